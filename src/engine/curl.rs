@@ -1,18 +1,18 @@
-//! curl, which does what the program does over a network: it knows the machine's certificates and proxies, and a
-//! server that hangs hangs nothing of ours. What it is to do comes by a pipe, so that no list of processes shows a
-//! password, and what it fetches goes by a pipe, so that it opens no file of ours.
+//! Network access through curl, which uses the machine's certificates and proxies; a server that hangs blocks only
+//! curl. Its options go through a pipe, so that passwords do not appear in process lists. Its output comes through a
+//! pipe, so that it opens none of our files.
 
 use std::io::{self, Write};
 use std::process::{Child, Command, Stdio};
 
-/// One call of curl.
+/// A call of curl.
 #[derive(Debug)]
 pub(crate) struct Curl {
     config: String,
 }
 
 impl Curl {
-    /// Asks an address, over HTTP and nothing else; user and password in it are taken out and sent as such.
+    /// Requests a URL, over HTTP only. A user and password in it are removed and sent as credentials.
     pub(crate) fn new(url: &str) -> Self {
         let (plain, user) = divided(url);
         let curl = Self { config: String::new() }.flag("silent").flag("show-error");
@@ -23,13 +23,13 @@ impl Curl {
         }
     }
 
-    /// An option that takes no value, by its long name.
+    /// Adds an option without a value, by its long name.
     pub(crate) fn flag(mut self, name: &str) -> Self {
         self.config.push_str(&format!("{name}\n"));
         self
     }
 
-    /// An option with its value (curl(1), --config).
+    /// Adds an option with its value (curl(1), --config).
     pub(crate) fn option(mut self, name: &str, value: &str) -> Self {
         let mut quoted = String::with_capacity(value.len());
         for c in value.chars() {
@@ -44,22 +44,23 @@ impl Curl {
         self
     }
 
-    /// Starts it; standard output and error are pipes. A `.curlrc` is not read: under sudo the home may be another
-    /// user's, and in it stands where files are written.
+    /// Starts curl with pipes for standard output and error. It does not read `.curlrc`, which under sudo may be
+    /// another user's, and which can name files to write.
     pub(crate) fn start(&self) -> io::Result<Child> {
         let mut command = Command::new("curl");
         command.args(["--disable", "--config", "-"]);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn()?;
         if let Some(mut stdin) = child.stdin.take() {
-            // One that has ended already says why by itself.
+            // If curl has exited already, its output has the reason.
             let _ = stdin.write_all(self.config.as_bytes());
         }
         Ok(child)
     }
 }
 
-/// An address without its `user:password@`, and that. A password may have in it what ends a host.
+/// Splits a URL into the part without `user:password@`, and the credentials. A password may contain characters that end
+/// a host name.
 fn divided(url: &str) -> (String, Option<&str>) {
     match url.split_once("://").and_then(|(scheme, rest)| Some((scheme, rest.rsplit_once('@')?))) {
         Some((scheme, (user, rest))) => (format!("{scheme}://{rest}"), Some(user)),
@@ -67,7 +68,7 @@ fn divided(url: &str) -> (String, Option<&str>) {
     }
 }
 
-/// An address as it is shown: without user and password, and without the values in its query.
+/// Returns a URL for display: without user and password, and without the values in its query.
 pub fn shown(url: &str) -> String {
     let plain = divided(url).0;
     match plain.split_once(['?', '#']) {
@@ -76,7 +77,7 @@ pub fn shown(url: &str) -> String {
     }
 }
 
-/// The secret parts of an address, in each way in which a message may have it.
+/// Returns the secrets in a URL, in each form in which a message may contain them.
 pub(crate) fn secrets(url: &str) -> Vec<String> {
     let (plain, user) = divided(url);
     let password = user.and_then(|user| user.split_once(':')).map(|(_, password)| password);
@@ -86,15 +87,15 @@ pub(crate) fn secrets(url: &str) -> Vec<String> {
     raw.iter().map(|text| (*text).to_owned()).chain(raw.iter().map(|text| decoded(text))).collect()
 }
 
-/// A text without secrets.
+/// Returns a text with its secrets replaced.
 pub fn hidden(text: &str, secrets: &[String]) -> String {
     let mut order: Vec<&String> = secrets.iter().filter(|secret| !secret.is_empty()).collect();
-    // What is part of another must not keep that from being found.
+    // Longer secrets first, because they may contain others.
     order.sort_by_key(|secret| std::cmp::Reverse(secret.len()));
     order.into_iter().fold(text.to_owned(), |text, secret| text.replace(secret.as_str(), "***"))
 }
 
-/// Percent-decoding (RFC 3986, section 2.1).
+/// Decodes percent-encoding (RFC 3986, section 2.1).
 pub(super) fn decoded(text: &str) -> String {
     let mut out = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();

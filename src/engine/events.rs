@@ -1,4 +1,4 @@
-//! The events of a session as their figures come in: samples, counts, rates, losses, states.
+//! The events of a session with their figures: samples, counts, rates, losses, states.
 
 use crate::event::plain;
 use crate::kernel::attr::{TYPE_BREAKPOINT, TYPE_TRACEPOINT};
@@ -11,19 +11,19 @@ use crate::source::{CountReading, Counts, EventState, Rate, RunState};
 /// Seconds of rates that are kept of each event.
 const HISTORY: usize = 120;
 
-/// One event.
+/// An event.
 #[derive(Debug, Default)]
 struct Row {
     total: Acc,
-    /// What of it came since the view was frozen.
+    /// The part that arrived since the view was frozen.
     newer: Acc,
     counts: Counts,
-    /// Samples and counts when rates were last taken.
+    /// Samples and counts at the last computation of rates.
     then: (u64, Counts),
     meter: Option<Meter>,
 }
 
-/// All events of a session; they only become more.
+/// All events of a session; their number only grows.
 #[derive(Debug, Default)]
 pub struct Events {
     names: Vec<String>,
@@ -37,7 +37,7 @@ impl Events {
         &self.names
     }
 
-    /// Makes room for events that came up.
+    /// Adds new events.
     pub(crate) fn know(&mut self, events: &[EventDesc]) {
         for event in events.iter().skip(self.names.len()) {
             self.names.push(apart(&self.names, &event.name));
@@ -55,13 +55,13 @@ impl Events {
         }
     }
 
-    /// Sets whether what comes from now on is newer than the view.
+    /// Sets whether samples from now on are newer than the view.
     pub(crate) fn freeze(&mut self, on: bool) {
         self.frozen = on;
         self.rows.iter_mut().for_each(|row| row.newer = Acc::default());
     }
 
-    /// Forgets a sample.
+    /// Subtracts a sample.
     pub(crate) fn take(&mut self, event: u16, weight: u64) {
         if let Some(row) = self.rows.get_mut(usize::from(event)) {
             row.total -= Acc::one(weight);
@@ -76,25 +76,25 @@ impl Events {
         self.rows.get(event).map(|row| row.total).unwrap_or_default()
     }
 
-    /// Samples of an event that came since the view was frozen.
+    /// Returns the samples of an event since the view was frozen.
     pub(crate) fn newer(&self, event: usize) -> Acc {
         self.rows.get(event).map(|row| row.newer).unwrap_or_default()
     }
 
-    /// Samples of an event that a view may be of.
+    /// Returns the samples of an event that a view may include.
     pub(crate) fn seen(&self, event: usize) -> Acc {
         let mut seen = self.total(event);
         seen -= self.newer(event);
         seen
     }
 
-    /// Losses of each event since the start; nothing of a recording's.
+    /// Returns the losses of each event since the start; 0 for a recording.
     pub(crate) fn lost(&self) -> impl Iterator<Item = u64> + '_ {
         self.rows.iter().map(|row| row.counts.lost)
     }
 
-    /// Takes in what the source's events counted; `slots` says which of the session's each is. Rates
-    /// are of the time between two readings.
+    /// Applies the counts of the source's events; `slots` maps them to the session's events. Rates cover the time
+    /// between two readings.
     pub(crate) fn count(&mut self, read: &CountReading, slots: &[u16]) {
         let seconds = (read.at.saturating_sub(std::mem::replace(&mut self.taken_at, read.at))) as f64 / 1e9;
         for (slot, counts) in slots.iter().zip(&read.of) {
@@ -118,7 +118,7 @@ impl Events {
         }
     }
 
-    /// Takes in how the source's events are measured now.
+    /// Applies the current settings of the source's events.
     pub(crate) fn set_states(&mut self, states: &[EventState], slots: &[u16]) {
         for (slot, state) in slots.iter().zip(states) {
             let Some(row) = self.rows.get_mut(usize::from(*slot)) else { continue };
@@ -132,7 +132,7 @@ impl Events {
         }
     }
 
-    /// The events for an answer. `per_sample` is what a timer's sample costs in seconds.
+    /// Returns the events for an answer. `per_sample` is the cost of a timer's sample in seconds.
     pub(crate) fn infos(&self, descs: &[EventDesc], ledger: &Ledger, per_sample: f64, n_cpus: usize) -> Vec<EventInfo> {
         let info = |(i, row): (usize, &Row)| {
             let mut meter = row.meter.clone();
@@ -158,7 +158,7 @@ impl Events {
     }
 }
 
-/// Says of events that are made of others, each with those, that they lack what is not sampled of them.
+/// Notes on derived events which part of their source events is not sampled.
 pub(crate) fn tell_partial(infos: &mut [EventInfo], derived: impl Iterator<Item = (u16, Vec<u16>)>) {
     for (event, made_of) in derived {
         let part = |one: &u16| infos.get(usize::from(*one)).and_then(partial);
@@ -170,7 +170,7 @@ pub(crate) fn tell_partial(infos: &mut [EventInfo], derived: impl Iterator<Item 
     }
 }
 
-/// The hits of an event that are sampled, where not all of them are.
+/// Returns which part of an event's hits is sampled, if not all.
 fn partial(info: &EventInfo) -> Option<String> {
     let name = plain(&info.name);
     let state = &info.meter.as_ref()?.state;
@@ -184,7 +184,7 @@ fn partial(info: &EventInfo) -> Option<String> {
     }
 }
 
-/// The cost of an event's samples, in percent of each CPU: estimated from how many come.
+/// Returns the estimated cost of an event's samples, in percent of each CPU, from their rate.
 fn cost(desc: &EventDesc, meter: &Meter, per_sample: f64, n_cpus: usize) -> f64 {
     if meter.state.run != RunState::Running {
         return 0.0;
@@ -203,7 +203,7 @@ fn cost(desc: &EventDesc, meter: &Meter, per_sample: f64, n_cpus: usize) -> f64 
 mod tests {
     use super::*;
 
-    /// An event each hit of which is sampled.
+    /// Returns an event with a sample for each hit.
     fn running(name: &str) -> EventState {
         EventState {
             name: name.to_owned(),

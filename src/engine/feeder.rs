@@ -1,4 +1,4 @@
-//! The feeder: the source's thread, which carries batches and controls and decodes nothing.
+//! The feeder: the source's thread, which transfers batches and controls without decoding them.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -10,11 +10,11 @@ use super::shares::ThreadMemory;
 use super::urgency::Urgency;
 use crate::source::{Batch, Control, Progress, Source};
 
-/// A live batch is handed over when it is asked for, has so many bytes, or is so old: each hand-over wakes the
-/// profile's thread, which costs more than what a quiet tick brings.
+/// A live batch is delivered on request, or when it reaches this size or this age. Each delivery wakes the profile's
+/// thread, which costs more than the records of a quiet tick.
 const HOLD_BYTES: usize = 128 << 10;
 const HOLD: Duration = Duration::from_millis(600);
-/// In this time after the start every tick is handed over at once.
+/// The time after the start in which every tick is delivered at once.
 const EAGER: Duration = Duration::from_secs(2);
 
 /// The state of the source's thread.
@@ -25,11 +25,11 @@ pub(super) struct Feeder {
     pub(super) controls: Receiver<Control>,
     pub(super) stop: Arc<AtomicBool>,
     pub(super) queue_full: Arc<AtomicU64>,
-    /// The worker wants what there is.
+    /// Set while the worker requests pending records.
     pub(super) wanted: Arc<AtomicBool>,
     pub(super) live: bool,
     pub(super) realtime: Option<i32>,
-    /// Where the bytes of records stand that the worker has not taken in yet, and how many there may be.
+    /// The bytes of records that the worker has not processed yet, and their limit.
     pub(super) held: Arc<ThreadMemory>,
     pub(super) most_waiting: usize,
     pub(super) is_bounded: bool,
@@ -38,9 +38,9 @@ pub(super) struct Feeder {
 /// A message of the source's thread.
 #[derive(Debug)]
 pub enum Feed {
-    /// What one wait brought.
+    /// The records of one wait.
     Batch(Box<Batch>),
-    /// The source is over; why, in words, and whether that was a failure.
+    /// The end of the source, with the reason; `Err` for a failure.
     End(Result<String, String>),
 }
 
@@ -91,8 +91,8 @@ impl Feeder {
         }
     }
 
-    /// Hands over, waiting while the queue is full: records then stay in the rings, where the
-    /// kernel counts what does not fit.
+    /// Delivers a message. While the queue is full it waits, and records stay in the rings, where the kernel counts
+    /// those that do not fit.
     fn deliver(&mut self, feed: Feed) -> bool {
         let bytes = match &feed {
             Feed::Batch(batch) => batch.bytes.len(),
@@ -104,7 +104,7 @@ impl Feeder {
         }
         while waiting.load(Ordering::Relaxed) > self.most_waiting && !self.stop.load(Ordering::Relaxed) {
             std::thread::sleep(Duration::from_millis(2));
-            // Now is when a long answer has most.
+            // Memory peaks now, during a long answer.
             if self.is_bounded {
                 self.held.look();
             }

@@ -1,5 +1,5 @@
-//! Debug files from debuginfod servers, in the background (debuginfod(8), "WEBAPI": `URL/buildid/ID/debuginfo`).
-//! What comes is kept where debuginfod's own client keeps it, and found there from then on.
+//! Debug files from debuginfod servers, in the background (debuginfod(8), "WEBAPI": `URL/buildid/ID/debuginfo`). They
+//! are stored in the cache of debuginfod's own client, where later look-ups find them.
 
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
@@ -12,25 +12,25 @@ use crate::session::DsoId;
 
 use super::curl::{Curl, hidden, secrets, shown};
 
-/// Seconds until a connection must stand, and in which a file must have come.
+/// Timeouts in seconds for the connection and for the whole transfer.
 const CONNECT: &str = "10";
 const WHOLE: &str = "600";
-/// Larger files are not fetched.
+/// The maximum size of a file in bytes.
 const MAX_BYTES: u64 = 4 << 30;
 
-/// A debug file that is wanted, or was fetched.
+/// A debug file to fetch.
 pub type WantedFile = (DsoId, BuildId);
 
-/// The outcome of fetching a debug file: the words say it to the user.
+/// The outcome of fetching a debug file.
 #[derive(Debug)]
 pub struct Fetched {
-    /// The DSO whose debug file was wanted.
+    /// The DSO that the debug file belongs to.
     pub dso: DsoId,
-    /// Nothing more where the file lies in the cache now; else the reason of the last server that was asked.
+    /// `Ok` if the file is in the cache now; else the error of the last server, for the user.
     pub result: Result<(), String>,
 }
 
-/// Starts the thread; it ends when the sender is dropped.
+/// Starts the thread, which ends when the sender is dropped.
 pub fn spawn(urls: Vec<String>, cache: PathBuf) -> std::io::Result<(Sender<WantedFile>, Receiver<Fetched>)> {
     let (wanted, want_rx) = unbounded::<WantedFile>();
     let (fetch_tx, fetched) = unbounded();
@@ -46,7 +46,7 @@ pub fn spawn(urls: Vec<String>, cache: PathBuf) -> std::io::Result<(Sender<Wante
     Ok((wanted, fetched))
 }
 
-/// Asks one server after the other.
+/// Tries the servers one after the other.
 fn fetch(urls: &[String], cache: &Path, id: &BuildId) -> Result<(), String> {
     let place = OwnPlace::new(cache, id.to_string());
     if place.path().join(NAME).is_file() {
@@ -67,7 +67,7 @@ fn fetch(urls: &[String], cache: &Path, id: &BuildId) -> Result<(), String> {
 const NAME: &str = "debuginfo";
 
 fn ask(url: &str, id: &BuildId, file: &mut NewFile) -> io::Result<()> {
-    // What stands behind a server's address belongs behind the path.
+    // A server's query follows the path.
     let (base, query) = url.split_once('?').map_or((url, None), |(base, query)| (base, Some(query)));
     let query = query.map_or_else(String::new, |query| format!("?{query}"));
     let curl = Curl::new(&format!("{}/buildid/{id}/debuginfo{query}", base.trim_end_matches('/')));
@@ -78,7 +78,7 @@ fn ask(url: &str, id: &BuildId, file: &mut NewFile) -> io::Result<()> {
     let mut bytes = child.stdout.take().map(|out| out.take(MAX_BYTES + 1));
     let copied = bytes.as_mut().map_or(Ok(0), |bytes| io::copy(bytes, file));
     if !matches!(copied, Ok(n) if n <= MAX_BYTES) {
-        // It waits for nobody to read on.
+        // curl would block on the unread rest.
         let _ = child.kill();
     }
     drop(bytes);

@@ -1,35 +1,35 @@
-//! One call of gRPC by curl (grpc/grpc, doc/PROTOCOL-HTTP2.md): what is sent, and the answer taken apart.
+//! A gRPC call through curl (grpc/grpc, doc/PROTOCOL-HTTP2.md): its request, and parsing of the answer.
 
 use super::curl::{Curl, decoded};
 
 /// The answer to a call.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Answer {
-    /// Status code of HTTP; 0 when there was none.
+    /// The HTTP status code; 0 if there was none.
     pub http: u16,
     /// `grpc-status`.
     pub status: Option<u32>,
     /// `grpc-message`.
     pub message: String,
-    /// Whether the server says more of the failure, such as when to come again.
+    /// Whether the server sent details of the failure, such as when to retry.
     pub has_details: bool,
     /// The message, without its prefix.
     pub body: Vec<u8>,
 }
 
-/// A message with its prefix.
+/// Returns a message with its prefix.
 pub(crate) fn framed(message: &[u8]) -> Vec<u8> {
     let length = u32::try_from(message.len()).unwrap_or(u32::MAX);
     [&[0], &length.to_be_bytes()[..], message].concat()
 }
 
-/// A call of HTTP/2 whose body is added by the caller. Its standard output is for [`answer`].
+/// Returns an HTTP/2 call; the caller adds the body. Its standard output is parsed by [`answer`].
 pub fn call(curl: Curl, is_plain: bool) -> Curl {
     let curl = if is_plain { curl.flag("http2-prior-knowledge") } else { curl.flag("http2") };
     curl.option("header", "Content-Type: application/grpc").option("header", "TE: trailers").option("dump-header", "-")
 }
 
-/// Takes apart what curl printed: heads, the body, and the trailers.
+/// Parses curl's output: headers, the body, and the trailers.
 pub fn answer(mut bytes: &[u8]) -> Answer {
     let mut answer = Answer::default();
     while bytes.starts_with(b"HTTP/") {
@@ -82,6 +82,6 @@ mod tests {
         assert_eq!(answer(&only), Answer { body: Vec::new(), ..want });
         assert_eq!(answer(b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 502 Bad Gateway\r\n\r\n").http, 502);
         assert_eq!(answer(b""), Answer::default());
-        assert_eq!(answer(b"HTTP/2 200\r\n\r\n\0\xff\xff\xff\xffab").body, b"ab", "no length is believed");
+        assert_eq!(answer(b"HTTP/2 200\r\n\r\n\0\xff\xff\xff\xffab").body, b"ab", "lengths are not trusted");
     }
 }

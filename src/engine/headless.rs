@@ -1,4 +1,4 @@
-//! One unit over a source from its beginning to its end, without a screen: figures interval by interval.
+//! A unit that runs over a whole source without a screen, with figures per interval.
 
 use std::mem::take;
 use std::ops::ControlFlow;
@@ -16,34 +16,34 @@ use super::read_ahead::{self, ReadAhead};
 use crate::ingest::unit_feed::UnitAnswer;
 use crate::ingest::{Core, Ingest, IntakeOptions};
 
-/// The figures of one interval, or of everything.
+/// The figures of an interval, or of everything.
 #[derive(Debug)]
 pub struct IntervalFigures {
     pub(crate) answer: UnitAnswer,
-    /// Points of time and latency since the last one, where they are wanted.
+    /// Points of time and latency since the previous figures, if requested.
     pub(crate) points: Points,
-    /// When the interval began and ended by the wall's clock, in nanoseconds since the epoch; 0 where a
-    /// recording does not say.
+    /// The start and the end of the interval by the wall clock, in nanoseconds since the epoch; 0 if a recording does
+    /// not relate its clock to the wall clock.
     pub(crate) wall: (u64, u64),
-    /// By the session's clock.
+    /// The same by the session's clock.
     pub(crate) clock: (u64, u64),
 }
 
-/// A unit and how it is run.
+/// A unit and the settings of its run.
 #[derive(Debug)]
 pub struct UnitRun {
     pub(crate) spec: &'static Spec,
     pub(crate) unit: Box<dyn Unit>,
     pub(crate) symbols: SymbolOptions,
-    /// Figures are told and reset this often.
+    /// The interval after which figures are reported and reset.
     pub(crate) interval: Option<Duration>,
-    /// It ends when so much has been measured.
+    /// The duration after which it ends.
     pub(crate) duration: Option<Duration>,
     pub(crate) points: bool,
     pub(crate) own_pid: Option<i32>,
 }
 
-/// A run that did not go to its end.
+/// The reason why a run ended early.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
     /// The source failed.
@@ -52,13 +52,12 @@ pub enum RunError {
     /// The unit could not be started.
     #[error("{0}")]
     Unit(String),
-    /// The receiver of an interval's figures failed, as when its output is closed.
+    /// The receiver of the figures failed, for example because its output is closed.
     #[error(transparent)]
     Each(#[from] anyhow::Error),
 }
 
-/// Feeds a unit from a source until that ends, `stop` is set or `each` breaks off. What is worth knowing comes
-/// back.
+/// Runs a unit until the source ends, `stop` is set or `each` ends it. Returns notes for the user.
 pub fn run(
     source: &mut dyn Source,
     run: UnitRun,
@@ -85,12 +84,12 @@ pub fn run(
         each,
         done: None,
     };
-    // Reading goes on while what came is named, which takes seconds where a file is large.
+    // Reading continues while names are looked up, which takes seconds for a large file.
     read_ahead::beside(source, stop, |coming| take_all(&coming, &mut ingest, &mut work, (live, run.spec)))
         .map_err(|why| RunError::Unit(format!("no thread can be started to read what is measured: {why}")))?
 }
 
-/// Takes in what is read until that ends, or the work is done; what is worth knowing.
+/// Processes batches until the source or the work ends. Returns notes for the user.
 fn take_all(
     coming: &ReadAhead,
     ingest: &mut Ingest,
@@ -110,7 +109,7 @@ fn take_all(
             }
             let core = ingest.core_mut();
             if !asked {
-                // A probe's event comes with the first batch.
+                // A probe's event is in the first batch.
                 asked = true;
                 let missing = core.units.missing();
                 if !missing.is_empty() {
@@ -119,7 +118,7 @@ fn take_all(
                 }
             }
             if live {
-                // While processes are there to be asked.
+                // Names are looked up while processes still exist.
                 name_all(core, &mut work.resolver, &mut work.notes);
                 if let Some(until) = batch.complete_until.filter(|until| *until < u64::MAX) {
                     work.cut_until(core, until);
@@ -135,7 +134,7 @@ fn take_all(
             ingest.feed_to(&mut rest, |core, input, time, record| work.take(core, input, time, record));
             let core = ingest.core_mut();
             if live && at_end {
-                // What it ended with has all come.
+                // All records of the source's end have arrived.
                 core.units.until(monotonic_ns());
                 work.cut_until(core, core.units.now());
             }
@@ -166,17 +165,17 @@ struct HeadlessState<'a> {
     resolver: Resolver,
     interval: Option<u64>,
     duration: Option<u64>,
-    /// When the next interval is over, and when all is.
+    /// The ends of the current interval and of the run.
     next: Option<u64>,
     end: Option<u64>,
     notes: Vec<String>,
     each: &'a mut dyn FnMut(IntervalFigures) -> anyhow::Result<ControlFlow<()>>,
-    /// Broken off, or failed.
+    /// Set when `each` ended the run, or failed.
     done: Option<anyhow::Result<()>>,
 }
 
 impl HeadlessState<'_> {
-    /// Takes a record in, unless all was measured that is wanted.
+    /// Applies a record, unless the requested duration is over.
     fn take(&mut self, core: &mut Core, input: usize, time: u64, record: &[u8]) {
         if self.done.is_none() {
             self.cut_until(core, time);
@@ -188,7 +187,7 @@ impl HeadlessState<'_> {
         }
     }
 
-    /// Cuts all intervals that are over at a time.
+    /// Ends all intervals that are over at a time.
     fn cut_until(&mut self, core: &mut Core, time: u64) {
         let interval = self.interval.unwrap_or(u64::MAX);
         if time == 0 || core.start == 0 || interval == u64::MAX && self.duration.is_none() {
@@ -199,7 +198,7 @@ impl HeadlessState<'_> {
         let end = *self.end.get_or_insert(since.saturating_add(self.duration.unwrap_or(u64::MAX)));
         let mut next = *self.next.get_or_insert(since.saturating_add(interval));
         while time >= next.min(end) && self.done.is_none() {
-            // Counters are as they were read last, which is not before.
+            // Counters have values only as of their last reading, which is now.
             let at = if core.units.is_read() { time } else { next.min(end) };
             self.cut(core, at);
             if at >= end && self.done.is_none() {
@@ -209,7 +208,7 @@ impl HeadlessState<'_> {
                 next = next.saturating_add((at - next) / interval * interval + interval);
             }
             if time.saturating_sub(next) > interval.saturating_mul(3600) {
-                // A gap of that many intervals is one.
+                // Several intervals without records are merged.
                 next += (time - next) / interval * interval;
             }
         }

@@ -1,4 +1,4 @@
-//! The thread that watches the CPUs of the running machine through /proc, and what it reads there.
+//! The thread that watches the CPUs of the running machine through /proc.
 
 use std::io;
 use std::sync::Arc;
@@ -18,17 +18,17 @@ use super::Notice;
 use super::quotas::Quotas;
 use super::work::WorkWatch;
 
-/// The interval of reading /proc/stat: its figures are in hundredths of a second.
+/// The interval of reading /proc/stat, whose figures have a resolution of 10 ms.
 const TICK_NS: u64 = 100_000_000;
-/// Reading it may take this part of the time; on machines with hundreds of CPUs it takes long.
+/// The inverse of the share of time for reading it, which is slow on machines with hundreds of CPUs.
 const DUTY: u64 = 400;
-/// The part of the time that reading /proc/interrupts may take: its size is CPUs times devices.
+/// The same for /proc/interrupts, whose size is CPUs times devices.
 const LINES_DUTY: u64 = 500;
-/// After so many intervals, what seldom changes is read again: topology, frequencies, throttling.
+/// The number of intervals after which rarely changing facts are read again: frequencies and throttling, and topology.
 const SELDOM: u64 = 5;
 const TOPOLOGY: u64 = 30;
 
-/// Everything that is read of the machine, with the buffers for it.
+/// The state of reading the machine's figures, with the buffers.
 pub struct HostWatch {
     roots: Roots,
     stat_file: ProcFile,
@@ -41,7 +41,7 @@ pub struct HostWatch {
     stat: Stat,
     slow: SlowReadings,
     quotas: Quotas,
-    /// What PMUs count, where that is wanted.
+    /// Counts of PMUs, if enabled.
     work: WorkWatch,
     counts_work: bool,
     quotas_at: u64,
@@ -50,13 +50,13 @@ pub struct HostWatch {
     notes: Vec<String>,
     /// Nanoseconds that the last reading of /proc/stat took.
     took: u64,
-    /// When /proc/interrupts may be read again.
+    /// The earliest time to read /proc/interrupts again.
     lines_at: u64,
     cost_at: (u64, u64),
 }
 
 impl HostWatch {
-    /// A reader of the files below these folders, of which the topology is read now.
+    /// Returns a reader of files below these roots, and reads the topology.
     pub fn new(roots: Roots) -> Self {
         let file = |name: &str, size| ProcFile::new(roots.proc.join(name), size);
         let topology = Topology::read(&roots.sys);
@@ -96,17 +96,17 @@ impl HostWatch {
                 return;
             }
         }
-        // What the kernel summed up is of the time when it was asked.
+        // The kernel's sums are of the time of the request.
         self.cpus.tick(before, &self.stat);
         self.took = monotonic_ns() - before;
     }
 
-    /// The time between two readings of /proc/stat.
+    /// Returns the time between two readings of /proc/stat.
     pub(crate) fn pause(&self) -> Duration {
         Duration::from_nanos(TICK_NS.max(self.took * DUTY))
     }
 
-    /// Has PMUs count cycles and instructions from now on, or not any more.
+    /// Enables or disables counting cycles and instructions by PMUs.
     pub(crate) fn count_work(&mut self, on: bool) {
         if !on {
             self.work.end();
@@ -155,7 +155,7 @@ impl HostWatch {
         (100.0 * cpu.saturating_sub(cpu_then) as f64 / at.saturating_sub(then).max(1) as f64) as f32
     }
 
-    /// Reads the topology and /proc/stat again where CPUs went offline or came online since the last time.
+    /// Reads the topology and /proc/stat again if CPUs went offline or came online since the last time.
     fn follow_hotplug(&mut self) {
         let is_same = |cpus: &[u32]| cpus.len() == self.stat.cpus.len();
         if is_same(&self.cpus.topology().online) {
@@ -199,8 +199,8 @@ impl HostWatch {
             cpus().filter_map(|cpu| Some((cpu, number(cpu, "thermal_throttle/core_throttle_count")?))).collect();
     }
 
-    /// Finds the threads that run softirqs when there are many: children of kthreadd (process 2). They are as old as
-    /// the machine, so that they are found before thousands of processes are looked at.
+    /// Finds the threads that run softirqs: children of kthreadd (process 2). They exist since boot, so their low
+    /// numbers are found before thousands of processes are examined.
     fn find_ksoftirqd(&mut self) {
         self.ksoftirqd_files.clear();
         if procfs::comm(2, 2).is_none_or(|name| name != b"kthreadd") {
@@ -240,14 +240,14 @@ fn read_matrix(file: &mut ProcFile, matrix: &mut Matrix) {
     }
 }
 
-/// The thread.
+/// A handle to the thread.
 #[derive(Debug)]
 pub struct Host {
     shared: Arc<SharedWithThread>,
     thread: JoinHandle<()>,
 }
 
-/// What the thread publishes, and what it is told.
+/// The thread's published view, and its settings.
 #[derive(Debug, Default)]
 struct SharedWithThread {
     view: Arc<ArcSwap<HostView>>,
@@ -257,7 +257,7 @@ struct SharedWithThread {
 }
 
 impl Host {
-    /// Starts it; each view that it publishes is told as [`Notice::Host`].
+    /// Starts the thread, which sends [`Notice::Host`] for each view that it publishes.
     pub(crate) fn spawn(interval: Duration, notices: Sender<Notice>) -> io::Result<Self> {
         let interval = AtomicU64::new(interval_ns(interval));
         let shared = Arc::new(SharedWithThread { interval, ..SharedWithThread::default() });
@@ -266,17 +266,17 @@ impl Host {
         Ok(Self { shared, thread })
     }
 
-    /// The place where views appear.
+    /// Returns the place of published views.
     pub(crate) fn shared(&self) -> Arc<ArcSwap<HostView>> {
         self.shared.view.clone()
     }
 
-    /// The newest view; without rows until there is one.
+    /// Returns the newest view; it has no rows before the first.
     pub(crate) fn view(&self) -> Arc<HostView> {
         self.shared.view.load_full()
     }
 
-    /// Has cycles and instructions counted while somebody looks at them.
+    /// Enables counting of cycles and instructions while they are on the screen.
     pub(crate) fn count_work(&self, on: bool) {
         self.shared.counts_work.store(on, Ordering::Relaxed);
     }
@@ -292,7 +292,7 @@ impl Host {
     }
 }
 
-/// Shares of less than a second are too coarse to be shown.
+/// Returns an interval of at least one second: shares of less are too coarse.
 fn interval_ns(interval: Duration) -> u64 {
     (interval.as_nanos() as u64).max(1_000_000_000)
 }
@@ -346,7 +346,7 @@ mod tests {
         assert!(view.notes.is_empty(), "{:?}", view.notes);
     }
 
-    /// The threads that run softirqs are found without a look at the processes that came after them.
+    /// Finding the threads that run softirqs does not read processes that started after them.
     #[test]
     fn softirq_threads_are_found_among_the_oldest() {
         let mut reader = HostWatch::new(Roots::default());

@@ -1,4 +1,4 @@
-//! A session without a screen, cut into slices: the samples of each interval, named, and then forgotten.
+//! A session without a screen, divided into slices: the samples of each interval are named, and then dropped.
 
 use crate::query::Data;
 use crate::source::{Batch, Info};
@@ -9,7 +9,7 @@ use super::IntakeOptions;
 use super::offline::name_all;
 use crate::ingest::Ingest;
 
-/// The running slice.
+/// The current slice.
 #[derive(Debug)]
 pub(crate) struct Slices {
     ingest: Ingest,
@@ -18,7 +18,7 @@ pub(crate) struct Slices {
 }
 
 impl Slices {
-    /// Of a source that says this of itself; samples of `own_pid` are left out.
+    /// Returns the slices of a source; samples of `own_pid` are left out.
     pub(crate) fn new(info: &Info, own_pid: Option<i32>, symbols: SymbolOptions) -> Self {
         let mut ingest = Ingest::new(info, own_pid, IntakeOptions::default());
         ingest.complete_chains(symbols.clone());
@@ -26,26 +26,26 @@ impl Slices {
         Self { ingest, resolver: Resolver::new(symbols), events }
     }
 
-    /// Takes a batch in; buffers of records go back by `recycle`.
+    /// Processes a batch; returns used buffers through `recycle`.
     pub(crate) fn feed(&mut self, batch: &mut Batch, recycle: impl FnMut(Vec<u8>)) {
         self.ingest.feed(batch);
         std::iter::from_fn(|| self.ingest.spare()).for_each(recycle);
     }
 
-    /// Samples of the slice so far, and those that were lost since the start.
+    /// Returns the samples of the slice so far, and the lost samples since the start.
     pub(crate) fn counts(&self) -> (u64, u64) {
         let profile = &self.ingest.core().profile;
         (profile.len() as u64, profile.ledger.lost())
     }
 
-    /// The data of the slice for queries, with all names that can be had.
+    /// Returns the data of the slice for queries, with all available names.
     pub(crate) fn data(&mut self) -> Data<'_> {
-        // What has no name is seen by that; why is of no use to somebody far away.
+        // The output shows which names are missing; reasons are of no use to a remote reader.
         name_all(self.ingest.core_mut(), &mut self.resolver, &mut Vec::new());
         self.ingest.core().data(&self.events)
     }
 
-    /// Begins the next slice.
+    /// Starts the next slice.
     pub(crate) fn next(&mut self) {
         let core = self.ingest.core_mut();
         core.profile.clear(&mut core.session);

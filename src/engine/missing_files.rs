@@ -1,5 +1,5 @@
-//! What is said of files whose names or lines could not be read: one line for all, and none for those that nobody can
-//! do anything about.
+//! Messages about files whose names or lines could not be read: one line for all of them, without files that the user
+//! cannot provide.
 
 use std::path::Path;
 
@@ -7,18 +7,18 @@ use crate::panel::text::clean;
 use crate::session::{DsoId, DsoKind, Session};
 use crate::symbols::{Problem, ProblemKind};
 
-/// Files that are named in one line.
+/// The maximum number of files named in a line.
 const NAMED: usize = 3;
 
-/// What was looked for.
+/// The kind of data that was looked up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Sought {
     Names,
     Lines,
 }
 
-/// What is said of files and why they could not be read; `is_here` where the recording is of this machine, so that what
-/// is gone cannot be had any more.
+/// Returns messages about files that could not be read. `is_here` means that the recording is of this machine, so that
+/// deleted files cannot be recovered.
 pub(super) fn words(
     session: &Session,
     problems: impl IntoIterator<Item = (DsoId, Problem)>,
@@ -34,7 +34,7 @@ pub(super) fn words(
         } else if why.kind == ProblemKind::Unproven {
             unproven.push((dso.path.clone(), why));
         } else if !why.is_gone() || sought == Sought::Names && may_be_had() {
-            // Where it is missing, names were, and it was said of them.
+            // If the file was missing, its names were reported already.
             missing.push((dso.path.clone(), why));
         }
     }
@@ -53,7 +53,7 @@ pub(super) fn words(
         }
     }
     let what = if sought == Sought::Names { "symbols" } else { "lines" };
-    // Most reasons begin with the file; the usual one needs no words.
+    // Most reasons start with the file's name; the usual reason is left out.
     let named = |(path, why): &(std::sync::Arc<str>, Problem)| match (why.kind, why.build_id) {
         (ProblemKind::Absent, None) => clean(path).into_owned(),
         (ProblemKind::Absent, Some(id)) => format!("{} (build id is {id})", clean(path)),
@@ -75,7 +75,7 @@ pub(super) fn words(
     out
 }
 
-/// True if a path may be that of a program's file: not of a device, a folder, or what was taken away.
+/// Returns whether a path may be that of a program's file: not a device, a directory, or a deleted file.
 fn is_program(path: &str) -> bool {
     let is_special = ["/dev/", "/proc/", "/sys/", "/memfd:"].iter().any(|root| path.starts_with(root));
     !is_special && !path.ends_with(" (deleted)") && Path::new(path).file_name().is_some() && path.starts_with('/')
@@ -130,7 +130,7 @@ mod tests {
 
     #[test]
     fn several_files_are_one_line() {
-        // Its words are not those of a file that is not there.
+        // A message with the words of a missing file.
         let replaced: Problem = "/bin/No such file or directory is not the file that was mapped".to_owned().into();
         let files = [
             ("/bin/d", gone()),

@@ -6,10 +6,10 @@
 //!        └──Control────────────┘ └──names── symbolizer         Request ◀───────────┘
 //! ```
 //!
-//! Beside them, live: [`host`] watches the machine's CPUs, [`softirqs`] measures the time in softirqs.
+//! In a live session, [`host`] also watches the machine's CPUs, and [`softirqs`] measures the time in softirqs.
 //!
-//! Nothing waits for anything: batches stay in the kernel's rings while the queue is full, the
-//! interface reads the newest answer by an atomic load, and names come when they are known.
+//! No thread blocks on another: batches stay in the kernel's rings while the queue is full, the interface reads the
+//! newest answer with an atomic load, and names arrive later than samples.
 
 pub mod aggregator;
 pub mod curl;
@@ -65,7 +65,7 @@ pub use urgency::Urgency;
 use feeder::Feeder;
 use shares::{MemoryLimit, ThreadMemory};
 
-/// Batches in flight between source and worker; one is a tenth of a second.
+/// The maximum number of batches between source and worker; each covers a tenth of a second.
 const QUEUE: usize = 256;
 
 /// The settings of a session.
@@ -73,99 +73,99 @@ const QUEUE: usize = 256;
 pub struct Options {
     /// Where and how names are looked up.
     pub symbols: SymbolOptions,
-    /// Bytes that the program may use; the oldest samples go first.
+    /// The memory limit of the program in bytes; the oldest samples are dropped first.
     pub memory: usize,
-    /// How long samples are kept in nanoseconds, when not for ever.
+    /// How long samples are kept in nanoseconds, if limited.
     pub keep: Option<u64>,
-    /// What is waited for, to save the samples around it.
+    /// Triggers that save the samples around them.
     pub watched: Option<TriggerConfig>,
-    /// Whose samples are dropped: ours, unless asked to keep them.
+    /// The process whose samples are dropped: ours, unless the user keeps them.
     pub own_pid: Option<i32>,
-    /// What of a recording is kept.
+    /// The parts of a recording to keep.
     pub wants: IntakeOptions,
-    /// How often a live view is brought up to date.
+    /// The refresh interval of a live view.
     pub refresh: Duration,
-    /// What one sample costs the machine, for the header.
+    /// The cost of a sample, for the header.
     pub per_sample: Option<Duration>,
-    /// Inlined functions are not looked up.
+    /// Whether inlined functions are not looked up.
     pub no_inline: bool,
-    /// The priority with which threads that a live view is late without are served before all ordinary ones.
+    /// The real-time priority of threads that a live view depends on.
     pub realtime: Option<i32>,
 }
 
 /// A request of the interface to the engine.
 #[derive(Debug)]
 pub enum Request {
-    /// The question to be answered from now on.
+    /// Sets the question to answer from now on.
     Ask(Arc<Question>),
-    /// A change to the source; the reply comes as [`Notice::Reply`].
+    /// Changes the source; the reply is a [`Notice::Reply`].
     Control(Control),
-    /// Stop bringing answers up to date, or go on.
+    /// Freezes answers, or resumes updating them.
     Freeze(bool),
-    /// Forget all samples.
+    /// Drops all samples.
     Clear,
-    /// Brings a live view up to date at this interval from now on.
+    /// Sets the refresh interval of a live view.
     Refresh(Duration),
-    /// The other profile that views may be compared with.
+    /// Sets the other profile that views may be compared with.
     Baseline(Option<Box<Offline>>),
-    /// Marks a moment, its time counted from the session's start; one of the same name moves.
+    /// Marks a moment, with a time relative to the session's start; an existing mark of that name moves.
     Mark(TimeMark),
-    /// Forgets the mark at a place in the list.
+    /// Removes the mark at an index of the list.
     Unmark(usize),
-    /// Takes a function apart: one with samples, or that at an address of the DSO that was asked for last.
-    /// It comes as [`Notice::Listing`].
+    /// Annotates a function: one with samples, or the one at an address of the DSO that was annotated last. The result
+    /// is a [`Notice::Listing`].
     List(AnnotatedFunction, Option<u64>),
-    /// Makes all names readable in another way.
+    /// Sets the form of all names.
     Names(NameForm),
-    /// Shows functions that were inlined as frames of their own, or not.
+    /// Shows inlined functions as separate frames, or hides them.
     Inlined(bool),
-    /// What is wanted of analysis units.
+    /// A request about analysis units.
     Unit(UnitRequest),
-    /// Figures of a unit over a recording that was read for it.
+    /// Adds a unit with the recording that was read for it.
     UnitOf(Box<Offline>),
-    /// A complete copy of the present state, for saving.
+    /// Requests a complete copy of the current state, for saving.
     Save(Sender<Box<Snapshot>>),
-    /// The figures of all units, each with all its panels, for saving.
+    /// Requests the figures of all units with all panels, for saving.
     UnitFigures(Sender<Vec<UnitAnswer>>),
-    /// The end of the session.
+    /// Ends the session.
     Stop,
 }
 
 /// A request about analysis units.
 #[derive(Clone, Debug)]
 pub enum UnitRequest {
-    /// Starts one beside what runs.
+    /// Starts a unit in addition to those that run.
     Start(&'static Spec, Settings),
-    /// Ends one; its figures are kept for a while.
+    /// Ends a unit; its figures are kept for a while.
     Stop(u64),
-    /// Lets one that was ended go on, with its figures.
+    /// Restarts an ended unit with its figures.
     Resume(u64),
-    /// Which unit is looked at, and what of it; none while another screen is shown.
+    /// Selects the unit on the screen, and its view; `None` while another screen is shown.
     Look(Option<(u64, ViewState)>),
-    /// Makes the present its baseline, or forgets that.
+    /// Sets the present figures as its baseline, or drops the baseline.
     Baseline(u64, bool),
-    /// Resets the figures of all units; those before are kept until the next reset.
+    /// Resets the figures of all units; the old ones are kept until the next reset.
     Reset,
-    /// Brings the figures before the last reset back.
+    /// Restores the figures before the last reset.
     UndoReset,
 }
 
-/// News from the engine to the interface beside answers.
+/// A notification from the engine to the interface, in addition to answers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Notice {
-    /// A new answer is there.
+    /// A new answer is available.
     Answer,
-    /// New figures of the machine's CPUs or softirqs are there.
+    /// New figures of the machine's CPUs or softirqs are available.
     Host,
-    /// What this machine can measure.
+    /// The events that this machine can measure.
     Catalogue(Arc<Vec<CatalogueEvent>>),
-    /// Why the time in softirqs cannot be measured.
+    /// Measuring the time in softirqs failed, with the reason.
     SoftirqsFailed(String),
-    /// A control was carried out, or why it was not.
+    /// The result of a control.
     Reply(Result<String, String>),
-    /// What the view is to be filtered by.
+    /// The filter that the view should have.
     View(ViewFilter),
-    /// An annotated function, or why it is none.
+    /// An annotated function, or why it cannot be annotated.
     Listing(AnnotatedFunction, Result<Arc<Listing>, String>),
 }
 
@@ -176,7 +176,7 @@ pub struct Engine {
     notice_tx: Sender<Notice>,
     answer: Arc<ArcSwap<Answer>>,
     info: Info,
-    /// What watches the machine's CPUs; none for recordings.
+    /// The thread that watches the machine's CPUs; `None` for recordings.
     host: Option<host::Host>,
     tracer: parking_lot::Mutex<Option<softirqs::Tracer>>,
     times: Arc<ArcSwapOption<HandlerTimes>>,
@@ -184,7 +184,7 @@ pub struct Engine {
     threads: Vec<JoinHandle<()>>,
     stop: Arc<AtomicBool>,
     waker: Waker,
-    /// Up to when the answer that there is tells all; none of a recording.
+    /// The time up to which the newest answer is complete; `None` for a recording.
     seen: Option<Arc<AtomicU64>>,
     realtime: Option<i32>,
 }
@@ -194,7 +194,7 @@ pub struct Engine {
 pub struct Clock {
     /// Nanoseconds of CLOCK_MONOTONIC.
     pub now: u64,
-    /// Up to when the newest answer tells all.
+    /// The time up to which the newest answer is complete.
     pub seen: u64,
 }
 
@@ -269,7 +269,7 @@ impl Engine {
             most_waiting: whole.waiting(),
         };
         let profile = crate::kernel::thread("profile", move || worker.run())?;
-        // A source whose thread cannot be started is dropped here, with its probes and its command.
+        // If its thread cannot be started, the source is dropped here, with its probes and its command.
         let mut threads = vec![crate::kernel::thread("source", move || feeder.run())?, profile];
         if let (Some(watched), Some(host)) = (watched, &host) {
             let links = trigger_watch::TriggerLinks {
@@ -279,7 +279,7 @@ impl Engine {
                 notices: notice_tx.clone(),
                 stop: stop.clone(),
             };
-            // Before the profile's thread, which it may still want something of when all ends.
+            // Before the profile's thread, which it may still need when the session ends.
             threads.insert(0, trigger_watch::spawn(watched, links)?);
         }
         Ok(Self {
@@ -300,43 +300,43 @@ impl Engine {
         })
     }
 
-    /// The session's time and the newest answer's age; none of a recording.
+    /// Returns the session's time and that of the newest answer; `None` for a recording.
     pub(crate) fn clock(&self) -> Option<Clock> {
         let seen = self.seen.as_ref()?.load(Ordering::Relaxed);
         Some(Clock { now: monotonic_ns(), seen })
     }
 
-    /// The urgency of the thread that shows a live session.
+    /// Returns the urgency of the thread that shows a live session.
     pub(crate) fn urgency(&self) -> Urgency {
         if self.seen.is_some() { Urgency::of_live(self.realtime) } else { Urgency::usual() }
     }
 
-    /// Facts about the source.
+    /// Returns facts about the source.
     pub(crate) fn info(&self) -> &Info {
         &self.info
     }
 
-    /// Sends a request; after the end of the session it goes nowhere.
+    /// Sends a request; it is ignored after the end of the session.
     pub fn send(&self, request: Request) {
         let _ = self.requests.send(request);
     }
 
-    /// Another handle for requests, for threads of the caller.
+    /// Returns another sender of requests, for threads of the caller.
     pub(crate) fn requests(&self) -> Sender<Request> {
         self.requests.clone()
     }
 
-    /// The newest answer.
+    /// Returns the newest answer.
     pub fn answer(&self) -> Arc<Answer> {
         self.answer.load_full()
     }
 
-    /// The newest figures of the machine's CPUs; none for recordings.
+    /// Returns the newest figures of the machine's CPUs; `None` for recordings.
     pub(crate) fn host(&self) -> Option<Arc<HostView>> {
         self.host.as_ref().map(host::Host::view).filter(|view| view.interval > 0)
     }
 
-    /// The time in softirqs, while it is measured or when the session's own events tell it.
+    /// Returns the time in softirqs, while it is measured or if the session's own events provide it.
     pub(crate) fn softirq_times(&self) -> Option<Arc<HandlerTimes>> {
         match self.tracer().as_ref() {
             Some(tracer) => tracer.times(),
@@ -344,12 +344,12 @@ impl Engine {
         }
     }
 
-    /// The units' answers.
+    /// Returns the units' answers.
     pub(crate) fn units(&self) -> Arc<Vec<UnitAnswer>> {
         self.units.load_full()
     }
 
-    /// Begins to measure the time in softirqs, or ends it. What goes wrong comes as a notice.
+    /// Starts or stops measuring the time in softirqs. Errors are sent as a notice.
     pub(crate) fn trace_softirqs(&self, on: bool) {
         let mut tracer = self.tracer();
         if let Some(old) = tracer.take() {
@@ -367,39 +367,39 @@ impl Engine {
         self.tracer.lock()
     }
 
-    /// Finds out what this machine can measure; the answer comes as a notice.
+    /// Determines which events this machine can measure; sends the result as a notice.
     pub(crate) fn list_events(&self) {
         let notices = self.notice_tx.clone();
         let work =
             move || drop(notices.send(Notice::Catalogue(Arc::new(catalogue::all(&LookupPaths::system(), &RealSys)))));
-        // Without a thread the screen shows what is measured and no more.
+        // Without the thread, the screen shows only the events that are measured.
         let _ = crate::kernel::thread("events", work);
     }
 
-    /// Sets the interval at which figures of the machine's CPUs are taken.
+    /// Sets the interval of figures of the machine's CPUs.
     pub(crate) fn set_host_interval(&self, interval: Duration) {
         if let Some(host) = &self.host {
             host.set_interval(interval);
         }
     }
 
-    /// Has the PMUs of CPUs count what those do, or not any more.
+    /// Enables or disables counting the work of CPUs by their PMUs.
     pub(crate) fn count_work(&self, on: bool) {
         if let Some(host) = &self.host {
             host.count_work(on);
         }
     }
 
-    /// The channel of news.
+    /// Returns the channel of notices.
     pub fn notices(&self) -> &Receiver<Notice> {
         &self.notices
     }
 
-    /// Ends the session and waits for its threads, as it does when it is dropped.
+    /// Ends the session and waits for its threads, like dropping it.
     pub fn stop(self) {}
 }
 
-/// What the source holds of the machine, as a command that it started, goes with the session on every way out of it.
+/// Resources of the source, such as a command that it started, are released on every way out of the session.
 impl Drop for Engine {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);

@@ -1,5 +1,4 @@
-//! A whole recording at once: what reports and exports of a file work on. Reading and decoding run
-//! side by side.
+//! A whole recording in memory, for reports and exports of a file. Reading and decoding run in parallel.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -24,14 +23,14 @@ use crate::ingest::{Core, Ingest, IntakeOptions};
 
 use super::missing_files::{self, Sought};
 
-/// A recording that was read to its end, every frame named.
+/// A recording that was read to its end, with names for all frames.
 #[derive(Debug)]
 pub struct Offline {
-    /// What became of its records.
+    /// The result of its records.
     pub ingest: Ingest,
-    /// The names of its events by index, no two alike.
+    /// The unique names of its events by index.
     pub event_names: Vec<String>,
-    /// What is wrong with the recording or with its names.
+    /// Faults of the recording or of its names.
     pub notes: Vec<String>,
     /// Whether the recording itself, not just its names, has faults.
     damaged: bool,
@@ -39,7 +38,7 @@ pub struct Offline {
     unread: u64,
 }
 
-/// Batches between the two threads.
+/// The maximum number of batches between the two threads.
 const QUEUE: usize = 8;
 
 /// Reads a source to its end.
@@ -76,7 +75,7 @@ fn load_into(
     own_memory::take_small_pages();
     let info = source.info().clone();
     ingest.complete_chains(symbols.clone());
-    // What a table or an export says nothing of.
+    // Tables and exports do not report broken stacks.
     ingest.core_mut().chains.iter_mut().for_each(|chains| chains.judges = wants.units_only);
     let mut notes = info.notes.clone();
     let mut unread = 0;
@@ -86,7 +85,7 @@ fn load_into(
     let mut ahead = Ahead::default();
     let mut resolver = Resolver::new(symbols.clone());
     std::thread::scope(|scope| {
-        // Tables are read and names made readable while samples still come; they stay in the resolver.
+        // Tables are read and names demangled while samples are still read; the resolver keeps them.
         let resolver = &mut resolver;
         scoped_thread(scope, "names", move || {
             for some in wanted {
@@ -117,7 +116,7 @@ fn load_into(
         drop(want_tx);
         reader.join().unwrap_or(Ok(()))
     })?;
-    // A source that broke off has never said that it is complete.
+    // A source that failed has not marked its end.
     ingest.feed(&mut Batch { complete_until: Some(u64::MAX), ..Batch::default() });
     notes.extend(ingest.core().told.complaints(&ingest.core().profile.ledger));
     let damaged = !notes.is_empty();
@@ -133,7 +132,7 @@ fn load_into(
     Ok(Offline { ingest, event_names, notes: once(notes), damaged, unread })
 }
 
-/// Frames whose names are looked up before all are there.
+/// Frames whose names are looked up before the end of the source.
 #[derive(Default)]
 struct Ahead {
     upto: usize,
@@ -141,7 +140,7 @@ struct Ahead {
 }
 
 impl Ahead {
-    /// The DSOs and addresses of the frames that came since the last call.
+    /// Returns the DSOs and addresses of the frames since the last call.
     fn fresh(&mut self, ingest: &Ingest) -> Vec<(Arc<Dso>, u64)> {
         let core = ingest.core();
         let from = std::mem::replace(&mut self.upto, core.profile.frames.len());
@@ -155,7 +154,7 @@ impl Ahead {
         places
     }
 
-    /// DSOs of which more is known by now than when their names were looked up.
+    /// Returns DSOs with more information than when their names were looked up.
     fn outdated<'a>(&self, ingest: &'a Ingest) -> impl Iterator<Item = &'a Dso> {
         let now = |id: &DsoId| ingest.core().session.dsos.get(*id);
         let differs =
@@ -172,25 +171,25 @@ impl Ahead {
     }
 }
 
-/// Gives all frames that have none their names.
+/// Names all frames without a name.
 pub(super) fn name_all(core: &mut Core, resolver: &mut Resolver, notes: &mut Vec<String>) {
     name_prepared(core, resolver, notes, false);
 }
 
-/// The same where the resolver may have met them all before.
+/// Does the same; the resolver may have seen all frames before.
 fn name_prepared(core: &mut Core, resolver: &mut Resolver, notes: &mut Vec<String>, is_prepared: bool) {
     let frames: Vec<FrameId> = core.profile.frames.unnamed().collect();
     if frames.is_empty() {
         return;
     }
     let (session, profile) = (&core.session, &mut core.profile);
-    // Shared copies, so that naming a frame copies no strings.
+    // Shared copies, so that naming a frame does not copy strings.
     let dsos: Vec<Arc<Dso>> = session.dsos.all().iter().cloned().map(Arc::new).collect();
     let until = Instant::now() + FOR_JITS;
     let mut places = Vec::new();
     for some in frames.chunks(AT_ONCE) {
         places.extend(some.iter().map(|frame| (profile.frames.get(*frame).place(&session.dsos), *frame)));
-        // Neighbours have one function, or are found beside it.
+        // Adjacent addresses often have the same function, or close ones.
         places.sort_unstable();
         if !is_prepared {
             resolver.prepare(places.iter().map(|((id, at), _)| (&*dsos[id.0 as usize], *at)));
@@ -210,25 +209,25 @@ fn name_prepared(core: &mut Core, resolver: &mut Resolver, notes: &mut Vec<Strin
     notes.extend(missing_files::words(session, resolver.take_problems(), Sought::Names, is_here));
 }
 
-/// Each note once: many DSOs, and many probes, may be of one file that is not there.
+/// Removes duplicates: many DSOs, and many probes, may depend on the same missing file.
 pub(super) fn once(notes: Vec<String>) -> Vec<String> {
     let mut said = FxHashSet::default();
     notes.into_iter().filter(|note| said.insert(note.clone())).collect()
 }
 
-/// Frames that are named in the order of their addresses.
+/// The number of frames that are sorted by address and named together.
 const AT_ONCE: usize = 1 << 16;
 
-/// Time to wait for what a JIT has written and was not read yet, in all.
+/// The total time to wait for JIT data that has been written but not read yet.
 const FOR_JITS: Duration = Duration::from_millis(300);
 
-/// Looks the inlined functions and lines of all frames up, each address once.
+/// Looks up the inlined functions and lines of all frames, once per address.
 fn find_lines(ingest: &mut Ingest, symbols: SymbolOptions, notes: &mut Vec<String>) {
     let core = ingest.core_mut();
     let (session, profile) = (&core.session, &mut core.profile);
     let is_here = symbols.same_kernel;
     let all = 0..profile.frames.len() as u32;
-    // In the order of the files and their addresses, so that what is parsed for one serves the next.
+    // In the order of files and addresses, so that parsed data is reused.
     let mut wanted: Vec<(DsoId, u64, FrameId)> = profile
         .frames
         .lineless(all, |_| true)
@@ -257,13 +256,13 @@ fn find_lines(ingest: &mut Ingest, symbols: SymbolOptions, notes: &mut Vec<Strin
         let nothing = |n| (vec![Vec::new(); n], Vec::new());
         let looked = |(part, thread): (&[_], std::io::Result<ScopedJoinHandle<'_, Looked>>)| match thread {
             Ok(thread) => thread.join().unwrap_or_else(|_| nothing(part.len())),
-            // A part that no thread can be started for is done here.
+            // If a thread cannot be started, this thread does its part.
             Err(_) => look(part),
         };
         parts.into_iter().map(looked).collect()
     });
     let (found, mut problems): (Vec<_>, Vec<_>) = parts.into_iter().unzip();
-    // Two threads may have met one file.
+    // Two threads may have the same file.
     let problems: BTreeMap<DsoId, Problem> = problems.drain(..).flatten().collect();
     notes.extend(missing_files::words(session, problems, Sought::Lines, is_here));
     let found: Vec<Vec<InlinedFrame>> = found.into_iter().flatten().collect();
@@ -273,19 +272,19 @@ fn find_lines(ingest: &mut Ingest, symbols: SymbolOptions, notes: &mut Vec<Strin
     }
 }
 
-/// Threads that look lines up, and what is worth one of them.
+/// The maximum number of threads that look up lines, and the number of lines that justify a thread.
 const MOST_THREADS: usize = 4;
 const LINES_EACH: usize = 2000;
 
 impl Offline {
-    /// 1 when something is wrong with the recording and nothing at all could be read, or less of a text than not; else
-    /// 0.
+    /// Returns 1 if the recording is faulty and nothing could be read, or more lines of a text were rejected than read;
+    /// else 0.
     pub(crate) fn exit_code(&self) -> u8 {
         let read = self.ingest.core().profile.len() as u64;
         u8::from(self.damaged && (read == 0 || self.unread > read))
     }
 
-    /// The fields of its tracepoints, for filters.
+    /// Returns the fields of its tracepoints, for filters.
     pub(crate) fn fields(&self) -> Vec<TraceField> {
         let core = self.ingest.core();
         crate::filter::trace_fields(
@@ -293,7 +292,7 @@ impl Offline {
         )
     }
 
-    /// The data for queries.
+    /// Returns the data for queries.
     pub fn data(&self) -> Data<'_> {
         self.ingest.core().data(&self.event_names)
     }

@@ -1,4 +1,4 @@
-//! Groups with a quota of CPU time, found from time to time, and how much each was throttled by it.
+//! Cgroups with a quota of CPU time, which are searched periodically, and how much each was throttled.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -11,9 +11,9 @@ use crate::session::containers::places;
 use crate::session::machine::quota::{QuotaUse, ThrottledGroup, is_limit};
 use crate::source::containers::Reader;
 
-/// Groups that are watched.
+/// The maximum number of groups that are watched.
 const MAX: usize = 2000;
-/// The limit of a group, by version 2 and 1.
+/// The file with the limit of a group, in cgroup versions 2 and 1.
 const LIMITS: [&str; 2] = ["cpu.max", "cpu.cfs_quota_us"];
 
 /// The cgroups whose throttling is watched.
@@ -59,14 +59,14 @@ impl Quotas {
         }
     }
 
-    /// Its container, else the unit or the group.
+    /// Returns the name of its container, else of its unit or group.
     fn name(&mut self, path: &str, dir: &Path) -> Arc<str> {
         let named = self.reader.name(path, || cgroup::first_process(dir)).map(|(named, _)| named.container.words());
         let of_path = || places(path).first().map(|place| place.container().words());
         named.or_else(of_path).unwrap_or_else(|| path.to_owned()).into()
     }
 
-    /// The groups that were throttled since the last reading, the worst first.
+    /// Returns the groups that were throttled since the last reading, the worst first.
     pub fn read(&mut self, seconds: f64) -> Vec<ThrottledGroup> {
         let mut list = Vec::new();
         for group in self.groups.values_mut() {

@@ -1,4 +1,4 @@
-//! The reader: a thread that takes a source's records while those that came before are taken in, named and told.
+//! The reader: a thread that reads a source while earlier records are processed, named and reported.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -10,14 +10,14 @@ use super::urgency::Urgency;
 use crate::session::Origin;
 use crate::source::{Batch, Control, Progress, Source, SourceError, Waker};
 
-/// Bytes of records that wait to be taken in; what does not fit stays in the file, or in the kernel's rings.
+/// The maximum bytes of waiting records; further ones stay in the file, or in the kernel's rings.
 const MOST_WAITING: usize = 64 << 20;
-/// Time that a live source has to tell what it holds after it was told to stop.
+/// The time that a live source has to deliver its remaining records after a stop.
 const FAREWELL: Duration = Duration::from_secs(1);
 
 type Read = Result<(Batch, Progress), SourceError>;
 
-/// Batches that have been read, in their order.
+/// Batches that have been read, in order.
 pub(crate) struct ReadAhead {
     coming: Receiver<Read>,
     used: Sender<Vec<u8>>,
@@ -25,7 +25,7 @@ pub(crate) struct ReadAhead {
 }
 
 impl ReadAhead {
-    /// The next batch; `None` when the reader was told to stop and all that it had read has been taken.
+    /// Returns the next batch; `None` after the reader was stopped and all its batches were taken.
     pub(crate) fn next(&self) -> Option<Read> {
         let read = self.coming.recv().ok()?;
         if let Ok((batch, _)) = &read {
@@ -34,15 +34,15 @@ impl ReadAhead {
         Some(read)
     }
 
-    /// Gives a buffer back, to be filled again.
+    /// Returns a buffer for reuse.
     pub(crate) fn recycle(&self, buffer: Vec<u8>) {
-        // Nobody takes it when all is read.
+        // Fails after the reader has ended.
         let _ = self.used.send(buffer);
     }
 }
 
-/// Does some work beside a thread that reads a source to its end, until `stop` is set or the work is done. A live
-/// source that is stopped still tells what it holds, and why it ended.
+/// Runs `work` in parallel with a thread that reads a source to its end, until `stop` is set or the work is done. A
+/// live source that is stopped still delivers its remaining records, and the reason of its end.
 pub(crate) fn beside<T>(
     source: &mut dyn Source,
     stop: &AtomicBool,
@@ -61,7 +61,7 @@ pub(crate) fn beside<T>(
     })
 }
 
-/// The end of the work, by whatever way it is left: the reader is told, which is waited for before a panic goes on.
+/// Stops the reader when the work ends in any way; the reader is waited for before a panic continues.
 struct End<'a> {
     done: &'a AtomicBool,
     waker: Waker,
@@ -85,14 +85,14 @@ struct Reader<'a> {
 
 impl Reader<'_> {
     fn run(self) {
-        // Rings that are not emptied in time lose what comes: nothing else in this program is as late.
+        // Rings that are not emptied in time lose records, so this is the most urgent thread of the program.
         let live = self.source.info().origin == Origin::Live;
         let mut urgency = if live { Urgency::of_live(None) } else { Urgency::usual() };
         let mut stopped: Option<Instant> = None;
         loop {
             urgency.keep();
             if live && stopped.is_none() && self.stop.load(Ordering::Relaxed) {
-                // A source that cannot be stopped is left.
+                // A source that cannot be stopped is abandoned.
                 if self.source.control(&Control::Stop).is_err() {
                     return;
                 }
@@ -128,7 +128,7 @@ mod tests {
 
     const MEGABYTE: usize = 1 << 20;
 
-    /// Batches of a megabyte, each begun by its number; how many were read is told.
+    /// A source of batches of a megabyte, each starting with its number, that reports how many were read.
     struct Counting {
         info: Info,
         number: u8,
@@ -159,7 +159,7 @@ mod tests {
         (Counting { info: Info::new(Origin::Recorded), number: 0, last, read: read.clone() }, read)
     }
 
-    /// What a live source holds when it is stopped is read, and why it ended is known.
+    /// The remaining records of a stopped live source are read, and the reason of its end is known.
     #[test]
     fn a_live_source_that_is_stopped_tells_what_it_holds() {
         let (stop, (mut source, read)) = (AtomicBool::new(false), counting(255));
@@ -197,7 +197,7 @@ mod tests {
         numbers
     }
 
-    /// However long somebody is at one batch, others are read meanwhile, in their order, and not without end.
+    /// During the processing of a batch, others are read in order, up to the limit.
     #[test]
     fn reading_goes_on_while_nothing_is_taken() {
         let (mut source, read) = counting(200);
@@ -219,7 +219,7 @@ mod tests {
             stop.store(true, Ordering::Relaxed);
             numbers(&coming)
         });
-        // What had been read by then was taken.
+        // All batches read by then were taken.
         assert_eq!(seen.expect("a thread").len(), read.load(Ordering::SeqCst));
         assert!(read.load(Ordering::SeqCst) < 255);
         let (mut source, read) = counting(255);
@@ -228,7 +228,7 @@ mod tests {
         assert_eq!(first.expect("a thread"), Progress::More);
         assert!(read.load(Ordering::SeqCst) <= MOST_WAITING / MEGABYTE + 2);
     }
-    /// What panics beside a reader that has no room left ends it too, instead of waiting for it without end.
+    /// A panic of the work ends a reader that waits for room, instead of waiting for it forever.
     #[test]
     fn a_panic_of_the_work_ends_the_reader() {
         let (mut source, read) = counting(255);

@@ -1,71 +1,70 @@
-//! The shares of memory: what each part of the program may hold of what it has in all, and what those parts hold that
-//! other threads own.
+//! The shares of memory: the limit of each part of the program, and the memory that parts of other threads use.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::kernel::own_memory;
 use crate::query::answer::MemoryShare;
 
-/// The memory that the program has in all, in bytes.
+/// The memory limit of the program, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct MemoryLimit(pub usize);
 
 impl MemoryLimit {
-    /// Without a bound nothing gives way: a recording is kept whole.
+    /// Returns whether there is a limit. Without one, no data is dropped: a recording is kept whole.
     pub(crate) fn is_bounded(self) -> bool {
         self.0 != usize::MAX
     }
 
-    /// True if it is not more than may be.
+    /// Returns whether this memory is within the limit.
     pub(crate) fn holds(self, private: usize) -> bool {
         private <= self.0
     }
 
-    /// Tables of functions; those of lines and of unwinding are parts of this.
+    /// Returns the share of symbol tables; those of lines and of unwinding are parts of it.
     pub(crate) fn tables(self) -> usize {
         self.0 / 4
     }
 
-    /// Copies of files that others can change.
+    /// Returns the share of copies of files that others can change.
     pub(crate) fn copies(self) -> usize {
         self.0 / 4
     }
 
-    /// Records that wait while an answer takes long. Those that do not fit wait in the kernel's rings.
+    /// Returns the share of records that wait during a long answer. Further ones wait in the kernel's rings.
     pub(crate) fn waiting(self) -> usize {
         (self.0 / 16).min(MOST_WAITING)
     }
 
-    /// Samples and stacks have this in any case: whoever else takes too much, the newest are there.
+    /// Returns the minimum share of samples and stacks, so that the newest are kept even if other parts use too much.
     pub(crate) fn least_samples(self) -> usize {
         self.0 / 6
     }
 }
 
-/// A long answer is waited for with these instead of with the rings.
+/// Records that a long answer delays may take this much memory; further ones stay in the rings.
 const MOST_WAITING: usize = 32 << 20;
 
-/// Bytes that other threads say they hold.
+/// Bytes that other threads report to use.
 #[derive(Debug, Default)]
 pub struct ThreadMemory {
-    /// Tables of functions.
+    /// Symbol tables.
     pub(crate) tables: AtomicUsize,
-    /// What lines and inlined functions are looked up in, by those who show code and by those who show stacks.
+    /// Debug information for lines and inlined functions: of the code view, and of stacks.
     pub(crate) listings: AtomicUsize,
     pub(crate) lines: AtomicUsize,
-    /// Records on their way.
+    /// Records in transit.
     pub waiting: AtomicUsize,
-    /// The most that was private of late, which a long answer may have had and given back by now.
+    /// The recent peak of private memory, which a long answer may have used and freed.
     peak: AtomicUsize,
 }
 
 impl ThreadMemory {
-    /// Looks at what is private: beside the thread that gives way to others, and does not see what it takes itself.
+    /// Samples the private memory, from a thread other than the one that keeps the limit and cannot see its own peaks.
     pub(crate) fn look(&self) {
         self.peak.fetch_max(own_memory::private().unwrap_or(0), Ordering::Relaxed);
     }
 
-    /// The most that was seen since the last call.
+    /// Returns the peak since the last call.
     pub(crate) fn take_peak(&self) -> usize {
         self.peak.swap(0, Ordering::Relaxed)
     }

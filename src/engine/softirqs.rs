@@ -1,5 +1,5 @@
-//! Time in softirqs and interrupts, live: tracepoints and a thread of its own that can be switched on and off beside a
-//! session.
+//! Live measurement of the time in softirqs and interrupts, with separate tracepoints and a separate thread, which can
+//! be switched on and off during a session.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -25,10 +25,10 @@ use super::Notice;
 
 /// The interval at which figures are published.
 const PUBLISH_NS: u64 = 1_000_000_000;
-/// Data pages of each ring: a storm of interrupts must not be lost within a tick of 100 ms.
+/// Data pages of each ring: enough for a storm of interrupts during a tick of 100 ms.
 const PAGES: usize = 256;
 
-/// The live tracer: a thread with tracepoints and rings of its own.
+/// The live tracer: a thread with its own tracepoints and rings.
 #[derive(Debug)]
 pub(crate) struct Tracer {
     times: Arc<ArcSwapOption<HandlerTimes>>,
@@ -37,13 +37,13 @@ pub(crate) struct Tracer {
 }
 
 impl Tracer {
-    /// Opens the tracepoints on some CPUs, or on all; the error says why that cannot be.
+    /// Opens the tracepoints on some CPUs, or on all; the error has the reason of a failure.
     pub(crate) fn start(cpus: Option<Vec<u32>>) -> Result<Self, String> {
         let (source, trace) = open(cpus)?;
         Self::run(None, move || Ok((source, trace)))
     }
 
-    /// Starts without waiting, as opening takes the kernel a while; errors come as notices.
+    /// Starts in the background, because opening takes the kernel a while; errors are sent as notices.
     pub(crate) fn spawn(notices: Sender<Notice>) -> Result<Self, String> {
         Self::run(Some(notices), || open(None))
     }
@@ -66,12 +66,12 @@ impl Tracer {
         Ok(Self { times, stop, thread: Some(thread) })
     }
 
-    /// The times measured so far; nothing in the first second.
+    /// Returns the times measured so far; `None` in the first second.
     pub(crate) fn times(&self) -> Option<Arc<HandlerTimes>> {
         self.times.load_full()
     }
 
-    /// Ends it without waiting for it.
+    /// Ends it without waiting for its thread.
     pub(crate) fn abandon(mut self) {
         self.stop.store(true, Ordering::Relaxed);
         self.thread = None;
@@ -148,7 +148,7 @@ impl TracerThread {
                     trace.add(event, &sample);
                 }
             });
-            // At its end a source is complete for ever, which is no time.
+            // The end of a source is marked by the highest value, which is not a time.
             if let Some(until) = batch.complete_until.filter(|until| *until < u64::MAX) {
                 self.trace.pairs.until(until);
             }

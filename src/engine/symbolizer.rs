@@ -1,4 +1,4 @@
-//! The threads that look names and lines up, so that neither samples nor frames wait for a file.
+//! The threads that look up names and lines, so that samples and screens do not wait for files.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,27 +19,27 @@ use crate::symbols::jit_reuse::CodeChange;
 use crate::symbols::lines::{InlinedFrame, Lines};
 use crate::symbols::{NameForm, Problem, Resolver, Symbolized, code};
 
-/// One frame to look up.
+/// A frame to look up.
 #[derive(Clone, Debug)]
 pub struct WantedName {
-    /// The id that the answer is to have.
+    /// The frame's id, for the result.
     pub frame: FrameId,
     /// The DSO in which to look.
     pub dso: Arc<Dso>,
-    /// The address in it, as its symbols have it: that of the call, of a caller.
+    /// The address in the DSO's symbol table; for a caller, that of the call.
     pub at: u64,
 }
 
-/// Frames to name; `epoch` is that of the profile whose ids they carry.
+/// Frames to name; `epoch` is that of the profile whose ids they have.
 #[derive(Debug)]
 pub struct Job {
-    /// The profile's epoch in which the ids were given: what is found for others is of no use.
+    /// The profile's epoch of the ids; results for other epochs are useless.
     pub epoch: u64,
-    /// How names are made readable from now on.
+    /// The form of names from now on.
     pub(crate) form: Option<NameForm>,
-    /// A file for which more has come: it is looked for again.
+    /// A file with new data, which is looked up again.
     pub(crate) anew: Option<Arc<Dso>>,
-    /// The frames, in no order: those of files that were read already are looked up first.
+    /// The frames, in any order: those of files that were read already are looked up first.
     pub frames: Vec<WantedName>,
 }
 
@@ -57,24 +57,24 @@ pub struct ListJob {
 pub struct LookedUp {
     /// The epoch of the job.
     pub epoch: u64,
-    /// Frame, DSO and address as they were wanted, and the function; `None` where none holds the address.
+    /// Frame, DSO and address of the request, and the function; `None` if no function contains the address.
     pub frames: Vec<(FrameId, DsoId, u64, Option<Symbolized>)>,
-    /// What went wrong with a DSO.
+    /// Errors of DSOs.
     pub problems: Vec<(DsoId, Problem)>,
-    /// Where names of DSOs come from.
+    /// Sources of DSOs' names.
     pub sources: Vec<(DsoId, String)>,
     /// Files for which a debug file could be fetched.
     pub stripped: Vec<(DsoId, BuildId)>,
-    /// Build ids of files that nothing had told.
+    /// Build ids of files that no record had.
     pub identified: Vec<(DsoId, BuildId)>,
-    /// Those of which more is there that was not read yet.
+    /// DSOs with more data that has not been read yet.
     pub behind: Vec<DsoId>,
-    /// Code that came to used addresses: samples from now on are of it.
+    /// JIT code that replaces other code: later samples belong to it.
     pub(crate) changes: Vec<(DsoId, CodeChange)>,
 }
 
 impl LookedUp {
-    /// Names alone, each with its frame, DSO and address.
+    /// Returns names alone, each with its frame, DSO and address.
     pub fn of(epoch: u64, frames: Vec<(FrameId, DsoId, u64, Option<Symbolized>)>) -> Self {
         Self { epoch, frames, ..Self::default() }
     }
@@ -85,34 +85,34 @@ impl LookedUp {
 pub struct FoundLines {
     /// The epoch of the job.
     pub epoch: u64,
-    /// Frame and DSO as they were wanted, and the functions that the address is in; none where nothing tells.
+    /// Frame and DSO of the request, and the functions at the address; empty without debug information.
     pub frames: Vec<(FrameId, DsoId, Vec<InlinedFrame>)>,
-    /// What went wrong with a DSO.
+    /// Errors of DSOs.
     pub problems: Vec<(DsoId, Problem)>,
 }
 
-/// Both ends of the threads' channels. They end when the job senders are dropped.
+/// Both ends of the threads' channels. The threads end when the job senders are dropped.
 #[derive(Debug)]
 pub struct Symbolizer {
-    /// Frames to be named.
+    /// Frames to name.
     pub jobs: Sender<Job>,
-    /// Functions to be annotated, each of which is answered where it says.
+    /// Functions to annotate; each job has the channel of its answer.
     pub lists: Sender<ListJob>,
     /// Names that were found, in portions.
     pub names: Receiver<LookedUp>,
-    /// Frames whose inlined functions and lines are wanted.
+    /// Frames whose inlined functions and lines are requested.
     pub line_jobs: Sender<Job>,
     /// Inlined functions and lines that were found, in portions.
     pub lines: Receiver<FoundLines>,
 }
 
-/// Results come in portions, so that the first names do not wait for the last.
+/// Results are sent in portions, so that the first names do not wait for the last.
 const PORTION: usize = 512;
-/// Lines that are looked up between two looks at how urgent they are.
+/// Lines that are looked up between two checks of the thread's urgency.
 const AT_ONCE: usize = 16;
-/// The interval of reading on in files that are behind.
+/// The interval of reading more of files with unread data.
 const PATIENCE: Duration = Duration::from_millis(5);
-/// The interval of looking for code at used addresses.
+/// The interval of checking for replaced code.
 const CODE_PATIENCE: Duration = Duration::from_millis(200);
 const IDLE: Duration = Duration::from_secs(3600);
 
@@ -128,7 +128,7 @@ impl Waiting {
         self.frames.is_empty()
     }
 
-    /// Takes in what is asked for. What waited and has no use any more, as its ids are of another epoch, is given back.
+    /// Adds a job. Returns the waiting frames if their ids are of an older epoch, and so useless.
     fn add(&mut self, job: Job) -> Option<(u64, Vec<WantedName>)> {
         let before = std::mem::replace(&mut self.epoch, job.epoch);
         let stale = if before == job.epoch { BTreeMap::new() } else { std::mem::take(&mut self.frames) };
@@ -138,8 +138,8 @@ impl Waiting {
         (!stale.is_empty()).then(|| (before, stale.into_values().flatten().collect()))
     }
 
-    /// The frames to look up next: all that needs no file to be read, or else what needs one, the kernel's first and
-    /// then the file that most frames wait for.
+    /// Returns the frames to look up next: all whose file has been read, or else those of a file to read: the kernel's
+    /// first, then the file with the most waiting frames.
     fn portion(&mut self, has_read: impl Fn(&Dso) -> bool) -> Vec<WantedName> {
         let mut portion = Vec::new();
         let rank = |list: &[WantedName]| {
@@ -170,7 +170,7 @@ impl Waiting {
     }
 }
 
-/// Looks frames up.
+/// Looks up frames.
 fn named(resolver: &mut Resolver, epoch: u64, portion: &[WantedName]) -> LookedUp {
     resolver.prepare(portion.iter().map(|w| (&*w.dso, w.at)));
     let frames = portion.iter().map(|w| (w.frame, w.dso.id, w.at, resolver.resolve(&w.dso, w.at))).collect();
@@ -181,7 +181,7 @@ fn named(resolver: &mut Resolver, epoch: u64, portion: &[WantedName]) -> LookedU
     LookedUp { epoch, frames, problems, sources, stripped, identified, behind, changes: resolver.take_changes() }
 }
 
-/// Starts the threads; what they hold stands in `held`.
+/// Starts the threads, which report their memory in `held`.
 pub fn spawn(options: SymbolOptions, held: Arc<ThreadMemory>) -> std::io::Result<Symbolizer> {
     let (jobs, job_rx) = unbounded::<Job>();
     let (name_tx, names) = unbounded();
@@ -189,14 +189,14 @@ pub fn spawn(options: SymbolOptions, held: Arc<ThreadMemory>) -> std::io::Result
     let (lists, list_rx) = unbounded::<ListJob>();
     let work = move || {
         let mut resolver = Resolver::new(options.clone());
-        // Those of stacks have the larger part: they are always there.
+        // Lines for stacks get the larger part of the budget, because they are always needed.
         let mut lines = Lines::new(SymbolOptions { budget: options.budget / 2, ..options.clone() });
         let (mut waiting, mut urgency) = (Waiting::default(), Urgency::ahead());
         loop {
             urgency.keep();
             held.tables.store(resolver.memory(), Ordering::Relaxed);
             held.listings.store(lines.memory(), Ordering::Relaxed);
-            // What is behind is read on while nobody asks, and between portions.
+            // Files with unread data are read while there are no requests, and between portions.
             let patience = match waiting.is_empty() {
                 false => Duration::ZERO,
                 true if resolver.are_behind() => PATIENCE,
@@ -238,7 +238,7 @@ pub fn spawn(options: SymbolOptions, held: Arc<ThreadMemory>) -> std::io::Result
                 lines.forget(dso.id);
             }
             if let Some((epoch, stale)) = waiting.add(job) {
-                // Nobody has use for their names, but they are waited for.
+                // Their names are useless, but the requester waits for a result.
                 let frames = stale.into_iter().map(|w| (w.frame, w.dso.id, w.at, None)).collect();
                 if name_tx.send(LookedUp::of(epoch, frames)).is_err() {
                     return;
@@ -250,7 +250,7 @@ pub fn spawn(options: SymbolOptions, held: Arc<ThreadMemory>) -> std::io::Result
     let (line_jobs, line_rx) = unbounded::<Job>();
     let (line_tx, lines) = unbounded();
     let work = move || {
-        // Names and samples go before.
+        // Names and samples have priority.
         let mut urgency = Urgency::last();
         let (options, held) = of_lines;
         let mut lines = Lines::new(options);

@@ -1,5 +1,5 @@
-//! The thread that looks whether a trigger's condition holds, and then has the samples around that moment
-//! saved: with a pause between two, and a limit to how many.
+//! The thread that checks triggers' conditions and saves the samples around the moment, with a minimum pause between
+//! two saves, and a maximum number of them.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,20 +17,20 @@ use crate::session::TimeMark;
 
 use super::{Notice, Request, Snapshot};
 
-/// The interval of looking at conditions: the machine's figures are of a second.
+/// The interval of checking conditions; the machine's figures cover a second.
 const LOOK: Duration = Duration::from_millis(250);
 
-/// Saves a moment's samples of a range of the session's clock; words on what was saved, or on what went wrong.
+/// Saves a snapshot's samples of a range of the session's clock; returns a message about the result or the error.
 pub(crate) type Saver = Arc<dyn Fn(&Snapshot, (u64, u64), &str) -> Result<String, String> + Send + Sync>;
 
-/// The triggers that are waited for, and the saving that they start.
+/// The active triggers, and the settings of saving.
 #[derive(Clone)]
 pub struct TriggerConfig {
     pub(crate) triggers: Vec<Trigger>,
-    /// How much of what came before and after is saved, in nanoseconds.
+    /// The time before and after the trigger to save, in nanoseconds.
     pub(crate) before: u64,
     pub(crate) after: u64,
-    /// Nanoseconds after a trigger in which none fires.
+    /// Nanoseconds after a trigger in which no other one fires.
     pub(crate) pause: u64,
     pub(crate) save: Saver,
 }
@@ -50,7 +50,7 @@ pub struct TriggerLinks {
     pub stop: Arc<AtomicBool>,
 }
 
-/// Starts it.
+/// Starts the thread.
 pub fn spawn(watched: TriggerConfig, links: TriggerLinks) -> std::io::Result<JoinHandle<()>> {
     crate::kernel::thread("triggers", move || Watch::new(watched, links).run())
 }
@@ -58,12 +58,12 @@ pub fn spawn(watched: TriggerConfig, links: TriggerLinks) -> std::io::Result<Joi
 struct Watch {
     watched: TriggerConfig,
     links: TriggerLinks,
-    /// What was lost and had come at the last look, and when that was.
+    /// The numbers of lost and received samples at the last check, and its time.
     last: (u64, u64, u64),
     host_at: u64,
-    /// No trigger fires before this.
+    /// No trigger fires before this time.
     rest_until: u64,
-    /// What fired and when its samples are to be saved.
+    /// The trigger that fired, and when to save its samples.
     pending: Option<(String, u64, u64)>,
 }
 
@@ -81,7 +81,7 @@ impl Watch {
             }
             self.look(now);
         }
-        // The session ends before all that was wanted has come: what is there is saved.
+        // If the session ends before the time after the trigger is over, existing samples are saved.
         if let Some((what, at, _)) = self.pending.take() {
             self.save(&what, at, monotonic_ns());
         }
@@ -122,7 +122,7 @@ impl Watch {
         let note = format!("trigger: {what}");
         let _ = self.links.requests.send(Request::Mark(TimeMark { at, name: String::new(), note: note.clone() }));
         let _ = self.links.notices.send(Notice::Reply(Ok(note)));
-        // One that fires while another waits has its moment in the same file.
+        // If another trigger fires meanwhile, its moment is in the same file.
         self.pending.get_or_insert((what, now, now.saturating_add(self.watched.after)));
     }
 
@@ -144,7 +144,7 @@ mod tests {
     use crate::source::Info;
     use parking_lot::Mutex;
 
-    /// A failure to save is said, the next trigger tries again, and what is kept is as it was.
+    /// A failure to save is reported, the next trigger tries again, and the samples are not affected.
     #[test]
     fn saving_that_fails_is_tried_again_at_the_next_trigger() {
         let tries = Arc::new(Mutex::new(Vec::new()));

@@ -1,5 +1,5 @@
-//! The priority of a thread that others wait for: above what runs beside it for a part of each second, so that it does
-//! not starve; and as it came beyond that, so that nothing starves beside it.
+//! The priority of a thread that others wait for. For a part of each second it is above other threads, so that it does
+//! not starve. Beyond that part it has its original priority, so that others do not starve.
 
 use std::thread::ScopedJoinHandle;
 
@@ -8,46 +8,45 @@ use rustix::process::{getpriority_process, setpriority_process};
 use crate::kernel::{monotonic_ns, sched, scoped_thread, thread_cpu_ns};
 
 const SECOND: u64 = 1_000_000_000;
-/// The niceness by which others stand behind who is waited for: about nine times the weight of an ordinary thread
+/// The difference in niceness of an urgent thread: about nine times the weight of an ordinary one
 /// (`sched_prio_to_weight` in kernel/sched/core.c).
 const AHEAD: i32 = 10;
-/// As nice as it gets.
+/// The highest niceness.
 const LAST: i32 = 19;
-/// CPU time of each second for which a thread may be ahead of all, in nanoseconds.
+/// CPU time of each second for which a thread may be urgent, in nanoseconds.
 const PART: u64 = 300_000_000;
-/// And what is served before all ordinary threads for this.
+/// The same for a real-time priority.
 const REALTIME_PART: u64 = 200_000_000;
 
-/// A place among the threads of the machine.
+/// A scheduling class and priority.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Rank {
     /// An ordinary thread with a nice value.
     Nice(i32),
-    /// Before all ordinary threads (`SCHED_FIFO`), with a priority.
+    /// A real-time thread (`SCHED_FIFO`) with a priority.
     Realtime(i32),
 }
 
-/// The spent part of the calling thread's time ahead of all.
+/// The urgency of the calling thread, and how much of its part of the second is used.
 #[derive(Debug)]
 pub struct Urgency {
-    /// The ranks within its part of a second and beyond; `None` where it may not change them.
+    /// The ranks within its part of a second and beyond; `None` if it may not change them.
     ranks: Option<(Rank, Rank)>,
     urgent: bool,
-    /// CPU time of each second that is its part.
+    /// CPU time of each second for which it is urgent.
     part: u64,
-    /// When the second began, and the CPU time that had been spent by then.
+    /// The start of the second, and the thread's CPU time then.
     second: (u64, u64),
 }
 
 impl Urgency {
-    /// Of a thread that others wait for: ahead of all for 0.3 s of each second, one of them beyond.
+    /// For a thread that others wait for: urgent for 0.3 s of each second, ordinary beyond.
     pub(crate) fn ahead() -> Self {
         let own = own();
         Self::new(Rank::Nice((own - AHEAD).max(-20)), Rank::Nice(own), PART)
     }
 
-    /// Of a thread that a live session is late without; with a priority it is served before all ordinary ones for 0.2 s
-    /// of each second.
+    /// For a thread that delays a live session. With a priority, it is a real-time thread for 0.2 s of each second.
     pub(crate) fn of_live(realtime: Option<i32>) -> Self {
         match realtime {
             Some(priority) => Self::new(Rank::Realtime(priority), Rank::Nice(own()), REALTIME_PART),
@@ -55,12 +54,12 @@ impl Urgency {
         }
     }
 
-    /// Of a thread that takes what others leave, but for 0.1 s of each second.
+    /// For a background thread: ordinary for 0.1 s of each second, with the highest niceness beyond.
     pub(crate) fn last() -> Self {
         Self::new(Rank::Nice(own()), Rank::Nice(LAST), 100_000_000)
     }
 
-    /// Of a thread that is as good as any.
+    /// For an ordinary thread.
     pub(crate) fn usual() -> Self {
         Self { ranks: None, urgent: false, part: 0, second: (0, 0) }
     }
@@ -71,7 +70,7 @@ impl Urgency {
         Self { ranks, urgent, part, second: (monotonic_ns(), thread_cpu_ns()) }
     }
 
-    /// To be called between pieces of work.
+    /// Updates the thread's priority; to be called between pieces of work.
     pub(crate) fn keep(&mut self) {
         let Some((within, beyond)) = self.ranks else { return };
         let urgent = self.has_left(monotonic_ns(), thread_cpu_ns());
@@ -80,7 +79,7 @@ impl Urgency {
         }
     }
 
-    /// True if something is left of the second's part.
+    /// Returns whether a part of the second is left.
     fn has_left(&mut self, now: u64, spent: u64) -> bool {
         if now.saturating_sub(self.second.0) >= SECOND {
             self.second = (now, spent);
@@ -89,7 +88,7 @@ impl Urgency {
     }
 }
 
-/// Whether a thread of this process may be served before all ordinary ones with a priority; why not.
+/// Checks whether a thread of this process may have a real-time priority; the error has the reason.
 pub fn may_be_realtime(priority: i32) -> std::io::Result<()> {
     let attempt = || sched::set_realtime(Some(priority));
     let tried = std::thread::scope(|scope| scoped_thread(scope, "urgency", attempt).map(ScopedJoinHandle::join));
@@ -103,7 +102,7 @@ fn own() -> i32 {
 fn set(rank: Rank) -> bool {
     match rank {
         Rank::Realtime(priority) => sched::set_realtime(Some(priority)).is_ok(),
-        // What it starts shall not be ahead, too.
+        // Threads and processes that it starts must not be urgent.
         Rank::Nice(nice) => sched::set_realtime(None).is_ok() && setpriority_process(None, nice).is_ok(),
     }
 }
@@ -122,7 +121,7 @@ mod tests {
     }
 
     fn rank() -> Rank {
-        // Which priority, only the kernel knows.
+        // The exact priority is known to the kernel only.
         if sched::is_realtime() { Rank::Realtime(1) } else { Rank::Nice(own()) }
     }
 
@@ -130,7 +129,7 @@ mod tests {
         std::thread::scope(|scope| scope.spawn(work).join()).expect("passes")
     }
 
-    /// As the user may: the thread is ahead, or it stays behind.
+    /// If the user has the right, the thread is urgent; else it stays ordinary.
     #[test]
     fn a_thread_is_ahead_while_some_of_its_part_is_left() {
         let work = |of: fn() -> Urgency| {

@@ -1,5 +1,4 @@
-//! The answers to one question after another: keeps what can be kept between them, and the profile
-//! that a view is compared with.
+//! Answers to successive questions: caches what can be reused between them, and holds the profile to compare with.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -24,25 +23,25 @@ use crate::query::{Age, Aggregate, Baseline, Data, Partner, Question, RowLimit, 
 
 use super::offline::Offline;
 
-/// The folds, rows and trees that serve the next answer, too.
+/// The aggregates, rows and trees that can be reused for the next answer.
 #[derive(Debug, Default)]
 pub struct View {
     fold: Option<Aggregate>,
     rows: KeptRows,
-    /// The fold of the event that tells instructions a cycle together with the one that is looked at.
+    /// The aggregate of the event that yields instructions per cycle together with the selected one.
     partner: Option<(Partner, Aggregate)>,
-    /// The baseline's, and whether it is of the other profile.
+    /// The baseline's aggregate, and whether it is of the other profile.
     then: Option<(bool, Aggregate)>,
     then_rows: KeptRows,
     shown: Option<Shown>,
     flame: Option<FlameTree>,
-    /// Changes when inlined functions are shown, or are not.
+    /// Changes when inlined functions are shown or hidden.
     inlines: u64,
-    /// What maps of time are made from, where that is not what the rest is made from.
+    /// The aggregate of the heat map, if it differs from that of the rest.
     heat: Option<Aggregate>,
-    /// What of a map is lit.
+    /// The filter of highlighted cells in a heat map.
     lit: Option<FilterEvaluator>,
-    /// The rows of the last map, and of which event and kind.
+    /// The rows of the last heat map, with its event and kind.
     lanes: Option<((usize, HeatBy), Vec<Lane>)>,
     leaves: SiteLanes,
     seen: ShownTotal,
@@ -51,7 +50,7 @@ pub struct View {
     other: Option<Box<Offline>>,
 }
 
-/// A table, and how it stands beside its baseline.
+/// A table, and its comparison with the baseline.
 #[derive(Debug)]
 struct Shown {
     top: Top,
@@ -59,12 +58,12 @@ struct Shown {
 }
 
 impl View {
-    /// Forgets rows and trees, which are of older samples or of another question.
+    /// Drops rows and trees, which are of older samples or of another question.
     pub fn outdated(&mut self) {
         (self.shown, self.flame) = (None, None);
     }
 
-    /// Gives up all that is derived from the profile itself, whose numbers change.
+    /// Drops all data derived from the profile itself, whose numbers change.
     pub(crate) fn release(&mut self) {
         let Self { other, then, then_rows, lanes, .. } = std::mem::take(self);
         *self = Self { other, lanes, ..Self::default() };
@@ -73,14 +72,14 @@ impl View {
         }
     }
 
-    /// Compares with another profile from now on, when a question asks for it.
+    /// Sets another profile to compare with, which is used when a question requests it.
     pub fn set_other(&mut self, other: Option<Box<Offline>>) {
         self.other = other;
         (self.then, self.then_rows) = (None, KeptRows::default());
         self.outdated();
     }
 
-    /// Takes a chunk that was evicted out of what is counted.
+    /// Subtracts an evicted chunk.
     pub(crate) fn forget(&mut self, data: Data<'_>, chunk: &Chunk) {
         self.seen.forget(data, chunk);
         if let Some(fold) = &mut self.fold {
@@ -137,7 +136,7 @@ impl View {
         });
         let then = old.map(|(of, baseline)| {
             let kept = self.then.take().filter(|(other, _)| *other == baseline.other);
-            // Another profile is whole; this one may be looked at as it was.
+            // The other profile is complete; this one may be viewed as of an earlier position.
             let until = if baseline.other { u64::MAX } else { until };
             let mut fold = bring_up_then(kept.map(|(_, fold)| fold), data, of, (question, baseline), until);
             let news = fold.take_news();
@@ -192,7 +191,7 @@ impl View {
         answer
     }
 
-    /// Brings up to date what is looked at, and forgets what else is of older samples.
+    /// Updates the current view, and drops other data of older samples.
     fn follow(&mut self, data: Data<'_>, question: &Question, news: &Changes, partner: Option<&Changes>) {
         let inlines = data.profile.frames.inlines();
         let renamed = std::mem::replace(&mut self.inlines, inlines) != inlines;
@@ -216,7 +215,7 @@ impl View {
         }
     }
 
-    /// A map of time.
+    /// Returns a heat map.
     fn heat(&mut self, data: Data<'_>, question: &Question, fold: &Aggregate, spec: &HeatSpec, until: u64) -> Heat {
         let (event, filter) = (question.event, question.filter.as_ref());
         let own = question.range.is_some() || question.age != Age::All;
@@ -239,7 +238,7 @@ impl View {
         heat
     }
 
-    /// The fold of the event's partner, where instructions a cycle are asked for.
+    /// Returns the aggregate of the event's partner, if instructions per cycle are requested.
     fn bring_up_partner(
         &mut self,
         data: Data<'_>,
@@ -248,7 +247,7 @@ impl View {
         until: u64,
     ) -> Option<(Partner, Aggregate)> {
         let kept = self.partner.take();
-        // Fields of a tracepoint are of no other event, and other stacks than the sampled ones of tracepoints alone.
+        // Fields of a tracepoint exist for no other event, and origins for tracepoints alone.
         let asked = question.ipc && fold.traced().is_none() && !question.top.origins;
         let names = data.events.iter().map(String::as_str);
         let partner = asked.then(|| Partner::of(names, question.event)).flatten()?;
@@ -258,7 +257,7 @@ impl View {
         Some((partner, own))
     }
 
-    /// The fold of the question itself.
+    /// Returns the aggregate of the question itself.
     fn bring_up(&mut self, data: Data<'_>, question: &Question, until: u64) -> Aggregate {
         let half = match question.age {
             Age::Half(ns) => Some(ns),
@@ -270,7 +269,7 @@ impl View {
         let kept = self.fold.as_ref().is_some_and(serves);
         let fold = match self.fold.take() {
             Some(fold) if kept => fold,
-            // Of the same filter nothing need be decided again.
+            // With the same filter, its decisions are reused.
             Some(fold) if fold.has(event, filter) => Aggregate::like(&fold),
             _ => Aggregate::new(event, question.filter.clone()),
         };
@@ -280,7 +279,7 @@ impl View {
     }
 }
 
-/// The absolute position from which on samples are of an age.
+/// Returns the absolute position from which on samples are within an age.
 fn since(data: Data<'_>, age: Age, until: u64) -> u64 {
     match age {
         Age::Last(ns) => {
@@ -291,7 +290,7 @@ fn since(data: Data<'_>, age: Age, until: u64) -> u64 {
     }
 }
 
-/// The absolute positions of the samples that a question is about, whatever its filter.
+/// Returns the absolute positions of the samples in a question's time range, before its filter.
 fn times(data: Data<'_>, question: &Question, until: u64) -> Range<u64> {
     let from = since(data, question.age, until);
     match window(data, question.range) {
@@ -303,12 +302,12 @@ fn times(data: Data<'_>, question: &Question, until: u64) -> Range<u64> {
     }
 }
 
-/// A range of the session's time by its clock.
+/// Converts a range of the session's time to its clock.
 fn window(data: Data<'_>, range: Option<(u64, u64)>) -> Option<Range<u64>> {
     range.map(|(from, until)| data.start.saturating_add(from)..data.start.saturating_add(until))
 }
 
-/// The fold of its baseline, which is of all ages.
+/// Returns the aggregate of the baseline, which includes all ages.
 fn bring_up_then(
     kept: Option<Aggregate>,
     data: Data<'_>,
@@ -330,8 +329,8 @@ fn bring_up_then(
     fold
 }
 
-/// The event of another profile that is meant: the one of that name, with or without modifiers,
-/// else the first that has samples.
+/// Returns the matching event of another profile: the one of that name, with or without modifiers, else the first one
+/// with samples.
 fn same_event(data: Data<'_>, of: Data<'_>, event: usize) -> usize {
     let name = data.events.get(event).cloned().unwrap_or_default();
     let exact = of.events.iter().position(|other| *other == name);
@@ -343,7 +342,7 @@ fn same_event(data: Data<'_>, of: Data<'_>, event: usize) -> usize {
     exact.or_else(near).or_else(sampled).unwrap_or(0)
 }
 
-/// The length of one side of a comparison.
+/// Returns the duration of one side of a comparison.
 fn seconds(data: Data<'_>, question: &Question, baseline: &Baseline, now: bool) -> f64 {
     let Some((first, last)) = data.profile.span() else { return 0.0 };
     if let Some((from, until)) = if now { question.range } else { baseline.range } {
@@ -363,7 +362,7 @@ fn seconds(data: Data<'_>, question: &Question, baseline: &Baseline, now: bool) 
     ns as f64 / 1e9
 }
 
-/// One answer being made.
+/// The state of making an answer.
 struct AnswerJob<'a> {
     data: Data<'a>,
     question: &'a Question,
@@ -404,7 +403,7 @@ impl AnswerJob<'_> {
         }
         let all = RowLimit::All { sorted: answer::MAX_ROWS };
         let top = rows.top(self.data, self.fold, self.partner, &spec, all);
-        // Its rows are looked up by what they are; what is gone stands in order.
+        // Rows are matched by their keys; rows that have disappeared keep their order.
         let then = then_rows.top(old.stacks.data, old.stacks.fold, None, &spec, all);
         let new = TableSide { data: self.data, top: &top, side: old.new };
         let was = TableSide { data: old.stacks.data, top: &then, side: old.stacks.side };

@@ -1,5 +1,5 @@
-//! Cycles and instructions of each CPU, counted by its PMU while somebody looks: its counters are few, and others want
-//! them, too.
+//! Cycles and instructions of each CPU, counted by its PMU only while they are on the screen: its counters are few, and
+//! other programs need them, too.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -16,24 +16,24 @@ use crate::source::live::counters::{CountConfig, CountedOn, Counters};
 /// `PERF_COUNT_HW_INSTRUCTIONS`.
 const INSTRUCTIONS: u64 = 1;
 
-/// The counters, and what they had counted when they were read last.
+/// The counters, and their values at the last reading.
 #[derive(Default)]
 pub(crate) struct WorkWatch {
     counters: Option<Counters>,
     /// The CPUs that are counted.
     cpus: Vec<u32>,
     before: BTreeMap<(usize, CountedOn), Counts>,
-    /// Whether nothing can be counted here, so that it is not tried again.
+    /// Whether counting is not possible here, so that it is not tried again.
     is_lacking: bool,
 }
 
 impl WorkWatch {
-    /// What each CPU did since the last reading; nothing in the first.
+    /// Returns the work of each CPU since the last reading; empty for the first.
     pub(crate) fn read(&mut self, online: &[u32]) -> Vec<(u32, WorkDone)> {
         if self.is_lacking {
             return Vec::new();
         }
-        // A CPU that went offline and came back is not counted any more.
+        // After a CPU was offline, its counters no longer count.
         if self.counters.is_none() || self.cpus != online {
             let has = pmu::has_hardware(Path::new(pmu::SYSFS));
             self.open(online, has.then(|| Box::new(RealSys) as Box<dyn Sys>));
@@ -56,7 +56,7 @@ impl WorkWatch {
         done
     }
 
-    /// Gives the counters back.
+    /// Closes the counters.
     pub(crate) fn end(&mut self) {
         (self.counters, self.before) = (None, BTreeMap::new());
     }
@@ -67,7 +67,7 @@ impl WorkWatch {
         let event = |config, name: &str| {
             let mut event = Event::cycles();
             (event.attr.kind, event.attr.config, event.name) = (TYPE_HARDWARE, config, name.to_owned());
-            // Of one time: where counters take turns, both wait.
+            // Measured in one group, so that both are scheduled together when counters are multiplexed.
             event.group = Some(1);
             event
         };
@@ -90,7 +90,8 @@ impl WorkWatch {
     }
 }
 
-/// The count between two readings, for all of the time where the counter ran in a part of it; `None` where it did not.
+/// Returns the count between two readings, scaled to the whole time if the counter ran for a part of it; `None` if it
+/// did not run.
 fn scaled(then: &Counts, now: &Counts) -> Option<u64> {
     let value = now.value.checked_sub(then.value)?;
     let enabled = now.enabled_ns.checked_sub(then.enabled_ns)?;

@@ -1,30 +1,31 @@
-//! The time of the next answer: so that what is seen is no older than was asked for, and answering takes no more than
-//! its share of the CPU.
+//! The schedule of answers: the age of a view does not exceed the requested interval, and answering takes only a limited
+//! share of the CPU.
 
-/// Never more than 30 answers a second.
+/// Limits answers to 30 per second.
 pub(super) const MIN_INTERVAL_NS: u64 = 33_000_000;
-/// The interval of a young session's answers, until names and first numbers have settled.
+/// The interval of answers in the first second of a session, while names and first numbers settle.
 const YOUNG_INTERVAL_NS: u64 = 100_000_000;
 const YOUNG_NS: u64 = 1_000_000_000;
-/// Answers may take this fraction of a CPU: of its time, as on a busy machine wall-clock time would tell of others.
+/// The inverse of the share of a CPU that answers may take. It is measured in CPU time, because wall-clock time on a
+/// busy machine includes other programs' work.
 const DUTY: u64 = 20;
-/// But no live view gets older than a second for it.
+/// The limit of the delay that this share may cause for a live view: the view stays less than a second old.
 const OLDEST_NS: u64 = 900_000_000;
-/// By how much a live view is replaced before it is as old as it may be: no two answers take the same time.
+/// How much earlier than necessary a live view is replaced, because the time for an answer varies.
 const SPARE_NS: u64 = 100_000_000;
-/// Time that the source may take to bring what it has, once it was asked.
+/// Time that the source has to deliver pending records after a request.
 const PATIENCE_NS: u64 = 100_000_000;
 
 /// The next step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Due {
     Wait,
-    /// Ask the source for what it has.
+    /// Request the source's pending records.
     Ask,
     Answer,
 }
 
-/// An answer that was given: when it was begun and done, what CPU time it took, and up to when what it holds is whole.
+/// A published answer: when it was started and finished, its CPU time, and the time up to which its data is complete.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct GivenAnswer {
     pub(crate) began: u64,
@@ -36,15 +37,15 @@ pub(super) struct GivenAnswer {
 /// The times of answers, in nanoseconds of the monotonic clock.
 #[derive(Debug)]
 pub(super) struct AnswerClock {
-    /// The machine goes on while nobody looks: answers come by the clock, with the newest of the source.
+    /// Whether the source is a live machine: then answers are scheduled by the clock and include the newest records.
     live: bool,
     started: u64,
     next: u64,
-    /// Until when records come before questions: answering takes half of the time at most.
+    /// Until when records have priority over questions: answering takes at most half of the time.
     breath_until: u64,
-    /// Until when the source is waited for, where it was asked, and when that was.
+    /// The deadline for the source after a request, and the time of the request.
     asked: Option<(u64, u64)>,
-    /// How long it took of late from when an answer was due to when it was there.
+    /// The recent delay from an answer's due time to its publication.
     lead: u64,
 }
 
@@ -53,43 +54,43 @@ impl AnswerClock {
         Self { live, started: now, next: now, breath_until: 0, asked: None, lead: 0 }
     }
 
-    /// Nothing new comes from now on: what is there is told at once.
+    /// Answers immediately, because the source has ended.
     pub(super) fn end(&mut self) {
         self.live = false;
         self.now();
     }
 
-    /// Whatever else there is, the next answer comes at once.
+    /// Schedules the next answer immediately.
     pub(super) fn now(&mut self) {
         (self.next, self.asked) = (0, None);
     }
 
-    /// An answer is wanted within so much time.
+    /// Schedules an answer within `time`.
     pub(super) fn within(&mut self, now: u64, time: u64) {
         self.next = self.next.min(now + time);
     }
 
-    /// Somebody asked: at once, but for records that were kept waiting by the answer before.
+    /// Schedules the answer to a question: immediately, unless records wait because of the previous answer.
     pub(super) fn question(&mut self, now: u64) {
         self.next = self.next.min((now + 1_000_000).max(self.breath_until));
     }
 
-    /// True if names and first numbers are still settling.
+    /// Returns whether names and first numbers are still settling.
     pub(super) fn is_young(&self, now: u64) -> bool {
         now.saturating_sub(self.started) < YOUNG_NS
     }
 
-    /// Notes that what the source had when it was asked is in.
+    /// Notes that the requested records have arrived.
     pub(super) fn came(&mut self) {
         self.asked = self.asked.map(|(_, since)| (0, since));
     }
 
-    /// The time of the next step, if nothing happens before; `fresh` when there is something to tell.
+    /// Returns the time of the next step if nothing happens before; `fresh` means that there is new data.
     pub(super) fn at(&self, fresh: bool) -> Option<u64> {
         (fresh || self.live).then(|| self.asked.map_or(self.next, |(until, _)| until))
     }
 
-    /// The next step. A question is answered from what is there.
+    /// Returns the next step. A question is answered from existing data.
     pub(super) fn step(&mut self, now: u64, question: bool) -> Due {
         match self.asked {
             _ if now < self.next => Due::Wait,
@@ -103,7 +104,7 @@ impl AnswerClock {
         }
     }
 
-    /// Plans the next one. The age of a view counts from the newest that it holds, and ends when the next is there.
+    /// Schedules the next answer. The age of a view counts from its newest data to the publication of the next view.
     pub(super) fn answered(&mut self, given: GivenAnswer, refresh: u64) {
         let GivenAnswer { began, done, cpu, upto } = given;
         let refresh = if self.live && self.is_young(began) { YOUNG_INTERVAL_NS } else { refresh };
@@ -113,7 +114,7 @@ impl AnswerClock {
         if let Some((_, since)) = self.asked.take() {
             self.lead = done.saturating_sub(since).max(self.lead - self.lead / 8).min(pace / 2);
         }
-        // Of a source that is far behind each answer is old, and more of them would only hold it up.
+        // If the source is far behind, every answer is old; more of them would only slow it down.
         let held = upto.clamp(began.saturating_sub(pace / 2), began).saturating_sub(self.lead);
         let from = if self.live { held } else { began };
         self.next = (from + pace).max(began + MIN_INTERVAL_NS).max(done + cpu);
@@ -128,7 +129,7 @@ mod tests {
     const MS: u64 = 1_000_000;
     const SECOND: u64 = 1000 * MS;
 
-    /// One that is no longer young.
+    /// Returns a clock that is older than a second.
     fn old() -> (AnswerClock, u64) {
         (AnswerClock::new(true, 0), 10 * SECOND)
     }
@@ -137,7 +138,7 @@ mod tests {
     fn a_view_that_is_a_second_old_has_been_replaced() {
         let (mut due, mut now) = old();
         let mut shown = now;
-        // Each time the source needs 30 ms to bring what happened up to 100 ms before, and the answer takes 50 ms.
+        // Each time, the source needs 30 ms to deliver data that is up to 100 ms old, and the answer takes 50 ms.
         for round in 0..10 {
             now = now.max(due.at(true).expect("due"));
             assert_eq!((due.step(now, false), due.step(now, false)), (Due::Ask, Due::Wait));
@@ -159,14 +160,14 @@ mod tests {
             due.answered(GivenAnswer { began, done: began + took, cpu, upto: began }, refresh);
             due.at(false).expect("live") - began
         };
-        // What the machine kept it waiting for is nobody's share.
+        // Time in which the thread was not scheduled does not count.
         assert_eq!(next(MS, 900 * MS, 50 * MS), 901 * MS);
         assert_eq!(next(MS, 2 * MS, 60 * MS), 50 * MS);
         assert_eq!(next(10 * MS, 20 * MS, 50 * MS), 200 * MS);
         assert_eq!(next(300 * MS, 310 * MS, 50 * MS), OLDEST_NS);
         assert_eq!(next(700 * MS, 800 * MS, 50 * MS), 1500 * MS, "half of the time at most");
         assert_eq!(next(0, 0, 0), MIN_INTERVAL_NS);
-        assert_eq!(next(300 * MS, 310 * MS, 5 * SECOND), 5 * SECOND - SPARE_NS, "as slow as was asked for");
+        assert_eq!(next(300 * MS, 310 * MS, 5 * SECOND), 5 * SECOND - SPARE_NS, "the requested interval");
     }
 
     #[test]

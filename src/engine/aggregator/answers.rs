@@ -1,4 +1,4 @@
-//! The answers that are published: when they are due, and what goes into one.
+//! The published answers: when they are due, and their content.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -14,7 +14,7 @@ use crate::session::TimeMark;
 use super::Aggregator;
 use super::answer_clock::{Due, GivenAnswer};
 
-/// Marks with their times counted from the session's start.
+/// Returns marks with times relative to the session's start.
 fn from_start(marks: &[TimeMark], start: u64) -> Arc<[TimeMark]> {
     marks.iter().map(|mark| TimeMark { at: mark.at.saturating_sub(start), ..mark.clone() }).collect()
 }
@@ -120,8 +120,8 @@ impl Aggregator {
         }
     }
 
-    /// Counts each CPU's samples by what they were taken in. Where something else was sampled in a part of the window,
-    /// nobody can say how many should have come.
+    /// Counts each CPU's samples by their kind. If the sampling changed within the window, the expected number of
+    /// samples is unknown.
     fn count_cpus(&mut self, cpu: Option<u16>, now: u64) -> CpuAnswer {
         let Some(clock) = self.ingest.core().clock() else { return CpuAnswer::default() };
         let kept = self.cpus.take().filter(|c| c.event() == clock);
@@ -132,7 +132,7 @@ impl Aggregator {
         let until = self.frozen_at.map_or(now, |at| self.data().profile.time_before(at));
         let steady = until.saturating_sub(cpus::WINDOW_NS) >= self.changed_at;
         let frequency = if steady { self.facts.frequency } else { 0 };
-        // Not up to the newest sample: where all is idle none come.
+        // Not up to the newest sample: idle CPUs produce none.
         let window = until.saturating_sub(self.ingest.core().start.max(self.cleared_at)).min(cpus::WINDOW_NS);
         let most = frequency as f64 * self.facts.n_cpus as f64 * window as f64 / 1e9;
         let busy = (most >= 1.0).then(|| (100.0 * answer.at_work() as f64 / most).min(100.0));

@@ -1,4 +1,4 @@
-//! The budget of the past: what is kept by time, by memory, and what dropping leaves behind.
+//! The budget of old data: limits by time and by memory, and the cleanup after samples are dropped.
 
 use crate::engine::shares::MemoryLimit;
 use crate::kernel::{mapped, monotonic_ns, own_memory};
@@ -7,29 +7,29 @@ use crate::query::answer::{Memory, MemoryShare};
 
 use super::{Aggregator, Notice};
 
-/// The interval of looking at the program's memory.
+/// The interval of checking the program's memory.
 const LOOK_NS: u64 = 100_000_000;
-/// Of the samples, the most that goes at once, and of what they may have, what is freed beyond what must be: the past
-/// is forgotten step by step, and not at every look.
+/// `STEP` limits the fraction of the samples that is dropped at once. `SPARE` is the fraction of their budget that is
+/// freed beyond the minimum. So old samples go in steps, and not at every check.
 const STEP: usize = 8;
 const SPARE: usize = 32;
-/// Of the memory in all, the most that saving may take beside it: for the few seconds that it takes, no sample goes.
+/// The fraction of the memory limit that saving may use in addition: it takes only seconds, so no samples are dropped.
 const SAVING: usize = 8;
 
 impl Aggregator {
-    /// Gives up what is older than is to be kept, and, when the program has more memory than it may have, what is
-    /// cheapest to lose: what was freed already, what no sample has any more, and only then the oldest samples.
+    /// Drops samples older than the limit. If the program exceeds its memory limit, frees the cheapest data first:
+    /// freed memory of the allocator, then stacks and tasks without samples, then the oldest samples.
     pub(super) fn keep_budget(&mut self) {
         self.drop_old();
         self.forget_ended();
         let now = monotonic_ns();
         if now >= self.next_look && MemoryLimit(self.options.memory).is_bounded() {
             self.next_look = now + LOOK_NS;
-            // Without /proc what is known has to do.
+            // Without /proc, the known sizes must suffice.
             let private = own_memory::private().unwrap_or_else(|| self.used());
             let before = std::mem::replace(&mut self.private, private);
             let passing = self.links.held.take_peak().saturating_sub(before.max(private));
-            // It will come again, though not with every look.
+            // The peak will recur, but not between any two checks.
             self.passing = passing.max(self.passing - self.passing / 64);
             if !self.limit().holds(private + self.passing) {
                 own_memory::give_back();
@@ -39,7 +39,8 @@ impl Aggregator {
         }
     }
 
-    /// Has samples, with what is kept for their sake, leave room for whatever else is private; `private` is all of it.
+    /// Shrinks samples and their stacks so that they and all other private memory fit the limit; `private` is the
+    /// total.
     fn keep_within(&mut self, private: usize) {
         let whole = MemoryLimit(self.options.memory);
         if whole.holds(private) {
@@ -50,7 +51,7 @@ impl Aggregator {
         if self.used() <= room {
             return;
         }
-        // What is gone may have left stacks and tasks behind that nobody has any more: those go first.
+        // Dropped samples may have left unused stacks and tasks, which are freed first.
         if self.gone > 0 {
             self.compact();
         }
@@ -66,7 +67,7 @@ impl Aggregator {
         }
     }
 
-    /// Says, once, that less is there than was asked for, and why.
+    /// Reports once that older samples than intended were dropped, and why.
     fn tell_dropped(&mut self) {
         let reached = self.options.memory >> 20;
         let early = if self.options.keep.is_some() { ", before --keep says" } else { "" };
@@ -81,7 +82,7 @@ impl Aggregator {
         self.ingest.core().profile.memory() + self.ingest.core().session.memory()
     }
 
-    /// The program's memory by shares.
+    /// Returns the program's memory by kind.
     pub(super) fn memory(&self) -> Memory {
         let core = self.ingest.core();
         let (samples, stacks, names) = core.profile.parts();
@@ -100,15 +101,15 @@ impl Aggregator {
         }
     }
 
-    /// Drops so many of the oldest samples as have what is used beyond `enough`, where each has the same; `false` when
-    /// only the chunk is left that is being filled.
+    /// Drops as many of the oldest chunks as take the memory beyond `enough`, if all have the same size. Returns
+    /// `false` if only the chunk being filled is left.
     fn drop_part(&mut self, enough: usize) -> bool {
         let (chunks, used) = (self.ingest.core().profile.len() / CHUNK, self.used());
         let part = (chunks * used.saturating_sub(enough)).div_ceil(used.max(1));
         (0..part.clamp(1, chunks.div_ceil(STEP).max(1))).take_while(|_| self.drop_oldest()).count() > 0
     }
 
-    /// Drops chunks that are older, as a whole, than samples are kept.
+    /// Drops chunks whose samples are all older than the limit.
     fn drop_old(&mut self) {
         let Some(keep) = self.options.keep else { return };
         let profile = &self.ingest.core().profile;
@@ -118,13 +119,13 @@ impl Aggregator {
                 break;
             }
         }
-        // What a moment shares with the profile would be copied.
+        // While a snapshot shares data with the profile, moving it would copy it.
         if self.gone > self.ingest.core().profile.len() && !self.is_saving() {
             self.compact();
         }
     }
 
-    /// The memory beyond which samples go.
+    /// Returns the memory limit beyond which samples are dropped.
     fn limit(&self) -> MemoryLimit {
         let over = if self.is_saving() { self.options.memory / SAVING } else { 0 };
         MemoryLimit(self.options.memory.saturating_add(over))
@@ -134,7 +135,7 @@ impl Aggregator {
         self.saved.strong_count() > 0
     }
 
-    /// Drops the oldest chunk; `false` when only the one that is being filled is left.
+    /// Drops the oldest chunk; returns `false` if only the chunk being filled is left.
     fn drop_oldest(&mut self) -> bool {
         self.count_events();
         let Some(chunk) = self.ingest.core_mut().profile.evict() else { return false };
@@ -149,7 +150,7 @@ impl Aggregator {
     }
 
     fn compact(&mut self) {
-        // What is derived from the old numbers is void, and would stand beside the new.
+        // Data derived from the old numbers is invalid, and would exist in addition to the new.
         self.view.release();
         self.forget_ended();
         let core = self.ingest.core_mut();
@@ -157,7 +158,7 @@ impl Aggregator {
         self.gone = 0;
     }
 
-    /// Forgets processes that have ended and that no sample is of. It costs what has ended since the last time.
+    /// Forgets exited processes without samples. The cost is proportional to the exits since the last call.
     fn forget_ended(&mut self) {
         let core = self.ingest.core_mut();
         let oldest = core.profile.span().map_or(u64::MAX, |(oldest, _)| oldest);

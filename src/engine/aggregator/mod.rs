@@ -1,4 +1,4 @@
-//! The thread that owns the profile: takes batches in, answers questions, keeps the budget.
+//! The thread that owns the profile: it processes batches, answers questions and keeps the memory budget.
 
 mod answer_clock;
 mod answers;
@@ -35,40 +35,40 @@ use crate::ingest::Ingest;
 
 use answer_clock::AnswerClock;
 
-/// Notes are kept up to this number; a session must not drown in them.
+/// The maximum number of notes.
 const MAX_NOTES: usize = 100;
 
 /// The channels of the worker.
 pub struct AggregatorLinks {
-    /// What the source's thread hands over, in order.
+    /// Batches from the source's thread, in order.
     pub batches: Receiver<Feed>,
-    /// The buffers of batches that were taken in, for the source to fill again.
+    /// Used buffers of batches, for the source.
     pub recycle: Sender<Vec<u8>>,
-    /// What the interface asks for.
+    /// Requests of the interface.
     pub requests: Receiver<Request>,
     /// Changes for the source's thread to carry out.
     pub controls: Sender<Control>,
-    /// Has the source look at them at once.
+    /// Wakes the source's thread, so that it handles them at once.
     pub waker: Waker,
-    /// What the interface is told beside answers.
+    /// Notifications to the interface, in addition to answers.
     pub notices: Sender<Notice>,
     /// The newest answer, which the interface reads.
     pub answer: Arc<ArcSwap<Answer>>,
-    /// The time in softirqs, where the session's own events tell it.
+    /// The time in softirqs, if the session's own events measure it.
     pub times: Arc<ArcSwapOption<HandlerTimes>>,
-    /// What analysis units say.
+    /// The figures of analysis units.
     pub units: Arc<ArcSwap<Vec<crate::engine::UnitAnswer>>>,
-    /// The threads that look names and lines up.
+    /// The threads that look up names and lines.
     pub symbolizer: Symbolizer,
-    /// Fetches debug files, where there are servers for them.
+    /// The thread that fetches debug files, if servers are configured.
     pub fetcher: Option<(Sender<fetch::WantedFile>, Receiver<fetch::Fetched>)>,
     /// How often the source's thread found the queue of batches full.
     pub queue_full: Arc<AtomicU64>,
-    /// Has the source hand over what it has.
+    /// Requests pending records from the source.
     pub wanted: Arc<AtomicBool>,
-    /// Up to when what was published tells all.
+    /// The time up to which the published answer is complete.
     pub seen: Arc<AtomicU64>,
-    /// What other threads hold.
+    /// The memory that other threads use.
     pub held: Arc<ThreadMemory>,
 }
 
@@ -79,11 +79,12 @@ pub struct Aggregator {
     ingest: Ingest,
     events: Events,
     counted_upto: u64,
-    /// Samples that were dropped since stacks were last looked through.
+    /// Samples dropped since the last compaction.
     gone: usize,
-    /// The moment that is being saved, if one is.
+    /// The snapshot that is being saved, if any.
     saved: Weak<()>,
-    /// When memory is looked at again, what was private when it was, and what answers take beside that for a while.
+    /// The time of the next memory check, the private memory at the last one, and the additional peak of recent
+    /// answers.
     next_look: u64,
     private: usize,
     passing: usize,
@@ -93,9 +94,9 @@ pub struct Aggregator {
     steady: StableOrder,
     cpus: Option<CpuCounts>,
     frozen_at: Option<u64>,
-    /// When samples were forgotten on request, or 0.
+    /// When samples were cleared on request, or 0.
     cleared_at: u64,
-    /// What is sampled, without the events, and since when that is so.
+    /// The sampling settings except events, and the time of their last change.
     facts: SamplingState,
     changed_at: u64,
     /// CPU-nanoseconds times Hz so far, for the expected number of samples.
@@ -106,7 +107,7 @@ pub struct Aggregator {
     live: bool,
     started: u64,
     due: AnswerClock,
-    /// Up to when all records are in.
+    /// The time up to which all records have been processed.
     upto: u64,
     fresh_data: bool,
     fresh_question: bool,
@@ -114,7 +115,7 @@ pub struct Aggregator {
     units: running_units::Looked,
     cost_at: (u64, u64),
     cost: Cost,
-    /// Bytes read of a recording, and in all.
+    /// Bytes read of a recording, and its size.
     progress: Option<(u64, u64)>,
 }
 
@@ -129,7 +130,7 @@ enum Event {
 }
 
 impl Aggregator {
-    /// A profile without samples, of a source that is described by `info`.
+    /// Returns a profile without samples, for the source that `info` describes.
     pub fn new(info: &Info, options: Options, links: AggregatorLinks) -> Self {
         let now = monotonic_ns();
         let mut ingest = Ingest::new(info, options.own_pid, options.wants);
@@ -182,8 +183,8 @@ impl Aggregator {
         }
     }
 
-    /// Waits for something, takes it in with all requests that are there, and publishes what is due; `false` when it
-    /// is over.
+    /// Waits for an event, processes it together with all pending requests, and publishes what is due. Returns `false`
+    /// at the end of the session.
     pub fn turn(&mut self) -> bool {
         match self.wait() {
             Event::Feed(Feed::Batch(batch)) => self.batch(*batch),
@@ -242,12 +243,12 @@ impl Aggregator {
             let _ = self.links.notices.send(Notice::View(view));
         }
         let timed = self.ingest.core().profile.ledger.timed;
-        // At the end of time there is nothing more, and no time.
+        // The end of the input is marked by the highest value, which is not a time.
         self.upto = self.upto.max(batch.complete_until.filter(|until| *until < u64::MAX).unwrap_or(0));
         self.ingest.feed(&mut batch);
         let changed = batch.changed.take();
         if self.facts.frequency == 0 {
-            // Nothing can be expected of a clock that is let through in part.
+            // The number of expected samples is unknown while only some of a clock's samples are kept.
             self.ingest.core_mut().profile.ledger.timed = timed;
         }
         self.follow_events(counts, changed);
@@ -257,7 +258,7 @@ impl Aggregator {
             }
         }
         if std::mem::take(&mut self.ingest.core_mut().renamed_containers) {
-            // What was answered by their ids is answered anew.
+            // Answers that contain their ids are computed again.
             self.view.release();
             self.fresh_data = true;
         }
@@ -270,7 +271,7 @@ impl Aggregator {
         }
     }
 
-    /// Takes in what became of the source's events.
+    /// Applies changes of the source's events.
     fn follow_events(&mut self, counts: Option<CountReading>, changed: Option<SamplingState>) {
         self.events.know(&self.ingest.core().events);
         if let Some(mut changed) = changed {
@@ -321,7 +322,7 @@ impl Aggregator {
                 }
                 self.question = question;
                 self.fresh_question = true;
-                // One who types fast gets the answer to the last question; records come in between.
+                // Fast typing gets only the last question answered; records are processed in between.
                 self.due.question(monotonic_ns());
             }
             Request::Control(control) => {
@@ -387,7 +388,7 @@ impl Aggregator {
         }
     }
 
-    /// A control as the source counts its events.
+    /// Converts a control to the source's event numbers.
     fn for_source(&self, control: Control) -> Control {
         match control {
             Control::Event(event, change) => {
@@ -420,7 +421,7 @@ impl Aggregator {
         self.ingest.core().data(self.events.names())
     }
 
-    /// Totals of each event, for samples that were not counted yet.
+    /// Adds samples that have not been counted yet to the totals of each event.
     fn count_events(&mut self) {
         let profile = &self.ingest.core().profile;
         for (chunk, range) in profile.between(self.counted_upto, profile.end()) {

@@ -1,5 +1,5 @@
-//! Names, inlined functions and lines of frames: what is asked of the threads that look them up, and what
-//! becomes of their answers.
+//! Names, inlined functions and lines of frames: requests to the threads that look them up, and the handling of their
+//! results.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -21,42 +21,42 @@ use crate::symbols::{NameForm, Problem, ProblemKind};
 use super::Aggregator;
 use super::answer_clock::MIN_INTERVAL_NS;
 
-/// The interval of asking again for frames that a JIT had not told of yet, and the number of times.
+/// The interval and the number of retries for frames of JIT code that was not described yet.
 const RETRY_NS: u64 = 1_000_000_000;
 const RETRIES: u8 = 5;
-/// Frames whose lines are asked for at once.
+/// The maximum number of frames in a request for lines.
 const LINES_AT_ONCE: usize = 4096;
 
-/// Functions that are remembered as looked at.
+/// The maximum number of functions that are remembered as shown.
 const MAX_SEEN: usize = 1 << 16;
 
-/// The state of names: found, and still sought.
+/// The state of names: found, and pending.
 #[derive(Debug, Default)]
 pub(super) struct NameRequests {
-    /// Frames that are asked for.
+    /// The number of requested frames.
     pub(crate) sought: usize,
     dsos: Vec<Option<Arc<Dso>>>,
-    /// Frames of JITs without a name, with how often they were asked for.
+    /// Unnamed frames of JIT code, with their number of requests.
     jitted: FxHashMap<FrameId, u8>,
     next_retry: u64,
-    /// Where the names of each DSO come from.
+    /// The source of each DSO's names.
     pub(crate) sources: Arc<BTreeMap<Arc<str>, String>>,
     pub(crate) hide_inlined: bool,
     /// Functions that were on the screen, by name and DSO; and by symbol, for one numbering of them.
     seen: FxHashSet<(Arc<str>, Arc<str>)>,
     seen_syms: (u64, usize, Vec<bool>),
-    /// How many frames, of how many names, were looked through for those functions; `None` has all looked through.
+    /// How many frames, with how many names, were searched for those functions; `None` to search all.
     looked: Option<(u32, u64)>,
     lines_asked: usize,
-    /// Of which numbering these are.
+    /// The profile's epoch of these numbers.
     epoch: u64,
-    /// Build ids that servers were asked for: once is enough, whatever came.
+    /// Build ids that were requested from servers, which happens only once.
     fetched: FxHashSet<BuildId>,
     /// The DSO of the function that was last annotated.
     listed: Option<DsoId>,
 }
 
-/// The frames that came, or got another name, since there were so many of so many names.
+/// Returns the frames that were added or renamed since these numbers of frames and names.
 fn unlooked(profile: &Profile, since: Option<(u32, u64)>) -> Vec<u32> {
     let len = profile.frames.len() as u32;
     match since.and_then(|(upto, names)| Some((upto, profile.renamed_since(names)?))) {
@@ -90,7 +90,7 @@ impl Aggregator {
         let _ = self.links.symbolizer.jobs.send(Job { epoch, form: None, anew: None, frames });
     }
 
-    /// The look-up that a frame needs.
+    /// Returns the request for a frame.
     fn wanted(&mut self, frame: FrameId) -> WantedName {
         let core = self.ingest.core();
         let one = core.profile.frames.get(frame);
@@ -100,14 +100,14 @@ impl Aggregator {
         if dsos.len() <= slot {
             dsos.resize(slot + 1, None);
         }
-        // Another process may be the way to the file by now.
+        // The file may now be accessible through another process.
         let known = dsos[slot].take().filter(|dso| dso.via == now.via && dso.dump == now.dump);
         let dso = known.unwrap_or_else(|| Arc::new(now.clone()));
         dsos[slot] = Some(dso.clone());
         WantedName { frame, dso, at }
     }
 
-    /// Asks again for what a JIT may have told of by now.
+    /// Requests names again that a JIT may have published in the meantime.
     fn retry(&mut self) {
         let now = monotonic_ns();
         if self.names.jitted.is_empty() || now < self.names.next_retry {
@@ -115,7 +115,7 @@ impl Aggregator {
         }
         self.names.next_retry = now + RETRY_NS;
         if self.names.epoch != self.ingest.core().profile.epoch() {
-            // Frames have other numbers now.
+            // Frames have been renumbered.
             return self.names.jitted.clear();
         }
         let frames: Vec<FrameId> = self.names.jitted.keys().copied().collect();
@@ -144,7 +144,7 @@ impl Aggregator {
                 let dso = core.session.dsos.get(dso);
                 if dso.kind == DsoKind::Anon && self.live {
                     let tried = self.names.jitted.remove(&frame).unwrap_or(0);
-                    // What was not read yet has not been asked.
+                    // A file that has not been read completely does not count as a try.
                     let tried = if named.behind.contains(&dso.id) { tried } else { tried + 1 };
                     if found.is_none() && tried <= RETRIES {
                         self.names.jitted.insert(frame, tried);
@@ -174,7 +174,7 @@ impl Aggregator {
         }
     }
 
-    /// Has names shown so soon, unless the next answer brings them anyhow.
+    /// Shows names within `time`, unless the next answer is due earlier.
     fn tell_within(&mut self, time: u64) {
         let now = monotonic_ns();
         if !self.live || self.frozen_at.is_some() || self.due.is_young(now) {
@@ -182,7 +182,7 @@ impl Aggregator {
         }
     }
 
-    /// Has a function annotated.
+    /// Requests the annotation of a function.
     pub(super) fn list(&mut self, target: AnnotatedFunction, at: Option<u64>) {
         let place = match at {
             Some(at) => self.names.listed.map(|dso| (dso, at)),
@@ -199,7 +199,7 @@ impl Aggregator {
         let _ = self.links.symbolizer.lists.send(job);
     }
 
-    /// A debug file has come, or will not come.
+    /// Handles a fetched debug file, or the failure to fetch it.
     pub(super) fn fetched(&mut self, fetched: Fetched) {
         let core = self.ingest.core_mut();
         let dso = Arc::new(core.session.dsos.get(fetched.dso).clone());
@@ -216,7 +216,7 @@ impl Aggregator {
         self.ask(&frames);
     }
 
-    /// Has all names made readable in another way.
+    /// Changes the form of all names.
     pub(super) fn rename(&mut self, form: NameForm) {
         let epoch = self.ingest.core().profile.epoch();
         let _ = self.links.symbolizer.jobs.send(Job { epoch, form: Some(form), anew: None, frames: Vec::new() });
@@ -227,7 +227,7 @@ impl Aggregator {
         self.seek_names();
     }
 
-    /// Asks for the lines of the functions that are looked at.
+    /// Requests the lines of the functions on the screen.
     pub(super) fn seek_lines(&mut self, answer: &Answer) {
         if self.names.hide_inlined || self.options.no_inline || self.names.lines_asked > 0 {
             return;
@@ -285,21 +285,21 @@ impl Aggregator {
             self.fresh_data = true;
             self.tell_within(3 * MIN_INTERVAL_NS);
         } else {
-            // Frames have other numbers now: what was found is nobody's, and is asked for again.
+            // Frames have been renumbered: the results are invalid, and are requested again.
             core.profile.frames.forget_asked_lines();
             self.names.looked = None;
         }
         problems.into_iter().for_each(|(path, why)| self.note(format!("{path}: {why}")));
     }
 
-    /// DSOs whose user stacks seem to have no frame pointers, the one with most samples first.
+    /// Returns the DSO with the most samples among those whose user stacks seem to lack frame pointers.
     pub(super) fn broken_stacks(&self) -> Option<BrokenStacks> {
         let core = self.ingest.core();
         let (dso, percent) = core.chains.as_ref()?.broken()?;
         Some(BrokenStacks { dso: core.session.dsos.get(dso).short.clone(), percent })
     }
 
-    /// Of the stacks that were copied, how many were longer than the copy, in percent.
+    /// Returns the percentage of copied stacks that were longer than the copy.
     pub(super) fn cut_percent(&self) -> f64 {
         let chains = self.ingest.core().chains.as_ref();
         chains.map_or(0.0, |c| 100.0 * c.cut as f64 / c.unwound.max(1) as f64)

@@ -1,4 +1,4 @@
-//! Analysis units in a running session: starting and ending them, and which of them is looked at.
+//! Analysis units in a running session: starting and ending them, and the selection of the one on the screen.
 
 use std::sync::Arc;
 
@@ -11,15 +11,15 @@ use crate::units::kit::{Sees, Settings, Spec, ViewState};
 
 use super::Aggregator;
 
-/// Units of recordings have numbers from here on.
+/// The first number of units of recordings.
 const RECORDED: u64 = 1 << 32;
 
-/// The unit that is looked at, and those of recordings.
+/// The unit on the screen, and units of recordings.
 #[derive(Debug, Default)]
 pub(super) struct Looked {
     chosen: Option<u64>,
     recorded: Vec<(u64, Box<Offline>)>,
-    /// That of a recording that was ended last.
+    /// The last ended unit of a recording.
     ended: Option<(u64, Box<Offline>)>,
     next: u64,
 }
@@ -95,7 +95,7 @@ impl Aggregator {
         Ok(format!("{} runs", spec.name))
     }
 
-    /// The reason why a unit that puts records of several CPUs together cannot, where only some are measured.
+    /// Returns why a unit that combines records of several CPUs does not work if only some CPUs are measured.
     fn out_of_sight(&self, spec: &Spec, is_across: bool) -> Option<String> {
         let is_part = !self.facts.cpus.is_empty() && (spec.across.is_some() || is_across);
         is_part.then(|| {
@@ -129,12 +129,12 @@ impl Aggregator {
         self.links.waker.wake();
         if self.units.chosen == Some(id) {
             let left = self.ingest.core().units.last().or(self.units.recorded.last().map(|(id, _)| *id));
-            // With none left the screen has to be told once more.
+            // After the last unit ends, the screen needs one more update.
             self.units.chosen = left.or(Some(0));
         }
     }
 
-    /// A recording was read for a unit.
+    /// Adds a unit with the recording that was read for it.
     pub(super) fn unit_of(&mut self, loaded: Box<Offline>) {
         let id = RECORDED + self.units.next;
         self.units.next += 1;
@@ -144,7 +144,7 @@ impl Aggregator {
         self.due.now();
     }
 
-    /// The figures of all units with all panels.
+    /// Returns the figures of all units with all panels.
     pub(super) fn all_unit_figures(&mut self) -> Vec<UnitAnswer> {
         let mut answers = self.ingest.core_mut().unit_answers(None);
         for (id, loaded) in &mut self.units.recorded {
@@ -154,7 +154,7 @@ impl Aggregator {
         answers
     }
 
-    /// Publishes what the units say, where somebody looks.
+    /// Publishes the figures of units that are on the screen.
     pub(super) fn publish_units(&mut self) {
         let nothing = self.ingest.core().units.is_empty() && self.units.recorded.is_empty();
         if nothing && self.links.units.load().is_empty() {

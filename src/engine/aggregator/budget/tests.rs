@@ -1,4 +1,4 @@
-//! A worker without threads: samples go in, and what is left of them is counted.
+//! Tests of a worker without threads: samples are added, and those that are kept are counted.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use crate::session::Origin;
 use crate::source::{Info, Waker};
 use crate::symbols::SymbolOptions;
 
-/// Bytes of a full chunk: 24 a row.
+/// Bytes of a full chunk: 24 per row.
 const BYTES: usize = CHUNK * 24;
 const SECOND: u64 = 1_000_000_000;
 
@@ -57,7 +57,7 @@ fn worker(memory: usize, keep: Option<u64>) -> Aggregator {
 }
 
 impl Aggregator {
-    /// Full chunks, one a second, each with a process of its own.
+    /// Adds full chunks, one per second, each with its own process.
     fn fill(&mut self, chunks: std::ops::Range<u64>) {
         for chunk in chunks {
             let core = self.ingest.core_mut();
@@ -91,13 +91,13 @@ fn beyond_it_the_oldest_go_step_by_step() {
     let used = worker.used();
     let (notices, told) = unbounded();
     (worker.links.notices, worker.live) = (notices, true);
-    // Others have as much, and ten chunks are too much in all.
+    // Other data takes the same amount, and the total exceeds the limit by ten chunks.
     worker.options.memory = 2 * used - 10 * BYTES;
     worker.keep_within(2 * used);
     let room = (used - 10 * BYTES) / 32 * 31;
     let (first, end) = worker.kept();
     let left = (end - first) / CHUNK as u64;
-    // No more than is needed.
+    // No more than necessary is dropped.
     assert!(worker.used() <= room && worker.used() + 2 * BYTES > room, "{left}");
     assert!(
         worker.notes.len() == 1 && worker.notes[0].ends_with("the oldest samples are dropped"),
@@ -106,13 +106,13 @@ fn beyond_it_the_oldest_go_step_by_step() {
     );
     worker.keep_within(3 * used);
     let said: Vec<_> = told.try_iter().filter(|notice| matches!(notice, Notice::Reply(Ok(_)))).collect();
-    assert_eq!((said.len(), worker.notes.len()), (1, 1), "it is said once");
+    assert_eq!((said.len(), worker.notes.len()), (1, 1), "it is reported once");
     let (first, end) = worker.kept();
     let left = (end - first) / CHUNK as u64;
     assert_eq!(worker.events.total(0).samples, left * CHUNK as u64);
     assert_eq!(worker.events.total(0).period, 2 * left * CHUNK as u64);
     assert_eq!(worker.ingest.core().profile.ledger.evicted, first);
-    // The processes whose samples went are forgotten with them.
+    // Processes without samples are forgotten.
     assert_eq!((worker.ingest.core().profile.sites.len() as u64, worker.gone), (left, 0));
 }
 
@@ -126,7 +126,7 @@ fn whoever_takes_the_rest_a_sixth_is_for_samples() {
     assert!(worker.used() <= least && worker.used() > least / 32 * 31 - 2 * BYTES, "{}", worker.used() / BYTES);
     let kept = worker.kept();
     worker.keep_within(usize::MAX);
-    assert_eq!(worker.kept(), kept, "nothing of them helps any more");
+    assert_eq!(worker.kept(), kept, "dropping samples does not help");
 }
 
 #[test]
@@ -166,21 +166,21 @@ fn what_is_told_of_memory_is_what_is_there() {
 #[test]
 fn what_is_older_than_is_kept_goes_by_whole_chunks() {
     let mut worker = worker(usize::MAX, Some(5 * SECOND));
-    // Of the seconds 1 to 10: what is older than 10 - 5.
+    // Of the seconds 1 to 10: samples older than 10 - 5 are dropped.
     worker.fill(0..10);
     worker.keep_budget();
     assert_eq!((worker.kept().0, worker.notes.len(), worker.gone), (4 * CHUNK as u64, 0, 4 * CHUNK));
     assert_eq!(worker.ingest.core().profile.sites.len(), 10, "their stacks stay for a while");
     worker.fill(10..14);
     worker.keep_budget();
-    // More is gone than is there: what only that had goes, too.
+    // More samples are dropped than kept, so their stacks are freed, too.
     assert_eq!((worker.kept().0, worker.gone), (8 * CHUNK as u64, 0));
     assert_eq!(worker.ingest.core().profile.sites.len(), 6);
     assert_eq!(worker.events.total(0).samples, 6 * CHUNK as u64);
-    // Nothing goes twice.
+    // Nothing is dropped twice.
     worker.keep_budget();
     assert_eq!(worker.kept().0, 8 * CHUNK as u64);
-    // As many are gone as are there: that is not yet enough.
+    // As many samples are dropped as kept: not yet enough to free stacks.
     worker.fill(14..20);
     worker.options.keep = Some(6 * SECOND);
     worker.keep_budget();
@@ -194,7 +194,7 @@ fn what_is_older_than_is_kept_goes_by_whole_chunks() {
     assert_eq!((worker.kept().0 / CHUNK as u64, worker.gone), (16, 0));
 }
 
-/// What a moment shares with the profile would be copied, and the copies be taken for more than there may be.
+/// Moving data that a snapshot shares would copy it, and the copies would count against the limit.
 #[test]
 fn while_a_moment_is_saved_nothing_is_moved_nor_dropped_for_its_sake() {
     let mut worker = worker(160 << 20, Some(5 * SECOND));
@@ -218,7 +218,7 @@ fn stacks_that_nobody_has_go_before_samples_do() {
     assert!(worker.drop_oldest() && worker.gone == CHUNK);
     worker.options.memory = worker.used() / 31 * 32 + BYTES;
     let trie = &mut worker.ingest.core_mut().profile.trie;
-    // As many nodes as twenty chunks take, of no sample.
+    // As many nodes as twenty chunks take, without samples.
     (0..(20 * BYTES / 12) as u32).fold(NodeId::ROOT, |node, i| trie.child(node, FrameId(i)));
     worker.keep_within(worker.used());
     assert_eq!((worker.kept().0, worker.gone), (CHUNK as u64, 0));
@@ -235,7 +235,7 @@ fn the_chunk_that_is_being_filled_stays() {
     assert!(!worker.drop_oldest());
 }
 
-/// Short processes, as a storm has them: `sampled` of ten have a sample each.
+/// Short processes: `sampled` of ten have a sample each.
 fn storm(worker: &mut Aggregator, count: i32, sampled: i32, from: u64) {
     for i in 0..count {
         if i % 100 == 0 {
@@ -271,7 +271,7 @@ fn a_storm_of_processes_leaves_what_was_sampled_of_them() {
     storm(&mut few, 20_000, 5, SECOND);
     assert!(memory(&few) < 8 << 20, "{} with 10,000 of them", memory(&few));
     assert_eq!((few.kept(), few.notes.len()), ((0, 10_000), 0));
-    // What they left goes with their samples.
+    // Their stacks go with their samples.
     few.fill(1000..1010);
     few.options.keep = Some(20 * SECOND);
     few.keep_budget();
@@ -285,11 +285,11 @@ fn what_no_sample_has_goes_before_samples_and_samples_a_few_at_a_time() {
     worker.ingest.core_mut().session.dsos.share = true;
     storm(&mut worker, 40_000, 10, SECOND);
     let (used, all) = (worker.used(), worker.kept());
-    // What others give back is enough, and nobody loses a sample.
+    // Memory that other parts free is enough, so no sample is dropped.
     worker.options.memory = used + (10 << 20);
     worker.keep_within(used + (10 << 20));
     assert_eq!((worker.kept(), worker.notes.len()), (all, 0));
-    // A byte too much costs no more than the least part that can go, or two more where that was not enough.
+    // A single byte over the limit costs only the smallest part that can be dropped, or up to two more.
     let mut before = all;
     for round in 1..=2 {
         let used = worker.used();
@@ -305,7 +305,7 @@ fn what_no_sample_has_goes_before_samples_and_samples_a_few_at_a_time() {
     assert!(worker.notes.iter().all(|note| note.ends_with("before --keep says")), "{:?}", worker.notes);
 }
 
-/// A stream's head may say any.
+/// The header of a stream may contain any frequency.
 #[test]
 fn no_frequency_is_too_high_for_what_is_expected() {
     let mut worker = worker(usize::MAX, None);

@@ -30,10 +30,10 @@ pub(crate) use sampling::Sampling;
 pub(crate) use screens::{Live, Open, View};
 pub(crate) use script::{RareScript, Script};
 
-/// The heading of what perf has, and few know.
+/// Heading of the less common perf options.
 const PERF: &str = "Rarer options of perf";
 
-/// Samples the running machine and shows, live, what its CPUs do.
+/// Live profiler: shows which functions the CPUs run, who calls them and what changed.
 #[derive(Debug, Parser)]
 #[command(
     name = "perfprof-tui",
@@ -43,7 +43,7 @@ const PERF: &str = "Rarer options of perf";
     subcommand_negates_reqs = true,
     max_term_width = 100
 )]
-#[command(after_help = "Without a command: the live screen. `perfprof-tui doctor` says what this machine can measure.")]
+#[command(after_help = "Without a command: the live screen. `perfprof-tui doctor` lists what you can measure.")]
 pub(crate) struct Args {
     #[command(flatten)]
     pub(crate) live: Live,
@@ -59,56 +59,56 @@ pub(crate) enum Command {
     Record(Box<Record>),
     /// Print a recording's table as text, JSON or CSV
     Report(Box<Report>),
-    /// Print a recording's samples, one block each, as perf script does
+    /// Print each sample of a recording as text, like perf script
     Script(Box<Script>),
-    /// List the events of a recording, as perf evlist does
+    /// List the events of a recording, like perf evlist
     Evlist(listed::Evlist),
-    /// List the build ids of a recording's files, of the running kernel, or of a program
+    /// List the build ids of a recording, the kernel or a program
     BuildidList(listed::BuildidList),
-    /// Write a recording anew with sleep times or build ids added, as perf inject does
+    /// Add sleep times or build ids to a recording, like perf inject
     Inject(listed::Inject),
     /// Write a recording in another tool's format
     Export(Export),
-    /// Print a function of a recording, instruction by instruction, with its source lines
+    /// Print a function's instructions with shares and source lines
     Annotate(names::Annotate),
-    /// Name the addresses on standard input, as pprof --symbols does (PPROF_PATH=perfprof-tui for gperftools)
+    /// Name the addresses on standard input, like pprof --symbols (for gperftools: PPROF_PATH=perfprof-tui)
     Symbols(names::Symbols),
-    /// Say what changed between two recordings
+    /// Print what changed between two recordings
     Diff(Diff),
-    /// Print each CPU's shares, missing ticks and softirqs, interval after interval
+    /// Print each CPU's shares, missing ticks and softirqs
     Cpus(Cpus),
-    /// Count events over a command, a target or intervals, as perf stat does
+    /// Count events of a command or target, like perf stat
     Stat(Stat),
-    /// Make, list and remove probes of functions and static probes
+    /// Create, list and remove probes on functions and static probes
     Probe(Probe),
     /// List the events of this machine
     List(List),
-    /// Say what this machine and this user can and cannot measure, and what changes it
+    /// List what you can measure here, and how to enable the rest
     Doctor(Doctor),
-    /// Play a real incident, recorded once, with a short tour: no rights are needed
+    /// Replay a recorded incident with a tour; needs no rights
     Demo(Demo),
     /// Print the effective configuration, or check it
     Config(ConfigArgs),
     /// Print the completions of a shell
     Completions(Completions),
-    /// Print a manual page, or write them all
+    /// Print a manual page, or write all of them
     Man(Man),
 }
 
-/// All that can be typed, units included.
+/// Returns the whole command tree, units included.
 pub fn whole() -> clap::Command {
     tree(&|_| true)
 }
 
-/// What these words can be: all commands by their names, and only those that a word names with their arguments, which
-/// are a tenth of the work and of the memory.
+/// Returns the command tree for these words: all commands by name, but arguments only for commands that a word names.
+/// This takes a tenth of the time and memory of the whole tree.
 pub fn called_by(words: &[OsString]) -> clap::Command {
-    // What may be meant where none of these is typed.
+    // Commands that can run without being named.
     const UNSAID: [&str; 3] = ["open", "man", "symbols"];
     tree(&|name| UNSAID.contains(&name) || words.iter().any(|word| word == name))
 }
 
-/// The commands, with the arguments of those that are asked for by name.
+/// Returns the command tree, with arguments for the commands that `is_asked` accepts.
 fn tree(is_asked: &dyn Fn(&str) -> bool) -> clap::Command {
     let command = <Args as clap::CommandFactory>::command().mut_subcommands(|own| match is_asked(own.get_name()) {
         true => with_perfs(own),
@@ -122,7 +122,7 @@ fn without_arguments(command: &clap::Command) -> clap::Command {
     command.get_about().into_iter().fold(own, |own, about| own.about(about.clone()))
 }
 
-/// A command with the letters and options that perf's of its name has.
+/// Adds the letters and options of perf's command of the same name.
 fn with_perfs(command: clap::Command) -> clap::Command {
     let name = command.get_name().to_owned();
     let command = match name.as_str() {
@@ -130,7 +130,7 @@ fn with_perfs(command: clap::Command) -> clap::Command {
             let diff = command.mut_arg("cpu", |arg| arg.short(None::<char>)).mut_arg("comms", |arg| arg.short('C'));
             diff.mut_arg("compute", |arg| arg.short('c'))
         }
-        // perf script has this letter for --debug-mode.
+        // perf script uses this letter for --debug-mode.
         "script" => command.mut_arg("dsos", |arg| arg.short(None::<char>)),
         _ => command,
     };
@@ -141,10 +141,10 @@ fn with_perfs(command: clap::Command) -> clap::Command {
 pub(crate) struct Demo {
     #[command(flatten)]
     pub(crate) view: View,
-    /// How many times as fast as it was
+    /// Speed factor of the replay
     #[arg(long, value_name = "FACTOR", default_value_t = 1.0, value_parser = quantity::number)]
     pub(crate) speed: f64,
-    /// Without the tour
+    /// Skip the tour
     #[arg(long)]
     pub(crate) no_tour: bool,
 }
@@ -158,15 +158,15 @@ pub(crate) struct Completions {
 
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Man {
-    /// The command or topic whose page is printed: screens, filter, names, units, json, config [default: the program]
+    /// Command or topic: screens, filter, names, units, json, config [default: the program]
     pub(crate) topic: Option<String>,
-    /// Print it as plain text, for who has no man(1) at hand (as the words `help TOPIC` do)
+    /// Print plain text instead of man(1) source, like `help TOPIC`
     #[arg(long, conflicts_with_all = ["folder", "schema"])]
     pub(crate) text: bool,
-    /// Write all pages into this folder instead, each below its section: man1, man5, man7
+    /// Write all pages into DIR, in man1, man5 and man7
     #[arg(long, value_name = "DIR", conflicts_with = "topic")]
     pub(crate) folder: Option<PathBuf>,
-    /// Print the schema of what commands print as JSON instead, or of one of them (as the words `help json` do)
+    /// Print the JSON Schema of all JSON output, or of one command, like `help json`
     #[arg(long, value_name = "COMMAND", num_args = 0..=1, require_equals = true, default_missing_value = "")]
     #[arg(conflicts_with = "folder")]
     pub(crate) schema: Option<String>,
@@ -174,10 +174,10 @@ pub(crate) struct Man {
 
 #[derive(Debug, ClapArgs)]
 pub(crate) struct ConfigArgs {
-    /// Only say what is wrong with it
+    /// Only report errors in the configuration
     #[arg(long)]
     pub(crate) check: bool,
-    /// Print where it is looked for
+    /// Print the path of the configuration
     #[arg(long, conflicts_with = "check")]
     pub(crate) path: bool,
     /// Print the scopes that a theme can style
@@ -185,7 +185,7 @@ pub(crate) struct ConfigArgs {
     pub(crate) scopes: bool,
 }
 
-/// Forms in which figures are printed.
+/// Output format of figures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Format {
     Text,
@@ -193,11 +193,11 @@ pub(crate) enum Format {
     Csv,
 }
 
-/// The name of one of the formats of `export`.
+/// Parses the name of an export format.
 fn export_format() -> impl TypedValueParser<Value = &'static export::Format> {
     let values = export::FORMATS.iter().map(|format| PossibleValue::new(format.name).help(format.about));
     PossibleValuesParser::new(values)
-        .try_map(|name| export::FORMATS.iter().find(|format| format.name == name).copied().ok_or("it is no format"))
+        .try_map(|name| export::FORMATS.iter().find(|format| format.name == name).copied().ok_or("unknown format"))
 }
 
 #[derive(Debug, ClapArgs)]
@@ -208,7 +208,7 @@ pub(crate) struct Export {
     pub(crate) which: SampleSelection,
     #[arg(long, value_parser = export_format())]
     pub(crate) to: &'static export::Format,
-    /// The file to write; - for standard output
+    /// Output file; - for standard output
     #[arg(short = 'o', long = "output", value_name = "OUT")]
     pub(crate) output: PathBuf,
     /// Mark kernel, JIT and inlined frames in folded stacks: `_[k]` `_[j]` `_[i]`
@@ -234,7 +234,7 @@ mod tests {
         Args::command().debug_assert();
     }
 
-    /// The arguments of a command, by their names, letters and texts.
+    /// Returns the arguments of a command with their names, letters and help texts.
     fn arguments(command: &clap::Command) -> Vec<String> {
         command.get_arguments().map(|arg| format!("{arg:?}")).collect()
     }

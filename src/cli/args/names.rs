@@ -1,4 +1,4 @@
-//! Options of the commands about functions: `annotate` and `symbols`.
+//! Options of `annotate` and `symbols`.
 
 use std::path::{Path, PathBuf};
 
@@ -9,7 +9,7 @@ use crate::lang::quantity;
 use super::listed::{PERF_DATA, usual_input};
 use super::{NameArgs, Recording, SampleSelection};
 
-/// The format of a function.
+/// Output format of `annotate`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum AnnotateFormat {
     Text,
@@ -18,21 +18,21 @@ pub(crate) enum AnnotateFormat {
 
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Annotate {
-    /// The recording, then the function; without a function all that have samples, hottest first. With -i only the
+    /// The recording, then the function [default: all functions with samples, hottest first]; with -i, only the
     /// function
     #[arg(value_name = "FILE> <SYMBOL", num_args = 0..=2)]
     pub(crate) what: Vec<String>,
-    /// The recording, in perf's spelling
+    /// Recording, in perf's spelling
     #[arg(short = 'i', long = "input", value_name = "FILE")]
     pub(crate) input: Option<PathBuf>,
-    /// The function, in perf's spelling
+    /// Function, in perf's spelling
     #[arg(short = 's', value_name = "SYMBOL")]
     pub(crate) symbol: Option<String>,
     #[command(flatten)]
     pub(crate) names: NameArgs,
     #[command(flatten)]
     pub(crate) which: SampleSelection,
-    /// Leave functions below this share out
+    /// Omit functions below this share in percent
     #[arg(long, value_name = "%", default_value_t = 0.0, hide_default_value = true, value_parser = quantity::share)]
     pub(crate) percent_limit: f64,
     /// Do not show source lines
@@ -46,16 +46,16 @@ pub(crate) struct Annotate {
     /// Show names as they are in the files
     #[arg(long)]
     pub(crate) no_demangle: bool,
-    /// As text on standard output (always here)
+    /// Print text to standard output (always on)
     #[arg(long, hide = true)]
     pub(crate) stdio: bool,
 }
 
 impl Annotate {
-    /// The recording and the function. `None` when there is one word too many.
+    /// Returns the recording and the function, or `None` if there are too many words.
     pub(crate) fn split(&self) -> Option<(Recording, Option<String>)> {
         let mut words = self.what.iter().peekable();
-        // perf takes a function without its file.
+        // perf accepts a function without a file.
         let is_symbol = |word: &String| self.what.len() == 1 && self.symbol.is_none() && !Path::new(word).exists();
         let own = words.next_if(|word| self.input.is_none() && is_symbol(word) && Path::new(PERF_DATA).exists());
         let file = self.input.clone().or_else(|| words.next().map(PathBuf::from)).unwrap_or_else(usual_input);
@@ -71,9 +71,9 @@ impl Annotate {
 
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Symbols {
-    /// The program or library
+    /// Program or library
     pub(crate) binary: PathBuf,
-    /// Show source lines behind the names, and inlined functions on lines of their own
+    /// Print source lines after the names, and inlined functions on separate lines
     #[arg(long)]
     pub(crate) lines: bool,
     /// Show names as they are in the file

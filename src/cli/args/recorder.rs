@@ -1,4 +1,4 @@
-//! Options of `record`, and those of retention and triggers, which the live screen has, too.
+//! Options of `record`, and of retention and triggers, which the live screen shares.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -15,30 +15,30 @@ use crate::source::live::attr::Extras;
 use super::listed::PERF_DATA;
 use super::{PERF, Sampling};
 
-/// The flight recorder.
+/// Retention and triggers.
 #[derive(Debug, ClapArgs)]
 pub(crate) struct RetentionArgs {
-    /// Memory that the program may use in all before the oldest samples are dropped; 256M, or less on a machine below 4
-    /// GB and where a cgroup limits memory
+    /// Memory limit of the program; the oldest samples are dropped first [default: 256M, less on machines below 4 GB
+    /// and in cgroups with a limit]
     #[arg(long, value_name = "SIZE")]
     pub(crate) memory: Option<String>,
-    /// How long samples are kept (30s, 10m, 2h, or all)
+    /// How long to keep samples (30s, 10m, 2h, or all)
     #[arg(long, value_name = "TIME", default_value = "10m")]
     pub(crate) keep: String,
-    /// Save the samples around a moment by itself, e.g. 'softirq% > 30 on any cpu for 2s',
-    /// 'runqueue > 2*cpus', 'psi.cpu > 20', 'lost > 0', 'sched:sched_switch > 50k'; may be repeated
+    /// Save the samples around the moment a condition becomes true, e.g. 'softirq% > 30 on any cpu for 2s', 'runqueue >
+    /// 2*cpus', 'psi.cpu > 20', 'lost > 0', 'sched:sched_switch > 50k'; may be repeated
     #[arg(long = "trigger", value_name = "CONDITION", action = ArgAction::Append)]
     pub(crate) triggers: Vec<String>,
-    /// Where triggers save
+    /// Directory for snapshots of triggers [default: .]
     #[arg(long, value_name = "DIR", default_value = ".", hide_default_value = true)]
     pub(crate) trigger_dir: PathBuf,
-    /// At most so many snapshots of triggers, and so much of the disk, in that directory
+    /// Maximum number and total size of snapshots in that directory
     #[arg(long, value_name = "N[,SIZE]", default_value = "10,1G")]
     pub(crate) trigger_max: String,
-    /// How much of what came before and after a trigger is saved
+    /// Time to save before and after a trigger
     #[arg(long, value_name = "BEFORE[,AFTER]", default_value = "60s,5s")]
     pub(crate) trigger_span: String,
-    /// How long no trigger fires after one has
+    /// Pause after a trigger before the next can fire
     #[arg(long, value_name = "TIME", default_value = "60s")]
     pub(crate) trigger_pause: String,
 }
@@ -49,45 +49,45 @@ pub(crate) struct Record {
     pub(crate) sampling: Sampling,
     #[command(flatten)]
     pub(crate) keeping: RetentionArgs,
-    /// The file to write; one that is there becomes FILE.old. - for a stream to standard output, which
-    /// `perfprof-tui open -` and `perf report -i -` read while it is written [default: perf.data; - where standard
-    /// output is a pipe]
+    /// Output file; an existing one becomes FILE.old. - streams to standard output, for `perfprof-tui open -` and `perf
+    /// report -i -` [default: perf.data, or - if standard output is a pipe]
     #[arg(short = 'o', long = "output", value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
-    /// Put the names of functions into the stream, for a reader on another machine (perf cannot read it then)
+    /// Include function names in the stream, for a reader on another machine; perf cannot read it
     #[arg(long)]
     pub(crate) names: bool,
-    /// Send profiles of each interval to a store of continuous profiles instead of writing a file: http:// or
-    /// https://HOST:PORT, or otlp://HOST:PORT for whatever takes OTLP by gRPC (otlps:// with TLS)
+    /// Send a profile per interval to a profile store instead of writing a file: http:// or https://HOST:PORT, or
+    /// otlp://HOST:PORT for OTLP over gRPC (otlps:// with TLS)
     #[arg(long, value_name = "URL", conflicts_with_all = ["triggers", "names"])]
     pub(crate) push: Option<String>,
-    /// A file with USER:PASSWORD or Bearer TOKEN for the store; or put that into PERFPROF_PUSH_AUTH
+    /// File with USER:PASSWORD or Bearer TOKEN for the store; the variable PERFPROF_PUSH_AUTH works, too
     #[arg(long, value_name = "FILE", requires = "push")]
     pub(crate) push_auth_file: Option<PathBuf>,
-    /// What a store at http:// or https:// is [default: pyroscope]
+    /// Type of a store at http:// or https:// [default: pyroscope]
     #[arg(long, value_enum, requires = "push")]
     pub(crate) push_to: Option<StoreArg>,
-    /// The name of the application there
+    /// Application name in the store
     #[arg(long, value_name = "NAME", default_value = "perfprof", requires = "push")]
     pub(crate) push_name: String,
-    /// A label, NAME=VALUE; may be repeated. The host's name is one
+    /// Label NAME=VALUE; may be repeated. The host name is always a label
     #[arg(long = "push-label", value_name = "LABEL", action = ArgAction::Append, requires = "push")]
     pub(crate) push_labels: Vec<String>,
-    /// Seconds that a profile is of
+    /// Duration of each profile in seconds
     #[arg(long, value_name = "SECONDS", default_value = "10", requires = "push", value_parser = quantity::duration)]
     pub(crate) push_interval: Duration,
-    /// Say nothing at the end
+    /// Print no summary at the end
     #[arg(short = 'q', long)]
     pub(crate) quiet: bool,
     #[command(flatten, next_help_heading = PERF)]
     pub(crate) more: More,
-    /// A command to run and record; without one recording ends with Ctrl-C
+    /// Command to run and record; without it, Ctrl-C ends the recording
     #[arg(last = true, value_name = "CMD")]
     pub(crate) cmd: Vec<OsString>,
 }
 
 impl Record {
-    /// The file to write, - for a stream: whom a pipe leads to wants the recording, where nothing else was said.
+    /// Returns the output file, or - for a stream. By default a recording goes into the pipe on standard output, if
+    /// there is one.
     pub(crate) fn target(&self) -> &Path {
         let more = &self.more;
         let has_name = more.switch_output.is_some() || more.timestamp_filename || more.overwrite;
@@ -95,25 +95,25 @@ impl Record {
         self.output.as_deref().unwrap_or_else(|| Path::new(usual()))
     }
 
-    /// Whether it is written to standard output.
+    /// Returns true if the recording is written to standard output.
     pub(crate) fn is_streamed(&self) -> bool {
         self.target().as_os_str() == "-"
     }
 }
 
-/// What perf record can have in a recording besides, and how it can end or divide it.
+/// Less common options of perf record: more fields and records, and how a recording ends or is split.
 #[derive(Debug, ClapArgs)]
 pub(crate) struct More {
-    /// Sample the addresses of data that was touched
+    /// Sample the addresses of accessed data
     #[arg(short = 'd', long = "data", hide_short_help = true)]
     pub(crate) data: bool,
-    /// Sample the physical addresses of that data
+    /// Sample the physical addresses of accessed data
     #[arg(long = "phys-data", hide_short_help = true)]
     pub(crate) phys_data: bool,
-    /// Sample the size of the page that was touched
+    /// Sample the page size of accessed data
     #[arg(long = "data-page-size", hide_short_help = true)]
     pub(crate) data_page_size: bool,
-    /// Sample the size of the page that the code is in
+    /// Sample the page size of the code
     #[arg(long = "code-page-size", hide_short_help = true)]
     pub(crate) code_page_size: bool,
     /// Sample the weight of memory events
@@ -122,38 +122,38 @@ pub(crate) struct More {
     /// Sample the state of memory transactions
     #[arg(long = "transaction", hide_short_help = true)]
     pub(crate) transaction: bool,
-    /// Sample the branches that were taken before, of any sort, where the CPU has them
+    /// Sample the branches before each sample, of any type, if the CPU records them
     #[arg(short = 'b', long = "branch-any", hide_short_help = true)]
     pub(crate) branch_any: bool,
-    /// The same of some sorts: any, any_call, any_ret, ind_call, cond, call…, and u, k, hv, as perf record has them
+    /// Sample branches of these types: any, any_call, any_ret, ind_call, cond, call…, and u, k, hv, like perf record
     #[arg(short = 'j', long = "branch-filter", value_name = "SORTS", value_parser = branches::parse, hide_short_help = true)]
     pub(crate) branch_filter: Option<u64>,
-    /// Sample registers as they were at the interrupt: --intr-regs=ax,ip,sp, all without a list, ? lists them
+    /// Sample registers at the interrupt: --intr-regs=ax,ip,sp; without a list, all; ? lists them
     #[arg(short = 'I', long = "intr-regs", value_name = "REGISTERS", num_args = 0..=1, require_equals = true, default_missing_value = "", value_parser = registers::parse, hide_short_help = true)]
     pub(crate) intr_regs: Option<u64>,
-    /// The same of the task in user code
+    /// Sample the user registers of the task, in the same form
     #[arg(long = "user-regs", value_name = "REGISTERS", num_args = 0..=1, require_equals = true, default_missing_value = "", value_parser = registers::parse, hide_short_help = true)]
     pub(crate) user_regs: Option<u64>,
-    /// Take no samples: only what tells of tasks, mappings and switches is recorded
+    /// Record no samples, only tasks, mappings and switches
     #[arg(short = 'n', long = "no-samples", hide_short_help = true)]
     pub(crate) no_samples: bool,
-    /// Keep only the newest samples (--keep, --memory) and write them at the end; also at each SIGUSR2 or after each
-    /// TIME, with --switch-output[=TIME]
+    /// Keep only the newest samples (--keep, --memory) and write them at the end; with --switch-output[=TIME], also at
+    /// each SIGUSR2 or after each TIME
     #[arg(long, conflicts_with_all = ["max_size", "push", "triggers", "compression"], hide_short_help = true)]
     pub(crate) overwrite: bool,
-    /// Record what each thread that is followed counted, at its end
+    /// Record the counts of each followed thread at its end
     #[arg(short = 's', long = "stat", hide_short_help = true)]
     pub(crate) thread_counts: bool,
-    /// Call chains of the kernel alone
+    /// Record only kernel call chains
     #[arg(long = "kernel-callchains", hide_short_help = true)]
     pub(crate) kernel_callchains: bool,
-    /// Call chains of programs alone
+    /// Record only user call chains
     #[arg(long = "user-callchains", hide_short_help = true)]
     pub(crate) user_callchains: bool,
-    /// Record each switch of tasks
+    /// Record each context switch
     #[arg(long = "switch-events", hide_short_help = true)]
     pub(crate) switch_events: bool,
-    /// Record namespaces of tasks
+    /// Record the namespaces of tasks
     #[arg(long = "namespaces", hide_short_help = true)]
     pub(crate) namespaces: bool,
     /// Do not record BPF programs that are loaded
@@ -162,40 +162,40 @@ pub(crate) struct More {
     /// Do not record build ids
     #[arg(short = 'B', long = "no-buildid", hide_short_help = true)]
     pub(crate) no_buildid: bool,
-    /// Record build ids of all files that are mapped (always so)
+    /// Record build ids of all mapped files (always on)
     #[arg(long = "buildid-all", hide = true)]
     pub(crate) buildid_all: bool,
     /// Count all events as one group
     #[arg(long = "group", hide_short_help = true)]
     pub(crate) group: bool,
-    /// Sample the time off the CPUs, too: adds sched:sched_switch, of which `report` makes it
+    /// Also record time off the CPUs: adds sched:sched_switch, from which `report` computes it
     #[arg(long = "off-cpu", hide_short_help = true)]
     pub(crate) off_cpu: bool,
-    /// The clock of times: monotonic, which it always is
+    /// Clock of timestamps; only monotonic is supported
     #[arg(short = 'k', long = "clockid", value_name = "CLOCK", hide_short_help = true)]
     pub(crate) clockid: Option<String>,
-    /// Compress records, at a level from 1 to 22: above 4 as at 4
+    /// Compress records, level 1 to 22; levels above 4 equal 4
     #[arg(short = 'z', long = "compression-level", value_name = "LEVEL", num_args = 0..=1, require_equals = true, default_missing_value = "1", value_parser = clap::value_parser!(i32).range(1..=22), hide_short_help = true)]
     pub(crate) compression: Option<i32>,
-    /// Say what is wrong with the arguments, and record nothing
+    /// Check the arguments, record nothing
     #[arg(long = "dry-run", hide_short_help = true)]
     pub(crate) dry_run: bool,
-    /// End when the file has this size
+    /// End when the file reaches SIZE
     #[arg(long = "max-size", value_name = "SIZE", value_parser = quantity::size::<u64>, hide_short_help = true)]
     pub(crate) max_size: Option<u64>,
-    /// Begin a new file at each SIGUSR2 (signal), after a size or a time; files are called FILE.TIME
+    /// Begin a new file FILE.TIME at each SIGUSR2 (signal), or after a size or time
     #[arg(long = "switch-output", value_name = "signal|SIZE|TIME", num_args = 0..=1, require_equals = true, default_missing_value = "signal", hide_short_help = true)]
     pub(crate) switch_output: Option<String>,
-    /// Keep only so many of those files
+    /// Keep only the newest N of these files
     #[arg(long = "switch-max-files", value_name = "N", requires = "switch_output", value_parser = quantity::count::<usize>, hide_short_help = true)]
     pub(crate) switch_max_files: Option<usize>,
-    /// Call the file FILE.TIME
+    /// Name the file FILE.TIME
     #[arg(long = "timestamp-filename", hide_short_help = true)]
     pub(crate) timestamp_filename: bool,
 }
 
 impl More {
-    /// What samples and side-band have besides.
+    /// Returns the additional fields and records.
     pub(crate) fn extras(&self) -> Extras {
         let fields = [
             (self.data || self.phys_data, sample::ADDR),
@@ -220,7 +220,7 @@ impl More {
     }
 }
 
-/// Stores of continuous profiles.
+/// Types of profile stores.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum StoreArg {
     /// Grafana Pyroscope

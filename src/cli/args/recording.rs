@@ -1,5 +1,4 @@
-//! Options of recordings: which one is read, where its names come from, which samples count; of the commands that read
-//! them.
+//! Options of the commands that read recordings: input files, sources of names, selection of samples.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -11,15 +10,15 @@ use crate::lang::quantity;
 
 use super::{Format, PERF};
 
-/// The recordings to open, and the sources of their names.
+/// Recordings to open, and the sources of their names.
 #[derive(Clone, Debug, ClapArgs)]
 pub(crate) struct Recording {
-    /// perf.data, a directory of `perf record --threads`, `perf script` text or folded stacks, plain,
-    /// gzip or zstd; several files of one recording or of several machines together; - for standard input; ssh://HOST
-    /// or ssh://USER@HOST:PORT for a machine that is recorded now, over the wire [default: perf.data]
+    /// perf.data, a directory of `perf record --threads`, `perf script` text or folded stacks, plain, gzip or zstd;
+    /// also several files of one recording or of several machines; - for standard input; ssh://HOST or
+    /// ssh://USER@HOST:PORT to record another machine now [default: perf.data]
     #[arg(value_name = "FILE")]
     pub(crate) files: Vec<PathBuf>,
-    /// The recording, in perf's spelling
+    /// Recording, in perf's spelling
     #[arg(short = 'i', long = "input", value_name = "FILE", conflicts_with = "files")]
     pub(crate) input: Option<PathBuf>,
     #[command(flatten)]
@@ -29,73 +28,72 @@ pub(crate) struct Recording {
     pub(crate) there: Vec<String>,
 }
 
-/// The sources of a recording's names.
+/// Sources of a recording's names.
 #[derive(Clone, Debug, Default, ClapArgs)]
 pub(crate) struct NameArgs {
-    /// A directory with the recorded machine's files under their paths
+    /// Root directory with the recorded machine's files
     #[arg(long, value_name = "DIR")]
     pub(crate) symfs: Option<PathBuf>,
     /// The recorded machine's /proc/kallsyms
     #[arg(long, value_name = "FILE")]
     pub(crate) kallsyms: Option<PathBuf>,
-    /// The recorded kernel's image with its symbols
+    /// The recorded kernel's image with symbols
     #[arg(short = 'k', long, value_name = "FILE")]
     pub(crate) vmlinux: Option<PathBuf>,
-    /// Files by build id, laid out as perf's cache [default: ~/.debug, unless --symfs is given]
+    /// Directory of files by build id, like perf's cache [default: ~/.debug, unless --symfs is given]
     #[arg(long, value_name = "DIR")]
     pub(crate) buildid_dir: Option<PathBuf>,
-    /// The tarball that perf archive made of the recorded machine's files
+    /// Tarball of perf archive from the recorded machine
     #[arg(long, value_name = "FILE")]
     pub(crate) archive: Option<PathBuf>,
-    /// What containers were called, as `perfprof-tui list containers --format json` says it on the recorded machine
+    /// Names of containers: output of `perfprof-tui list containers --format json` on the recorded machine
     #[arg(long, value_name = "FILE")]
     pub(crate) containers: Option<PathBuf>,
-    /// Take each address that no symbol covers by itself, as perf report does, instead of the function that unwind
-    /// tables say it is in
+    /// Show an address without a symbol on its own, like perf report, instead of its function by the unwind tables
     #[arg(long)]
     pub(crate) no_bounds: bool,
 }
 
 impl Recording {
-    /// Some files.
+    /// Returns a recording of these files.
     pub(crate) fn from_files(files: Vec<PathBuf>, names: NameArgs) -> Self {
         Self { files, input: None, names, there: Vec::new() }
     }
 }
 
-/// Forms of `diff`.
+/// Output formats of `diff`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum DiffFormat {
     Text,
     Json,
     Csv,
-    /// Stacks with both weights, as difffolded.pl writes them
+    /// Stacks with both weights, like difffolded.pl
     Folded,
     /// A differential flame graph
     Svg,
 }
 
-/// The divisor of weights.
+/// Divisor of weights.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum PerArg {
-    /// The whole of each recording: shares
+    /// The total of each recording: shares
     Total,
-    /// The seconds that each lasted
+    /// The duration of each in seconds
     Second,
     /// Nothing
     Nothing,
 }
 
-/// How differences are told, and rows ordered.
+/// How differences are computed and rows sorted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Compute {
-    /// What changed most comes first, whichever way
+    /// Sorted by the absolute difference
     DeltaAbs,
-    /// What grew most comes first
+    /// Sorted by growth
     Delta,
-    /// New in parts of old, the largest first
+    /// Sorted by the ratio of new to old
     Ratio,
-    /// The new period times the second weight less the old one times the first, the largest first
+    /// Sorted by new period × second weight − old period × first weight
     Weighted(i32, i32),
 }
 
@@ -115,7 +113,7 @@ fn compute(text: &str) -> Result<Compute, String> {
     })
 }
 
-/// Which recording rows are ordered by.
+/// Recording by which rows are sorted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum OrderSide {
     Old,
@@ -132,10 +130,10 @@ fn order_side(text: &str) -> Result<OrderSide, &'static str> {
 
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Diff {
-    /// The recording before [default: perf.data.old]
+    /// Earlier recording [default: perf.data.old]
     #[arg(value_name = "OLD", default_value = "perf.data.old", hide_default_value = true)]
     pub(crate) old: PathBuf,
-    /// The recording after [default: perf.data]
+    /// Later recording [default: perf.data]
     #[arg(value_name = "NEW", default_value = "perf.data", hide_default_value = true)]
     pub(crate) new: PathBuf,
     #[command(flatten)]
@@ -144,37 +142,37 @@ pub(crate) struct Diff {
     pub(crate) which: SampleSelection,
     #[arg(long, value_enum, default_value = "text")]
     pub(crate) format: DiffFormat,
-    /// What weights are divided by before they are compared
+    /// Divisor of weights before they are compared
     #[arg(long, value_enum, default_value = "total")]
     pub(crate) per: PerArg,
-    /// Compare periods: --per nothing, in perf's spelling
+    /// Compare periods: perf's spelling of --per nothing
     #[arg(short = 'p', long = "period", hide_short_help = true)]
     pub(crate) period: bool,
-    /// What rows are ordered by: delta-abs, delta, ratio or wdiff:W1,W2
+    /// Sort rows by delta-abs, delta, ratio or wdiff:W1,W2
     #[arg(long, value_parser = compute, default_value = "delta-abs")]
     pub(crate) compute: Compute,
-    /// Order rows by what they had before (0) or by what is computed (1)
+    /// Sort rows by the old value (0) or the computed one (1)
     #[arg(short = 'o', long, value_name = "0|1", value_parser = order_side, hide_short_help = true)]
     pub(crate) order: Option<OrderSide>,
-    /// A column of how each value was computed
+    /// Add a column with the formula of each value
     #[arg(short = 'F', long, hide_short_help = true)]
     pub(crate) formula: bool,
-    /// Lines for programs, with SEPARATOR between their values
+    /// Print lines for programs, with values separated by SEPARATOR
     #[arg(short = 't', long = "field-separator", value_name = "SEPARATOR", hide_short_help = true, value_parser = separator)]
     pub(crate) separator: Option<String>,
-    /// Only rows that the recording before has
+    /// Only rows that are in the earlier recording
     #[arg(short = 'b', long, hide_short_help = true)]
     pub(crate) baseline_only: bool,
-    /// Columns that tell rows apart: cpu, comm, pid, tid, container, pod, trace, dso, sym
+    /// Columns that identify rows: cpu, comm, pid, tid, container, pod, trace, dso, sym
     #[arg(short = 's', long = "sort", value_name = "KEYS", default_value = "dso,sym")]
     pub(crate) sort: String,
-    /// Compare functions with what they call
+    /// Include callees when comparing functions
     #[arg(long)]
     pub(crate) children: bool,
-    /// Only this many rows
+    /// Print at most ROWS rows
     #[arg(long, value_name = "ROWS", value_parser = quantity::count::<usize>)]
     pub(crate) limit: Option<usize>,
-    /// The file to write, for folded and svg
+    /// Output file for folded and svg
     #[arg(long = "output", value_name = "OUT")]
     pub(crate) output: Option<PathBuf>,
     /// Show names as they are in the files
@@ -182,13 +180,13 @@ pub(crate) struct Diff {
     pub(crate) no_demangle: bool,
 }
 
-/// The choice of samples that count. Each option is a clause; all must hold.
+/// Selection of samples. Each option is a condition; all must hold.
 #[derive(Debug, Default, ClapArgs)]
 pub(crate) struct SampleSelection {
     /// Only samples that match, e.g. 'comm == nginx && !idle'
     #[arg(long = "where", value_name = "FILTER")]
     pub(crate) filter: Option<String>,
-    /// Only these commands
+    /// Only these comms
     #[arg(short = 'c', long = "comms", alias = "comm", value_name = "NAMES")]
     pub(crate) comms: Option<String>,
     /// Only samples in these DSOs
@@ -206,17 +204,17 @@ pub(crate) struct SampleSelection {
     /// Only these CPUs, e.g. 0-3,32
     #[arg(short = 'C', long = "cpu", value_name = "CPUS")]
     pub(crate) cpu: Option<String>,
-    /// Only this part of the recording: FROM,UNTIL in seconds of its clock (either may be omitted), -30s,-20s before its
-    /// end, 14:03,14:05 in local time, ISO dates and times, 10%-20%, or 3%/2 like perf
+    /// Only this range of time: FROM,UNTIL in seconds of the recording's clock (either may be omitted), -30s,-20s
+    /// before its end, 14:03,14:05 in local time, ISO dates and times, 10%-20%, or 3%/2 like perf
     #[arg(long, value_name = "RANGE", allow_hyphen_values = true)]
     pub(crate) time: Option<String>,
-    /// Only this event, by its name or its beginning; NAME#2 is the second one of a name. Also one that is derived from
-    /// samples, such as off-cpu
+    /// Only this event, by its name or a prefix; NAME#2 is the second event of that name. Derived events such as
+    /// off-cpu work, too
     #[arg(long, value_name = "NAME")]
     pub(crate) event: Option<String>,
 }
 
-/// Lists of commands, DSOs and functions as clauses of a filter.
+/// Returns lists of comms, DSOs and functions as filter conditions.
 pub(crate) fn clauses_of_lists(lists: [&Option<String>; 3]) -> impl Iterator<Item = String> {
     let one_of = |(field, list): (&str, &Option<String>)| {
         let one = |name: &str| equals(field, name.trim());
@@ -232,66 +230,67 @@ pub(crate) struct Report {
     pub(crate) recording: Recording,
     #[arg(long, value_enum, default_value = "text")]
     pub(crate) format: Format,
-    /// Columns that tell rows apart: cpu, comm, pid, tid, container, pod, trace, dso, sym, and EVENT.FIELD of a
-    /// tracepoint [default: comm,dso,sym; of tracepoints comm,trace; with host, of several machines]
+    /// Columns that identify rows: cpu, comm, pid, tid, container, pod, trace, dso, sym, and EVENT.FIELD of a
+    /// tracepoint [default: comm,dso,sym; for tracepoints comm,trace; plus host for several machines]
     ///
     /// Also program, namespace, image, host, cgroup, socket; time (--time-quantum); srcline, srcfile, symbol_size and
-    /// dso_size, of what was sampled; parent (-p); trace_fields for all fields of a tracepoint. ipc (instructions
-    /// a cycle, where both events are recorded) and the figures of -F order rows; +KEYS adds to the default
+    /// dso_size of the sampled code; parent (-p); trace_fields for all fields of a tracepoint. ipc (instructions per
+    /// cycle, if both events are recorded) and the figures of -F sort rows; +KEYS adds to the default
     #[arg(short = 's', long = "sort", value_name = "KEYS")]
     pub(crate) sort: Option<String>,
     #[command(flatten)]
     pub(crate) which: SampleSelection,
-    /// Print instead how many samples each CPU gave, and how many it would have given when busy
+    /// Print the samples of each CPU and the number expected from a busy CPU instead
     #[arg(long, conflicts_with = "filter")]
     pub(crate) coverage: bool,
-    /// Print what the head of the recording says before the table
+    /// Print the header of the recording before the table
     #[arg(long)]
     pub(crate) header: bool,
-    /// Print instead every record: where it stands, its bytes, what it says
+    /// Print every record instead: its offset, bytes and contents
     #[arg(short = 'D', long = "dump-raw-trace", hide_short_help = true)]
     pub(crate) dump: bool,
-    /// Only this many rows of each event
+    /// Print at most ROWS rows per event
     #[arg(long, value_name = "ROWS", value_parser = quantity::count::<usize>)]
     pub(crate) limit: Option<usize>,
-    /// Leave rows below this share out
+    /// Omit rows below this share in percent
     #[arg(long, value_name = "%", default_value_t = 0.0, hide_default_value = true, value_parser = quantity::share)]
     pub(crate) percent_limit: f64,
-    /// Text in perf's own layout: its columns, rows ordered by Children where these are counted, call chains drawn
-    /// below them where there are some (without it a table alone, ordered by Self)
+    /// Print text in perf's layout: its columns, rows sorted by Children if these are counted, call chains below them
+    /// (without it, a table sorted by Self)
     #[arg(long)]
     pub(crate) stdio: bool,
-    /// Count what functions called, too (the default where there are call chains), and order rows by it
+    /// Count callees, too (the default with call chains), and sort rows by the result
     #[arg(long, overrides_with = "no_children")]
     pub(crate) children: bool,
-    /// Count only the functions themselves, not what they call
+    /// Count only the functions themselves, not their callees
     #[arg(long)]
     pub(crate) no_children: bool,
-    /// Print call chains below each row: caller, callee or none; alone, what a row called when children
-    /// are counted, else who called it
+    /// Print call chains below each row: caller, callee or none; without a value, callees if children are counted, else
+    /// callers
     ///
-    /// As perf has it also graph, fractal, flat or folded, the least share in percent, the most entries below one, and
-    /// percent, period or count: graph,0.5,callee; address tells places of a function apart, srcline its lines
+    /// Like perf, also graph, fractal, flat or folded; the minimum share in percent; the maximum number of entries
+    /// below one; and percent, period or count: graph,0.5,callee. address separates addresses of a function, srcline
+    /// its lines
     #[arg(short = 'g', long = "call-graph", value_name = "WAY", num_args = 0..=1, default_missing_value = "graph")]
     pub(crate) call_graph: Option<String>,
-    /// Print none, with --stdio
+    /// Print no call chains with --stdio
     #[arg(long, overrides_with = "call_graph", hide_short_help = true)]
     pub(crate) no_call_graph: bool,
-    /// Print a column of sample counts (always here, but for -g folded)
+    /// Print a column of sample counts (always on, except for -g folded)
     #[arg(short = 'n', long = "show-nr-samples")]
     pub(crate) samples: bool,
-    /// A table of the branches of samples instead, by where they came from and went (the default of a recording of
-    /// them): also by mispredict, in_tx, abort, addr_from, addr_to, srcline_from, srcline_to
+    /// Print a table of branches by source and target instead (default for recordings of branches); further keys:
+    /// mispredict, in_tx, abort, addr_from, addr_to, srcline_from, srcline_to
     #[arg(short = 'b', long, overrides_with = "no_branch_stack")]
     pub(crate) branch_stack: bool,
-    /// A table of functions, of a recording of branches too
+    /// Print a table of functions also for a recording of branches
     #[arg(long, overrides_with = "branch_stack", hide_short_help = true)]
     pub(crate) no_branch_stack: bool,
-    /// Begin call chains with the branches that led to a sample
+    /// Begin call chains with the branches before the sample
     #[arg(long, conflicts_with_all = ["branch_stack", "mem_mode"], hide_short_help = true)]
     pub(crate) branch_history: bool,
-    /// A table of accesses to memory instead, by what they cost and where data lay and came from: also by dcacheline,
-    /// phys_daddr, data_page_size
+    /// Print a table of memory accesses by cost, object and source instead; further keys: dcacheline, phys_daddr,
+    /// data_page_size
     #[arg(long, hide_short_help = true)]
     pub(crate) mem_mode: bool,
     /// Print the keys as levels of a tree
@@ -303,101 +302,100 @@ pub(crate) struct Report {
     pub(crate) more: MoreOfReport,
 }
 
-/// What percentages of a filtered report are of.
+/// Base of the percentages in a filtered report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum ShareOf {
-    /// What the filters leave
+    /// Samples that pass the filters
     Relative,
     /// All samples of the event
     Absolute,
 }
 
-/// What perf report can do besides.
+/// Less common options of perf report.
 #[derive(Debug, ClapArgs)]
 pub(crate) struct MoreOfReport {
-    /// The columns, in this order: overhead, overhead_children, overhead_sys, overhead_us, overhead_guest_sys,
-    /// overhead_guest_us, sample, period, and keys; +COLUMNS adds some
+    /// Columns in this order: overhead, overhead_children, overhead_sys, overhead_us, overhead_guest_sys,
+    /// overhead_guest_us, sample, period, and keys; +COLUMNS adds to the default
     #[arg(short = 'F', long, value_name = "COLUMNS", hide_short_help = true)]
     pub(crate) fields: Option<String>,
-    /// A column of periods (always here, but for -g folded)
+    /// Print a column of periods (always on, except for -g folded)
     #[arg(long, hide_short_help = true)]
     pub(crate) show_total_period: bool,
-    /// Columns of what was in the kernel and in user code
+    /// Print columns for the kernel and for user code
     #[arg(long, alias = "showcpuutilization", hide_short_help = true)]
     pub(crate) show_cpu_utilization: bool,
-    /// What percentages are of, where samples are filtered [default: relative]
+    /// Base of percentages when samples are filtered [default: relative]
     #[arg(long, value_name = "WHOLE", value_enum, hide_short_help = true)]
     pub(crate) percentage: Option<ShareOf>,
-    /// Lines for programs, with SEPARATOR between their values
+    /// Print lines for programs, with values separated by SEPARATOR
     #[arg(short = 't', long = "field-separator", value_name = "SEPARATOR", hide_short_help = true, value_parser = separator)]
     pub(crate) separator: Option<String>,
-    /// How long the parts of time are that -s time tells apart [default: 100ms]
+    /// Length of the intervals of -s time [default: 100ms]
     #[arg(long, value_name = "TIME", value_parser = quantity::duration, hide_short_help = true)]
     pub(crate) time_quantum: Option<Duration>,
-    /// Columns as wide as this, in their order; 0 for as wide as their values
+    /// Widths of the columns in order; 0 for the width of their values
     #[arg(short = 'w', long, value_name = "CELLS", value_delimiter = ',', hide_short_help = true)]
     pub(crate) column_widths: Vec<usize>,
-    /// Call chains from where they began, as -g caller
+    /// Print call chains from their start, like -g caller
     #[arg(short = 'G', long, hide_short_help = true)]
     pub(crate) inverted: bool,
-    /// Frames of a stack at most, from where it was sampled
+    /// Maximum frames per stack, counted from the sampled function
     #[arg(long, value_name = "FRAMES", value_parser = quantity::count::<usize>, hide_short_help = true)]
     pub(crate) max_stack: Option<usize>,
-    /// A column of the innermost caller whose name matches [default of -s parent: ^sys_|^do_page_fault]
+    /// Print a column of the innermost caller that matches [default of -s parent: ^sys_|^do_page_fault]
     #[arg(short = 'p', long, value_name = "REGEX", hide_short_help = true)]
     pub(crate) parent: Option<String>,
-    /// Only samples with such a caller
+    /// Only samples with a caller that matches --parent
     #[arg(short = 'x', long, hide_short_help = true)]
     pub(crate) exclude_other: bool,
-    /// Count what functions called that match as theirs
+    /// Count the callees of matching functions for these functions
     #[arg(long, value_name = "REGEX", hide_short_help = true)]
     pub(crate) ignore_callees: Option<String>,
-    /// Only rows of functions with this in their names
+    /// Only rows of functions whose name contains TEXT
     #[arg(long, value_name = "TEXT", hide_short_help = true)]
     pub(crate) symbol_filter: Option<String>,
     /// Only samples in functions that have a name
     #[arg(short = 'U', long, hide_short_help = true)]
     pub(crate) hide_unresolved: bool,
-    /// As --header
+    /// Same as --header
     #[arg(short = 'I', long, hide_short_help = true)]
     pub(crate) show_info: bool,
-    /// Print only what the head of the recording says
+    /// Print only the header of the recording
     #[arg(long, hide_short_help = true)]
     pub(crate) header_only: bool,
-    /// Print the threads, and who began them
+    /// Print the threads and their parents
     #[arg(long, hide_short_help = true)]
     pub(crate) tasks: bool,
-    /// Print them with what their processes had mapped
+    /// Print the threads and the mappings of their processes
     #[arg(long, hide_short_help = true)]
     pub(crate) mmaps: bool,
-    /// Print also what each thread had counted of each event, where record -s recorded that (as CSV and JSON that
-    /// alone)
+    /// Also print the counts of each thread and event, if recorded by record -s (CSV and JSON: only these)
     #[arg(short = 'T', long, hide_short_help = true)]
     pub(crate) threads: bool,
-    /// Print how many records of each kind there are, but for those that describe the file
+    /// Print the number of records of each type, without those that describe the file
     #[arg(long, hide_short_help = true)]
     pub(crate) stats: bool,
 }
 
-/// What stands between values: no dot, which stands for it in them.
+/// Parses a separator. A dot is not allowed, because it replaces the separator within values.
 fn separator(text: &str) -> Result<String, &'static str> {
     match text {
-        "" | "." => Err("a dot stands in values for the separator"),
+        "" | "." => Err("a dot replaces the separator within values; choose another separator"),
         "\\t" => Ok("\t".to_owned()),
         other => Ok(other.to_owned()),
     }
 }
 
-/// How functions are shown.
+/// Display of functions.
 #[derive(Debug, ClapArgs)]
 pub(crate) struct FrameArgs {
     /// Show names as they are in the files
     #[arg(long)]
     pub(crate) no_demangle: bool,
-    /// Show inlined functions as frames of their own, from the files' debug information
+    /// Show inlined functions as separate frames, from debug information
     #[arg(long, overrides_with = "no_inline")]
     pub(crate) inline: bool,
-    /// Do not (the default)
+    /// Do not show inlined functions as frames (the default)
     #[arg(long, hide_short_help = true)]
     pub(crate) no_inline: bool,
 }

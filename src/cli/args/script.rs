@@ -1,4 +1,4 @@
-//! Options of `script`: what is printed of samples, and of the other records.
+//! Options of `script`.
 
 use clap::Args as ClapArgs;
 
@@ -16,16 +16,16 @@ pub(crate) struct Script {
     /// +FIELD and -FIELD change the default, hw:, sw: or trace: before the list chooses a type of event
     #[arg(short = 'F', long = "fields", value_name = "FIELDS", allow_hyphen_values = true)]
     pub(crate) fields: Vec<String>,
-    /// Times with nine digits
+    /// Print times with nine digits
     #[arg(long)]
     pub(crate) ns: bool,
-    /// Print every record: where it stands, its bytes, what it says
+    /// Print every record: its offset, bytes and contents
     #[arg(short = 'D', long = "dump-raw-trace")]
     pub(crate) dump: bool,
-    /// Print what the head of the recording says, too
+    /// Also print the header of the recording
     #[arg(long, hide_short_help = true)]
     pub(crate) header: bool,
-    /// Print only what the head of the recording says (--header: that, too)
+    /// Print only the header of the recording (--header: in addition)
     #[arg(long)]
     pub(crate) header_only: bool,
     #[command(flatten)]
@@ -34,58 +34,58 @@ pub(crate) struct Script {
     pub(crate) rare: RareScript,
 }
 
-/// Options of perf script that few know.
+/// Less common options of perf script.
 #[derive(Debug, ClapArgs)]
 pub(crate) struct RareScript {
-    /// The head with the machine's CPUs, caches and memory
+    /// Print the header with the machine's CPUs, caches and memory
     #[arg(short = 'I', long = "show-info", hide_short_help = true)]
     pub(crate) info: bool,
-    /// As -D, in the order of the file, and without samples in words
+    /// Like -D, in the order of the file, without decoded samples
     #[arg(long = "dump-unsorted-raw-trace", hide_short_help = true)]
     pub(crate) dump_unsorted: bool,
     /// Print the sampled function only, not the call chain
     #[arg(short = 'G', long = "hide-call-graph", hide_short_help = true)]
     pub(crate) hide_chains: bool,
-    /// Print at most so many frames of a call chain
+    /// Print at most FRAMES frames of a call chain
     #[arg(long = "max-stack", value_name = "FRAMES", value_parser = quantity::count::<usize>, hide_short_help = true)]
     pub(crate) max_stack: Option<usize>,
     /// End call chains at these functions
     #[arg(long = "stop-bt", value_name = "SYMBOLS", value_delimiter = ',', hide_short_help = true)]
     pub(crate) stop_at: Vec<String>,
-    /// Print times since the first line
+    /// Print times relative to the first line
     #[arg(long = "reltime", conflicts_with = "deltatime", hide_short_help = true)]
     pub(crate) reltime: bool,
-    /// Print times since the line before
+    /// Print times relative to the previous line
     #[arg(long = "deltatime", hide_short_help = true)]
     pub(crate) deltatime: bool,
-    /// Narrow columns
+    /// Print narrow columns
     #[arg(short = 'L', long = "Latency", hide_short_help = true)]
     pub(crate) narrow: bool,
-    /// Print also names, beginnings and ends of threads
+    /// Also print comms, starts and exits of threads
     #[arg(long = "show-task-events", hide_short_help = true)]
     pub(crate) tasks: bool,
-    /// Print also mappings
+    /// Also print mappings
     #[arg(long = "show-mmap-events", hide_short_help = true)]
     pub(crate) mmaps: bool,
-    /// Print also context switches
+    /// Also print context switches
     #[arg(long = "show-switch-events", hide_short_help = true)]
     pub(crate) switches: bool,
-    /// Print also namespaces
+    /// Also print namespaces
     #[arg(long = "show-namespace-events", hide_short_help = true)]
     pub(crate) namespaces: bool,
-    /// Print also losses
+    /// Also print lost records
     #[arg(long = "show-lost-events", hide_short_help = true)]
     pub(crate) losses: bool,
-    /// Print also cgroups
+    /// Also print cgroups
     #[arg(long = "show-cgroup-events", hide_short_help = true)]
     pub(crate) cgroups: bool,
-    /// Print also BPF programs that came and went
+    /// Also print BPF programs that were loaded and unloaded
     #[arg(long = "show-bpf-events", hide_short_help = true)]
     pub(crate) bpf: bool,
-    /// Print also where the recorder had read all rings once
+    /// Also print the points at which the recorder had read all ring buffers
     #[arg(long = "show-round-events", hide_short_help = true)]
     pub(crate) rounds: bool,
-    /// Print also changes that the kernel made to its code
+    /// Also print changes of kernel code
     #[arg(long = "show-text-poke-events", hide_short_help = true)]
     pub(crate) text_pokes: bool,
 }

@@ -1,4 +1,4 @@
-//! The commands of analysis units, made from their descriptions.
+//! Commands of analysis units, generated from their specs.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -16,16 +16,16 @@ use crate::units::{self, UNITS};
 
 use super::{Format, NameArgs};
 
-/// Unit commands that another command of ours has the name of: they are reached by `unit NAME`.
+/// Units whose name is also a command; they are run by `unit NAME`.
 const TAKEN: &[&str] = &["stat"];
 
-/// Options that say in other words what one of them says already: the help of one screen does without.
+/// Options that repeat another option in perf-prof's words; the short help omits them.
 const RARE: &[&str] = &["only-than", "lower"];
 
-/// The unit that takes addresses as words of their own.
+/// The unit that takes addresses as arguments.
 const BREAKPOINT: &str = "breakpoint";
 
-/// Adds a command for each unit, and `unit` for all of them; with arguments where they are asked for by name.
+/// Adds a command for each unit, and `unit` for all of them, with arguments if `is_asked` accepts the name.
 pub(crate) fn add(mut command: Command, is_asked: &dyn Fn(&str) -> bool) -> Command {
     let mut all = Command::new("unit").about("Run an analysis unit by its name").subcommand_required(true);
     for spec in UNITS {
@@ -38,7 +38,7 @@ pub(crate) fn add(mut command: Command, is_asked: &dyn Fn(&str) -> bool) -> Comm
     command.subcommand(all)
 }
 
-/// The unit that a command line names.
+/// Returns the unit that the command line names.
 pub(crate) fn find(matches: &ArgMatches) -> Option<(&'static Spec, &ArgMatches)> {
     let (name, own) = match matches.subcommand()? {
         ("unit", inner) => inner.subcommand()?,
@@ -48,7 +48,7 @@ pub(crate) fn find(matches: &ArgMatches) -> Option<(&'static Spec, &ArgMatches)>
     units::find(name).map(|spec| (spec, own))
 }
 
-/// The command of a unit.
+/// Returns the command of a unit.
 pub(crate) fn of(spec: &'static Spec) -> Command {
     let about = capital(spec.about);
     let output = if spec.output.is_empty() { String::new() } else { format!("\n\n{}", spec.output) };
@@ -58,8 +58,7 @@ pub(crate) fn of(spec: &'static Spec) -> Command {
         None => "one report at the end".to_owned(),
     };
     let interval = format!(
-        "Seconds after which figures are printed and reset (milliseconds from 100 on, or 500ms) [default: {interval}]; a \
-         word that is no time is a recording, as -i of other commands"
+        "Seconds between reports, which reset the figures (milliseconds from 100 on, or 500ms) [default: {interval}]; a value that is not a time is a recording, like -i of other commands"
     );
     let mut command = UnitArgs::augment_args(Command::new(spec.name).max_term_width(100)).mut_args(|arg| {
         let is_interval = arg.get_id() == "intervals";
@@ -71,8 +70,8 @@ pub(crate) fn of(spec: &'static Spec) -> Command {
         command = command.arg(arg(opt).help_heading(heading));
     }
     let command = NameArgs::augment_args(command.next_help_heading("Names of a recording"));
-    // -k is the key of units. Arguments that are added in a group bring the group's description along, so that
-    // the unit's own comes after them.
+    // Units use -k for the key. Adding a group of arguments overwrites the description, so the unit's own is set after
+    // it.
     let command = command.mut_arg("vmlinux", |arg| arg.short(None)).about(about).long_about(long);
     perf_options::add(perf_options::of_unit(spec.name), command)
 }
@@ -82,7 +81,7 @@ fn arg(opt: &'static Opt) -> Arg {
     if let Some(short) = opt.short {
         arg = arg.short(short);
     }
-    // perf-prof writes some with the one, some with the other.
+    // perf-prof spells some options with _, some with -.
     let other = match opt.name.contains('_') {
         true => opt.name.replace('_', "-"),
         false => opt.name.replace('-', "_"),
@@ -108,17 +107,17 @@ fn arg(opt: &'static Opt) -> Arg {
     }
 }
 
-/// The options of all units that say what is measured.
+/// Returns the options of all units that select what is measured.
 pub(crate) fn shared_options() -> impl Iterator<Item = &'static Opt> {
     OPTIONS.iter().filter(|opt| SHARED.contains(&opt.name))
 }
 
-/// The options that a unit has besides those of all.
+/// Returns the unit's own options.
 pub(crate) fn own_options(spec: &Spec) -> impl Iterator<Item = &'static Opt> + use<'_> {
     OPTIONS.iter().filter(|opt| spec.options.contains(&opt.name) && !matches!(opt.name, "pids" | "tids"))
 }
 
-/// What is wrong with an option that only other units have, by their names.
+/// Returns the error for an option that only other units have, with their names.
 pub(crate) fn of_others(spec: &Spec, error: &clap::Error) -> Option<String> {
     let Some(ContextValue::String(typed)) = error.get(ContextKind::InvalidArg) else { return None };
     let is_typed = |opt: &&Opt| match typed.strip_prefix("--") {
@@ -132,7 +131,7 @@ pub(crate) fn of_others(spec: &Spec, error: &clap::Error) -> Option<String> {
     Some(format!("{name}: {typed} cannot apply to it; it is an option of {}", having.join(", ")))
 }
 
-/// The unit that words call.
+/// Returns the unit that the words name.
 pub(crate) fn called(words: &[OsString]) -> Option<&'static Spec> {
     let mut names = words.iter().skip(1).filter_map(|word| word.to_str()).skip_while(|word| *word == "unit");
     names.next().and_then(units::find)
@@ -151,52 +150,52 @@ pub(crate) struct UnitArgs {
     /// The unit's options as `:unit` takes them.
     #[arg(skip)]
     pub(crate) words: Vec<String>,
-    /// A recording that holds its events, instead of the running machine
+    /// Recording with the unit's events [default: the running machine]
     #[arg(value_name = "FILE", num_args = 0.., value_hint = ValueHint::FilePath)]
     pub(crate) files: Vec<PathBuf>,
     #[arg(short = 'i', long = "interval", value_name = "S|FILE", action = ArgAction::Append)]
     intervals: Vec<String>,
     #[arg(skip)]
     pub(crate) interval: Option<Duration>,
-    /// An interval that was taken for milliseconds.
+    /// Interval that was read as milliseconds.
     #[arg(skip)]
     pub(crate) taken_for_ms: Option<String>,
-    /// Print figures, without a screen (so it is without a terminal)
+    /// Print figures instead of a screen (default without a terminal)
     #[arg(long)]
     pub(crate) batch: bool,
-    /// How figures are printed
+    /// Output format
     #[arg(long, value_names = [""; 0], value_enum, default_value = "text")]
     pub(crate) format: Format,
-    /// Print only panels whose title begins so (CSV: the first one)
+    /// Print only panels whose title begins with TITLE (CSV: the first one)
     #[arg(long = "panel", value_name = "TITLE", action = ArgAction::Append)]
     pub(crate) panels: Vec<String>,
-    /// End after so many intervals
+    /// End after N intervals
     #[arg(short = 'n', long, value_name = "N", value_parser = quantity::count::<u64>)]
     pub(crate) count: Option<u64>,
-    /// Print figures into this file
+    /// Print figures to FILE
     #[arg(short = 'o', long, value_name = "FILE", value_hint = ValueHint::FilePath, hide_short_help = true)]
     pub(crate) output: Option<PathBuf>,
-    /// End after so many seconds
+    /// End after S seconds
     #[arg(long, value_name = "S", value_parser = quantity::duration)]
     pub(crate) duration: Option<Duration>,
-    /// Write stacks to NAME.folded, with -i after DATE;TIME; - for standard output
+    /// Write stacks to NAME.folded, with -i prefixed by DATE;TIME; - for standard output
     #[arg(long = "flame-graph", value_name = "NAME")]
     pub(crate) folded: Option<String>,
-    /// Write `TIME LATENCY` in nanoseconds, as trace2heatmap reads it, to NAME-EVENT-EVENT.lat; - for standard output
+    /// Write `TIME LATENCY` in nanoseconds, the input of trace2heatmap, to NAME-EVENT-EVENT.lat; - for standard output
     #[arg(long = "heatmap", value_name = "NAME")]
     pub(crate) points: Option<String>,
-    /// The whole machine (the default without a target)
+    /// The whole machine (default without a target)
     #[arg(short = 'a', long = "all-cpus")]
     pub(crate) all: bool,
     /// These processes and their descendants
     ///
-    /// perf's -p leaves out the children that run already
+    /// perf's -p excludes children that already run
     #[arg(short = 'p', long = "pid", alias = "pids", value_name = "PIDS")]
     pub(crate) pids: Option<String>,
     /// Only these threads
     #[arg(short = 't', long = "tid", alias = "tids", value_name = "TIDS", conflicts_with = "pids")]
     pub(crate) tids: Option<String>,
-    /// How user call chains are taken: fp (frame pointers), tables, dwarf or dwarf,SIZE, lbr, none or auto
+    /// How user stacks are unwound: fp (frame pointers), tables, dwarf or dwarf,SIZE, lbr, none or auto
     #[arg(long, value_name = "MODE", default_value = "fp")]
     call_graph: String,
     #[arg(skip)]
@@ -204,27 +203,27 @@ pub(crate) struct UnitArgs {
     /// Data pages of each CPU's ring buffer (or 512K, 4M)
     #[arg(short = 'm', long = "mmap-pages", value_name = "PAGES")]
     pub(crate) pages: Option<String>,
-    /// Nothing: records are always in the order of time
+    /// No effect: records are always in order of time
     #[arg(long, hide_short_help = true)]
     order: bool,
-    /// Nothing: what waits for its order takes what --memory leaves
+    /// No effect: records that wait to be sorted use the memory that --memory allows
     #[arg(long, value_name = "SIZE", hide_short_help = true)]
     order_mem: Option<String>,
-    /// Print these options and the fields of its events; so does the word help in place of a command
+    /// Print these options and the fields of its events, like the word help in place of a command
     #[arg(long)]
     pub(crate) describe: bool,
-    /// A command to start and follow
+    /// Command to start and follow
     #[arg(value_name = "CMD", num_args = 0.., last = true)]
     pub(crate) cmd: Vec<OsString>,
     #[arg(skip)]
     pub(crate) names: NameArgs,
 }
 
-/// Seconds from which on a plain number after `-i` is milliseconds, as perf-prof has it.
+/// Plain numbers after `-i` from this value on are milliseconds, like in perf-prof.
 const MILLISECONDS_FROM: f64 = 100.0;
 
 impl UnitArgs {
-    /// Reads the matches of a unit's command.
+    /// Reads the arguments of a unit's command.
     pub(crate) fn of(spec: &Spec, matches: &ArgMatches) -> Result<Self, clap::Error> {
         let mut args = Self::from_arg_matches(matches)?;
         args.names = NameArgs::from_arg_matches(matches)?;
@@ -232,7 +231,7 @@ impl UnitArgs {
         Ok(args)
     }
 
-    /// Reads what only the unit, or a look at several words, tells.
+    /// Reads arguments whose meaning depends on the unit or on several words.
     fn read(&mut self, spec: &Spec, matches: &ArgMatches) -> Result<(), String> {
         for opt in own_options(spec).chain(shared_options()) {
             let values: Vec<String> = match opt.value {

@@ -1,6 +1,5 @@
-//! A recording as a perf.data file, record by record: whatever samples carry is kept, samples are
-//! in order of time, and any form of input (stream, directory, compressed, foreign byte order)
-//! becomes a plain file.
+//! Copies a recording to a perf.data file, record by record. All data of samples is kept, samples are sorted by time,
+//! and every input format (stream, directory, compressed, foreign byte order) becomes a single regular file.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -23,12 +22,12 @@ use super::perfdata::WrittenSize;
 use super::sleeps::{Fate, Sleeps};
 use super::{Format, FormatWriter};
 
-/// Records between two marks that tell readers what they may sort.
+/// Records between two FINISHED_ROUND records, up to which readers may sort.
 const ROUND: usize = 1 << 16;
 
 pub(super) const FORMAT: Format = Format { name: "perfdata", about: "perf.data", writer: FormatWriter::Records };
 
-/// The reason why a recording could not be written anew.
+/// The reason why a recording could not be copied.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum CopyError {
     #[error(transparent)]
@@ -43,8 +42,8 @@ pub(crate) enum CopyError {
     Ids,
 }
 
-/// Copies the samples for which `keep` holds (by their place in the order of time, and their time), and all
-/// other records; `marks` are those of the copy. The file appears under its name only when it is complete.
+/// Copies all other records, and the samples for which `keep` returns true, given their index in time order and their
+/// time. `marks` are those of the copy. The file appears under its name once it is complete.
 pub(crate) fn copy(
     source: &mut dyn Source,
     keep: &dyn Fn(u64, u64) -> bool,
@@ -54,7 +53,7 @@ pub(crate) fn copy(
     copy_with(source, keep, marks, &[], None, path)
 }
 
-/// Copies with more build ids, and with sleeps merged into switches.
+/// Copies with additional build IDs, and with sleeps merged into switches.
 pub(crate) fn copy_with(
     source: &mut dyn Source,
     keep: &dyn Fn(u64, u64) -> bool,
@@ -114,7 +113,7 @@ pub(crate) fn copy_with(
     Ok(WrittenSize { samples, bytes })
 }
 
-/// The events with the ids of all inputs.
+/// Returns the events with the IDs of all inputs.
 fn events(info: &Info) -> Result<Vec<EventDesc>, CopyError> {
     if info.inputs.is_empty() {
         return Err(CopyError::NoAddresses);
@@ -149,13 +148,13 @@ fn sections(info: &Info, events: &[EventDesc], files: &[IdentifiedFile], span: (
     sections
 }
 
-/// The counts of groups' events when their kept samples were taken: a reader takes the
-/// difference of two values for a sample's period.
+/// Counts of group events, accumulated over kept samples: readers use the difference of two values as a sample's
+/// period.
 #[derive(Default)]
 struct Counted(HashMap<(u64, i32), u64>);
 
 impl Counted {
-    /// A record as if only those of its samples had counted that are kept, and how many these are.
+    /// Rewrites a record as if only its kept samples had been counted; also returns the number of kept samples.
     fn rewrite<'a>(
         &mut self,
         record: &'a [u8],
@@ -176,7 +175,7 @@ impl Counted {
     }
 }
 
-/// The file, and the first error of writing it.
+/// The file, and its first write error.
 struct Output {
     writer: Writer,
     since_round: usize,

@@ -1,4 +1,4 @@
-//! The processed profile format of profiler.firefox.com, by the fxprof-processed-profile crate.
+//! The processed profile format of profiler.firefox.com, written with the fxprof-processed-profile crate.
 
 use std::io::{self, Write};
 use std::time::Duration;
@@ -50,7 +50,7 @@ impl Builder<'_> {
         thread
     }
 
-    /// The stack of a node: its parents' first, each made once.
+    /// Returns the stack of a node. Each stack is created once, after its parent.
     fn stack(&mut self, thread: ThreadHandle, node: NodeId) -> Option<StackHandle> {
         let mut path = Vec::new();
         let mut at = node;
@@ -107,7 +107,7 @@ fn write(input: &ExportInput<'_>, out: &mut dyn Write) -> io::Result<()> {
     let mut carried: HashMap<ThreadHandle, u64> = HashMap::new();
     let unit = data.unit(input.event);
     let are_durations = unit.is_time() && data.profile.has_durations(input.event as u16);
-    // Weights are whole numbers: of milliseconds, or of a text's counts.
+    // Weights are integers: milliseconds, or counts of an event.
     let weights = match unit {
         EventUnit::Nanoseconds if are_durations => Some((WeightType::TracingMs, 1_000_000)),
         EventUnit::Decimal(decimals) => Some((WeightType::Samples, 10u64.saturating_pow(decimals.into()))),
@@ -129,7 +129,7 @@ fn write(input: &ExportInput<'_>, out: &mut dyn Write) -> io::Result<()> {
             hz => 1_000_000_000u64.checked_div(hz).unwrap_or(0),
         };
         let weight = weights.as_ref().map_or(1, |(kind, one)| {
-            // The rest of a sample goes to the thread's next.
+            // The remainder of a sample is carried over to the thread's next one.
             let left = carried.entry(thread).or_default();
             let sum = left.saturating_add(row.period);
             *left = sum % one;

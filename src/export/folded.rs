@@ -1,5 +1,4 @@
-//! Folded stacks: `comm;root;…;leaf PERIOD`, sorted, as FlameGraph's collapsers write them and its
-//! many readers want them.
+//! Folded stacks: `comm;root;…;leaf PERIOD`, sorted, in the format of FlameGraph's stackcollapse scripts.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -38,7 +37,7 @@ pub fn lines(
     let texts: Vec<String> = named.names.iter().map(|name| frame(name, annotate)).collect();
     let of_java: Vec<&str> = texts.iter().map(|text| without_descriptor(text)).collect();
     let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
-    // Names that differ may be written alike, so equal lines are merged by their text.
+    // Different names may have the same text, so equal lines are merged.
     let mut merged: BTreeMap<String, u64> = BTreeMap::new();
     let mut comm_now: Option<Arc<str>> = None;
     for (comm, node, acc) in stacks(data, &named, &fold) {
@@ -63,16 +62,16 @@ fn path(named: &SymbolStacks, node: NodeId, texts: &[&str], line: &mut String) {
     }
 }
 
-/// The comm of programs whose frames have Java's names.
+/// The comm of programs whose frames have Java names.
 const JAVA: &str = "java";
 
-/// A name without what says that it is a class: `Ljava/lang/Thread:.run` as `java/lang/Thread:.run`.
+/// Removes the marks of a class descriptor: `Ljava/lang/Thread:.run` becomes `java/lang/Thread:.run`.
 fn without_descriptor(text: &str) -> &str {
     text.strip_prefix('L').filter(|_| text.contains('/')).unwrap_or(text)
 }
 
-/// A frame's text: no separator, no quotes, no arguments after a name (but `(anonymous namespace)`
-/// and Go's receivers stay), as readers of the format expect; marks on request.
+/// Formats a frame as readers of the format expect it: without separators, quotes and arguments (`(anonymous
+/// namespace)` and Go's receivers stay); with annotations on request.
 fn frame(name: &Name, annotate: bool) -> String {
     let inlined = name.text.strip_suffix(INLINED);
     let mut text = tidy(&clean(inlined.unwrap_or(&name.text))).into_owned();

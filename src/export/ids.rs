@@ -1,5 +1,5 @@
-//! Build ids of the files that records map, read while they are there: containers and deleted programs go with their
-//! processes.
+//! Build IDs of the files in mapping records. They are read during recording, because containers and deleted programs
+//! disappear with their processes.
 
 use crate::perfdata::build_ids::{self, IdentifiedFile};
 use crate::record::kinds::{FileId, Header, Mmap, Record, split, types};
@@ -9,20 +9,20 @@ use crate::symbols::debug_image;
 
 /// `PROT_EXEC`.
 const EXEC: u32 = 4;
-/// Files beyond this number are not read: nobody's build may fill our memory.
+/// The limit of files that are read, to bound the memory that other users' files can take.
 const MAX_FILES: usize = 1 << 16;
 
-/// The files met so far, with their build ids.
+/// The files mapped so far, with their build IDs.
 pub(crate) struct Identities {
     dsos: Dsos,
     options: SymbolOptions,
     list: Vec<IdentifiedFile>,
-    /// How many of `dsos` were read.
+    /// The number of `dsos` read so far.
     read: usize,
 }
 
 impl Identities {
-    /// Begins with the files that are mapped already.
+    /// Starts with the files that are already mapped.
     pub(crate) fn new(dsos: Dsos) -> Self {
         let list = build_ids::of_kernel().map(|id| IdentifiedFile {
             kernel: true,
@@ -35,7 +35,7 @@ impl Identities {
         new
     }
 
-    /// Reads the files that records of ours map for the first time.
+    /// Reads the files in our records that were not mapped before.
     pub(crate) fn follow(&mut self, header: Header, record: &[u8]) {
         if header.kind != types::MMAP2 || self.dsos.all().len() >= MAX_FILES {
             return;

@@ -1,5 +1,5 @@
-//! Profiles in the formats of other tools: each is a file with its `FORMAT`, listed here. Saving what is on the screen
-//! ([`perfdata`]) works on a [`crate::engine::Snapshot`], so a live session goes on while it is written.
+//! Profiles in the formats of other tools: each file here defines its `FORMAT`. The current data is saved by
+//! [`perfdata`] from a [`crate::engine::Snapshot`], so a live session continues meanwhile.
 
 pub mod ids;
 pub mod perfdata;
@@ -19,40 +19,40 @@ listed! {
     pub const FORMATS: Format = FORMAT of folded, svg, pprof, firefox, speedscope, otlp, copy;
 }
 
-/// A format of `export`, of which the command line, its help and its completion are made.
+/// A format of `export`, which defines the command line, its help and its completion.
 #[derive(Debug)]
 pub struct Format {
     pub(crate) name: &'static str,
-    /// What it is, or what reads it, in one line.
+    /// A one-line description.
     pub about: &'static str,
     pub(crate) writer: FormatWriter,
 }
 
-/// The writer of a format, by what it is given.
+/// The writer of a format, by its input.
 #[derive(Clone, Copy, Debug)]
 pub enum FormatWriter {
-    /// The samples of one event; as text of a form, where it is one.
+    /// The samples of one event; with the escape form of a text format.
     Profile(Option<EscapeForm>, fn(&ExportInput<'_>, &mut dyn Write) -> io::Result<()>),
-    /// All records of a recording, by [`copy::copy`].
+    /// All records of a recording; see [`copy::copy`].
     Records,
 }
 
-/// The samples of one event, and what formats say of their recording.
+/// The samples of one event, and metadata of their recording.
 #[derive(Clone)]
 pub struct ExportInput<'a> {
     pub(crate) data: Data<'a>,
     pub(crate) event: usize,
-    /// Which of its samples.
+    /// The filter of its samples.
     pub filter: Option<Arc<Filter>>,
     pub(crate) title: &'a str,
-    /// Whether names of functions say what kind of code they are of.
+    /// Whether function names are annotated with the kind of their code.
     pub annotate: bool,
-    /// Wall-clock time of the first sample in nanoseconds since 1970; 0 when unknown.
+    /// Wall-clock time of the first sample in nanoseconds since 1970; 0 if unknown.
     pub wall_ns: u64,
-    /// What a sample stands for, in the event's unit; 0 where they differ.
+    /// The period of each sample in the event's unit; 0 if periods differ.
     pub period: u64,
-    /// Samples a second; 0 for a fixed period.
+    /// Samples per second; 0 for a fixed period.
     pub frequency: u64,
-    /// What is said of the machine or the service, by name.
+    /// Attributes of the machine or the service, by name.
     pub resource: Vec<(String, String)>,
 }

@@ -1,5 +1,5 @@
-//! OTLP profiles (opentelemetry-proto, opentelemetry/proto/profiles/v1development/profiles.proto), with the attributes
-//! of OpenTelemetry's semantic conventions.
+//! OTLP profiles (opentelemetry-proto, opentelemetry/proto/profiles/v1development/profiles.proto), with attributes of
+//! OpenTelemetry's semantic conventions.
 
 use std::io::{self, Write};
 
@@ -22,8 +22,8 @@ pub(super) const FORMAT: Format = Format {
     writer: FormatWriter::Profile(None, write),
 };
 
-/// The dictionary under construction. The first entry of each table is the one that stands for none, so that the
-/// numbers of pprof's tables, which begin with 1, are places in these.
+/// The dictionary under construction. Entry 0 of each table stands for "none", so pprof's indexes, which begin with 1,
+/// are valid indexes here.
 struct Tables {
     out: ProfilesDictionary,
     strings: HashMap<String, i32>,
@@ -31,7 +31,7 @@ struct Tables {
     stacks: HashMap<Vec<i32>, i32>,
 }
 
-/// A number of pprof's as a place in a table. No table has as many entries.
+/// Converts a pprof index to a table index. Tables do not have more entries.
 fn place(number: impl TryInto<i32>) -> i32 {
     number.try_into().unwrap_or(0)
 }
@@ -108,7 +108,7 @@ impl Tables {
         });
     }
 
-    /// The attributes of a sample, from pprof's labels.
+    /// Converts pprof's labels to the attributes of a sample.
     fn labels(&mut self, of: &pprof::Sample) -> Vec<i32> {
         let one = |label: &pprof::Label| {
             let text = |at: i64| self.out.string_table[at as usize].clone();
@@ -129,7 +129,7 @@ impl Tables {
     }
 }
 
-/// The profile of one event: one of samples, one of the period, which share their tables.
+/// Builds the profiles of one event: one of samples and one of periods, which share their tables.
 fn build(input: &ExportInput<'_>) -> ProfilesData {
     let mut from = pprof::build(input);
     let mut tables = Tables::new(std::mem::take(&mut from.strings));
@@ -150,16 +150,16 @@ fn build(input: &ExportInput<'_>) -> ProfilesData {
         (Sample { stack_index, attribute_indices: tables.labels(sample), ..Sample::default() }, sample.value.clone())
     };
     let samples: Vec<(Sample, Vec<i64>)> = from.sample.iter().map(sample).collect();
-    // Times off the CPU are no time of the CPU.
+    // Off-CPU durations are not CPU time.
     let is_clock = input.data.unit(input.event).is_time() && !input.data.profile.has_durations(input.event as u16);
     let of = |kind: &pprof::ValueType| ValueType { type_strindex: place(kind.kind), unit_strindex: place(kind.unit) };
-    // As OpenTelemetry's own profiler says it, by which stores know a profile of the CPUs' time.
+    // The same as OpenTelemetry's own profiler, so that backends recognize a CPU profile.
     let mut period_type = of(&from.sample_type[1]);
     if is_clock {
         period_type.type_strindex = tables.string("cpu");
     }
     let period = match from.period {
-        // A clock's samples are as long as their frequency says.
+        // A clock's period follows from its frequency.
         0 if is_clock => 1_000_000_000u64.checked_div(input.frequency).map_or(0, |ns| ns as i64),
         period => period,
     };

@@ -1,4 +1,4 @@
-//! A moment as a perf.data file that `perf report` opens: the same samples, stacks and names.
+//! Saves a snapshot as a perf.data file for `perf report`: the same samples, stacks and names.
 
 use std::collections::{BTreeSet, HashMap};
 use std::io;
@@ -25,18 +25,18 @@ use crate::symbols::debug_image;
 
 use super::side::SideWriter;
 
-/// The size of what was written.
+/// The size of a written file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WrittenSize {
-    /// The number of samples that the file has.
+    /// The number of samples in the file.
     pub samples: usize,
     pub(crate) bytes: u64,
 }
 
 const FLUSH: usize = 1 << 18;
 
-/// Saves the samples of one machine, or what came of them in a range of the moment's clock, under a name that appears
-/// only when the file is complete.
+/// Saves the samples of one machine, optionally in a time range of the session's clock. The file appears under its name
+/// once it is complete.
 pub fn save(
     moment: &Snapshot,
     host: HostId,
@@ -47,7 +47,7 @@ pub fn save(
     let own = &moment.hosts[host];
     let range = range.map_or(0..u64::MAX, |(from, until)| from..until);
     let events = descriptions(moment);
-    // What is made of other samples is made anew by whoever reads them.
+    // Derived samples are not saved, because readers derive them again.
     let mut places = Vec::with_capacity(moment.events.len());
     let mut next = 0..;
     for event in &moment.events {
@@ -88,7 +88,7 @@ pub fn save(
     Ok(WrittenSize { samples, bytes })
 }
 
-/// Writes that samples were lost, as the kernel said it: for the first event, since a ring is shared by all.
+/// Writes a LOST record in the kernel's format, for the first event, because all events share a ring buffer.
 fn lost(loss: &Loss, events: &[EventDesc], out: &mut Vec<u8>) {
     let Some(event) = events.first() else { return };
     let id = SampleId { time: loss.time, id: event.ids[0], cpu: loss.cpu.map_or(0, u32::from), ..SampleId::default() };
@@ -99,7 +99,7 @@ fn lost(loss: &Loss, events: &[EventDesc], out: &mut Vec<u8>) {
     });
 }
 
-/// The events with one id each, and with only the fields that a profile keeps.
+/// Returns the events with one ID each, and only the fields that a profile keeps.
 fn descriptions(moment: &Snapshot) -> Vec<EventDesc> {
     let chains = moment.events.iter().any(|e| e.attr.sample_type & sample::CALLCHAIN != 0);
     let fields = sample::IDENTIFIER
@@ -114,7 +114,7 @@ fn descriptions(moment: &Snapshot) -> Vec<EventDesc> {
         let mut desc = event.clone();
         let has_raw = moment.has_raw.get(at).copied().unwrap_or(false);
         desc.attr.sample_type = fields | if has_raw { sample::RAW } else { 0 };
-        // Chains are there as they were completed.
+        // Call chains are already complete.
         (desc.attr.regs_user, desc.attr.stack_user, desc.attr.branch_sample_type) = (0, 0, 0);
         desc.attr.read_format = crate::kernel::attr::read_format::ID;
         desc.attr.set(Flag::SampleIdAll, true);
@@ -125,31 +125,31 @@ fn descriptions(moment: &Snapshot) -> Vec<EventDesc> {
     real.enumerate().map(one).collect()
 }
 
-/// True if its samples told cgroups.
+/// Returns whether samples contained cgroups.
 fn has_cgroups(moment: &Snapshot) -> bool {
     moment.tasks.iter().any(|task| task.cgroup != 0)
 }
 
-/// A call chain as raw words, markers included.
+/// A call chain as raw words, including markers.
 #[derive(Default)]
 struct Chain {
     mode: u16,
-    /// The leaf's address, and its mapping where that stands for others.
+    /// The leaf's address, and its mapping if it is shared between processes.
     ip: u64,
     leaf: Option<MapId>,
     words: Vec<u8>,
-    /// Words whose mappings stand for others, too.
+    /// Words whose mappings are shared between processes.
     shared: Vec<(u32, MapId)>,
 }
 
-/// Bytes of call chains that are held: all of them are several times what the profile has of them.
+/// The limit of cached call chains in bytes: all of them are several times the size of the profile.
 const HELD: usize = 4 << 20;
 
-/// Call chains of the trie, each made once while it is held.
+/// Cached call chains of the trie.
 struct Stacks<'a> {
     moment: &'a Snapshot,
     chains: HashMap<NodeId, Chain>,
-    /// Bytes of them.
+    /// Bytes of the cached chains.
     held: usize,
     words: Vec<u8>,
 }
@@ -184,7 +184,7 @@ impl Stacks<'_> {
                 out.extend_from_slice(words);
             }
             if desc.attr.sample_type & sample::RAW != 0 {
-                // Size and bytes together are whole words, as the kernel has it.
+                // As in the kernel, size and bytes together are padded to 8 bytes.
                 let raw = chunk.raw(row);
                 let size = (raw.len() + 4).next_multiple_of(8) - 4;
                 out.extend((size as u32).to_le_bytes());
@@ -199,12 +199,12 @@ impl Stacks<'_> {
 }
 
 impl Chain {
-    /// Bytes in use, with its place among others.
+    /// Returns the bytes in use, including the map entry.
     fn memory(&self) -> usize {
         2 * size_of::<(NodeId, Self)>() + self.words.capacity() + self.shared.capacity() * size_of::<(u32, MapId)>()
     }
 
-    /// The words with the addresses that a process had.
+    /// Returns the words with the addresses in a process.
     fn words_of<'w>(&'w self, pid: i32, layouts: &mut Layouts<'_>, own: &'w mut Vec<u8>) -> &'w [u8] {
         if self.shared.is_empty() {
             return &self.words;
@@ -225,8 +225,7 @@ fn chain(moment: &Snapshot, stack: NodeId) -> Chain {
     let mut context = 0;
     for (depth, frame) in moment.stacks.walk(stack).enumerate() {
         if frame.map == MapId::CUT {
-            // perf throws a chain away that has a marker which it does not know. (A broken one ends in a 0, which is
-            // no code for anybody who reads it.)
+            // perf drops chains with unknown markers. (A broken chain ends in a 0, which all readers skip.)
             continue;
         }
         let (marker, cpumode) = match moment.dsos.of_map(frame.map).kind {
@@ -277,13 +276,13 @@ fn sections(
     sections
 }
 
-/// How the call chains of each event of the file were taken: its samples have them as they were completed.
+/// Returns the call chain method of each event in the file: its samples have complete chains.
 fn ways(moment: &Snapshot) -> impl Iterator<Item = CallGraph> {
     let ways = moment.ways.iter().copied().chain(std::iter::repeat(CallGraph::None));
     moment.events.iter().zip(ways).filter(|(event, _)| !event.is_derived()).map(|(_, way)| way)
 }
 
-/// What describes the tracepoints among events, where there are any.
+/// Returns the tracing data of the tracepoints among events, if there are any.
 pub(crate) fn tracing(events: &[EventDesc]) -> Option<io::Result<Section>> {
     let name = |event: &EventDesc| {
         let (system, name) = event.name.split_once(':')?;
@@ -294,7 +293,7 @@ pub(crate) fn tracing(events: &[EventDesc]) -> Option<io::Result<Section>> {
     (!list.is_empty()).then(|| Ok((bit::TRACING_DATA, data()?)))
 }
 
-/// The kernel and the files that have samples, by their build ids.
+/// Returns the kernel and the files with samples, with their build IDs.
 fn identified_files(moment: &Snapshot) -> Vec<IdentifiedFile> {
     let used: BTreeSet<DsoId> = moment.stacks.frames().iter().map(|frame| moment.dsos.map_of(frame.map).dso).collect();
     let id_of = |dso: &DsoId| {
@@ -321,7 +320,7 @@ mod tests {
     use crate::source::hosts::{Hosts, SourceHost};
     use crate::source::{Batch, Info, SamplingState};
 
-    /// Whose threads are nobody's figures by the head of a snapshot of a source, taken by a process or by nobody's.
+    /// Returns the recorder's PID in the header of a snapshot; `own` is the PID of the process that takes it.
     fn told(info: &Info, own: Option<i32>) -> Option<i32> {
         let ingest = Ingest::new(info, own, IntakeOptions::default());
         let moment = ingest.core().moment();

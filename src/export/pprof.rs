@@ -1,5 +1,5 @@
-//! pprof's gzipped protobuf (github.com/google/pprof, proto/profile.proto). Messages are declared
-//! here by hand, with the field numbers of that file.
+//! pprof's gzipped protobuf (github.com/google/pprof, proto/profile.proto). Messages are declared by hand with the
+//! field numbers of that file.
 
 use std::io::{self, Write};
 
@@ -13,7 +13,7 @@ use crate::session::DsoId;
 
 use super::{ExportInput, Format, FormatWriter};
 
-/// Declares messages of profile.proto: of each field what it is there, its name and type here, and its number.
+/// Declares messages of profile.proto: the original type of each field, its name and type here, and its number.
 macro_rules! messages {
     ($($Name:ident { $([$($of:ident),+] $field:ident: $Type:ty = $number:literal;)+ })+) => {$(
         #[doc = concat!("`message ", stringify!($Name), "` of profile.proto.")]
@@ -93,7 +93,7 @@ struct Builder<'a> {
 
 impl Builder<'_> {
     fn string(&mut self, text: &str) -> i64 {
-        // Its readers print names as they are.
+        // Readers print names without escaping.
         let text = &*clean(text);
         *self.strings.entry_ref(text).or_insert_with(|| {
             self.out.strings.push(text.to_owned());
@@ -101,8 +101,8 @@ impl Builder<'_> {
         })
     }
 
-    /// One mapping a DSO: addresses inside it are those of its file, so that processes with the same
-    /// file share locations.
+    /// Returns the mapping of a DSO. There is one per DSO, with addresses inside the file, so that processes with the
+    /// same file share locations.
     fn mapping(&mut self, dso: DsoId) -> u64 {
         if let Some(id) = self.mappings.get(&dso) {
             return *id;
@@ -140,7 +140,7 @@ impl Builder<'_> {
         let dso = self.data.profile.frames.sym(sym).dso;
         let mapping = self.mapping(dso);
         let frames = &self.data.profile.frames;
-        // Innermost first; the number is known of that one only.
+        // Innermost first; only the innermost frame has a line number.
         let number = frames.line(frame).map_or(0, |line| i64::from(line.line));
         let inlined: Vec<SymId> = frames.inlined(frame.0).iter().rev().map(|sym| SymId(*sym)).collect();
         let functions: Vec<u64> = inlined.into_iter().chain([sym]).map(|sym| self.function(sym)).collect();
@@ -154,7 +154,7 @@ impl Builder<'_> {
     }
 }
 
-/// The profile of one event: a value for samples and one for the period.
+/// Builds the profile of one event, with a value for samples and one for the period.
 pub(super) fn build(input: &ExportInput<'_>) -> Profile {
     let (data, event) = (input.data, input.event);
     let mut fold = Aggregate::new(event, input.filter.clone());

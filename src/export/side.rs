@@ -1,4 +1,4 @@
-//! Side-band history as records.
+//! Side-band history (forks, comms, mappings) as records.
 
 use std::collections::HashSet;
 
@@ -8,14 +8,14 @@ use crate::session::layouts::Layouts;
 use crate::session::log::{Fork, History};
 use crate::session::{Dsos, Placed, Side, SideLog};
 
-/// Writes history as records, in order of time.
+/// Writes history as records, in time order.
 pub(crate) struct SideWriter<'a> {
     dsos: &'a Dsos,
     layout: Layout,
     history: History<'a>,
-    /// Processes of which a reader knows what they have mapped.
+    /// Processes whose mappings readers know.
     known: HashSet<i32>,
-    /// Where processes had what, as far as has been written.
+    /// The address spaces of processes as written so far.
     pub(crate) layouts: Layouts<'a>,
 }
 
@@ -47,8 +47,7 @@ impl<'a> SideWriter<'a> {
                 let Fork { task, inherited } = &**fork;
                 let trailer = trailer(task.pid, task.tid);
                 encode_task(out, false, task, &trailer);
-                // The parent's own history may have been dropped; then the reader has nothing to
-                // inherit from.
+                // The parent's history may have been dropped; then readers do not have mappings to inherit.
                 if !self.known.contains(&task.ppid) {
                     for map in inherited.maps() {
                         self.map(task.pid, task.tid, map, 5, 2, &trailer, out);
@@ -61,7 +60,7 @@ impl<'a> SideWriter<'a> {
             Side::Exit(task) => {
                 encode_task(out, true, task, &trailer(task.pid, task.tid));
                 if task.pid == task.tid {
-                    // The next one of this number is another.
+                    // The next process with this PID is another one.
                     self.known.remove(&task.pid);
                     return;
                 }

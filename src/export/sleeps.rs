@@ -1,5 +1,5 @@
-//! Sleeps merged into the switches by which tasks went to sleep, as perf inject -s does: the sample of such a switch is
-//! written when its task is back, and its period is the time that it was away.
+//! Merges sleeps into the switches by which tasks went to sleep, like perf inject -s: the sample of such a switch is
+//! written when its task runs again, with the time in between as its period.
 
 use crate::event::format::Field;
 use crate::ingest::switches::{Switch, Switches};
@@ -9,12 +9,12 @@ use crate::record::kinds::HEADER;
 use crate::record::open_spans::{OpenSpans, ThreadChange};
 use crate::source::Info;
 
-/// What becomes of a sample's record.
+/// What to do with a sample's record.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Fate {
-    /// It is written as it is.
+    /// Write it unchanged.
     Kept,
-    /// It is not written; this one is, if any.
+    /// Drop it; write this record instead, if there is one.
     Taken(Option<Vec<u8>>),
 }
 
@@ -27,20 +27,20 @@ pub(crate) enum SleepError {
     NoPeriod,
 }
 
-/// The switches of a recording and what says how long tasks slept.
+/// The switches of a recording, and events with the duration of sleeps.
 #[derive(Debug)]
 pub(crate) struct Sleeps {
     switches: Switches,
     state: Option<Field>,
-    /// Statistics of the scheduler, with the field that says whose each is: `sched:sched_stat_sleep` and its like.
-    /// Where there are none, a sleep lasts until the next switch to its task.
+    /// Scheduler statistics such as `sched:sched_stat_sleep`, with their PID field. Without them, a sleep lasts until
+    /// the next switch to its task.
     stats: Vec<(u16, Field)>,
     exit: Option<u16>,
-    /// Where time and period stand in the record of a switch.
+    /// Offsets of time and period in the record of a switch.
     time_at: usize,
     period_at: usize,
     big: bool,
-    /// The sleeps that are not over, by task, each with the record of its switch.
+    /// Unfinished sleeps by task, each with the record of its switch.
     asleep: OpenSpans<i32, (), Vec<u8>>,
     merged: u64,
 }
@@ -69,12 +69,12 @@ impl Sleeps {
         })
     }
 
-    /// How many sleeps were merged so far.
+    /// Returns the number of sleeps merged so far.
     pub(crate) fn merged(&self) -> u64 {
         self.merged
     }
 
-    /// Takes a sample in, with its whole record.
+    /// Handles a sample and its record.
     pub(crate) fn meet(&mut self, event: u16, sample: &Sample<'_>, record: &[u8]) -> Fate {
         if event == self.switches.event {
             let Some(switch) = self.switches.read(event, sample.raw) else { return Fate::Taken(None) };
@@ -88,22 +88,22 @@ impl Sleeps {
         }
         let Some((_, pid)) = self.stats.iter().find(|(stat, _)| *stat == event) else { return Fate::Kept };
         let tid = pid.number(sample.raw, self.big).and_then(|pid| i32::try_from(pid).ok());
-        // A sleep may have several statistics, such as that it was blocked, and for how much of it by input or output.
+        // A sleep may have several statistics, for example the blocked time and its I/O wait part.
         let slept = tid.and_then(|tid| self.asleep.newest(&tid)).map(|asleep| asleep.with.clone());
         Fate::Taken(slept.and_then(|record| self.merge(record, sample.period, sample.time)))
     }
 
-    /// A thread begins: an earlier one with its number does not come back.
+    /// Handles a new thread: the previous thread with its TID does not return.
     pub(crate) fn born(&mut self, pid: i32, tid: i32) {
         self.asleep.follow(&ThreadChange::Born { pid, tid }, |tid| tid);
     }
 
-    /// A task goes to sleep, or is preempted, which only statistics count as an absence.
+    /// Handles a switch away from a task that sleeps, or is preempted; only statistics count preemption.
     fn leave(&mut self, switch: Switch, sample: &Sample<'_>, record: &[u8]) {
-        // Bits above tell how a task that may run was put aside.
+        // Higher bits describe how a runnable task was preempted.
         let sleeps =
             self.state.as_ref().and_then(|state| state.number(sample.raw, self.big)).is_none_or(|s| s & 0xff != 0);
-        // One that has ended has no number any more, and does not come back.
+        // An exited task does not have a TID any longer, and does not return.
         if sample.tid == -1 {
             return;
         }
@@ -112,7 +112,7 @@ impl Sleeps {
         }
     }
 
-    /// The record of the sleep that a switch ends.
+    /// Returns the record of the sleep that a switch ends.
     fn back_by_switch(&mut self, switch: Switch, now: u64) -> Option<Vec<u8>> {
         let asleep = self.asleep.take(&switch.next)?;
         let took = asleep.took(now);

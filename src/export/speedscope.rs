@@ -1,5 +1,5 @@
-//! speedscope's JSON (speedscope.app/file-format-schema.json): a sampled profile for each thread, in
-//! order of time. Written as it goes: a recording may have millions of samples.
+//! speedscope's JSON (speedscope.app/file-format-schema.json): a sampled profile per thread, in time order. It is
+//! written incrementally, because a recording may have millions of samples.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -14,7 +14,7 @@ use crate::session::TaskId;
 
 use super::{ExportInput, Format, FormatWriter};
 
-/// A thread's samples; neighbours with one stack are one entry.
+/// A thread's samples; adjacent samples with the same stack are merged.
 type Stacks = Vec<(NodeId, u64)>;
 
 pub(super) const FORMAT: Format = Format {
@@ -58,7 +58,7 @@ fn write(input: &ExportInput<'_>, out: &mut dyn Write) -> io::Result<()> {
 }
 
 fn one(name: &str, unit: EventUnit, stacks: &Stacks, named: &SymbolStacks, out: &mut dyn Write) -> io::Result<()> {
-    // Of the format's units only one is ours.
+    // Only one of our units exists in the format.
     let word = if unit.is_time() { "nanoseconds" } else { "none" };
     let total = stacks.iter().fold(0u64, |sum, (_, period)| sum.saturating_add(*period));
     out.write_all(b"{\"type\":\"sampled\",\"name\":")?;
@@ -74,7 +74,7 @@ fn one(name: &str, unit: EventUnit, stacks: &Stacks, named: &SymbolStacks, out: 
     out.write_all(b"]}")
 }
 
-/// Writes the entries of a list, with commas between.
+/// Writes the entries of a list, separated by commas.
 fn list<T>(
     out: &mut dyn Write,
     entries: impl IntoIterator<Item = T>,

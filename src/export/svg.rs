@@ -1,4 +1,4 @@
-//! A flame graph as SVG, by the inferno crate.
+//! Flame graphs as SVG, drawn with the inferno crate.
 
 use std::io::{self, Write};
 
@@ -27,8 +27,7 @@ fn write(input: &ExportInput<'_>, out: &mut dyn Write) -> io::Result<()> {
     write_lines(&lines, input.title, &input.data.events[input.event], out)
 }
 
-/// Draws folded lines; those with two weights become a differential graph, in red what grew and in
-/// blue what shrank.
+/// Draws folded lines. Lines with two weights become a differential graph: red for growth, blue for decline.
 pub(crate) fn write_lines(lines: &[String], title: &str, event: &str, out: &mut dyn Write) -> io::Result<()> {
     let mut options = Options::default();
     options.title = clean(title).into_owned();

@@ -1,5 +1,5 @@
-//! The tables of functions that a stream needs: those of the files that its samples are in, each once, before the first
-//! samples that need it.
+//! Function tables for a stream: those of the files with samples, each sent once, before the first samples that need
+//! it.
 
 use rustc_hash::FxHashSet;
 
@@ -13,7 +13,7 @@ use crate::symbols::debug_image::Image;
 use crate::symbols::kallsyms::Kallsyms;
 use crate::symbols::shipped::{KERNEL, PackedFunctions};
 
-/// Follows the records of a stream and writes the tables that they need.
+/// Follows the records of a stream and writes the function tables that they need.
 #[derive(Debug)]
 pub(crate) struct TableWriter {
     session: Session,
@@ -24,12 +24,12 @@ pub(crate) struct TableWriter {
 }
 
 impl TableWriter {
-    /// For records of this layout; `session` knows what ran before.
+    /// Creates a writer for records of this layout; `session` has the processes that ran before.
     pub(crate) fn new(session: Session, options: SymbolOptions, layout: Layout) -> Self {
         Self { session, options, layout, sent: FxHashSet::default(), kernel: false }
     }
 
-    /// Appends to `out` the tables of the files that records are in and that were not sent yet.
+    /// Appends to `out` the tables of files in these records that were not sent yet.
     pub(crate) fn follow(&mut self, records: &[u8], out: &mut Vec<u8>) -> std::io::Result<()> {
         let mut needed: Vec<DsoId> = Vec::new();
         let mut rest = records;

@@ -1,14 +1,14 @@
-//! A fault in a text that the user typed, with its place: shown with a caret under the place.
+//! An error in a typed text, with its position: shown with a caret below it.
 
-/// A fault in an event list or a filter.
+/// An error in an event list or a filter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Diagnostic {
     pub(crate) text: String,
-    /// Byte offset of the faulty piece.
+    /// Byte offset of the invalid piece.
     pub(crate) at: usize,
     pub(crate) len: usize,
     pub(crate) message: String,
-    /// Names that were perhaps meant, best first.
+    /// Similar names, best first.
     pub(crate) nearest: Vec<String>,
 }
 
@@ -17,14 +17,14 @@ impl Diagnostic {
         Self { text: text.to_owned(), at: at.min(text.len()), len, message: message.into(), nearest: Vec::new() }
     }
 
-    /// Offers the closest of `names` to what stands at the fault.
+    /// Adds the names most similar to the invalid piece.
     pub(crate) fn offer<'a>(mut self, names: impl IntoIterator<Item = &'a str>) -> Self {
         let word = self.text.get(self.at..self.at + self.len).unwrap_or_default().to_owned();
         self.nearest = nearest(&word, names);
         self
     }
 
-    /// The message and its suggestions on one line, for a status bar.
+    /// Returns the message and its suggestions on one line, for a status bar.
     pub(crate) fn line(&self) -> String {
         match self.nearest.as_slice() {
             [] => self.message.clone(),
@@ -45,12 +45,12 @@ impl std::fmt::Display for Diagnostic {
 
 impl std::error::Error for Diagnostic {}
 
-/// Up to three names that are close to `word`, by Jaro-Winkler similarity; ties by name.
+/// Returns up to three names similar to `word`, by Jaro-Winkler similarity; ties by name.
 pub fn nearest<'a>(word: &str, names: impl IntoIterator<Item = &'a str>) -> Vec<String> {
     nearest_of(word, &mut names.into_iter())
 }
 
-/// The same for names of any kind: there is one of it in the program.
+/// Not generic, so that it is compiled only once.
 fn nearest_of(word: &str, names: &mut dyn Iterator<Item = &str>) -> Vec<String> {
     let mut scored: Vec<(f64, &str)> =
         names.map(|n| (strsim::jaro_winkler(word, n), n)).filter(|(score, _)| *score > 0.75).collect();
@@ -59,7 +59,7 @@ fn nearest_of(word: &str, names: &mut dyn Iterator<Item = &str>) -> Vec<String> 
     scored.into_iter().take(3).map(|(_, n)| n.to_owned()).collect()
 }
 
-/// `; nearest: a, b`, to be put behind what is unknown; empty where nothing is near.
+/// Returns `; nearest: a, b` to append after an unknown word; empty if no name is similar.
 pub fn nearest_hint<'a>(word: &str, names: impl IntoIterator<Item = &'a str>) -> String {
     let near = nearest(word, names);
     if near.is_empty() { String::new() } else { format!("; nearest: {}", near.join(", ")) }

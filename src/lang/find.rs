@@ -1,22 +1,21 @@
-//! Finding things by the words that people type: by name, by the words of the questions that a thing answers, and by its
-//! description. Menus, the palette and the command line share it.
+//! Search by words: in names, in keywords, and in descriptions. Used by menus, the palette and the command line.
 
 use super::nearest;
 
-/// A thing that can be found.
+/// An item that can be found.
 #[derive(Clone, Copy, Debug)]
 pub struct Findable<'a> {
-    /// Its name, whose parts dashes and underscores divide.
+    /// The name; dashes and underscores separate its parts.
     pub name: &'a str,
-    /// The words of its questions, the most fitting first.
+    /// Keywords, the most fitting first.
     pub words: &'a str,
-    /// Its description.
+    /// The description.
     pub about: &'a str,
 }
 
 impl<'a> Findable<'a> {
-    /// The rank of the thing for all words that were typed, the best being the least; `None` if one of them does not
-    /// occur in it. A word occurs where another begins with it: `lock` is not in `block`.
+    /// Returns the rank of the item for the typed words; lower is better. `None` if one of the words does not occur in
+    /// the item. Words match at the beginning of a word: `lock` does not match `block`.
     pub fn rank(&self, typed: &str) -> Option<u32> {
         let mut words = typed.split_whitespace().map(str::to_lowercase).peekable();
         words.peek()?;
@@ -46,27 +45,27 @@ impl<'a> Findable<'a> {
         if begins(self.name) {
             return Some(100);
         }
-        // Two letters begin too many words.
+        // Two letters match too many words.
         if let Some(at) = place(&|own| word.len() > 2 && own.starts_with(word)) {
             return Some(110 + at);
         }
         begins(self.about).then_some(200)
     }
 
-    /// The words of its questions.
+    /// Returns the keywords.
     pub fn words(&self) -> impl Iterator<Item = &'a str> + use<'a> {
         self.words.split_whitespace()
     }
 }
 
-/// The things that a text finds, the best first.
+/// Returns the items that match a text, the best first.
 pub fn found<'a, T: Copy>(typed: &str, things: impl Iterator<Item = T>, of: impl Fn(T) -> Findable<'a>) -> Vec<T> {
     let mut list: Vec<(u32, T)> = things.filter_map(|thing| Some((of(thing).rank(typed)?, thing))).collect();
     list.sort_by_key(|(rank, _)| *rank);
     list.into_iter().map(|(_, thing)| thing).collect()
 }
 
-/// The words and names nearest to a text that finds nothing.
+/// Returns the keywords and names most similar to a text that does not match.
 pub fn nearest_words<'a>(typed: &str, things: impl Iterator<Item = Findable<'a>>) -> Vec<String> {
     nearest(&typed.to_lowercase(), things.flat_map(|thing| std::iter::once(thing.name).chain(thing.words())))
 }

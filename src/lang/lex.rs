@@ -1,5 +1,4 @@
-//! The tokenizer of all small languages. What is an operator, and what a word is made of, a grammar says by its
-//! [`Lexicon`].
+//! The tokenizer of all small languages. A grammar defines operators and word characters by its [`Lexicon`].
 
 use super::Diagnostic;
 use std::ops::Range;
@@ -9,18 +8,18 @@ use super::quantity::{self, Number};
 /// The tokens of a language.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Lexicon {
-    /// Operators and marks. Where several begin at one place the longest counts.
+    /// Operators and punctuation. The longest match wins.
     pub(crate) marks: &'static [&'static str],
-    /// Whether a word may begin with a character, and whether it may go on with it.
+    /// Whether a word may begin with, or continue with, a character.
     pub(crate) begins: fn(char) -> bool,
     pub(crate) goes_on: fn(char) -> bool,
-    /// Whether what begins with a digit is a number, with its unit.
+    /// Whether a token that begins with a digit is a number with a unit.
     pub(crate) numbers: bool,
-    /// What is said of a character that begins nothing.
+    /// Messages for characters that do not begin a token.
     pub(crate) hints: &'static [(char, &'static str)],
 }
 
-/// A token; what stands in quotes is without them.
+/// A token; quoted text is without its quotes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Token<'t> {
     Word(&'t str),
@@ -29,7 +28,7 @@ pub(crate) enum Token<'t> {
     Mark(&'static str),
 }
 
-/// A token and where it stands, in bytes.
+/// A token and its position in bytes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Piece<'t> {
     pub(crate) token: Token<'t>,
@@ -53,15 +52,15 @@ pub(crate) struct Cursor<'t> {
     pub(crate) text: &'t str,
     pieces: Vec<Piece<'t>>,
     at: usize,
-    /// How deeply nested is what is read.
+    /// The current nesting depth.
     pub(super) depth: usize,
 }
 
-/// Nesting beyond this is refused, so that no text can exhaust the stack.
+/// The limit of nesting, so that no text can overflow the stack.
 pub(crate) const MAX_DEPTH: usize = 100;
 
 impl Lexicon {
-    /// All tokens of a text; the fault is the first character that begins none.
+    /// Splits a text into tokens; the error is at the first character that does not begin one.
     pub(crate) fn pieces<'t>(&self, text: &'t str) -> Result<Vec<Piece<'t>>, Diagnostic> {
         let mut pieces = Vec::new();
         let mut at = 0;
@@ -77,7 +76,7 @@ impl Lexicon {
         Ok(pieces)
     }
 
-    /// The parts of a piece of a text between marks that stand in neither quotes nor parentheses.
+    /// Splits a range of a text at marks outside of quotes and parentheses.
     pub(crate) fn split(&self, text: &str, within: Range<usize>, mark: &str) -> Result<Vec<Range<usize>>, Diagnostic> {
         let (mut parts, mut start, mut open) = (Vec::new(), within.start, Vec::new());
         for piece in self.pieces(&text[..within.end])?.into_iter().filter(|piece| piece.at >= within.start) {
@@ -131,58 +130,58 @@ impl<'t> Cursor<'t> {
         Ok(Self { text, pieces: lexicon.pieces(text)?, at: 0, depth: 0 })
     }
 
-    /// The next token.
+    /// Returns the next token.
     pub(crate) fn peek(&self) -> Option<Piece<'t>> {
         self.peek_at(0)
     }
 
-    /// The token so many after the next.
+    /// Returns the token `n` after the next one.
     pub(crate) fn peek_at(&self, n: usize) -> Option<Piece<'t>> {
         self.pieces.get(self.at + n).copied()
     }
 
-    /// True if a mark is next.
+    /// Returns whether a mark is next.
     pub(crate) fn is_at(&self, mark: &str) -> bool {
         self.peek().is_some_and(|piece| piece.is(mark))
     }
 
-    /// Steps over a mark if it is next.
+    /// Skips a mark if it is next.
     pub(crate) fn eat(&mut self, mark: &str) -> bool {
         let found = self.is_at(mark);
         self.at += usize::from(found);
         found
     }
 
-    /// Steps over a token.
+    /// Skips a token.
     pub(crate) fn skip(&mut self) {
         self.at += 1;
     }
 
-    /// The next token, stepped over; a fault that says what was expected at the end of the text.
+    /// Returns the next token and skips it; at the end of the text, an error with the expected token.
     pub(crate) fn next(&mut self, expected: &str) -> Result<Piece<'t>, Diagnostic> {
         let piece = self.peek().ok_or_else(|| self.fault(format!("expected {expected} here")))?;
         self.at += 1;
         Ok(piece)
     }
 
-    /// Steps over a mark that must be next.
+    /// Skips a mark that must be next.
     pub(crate) fn expect(&mut self, mark: &str) -> Result<(), Diagnostic> {
         if self.eat(mark) { Ok(()) } else { Err(self.fault(format!("expected {mark} here"))) }
     }
 
-    /// One more level of nesting.
+    /// Enters a level of nesting.
     pub(super) fn deeper(&mut self) -> Result<(), Diagnostic> {
         self.depth += 1;
         if self.depth > MAX_DEPTH { Err(self.fault("this is nested too deeply")) } else { Ok(()) }
     }
 
-    /// A fault at the next token, or at the end.
+    /// Returns an error at the next token, or at the end.
     pub(crate) fn fault(&self, message: impl Into<String>) -> Diagnostic {
         let (at, len) = self.peek().map_or((self.text.len(), 1), |piece| (piece.at, piece.len));
         Diagnostic::new(self.text, at, len, message)
     }
 
-    /// A fault at a token.
+    /// Returns an error at a token.
     pub(crate) fn fault_at(&self, piece: Piece<'_>, message: impl Into<String>) -> Diagnostic {
         Diagnostic::new(self.text, piece.at, piece.len, message)
     }
@@ -239,7 +238,7 @@ mod tests {
     proptest! {
         #![proptest_config(crate::damage::kept())]
 
-        /// Tokens stand in order, on whole characters, with nothing but blanks between them.
+        /// Tokens are in order, at character boundaries, and separated only by blanks.
         #[test]
         fn tokens_are_the_text(text in "[a&!~<(,'\" =0-9µé.m-]{0,40}|\\PC{0,20}") {
             let (pieces, end) = match LEXICON.pieces(&text) {

@@ -1,5 +1,4 @@
-//! The common ground of all small languages: tokens, precedence, quantities with their units, and faults with their
-//! place.
+//! The basis of all small languages: tokens, precedence, quantities with units, and errors with positions.
 
 mod diagnostic;
 pub mod find;

@@ -1,5 +1,5 @@
-//! The precedence parser of all small languages: operators by how strongly they bind, prefixes, parentheses. What
-//! an operand is and what comes of it all, a [`Grammar`] says.
+//! The precedence parser of all small languages: operators, prefixes, parentheses. A [`Grammar`] defines the operands
+//! and the result.
 
 use super::Diagnostic;
 use super::lex::{Cursor, Lexicon, Piece, Token};
@@ -8,21 +8,20 @@ use super::lex::{Cursor, Lexicon, Piece, Token};
 pub(crate) trait Grammar<'t>: Sized {
     type Node;
     const LEXICON: Lexicon;
-    /// Operators between two sides, those that bind weakest first; those of one row from left to right. A word may be
-    /// one of them.
+    /// Binary operators by precedence, the lowest first; those of a row are left-associative. An operator may be a
+    /// word.
     const INFIX: &'static [&'static [&'static str]];
-    /// Operators before an operand; they bind strongest.
+    /// Unary prefix operators; they bind strongest.
     const PREFIX: &'static [&'static str];
-    /// The words for what may stand where an operand is missing.
+    /// The description of an operand, for the error if it is missing.
     const OPERAND: &'static str;
 
-    /// Reads the operand that begins with a token, which is neither a prefix nor a parenthesis.
+    /// Parses the operand that begins with a token, which is neither a prefix nor a parenthesis.
     fn operand(&mut self, first: Piece<'t>, cursor: &mut Cursor<'t>) -> Result<Self::Node, Diagnostic>;
 
     fn prefix(&mut self, op: Piece<'t>, inner: Self::Node, cursor: &Cursor<'t>) -> Result<Self::Node, Diagnostic>;
 
-    /// Makes a node of an operator, its left side and what follows it, which is [`right`] of `level` where it is an
-    /// expression.
+    /// Builds the node of a binary operator. Parses its right side, with [`right`] of `level` if that is an expression.
     fn infix(
         &mut self,
         op: &'static str,
@@ -31,21 +30,21 @@ pub(crate) trait Grammar<'t>: Sized {
         cursor: &mut Cursor<'t>,
     ) -> Result<Self::Node, Diagnostic>;
 
-    /// Makes a node of what stood in parentheses.
+    /// Builds the node of a parenthesized expression.
     fn group(&mut self, inner: Self::Node) -> Self::Node {
         inner
     }
 
-    /// A whole expression, where there is more than operators.
+    /// Parses an entire expression; override for syntax beyond operators.
     fn expression(&mut self, cursor: &mut Cursor<'t>) -> Result<Self::Node, Diagnostic> {
         operators(self, 0, cursor)
     }
 
-    /// The error for a token where the text should have ended.
+    /// Returns the error for a token after the end of the expression.
     fn surplus(&self, piece: Piece<'t>) -> &'static str;
 }
 
-/// Reads a whole text.
+/// Parses an entire text.
 pub(crate) fn parse<'t, G: Grammar<'t>>(grammar: &mut G, text: &'t str) -> Result<G::Node, Diagnostic> {
     let mut cursor = Cursor::new(text, &G::LEXICON)?;
     let node = grammar.expression(&mut cursor)?;
@@ -55,7 +54,7 @@ pub(crate) fn parse<'t, G: Grammar<'t>>(grammar: &mut G, text: &'t str) -> Resul
     }
 }
 
-/// An expression within another.
+/// Parses an expression within another.
 pub(crate) fn nested<'t, G: Grammar<'t>>(grammar: &mut G, cursor: &mut Cursor<'t>) -> Result<G::Node, Diagnostic> {
     cursor.deeper()?;
     let node = grammar.expression(cursor)?;
@@ -63,7 +62,7 @@ pub(crate) fn nested<'t, G: Grammar<'t>>(grammar: &mut G, cursor: &mut Cursor<'t
     Ok(node)
 }
 
-/// The right side of an operator of a level.
+/// Parses the right side of an operator of a level.
 pub(crate) fn right<'t, G: Grammar<'t>>(
     grammar: &mut G,
     level: usize,
@@ -72,7 +71,7 @@ pub(crate) fn right<'t, G: Grammar<'t>>(
     operators(grammar, level + 1, cursor)
 }
 
-/// Operands with operators between them that bind at least as strongly as those of a level.
+/// Parses operands and operators that bind at least as strongly as those of a level.
 pub(crate) fn operators<'t, G: Grammar<'t>>(
     grammar: &mut G,
     least: usize,
@@ -118,7 +117,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// A language that only says how it was read: with parentheses around everything.
+    /// A language that shows its own parse tree with parentheses.
     struct Shown;
 
     impl<'t> Grammar<'t> for Shown {
@@ -179,7 +178,7 @@ mod tests {
             }
         }
 
-        /// With parentheses only where they must be.
+        /// Formats with parentheses only where required.
         fn text(&self) -> String {
             let inner = |tree: &Self, least| {
                 if tree.level() < least { format!("({})", tree.text()) } else { tree.text() }
@@ -214,7 +213,7 @@ mod tests {
     proptest! {
         #![proptest_config(crate::damage::kept())]
 
-        /// What is printed with as few parentheses as there may be reads as it was.
+        /// A text with minimal parentheses parses to the same tree.
         #[test]
         fn printing_and_reading_agree(tree in tree()) {
             prop_assert_eq!(shown(&tree.text()), Ok(tree.whole()), "{}", tree.text());

@@ -1,4 +1,4 @@
-//! Quantities as they are typed: `250ms`, `64KiB`, `99Hz`, `12.5%`, `50k`. The one table of units, and its reader.
+//! Quantities as typed: `250ms`, `64KiB`, `99Hz`, `12.5%`, `50k`. One table of units, and its parser.
 
 use std::time::Duration;
 
@@ -16,8 +16,8 @@ pub(crate) enum Dimension {
     Share,
 }
 
-/// The units, and what each multiplies by. A letter alone is binary in sizes, as perf's `-m` and `--max-size` have
-/// it, and decimal where things are counted; with a B it is what the screen prints: kB decimal, KiB binary.
+/// The units and their factors. A single letter is binary in sizes, like in perf's `-m` and `--max-size`, and decimal
+/// in counts; with a B, units are those on the screen: kB decimal, KiB binary.
 pub(crate) const UNITS: &[(&str, Dimension, u64)] = &[
     ("ns", Dimension::Time, 1),
     ("us", Dimension::Time, 1_000),
@@ -57,10 +57,10 @@ pub(crate) const UNITS: &[(&str, Dimension, u64)] = &[
     ("%", Dimension::Share, 1),
 ];
 
-/// Nanoseconds of a second, which times are in where no unit is typed.
+/// Nanoseconds per second, the default unit of times.
 pub(crate) const SECOND: u64 = 1_000_000_000;
 
-/// The reason why a text is no quantity.
+/// The reason why a text is not a quantity.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum QuantityError {
     #[error("expected {}", .0.example())]
@@ -92,45 +92,46 @@ impl Dimension {
         }
     }
 
-    /// True if its quantities may have a unit of another's: a rate counts.
+    /// Returns whether quantities accept the units of another dimension: rates accept those of counts.
     fn takes(self, unit: Self) -> bool {
         self == unit || self == Self::Rate && unit == Self::Count
     }
 }
 
-/// The units of something, for what is said of a wrong one.
+/// Lists the units of a dimension, for error messages.
 fn units(of: Dimension) -> String {
     let mut names: Vec<&str> = UNITS.iter().filter(|row| of.takes(row.1)).map(|row| row.0).collect();
     names.retain(|name| !matches!(*name, "μs" | "min" | "Ki" | "Mi" | "Gi" | "Ti"));
     names.join(" ")
 }
 
-/// The factor of a unit. Sizes may be typed in any case, as no unit of theirs differs from another by it alone.
+/// Returns the factor of a unit. Units of sizes are case-insensitive, because they do not differ only in case.
 fn factor(unit: &str, of: Dimension) -> Option<u64> {
     let is = |name: &str| name == unit || of == Dimension::Size && name.eq_ignore_ascii_case(unit);
     UNITS.iter().find(|row| of.takes(row.1) && is(row.0)).map(|row| row.2)
 }
 
-/// A number in an expression, its unit multiplied in.
+/// A number in an expression, multiplied by its unit.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Number {
     Int(i128),
     Float(f64),
 }
 
-/// A decimal number as it was typed, exactly: digits times a power of ten.
+/// An exact decimal number as typed: digits times a power of ten.
 #[derive(Clone, Copy)]
 struct Decimal {
     digits: i128,
     power: i32,
 }
 
-/// Digits of a fraction, and powers of ten, beyond which nothing is told apart.
+/// Limits of fraction digits and of the power of ten; more digits are ignored.
 const MAX_FRACTION: usize = 18;
 const MAX_POWER: i32 = 36;
 
 impl Decimal {
-    /// Reads `12`, `-1.5`, `1_000`, `0x1f`, `2.5e3`, and gives back what follows. `None` where no number begins.
+    /// Parses `12`, `-1.5`, `1_000`, `0x1f`, `2.5e3`; also returns the rest of the text. `None` if it does not begin
+    /// with a number.
     fn read(text: &str) -> Option<(Self, &str)> {
         let (unsigned, sign) = match text.strip_prefix('-') {
             Some(rest) => (rest, -1),
@@ -163,7 +164,7 @@ impl Decimal {
         Some((Self { digits: sign * digits.parse::<i128>().ok()?, power }, rest))
     }
 
-    /// Times a factor, rounded, and whether nothing was lost by that; `None` where it is too large.
+    /// Multiplies by a factor and rounds; also returns whether the result is exact. `None` if it is too large.
     fn times(self, factor: u64) -> Option<(i128, bool)> {
         let digits = self.digits.checked_mul(i128::from(factor))?;
         if digits == 0 || self.power < -MAX_POWER {
@@ -183,7 +184,7 @@ impl Decimal {
     }
 }
 
-/// A number and its factor.
+/// Splits a quantity into number and factor.
 fn split(text: &str, of: Dimension, bare: u64) -> Result<(Decimal, u64), QuantityError> {
     let (number, unit) = Decimal::read(text.trim()).ok_or(QuantityError::NoNumber(of))?;
     match unit.trim_start() {
@@ -194,14 +195,13 @@ fn split(text: &str, of: Dimension, bare: u64) -> Result<(Decimal, u64), Quantit
     }
 }
 
-/// A quantity that may have a fraction or be below zero; without a unit it is multiplied by `bare`.
+/// Parses a quantity that may be fractional or negative; the factor without a unit is `bare`.
 fn fraction(text: &str, of: Dimension, bare: u64) -> Result<f64, QuantityError> {
     let (number, factor) = split(text, of, bare)?;
     Some(number.float(factor)).filter(|value| value.is_finite()).ok_or(QuantityError::TooLarge)
 }
 
-/// A whole quantity. Of times and sizes what is less than a nanosecond or a byte is rounded; there is no half of a
-/// thing that is counted.
+/// Parses an integer quantity. Times and sizes are rounded to nanoseconds and bytes; fractional counts are rejected.
 fn whole(text: &str, of: Dimension, bare: u64) -> Result<u64, QuantityError> {
     let (number, factor) = split(text, of, bare)?;
     if number.digits < 0 {
@@ -214,53 +214,53 @@ fn whole(text: &str, of: Dimension, bare: u64) -> Result<u64, QuantityError> {
     u64::try_from(value).map_err(|_| QuantityError::TooLarge)
 }
 
-/// A time in nanoseconds; seconds where no unit is typed.
+/// Parses a time to nanoseconds; the default unit is seconds.
 pub(crate) fn time(text: &str) -> Result<u64, QuantityError> {
     whole(text, Dimension::Time, SECOND)
 }
 
-/// A time in nanoseconds, where a number alone is of so many each.
+/// Parses a time to nanoseconds; `bare` is the default unit in nanoseconds.
 pub(crate) fn time_by(text: &str, bare: u64) -> Result<u64, QuantityError> {
     whole(text, Dimension::Time, bare)
 }
 
-/// A time; seconds where no unit is typed.
+/// Parses a time; the default unit is seconds.
 pub(crate) fn duration(text: &str) -> Result<Duration, QuantityError> {
     time(text).map(Duration::from_nanos)
 }
 
-/// A time; milliseconds where no unit is typed, as perf's `-D` and `-I` have them.
+/// Parses a time; the default unit is milliseconds, as in perf's `-D` and `-I`.
 pub(crate) fn milliseconds(text: &str) -> Result<Duration, QuantityError> {
     whole(text, Dimension::Time, 1_000_000).map(Duration::from_nanos)
 }
 
-/// Bytes.
+/// Parses a size in bytes.
 pub(crate) fn size<N: TryFrom<u64>>(text: &str) -> Result<N, QuantityError> {
     whole(text, Dimension::Size, 1).and_then(|n| N::try_from(n).map_err(|_| QuantityError::TooLarge))
 }
 
-/// A count.
+/// Parses a count.
 pub(crate) fn count<N: TryFrom<u64>>(text: &str) -> Result<N, QuantityError> {
     whole(text, Dimension::Count, 1).and_then(|n| N::try_from(n).map_err(|_| QuantityError::TooLarge))
 }
 
-/// Times a second.
+/// Parses a rate in Hz.
 pub(crate) fn hertz(text: &str) -> Result<u64, QuantityError> {
     whole(text, Dimension::Rate, 1)
 }
 
-/// Percent, with or without its sign.
+/// Parses a percentage, with or without a percent sign.
 pub(crate) fn share(text: &str) -> Result<f64, QuantityError> {
     fraction(text, Dimension::Share, 1)
 }
 
-/// A number that may have a fraction.
+/// Parses a number that may be fractional.
 pub(crate) fn number(text: &str) -> Result<f64, QuantityError> {
     fraction(text, Dimension::Count, 1)
 }
 
-/// A number of an expression, where the unit says what it is of: times come to nanoseconds, sizes to bytes. A letter
-/// alone counts.
+/// Parses a number in an expression, where the unit determines the dimension: times are nanoseconds, sizes are bytes. A
+/// single letter is a count.
 pub(crate) fn literal(text: &str) -> Result<Number, QuantityError> {
     let (number, unit) = Decimal::read(text).ok_or(QuantityError::NoNumber(Dimension::Count))?;
     if unit.is_empty() && number.power < 0 {
@@ -290,7 +290,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Whatever is typed, wherever: what it comes to as a time, a size, a count, a rate and in an expression.
+    /// The value of each unit as a time, a size, a count, a rate and in an expression.
     #[test]
     fn each_unit_is_one_thing_everywhere() {
         let mut seen = std::collections::BTreeSet::new();
@@ -410,7 +410,7 @@ mod tests {
             let _ = (time(&text), size::<u64>(&text), count::<u64>(&text), hertz(&text), share(&text), number(&text), literal(&text));
         }
 
-        /// What is typed with the least unit or as a fraction of a greater one is one and the same.
+        /// A quantity in the smallest unit equals the same one as a fraction of a larger unit.
         #[test]
         fn printing_and_reading_agree(n in 0u64..1 << 53, row in 0..UNITS.len()) {
             let (unit, of, factor) = UNITS[row];

@@ -1,4 +1,4 @@
-//! The call chains of a row as perf lays them out: as a graph, with shares of the whole or of the entry above; flat; and
+//! The call chains of a row in perf's formats: as a graph, with shares of the total or of the entry above; flat; and
 //! folded.
 
 use std::fmt::Write;
@@ -9,12 +9,12 @@ use crate::query::Data;
 use crate::query::heaviest_chain::HeavyTree;
 use crate::query::row_order::arrange_by_key;
 
-/// A part of a call tree: a function with what comes behind it. Of a row's tree the first has no name.
+/// A node of a call tree: a function with its continuations. The root of a row's tree does not have a name.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Branch {
     pub(crate) name: String,
     pub(crate) acc: Acc,
-    /// What goes no further.
+    /// The samples whose chains end here.
     pub(crate) ended: Acc,
     pub(crate) below: Vec<Branch>,
 }
@@ -23,7 +23,7 @@ pub(crate) struct Branch {
 const MAX_DEPTH: usize = 512;
 
 impl Branch {
-    /// The branches of a row's tree.
+    /// Returns the call tree of a row.
     pub(crate) fn of(spec: &ChainSpec, data: Data<'_>, heavy: &HeavyTree) -> Self {
         Self::at(spec, data, heavy, 0, 0)
     }
@@ -39,12 +39,12 @@ impl Branch {
         }
     }
 
-    /// What goes on, shown or not.
+    /// Returns the samples that continue, shown or not.
     fn called(&self) -> Acc {
         less(self.acc, self.ended)
     }
 
-    /// The functions up to where ways part or samples end, and the last of them.
+    /// Returns the functions up to the next branching point or end of samples, and the last node.
     fn straight(&self) -> (Vec<&str>, &Self) {
         let (mut names, mut at) = (vec![self.name.as_str()], self);
         while let [only] = at.below.as_slice()
@@ -56,7 +56,7 @@ impl Branch {
         (names, at)
     }
 
-    /// The chains that end here and further on, with what their last entry has.
+    /// Collects the chains that end here and below, with the values of their last entry.
     fn chains<'a>(&'a self, names: &mut Vec<&'a str>, into: &mut Vec<(Acc, Acc, Vec<&'a str>)>) {
         names.push(&self.name);
         if !self.ended.is_zero() {
@@ -71,29 +71,29 @@ fn less(all: Acc, part: Acc) -> Acc {
     Acc { samples: all.samples.saturating_sub(part.samples), period: all.period.saturating_sub(part.period) }
 }
 
-/// The chains of a row, and what they are drawn with.
+/// The chains of a row, and how to draw them.
 pub(crate) struct ChainText<'a> {
     pub(crate) spec: &'a ChainSpec,
-    /// What percentages are of.
+    /// The total that percentages are relative to.
     pub(crate) whole: &'a Acc,
-    /// Whether the row itself is not said again at the head of a graph.
+    /// Whether the row's name is omitted at the head of a graph.
     pub(crate) skips_row: bool,
 }
 
-/// Branches beside each other: what their shares are of, and what all of them have.
+/// Sibling branches: the base of their shares, and their sum.
 struct Level<'a> {
     branches: &'a [Branch],
     total: Acc,
     called: Acc,
 }
 
-/// The room before a graph, before the figure of a chain by itself, and before its names.
+/// The indentation of a graph, of the figure of a single chain, and of its names.
 const MARGIN: usize = 12;
 const FIGURE_MARGIN: usize = 11;
 const NAME_MARGIN: usize = 16;
 
 impl ChainText<'_> {
-    /// The chains of a row of some weight; nothing where none is heavy enough.
+    /// Formats the chains of a row; empty if none of them is heavy enough.
     pub(crate) fn text(&self, row: &Acc, branches: &[Branch]) -> String {
         match self.spec.form {
             ChainForm::Graph | ChainForm::Fractal => self.graph(row, branches),
@@ -108,7 +108,7 @@ impl ChainText<'_> {
         }
     }
 
-    /// Each chain in which enough samples ended, heaviest first.
+    /// Formats each chain in which enough samples end, heaviest first.
     fn each(&self, branches: &[Branch], put: impl Fn(&mut String, &(Acc, Acc, Vec<&str>))) -> String {
         let mut found = Vec::new();
         branches.iter().for_each(|branch| branch.chains(&mut Vec::new(), &mut found));
@@ -123,7 +123,7 @@ impl ChainText<'_> {
         self.spec.form == ChainForm::Fractal
     }
 
-    /// The graph with its empty line.
+    /// Formats the graph and an empty line.
     fn graph(&self, row: &Acc, branches: &[Branch]) -> String {
         let mut out = String::new();
         let total = if self.is_fractal() { *row } else { *self.whole };
@@ -151,7 +151,7 @@ impl ChainText<'_> {
         out
     }
 
-    /// Branches beside each other; `rails` says which levels go on below.
+    /// Draws sibling branches; `rails` states which levels continue below.
     fn draw(&self, level: &Level<'_>, margin: usize, rails: &mut Vec<bool>, out: &mut String) {
         let depth = rails.len();
         let mut rest = Acc { samples: level.called.samples, period: level.total.period };
@@ -179,7 +179,7 @@ impl ChainText<'_> {
         rails[depth - 1] = true;
     }
 
-    /// A line of a branch; the first one has its figure.
+    /// Writes a line of a branch; the first line has its figure.
     fn entry(&self, value: Option<String>, name: &str, margin: usize, rails: &[bool], out: &mut String) {
         let _ = write!(out, "{:margin$}", "");
         for (level, on) in rails.iter().enumerate() {
@@ -276,7 +276,7 @@ mod tests {
 
     #[test]
     fn shares_are_of_the_entry_above_and_what_is_left_out_is_one() {
-        // Ten of the work ended there, ten were too light to be shown.
+        // Ten samples of `work` end there; ten more are below the threshold.
         let mut work = branch("work", 120, vec![branch("leaf", 100, vec![])]);
         work.ended = acc(10);
         let main = branch("main", 160, vec![work, branch("read", 40, vec![])]);

@@ -1,5 +1,5 @@
-//! Figures of counters: values scaled to the whole time, the ratios that people know, and how much they vary over
-//! repeated runs. As `perf stat` counts (perf-stat(1)).
+//! Counter values: scaled to the full time, with common ratios, and with their variation over repeated runs. The same
+//! as in `perf stat` (perf-stat(1)).
 
 use std::sync::Arc;
 
@@ -8,17 +8,17 @@ use crate::panel::unit::{percent, short};
 use crate::panel::{Cell, Column, Table};
 use crate::perfdata::EventUnit;
 
-/// A counter's value in one run, or in one interval.
+/// A counter's value in a run, or in an interval.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct CounterValue {
     pub(crate) raw: u64,
-    /// Nanoseconds for which it was wanted, and for which it was on the hardware.
+    /// Nanoseconds for which it was enabled, and for which it ran on the hardware.
     pub enabled_ns: u64,
     pub(crate) running_ns: u64,
 }
 
 impl CounterValue {
-    /// The count over the whole time, had it been counted all of it; `None` when it never was.
+    /// Returns the count extrapolated to the enabled time; `None` if it never ran.
     pub(crate) fn scaled(&self) -> Option<f64> {
         match (self.enabled_ns, self.running_ns) {
             (_, 0) => None,
@@ -27,7 +27,7 @@ impl CounterValue {
         }
     }
 
-    /// The share of the time in which it was counted, in percent.
+    /// Returns the share of the time in which it ran, in percent.
     pub(crate) fn running_percent(&self) -> f64 {
         if self.enabled_ns == 0 {
             0.0
@@ -36,7 +36,7 @@ impl CounterValue {
         }
     }
 
-    /// The difference to an earlier reading.
+    /// Returns the difference to an earlier reading.
     pub(crate) fn since(&self, then: &Self) -> Self {
         Self {
             raw: self.raw.saturating_sub(then.raw),
@@ -46,16 +46,16 @@ impl CounterValue {
     }
 }
 
-/// A mean and how sure it is.
+/// A mean and its error.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Mean {
     pub(crate) mean: f64,
-    /// The standard error of the mean, in percent of it; of one run there is none.
+    /// The standard error of the mean, in percent of it; `None` for a single run.
     pub(crate) error_percent: Option<f64>,
 }
 
 impl Mean {
-    /// Of some runs.
+    /// Computes the mean of some runs.
     pub(crate) fn of(runs: &[f64]) -> Self {
         let n = runs.len() as f64;
         let mean = runs.iter().sum::<f64>() / n.max(1.0);
@@ -67,20 +67,20 @@ impl Mean {
     }
 }
 
-/// One event of a run, or of one of its places.
+/// One event of a run, or of one place in it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Counter {
     pub(crate) name: String,
-    /// Of its values.
+    /// The unit of its values.
     pub(crate) unit: EventUnit,
-    /// In each run.
+    /// The value of each run.
     pub(crate) values: Vec<CounterValue>,
     /// Why it is not counted.
     pub(crate) refused: Option<String>,
 }
 
 impl Counter {
-    /// The mean over the runs in which it was counted.
+    /// Returns the mean over the runs in which it was counted.
     pub(crate) fn mean(&self) -> Option<Mean> {
         let runs: Vec<f64> = self.values.iter().filter_map(CounterValue::scaled).collect();
         (!runs.is_empty()).then(|| Mean::of(&runs))
@@ -90,12 +90,12 @@ impl Counter {
         self.unit.is_time()
     }
 
-    /// Which of the times of a run it stands for.
+    /// Returns the time of a run that it stands for.
     pub(crate) fn time(&self) -> Option<RunTime> {
         RunTime::of(&self.name)
     }
 
-    /// The share of the time in which it was counted, in percent.
+    /// Returns the share of the time in which it ran, in percent.
     pub(crate) fn running(&self) -> f64 {
         let total = |of: fn(&CounterValue) -> u64| self.values.iter().map(of).sum::<u64>();
         CounterValue { raw: 0, enabled_ns: total(|v| v.enabled_ns), running_ns: total(|v| v.running_ns) }
@@ -103,19 +103,19 @@ impl Counter {
     }
 }
 
-/// Times of a run that are named as events are: no counter of the kernel has them.
+/// Times of a run that have names like events but are not kernel counters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RunTime {
-    /// How long was measured.
+    /// The duration of the measurement.
     Duration,
-    /// What the command and its children had of CPUs, in their own code.
+    /// The user CPU time of the command and its children.
     User,
-    /// The same, in the kernel.
+    /// The system CPU time of the command and its children.
     System,
 }
 
 impl RunTime {
-    /// Of an event's name.
+    /// Returns the time with an event's name.
     pub(crate) fn of(name: &str) -> Option<Self> {
         match plain(name) {
             "duration_time" => Some(Self::Duration),
@@ -126,7 +126,7 @@ impl RunTime {
     }
 }
 
-/// Events that are set in relation to another one: (event, the other, a word for the ratio).
+/// Events that are shown relative to another one: (event, the other, name of the ratio).
 const SHARES: &[(&str, &str, &str)] = &[
     ("branch-misses", "branches", "of all branches"),
     ("cache-misses", "cache-references", "of all cache refs"),
@@ -139,17 +139,17 @@ const SHARES: &[(&str, &str, &str)] = &[
     ("stalled-cycles-backend", "cycles", "backend cycles idle"),
 ];
 
-/// A ratio that goes with an event.
+/// A ratio that belongs to an event.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Ratio {
     pub(crate) value: f64,
     pub(crate) kind: RatioKind,
 }
 
-/// What a ratio is of.
+/// The meaning of a ratio.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RatioKind {
-    /// A share in percent, of what these words say.
+    /// A share in percent, with its description.
     Share(&'static str),
     CpusUtilized,
     Gigahertz,
@@ -170,7 +170,7 @@ impl Ratio {
         }
     }
 
-    /// Number and unit as `perf stat -x` prints them.
+    /// Returns number and unit as in `perf stat -x`.
     pub(crate) fn fields(&self) -> (String, String) {
         let value = self.value;
         match self.kind {
@@ -187,7 +187,7 @@ impl Ratio {
     }
 }
 
-/// The ratio that goes with an event; `seconds` is how long was measured.
+/// Returns the ratio for an event; `seconds` is the duration of the measurement.
 pub(crate) fn ratio(counters: &[Counter], at: usize, seconds: f64) -> Option<Ratio> {
     let counter = &counters[at];
     let own = counter.mean()?.mean;
@@ -216,16 +216,16 @@ pub(crate) fn ratio(counters: &[Counter], at: usize, seconds: f64) -> Option<Rat
     }
 }
 
-/// The counters of one place.
+/// The counters of one place (CPU, core, cgroup…).
 pub struct CountedPlace {
-    /// Empty where places are not told apart.
+    /// Empty if places are not separated.
     pub(crate) name: String,
-    /// CPUs that belong to it.
+    /// Number of CPUs of the place.
     pub(crate) cpus: usize,
     pub(crate) counters: Vec<Counter>,
 }
 
-/// Counters as a table: one row each, with the place that they are of where there are several.
+/// Formats counters as a table: one row each, with the place if there are several.
 pub(crate) fn table(places: &[CountedPlace], seconds: f64) -> Table {
     let placed = places.len() > 1 || places.first().is_some_and(|place| !place.name.is_empty());
     let all = || places.iter().flat_map(|place| &place.counters);

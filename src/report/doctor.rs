@@ -1,4 +1,4 @@
-//! The doctor's checks: what this machine and this user can and cannot measure, item by item, with the exact remedy.
+//! The doctor's checks: what this machine and this user can measure, item by item, with the exact remedy.
 
 mod hardware;
 
@@ -15,7 +15,7 @@ use crate::source::live::error::refusal;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CheckState {
     Good,
-    /// Works, with something missing.
+    /// Works, with limitations.
     Limited,
     Bad,
 }
@@ -36,7 +36,7 @@ pub struct Check {
     pub(crate) name: &'static str,
     pub(crate) state: CheckState,
     pub(crate) found: String,
-    /// What changes it; empty when there is nothing to change.
+    /// The remedy; empty if there is none.
     pub(crate) remedy: String,
 }
 
@@ -68,7 +68,7 @@ pub(crate) fn examine() -> Vec<Check> {
     items
 }
 
-/// The items that follow from paranoia, capabilities and seccomp alone.
+/// Returns the items that depend only on perf_event_paranoid, capabilities and seccomp.
 pub(crate) fn rights_items(rights: &Rights) -> Vec<Check> {
     let (reason, remedy) = refusal(rights);
     if rights.blocked.is_some() || rights.shut_out {
@@ -99,7 +99,7 @@ pub(crate) fn rights_items(rights: &Rights) -> Vec<Check> {
     items
 }
 
-/// The items of PMUs and probes, which a sysfs tree lists.
+/// Returns the items of PMUs and probes in a sysfs tree.
 fn devices(root: &Path) -> Vec<Check> {
     if !root.is_dir() {
         let found = format!("{} is not there: which PMUs and probes this kernel has is not known", root.display());
@@ -139,8 +139,8 @@ fn tracefs(root: std::io::Result<()>) -> Check {
     }
 }
 
-/// A container with a namespace of its own is given the numbers of the machine's processes in samples, and cannot ask
-/// for what they are.
+/// Checks the PID namespace. In a container with its own namespace, samples have the host's PIDs, which cannot be
+/// resolved to processes.
 fn processes(mounted: bool, all: bool) -> Check {
     match all {
         _ if !mounted => {
@@ -166,8 +166,8 @@ fn kernel_names(rights: &Rights) -> Check {
     }
 }
 
-/// The items of the user's capabilities, and of a program file that lends more than it should. `lent` is what of
-/// that was given up.
+/// Checks the user's capabilities, and those of the program file. `lent` are excess capabilities of the file that were
+/// dropped.
 fn capabilities(rights: &Rights, lent: Option<u64>) -> Check {
     let caps = rights.caps;
     let words = |has: bool| {
@@ -228,7 +228,7 @@ fn debug_files(there: bool) -> Check {
     }
 }
 
-/// The findings as text.
+/// Formats the findings as text.
 pub fn text(items: &[Check]) -> String {
     let mut out = String::new();
     for i in items {
@@ -285,7 +285,7 @@ mod tests {
             let names = kernel_names(&Rights { kptr_restrict, ..Rights::staged(paranoid, caps) });
             let cause = if kptr_restrict == 0 { "perf_event_paranoid is 2" } else { "kptr_restrict is" };
             assert!(names.state == CheckState::Bad && names.found.contains(cause), "{names:?}");
-            // No setting is asked for that is in force.
+            // The remedy does not contain a setting that is already active.
             let asked = format!("kptr_restrict={kptr_restrict}");
             assert!(!names.remedy.contains(&asked), "{names:?}");
         }

@@ -1,4 +1,4 @@
-//! A dump of every record (`-D`): where it stands, its bytes, and what they say, in perf's layout.
+//! A dump of every record (`-D`) in perf's layout: position, bytes and decoded content.
 
 use std::fmt::Write;
 
@@ -16,9 +16,9 @@ use super::records::{self, Told, hex};
 
 /// The dump of a recording's records.
 pub(crate) struct Dump {
-    /// The file as it was named.
+    /// The name of the file.
     name: String,
-    /// Whether any event has the CPU, and the time.
+    /// Whether any event's samples have the CPU, and the time.
     has_cpu: bool,
     has_time: bool,
     has_id_all: bool,
@@ -37,7 +37,7 @@ impl Dump {
         }
     }
 
-    /// A record's dump, without what its samples are.
+    /// Dumps a record, without the fields of samples.
     pub(crate) fn record(&self, core: &Core, record: &PlacedRecord<'_>, out: &mut String) {
         let kind = record.header.kind;
         // Writing into a string cannot fail.
@@ -56,7 +56,7 @@ impl Dump {
         out.push_str(&records::words(&told));
     }
 
-    /// The CPU and the time of a record, where samples have them.
+    /// Writes the CPU and the time of a record, if samples have them.
     fn stamp(&self, core: &Core, record: &PlacedRecord<'_>, out: &mut String) {
         let kind = record.header.kind;
         if kind != types::SAMPLE && !self.has_id_all {
@@ -98,7 +98,7 @@ impl Dump {
         self.fields(record, &layout, &sample, regs_intr, out);
     }
 
-    /// The fields of a sample that fill lines of their own.
+    /// Writes the fields of a sample that take lines of their own.
     fn fields(
         &self,
         record: &PlacedRecord<'_>,
@@ -122,7 +122,7 @@ impl Dump {
         self.registers("intr", &rare.interrupted, out);
         if carries(sample::STACK_USER) {
             let size = sample.user.stack.len();
-            // perf counts from the word that has its size.
+            // perf counts from the size word.
             let place = || sample.user.stack.as_ptr().addr().wrapping_sub(record.bytes.as_ptr().addr() + 8);
             let at = (size > 0).then(place);
             let _ = writeln!(out, "... ustack: size {size}, offset {}", hex(at.unwrap_or(0) as u64));
@@ -155,7 +155,7 @@ impl Dump {
         }
     }
 
-    /// Whose a sample is, and in which DSO.
+    /// Writes the thread and the DSO of a sample.
     pub(crate) fn owner(&self, core: &Core, record: &PlacedRecord<'_>, out: &mut String) {
         let Some((_, sample)) = core.decode(record.input, record.header, record.body()) else { return };
         let comm = super::script::comm_of(core, sample.tid);
@@ -171,13 +171,13 @@ impl Dump {
     }
 }
 
-/// The registers of a state, by their places, with their values.
+/// Returns the registers of a state, by index, with their values.
 pub(crate) fn register_values<'a>(state: &UserState<'a>) -> impl Iterator<Item = (u32, u64)> + use<'a> {
     let mask = state.mask;
     (0..64).filter(move |place| mask >> place & 1 == 1).zip(u64s(state.regs))
 }
 
-/// Bytes in rows of sixteen, with the characters that they are.
+/// Writes bytes in rows of sixteen, with their characters.
 fn raw(bytes: &[u8], out: &mut String) {
     let _ = writeln!(out, ".\n. ... raw event: size {} bytes", bytes.len());
     for (row, chunk) in bytes.chunks(16).enumerate() {
@@ -186,7 +186,7 @@ fn raw(bytes: &[u8], out: &mut String) {
     }
 }
 
-/// A row of so many bytes at most, as numbers and as the characters that they are.
+/// Writes a row of up to `most` bytes, as numbers and as characters.
 pub(super) fn row_of_bytes(bytes: &[u8], most: usize, out: &mut String) {
     bytes.iter().for_each(|byte| _ = write!(out, " {byte:02x}"));
     out.extend(std::iter::repeat_n("   ", most - bytes.len()));
@@ -218,7 +218,7 @@ fn branch_stack(bytes: &[u8], out: &mut String) {
     }
 }
 
-/// What a group had counted.
+/// Writes the counts of a group.
 fn readings(layout: &Layout, sample: &Sample<'_>, out: &mut String) {
     const GROUP: u64 = 1 << 3;
     const LOST: u64 = 1 << 4;

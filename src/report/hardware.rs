@@ -1,5 +1,5 @@
-//! Tables of what the hardware told: branches by where they came from and went, accesses to memory by what had their
-//! data, transactions; a row for each combination of the values of some keys.
+//! Tables of hardware data: branches by source and target, memory accesses by data and cache level, transactions; one
+//! row per combination of key values.
 
 use std::sync::Arc;
 
@@ -18,41 +18,41 @@ use crate::session::Task;
 use crate::symbols::lines::SourceLine;
 use crate::symbols::objects::Objects;
 
-/// A key that rows are told apart by.
+/// A key of the rows.
 #[derive(Clone, Copy, Debug)]
 pub struct HardwareKey {
-    /// The spelling of `--sort`, as perf's (perf-report(1)).
+    /// The name in `--sort`, as in perf (perf-report(1)).
     pub name: &'static str,
     title: &'static str,
     is_number: bool,
-    /// The words that it is of.
+    /// The hardware data that it belongs to.
     pub of: HardwareWords,
-    /// Whether samples of any event and branches have it, not only accesses to memory.
+    /// Whether any event's samples and branches have it, not only memory accesses.
     pub of_any_sample: bool,
     /// Whether a row has the sum of its samples' values.
     is_sum: bool,
     /// Whether it is a line of source code.
     pub is_of_line: bool,
-    /// The field of samples that it is read from, where few recordings have it.
+    /// The optional sample field that it is read from.
     pub needs: Option<NeededField>,
     value: fn(&mut RowInput<'_>) -> ColumnValue,
 }
 
-/// A field of samples (`PERF_SAMPLE_*`), in words, and the option of perf record that asks for it.
+/// A field of samples (`PERF_SAMPLE_*`), its description, and the perf record option that enables it.
 #[derive(Clone, Copy, Debug)]
 pub struct NeededField {
     /// Its bit.
     pub bit: u64,
-    /// What it has.
+    /// The description of its content.
     pub what: &'static str,
     /// The option.
     pub option: &'static str,
 }
 
-/// A key as typed: one of the hardware's, or of any table.
+/// A typed key: of hardware data, or of any table.
 #[derive(Clone, Copy, Debug)]
 pub enum Key {
-    /// Something that the hardware told beside a sample.
+    /// Hardware data of a sample.
     Hardware(&'static HardwareKey),
     /// A column of any table.
     Column(ColumnKey),
@@ -65,7 +65,7 @@ struct RowInput<'a> {
     detail: Detail,
     task: &'a Task,
     cpu: u16,
-    /// The code that it is of.
+    /// The sampled code.
     code: Option<FrameId>,
 }
 
@@ -103,10 +103,10 @@ impl HardwareKey {
 
 use HardwareWords::{Accesses, Branches};
 
-/// Bytes of a line of the caches of x86-64 and AArch64.
+/// Bytes of a cache line on x86-64 and AArch64.
 const CACHE_LINE: u64 = 64;
 
-/// All of them, by perf's names (perf-report(1), --sort).
+/// All keys, with perf's names (perf-report(1), --sort).
 pub const KEYS: &[HardwareKey] = &[
     of("dso_from", "Source DSO", Branches, |of| of.dso(of.detail.from)),
     of("symbol_from", "Source", Branches, |of| of.symbol(of.detail.from)),
@@ -158,7 +158,7 @@ pub const KEYS: &[HardwareKey] = &[
     of("transaction", "Transaction", Accesses, |of| text(&transaction(of.detail.transaction))).of_any_sample(),
 ];
 
-/// perf's keys where none are typed.
+/// Returns perf's default keys.
 pub fn usual(words: HardwareWords) -> &'static str {
     match words {
         Branches => "comm,dso_from,symbol_from,symbol_to,cycles",
@@ -199,7 +199,7 @@ impl RowInput<'_> {
         ColumnValue::Number(self.detail.latency.into())
     }
 
-    /// A function, and how far inside of it an address is; the address where none is known.
+    /// Returns the function and the offset of an address; the address if the function is unknown.
     fn place(&self, frame: Option<FrameId>) -> ColumnValue {
         let Some((frame, sym)) = frame.zip(self.sym(frame)) else { return text("") };
         let (ip, at) = (self.data.profile.frames.get(frame).ip, self.offset_of(frame));
@@ -213,14 +213,14 @@ impl RowInput<'_> {
         self.data.profile.frames.get(frame).place(&self.data.session.dsos).1
     }
 
-    /// The line of an address as perf writes it, also where it is not known.
+    /// Returns the line of an address in perf's format, including that for an unknown line.
     fn line(&self, frame: Option<FrameId>) -> ColumnValue {
         let line = frame.and_then(|frame| self.data.profile.frames.line(frame)).filter(|line| line.line > 0);
         text(&line.map_or_else(|| "??:0".to_owned(), SourceLine::short))
     }
 
-    /// The object where a piece of that many bytes begins that holds the data, and how far inside of it, or the
-    /// function; the address where none is known.
+    /// Returns the data object at an address, rounded down to `bytes`, with the offset into the object; else the
+    /// function; else the address.
     fn object(&mut self, bytes: u64) -> ColumnValue {
         let Some(frame) = self.detail.data else { return text("") };
         let mut place = self.data.profile.frames.get(frame);
@@ -242,7 +242,7 @@ impl RowInput<'_> {
 }
 
 impl Key {
-    /// A key by its name, or by a beginning as perf takes it.
+    /// Returns a key by its name, or by a prefix that perf accepts.
     pub fn named(word: &str) -> Option<Self> {
         let whole = |name: &str| {
             let own = KEYS.iter().find(|key| key.name == name).map(Self::Hardware);
@@ -251,7 +251,7 @@ impl Key {
         whole(word).or_else(|| sort_words::begun(word).and_then(whole))
     }
 
-    /// The words that it is of, where it is of one kind alone.
+    /// Returns the hardware data that it belongs to, if it is only one kind.
     pub fn words(self) -> Option<HardwareWords> {
         match self {
             Self::Hardware(key) => Some(key.of),
@@ -259,7 +259,7 @@ impl Key {
         }
     }
 
-    /// Whether only accesses to memory have it.
+    /// Returns whether only memory accesses have it.
     pub fn is_of_memory(self) -> bool {
         matches!(self, Self::Hardware(key) if key.of == HardwareWords::Accesses && !key.of_any_sample)
     }
@@ -292,17 +292,17 @@ impl Key {
     }
 }
 
-/// The rows of one event, heaviest first, and the sum of all.
+/// The rows of one event, heaviest first, and their total.
 #[derive(Debug, Default)]
 pub struct HardwareRows {
     rows: Vec<(Vec<ColumnValue>, Acc)>,
-    /// The sum of all rows: a branch is one, an access its weight or its period.
+    /// The sum of all rows: a branch counts one, an access its weight or its period.
     pub total: Acc,
 }
 
 impl HardwareRows {
-    /// Adds up what a log has of an event's samples that pass: a branch counts one, an access what it cost in memory
-    /// mode and else its period.
+    /// Adds up the logged hardware data of an event's samples that pass the filter. A branch counts one, an access its
+    /// weight in memory mode, else its period.
     pub fn build(
         data: Data<'_>,
         log: &HardwareLog,
@@ -351,7 +351,7 @@ impl HardwareRows {
         out
     }
 
-    /// The rows as a table: shares and counts, then the keys.
+    /// Formats the rows as a table: shares and counts, then the keys.
     pub fn table(&self, keys: &[Key], limit: usize, least_percent: f64) -> Table {
         let figures = [("self_pct", "Self"), ("samples", "Samples"), ("period", "Period")];
         let figures = figures.map(|(name, title)| Column::figures(name, title));

@@ -1,4 +1,4 @@
-//! The head of a recording in perf's words (`--header`, `--header-only`): the machine, the command, the events.
+//! The header of a recording in perf's words (`--header`, `--header-only`): machine, command, events.
 
 use crate::kernel::local_time;
 use crate::panel::text::clean;
@@ -11,16 +11,16 @@ use crate::query::row_order::arrange_by_key;
 
 use super::script::time_of_day;
 
-/// Lists are cut here: a header may claim any number of entries.
+/// The limit of list entries: a header may claim any number.
 const MAX_ENTRIES: u32 = 4096;
 
-/// Features that are told at length only when that is asked for, and the text before.
+/// Features that are shown only on request, and the text instead.
 const LONG: &[u8] = &[13, 14, 20, 22];
 
-/// The newest feature whose absence is told: those of newer perfs are no fault of a recording.
+/// The newest feature whose absence is shown: older perf versions do not write newer ones.
 const LAST_TOLD: u8 = 30;
 
-/// The whole head; `full` with the machine's topology, `written` is when the file was, in seconds since 1970.
+/// Formats the header; `full` includes the machine's topology, and `written` is the file's time in seconds since 1970.
 pub(crate) fn text(rec: &Recording, written: i64, full: bool) -> String {
     let mut lines =
         vec!["========".to_owned(), format!("captured on    : {}", time(written)), "header version : 1".to_owned()];
@@ -53,18 +53,18 @@ pub(crate) fn text(rec: &Recording, written: i64, full: bool) -> String {
     out
 }
 
-/// `Wed Nov 25 09:22:23 2026`, as ctime(3) has it.
+/// Formats `Wed Nov 25 09:22:23 2026`, as ctime(3) does.
 fn time(seconds: i64) -> String {
     local_time(seconds).unwrap_or_default().strftime("%a %b %e %H:%M:%S %Y").to_string()
 }
 
-/// Reads a list with its number before it.
+/// Reads a list after its length.
 fn list<T>(b: &mut Bytes<'_>, mut one: impl FnMut(&mut Bytes<'_>) -> Option<T>) -> Option<Vec<T>> {
     let n = b.u32()?.min(MAX_ENTRIES);
     (0..n).map(|_| one(b)).collect()
 }
 
-/// The lines of a feature; none of one that is told elsewhere.
+/// Formats a feature; empty if it is shown elsewhere.
 fn feature(bit: u8, b: &mut Bytes<'_>, rec: &Recording) -> Option<Vec<String>> {
     let named = |name: &str, b: &mut Bytes<'_>| Some(vec![format!("{name} : {}", b.string()?)]);
     Some(match bit {
@@ -125,7 +125,7 @@ fn feature(bit: u8, b: &mut Bytes<'_>, rec: &Recording) -> Option<Vec<String>> {
     })
 }
 
-/// A line of an event: its name, ids and attr.
+/// Formats the events: name, IDs and attr of each.
 fn events(rec: &Recording) -> Vec<String> {
     let one = |(event, size): (&crate::perfdata::EventDesc, u32)| {
         let ids: Vec<String> = event.ids.iter().map(u64::to_string).collect();
@@ -137,7 +137,7 @@ fn events(rec: &Recording) -> Vec<String> {
     rec.events.iter().zip(rec.attr_sizes.iter().copied().chain(std::iter::repeat(0))).map(one).collect()
 }
 
-/// Cores, dies, threads and each CPU's place among them.
+/// Formats cores, dies, threads and the position of each CPU.
 fn topology(rec: &Recording) -> Option<Vec<String>> {
     let told = CpuTopology::of(rec)?;
     let mut out = Vec::new();
@@ -152,17 +152,17 @@ fn topology(rec: &Recording) -> Option<Vec<String>> {
     Some(out)
 }
 
-/// A group of events, as the head tells of it.
+/// A group of events in the header.
 pub(crate) struct EventGroup {
-    /// Empty where nobody gave it one.
+    /// Empty if the group does not have a name.
     pub(crate) name: String,
-    /// The place of its first event.
+    /// The index of its leader.
     pub(crate) leader: usize,
     pub(crate) members: usize,
 }
 
 impl EventGroup {
-    /// Those of a recording.
+    /// Reads the groups of a recording.
     pub(crate) fn list(rec: &Recording) -> Option<Vec<Self>> {
         list(&mut Bytes::new(rec.features.get(bit::GROUP_DESC)?, rec.big), |b| {
             let name = b.string()?;
@@ -191,7 +191,7 @@ fn caches(b: &mut Bytes<'_>) -> Option<Vec<String>> {
     Some(std::iter::once("CPU cache info:".to_owned()).chain(lines).collect())
 }
 
-/// Seconds with six digits.
+/// Formats seconds with six digits.
 fn seconds(ns: u64) -> String {
     format!("{}.{:06}", ns / 1_000_000_000, ns % 1_000_000_000 / 1000)
 }
@@ -205,12 +205,12 @@ fn sample_time(first: u64, last: u64) -> Vec<String> {
     ]
 }
 
-/// The blocks of memory that each node has.
+/// Formats the memory blocks of each node.
 fn memory(b: &mut Bytes<'_>) -> Option<Vec<String>> {
     let (_version, block, nodes) = (b.u64()?, b.u64()?, b.u64()?);
     let mut out = vec![format!("memory nodes (nr {nodes}, block size {block:#x}):")];
     for _ in 0..nodes.min(u64::from(MAX_ENTRIES)) {
-        // The size stands there twice.
+        // The size is stored twice.
         let (node, _, bits) = (b.u64()?, b.u64()?, b.u64()?);
         let words = bits.div_ceil(64).min(u64::from(MAX_ENTRIES));
         let words: Vec<u64> = (0..words).map(|_| b.u64()).collect::<Option<_>>()?;
@@ -226,14 +226,14 @@ fn memory(b: &mut Bytes<'_>) -> Option<Vec<String>> {
     Some(out)
 }
 
-/// `24G`.
+/// Formats sizes like `24G`.
 fn human(bytes: u64) -> String {
     let units = [(1u64 << 30, 'G'), (1 << 20, 'M'), (1 << 10, 'K')];
     let unit = units.iter().find(|(unit, _)| bytes >= *unit);
     unit.map_or_else(|| format!("{bytes}B"), |(unit, letter)| format!("{}{letter}", bytes / unit))
 }
 
-/// Which clock times are of, and what it showed at which time of day.
+/// Formats the clock of times, and a pair of clock time and time of day.
 fn clock(b: &mut Bytes<'_>) -> Option<Vec<String>> {
     const NAMES: [&str; 12] = [
         "realtime",
@@ -264,7 +264,7 @@ mod tests {
 
     #[test]
     fn a_time_is_as_ctime_has_it() {
-        // Noon of Greenwich is of that day, or in the far east of the next one.
+        // Noon in Greenwich is on that day, or in the far east on the next one.
         let shown = time(1_678_017_600);
         let is_of = |day: &str| shown.starts_with(day) && shown.ends_with(" 2023") && shown.len() == 24;
         assert!(is_of("Sun Mar  5 ") || is_of("Mon Mar  6 "), "{shown}");

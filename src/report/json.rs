@@ -1,4 +1,4 @@
-//! The documented, stable JSON form of a report: one object, events with their rows.
+//! The documented, stable JSON form of a report: an object with events and their rows.
 
 use rustc_hash::FxHashMap;
 use serde_json::{Map, Value, json};
@@ -12,20 +12,20 @@ use crate::profile::{Acc, SymId};
 use crate::query::heaviest_chain::HeavyTree;
 use crate::query::{ColumnKey, Data, Direction, Top, column};
 
-/// What is made of rows' call chains, by the rows' places.
+/// Formatted call chains, by the keys of their rows.
 pub(crate) type ChainsByRow<R> = FxHashMap<(u32, u32), R>;
 
-/// What the rows of one event have beside their columns.
+/// Additional data of one event's rows.
 pub(crate) struct EventPart<'a> {
     pub(crate) name: &'a str,
     pub(crate) unit: EventUnit,
     pub(crate) lost: u64,
-    /// The chains of rows that have some.
+    /// The chains of rows, if requested.
     pub(crate) chains: Option<(ChainSpec, &'a ChainsByRow<Value>)>,
 }
 
 impl EventPart<'_> {
-    /// One event's part of a report.
+    /// Returns one event's part of a report.
     pub(crate) fn value(&self, table: &TopTable<'_>, keys: &[ColumnKey], limit: usize) -> Value {
         let top = table.top;
         let rows: Vec<Value> = top.rows.iter().take(limit).map(|row| self.row(table, row, keys)).collect();
@@ -56,7 +56,7 @@ impl EventPart<'_> {
     }
 }
 
-/// A row's call tree: its entries in the order of a tree, each with its depth below the row.
+/// Returns a row's call tree: its entries in tree order, each with its depth below the row.
 pub(crate) fn chain(data: Data<'_>, spec: &ChainSpec, heavy: &HeavyTree, whole: &Acc) -> Value {
     let nodes = &heavy.tree.nodes;
     let mut out = Vec::new();
@@ -111,18 +111,18 @@ fn row_object(data: Data<'_>, top: &Top, row: &crate::query::TopRow, keys: &[Col
     out
 }
 
-/// Four decimals: more than the samples can carry, and short to read.
+/// Rounds to four decimals: more than the samples' precision, and short to read.
 pub(super) fn round(percent: f64) -> f64 {
     (percent * 1e4).round() / 1e4
 }
 
-/// One event's part of a report, of any sort of rows.
+/// Returns one event's part of a report, for any type of rows.
 pub(crate) fn event(name: &str, unit: EventUnit, total: &Acc, lost: u64, rows: Vec<Value>) -> Value {
     let (samples, period) = (total.samples, total.period);
     json!({ "name": name, "unit": unit.name(), "samples": samples, "period": period, "lost": lost, "rows": rows })
 }
 
-/// The line of text before an event's table; `what` is counted in it.
+/// Formats the line before an event's table; `what` is the counted unit.
 pub(crate) fn event_line(name: &str, what: &str, unit: EventUnit, total: &Acc, lost: u64) -> String {
     let [samples, period, lost] = [total.samples, total.period, lost].map(thousands);
     let is_part = matches!(unit, EventUnit::Decimal(1..));
@@ -130,7 +130,7 @@ pub(crate) fn event_line(name: &str, what: &str, unit: EventUnit, total: &Acc, l
     format!("# event {}: {samples} {what}, period {period}{unit}, lost {lost}\n", clean(name))
 }
 
-/// The whole report.
+/// Returns the entire report.
 pub fn report(file: &str, events: Vec<Value>) -> Value {
     json!({ "file": file, "events": events })
 }

@@ -1,4 +1,4 @@
-//! Answers without a terminal: tables as text, CSV and JSON, and what `doctor` finds.
+//! Answers without a terminal: tables as text, CSV and JSON, and the findings of `doctor`.
 
 pub mod annotated;
 pub(crate) mod chains;

@@ -1,4 +1,4 @@
-//! How many records of each kind a recording has.
+//! Counts the records of each type in a recording.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -14,7 +14,7 @@ pub(crate) struct RecordStats {
 }
 
 impl RecordStats {
-    /// Counts whole records; what is no record ends it.
+    /// Counts complete records; stops at invalid data.
     pub(crate) fn count(&mut self, bytes: &[u8]) {
         let mut rest = bytes;
         while let Ok(Some((header, _, after))) = kinds::split(rest) {
@@ -27,7 +27,7 @@ impl RecordStats {
         types::name(kind).map_or_else(|| kind.to_string(), |name| name.trim_start_matches("HEADER_").to_owned())
     }
 
-    /// As perf prints them, with the samples of each event.
+    /// Formats the counts like perf, with the samples of each event.
     pub(crate) fn text(&self, events: &[(String, u64)]) -> String {
         let all: u64 = self.kinds.values().sum();
         let mut out = format!("Aggregated stats:\n{:>16} events: {all:>10}\n", "TOTAL");
@@ -41,7 +41,7 @@ impl RecordStats {
         out
     }
 
-    /// As a table: records by kind, then samples by event.
+    /// Formats the counts as a table: records by type, then samples by event.
     pub(crate) fn table(&self, events: &[(String, u64)]) -> Table {
         let columns = vec![
             Column::new("record", "Record", Align::Left, 20),

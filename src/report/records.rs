@@ -1,4 +1,4 @@
-//! Records in words, as perf writes them behind `PERF_RECORD_` and the name of their type.
+//! Records as text, in the format that perf prints after `PERF_RECORD_` and the type's name.
 
 use std::fmt::Write;
 
@@ -8,21 +8,21 @@ use crate::record::kinds::{FileId, Header, misc, types};
 use crate::record::thread_count::ThreadCount;
 use crate::record::{Layout, Record};
 
-/// A record as it is told.
+/// A record to format.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Told<'a> {
     pub(crate) header: Header,
     pub(crate) body: &'a [u8],
     pub(crate) layout: Layout,
-    /// The name of its event, where it is of one.
+    /// The name of its event, if it belongs to one.
     pub(crate) event: &'a str,
-    /// Whether mappings may be told with build ids.
+    /// Whether mappings may have build IDs.
     pub(crate) build_ids: bool,
-    /// Whether it is told in a dump, where losses are told at length.
+    /// Whether it is part of a dump, where losses are printed in detail.
     pub(crate) in_dump: bool,
 }
 
-/// Little-endian numbers of a body, wherever they stand; 0 where it is too short.
+/// Little-endian numbers at offsets of a body; 0 if it is too short.
 struct Fields<'a>(&'a [u8]);
 
 impl Fields<'_> {
@@ -39,12 +39,12 @@ impl Fields<'_> {
     }
 }
 
-/// `0x1f`; `0` for nothing, as C's `%#x` has it.
+/// Formats `0x1f`; `0` for zero, as C's `%#x` does.
 pub(crate) fn hex(value: u64) -> String {
     if value == 0 { "0".to_owned() } else { format!("{value:#x}") }
 }
 
-/// The name of a record's type, as perf has it; nothing for one that nobody knows.
+/// Returns perf's name of a record type; empty for an unknown one.
 pub(crate) fn kind_name(kind: u32) -> &'static str {
     match kind {
         types::HEADER_ATTR => "ATTR",
@@ -56,7 +56,7 @@ pub(crate) fn kind_name(kind: u32) -> &'static str {
     }
 }
 
-/// `PERF_RECORD_COMM exec: spin:7/7` with its line's end; of several lines where perf has so many.
+/// Formats `PERF_RECORD_COMM exec: spin:7/7` with its newline; several lines for types with several in perf.
 pub(crate) fn words(told: &Told<'_>) -> String {
     let mut out = format!("PERF_RECORD_{}", kind_name(told.header.kind));
     let what = Record::decode(told.header, told.body, told.build_ids).ok().and_then(|record| of_record(told, &record));
@@ -65,7 +65,7 @@ pub(crate) fn words(told: &Told<'_>) -> String {
     out
 }
 
-/// What is told of the records that are decoded.
+/// Formats the records that are decoded.
 fn of_record(told: &Told<'_>, record: &Record<'_>) -> Option<String> {
     let name = |bytes: &[u8]| clean(&String::from_utf8_lossy(bytes)).into_owned();
     Some(match record {
@@ -119,14 +119,14 @@ fn of_record(told: &Told<'_>, record: &Record<'_>) -> Option<String> {
     })
 }
 
-/// `r-xp`: the protection and the flags of a mapping (mmap(2)).
+/// Formats `r-xp`: the protection and flags of a mapping (mmap(2)).
 pub(super) fn map_rights(prot: u32, flags: u32) -> String {
     let letter = |bit: u32, letter: char| if prot & bit != 0 { letter } else { '-' };
     let shared = if flags & 1 != 0 { 's' } else { 'p' };
     [letter(1, 'r'), letter(2, 'w'), letter(4, 'x'), shared].into_iter().collect()
 }
 
-/// What is told of the records that are only carried.
+/// Formats the records that are only passed through.
 fn of_body(told: &Told<'_>) -> Option<String> {
     let fields = Fields(told.body);
     Some(match told.header.kind {
@@ -154,7 +154,7 @@ fn of_body(told: &Told<'_>) -> Option<String> {
     })
 }
 
-/// Which way a switch went.
+/// Returns the direction of a context switch.
 fn direction(header: Header) -> &'static str {
     /// The task was preempted (`PERF_RECORD_MISC_SWITCH_OUT_PREEMPT`).
     const PREEMPTED: u16 = 1 << 14;
@@ -165,7 +165,7 @@ fn direction(header: Header) -> &'static str {
     }
 }
 
-/// What a thread had counted, and for how long.
+/// Formats a thread's count and its duration.
 fn thread_count(told: &Told<'_>) -> Option<String> {
     let count = ThreadCount::decode(&told.layout, told.body).ok()??;
     let mut out = format!(": {} {} {} {}", count.pid, count.tid, clean(told.event), count.value);
@@ -181,13 +181,13 @@ fn thread_count(told: &Told<'_>) -> Option<String> {
     Some(out)
 }
 
-/// Entries of a list that are told: a record may claim any number of them.
+/// Returns how many list entries to print: a record may claim any number.
 fn listed(told: u64, room: usize, each: usize) -> usize {
     usize::try_from(told).unwrap_or(usize::MAX).min(room / each)
 }
 
 fn namespaces(fields: &Fields<'_>) -> String {
-    /// Their names by index (`NET_NS_INDEX` and on in the kernel's header).
+    /// Namespace names by index (`NET_NS_INDEX` and following in the kernel's header).
     const NAMES: [&str; 7] = ["net", "uts", "ipc", "pid", "user", "mnt", "cgroup"];
     let told = fields.u64(8);
     let mut out = format!(" {}/{} - nr_namespaces: {told}\n\t\t[", fields.u32(0) as i32, fields.u32(4) as i32);
@@ -227,7 +227,7 @@ fn thread_map(fields: &Fields<'_>) -> String {
     out
 }
 
-/// The CPUs of a map, `0-3,8`.
+/// Formats the CPUs of a map, `0-3,8`.
 fn cpu_map(body: &[u8]) -> String {
     let fields = Fields(body);
     let cpus: Vec<u32> = match fields.u16(0) {
@@ -235,9 +235,9 @@ fn cpu_map(body: &[u8]) -> String {
         0 => (0..listed(u64::from(fields.u16(2)), body.len().saturating_sub(4), 2))
             .map(|i| u32::from(fields.u16(4 + 2 * i)))
             .collect(),
-        // A range, which may begin at any.
+        // A range.
         2 => (u32::from(fields.u16(4))..=u32::from(fields.u16(6))).collect(),
-        // A mask, of words of four or eight bytes.
+        // A mask of words of four or eight bytes.
         _ => {
             let wide = fields.u16(4) == 8;
             let (start, bytes) = if wide { (8, 8) } else { (8, 4) };
@@ -257,7 +257,7 @@ fn cpu_map(body: &[u8]) -> String {
     any.into_iter().chain(some).collect::<Vec<_>>().join(",")
 }
 
-/// An update of an event: its unit, its scale, its name or its CPUs.
+/// Formats an update of an event: its unit, scale, name or CPUs.
 fn event_update(body: &[u8]) -> String {
     let fields = Fields(body);
     let text = || {

@@ -1,4 +1,4 @@
-//! A report in perf's own layout (`report --stdio`): heading and columns, with the call chains that are given to it.
+//! A report in perf's own layout (`report --stdio`): header and columns, with call chains if requested.
 
 use std::fmt::Write;
 
@@ -10,16 +10,16 @@ use crate::session::DsoKind;
 
 use super::json::ChainsByRow;
 
-/// A column of which only one value is left: the head tells it, and the column goes where others are left.
+/// A column with a single value: it is shown in the header, and the column is omitted if other columns remain.
 pub(crate) struct OnlyValue<'a> {
     pub(crate) key: ColumnKey,
-    /// What perf calls it.
+    /// perf's name of it.
     pub(crate) name: &'static str,
     pub(crate) value: &'a str,
 }
 
 impl<'a> OnlyValue<'a> {
-    /// Those of a command line's lists of one value whose columns are shown.
+    /// Returns the shown columns for which the command line selects a single value.
     pub(crate) fn of(
         keys: &[ColumnKey],
         comms: Option<&'a str>,
@@ -36,7 +36,7 @@ impl<'a> OnlyValue<'a> {
     }
 }
 
-/// What stands before the tables of all events.
+/// Formats the header before the tables of all events.
 pub(crate) fn head(lost: u64, only: &[OnlyValue<'_>]) -> String {
     let told: String = only.iter().map(|one| format!("# {}: {}\n", one.name, clean(one.value))).collect();
     format!(
@@ -50,11 +50,11 @@ pub(crate) fn head(lost: u64, only: &[OnlyValue<'_>]) -> String {
 pub(crate) struct StdioReport<'a> {
     pub(crate) table: TopTable<'a>,
     pub(crate) event: &'a str,
-    /// Whether rows count what they call.
+    /// Whether rows include their callees.
     pub(crate) children: bool,
-    /// Columns that are left out, unless no other key is left.
+    /// Columns that are omitted, unless no other key remains.
     pub(crate) only: &'a [OnlyValue<'a>],
-    /// Widths of columns; 0, or none, for those that their values need.
+    /// Widths of columns; 0 or missing for automatic width.
     pub(crate) widths: &'a [usize],
 }
 
@@ -67,7 +67,7 @@ struct Printed {
 }
 
 impl StdioReport<'_> {
-    /// The table, with the chains below the rows that have some.
+    /// Formats the table, with the chains below their rows.
     pub(crate) fn text(&self, limit: usize, chains: &ChainsByRow<String>) -> String {
         let total = &self.table.top.total;
         let mut out = format!(
@@ -111,7 +111,7 @@ impl StdioReport<'_> {
         Printed { title, align: field.column().align, width: fixed.unwrap_or(own), cells }
     }
 
-    /// perf's title of a column; ours, of those that it does not have.
+    /// Returns perf's title of a column; ours if perf does not have the column.
     fn title(&self, field: Field) -> String {
         let title = match field {
             Field::SelfTime if !self.children => "Overhead",
@@ -144,7 +144,7 @@ impl StdioReport<'_> {
 }
 
 impl Printed {
-    /// A text in the column; the last one of a line has no blanks behind it.
+    /// Aligns a text in the column; the last one of a line does not have trailing blanks.
     fn aligned(&self, text: &str, padded: bool) -> String {
         let room = " ".repeat(self.width.saturating_sub(width(text)));
         match self.align {
@@ -155,7 +155,7 @@ impl Printed {
     }
 }
 
-/// `131 `, `4K`, as perf rounds it.
+/// Formats `131 ` or `4K`, rounded as in perf.
 fn rounded(samples: u64) -> String {
     let mut rest = samples;
     let mut unit = ' ';

@@ -1,4 +1,4 @@
-//! The threads of a recording, who began them and what they had mapped: as text in perf's layout, and as a table.
+//! The threads of a recording, their parents and their mappings: as text in perf's layout, and as a table.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -16,7 +16,7 @@ use super::records::map_rights;
 struct ThreadEntry {
     pid: i32,
     tid: i32,
-    /// Who began it; -1 where that is not known.
+    /// Its parent; -1 if unknown.
     ppid: i32,
     comm: Arc<str>,
 }
@@ -29,7 +29,7 @@ struct MapEntry {
     flags: u32,
 }
 
-/// The threads that a recording told of, each as it was last, with the mappings of code that its process had.
+/// The threads of a recording in their last state, with the code mappings of their processes.
 #[derive(Debug)]
 pub(crate) struct TaskList<'a> {
     session: &'a Session,
@@ -70,7 +70,7 @@ impl<'a> TaskList<'a> {
         }
     }
 
-    /// A mapping takes the place of those that it lies on.
+    /// Adds a mapping, which replaces those it overlaps.
     fn map(&mut self, pid: i32, new: Placed, prot: u32, flags: u32) {
         let end = |at: Placed| at.start.saturating_add(self.session.dsos.map_of(at.map).len);
         let maps = self.maps.entry(pid).or_default();
@@ -78,7 +78,7 @@ impl<'a> TaskList<'a> {
         maps.insert(new.start, MapEntry { at: new, prot, flags });
     }
 
-    /// Threads in the order of a tree, each below who began it, with its depth.
+    /// Returns the threads in tree order, each below its parent, with its depth.
     fn tree(&self) -> Vec<(usize, &ThreadEntry)> {
         let mut below: BTreeMap<i32, Vec<i32>> = BTreeMap::new();
         for thread in self.threads.values().filter(|thread| thread.ppid != thread.tid) {
@@ -88,7 +88,7 @@ impl<'a> TaskList<'a> {
         let (mut out, mut met) = (Vec::new(), std::collections::BTreeSet::new());
         let mut open: Vec<(i32, usize)> = Vec::new();
         let first = below.get(&-1).into_iter().flatten().copied();
-        // Numbers come again: threads that are said to have begun each other stand by themselves.
+        // Thread IDs are reused: threads that appear to be each other's parents become roots.
         for root in first.chain(self.threads.keys().copied()) {
             open.push((root, 0));
             while let Some((tid, depth)) = open.pop() {
@@ -100,7 +100,7 @@ impl<'a> TaskList<'a> {
         out
     }
 
-    /// As text; with the mappings of each process below its first thread, where they are asked for.
+    /// Formats as text, optionally with the mappings of each process below its first thread.
     pub(crate) fn text(&self, with_maps: bool) -> String {
         let mut out = format!("# {:>8} {:>8} {:>8}  comm\n", "pid", "tid", "ppid");
         for (depth, thread) in self.tree() {
@@ -124,7 +124,7 @@ impl<'a> TaskList<'a> {
         })
     }
 
-    /// As a table.
+    /// Formats the threads as a table.
     pub(crate) fn table(&self) -> Table {
         let number = |name, title| Column::new(name, title, Align::Right, 8);
         let columns =
@@ -136,7 +136,7 @@ impl<'a> TaskList<'a> {
         Table { columns, rows: self.tree().into_iter().map(row).collect() }
     }
 
-    /// The mappings as a table.
+    /// Formats the mappings as a table.
     pub(crate) fn map_table(&self) -> Table {
         let columns = vec![
             Column::new("pid", "PID", Align::Right, 8),

@@ -1,4 +1,4 @@
-//! What each thread counted of each event (`record -s`): as text in perf's layout, and as a table.
+//! The counts of each thread and event (`record -s`): as text in perf's layout, and as a table.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
@@ -10,12 +10,12 @@ use crate::record::kinds;
 use crate::record::thread_count::ThreadCount;
 use crate::record::types;
 
-/// The records of counts, as they came: whose they are is known when all of a recording is.
+/// Count records in their order: their threads are known once the whole recording was read.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct CountRecords(BTreeMap<u16, Vec<u8>>);
 
 impl CountRecords {
-    /// Keeps those among whole records of an input.
+    /// Keeps the count records of an input.
     pub(crate) fn keep(&mut self, input: u16, bytes: &[u8]) {
         let mut rest = bytes;
         while let Ok(Some((header, _, after))) = kinds::split(rest) {
@@ -30,7 +30,7 @@ impl CountRecords {
 /// Sums by thread and event.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ThreadCounts {
-    /// In the order in which they ended first.
+    /// In the order of their first end.
     threads: Vec<(i32, i32)>,
     known: BTreeSet<(i32, i32)>,
     events: Vec<u16>,
@@ -80,7 +80,7 @@ impl ThreadCounts {
         self.sums.get(&(thread, event)).copied().unwrap_or(0)
     }
 
-    /// A line a thread, a column an event.
+    /// Formats a line per thread and a column per event.
     pub(crate) fn text(&self, names: &[String]) -> String {
         let digits = |id: fn(&(i32, i32)) -> i32| self.threads.iter().map(move |thread| id(thread).to_string().len());
         let pid = digits(|thread| thread.0).max().unwrap_or(0).max(3);
@@ -102,7 +102,7 @@ impl ThreadCounts {
         out + "\n"
     }
 
-    /// A row a thread and event.
+    /// Formats a row per thread and event.
     pub(crate) fn table(&self, names: &[String]) -> Table {
         let columns = vec![
             Column::new("pid", "PID", Align::Right, 8),

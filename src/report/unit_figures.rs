@@ -3,7 +3,7 @@
 use crate::ingest::unit_feed::UnitAnswer;
 use crate::panel::Panel;
 
-/// The panels as text under a line that says when they were made; `wall` is 0 where only the session's clock is known.
+/// Formats the panels as text below a line with their time; `wall` is 0 if only the session's clock is known.
 pub(crate) fn text(answer: &UnitAnswer, wall: u64, clock: u64, panels: &[&Panel]) -> String {
     let seconds = (answer.until.saturating_sub(answer.since)) as f64 / 1e9;
     let when = if wall > 0 { stamp(wall, ' ') } else { format!("{:.6}", clock as f64 / 1e9) };
@@ -25,7 +25,7 @@ pub(crate) fn text(answer: &UnitAnswer, wall: u64, clock: u64, panels: &[&Panel]
     out
 }
 
-/// The panels as JSON; `clock` are the times of the interval by the session's clock.
+/// Formats the panels as JSON; `clock` is the interval in the session's clock.
 pub(crate) fn json(answer: &UnitAnswer, wall: u64, clock: (u64, u64), panels: &[&Panel]) -> serde_json::Value {
     serde_json::json!({
         "unit": answer.name,
@@ -38,7 +38,7 @@ pub(crate) fn json(answer: &UnitAnswer, wall: u64, clock: (u64, u64), panels: &[
     })
 }
 
-/// `2026-03-04 05:06:07` of the local time, the two divided by a character.
+/// Formats local time as `2026-03-04 05:06:07`, with `between` as the separator.
 pub(crate) fn stamp(wall: u64, between: char) -> String {
     let seconds = (wall / 1_000_000_000) as i64;
     let Some(time) = crate::kernel::local_time(seconds) else { return format!("{seconds}{between}") };

@@ -1,5 +1,5 @@
-//! What the doctor says of the CPU's PMU: its events, counters, levels of precision and memory of branches, as the
-//! kernel answers for each.
+//! The doctor's checks of the CPU's PMU: events, counters, precision levels and branch records, as reported by the
+//! kernel.
 
 use std::path::Path;
 
@@ -9,7 +9,7 @@ use crate::kernel::sys::Sys;
 
 use super::{Check, CheckState, good, item, limited};
 
-/// The items of the PMUs of a sysfs tree.
+/// Returns the items of the PMUs in a sysfs tree.
 pub(super) fn checks(root: &Path, sys: &dyn Sys) -> Vec<Check> {
     let pmus = pmu::of_cpus(root);
     let Some(name) = pmus.first() else { return vec![without()] };

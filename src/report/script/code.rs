@@ -1,4 +1,4 @@
-//! The instruction that was sampled, and the text of the line that it was compiled from.
+//! The sampled instruction, and the source text of its line.
 
 use std::fmt::Write;
 use std::sync::Arc;
@@ -15,17 +15,17 @@ use crate::symbols::{Resolver, SymbolOptions};
 
 use super::Shape;
 
-/// Functions whose code is held at once.
+/// The limit of functions whose code is held.
 const MOST: usize = 256;
 
-/// The code of functions that were sampled.
+/// The code of sampled functions.
 pub(super) struct SampledCode {
     options: SymbolOptions,
     resolver: Resolver,
     lines: Lines,
-    /// By their files and starts; none where the code is not here.
+    /// By file and start; `None` if the code is not available.
     functions: FxHashMap<(DsoId, u64), Option<Arc<Listing>>>,
-    /// The line that was printed last of each thread, which is not repeated.
+    /// The last printed line of each thread, which is not repeated.
     printed: FxHashMap<i32, (Arc<str>, u32)>,
 }
 
@@ -40,7 +40,7 @@ impl SampledCode {
         }
     }
 
-    /// The function that a frame is in, and the place of its instruction there.
+    /// Returns the function of a frame, and the index of its instruction.
     fn at(&mut self, data: Data<'_>, frame: FrameId) -> Option<(Arc<Listing>, usize)> {
         let (id, at) = data.profile.frames.get(frame).place(&data.session.dsos);
         let sym = data.profile.frames.sym(data.profile.frames.sym_of(frame));
@@ -58,7 +58,7 @@ impl SampledCode {
         Some((listing.clone(), place))
     }
 
-    /// ` ilen: 3 insn: 48 01 c2`, as far as that is asked for.
+    /// Writes ` ilen: 3 insn: 48 01 c2`, with the requested fields.
     pub(super) fn instruction(&mut self, data: Data<'_>, shape: &Shape, stack: NodeId, out: &mut String) {
         let found = (stack != NodeId::ROOT).then(|| self.at(data, data.profile.trie.frame(stack))).flatten();
         let none = Instruction::default();
@@ -73,7 +73,7 @@ impl SampledCode {
         }
     }
 
-    /// The line of source code below a thread's sample, where it is another one than the thread had last.
+    /// Writes the source line below a thread's sample, if it differs from the thread's last one.
     pub(super) fn source(&mut self, data: Data<'_>, tid: i32, stack: NodeId, out: &mut String) {
         let found = (stack != NodeId::ROOT).then(|| self.at(data, data.profile.trie.frame(stack))).flatten();
         let Some((listing, place)) = found else { return };
@@ -83,7 +83,7 @@ impl SampledCode {
             return;
         }
         let Some(text) = listing.source(line) else { return };
-        // A tab of the source stays one.
+        // Tabs in the source are kept.
         let text = text.split('\t').map(clean).collect::<Vec<_>>().join("\t");
         let _ = writeln!(out, "|{:<8} {text}", line.line);
         self.printed.insert(tid, (line.file.clone(), line.line));

@@ -1,4 +1,4 @@
-//! The fields that only a sample's record has: addresses of data, registers, branches, costs.
+//! The fields that only a sample's record has: data addresses, registers, branches, costs.
 
 use std::fmt::Write;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use crate::symbols::Resolver;
 use super::super::dump::{register_values, row_of_bytes};
 use super::Shape;
 
-/// A sample as its record has it.
+/// A sample with its record.
 pub(crate) struct RecordSample<'a> {
     pub(crate) sample: Sample<'a>,
     pub(crate) rare: RareFields<'a>,
@@ -26,10 +26,10 @@ pub(crate) struct RecordSample<'a> {
     pub(crate) addresses: &'a mut Addresses,
 }
 
-/// The names of addresses beside a sample's own.
+/// Resolves addresses other than the sample's own.
 pub(crate) struct Addresses(pub(crate) Resolver);
 
-/// An address by its function and its DSO.
+/// An address by its function and DSO.
 struct NamedAddress {
     function: Option<(Arc<str>, u64)>,
     dso: Arc<str>,
@@ -53,7 +53,7 @@ impl Addresses {
 }
 
 impl NamedAddress {
-    /// `function+0x1f`, or that it is not known.
+    /// Formats `function+0x1f`, or that it is unknown.
     fn function(&self, with_offset: bool) -> String {
         match &self.function {
             Some((name, offset)) if with_offset => format!("{}+{offset:#x}", clean(name)),
@@ -63,14 +63,14 @@ impl NamedAddress {
     }
 }
 
-/// True if the address of an event's samples is what they are about: faults of pages, and of alignment.
+/// Returns whether the address of an event's samples is its subject: page faults and alignment faults.
 pub(super) fn names_addr(attr: &Attr) -> bool {
     const FAULTS: [u64; 3] = [2, 5, 6];
     attr.kind == TYPE_SOFTWARE && FAULTS.contains(&attr.config)
 }
 
 impl RecordSample<'_> {
-    /// What stands before the address of the code.
+    /// Writes the fields before the code address.
     pub(super) fn before_address(&mut self, shape: &Shape, memory_width: &mut usize, out: &mut String) {
         let sample = self.sample;
         // Writing into a string cannot fail.
@@ -103,7 +103,7 @@ impl RecordSample<'_> {
         }
     }
 
-    /// What stands behind the call chain.
+    /// Writes the fields after the call chain.
     pub(super) fn behind_address(&mut self, shape: &Shape, arm: bool, out: &mut String) {
         if shape.set.has("iregs") {
             put_registers(&self.rare.interrupted, arm, out);
@@ -124,7 +124,7 @@ impl RecordSample<'_> {
         }
     }
 
-    /// What stands at the end of a line: of the page that was touched, and of that of the code.
+    /// Writes the fields at the end of a line: the page that was accessed, and that of the code.
     pub(super) fn pages(&self, shape: &Shape, out: &mut String) {
         if shape.set.has("phys_addr") {
             let _ = write!(out, "{:16x}", self.rare.phys_addr);
@@ -159,7 +159,7 @@ impl RecordSample<'_> {
     }
 }
 
-/// `|OP LOAD|LVL L1 hit|SNP None|TLB L1 or L2 hit|LCK No|BLK  N/A`.
+/// Formats `|OP LOAD|LVL L1 hit|SNP None|TLB L1 or L2 hit|LCK No|BLK  N/A`.
 fn data_source(source: DataSource) -> String {
     format!(
         "|OP {}|LVL {}|SNP {}|TLB {}|LCK {}|BLK  {}",
@@ -172,7 +172,7 @@ fn data_source(source: DataSource) -> String {
     )
 }
 
-/// `P` or `M`, `X`, `A`, cycles and the branch's type.
+/// Formats `P` or `M`, `X`, `A`, cycles and the branch's type.
 fn flags(flags: BranchFlags) -> String {
     let predicted = flags.is_mispredicted().map_or('-', |wrong| if wrong { 'M' } else { 'P' });
     let in_transaction = if flags.is_in_transaction() { 'X' } else { '-' };
@@ -181,7 +181,7 @@ fn flags(flags: BranchFlags) -> String {
     format!("/{predicted}/{in_transaction}/{abort}/{cycles}/{kind} ")
 }
 
-/// How the ends of a branch are printed.
+/// The format of branch addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum BranchForm {
     Address,
@@ -199,7 +199,7 @@ fn put_registers(state: &UserState<'_>, arm: bool, out: &mut String) {
     }
 }
 
-/// The bytes that a BPF program gave out, in rows of eight.
+/// Writes the output bytes of a BPF program, in rows of eight.
 fn bpf_output(raw: &[u8], out: &mut String) {
     out.push('\n');
     for (row, bytes) in raw.chunks(8).enumerate() {
@@ -218,7 +218,7 @@ mod tests {
 
     #[test]
     fn sources_of_data_and_flags_of_branches_are_told_in_words() {
-        // As perf 6.1 has it of a software event.
+        // As in perf 6.1 for a software event.
         let source = data_source(DataSource(0x1e_0508_0021));
         assert_eq!(source, "|OP N/A|LVL N/A or N/A|SNP N/A|TLB N/A|LCK N/A|BLK  N/A");
         assert_eq!([0, 1, 2].map(|word| flags(BranchFlags(word))), ["/-/-/-/0/ ", "/M/-/-/0/ ", "/P/-/-/0/ "]);

@@ -1,4 +1,4 @@
-//! The fields that are printed of samples: perf's words for them, its types of events, and what each has by default.
+//! The fields printed for samples: perf's names, event types, and defaults.
 
 use crate::kernel::attr::{
     self, SW_BPF_OUTPUT, TYPE_BREAKPOINT, TYPE_HARDWARE, TYPE_HW_CACHE, TYPE_RAW, TYPE_SOFTWARE, TYPE_TRACEPOINT,
@@ -6,14 +6,14 @@ use crate::kernel::attr::{
 };
 use crate::perfdata::EventDesc;
 
-/// A set of fields, a bit each by its place in [`FIELDS`].
+/// A set of fields, as bits of their index in [`FIELDS`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct FieldSet(u64);
 
 /// A field with perf's name.
 pub(crate) struct Field {
     pub(crate) name: &'static str,
-    /// The part of a sample without which there is none, as perf calls it.
+    /// The required part of a sample, with perf's name.
     needs: Option<(u64, &'static str)>,
 }
 
@@ -25,7 +25,7 @@ const fn of(name: &'static str, bit: u64, part: &'static str) -> Field {
     Field { name, needs: Some((bit, part)) }
 }
 
-/// What a sample says that has its cost, alone or with others.
+/// The sample types that contain a weight.
 const WEIGHTS: u64 = sample::WEIGHT | sample::WEIGHT_STRUCT;
 
 /// All fields.
@@ -67,7 +67,7 @@ pub(crate) const FIELDS: &[Field] = &[
     field("srccode"),
 ];
 
-/// Fields of perf's that are not printed here, each with what to use instead.
+/// Fields of perf that are not supported, each with an alternative.
 const NOT_HERE: &[(&str, &str)] = &[
     (
         "brstackinsn",
@@ -77,12 +77,12 @@ const NOT_HERE: &[(&str, &str)] = &[
     ("metric", "`perfprof-tui stat` has ratios of counts beside them"),
 ];
 
-/// Fields whose values are kept with no sample: they take a second look at the records.
+/// Fields that are not stored with samples: they require a second pass over the records.
 const OF_RECORDS: &str = "addr data_src weight ins_lat iregs uregs brstack brstacksym brstackoff bpf-output phys_addr \
                           data_page_size code_page_size misc";
 
 impl FieldSet {
-    /// The set of some names that are fields, with blanks between.
+    /// Returns the set of field names in a blank-separated list.
     fn of(names: &str) -> Self {
         Self(names.split_whitespace().filter_map(Self::one).fold(0, |all, one| all | one.0))
     }
@@ -108,7 +108,7 @@ impl FieldSet {
     }
 }
 
-/// perf's types of events, which `-F` may choose by a word before a colon.
+/// perf's event types, which `-F` selects by a word before a colon.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Class {
     Hardware,
@@ -121,7 +121,7 @@ enum Class {
     Other,
 }
 
-/// How many there are.
+/// The number of event types.
 const CLASSES: usize = Class::Other as usize + 1;
 
 impl Class {
@@ -155,7 +155,7 @@ impl Class {
         match self {
             Self::Tracepoint => common.and(FieldSet::of("trace")),
             Self::Synthesized => common.and(code).and(FieldSet::of("synth")).without(FieldSet::of("period")),
-            // What a PMU says of an access to memory.
+            // PMU events may have data about memory accesses.
             Self::Raw => common
                 .and(code)
                 .and(FieldSet::of("addr data_src weight phys_addr data_page_size code_page_size ins_lat")),
@@ -163,7 +163,7 @@ impl Class {
         }
     }
 
-    /// Fields that events of the type never have.
+    /// Returns the fields that events of the type never have.
     fn invalid(self) -> FieldSet {
         match self {
             Self::Software => FieldSet::of("trace"),
@@ -173,23 +173,23 @@ impl Class {
     }
 }
 
-/// What `-F` chose for one type of event.
+/// The selection of `-F` for one event type.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Choice {
-    /// Only these.
+    /// Only these fields.
     only: Option<FieldSet>,
     plus: FieldSet,
     minus: FieldSet,
 }
 
-/// The fields that are printed, by type of event.
+/// The printed fields, by event type.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Fields {
     choices: [Choice; CLASSES],
 }
 
 impl Fields {
-    /// Reads `a,b`, `+a,-b` or `sw:a,b`, one after the other; the error says what is wrong with which.
+    /// Parses lists of `a,b`, `+a,-b` or `sw:a,b`, in order; an error states what is wrong.
     pub(crate) fn parse(lists: &[String]) -> Result<Self, String> {
         let mut fields = Self::default();
         lists.iter().try_for_each(|list| fields.add(list).map_err(|why| format!("-F {list}: {why}")))?;
@@ -235,15 +235,15 @@ impl Fields {
         Ok(())
     }
 
-    /// The fields of an event's samples; the error names one that was asked for and that the samples do not have. Of
-    /// several events of a type it is, as in perf, the first one whose samples must have it.
+    /// Returns the fields of an event's samples. An error names a requested field that the samples do not have. Like in
+    /// perf, only the first event of a type must have the field.
     pub(super) fn of_event(&self, event: &EventDesc, is_first: bool) -> Result<FieldSet, String> {
         let class = Class::of(event);
         let choice = self.choices[class as usize];
         let is_bpf_output = event.attr.kind == TYPE_SOFTWARE && event.attr.config == SW_BPF_OUTPUT;
         let own = if is_bpf_output { FieldSet::of("bpf-output") } else { FieldSet::default() };
         let mut set = choice.only.unwrap_or_else(|| class.default().and(own)).and(choice.plus).without(choice.minus);
-        // A recorded call chain is printed of tracepoints as well.
+        // A recorded call chain is printed for tracepoints, too.
         let of_code = FieldSet::of("ip sym symoff dso");
         if choice.only.is_none() && event.attr.sample_type & sample::CALLCHAIN != 0 {
             set = set.and(of_code.without(choice.minus));
@@ -265,22 +265,22 @@ impl Fields {
         Ok(set)
     }
 
-    /// True if two events have their fields by one type.
+    /// Returns whether two events have the same event type.
     pub(super) fn are_alike(a: &EventDesc, b: &EventDesc) -> bool {
         Class::of(a) == Class::of(b)
     }
 
-    /// True if source lines are among them.
+    /// Returns whether source lines are selected.
     pub(crate) fn wants_lines(&self) -> bool {
         self.has_any("srcline")
     }
 
-    /// True if what is in the code of samples is among them.
+    /// Returns whether fields about the sampled code are selected.
     pub(crate) fn wants_code(&self) -> bool {
         self.has_any("insn insnlen srccode")
     }
 
-    /// True if any is among them that only a record has.
+    /// Returns whether fields that only records have are selected.
     pub(crate) fn wants_records(&self) -> bool {
         self.has_any(OF_RECORDS)
     }
@@ -292,7 +292,7 @@ impl Fields {
     }
 }
 
-/// True if samples of an event have fields of records by default.
+/// Returns whether an event has record fields by default.
 pub(crate) fn has_records(event: &EventDesc) -> bool {
     let is_output = event.attr.kind == TYPE_SOFTWARE && event.attr.config == SW_BPF_OUTPUT;
     let of_memory = sample::ADDR | sample::DATA_SRC | WEIGHTS | sample::PHYS_ADDR | sample::DATA_PAGE_SIZE;

@@ -8,11 +8,11 @@ use crate::session::DsoKind;
 
 use super::{AddressForm, Shape};
 
-/// The frame of which perf's unwinder finds no address, where the copied stack ends.
+/// The frame that perf prints at the end of a cut stack.
 const CUT: &str = "ffffffffffffffff [unknown] ([unknown])";
 
-/// `ip sym+0xoff (dso)`: the address is the sampled one for single samples, and inside the file for
-/// call chains, as perf has it.
+/// Formats `ip sym+0xoff (dso)`. As in perf, the address is the sampled one for single samples, and inside the file for
+/// call chains.
 pub(super) fn describe(data: Data<'_>, frame: FrameId, shape: &Shape) -> String {
     let one = data.profile.frames.get(frame);
     let map = data.session.dsos.map_of(one.map);
@@ -30,7 +30,7 @@ pub(super) fn describe(data: Data<'_>, frame: FrameId, shape: &Shape) -> String 
         None if shape.way != AddressForm::Sampled && is_file => at,
         None => ip,
     };
-    // Of BPF programs the record that told of them has the bounds.
+    // The bounds of BPF programs are in the event that reported them.
     let start = if sym.kind == DsoKind::Bpf { map.start } else { sym.start };
     let mut out = String::new();
     for sym in data.profile.frames.inlined(frame.0).iter().rev().filter(|_| shape.set.has("sym")) {
@@ -52,7 +52,7 @@ pub(super) fn describe(data: Data<'_>, frame: FrameId, shape: &Shape) -> String 
         }
     }
     if shape.set.has("dso") {
-        // Of modules perf prints what `lsmod` says.
+        // perf prints modules with their name in `lsmod`.
         let path = if sym.kind == DsoKind::Module { &dso.short } else { &dso.path };
         out.push_str(&format!(" ({})", clean(path)));
     }

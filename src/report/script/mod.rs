@@ -1,5 +1,5 @@
-//! Samples as text in perf script's layout (perf-script(1)): a line with who, when and what,
-//! then the call chain, leaf first, then an empty line.
+//! Samples as text in perf script's layout (perf-script(1)): a line with task, time and event, then the call chain,
+//! leaf first, then an empty line.
 
 mod code;
 mod extra;
@@ -65,62 +65,62 @@ impl From<FieldSet> for CommonFields {
     }
 }
 
-/// The parts that are printed of one event's samples.
+/// The printed parts of one event's samples.
 #[derive(Debug)]
 struct Shape {
     set: FieldSet,
     common: CommonFields,
     chain: bool,
-    /// Whether chains leave the kernel, or the user's code, out: then perf prints no frame for a sample that was there.
+    /// Whether chains exclude the kernel, or user code; then perf does not print the sampled frame if it is excluded.
     no_kernel: bool,
     no_user: bool,
     way: AddressForm,
     name: String,
-    /// Which registers an interrupt's state has.
+    /// The registers in an interrupt's state.
     regs_intr: u64,
     is_trace: bool,
-    /// An address of data belongs to a sample, of which the function may be named.
+    /// Whether a sample has a data address that a function name may be printed for.
     names_addr: bool,
 }
 
-/// The form of a frame's address, as perf has it.
+/// The form of a frame's address, as in perf.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 enum AddressForm {
-    /// As it was sampled.
+    /// As sampled.
     #[default]
     Sampled,
-    /// Inside its file: of chains.
+    /// Inside its file: for call chains.
     InFile,
-    /// The same, where a chain was made from a copy of the stack: the call itself, not where it returns to.
+    /// The same for chains unwound from a stack copy: the call instruction, not the return address.
     Call,
 }
 
-/// From where times are counted.
+/// The origin of printed times.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum TimeBase {
     #[default]
     Clock,
-    /// The first that is printed.
+    /// The first printed sample.
     Start,
-    /// The one before.
+    /// The previous sample.
     Before,
 }
 
-/// How samples are printed.
+/// Options for printing samples.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ScriptOptions {
     pub(crate) nanoseconds: bool,
     pub(crate) times: TimeBase,
-    /// Columns as narrow as `-L` has them.
+    /// Whether columns are as narrow as in `-L`.
     pub(crate) narrow: bool,
     pub(crate) hide_chains: bool,
-    /// Frames of a chain that are printed.
+    /// The limit of printed frames of a chain.
     pub(crate) max_stack: Option<usize>,
-    /// Functions behind which chains end.
+    /// Functions at which chains end.
     pub(crate) stop_at: Vec<String>,
 }
 
-/// Whose a line is, and of when.
+/// The task, CPU and time of a line.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LineOwner<'a> {
     pub(crate) comm: &'a str,
@@ -128,7 +128,7 @@ pub(crate) struct LineOwner<'a> {
     pub(crate) tid: i32,
     pub(crate) cpu: u32,
     pub(crate) time: u64,
-    /// The kind and the flags of its record, where they are known.
+    /// The type and flags of its record, if known.
     pub(crate) record: Option<(u32, u16)>,
 }
 
@@ -137,21 +137,21 @@ pub(crate) struct Printer<'a> {
     data: Data<'a>,
     shapes: Vec<Arc<Shape>>,
     options: ScriptOptions,
-    /// What must be added to a time for that of the wall.
+    /// Added to a time, it yields wall-clock time.
     wall: u64,
-    /// The time from which others are counted.
+    /// The origin of printed times.
     base: Option<u64>,
-    /// The widest text of a data source so far.
+    /// The maximum width of a data source so far.
     memory_width: usize,
     arm: bool,
-    /// Text of each frame, by how an event has it, made when it is first met.
+    /// Text of each frame, by address form, created on first use.
     frames: FxHashMap<(FrameId, AddressForm), (Box<str>, bool)>,
-    /// The code of what was sampled, where that is printed.
+    /// The code of samples, if it is printed.
     code: Option<SampledCode>,
 }
 
 impl<'a> Printer<'a> {
-    /// The error says which field cannot be printed.
+    /// Creates a printer; an error names a field that cannot be printed.
     pub(crate) fn new(
         data: Data<'a>,
         core: &Core,
@@ -178,22 +178,22 @@ impl<'a> Printer<'a> {
         Ok(Self { data, shapes, options, wall, base: None, memory_width: 0, arm, frames, code })
     }
 
-    /// Looks code up by these options.
+    /// Enables code lookups with these options.
     pub(crate) fn with_code(self, options: SymbolOptions) -> Self {
         Self { code: Some(SampledCode::new(options)), ..self }
     }
 
-    /// True if an event has nothing to be printed.
+    /// Returns whether an event does not have any fields to print.
     pub(crate) fn is_silent(&self, event: u16) -> bool {
         self.shapes.get(usize::from(event)).is_none_or(|shape| shape.set == FieldSet::default())
     }
 
-    /// The registers of an interrupt's state that an event asked for.
+    /// Returns the registers of an interrupt's state for an event.
     pub(crate) fn regs_intr(&self, event: u16) -> u64 {
         self.shapes.get(usize::from(event)).map_or(0, |shape| shape.regs_intr)
     }
 
-    /// Prints a sample; what only its record has, where that is at hand.
+    /// Prints a sample; with the fields of its record, if it is available.
     pub(crate) fn sample(&mut self, row: &StackSample, mut record: Option<&mut RecordSample<'_>>, out: &mut String) {
         let shape = self.shapes[usize::from(row.event)].clone();
         let site = self.data.profile.sites.all()[row.site as usize];
@@ -219,7 +219,7 @@ impl<'a> Printer<'a> {
         }
         if shape.is_trace && shape.common.trace {
             let text = self.data.profile.sites.traces().get(site.trace.0 as usize);
-            // A tab of the kernel's own stays one.
+            // Tabs in the kernel's text are kept.
             let parts = text.map_or("", |t| t).split('\t').map(clean);
             out.push_str(&parts.collect::<Vec<_>>().join("\t"));
         }
@@ -244,13 +244,13 @@ impl<'a> Printer<'a> {
         }
     }
 
-    /// Begins the line of another record, as lines of an event's samples begin.
+    /// Begins the line of another record, like the lines of an event's samples.
     pub(crate) fn side(&mut self, event: u16, owner: &LineOwner<'_>, out: &mut String) {
         let Some(shape) = self.shapes.get(usize::from(event)).cloned() else { return };
         self.begin(&shape, owner, out);
     }
 
-    /// Who and when.
+    /// Writes task and time.
     fn begin(&mut self, shape: &Shape, owner: &LineOwner<'_>, out: &mut String) {
         let narrow = self.options.narrow;
         let has = shape.common;
@@ -328,15 +328,15 @@ impl<'a> Printer<'a> {
     }
 }
 
-/// The comm of a thread now, as perf has it.
+/// Returns the current comm of a thread, as in perf.
 pub(crate) fn comm_of(core: &Core, tid: i32) -> Arc<str> {
     let unnamed = || if tid == 0 { "swapper".into() } else { format!(":{tid}").into() };
     core.session.comm_of(tid).unwrap_or_else(unnamed)
 }
 
-/// The flags of a record as letters: the mode that the CPU was in, data, an exec, a switch.
+/// Returns the flags of a record as letters: CPU mode, data, exec, switch.
 fn letters(kind: u32, flags: u16) -> String {
-    // A mode has all bits of those that it is made of.
+    // A mode requires all of its bits.
     let modes = [(1, 'K'), (2, 'U'), (3, 'H'), (4, 'G'), (5, 'g')];
     let mut out: String = modes
         .iter()
@@ -355,7 +355,7 @@ fn letters(kind: u32, flags: u16) -> String {
     out
 }
 
-/// `2026-11-21 03:04:46.123076`, of nanoseconds since 1970.
+/// Formats nanoseconds since 1970 as `2026-11-21 03:04:46.123076`.
 pub(crate) fn time_of_day(wall: u64) -> String {
     let time = local_time((wall / 1_000_000_000) as i64).unwrap_or_default();
     let micros = wall % 1_000_000_000 / 1000;
@@ -364,7 +364,7 @@ pub(crate) fn time_of_day(wall: u64) -> String {
 
 fn shape(event: &EventDesc, set: FieldSet, width: usize, hide_chains: bool) -> Shape {
     let carries = |bit: u64| event.attr.sample_type & bit != 0;
-    // What is derived from samples has their stacks.
+    // Derived samples have the stacks of their source.
     let has_chain = carries(sample::CALLCHAIN) || event.is_derived() || event.has_raw_off_cpu();
     let chain = has_chain && !hide_chains;
     let way = match chain {

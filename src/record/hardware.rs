@@ -1,17 +1,17 @@
-//! What the hardware tells beside a sample, in words: branches (`struct perf_branch_entry`), sources of data (`union
-//! perf_mem_data_src`) and transactions (`PERF_TXN_*`), as linux/perf_event.h lays them out; the words are perf's.
+//! Hardware data of samples in perf's words: branches (`struct perf_branch_entry`), sources of data (`union
+//! perf_mem_data_src`) and transactions (`PERF_TXN_*`). Layout: linux/perf_event.h.
 
 use super::sample::u64s;
 
-/// Bytes of a branch.
+/// Bytes of a branch entry.
 const BRANCH: usize = 24;
 
-/// A branch that was taken, and what the CPU says of it.
+/// A taken branch, with the CPU's data about it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Branch {
     /// The address of the branch instruction.
     pub from: u64,
-    /// The address that it went to.
+    /// The target address.
     pub to: u64,
     /// The third word of `struct perf_branch_entry`: prediction, transaction, cycles, type.
     pub flags: BranchFlags,
@@ -21,7 +21,7 @@ pub struct Branch {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct BranchFlags(pub u64);
 
-/// The branches of a sample, newest first.
+/// Returns the branches of a sample, newest first.
 pub(crate) fn branches(bytes: &[u8]) -> impl DoubleEndedIterator<Item = Branch> + '_ {
     bytes.chunks_exact(BRANCH).map(|entry| {
         let mut words = u64s(entry);
@@ -35,7 +35,7 @@ impl BranchFlags {
         self.0 >> at & 1 == 1
     }
 
-    /// Whether it went another way than was predicted; `None` where the CPU does not say.
+    /// Returns whether it was mispredicted; `None` if the CPU does not report it.
     pub(crate) fn is_mispredicted(self) -> Option<bool> {
         match (self.bit(0), self.bit(1)) {
             (_, true) => Some(false),
@@ -52,7 +52,7 @@ impl BranchFlags {
         self.bit(3)
     }
 
-    /// The kind of branch (`PERF_BR_*`); `None` where the CPU does not say.
+    /// Returns the kind of branch (`PERF_BR_*`); `None` if the CPU does not report it.
     pub(crate) fn kind(self) -> Option<&'static str> {
         const KINDS: &[&str] = &[
             "COND",
@@ -72,13 +72,13 @@ impl BranchFlags {
         KINDS.get(kind.checked_sub(1)?).copied()
     }
 
-    /// Cycles since the branch before; `None` where the CPU does not count them.
+    /// Returns cycles since the previous branch; `None` if the CPU does not count them.
     pub(crate) fn cycles(self) -> Option<u16> {
         Some((self.0 >> 4) as u16).filter(|cycles| *cycles > 0)
     }
 }
 
-/// The source of an access' data.
+/// The source of an access's data.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct DataSource(pub u64);
 
@@ -104,19 +104,19 @@ const MORE_SNOOPS: &[&str] = &["Fwd", "Peer"];
 const TLBS: &[&str] = &[NOTHING, "", "", "L1", "L2", "Walker", "Fault"];
 const HOPS: &[&str] = &["", "core, same node", "node, same socket", "socket, same board", "board"];
 
-/// The names of the bits that are set; bits that have none are told elsewhere.
+/// Returns the names of set bits, skipping those with an empty name.
 fn named<'a>(bits: u64, names: &'a [&'a str]) -> impl Iterator<Item = &'a str> {
     let set = names.iter().enumerate().filter(move |(at, name)| bits >> at & 1 == 1 && !name.is_empty());
     set.map(|(_, name)| *name)
 }
 
-/// One of some words, or none.
+/// Joins alternatives by "or"; returns a placeholder for none.
 fn either<'a>(words: impl Iterator<Item = &'a str>) -> String {
     let words: Vec<&str> = words.collect();
     if words.is_empty() { NOTHING.to_owned() } else { words.join(" or ") }
 }
 
-/// What a lookup in a level came to.
+/// Returns the result of a lookup in a level.
 fn outcome(bits: u64) -> String {
     let words = [(2, " hit"), (4, " miss")];
     words.iter().filter(|(bit, _)| bits & bit != 0).map(|(_, word)| *word).collect()
@@ -127,13 +127,13 @@ impl DataSource {
         self.0 >> at & ((1 << bits) - 1)
     }
 
-    /// What was done: `LOAD`.
+    /// Returns the operation: `LOAD`.
     pub(crate) fn operation(self) -> &'static str {
         const OPERATIONS: &[&str] = &[NOTHING, "LOAD", "STORE", "PFETCH", "EXEC"];
         named(self.part(0, 5), OPERATIONS).next().unwrap_or("No")
     }
 
-    /// The level of memory that had it: `L1 or L1 hit`.
+    /// Returns the level of memory that had the data: `L1 or L1 hit`.
     pub(crate) fn level(self) -> String {
         let (level, hops) = (self.part(5, 14), self.part(43, 3));
         let number = match self.part(33, 4) {
@@ -145,7 +145,7 @@ impl DataSource {
             0xf => Some(NOTHING.to_owned()),
             n => Some(format!("L{n}")),
         };
-        // How far away says it where the bits of levels would say it once more.
+        // The distance replaces the levels, which would repeat it.
         let levels = named(if hops == 0 { level } else { 0 }, LEVELS).map(str::to_owned);
         let places: Vec<String> = levels.chain(number).collect();
         let remote = if self.part(37, 1) == 1 { "Remote " } else { "" };
@@ -157,19 +157,19 @@ impl DataSource {
         format!("{}{}", if place.is_empty() { NOTHING } else { &place }, outcome(level))
     }
 
-    /// What other caches had of it.
+    /// Returns the result of snooping other caches.
     pub(crate) fn snoop(self) -> String {
         let more = named(self.part(38, 2), MORE_SNOOPS);
         either(named(self.part(19, 5), SNOOPS).chain(more))
     }
 
-    /// The TLB that had the address: `L1 hit`.
+    /// Returns the TLB that had the address: `L1 hit`.
     pub(crate) fn tlb(self) -> String {
         let bits = self.part(26, 7);
         either(named(bits, TLBS)) + &outcome(bits)
     }
 
-    /// Whether it was a locked instruction.
+    /// Returns whether it was a locked instruction.
     pub(crate) fn locked(self) -> &'static str {
         match self.part(24, 2) {
             bits if bits & 1 == 1 => NOTHING,
@@ -178,7 +178,7 @@ impl DataSource {
         }
     }
 
-    /// What kept a load from going on.
+    /// Returns what blocked a load.
     pub(crate) fn blocked(self) -> &'static str {
         match self.part(40, 3) {
             bits if bits & 1 == 1 => NOTHING,
@@ -190,14 +190,14 @@ impl DataSource {
     }
 }
 
-/// The size of a page in perf's words, which take the next unit from two of it on: `4K`, `2M`, `1024M`.
+/// Formats the size of a page like perf, with the larger unit only from two of it on: `4K`, `2M`, `1024M`.
 pub(crate) fn page_size(size: u64) -> String {
     let units = [(30, 'G'), (20, 'M'), (10, 'K'), (0, 'B')];
     let unit = units.into_iter().find(|(shift, _)| size >> shift > u64::from(*shift > 0));
     unit.map_or_else(|| NOTHING.to_owned(), |(shift, letter)| format!("{}{letter}", size >> shift))
 }
 
-/// What a transaction's abort was for, in words: `TX SYNC CON :4`.
+/// Returns the reasons of a transaction's abort: `TX SYNC CON :4`.
 pub(crate) fn transaction(word: u64) -> String {
     const NAMES: &[&str] = &["EL", "TX", "SYNC", "ASYNC", "RETRY", "CON", "CAP-WRITE", "CAP-READ"];
     const SYNC_OR_ASYNC: u64 = 4 | 8;
@@ -225,7 +225,7 @@ mod tests {
         assert_eq!([0, 1, 2, 6].map(|word| DataSource(word).operation()), ["No", "N/A", "LOAD", "LOAD"]);
         let bytes = crate::record::kinds::tests::bytes(&[1, 2, 3, 4, 5, 6, 7]);
         let list: Vec<_> = branches(&bytes).map(|branch| (branch.from, branch.to, branch.flags.0)).collect();
-        assert_eq!(list, [(1, 2, 3), (4, 5, 6)], "what is cut short is none");
+        assert_eq!(list, [(1, 2, 3), (4, 5, 6)], "a truncated entry is ignored");
     }
 
     #[test]

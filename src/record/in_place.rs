@@ -1,16 +1,16 @@
-//! Fields of a record's bytes, read and written where they stand; what lies beyond its end is not there.
+//! Reading and writing fields at offsets of a record's bytes; fields past its end do not exist.
 
-/// Eight bytes as a number.
+/// Reads a 64-bit number.
 pub(crate) fn u64_at(record: &[u8], at: usize) -> Option<u64> {
     record.get(at..)?.first_chunk().map(|bytes| u64::from_le_bytes(*bytes))
 }
 
-/// Four bytes as a number.
+/// Reads a 32-bit number.
 pub(crate) fn i32_at(record: &[u8], at: usize) -> Option<i32> {
     record.get(at..)?.first_chunk().map(|bytes| i32::from_le_bytes(*bytes))
 }
 
-/// Writes a field, where there is one of its size.
+/// Overwrites a field, unless it would extend past the end.
 pub(crate) fn put(record: &mut [u8], at: usize, field: &[u8]) {
     if let Some(place) = record.get_mut(at..).and_then(|rest| rest.get_mut(..field.len())) {
         place.copy_from_slice(field);

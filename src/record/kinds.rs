@@ -1,5 +1,5 @@
-//! The record types and their bodies (perf_event_open(2) "MMAP layout", `enum perf_event_type`;
-//! user-space types from tools/perf/util/event.h as described in perf.data-file-format.txt).
+//! The record types and their bodies (perf_event_open(2) "MMAP layout", `enum perf_event_type`; user-space types from
+//! tools/perf/util/event.h as described in perf.data-file-format.txt).
 
 mod written;
 
@@ -10,7 +10,7 @@ pub use written::{encode, encode_cgroup, encode_comm};
 /// Bits of the header's `misc`.
 pub mod misc {
     pub(crate) const CPUMODE_MASK: u16 = 7;
-    /// `PERF_RECORD_MISC_KERNEL`: kernel code ran, or the mapping is of it.
+    /// `PERF_RECORD_MISC_KERNEL`: the CPU ran kernel code, or the mapping is of kernel code.
     pub const KERNEL: u16 = 1;
     pub(crate) const USER: u16 = 2;
     pub(crate) const GUEST_KERNEL: u16 = 4;
@@ -29,14 +29,14 @@ pub const HEADER: usize = 8;
 pub struct Header {
     /// A type of `enum perf_event_type`, or from 64 on one of perf's own (see [`types`]).
     pub kind: u32,
-    /// The mode of the CPU in the lower three bits, and bits that mean something else for each type (see [`misc`]).
+    /// The CPU mode in the lower three bits, and bits whose meaning depends on the type (see [`misc`]).
     pub misc: u16,
-    /// Of the whole record, header included.
+    /// The size of the whole record, including the header.
     pub size: u16,
 }
 
 impl Header {
-    /// Reads a header; `None` when fewer than [`HEADER`] bytes are there.
+    /// Reads a header; `None` for fewer than [`HEADER`] bytes.
     pub(crate) fn read(bytes: &[u8]) -> Option<Self> {
         let b: &[u8; HEADER] = bytes.first_chunk()?;
         Some(Self {
@@ -47,31 +47,31 @@ impl Header {
     }
 }
 
-/// The reason why bytes are no record.
+/// The reason why bytes cannot be read as a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RecordError {
-    /// A record that could not even hold its own header: nothing says where the next one begins.
+    /// A record smaller than its header, so that the start of the next record is unknown.
     #[error("record of type {kind} has size {size}, less than its header")]
     TooSmall {
-        /// The type that its header says.
+        /// The type in its header.
         kind: u32,
-        /// The bytes that its header says.
+        /// The size in its header.
         size: u16,
     },
-    /// A record whose end is not there yet, or was cut off.
-    #[error("record of type {kind} ends {missing} bytes after what is there")]
+    /// A record whose end has not arrived, or was cut off.
+    #[error("record of type {kind} ends {missing} bytes past the end of the data")]
     Truncated {
-        /// The type that its header says.
+        /// The type in its header.
         kind: u32,
-        /// Bytes of it that are not there.
+        /// The number of missing bytes.
         missing: usize,
     },
-    /// A record with less in it than its type or its event's layout asks for.
+    /// A record that is shorter than its type or its event's layout requires.
     #[error("record of type {kind} is too short for its {field}")]
     Short {
-        /// The type that its header says.
+        /// The type in its header.
         kind: u32,
-        /// The first field that is not whole.
+        /// The first incomplete field.
         field: &'static str,
     },
 }
@@ -79,7 +79,7 @@ pub enum RecordError {
 /// A record's header and body, and the bytes after it.
 pub(crate) type Split<'a> = (Header, &'a [u8], &'a [u8]);
 
-/// Splits the first record off: its header and body (trailer included), and the bytes after it.
+/// Splits off the first record: returns its header and body (including the trailer), and the bytes after it.
 pub fn split(bytes: &[u8]) -> Result<Option<Split<'_>>, RecordError> {
     let Some(header) = Header::read(bytes) else { return Ok(None) };
     let size = usize::from(header.size);
@@ -92,9 +92,9 @@ pub fn split(bytes: &[u8]) -> Result<Option<Split<'_>>, RecordError> {
     Ok(Some((header, &bytes[HEADER..size], &bytes[size..])))
 }
 
-/// Whole records, one after the other, each from its header on.
+/// An iterator over complete records, each from its header on.
 pub(crate) struct WholeRecords<'a> {
-    /// What is behind the last one that was given.
+    /// The bytes after the last returned record.
     pub(crate) rest: &'a [u8],
 }
 
@@ -109,7 +109,7 @@ impl<'a> Iterator for WholeRecords<'a> {
     }
 }
 
-/// A kernel build id, at most 20 bytes.
+/// A build id, at most 20 bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct BuildId {
     len: u8,
@@ -117,14 +117,14 @@ pub struct BuildId {
 }
 
 impl BuildId {
-    /// `None` when the bytes are none or too many for a build id.
+    /// Returns `None` for no bytes, or too many for a build id.
     pub fn new(bytes: &[u8]) -> Option<Self> {
         let mut id = Self { len: bytes.len() as u8, bytes: [0; 20] };
         id.bytes.get_mut(..bytes.len())?.copy_from_slice(bytes);
         (!bytes.is_empty()).then_some(id)
     }
 
-    /// An id as it is shown, two digits a byte.
+    /// Parses an id in its displayed form, two digits per byte.
     pub(crate) fn of_hex(text: &str) -> Option<Self> {
         let byte = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok();
         let is_hex = text.len().is_multiple_of(2) && text.bytes().all(|digit| digit.is_ascii_hexdigit());
@@ -151,21 +151,21 @@ impl std::fmt::Debug for BuildId {
 /// The identity of the file behind a mapping.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 pub enum FileId {
-    /// Nothing that tells it from others of its path, as of memory without a file and of records of type MMAP.
+    /// No identity other than the path, as for anonymous memory and records of type MMAP.
     #[default]
     None,
-    /// The file as the kernel had it open.
+    /// The inode of the mapped file.
     Inode {
-        /// The upper part of the device's number, as in `/proc/PID/maps`.
+        /// The major device number, as in `/proc/PID/maps`.
         major: u32,
-        /// The lower part.
+        /// The minor device number.
         minor: u32,
         /// The number of the inode on that device.
         inode: u64,
-        /// The number that tells the inode from earlier ones of its number (`ino_generation`).
+        /// The generation, which distinguishes the inode from earlier ones with its number (`ino_generation`).
         generation: u64,
     },
-    /// The note that the linker put into the file, whatever its path and inode are.
+    /// The build id, a note from the linker, which is independent of path and inode.
     BuildId(BuildId),
 }
 
@@ -178,32 +178,32 @@ pub struct Mmap<'a> {
     pub tid: i32,
     /// The first address.
     pub start: u64,
-    /// Bytes of addresses.
+    /// The length in bytes.
     pub len: u64,
-    /// Where in the file `start` is, in bytes; of the kernel itself the address of its text.
+    /// The file offset of `start`, in bytes; for the kernel itself the address of its text.
     pub pgoff: u64,
-    /// The identity that the kernel or the recorder told.
+    /// The file's identity from the kernel or the recorder.
     pub file: FileId,
     /// `PROT_*` bits of mmap(2): 4 for code.
     pub prot: u32,
-    /// `MAP_*` bits of mmap(2); 0 where the record does not tell them.
+    /// `MAP_*` bits of mmap(2); 0 if the record does not have them.
     pub flags: u32,
-    /// The path of the file, or what stands for it: `//anon`, `[vdso]`, `[kernel.kallsyms]_text`.
+    /// The path of the file, or a placeholder: `//anon`, `[vdso]`, `[kernel.kallsyms]_text`.
     pub name: &'a [u8],
 }
 
-/// FORK and EXIT share their shape.
+/// The body of FORK and EXIT records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Task {
-    /// Its process.
+    /// The process of the thread.
     pub pid: i32,
-    /// The process of the thread that made it.
+    /// The process of the parent thread.
     pub ppid: i32,
-    /// Its number.
+    /// The thread.
     pub tid: i32,
-    /// The thread that made it.
+    /// The parent thread.
     pub ptid: i32,
-    /// When that was, in nanoseconds of the session's clock.
+    /// The time of the event, in nanoseconds of the session's clock.
     pub time: u64,
 }
 
@@ -214,88 +214,87 @@ pub enum Record<'a> {
     Mmap(Mmap<'a>),
     /// A new name of a thread.
     Comm {
-        /// The process that it is a thread of.
+        /// The process of the thread.
         pid: i32,
-        /// The thread that has the name.
+        /// The thread with the new name.
         tid: i32,
-        /// Whether an exec gave it, so that the process has a new program; else it was the thread itself or another
-        /// one.
+        /// Whether the name is from an exec, so that the process has a new program; otherwise a thread has set it.
         exec: bool,
-        /// The name, at most 15 bytes as kernels have it.
+        /// The name, at most 15 bytes on current kernels.
         name: &'a [u8],
     },
-    /// A new thread, which is a new process where its two process ids differ.
+    /// A new thread, which is a new process if its two process ids differ.
     Fork(Task),
-    /// The end of a thread.
+    /// The exit of a thread.
     Exit(Task),
-    /// Records that had no room in a ring.
+    /// Records that did not fit in a ring.
     Lost {
-        /// The id of the event that wrote to the ring next, whichever lost them.
+        /// The id of the event that wrote to the ring next, not necessarily the event that lost them.
         id: u64,
-        /// The number of records, of whatever types.
+        /// The number of records, of any type.
         lost: u64,
     },
-    /// Samples that hardware which writes them itself, such as PEBS, had no room for; perf writes such a record for
-    /// those of full rings, too.
+    /// Samples that did not fit in the buffer of hardware that writes them itself, such as PEBS. perf also writes such
+    /// a record for full rings.
     LostSamples {
         /// The number of samples.
         lost: u64,
     },
-    /// The stop of an event that sampled more often than the kernel lets it.
+    /// The start of throttling an event that sampled faster than the kernel permits.
     Throttle {
         /// Nanoseconds of the event's clock.
         time: u64,
         /// The event's id.
         id: u64,
     },
-    /// The end of such a stop.
+    /// The end of throttling an event.
     Unthrottle {
         /// Nanoseconds of the event's clock.
         time: u64,
         /// The event's id.
         id: u64,
     },
-    /// A symbol of the kernel that came or went: of a BPF program, a trampoline, a page of kprobes.
+    /// A kernel symbol that was added or removed: of a BPF program, a trampoline, a page of kprobes.
     Ksymbol {
         /// The address of its first byte.
         addr: u64,
         /// Bytes of its code.
         len: u32,
-        /// Whether it went.
+        /// Whether it was removed.
         unregister: bool,
-        /// The name as /proc/kallsyms has it.
+        /// The name in /proc/kallsyms.
         name: &'a [u8],
     },
-    /// A cgroup that was made, or was there when recording began.
+    /// A cgroup that was created, or existed when recording began.
     Cgroup {
-        /// The id that samples carry of it (`PERF_SAMPLE_CGROUP`).
+        /// Its id in samples (`PERF_SAMPLE_CGROUP`).
         id: u64,
-        /// The path from the root of its hierarchy on, `/` first.
+        /// The path from the root of its hierarchy, starting with `/`.
         path: &'a [u8],
     },
-    /// A BPF program came or went.
+    /// A BPF program that was loaded or unloaded.
     Bpf {
-        /// Whether it went.
+        /// Whether it was unloaded.
         unload: bool,
-        /// The number that the kernel knows the program by while it is loaded (bpf(2)).
+        /// The kernel's id of the program while it is loaded (bpf(2)).
         id: u32,
-        /// The hash of its instructions, which bpftool shows and its symbol's name holds.
+        /// The hash of its instructions, which bpftool shows and its symbol's name contains.
         tag: [u8; 8],
     },
-    /// The kernel changed its own code.
+    /// A change of the kernel's own code.
     TextPoke {
-        /// The address of the first byte that changed.
+        /// The address of the first changed byte.
         addr: u64,
         /// The bytes before.
         old: &'a [u8],
-        /// The bytes from then on.
+        /// The bytes after.
         new: &'a [u8],
     },
-    /// A type that we carry but do not read.
+    /// A type that is passed on without decoding it.
     Other,
 }
 
-/// Reads little-endian fields from the front of a body.
+/// A reader of little-endian fields from the front of a body.
 pub(super) struct Cursor<'a> {
     pub(crate) rest: &'a [u8],
     pub(crate) kind: u32,
@@ -318,7 +317,7 @@ impl<'a> Cursor<'a> {
         self.array(field).map(u64::from_le_bytes)
     }
 
-    /// A word that is there only where its event asks for it; else 0.
+    /// Reads a word that is present only if its event requests it; else returns 0.
     pub(crate) fn u64_if(&mut self, is_there: bool, field: &'static str) -> Result<u64, RecordError> {
         if is_there { self.u64(field) } else { Ok(0) }
     }
@@ -338,8 +337,9 @@ impl<'a> Cursor<'a> {
 }
 
 impl<'a> Record<'a> {
-    /// Decodes a side-band record's body. `build_ids` says whether an event of its source asked for build ids: kernels
-    /// mark other events' records, too, once one on the machine has asked, and those have an inode there.
+    /// Decodes a side-band record's body. `build_ids` says whether an event of its source requested build ids. After
+    /// one event on the machine has done so, kernels also set the flag in other events' records, which have an inode
+    /// there.
     pub fn decode(header: Header, body: &'a [u8], build_ids: bool) -> Result<Self, RecordError> {
         let mut c = Cursor { rest: body, kind: header.kind };
         Ok(match header.kind {

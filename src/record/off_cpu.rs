@@ -1,16 +1,16 @@
-//! perf's event of times off the CPU (`perf record --off-cpu`). From 6.16 on a BPF program writes what a sample says as
-//! raw data: the thread, how long it was off, its call chain, its cgroup (`off_cpu_dump` in
-//! tools/perf/util/bpf_skel/off_cpu.bpf.c). What has accumulated below the threshold perf writes at the end, likewise,
-//! and with no time.
+//! perf's event of off-CPU times (`perf record --off-cpu`). Since 6.16 a BPF program writes a sample's values as raw
+//! data: the thread, its off-CPU time, its call chain, its cgroup (`off_cpu_dump` in
+//! tools/perf/util/bpf_skel/off_cpu.bpf.c). At the end, perf writes what accumulated below the threshold in the same
+//! way, without a timestamp.
 
 use super::Sample;
 use super::in_place::u64_at;
 use super::sample::{CONTEXT_MAX, u64s};
 
-/// The first time that stands for none: perf numbers accumulated samples from here on (`OFF_CPU_TIMESTAMP`).
+/// The first value that is not a timestamp: perf numbers accumulated samples from here on (`OFF_CPU_TIMESTAMP`).
 pub(crate) const NO_TIME: u64 = !0 << 32;
 
-/// A sample with the values that its raw data holds; `None` where these are cut short.
+/// Returns a sample with the values of its raw data; `None` if the data is truncated.
 pub(crate) fn unpack(sample: Sample<'_>) -> Option<Sample<'_>> {
     const CHAIN: usize = 24;
     let word = |at: usize| u64_at(sample.raw, at);
@@ -36,7 +36,7 @@ mod tests {
         let got = unpack(sample).expect("whole");
         assert_eq!((got.pid, got.tid, got.period, got.ip, got.cgroup, got.time), (200, 201, 500, 0x200, 7, 9));
         assert_eq!(got.chain().collect::<Vec<_>>(), [CONTEXT_USER, 0x200, 0x300]);
-        // Padding behind it is no matter.
+        // Padding after it is ignored.
         let padded = [&raw[..], &[0; 4]].concat();
         assert!(unpack(Sample { raw: &padded, ..sample }).is_some());
         let empty = bytes(&[0, 5, 0, 0]);

@@ -1,23 +1,23 @@
-//! Open spans, which have begun and have not ended yet: how a beginning is paired with its end, wherever that is done.
+//! Open spans, which have started but not ended yet. This module pairs starts with their ends for all analyses.
 
 use std::hash::Hash;
 
 use rustc_hash::FxHashMap;
 
-/// Lanes that are remembered; what never ends must not fill the memory.
+/// The maximum number of lanes, so that spans that never end do not fill the memory.
 const MAX: usize = 1 << 20;
 
 /// A change of the threads that spans belong to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ThreadChange {
-    /// A thread begins: spans of an earlier thread with its number are over.
+    /// A thread starts: spans of an earlier thread with its number are over.
     Born {
         /// Its process.
         pid: i32,
         /// Its number.
         tid: i32,
     },
-    /// A thread ends: what it was doing does not return.
+    /// A thread exits, so its spans do not end.
     Ended {
         /// Its process.
         pid: i32,
@@ -26,18 +26,18 @@ pub enum ThreadChange {
     },
     /// A process executes another program.
     Exec {
-        /// The process, and the number of its only thread from now on.
+        /// The process, which is also the number of its only remaining thread.
         pid: i32,
-        /// The number that this thread had before, where another one was the first of its process.
+        /// The previous number of this thread, if it was not the first thread of its process.
         from: Option<i32>,
-        /// Threads of which one may have called exec, and the others have ended unseen.
+        /// The other threads: one may have called exec; the rest exited unnoticed.
         gone: Vec<i32>,
     },
 }
-/// The number of spans that may be open within one another in one lane: so deep is nothing.
+/// The maximum nesting of open spans in a lane; real spans nest less.
 pub(crate) const DEPTH: usize = 256;
 
-/// Something that has begun.
+/// An open span.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct OpenSpan<W, B> {
     pub(crate) what: W,
@@ -46,26 +46,26 @@ pub(crate) struct OpenSpan<W, B> {
 }
 
 impl<W, B> OpenSpan<W, B> {
-    /// The number of nanoseconds it has taken up to a time.
+    /// Returns its duration up to a time, in nanoseconds.
     pub(crate) fn took(&self, until: u64) -> u64 {
         until.saturating_sub(self.since)
     }
 }
 
-/// The spans under way in one lane: a CPU, a thread, an address.
+/// The open spans of a lane: a CPU, a thread, an address.
 #[derive(Clone, Debug)]
 struct Lane<W, B> {
     newest: OpenSpan<W, B>,
-    /// What that has begun within, the outermost first.
+    /// The spans that enclose it, the outermost first.
     around: Vec<OpenSpan<W, B>>,
 }
 
-/// Beginnings by lane.
+/// Open spans by lane.
 #[derive(Clone, Debug)]
 pub(crate) struct OpenSpans<L, W, B> {
     lanes: FxHashMap<L, Lane<W, B>>,
     nests: bool,
-    /// Lanes that are remembered.
+    /// The maximum number of lanes.
     most: usize,
 }
 
@@ -76,22 +76,22 @@ impl<L: Eq + Hash, W: PartialEq, B> Default for OpenSpans<L, W, B> {
 }
 
 impl<L: Eq + Hash, W: PartialEq, B> OpenSpans<L, W, B> {
-    /// In a lane one thing follows the other: where the next begins, the end of the last was not seen.
+    /// Returns lanes whose spans follow each other: the start of the next means that the end of the last was missed.
     pub(crate) fn one_by_one() -> Self {
         Self { lanes: FxHashMap::default(), nests: false, most: MAX }
     }
 
-    /// In a lane things may begin within one another: where one ends, what has begun within it is over.
+    /// Returns lanes whose spans nest: the end of a span also ends all spans inside it.
     pub(crate) fn nested() -> Self {
         Self { lanes: FxHashMap::default(), nests: true, most: MAX }
     }
 
-    /// The same with another number of lanes.
+    /// Changes the maximum number of lanes.
     pub(crate) fn of_most(self, most: usize) -> Self {
         Self { most, ..self }
     }
 
-    /// Something begins. Says how many before it will never be known to end.
+    /// Starts a span. Returns the number of earlier spans whose end will never be known.
     pub(crate) fn begin(&mut self, lane: L, what: W, since: u64, with: B) -> usize {
         if self.lanes.len() >= self.most && !self.lanes.contains_key(&lane) {
             self.lanes.clear();
@@ -111,8 +111,8 @@ impl<L: Eq + Hash, W: PartialEq, B> OpenSpans<L, W, B> {
         missed
     }
 
-    /// It ends: what began, and how many within it were never seen to end. An end of something else shows, where one
-    /// follows the other, that what is under way ended unseen.
+    /// Ends a span. Returns it, and the number of spans inside it whose end was missed. In lanes without nesting, the
+    /// end of another span means that the end of the open one was missed.
     pub(crate) fn end(&mut self, lane: &L, what: &W) -> Option<(OpenSpan<W, B>, usize)> {
         let mut missed = 0;
         if self.nests {
@@ -124,7 +124,7 @@ impl<L: Eq + Hash, W: PartialEq, B> OpenSpans<L, W, B> {
         self.take(lane).filter(|begin| begin.what == *what).map(|begin| (begin, missed))
     }
 
-    /// Takes out what began last in a lane, whatever it is.
+    /// Removes and returns the newest span of a lane, with any key.
     pub(crate) fn take(&mut self, lane: &L) -> Option<OpenSpan<W, B>> {
         let own = self.lanes.get_mut(lane)?;
         match own.around.pop() {
@@ -133,35 +133,35 @@ impl<L: Eq + Hash, W: PartialEq, B> OpenSpans<L, W, B> {
         }
     }
 
-    /// The span that encloses what begins now in a lane.
+    /// Returns the span that encloses a span starting now in a lane.
     pub(crate) fn around(&self, lane: &L) -> Option<&OpenSpan<W, B>> {
         self.lanes.get(lane).filter(|own| own.around.len() + 1 < DEPTH).map(|own| &own.newest)
     }
 
-    /// The span that began last in a lane, to be looked at.
+    /// Returns the newest span of a lane.
     pub(crate) fn get(&self, lane: &L) -> Option<&OpenSpan<W, B>> {
         self.lanes.get(lane).map(|own| &own.newest)
     }
 
-    /// The span that began last in a lane.
+    /// Returns the newest span of a lane for modification.
     pub(crate) fn newest(&mut self, lane: &L) -> Option<&mut OpenSpan<W, B>> {
         self.lanes.get_mut(lane).map(|own| &mut own.newest)
     }
 
-    /// Something begins in a lane where one thing follows the other. Returns the span whose place it takes: the end of
-    /// that one was not seen, or is this beginning.
+    /// Starts a span in a lane without nesting. Returns the span that it replaces, whose end was missed or is this
+    /// start.
     pub(crate) fn replace(&mut self, lane: L, what: W, since: u64, with: B) -> Option<OpenSpan<W, B>> {
         let before = self.take(&lane);
         self.begin(lane, what, since, with);
         before
     }
 
-    /// Ends all spans of a lane unseen.
+    /// Drops all spans of a lane.
     pub(crate) fn close(&mut self, lane: &L) {
         self.lanes.remove(lane);
     }
 
-    /// Gives spans of one thing, which has another name now, that name.
+    /// Renames the key of spans.
     pub(crate) fn rename(&mut self, from: &W, to: W)
     where
         W: Clone,
@@ -170,40 +170,40 @@ impl<L: Eq + Hash, W: PartialEq, B> OpenSpans<L, W, B> {
         spans.filter(|span| span.what == *from).for_each(|span| span.what = to.clone());
     }
 
-    /// Follows the threads that lanes belong to: a thread that ends takes its spans with it, and one whose number
-    /// changes keeps them. `lane_of` says which lane is a thread's.
+    /// Follows changes of the threads that lanes belong to: the spans of an exiting thread are dropped, and a thread
+    /// whose number changes keeps its spans. `lane_of` returns a thread's lane.
     pub(crate) fn follow(&mut self, change: &ThreadChange, lane_of: impl Fn(i32) -> L) {
         match change {
             ThreadChange::Born { tid, .. } | ThreadChange::Ended { tid, .. } => self.close(&lane_of(*tid)),
             ThreadChange::Exec { pid, from, gone } => {
                 gone.iter().for_each(|tid| self.close(&lane_of(*tid)));
                 if let Some(own) = from.and_then(|from| self.lanes.remove(&lane_of(from))) {
-                    // Records of the thread may have come under its new number already.
+                    // Records of the thread under its new number may have arrived already.
                     self.lanes.entry(lane_of(*pid)).or_insert(own);
                 }
             }
         }
     }
 
-    /// Follows the threads that keys may name. Other events than its own may tell of a thread that has ended.
+    /// Follows changes of threads that are parts of keys. Events of other threads may still name an exited thread.
     pub(crate) fn follow_keys(&mut self, change: &ThreadChange, lane_of: impl Fn(i32) -> L) {
         if !matches!(change, ThreadChange::Ended { .. }) {
             self.follow(change, lane_of);
         }
     }
 
-    /// All that is under way.
+    /// Returns all open spans.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&L, &OpenSpan<W, B>)> {
         self.lanes.iter().flat_map(|(lane, own)| own.around.iter().chain([&own.newest]).map(move |begin| (lane, begin)))
     }
 
-    /// All that is under way, to be changed.
+    /// Returns all open spans for modification.
     pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = (&L, &mut OpenSpan<W, B>)> {
         let all = self.lanes.iter_mut();
         all.flat_map(|(lane, own)| own.around.iter_mut().chain([&mut own.newest]).map(move |begin| (lane, begin)))
     }
 
-    /// Lanes in which something is under way.
+    /// Returns the number of lanes with open spans.
     pub(crate) fn len(&self) -> usize {
         self.lanes.len()
     }
@@ -212,7 +212,7 @@ impl<L: Eq + Hash, W: PartialEq, B> OpenSpans<L, W, B> {
         self.lanes.is_empty()
     }
 
-    /// Records were lost: what has ended meanwhile is not known.
+    /// Drops all spans, because lost records may include their ends.
     pub(crate) fn forget(&mut self) {
         self.lanes.clear();
     }
@@ -227,7 +227,7 @@ mod tests {
         let mut begun = OpenSpans::one_by_one();
         assert_eq!((begun.begin(1, 'a', 10, ()), begun.begin(2, 'b', 11, ()), begun.begin(1, 'c', 12, ())), (0, 0, 1));
         assert_eq!(begun.end(&2, &'b').map(|(begin, missed)| (begin.took(15), missed)), Some((4, 0)));
-        // The end of what was replaced pairs with nothing, and shows that nothing is under way.
+        // The end of a replaced span has no start, and shows that no span is open.
         assert!(begun.end(&1, &'a').is_none() && begun.end(&1, &'c').is_none() && begun.is_empty());
         for lane in 0..MAX as u64 + 5 {
             begun.begin(lane, 'a', 0, ());
@@ -237,7 +237,7 @@ mod tests {
         assert!(begun.is_empty());
     }
 
-    /// Numbers of threads that end, come again and change.
+    /// Numbers of threads that exit, are reused and change.
     #[test]
     fn spans_follow_their_threads() {
         let mut open = OpenSpans::one_by_one();
@@ -247,13 +247,13 @@ mod tests {
         open.follow(&ThreadChange::Born { pid: 13, tid: 13 }, |tid| tid);
         open.follow(&change(Some(12), &[11]), |tid| tid);
         assert_eq!(open.iter().map(|(lane, span)| (*lane, span.since)).collect::<Vec<_>>(), [(10, 12)]);
-        // A record under the new number that came first is the newer one.
+        // A record that arrived first under the new number is the newer one.
         open.begin(12, 'b', 20, ());
         open.follow(&change(Some(12), &[]), |tid| tid);
         assert_eq!((open.len(), open.take(&10).map(|span| span.since)), (1, Some(12)));
         open.follow(&change(Some(12), &[]), |tid| tid);
         assert!(open.is_empty());
-        // What follows directly is told what it replaced.
+        // Each start returns the span that it replaces.
         assert!(open.replace(1, 'a', 5, ()).is_none());
         assert_eq!(open.replace(1, 'b', 9, ()).map(|span| (span.what, span.took(9))), Some(('a', 4)));
     }
@@ -267,7 +267,7 @@ mod tests {
         assert_eq!(begun.end(&0, &'b').map(|(begin, missed)| (begin.took(9), missed)), Some((7, 1)));
         assert!(begun.end(&0, &'c').is_none());
         assert_eq!(begun.iter().map(|(_, begin)| begin.what).collect::<Vec<_>>(), ['a']);
-        // So deep is nothing: it begins anew.
+        // At the maximum nesting, the lane restarts.
         let missed: Vec<usize> = (0..DEPTH as u64).map(|time| begun.begin(0, 'd', time, ())).collect();
         assert_eq!((missed.iter().sum::<usize>(), begun.iter().count()), (DEPTH, 1));
     }

@@ -1,18 +1,18 @@
-//! The order of time, into which records of many rings are put.
+//! Sorting the records of many rings by time.
 //!
-//! Rings are read in rounds. A record that a round brings may be older than records of another
-//! ring in the same round, but never older than the start of the round before:
+//! Rings are read in rounds. A record of a round may be older than records of other rings in the same round, but never
+//! older than the start of the previous round:
 //!
 //! ```text
 //!   round      n-1          n           n+1
 //!   started   |t0          |t1         |t2
-//!   after it, all is here that happened before
+//!   afterwards, all records before this time have arrived:
 //!              -            t0          t1
 //! ```
 //!
-//! So after each round everything up to the previous round's start is released, sorted.
+//! So after each round, all records up to the previous round's start are released, sorted.
 
-/// The place of a waiting record.
+/// The position of a waiting record.
 #[derive(Clone, Copy, Debug)]
 struct Waiting {
     time: u64,
@@ -24,13 +24,13 @@ struct Waiting {
 #[derive(Debug)]
 struct Buffer {
     bytes: Vec<u8>,
-    /// Records in it that still wait.
+    /// The number of its records that still wait.
     left: usize,
     tag: u16,
 }
 
-/// Sorts records by time and hands them out once nothing older can come. Records of one time keep
-/// the order in which they arrived.
+/// Sorts records by time and releases them once no older ones can arrive. Records with equal timestamps keep their
+/// arrival order.
 #[derive(Debug, Default)]
 pub(crate) struct Orderer {
     waiting: Vec<Waiting>,
@@ -40,7 +40,7 @@ pub(crate) struct Orderer {
 }
 
 impl Orderer {
-    /// Adds a buffer and the records in it, each as (time, offset). The tag comes back with them.
+    /// Adds a buffer and the records in it, each as (time, offset). The tag is returned with each record.
     pub(crate) fn push(&mut self, tag: u16, buffer: Vec<u8>, records: impl Iterator<Item = (u64, usize)>) {
         let number = self.first_buffer.wrapping_add(self.buffers.len() as u32);
         let before = self.waiting.len();
@@ -48,15 +48,14 @@ impl Orderer {
         self.buffers.push_back(Buffer { bytes: buffer, left: self.waiting.len() - before, tag });
     }
 
-    /// Hands out, in order of time, every record not younger than `until`, and gives used-up
-    /// buffers to `recycle`.
+    /// Passes on every record up to `until`, in order of time, and passes used buffers to `recycle`.
     pub(crate) fn release(
         &mut self,
         until: u64,
         mut apply: impl FnMut(u16, u64, &[u8]),
         mut recycle: impl FnMut(Vec<u8>),
     ) {
-        // Stable: runs of one ring are already sorted, so this merges more than it sorts.
+        // Stable: runs of one ring are already sorted, so this mostly merges.
         self.waiting.sort_by_key(|w| w.time);
         self.ready = self.waiting.partition_point(|w| w.time <= until);
         for w in &self.waiting[..self.ready] {
@@ -99,7 +98,7 @@ mod tests {
     proptest! {
         #![proptest_config(crate::damage::kept())]
 
-        /// Rounds as the live source makes them: what comes out is sorted and complete.
+        /// Rounds like those of the live source: the output is sorted and complete.
         #[test]
         fn rounds_give_a_sorted_and_complete_stream(rings in proptest::collection::vec(proptest::collection::vec(0u64..1000, 0..40), 1..5), step in 20u64..300) {
             let mut order = Orderer::default();

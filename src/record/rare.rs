@@ -1,12 +1,12 @@
-//! The fields of samples that only a text of them shows: registers at an interrupt, physical addresses, page sizes.
+//! Fields of samples that only their text output shows: registers at an interrupt, physical addresses, page sizes.
 
 use super::kinds::{Cursor, RecordError, types};
 use super::sample::{Layout, UserState, bit};
 
-/// What stands behind a sample's transaction; what its event does not carry is zero or empty.
+/// The fields after a sample's transaction; absent ones are zero or empty.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct RareFields<'a> {
-    /// The state at the interrupt, without a stack.
+    /// The registers at the interrupt, without a stack.
     pub(crate) interrupted: UserState<'a>,
     pub(crate) phys_addr: u64,
     pub(crate) data_page_size: u64,
@@ -14,7 +14,7 @@ pub(crate) struct RareFields<'a> {
 }
 
 impl Layout {
-    /// Reads them from a sample's tail; `regs_intr` says which registers an interrupt's state has.
+    /// Reads them from a sample's tail; `regs_intr` is the mask of registers at an interrupt.
     pub(crate) fn rare<'a>(&self, tail: &'a [u8], regs_intr: u64) -> Result<RareFields<'a>, RecordError> {
         let mut c = Cursor { rest: tail, kind: types::SAMPLE };
         let mut rare = RareFields::default();

@@ -1,7 +1,6 @@
-//! The registers that samples can have, by their places in a mask (arch/*/include/uapi/asm/perf_regs.h), as perf names
-//! them.
+//! The registers in samples, by their positions in a mask (arch/*/include/uapi/asm/perf_regs.h), with perf's names.
 
-/// The name of a register's place, on AArch64 or on x86.
+/// Returns the name of a register's position, on AArch64 or on x86.
 pub(crate) fn name(place: u32, arm: bool) -> String {
     const X86: [&str; 24] = [
         "AX", "BX", "CX", "DX", "SI", "DI", "BP", "SP", "IP", "FLAGS", "CS", "SS", "DS", "ES", "FS", "GS", "R8", "R9",

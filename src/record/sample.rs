@@ -1,10 +1,10 @@
-//! Samples and the sample-id trailer of other records, by an event's `sample_type`
-//! (perf_event_open(2), PERF_RECORD_SAMPLE and `sample_id_all`).
+//! Samples and the sample-id trailer of other records, decoded by an event's `sample_type` (perf_event_open(2),
+//! PERF_RECORD_SAMPLE and `sample_id_all`).
 
 use super::in_place::u64_at;
 use super::kinds::{Cursor, HEADER, Header, RecordError, types};
 
-/// `PERF_SAMPLE_*` bits, named here so that this layer needs no other.
+/// `PERF_SAMPLE_*` bits, named here so that this module does not depend on others.
 pub(super) mod bit {
     pub(crate) const IP: u64 = 1;
     pub(crate) const TID: u64 = 1 << 1;
@@ -32,7 +32,7 @@ pub(super) mod bit {
     pub(crate) const DATA_PAGE_SIZE: u64 = 1 << 22;
     pub(crate) const CODE_PAGE_SIZE: u64 = 1 << 23;
 
-    /// The fields of a word each with which samples begin: those before the time, those before the period, and all.
+    /// The leading fields of samples, a word each: those before the time, those before the period, and all.
     pub(crate) const BEFORE_TIME: u64 = IDENTIFIER | IP | TID;
     pub(crate) const BEFORE_PERIOD: u64 = BEFORE_TIME | TIME | ADDR | ID | STREAM_ID | CPU;
     pub(crate) const FIRST: u64 = BEFORE_PERIOD | PERIOD;
@@ -42,88 +42,88 @@ pub(super) mod bit {
 pub(crate) const CONTEXT_MAX: u64 = -4095i64 as u64;
 pub(crate) const CONTEXT_KERNEL: u64 = -128i64 as u64;
 pub(crate) const CONTEXT_USER: u64 = -512i64 as u64;
-/// What follows is no address but a cookie, by which a later record brings the user's part.
+/// The next word is not an address but a cookie, which identifies the later record with the user's part.
 pub(crate) const CONTEXT_USER_DEFERRED: u64 = -640i64 as u64;
 pub(crate) const CONTEXT_GUEST: u64 = -2048i64 as u64;
 pub(crate) const CONTEXT_GUEST_KERNEL: u64 = -2176i64 as u64;
 pub(crate) const CONTEXT_GUEST_USER: u64 = -2560i64 as u64;
 
-/// `PERF_SAMPLE_BRANCH_COUNTERS`: a word for each branch behind them all.
+/// `PERF_SAMPLE_BRANCH_COUNTERS`: a word per branch after all branches.
 const BRANCH_COUNTERS: u64 = 1 << 19;
 
-/// Not the kernel's: after an unwound user chain, that its stack went on behind what was copied.
+/// Our own marker after an unwound user chain: the stack continued past the end of the copy.
 pub(crate) const CONTEXT_CUT: u64 = -4000i64 as u64;
 
-/// The word behind a broken stack: nobody's code is there, so whoever reads it knows that callers are missing.
+/// The word after a broken stack: no code is at this address, so readers recognize that callers are missing.
 pub(crate) const NO_CODE: u64 = 0;
 
-/// The fields that an event's samples carry.
+/// The fields of an event's samples.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Layout {
     pub(crate) sample_type: u64,
     pub(crate) read_format: u64,
     /// Whether other records end with a sample id.
     pub(crate) id_all: bool,
-    /// Which user registers a sample has.
+    /// The mask of user registers in samples.
     pub(crate) regs_user: u64,
-    /// What its branches are (`branch_sample_type`).
+    /// The kind of branches (`branch_sample_type`).
     pub(crate) branches: u64,
 }
 
-/// A sample's fields; those that its event does not carry are zero or empty.
+/// A sample's fields; those that its event does not have are zero or empty.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sample<'a> {
-    /// The id of the event that it is of, by `PERF_SAMPLE_IDENTIFIER` or `PERF_SAMPLE_ID`.
+    /// The id of its event, from `PERF_SAMPLE_IDENTIFIER` or `PERF_SAMPLE_ID`.
     pub id: u64,
-    /// The address that was executed; where the event does not carry it, the first one of the call chain.
+    /// The sampled address; if the event does not have it, the first one of the call chain.
     pub ip: u64,
-    /// The process, as the recorder's PID namespace numbers it; 0 of the idle task, -1 of a task that has ended.
+    /// The process in the recorder's PID namespace; 0 for the idle task, -1 for an exited task.
     pub pid: i32,
     /// The thread, numbered likewise.
     pub tid: i32,
-    /// Nanoseconds of the clock that the event was opened with.
+    /// Nanoseconds of the event's clock.
     pub time: u64,
     /// The address of the data that was accessed, or that faulted.
     pub addr: u64,
-    /// The CPU that took it.
+    /// The CPU that recorded it.
     pub cpu: u32,
-    /// 0 when the event has a fixed period and does not carry it.
+    /// The period; 0 if it is fixed and the sample does not have it.
     pub period: u64,
-    /// Raw call chain, eight bytes a word, leaf first, context markers included, but without what says that the user's
-    /// part is deferred.
+    /// The raw call chain, eight bytes per word, leaf first, with context markers, but without the marker and the cookie
+    /// of a deferred user part.
     pub chain: &'a [u8],
-    /// The cookie by which a later record brings the user's part of the chain.
+    /// The cookie that identifies the later record with the user's part of the chain.
     pub deferred: Option<u64>,
     /// Raw tracepoint data.
     pub raw: &'a [u8],
-    /// The id of the task's cgroup; 0 when it is not told.
+    /// The id of the task's cgroup; 0 if unknown.
     pub cgroup: u64,
     /// Branches, newest first, 24 bytes each: from, to, flags.
     pub branches: &'a [u8],
     /// User registers and a copy of the stack.
     pub user: UserState<'a>,
-    /// What the hardware says that it cost: of loads, cycles.
+    /// The cost that the hardware reports: cycles for loads.
     pub weight: u64,
-    /// Cycles until an instruction was done, where the hardware tells them (`union perf_sample_weight`).
+    /// Cycles until the instruction was finished, if the hardware reports them (`union perf_sample_weight`).
     pub latency: u16,
-    /// Where data came from (`union perf_mem_data_src`).
+    /// The source of the data (`union perf_mem_data_src`).
     pub data_src: u64,
-    /// Why a transaction ended (`PERF_TXN_*`).
+    /// The reason why a transaction ended (`PERF_TXN_*`).
     pub transaction: u64,
-    /// What its event's group counted so far (`struct read_format`), for [`Layout::readings`].
+    /// The counts of its event's group so far (`struct read_format`), for [`Layout::readings`].
     pub read: &'a [u8],
-    /// What stands behind its transaction, for [`Layout::rare`].
+    /// The bytes after its transaction, for [`Layout::rare`].
     pub tail: &'a [u8],
 }
 
-/// The count that one event of a group had reached when a sample was taken.
+/// The count of an event of a group at a sample.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Reading {
     pub(crate) id: u64,
     pub(crate) value: u64,
-    /// What its buffer had no room for; 0 where that is not told.
+    /// Samples that did not fit in the event's buffer; 0 if unknown.
     pub(crate) lost: u64,
-    /// Where the value stands in the record's body, in bytes.
+    /// The byte offset of the value in the record's body.
     pub(crate) at: usize,
 }
 
@@ -132,38 +132,38 @@ pub(crate) struct Reading {
 pub struct UserState<'a> {
     /// `PERF_SAMPLE_REGS_ABI_*`: 0 for none, 1 for 32 bits, 2 for 64.
     pub abi: u64,
-    /// Which registers there are, a bit each.
+    /// The mask of registers.
     pub mask: u64,
     /// Their values, eight bytes each.
     pub regs: &'a [u8],
-    /// What was copied from the stack pointer on.
+    /// The copy of the stack, from the stack pointer on.
     pub stack: &'a [u8],
-    /// How much was asked for, in bytes.
+    /// The requested size of the copy in bytes.
     pub asked: u64,
 }
 
 impl UserState<'_> {
-    /// A register by its place in the mask.
+    /// Returns a register by its position in the mask.
     pub(crate) fn register(&self, place: u32) -> Option<u64> {
         let below = (self.mask >> place & 1 == 1).then(|| (self.mask & ((1 << place) - 1)).count_ones())?;
         u64_at(self.regs, 8 * below as usize)
     }
 
-    /// True if the stack may go on behind the copy.
+    /// Returns whether the stack may continue past the end of the copy.
     pub(crate) fn is_full(&self) -> bool {
         self.asked > 0 && self.stack.len() as u64 >= self.asked
     }
 }
 
 impl Sample<'_> {
-    /// The words of the call chain.
+    /// Returns the words of the call chain.
     pub(crate) fn chain(&self) -> impl Iterator<Item = u64> + '_ {
         u64s(self.chain)
     }
 }
 
-/// A call chain without the marker and the cookie at its end that stand for a user's part to come. Among a user's own
-/// words, which a walk without frame pointers finds, no number is a marker.
+/// Splits the marker and the cookie of a deferred user part off a call chain. After the user marker no word counts as a
+/// marker, because an unwinder without frame pointers may find any number.
 fn without_cookie(chain: &[u8]) -> (&[u8], Option<u64>) {
     let Some((head, end)) = chain.split_last_chunk::<16>() else { return (chain, None) };
     let [marker, cookie] = [&end[..8], &end[8..]].map(|word| u64_at(word, 0).unwrap_or_default());
@@ -171,16 +171,16 @@ fn without_cookie(chain: &[u8]) -> (&[u8], Option<u64>) {
     if is_deferred { (head, Some(cookie)) } else { (chain, None) }
 }
 
-/// A record of a call chain that was deferred (`PERF_RECORD_CALLCHAIN_DEFERRED`).
+/// A record of a deferred call chain (`PERF_RECORD_CALLCHAIN_DEFERRED`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct DeferredChain<'a> {
     pub(crate) cookie: u64,
-    /// The user's part, its marker first.
+    /// The user's part, starting with its marker.
     pub(crate) words: &'a [u8],
 }
 
 impl<'a> DeferredChain<'a> {
-    /// Reads its body; `None` where that is cut short.
+    /// Reads its body; returns `None` if it is truncated.
     pub(crate) fn read(body: &'a [u8]) -> Option<Self> {
         let (cookie, count) = (u64_at(body, 0)?, usize::try_from(u64_at(body, 8)?).ok()?);
         let words = body.get(16..count.checked_mul(8)?.checked_add(16)?)?;
@@ -188,7 +188,7 @@ impl<'a> DeferredChain<'a> {
     }
 }
 
-/// Eight-byte words of a byte string.
+/// Returns the 64-bit words of a byte string.
 pub(crate) fn u64s(bytes: &[u8]) -> impl DoubleEndedIterator<Item = u64> + ExactSizeIterator + '_ {
     bytes.as_chunks::<8>().0.iter().map(|w| u64::from_le_bytes(*w))
 }
@@ -197,10 +197,10 @@ pub(crate) fn u64s(bytes: &[u8]) -> impl DoubleEndedIterator<Item = u64> + Exact
 pub(super) const GROUP: u64 = 1 << 3;
 pub(super) const READ_ID: u64 = 1 << 2;
 
-/// The fields of a live tracepoint's samples without call chains, which come in storms.
+/// The fields of a live tracepoint's samples without call chains, which can be very frequent.
 const TRACED: u64 = bit::IDENTIFIER | bit::IP | bit::TID | bit::TIME | bit::CPU | bit::PERIOD | bit::RAW;
 
-/// Decodes a sample of exactly these fields, all of which have their places; `None` when it is cut short.
+/// Decodes a sample with exactly these fields, which have fixed offsets; `None` if it is truncated.
 fn traced(body: &[u8]) -> Option<Sample<'_>> {
     let head: &[u8; 52] = body.first_chunk()?;
     let word = |at: usize| head.get(at..at + 8).and_then(|b| b.try_into().ok()).map_or(0, u64::from_le_bytes);
@@ -219,16 +219,16 @@ fn traced(body: &[u8]) -> Option<Sample<'_>> {
     })
 }
 
-/// The identity that every record can carry.
+/// The sample id, which every record can have.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SampleId {
     /// The process that ran when the record was written, numbered as in [`Sample::pid`].
     pub pid: i32,
     /// The thread that ran then.
     pub tid: i32,
-    /// Nanoseconds of the clock that the event was opened with.
+    /// Nanoseconds of the event's clock.
     pub time: u64,
-    /// The id of the event that the record is of.
+    /// The id of the record's event.
     pub id: u64,
     /// The CPU that wrote it.
     pub cpu: u32,
@@ -239,17 +239,17 @@ impl Layout {
         self.sample_type & bit != 0
     }
 
-    /// The bytes of those of some fields that are there, each of a word.
+    /// Returns the size in bytes of the given fields that the layout has, each of a word.
     fn bytes_of(&self, fields: u64) -> usize {
         8 * (self.sample_type & fields).count_ones() as usize
     }
 
-    /// Offset of the time in a sample's body, where the layout fixes it.
+    /// Returns the offset of the time in a sample's body, if the layout has it.
     pub(crate) fn time_offset(&self) -> Option<usize> {
         self.has(bit::TIME).then(|| self.bytes_of(bit::BEFORE_TIME))
     }
 
-    /// Offset of the period, likewise.
+    /// Returns the offset of the period in a sample's body, if the layout has it.
     pub(crate) fn period_offset(&self) -> Option<usize> {
         self.has(bit::PERIOD).then(|| self.bytes_of(bit::BEFORE_PERIOD))
     }
@@ -264,7 +264,7 @@ impl Layout {
         self.decode(header, body)
     }
 
-    /// Decodes a sample as far as most events' samples go.
+    /// Decodes the fields that most events' samples have.
     fn decode<'a>(&self, header: Header, body: &'a [u8]) -> Result<Sample<'a>, RecordError> {
         let mut c = Cursor { rest: body, kind: header.kind };
         let mut s = Sample {
@@ -326,7 +326,7 @@ impl Layout {
         if self.has(bit::WEIGHT | bit::WEIGHT_STRUCT) {
             s.weight = c.u64("weight")?;
             if self.has(bit::WEIGHT_STRUCT) {
-                // The lower half is what WEIGHT has (`union perf_sample_weight`).
+                // The lower half is the value of WEIGHT (`union perf_sample_weight`).
                 s.latency = (s.weight >> 32) as u16;
                 s.weight &= 0xffff_ffff;
             }
@@ -334,7 +334,7 @@ impl Layout {
         s.data_src = c.u64_if(self.has(bit::DATA_SRC), "data source")?;
         s.transaction = c.u64_if(self.has(bit::TRANSACTION), "transaction")?;
         if self.has(bit::CGROUP) && !self.has(bit::AUX) {
-            // It stands before the last fields, whose sizes are known.
+            // It is located from the end: the last fields have known sizes.
             let last = self.bytes_of(bit::CGROUP | bit::DATA_PAGE_SIZE | bit::CODE_PAGE_SIZE);
             s.cgroup = c.rest.len().checked_sub(last).and_then(|at| u64_at(c.rest, at)).unwrap_or(0);
         }
@@ -351,21 +351,21 @@ impl Layout {
         c.take(bytes, "read values")
     }
 
-    /// Words of a read's times, and of each of its members.
+    /// Returns the words of a read's times, and of each of its members.
     fn read_words(&self) -> (u64, u64) {
         let f = self.read_format;
         ((f & 1) + (f >> 1 & 1), 1 + u64::from(f & READ_ID != 0) + (f >> 4 & 1))
     }
 
-    /// True if a sample says what each event of its group has counted.
+    /// Returns whether samples have the count of each event of their group.
     pub(crate) fn is_read(&self) -> bool {
         self.has(bit::READ) && self.read_format & READ_ID != 0
     }
 
-    /// The counts of a sample's group, member by member; nothing of one that does not tell their ids.
+    /// Returns the counts of a sample's group, member by member; empty if the members have no ids.
     pub(crate) fn readings<'a>(&self, sample: &Sample<'a>) -> impl Iterator<Item = Reading> + use<'a> {
         let (times, member) = self.read_words();
-        // In a group the times stand before all members, in a single one behind its value.
+        // In a group the times precede all members; in a single read they follow the value.
         let group = self.read_format & GROUP != 0;
         let (head, id) = if group { (times as usize, 1) } else { (0, 1 + times as usize) };
         let step = if group { member } else { times + member } as usize;
@@ -379,13 +379,13 @@ impl Layout {
         })
     }
 
-    /// Length of the sample-id trailer of other records, in bytes.
+    /// Returns the length of the sample-id trailer of other records, in bytes.
     pub(crate) fn trailer_len(&self) -> usize {
         let fields = bit::TID | bit::TIME | bit::ID | bit::STREAM_ID | bit::CPU | bit::IDENTIFIER;
         if self.id_all { self.bytes_of(fields) } else { 0 }
     }
 
-    /// Decodes the trailer at the end of a record's body; `None` where there is none.
+    /// Decodes the trailer at the end of a record's body; `None` for a layout without one.
     pub fn trailer(&self, body: &[u8]) -> Option<SampleId> {
         let len = self.trailer_len();
         let start = body.len().checked_sub(len)?;
@@ -407,7 +407,7 @@ impl Layout {
         Some(id)
     }
 
-    /// The trailer's bytes, for records that we write.
+    /// Encodes the trailer of records that we write.
     pub fn encode_trailer(&self, id: &SampleId) -> Vec<u8> {
         let mut out = Vec::new();
         if !self.id_all {
@@ -431,31 +431,31 @@ impl Layout {
         out
     }
 
-    /// The id that a sample or a trailer carries, at a fixed place when there is an identifier:
-    /// how readers tell events of different layouts apart.
+    /// Returns the id of a sample or a trailer, which has a fixed offset if there is an identifier. It distinguishes
+    /// events of different layouts.
     pub(crate) fn identifier(kind: u32, body: &[u8]) -> Option<u64> {
         let at = if kind == types::SAMPLE { 0 } else { body.len().checked_sub(8)? };
         u64_at(body, at)
     }
 }
 
-/// Where samples that begin with an id, an address and a task have their call chains.
+/// The position of the call chain in samples that begin with an id, an address and a task.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ChainPlace {
-    /// Where it begins in a whole record, or what follows it where there is none.
+    /// The offset of its start in a whole record, or of the next field if there is no chain.
     at: usize,
     is_there: bool,
 }
 
 impl ChainPlace {
-    /// `None` of samples that do not begin so, or have counts before their chain.
+    /// Returns `None` for samples that begin differently, or have counts before their chain.
     pub(crate) fn of(sample_type: u64) -> Option<Self> {
         let layout = Layout { sample_type, ..Layout::default() };
         let is_known = sample_type & (bit::BEFORE_TIME | bit::READ) == bit::BEFORE_TIME;
         is_known.then(|| Self { at: HEADER + layout.bytes_of(bit::FIRST), is_there: layout.has(bit::CALLCHAIN) })
     }
 
-    /// A whole record's bytes up to its chain's length, its chain, and what follows that.
+    /// Splits a whole record into the bytes up to its chain's length, its chain, and the rest.
     pub(crate) fn split<'a>(&self, record: &'a [u8]) -> Option<[&'a [u8]; 3]> {
         let (head, rest) = record.split_at_checked(self.at)?;
         if !self.is_there {

@@ -1,15 +1,15 @@
-//! What a thread had counted of an event when it ended: `PERF_RECORD_READ`.
+//! The count of an event at a thread's exit: `PERF_RECORD_READ`.
 
 use super::kinds::{Cursor, RecordError, types};
 use super::sample::{GROUP, Layout, READ_ID};
 
-/// A count, with what its event's `read_format` has beside it.
+/// A count, with the other values of its event's `read_format`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ThreadCount {
     pub(crate) pid: i32,
     pub(crate) tid: i32,
     pub(crate) value: u64,
-    /// Nanoseconds that the event was enabled, and counted.
+    /// Nanoseconds for which the event was enabled, and was counting.
     pub(crate) enabled: Option<u64>,
     pub(crate) running: Option<u64>,
     pub(crate) id: Option<u64>,
@@ -17,7 +17,7 @@ pub(crate) struct ThreadCount {
 }
 
 impl ThreadCount {
-    /// Reads a record's body; nothing of a whole group's counts, which the kernel does not write there.
+    /// Reads a record's body; returns `None` for a group, whose counts the kernel does not write there.
     pub(crate) fn decode(layout: &Layout, body: &[u8]) -> Result<Option<Self>, RecordError> {
         if layout.read_format & GROUP != 0 {
             return Ok(None);

@@ -1,9 +1,9 @@
 //! Type numbers of records (perf_event_open(2), `enum perf_event_type`; perf's own ones from 64 on).
 
-/// Types from here on are written by perf's user space and carry no sample id.
+/// Types from here on are written by perf's user space and have no sample id.
 pub const USER_START: u32 = 64;
 
-/// Makes a constant of each type, and the list of all.
+/// Defines a constant for each type, and the list of all.
 macro_rules! types {
     ($($TYPE:ident = $number:literal,)+) => {
         $(
@@ -11,8 +11,8 @@ macro_rules! types {
             pub const $TYPE: u32 = $number;
         )+
 
-        /// All types with their names, without the common prefix (`enum perf_event_type` and
-        /// `enum perf_user_event_type`).
+        /// All types with their names, without the common prefix (`enum perf_event_type` and `enum
+        /// perf_user_event_type`).
         pub(crate) const NAMES: &[(u32, &str)] = &[$(($number, stringify!($TYPE))),+];
     };
 }
@@ -61,12 +61,11 @@ types! {
     FINISHED_INIT = 82,
     COMPRESSED2 = 83,
     BPF_METADATA = 84,
-    // Our own, far from where perf's grow to: a piece of a table of functions, in streams that only this program
-    // reads.
+    // Our own type, far above the range of perf's: a part of a symbol table, in streams that only this program reads.
     TABLE = 0x7066_7401,
 }
 
-/// A type's name; `None` for one that nobody here knows.
+/// Returns a type's name; `None` for an unknown type.
 pub(crate) fn name(kind: u32) -> Option<&'static str> {
     NAMES.iter().find(|(k, _)| *k == kind).map(|(_, name)| *name)
 }

@@ -1,16 +1,16 @@
-//! Records and their bodies, byte by byte.
+//! Tests of records and their bodies, byte by byte.
 
 use super::written::put_name;
 use super::*;
 use crate::damage;
 use proptest::prelude::*;
 
-/// Words as a record has them.
+/// Encodes words as in a record.
 pub(crate) fn bytes(words: &[u64]) -> Vec<u8> {
     words.iter().flat_map(|word| word.to_le_bytes()).collect()
 }
 
-/// A record, with no more behind its header than this.
+/// Encodes a record with exactly this body.
 pub(crate) fn record(kind: u32, misc: u16, body: &[u8]) -> Vec<u8> {
     let size = (HEADER + body.len()) as u16;
     [&kind.to_le_bytes()[..], &misc.to_le_bytes(), &size.to_le_bytes(), body].concat()
@@ -46,7 +46,7 @@ proptest! {
     }
 }
 
-/// Words as records have them: counts, contexts of a chain, letters, anything.
+/// Words as in records: counts, contexts of a chain, letters, arbitrary values.
 fn any_body() -> impl Strategy<Value = Vec<u8>> {
     let word = prop_oneof![4 => 0u64..6, 1 => u64::MAX - 4096.., 1 => Just(u64::from_le_bytes(*b"/bin/a\0\0")), 1 => any::<u64>()];
     let words = proptest::collection::vec(word, 0..40);
@@ -75,7 +75,7 @@ fn any_bytes_decode_or_fail_cleanly() {
     );
 }
 
-/// A body of 32-bit words, then 64-bit words, then bytes.
+/// Encodes a body of 32-bit words, then 64-bit words, then bytes.
 fn body(words: &[u32], longs: &[u64], rest: &[u8]) -> Vec<u8> {
     let words = words.iter().flat_map(|w| w.to_le_bytes());
     words.chain(bytes(longs)).chain(rest.iter().copied()).collect()
@@ -125,7 +125,7 @@ fn each_type_by_hand() {
     assert_eq!(of(types::SWITCH, 0, &[]), is(Record::Other));
 }
 
-/// Every field is needed: of a body that ends before it, it is named.
+/// Every field is required: the error of a shorter body names it.
 #[test]
 fn what_is_too_short_says_for_what() {
     for (kind, fields) in [
@@ -168,7 +168,7 @@ fn records_are_written_in_whole_words_and_none_is_too_long() {
     assert_eq!(encode(&mut out, 3, 4, |out| out.extend([5; 0xffff])), None);
     assert_eq!(out, [9; 3]);
     assert_eq!(encode(&mut out, 3, 4, |out| out.extend([5; 0xfff8 - HEADER])), Some(()));
-    // The kernel's own maps are written as it writes them itself.
+    // Mappings of the kernel itself are written in the kernel's form.
     let file = FileId::BuildId(id);
     let map = Mmap { pid: -1, tid: 0, start: 1, len: 2, pgoff: 3, file, prot: 4, flags: 0, name: b"[k]" };
     let mut out = Vec::new();
@@ -207,7 +207,7 @@ fn a_build_id_is_believed_where_one_was_asked_for() {
     let (header, body) = decode(&bytes);
     let marked = Header { misc: header.misc | misc::MMAP_BUILD_ID, ..header };
     assert_eq!(Record::decode(marked, body, false), told(inode));
-    // The device of an inode is no size of a build id.
+    // The device of an inode is not a valid size of a build id.
     let mut large = body.to_vec();
     large[32] = 21;
     assert_eq!(Record::decode(marked, &large, true), told(FileId::None));

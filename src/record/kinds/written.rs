@@ -1,9 +1,8 @@
-//! Records as the kernel writes them: header, body, padding.
+//! Encoding of records in the kernel's format: header, body, padding.
 
 use super::{FileId, HEADER, Mmap, Task, misc, types};
 
-/// Builds a record: header, body, zero padding to eight bytes. `None` when it exceeds what the
-/// 16-bit size can say.
+/// Appends a record: header, body, zero padding to eight bytes. Returns `None` when it exceeds the 16-bit size.
 pub fn encode(out: &mut Vec<u8>, kind: u32, misc: u16, body: impl FnOnce(&mut Vec<u8>)) -> Option<()> {
     let at = out.len();
     out.extend_from_slice(&[0; HEADER]);
@@ -21,7 +20,7 @@ pub fn encode(out: &mut Vec<u8>, kind: u32, misc: u16, body: impl FnOnce(&mut Ve
     Some(())
 }
 
-/// Appends a NUL-ended name padded to eight bytes, as the kernel writes them.
+/// Appends a NUL-terminated name padded to eight bytes, like the kernel.
 pub(super) fn put_name(out: &mut Vec<u8>, name: &[u8]) {
     out.extend_from_slice(name);
     out.push(0);
@@ -30,8 +29,7 @@ pub(super) fn put_name(out: &mut Vec<u8>, name: &[u8]) {
 }
 
 impl Mmap<'_> {
-    /// Appends an MMAP2 record (MMAP for the kernel's own maps, pid -1) with `trailer` as its
-    /// sample id.
+    /// Appends an MMAP2 record (MMAP for the kernel's own maps, pid -1) with `trailer` as its sample id.
     pub fn encode(&self, out: &mut Vec<u8>, trailer: &[u8]) -> Option<()> {
         let (kind, mode) = if self.pid == -1 { (types::MMAP, misc::KERNEL) } else { (types::MMAP2, misc::USER) };
         let with_id = matches!(self.file, FileId::BuildId(_)) && kind == types::MMAP2;

@@ -1,4 +1,4 @@
-//! Samples and trailers, word by word.
+//! Tests of samples and trailers, word by word.
 
 use super::*;
 use crate::record::kinds::tests::bytes as body;
@@ -39,7 +39,7 @@ fn branches_registers_and_the_stack() {
     assert!(layout.sample(HEAD, &body(&[0x10, 0, 7, 0, u64::MAX])).is_err());
 }
 
-/// Every field alone, at its place behind an address and before a cgroup's id.
+/// Every field alone, after an address and before a cgroup's id.
 #[test]
 fn each_field_at_its_place() {
     let decode = |bits: u64, words: &[u64]| {
@@ -59,7 +59,7 @@ fn each_field_at_its_place() {
     assert_eq!(decode(bit::STREAM_ID | bit::CPU, &[1, plus]), Ok((0, 0, 0, 0, 5, 0, 0, 0, 0)));
     assert_eq!(decode(bit::PERIOD, &[plus]), Ok((0, 0, 0, 0, 0, plus, 0, 0, 0)));
     assert_eq!(decode(bit::WEIGHT, &[plus]), Ok((0, 0, 0, 0, 0, 0, plus, 0, 0)));
-    // Of the three weights that are in one word, the first.
+    // The first of the three weights in a word.
     assert_eq!(decode(bit::WEIGHT_STRUCT, &[plus]), Ok((0, 0, 0, 0, 0, 0, 5, 0, 0)));
     assert_eq!(decode(bit::DATA_SRC, &[plus]), Ok((0, 0, 0, 0, 0, 0, 0, plus, 0)));
     assert_eq!(decode(bit::CGROUP, &[plus]), Ok((0, 0, 0, 0, 0, 0, 0, 0, plus)));
@@ -69,7 +69,7 @@ fn each_field_at_its_place() {
         assert!(decode(bits, &[]).is_err());
     }
     assert_eq!(decode(bit::DATA_PAGE_SIZE, &[]), Ok(zero), "what is not read need not be there");
-    // The cgroup is found from the end, whatever stands before it that is not read.
+    // The cgroup is located from the end, after fields that are not read.
     let last = |bits: u64, words: &[u64]| decode(bits, words).map(|s| s.8);
     assert_eq!(last(bit::IP | bit::CGROUP, &[1, 2, 3]), Ok(3));
     assert_eq!(last(bit::IP | bit::CGROUP | bit::DATA_PAGE_SIZE, &[1, 2, 3]), Ok(2));
@@ -93,7 +93,7 @@ fn counter_values_are_stepped_over() {
         assert_eq!(chain, Ok(vec![0x77]), "{format}");
     }
     let layout = Layout { sample_type: bit::READ, read_format: 8 | 4, ..Layout::default() };
-    assert!(layout.sample(HEAD, &body(&[u64::MAX / 2 + 2, 0, 0])).is_err(), "a group of any size is not believed");
+    assert!(layout.sample(HEAD, &body(&[u64::MAX / 2 + 2, 0, 0])).is_err(), "the size of a group is not trusted");
 }
 
 #[test]
@@ -104,14 +104,14 @@ fn a_group_says_what_each_of_its_events_counted() {
         let sample = layout.sample(HEAD, &bytes).expect("sample");
         layout.readings(&sample).map(|r| (r.id, r.value, r.at)).collect::<Vec<_>>()
     };
-    // The value; with the times, its id and what was lost.
+    // The value; with the times, its id and the lost samples.
     assert_eq!(of(4, &[70, 5]), [(5, 70, 0)]);
     assert_eq!(of(1 | 2 | 4 | 16, &[70, 8, 9, 5, 3]), [(5, 70, 0)]);
     assert_eq!(of(8 | 4, &[2, 70, 5, 80, 6]), [(5, 70, 8), (6, 80, 24)]);
     assert_eq!(of(8 | 1 | 4, &[2, 9, 70, 5, 80, 6]), [(5, 70, 16), (6, 80, 32)]);
     assert_eq!(of(8 | 1 | 2 | 4 | 16, &[2, 8, 9, 70, 5, 3, 80, 6, 4]), [(5, 70, 24), (6, 80, 48)]);
     for format in [0, 1, 8, 8 | 16] {
-        assert_eq!(of(format, &[1, 70, 5, 5]), [], "{format}: whose they are is not told");
+        assert_eq!(of(format, &[1, 70, 5, 5]), [], "{format}: the counts have no ids");
     }
 }
 
@@ -168,7 +168,7 @@ fn where_the_time_stands() {
     }
 }
 
-/// The short way takes a tracepoint's fields and no others, and believes no size.
+/// The fast path accepts exactly a tracepoint's fields, and does not trust sizes.
 #[test]
 fn the_short_way_by_hand() {
     let mut bytes = body(&[42, 0x1000, 7 | 8 << 32, 99, 3 | 9 << 32, 1001]);
@@ -222,14 +222,14 @@ fn trailers_of_every_shape() {
     assert_eq!(Layout::identifier(types::COMM, &[0; 7]), None);
 }
 
-/// The short way to decode is the long one.
+/// Both paths decode the same sample.
 #[test]
 fn a_tracepoints_sample_either_way() {
     let mut bytes = body(&[42, 0x1000, 7 | 8 << 32, 99, 3, 1001]);
     bytes.extend_from_slice(&[4, 0, 0, 0, 1, 2, 3, 4]);
     let short = Layout { sample_type: TRACED, ..Layout::default() };
     let sample = short.sample(HEAD, &bytes).expect("sample");
-    // The same fields and one that is empty go the long way.
+    // The same fields and an additional empty one take the general path.
     let long = Layout { sample_type: TRACED | bit::WEIGHT, ..Layout::default() };
     let mut with = bytes.clone();
     with.extend_from_slice(&[0; 8]);

@@ -1,4 +1,4 @@
-//! Acts: what commands do to the model, each beside its command.
+//! Actions: the effects of commands on the model, listed with their commands.
 
 use crate::ui::app::App;
 use crate::ui::command::Command;
@@ -7,18 +7,19 @@ use crate::ui::command::Command;
 #[derive(Clone, Copy)]
 pub(crate) enum Act {
     Plain(fn(&mut App)),
-    /// With its argument; without one it knows itself what is meant.
+    /// With its argument, if given; otherwise it uses the current row or state.
     Given(fn(&mut App, Option<String>)),
-    /// With its argument, which is asked for where there is none: what then stands in the prompt.
+    /// With its argument; a missing one is requested in a prompt with this initial text.
     Asked(fn(&mut App, String), fn(&App) -> String),
 }
 
-/// Commands with what each does: those under one heading of the help, or what a screen makes of others'.
+/// Commands with their actions: those under a heading of the help, or a screen's overrides of other commands.
 pub(crate) type Acts = &'static [(&'static Command, Act)];
 
-/// Lists the commands of a group, of one screen where it is named (`on Flame`): `NAME "name" ["keys"] "what it does"
-/// (argument) => act;`, with `says "words"` before the argument, by which it is found, and with `of table` before the
-/// arrow where it is about the table's rows.
+/// Lists the commands of a group, optionally of one screen (`on Flame`).
+///
+/// A row is `NAME "name" ["keys"] "description" (argument) => action;`. `says "words"` before the argument adds search
+/// words; `of table` before the arrow restricts the command to the table's rows.
 macro_rules! commands {
     ($list:ident $group:literal on $tab:ident $rows:tt) => { commands!(@rows $list $group Some($crate::ui::tab::Tab::$tab), $rows); };
     ($list:ident $group:literal $rows:tt) => { commands!(@rows $list $group None, $rows); };

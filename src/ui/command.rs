@@ -1,5 +1,7 @@
-//! Commands: name, keys, argument, meaning. Keymap, palette, help, footers, the prompt, the table of keys and `--exec`
-//! are all made from them; what each does to the model stands beside it in its row ([`crate::ui::act`]).
+//! Commands: name, keys, argument and description.
+//!
+//! Keymap, palette, help, footers, prompt, the table of keys and `--exec` are generated from them. Each row also
+//! contains the command's action ([`crate::ui::act`]).
 
 use crossterm::event::KeyCode;
 
@@ -8,64 +10,64 @@ use crate::ui::tab::Tab;
 
 /// A command.
 pub struct Command {
-    /// As typed after `:`.
+    /// The name typed after `:`.
     pub name: &'static str,
-    /// Keys; those of a chord are separated by a space.
+    /// Key bindings; the keys of a chord are separated by a space.
     pub keys: &'static [&'static str],
-    /// The heading of the help that it stands under.
+    /// The group in the help.
     pub group: &'static str,
-    /// The screen that its keys work on; `None` where they work on all.
+    /// The screen on which its keys work; `None` for all screens.
     pub tab: Option<Tab>,
-    /// What it does, in a few words.
+    /// A short description.
     pub doc: &'static str,
-    /// The words of the questions that it answers, by which it is found.
+    /// Search words.
     pub words: &'static str,
-    /// Its argument, where it takes one.
+    /// The argument, if it takes one.
     pub argument: Option<Argument>,
-    /// Whether it is about the table's rows, which are not seen on other screens.
+    /// Whether it needs the table's rows, which other screens do not show.
     pub of_table: bool,
 }
 
 /// An argument.
 #[derive(Debug)]
 pub struct Argument {
-    /// What it is called.
+    /// The placeholder.
     pub noun: &'static str,
-    /// What stands before it in the prompt.
+    /// The label of the prompt.
     pub label: &'static str,
-    /// What it may be.
+    /// The kind of value.
     pub kind: ArgumentKind,
-    /// Whether nothing is an argument, too: it takes away what is there.
+    /// Whether an empty argument is valid: it resets the setting.
     pub optional: bool,
 }
 
-/// The kind of an argument: how it is checked while it is typed, and completed.
+/// The kind of an argument, which determines validation and completion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ArgumentKind {
     /// Any text.
     Text,
-    /// A filter of the view.
+    /// A view filter.
     Filter,
-    /// A filter that cuts at the source.
+    /// A capture filter.
     Capture,
-    /// A regular expression for names.
+    /// A regular expression for symbols.
     Pattern,
-    /// Searches the catalogue while it is typed.
+    /// A search in the event catalogue while typing.
     Events,
-    /// Modifiers of an event.
+    /// Event modifiers.
     Modifiers,
     /// An event's rate.
     Rate,
-    /// The name of a filter that is kept.
+    /// The name of a saved filter.
     Saved,
-    /// What may be sampled.
+    /// A sampling target.
     Target,
-    /// A theme, which is shown while it is chosen.
+    /// A theme, which is previewed while it is chosen.
     Theme,
 }
 
 impl Argument {
-    /// One that is never asked for.
+    /// An argument that is never prompted for.
     pub(crate) const fn named(noun: &'static str) -> Self {
         Self::of(noun, noun, ArgumentKind::Text)
     }
@@ -74,29 +76,29 @@ impl Argument {
         Self { noun, label, kind, optional: false }
     }
 
-    /// It may be nothing.
+    /// Allows an empty argument.
     pub(crate) const fn or_nothing(self) -> Self {
         Self { optional: true, ..self }
     }
 }
 
 impl Command {
-    /// The command, with what was typed as its argument.
+    /// Returns an invocation with an optional argument.
     pub(crate) fn command(&'static self, argument: Option<String>) -> Invocation {
         Invocation { row: self, argument }
     }
 
-    /// The command with this argument.
+    /// Returns an invocation with an argument.
     pub fn with(&'static self, argument: impl Into<String>) -> Invocation {
         self.command(Some(argument.into()))
     }
 
-    /// Its argument as it stands behind its name; empty for commands without one.
+    /// Returns the placeholder after the name; empty for commands without an argument.
     pub(crate) fn noun(&self) -> String {
         self.argument.as_ref().map_or_else(String::new, |argument| format!(" {}", argument.noun.to_uppercase()))
     }
 
-    /// The words by which it is found.
+    /// Returns the command for a search.
     pub fn findable(&self) -> Findable<'static> {
         Findable { name: self.name, words: self.words, about: self.doc }
     }
@@ -116,18 +118,18 @@ impl std::fmt::Debug for Command {
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum HintAction {
     Command(&'static Command),
-    /// Begins a chord, by its first key.
+    /// Types the first key of a chord.
     Chord(&'static str),
     /// A key of a popup.
     Key(KeyCode),
 }
 
-/// A command that is to be run, and its argument where there is one.
+/// A command to run, with its argument.
 #[derive(Clone, Debug)]
 pub struct Invocation {
     /// The command.
     pub row: &'static Command,
-    /// What was typed as its argument.
+    /// The argument, if given.
     pub argument: Option<String>,
 }
 

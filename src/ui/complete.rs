@@ -1,4 +1,4 @@
-//! Completions of a half-typed filter, values taken from what is on the screen.
+//! Completions of a partial filter, with values from the screen.
 
 use std::collections::BTreeMap;
 
@@ -9,10 +9,10 @@ use crate::query::row_order::arrange;
 use crate::query::task_choices::TaskSamples;
 use crate::query::{Answer, ColumnKey, TopLine, column};
 
-/// The number of completions that are offered.
+/// Maximum number of completions.
 const MAX: usize = 12;
 
-/// The completions for the end of a filter, and where they are put in.
+/// Returns the completions at the end of a filter and their insertion offset.
 pub(crate) fn filter(text: &str, answer: &Answer, traced: &[TraceField]) -> (Vec<(String, String)>, usize) {
     let (expect, from) = expected(text, traced);
     let typed = text.get(from..).unwrap_or_default().trim_start_matches(['"', '\'']).to_lowercase();
@@ -31,7 +31,7 @@ pub(crate) fn filter(text: &str, answer: &Answer, traced: &[TraceField]) -> (Vec
     (all.into_iter().filter(matches).take(MAX).collect(), from)
 }
 
-/// The filter that a word alone may stand for: a name, or the number of a task.
+/// Returns the filter that a single word stands for: a name or a task id.
 pub(crate) fn offer(text: &str) -> Option<String> {
     let word = text.trim();
     let is_word = |c: char| c.is_alphanumeric() || "_-.:@+/$#%".contains(c);
@@ -44,7 +44,7 @@ pub(crate) fn offer(text: &str) -> Option<String> {
     })
 }
 
-/// What to know of a pattern without `*`, which only whole names match: what `*word*` has of what is shown.
+/// Explains a pattern without `*`, which matches whole names only: the share that `*word*` would match.
 pub(crate) fn narrow_glob(filter: &Filter, answer: &Answer) -> Option<String> {
     let (field, typed) = filter.plain_globs().next()?;
     let share: f64 = match field {
@@ -63,12 +63,12 @@ pub(crate) fn narrow_glob(filter: &Filter, answer: &Answer) -> Option<String> {
     Some(format!("~ matches whole names; {name} ~ \"*{typed}*\" has {} of what is shown", percent(share)))
 }
 
-/// The values of a filter's field among tasks, those with the most samples first, as far as they have room.
+/// Returns the values of a filter's field among tasks, the most samples first.
 pub(crate) fn seen(field: Option<Field>, tasks: &[TaskSamples]) -> Vec<String> {
     let key = field.and_then(column::of_field).map(|entry| entry.key);
     let key = key.filter(|key| tasks.iter().any(|task| task.group.get(*key).is_some())).unwrap_or(ColumnKey::Comm);
     let mut names: Vec<String> = Vec::new();
-    // Idle CPUs are nobody's samples.
+    // Idle CPUs are not tasks.
     for task in tasks.iter().filter(|task| task.group.id(ColumnKey::Pid) != Some(0)) {
         let name = task.group.get(key).map(|value| value.text().into_owned()).unwrap_or_default();
         if !name.is_empty() && !names.contains(&name) {
@@ -78,7 +78,7 @@ pub(crate) fn seen(field: Option<Field>, tasks: &[TaskSamples]) -> Vec<String> {
     names
 }
 
-/// Fields that a capture filter may name, with their types, where one may stand.
+/// Returns the fields that a capture filter may contain here, with their types.
 pub(crate) fn capture(text: &str, subject: &Subject, traced: &[TraceField]) -> (Vec<(String, String)>, usize) {
     let word = |c: char| c.is_ascii_alphanumeric() || c == '_';
     let from = text.trim_end_matches(word).len();
@@ -91,7 +91,7 @@ pub(crate) fn capture(text: &str, subject: &Subject, traced: &[TraceField]) -> (
         Subject::Sampling { .. } => KnownFields::Sampling,
     };
     let own = traced.iter().map(|field| (field.name.clone(), field.kind.clone()));
-    // What every tracepoint has comes last.
+    // Fields common to all tracepoints come last.
     let (common, special): (Vec<_>, Vec<_>) = own.partition(|(name, _)| name.starts_with("common_"));
     let rows = known.rows().map(|row| (row.name.to_owned(), row.about.to_owned()));
     let typed = text[from..].to_lowercase();
@@ -99,7 +99,7 @@ pub(crate) fn capture(text: &str, subject: &Subject, traced: &[TraceField]) -> (
     (all.filter(|(name, _)| name.to_lowercase().starts_with(&typed)).take(MAX).collect(), from)
 }
 
-/// Targets of sampling: the processes and cgroups that were sampled, with their shares, the heaviest first.
+/// Returns sampling targets: the sampled processes and cgroups with their shares, the largest first.
 pub(crate) fn targets(text: &str, answer: &Answer) -> Vec<(String, String)> {
     let mut weights: BTreeMap<(String, String), f64> = BTreeMap::new();
     for TaskSamples { group, percent, .. } in &answer.view.tasks {
@@ -128,7 +128,7 @@ pub(crate) fn targets(text: &str, answer: &Answer) -> Vec<(String, String)> {
     found.filter(|(target, what)| target.starts_with(typed) || what.starts_with(typed)).take(MAX).collect()
 }
 
-/// Values of a field in an answer, heaviest first.
+/// Returns the values of a field in an answer, the most samples first.
 fn values(field: Field, answer: &Answer) -> Vec<(String, String)> {
     let mut weights: BTreeMap<String, u64> = BTreeMap::new();
     let mut add = |value: Option<String>, samples: u64| {

@@ -1,4 +1,4 @@
-//! The session as the interface knows it: what runs, the answers that have come, the machine, and the terminal's facts.
+//! The session as seen by the interface: its state, the latest answers, the machine, and properties of the terminal.
 
 use std::sync::Arc;
 
@@ -17,52 +17,52 @@ use crate::source::Info;
 use crate::ui::keymap::Keymap;
 use crate::ui::lag::ViewLag;
 
-/// Filters by the names that they were saved under.
+/// Saved filters by name.
 pub(crate) type SavedFilters = std::collections::BTreeMap<String, String>;
 
-/// The state that all screens know.
+/// The state shared by all screens.
 #[derive(Debug)]
 pub struct Context {
     pub info: Info,
     pub answer: Arc<Answer>,
-    /// The machine's CPUs; none of a recording.
+    /// The machine's CPUs; `None` for a recording.
     pub(crate) host: Option<Arc<HostView>>,
     /// The time in softirqs, and whether it is being measured.
     pub(crate) times: Option<Arc<HandlerTimes>>,
     pub tracing: bool,
-    /// The tracepoints' own fields, which filters may name.
+    /// The tracepoints' own fields, which filters may use.
     pub(crate) fields: Arc<Vec<TraceField>>,
     /// CPUs with anomalies, the worst first.
     pub findings: Vec<Finding>,
-    /// How far what is seen is behind the machine.
+    /// The delay of the view.
     pub(crate) behind: ViewLag,
     pub(crate) keymap: Arc<Keymap>,
     pub(crate) themes: Vec<String>,
     pub saved: SavedFilters,
     /// The command line without its filters and commands.
     pub(crate) invocation: Vec<String>,
-    /// Whether there are colours enough for two rows of a map in one cell.
+    /// Whether there are enough colours for two rows of a map in one cell.
     pub fine: bool,
-    /// The characters that the terminal shows.
+    /// The characters that the terminal supports.
     pub charset: Charset,
-    /// Whether the link to the terminal is slow: then there are two frames a second at most.
+    /// Whether the link to the terminal is slow, which limits the frame rate to two per second.
     pub(crate) slow: bool,
-    /// What is written to the terminal, while that is shown.
+    /// Bytes written to the terminal per second, if displayed.
     pub(crate) bytes_a_second: Option<f64>,
 }
 
 impl Context {
-    /// The event that tells instructions a cycle together with another, where there is one.
+    /// Returns the event that gives instructions per cycle together with another one.
     pub(crate) fn partner(&self, event: usize) -> Option<Partner> {
         Partner::of(self.answer.events.iter().map(|event| event.name.as_str()), event)
     }
 
-    /// A filter as typed.
+    /// Parses a filter.
     pub(crate) fn parse(&self, text: &str) -> Result<Filter, Diagnostic> {
         Filter::parse_with(text, KnownFields::These(&self.fields))
     }
 
-    /// The filter of a text: the one before when it is the same.
+    /// Returns the filter of a text; reuses the previous one if it is equal.
     pub(crate) fn same_or_parsed(&self, text: Option<String>, before: Option<&Arc<Filter>>) -> Option<Arc<Filter>> {
         match before.filter(|filter| Some(filter.text()) == text.as_deref()) {
             Some(same) => Some(same.clone()),
@@ -70,18 +70,18 @@ impl Context {
         }
     }
 
-    /// The time since the session's start, which goes on by itself.
+    /// Returns the time since the session's start, which advances without new answers.
     pub(crate) fn elapsed_ns(&self) -> u64 {
         self.behind.elapsed(self.info.start).unwrap_or(self.answer.elapsed_ns)
     }
 
-    /// True if samples of a recording do not say when they were taken.
+    /// Whether samples of a recording lack timestamps.
     pub(crate) fn is_timeless(&self) -> bool {
         let untold = !self.info.has_times() || self.answer.start == 0 && self.answer.elapsed_ns == 0;
         self.info.origin == Origin::Recorded && self.answer.unfiltered.samples > 0 && untold
     }
 
-    /// The figures of the CPUs.
+    /// Returns the figures of the CPUs.
     pub(crate) fn facts(&self) -> CpuFacts<'_> {
         CpuFacts {
             host: self.host.as_deref(),
@@ -91,23 +91,26 @@ impl Context {
         }
     }
 
-    /// True if samples say which CPU they are of: texts have no events that would tell.
+    /// Whether samples contain their CPU.
+    ///
+    /// Parsed texts have no event attributes that would show it.
     fn says_cpus(&self, samples: &CpuAnswer) -> bool {
         !samples.rows.is_empty() && (self.info.has_cpus() || samples.rows.iter().any(|row| row.cpu > 0))
     }
 
-    /// The meter of an event by its number, where it is measured.
+    /// Returns the meter of an event, if it is measured.
     pub(crate) fn meter(&self, event: usize) -> Option<&Meter> {
         self.answer.events.get(event)?.meter.as_ref()
     }
 
-    /// The findings of a CPU.
+    /// Returns the findings of a CPU.
     pub(crate) fn findings_of(&self, cpu: u32) -> impl Iterator<Item = &Finding> {
         self.findings.iter().filter(move |f| f.cpu == Some(cpu))
     }
 
-    /// The first event of a live session with samples for the screens; those of others are for analysis units, or of
-    /// none.
+    /// Returns the first event of a live session that samples for the screens.
+    ///
+    /// Other events only count, or sample for analysis units.
     pub(crate) fn sampled_event(&self) -> Option<usize> {
         let is_sampled = |Meter { state, .. }: &Meter| {
             let runs = matches!(state.run, RunState::Running | RunState::Paused);
@@ -116,12 +119,12 @@ impl Context {
         self.answer.events.iter().position(|event| event.meter.as_ref().is_some_and(is_sampled))
     }
 
-    /// True if what a live session measures has no samples for the screens.
+    /// Whether a live session measures no samples for the screens.
     pub(crate) fn samples_nothing(&self) -> bool {
         self.info.origin == Origin::Live && !self.answer.events.is_empty() && self.sampled_event().is_none()
     }
 
-    /// True if the event of this name is measured.
+    /// Whether an event with this name is measured.
     pub(crate) fn is_measured(&self, name: &str) -> bool {
         self.answer.events.iter().any(|e| plain(&e.name) == name)
     }

@@ -1,4 +1,4 @@
-//! The keys at the bottom: those of most use on the screen, or the popup, that is seen. They can be clicked.
+//! The most useful keys of the visible screen or popup, shown in the footer as clickable hints.
 
 use crossterm::event::KeyCode;
 
@@ -13,7 +13,7 @@ use crate::ui::scene::Scene;
 use crate::ui::tab::Tab;
 use crate::ui::view::{cpus, events, flame, time, top, units};
 
-/// A key and what it does here.
+/// A key and its function.
 #[derive(Clone, Debug)]
 pub(crate) struct Hint {
     pub(crate) key: String,
@@ -35,7 +35,7 @@ impl PlacedHint {
     }
 }
 
-/// The hints that every screen has, in order of what goes last.
+/// The hints of all screens, the most important first.
 static EVERYWHERE: &[(HintAction, &str)] = &[
     (HintAction::Command(&program::HELP), "help"),
     (HintAction::Command(&general::UNDO), "undo"),
@@ -44,7 +44,7 @@ static EVERYWHERE: &[(HintAction, &str)] = &[
     (HintAction::Command(&program::QUIT), "quit"),
 ];
 
-/// Keys of popups: as they are shown, what they do, and which key a click stands for.
+/// Keys of popups: display text, function, and the key that a click sends.
 type Keys = &'static [(&'static str, &'static str, KeyCode)];
 
 const HELP: Keys = &[
@@ -99,7 +99,7 @@ const ANNOTATE: Keys = &[
     ("Esc", "close", KeyCode::Esc),
 ];
 
-/// The hints of what is seen.
+/// Returns the hints for the visible screen or popup.
 fn hints(scene: Scene<'_>) -> Vec<Hint> {
     if let Some(popup) = scene.frame.popups.last() {
         let keys = match popup {
@@ -152,7 +152,7 @@ fn hint(scene: Scene<'_>, press: HintAction, mut word: &'static str) -> Option<H
     Some(Hint { key: scene.context.charset.key_names(&key).into_owned(), word, press })
 }
 
-/// The hints that fit into a line, with their places; help is among them however narrow it is.
+/// Places the hints that fit into a line; help is always included.
 pub(crate) fn laid(scene: Scene<'_>, room: u16) -> Vec<PlacedHint> {
     let mut list = hints(scene);
     let takes = |hint: &Hint| (width(&hint.key) + 1 + width(hint.word)) as u16;

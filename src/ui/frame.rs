@@ -1,4 +1,4 @@
-//! The surroundings of a view: which screen is looked at, what is open over it, what was said, the terminal's size.
+//! The surroundings of a view: the active screen, open popups, the message and the terminal size.
 
 use crate::ui::popup::Popup;
 use crate::ui::prompt::Prompt;
@@ -12,45 +12,47 @@ pub enum Level {
     Error,
 }
 
-/// The most columns and rows, and the most cells, of a terminal that are drawn: more than the largest displays show
-/// with the smallest fonts. Memory follows this, not whatever size a terminal claims to have.
+/// Limits of the drawn columns, rows and cells.
+///
+/// They exceed the largest displays with the smallest fonts, and bound the memory even if a terminal claims a larger
+/// size.
 const MOST: (u16, u16) = (1000, 500);
 const MOST_CELLS: u32 = 200_000;
 
-/// The part of a terminal that is drawn, from its upper left corner.
+/// Returns the part of a terminal that is drawn, from its upper left corner.
 pub(crate) fn drawn_part(width: u16, height: u16) -> (u16, u16) {
     let width = width.min(MOST.0);
     let fits = MOST_CELLS / u32::from(width.max(1));
     (width, height.min(MOST.1).min(u16::try_from(fits).unwrap_or(u16::MAX)))
 }
 
-/// The frame of the screens.
+/// The surroundings of the screens.
 #[derive(Debug, Default)]
 pub struct Surroundings {
     pub tab: Tab,
     pub(crate) popups: Vec<Popup>,
     pub(crate) prompt: Option<Prompt>,
-    /// Filters that were set, of the view and of events, the newest last.
+    /// Earlier filters of the view and of events, the newest last.
     pub past_filters: Vec<String>,
-    /// The table before a search began to be typed, so that each letter searches from there.
+    /// The table before a search started: each typed letter searches from there.
     pub(crate) before_search: Option<TopScreen>,
     /// Keys of an unfinished chord.
     pub(crate) chord: String,
     pub status: Option<(Level, String)>,
     pub size: (u16, u16),
-    /// Whether the mouse is ours.
+    /// Whether mouse events are captured.
     pub(crate) mouse: bool,
-    /// The step of the tour, where one is given.
+    /// The step of the tour, if it is active.
     pub(crate) tour: Option<usize>,
     /// Whether the timeline is shown above table and flame graph.
     pub(crate) timeline: bool,
-    /// The theme by name, and the one before others were looked at.
+    /// The theme by name, and the previous one during a preview.
     pub(crate) theme: String,
     pub(crate) theme_before: Option<String>,
 }
 
 impl Surroundings {
-    /// The frame at the start.
+    /// Creates the initial surroundings.
     pub(crate) fn new(theme: String, tour: bool) -> Self {
         let tour = tour.then_some(0);
         Self { size: (80, 24), mouse: true, timeline: true, theme, tour, ..Self::default() }

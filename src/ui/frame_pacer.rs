@@ -1,36 +1,36 @@
-//! The time of the next frame: at once, unless the terminal lags or the link to it is known to be slow. Frames are
-//! left out then, never queued.
+//! The time of the next frame: immediately, unless the terminal lags or its link is slow. Frames are then dropped,
+//! never queued.
 
 use std::time::{Duration, Instant};
 
 use crate::ui::app::App;
 use crate::ui::term;
 
-/// The pace of frames.
+/// The frame rate limiter.
 #[derive(Debug)]
 pub(crate) struct FramePacer {
     next: Instant,
-    /// Times in a row that the terminal would not take a frame, or took it slowly.
+    /// Number of consecutive times that the terminal blocked a frame or accepted it slowly.
     lagged: u32,
-    /// Bytes written so far, when that was looked at.
+    /// Bytes written so far, and the time of that count.
     written: (u64, Instant),
 }
 
 impl FramePacer {
-    /// Between two frames of a slow link.
+    /// Interval between frames on a slow link.
     const SLOW: Duration = Duration::from_millis(500);
-    /// After this a terminal that lags is asked again.
+    /// Interval after which a lagging terminal is polled again.
     const AGAIN: Duration = Duration::from_millis(50);
-    /// So many in a row make a link slow.
+    /// Number of consecutive lags after which the link counts as slow.
     const LAGS: u32 = 12;
 
-    /// Begins now.
+    /// Starts now.
     pub(crate) fn start() -> Self {
         let now = Instant::now();
         Self { next: now, lagged: 0, written: (term::written(), now) }
     }
 
-    /// True if a frame may be drawn now.
+    /// Returns whether a frame may be drawn now.
     pub(crate) fn may_draw(&mut self, app: &mut App) -> bool {
         let now = Instant::now();
         if now < self.next {
@@ -50,10 +50,10 @@ impl FramePacer {
         true
     }
 
-    /// A frame was drawn, and begun then.
+    /// Records that a frame was drawn, and when it began.
     pub(crate) fn drew(&mut self, app: &mut App, began: Instant) {
         let now = Instant::now();
-        // What was waited for counts like the times that it would have been asked again.
+        // The waiting time counts as if the terminal had been polled repeatedly.
         match now.duration_since(began).as_millis() / Self::AGAIN.as_millis() {
             0..2 => self.lagged = 0,
             n => self.lags(app, n as u32),
@@ -69,7 +69,7 @@ impl FramePacer {
         }
     }
 
-    /// The time to wait for something to happen; `dirty` when a frame is due.
+    /// Returns how long to wait for events; `dirty` if a frame is due.
     pub(crate) fn wait(&self, app: &App, dirty: bool) -> Duration {
         match (dirty, app.context.bytes_a_second) {
             (true, _) => self.next.saturating_duration_since(Instant::now()).max(Duration::from_millis(1)),

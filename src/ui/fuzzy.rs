@@ -1,4 +1,4 @@
-//! Fuzzy matching of what is typed.
+//! Fuzzy matching of typed text.
 
 use nucleo_matcher::pattern::{AtomKind, CaseMatching, Normalization, Pattern};
 use nucleo_matcher::{Config, Matcher, Utf32Str};
@@ -11,12 +11,12 @@ pub(crate) struct Fuzzy {
 }
 
 impl Fuzzy {
-    /// Its letters, in their order, anywhere in a text.
+    /// Matches the letters in order, anywhere in a text.
     pub(crate) fn letters(typed: &str) -> Self {
         Self::of(Pattern::parse(typed, CaseMatching::Ignore, Normalization::Smart))
     }
 
-    /// Its words as they are.
+    /// Matches the words literally.
     pub(crate) fn words(typed: &str) -> Self {
         Self::of(Pattern::new(typed, CaseMatching::Ignore, Normalization::Smart, AtomKind::Substring))
     }
@@ -25,7 +25,7 @@ impl Fuzzy {
         Self { pattern, matcher: Matcher::new(Config::DEFAULT), buffer: Vec::new() }
     }
 
-    /// The score of a text; `None` where it does not.
+    /// Returns the score of a text; `None` without a match.
     pub(crate) fn score(&mut self, text: &str) -> Option<u32> {
         self.pattern.score(Utf32Str::new(text, &mut self.buffer), &mut self.matcher)
     }

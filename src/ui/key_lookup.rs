@@ -1,4 +1,4 @@
-//! Meanings of keys on a screen, by the user's bindings and the table of commands; how bindings are read.
+//! The meaning of keys on a screen, from the user's bindings and the command table; parsing of bindings.
 
 use crate::lang::Diagnostic;
 use crate::lang::lex::{Cursor, Lexicon, Token};
@@ -8,7 +8,7 @@ use crate::ui::keymap::{Binding, FACTS, Keymap, LAYERS, ScreenState};
 use crate::ui::keys;
 use crate::ui::tab::Tab;
 
-/// The meaning of a key, given the keys of an unfinished chord before it.
+/// The meaning of a key after the keys of an unfinished chord.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Lookup {
     Run(Invocation),
@@ -18,8 +18,9 @@ pub(crate) enum Lookup {
 }
 
 impl Keymap {
-    /// Binds keys on a layer to a command as it is typed after `:`, under conditions (`live && !frozen`). An empty
-    /// command takes the keys' meaning away. The error says what is wrong with which of them.
+    /// Binds keys on a layer to a command line under conditions (`live && !frozen`).
+    ///
+    /// An empty command unbinds the keys. The error names the invalid part.
     pub(crate) fn bind(&mut self, layer: &str, typed: &str, run: &str, when: &str) -> Result<(), String> {
         let names = || LAYERS.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ");
         let found = LAYERS.iter().find(|(name, _)| *name == layer);
@@ -43,11 +44,11 @@ impl Keymap {
         Ok(())
     }
 
-    /// The meaning of keys on a screen.
+    /// Returns the meaning of keys on a screen.
     pub(crate) fn lookup(&self, typed: &str, tab: Tab, facts: &ScreenState) -> Lookup {
         let mut prefix = false;
         for layer in [Some(tab), None] {
-            // What was bound last counts.
+            // The last binding wins.
             for own in self.own.iter().rev().filter(|own| own.layer == layer && own.holds(facts)) {
                 if own.keys == typed {
                     match &own.run {
@@ -72,7 +73,7 @@ impl Keymap {
         if prefix { Lookup::Prefix } else { Lookup::Nothing }
     }
 
-    /// The keys that can end a begun chord, and what they do.
+    /// Returns the keys that complete a chord, with their functions.
     pub(crate) fn continuations(&self, begun: &str, tab: Tab, facts: &ScreenState) -> Vec<(String, String)> {
         let rest = |keys: &str| keys.strip_prefix(begun)?.strip_prefix(' ').map(str::to_owned);
         let mut out: Vec<(String, String)> = Vec::new();
@@ -106,7 +107,7 @@ const LEXICON: Lexicon = Lexicon {
     hints: &[('&', "conditions are joined by &&"), ('|', "bind the keys twice for or")],
 };
 
-/// `live && !frozen`.
+/// Parses `live && !frozen`.
 fn conditions(text: &str) -> Result<Vec<(usize, bool)>, Diagnostic> {
     let mut cursor = Cursor::new(text, &LEXICON)?;
     let mut list = Vec::new();
@@ -150,7 +151,7 @@ mod tests {
         assert_eq!(map.lookup("ctrl-t", Tab::Top, &frozen), Lookup::Nothing);
         assert_eq!(map.lookup("w", Tab::Flame, &live), Lookup::Nothing);
         assert_eq!(map.lookup("i", Tab::Top, &live), Lookup::Run((&general::IDLE).into()));
-        // A chord takes the place of the key that it begins with.
+        // A chord replaces the binding of its first key.
         assert_eq!(map.lookup("g", Tab::Top, &live), Lookup::Prefix);
         assert_eq!(map.lookup("g g", Tab::Top, &live), Lookup::Run((&general::HOME).into()));
         assert_eq!(

@@ -1,9 +1,9 @@
-//! The user's bindings of keys, over the keys that commands have by themselves.
+//! The user's key bindings on top of the default ones.
 
 use crate::ui::command::{Command, Invocation};
 use crate::ui::tab::Tab;
 
-/// The layers in which bindings hold, by its name in the configuration: everywhere, or on one screen.
+/// The layers of bindings by name in the configuration: all screens, or one.
 pub(crate) const LAYERS: &[(&str, Option<Tab>)] = &[
     ("all", None),
     ("flame", Some(Tab::Flame)),
@@ -13,7 +13,7 @@ pub(crate) const LAYERS: &[(&str, Option<Tab>)] = &[
     ("units", Some(Tab::Units)),
 ];
 
-/// The state that conditions ask about.
+/// The state that conditions can test.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ScreenState {
     pub(crate) live: bool,
@@ -22,7 +22,7 @@ pub(crate) struct ScreenState {
     pub(crate) comparing: bool,
 }
 
-/// Names of conditions and what they look at.
+/// Names of conditions with their tests.
 pub(crate) type Fact = (&'static str, fn(&ScreenState) -> bool);
 pub(crate) const FACTS: &[Fact] = &[
     ("live", |facts| facts.live),
@@ -32,13 +32,13 @@ pub(crate) const FACTS: &[Fact] = &[
     ("comparing", |facts| facts.comparing),
 ];
 
-/// A binding of the user's; without a command the key means nothing there.
+/// A user's binding; without a command, the keys are unbound.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Binding {
     pub(crate) layer: Option<Tab>,
     pub(crate) keys: String,
     pub(crate) run: Option<Invocation>,
-    /// Facts by their place in [`FACTS`], and whether each must hold.
+    /// Indexes into [`FACTS`] with the required values.
     pub(crate) when: Vec<(usize, bool)>,
 }
 
@@ -48,14 +48,14 @@ impl Binding {
     }
 }
 
-/// The table's keys and the user's.
+/// The default bindings and the user's.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Keymap {
     pub(crate) own: Vec<Binding>,
 }
 
 impl Keymap {
-    /// The keys of a row of the table: the user's first. Those that mean something else by now are left out.
+    /// Returns the keys of a command, the user's first, without those that are bound to something else.
     pub(crate) fn keys_of(&self, row: &Command) -> Vec<&str> {
         let is_bare = |run: &Invocation| run.row.is(row) && run.argument.is_none();
         let mine = self.own.iter().filter(|own| own.run.as_ref().is_some_and(is_bare));
@@ -65,12 +65,12 @@ impl Keymap {
         mine.map(|own| own.keys.as_str()).chain(kept).collect()
     }
 
-    /// The first key of a command.
+    /// Returns the first key of a command.
     pub(crate) fn key_of(&self, row: &Command) -> Option<&str> {
         self.keys_of(row).first().copied()
     }
 
-    /// The user's bindings as they are written: layer, keys, command.
+    /// Returns the user's bindings as configured: layer, keys, command.
     pub(crate) fn own(&self) -> impl Iterator<Item = (&'static str, &str, String)> {
         self.own.iter().map(|own| {
             let layer = LAYERS.iter().find(|(_, tab)| *tab == own.layer).map_or("all", |(name, _)| *name);

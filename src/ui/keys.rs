@@ -1,8 +1,8 @@
-//! Names of keys, as the command table and the help spell them.
+//! Names of keys in the command table and in the help.
 
 use crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 
-/// The name of a pressed key: `e`, `E`, `ctrl-c`, `enter`, `space`, `backtab`, `f1`.
+/// Returns the name of a pressed key: `e`, `E`, `ctrl-c`, `enter`, `space`, `backtab`, `f1`.
 pub(crate) fn name(event: &KeyEvent) -> Option<String> {
     if event.kind == KeyEventKind::Release {
         return None;
@@ -20,8 +20,9 @@ fn spelled(control: bool, alt: bool, key: &str) -> String {
     format!("{}{}{key}", if control { "ctrl-" } else { "" }, if alt { "alt-" } else { "" })
 }
 
-/// Keys as they are written, those of a chord separated by spaces: `ctrl-t`, `alt-enter`, `g g`. The error says
-/// what keys are called.
+/// Parses keys, those of a chord separated by spaces: `ctrl-t`, `alt-enter`, `g g`.
+///
+/// The error lists the valid names.
 pub(crate) fn parse(text: &str) -> Result<String, String> {
     let mut out: Vec<String> = Vec::new();
     for word in text.split_whitespace() {
@@ -46,7 +47,7 @@ pub(crate) fn parse(text: &str) -> Result<String, String> {
     if out.is_empty() { Err("no key is named".to_owned()) } else { Ok(out.join(" ")) }
 }
 
-/// Keys that have names: the code of each, its name, and as it is shown.
+/// Named keys: code, name and display text.
 const NAMED: &[(KeyCode, &str, &str)] = &[
     (KeyCode::Char(' '), "space", "Space"),
     (KeyCode::Enter, "enter", "⏎"),
@@ -65,7 +66,7 @@ const NAMED: &[(KeyCode, &str, &str)] = &[
     (KeyCode::End, "end", "End"),
 ];
 
-/// As shown in the footer and the help.
+/// Returns the display text for footer and help.
 pub(crate) fn shown(key: &str) -> String {
     if key.len() > 1 && key.contains(' ') {
         return key.split(' ').map(shown).collect::<Vec<_>>().join(" ");

@@ -1,24 +1,24 @@
-//! The lag of the view behind the machine: now, and the distribution of all.
+//! The delay of the view: its current age, and the distribution of the ages of all views.
 
 use std::time::Duration;
 
 use crate::engine::Clock;
 use crate::units::kit::Stats;
 
-/// Beyond the pace that was asked for, a view may be so much older before that is said.
+/// The delay beyond the refresh interval that is reported.
 const LATE_NS: u64 = 500_000_000;
 const SECOND_NS: u64 = 1_000_000_000;
 
-/// The age of the view. It counts from the newest that the view holds, not from when it was made.
+/// The age of the view, measured from its newest record, not from its creation.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ViewLag {
     clock: Option<Clock>,
-    /// How old each view had become when the next one took its place, in nanoseconds.
+    /// Ages of the views when they were replaced, in nanoseconds.
     became: Stats,
 }
 
 impl ViewLag {
-    /// Takes the clock in as a frame is made; none where nothing goes on, or where the view shall stand still.
+    /// Updates the clock when a frame is drawn; `None` if nothing is recorded or the view is frozen.
     pub(crate) fn tick(&mut self, clock: Option<Clock>) {
         if let (Some(before), Some(clock)) = (self.clock, clock)
             && clock.seen > before.seen
@@ -28,29 +28,29 @@ impl ViewLag {
         self.clock = clock;
     }
 
-    /// The time since the session's start.
+    /// Returns the time since the session's start.
     pub(crate) fn elapsed(&self, start: u64) -> Option<u64> {
         self.clock.map(|clock| clock.now.saturating_sub(start))
     }
 
-    /// The age of the view.
+    /// Returns the age of the view.
     pub(crate) fn age(&self) -> Option<u64> {
         self.clock.map(|clock| clock.now.saturating_sub(clock.seen))
     }
 
-    /// In whole seconds, where it is older than it should be.
+    /// Returns the age in whole seconds if the view is late.
     pub(crate) fn late(&self, refresh: Duration) -> Option<u64> {
         let most = (refresh.as_nanos() as u64).max(SECOND_NS) + LATE_NS;
         self.age().filter(|age| *age >= most).map(|age| (age + SECOND_NS / 2) / SECOND_NS)
     }
 
-    /// The ages that views reached: as many as say so, the median, what 99 of 100 stayed below, the oldest.
+    /// Returns the number of replaced views and their ages: median, 99th percentile, maximum.
     pub(crate) fn became(&self) -> Option<(u64, [u64; 3])> {
         let of = &self.became;
         (of.n > 0).then(|| (of.n, [of.quantile(0.5), of.quantile(0.99), of.max]))
     }
 
-    /// The time until the clock in the header shows another second.
+    /// Returns the time until the header's clock shows the next second.
     pub(crate) fn next_second(&self, start: u64) -> Option<Duration> {
         self.elapsed(start).map(|elapsed| Duration::from_nanos(SECOND_NS - elapsed % SECOND_NS))
     }
@@ -78,7 +78,7 @@ mod tests {
             (behind.elapsed(4000 * MS), behind.next_second(3700 * MS)),
             (Some(5000 * MS), Some(Duration::from_millis(700)))
         );
-        // What stands still on purpose does not age.
+        // A frozen view does not age.
         behind.tick(None);
         behind.tick(at(60_000, 59_900));
         assert_eq!(behind.became().map(|(n, _)| n), Some(2));

@@ -1,5 +1,6 @@
-//! The screen: a model, commands that change it, and functions that draw it. Knows questions,
-//! answers and panels; nothing of the kernel.
+//! The screen: a model, commands that change it, and functions that draw it.
+//!
+//! It uses questions, answers and panels, but not the kernel interface.
 
 pub(crate) mod act;
 pub mod app;

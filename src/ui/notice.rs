@@ -1,4 +1,4 @@
-//! The one message above the screens: what most needs looking at, and the key that leads there.
+//! The message above the screens: the most urgent problem, and the key that leads to it.
 
 use crate::cpu::findings::{Finding, FindingKind};
 use crate::event::CallGraph;
@@ -11,28 +11,28 @@ use crate::ui::scene::Scene;
 use crate::ui::selection::NoticeSubject;
 use crate::ui::tab::Tab;
 
-/// From which share of what is shown on code without names is a message.
+/// The share of unsymbolized code above which there is a message.
 const UNNAMED_PERCENT: f64 = 10.0;
 
-/// A message and how urgent it is.
+/// A message with its urgency.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Notice {
     pub(crate) text: String,
-    /// What follows it where there is room.
+    /// Additional text, if there is room.
     pub(crate) more: String,
     pub(crate) urgent: bool,
     pub(crate) of: NoticeSubject,
 }
 
 impl Scene<'_> {
-    /// The most urgent message that was not dismissed.
+    /// Returns the most urgent message that was not dismissed.
     pub(crate) fn notice(self) -> Option<Notice> {
         let kept = |notice: &Notice| !self.selection.dismissed.contains(&notice.of);
         self.anomaly().or_else(|| self.unnamed().filter(kept)).or_else(|| self.cut().filter(kept))
     }
 
     fn anomaly(self) -> Option<Notice> {
-        // Groups are told apart by their names, with which the words begin.
+        // The text of a cgroup's finding begins with its name, which distinguishes it.
         let which = |found: &Finding| match found.kind {
             FindingKind::Quota => found.text.split(" throttled").next().unwrap_or_default().to_owned(),
             kind => format!("{kind:?} {:?}", found.vector),
@@ -46,7 +46,7 @@ impl Scene<'_> {
         Some(Notice { text: first.text.clone(), more, urgent: true, of: of(first) })
     }
 
-    /// Rows without names, when they are much of what is shown.
+    /// Reports unsymbolized rows with a large share.
     fn unnamed(self) -> Option<Notice> {
         if self.frame.tab != Tab::Top {
             return None;
@@ -63,7 +63,7 @@ impl Scene<'_> {
         (share > UNNAMED_PERCENT).then_some(notice)
     }
 
-    /// The reason why a row has no name.
+    /// Explains why a row has no symbol.
     pub(crate) fn why_unnamed(self, line: &TopLine) -> String {
         let why = self.context.answer.sources.get(&line.dso_path).map(String::as_str);
         match line.kind {
@@ -74,7 +74,7 @@ impl Scene<'_> {
         }
     }
 
-    /// Stacks that are longer than what is copied of them.
+    /// Reports stacks that exceed the copied size.
     fn cut(self) -> Option<Notice> {
         const SHORT: f64 = 25.0;
         match self.unwinding()? {
@@ -89,13 +89,13 @@ impl Scene<'_> {
         }
     }
 
-    /// The way in which user stacks are taken now.
+    /// Returns the current unwinding method of user stacks.
     fn unwinding(self) -> Option<CallGraph> {
         let live = self.context.info.origin == Origin::Live && self.context.answer.ended.is_none();
         Some(self.context.meter(self.selection.event).filter(|_| live)?.state.chains)
     }
 
-    /// The fault of a DSO's call chains, and the remedy.
+    /// Describes broken call chains of a DSO, with the remedy.
     pub(crate) fn broken(self, dso: &str) -> Option<String> {
         let broken = self.context.answer.broken.as_ref().filter(|broken| *broken.dso == *dso)?;
         let share = format!("{:.0} % of its stacks are broken", broken.percent);

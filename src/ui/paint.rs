@@ -1,8 +1,8 @@
-//! The cells that a terminal shows, and the fewest bytes that turn it into the next frame.
+//! The cells on the terminal, and the minimal output that changes them into the next frame.
 //!
-//! Cells that stay are stepped over or written again, whichever is shorter; colours are named only where they change;
-//! rows that changed places in a table are moved by the terminal itself (insert and delete line inside a scrolling
-//! region, as any VT102 has them) where that takes fewer bytes than writing them again.
+//! Unchanged cells are skipped or rewritten, whichever is shorter; colours are set only when they change. Rows that
+//! moved within a table are scrolled by the terminal (insert and delete line inside a scrolling region, supported
+//! since the VT102) if that takes fewer bytes than rewriting them.
 
 mod moves;
 
@@ -21,7 +21,7 @@ struct Look {
     modifier: Modifier,
 }
 
-/// The modifiers that are seen where no character is.
+/// The modifiers that are visible on blanks.
 const SEEN_ON_BLANKS: Modifier = Modifier::REVERSED.union(Modifier::UNDERLINED).union(Modifier::CROSSED_OUT);
 
 impl Look {
@@ -29,7 +29,7 @@ impl Look {
         Self { fg: cell.fg, bg: cell.bg, line: cell.underline_color, modifier: cell.modifier }
     }
 
-    /// True if a cell looks as it should when it is written like this.
+    /// Whether a cell written with this style looks as required.
     fn serves(&self, cell: &Cell) -> bool {
         let own = Self::of(cell);
         *self == own
@@ -37,12 +37,14 @@ impl Look {
     }
 }
 
-/// True if two cells look the same.
+/// Whether two cells look the same.
 fn same(a: &Cell, b: &Cell) -> bool {
     a.symbol() == b.symbol() && Look::of(a).serves(b)
 }
 
-/// Cells of a screen, row by row. The right half of a wide character has no symbol.
+/// Cells of a screen, row by row.
+///
+/// The right half of a wide character has an empty symbol.
 #[derive(Clone, Debug, Default)]
 struct Cells {
     size: Size,
@@ -74,31 +76,31 @@ impl Cells {
             *half = cell.clone();
             half.set_symbol("");
         }
-        // Of a wider one that was here nothing is left.
+        // Reset the remains of a wider character.
         let row = at - usize::from(x)..at - usize::from(x) + usize::from(self.size.width);
         let orphans = self.cells[at + usize::from(wide)..row.end].iter_mut();
         orphans.take_while(|cell| cell.symbol().is_empty()).for_each(Cell::reset);
     }
 }
 
-/// A frame of fewer bytes is not looked through for rows that changed places.
+/// Smaller frames are not searched for moved rows.
 const WORTH: usize = 100;
 
-/// The terminal as it is known to be.
+/// The current content of the terminal.
 #[derive(Debug, Default)]
 pub(crate) struct Painter {
     shown: Cells,
-    /// The same but for the frame that is being written.
+    /// The content after the frame that is being written.
     next: Cells,
 }
 
 impl Painter {
-    /// The terminal is empty, and of this size.
+    /// An empty terminal of this size.
     pub(crate) fn empty(size: Size) -> Self {
         Self { shown: Cells::blank(size), next: Cells::blank(size) }
     }
 
-    /// The bytes that change these cells.
+    /// Returns the output that changes these cells.
     pub(crate) fn paint<'a>(&mut self, changes: impl Iterator<Item = (u16, u16, &'a Cell)>) -> Vec<u8> {
         let Self { shown, next } = self;
         let mut rows = 0..0;
@@ -124,11 +126,11 @@ impl Painter {
     }
 }
 
-/// Writes cells, with as little as can be said of place and look.
+/// Writes cells with minimal cursor movements and style changes.
 #[derive(Debug, Default)]
 struct Pen {
     bytes: Vec<u8>,
-    /// Where the next character goes, where that is known.
+    /// The cursor position, if known.
     at: Option<(u16, u16)>,
     look: Look,
 }
@@ -137,7 +139,7 @@ impl Pen {
     fn frame(mut self, shown: &Cells, next: &Cells, rows: std::ops::Range<u16>) -> Vec<u8> {
         for y in rows {
             let (old, new) = (shown.row(y), next.row(y));
-            // From here on there is nothing but the terminal's own blank.
+            // The rest of the row is blank.
             let end = new.iter().rposition(|cell| !same(cell, &Cell::EMPTY)).map_or(0, |last| last + 1);
             for (x, cell) in new.iter().enumerate().filter(|(x, cell)| !same(&old[*x], cell)) {
                 if x >= end {
@@ -165,11 +167,11 @@ impl Pen {
             self.wear(Look::of(cell));
         }
         self.bytes.extend(cell.symbol().as_bytes());
-        // Behind the last column it depends on the terminal where the cursor is.
+        // After the last column, the cursor position depends on the terminal.
         self.at = self.at.map(|(x, y)| (x + cell.cell_width().max(1), y)).filter(|(x, _)| *x < width);
     }
 
-    /// Goes to a place, in a row that looks so.
+    /// Moves the cursor, possibly by rewriting cells of this row.
     fn go(&mut self, x: u16, y: u16, row: &[Cell]) {
         if self.at == Some((x, y)) {
             return;
@@ -183,8 +185,8 @@ impl Pen {
         if let Some((from, own)) = self.at
             && (own..=own + 3).contains(&y)
         {
-            // A line feed stays in its column only where output is raw all the way: the consoles of runc, ctr and
-            // older Docker add a return to it, so it follows one.
+            // A line feed keeps its column only in raw output mode. The consoles of runc, ctr and older Docker add a
+            // carriage return, so one precedes it here.
             let down = usize::from(y - own);
             let straight = if down == 0 { String::new() } else { format!("\x1b[{down}B") };
             shorter(format!("{straight}{}", sideways(from, x)).into_bytes());
@@ -198,7 +200,7 @@ impl Pen {
         self.at = Some((x, y));
     }
 
-    /// Changes the look.
+    /// Changes the style.
     fn wear(&mut self, look: Look) {
         if self.look == look {
             return;
@@ -215,7 +217,7 @@ impl Pen {
     }
 }
 
-/// From one column to another.
+/// Returns the sequence for a horizontal movement.
 fn sideways(from: u16, to: u16) -> String {
     match i32::from(to) - i32::from(from) {
         0 => String::new(),
@@ -226,7 +228,7 @@ fn sideways(from: u16, to: u16) -> String {
     }
 }
 
-/// Modifiers, and the parameters that begin and end them (ECMA-48, SGR).
+/// Modifiers with the parameters that set and reset them (ECMA-48, SGR).
 const MODIFIERS: [(Modifier, u8, u8); 9] = [
     (Modifier::BOLD, 1, 22),
     (Modifier::DIM, 2, 22),
@@ -239,7 +241,7 @@ const MODIFIERS: [(Modifier, u8, u8); 9] = [
     (Modifier::CROSSED_OUT, 9, 29),
 ];
 
-/// The parameters that take a terminal from one look to another (ECMA-48, SGR).
+/// Returns the parameters that change one style into another (ECMA-48, SGR).
 fn parameters(from: Look, to: Look) -> String {
     let mut list: Vec<String> = Vec::new();
     let gone = from.modifier - to.modifier;
@@ -248,7 +250,7 @@ fn parameters(from: Look, to: Look) -> String {
         let modifiers = group.iter().fold(Modifier::empty(), |all, (modifier, ..)| all | *modifier);
         if gone.intersects(modifiers) {
             list.push(group[0].2.to_string());
-            // One parameter ends two of them.
+            // One parameter resets two modifiers.
             fresh |= to.modifier & modifiers;
         }
     }
@@ -265,7 +267,7 @@ fn parameters(from: Look, to: Look) -> String {
     list.join(";")
 }
 
-/// A colour of characters (30), of the ground (40) or of lines below characters (50).
+/// A colour of the foreground (30), background (40) or underline (50).
 fn color(color: Color, base: u8) -> String {
     match (color, number(color)) {
         (Color::Indexed(n), _) => format!("{};5;{n}", base + 8),
@@ -277,7 +279,7 @@ fn color(color: Color, base: u8) -> String {
     }
 }
 
-/// The number of one of the sixteen colours.
+/// Returns the number of one of the sixteen colours.
 pub(crate) fn number(color: Color) -> Option<u8> {
     Some(match color {
         Color::Black => 0,

@@ -1,4 +1,4 @@
-//! Popups on top of a screen: help, palette, the chooser of units, column menu, the ledger of losses.
+//! Popups on top of a screen: help, palette, unit chooser, column menu, ledger of losses.
 
 use tui_input::Input;
 
@@ -22,7 +22,7 @@ pub(crate) enum Popup {
         scroll: usize,
     },
     Palette(Palette),
-    /// Which unit to start.
+    /// The chooser of units.
     Units(Chooser),
     Columns {
         cursor: usize,
@@ -33,31 +33,31 @@ pub(crate) enum Popup {
     Annotate(Box<Annotated>),
 }
 
-/// A text that is searched by typing.
+/// A text with a search prompt.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Searched {
     pub(crate) input: Input,
     pub(crate) scroll: usize,
 }
 
-/// A list that is filtered by typing, and the cursor in what is left of it.
+/// A list filtered by typing, with its cursor.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Chooser {
     pub(crate) input: Input,
     pub(crate) cursor: usize,
 }
 
-/// True if a text has all words that are typed, whatever their case.
+/// Whether a text contains all typed words, ignoring case.
 pub(crate) fn has_words(text: &str, typed: &str) -> bool {
     let text = text.to_lowercase();
     typed.to_lowercase().split_whitespace().all(|word| text.contains(word))
 }
 
-/// Something that the palette finds: a command, or a thing of the session and what is done with it.
+/// A search result of the palette: a command, or an item of the session with its action.
 #[derive(Clone, Debug)]
 pub(crate) enum PaletteEntry {
     Command(&'static Command),
-    /// An analysis unit that may be started.
+    /// An analysis unit that can be started.
     Unit(&'static Spec),
     Thing {
         /// function, task, event.
@@ -66,7 +66,7 @@ pub(crate) enum PaletteEntry {
         about: String,
         command: Invocation,
     },
-    /// An event, by its number.
+    /// An event by its number.
     Event(usize, String),
 }
 
@@ -88,7 +88,7 @@ impl PaletteEntry {
         }
     }
 
-    /// The words by which commands and units are found.
+    /// Returns the entry for a search, if it is a command or unit.
     fn findable(&self) -> Option<Findable<'static>> {
         match self {
             Self::Command(row) => Some(row.findable()),
@@ -103,22 +103,22 @@ impl PaletteEntry {
 pub(crate) struct Palette {
     pub(crate) input: Input,
     pub(crate) cursor: usize,
-    /// Commands, units, then things of the session.
+    /// Commands, units, then items of the session.
     entries: Vec<PaletteEntry>,
-    /// Finds the command that a word begins, under its own name or another.
+    /// Finds the command that a word starts, under its name or an alias.
     begins: Option<FindCommand>,
 }
 
-/// Finds the command that a word begins, with the first word of its argument where the name stands for that, too.
+/// Finds the command that a word starts, with an argument if the word is an alias that includes one.
 pub(crate) type FindCommand = fn(&str) -> Option<(&'static Command, &'static str)>;
 
 impl Palette {
-    /// A palette that finds these, commands before things that match as well.
+    /// Creates a palette of entries; commands come before equal matches.
     pub(crate) fn over(entries: Vec<PaletteEntry>, begins: FindCommand) -> Self {
         Self { entries, begins: Some(begins), ..Self::default() }
     }
 
-    /// The entries that match what is typed, best first, or those nearest to it.
+    /// Returns the entries that match, the best first, or the nearest ones.
     pub(crate) fn matches(&self) -> Vec<PaletteEntry> {
         let typed = self.input.value().trim();
         let exact = self.matching(typed);
@@ -128,7 +128,7 @@ impl Palette {
         }
     }
 
-    /// The words nearest to what is typed where nothing matches that.
+    /// Returns the nearest words if nothing matches.
     pub(crate) fn nearest(&self) -> Vec<String> {
         let typed = self.input.value().trim();
         match self.matching(typed).is_empty() {
@@ -137,7 +137,7 @@ impl Palette {
         }
     }
 
-    /// The entries that match a text, best first; commands come before things that match as well.
+    /// Returns the entries that match a text, the best first; commands come before equal matches.
     fn matching(&self, typed: &str) -> Vec<PaletteEntry> {
         let is_command = |entry: &PaletteEntry| matches!(entry, PaletteEntry::Command(_));
         if typed.is_empty() {
@@ -150,7 +150,8 @@ impl Palette {
             return vec![PaletteEntry::Command(row)];
         }
         let mut letters = Fuzzy::letters(typed);
-        // Letters strewn over one of thousands of functions mean nothing: what was sampled is found by whole words.
+        // Items of the session match whole words only: scattered letters would match too many of thousands of
+        // functions.
         let mut words = Fuzzy::words(typed);
         let mut scored: Vec<(u32, usize, &PaletteEntry)> = self
             .entries
@@ -173,13 +174,13 @@ impl Palette {
     }
 }
 
-/// The columns that can be chosen, in their natural order.
+/// Returns the available columns in their default order.
 pub(crate) fn columns() -> impl Iterator<Item = Field> {
     let figures = [Field::Children, Field::SelfTime, Field::Samples, Field::Period, Field::Ipc];
     figures.into_iter().chain(column::ALL.iter().map(|entry| Field::Key(entry.key)))
 }
 
-/// The menu's order: the shown columns as they stand, then the others.
+/// Returns the columns for the menu: the visible ones in their order, then the others.
 pub(crate) fn column_menu(shown: &[Field]) -> Vec<Field> {
     let hidden = columns().filter(|f| !shown.contains(f));
     shown.iter().copied().chain(hidden).collect()

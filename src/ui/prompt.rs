@@ -1,5 +1,4 @@
-//! The line at the bottom where something is typed: what for, what is wrong with it so far, and
-//! what may come next.
+//! The prompt at the bottom: purpose, errors and completions.
 
 use std::sync::Arc;
 
@@ -16,42 +15,42 @@ use crate::ui::complete;
 use crate::ui::context::Context;
 use crate::ui::view::events::state as events;
 
-/// A prompt being typed.
+/// A prompt being edited.
 #[derive(Clone, Debug)]
 pub(crate) struct Prompt {
-    /// The command that takes it, and what it may be.
+    /// The command and its argument.
     pub(crate) row: &'static Command,
     pub(crate) argument: &'static Argument,
     pub(crate) input: Input,
-    /// Completions for what is typed: (text, what it is).
+    /// Completions: (text, description).
     pub(crate) options: Vec<(String, String)>,
-    /// Byte offset at which a completion is put in.
+    /// Byte offset at which a completion is inserted.
     pub(crate) from: usize,
     pub(crate) chosen: usize,
-    /// What is wrong: message, byte offset, length.
+    /// The error: message, byte offset, length.
     pub(crate) fault: Option<(String, usize, usize)>,
-    /// What a capture filter is about.
+    /// The subject of a capture filter.
     subject: Option<Arc<Subject>>,
-    /// Each clause of it and where it runs.
+    /// Each of its clauses, and where it is evaluated.
     pub(crate) clauses: Vec<(String, &'static str)>,
-    /// What to know of it.
+    /// A remark.
     pub(crate) note: Option<String>,
-    /// Fields that a filter that cuts at the source may name.
+    /// Fields that a capture filter may use.
     traced: Arc<Vec<TraceField>>,
-    /// A filter that Enter takes in place of the word that was typed.
+    /// The filter that Enter uses instead of the typed word.
     pub(crate) offer: Option<String>,
-    /// Enter was pressed though something is wrong with the text.
+    /// Whether Enter was pressed despite an error.
     insisted: bool,
-    /// Why nothing can be asked for here: what is typed all the same goes nowhere.
+    /// The reason why the prompt is unavailable; typed text is ignored.
     refused: Option<String>,
 }
 
-/// A message about what is typed.
+/// A message about the typed text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum PromptMessage {
-    /// What is wrong with it.
+    /// An error.
     Fault(String),
-    /// What to know of it.
+    /// A remark.
     Note(String),
 }
 
@@ -77,7 +76,7 @@ impl Prompt {
         prompt
     }
 
-    /// A prompt for a filter that cuts at the source.
+    /// Creates a prompt for a capture filter.
     pub(crate) fn about(row: &'static Command, text: String, subject: Subject, context: &Context) -> Option<Self> {
         let mut prompt = Self::new(row, row.argument.as_ref()?, text, context);
         prompt.traced = Arc::new(subject.fields());
@@ -86,8 +85,10 @@ impl Prompt {
         Some(prompt)
     }
 
-    /// Says why nothing can be asked for. The line is there all the same, so that what is typed before that is read are
-    /// no keys of the screen.
+    /// Creates a prompt that shows why it is unavailable.
+    ///
+    /// It still receives the keys that the user types before reading the reason, so that they do not act on the
+    /// screen.
     pub(crate) fn refused(row: &'static Command, why: String, context: &Context) -> Option<Self> {
         let mut prompt = Self::new(row, row.argument.as_ref()?, String::new(), context);
         prompt.refused = Some(why);
@@ -103,13 +104,13 @@ impl Prompt {
         self.argument.kind
     }
 
-    /// Shows what is wrong, whatever could be completed.
+    /// Shows the error despite available completions.
     pub(crate) fn insist(&mut self) {
         self.insisted = true;
     }
 
-    /// The message for the line above the completions: what is wrong where they cannot mend it, what Enter takes
-    /// instead, or what to know of the text.
+    /// Returns the message above the completions: an error that they cannot fix, the filter that Enter uses instead,
+    /// or a remark.
     pub(crate) fn message(&self) -> Option<PromptMessage> {
         match (&self.fault, &self.offer) {
             (Some(_), Some(offer)) => Some(PromptMessage::Note(format!("⏎ takes {offer}"))),
@@ -121,7 +122,7 @@ impl Prompt {
         }
     }
 
-    /// The completion that is chosen.
+    /// Returns the selected completion.
     pub(crate) fn choice(&self) -> Option<&str> {
         self.options.get(self.chosen).map(|(text, _)| text.as_str())
     }
@@ -130,13 +131,13 @@ impl Prompt {
         self.input.value()
     }
 
-    /// Takes a key into the line.
+    /// Processes a key.
     pub(crate) fn key(&mut self, key: KeyEvent, context: &Context) {
         self.input.handle_event(&Pressed::Key(key));
         self.refresh(context);
     }
 
-    /// Takes pasted text into the line; what is no ordinary character is left out.
+    /// Inserts pasted text without control characters.
     pub(crate) fn paste(&mut self, text: &str, context: &Context) {
         for c in text.chars().filter(|c| !c.is_control()).take(4096) {
             self.input.handle(tui_input::InputRequest::InsertChar(c));
@@ -144,7 +145,7 @@ impl Prompt {
         self.refresh(context);
     }
 
-    /// Goes back or on in what was typed before.
+    /// Replaces the text by the previous or next one of the history.
     pub(crate) fn recall(&mut self, past: &[String], back: bool, context: &Context) {
         let now = past.iter().position(|text| text == self.text());
         let next = match (now, back) {
@@ -158,7 +159,7 @@ impl Prompt {
         self.refresh(context);
     }
 
-    /// Puts the chosen completion in place of the piece being typed.
+    /// Inserts the selected completion.
     pub(crate) fn complete(&mut self, context: &Context) {
         if let Some((text, _)) = self.options.get(self.chosen) {
             let kept = &self.input.value()[..self.from.min(self.input.value().len())];
@@ -167,7 +168,7 @@ impl Prompt {
         }
     }
 
-    /// Chooses the next or previous completion.
+    /// Selects the next or previous completion.
     pub(crate) fn choose(&mut self, step: isize) {
         let n = self.options.len();
         if n > 0 {

@@ -1,26 +1,26 @@
-//! Ranges of time that were looked at, and how a range is called and asked for.
+//! The history of selected time ranges, with their labels and filters.
 
 use crate::panel::unit::clock;
 
-/// Ranges, or filters, that are remembered.
+/// Limit of remembered ranges or filters.
 const MAX: usize = 100;
 
-/// Makes something the last of what was looked at.
+/// Appends a value to a history, or moves it to its end.
 pub(crate) fn remember<T: PartialEq>(list: &mut Vec<T>, last: T) {
     list.retain(|past| *past != last);
     list.push(last);
     list.drain(..list.len().saturating_sub(MAX));
 }
 
-/// The ranges that were looked at.
+/// The history of selected ranges.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Ranges {
     past: Vec<(u64, u64)>,
-    /// The one that is looked at, or was last.
+    /// The index of the current or last range.
     at: usize,
 }
 
-/// Seconds from the session's start, as ranges are called.
+/// The label of a range: seconds from the session's start.
 pub(crate) fn label((from, until): (u64, u64)) -> String {
     if until == u64::MAX {
         return format!("since {}", clock(from));
@@ -28,7 +28,7 @@ pub(crate) fn label((from, until): (u64, u64)) -> String {
     format!("{:.3}–{:.3} s", from as f64 / 1e9, until as f64 / 1e9)
 }
 
-/// The clause that only a range's samples pass.
+/// The filter clause of a range.
 pub(crate) fn clause((from, until): (u64, u64)) -> String {
     if until == u64::MAX {
         return format!("time >= {from}ns");
@@ -37,7 +37,7 @@ pub(crate) fn clause((from, until): (u64, u64)) -> String {
 }
 
 impl Ranges {
-    /// This one is looked at.
+    /// Adds the current range.
     pub(crate) fn remember(&mut self, range: (u64, u64)) {
         remember(&mut self.past, range);
         self.at = self.past.len() - 1;
@@ -47,7 +47,7 @@ impl Ranges {
         self.past.is_empty()
     }
 
-    /// The range before (-1) or after (1) the one that is looked at; the last one comes back first when none is.
+    /// Returns the previous (-1) or next (1) range; without a current range, -1 returns the last one.
     pub(crate) fn walk(&mut self, here: bool, step: isize) -> Option<(u64, u64)> {
         let at = match here {
             false if step < 0 => Some(self.at),

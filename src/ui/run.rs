@@ -1,4 +1,4 @@
-//! The loop: takes in all that waits, lets the model change, carries effects out, draws once.
+//! The main loop: processes all pending events, applies the effects, then draws one frame.
 
 use std::io;
 use std::path::PathBuf;
@@ -20,49 +20,49 @@ use crate::ui::term_query::{TermFacts, TermQuery};
 use crate::ui::theme::{Theme, Themes, suited};
 use crate::units::kit::{Settings, Spec};
 
-/// An event from outside terminal and engine.
+/// An event from outside of terminal and engine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum OutsideEvent {
-    /// A signal asks us to end.
+    /// A signal requests the end.
     Stop,
-    /// Another process stopped and continued us.
+    /// Another process stopped and continued this one.
     Continued,
-    /// A save has ended: words, or what went wrong.
+    /// A save has ended, with a message or an error.
     Saved(Result<String, String>),
-    /// A recording to compare with was handed to the engine; its name.
+    /// The engine has received a recording to compare with; its name.
     Baseline(String),
 }
 
-/// The hands of the loop for files and processes.
+/// Executes the loop's effects on files and processes.
 pub(crate) trait Driver {
-    /// Saves a snapshot under a name, or under one of its choice, of all that is kept or of a range of the
-    /// session's clock; the outcome comes as [`OutsideEvent::Saved`].
+    /// Saves a snapshot under a name or a generated one: of all kept samples, or of a range of the session's clock.
+    /// The result arrives as [`OutsideEvent::Saved`].
     fn save(&mut self, engine: &Engine, path: Option<PathBuf>, range: Option<(u64, u64)>);
 
-    /// Writes a text to a file; the outcome comes as [`OutsideEvent::Saved`].
+    /// Writes a text to a file; the result arrives as [`OutsideEvent::Saved`].
     fn write(&mut self, path: PathBuf, text: String);
 
-    /// Keeps the filters that have names; the outcome comes as [`OutsideEvent::Saved`].
+    /// Saves the named filters; the result arrives as [`OutsideEvent::Saved`].
     fn save_filters(&mut self, filters: SavedFilters);
 
-    /// Reads a recording and hands it to the engine to compare with.
+    /// Reads a recording and passes it to the engine for comparison.
     fn baseline(&mut self, engine: &Engine, path: PathBuf);
 
-    /// Reads the recording for a unit and hands it to the engine.
+    /// Reads the recording for a unit and passes it to the engine.
     fn unit(&mut self, engine: &Engine, spec: &'static Spec, settings: Settings);
 
-    /// Stops the process, as Ctrl-Z would.
+    /// Stops the process, like Ctrl-Z.
     fn suspend(&mut self);
 }
 
-/// Time for a terminal to answer before the first frame is shown; what it tells later counts then.
+/// How long the first frame waits for the terminal's answers; later ones are processed when they arrive.
 const PATIENCE: Duration = Duration::from_millis(150);
-/// Time for which answers are kept apart from keys.
+/// How long answers are distinguished from keys.
 const LATEST: Duration = Duration::from_secs(1);
-/// Between two looks at what was typed meanwhile.
+/// Polling interval for keys typed meanwhile.
 const LISTEN: Duration = Duration::from_millis(20);
 
-/// Runs the interface until it is left. The terminal must be ours.
+/// Runs the interface until the user leaves it. The terminal must be set up.
 pub(crate) fn run(
     app: &mut App,
     themes: &Themes,
@@ -120,7 +120,7 @@ pub(crate) fn run(
             default(pace.wait(app, dirty)) => {}
         }
         urgency.keep();
-        // Whatever else waits is taken in before the next frame.
+        // Process all pending events before the next frame.
         while let Ok(input) = inputs.try_recv() {
             app.input(&input);
         }
@@ -131,7 +131,7 @@ pub(crate) fn run(
     }
 }
 
-/// Takes in what the terminal has said of itself.
+/// Applies the terminal's answers.
 fn take_facts(app: &mut App, themes: &Themes, by_itself: bool, facts: TermFacts) {
     term::mark_frames(facts.whole_frames);
     let before = suited(themes.depth, None);
@@ -140,7 +140,7 @@ fn take_facts(app: &mut App, themes: &Themes, by_itself: bool, facts: TermFacts)
     }
 }
 
-/// Reads what the user does, and late answers of the terminal.
+/// Reads user input and late answers of the terminal.
 fn read_inputs(asked: Option<TermQuery>) -> io::Result<(Receiver<Input>, Receiver<TermFacts>)> {
     let (sender, inputs) = unbounded();
     let (tell, late) = unbounded();
@@ -153,7 +153,7 @@ fn read_inputs(asked: Option<TermQuery>) -> io::Result<(Receiver<Input>, Receive
             asked.typed().into_iter().for_each(|input| drop(sender.send(input)));
             let _ = tell.send(asked.facts());
         }
-        // Kept, as a channel without senders would be ready all the time.
+        // Keep the sender: a channel without senders would always be ready.
         let _tell = tell;
         while let Ok(input) = crossterm::event::read() {
             if sender.send(input).is_err() {
@@ -200,7 +200,7 @@ fn take_outside(app: &mut App, screen: &mut Screen, what: OutsideEvent) -> io::R
     Ok(())
 }
 
-/// Takes the terminal again after something else had it.
+/// Sets the terminal up again after another program used it.
 fn retake(app: &mut App, screen: &mut Screen) -> io::Result<()> {
     term::enter()?;
     let (width, height) = term::size()?;
@@ -208,7 +208,7 @@ fn retake(app: &mut App, screen: &mut Screen) -> io::Result<()> {
     screen.clear()
 }
 
-/// Carries out what the model asks for; `false` when that is to leave.
+/// Executes the model's effects; returns `false` to leave.
 fn effects(app: &mut App, screen: &mut Screen, engine: &Engine, driver: &mut dyn Driver) -> io::Result<bool> {
     for effect in std::mem::take(&mut app.effects) {
         match effect {
@@ -232,7 +232,7 @@ fn effects(app: &mut App, screen: &mut Screen, engine: &Engine, driver: &mut dyn
             Effect::Baseline(path) => driver.baseline(engine, path),
             Effect::Copy(text) => term::copy(&text)?,
             Effect::Mouse(on) => term::mouse(on)?,
-            // What was recorded is read again for a unit: its records are not kept.
+            // A unit needs the recording to be read again, because its records are not kept.
             Effect::Unit(UnitRequest::Start(spec, settings)) if app.context.info.origin == Origin::Recorded => {
                 driver.unit(engine, spec, settings);
             }
@@ -253,7 +253,7 @@ fn frame(app: &mut App, theme: &Theme, screen: &mut Screen) -> io::Result<()> {
             frame.set_cursor_position(Position { x, y });
         }
     })?;
-    // The terminal tells of its new size a little later than it has it.
+    // The size-change notification may arrive after the change itself.
     if drawn != app.frame.size {
         app.resize(drawn.0, drawn.1);
         screen.draw(|frame| {
@@ -264,7 +264,7 @@ fn frame(app: &mut App, theme: &Theme, screen: &mut Screen) -> io::Result<()> {
     Ok(())
 }
 
-/// Draws one frame into a buffer, for those who have no terminal: tests and screenshots.
+/// Draws a frame into a buffer, for tests and screenshots without a terminal.
 pub fn render(app: &App, theme: &Theme, width: u16, height: u16) -> ratatui::buffer::Buffer {
     let area = ratatui::layout::Rect { x: 0, y: 0, width, height };
     let mut buffer = ratatui::buffer::Buffer::empty(area);
@@ -272,7 +272,7 @@ pub fn render(app: &App, theme: &Theme, width: u16, height: u16) -> ratatui::buf
     buffer
 }
 
-/// Feeds the model by hand, without threads: an answer in, drawn later.
+/// Applies an answer to the model without threads; drawing follows separately.
 pub fn show(app: &mut App, answer: crate::query::Answer, width: u16, height: u16) {
     app.resize(width, height);
     app.set_answer(Arc::new(answer));

@@ -1,4 +1,4 @@
-//! The scene that views draw, beside their own state: the session, what is asked for, and what lies around the view.
+//! The state that views draw in addition to their own: session, selection and surroundings.
 
 use ratatui::layout::Rect;
 
@@ -11,7 +11,7 @@ use crate::ui::frame::Surroundings;
 use crate::ui::keymap::ScreenState;
 use crate::ui::selection::{Selection, describe_age};
 
-/// Below this size nothing useful fits.
+/// The minimum size of a terminal.
 pub(crate) const MIN: (u16, u16) = (20, 6);
 
 /// The input of layout and drawing.
@@ -23,7 +23,7 @@ pub(crate) struct Scene<'a> {
 }
 
 impl<'a> Scene<'a> {
-    /// The state that conditions of key bindings ask about.
+    /// Returns the state that conditions of key bindings test.
     pub(crate) fn key_facts(self) -> ScreenState {
         ScreenState {
             live: self.context.info.origin == Origin::Live,
@@ -33,35 +33,35 @@ impl<'a> Scene<'a> {
         }
     }
 
-    /// The event that is shown.
+    /// Returns the displayed event.
     pub(crate) fn event(self) -> Option<&'a EventInfo> {
         self.context.answer.events.get(self.selection.event)
     }
 
-    /// The event as it was recorded.
+    /// Returns the displayed event as recorded.
     pub(crate) fn recorded_event(self) -> Option<&'a EventDesc> {
         self.context.info.events.get(self.selection.event)
     }
 
-    /// The whole terminal.
+    /// Returns the area of the whole terminal.
     pub(crate) fn area(self) -> Rect {
         let (width, height) = self.frame.size;
         Rect { x: 0, y: 0, width, height }
     }
 
-    /// True if nothing useful fits.
+    /// Whether the terminal is too small.
     pub(crate) fn is_too_small(self) -> bool {
         self.frame.size.0 < MIN.0 || self.frame.size.1 < MIN.1
     }
 
-    /// How far back a live session's samples reach, where the oldest are forgotten.
+    /// Returns how far back a live session's samples reach, if old ones were evicted.
     pub(crate) fn retention(self) -> Option<u64> {
         let answer = &self.context.answer;
         let forgot = answer.ledger.evicted > 0 && self.context.info.origin == Origin::Live;
         forgot.then(|| answer.elapsed_ns.saturating_sub(answer.kept_from))
     }
 
-    /// The ages of samples that count, in words; of those that are kept.
+    /// Describes the ages of the samples that count, among those that are kept.
     pub(crate) fn age_shown(self) -> Option<String> {
         let (age, chosen) = (self.selection.age, self.selection.age_chosen);
         let shown = self.selection.range().is_none() && (chosen || age != Age::All);

@@ -1,4 +1,4 @@
-//! The selection that holds on every screen: event, filter, zooms, ranges of time, what is compared, how rows stand.
+//! The selection shared by all screens: event, filter, zooms, time ranges, baseline, and order of rows.
 
 use std::time::Duration;
 
@@ -17,21 +17,21 @@ use crate::ui::range::Ranges;
 use crate::ui::start::Start;
 use crate::ui::tab::Tab;
 
-/// A step into the data that can be taken back.
+/// A reversible step into the data.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Zoom {
-    /// For the breadcrumb.
+    /// The label in the breadcrumb.
     pub(crate) label: String,
     /// The filter that it adds.
     pub(crate) expression: String,
-    /// The range of time that it narrows to, when it is one.
+    /// Its time range, if it selects one.
     pub(crate) range: Option<(u64, u64)>,
 }
 
 /// The baseline that the view is compared with.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ComparedWith {
-    /// For the line that says what is shown.
+    /// The label in the header.
     pub(crate) label: String,
     pub(crate) of: BaselineSource,
 }
@@ -39,42 +39,42 @@ pub(crate) struct ComparedWith {
 /// The source of the baseline.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum BaselineSource {
-    /// What came before this time, in nanoseconds from the start.
+    /// The samples before this time, in nanoseconds from the start.
     Past(u64),
-    /// What passed this filter.
+    /// The samples that pass this filter.
     View(Option<String>),
-    /// What came in this range of time.
+    /// The samples in this time range.
     Range((u64, u64)),
     /// Another recording.
     File,
 }
 
-/// The subject of a message: one that was dismissed does not come back for the same.
+/// The subject of a message, so that a dismissed message does not return.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum NoticeSubject {
-    /// A CPU, or none, and what is strange of it.
+    /// A CPU, if any, and its anomaly.
     Anomaly(Option<u32>, String),
-    /// The path of a DSO that has no names.
+    /// The path of an unsymbolized DSO.
     Unnamed(String),
-    /// Stacks that are longer than what is copied of them.
+    /// Stacks that exceed the copied size.
     Cut,
 }
 
 /// The windows that `:window` cycles through.
 pub(crate) const WINDOWS: [Age; 3] = [Age::Last(30_000_000_000), Age::All, Age::Half(10_000_000_000)];
 
-/// The samples that count before somebody chooses: of what goes on the last ones, of what is over all.
+/// The default age of samples: the latest ones for a running source, otherwise all.
 fn usual_age(info: &Info) -> Age {
     if info.origin == Origin::Live || info.flows { WINDOWS[0] } else { Age::All }
 }
 
-/// The grouping, order and unfolded rows of the table.
+/// Grouping, order and expanded rows of the table.
 #[derive(Debug)]
 pub(crate) struct RowChoice {
     pub(crate) columns: Vec<Field>,
-    /// Whether instructions a cycle came among them by themselves: who took them away has them back by hand.
+    /// Whether the IPC column was added automatically; once the user removes it, it is not added again.
     pub(crate) offered_ipc: bool,
-    /// Whether somebody said by which keys rows are told apart.
+    /// Whether the user selected the sort keys.
     pub(crate) sorted: bool,
     pub(crate) order: Order,
     pub(crate) reversed: bool,
@@ -82,13 +82,13 @@ pub(crate) struct RowChoice {
     pub(crate) direction: Direction,
     pub(crate) chain_mode: ChainMode,
     pub(crate) limit: f64,
-    /// Lines whose fold state differs from its default, by id.
+    /// Ids of rows whose expansion differs from the default.
     pub(crate) toggled: HashSet<u64>,
     pub(crate) expand_all: bool,
 }
 
 impl RowChoice {
-    /// Has instructions a cycle stand behind the shares while the event tells them, until somebody takes them away.
+    /// Adds the IPC column after the shares if the event has it, unless the user has removed it.
     pub(crate) fn offer_ipc(&mut self, told: bool) {
         let shown = self.columns.contains(&Field::Ipc);
         if told && !shown && !self.offered_ipc {
@@ -115,29 +115,29 @@ pub struct Selection {
     pub(crate) ranges: Ranges,
     pub hide_idle: bool,
     pub(crate) age: Age,
-    /// Whether somebody wants it so; else it is what is usual.
+    /// Whether the user chose the age; otherwise it is the default.
     pub(crate) age_chosen: bool,
     pub(crate) baseline: Option<ComparedWith>,
     pub(crate) per: NormalizeBy,
-    /// How rows were ordered before differences came.
+    /// The order of rows before the comparison.
     pub(crate) order_before: Option<(Order, bool)>,
-    /// Whether the flame graph shows time off the CPUs beside the time on them.
+    /// Whether the flame graph includes off-CPU time.
     pub(crate) off_cpu: bool,
     pub(crate) rows: RowChoice,
-    /// How names are made readable, and whether inlined functions are frames.
+    /// The format of symbols, and whether inlined functions are frames.
     pub(crate) form: NameForm,
     pub(crate) inlined: bool,
-    /// Whether the view stands still.
+    /// Whether the view is frozen.
     pub(crate) frozen: bool,
     pub(crate) refresh: Duration,
-    /// How many points a CPU must stand above the others to be a finding.
+    /// Percentage points that a CPU must exceed the others by to be a finding.
     pub(crate) points: f64,
-    /// Messages that were dismissed.
+    /// Dismissed messages.
     pub(crate) dismissed: HashSet<NoticeSubject>,
 }
 
 impl Selection {
-    /// The selection at the start.
+    /// Creates the initial selection.
     pub(crate) fn new(info: &Info, start: &Start) -> Self {
         let children = start.children && info.chains;
         let mut columns = start.columns.clone();
@@ -178,7 +178,9 @@ impl Selection {
         }
     }
 
-    /// The question of every screen; what its view asks beside that is added by the view. `asked` is the one before.
+    /// Returns the question shared by all screens, to which a view adds its own part.
+    ///
+    /// `asked` is the previous one.
     pub(crate) fn question(&self, context: &Context, tab: Tab, asked: &Question) -> Question {
         let key = |field: &Field| if let Field::Key(key) = field { Some(*key) } else { None };
         let keys: Vec<ColumnKey> = self.rows.columns.iter().filter_map(key).collect();
@@ -188,7 +190,7 @@ impl Selection {
             filter: context.same_or_parsed(self.asked_filter(), asked.filter.as_ref()),
             range: self.range(),
             baseline: self.baseline_asked(context, tab),
-            // A range of time says itself which samples count.
+            // A time range already determines the samples.
             age: if self.range().is_some() { Age::All } else { self.age },
             top: TopSpec {
                 keys,
@@ -206,23 +208,23 @@ impl Selection {
         }
     }
 
-    /// True if rows are by the first caller outside the code that every tracepoint goes through.
+    /// Whether rows use the first caller outside of the tracepoint code.
     fn takes_origins(&self, context: &Context) -> bool {
         let name = context.answer.events.get(self.event).map(|event| plain(&event.name));
         !self.rows.sorted && context.info.chains && name.is_some_and(|name| name.contains(':'))
     }
 
-    /// The range that everything is narrowed to, in nanoseconds from the session's start.
+    /// Returns the selected time range, in nanoseconds from the session's start.
     pub fn range(&self) -> Option<(u64, u64)> {
         self.zooms.iter().rev().find_map(|zoom| zoom.range)
     }
 
-    /// True if anything but idle CPUs narrows the view.
+    /// Whether the view is filtered by more than the exclusion of idle CPUs.
     pub(crate) fn is_narrowed(&self) -> bool {
         self.filter.is_some() || !self.zooms.is_empty()
     }
 
-    /// The column that rows are ordered by.
+    /// Returns the sort column.
     pub(crate) fn order_field(&self) -> Field {
         match self.rows.order {
             Order::Children => Field::Children,
@@ -234,19 +236,19 @@ impl Selection {
         }
     }
 
-    /// All that narrows the view but the range of time: zooms, a filter, idle CPUs, and one clause more.
+    /// Joins all filters except the time range: zooms, a filter, idle CPUs, and one more clause.
     fn narrowed(&self, filter: Option<&String>, clause: Option<String>) -> Option<String> {
         let zooms = self.zooms.iter().filter(|z| z.range.is_none()).map(|z| z.expression.clone());
         let idle = self.hide_idle.then(|| "!idle".to_owned());
         joined(zooms.chain(filter.cloned()).chain(idle).chain(clause))
     }
 
-    /// Zooms, a filter and other clauses as one filter.
+    /// Joins zooms, a filter and other clauses into one filter.
     pub(crate) fn joined(&self, filter: Option<&String>, clauses: impl Iterator<Item = String>) -> Option<String> {
         joined(self.zooms.iter().map(|z| z.expression.clone()).chain(filter.cloned()).chain(clauses))
     }
 
-    /// The filter of the question, which has the range of time apart.
+    /// Returns the filter of the question, without the time range.
     pub(crate) fn asked_filter(&self) -> Option<String> {
         let clause = match self.baseline.as_ref().map(|mark| &mark.of) {
             Some(BaselineSource::Past(ns)) => Some(format!("time >= {ns}ns")),
@@ -255,7 +257,7 @@ impl Selection {
         self.narrowed(self.filter.as_ref(), clause)
     }
 
-    /// The baseline as part of a question.
+    /// Returns the baseline for the question.
     fn baseline_asked(&self, context: &Context, tab: Tab) -> Option<Baseline> {
         if self.off_cpu && tab == Tab::Flame {
             let filter = self.asked_filter().and_then(|t| context.parse(&t).ok()).map(std::sync::Arc::new);
@@ -286,7 +288,9 @@ impl Selection {
         Some(Baseline { event: None, filter, other: mark.of == BaselineSource::File, per: self.per, split, range })
     }
 
-    /// The commands that compare as this view does. The past of a live session cannot be had again.
+    /// Returns the commands that reproduce the comparison.
+    ///
+    /// The past of a live session is not reproducible.
     pub(crate) fn baseline_command(&self, context: &Context) -> Vec<String> {
         let Some(mark) = &self.baseline else { return Vec::new() };
         let of = match &mark.of {
@@ -307,14 +311,14 @@ impl Selection {
         commands
     }
 
-    /// The columns that say something: another run has other processes.
+    /// Returns the visible columns, without those that cannot be compared between runs.
     pub(crate) fn fields(&self) -> Vec<Field> {
         let other = self.baseline.as_ref().is_some_and(|mark| mark.of == BaselineSource::File);
         let says = |f: &&Field| !other || !matches!(f, Field::Key(key) if key.entry().of_this_run);
         self.rows.columns.iter().filter(says).copied().collect()
     }
 
-    /// The range of time that is compared with, when it is one.
+    /// Returns the time range of the baseline, if it is one.
     pub(crate) fn baseline_range(&self) -> Option<(u64, u64)> {
         match self.baseline.as_ref()?.of {
             BaselineSource::Range(range) => Some(range),

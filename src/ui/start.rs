@@ -1,4 +1,4 @@
-//! Wishes of the command line and the configuration that the interface starts with.
+//! Initial settings of the interface from command line and configuration.
 
 use std::time::Duration;
 
@@ -8,44 +8,44 @@ use crate::symbols::NameForm;
 use crate::ui::context::SavedFilters;
 use crate::ui::keymap::Keymap;
 
-/// The settings that the interface starts with.
+/// The initial settings of the interface.
 #[derive(Clone, Debug)]
 pub struct Start {
     /// The columns of the table.
     pub columns: Vec<Field>,
-    /// Whether those were asked for.
+    /// Whether the user chose them.
     pub sorted: bool,
-    /// Whether functions count with what they call.
+    /// Whether functions include their callees.
     pub children: bool,
-    /// The filter of the view.
+    /// The view filter.
     pub filter: Option<String>,
-    /// Rows below this share, in percent, are hidden.
+    /// Rows below this share in percent are hidden.
     pub limit: f64,
-    /// How often the screen is brought up to date.
+    /// The refresh interval of the screen.
     pub refresh: Duration,
-    /// How many points a CPU must stand above the others to be a finding.
+    /// Percentage points that a CPU must exceed the others by to be a finding.
     pub points: f64,
     /// The command line without its filters and commands.
     pub invocation: Vec<String>,
     /// Commands to run, one after each answer.
     pub exec: Vec<String>,
-    /// How names are made readable.
+    /// The format of symbols.
     pub form: NameForm,
     /// Whether inlined functions are frames.
     pub inlined: bool,
-    /// Filters that were kept, by their names.
+    /// Saved filters by name.
     pub saved: SavedFilters,
-    /// The theme by name.
+    /// The name of the theme.
     pub theme: String,
     /// The names of all themes.
     pub themes: Vec<String>,
-    /// The user's bindings of keys.
+    /// The user's key bindings.
     pub keymap: Keymap,
-    /// Whether a tour is given.
+    /// Whether the tour is active.
     pub tour: bool,
     /// Whether the link to the terminal is slow.
     pub slow: bool,
-    /// The characters that the terminal shows.
+    /// The characters that the terminal supports.
     pub charset: Charset,
 }
 

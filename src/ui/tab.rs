@@ -1,6 +1,6 @@
-//! The screens by name, and what each is for.
+//! The screens with their names and purposes.
 
-/// The screens.
+/// A screen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Tab {
     /// Functions and their call chains.
@@ -8,7 +8,7 @@ pub enum Tab {
     Top,
     /// The flame graph.
     Flame,
-    /// The map of time.
+    /// The heat map of time.
     Time,
     /// The CPUs.
     Cpus,
@@ -30,7 +30,7 @@ impl Tab {
         }
     }
 
-    /// The purpose of the screen.
+    /// Describes the purpose of the screen.
     pub(crate) fn about(self) -> &'static str {
         match self {
             Self::Top => {

@@ -1,4 +1,4 @@
-//! The terminal: set up, written to in whole frames, and always put back.
+//! The terminal: setup, output in whole frames, and restoration.
 
 use std::io::{self, Write};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -18,39 +18,42 @@ use crate::symbols::guard;
 use crate::ui::frame::drawn_part;
 use crate::ui::paint::Painter;
 
-/// True if the terminal is ours at the moment.
+/// Whether the terminal is set up for the interface.
 static OURS: AtomicBool = AtomicBool::new(false);
-/// Bytes written to the terminal so far.
+/// Number of bytes written to the terminal.
 static WRITTEN: AtomicU64 = AtomicU64::new(0);
 
-/// True if the terminal shows a frame only when all of it is there.
+/// Whether the terminal supports synchronized output.
 static WHOLE_FRAMES: AtomicBool = AtomicBool::new(false);
 
-/// Has each frame marked at its beginning and its end (synchronized output), for a terminal that said it knows that.
+/// Enables synchronized output: each frame is marked at its start and end.
 pub(crate) fn mark_frames(on: bool) {
     WHOLE_FRAMES.store(on, Ordering::Relaxed);
 }
 
-/// True if the terminal takes more at this moment. One that lags is given fewer frames, not a queue of them.
+/// Returns whether the terminal accepts output without blocking.
+///
+/// A lagging terminal gets fewer frames instead of a queue.
 pub(crate) fn is_ready() -> bool {
     let out = io::stdout();
     let mut fds = [PollFd::new(&out, PollFlags::OUT)];
-    // A terminal that cannot be asked is written to.
+    // If the terminal cannot be polled, write to it.
     poll(&mut fds, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).map_or(true, |n| n > 0)
 }
 
-/// Bytes written to the terminal so far.
+/// Returns the number of bytes written to the terminal.
 pub(crate) fn written() -> u64 {
     WRITTEN.load(Ordering::Relaxed)
 }
 
-/// Colours are decided by the theme: where NO_COLOR is set crossterm would reset a cell's style after setting it,
-/// and the selection would be gone.
+/// Leaves the choice of colours to the theme.
+///
+/// With NO_COLOR, crossterm would reset a cell's style after setting it, so that the selection would be invisible.
 pub(crate) fn own_colors() {
     crossterm::style::force_color_output(true);
 }
 
-/// Takes the terminal.
+/// Sets the terminal up.
 pub(crate) fn enter() -> io::Result<()> {
     enable_raw_mode()?;
     OURS.store(true, Ordering::SeqCst);
@@ -59,7 +62,7 @@ pub(crate) fn enter() -> io::Result<()> {
     write_all(&out)
 }
 
-/// Gives the terminal back; harmless when it is not ours.
+/// Restores the terminal, if it is set up.
 pub(crate) fn leave() {
     if OURS.swap(false, Ordering::SeqCst) {
         let mut out = Vec::new();
@@ -69,22 +72,22 @@ pub(crate) fn leave() {
     }
 }
 
-/// Takes or leaves the mouse.
+/// Enables or disables mouse capture.
 pub(crate) fn mouse(on: bool) -> io::Result<()> {
     let mut out = io::stdout();
     if on { execute!(out, EnableMouseCapture) } else { execute!(out, DisableMouseCapture) }
 }
 
-/// Puts a text on the clipboard of the terminal's machine, by OSC 52: that works over ssh.
+/// Copies a text to the clipboard of the terminal's machine with OSC 52, which works over ssh.
 pub(crate) fn copy(text: &str) -> io::Result<()> {
-    // Where it is pasted nobody looks for names that a shell would obey.
+    // Remove control characters, which could affect the program into which the text is pasted.
     let mut plain = Printable::new(EscapeForm::Text, Vec::new());
     plain.write_all(text.as_bytes())?;
     plain.finish()?;
     execute!(io::stdout(), crossterm::clipboard::CopyToClipboard::to_clipboard_from(plain.get_mut()))
 }
 
-/// Gives the terminal back when a panic ends the program, before its message is printed.
+/// Restores the terminal before the message of a panic.
 pub(crate) fn restore_on_panic() {
     guard::before_the_end(leave);
 }
@@ -96,7 +99,7 @@ fn write_all(bytes: &[u8]) -> io::Result<()> {
     out.flush()
 }
 
-/// Collects a frame and writes it at once.
+/// Collects a frame and writes it in one piece.
 #[derive(Debug, Default)]
 pub(crate) struct FrameWriter {
     bytes: Vec<u8>,
@@ -122,8 +125,10 @@ impl Write for FrameWriter {
     }
 }
 
-/// crossterm's backend, but for how cells are written. The terminal is never asked where its cursor is: the
-/// answer would have to get past the thread that reads keys, and a terminal need not give one.
+/// crossterm's backend with another way of writing cells.
+///
+/// It never queries the cursor position: the answer would arrive in the thread that reads keys, and not all terminals
+/// answer.
 #[derive(Debug)]
 pub(crate) struct QuietBackend {
     inner: CrosstermBackend<FrameWriter>,
@@ -135,7 +140,7 @@ pub(crate) struct QuietBackend {
 /// A terminal that writes whole frames.
 pub(crate) type Screen = Terminal<QuietBackend>;
 
-/// The size of the terminal as it says.
+/// Returns the size of the terminal.
 pub(crate) fn size() -> io::Result<(u16, u16)> {
     crossterm::terminal::size()
 }
@@ -145,7 +150,7 @@ fn drawn(size: Size) -> Size {
     Size { width, height }
 }
 
-/// A terminal on standard output.
+/// Creates a terminal on standard output.
 pub(crate) fn screen() -> io::Result<Screen> {
     let inner = CrosstermBackend::new(FrameWriter { bytes: Vec::with_capacity(1 << 16) });
     let painter = Painter::empty(drawn(inner.size()?));
@@ -165,8 +170,8 @@ impl Backend for QuietBackend {
 
     fn show_cursor(&mut self) -> io::Result<()> {
         self.cursor_shown = true;
-        // ratatui reports a failure on standard error when it is dropped, and panics where that is the same terminal,
-        // gone; the next frame fails as well.
+        // ratatui reports a failure on standard error when it is dropped, and panics if that is the same closed
+        // terminal. The next frame fails as well.
         let _ = self.inner.show_cursor();
         Ok(())
     }
@@ -184,7 +189,7 @@ impl Backend for QuietBackend {
         self.clear_region(ClearType::All)
     }
 
-    /// Whatever of it: the interface draws all of the screen, and so clears all of it.
+    /// Clears the whole screen for any region: the interface draws all of it.
     fn clear_region(&mut self, _kind: ClearType) -> io::Result<()> {
         self.painter = Painter::empty(self.size()?);
         self.inner.clear_region(ClearType::All)

@@ -1,6 +1,8 @@
-//! The questions to the terminal when it is taken: the colour of its background (OSC 11), and whether it can be told
-//! where a frame begins and ends (DECRQM of mode 2026). Attributes (DA1), which nearly every terminal tells, are asked
-//! last: when they come nothing else will. What a user types meanwhile is kept.
+//! Queries to the terminal at setup: its background colour (OSC 11), and support of synchronized output (DECRQM of
+//! mode 2026).
+//!
+//! The last query is for device attributes (DA1), which nearly every terminal answers: after that answer no other will
+//! come. Keys typed meanwhile are kept.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -14,18 +16,18 @@ use rustix::time::Timespec;
 use crate::ui::theme::Background;
 
 const QUESTIONS: &[u8] = b"\x1b]11;?\x1b\\\x1b[?2026$p\x1b[c";
-/// More than this is no answer.
+/// A longer input is not an answer.
 const MOST: usize = 4096;
 
-/// The answers of a terminal about itself.
+/// The answers of a terminal.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct TermFacts {
     pub(crate) background: Option<Background>,
-    /// Whether it shows a frame only when all of it is there (synchronized output).
+    /// Whether it supports synchronized output.
     pub(crate) whole_frames: bool,
 }
 
-/// A terminal that was asked.
+/// A terminal with open queries.
 #[derive(Debug)]
 pub(crate) struct TermQuery {
     input: OwnedFd,
@@ -36,8 +38,7 @@ pub(crate) struct TermQuery {
 }
 
 impl TermQuery {
-    /// Asks the terminal that the user types at; `None` when there is none, or none that would answer. It must be in
-    /// raw mode.
+    /// Queries the user's terminal; `None` if there is none or it would not answer. It must be in raw mode.
     pub(crate) fn ask() -> Option<Self> {
         if matches!(std::env::var("TERM").as_deref(), Ok("" | "dumb") | Err(_)) {
             return None;
@@ -52,7 +53,7 @@ impl TermQuery {
         Some(Self { input, heard: Vec::new(), facts: TermFacts::default(), typed: Vec::new(), done: false })
     }
 
-    /// Listens until all is known or the time is over; whether all is known.
+    /// Reads answers until they are complete or the time is over; returns whether they are complete.
     pub(crate) fn listen(&mut self, patience: Duration) -> bool {
         let until = Instant::now() + patience;
         while !self.done {
@@ -64,7 +65,7 @@ impl TermQuery {
         self.done
     }
 
-    /// Reads what comes within a time; `false` when nothing will.
+    /// Reads input for a limited time; `false` at its end.
     fn hear(&mut self, within: Duration) -> bool {
         let within = Timespec { tv_sec: within.as_secs() as i64, tv_nsec: i64::from(within.subsec_nanos()) };
         let mut fds = [PollFd::new(&self.input, PollFlags::IN)];
@@ -107,25 +108,25 @@ impl TermQuery {
         self.facts
     }
 
-    /// The keys typed meanwhile.
+    /// Takes the keys typed meanwhile.
     pub(crate) fn typed(&mut self) -> Vec<Input> {
         std::mem::take(&mut self.typed)
     }
 }
 
-/// A piece of a terminal's input.
+/// A part of a terminal's input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Word {
     Background(Background),
     WholeFrames(bool),
-    /// Its attributes: the end of the answers.
+    /// Its attributes, the last answer.
     End,
     Key(KeyEvent),
-    /// Something else that is whole.
+    /// Any other complete sequence.
     Other,
 }
 
-/// The next whole word and its length; `None` while one is not whole.
+/// Returns the next complete part and its length; `None` if it is incomplete.
 fn next(bytes: &[u8]) -> Option<(Word, usize)> {
     match bytes {
         [] => None,
@@ -139,7 +140,7 @@ fn next(bytes: &[u8]) -> Option<(Word, usize)> {
             let end = rest.iter().position(|b| (0x40..=0x7e).contains(b))?;
             let word = match (rest[end], &rest[..end]) {
                 (b'c', [b'?', ..]) => Word::End,
-                // Set, reset or always set: it is known (DECRPM).
+                // Set, reset or permanently set: the mode is supported (DECRPM).
                 (b'y', [b'?', b'2', b'0', b'2', b'6', b';', state, b'$']) => {
                     Word::WholeFrames(matches!(state, b'1' | b'2' | b'3'))
                 }
@@ -148,7 +149,7 @@ fn next(bytes: &[u8]) -> Option<(Word, usize)> {
             };
             Some((word, end + 3))
         }
-        // The beginning of an answer, or the key: more will tell.
+        // The start of an answer or the Esc key: the next byte decides.
         [0x1b] => None,
         [0x1b, ..] => Some((Word::Key(KeyEvent::from(KeyCode::Esc)), 1)),
         [byte, ..] if byte.is_ascii() => Some((key(*byte).map_or(Word::Other, Word::Key), 1)),
@@ -178,7 +179,7 @@ fn key(byte: u8) -> Option<KeyEvent> {
     })
 }
 
-/// `rgb:RRRR/GGGG/BBBB` or `rgba:…`, with one to four digits each (XParseColor(3)).
+/// Parses `rgb:RRRR/GGGG/BBBB` or `rgba:…`, with one to four digits each (XParseColor(3)).
 fn background(text: &[u8]) -> Option<Background> {
     let text = std::str::from_utf8(text).ok()?;
     let (_, parts) = text.split_once(':').filter(|(kind, _)| matches!(*kind, "rgb" | "rgba"))?;
@@ -209,7 +210,7 @@ mod tests {
     fn answers_are_told_from_keys() {
         let answer = b"2\x1b]11;rgb:ffff/fafa/f0f0\x1b\\:\x1b[A\x1b[?2026;2$y\x14\x1b[?62;4cq";
         let codes = [KeyCode::Char('2'), KeyCode::Char(':'), KeyCode::Up, KeyCode::Char('t'), KeyCode::Char('q')];
-        // Whatever parts it comes in.
+        // Split at every size.
         for size in 1..answer.len() {
             let mut asked = asked();
             answer.chunks(size).for_each(|part| asked.take(part));

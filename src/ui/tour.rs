@@ -1,18 +1,18 @@
-//! A short tour through an incident: what is to be seen, and the key that goes on.
+//! A short tour through an incident: descriptions, and the keys that continue.
 
 use crate::ui::command::Command;
 use crate::ui::commands::{general, program};
 use crate::ui::tab::Tab;
 use crate::ui::view::{cpus, time, top};
 
-/// A step: what it says, and the command that it waits for.
+/// A step: its text, and the command that it waits for.
 pub(crate) struct TourStep {
     /// The command whose key is shown.
     pub(crate) row: &'static Command,
     pub(crate) text: &'static str,
-    /// Commands that end it as well.
+    /// Commands that complete it as well.
     also: &'static [&'static Command],
-    /// The screen that its command must have led to.
+    /// The screen on which its command must have ended.
     screen: Option<Tab>,
 }
 
@@ -40,7 +40,7 @@ impl std::fmt::Debug for TourStep {
 /// The tour of the demo's incident.
 pub(crate) static STEPS: &[TourStep] = &[
     TourStep {
-        // Before the first findings nothing is there to go to.
+        // Before the first findings, the command has no target.
         screen: Some(Tab::Cpus),
         ..until(
             &program::FINDING,
@@ -90,12 +90,12 @@ pub(crate) static STEPS: &[TourStep] = &[
     ),
 ];
 
-/// The step of a number, counted from 0.
+/// Returns a step by its index.
 pub(crate) fn step(at: usize) -> Option<&'static TourStep> {
     STEPS.get(at)
 }
 
-/// The step after a command was run there that led to this screen.
+/// Returns the step after a command was run that led to this screen.
 pub(crate) fn after(at: usize, row: &Command, tab: Tab) -> usize {
     at + usize::from(step(at).is_some_and(|step| step.is_done(row, tab)))
 }

@@ -1,4 +1,4 @@
-//! Answers of the engine as they come in, and the questions that follow from what is shown.
+//! Answers of the engine, and the questions that follow from the view.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use crate::ui::tab::Tab;
 use crate::ui::view::time::state::usual;
 
 impl App {
-    /// The size of the terminal.
+    /// Sets the size of the terminal.
     pub fn resize(&mut self, width: u16, height: u16) {
         let drawn = drawn_part(width, height);
         if drawn != (width, height) {
@@ -31,12 +31,12 @@ impl App {
         self.ask(false);
     }
 
-    /// A new answer has come.
+    /// Applies a new answer.
     pub fn set_answer(&mut self, answer: Arc<Answer>) {
         let had_nothing = self.context.samples_nothing();
         let before = std::mem::replace(&mut self.context.answer, answer.clone());
         if let Some(event) = self.context.sampled_event().filter(|_| had_nothing) {
-            // What is started where nothing was sampled is what one wants to see.
+            // Show the first event that is started in a session without samples.
             self.selection.event = event;
         }
         if answer.events.len() > before.events.len().max(self.context.info.events.len()) {
@@ -47,7 +47,7 @@ impl App {
             self.views.time.length = usual(answer.elapsed_ns);
         }
         if answer.ended.is_some() && !self.selection.age_chosen {
-            // What is over is looked at as a whole.
+            // Show all of an ended source.
             self.selection.age = Age::All;
         }
         self.selection.rows.offer_ipc(self.context.partner(self.selection.event).is_some());
@@ -69,7 +69,7 @@ impl App {
             self.views.top.follow(&answer);
         }
         let loaded = self.context.info.origin == Origin::Live || self.context.info.flows || answer.ended.is_some();
-        // A range may be a share of what there is in the end.
+        // A range may be a share of the whole recording, which must be loaded first.
         let waits = !loaded && self.exec.front().is_some_and(|text| text.starts_with("range"));
         if answer.question.generation == self.asked.generation
             && !waits
@@ -87,7 +87,7 @@ impl App {
         }
     }
 
-    /// Has PMUs count what CPUs do while their screen is shown.
+    /// Enables the PMU counters of the CPUs while their screen is visible.
     fn count_work(&mut self) {
         let wanted = self.frame.tab == Tab::Cpus && self.context.info.origin == Origin::Live;
         if std::mem::replace(&mut self.views.cpus.counts_work, wanted) != wanted {
@@ -95,7 +95,7 @@ impl App {
         }
     }
 
-    /// Sends the question when it has changed.
+    /// Sends the question if it has changed.
     pub(crate) fn ask(&mut self, always: bool) {
         if self.frame.tab == Tab::Events {
             self.look_up_entry();

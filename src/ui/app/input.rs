@@ -1,4 +1,4 @@
-//! Keys, mouse and paste, depending on what is on top: a prompt, a popup, the screen.
+//! Keys, mouse and paste, handled by the topmost of prompt, popup and screen.
 
 use crossterm::event::{Event as Input, KeyEvent, KeyModifiers, MouseButton, MouseEvent, MouseEventKind};
 
@@ -15,7 +15,7 @@ use crate::ui::view::top::hit;
 use crate::ui::view::top::state::TopScreen;
 
 impl App {
-    /// Takes in what the terminal sends.
+    /// Processes input of the terminal.
     pub fn input(&mut self, input: &Input) {
         match input {
             Input::Key(key) => self.step(|app| app.key(*key)),
@@ -94,7 +94,7 @@ impl App {
         }
         if let Some(before) = self.frame.before_search.as_ref().filter(|_| self.frame.tab == Tab::Top) {
             self.views.top = TopScreen { height: self.views.top.height, ..before.clone() };
-            // An unfinished pattern is shown as a fault by the prompt itself.
+            // The prompt itself shows the error of an incomplete pattern.
             let _ = self.views.top.search(prompt.text(), &self.context.answer);
         }
         self.frame.prompt = Some(prompt);
@@ -106,7 +106,7 @@ impl App {
         }
         let mut text = prompt.text().trim().to_owned();
         if prompt.kind() == ArgumentKind::Theme {
-            // What is shown is what was chosen.
+            // Use the previewed theme.
             text = prompt.choice().map_or(text, str::to_owned);
             self.frame.theme = self.frame.theme_before.take().unwrap_or_else(|| std::mem::take(&mut self.frame.theme));
         }
@@ -156,7 +156,7 @@ impl App {
         }
     }
 
-    /// A turn of the wheel, down (1) or up (-1).
+    /// Handles the mouse wheel, down (1) or up (-1).
     fn scroll(&mut self, by: isize) {
         match self.frame.tab {
             Tab::Top => self.step_line(3 * by),

@@ -1,5 +1,6 @@
-//! The model of the interface. No terminal and no engine here: what is to happen outside comes back
-//! as effects.
+//! The model of the interface, without terminal and engine.
+//!
+//! External actions are returned as effects.
 
 pub(crate) mod answer;
 pub(crate) mod input;
@@ -26,64 +27,63 @@ use crate::ui::selection::Selection;
 use crate::ui::start::Start;
 use crate::ui::view::Views;
 
-/// Something to be done outside the model.
+/// An action outside of the model.
 #[derive(Debug)]
 pub enum Effect {
-    /// Ask the engine.
+    /// Sends a request to the engine.
     Engine(Request),
-    /// What is wanted of analysis units: of a recording they are given what is read again.
+    /// Changes analysis units; for a recording, its records are read again.
     Unit(UnitRequest),
-    /// Bring the screen up to date so often.
+    /// Sets the refresh interval.
     Refresh(Duration),
-    /// Save under this name, or under one of the driver's choice; only what came in a range of the session's
-    /// clock, when there is one.
+    /// Saves a snapshot under this name or a generated one, optionally only of a range of the session's clock.
     Save(Option<PathBuf>, Option<(u64, u64)>),
-    /// Stop the process, as Ctrl-Z would.
+    /// Stops the process, like Ctrl-Z.
     Suspend,
-    /// Draw the screen again, all of it.
+    /// Redraws the whole screen.
     Redraw,
-    /// Take the mouse, or leave it to the terminal.
+    /// Enables or disables mouse capture.
     Mouse(bool),
-    /// Measure the time in softirqs, or stop.
+    /// Starts or stops the measurement of softirq time.
     Softirqs(bool),
-    /// Have the PMUs of CPUs count what those do, or stop.
+    /// Starts or stops the PMU counters of the CPUs.
     CountWork(bool),
-    /// Find out what this machine can measure.
+    /// Loads the catalogue of the machine's events.
     Catalogue,
-    /// Put a text on the clipboard.
+    /// Copies a text to the clipboard.
     Copy(String),
-    /// Write a text to a file.
+    /// Writes a text to a file.
     Write(PathBuf, String),
-    /// Keep the filters that have names.
+    /// Saves the named filters.
     SaveFilters(SavedFilters),
-    /// Read a recording to compare with.
+    /// Reads a recording for comparison.
     Baseline(PathBuf),
-    /// Leave the program.
+    /// Leaves the program.
     Quit,
 }
 
 /// The model.
 #[derive(Debug)]
 pub struct App {
-    /// The session: what runs, the answers that have come.
+    /// The session and its latest answers.
     pub context: Context,
-    /// What is asked for on every screen.
+    /// The selection shared by all screens.
     pub selection: Selection,
     /// The state of each screen.
     pub views: Views,
-    /// What lies around a screen.
+    /// The surroundings of a screen.
     pub frame: Surroundings,
     pub(crate) steps: steps::Steps,
-    /// The question that was sent last.
+    /// The last question sent.
     pub(crate) asked: Question,
-    /// Commands that were given at the start and still wait.
+    /// Pending start commands.
     pub(crate) exec: std::collections::VecDeque<String>,
-    /// What is to be done outside, in this order; whoever does it takes it out.
+    /// Pending effects in order; the caller executes and removes them.
     pub effects: Vec<Effect>,
 }
 
 impl App {
-    /// A model at the start, whose first effect is its first question.
+    /// Creates the initial model; its first effect is its first question.
     pub fn new(info: Info, start: Start) -> Self {
         let mut app = Self {
             selection: Selection::new(&info, &start),
@@ -116,17 +116,17 @@ impl App {
         app
     }
 
-    /// Takes the session's clock in as a frame is made.
+    /// Updates the session's clock when a frame is drawn.
     pub fn tick(&mut self, clock: Option<Clock>) {
         self.context.behind.tick(clock.filter(|_| !self.selection.frozen && self.context.answer.ended.is_none()));
     }
 
-    /// The scene that views draw, beside their own state.
+    /// Returns the shared state that views draw.
     pub(crate) fn scene(&self) -> Scene<'_> {
         Scene { context: &self.context, selection: &self.selection, frame: &self.frame }
     }
 
-    /// Leaves the mouse to the terminal from the start.
+    /// Disables mouse capture at the start.
     pub(crate) fn leave_mouse(&mut self) {
         self.frame.mouse = false;
         self.effects.push(Effect::Mouse(false));
@@ -140,7 +140,7 @@ impl App {
         self.request(Request::Control(control));
     }
 
-    /// The engine cannot do what it was asked for; a unit that was waited for does not come.
+    /// Handles a request that the engine rejected; a pending unit is cancelled.
     pub fn engine_refused(&mut self, why: String) {
         self.views.units.pending = false;
         self.error(why);
@@ -154,12 +154,12 @@ impl App {
         self.frame.status = Some((Level::Info, text.into()));
     }
 
-    /// The line under the cursor.
+    /// Returns the line under the cursor.
     pub fn line(&self) -> Option<&TopLine> {
         self.views.top.line(&self.context.answer)
     }
 
-    /// The row under the cursor, or that the entry of a call chain under it belongs to.
+    /// Returns the row under the cursor, or the row of the call chain entry under it.
     pub(crate) fn row(&self) -> Option<&TopLine> {
         self.views.top.row(&self.context.answer)
     }

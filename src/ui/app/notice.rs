@@ -1,4 +1,4 @@
-//! The message above the screens: dismissing it, and going to what it is about.
+//! The message above the screens: dismissing it, and going to its subject.
 
 use crate::session::DsoKind;
 use crate::ui::app::App;
@@ -6,7 +6,7 @@ use crate::ui::notice::is_unnamed;
 use crate::ui::selection::NoticeSubject;
 
 impl App {
-    /// Says no more of what the message is about.
+    /// Dismisses the message.
     pub(crate) fn dismiss(&mut self) {
         match self.scene().notice() {
             Some(notice) => {
@@ -16,7 +16,7 @@ impl App {
         }
     }
 
-    /// Goes to what the message is about.
+    /// Goes to the message's subject.
     pub(crate) fn go_to_notice(&mut self) {
         match self.scene().notice().map(|notice| notice.of) {
             Some(NoticeSubject::Unnamed(path)) => self.go_to_unnamed(&path),
@@ -25,7 +25,7 @@ impl App {
         }
     }
 
-    /// The first of a DSO's rows without a name, and what would give it one.
+    /// Goes to a DSO's first unsymbolized row, and shows how to symbolize it.
     fn go_to_unnamed(&mut self, path: &str) {
         let answer = self.context.answer.clone();
         let Some(at) = answer.view.lines.iter().position(|line| is_unnamed(line) && &*line.dso_path == path) else {

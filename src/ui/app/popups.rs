@@ -49,7 +49,7 @@ impl App {
         self.frame.popups.push(popup);
     }
 
-    /// Returns whether the list stays.
+    /// Handles a key; returns whether the chooser stays open.
     fn chooser_key(&mut self, chooser: &mut Chooser, key: KeyEvent, name: &str) -> bool {
         let choices = unit_choices(&self.context, &self.views.events, chooser.input.value());
         match name {
@@ -72,7 +72,7 @@ impl App {
         true
     }
 
-    /// The palette's entries: commands, units, functions and tasks on the screen, and the events.
+    /// Creates the palette: commands, units, visible functions and tasks, and events.
     pub(crate) fn palette(&self) -> Palette {
         let mut entries: Vec<PaletteEntry> = table::rows().map(PaletteEntry::Command).collect();
         entries.extend(UNITS.iter().map(|spec| PaletteEntry::Unit(spec)));
@@ -105,7 +105,7 @@ impl App {
         Palette::over(entries, table::beginning)
     }
 
-    /// Returns whether the palette stays.
+    /// Handles a key; returns whether the palette stays open.
     pub(crate) fn palette_key(&mut self, palette: &mut Palette, key: KeyEvent, name: &str) -> bool {
         let matches = palette.matches();
         match name {
@@ -182,8 +182,8 @@ impl App {
         }
     }
 
-    /// A click on what stands on every screen: tabs, the message, completions, and the keys at the bottom. Whether
-    /// it was one.
+    /// Handles a click on common parts of the screens: tabs, message, completions and footer keys. Returns whether it
+    /// was one.
     pub(crate) fn pressed_around(&mut self, mouse: MouseEvent) -> bool {
         if mouse.kind != MouseEventKind::Down(MouseButton::Left) || !mouse.modifiers.is_empty() {
             return false;
@@ -229,7 +229,7 @@ impl App {
         }
     }
 
-    /// The wheel scrolls, a click chooses and a second one takes; one beside it closes.
+    /// Handles the mouse: the wheel scrolls, a click selects, a second one confirms, and one outside closes.
     pub(crate) fn popup_mouse(&mut self, mouse: MouseEvent) {
         let press = |app: &mut Self, code| app.key(KeyEvent::new(code, KeyModifiers::NONE));
         match mouse.kind {
@@ -265,7 +265,7 @@ impl App {
     }
 }
 
-/// Moves a text as lists are moved; every other key closes it.
+/// Scrolls a text with list keys; any other key closes it.
 fn scrolled(scroll: &mut usize, name: &str, page: usize) -> bool {
     match name {
         "up" | "k" => *scroll = scroll.saturating_sub(1),
@@ -279,7 +279,9 @@ fn scrolled(scroll: &mut usize, name: &str, page: usize) -> bool {
     true
 }
 
-/// Searches for what is typed; a slash may come first. Returns whether the help stays.
+/// Searches the help for typed text, ignoring a leading slash.
+///
+/// Returns whether the help stays open.
 fn help_key(help: &mut Searched, key: KeyEvent, name: &str, page: usize) -> bool {
     let empty = help.input.value().is_empty();
     match name {

@@ -1,4 +1,4 @@
-//! Ranges of time and marked moments: what the commands do.
+//! Commands of time ranges and marks.
 
 use crate::engine::Request;
 use crate::panel::unit::clock;
@@ -12,13 +12,13 @@ use crate::ui::tab::Tab;
 use crate::ui::view::time::state::MapPoint;
 
 impl App {
-    /// Narrows everything to a range, in place of the one before.
+    /// Selects a time range instead of the previous one.
     pub(crate) fn go_to_range(&mut self, range: (u64, u64)) {
         self.show_range(range);
         self.selection.ranges.remember(range);
     }
 
-    /// Counts from now on: what came before stays, and comes back with undo.
+    /// Counts from now on; undo restores earlier samples.
     pub(crate) fn count_from_now(&mut self) {
         if self.context.info.origin != Origin::Live || self.context.answer.ended.is_some() {
             return self.say("nothing comes any more that could be counted from now on: v on 3 selects a time");
@@ -33,7 +33,7 @@ impl App {
         self.views.top.home();
     }
 
-    /// To the range that was looked at before (-1) or after (1).
+    /// Goes to the previous (-1) or next (1) range of the history.
     pub(crate) fn walk_ranges(&mut self, step: isize) {
         let here = self.selection.range().is_some();
         match self.selection.ranges.walk(here, step) {
@@ -43,9 +43,10 @@ impl App {
         }
     }
 
-    /// Reads a range of time as it is typed after `:range`: seconds from the start, times of day, or any other form
-    /// that [`TimeRange`] knows. With `clock` before them seconds count as those of `--time`. The result counts from the
-    /// session's start, and its end is exclusive.
+    /// Parses the argument of `:range`: seconds from the start, times of day, or any other form of [`TimeRange`].
+    ///
+    /// With the prefix `clock`, seconds are those of `--time`. The result is relative to the session's start, with an
+    /// exclusive end.
     pub(crate) fn typed_range(&self, text: &str) -> Result<(u64, u64), String> {
         let answer = &self.context.answer;
         let (start, rest) = text.strip_prefix("clock ").map_or((0, text), |rest| (answer.start, rest));
@@ -58,7 +59,7 @@ impl App {
         let Some((from, until)) = resolved.map_err(|wrong| format!("{rest}: {wrong}"))? else {
             return Err(format!("{rest}: one range at a time"));
         };
-        // Up to the end means with the last sample.
+        // A range up to the end includes the last sample.
         let until = if until >= kept.1 { until.saturating_add(1) } else { until };
         let (from, until) = (from.saturating_sub(start), until.saturating_sub(start));
         if from > answer.elapsed_ns || until <= answer.kept_from {
@@ -70,7 +71,7 @@ impl App {
         Ok((from, until))
     }
 
-    /// The time of the samples that are kept, from the start and as the clock on the wall shows it.
+    /// Describes the time span of the kept samples, from the start and by wall clock.
     fn span_kept(&self) -> String {
         let answer = &self.context.answer;
         let kept = (answer.kept_from, answer.elapsed_ns);
@@ -81,7 +82,7 @@ impl App {
         }
     }
 
-    /// Narrows everything to a range of time as it is typed; `off` takes the range away.
+    /// Selects a typed time range; `off` removes it.
     pub(crate) fn set_range(&mut self, text: &str) {
         if text == "off" {
             return self.selection.zooms.retain(|zoom| zoom.range.is_none());
@@ -92,7 +93,7 @@ impl App {
         }
     }
 
-    /// The moment that a mark would be set at: that under the cursor on the time screen, else now, or the end.
+    /// Returns the time for a mark: under the cursor on the time screen, otherwise now or the end.
     fn moment(&self) -> u64 {
         match (&self.context.answer.view.heat, self.frame.tab) {
             (Some(heat), Tab::Time) => self.views.time.spot(heat).at,
@@ -100,7 +101,9 @@ impl App {
         }
     }
 
-    /// `'x`: goes to the mark x, or sets it here where there is none. `:mark x text` sets it, with a note.
+    /// `'x`: goes to the mark x, or sets it if it does not exist.
+    ///
+    /// `:mark x text` sets it with a note.
     pub(crate) fn mark(&mut self, text: Option<String>) {
         let Some(text) = text else {
             "'".clone_into(&mut self.frame.chord);
@@ -129,14 +132,14 @@ impl App {
         }
     }
 
-    /// A note on this moment.
+    /// Adds a note at this time.
     pub(crate) fn note_moment(&mut self, note: String) {
         let at = self.moment();
         self.request(Request::Mark(TimeMark { at, name: String::new(), note }));
         self.say(format!("noted at {}: :marks lists, S saves", clock(at)));
     }
 
-    /// Shows a marked moment on the time screen.
+    /// Shows a mark on the time screen.
     pub(crate) fn go_to_mark(&mut self, mark: &TimeMark) {
         let columns = crate::ui::view::time::layout::room(self.scene(), &self.views.time).0 as u64;
         let column = mark.at / self.views.time.length.max(1);

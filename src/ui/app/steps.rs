@@ -1,6 +1,7 @@
-//! The history of views: each step that changes what is shown is kept, so that it can be undone and redone, whichever
-//! screen and key it came from. Looking is no step: screens, the map's rows, columns, colours and selection, and the
-//! pages of the CPUs' screen are not in the history.
+//! The history of views: each step that changes the view can be undone and redone, on any screen.
+//!
+//! Navigation is not a step: screens, the map's rows, columns, colours and selection, and the pages of the CPU screen
+//! are not in the history.
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -17,10 +18,10 @@ use crate::ui::view::time::state::MapLook;
 use crate::ui::view::top::state::TopScreen;
 use crate::ui::view::units::state::Arrangement;
 
-/// Steps that are remembered.
+/// Limit of remembered steps.
 const MAX_STEPS: usize = 200;
 
-/// Lists what a step may change: its name here, its type, where the model has it, and what it is called.
+/// Lists the state that a step may change: name, type, place in the model, and description.
 macro_rules! view {
     ($($name:ident: $type:ty, $($place:ident).+, $word:literal;)*) => {
         /// The part of the screens that a step changes.
@@ -32,7 +33,7 @@ macro_rules! view {
                 Self { $($name: Clone::clone(&app.$($place).+),)* units: app.views.units.arrangement() }
             }
 
-            /// Gives back to the model what the other view has otherwise; what both agree on is left as it is by now.
+            /// Applies the fields that differ from the other view to the model, and leaves equal ones as they are.
             fn put(&self, other: &Self, app: &mut App) {
                 $(if self.$name != other.$name {
                     app.$($place).+ = Clone::clone(&self.$name);
@@ -42,7 +43,7 @@ macro_rules! view {
                 }
             }
 
-            /// The differences, in words.
+            /// Describes the differences.
             fn differences(&self, other: &Self) -> Vec<&'static str> {
                 let mut words = Vec::new();
                 $(if self.$name != other.$name && !words.contains(&$word) {
@@ -87,7 +88,7 @@ view! {
 }
 
 impl View {
-    /// The requests with which the engine's units become those of this view.
+    /// Returns the requests that change the engine's units to those of this view.
     fn unit_requests(&self, other: &Self) -> impl Iterator<Item = UnitRequest> {
         let only = |of: &Self, without: &Self| -> Vec<u64> {
             of.units_ended.keys().filter(|id| !without.units_ended.contains_key(id)).copied().collect()
@@ -102,7 +103,7 @@ impl View {
     }
 }
 
-/// The cursors: they go back with a step, and are none.
+/// The cursors: they are restored with a step, but do not count as a change.
 #[derive(Clone, Debug)]
 struct Cursors {
     tab: Tab,
@@ -131,7 +132,7 @@ struct UndoStep {
 }
 
 impl UndoStep {
-    /// The change: the zoom by its name, everything else by what it is.
+    /// Describes the change: a zoom by its label, other changes by their kind.
     fn describe(&self) -> String {
         let (long, short) = (&self.after.zooms, &self.before.zooms);
         let (long, short) = if long.len() >= short.len() { (long, short) } else { (short, long) };
@@ -150,21 +151,21 @@ impl UndoStep {
     }
 }
 
-/// The steps that were done, those that were undone, and the one under way.
+/// The done and undone steps, and the current one.
 #[derive(Clone, Debug, Default)]
 pub struct Steps {
     done: Vec<UndoStep>,
     undone: Vec<UndoStep>,
-    /// The view before what is going on; it lasts until prompts and popups are closed.
+    /// The view before the current step, which lasts until prompts and popups are closed.
     begun: Option<Box<(View, Cursors)>>,
-    /// Steps inside of steps are part of the outermost.
+    /// Nesting depth: inner steps are part of the outermost one.
     depth: usize,
-    /// Where the table's cursor belongs when the answer to the question of the view that came back is there.
+    /// The table's cursor to restore when the answer for the restored view arrives.
     cursor: Option<TopScreen>,
 }
 
 impl App {
-    /// The door for whatever may change the view: the change can be undone.
+    /// Runs a change of the view as a step that can be undone.
     pub(crate) fn step(&mut self, change: impl FnOnce(&mut Self)) {
         if self.steps.begun.is_none() {
             self.steps.begun = Some(Box::new((View::of(self), Cursors::of(self))));
@@ -204,7 +205,7 @@ impl App {
         self.steps.done.push(step);
     }
 
-    /// Puts one of a step's views in place of the other, on this screen where it led to another one.
+    /// Replaces one view of a step by the other, on the screen of the step.
     fn replay(&mut self, step: &UndoStep, (view, other): (&View, &View), tab: Tab, what: &str) {
         self.steps.begun = None;
         view.put(other, self);
@@ -216,7 +217,7 @@ impl App {
         self.say(format!("{what}: {}", step.describe()));
     }
 
-    /// Puts the cursor where it was before the step that was undone, once the rows of then are there again.
+    /// Restores the cursor of an undone step when its rows have arrived.
     pub(crate) fn return_cursor(&mut self) {
         if self.context.answer.question.generation == self.asked.generation
             && let Some(before) = self.steps.cursor.take()
@@ -226,7 +227,7 @@ impl App {
         }
     }
 
-    /// Esc on a screen with nothing over it: lets go of what is selected or found, then goes a step of zoom back.
+    /// Esc on a screen without popups: clears the selection or search, then undoes a zoom.
     pub(crate) fn leave(&mut self) {
         if self.context.answer.progress.is_some() {
             return self.control(crate::source::Control::Stop);
@@ -246,7 +247,7 @@ impl App {
             return;
         }
         if self.frame.tab == Tab::Flame && !self.views.flame.place.zoom.is_empty() {
-            // Out of the frame means to where one was before it.
+            // Return to the zoom from which the frame was entered.
             let here = &self.views.flame.place.zoom;
             let into = self.steps.done.iter().rev().find(|step| step.after.flame.zoom == *here && step.is_into_frame());
             let outside = into.map(|step| step.before.flame.zoom.clone()).unwrap_or_default();

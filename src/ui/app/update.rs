@@ -116,7 +116,7 @@ impl App {
         self.effects.push(Effect::Save(path.map(PathBuf::from), range));
     }
 
-    /// Takes a theme by its name, or lets one choose.
+    /// Sets a theme by name, or opens the theme prompt.
     pub(crate) fn set_theme(&mut self, name: Option<String>) {
         let Some(name) = name else {
             self.frame.theme_before = Some(self.frame.theme.clone());
@@ -129,7 +129,7 @@ impl App {
         self.frame.theme = name;
     }
 
-    /// Asks for, or sets, the kernel's filter of an event; an empty text takes it away.
+    /// Sets the kernel filter of an event, or prompts for it; an empty text removes it.
     pub(crate) fn capture_of(&mut self, event: usize, text: Option<String>) {
         if let Some(text) = text {
             let text = Some(text).filter(|text| !text.is_empty());
@@ -146,12 +146,12 @@ impl App {
         self.frame.prompt = Prompt::about(&general::CAPTURE, text, subject, &self.context);
     }
 
-    /// Says why something cannot be asked for here, where it would be asked for.
+    /// Shows why a prompt is unavailable.
     pub(crate) fn refuse(&mut self, row: &'static Command, why: &str) {
         self.frame.prompt = Prompt::refused(row, why.to_owned(), &self.context);
     }
 
-    /// Asks for a command's argument; a text stands there already.
+    /// Prompts for a command's argument with an initial text.
     pub(crate) fn ask_for(&mut self, row: &'static Command, text: String) {
         if let Some(argument) = &row.argument {
             self.frame.prompt = Some(Prompt::new(row, argument, text, &self.context));
@@ -172,7 +172,7 @@ impl App {
         self.views.top.item = Some(id);
     }
 
-    /// Folds what is unfolded under the cursor, else goes to the line that it belongs to; undoes where there is none.
+    /// Collapses the row under the cursor, or goes to its parent; without a row it undoes.
     pub(crate) fn fold(&mut self) {
         let Some(line) = self.line() else { return self.undo() };
         if line.mark == Mark::Open {

@@ -1,4 +1,4 @@
-//! The baseline of the view, how old samples may be, and what leaves the screen as text.
+//! The baseline of the view, the age of samples, and output as text.
 
 use crate::ingest::derived::offcpu::NAME as OFF_CPU;
 use crate::lang::quantity::{self, SECOND};
@@ -15,7 +15,7 @@ use crate::ui::view::units::state::quoted;
 use crate::ui::view::{cpus, events, flame, time};
 
 impl App {
-    /// Marks now, a filter or a file as the baseline, or takes the baseline away.
+    /// Sets the baseline to now, a filter or a file, or removes it.
     pub(crate) fn set_baseline(&mut self, text: Option<String>) {
         let Some(text) = text else { return self.mark_now() };
         if text == "off" {
@@ -53,12 +53,12 @@ impl App {
         self.say("marked: change the filter (f) and see the difference to this; B ends it");
     }
 
-    /// Compares with a range of time.
+    /// Compares with a time range.
     pub(crate) fn compare_range(&mut self, range: (u64, u64)) {
         self.compare(ComparedWith { label: label(range), of: BaselineSource::Range(range) });
     }
 
-    /// A file was read to be compared with.
+    /// Compares with a file that was read.
     pub fn baseline_read(&mut self, label: String) {
         self.frame.status = None;
         self.step(|app| app.compare(ComparedWith { label, of: BaselineSource::File }));
@@ -119,7 +119,7 @@ impl App {
         }
     }
 
-    /// Shows time off the CPUs in the flame graph, beside the time on them.
+    /// Toggles off-CPU time in the flame graph.
     pub(crate) fn toggle_off_cpu(&mut self) {
         let clock = |name: &str| ["cpu-clock", "task-clock"].iter().any(|c| name.starts_with(c));
         let clock = self.context.answer.events.iter().position(|e| clock(&e.name));
@@ -137,7 +137,7 @@ impl App {
         }
     }
 
-    /// The present view as text.
+    /// Returns the current view as text.
     fn text(&self) -> Option<String> {
         let scene = self.scene();
         match self.frame.tab {
@@ -164,7 +164,7 @@ impl App {
         }
     }
 
-    /// The command line that shows this view again, on the clipboard and on the screen.
+    /// Copies the command line that reproduces this view, and shows it.
     pub(crate) fn copy_command(&mut self) {
         let mut words: Vec<String> = self.context.invocation.clone();
         // Idle CPUs are hidden by default, so they need no clause.

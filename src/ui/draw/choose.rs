@@ -1,4 +1,4 @@
-//! Lists that are filtered by typing: the palette of commands, and the units that can be started.
+//! Lists filtered by typing: the command palette and the unit chooser.
 
 use crate::panel::text::{clean, fit, fit_end, width, wrap};
 use crate::ui::keys::shown;
@@ -9,24 +9,24 @@ use crate::ui::view::units::chooser::{about_unit, nearest_units, unit_choices};
 use crate::ui::widget::Canvas;
 use crate::ui::widget::popup_frame::{frame, typed_line};
 
-/// Their width and height where there is room.
+/// Maximum width and height.
 pub(crate) const PALETTE: (u16, u16) = (76, 22);
 pub(crate) const UNITS: (u16, u16) = (90, 24);
-/// Lines that say what the unit under the cursor is about, where there is room for them.
+/// Lines for the description of the unit under the cursor, if there is room.
 const ABOUT: u16 = 4;
 
-/// The first row in sight of a list of so many rows.
+/// Returns the first visible row of a list.
 pub(crate) fn first(cursor: usize, rows: u16) -> usize {
     (cursor + 1).saturating_sub(usize::from(rows))
 }
 
-/// Rows for units in a frame so high.
+/// Returns the rows for units in a frame of some height.
 pub(crate) fn unit_rows(height: u16) -> u16 {
     let inner = height.saturating_sub(3);
     if inner > 2 * ABOUT { inner - ABOUT - 1 } else { inner }
 }
 
-/// Draws the list of units. Returns where the cursor belongs.
+/// Draws the unit chooser. Returns the cursor position.
 pub(crate) fn units(scene: Scene<'_>, events: &EventsScreen, chooser: &Chooser, on: &mut Canvas<'_>) -> (u16, u16) {
     let typed = chooser.input.value();
     let choices = unit_choices(scene.context, events, typed);
@@ -55,7 +55,7 @@ pub(crate) fn units(scene: Scene<'_>, events: &EventsScreen, chooser: &Chooser, 
     let about = |name: &str| about_unit(scene.context, name);
     let name =
         name.filter(|name| about(name).is_some()).or(choices.get(chooser.cursor).map(|choice| choice.name.as_str()));
-    // A short list leaves its room to what the unit under the cursor is about.
+    // A short list leaves more room for the description.
     let below = rows.min(choices.len() as u16) + 2;
     if let Some(about) = name.and_then(about).filter(|_| rows + 1 < on.area.height) {
         let missing = choices.get(chooser.cursor).map_or("", |choice| &choice.missing);
@@ -68,7 +68,7 @@ pub(crate) fn units(scene: Scene<'_>, events: &EventsScreen, chooser: &Chooser, 
     place
 }
 
-/// The message that nothing was found, with the words that are nearest; none where something was.
+/// Returns the message that nothing was found, with the nearest words, if so.
 fn nothing_found(typed: &str, nearest: &[String], listed: usize) -> Option<String> {
     let typed = clean(typed.trim());
     match nearest {
@@ -77,7 +77,7 @@ fn nothing_found(typed: &str, nearest: &[String], listed: usize) -> Option<Strin
     }
 }
 
-/// Draws the palette. Returns where the cursor belongs.
+/// Draws the palette. Returns the cursor position.
 pub(crate) fn palette(scene: Scene<'_>, palette: &Palette, on: &mut Canvas<'_>) -> (u16, u16) {
     let matches = palette.matches();
     let on = &mut frame("commands", PALETTE, on);

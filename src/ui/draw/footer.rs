@@ -1,5 +1,5 @@
-//! The two lines at the bottom: the item under the cursor or what was just said, and the keys that
-//! work here or the prompt.
+//! The two lines at the bottom: details of the item under the cursor or the latest message, and the available keys or
+//! the prompt.
 
 use ratatui::layout::Rect;
 use ratatui::style::Style;
@@ -15,11 +15,11 @@ use crate::ui::tab::Tab;
 use crate::ui::view::{Views, flame, top, units};
 use crate::ui::widget::Canvas;
 
-/// Lines that a message takes at most.
+/// Maximum number of lines of a message.
 const MOST_LINES: usize = 5;
 
-/// The lines under the table: completions or a fault while something is typed, a message, or
-/// the details of the line under the cursor.
+/// Draws the lines under the table: completions or an error during input, a message, or details of the line under the
+/// cursor.
 pub(crate) fn details(scene: Scene<'_>, views: &Views, on: &mut Canvas<'_>) {
     if let Some(prompt) = &scene.frame.prompt {
         return prompt_help(prompt, on);
@@ -31,7 +31,7 @@ pub(crate) fn details(scene: Scene<'_>, views: &Views, on: &mut Canvas<'_>) {
         let style = if *level == Level::Error { on.theme.error } else { on.theme.warning };
         return said(text, style, on);
     }
-    // An annotated function says all of itself.
+    // An annotated function shows its own details.
     if matches!(scene.frame.popups.last(), Some(Popup::Annotate(_))) {
         return;
     }
@@ -43,14 +43,14 @@ pub(crate) fn details(scene: Scene<'_>, views: &Views, on: &mut Canvas<'_>) {
     }
 }
 
-/// A part of the screen, with so many lines above it, wiped out.
+/// Returns a cleared part of the screen that extends upwards by some lines.
 fn upwards<'a>(above: u16, on: &'a mut Canvas<'_>) -> Canvas<'a> {
     let mut whole = on.part(Rect { y: on.area.y - above, height: on.area.height + above, ..on.area });
     whole.clear();
     whole
 }
 
-/// The keys that may follow those of a chord, upwards over as many lines as it takes, in columns.
+/// Draws the keys that may follow in a chord, upwards over as many lines as needed, in columns.
 fn chord_help(scene: Scene<'_>, on: &mut Canvas<'_>) {
     let list = scene.context.keymap.continuations(&scene.frame.chord, scene.frame.tab, &scene.key_facts());
     let widest = list.iter().map(|(key, doc)| width(&shown(key)) + width(doc) + 4).max().unwrap_or(1);
@@ -65,7 +65,7 @@ fn chord_help(scene: Scene<'_>, on: &mut Canvas<'_>) {
     }
 }
 
-/// A message, upwards over as many lines as it takes: what to do about an error comes last.
+/// Draws a message upwards over as many lines as needed; the remedy of an error comes last.
 fn said(text: &str, style: Style, on: &mut Canvas<'_>) {
     let mut lines = wrap(text, usize::from(on.area.width.saturating_sub(2)));
     lines.truncate(MOST_LINES);
@@ -75,10 +75,10 @@ fn said(text: &str, style: Style, on: &mut Canvas<'_>) {
     }
 }
 
-/// The places of completions in a line: each by its number, with its first cell and its width.
+/// Returns the places of completions in a line: index, first cell and width.
 pub(crate) fn completions(prompt: &Prompt, room: u16) -> Vec<(usize, u16, u16)> {
     let cells = |text: &str| width(&clean(text)) as u16;
-    // The chosen one is in sight.
+    // Keep the selected one visible.
     let takes = |options: &[(String, String)]| options.iter().map(|(option, _)| cells(option) + 2).sum::<u16>();
     let fits = |from: &usize| {
         takes(&prompt.options[*from..(prompt.chosen + 1).min(prompt.options.len())]) <= room.saturating_sub(2)
@@ -128,7 +128,9 @@ fn prompt_help(prompt: &Prompt, on: &mut Canvas<'_>) {
     }
 }
 
-/// The prompt, the continuations of a chord, or the keys. Returns where the cursor belongs.
+/// Draws the prompt, the continuations of a chord, or the keys.
+///
+/// Returns the cursor position.
 pub(crate) fn draw(scene: Scene<'_>, on: &mut Canvas<'_>) -> Option<(u16, u16)> {
     if let Some(prompt) = &scene.frame.prompt {
         return Some(prompt_line(prompt, on));

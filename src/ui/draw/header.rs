@@ -1,4 +1,4 @@
-//! The two lines at the top: where and what is sampled, how sure, what is shown.
+//! The two lines at the top: source, target, quality of the data, and the current view.
 
 use ratatui::style::Style;
 
@@ -19,14 +19,14 @@ use crate::ui::theme::Theme;
 use crate::ui::view::events::draw::describe_rate;
 use crate::ui::widget::Canvas;
 
-/// One piece of the header; pieces of low weight go first when there is no room.
+/// A part of the header; parts of low weight are dropped first if room is short.
 struct Piece {
     text: String,
     style: Style,
     weight: u8,
 }
 
-/// Host, event, target, state, samples, losses, cost.
+/// Draws host, event, target, state, samples, losses and cost.
 pub(crate) fn draw(scene: Scene<'_>, on: &mut Canvas<'_>) {
     let mut pieces = pieces(scene, on.theme);
     let gap = |piece: &Piece| if piece.weight == RATE { 1 } else { 2 };
@@ -85,7 +85,7 @@ fn pieces(scene: Scene<'_>, theme: &Theme) -> Vec<Piece> {
     }
     add(scene.age_shown().unwrap_or_default(), theme.text, 10);
     let retention = scene.retention();
-    // How many there are means little where nobody knows of which time.
+    // Without a known time span, the number of samples is less meaningful.
     add(
         format!("{} samples", thousands(answer.view.shown.samples)),
         theme.text,
@@ -112,37 +112,37 @@ fn pieces(scene: Scene<'_>, theme: &Theme) -> Vec<Piece> {
     out
 }
 
-/// Cells of a name in the header: a long one must not push out what is needed more.
+/// Maximum width of a name in the header, to leave room for more important parts.
 const NAMES: usize = 24;
 
-/// The weight of the rate, which belongs to the event before it.
+/// The weight of the rate, which is adjacent to its event.
 const RATE: u8 = 6;
 
-/// The machine's name, or those of some, or how many they are.
+/// Returns the machine's name, the names of a few, or their number.
 fn hosts(scene: Scene<'_>) -> String {
     let names: Vec<&str> = scene.context.info.hosts.iter().map(|(_, host)| &*host.name).collect();
     if names.len() > 3 { format!("{} hosts", names.len()) } else { names.join(" ") }
 }
 
-/// The rate of the event that is shown; empty when nobody knows.
+/// Returns the rate of the displayed event; empty if unknown.
 fn rate(scene: Scene<'_>) -> String {
     let running = scene.context.meter(scene.selection.event).map(|meter| meter.state.rate);
     let recorded = || scene.recorded_event().map(|e| Rate::of(&e.attr)).filter(|rate| *rate != Rate::Period(0));
     running.or_else(recorded).map(describe_rate).unwrap_or_default()
 }
 
-/// The target in words, which may have changed since the start; of a recording its file's name.
+/// Describes the target, which may have changed since the start; for a recording, its file name.
 fn target(scene: Scene<'_>) -> String {
     if scene.context.info.origin == Origin::Live {
         return fit_end(&clean(&scene.context.answer.target), NAMES).into_owned();
     }
     let text = clean(&scene.context.info.target);
-    // Of a file its name; an address is one as a whole.
+    // Show the name of a file, but an address as a whole.
     let name = text.rsplit('/').next().filter(|name| !name.is_empty() && !text.contains("://")).unwrap_or(&text);
     fit(name, NAMES).into_owned()
 }
 
-/// The progress of reading a recording, and the time that the rest takes.
+/// Describes the progress of reading a recording, with the remaining time.
 fn loading(scene: Scene<'_>) -> String {
     let Some(progress) = scene.context.answer.progress else { return "… loading".into() };
     if progress.all == 0 {
@@ -162,7 +162,7 @@ static TABS: &[(Tab, &Command)] = &[
     (Tab::Units, &program::UNITS),
 ];
 
-/// The screens with their names as they stand; where these have no room, the digits still tell the keys.
+/// Returns the screens with their names, or only the digits if room is short.
 fn tab_names(scene: Scene<'_>, room: u16) -> impl Iterator<Item = (Tab, &'static Command, String)> {
     let brief = TABS.iter().map(|(tab, _)| width(tab.name()) + 4).sum::<usize>() > usize::from(room);
     let here = scene.frame.tab;
@@ -172,7 +172,7 @@ fn tab_names(scene: Scene<'_>, room: u16) -> impl Iterator<Item = (Tab, &'static
     })
 }
 
-/// The command of the tab at a column.
+/// Returns the command of the tab at a column.
 pub(crate) fn tab_at(scene: Scene<'_>, room: u16, column: u16) -> Option<&'static Command> {
     let mut x = 1;
     let mut found = tab_names(scene, room).map(|(_, row, name)| {
@@ -182,7 +182,7 @@ pub(crate) fn tab_at(scene: Scene<'_>, room: u16, column: u16) -> Option<&'stati
     found.find(|(_, end)| (1..*end).contains(&column)).map(|(row, _)| row)
 }
 
-/// The tab line: screens, sample rate over time, what narrows the view.
+/// Draws the tab line: the screens, then the filters of the view or the load of the machine.
 pub(crate) fn tabs(scene: Scene<'_>, on: &mut Canvas<'_>) {
     let mut x = 1;
     for (tab, _, text) in tab_names(scene, on.area.width) {
@@ -199,7 +199,7 @@ pub(crate) fn tabs(scene: Scene<'_>, on: &mut Canvas<'_>) {
     on.put(at, 0, &right, style);
 }
 
-/// The zooms and filters of the view, step by step.
+/// Returns the zooms and filters of the view as breadcrumb steps.
 fn trail(scene: Scene<'_>) -> Vec<String> {
     let mut trail: Vec<String> = scene.selection.zooms.iter().map(|z| z.label.clone()).collect();
     if let Some(filter) = &scene.selection.filter {
@@ -211,12 +211,12 @@ fn trail(scene: Scene<'_>) -> Vec<String> {
     trail
 }
 
-/// Whether a screen shows the samples that are left by filters; others show all.
+/// Whether a screen shows filtered samples; others show all.
 fn is_narrowed(tab: Tab) -> bool {
     matches!(tab, Tab::Top | Tab::Flame | Tab::Time)
 }
 
-/// The load that shares are of, of the CPUs or of whom was chosen; the longest words for which there is room.
+/// Describes the load of the CPUs or the target that shares refer to, as long as there is room.
 fn machine(scene: Scene<'_>, room: usize) -> String {
     let (seen, all) = (scene.context.answer.view.total, scene.context.answer.view.shown);
     let whole = scene.context.answer.target.is_empty() && scene.context.answer.cpus.is_empty();
@@ -254,7 +254,7 @@ fn machine(scene: Scene<'_>, room: usize) -> String {
     words.into_iter().find(|text| width(text) <= room).unwrap_or_default()
 }
 
-/// The filters of the view, and the part of the samples of the times that are shown which is left.
+/// Describes the filters of the view and the share of samples that pass.
 fn narrowed(scene: Scene<'_>, trail: &[String], room: usize) -> String {
     let (seen, all) = (scene.context.answer.view.total, scene.context.answer.view.shown);
     let by = clean(&format!("all › {}", trail.join(" › "))).into_owned();
@@ -265,8 +265,9 @@ fn narrowed(scene: Scene<'_>, trail: &[String], room: usize) -> String {
     if width(&share) <= room { share } else { last_steps(&by, trail, room) }
 }
 
-/// The way to what is shown; where there is no room for all of it, its last steps, which are what one has just done.
-/// One that is cut needs no blank behind it.
+/// Returns the breadcrumb, or its last steps if room is short.
+///
+/// A truncated one needs no trailing space.
 fn last_steps(whole: &str, trail: &[String], room: usize) -> String {
     let from = |first: usize| clean(&format!("… › {}", trail[first..].join(" › "))).into_owned();
     let mut ways = std::iter::once(whole.to_owned()).chain((1..trail.len()).map(from));
@@ -275,7 +276,7 @@ fn last_steps(whole: &str, trail: &[String], room: usize) -> String {
     found.unwrap_or_else(|| fit_end(&last(), room + 1).into_owned())
 }
 
-/// The most urgent message, on every screen, and the keys that lead there and dismiss it.
+/// Draws the most urgent message on every screen, with the keys that go to its subject and dismiss it.
 pub(crate) fn notice(scene: Scene<'_>, on: &mut Canvas<'_>) {
     let Some(notice) = scene.notice() else { return };
     let key = |row: &Command| scene.context.keymap.key_of(row).map(shown);

@@ -1,4 +1,4 @@
-//! The help: what a screen is for and all commands with their keys, searched by typing.
+//! The help: purpose of a screen and all commands with their keys, with a search.
 
 use crate::panel::text::{width, wrap};
 use crate::ui::command::Command;
@@ -10,7 +10,7 @@ use crate::ui::theme::Theme;
 use crate::ui::widget::Canvas;
 use crate::ui::widget::popup_frame::{Styled, frame, scrolled, typed_line};
 
-/// Draws it. Returns where the cursor belongs.
+/// Draws the help. Returns the cursor position.
 pub(crate) fn draw(scene: Scene<'_>, searched: &Searched, on: &mut Canvas<'_>) -> (u16, u16) {
     let lines = lines(scene, on.theme, searched.input.value());
     let inner = &mut frame(&format!("help: {}", scene.frame.tab.name()), (104, on.area.height), on);
@@ -23,7 +23,7 @@ pub(crate) fn draw(scene: Scene<'_>, searched: &Searched, on: &mut Canvas<'_>) -
     place
 }
 
-/// All of it; where something is typed, what has these words, of all screens.
+/// Returns all lines, or those of all screens that match the search.
 pub(crate) fn lines(scene: Scene<'_>, theme: &Theme, typed: &str) -> Vec<Styled> {
     let room = usize::from(scene.frame.size.0).saturating_sub(6).min(100);
     let lines = match typed.trim() {
@@ -33,12 +33,11 @@ pub(crate) fn lines(scene: Scene<'_>, theme: &Theme, typed: &str) -> Vec<Styled>
     lines.into_iter().flat_map(|line| whole_words(line, room)).collect()
 }
 
-/// The column where what a command does begins, and the least room that it has beside a long argument.
+/// The column of the descriptions, and their minimum width next to long arguments.
 const DOC: usize = 34;
 const LEAST: usize = 24;
 
-/// A line over as many as its last part takes, which goes on where it began; below the others where they leave it no
-/// room.
+/// Wraps the last part of a line with hanging indentation, or moves it below the others if room is short.
 fn whole_words(mut line: Styled, room: usize) -> Vec<Styled> {
     let Some((text, style)) = line.pop() else { return vec![line] };
     let before: usize = line.iter().map(|(text, _)| width(text)).sum();
@@ -56,7 +55,7 @@ fn whole_words(mut line: Styled, room: usize) -> Vec<Styled> {
     std::iter::once(line).chain(more).collect()
 }
 
-/// The purpose of the screen, its own keys, then those that work everywhere.
+/// Returns the purpose of the screen, its own keys, then those of all screens.
 fn whole(scene: Scene<'_>, theme: &Theme) -> Vec<Styled> {
     let (about, tab) = (scene.frame.tab.about(), scene.frame.tab);
     let mut lines: Vec<Styled> = wrap(about, usize::from(scene.frame.size.0).saturating_sub(8).min(96))
@@ -80,7 +79,7 @@ fn found(scene: Scene<'_>, theme: &Theme, typed: &str) -> Vec<Styled> {
         scene.context.keymap.keys_of(row).contains(&typed)
             || has_words(&format!("{} {} {keys} {}", row.group, row.name, row.doc), typed)
     };
-    // Those that work on this screen come first.
+    // Keys of this screen come first.
     let here = rows().filter(is_here).filter(has);
     let elsewhere = rows().filter(|row| !is_here(row)).filter(has);
     let mut lines = grouped(scene, theme, here.chain(elsewhere));
@@ -91,7 +90,7 @@ fn found(scene: Scene<'_>, theme: &Theme, typed: &str) -> Vec<Styled> {
     lines
 }
 
-/// Commands under the names of their groups.
+/// Returns commands under their group headings.
 fn grouped(scene: Scene<'_>, theme: &Theme, rows: impl Iterator<Item = &'static Command>) -> Vec<Styled> {
     let mut lines: Vec<Styled> = Vec::new();
     let mut group = "";
@@ -111,7 +110,7 @@ fn grouped(scene: Scene<'_>, theme: &Theme, rows: impl Iterator<Item = &'static 
     lines
 }
 
-/// Keys that the user bound to commands with arguments.
+/// Returns keys that the user bound to commands with arguments.
 fn own_keys(scene: Scene<'_>, theme: &Theme) -> Vec<Styled> {
     let others: Vec<_> = scene.context.keymap.own().filter(|(_, _, run)| run.contains(' ')).collect();
     if others.is_empty() {
@@ -124,7 +123,7 @@ fn own_keys(scene: Scene<'_>, theme: &Theme) -> Vec<Styled> {
     lines
 }
 
-/// The meaning of letters and filters.
+/// Explains letters and filters.
 fn letters(theme: &Theme) -> Vec<Styled> {
     let fields: Vec<&str> = crate::filter::FIELDS.iter().map(|row| row.name).collect();
     let letters = "k kernel  b BPF  g guest  u user  l library  j JIT code  i inlined  ? unknown";

@@ -1,4 +1,4 @@
-//! The Info screen: the machine, the head of a recording, its records by type.
+//! The Info screen: the machine, the header of a recording, its records by type.
 
 use crate::panel::text::{clean, width};
 use crate::panel::unit::{bytes, percent, thousands};
@@ -7,10 +7,10 @@ use crate::ui::scene::Scene;
 use crate::ui::theme::Theme;
 use crate::ui::widget::popup_frame::Styled;
 
-/// Cells of the left column.
+/// Width of the left column.
 const LABEL: usize = 24;
 
-/// The lines of the screen; long values go on in the next line.
+/// Returns the lines of the screen; long values wrap.
 pub(crate) fn lines(scene: Scene<'_>, theme: &Theme) -> Vec<Styled> {
     let room = usize::from(scene.frame.size.0).saturating_sub(LABEL + 8).max(20);
     let mut out: Vec<Styled> = Vec::new();
@@ -55,7 +55,7 @@ pub(crate) fn lines(scene: Scene<'_>, theme: &Theme) -> Vec<Styled> {
     out
 }
 
-/// The walks of stacks by tables, and the files of those.
+/// Describes stack walks by tables, and the files of the tables.
 fn walks(walked: &WalkFigures, row: &mut impl FnMut(&str, &str)) {
     let ends = &walked.ends;
     let mut label = format!("stacks {}", thousands(ends.all()));
@@ -83,7 +83,7 @@ fn walks(walked: &WalkFigures, row: &mut impl FnMut(&str, &str)) {
     }
 }
 
-/// Pieces of at most so many cells, cut after a blank where there is one.
+/// Splits text into pieces of limited width, after a space if possible.
 fn chunks(text: &str, cells: usize) -> Vec<String> {
     let mut out = vec![String::new()];
     for word in text.split_inclusive(' ') {

@@ -1,4 +1,4 @@
-//! The layout of the screen, computed from the size alone, so that paging, the mouse and drawing agree.
+//! The layout of the screen, computed from its size alone, so that paging, mouse and drawing agree.
 
 use ratatui::layout::Rect;
 
@@ -12,21 +12,21 @@ use crate::ui::tab::Tab;
 pub(crate) struct ScreenAreas {
     pub(crate) header: Rect,
     pub(crate) tabs: Rect,
-    /// The message; no lines where there is none.
+    /// The message; empty without one.
     pub(crate) finding: Rect,
-    /// The timeline; no line where there is none.
+    /// The timeline; empty if hidden.
     pub(crate) timeline: Rect,
     /// The table with its heading.
     pub(crate) table: Rect,
-    /// The call chains of the row under the cursor, beside the table; no columns where there is no room.
+    /// The call chains of the row under the cursor, next to the table; empty if room is short.
     pub(crate) beside: Rect,
-    /// The step of the tour, where one is given.
+    /// The step of the tour, if it is active.
     pub(crate) tour: Rect,
     pub(crate) details: Rect,
     pub(crate) footer: Rect,
 }
 
-/// Divides the screen.
+/// Divides the screen into its parts.
 pub(crate) fn places(scene: Scene<'_>, area: Rect) -> ScreenAreas {
     let row = |y: u16, height: u16| Rect { x: area.x, y: area.y + y, width: area.width, height };
     let h = area.height;
@@ -48,7 +48,9 @@ pub(crate) fn places(scene: Scene<'_>, area: Rect) -> ScreenAreas {
     }
 }
 
-/// The area of a popup: an annotated function has what stands beside the table, too, as that is of another row.
+/// Returns the area of a popup.
+///
+/// An annotated function also covers the panel next to the table, which shows another row.
 pub(crate) fn popup(scene: Scene<'_>, places: &ScreenAreas) -> Rect {
     match scene.frame.popups.last() {
         Some(Popup::Annotate(_)) => places.table.union(places.beside),
@@ -56,28 +58,28 @@ pub(crate) fn popup(scene: Scene<'_>, places: &ScreenAreas) -> Rect {
     }
 }
 
-/// The parts of the terminal's screen; none where it is too small for anything.
+/// Returns the parts of the terminal; `None` if it is too small.
 pub(crate) fn places_of(scene: Scene<'_>) -> Option<ScreenAreas> {
     (!scene.is_too_small()).then(|| places(scene, scene.area()))
 }
 
-/// Lines for the message: none on a screen with hardly any.
+/// Height of the message; zero on very low screens.
 fn finding_height(scene: Scene<'_>, height: u16) -> u16 {
     u16::from(height >= 10 && scene.notice().is_some())
 }
 
-/// Lines for the timeline: only where there is room, above what it narrows.
+/// Height of the timeline; zero if room is short or the screen is not filtered by it.
 fn timeline_height(scene: Scene<'_>, height: u16) -> u16 {
     u16::from(scene.frame.timeline && matches!(scene.frame.tab, Tab::Top | Tab::Flame) && height >= 20)
 }
 
-/// Columns for call chains beside the table: only where the table has enough of its own.
+/// Width of the call chains next to the table; zero if the table needs the room.
 pub(crate) fn beside_width(scene: Scene<'_>, width: u16) -> u16 {
     const LEAST: u16 = 140;
     if scene.frame.tab == Tab::Top && scene.context.info.chains && width >= LEAST { (width * 2 / 5).min(90) } else { 0 }
 }
 
-/// Lines of the table that fit under its heading.
+/// Returns the number of table lines below the heading.
 pub(crate) fn table_height(scene: Scene<'_>) -> usize {
     places_of(scene).map_or(0, |places| usize::from(places.table.height.saturating_sub(1)))
 }

@@ -1,4 +1,4 @@
-//! Drawing: functions from the model to cells. They change nothing.
+//! Drawing: functions from the model to cells, without side effects.
 
 pub(crate) mod choose;
 pub(crate) mod footer;

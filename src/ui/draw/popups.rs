@@ -1,4 +1,4 @@
-//! Popups: a frame in the middle of the table with a list in it.
+//! Popups: a frame with a list in the middle of the table.
 
 use ratatui::layout::Rect;
 
@@ -14,7 +14,7 @@ use crate::ui::view::units::chooser::unit_choices;
 use crate::ui::widget::Canvas;
 use crate::ui::widget::popup_frame::{Styled, centre, frame, list, list_size};
 
-/// Draws the topmost popup. Returns where the cursor belongs.
+/// Draws the topmost popup. Returns the cursor position.
 pub(crate) fn draw(scene: Scene<'_>, views: &Views, on: &mut Canvas<'_>) -> Option<(u16, u16)> {
     match scene.frame.popups.last()? {
         Popup::Help(searched) => return Some(help::draw(scene, searched, on)),
@@ -29,7 +29,7 @@ pub(crate) fn draw(scene: Scene<'_>, views: &Views, on: &mut Canvas<'_>) -> Opti
     None
 }
 
-/// The area of a popup's rows, and the row at a place; a popup without rows is all of the area.
+/// Returns the area of a popup's rows and the row at a position; without rows, the whole area.
 pub(crate) fn hit(
     scene: Scene<'_>,
     views: &Views,
@@ -71,7 +71,7 @@ pub(crate) fn hit(
     Some((frame, at.map(|at| from + usize::from(at)).filter(|at| *at < rows)))
 }
 
-/// The line that a text may be scrolled to.
+/// Returns the maximum scroll position of a text.
 pub(crate) fn last_scroll(scene: Scene<'_>, popup: &Popup, area: Rect) -> usize {
     let theme = Theme::new(Depth::None);
     let lines = match popup {
@@ -85,7 +85,7 @@ pub(crate) fn last_scroll(scene: Scene<'_>, popup: &Popup, area: Rect) -> usize 
 
 const MARKS: &str = "marks";
 
-/// The first line in sight of so many, with the cursor in the middle.
+/// Returns the first visible line, with the cursor in the middle.
 fn marks_from(cursor: usize, lines: usize, rows: usize) -> usize {
     cursor.saturating_sub(rows / 2).min(lines.saturating_sub(rows))
 }
@@ -116,7 +116,7 @@ fn losses(scene: Scene<'_>, theme: &Theme) -> Vec<Styled> {
     let answer = &scene.context.answer;
     let ledger = &answer.ledger;
     let mut lines: Vec<Styled> = Vec::new();
-    // Inside of the frame, and of a blank on each side.
+    // Inside of the frame and a space on each side.
     let room = usize::from(scene.frame.size.0).saturating_sub(4);
     let mut row = |name: &str, value: String, bad: bool, meaning: &str| {
         let style = if bad { theme.error } else { theme.text };
@@ -172,7 +172,7 @@ fn losses(scene: Scene<'_>, theme: &Theme) -> Vec<Styled> {
     }
     let memory = &answer.memory;
     if let Some(bound) = memory.bound {
-        // As --memory counts.
+        // In the units of --memory.
         let mib = |bytes: usize| format!("{:.1} MiB", bytes as f64 / f64::from(1 << 20));
         let of = format!("private, of {} MiB (--memory); the oldest samples go first", bound >> 20);
         row("memory", mib(memory.private), memory.is_exceeded(), &of);
@@ -194,7 +194,7 @@ fn losses(scene: Scene<'_>, theme: &Theme) -> Vec<Styled> {
     lines
 }
 
-/// A sentence behind its sign, in as many lines as it takes.
+/// Wraps a sentence after its sign.
 fn sentence(sign: &str, text: &str, room: usize, theme: &Theme) -> Vec<Styled> {
     let parts = wrap(text, room.saturating_sub(width(sign)).max(20)).into_iter();
     let signs = std::iter::once(sign).chain(std::iter::repeat("  "));

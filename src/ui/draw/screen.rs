@@ -1,4 +1,4 @@
-//! The screen as a whole: what is drawn where, and what lies over it.
+//! The whole screen: places of its parts, and popups on top.
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
@@ -11,7 +11,9 @@ use crate::ui::theme::Theme;
 use crate::ui::view::{Views, cpus, events, flame, time, top, units};
 use crate::ui::widget::{self, Canvas};
 
-/// Draws the whole screen, in the characters that the terminal shows. Returns where its cursor belongs, if anywhere.
+/// Draws the whole screen with the supported characters.
+///
+/// Returns the cursor position, if any.
 pub(crate) fn draw(
     scene: Scene<'_>,
     views: &Views,
@@ -37,7 +39,7 @@ fn draw_all(scene: Scene<'_>, views: &Views, theme: &Theme, area: Rect, buffer: 
         on.put(0, 0, &text, theme.text);
         return None;
     }
-    // What was laid out for one size does not fit into another: the terminal may have changed in between.
+    // The terminal may have changed its size since the layout; skip such a frame.
     if (area.width, area.height) != scene.frame.size {
         return None;
     }

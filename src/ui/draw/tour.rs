@@ -1,4 +1,4 @@
-//! The tour's box, in lines of its own below what it speaks of.
+//! The tour's box, below the part of the screen that it describes.
 
 use ratatui::widgets::{Block, Widget};
 
@@ -8,21 +8,21 @@ use crate::ui::scene::Scene;
 use crate::ui::tour::{STEPS, TourStep, step};
 use crate::ui::widget::Canvas;
 
-/// The lines that the tour takes below what it speaks of; none where there is no tour, or no room for it.
+/// Returns the height of the tour's box; zero without a tour, or if room is short.
 pub(crate) fn height(scene: Scene<'_>, width: u16, room: u16) -> u16 {
     let lines = scene.frame.tour.and_then(step).map_or(0, |step| plan(scene, step, width).2);
     if lines + LEAST <= room && width >= 30 { lines } else { 0 }
 }
 
-/// Lines that a table must have beside it.
+/// Minimum height of the table above it.
 const LEAST: u16 = 6;
 
-/// The words in lines, the key, and how high the box is.
+/// Returns the wrapped text, the key, and the height of the box.
 fn plan(scene: Scene<'_>, step: &TourStep, width: u16) -> (Vec<String>, String, u16) {
     let key = shown(scene.context.keymap.key_of(step.row).unwrap_or("esc"));
     let room = usize::from(width.saturating_sub(4));
     let lines = wrap(step.text, room);
-    // The key stands behind the words where there is room.
+    // The key follows the text if there is room.
     let below = usize::from(!has_room(&lines, &key, room));
     let height = (lines.len() + below + 2) as u16;
     (lines, key, height)
@@ -32,7 +32,7 @@ fn has_room(lines: &[String], key: &str, room: usize) -> bool {
     lines.last().map_or(0, |line| width(line)) + width(key) + 3 <= room
 }
 
-/// Draws the step that one is at.
+/// Draws the current step.
 pub(crate) fn draw(scene: Scene<'_>, on: &mut Canvas<'_>) {
     let Some((at, step)) = scene.frame.tour.and_then(|at| Some((at, step(at)?))) else { return };
     if on.area.height == 0 {

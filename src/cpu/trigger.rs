@@ -394,7 +394,7 @@ mod tests {
             ("softirq% > 3 on cpu", 19, "the number of a CPU"),
             ("softirq% > 3 on cpu x", 20, "x is no CPU"),
             ("softirq% > 3 for ever", 17, "expected a time"),
-            ("softirq% > 3 for 2sec", 17, "sec is no unit of time"),
+            ("softirq% > 3 for 2sec", 17, "sec is not a unit of time"),
             ("softirq% > 3 twice", 13, "this was not expected"),
             ("softirq% > 3 &&", 15, "expected a figure"),
             ("softirq% = 3", 9, "compared by"),

@@ -34,11 +34,11 @@ pub(crate) enum CopyError {
     Io(#[from] io::Error),
     #[error(transparent)]
     Source(#[from] SourceError),
-    #[error("it carries names instead of addresses, which perf.data cannot hold; --to folded can")]
+    #[error("it has names instead of addresses, which perf.data cannot store; use --to folded")]
     NoAddresses,
-    #[error("its files are of several machines, and a perf.data file is of one; --to pprof can hold them")]
+    #[error("its files are from several machines, which a perf.data file cannot store; use --to pprof")]
     Hosts,
-    #[error("its files use one id for different events, so they cannot become one file")]
+    #[error("its files use the same id for different events, so they cannot be merged")]
     Ids,
 }
 

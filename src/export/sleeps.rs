@@ -21,9 +21,9 @@ pub(crate) enum Fate {
 /// The reason why sleeps cannot be merged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum SleepError {
-    #[error("the recording has no sched:sched_switch: record -e sched:sched_switch -g has it")]
+    #[error("the recording has no sched:sched_switch: record it with -e sched:sched_switch -g")]
     NoSwitches,
-    #[error("samples of sched:sched_switch have no period or no time, which record adds by itself")]
+    #[error("samples of sched:sched_switch lack period or time; record them with perfprof-tui record")]
     NoPeriod,
 }
 

@@ -22,7 +22,7 @@ fn write(input: &ExportInput<'_>, out: &mut dyn Write) -> io::Result<()> {
         Ok(())
     })?;
     if lines.is_empty() {
-        return Err(io::Error::new(io::ErrorKind::InvalidData, "no sample is left: there is nothing to draw"));
+        return Err(io::Error::new(io::ErrorKind::InvalidData, "no samples to draw"));
     }
     write_lines(&lines, input.title, &input.data.events[input.event], out)
 }

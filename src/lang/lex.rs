@@ -109,7 +109,7 @@ impl Lexicon {
         } else if self.numbers && c.is_ascii_digit() {
             let len = run(&|c| c.is_alphanumeric() || c == '.' || c == '_');
             let number = quantity::literal(&rest[..len]).map_err(|_| {
-                let why = format!("this is no number; units are {}", quantity::LITERAL_UNITS);
+                let why = format!("not a number; units: {}", quantity::LITERAL_UNITS);
                 Diagnostic::new(text, at, len, why)
             })?;
             (Token::Number(number), len)
@@ -225,7 +225,7 @@ mod tests {
             ("a ; b", 2, 1, "no meaning"),
             ("a € b", 2, 3, "no meaning"),
             ("a 'bc", 2, 3, "not closed"),
-            ("a 7x b", 2, 2, "units are"),
+            ("a 7x b", 2, 2, "units:"),
         ] {
             let fault = LEXICON.pieces(text).expect_err(text);
             assert!((fault.at, fault.len) == (at, len) && fault.message.contains(words), "{fault:?}");

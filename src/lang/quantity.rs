@@ -65,9 +65,9 @@ pub(crate) const SECOND: u64 = 1_000_000_000;
 pub(crate) enum QuantityError {
     #[error("expected {}", .0.example())]
     NoNumber(Dimension),
-    #[error("{unit} is no unit of {}: there are {}", .of.name(), units(*.of))]
+    #[error("{unit} is not a unit of {}; available: {}", .of.name(), units(*.of))]
     NoUnit { of: Dimension, unit: String },
-    #[error("this is more than can be counted")]
+    #[error("the number is too large")]
     TooLarge,
 }
 
@@ -392,10 +392,10 @@ mod tests {
     fn what_is_wrong_says_what_would_do() {
         for (wrong, words) in [
             (time("soon"), "expected a time, such as 250ms, 2s or 10m"),
-            (time("2sec"), "sec is no unit of time: there are ns us µs ms s m h d"),
-            (size::<u64>("1Q"), "Q is no unit of size: there are B kB MB GB TB KiB MiB GiB TiB K M G T"),
-            (hertz("9s"), "s is no unit of a rate: there are k K M G T Hz kHz MHz"),
-            (time("1e30"), "more than can be counted"),
+            (time("2sec"), "sec is not a unit of time; available: ns us µs ms s m h d"),
+            (size::<u64>("1Q"), "Q is not a unit of size; available: B kB MB GB TB KiB MiB GiB TiB K M G T"),
+            (hertz("9s"), "s is not a unit of a rate; available: k K M G T Hz kHz MHz"),
+            (time("1e30"), "the number is too large"),
         ] {
             let text = wrong.expect_err(words).to_string();
             assert!(text.contains(words), "{text}");

@@ -102,7 +102,7 @@ pub(crate) fn rights_items(rights: &Rights) -> Vec<Check> {
 /// Returns the items of PMUs and probes in a sysfs tree.
 fn devices(root: &Path) -> Vec<Check> {
     if !root.is_dir() {
-        let found = format!("{} is not there: which PMUs and probes this kernel has is not known", root.display());
+        let found = format!("{} does not exist, so PMUs and probes are unknown", root.display());
         return vec![item("PMUs and probes", CheckState::Bad, found, "mount -t sysfs sysfs /sys")];
     }
     let mut items = hardware::checks(root, &RealSys);
@@ -117,7 +117,7 @@ fn probes(root: &Path) -> Check {
         (false, true) => limited(
             "dynamic probes",
             "uprobes only: this kernel has no kprobes (CONFIG_KPROBES)",
-            "Tracepoints and uprobes work; kprobes need another kernel.",
+            "Use tracepoints and uprobes, or a kernel with CONFIG_KPROBES.",
         ),
         (true, false) => limited("dynamic probes", "kprobes only: this kernel has no uprobes (CONFIG_UPROBES)", ""),
         (false, false) => item("dynamic probes", CheckState::Bad, "this kernel has neither kprobes nor uprobes", ""),
@@ -147,11 +147,11 @@ fn processes(mounted: bool, all: bool) -> Check {
             let (found, remedy) = procfs::NOT_MOUNTED.split_once("; ").unwrap_or((procfs::NOT_MOUNTED, ""));
             item("processes", CheckState::Bad, found, remedy)
         }
-        true => good("processes", "those of the whole machine are seen"),
+        true => good("processes", "all processes of the machine are visible"),
         false => limited(
             "processes",
-            "in a PID namespace of its own: the machine's other processes have no names, nor have their containers",
-            "Docker, Podman: --pid host; a pod: hostPID: true; kubectl debug node/NODE --profile=sysadmin has it",
+            "in a PID namespace: other processes of the machine and their containers have no names",
+            "Docker, Podman: --pid host; a pod: hostPID: true; kubectl debug node/NODE --profile=sysadmin",
         ),
     }
 }
@@ -178,7 +178,7 @@ fn capabilities(rights: &Rights, lent: Option<u64>) -> Check {
     match lent {
         Some(1..) => limited(
             "capabilities",
-            "the program's file lends more than sampling wants, by which any user could read any file: given up",
+            "excess capabilities of the program file were dropped: any user could read any file with them",
             format!("chmod u-s,g-s {PROGRAM}; {}", setcap()),
         ),
         _ if lacks.is_empty() => good("capabilities", has),
@@ -255,7 +255,7 @@ mod tests {
         let seccomp = Rights { blocked: Some(crate::kernel::sys::Errno::PERM), seccomp: 2, ..Rights::staged(2, 0) };
         assert!(text(&rights_items(&seccomp)).contains("--cap-add PERFMON"));
         let refused = text(&rights_items(&shut_out));
-        assert!(refused.contains("only root") && refused.lines().count() == 2, "nothing else is said: {refused}");
+        assert!(refused.contains("only root") && refused.lines().count() == 2, "only one item: {refused}");
         let level = text(&rights_items(&Rights::staged(4, 0)));
         assert!(!level.contains("only root") && level.contains("own processes, user code only"), "{level}");
         assert!(rights_items(&Rights::staged(2, 1 << CAP_PERFMON)).iter().all(|i| i.state == CheckState::Good));
@@ -296,6 +296,6 @@ mod tests {
         let kernel = tempfile::tempdir().expect("dir");
         assert_eq!(probes(kernel.path()).found, "this kernel has neither kprobes nor uprobes");
         let unknown = devices(Path::new("/nowhere"));
-        assert!(unknown.len() == 1 && unknown[0].found.starts_with("/nowhere is not there"), "{unknown:?}");
+        assert!(unknown.len() == 1 && unknown[0].found.starts_with("/nowhere does not exist"), "{unknown:?}");
     }
 }

@@ -82,7 +82,7 @@ impl Dump {
 
     fn sample(&self, core: &Core, record: &PlacedRecord<'_>, out: &mut String) {
         let Some((event, sample)) = core.decode(record.input, record.header, record.body()) else {
-            return out.push_str("PERF_RECORD_SAMPLE: its fields do not fit into it\n");
+            return out.push_str("PERF_RECORD_SAMPLE: its fields exceed the record\n");
         };
         let (layout, _) = core.form(record.input, record.header, record.body());
         let Sample { pid, tid, .. } = sample;

@@ -145,11 +145,11 @@ pub const KEYS: &[HardwareKey] = &[
     ),
     of("data_page_size", "Data page", Accesses, |of| text(&page_size(of.detail.data_page))).needing(
         sample::DATA_PAGE_SIZE,
-        "sizes of the data's pages",
+        "data page sizes",
         "--data-page-size",
     ),
     of("code_page_size", "Code page", Accesses, |of| text(&page_size(of.detail.code_page)))
-        .needing(sample::CODE_PAGE_SIZE, "sizes of the code's pages", "--code-page-size")
+        .needing(sample::CODE_PAGE_SIZE, "code page sizes", "--code-page-size")
         .of_any_sample(),
     of("snoop", "Snoop", Accesses, |of| text(&of.source().snoop())),
     of("tlb", "TLB", Accesses, |of| text(&of.source().tlb())),

@@ -13,7 +13,7 @@ pub(crate) fn text(answer: &UnitAnswer, wall: u64, clock: u64, panels: &[&Panel]
         out.push_str(&panel.to_text());
     }
     if panels.is_empty() {
-        out.push_str("nothing was seen\n");
+        out.push_str("no data\n");
         for panel in answer.panels.iter().filter(|panel| !panel.note.is_empty()) {
             out.push_str(&format!("! {}\n", crate::panel::text::clean(&panel.note)));
         }

@@ -185,7 +185,7 @@ fn what_cannot_be_done_with_several_is_said() {
     let copy = tempfile::tempdir().expect("dir");
     let path = copy.path().join("x.data").to_string_lossy().into_owned();
     let text = said(&["export", "--to", "perfdata", "-o", &path]);
-    assert!(text.contains("of several machines, and a perf.data file is of one"), "{text}");
+    assert!(text.contains("from several machines, which a perf.data file cannot store"), "{text}");
 }
 
 #[test]

@@ -215,7 +215,7 @@ fn nothing_half_written_is_left() {
         .output()
         .expect("runs");
     assert_eq!(output.status.code(), Some(1));
-    assert!(String::from_utf8_lossy(&output.stderr).contains("nothing to draw"));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("no samples to draw"));
     assert_eq!(std::fs::read_dir(dir.path()).expect("dir").count(), 0);
 }
 

@@ -568,7 +568,7 @@ fn what_samples_do_not_tell_is_refused() {
     assert!(refused(&["-s", "dcacheline"]).contains("accesses to memory have it: --mem-mode"));
     assert!(
         refused(&["-s", "code_page_size"])
-            .contains("no sizes of the code's pages: they are recorded by `perf record --code-page-size`")
+            .contains("no code page sizes: they are recorded by `perf record --code-page-size`")
     );
     assert!(refused(&["-s", "p_stage_cyc"]).contains("only processors of POWER"));
     assert!(refused(&["-b", "-s", "nope"]).contains("nope is no key"));

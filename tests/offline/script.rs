@@ -133,8 +133,8 @@ fn wrong_fields_are_refused_with_what_is_right() {
         assert_eq!(output.status.code(), Some(2), "{args:?}");
         String::from_utf8_lossy(&output.stderr).into_owned()
     };
-    assert!(refused(&["-F", "bogus"]).contains("bogus is no field; there are comm, pid"));
-    assert!(refused(&["-F", "comm,+ip"]).contains("+ and - change what is printed"));
+    assert!(refused(&["-F", "bogus"]).contains("bogus is not a field; available: comm, pid"));
+    assert!(refused(&["-F", "comm,+ip"]).contains("+ and - change the default fields"));
     assert!(refused(&["-F", "comm,cpu"]).contains("have no CPU, so cpu cannot be printed"));
     assert!(refused(&["-F", "+tod"]).contains("record -k CLOCK_MONOTONIC"));
     assert!(refused(&["-F", "brstackinsn"]).contains("brstacksym"));

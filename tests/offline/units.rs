@@ -1047,7 +1047,7 @@ fn without_guests_their_samples_are_said_to_be_missing() {
         String::from_utf8_lossy(&[out.stdout, out.stderr].concat()).into_owned()
     };
     let guests = text("profile", &["-g", "-G"]);
-    assert!(guests.contains("nothing was seen\n! no sample was of a guest") && !guests.contains("broken"), "{guests}");
+    assert!(guests.contains("no data\n! no sample was of a guest") && !guests.contains("broken"), "{guests}");
     assert!(!text("profile", &["-g"]).contains("of a guest"));
 }
 
@@ -1063,7 +1063,7 @@ fn faults_say_what_is_wrong() {
     fails(&["multi-trace", "--batch", "-e", "sched:sched_switch"], "two steps");
     fails(&["top", "--batch"], "name events with -e");
     fails(&["num-dist", "--batch", "-e", "sched:sched_switch"], "--num");
-    fails(&["rundelay", "--batch", "--than", "4mss"], "units are");
+    fails(&["rundelay", "--batch", "--than", "4mss"], "units:");
     fails(&["rundelay", "--batch", "--panel", "Nothing"], "there are: Threads");
     fails(&["top", "--batch", "-e", "sched:sched_switch", "--key", "prev_comn"], "nearest: prev_comm");
     fails(&["offcpu", "--key", "pid"], "offcpu: --key cannot apply to it; it is an option of top, num-dist,");

@@ -17,8 +17,8 @@ pub(super) fn checks(root: &Path, sys: &dyn Sys) -> Vec<Check> {
         return vec![item(
             "hardware counters",
             CheckState::Bad,
-            format!("there is a PMU ({}), and this user may not ask what it counts", pmus.join(", ")),
-            "What is said of perf_event_open changes it.",
+            format!("this user may not query the events of the PMU ({})", pmus.join(", ")),
+            "Apply the remedy of perf_event_open.",
         )];
     };
     vec![counters(&pmus.join(", "), &has), caches(&has), raw(root, &pmus), precision(root, name, &has), branches(&has)]
@@ -27,7 +27,7 @@ pub(super) fn checks(root: &Path, sys: &dyn Sys) -> Vec<Check> {
 fn without() -> Check {
     limited(
         "hardware counters",
-        "no CPU PMU (usual in virtual machines): cycles becomes cpu-clock, a timer; code with interrupts off is charged to where they are turned on again",
+        "no CPU PMU (usual in virtual machines): cycles becomes cpu-clock, a timer; samples of code with interrupts off are attributed to where they are enabled again",
         "On a VM host, expose the PMU (KVM: -cpu host,pmu=on).",
     )
 }
@@ -36,7 +36,7 @@ fn counters(pmus: &str, has: &Supported) -> Check {
     let (counted, lacks) = (has.events.0.join(" "), has.events.1.join(" "));
     let at_a_time = match has.counters {
         0 => String::new(),
-        n => format!("; {n} of cycles at a time, more take turns and are scaled"),
+        n => format!("; {n} events at a time; more are multiplexed and scaled"),
     };
     let lacking = if lacks.is_empty() { String::new() } else { format!("; it has no {lacks}") };
     let found = format!("{pmus} counts {}{lacking}{at_a_time}", if counted.is_empty() { "none" } else { &counted });
@@ -48,8 +48,8 @@ fn counters(pmus: &str, has: &Supported) -> Check {
         ),
         (true, false) => limited(
             "hardware counters",
-            format!("{found}; without an interrupt nothing of it is sampled: cycles becomes cpu-clock, a timer"),
-            "`perfprof-tui stat` counts; the machine's firmware tells the kernel of the PMU's interrupt.",
+            format!("{found}; it has no interrupt for sampling: cycles becomes cpu-clock, a timer"),
+            "`perfprof-tui stat` works; the firmware must report the PMU's interrupt to the kernel.",
         ),
         (true, true) => good("hardware counters", found),
     }
@@ -61,9 +61,9 @@ fn caches(has: &Supported) -> Check {
         true => limited(
             "cache events",
             format!(
-                "none: the kernel knows no event of this PMU for any of {lacks} names (L1-dcache-loads, LLC-loads…)"
+                "none: the kernel does not support any of {lacks} events on this PMU (L1-dcache-loads, LLC-loads…)"
             ),
-            "Where the CPU's manual has such events, -e rHEX counts them.",
+            "Use -e rHEX for events in the CPU's manual.",
         ),
         false => good("cache events", counted.join(" ")),
     }
@@ -75,21 +75,17 @@ fn raw(root: &Path, pmus: &[String]) -> Check {
         format!("{name}/{}/", terms.join(","))
     });
     let spelled: Vec<String> = spelled.collect();
-    let found = format!("-e rHEX by the CPU's manual, and by terms {}", spelled.join(" "));
+    let found = format!("-e rHEX from the CPU's manual, and the terms {}", spelled.join(" "));
     good("raw events", found)
 }
 
 fn precision(root: &Path, name: &str, has: &Supported) -> Check {
     let levels = &["none", ":p", ":p :pp", ":p :pp :ppp"][usize::from(has.precise.min(3))];
     match (has.precise, pmu::max_precise(root, name)) {
-        (0, _) => limited(
-            "precise samples",
-            "none: cycles:p is taken without it, and a sample lies where the interrupt came, some instructions late",
-            "",
-        ),
+        (0, _) => limited("precise samples", "none: cycles:p is not precise; samples are some instructions late", ""),
         (_, Some(0)) | (_, None) => limited(
             "precise samples",
-            format!("{levels} are taken and change nothing: {name} says of no level that it has it (caps/max_precise)"),
+            format!("{levels} are accepted without effect: {name} reports no precision level (caps/max_precise)"),
             "",
         ),
         (_, Some(_)) => good("precise samples", format!("cycles{levels}")),
@@ -101,7 +97,7 @@ fn branches(has: &Supported) -> Check {
         true => good("branch stacks", "-b, -j and --call-graph lbr"),
         false => limited(
             "branch stacks",
-            "none: this CPU, or its virtual one, remembers no branches for the kernel; -b, -j and --call-graph lbr are refused",
+            "none: this CPU or VM has no branch records; -b, -j and --call-graph lbr do not work",
             "",
         ),
     }
@@ -144,7 +140,7 @@ mod tests {
         assert!(counters.2.starts_with("armv8_pmuv3_0 counts cycles instructions; it has no cache-references "));
         assert!(of("cache events").2.starts_with("none"));
         assert!(of("raw events").2.ends_with(" armv8_pmuv3_0/event=,long=/"));
-        assert!(of("precise samples").2.starts_with(":p :pp :ppp are taken and change nothing"));
+        assert!(of("precise samples").2.starts_with(":p :pp :ppp are accepted without effect"));
         assert!(of("branch stacks").2.starts_with("none"));
 
         let x86 = tree(&[("cpu/format/event", "config:0-7"), ("cpu/caps/max_precise", "3")]);
@@ -164,12 +160,12 @@ mod tests {
         let sys = |errno| FakeSys::new(move |_, _, _| Err(errno));
         assert!(said(none.path(), &sys(Errno::NOENT))[0].2.contains("no CPU PMU"));
         let cpu = tree(&[("cpu/type", "4")]);
-        assert_eq!(said(cpu.path(), &sys(Errno::ACCESS)).len(), 1, "who may not ask is told nothing");
+        assert_eq!(said(cpu.path(), &sys(Errno::ACCESS)).len(), 1, "one item without permission");
         let blind = said(cpu.path(), &sys(Errno::NOENT));
         assert!(blind[0].1 == CheckState::Limited && blind[0].2.contains("becomes cpu-clock"), "{blind:?}");
         assert!(blind[3].2.starts_with("none"), "{blind:?}");
         let counts = FakeSys::new(|attr, _, _| if attr.period_or_freq > 0 { Err(Errno::OPNOTSUPP) } else { Ok(()) });
         let list = said(cpu.path(), &counts);
-        assert!(list[0].1 == CheckState::Limited && list[0].2.contains("without an interrupt"), "{list:?}");
+        assert!(list[0].1 == CheckState::Limited && list[0].2.contains("no interrupt"), "{list:?}");
     }
 }

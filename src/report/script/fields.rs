@@ -69,12 +69,9 @@ pub(crate) const FIELDS: &[Field] = &[
 
 /// Fields of perf that are not supported, each with an alternative.
 const NOT_HERE: &[(&str, &str)] = &[
-    (
-        "brstackinsn",
-        "code between branches is not printed; brstacksym names their ends, insn has the sampled instruction",
-    ),
-    ("brstackinsnlen", "code between branches is not printed; insnlen has the length of the sampled instruction"),
-    ("metric", "`perfprof-tui stat` has ratios of counts beside them"),
+    ("brstackinsn", "code between branches is not supported; use brstacksym or insn"),
+    ("brstackinsnlen", "code between branches is not supported; use insnlen"),
+    ("metric", "use `perfprof-tui stat` for ratios"),
 ];
 
 /// Fields that are not stored with samples: they require a second pass over the records.
@@ -200,7 +197,7 @@ impl Fields {
         let (class, words) = match list.split_once(':') {
             Some((word, rest)) => {
                 let class = Class::named(word).ok_or_else(|| {
-                    format!("{word} is no type of event; there are hw, sw, trace, raw, break and synth")
+                    format!("{word} is not an event type; available: hw, sw, trace, raw, break and synth")
                 })?;
                 (Some(class), rest)
             }
@@ -218,7 +215,7 @@ impl Fields {
         }
         let is_change = plus.and(minus) != FieldSet::default();
         if only.is_some() && is_change {
-            return Err("+ and - change what is printed by default, so all or none of them have one".to_owned());
+            return Err("+ and - change the default fields, so use them for all fields or none".to_owned());
         }
         let chosen = match class {
             Some(class) => std::slice::from_mut(&mut self.choices[class as usize]),
@@ -260,7 +257,7 @@ impl Fields {
             set = set.without(FieldSet::of(field.name));
         }
         if set.has("srcline") && !set.has("ip") {
-            return Err("srcline needs ip: a line is that of an address".to_owned());
+            return Err("srcline requires ip".to_owned());
         }
         Ok(set)
     }
@@ -301,10 +298,10 @@ pub(crate) fn has_records(event: &EventDesc) -> bool {
 
 fn no_field(word: &str) -> String {
     if let Some((_, instead)) = NOT_HERE.iter().find(|(name, _)| *name == word) {
-        return format!("{word} is not printed here: {instead}");
+        return format!("{word} is not supported: {instead}");
     }
     let names: Vec<&str> = FIELDS.iter().map(|field| field.name).collect();
-    format!("{word} is no field; there are {}", names.join(", "))
+    format!("{word} is not a field; available: {}", names.join(", "))
 }
 
 #[cfg(test)]

@@ -647,7 +647,8 @@ fn a_wait_for_a_lock_is_no_wait_for_work() {
     let blocked = panels.iter().find(|panel| panel["title"] == "Blocked").expect("a panel");
     let begins = |row: &Value, column: &str, start: &str| row[column].as_str().is_some_and(|it| it.starts_with(start));
     let first = &blocked["rows"][0];
-    assert!(begins(first, "class", "not known: ") && begins(first, "wakers", "held-holder"), "{blocked}");
+    // On a busy machine the waiter may take the lock twice, and then the holder waits for it.
+    assert!(begins(first, "class", "not known: ") && begins(first, "wakers", "held-"), "{blocked}");
     let idle = blocked["rest"]["rows"].as_array().expect("rows");
     assert!(idle.iter().all(|row| begins(row, "wakers", "timer") || begins(row, "wakers", "nobody yet")), "{blocked}");
     assert!(idle.iter().any(|row| begins(row, "stack", "clock_nanosleep")), "{blocked}");

@@ -1,38 +1,37 @@
-//! Containers: what the path of a cgroup says of whose it is, what a runtime calls that, and how a file keeps the
-//! names.
+//! Containers: identified by the path of a cgroup, named by their runtime, and stored in a file.
 
 use std::sync::Arc;
 
 use crate::perfdata::features::bit;
 
-/// Containers that a file tells of, and bytes of a name.
+/// The maximum number of containers in a file, and of bytes in a name.
 const MAX: usize = 100_000;
 const MAX_NAME: usize = 512;
 const HEAD: &str = "perfprof-tui containers 1";
-/// The number of digits that runtimes show of an id, and of a pod's.
+/// The number of digits that runtimes show of a container's id, and of a pod's.
 const SHORT: usize = 12;
 const SHORT_POD: usize = 8;
 
-/// The runtime that made a cgroup.
+/// The runtime that created a cgroup.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Runtime {
-    /// containerd, for Kubernetes or by nerdctl.
+    /// containerd, for Kubernetes or through nerdctl.
     Containerd,
     /// CRI-O.
     Crio,
-    /// Docker, by the name of a scope or of a cgroup above.
+    /// Docker, from the name of a scope or of a cgroup above it.
     Docker,
-    /// Podman, and what else uses libpod.
+    /// Podman, and other users of libpod.
     Podman,
-    /// LXC, with the containers of Incus and LXD.
+    /// LXC, including the containers of Incus and LXD.
     Lxc,
-    /// Containers and virtual machines that systemd-machined knows.
+    /// Containers and virtual machines registered with systemd-machined.
     Machine,
-    /// A container's id is there, and nothing that tells whose it is.
+    /// The path has a container's id, but does not identify the runtime.
     Unknown,
     /// A unit of systemd.
     Systemd,
-    /// Somebody's own.
+    /// A cgroup of any other origin.
     #[default]
     Plain,
 }
@@ -50,7 +49,7 @@ const RUNTIMES: &[(Runtime, &str)] = &[
 ];
 
 impl Runtime {
-    /// The name in tables and in recordings.
+    /// Returns the name in tables and in recordings.
     pub fn word(self) -> &'static str {
         RUNTIMES.iter().find(|(one, _)| *one == self).map_or("", |(_, word)| word)
     }
@@ -59,19 +58,19 @@ impl Runtime {
         RUNTIMES.iter().find(|(_, known)| *known == word).map(|(one, _)| *one)
     }
 
-    /// True if it runs containers, in contrast to what only groups processes.
+    /// Returns whether it runs containers, rather than only grouping processes.
     pub fn is_container(self) -> bool {
         !matches!(self, Self::Systemd | Self::Plain)
     }
 }
 
-/// A container, a unit, or a cgroup that is neither, by the names that people know; empty where it has none.
+/// A container, a unit, or another cgroup, with readable names; unknown ones are empty.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Container {
     pub(crate) runtime: Runtime,
-    /// The whole id that a runtime gave it.
+    /// The full id that the runtime assigned.
     pub id: Arc<str>,
-    /// The name in its pod, or that it was started by.
+    /// The name in its pod, or the name that the user gave it.
     pub name: Arc<str>,
     pub(crate) pod: Arc<str>,
     pub(crate) namespace: Arc<str>,
@@ -79,46 +78,46 @@ pub struct Container {
 }
 
 impl Container {
-    /// Its pod and itself in one word; empty where it has no name.
+    /// Returns its pod and name as a single word; empty if it has no name.
     pub fn words(&self) -> String {
         joined(&self.namespace, &self.pod, &self.name)
     }
 
-    /// True if a text asks for it: by its name, its id as far as that is typed, a pattern of its name.
+    /// Returns whether a text denotes it: its name, a prefix of its id, or a pattern of its name.
     pub fn is_called(&self, word: &str, glob: impl Fn(&str) -> bool) -> bool {
         let by_id = word.len() >= 4 && self.id.starts_with(word);
         *self.name == *word || by_id || glob(&self.name)
     }
 }
 
-/// The parts of a container's name that there are, as they are written together: `shop/cart-7d9/app`.
+/// Joins the non-empty parts of a container's name: `shop/cart-7d9/app`.
 pub fn joined(namespace: &str, pod: &str, name: &str) -> String {
     let parts: Vec<&str> = [namespace, pod, name].into_iter().filter(|part| !part.is_empty()).collect();
     parts.join("/")
 }
 
-/// A container, and the path of the cgroup that holds it and all below.
+/// A container, and the path of its topmost cgroup.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NamedContainer {
-    /// The path from the root of the hierarchy on.
+    /// The path from the root of the hierarchy.
     pub root: Arc<str>,
-    /// The names of it, which all tasks below share.
+    /// The container, shared by all tasks below the path.
     pub container: Arc<Container>,
 }
 
-/// The parts of a cgroup's path that name a container.
+/// The parts of a cgroup's path that identify a container.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CgroupPlace<'a> {
     pub(crate) runtime: Runtime,
     pub(crate) id: &'a str,
-    /// The part of the path that all of it is below.
+    /// The path of the container's topmost cgroup.
     pub root: &'a str,
-    /// What the pod is called where nobody tells its name.
+    /// A label for the pod until its name is known.
     pub pod: Option<String>,
 }
 
 impl CgroupPlace<'_> {
-    /// The container under the name that it has where nobody tells more.
+    /// Returns the container with the names that the path alone provides.
     pub fn container(&self) -> Container {
         let name = match self.runtime {
             Runtime::Lxc | Runtime::Machine | Runtime::Systemd => unescaped(self.id),
@@ -135,13 +134,13 @@ impl CgroupPlace<'_> {
     }
 }
 
-/// The first characters of an id; a name stays whole.
+/// Returns the first characters of an id; a name stays whole.
 fn short(id: &str, len: usize) -> &str {
     let is_id = id.len() >= 32 && id.bytes().all(|b| b.is_ascii_hexdigit() || b == b'-');
     id.get(..len).filter(|_| is_id).unwrap_or(id)
 }
 
-/// systemd writes what a name may not have as `\x2d` (systemd.unit(5)).
+/// Decodes systemd's escapes of characters in unit names, such as `\x2d` (systemd.unit(5)).
 fn unescaped(name: &str) -> String {
     let mut out = Vec::with_capacity(name.len());
     let mut rest = name.as_bytes();
@@ -154,7 +153,7 @@ fn unescaped(name: &str) -> String {
     String::from_utf8_lossy(&out).into_owned()
 }
 
-/// The containers of a cgroup: containers, the innermost first, and else the unit or the group itself. Nothing of the
+/// Returns the containers of a cgroup, the innermost first; without any, the unit or the group itself. Empty for the
 /// root.
 pub fn places(path: &str) -> Vec<CgroupPlace<'_>> {
     let parts = parts(path);
@@ -174,7 +173,7 @@ pub fn places(path: &str) -> Vec<CgroupPlace<'_>> {
     found
 }
 
-/// The parts of a path that are names, and where each ends. What lies outside a namespace of cgroups begins with `/..`.
+/// Returns the names in a path, and where each ends. A path outside the cgroup namespace begins with `/..`.
 fn parts(path: &str) -> Vec<(&str, usize)> {
     let mut end = 0;
     let mut list = Vec::new();
@@ -192,7 +191,7 @@ fn is_id(text: &str) -> bool {
     (text.len() == 64 || text.len() == 32) && text.bytes().all(|b| b.is_ascii_hexdigit())
 }
 
-/// By the names of systemd's scopes, of cgroupfs, and of both mixed (`…slice:cri-containerd:ID`).
+/// Names of systemd's scopes, of cgroupfs, and of mixtures of both (`…slice:cri-containerd:ID`).
 const PREFIXES: &[(&str, Runtime)] = &[
     ("cri-containerd", Runtime::Containerd),
     ("crio", Runtime::Crio),
@@ -233,7 +232,7 @@ fn container_of<'a>(name: &'a str, above: &[&str]) -> Option<(Runtime, &'a str)>
     machine.or_else(spawned).map(|name| (Runtime::Machine, name))
 }
 
-/// The unique id of a Kubernetes pod, or the id of Podman's.
+/// Returns the unique id of a Kubernetes pod, or the id of Podman's.
 fn pod_of(name: &str, parent: &str) -> Option<String> {
     let slice = name.strip_suffix(".slice");
     let named = slice.and_then(|slice| slice.rsplit_once("-pod")).filter(|(head, _)| head.contains("kubepods"));
@@ -248,7 +247,7 @@ fn pod_of(name: &str, parent: &str) -> Option<String> {
     podman.or(of_kubelet).map(str::to_owned)
 }
 
-/// The innermost service or scope, else the slice, else all of the path.
+/// Returns the innermost service or scope, else the slice, else the whole path.
 fn unit_of<'a>(path: &'a str, parts: &[(&'a str, usize)]) -> Option<CgroupPlace<'a>> {
     let (_, last) = parts.last()?;
     let ends = |kinds: &[&str]| {
@@ -264,18 +263,18 @@ fn unit_of<'a>(path: &'a str, parts: &[(&'a str, usize)]) -> Option<CgroupPlace<
     })
 }
 
-/// True if a path says that it is a container's.
+/// Returns whether a path belongs to a container.
 pub(crate) fn is_container(path: &str) -> bool {
     places(path).first().is_some_and(|place| place.runtime.is_container())
 }
 
-/// True if a runtime may have made a group whose path does not say so: containerd's `ctr` puts one into
+/// Returns whether a group may be a container although its path does not show it: containerd's `ctr` uses
 /// `/NAMESPACE/NAME`.
 pub fn may_be_one(path: &str) -> bool {
     places(path).first().is_some_and(|place| place.runtime == Runtime::Plain && place.id.split('/').count() == 2)
 }
 
-/// As a file keeps them: text, a container a line, with tabs between.
+/// Encodes containers for a file as text: one per line, with fields separated by tabs.
 pub fn encode<'a>(list: impl Iterator<Item = &'a NamedContainer>) -> Vec<u8> {
     let mut out = format!("{HEAD}\n");
     for NamedContainer { root, container: c } in list.take(MAX) {
@@ -287,7 +286,7 @@ pub fn encode<'a>(list: impl Iterator<Item = &'a NamedContainer>) -> Vec<u8> {
     out.into_bytes()
 }
 
-/// As records of a stream have them, each no larger than so many bytes.
+/// Encodes containers for records of a stream, each of at most `most` bytes.
 pub fn encode_in_parts(list: &[NamedContainer], most: usize) -> Vec<Vec<u8>> {
     let bytes = encode(list.iter());
     if bytes.len() <= most || list.len() < 2 {
@@ -297,7 +296,7 @@ pub fn encode_in_parts(list: &[NamedContainer], most: usize) -> Vec<Vec<u8>> {
     [encode_in_parts(left, most), encode_in_parts(right, most)].concat()
 }
 
-/// A text in one line, without control characters, no longer than so many bytes.
+/// Returns a text as a single line, without control characters, with at most `most` bytes.
 pub(super) fn limited(name: &str, most: usize) -> String {
     let mut out: String = name.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
     while out.len() > most {
@@ -306,12 +305,12 @@ pub(super) fn limited(name: &str, most: usize) -> String {
     out
 }
 
-/// From the features of a file's head, as (bit, bytes).
+/// Decodes the containers in a file's header features, given as (bit, bytes).
 pub fn decode_from(features: &[(u8, Vec<u8>)]) -> Vec<NamedContainer> {
     features.iter().find(|(bit, _)| *bit == bit::CONTAINERS).map(|(_, bytes)| decode(bytes)).unwrap_or_default()
 }
 
-/// From a file; lines that are none are left out.
+/// Decodes the containers in a file; malformed lines are skipped.
 pub fn decode(bytes: &[u8]) -> Vec<NamedContainer> {
     let text = String::from_utf8_lossy(bytes);
     let mut lines = text.lines();
@@ -327,7 +326,7 @@ pub fn decode(bytes: &[u8]) -> Vec<NamedContainer> {
     lines.take(MAX).filter_map(one).collect()
 }
 
-/// A container by its names, in the order of their fields; none without a place.
+/// Returns a container from its fields in order; `None` without a path.
 pub fn named(root: &str, runtime: Runtime, [id, name, pod, namespace, image]: [&str; 5]) -> Option<NamedContainer> {
     let text = |text: &str| -> Arc<str> { limited(text, MAX_NAME).into() };
     let container = Container {

@@ -1,4 +1,4 @@
-//! Files and other sources of code (DSOs), and the distinct ways in which they are mapped.
+//! Files and other sources of code (DSOs), and their distinct mappings.
 
 use std::sync::Arc;
 
@@ -11,31 +11,31 @@ use super::hosts::HostId;
 use super::maps::{DsoId, Map, MapId, Maps, Placed};
 use super::space::Space;
 
-/// The kind of code that a DSO holds.
+/// The kind of code in a DSO.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum DsoKind {
-    /// No code that is known: addresses in no mapping, or in one such as `[stack]`.
+    /// Unknown code: addresses in no mapping, or in one such as `[stack]`.
     Unknown,
-    /// The kernel's own text, its modules left out.
+    /// The kernel's own text, without its modules.
     Kernel,
-    /// A module of the kernel.
+    /// A kernel module.
     Module,
-    /// A BPF program that was compiled to machine code.
+    /// A JIT-compiled BPF program.
     Bpf,
-    /// The code that ran in virtual machines, whose addresses mean nothing on the host.
+    /// Code in virtual machines, whose addresses have no meaning on the host.
     Guest,
     /// The page of code that the kernel maps into each process (vdso(7)).
     Vdso,
     /// A program or a library.
     File,
-    /// Executable memory without a file: a JIT's.
+    /// Executable memory without a file: JIT code.
     Anon,
-    /// Nothing: here a stack ends that went on, as it was copied in part or is broken.
+    /// A marker, not code: the stack ends here because its copy was too short, or because it is broken.
     Cut,
 }
 
 impl DsoKind {
-    /// True if its code runs in the kernel.
+    /// Returns whether its code runs in the kernel.
     pub(crate) fn is_kernel(self) -> bool {
         matches!(self, Self::Kernel | Self::Module | Self::Bpf)
     }
@@ -44,35 +44,35 @@ impl DsoKind {
 /// A source of code.
 #[derive(Clone, Debug)]
 pub struct Dso {
-    /// The place in [`Dsos::all`].
+    /// The index in [`Dsos::all`].
     pub id: DsoId,
     pub(crate) host: HostId,
-    /// The full name, as the mapping process spelled it.
+    /// The full path as the mapping process spelled it.
     pub path: Arc<str>,
-    /// The same, byte for byte, for opening the file.
+    /// The raw bytes of the path, for opening the file.
     pub(crate) raw_path: Arc<[u8]>,
     /// perf's short name: the last part of the path, or the bracketed name.
     pub(crate) short: Arc<str>,
     pub(crate) kind: DsoKind,
     pub(crate) file: FileId,
-    /// The file's build id, by what a recording says or by the file that was found to be mapped.
+    /// The file's build id, from a recording or from the mapped file.
     pub(crate) build_id: Option<BuildId>,
-    /// For the kernel, where its text began while it was recorded: it is moved at each boot.
+    /// The start of the kernel's text during the recording, which differs between boots.
     pub(crate) text: Option<u64>,
-    /// The symbol that stands there, by which perf says how far it was moved: `_text`, or `_stext` on AArch64.
+    /// The symbol at that address, from which perf computes the kernel's relocation: `_text`, or `_stext` on AArch64.
     pub(crate) text_symbol: Option<Arc<str>>,
-    /// The time of the first record that mapped it; 0 where it was mapped before the first record.
+    /// The time of the first record that mapped it; 0 if it was mapped before the first record.
     pub(crate) since: u64,
-    /// The end of what was mapped of it behind its first segment, as an offset in the file.
+    /// The highest file offset that was mapped by a segment after the first.
     pub(crate) extent: u64,
-    /// A process that had it mapped, and where: the way to its file through /proc while it lives.
+    /// A process with a mapping of it, and the range: gives access to the file through /proc while the process lives.
     pub via: Option<(i32, u64, u64)>,
-    /// Of anonymous code, the jitdump file that its process has mapped.
+    /// For anonymous code, the jitdump file that its process has mapped.
     pub(crate) dump: Option<Arc<[u8]>>,
 }
 
 impl Dso {
-    /// True where its path is a name that the kernel made up for memory: no file was ever there.
+    /// Returns whether its path is a kernel name for memory without a file.
     pub(crate) fn is_memory(&self) -> bool {
         const STARTS: [&[u8]; 5] = [b"/memfd:", b"/[aio]", b"/dmabuf:", b"/drm mm object", b"/i915"];
         STARTS.iter().any(|start| self.raw_path.starts_with(start))
@@ -84,17 +84,17 @@ impl Dso {
 pub struct Dsos {
     list: Vec<Dso>,
     ids: HashMap<(HostId, Arc<[u8]>, FileId), DsoId>,
-    /// The host that is told of: the same path is another file on another one.
+    /// The current host: the same path is a different file on another host.
     pub(super) host: HostId,
     pub(super) maps: Maps,
-    /// Whether processes that have the same part of a file share what stands for it.
+    /// Whether processes that map the same part of a file share a representative mapping.
     pub share: bool,
-    /// Build ids from a recording's head, by path and file; those of no certain file are of all the others of that
-    /// path.
+    /// Build ids from a recording's header, by path and file. Those without a file identity apply to all other files of
+    /// that path.
     build_ids: HashMap<(HostId, Arc<[u8]>, FileId), BuildId>,
     /// jitdump files by the process that has one mapped.
     dumps: HashMap<(HostId, i32), Arc<[u8]>>,
-    /// The time of the record that is followed.
+    /// The time of the current record.
     pub(super) now: u64,
 }
 
@@ -122,12 +122,12 @@ impl Default for Dsos {
 }
 
 impl Dsos {
-    /// The DSO of an id, which must be one of this session's.
+    /// Returns the DSO of an id, which must be from this session.
     pub fn get(&self, id: DsoId) -> &Dso {
         &self.list[id.0 as usize]
     }
 
-    /// All of them in the order in which they were met, after those that each session has.
+    /// Returns all DSOs in order of their first occurrence, after the predefined ones.
     pub fn all(&self) -> &[Dso] {
         &self.list
     }
@@ -136,17 +136,17 @@ impl Dsos {
         self.maps.get(id)
     }
 
-    /// The DSO that a mapping is of.
+    /// Returns the DSO of a mapping.
     pub fn of_map(&self, id: MapId) -> &Dso {
         self.get(self.map_of(id).dso)
     }
 
-    /// A mapping by the one that stands for it, as it has the same part of the same file.
+    /// Returns the representative of a mapping, which maps the same part of the same file, and the mapping's own start.
     pub(super) fn placed(&self, id: MapId) -> Placed {
         Placed { map: self.maps.stand_in(id), start: self.map_of(id).start }
     }
 
-    /// The place of a process's address, in terms that all processes share.
+    /// Converts an address in a mapping to the representative mapping that all processes share.
     pub(crate) fn shared(&self, id: MapId, ip: u64) -> (MapId, u64) {
         let shared = self.maps.stand_in(id);
         if shared == id {
@@ -155,12 +155,12 @@ impl Dsos {
         (shared, ip.wrapping_sub(self.map_of(id).start).wrapping_add(self.map_of(shared).start))
     }
 
-    /// True if processes have what a mapping stands for elsewhere.
+    /// Returns whether a mapping represents others at different addresses.
     pub(crate) fn is_shared(&self, id: MapId) -> bool {
         self.maps.is_shared(id)
     }
 
-    /// The DSO of a host's kernel addresses outside modules.
+    /// Returns the DSO of a host's kernel addresses outside modules.
     pub(super) fn kernel_of(&mut self, host: HostId) -> MapId {
         let told = std::mem::replace(&mut self.host, host);
         let dso = self.intern(-1, b"[kernel.kallsyms]", FileId::None, None);
@@ -168,7 +168,7 @@ impl Dsos {
         self.maps.id(Map { start: 0, len: u64::MAX, pgoff: 0, dso }, |_, _| true)
     }
 
-    /// The id of what a mapping record describes, in the space of its process.
+    /// Returns the id of the mapping in a record; `space` is that of its process.
     pub(super) fn map(&mut self, map: &Mmap<'_>, space: Option<&Space>) -> MapId {
         let (dso, pgoff) = self.of_record(map);
         let share = self.share && map.pid > 0;
@@ -177,19 +177,18 @@ impl Dsos {
         })
     }
 
-    /// The DSO of a mapping record, and the part of it.
+    /// Returns the DSO of a mapping record, and the offset in it.
     pub(crate) fn of_record(&mut self, map: &Mmap<'_>) -> (DsoId, u64) {
         let end = map.start.saturating_add(map.len);
         let via = (map.pid > 0).then_some((map.pid, map.start, end));
         let (name, pgoff) = match map.name {
-            // perf records the kernel's map under the name of its reference symbol; its symbols
-            // are absolute.
+            // perf records the kernel's mapping under the name of its reference symbol; its symbols are absolute.
             name if map.pid == -1 && name.starts_with(b"[kernel.kallsyms]") => (&b"[kernel.kallsyms]"[..], map.start),
             name if map.pid == -1 => (name, map.start),
             name => (name, map.pgoff),
         };
         let anon_name;
-        // All that a process's JIT writes is one, whatever it is written to.
+        // All code of a process's JIT is one DSO, regardless of the memory that it is written to.
         let (name, pgoff, file) = if map.pid > 0 && (is_anonymous(name) || is_written_code(map)) {
             anon_name = format!("/tmp/perf-{}.map", map.pid);
             (anon_name.as_bytes(), map.start, FileId::None)
@@ -197,7 +196,7 @@ impl Dsos {
             (name, pgoff, map.file)
         };
         let dso = self.intern(map.pid, name, file, via);
-        // For its first segment a loader takes the room of all of them, which may be more than the file has.
+        // For the first segment, a loader reserves the space of all segments, which may exceed the file's size.
         if self.list[dso.0 as usize].kind == DsoKind::File && pgoff != 0 {
             let extent = &mut self.list[dso.0 as usize].extent;
             *extent = (*extent).max(pgoff.saturating_add(map.len));
@@ -212,7 +211,7 @@ impl Dsos {
         (dso, pgoff)
     }
 
-    /// A process that writes a jitdump file maps it, so that its recording has the name.
+    /// Records the jitdump file of a process: its writer maps it, so that recordings have its name.
     fn join_dump(&mut self, pid: i32, dso: DsoId) {
         if is_jitdump(&self.list[dso.0 as usize].raw_path) {
             let path = self.list[dso.0 as usize].raw_path.clone();
@@ -226,19 +225,19 @@ impl Dsos {
         }
     }
 
-    /// The jitdump files that processes have mapped, by host and process.
+    /// Returns the jitdump files that processes have mapped, by host and process.
     pub(crate) fn dumps(&self) -> impl ExactSizeIterator<Item = (&(HostId, i32), &Arc<[u8]>)> {
         self.dumps.iter()
     }
 
-    /// The DSO of a process's code without a file.
+    /// Returns the DSO of a process's code without a file.
     pub(crate) fn anonymous_of(&self, host: HostId, pid: i32) -> Option<&Dso> {
         let path = format!("/tmp/perf-{pid}.map");
         let id = self.ids.get(&(host, path.as_bytes().into(), FileId::None));
         id.map(|id| self.get(*id))
     }
 
-    /// Takes a file's build id from a recording's head, for files that are known and that will be.
+    /// Applies a file's build id from a recording's header to known and future files.
     pub(crate) fn learn_build_id(&mut self, known: &IdentifiedFile) {
         let IdentifiedFile { kernel, path, file, id } = known;
         let path: Arc<[u8]> = if *kernel && path.starts_with("[kernel.kallsyms]") {
@@ -256,12 +255,12 @@ impl Dsos {
         self.build_ids.insert((host, path, *file), *id);
     }
 
-    /// Takes the build id of a DSO whose file was read; what a recording says goes before it.
+    /// Sets the build id of a DSO whose file was read, unless the recording has one.
     pub(crate) fn identify(&mut self, dso: DsoId, id: BuildId) {
         self.list[dso.0 as usize].build_id.get_or_insert(id);
     }
 
-    /// A DSO that a text names.
+    /// Returns a DSO that a text names.
     pub fn named(&mut self, path: &str, kind: DsoKind) -> Dso {
         let id = self.intern(if kind.is_kernel() { -1 } else { 1 }, path.as_bytes(), FileId::None, None);
         self.list[id.0 as usize].kind = kind;
@@ -300,30 +299,29 @@ impl Dsos {
                 dump: None,
             });
         } else if via.is_some() {
-            // The newest process is the likeliest to be still there.
+            // The newest process is the most likely one to be alive.
             self.list[id.0 as usize].via = via;
         }
         id
     }
 }
 
-/// Memory that has no file of code behind it, by the names that the kernel gives it; the last is what
-/// .NET puts its code into.
+/// Returns whether a kernel name denotes memory without a file of code. The last prefix is that of .NET's code.
 fn is_anonymous(name: &[u8]) -> bool {
     const STARTS: [&[u8]; 8] =
         [b"//anon", b"/dev/zero", b"/anon_hugepage", b"[stack", b"/SYSV", b"[heap]", b"[anon:", b"/memfd:doublemapper"];
     name.is_empty() || STARTS.iter().any(|start| name.starts_with(start))
 }
 
-/// True if a file holds code that its process writes while it runs: programs and libraries are mapped so that others do
-/// not see what is written to them.
+/// Returns whether a file holds code that its process writes at run time: it is mapped shared, unlike programs and
+/// libraries.
 fn is_written_code(map: &Mmap<'_>) -> bool {
     const SHARED: u32 = libc::MAP_SHARED as u32;
     const EXEC: u32 = libc::PROT_EXEC as u32;
     map.flags & SHARED != 0 && map.prot & EXEC != 0 && map.name.starts_with(b"/") && !is_jitdump(map.name)
 }
 
-/// `jit-PID.dump`, as the jitdump specification has it.
+/// Returns whether a path is a jitdump file, `jit-PID.dump`, as in its specification.
 pub(crate) fn is_jitdump(path: &[u8]) -> bool {
     let base = path.rsplit(|b| *b == b'/').next().unwrap_or(path);
     base.strip_prefix(b"jit-")
@@ -343,15 +341,15 @@ fn kind_of(pid: i32, path: &str) -> DsoKind {
     }
 }
 
-/// A module's bracketed name, from the path of its object file; dashes are underscores in the kernel.
+/// Returns a module's bracketed name, from the path of its object file; the kernel replaces dashes by underscores.
 fn module_name(pid: i32, path: &str) -> Option<Arc<str>> {
     let base = path.rsplit('/').next().filter(|_| pid == -1)?;
     let (name, _) = base.split_once(".ko")?;
     Some(format!("[{}]", name.replace('-', "_")).into())
 }
 
-/// perf's short names: `[JIT] tid N` for a process's anonymous code, the bracketed name, else the
-/// last part of the path.
+/// Returns perf's short name: `[JIT] tid N` for a process's anonymous code, the bracketed name, else the last part of
+/// the path.
 fn short_name(path: &Arc<str>) -> Arc<str> {
     if path.starts_with('[') {
         return path.clone();

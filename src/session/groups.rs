@@ -1,4 +1,4 @@
-//! The cgroups of one machine: their paths and containers by id, and which processes were found in which.
+//! The cgroups of a machine: their paths and containers by id, and the cgroups of its processes.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -7,9 +7,9 @@ use rustc_hash::FxHashMap;
 
 use super::containers::{self, Container, NamedContainer};
 
-/// From here on ids are ours: of groups whose id no record told. The kernel's are inode numbers.
+/// The first of our own ids, for groups whose id no record has. The kernel's ids are inode numbers.
 const OURS: u64 = 1 << 63;
-/// Processes that are remembered.
+/// The maximum number of processes whose cgroup is cached.
 const MAX_FOUND: usize = 1 << 17;
 
 #[derive(Debug)]
@@ -22,11 +22,11 @@ pub(super) struct Group {
 pub(super) struct Groups {
     by_id: FxHashMap<u64, Group>,
     ours: FxHashMap<Arc<str>, u64>,
-    /// Where processes were found; `None` where they are in no group.
+    /// The cgroups of processes; `None` if they are in no group.
     found: FxHashMap<i32, Option<u64>>,
-    /// Names by the path that is the container's.
+    /// Names by the path of the container.
     named: BTreeMap<Arc<str>, NamedContainer>,
-    /// How often names were told.
+    /// The number of updates of names.
     pub told: u64,
 }
 
@@ -40,17 +40,17 @@ impl Groups {
         self.by_id.insert(id, Group { path, container });
     }
 
-    /// True if an id is of a group that is not the root of its tree.
+    /// Returns whether an id is of a group other than the root of its hierarchy.
     pub fn says_something(&self, id: u64) -> bool {
         self.by_id.get(&id).is_some_and(|group| group.path.len() > 1)
     }
 
-    /// The cgroup where a process was found, if it was looked for.
+    /// Returns the cached cgroup of a process, if it was looked up.
     pub fn found(&self, pid: i32) -> Option<Option<u64>> {
         self.found.get(&pid).copied()
     }
 
-    /// A process is there; the id of that group, and whether it is a new one.
+    /// Sets the cgroup of a process. Returns its id, and whether it is new.
     pub fn find(&mut self, pid: i32, path: Option<&Arc<str>>) -> (Option<u64>, bool) {
         if self.found.len() >= MAX_FOUND {
             self.found.clear();
@@ -65,12 +65,12 @@ impl Groups {
         (id, known.is_none())
     }
 
-    /// A process may be in another group by now.
+    /// Drops the cached cgroup of a process that may have moved.
     pub fn moved(&mut self, pid: i32) {
         self.found.remove(&pid);
     }
 
-    /// Learns names; whether a group that is there has another one by that.
+    /// Adds names; returns whether an existing group's name changed.
     pub fn name(&mut self, list: Vec<NamedContainer>) -> bool {
         self.told += 1;
         self.named.extend(list.into_iter().map(|named| (named.root.clone(), named)));
@@ -90,7 +90,7 @@ impl Groups {
         self.named.values()
     }
 
-    /// The innermost container of a path whose names were told, else what the path itself says.
+    /// Returns the innermost named container of a path, else the one that the path itself identifies.
     pub fn container_of(&self, path: &str) -> Arc<Container> {
         let inner = path.rmatch_indices('/').map(|(at, _)| at).filter(|end| *end > 0);
         let told = [path.len()].into_iter().chain(inner).find_map(|end| self.named.get(&path[..end]));

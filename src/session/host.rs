@@ -1,4 +1,4 @@
-//! One machine of a session: its threads, address spaces, kernel and cgroups, and their history.
+//! A machine of a session: its threads, address spaces, kernel and cgroups, and their history.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -18,9 +18,9 @@ use super::{MapId, SideLog, TaskId};
 #[derive(Debug)]
 pub(super) struct Thread {
     pub(crate) comm: Arc<str>,
-    /// Its process; 0 where that is not known.
+    /// Its process; 0 if unknown.
     pub(crate) pid: i32,
-    /// The task that it is now, and in which cgroup.
+    /// Its current task, with the cgroup.
     pub(crate) task: Option<(u64, TaskId)>,
     pub(crate) exited: bool,
 }
@@ -31,39 +31,39 @@ impl Thread {
     }
 }
 
-/// Time for which a thread that has ended is remembered.
+/// The time for which an exited thread is kept.
 pub(super) const LINGER_NS: u64 = 2_000_000_000;
 
-/// One machine. Process ids, addresses and cgroup ids mean something there only.
+/// A machine. Process ids, addresses and cgroup ids are local to it.
 #[derive(Debug)]
 pub struct Host {
-    /// The name that the user gave it, or that it calls itself; empty where nobody told.
+    /// The name given by the user, or the host name; empty if unknown.
     pub name: Arc<str>,
     pub(super) threads: FxHashMap<i32, Thread>,
-    /// The threads of each process without its first one, and whether each still runs: samples may come of one whose
-    /// end was reported.
+    /// The threads of each process except its first one, and whether each still runs: samples may arrive after a
+    /// thread's exit was reported.
     siblings: FxHashMap<i32, FxHashMap<i32, bool>>,
-    /// The process that started each process, as records tell.
+    /// The parent of each process, from records.
     pub(super) parents: FxHashMap<i32, i32>,
     pub(super) spaces: FxHashMap<i32, Space>,
     pub(super) kernel: Space,
-    /// What holds kernel addresses outside modules.
+    /// The mapping of kernel addresses outside modules.
     pub(super) kernel_text: MapId,
-    /// Spaces that may still be inside an exec; 0 saves looking.
+    /// The number of spaces that may still be inside an exec; avoids a search if it is 0.
     pub(super) in_exec: usize,
     pub(super) members: Members,
-    /// Of each process the mappings that stand for newer code at addresses which were used before.
+    /// For each process, the mappings of newer code at reused addresses.
     pub(super) recoded: FxHashMap<i32, BTreeMap<u64, (u64, MapId)>>,
-    /// Threads that have ended, oldest first, and whether their processes ended with them.
+    /// Exited threads, oldest first, and whether their processes ended with them.
     leaving: VecDeque<(u64, TaskRecord, bool)>,
     pub(super) groups: Groups,
-    /// The command lines of processes, as far as they were asked for.
+    /// The command lines of processes that were looked up.
     pub(super) cmdlines: FxHashMap<i32, Arc<str>>,
     pub(crate) log: SideLog,
 }
 
 impl Host {
-    /// A machine that nothing is known of; `generation` tells its kernel from those of others.
+    /// Returns a machine without state; `generation` distinguishes its kernel from those of others.
     pub(super) fn new(name: Arc<str>, kernel_text: MapId, generation: u32) -> Self {
         Self {
             name,
@@ -83,26 +83,26 @@ impl Host {
         }
     }
 
-    /// The containers whose names were told.
+    /// Returns the named containers.
     pub(crate) fn named_containers(&self) -> impl Iterator<Item = &NamedContainer> {
         self.groups.named()
     }
 
-    /// A record says that a thread of a process runs.
+    /// Registers a thread of a process from a record.
     pub(super) fn meet(&mut self, pid: i32, tid: i32) {
         if pid != tid && pid > 0 && tid > 0 {
             self.siblings.entry(pid).or_default().insert(tid, true);
         }
     }
 
-    /// A sample was taken in a thread, which may be the first that is heard of it.
+    /// Registers the thread of a sample, which may be its first occurrence.
     pub(super) fn met(&mut self, pid: i32, tid: i32) {
         if pid != tid && pid > 0 && tid > 0 {
             self.siblings.entry(pid).or_default().entry(tid).or_insert(true);
         }
     }
 
-    /// Forgets a thread that ended a while ago.
+    /// Removes a thread that exited a while ago.
     fn part(&mut self, pid: i32, tid: i32) {
         if let Some(siblings) = self.siblings.get_mut(&pid) {
             siblings.retain(|sibling, runs| *runs || *sibling != tid);
@@ -112,14 +112,14 @@ impl Host {
         }
     }
 
-    /// The change of threads that a record tells of, before it is applied.
+    /// Returns the change of threads that a record reports; must be called before the record is applied.
     pub(super) fn thread_change(&self, record: &Record<'_>) -> Option<ThreadChange> {
         Some(match record {
             Record::Fork(TaskRecord { pid, tid, .. }) => ThreadChange::Born { pid: *pid, tid: *tid },
             Record::Exit(TaskRecord { pid, tid, .. }) => ThreadChange::Ended { pid: *pid, tid: *tid },
             Record::Comm { pid, exec: true, .. } => {
-                // Before a program is executed the kernel ends all threads but the one that calls exec, which takes
-                // the number of the first one (de_thread in fs/exec.c).
+                // On exec, the kernel first ends all threads except the calling one, which takes the number of the
+                // first one (de_thread in fs/exec.c).
                 let siblings = self.siblings.get(pid).into_iter().flatten();
                 let mut gone: Vec<i32> = siblings.filter(|(_, runs)| **runs).map(|(tid, _)| *tid).collect();
                 gone.sort_unstable();
@@ -130,19 +130,19 @@ impl Host {
         })
     }
 
-    /// A process executes another program: its other threads are gone.
+    /// Handles an exec of a process: its other threads have ended.
     pub(super) fn exec(&mut self, pid: i32, time: u64) {
         for (tid, _) in self.siblings.remove(&pid).into_iter().flatten() {
             self.leave(&TaskRecord { pid, ppid: pid, tid, ptid: pid, time }, time);
         }
     }
 
-    /// A thread has ended; those that did so long before are forgotten.
+    /// Handles the exit of a thread, and removes threads that exited long before.
     pub(super) fn leave(&mut self, task: &TaskRecord, time: u64) {
         if task.pid != task.tid {
             self.siblings.entry(task.pid).or_default().insert(task.tid, false);
         }
-        // The kernel tears a thread's memory down after this record, and that is sampled too.
+        // The kernel frees a thread's memory after this record, and that is sampled, too.
         let ends = self.members.leave(task.pid, task.tid);
         self.leaving.push_back((time, *task, ends));
         while self.leaving.front().is_some_and(|(at, ..)| at.saturating_add(LINGER_NS) < time) {
@@ -167,7 +167,7 @@ impl Host {
         }
     }
 
-    /// Calls `each` for the mappings that it has now.
+    /// Calls `each` for the current mappings.
     pub(super) fn each_map(&self, mut each: impl FnMut(MapId)) {
         each(self.kernel_text);
         for space in self.spaces.values().chain([&self.kernel]) {

@@ -1,4 +1,4 @@
-//! The machines of a session, where records of several come together: a number for each, and the one at hand.
+//! The machines of a session that combines records of several: an id for each, and the current one.
 
 use std::ops::{Index, IndexMut};
 use std::sync::Arc;
@@ -6,21 +6,21 @@ use std::sync::Arc;
 use super::host::{Host, LINGER_NS};
 use super::{MapId, Session, Task};
 
-/// One of the machines whose records come together; the first, where there is but one.
+/// A machine whose records are combined; the first if there is only one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct HostId(pub(super) u16);
 
-/// Something of each machine, of one at least.
+/// A value per machine, of at least one machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PerHost<T>(Vec<T>);
 
 impl<T> PerHost<T> {
-    /// Of one machine alone.
+    /// Returns the value of a single machine.
     pub fn one(first: T) -> Self {
         Self(vec![first])
     }
 
-    /// Of one more.
+    /// Adds the value of another machine.
     pub(crate) fn push(&mut self, one: T) -> HostId {
         self.0.push(one);
         HostId((self.0.len() - 1) as u16)
@@ -30,7 +30,7 @@ impl<T> PerHost<T> {
         self.0.len() > 1
     }
 
-    /// The only one's, or the first's.
+    /// Returns the value of the first machine, which may be the only one.
     pub fn first(&self) -> &T {
         &self.0[0]
     }
@@ -39,7 +39,7 @@ impl<T> PerHost<T> {
         self.0.get(usize::from(id.0))
     }
 
-    /// Each machine's, in the order of their ids.
+    /// Returns each machine's value, in the order of their ids.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = (HostId, &T)> {
         self.0.iter().enumerate().map(|(at, one)| (HostId(at as u16), one))
     }
@@ -74,7 +74,7 @@ impl<T> IndexMut<HostId> for PerHost<T> {
 }
 
 impl Session {
-    /// Gives its machines their names; more than one are counted side by side.
+    /// Names its machines; there are as many machines as names.
     pub(crate) fn name_hosts(&mut self, names: impl IntoIterator<Item = Arc<str>>) {
         let mut names = names.into_iter();
         self.here_mut().name = names.next().unwrap_or_default();
@@ -85,28 +85,28 @@ impl Session {
         }
     }
 
-    /// True if records are of a machine of this one's name.
+    /// Returns whether all machines have the host name of this one.
     pub(crate) fn is_of_this_machine(&self) -> bool {
         let uname = rustix::system::uname();
         self.hosts.iter().all(|(_, host)| *host.name == *uname.nodename().to_string_lossy())
     }
 
-    /// The state of each machine that records are of; of one machine there is just that.
+    /// Returns the state of each machine.
     pub fn hosts(&self) -> &PerHost<Host> {
         &self.hosts
     }
 
-    /// The name of the machine that a task runs on.
+    /// Returns the name of the machine that a task runs on.
     pub(crate) fn host(&self, task: &Task) -> Arc<str> {
         self.hosts[task.host].name.clone()
     }
 
-    /// From now on what is told and asked is of this machine.
+    /// Selects the machine that later calls refer to.
     pub(crate) fn turn_to(&mut self, host: HostId) {
         (self.at, self.dsos.host) = (host, host);
     }
 
-    /// The machine that is turned to.
+    /// Returns the selected machine.
     pub(crate) fn at(&self) -> HostId {
         self.at
     }
@@ -119,21 +119,21 @@ impl Session {
         &mut self.hosts[self.at]
     }
 
-    /// Bytes that threads, processes and mappings take, with their history.
+    /// Returns the bytes of threads, processes and mappings, with their history.
     pub(crate) fn memory(&self) -> usize {
         let logs: usize = self.hosts.iter().map(|(_, host)| host.log.memory()).sum();
         logs + self.tasks.memory() + self.dsos.maps.memory()
     }
 
-    /// Forgets the history that no kept sample can need, where `oldest` is the time of the first that is kept: that of
-    /// processes which have ended, and before it or without any sample.
+    /// Drops the history of exited processes that no kept sample can need: those without samples, and those that exited
+    /// before `oldest`, the time of the oldest kept sample.
     pub(crate) fn trim_log(&mut self, oldest: u64) {
-        // What comes of a process in its last moments is sampled after its end is told.
+        // The last samples of a process arrive after its exit is reported.
         let before = oldest.saturating_sub(LINGER_NS);
         self.hosts.values_mut().for_each(|host| host.log.trim(before));
     }
 
-    /// True if it is worth its time to forget mappings that nothing has any more.
+    /// Returns whether there are enough unused mappings to justify their removal.
     pub(crate) fn maps_are_ripe(&self) -> bool {
         self.dsos.maps.are_ripe()
     }

@@ -1,5 +1,5 @@
-//! The layouts of processes: where each had what it ran, worked out again from the history of a session: the way back
-//! from frames that processes share to the addresses that each of them had.
+//! The address spaces of processes over time, reconstructed from a session's history: they convert the frames that
+//! processes share back to the addresses of each process.
 
 use std::collections::VecDeque;
 
@@ -12,17 +12,17 @@ use super::members::Members;
 use super::space::Space;
 use super::{MapId, Side};
 
-/// Nobody remembers anything by the generation of these spaces.
+/// The generation of these spaces, which no cache depends on.
 const GENERATION: u32 = 0;
 
-/// The address spaces of a history, as far as it has been followed.
+/// The address spaces of a history, up to the current point.
 #[derive(Debug)]
 pub struct Layouts<'a> {
     dsos: &'a Dsos,
     spaces: FxHashMap<i32, Space<Placed>>,
-    /// By process: what is to be added to addresses of a mapping that stands for its own.
+    /// For each process: the offset from a representative mapping to its own.
     moved: FxHashMap<i32, FxHashMap<MapId, u64>>,
-    /// When processes ended, whose number is nobody else's yet: a sample may be told of behind its process's end.
+    /// The exit times of processes whose number is not reused yet: samples may arrive after their process's exit.
     ended: FxHashMap<i32, u64>,
     leaving: VecDeque<(u64, i32)>,
     members: Members,
@@ -34,7 +34,7 @@ impl<'a> Layouts<'a> {
         Self { dsos, spaces, moved, ended, leaving: VecDeque::new(), members: Members::default() }
     }
 
-    /// Follows one fact of a time, as [`super::Session::apply`] did.
+    /// Applies a fact, like [`super::Session::apply`] did.
     pub(crate) fn follow(&mut self, time: u64, side: &Side) {
         while let Some((_, pid)) = self.leaving.pop_front_if(|(at, _)| at.saturating_add(LINGER_NS) < time) {
             if self.ended.get(&pid).is_some_and(|at| at.saturating_add(LINGER_NS) < time) {
@@ -79,13 +79,13 @@ impl<'a> Layouts<'a> {
         self.moved.remove(&side.pid());
     }
 
-    /// The address that a process had for one of a frame; the frame's own where nothing tells.
+    /// Returns a process's own address for that of a frame; the frame's address if there is no difference.
     pub(crate) fn address(&mut self, pid: i32, map: MapId, ip: u64) -> u64 {
         let Some(space) = self.spaces.get(&pid) else { return ip };
         let dsos = self.dsos;
         let moved = self.moved.entry(pid).or_insert_with(|| {
             let of = |own: Placed| (own.map, own.start.wrapping_sub(dsos.map_of(own.map).start));
-            // Until an exec is over what runs is what it replaces.
+            // Until an exec is over, the old program still runs.
             space.maps().chain(space.before()).map(of).collect()
         });
         ip.wrapping_add(moved.get(&map).copied().unwrap_or(0))
@@ -120,7 +120,7 @@ mod tests {
         };
         assert_eq!(at(&mut layouts, 1 + LINGER_NS), 0x5010, "samples may come late");
         assert_eq!((at(&mut layouts, 2 + LINGER_NS), layouts.spaces.len()), (0x1010, 1));
-        // Another process of its number is not taken for it.
+        // It is not confused with another process of its number.
         layouts.follow(2 + LINGER_NS, &ended(2));
         layouts.follow(3 + LINGER_NS, &tell(2, 0x7000));
         assert_eq!(at(&mut layouts, 9 * LINGER_NS), 0x7010);

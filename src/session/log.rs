@@ -1,8 +1,8 @@
-//! The history of side-band facts, kept compactly, so that any moment can be written as a
-//! recording that a reader follows just as we did.
+//! The compact history of side-band facts, from which any moment can be written as a recording. A reader of the
+//! recording reaches the same state as we did.
 //!
-//! It is kept by lives, each of which is of one process from its beginning to its end: numbers come again, and in a
-//! storm of short processes soon. A life that has ended costs some hundred bytes, and is forgotten as a whole.
+//! The history consists of lives, each of a process from its start to its exit, because numbers are reused, quickly so
+//! in a storm of short processes. An ended life takes some hundred bytes, and is removed as a whole.
 
 mod packed;
 
@@ -18,7 +18,7 @@ use super::maps::Placed;
 use super::space::Space;
 use super::{MapId, OUTSIDE};
 
-/// One fact.
+/// A fact.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Side {
     /// New memory that holds code.
@@ -27,43 +27,43 @@ pub enum Side {
         pid: i32,
         /// The thread that mapped it.
         tid: i32,
-        /// The part of a file that is mapped, and where.
+        /// The mapped part of a file, and its address.
         at: Placed,
-        /// `PROT_*` bits, as the record had them.
+        /// `PROT_*` bits of the record.
         prot: u32,
-        /// `MAP_*` bits, as the record had them.
+        /// `MAP_*` bits of the record.
         flags: u32,
     },
     /// A new name of a thread.
     Comm {
-        /// The process that it is a thread of.
+        /// The process of the thread.
         pid: i32,
-        /// The thread that has the name.
+        /// The thread with the new name.
         tid: i32,
-        /// Whether an exec gave it.
+        /// Whether the name is from an exec.
         exec: bool,
-        /// The name, bytes that are no UTF-8 replaced.
+        /// The name, with invalid UTF-8 replaced.
         comm: Arc<str>,
     },
-    /// Apart, as it is large and seldom.
+    /// A new thread or process; boxed, because it is large and rare.
     Fork(Box<Fork>),
-    /// The end of a thread.
+    /// The exit of a thread.
     Exit(Task),
     /// The path of a cgroup's id.
     Cgroup {
-        /// The id that samples carry of it.
+        /// Its id in samples.
         id: u64,
-        /// The path from the root of its hierarchy on.
+        /// The path from the root of its hierarchy.
         path: Arc<str>,
     },
-    /// An exec of the process is over: the new program was seen.
+    /// The end of an exec of the process: the new program was sampled.
     Ran {
-        /// The process whose mappings before the exec are void.
+        /// The process whose mappings before the exec are invalid.
         pid: i32,
     },
 }
 
-/// A new thread; for a new process, with the mappings that it took over.
+/// A new thread; for a new process, with the inherited mappings.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Fork {
     pub(crate) task: Task,
@@ -71,12 +71,12 @@ pub struct Fork {
 }
 
 impl Side {
-    /// The beginning of a thread of a process that is there.
+    /// Returns the start of a thread in an existing process.
     pub(super) fn thread(task: Task) -> Self {
         Self::Fork(Box::new(Fork { task, inherited: Space::default() }))
     }
 
-    /// The process that this is about.
+    /// Returns the process of the fact.
     pub(crate) fn pid(&self) -> i32 {
         match self {
             Self::Map { pid, .. } | Self::Comm { pid, .. } | Self::Ran { pid } => *pid,
@@ -87,40 +87,40 @@ impl Side {
     }
 }
 
-/// What is told of a life beside its facts.
+/// The data of a life in addition to its facts.
 #[derive(Clone, Debug)]
 struct Life {
     pid: i32,
-    /// It is told of as long as samples are kept that are as old as its end: it was sampled.
+    /// Whether the process was sampled: then its life is kept as long as samples of its time.
     wanted: bool,
-    /// Its place among all lives.
+    /// Its position in the order of all lives.
     born: u64,
-    /// The time that those of its facts are counted from.
+    /// The base of its facts' relative times.
     base: u64,
     /// The time of its last fact.
     last: u64,
-    /// The mappings that it took over at its beginning.
+    /// The mappings that it inherited at its start.
     inherited: Option<Arc<[u8]>>,
 }
 
-/// A process that is there, or that has ended just now.
+/// A process that runs, or that has just exited.
 #[derive(Clone, Debug)]
 struct Live {
     life: Life,
     facts: Vec<u8>,
-    /// What its children take over, and the generation of the space that this is of.
+    /// The mappings that its children inherit, and the generation of the space that they are from.
     heritage: Option<(u32, Arc<[u8]>)>,
 }
 
-/// The facts of each process in the order in which they came; those of time 0 were there before the session.
+/// The facts of each process in order of arrival; those of time 0 precede the session.
 #[derive(Clone, Debug, Default)]
 pub struct SideLog {
     live: FxHashMap<i32, Live>,
     /// In the order of their ends.
     ended: VecDeque<(Life, Arc<[u8]>)>,
-    /// So many of these, from the first on, are wanted.
+    /// The number of ended lives at the front that have been checked and are kept.
     looked: usize,
-    /// Bytes of what has ended.
+    /// Bytes of ended lives.
     ended_bytes: usize,
     born: u64,
 }
@@ -129,7 +129,7 @@ impl SideLog {
     fn life(&mut self, pid: i32, base: u64) -> &mut Live {
         self.live.entry(pid).or_insert_with(|| {
             self.born += 1;
-            // The kernel's, and what is of no process, never ends.
+            // The life of the kernel, and of facts without a process, never ends.
             let wanted = pid <= 0;
             let life = Life { pid, wanted, born: self.born, base, last: base, inherited: None };
             Live { life, facts: Vec::new(), heritage: None }
@@ -142,7 +142,7 @@ impl SideLog {
         packed::put(&mut live.facts, time, live.life.base, live.life.pid, &side);
     }
 
-    /// A process begins, with the mappings of its parent; the one of its number that was there before has ended.
+    /// Starts a process with the mappings of its parent; an earlier process with its number has ended.
     pub(super) fn fork(&mut self, time: u64, task: &Task, inherited: &Space, placed: impl Fn(MapId) -> Placed) {
         let pack = || Arc::from(packed::space(inherited, placed));
         let heritage = match self.live.get_mut(&task.ppid).map(|parent| &mut parent.heritage) {
@@ -156,14 +156,14 @@ impl SideLog {
         self.push(time, Side::thread(*task));
     }
 
-    /// A process was sampled.
+    /// Marks a process as sampled.
     pub(super) fn want(&mut self, pid: i32) {
         if pid != OUTSIDE {
             self.life(pid, 0).life.wanted = true;
         }
     }
 
-    /// A process has ended.
+    /// Ends a process's life.
     pub(super) fn end(&mut self, pid: i32) {
         if let Some(Live { life, facts, .. }) = self.live.remove(&pid) {
             let ended = (life, Arc::from(facts));
@@ -172,8 +172,8 @@ impl SideLog {
         }
     }
 
-    /// Forgets the processes that have ended and were not sampled, or ended before a time. It costs what ended since
-    /// it was last called, and what is forgotten.
+    /// Removes ended processes that were not sampled, or ended before a time. The cost is proportional to the processes
+    /// that ended since the last call, and to those removed.
     pub(super) fn trim(&mut self, oldest: u64) {
         let new = self.ended.split_off(self.looked.min(self.ended.len()));
         for ended in new {
@@ -187,7 +187,7 @@ impl SideLog {
             self.ended_bytes -= bytes(&old);
         }
         self.looked = self.ended.len();
-        // What it grew to in a storm is given back after it.
+        // Capacity from a storm of processes is freed afterwards.
         if self.ended.capacity() > 4 * self.looked.max(1000) {
             self.ended.shrink_to(2 * self.looked);
         }
@@ -196,7 +196,7 @@ impl SideLog {
         }
     }
 
-    /// Bytes in use.
+    /// Returns the bytes in use.
     pub(crate) fn memory(&self) -> usize {
         let live: usize = self.live.values().map(|live| live.facts.capacity()).sum();
         let spare = (self.ended.capacity() - self.ended.len()) * size_of::<(Life, Arc<[u8]>)>();
@@ -208,12 +208,12 @@ impl SideLog {
         self.ended.iter().map(|(life, facts)| (life, &facts[..])).chain(live)
     }
 
-    /// Calls `each` for the mappings that it tells of.
+    /// Calls `each` for the mappings in the history.
     pub(super) fn each_map(&self, mut each: impl FnMut(MapId)) {
         let mut last = None;
         for (life, facts) in self.lives() {
             packed::Facts::of(facts, life).each_map(&mut each);
-            // Children of one parent have the same.
+            // Children of one parent share their inherited mappings.
             let heritage = life.inherited.as_ref().map(Arc::as_ptr);
             if heritage.is_some() && heritage != last {
                 let inherited = life.inherited.as_deref().map(packed::space_of).unwrap_or_default();
@@ -223,7 +223,7 @@ impl SideLog {
         }
     }
 
-    /// All facts in order of time.
+    /// Returns all facts in order of time.
     pub(crate) fn in_order(&self) -> History<'_> {
         let mut lives: Vec<(&Life, &[u8])> = self.lives().collect();
         lives.sort_unstable_by_key(|(life, _)| life.born);
@@ -236,23 +236,23 @@ impl SideLog {
     }
 }
 
-/// Bytes of a life that has ended.
+/// Returns the bytes of an ended life.
 fn bytes((_, facts): &(Life, Arc<[u8]>)) -> usize {
     /// The two counts of an Arc.
     const COUNTS: usize = 16;
     size_of::<(Life, Arc<[u8]>)>() + COUNTS + facts.len()
 }
 
-/// The facts of a history in order of time, one after the other.
+/// An iterator over the facts of a history in order of time.
 #[derive(Debug)]
 pub(crate) struct History<'a> {
     lives: Vec<(&'a Life, &'a [u8])>,
-    /// Of each fact its time, its life and its place there.
+    /// The time of each fact, its life and its offset there.
     places: std::vec::IntoIter<(u64, u32, u32)>,
 }
 
 impl History<'_> {
-    /// The time of the next one.
+    /// Returns the time of the next fact.
     pub(crate) fn next_at(&self) -> Option<u64> {
         self.places.as_slice().first().map(|(time, ..)| *time)
     }

@@ -1,4 +1,4 @@
-//! Look-ups of a process's addresses, asked one after the other: most are beside the one before.
+//! Look-ups of addresses of a process, which cache the last result: consecutive addresses are mostly close.
 
 use std::ops::Range;
 
@@ -16,11 +16,11 @@ pub struct Mappings<'a> {
     last_kernel: Near,
 }
 
-/// The surroundings of the last address, and what is true of them.
+/// The range around the last address, and its mapping.
 #[derive(Debug, Default)]
 struct Near {
     range: Range<u64>,
-    /// What stands for their mapping, and how far from theirs its addresses are.
+    /// The representative mapping, and the offset of its addresses.
     found: Option<(MapId, u64)>,
 }
 
@@ -29,13 +29,12 @@ impl<'a> Mappings<'a> {
         Self { dsos, user, kernel, kernel_text, last_user: Near::default(), last_kernel: Near::default() }
     }
 
-    /// True if any mapping of the process is known.
+    /// Returns whether any mapping of the process is known.
     pub(crate) fn knows_user(&self) -> bool {
         self.user.is_some_and(|space| !space.is_empty())
     }
 
-    /// The mapping that holds a user address and the address there, in terms that all processes share; `None` where
-    /// no code is mapped.
+    /// Returns the representative mapping of a user address, and the address in it; `None` if no code is mapped there.
     pub(crate) fn user(&mut self, ip: u64) -> Option<(MapId, u64)> {
         let space = self.user?;
         self.last_user.find(self.dsos, space, None, ip)

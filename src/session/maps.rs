@@ -1,4 +1,4 @@
-//! The distinct mappings of a session, and which of them are the same part of the same file.
+//! The distinct mappings of a session, and which of them map the same part of the same file.
 
 use hashbrown::HashMap;
 
@@ -6,27 +6,26 @@ use hashbrown::HashMap;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct DsoId(pub u32);
 
-/// A distinct mapping: one DSO at one address. Shared by all processes that have the same.
+/// A distinct mapping: a DSO at an address. Shared by all processes with the same mapping.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct MapId(pub(crate) u32);
 
 impl MapId {
-    /// Addresses that no mapping is known for.
+    /// Addresses without a known mapping.
     pub const UNKNOWN: Self = Self(0);
     /// Kernel addresses outside modules.
     pub(crate) const KERNEL: Self = Self(1);
     /// Guest addresses, seen from the host.
     pub(crate) const GUEST: Self = Self(2);
-    /// The mapping of what would come before a stack that was copied in part.
+    /// The marker for the missing callers of a stack whose copy was too short.
     pub(crate) const CUT: Self = Self(3);
-    /// The mapping of what comes before a stack of which the next word is no address of code.
+    /// The marker for the missing callers of a stack whose next word is not an address of code.
     pub(crate) const BROKEN: Self = Self(4);
-    /// The number of them that are always there.
+    /// The number of predefined mappings.
     const FIXED: usize = 5;
 }
 
-/// A mapping as a history has it: the one that stands for it, and where its process had it. Nothing else is kept of what
-/// a process had mapped that has ended.
+/// A mapping in a history: its representative, and the start in its process. For exited processes only this is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Placed {
     pub(crate) map: MapId,
@@ -43,40 +42,40 @@ pub(crate) struct Map {
 }
 
 impl Map {
-    /// The address inside the DSO: a file offset for files, the address itself for the kernel.
+    /// Returns the address inside the DSO: a file offset for files, the address itself for the kernel.
     pub(crate) fn to_dso(self, ip: u64) -> u64 {
         ip.wrapping_sub(self.start).wrapping_add(self.pgoff)
     }
 
-    /// The part of a file that is mapped, wherever it is.
+    /// Returns the mapped part of a file, without the address.
     fn part(&self) -> (DsoId, u64, u64) {
         (self.dso, self.pgoff, self.len)
     }
 }
 
-/// So many are worth no look at which of them are used.
+/// The minimum number of mappings that justifies a search for unused ones.
 const RIPE: usize = 10_000;
 
-/// The table of mappings. Where addresses are made random, each process has its own; the first one of a part of a
-/// file stands for the others, so that what runs there is the same to all who count it.
+/// The table of mappings. With address space randomization, each process has its own. The first mapping of a part of a
+/// file represents the others, so that samples of the same code are counted together.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Maps {
     list: Vec<Map>,
     ids: HashMap<Map, MapId>,
-    /// For each mapping the one that stands for it.
+    /// The representative of each mapping.
     stand_in: Vec<MapId>,
-    /// For each mapping whether it stands, or stood, for others: histories go on telling of them.
+    /// For each mapping, whether it is or was a representative of others, to which histories still refer.
     stood: Vec<bool>,
     by_part: HashMap<(DsoId, u64, u64), MapId>,
-    /// Ids whose mappings nobody had any more.
+    /// Ids of removed mappings.
     free: Vec<MapId>,
-    /// How many were used when that was last looked at.
+    /// The number of used mappings at the last search.
     kept: usize,
 }
 
 impl Maps {
-    /// The id of a mapping. `alone` is asked, once for each, whether another one may not stand for it: because its
-    /// process has that part elsewhere as well, and the two could not be told apart again.
+    /// Returns the id of a mapping. For a new one, `alone` decides whether it needs to be its own representative,
+    /// because its process maps that part elsewhere as well, so that sharing would make the two ambiguous.
     pub(crate) fn id(&mut self, map: Map, alone: impl FnOnce(&Self, MapId) -> bool) -> MapId {
         if let Some(id) = self.ids.get(&map) {
             return *id;
@@ -106,36 +105,36 @@ impl Maps {
         self.stand_in[id.0 as usize]
     }
 
-    /// True if there are so many more than were last found to be used that it is worth its time to look again.
+    /// Returns whether enough mappings were added since the last search to justify another one.
     pub(crate) fn are_ripe(&self) -> bool {
         self.ids.len() > (2 * self.kept).max(RIPE)
     }
 
-    /// Bytes in use, near enough for a budget.
+    /// Returns an estimate of the bytes in use, for the memory budget.
     pub(crate) fn memory(&self) -> usize {
         let listed = size_of::<Map>() + 2 * size_of::<MapId>() + size_of::<bool>();
         let indexed = size_of::<(Map, MapId)>() + 1;
         self.list.capacity() * listed + (self.ids.capacity() + self.by_part.capacity()) * 8 / 7 * indexed
     }
 
-    /// For each id whether it stands for itself: no history and no frame tells of any other.
+    /// Returns for each id whether it is its own representative; histories and frames refer only to those.
     pub(crate) fn standing(&self) -> Vec<bool> {
         let mut standing: Vec<bool> = self.stand_in.iter().zip(0..).map(|(own, id)| own.0 == id).collect();
         self.free.iter().for_each(|id| standing[id.0 as usize] = false);
         standing
     }
 
-    /// For each id whether it is among `used`, to be filled in.
+    /// Returns a list with `false` for each id, in which used ones can be marked.
     pub(crate) fn none_used(&self) -> Vec<bool> {
         vec![false; self.list.len()]
     }
 
-    /// True if a mapping stands for others, those that are forgotten included: an address in it is that of none of them.
+    /// Returns whether a mapping represents or represented others, so that an address in it may belong to any of them.
     pub(crate) fn is_shared(&self, id: MapId) -> bool {
         self.stood[id.0 as usize]
     }
 
-    /// Gives the ids of mappings that are not `used` to those that come; what stands for a used one stays.
+    /// Frees the ids of mappings that are not `used`; representatives of used ones stay.
     pub(crate) fn forget_others(&mut self, mut used: Vec<bool>) {
         used.iter_mut().take(MapId::FIXED).for_each(|used| *used = true);
         for id in 0..self.list.len() {
@@ -146,7 +145,7 @@ impl Maps {
         self.ids.retain(|_, id| used[id.0 as usize]);
         self.by_part.retain(|_, id| used[id.0 as usize]);
         self.kept = self.ids.len();
-        // What they grew to in a storm of processes is given back after it, but for what the next one takes at once.
+        // Capacity from a storm of processes is freed afterwards, except what the next one needs at once.
         self.ids.shrink_to(2 * self.kept);
         self.by_part.shrink_to(2 * self.by_part.len());
         let len = used.iter().rposition(|used| *used).map_or(0, |last| last + 1);
@@ -157,7 +156,7 @@ impl Maps {
         self.stood.truncate(len);
         self.stood.shrink_to(2 * len);
         self.free = (0..self.list.len() as u32).filter(|id| !used[*id as usize]).map(MapId).collect();
-        // A free one stands for itself, so that it keeps no other.
+        // A free one is its own representative, so that it keeps no other one.
         for id in &self.free {
             (self.stand_in[id.0 as usize], self.stood[id.0 as usize]) = (*id, false);
         }
@@ -187,9 +186,9 @@ mod tests {
         let mut used = maps.none_used();
         used[b.0 as usize] = true;
         maps.forget_others(used);
-        // What stands for a used one is there; the places of the others are taken again.
+        // The representative of a used mapping stays; the ids of the others are reused.
         assert_eq!((maps.get(a), maps.stand_in(b)), (map(0x1000, 0), a));
-        // What had the others' places told of them, as the history of who had them does.
+        // The history of their processes still refers to the representative.
         let mut used = maps.none_used();
         used[a.0 as usize] = true;
         maps.forget_others(used);

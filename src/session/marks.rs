@@ -1,13 +1,13 @@
-//! Moments that somebody, or a trigger, has marked, and how a file keeps them.
+//! Moments that the user or a trigger has marked, and their file format.
 //!
-//! They are a feature of the file's head with a bit of its own, far above perf's, which steps over features
-//! that it does not know. Its content is text, a mark a line: time, name and note, with tabs between.
+//! Marks are a header feature with a bit far above perf's, because perf skips unknown features. Its content is text,
+//! one mark per line: time, name and note, separated by tabs.
 
 use crate::perfdata::features::bit;
 
 use super::containers::limited;
 
-/// Marks that are kept, and bytes of a note.
+/// The maximum number of marks, and of bytes in a note.
 const MAX: usize = 1000;
 const MAX_NOTE: usize = 1000;
 const HEAD: &str = "perfprof-tui marks 1";
@@ -17,18 +17,18 @@ const HEAD: &str = "perfprof-tui marks 1";
 pub struct TimeMark {
     /// Nanoseconds of the session's clock.
     pub at: u64,
-    /// The letter that leads back to it; empty for those that have only a note.
+    /// The letter to return to it; empty for marks with only a note.
     pub name: String,
-    /// The user's own words; empty where there are none.
+    /// The user's text; may be empty.
     pub note: String,
 }
 
-/// True if a mark may be called so: what a user can type to come back to it.
+/// Returns whether a letter is a valid name of a mark, which a user can type to return to it.
 pub(crate) fn is_name(letter: char) -> bool {
     letter.is_ascii_alphanumeric()
 }
 
-/// Sets a mark, in order of time; one of the same name moves.
+/// Sets a mark, in order of time; an existing one of the same name moves.
 pub fn set(marks: &mut Vec<TimeMark>, mut mark: TimeMark) {
     mark.note = limited(&mark.note, MAX_NOTE);
     marks.retain(|old| mark.name.is_empty() || old.name != mark.name);
@@ -38,7 +38,7 @@ pub fn set(marks: &mut Vec<TimeMark>, mut mark: TimeMark) {
     }
 }
 
-/// As a file keeps them.
+/// Encodes marks for a file.
 pub(crate) fn encode(marks: &[TimeMark]) -> Vec<u8> {
     let mut out = format!("{HEAD}\n");
     for mark in marks {
@@ -47,12 +47,12 @@ pub(crate) fn encode(marks: &[TimeMark]) -> Vec<u8> {
     out.into_bytes()
 }
 
-/// From the features of a file's head, as (bit, bytes).
+/// Decodes the marks in a file's header features, given as (bit, bytes).
 pub(crate) fn decode_from(features: &[(u8, Vec<u8>)]) -> Vec<TimeMark> {
     features.iter().find(|(bit, _)| *bit == bit::MARKS).map(|(_, bytes)| decode(bytes)).unwrap_or_default()
 }
 
-/// From a file; lines that are none are left out, and names that are none.
+/// Decodes the marks in a file; malformed lines and names are skipped.
 pub(crate) fn decode(bytes: &[u8]) -> Vec<TimeMark> {
     let text = String::from_utf8_lossy(bytes);
     let mut lines = text.lines();
@@ -110,7 +110,7 @@ mod tests {
         assert_eq!(decode_from(&features[..1]), []);
     }
 
-    /// Lines of any time, name and note, a few bytes of which are others.
+    /// Lines with arbitrary times, names and notes, and a few bytes changed.
     fn file() -> impl Strategy<Value = Vec<u8>> {
         let name = prop_oneof!["[a-c]", any::<char>().prop_map(String::from), "\\PC{0,3}"];
         let line = (prop_oneof![0u64..9, any::<u64>()], name, any::<String>());

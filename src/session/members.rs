@@ -1,33 +1,33 @@
-//! The threads of each process beside its first one: they keep what it has mapped when the first has ended
-//! (pthread_exit(3) in main).
+//! The threads of each process except the first: they keep its mappings when the first one exits (pthread_exit(3) in
+//! main).
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
-/// The other threads of processes, as far as records tell.
+/// The other threads of processes, as far as records report them.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Members(FxHashMap<i32, Others>);
 
 #[derive(Clone, Debug, Default)]
 struct Others {
     tids: FxHashSet<i32>,
-    /// The first thread has ended.
+    /// Whether the first thread has exited.
     leaderless: bool,
 }
 
 impl Members {
-    /// A process begins, or begins another program: it has its first thread alone.
+    /// Starts a process or another program, which has only its first thread.
     pub(super) fn begin(&mut self, pid: i32) {
         self.0.remove(&pid);
     }
 
-    /// A process has a thread.
+    /// Adds a thread to a process.
     pub(super) fn join(&mut self, pid: i32, tid: i32) {
         if pid != tid {
             self.0.entry(pid).or_default().tids.insert(tid);
         }
     }
 
-    /// A thread ends. Returns whether its process ends with it.
+    /// Removes a thread. Returns whether its process ends with it.
     pub(super) fn leave(&mut self, pid: i32, tid: i32) -> bool {
         let Some(others) = self.0.get_mut(&pid) else { return pid == tid };
         others.tids.remove(&tid);
@@ -53,9 +53,9 @@ mod tests {
         assert_eq!([5, 6, 7].map(|tid| members.leave(5, tid)), [false, false, true]);
         members.join(5, 6);
         assert_eq!([6, 5].map(|tid| members.leave(5, tid)), [false, true]);
-        // An unknown thread ends nothing.
+        // An unknown thread does not end a process.
         assert!(!members.leave(5, 9));
-        // A thread that calls exec(3) becomes the first one, whose end was told before.
+        // A thread that calls exec(3) becomes the first one, whose exit was reported before.
         members.join(5, 6);
         assert!(!members.leave(5, 5));
         members.begin(5);

@@ -1,5 +1,5 @@
-//! The session: threads, processes, names and address spaces over time, from side-band records and, on a live system,
-//! from /proc for what was there before us.
+//! The session: threads, processes, names and address spaces over time. They come from side-band records and, on a live
+//! system, from /proc for what existed before the first record.
 
 pub mod containers;
 pub(crate) mod dso;
@@ -44,51 +44,50 @@ use space::Space;
 use tasks::Tasks;
 pub(crate) use tasks::{OUTSIDE, OUTSIDE_NAME, Task, TaskId};
 
-/// The origin of a session, which says if processes that were there before the first record can be looked up.
+/// The origin of a session, which determines whether processes can be looked up in /proc.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Origin {
-    /// The machine that this program runs on, now: /proc tells of what was there before.
+    /// This machine, now: /proc shows processes from before the first record.
     Live,
-    /// A recording or a text: what it does not tell nobody can.
+    /// A recording or a text, which is the only source of information.
     #[default]
     Recorded,
 }
 
-/// Names of threads that are remembered beside the threads.
+/// The maximum number of names of threads that have not been seen yet.
 const MAX_TOLD: usize = 1 << 17;
 
-/// The threads of a running process.
+/// Returns the threads of a running process.
 pub(crate) fn threads_of(pid: i32) -> Vec<i32> {
     procfs::threads(pid)
 }
 
-/// All threads, processes and mappings of one session, by the machine that they are of.
+/// All threads, processes and mappings of a session, by machine.
 #[derive(Debug)]
 pub struct Session {
     origin: Origin,
-    /// Whether mappings without code are of interest, too: perf finds the tables for unwinding there.
+    /// Whether mappings without code are recorded, too: perf finds unwind tables in them.
     pub(crate) data_maps: bool,
-    /// The mappings of each process that hold no code, where addresses of data are looked up.
+    /// The mappings without code of each process, if addresses of data are looked up.
     pub(crate) data: Option<FxHashMap<i32, Space>>,
-    /// Whether a process is looked up in its cgroups, where samples do not tell them.
+    /// Whether the cgroups of processes are looked up if samples do not have them.
     pub(crate) finds_groups: bool,
-    /// The files and other sources of code that were met on all machines, with the mappings of them.
+    /// The files and other sources of code on all machines, with their mappings.
     pub dsos: Dsos,
     tasks: Tasks,
     hosts: PerHost<Host>,
-    /// The one that records are of now.
+    /// The machine of the current records.
     at: HostId,
     generation: u32,
     names: HashMap<Arc<str>, ()>,
-    /// What threads were called when the session began, or when a record named them: one that ended before it was met
-    /// is asked for in vain.
+    /// Names of threads at the session's start or from records, for threads that exit before their first sample.
     told: FxHashMap<i32, Arc<str>>,
-    /// The socket of each CPU, of a recording of one machine that tells them.
+    /// The socket of each CPU, from a recording of one machine that has them.
     pub(crate) sockets: Vec<u32>,
 }
 
 impl Session {
-    /// A session of one machine.
+    /// Returns a session of one machine.
     pub fn new(origin: Origin) -> Self {
         Self {
             origin,
@@ -106,7 +105,7 @@ impl Session {
         }
     }
 
-    /// The history of the machine at hand.
+    /// Returns the history of the current machine.
     pub(crate) fn log(&self) -> &SideLog {
         &self.here().log
     }
@@ -119,23 +118,23 @@ impl Session {
         self.origin
     }
 
-    /// All tasks that were met, each at the place that its id says.
+    /// Returns all tasks, each at the index of its id.
     pub fn tasks(&self) -> &[Task] {
         self.tasks.all()
     }
 
-    /// The change of threads that a record tells of. It must be asked for before the record is applied.
+    /// Returns the change of threads that a record reports; must be called before the record is applied.
     pub(crate) fn thread_change(&self, record: &Record<'_>) -> Option<ThreadChange> {
         self.here().thread_change(record)
     }
 
-    /// A sample was taken in a thread, which may be the first that is heard of it.
+    /// Registers the thread of a sample, which may be its first occurrence.
     pub(crate) fn met(&mut self, pid: i32, tid: i32) {
         self.here_mut().met(pid, tid);
     }
 
-    /// True if a process runs a 32-bit program: the code that the kernel maps for it lies in the lowest four gigabytes.
-    /// False where its mappings are not known.
+    /// Returns whether a process runs a 32-bit program: then the kernel maps its own code for it below 4 GiB. Returns
+    /// false if its mappings are unknown.
     pub(crate) fn is_32_bit(&self, pid: i32) -> bool {
         let space = self.here().spaces.get(&pid);
         let is_kernels = |map: MapId| matches!(&*self.dsos.of_map(map).path, "[vdso]" | "[sigpage]" | "[vectors]");
@@ -143,7 +142,7 @@ impl Session {
         low.any(|own| is_kernels(own.map))
     }
 
-    /// Follows one side-band record.
+    /// Applies a side-band record.
     pub fn apply(&mut self, record: &Record<'_>, time: u64) {
         match record {
             Record::Mmap(map) => self.mmap(map, time),
@@ -182,7 +181,7 @@ impl Session {
         space.insert(map.start, end, id, self.generation);
         let Host { spaces, recoded, .. } = &mut self.hosts[self.at];
         if let (Some(recoded), Some(space)) = (recoded.get_mut(&map.pid), spaces.get_mut(&map.pid)) {
-            // More memory for a JIT leaves its code where it was; what is a file's is none of it any more.
+            // More memory for a JIT leaves its code unchanged; a file's memory is not JIT code.
             let anonymous = self.dsos.of_map(id).kind == DsoKind::Anon;
             recoded.retain(|start, (to, _)| anonymous || *to <= map.start || *start >= end);
             for (start, (to, map)) in recoded.range(map.start..end) {
@@ -191,7 +190,7 @@ impl Session {
         }
     }
 
-    /// Newer code, or none, lies at addresses of a JIT from now on. `at` is the first of them in the terms of its DSO.
+    /// Marks addresses of a JIT as containing newer code, or none. `at` is the first of them in its DSO.
     pub(crate) fn recode(&mut self, host: HostId, pid: i32, (start, end): (u64, u64), at: u64) {
         let Host { spaces, recoded, .. } = &mut self.hosts[host];
         let Some(space) = spaces.get_mut(&pid) else { return };
@@ -212,7 +211,7 @@ impl Session {
         space.insert(map.start, map.start.saturating_add(map.len), id, 0);
     }
 
-    /// The mapping of a process that holds an address of data, or code.
+    /// Returns the mapping of a process that contains an address of data or code.
     pub(crate) fn data_map(&self, pid: i32, addr: u64) -> MapId {
         let data = self.data.as_ref().and_then(|data| data.get(&pid)?.find(addr));
         data.unwrap_or_else(|| self.user_map(pid, addr))
@@ -222,7 +221,7 @@ impl Session {
         let comm = self.intern(name);
         if exec {
             self.data.iter_mut().for_each(|data| drop(data.remove(&pid)));
-            // A runtime moves a process to its group before that becomes its program.
+            // A container runtime moves a process to its group before it executes the container's program.
             self.here_mut().groups.moved(pid);
             self.here_mut().exec(pid, time);
             self.here_mut().members.begin(pid);
@@ -240,7 +239,7 @@ impl Session {
 
     fn fork(&mut self, task: &TaskRecord, time: u64) {
         let parent = if task.ptid == 0 {
-            // The idle task, which no record names.
+            // The idle task, which records do not name.
             Some(self.intern(b"swapper"))
         } else if self.here().threads.contains_key(&task.ptid) || self.origin == Origin::Recorded {
             self.here().threads.get(&task.ptid).map(|t| t.comm.clone())
@@ -248,7 +247,7 @@ impl Session {
             self.adopt(task.ptid, task.ppid);
             self.here().threads.get(&task.ptid).map(|t| t.comm.clone())
         };
-        // As perf has it: a name is inherited, and that there is none is not.
+        // Like in perf, a name is inherited, but a placeholder is not.
         let comm = parent.filter(|comm| !is_unnamed(task.ptid, comm)).unwrap_or_else(|| unnamed(task.tid));
         if task.pid == task.ppid {
             self.here_mut().members.join(task.pid, task.tid);
@@ -293,8 +292,8 @@ impl Session {
         self.here_mut().threads.entry(tid).or_insert_with(|| Thread::new(unnamed(tid), pid))
     }
 
-    /// A process was seen at a time, in user mode or in a system call that `chain` tells of. What it runs may prove
-    /// that an exec of it is over.
+    /// Handles a sample of a process in user mode, or in a system call with a call chain. Running code of the new
+    /// program proves that an exec is over.
     pub(crate) fn seen(&mut self, pid: i32, time: u64, user_mode: bool, chain: &[u8]) {
         let here = &mut self.hosts[self.at];
         if here.in_exec == 0 {
@@ -309,12 +308,12 @@ impl Session {
         }
     }
 
-    /// The task of a thread at this moment.
+    /// Returns the current task of a thread.
     pub fn task(&mut self, pid: i32, tid: i32) -> TaskId {
         self.task_in(pid, tid, 0)
     }
 
-    /// The task of a thread in a cgroup.
+    /// Returns the task of a thread in a cgroup.
     pub(crate) fn task_in(&mut self, pid: i32, tid: i32, cgroup: u64) -> TaskId {
         let known = self.here().threads.get(&tid).and_then(|thread| thread.task);
         if let Some((_, id)) = known.filter(|(of, _)| *of == cgroup) {
@@ -337,7 +336,7 @@ impl Session {
         id
     }
 
-    /// The command line of a process, which is asked for once for each program that it runs.
+    /// Returns the command line of a process, which is looked up once per program that it runs.
     fn cmdline(&mut self, pid: i32) -> Arc<str> {
         if self.origin == Origin::Recorded || pid <= 0 {
             return Arc::default();
@@ -351,8 +350,7 @@ impl Session {
         text
     }
 
-    /// The command line of a process as it was when the process was first seen, or as it is now; empty where it is not
-    /// known.
+    /// Returns the command line of a process when it was first seen, else the current one; empty if unknown.
     pub(crate) fn cmdline_of(&self, pid: i32) -> Arc<str> {
         match self.here().cmdlines.get(&pid) {
             Some(known) => known.clone(),
@@ -361,7 +359,7 @@ impl Session {
         }
     }
 
-    /// The cgroup of a process: the one that was told, unless that says nothing and the process can be asked.
+    /// Returns the cgroup of a process: the recorded one, unless it is the root and the process can be looked up.
     fn group_of(&mut self, pid: i32, told: u64) -> u64 {
         if !self.finds_groups || pid <= 0 || self.here().groups.says_something(told) {
             return told;
@@ -377,17 +375,17 @@ impl Session {
         id.unwrap_or(told)
     }
 
-    /// The path of a task's cgroup; empty when it is not known.
+    /// Returns the path of a task's cgroup; empty if unknown.
     pub(crate) fn cgroup(&self, task: &Task) -> Arc<str> {
         self.hosts[task.host].groups.get(task.cgroup).map(|group| group.path.clone()).unwrap_or_default()
     }
 
-    /// The container, unit or group that a task is in; one without any name when that is not known.
+    /// Returns the container, unit or group of a task; one without names if unknown.
     pub fn container(&self, task: &Task) -> Arc<Container> {
         self.hosts[task.host].groups.get(task.cgroup).map(|group| group.container.clone()).unwrap_or_default()
     }
 
-    /// The cgroup of a thread now: of one that ran as its samples told it, else by asking a running machine.
+    /// Returns the current cgroup of a thread: the one in its samples, else from a look-up on a live machine.
     pub fn cgroup_of(&self, tid: i32) -> Option<Arc<str>> {
         let task = self.here().threads.get(&tid).and_then(|thread| thread.task);
         let told = task.and_then(|(_, id)| self.tasks.all().get(id.0 as usize)).map(|task| self.cgroup(task));
@@ -395,29 +393,29 @@ impl Session {
         told.filter(|path| path.len() > 1).or_else(ask)
     }
 
-    /// The container, unit or group that a cgroup of the machine at hand belongs to.
+    /// Returns the container, unit or group of a cgroup path on the current machine.
     pub fn container_in(&self, path: &str) -> Arc<Container> {
         self.here().groups.container_of(path)
     }
 
-    /// Learns what containers of the machine at hand are called; whether a known cgroup has another name by that.
+    /// Sets names of containers of the current machine; returns whether the name of a known cgroup changed.
     pub fn name_containers(&mut self, list: Vec<NamedContainer>) -> bool {
         self.here_mut().groups.name(list)
     }
 
-    /// How often containers of the machine at hand were given names: what is known of a container by its name is so
-    /// until that changes.
+    /// Returns the number of updates of container names on the current machine; data derived from a name is valid until
+    /// it changes.
     pub fn container_names(&self) -> u64 {
         self.here().groups.told
     }
 
-    /// A thread that a text names.
+    /// Returns the task of a thread that a text names.
     pub(crate) fn named_task(&mut self, pid: i32, tid: i32, comm: &Arc<str>) -> TaskId {
         let (program, cmdline) = (comm.clone(), Arc::default());
         self.tasks.id(Task { host: self.at, pid, tid, comm: comm.clone(), program, cmdline, cgroup: 0 })
     }
 
-    /// The comm of a thread now; live, one that no record told of is asked for in /proc.
+    /// Returns the current name of a thread; on a live machine, unknown threads are looked up in /proc.
     pub(crate) fn comm_of(&self, tid: i32) -> Option<Arc<str>> {
         if let Some(thread) = self.here().threads.get(&tid) {
             return Some(thread.comm.clone()).filter(|comm| !is_unnamed(tid, comm));
@@ -426,47 +424,46 @@ impl Session {
         found.map(|name| String::from_utf8_lossy(&name).into()).or_else(|| self.told.get(&tid).cloned())
     }
 
-    /// A number that changes whenever a process's user mappings do, and is the same for processes
-    /// that share them: part of the key under which resolved call chains are remembered.
+    /// Returns a number that changes whenever a process's user mappings change, and that processes with shared mappings
+    /// have in common. It is part of the cache key of resolved call chains.
     pub(crate) fn space_generation(&self, pid: i32) -> u32 {
         self.here().spaces.get(&pid).map_or(0, Space::generation)
     }
 
-    /// The look-up of addresses of a process and of its kernel, as they lie now.
+    /// Returns the look-up of addresses in the current mappings of a process and of its kernel.
     pub(crate) fn places(&self, pid: i32) -> Mappings<'_> {
         let here = self.here();
         Mappings::new(&self.dsos, here.spaces.get(&pid), &here.kernel, here.kernel_text)
     }
 
-    /// The mapping that holds a user address of a process.
+    /// Returns the mapping that contains a user address of a process.
     pub fn user_map(&self, pid: i32, ip: u64) -> MapId {
         self.here().spaces.get(&pid).and_then(|s| s.find(ip)).unwrap_or(MapId::UNKNOWN)
     }
 
-    /// The mapping that holds a kernel address.
+    /// Returns the mapping that contains a kernel address.
     pub(crate) fn kernel_map(&self, ip: u64) -> MapId {
         self.here().kernel.find(ip).unwrap_or(self.here().kernel_text)
     }
 
-    /// Generation of the kernel's mappings (modules and BPF programs come and go).
+    /// Returns the generation of the kernel's mappings, which change with modules and BPF programs.
     pub(crate) fn kernel_generation(&self) -> u32 {
         self.here().kernel.generation()
     }
 
-    /// Begins the table of tasks anew and gives the old one: those that are still wanted are taken over by
-    /// [`Self::keep_task`].
+    /// Starts a new table of tasks and returns the old one; [`Self::keep_task`] adds tasks that are still needed.
     pub(crate) fn renew_tasks(&mut self) -> Vec<Task> {
         let threads = self.hosts.values_mut().flat_map(|host| host.threads.values_mut());
         threads.for_each(|thread| thread.task = None);
         self.tasks.renew()
     }
 
-    /// Takes a task of the old table over.
+    /// Adds a task of the old table.
     pub(crate) fn keep_task(&mut self, task: &Task) -> TaskId {
         self.tasks.id(task.clone())
     }
 
-    /// Forgets mappings and names that nothing has any more, but for `used`.
+    /// Removes mappings and names that are neither in use nor in `used`.
     pub(crate) fn forget_unused(&mut self, used: impl Iterator<Item = MapId>) {
         let mut is_used = self.dsos.maps.none_used();
         let mut mark = |map: MapId| is_used[map.0 as usize] = true;
@@ -477,12 +474,12 @@ impl Session {
         self.names.shrink_to(2 * self.names.len());
     }
 
-    /// Forgets the mappings of processes that are gone for which others stand.
+    /// Removes represented mappings of exited processes.
     pub(crate) fn forget_moved(&mut self) {
         self.forget_maps(self.dsos.maps.standing());
     }
 
-    /// Forgets mappings that no process has, but for those that are `used` otherwise.
+    /// Removes mappings that neither a process nor `used` contains.
     fn forget_maps(&mut self, mut used: Vec<bool>) {
         let mut mark = |map: MapId| used[map.0 as usize] = true;
         self.hosts.iter().for_each(|(_, host)| host.each_map(&mut mark));
@@ -492,7 +489,7 @@ impl Session {
     }
 }
 
-/// The command line of a running process as one text.
+/// Returns the command line of a running process as a text.
 fn command_line(pid: i32) -> String {
     let bytes = procfs::cmdline(pid).unwrap_or_default();
     let words: Vec<String> =
@@ -500,20 +497,20 @@ fn command_line(pid: i32) -> String {
     words.join(" ").trim_end().to_owned()
 }
 
-/// The path of a running process's cgroup; of several that of a container.
+/// Returns the path of a running process's cgroup; if there are several, that of a container.
 fn cgroup_of_process(pid: i32) -> Option<String> {
     let mut paths = cgroup::of_process(pid);
     let container = paths.iter().position(|path| containers::is_container(path));
     (!paths.is_empty()).then(|| paths.swap_remove(container.unwrap_or(0)))
 }
 
-/// The first user address of a raw call chain.
+/// Returns the first user address of a raw call chain.
 fn user_address(chain: &[u8]) -> Option<u64> {
     let mut words = u64s(chain).skip_while(|word| *word != CONTEXT_USER);
     words.nth(1).filter(|ip| *ip < CONTEXT_MAX)
 }
 
-/// perf's name for a thread whose name never came: a colon and the tid.
+/// Returns perf's name for a thread with an unknown name: a colon and the tid.
 fn unnamed(tid: i32) -> Arc<str> {
     format!(":{tid}").into()
 }

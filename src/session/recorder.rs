@@ -1,15 +1,15 @@
-//! The process that wrote a recording, whose threads are nobody's figures, and how it took call chains, which their
-//! events do not say.
+//! Facts about the recorder: its own process, whose threads analysis units ignore, and the call graph mode of each
+//! event, which its attr does not contain.
 //!
-//! It is a feature of the file's head with a bit of its own, as marks are. Its content is text: a heading, the number of
-//! the process, 0 where it is as others are, and a word for each event, as after `--call-graph`.
+//! They are a header feature with our own bit, like marks. Its content is text: a heading, the process (0 if it is not
+//! excluded), and a word per event, as after `--call-graph`.
 
 use crate::event::CallGraph;
 use crate::perfdata::features::bit;
 
 const HEAD: &str = "perfprof-tui recorder 1";
 
-/// As a file keeps it.
+/// Encodes the facts for a file.
 pub(crate) fn encode(pid: Option<i32>, ways: impl IntoIterator<Item = CallGraph>) -> Vec<u8> {
     let ways: Vec<String> = ways.into_iter().map(CallGraph::spelling).collect();
     format!("{HEAD}\n{}\n{}\n", pid.unwrap_or(0), ways.join(" ")).into_bytes()
@@ -21,12 +21,12 @@ fn lines(features: &[(u8, Vec<u8>)]) -> Option<impl Iterator<Item = &str>> {
     (lines.next() == Some(HEAD)).then_some(lines)
 }
 
-/// The process, from the features of a file's head, as (bit, bytes).
+/// Returns the process in a file's header features, given as (bit, bytes).
 pub(crate) fn decode_from(features: &[(u8, Vec<u8>)]) -> Option<i32> {
     lines(features)?.next()?.parse().ok().filter(|pid| *pid > 0)
 }
 
-/// The way in which the call chains of an event were taken, by its number.
+/// Returns the call graph mode of an event, by its index.
 pub(crate) fn way(features: &[(u8, Vec<u8>)], event: usize) -> Option<CallGraph> {
     CallGraph::parse(lines(features)?.nth(1)?.split(' ').nth(event)?).ok()
 }

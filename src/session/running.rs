@@ -1,5 +1,4 @@
-//! The processes that run here, as a session looks them up in /proc: those that were there before it, and what they
-//! have mapped.
+//! Running processes, looked up in /proc: those that started before the session, and their mappings.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,11 +10,11 @@ use super::host::Thread;
 use super::space::Space;
 use super::{BlockedThread, MAX_TOLD, Origin, Session, Side, is_unnamed, unnamed};
 
-/// Blocked threads that are asked for: each takes three reads.
+/// The maximum number of blocked threads to look up: each takes three reads.
 const MAX_BLOCKED: usize = 1 << 14;
 
 impl Session {
-    /// Learns what is called how before the first record; it takes no longer than a moment, processes first.
+    /// Reads the names of running threads before the first record, processes first, within a short time limit.
     pub(crate) fn learn_running(&mut self) {
         const PATIENCE: Duration = Duration::from_millis(100);
         procfs::comms(PATIENCE, |tid, name| {
@@ -24,7 +23,7 @@ impl Session {
         });
     }
 
-    /// A record says how a thread was called at its time, which is believed of those that nothing else told of.
+    /// Sets a thread's name from a record, unless the name is known from another source.
     pub(crate) fn told(&mut self, tid: i32, name: &[u8]) {
         let known = self.here().threads.get(&tid).map(|thread| is_unnamed(tid, &thread.comm));
         if known == Some(false) || self.told.contains_key(&tid) || self.told.len() >= MAX_TOLD {
@@ -38,7 +37,7 @@ impl Session {
         self.told.insert(tid, comm);
     }
 
-    /// Takes up a thread that was there before the first record.
+    /// Registers a thread that existed before the first record.
     pub(super) fn adopt(&mut self, tid: i32, pid: i32) {
         if tid == 0 {
             self.here_mut().threads.insert(0, Thread::new(Arc::from("swapper"), 0));
@@ -46,7 +45,7 @@ impl Session {
         }
         self.here_mut().members.join(pid, tid);
         let live = self.origin == Origin::Live;
-        // The process goes by its first thread, and is told before its others.
+        // The process is named after its first thread, which is registered before the others.
         if live && tid != pid && pid > 0 && !self.here().threads.contains_key(&pid) {
             self.adopt(pid, pid);
         }
@@ -99,8 +98,8 @@ impl Session {
         self.here_mut().spaces.insert(pid, space);
     }
 
-    /// The regions around an address of a running process: mappings with and without code, by (start, end, name). Of a
-    /// recording only the records tell.
+    /// Returns the mappings of a running process, with and without code, as (start, end, name). Empty for a recording,
+    /// which only has its records.
     pub(crate) fn regions(&self, pid: i32) -> Vec<(u64, u64, Arc<str>)> {
         if self.origin != Origin::Live || pid <= 0 {
             return Vec::new();
@@ -109,13 +108,14 @@ impl Session {
         procfs::maps(pid).into_iter().map(|map| (map.start, map.end, name(&map.name))).collect()
     }
 
-    /// The parent of a process; of a running machine one that no record told of is asked for.
+    /// Returns the parent of a process; on a live machine, unknown ones are looked up.
     pub(crate) fn parent_of(&self, pid: i32) -> Option<i32> {
         let ask = || (self.origin == Origin::Live).then(|| procfs::parent(pid)).flatten();
         self.here().parents.get(&pid).copied().or_else(ask).filter(|pid| *pid > 0)
     }
 
-    /// Whether two processes run one program: by the files, where both can be asked, else by the names.
+    /// Returns whether two processes run the same program: by their files if both can be looked up, else by their
+    /// names.
     pub(crate) fn run_one_program(&self, pid: i32, other: i32) -> bool {
         let file = |pid| (self.origin == Origin::Live).then(|| procfs::executable(pid)).flatten();
         match (file(pid), file(other)) {
@@ -124,42 +124,42 @@ impl Session {
         }
     }
 
-    /// The threads that are blocked now; none of a recording.
+    /// Returns the threads that are blocked now; empty for a recording.
     pub(crate) fn blocked(&self) -> Vec<BlockedThread> {
         if self.origin == Origin::Live { blocked::threads(MAX_BLOCKED) } else { Vec::new() }
     }
 
-    /// A number in a running process's memory; `None` of a recording, or where it cannot be read.
+    /// Returns a number in a running process's memory; `None` for a recording, or if it cannot be read.
     pub(crate) fn peek(&self, pid: i32, address: u64, len: usize) -> Option<u64> {
         (self.origin == Origin::Live).then(|| procfs::peek(pid, address, len)).flatten()
     }
 
-    /// The process of a thread; of a running machine one that no record told of is asked for.
+    /// Returns the process of a thread; on a live machine, unknown ones are looked up.
     pub(crate) fn process_of(&self, tid: i32) -> Option<i32> {
         let told = self.here().threads.get(&tid).map(|thread| thread.pid).filter(|pid| *pid > 0);
         told.or_else(|| (self.origin == Origin::Live && tid > 0).then(|| procfs::tgid(tid)).flatten())
     }
 
-    /// Whether a process is one of some, or descends from one.
+    /// Returns whether a process is one of `from`, or descends from one.
     pub(crate) fn descends(&self, pid: i32, from: &[i32]) -> bool {
-        /// Generations that are looked through: records may claim that a process descends from itself.
+        /// The maximum number of generations: records may claim that a process descends from itself.
         const MAX_DEPTH: usize = 256;
         std::iter::successors(Some(pid), |pid| self.parent_of(*pid)).take(MAX_DEPTH).any(|pid| from.contains(&pid))
     }
 
-    /// The user of a running process; `None` of a recording, which does not tell.
+    /// Returns the user of a running process; `None` for a recording, which does not have it.
     pub(crate) fn user_of(&self, pid: i32) -> Option<u32> {
         (self.origin == Origin::Live).then(|| procfs::uid(pid)).flatten()
     }
 
-    /// The C library of a running process, or of this one where 0 is asked for.
+    /// Returns the C library of a running process, or of this one for 0.
     pub(crate) fn libc_of(pid: i32) -> Option<String> {
         let pid = if pid > 0 { pid } else { std::process::id() as i32 };
         let maps = procfs::exec_maps(pid);
         maps.iter().map(|map| String::from_utf8_lossy(&map.name).into_owned()).find(|name| is_libc(name))
     }
 
-    /// The C library that programs of this machine are linked with, where it usually lies below a root.
+    /// Returns the C library of this machine's programs, from its usual paths below a root.
     pub(crate) fn libc_of_system(root: &std::path::Path) -> Option<String> {
         let arch = std::env::consts::ARCH;
         let places = [
@@ -173,7 +173,7 @@ impl Session {
         Some(path.to_string_lossy().into_owned())
     }
 
-    /// The library of C++ of a running process: one that it has mapped, or one that lies beside a C library.
+    /// Returns the C++ library of a running process: one that it has mapped, or one in the C library's directory.
     pub(crate) fn cxx_of(pid: i32, libc: &str) -> Option<String> {
         let is_it = |path: &str| path.rsplit('/').next().is_some_and(|file| file.starts_with("libstdc++.so"));
         let maps = if pid > 0 { procfs::exec_maps(pid) } else { Vec::new() };
@@ -186,7 +186,7 @@ impl Session {
     }
 }
 
-/// The C library by the names that it goes under: `libc.so.6`, `libc-2.31.so`, `ld-musl-x86_64.so.1`.
+/// Returns whether a path has a name of a C library: `libc.so.6`, `libc-2.31.so`, `ld-musl-x86_64.so.1`.
 pub(super) fn is_libc(path: &str) -> bool {
     let file = path.rsplit('/').next().unwrap_or(path);
     ["libc.", "libc-", "ld-musl"].iter().any(|start| file.starts_with(start))

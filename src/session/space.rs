@@ -1,4 +1,4 @@
-//! One address space: which mapping holds an address. Copies are cheap, as forks make many.
+//! An address space: finds the mapping of an address. Copies are cheap, because forks make many.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -12,13 +12,12 @@ pub(super) struct Entry<M> {
     pub map: M,
 }
 
-/// Mappings in address order. A newer one takes the place of what it overlaps, since unmapping
-/// leaves no record.
+/// Mappings in address order. A newer one replaces the parts that it overlaps, because unmapping leaves no record.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Space<M = MapId> {
     entries: Arc<Vec<Entry<M>>>,
-    /// What an exec has replaced, while its system call still runs: until then the call's user
-    /// address is one of the old program.
+    /// The mappings that an exec has replaced, while its system call still runs: until it returns, the call's user
+    /// address belongs to the old program.
     before: Option<Arc<Vec<Entry<M>>>>,
     generation: u32,
 }
@@ -34,23 +33,23 @@ impl<M: Copy + PartialEq> Space<M> {
         Self { entries: Arc::default(), before: None, generation }
     }
 
-    /// The space of a program that takes another's place.
+    /// Returns the space of a program that replaces another one.
     pub(crate) fn after_exec(old: Option<&Self>, generation: u32) -> Self {
         Self { before: old.map(|s| s.entries.clone()), ..Self::empty(generation) }
     }
 
-    /// True if an exec is still under way.
+    /// Returns whether an exec is still in progress.
     pub(crate) fn is_in_exec(&self) -> bool {
         self.before.is_some()
     }
 
-    /// The new program runs: the old one's mappings are gone.
+    /// Ends an exec: the old program's mappings are gone.
     pub(crate) fn settle(&mut self, generation: u32) {
         self.before = None;
         self.generation = generation;
     }
 
-    /// True if what lies at an address came with the exec that is under way.
+    /// Returns whether the mapping at an address exists only since the exec in progress.
     pub(crate) fn is_new(&self, ip: u64) -> bool {
         find(&self.entries, ip).is_some() && self.before.as_ref().is_none_or(|before| find(before, ip).is_none())
     }
@@ -59,7 +58,7 @@ impl<M: Copy + PartialEq> Space<M> {
         self.generation
     }
 
-    /// True if no mapping is known.
+    /// Returns whether no mapping is known.
     pub(crate) fn is_empty(&self) -> bool {
         self.entries.is_empty() && self.before.as_ref().is_none_or(|before| before.is_empty())
     }
@@ -68,7 +67,7 @@ impl<M: Copy + PartialEq> Space<M> {
         self.around(ip).1
     }
 
-    /// The mapping that holds an address, with the addresses around it that it holds, too.
+    /// Returns the mapping that contains an address, with the range of addresses around it in the mapping.
     pub(crate) fn around(&self, ip: u64) -> (Range<u64>, Option<M>) {
         let after = self.entries.partition_point(|e| e.start <= ip);
         let below = after.checked_sub(1).map(|i| self.entries[i]);
@@ -82,23 +81,23 @@ impl<M: Copy + PartialEq> Space<M> {
         }
     }
 
-    /// The mappings, each once, in address order.
+    /// Returns the mappings, each once, in address order.
     pub(crate) fn maps(&self) -> impl Iterator<Item = M> + '_ {
         let mut last = None;
         self.entries.iter().map(|e| e.map).filter(move |map| last.replace(*map) != Some(*map))
     }
 
-    /// The mappings that an exec under way has replaced.
+    /// Returns the mappings that an exec in progress has replaced.
     pub(crate) fn before(&self) -> impl Iterator<Item = M> + '_ {
         self.before.iter().flat_map(|entries| entries.iter().map(|e| e.map))
     }
 
-    /// What is mapped, and what an exec under way has replaced.
+    /// Returns the mappings, and those that an exec in progress has replaced.
     pub(super) fn parts(&self) -> (&[Entry<M>], Option<&[Entry<M>]>) {
         (&self.entries, self.before.as_ref().map(|before| before.as_slice()))
     }
 
-    /// The space that [`Self::parts`] are of.
+    /// Returns the space with these [`Self::parts`].
     pub(super) fn of_parts(entries: Vec<Entry<M>>, before: Option<Vec<Entry<M>>>) -> Self {
         Self { entries: Arc::new(entries), before: before.map(Arc::new), generation: 0 }
     }
@@ -134,7 +133,7 @@ mod tests {
     proptest! {
         #![proptest_config(crate::damage::kept())]
 
-        /// Against a plain array of bytes, each painted by the newest mapping.
+        /// Compared with a plain array of bytes, each set by the newest mapping.
         #[test]
         fn the_newest_mapping_wins(maps in proptest::collection::vec((0u64..100, 1u64..40), 0..20)) {
             let mut space = Space::default();
@@ -150,7 +149,7 @@ mod tests {
                 prop_assert!((range.start..range.end.min(160)).all(|near| painted[near as usize] == *want));
             }
             prop_assert_eq!(space.generation(), maps.len().saturating_sub(1) as u32);
-            // What a newer one lies in the middle of is on both sides of it.
+            // A mapping that a newer one splits is on both sides of it.
             let mut runs: Vec<MapId> = painted.iter().flatten().copied().collect();
             runs.dedup();
             prop_assert_eq!(space.maps().collect::<Vec<_>>(), runs);
@@ -171,7 +170,7 @@ mod tests {
         assert_eq!(found(&new), [Some(7), Some(7), None, Some(8), Some(9), Some(9), None]);
         assert_eq!((new.is_in_exec(), new.before().collect::<Vec<_>>()), (true, vec![MapId(7), MapId(8)]));
         assert_eq!(new.maps().collect::<Vec<_>>(), [MapId(9)]);
-        // What both have need not be of the new one.
+        // A mapping in both programs is not necessarily new.
         assert_eq!(
             [0x1000, 0x3800, 0x3fff, 0x4000, 0x5000].map(|ip| new.is_new(ip)),
             [false, false, false, true, false]

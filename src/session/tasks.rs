@@ -1,4 +1,4 @@
-//! The table of tasks: who samples belong to.
+//! The table of tasks, to which samples belong.
 
 use std::hash::BuildHasher;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use rustc_hash::FxBuildHasher;
 
 use super::hosts::HostId;
 
-/// The number of all those together that have none in our own PID namespace, and their name.
+/// The pid of all processes without a number in our own PID namespace, and their name.
 pub(crate) const OUTSIDE: i32 = -2;
 pub(crate) const OUTSIDE_NAME: &str = "[outside]";
 
@@ -23,11 +23,11 @@ pub struct Task {
     pub(crate) pid: i32,
     pub(crate) tid: i32,
     pub(crate) comm: Arc<str>,
-    /// The comm of its process' first thread, as it was when this one was first seen; its own where nobody knows.
+    /// The name of its process's first thread when this task was first seen; its own name if that is unknown.
     pub(crate) program: Arc<str>,
-    /// The command line of its process, its words divided by blanks; empty where it is not known.
+    /// The command line of its process, with words separated by blanks; empty if unknown.
     pub(crate) cmdline: Arc<str>,
-    /// The id of its cgroup; 0 when it is not known.
+    /// The id of its cgroup; 0 if unknown.
     pub(crate) cgroup: u64,
 }
 
@@ -35,7 +35,7 @@ pub struct Task {
 #[derive(Debug, Default)]
 pub(crate) struct Tasks {
     list: Vec<Task>,
-    /// By what they are, which the list tells.
+    /// Index of the tasks, which are stored in the list.
     ids: HashTable<TaskId>,
 }
 
@@ -56,12 +56,12 @@ impl Tasks {
         id
     }
 
-    /// Bytes in use, near enough for a budget.
+    /// Returns an estimate of the bytes in use, for the memory budget.
     pub(crate) fn memory(&self) -> usize {
         self.list.capacity() * size_of::<Task>() + self.ids.capacity() * 8 / 7 * (size_of::<TaskId>() + 1)
     }
 
-    /// Begins anew, and gives those that there were.
+    /// Empties the table, and returns its tasks.
     pub(crate) fn renew(&mut self) -> Vec<Task> {
         self.ids = HashTable::new();
         std::mem::take(&mut self.list)

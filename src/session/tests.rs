@@ -1,4 +1,4 @@
-//! Histories by hand, and what a session says after them.
+//! Tests of a session's state after histories written by hand.
 
 mod history;
 mod undone;
@@ -155,13 +155,13 @@ fn an_exec_is_over_when_the_new_program_is_seen() {
         assert_eq!(s.space_generation(1) > second, over);
         let ran = s.log().in_order().filter(|(_, side)| matches!(side, Side::Ran { pid: 1 })).count();
         assert_eq!(ran, usize::from(over));
-        // It is over once.
+        // It ends only once.
         s.seen(1, 4, true, &[]);
         s.seen(1, 5, true, &[]);
         let ran = s.log().in_order().filter(|(_, side)| matches!(side, Side::Ran { .. })).count();
         assert_eq!((ran, s.here().in_exec), (1, 0));
     }
-    // Two at once are two.
+    // Two execs at once are counted separately.
     let mut s = Session::new(Origin::Recorded);
     for pid in [1, 2] {
         s.apply(&map(pid, 0x1000, 0x1000, "/old"), 1);
@@ -197,7 +197,7 @@ fn machines_stand_side_by_side() {
         assert_eq!(dso(&s, 1, 0x1000), program);
     }
     assert_eq!(s.hosts().iter().map(|(_, host)| host.log.in_order().count()).collect::<Vec<_>>(), [3, 3, 3]);
-    // Each has a kernel of its own.
+    // Each machine has its own kernel.
     let kernels: Vec<(MapId, u32)> = [0, 1, 2]
         .map(|host| {
             s.turn_to(HostId(host));
@@ -223,7 +223,7 @@ fn a_thread_that_ends_is_remembered_for_a_while() {
     s.apply(&Record::Exit(task_of(50, 0, 50, 0)), 10 + host::LINGER_NS + 1);
     assert_eq!((known(&s), dso(&s, 7, 0x1000)), ([true, false, false], "[unknown]".into()));
     assert_eq!(dso(&s, 1, 0x1000), "a", "its process goes on");
-    // A number that somebody else has by then is not taken from them.
+    // A number that another process has by then is not removed.
     s.apply(&map(9, 0x1000, 0x1000, "/old"), 20);
     s.apply(&Record::Exit(task_of(9, 1, 9, 1)), 20);
     s.apply(&Record::Fork(task_of(9, 1, 9, 1)), 21);
@@ -246,7 +246,7 @@ fn code_that_the_kernel_makes_is_mapped() {
     assert_eq!(s.dsos.map_of(s.kernel_map(first)).to_dso(first + 5), first + 5);
     s.apply(&ksymbol(first + 0x1000, false), 3);
     assert_eq!(s.kernel_generation(), 2);
-    // Each machine's kernel is told from the others'.
+    // Each machine's kernel has its own generation.
     s.name_hosts(["a", "b", "c"].map(Into::into));
     let generations: Vec<u32> = (0..3)
         .map(|host| {
@@ -293,7 +293,7 @@ fn a_c_library_by_its_name() {
     assert!(found.ends_with("/lib64/libc.so.6"), "{found}");
 }
 
-/// This process, by what /proc says of it elsewhere.
+/// This process, compared with other files of /proc.
 #[test]
 fn a_running_process_is_asked() {
     let mut s = Session::new(Origin::Live);
@@ -314,7 +314,7 @@ fn a_running_process_is_asked() {
     let sides: Vec<_> = s.log().in_order().collect();
     assert!(sides.iter().all(|(time, side)| *time == 0 && side.pid() == pid));
     assert!(sides.iter().filter(|(_, side)| matches!(side, Side::Map { .. })).count() > 3);
-    // Nobody is a thread's parent but for threads, and mappings are as long as they are.
+    // Only threads have a parent thread, and mappings have their real length.
     assert!(!sides.iter().any(|(_, side)| matches!(side, Side::Fork(_))) && s.space_generation(pid) > 0);
     let here = a_running_process_is_asked as fn() as usize as u64;
     let own = procfs::exec_maps(pid).into_iter().find(|map| (map.start..map.end).contains(&here)).expect("mapped");
@@ -325,7 +325,7 @@ fn a_running_process_is_asked() {
     }
     let recorded = Session::new(Origin::Recorded);
     assert_eq!((recorded.peek(pid, at, 8), recorded.regions(pid).len(), recorded.comm_of(pid)), (None, 0, None));
-    // A thread of ours came from us.
+    // A thread of ours was started by us.
     let mut s = Session::new(Origin::Live);
     let (send, receive) = std::sync::mpsc::channel::<()>();
     let thread = std::thread::spawn(move || receive.recv());
@@ -340,7 +340,7 @@ fn a_running_process_is_asked() {
     let _ = thread.join();
 }
 
-/// Of a thread that has ended /proc says nothing: what it was called at the start, or in a record, is its name.
+/// /proc does not show exited threads: they keep their name from the session's start or from a record.
 #[test]
 fn threads_that_ended_unmet_keep_their_names() {
     const GONE: i32 = i32::MAX;
@@ -356,7 +356,7 @@ fn threads_that_ended_unmet_keep_their_names() {
     assert_eq!(comm(&mut s, GONE), "late", "only what nothing else tells");
     s.told(GONE - 1, b"early");
     assert_eq!((s.comm_of(GONE - 1).as_deref(), comm(&mut s, GONE - 1).as_str()), (Some("early"), "early"));
-    // Of a process that was named its threads have the name.
+    // Unknown threads of a named process get its name.
     let id = s.task(GONE - 1, GONE - 2);
     assert_eq!(&*s.tasks()[id.0 as usize].comm, "early");
     s.learn_running();
@@ -365,7 +365,7 @@ fn threads_that_ended_unmet_keep_their_names() {
     assert!(s.told.contains_key(&1));
 }
 
-/// What sleeps costs a name: its mappings are read when it is first met.
+/// A sleeping process costs a name only: its mappings are read at its first sample.
 #[test]
 fn mappings_are_read_of_those_who_are_met_only() {
     let mut s = Session::new(Origin::Live);
@@ -378,8 +378,7 @@ fn mappings_are_read_of_those_who_are_met_only() {
     assert_ne!(dso(&s, own, here), "[unknown]");
 }
 
-/// Where data is asked for, a process has the mappings without code that its parent had, until it becomes another
-/// program.
+/// If data is looked up, a process inherits its parent's mappings without code, until it executes another program.
 #[test]
 fn data_is_mapped_where_it_is_asked_for() {
     let data = |pid: i32, start: u64, name: &'static str| match map(pid, start, 0x1000, name) {
@@ -401,7 +400,8 @@ fn data_is_mapped_where_it_is_asked_for() {
     }
 }
 
-/// Newer code of a JIT is told from what was there before, also when its memory grows, and not when a file comes.
+/// Newer code of a JIT is distinguished from older code, also when its memory grows, but not when a file is mapped
+/// there.
 #[test]
 fn newer_code_at_an_address_is_another_mapping() {
     let mut s = Session::new(Origin::Recorded);
@@ -421,13 +421,13 @@ fn newer_code_at_an_address_is_another_mapping() {
     s.apply(&map(5, 0x1000, 0x2000, "/file"), 3);
     s.apply(&map(5, 0x1000, 0x2000, "//anon"), 4);
     assert_ne!(s.user_map(5, 0x1105), new);
-    // Nothing is a JIT's in a file.
+    // A file does not contain JIT code.
     s.apply(&map(5, 0x8000, 0x1000, "/file"), 5);
     s.recode(HostId::default(), 5, (0x8000, 0x8010), 1 << 48 | 0x8000);
     assert_eq!(dso(&s, 5, 0x8000), "file");
 }
 
-/// A process that was there before goes by its first thread's name, whichever of its threads is met first.
+/// An existing process is named after its first thread, even if another one of its threads is sampled first.
 #[test]
 fn a_program_is_called_by_its_first_thread_also_where_another_is_met_first() {
     let (named, name_it) = std::sync::mpsc::channel();
@@ -462,7 +462,7 @@ fn descent_is_followed_by_records_and_ends_in_circles() {
     assert!(s.descends(12, &[99, 11]) && !s.descends(12, &[]));
 }
 
-/// Live, a process has a command line; what a recording was made of cannot be asked.
+/// A live process has a command line; processes of a recording cannot be looked up.
 #[test]
 fn processes_have_command_lines_while_they_run() {
     let own = std::process::id() as i32;

@@ -1,4 +1,4 @@
-//! Tests of paths of cgroups, and of what a file keeps.
+//! Tests of cgroup paths, and of the file format.
 
 use super::*;
 use crate::damage;
@@ -8,7 +8,7 @@ const ID: &str = "4f1c0a7be2d94f1c0a7be2d94f1c0a7be2d94f1c0a7be2d94f1c0a7be2d9aa
 const INNER: &str = "bbbb0a7be2d94f1c0a7be2d94f1c0a7be2d94f1c0a7be2d94f1c0a7be2d9bbbb";
 const UID: &str = "0c2d6f3e-94b0-4a3e-8d1c-3a9be6d7f101";
 
-/// The runtime, the short name, the pod and the part of the path that is the container's.
+/// Returns the runtime, the short name, the pod and the container's part of the path.
 fn of(path: &str) -> (Runtime, String, String, String) {
     let places = places(path);
     let place = places.first().expect(path);
@@ -40,7 +40,7 @@ fn every_runtimes_paths_are_known_by_both_drivers() {
     for (path, runtime, pod) in &table {
         let want = (*runtime, short.to_owned(), (*pod).to_owned(), path.clone());
         assert_eq!(of(path), want, "{path}");
-        // What the container makes below is the container's.
+        // Cgroups created inside the container belong to it.
         let below = format!("{path}/system.slice/cron.service");
         assert_eq!(of(&below), want, "{below}");
     }
@@ -86,7 +86,7 @@ fn what_is_called_by_a_name_stays_whole() {
     for path in ["", "/", "/../.."] {
         assert_eq!(places(path), [], "{path}");
     }
-    // What watches a container is none, and a number of a size of its own is no id.
+    // The monitor of a container does not count as one, and a number of another length is not an id.
     assert_eq!(of(&format!("/machine.slice/libpod-conmon-{ID}.scope")).0, Runtime::Systemd);
     assert_eq!(of("/web/0123456789abcdef0123456789abcdef").0, Runtime::Plain);
 }
@@ -132,7 +132,7 @@ fn whatever_a_file_has_is_read() {
 proptest! {
     #![proptest_config(crate::damage::kept())]
 
-    /// Every place of a path is a part of it, whatever the path.
+    /// Every place of an arbitrary path is a part of it.
     #[test]
     fn a_place_is_a_part_of_the_path(path in "(/(pod|libpod-|docker-|machine-|[a-f0-9]{64}|\\.\\.|\\\\x2|é|[a-z.]{0,6}){0,3}(\\.slice|\\.scope|\\.service)?){0,5}") {
         for place in places(&path) {

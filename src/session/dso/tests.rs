@@ -1,4 +1,4 @@
-//! Names, kinds and places of code.
+//! Tests of names, kinds and positions of code.
 
 use super::*;
 
@@ -104,14 +104,14 @@ fn the_kernels_addresses_are_its_own() {
     let module = Mmap { pid: -1, start: 0xffff_8000, pgoff: 7, ..map(-1, "[m]") };
     let id = dsos.map(&module, None);
     assert_eq!((dsos.map_of(id).pgoff, dsos.of_map(id).text, dsos.of_map(id).via), (0xffff_8000, None, None));
-    // A process's file is at its offset, and found through the newest that has it.
+    // A process's file has a file offset, and is accessed through the newest process that maps it.
     let id = dsos.map(&map(5, "/bin/a"), None);
     assert_eq!((dsos.map_of(id).pgoff, dsos.of_map(id).via), (0x200, Some((5, 0x4000, 0x5000))));
     dsos.map(&map(6, "/bin/a"), None);
     assert_eq!(dsos.of_map(id).via, Some((6, 0x4000, 0x5000)));
     let id = dsos.map(&map(0, "/bin/b"), None);
     assert_eq!(dsos.of_map(id).via, None);
-    // Anonymous code is where it is, under the name of its map.
+    // Anonymous code has its address as offset, and the name of its perf map file.
     let id = dsos.map(&map(9, ""), None);
     assert_eq!((&*dsos.of_map(id).path, dsos.map_of(id).pgoff), ("/tmp/perf-9.map", 0x4000));
     let id = dsos.map(&map(0, "//anon"), None);
@@ -159,7 +159,7 @@ fn build_ids_of_each_machine() {
     assert_eq!(dsos.of_map(MapId::KERNEL).build_id, Some(two));
     let other = Mmap { file: FileId::Inode { major: 1, minor: 2, inode: 3, generation: 4 }, ..map(1, "/bin/a") };
     let late = dsos.map(&other, None);
-    assert_eq!(dsos.of_map(late).build_id, Some(two), "what was told last");
+    assert_eq!(dsos.of_map(late).build_id, Some(two), "the last one");
     let id = dsos.of_map(late).id;
     dsos.identify(id, one);
     assert_eq!(dsos.get(id).build_id, Some(two));
@@ -190,7 +190,7 @@ fn what_a_text_names_is_of_its_kind() {
     }
 }
 
-/// Where processes have the same part of a file elsewhere, the first one's place is all of theirs.
+/// If processes map the same part of a file at different addresses, the first mapping represents all.
 #[test]
 fn processes_share_what_they_have_of_a_file() {
     let at = |pid: i32, start: u64, pgoff: u64| Mmap { start, pgoff, ..map(pid, "/bin/a") };
@@ -208,14 +208,16 @@ fn processes_share_what_they_have_of_a_file() {
     assert_eq!([first, second, part].map(|id| dsos.placed(id).map), [first, first, part]);
     assert_eq!((dsos.shared(second, 0x9010), dsos.shared(first, 0x4010)), ((first, 0x4010), (first, 0x4010)));
     assert_eq!([first, second, part].map(|map| dsos.is_shared(map)), [true, false, false]);
-    // One that has the part already could not tell the two apart, one that has another can.
+    // A process that maps the part already needs its own mapping to distinguish the two; one that maps another part
+    // does not.
     space.insert(0xb000, 0xc000, part, 1);
     let third = dsos.map(&at(2, 0xd000, 0x200), Some(&space));
     assert_eq!(dsos.placed(third).map, first);
     space.insert(0xd000, 0xe000, third, 2);
     let again = dsos.map(&at(2, 0xf000, 0x200), Some(&space));
     assert_eq!(dsos.placed(again).map, again);
-    // Who has no space has the part for the first time. The kernel and its idle tasks share with nobody.
+    // A process without a known space maps the part for the first time. Mappings of the kernel and of idle tasks are
+    // not shared.
     let new = dsos.map(&at(3, 0x1_1000, 0x200), None);
     assert_eq!(dsos.placed(new).map, first);
     for pid in [0, -1] {
@@ -224,9 +226,7 @@ fn processes_share_what_they_have_of_a_file() {
     }
 }
 
-/// Files of one path, as those of two containers: what is known of one file goes before what is known of the path.
-/// The kernel maps a position-independent program's first segment with room for all others, which is more than its file
-/// has where it ends in memory without content.
+/// Files of one path, like those of two containers: the build id of a file has precedence over that of the path.
 #[test]
 fn the_first_segment_says_nothing_of_a_files_size() {
     let mut dsos = Dsos::default();

@@ -1,4 +1,4 @@
-//! Facts as bytes. Each is told by itself, so that it can be read from its place on.
+//! The encoding of facts. Each is self-contained, so that decoding can start at any fact.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use crate::session::space::{Entry, Space};
 
 use super::{Fork, Life, Side};
 
-/// The low bits of a fact's first byte say what it is.
+/// The kind of a fact, in the low bits of its first byte.
 const MAP: u8 = 0;
 const COMM: u8 = 1;
 const EXEC: u8 = 2;
@@ -18,12 +18,12 @@ const EXIT: u8 = 4;
 const CGROUP: u8 = 5;
 const RAN: u8 = 6;
 const KIND: u8 = 7;
-/// It was there before the session.
+/// The fact precedes the session.
 const BEFORE: u8 = 8;
-/// It is about the first thread of its process.
+/// The fact is about the first thread of its process.
 const FIRST: u8 = 16;
 
-/// Seven bits a byte, the lowest first.
+/// Appends a number with seven bits per byte, the lowest first.
 fn number(out: &mut Vec<u8>, mut n: u64) {
     while n >= 0x80 {
         out.push(n as u8 | 0x80);
@@ -32,7 +32,7 @@ fn number(out: &mut Vec<u8>, mut n: u64) {
     out.push(n as u8);
 }
 
-/// A number that is near another one.
+/// Appends a number as its difference to a similar one.
 fn beside(out: &mut Vec<u8>, n: i32, other: i32) {
     let by = n.wrapping_sub(other);
     number(out, u64::from(((by << 1) ^ (by >> 31)) as u32));
@@ -49,7 +49,7 @@ fn task(out: &mut Vec<u8>, task: &Task, time: u64) {
     number(out, time.wrapping_sub(task.time));
 }
 
-/// Appends a fact of process `pid`, whose times are counted from `base`.
+/// Appends a fact of process `pid`, with its time relative to `base`.
 pub(super) fn put(out: &mut Vec<u8>, time: u64, base: u64, pid: i32, side: &Side) {
     let (kind, tid) = match side {
         Side::Map { tid, .. } => (MAP, *tid),
@@ -86,7 +86,7 @@ pub(super) fn put(out: &mut Vec<u8>, time: u64, base: u64, pid: i32, side: &Side
     }
 }
 
-/// The facts of a life, each with its place and its time.
+/// An iterator over the facts of a life, each with its offset and its time.
 pub(super) struct Facts<'a> {
     all: usize,
     left: &'a [u8],
@@ -98,7 +98,7 @@ impl<'a> Facts<'a> {
         Self { all: bytes.len(), left: bytes, life }
     }
 
-    /// The kind of the next fact, its time and its thread.
+    /// Decodes the kind of the next fact, its time and its thread.
     fn head(&mut self) -> Option<(u8, u64, i32)> {
         let (first, left) = self.left.split_first()?;
         self.left = left;
@@ -108,7 +108,7 @@ impl<'a> Facts<'a> {
         Some((first & KIND, time, tid))
     }
 
-    /// Calls `each` for the mappings, and makes nothing of the rest.
+    /// Calls `each` for the mappings, without decoding other facts.
     pub(super) fn each_map(mut self, mut each: impl FnMut(MapId)) {
         while let Some((kind, ..)) = self.head() {
             let numbers = match kind {
@@ -194,7 +194,7 @@ fn placed_of(left: &mut &[u8]) -> Placed {
     Placed { map: MapId(number_of(left) as u32), start: number_of(left) }
 }
 
-/// A space, for a life that begins with it.
+/// Encodes a space, for a life that begins with it.
 pub(super) fn space(space: &Space, placed: impl Fn(MapId) -> Placed) -> Vec<u8> {
     let mut out = Vec::new();
     let (entries, before) = space.parts();

@@ -1,4 +1,4 @@
-//! What a history keeps of processes, and for how long.
+//! Tests of the lives that a history keeps, and for how long.
 
 use super::*;
 use proptest::prelude::*;
@@ -7,7 +7,7 @@ fn task(pid: i32, ppid: i32, tid: i32, time: u64) -> Task {
     Task { pid, ppid, tid, ptid: ppid, time }
 }
 
-/// Each mapping stands for itself, and begins where its number says.
+/// Each mapping is its own representative, with its number as its start.
 fn placed(map: MapId) -> Placed {
     Placed { map, start: u64::from(map.0) << 12 }
 }
@@ -21,7 +21,7 @@ fn space(maps: &[(u32, u64)], generation: u32) -> Space {
     space
 }
 
-/// The same space as a history has it.
+/// Returns the same space in the form of a history.
 fn told(space: &Space) -> Space<Placed> {
     let entry = |e: &super::super::space::Entry<MapId>| super::super::space::Entry {
         start: e.start,
@@ -60,7 +60,7 @@ proptest! {
         for (time, side) in &facts {
             log.push(*time, side.clone());
         }
-        // Of one time those of a process stay together, in the order of their lives.
+        // Facts of a process with equal times stay together, in the order of lives.
         let mut met = Vec::new();
         let mut life = |pid: i32| {
             met.iter().position(|known| *known == pid).unwrap_or_else(|| {
@@ -97,7 +97,7 @@ proptest! {
     }
 }
 
-/// A short process, as one is told of: begun, executed, mapped, ended.
+/// Adds a short process: started, executed, mapped, ended.
 fn live_through(log: &mut SideLog, pid: i32, parent: &Space, time: u64) {
     log.fork(time, &task(pid, 1, pid, time), parent, placed);
     log.push(time + 1, Side::Comm { pid, tid: pid, exec: true, comm: "short".into() });
@@ -116,7 +116,7 @@ fn who_was_never_sampled_is_forgotten_with_his_end_and_the_others_when_their_sam
     log.push(0, Side::Cgroup { id: 7, path: "/web".into() });
     let empty = log.memory();
     let at = |i: i32| u64::from(i.unsigned_abs()) * 10_000_000;
-    // A number comes again and again: of it, too, only those that were sampled are kept.
+    // A number is reused many times: only sampled processes are kept.
     let pid = |i: i32| 100 + i % 7;
     for i in 1..=10_000 {
         live_through(&mut log, pid(i), &parent, at(i));
@@ -133,13 +133,13 @@ fn who_was_never_sampled_is_forgotten_with_his_end_and_the_others_when_their_sam
     assert_eq!(forks(&log), (1..=1000).map(|i| at(10 * i)).collect::<Vec<_>>());
     let each = (log.memory() - empty) / 1000;
     assert!(each < 300, "{each} bytes for a process that has ended");
-    // All have one copy of what they took over.
+    // All share a copy of their inherited mappings.
     let heirs: Vec<_> = log.ended.iter().filter_map(|(life, _)| life.inherited.as_ref()).collect();
     assert!(heirs.len() == 1000 && heirs.iter().all(|one| Arc::ptr_eq(one, heirs[0])));
     log.trim(at(9000));
     assert_eq!(forks(&log), (900..=1000).map(|i| at(10 * i)).collect::<Vec<_>>());
     log.trim(u64::MAX);
-    assert_eq!((forks(&log).len(), log.in_order().count()), (0, 2), "who is there stays, and what is of nobody");
+    assert_eq!((forks(&log).len(), log.in_order().count()), (0, 2), "running processes and other facts stay");
     assert!(log.memory() < empty + 3000 * size_of::<(Life, Arc<[u8]>)>(), "{} {empty}", log.memory());
 }
 
@@ -159,7 +159,7 @@ fn another_process_of_a_number_is_another_life() {
     log.end(6);
     log.trim(2);
     assert_eq!(log.in_order().count(), 0);
-    // A space that has changed is another heritage.
+    // A changed space is another heritage.
     log.push(4, Side::Ran { pid: 1 });
     for (pid, maps) in [(7, 1), (8, 1), (9, 2)] {
         log.fork(5, &task(pid, 1, pid, 5), &space(&[(3, 1), (4, 1)][..maps], maps as u32), placed);

@@ -4,7 +4,7 @@ use std::path::Path;
 
 const CLASS: &str = "/sys/class/block";
 
-/// Major and minor number of a disk or partition of this machine.
+/// Returns the major and minor number of a disk or partition of this machine.
 pub fn block_device(name: &str) -> Option<(u32, u32)> {
     if name.is_empty() || name.contains(['/', '.']) {
         return None;
@@ -14,13 +14,13 @@ pub fn block_device(name: &str) -> Option<(u32, u32)> {
     Some((major.parse().ok()?, minor.parse().ok()?))
 }
 
-/// The name of a block device, of a disk or of a part of one, by its numbers.
+/// Returns the name of a disk or partition by its numbers.
 pub fn block_device_of(major: u32, minor: u32) -> Option<String> {
     let place = std::fs::read_link(format!("/sys/dev/block/{major}:{minor}")).ok()?;
     place.file_name()?.to_str().map(str::to_owned)
 }
 
-/// The requests that a disk has and has not completed, by its numbers.
+/// Returns the number of incomplete requests of a disk, by its numbers.
 pub(crate) fn inflight(major: u32, minor: u32) -> Option<u64> {
     inflight_of(&std::fs::read_to_string(format!("/sys/dev/block/{major}:{minor}/inflight")).ok()?)
 }
@@ -32,7 +32,7 @@ fn inflight_of(text: &str) -> Option<u64> {
     reads.checked_add(writes)
 }
 
-/// All of them, in order.
+/// Returns all block devices, sorted.
 pub fn block_devices() -> Vec<String> {
     let entries = std::fs::read_dir(CLASS).map(|dir| dir.flatten().collect::<Vec<_>>()).unwrap_or_default();
     let mut names: Vec<String> = entries.into_iter().filter_map(|entry| entry.file_name().into_string().ok()).collect();
@@ -54,13 +54,13 @@ mod tests {
         assert_eq!(inflight(u32::MAX, 0), None);
     }
 
-    /// Those that the kernel lists elsewhere, with their numbers.
+    /// Compares them with the kernel's list of partitions and their numbers.
     #[test]
     fn disks_are_those_of_the_partition_table() {
         let text = std::fs::read_to_string("/proc/partitions").unwrap_or_default();
         let names = block_devices();
         assert!(names.is_sorted());
-        // sysfs writes a slash in a name as another character.
+        // sysfs replaces a slash in a name by another character.
         for line in text.lines().skip(2).filter(|line| !line.contains('/')) {
             let [major, minor, _, name] = *line.split_whitespace().collect::<Vec<_>>() else { panic!("{line}") };
             assert!(names.iter().any(|known| known == name), "{name}: {names:?}");

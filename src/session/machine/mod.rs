@@ -1,4 +1,4 @@
-//! The machine: its CPUs, what /proc counts of them and how they stand to each other, and its disks.
+//! The machine: its CPUs, their counters in /proc and their topology, and its disks.
 
 mod disks;
 pub mod proc;

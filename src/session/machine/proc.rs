@@ -1,9 +1,9 @@
-//! The formats of /proc/stat, /proc/softirqs, /proc/interrupts, /proc/net/softnet_stat and
-//! /proc/pressure (proc_stat(5), Documentation/filesystems/proc.rst, Documentation/accounting/psi.rst,
-//! net/core/net-procfs.c). Parsers fill what they are given and allocate only when there is more than
-//! before; a line that makes no sense is left out, a field that is missing is 0.
+//! The formats of /proc/stat, /proc/softirqs, /proc/interrupts, /proc/net/softnet_stat and /proc/pressure
+//! (proc_stat(5), Documentation/filesystems/proc.rst, Documentation/accounting/psi.rst, net/core/net-procfs.c). Parsers
+//! reuse the memory of their output, and allocate only when there is more than before. Malformed lines are skipped;
+//! missing fields are 0.
 
-/// Time of a CPU by what it did, in ticks, in the order of /proc/stat's columns.
+/// Time of a CPU by activity, in ticks, in the order of /proc/stat's columns.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Ticks(pub [u64; Ticks::N]);
 
@@ -20,13 +20,13 @@ impl Ticks {
     pub(crate) const GUEST_NICE: usize = 9;
     pub(crate) const N: usize = 10;
 
-    /// All of it. Guests' time is in `user` and `nice` already.
+    /// Returns the total. `user` and `nice` already include the guests' time.
     pub(crate) fn total(&self) -> u64 {
         self.0[..Self::GUEST].iter().fold(0, |sum, n| sum.saturating_add(*n))
     }
 
-    /// The difference to an earlier reading. Counters that went backwards, as idle and iowait do on
-    /// some kernels, have not moved.
+    /// Returns the difference to an earlier reading. Counters that went backwards, like idle and iowait on some
+    /// kernels, count as unchanged.
     pub(crate) fn since(&self, before: &Self) -> Self {
         Self(std::array::from_fn(|i| self.0[i].saturating_sub(before.0[i])))
     }
@@ -37,21 +37,21 @@ impl Ticks {
 pub struct Stat {
     /// The CPUs that are online, by number.
     pub(crate) cpus: Vec<(u32, Ticks)>,
-    /// Tasks that run or want to.
+    /// Runnable tasks, including running ones.
     pub(crate) running: u64,
     /// Tasks that wait for a disk.
     pub(crate) blocked: u64,
 }
 
 impl Stat {
-    /// Takes in the text of /proc/stat in place of what it held.
+    /// Replaces the content by that of the text of /proc/stat.
     pub fn parse(&mut self, text: &[u8]) {
         self.cpus.clear();
         (self.running, self.blocked) = (0, 0);
         for line in lines(text) {
             if let Some(rest) = line.strip_prefix(b"cpu") {
                 let mut words = split_words(rest);
-                // The first line, which has no number, is the sum of the others.
+                // The first line, without a number, is the sum of the others.
                 if rest.first().is_some_and(u8::is_ascii_digit)
                     && let Some(cpu) = words.next().and_then(number)
                 {
@@ -68,8 +68,8 @@ impl Stat {
     }
 }
 
-/// Counts by line and CPU: /proc/softirqs, which has all possible CPUs, and /proc/interrupts, which
-/// has those that are online. Which column is which CPU is said by the first line only.
+/// Counts by line and CPU: /proc/softirqs, with all possible CPUs, and /proc/interrupts, with those that are online.
+/// The first line has the CPU of each column.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Matrix {
     /// The number of each column's CPU.
@@ -83,14 +83,14 @@ pub struct Matrix {
 pub struct MatrixRow {
     /// `TIMER`, `24`, `LOC`.
     pub(crate) label: Vec<u8>,
-    /// What stands behind the counts: chip, trigger, devices.
+    /// The text after the counts: chip, trigger, devices.
     pub(crate) about: Vec<u8>,
-    /// One for each of the matrix' CPUs.
+    /// The count of each of the matrix's CPUs.
     pub counts: Vec<u64>,
 }
 
 impl Matrix {
-    /// Takes in the text of the file in place of what it held, in the same memory.
+    /// Replaces the content by that of the text of the file, reusing memory.
     pub fn parse(&mut self, text: &[u8]) {
         let mut lines = lines(text);
         self.cpus.clear();
@@ -125,7 +125,7 @@ impl MatrixRow {
             self.counts.push(value);
             rest = &rest[at..];
         }
-        // Some lines have one count for the whole machine.
+        // Some lines have a single count for the whole machine.
         self.counts.resize(n, 0);
         for (slot, now) in [(&mut self.label, label), (&mut self.about, rest.trim_ascii())] {
             if slot.as_slice() != now {
@@ -149,8 +149,8 @@ pub struct Softnet {
     pub(crate) rps: u64,
 }
 
-/// Reads /proc/net/softnet_stat. Kernels before 5.10 do not say which CPU a line is of; it is then
-/// the one in that place of `online`.
+/// Parses /proc/net/softnet_stat. Kernels before 5.10 do not write a line's CPU; then it is the one at that position of
+/// `online`.
 pub(crate) fn softnet(text: &[u8], online: impl Iterator<Item = u32>, out: &mut Vec<Softnet>) {
     out.clear();
     let mut online = online.fuse();
@@ -169,8 +169,8 @@ pub(crate) fn softnet(text: &[u8], online: impl Iterator<Item = u32>, out: &mut 
     }
 }
 
-/// Packets that all devices dropped since boot, received and to be sent: the fourth and the twelfth
-/// column of /proc/net/dev.
+/// Returns the received and the outgoing packets that all devices dropped since boot: the fourth and the twelfth column
+/// of /proc/net/dev.
 pub(crate) fn drops(text: &[u8]) -> (u64, u64) {
     let mut sum = (0u64, 0u64);
     for line in lines(text) {
@@ -187,12 +187,12 @@ pub(crate) fn drops(text: &[u8]) -> (u64, u64) {
 pub struct Pressure {
     /// At least one task waited.
     pub(crate) some: f32,
-    /// All of them waited.
+    /// All tasks waited.
     pub(crate) full: f32,
 }
 
 impl Pressure {
-    /// Reads a file of /proc/pressure; `None` when it is not one.
+    /// Parses a file of /proc/pressure; returns `None` if it is malformed.
     pub fn parse(text: &[u8]) -> Option<Self> {
         let mut out = None;
         for line in lines(text) {
@@ -225,7 +225,7 @@ fn split_words(line: &[u8]) -> impl Iterator<Item = &[u8]> {
     line.split(u8::is_ascii_whitespace).filter(|w| !w.is_empty())
 }
 
-/// A decimal number; counters of the kernel may use all 64 bits and wrap.
+/// Parses a decimal number; the kernel's counters may use all 64 bits and wrap.
 fn number(word: &[u8]) -> Option<u64> {
     let mut value = 0u64;
     for b in word {
@@ -301,7 +301,7 @@ mod tests {
         assert_eq!(list, [Softnet { cpu: 5, processed: 16, dropped: 2, squeezed: 3, rps: 4 }]);
         softnet(b"a 1 2 0 0 0 0 0 0 7\nb 0 0 0 0 0 0 0 0 0\nc\n", [1, 4].into_iter(), &mut list);
         assert_eq!(list.iter().map(|s| (s.cpu, s.processed)).collect::<Vec<_>>(), [(1, 10), (4, 11)]);
-        // The thirteenth column is the CPU, and three are enough.
+        // The thirteenth column is the CPU, and three columns are enough.
         softnet(b"a 1 2 3 4 5 6 7 8 9 10 11\na 1 2\na 1\n", [6, 7, 8].into_iter(), &mut list);
         assert_eq!(list.iter().map(|s| (s.cpu, s.rps)).collect::<Vec<_>>(), [(6, 9), (7, 0)]);
     }

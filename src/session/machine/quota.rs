@@ -1,19 +1,18 @@
-//! Quotas of CPU time: what `cpu.stat` says of a group that was stopped because it had used its own up
-//! (Documentation/scheduler/sched-bwc.rst).
+//! Quotas of CPU time: throttling counters in a group's `cpu.stat` (Documentation/scheduler/sched-bwc.rst).
 
 use std::sync::Arc;
 
-/// Since the group was made.
+/// Counters since the group was created.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct QuotaUse {
     pub(crate) periods: u64,
     pub(crate) throttled: u64,
-    /// Nanoseconds that its CPUs were kept from it, added up.
+    /// Nanoseconds for which it was throttled, summed over its CPUs.
     pub kept_ns: u64,
 }
 
 impl QuotaUse {
-    /// Of either version; `None` where nothing is counted.
+    /// Parses either cgroup version's file; returns `None` if it has no such counters.
     pub fn parse(text: &[u8]) -> Option<Self> {
         let text = std::str::from_utf8(text).ok()?;
         let value = |key: &str| {
@@ -24,8 +23,8 @@ impl QuotaUse {
         Some(Self { periods: value("nr_periods")?, throttled: value("nr_throttled")?, kept_ns: kept().unwrap_or(0) })
     }
 
-    /// The throttling since an earlier reading, in percent of the periods and nanoseconds; `None` where none was
-    /// throttled.
+    /// Returns the throttling since an earlier reading, in percent of the periods and in nanoseconds; `None` without
+    /// any.
     pub fn since(&self, before: &Self) -> Option<(f64, u64)> {
         let periods = self.periods.checked_sub(before.periods).filter(|periods| *periods > 0)?;
         let throttled = self.throttled.checked_sub(before.throttled).filter(|throttled| *throttled > 0)?;
@@ -34,20 +33,20 @@ impl QuotaUse {
     }
 }
 
-/// True if `cpu.max`, or `cpu.cfs_quota_us`, limits anything.
+/// Returns whether `cpu.max`, or `cpu.cfs_quota_us`, sets a limit.
 pub fn is_limit(text: &str) -> bool {
     let first = text.split_whitespace().next();
     first.and_then(|quota| quota.parse::<i64>().ok()).is_some_and(|quota| quota > 0)
 }
 
-/// A group that was kept from the CPUs in an interval.
+/// A group that was throttled in an interval.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ThrottledGroup {
     /// Its container, pod or unit.
     pub name: Arc<str>,
-    /// Of the periods in which it ran.
+    /// The percentage of throttled periods among those in which it ran.
     pub percent: f64,
-    /// Milliseconds a second, of all CPUs.
+    /// Milliseconds per second, summed over all CPUs.
     pub ms: f64,
 }
 
@@ -61,7 +60,7 @@ mod tests {
         let v2 = b"usage_usec 9\nnr_periods 50\nnr_throttled 19\nthrottled_usec 2900000\n";
         let (before, now) = (QuotaUse::parse(v1).expect("v1"), QuotaUse::parse(v2).expect("v2"));
         assert_eq!(now.since(&before), Some((40.0, 400_000_000)));
-        // Nothing was throttled, nothing ran, or another group has the name by now.
+        // No throttling, no activity, or another group with the same name.
         for (now, before) in [(now, now), (before, now), (QuotaUse { periods: 60, ..now }, now)] {
             assert_eq!(now.since(&before), None);
         }

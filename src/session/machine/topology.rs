@@ -1,18 +1,18 @@
-//! The topology of CPUs: which there are and how they stand to each other (Documentation/admin-guide/cputopology.rst,
+//! The topology of CPUs (Documentation/admin-guide/cputopology.rst,
 //! Documentation/ABI/testing/sysfs-devices-system-cpu).
 
 use std::path::Path;
 
 use crate::kernel::cpus::{format_list, parse_list};
 
-/// The place of a CPU.
+/// The position of a CPU in the topology.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CpuPlace {
     pub(crate) node: Option<u32>,
     pub(crate) package: Option<u32>,
     pub(crate) die: Option<u32>,
     pub(crate) core: Option<u32>,
-    /// The CPUs that share its core, itself among them; empty when nothing says so.
+    /// The CPUs that share its core, including itself; empty if unknown.
     pub(crate) siblings: String,
 }
 
@@ -28,7 +28,7 @@ pub struct Topology {
 }
 
 impl Topology {
-    /// Reads what there is; what is missing stays empty.
+    /// Reads the topology; missing parts stay empty.
     pub(crate) fn read(sys: &Path) -> Self {
         let dir = sys.join("devices/system/cpu");
         let list = |name: &str| {
@@ -49,7 +49,7 @@ impl Topology {
         Self { online, offline, isolated: list("isolated"), nohz_full: list("nohz_full"), places }
     }
 
-    /// Reads which CPUs are online.
+    /// Returns the CPUs that are online.
     pub(crate) fn online(sys: &Path) -> Vec<u32> {
         let text = std::fs::read_to_string(sys.join("devices/system/cpu/online")).unwrap_or_default();
         parse_list(&text).unwrap_or_default()

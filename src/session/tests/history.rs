@@ -1,4 +1,4 @@
-//! What a session keeps of its history, and what it forgets.
+//! Tests of the history that a session keeps and drops.
 
 use super::*;
 
@@ -15,7 +15,7 @@ fn history_is_kept_of_those_who_are_there_or_were_sampled() {
     for pid in [1, 2, 9] {
         s.apply(&Record::Exit(task_of(pid, 0, pid, 0)), 3);
     }
-    // Long after their ends, they are gone.
+    // They are removed long after their exits.
     let later = 3 + host::LINGER_NS + 1;
     s.apply(&Record::Exit(task_of(50, 0, 50, 0)), later);
     assert_eq!(dso(&s, 1, 0x1000), "[unknown]");
@@ -53,7 +53,7 @@ fn mappings_that_were_moved_go_with_their_processes() {
     s.trim_log(u64::MAX);
     s.forget_moved();
     assert!(s.memory() < before / 4, "{} of {before}", s.memory());
-    // The first stands for what the last one has, and for what comes.
+    // The first mapping represents those of the last process and of later ones.
     let last = s.user_map(10_000, start(10_000));
     assert_eq!((s.dsos.placed(last).map, s.dsos.of_map(last).id), (first, s.dsos.of_map(first).id));
     storm(&mut s, 10_001..19_000);
@@ -73,7 +73,7 @@ fn what_nothing_has_is_forgotten() {
     s.apply(&Record::Exit(task_of(50, 0, 50, 0)), 3 + host::LINGER_NS + 1);
     s.trim_log(u64::MAX);
     s.forget_unused([a].into_iter());
-    // The place of the other one is taken by the next that comes.
+    // The next mapping reuses the id of the removed one.
     s.apply(&map(3, 0x9000, 0x1000, "/c"), 9);
     assert_eq!((s.user_map(3, 0x9000), dso(&s, 3, 0x9000)), (b, "c".into()));
     assert_eq!(&*s.dsos.of_map(a).short, "a");

@@ -1,4 +1,4 @@
-//! What a recording's facts did to addresses can be undone from the history alone.
+//! Tests that the history alone suffices to undo what a recording's facts did to addresses.
 
 use super::*;
 use crate::session::layouts::Layouts;
@@ -44,13 +44,13 @@ proptest! {
         let mut layouts = Layouts::new(&s.dsos);
         s.log().in_order().for_each(|(at, side)| layouts.follow(at, &side));
         for pid in 1..5 {
-            // While an exec is under way an address may be either program's.
+            // During an exec, an address may belong to either program.
             let Some(space) = s.here().spaces.get(&pid).filter(|space| !space.is_in_exec()) else { continue };
             let maps: Vec<MapId> = space.maps().collect();
             for at in 0..20u64 {
                 let ip = 0x1000 * at + 8;
                 let own = s.user_map(pid, ip);
-                // One that has the same part twice is told by its own mapping.
+                // A process that maps the same part twice has its own mapping.
                 let twice = maps.iter().filter(|map| s.dsos.placed(**map).map == s.dsos.placed(own).map).count() > 1;
                 if own == MapId::UNKNOWN || twice {
                     continue;

@@ -1,5 +1,5 @@
-//! Property tests: their settings; inputs, whole ones, most of them damaged in a few places; and a count of how many
-//! reach what is tested, as a parser that refuses every input proves nothing of what follows it.
+//! Property tests: their settings, inputs that are mostly damaged in a few places, and a count of the inputs that reach
+//! the tested code: a parser that rejects every input proves nothing about later code.
 
 use std::cell::Cell;
 
@@ -7,13 +7,14 @@ use proptest::prelude::*;
 use proptest::sample::Index;
 use proptest::test_runner::{Config, FileFailurePersistence, TestRunner};
 
-/// A property's settings: what was found once is kept beside the file of the test, and tried before all else.
+/// Returns a property's settings: a failing input is stored next to the test's file, and tried first in later runs.
 pub(crate) fn kept() -> Config {
     let beside = FileFailurePersistence::WithSource("proptest-regressions");
     Config { failure_persistence: Some(Box::new(beside)), ..Config::default() }
 }
 
-/// Runs a test on so many inputs. It says of each whether it came to what is tested; `least` percent must.
+/// Runs a test on `cases` inputs. The test returns whether the input reached the tested code; at least `least` percent
+/// must.
 pub(crate) fn reaching<S: Strategy>(cases: u32, least: u32, inputs: S, test: impl Fn(S::Value) -> bool) {
     let (all, reached) = (Cell::new(0u32), Cell::new(0u32));
     let config = Config { cases, failure_persistence: None, ..Config::default() };
@@ -31,8 +32,8 @@ pub(crate) fn reaching<S: Strategy>(cases: u32, least: u32, inputs: S, test: imp
     assert!(reached < all, "all of {all} inputs reach it: none is refused");
 }
 
-/// One of the list: a third as it is, the rest with up to three pieces cut out, said twice or taken from others, or
-/// a character between.
+/// Returns texts from the list: a third unchanged, the rest with up to three edits: parts removed, repeated, taken from
+/// other texts, or characters inserted.
 pub(crate) fn texts(whole: &'static [&'static str]) -> impl Strategy<Value = String> {
     let edit = (0..4, any::<Index>(), 1usize..12, proptest::sample::select(whole), any::<char>());
     (proptest::sample::select(whole), proptest::collection::vec(edit, 0..4)).prop_map(|(whole, edits)| {
@@ -51,7 +52,7 @@ pub(crate) fn texts(whole: &'static [&'static str]) -> impl Strategy<Value = Str
     })
 }
 
-/// Bytes with fewer than so many of them changed, and sometimes without their end.
+/// Returns bytes with fewer than `changes` changed bytes, sometimes truncated.
 pub(crate) fn bytes(changes: usize, whole: impl Strategy<Value = Vec<u8>>) -> impl Strategy<Value = Vec<u8>> {
     let changes = proptest::collection::vec((any::<Index>(), any::<u8>()), 0..changes);
     (whole, changes, proptest::option::weighted(0.2, any::<Index>())).prop_map(|(mut bytes, changes, cut)| {
@@ -64,7 +65,7 @@ pub(crate) fn bytes(changes: usize, whole: impl Strategy<Value = Vec<u8>>) -> im
     })
 }
 
-/// Some bytes cut at each place, and with each byte turned over.
+/// Returns some bytes truncated at each position, and with each byte inverted.
 pub(crate) fn each_byte(whole: &[u8]) -> impl Iterator<Item = Vec<u8>> {
     let odd = |at: usize| {
         let mut odd = whole.to_vec();

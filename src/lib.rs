@@ -1,7 +1,7 @@
 //! perfprof-tui samples a Linux machine and shows, live and in a terminal, what its CPUs do.
 //!
-//! This page is the map. The folders stand in the order of a sample's life, and each may use only
-//! those above it in this list (`tests/tidy` holds them to that):
+//! This page is the map of the program. The modules are listed in the order in which a sample passes through them. Each
+//! may use only those above it in this list, which `tests/tidy` enforces:
 //!
 //! ```text
 //!   kernel ring ─┐
@@ -10,52 +10,52 @@
 //!                   order     at time t             derived   stack trie  rows
 //! ```
 //!
-//! * [`kernel`]: perf_event_open, rings, /proc, /sys. All `unsafe` lives here.
-//! * [`record`]: the record types, decoded and put in order of time.
-//! * [`lang`]: what all small languages share: quantities, faults with their place.
+//! * [`kernel`]: perf_event_open, rings, /proc, /sys. Contains all `unsafe` code.
+//! * [`record`]: the record types, decoded and sorted by time.
+//! * [`lang`]: the common parts of all small languages: quantities, errors with their position.
 //! * [`perfdata`]: the perf.data container, read and written.
-//! * [`event`]: event names and what they mean to the kernel; probes.
-//! * [`filter`]: the filter language, and where in the kernel a clause of it can run.
+//! * [`event`]: event names and their kernel configurations; probes.
+//! * [`filter`]: the filter language, and which of its clauses can run in the kernel.
 //! * [`session`]: threads, processes, containers and mappings over time; the machine's CPUs.
 //! * [`symbols`]: addresses to functions, inlined functions and lines; unwinding; the code of functions.
-//! * [`source`]: where records come from: the running machine, a recording in any form, or text,
-//!   behind one trait.
+//! * [`source`]: the sources of records behind one trait: the running machine, recordings in all forms, text.
 //! * [`profile`]: sample columns, the trie of stacks, names, losses. One thread owns it.
-//! * [`query`]: questions to the profile and their answers: tables, call chains, flame graphs,
-//!   differences, CPUs.
-//! * [`panel`]: the vocabulary in which answers are shown.
-//! * [`units`]: analysis units, one file each, and the kit that they share.
+//! * [`query`]: questions to the profile and their answers: tables, call chains, flame graphs, differences, CPUs.
+//! * [`panel`]: the elements in which answers are shown.
+//! * [`units`]: analysis units, one file each, and their shared kit.
 //! * [`cpu`]: the machine's CPUs: sampler, table, columns, findings, time in softirqs; triggers.
-//! * [`ingest`]: from batches to session and profile: decode, order, call chains, clocks, and what is derived
-//!   from samples.
+//! * [`ingest`]: from batches to session and profile: decode, order, call chains, clocks, and derived events.
 //! * [`engine`]: the threads between source and screen.
-//! * [`ui`]: the screen. Knows nothing of the kernel.
+//! * [`ui`]: the screen. Does not depend on the kernel.
 //! * [`report`] and [`export`]: answers and profiles without a screen.
-//! * [`cli`]: arguments; the only place that prints.
+//! * [`cli`]: arguments; the only module that prints.
 //!
 //! # Threads
 //!
-//! `source` waits for rings and copies bytes; `profile` owns session and profile, takes batches in
-//! and publishes answers by an atomic swap; `symbols` looks names up and annotates functions, `lines`
-//! looks inlined functions and lines up, `fetch` gets debug files where there are servers; live, `host`
-//! reads /proc ten times a second, `containers` finds containers and their names, and `softirqs` reads tracepoints of
-//! its own while asked to; the main thread runs the interface, with `input` reading the terminal for it. Neither
-//! interface nor sampling ever waits for the other. Whoever reads a foreign file has that done by a thread of the same
-//! name (`symbols::guard`), which may fail. Questions go down, answers come up, nothing is shared but immutable
-//! values.
+//! * `source` waits for rings and copies bytes.
+//! * `profile` owns session and profile, processes batches, and publishes answers by an atomic swap.
+//! * `symbols` looks up names and annotates functions; `lines` looks up inlined functions and lines; `fetch` downloads
+//!   debug files if servers are configured.
+//! * In a live session, `host` reads /proc ten times a second, `containers` finds containers and their names, and
+//!   `softirqs` reads its own tracepoints on request.
+//! * The main thread runs the interface, for which `input` reads the terminal.
+//!
+//! The interface and sampling never wait for each other. A thread that reads foreign files does so in a second thread
+//! of the same name (`symbols::guard`), which may fail. Questions go down, answers come up, and only immutable values
+//! are shared.
 //!
 //! # Invariants
 //!
-//! * A parent stack's id is less than its children's: inclusive values are one reverse pass.
-//! * A sample is 24 bytes and never touched again; what depends on its task and stack is decided
-//!   once for each distinct pair of them (a site).
-//! * Frames keep raw addresses with their mapping, so a snapshot holds what was sampled, exactly.
-//! * Ties are broken everywhere: the same input gives the same output, byte for byte.
-//! * Names from outside are cleaned where they are drawn or printed, and nowhere else.
+//! * A parent stack's id is lower than its children's, so that inclusive values are computed in one reverse pass.
+//! * A sample is 24 bytes and is never modified; decisions that depend on its task and stack are made once for each
+//!   distinct pair of them (a site).
+//! * Frames keep raw addresses with their mapping, so that a snapshot contains exactly what was sampled.
+//! * Ties are always broken: the same input gives the same output, byte for byte.
+//! * Names from outside are sanitized where they are drawn or printed, and nowhere else.
 
-/// The modules of a list of things, and what each of them has by one name, at once: a file without its name in the list
-/// is no part of the program, and a name without its file, or without that in it, does not compile. `cargo fmt` does
-/// not follow it: `rustfmt` formats such files by their names.
+/// Declares the modules of a list and collects a value from each. A file that is not in the list is not part of the
+/// program; a name in the list without its file, or without the value in it, does not compile. `cargo fmt` does not
+/// follow the macro; run `rustfmt` on such files by name.
 macro_rules! listed {
     ($(#[$about:meta])* $list_vis:vis const $LIST:ident: $Type:ty = $ITEM:ident of $($module:ident),+;) => {
         $(pub mod $module;)+

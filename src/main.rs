@@ -1,4 +1,4 @@
-//! Runs the command line and hands its exit code on.
+//! Runs the command line and returns its exit code.
 
 #[global_allocator]
 static ALLOCATOR: perfprof_tui::kernel::own_memory::Allocator = perfprof_tui::kernel::own_memory::Allocator;

@@ -1,4 +1,4 @@
-//! Commands of every screen: moving, undoing, filters, the session, comparing.
+//! Commands available on every screen: navigation, undo, filters, session, comparison.
 
 use crate::engine::Request;
 use crate::query::ColumnKey;

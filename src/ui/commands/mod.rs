@@ -1,4 +1,4 @@
-//! Commands: those of every screen, and the table of all; those of one screen lie in its folder.
+//! Commands of every screen, and the table of all commands; those of a single screen are in its folder.
 
 pub mod general;
 pub mod program;

@@ -1,4 +1,4 @@
-//! Commands of the program: its screens, messages, help, how it looks.
+//! Commands of the program: screens, messages, help, appearance.
 
 use crate::ui::act::Act::{Given, Plain};
 use crate::ui::act::commands;

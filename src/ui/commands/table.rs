@@ -1,4 +1,4 @@
-//! The table of all commands, of every screen and of each one, and what each of them means on a screen.
+//! The table of all commands, and their meaning on each screen.
 
 use crate::lang::nearest_hint;
 use crate::ui::act::{Act, Acts};
@@ -28,12 +28,12 @@ fn all() -> impl Iterator<Item = &'static (&'static Command, Act)> + Clone {
     GROUPS.iter().flat_map(|group| group.iter())
 }
 
-/// All commands, in the order of the help.
+/// Returns all commands, in the order of the help.
 pub fn rows() -> impl Iterator<Item = &'static Command> + Clone {
     all().map(|(row, _)| *row)
 }
 
-/// Other names that people type, and the beginning of the command that each stands for.
+/// Aliases, with the start of the command line that each stands for.
 static OTHER_NAMES: &[(&str, &str)] = &[
     ("w", "write"),
     ("q", "quit"),
@@ -55,7 +55,7 @@ static OTHER_NAMES: &[(&str, &str)] = &[
     ("cpu", "only cpu"),
 ];
 
-/// The command that a word begins, under its own name or another.
+/// Finds the command whose name or alias starts with a word.
 pub(crate) fn beginning(word: &str) -> Option<(&'static Command, &'static str)> {
     if let Some(row) = find(word) {
         return Some((row, ""));
@@ -65,21 +65,21 @@ pub(crate) fn beginning(word: &str) -> Option<(&'static Command, &'static str)> 
     Some((find(name)?, first))
 }
 
-/// The row of a name.
+/// Finds a command by its name.
 pub(crate) fn find(name: &str) -> Option<&'static Command> {
     rows().find(|row| row.name == name)
 }
 
-/// The meaning of a row on a screen.
+/// The meaning of a command on a screen.
 pub(crate) enum Meaning {
     Act(Act),
-    /// It is about the table's rows, which are not seen here.
+    /// It needs the table's rows, which are not visible.
     OfTable,
-    /// It is another screen's.
+    /// It belongs to another screen.
     Nothing,
 }
 
-/// The meaning of a row on a screen: what the screen makes of it, or what it means everywhere.
+/// Returns the meaning of a command on a screen: the screen's override, or the default.
 pub(crate) fn meaning(row: &Command, tab: Tab) -> Meaning {
     let here: Acts = match tab {
         Tab::Top => &[],
@@ -96,12 +96,12 @@ pub(crate) fn meaning(row: &Command, tab: Tab) -> Meaning {
     if row.of_table && tab != Tab::Top {
         return Meaning::OfTable;
     }
-    // The time in softirqs can be measured from everywhere.
+    // The measurement of softirq time is available on every screen.
     let lives_here = row.tab.is_none_or(|own| own == tab) || row.is(&cpus::commands::SOFTIRQ_TIME);
     all().find(is_row).filter(|_| lives_here).map_or(Meaning::Nothing, |(_, act)| Meaning::Act(*act))
 }
 
-/// Reads a command as typed after `:`.
+/// Parses a command as typed after `:`.
 pub fn parse(text: &str) -> Result<Invocation, String> {
     let text = text.trim();
     let (name, argument) = text.split_once(char::is_whitespace).map_or((text, ""), |(n, a)| (n, a.trim()));
@@ -143,13 +143,12 @@ mod tests {
             let mut here = of(own);
             here.extend(&keys);
             let mut begun = here.iter().filter(|k| k.contains(' ')).filter_map(|chord| chord.split(' ').next());
-            // A screen's own key may stand before a chord that begins like it everywhere else.
+            // A screen's own key may precede a chord that starts with it on all other screens.
             assert!(begun.all(|first| !here.contains(&first) || own == Some(Tab::Time) && first == "-"), "{own:?}");
         }
     }
 
-    /// Letters under which a hand would expect the same everywhere: each has one meaning, whichever screen it is
-    /// pressed on, or none.
+    /// Letters that users expect to be consistent: each has the same meaning on all screens where it is bound.
     #[test]
     fn letters_mean_one_thing_on_all_screens() {
         let meanings = [

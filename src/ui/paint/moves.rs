@@ -1,4 +1,4 @@
-//! Rows that changed places: which lines a terminal takes out and puts in so that most rows stand where they belong.
+//! Moved rows: the lines that a terminal deletes and inserts so that most rows reach their new place.
 
 use std::hash::Hasher;
 use std::io::Write;
@@ -9,7 +9,7 @@ use rustc_hash::FxHasher;
 
 use super::Cells;
 
-/// The mark of a row while its figures change: its words. `None` for a row without any.
+/// Returns a row's identity despite changing figures, a hash of its words; `None` for a row without words.
 fn mark(row: &[Cell]) -> Option<u64> {
     let mut hasher = FxHasher::default();
     let mut words = false;
@@ -22,11 +22,11 @@ fn mark(row: &[Cell]) -> Option<u64> {
     words.then(|| hasher.finish())
 }
 
-/// The bytes that move rows to where they belong, and what the screen is then; `None` when nothing is gained.
+/// Returns the output that moves rows to their places, and the resulting screen; `None` if it saves nothing.
 pub(crate) fn find(shown: &Cells, next: &Cells) -> Option<(Vec<u8>, Cells)> {
     let marks = |cells: &Cells| -> Vec<Option<u64>> { (0..cells.size.height).map(|y| mark(cells.row(y))).collect() };
     let (old, new) = (marks(shown), marks(next));
-    // Rows that are known by the same stay where they are at both ends; in between lines come and go.
+    // Equal rows at both ends stay; lines in between are deleted and inserted.
     let top = (0..old.len()).find(|y| old[*y] != new[*y])?;
     let bottom = (0..old.len()).rfind(|y| old[*y] != new[*y])?;
     let stay = stay(&old[top..=bottom], &new[top..=bottom]);
@@ -38,8 +38,8 @@ pub(crate) fn find(shown: &Cells, next: &Cells) -> Option<(Vec<u8>, Cells)> {
     let width = usize::from(shown.size.width);
     let end = (bottom + 1) * width;
     let gaps = gaps(&stay, bottom + 1 - top);
-    // From the bottom up, so that the lines above still have their old numbers; then from the top down, by the new
-    // ones.
+    // Deletions from the bottom up, so that the lines above keep their old numbers; then insertions from the top down,
+    // by the new numbers.
     for (y, n) in gaps.iter().rev().filter(|gap| gap.old > gap.new).map(|gap| (gap.from + gap.new, gap.old - gap.new)) {
         let y = top + y;
         line(&mut bytes, y, n, 'M');
@@ -63,7 +63,7 @@ fn line(bytes: &mut Vec<u8>, y: usize, n: usize, what: char) {
     };
 }
 
-/// The lines between two rows that stay in order: so many lines from a place on, before and after.
+/// The lines between two rows that keep their order: their position, and their number before and after.
 struct Gap {
     from: usize,
     to: usize,
@@ -81,14 +81,15 @@ fn gaps(stay: &[(usize, usize)], height: usize) -> Vec<Gap> {
     gaps
 }
 
-/// The most rows that keep their order, as their places before and after.
+/// Returns the largest set of rows that keep their order, as positions before and after.
 fn stay(old: &[Option<u64>], new: &[Option<u64>]) -> Vec<(usize, usize)> {
     let mut places: HashMap<u64, Option<usize>> = HashMap::new();
     for (y, mark) in old.iter().enumerate().filter_map(|(y, mark)| Some((y, (*mark)?))) {
-        // What two rows are known by tells neither.
+        // A hash of two rows identifies neither.
         places.entry(mark).and_modify(|place| *place = None).or_insert(Some(y));
     }
-    // Longest increasing subsequence: the place in `rows` where the best of each length ends, and what each follows.
+    // Longest increasing subsequence: the index in `rows` where the best sequence of each length ends, and the
+    // predecessors.
     let mut rows: Vec<(usize, usize, Option<usize>)> = Vec::new();
     let mut ends: Vec<usize> = Vec::new();
     for (to, mark) in new.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! A terminal is drawn on: it must show what was meant, whatever was there before.
+//! Draws on a terminal emulator: it must show the intended frame, whatever the previous content.
 
 use proptest::prelude::*;
 use ratatui::buffer::Buffer;
@@ -9,8 +9,8 @@ use super::*;
 
 const SIZE: Size = Size { width: 24, height: 10 };
 
-/// A terminal, another one behind a console that adds a return to each line feed, the painter that knows them, and the
-/// frame before.
+/// A terminal, a second one behind a console that adds a carriage return to each line feed, the painter, and the
+/// previous frame.
 struct Drawn {
     terminal: vt100::Parser,
     behind_console: vt100::Parser,
@@ -32,7 +32,7 @@ impl Drawn {
         }
     }
 
-    /// Draws a frame as the interface does; the bytes that it took.
+    /// Draws a frame like the interface; returns the output.
     fn draw(&mut self, frame: Buffer) -> Vec<u8> {
         let bytes = self.painter.paint(self.before.diff_iter(&frame));
         self.terminal.process(&bytes);
@@ -41,7 +41,7 @@ impl Drawn {
         bytes
     }
 
-    /// What a terminal shows other than was meant.
+    /// Returns a difference between a terminal and the intended frame.
     fn wrong(&self) -> Option<String> {
         [&self.terminal, &self.behind_console].into_iter().find_map(|terminal| self.wrong_on(terminal.screen()))
     }
@@ -59,7 +59,7 @@ impl Drawn {
             let symbol = if seen.has_contents() { seen.contents() } else { " " };
             let blank = symbol == " ";
             let shape = |m: Modifier| [Modifier::REVERSED, Modifier::UNDERLINED].map(|one| m.contains(one));
-            // To this terminal nothing is bold and dim.
+            // The emulator cannot represent both bold and dim.
             let heavy = [seen.bold(), seen.dim()];
             let heavy = match [Modifier::BOLD, Modifier::DIM].map(|one| meant.modifier.contains(one)) {
                 [true, true] => heavy[0] != heavy[1],
@@ -90,10 +90,10 @@ fn color(color: Color) -> vt100::Color {
     }
 }
 
-/// A text, where it stands and how it looks.
+/// A text with its position and style.
 type Piece = (u16, u16, &'static str, Style);
 
-/// Texts at places with looks, and rows that are known by a word.
+/// Frames of texts with positions and styles, and rows identified by a word.
 fn frames() -> impl Strategy<Value = Vec<Buffer>> {
     let colors = || {
         prop_oneof![
@@ -155,7 +155,7 @@ proptest! {
 
 const TABLE: Size = Size { width: 140, height: 40 };
 
-/// A table as the first screen has it: figures that grow, rows by weight.
+/// A table like the first screen's: growing figures, rows sorted by weight.
 fn table(rows: &[(u32, u32)]) -> Buffer {
     let mut buffer = Buffer::empty(Rect::new(0, 0, TABLE.width, TABLE.height));
     for (y, (name, samples)) in (4u16..).zip(rows) {
@@ -175,17 +175,17 @@ fn a_tick_of_a_table_takes_few_bytes() {
     let mut drawn = Drawn::new(TABLE);
     assert!(drawn.draw(table(&rows)).len() < 4000);
     assert_eq!(drawn.draw(table(&rows)), b"", "nothing changes");
-    // All figures grow by one or two: two digits a row, and hardly more to get there.
+    // All figures grow by one or two: two digits per row, and short cursor movements.
     rows.iter_mut().for_each(|(_, samples)| *samples += 2);
     let bytes = drawn.draw(table(&rows)).len();
     assert!(bytes < 34 * 12, "{bytes}");
-    // The tenth row climbs to the third place: six rows step down by one.
+    // The tenth row rises to the third place, six rows move down by one.
     let climber = rows.remove(9);
     rows.insert(2, (climber.0, rows[2].1 + 1));
     let bytes = drawn.draw(table(&rows));
     assert!(bytes.len() < 160, "{} {}", bytes.len(), bytes.escape_ascii());
     assert_eq!(drawn.wrong(), None);
-    // A row comes in at the tenth place, and the last one goes.
+    // A row is inserted at the tenth place, and the last one disappears.
     rows.pop();
     rows.insert(9, (99, rows[9].1));
     let bytes = drawn.draw(table(&rows));

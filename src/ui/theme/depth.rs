@@ -1,4 +1,4 @@
-//! How many colours the terminal shows, from what speaks for it.
+//! The number of colours of the terminal, from the environment.
 
 use ratatui::style::Color;
 use termprofile::{DetectorSettings, Env, EnvVarSource, TermProfile, TermVars};
@@ -6,18 +6,18 @@ use termprofile::{DetectorSettings, Env, EnvVarSource, TermProfile, TermVars};
 /// The number of colours in use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Depth {
-    /// No colours: bold, reversed and the like alone.
+    /// No colours: only bold, reversed and similar styles.
     None,
-    /// The terminal's own sixteen.
+    /// The terminal's own sixteen colours.
     Ansi16,
-    /// The cube of 256.
+    /// The cube of 256 colours.
     Ansi256,
-    /// 24 bits each.
+    /// 24-bit colours.
     True,
 }
 
 impl Depth {
-    /// Reads `--color`; `None` for `auto`. The error names what there is.
+    /// Parses `--color`; `None` for `auto`. The error lists the valid values.
     pub fn parse(text: &str) -> Result<Option<Self>, String> {
         Ok(Some(match text {
             "auto" => return Ok(None),
@@ -29,7 +29,7 @@ impl Depth {
         }))
     }
 
-    /// The terminal's colours by the environment (NO_COLOR, COLORTERM, TERM and others).
+    /// Detects the colour depth from the environment (NO_COLOR, COLORTERM, TERM and others).
     pub fn detect() -> Self {
         Self::of(Env)
     }
@@ -37,7 +37,7 @@ impl Depth {
     fn of(environment: impl EnvVarSource) -> Self {
         let settings = DetectorSettings::default();
         let mut vars = TermVars::from_source(&KnownTerminals(environment), &std::io::stdout(), settings);
-        // Those of CI services are about logs, and decide before TERM does; a terminal is at hand here.
+        // Variables of CI services refer to logs and would take precedence over TERM; here is a terminal.
         let special = std::mem::take(&mut vars.special);
         vars.special.google_cloud_shell = special.google_cloud_shell;
         match TermProfile::detect_with_vars(vars) {
@@ -48,7 +48,7 @@ impl Depth {
         }
     }
 
-    /// The nearest colour that there is.
+    /// Returns the nearest available colour.
     pub fn adapt(self, color: Color) -> Option<Color> {
         let profile = match self {
             Self::None => return None,
@@ -60,7 +60,7 @@ impl Depth {
     }
 }
 
-/// An environment in which terminals without colours are called what the crate takes for one.
+/// An environment that renames terminals without colours to one that the crate knows as such.
 struct KnownTerminals<S>(S);
 
 impl<S: EnvVarSource> EnvVarSource for KnownTerminals<S> {
@@ -70,7 +70,7 @@ impl<S: EnvVarSource> EnvVarSource for KnownTerminals<S> {
     }
 }
 
-/// True of a terminal of which terminfo says that it has no colours: DEC's but the VT525, and what is named `-mono` or
+/// Whether terminfo lists a terminal without colours: DEC terminals except the VT525, and names that end in `-mono` or
 /// `-m` (terminfo's term(7), "Naming").
 fn is_monochrome(term: &str) -> bool {
     let of_dec = term.strip_prefix("vt").is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()));

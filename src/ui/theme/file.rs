@@ -1,5 +1,6 @@
-//! Themes as they are written: a TOML file of styles by scope. A scope that a file does not name looks like
-//! the one above it: `code.kernel` like `code`.
+//! Theme files: TOML with styles by scope.
+//!
+//! An unspecified scope has the style of its parent: `code.kernel` that of `code`.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +9,7 @@ use serde::Deserialize;
 
 use super::BUILT_IN;
 
-/// Every scope there is, for those who write themes.
+/// All scopes, for authors of themes.
 pub const SCOPES: &[(&str, &str)] = &[
     ("text", "all that is nothing else; its background fills the screen"),
     ("text.title", "names of screens and panels"),
@@ -43,18 +44,18 @@ pub const SCOPES: &[(&str, &str)] = &[
     ("diff.same", "what is as it was"),
 ];
 
-/// The background that a theme is made for.
+/// The background that a theme is designed for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Background {
-    /// Light text on a dark ground.
+    /// Light text on a dark background.
     #[default]
     Dark,
-    /// Dark text on a light ground.
+    /// Dark text on a light background.
     Light,
 }
 
-/// A style as written: a colour alone is that of the text.
+/// A style in a file; a single colour is the text colour.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(untagged, expecting = "a colour, or a table of fg, bg, bold, dim, italic, underlined, reversed")]
 enum Look {
@@ -90,7 +91,7 @@ struct Heat {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Raw {
-    /// A built-in theme that gives what this one does not.
+    /// The built-in theme to inherit from.
     inherits: Option<String>,
     background: Option<Background>,
     #[serde(default)]
@@ -101,18 +102,18 @@ struct Raw {
     heat: Heat,
 }
 
-/// A theme's file, understood.
+/// A parsed theme file.
 #[derive(Clone, Debug, Default)]
 pub struct ThemeFile {
     pub(crate) background: Background,
     styles: BTreeMap<String, Style>,
-    /// Seven colours of maps, from few samples to many, and seven of those that are highlighted.
+    /// Seven colours of heat maps, from few samples to many, and seven of highlighted cells.
     pub heat: Option<[Color; 7]>,
     pub(crate) highlight: Option<[Color; 7]>,
 }
 
 impl ThemeFile {
-    /// Reads a theme; an error names the line.
+    /// Parses a theme; an error contains the line number.
     pub fn parse(text: &str) -> Result<Self, String> {
         let at = |offset: usize| text[..offset.min(text.len())].matches('\n').count() + 1;
         let raw: Raw = toml::from_str(text).map_err(|error| match error.span() {
@@ -141,7 +142,7 @@ impl ThemeFile {
         Ok(theme)
     }
 
-    /// The style of a scope: as it is said, or as the one above it.
+    /// Returns the style of a scope, or that of its nearest parent.
     pub fn style(&self, scope: &str) -> Style {
         let mut scope = scope;
         loop {
@@ -176,7 +177,7 @@ fn style(look: &Look, palette: &BTreeMap<String, String>) -> Result<Style, Strin
     Ok(style)
 }
 
-/// A name of the palette, `#rrggbb`, a number of the 256, or one of the sixteen by name.
+/// Parses a palette name, `#rrggbb`, a number of the 256, or one of the sixteen names.
 fn color(text: &str, palette: &BTreeMap<String, String>) -> Result<Color, String> {
     let text = palette.get(text).map_or(text, String::as_str);
     text.parse().map_err(|_| {

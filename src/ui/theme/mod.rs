@@ -19,7 +19,7 @@ pub use file::{Background, SCOPES, ThemeFile};
 
 macro_rules! themes {
     ($($name:literal,)+) => {
-        /// The themes that come with the program: names and texts of the files in `themes`.
+        /// The built-in themes: names and contents of the files in `themes`.
         pub const BUILT_IN: &[(&str, &str)] =
             &[$(($name, include_str!(concat!("../../../themes/", $name, ".toml")))),+];
     };
@@ -39,7 +39,7 @@ themes! {
     "solarized-light",
 }
 
-/// The theme of a terminal of which only this is known; its own palette decides where nothing else does.
+/// Returns the default theme of a terminal; without other information, one with the terminal's own palette.
 pub fn suited(depth: Depth, background: Option<Background>) -> &'static str {
     match (depth, background) {
         (Depth::None, _) => "monochrome",
@@ -50,15 +50,15 @@ pub fn suited(depth: Depth, background: Option<Background>) -> &'static str {
     }
 }
 
-/// Lists the styles of a theme, each with its scope; what else a theme has follows them.
+/// Lists the styles of a theme with their scopes, followed by its other fields.
 macro_rules! theme {
     (styles { $($(#[$about:meta])* $vis:vis $name:ident: $scope:literal,)+ } others { $($others:tt)* }) => {
-        /// Styles by meaning; none of them carries a meaning alone.
+        /// Styles by meaning. Colour is never the only carrier of a meaning.
         #[derive(Clone, Debug)]
         pub struct Theme { $($(#[$about])* $vis $name: Style,)+ $($others)* }
 
         impl Theme {
-            /// A theme with as many colours as there are.
+            /// Creates a theme for a colour depth.
             pub fn of(file: &ThemeFile, depth: Depth) -> Self {
                 let of = |scope: &str| file.style(scope);
                 let mut theme = Self {
@@ -88,7 +88,7 @@ macro_rules! theme {
 
 theme! {
     styles {
-        /// What the screen is filled with.
+        /// The background of the screen.
         pub ground: "text",
         pub(crate) title: "text.title",
         pub(crate) text: "text",
@@ -109,30 +109,30 @@ theme! {
         pub(crate) jit: "code.jit",
         pub(crate) unknown: "code.unknown",
         pub(crate) others: "flame.others",
-        /// Of a comparison: what grew, what shrank, and what is as it was.
+        /// Comparison: growth, decrease, no change.
         pub grew: "diff.grew",
         pub(crate) shrank: "diff.shrank",
         pub(crate) same: "diff.same",
-        /// Time off the CPUs.
+        /// Off-CPU time.
         pub cold: "flame.off-cpu",
     }
     others {
-        /// Cells of maps of time.
+        /// Cells of heat maps.
         pub heat: HeatColors,
-        /// Blocks by instructions a cycle, from the red of softirqs, of the fewest, to the blue of what shrank.
+        /// Blocks by instructions per cycle, from the softirq red of the lowest to the blue of decrease.
         ipc: [Style; 5],
-        /// Three lightnesses of each class's block, in the order of [`BLOCKS`], then of `same`.
+        /// Three shades of each class's block, in the order of [`BLOCKS`], then of `same`.
         shades: Vec<[Style; 3]>,
-        /// Whether there are colours enough for edges inside a cell.
+        /// Whether there are enough colours for edges inside a cell.
         pub fine: bool,
-        /// The characters that the terminal shows.
+        /// The characters that the terminal supports.
         pub charset: Charset,
         hot_from: f64,
         warm_from: f64,
     }
 }
 
-/// Cells of maps of time, from few samples to many; and of those that have samples which are highlighted.
+/// Colours of heat map cells, from few samples to many, and of highlighted cells.
 #[derive(Clone, Debug, Default)]
 pub struct HeatColors {
     pub(crate) cells: [Color; 7],
@@ -151,11 +151,11 @@ const BLOCKS: [&str; 8] = [
     "flame.unknown",
 ];
 
-/// Ramps among the 256 that most terminals have, both rising in lightness.
+/// Ramps in the 256-colour palette, both of increasing lightness.
 const CELLS: [u8; 7] = [52, 88, 124, 160, 202, 214, 226];
 const HIGHLIGHT: [u8; 7] = [17, 18, 20, 26, 32, 38, 51];
 
-/// A colour, darker or lighter.
+/// Makes a colour darker or lighter.
 fn scaled(color: Option<Color>, factor: f32) -> Option<Color> {
     match color {
         Some(Color::Rgb(r, g, b)) => {
@@ -167,13 +167,13 @@ fn scaled(color: Option<Color>, factor: f32) -> Option<Color> {
 }
 
 impl Theme {
-    /// A built-in theme by name, at a colour depth; without such a name, one without colours.
+    /// Creates a built-in theme at a colour depth; an unknown name gives one without colours.
     pub fn built_in(name: &str, depth: Depth) -> Self {
         let text = BUILT_IN.iter().find(|(known, _)| *known == name).map_or("", |(_, text)| text);
         Self::of(&ThemeFile::parse(text).unwrap_or_default(), depth)
     }
 
-    /// The sixteen colours of the terminal's own palette.
+    /// Creates a theme with the terminal's own sixteen colours.
     pub fn new(depth: Depth) -> Self {
         Self::built_in(if depth == Depth::None { "monochrome" } else { "ansi" }, depth)
     }
@@ -190,13 +190,13 @@ impl Theme {
             *color = depth.adapt(*color).unwrap_or(Color::Reset);
         }
         if depth == Depth::None {
-            // A background that fills the screen is no mark.
+            // A background that fills the screen is not a marker.
             self.ground = Style::new();
-            // Bars need to be seen; their signs say which way they go.
+            // Bars must be visible; their signs show the direction.
             (self.grew, self.shrank, self.same) = (Style::new().reversed(), Style::new().reversed(), Style::new());
             self.ipc = [Style::new(); 5];
         }
-        // Whatever a theme forgot: the cursor and what was found are seen.
+        // The cursor and matches must be visible even if the theme lacks their styles.
         if self.selected == Style::new() || depth == Depth::None {
             self.selected = Style::new().reversed();
         }
@@ -206,7 +206,7 @@ impl Theme {
         self
     }
 
-    /// The style of a flame graph's block; `shade` tells functions of one class apart.
+    /// Returns the style of a flame graph's block; `shade` distinguishes functions of one class.
     pub fn block(&self, class: Class, shade: usize) -> Style {
         let at = match class {
             Class::Thread => 0,
@@ -216,14 +216,14 @@ impl Theme {
             Class::User => 4,
             Class::Library => 5,
             Class::Jit => 6,
-            // As what it is inlined into; the letter tells it.
+            // Like its enclosing function; the letter marks it as inlined.
             Class::Inlined => 4,
             Class::Unknown => 7,
         };
         self.shades.get(at).map_or(self.text, |shades| shades[shade % 3])
     }
 
-    /// The block of a difference, and its text outside of blocks.
+    /// Returns the block of a difference, and its text style outside of blocks.
     pub fn verdict(&self, verdict: Verdict) -> (Style, Style) {
         let block = match verdict {
             Verdict::Grew | Verdict::New => self.grew,
@@ -233,17 +233,17 @@ impl Theme {
         (block, Style { fg: block.bg, ..Style::new() })
     }
 
-    /// The style of a compared block where it is as it was.
+    /// Returns the style of an unchanged block in a comparison.
     pub fn unchanged(&self, shade: usize) -> Style {
         self.shades.last().map_or(self.same, |shades| shades[shade % 3])
     }
 
-    /// The style of a block by its instructions a cycle.
+    /// Returns the style of a block by its instructions per cycle.
     pub fn ipc(&self, ipc: f64) -> Style {
         self.ipc[((2.0 * ipc) as usize).min(4)]
     }
 
-    /// The style and letter of a kind of code; the letter says it without colour.
+    /// Returns the style and letter of a kind of code; the letter works without colours.
     pub fn class(&self, kind: DsoKind, path: &str) -> (Style, char) {
         match kind {
             DsoKind::Kernel | DsoKind::Module => (self.kernel, 'k'),
@@ -257,7 +257,7 @@ impl Theme {
         }
     }
 
-    /// The style of a share.
+    /// Returns the style of a share.
     pub fn share(&self, percent: f64) -> Style {
         match percent {
             p if p >= self.hot_from => self.hot,
@@ -267,23 +267,23 @@ impl Theme {
     }
 }
 
-/// All themes that can be chosen.
+/// All available themes.
 #[derive(Clone, Debug)]
 pub struct Themes {
     list: BTreeMap<String, ThemeFile>,
     pub(crate) depth: Depth,
-    /// The characters that the terminal shows.
+    /// The characters that the terminal supports.
     pub charset: Charset,
     hot: f64,
     warm: f64,
 }
 
 impl Themes {
-    /// Shares in percent from which on rows are hot and warm: perf's.
+    /// Minimum shares in percent of hot and warm rows, as in perf.
     pub const HOT: f64 = 5.0;
     pub(crate) const WARM: f64 = 0.5;
 
-    /// The built-in ones.
+    /// Creates the built-in themes.
     pub fn built_in(depth: Depth) -> Self {
         let file = |text: &str| ThemeFile::parse(text).unwrap_or_default();
         Self {
@@ -295,17 +295,17 @@ impl Themes {
         }
     }
 
-    /// Whether there are colours, and characters, enough for edges inside a cell.
+    /// Whether there are enough colours and characters for edges inside a cell.
     pub(crate) fn are_fine(&self) -> bool {
         matches!(self.depth, Depth::True | Depth::Ansi256) && self.charset == Charset::Utf8
     }
 
-    /// Sets from which shares in percent on rows are hot and warm.
+    /// Sets the minimum shares in percent of hot and warm rows.
     pub fn set_thresholds(&mut self, hot: Option<f64>, warm: Option<f64>) {
         (self.hot, self.warm) = (hot.unwrap_or(self.hot), warm.unwrap_or(self.warm));
     }
 
-    /// Adds one of the user's; it takes the place of a built-in one of its name.
+    /// Adds a user's theme, which replaces a built-in one of its name.
     pub fn add(&mut self, name: String, file: ThemeFile) {
         self.list.insert(name, file);
     }
@@ -321,7 +321,7 @@ impl Themes {
     }
 }
 
-/// Five blocks from one to another by way of a third; what is between them has the text of the nearer end.
+/// Interpolates five blocks through a middle one; intermediate blocks have the text colour of the nearer end.
 fn between(low: Style, middle: Style, high: Style) -> [Style; 5] {
     let half = |end: Style| match (end.bg, middle.bg) {
         (Some(Color::Rgb(r, g, b)), Some(Color::Rgb(mr, mg, mb))) => {
@@ -333,7 +333,7 @@ fn between(low: Style, middle: Style, high: Style) -> [Style; 5] {
     [low, half(low), middle, half(high), high]
 }
 
-/// Three lightnesses of a block: they tell functions of one class apart.
+/// Returns three shades of a block, which distinguish functions of one class.
 fn shades(style: Style) -> [Style; 3] {
     [1.0, 0.88, 1.1].map(|factor| Style { bg: scaled(style.bg, factor), ..style })
 }

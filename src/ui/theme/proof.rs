@@ -1,5 +1,5 @@
-//! Proof that the built-in themes can be read: contrasts, distances of classes for eyes that see fewer colours,
-//! and what is left without any.
+//! Checks that the built-in themes are readable: contrasts, distances between classes with colour vision deficiencies,
+//! and the rendering without colours.
 
 use ratatui::style::{Color, Modifier, Style};
 
@@ -7,7 +7,7 @@ use super::{BLOCKS, BUILT_IN, Background, Depth, Theme, ThemeFile};
 
 type Rgb = [f64; 3];
 
-/// The sixteen colours as xterm has them by default.
+/// xterm's default sixteen colours.
 const XTERM: [u32; 16] = [
     0x00_0000, 0xcd_0000, 0x00_cd00, 0xcd_cd00, 0x00_00ee, 0xcd_00cd, 0x00_cdcd, 0xe5_e5e5, 0x7f_7f7f, 0xff_0000,
     0x00_ff00, 0xff_ff00, 0x5c_5cff, 0xff_00ff, 0x00_ffff, 0xff_ffff,
@@ -29,7 +29,7 @@ fn indexed(n: u8) -> Rgb {
     }
 }
 
-/// The red, green and blue of a colour; `None` for its own.
+/// Red, green and blue of a colour; `None` for the terminal's default.
 fn rgb(color: Option<Color>) -> Option<Rgb> {
     Some(match color? {
         Color::Reset => return None,
@@ -56,7 +56,7 @@ fn contrast(a: Rgb, b: Rgb) -> f64 {
     (a.max(b) + 0.05) / (a.min(b) + 0.05)
 }
 
-/// Eyes: all colours; without the long, the middle, the short wavelengths (Machado, Oliveira and Fernandes, "A
+/// Colour vision: normal, and without the long, the middle, the short wavelengths (Machado, Oliveira and Fernandes, "A
 /// Physiologically-based Model for Simulation of Color Vision Deficiency", 2009, severity 1).
 const EYES: [(&str, [[f64; 3]; 3]); 4] = [
     ("all", [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]),
@@ -75,7 +75,7 @@ fn lab([r, g, b]: Rgb) -> Rgb {
     [116.0 * f(y) - 16.0, 500.0 * (f(x) - f(y)), 200.0 * (f(y) - f(z))]
 }
 
-/// The least distance (ΔE*ab) of two colours for any of the eyes, and whose.
+/// Returns the minimum distance (ΔE*ab) of two colours over all kinds of vision, and the kind.
 fn distance(a: Rgb, b: Rgb) -> (f64, &'static str) {
     let seen = |color: Rgb, eye: &[[f64; 3]; 3]| {
         let light = linear(color);
@@ -95,7 +95,7 @@ fn themes() -> impl Iterator<Item = (&'static str, Background, Theme)> {
     })
 }
 
-/// The backgrounds that a theme may stand on: its own, or what terminals of its kind have.
+/// The possible backgrounds of a theme: its own, or typical ones of terminals.
 fn grounds(theme: &Theme, background: Background) -> Vec<Rgb> {
     match (rgb(theme.ground.bg), background) {
         (Some(own), _) => vec![own],
@@ -104,7 +104,7 @@ fn grounds(theme: &Theme, background: Background) -> Vec<Rgb> {
     }
 }
 
-/// Texts on the background, by what they are, with the least contrast that they need.
+/// Texts on the background with their required contrast.
 fn texts(theme: &Theme) -> Vec<(&'static str, Style, f64)> {
     vec![
         ("text", theme.text, 4.5),
@@ -128,8 +128,8 @@ fn texts(theme: &Theme) -> Vec<(&'static str, Style, f64)> {
 #[test]
 fn texts_stand_out_from_their_background() {
     for (name, background, theme) in themes() {
-        // Of the sixteen colours the terminal's own palette decides; xterm's is taken for it, which is one of the
-        // least fortunate.
+        // The terminal's own palette determines the sixteen colours; xterm's is assumed, which is one of the worst
+        // cases.
         let (factor, named) = if name.starts_with("ansi") { (0.45, true) } else { (1.0, false) };
         let factor = if name == "high-contrast" { 7.0 / 4.5 } else { factor };
         for ground in grounds(&theme, background) {
@@ -168,7 +168,7 @@ fn texts_on_blocks_can_be_read() {
             let got = contrast(fore, back);
             assert!(got >= need, "{name}: {what} {style:?} has a contrast of {got:.2}");
         }
-        // The line under the cursor keeps its texts' colours where it has a background alone.
+        // The cursor line keeps text colours if its style is only a background.
         if let (Some(back), None) = (rgb(theme.selected.bg), theme.selected.fg) {
             for (what, style, _) in texts(&theme) {
                 let got = rgb(style.fg).map_or(21.0, |fore| contrast(fore, back));
@@ -178,7 +178,7 @@ fn texts_on_blocks_can_be_read() {
     }
 }
 
-/// Least distances: 2.3 is just noticeable; each class has its letter beside.
+/// Required distances: 2.3 is just noticeable; each class also has its letter.
 #[test]
 fn classes_are_told_apart_by_all_eyes() {
     for (name, _, theme) in themes().filter(|(name, ..)| *name != "monochrome") {
@@ -229,7 +229,7 @@ fn without_colours_all_marks_are_left() {
     }
 }
 
-/// With 256 colours neighbouring classes may come nearer, and must not become one.
+/// With 256 colours, neighbouring classes may be more similar, but not equal.
 #[test]
 fn fewer_colours_keep_classes_apart() {
     for (name, text) in BUILT_IN.iter().filter(|(name, _)| *name != "monochrome") {

@@ -15,7 +15,7 @@ pub struct Views {
     pub top: top::state::TopScreen,
     /// The flame graph.
     pub flame: flame::state::FlameScreen,
-    /// The map of time.
+    /// The heat map of time.
     pub time: time::state::TimeScreen,
     /// The CPUs.
     pub cpus: cpus::state::CpusScreen,

@@ -1,4 +1,4 @@
-//! Drawing that several screens share.
+//! Drawing functions that several screens share.
 
 pub(crate) mod popup_frame;
 pub(crate) mod rows;
@@ -12,7 +12,7 @@ use ratatui::widgets::{Clear, Widget};
 use crate::panel::text::{clean, fit_end};
 use crate::ui::theme::Theme;
 
-/// A part of the screen that is drawn on, and the styles to draw with.
+/// A part of the screen to draw on, with the styles.
 pub(crate) struct Canvas<'a> {
     pub(crate) theme: &'a Theme,
     pub(crate) area: Rect,
@@ -20,30 +20,31 @@ pub(crate) struct Canvas<'a> {
 }
 
 impl Canvas<'_> {
-    /// Another part of the screen.
+    /// Returns another part of the screen.
     pub(crate) fn part(&mut self, area: Rect) -> Canvas<'_> {
         Canvas { theme: self.theme, area, buffer: self.buffer }
     }
 
-    /// One line of this part.
+    /// Returns one line of this part.
     pub(crate) fn line(&mut self, y: u16) -> Canvas<'_> {
         self.part(Rect { y: self.area.y + y, height: 1, ..self.area })
     }
 
-    /// This part below so many lines.
+    /// Returns this part without its first lines.
     pub(crate) fn below(&mut self, lines: u16) -> Canvas<'_> {
         let lines = lines.min(self.area.height);
         self.part(Rect { y: self.area.y + lines, height: self.area.height - lines, ..self.area })
     }
 
-    /// Wipes out what was drawn.
+    /// Clears this part.
     pub(crate) fn clear(&mut self) {
         Clear.render(self.area, self.buffer);
         self.buffer.set_style(self.area, self.theme.ground);
     }
 
-    /// Writes a text at an offset, cut at its end; returns the cells used. Text from outside goes through here or is
-    /// cleaned before, so no control character reaches the terminal.
+    /// Writes a text at an offset, truncated at the end; returns the cells used.
+    ///
+    /// It removes control characters, so that external text cannot control the terminal.
     pub(crate) fn put(&mut self, x: u16, y: u16, text: &str, style: Style) -> u16 {
         let area = self.area;
         if y >= area.height || x >= area.width {

@@ -1,4 +1,4 @@
-//! The frame of a popup in the middle of the table, and lists that scroll in it.
+//! The frame of a popup in the middle of the table, with scrollable lists.
 
 use ratatui::layout::Rect;
 use ratatui::style::Style;
@@ -8,10 +8,10 @@ use tui_input::Input;
 use crate::panel::text::width;
 use crate::ui::widget::Canvas;
 
-/// A line of pieces, each with its style.
+/// A line of styled pieces.
 pub(crate) type Styled = Vec<(String, Style)>;
 
-/// A frame of such a size in the middle of an area, as far as it fits.
+/// Returns an area of a size in the middle of another one, clipped to it.
 pub(crate) fn centre((width, height): (u16, u16), area: Rect) -> Rect {
     let (w, h) = (width.min(area.width), height.min(area.height));
     Rect { x: area.x + (area.width - w) / 2, y: area.y + (area.height - h) / 2, width: w, height: h }
@@ -27,7 +27,7 @@ pub(crate) fn frame<'a>(title: &str, size: (u16, u16), on: &'a mut Canvas<'_>) -
     on.part(inner)
 }
 
-/// The line at the top of a popup in which is typed, with words where nothing is; returns where the cursor belongs.
+/// Draws the input line at the top of a popup, with a placeholder while it is empty; returns the cursor position.
 pub(crate) fn typed_line((prefix, empty): (&str, &str), input: &Input, on: &mut Canvas<'_>) -> (u16, u16) {
     let x = 1 + on.put(1, 0, prefix, on.theme.title);
     match input.value() {
@@ -37,7 +37,7 @@ pub(crate) fn typed_line((prefix, empty): (&str, &str), input: &Input, on: &mut 
     (on.area.x + x + input.visual_cursor() as u16, on.area.y)
 }
 
-/// The size of a frame around lines.
+/// Returns the size of a frame around lines.
 pub(crate) fn list_size(title: &str, lines: &[Styled]) -> (u16, u16) {
     let widest = lines.iter().map(|l| l.iter().map(|(t, _)| width(t)).sum::<usize>()).max().unwrap_or(0);
     (widest.max(width(title)).min(250) as u16 + 4, lines.len().min(200) as u16 + 2)
@@ -48,7 +48,7 @@ pub(crate) fn list(title: &str, lines: &[Styled], scroll: usize, on: &mut Canvas
     scrolled(lines, scroll, &mut frame(title, list_size(title, lines), on));
 }
 
-/// Lines from where they are scrolled to, and how far that is at the lower edge.
+/// Draws lines from a scroll position, and the position at the lower edge.
 pub(crate) fn scrolled(lines: &[Styled], scroll: usize, on: &mut Canvas<'_>) {
     let rows = usize::from(on.area.height);
     let from = scroll.min(lines.len().saturating_sub(rows));

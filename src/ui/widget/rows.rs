@@ -1,4 +1,4 @@
-//! The parts of tables on several screens: the mark of the order, bars, the line under the cursor, the scroll bar.
+//! Common parts of tables: sort mark, bars, cursor line, scroll bar.
 
 use std::ops::Range;
 
@@ -7,16 +7,16 @@ use ratatui::style::{Color, Modifier};
 use crate::panel::unit::thousands;
 use crate::ui::widget::Canvas;
 
-/// Below this width there is no bar beside a share, which takes so many cells, a blank before it included.
+/// Minimum table width for bars next to shares, and the width of a bar including a space before it.
 pub(crate) const BARRED: u16 = 100;
 pub(crate) const BAR: u16 = 9;
 
-/// The words for rows that are out of sight above, and the key that goes there.
+/// Returns the text about hidden rows above, with the key that goes there.
 pub(crate) fn hotter(rows: usize, key: String) -> Option<String> {
     (rows > 0).then(|| format!("↑ {rows} hotter {}  {key} goes there", if rows == 1 { "row" } else { "rows" }))
 }
 
-/// The mark behind the title of the column that rows are ordered by.
+/// Returns the sort mark for the title of the sort column.
 pub(crate) fn arrow(ordered: bool, reversed: bool) -> &'static str {
     match (ordered, reversed) {
         (true, false) => "▾",
@@ -25,21 +25,22 @@ pub(crate) fn arrow(ordered: bool, reversed: bool) -> &'static str {
     }
 }
 
-/// A bar of some cells, filled by a share.
+/// Returns a bar with a filled share of some cells.
 pub(crate) fn eighths(share: f64, cells: usize) -> String {
     const PARTS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
     let eighths = (share.clamp(0.0, 1.0) * cells as f64 * 8.0).round() as usize;
     format!("{}{}", "█".repeat(eighths / 8), PARTS[eighths % 8])
 }
 
-/// The line under the cursor: one even bar, for colours under it would show as patches; bars at some cells stay.
+/// Draws the cursor line in a uniform style, because coloured texts would look like patches; given bars keep their
+/// colour.
 pub(crate) fn light_up(bars: &[Range<u16>], on: &mut Canvas<'_>) {
     let color = on.theme.bar.fg.unwrap_or(Color::Reset);
     for x in 0..on.area.width.saturating_sub(1) {
         let cell = &mut on.buffer[(on.area.x + x, on.area.y)];
         let plain = cell.style().fg(Color::Reset).bg(Color::Reset).patch(on.theme.selected);
         let in_bar = bars.iter().any(|bar| bar.contains(&x)) && cell.symbol() != " ";
-        // What is reversed is drawn in the colour behind it.
+        // Reversed text shows its background colour.
         let style = match (in_bar, plain.add_modifier.contains(Modifier::REVERSED)) {
             (false, _) => plain,
             (true, true) => plain.bg(color),
@@ -49,7 +50,7 @@ pub(crate) fn light_up(bars: &[Range<u16>], on: &mut Canvas<'_>) {
     }
 }
 
-/// The place in a long list: a thumb at the right edge, as tall as what is seen of it.
+/// Draws the scroll bar: a thumb at the right edge, proportional to the visible part.
 pub(crate) fn scroll_bar((top, lines): (usize, usize), on: &mut Canvas<'_>) {
     let height = usize::from(on.area.height);
     if height == 0 || lines <= height {
@@ -62,7 +63,7 @@ pub(crate) fn scroll_bar((top, lines): (usize, usize), on: &mut Canvas<'_>) {
     }
 }
 
-/// The cursor's row of how many, counted from 1.
+/// Returns a row number, counted from 1, with the total.
 pub(crate) fn place(row: usize, rows: usize) -> String {
     format!("{}/{}", thousands(row as u64), thousands(rows as u64))
 }

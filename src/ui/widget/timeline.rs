@@ -1,5 +1,4 @@
-//! The timeline above table and flame graph: how many samples came when, where the range is that is
-//! looked at, and what is marked.
+//! The timeline above table and flame graph: samples over time, the selected range and marks.
 
 use ratatui::layout::Rect;
 use ratatui::style::Modifier;
@@ -9,12 +8,12 @@ use crate::panel::unit::clock;
 use crate::ui::scene::Scene;
 use crate::ui::widget::Canvas;
 
-/// A number as a bar, by its share of the highest; nothing is no bar.
+/// Returns a bar for a number relative to the highest; empty for zero.
 pub(crate) fn bar(n: u64, top: u64) -> char {
     if n == 0 { ' ' } else { LEVELS[(n * 7).div_ceil(top.max(1)).min(7) as usize] }
 }
 
-/// Draws it into one line.
+/// Draws the timeline into one line.
 pub(crate) fn draw(scene: Scene<'_>, on: &mut Canvas<'_>) {
     let end = clock(scene.context.answer.elapsed_ns);
     let room = on.area.width.saturating_sub(10 + end.len() as u16);
@@ -28,7 +27,7 @@ pub(crate) fn draw(scene: Scene<'_>, on: &mut Canvas<'_>) {
     let x = 1 + on.put(1, 0, "00:00 ", on.theme.dim);
     let grows = scene.context.answer.ended.is_none();
     let parts = scene.context.answer.timeline.parts(scene.context.answer.elapsed_ns, usize::from(room), grows);
-    // The newest part is still filling, and would look like a fall.
+    // The newest part is incomplete, and would look like a decrease.
     let top = parts.counts.iter().copied().max().unwrap_or(0);
     let last = parts.counts.len().saturating_sub(1) as u64;
     let place = |ns: u64| x + (ns / parts.length).min(last) as u16;
@@ -38,7 +37,7 @@ pub(crate) fn draw(scene: Scene<'_>, on: &mut Canvas<'_>) {
         let (text, style) = if *lost > 0 { ('×', on.theme.error) } else { (bar(*n, top), style) };
         on.put(x + i as u16, 0, text.encode_utf8(&mut [0; 4]), style);
     }
-    // What is looked at, and what it is compared with.
+    // The selected range and the baseline.
     let ranges = [
         (scene.selection.baseline_range(), on.theme.same.add_modifier(Modifier::UNDERLINED)),
         (scene.selection.range(), on.theme.found),

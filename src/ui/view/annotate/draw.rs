@@ -1,4 +1,4 @@
-//! An annotated function: shares, addresses, instructions, with their source lines between them.
+//! An annotated function: shares, addresses and instructions with their source lines.
 
 use crate::panel::listing::{hex, instruction, source};
 use crate::panel::text::{clean, fit, fit_end, width};
@@ -8,12 +8,12 @@ use crate::symbols::code::Listing;
 use crate::ui::view::annotate::state::Annotated;
 use crate::ui::widget::Canvas;
 
-/// Lines that are not instructions: the title.
+/// The title line.
 const FRAME: u16 = 1;
-/// Bytes of an instruction that are shown: eight of them.
+/// Width of the instruction bytes: eight of them.
 const BYTES: usize = 24;
 
-/// Rows for instructions in an area.
+/// Number of instruction rows in an area.
 pub(crate) fn room(height: u16) -> usize {
     usize::from(height.saturating_sub(FRAME))
 }
@@ -44,7 +44,7 @@ fn title(screen: &Annotated, on: &mut Canvas<'_>) {
         _ => String::new(),
     };
     let (name, dso) = (clean(&screen.target.function), clean(&screen.target.dso));
-    // The function's name comes first, then its file's, then what there is to know.
+    // The function's name has priority over its file and other details.
     let room = usize::from(on.area.width).saturating_sub(width(&right) + 4);
     let left = room.saturating_sub(width(&name) + 2);
     let name = match left {
@@ -94,7 +94,7 @@ fn body(screen: &Annotated, listing: &Listing, on: &mut Canvas<'_>) {
     }
 }
 
-/// The part of the jump's arrow that is drawn in a row.
+/// Returns the part of the jump arrow in a row.
 fn arrow_part(arrow: Option<(usize, usize)>, row: usize) -> &'static str {
     let Some((from, to)) = arrow else { return "" };
     let (first, last) = (from.min(to), from.max(to));

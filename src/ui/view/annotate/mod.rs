@@ -1,4 +1,4 @@
-//! A function, instruction by instruction: its state, what changes that, and how it is drawn.
+//! An annotated function: state, updates and drawing.
 
 pub(crate) mod draw;
 pub(crate) mod state;

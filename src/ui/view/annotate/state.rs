@@ -1,4 +1,4 @@
-//! The state of an annotated function: what is under the cursor, what is hot, where it leads.
+//! The state of an annotated function: cursor, hot lines, jumps and calls.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use crate::symbols::code::{Flow, Listing};
 #[derive(Clone, Debug)]
 pub(crate) struct Annotated {
     pub(crate) target: AnnotatedFunction,
-    /// `None` while it is being annotated.
+    /// `None` while the function is being disassembled.
     pub(crate) listing: Option<Result<Arc<Listing>, String>>,
     pub(crate) hits: Arc<Hits>,
     pub(crate) rows: Vec<ListingRow>,
@@ -17,21 +17,21 @@ pub(crate) struct Annotated {
     pub(crate) top: usize,
     pub(crate) sources: bool,
     pub(crate) bytes: bool,
-    /// Whether the cursor was moved by hand; until then it is on the hottest line.
+    /// Whether the user moved the cursor; until then it follows the hottest line.
     moved: bool,
     /// Functions from which calls were entered, with the cursor there.
     back: Vec<(AnnotatedFunction, Arc<Listing>, usize)>,
 }
 
-/// A key's request to others.
+/// A request that results from a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum AnnotateRequest {
     Nothing,
     Leave,
-    /// Take another function apart, at an address of the same DSO.
+    /// Disassemble another function at an address of the same DSO.
     List(AnnotatedFunction, u64),
     Say(&'static str),
-    /// Put the text on the clipboard.
+    /// Copy the text to the clipboard.
     Copy,
 }
 
@@ -51,7 +51,7 @@ impl Annotated {
         }
     }
 
-    /// Its code has come, or it is known why it does not.
+    /// Stores the disassembly, or the reason why there is none.
     pub(crate) fn set_listing(
         &mut self,
         target: &AnnotatedFunction,
@@ -64,7 +64,7 @@ impl Annotated {
         }
     }
 
-    /// New samples.
+    /// Updates the samples.
     pub(crate) fn set_hits(&mut self, hits: Arc<Hits>, height: usize) {
         if self.hits != hits {
             self.hits = hits;
@@ -72,7 +72,7 @@ impl Annotated {
         }
     }
 
-    /// Makes the lines again; the cursor stays on its instruction.
+    /// Rebuilds the rows; the cursor stays on its instruction.
     fn arrange(&mut self, height: usize) {
         let Some(Ok(listing)) = &self.listing else { return };
         let at = self.here();
@@ -85,7 +85,7 @@ impl Annotated {
         self.scroll(height);
     }
 
-    /// The instruction at or after the cursor.
+    /// Returns the instruction at or after the cursor.
     fn here(&self) -> Option<usize> {
         self.rows.get(self.cursor..)?.iter().find_map(|row| match row {
             ListingRow::Code { index, .. } => Some(*index),
@@ -119,7 +119,7 @@ impl Annotated {
         self.scroll(height);
     }
 
-    /// To the next colder line, or back to the next hotter one.
+    /// Goes to the next colder line, or back to the next hotter one.
     fn walk_hot(&mut self, forward: bool, height: usize) {
         let list = hot(&self.rows);
         let at = list.iter().position(|row| *row == self.cursor);
@@ -133,7 +133,7 @@ impl Annotated {
         }
     }
 
-    /// The rows that the jump under the cursor comes from and leads to.
+    /// Returns the rows of the jump under the cursor and its target.
     pub(crate) fn arrow(&self) -> Option<(usize, usize)> {
         let Some(Ok(listing)) = &self.listing else { return None };
         let ListingRow::Code { index, .. } = self.rows.get(self.cursor)? else { return None };
@@ -164,7 +164,7 @@ impl Annotated {
         }
     }
 
-    /// To the function before; `false` when there is none.
+    /// Returns to the previous function; `false` if there is none.
     fn leave(&mut self, height: usize) -> bool {
         let Some((target, listing, cursor)) = self.back.pop() else { return false };
         (self.target, self.listing) = (target, Some(Ok(listing)));

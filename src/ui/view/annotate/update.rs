@@ -1,4 +1,4 @@
-//! Annotated functions, the form of names, and how stacks are taken: what the commands do.
+//! Commands of annotated functions, of the symbol format and of call graph modes.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ use crate::ui::view::annotate::draw as drawn;
 use crate::ui::view::annotate::state::{AnnotateRequest, Annotated};
 
 impl App {
-    /// Opens the function under the cursor, or the one that is named.
+    /// Opens the named function, or the one under the cursor.
     pub(crate) fn annotate(&mut self, name: Option<String>) {
         let target = match name {
             Some(name) => {
@@ -66,7 +66,7 @@ impl App {
         }
     }
 
-    /// The annotated function on the screen.
+    /// Returns the annotated function on the screen.
     pub(crate) fn annotated(&self) -> Option<&Annotated> {
         self.frame.popups.iter().rev().find_map(|popup| match popup {
             Popup::Annotate(screen) => Some(&**screen),
@@ -74,7 +74,7 @@ impl App {
         })
     }
 
-    /// Lines that it has on the screen.
+    /// Returns its number of lines on the screen.
     pub(crate) fn annotate_room(&self) -> usize {
         drawn::room(layout::places(self.scene(), self.scene().area()).table.height)
     }
@@ -90,12 +90,12 @@ impl App {
         }
     }
 
-    /// A function was annotated.
+    /// Applies the disassembly of a function.
     pub fn set_listing(&mut self, target: &AnnotatedFunction, listing: Result<Arc<Listing>, String>) {
         self.with_annotated(|screen, room| screen.set_listing(target, listing, room));
     }
 
-    /// New samples for what is annotated.
+    /// Applies new samples of the annotated function.
     pub(crate) fn follow_hits(&mut self) {
         let answer = self.context.answer.clone();
         if let (Some(hits), Some(target)) = (&answer.view.hits, &answer.question.annotate) {
@@ -107,7 +107,7 @@ impl App {
         }
     }
 
-    /// True if the annotated function stays on the screen.
+    /// Executes a request; returns whether the annotated function stays open.
     pub(crate) fn carry_out(&mut self, wish: AnnotateRequest, screen: &Annotated) -> bool {
         match wish {
             AnnotateRequest::Nothing => {}
@@ -148,8 +148,7 @@ impl App {
         });
     }
 
-    /// Takes user stacks in another way from now on: the other one of DWARF and frame pointers, when none is
-    /// named.
+    /// Sets the call graph mode of user stacks; without a name, toggles between DWARF and frame pointers.
     pub(crate) fn call_graph(&mut self, way: Option<String>) {
         if self.context.info.origin == Origin::Recorded {
             return self.say("a recording has the stacks that were taken");

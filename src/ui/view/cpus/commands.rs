@@ -1,4 +1,4 @@
-//! Commands of the CPUs' screen, and what those of every screen mean here.
+//! Commands of the CPU screen, and its overrides of common commands.
 
 use crate::ui::act::Act::Plain;
 use crate::ui::act::{Acts, commands};
@@ -19,7 +19,7 @@ commands! { GROUP "CPUs" on Cpus {
     CAPTURE "cpu-capture" ["F"] "sample only the CPU under the cursor from now on" => Plain(|app| app.capture_cpu());
 }}
 
-/// The meaning of every screen's commands here.
+/// Overrides of common commands.
 pub(crate) static HERE: Acts = &[
     (&general::UP, Plain(|app| app.move_cpu(-1))),
     (&general::DOWN, Plain(|app| app.move_cpu(1))),
@@ -30,7 +30,7 @@ pub(crate) static HERE: Acts = &[
     (&top::commands::REVERSE, Plain(|app| app.views.cpus.reversed = !app.views.cpus.reversed)),
 ];
 
-/// The keys of most use, at the bottom.
+/// The most useful keys in the footer.
 pub(crate) static FOOTER: &[(HintAction, &str)] = &[
     (Command(&ENTER), "functions"),
     (Command(&program::FINDING), "anomaly"),
@@ -40,7 +40,7 @@ pub(crate) static FOOTER: &[(HintAction, &str)] = &[
     (Command(&CAPTURE), "only this CPU"),
 ];
 
-/// The hints of a recording, of which nothing more is measured.
+/// The hints for a recording, for which nothing else can be measured.
 pub(crate) static FOOTER_RECORDED: &[(HintAction, &str)] = &[
     (Command(&ENTER), "functions"),
     (Command(&program::FINDING), "anomaly"),

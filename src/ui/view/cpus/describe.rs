@@ -1,5 +1,5 @@
-//! The words below the rows of the CPU screen: the cell under the cursor, what stands out,
-//! the machine; and the durations of a softirq, where they are measured.
+//! The text below the rows of the CPU screen: the cell under the cursor, anomalies, the machine, and measured softirq
+//! durations.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use crate::ui::scene::Scene;
 use crate::ui::view::cpus::state::{CpusScreen, Page};
 use crate::ui::widget::Canvas;
 
-/// The words below the rows, the most important first.
+/// Draws the text below the rows, the most important lines first.
 pub(crate) fn draw(scene: Scene<'_>, view: &CpusScreen, facts: &CpuFacts<'_>, cpu: Option<u32>, on: &mut Canvas<'_>) {
     let Some(cpu) = cpu else { return };
     let mut lines: Vec<(String, Style)> = vec![(facts.cell_text(view.column, cpu), on.theme.text)];
@@ -29,7 +29,7 @@ pub(crate) fn draw(scene: Scene<'_>, view: &CpusScreen, facts: &CpuFacts<'_>, cp
             on.theme.dim,
         ));
     }
-    // The first one stands at the top of the screen already.
+    // The first finding is already shown at the top of the screen.
     let first = scene.context.findings.first();
     let live = scene.context.info.origin == Origin::Live;
     lines.extend(scene.context.findings_of(cpu).map(|f| match first {
@@ -45,7 +45,7 @@ pub(crate) fn draw(scene: Scene<'_>, view: &CpusScreen, facts: &CpuFacts<'_>, cp
         lines.push((facts.place_text(cpu), on.theme.dim));
     }
     lines.extend(describe_machine(facts).map(|text| (text, on.theme.dim)));
-    // Over several lines only where none goes for that.
+    // Wrap lines only as long as none is lost.
     let room = usize::from(on.area.width.saturating_sub(2));
     let broken: Vec<(String, Style)> = lines
         .iter()
@@ -65,7 +65,7 @@ pub(crate) fn draw(scene: Scene<'_>, view: &CpusScreen, facts: &CpuFacts<'_>, cp
     notes(scene, y, on);
 }
 
-/// The figures that the matrix shows, and their cost.
+/// Describes the figures of the matrix and their cost.
 fn legend(scene: Scene<'_>, view: &CpusScreen, facts: &CpuFacts<'_>) -> String {
     let page = view.page(facts);
     let mut text = format!("matrix: {}", page.title());
@@ -91,7 +91,7 @@ fn legend(scene: Scene<'_>, view: &CpusScreen, facts: &CpuFacts<'_>) -> String {
     text
 }
 
-/// The machine as a whole.
+/// Describes the machine as a whole.
 fn describe_machine(facts: &CpuFacts<'_>) -> Option<String> {
     let host = facts.host?;
     let mut words = vec![format!("{} tasks run or want to, {} wait for a disk", host.running, host.blocked)];
@@ -105,10 +105,10 @@ fn describe_machine(facts: &CpuFacts<'_>) -> Option<String> {
     Some(words.join(", "))
 }
 
-/// Groups that are told of at once.
+/// Maximum number of listed cgroups.
 const MOST_GROUPS: usize = 3;
 
-/// The groups kept from the CPUs by a quota.
+/// Describes the cgroups throttled by a quota.
 fn describe_quota(facts: &CpuFacts<'_>) -> Option<String> {
     let list = &facts.host?.quotas;
     let one = |group: &ThrottledGroup| {
@@ -119,7 +119,7 @@ fn describe_quota(facts: &CpuFacts<'_>) -> Option<String> {
     (!words.is_empty()).then(|| format!("throttled by their quotas: {}", words.join("; ")))
 }
 
-/// The parts of the machine that could not be read.
+/// Draws the notes about figures that could not be read.
 pub(crate) fn notes(scene: Scene<'_>, from: u16, on: &mut Canvas<'_>) {
     let notes = scene.context.host.iter().flat_map(|host| &host.notes);
     for (y, note) in (from..on.area.height).zip(notes) {
@@ -127,10 +127,12 @@ pub(crate) fn notes(scene: Scene<'_>, from: u16, on: &mut Canvas<'_>) {
     }
 }
 
-/// Lines that a latency map needs to be worth its place.
+/// Minimum height of a latency map.
 const LEAST_MAP: u16 = 4;
 
-/// The durations of the cell as a histogram and, where there is room, over time. Returns the lines used.
+/// Draws the durations of the cell as a histogram and, if there is room, over time.
+///
+/// Returns the lines used.
 fn durations(view: &CpusScreen, facts: &CpuFacts<'_>, cpu: u32, on: &mut Canvas<'_>) -> u16 {
     let histogram = facts.histogram(view.column, cpu).unwrap_or_default();
     let (Some((first, _)), Some((last, _))) = (histogram.first(), histogram.last()) else { return 0 };
@@ -145,8 +147,8 @@ fn durations(view: &CpusScreen, facts: &CpuFacts<'_>, cpu: u32, on: &mut Canvas<
     1 + map(&time.map, &mut on.below(1))
 }
 
-/// Half octaves of durations over seconds: the longest on top, the newest second at the right. How
-/// many runs a cell has is said by its glyph, by powers of four.
+/// Draws half octaves of durations over seconds: the longest at the top, the newest second at the right. The glyph of
+/// a cell shows its number of runs, by powers of four.
 fn map(seconds: &VecDeque<Arc<BTreeMap<u8, u32>>>, on: &mut Canvas<'_>) -> u16 {
     const GLYPHS: [char; 5] = ['·', '░', '▒', '▓', '█'];
     let used = || seconds.iter().flat_map(|second| second.keys()).copied();

@@ -1,5 +1,5 @@
-//! The CPU screen: a row a CPU with its shares, a stacked bar, its history and a matrix by softirq
-//! vector or interrupt; below it, in words, the cell under the cursor and what stands out.
+//! The CPU screen: a row per CPU with its shares, a stacked bar, its history and a matrix by softirq vector or
+//! interrupt; below it a description of the cell under the cursor and of anomalies.
 
 use ratatui::layout::Rect;
 use ratatui::style::{Modifier, Style};
@@ -33,17 +33,17 @@ pub(crate) struct CpusLayout {
     /// The stacked bar and the history, as (x, width).
     pub(crate) bar: Option<(u16, u16)>,
     pub(crate) history: Option<(u16, u16)>,
-    /// Whether a overview of all CPUs stands above the rows.
+    /// Whether an overview of all CPUs is above the rows.
     pub(crate) overview: bool,
-    /// Rows of CPUs.
+    /// Number of CPU rows.
     pub(crate) rows: usize,
-    /// Lines of words below them.
+    /// Number of description lines below them.
     pub(crate) words: u16,
-    /// Whether columns are left out at the right.
+    /// Whether columns at the right are hidden.
     pub(crate) more: bool,
 }
 
-/// Plans the screen.
+/// Computes the layout of the screen.
 pub(crate) fn plan(scene: Scene<'_>, view: &CpusScreen) -> CpusLayout {
     let area = scene.area();
     if scene.is_too_small() {
@@ -92,7 +92,7 @@ fn spans(view: &CpusScreen, facts: &CpuFacts<'_>, screen: u16) -> (Vec<CpuColumn
         let mut used = 0;
         widths[from..].iter().take_while(|w| (used += **w, used <= room).1).count()
     };
-    // As far to the right as the cursor needs.
+    // Scroll to the right as far as the cursor requires.
     let at = own.iter().position(|c| *c == view.column).unwrap_or(0);
     let from = (0..own.len()).find(|from| from + fits(*from) > at).unwrap_or(0);
     let shown = if own.is_empty() { 0 } else { fits(from) };
@@ -110,7 +110,7 @@ pub(crate) enum CpusHit {
     Cell(u32, CpuColumn),
 }
 
-/// Finds what a click means.
+/// Finds the target of a click.
 pub(crate) fn hit(scene: Scene<'_>, view: &CpusScreen, x: u16, y: u16) -> Option<CpusHit> {
     let plan = plan(scene, view);
     let area = places(scene, scene.area()).table;
@@ -124,7 +124,7 @@ pub(crate) fn hit(scene: Scene<'_>, view: &CpusScreen, x: u16, y: u16) -> Option
     rows.get(view.top + row).map(|cpu| CpusHit::Cell(*cpu, span.column))
 }
 
-/// Draws it.
+/// Draws the screen.
 pub(crate) fn draw(scene: Scene<'_>, view: &CpusScreen, on: &mut Canvas<'_>) {
     let facts = scene.context.facts();
     let rows = view.rows(&facts);
@@ -185,7 +185,7 @@ fn heading(view: &CpusScreen, facts: &CpuFacts<'_>, plan: &CpusLayout, on: &mut 
     }
 }
 
-/// One cell for each CPU, or for several of them: the worst of each.
+/// Draws one cell per CPU, or the worst of several CPUs.
 fn overview(scene: Scene<'_>, view: &CpusScreen, facts: &CpuFacts<'_>, on: &mut Canvas<'_>) {
     let cpus = facts.cpus();
     let room = usize::from(on.area.width.saturating_sub(4)).max(1);
@@ -201,7 +201,7 @@ fn overview(scene: Scene<'_>, view: &CpusScreen, facts: &CpuFacts<'_>, on: &mut 
     }
 }
 
-/// The load of a CPU, missing ticks counted as busy, in percent.
+/// Returns the load of a CPU in percent; missing ticks count as busy.
 fn load(facts: &CpuFacts<'_>, cpu: u32) -> f64 {
     let idle = facts.value(CpuColumn::Share(Ticks::IDLE), cpu).unwrap_or(100.0)
         + facts.value(CpuColumn::Share(Ticks::IOWAIT), cpu).unwrap_or(0.0);
@@ -260,7 +260,7 @@ fn cell(
     on.put(span.x + pad, 0, &text, if here { on.theme.selected } else { style });
 }
 
-/// The style of a share: what is nothing is dim, what is much stands out.
+/// Returns the style of a share: low ones are dim, high ones stand out.
 fn heat(theme: &Theme, value: f64) -> Style {
     match value {
         v if v >= 20.0 => theme.hot,
@@ -270,7 +270,7 @@ fn heat(theme: &Theme, value: f64) -> Style {
     }
 }
 
-/// The parts of a CPU's time as letters on blocks: what the letter is says it without colour.
+/// Draws the parts of a CPU's time as blocks with letters, which work without colours.
 fn bar(facts: &CpuFacts<'_>, cpu: u32, on: &mut Canvas<'_>) {
     let share = |i| facts.value(CpuColumn::Share(i), cpu).unwrap_or(0.0);
     let missing = facts.value(CpuColumn::Missing, cpu).unwrap_or(0.0);
@@ -309,8 +309,8 @@ fn glyph(share: f32) -> char {
     }
 }
 
-/// Softirqs, interrupts and missing ticks of each past second, or of each part of a recording, in
-/// percent; the newest last.
+/// Returns softirqs, interrupts and missing ticks of each past second or part of a recording in percent, the newest
+/// last.
 fn history(facts: &CpuFacts<'_>, cpu: u32, cells: usize) -> Vec<f32> {
     if let Some(row) = facts.host.and_then(|host| host.row(cpu)) {
         let past = &row.history[row.history.len().saturating_sub(cells)..];
@@ -327,7 +327,7 @@ fn history(facts: &CpuFacts<'_>, cpu: u32, cells: usize) -> Vec<f32> {
     (0..cells).map(part).collect()
 }
 
-/// The screen as text: the table with all columns.
+/// Returns the screen as text: the table with all columns.
 pub(crate) fn text(scene: Scene<'_>, view: &CpusScreen) -> String {
     let facts = scene.context.facts();
     let mut columns = view.common(&facts, u16::MAX);

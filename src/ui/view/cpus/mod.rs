@@ -1,4 +1,4 @@
-//! The CPUs and their softirqs: its state, what changes that, and how it is drawn.
+//! The CPU screen: state, updates and drawing.
 
 pub(crate) mod commands;
 pub(crate) mod describe;

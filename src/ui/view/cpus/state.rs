@@ -1,25 +1,25 @@
-//! The CPU screen's own state: cursor, order, and which columns are shown.
+//! The state of the CPU screen: cursor, order, and visible columns.
 
 use crate::cpu::sampler::HostView;
 use crate::cpu::table::{CpuColumn, CpuFacts, SHOWN};
 use crate::query::row_order::{arrange, arrange_by_key};
 use crate::session::machine::Ticks;
 
-/// A set of columns behind those that are always there.
+/// A set of columns after the common ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Page {
     /// Samples by softirq vector.
     Sampled,
-    /// Time by softirq vector, measured.
+    /// Measured time by softirq vector.
     Timed,
-    /// Softirqs a second.
+    /// Softirqs per second.
     Rates,
-    /// Interrupts a second by line.
+    /// Interrupts per second by line.
     Lines,
     Net,
-    /// Where a CPU is, its frequency.
+    /// Topology and frequency.
     Place,
-    /// What its PMU counts.
+    /// PMU counters.
     Work,
 }
 
@@ -40,26 +40,26 @@ impl Page {
 /// The CPU screen.
 #[derive(Clone, Debug, Default)]
 pub struct CpusScreen {
-    /// The CPU under the cursor; the first row's while the cursor has not been moved.
+    /// The CPU under the cursor; the first row's until the cursor is moved.
     pub(crate) cpu: Option<u32>,
     /// The column under the cursor.
     pub(crate) column: CpuColumn,
     pub(crate) top: usize,
-    /// What was chosen; else what there is most to see in.
+    /// The selected page; `None` for the most informative one.
     pub(crate) page: Option<Page>,
     pub(crate) order: CpuColumn,
     pub(crate) reversed: bool,
-    /// Whether PMUs count for this screen: only while it is shown.
+    /// Whether the PMUs count for this screen: only while it is visible.
     pub(crate) counts_work: bool,
-    /// Columns in which something was to be seen: they stay, so that no column comes and goes.
+    /// Columns that had a visible value: they stay visible, so that columns do not come and go.
     active: Vec<CpuColumn>,
 }
 
-/// Interrupt lines that are shown, the busiest ones.
+/// Maximum number of interrupt lines, the busiest ones.
 const MAX_LINES: usize = 64;
 
 impl CpusScreen {
-    /// The pages that there is something for.
+    /// Returns the pages that have data.
     pub(crate) fn pages(facts: &CpuFacts<'_>) -> Vec<Page> {
         let mut pages = Vec::new();
         if facts.times.is_some() {
@@ -81,16 +81,16 @@ impl CpusScreen {
         chosen.or(pages.first().copied()).unwrap_or(Page::Sampled)
     }
 
-    /// The columns that are always there, for a screen so wide.
+    /// Returns the common columns for a screen width.
     pub(crate) fn common(&self, facts: &CpuFacts<'_>, width: u16) -> Vec<CpuColumn> {
         use CpuColumn::{Given, Ksoftirqd, Missing, Peak, Samples, Share};
         let (wide, host) = (width >= 120, facts.host.is_some());
-        // Where there is little room, vectors have that of what is zero.
+        // On a narrow screen, the vectors get the room of zero columns.
         let has = |column: &CpuColumn| width >= 100 || self.active.contains(column);
         let mut out = vec![CpuColumn::Cpu, Share(Ticks::USER), Share(Ticks::SYSTEM)];
         out.extend([Share(Ticks::IRQ), Share(Ticks::SOFTIRQ)].into_iter().filter(has));
         if host {
-            // Where nothing waits, is stolen or given to guests, vectors have the room.
+            // Hide these columns while they are zero, to leave room for vectors.
             let rare = [Share(Ticks::IOWAIT), Share(Ticks::STEAL), Share(Ticks::GUEST)];
             out.extend(rare.into_iter().filter(|column| self.active.contains(column)));
         }
@@ -102,20 +102,20 @@ impl CpusScreen {
         out.extend(Some(Peak).filter(has));
         out.extend((host && self.active.contains(&Ksoftirqd)).then_some(Ksoftirqd));
         out.extend((!host || width >= 140).then_some(Samples));
-        // Beside all that there is room for; else on a page of their own.
+        // On a wide screen, in addition to the page; otherwise they are on their own page.
         let work = width >= 140 && counts_work(facts) && self.page(facts) != Page::Work;
         out.extend(work.then_some([CpuColumn::Ipc, CpuColumn::Ghz]).into_iter().flatten());
         out
     }
 
-    /// Takes note of the columns in which there is something to be seen.
+    /// Updates the columns that have a visible value.
     pub(crate) fn note(&mut self, facts: &CpuFacts<'_>) {
         let cpus = facts.cpus();
         let shares = [Ticks::IRQ, Ticks::SOFTIRQ, Ticks::IOWAIT, Ticks::STEAL, Ticks::GUEST].map(CpuColumn::Share);
         let vectors = SHOWN.into_iter().flat_map(|v| [CpuColumn::Sampled(v), CpuColumn::Timed(v)]);
         let others = [CpuColumn::Ksoftirqd, CpuColumn::Missing, CpuColumn::Peak];
         for column in shares.into_iter().chain(others).chain(vectors) {
-            // What rounds to nothing is nothing to be seen.
+            // A value that rounds to zero is not visible.
             let is_whole = matches!(column, CpuColumn::Share(_) | CpuColumn::Missing | CpuColumn::Peak);
             let least = if is_whole { 0.5 } else { 0.05 };
             let is_seen = |cpu: &u32| facts.value(column, *cpu).is_some_and(|value| value >= least);
@@ -125,14 +125,14 @@ impl CpusScreen {
         }
     }
 
-    /// The vectors in which something was to be seen; all of them where nothing was.
+    /// Returns the vectors with a visible value; all vectors if there are none.
     fn vectors(&self, of: fn(usize) -> CpuColumn) -> Vec<CpuColumn> {
         let all: Vec<CpuColumn> = SHOWN.into_iter().map(of).collect();
         let active: Vec<CpuColumn> = all.iter().copied().filter(|column| self.active.contains(column)).collect();
         if active.is_empty() { all } else { active }
     }
 
-    /// The columns of the page.
+    /// Returns the columns of the page.
     pub(crate) fn own(&self, facts: &CpuFacts<'_>) -> Vec<CpuColumn> {
         match self.page(facts) {
             Page::Sampled => self.vectors(CpuColumn::Sampled),
@@ -159,7 +159,7 @@ impl CpusScreen {
         }
     }
 
-    /// The CPUs in the order of the rows.
+    /// Returns the CPUs in the order of the rows.
     pub(crate) fn rows(&self, facts: &CpuFacts<'_>) -> Vec<u32> {
         let mut cpus = facts.cpus();
         if self.order != CpuColumn::Cpu {
@@ -174,31 +174,30 @@ impl CpusScreen {
         cpus
     }
 
-    /// The row under the cursor.
+    /// Returns the index of the row under the cursor.
     pub(crate) fn selected(&self, rows: &[u32]) -> usize {
         self.cpu.and_then(|cpu| rows.iter().position(|c| *c == cpu)).unwrap_or(0)
     }
 
-    /// The CPU under the cursor.
+    /// Returns the CPU under the cursor.
     pub(crate) fn under_cursor(&self, facts: &CpuFacts<'_>) -> Option<u32> {
         let rows = self.rows(facts);
         rows.get(self.selected(&rows)).copied()
     }
 
-    /// Keeps the cursor's row in sight.
+    /// Scrolls so that the cursor's row is visible.
     pub(crate) fn follow(&mut self, rows: &[u32], height: usize) {
         let at = self.selected(rows);
         self.top = self.top.min(at).max((at + 1).saturating_sub(height)).min(rows.len().saturating_sub(height));
     }
 }
 
-/// True if a PMU counts what CPUs do.
+/// Whether a PMU counts for this screen.
 fn counts_work(facts: &CpuFacts<'_>) -> bool {
     facts.host.is_some_and(HostView::counts_work)
 }
 
-/// The interrupt lines on which something has come since boot, the busiest of all that time first: an
-/// order that hardly ever changes while one looks.
+/// Returns the interrupt lines used since boot, the busiest first: an order that hardly ever changes.
 fn lines(facts: &CpuFacts<'_>) -> Vec<CpuColumn> {
     let Some(host) = facts.host else { return Vec::new() };
     let mut shown: Vec<usize> = (0..host.lines.len()).filter(|i| host.lines[*i].total > 0).collect();

@@ -1,4 +1,4 @@
-//! Updates of the CPU screen: its cursor, ways into the data, findings, the time in softirqs.
+//! Updates of the CPU screen: cursor, drill-down, findings, softirq time.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use crate::ui::view::cpus::draw as drawn;
 use crate::ui::view::cpus::state::{CpusScreen, Page};
 
 impl App {
-    /// New figures of the machine's CPUs.
+    /// Applies new figures of the machine's CPUs.
     pub fn set_host(&mut self, host: Option<Arc<HostView>>) {
         if !self.selection.frozen || self.context.host.is_none() {
             self.context.host = host;
@@ -25,20 +25,20 @@ impl App {
         self.ask(false);
     }
 
-    /// New times in softirqs.
+    /// Applies new softirq times.
     pub fn set_times(&mut self, times: Option<Arc<HandlerTimes>>) {
         if !self.selection.frozen {
             self.context.times = times;
         }
     }
 
-    /// The time in softirqs cannot be measured.
+    /// Reports that softirq time cannot be measured.
     pub(crate) fn tracing_failed(&mut self, why: &str) {
         self.context.tracing = false;
         self.error(format!("the time in softirqs cannot be measured: {why}"));
     }
 
-    /// Shows the CPUs, at first with the cursor on what stands out.
+    /// Shows the CPU screen, initially with the cursor on an anomaly.
     pub(crate) fn show_cpus(&mut self) {
         self.frame.tab = Tab::Cpus;
         if self.views.cpus.cpu.is_none()
@@ -51,7 +51,7 @@ impl App {
 
     pub(crate) fn look_for_findings(&mut self) {
         let known = self.context.facts();
-        // The samples of one process say nothing of how busy a CPU is.
+        // Samples of a single process do not show how busy a CPU is.
         let samples = known.samples.filter(|samples| samples.whole);
         let facts = FindingInput {
             host: known.host,
@@ -65,7 +65,7 @@ impl App {
         self.views.cpus.note(&self.context.facts());
     }
 
-    /// The CPU that is asked about: the one under the cursor, else that of the worst anomaly.
+    /// Returns the CPU of the question: the one under the cursor, or else that of the worst anomaly.
     pub(crate) fn asked_cpu(&self) -> Option<u16> {
         let found = self.context.findings.first().and_then(|f| f.cpu);
         let cpu = match self.frame.tab {
@@ -75,7 +75,7 @@ impl App {
         cpu.and_then(|cpu| u16::try_from(cpu).ok())
     }
 
-    /// The CPU under the cursor.
+    /// Returns the CPU under the cursor.
     pub(crate) fn cpu(&self) -> Option<u32> {
         self.views.cpus.under_cursor(&self.context.facts())
     }
@@ -98,7 +98,7 @@ impl App {
         self.views.cpus.follow(&rows, height);
     }
 
-    /// All columns in their order on the screen.
+    /// Returns all columns in their order on the screen.
     fn cpu_columns(&self) -> Vec<CpuColumn> {
         let facts = self.context.facts();
         let mut columns = self.views.cpus.common(&facts, self.frame.size.0);
@@ -141,12 +141,12 @@ impl App {
         self.views.cpus.follow(&rows, height);
     }
 
-    /// Shows only the samples of the cell, as functions with what they call.
+    /// Filters by the cell, and shows its functions with their callees.
     pub(crate) fn enter_cell(&mut self) {
         let Some(cpu) = self.cpu() else { return };
         let (label, expression) = self.views.cpus.column.drill(cpu);
         self.enter(label, expression);
-        // What only hands over to the function behind a vector has more than it, and says nothing.
+        // Functions that only dispatch the vector's function have larger shares, but are not informative.
         if let CpuColumn::Sampled(vector) = self.views.cpus.column {
             let behind = self.context.answer.by_cpu.behind(cpu, of_vector(vector)).map(|behind| behind.name.clone());
             self.views.top.seek = behind;
@@ -154,7 +154,7 @@ impl App {
     }
 
     fn enter(&mut self, label: String, expression: String) {
-        // A cell replaces the one that was entered before: they exclude each other.
+        // A cell replaces the previous one, because they exclude each other.
         self.selection.zooms.retain(|zoom| !zoom.expression.starts_with("cpu == "));
         self.push_zoom(label, expression);
         self.frame.tab = Tab::Top;
@@ -169,12 +169,12 @@ impl App {
         }
     }
 
-    /// Goes to the worst anomaly: its CPU and its vector.
+    /// Goes to the worst anomaly: its CPU and vector.
     pub(crate) fn go_to_finding(&mut self) {
         let Some(first) = self.context.findings.first().cloned() else {
             return self.say("no CPU is an anomaly beside its peers or its past");
         };
-        // Again on the same place leads to the next one.
+        // Repeated at the same place, it goes to the next anomaly.
         let here = (self.frame.tab == Tab::Cpus).then(|| self.cpu()).flatten();
         let at = here.and_then(|cpu| self.context.findings.iter().position(|f| f.cpu == Some(cpu)));
         let next = at.and_then(|at| self.context.findings[at..].iter().find(|f| f.cpu != here)).cloned();

@@ -1,4 +1,4 @@
-//! Commands of the events' screen, and what those of every screen mean here.
+//! Commands of the event screen, and its overrides of common commands.
 
 use crate::source::{Change, RunState};
 use crate::ui::act::Act::{Given, Plain};
@@ -22,10 +22,10 @@ commands! { GROUP "Events" on Events {
         => Given(|app, text| app.cpus_of_event(text));
 }}
 
-/// The things that a search is of here.
+/// The argument of a search on this screen.
 pub(crate) static SEARCHED: Argument = Argument::of("regex", "search events", ArgumentKind::Events).or_nothing();
 
-/// The meaning of every screen's commands here.
+/// Overrides of common commands.
 pub(crate) static HERE: Acts = &[
     (&general::UP, Plain(|app| app.move_item(-1))),
     (&general::DOWN, Plain(|app| app.move_item(1))),
@@ -37,7 +37,7 @@ pub(crate) static HERE: Acts = &[
     (&general::CAPTURE, Given(|app, text| app.capture_here(text))),
 ];
 
-/// The keys of most use, at the bottom.
+/// The most useful keys in the footer.
 pub(crate) static FOOTER: &[(HintAction, &str)] = &[
     (Command(&ENTER), "start/show"),
     (Command(&STOP), "stop"),
@@ -47,7 +47,7 @@ pub(crate) static FOOTER: &[(HintAction, &str)] = &[
     (Command(&general::EVENT), "add by name"),
 ];
 
-/// The hints of a recording, of which nothing can be changed.
+/// The hints for a recording, which cannot be changed.
 pub(crate) static FOOTER_RECORDED: &[(HintAction, &str)] = &[
     (Command(&ENTER), "its samples"),
     (Command(&general::INFO), "recording"),

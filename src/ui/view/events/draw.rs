@@ -1,5 +1,5 @@
-//! The event screen: what is measured with its figures, below it all that the machine can measure,
-//! and in words what lies under the cursor.
+//! The event screen: measured events with their figures, below them the catalogue of the machine's events, and a
+//! description of the item under the cursor.
 
 use std::sync::Arc;
 
@@ -57,15 +57,15 @@ impl EventColumn {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct EventsLayout {
     pub(crate) figures: Vec<(EventColumn, u16, u16)>,
-    /// Lines of measured events.
+    /// Number of measured events.
     pub(crate) own: usize,
-    /// Lines of the catalogue.
+    /// Number of catalogue lines.
     pub(crate) listed: usize,
-    /// Lines of words below.
+    /// Number of description lines below.
     pub(crate) words: u16,
 }
 
-/// Plans the screen.
+/// Computes the layout of the screen.
 pub(crate) fn plan(scene: Scene<'_>) -> EventsLayout {
     if scene.is_too_small() {
         return EventsLayout::default();
@@ -76,14 +76,14 @@ pub(crate) fn plan(scene: Scene<'_>) -> EventsLayout {
         h if h >= 14 => 3,
         _ => 0,
     };
-    // Two headings stand above the lines.
+    // Two heading lines.
     let room = usize::from(table.height.saturating_sub(2 + words));
     let all = EventsScreen::own(&scene.context.answer.events).count();
     let own = all.min((room / 2).max(1)).min(room);
     EventsLayout { figures: figures(table.width), own, listed: room - own, words }
 }
 
-/// The columns that fit; what matters least goes first.
+/// Returns the columns that fit; the least important ones are dropped first.
 fn figures(width: u16) -> Vec<(EventColumn, u16, u16)> {
     let mut shown: Vec<EventColumn> = FIGURES.iter().map(|(figure, _)| *figure).collect();
     let name = 24;
@@ -112,7 +112,7 @@ fn figures(width: u16) -> Vec<(EventColumn, u16, u16)> {
     out
 }
 
-/// Finds what a click on a row of the terminal means.
+/// Finds the target of a click on a row of the terminal.
 pub(crate) fn hit(scene: Scene<'_>, view: &EventsScreen, y: u16) -> Option<EventRow> {
     let plan = plan(scene);
     let area = places(scene, scene.area()).table;
@@ -124,7 +124,7 @@ pub(crate) fn hit(scene: Scene<'_>, view: &EventsScreen, y: u16) -> Option<Event
     view.listed().get(view.top + listed).cloned()
 }
 
-/// The measured events in sight: the one under the cursor among them.
+/// Returns the visible measured events, including the one under the cursor.
 fn visible_own(scene: Scene<'_>, view: &EventsScreen, plan: &EventsLayout) -> Vec<usize> {
     let all: Vec<usize> = EventsScreen::own(&scene.context.answer.events).collect();
     let at = match view.item(&scene.context.answer.events) {
@@ -135,7 +135,7 @@ fn visible_own(scene: Scene<'_>, view: &EventsScreen, plan: &EventsLayout) -> Ve
     all[from..(from + plan.own).min(all.len())].to_vec()
 }
 
-/// Draws it.
+/// Draws the screen.
 pub(crate) fn draw(scene: Scene<'_>, view: &EventsScreen, on: &mut Canvas<'_>) {
     let plan = plan(scene);
     let cursor = view.item(&scene.context.answer.events);
@@ -226,7 +226,7 @@ fn figure_text(theme: &Theme, info: &EventInfo, figure: EventColumn, room: usize
     }
 }
 
-/// The rate of an event, in words.
+/// Describes the rate of an event.
 pub(crate) fn describe_rate(rate: Rate) -> String {
     match rate {
         Rate::Frequency(hz) => format!("{hz} Hz"),
@@ -236,7 +236,7 @@ pub(crate) fn describe_rate(rate: Rate) -> String {
     }
 }
 
-/// Whether it runs, and how often it is sampled.
+/// Describes the state and the sampling rate of an event.
 fn state(theme: &Theme, meter: &Meter) -> (String, Style) {
     let rate = describe_rate(meter.state.rate);
     match &meter.state.run {
@@ -250,7 +250,7 @@ fn state(theme: &Theme, meter: &Meter) -> (String, Style) {
     }
 }
 
-/// Rates of the last seconds against the highest of them.
+/// Draws the rates of the last seconds, relative to the highest.
 fn history(meter: &Meter, cells: usize) -> String {
     let past = &meter.history;
     let highest = past.iter().copied().fold(1.0, f32::max);
@@ -298,7 +298,7 @@ fn entry(scene: Scene<'_>, view: &EventsScreen, item: &EventRow, here: bool, on:
     }
 }
 
-/// The words about what lies under the cursor.
+/// Describes the item under the cursor.
 fn cursor_line(
     scene: Scene<'_>,
     view: &EventsScreen,
@@ -373,7 +373,7 @@ fn catalogue_line(view: &EventsScreen, theme: &Theme, name: &str, about: &str, r
     lines
 }
 
-/// The measured events as text.
+/// Returns the measured events as text.
 pub(crate) fn text(scene: Scene<'_>) -> String {
     let figures: Vec<EventColumn> = FIGURES.iter().map(|(f, _)| *f).filter(|f| *f != EventColumn::History).collect();
     let theme = Theme::new(Depth::None);

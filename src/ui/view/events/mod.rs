@@ -1,4 +1,4 @@
-//! The event screen, of what is measured and what could be: its state, what changes that, and how it is drawn.
+//! The event screen: state, updates and drawing.
 
 pub(crate) mod commands;
 pub(crate) mod draw;

@@ -1,4 +1,4 @@
-//! The event screen's own state: what the machine can measure, what is searched for, the cursor.
+//! The state of the event screen: event catalogue, search and cursor.
 
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ pub(crate) enum EventRow {
     Entry(usize),
 }
 
-/// Events of one sort and subsystem.
+/// Events of one kind and subsystem.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Group {
     pub(crate) sort: EventKind,
@@ -44,31 +44,31 @@ impl Group {
 /// The event screen.
 #[derive(Clone, Debug, Default)]
 pub struct EventsScreen {
-    /// What the machine can measure, once it is known.
+    /// The machine's events, once they are loaded.
     pub(crate) catalogue: Option<Arc<Vec<CatalogueEvent>>>,
     pub(crate) groups: Vec<Group>,
     open: HashSet<usize>,
     pub(crate) search: String,
-    /// Entries that match the search, best first.
+    /// Entries that match the search, the best first.
     matches: Vec<usize>,
     pub(crate) cursor: Option<EventRow>,
     pub(crate) top: usize,
-    /// The tracepoint that was looked up last, with its fields; those are read from a file.
+    /// The last tracepoint that was looked up, with its fields, which are read from a file.
     pub(crate) looked_up: Option<(String, Option<Arc<Format>>)>,
 }
 
-/// The reason why there are none, and the remedy.
+/// The reason why there are no tracepoints, with the remedy.
 pub(crate) const NO_TRACEPOINTS: &str =
     "no tracepoints are to be seen: mount -t tracefs nodev /sys/kernel/tracing, as root";
 
 impl EventsScreen {
-    /// True if the machine has shown any, as far as is known.
+    /// Whether the machine has tracepoints, as far as known.
     pub(crate) fn has_tracepoints(&self) -> bool {
         let any = |list: &Arc<Vec<CatalogueEvent>>| list.iter().any(|entry| entry.sort == EventKind::Tracepoint);
         self.catalogue.as_ref().is_none_or(any)
     }
 
-    /// Takes the catalogue in; its entries stand sorted by sort and name.
+    /// Stores the catalogue, which is sorted by kind and name.
     pub(crate) fn set_catalogue(&mut self, catalogue: Arc<Vec<CatalogueEvent>>) {
         self.groups.clear();
         for (i, entry) in catalogue.iter().enumerate() {
@@ -86,7 +86,7 @@ impl EventsScreen {
         self.catalogue.as_ref()?.get(at)
     }
 
-    /// Searches names and meanings, fuzzily.
+    /// Searches names and descriptions fuzzily.
     pub(crate) fn search(&mut self, text: String) {
         self.search = text;
         self.matches.clear();
@@ -94,7 +94,7 @@ impl EventsScreen {
         let mut letters = Fuzzy::letters(&self.search);
         let mut scored: Vec<(u32, usize)> = Vec::new();
         for (i, entry) in catalogue.iter().enumerate() {
-            // A name that holds the very text comes before one that only has its letters.
+            // A name that contains the text precedes one that only contains its letters.
             let whole = if entry.name.contains(&self.search) { 1000 } else { 0 };
             if let Some(found) =
                 letters.score(&entry.name).map(|s| s + 100 + whole).or_else(|| letters.score(&entry.about))
@@ -120,7 +120,7 @@ impl EventsScreen {
         }
     }
 
-    /// The session's events that are worth a line: those that were stopped only while they have samples.
+    /// Returns the session's events to list: stopped ones only while they have samples.
     pub(crate) fn own(events: &[EventInfo]) -> impl Iterator<Item = usize> + '_ {
         let shown = |event: &EventInfo| match event.meter.as_ref().map(|m| &m.state.run) {
             Some(RunState::Stopped) => event.total.samples > 0,
@@ -130,7 +130,7 @@ impl EventsScreen {
         events.iter().enumerate().filter(move |(_, e)| shown(e)).map(|(i, _)| i)
     }
 
-    /// The lines of the catalogue.
+    /// Returns the lines of the catalogue.
     pub(crate) fn listed(&self) -> Vec<EventRow> {
         if !self.search.is_empty() {
             return self.matches.iter().map(|i| EventRow::Entry(*i)).collect();
@@ -145,23 +145,23 @@ impl EventsScreen {
         items
     }
 
-    /// All lines, in their order on the screen.
+    /// Returns all lines in their order on the screen.
     pub(crate) fn items(&self, events: &[EventInfo]) -> Vec<EventRow> {
         Self::own(events).map(EventRow::Own).chain(self.listed()).collect()
     }
 
-    /// The line under the cursor: the first one while the cursor's is not there.
+    /// Returns the index of the line under the cursor; the first one if that line disappeared.
     pub(crate) fn selected(&self, items: &[EventRow]) -> usize {
         self.cursor.as_ref().and_then(|cursor| items.iter().position(|item| item == cursor)).unwrap_or(0)
     }
 
-    /// The row under the cursor.
+    /// Returns the row under the cursor.
     pub(crate) fn item(&self, events: &[EventInfo]) -> Option<EventRow> {
         let items = self.items(events);
         items.get(self.selected(&items)).cloned()
     }
 
-    /// Moves the cursor, keeping it in sight of so many lines of the catalogue below `own` others.
+    /// Moves the cursor and scrolls, with `height` catalogue lines below `own` others.
     pub(crate) fn go(&mut self, at: usize, items: &[EventRow], own: usize, height: usize) {
         let at = at.min(items.len().saturating_sub(1));
         self.cursor = items.get(at).cloned();
@@ -174,7 +174,7 @@ impl EventsScreen {
     }
 }
 
-/// As a rate is typed.
+/// Formats a rate as it is typed.
 pub(crate) fn rate_text(rate: Rate) -> String {
     match rate {
         Rate::Frequency(hz) => hz.to_string(),
@@ -183,7 +183,7 @@ pub(crate) fn rate_text(rate: Rate) -> String {
     }
 }
 
-/// `999`, `999 Hz`, or `1/100`: one sample each hundred.
+/// Parses `999`, `999 Hz`, or `1/100`: every hundredth hit.
 pub(crate) fn rate(text: &str) -> Result<Rate, String> {
     let parsed = match text.split_once('/') {
         None if text == "0" => Some(Rate::Period(0)),

@@ -1,4 +1,4 @@
-//! Updates of the event screen: starts and stops events, changes how they are measured.
+//! Updates of the event screen: starting, stopping and changing events.
 
 use std::sync::Arc;
 
@@ -18,13 +18,13 @@ use crate::ui::view::events::commands::{CPUS, MODIFIERS, RATE, SEARCHED};
 use crate::ui::view::events::draw as drawn;
 use crate::ui::view::events::state::{EventRow, EventsScreen, rate, rate_text};
 
-/// The reason why an event cannot be changed.
+/// The reasons why an event cannot be changed.
 const NO_EVENT: &str = "this event is not measured: put the cursor on one that is, at the top";
 const UNCHANGEABLE: &str = "this is a recording, or an event that is made of others: it cannot be changed";
 const RECORDED: &str = "this is a recording: what was measured cannot be changed";
 
 impl App {
-    /// Takes the catalogue of what the machine can measure.
+    /// Stores the catalogue of the machine's events.
     pub fn set_catalogue(&mut self, catalogue: Arc<Vec<CatalogueEvent>>) {
         self.views.events.set_catalogue(catalogue);
     }
@@ -67,7 +67,7 @@ impl App {
         }
     }
 
-    /// Looks the fields of the tracepoint under the cursor up, once.
+    /// Looks up the fields of the tracepoint under the cursor, once.
     pub(crate) fn look_up_entry(&mut self) {
         let Some(EventRow::Entry(entry)) = self.views.events.cursor else { return };
         let Some(name) = self.views.events.entry(entry).map(|entry| entry.name.clone()) else { return };
@@ -77,7 +77,7 @@ impl App {
         }
     }
 
-    /// The number of lines of the session's events, and of those of the catalogue.
+    /// Returns the number of lines of the session's events and of the catalogue.
     fn event_lines(&self) -> (usize, usize) {
         let plan = drawn::plan(self.scene());
         (EventsScreen::own(&self.context.answer.events).count(), plan.listed)
@@ -94,12 +94,12 @@ impl App {
         self.views.events.search(text);
         let (own, height) = self.event_lines();
         let items = self.views.events.items(&self.context.answer.events);
-        // The best match lies under the cursor at once.
+        // Put the cursor on the best match.
         self.views.events.top = 0;
         self.views.events.go(if self.views.events.search.is_empty() { 0 } else { own }, &items, own, height);
     }
 
-    /// The line under the cursor.
+    /// Returns the line under the cursor.
     pub(crate) fn event_item(&self) -> Option<EventRow> {
         self.views.events.item(&self.context.answer.events)
     }
@@ -127,7 +127,7 @@ impl App {
         }
     }
 
-    /// Measures an event of the catalogue; of those that are patterns the blanks are asked for.
+    /// Starts an event of the catalogue; for a pattern, prompts for its placeholders.
     fn start_event(&mut self, name: String) {
         if name.contains("N/") || name.contains("=N") || name.contains(['[', 'X']) {
             let stem = name.split(['[', 'X', 'A']).next().unwrap_or_default();
@@ -145,7 +145,7 @@ impl App {
         }
     }
 
-    /// The event that a change is about: the one under the cursor here, else the one that is shown.
+    /// Returns the event to change: the one under the cursor on this screen, or else the displayed one.
     fn own_event(&self) -> Option<usize> {
         match (self.frame.tab, self.event_item()) {
             (Tab::Events, Some(EventRow::Own(event))) => Some(event),
@@ -154,7 +154,7 @@ impl App {
         }
     }
 
-    /// Asks for what the event under the cursor is filtered by at its source, or says why that cannot be.
+    /// Prompts for the capture filter of the event under the cursor, or shows why there is none.
     pub(crate) fn capture_here(&mut self, text: Option<String>) {
         match self.own_event() {
             Some(event) => self.capture_of(event, text),
@@ -192,7 +192,7 @@ impl App {
         }
     }
 
-    /// Lets everything rest or go on: what runs decides.
+    /// Pauses all events if any is running, otherwise resumes them.
     pub(crate) fn pause_all(&mut self) {
         let runs = |e: &EventInfo| e.meter.as_ref().is_some_and(|m| m.state.run == RunState::Running);
         let on = self.context.answer.events.iter().any(runs);

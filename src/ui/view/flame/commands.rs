@@ -1,4 +1,4 @@
-//! Commands of the flame graph, and what those of every screen mean here.
+//! Commands of the flame graph, and its overrides of common commands.
 
 use crate::query::ColumnKey;
 use crate::query::flame::Edit;
@@ -47,10 +47,10 @@ commands! { GROUP "Flame graph" on Flame {
         => Plain(|app| app.toggle_off_cpu());
 }}
 
-/// Rows of a page on the flame graph.
+/// Rows of a page in the flame graph.
 const PAGE: usize = 8;
 
-/// The meaning of every screen's commands here.
+/// Overrides of common commands.
 pub(crate) static HERE: Acts = &[
     (&general::UP, Plain(|app| app.along_flame(-1, 1))),
     (&general::DOWN, Plain(|app| app.along_flame(1, 1))),
@@ -67,7 +67,7 @@ pub(crate) static HERE: Acts = &[
     (&top::commands::FRACTAL, Plain(|app| app.flame_percent())),
 ];
 
-/// The keys of most use, at the bottom.
+/// The most useful keys in the footer.
 pub(crate) static FOOTER: &[(HintAction, &str)] = &[
     (Command(&ZOOM), "zoom"),
     (Command(&general::SEARCH), "search"),

@@ -1,5 +1,4 @@
-//! Draws a flame graph: one row of cells a frame deep, edges to an eighth of a cell where colours
-//! allow it.
+//! Draws a flame graph: one row of cells per frame depth, with edges at eighths of a cell if colours allow it.
 
 use ratatui::layout::Rect;
 use ratatui::style::{Modifier, Style};
@@ -20,12 +19,12 @@ use crate::ui::view::flame::state::{FlameScreen, LEGEND};
 use crate::ui::view::top::draw as table;
 use crate::ui::widget::Canvas;
 
-/// The graph's own part of the screen's area: a line above, a line below.
+/// Returns the graph's part of the screen: without the lines above and below.
 pub(crate) fn graph(area: Rect) -> Rect {
     Rect { y: area.y + 1, height: area.height.saturating_sub(2), ..area }
 }
 
-/// The whole screen.
+/// Draws the whole screen.
 pub(crate) fn draw(scene: Scene<'_>, view: &FlameScreen, on: &mut Canvas<'_>) {
     let Some(flame) = scene.context.answer.view.flame.clone() else {
         on.put(2, 1, "building the graph…", on.theme.dim);
@@ -60,7 +59,7 @@ pub(crate) fn draw(scene: Scene<'_>, view: &FlameScreen, on: &mut Canvas<'_>) {
     }
 }
 
-/// The path to the zoomed frame, and how much of it is drawn.
+/// Draws the path to the zoomed frame, and the drawn share.
 fn head(view: &FlameScreen, flame: &Flame, on: &mut Canvas<'_>) {
     let mut path: Vec<String> = vec!["all".into()];
     path.extend(flame.zoom.iter().map(|n| clean(n).into_owned()));
@@ -69,7 +68,7 @@ fn head(view: &FlameScreen, flame: &Flame, on: &mut Canvas<'_>) {
     let left = usize::from(on.area.width).saturating_sub(width(&path.join(" › ")) + width(&edits) + 4);
     let right = format!("{}{edits}", drawn(flame, left));
     let room = usize::from(on.area.width).saturating_sub(width(&right) + 4);
-    // The end of a path says more than its beginning.
+    // The end of a path is more informative than its start.
     let mut text = path.join(" › ");
     while width(&text) > room && path.len() > 2 {
         path.remove(1);
@@ -81,7 +80,7 @@ fn head(view: &FlameScreen, flame: &Flame, on: &mut Canvas<'_>) {
 
 fn legend(scene: Scene<'_>, view: &FlameScreen, flame: &Flame, on: &mut Canvas<'_>) {
     let y = on.area.height.saturating_sub(1);
-    // What was searched for is said first: the colours are known.
+    // The search result has priority over the legend.
     let found = found(view, flame);
     let left = on.area.width.saturating_sub(found.as_ref().map_or(0, |text| width(text) as u16 + 2));
     let theme = on.theme;
@@ -101,11 +100,11 @@ fn legend(scene: Scene<'_>, view: &FlameScreen, flame: &Flame, on: &mut Canvas<'
         }
         colours.put(x, y, " too few samples ", theme.others);
     }
-    // Inlined frames are not in every graph.
+    // Not every graph has inlined frames.
     let inlined = flame.blocks.iter().any(|block| block.class == Class::Inlined);
     let shown_classes = LEGEND.iter().filter(|(class, _)| inlined || *class != Class::Inlined);
     for (class, word) in shown_classes.filter(|_| !by_ipc && (flame.versus.is_none() || cold(scene))) {
-        // A word that is cut says nothing.
+        // Omit truncated words.
         if x + 4 + width(word) as u16 > left {
             break;
         }
@@ -117,22 +116,22 @@ fn legend(scene: Scene<'_>, view: &FlameScreen, flame: &Flame, on: &mut Canvas<'
     }
 }
 
-/// What is in the legend of colours by instructions a cycle, and a ratio of each.
+/// The legend of IPC colours, with a representative value of each.
 const IPC_LEGEND: &[(f64, &str)] = &[(0.0, "< 0.5"), (0.5, "< 1"), (1.0, "< 1.5"), (1.5, "< 2"), (2.0, "2 and more")];
 
-/// The matches of a search, and the keys that go through them.
+/// Describes the matches of a search, with the keys to go through them.
 fn found(view: &FlameScreen, flame: &Flame) -> Option<String> {
     let (text, (acc, frames)) = (shown(view.find.as_ref()?), flame.found.as_ref()?);
     let share = percent(acc.percent_of(&flame.total));
     Some(format!("/{text}  {share} of all, {} frames  n N", thousands(*frames as u64)))
 }
 
-/// True if what is drawn is time on the CPUs and off them, rather than a comparison.
+/// Whether the graph shows time on and off CPUs instead of a comparison.
 fn cold(scene: Scene<'_>) -> bool {
     scene.context.answer.question.baseline.as_ref().is_some_and(|b| b.event.is_some())
 }
 
-/// The part that is drawn, in the longest words that there is room for.
+/// Describes the drawn share, as detailed as there is room.
 fn drawn(flame: &Flame, room: usize) -> String {
     if flame.total.is_zero() {
         return String::new();
@@ -143,7 +142,7 @@ fn drawn(flame: &Flame, room: usize) -> String {
     [whole, named].into_iter().find(|text| width(text) <= room).unwrap_or(short)
 }
 
-/// The legend of a comparison's bars and signs.
+/// Draws the legend of a comparison's bars and signs.
 fn signs(scene: Scene<'_>, on: &mut Canvas<'_>) -> u16 {
     let y = on.area.height.saturating_sub(1);
     let mut x = 1;
@@ -175,7 +174,7 @@ fn one(
 ) {
     let style = style_of(scene, view, flame, block, selected, on.theme);
     let fine = on.theme.fine && !selected;
-    // Whole cells; an edge inside a cell is drawn by the block on its left.
+    // Whole cells; the block on the left draws an edge inside a cell.
     let (from, to) = if fine { (block.x0.div_ceil(8), block.x1 / 8) } else { (round(block.x0), round(block.x1)) };
     let (from, to) = (from as u16, (to as u16).min(on.area.width));
     for x in from..to {
@@ -216,8 +215,9 @@ fn one(
     label((block, whole), ipc, style, &mut on.part(area));
 }
 
-/// A block of a graph that is not the flame screen's: whole cells, its name and its share of all. What has no file is a
-/// word there: of a thread, or of what it did.
+/// Draws a block of a unit's flame graph: whole cells, name and share of the total.
+///
+/// Frames without a file are words, such as a thread or an activity.
 pub(crate) fn plain(block: &Block, whole: &WeightPair, selected: bool, on: &mut Canvas<'_>) {
     let word = (block.class == Class::Unknown && block.dso.is_empty())
         .then(|| Block { class: Class::Thread, ..block.clone() });
@@ -265,7 +265,7 @@ fn style_of(
     if selected { style.patch(theme.selected).add_modifier(Modifier::BOLD) } else { style }
 }
 
-/// The colour of a block's code: of functions of one module that module's, of others none.
+/// Returns the colour of a block: the module's if all its functions belong to one, none for other pooled blocks.
 fn ground(block: &Block, theme: &Theme) -> Style {
     match (block.is_module(), block.pooled) {
         (true, _) => theme.block(block.class, shade(&block.dso)),
@@ -274,7 +274,7 @@ fn ground(block: &Block, theme: &Theme) -> Style {
     }
 }
 
-/// One function has one shade everywhere.
+/// A function has the same shade everywhere.
 fn shade(name: &str) -> usize {
     use std::hash::BuildHasher;
     (rustc_hash::FxBuildHasher.hash_one(name) >> 40) as usize
@@ -288,7 +288,7 @@ fn label((block, whole): (&Block, &WeightPair), ipc: Option<f64>, style: Style, 
         0 | 1 => short.clone(),
         n => format!("{short} ({} processes)", thousands(n as u64)),
     };
-    // Without colours an edge must be a character.
+    // Without colours, an edge must be a character.
     let edge = if on.theme.fine { "" } else { "│" };
     let mark = if block.pooled > 0 && !block.is_module() { '░' } else { block.class.letter() };
     let text = match room {
@@ -297,7 +297,7 @@ fn label((block, whole): (&Block, &WeightPair), ipc: Option<f64>, style: Style, 
         _ => {
             let head = format!("{edge}{mark} ");
             let left = room.saturating_sub(width(&head) + 1);
-            // The letter says that it is inlined.
+            // The letter already marks inlined functions.
             let name = clean(block.name.strip_suffix(INLINED).unwrap_or(&block.name)).into_owned();
             let names = ways(block, &name);
             let shared = names.iter().flat_map(|name| {
@@ -312,7 +312,7 @@ fn label((block, whole): (&Block, &WeightPair), ipc: Option<f64>, style: Style, 
     on.put(0, 0, &text, style);
 }
 
-/// A block's name behind those that share its row, from the longest way to say it on.
+/// Returns a block's name after those that share its row, in forms of decreasing length.
 fn ways(block: &Block, name: &str) -> Vec<String> {
     let Some(first) = block.chain.first() else { return vec![name.to_owned()] };
     let whole: Vec<_> = block.chain.iter().map(|name| clean(name)).collect();
@@ -325,7 +325,7 @@ fn ways(block: &Block, name: &str) -> Vec<String> {
     ways
 }
 
-/// Sign, name and difference of a compared block, over whatever colours are there.
+/// Draws sign, name and difference of a compared block over its colours.
 fn changed(flame: &Flame, block: &Block, verdict: Verdict, on: &mut Canvas<'_>) {
     let edge = if on.theme.fine { "" } else { "│" };
     let room = usize::from(on.area.width);
@@ -344,15 +344,14 @@ fn changed(flame: &Flame, block: &Block, verdict: Verdict, on: &mut Canvas<'_>) 
     over(&text, on);
 }
 
-/// Writes over whatever colours are there. The text has no characters of double width: it is
-/// shortened where it has.
+/// Writes over existing colours. Wide characters were removed from the text before.
 fn over(text: &str, on: &mut Canvas<'_>) {
     for (cell, c) in (on.area.x..).zip(text.chars().take(usize::from(on.area.width))) {
         on.buffer[(cell, on.area.y)].set_char(c);
     }
 }
 
-/// Name and times of a block with time on the CPUs and off them.
+/// Returns name and times of a block with time on and off CPUs.
 fn on_and_off(block: &Block, room: usize, theme: &Theme) -> String {
     let edge = if theme.fine { "" } else { "│" };
     let mark = block.class.letter();
@@ -370,13 +369,13 @@ fn on_and_off(block: &Block, room: usize, theme: &Theme) -> String {
     }
 }
 
-/// A block's total beside what it was, in the unit of the comparison.
+/// Returns a block's current and previous totals in the unit of the comparison.
 fn versus(flame: &Flame, block: &Block, verdict: Verdict) -> RowDiff {
     let (old, new) = flame.values(block.total);
     RowDiff { old, new, verdict, per: flame.versus.unwrap_or(NormalizeBy::Total) }
 }
 
-/// The line under the graph: what is under the cursor.
+/// Draws the line under the graph: details of the frame under the cursor.
 pub(crate) fn details(scene: Scene<'_>, view: &FlameScreen, on: &mut Canvas<'_>) {
     if let Some(text) = scene.context.answer.view.flame.as_ref().and_then(|flame| details_text(scene, view, flame)) {
         on.put(1, 0, &text, on.theme.text);
@@ -412,7 +411,7 @@ fn details_text(scene: Scene<'_>, view: &FlameScreen, flame: &Flame) -> Option<S
     if let Some(verdict) = block.verdict {
         return Some(compared(flame, block, verdict, room));
     }
-    // What it is a share of is said where it is not all.
+    // Show shares of other totals only if they differ from the overall total.
     let part = |of: &WeightPair, word: &str| match *of == flame.total {
         true => String::new(),
         false => format!("  of {word} {}", percent(block.total.percent_of(of))),
@@ -429,7 +428,7 @@ fn details_text(scene: Scene<'_>, view: &FlameScreen, flame: &Flame) -> Option<S
     Some(named(block, &figures, room))
 }
 
-/// Name and DSO before figures, the name shortened.
+/// Returns name and DSO before the figures, with the name shortened.
 fn named(block: &Block, figures: &str, room: usize) -> String {
     let dso = if block.dso.is_empty() { String::new() } else { format!(" [{}]", block.dso.trim_matches(['[', ']'])) };
     let before = match block.chain.len() {
@@ -438,7 +437,7 @@ fn named(block: &Block, figures: &str, room: usize) -> String {
         n => format!("{n} frames › "),
     };
     let room = room.saturating_sub(width(figures) + 2).max(room / 3);
-    // The function's own name is what goes last.
+    // The function's own name is dropped last.
     let ways = [format!("{before}{}{dso}", block.name), format!("{}{dso}", block.name), block.name.to_string()];
     let mut ways = ways.iter().map(|text| clean(text));
     let name = ways.find(|text| width(text) <= room).unwrap_or_else(|| clean(&block.name));
@@ -446,7 +445,7 @@ fn named(block: &Block, figures: &str, room: usize) -> String {
     format!("{name}  {figures}")
 }
 
-/// The figures of a block in a comparison.
+/// Returns the figures of a block in a comparison.
 fn compared(flame: &Flame, block: &Block, verdict: Verdict, room: usize) -> String {
     let versus = versus(flame, block, verdict);
     let figures = format!(
@@ -461,7 +460,7 @@ fn compared(flame: &Flame, block: &Block, verdict: Verdict, room: usize) -> Stri
     named(block, &figures, room)
 }
 
-/// The graph as text: an indented tree of what is drawn, with shares of everything.
+/// Returns the graph as text: an indented tree of the drawn frames, with shares of the total.
 pub(crate) fn text(view: &FlameScreen, flame: &Flame) -> String {
     let mut out = String::new();
     let mut children: Vec<Vec<usize>> = vec![Vec::new(); flame.blocks.len()];

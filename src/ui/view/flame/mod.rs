@@ -1,4 +1,4 @@
-//! The flame graph: its state, what changes that, and how it is drawn.
+//! The flame graph: state, updates and drawing.
 
 pub(crate) mod commands;
 pub(crate) mod draw;

@@ -1,4 +1,4 @@
-//! The state of the flame graph's screen: where one is, and what was changed.
+//! The state of the flame graph: zoom, cursor and edits.
 
 use std::sync::Arc;
 
@@ -7,31 +7,32 @@ use crate::query::flame::{Class, Edit};
 use crate::query::row_order::arrange_by_key;
 use crate::query::search::shown;
 
-/// The stacks that are drawn, and the edits of them.
+/// The drawn stacks, and their edits.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FlameView {
     pub(crate) way: FlameDirection,
-    /// Names from the root to the frame that is as wide as the screen.
+    /// Symbols from the root to the zoomed frame.
     pub zoom: Vec<Arc<str>>,
-    /// Edits of the stacks, in their order.
+    /// Edits of the stacks, in order.
     pub edits: Vec<Edit>,
 }
 
-/// The screen.
+/// The flame graph screen.
 #[derive(Clone, Debug)]
 pub struct FlameScreen {
-    /// Which stacks are drawn.
+    /// The drawn stacks.
     pub place: FlameView,
-    /// The root on top.
+    /// Whether the root is at the top.
     pub(crate) icicle: bool,
-    /// Whether frames have colours by instructions a cycle.
+    /// Whether colours show instructions per cycle.
     pub(crate) by_ipc: bool,
     pub(crate) find: Option<String>,
     /// The block under the cursor, by id.
     pub(crate) cursor: Option<u64>,
-    /// A search was begun: the cursor goes to what is found.
+    /// A search has started: the cursor goes to the first match.
     pub(crate) seeks: bool,
-    /// How many frames with one way on may share a row: more than one where the graph is deeper than the screen.
+    /// Maximum number of frames with a single child that share a row: above one if the graph is deeper than the
+    /// screen.
     pub(crate) a_row: usize,
 }
 
@@ -49,13 +50,13 @@ impl Default for FlameScreen {
     }
 }
 
-/// Frames that share a row at most.
+/// Upper limit of frames that share a row.
 const MOST_A_ROW: usize = 64;
-/// Rows of the path to the zoomed frame that stay in sight.
+/// Rows of the path to the zoomed frame that stay visible.
 const PATH: usize = 3;
 
 impl FlameScreen {
-    /// The part of a question that this screen asks.
+    /// Returns this screen's part of the question.
     pub fn spec(&self, width: u16, height: u16, by_weight: bool) -> FlameSpec {
         FlameSpec {
             way: self.place.way.clone(),
@@ -69,8 +70,8 @@ impl FlameScreen {
         }
     }
 
-    /// Lets more frames share a row while a graph is deeper than the screen, and fewer where twice the rows have room:
-    /// it must not change its ways with every sample.
+    /// Adapts the number of frames per row: more while the graph is deeper than the screen, fewer only if twice the
+    /// rows would fit, so that it does not change with every sample.
     pub(crate) fn fit(&mut self, flame: &Flame, height: u16) {
         let (height, above) = (usize::from(height), flame.zoom.len().saturating_sub(PATH));
         let rows = flame.rows.saturating_sub(above);
@@ -83,7 +84,7 @@ impl FlameScreen {
         }
     }
 
-    /// Changes the place; the cursor goes to where that leads.
+    /// Changes the place, and moves the cursor accordingly.
     pub(crate) fn change(&mut self, change: impl FnOnce(&mut FlameView)) {
         let before = self.place.clone();
         change(&mut self.place);
@@ -92,7 +93,7 @@ impl FlameScreen {
         }
     }
 
-    /// The block under the cursor; the zoomed frame, or the first one, when it is gone.
+    /// Returns the block under the cursor; if it disappeared, the zoomed frame or the first one.
     pub(crate) fn index(&self, flame: &Flame) -> Option<usize> {
         let by_id = self.cursor.and_then(|id| flame.blocks.iter().position(|b| b.id == id));
         let start = flame.zoom.len().saturating_sub(1).min(flame.blocks.len().saturating_sub(1));
@@ -103,7 +104,7 @@ impl FlameScreen {
         flame.blocks.get(self.index(flame)?)
     }
 
-    /// Moves to a neighbour in the same row: the next one to the right (1) or left (-1).
+    /// Moves to the next block in the row, to the right (1) or left (-1).
     pub(crate) fn sideways(&mut self, flame: &Flame, step: i32) {
         let Some(at) = self.block(flame) else { return };
         let row = flame.blocks.iter().filter(|b| b.row == at.row && b.id != at.id);
@@ -122,7 +123,7 @@ impl FlameScreen {
         let middle = (at.x0 + at.x1) / 2;
         let over = |b: &&Block| b.x0 <= middle && middle < b.x1;
         let touching: Vec<&Block> = row.filter(|b| b.x0 < at.x1 && at.x0 < b.x1).collect();
-        // The widest of what stands on it, else what it stands on.
+        // The widest child, or the parent.
         let wide = touching.iter().max_by_key(|b| (b.x1.min(at.x1) - b.x0.max(at.x0), std::cmp::Reverse(b.x0)));
         let next = if step > 0 { wide } else { touching.iter().find(|b| over(b)).or(wide) };
         self.cursor = next.map(|b| b.id).or(Some(at.id));
@@ -139,14 +140,14 @@ impl FlameScreen {
         }
     }
 
-    /// The first block that the search found, when the cursor is on none.
+    /// Goes to the first match unless the cursor is on one.
     pub(crate) fn seek_found(&mut self, flame: &Flame) {
         if !self.block(flame).is_some_and(|block| block.found) {
             self.next_found(flame, 1);
         }
     }
 
-    /// The next (1) or previous (-1) block that the search found, row by row.
+    /// Goes to the next (1) or previous (-1) match, row by row.
     pub(crate) fn next_found(&mut self, flame: &Flame, step: i32) {
         let mut found: Vec<&Block> = flame.blocks.iter().filter(|b| b.found).collect();
         arrange_by_key(&mut found, |b| (b.row, b.x0));
@@ -160,13 +161,13 @@ impl FlameScreen {
         self.cursor = next.map(|b| b.id).or(self.cursor);
     }
 
-    /// The block at a cell of the graph.
+    /// Returns the block at a cell of the graph.
     pub(crate) fn at(&self, flame: &Flame, column: u16, row: i32) -> Option<u64> {
         let x = u32::from(column) * 8 + 4;
         flame.blocks.iter().find(|b| b.row == row && b.x0 <= x && x < b.x1).map(|b| b.id)
     }
 
-    /// Names from the root of the view to a block.
+    /// Returns the symbols from the root of the view to a block.
     pub(crate) fn names(&self, flame: &Flame, index: usize) -> Vec<Arc<str>> {
         let mut names = Vec::new();
         let mut at = Some(index);
@@ -183,7 +184,7 @@ impl FlameScreen {
         names
     }
 
-    /// The row of the tree that stands first on the screen, for a graph of so many rows.
+    /// Returns the tree row at the top of the screen, for a graph of some height.
     pub(crate) fn first_row(&self, flame: &Flame, height: u16) -> i32 {
         if matches!(self.place.way, FlameDirection::Around(_)) {
             let above = flame.blocks.iter().map(|b| -b.row).max().unwrap_or(0);
@@ -194,7 +195,7 @@ impl FlameScreen {
         path.min(row).max(row + 1 - i32::from(height))
     }
 
-    /// Which rows there are, for a graph of so many rows: (first, whether row numbers fall).
+    /// Returns the screen row of a tree row; `None` if it is not visible.
     pub(crate) fn y_of(&self, flame: &Flame, row: i32, height: u16) -> Option<u16> {
         let y = row - self.first_row(flame, height);
         let y = u16::try_from(y).ok().filter(|y| *y < height)?;
@@ -202,7 +203,7 @@ impl FlameScreen {
         Some(if self.icicle || sandwich { y } else { height - 1 - y })
     }
 
-    /// The edits, as commands.
+    /// Returns the edits as commands.
     pub(crate) fn edits_as_commands(&self) -> Vec<String> {
         let mut words: Vec<String> = self.place.edits.iter().map(Edit::as_command).collect();
         match &self.place.way {
@@ -239,7 +240,7 @@ mod tests {
         };
         let steps = [(20, 20), (21, 21), (21, 40), (11, 40), (10, 40), (12, 16), (15, 15), (20, 20)];
         assert_eq!(steps.map(|(rows, depth)| fit(rows, depth)), [1, 2, 4, 4, 2, 2, 1, 1]);
-        // Rows of the path to the zoomed frame that are out of sight need no room.
+        // Hidden rows of the path to the zoomed frame need no room.
         let zoom = vec!["f".into(); 10];
         view.fit(&Flame { rows: 27, depth: 27, zoom, ..Flame::default() }, 20);
         assert_eq!(view.a_row, 1);

@@ -1,4 +1,4 @@
-//! Commands and the mouse on the flame graph.
+//! Commands and mouse of the flame graph.
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ use crate::ui::view::flame::draw as drawn;
 use crate::ui::view::flame::state::FlameScreen;
 use crate::ui::view::top::split;
 
-/// The grounds of stacks instead of programs.
+/// The possible bottom rows of stacks instead of programs.
 const GROUNDS: &[Edit] = &[Edit::Processes, Edit::Containers, Edit::AllTasks];
 
 impl App {
@@ -33,11 +33,11 @@ impl App {
 
     pub(crate) fn flame_spec(&self) -> FlameSpec {
         let area = self.flame_area();
-        // While samples come in, frames keep their places: by name.
+        // During recording, frames are sorted by name, so that they keep their places.
         let by_weight = self.context.info.origin == Origin::Recorded && !self.context.info.flows
             || self.selection.frozen
             || self.context.answer.ended.is_some();
-        // Some rows more than fit, so that the cursor finds what it moves to.
+        // Request more rows than fit, so that the cursor finds the next frame.
         self.views.flame.spec(area.width, area.height.saturating_mul(2), by_weight)
     }
 
@@ -55,7 +55,7 @@ impl App {
         self.in_flame(|view, flame| view.far(flame, step, rows));
     }
 
-    /// Searches names of frames; for nothing any more where the text is empty.
+    /// Searches frames; an empty text ends the search.
     pub(crate) fn flame_search(&mut self, text: Option<String>) {
         let Some(text) = text else {
             return self.ask_for(&general::SEARCH, self.views.flame.find.clone().unwrap_or_default());
@@ -67,7 +67,7 @@ impl App {
         }
     }
 
-    /// Marks the function under the cursor wherever it is, or no function any more.
+    /// Highlights the function under the cursor everywhere, or ends the highlight.
     pub(crate) fn flame_mark(&mut self) {
         let name = self.flame_frame().map(|block| exactly(&block.name));
         self.views.flame.find = if self.views.flame.find == name { None } else { name };
@@ -79,7 +79,7 @@ impl App {
         self.say(if of_all { "percent of all that is shown" } else { "percent of the frame below" });
     }
 
-    /// Colours frames by instructions a cycle, or by the kind of their code again.
+    /// Toggles between colours by instructions per cycle and by kind of code.
     pub(crate) fn flame_by_ipc(&mut self) {
         let told = self.context.partner(self.selection.event).is_some();
         if !told && !self.views.flame.by_ipc {
@@ -89,7 +89,7 @@ impl App {
         self.say(if self.views.flame.by_ipc { "colours by instructions a cycle" } else { "colours by kind of code" });
     }
 
-    /// The frame under the cursor, a function's or a comm's.
+    /// Returns the frame under the cursor, of a function or a comm.
     fn flame_frame(&self) -> Option<&Block> {
         self.views
             .flame
@@ -97,12 +97,12 @@ impl App {
             .filter(|block| block.pooled == 0 && block.small == 0)
     }
 
-    /// The function under the cursor.
+    /// Returns the function under the cursor.
     pub(crate) fn flame_function(&self) -> Option<&Block> {
         self.flame_frame().filter(|block| block.class != Class::Thread)
     }
 
-    /// Lets stacks stand on programs, on processes, on containers where there are any, or on nothing.
+    /// Switches the bottom row of stacks: programs, processes, containers if there are any, or none.
     pub(crate) fn next_ground(&mut self) {
         let edits = &self.views.flame.place.edits;
         let now = edits.iter().find(|edit| GROUNDS.contains(edit));
@@ -124,7 +124,7 @@ impl App {
         self.say(words);
     }
 
-    /// Shows what is around a function: the one under the cursor where none is named.
+    /// Shows callers and callees of a function, by default the one under the cursor.
     pub(crate) fn flame_around(&mut self, text: Option<String>) {
         let here = || self.flame_function().map(|block| exactly(&block.name));
         let Some(text) = text.or_else(here) else { return self.ask_for(&AROUND, String::new()) };
@@ -149,7 +149,7 @@ impl App {
         self.views.flame.cursor = Some(id);
     }
 
-    /// Zooms by filter, as on the table, into what is under the cursor.
+    /// Filters by the frame under the cursor, like on the table.
     pub(crate) fn flame_filter(&mut self, key: ColumnKey) {
         let Some(flame) = self.context.answer.view.flame.clone() else { return };
         let Some(index) =
@@ -175,7 +175,7 @@ impl App {
         }
     }
 
-    /// The title of samples that stand on a program, or on a process, and the filter that leaves them.
+    /// Returns label and filter of samples of a program or a process in the bottom row.
     fn of_ground(&self, ground: &str) -> Option<(String, String)> {
         let edits = &self.views.flame.place.edits;
         if edits.contains(&Edit::AllTasks) {
@@ -191,7 +191,7 @@ impl App {
         Some((format!("program {ground}"), equals("program", ground)))
     }
 
-    /// The title and filter of a container, by all parts of its name.
+    /// Returns label and filter of a container, by all parts of its name.
     fn of_container(&self, ground: &str) -> Option<(String, String)> {
         let part = |whose: &TaskSamples, key: ColumnKey| {
             whose.group.text(key).map(|text| text.to_string()).unwrap_or_default()
@@ -219,7 +219,7 @@ impl App {
         }
     }
 
-    /// Edits stacks by what is named, or by this of the function under the cursor.
+    /// Edits stacks by a name, by default that of the function under the cursor.
     pub(crate) fn edit_by(&mut self, name: Option<String>, own: fn(&Block) -> &Arc<str>, edit: fn(Arc<str>) -> Edit) {
         let name = name.map(Arc::from).or_else(|| self.flame_function().map(|block| own(block).clone()));
         match name.filter(|name| !name.is_empty()) {
@@ -230,7 +230,7 @@ impl App {
 
     pub(crate) fn flame_edit(&mut self, edit: Edit) {
         self.views.flame.change(|place| {
-            // The same again takes it back.
+            // The same edit again reverts it.
             if place.edits.contains(&edit) {
                 place.edits.retain(|e| *e != edit);
             } else {

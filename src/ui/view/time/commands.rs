@@ -1,4 +1,4 @@
-//! Commands of the map of time, and what those of every screen mean here.
+//! Commands of the heat map of time, and its overrides of common commands.
 
 use crate::ui::act::Act::{Given, Plain};
 use crate::ui::act::{Acts, commands};
@@ -22,7 +22,7 @@ commands! { GROUP "Time" on Time {
     HIGHLIGHT "time-highlight" ["*"] "highlight no function's samples any more" => Plain(|app| app.drop_highlight());
 }}
 
-/// The meaning of every screen's commands here.
+/// Overrides of common commands.
 pub(crate) static HERE: Acts = &[
     (&general::UP, Plain(|app| app.move_time(0, -1))),
     (&general::DOWN, Plain(|app| app.move_time(0, 1))),
@@ -33,7 +33,7 @@ pub(crate) static HERE: Acts = &[
     (&general::SEARCH, Given(|app, text| app.highlight_search(text))),
 ];
 
-/// The keys of most use, at the bottom.
+/// The most useful keys in the footer.
 pub(crate) static FOOTER: &[(HintAction, &str)] = &[
     (Command(&COLUMNS), "select"),
     (Command(&ENTER), "only this time"),

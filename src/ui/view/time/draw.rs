@@ -1,5 +1,4 @@
-//! The time screen: a map with what its colours and rows mean, the times under it, and words on what is
-//! selected.
+//! The time screen: a heat map with its legend, the time axis, and a description of the selection.
 
 use ratatui::layout::Rect;
 
@@ -15,7 +14,7 @@ use crate::ui::view::time::state::{Selection, TimeScreen};
 use crate::ui::view::top::draw as table;
 use crate::ui::widget::Canvas;
 
-/// Draws it.
+/// Draws the screen.
 pub(crate) fn draw(scene: Scene<'_>, view: &TimeScreen, on: &mut Canvas<'_>) {
     if scene.context.info.origin == Origin::Live && scene.context.answer.unfiltered.samples == 0 {
         return table::empty(scene, on);
@@ -40,7 +39,7 @@ pub(crate) fn draw(scene: Scene<'_>, view: &TimeScreen, on: &mut Canvas<'_>) {
     on.put(1, map.y + map.height + 1 - on.area.y, &words, on.theme.text);
 }
 
-/// The reason why there is no map.
+/// Returns the reason why there is no map.
 fn nothing(scene: Scene<'_>, heat: &Heat) -> Option<&'static str> {
     if scene.context.is_timeless() {
         return Some("These samples do not say when they were taken: record with perf record -T.");
@@ -51,7 +50,7 @@ fn nothing(scene: Scene<'_>, heat: &Heat) -> Option<&'static str> {
     (heat.rows == 0).then_some("No sample passes the filter: ⌫ takes it back.")
 }
 
-/// The legend: rows, columns and colours.
+/// Draws the legend: rows, columns and colours.
 fn legend(view: &TimeScreen, heat: &Heat, on: &mut Canvas<'_>) {
     let rows = match heat.by {
         HeatBy::Offset => format!("rows {}", duration(heat.length / heat.rows.max(1) as u64)),
@@ -61,7 +60,7 @@ fn legend(view: &TimeScreen, heat: &Heat, on: &mut Canvas<'_>) {
     let levels = shown_levels(view);
     for (i, (level, from, upto)) in levels.iter().enumerate() {
         x += heat::swatch(*level, false, x, on);
-        // Where there is little room, the ends tell enough.
+        // On a narrow screen, show the first and last level only.
         if on.area.width >= 100 || i == 0 || i + 1 == levels.len() {
             let text = if from == upto { "" } else { "≤" };
             x += on.put(x, 0, &format!("{text}{} ", thousands(u64::from(*upto))), on.theme.dim);
@@ -78,7 +77,7 @@ fn legend(view: &TimeScreen, heat: &Heat, on: &mut Canvas<'_>) {
     }
 }
 
-/// The levels that some number has: level, least and greatest number.
+/// Returns the levels in use: level, minimum and maximum count.
 fn shown_levels(view: &TimeScreen) -> Vec<(usize, u32, u32)> {
     let levels = &view.levels;
     let mut shown = Vec::new();
@@ -91,7 +90,7 @@ fn shown_levels(view: &TimeScreen) -> Vec<(usize, u32, u32)> {
     shown
 }
 
-/// `1 s`, `5 min`, `2 h`, `7 d`.
+/// Formats `1 s`, `5 min`, `2 h`, `7 d`.
 fn length(ns: u64) -> String {
     let seconds = ns / SECOND;
     match seconds {
@@ -103,10 +102,10 @@ fn length(ns: u64) -> String {
     }
 }
 
-/// The names of the rows, before them.
+/// Draws the names of the rows.
 fn names(view: &TimeScreen, heat: &Heat, packing: RowPacking, on: &mut Canvas<'_>) {
     let cursor = view.spot(heat).row / packing.rows_a_line * packing.lines_a_row;
-    // Names of offsets every four lines, those of latencies every two.
+    // Label every fourth line of offsets, every second line of latencies.
     let every = |lines: usize| lines.div_ceil(packing.lines_a_row) * packing.lines_a_row;
     for y in (0..on.area.height).filter(|y| usize::from(*y).is_multiple_of(packing.lines_a_row)) {
         let (row, at) = (packing.row(y), usize::from(y));
@@ -131,10 +130,9 @@ fn names(view: &TimeScreen, heat: &Heat, packing: RowPacking, on: &mut Canvas<'_
     }
 }
 
-/// Times under the map, with marks and losses in their place; the range that everything is narrowed to is
-/// underlined.
+/// Draws the time axis with marks and losses; the selected range is underlined.
 fn axis(scene: Scene<'_>, heat: &Heat, wide: u16, on: &mut Canvas<'_>) {
-    // A blank stands between two, however long the last one is.
+    // A space separates two times, however long the last one is.
     let longest = width(&time(heat.column_time(heat.columns.saturating_sub(1)), heat.length)) as u16;
     let wide_enough = (longest + 1).div_ceil(wide.max(1));
     let step = u64::from((10 / wide.max(1)).max(wide_enough));
@@ -145,7 +143,7 @@ fn axis(scene: Scene<'_>, heat: &Heat, wide: u16, on: &mut Canvas<'_>) {
             on.put(x, 0, &text, on.theme.dim);
         }
     }
-    // Live, the newest column stands left of the oldest: here the page was turned.
+    // In a live map, the newest column is to the left of the oldest one: mark the boundary.
     if turned(scene, heat) > 0 {
         on.put(slot_of(scene, heat, 0) * wide, 0, "┊", on.theme.key);
     }
@@ -170,7 +168,7 @@ fn axis(scene: Scene<'_>, heat: &Heat, wide: u16, on: &mut Canvas<'_>) {
     }
 }
 
-/// A time on the axis, as exact as columns are.
+/// Formats a time on the axis with the precision of the columns.
 fn time(ns: u64, length: u64) -> String {
     let seconds = ns as f64 / 1e9;
     match length {
@@ -182,7 +180,7 @@ fn time(ns: u64, length: u64) -> String {
     }
 }
 
-/// The time under the cursor or of the selection, and what came in it; what matters most first.
+/// Describes the time under the cursor or of the selection and its samples, the most important part first.
 fn cursor_line(scene: Scene<'_>, view: &TimeScreen, heat: &Heat, selected: &Selection) -> String {
     let (from, until) = (selected.from, selected.until);
     let seconds = |ns: u64| ns as f64 / 1e9;
@@ -210,7 +208,7 @@ fn cursor_line(scene: Scene<'_>, view: &TimeScreen, heat: &Heat, selected: &Sele
     if width(&words) + width(hint) + 1 < usize::from(scene.frame.size.0) { words + hint } else { words }
 }
 
-/// The map as text: a row a line with its name, numbers of samples.
+/// Returns the map as text: a line per row with its name and sample counts.
 pub(crate) fn text(heat: &Heat) -> String {
     let mut out = String::new();
     for row in 0..heat.rows {

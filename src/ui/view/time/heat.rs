@@ -1,5 +1,5 @@
-//! The cells of a map: half-blocks in seven levels where there are colours enough, letters of rising weight
-//! where there are not.
+//! The cells of a heat map: half-blocks in seven levels if there are enough colours, otherwise letters of increasing
+//! weight.
 
 use ratatui::style::{Color, Modifier, Style};
 
@@ -10,21 +10,21 @@ use crate::ui::view::time::layout::RowPacking;
 use crate::ui::view::time::state::{Selection, TimeScreen};
 use crate::ui::widget::Canvas;
 
-/// The levels where colours are few, and those of cells that are highlighted.
+/// The levels with few colours, and those of highlighted cells.
 const LETTERS: [char; 7] = ['.', ':', '-', '=', '+', '*', '#'];
 const HIGHLIGHT: [char; 7] = ['a', 'b', 'c', 'd', 'e', 'f', 'g'];
-/// Samples were lost here; nothing was recorded here. Neither is the same as no samples.
+/// Lost samples, and no recording; both differ from zero samples.
 const LOST: char = '×';
 const NO_DATA: char = '·';
 
-/// The map, with what is drawn on it.
+/// The map and what is drawn on it.
 pub(crate) struct Map<'a> {
     pub(crate) scene: Scene<'a>,
     pub(crate) view: &'a TimeScreen,
     pub(crate) heat: &'a Heat,
     pub(crate) selected: &'a Selection,
     pub(crate) packing: RowPacking,
-    /// Cells that a column is wide.
+    /// Width of a column in cells.
     pub(crate) wide: u16,
 }
 
@@ -50,7 +50,7 @@ pub(crate) fn draw(map: &Map<'_>, on: &mut Canvas<'_>) {
     }
 }
 
-/// A sample of a level's look; returns its width.
+/// Draws an example of a level; returns its width.
 pub(crate) fn swatch(level: usize, highlight: bool, x: u16, on: &mut Canvas<'_>) -> u16 {
     if x >= on.area.width {
         return 0;
@@ -90,7 +90,7 @@ fn cell(map: &Map<'_>, column: usize, row: usize, at: (u16, u16), on: &mut Canva
     let Some(place) = on.buffer.cell_mut(at) else { return };
     let most = if lower.level > upper.level { lower } else { upper };
     if theme.fine {
-        // The brighter half in front: fewer different styles are fewer bytes for the terminal.
+        // The brighter half is the foreground: fewer distinct styles need fewer bytes.
         let (above, below) = (color(theme, upper), color(theme, lower));
         match (upper.level, lower.level) {
             (None, None) => place.set_char(' '),
@@ -108,7 +108,7 @@ fn cell(map: &Map<'_>, column: usize, row: usize, at: (u16, u16), on: &mut Canva
         place.set_char(LOST).set_style(theme.error);
     }
     if here && theme.fine {
-        // Turning a half-block round would only swap its halves.
+        // Reversing a half-block would only swap its halves.
         let shown = if lost { LOST } else { '▒' };
         place.set_char(shown).set_fg(Color::Gray).set_bg(color(theme, most));
     } else if here {
@@ -117,7 +117,9 @@ fn cell(map: &Map<'_>, column: usize, row: usize, at: (u16, u16), on: &mut Canva
     }
 }
 
-/// True if nothing was recorded then, or it is no longer kept. What is still to come is just empty.
+/// Whether nothing was recorded at that time, or it was evicted.
+///
+/// Future cells are just empty.
 fn outside(map: &Map<'_>, column: usize, row: usize) -> bool {
     let heat = map.heat;
     let (begin, end) = match heat.by {

@@ -1,4 +1,4 @@
-//! Places on the time screen: where its map stands, how wide columns are, which of them is where.
+//! The layout of the time screen: place of the map, width and order of columns.
 
 use ratatui::layout::Rect;
 
@@ -7,11 +7,11 @@ use crate::ui::draw::layout::places;
 use crate::ui::scene::Scene;
 use crate::ui::view::time::state::TimeScreen;
 
-/// Lines above the map: what it shows; and under it: times, and words on what is selected.
+/// Lines above the map (legend) and below (axis and description).
 const ABOVE: u16 = 1;
 const BELOW: u16 = 2;
 
-/// Cells before the map, for what its rows are.
+/// Width of the row names.
 fn left(view: &TimeScreen, width: u16) -> u16 {
     match view.by {
         HeatBy::Offset | HeatBy::Latency => 9,
@@ -31,10 +31,10 @@ pub(crate) fn map_area(scene: Scene<'_>, view: &TimeScreen) -> Rect {
     }
 }
 
-/// Lines that a row of the map is tall at most: more do not show more.
+/// Maximum height of a row in lines.
 const MAX_TALL: usize = 12;
 
-/// The packing of rows into lines of the screen: two half-blocks to a line, or a line or more for each row.
+/// The packing of rows into screen lines: two half-blocks per line, or one or more lines per row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct RowPacking {
     pub(crate) rows_a_line: usize,
@@ -42,7 +42,7 @@ pub(crate) struct RowPacking {
 }
 
 impl RowPacking {
-    /// The packing with which rows fill the screen.
+    /// Returns the packing that fills the screen.
     pub(crate) fn of(scene: Scene<'_>, view: &TimeScreen, rows: usize, height: u16) -> Self {
         let height = usize::from(height);
         if rows > height && most_rows_a_line(scene, view, height) == 2 {
@@ -51,13 +51,13 @@ impl RowPacking {
         Self { rows_a_line: 1, lines_a_row: (height / rows.max(1)).clamp(1, MAX_TALL) }
     }
 
-    /// The first row on a line.
+    /// Returns the first row on a line.
     pub(crate) fn row(self, line: u16) -> usize {
         usize::from(line) / self.lines_a_row * self.rows_a_line
     }
 }
 
-/// Rows that a line may have: names need a line each.
+/// Returns the maximum number of rows per line: names need one line each.
 pub(crate) fn most_rows_a_line(scene: Scene<'_>, view: &TimeScreen, height: usize) -> usize {
     match view.by {
         HeatBy::Offset | HeatBy::Latency if scene.context.fine => 2,
@@ -66,7 +66,7 @@ pub(crate) fn most_rows_a_line(scene: Scene<'_>, view: &TimeScreen, height: usiz
     }
 }
 
-/// The numbers of columns and rows that there is room for.
+/// Returns the number of columns and rows that fit.
 pub(crate) fn room(scene: Scene<'_>, view: &TimeScreen) -> (usize, usize) {
     if scene.is_too_small() {
         return (1, 1);
@@ -77,11 +77,12 @@ pub(crate) fn room(scene: Scene<'_>, view: &TimeScreen) -> (usize, usize) {
     (columns, (most_rows_a_line(scene, view, lines) * lines).max(1))
 }
 
-/// Cells that a column is at most wide.
+/// Maximum width of a column in cells.
 const MAX_WIDE: u64 = 16;
 
-/// Cells that a column is wide: as many as fill the screen. What still grows halves them when the screen is full, so that
-/// its columns keep their places in between.
+/// Returns the width of a column in cells, so that the columns fill the screen.
+///
+/// For a growing map, the width is halved only when the screen is full, so that columns keep their places in between.
 pub(crate) fn wide(scene: Scene<'_>, view: &TimeScreen, width: u16) -> u16 {
     let columns = scene.context.elapsed_ns() / view.length.max(1) + 1;
     let fit = (u64::from(width) / columns).clamp(1, MAX_WIDE);
@@ -91,7 +92,7 @@ pub(crate) fn wide(scene: Scene<'_>, view: &TimeScreen, width: u16) -> u16 {
     }
 }
 
-/// The column and row under the mouse.
+/// Returns the column and row under the mouse.
 pub(crate) fn hit(scene: Scene<'_>, view: &TimeScreen, x: u16, y: u16) -> Option<(usize, usize)> {
     let heat = scene.context.answer.view.heat.as_ref()?;
     let area = map_area(scene, view);
@@ -101,7 +102,7 @@ pub(crate) fn hit(scene: Scene<'_>, view: &TimeScreen, x: u16, y: u16) -> Option
     (slot < heat.columns && line < area.height && row < heat.rows).then(|| (column_in(scene, heat, slot), row))
 }
 
-/// The number of columns by which they are turned: live, the newest one takes the place of the oldest, so that nothing
+/// Returns the rotation of the columns: live, the newest column replaces the oldest one in place, so that nothing
 /// scrolls.
 pub(crate) fn turned(scene: Scene<'_>, heat: &Heat) -> usize {
     let turns = scene.context.answer.ended.is_none()
@@ -109,12 +110,12 @@ pub(crate) fn turned(scene: Scene<'_>, heat: &Heat) -> usize {
     if turns { (heat.first % heat.columns.max(1) as u64) as usize } else { 0 }
 }
 
-/// The column that stands in a place, counted from the left.
+/// Returns the column at a position, counted from the left.
 pub(crate) fn column_in(scene: Scene<'_>, heat: &Heat, slot: usize) -> usize {
     (slot + heat.columns - turned(scene, heat)) % heat.columns.max(1)
 }
 
-/// The cell of a column.
+/// Returns the position of a column.
 pub(crate) fn slot_of(scene: Scene<'_>, heat: &Heat, column: usize) -> u16 {
     ((column + turned(scene, heat)) % heat.columns.max(1)) as u16
 }

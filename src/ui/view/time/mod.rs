@@ -1,4 +1,4 @@
-//! The map of time: its state, what changes that, and how it is drawn.
+//! The heat map of time: state, updates and drawing.
 
 pub(crate) mod commands;
 pub(crate) mod draw;

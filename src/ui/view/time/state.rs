@@ -1,11 +1,11 @@
-//! The time screen's own state: what its rows are, the page that is looked at, the cursor, the selection.
+//! The state of the time screen: kind of rows, page, cursor and selection.
 
 use std::ops::Range;
 
 use crate::query::heat::{Heat, HeatBy, LENGTHS, Levels, SECOND, Scale};
 
-/// A place on the map: nanoseconds from the session's start, so that it stays where it is when the map is drawn
-/// in another size, and the row where rows are no offsets.
+/// A place on the map that does not depend on its size: nanoseconds from the session's start, and the row unless rows
+/// are offsets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MapPoint {
     pub at: u64,
@@ -16,27 +16,27 @@ pub struct MapPoint {
 #[derive(Clone, Debug)]
 pub struct TimeScreen {
     pub(crate) by: HeatBy,
-    /// Nanoseconds of a column.
+    /// The length of a column in nanoseconds.
     pub length: u64,
-    /// Whether that was chosen, by the user or for all that a recording has.
+    /// Whether the length was chosen, by the user or for a whole recording.
     pub(crate) chosen: bool,
-    /// The first column of the page; the newest columns while `None`.
+    /// The first column of the page; `None` for the newest columns.
     pub(crate) page: Option<u64>,
-    /// That of the newest sample while it was not moved.
+    /// `None` follows the newest sample.
     pub cursor: Option<MapPoint>,
-    /// Where the selection began.
+    /// The start of the selection.
     pub(crate) anchor: Option<MapPoint>,
-    /// Whole columns are selected.
+    /// Whether whole columns are selected.
     pub(crate) whole: bool,
     pub(crate) scale: Scale,
-    /// What the colours stand for; kept while they serve, so that one high cell does not repaint the map.
+    /// The ranges of the colours, kept as long as they are suitable, so that one high cell does not repaint the map.
     pub(crate) levels: Levels,
     levels_of: Option<(HeatBy, u64, usize, Scale)>,
-    /// Highlights the samples of a function or of a search: the clause, and what it is called.
+    /// The highlighted samples of a function or a search: filter clause and label.
     pub highlight: Option<(String, String)>,
 }
 
-/// The part of the map that is looked at, its resolution, and the selection on it.
+/// The visible part of the map, its resolution, and the selection.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct MapLook {
     by: HeatBy,
@@ -71,15 +71,15 @@ pub struct Selection {
     /// Nanoseconds from the session's start.
     pub(crate) from: u64,
     pub(crate) until: u64,
-    /// Cells in order of time where rows are offsets; else columns.
+    /// Cells in order of time if rows are offsets, otherwise columns.
     pub span: Range<usize>,
-    /// Rows, where they are no offsets and not all are selected.
+    /// The selected rows, unless rows are offsets or all are selected.
     pub(crate) rows: Option<Range<usize>>,
     pub samples: u64,
 }
 
 impl Selection {
-    /// True if a cell is in it.
+    /// Whether it contains a cell.
     pub(crate) fn has(&self, heat: &Heat, column: usize, row: usize) -> bool {
         match heat.by {
             HeatBy::Offset => self.span.contains(&(column * heat.rows + row)),
@@ -99,13 +99,13 @@ impl TimeScreen {
         (self.cursor, self.anchor, self.whole) = (look.cursor, look.anchor, look.whole);
     }
 
-    /// The place of the cursor.
+    /// Returns the place of the cursor.
     pub(crate) fn spot(&self, heat: &Heat) -> MapPoint {
         let spot = self.cursor.unwrap_or(MapPoint { at: heat.until, row: 0 });
         MapPoint { row: spot.row.min(heat.rows.saturating_sub(1)), ..spot }
     }
 
-    /// The cell under the cursor.
+    /// Returns the cell under the cursor.
     pub(crate) fn cell(&self, heat: &Heat) -> usize {
         let spot = self.spot(heat);
         match heat.by {
@@ -114,7 +114,7 @@ impl TimeScreen {
         }
     }
 
-    /// The selection: the cell under the cursor while nothing else is.
+    /// Returns the selection; by default the cell under the cursor.
     pub fn selected(&self, heat: &Heat) -> Selection {
         let here = self.spot(heat);
         let other = self.anchor.unwrap_or(here);
@@ -137,7 +137,7 @@ impl TimeScreen {
         Selection { from, until, span, rows, samples }
     }
 
-    /// Takes a map in: the colours' meaning is kept while it serves.
+    /// Updates the colour ranges for a map, if the current ones are unsuitable.
     pub(crate) fn take(&mut self, heat: &Heat) {
         let of = Some((heat.by, heat.length, heat.rows, self.scale));
         if self.levels_of != of || !self.levels.serve(&heat.cells, self.scale) {
@@ -146,8 +146,9 @@ impl TimeScreen {
         }
     }
 
-    /// Makes columns longer (1) or shorter (-1); the cursor stays at its time, and where it was never moved the
-    /// newest columns stay in sight.
+    /// Makes columns longer (1) or shorter (-1).
+    ///
+    /// The cursor stays at its time; without one, the newest columns stay visible.
     pub(crate) fn zoom(&mut self, step: isize, at: u64, columns: usize) {
         let here = LENGTHS.iter().position(|length| *length >= self.length).unwrap_or(LENGTHS.len() - 1);
         let next = here.saturating_add_signed(step).min(LENGTHS.len() - 1);
@@ -161,13 +162,13 @@ impl TimeScreen {
     }
 }
 
-/// The shortest columns with which some time fits a page.
+/// Returns the shortest column length with which a time span fits on a page.
 pub(crate) fn fitting(ns: u64, columns: usize) -> u64 {
     let fits = |length: &&u64| ns / **length < columns.max(1) as u64;
     LENGTHS.iter().find(fits).copied().unwrap_or(LENGTHS[LENGTHS.len() - 1])
 }
 
-/// Columns for a whole recording with rows that are offsets into them: seconds, or less where there are few.
+/// Returns the column length for a whole recording with rows of offsets: seconds, or less for a short one.
 pub(crate) fn usual(ns: u64) -> u64 {
     if ns >= FEW * SECOND {
         return SECOND;
@@ -176,7 +177,7 @@ pub(crate) fn usual(ns: u64) -> u64 {
     LENGTHS.iter().rev().find(enough).copied().unwrap_or(LENGTHS[0])
 }
 
-/// Seconds that tell something side by side, and columns that make a map where there are fewer.
+/// Minimum number of one-second columns, and number of columns for shorter recordings.
 const FEW: u64 = 3;
 const MAP: u64 = 8;
 

@@ -1,4 +1,4 @@
-//! Updates of the time screen: the cursor, selections and the way into them, zooming, what is highlighted.
+//! Updates of the time screen: cursor, selection, zoom and highlights.
 
 use crate::filter::equals;
 use crate::query::heat::{Heat, HeatBy, HeatSpec, SECOND, Scale, offset_rows};
@@ -10,7 +10,7 @@ use crate::ui::view::time::layout;
 use crate::ui::view::time::state::{MapPoint, fitting, usual};
 
 impl App {
-    /// The map that the screen has room for.
+    /// Returns the specification of the map that fits on the screen.
     pub(crate) fn heat_spec(&self) -> HeatSpec {
         let by = self.views.time.by;
         let room = layout::room(self.scene(), &self.views.time);
@@ -22,7 +22,7 @@ impl App {
         let lit = self.views.time.highlight.as_ref().map(|(clause, _)| clause.clone());
         let lit = self.context.same_or_parsed(lit, self.asked.heat.as_ref().and_then(|heat| heat.lit.as_ref()));
         let length = self.views.time.length;
-        // What is pointed at stays in sight, however much comes.
+        // The cursor and the selection stay visible when new samples arrive.
         let pointed = [self.views.time.cursor, self.views.time.anchor]
             .into_iter()
             .flatten()
@@ -33,7 +33,7 @@ impl App {
         HeatSpec { by, length, page, columns: room.0, rows, lit }
     }
 
-    /// Samples a second of the event that is looked at; 0 when it has no such rate.
+    /// Returns the sampling rate of the displayed event; 0 if it has none.
     fn event_rate(&self) -> u64 {
         let own = || self.scene().recorded_event().map(|event| Rate::of(&event.attr));
         self.context.meter(self.selection.event).map(|meter| meter.state.rate).or_else(own).map_or(0, Rate::hz)
@@ -57,14 +57,14 @@ impl App {
         }
     }
 
-    /// Takes in the map of a new answer.
+    /// Applies the map of a new answer.
     pub(crate) fn follow_heat(&mut self) {
         if let Some(heat) = self.context.answer.view.heat.clone() {
             self.views.time.take(&heat);
         }
     }
 
-    /// Shows the time screen, with the samples of what is under the cursor highlighted.
+    /// Shows the time screen, with the samples of the function under the cursor highlighted.
     pub(crate) fn show_time(&mut self) {
         let name = match self.frame.tab {
             Tab::Top => self.line().map(|line| line.sym.to_string()),
@@ -77,7 +77,7 @@ impl App {
         self.frame.tab = Tab::Time;
     }
 
-    /// Highlights the samples of functions that match; of none any more where the text is empty.
+    /// Highlights the samples of matching functions; an empty text ends the highlight.
     pub(crate) fn highlight_search(&mut self, text: Option<String>) {
         let Some(text) = text else { return self.ask_for(&general::SEARCH, String::new()) };
         let clause =
@@ -96,12 +96,12 @@ impl App {
         self.views.time.whole = whole;
     }
 
-    /// Whether samples of the event that is looked at say how long something took.
+    /// Whether samples of the displayed event have durations.
     fn has_durations(&self) -> bool {
         self.scene().event().is_some_and(|event| event.has_durations)
     }
 
-    /// Leaves rows of durations where another event is looked at whose samples have none.
+    /// Leaves rows of durations if the displayed event has no durations.
     pub(crate) fn settle_time_rows(&mut self) {
         if self.views.time.by == HeatBy::Latency && self.scene().event().is_some_and(|event| !event.has_durations) {
             self.views.time.by = HeatBy::Offset;
@@ -130,7 +130,7 @@ impl App {
         };
         self.views.time.by = next;
         (self.views.time.page, self.views.time.cursor, self.views.time.anchor) = (None, None, None);
-        // Where rows are no offsets a whole recording is best seen at once.
+        // With rows other than offsets, show a whole recording at once.
         let columns = layout::room(self.scene(), &self.views.time).0;
         self.views.time.length = match (&self.context.answer.ended, next) {
             (Some(_), by) if by != HeatBy::Offset => fitting(self.context.answer.elapsed_ns, columns),
@@ -145,8 +145,9 @@ impl App {
         self.views.time.zoom(step, at, heat.columns);
     }
 
-    /// Moves the cursor by columns and rows, on to other pages where it leads there. Where rows are offsets it
-    /// goes in order of time.
+    /// Moves the cursor by columns and rows, also to other pages.
+    ///
+    /// With rows of offsets it moves in order of time.
     pub(crate) fn move_time(&mut self, columns: i64, rows: i64) {
         let Some(heat) = self.context.answer.view.heat.clone().filter(|heat| heat.rows > 0) else { return };
         let spot = self.views.time.spot(&heat);
@@ -180,7 +181,7 @@ impl App {
         }
     }
 
-    /// Shows only what is selected, on every screen.
+    /// Filters all screens by the selection.
     pub(crate) fn enter_time(&mut self) {
         let Some(heat) = self.context.answer.view.heat.clone().filter(|heat| heat.rows > 0) else { return };
         let selected = self.views.time.selected(&heat);
@@ -201,7 +202,7 @@ impl App {
         self.frame.tab = Tab::Top;
     }
 
-    /// The selected time becomes what everything is compared with.
+    /// Makes the selected time the baseline.
     pub(crate) fn mark_range(&mut self) {
         let Some(heat) = self.context.answer.view.heat.clone().filter(|heat| heat.rows > 0) else { return };
         let selected = self.views.time.selected(&heat);
@@ -210,7 +211,7 @@ impl App {
         self.say("that is the baseline: select another range, ⏎ shows the difference; B ends it");
     }
 
-    /// The place on the map under the mouse.
+    /// Returns the place on the map under the mouse.
     fn spot_at(&self, x: u16, y: u16) -> Option<MapPoint> {
         let heat = self.context.answer.view.heat.as_ref()?;
         let (column, row) = layout::hit(self.scene(), &self.views.time, x, y)?;

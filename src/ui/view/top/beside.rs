@@ -1,4 +1,4 @@
-//! The call chains of the row under the cursor, beside the table.
+//! The call chains of the row under the cursor, next to the table.
 
 use super::columns::name_at;
 use super::draw::{chain_signs, name};
@@ -9,10 +9,10 @@ use crate::ui::scene::Scene;
 use crate::ui::view::top::state::TopScreen;
 use crate::ui::widget::Canvas;
 
-/// Cells of a share.
+/// Width of a share.
 const SHARE: u16 = 8;
 
-/// Draws them: shares and DSOs where they change.
+/// Draws the call chains, with shares and with DSOs where they change.
 pub(crate) fn draw(scene: Scene<'_>, view: &TopScreen, on: &mut Canvas<'_>) {
     if on.area.width <= SHARE {
         return;

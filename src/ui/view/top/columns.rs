@@ -1,4 +1,4 @@
-//! The layout of the table's columns: those that fit, and their places.
+//! The layout of the table: the columns that fit, and their places.
 
 use crate::panel::top::Field;
 use crate::query::{ColumnKey, TopLine};
@@ -10,24 +10,23 @@ pub(crate) struct TopColumnSpan {
     pub(crate) field: Field,
     pub(crate) x: u16,
     pub(crate) width: u16,
-    /// Cells at its end for a bar.
+    /// Width of the bar at its end.
     pub(crate) bar: u16,
 }
 
-/// The cells at the right edge: a class letter between blanks, and the scroll bar.
+/// Width of the right edge: a class letter between spaces, and the scroll bar.
 pub(crate) const EDGE: u16 = 3;
-/// Below this width there is no class letter.
+/// Minimum table width for the class letter.
 const LETTER: u16 = 40;
-/// The least width of a function's name, for which other columns make room.
+/// Minimum width of a function's name, for which other columns are dropped.
 const NAME: u16 = 27;
 
-/// Cells at the right edge of a table of some width that are no column's.
+/// Returns the width of the right edge for a table width.
 pub(crate) fn edge(width: u16) -> u16 {
     if width >= LETTER { EDGE } else { 1 }
 }
 
-/// The cell where a line's name begins in the column of symbols: behind the fold mark, and in call chains behind the
-/// forks.
+/// Returns where a line's name starts in the symbol column: after the fold mark, and in call chains after the forks.
 pub(crate) fn name_at(line: &TopLine) -> u16 {
     match line.depth {
         0 => 2,
@@ -35,12 +34,12 @@ pub(crate) fn name_at(line: &TopLine) -> u16 {
     }
 }
 
-/// Forks that are drawn before a name; of more the last ones.
+/// Maximum number of forks before a name; the last ones are drawn.
 pub(crate) const MOST_FORKS: u16 = 16;
 
-/// The columns that make room, in this order, while a name would have less than [`NAME`] cells.
+/// The columns that are dropped, in this order, while a name has less than [`NAME`] cells.
 const FIRST: &[Field] = &[Field::Period, Field::Samples, Field::Children, Field::Old];
-/// The columns that go next, while it would have less than 16.
+/// The columns that are dropped next, while a name has less than 16 cells.
 const THEN: &[Field] = &[
     Field::Key(ColumnKey::Tid),
     Field::Key(ColumnKey::Pid),
@@ -51,8 +50,8 @@ const THEN: &[Field] = &[
     Field::Key(ColumnKey::Cpu),
 ];
 
-/// The column that says what a row is about, and under which its call chains stand: functions, where rows are told
-/// apart by them, else the last one of texts.
+/// Returns the column with the subject of a row, which also contains its call chains: the function if rows are grouped
+/// by it, or else the last text column.
 pub(crate) fn subject(mut shown: impl DoubleEndedIterator<Item = Field> + Clone) -> Option<Field> {
     let is_text = |field: &Field| match field {
         Field::Key(ColumnKey::Dso) => false,
@@ -63,7 +62,7 @@ pub(crate) fn subject(mut shown: impl DoubleEndedIterator<Item = Field> + Clone)
     if shown.clone().any(|field| field == names) { Some(names) } else { shown.rfind(is_text) }
 }
 
-/// The columns that fit. What matters least goes first.
+/// Returns the columns that fit; the least important ones are dropped first.
 pub(crate) fn spans(width: u16, chosen: &[Field]) -> Vec<TopColumnSpan> {
     let mut shown: Vec<Field> = chosen.to_vec();
     let has_names = chosen.contains(&Field::Key(ColumnKey::Sym));
@@ -126,7 +125,7 @@ mod tests {
         let mut split = Field::FIRST.to_vec();
         split.splice(2..2, [Field::Key(ColumnKey::Comm), Field::Key(ColumnKey::Pid)]);
         assert_eq!(names(80, &split), ["Self", "Comm", "PID", "Symbol", "DSO"]);
-        // What it was stands beside what it is.
+        // The previous value is next to the current one.
         let versus = [Field::Delta, Field::Old, Field::SelfTime, Field::Children, split[4], split[5]];
         assert_eq!(names(80, &versus), ["Δ", "Old", "Self", "Symbol", "DSO"]);
         assert_eq!(names(56, &split), ["Self", "Symbol", "DSO"]);

@@ -61,7 +61,7 @@ commands! { TABLE "Table" {
     PREVIOUS_EVENT "previous-event" ["{"] "the event before" => Plain(|app| app.move_event(-1));
 }}
 
-/// The keys of most use, at the bottom.
+/// The most useful keys in the footer.
 pub(crate) static FOOTER: &[(HintAction, &str)] = &[
     (Command(&TOGGLE), "callers"),
     (Command(&ORDER_RIGHT), "order"),

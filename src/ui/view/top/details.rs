@@ -1,4 +1,4 @@
-//! The line below the table: the search, or what is under the cursor.
+//! The line below the table: the search, or details of the row under the cursor.
 
 use crate::panel::text::{clean, fit, fit_end, width};
 use crate::panel::unit::{percent, thousands};
@@ -8,7 +8,7 @@ use crate::ui::scene::Scene;
 use crate::ui::view::top::state::TopScreen;
 use crate::ui::widget::{Canvas, rows};
 
-/// Draws it.
+/// Draws the line.
 pub(crate) fn draw(scene: Scene<'_>, view: &TopScreen, on: &mut Canvas<'_>) {
     let mut x = 1;
     if let Some(search) = view.search.as_ref().filter(|search| search.matches > 0) {
@@ -25,13 +25,13 @@ pub(crate) fn draw(scene: Scene<'_>, view: &TopScreen, on: &mut Canvas<'_>) {
     }
 }
 
-/// The number of rows that have come to stand before what is in sight while the cursor stayed on its own.
+/// Returns how many rows have moved above the visible part while the cursor stayed on its row.
 fn hotter(scene: Scene<'_>, view: &TopScreen) -> Option<String> {
     let rows = scene.context.answer.view.lines.iter().take(view.top).filter(|line| line.depth == 0).count();
     rows::hotter(rows, scene.context.keymap.key_of(&general::HOME).map(shown).filter(|_| view.drifted)?)
 }
 
-/// The cursor's row of how many, and what a row is where that is not a function alone.
+/// Returns the number of the cursor's row, and the grouping of rows if it is not by function alone.
 fn place(scene: Scene<'_>, view: &TopScreen) -> String {
     let upto = scene.context.answer.view.lines.iter().take(view.selected + 1).filter(|line| line.depth == 0).count();
     let of = rows::place(upto, scene.context.answer.view.rows);
@@ -45,10 +45,10 @@ fn line_details(scene: Scene<'_>, view: &TopScreen, room: usize) -> Option<Strin
     let total = format!("total {} ({} samples)", percent(line.children_percent), thousands(line.children.samples));
     let here =
         format!("{} ({} samples) on this path", percent(line.children_percent), thousands(line.children.samples));
-    // In order of importance: where one is, the name, the figures, what is wrong, the file.
+    // In order of importance: position, name, figures, problems, file.
     let place = place(scene, view);
     let room = room.saturating_sub(width(&place) + 2);
-    // A row that is no function is what its texts say.
+    // A row without a function is described by its texts.
     let texts = || line.group.texts().map(|text| clean(text)).collect::<Vec<_>>().join(" ");
     let name = if line.sym.is_empty() { texts().into() } else { clean(&line.sym) };
     let figures = if line.depth == 0 { format!("{own}  {total}") } else { here };
@@ -62,7 +62,7 @@ fn line_details(scene: Scene<'_>, view: &TopScreen, room: usize) -> Option<Strin
     if left >= 12 {
         text.push_str(&format!("  {}", fit(&clean(&line.dso_path), left)));
     }
-    // Where its names come from, when that is not the usual place.
+    // Show the source of the symbols if it is unusual.
     let from = scene.context.answer.sources.get(&line.dso_path).filter(|from| *from != "symbol table");
     let left = room.saturating_sub(width(&text) + 2);
     if let Some(from) = from.filter(|_| left >= 16) {

@@ -1,4 +1,4 @@
-//! The top table: heading, rows with bars, call chains as an indented tree.
+//! The table: heading, rows with bars, call chains as an indented tree.
 
 use ratatui::style::{Modifier, Style};
 
@@ -62,7 +62,7 @@ fn heading(scene: Scene<'_>, spans: &[TopColumnSpan], on: &mut Canvas<'_>) {
         let room = usize::from(span.width - span.bar);
         let pad = match column.align {
             Align::Right => room.saturating_sub(width(&text)),
-            // Names begin behind their fold marks.
+            // Names start after their fold marks.
             Align::Left if Some(span.field) == subject => 2,
             Align::Left => 0,
         };
@@ -71,7 +71,7 @@ fn heading(scene: Scene<'_>, spans: &[TopColumnSpan], on: &mut Canvas<'_>) {
     }
 }
 
-/// The words where no rows are: why, and what to do.
+/// Draws the text for an empty table: the reason and the remedy.
 pub(crate) fn empty(scene: Scene<'_>, on: &mut Canvas<'_>) {
     let answer = &scene.context.answer;
     let lines: Vec<String> =
@@ -90,7 +90,7 @@ pub(crate) fn empty(scene: Scene<'_>, on: &mut Canvas<'_>) {
     }
 }
 
-/// The message that no sample passes the filter, with what there is instead.
+/// Returns the message that no sample passes the filter, with the available values.
 fn nothing_passes(scene: Scene<'_>) -> Vec<String> {
     let (answer, selection) = (&scene.context.answer, scene.selection);
     if !selection.is_narrowed() {
@@ -123,7 +123,7 @@ fn nothing_passes(scene: Scene<'_>) -> Vec<String> {
     lines
 }
 
-/// What a live session without samples waits for, or that it waits for none and what would give some.
+/// Returns what a live session without samples waits for, or how to get samples.
 fn waiting(scene: Scene<'_>) -> [String; 2] {
     let events = scene.context.keymap.key_of(&program::EVENTS).map(shown).unwrap_or_default();
     match (scene.context.samples_nothing(), scene.context.answer.target.is_empty()) {
@@ -139,16 +139,16 @@ fn waiting(scene: Scene<'_>) -> [String; 2] {
 /// The places of columns.
 struct Places<'a> {
     spans: &'a [TopColumnSpan],
-    /// The share, in percent, of which a bar is full.
+    /// The share in percent that fills a bar.
     full: f64,
 }
 
-/// The share that rows are ordered by, in percent.
+/// Returns the share that rows are sorted by, in percent.
 fn ordered_share(scene: Scene<'_>, line: &TopLine) -> f64 {
     if scene.selection.rows.order == Order::Children { line.children_percent } else { line.own_percent }
 }
 
-/// The share of which a bar is full, where the largest is so much: a round one, so that bars are steady while figures
+/// Returns the share that fills a bar, given the largest share: a round number, so that bars are stable while figures
 /// change.
 fn full_bar(most: f64) -> f64 {
     [5.0, 10.0, 25.0, 50.0].into_iter().find(|full| most <= *full).unwrap_or(100.0)
@@ -157,7 +157,7 @@ fn full_bar(most: f64) -> f64 {
 /// One line of the table on the screen.
 struct Row<'a> {
     line: &'a TopLine,
-    /// The line above in the same call chains: what repeats it is not written again.
+    /// The previous line of the same call chain, whose repeated values are not written again.
     above: Option<&'a TopLine>,
     selected: bool,
 }
@@ -168,7 +168,7 @@ impl Row<'_> {
             on.put(0, 0, "›", on.theme.title);
         }
         let line = self.line;
-        // A name may take what the DSO behind it leaves free.
+        // A name may use the free part of the DSO column after it.
         let mut free = 0;
         let subject = columns::subject(places.spans.iter().map(|span| span.field));
         for (i, span) in places.spans.iter().enumerate().rev() {
@@ -207,12 +207,12 @@ impl Row<'_> {
         }
     }
 
-    /// True if this differs from what the line above shows, from where it came.
+    /// Whether a value differs from that of the previous line in the chain.
     fn says<T: PartialEq>(&self, what: impl Fn(&TopLine) -> T) -> bool {
         self.line.is_fork() || self.above.is_none_or(|above| what(above) != what(self.line))
     }
 
-    /// The DSO, behind a long name further to the right; returns the cells that it leaves to the name.
+    /// Draws the DSO, moved to the right by a long name; returns the cells left for the name.
     fn dso(&self, places: &Places<'_>, at: usize, on: &mut Canvas<'_>) -> u16 {
         let span = &places.spans[at];
         if !self.says(|line| line.dso.clone()) {
@@ -232,7 +232,7 @@ impl Row<'_> {
         pad
     }
 
-    /// A share, and behind the last of them the bar of the one that rows are ordered by.
+    /// Draws a share, and after the last one the bar of the sort column.
     fn share(&self, scene: Scene<'_>, span: &TopColumnSpan, full: f64, on: &mut Canvas<'_>) {
         let line = self.line;
         let value = span.field.cell(line);
@@ -259,7 +259,7 @@ fn cell(span: &TopColumnSpan, cell: &Cell, style: Style, on: &mut Canvas<'_>) {
     on.put(span.x + pad as u16, 0, &text, style);
 }
 
-/// Forks, fold mark and name, with some cells more than its column has.
+/// Draws forks, fold mark and name, with additional cells from the next column.
 fn symbol(
     scene: Scene<'_>,
     view: &TopScreen,
@@ -274,20 +274,20 @@ fn symbol(
     let (name, style) = match span.field {
         Field::Key(ColumnKey::Sym) => name(view, on.theme, line),
         _ if line.depth > 0 => name(view, on.theme, line),
-        // Rows that are no functions are what else they are told apart by.
+        // Rows without a function are described by their other keys.
         field => (field.cell(line).text().into(), on.theme.text),
     };
     let at = columns::name_at(line);
     on.put(x + at, 0, &fit(&name, room.saturating_sub(usize::from(at))), style);
 }
 
-/// The signs before a name: forks and fold mark.
+/// Returns the signs before a name: forks and fold mark.
 pub(crate) fn chain_signs(scene: Scene<'_>, line: &TopLine) -> String {
     let forks = line.forks.chars().count();
     let forks: String = line.forks.chars().skip(forks.saturating_sub(usize::from(columns::MOST_FORKS))).collect();
     let mark = match line.mark {
         _ if !scene.context.info.chains => ' ',
-        // Of one way only the row itself says that it is open.
+        // In an unbranched chain, only the row itself shows that it is open.
         Mark::Open if line.depth > 0 && !line.is_fork() => ' ',
         Mark::Leaf if line.depth > 0 => ' ',
         Mark::Leaf => '·',
@@ -298,7 +298,7 @@ pub(crate) fn chain_signs(scene: Scene<'_>, line: &TopLine) -> String {
     format!("{indent}{forks}{mark}")
 }
 
-/// A line's name and how it is meant: found, without a symbol, or by the class of its code.
+/// Returns a line's name with its style: search match, no symbol, or class of the code.
 pub(crate) fn name<'a>(view: &TopScreen, theme: &Theme, line: &'a TopLine) -> (std::borrow::Cow<'a, str>, Style) {
     let style = match (view.hit(line), line.state) {
         (true, _) => theme.found,

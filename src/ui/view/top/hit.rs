@@ -10,11 +10,11 @@ use crate::ui::view::top::state::TopScreen;
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum TopHit {
     Head(Field),
-    /// A line, the column, where one is there, and whether its fold mark was hit.
+    /// A line, the column if any, and whether its fold mark was hit.
     Line(usize, Option<Field>, bool),
 }
 
-/// Finds what a click means.
+/// Finds the target of a click.
 pub(crate) fn hit(scene: Scene<'_>, view: &TopScreen, column: u16, row: u16) -> Option<TopHit> {
     let table = layout::places_of(scene)?.table;
     if row < table.y || row >= table.y + table.height || column >= table.x + table.width {

@@ -1,4 +1,4 @@
-//! The table of functions and their call chains: its state, what changes that, and how it is drawn.
+//! The table of functions and their call chains: state, updates and drawing.
 
 pub(crate) mod beside;
 pub(crate) mod columns;

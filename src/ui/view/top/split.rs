@@ -1,4 +1,4 @@
-//! The splits of rows of one function: by whose, where, or what a tracepoint says.
+//! Splits of functions' rows: by task, by place, or by the text of a tracepoint.
 
 use crate::event::plain;
 use crate::filter::equals;
@@ -9,7 +9,7 @@ use crate::query::task_choices::TaskSamples;
 use crate::session::containers::joined;
 use crate::ui::scene::Scene;
 
-/// The splits of a key, in words, and their columns.
+/// The splits of a key with their columns.
 const SPLITS: &[(&str, &[ColumnKey])] = &[
     ("", &[]),
     ("by comm", &[ColumnKey::Comm]),
@@ -23,13 +23,13 @@ const SPLITS: &[(&str, &[ColumnKey])] = &[
     ("by cgroup", &[ColumnKey::Cgroup]),
 ];
 
-/// Columns that not every recording tells of, and not of every task.
+/// Columns that some recordings or tasks lack.
 const GROUPS: &[ColumnKey] = &[ColumnKey::Cgroup, ColumnKey::Container, ColumnKey::Pod, ColumnKey::Namespace];
 
-/// One of what a key goes through.
+/// One of the splits that a key cycles through.
 pub(crate) type Split = (&'static str, Vec<ColumnKey>);
 
-/// The key of a column that says whose, where or what.
+/// Returns the key of a column of tasks or places.
 pub(crate) fn split_key(field: &Field) -> Option<ColumnKey> {
     match field {
         Field::Key(ColumnKey::Host | ColumnKey::Program | ColumnKey::Trace | ColumnKey::Dso | ColumnKey::Sym) => None,
@@ -39,22 +39,22 @@ pub(crate) fn split_key(field: &Field) -> Option<ColumnKey> {
 }
 
 impl Scene<'_> {
-    /// The split of rows, in words; empty without one.
+    /// Describes the split of rows; empty without one.
     pub(crate) fn describe_split(self) -> &'static str {
         let splits = self.splits();
         self.split_now(&splits).map_or("", |at| splits[at].0)
     }
 
-    /// The next split of the key, in words.
+    /// Describes the next split.
     pub(crate) fn next_split(self) -> &'static str {
         let splits = self.splits();
         let next = self.split_now(&splits).map_or(0, |at| (at + 1) % splits.len());
         if next == 0 { "by function" } else { splits[next].0 }
     }
 
-    /// The columns of tasks and places, as one of those that a key goes through.
+    /// Returns the index of the current columns among the splits.
     pub(crate) fn split_now(self, splits: &[Split]) -> Option<usize> {
-        // Command lines come and go with the processes of one name.
+        // The command line column appears only if processes of one name differ.
         let tells = |key: &ColumnKey| *key != ColumnKey::Cmdline;
         let own: Vec<ColumnKey> = self.selection.rows.columns.iter().filter_map(split_key).filter(tells).collect();
         splits.iter().position(|(_, keys)| {
@@ -63,7 +63,7 @@ impl Scene<'_> {
         })
     }
 
-    /// True if several processes of one name have different command lines.
+    /// Whether several processes of one name have different command lines.
     fn has_processes_alike(self) -> bool {
         let mut of: hashbrown::HashMap<&str, (i32, &str)> = hashbrown::HashMap::new();
         self.context.answer.view.tasks.iter().any(|task| {
@@ -74,8 +74,9 @@ impl Scene<'_> {
         })
     }
 
-    /// The splits that a key goes through: of a tracepoint its own texts first, by which rows are no functions any
-    /// more. What no sample has is left out.
+    /// Returns the splits that a key cycles through, without fields that no sample has.
+    ///
+    /// For a tracepoint its own texts come first, and such rows have no function.
     pub(crate) fn splits(self) -> Vec<Split> {
         let event = self.event();
         let name = event.and_then(|event| plain(&event.name).split_once(':')).map_or("", |(_, name)| name);
@@ -91,15 +92,15 @@ impl Scene<'_> {
         splits.retain(|(_, keys)| keys.iter().all(|key| !GROUPS.contains(key) || has(*key)));
         let are_alike = self.has_processes_alike();
         splits.retain(|(_, keys)| are_alike || !keys.contains(&ColumnKey::Cmdline));
-        // Where there are pods, each may have a container of the same name.
+        // With pods, several of them may have a container of the same name.
         splits.dedup_by_key(|(words, _)| *words);
         splits.splice(1..1, texts);
         splits
     }
 }
 
-/// A container by its namespace, its pod and itself, as far as these are known: what it is called, and the filter that
-/// leaves it. Each pod of a deployment has a container of the same name.
+/// Returns label and filter of a container, by its namespace, pod and name as far as known: each pod of a deployment
+/// has a container of the same name.
 pub(crate) fn of_container(parts: &[String; 3]) -> (String, String) {
     let [namespace, pod, name] = parts;
     let clauses = ["namespace", "pod", "container"].into_iter().zip(parts);

@@ -1,5 +1,6 @@
-//! The Top screen's own state: cursor, scroll position, search. The cursor follows its item, and
-//! the item keeps its place on the screen while the order around it changes.
+//! The state of the table: cursor, scroll position, search.
+//!
+//! The cursor follows its item, and the item keeps its place on the screen while rows are reordered.
 
 use regex::Regex;
 
@@ -10,31 +11,31 @@ use crate::query::{Answer, ColumnKey};
 /// Cursor and scroll position.
 #[derive(Clone, Debug, Default)]
 pub struct TopScreen {
-    /// The first line in sight.
+    /// The first visible line.
     pub top: usize,
     pub selected: usize,
-    /// The item under the cursor; `None` while the cursor rests on the first line, whatever that is.
+    /// The item under the cursor; `None` while the cursor rests on the first line.
     pub(crate) item: Option<u64>,
-    /// The function whose row the cursor goes to as soon as there is one.
+    /// The function whose row the cursor goes to when it appears.
     pub(crate) seek: Option<String>,
-    /// Whether the place of the first line in sight is due to rows that came before it, and not to the user.
+    /// Whether the scroll position results from rows that moved above, not from the user.
     pub(crate) drifted: bool,
-    /// Lines that fit.
+    /// Number of visible lines.
     pub(crate) height: usize,
     pub(crate) search: Option<Search>,
 }
 
-/// A search and how often it matches.
+/// A search with its number of matches.
 #[derive(Clone, Debug)]
 pub(crate) struct Search {
     pub(crate) text: String,
     pub(crate) regex: Regex,
     pub(crate) matches: usize,
-    /// Which match the cursor is on, from 1; 0 when on none.
+    /// The number of the current match, from 1; 0 if the cursor is on none.
     pub(crate) current: usize,
 }
 
-/// True if a line matches a search: by function, DSO or comm.
+/// Whether a line matches a search by function, DSO or comm.
 pub(crate) fn matches(regex: &Regex, line: &TopLine) -> bool {
     regex.is_match(&line.sym)
         || line.depth == 0
@@ -46,12 +47,12 @@ fn sought(answer: &Answer, name: &str) -> Option<usize> {
 }
 
 impl TopScreen {
-    /// The line under the cursor.
+    /// Returns the line under the cursor.
     pub(crate) fn line<'a>(&self, answer: &'a Answer) -> Option<&'a TopLine> {
         answer.view.lines.get(self.selected)
     }
 
-    /// The row under the cursor, or that the entry of a call chain under it belongs to.
+    /// Returns the row under the cursor, or the row of the call chain entry under it.
     pub(crate) fn row<'a>(&self, answer: &'a Answer) -> Option<&'a TopLine> {
         let upto = answer.view.lines.get(..=self.selected)?;
         upto.iter().rev().find(|line| line.depth == 0)
@@ -67,7 +68,7 @@ impl TopScreen {
         if let Some(item) = self.item
             && let Some(at) = answer.view.lines.iter().position(|l| l.id == item)
         {
-            // From its beginning the list is left only where the cursor would be out of sight.
+            // Stay at the top unless the cursor would become invisible.
             let top = if self.top == 0 && at < self.height { 0 } else { at.saturating_sub(row) };
             self.drifted = top > 0 && (self.drifted || top > self.top);
             (self.selected, self.top) = (at, top);
@@ -90,7 +91,7 @@ impl TopScreen {
         self.count_matches(answer);
     }
 
-    /// Back to the first line, whatever it will be.
+    /// Returns to the first line and stays there.
     pub(crate) fn home(&mut self) {
         *self = Self { height: self.height, search: self.search.take(), ..Self::default() };
     }
@@ -104,7 +105,7 @@ impl TopScreen {
         }
     }
 
-    /// Begins a search; the cursor goes to the first match from where it is.
+    /// Starts a search; the cursor goes to the next match.
     pub(crate) fn search(&mut self, text: &str, answer: &Answer) -> Result<(), String> {
         if text.is_empty() {
             self.search = None;
@@ -121,12 +122,12 @@ impl TopScreen {
         Ok(())
     }
 
-    /// True if a line is a match of the search.
+    /// Whether a line matches the search.
     pub(crate) fn hit(&self, line: &TopLine) -> bool {
         self.search.as_ref().is_some_and(|s| matches(&s.regex, line))
     }
 
-    /// Goes to the next (1) or previous (-1) match, around the ends.
+    /// Goes to the next (1) or previous (-1) match, wrapping around.
     pub(crate) fn next(&mut self, step: isize, answer: &Answer) {
         let n = answer.view.lines.len() as isize;
         let found = (1..=n).map(|i| (self.selected as isize + i * step).rem_euclid(n.max(1)) as usize);
@@ -162,7 +163,7 @@ mod tests {
         Answer { view: ViewAnswer { lines, ..ViewAnswer::default() }, ..Answer::default() }
     }
 
-    /// The cursor keeps its row, and the list its beginning while the cursor is in sight from there.
+    /// The cursor stays on its row, and the list at its top while the cursor is visible from there.
     #[test]
     fn hotter_rows_stay_in_sight() {
         let mut screen = TopScreen { height: 4, ..TopScreen::default() };

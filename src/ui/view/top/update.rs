@@ -1,4 +1,4 @@
-//! Filters and zooms, columns and order: what rows there are and how they stand.
+//! Commands that filter, zoom, group and sort the table.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use crate::ui::view::top::hit;
 use crate::ui::view::top::split::{self, split_key};
 
 impl App {
-    /// Filters the view; not any more where the text is empty.
+    /// Sets the view filter; an empty text removes it.
     pub(crate) fn set_filter(&mut self, text: String) {
         match self.context.parse(&text) {
             _ if text.is_empty() => self.selection.filter = None,
@@ -23,7 +23,7 @@ impl App {
         }
     }
 
-    /// Keeps what narrows the view now under a name.
+    /// Saves the current filters under a name.
     pub(crate) fn save_filter(&mut self, name: String) {
         let Some(text) = self.selection.joined(self.selection.filter.as_ref(), std::iter::empty()) else {
             return self.say("there is no filter to keep: f sets one");
@@ -32,7 +32,7 @@ impl App {
         self.effects.push(Effect::SaveFilters(self.context.saved.clone()));
     }
 
-    /// Filters by what was kept under a name.
+    /// Applies a saved filter.
     pub(crate) fn use_filter(&mut self, name: Option<String>) {
         match name.as_ref().map(|name| self.context.saved.get(name).cloned()) {
             Some(Some(text)) => self.set_filter(text),
@@ -64,13 +64,13 @@ impl App {
         self.views.top.home();
     }
 
-    /// Keeps only what shares a column's value with the line under the cursor, or leaves that out.
+    /// Filters by the value of a column in the line under the cursor, or excludes it.
     pub(crate) fn zoom(&mut self, key: ColumnKey, exclude: bool) {
         let Some(line) = self.line().cloned() else { return };
-        // Where threads are not told apart, what comes nearest.
+        // If rows are not split by thread, use the nearest available field.
         let near = match key {
             ColumnKey::Tid => vec![ColumnKey::Tid, ColumnKey::Comm, ColumnKey::Pid],
-            // Rows by what a tracepoint says are no functions.
+            // Rows by the text of a tracepoint have no function.
             ColumnKey::Sym if line.sym.is_empty() => line.group.traced().collect(),
             key => vec![key],
         };
@@ -89,7 +89,7 @@ impl App {
         }
     }
 
-    /// Tells rows apart by a column, where they are not yet: what is asked of one row's value needs that.
+    /// Splits rows by a column first, because the value of one row is required.
     fn split_for(&mut self, key: ColumnKey) {
         let splits = self.scene().splits();
         let now = self.scene().split_now(&splits).map_or("", |at| splits[at].0);
@@ -102,7 +102,7 @@ impl App {
         }
     }
 
-    /// Keeps only what shares the value of the cell under the mouse, or leaves that out.
+    /// Filters by the value of the cell under the mouse, or excludes it.
     pub(crate) fn narrow_by_cell(&mut self, column: u16, row: u16, exclude: bool) {
         let hit = hit::hit(self.scene(), &self.views.top, column, row);
         let Some(hit::TopHit::Line(line, Some(field), _)) = hit else { return };
@@ -113,7 +113,7 @@ impl App {
         }
     }
 
-    /// Keeps only samples whose field has a value: `pid 1`, `comm nginx`.
+    /// Filters by the value of a field: `pid 1`, `comm nginx`.
     pub(crate) fn zoom_to(&mut self, text: &str) {
         let (field, value) = text.trim().split_once([' ', '=']).unwrap_or((text, ""));
         let value = value.trim().trim_start_matches('=').trim();
@@ -154,7 +154,7 @@ impl App {
         }
     }
 
-    /// Tells rows of one function apart by the next thing, or by the one before.
+    /// Switches to the next or previous split of rows.
     pub(crate) fn split(&mut self, step: isize) {
         let mut splits = self.scene().splits();
         let now = self.scene().split_now(&splits);
@@ -170,7 +170,7 @@ impl App {
         });
     }
 
-    /// Has these columns of tasks and places instead of those that there are.
+    /// Replaces the columns of tasks and places.
     fn split_by(&mut self, keys: &[ColumnKey]) {
         let by_text = keys.iter().any(|key| key.traced().is_some());
         self.selection
@@ -201,12 +201,13 @@ impl App {
         };
         self.selection.rows.reversed = self.selection.rows.order == order && !self.selection.rows.reversed;
         self.set_order(order);
-        // Who orders rows wants to see what comes first.
+        // After sorting, show the first rows.
         self.views.top.home();
     }
 
-    /// Orders rows; call chains then lead where the figure comes from: from a function's own time
-    /// to its callers, from what it called to its callees.
+    /// Sorts rows.
+    ///
+    /// Call chains then lead to the origin of the figure: for self time to the callers, for children to the callees.
     pub(crate) fn set_order(&mut self, order: Order) {
         if (self.selection.rows.order == Order::Children) != (order == Order::Children) {
             let inclusive = order == Order::Children;
@@ -242,7 +243,7 @@ impl App {
         self.views.top.home();
     }
 
-    /// Goes to another event; dummies, which only carry side-band, are passed over.
+    /// Goes to another event, skipping dummy events that only carry side-band records.
     pub(crate) fn move_event(&mut self, step: isize) {
         let events = &self.context.answer.events;
         let n = events.len() as isize;

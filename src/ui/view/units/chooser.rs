@@ -1,5 +1,5 @@
-//! The choice of a unit to start: a list of questions that is filtered while one types, with what each needs and
-//! whether that is to be had here.
+//! The unit chooser: a searchable list of questions, with the requirements of each unit and whether they are
+//! available.
 
 use crate::ingest::unit_events::{is_named, shown};
 use crate::lang::find::{found, nearest_words};
@@ -18,17 +18,17 @@ use crate::units::{self, UNITS};
 /// One line of the list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Choice {
-    /// A unit's name, or an option of the one that is typed.
+    /// A unit's name, or an option of the typed unit.
     pub(crate) name: String,
     pub(crate) about: String,
-    /// What is typed when it is completed.
+    /// The text of the completion.
     pub(crate) text: String,
-    /// Why it cannot run here; empty when it can, or when nobody knows.
+    /// The reason why it cannot run here; empty if it can, or if that is unknown.
     pub(crate) missing: String,
 }
 
 impl App {
-    /// Lets one choose a unit.
+    /// Opens the unit chooser.
     pub(crate) fn choose_unit(&mut self) {
         if self.views.events.catalogue.is_none() && self.context.info.origin == Origin::Live {
             self.effects.push(Effect::Catalogue);
@@ -37,7 +37,8 @@ impl App {
         self.frame.popups.push(Popup::Units(Chooser::default()));
     }
 
-    /// Starts what is typed, or the unit under the cursor where no name is whole; whether the list stays.
+    /// Starts the typed unit, or the one under the cursor if the name is incomplete; returns whether the list stays
+    /// open.
     pub(crate) fn take_unit(&mut self, chooser: &mut Chooser) -> bool {
         let typed = chooser.input.value().trim().to_owned();
         let name = typed.split_whitespace().next().unwrap_or_default();
@@ -52,14 +53,14 @@ impl App {
         self.add_unit(Some(text));
         let refused = matches!(self.frame.status, Some((crate::ui::frame::Level::Error, _)));
         if refused && let Some(choice) = chosen {
-            // What is missing can be typed behind the name.
+            // The user can type the missing part after the name.
             chooser.input = tui_input::Input::new(format!("{} ", choice.text));
         }
         refused
     }
 }
 
-/// Units that what is typed may mean, the best first, or those nearest to it; behind a name its options.
+/// Returns the units that match, the best first, or the nearest ones; after a name, its options.
 pub(crate) fn unit_choices(context: &Context, events: &EventsScreen, typed: &str) -> Vec<Choice> {
     let typed = typed.trim_start();
     if let Some(options) = option_choices(typed) {
@@ -78,7 +79,7 @@ pub(crate) fn unit_choices(context: &Context, events: &EventsScreen, typed: &str
     found.into_iter().map(choice).collect()
 }
 
-/// The units that a text finds, the best first; all of them where nothing is typed.
+/// Returns the units that a text finds, the best first; all units without a text.
 fn units_about(typed: &str) -> Vec<&'static Spec> {
     if typed.trim().is_empty() {
         return UNITS.to_vec();
@@ -91,7 +92,7 @@ fn units_about(typed: &str) -> Vec<&'static Spec> {
     UNITS.iter().copied().filter(|spec| letters.score(spec.name).is_some()).collect()
 }
 
-/// The words nearest to a text that finds no unit.
+/// Returns the nearest words if a text finds no unit.
 pub(crate) fn nearest_units(typed: &str) -> Vec<String> {
     let name = typed.split_whitespace().next().unwrap_or_default();
     match units_about(typed).is_empty() && units::find(name).is_none() {
@@ -100,7 +101,7 @@ pub(crate) fn nearest_units(typed: &str) -> Vec<String> {
     }
 }
 
-/// The options that a unit has, where its name is typed and a blank behind it.
+/// Returns the options of a unit if its name and a space are typed.
 fn option_choices(typed: &str) -> Option<Vec<Choice>> {
     let spec = units::find(typed.split_once(char::is_whitespace)?.0)?;
     let last = typed.rsplit(char::is_whitespace).next().unwrap_or_default();
@@ -115,7 +116,7 @@ fn option_choices(typed: &str) -> Option<Vec<Choice>> {
     Some(spec.options.iter().filter(fits).filter_map(choice).collect())
 }
 
-/// The events of a unit, and what to know of it.
+/// Describes a unit and its events.
 pub(crate) fn about_unit(context: &Context, name: &str) -> Option<String> {
     let spec = units::find(name)?;
     let needs = match units::make(spec, &Settings::default()) {
@@ -134,7 +135,7 @@ pub(crate) fn about_unit(context: &Context, name: &str) -> Option<String> {
     Some(format!("{name}: {}.{needs}{cost} {}", spec.about, spec.story()))
 }
 
-/// The cost of a unit's events, where all that it needs are measured already, so that it is known how often they come.
+/// Returns the estimated cost of a unit, if all its events are already measured, so that their rates are known.
 fn cost(context: &Context, spec: &Spec) -> Option<String> {
     let wants = units::make(spec, &Settings::default()).ok()?.event_requests();
     let cost = |want: &EventRequest| {
@@ -146,7 +147,7 @@ fn cost(context: &Context, spec: &Spec) -> Option<String> {
     costs.filter(|costs| !costs.is_empty()).map(|costs| percent(costs.iter().sum()))
 }
 
-/// The needs of a unit that are not to be had here.
+/// Returns the requirements of a unit that are not available.
 fn lacks(context: &Context, events: &EventsScreen, spec: &Spec) -> Option<String> {
     let wants = units::make(spec, &Settings::default()).ok()?.event_requests();
     let there = |want: &&EventRequest| lacks_event(context, events, want).is_none();
@@ -167,7 +168,7 @@ fn lacks_event(context: &Context, events: &EventsScreen, want: &EventRequest) ->
     let catalogue = events.catalogue.as_ref().filter(|_| want.probe.is_none())?;
     let mut known = catalogue.iter().filter(|entry| is_named(want, &entry.name)).peekable();
     if known.peek().is_none() {
-        // Only tracepoints are all in the list.
+        // The list is complete only for tracepoints.
         let is_tracepoint = name.split_once(':').is_some_and(|(system, _)| system != "mem");
         return is_tracepoint.then(|| match events.has_tracepoints() {
             true => format!("no {name} here"),

@@ -1,4 +1,4 @@
-//! Commands of the units' screen, and what those of every screen mean here.
+//! Commands of the unit screen, and its overrides of common commands.
 
 use crate::ui::act::Act::{Given, Plain};
 use crate::ui::act::{Acts, commands};
@@ -23,7 +23,7 @@ commands! { GROUP "Units" on Units {
     STOP "unit-stop" ["del", "x"] "end the unit; undo brings it back with its figures" => Plain(|app| app.stop_unit());
 }}
 
-/// The meaning of every screen's commands here.
+/// Overrides of common commands.
 pub(crate) static HERE: Acts = &[
     (&general::UP, Plain(|app| app.unit_line(-1))),
     (&general::DOWN, Plain(|app| app.unit_line(1))),
@@ -44,7 +44,7 @@ pub(crate) static HERE: Acts = &[
     (&top::commands::REVERSE, Plain(|app| app.turn_rows(None))),
 ];
 
-/// The keys of most use, at the bottom.
+/// The most useful keys in the footer.
 pub(crate) static FOOTER: &[(HintAction, &str)] = &[
     (Command(&general::UNIT), "add unit"),
     (Command(&PANEL), "next panel"),

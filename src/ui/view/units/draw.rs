@@ -1,5 +1,5 @@
-//! The units' screen: units on top, the titles of the panels below them, then the panel that is looked at and, where
-//! there is room, those after it.
+//! The unit screen: units at the top, panel titles below them, then the selected panel and, if there is room, the
+//! following ones.
 
 use ratatui::layout::Rect;
 
@@ -19,14 +19,14 @@ use crate::ui::widget::Canvas;
 use crate::ui::widget::rows::place;
 use crate::units::UNITS;
 
-/// The meaning of a click.
+/// The target of a click.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum UnitsHit {
     Unit(u64),
     Panel(usize),
     /// A column's heading.
     Head(usize),
-    /// Which of the visible rows, and whether its fold mark was hit.
+    /// The index of a visible row, and whether its fold mark was hit.
     Row(usize, bool),
 }
 
@@ -36,14 +36,14 @@ struct UnitsLayout {
     units: Vec<(u16, u16, u64)>,
     titles: Vec<(u16, u16, usize)>,
     main: Rect,
-    /// Other panels that fit, by their number.
+    /// Other panels that fit, by index.
     others: Vec<(Rect, usize)>,
     notes: Rect,
 }
 
 fn plan(units: &UnitsScreen, area: Rect) -> UnitsLayout {
     let Some(unit) = units.unit() else { return UnitsLayout::default() };
-    // Of a unit that is gone back to, no panels have come yet.
+    // Returning to a unit, its panels may not have arrived yet.
     let panel = units.view().map_or(0, |view| view.panel).min(unit.panels.len().saturating_sub(1));
     let mut plan = UnitsLayout::default();
     let mut x = 1;
@@ -52,7 +52,7 @@ fn plan(units: &UnitsScreen, area: Rect) -> UnitsLayout {
         plan.units.push((x, wide, answer.id));
         x += wide + 1;
     }
-    // The title of the panel that is looked at stays in sight.
+    // Keep the title of the selected panel visible.
     let wides: Vec<u16> = unit.panels.iter().map(|panel| width(&panel.title) as u16 + 3).collect();
     let mut first = 0;
     while first < panel && wides[first..=panel].iter().sum::<u16>() + 2 > area.width {
@@ -90,12 +90,12 @@ fn area_of(scene: Scene<'_>) -> Rect {
     places(scene, scene.area()).table
 }
 
-/// Rows of the panel that is looked at, without its heading.
+/// Returns the number of rows of the selected panel, without its heading.
 pub(crate) fn main_height(scene: Scene<'_>, units: &UnitsScreen) -> usize {
     usize::from(plan(units, area_of(scene)).main.height.saturating_sub(1))
 }
 
-/// The flame graph of the panel that is looked at, laid out for its place.
+/// Returns the flame graph of the selected panel in its layout.
 pub(crate) fn flame(scene: Scene<'_>, units: &UnitsScreen) -> Option<Flame> {
     let (panel, view) = units.panel()?;
     flame_of(panel, view, plan(units, area_of(scene)).main)
@@ -106,7 +106,7 @@ fn flame_of(panel: &Panel, view: &PanelView, area: Rect) -> Option<Flame> {
     Some(layout(stacks.tree(), &view.flame.spec(area.width, area.height.saturating_sub(1), true)))
 }
 
-/// Finds what a click means.
+/// Finds the target of a click.
 pub(crate) fn hit(scene: Scene<'_>, units: &UnitsScreen, x: u16, y: u16) -> Option<UnitsHit> {
     let area = area_of(scene);
     let plan = plan(units, area);
@@ -133,7 +133,7 @@ pub(crate) fn hit(scene: Scene<'_>, units: &UnitsScreen, x: u16, y: u16) -> Opti
     Some(UnitsHit::Row(at, row.is_some_and(|row| table::is_mark(panel, view, main, row, x))))
 }
 
-/// Draws it.
+/// Draws the screen.
 pub(crate) fn draw(units: &UnitsScreen, on: &mut Canvas<'_>) {
     let Some(unit) = units.unit() else { return none(units, on) };
     let plan = plan(units, on.area);
@@ -170,7 +170,7 @@ pub(crate) fn draw(units: &UnitsScreen, on: &mut Canvas<'_>) {
     notes(units, &mut on.part(plan.notes));
 }
 
-/// The notes, the most important first: what is missing or lost, then what the panel says.
+/// Draws the notes, the most important first: missing and lost data, then the panel's note.
 fn notes(units: &UnitsScreen, on: &mut Canvas<'_>) {
     let Some(unit) = units.unit() else { return };
     let panel = units.panel().map_or("", |(panel, _)| panel.note.as_str());
@@ -193,7 +193,7 @@ fn notes(units: &UnitsScreen, on: &mut Canvas<'_>) {
     on.put(1, 0, &fit_end(&clean(&text), usize::from(on.area.width.saturating_sub(2))), style);
 }
 
-/// Of an empty panel, the row that it may be about alone: one that was chosen in the first panel.
+/// For an empty panel, returns the row of the first panel that restricts it.
 fn why_empty(units: &UnitsScreen) -> Option<String> {
     units.panel().filter(|(panel, _)| panel.is_empty())?;
     let (unit, view) = (units.unit()?, units.view().filter(|view| view.panel > 0)?);
@@ -207,7 +207,7 @@ fn why_empty(units: &UnitsScreen) -> Option<String> {
     Some(format!("{name} is chosen in {}: g there shows what is of all", clean(&first.title)))
 }
 
-/// The cursor's row of how many, and what it is about, where its column cuts that.
+/// Draws the number of the cursor's row, and its subject if the column truncates it.
 pub(crate) fn details(scene: Scene<'_>, units: &UnitsScreen, on: &mut Canvas<'_>) {
     let Some((panel, view)) = units.panel() else { return };
     let Some(rows) = panel.rows().filter(|rows| !rows.ids.is_empty()) else { return };
@@ -230,13 +230,13 @@ pub(crate) fn details(scene: Scene<'_>, units: &UnitsScreen, on: &mut Canvas<'_>
     on.put(x, 0, &fit(&text, usize::from(on.area.width.saturating_sub(x + 1))), on.theme.dim);
 }
 
-/// The rows that have come to stand before what is in sight while the cursor stayed on its own.
+/// Returns the text about rows that moved above the visible part while the cursor stayed on its row.
 fn hotter(view: &PanelView, list: &[usize], rows: &Rows, home: Option<String>) -> Option<String> {
     let above = list.iter().take(view.top).filter(|row| rows.depth.get(**row).is_none_or(|depth| *depth == 0)).count();
     crate::ui::widget::rows::hotter(above, home.filter(|_| view.drifted)?)
 }
 
-/// No unit runs: what there is.
+/// Lists the available units while none is running.
 fn none(units: &UnitsScreen, on: &mut Canvas<'_>) {
     if units.pending {
         on.put(2, 1, "the unit starts…", on.theme.dim);

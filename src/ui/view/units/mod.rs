@@ -1,4 +1,4 @@
-//! Analysis units at work: its state, what changes that, and how it is drawn.
+//! The unit screen: state, updates and drawing.
 
 pub(crate) mod chooser;
 pub(crate) mod commands;

@@ -1,41 +1,40 @@
-//! One's place in a panel: which of its rows are shown, in which order, and where the cursor is among them.
+//! The state of a panel's view: visible rows, their order, and the cursor.
 
 use hashbrown::HashSet;
 
 use crate::panel::{Body, Cell, Panel, Rows};
 use crate::ui::view::flame::state::FlameScreen;
 
-/// The place in a panel.
+/// The state of a panel's view.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct PanelView {
-    /// The row under the cursor, by its id; `None` while the cursor rests on the first row, whatever that is, and while
-    /// a log is followed.
+    /// The row under the cursor, by its id; `None` while the cursor rests on the first row, or a log is followed.
     pub(crate) selected: Option<u64>,
-    /// The first row in sight.
+    /// The first visible row.
     pub(crate) top: usize,
-    /// Whether that is due to rows that came before it, and not to the user.
+    /// Whether the scroll position results from rows that moved above, not from the user.
     pub(crate) drifted: bool,
-    /// The column that rows are ordered by, and whether the order is turned around; the unit's own order when none.
+    /// The user's sort column and whether it is reversed; `None` for the unit's own order.
     pub(crate) order: Option<(usize, bool)>,
-    /// The unit's own order, as the rows tell it.
+    /// The unit's own order, derived from the rows.
     pub(crate) own_order: Option<(usize, bool)>,
-    /// Only rows with a text that matches are shown.
+    /// A filter on the rows' texts.
     pub(crate) filter: Option<regex::Regex>,
-    /// Rows of a tree that are folded.
+    /// Collapsed rows of a tree.
     pub(crate) folded: HashSet<u64>,
-    /// Whether the rows are shown that the rest of a table stands for.
+    /// Whether the rest of a table is expanded.
     pub(crate) has_rest_open: bool,
     pub(crate) flame: FlameScreen,
 }
 
 impl PanelView {
-    /// The column that rows stand in the order of, and whether it is turned around.
+    /// Returns the sort column, and whether it is reversed.
     pub(crate) fn ordered_by(&self) -> Option<(usize, bool)> {
         self.order.or(self.own_order)
     }
 
-    /// Keeps the cursor on its row, and the row in its place on the screen, while others come and go. From its
-    /// beginning a table is left only where the cursor would be out of sight.
+    /// Keeps the cursor on its row, and the row on its line, while other rows come and go. The table stays at its top
+    /// unless the cursor would become invisible.
     pub(crate) fn follow(&mut self, before: &Panel, now: &Panel, height: usize) {
         let Some(rows) = now.rows() else { return };
         self.own_order = own_order(&now.body, rows, self.own_order);
@@ -57,7 +56,7 @@ impl PanelView {
     }
 }
 
-/// The rows of a panel in the order in which they are shown, folded ones and those that are filtered away left out.
+/// Returns the visible rows in order, without collapsed and filtered ones.
 pub(crate) fn visible(body: &Body, rows: &Rows, view: &PanelView) -> Vec<usize> {
     let mut list = ordered(body, rows, view);
     if let Some(filter) = &view.filter {
@@ -72,8 +71,7 @@ pub(crate) fn visible(body: &Body, rows: &Rows, view: &PanelView) -> Vec<usize> 
     list
 }
 
-/// The cursor among the rows that are shown: on the first while none is chosen, and nowhere while a log is
-/// followed.
+/// Returns the cursor among the visible rows: the first by default, none while a log is followed.
 pub(crate) fn cursor(body: &Body, rows: &Rows, view: &PanelView, visible: &[usize]) -> Option<usize> {
     let chosen = view.selected.and_then(|id| visible.iter().position(|row| rows.ids[*row] == id));
     chosen.or((!matches!(body, Body::Log(_)) && !visible.is_empty()).then_some(0))
@@ -87,7 +85,7 @@ fn ordered(body: &Body, rows: &Rows, view: &PanelView) -> Vec<usize> {
             out
         }
         Body::Table(_) => {
-            // A filter looks for rows that are folded, too.
+            // A filter also searches collapsed rows.
             let open = view.has_rest_open || view.filter.is_some();
             let Some(rest) = rows.rest.filter(|_| view.order.is_some()) else {
                 let mut order = rows.in_order(open);
@@ -106,7 +104,7 @@ fn ordered(body: &Body, rows: &Rows, view: &PanelView) -> Vec<usize> {
     }
 }
 
-/// Puts the rows of a tree between two places in order: those that stand beside each other, each with what is below it.
+/// Sorts the siblings of a tree between two positions, each with its descendants.
 fn siblings(rows: &Rows, view: &PanelView, from: usize, until: usize, out: &mut Vec<usize>) {
     let depth = |row: usize| rows.depth.get(row).copied().unwrap_or(0);
     let mut heads = Vec::new();
@@ -140,8 +138,9 @@ fn sort<T>(rows: &Rows, view: &PanelView, list: &mut [T], row: impl Fn(&T) -> us
     }
 }
 
-/// The column that a unit has put its rows in the order of, by what they are: one of sums before others. What held
-/// before stays while it holds.
+/// Returns the column by which a unit sorted its rows, preferably one of sums.
+///
+/// The previous column is kept as long as it is consistent.
 pub(crate) fn own_order(body: &Body, rows: &Rows, before: Option<(usize, bool)>) -> Option<(usize, bool)> {
     if matches!(body, Body::Log(_)) {
         return None;
@@ -202,7 +201,7 @@ mod tests {
         assert_eq!(visible(&body, &rows, &view), [2, 0]);
     }
 
-    /// The cursor keeps its row, and the table its beginning while the cursor is in sight from there.
+    /// The cursor stays on its row, and the table at its top while the cursor is visible from there.
     #[test]
     fn hotter_rows_stay_in_sight() {
         let panel = |ids: &[u64]| {
@@ -218,7 +217,7 @@ mod tests {
             view.follow(&pair[0], &pair[1], 4);
             seen.push((view.top, view.drifted, view.selected));
         }
-        // It is said of the two rows that are out of sight above, and of none when they are back.
+        // Only while two rows are hidden above, their number is shown.
         assert_eq!(seen, [(0, false, Some(1)), (2, true, Some(1)), (0, false, Some(1))]);
     }
 

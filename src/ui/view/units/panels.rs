@@ -1,4 +1,4 @@
-//! Draws a panel into a place of any size: tables, trees, logs, histograms, maps, courses, flame graphs.
+//! Draws a panel in an area of any size: tables, trees, logs, histograms, maps, time series, flame graphs.
 
 use ratatui::layout::Rect;
 use ratatui::style::{Color, Style};
@@ -17,7 +17,7 @@ use crate::ui::view::units::table;
 use crate::ui::widget::Canvas;
 use crate::ui::widget::rows::eighths;
 
-/// Draws a panel; the cursor is seen in the one that is looked at.
+/// Draws a panel; the selected one with its cursor.
 pub(crate) fn draw(panel: &Panel, view: &PanelView, flame: Option<&Flame>, main: bool, on: &mut Canvas<'_>) {
     if on.area.height == 0 || on.area.width < 4 {
         return;
@@ -41,10 +41,10 @@ pub(crate) fn draw(panel: &Panel, view: &PanelView, flame: Option<&Flame>, main:
     }
 }
 
-/// Cells from which on two histograms stand beside each other.
+/// Minimum width for two histograms next to each other.
 const BESIDE: u16 = 150;
 
-/// Powers of two and, where there is room beside or below them, equal steps.
+/// Draws a histogram by powers of two and, if there is room next to it or below, with linear steps.
 fn distribution(histogram: &Histogram, on: &mut Canvas<'_>) {
     let (half, powers) = (on.area.width / 2, histogram.bars.len() as u16);
     let steps = match histogram.steps.len() as u16 {
@@ -70,7 +70,7 @@ fn bars(histogram: &Histogram, on: &mut Canvas<'_>) {
     let label = bounds.iter().map(|text| width(text)).max().unwrap_or(0).min(26) as u16;
     let total = histogram.total().max(1) as f64;
     let most = histogram.bars.iter().map(|bar| bar.count).max().unwrap_or(1).max(1) as f64;
-    // Where not all fit, those with the most stay: the ends are thin.
+    // If not all bars fit, keep those with the largest counts, because the ends are thin.
     let height = usize::from(on.area.height);
     let middle = histogram.bars.iter().enumerate().max_by_key(|(_, bar)| bar.count).map_or(0, |(i, _)| i);
     let from = (middle + height / 2 + 1).saturating_sub(height).min(histogram.bars.len().saturating_sub(height));
@@ -89,7 +89,7 @@ fn bars(histogram: &Histogram, on: &mut Canvas<'_>) {
     }
 }
 
-/// A colour of a map's ramp by the shade of a cell; without colours the shade itself tells it.
+/// Returns a colour for the shade of a map's cell; without colours the shade itself suffices.
 fn shade_style(shade: usize, theme: &Theme) -> Style {
     let ramp = &theme.heat.cells;
     let color = ramp.get((shade * (ramp.len() - 1)).div_ceil(SHADES.len() - 1)).copied().unwrap_or(Color::Reset);
@@ -130,7 +130,7 @@ fn courses(series: &Series, on: &mut Canvas<'_>) {
     let label = series.lines.iter().map(|line| width(&line.label)).max().unwrap_or(0).min(28) as u16;
     let room = usize::from(on.area.width.saturating_sub(label + 26));
     let lines = on.area.height.saturating_sub(1);
-    // With room to spare, each course is as many lines high.
+    // If there is room, each time series uses several lines.
     let tall = (lines / (series.lines.len().max(1) as u16)).clamp(1, 6);
     for (line, at) in series.lines.iter().zip(0..) {
         let y = at * tall;
@@ -146,7 +146,7 @@ fn courses(series: &Series, on: &mut Canvas<'_>) {
         let skip = line.values.len().saturating_sub(room);
         for (value, x) in line.values.iter().skip(skip).zip(label + 25..on.area.width) {
             for part in 0..tall {
-                // From the bottom upwards, each line shows its part of the height.
+                // From the bottom up, each line shows its part of the height.
                 let height = if most > 0.0 { value / most * f64::from(tall) } else { 0.0 };
                 let own = (height - f64::from(part)).clamp(0.0, 1.0);
                 let symbol = if own > 0.0 || part == 0 {

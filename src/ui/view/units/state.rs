@@ -1,4 +1,4 @@
-//! The state of the units' screen: which unit and which of its panels is looked at, and where in each one is.
+//! The state of the unit screen: selected unit and panel, and the views of the panels.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,10 +11,10 @@ use crate::query::row_order::arrange_by_key;
 use crate::ui::view::units::panel_view::{PanelView, cursor, visible};
 use crate::units::kit::ViewState;
 
-/// Rows of a log that are asked for.
+/// Number of log rows to request.
 const LOG_ROWS: usize = 1000;
 
-/// A unit's panels and which of them is looked at.
+/// A unit's panel views, and the selected panel.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct UnitView {
     pub(crate) panel: usize,
@@ -22,32 +22,32 @@ pub(crate) struct UnitView {
     pub(crate) baseline: bool,
 }
 
-/// The arrangement of panels' rows, by unit and panel: their order, filter and zoom.
+/// Sorting, filter and zoom of panels, by unit and panel.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Arrangement(Vec<(u64, usize, Arranged)>);
 
 type Arranged = (Option<(usize, bool)>, Option<String>, Vec<Arc<str>>);
 
-/// The screen.
+/// The unit screen.
 #[derive(Clone, Debug, Default)]
 pub struct UnitsScreen {
     pub(crate) answers: Arc<Vec<UnitAnswer>>,
     pub(crate) current: Option<u64>,
-    /// A unit was asked for and has not said anything yet.
+    /// A unit was requested and has not answered yet.
     pub(crate) pending: bool,
-    /// Units that were added while it runs, as they were typed.
+    /// Units started during the session, as typed.
     pub(crate) added: Vec<String>,
-    /// Units that were ended, by their names: undo brings them back.
+    /// Ended units by id, which undo restores.
     pub(crate) ended: BTreeMap<u64, &'static str>,
-    /// How often figures were reset and not brought back.
+    /// Number of resets that were not undone.
     pub(crate) resets: u64,
     views: HashMap<u64, UnitView>,
-    /// What was last said to the engine.
+    /// The last view state sent to the engine.
     sent: Option<(u64, ViewState)>,
 }
 
 impl UnitsScreen {
-    /// New figures have come; `height` rows of a panel are in sight.
+    /// Applies new figures; `height` is the number of visible rows of a panel.
     pub(crate) fn set(&mut self, answers: Arc<Vec<UnitAnswer>>, height: usize) {
         let fresh = answers.iter().map(|answer| answer.id).filter(|id| !self.views.contains_key(id)).max();
         let has = |id: u64| answers.iter().any(|answer| answer.id == id);
@@ -67,7 +67,7 @@ impl UnitsScreen {
         self.answers = answers;
     }
 
-    /// The unit that is looked at.
+    /// Returns the selected unit.
     pub(crate) fn unit(&self) -> Option<&UnitAnswer> {
         self.answers.iter().find(|answer| Some(answer.id) == self.current)
     }
@@ -80,7 +80,7 @@ impl UnitsScreen {
         self.views.get_mut(&self.current?)
     }
 
-    /// The panel that is looked at, with where one is in it.
+    /// Returns the selected panel with its view.
     pub(crate) fn panel(&self) -> Option<(&Panel, &PanelView)> {
         let view = self.view()?;
         let panel = self.unit()?.panels.get(view.panel)?;
@@ -92,7 +92,7 @@ impl UnitsScreen {
         view.panels.get_mut(view.panel)
     }
 
-    /// The arrangement of rows now.
+    /// Returns the current arrangement.
     pub(crate) fn arrangement(&self) -> Arrangement {
         let one = |panel: &PanelView| -> Arranged {
             let filter = panel.filter.as_ref().map(|filter| filter.as_str().to_owned());
@@ -104,7 +104,7 @@ impl UnitsScreen {
         Arrangement(list)
     }
 
-    /// Arranges rows as they were.
+    /// Restores an arrangement.
     pub(crate) fn arrange(&mut self, as_before: &Arrangement) {
         for (id, view) in &mut self.views {
             for (at, panel) in view.panels.iter_mut().enumerate() {
@@ -117,7 +117,7 @@ impl UnitsScreen {
         }
     }
 
-    /// To another panel of the unit.
+    /// Goes to another panel of the unit.
     pub(crate) fn step_panel(&mut self, by: isize) {
         let n = self.unit().map_or(0, |unit| unit.panels.len()) as isize;
         if let Some(view) = self.view_mut().filter(|_| n > 0) {
@@ -125,7 +125,7 @@ impl UnitsScreen {
         }
     }
 
-    /// To another unit.
+    /// Goes to another unit.
     pub(crate) fn step_unit(&mut self, by: isize) {
         let n = self.answers.len() as isize;
         let at = self.answers.iter().position(|answer| Some(answer.id) == self.current).unwrap_or(0) as isize;
@@ -143,7 +143,7 @@ impl UnitsScreen {
         let last = list.len().saturating_sub(1);
         let at = cursor(&panel.body, rows, view, &list);
         let next = match (at, by) {
-            // The end of a log is where it is followed, and the start of a table what is first at any time.
+            // At its end a log is followed; at its top a table follows its first row.
             (_, isize::MIN) if !log => None,
             (_, isize::MAX) if log => None,
             (None, by) if log && by > 0 => None,
@@ -154,7 +154,7 @@ impl UnitsScreen {
         self.choose(next.map(|at| (at, rows.ids[list[at]])), height);
     }
 
-    /// Has the row that the cursor rests on stay under it.
+    /// Fixes the cursor to its current row.
     pub(crate) fn hold_row(&mut self, height: usize) {
         let Some((panel, view)) = self.panel() else { return };
         let Some(rows) = panel.rows() else { return };
@@ -163,7 +163,7 @@ impl UnitsScreen {
         self.choose(at.map(|at| (at, rows.ids[list[at]])), height);
     }
 
-    /// Shows what the rest of a table stands for, or folds it; `false` where the cursor is on another row.
+    /// Expands or collapses the rest of a table; returns `false` if the cursor is on another row.
     pub(crate) fn turn_rest(&mut self) -> bool {
         let is_rest = |(panel, view): (&Panel, &PanelView)| {
             let rows = panel.rows()?;
@@ -183,7 +183,7 @@ impl UnitsScreen {
         view.top = row.map_or(0, |(at, _)| view.top.min(at).max((at + 1).saturating_sub(height.max(1))));
     }
 
-    /// The request to the engine, when that has changed; `shown` while this screen is.
+    /// Returns the request to the engine, if the view has changed; `shown` while this screen is visible.
     pub(crate) fn tell(&mut self, shown: bool) -> Option<UnitRequest> {
         let look = self.current.filter(|_| shown).map(|id| {
             let view = self.view();
@@ -200,14 +200,14 @@ impl UnitsScreen {
     }
 }
 
-/// Splits a text into words as a shell does: quotes hold words together.
+/// Splits a text into words like a shell, with quotes.
 pub(crate) fn split_shell_words(text: &str) -> Result<Vec<String>, String> {
     shlex::split(text).ok_or_else(|| "a quote is not closed".to_owned())
 }
 
-/// Words as one text that [`split_shell_words`], or a shell, splits again.
+/// Joins words to a text that [`split_shell_words`] or a shell splits again.
 pub(crate) fn quoted<'a>(words: impl IntoIterator<Item = &'a str>) -> String {
-    // Nothing that can be typed or said in a text has a NUL that would end it.
+    // No text that can be typed contains NUL, which would end it.
     shlex::Quoter::new().allow_nul(true).join(words).unwrap_or_default()
 }
 

@@ -1,4 +1,4 @@
-//! A panel's rows as a table: columns that fit, the order in their headings, the cursor, heat, the scroll bar.
+//! A panel's rows as a table: columns that fit, sort marks, cursor, heat and scroll bar.
 
 use ratatui::layout::Rect;
 use ratatui::style::{Modifier, Style};
@@ -11,7 +11,7 @@ use crate::ui::view::units::panel_view::{PanelView, cursor, visible};
 use crate::ui::widget::Canvas;
 use crate::ui::widget::rows::{BAR, BARRED, arrow, eighths, light_up, scroll_bar};
 
-/// The first row in sight: a log follows its end until a row of it is chosen.
+/// Returns the first visible row: a log follows its end until a row is selected.
 pub(crate) fn first_row(panel: &Panel, view: &PanelView, area: Rect) -> usize {
     let Some(rows) = panel.rows() else { return 0 };
     let list = visible(&panel.body, rows, view);
@@ -30,17 +30,16 @@ struct UnitColumnSpan {
     column: usize,
     x: u16,
     cells: u16,
-    /// Cells at its end for a bar, a blank before it included.
+    /// Width of the bar at its end, including a space before it.
     bar: u16,
 }
 
-/// Cells that a wide column of text may be narrowed to, and those that the last one, which says what a row is about,
-/// keeps.
+/// Minimum widths of a wide text column, and of the last column with the subject of the row.
 const NARROW: u16 = 14;
 const SUBJECT: u16 = 24;
 
-/// The columns of a panel in a place: the last cell is the scroll bar's, and the share that rows are ordered by has a
-/// bar.
+/// Returns the columns of a panel in an area: the last cell is the scroll bar, and the share that is the sort column
+/// has a bar.
 fn spans_of(rows: &Rows, view: &PanelView, area: Rect) -> Vec<UnitColumnSpan> {
     let is_share = |column: usize| {
         let cells = rows.table.rows.iter().filter_map(|row| row.get(column));
@@ -57,8 +56,10 @@ fn spans_of(rows: &Rows, view: &PanelView, area: Rect) -> Vec<UnitColumnSpan> {
     list
 }
 
-/// The columns that fit, each with its place and width: texts are narrowed first, then columns go by their rank, the
-/// first and the subject never. Columns keep their width while figures change.
+/// Returns the columns that fit, with places and widths.
+///
+/// Texts are narrowed first, then columns are dropped by rank, but never the first and the subject. Widths do not
+/// depend on figures.
 fn spans(columns: &[Column], area: u16) -> Vec<UnitColumnSpan> {
     let last = columns.last().filter(|column| column.width == 0).map(|_| columns.len() - 1);
     let whole = |i: usize| columns[i].width.max(width(&columns[i].title) as u16);
@@ -96,14 +97,14 @@ fn spans(columns: &[Column], area: u16) -> Vec<UnitColumnSpan> {
     out
 }
 
-/// The column whose heading is at a place of the panel's first line.
+/// Returns the column whose heading is at a position of the panel's first line.
 pub(crate) fn column_at(panel: &Panel, view: &PanelView, area: Rect, x: u16) -> Option<usize> {
     let x = x.checked_sub(area.x)?;
     let spans = spans_of(panel.rows()?, view, area);
     spans.into_iter().find(|span| (span.x..=span.x + span.cells).contains(&x)).map(|span| span.column)
 }
 
-/// True if the mark that folds a row of a tree is at a place.
+/// Whether a position is on the fold mark of a tree's row.
 pub(crate) fn is_mark(panel: &Panel, view: &PanelView, area: Rect, row: usize, x: u16) -> bool {
     let Some(rows) = panel.rows().filter(|_| matches!(panel.body, Body::Tree(_))) else { return false };
     let depth = rows.depth.get(row).copied().unwrap_or(0);
@@ -112,7 +113,7 @@ pub(crate) fn is_mark(panel: &Panel, view: &PanelView, area: Rect, row: usize, x
     last.is_some_and(|span| x == area.x + span.x + 2 * depth)
 }
 
-/// The table that is drawn; the cursor is seen in the panel that is looked at.
+/// The table to draw; the selected panel shows its cursor.
 pub(crate) struct UnitTable<'a> {
     pub(crate) panel: &'a Panel,
     pub(crate) rows: &'a Rows,
@@ -149,7 +150,7 @@ impl UnitTable<'_> {
             let (ordered, turned) =
                 self.view.ordered_by().map_or((false, false), |(by, turned)| (by == span.column, turned));
             let (room, mark) = (usize::from(span.cells - span.bar), arrow(ordered, turned));
-            // The mark stays where the title fills its column.
+            // Keep the sort mark even if the title fills its column.
             let title = if width(&column.title) <= room {
                 let kept = room - width(mark).min(room);
                 column.title.chars().take(kept).collect::<String>()
@@ -173,9 +174,9 @@ impl UnitTable<'_> {
             let column = &self.rows.table.columns[span.column];
             let room = usize::from(span.cells - span.bar);
             let text = match cell {
-                // Of a course the newest part.
+                // Show the newest part of a time series.
                 Cell::Course(values) => spark(&values[values.len().saturating_sub(room)..]),
-                // What an event says begins with what matters, as a stack does.
+                // The start of an event's text is the most important part, as in a stack.
                 _ if column.name.ends_with("stack") || column.name == "text" => {
                     fit_stack(&self.cell_text(row, span.column), room).into_owned()
                 }
@@ -195,8 +196,10 @@ impl UnitTable<'_> {
         }
     }
 
-    /// A cell's text; of a tree the last column is indented, with a mark where rows are folded, which the rest of a
-    /// table has, too.
+    /// Returns a cell's text.
+    ///
+    /// In a tree the last column is indented, with a mark on collapsible rows; the rest of a table has that mark as
+    /// well.
     fn cell_text(&self, row: usize, column: usize) -> String {
         let rows = self.rows;
         let text = rows.table.rows[row][column].text();

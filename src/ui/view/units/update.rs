@@ -1,4 +1,4 @@
-//! Updates of the units' screen: starts and ends units, moves among their panels and rows.
+//! Updates of the unit screen: starting and ending units, navigation in panels and rows.
 
 use crate::engine::{UnitAnswer, UnitRequest};
 use crate::lang::nearest;
@@ -18,7 +18,7 @@ use crate::units;
 use crate::units::kit::{Settings, Spec};
 
 impl App {
-    /// New figures of units are there.
+    /// Applies new figures of units.
     pub fn set_units(&mut self, answers: std::sync::Arc<Vec<UnitAnswer>>) {
         self.views.units.pending &= answers.is_empty();
         let height = self.unit_height();
@@ -26,14 +26,14 @@ impl App {
         self.tell_units();
     }
 
-    /// Tells the engine what of the units is looked at.
+    /// Reports the visible part of the units to the engine.
     pub(crate) fn tell_units(&mut self) {
         if let Some(request) = self.views.units.tell(self.frame.tab == Tab::Units) {
             self.effects.push(Effect::Unit(request));
         }
     }
 
-    /// Starts a unit, named with its options; asks for one where none is named.
+    /// Starts a unit, given by name and options; opens the chooser if none is given.
     pub(crate) fn add_unit(&mut self, text: Option<String>) {
         let Some(text) = text else { return self.choose_unit() };
         match unit_of(&text) {
@@ -52,7 +52,7 @@ impl App {
         self.effects.push(Effect::Unit(UnitRequest::Start(spec, settings)));
     }
 
-    /// Ends the unit that is looked at.
+    /// Ends the selected unit.
     pub(crate) fn stop_unit(&mut self) {
         let Some((id, name)) = self.views.units.unit().map(|unit| (unit.id, unit.name)) else {
             return self.say("no unit runs: M starts one");
@@ -89,7 +89,7 @@ impl App {
         matches!(self.views.units.panel().map(|(panel, _)| &panel.body), Some(Body::Flame(_)))
     }
 
-    /// A line down (1) or up (-1).
+    /// Moves a line down (1) or up (-1).
     pub(crate) fn unit_line(&mut self, by: i32) {
         match self.is_in_flame() {
             true => self.move_in_flame(|screen, flame| screen.along(flame, by)),
@@ -97,7 +97,7 @@ impl App {
         }
     }
 
-    /// To the panel on the right (1) or on the left (-1), or to the frame there.
+    /// Goes to the panel, or in a flame graph to the frame, on the right (1) or left (-1).
     pub(crate) fn unit_sideways(&mut self, by: i32) {
         match self.is_in_flame() {
             true => self.move_in_flame(|screen, flame| screen.sideways(flame, by)),
@@ -123,7 +123,7 @@ impl App {
         self.say(if set { "compared with this moment from now on" } else { "compared with nothing any more" });
     }
 
-    /// Shows only rows of the panel that have a text; all of them where it is empty.
+    /// Filters the rows of the panel by a text; an empty text removes the filter.
     pub(crate) fn filter_rows(&mut self, text: &str) {
         let filter = match text {
             "" => None,
@@ -137,7 +137,7 @@ impl App {
         }
     }
 
-    /// The order of the rows that are looked at, where they can be ordered.
+    /// Returns the order of the visible rows, if they can be sorted.
     fn order_now(&mut self) -> Option<(usize, bool)> {
         match self.views.units.panel() {
             Some((Panel { body: Body::Table(_) | Body::Tree(_), .. }, view)) => {
@@ -164,7 +164,7 @@ impl App {
         self.say(format!("ordered by {title}"));
     }
 
-    /// Turns the order around, or orders by a column, whose heading was clicked; once more turns that around.
+    /// Reverses the order, or sorts by a clicked heading; a second click reverses.
     pub(crate) fn turn_rows(&mut self, clicked: Option<usize>) {
         let Some((by, turned)) = self.order_now() else { return };
         let by = if by == usize::MAX { 0 } else { by };
@@ -174,7 +174,7 @@ impl App {
         }
     }
 
-    /// Folds a row of a tree, zooms into a frame, or goes on to what a row is about.
+    /// Collapses a row of a tree, zooms into a frame, or goes to the subject of a row.
     pub(crate) fn enter_row(&mut self) {
         if self.views.units.current.is_none() && !self.views.units.pending {
             return self.choose_unit();
@@ -206,8 +206,8 @@ impl App {
         }
     }
 
-    /// Takes the filter away, else leaves the zoom, else lets go of the row under the cursor; `false` where there is
-    /// nothing of that.
+    /// Removes the filter, otherwise the zoom, otherwise the selection of a row; returns `false` if there is none of
+    /// them.
     pub(crate) fn leave_row(&mut self) -> bool {
         let Some(view) = self.views.units.panel_view_mut() else { return false };
         let filtered = view.filter.take().is_some();
@@ -252,7 +252,7 @@ impl App {
     }
 }
 
-/// A unit and its options as they are typed.
+/// Parses a unit and its options.
 pub(crate) fn unit_of(text: &str) -> Result<(&'static Spec, Settings), String> {
     let words = split_shell_words(text)?;
     let (name, rest) = words.split_first().ok_or("name a unit, such as rundelay")?;
@@ -265,7 +265,7 @@ pub(crate) fn unit_of(text: &str) -> Result<(&'static Spec, Settings), String> {
         let ids = settings.get(name).map(Target::ids).transpose().map_err(|why| format!("--{name}: {why}"))?;
         settings.target = ids.map_or(settings.target, target);
     }
-    // What is wrong with them is said while it is typed.
+    // Report invalid settings while the user types.
     units::make(spec, &settings).map_err(|why| format!("{}: {why}", spec.name))?;
     Ok((spec, settings))
 }

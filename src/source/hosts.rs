@@ -1,4 +1,4 @@
-//! The machines that a source's records are of: which input is of which, and their clocks made one.
+//! The machines of a source: the machine of each input, and the conversion of their clocks to a common one.
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -9,35 +9,35 @@ use crate::record::in_place::u64_at;
 use crate::record::kinds::BuildId;
 use crate::session::hosts::{HostId, PerHost};
 
-/// A machine whose records come.
+/// A machine with records.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SourceHost {
-    /// As the user named it, or as it calls itself.
+    /// The name given by the user, or the host name.
     pub name: Arc<str>,
     pub(crate) kernel: String,
     pub(crate) kernel_id: Option<BuildId>,
-    /// The nanoseconds to be added to its times to get those of the first machine. `None`, of all of them,
-    /// where clocks cannot be compared: each one's records are then laid where the first ones began.
+    /// Nanoseconds to add to its timestamps to convert them to the first machine's clock. `None` for all machines if
+    /// clocks cannot be related: then each one's records are aligned to start with the first ones.
     pub(crate) shift: Option<i64>,
-    /// Header features of a recording that describe it, as (bit, bytes); none when live.
+    /// Header features of a recording that describe it, as (bit, bytes); empty when live.
     pub machine: Vec<(u8, Vec<u8>)>,
 }
 
 impl SourceHost {
-    /// A machine of which no more is known than its name.
+    /// Returns a machine with only a name.
     pub fn named(name: &str) -> Self {
         Self { name: name.into(), ..Self::default() }
     }
 
-    /// The wall clock in nanoseconds since 1970 and the recording's clock at the same moment, where a recording's head
-    /// has them (CLOCK_DATA in perf.data-file-format.txt).
+    /// Returns the wall clock in nanoseconds since 1970 and the recording's clock at the same moment, if the
+    /// recording's header has them (CLOCK_DATA in perf.data-file-format.txt).
     pub(crate) fn clock(&self) -> Option<(u64, u64)> {
         let (_, data) = self.machine.iter().find(|(bit, _)| *bit == bit::CLOCK_DATA)?;
         Some((u64_at(data, 8)?, u64_at(data, 16)?))
     }
 
-    /// True if its kernel is the one that runs here: by its build id, or where that is not known by its release and
-    /// the machine's name.
+    /// Returns whether its kernel is the running one: by its build id, or if that is unknown, by its release and the
+    /// machine's name.
     pub(crate) fn has_own_kernel(&self) -> bool {
         let uname = rustix::system::uname();
         match self.kernel_id {
@@ -53,9 +53,9 @@ impl SourceHost {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Hosts {
     list: PerHost<SourceHost>,
-    /// By input which it is of; empty where all are of one.
+    /// The machine of each input; empty if there is only one machine.
     of_input: Vec<HostId>,
-    /// The first time that came: there those are laid whose clocks nobody knows.
+    /// The first timestamp, to which machines with unrelated clocks are aligned.
     first_time: Option<u64>,
 }
 
@@ -78,22 +78,22 @@ impl Hosts {
         Self { list, of_input, first_time: None }
     }
 
-    /// Each where there are several, to be told apart.
+    /// Returns the machines if there are several, so that output distinguishes them.
     pub(crate) fn several(&self) -> impl Iterator<Item = &SourceHost> {
         self.iter().map(|(_, host)| host).filter(|_| self.are_many())
     }
 
-    /// The machine of an input.
+    /// Returns the machine of an input.
     pub(crate) fn of_input(&self, input: usize) -> HostId {
         self.of_input.get(input).copied().unwrap_or_default()
     }
 
-    /// The nanoseconds to be added to an input's times, where they are known.
+    /// Returns the nanoseconds to add to an input's timestamps, if known.
     pub(crate) fn shift(&self, input: usize) -> Option<i64> {
         self[self.of_input(input)].shift
     }
 
-    /// A record's time in the clock of the first machine; 0, which stands for before the session, stays what it is.
+    /// Converts a record's timestamp to the clock of the first machine; 0, which means before the session, stays 0.
     pub(crate) fn common_time(&mut self, input: usize, time: u64) -> u64 {
         if time == 0 || !self.are_many() {
             return time;

@@ -27,7 +27,7 @@ struct Daemon {
     data_root: Option<PathBuf>,
 }
 
-/// The folders of Docker's state, beside the configured one.
+/// The directories of Docker's state, in addition to the configured one.
 const ROOTS: [&str; 2] = ["var/lib/docker", "var/snap/docker/common/var-lib-docker"];
 const HOME: &str = ".local/share/docker";
 
@@ -52,6 +52,6 @@ fn parse(bytes: &[u8]) -> Option<Names> {
         image: container.config.image,
         ..Names::default()
     };
-    // Of a pod's container kubelet's labels say what the name is made of; the image is there by its digest.
+    // For a container of a pod, kubelet's labels have the names that Docker's name consists of. Its image is a digest.
     Some(oci::of_labels(&container.config.labels.unwrap_or_default()).complete(own))
 }

@@ -1,4 +1,5 @@
-//! The names of Podman's pods, by its database: BoltDB's `libpod/bolt_state.db`, or SQLite's `db.sql` since version 5.
+//! The names of Podman's pods, from its database: BoltDB's `libpod/bolt_state.db`, or SQLite's `db.sql` since version
+//! 5.
 
 use std::path::Path;
 
@@ -6,9 +7,8 @@ use super::Opened;
 
 const FILES: [&str; 2] = ["libpod/bolt_state.db", "db.sql"];
 
-/// The name of a pod. Both databases have its configuration as JSON that begins with id and name (libpod's
-/// `PodConfig`), in one piece; an id is one pod's for ever, so what a page has that is in use no longer is true as
-/// well.
+/// Returns the name of a pod. Both databases store its configuration as contiguous JSON that begins with id and name
+/// (libpod's `PodConfig`). An id is never reused, so a match in an unused page is valid, too.
 pub(super) fn pod(storage: &Path, id: &str) -> Option<String> {
     let storage = Opened::of(storage)?;
     FILES.iter().find_map(|file| name_in(&storage.read(Path::new(file))?, id))

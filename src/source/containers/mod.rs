@@ -1,7 +1,7 @@
-//! Names of containers, read from what runtimes keep on the disk of the machine; no runtime is asked.
+//! Names of containers, read from the state that runtimes keep on disk, without communication with a runtime.
 //!
-//! A runtime's folder, or a user's, is the root of what is read in it ([`Door`]): no link leads out, and what its owner
-//! may not read stays closed.
+//! A runtime's directory, or a user's, is the root of all reads in it ([`Door`]): links cannot lead out of it, and
+//! files that its owner may not read stay closed.
 
 mod docker;
 mod libpod;
@@ -19,29 +19,29 @@ use crate::kernel::procfs;
 use crate::session::containers::{CgroupPlace, Container, NamedContainer, Runtime, places};
 use crate::symbols::door::{Door, Namers, Purpose};
 
-/// Larger files are nobody's state, in bytes.
+/// The maximum size of a state file in bytes.
 const LIMIT: u64 = 8 << 20;
-/// Where `kubectl debug node` has the machine's files, and where runtimes have their state there.
+/// The directory of the machine's files in `kubectl debug node`, and the state directories of runtimes there.
 const HOST: &str = "/host";
 const CONTAINERS: [&str; 4] = ["run/containerd", "var/lib/docker/containers", "run/containers", "run/k3s"];
-/// Entries of a folder that are looked at.
+/// The maximum number of entries of a directory.
 const ENTRIES: usize = 20_000;
 
-/// The names of a container; empty where none is found.
+/// The names of a container; unknown ones are empty.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Names {
     name: String,
     pod: String,
     namespace: String,
     image: String,
-    /// The container that holds its pod together, whose state may say more.
+    /// The pause container of its pod, whose state may have further names.
     sandbox: String,
-    /// The program that keeps it, where its bundle says so.
+    /// The program that manages it, if its bundle names one.
     manager: String,
 }
 
 impl Names {
-    /// Takes from another one what is not known yet.
+    /// Fills in missing names from another one.
     fn complete(mut self, other: Self) -> Self {
         let pairs = [
             (&mut self.name, other.name),
@@ -56,16 +56,16 @@ impl Names {
     }
 }
 
-/// The reader of all runtimes' state.
+/// The reader of the state of all runtimes.
 #[derive(Debug)]
 pub struct Reader {
-    /// The machine's files.
+    /// The root of the machine's files.
     root: PathBuf,
     stores: storage::Stores,
 }
 
 impl Reader {
-    /// Of this machine, also where we are in a container that sees its first process, or has its files in a folder.
+    /// Returns a reader for this machine, also inside a container that shows the machine's first process or its files.
     pub fn here() -> Self {
         let place = |path: &str| std::fs::metadata(path).map(|meta| (meta.dev(), meta.ino())).ok();
         let first = procfs::sees_all_processes().then_some("/proc/1/root");
@@ -74,13 +74,13 @@ impl Reader {
         Self::below(first.into_iter().chain(host).find(other).unwrap_or("/").into())
     }
 
-    /// Of the machine whose files lie below a folder.
+    /// Returns a reader for the machine whose files are below a directory.
     pub fn below(root: PathBuf) -> Self {
         Self { root, stores: storage::Stores::default() }
     }
 
-    /// The innermost container that a cgroup belongs to, by the names that are found; where none are, by those of its
-    /// path, and whether they were found. `None` of what is no container.
+    /// Returns the innermost container of a cgroup, and whether its names were found; otherwise it has the names in its
+    /// path. `None` if the cgroup does not belong to a container.
     pub fn name(&mut self, path: &str, pid: impl Fn() -> Option<i32>) -> Option<(NamedContainer, bool)> {
         let places = places(path);
         for place in &places {
@@ -129,7 +129,7 @@ impl Reader {
         (names != Names::default()).then_some((runtime, names))
     }
 
-    /// The names by the bundle of a container, and by that of its sandbox.
+    /// Returns the names in the bundle of a container, and in that of its sandbox.
     fn containerd(&self, namespace: Option<&str>, id: &str, pid: &dyn Fn() -> Option<i32>) -> Option<Names> {
         let known = |id: &str| {
             CONTAINERD.iter().find_map(|folder| {
@@ -145,7 +145,7 @@ impl Reader {
         let (names, beside) = match known(id) {
             Some(names) => (names, None),
             None => {
-                // A runtime whose folder is elsewhere: the shim that started it works in one of its bundles.
+                // The runtime uses another directory: the shim that started the container works in one of its bundles.
                 let folder = shim_folder(pid()?)?;
                 (bundle(&folder, id)?, Some(folder))
             }
@@ -161,7 +161,7 @@ impl Reader {
         Some(names.complete(Names { name: String::new(), image: String::new(), ..sandbox }))
     }
 
-    /// The names by kubelet's folders of a pod's logs, and by the links to those of a container.
+    /// Returns the names in kubelet's log directories of a pod, and in the log links of a container.
     fn logged(&self, id: &str, uid: Option<&str>) -> Names {
         let ending = format!("-{id}.log");
         let of_container = || {
@@ -183,17 +183,17 @@ impl Reader {
     }
 }
 
-/// The folders where containerd keeps what runs (its `state`), also those that other programs bring along.
+/// The directories of containerd's `state`, including those of containerds bundled with other programs.
 const CONTAINERD: [&str; 4] =
     ["run/containerd", "run/k3s/containerd", "run/k0s/containerd", "var/snap/microk8s/common/run/containerd"];
 const TASKS: &str = "io.containerd.runtime.v2.task";
 
-/// The names of a container by its bundle.
+/// Returns the names in a container's bundle.
 fn bundle(folder: &Opened, id: &str) -> Option<Names> {
     oci::parse(&folder.read(&Path::new(id).join("config.json"))?)
 }
 
-/// The folder of bundles that the shim of a process works in.
+/// Returns the directory of bundles in which the shim of a process works.
 fn shim_folder(pid: i32) -> Option<Opened> {
     const STEPS: usize = 8;
     let above = std::iter::successors(Some(pid), |pid| procfs::parent(*pid).filter(|parent| *parent > 1));
@@ -218,14 +218,14 @@ fn named(place: &CgroupPlace<'_>, runtime: Runtime, names: Names) -> NamedContai
     NamedContainer { root: place.root.into(), container: Arc::new(container) }
 }
 
-/// A user's own folder, where runtimes without root keep their state, and the user.
+/// A user's home, where rootless runtimes keep their state, and the user.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Home {
     path: PathBuf,
     uid: u32,
 }
 
-/// The home of the user whose slice a cgroup is in.
+/// Returns the home of the user whose slice a cgroup is in.
 fn home_of(path: &str, root: &Path) -> Option<Home> {
     let part = path.split('/').find_map(|part| part.strip_prefix("user-")?.strip_suffix(".slice"))?;
     let uid: u32 = part.parse().ok()?;
@@ -238,17 +238,17 @@ fn home_of(path: &str, root: &Path) -> Option<Home> {
     Some(Home { path: root.join(home.trim_start_matches('/')), uid })
 }
 
-/// True if a part of a cgroup's path can be the name of a folder in another one.
+/// Returns whether a part of a cgroup's path can be the name of a directory elsewhere.
 fn is_name(name: &str) -> bool {
     !name.is_empty() && name != "." && name != ".." && !name.contains('/')
 }
 
-/// A folder, and what is read in it.
+/// A directory for reads within it.
 #[derive(Debug)]
 struct Opened(Door);
 
 impl Opened {
-    /// Believed as far as its owner may read.
+    /// Opens a directory; files in it are read only if its owner may read them.
     fn of(path: &Path) -> Option<Self> {
         Self::with(path, Namers::default())
     }
@@ -274,11 +274,11 @@ impl Opened {
 
 #[cfg(test)]
 thread_local! {
-    /// Files that were read.
+    /// The number of files read.
     static READS: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
 }
 
-/// The names in a folder; none where there is no such.
+/// Returns the names in a directory; empty if it does not exist.
 fn entries(folder: &Path) -> Vec<String> {
     let list = std::fs::read_dir(folder).into_iter().flatten().flatten().take(ENTRIES);
     let mut names: Vec<String> = list.filter_map(|entry| entry.file_name().into_string().ok()).collect();

@@ -1,5 +1,5 @@
-//! The bundle of a container as the OCI runtime specification has it: `config.json`, and the annotations in which
-//! runtimes keep names.
+//! The bundle of a container in the OCI runtime specification: `config.json`, with the annotations in which runtimes
+//! store names.
 
 use std::collections::HashMap;
 
@@ -26,16 +26,16 @@ const SANDBOX: [&str; 2] = ["io.kubernetes.cri.sandbox-id", "io.kubernetes.cri-o
 const MANAGER: &str = "io.container.manager";
 const KIND: [&str; 2] = ["io.kubernetes.cri.container-type", "io.kubernetes.cri-o.ContainerType"];
 
-/// The name of the container that holds a pod together.
+/// The name of the pause container, which holds a pod's namespaces.
 const PAUSE: &str = "pause";
 
-/// The names in a bundle; `None` when it is none.
+/// Returns the names in a bundle; `None` if it is malformed.
 pub(super) fn parse(bytes: &[u8]) -> Option<Names> {
     let config: Config = serde_json::from_slice(bytes).ok()?;
     Some(of_labels(&config.annotations))
 }
 
-/// The names in annotations, or in labels.
+/// Returns the names in annotations, or in labels.
 pub(super) fn of_labels(labels: &HashMap<String, String>) -> Names {
     let first = |keys: &[&str]| {
         keys.iter().find_map(|key| labels.get(*key).filter(|value| !value.is_empty())).cloned().unwrap_or_default()

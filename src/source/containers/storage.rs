@@ -1,5 +1,4 @@
-//! The state that containers/storage keeps, the library of CRI-O and Podman: a list of containers, and the bundle of
-//! each.
+//! The state of containers/storage, the library of CRI-O and Podman: a list of containers, and the bundle of each.
 
 use std::collections::HashMap;
 use std::os::unix::fs::MetadataExt;
@@ -11,7 +10,7 @@ use crate::session::containers::Runtime;
 
 use super::{Home, Names, Opened, entries, libpod, oci};
 
-/// What was read of the stores.
+/// The cached content of the stores.
 #[derive(Debug, Default)]
 pub(super) struct Stores {
     lists: HashMap<PathBuf, Store>,
@@ -19,10 +18,10 @@ pub(super) struct Stores {
     pods: HashMap<String, String>,
 }
 
-/// A list as it was read last.
+/// A list as of its last read.
 #[derive(Debug, Default)]
 struct Store {
-    /// Inode, size and time of its change.
+    /// Inode, size and modification time.
     stamp: (u64, u64, i64, i64),
     containers: HashMap<String, Names>,
 }
@@ -32,7 +31,7 @@ struct Entry {
     id: String,
     #[serde(default)]
     names: Vec<String>,
-    /// JSON of its own.
+    /// A JSON document in a string.
     #[serde(default)]
     metadata: String,
 }
@@ -45,11 +44,11 @@ struct Metadata {
 }
 
 const ROOT: &str = "var/lib/containers/storage";
-/// What Podman calls itself in its bundles, also in those of pods, which are CRI-O's by their other annotations.
+/// Podman's name in its bundles. Bundles of containers in pods have it, too, but have CRI-O's other annotations.
 const PODMAN: &str = "libpod";
 const RUN: &str = "run/containers/storage";
 const HOME: &str = ".local/share/containers/storage";
-/// Folders of containers are called so by each driver: `overlay-containers`.
+/// The suffix of the container directories, after the driver's name: `overlay-containers`.
 const FOLDER: &str = "-containers";
 const LISTS: [&str; 2] = ["containers.json", "volatile-containers.json"];
 
@@ -82,7 +81,7 @@ pub(super) fn find(root: &Path, stores: &mut Stores, id: &str, home: Option<&Hom
 }
 
 impl Stores {
-    /// The name of a pod of Podman's.
+    /// Returns the name of a pod of Podman's.
     fn pod(&mut self, places: &[PathBuf], id: &str) -> Option<String> {
         if !self.pods.contains_key(id) {
             let name = places.iter().find_map(|place| libpod::pod(place, id))?;
@@ -92,7 +91,7 @@ impl Stores {
     }
 }
 
-/// The entry of a container in a list, which is parsed once for each change of it.
+/// Returns the entry of a container in a list, which is parsed again only after changes.
 fn look_up(
     stores: &mut HashMap<PathBuf, Store>,
     folder: &Path,

@@ -1,4 +1,4 @@
-//! Tests of the state of each runtime, as it lies on a disk.
+//! Tests of the on-disk state of each runtime.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, chown, symlink};
@@ -30,7 +30,7 @@ impl Disk {
         Reader::below(self.0.path().to_owned())
     }
 
-    /// Runtime, namespace/pod/name and image; whether the names were found.
+    /// Returns runtime, namespace/pod/name and image, and whether the names were found.
     fn told(&self, path: &str) -> Option<(Runtime, String, String, bool)> {
         let (named, found) = self.reader().name(path, || None)?;
         assert!(path.starts_with(&*named.root));
@@ -42,7 +42,7 @@ fn found(runtime: Runtime, words: &str, image: &str) -> Option<(Runtime, String,
     Some((runtime, words.to_owned(), image.to_owned(), true))
 }
 
-/// As kubelet has containerd write it, with what is nobody's name here.
+/// The bundle that kubelet and containerd write, including irrelevant fields.
 fn cri(kind: &str, more: &str) -> String {
     format!(
         r#"{{"ociVersion":"1.1.0","process":{{"args":["app"]}},"linux":{{"cgroupsPath":"x"}},"annotations":{{
@@ -63,16 +63,16 @@ fn containerd_keeps_names_in_its_bundles() {
     let want = found(Runtime::Containerd, "shop/cart-7d9/app", "reg.example/cart:1.4");
     assert_eq!(disk.told(&scope), want);
     assert_eq!(disk.told(&format!("{scope}/system.slice/cron.service")), want);
-    // cgroupfs does not say whose it is.
+    // A path of cgroupfs does not have the runtime.
     assert_eq!(disk.told(&format!("/kubepods/besteffort/pod{UID}/{ID}")), want);
     assert_eq!(
         disk.told(&format!("/kubepods/pod{UID}/{SANDBOX}")),
         found(Runtime::Containerd, "shop/cart-7d9/pause", "")
     );
-    // Before 1.4 the pod's name was in the sandbox alone.
+    // Before 1.4 only the sandbox had the pod's name.
     disk.put(&format!("{bundles}/{ID}/config.json"), &cri("container", name));
     assert_eq!(disk.told(&scope), want);
-    // What ctr runs is called by its name.
+    // Containers of `ctr` have their name as id.
     disk.put("run/containerd/io.containerd.runtime.v2.task/tools/build-1/config.json", r#"{"ociVersion":"1.0.2"}"#);
     assert_eq!(disk.told("/tools/build-1"), found(Runtime::Containerd, "build-1", ""));
     for other in ["/tools/other", "/tools/build-1/deeper/still", "/tools", "/system.slice/cron.service", "/", "/../x"] {
@@ -97,7 +97,7 @@ fn docker_keeps_names_in_a_file_of_each_container() {
     let labels = r#"{"io.kubernetes.container.name":"app","io.kubernetes.pod.name":"cart-7d9","io.kubernetes.pod.namespace":"shop"}"#;
     disk.put(&state, &file("k8s_app_cart-7d9_shop_1_0", labels));
     assert_eq!(disk.told(&format!("/docker/{ID}")), found(Runtime::Docker, "shop/cart-7d9/app", "nginx:1.25"));
-    // Where it was told to keep them.
+    // A configured state directory.
     fs::remove_file(disk.0.path().join(&state)).expect("removed");
     assert_eq!(disk.told(&format!("/docker/{ID}")), Some((Runtime::Docker, ID[..12].to_owned(), String::new(), false)));
     disk.put("etc/docker/daemon.json", r#"{"data-root":"/data/docker","log-level":"warn"}"#);
@@ -117,13 +117,13 @@ fn podman_and_crio_keep_names_in_their_storage() {
     let path = disk.put("var/lib/containers/storage/overlay-containers/containers.json", &list("web"));
     let scope = format!("/machine.slice/libpod-{ID}.scope/container");
     assert_eq!(disk.told(&scope), found(Runtime::Podman, "web", "docker.io/library/nginx:latest"));
-    // A list is read anew where it has changed, and only then.
+    // A list is read again only after it has changed.
     let mut reader = disk.reader();
     let name = |reader: &mut Reader| reader.name(&scope, || None).expect("there").0.container.name.to_string();
     assert_eq!(name(&mut reader), "web");
     fs::write(&path, list("renamed")).expect("written");
     assert_eq!(name(&mut reader), "renamed");
-    // In a pod, its bundle is CRI-O's but for the manager, and the pod's name is in a database.
+    // In a pod, its bundle is like CRI-O's except for the manager, and the pod's name is in a database.
     let bundle = format!("var/lib/containers/storage/overlay-containers/{ID}/userdata/config.json");
     disk.put(
         &bundle,
@@ -141,7 +141,7 @@ fn podman_and_crio_keep_names_in_their_storage() {
         fs::remove_file(path).expect("removed");
     }
     fs::remove_file(disk.0.path().join(&bundle)).expect("removed");
-    // CRI-O has a bundle beside it.
+    // CRI-O's bundle is in the run directory.
     let userdata = format!("run/containers/storage/overlay-containers/{ID}/userdata/config.json");
     disk.put(
         &userdata,
@@ -155,7 +155,7 @@ fn podman_and_crio_keep_names_in_their_storage() {
     assert_eq!(disk.told(&crio), found(Runtime::Crio, "shop/cart-7d9/app", "quay.io/app:2"));
 }
 
-/// What a user runs without root lies in the user's own home, and is read with no more than the user's rights.
+/// Rootless containers have their state in the user's home, which is read with the user's rights only.
 #[test]
 fn a_users_own_containers_are_named_with_the_users_rights() {
     let disk = Disk::new();
@@ -168,7 +168,7 @@ fn a_users_own_containers_are_named_with_the_users_rights() {
     if !rustix::process::geteuid().is_root() {
         return;
     }
-    // A link that leads out of the folder, and a file that the user cannot read, tell nothing.
+    // A link that leads out of the directory, and a file that the user cannot read, are ignored.
     let (folder, secret) = (
         list.parent().expect("a folder"),
         disk.put("secret.json", &format!(r#"[{{"id":"{ID}","names":["secret"]}}]"#)),
@@ -217,7 +217,7 @@ fn state_that_is_broken_or_too_large_tells_nothing() {
     assert!(!is_named());
 }
 
-/// A new container costs the reading of its own state: a store of all is read once.
+/// Reading a new container's names reads only its own state; a shared store is read once.
 #[test]
 fn names_of_hundreds_of_containers_are_read_once() {
     let disk = Disk::new();
@@ -236,5 +236,5 @@ fn names_of_hundreds_of_containers_are_read_once() {
         assert!(found && *named.container.name == *format!("c{at}"), "{named:?}");
     }
     let read = READS.get() - before;
-    assert!(read <= 1000 + 1, "{read} files for 1,000 containers, of which 500 are in one store");
+    assert!(read <= 1000 + 1, "{read} files for 1,000 containers, 500 in one store");
 }

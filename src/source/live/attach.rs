@@ -1,5 +1,5 @@
-//! The open events of a session: one ring a CPU, owned by a dummy event, all others redirected
-//! into it, so that events come and go without a ring or its reader being touched.
+//! The open events of a session. Each CPU has one ring, owned by a dummy event; all other events are redirected to it,
+//! so that events can be opened and closed without changes to the ring or its reader.
 
 use std::collections::{BTreeMap, HashSet};
 use std::os::fd::{AsFd, OwnedFd};
@@ -24,9 +24,9 @@ mod counts;
 
 pub(crate) use counts::ByCpu;
 
-/// What a timer takes for a cycle where it stands in: that of a CPU of 3 GHz.
+/// Cycles per nanosecond for a timer that replaces the cycles event: those of a CPU of 3 GHz.
 const CYCLES_A_NS: u64 = 3;
-/// The shortest period of a timer that stands in: more samples than these would take half of a CPU to record.
+/// The shortest period of such a timer: more samples would take half of a CPU to record.
 const SHORTEST_NS: u64 = 50_000;
 
 /// A CPU's ring and the event that owns it.
@@ -52,11 +52,11 @@ impl EventTarget {
     pub(crate) const ALL: Self = Self::Task(-1);
 }
 
-/// One open event.
+/// An open event.
 #[derive(Debug)]
 pub(crate) struct OpenEvent {
     pub(crate) fd: OwnedFd,
-    /// `None` for a dummy: a task's own, or one that listens to the kernel's code.
+    /// `None` for a dummy: a task's own, or the listener for the kernel's code.
     pub(crate) event: Option<u16>,
     pub(crate) cpu: u32,
     pub(crate) who: EventTarget,
@@ -71,13 +71,13 @@ impl OpenEvent {
     }
 }
 
-/// An id of an event, with what its records are read by.
+/// Returns an id of an event, with the settings for decoding its records.
 fn fresh(id: u64, event: u16, attr: &Attr) -> FreshId {
     let period = if attr.has(Flag::Freq) { 0 } else { attr.period_or_freq };
     FreshId { id, event, layout: layout(attr), period }
 }
 
-/// All that is open.
+/// All open events and rings.
 pub(crate) struct Attachment {
     pub(crate) sys: Box<dyn Sys>,
     pub(crate) rights: Rights,
@@ -88,20 +88,20 @@ pub(crate) struct Attachment {
     pub(crate) rings: BTreeMap<u32, CpuRing>,
     pub(crate) opened: Vec<OpenEvent>,
     pub(crate) cgroups: Vec<OwnedFd>,
-    /// Whether side-band comes from events on the tasks, not on the CPUs.
+    /// Whether side-band records come from events on the tasks instead of the CPUs.
     pub(crate) by_task: bool,
-    /// Whether a target was chosen, which events are opened on unless they are of the whole machine.
+    /// Whether there is a target, on which events are opened unless they are of the whole machine.
     pub(crate) is_narrow: bool,
     /// Ids that have not been reported yet.
     pub(crate) fresh_ids: Vec<FreshId>,
     pub(crate) notes: Vec<String>,
-    /// What walks user stacks in the kernel, while that is asked for.
+    /// Walks user stacks in the kernel, if requested.
     pub(crate) walks: Option<StackWalks>,
-    /// What reads the strings that system calls are given.
+    /// Reads string arguments of system calls.
     pub(crate) strings: Strings,
-    /// What tells tasks by their numbers in our own PID namespace, where that is not the outermost.
+    /// Translates task numbers to our own PID namespace, if it is not the outermost one.
     pub(crate) outside: Option<Outside>,
-    /// What gives samples of software events our ids.
+    /// Restores our ids in samples of software events.
     pub(crate) borrowed: Borrowed,
 }
 
@@ -135,12 +135,12 @@ impl Attachment {
         }
     }
 
-    /// The kernel attr of an event as it is opened now.
+    /// Returns the current kernel attr of an event.
     pub(crate) fn attr(&self, event: usize) -> Attr {
         attr::event(&self.slots[event].event, &self.common, self.have)
     }
 
-    /// The state of each event.
+    /// Returns the state of each event.
     pub(crate) fn states(&self) -> Vec<EventState> {
         self.slots.iter().map(|slot| slot.state(&self.common)).collect()
     }
@@ -153,8 +153,8 @@ impl Attachment {
         attr
     }
 
-    /// Side-band records carry the dummy's id. It goes for the first event's, whose records end alike:
-    /// perf refuses records whose id none of several events has.
+    /// Side-band records have the dummy's id. It is reported as an id of the first event, whose records have the same
+    /// trailer: perf rejects records whose id belongs to none of several events.
     fn report_owner(&mut self, owner: &OwnedFd) -> u64 {
         let Ok(id) = self.sys.ioctl(owner.as_fd(), Ioctl::Id) else { return 0 };
         let attr = self.attr(0);
@@ -162,8 +162,8 @@ impl Attachment {
         id
     }
 
-    /// Opens a CPU's ring and its events on `who`. Threads that have ended and CPUs that went offline meanwhile are
-    /// skipped; `Ok(false)` says that this one was.
+    /// Opens a CPU's ring and its events on `who`. If the thread has exited or the CPU went offline, it is skipped and
+    /// the result is `Ok(false)`.
     pub(crate) fn open(&mut self, cpu: u32, who: EventTarget) -> Result<bool, OpenError> {
         if !self.rings.contains_key(&cpu) {
             let pid = match who {
@@ -186,7 +186,8 @@ impl Attachment {
         self.open_slots(&all, cpu, who)
     }
 
-    /// Opens a CPU's ring, with the side-band of a task or of all (-1); `Ok(false)` when that or the CPU is gone.
+    /// Opens a CPU's ring, with the side-band records of a task or of all (-1). `Ok(false)` if the task or the CPU is
+    /// gone.
     pub(crate) fn open_ring(&mut self, cpu: u32, pid: i32) -> Result<bool, OpenError> {
         let Some(owner) = self.open_owner(pid, cpu)? else { return Ok(false) };
         let id = self.report_owner(&owner);
@@ -198,7 +199,7 @@ impl Attachment {
         Ok(true)
     }
 
-    /// Has the program that walks user stacks write into a CPU's ring.
+    /// Lets the stack-walking program write into a CPU's ring.
     pub(super) fn open_walks(&mut self, cpu: u32, owner: &OwnedFd) -> Result<(), OpenError> {
         let Some(walks) = &mut self.walks else { return Ok(()) };
         let attr = attr::walked(&self.common);
@@ -206,7 +207,7 @@ impl Attachment {
         opened.map_err(|errno| OpenError::open("bpf-output", &attr, errno, &self.rights))
     }
 
-    /// Opens walks on all CPUs whose rings are open.
+    /// Opens walks on all CPUs with an open ring.
     pub(crate) fn open_all_walks(&mut self) -> Result<(), OpenError> {
         let rings = std::mem::take(&mut self.rings);
         let opened = rings.iter().try_for_each(|(cpu, ring)| self.open_walks(*cpu, &ring.owner));
@@ -214,12 +215,13 @@ impl Attachment {
         opened
     }
 
-    /// Whether an event is opened on a task or cgroup, or on all tasks: those of the whole machine are on all alone.
+    /// Returns whether an event is opened on a task or cgroup, or on all tasks; those of the whole machine are opened
+    /// on all tasks only.
     fn is_for(&self, slot: usize, who: EventTarget) -> bool {
         !self.is_narrow || self.slots[slot].event.machine_wide == (who == EventTarget::ALL)
     }
 
-    /// Opens some of the events; the ring must be there.
+    /// Opens some of the events; the ring must be open.
     pub(crate) fn open_slots(&mut self, which: &[usize], cpu: u32, who: EventTarget) -> Result<bool, OpenError> {
         let mut leaders: BTreeMap<u32, usize> = BTreeMap::new();
         for i in which.iter().copied() {
@@ -236,13 +238,13 @@ impl Attachment {
         Ok(true)
     }
 
-    /// Opens the dummy of a task or of all (-1) on a CPU; `None` when that or the CPU is gone.
+    /// Opens the dummy of a task or of all (-1) on a CPU; `None` if the task or the CPU is gone.
     fn open_owner(&mut self, pid: i32, cpu: u32) -> Result<Option<OwnedFd>, OpenError> {
         loop {
             let attr = self.owner_attr();
             match (self.sys.open(&attr, pid, cpu as i32, None, None), self.have.less()) {
                 (Ok(fd), _) => return Ok(Some(fd)),
-                // The first ring finds out what the kernel knows; from then on EINVAL says something else.
+                // The first ring determines the kernel's features; afterwards EINVAL has another meaning.
                 (Err(Errno::INVAL), Some(less)) if self.rings.is_empty() => self.have = less,
                 (Err(Errno::ACCESS | Errno::PERM), _)
                     if (0..self.slots.len()).all(|i| self.may_leave_kernel_out(i)) =>
@@ -270,7 +272,7 @@ impl Attachment {
                     }
                     return Ok(ring);
                 }
-                // The first ring must not take what all others need: a CPU's share comes first.
+                // The first ring must leave memory for the others: reduce it to a CPU's share first.
                 Err(Errno::PERM) if self.pages > 8 => {
                     self.pages = (self.pages / 2).min(self.rights.ring_share()).max(8)
                 }
@@ -279,7 +281,7 @@ impl Attachment {
         }
     }
 
-    /// Opens one event, falling back where there is a way; `None` when the task or the CPU is gone.
+    /// Opens an event, with fallbacks; `None` if the task or the CPU is gone.
     fn open_event(
         &mut self,
         i: usize,
@@ -318,7 +320,7 @@ impl Attachment {
         }
     }
 
-    /// Has the strings read that the system calls of an event are given, where it is one of calls with strings.
+    /// Reads the string arguments of an event's system calls, if it is an event of such calls.
     fn read_strings(&mut self, i: usize, cpu: u32, id: u64, attr: &Attr) {
         let (event, ring) = (&self.slots[i].event, self.rings.get(&cpu));
         let Some(ring) = ring.filter(|_| event.tracepoint.is_some() && !event.no_samples) else { return };
@@ -327,7 +329,7 @@ impl Attachment {
         self.notes.extend(self.strings.open(&*self.sys, event, &place));
     }
 
-    /// Changes what is asked for so that another try may succeed.
+    /// Changes the request so that another try may succeed.
     fn fall_back(&mut self, i: usize, attr: &Attr, errno: Errno) -> Result<(), OpenError> {
         let without_kernel = self.may_leave_kernel_out(i);
         let Slot { event, note, .. } = &mut self.slots[i];
@@ -357,7 +359,7 @@ impl Attachment {
         Ok(())
     }
 
-    /// Whether it is the kernel's code that keeps an event from being opened, and without it something would be left.
+    /// Returns whether kernel code prevents the event from being opened, and user code would remain without it.
     fn may_leave_kernel_out(&self, i: usize) -> bool {
         !self.common.exclude.kernel && !self.rights.kernel() && !self.attr(i).has(Flag::ExcludeUser)
     }
@@ -382,13 +384,13 @@ impl Attachment {
         let _ = self.sys.ioctl(fd.as_fd(), Ioctl::Enable);
     }
 
-    /// Starts all events that are open and do not rest.
+    /// Starts all open events that are not paused.
     pub(crate) fn enable_all(&self) {
         self.start(&self.opened);
     }
 
-    /// Starts those of some events that do not rest, the members of a group before its first: on a CPU the kernel
-    /// counts nothing of a member that is enabled while its leader runs, until that begins anew.
+    /// Starts those events that are not paused, the members of a group before its leader: the kernel does not count a
+    /// member on a CPU that is enabled while its leader runs, until the leader is restarted.
     fn start(&self, list: &[OpenEvent]) {
         for open in list.iter().rev().filter(|open| self.runs(open)) {
             self.enable(&open.fd);
@@ -399,7 +401,7 @@ impl Attachment {
         open.event.is_none_or(|i| self.slots[usize::from(i)].run == RunState::Running)
     }
 
-    /// Has the first of each group of a number begin anew, with the members that it has by now.
+    /// Restarts the leaders of a group's instances with their current members.
     fn restart_leaders(&self, group: u32) {
         let is_of =
             |open: &&OpenEvent| open.event.is_some_and(|i| self.slots[usize::from(i)].event.group == Some(group));
@@ -411,7 +413,7 @@ impl Attachment {
         }
     }
 
-    /// Lets the open events of a slot rest, or go on.
+    /// Pauses or resumes the open events of a slot.
     pub(crate) fn pause(&mut self, slot: usize, on: bool) {
         let run = &mut self.slots[slot].run;
         match (&run, on) {
@@ -421,7 +423,7 @@ impl Attachment {
         }
         for open in self.opened.iter().filter(|o| o.event == Some(slot as u16)) {
             let request = if on { Ioctl::Disable } else { Ioctl::Enable };
-            // A descriptor of ours takes both as long as it is open.
+            // Neither request fails on an open descriptor.
             let _ = self.sys.ioctl(open.fd.as_fd(), request);
         }
         if let Some(group) = self.slots[slot].event.group.filter(|_| !on) {
@@ -429,7 +431,7 @@ impl Attachment {
         }
     }
 
-    /// Takes a CPU's ring and events away.
+    /// Removes a CPU's ring and events.
     pub(crate) fn close_cpu(&mut self, cpu: u32) -> Option<CpuRing> {
         self.close(|o| o.cpu == cpu);
         if let Some(walks) = &mut self.walks {
@@ -439,7 +441,7 @@ impl Attachment {
         self.rings.remove(&cpu)
     }
 
-    /// Closes events, keeping what they counted.
+    /// Closes events and keeps their counts.
     pub(crate) fn close(&mut self, which: impl Fn(&OpenEvent) -> bool) {
         self.retire(which);
         let Self { strings, opened, slots, .. } = self;
@@ -447,7 +449,7 @@ impl Attachment {
         strings.keep(|number| opened.iter().any(|o| of(o) == Some(number)));
     }
 
-    /// Takes events out, of which the slots know then what they counted.
+    /// Removes events from the list, and adds their counts to the slots.
     fn retire(&mut self, which: impl Fn(&OpenEvent) -> bool) -> Vec<OpenEvent> {
         let gone: Vec<OpenEvent> = self.opened.extract_if(.., |open| which(open)).collect();
         for open in &gone {
@@ -459,8 +461,8 @@ impl Attachment {
         gone
     }
 
-    /// Replaces the open events of some slots by fresh ones, as the slots want them now. Both run for a
-    /// moment; the handover says whose samples count when. What fails leaves all as it was.
+    /// Replaces the open events of some slots according to the slots' current settings. Old and new events overlap; the
+    /// handover defines which samples count. After a failure the old events continue.
     pub(crate) fn reopen(&mut self, which: &[usize], whos: &[EventTarget]) -> Result<Handover, OpenError> {
         let (old, reported) = (self.opened.len(), self.fresh_ids.len());
         let cpus: Vec<u32> = self.rings.keys().copied().collect();

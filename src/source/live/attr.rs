@@ -1,5 +1,4 @@
-//! Kernel attrs, made from what was asked, less what an older kernel or fewer rights
-//! do not allow.
+//! Kernel attrs, from the requested settings, without features that an older kernel or fewer rights do not allow.
 
 pub use crate::event::spec::Rate;
 use crate::event::{CallGraph, Event};
@@ -18,8 +17,9 @@ pub struct Exclude {
 }
 
 impl Exclude {
-    /// Has an event leave them out, beside what it leaves out itself: but where one of user code and the kernel's is what
-    /// all are of (`--all-user`), that is what one of the other is of, too, and not of nothing. perf has it so.
+    /// Excludes these modes from an event, in addition to its own exclusions. If exactly one of user and kernel code is
+    /// excluded for all events (`--all-user`), this replaces an event's own choice, like in perf: otherwise an event of
+    /// the other mode would sample nothing.
     pub(crate) fn apply(&self, attr: &mut Attr) {
         if self.kernel != self.user {
             attr.set(Flag::ExcludeKernel, false);
@@ -37,24 +37,24 @@ impl Exclude {
     }
 }
 
-/// What samples and side-band have besides, because it was asked for.
+/// Additional requested data in samples and side-band records.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Extras {
     /// More fields of each sample: bits of [`sample`].
     pub(crate) fields: u64,
-    /// Call chains end where the kernel does, or have nothing of it.
+    /// Call chains contain only the kernel's part, or only the user's.
     pub(crate) kernel_chains_only: bool,
     pub(crate) user_chains_only: bool,
-    /// Records of each switch of tasks, and of namespaces.
+    /// Records of each context switch, and of namespaces.
     pub(crate) switches: bool,
     pub(crate) namespaces: bool,
     /// No records of BPF programs.
     pub(crate) no_bpf: bool,
-    /// What each thread that is followed counted, at its end.
+    /// The counts of each followed thread at its exit.
     pub(crate) thread_counts: bool,
     /// Branches before each sample of a CPU's PMU, as bits of [`branch`]; 0 for none.
     pub(crate) branches: u64,
-    /// Registers at the interrupt that took a sample, and of the task in user code; 0 for none.
+    /// Registers at the interrupt of a sample, and of the task in user code; 0 for none.
     pub(crate) intr_regs: u64,
     pub(crate) user_regs: u64,
 }
@@ -64,21 +64,21 @@ pub struct Extras {
 pub(crate) struct CommonAttrs {
     pub(crate) rate: Rate,
     pub(crate) chains: CallGraph,
-    /// Whether a program walks stacks by tables, where they are asked for by these.
+    /// Whether a program walks stacks by tables for events that request it.
     pub(crate) tables: bool,
     pub(crate) exclude: Exclude,
     pub(crate) inherit: bool,
     /// Whether tasks are followed rather than CPUs.
     pub(crate) tasks: bool,
-    /// Half of the ring, in bytes: where the kernel wakes the reader.
+    /// Half of the ring in bytes, from which on the kernel wakes the reader.
     pub(crate) watermark: u32,
     pub(crate) enable_on_exec: bool,
-    /// Whether samples tell their task's cgroup.
+    /// Whether samples have their task's cgroup.
     pub(crate) cgroups: bool,
     pub(crate) extras: Extras,
 }
 
-/// Newer kernel features, given up one after the other when an open says EINVAL.
+/// Newer kernel features, dropped one after the other when an open fails with EINVAL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct KernelFeatures {
     pub(crate) lost: bool,
@@ -93,7 +93,7 @@ impl Default for KernelFeatures {
 }
 
 impl KernelFeatures {
-    /// Gives up the newest feature of events with sample ids that is left (6.0, 5.7); `None` when none is.
+    /// Drops the newest remaining feature of events with sample ids (6.0, 5.7); `None` if there is none left.
     pub(crate) fn less(self) -> Option<Self> {
         if self.lost {
             Some(Self { lost: false, ..self })
@@ -105,13 +105,13 @@ impl KernelFeatures {
     }
 }
 
-/// Page faults of all kinds: their samples say which address was missing (PERF_COUNT_SW_PAGE_FAULTS, _MIN, _MAJ).
+/// Page faults of all kinds: their samples have the missing address (PERF_COUNT_SW_PAGE_FAULTS, _MIN, _MAJ).
 const SW_FAULTS: [u64; 3] = [2, 5, 6];
 
-/// The fields that every sample of ours has, so that one layout decodes them all fast.
+/// The fields of all our samples, so that a single layout decodes them fast.
 const FIELDS: u64 = sample::IDENTIFIER | sample::IP | sample::TID | sample::TIME | sample::CPU | sample::PERIOD;
 
-/// What all that writes into a ring has.
+/// Returns the settings of all events that write into a ring.
 fn in_ring(common: &CommonAttrs) -> Attr {
     let mut attr = Attr { wakeup: common.watermark, clockid: libc::CLOCK_MONOTONIC, ..Attr::default() };
     attr.set(Flag::Watermark, true);
@@ -132,7 +132,7 @@ fn base(common: &CommonAttrs, have: KernelFeatures) -> Attr {
     attr
 }
 
-/// The attr of an event.
+/// Returns the attr of an event.
 pub(crate) fn event(event: &Event, common: &CommonAttrs, have: KernelFeatures) -> Attr {
     let own = &event.attr;
     let mut attr = Attr {
@@ -149,7 +149,7 @@ pub(crate) fn event(event: &Event, common: &CommonAttrs, have: KernelFeatures) -
         _ if event.no_samples || event.is_led => attr.period_or_freq = 0,
         _ if own.period_or_freq != 0 => attr.period_or_freq = own.period_or_freq,
         Rate::Period(period) => attr.period_or_freq = period,
-        // perf samples every hit of a tracepoint or breakpoint unless told otherwise.
+        // perf samples every hit of a tracepoint or breakpoint by default.
         Rate::Frequency(_) if hits_matter => attr.period_or_freq = 1,
         Rate::Frequency(hz) => {
             attr.period_or_freq = hz;
@@ -158,8 +158,8 @@ pub(crate) fn event(event: &Event, common: &CommonAttrs, have: KernelFeatures) -
     }
     let clock = own.kind == TYPE_SOFTWARE && matches!(own.config, SW_CPU_CLOCK | SW_TASK_CLOCK);
     if !attr.has(Flag::Freq) && attr.period_or_freq > 1 && !clock {
-        // Of what the kernel counts one by one, samples that say their period are taken of every hit
-        // (perf_swevent_event in kernel/events/core.c); all have the same one anyway.
+        // For events that the kernel counts one by one, it takes a sample at every hit if samples have their period
+        // (perf_swevent_event in kernel/events/core.c). All have the same period anyway.
         attr.sample_type &= !sample::PERIOD;
     }
     add_chains(&mut attr, event, common);
@@ -167,14 +167,14 @@ pub(crate) fn event(event: &Event, common: &CommonAttrs, have: KernelFeatures) -
         attr.sample_type |= sample::RAW;
     }
     if event.tracepoint.as_ref().is_some_and(|(system, name)| system == "sched" && name == "sched_switch") {
-        // The tracepoint tells who leaves. Of tasks that are followed these records alone tell who comes back; on CPUs
-        // some kernels pass the tracepoint over where an idle CPU gets work, and these tell of it.
+        // The tracepoint reports the leaving task. For followed tasks, only these records report their return. On CPUs,
+        // some kernels omit the tracepoint when an idle CPU gets work; these records report that, too.
         attr.set(Flag::ContextSwitch, !event.no_samples);
     }
     if own.kind == TYPE_BREAKPOINT || own.kind == TYPE_SOFTWARE && SW_FAULTS.contains(&own.config) {
         attr.sample_type |= sample::ADDR;
     }
-    // Hardware that samples loads and stores (`perf mem`) says what they cost and where data came from.
+    // Memory access events (`perf mem`) have the cost and the source of the data.
     attr.sample_type |= own.sample_type | common.extras.fields;
     attr.regs_user |= own.regs_user;
     common.exclude.apply(&mut attr);
@@ -183,7 +183,7 @@ pub(crate) fn event(event: &Event, common: &CommonAttrs, have: KernelFeatures) -
         attr.set(Flag::ExcludeKernel, attr.has(Flag::ExcludeKernel) || filter.exclude_kernel);
     }
     attr.read_format |= group_format(event);
-    // The kernel does not add up for samples what children count (perf_event_alloc in kernel/events/core.c).
+    // The kernel does not sum up children's counts in samples (perf_event_alloc in kernel/events/core.c).
     let is_followed = common.tasks && !event.machine_wide;
     attr.set(Flag::Inherit, is_followed && event.inherits(common.inherit) && !event.is_read());
     attr.set(Flag::InheritStat, common.extras.thread_counts && attr.has(Flag::Inherit));
@@ -201,7 +201,7 @@ pub(crate) fn event(event: &Event, common: &CommonAttrs, have: KernelFeatures) -
     attr
 }
 
-/// Has samples tell their call chains, as the event or the session takes them.
+/// Adds call chains to samples, in the mode of the event or the session.
 fn add_chains(attr: &mut Attr, event: &Event, common: &CommonAttrs) {
     let way = settled(event.chains.unwrap_or(common.chains), common);
     if !way.is_on() {
@@ -216,7 +216,7 @@ fn add_chains(attr: &mut Attr, event: &Event, common: &CommonAttrs) {
             attr.regs_user = REGS_USER;
             attr.stack_user = if event.attr.stack_user > 0 { event.attr.stack_user } else { size };
         }
-        // Walks in the kernel begin when it knows the tables; until then frame pointers are all there is.
+        // In-kernel walks start when the program has the tables; until then, frame pointers are used.
         CallGraph::Fp | CallGraph::Tables if user && REGS_LINK != 0 => {
             attr.sample_type |= sample::REGS_USER;
             attr.regs_user = REGS_LINK;
@@ -228,14 +228,14 @@ fn add_chains(attr: &mut Attr, event: &Event, common: &CommonAttrs) {
         _ => {}
     }
     let copied = matches!(way, CallGraph::Dwarf(_));
-    // Without either half a chain is empty, and samples stay laid out as they were.
+    // Without both parts a chain is empty, and the layout of samples stays the same.
     let (kernel_only, user_only) = (common.extras.kernel_chains_only, common.extras.user_chains_only);
     let left_out = common.exclude.user || event.no_chains || copied || walks(event, common);
     attr.set(Flag::ExcludeCallchainUser, left_out || kernel_only && !user_only);
     attr.set(Flag::ExcludeCallchainKernel, common.exclude.kernel || event.no_chains || user_only && !kernel_only);
 }
 
-/// Has samples tell registers that were asked for, beside those that stacks are unwound with.
+/// Adds requested registers to samples, in addition to those for unwinding.
 fn add_registers(attr: &mut Attr, extras: &Extras) {
     if extras.intr_regs != 0 {
         attr.sample_type |= sample::REGS_INTR;
@@ -247,29 +247,29 @@ fn add_registers(attr: &mut Attr, extras: &Extras) {
     }
 }
 
-/// True if a CPU may remember the branches before samples of an event: those of its PMU.
+/// Returns whether a CPU can record branches before an event's samples: for events of its PMU.
 pub(crate) fn has_branches(event: &Event) -> bool {
     !matches!(event.attr.kind, TYPE_SOFTWARE | TYPE_TRACEPOINT | TYPE_BREAKPOINT)
 }
 
-/// The bit that has an event read with all of its group.
+/// Returns the bit that reads an event together with its group.
 pub(crate) fn group_format(event: &Event) -> u64 {
     if event.is_read() && event.group.is_some() { read_format::GROUP } else { 0 }
 }
 
-/// True if a BPF program walks the user stacks of an event's samples. It cannot be set on what is traced: there it
-/// would be set for everybody who traces that.
+/// Returns whether a BPF program walks the user stacks of an event's samples. Not possible for traced events, where the
+/// program would apply to all tracers.
 pub(crate) fn walks(event: &Event, common: &CommonAttrs) -> bool {
     let off = common.exclude.user || common.extras.kernel_chains_only;
     way(event, common) == CallGraph::Tables && !off && may_be_walked(event)
 }
 
-/// The way in which an event's call chains are taken.
+/// Returns the mode of an event's call chains.
 pub(crate) fn way(event: &Event, common: &CommonAttrs) -> CallGraph {
     settled(event.way(common.chains), common)
 }
 
-/// Frame pointers are what there is where nothing walks by tables.
+/// Replaces table-based modes by frame pointers if there is no program.
 fn settled(way: CallGraph, common: &CommonAttrs) -> CallGraph {
     match way {
         CallGraph::Tables | CallGraph::Auto if common.tables => CallGraph::Tables,
@@ -277,14 +277,14 @@ fn settled(way: CallGraph, common: &CommonAttrs) -> CallGraph {
     }
 }
 
-/// True if it could be, if that is asked for.
+/// Returns whether a program can walk an event's stacks, if requested.
 pub(crate) fn may_be_walked(event: &Event) -> bool {
     let probe = ["kprobe/", "uprobe/"].iter().any(|pmu| event.name.starts_with(pmu));
     let traced = event.attr.kind == TYPE_TRACEPOINT || event.tracepoint.is_some() || probe;
     !event.no_chains && !event.no_samples && !traced
 }
 
-/// The event by which that program writes what it found, before each sample.
+/// Returns the event with which that program writes a stack before each sample.
 pub(crate) fn walked(common: &CommonAttrs) -> Attr {
     Attr {
         kind: TYPE_SOFTWARE,
@@ -295,18 +295,18 @@ pub(crate) fn walked(common: &CommonAttrs) -> Attr {
     }
 }
 
-/// The rate or period of an event.
+/// Returns the rate or period of an event.
 pub(crate) fn rate(event: &Event, common: &CommonAttrs) -> Rate {
     Rate::of(&self::event(event, common, KernelFeatures::default()))
 }
 
-/// The dummy that owns a ring and brings in the side-band records.
+/// Returns the dummy that owns a ring and provides the side-band records.
 pub(crate) fn owner(common: &CommonAttrs, have: KernelFeatures) -> Attr {
     let mut attr = Attr { kind: TYPE_SOFTWARE, config: SW_DUMMY, period_or_freq: 1, ..base(common, have) };
     for flag in [Flag::Mmap, Flag::Mmap2, Flag::Comm, Flag::CommExec, Flag::Task] {
         attr.set(flag, true);
     }
-    // perf looks for the tables for unwinding in mappings without code.
+    // perf looks for unwind tables in mappings without code.
     let addresses = common.extras.fields & sample::ADDR != 0;
     attr.set(Flag::MmapData, addresses || matches!(common.chains, CallGraph::Dwarf(_)));
     attr.set(Flag::ContextSwitch, common.extras.switches);
@@ -317,7 +317,7 @@ pub(crate) fn owner(common: &CommonAttrs, have: KernelFeatures) -> Attr {
     attr
 }
 
-/// The dummy that listens to what comes and goes of the kernel's code, without sample ids (see [`super::listener`]).
+/// Returns the dummy that listens to changes of the kernel's code, without sample ids (see [`super::listener`]).
 pub(crate) fn listener(common: &CommonAttrs) -> Attr {
     let mut attr = Attr { kind: TYPE_SOFTWARE, config: SW_DUMMY, period_or_freq: 1, ..in_ring(common) };
     attr.set(Flag::Ksymbol, true);
@@ -327,14 +327,14 @@ pub(crate) fn listener(common: &CommonAttrs) -> Attr {
     attr
 }
 
-/// An event as it is opened: one that listens to changes of the kernel's code goes without sample ids, too.
+/// Returns the attr to open: listeners to changes of the kernel's code have no sample ids.
 pub(crate) fn opened(mut attr: Attr) -> Attr {
     attr.set(Flag::SampleIdAll, attr.has(Flag::SampleIdAll) && !attr.has(Flag::TextPoke));
     attr
 }
 
-/// Ring pages for a rate: what comes in a fifth of a second, twice, for call chains of 32 frames;
-/// at least 512 KiB a CPU, at most 2 MiB, or 16 where stacks are copied (a power of two).
+/// Returns the ring pages for a rate: room for two fifths of a second of samples with call chains of 32 frames. At
+/// least 512 KiB per CPU, at most 2 MiB, or 16 MiB if stacks are copied (a power of two).
 pub(crate) fn ring_pages(rate: Rate, events: &[Event], chains: CallGraph) -> usize {
     let page = rustix::param::page_size();
     let every_hit = events.iter().any(|e| matches!(e.attr.kind, TYPE_TRACEPOINT | TYPE_BREAKPOINT));
@@ -347,7 +347,7 @@ pub(crate) fn ring_pages(rate: Rate, events: &[Event], chains: CallGraph) -> usi
     let room = |way| match way {
         CallGraph::None => (64, 2 << 20),
         CallGraph::Fp | CallGraph::Lbr => (320, 2 << 20),
-        // They are deeper, and what was walked lies in the ring beside the sample.
+        // Such chains are deeper, and the walked stack is in the ring in addition to the sample.
         CallGraph::Tables | CallGraph::Auto => (640, 4 << 20),
         CallGraph::Dwarf(size) => (320 + size as usize, 16 << 20),
     };

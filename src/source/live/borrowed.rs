@@ -1,6 +1,6 @@
-//! Samples of software events that have the id and the time of somebody else's: where several events count one fault or
-//! one switch, kernels since 6.2 take all their samples from what they prepared for the first, and that may be of
-//! another session (`___perf_sw_event`, `perf_prepare_sample`).
+//! Correction of samples of software events that have the id and the time of another session's event. If several events
+//! count the same fault or switch, kernels since 6.2 build all their samples from the data prepared for the first
+//! event, which may belong to another session (`___perf_sw_event`, `perf_prepare_sample`).
 
 use std::collections::BTreeMap;
 
@@ -12,20 +12,20 @@ use crate::record::Layout;
 use crate::record::in_place::{put, u64_at};
 use crate::record::kinds::{HEADER, Header, misc, types};
 
-/// Ids of others that are remembered; when there are more, all are found anew.
+/// The maximum number of cached foreign ids; beyond it, all are determined again.
 const MAX: usize = 1 << 12;
-/// Where a sample has its id and its time.
+/// The offsets of a sample's id and time.
 const ID_AT: usize = HEADER;
 const TIME_AT: usize = HEADER + 24;
 
-/// What tells them from others.
+/// The state for recognizing foreign ids.
 #[derive(Debug, Default)]
 pub(crate) struct Borrowed {
-    /// What is known of each id of ours; `None` where nobody shares a sample.
+    /// Our ids; `None` for events that do not share samples.
     ours: FxHashMap<u64, Option<Shared>>,
-    /// One id of each slot that may share its samples, with their layout.
+    /// One id of each slot that may share its samples, with its layout.
     shared: BTreeMap<usize, (u64, Shared)>,
-    /// Whose samples come with ids of others.
+    /// Our id for each foreign id.
     theirs: FxHashMap<u64, u64>,
     /// The time of the last sample of each ring.
     latest: FxHashMap<u32, u64>,
@@ -38,7 +38,7 @@ struct Shared {
 }
 
 impl Borrowed {
-    /// Learns an id of a slot's event.
+    /// Adds an id of a slot's event.
     pub(crate) fn learn(&mut self, slot: usize, id: u64, attr: &Attr) {
         let shared = attr.shared().map(|kind| Shared { kind, layout: layout(attr) });
         self.ours.insert(id, shared);
@@ -48,8 +48,8 @@ impl Borrowed {
         };
     }
 
-    /// Gives samples that a ring brought by now, whole records from a place on, the id of our event, and a time between
-    /// those of the sample before and of now. What programs of ours wrote, which their ids tell, is no sample.
+    /// Corrects the samples of a ring in `bytes` from an offset on: sets the id of our event, and a time between the
+    /// previous sample and now. Records of our own programs, recognized by their ids, are not samples.
     pub(crate) fn mend(
         &mut self,
         ring: u32,
@@ -83,15 +83,15 @@ impl Borrowed {
                     None => continue,
                 },
             }
-            // What was written later was sampled later.
+            // Samples are written in order of time.
             latest = time.clamp(latest, now.max(latest));
             put(record, TIME_AT, &latest.to_le_bytes());
         }
         self.latest.insert(ring, latest);
     }
 
-    /// The id of the event of ours that a sample with an id of somebody else's is of: they count the same, so who it
-    /// was once it is always.
+    /// Returns our event's id for a sample with a foreign id. Both count the same, so the result is always the same for
+    /// a foreign id.
     fn owner(&mut self, id: u64, header: Header, body: &[u8]) -> Option<u64> {
         if let Some(id) = self.theirs.get(&id) {
             return Some(*id);
@@ -110,7 +110,7 @@ impl Borrowed {
 }
 
 impl Shared {
-    /// Whether a sample is of this layout and may be of this kind; `None` if it cannot be taken apart by it.
+    /// Returns whether a sample has this layout and may be of this kind; `None` if the layout cannot decode it.
     fn takes(&self, header: Header, body: &[u8]) -> Option<bool> {
         let sample = self.layout.sample(header, body).ok()?;
         let behind = sample::PHYS_ADDR | sample::CGROUP | sample::DATA_PAGE_SIZE | sample::CODE_PAGE_SIZE;
@@ -133,10 +133,10 @@ mod tests {
     const CLOCK: u64 = 1;
     const FAULTS: u64 = 10;
     const SWITCHES: u64 = 11;
-    /// An event by which a program writes.
+    /// The id of an event with which a program writes.
     const WRITER: u64 = 20;
 
-    /// A clock, page faults with their addresses, and context switches.
+    /// Returns a clock, page faults with their addresses, and context switches.
     fn borrowed() -> Borrowed {
         let mut borrowed = Borrowed::default();
         let events = [(CLOCK, SW_CPU_CLOCK, USUAL), (FAULTS, 2, USUAL | ADDR), (SWITCHES, 3, USUAL)];
@@ -158,7 +158,7 @@ mod tests {
         record(misc::KERNEL, &[id, 0x10, 7, time, 0, 1, 2, 0x10, 0x20])
     }
 
-    /// Ids and times after a round at a time.
+    /// Returns ids and times after a round at a time.
     fn mended(borrowed: &mut Borrowed, records: &[Vec<u8>], now: u64) -> Vec<(u64, u64)> {
         let mut bytes = records.concat();
         borrowed.mend(0, &mut bytes, || now, |id| id == WRITER);
@@ -176,7 +176,7 @@ mod tests {
         let mut borrowed = borrowed();
         let read = mended(&mut borrowed, &[fault(90, 5), other(91, 6), other(CLOCK, 7), fault(FAULTS, 8)], 100);
         assert_eq!(read, [(FAULTS, 5), (SWITCHES, 6), (CLOCK, 7), (FAULTS, 8)]);
-        // A fault of the kernel at no address looks like a switch, and is of whom the others were.
+        // A kernel fault at address 0 looks like a switch; it gets the id of earlier samples.
         let vague = record(misc::KERNEL, &[90, 0x10, 7, 9, 0, 0, 1, 2, 0x10, 0x20]);
         assert_eq!(mended(&mut borrowed, &[vague], 100), [(FAULTS, 9)]);
     }
@@ -189,7 +189,7 @@ mod tests {
         assert_eq!(mended(&mut borrowed, &[fault(FAULTS, 101)], 200), [(FAULTS, 101)]);
     }
 
-    /// It may look like a sample, and has no time where that would be.
+    /// It may look like a sample, but has no time at that offset.
     #[test]
     fn what_programs_wrote_is_no_sample() {
         let read = mended(&mut borrowed(), &[other(WRITER, 90), other(91, 6)], 100);
@@ -198,7 +198,7 @@ mod tests {
 
     #[test]
     fn others_and_damaged_records_are_left_alone() {
-        // No event is called so, and nothing shares its samples.
+        // No event has this id, and no event shares its samples.
         let mut clock = Borrowed::default();
         let attr = Attr { kind: TYPE_SOFTWARE, config: SW_CPU_CLOCK, sample_type: USUAL, ..Attr::default() };
         clock.learn(0, CLOCK, &attr);

@@ -1,24 +1,24 @@
-//! Running processes by the names that people call them.
+//! Running processes by name.
 
 use std::collections::BTreeMap;
 
 use crate::kernel::procfs;
 
-/// Bytes of a name that the kernel keeps (TASK_COMM_LEN in include/linux/sched.h, without the zero).
+/// The maximum bytes of a name in the kernel (TASK_COMM_LEN in include/linux/sched.h, without the zero).
 const COMM_BYTES: usize = 15;
-/// Process ids that a message lists.
+/// The maximum number of process ids in a message.
 const LISTED: usize = 8;
 
-/// Processes that a word names, by their first thread's name or by the file that they run.
+/// Processes whose first thread's name, or whose file's name, is a word.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct NamedProcesses {
     word: String,
-    /// In order, with the parent of each.
+    /// Processes in order, with the parent of each.
     pids: BTreeMap<i32, i32>,
 }
 
 impl NamedProcesses {
-    /// Those that run; `None` where the word names none. This program is not among them.
+    /// Finds running processes; `None` if there are none. Excludes this program.
     pub(crate) fn find(word: &str) -> Option<Self> {
         let own = std::process::id() as i32;
         let is_called = |pid: i32| {
@@ -31,8 +31,8 @@ impl NamedProcesses {
         (!word.is_empty() && !pids.is_empty()).then(|| Self { word: word.to_owned(), pids })
     }
 
-    /// The value for `-p` that chooses them. Of many only those that descend from no other one: the others belong to
-    /// them.
+    /// Returns the value of `-p` that selects them. If there are many, it lists only those whose parent is not among
+    /// them; the others descend from these.
     pub(crate) fn list(&self) -> String {
         let is_root = |parent: &i32| self.pids.len() <= LISTED || !self.pids.contains_key(parent);
         let pids = self.pids.iter().filter(|(_, parent)| is_root(parent)).map(|(pid, _)| pid.to_string());
@@ -40,7 +40,7 @@ impl NamedProcesses {
     }
 }
 
-/// `nginx runs as 29169, 29171: -p 29169,29171`.
+/// Formats `nginx runs as 29169, 29171: -p 29169,29171`.
 impl std::fmt::Display for NamedProcesses {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let shown: Vec<String> = self.pids.keys().take(LISTED).map(i32::to_string).collect();
@@ -52,7 +52,7 @@ impl std::fmt::Display for NamedProcesses {
     }
 }
 
-/// Whether a thread's name is a word, as far as the kernel keeps it.
+/// Returns whether a thread's name is a word, truncated to the kernel's length.
 fn is_comm(word: &str, comm: &[u8]) -> bool {
     let word = word.as_bytes();
     comm == &word[..word.len().min(COMM_BYTES)] && !comm.is_empty()

@@ -1,5 +1,4 @@
-//! The capture filters of open events: for tracepoints a text for the kernel's own parser, for others a
-//! program.
+//! The capture filters of open events: text for the kernel's own parser on tracepoints, BPF programs on others.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
@@ -19,7 +18,7 @@ fn fail(event: &Event, filter: &Capture, reason: impl Into<String>, remedy: &str
     OpenError::new(format!("the filter {} of {}", filter.text, event.name), "set", reason, remedy)
 }
 
-/// The reason why a program was not loaded (bpf(2), ERRORS), and the remedy: get the rights, or do without.
+/// Returns why a program was not loaded (bpf(2), ERRORS), and the remedies: the missing rights, or an alternative.
 pub(super) fn refused_program(error: &LoadError, no_bpf: &str) -> (String, String) {
     match error.errno {
         Errno::PERM | Errno::ACCESS if error.log.is_empty() => {
@@ -31,8 +30,8 @@ pub(super) fn refused_program(error: &LoadError, no_bpf: &str) -> (String, Strin
     }
 }
 
-/// Has the kernel filter a tracepoint by the text of its filter, if it has one. The errnos are those of
-/// the kernel's parser, not of rights or names (kernel/trace/trace_events_filter.c).
+/// Sets the text filter of a tracepoint, if it has one. The errnos are those of the kernel's parser
+/// (kernel/trace/trace_events_filter.c).
 pub(crate) fn set_text(sys: &dyn Sys, fd: &OwnedFd, event: &Event) -> Result<(), OpenError> {
     let Some(filter) = &event.filter else { return Ok(()) };
     let Some(text) = &filter.trace else { return Ok(()) };
@@ -51,8 +50,8 @@ pub(crate) fn set_text(sys: &dyn Sys, fd: &OwnedFd, event: &Event) -> Result<(),
 }
 
 impl Slot {
-    /// Sets the filter of an event that was just opened for this slot, and the program that walks the stacks of what
-    /// the filter lets through. An event has one program: the filter's goes on with the other.
+    /// Sets the filter of an event that was just opened for this slot, and the program that walks the stacks of
+    /// accepted samples. An event has only one program, so the filter jumps to the other one.
     pub(crate) fn set_programs(&mut self, sys: &dyn Sys, fd: &OwnedFd, walk: Option<&Walk>) -> Result<(), OpenError> {
         let Self { event, program, .. } = self;
         let filter = event.filter.as_ref().filter(|filter| filter.program.is_some());
@@ -80,8 +79,8 @@ impl Slot {
         set_text(sys, fd, event)
     }
 
-    /// The words about a filter that was just put in place of another, and whether it holds already: one of
-    /// the same shape needs new parameters only.
+    /// Returns a message about a replaced filter, and whether it is active already: a filter of the same shape only
+    /// needs new parameters.
     pub(crate) fn describe_filter(&mut self, before: Option<&Capture>) -> (String, bool) {
         let name = &self.event.name;
         let Some(filter) = &self.event.filter else {

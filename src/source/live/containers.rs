@@ -1,4 +1,4 @@
-//! The containers of the running machine: found by their cgroups as they come and go, named off the way of samples.
+//! The containers of the running machine, found by their cgroups as they start and stop. A separate thread names them.
 
 use std::collections::{HashMap, HashSet};
 use std::io;
@@ -12,40 +12,40 @@ use crate::kernel::cgroup;
 use crate::session::containers::NamedContainer;
 use crate::source::containers::Reader;
 
-/// The shortest interval of looking through cgroups; and one in so many parts of the time is what that may take.
+/// The shortest interval of scanning cgroups, and the inverse of the share of time that scanning may take.
 const PAUSE: Duration = Duration::from_millis(250);
 const DUTY: u32 = 200;
-/// The number of looks at a container whose names are not there yet: its cgroup may be older than its state.
+/// The number of look-ups of a container without names: its cgroup may be older than its state.
 const TRIES: u32 = 8;
 
-/// A container that runs.
+/// A running container.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RunningContainer {
-    /// The cgroup that holds it, and its names.
+    /// Its cgroup, and its names.
     pub named: NamedContainer,
-    /// Its directory in the tree of perf events; none where it is in others only.
+    /// Its directory in the hierarchy of perf events; `None` if it is only in others.
     pub place: Option<PathBuf>,
 }
 
-/// Changes of containers since the last look.
+/// Changes of containers since the last scan.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct ContainerChanges {
-    /// Those that started, or whose names were found since.
+    /// Containers that started, or whose names were found since.
     pub came: Vec<RunningContainer>,
     pub(crate) went: Vec<Arc<str>>,
 }
 
-/// Looks through the cgroups.
+/// The scanner of cgroups.
 #[derive(Debug)]
 pub struct Scanner {
     trees: Vec<PathBuf>,
-    /// Whether the first of them is that of perf events.
+    /// Whether the first hierarchy is that of perf events.
     samples: bool,
     reader: Reader,
     known: HashMap<String, CgroupState>,
 }
 
-/// The state of a cgroup: how often it was asked whose it is, and whether there is more to come to know.
+/// The state of a cgroup: how often it was looked up, and whether to look again.
 #[derive(Debug)]
 struct CgroupState {
     tries: u32,
@@ -58,12 +58,12 @@ impl Scanner {
         Self::of(cgroup::trees(), cgroup::tree().is_some(), Reader::here())
     }
 
-    /// Of trees, the first of them that of perf events if so.
+    /// Returns a scanner of hierarchies; `samples` says whether the first is that of perf events.
     pub fn of(trees: Vec<PathBuf>, samples: bool, reader: Reader) -> Self {
         Self { trees, samples, reader, known: HashMap::new() }
     }
 
-    /// The containers that came, or whose names came, and those that went.
+    /// Returns the containers that started, stopped, or whose names were found.
     pub fn look(&mut self) -> ContainerChanges {
         let (mut there, mut news) = (HashSet::new(), ContainerChanges::default());
         for (at, tree) in self.trees.clone().into_iter().enumerate() {
@@ -94,7 +94,8 @@ impl Scanner {
         known.tries += 1;
         let found = self.reader.name(&path, || cgroup::first_process(&dir)).filter(|(named, _)| *named.root == *path);
         let is_named = found.as_ref().is_some_and(|(_, is_named)| *is_named);
-        // What is below a container, or is none, stays so; one whose names are not there yet is told by its id.
+        // Decisions about containers and their descendants are final. A container without names is reported with its
+        // id.
         let more_to_come = !is_named && known.tries < TRIES;
         let fresh = is_named || known.tries == 1;
         known.open = more_to_come && (found.is_some() || crate::session::containers::may_be_one(&path));
@@ -103,19 +104,19 @@ impl Scanner {
     }
 }
 
-/// The thread that looks.
+/// A handle to the scanning thread.
 #[derive(Debug)]
 pub struct Watch {
     news: Receiver<ContainerChanges>,
-    /// It ends when this goes.
+    /// The thread ends when this is dropped.
     _alive: Sender<()>,
 }
 
 impl Watch {
-    /// Begins; what is there comes with the first news.
+    /// Starts the thread; its first report contains the existing containers.
     ///
     /// # Errors
-    /// When there is no thread to be had.
+    /// When the thread cannot be started.
     pub fn start(mut scanner: Scanner) -> io::Result<Self> {
         let (tell, news) = unbounded();
         let (alive, ends) = bounded::<()>(0);
@@ -136,7 +137,7 @@ impl Watch {
         Ok(Self { news, _alive: alive })
     }
 
-    /// Changes since the last call.
+    /// Returns the changes since the last call.
     pub fn news(&self) -> impl Iterator<Item = ContainerChanges> {
         self.news.try_iter()
     }
@@ -148,7 +149,7 @@ mod tests {
     use crate::record::Record;
     use crate::session::{Origin, Session};
 
-    /// 500 containers of Docker's, each in a group of its own.
+    /// 500 Docker containers, each in its own group.
     fn machine() -> (tempfile::TempDir, tempfile::TempDir) {
         let (tree, disk) = (tempfile::tempdir().expect("tree"), tempfile::tempdir().expect("disk"));
         for at in 0..500 {
@@ -171,7 +172,7 @@ mod tests {
         let mut scanner = Scanner::of(vec![tree.path().to_owned()], true, Reader::below(disk.path().to_owned()));
         let asked = |scanner: &Scanner| scanner.known.values().map(|known| known.tries).sum::<u32>();
         let news = scanner.look();
-        // And the folder that they are in.
+        // Plus the containing directory.
         assert_eq!(asked(&scanner), 500 + 1, "each is looked up once");
         assert_eq!((news.came.len(), news.went.len()), (500, 0));
         assert!(news.came.iter().all(|one| one.place.is_some() && one.named.container.name.starts_with("web-")));
@@ -179,7 +180,7 @@ mod tests {
         assert_eq!(asked(&scanner), 500 + 1, "what is known is not looked up again");
         std::fs::remove_dir(tree.path().join("docker").join(format!("{:064x}", 7))).expect("removed");
         assert_eq!(scanner.look().went, [Arc::from(format!("/docker/{:064x}", 7))]);
-        // 10,000 processes of them get their names.
+        // 10,000 processes of these containers get their names.
         let mut session = Session::new(Origin::Recorded);
         for at in 0..500 {
             session.apply(&Record::Cgroup { id: at + 1, path: format!("/docker/{at:064x}").as_bytes() }, 1);
@@ -191,7 +192,7 @@ mod tests {
         assert!((0..10_000).all(|at| *names[at] == *format!("web-{}", (at + 1) % 500)));
     }
 
-    /// A group is often older than the state of its container; it is looked for a few times more.
+    /// A group is often older than the state of its container, so the look-up is repeated a few times.
     #[test]
     fn names_that_come_late_are_told_late() {
         let (tree, disk) = (tempfile::tempdir().expect("tree"), tempfile::tempdir().expect("disk"));

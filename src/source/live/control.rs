@@ -1,4 +1,4 @@
-//! Changes while it runs: events come and go, and each change opens what is new before it closes what was.
+//! Changes of a running session: events are added and removed. Each change opens new events before it closes old ones.
 
 use crate::event::spec::LookupPaths;
 use crate::event::{CallGraph, Event, parse};
@@ -15,10 +15,10 @@ use super::follow::CpuChange;
 use super::target::Target;
 use super::{LiveSource, OpenError, attr, stack_walks};
 
-/// Events that a session may have, running or not.
+/// The maximum number of events of a session, running or not.
 const MAX_EVENTS: usize = 4096;
 
-/// An error's lines as one.
+/// Returns an error as a single line.
 pub(super) fn line(error: &OpenError) -> String {
     error.to_string().trim_end().replace('\n', ". ")
 }
@@ -37,7 +37,7 @@ impl LiveSource {
                 Err("this event is made of others: change those".to_owned())
             }
             Control::Target(text) => self.attach_to(text),
-            // What was measured for units alone is measured as the user has it from now on.
+            // An event that was measured only for units gets the user's settings.
             Control::Event(slot, Change::Start) if self.attachment.slots[*slot].event.for_units => {
                 let name = self.attachment.slots[*slot].event.name.clone();
                 self.add(&name)
@@ -57,7 +57,7 @@ impl LiveSource {
         }
     }
 
-    /// Measures more events. One that was measured before goes on in its place.
+    /// Measures more events. An event that was measured before reuses its slot.
     fn add(&mut self, names: &str) -> Result<String, String> {
         let events = parse(names, &LookupPaths::system()).map_err(|fault| fault.line())?;
         self.add_events(events)
@@ -87,7 +87,7 @@ impl LiveSource {
         })
     }
 
-    /// Finds each event its slot: the one that it had before, or that it has for units.
+    /// Finds the slot of each event: that of its earlier measurement, or of its measurement for units.
     pub(super) fn place(&mut self, events: Vec<Event>) -> Result<Vec<usize>, String> {
         let slots = &mut self.attachment.slots;
         let measured = |event: &Event| {
@@ -105,7 +105,7 @@ impl LiveSource {
             Some(at) => {
                 let slot = &mut slots[at];
                 slot.run = RunState::Running;
-                // The user's own event goes on as it was.
+                // The user's own event stays unchanged.
                 if event.for_units || slot.event.for_units {
                     slot.event = Event { group: slot.event.group, ..event };
                 }
@@ -120,7 +120,7 @@ impl LiveSource {
         Ok(events.into_iter().map(&mut place).collect())
     }
 
-    /// Whether the limit on open files allows for more events.
+    /// Checks whether the limit on open files permits more events.
     fn room_for(&self, events: usize) -> Result<(), String> {
         let each = self.attachment.rings.len() * self.whos().len().max(1);
         let need = self.attachment.opened.len() + each * (events + 1) + 64;
@@ -137,7 +137,7 @@ impl LiveSource {
                 return Err(why);
             }
         };
-        // Members of a group are scheduled as one, so they are opened as one.
+        // Members of a group are scheduled together, so they are opened together.
         let group = before.event.group;
         let mates = self.attachment.slots.iter().enumerate().filter(|(_, s)| group.is_some() && s.event.group == group);
         let mut which: Vec<usize> = mates.map(|(i, _)| i).collect();
@@ -153,7 +153,8 @@ impl LiveSource {
         }
     }
 
-    /// Writes a change into the slot; what it comes to in words, and whether it holds before the event is opened anew.
+    /// Applies a change to the slot. Returns a message, and whether the change is active without opening the event
+    /// again.
     fn prepare(&mut self, at: usize, change: &Change) -> Result<(String, bool), String> {
         let limit = self.attachment.rights.max_sample_rate;
         let session = self.attachment.common.chains;
@@ -180,7 +181,7 @@ impl LiveSource {
                 format!("measuring {} now", slot.event.name)
             }
             Change::Chains(_) if slot.event.chains == Some(CallGraph::None) => {
-                return Err(format!("{name} was asked for without call chains (call-graph=no)"));
+                return Err(format!("{name} has no call chains (call-graph=no)"));
             }
             Change::Chains(_) if !slot.event.chains.unwrap_or(session).is_on() => {
                 return Err("this session was started without call chains (--call-graph none)".to_owned());
@@ -217,7 +218,7 @@ impl LiveSource {
         Ok((words, false))
     }
 
-    /// Opens the events of some slots anew, then closes the old ones.
+    /// Opens the events of some slots again, then closes the old ones.
     pub(super) fn reopen(&mut self, which: &[usize]) -> Result<(), OpenError> {
         if self.target.is_tasks() {
             self.known_tasks = self.tasks();
@@ -284,7 +285,7 @@ impl LiveSource {
         Ok(format!("sampling {words} from now on"))
     }
 
-    /// Puts rings of the CPUs in place of those that belong to tasks.
+    /// Replaces the rings of tasks by rings of CPUs.
     pub(super) fn own_rings(&mut self) -> Result<(), OpenError> {
         let mut batch = Batch::default();
         let cpus: Vec<u32> = self.attachment.rings.keys().copied().collect();
@@ -300,8 +301,7 @@ impl LiveSource {
         Ok(())
     }
 
-    /// Takes user stacks in another way; where they are copied, rings of another size take the old ones'
-    /// place.
+    /// Changes the call graph mode; if stacks are copied, replaces the rings by rings of another size.
     fn set_call_graph(&mut self, way: CallGraph) -> Result<String, String> {
         let common = &self.attachment.common;
         let before = (common.chains, common.watermark, self.attachment.pages, common.tables);
@@ -325,7 +325,7 @@ impl LiveSource {
         self.attachment.common.tables = way == CallGraph::Tables;
         self.attachment.pages = pages;
         self.attachment.common.watermark = (pages * rustix::param::page_size() / 2) as u32;
-        // What walks now goes on until the last of what it wrote is read.
+        // The current program continues until its last records have been read.
         let starts = walks.is_some();
         if starts {
             self.attachment.walks = walks;
@@ -379,19 +379,19 @@ impl LiveSource {
         }
         let mut batch = Batch::default();
         let changes = self.follow_cpus(&mut batch);
-        // CPUs come and go because the user chose them: only failures are news.
+        // CPUs change because the user chose them: only failures are reported.
         self.attachment.notes.extend(changes.iter().filter(|change| change.is_failure()).map(CpuChange::note));
         self.attachment.notes.append(&mut batch.notes);
         self.first.append(&mut batch.bytes);
         Ok(format!("sampling CPU {} now", cpus::format_list(list)))
     }
 
-    /// Has floods told, and sampled as they are.
+    /// Reports floods without reducing the sampling rate.
     pub(crate) fn only_tell_floods(&mut self) {
         self.flood.only_tell();
     }
 
-    /// Samples floods more seldom, before they become what slows the machine down.
+    /// Reduces the sampling rate of floods, before they slow the machine down.
     pub(super) fn hold_back(&mut self, counts: ByCpu, batch: &mut Batch) {
         for (slot, period) in self.flood.look(counts, &self.attachment) {
             let name = self.attachment.slots[slot].event.name.clone();

@@ -1,4 +1,4 @@
-//! Counters: events that are counted and never sampled, read when asked. No ring, no thread.
+//! Counters: events that are counted without samples, and read on request. They need no ring and no thread.
 
 use std::collections::BTreeMap;
 use std::os::fd::{AsFd, OwnedFd};
@@ -15,27 +15,27 @@ use super::error::OpenError;
 use super::family::Family;
 use super::target::Target;
 
-/// The choice of what is counted.
+/// The settings of counters.
 #[derive(Debug)]
 pub(crate) struct CountConfig {
     pub(crate) events: Vec<Event>,
     pub(crate) target: Target,
-    /// For the whole machine and cgroups.
+    /// The CPUs, for the whole machine and for cgroups.
     pub(crate) cpus: Vec<u32>,
     pub(crate) exclude: Exclude,
     pub(crate) inherit: bool,
     /// Counting begins with the exec of the only task.
     pub(crate) on_exec: bool,
-    /// Each cgroup of the target is a place of its own, on all CPUs together.
+    /// Each cgroup of the target is counted separately, on all CPUs together.
     pub(crate) by_cgroup: bool,
 }
 
-/// The CPU, task or cgroup that something was counted on.
+/// The CPU, task or cgroup of a count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum CountedOn {
     Cpu(u32),
     Thread(i32),
-    /// By its number in the target.
+    /// The index in the target.
     Cgroup(usize),
 }
 
@@ -52,15 +52,15 @@ pub(crate) struct Counters {
     rights: Rights,
     config: CountConfig,
     open: Vec<Open>,
-    /// Why an event is not counted.
+    /// For each event, why it is not counted.
     pub(crate) refused: Vec<Option<String>>,
-    /// Why the kernel is left out, where it was not to be.
+    /// Why the kernel is left out, if that was not requested.
     pub(crate) note: Option<String>,
-    /// The name of each thread that is counted.
+    /// The name of each counted thread.
     pub(crate) comms: BTreeMap<i32, String>,
 }
 
-/// True of errors that say that this machine cannot count an event, and nobody could here.
+/// Returns whether an error means that this machine cannot count an event for any user.
 fn is_lacking(errno: Errno) -> bool {
     matches!(errno, Errno::NOENT | Errno::OPNOTSUPP | Errno::NODEV)
 }
@@ -68,8 +68,8 @@ fn is_lacking(errno: Errno) -> bool {
 const FORMAT: u64 = read_format::TOTAL_TIME_ENABLED | read_format::TOTAL_TIME_RUNNING;
 
 impl Counters {
-    /// Opens all; an event that this machine cannot count is left out and said so in
-    /// [`Self::refused`], as `perf stat` does. The error is another one, where nothing can be counted for it.
+    /// Opens all counters. Like in `perf stat`, an event that this machine cannot count is left out, with the reason in
+    /// [`Self::refused`]. The error is any other failure that prevents all counting.
     pub(crate) fn open(config: CountConfig, sys: Box<dyn Sys>, rights: Rights) -> Result<Self, OpenError> {
         let n = config.events.len();
         let mut counters =
@@ -88,14 +88,14 @@ impl Counters {
         if let Some(error) = last.filter(|_| counters.open.is_empty()) {
             return Err(error);
         }
-        // Nothing runs yet. What a filter was asked for is never counted without it.
+        // Nothing runs yet, so no hit is counted without its filter.
         for open in &counters.open {
             capture::set_text(&*counters.sys, &open.fd, &counters.config.events[open.event])?;
         }
         Ok(counters)
     }
 
-    /// (pid, CPU, cgroup, place) of everything that is counted alone.
+    /// Returns (pid, CPU, cgroup, place) of everything that is counted separately.
     fn places(&mut self, groups: &[OwnedFd]) -> Vec<(i32, i32, Option<usize>, CountedOn)> {
         let cpus = self.config.cpus.iter();
         if self.config.target.is_tasks() {
@@ -151,7 +151,7 @@ impl Counters {
                 Err(errno) => {
                     let error = OpenError::open(&self.config.events[event].name, &attr, errno, &self.rights);
                     self.refused[event].get_or_insert_with(|| error.reason.clone());
-                    // What the machine lacks is said in the event's row.
+                    // The event's row reports that the machine cannot count it.
                     return if is_lacking(errno) { Ok(()) } else { Err(error) };
                 }
             }
@@ -176,15 +176,15 @@ impl Counters {
         attr
     }
 
-    /// Begins to count, where the exec does not.
+    /// Starts counting, unless the exec does.
     pub(crate) fn enable(&self) {
         for open in self.open.iter().filter(|_| !self.config.on_exec) {
-            // A descriptor of ours takes it as long as it is open.
+            // The request does not fail on an open descriptor.
             let _ = self.sys.ioctl(open.fd.as_fd(), Ioctl::Enable);
         }
     }
 
-    /// True if none of the tasks that are counted is left.
+    /// Returns whether all counted tasks have ended.
     pub(crate) fn is_over(&self) -> bool {
         self.config.target.is_gone()
     }
@@ -193,13 +193,13 @@ impl Counters {
         &self.config.events
     }
 
-    /// The name of a cgroup of the target, as perf spells it: the tree's root is `/`.
+    /// Returns the name of a cgroup of the target in perf's spelling: the root is `/`.
     pub(crate) fn cgroup(&self, at: usize) -> &str {
         let Target::Cgroups(groups) = &self.config.target else { return "" };
         groups.get(at).map_or("", |(name, _)| if name.is_empty() { "/" } else { name })
     }
 
-    /// The counts of each event at each place so far.
+    /// Returns the counts of each event at each place so far.
     pub(crate) fn read(&self) -> BTreeMap<(usize, CountedOn), Counts> {
         let mut counts: BTreeMap<(usize, CountedOn), Counts> = BTreeMap::new();
         for open in &self.open {
@@ -234,7 +234,7 @@ mod tests {
         );
         let places: Vec<_> = counters.read().into_keys().collect();
         assert_eq!(places, [(0, CountedOn::Cpu(0)), (0, CountedOn::Cpu(3))]);
-        // A machine that has none of them is no error of those who ask; what could be mended is.
+        // Events that the machine lacks are not an error; an error with a remedy is one.
         assert!(open(vec![Event::cycles()], Errno::NOENT).is_ok_and(|none| none.read().is_empty()));
         assert!(open(vec![Event::cycles()], Errno::MFILE).is_err());
     }

@@ -11,8 +11,8 @@ use super::Target;
 use super::attach::Attachment;
 use super::attr;
 
-/// An event as the session's profile knows it: with the whole chain, whoever walked it, and the limit of its frames
-/// where that is not the default.
+/// Returns an event as the session's profile sees it: with the whole chain, from the kernel or our program, and the
+/// limit of its frames if that is not the default.
 pub(super) fn desc(a: &Attachment, i: usize) -> EventDesc {
     let own = a.fresh_ids.iter().filter(|fresh| usize::from(fresh.event) == i);
     let mut attr = a.attr(i);

@@ -1,5 +1,4 @@
-//! The reasons why an event cannot be opened, in words that say what to do. The same words serve the command
-//! line, the screen and `doctor`.
+//! Messages about events that cannot be opened, with remedies. The command line, the screen and `doctor` share them.
 
 use crate::event::plain;
 use crate::kernel::attr::{Attr, TYPE_BREAKPOINT};
@@ -9,7 +8,7 @@ use crate::kernel::privilege::{lacks, obtain, setcap};
 use crate::kernel::sys::Errno;
 use crate::lang::nearest;
 
-/// An event or a ring that could not be had.
+/// An event or a ring that could not be opened.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{what} cannot be {action}: {reason}\n{remedy}")]
 pub struct OpenError {
@@ -29,7 +28,7 @@ impl OpenError {
         Self { what: what.into(), action, reason: reason.into(), remedy: remedy.into() }
     }
 
-    /// From the errno of `perf_event_open` (perf_event_open(2), ERRORS).
+    /// Returns the error for an errno of `perf_event_open` (perf_event_open(2), ERRORS).
     pub(crate) fn open(event: &str, attr: &Attr, errno: Errno, rights: &Rights) -> Self {
         let (reason, remedy) = match errno {
             Errno::ACCESS | Errno::PERM => return Self::rights(event, rights),
@@ -70,13 +69,13 @@ impl OpenError {
                 "something else holds this counter exclusively".to_owned(),
                 "Look for another profiler or the NMI watchdog (sysctl kernel.nmi_watchdog=0).".to_owned(),
             ),
-            Errno::BADF => ("that is no cgroup directory".to_owned(), String::new()),
+            Errno::BADF => ("not a cgroup directory".to_owned(), String::new()),
             other => (format!("the kernel says {other}"), String::new()),
         };
         Self::new(format!("event {event}"), "opened", reason, remedy)
     }
 
-    /// An event of which so many `p` were asked for that the CPU has no such level.
+    /// Returns the error of an event with more `p` modifiers than the CPU has levels of precision.
     pub(crate) fn precision(event: &str) -> Self {
         Self::new(
             format!("event {event}"),
@@ -86,7 +85,7 @@ impl OpenError {
         )
     }
 
-    /// An event whose samples cannot have the branches before them.
+    /// Returns the error of an event whose samples cannot have branches.
     pub(crate) fn branches(event: &str, errno: Errno) -> Self {
         let reason = match errno {
             Errno::OPNOTSUPP => "this CPU remembers no branches for it",
@@ -101,7 +100,7 @@ impl OpenError {
         )
     }
 
-    /// A refusal for want of rights.
+    /// Returns the error of missing rights.
     pub(crate) fn rights(event: &str, rights: &Rights) -> Self {
         let (reason, remedy) = refusal(rights);
         let reason = if plain(event).contains(':') && rights.paranoid > -1 && !rights.privileged() {
@@ -112,7 +111,7 @@ impl OpenError {
         Self::new(format!("event {event}"), "opened", reason, remedy)
     }
 
-    /// From the errno of mapping a ring, after smaller ones were tried.
+    /// Returns the error for an errno of mapping a ring, after smaller ones were tried.
     pub(crate) fn ring(pages: usize, errno: Errno, rights: &Rights) -> Self {
         let kb = pages * rustix::param::page_size() / 1024;
         let (reason, remedy) = match errno {
@@ -128,8 +127,7 @@ impl OpenError {
         Self::new(format!("a ring buffer of {kb} KiB"), "mapped", reason, remedy)
     }
 
-    /// Fails where so many file descriptors, and some beside them, are more than the limit allows, which is raised as
-    /// far as that goes.
+    /// Fails if `need` file descriptors, in addition to `beside`, exceed the limit, which is raised as far as possible.
     pub(crate) fn room_for(need: usize, beside: usize) -> Result<(), Self> {
         let limit = raise_files((need + beside) as u64);
         if (need + beside) as u64 <= limit {
@@ -149,20 +147,20 @@ impl OpenError {
         ))
     }
 
-    /// True if it was the target that went away, or the CPU (-1: any; ENODEV, which a missing PMU gives as well).
+    /// Returns whether the target or the CPU has gone (-1: any; a missing PMU also causes ENODEV).
     pub(crate) fn is_gone(errno: Errno, cpu: i32) -> bool {
         let is_offline = |cpu: u32| cpus::online().is_ok_and(|online| online.binary_search(&cpu).is_err());
         errno == Errno::SRCH || errno == Errno::NODEV && u32::try_from(cpu).is_ok_and(is_offline)
     }
 }
 
-/// The names nearest to one that is not there, as a remedy; else another one.
+/// Returns the names that are most similar to an unknown one as a remedy, or else another remedy.
 pub(super) fn nearest_or<'a>(name: &str, all: impl Iterator<Item = &'a str>, otherwise: &str) -> String {
     let near = nearest(name, all).join(", ");
     if near.is_empty() { otherwise.to_owned() } else { format!("Nearest: {near}") }
 }
 
-/// Reason and remedy when the kernel denies access.
+/// Returns reason and remedy when the kernel denies access.
 pub fn refusal(rights: &Rights) -> (String, String) {
     if let Some(errno) = rights.blocked {
         return if rights.seccomp == 2 {

@@ -1,4 +1,4 @@
-//! An event of the session and how it fares: it keeps its place whether it runs or not.
+//! An event of the session and its state; it keeps its index whether it runs or not.
 
 use std::sync::Arc;
 
@@ -10,16 +10,16 @@ use crate::source::{EventState, RunState};
 
 use super::attr::{self, CommonAttrs};
 
-/// An event's place in the session.
+/// An event's slot in the session.
 #[derive(Clone, Debug)]
 pub(crate) struct Slot {
     pub(crate) event: Event,
     pub(crate) run: RunState,
-    /// What was done instead of what was asked for.
+    /// A note on a fallback that replaced the request.
     pub(crate) note: Option<String>,
-    /// What events counted that are closed by now, less what their followers counted beside them.
+    /// The counts of closed events, less what their successors counted during the overlap.
     pub(crate) before: Counts,
-    /// The program of its filter, in the kernel, and whether it goes on with the one that walks stacks.
+    /// Its filter's program in the kernel, and whether that jumps to the stack-walking one.
     pub(crate) program: Option<(Arc<LoadedProgram>, bool)>,
 }
 
@@ -28,22 +28,22 @@ impl Slot {
         Self { event, run: RunState::Running, note: None, before: Counts::default(), program: None }
     }
 
-    /// True if it is open, counting or not.
+    /// Returns whether it is open, counting or not.
     pub(crate) fn is_open(&self) -> bool {
         matches!(self.run, RunState::Running | RunState::Paused)
     }
 
-    /// True if it is there for its counts, which are to be read.
+    /// Returns whether it is only counted, so that its counts must be read.
     pub(crate) fn is_counted(&self) -> bool {
         self.is_open() && self.event.no_samples && !self.event.attr.is_dummy()
     }
 
-    /// True if it is to be opened on a CPU.
+    /// Returns whether it is to be opened on a CPU.
     pub(crate) fn wants(&self, cpu: u32) -> bool {
         self.is_open() && self.event.wants(cpu)
     }
 
-    /// The name that it goes by: where the session leaves the kernel's code out it says so.
+    /// Returns its name, which shows if the session excludes kernel code.
     pub(super) fn name(&self, common: &CommonAttrs) -> String {
         match common.exclude.kernel && !common.exclude.user {
             true => self.event.user_only(),

@@ -1,21 +1,21 @@
-//! The processes of a target with those that descend from them.
+//! The processes of a target with their descendants.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::kernel::procfs::{self, Stat};
 
-/// Processes by their numbers, with the times at which they started.
+/// Processes by number, with their start times.
 ///
-/// A process stays in the family when its parent ends and another process takes it over; the time tells whether its
-/// number has gone to a process that does not belong to the family.
+/// A process stays in the family when its parent exits and another process adopts it. The start time shows whether its
+/// number was reused by a process outside the family.
 #[derive(Debug, Default)]
 pub(crate) struct Family {
     members: BTreeMap<i32, u64>,
 }
 
 impl Family {
-    /// The family of some processes as it is now, in order of pid. This program does not descend from any target: the
-    /// shell that it was started from may be one.
+    /// Returns the current family of some processes, in order of pid. Excludes this program, which may be a child of a
+    /// target's shell.
     pub(crate) fn look(&mut self, named: &[i32]) -> Vec<i32> {
         let all = procfs::processes_as_listed().filter_map(|pid| Some((pid, procfs::stat(pid)?)));
         self.found(named, std::process::id() as i32, all.collect())
@@ -56,7 +56,7 @@ mod tests {
         assert_eq!(family.found(&[10], 30, tree(&all)), [9, 10, 11, 12]);
         assert_eq!(Family::default().found(&[10, 20, 30], 30, tree(&all)), [9, 10, 11, 12, 20, 30, 31]);
         assert_eq!(Family::default().found(&[99], 30, tree(&all)), [] as [i32; 0]);
-        // Two that are each other's parent come to an end, too.
+        // Two processes that are each other's parent do not cause an endless loop.
         assert_eq!(Family::default().found(&[1], 9, tree(&[(1, 2, 0), (2, 1, 0)])), [1, 2]);
     }
 

@@ -1,4 +1,4 @@
-//! The CPUs, tasks and containers that come and go while a session samples, as it follows them.
+//! Following the CPUs, tasks and containers that appear and disappear during a session.
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
@@ -13,10 +13,10 @@ fn online() -> Result<Vec<u32>, OpenError> {
     cpus::online().map_err(|error| OpenError::new("the list of CPUs", "read", error.to_string(), ""))
 }
 
-/// Whether all of some CPUs are online.
+/// Checks that all of some CPUs are online.
 ///
 /// # Errors
-/// The first that is not.
+/// The first one that is not.
 pub(crate) fn can_be_sampled(chosen: &[u32]) -> Result<(), OpenError> {
     let online = online()?;
     let Some(cpu) = chosen.iter().find(|cpu| !online.contains(cpu)) else { return Ok(()) };
@@ -29,7 +29,7 @@ pub(crate) fn can_be_sampled(chosen: &[u32]) -> Result<(), OpenError> {
 pub(super) enum CpuChange {
     Offline(u32),
     Online(u32),
-    /// A CPU came, and its events cannot be opened.
+    /// A CPU came online, but its events cannot be opened.
     Failed(OpenError),
 }
 
@@ -38,7 +38,7 @@ impl CpuChange {
         matches!(self, Self::Failed(_))
     }
 
-    /// Returns the change in words.
+    /// Returns the change as a message.
     pub(super) fn note(&self) -> String {
         match self {
             Self::Offline(cpu) => format!("CPU {cpu} went offline"),
@@ -79,7 +79,7 @@ impl LiveSource {
             self.attachment.open(cpu, *who)?;
         }
         if !had && whos.is_empty() && matches!(self.target, Target::Containers(..)) {
-            // They are still to come.
+            // Its events are opened later.
             self.attachment.open_ring(cpu, -1)?;
         }
         if !had {
@@ -88,8 +88,8 @@ impl LiveSource {
         Ok(())
     }
 
-    /// True if the tasks of all events have ended, with those that inherited them: what an ended process has started is
-    /// sampled on, as perf has it.
+    /// Returns whether the tasks of all events have ended, including those that inherited them. Like in perf, sampling
+    /// continues on the children of an ended process.
     pub(super) fn is_hung_up(&self) -> bool {
         let of_target = self.attachment.opened.iter().filter(|open| open.who != EventTarget::ALL);
         let fds = of_target.map(|open| PollFd::new(&open.fd, PollFlags::empty()));
@@ -98,8 +98,8 @@ impl LiveSource {
         ready.is_err() || fds.iter().all(|fd| fd.revents().intersects(PollFlags::HUP | PollFlags::ERR))
     }
 
-    /// Opens events on a user's new processes. What followed threads start inherits their events,
-    /// so only those of other parents (a login, a daemon that changed its user) are opened here.
+    /// Opens events on a user's new processes. Children of followed threads inherit their events, so only children of
+    /// other parents (a login, a daemon that changed its user) are opened here.
     pub(super) fn follow_tasks(&mut self, batch: &mut Batch) {
         if !matches!(self.target, Target::User { .. }) {
             return;
@@ -123,7 +123,7 @@ impl LiveSource {
         }
     }
 
-    /// Opens events on containers that came, where they are what is sampled, and closes those of containers that went.
+    /// Opens events on containers that started, if containers are the target, and closes those of stopped ones.
     pub(super) fn follow_containers(&mut self, news: &containers::ContainerChanges, batch: &mut Batch) {
         let (gone, fresh) = self.target.follow(news);
         if gone.is_empty() && fresh.is_empty() {
@@ -132,7 +132,7 @@ impl LiveSource {
         self.attachment.close(|open| matches!(open.who, EventTarget::Cgroup(at) if gone.contains(&at)));
         let cpus: Vec<u32> = self.attachment.rings.keys().copied().collect();
         for (at, dir) in fresh {
-            // One that has ended meanwhile is no loss.
+            // Fails if the container has stopped already.
             let Ok(fd) = cgroup::open(&dir) else { continue };
             let groups = &mut self.attachment.cgroups;
             match groups.get_mut(at) {
@@ -152,14 +152,14 @@ impl LiveSource {
         batch.changed = Some(self.changed());
     }
 
-    /// True if a thread's process, or the one that started it, is followed already.
+    /// Returns whether a thread's process, or its parent, is followed already.
     fn inherits(&self, tid: i32) -> bool {
         let pid = procfs::tgid(tid).unwrap_or(tid);
         let followed = |pid: i32| self.known_tasks.binary_search(&pid).is_ok();
         self.attachment.common.inherit && (followed(pid) || procfs::parent(pid).is_some_and(followed))
     }
 
-    /// Closes events of CPUs that went and opens those of CPUs that came; returns what changed.
+    /// Closes events of CPUs that went offline and opens those of CPUs that came online; returns the changes.
     pub(super) fn follow_cpus(&mut self, batch: &mut Batch) -> Vec<CpuChange> {
         let mut changes = Vec::new();
         let Ok(online) = cpus::online() else { return changes };
@@ -203,7 +203,7 @@ impl LiveSource {
 mod tests {
     use super::*;
 
-    /// A failure's words may hold those of a change.
+    /// A failure's message may contain that of a change.
     #[test]
     fn failures_of_cpus_are_told_from_their_changes_by_type() {
         let failed = OpenError::new("CPU 1", "sampled", "the pipeline went offline", "");

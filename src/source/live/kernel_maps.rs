@@ -1,5 +1,4 @@
-//! The kernel's own mappings as records: its text and its modules, as perf writes them at the
-//! start of a recording.
+//! The kernel's own mappings as records: its text and its modules, like perf writes them at the start of a recording.
 
 use crate::kernel::limits::Rights;
 use crate::kernel::{privilege, procfs};
@@ -8,7 +7,7 @@ use crate::record::kinds::{FileId, Mmap};
 use crate::record::{Layout, SampleId};
 use crate::symbols::kallsyms;
 
-/// Appends MMAP records for the kernel and its modules; says so when addresses are hidden.
+/// Appends MMAP records for the kernel and its modules; adds a note if addresses are hidden.
 pub(crate) fn records(out: &mut Vec<u8>, events: &[EventDesc], notes: &mut Vec<String>) {
     let layout = events.first().map_or_else(Layout::default, EventDesc::layout);
     let trailer = layout.encode_trailer(&SampleId::default());
@@ -26,17 +25,17 @@ pub(crate) fn records(out: &mut Vec<u8>, events: &[EventDesc], notes: &mut Vec<S
     }
 }
 
-/// The address from which x86-64 puts modules and BPF programs, above the kernel's text (Documentation/arch/x86/
-/// x86_64/mm.rst). Elsewhere modules lie below, and the text ends where its symbols say.
+/// The lowest address of modules and BPF programs on x86-64, above the kernel's text (Documentation/arch/x86/
+/// x86_64/mm.rst). On other architectures modules are below, and the text's end comes from its symbols.
 const MODULES_VADDR: u64 = 0xffff_ffff_c000_0000;
 
 fn map(start: u64, len: u64, name: &str) -> Mmap<'_> {
     Mmap { pid: -1, tid: 0, start, len, pgoff: start, file: FileId::None, prot: 4, flags: 0, name: name.as_bytes() }
 }
 
-/// The beginning and the end of the kernel's text, and the symbol that stands at its beginning.
+/// Returns the start and the end of the kernel's text, and the symbol at its start.
 fn text() -> Option<(u64, u64, &'static str)> {
-    // It stands in the first lines; only where modules do not bound the text its end is needed, too.
+    // The start is in the first lines; the end is needed only where modules do not bound the text.
     let mut head = vec![0; 64 << 10];
     let n = procfs::kallsyms_head(&mut head).ok()?;
     let mut known = kallsyms::Kallsyms::parse(&head[..n]);

@@ -1,10 +1,10 @@
-//! What comes, goes and changes of the kernel's code: the event that listens to it, and its records.
+//! Changes of the kernel's code: the event that listens to them, and its records.
 //!
-//! For each event that listens, whosever it is, the kernel makes the same header of such a record longer by the size of
-//! the event's sample ids (`perf_event_ksymbol_output`, `perf_event_bpf_output`, `perf_event_text_poke_output`), newest
-//! event first: who began before gets records that claim more bytes than were written for them, and perf refuses its
-//! file. So ours listens without sample ids, which lengthens nothing. Here its records are cut to what was written, for
-//! others lengthen them, and get the sample id that all records of a recording have.
+//! For each listening event on the machine, the kernel increases the size in the header of such a record by the event's
+//! sample ids (`perf_event_ksymbol_output`, `perf_event_bpf_output`, `perf_event_text_poke_output`), newest event
+//! first. So older listeners get records that claim more bytes than were written, and perf rejects their files. Our
+//! event listens without sample ids, which adds nothing. This module cuts its own records, which others' events
+//! enlarge, to the written bytes, and adds the sample id that all records of a recording have.
 
 use crate::kernel::sys::Errno;
 use crate::record::in_place::u64_at;
@@ -17,15 +17,15 @@ use super::error::OpenError;
 
 /// Bytes of a BPF program's record: type, flags, id and tag.
 const BPF_EVENT: usize = HEADER + 16;
-/// Where a symbol's name stands: behind address, length, type and flags.
+/// The offset of a symbol's name: after address, length, type and flags.
 const NAME_AT: usize = HEADER + 16;
-/// Where changed code has its two lengths: behind the address.
+/// The offset of the two lengths of changed code: after the address.
 const LENGTHS_AT: usize = HEADER + 8;
-/// Bytes of what is told of losses, which whoever writes next does with its own sample id, or without.
+/// Bytes of a record of losses, which the next writer adds with its own sample id, or without one.
 const LOST: usize = HEADER + 16;
 
 impl Attachment {
-    /// Listens on a CPU to what a task, or all (-1), does to the kernel's code. Kernels before 5.1 cannot be listened to.
+    /// Listens on a CPU to changes of the kernel's code by a task, or by all (-1). Not possible before Linux 5.1.
     pub(super) fn listen(&mut self, cpu: u32, pid: i32) -> Result<(), OpenError> {
         if !self.have.ksymbol {
             return Ok(());
@@ -33,7 +33,7 @@ impl Attachment {
         let attr = attr::listener(&self.common);
         match self.sys.open(&attr, pid, cpu as i32, None, None) {
             Err(Errno::INVAL) => self.have.ksymbol = false,
-            // Its events will be missed as well.
+            // Its events will not be opened either.
             Err(errno) if OpenError::is_gone(errno, cpu as i32) => {}
             Err(errno) => return Err(OpenError::open("dummy", &attr, errno, &self.rights)),
             Ok(fd) => {
@@ -45,8 +45,8 @@ impl Attachment {
     }
 }
 
-/// Gives records without a sample id one, of what a ring brought by now, whole records from a place on: the first of
-/// them gets this one, and others the time of the record before.
+/// Adds a sample id to records without one, from an offset on: the first gets `id`, and others the time of the previous
+/// record.
 pub(super) fn complete(bytes: &mut Vec<u8>, from: usize, layout: &Layout, mut id: SampleId, now: impl FnOnce() -> u64) {
     let mut all = WholeRecords { rest: &bytes[from..] };
     if !all.any(|(header, record)| written(header.kind, record).is_some()) {
@@ -67,7 +67,7 @@ pub(super) fn complete(bytes: &mut Vec<u8>, from: usize, layout: &Layout, mut id
                 bytes.extend_from_slice(&trailer);
             }
             None => {
-                // What was not written for us has any time there.
+                // A record that was not written for us may have any value there.
                 let time = time(header, &record[HEADER..], layout);
                 id.time = time.filter(|time| (id.time..=now).contains(time)).unwrap_or(id.time);
                 bytes.extend_from_slice(record);
@@ -77,7 +77,7 @@ pub(super) fn complete(bytes: &mut Vec<u8>, from: usize, layout: &Layout, mut id
     bytes.extend_from_slice(all.rest);
 }
 
-/// Bytes that a record has which is without a sample id; `None` of others.
+/// Returns the written bytes of a record without a sample id; `None` for others.
 fn written(kind: u32, record: &[u8]) -> Option<usize> {
     match kind {
         types::BPF_EVENT => Some(BPF_EVENT),
@@ -122,7 +122,7 @@ mod tests {
         crate::record::kinds::tests::record(kind, 0, &parts.concat())
     }
 
-    /// A record's kind and what is written of it behind its header.
+    /// A record's kind, and its written bytes after the header.
     type Own = (u32, Vec<u8>);
 
     fn symbol() -> Own {
@@ -201,7 +201,7 @@ mod tests {
         for odd in crate::damage::each_byte(&whole) {
             completed(&odd);
         }
-        // Its name does not end, and it is longer than a record may be.
+        // Its name is not terminated, or it is longer than a record can be.
         for odd in [record(types::KSYMBOL, &[&[1; 40]]), record(types::TEXT_POKE, &[&[0xff; 1 << 15]])] {
             assert_eq!(completed(&odd), odd);
         }

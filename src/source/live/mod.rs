@@ -1,5 +1,4 @@
-//! The running machine as a source: opens events, drains rings, follows CPUs, threads and the
-//! profiled command as they come and go.
+//! The running machine as a source: opens events, drains rings, and follows CPUs, threads and the profiled command.
 
 pub(crate) mod attach;
 pub mod attr;
@@ -58,40 +57,40 @@ use stack_walks::StackWalks;
 pub use stack_walks::tables_of;
 pub use target::Target;
 
-/// The interval of looking after threads, CPUs and losses.
+/// The interval of checking threads, CPUs and losses.
 const HOUSEKEEPING_NS: u64 = 1_000_000_000;
 
-/// The choice of what is measured.
+/// The settings of a live session.
 #[derive(Debug)]
 pub struct LiveConfig {
-    /// The events; what their own terms say goes before what is said here.
+    /// The events; their own settings have precedence over these.
     pub events: Vec<Event>,
-    /// The rate of events that have none of their own; a frequency is not for tracepoints and breakpoints, of which
-    /// every hit is sampled.
+    /// The rate of events without their own. A frequency does not apply to tracepoints and breakpoints, which are
+    /// sampled at every hit.
     pub rate: Rate,
-    /// How call chains are taken, where an event does not do without them.
+    /// The call graph mode, unless an event has no call chains.
     pub chains: CallGraph,
-    /// Whether samples tell their task's cgroup.
+    /// Whether samples have their task's cgroup.
     pub cgroups: bool,
-    /// What else samples and other records have.
+    /// Additional data in samples and other records.
     pub extras: attr::Extras,
-    /// The modes in which nothing is sampled.
+    /// The modes that are not sampled.
     pub exclude: Exclude,
-    /// Whether what chosen tasks start is sampled, too; without a meaning where all tasks are.
+    /// Whether children of the target are sampled, too; without effect if all tasks are.
     pub inherit: bool,
     /// Data pages of each ring; chosen from the rate when `None`.
     pub pages: Option<usize>,
-    /// Wait this long before sampling begins.
+    /// The delay before sampling begins.
     pub delay: Duration,
     /// The tasks or cgroups.
     pub target: Target,
-    /// The CPUs, where they were chosen; else all that are online.
+    /// The selected CPUs; all online ones when `None`.
     pub cpus: Option<Vec<u32>>,
     /// The command to start and follow to its end.
     pub command: Option<HeldCommand>,
     /// Whether events may flood the machine.
     pub force: bool,
-    /// Bytes of the kernel's memory that unwind tables may take.
+    /// The limit of kernel memory for unwind tables, in bytes.
     pub tables: usize,
 }
 
@@ -99,15 +98,15 @@ pub struct LiveConfig {
 pub struct LiveSource {
     attachment: Attachment,
     target: Target,
-    /// The chosen CPUs; all that are online when `None`.
+    /// The selected CPUs; all online ones when `None`.
     chosen: Option<Vec<u32>>,
     known_tasks: Vec<i32>,
-    /// The processes of the target with those that descend from them.
+    /// The processes of the target with their descendants.
     family: Family,
-    /// What has to be known of tasks that began while events were opened on others.
+    /// Tasks that started while events were opened on others, and whose state is still unknown.
     settling: Option<Settling>,
     child: Option<RunningCommand>,
-    /// The command runs beside who is measured, and says no more than how long at most.
+    /// Whether the command only limits the duration, and is not the target.
     is_beside: bool,
     held: Option<HeldCommand>,
     epoll: OwnedFd,
@@ -116,9 +115,9 @@ pub struct LiveSource {
     info: Info,
     first: Vec<u8>,
     round_start: u64,
-    /// Bytes that the last round brought.
+    /// Bytes of the last round.
     drained: usize,
-    /// Room for what a ring brings, where it is not yet what is handed on.
+    /// A buffer for a ring's bytes, if they cannot be passed on directly.
     read: Vec<u8>,
     next_tick: u64,
     ticks: usize,
@@ -126,17 +125,17 @@ pub struct LiveSource {
     next_counts: u64,
     count_ns: u64,
     enable_at: Option<u64>,
-    /// Events that came up and handovers that were made since the last batch.
+    /// Events and handovers since the last batch.
     fresh_events: Vec<EventDesc>,
     handovers: Vec<Handover>,
-    /// Whether what followed tasks start is followed, too.
+    /// Whether children of followed tasks are followed, too.
     inherit: bool,
     tables: usize,
     flood: throttle::FloodGuard,
     probes: probes::Probes,
-    /// What finds containers and their names, where samples tell cgroups.
+    /// Finds containers and their names, if samples have cgroups.
     containers: Option<containers::Watch>,
-    /// What the view is to be filtered by, until that is told.
+    /// The filter of the view, until it is reported.
     view: Option<ViewFilter>,
     stopping: Option<String>,
 }
@@ -170,7 +169,7 @@ impl LiveSource {
         let no_poll = |e: Errno| OpenError::new("the event poll", "made", e.to_string(), "");
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(no_poll)?;
         let wake = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).map_err(no_poll)?;
-        // Without it controls wait for the end of a tick.
+        // Without it, controls wait for the end of a tick.
         let _ = epoll::add(&epoll, &wake, epoll::EventData::new_u64(u64::MAX), epoll::EventFlags::IN);
         let start = monotonic_ns();
         let is_beside = config.command.as_ref().is_some_and(|held| target != Target::Processes(vec![held.pid()]));
@@ -221,13 +220,13 @@ impl LiveSource {
         source.first = source.preamble(&mut notes);
         source.info.notes.append(&mut notes);
         if source.attachment.common.cgroups {
-            // Without it containers are told by their ids.
+            // Without it, containers are shown by their ids.
             source.containers = containers::Watch::start(containers::Scanner::here()).ok();
         }
         Ok(source)
     }
 
-    /// Records that a recording begins with: the kernel's mappings, and the cgroups that are there.
+    /// Returns the first records of a recording: the kernel's mappings, and the existing cgroups.
     pub(crate) fn preamble(&self, notes: &mut Vec<String>) -> Vec<u8> {
         let mut out = Vec::new();
         notes.extend((!procfs::is_mounted()).then(|| procfs::NOT_MOUNTED.to_owned()));
@@ -245,13 +244,13 @@ impl LiveSource {
         out
     }
 
-    /// How the command will have ended, which a source that has gone is not asked for; none ends well.
+    /// Returns a handle to how the command ends, valid after the source is dropped; without a command, success.
     pub(crate) fn fate(&self) -> Fate {
         let held = self.held.as_ref().map(HeldCommand::fate);
         held.or_else(|| self.child.as_ref().map(RunningCommand::fate)).unwrap_or_default()
     }
 
-    /// Whether measuring has begun, which `-D` puts off.
+    /// Returns whether measuring has begun, which `-D` delays.
     pub(crate) fn has_begun(&self) -> bool {
         self.enable_at.is_none()
     }
@@ -260,7 +259,7 @@ impl LiveSource {
         let cpus = self.wanted_cpus()?;
         self.known_tasks = self.tasks();
         let whos = self.whos();
-        // Each dummy has one beside it that listens to the kernel's code.
+        // Each dummy has a listener for the kernel's code.
         let (wide, bound): (Vec<&Slot>, Vec<&Slot>) =
             self.attachment.slots.iter().partition(|slot| slot.event.machine_wide);
         let events = wide.len() + bound.len() * whos.len().max(1);
@@ -269,7 +268,7 @@ impl LiveSource {
             && self.attachment.rights.system_wide()
             && OpenError::room_for(need(whos.len()), 0).is_err()
         {
-            // A dummy of each CPU hears of all tasks, and is one instead of one for each thread.
+            // A dummy per CPU receives records of all tasks, and replaces one per thread.
             self.attachment.by_task = false;
         }
         OpenError::room_for(need(if self.attachment.by_task { whos.len() } else { 1 }), 0)?;
@@ -291,14 +290,14 @@ impl LiveSource {
         let mut began = !self.fresh_events.is_empty() && self.enable_at.is_none();
         if self.enable_at.is_some_and(|at| monotonic_ns() >= at) {
             self.enable_at = None;
-            // Where the exec begins it, nothing of what starts the command is measured.
+            // If the exec starts it, the start-up of the command is not measured.
             if !self.attachment.common.enable_on_exec {
                 self.attachment.enable_all();
             }
             began = true;
         }
         if began {
-            // What counters say here is what they begin with. A command is not released yet.
+            // Counting starts from these values. The command is not released yet.
             batch.measured_since = Some(monotonic_ns());
             self.next_counts = monotonic_ns();
             self.read_counts(batch);
@@ -345,7 +344,7 @@ impl LiveSource {
         (&info(&self.attachment, &self.target, &self.chosen, self.inherit, self.info.start)).into()
     }
 
-    /// Whether the target is over, and how.
+    /// Returns whether and how the target ended.
     fn ended(&mut self) -> Option<String> {
         if let Some(child) = &mut self.child
             && let Ok(Some(status)) = child.ended()
@@ -362,7 +361,7 @@ impl LiveSource {
 }
 
 impl LiveSource {
-    /// Whether none of the target's tasks is left, nor any that descends from them.
+    /// Returns whether all of the target's tasks and their descendants have ended.
     fn is_gone(&mut self) -> bool {
         self.target.is_gone() && self.is_hung_up() && !self.tasks().into_iter().any(procfs::is_running)
     }
@@ -382,7 +381,7 @@ impl Source for LiveSource {
         self.housekeeping(batch);
         self.drain(batch);
         if let Some(why) = self.stopping.take() {
-            // What a CPU stamped before now may still be on its way into the ring.
+            // Records with earlier timestamps may not be in the ring yet.
             std::thread::sleep(Duration::from_millis(5));
             self.drain(batch);
             batch.counts = Some(self.attachment.counts().0);
@@ -403,7 +402,7 @@ impl Source for LiveSource {
     }
 
     fn control(&mut self, control: &Control) -> Result<String, String> {
-        // What a change has to say goes with the next batch, and that comes at once.
+        // Delivers the next batch, with the change's message, immediately.
         self.next_tick = 0;
         self.carry_out(control)
     }
@@ -414,7 +413,7 @@ impl Drop for LiveSource {
         if let Some(held) = self.held.take() {
             held.cancel();
         }
-        // A probe goes when nobody has it open.
+        // The kernel removes a probe only while no event uses it.
         self.attachment.close(|_| true);
         self.probes.remove();
     }

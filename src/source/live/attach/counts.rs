@@ -1,4 +1,4 @@
-//! Readings of what events count, since the start and on each CPU.
+//! Reading of events' counts, in total and per CPU.
 
 use std::collections::BTreeMap;
 use std::os::fd::AsFd;
@@ -18,14 +18,14 @@ impl Attachment {
         let format = self.owner_attr().read_format | group;
         let mut counts = self.sys.counts(open.fd.as_fd(), format, open.id).unwrap_or_default();
         if self.common.tasks && open.who != EventTarget::ALL {
-            // A task's event waits on every CPU but the one that the task is on.
+            // A task's event is enabled on every CPU, but scheduled only on the task's.
             counts.enabled_ns /= self.rings.len().max(1) as u64;
         }
         counts
     }
 
-    /// The counts and losses of each event since the start, and those of open events by
-    /// slot and CPU. Losses are 0 where the kernel does not count them.
+    /// Returns the counts and losses of each event since the start, and the counts of open events by slot and CPU.
+    /// Losses are 0 if the kernel does not count them.
     pub(crate) fn counts(&self) -> (CountReading, ByCpu) {
         let at = monotonic_ns();
         let mut all: Vec<Counts> = self.slots.iter().map(|slot| slot.before).collect();
@@ -39,7 +39,7 @@ impl Attachment {
         (CountReading { at, of: all }, by_cpu)
     }
 
-    /// The counts on each CPU of events that are only counted.
+    /// Returns the counts on each CPU of events that are only counted.
     pub(crate) fn cpu_counts(&self) -> Vec<CpuCount> {
         let mut sums: BTreeMap<(u16, u32), Counts> = BTreeMap::new();
         for open in &self.opened {
@@ -50,7 +50,7 @@ impl Attachment {
         let time = monotonic_ns();
         let one = |((event, cpu), counts): ((u16, u32), Counts)| {
             let (enabled, running) = (counts.enabled_ns.max(1), counts.running_ns);
-            // Nothing is missing of what was not asked for yet: the target has not run.
+            // A target that has not run yet has no missing counts.
             let share = if counts.enabled_ns == 0 { 1.0 } else { (running as f64 / enabled as f64).min(1.0) };
             let value = if running == 0 { 0 } else { (counts.value as f64 / share) as u64 };
             let value = if running >= enabled { counts.value } else { value };

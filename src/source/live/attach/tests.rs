@@ -1,4 +1,4 @@
-//! Attachments on a pretended kernel: fallbacks, errors and their remedies, what is opened and closed.
+//! Tests of attachments on a scripted kernel: fallbacks, errors and their remedies, opening and closing of events.
 
 use super::*;
 use crate::kernel::attr::{SW_DUMMY, TYPE_SOFTWARE};
@@ -102,7 +102,7 @@ fn the_kernels_code_is_listened_to_beside_each_dummy_where_the_kernel_knows_how(
             assert_eq!(a.open(cpu, who), Ok(true));
         }
         let dummies = a.opened.iter().filter(|open| open.event.is_none()).count();
-        // A ring has the dummy of its first task for its owner.
+        // The owner of a ring is the dummy of its first task.
         let own = 2 * (whos.len() - 1);
         assert_eq!(dummies, own + if known { 2 * whos.len() } else { 0 }, "{known} {by_task}");
         assert_eq!((a.have.ksymbol, a.have.cgroup), (known, true));
@@ -133,7 +133,8 @@ fn without_rights_to_the_kernel_user_code_is_sampled() {
     assert_eq!(a.states()[0].name, "cpu-clock:u");
 }
 
-/// The name of a timer that stands in, or of which the kernel's part is denied, says in which code it samples.
+/// If kernel code is denied, the name of an event, or of the timer that replaces it, shows that only user code is
+/// sampled.
 #[test]
 fn names_say_where_only_user_code_is_sampled() {
     let names = |text: &str, paranoid| {
@@ -162,7 +163,7 @@ fn names_say_where_only_user_code_is_sampled() {
         assert_eq!(names(text, 2).as_deref(), Ok(anybody), "{text}");
     }
     assert_eq!(names("cycles:k", 0).as_deref(), Ok("cpu-clock:k"));
-    // Of the kernel's code alone nothing would be left.
+    // An event of kernel code alone has nothing left to sample.
     for text in ["cycles:k", "cpu-clock,cs:k"] {
         let why = names(text, 2).expect_err("refused").to_string();
         assert!(why.contains("event c") && why.contains("perf_event_paranoid is 2"), "{why}");
@@ -227,7 +228,7 @@ fn rings_shrink_under_the_memory_limit() {
     let mut a = attachment(FakeSys::new(|_, _, _| Ok(())).max_pages(16), vec![Event::cpu_clock()], 0);
     assert_eq!(a.open(0, ALL), Ok(true));
     assert_eq!((a.pages, a.notes.len()), (16, 1));
-    // What the kernel grants two CPUs: -m 512 must leave the second one its ring.
+    // The memory that the kernel grants two CPUs: -m 512 must leave enough for the second ring.
     let two = 2 * 516 * 1024 / rustix::param::page_size();
     let mut a = attachment(FakeSys::new(|_, _, _| Ok(())).budget(two), vec![Event::cpu_clock()], 0);
     a.pages = 512;

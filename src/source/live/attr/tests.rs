@@ -1,4 +1,4 @@
-//! Attrs of what was asked for.
+//! Tests of attrs for requested settings.
 
 use super::*;
 
@@ -26,7 +26,7 @@ pub(crate) const COMMON: CommonAttrs = CommonAttrs {
     },
 };
 
-/// perf takes no part of an event's own name there, either.
+/// Like perf, ignores the modes in the event's own name.
 #[test]
 fn what_all_are_of_each_is_of_whatever_it_says_itself() {
     let flags = |exclude: Exclude, own: &[Flag]| {
@@ -56,7 +56,7 @@ fn branches_are_asked_of_a_pmu_and_counts_of_threads_that_are_followed() {
     assert!(cycles.has(Flag::InheritStat));
     let clock = asked(0b1001, true, false, &Event::cpu_clock());
     assert_eq!((clock.sample_type & sample::BRANCH_STACK, clock.branch_sample_type), (0, 0));
-    assert!(!clock.has(Flag::InheritStat), "nobody is followed");
+    assert!(!clock.has(Flag::InheritStat), "no thread is followed");
     assert_eq!(asked(0, false, true, &Event::cycles()).branch_sample_type, 0);
 }
 
@@ -127,7 +127,7 @@ fn rings_grow_with_the_rate() {
     assert_eq!((kb(99), kb(999), kb(9_999), kb(49_999)), (512, 512, 2048, 2048));
 }
 
-/// What an event says itself goes before what the session says.
+/// An event's own settings have precedence over the session's.
 #[test]
 fn an_events_own_terms_hold_for_it_alone() {
     let places = crate::event::spec::LookupPaths::system();
@@ -153,7 +153,7 @@ fn an_events_own_terms_hold_for_it_alone() {
     );
 }
 
-/// A program walks by tables for those that ask for that, where there is one.
+/// A program walks by tables for events that request it, if available.
 #[test]
 fn tables_are_taken_where_something_walks_by_them() {
     let mut asked = Event::cpu_clock();

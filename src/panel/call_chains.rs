@@ -1,4 +1,4 @@
-//! What is asked of call chains (perf-report(1), --call-graph), and a row's chains as an indented tree.
+//! The options of call chains (perf-report(1), --call-graph), and a row's chains as an indented tree.
 
 use std::fmt::Write;
 
@@ -11,17 +11,17 @@ use crate::query::{Data, Direction};
 /// The form of chains.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ChainForm {
-    /// A tree with shares of the whole.
+    /// A tree with shares of the total.
     Graph,
-    /// A tree with shares of the entry above.
+    /// A tree with shares of the parent entry.
     Fractal,
-    /// Each chain below the other, whole.
+    /// Each complete chain below the previous one.
     Flat,
-    /// Each chain in one line.
+    /// Each chain on one line.
     Folded,
 }
 
-/// The figure that stands at an entry.
+/// The value shown at an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ChainValue {
     Percent,
@@ -29,7 +29,7 @@ pub(crate) enum ChainValue {
     Count,
 }
 
-/// The call chains that are asked for.
+/// The requested call chains.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct ChainSpec {
     pub(crate) form: ChainForm,
@@ -37,20 +37,20 @@ pub(crate) struct ChainSpec {
     pub(crate) direction: Direction,
     /// Entries below this share are left out.
     pub(crate) least: f64,
-    /// Entries below one entry at most.
+    /// The limit of entries below one entry.
     pub(crate) most: usize,
-    /// What else entries of one function are told apart by; it stands beside their names.
+    /// What separates entries of the same function, shown next to their names.
     pub(crate) apart: ApartBy,
 }
 
 /// Deeper chains are not printed.
 const MAX_DEPTH: usize = 512;
 
-/// The room before an entry.
+/// The indentation of an entry.
 const MARGIN: &str = "            ";
 
 impl ChainSpec {
-    /// What is printed of chains whose percentages are of `whole`.
+    /// Returns the threshold for chains whose percentages are relative to `whole`.
     pub(crate) fn threshold(&self, whole: &Acc) -> ChainThreshold {
         let of_parent = self.form == ChainForm::Fractal;
         ChainThreshold { least: self.least, whole: *whole, of_parent, most: self.most, apart: self.apart }
@@ -64,11 +64,11 @@ impl ChainSpec {
         }
     }
 
-    /// A row's chains, indented, with the share of each entry. A chain without a branch stays at one indentation.
+    /// Formats a row's chains as an indented tree with the share of each entry. Entries are indented only at forks.
     pub(crate) fn tree(&self, data: Data<'_>, heavy: &HeavyTree, whole: &Acc) -> String {
         let mut out = String::new();
         let nodes = &heavy.tree.nodes;
-        // (node, the one above, indentation, depth)
+        // (node, parent, indentation, depth)
         let mut stack: Vec<(u32, u32, usize, usize)> =
             nodes[0].children.iter().rev().map(|node| (*node, 0, 0, 0)).collect();
         while let Some((node, above, indent, depth)) = stack.pop() {
@@ -92,8 +92,8 @@ impl ChainSpec {
         out
     }
 
-    /// An entry's function, with its line where entries are told apart by places; without debug information how far
-    /// inside of the function it is, where that tells them apart.
+    /// Returns an entry's function, with its line if entries are separated by location; without debug information with
+    /// the offset into the function.
     pub(crate) fn name(&self, data: Data<'_>, heavy: &HeavyTree, node: u32) -> String {
         let frames = &data.profile.frames;
         let sym = frames.sym(SymId(heavy.tree.nodes[node as usize].sym));

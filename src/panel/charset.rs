@@ -11,8 +11,8 @@ pub enum Charset {
 }
 
 impl Charset {
-    /// Returns the character set of the environment's locale (locale(7)): of `LC_ALL`, `LC_CTYPE` and `LANG` the first
-    /// that is not empty counts. Where none is set, as in most containers, the terminal is taken for one with UTF-8.
+    /// Returns the character set of the environment's locale (locale(7)): the first nonempty one of `LC_ALL`,
+    /// `LC_CTYPE` and `LANG`. If none is set, as in most containers, UTF-8 is assumed.
     pub(crate) fn of_locale(variable: impl Fn(&str) -> Option<String>) -> Self {
         let set = |name| variable(name).filter(|value| !value.is_empty());
         let Some(locale) = ["LC_ALL", "LC_CTYPE", "LANG"].into_iter().find_map(set) else { return Self::Utf8 };
@@ -26,7 +26,7 @@ impl Charset {
         }
     }
 
-    /// Writes out the keys whose signs ASCII lacks.
+    /// Spells out keys whose symbols ASCII lacks.
     pub(crate) fn key_names(self, text: &str) -> std::borrow::Cow<'_, str> {
         match self {
             Self::Ascii if text.contains(['⏎', '⌫']) => text.replace('⏎', "Enter").replace('⌫', "Bksp").into(),
@@ -35,7 +35,7 @@ impl Charset {
     }
 }
 
-/// Characters that the program draws with, and the one that stands for each.
+/// Characters that the program draws, and their ASCII replacements.
 const DRAWN: [(&str, char); 33] = [
     ("…", '~'),
     ("µμ", 'u'),
@@ -72,7 +72,7 @@ const DRAWN: [(&str, char); 33] = [
     ("\u{a0}\u{2009}\u{202f}", ' '),
 ];
 
-/// Letters of Latin 1, and the one that stands for each.
+/// Latin 1 letters and their ASCII replacements.
 const LATIN: [(&str, char); 18] = [
     ("ÀÁÂÃÄÅÆ", 'A'),
     ("Ç", 'C'),
@@ -94,7 +94,7 @@ const LATIN: [(&str, char); 18] = [
     ("€", 'E'),
 ];
 
-/// Returns the printable ASCII character that stands for one of ours or of Latin 1; `None` for others.
+/// Returns the ASCII replacement of a drawn or Latin 1 character; `None` for others.
 fn stand_in(c: char) -> Option<char> {
     match c {
         ' '..='~' => Some(c),
@@ -102,12 +102,12 @@ fn stand_in(c: char) -> Option<char> {
     }
 }
 
-/// Returns the ASCII character that stands for another one in a cell of the screen.
+/// Returns the ASCII replacement of a character in a screen cell.
 pub(crate) fn in_cell(c: char) -> char {
     stand_in(c).unwrap_or('?')
 }
 
-/// Appends a character as ASCII; one that has no stand-in is written as `\u{…}`, so that no name is lost.
+/// Appends a character as ASCII; without a replacement as `\u{…}`, so that names stay distinct.
 pub(crate) fn push(out: &mut String, c: char) {
     match stand_in(c) {
         Some(ascii) => out.push(ascii),
@@ -143,7 +143,7 @@ mod tests {
         let mut text = String::new();
         all.for_each(|c| push(&mut text, c));
         assert!(text.is_ascii());
-        // What the program draws with is told apart.
+        // All drawn characters have a replacement.
         let drawn = "…µ›█▇▁–→│↑×▸·▼↓▾░▅■←●▄├└▲▏▒±‖╭╰╴─▓▎▍▌▋▊▉▃•↻◐✗▀≤┊▴▐√▂▆⇥−Δ⏎⌫";
         assert_eq!(drawn.chars().find(|c| in_cell(*c) == '?'), None);
         text.clear();

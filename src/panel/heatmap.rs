@@ -1,37 +1,37 @@
-//! A map: things downwards, time to the right, how much in each cell.
+//! A heat map: items as rows, time as columns, an amount in each cell.
 
 use super::measure::Measure;
 use super::series::greatest;
 use super::unit::{clock, duration};
 
-/// A map of values.
+/// A heat map.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Heatmap {
     pub(crate) measure: Measure,
-    /// Nanoseconds since the session's start of the first column, and of each.
+    /// Nanoseconds from the session's start to the first column, and per column.
     pub start: u64,
     pub(crate) step: u64,
     pub(crate) rows: Vec<HeatRow>,
 }
 
-/// A thing and its values; NaN where nothing is known.
+/// An item and its values; NaN for unknown.
 #[derive(Clone, Debug, PartialEq, serde::Serialize)]
 pub struct HeatRow {
     pub(crate) label: String,
     pub(crate) cells: Vec<f32>,
 }
 
-/// From little to much; nothing is a dot.
+/// From low to high; zero is a dot.
 pub const SHADES: [char; 5] = ['·', '░', '▒', '▓', '█'];
 
 impl Heatmap {
-    /// The greatest value.
+    /// Returns the greatest value.
     pub fn most(&self) -> f32 {
         greatest(self.rows.iter().flat_map(|row| &row.cells))
     }
 
-    /// The shade of a cell beside the greatest value, in steps of [`SHADES`]: by its square root, so that little is
-    /// seen beside much. `None` where nothing is known.
+    /// Returns the shade of a value, as an index into [`SHADES`], from the square root of its share of the greatest
+    /// value, so that small values stay visible. `None` for unknown.
     pub fn shade(value: f32, most: f32) -> Option<usize> {
         match value {
             v if !v.is_finite() => None,
@@ -40,7 +40,7 @@ impl Heatmap {
         }
     }
 
-    /// Columns joined to at most so many, by their greatest value.
+    /// Joins columns to at most `columns`, by their greatest value.
     pub fn narrowed(&self, columns: usize) -> Self {
         let wide = self.rows.iter().map(|row| row.cells.len()).max().unwrap_or(0);
         let join = wide.div_ceil(columns.max(1)).max(1);
@@ -50,7 +50,7 @@ impl Heatmap {
         Self { step: self.step * join as u64, rows: self.rows.iter().map(row).collect(), ..self.clone() }
     }
 
-    /// Rows of shades with their greatest value.
+    /// Formats rows of shades with their greatest value.
     pub fn to_text(&self) -> String {
         let map = self.narrowed(120);
         let wide = map.rows.iter().map(|row| super::text::width(&row.label)).max().unwrap_or(0);

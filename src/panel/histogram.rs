@@ -1,9 +1,9 @@
-//! A histogram: how many values lie between two bounds.
+//! A histogram: the number of values per range.
 
 use super::measure::Measure;
 use super::unit::{percent, thousands};
 
-/// Values from `from` up to, not including, `to`.
+/// Values from `from` up to, but not including, `to`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct Bar {
     pub(crate) from: u64,
@@ -11,40 +11,40 @@ pub struct Bar {
     pub(crate) count: u64,
 }
 
-/// Bars in order of their bounds, without gaps.
+/// Bars sorted by their bounds, without gaps.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Histogram {
-    /// Of the bounds.
+    /// The unit of the bounds.
     pub measure: Measure,
     pub(crate) bars: Vec<Bar>,
-    /// The same values in steps of one width, beside bars of powers of two.
+    /// The same values in ranges of equal width, in addition to ranges of powers of two.
     pub(crate) steps: Vec<Bar>,
 }
 
-/// The heading of the steps.
+/// The heading of the equal ranges.
 pub(crate) const STEPS: &str = "In equal steps";
 
 /// Cells of the longest bar in text.
 const WIDE: usize = 40;
 
 impl Histogram {
-    /// The number of values in all bars.
+    /// Returns the number of values in all bars.
     pub fn total(&self) -> u64 {
         self.bars.iter().map(|bar| bar.count).sum()
     }
 
-    /// A bar's bounds in words.
+    /// Formats a bar's bounds.
     pub fn bounds(&self, bar: &Bar) -> String {
         let text = |value: u64| self.measure.text(value as f64);
         if bar.to == bar.from + 1 { text(bar.from) } else { format!("{} to {}", text(bar.from), text(bar.to)) }
     }
 
-    /// The steps as a histogram of their own.
+    /// Returns the equal ranges as a separate histogram.
     pub fn in_steps(&self) -> Self {
         Self { measure: self.measure, bars: self.steps.clone(), steps: Vec::new() }
     }
 
-    /// One line a bar: bounds, count, share, and the share of all up to here; then the same of the steps.
+    /// Formats a line per bar: bounds, count, share and cumulative share; then the same for the equal ranges.
     pub fn to_text(&self) -> String {
         if !self.steps.is_empty() {
             let powers = Self { steps: Vec::new(), ..self.clone() };

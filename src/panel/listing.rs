@@ -5,7 +5,7 @@ use super::unit::{percent, thousands};
 use crate::query::annotate::{Hits, ListingRow};
 use crate::symbols::code::{Flow, Listing};
 
-/// A line for each instruction, with the source lines before those that were made of them; `raw` with its bytes.
+/// Formats a line per instruction, after the source lines it was compiled from; `raw` includes the instruction bytes.
 pub fn text(listing: &Listing, hits: &Hits, rows: &[ListingRow], event: &str, raw: bool) -> String {
     let mut out = format!(
         "{}  {}\n{}: {} samples of the function itself, {} of {}\n",
@@ -44,17 +44,17 @@ pub fn text(listing: &Listing, hits: &Hits, rows: &[ListingRow], event: &str, ra
     out
 }
 
-/// A source line with blanks for tabs.
+/// Formats a source line with tabs expanded.
 pub fn source(text: &str) -> String {
     clean(text.trim_end().replace('\t', "    ").as_str()).into_owned()
 }
 
-/// Bytes as two digits each.
+/// Formats bytes as two hexadecimal digits each.
 pub fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|b| format!("{b:02x}")).collect::<Vec<_>>().join(" ")
 }
 
-/// An instruction with what it calls, or the way to where it jumps.
+/// Formats an instruction with the function it calls, or the direction of its jump.
 pub fn instruction(listing: &Listing, index: usize) -> String {
     let one = &listing.instructions[index];
     let text = clean(&one.text).into_owned();

@@ -1,22 +1,22 @@
-//! The measure of a panel's numbers.
+//! The unit of a panel's numbers.
 
 use super::unit::{bytes, duration, percent, short};
 
 /// The unit of a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Measure {
-    /// A number of things, written short: `12.3 M`.
+    /// A count, abbreviated: `12.3 M`.
     Count,
     /// Nanoseconds.
     Time,
     /// Bytes, written in powers of 1000: `12.3 MB`.
     Bytes,
-    /// Percent of what the panel says.
+    /// Percent; the panel states the base.
     Percent,
 }
 
 impl Measure {
-    /// A value with its unit.
+    /// Formats a value with its unit.
     pub fn text(self, value: f64) -> String {
         match self {
             _ if !value.is_finite() => "–".to_owned(),
@@ -27,7 +27,7 @@ impl Measure {
         }
     }
 
-    /// Its name in JSON.
+    /// Returns its name in JSON.
     pub fn name(self) -> &'static str {
         match self {
             Self::Count => "count",

@@ -1,5 +1,5 @@
-//! The small vocabulary that everything is shown with. Screens, text, CSV and JSON are made from
-//! panels, so a figure looks the same wherever it is read.
+//! The display types of all output. Screens, text, CSV and JSON are made from panels, so a figure looks the same
+//! everywhere.
 
 pub mod call_chains;
 pub mod charset;
@@ -27,29 +27,29 @@ pub use table::{Align, Cell, Column, Table};
 
 use std::sync::Arc;
 
-/// A titled piece of an answer.
+/// A titled part of an answer.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Panel {
-    /// What it shows, in a word or two.
+    /// The title, one or two words.
     pub title: String,
-    /// What to know of its figures; empty when there is nothing.
+    /// An explanation of the figures; empty if not needed.
     pub note: String,
     /// The figures.
     pub body: Body,
 }
 
-/// The contents of a panel.
+/// The content of a panel.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Body {
-    /// Rows in the order that matters.
+    /// Sorted rows.
     Table(Rows),
     /// Rows below others, which can be folded.
     Tree(Rows),
-    /// The newest rows come last.
+    /// Rows in time order, the newest last.
     Log(Rows),
-    /// Values by how large they are.
+    /// The distribution of values.
     Histogram(Histogram),
-    /// A row for each of several things, and its values over time.
+    /// Values over time, with a row per item.
     Heatmap(Heatmap),
     /// Values over time.
     Series(Series),
@@ -58,22 +58,22 @@ pub enum Body {
 }
 
 impl Panel {
-    /// A panel without a note.
+    /// Creates a panel without a note.
     pub fn new(title: impl Into<String>, body: Body) -> Self {
         Self { title: title.into(), note: String::new(), body }
     }
 
-    /// A flame graph.
+    /// Creates a flame graph.
     pub fn flame(title: impl Into<String>, measure: Measure, stacks: Vec<stacks::Stack>) -> Self {
         Self::new(title, Body::Flame(Arc::new(Stacks::new(measure, stacks))))
     }
 
-    /// The panel, with a note.
+    /// Adds a note.
     pub fn noted(self, note: impl Into<String>) -> Self {
         Self { note: note.into(), ..self }
     }
 
-    /// True if there is nothing in it.
+    /// Returns whether the panel is empty.
     pub fn is_empty(&self) -> bool {
         match &self.body {
             Body::Table(rows) | Body::Tree(rows) | Body::Log(rows) => rows.table.rows.is_empty(),
@@ -84,7 +84,7 @@ impl Panel {
         }
     }
 
-    /// The rows of a table, a tree or a log.
+    /// Returns the rows of a table, a tree or a log.
     pub fn rows(&self) -> Option<&Rows> {
         match &self.body {
             Body::Table(rows) | Body::Tree(rows) | Body::Log(rows) => Some(rows),
@@ -92,7 +92,7 @@ impl Panel {
         }
     }
 
-    /// Plain text: title, body, note.
+    /// Formats plain text: title, body, note.
     pub fn to_text(&self) -> String {
         let body = match &self.body {
             _ if self.is_empty() => "nothing yet\n".to_owned(),
@@ -106,7 +106,7 @@ impl Panel {
         format!("{}\n{body}{note}", text::clean(&self.title))
     }
 
-    /// `{title, kind, note, …}`; what follows depends on the kind.
+    /// Returns `{title, kind, note, …}`; further fields depend on the kind.
     pub fn to_json(&self) -> serde_json::Value {
         use serde_json::json;
         let (kind, body) = match &self.body {
@@ -120,7 +120,7 @@ impl Panel {
                 }
                 ("histogram", body)
             }
-            // What is not known is null.
+            // Unknown values are null.
             Body::Heatmap(map) => {
                 let unit = map.measure.name();
                 ("heatmap", json!({ "unit": unit, "start_ns": map.start, "step_ns": map.step, "rows": map.rows }))

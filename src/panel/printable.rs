@@ -1,42 +1,42 @@
-//! The sink of all text that leaves the program: no control character passes, whoever wrote it.
+//! The writer of all output text. It replaces control characters from any source.
 
 use std::io::{self, Write};
 
 use super::charset::{self, Charset};
 use super::text::printable;
 
-/// The form in which control characters are written.
+/// How control characters are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EscapeForm {
-    /// By its picture.
+    /// As a control picture.
     Text,
-    /// As an escape of JSON, which means the same.
+    /// As a JSON escape, which keeps the meaning.
     Json,
 }
 
-/// Passes text on. Line ends and tabs stay, also CSV's CR LF; what a name may not have of these is cleaned where it
-/// is put into a line, for here nobody knows any more what is a name.
+/// Writes text. Newlines, tabs and CSV's CR LF are kept. Names must be cleaned of them before they become part of a
+/// line, because names are not distinguishable here.
 #[derive(Debug)]
 pub struct Printable<W: Write> {
     out: W,
     form: EscapeForm,
     charset: Charset,
-    /// The start of a character, or a CR, whose rest comes with the next write.
+    /// An incomplete character or a CR; the rest comes with the next write.
     rest: Vec<u8>,
 }
 
 impl<W: Write> Printable<W> {
-    /// A sink that passes on to `out`.
+    /// Creates a writer to `out`.
     pub fn new(form: EscapeForm, out: W) -> Self {
         Self::with_charset(form, Charset::Utf8, out)
     }
 
-    /// The same for people whose terminal shows these characters.
+    /// Creates a writer for a terminal with this character set.
     pub(crate) fn with_charset(form: EscapeForm, charset: Charset, out: W) -> Self {
         Self { out, form, charset, rest: Vec::new() }
     }
 
-    /// Writes what waits for a rest that never came, and flushes.
+    /// Writes an incomplete character, and flushes.
     pub fn finish(&mut self) -> io::Result<()> {
         let rest = std::mem::take(&mut self.rest);
         if !rest.is_empty() {
@@ -51,7 +51,7 @@ impl<W: Write> Printable<W> {
     }
 
     fn text(&mut self, text: &str) -> io::Result<()> {
-        // Nearly all is.
+        // The common case.
         if text.bytes().all(|byte| matches!(byte, b' '..=b'~' | b'\n' | b'\t')) {
             return self.out.write_all(text.as_bytes());
         }
@@ -85,7 +85,7 @@ impl<W: Write> Write for Printable<W> {
         }
         let mut all = std::mem::take(&mut self.rest);
         all.extend_from_slice(bytes);
-        // A character may go on in the next write, and a CR be half of a line's end.
+        // A character or a CR LF may continue in the next write.
         let whole = match std::str::from_utf8(&all) {
             Ok(text) => text.len(),
             Err(error) if error.error_len().is_none() => error.valid_up_to(),
@@ -110,7 +110,7 @@ impl<W: Write> Write for Printable<W> {
 
 impl<W: Write> Drop for Printable<W> {
     fn drop(&mut self) {
-        // Who wants to know what comes of it has called it before.
+        // Callers that need the result call `finish` before.
         let _ = self.finish();
     }
 }

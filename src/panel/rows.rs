@@ -1,4 +1,4 @@
-//! Rows that can be pointed at, and that may stand below each other.
+//! Selectable rows, possibly nested.
 
 use std::borrow::Cow;
 
@@ -6,34 +6,34 @@ use serde_json::json;
 
 use super::table::{Cell, Column, Table};
 
-/// A table whose rows have an identity, which stays while their order changes.
+/// A table whose rows have an ID that stays the same when their order changes.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Rows {
     /// The columns, and the cells of each row.
     pub table: Table,
-    /// One for each row.
+    /// The ID of each row.
     pub ids: Vec<u64>,
-    /// How deep each row of a tree is; empty for a table.
+    /// The depth of each row of a tree; empty for a table.
     pub depth: Vec<u16>,
-    /// How many rows were left out.
+    /// The number of omitted rows.
     pub more: usize,
-    /// The row that stands for those after it, which are folded into it.
+    /// The summary row into which later rows are folded.
     pub rest: Option<Rest>,
 }
 
-/// A row that stands for all rows after it.
+/// A row that summarizes all rows after it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rest {
-    /// The place of the row.
+    /// The index of the row.
     pub row: usize,
-    /// How many of the rows before it are shown before it; the others matter less than it does.
+    /// How many of the previous rows are displayed before it; the others weigh less.
     pub after: usize,
-    /// Whether no row outweighs it, so that it is not drawn dim.
+    /// Whether it is the heaviest row, which is not dimmed.
     pub is_largest: bool,
 }
 
 impl Rows {
-    /// A table without rows.
+    /// Creates a table without rows.
     pub fn new(columns: Vec<Column>) -> Self {
         Self { table: Table { columns, rows: Vec::new() }, ..Self::default() }
     }
@@ -44,24 +44,24 @@ impl Rows {
         self.table.rows.push(cells);
     }
 
-    /// The rows that stand alone: all but those that are folded into one of them.
+    /// Returns the number of rows without those that are folded into the summary row.
     pub fn unfolded(&self) -> usize {
         self.rest.map_or(self.ids.len(), |rest| rest.row + 1)
     }
 
-    /// The places of all rows in the order in which they are shown, those that are folded in only where that is `open`.
+    /// Returns the indexes of all rows in display order; folded rows are included if `open`.
     pub(crate) fn in_order(&self, open: bool) -> Vec<usize> {
         let Some(Rest { row, after, .. }) = self.rest else { return (0..self.ids.len()).collect() };
         let folded = if open { row + 1..self.ids.len() } else { 0..0 };
         (0..after).chain([row]).chain(folded).chain(after..row).collect()
     }
 
-    /// Whether a row is drawn dim: one that is folded into another, and that one, unless it is the largest.
+    /// Returns whether a row is dimmed: the summary row and its folded rows, unless the summary row is the heaviest.
     pub(crate) fn is_dim(&self, row: usize) -> bool {
         self.rest.is_some_and(|rest| row >= rest.row && !rest.is_largest)
     }
 
-    /// A table of them.
+    /// Returns a table without the folded rows.
     pub fn unfolded_table(&self) -> Cow<'_, Table> {
         match self.rest {
             None => Cow::Borrowed(&self.table),
@@ -72,7 +72,7 @@ impl Rows {
         }
     }
 
-    /// Rows as JSON: those before the one that others are folded into, and that one with these.
+    /// Returns rows as JSON; folded rows are nested in the summary row.
     pub fn to_json(&self) -> serde_json::Value {
         let mut all = self.table.to_json();
         let rest = self.rest.map(|rest| all.split_off(rest.row)).unwrap_or_default();
@@ -82,7 +82,7 @@ impl Rows {
         }
     }
 
-    /// Plain text; rows of a tree are indented in their last column.
+    /// Formats plain text; rows of a tree are indented in their last column.
     pub fn to_text(&self) -> String {
         let text = if self.depth.is_empty() {
             self.unfolded_table().to_text()
@@ -123,7 +123,7 @@ mod tests {
         assert_eq!(folded.to_json(), json);
         assert_eq!([false, true].map(|open| folded.in_order(open)), [vec![0, 1], vec![0, 1, 2, 3]]);
         assert_eq!([0, 1, 2, 3].map(|row| folded.is_dim(row)), [false, true, true, true]);
-        // Where it outweighs all others it comes first, and is not dim.
+        // If it is the heaviest row, it comes first and is not dimmed.
         let first = rows(Some(Rest { after: 0, is_largest: true, ..rest }));
         assert_eq!([false, true].map(|open| first.in_order(open)), [vec![1, 0], vec![1, 2, 3, 0]]);
         assert_eq!((first.to_text().as_str(), first.is_dim(1)), ("N\n2\n1\n", false));

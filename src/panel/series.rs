@@ -1,43 +1,43 @@
-//! Courses of values over time.
+//! Values over time.
 
 use super::measure::Measure;
 use super::unit::clock;
 
-/// Values of one thing, a step apart.
+/// Equidistant values of one item.
 #[derive(Clone, Debug, PartialEq, serde::Serialize)]
 pub struct SeriesLine {
-    /// What it is of, as the legend has it.
+    /// The name in the legend.
     pub label: String,
-    /// NaN where nothing is known.
+    /// NaN for unknown values.
     pub values: Vec<f64>,
 }
 
-/// Several courses over the same time.
+/// Several lines over the same time.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Series {
     pub(crate) measure: Measure,
-    /// Nanoseconds since the session's start of the first value, and between two of them.
+    /// Nanoseconds from the session's start to the first value, and between values.
     pub start: u64,
     pub(crate) step: u64,
-    /// The courses, each with a value for each step.
+    /// The lines, with a value per step.
     pub lines: Vec<SeriesLine>,
 }
 
 /// Eighths of a cell's height, the lowest first.
 pub(crate) const LEVELS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
-/// The greatest of what is known.
+/// Returns the greatest known value.
 pub(crate) fn greatest<'a>(values: impl IntoIterator<Item = &'a f32>) -> f32 {
     values.into_iter().copied().filter(|v| v.is_finite()).fold(0.0, f32::max)
 }
 
-/// A course as eighths of a line, scaled to its own maximum; a blank where nothing is known.
+/// Formats values as a sparkline, scaled to their maximum; a blank for unknown values.
 pub fn spark(values: &[f32]) -> String {
     let most = greatest(values);
     values.iter().map(|value| level(f64::from(*value), f64::from(most))).collect()
 }
 
-/// A value as one of eight levels of the greatest.
+/// Returns a value as one of eight levels, relative to the greatest.
 pub fn level(value: f64, most: f64) -> char {
     if !value.is_finite() {
         return ' ';
@@ -49,7 +49,7 @@ pub fn level(value: f64, most: f64) -> char {
 }
 
 impl Series {
-    /// A line of eighths for each, with the newest, the mean and the greatest value.
+    /// Formats a sparkline for each, with the newest, mean and greatest value.
     pub fn to_text(&self) -> String {
         let wide = self.lines.iter().map(|line| super::text::width(&line.label)).max().unwrap_or(0);
         let mut out = String::new();

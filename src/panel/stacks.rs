@@ -1,4 +1,4 @@
-//! Weighted stacks, for flame graphs and folded text.
+//! Weighted stacks for flame graphs and folded text.
 
 use std::sync::{Arc, OnceLock};
 
@@ -9,21 +9,21 @@ use crate::query::row_order::{arrange, arrange_by_key};
 use crate::query::symbol_stacks::Name;
 use crate::session::DsoKind;
 
-/// The frame between a stack and another that stands on it upside down.
+/// The frame between a stack and an inverted one on top of it.
 pub const DIVIDER: &str = "--";
 
-/// A stack and what it weighs.
+/// A stack and its weight.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Stack {
-    /// The thread's name, then functions from the root on.
+    /// The thread's name, then functions from the root.
     pub frames: Vec<Name>,
     pub(crate) weight: u64,
-    /// How many things that is.
+    /// The number of occurrences.
     pub count: u64,
 }
 
 impl Stack {
-    /// A stack of a thread, with how long and how often something was there.
+    /// Creates a stack of a thread, with count and weight in `stats`.
     pub(crate) fn of(comm: Arc<str>, functions: Vec<Name>, stats: (u64, u64)) -> Self {
         let mut frames = vec![Name { text: comm, kind: DsoKind::Unknown, dso: "".into() }];
         frames.extend(functions);
@@ -46,7 +46,7 @@ impl PartialEq for Stacks {
 }
 
 impl Stacks {
-    /// Stacks, those alike added up.
+    /// Creates the list and adds up equal stacks.
     pub fn new(measure: Measure, mut list: Vec<Stack>) -> Self {
         let dsos = |stack: &Stack| stack.frames.iter().map(|name| name.dso.clone()).collect::<Vec<_>>();
         arrange(&mut list, |a, b| texts(a).cmp(texts(b)).then_with(|| dsos(a).cmp(&dsos(b))));
@@ -63,13 +63,13 @@ impl Stacks {
         Self { measure, stacks: list, tree: OnceLock::new() }
     }
 
-    /// The tree of their names, made once.
+    /// Returns the tree of their names, created once.
     pub fn tree(&self) -> &FlameTree {
         let one = |stack: &Stack| Acc { samples: stack.count, period: stack.weight };
         self.tree.get_or_init(|| FlameTree::of_names(self.stacks.iter().map(|stack| (&stack.frames[..], one(stack)))))
     }
 
-    /// Folded text as flamegraph.pl reads it: `[prefix;]comm;root;…;leaf N`.
+    /// Formats folded text for flamegraph.pl: `[prefix;]comm;root;…;leaf N`.
     pub fn folded(&self, prefix: &str) -> String {
         let mut out = String::new();
         for stack in &self.stacks {
@@ -85,7 +85,7 @@ fn texts(stack: &Stack) -> impl Iterator<Item = &Arc<str>> {
     stack.frames.iter().map(|name| &name.text)
 }
 
-/// A name that cannot be taken for two: `;` divides frames.
+/// Replaces `;` in a name, because it separates frames.
 fn frame(text: &Arc<str>) -> String {
     super::text::clean(text).replace(';', ":")
 }

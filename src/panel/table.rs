@@ -1,4 +1,4 @@
-//! A table: titled columns and rows of typed cells.
+//! A table: titled columns, and rows of typed cells.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -6,7 +6,7 @@ use std::sync::Arc;
 /// The alignment of a column's cells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Align {
-    /// For texts.
+    /// For text.
     Left,
     /// For numbers.
     Right,
@@ -19,21 +19,20 @@ pub struct Column {
     pub name: Cow<'static, str>,
     pub(crate) title: Cow<'static, str>,
     pub(crate) align: Align,
-    /// Cells wide, for columns whose width does not depend on their content; 0 for those that
-    /// share what is left.
+    /// The width in cells; 0 for columns that share the remaining width.
     pub width: u16,
-    /// Where there is no room for all, the columns of the highest rank go first; of one rank, the rightmost.
+    /// If there is not enough room, columns of the highest rank are dropped first; within a rank, the rightmost.
     pub rank: u8,
 }
 
-/// A value; how it is written is decided by [`Cell::text`] alone.
+/// A value. Only [`Cell::text`] determines its formatting.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Cell {
-    /// Nothing that is known, or would mean something there.
+    /// Unknown or not applicable.
     Empty,
-    /// A name or words, as they came: they are cleaned where they are written.
+    /// A name or words, unmodified: they are cleaned when written.
     Text(Arc<str>),
-    /// A number of things.
+    /// A count.
     Count(u64),
     /// A share in percent.
     Percent(f64),
@@ -41,43 +40,43 @@ pub enum Cell {
     Number(f64),
     /// A ratio, with two decimals.
     Ratio(f64),
-    /// A number that names something: a CPU, a process, a thread.
+    /// A number that identifies a CPU, process or thread.
     Id(i64),
-    /// In the place of an id, in a row that is of all.
+    /// In place of an ID, in a row of totals.
     All,
-    /// Nanoseconds that something took.
+    /// Nanoseconds.
     Time(u64),
-    /// A point of time, in nanoseconds since the session's start.
+    /// A point in time, in nanoseconds since the session's start.
     Moment(u64),
-    /// Nanoseconds from a moment on, or before it.
+    /// Nanoseconds relative to a point in time; may be negative.
     TimeFrom(i64),
     /// An amount of memory or data, in bytes.
     Bytes(u64),
-    /// Bytes that came or went.
+    /// A change in bytes.
     ByteChange(i64),
     /// An address.
     Address(u64),
-    /// A course of values, the newest last.
+    /// Values over time, the newest last.
     Course(Arc<[f32]>),
 }
 
 impl Column {
-    /// A column whose name and title are fixed.
+    /// Creates a column with fixed name and title.
     pub const fn new(name: &'static str, title: &'static str, align: Align, width: u16) -> Self {
         Self { name: Cow::Borrowed(name), title: Cow::Borrowed(title), align, width, rank: 0 }
     }
 
-    /// A column of texts, as wide as these are.
+    /// Creates a text column of automatic width.
     pub(crate) const fn texts(name: &'static str, title: &'static str) -> Self {
         Self::new(name, title, Align::Left, 0)
     }
 
-    /// A column of figures, as wide as these are.
+    /// Creates a numeric column of automatic width.
     pub(crate) const fn figures(name: &'static str, title: &'static str) -> Self {
         Self::new(name, title, Align::Right, 0)
     }
 
-    /// The column in another unit than nanoseconds, whose name ends its own.
+    /// Changes the unit suffix of the column's name from `_ns`.
     pub fn of_unit(mut self, suffix: &str) -> Self {
         if let Some(name) = self.name.strip_suffix("_ns") {
             self.name = format!("{name}{suffix}").into();
@@ -85,14 +84,14 @@ impl Column {
         self
     }
 
-    /// The column, with a rank.
+    /// Sets the rank.
     pub fn ranked(self, rank: u8) -> Self {
         Self { rank, ..self }
     }
 }
 
 impl Cell {
-    /// As shown to people: unit once, one decimal, thousands separated.
+    /// Formats for display: with unit, one decimal, thousands separated.
     pub fn text(&self) -> String {
         match self {
             Self::Empty => String::new(),
@@ -122,7 +121,7 @@ impl Cell {
         }
     }
 
-    /// The same where there is so much room: a count that would not fit is rounded, never cut.
+    /// Formats for a limited width: a count that does not fit is rounded, never cut.
     pub fn text_in(&self, room: usize) -> String {
         let text = self.text();
         match self {
@@ -131,7 +130,7 @@ impl Cell {
         }
     }
 
-    /// For ordering: numbers by size, texts after each other; what is empty comes last.
+    /// Compares for sorting: numbers by value, text alphabetically; empty cells come last.
     pub fn compare(&self, other: &Self) -> std::cmp::Ordering {
         let number = |cell: &Self| match cell {
             Self::Count(n) | Self::Time(n) | Self::Moment(n) | Self::Bytes(n) | Self::Address(n) => Some(*n as f64),
@@ -146,7 +145,7 @@ impl Cell {
         }
     }
 
-    /// As given to programs that read lines: plain numbers, and texts that keep to their line.
+    /// Formats for programs that read lines: plain numbers, and text without line breaks.
     pub fn raw(&self) -> String {
         match self {
             Self::Empty => String::new(),
@@ -162,7 +161,7 @@ impl Cell {
     }
 }
 
-/// A table of any size.
+/// A table.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Table {
     /// The columns from left to right.
@@ -172,7 +171,7 @@ pub struct Table {
 }
 
 impl Table {
-    /// A table that has nothing but texts, below names and titles.
+    /// Creates a table of text columns from names and titles.
     pub(crate) fn of_texts<const N: usize>(
         columns: [(&'static str, &'static str); N],
         rows: impl IntoIterator<Item = [impl Into<Arc<str>>; N]>,
@@ -181,13 +180,13 @@ impl Table {
         Self { columns, rows: rows.into_iter().map(|row| row.map(|text| Cell::Text(text.into())).to_vec()).collect() }
     }
 
-    /// Plain text, columns aligned, names cut nowhere.
+    /// Formats plain text with aligned columns; names are not cut.
     pub fn to_text(&self) -> String {
         self.to_text_within(&[])
     }
 
-    /// Plain text, columns aligned; the first ones as wide as is said, where that is not 0: names that are wider are
-    /// cut, figures are not.
+    /// Formats plain text with aligned columns. `cells` sets the widths of the first columns; 0 is automatic. Wider
+    /// names are cut, numbers are not.
     pub(crate) fn to_text_within(&self, cells: &[usize]) -> String {
         let fixed = |column: usize| cells.get(column).copied().filter(|cells| *cells > 0);
         let is_name = |column: usize| self.columns.get(column).is_some_and(|c| c.align == Align::Left);
@@ -200,7 +199,7 @@ impl Table {
         let title = |(i, c): (usize, &Column)| cut(i, super::text::clean(&c.title).into_owned());
         let titles: Vec<String> = self.columns.iter().enumerate().map(title).collect();
         let mut widths: Vec<usize> = titles.iter().map(|title| super::text::width(title)).collect();
-        // Of all cells in one piece: a recording may have a hundred thousand rows.
+        // All cells share one string: a recording may have a hundred thousand rows.
         let (mut texts, mut ends) = (String::new(), Vec::new());
         for cells in &self.rows {
             for (i, (cell, widest)) in cells.iter().zip(&mut widths).enumerate() {
@@ -223,7 +222,7 @@ impl Table {
                     Align::Right => (pad, 0),
                     Align::Left => (0, pad),
                 };
-                // Room after a text is written with the next one, so that lines have no end of blanks.
+                // Padding is written with the next cell, so that lines do not end with blanks.
                 if !text.is_empty() {
                     out.extend(std::iter::repeat_n(' ', before + left));
                     out.push_str(text);
@@ -243,7 +242,7 @@ impl Table {
         out
     }
 
-    /// Its figures as perf writes them, and nobody cuts into thousands.
+    /// Formats numbers like perf, without thousands separators.
     pub(crate) fn with_plain_figures(mut self) -> Self {
         for cell in self.rows.iter_mut().flatten() {
             match cell {
@@ -255,8 +254,8 @@ impl Table {
         self
     }
 
-    /// Lines for programs, with a heading that begins as a comment does: figures without their units, but `%` of
-    /// shares. Where a value has the separator in it, there is a dot.
+    /// Formats lines for programs, after a comment line with the titles: numbers without units, but shares with `%`. A
+    /// separator inside a value becomes a dot.
     pub(crate) fn to_separated(&self, separator: &str) -> String {
         let apart = |text: String| text.replace(separator, ".");
         let value = |cell: &Cell| match cell {
@@ -272,7 +271,7 @@ impl Table {
         out
     }
 
-    /// The tables of several events as one: each row after its event, and empty where its own table has no such column.
+    /// Joins the tables of several events: each row after its event, with empty cells for columns missing in its table.
     pub(crate) fn of_events(tables: Vec<(&str, Self)>) -> Self {
         let mut all = Self { columns: vec![Column::texts("event", "Event")], rows: Vec::new() };
         for (event, table) in tables {
@@ -295,7 +294,7 @@ impl Table {
         all
     }
 
-    /// Comma-separated values with a heading, quoted where needed (RFC 4180).
+    /// Formats comma-separated values with a header, quoted if needed (RFC 4180).
     pub fn to_csv(&self) -> String {
         let quote = |text: String| {
             if text.contains([',', '"']) { format!("\"{}\"", text.replace('"', "\"\"")) } else { text }
@@ -314,7 +313,7 @@ impl Table {
 }
 
 impl Table {
-    /// Rows as objects by the names of the columns; what is not known is left out, and so is what a row of all is of.
+    /// Returns rows as objects keyed by column name; unknown values and the IDs of total rows are omitted.
     pub fn to_json(&self) -> Vec<serde_json::Value> {
         let value = |cell: &Cell| match cell {
             Cell::Empty | Cell::All => None,

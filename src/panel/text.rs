@@ -1,13 +1,11 @@
-//! Text from outside, made safe and fitted: no control character reaches a terminal, long names
-//! lose their middle.
+//! Makes external text safe and fits it: control characters do not reach a terminal, and long names lose their middle.
 
 use std::borrow::Cow;
 
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
-/// Replaces what a terminal could obey or be confused by: C0 and C1 controls by their pictures,
-/// bidirectional and other invisible format characters by U+FFFD, and so noncharacters, which XML forbids
-/// (w3.org/TR/xml, "Char").
+/// Replaces characters that could control or confuse a terminal: C0 and C1 controls by their pictures; bidirectional
+/// and other invisible format characters by U+FFFD. Also noncharacters, which XML forbids (w3.org/TR/xml, "Char").
 pub fn clean(text: &str) -> Cow<'_, str> {
     if text.bytes().all(|b| (0x20..0x7f).contains(&b)) || !text.chars().any(is_unsafe) {
         return Cow::Borrowed(text);
@@ -15,7 +13,7 @@ pub fn clean(text: &str) -> Cow<'_, str> {
     Cow::Owned(text.chars().map(|c| printable(c).unwrap_or(c)).collect())
 }
 
-/// The character that stands for one that must not be printed; `None` for all others.
+/// Returns the replacement of an unprintable character; `None` for all others.
 pub fn printable(c: char) -> Option<char> {
     match c {
         '\0'..='\u{1f}' => Some(char::from_u32(0x2400 + c as u32).unwrap_or('\u{fffd}')),
@@ -25,20 +23,19 @@ pub fn printable(c: char) -> Option<char> {
 }
 
 fn is_unsafe(c: char) -> bool {
-    // The last two characters of each plane are none.
+    // The last two code points of each plane are noncharacters.
     let is_noncharacter = c as u32 & 0xfffe == 0xfffe || matches!(c, '\u{fdd0}'..='\u{fdef}');
     c.is_control()
         || is_noncharacter
         || matches!(c, '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
 }
 
-/// Cells that a text takes.
+/// Returns the width of a text in cells.
 pub fn width(text: &str) -> usize {
     if text.bytes().all(|byte| matches!(byte, b' '..=b'~')) { text.len() } else { text.width() }
 }
 
-/// Fits a text into some cells by leaving out its middle: the start says where a name comes from,
-/// the end what it is.
+/// Shortens the middle of a text to fit: the beginning of a name is its namespace, the end its identity.
 pub fn fit(text: &str, cells: usize) -> Cow<'_, str> {
     if width(text) <= cells {
         return Cow::Borrowed(text);
@@ -53,9 +50,9 @@ pub fn fit(text: &str, cells: usize) -> Cow<'_, str> {
     Cow::Owned(format!("{start}…{end}"))
 }
 
-/// The separator of a stack's frames in one line, the leaf first.
+/// The separator of frames on one line, leaf first.
 pub const BELOW: &str = " < ";
-/// Frames in which every task sleeps, enters the kernel or begins: they tell nothing. With a star, all that begin so.
+/// Frames in which every task sleeps, enters the kernel or begins, so they are uninformative. A star marks prefixes.
 const EVERYWHERE: &[&str] = &[
     "__schedule",
     "schedule",
@@ -84,7 +81,7 @@ fn is_everywhere(frame: &str) -> bool {
     })
 }
 
-/// Fits a stack into some cells: at its ends it loses what every stack has there, then what is farthest from the leaf.
+/// Shortens a stack to fit: first drops common frames at its ends, then the frames farthest from the leaf.
 pub fn fit_stack(text: &str, cells: usize) -> Cow<'_, str> {
     if width(text) <= cells {
         return Cow::Borrowed(text);
@@ -102,7 +99,7 @@ pub fn fit_stack(text: &str, cells: usize) -> Cow<'_, str> {
     }
 }
 
-/// Fits a text by cutting its end: for words whose start matters most.
+/// Cuts the end of a text to fit, for text whose beginning matters most.
 pub fn fit_end(text: &str, cells: usize) -> Cow<'_, str> {
     if width(text) <= cells {
         return Cow::Borrowed(text);
@@ -113,11 +110,11 @@ pub fn fit_end(text: &str, cells: usize) -> Cow<'_, str> {
     }
 }
 
-/// Units that stay with the figure before them.
+/// Units that stay with the preceding number.
 const UNITS: &[&str] =
     &["%", "ns", "µs", "ms", "s", "Hz", "kHz", "MHz", "GHz", "B", "kB", "MB", "GB", "KiB", "MiB", "GiB"];
 
-/// Words, and figures with their units.
+/// Splits text into words, and numbers with their units.
 fn words(text: &str) -> Vec<String> {
     let mut words: Vec<String> = Vec::new();
     for word in text.split_whitespace() {
@@ -130,7 +127,7 @@ fn words(text: &str) -> Vec<String> {
     words
 }
 
-/// Breaks words into lines of some cells; a longer word has a line of its own.
+/// Wraps words into lines; a longer word has its own line.
 pub fn wrap(text: &str, room: usize) -> Vec<String> {
     let mut lines = vec![String::new()];
     for word in words(text) {

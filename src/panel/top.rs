@@ -1,4 +1,4 @@
-//! The top table as a panel: which columns there are, and a line's cells.
+//! The top table as a panel: its columns, and a line's cells.
 
 use super::table::{Align, Cell, Column, Table};
 use super::unit::{percent, short};
@@ -10,10 +10,10 @@ use crate::query::diff::{NormalizeBy, RowDiff};
 use crate::query::mode_weights::{CpuMode, ModeWeights};
 use crate::query::{ColumnKey, Data, Top, TopRow};
 
-/// A column that the user may choose.
+/// A selectable column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Field {
-    /// Percent of the samples in it and in what it calls.
+    /// Percent of samples in it and its callees.
     Children,
     /// Percent of its own samples.
     SelfTime,
@@ -21,20 +21,20 @@ pub enum Field {
     Samples,
     /// The sum of its own samples' periods.
     Period,
-    /// Instructions a cycle.
+    /// Instructions per cycle.
     Ipc,
     /// The difference to the baseline.
     Delta,
-    /// What it was in the baseline.
+    /// The value in the baseline.
     Old,
-    /// Self in a mode of the CPU; of reports.
+    /// Self in a CPU mode; only in reports.
     Mode(CpuMode),
-    /// A column that rows are told apart by.
+    /// A grouping column.
     Key(ColumnKey),
 }
 
 impl Field {
-    /// The columns that a table shows at first.
+    /// The default columns of a table.
     pub const FIRST: &[Self] = &[Self::SelfTime, Self::Children, Self::Key(ColumnKey::Sym), Self::Key(ColumnKey::Dso)];
 
     pub(crate) fn column(self) -> Column {
@@ -59,7 +59,7 @@ impl Field {
         }
     }
 
-    /// The cell of a line. Task columns are left empty inside call chains, where they repeat.
+    /// Returns the cell of a line. Task columns are empty inside call chains, where they would repeat.
     pub fn cell(self, line: &TopLine) -> Cell {
         let row = line.depth == 0;
         match self {
@@ -79,7 +79,7 @@ impl Field {
     }
 }
 
-/// A row's value; numbers below zero are those of nobody.
+/// Returns a row's value as a cell; negative IDs are unknown.
 fn value_cell(value: Option<&ColumnValue>) -> Cell {
     match value {
         Some(ColumnValue::Id(id)) if *id >= 0 => Cell::Id((*id).into()),
@@ -89,7 +89,7 @@ fn value_cell(value: Option<&ColumnValue>) -> Cell {
     }
 }
 
-/// A value in the unit of a comparison.
+/// Returns a value in the unit of a comparison.
 pub fn value(value: f64, per: NormalizeBy) -> Cell {
     match per {
         NormalizeBy::Total => Cell::Percent(value),
@@ -97,7 +97,7 @@ pub fn value(value: f64, per: NormalizeBy) -> Cell {
     }
 }
 
-/// A difference with its signs, e.g. `▲ +1.2 pp`: of shares in percentage points.
+/// Formats a signed difference, e.g. `▲ +1.2 pp`: shares in percentage points.
 pub fn delta(versus: &RowDiff) -> String {
     let delta = versus.delta();
     let sign = if delta < 0.0 { '-' } else { '+' };
@@ -108,7 +108,7 @@ pub fn delta(versus: &RowDiff) -> String {
     format!("{} {sign}{size}", versus.verdict.sign())
 }
 
-/// The lines of a screen as a table.
+/// Returns the lines of a screen as a table.
 pub fn shown(lines: &[TopLine], fields: &[Field]) -> Table {
     let row = |line: &TopLine| {
         let cell = |field: &Field| match field {
@@ -125,22 +125,22 @@ pub(crate) struct TopTable<'a> {
     pub(crate) data: Data<'a>,
     pub(crate) top: &'a Top,
     pub(crate) fields: &'a [Field],
-    /// What percentages are of.
+    /// The total that percentages are relative to.
     pub(crate) whole: Acc,
     pub(crate) modes: &'a ModeWeights,
-    /// The tracepoint whose fields are shown in its words rather than as numbers.
+    /// The tracepoint whose fields are shown as words instead of numbers.
     pub(crate) words: Option<&'a Format>,
 }
 
 impl TopTable<'_> {
-    /// The first rows as a table.
+    /// Returns the first rows as a table.
     pub(crate) fn table(&self, limit: usize) -> Table {
         let row = |row: &TopRow| self.fields.iter().map(|field| self.cell(row, *field)).collect();
         let rows = self.top.rows.iter().take(limit).map(row).collect();
         Table { columns: self.fields.iter().map(|f| f.column()).collect(), rows }
     }
 
-    /// A row's own weight in a mode.
+    /// Returns a row's own weight in a CPU mode.
     pub(crate) fn weight(&self, row: &TopRow, mode: CpuMode) -> Acc {
         self.modes.get(row, mode)
     }
@@ -181,13 +181,13 @@ fn key_cell(data: Data<'_>, top: &Top, row: &TopRow, key: ColumnKey) -> Cell {
     }
 }
 
-/// The bytes of code that a row's function has.
+/// Returns the code size of a row's function in bytes.
 fn symbol_size(sym: Option<&Sym>) -> Cell {
     let known = sym.and_then(|sym| i64::try_from(sym.size).ok()).filter(|size| *size > 0);
     known.map_or_else(|| Cell::Text("unknown".into()), Cell::Id)
 }
 
-/// A key's value in a row, in words.
+/// Formats a key's value in a row.
 pub fn key_text(data: Data<'_>, top: &Top, row: &TopRow, key: ColumnKey) -> String {
     key_cell(data, top, row, key).text()
 }

@@ -1,4 +1,4 @@
-//! Rows grouped level by level, as plain text.
+//! Rows grouped by level, as plain text.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use crate::profile::Acc;
 use crate::query::row_order::arrange;
 use crate::query::{ColumnKey, Data, Top, TopRow};
 
-/// Rows as a tree whose levels are the keys, with their shares of a whole.
+/// Formats rows as a tree with a level per key, with shares of the total.
 pub fn hierarchy(data: Data<'_>, top: &Top, keys: &[ColumnKey], limit: f64, whole: &Acc) -> String {
     let mut out = String::from("    Self  ");
     out.push_str(&keys.iter().map(|k| k.title()).collect::<Vec<_>>().join(" / "));
@@ -18,7 +18,7 @@ pub fn hierarchy(data: Data<'_>, top: &Top, keys: &[ColumnKey], limit: f64, whol
     out
 }
 
-/// Levels while they are written.
+/// The state of writing levels.
 struct Levels<'a> {
     data: Data<'a>,
     top: &'a Top,

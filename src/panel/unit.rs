@@ -1,6 +1,6 @@
-//! Numbers with their units, of steady width.
+//! Numbers with units, of stable width.
 
-/// `12,345,678`.
+/// Formats `12,345,678`.
 pub fn thousands(n: u64) -> String {
     let digits = n.to_string();
     let mut out = String::with_capacity(digits.len() + digits.len() / 3);
@@ -13,7 +13,7 @@ pub fn thousands(n: u64) -> String {
     out
 }
 
-/// A value in the first unit, each a thousand of the one before, in which it has three digits, or in the last.
+/// Scales a value to the first unit (each a thousand times the previous one) in which it has three digits, or the last.
 fn scaled<'a>(mut value: f64, units: &[&'a str]) -> (f64, &'a str) {
     let mut unit = 0;
     while value >= 999.5 && unit + 1 < units.len() {
@@ -23,7 +23,7 @@ fn scaled<'a>(mut value: f64, units: &[&'a str]) -> (f64, &'a str) {
     (value, units[unit])
 }
 
-/// `12.3 M`: a large number in few cells.
+/// Formats `12.3 M`: a large number in few cells.
 pub fn short(value: f64) -> String {
     match scaled(value, &["", " k", " M", " G", " T", " P"]) {
         (value, "") => format!("{value:.0}"),
@@ -31,7 +31,7 @@ pub fn short(value: f64) -> String {
     }
 }
 
-/// `43.0 %`, with one decimal; what is there but would round to nothing is `<0.1 %`.
+/// Formats `43.0 %` with one decimal; positive values that round to zero are `<0.1 %`.
 pub fn percent(value: f64) -> String {
     match value {
         v if v > 0.0 && v < 0.05 => "<0.1 %".to_owned(),
@@ -39,7 +39,7 @@ pub fn percent(value: f64) -> String {
     }
 }
 
-/// `850 ns`, `12.3 µs`, `4.56 s`: nanoseconds to three digits.
+/// Formats nanoseconds to three digits: `850 ns`, `12.3 µs`, `4.56 s`.
 pub fn duration(ns: u64) -> String {
     match scaled(ns as f64, &["ns", "µs", "ms", "s"]) {
         (_, "ns") => format!("{ns} ns"),
@@ -49,19 +49,19 @@ pub fn duration(ns: u64) -> String {
     }
 }
 
-/// `12.345678`: a point of time in seconds.
+/// Formats a point in time in seconds: `12.345678`.
 pub fn seconds(ns: u64) -> String {
     format!("{}.{:06}", ns / 1_000_000_000, ns / 1000 % 1_000_000)
 }
 
-/// `00:42`, `1:02:03`.
+/// Formats `00:42` or `1:02:03`.
 pub fn clock(ns: u64) -> String {
     let seconds = ns / 1_000_000_000;
     let (h, m, s) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
     if h > 0 { format!("{h}:{m:02}:{s:02}") } else { format!("{m:02}:{s:02}") }
 }
 
-/// `12.3 MB`, decimal.
+/// Formats decimal `12.3 MB`.
 pub fn bytes(n: u64) -> String {
     match scaled(n as f64, &["B", "kB", "MB", "GB", "TB"]) {
         (_, "B") => format!("{n} B"),

@@ -1,5 +1,5 @@
-//! The first pass: weights per site over the columns, for one event and one filter. Kept between
-//! answers, so that live updates cost what is new and not what is there.
+//! The first pass: weights per site over the columns, for one event and one filter. It is kept between answers, so that
+//! live updates cost only what is new.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -17,12 +17,12 @@ use super::field_rows::{FieldCombinations, Lane, lane};
 use super::filter_eval::FilterEvaluator;
 use super::parallel::shared;
 
-/// Samples from which a full pass is shared among threads.
+/// The number of samples from which a full pass uses several threads.
 const PARALLEL: usize = 1 << 19;
 
 type Part<'a> = (&'a Chunk, Range<usize>);
 
-/// Weights per site; with the CPU or fields of tracepoints as keys, per lane and site.
+/// Weights per site; with CPU or tracepoint field keys, per lane and site.
 #[derive(Clone, Debug)]
 enum Lanes {
     One(Vec<Acc>),
@@ -35,42 +35,42 @@ impl Default for Lanes {
     }
 }
 
-/// The weights of all samples that pass.
+/// The weights of all samples that pass the filter.
 #[derive(Debug, Default)]
 pub struct Aggregate {
     event: u16,
     judge: Option<FilterEvaluator>,
-    /// Only samples of these times count.
+    /// Only samples in this time range count.
     window: Option<Range<u64>>,
     lanes: Lanes,
-    /// Whether lanes are of CPUs, and of which values of tracepoints' fields.
+    /// Whether lanes separate CPUs, and which tracepoint field values.
     by_cpu: bool,
     traced: Option<Arc<FieldCombinations>>,
     total: Acc,
-    /// Absolute positions of the samples that are in it.
+    /// Absolute positions of the counted samples.
     counted: Range<u64>,
     epoch: u64,
-    /// The names that its stacks had when it was last brought up to date.
+    /// The version of names at the last update.
     names: u64,
     decay: Option<Decay>,
     news: Changes,
 }
 
-/// Samples count for less the older they are. Weights are in parts of [`ONE`] meanwhile, so that
-/// what is left of a sample is not lost in rounding.
+/// Weight that decays with age. Weights are multiples of 1/[`ONE`] meanwhile, so that small remainders are not lost in
+/// rounding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Decay {
-    /// Nanoseconds after which a sample counts half.
+    /// The half-life of a sample's weight, in nanoseconds.
     half: u64,
-    /// The time that ages are counted from: that of the newest sample.
+    /// The reference time of ages: that of the newest sample.
     now: u64,
 }
 
-/// A whole sample while weights decay.
+/// The weight of a sample while weights decay.
 const ONE: u64 = 1 << 10;
 
 impl Decay {
-    /// The part that is left after some time.
+    /// Returns the remaining share after some time.
     fn left(&self, ns: u64) -> f64 {
         (-(ns as f64) / self.half.max(1) as f64).exp2()
     }
@@ -81,32 +81,32 @@ impl Decay {
     }
 }
 
-/// The parts of time that keys tell samples apart by.
+/// Returns the time slice of a time key.
 fn quantum(keys: &[ColumnKey]) -> Option<u64> {
     keys.iter().find_map(|key| if let ColumnKey::Time(quantum) = key { Some(*quantum) } else { None })
 }
 
-/// The part of a fold that a pass over some chunks changes.
+/// The part of an aggregate that a pass over some chunks changes.
 struct Sums {
     lanes: Lanes,
     total: Acc,
-    /// What is told of it, where somebody follows.
+    /// The changes, if they are followed.
     news: Changes,
 }
 
 impl Aggregate {
-    /// A fold of an event's samples that a filter lets through (of all without one), into which none are added yet.
+    /// Creates an empty aggregate of an event's samples that pass a filter (all without one).
     pub fn new(event: usize, filter: Option<Arc<Filter>>) -> Self {
         Self { event: event as u16, judge: filter.map(FilterEvaluator::new), ..Self::default() }
     }
 
-    /// A new one with another's filter, and what was decided of it.
+    /// Creates an empty aggregate with another one's filter and its results.
     pub(crate) fn like(other: &Self) -> Self {
         let (judge, epoch, names) = (other.judge.clone(), other.epoch, other.names);
         Self { judge, epoch, names, ..Self::new(usize::from(other.event), None) }
     }
 
-    /// A new one of another event with the filter, and what was decided of it, the times and the keys of another.
+    /// Creates an empty aggregate of another event with another one's filter and its results, time range and keys.
     pub(crate) fn of_event(event: usize, other: &Self) -> Self {
         let lanes = if other.by_cpu { Lanes::ByLane(FxHashMap::default()) } else { Lanes::default() };
         let decay = other.decay.map(|decay| Decay { now: 0, ..decay });
@@ -114,7 +114,7 @@ impl Aggregate {
         Self { event: event as u16, window, lanes, by_cpu, decay, ..Self::like(other) }
     }
 
-    /// True if it is what [`Self::of_event`] makes of the other.
+    /// Returns whether it equals the result of [`Self::of_event`].
     pub(crate) fn is_of_event(&self, event: usize, other: &Self) -> bool {
         let half = |of: &Self| of.decay.map(|decay| decay.half);
         self.has(event, other.judge.as_ref().map(FilterEvaluator::filter))
@@ -122,13 +122,13 @@ impl Aggregate {
             && self.traced.is_none()
     }
 
-    /// Lets only samples of some times of the session's clock count.
+    /// Restricts the aggregate to a time range of the session's clock.
     pub(crate) fn within(mut self, window: Option<Range<u64>>) -> Self {
         self.window = window;
         self
     }
 
-    /// Adds samples up apart by those keys that are not their sites'.
+    /// Separates samples by those keys that do not belong to sites.
     pub(crate) fn told_apart(mut self, keys: &[ColumnKey]) -> Self {
         self.by_cpu = keys.contains(&ColumnKey::Cpu);
         self.traced = FieldCombinations::of(keys.iter().filter_map(|key| key.traced()), quantum(keys));
@@ -137,28 +137,28 @@ impl Aggregate {
         self
     }
 
-    /// The values of tracepoints' fields that samples are told apart by.
+    /// Returns the tracepoint field values that separate samples.
     pub(crate) fn traced(&self) -> Option<&Arc<FieldCombinations>> {
         self.traced.as_ref()
     }
 
-    /// True if it is of that event and filter.
+    /// Returns whether it has this event and filter.
     pub(crate) fn has(&self, event: usize, filter: Option<&Arc<Filter>>) -> bool {
         usize::from(self.event) == event && self.judge.as_ref().map(FilterEvaluator::filter) == filter
     }
 
-    /// The times that count, when not all do.
+    /// Returns the time range, if it is restricted.
     pub(crate) fn window(&self) -> Option<&Range<u64>> {
         self.window.as_ref()
     }
 
-    /// Lets samples count half after so many nanoseconds.
+    /// Sets the half-life of weights, in nanoseconds.
     pub(crate) fn decaying(mut self, half: Option<u64>) -> Self {
         self.decay = half.map(|half| Decay { half, now: 0 });
         self
     }
 
-    /// True if this fold answers for that event, filter, keys and decay.
+    /// Returns whether this aggregate has this event, filter, keys and decay.
     pub(crate) fn serves(
         &self,
         event: usize,
@@ -175,14 +175,14 @@ impl Aggregate {
         self.has(event, filter) && apart && self.decay.map(|d| d.half) == half
     }
 
-    /// The evaluator of its filter, up to date with what was last counted.
+    /// Returns the evaluator of its filter, as of the last update.
     pub(crate) fn judge(&self) -> Option<&FilterEvaluator> {
         self.judge.as_ref()
     }
 
-    /// Brings the weights up to date with the samples at these absolute positions: new ones are
-    /// added, those that the range has left are taken out, and those whose names or verdicts are others
-    /// are moved; when ids changed, or the range begins or ends earlier than it did, all are counted anew.
+    /// Updates the weights to the samples at these absolute positions: adds new samples, removes those that left the
+    /// range, and moves those whose names or filter results changed. Counts everything from scratch if IDs changed, or
+    /// the range begins or ends earlier than before.
     pub fn update(&mut self, data: Data<'_>, wanted: Range<u64>) {
         self.news.begin();
         if self.epoch != data.profile.epoch() {
@@ -224,12 +224,12 @@ impl Aggregate {
         self.counted = first..until.max(first);
     }
 
-    /// Takes the changes since it was last asked.
+    /// Takes the changes since the last call.
     pub(crate) fn take_news(&mut self) -> Changes {
         std::mem::replace(&mut self.news, Changes::none())
     }
 
-    /// Counts sites that have frames of other names under those, and the samples of those whose verdict `changed` anew.
+    /// Moves sites with renamed frames, and counts the samples of sites with changed filter results again.
     fn retell(&mut self, data: Data<'_>, renamed: RenamedFrames, changed: Vec<u32>) {
         if renamed.is_empty() || self.counted.is_empty() {
             return;
@@ -254,7 +254,7 @@ impl Aggregate {
         }
     }
 
-    /// The sites of these that have weight, with it.
+    /// Returns those of the sites that have weight, with the weight.
     fn weights_of(&self, sites: &[u32]) -> Vec<(Lane, u32, Acc)> {
         match &self.lanes {
             Lanes::One(accs) => {
@@ -270,12 +270,12 @@ impl Aggregate {
         }
     }
 
-    /// Adds or takes out the samples of a range.
+    /// Adds or removes the samples of a range.
     fn each_part(&mut self, data: Data<'_>, range: Range<u64>, take_out: bool) {
         self.each_of(data, range, take_out, |_| true);
     }
 
-    /// Calls for each sample of some sites only.
+    /// Adds or removes the samples of some sites.
     fn each_of(&mut self, data: Data<'_>, range: Range<u64>, take_out: bool, of: impl Fn(u32) -> bool) {
         let mut sums = self.sums();
         for (chunk, part) in data.profile.between(range.start, range.end) {
@@ -330,7 +330,7 @@ impl Aggregate {
         sums
     }
 
-    /// Lets what is there decay until a time.
+    /// Lets weights decay until a time.
     fn age(&mut self, now: u64) {
         let Some(decay) = &mut self.decay else { return };
         let left = decay.left(now.saturating_sub(decay.now));
@@ -349,7 +349,7 @@ impl Aggregate {
         }
     }
 
-    /// Takes a chunk that was just evicted out again. What decays has nearly forgotten it.
+    /// Removes the samples of an evicted chunk. Decayed weights are almost zero by then.
     pub(crate) fn forget(&mut self, data: Data<'_>, chunk: &Chunk) {
         let first = data.profile.first();
         if self.epoch != data.profile.epoch() {
@@ -366,7 +366,7 @@ impl Aggregate {
         self.counted = self.counted.start.max(first)..self.counted.end.max(first);
     }
 
-    /// Adds or takes out the samples of some sites; `before` says that their names may be others by now.
+    /// Adds or removes the samples of some sites; `before` states that names may have changed since they were counted.
     fn pass(
         &self,
         data: Data<'_>,
@@ -398,7 +398,7 @@ impl Aggregate {
         if out { *total -= passed } else { *total += passed }
     }
 
-    /// Hands every sample that passes to `add`, as (row, site, weight).
+    /// Calls `add` with (row, site, weight) of every sample that passes.
     fn each(
         &self,
         data: Data<'_>,
@@ -427,12 +427,12 @@ impl Aggregate {
         }
     }
 
-    /// The sum over all samples that pass.
+    /// Returns the sum over all samples that pass.
     pub fn total(&self) -> Acc {
         self.whole(self.total)
     }
 
-    /// A weight in whole samples.
+    /// Converts a weight to whole samples.
     fn whole(&self, acc: Acc) -> Acc {
         match self.decay {
             None => acc,
@@ -440,7 +440,7 @@ impl Aggregate {
         }
     }
 
-    /// The weight of each site, by its id.
+    /// Returns the weight of each site, by ID.
     pub(crate) fn by_site(&self) -> Cow<'_, [Acc]> {
         match &self.lanes {
             Lanes::One(accs) if self.decay.is_none() => Cow::Borrowed(accs),
@@ -454,7 +454,7 @@ impl Aggregate {
         }
     }
 
-    /// The sites with weight, as (lane, site, weight); the lane is 0 unless something of it is a key. In order.
+    /// Returns the sites with weight, as sorted (lane, site, weight); the lane is 0 if no key uses it.
     pub(crate) fn sites(&self) -> Vec<(Lane, u32, Acc)> {
         let some = |lane: Lane, site: u32, acc: &Acc| {
             let acc = self.whole(*acc);

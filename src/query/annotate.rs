@@ -1,4 +1,4 @@
-//! One function, instruction by instruction: where its samples were taken.
+//! A function by instruction: where its samples were taken.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -16,19 +16,19 @@ use crate::symbols::lines::SourceLine;
 use super::aggregate::Aggregate;
 use super::data::Data;
 
-/// A function by the names that are shown.
+/// A function by its shown names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AnnotatedFunction {
     pub(crate) function: Arc<str>,
     pub(crate) dso: Arc<str>,
 }
 
-/// The samples of a function itself, by address.
+/// A function's own samples by address.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Hits {
-    /// In the order of addresses, as the DSO has them.
+    /// Sorted by address in the DSO.
     pub(crate) at: Vec<(u64, Acc)>,
-    /// The function's own weight, and that of everything.
+    /// The function's own weight, and the total.
     pub(crate) own: Acc,
     pub(crate) total: Acc,
 }
@@ -37,7 +37,7 @@ pub struct Hits {
 #[derive(Clone, Debug, PartialEq)]
 pub struct SampledFunction {
     pub(crate) function: Arc<str>,
-    /// Where it is.
+    /// Its DSO.
     pub(crate) dso: DsoId,
     pub(crate) start: u64,
     pub(crate) hits: Hits,
@@ -46,18 +46,18 @@ pub struct SampledFunction {
 /// A line of an annotated function.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ListingRow {
-    /// Of the source, before the first instruction that was made of it.
+    /// A source line, before the first instruction compiled from it.
     Source {
-        /// The file and the number of the line.
+        /// The file and the line number.
         line: SourceLine,
-        /// The line itself; `None` where the file is not there.
+        /// The text; `None` if the file is not available.
         text: Option<String>,
     },
-    /// An instruction, by its place in the listing, and its share of the function in percent.
+    /// An instruction, by its index in the listing, and its share of the function in percent.
     Code {
-        /// The place in [`Listing::instructions`](crate::symbols::code::Listing::instructions).
+        /// The index in [`Listing::instructions`](crate::symbols::code::Listing::instructions).
         index: usize,
-        /// The samples that were taken at it.
+        /// The samples at this instruction.
         own: Acc,
         /// Their share of the function's own samples.
         percent: f64,
@@ -73,7 +73,7 @@ impl ListingRow {
     }
 }
 
-/// The place of a function: the DSO and an address in it. Of several with one name, the one with most samples.
+/// Returns the DSO and an address of a function. Of several with the same name, the one with most samples.
 pub fn locate(data: Data<'_>, target: &AnnotatedFunction, fold: Option<&Aggregate>) -> Option<(DsoId, u64)> {
     let list = matching(data, target);
     let hits = fold.map(|fold| hits_of(data, fold, &list)).unwrap_or_default();
@@ -83,7 +83,7 @@ pub fn locate(data: Data<'_>, target: &AnnotatedFunction, fold: Option<&Aggregat
     best.max_by_key(|sym| (inside(sym.start), std::cmp::Reverse(sym.start))).map(|sym| (sym.dso, sym.start))
 }
 
-/// True for each symbol, by its id, that a target is.
+/// Returns for each symbol, by ID, whether it is the target.
 fn matching(data: Data<'_>, target: &AnnotatedFunction) -> Vec<bool> {
     let frames = &data.profile.frames;
     let is = |sym: u32| {
@@ -93,7 +93,7 @@ fn matching(data: Data<'_>, target: &AnnotatedFunction) -> Vec<bool> {
     (0..frames.n_syms() as u32).map(is).collect()
 }
 
-/// The samples of a function.
+/// Returns the samples of a function.
 pub fn hits(data: Data<'_>, fold: &Aggregate, target: &AnnotatedFunction) -> Hits {
     hits_of(data, fold, &matching(data, target))
 }
@@ -101,7 +101,7 @@ pub fn hits(data: Data<'_>, fold: &Aggregate, target: &AnnotatedFunction) -> Hit
 fn hits_of(data: Data<'_>, fold: &Aggregate, syms: &[bool]) -> Hits {
     let mut at: BTreeMap<u64, Acc> = BTreeMap::new();
     let mut own = Acc::default();
-    // One function of several machines has its addresses on the one that is shown.
+    // A function on several machines has different addresses: those of the shown machine count.
     let first = syms.iter().position(|is| *is).map(|sym| host_of(data, SymId(sym as u32)));
     each_hit(data, fold, |sym, host, address, acc| {
         if syms.get(sym.0 as usize).copied().unwrap_or(false) && Some(host) == first {
@@ -116,7 +116,7 @@ fn host_of(data: Data<'_>, sym: SymId) -> HostId {
     data.session.dsos.get(data.profile.frames.sym(sym).dso).host
 }
 
-/// Tells of each stack that has weight which symbol was sampled, on which machine, at which address of its DSO.
+/// Calls `tell` for each stack with weight: the sampled symbol, the machine, the address in its DSO, and the weight.
 fn each_hit(data: Data<'_>, fold: &Aggregate, mut tell: impl FnMut(SymId, HostId, u64, Acc)) {
     let (profile, dsos) = (data.profile, &data.session.dsos);
     for (_, site, acc) in fold.sites() {
@@ -130,12 +130,12 @@ fn each_hit(data: Data<'_>, fold: &Aggregate, mut tell: impl FnMut(SymId, HostId
     }
 }
 
-/// All functions that have a name and samples of their own, hottest first; equal ones by name and place.
+/// Returns all named functions with samples of their own, hottest first; ties by name and address.
 pub fn functions(data: Data<'_>, fold: &Aggregate) -> Vec<SampledFunction> {
     let frames = &data.profile.frames;
     let mut found: HashMap<SymId, BTreeMap<u64, Acc>> = HashMap::new();
     each_hit(data, fold, |sym, host, address, acc| {
-        // As above, of several machines the one that is shown.
+        // As above, only the shown machine counts.
         if frames.sym(sym).function.is_some() && host_of(data, sym) == host {
             *found.entry(sym).or_default().entry(address).or_default() += acc;
         }
@@ -167,7 +167,7 @@ impl Hits {
     }
 }
 
-/// A listing with its samples, source lines between the instructions where `sources` says so.
+/// Returns a listing with its samples, optionally with source lines between the instructions.
 pub fn rows(listing: &Listing, hits: &Hits, sources: bool) -> Vec<ListingRow> {
     let mut out = Vec::with_capacity(listing.instructions.len() * 2);
     let mut last: Option<&SourceLine> = None;
@@ -184,19 +184,19 @@ pub fn rows(listing: &Listing, hits: &Hits, sources: bool) -> Vec<ListingRow> {
     out
 }
 
-/// The rows that are hot, hottest first: those with samples; of equal ones the first.
+/// Returns the indexes of rows with samples, hottest first; of equal ones the first.
 pub fn hot(rows: &[ListingRow]) -> Vec<usize> {
     let mut list: Vec<usize> = (0..rows.len()).filter(|i| rows[*i].percent() > 0.0).collect();
     arrange(&mut list, |a, b| rows[*b].percent().total_cmp(&rows[*a].percent()).then(a.cmp(b)));
     list
 }
 
-/// Rows of instructions by their place in the listing.
+/// Returns the row of an instruction by its index in the listing.
 pub(crate) fn row_of(rows: &[ListingRow], index: usize) -> Option<usize> {
     rows.iter().position(|row| matches!(row, ListingRow::Code { index: own, .. } if *own == index))
 }
 
-/// The index in the listing that an instruction jumps to inside its function.
+/// Returns the listing index of an instruction's jump target, if it is inside the function.
 pub(crate) fn jump(listing: &Listing, index: usize) -> Option<usize> {
     let Flow::Jump(to) = listing.instructions.get(index)?.flow else { return None };
     listing.instructions.binary_search_by_key(&to, |i| i.at).ok()

@@ -1,4 +1,4 @@
-//! Answers, which the engine publishes: immutable, complete in itself, small.
+//! Answers that the engine publishes: immutable, self-contained, small.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -20,15 +20,15 @@ use super::question::Question;
 use super::task_choices::TaskSamples;
 use super::top::Group;
 
-/// Rows beyond this are not sent to a screen; the table says how many there are.
+/// The limit of rows sent to a screen; the table reports the total.
 pub const MAX_ROWS: usize = 3_000;
 
 /// The fold mark of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mark {
-    /// Nothing to unfold.
+    /// Cannot be unfolded.
     Leaf,
-    /// Something to unfold that is folded.
+    /// Folded.
     Closed,
     /// Unfolded: its entries follow.
     Open,
@@ -41,36 +41,35 @@ pub struct TopLine {
     pub id: u64,
     /// 0 for rows, from 1 on inside call chains.
     pub depth: u16,
-    /// The forks on the way from the row to this entry of its call chains, one sign each (`│├`); empty where there is
-    /// only one way.
+    /// The forks from the row to this entry of its call chains, one character each (`│├`); empty without forks.
     pub(crate) forks: Arc<str>,
     pub(crate) mark: Mark,
     pub(crate) group: Arc<Group>,
     pub(crate) own: Acc,
-    /// Samples in it and in what it calls; of an entry of a call chain those that came this way.
+    /// Samples in it and its callees; for a call chain entry those along this path.
     pub children: Acc,
-    /// Percentages as the question wants them shown.
+    /// Percentages as configured by the question.
     pub(crate) own_percent: f64,
     pub(crate) children_percent: f64,
-    /// The function's name as shown; where rows are told apart by DSOs alone that of one of the DSO's functions; else
-    /// empty, as for samples without a frame.
+    /// The function's name as shown; if rows are grouped only by DSO, one of the DSO's functions; else empty, as for
+    /// samples without a frame.
     pub sym: Arc<str>,
     /// The short name of the DSO of [`TopLine::sym`].
     pub dso: Arc<str>,
     pub(crate) dso_path: Arc<str>,
     pub(crate) kind: DsoKind,
-    /// What is known of the name.
+    /// The state of the name.
     pub(crate) state: SymState,
-    /// Instructions a cycle, for rows of which enough is known: by what they are ordered by, of their own or with what
-    /// they call.
+    /// Instructions per cycle of rows with enough samples: of their own or including callees, depending on the sort
+    /// order.
     pub ipc: Option<f64>,
-    /// What it was in the baseline, for rows.
+    /// The comparison with the baseline, for rows.
     pub versus: Option<RowDiff>,
 }
 
 #[cfg(test)]
 impl TopLine {
-    /// A row without a name and without weight.
+    /// Creates a row without name and weight.
     pub(crate) fn staged(id: u64) -> Self {
         Self {
             id,
@@ -94,7 +93,7 @@ impl TopLine {
 }
 
 impl TopLine {
-    /// The value of a column.
+    /// Returns the value of a column.
     pub(crate) fn value(&self, key: ColumnKey) -> Option<ColumnValue> {
         match key {
             ColumnKey::Dso => Some(ColumnValue::Text(self.dso.clone())),
@@ -103,7 +102,7 @@ impl TopLine {
         }
     }
 
-    /// True if this entry of a call chain is one of several ways.
+    /// Returns whether this call chain entry is one of several branches.
     pub(crate) fn is_fork(&self) -> bool {
         self.forks.ends_with(['├', '└'])
     }
@@ -112,23 +111,23 @@ impl TopLine {
 /// An event of the session.
 #[derive(Clone, Debug, PartialEq)]
 pub struct EventInfo {
-    /// The name with modifiers; of two that are equal the second one has a number.
+    /// The name with modifiers; duplicates are numbered.
     pub name: String,
     /// The unit of its periods and counts.
     pub unit: EventUnit,
-    /// Samples that came since the start or the last clearing.
+    /// Samples since the start or the last clearing.
     pub total: Acc,
-    /// Samples that the kernel had no room for.
+    /// Samples that the kernel lost for lack of room.
     pub lost: u64,
-    /// Why it does not run, or what was done instead.
+    /// Why it does not run, or a fallback that was applied.
     pub note: Option<String>,
-    /// What the kernel filters it by.
+    /// The kernel's filter.
     pub filter: Option<String>,
-    /// Its fields that hold words, where it is a tracepoint.
+    /// Its text fields, if it is a tracepoint.
     pub texts: Vec<Arc<str>>,
-    /// Whether its samples say how long something took.
+    /// Whether its samples have durations.
     pub has_durations: bool,
-    /// How it is measured right now; none of a recording.
+    /// Its current measurement; `None` for a recording.
     pub meter: Option<Meter>,
 }
 
@@ -137,77 +136,77 @@ pub struct EventInfo {
 pub struct Meter {
     /// How it is measured.
     pub state: EventState,
-    /// What the kernel counted since the start, sampled or not.
+    /// The kernel's count since the start, sampled or not.
     pub count: u64,
-    /// Counts a second, and samples a second.
+    /// Counts per second, and samples per second.
     pub rate: f64,
-    /// Samples a second that came.
+    /// Samples received per second.
     pub sampled: f64,
-    /// How much of the time it was counted: less than all when events outnumber the counters.
+    /// The share of the time in which it was counted: below 100 % if events outnumber the counters.
     pub running_percent: f64,
-    /// What its samples cost, in percent of each CPU; estimated.
+    /// The estimated cost of its samples, in percent of each CPU.
     pub cost_percent: f64,
     /// Rates of the last seconds, the newest last.
     pub history: VecDeque<f32>,
 }
 
 impl Meter {
-    /// The figures of an event of which nothing was read yet.
+    /// Creates the figures of an event without any readings.
     pub fn new(state: EventState) -> Self {
         let history = VecDeque::new();
         Self { state, count: 0, rate: 0.0, sampled: 0.0, running_percent: 100.0, cost_percent: 0.0, history }
     }
 }
 
-/// The cost of sampling, as far as it is known.
+/// The cost of sampling, as far as known.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Cost {
-    /// Our own CPU time of late, in percent of one CPU.
+    /// This program's recent CPU time, in percent of one CPU.
     pub(crate) own_percent: f64,
     /// Estimated cost of taking samples, in percent of each sampled CPU.
     pub(crate) sampling_percent: f64,
 }
 
-/// Bytes of the program's own memory that are for one thing.
+/// The part of this program's memory used for one purpose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MemoryShare {
-    /// The thing, in a word or two.
+    /// The purpose, one or two words.
     pub name: &'static str,
-    /// Bytes of it, as their holder counts them.
+    /// Bytes as counted by the holder.
     pub bytes: usize,
 }
 
-/// The program's own memory, by shares.
+/// This program's memory, by purpose.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Memory {
-    /// The bound that it is kept to; none of a recording.
+    /// The limit; `None` for a recording.
     pub bound: Option<usize>,
-    /// All that is private.
+    /// All private memory.
     pub private: usize,
-    /// What of it is told apart.
+    /// The attributed parts.
     pub parts: Vec<MemoryShare>,
 }
 
 const BETWEEN_LOOKS: usize = 24 << 20;
 
 impl Memory {
-    /// True if it is beyond the bound by more than what may come between two looks at it.
+    /// Returns whether it exceeds the limit by more than the growth expected between two checks.
     pub(crate) fn is_exceeded(&self) -> bool {
         self.bound.is_some_and(|bound| self.private > bound + bound / 10 + BETWEEN_LOOKS)
     }
 
-    /// The bytes that nothing tells apart: answers, units, the screen, and what the allocator has in hand.
+    /// Returns the unattributed bytes: answers, units, the screen, and free memory of the allocator.
     pub(crate) fn rest(&self) -> usize {
         self.private.saturating_sub(self.parts.iter().map(|part| part.bytes).sum())
     }
 }
 
-/// A DSO whose user stacks are mostly broken: it has no frame pointers.
+/// A DSO whose user stacks are mostly broken, because it does not have frame pointers.
 #[derive(Clone, Debug, PartialEq)]
 pub struct BrokenStacks {
     /// The DSO's short name.
     pub dso: Arc<str>,
-    /// Of its stacks, how many are.
+    /// The share of its stacks that are broken.
     pub percent: f64,
 }
 
@@ -216,14 +215,14 @@ pub struct BrokenStacks {
 pub struct Progress {
     /// Bytes.
     pub(crate) done: u64,
-    /// Bytes in all; 0 when nobody knows.
+    /// Total bytes; 0 if unknown.
     pub(crate) all: u64,
     /// Nanoseconds since reading began.
     pub(crate) taken_ns: u64,
 }
 
 impl Progress {
-    /// Nanoseconds that the rest will take at the pace so far.
+    /// Returns the estimated remaining nanoseconds at the pace so far.
     pub(crate) fn left_ns(&self) -> Option<u64> {
         let rest = self.all.checked_sub(self.done)?;
         (self.done > 0).then(|| (u128::from(self.taken_ns) * u128::from(rest) / u128::from(self.done)) as u64)
@@ -235,83 +234,83 @@ impl Progress {
 pub struct ViewAnswer {
     /// Samples that pass the filter.
     pub total: Acc,
-    /// Samples of the event in the times that are shown, whatever the filter.
+    /// Samples of the event in the shown times, regardless of the filter.
     pub shown: Acc,
-    /// The table's lines, call chains unfolded where they are in sight; empty while another view is looked at.
+    /// The table's lines, with call chains unfolded around the visible ones; empty while another view is shown.
     pub lines: Vec<TopLine>,
-    /// The call chains of the row that was asked for beside them.
+    /// The call chains of the row that was requested separately.
     pub beside: Vec<TopLine>,
-    /// The tasks that were sampled most.
+    /// The most sampled tasks.
     pub tasks: Vec<TaskSamples>,
-    /// The tasks of the same time, where no sample passes the filter.
+    /// The tasks of the same time, if no sample passes the filter.
     pub others: Vec<TaskSamples>,
-    /// The flame graph, where the question asks for one.
+    /// The flame graph, if requested.
     pub flame: Option<Arc<Flame>>,
-    /// The map of time, where the question asks for one.
+    /// The heat map, if requested.
     pub heat: Option<Arc<Heat>>,
-    /// The samples of the function that is annotated.
+    /// The samples of the annotated function.
     pub hits: Option<Arc<Hits>>,
-    /// The baseline's side and this one's, when there is one.
+    /// The baseline's side and the current one, if there is a baseline.
     pub sides: Option<(Side, Side)>,
-    /// Rows in all, shown or not.
+    /// Number of all rows, shown or not.
     pub rows: usize,
 }
 
-/// A complete answer to a question, at one moment.
+/// A complete answer to a question, at one point in time.
 #[derive(Clone, Debug, Default)]
 pub struct Answer {
-    /// The question that this answers.
+    /// The answered question.
     pub question: Arc<Question>,
     /// Nanoseconds from the session's start to its newest sample.
     pub elapsed_ns: u64,
-    /// All events of the session by their index, those that were stopped, too.
+    /// All events of the session by index, including stopped ones.
     pub events: Vec<EventInfo>,
-    /// What is looked at.
+    /// The view.
     pub view: ViewAnswer,
-    /// Samples of the event since the start or the last clearing, up to where the view is frozen, whatever filter and
-    /// times.
+    /// Samples of the event since the start or the last clearing, up to where the view is frozen, regardless of filter
+    /// and times.
     pub unfiltered: Acc,
-    /// Samples of the event that came since the view was frozen.
+    /// Samples of the event since the view was frozen.
     pub newer: u64,
-    /// What was lost or left out.
+    /// Lost and omitted data.
     pub ledger: Ledger,
     /// The session's start, in nanoseconds of its clock.
     pub start: u64,
-    /// Nanoseconds from the session's start to the oldest sample that is kept.
+    /// Nanoseconds from the session's start to the oldest stored sample.
     pub kept_from: u64,
     /// Samples and losses over the whole session.
     pub timeline: Arc<Timeline>,
-    /// Marked moments, their times counted from the session's start.
+    /// Time marks, relative to the session's start.
     pub marks: Arc<[TimeMark]>,
-    /// Wall-clock time of the session's start in nanoseconds since 1970; 0 when that is not known.
+    /// Wall-clock time of the session's start in nanoseconds since 1970; 0 if unknown.
     pub wall_start: u64,
     /// The cost of sampling and of this program.
     pub cost: Cost,
-    /// The memory that this program holds, and for what.
+    /// This program's memory, by purpose.
     pub memory: Memory,
-    /// The source has ended; why, in words.
+    /// Why the source has ended, if it has.
     pub ended: Option<String>,
-    /// What the user should know, each once.
+    /// Notes for the user, without duplicates.
     pub notes: Vec<String>,
-    /// CPUs that are sampled, as a list; empty for "all".
+    /// The sampled CPUs as a list; empty for all.
     pub cpus: String,
-    /// The command or target in words; empty for the whole machine.
+    /// The command or target as text; empty for the whole machine.
     pub target: String,
-    /// The progress of reading a recording, while it is read.
+    /// The progress of reading a recording, meanwhile.
     pub progress: Option<Progress>,
-    /// Records that are no samples, by type.
+    /// Records other than samples, by type.
     pub kinds: Vec<(&'static str, u64)>,
-    /// Samples by CPU and context, whatever the filter.
+    /// Samples by CPU and context, regardless of the filter.
     pub by_cpu: Arc<CpuAnswer>,
-    /// Frames whose names are still being looked up.
+    /// Frames whose names are still being resolved.
     pub names_pending: usize,
-    /// Where the names of each DSO come from, by its path; or why there are none.
+    /// The source of each DSO's names by its path, or why there are none.
     pub sources: Arc<BTreeMap<Arc<str>, String>>,
-    /// A DSO that needs DWARF for its call chains.
+    /// A DSO that requires DWARF call chains.
     pub broken: Option<BrokenStacks>,
-    /// How stacks are walked by tables, where they are.
+    /// Statistics of stacks walked with tables, if there are any.
     pub walked: Option<WalkFigures>,
-    /// Of the stacks that were copied, how many were longer than the copy, in percent.
+    /// The share of copied stacks that were longer than the copy, in percent.
     pub cut_percent: f64,
 }
 

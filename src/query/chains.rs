@@ -1,4 +1,4 @@
-//! Call chains of one row, as a tree: towards its callers or its callees.
+//! The call tree of one row: towards its callers or its callees.
 
 use rustc_hash::FxHashMap;
 
@@ -32,7 +32,7 @@ impl Default for Tree {
     }
 }
 
-/// The direction of a tree from its row: to callers or to callees, and whether the row counts its callees.
+/// A tree's direction, to callers or to callees, and whether the row includes its callees.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct TreeKind {
     pub(crate) direction: Direction,
@@ -40,14 +40,14 @@ pub struct TreeKind {
 }
 
 impl TreeKind {
-    /// The kind for rows: a task was all of its stacks, so its callers begin where they end.
+    /// Returns the kind for rows: a task contains its whole stacks, so its callers begin at their ends.
     pub(super) fn of_rows(self, mode: LabelMode) -> Self {
         let at_end = mode == LabelMode::None && self.direction == Direction::Callers;
         Self { inclusive: self.inclusive && !at_end, ..self }
     }
 }
 
-/// The paths from a row to the ends of the stacks that it counts.
+/// The paths from a row to the ends of its stacks.
 struct Paths<'a, S: Fn(NodeId) -> u32, I: Fn(NodeId) -> &'a [u32]> {
     data: Data<'a>,
     mode: LabelMode,
@@ -55,13 +55,13 @@ struct Paths<'a, S: Fn(NodeId) -> u32, I: Fn(NodeId) -> &'a [u32]> {
     reach: TreeKind,
     /// The symbol of a node.
     sym: S,
-    /// What was inlined there, outermost first.
+    /// The functions inlined at a node, outermost first.
     inlined: I,
 }
 
 impl<'a, S: Fn(NodeId) -> u32, I: Fn(NodeId) -> &'a [u32]> Paths<'a, S, I> {
-    /// The symbols from the row on along a stack; false where the row does not count it. A row that is no function is
-    /// followed by the function that is its first there: what a task or a file ran.
+    /// Collects the symbols of a stack from the row on; returns false if the row does not count the stack. If rows are
+    /// not functions, the path begins with the row's first function: the one that a task or a file ran.
     fn follow(&self, leaf: NodeId, path: &mut Vec<u32>) -> bool {
         let profile = self.data.profile;
         let is_row = |n: NodeId| self.mode.label(self.data, SymId((self.sym)(n))) == self.label;
@@ -74,7 +74,7 @@ impl<'a, S: Fn(NodeId) -> u32, I: Fn(NodeId) -> &'a [u32]> Paths<'a, S, I> {
             all().next().filter(|n| is_row(*n))
         };
         let Some(anchor) = anchor else { return false };
-        // Of a frame, innermost first: what was inlined there.
+        // The functions inlined in a frame, innermost first.
         let inlined = |n: NodeId| (self.inlined)(n).iter().rev().copied();
         path.clear();
         match self.reach.direction {
@@ -119,7 +119,7 @@ impl Tree {
         }
     }
 
-    /// The children of a node that `shows` lets through, heaviest first.
+    /// Returns the children of a node that `shows` accepts, heaviest first.
     pub(crate) fn children(&self, data: Data<'_>, node: u32, shows: impl Fn(&Acc) -> bool) -> Vec<u32> {
         let all = self.nodes[node as usize].children.iter().copied();
         let mut some: Vec<u32> = all.filter(|n| shows(&self.nodes[*n as usize].acc)).collect();
@@ -132,7 +132,7 @@ impl Tree {
         some
     }
 
-    /// One more node below another.
+    /// Adds a child to a node.
     pub(super) fn add(&mut self, at: u32, sym: u32, acc: Acc) -> u32 {
         let child = self.nodes.len() as u32;
         self.nodes.push(TreeNode { sym, acc, children: Vec::new() });
@@ -147,11 +147,11 @@ impl Tree {
     }
 }
 
-/// The trees of rows that are unfolded, kept up to date by what changed.
+/// The trees of unfolded rows, updated incrementally.
 #[derive(Debug, Default)]
 pub(crate) struct Trees {
     list: FxHashMap<(u32, u32, TreeKind), Followed>,
-    /// The inlined functions that they are of.
+    /// The version of inlined functions.
     inlines: u64,
 }
 
@@ -164,7 +164,7 @@ struct Followed {
 }
 
 impl Trees {
-    /// Follows what changed, for the trees that the last answer showed.
+    /// Applies changes to the trees that the last answer showed.
     pub(crate) fn follow(&mut self, data: Data<'_>, tally: &mut LiveRows, news: &Changes) {
         let inlines = data.profile.frames.inlines();
         if std::mem::replace(&mut self.inlines, inlines) != inlines {
@@ -191,7 +191,7 @@ impl Trees {
         }
     }
 
-    /// The tree of a row of a [`LiveRows`]; one that was not followed is built.
+    /// Returns the tree of a row of a [`LiveRows`]; builds it if it was not kept.
     pub(crate) fn of(
         &mut self,
         data: Data<'_>,

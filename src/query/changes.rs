@@ -1,4 +1,4 @@
-//! Changes of a fold since it was last looked at: what rows, call trees and flame graphs are kept up to date by.
+//! Changes of an aggregate since the last update, applied to rows, call trees and flame graphs.
 
 use rustc_hash::FxHashMap;
 
@@ -6,43 +6,43 @@ use crate::profile::{Acc, FormerNames, Frames};
 
 use super::field_rows::Lane;
 
-/// Changes that are worth following one by one; with more of them all is counted anew.
+/// The limit of changes followed one by one; beyond it everything is counted from scratch.
 const MAX: usize = 1 << 18;
 
-/// The fold that a change is of: the one of the event that is shown, or of its partner.
+/// The aggregate that changed: that of the shown event, or of its partner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FoldOf {
     Shown,
     Partner,
 }
 
-/// Weight that a site got or lost.
+/// Weight that a site gained or lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Change {
-    /// 0 unless the fold tells samples of one site apart.
+    /// 0 unless the aggregate separates samples of one site.
     pub(crate) lane: Lane,
     pub(crate) site: u32,
     pub(crate) acc: Acc,
-    /// Whether it was taken out.
+    /// Whether it was removed.
     pub(crate) out: bool,
-    /// Whether it was counted under the names that its frames had before.
+    /// Whether it was counted under the former names of its frames.
     pub(crate) before: bool,
 }
 
-/// All changes since the last time.
+/// All changes since the last update.
 #[derive(Debug)]
 pub(crate) struct Changes {
-    /// Whether everything may be another.
+    /// Whether everything may have changed.
     pub(crate) anew: bool,
     list: Vec<Change>,
-    /// What frames had before, of those that have other names now.
+    /// The former names of renamed frames.
     before: FxHashMap<u32, FormerNames>,
-    /// Whether an update is in it: nobody knows the names between two of them.
+    /// Whether it contains an update. Names between two updates are unknown.
     updated: bool,
 }
 
 impl Default for Changes {
-    /// Nothing was looked at yet.
+    /// Nothing was counted yet.
     fn default() -> Self {
         Self { anew: true, list: Vec::new(), before: FxHashMap::default(), updated: false }
     }
@@ -53,7 +53,7 @@ impl Changes {
         Self { anew: false, ..Self::default() }
     }
 
-    /// Begins an update, after which frames have other names than these.
+    /// Begins an update. After a second one the former names are ambiguous.
     pub(super) fn begin(&mut self) {
         if std::mem::replace(&mut self.updated, true) {
             self.all();
@@ -74,18 +74,17 @@ impl Changes {
         self.list.push(change);
     }
 
-    /// True if nothing changed.
+    /// Returns whether nothing changed.
     pub(crate) fn is_empty(&self) -> bool {
         !self.anew && self.list.is_empty()
     }
 
-    /// Gives up following.
+    /// Stops following: everything may have changed.
     pub(super) fn all(&mut self) {
         *self = Self { updated: self.updated, ..Self::default() };
     }
 
-    /// The changes, those of the same kind and site as one; what came before what went, so that no sum falls below
-    /// zero.
+    /// Returns the changes, merged by kind and site. Additions precede removals, so that sums do not become negative.
     pub(crate) fn changes(&self) -> Vec<Change> {
         let mut sums: FxHashMap<(Lane, u32, bool, bool), Acc> = FxHashMap::default();
         for change in &self.list {
@@ -97,12 +96,12 @@ impl Changes {
         changes
     }
 
-    /// The symbol of a frame as a change was counted.
+    /// Returns the symbol of a frame at the time of a change.
     pub(crate) fn sym(&self, frames: &Frames, frame: u32, change: &Change) -> u32 {
         self.had(frame, change).map_or_else(|| frames.syms()[frame as usize], |had| had.sym)
     }
 
-    /// The functions that were inlined in a frame as a change was counted, outermost first.
+    /// Returns the functions inlined in a frame at the time of a change, outermost first.
     pub(crate) fn inlined<'a>(&'a self, frames: &'a Frames, frame: u32, change: &Change) -> &'a [u32] {
         let had = self.had(frame, change).and_then(|had| had.inlined.as_deref());
         had.map_or_else(|| frames.inlined(frame), |list| frames.shown_inlined(list))

@@ -1,23 +1,23 @@
-//! Chains of frames with one child each, drawn as one frame.
+//! Merges chains of frames with a single child each into one frame.
 
 /// A tree after its chains were merged.
 pub(crate) struct Collapsed {
     pub(crate) parent: Vec<u32>,
-    /// For each node, the nodes of the tree before that it stands for, from the root on.
+    /// For each node, the original nodes that it replaces, from the root on.
     pub(crate) chain: Vec<Vec<u32>>,
-    /// For each node of the tree before, the node that stands for it.
+    /// For each original node, the node that replaces it.
     pub(crate) node_of: Vec<u32>,
 }
 
-/// Puts chains together. A frame goes up in its only child when nothing ends in it; `parent` has
-/// parents before their children, node 0 is the root, and those that stand on it stay as they are.
+/// Merges chains. A frame merges with its only child if no weight ends in it. `parent` lists parents before their
+/// children; node 0 is the root, and its children stay as they are.
 pub(crate) fn collapse(parent: &[u32], ends: impl Fn(u32) -> bool) -> Collapsed {
     let n = parent.len();
     let mut children = vec![0u32; n];
     (1..n).for_each(|i| children[parent[i] as usize] += 1);
     let through = |i: u32| i != 0 && parent[i as usize] != 0 && children[i as usize] == 1 && !ends(i);
     let mut out = Collapsed { parent: vec![0], chain: vec![Vec::new()], node_of: vec![0; n] };
-    // Where the chain that a node belongs to begins.
+    // The first node of each node's chain.
     let mut start: Vec<u32> = (0..n as u32).collect();
     for i in 1..n as u32 {
         let up = parent[i as usize];
@@ -41,7 +41,7 @@ pub(crate) fn collapse(parent: &[u32], ends: impl Fn(u32) -> bool) -> Collapsed 
     out
 }
 
-/// Names of a chain as one; of a long one its beginning and its end.
+/// Joins the names of a chain; a long chain keeps its beginning and its end.
 pub fn joined(names: &[&str]) -> String {
     const WHOLE: usize = 6;
     match names {

@@ -1,5 +1,5 @@
-//! The columns that tell rows of one function apart: the entry of each says what it is called, how it is shown, what
-//! its value is in a sample and how a filter asks for it. Tables, JSON, CSV, completions and zooms read it.
+//! Table of the grouping columns: names, display, the value in a sample and the filter field of each. Used by tables,
+//! JSON, CSV, completion and zooms.
 
 use std::sync::Arc;
 
@@ -24,36 +24,36 @@ pub struct ColumnInput<'a> {
     pub(crate) data: Data<'a>,
     pub(crate) task: &'a Task,
     pub(crate) cpu: u16,
-    /// Which text of a tracepoint's sample.
+    /// The ID of a tracepoint sample's text.
     pub trace: u32,
-    /// Which values of its fields.
+    /// The values of tracepoint fields.
     pub values: Option<(&'a FieldCombinations, u16)>,
-    /// The stack, as it was sampled.
+    /// The sampled stack.
     pub stack: NodeId,
 }
 
-/// An entry.
+/// A column's definition.
 pub struct ColumnDef {
-    /// The key whose entry this is.
+    /// The key.
     pub key: ColumnKey,
-    /// Spellings that are taken, as perf's `--sort` has them (perf-report(1)); ours first.
+    /// Accepted names, as in perf's `--sort` (perf-report(1)); ours first.
     pub names: &'static [&'static str],
     pub(crate) title: &'static str,
-    /// Whether it is a number, and stands at the right.
+    /// Whether it is a number, aligned right.
     pub is_number: bool,
-    /// Cells; 0 for what takes the room that is left.
+    /// The width in cells; 0 for the remaining width.
     pub width: u16,
-    /// What rows are told apart by, in words.
+    /// A description of the grouping.
     pub words: &'static str,
-    /// Whether another run of the same programs has other values.
+    /// Whether the values differ in another run of the same programs.
     pub of_this_run: bool,
-    /// The value in a sample; none where it is of the function instead.
+    /// The value in a sample; `None` if it belongs to the function.
     pub value: Option<fn(&ColumnInput<'_>, ColumnKey) -> ColumnValue>,
-    /// The filter's field that asks for it, where there is one.
+    /// The filter field with the same values, if there is one.
     pub field: Option<&'static str>,
 }
 
-/// A column whose value is a sample's.
+/// Creates a column whose value belongs to a sample.
 const fn of(
     names: &'static [&'static str],
     title: &'static str,
@@ -89,7 +89,7 @@ impl ColumnDef {
         Self { value: None, field: Some(field), ..self }
     }
 
-    /// One that only reports have, which no filter asks for.
+    /// Makes it a column of reports, without a filter field.
     const fn of_reports(self, key: ColumnKey) -> Self {
         Self { key, ..self.without_field() }
     }
@@ -98,14 +98,14 @@ impl ColumnDef {
         Self { field: None, ..self }
     }
 
-    /// The title of a view of one value, and the filter that leaves it.
+    /// Returns title and filter of a view restricted to one value.
     pub fn only(&self, value: &ColumnValue) -> Option<(String, String)> {
         let field = self.field?;
         let name = if self.key.traced().is_some() { field } else { self.names[0] };
         Some(match value {
             ColumnValue::Id(id) => (format!("{name} {id}"), format!("{field} == {id}")),
             ColumnValue::Number(n) => (format!("{name} {n}"), format!("{field} == {n}")),
-            // A function's or a file's own name says what it is.
+            // Function and file names do not need the column's name.
             ColumnValue::Text(text) if self.value.is_none() => (text.to_string(), equals(field, text)),
             ColumnValue::Text(text) => (format!("{name} {text}"), equals(field, text)),
         })
@@ -120,17 +120,17 @@ fn nothing(_: &ColumnInput<'_>, _: ColumnKey) -> ColumnValue {
     ColumnValue::Id(0)
 }
 
-/// The keys and the entries of columns at once.
+/// Defines the keys and the columns at once.
 macro_rules! columns {
     ($($Key:ident = $entry:expr;)+) => {
-        /// A column that rows are told apart by. Rows that are equal otherwise stand in this order of their values.
+        /// A grouping column. Otherwise equal rows are sorted by these values in this order.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub enum ColumnKey {
             $(
-                /// The column whose entry of [`ALL`] says what its values are.
+                /// The column of this name in [`ALL`].
                 $Key,
             )+
-            /// The innermost caller that a pattern names.
+            /// The innermost caller that matches a pattern.
             Parent,
             /// The source line of the sampled instruction.
             Srcline,
@@ -138,17 +138,17 @@ macro_rules! columns {
             Srcfile,
             /// The socket of the CPU.
             Socket,
-            /// The bytes of code that the sampled function has.
+            /// The code size of the sampled function in bytes.
             SymbolSize,
-            /// The bytes that are mapped of the file of it.
+            /// The mapped bytes of its file.
             DsoSize,
-            /// The part of time, by its nanoseconds, that a sample was taken in.
+            /// The time slice of a sample; slices have this many nanoseconds.
             Time(u64),
-            /// A field of a tracepoint: of one event, `event.field`, or of any; [`FIELDS`] for each.
+            /// A tracepoint field: of one event, `event.field`, or of any; [`FIELDS`] for all fields.
             Traced(&'static str),
         }
 
-        /// All of them, in the order in which they are offered.
+        /// All columns, in the order of menus.
         pub const ALL: &[ColumnDef] = &[$(ColumnDef { key: ColumnKey::$Key, ..$entry }),+];
     };
 }
@@ -171,7 +171,7 @@ columns! {
     Sym = of(&["sym", "symbol"], "Symbol", nothing).of_function("stack");
 }
 
-/// Those that only reports have: they are of a stack, and want a pattern or lines that nobody looks up for a screen.
+/// Columns only for reports: they depend on the stack, and require a pattern or line lookups, which screens do not do.
 pub(crate) static OF_REPORTS: [ColumnDef; 7] = [
     of(&["parent"], "Parent symbol", |of, _| ColumnValue::Text(of.data.parent(of.stack)))
         .of_reports(ColumnKey::Parent)
@@ -196,13 +196,13 @@ pub(crate) static OF_REPORTS: [ColumnDef; 7] = [
         .number(16),
 ];
 
-/// The socket of a sample's CPU; nothing where the recording does not tell it.
+/// Returns the socket of a sample's CPU; empty if the recording does not contain it.
 fn socket(of: &ColumnInput<'_>) -> ColumnValue {
     let known = of.data.session.sockets.get(usize::from(of.cpu)).and_then(|socket| i32::try_from(*socket).ok());
     known.map_or(ColumnValue::Text("".into()), ColumnValue::Id)
 }
 
-/// A size of what a stack's last frame is in.
+/// Returns a size that belongs to a stack's last frame.
 fn size(of: &ColumnInput<'_>, what: impl Fn(Data<'_>, FrameId) -> u64) -> ColumnValue {
     let stack = of.data.stack(of.stack);
     let size = if stack == NodeId::ROOT { 0 } else { what(of.data, of.data.profile.trie.frame(stack)) };
@@ -212,7 +212,7 @@ fn size(of: &ColumnInput<'_>, what: impl Fn(Data<'_>, FrameId) -> u64) -> Column
     }
 }
 
-/// Something of the line of a stack's last frame, or of the frame where that has none.
+/// Formats the line of a stack's last frame, or the frame if it does not have a line.
 fn line(
     of: &ColumnInput<'_>,
     what: impl Fn(&SourceLine) -> String,
@@ -224,7 +224,7 @@ fn line(
     ColumnValue::Text(text.unwrap_or_default().into())
 }
 
-/// A place that has no line, as perf writes it: bytes behind a function's start, or the address in a file.
+/// Formats a location without a line as in perf: offset into a function, or address in a file.
 fn place(data: Data<'_>, frame: FrameId) -> String {
     let frames = &data.profile.frames;
     let (sym, (_, at)) = (frames.sym(frames.sym_of(frame)), frames.get(frame).place(&data.session.dsos));
@@ -234,16 +234,16 @@ fn place(data: Data<'_>, frame: FrameId) -> String {
     }
 }
 
-/// In the place of all fields of a tracepoint (perf-report(1), --sort).
+/// Stands for all fields of a tracepoint (perf-report(1), --sort).
 pub(crate) const FIELDS: &str = "trace_fields";
 
-/// The column that has the values of a filter's field.
+/// Returns the column with the values of a filter field.
 pub(crate) fn of_field(field: Field) -> Option<&'static ColumnDef> {
     let name = field.row()?.name;
     ALL.iter().find(|entry| entry.field == Some(name))
 }
 
-// What a view of one value is left by, the filter language has to know.
+// The filter language must know the fields that restrict a view to one value.
 const _: () = {
     let mut i = 0;
     while i < ALL.len() {
@@ -254,10 +254,10 @@ const _: () = {
     }
 };
 
-/// The columns of tracepoints' fields that were asked for: they live as long as the program, as all others do.
+/// The requested tracepoint field columns; never freed, like all other columns.
 static TRACED: RwLock<Vec<&'static ColumnDef>> = RwLock::new(Vec::new());
 
-/// The column of a tracepoint's field: of one event, `event.field`, or of any.
+/// Returns the column of a tracepoint field: of one event, `event.field`, or of any.
 pub fn traced(name: &str) -> ColumnKey {
     let known = |list: &[&'static ColumnDef]| list.iter().find(|entry| entry.names[0] == name).map(|entry| entry.key);
     if let Some(key) = known(&TRACED.read()) {
@@ -288,17 +288,17 @@ pub fn traced(name: &str) -> ColumnKey {
 }
 
 impl ColumnKey {
-    /// True if it is of the line of what was sampled.
+    /// Returns whether it depends on the line of the sampled instruction.
     pub(crate) fn is_of_line(self) -> bool {
         matches!(self, Self::Srcline | Self::Srcfile)
     }
 
-    /// True if it is of what was sampled, and of nothing that called it.
+    /// Returns whether it depends only on the sampled frame, not on its callers.
     pub(crate) fn is_of_leaf(self) -> bool {
         self.is_of_line() || matches!(self, Self::SymbolSize | Self::DsoSize)
     }
 
-    /// The name of a tracepoint's field, where it is one.
+    /// Returns the name of a tracepoint field, if it is one.
     pub fn traced(self) -> Option<&'static str> {
         match self {
             Self::Traced(name) => Some(name),
@@ -329,10 +329,10 @@ impl ColumnKey {
         self.entry().title
     }
 
-    /// Reads `comm,dso,sym`, and `event.field` as perf does (perf-report(1), dynamic sort keys).
+    /// Parses `comm,dso,sym`, and `event.field` like perf does (perf-report(1), dynamic sort keys).
     ///
     /// # Errors
-    /// The first word that is no key.
+    /// The first unknown word.
     pub fn parse_list(text: &str) -> Result<Vec<Self>, UnknownKey> {
         let is_name = |part: &str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');
         let one = |word: &str| {
@@ -348,7 +348,7 @@ impl ColumnKey {
     }
 }
 
-/// A word that no column is called by; it says which there are.
+/// An unknown column name; lists the known ones.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 #[error("{0} is no key; there are {names}, and EVENT.FIELD of a tracepoint{hint}", names = key_names().collect::<Vec<_>>().join(", "), hint = nearest_hint(.0, key_names()))]
 pub struct UnknownKey(String);
@@ -357,12 +357,12 @@ fn key_names() -> impl Iterator<Item = &'static str> {
     ALL.iter().map(|entry| entry.names[0])
 }
 
-/// The part of a row's identity that is about its task and place: the values of the chosen keys, in their order.
+/// The part of a row's identity that belongs to task and CPU: the values of the selected keys, in order.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Group(Vec<(ColumnKey, ColumnValue)>);
 
 impl Group {
-    /// The values of some keys in a sample.
+    /// Returns the values of keys in a sample.
     pub fn of(keys: &[ColumnKey], sampled: &ColumnInput<'_>) -> Self {
         let one = |key: &ColumnKey| Some((*key, key.entry().value?(sampled, *key)));
         let mut values: Vec<(ColumnKey, ColumnValue)> = keys.iter().filter_map(one).collect();
@@ -370,7 +370,7 @@ impl Group {
         Self(values)
     }
 
-    /// One of a number alone.
+    /// Creates a group of a single number.
     #[cfg(test)]
     pub fn staged(key: ColumnKey, id: i32) -> Self {
         Self(vec![(key, ColumnValue::Id(id))])
@@ -387,12 +387,12 @@ impl Group {
         }
     }
 
-    /// The keys that are fields of tracepoints.
+    /// Returns the keys that are tracepoint fields.
     pub fn traced(&self) -> impl Iterator<Item = ColumnKey> {
         self.0.iter().map(|(key, _)| *key).filter(|key| key.traced().is_some())
     }
 
-    /// All values that are texts.
+    /// Returns all text values.
     pub fn texts(&self) -> impl Iterator<Item = &Arc<str>> {
         self.0.iter().filter_map(|(key, _)| self.text(*key))
     }
@@ -431,7 +431,7 @@ mod tests {
         }
     }
 
-    /// What a filter asks of a task is what its column shows.
+    /// A task's filter fields match the values of its columns.
     #[test]
     fn fields_of_tasks_have_columns() {
         let of_task: Vec<_> = FIELDS.iter().filter(|row| row.field.is_of_task()).collect();

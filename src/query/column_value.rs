@@ -1,4 +1,4 @@
-//! A value that rows are told apart by.
+//! The value of a grouping column.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -6,11 +6,11 @@ use std::sync::Arc;
 /// A value of a row.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ColumnValue {
-    /// A number that only names something: a CPU, a process, a thread.
+    /// A number that only identifies: a CPU, process or thread.
     Id(i32),
     /// A name.
     Text(Arc<str>),
-    /// A number that is more or less than another: a tracepoint's field.
+    /// An ordered number: a tracepoint field.
     Number(i64),
 }
 

@@ -1,4 +1,4 @@
-//! A table against its baseline: every row with what it was, and rows that are there no more.
+//! Compares a table with its baseline: every row with its former value, and rows that disappeared.
 
 use std::collections::VecDeque;
 use std::hash::{BuildHasher, Hash, Hasher};
@@ -14,7 +14,7 @@ use super::diff::{NormalizeBy, RowDiff, Side, verdict};
 use super::question::{Order, TopSpec};
 use super::top::{Top, TopRow};
 
-/// One side: its rows, and what they are measured against.
+/// One side: its rows, and its total.
 #[derive(Clone, Copy, Debug)]
 pub struct TableSide<'a> {
     pub(crate) data: Data<'a>,
@@ -27,12 +27,12 @@ pub struct TableSide<'a> {
 pub enum SideRow {
     /// Index into the new table's rows.
     New(u32),
-    /// Index into the baseline's: there is nothing of it now.
+    /// Index into the baseline's rows: the new table does not have it.
     Gone(u32),
 }
 
-/// Both tables' rows in the order of the new one; ordered by difference, the largest first. Only as many as are
-/// ever shown are in order.
+/// Returns both tables' rows in the order of the new one; if sorted by difference, the largest first. Only as many as
+/// are ever shown are sorted.
 pub fn compare(new: TableSide<'_>, old: TableSide<'_>, spec: &TopSpec, per: NormalizeBy) -> Vec<(SideRow, RowDiff)> {
     let weight = |row: &TopRow| if spec.order == Order::Children { row.children } else { row.own };
     let mut left: FxHashMap<u64, VecDeque<u32>> = FxHashMap::default();
@@ -71,13 +71,13 @@ pub fn compare(new: TableSide<'_>, old: TableSide<'_>, spec: &TopSpec, per: Norm
     out
 }
 
-/// A key that is equal for a row on either side, whatever ids and addresses it has there.
+/// Returns a key that identifies a row on both sides, independent of IDs and addresses.
 fn key(table: &TableSide<'_>, row: &TopRow) -> u64 {
     let mut hasher = rustc_hash::FxBuildHasher.build_hasher();
     table.top.groups[row.group as usize].hash(&mut hasher);
     let sym: Option<&Sym> = table.top.symbol(table.data, row.label);
     sym.map(|sym| (&sym.dso_name, sym.name())).hash(&mut hasher);
-    // Where a function starts says nothing of another build.
+    // A function without a symbol has the same address only in the same build.
     let build = |sym: &Sym| table.data.session.dsos.get(sym.dso).build_id;
     sym.filter(|sym| sym.state == SymState::Bounded).and_then(build).hash(&mut hasher);
     hasher.finish()
@@ -93,7 +93,7 @@ mod tests {
         TopSpec { keys: vec![ColumnKey::Sym], children: order == Order::Children, order, reversed, origins: false }
     }
 
-    /// Rows as sign, name, what they were and what they are.
+    /// Rows as sign, name, old value and new value.
     fn shown(then: &Staged, now: &Staged, spec: &TopSpec, per: NormalizeBy) -> Vec<String> {
         let (old, new) = (then.top(spec), now.top(spec));
         let side = |top: &Top, seconds| Side { total: top.total, seconds };
@@ -140,13 +140,13 @@ mod tests {
         assert_eq!(shown(&then, &now, &spec, NormalizeBy::Nothing), ["~ a 10 10 +0"]);
     }
 
-    /// Of more rows than are ever shown the largest differences come first, in order.
+    /// With more rows than are shown, the largest differences come first, sorted.
     #[test]
     fn the_largest_of_very_many_differences_come_first() {
         for more in [0, 1, 40] {
             let n = (MAX_ROWS + more) as u64;
             let mut now = Staged::default();
-            // Each weight once: 7 and n have no common factor.
+            // Each weight once: 7 and n are coprime.
             (0..n).for_each(|i| now.sample(1, 1, &[&format!("f{i}")], 1 + i * 7 % n));
             let (then, spec) = (Staged::default(), spec(Order::Delta, false));
             let (old, mut new) = (then.top(&spec), now.top(&spec));

@@ -1,8 +1,8 @@
-//! The context of a sample: a task, a softirq of some vector, a hardware interrupt, or nothing; told from the names on
-//! the call chain.
+//! The context of a sample: a task, a softirq of some vector, a hardware interrupt, or idle; determined from the names
+//! in the call chain.
 //!
-//! Vectors are those of `enum` in linux/interrupt.h (HI_SOFTIRQ to RCU_SOFTIRQ); their handlers are
-//! those that open_softirq() registers, by the names that they had over the years.
+//! Vectors are those of `enum` in linux/interrupt.h (HI_SOFTIRQ to RCU_SOFTIRQ); their handlers are registered with
+//! open_softirq(), by all names that they had over the years.
 
 use crate::profile::{NodeId, Profile};
 
@@ -12,12 +12,12 @@ use super::data::Data;
 pub const VECTORS: [&str; 10] =
     ["HI", "TIMER", "NET_TX", "NET_RX", "BLOCK", "IRQ_POLL", "TASKLET", "SCHED", "HRTIMER", "RCU"];
 
-/// The kind of work that a CPU was doing.
+/// The kind of work on a CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Context {
     /// A task's own work: user code, system calls, faults.
     Task,
-    /// An index into [`VECTORS`]; `None` when the chain does not say which.
+    /// An index into [`VECTORS`]; `None` if the call chain does not contain it.
     Softirq(Option<u8>),
     /// An interrupt handler, outside of softirqs.
     Irq,
@@ -35,7 +35,7 @@ impl Context {
         }
     }
 
-    /// The vector's name; empty when it is none or not known.
+    /// Returns the vector's name; empty if unknown or not a softirq.
     pub(crate) fn vector(self) -> &'static str {
         match self {
             Self::Softirq(Some(v)) => VECTORS.get(usize::from(v)).copied().unwrap_or_default(),
@@ -47,7 +47,7 @@ impl Context {
 /// The functions where softirqs begin.
 pub(crate) const SOFTIRQ: &[&str] =
     &["__do_softirq", "handle_softirqs", "do_softirq", "run_ksoftirqd", "do_softirq_own_stack"];
-/// The functions where hardware interrupts begin; also those whose handlers run in threads.
+/// The functions where hardware interrupts begin, including those handled in threads.
 pub(crate) const IRQ: &[&str] = &[
     "asm_common_interrupt",
     "common_interrupt",
@@ -62,8 +62,7 @@ pub(crate) const IRQ: &[&str] = &[
     "irq_thread_fn",
 ];
 
-/// Functions between a context's entry and what somebody registered to be called there: naming one of
-/// them tells nobody whose code it is.
+/// Functions between a context's entry and a registered handler: their names do not identify the handler.
 pub(crate) const DISPATCH: &[&str] = &[
     "expire_timers",
     "call_timer_fn",
@@ -93,14 +92,14 @@ pub(crate) const DISPATCH: &[&str] = &[
     "__hrtimer_run_queues",
 ];
 
-/// True if a function only hands over to others: an entry, a vector's handler, or one in between.
-/// What compilers append to a name (`.constprop.0`) does not matter.
+/// Returns whether a function only dispatches to others: an entry, a vector's handler, or one in between. Compiler
+/// suffixes (`.constprop.0`) are ignored.
 pub(crate) fn dispatches(name: &str) -> bool {
     let plain = name.split('.').next().unwrap_or(name);
     DISPATCH.contains(&plain) || says(plain) != Says::Nothing
 }
 
-/// Each vector's handlers, and functions that only they call, for where a handler was inlined.
+/// Each vector's handlers, and functions that only they call, in case a handler was inlined.
 const HANDLERS: &[(u8, &[&str])] = &[
     (0, &["tasklet_hi_action"]),
     (1, &["run_timer_softirq", "__run_timers", "__run_timer_base", "run_timer_base", "expire_timers", "call_timer_fn"]),
@@ -114,12 +113,12 @@ const HANDLERS: &[(u8, &[&str])] = &[
     (9, &["rcu_core_si", "rcu_core", "rcu_process_callbacks", "rcu_do_batch"]),
 ];
 
-/// True if a function is where an interrupt of x86's own vectors begins.
+/// Returns whether an interrupt of x86's system vectors begins in a function.
 pub(crate) fn is_system_vector(name: &str) -> bool {
     name.starts_with("asm_sysvec_") || name.starts_with("sysvec_") || name.starts_with("smp_apic_")
 }
 
-/// The bearing of a function on the frames that it calls.
+/// The effect of a function on the context of its callees.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Says {
     Nothing,
@@ -139,19 +138,19 @@ fn says(name: &str) -> Says {
     vector.map_or(Says::Nothing, |(v, _)| Says::Vector(*v))
 }
 
-/// The context of every stack, kept up to date as stacks and names come.
+/// The context of every stack, updated as stacks and names arrive.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Contexts {
     nodes: Vec<Context>,
-    /// What each symbol says, as far as that was asked.
+    /// The effect of each symbol, as far as determined.
     said: Vec<Option<Says>>,
-    /// The names and the profile's epoch that they are of.
+    /// The version of names, and the profile's epoch.
     names: u64,
     epoch: u64,
 }
 
 impl Contexts {
-    /// Takes in new stacks, and again those that may have a frame of another name now.
+    /// Adds new stacks, and updates those with renamed frames.
     pub(crate) fn update(&mut self, data: Data<'_>) {
         let profile = data.profile;
         let renamed = profile.renamed_since(self.names).filter(|_| self.epoch == profile.epoch());
@@ -171,7 +170,7 @@ impl Contexts {
         }
     }
 
-    /// The context of a stack whose callers' are known.
+    /// Returns the context of a stack whose callers' context is known.
     fn next(&mut self, profile: &Profile, node: NodeId) -> Context {
         if node == NodeId::ROOT {
             return Context::Task;
@@ -190,7 +189,7 @@ impl Contexts {
         }
     }
 
-    /// The context of a stack of a process; the idle tasks are process 0.
+    /// Returns the context of a stack of a process; the idle tasks are process 0.
     pub(crate) fn of(&self, stack: NodeId, pid: i32) -> Context {
         match self.nodes.get(stack.0 as usize).copied().unwrap_or(Context::Task) {
             Context::Task if pid == 0 => Context::Idle,

@@ -1,5 +1,5 @@
-//! CPUs by what their samples were taken in: user or kernel code of a task, a softirq of some vector, a hardware
-//! interrupt, or idleness; and which function is behind it.
+//! Samples by CPU and context: user or kernel code of a task, a softirq of some vector, a hardware interrupt, or idle;
+//! and the functions responsible.
 
 use std::collections::VecDeque;
 
@@ -11,33 +11,32 @@ use crate::query::row_order::{arrange, arrange_by_key};
 use super::context::{Context, Contexts, VECTORS, dispatches};
 use super::data::Data;
 
-/// The number of slots that a sample can be of: [`USER`] to [`SOFTIRQ`], then the softirq vectors.
+/// The number of slots of samples: [`USER`] to [`SOFTIRQ`], then the softirq vectors.
 pub(crate) const SLOTS: usize = 5 + VECTORS.len();
 pub(crate) const USER: usize = 0;
 /// The slot of kernel code outside of softirqs, interrupts and the idle loop.
 pub const KERNEL: usize = 1;
 pub(crate) const IDLE: usize = 2;
 pub(crate) const IRQ: usize = 3;
-/// A softirq of a vector that the chain does not name.
+/// A softirq whose vector is not in the call chain.
 pub(crate) const SOFTIRQ: usize = 4;
 
-/// CPUs that are told apart: a damaged recording may name any number of them.
+/// The limit of CPUs: a damaged recording may contain any number.
 const MAX_CPUS: usize = 4096;
-/// Buckets of time that are kept.
+/// The limit of time buckets.
 const BUCKETS: usize = 256;
-/// The shortest bucket: bursts within it are not told apart.
+/// The shortest bucket; also the shortest burst that is visible.
 const SHORTEST_NS: u64 = 100_000_000;
-/// The window of live shares: the last ten seconds, longer than the pauses between usual bursts.
+/// The window of live shares: ten seconds, longer than the pauses between typical bursts.
 pub(crate) const WINDOW_NS: u64 = 10_000_000_000;
-/// A function is behind a slot when it is the first one that somebody registered there and has at
-/// least this share of the slot's samples, in itself or in what it calls; where there is none, it is
-/// the deepest one that has nearly all of them.
+/// A function is responsible for a slot if it is the first registered handler with at least this share of the slot's
+/// samples, including its callees; else the deepest function with nearly all of them.
 const SOME: f64 = 0.3;
 const NEARLY_ALL: f64 = 0.95;
-/// Fewer samples in a bucket than this make no peak.
+/// Buckets with fewer samples do not count as peaks.
 const PEAK_SAMPLES: u32 = 10;
 
-/// The slot of a softirq vector.
+/// Returns the slot of a softirq vector.
 pub(crate) fn of_vector(vector: usize) -> usize {
     SOFTIRQ + 1 + vector
 }
@@ -47,9 +46,9 @@ pub(crate) fn of_vector(vector: usize) -> usize {
 pub struct CpuSamples {
     pub(crate) cpu: u16,
     pub(crate) counts: [u64; SLOTS],
-    /// The most that softirqs and interrupts reached in one bucket, in percent of its samples.
+    /// The maximum share of softirqs and interrupts in a bucket, in percent.
     pub(crate) peak: f32,
-    /// Softirqs and interrupts of each bucket of the window, in percent.
+    /// The share of softirqs and interrupts in each bucket of the window, in percent.
     pub(crate) history: Vec<f32>,
 }
 
@@ -58,7 +57,7 @@ impl CpuSamples {
         self.counts.iter().sum()
     }
 
-    /// Softirqs of all vectors.
+    /// Returns the softirq samples of all vectors.
     pub(crate) fn softirqs(&self) -> u64 {
         self.counts[SOFTIRQ..].iter().sum()
     }
@@ -67,23 +66,23 @@ impl CpuSamples {
         (100.0 * samples as f64 / self.total().max(1) as f64) as f32
     }
 
-    /// Softirqs and interrupts, in percent of all samples.
+    /// Returns the share of softirqs and interrupts, in percent of all samples.
     pub(crate) fn soft(&self) -> f32 {
         self.percent(self.softirqs() + self.counts[IRQ])
     }
 
-    /// The vector with the most samples.
+    /// Returns the vector with the most samples.
     pub(crate) fn vector(&self) -> Option<usize> {
         let vectors = &self.counts[SOFTIRQ + 1..];
         (0..VECTORS.len()).rev().max_by_key(|v| vectors[*v]).filter(|v| vectors[*v] > 0)
     }
 }
 
-/// The function behind the samples of one slot.
+/// The function responsible for the samples of a slot.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SlotFunction {
     pub(crate) slot: usize,
-    /// Samples in it and in what it calls.
+    /// Samples in it and its callees.
     pub(crate) samples: u64,
     pub(crate) name: String,
 }
@@ -91,33 +90,33 @@ pub struct SlotFunction {
 /// Samples by CPU and context.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct CpuAnswer {
-    /// The CPUs that were sampled, by number.
+    /// The sampled CPUs, by number.
     pub rows: Vec<CpuSamples>,
-    /// What the counts are of, in nanoseconds.
+    /// The time range of the counts, in nanoseconds.
     pub window: u64,
-    /// Samples that a busy CPU gives a second; 0 when that is not known.
+    /// Samples per second of a busy CPU; 0 if unknown.
     pub frequency: u64,
-    /// Whether they are of all that the CPUs did in the window, so that what is missing is missing.
+    /// Whether they cover everything that the CPUs did in the window, so that missing samples mean idle time.
     pub whole: bool,
-    /// The share of what busy CPUs would have given in the window that came and was not idle, in percent;
-    /// `None` where that is not known.
+    /// The share of samples that were received and not idle, in percent of those that busy CPUs would produce; `None`
+    /// if unknown.
     pub busy: Option<f64>,
     /// The CPUs that are sampled.
     pub sampled: usize,
-    /// The CPU that was asked about, and the functions behind its slots, the most frequent first.
+    /// The requested CPU.
     pub cpu: Option<u16>,
-    /// The functions behind the slots of [`CpuAnswer::cpu`], the most frequent first; empty where none was asked
-    /// about.
+    /// The functions responsible for the slots of [`CpuAnswer::cpu`], the most frequent first; empty without a
+    /// requested CPU.
     pub behind: Vec<SlotFunction>,
 }
 
 impl CpuAnswer {
-    /// Samples that a CPU gives in the window when it is busy throughout; 0 when that is not known.
+    /// Returns how many samples a permanently busy CPU produces in the window; 0 if unknown.
     pub(crate) fn expected(&self) -> f64 {
         self.frequency as f64 * self.window as f64 / 1e9
     }
 
-    /// Samples of other work than idling.
+    /// Returns the samples that are not idle.
     pub(crate) fn at_work(&self) -> u64 {
         self.rows.iter().map(|row| row.total() - row.counts[IDLE]).sum()
     }
@@ -126,13 +125,13 @@ impl CpuAnswer {
         self.rows.iter().find(|row| u32::from(row.cpu) == cpu)
     }
 
-    /// The function behind a slot of a CPU, when that is what was asked about.
+    /// Returns the function responsible for a slot of a CPU, if it was requested.
     pub fn behind(&self, cpu: u32, slot: usize) -> Option<&SlotFunction> {
         self.behind.iter().find(|b| self.cpu.map(u32::from) == Some(cpu) && b.slot == slot)
     }
 }
 
-/// Counts of each CPU by its place.
+/// Counts of each CPU by its index.
 #[derive(Debug, Default)]
 struct Bucket {
     cpus: Vec<[u32; SLOTS]>,
@@ -160,24 +159,24 @@ impl Bucket {
     }
 }
 
-/// Counts kept between answers: what is new is added, and what got another name is moved.
+/// Counts kept between answers: new samples are added, renamed ones are moved.
 #[derive(Debug, Default)]
 pub struct CpuCounts {
     event: usize,
-    /// Whether old buckets go, or become longer so that all of a recording is there.
+    /// Whether old buckets are dropped; otherwise buckets grow to cover the whole recording.
     sliding: bool,
     contexts: Contexts,
     /// The slot of each site.
     slots: Vec<u8>,
-    /// The CPUs that were met, and the place of each in a bucket.
+    /// The CPUs found, and the index of each in a bucket.
     cpus: Vec<u16>,
     places: FxHashMap<u16, usize>,
-    /// The names and the profile's epoch that they are of.
+    /// The version of names, and the profile's epoch.
     names: u64,
     epoch: u64,
     /// Absolute position of the first sample that is not counted.
     counted: u64,
-    /// The first bucket begins here, and each is so long.
+    /// The start of the first bucket, and the length of all.
     start: u64,
     length: u64,
     buckets: VecDeque<Bucket>,
@@ -185,7 +184,7 @@ pub struct CpuCounts {
 }
 
 impl CpuCounts {
-    /// Counts of an event's samples, none yet; `sliding` lets old ones go, as a live view does.
+    /// Creates empty counts of an event's samples; `sliding` drops old ones, for a live view.
     pub fn new(event: usize, sliding: bool) -> Self {
         Self { event, sliding, epoch: u64::MAX, length: SHORTEST_NS, ..Self::default() }
     }
@@ -194,7 +193,7 @@ impl CpuCounts {
         self.event
     }
 
-    /// Takes in the samples before an absolute position.
+    /// Adds the samples before an absolute position.
     pub fn update(&mut self, data: Data<'_>, until: u64) {
         let profile = data.profile;
         let until = until.min(profile.end());
@@ -232,7 +231,7 @@ impl CpuCounts {
         };
     }
 
-    /// Moves what was counted to where it belongs by the names that its stacks have now.
+    /// Moves counts of stacks whose context changed with their names.
     fn move_renamed(&mut self, data: Data<'_>, renamed: &RenamedFrames) {
         let mut moved: FxHashMap<u32, (usize, usize)> = FxHashMap::default();
         for site in renamed.sites(data.profile, self.slots.len()) {
@@ -253,7 +252,7 @@ impl CpuCounts {
                 else {
                     continue;
                 };
-                // What is older than the first bucket has gone with its own.
+                // Samples before the first bucket were dropped with their bucket.
                 if let Some(after) = chunk.time[i].checked_sub(self.start)
                     && let Some(bucket) = self.buckets.get_mut((after / self.length) as usize)
                 {
@@ -290,7 +289,7 @@ impl CpuCounts {
         }
     }
 
-    /// The bucket of a time.
+    /// Returns the bucket of a time.
     fn bucket(&mut self, time: u64) -> &mut Bucket {
         if self.buckets.is_empty() {
             (self.start, self.length) = (time, SHORTEST_NS);
@@ -317,7 +316,7 @@ impl CpuCounts {
         &mut self.buckets[at]
     }
 
-    /// Samples by CPU, and what is behind those of one CPU.
+    /// Returns samples by CPU, and the functions responsible on one CPU.
     pub fn answer(&mut self, data: Data<'_>, cpu: Option<u16>) -> CpuAnswer {
         let newest = data.profile.time_before(self.counted);
         let n = (WINDOW_NS / self.length) as usize;
@@ -351,7 +350,7 @@ impl CpuCounts {
         row
     }
 
-    /// The functions behind a CPU's softirqs and interrupts since a time.
+    /// Returns the functions responsible for a CPU's softirqs and interrupts since a time.
     fn find_behind(&self, data: Data<'_>, cpu: u16, since: u64) -> Vec<SlotFunction> {
         let mut sites: FxHashMap<u32, u64> = FxHashMap::default();
         for (chunk, range) in data.profile.between(data.profile.position_at(since), self.counted) {
@@ -375,10 +374,10 @@ impl CpuCounts {
         out
     }
 
-    /// Adds a site's samples to the functions of its stack, as far up as its context reaches.
+    /// Adds a site's samples to the functions of its stack, up to the entry of its context.
     fn carry(&self, data: Data<'_>, site: SiteId, n: u64, syms: &mut FxHashMap<u32, Carried>) {
         let site = data.profile.sites.get(site);
-        // As of any process that is not the idle one.
+        // As in a process other than the idle one.
         let of = |node| self.contexts.of(node, 1);
         let context = of(site.stack);
         let mut path = Vec::new();
@@ -388,7 +387,7 @@ impl CpuCounts {
             node = data.profile.trie.parent(node);
         }
         for (up, sym) in path.iter().enumerate() {
-            // A function that calls itself counts once, where it stands deepest.
+            // A recursive function counts once, at its deepest occurrence.
             if !path[..up].contains(sym) {
                 let carried = syms.entry(sym.0).or_default();
                 carried.samples += n;
@@ -398,7 +397,7 @@ impl CpuCounts {
     }
 }
 
-/// The samples that go through a function, and its depth times samples.
+/// The samples through a function, and the sum of its depths over them.
 #[derive(Clone, Copy, Debug, Default)]
 struct Carried {
     samples: u64,

@@ -1,4 +1,4 @@
-//! The data that every projection reads: a session, its profile, and the names of its events.
+//! The input of all queries: a session, its profile, and the names of its events.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use crate::session::Session;
 
 use super::stack_marks::StackMarks;
 
-/// The data that every projection reads.
+/// The input of all queries.
 #[derive(Clone, Copy, Debug)]
 pub struct Data<'a> {
     /// The tasks, mappings and machines of the samples.
@@ -17,16 +17,16 @@ pub struct Data<'a> {
     pub profile: &'a Profile,
     /// Names of the events, by index.
     pub events: &'a [String],
-    /// Where the session's time starts, for the filter field `time`.
+    /// The start of the session's time, for the filter field `time`.
     pub start: u64,
-    /// For each stack the one that tables take for it, where that is another.
+    /// For each stack the one that tables use instead.
     pub origins: Option<&'a [u32]>,
-    /// What a report makes of stacks by the names in them.
+    /// A report's rules for stacks, evaluated on their names.
     pub marks: Option<&'a StackMarks>,
 }
 
 impl<'a> Data<'a> {
-    /// A session and its profile as they are: no event has a name, and stacks are taken as they were sampled.
+    /// Wraps a session and its profile without event names or replacement stacks.
     pub fn new(session: &'a Session, profile: &'a Profile) -> Self {
         Self { session, profile, events: &[], start: 0, origins: None, marks: None }
     }
@@ -38,22 +38,22 @@ impl Data<'_> {
         self.profile.unit(event as u16)
     }
 
-    /// The text of a tracepoint's sample.
+    /// Returns the text of a tracepoint's sample.
     pub(crate) fn trace(&self, id: u32) -> Arc<str> {
         self.profile.sites.traces().get(id as usize).cloned().unwrap_or_default()
     }
 
-    /// The stack that a table takes for a sample's.
+    /// Returns the stack that a table uses for a sample's.
     pub(crate) fn stack(&self, stack: NodeId) -> NodeId {
         self.origins.and_then(|origins| origins.get(stack.0 as usize)).map_or(stack, |node| NodeId(*node))
     }
 
-    /// True if samples of a stack count.
+    /// Returns whether samples of a stack count.
     pub(crate) fn counts(&self, stack: NodeId) -> bool {
         self.marks.is_none_or(|marks| marks.counts(stack))
     }
 
-    /// The caller by which a stack is told apart.
+    /// Returns the parent caller by which a stack is grouped.
     pub(crate) fn parent(&self, stack: NodeId) -> Arc<str> {
         self.marks.map(|marks| marks.parent_name(self.profile, stack)).unwrap_or_default()
     }

@@ -1,28 +1,27 @@
-//! Two profiles against each other: what grew, what shrank, what is new or gone, and what may be
-//! chance.
+//! Compares two profiles: what grew, shrank, appeared or disappeared, and what may be chance.
 //!
-//! Whether a difference of shares is more than chance is told by the pooled two-proportion z test
-//! (NIST/SEMATECH e-Handbook of Statistical Methods, §7.3.3, "How can we determine whether two
-//! processes produce the same proportion of defectives?"), on numbers of samples, two-sided at 95 %.
+//! The pooled two-proportion z test decides whether a difference of shares is significant (NIST/SEMATECH e-Handbook of
+//! Statistical Methods, §7.3.3, "How can we determine whether two processes produce the same proportion of
+//! defectives?"), with the numbers of samples, two-sided at 95 %.
 
 use hashbrown::HashMap;
 
 use crate::profile::Acc;
 use crate::query::row_order::arrange;
 
-/// The divisor of weights before they are compared.
+/// The normalization of weights in a comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NormalizeBy {
-    /// The whole of each profile: shares.
+    /// By the total of each profile: shares.
     Total,
-    /// The seconds that each profile lasted.
+    /// By the duration of each profile.
     Second,
-    /// Nothing.
+    /// No normalization.
     Nothing,
 }
 
 impl NormalizeBy {
-    /// As the argument of a command.
+    /// Returns its name in commands.
     pub(crate) fn word(self) -> &'static str {
         match self {
             Self::Total => "total",
@@ -31,7 +30,7 @@ impl NormalizeBy {
         }
     }
 
-    /// The unit of values then.
+    /// Returns the unit of normalized values.
     pub(crate) fn unit_label(self) -> &'static str {
         match self {
             Self::Total => "percent of each side",
@@ -46,12 +45,12 @@ impl NormalizeBy {
 pub struct Side {
     /// All samples of the side that pass its filter.
     pub total: Acc,
-    /// How long it lasted.
+    /// Its duration.
     pub seconds: f64,
 }
 
 impl Side {
-    /// A weight in the unit of `per`: percent of the whole, period a second, or period.
+    /// Returns a weight in the unit of `per`: percent of the total, period per second, or period.
     pub(crate) fn value(&self, acc: Acc, per: NormalizeBy) -> f64 {
         match per {
             NormalizeBy::Total => acc.percent_of(&self.total),
@@ -62,18 +61,18 @@ impl Side {
     }
 }
 
-/// The way in which a row came to its difference.
+/// The significance of a row's difference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// More than it was, by more than chance.
+    /// Significantly more than before.
     Grew,
-    /// Less than it was, by more than chance.
+    /// Significantly less than before.
     Shrank,
-    /// Something, by more than chance, of which the baseline has nothing.
+    /// Significant, and not in the baseline.
     New,
-    /// Nothing, by more than chance, of which the baseline has something.
+    /// Only in the baseline, significantly.
     Gone,
-    /// The shares differ by no more than chance would make them.
+    /// The difference may be chance.
     Noise,
 }
 
@@ -88,7 +87,7 @@ impl Verdict {
         }
     }
 
-    /// The sign that says it without colour.
+    /// Returns the sign that represents it without color.
     pub(crate) fn sign(self) -> &'static str {
         match self {
             Self::Grew => "▲",
@@ -100,7 +99,7 @@ impl Verdict {
     }
 }
 
-/// A row's values on both sides. Values are in the unit of the comparison.
+/// A row's values on both sides, in the unit of the comparison.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RowDiff {
     pub(crate) old: f64,
@@ -134,10 +133,10 @@ impl<K> DiffRow<K> {
     }
 }
 
-/// Two-sided 95 % of the normal distribution.
+/// The two-sided 95 % quantile of the normal distribution.
 const Z95: f64 = 1.959_964;
 
-/// The pooled two-proportion z statistic of `a` of `n` against `b` of `m`.
+/// Returns the pooled two-proportion z statistic of `a` of `n` against `b` of `m`.
 pub fn z(a: u64, n: u64, b: u64, m: u64) -> f64 {
     if n == 0 || m == 0 {
         return 0.0;
@@ -158,14 +157,13 @@ fn judge(a: Acc, b: Acc, z: f64, delta: f64) -> Verdict {
     }
 }
 
-/// The verdict on a share: (weight, its whole) then and now.
+/// Returns the verdict on a share: (weight, total) before and now.
 pub fn verdict(old: (Acc, Acc), new: (Acc, Acc)) -> Verdict {
     let z = z(old.0.samples, old.1.samples, new.0.samples, new.1.samples);
     judge(old.0, new.0, z, new.0.percent_of(&new.1) - old.0.percent_of(&old.1))
 }
 
-/// Compares rows by their keys: the largest differences first, equal ones by key. Rows that are the
-/// same on both sides are left out.
+/// Compares rows by their keys: the largest differences first, ties by key. Equal rows are left out.
 pub fn diff<K: Clone + Ord + std::hash::Hash>(
     old: (&Side, &[(K, Acc)]),
     new: (&Side, &[(K, Acc)]),
@@ -220,7 +218,7 @@ mod tests {
         assert!((rows[0].delta() - 250.0).abs() < 1e-9);
     }
 
-    /// By hand: 0.14 over the root of 0.17 × 0.83 × 2/50.
+    /// Computed by hand: 0.14 over the root of 0.17 × 0.83 × 2/50.
     #[test]
     fn the_statistic_by_hand() {
         assert!((z(5, 50, 12, 50) - 1.8635).abs() < 1e-3, "{}", z(5, 50, 12, 50));
@@ -236,7 +234,7 @@ mod tests {
         assert_eq!(judge(acc(3), acc(4), -Z95, -0.1), Verdict::Shrank);
         assert_eq!(judge(acc(3), acc(4), Z95 - 1e-9, 5.0), Verdict::Noise);
         assert_eq!((judge(none, acc(4), 9.0, 5.0), judge(acc(4), none, -9.0, -5.0)), (Verdict::New, Verdict::Gone));
-        // A fifth has become a half, and the other way round, though there is more of it.
+        // A fifth becomes a half; a half becomes a fifth although the weight grows.
         assert_eq!(verdict((acc(20), acc(100)), (acc(100), acc(200))), Verdict::Grew);
         assert_eq!(verdict((acc(50), acc(100)), (acc(60), acc(300))), Verdict::Shrank);
         let all = [Verdict::Grew, Verdict::Shrank, Verdict::New, Verdict::Gone, Verdict::Noise];

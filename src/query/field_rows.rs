@@ -1,5 +1,4 @@
-//! Rows by what tracepoints say: each combination of values that their samples have in some fields gets a number, so
-//! that samples are added up by it.
+//! Rows by tracepoint fields: each combination of field values in samples gets a number, by which samples are added up.
 
 use std::sync::Arc;
 
@@ -12,34 +11,34 @@ use crate::event::format;
 use super::column_value::ColumnValue;
 use super::data::Data;
 
-/// The lane in which samples are added up: the CPU in the low half, the number of their values in the high one.
+/// The lane in which samples are added up: the CPU in the low half, the number of their values in the high half.
 pub type Lane = u32;
 
-/// The CPU of a lane.
+/// Returns the CPU of a lane.
 pub(crate) fn cpu_of(lane: Lane) -> u16 {
     lane as u16
 }
 
-/// The number of a lane's values.
+/// Returns the number of a lane's values.
 pub(crate) fn values_of(lane: Lane) -> u16 {
     (lane >> 16) as u16
 }
 
-/// A lane.
+/// Combines a CPU and a number of values to a lane.
 pub(crate) fn lane(cpu: u16, values: u16) -> Lane {
     u32::from(cpu) | u32::from(values) << 16
 }
 
-/// The number of all combinations that came after too many others.
+/// The number of all combinations beyond the limit.
 const OTHERS: u16 = u16::MAX;
 const OTHER: &str = "(other values)";
 
-/// The combinations of values that were met.
+/// The combinations of values found so far.
 #[derive(Debug)]
 pub struct FieldCombinations {
-    /// As keys have them: of one event, `event.field`, or of any.
+    /// Names of the keys: of one event, `event.field`, or of any.
     names: Vec<&'static str>,
-    /// The parts of time that samples are told apart by, in nanoseconds.
+    /// The length of time slices that separate samples, in nanoseconds.
     quantum: Option<u64>,
     met: RwLock<Met>,
 }
@@ -59,13 +58,13 @@ pub(crate) struct FieldReader<'a> {
 }
 
 impl FieldCombinations {
-    /// For the fields of these names, and parts of time; `None` where there are none.
+    /// Creates the combinations for these fields and time slices; `None` if there are none.
     pub(crate) fn of(names: impl Iterator<Item = &'static str>, quantum: Option<u64>) -> Option<Arc<Self>> {
         let names: Vec<&'static str> = names.collect();
         (!names.is_empty() || quantum.is_some()).then(|| Arc::new(Self { names, quantum, met: RwLock::default() }))
     }
 
-    /// True if it is for the fields of these names and such parts of time.
+    /// Returns whether it is for these fields and time slices.
     pub(crate) fn serves(
         of: Option<&Arc<Self>>,
         names: impl Iterator<Item = &'static str>,
@@ -74,7 +73,7 @@ impl FieldCombinations {
         names.eq(of.iter().flat_map(|of| of.names.iter().copied())) && of.and_then(|of| of.quantum) == quantum
     }
 
-    /// A reader that numbers samples of an event by their values.
+    /// Returns a reader that numbers an event's samples by their values.
     pub(crate) fn reader(&self, data: Data<'_>, event: u16) -> FieldReader<'_> {
         let format = data.profile.format(event);
         let find = |name: &&str| {
@@ -85,13 +84,13 @@ impl FieldCombinations {
         FieldReader { traced: self, fields, big: format.is_some_and(|format| format.big) }
     }
 
-    /// The value of a field in the combination of a number.
+    /// Returns the value of a field in a numbered combination.
     pub(crate) fn value(&self, number: u16, name: &str) -> ColumnValue {
         let at = self.names.iter().position(|own| *own == name).unwrap_or(0);
         self.of_number(number, |values| values.get(at))
     }
 
-    /// When the part of time began that is in the combination of a number, in seconds.
+    /// Returns the start of the time slice in a numbered combination, in seconds.
     pub(crate) fn time(&self, number: u16) -> ColumnValue {
         self.of_number(number, <[ColumnValue]>::last)
     }
@@ -104,7 +103,7 @@ impl FieldCombinations {
 }
 
 impl FieldReader<'_> {
-    /// The number of the values in a sample's bytes, and of its time.
+    /// Returns the number of the values in a sample's raw data and of its time.
     pub(crate) fn number(&self, raw: &[u8], time: u64) -> u16 {
         let mut bytes = Vec::with_capacity(32);
         let began = self.traced.quantum.map(|quantum| time - time % quantum.max(1));

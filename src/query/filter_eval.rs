@@ -1,4 +1,4 @@
-//! The verdict of a filter on each site, found once; only what depends on the single sample is left open.
+//! The result of a filter for each site, evaluated once; only what depends on the individual sample remains open.
 
 use std::sync::Arc;
 
@@ -13,16 +13,16 @@ use super::column::{self, ColumnInput, ColumnValue};
 use super::context::Contexts;
 use super::data::Data;
 
-/// A site's verdict.
+/// A site's result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
     No,
     Yes,
-    /// Ask each sample.
+    /// Depends on the sample.
     Open,
 }
 
-/// Verdicts for all sites, kept up to date as sites and names come.
+/// Results for all sites, updated as sites and names arrive.
 #[derive(Clone, Debug)]
 pub struct FilterEvaluator {
     filter: Arc<Filter>,
@@ -30,18 +30,18 @@ pub struct FilterEvaluator {
     bits: Vec<u64>,
     sample_mask: u64,
     names: u64,
-    /// The profile's, as [`Self::follow`] saw it.
+    /// The profile's epoch at the last [`Self::follow`].
     epoch: u64,
     /// For each `stack` atom, whether any frame of a node's path matches.
     nodes: Vec<(u8, Vec<bool>)>,
     /// Bits of the clauses about the CPU, by CPU, and about the event, by event.
     by_cpu: Vec<u64>,
     by_event: Vec<u64>,
-    /// Clauses about the time and the period.
+    /// Clauses about time and period.
     number_atoms: Vec<u8>,
-    /// For each clause about a tracepoint's field, where that lies in samples of each event.
+    /// For each clause about a tracepoint field, its location in samples of each event.
     traced: Vec<(u8, Vec<Option<FieldPlace>>)>,
-    /// The verdict for every combination of few atoms.
+    /// The result for every combination of atoms, if there are few.
     table: Vec<bool>,
     /// For clauses about contexts.
     contexts: Option<Contexts>,
@@ -49,8 +49,8 @@ pub struct FilterEvaluator {
     by_task: Vec<FxHashMap<TaskId, bool>>,
 }
 
-/// Functions that an idle CPU waits in; the leaf decides, since much real work runs on top of the
-/// idle task (softirqs, interrupts). As perf top's list of idle symbols, with the newer ones.
+/// Functions that an idle CPU waits in. Only the leaf counts, because interrupts and softirqs do real work on top of
+/// the idle task. The same as perf top's list of idle symbols, with newer ones.
 pub(crate) const IDLE: &[&str] = &[
     "acpi_idle_do_entry",
     "acpi_processor_ffh_cstate_enter",
@@ -79,13 +79,13 @@ pub(crate) const IDLE: &[&str] = &[
     "pv_native_safe_halt",
 ];
 
-/// Filters of up to so many clauses are decided by a table.
+/// Filters with up to this many clauses are evaluated by table lookup.
 const TABLE_ATOMS: usize = 10;
 
 impl FilterEvaluator {
     pub(crate) fn new(filter: Arc<Filter>) -> Self {
         let n = filter.atoms().len();
-        // The places of the clauses about some fields.
+        // The indexes of clauses about some fields.
         let of = |is: fn(Field) -> bool| {
             (0u8..).zip(filter.atoms()).filter(move |(_, atom)| is(atom.field)).map(|(at, _)| at)
         };
@@ -112,7 +112,7 @@ impl FilterEvaluator {
         &self.filter
     }
 
-    /// Brings all verdicts up to date, also when ids were renumbered.
+    /// Updates all results, also if IDs were renumbered.
     pub(crate) fn follow(&mut self, data: Data<'_>) {
         if self.epoch != data.profile.epoch() {
             *self = Self::new(self.filter.clone());
@@ -121,8 +121,8 @@ impl FilterEvaluator {
         self.update(data);
     }
 
-    /// Judges sites that are new, and again those that have a frame of another name now. Returns those whose verdict
-    /// changed that may have been counted already.
+    /// Evaluates new sites, and again those with renamed frames. Returns the sites whose result changed and that may
+    /// have been counted already.
     pub(crate) fn update(&mut self, data: Data<'_>) -> Vec<u32> {
         let profile = data.profile;
         let known = self.verdicts.len();
@@ -149,13 +149,13 @@ impl FilterEvaluator {
         changed
     }
 
-    /// True if a clause asks for names of functions.
+    /// Returns whether a clause uses function names.
     fn is_by_name(&self) -> bool {
         let named = |field: Field| matches!(field, Field::Sym | Field::Stack | Field::Idle) || is_of_context(field);
         self.filter.atoms().iter().any(|atom| named(atom.field))
     }
 
-    /// The sites that have a frame of another name; what is known of their stacks is forgotten.
+    /// Returns the sites with renamed frames, and drops cached results of their stacks.
     fn renamed(&mut self, profile: &Profile, known: usize) -> Vec<u32> {
         let renamed = profile.renamed_since(self.names);
         let from = match &renamed {
@@ -177,8 +177,7 @@ impl FilterEvaluator {
         (verdict, bits)
     }
 
-    /// Decides the clauses about CPU and event for every value at once, as [`Self::sample`] needs
-    /// them.
+    /// Evaluates the clauses about CPU and event for every value at once, for [`Self::sample`].
     fn tabulate(&mut self, data: Data<'_>) {
         let bits = |holds: &dyn Fn(&Atom) -> bool, field: Field| {
             let atoms = self.filter.atoms().iter().enumerate().filter(|(_, a)| a.field == field);
@@ -195,7 +194,7 @@ impl FilterEvaluator {
         self.by_event = data.events.iter().map(|name| bits(&|a| a.text(name), Field::Event)).collect();
     }
 
-    /// True if a sample passes.
+    /// Returns whether a sample passes.
     pub(crate) fn passes(&self, data: Data<'_>, chunk: &Chunk, row: usize) -> bool {
         match self.verdicts[chunk.site[row] as usize] {
             Verdict::Yes => true,
@@ -204,7 +203,7 @@ impl FilterEvaluator {
         }
     }
 
-    /// The verdict on one sample of an open site.
+    /// Returns the result for a sample of an open site.
     pub(crate) fn sample(&self, data: Data<'_>, chunk: &Chunk, row: usize) -> bool {
         let (time, event) = (chunk.time[row], chunk.event[row]);
         let mut bits = self.bits[chunk.site[row] as usize];
@@ -257,7 +256,7 @@ impl FilterEvaluator {
                     let context = contexts.of(site.stack, pid);
                     match atom.field {
                         Field::Context => atom.text(context.word()),
-                        // An empty name is no vector, whatever a pattern says.
+                        // An empty name is not a vector, even if a pattern matches it.
                         _ => !context.vector().is_empty() && atom.text(context.vector()),
                     }
                 }),
@@ -272,12 +271,12 @@ impl FilterEvaluator {
     }
 }
 
-/// True if a field asks for what a CPU was doing.
+/// Returns whether a field is about a CPU's context.
 fn is_of_context(field: Field) -> bool {
     matches!(field, Field::Context | Field::Softirq)
 }
 
-/// The place of a field in a tracepoint's samples.
+/// The location of a field in a tracepoint's samples.
 #[derive(Clone, Debug)]
 struct FieldPlace {
     field: format::Field,
@@ -301,7 +300,7 @@ impl FieldPlace {
     }
 }
 
-/// True if a clause about a task holds: a column has the value.
+/// Returns whether a clause about a task matches: a column has the value.
 fn is_of_task(data: Data<'_>, task: TaskId, atom: &Atom) -> bool {
     let task = &data.session.tasks()[task.0 as usize];
     let input = ColumnInput { data, task, cpu: 0, trace: 0, values: None, stack: NodeId::ROOT };

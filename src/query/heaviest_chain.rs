@@ -1,5 +1,5 @@
-//! The heavy part of rows' call trees, which is printed, from the weights of stacks: neither is each sample's chain
-//! followed, nor what is too light. Of each group only the stacks that it has are looked at.
+//! The printed part of rows' call trees, from the weights of stacks. It neither walks each sample's chain nor visits
+//! entries below the threshold, and visits only the stacks of each group.
 
 use std::hash::BuildHasher;
 
@@ -12,48 +12,48 @@ use super::data::Data;
 use super::question::Direction;
 use super::top::{LabelMode, Top, TopRow};
 
-/// The entries of call trees that are worth printing.
+/// The threshold of printed call tree entries.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct ChainThreshold {
     /// In percent.
     pub(crate) least: f64,
-    /// What that is of.
+    /// The base of the percentage.
     pub(crate) whole: Acc,
-    /// Of what goes on from the entry above instead.
+    /// Uses the continuing weight of the parent entry as the base instead.
     pub(crate) of_parent: bool,
-    /// Entries below one entry at most.
+    /// The limit of entries below one entry.
     pub(crate) most: usize,
-    /// What else entries of one function are told apart by.
+    /// What separates entries of the same function.
     pub(crate) apart: ApartBy,
 }
 
-/// What entries of one function are told apart by.
+/// What separates entries of the same function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ApartBy {
     Nothing,
     Address,
-    /// Source lines, where they are known.
+    /// Source lines, if known.
     Line,
 }
 
 impl ChainThreshold {
-    /// True if an entry below one is worth it.
+    /// Returns whether an entry reaches the threshold.
     pub(crate) fn is_met(&self, entry: &Acc, above: &Acc) -> bool {
         entry.percent_of(if self.of_parent { above } else { &self.whole }) >= self.least
     }
 }
 
-/// A row's call tree without what is too light.
+/// A row's call tree without entries below the threshold.
 #[derive(Debug, Default)]
 pub(crate) struct HeavyTree {
     pub(crate) tree: Tree,
-    /// For each node of it what went no further.
+    /// For each node, the weight that ends there.
     pub(crate) ended: Vec<Acc>,
-    /// For each node of it a frame that has its address, where entries are told apart by that.
+    /// For each node, a frame with its address, if entries are separated by location.
     pub(crate) places: Vec<Option<FrameId>>,
 }
 
-/// Trees of rows, without nodes below a share of the whole.
+/// The trees of rows, without entries below the threshold.
 pub(crate) struct HeavyTrees<'a> {
     data: Data<'a>,
     top: &'a Top,
@@ -61,8 +61,8 @@ pub(crate) struct HeavyTrees<'a> {
     threshold: ChainThreshold,
 }
 
-/// A stack on the way from a row: its last frame, how many of the functions that were inlined there are behind it,
-/// and what came this way.
+/// A stack on its way from a row: the current frame, the number of its inlined functions already visited, and the
+/// weight along this path.
 #[derive(Clone, Copy, Debug)]
 struct Cursor {
     node: u32,
@@ -73,13 +73,13 @@ struct Cursor {
 /// No node.
 const NONE: u32 = u32::MAX;
 
-/// The stacks of some sites, by node of the trie; kept from group to group, and cleaned where it was used.
+/// The stacks of some sites by trie node; reused between groups, clearing only the used nodes.
 #[derive(Debug)]
 pub(crate) struct StackWeights {
-    /// What ended at each node, and what came through it.
+    /// The weight that ends at each node, and the weight through it.
     own: Vec<Acc>,
     through: Vec<Acc>,
-    /// The first node that each leads to, and the next one beside it.
+    /// The first child of each node, and its next sibling.
     first: Vec<u32>,
     next: Vec<u32>,
     known: Vec<bool>,
@@ -107,7 +107,7 @@ impl StackWeights {
         }
     }
 
-    /// Takes the stacks of some sites; what they went through, too, where that is asked.
+    /// Loads the stacks of some sites; including the nodes of their callers if requested.
     fn take(&mut self, data: Data<'_>, sites: impl Iterator<Item = (u32, Acc)>, with_callers: bool) {
         self.clear();
         let (parents, _) = data.profile.trie.columns();
@@ -133,7 +133,7 @@ impl StackWeights {
         }
     }
 
-    /// The nodes that one leads to, in their order.
+    /// Iterates over the children of a node.
     fn below(&self, node: u32) -> impl Iterator<Item = u32> + '_ {
         let some = |n: u32| (n != NONE).then_some(n);
         std::iter::successors(some(self.first[node as usize]), move |n| some(self.next[*n as usize]))
@@ -149,12 +149,12 @@ impl<'a> HeavyTrees<'a> {
         Self { data, top, reach: reach.of_rows(top.mode), threshold }
     }
 
-    /// What [`Self::trees`] works with; one for each thread.
+    /// Returns the scratch space of [`Self::trees`]; one per thread.
     pub(crate) fn weights(&self) -> StackWeights {
         StackWeights::new(self.data.profile.trie.len())
     }
 
-    /// The trees of some rows of one group, in their order.
+    /// Returns the trees of some rows of one group, in their order.
     pub(crate) fn trees(&self, weights: &mut StackWeights, rows: &[&TopRow]) -> Vec<HeavyTree> {
         let Some(first) = rows.first() else { return Vec::new() };
         let sites = &self.top.sites[self.top.ranges[first.group as usize].clone()];
@@ -175,7 +175,7 @@ impl<'a> HeavyTrees<'a> {
         anchors.into_iter().map(|anchors| self.grow(weights, anchors, self.top.mode != LabelMode::Sym)).collect()
     }
 
-    /// The tree of a row that does not count what it called, from where its stacks began: it comes last.
+    /// Returns the tree of a row that excludes its callees, from the root of its stacks; the row comes last.
     fn grow_from_roots(&self, weights: &mut StackWeights, leaves: &[Cursor]) -> HeavyTree {
         weights.take(self.data, leaves.iter().map(|leaf| (leaf.node, leaf.acc)), true);
         let roots = weights.below(0).map(|node| weights.cursor(node)).collect();
@@ -190,12 +190,12 @@ impl<'a> HeavyTrees<'a> {
         self.data.profile.frames.sym_of(self.frame(node)).0
     }
 
-    /// Where a node's frame is in its DSO.
+    /// Returns the address of a node's frame in its DSO.
     fn address(&self, node: u32) -> u64 {
         self.data.profile.frames.get(self.frame(node)).place(&self.data.session.dsos).1
     }
 
-    /// A number of the line of a node's frame; 0 where that is not known.
+    /// Returns a number that identifies the line of a node's frame; 0 if unknown.
     fn line(&self, node: u32) -> u64 {
         let known = self.data.profile.frames.line(self.frame(node));
         known.map_or(0, |line| FxBuildHasher.hash_one((&*line.file, line.line)))
@@ -205,7 +205,7 @@ impl<'a> HeavyTrees<'a> {
         self.top.mode.label(self.data, SymId(self.sym(node)))
     }
 
-    /// The functions inlined at a node, outermost first.
+    /// Returns the functions inlined at a node, outermost first.
     fn inlined(&self, node: u32) -> &[u32] {
         self.data.profile.frames.inlined(self.frame(node).0)
     }
@@ -214,7 +214,7 @@ impl<'a> HeavyTrees<'a> {
         self.data.profile.trie.parent(NodeId(node)).0
     }
 
-    /// True if a row begins at a node of its label: it counts its outermost occurrence, if it counts callees at all.
+    /// Returns whether a row begins at a node with its label: at the outermost occurrence, if the row includes callees.
     fn is_anchor(&self, node: u32, label: u32) -> bool {
         let known = || self.top.first.get(node as usize).copied();
         let is_first = || {
@@ -224,7 +224,7 @@ impl<'a> HeavyTrees<'a> {
         !self.reach.inclusive || known().unwrap_or_else(is_first)
     }
 
-    /// Follows stacks from where they are; with those frames themselves, where the row does not say them.
+    /// Grows a tree from the current frames of stacks; includes these frames if the row does not name them.
     fn grow(&self, weights: &StackWeights, anchors: Vec<Cursor>, with_first: bool) -> HeavyTree {
         let mut tree = Tree::default();
         let (mut ended, mut places) = (vec![Acc::default()], vec![None]);
@@ -265,13 +265,13 @@ impl<'a> HeavyTrees<'a> {
         HeavyTree { tree, ended, places }
     }
 
-    /// A step to the frame where a stack is.
+    /// Adds a step to the current frame of a stack.
     fn stay(&self, step: (u32, Cursor), steps: &mut Vec<(u32, Cursor)>) -> Acc {
         steps.push(step);
         Acc::default()
     }
 
-    /// The steps to what a stack calls, functions that were inlined there first; and what ends here.
+    /// Adds the steps to a stack's callees, with inlined functions first; returns the weight that ends here.
     fn down(&self, weights: &StackWeights, cursor: Cursor, steps: &mut Vec<(u32, Cursor)>) -> Acc {
         if let Some(sym) = self.inlined(cursor.node).get(cursor.inlined as usize) {
             return self.stay((*sym, Cursor { inlined: cursor.inlined + 1, ..cursor }), steps);
@@ -280,8 +280,8 @@ impl<'a> HeavyTrees<'a> {
         weights.own[cursor.node as usize]
     }
 
-    /// The steps to what called a stack: the innermost function that was inlined in the caller, and at last that one.
-    /// There `inlined` counts those that are left at the cursor's node. What begins here ends the way.
+    /// Adds the step to a stack's caller: first the innermost function inlined in the caller, last the caller itself.
+    /// Here `inlined` counts the remaining functions at the cursor's node. Returns the weight that begins here.
     fn up(&self, cursor: Cursor, steps: &mut Vec<(u32, Cursor)>) -> Acc {
         match (cursor.inlined, self.parent(cursor.node)) {
             (0, 0) => cursor.acc,
@@ -290,12 +290,12 @@ impl<'a> HeavyTrees<'a> {
         }
     }
 
-    /// The innermost function of a node.
+    /// Returns the innermost function at a node.
     fn caller(&self, node: u32, cursor: Cursor) -> (u32, Cursor) {
         self.within(node, self.inlined(node).len(), cursor)
     }
 
-    /// The function of a node behind which so many are left that were inlined there.
+    /// Returns the function at a node with `left` remaining inlined functions.
     fn within(&self, node: u32, left: usize, cursor: Cursor) -> (u32, Cursor) {
         let inlined = left.checked_sub(1).and_then(|at| self.inlined(node).get(at));
         let sym = inlined.copied().unwrap_or_else(|| self.sym(node));
@@ -303,7 +303,7 @@ impl<'a> HeavyTrees<'a> {
     }
 }
 
-/// Joins cursors that have come to one stack; they stand in the order of their stacks.
+/// Joins cursors at the same stack position; the input is sorted by it.
 fn joined(steps: &[(u32, Cursor)]) -> Vec<Cursor> {
     let mut out: Vec<Cursor> = Vec::new();
     for (_, cursor) in steps {

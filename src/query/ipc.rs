@@ -1,26 +1,25 @@
-//! Instructions a cycle: the two events that tell them, and the ratio of their weights.
+//! Instructions per cycle: the two events and the ratio of their weights.
 
 use crate::profile::Acc;
 
-/// Samples of each of the two events below which nothing is told: the ratio of ten to ten is off by half as easily as
-/// not.
+/// The minimum number of samples of each event: the ratio of ten to ten samples is already off by half easily.
 pub const LEAST: u64 = 10;
 
-/// The kind of thing that an event counts.
+/// What an event counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Counts {
     Cycles,
     Instructions,
 }
 
-/// The names of both kinds, of the kernel and of PMUs' own lists.
+/// The names of both events, in the kernel and in PMUs.
 const CYCLES: &[&str] = &["cycles", "cpu-cycles", "cpu_cycles", "cpu_clk_unhalted.thread"];
 const INSTRUCTIONS: &[&str] = &["instructions", "inst_retired", "inst_retired.any"];
 
-/// The place where an event counts: its PMU, and in which modes (`u`, `k`, `h`).
+/// Where an event counts: its PMU and modes (`u`, `k`, `h`).
 type Place<'a> = (&'a str, [bool; 3]);
 
-/// The event that tells instructions a cycle together with another.
+/// The event that yields instructions per cycle together with another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Partner {
     /// Its index.
@@ -29,7 +28,7 @@ pub struct Partner {
 }
 
 impl Partner {
-    /// The partner of an event, where the session has one that counts in the same place.
+    /// Returns the partner of an event, if the session has one with the same PMU and modes.
     pub fn of<'a>(mut names: impl Iterator<Item = &'a str> + Clone, event: usize) -> Option<Self> {
         let (counts, place) = told(names.clone().nth(event)?)?;
         let other = if counts == Counts::Cycles { Counts::Instructions } else { Counts::Cycles };
@@ -37,8 +36,8 @@ impl Partner {
         Some(Self { event: at, counts: other })
     }
 
-    /// Instructions a cycle, from a weight of the event itself and the partner's; `None` where too few samples of
-    /// either tell.
+    /// Returns instructions per cycle, from the weights of the event itself and the partner; `None` if either has too
+    /// few samples.
     pub fn ipc(self, own: Acc, partner: Acc) -> Option<f64> {
         let (cycles, instructions) = match self.counts {
             Counts::Instructions => (own, partner),
@@ -49,7 +48,7 @@ impl Partner {
     }
 }
 
-/// The kind and the place of an event, by its name: `cycles:u`, `cpu_core/instructions/k`.
+/// Parses the kind and place of an event from its name: `cycles:u`, `cpu_core/instructions/k`.
 fn told(name: &str) -> Option<(Counts, Place<'_>)> {
     let (pmu, event, modifiers) = match name.split_once('/') {
         Some((pmu, rest)) => {

@@ -1,4 +1,4 @@
-//! The rows of one fold and their unfolded call chains, kept from answer to answer.
+//! The rows of an aggregate and their unfolded call chains, kept between answers.
 
 use std::borrow::Cow;
 
@@ -11,7 +11,7 @@ use super::live_rows::LiveRows;
 use super::question::TopSpec;
 use super::top::{RowLimit, Top, TopRow};
 
-/// Rows and call trees that stand from answer to answer.
+/// Rows and call trees that are kept between answers.
 #[derive(Debug, Default)]
 pub struct KeptRows {
     tally: Option<LiveRows>,
@@ -19,7 +19,7 @@ pub struct KeptRows {
 }
 
 impl KeptRows {
-    /// Follows what changed in a fold. Where that is not worth it, all is added up anew when it is asked for.
+    /// Applies changes of an aggregate. If there are too many, rows are rebuilt on the next request.
     pub(crate) fn follow(&mut self, data: Data<'_>, news: &Changes, of: FoldOf) {
         match &mut self.tally {
             Some(tally) if !news.anew => {
@@ -32,7 +32,7 @@ impl KeptRows {
         }
     }
 
-    /// The rows that are asked for, with their weights in the fold of the event's partner.
+    /// Returns the requested rows, with their weights in the partner event's aggregate.
     pub fn top(
         &mut self,
         data: Data<'_>,
@@ -52,7 +52,7 @@ impl KeptRows {
         tally.top(data, fold, spec, keep)
     }
 
-    /// The call chains of those rows.
+    /// Returns the call chains of these rows.
     pub fn trees<'a>(&'a mut self, fold: &'a Aggregate) -> KeptTrees<'a> {
         KeptTrees { standing: self, fold }
     }

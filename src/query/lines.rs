@@ -16,10 +16,10 @@ use super::kept_rows::KeptTrees;
 use super::question::{ChainMode, Order, Question};
 use super::top::{Group, Top, TopRow};
 
-/// Call-chain lines of one row.
+/// The limit of call chain lines per row.
 const MAX_CHAIN: usize = 2_000;
 
-/// The lines of a table on a screen: its lines, and the call chains of one of its rows apart from them.
+/// The lines of a table on a screen, and the separate call chains of one of its rows.
 #[derive(Debug, Default)]
 pub struct ScreenLines {
     /// The lines of the table.
@@ -27,7 +27,7 @@ pub struct ScreenLines {
     pub(crate) beside: Vec<TopLine>,
 }
 
-/// The lines of a table, call chains unfolded around what is in sight.
+/// Returns the lines of a table, with call chains unfolded around the visible part.
 pub fn lines(data: Data<'_>, top: &Top, question: &Question, trees: &mut KeptTrees<'_>) -> ScreenLines {
     let mut out = Lines::new(data, top, question, trees);
     for row in top.rows.iter().take(MAX_ROWS) {
@@ -39,7 +39,7 @@ pub fn lines(data: Data<'_>, top: &Top, question: &Question, trees: &mut KeptTre
     out.done()
 }
 
-/// Makes the lines beside a baseline: `rows` is what [`compare`](super::compare::compare) found.
+/// Returns the lines of a comparison; `rows` is the result of [`compare`](super::compare::compare).
 pub fn compared(
     data: Data<'_>,
     top: &Top,
@@ -70,13 +70,13 @@ pub fn compared(
     out.done()
 }
 
-/// Lines being made.
+/// The lines under construction.
 struct Lines<'a, 'k> {
     data: Data<'a>,
     top: &'a Top,
     question: &'a Question,
     trees: &'a mut KeptTrees<'k>,
-    /// Rows above what is in sight are unfolded too, so that line numbers do not depend on it.
+    /// Rows above the visible part are unfolded, too, so that line numbers do not depend on it.
     sight_end: usize,
     out: Vec<TopLine>,
     beside: Vec<TopLine>,
@@ -93,7 +93,7 @@ impl<'a, 'k> Lines<'a, 'k> {
         ScreenLines { lines: self.out, beside: self.beside }
     }
 
-    /// A row and, when it is open, its call chains.
+    /// Adds a row and, if it is unfolded, its call chains.
     fn row(&mut self, row: &TopRow, versus: Option<RowDiff>) {
         let question = self.question;
         let open = question.expand_all != question.toggled.contains(&row.id);
@@ -112,7 +112,7 @@ impl<'a, 'k> Lines<'a, 'k> {
         }
     }
 
-    /// The call chains of a row.
+    /// Returns the call chains of a row.
     fn chains(&mut self, row: &TopRow) -> Vec<TopLine> {
         let question = self.question;
         let inclusive = question.top.children && question.top.order == Order::Children;
@@ -174,7 +174,7 @@ impl Builder<'_> {
         self.tree.children(self.data, node, |acc| !acc.is_zero() && acc.percent_of(&self.top.total) >= limit)
     }
 
-    /// The entries below one, behind the forks on the way to it (`│ `).
+    /// Adds the entries below one, after the fork characters of its ancestors (`│ `).
     fn children(&mut self, node: u32, path: u64, depth: u16, way: &str) {
         let shown = self.shown(node);
         let parent = self.tree.nodes[node as usize].acc;
@@ -187,7 +187,7 @@ impl Builder<'_> {
             let sym = self.data.profile.frames.sym(SymId(entry.sym));
             let id = extend(path, &sym.dso_name, &sym.name(), sym.start);
             let has_more = !self.shown(*child).is_empty();
-            // The way that most came is one thing to read, so it unfolds as a whole.
+            // The heaviest path unfolds by default as a whole.
             let most = 2 * u128::from(entry.acc.period) >= u128::from(parent.period);
             let default = self.question.expand_all || shown.len() == 1 || most;
             let open = has_more && default != self.question.toggled.contains(&id);
@@ -232,7 +232,7 @@ impl Builder<'_> {
     }
 }
 
-/// Chain entries below this share of the whole are left out, as perf's default threshold does.
+/// Call chain entries below this percentage are omitted, as with perf's default threshold.
 pub(crate) const CHAIN_LIMIT: f64 = 0.5;
 
 fn extend(path: u64, dso: &str, name: &str, start: u64) -> u64 {

@@ -1,5 +1,5 @@
-//! Rows that are kept up to date: of a new sample the rows that it counts for are found once, and only what is shown
-//! is sorted. Costs what is new, however much is there.
+//! Incrementally updated rows: the rows of a new sample are found once, and only shown rows are sorted. The cost
+//! depends on new samples only.
 
 use std::hash::BuildHasher;
 
@@ -19,34 +19,34 @@ use super::top_n::FirstRows;
 
 /// The label of samples without a frame.
 const NO_FRAME: u32 = u32::MAX;
-/// With more stacks than these their sites are walked one by one: adding up over all of them is sooner done, but takes
-/// sixty bytes a stack, which is more than the stacks themselves have where memory is short.
+/// The number of stacks from which sites are walked one by one. Adding up over all stacks is faster, but takes sixty
+/// bytes per stack, more than the stacks themselves.
 const MANY: usize = 1 << 16;
 
-/// All rows of a fold, in no order.
+/// All rows of an aggregate, unordered.
 #[derive(Debug, Default)]
 pub(crate) struct LiveRows {
     grouping: Grouping,
     mode: LabelMode,
     children: bool,
-    /// The event whose weights rows have beside those of the one that is shown.
+    /// The partner event whose weights rows have.
     partner: Option<Partner>,
     rows: Segments<TopRow>,
     /// The row of each group and label.
     index: HashIndex,
-    /// The first symbol of each DSO, where those are the labels, of so many symbols.
+    /// The first symbol of each DSO, if DSOs are the labels, and the number of symbols already processed.
     sym_of_label: Vec<u32>,
     n_syms: usize,
-    /// For each label the last walk that met it.
+    /// For each label, the last walk that found it.
     met: Vec<u32>,
     walks: u32,
-    /// How many rows have weight.
+    /// The number of rows with weight.
     n_rows: usize,
     foremost: FirstRows,
 }
 
 impl LiveRows {
-    /// Adds up all of a fold.
+    /// Builds the rows of an aggregate.
     pub(crate) fn build(
         data: Data<'_>,
         fold: &Aggregate,
@@ -81,7 +81,7 @@ impl LiveRows {
         Self { grouping, mode, children: spec.children, ..Self::default() }
     }
 
-    /// Makes the rows in no more memory than they take.
+    /// Builds the rows without additional memory.
     pub(super) fn walked(
         data: Data<'_>,
         fold: &Aggregate,
@@ -100,17 +100,17 @@ impl LiveRows {
         tally
     }
 
-    /// True if its rows are those that are asked for, in whatever order.
+    /// Returns whether its rows are the requested ones, in any order.
     pub(crate) fn serves(&self, spec: &TopSpec, partner: Option<Partner>) -> bool {
         self.grouping.keys() == spec.keys && self.children == spec.children && self.partner == partner
     }
 
-    /// The number of a group of a [`Top`] that was made from it.
+    /// Returns the number of a group in a [`Top`] made from it.
     pub(crate) fn group_of(&mut self, data: Data<'_>, lane: Lane, site: u32) -> u32 {
         self.grouping.of(data, lane, data.profile.sites.all()[site as usize])
     }
 
-    /// Follows what changed, in the fold that is shown or in its partner's.
+    /// Applies changes of the shown event's or its partner's aggregate.
     pub(crate) fn follow(&mut self, data: Data<'_>, news: &Changes, side: FoldOf) {
         self.meet_syms(data);
         for change in news.changes() {
@@ -124,7 +124,7 @@ impl LiveRows {
         self.met.resize(n_labels(data, self.mode), 0);
     }
 
-    /// Walks a stack from its leaf to its root: a row counts it once, however often recursion repeats the function.
+    /// Walks a stack from leaf to root: a row counts it once, even if its function recurs.
     fn count(&mut self, data: Data<'_>, news: &Changes, change: &Change, side: FoldOf) {
         let profile = data.profile;
         let site = profile.sites.all()[change.site as usize];
@@ -154,7 +154,7 @@ impl LiveRows {
         }
     }
 
-    /// The index of a row; made without weight where it was not there.
+    /// Returns the index of a row; creates it without weight if it does not exist.
     fn place(&mut self, group: u32, label: u32) -> usize {
         let (rows, next) = (&self.rows, self.rows.len() as u32);
         let hash = |row: &TopRow| FxBuildHasher.hash_one((row.group, row.label));
@@ -167,7 +167,7 @@ impl LiveRows {
         at as usize
     }
 
-    /// Counts for one row, for its own weight where it is the leaf.
+    /// Adds to one row, including its own weight if it is the leaf.
     fn add(&mut self, (group, label): (u32, u32), change: &Change, own: bool, side: FoldOf) {
         let at = self.place(group, label);
         self.foremost.change(at as u32);
@@ -186,7 +186,7 @@ impl LiveRows {
         self.n_rows = self.n_rows + usize::from(!row.children.is_zero()) - usize::from(had);
     }
 
-    /// The rows that are asked for, in order. Their groups are those that they need, and there are no sites.
+    /// Returns the requested rows in order, with only the groups they need and without sites.
     pub(crate) fn top(&mut self, data: Data<'_>, fold: &Aggregate, spec: &TopSpec, keep: RowLimit) -> Top {
         let n_labels = n_labels(data, self.mode);
         let (RowLimit::First(n) | RowLimit::All { sorted: n }) = keep;

@@ -1,8 +1,8 @@
 //! Questions to the profile and their answers.
 //!
-//! A question is answered in two linear passes: add up the weights of each site over the columns
-//! ([`aggregate`]), then add sites up into rows over the trie ([`top`]). The first is kept and brought
-//! up to date as samples come; the second is done when an answer is wanted.
+//! A question is answered in two linear passes: add up the weights of each site over the columns ([`aggregate`]), then
+//! add up sites to rows over the trie ([`top`]). The first result is kept and updated as samples arrive; the second
+//! pass runs for each answer.
 
 pub(crate) mod aggregate;
 pub mod annotate;

@@ -1,4 +1,4 @@
-//! How much of each row's own weight was in the kernel and in user code, of guests, too.
+//! Each row's own weight in kernel and user mode, including guests.
 
 use rustc_hash::FxHashMap;
 
@@ -8,7 +8,7 @@ use crate::session::DsoKind;
 use super::data::Data;
 use super::top::{LabelMode, Top, TopRow};
 
-/// A mode that a CPU runs in.
+/// A CPU mode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CpuMode {
     /// The kernel's code.
@@ -34,7 +34,7 @@ impl ModeWeights {
                 let sym = data.profile.frames.sym_of(frame);
                 let mode = match data.profile.frames.sym(sym).kind {
                     kind if kind.is_kernel() => CpuMode::Kernel,
-                    // The kernel has the upper half of the addresses there, too.
+                    // In guests, too, the kernel has the upper half of the address space.
                     DsoKind::Guest if (data.profile.frames.get(frame).ip as i64) < 0 => CpuMode::GuestKernel,
                     DsoKind::Guest => CpuMode::GuestUser,
                     _ => CpuMode::User,

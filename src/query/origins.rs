@@ -1,12 +1,11 @@
-//! The origins of tracepoints' stacks in a table: at the first caller outside the kernel's code that schedules, enters
-//! and traces, which is the same for all of them and says nothing.
+//! Shortens tracepoint stacks in tables to the first caller outside of the kernel's scheduling, entry and tracing code,
+//! which is the same for all of them.
 
 use crate::profile::{NodeId, SymId};
 
 use super::data::Data;
 
-/// Functions of the kernel that stand between an event and what it is about: the scheduler's, the ways into system
-/// calls, and what tracepoints themselves call.
+/// Kernel functions between an event and its cause: the scheduler, system call entry, and the tracepoint code itself.
 const BETWEEN: &[&str] = &[
     "schedule",
     "__schedule",
@@ -51,7 +50,7 @@ const BETWEEN: &[&str] = &[
     "ret_from_fork_asm",
 ];
 
-/// The prefixes of such functions.
+/// Prefixes of such functions.
 const FAMILIES: &[&str] = &[
     "schedule_",
     "io_schedule_",
@@ -75,26 +74,26 @@ const FAMILIES: &[&str] = &[
     "bpf_trace_run",
 ];
 
-/// True if a function of the kernel stands between an event and what it is about.
+/// Returns whether a kernel function is between an event and its cause.
 pub(crate) fn is_between(name: &str) -> bool {
     let plain = name.split('.').next().unwrap_or(name);
     BETWEEN.contains(&plain) || FAMILIES.iter().any(|family| plain.starts_with(family))
 }
 
-/// For every stack the one that a table takes for it, kept up to date as stacks and names come.
+/// For every stack the one that tables use, updated as stacks and names arrive.
 #[derive(Debug, Default)]
 pub(crate) struct Origins {
     nodes: Vec<u32>,
-    /// Whether each node stands between, and so do all below it.
+    /// Whether each node is such a function, and so are all below it.
     between: Vec<bool>,
-    /// What is known of each symbol.
+    /// The cached result of each symbol.
     said: Vec<Option<bool>>,
     names: u64,
     epoch: u64,
 }
 
 impl Origins {
-    /// Takes in new stacks; true when a known one begins elsewhere now.
+    /// Adds new stacks; returns true if the origin of a known one changed.
     pub(crate) fn update(&mut self, data: Data<'_>) -> bool {
         let profile = data.profile;
         let renamed = profile.renamed_since(self.names).filter(|_| self.epoch == profile.epoch());
@@ -116,7 +115,7 @@ impl Origins {
         self.nodes[kept..].iter().zip(&before).any(|(now, then)| now != then)
     }
 
-    /// The stacks that tables take.
+    /// Returns the stacks that tables use.
     pub(crate) fn nodes(&self) -> &[u32] {
         &self.nodes
     }
@@ -133,7 +132,7 @@ impl Origins {
             sym.kind.is_kernel() && is_between(&sym.name())
         });
         let parent = profile.trie.parent(node);
-        // Of what has no other caller at all, the event's own place is said.
+        // A stack without any other caller keeps the event's own frame.
         let origin = self.nodes[parent.0 as usize];
         let passes = between && parent != NodeId::ROOT && !self.between[origin as usize];
         self.nodes.push(if passes { origin } else { node.0 });

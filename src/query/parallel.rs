@@ -1,22 +1,22 @@
-//! Work in parts, shared among threads where there is enough of it.
+//! Work in parts, shared among threads if there is enough of it.
 
 use std::num::NonZero;
 use std::thread;
 
 use crate::kernel::scoped_thread;
 
-/// Threads at most: others have work, too.
+/// The limit of threads: other processes have work, too.
 const MOST: usize = 4;
 
-/// The results of runs of parts, in order: as many runs as there are threads that have `each` units of the
-/// work or more. The first is done here.
+/// Runs work on parts in several threads, in order: each thread gets at least `each` units of work. The first run uses
+/// the calling thread.
 pub fn shared<P: Sync, R: Send>(parts: &[P], units: usize, each: usize, work: impl Fn(&[P]) -> R + Sync) -> Vec<R> {
     let cpus = thread::available_parallelism().map_or(1, NonZero::get);
     let threads = (units / each).clamp(1, cpus.min(MOST));
     let mut runs = parts.chunks(parts.len().div_ceil(threads).max(1));
     let first = runs.next().unwrap_or_default();
     thread::scope(|scope| {
-        // A run that no thread can be started for is done here.
+        // Runs for which a thread cannot be started are executed here.
         let work = &work;
         let start = |run| scoped_thread(scope, "query", move || work(run)).map_err(|_| run);
         let others: Vec<_> = runs.map(start).collect();

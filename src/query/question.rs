@@ -1,4 +1,4 @@
-//! Questions: what the user wants to see, the only thing that goes from the interface to the engine.
+//! Questions: what the user wants to see. They are the only messages from the interface to the engine.
 
 use std::sync::Arc;
 
@@ -12,18 +12,18 @@ use super::diff::NormalizeBy;
 use super::flame::layout::FlameSpec;
 use super::heat::HeatSpec;
 
-/// The order of rows.
+/// The sort order of rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
-    /// Samples in it and in what it calls.
+    /// Samples in it and its callees.
     Children,
     /// Periods of its own samples.
     SelfTime,
-    /// The number of its own samples, whatever their periods.
+    /// The number of its own samples, regardless of their periods.
     Samples,
     /// The difference to the baseline.
     Delta,
-    /// Instructions a cycle.
+    /// Instructions per cycle.
     Ipc,
     /// The values of a column.
     By(ColumnKey),
@@ -32,13 +32,13 @@ pub enum Order {
 /// The shape of a top table.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TopSpec {
-    /// The columns whose values tell rows apart.
+    /// The columns that rows are grouped by.
     pub keys: Vec<ColumnKey>,
-    /// Whether rows count what their functions called, too.
+    /// Whether rows include their callees.
     pub(crate) children: bool,
     pub(crate) order: Order,
     pub(crate) reversed: bool,
-    /// Whether stacks begin at the first caller outside the code that schedules and traces.
+    /// Whether stacks begin at the first caller outside of scheduling and tracing code.
     pub(crate) origins: bool,
 }
 
@@ -54,97 +54,97 @@ impl Default for TopSpec {
     }
 }
 
-/// The direction in which an unfolded row is followed.
+/// The direction of an unfolded row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Direction {
-    /// From the function to those that called it.
+    /// From the function to its callers.
     Callers,
-    /// From the function to those that it called.
+    /// From the function to its callees.
     Callees,
 }
 
-/// The whole that percentages inside a call chain are of.
+/// The base of percentages inside a call chain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ChainMode {
-    /// Of everything that is shown.
+    /// The shown total.
     Graph,
-    /// Of the entry above.
+    /// The parent entry.
     Fractal,
 }
 
 /// The baseline that a view is compared with.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Baseline {
-    /// Another event of the same session, when that is what is compared.
+    /// The other event of the same session to compare with.
     pub event: Option<usize>,
-    /// Which samples it is made of.
+    /// The filter of its samples.
     pub filter: Option<Arc<Filter>>,
-    /// Whether those are of the other profile, which the engine was handed, or of this one.
+    /// Whether its samples are in the other profile that the engine was given, or in this one.
     pub other: bool,
-    /// The divisor by which sides of different length are compared.
+    /// The normalization of sides with different durations.
     pub per: NormalizeBy,
-    /// Nanoseconds from the session's start at which the baseline ends and the present begins, when
-    /// it is the past of the same session.
+    /// Nanoseconds from the session's start where the baseline ends and the present begins, if the baseline is the past
+    /// of the same session.
     pub split: Option<u64>,
-    /// Only samples of this range of time, in nanoseconds from the session's start.
+    /// Only samples of this time range, in nanoseconds from the session's start.
     pub range: Option<(u64, u64)>,
 }
 
-/// The weight of samples by their age.
+/// The weight of samples by age.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Age {
-    /// All the same.
+    /// All equal.
     #[default]
     All,
-    /// Those of the last nanoseconds.
+    /// Only those of the last nanoseconds.
     Last(u64),
-    /// Half as much after so many nanoseconds.
+    /// The half-life in nanoseconds.
     Half(u64),
 }
 
 /// A question; equal questions have equal answers over equal data.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Question {
-    /// Rises with every change, so that an answer can be told from an older one.
+    /// Increases with every change, to distinguish answers.
     pub generation: u64,
     /// The index of the event whose samples are counted.
     pub event: usize,
     /// The view filter; all samples count without one.
     pub filter: Option<Arc<Filter>>,
-    /// Only samples of this range of time, in nanoseconds from the session's start; maps of time show what
-    /// surrounds it, too.
+    /// Only samples of this time range, in nanoseconds from the session's start; heat maps also show the surrounding
+    /// time.
     pub range: Option<(u64, u64)>,
-    /// What rows are compared with; `None` where nothing is compared.
+    /// The baseline; `None` without a comparison.
     pub baseline: Option<Baseline>,
-    /// The weight that samples have by their age.
+    /// The weight of samples by age.
     pub age: Age,
     /// The table's rows, their order and what they count.
     pub top: TopSpec,
-    /// Whether instructions a cycle are told, where the session has both events.
+    /// Whether instructions per cycle are requested, if the session has both events.
     pub ipc: bool,
     /// The direction of unfolded call chains.
     pub direction: Direction,
-    /// The whole that percentages of call chains are of.
+    /// The base of percentages in call chains.
     pub chain_mode: ChainMode,
-    /// Entries below this percentage are left out of call chains, and rows below it of the table.
+    /// Call chain entries and rows below this percentage are omitted.
     pub limit_percent: f64,
-    /// Lines whose fold state differs from its default, by id.
+    /// Lines whose fold state differs from its default, by ID.
     pub toggled: HashSet<u64>,
     /// Whether rows are unfolded unless they are in [`Question::toggled`].
     pub expand_all: bool,
-    /// The row whose call chains are answered apart from the lines, by id.
+    /// The row whose call chains are returned separately, by ID.
     pub beside: Option<u64>,
-    /// Lines in sight: call chains are unfolded for these.
+    /// The first visible line: call chains are unfolded around the visible ones.
     pub first_line: usize,
-    /// The number of lines in sight from [`Question::first_line`] on.
+    /// The number of visible lines from [`Question::first_line`] on.
     pub height: usize,
-    /// The CPU of which is told what is behind its softirqs.
+    /// The CPU whose softirq functions are requested.
     pub cpu: Option<u16>,
-    /// The flame graph, when that is what is looked at; else the table is answered.
+    /// The flame graph, if it is shown; else the table is returned.
     pub flame: Option<FlameSpec>,
-    /// The map of time, when that is what is looked at.
+    /// The heat map, if it is shown.
     pub heat: Option<HeatSpec>,
-    /// The function whose instructions are looked at.
+    /// The function whose instructions are shown.
     pub annotate: Option<AnnotatedFunction>,
 }
 
@@ -176,7 +176,7 @@ impl Default for Question {
 }
 
 impl Question {
-    /// True if the rows themselves are the same, so that only folding and sight differ.
+    /// Returns whether the rows are the same, so that only folding and visibility differ.
     pub(crate) fn same_rows(&self, other: &Self) -> bool {
         self.event == other.event
             && self.filter == other.filter

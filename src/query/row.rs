@@ -1,4 +1,4 @@
-//! One row of a table, and the order of rows.
+//! A row of a table, and the order of rows.
 
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ pub use super::column::Group;
 use super::ipc::Partner;
 use super::question::{ColumnKey, Order, TopSpec};
 
-/// One row. Ids are good for the table that holds it.
+/// A row. IDs are valid in the table that contains it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TopRow {
     /// The same for the same row in later answers.
@@ -17,15 +17,15 @@ pub struct TopRow {
     pub(crate) group: u32,
     pub(crate) label: u32,
     pub(crate) own: Acc,
-    /// Own and everything called from here; equals `own` when children are not counted.
+    /// Own weight and that of its callees; equals `own` if callees are not counted.
     pub(crate) children: Acc,
-    /// The same two of the event that tells instructions a cycle together with the one that is shown.
+    /// The same two of the partner event for instructions per cycle.
     pub(crate) partner_own: Acc,
     pub(crate) partner_children: Acc,
 }
 
 impl TopRow {
-    /// Where it is in its table.
+    /// Returns its key in its table.
     pub(crate) fn place(&self) -> (u32, u32) {
         (self.group, self.label)
     }
@@ -34,10 +34,10 @@ impl TopRow {
 /// The comparison of rows.
 pub(super) struct RowOrder<'a, S> {
     pub(crate) spec: &'a TopSpec,
-    /// The symbol of a label.
+    /// Returns the symbol of a label.
     pub(crate) symbol: S,
     pub(crate) groups: &'a [Arc<Group>],
-    /// The event that tells instructions a cycle together with the one that is shown.
+    /// The partner event for instructions per cycle.
     pub(crate) partner: Option<Partner>,
 }
 
@@ -49,7 +49,7 @@ impl<'a, S: Fn(u32) -> Option<&'a Sym>> RowOrder<'a, S> {
         let by = match self.spec.order {
             Order::Ipc => return self.by_ipc(a, b).then_with(heavy).then_with(|| self.by_name(a, b)),
             Order::Children => b.children.period.cmp(&a.children.period).then_with(heavy),
-            // The difference is known where both sides are.
+            // The difference is known only once both sides are.
             Order::SelfTime | Order::Delta => heavy().then_with(|| b.children.period.cmp(&a.children.period)),
             Order::Samples => b.own.samples.cmp(&a.own.samples).then_with(heavy),
             Order::By(ColumnKey::Dso) => {
@@ -62,7 +62,7 @@ impl<'a, S: Fn(u32) -> Option<&'a Sym>> RowOrder<'a, S> {
         by.then_with(|| self.by_name(a, b))
     }
 
-    /// The order by instructions a cycle, fewest first. Rows of which nothing is told stand last either way.
+    /// Compares by instructions per cycle, fewest first. Rows with unknown values come last in either direction.
     fn by_ipc(&self, a: &TopRow, b: &TopRow) -> Ordering {
         let of = |row: &TopRow| self.partner.and_then(|partner| partner.ipc(row.own, row.partner_own));
         match (of(a), of(b)) {
@@ -72,7 +72,7 @@ impl<'a, S: Fn(u32) -> Option<&'a Sym>> RowOrder<'a, S> {
         }
     }
 
-    /// The order of rows of equal weight.
+    /// Compares rows of equal weight.
     fn by_name(&self, a: &TopRow, b: &TopRow) -> Ordering {
         let group = |r: &TopRow| &*self.groups[r.group as usize];
         let symbol = |r: &TopRow| (self.symbol)(r.label);

@@ -1,21 +1,21 @@
-//! The order of rows, made by one sort for rows of all kinds: one for each kind is five kilobytes of program, of which
-//! there were a hundred.
+//! Sorting of rows with one shared sort function. A separate generic sort per row type took five kilobytes of code
+//! each, a hundred times.
 
 use std::cmp::Ordering;
 
-/// Puts rows in order; equal ones stay as they stand.
+/// Sorts rows; equal ones keep their order.
 pub fn arrange<T>(rows: &mut Vec<T>, compare: impl Fn(&T, &T) -> Ordering) {
     let places = places(rows.len(), &|a, b| compare(&rows[a], &rows[b]));
     let mut before: Vec<Option<T>> = std::mem::take(rows).into_iter().map(Some).collect();
     rows.extend(places.into_iter().filter_map(|at| before[at].take()));
 }
 
-/// Puts rows in the order of a key; equal ones stay as they stand.
+/// Sorts rows by a key; equal ones keep their order.
 pub fn arrange_by_key<T, K: Ord>(rows: &mut Vec<T>, key: impl Fn(&T) -> K) {
     arrange(rows, |a, b| key(a).cmp(&key(b)));
 }
 
-/// Where the rows stand that come first, second and so on.
+/// Returns the indexes of rows in sorted order.
 fn places(count: usize, compare: &dyn Fn(usize, usize) -> Ordering) -> Vec<usize> {
     let mut places: Vec<usize> = (0..count).collect();
     places.sort_by(|a, b| compare(*a, *b));

@@ -2,22 +2,22 @@
 
 use regex::{Regex, RegexBuilder};
 
-/// A search pattern: a regular expression, case ignored unless it has capitals.
+/// Compiles a search pattern: a regular expression, case-insensitive unless it contains capitals.
 pub(crate) fn pattern(text: &str) -> Result<Regex, String> {
     let ignore = !text.chars().any(char::is_uppercase);
     let regex = RegexBuilder::new(text).case_insensitive(ignore).size_limit(1 << 20).build();
     regex.map_err(|e| format!("not a regular expression: {}", e.to_string().lines().last().unwrap_or_default()))
 }
 
-/// Set before a pattern that must not ignore case.
+/// The prefix of a case-sensitive pattern.
 const STRICT: &str = "(?-i)";
 
-/// The pattern of one name, and of no other.
+/// Returns the pattern that matches exactly one name.
 pub(crate) fn exactly(name: &str) -> String {
     format!("{STRICT}^{}$", regex::escape(name))
 }
 
-/// A pattern as shown.
+/// Returns a pattern for display.
 pub fn shown(text: &str) -> &str {
     text.strip_prefix(STRICT).unwrap_or(text)
 }

@@ -1,4 +1,4 @@
-//! The samples of an event that were taken in the times of a question, whatever its filter: what its shares are of.
+//! The total of an event's samples in the times of a question, regardless of its filter: the base of its shares.
 
 use std::ops::Range;
 
@@ -6,7 +6,7 @@ use crate::profile::{Acc, Chunk};
 
 use super::data::Data;
 
-/// A sum over positions, kept up to date as these move on.
+/// A sum over positions, updated as they move.
 #[derive(Debug, Default)]
 pub(crate) struct ShownTotal {
     event: u16,
@@ -15,7 +15,7 @@ pub(crate) struct ShownTotal {
 }
 
 impl ShownTotal {
-    /// The samples of an event at these absolute positions.
+    /// Returns the samples of an event at these absolute positions.
     pub(crate) fn of(&mut self, data: Data<'_>, event: usize, wanted: Range<u64>) -> Acc {
         let event = event as u16;
         let first = wanted.start.max(data.profile.first());
@@ -31,7 +31,7 @@ impl ShownTotal {
         self.sum
     }
 
-    /// Takes a chunk that was just evicted out.
+    /// Removes the samples of an evicted chunk.
     pub(crate) fn forget(&mut self, data: Data<'_>, chunk: &Chunk) {
         let first = data.profile.first();
         let base = first - chunk.len() as u64;

@@ -1,5 +1,5 @@
-//! The sums of sites as rows, group by group: own weight at the leaf, children at the first occurrence
-//! of a function on each path. Groups are independent, so large profiles use several threads.
+//! Adds up sites to rows, group by group: own weight at the leaf, children at the first occurrence of a function on
+//! each path. Groups are independent, so large profiles use several threads.
 
 use std::ops::Range;
 
@@ -8,27 +8,27 @@ use crate::profile::{Acc, SharedSegments};
 use super::parallel::shared;
 use super::row::TopRow;
 
-/// Sites that are worth a thread.
+/// The minimum number of sites per thread.
 const EACH: usize = 12_500;
-/// Runs of groups that threads may share.
+/// The number of runs of groups that threads share.
 const RUNS: usize = 4;
 
-/// Weighted stacks, group by group, and the labels that their nodes count for.
+/// Weighted stacks by group, and the labels of their nodes.
 #[derive(Clone, Copy)]
 pub(super) struct SiteGroups<'a> {
     pub parents: &'a SharedSegments<u32>,
     pub sites: &'a [(u32, Acc)],
-    /// Each group's part of the sites.
+    /// The range of sites of each group.
     pub ranges: &'a [Range<usize>],
     /// The label of each node; the root's may be one past all others.
     pub labels: &'a [u32],
     pub n_labels: usize,
-    /// By node whether no ancestor has the same label.
+    /// For each node, whether no ancestor has the same label.
     pub first: &'a [bool],
     pub children: bool,
 }
 
-/// The rows of all groups, in no particular order.
+/// Returns the rows of all groups, unordered.
 pub(super) fn all(groups: SiteGroups<'_>) -> Vec<TopRow> {
     let work = |runs: &[Range<usize>]| {
         let (first, last) = (runs.first().map_or(0, |run| run.start), runs.last().map_or(0, |run| run.end));
@@ -37,7 +37,7 @@ pub(super) fn all(groups: SiteGroups<'_>) -> Vec<TopRow> {
     shared(&balance(groups.ranges, RUNS), groups.sites.len(), EACH, work).into_iter().flatten().collect()
 }
 
-/// Cuts the groups into runs of about equal numbers of sites.
+/// Divides the groups into runs with about equal numbers of sites.
 fn balance(ranges: &[Range<usize>], parts: usize) -> Vec<Range<usize>> {
     let total: usize = ranges.iter().map(Range::len).sum();
     let share = total.div_ceil(parts).max(1);
@@ -56,14 +56,14 @@ fn balance(ranges: &[Range<usize>], parts: usize) -> Vec<Range<usize>> {
     cuts
 }
 
-/// Scratch space for one thread, reused from group to group.
+/// Scratch space of a thread, reused between groups.
 struct Scratch {
     /// Inclusive weights by node; zero between groups.
     incl: Vec<Acc>,
-    /// The group that last touched a node.
+    /// The last group that used a node.
     stamp: Vec<u32>,
     touched: Vec<u32>,
-    /// For each label, (group, row) of its row in the group at hand.
+    /// For each label, (group, row) of its row in the current group.
     row_of_label: Vec<(u32, u32)>,
     rows: Vec<TopRow>,
 }
@@ -92,8 +92,8 @@ impl Scratch {
         self.touched.sort_unstable_by(|a, b| b.cmp(a));
     }
 
-    /// Counts a node's inclusive weight for its row and hands it on to its parent. Called from the
-    /// largest id down, since a parent's id is less than its children's.
+    /// Adds a node's inclusive weight to its row and to its parent. Must be called from the largest ID down, because a
+    /// parent's ID is less than its children's.
     fn pass_up(&mut self, groups: SiteGroups<'_>, group: u32, n: usize) {
         if self.incl[n].is_zero() {
             return;
@@ -106,8 +106,8 @@ impl Scratch {
     }
 }
 
-/// A group with more sites than this part of all nodes is added up over all nodes in one sweep,
-/// without looking for those that it touches.
+/// A group with more sites than this fraction of all nodes is added up in one sweep over all nodes, without listing its
+/// nodes.
 const DENSE: usize = 32;
 
 fn of_groups(all: SiteGroups<'_>, groups: Range<usize>) -> Vec<TopRow> {
@@ -128,7 +128,7 @@ fn of_groups(all: SiteGroups<'_>, groups: Range<usize>) -> Vec<TopRow> {
             let row = s.row(group, labels[*stack as usize]);
             row.own += *acc;
             match *stack {
-                // A sample without any frame has no node to be counted at.
+                // Samples without frames do not have a node to count at.
                 0 => row.children += *acc,
                 stack if children => s.incl[stack as usize] += *acc,
                 _ => {}
@@ -157,7 +157,7 @@ mod tests {
     use crate::query::staged::Staged;
     use crate::query::{ColumnKey, TopSpec};
 
-    /// A stack of its own for each sample; the weight of each is its number.
+    /// Each sample has its own stack and its number as weight.
     #[test]
     fn many_sites_are_shared_among_threads() {
         let mut staged = Staged::default();

@@ -1,7 +1,7 @@
-//! perf's sort keys, and the one that a beginning means.
+//! perf's sort keys, and the key that a prefix selects.
 
-/// The keys in the order in which a beginning is looked for among them (perf-report(1), --sort): of tasks and code,
-/// figures, branches, accesses to memory.
+/// The keys in the order of prefix lookups (perf-report(1), --sort): tasks and code, figures, branches, memory
+/// accesses.
 pub(crate) const KEYS: &[&str] = &[
     "pid",
     "comm",
@@ -62,7 +62,7 @@ pub(crate) const KEYS: &[&str] = &[
     "blocked",
 ];
 
-/// The key that a word is the beginning of, in whichever case: the first one.
+/// Returns the first key that begins with a word, case-insensitively.
 pub(crate) fn begun(word: &str) -> Option<&'static str> {
     let typed = word.to_ascii_lowercase();
     KEYS.iter().find(|name| !typed.is_empty() && name.starts_with(&typed)).copied()

@@ -1,7 +1,7 @@
-//! The order of rows while samples still come: two rows change places when they are told apart by more than chance.
+//! A stable order of rows while samples arrive: two rows swap only if their difference is significant.
 //!
-//! A count of n samples is off by about √n. Rows that differ by less than that would change places from second to
-//! second, which says nothing, cannot be read, and costs a terminal most of what is written to it.
+//! A count of n samples has an error of about √n. Without this rule, rows with smaller differences would swap every
+//! second, which is meaningless, unreadable, and most of the output to a terminal.
 
 use hashbrown::HashMap;
 
@@ -10,10 +10,10 @@ use crate::profile::Acc;
 use super::answer::TopLine;
 use super::question::{Order, Question};
 
-/// Rows whose order is looked after: those in sight, and a screen or two around them.
+/// The limit of rows that are kept stable: the visible ones, and a screen or two around them.
 const ROWS: usize = 500;
 
-/// The places that rows had in the answer before.
+/// The positions of rows in the previous answer.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct StableOrder {
     places: HashMap<u64, usize>,
@@ -21,12 +21,13 @@ pub(crate) struct StableOrder {
 }
 
 impl StableOrder {
-    /// Forgets the answer before: the next one is in order.
+    /// Forgets the previous answer: the next one is sorted.
     pub(crate) fn forget(&mut self) {
         self.of = None;
     }
 
-    /// Leaves rows where they stood, as far as they are not told apart from those that would take their places.
+    /// Keeps rows at their previous positions, unless the difference to the rows that would replace them is
+    /// significant.
     pub(crate) fn settle(&mut self, lines: &mut Vec<TopLine>, question: &Question) {
         let spec = &question.top;
         let of: fn(&TopLine) -> Acc = match spec.order {
@@ -37,7 +38,7 @@ impl StableOrder {
         if spec.reversed || question.baseline.is_some() {
             return self.forget();
         }
-        // A row and what is unfolded below it.
+        // A row and the lines unfolded below it.
         let starts: Vec<usize> = (0..lines.len()).filter(|at| lines[*at].depth == 0).take(ROWS + 1).collect();
         let ends = starts.iter().skip(1).copied().chain([lines.len()]);
         let blocks: Vec<(usize, usize)> = starts.iter().copied().zip(ends).take(ROWS).collect();
@@ -67,7 +68,7 @@ impl StableOrder {
     }
 }
 
-/// True if two weights differ by more than chance: by one standard deviation of the difference.
+/// Returns whether two weights differ significantly: by more than a standard deviation of the difference.
 fn are_apart(a: Acc, b: Acc) -> bool {
     let variance = |acc: Acc| (acc.period as f64).powi(2) / acc.samples.max(1) as f64;
     (a.period as f64 - b.period as f64).powi(2) > variance(a) + variance(b)
@@ -83,7 +84,7 @@ mod tests {
         TopLine { depth, own: weight, children: weight, ..TopLine::staged(id) }
     }
 
-    /// An answer's rows in order of weight, as (id, samples); those that are settled.
+    /// Returns the stable order of an answer's rows, which are (ID, samples) sorted by weight.
     fn settled(steady: &mut StableOrder, rows: &[(u64, u64)], question: &Question) -> Vec<u64> {
         assert!(rows.is_sorted_by(|a, b| a.1 >= b.1), "an answer is in order");
         let mut lines: Vec<TopLine> = rows.iter().map(|(id, samples)| line(*id, 0, *samples)).collect();
@@ -99,7 +100,7 @@ mod tests {
         assert_eq!(rows(&[(2, 110), (1, 104), (3, 22)]), [1, 2, 3], "√214 is 14.6");
         assert_eq!(rows(&[(2, 119), (1, 104), (3, 22)]), [2, 1, 3]);
         assert_eq!(rows(&[(1, 130), (2, 120), (3, 22)]), [2, 1, 3]);
-        // What is new comes where it belongs, whatever is beside it.
+        // A new row is placed by its weight, regardless of its neighbors.
         assert_eq!(rows(&[(1, 130), (4, 125), (2, 120), (3, 22)]), [1, 4, 2, 3]);
         assert_eq!(rows(&[(4, 1000), (1, 131), (2, 125), (3, 22)]), [4, 1, 2, 3]);
     }

@@ -1,31 +1,31 @@
-//! What a report makes of stacks by the names in them: which function a stack is taken for, which caller it is of, and
-//! whether it counts at all.
+//! A report's rules for stacks, evaluated on function names: which function a stack is attributed to, which parent it
+//! has, and whether it counts.
 
 use std::sync::Arc;
 
 use crate::profile::frames::SymState;
 use crate::profile::{NodeId, Profile, SymId};
 
-/// True of the names that are meant.
+/// Returns whether a name matches.
 pub(crate) type IsMeant<'a> = &'a dyn Fn(&str) -> bool;
 
-/// What is asked of stacks.
+/// The rules for stacks.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct StackRules<'a> {
-    /// Functions whose callees are forgotten: a stack ends at the outermost of them.
+    /// Functions whose callees are ignored: a stack ends at the outermost of them.
     pub(crate) ignore_callees: Option<IsMeant<'a>>,
-    /// Functions by whose innermost a stack is told apart.
+    /// Functions of which the innermost is a stack's parent.
     pub(crate) parent: Option<IsMeant<'a>>,
-    /// Whether stacks without such a function do not count.
+    /// Whether stacks without a parent are excluded.
     pub(crate) only_with_parent: bool,
-    /// Whether stacks whose last function has no name do not count.
+    /// Whether stacks whose last function is unnamed are excluded.
     pub(crate) only_named: bool,
 }
 
-/// Answers for all stacks, by node.
+/// Results for all stacks, by node.
 #[derive(Debug, Default)]
 pub struct StackMarks {
-    /// The stack that each is taken for.
+    /// The stack that replaces each one.
     origins: Option<Vec<u32>>,
     /// The symbol of each one's parent.
     parents: Vec<u32>,
@@ -35,7 +35,7 @@ pub struct StackMarks {
 /// No symbol.
 const NONE: u32 = u32::MAX;
 
-/// What stacks without such a caller are called.
+/// The parent of stacks without a matching caller.
 const OTHER: &str = "[other]";
 
 impl StackMarks {
@@ -63,7 +63,7 @@ impl StackMarks {
         !self.left_out.get(node.0 as usize).is_some_and(|out| *out)
     }
 
-    /// The parent of a stack, as a number that others of the same have, too.
+    /// Returns the parent of a stack, as a number that equal parents share.
     pub(super) fn parent(&self, node: NodeId) -> u32 {
         self.parents.get(node.0 as usize).copied().unwrap_or(NONE)
     }
@@ -80,13 +80,13 @@ fn sym_at(profile: &Profile, node: u32) -> SymId {
     profile.frames.sym_of(profile.trie.frame(NodeId(node)))
 }
 
-/// Which symbols are meant.
+/// Returns which symbols match.
 fn named(profile: &Profile, is: IsMeant<'_>) -> Vec<bool> {
     let frames = &profile.frames;
     (0..frames.n_syms() as u32).map(|sym| is(&frames.sym(SymId(sym)).name())).collect()
 }
 
-/// For each stack the one that ends at its outermost meant frame, if it has one.
+/// Returns for each stack the one that ends at its outermost matching frame, if it has one.
 fn origins(profile: &Profile, meant: &[bool]) -> Vec<u32> {
     let nodes = profile.trie.len();
     let (mut out, mut found) = (vec![0u32; nodes], vec![false; nodes]);
@@ -99,7 +99,7 @@ fn origins(profile: &Profile, meant: &[bool]) -> Vec<u32> {
     out
 }
 
-/// For each stack the symbol of its innermost meant frame.
+/// Returns for each stack the symbol of its innermost matching frame.
 fn innermost(profile: &Profile, meant: &[bool]) -> Vec<u32> {
     let mut out = vec![NONE; profile.trie.len()];
     for node in 1..out.len() {
@@ -116,7 +116,7 @@ mod tests {
     use crate::query::staged::Staged;
     use crate::query::{ColumnKey, Data, RowLimit, Top, TopSpec};
 
-    /// Rows of a profile under some rules: what they are of, self and with callees.
+    /// Rows of a profile under some rules: key, self and with callees.
     fn rows(keys: &[ColumnKey], rules: StackRules<'_>) -> Vec<(String, u64, u64)> {
         let mut staged = Staged::default();
         for (stack, weight) in [

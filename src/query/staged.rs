@@ -1,4 +1,4 @@
-//! A profile made by hand for tests: samples whose stacks, tasks and weights are in the test's own words.
+//! A handmade profile for tests: stacks, tasks and weights are given in the test.
 
 use crate::profile::{NodeId, Profile, Site, SiteId};
 use crate::record::Record;
@@ -25,7 +25,7 @@ impl Default for Staged {
 }
 
 impl Staged {
-    /// A file by its name.
+    /// Returns a file by name.
     pub(crate) fn dso(&mut self, name: &str) -> Dso {
         if let Some(map) = [("kernel", MapId::KERNEL), ("[unknown]", MapId::UNKNOWN)].iter().find(|(of, _)| *of == name)
         {
@@ -36,8 +36,8 @@ impl Staged {
         known.unwrap_or_else(|| self.session.dsos.named(&path, DsoKind::File))
     }
 
-    /// A stack of functions, root first, each by its name, or as `file:name` where it is not of `app`;
-    /// the kernel's as `kernel:name`.
+    /// Returns a stack of functions, root first, each as its name, or as `file:name` if it is not in `app`; in the
+    /// kernel as `kernel:name`.
     pub(crate) fn stack(&mut self, functions: &[&str]) -> NodeId {
         functions.iter().fold(NodeId::ROOT, |node, function| {
             let (file, name) = function.split_once(':').unwrap_or(("app", function));
@@ -49,36 +49,36 @@ impl Staged {
         })
     }
 
-    /// A stack of functions of one file.
+    /// Returns a stack of functions in one file.
     pub(crate) fn stack_in(&mut self, file: &str, functions: &[&str]) -> NodeId {
         let functions: Vec<String> = functions.iter().map(|name| format!("{file}:{name}")).collect();
         self.stack(&functions.iter().map(String::as_str).collect::<Vec<_>>())
     }
 
-    /// Says what a thread is called.
+    /// Sets a thread's name.
     pub(crate) fn comm(&mut self, pid: i32, tid: i32, exec: bool, name: &str) {
         self.session.apply(&Record::Comm { pid, tid, exec, name: name.as_bytes() }, 0);
     }
 
-    /// Who was where.
+    /// Returns the site of a process's first thread in a stack of functions.
     pub(crate) fn site(&mut self, pid: i32, functions: &[&str]) -> SiteId {
         let stack = self.stack(functions);
         self.site_at(pid, stack)
     }
 
-    /// A process's first thread at a stack.
+    /// Returns the site of a process's first thread at a stack.
     pub(crate) fn site_at(&mut self, pid: i32, stack: NodeId) -> SiteId {
         let task = self.session.task(pid, pid);
         self.profile.sites.intern(Site { task, stack, trace: Default::default() })
     }
 
-    /// A sample of the first event, on CPU 0.
+    /// Adds a sample of the first event, on CPU 0.
     pub(crate) fn sample(&mut self, time: u64, pid: i32, functions: &[&str], weight: u64) {
         let site = self.site(pid, functions);
         self.profile.push(time, site, weight, 0, 0);
     }
 
-    /// What was inlined into a function, outermost first.
+    /// Sets the functions inlined into a function, outermost first.
     pub(crate) fn inline(&mut self, function: &str, inlined: &[&str]) {
         let node = self.stack(&[function]);
         let (file, function) = function.split_once(':').unwrap_or(("app", function));
@@ -88,14 +88,14 @@ impl Staged {
         self.profile.frames.set_places(self.profile.trie.frame(node), &dso, &places);
     }
 
-    /// All samples of the first event.
+    /// Returns an aggregate of all samples of the first event.
     pub(crate) fn fold(&self) -> Aggregate {
         let mut fold = Aggregate::new(0, None);
         fold.update(self.data(), 0..u64::MAX);
         fold
     }
 
-    /// All rows of them.
+    /// Returns all rows of the first event.
     pub(crate) fn top(&self, spec: &TopSpec) -> Top {
         Top::build(self.data(), &self.fold(), None, spec, RowLimit::All { sorted: usize::MAX })
     }

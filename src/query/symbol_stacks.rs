@@ -1,5 +1,5 @@
-//! Stacks by name: the trie with frames of the same function merged, and weights on it. What
-//! folded stacks, flame graphs and most other tools' formats are made of.
+//! Stacks by name: the trie with frames of the same function merged, and weights on it. The basis of folded stacks,
+//! flame graphs and most formats of other tools.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use super::aggregate::Aggregate;
 use super::data::Data;
 use super::filter_eval::FilterEvaluator;
 
-/// A function as other tools show it.
+/// A function as shown in other tools.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Name {
     /// The function, or the DSO in brackets for an unknown one.
@@ -25,7 +25,7 @@ pub struct Name {
 /// Stacks of names, root first.
 #[derive(Debug, Default)]
 pub(crate) struct SymbolStacks {
-    /// Frames are indices into `names`.
+    /// Frames are indexes into `names`.
     pub(crate) trie: Trie,
     pub(crate) names: Vec<Name>,
     /// For each node of the profile's trie, the node here.
@@ -33,7 +33,7 @@ pub(crate) struct SymbolStacks {
 }
 
 impl SymbolStacks {
-    /// Puts the profile's trie together by name.
+    /// Merges the profile's trie by name.
     pub(crate) fn build(data: Data<'_>) -> Self {
         let frames = &data.profile.frames;
         let mut out = Self::default();
@@ -44,7 +44,7 @@ impl SymbolStacks {
         out.node_of.push(NodeId::ROOT);
         for n in 1..parents.len() {
             let own = frames.syms()[node_frames[n] as usize];
-            // A parent's id is less than its children's, so it is known here.
+            // A parent's ID is less than its children's, so it is known here.
             let mut at = out.node_of[parents[n] as usize];
             for sym in std::iter::once(own).chain(frames.inlined(node_frames[n]).iter().copied()) {
                 let slot = &mut of_sym[sym as usize];
@@ -64,14 +64,14 @@ impl SymbolStacks {
     }
 }
 
-/// perf has `[unknown]` and the DSO; stackcollapse-perf.pl puts the DSO in brackets instead, even
-/// one that has some already.
+/// Returns the name of a symbol. perf prints `[unknown]` and the DSO; stackcollapse-perf.pl puts the DSO in brackets
+/// instead, even if it already has brackets.
 pub(crate) fn name_in(profile: &Profile, sym: SymId) -> Name {
     let sym = profile.frames.sym(sym);
     let text = match &sym.function {
         Some(function) => function.clone(),
         None if &*sym.dso_name == "[unknown]" => sym.dso_name.clone(),
-        // A JIT's code goes by the file that would name it.
+        // JIT code without a symbol is named after its perf map file.
         None => match sym.dso_name.strip_prefix("[JIT] tid ").filter(|_| sym.kind == DsoKind::Anon) {
             Some(pid) => format!("[perf-{pid}.map]").into(),
             None => format!("[{}]", sym.dso_name).into(),
@@ -80,7 +80,7 @@ pub(crate) fn name_in(profile: &Profile, sym: SymId) -> Name {
     Name { text, kind: sym.kind, dso: sym.dso_name.clone() }
 }
 
-/// Weights by comm and stack, in the order of comm and stack.
+/// Returns weights by comm and stack, sorted by both.
 pub fn stacks(data: Data<'_>, named: &SymbolStacks, fold: &Aggregate) -> Vec<(Arc<str>, NodeId, Acc)> {
     let mut comms: Vec<Arc<str>> = data.session.tasks().iter().map(|t| t.comm.clone()).collect();
     comms.sort_unstable();
@@ -98,10 +98,10 @@ pub fn stacks(data: Data<'_>, named: &SymbolStacks, fold: &Aggregate) -> Vec<(Ar
     list.into_iter().map(|((comm, node), acc)| (comms[comm as usize].clone(), node, acc)).collect()
 }
 
-/// One sample of a profile.
+/// A sample of a profile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct StackSample {
-    /// Its place among all samples.
+    /// Its position among all samples.
     pub(crate) at: u64,
     pub(crate) time: u64,
     pub(crate) site: u32,

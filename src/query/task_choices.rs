@@ -1,5 +1,5 @@
-//! The tasks whose samples an answer is of, the heaviest first: what may be chosen where a task is asked for, whatever
-//! rows are told apart by.
+//! The tasks with samples in an answer, the heaviest first: the choices when a task must be selected, independent of
+//! the grouping of rows.
 
 use std::sync::Arc;
 
@@ -11,10 +11,10 @@ use super::aggregate::Aggregate;
 use super::column::{ColumnInput, ColumnKey, Group};
 use super::data::Data;
 
-/// Tasks that are told of.
+/// The limit of tasks.
 const MOST: usize = 300;
 
-/// The columns that tell tasks apart.
+/// The columns that identify a task.
 const KEYS: &[ColumnKey] = &[
     ColumnKey::Host,
     ColumnKey::Comm,
@@ -29,17 +29,17 @@ const KEYS: &[ColumnKey] = &[
     ColumnKey::Image,
 ];
 
-/// A task, and its samples.
+/// A task and its samples.
 #[derive(Clone, Debug)]
 pub struct TaskSamples {
-    /// All that is known of it, but no CPU and no text of a sample.
+    /// All known values of it, without CPU and sample text.
     pub(crate) group: Group,
     pub(crate) own: Acc,
-    /// Of all samples that pass the filter, in percent.
+    /// Share of all samples that pass the filter, in percent.
     pub(crate) percent: f64,
 }
 
-/// The heaviest tasks.
+/// Returns the heaviest tasks.
 pub fn heaviest(data: Data<'_>, fold: &Aggregate) -> Vec<TaskSamples> {
     let tasks = data.session.tasks();
     let mut sums = vec![Acc::default(); tasks.len()];
@@ -59,7 +59,7 @@ pub fn heaviest(data: Data<'_>, fold: &Aggregate) -> Vec<TaskSamples> {
     list.into_iter().map(one).collect()
 }
 
-/// The number of sampled processes of each program.
+/// Returns the number of sampled processes of each program.
 pub fn processes(data: Data<'_>, fold: &Aggregate) -> FxHashMap<Arc<str>, usize> {
     let (tasks, sites) = (data.session.tasks(), data.profile.sites.all());
     let mut seen = vec![false; tasks.len()];

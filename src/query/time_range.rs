@@ -1,14 +1,14 @@
-//! Ranges of time as people write them. This is the only parser of times that are points and not durations.
+//! Parser of time ranges. It is the only parser of points in time, as opposed to durations.
 //!
-//! A range is `FROM,UNTIL`, either of which may be left out, `FROM-UNTIL`, `FROM..UNTIL`, or one moment alone, which
-//! stands for as long as its last digit: `14:03` is that minute, `5` the second that begins at 5 s. A moment is
-//! * a number of seconds on the clock that the caller counts by, or with a unit: `5`, `1.5`, `250ms`, `2min`;
-//! * a time before the end: `-30s`, `-2m`; alone it reaches until the end;
-//! * a time of day, as the clock on the wall shows it: `14:03`, `14:03:22.5`;
-//! * a date, or a date with a time of day, with an offset from UTC or without: `2026-11-26T14:03:22Z`;
+//! A range is `FROM,UNTIL`, either of which may be omitted, `FROM-UNTIL`, `FROM..UNTIL`, or a single moment, which
+//! covers the unit of its last digit: `14:03` is that minute, `5` the second that begins at 5 s. A moment is
+//! * a number of seconds on the caller's clock, or with a unit: `5`, `1.5`, `250ms`, `2min`;
+//! * a time before the end: `-30s`, `-2m`; alone it extends to the end;
+//! * a wall-clock time of day: `14:03`, `14:03:22.5`;
+//! * a date, or a date with a time of day, with or without an offset from UTC: `2026-11-26T14:03:22Z`;
 //! * `start`, `end` or `now`.
 //!
-//! Shares of the whole are as perf's `--time` has them (perf-report(1)): `10%-20%`, `10%/2`, several with commas.
+//! Shares of the total have the syntax of perf's `--time` (perf-report(1)): `10%-20%`, `10%/2`, several with commas.
 
 use jiff::civil::{DateTime, Time};
 use jiff::tz::TimeZone;
@@ -17,64 +17,64 @@ use crate::lang::quantity::{self, SECOND};
 
 /// Seconds of a day.
 const DAY: i64 = 86_400;
-/// An end whose day is not written may be this many seconds after the newest sample.
+/// An end without a date may be this many seconds after the newest sample.
 const AHEAD: i64 = DAY / 2;
 /// The largest offset of a zone from UTC, in seconds.
 const MAX_OFFSET: i64 = 14 * 3600;
 
-/// The reason why a text is not taken as ranges of time.
+/// The reason why a text is not a time range.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum RangeError {
-    /// A text of another form.
+    /// A text with another syntax.
     #[error("expected FROM,UNTIL as 5,10 (seconds), -30s,-20s (before the end), 14:03,14:05 or 10%-20%")]
     NoRange,
-    /// An end that lies before its beginning.
+    /// An end before its beginning.
     #[error("the range ends before it begins")]
     Reversed,
-    /// A time of day, where the samples' clock cannot be related to it.
+    /// A time of day that cannot be converted to the samples' clock.
     #[error("the recording does not contain the time of day; use seconds from its start, or -30s,-20s")]
     NoTimeOfDay,
-    /// A time that is before or after all that can be counted.
+    /// A time outside of the representable range.
     #[error("the time is out of range")]
     TooFar,
 }
 
-/// The clock on which moments are resolved.
+/// The clock that moments are resolved on.
 #[derive(Clone, Copy, Debug)]
 pub struct Timeline {
     /// The time of the first sample, in nanoseconds.
     pub first: u64,
     /// The time of the last sample, or now.
     pub last: u64,
-    /// Nanoseconds since 1970 at the clock's zero, where that is known.
+    /// Nanoseconds since 1970 at the clock's zero, if known.
     pub wall: Option<i64>,
     /// Converts seconds since 1970 to the local time of day.
     pub local: fn(i64) -> Option<DateTime>,
 }
 
 impl Timeline {
-    /// A timeline in the zone of this process, `wall` being the nanoseconds since 1970 at a time of the clock, or 0.
+    /// Creates a timeline in this process's time zone; `wall` is nanoseconds since 1970 at the clock's time `at`, or 0.
     pub fn new((first, last): (u64, u64), wall: u64, at: u64) -> Self {
         let zero = i128::from(wall) - i128::from(at);
         let wall = i64::try_from(zero).ok().filter(|_| wall > 0);
         Self { first, last, wall, local: crate::kernel::local_time }
     }
 
-    /// The wall's second since 1970 of the last sample.
+    /// Returns the last sample's wall-clock second since 1970.
     fn last_second(&self) -> Result<i64, RangeError> {
         let wall = self.wall.ok_or(RangeError::NoTimeOfDay)?;
         i64::try_from((i128::from(wall) + i128::from(self.last)).div_euclid(i128::from(SECOND)))
             .map_err(|_| RangeError::TooFar)
     }
 
-    /// The second since 1970 of a local date and time of day.
+    /// Returns the second since 1970 of a local date and time.
     fn second(&self, date: DateTime, offset: Option<i64>) -> Result<i64, RangeError> {
         let as_utc = |date: DateTime| TimeZone::UTC.to_timestamp(date).map(|time| time.as_second()).ok();
         let typed = as_utc(date).ok_or(RangeError::TooFar)?;
         if let Some(offset) = offset {
             return typed.checked_sub(offset).ok_or(RangeError::TooFar);
         }
-        // The offset of the zone may differ between the guess and the time itself.
+        // The zone's offset may differ between the guess and the actual time.
         let mut guess = typed;
         for _ in 0..2 {
             let shown = (self.local)(guess).and_then(as_utc).ok_or(RangeError::TooFar)?;
@@ -83,14 +83,14 @@ impl Timeline {
         Ok(guess)
     }
 
-    /// Nanoseconds on the clock of a second since 1970 and nanoseconds in it.
+    /// Converts a second since 1970 and its nanoseconds to the clock.
     fn on_clock(&self, second: i64, ns: i32) -> Result<i128, RangeError> {
         let wall = self.wall.ok_or(RangeError::NoTimeOfDay)?;
         Ok(i128::from(second) * i128::from(SECOND) + i128::from(ns) - i128::from(wall))
     }
 }
 
-/// A moment as it was typed.
+/// A moment as typed.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Moment {
     First,
@@ -99,32 +99,32 @@ enum Moment {
     At(u64),
     /// Nanoseconds before the last sample.
     BeforeEnd(u64),
-    /// A time of day, on the day that fits; the offset of its zone in seconds, where one is typed.
+    /// A time of day, whose day is determined later; with its zone's offset in seconds, if typed.
     Daily(Time, Option<i64>),
     Dated(DateTime, Option<i64>),
-    /// Percent of the time from the first sample to the last.
+    /// Percent of the time from the first to the last sample.
     Share(f64),
 }
 
-/// A range of time as it was typed.
+/// A time range as typed.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct TimeRange {
-    /// `None` where the beginning is left out.
+    /// `None` if the beginning is omitted.
     from: Option<Moment>,
     until: End,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum End {
-    /// It is left out.
+    /// Omitted.
     Open,
     At(Moment),
-    /// So many nanoseconds after the beginning.
+    /// Nanoseconds after the beginning.
     After(u64),
 }
 
 impl TimeRange {
-    /// Parses ranges, of which only those of shares may be more than one.
+    /// Parses ranges; only shares may be a list.
     pub fn parse(text: &str) -> Result<Vec<Self>, RangeError> {
         let text = text.trim();
         if text.contains('%') {
@@ -141,7 +141,7 @@ impl TimeRange {
             let until = if step == 0 { End::Open } else { End::After(step) };
             return Ok(Self { from: Some(moment), until });
         }
-        // Dates and numbers have dashes of their own: every one of them may be what joins two moments.
+        // Dates and numbers contain dashes, so every dash may separate two moments.
         let joints = ["..", "–", " to ", "-"].into_iter().flat_map(|joint| text.match_indices(joint));
         let mut typed = joints.filter_map(|(at, joint)| {
             let (from, until) = (text[..at].trim(), text[at + joint.len()..].trim());
@@ -162,7 +162,7 @@ impl TimeRange {
         Ok(Self { from, until: until.map_or(End::Open, End::At) })
     }
 
-    /// The range on a clock, in nanoseconds. What is before the clock's zero is 0.
+    /// Returns the range on a clock, in nanoseconds. Times before the clock's zero become 0.
     pub fn resolve(&self, on: &Timeline) -> Result<(u64, u64), RangeError> {
         let from = self.from.map(|from| from.resolve(on, None)).transpose()?;
         let until = match self.until {
@@ -174,13 +174,13 @@ impl TimeRange {
             return Err(RangeError::Reversed);
         }
         let clock = |ns: i128| u64::try_from(ns.max(0)).map_err(|_| RangeError::TooFar);
-        // An end that is left out is the recording's, which may well lie before the one that was typed.
+        // An omitted end is the recording's end, which may be before the typed beginning.
         Ok((from.map_or(Ok(on.first), clock)?, until.map_or(Ok(on.last), clock)?))
     }
 }
 
 impl Moment {
-    /// True if it is earlier than another whatever the clock says.
+    /// Returns whether it is earlier than another on any clock.
     fn is_before(self, other: Self) -> bool {
         match (self, other) {
             (Self::At(this), Self::At(other)) => this < other,
@@ -191,7 +191,7 @@ impl Moment {
         }
     }
 
-    /// The time on a clock. A time of day is the newest one that is past, or of an end the first one after `from`.
+    /// Returns the time on a clock. A time of day is the last one in the past; as an end, the first one after `from`.
     fn resolve(self, on: &Timeline, from: Option<i128>) -> Result<i128, RangeError> {
         match self {
             Self::First => Ok(i128::from(on.first)),
@@ -205,7 +205,7 @@ impl Moment {
             Self::Dated(date, offset) => on.on_clock(on.second(date, offset)?, date.subsec_nanosecond()),
             Self::Daily(time, offset) => {
                 let last = on.last_second()?;
-                // Where the zone is typed the day is that of the zone.
+                // If a zone is typed, the day is in that zone.
                 let today = match offset {
                     Some(offset) => date_of(last.checked_add(offset).ok_or(RangeError::TooFar)?),
                     None => (on.local)(last),
@@ -226,12 +226,12 @@ impl Moment {
     }
 }
 
-/// The date and time of day of a second since 1970, in UTC.
+/// Returns the UTC date and time of a second since 1970.
 fn date_of(second: i64) -> Option<DateTime> {
     jiff::Timestamp::from_second(second).ok().map(|time| TimeZone::UTC.to_datetime(time))
 }
 
-/// A moment, and the nanoseconds that its last digit stands for; 0 where it reaches until the end.
+/// Parses a moment; also returns the nanoseconds of its last digit's unit; 0 if it extends to the end.
 fn moment(text: &str) -> Option<(Moment, u64)> {
     match text {
         "start" => return Some((Moment::First, 0)),
@@ -248,7 +248,7 @@ fn moment(text: &str) -> Option<(Moment, u64)> {
     on_the_wall(text)
 }
 
-/// Nanoseconds that the last digit of a number of seconds stands for.
+/// Returns the nanoseconds of the last digit's unit in a number of seconds.
 fn last_digit(text: &str) -> u64 {
     let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     let (number, unit) = text.split_at(end);
@@ -262,7 +262,7 @@ fn last_digit(text: &str) -> u64 {
     quantity::time(&format!("{one}{unit}")).ok().filter(|ns| *ns > 0).unwrap_or(1)
 }
 
-/// A time of day, a date or both, with an offset from UTC or without.
+/// Parses a time of day, a date or both, with or without an offset from UTC.
 fn on_the_wall(text: &str) -> Option<(Moment, u64)> {
     if let Ok(date) = text.parse::<jiff::civil::Date>()
         && text.len() == "2026-11-26".len()
@@ -278,7 +278,7 @@ fn on_the_wall(text: &str) -> Option<(Moment, u64)> {
     if !(1..=2).contains(&colons) || !digits.chars().all(|c| c.is_ascii_digit() || ":.".contains(c)) {
         return None;
     }
-    // An hour may have one digit.
+    // The hour may have one digit.
     let padded = if digits.find(':') == Some(1) { format!("0{digits}") } else { digits.to_owned() };
     let time: Time = padded.parse().ok()?;
     let step = match padded.split_once('.') {
@@ -289,7 +289,7 @@ fn on_the_wall(text: &str) -> Option<(Moment, u64)> {
     Some((date.map_or(Moment::Daily(time, offset), |date| Moment::Dated(date.to_datetime(time), offset)), step))
 }
 
-/// Splits `Z`, `UTC`, `+01:00` or `-0500` off a time of day. Without a date before it a dash joins two times.
+/// Splits `Z`, `UTC`, `+01:00` or `-0500` off a time of day. Without a date, a dash separates two times.
 fn zone(text: &str, has_date: bool) -> Option<(&str, Option<i64>)> {
     for name in ["UTC", "Z", "z"] {
         if let Some(time) = text.strip_suffix(name) {
@@ -324,8 +324,8 @@ fn share(part: &str) -> Result<TimeRange, RangeError> {
     Ok(TimeRange { from: Some(Moment::Share(from)), until: End::At(Moment::Share(until)) })
 }
 
-/// The local time of day of nanoseconds since 1970, with the offset of its zone: `14:03:22.345 UTC`,
-/// `15:03:22.345 +01:00`.
+/// Formats nanoseconds since 1970 as local time of day with the zone's offset: `14:03:22.345 UTC`, `15:03:22.345
+/// +01:00`.
 pub fn time_of_day(wall: u64) -> String {
     time_of_day_in(wall, crate::kernel::local_time)
 }
@@ -425,7 +425,7 @@ mod tests {
             ("2026-11-26T12:33+01:00", (60, 120)),
             ("2026-11-26T06:33:00-0500", (60, 61)),
             ("2026-11-26", (0, 44_880)),
-            // Before the session began there is nothing.
+            // There is nothing before the session's start.
             ("11:31", (0, 0)),
             ("11:35", (0, 0)),
         ] {

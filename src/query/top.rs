@@ -1,5 +1,5 @@
-//! The second pass: sites into rows, with self and children as perf counts them. A row counts a
-//! sample once among its children, however often recursion repeats it (perf-report(1), --children).
+//! The second pass: adds up sites to rows, with self and children like perf. A row counts a sample once among its
+//! children, even if its function recurs (perf-report(1), --children).
 
 use std::sync::Arc;
 
@@ -37,7 +37,7 @@ impl LabelMode {
         }
     }
 
-    /// The label of a symbol.
+    /// Returns the label of a symbol.
     pub(crate) fn label(self, data: Data<'_>, sym: SymId) -> u32 {
         match self {
             Self::Sym => sym.0,
@@ -47,49 +47,49 @@ impl LabelMode {
     }
 }
 
-/// All rows, sorted, and what call chains are made from.
+/// All rows, sorted, and the data for call chains.
 #[derive(Debug, Default)]
 pub struct Top {
     pub(crate) rows: Vec<TopRow>,
-    /// How many rows there are, kept or not.
+    /// The number of rows, kept or not.
     pub n_rows: usize,
     pub(crate) groups: Vec<Arc<Group>>,
     pub(crate) mode: LabelMode,
     pub(crate) total: Acc,
-    /// The event that tells instructions a cycle together with this one, where rows know its weights.
+    /// The partner event for instructions per cycle, if rows have its weights.
     pub(crate) partner: Option<Partner>,
-    /// How many labels there are.
+    /// The number of labels.
     pub(super) n_labels: usize,
-    /// For each label a symbol that has it, where labels are not symbols.
+    /// For each label a symbol that has it, if labels are not symbols.
     pub(super) sym_of_label: Vec<u32>,
-    /// In a [`LiveRows`](super::live_rows::LiveRows)'s rows, the number that each group has there.
+    /// For rows of a [`LiveRows`](super::live_rows::LiveRows), the number of each group there.
     pub(super) tallied: Vec<u32>,
     /// Sites as (stack, weight), sorted by group; `ranges` has each group's part.
     pub(crate) sites: Vec<(u32, Acc)>,
     pub(crate) ranges: Vec<std::ops::Range<usize>>,
-    /// Whether no ancestor of a node has the same label.
+    /// For each node, whether no ancestor has the same label.
     pub(super) first: Vec<bool>,
 }
 
-/// The rows that are kept, and the number of them that are in order.
+/// Which rows are kept, and how many of them are sorted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RowLimit {
-    /// The first ones, in order.
+    /// The first ones, sorted.
     First(usize),
-    /// All of them, the first of which are in order.
+    /// All of them, of which the first are sorted.
     All {
-        /// The number of first rows that are in order.
+        /// The number of sorted rows.
         sorted: usize,
     },
 }
 
-/// Bits of the Bloom filter for a label.
+/// Returns the Bloom filter bit of a label.
 fn path_bit(label: u32) -> u64 {
     1 << (label.wrapping_mul(0x9e37_79b1) >> 26)
 }
 
 impl Top {
-    /// Projects a fold into rows that know their weights in its partner's, too.
+    /// Builds rows from an aggregate, with their weights in the partner's aggregate.
     pub fn build(
         data: Data<'_>,
         fold: &Aggregate,
@@ -113,13 +113,13 @@ impl Top {
         top
     }
 
-    /// Instructions a cycle of a row, of its own or with what it calls.
+    /// Returns instructions per cycle of a row, of its own or including callees.
     pub(crate) fn ipc(&self, row: &TopRow, children: bool) -> Option<f64> {
         let partner = self.partner?;
         if children { partner.ipc(row.children, row.partner_children) } else { partner.ipc(row.own, row.partner_own) }
     }
 
-    /// Makes all rows, in no order, without ids.
+    /// Builds all rows, unordered and without IDs.
     pub(super) fn unsorted(data: Data<'_>, fold: &Aggregate, spec: &TopSpec, grouping: &mut Grouping) -> Self {
         let mode = LabelMode::of(&spec.keys);
         let (ranges, sites, total) = group(data, fold, grouping);
@@ -149,24 +149,24 @@ impl Top {
         top
     }
 
-    /// True if rows are functions.
+    /// Returns whether rows are functions.
     pub(crate) fn is_by_function(&self) -> bool {
         self.mode == LabelMode::Sym
     }
 
-    /// The symbol that stands for a label; `None` for samples without a frame.
+    /// Returns the symbol that represents a label; `None` for samples without a frame.
     pub(crate) fn symbol<'a>(&self, data: Data<'a>, label: u32) -> Option<&'a Sym> {
         symbol(data, self.mode, self.n_labels, &self.sym_of_label, label)
     }
 
-    /// Puts rows in order.
+    /// Sorts rows.
     pub(super) fn sort(&mut self, data: Data<'_>, spec: &TopSpec, keep: RowLimit) {
         let mut rows = std::mem::take(&mut self.rows);
         self.n_rows = rows.len();
         let by =
             RowOrder { spec, symbol: |label| self.symbol(data, label), groups: &self.groups, partner: self.partner };
         let order = |a: &TopRow, b: &TopRow| by.compare(a, b);
-        // A screen shows the first rows of very many: those are picked before they are sorted.
+        // A screen shows the first of very many rows, so these are selected before sorting.
         let first = match keep {
             RowLimit::First(n) | RowLimit::All { sorted: n } => n.min(rows.len()),
         };
@@ -184,7 +184,7 @@ impl Top {
     }
 }
 
-/// The groups that distinguish rows of one function, found once for each task.
+/// The groups that distinguish rows of one function, computed once per task.
 #[derive(Debug, Default)]
 pub(super) struct Grouping {
     keys: Vec<ColumnKey>,
@@ -207,7 +207,7 @@ impl Grouping {
         &self.groups
     }
 
-    /// The group of a site's samples in a lane.
+    /// Returns the group of a site's samples in a lane.
     pub(super) fn of(&mut self, data: Data<'_>, lane: Lane, site: Site) -> u32 {
         let (trace, stack) = (if self.keys.contains(&ColumnKey::Trace) { site.trace.0 } else { 0 }, site.stack);
         let parent =
@@ -258,7 +258,7 @@ fn group(data: Data<'_>, fold: &Aggregate, grouping: &mut Grouping) -> Grouped {
     (ranges, sites, total)
 }
 
-/// The label of every node; the root's is one past all others, where there are several.
+/// Returns the label of every node; the root's is one past all others, if there are several.
 fn node_labels(data: Data<'_>, mode: LabelMode) -> Vec<u32> {
     let (_, frames) = data.profile.trie.columns();
     let syms = data.profile.frames.syms();
@@ -275,7 +275,7 @@ pub(super) fn n_labels(data: Data<'_>, mode: LabelMode) -> usize {
     }
 }
 
-/// Finds the first symbol of each DSO, where those are the labels; `known` symbols have been looked at.
+/// Finds the first symbol of each DSO, if DSOs are the labels; skips the first `known` symbols.
 pub(super) fn first_syms(data: Data<'_>, mode: LabelMode, known: usize, firsts: &mut Vec<u32>) {
     if mode != LabelMode::Dso {
         return;
@@ -288,7 +288,7 @@ pub(super) fn first_syms(data: Data<'_>, mode: LabelMode, known: usize, firsts: 
     }
 }
 
-/// For each node whether its label occurs on its path for the first time; a Bloom filter of one word tells most.
+/// Returns for each node whether its label occurs on its path for the first time; a one-word Bloom filter decides most.
 fn firsts(data: Data<'_>, labels: &[u32]) -> Vec<bool> {
     let (parents, _) = data.profile.trie.columns();
     let mut bits = vec![0u64; parents.len()];
@@ -308,7 +308,7 @@ fn firsts(data: Data<'_>, labels: &[u32]) -> Vec<bool> {
     first
 }
 
-/// The symbol that stands for one of so many labels, `firsts` being the first of each DSO.
+/// Returns the symbol that represents a label; `firsts` has the first one of each DSO.
 pub(super) fn symbol<'a>(
     data: Data<'a>,
     mode: LabelMode,

@@ -1,4 +1,4 @@
-//! The first of very many rows, kept in order while their weights change.
+//! The first of very many rows, kept sorted while their weights change.
 
 use std::cmp::Ordering;
 
@@ -10,26 +10,26 @@ use super::row::{RowOrder, TopRow};
 /// The state of each row.
 #[derive(Clone, Copy, Debug, Default)]
 struct Mark {
-    /// It changed since rows were put in order.
+    /// Whether it changed since the last sort.
     changed: bool,
-    /// It is among the first.
+    /// Whether it is among the first.
     first: bool,
 }
 
-/// The first rows, by their numbers, in an order: brought up to date by the rows that changed. Some more are kept than
-/// are asked for, so that a few that fall behind do not make it necessary to look at all.
+/// The sorted first rows, by index, updated with the rows that changed. More rows are kept than requested, so that a
+/// few demoted rows do not require a pass over all rows.
 #[derive(Debug, Default)]
 pub(super) struct FirstRows {
     by: Option<(Order, bool)>,
     rows: Vec<u32>,
-    /// All rows that are not among them come after this one; `None` where there are no others.
+    /// All other rows sort after this one; `None` if there are no others.
     bound: Option<TopRow>,
     changed: Vec<u32>,
     marks: Vec<Mark>,
 }
 
 impl FirstRows {
-    /// Takes note of a row that changed.
+    /// Records that a row changed.
     pub(crate) fn change(&mut self, at: u32) {
         if self.marks.len() <= at as usize {
             self.marks.resize(at as usize + 1, Mark::default());
@@ -39,7 +39,7 @@ impl FirstRows {
         }
     }
 
-    /// Puts in order at least the first `n` of the rows that have weight.
+    /// Sorts at least the first `n` rows with weight.
     pub(crate) fn settle<'a>(
         &mut self,
         all: &Segments<TopRow>,
@@ -83,12 +83,12 @@ impl FirstRows {
         self.changed = fresh;
     }
 
-    /// The rows in order.
+    /// Returns the sorted rows.
     pub(crate) fn rows(&self) -> &[u32] {
         &self.rows
     }
 
-    /// Keeps twice as many as are asked for; `part` brings the last of those to its place, all before it before it.
+    /// Keeps twice as many rows as requested; `part` partitions them around the last one.
     fn cut(&mut self, all: &Segments<TopRow>, n: usize, part: impl Fn(&mut [u32], usize)) {
         let kept = n.saturating_mul(2).max(1);
         if self.rows.len() <= kept {
@@ -99,13 +99,13 @@ impl FirstRows {
         self.rows.drain(kept..).for_each(|at| self.marks[at as usize].first = false);
     }
 
-    /// True if a row is among them.
+    /// Returns whether a row is among the first.
     pub(crate) fn has(&self, at: u32) -> bool {
         self.marks[at as usize].first
     }
 }
 
-/// Two runs in order as one; the second is short.
+/// Merges two sorted runs; the second one is short.
 fn merged(long: &[u32], short: &[u32], compare: impl Fn(&u32, &u32) -> Ordering) -> Vec<u32> {
     let mut rest = long;
     let mut both = Vec::with_capacity(long.len() + short.len());
@@ -150,7 +150,7 @@ mod tests {
                     (rows[at].own, rows[at].children) = (acc, acc);
                     foremost.change(at as u32);
                 }
-                // Seldom another order than before.
+                // The order seldom changes.
                 let order = if order == 0 { Order::By(ColumnKey::Pid) } else { Order::SelfTime };
                 let spec = TopSpec { order, ..TopSpec::default() };
                 let by = RowOrder { spec: &spec, symbol: |_| None, groups: &groups, partner: None };

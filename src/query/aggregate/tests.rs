@@ -1,15 +1,15 @@
-//! Weights beside those of a plain loop.
+//! Compares weights with a plain loop.
 
 use super::*;
 use crate::query::staged::Staged;
 use proptest::prelude::*;
 
-/// The keys that tell CPUs apart, or none.
+/// Returns the CPU key, or no key.
 fn by(cpu: bool) -> &'static [ColumnKey] {
     if cpu { &[ColumnKey::Cpu] } else { &[] }
 }
 
-/// A sample a second, each with a site of its own.
+/// One sample per second, each with its own site.
 fn recorded(n: u64) -> Staged {
     let mut staged = Staged::default();
     (0..n).for_each(|i| staged.sample((i + 1) * 1_000_000_000, i as i32, &[], 1000));
@@ -23,7 +23,7 @@ fn a_sample_counts_half_after_its_half_life() {
     let mut at_once = Aggregate::new(0, None).decaying(Some(1_000_000_000));
     at_once.update(data, 0..u64::MAX);
     let periods = |fold: &Aggregate| fold.sites().iter().map(|(_, site, acc)| (*site, acc.period)).collect::<Vec<_>>();
-    // What is left of the oldest ones is less than half a sample.
+    // The oldest ones have less than half a sample left.
     assert_eq!(periods(&at_once), [(3, 500), (4, 1000)]);
     assert_eq!(at_once.total(), Acc { samples: 2, period: 1937 });
     let mut piecemeal = Aggregate::new(0, None).decaying(Some(1_000_000_000));
@@ -47,7 +47,7 @@ fn what_decays_is_shown_in_whole_samples() {
     }
 }
 
-/// More than a float holds: a weight that no time has passed for is not rounded.
+/// More than a float can hold: a weight without decay is not rounded.
 #[test]
 fn what_has_not_aged_is_exact() {
     let mut staged = Staged::default();
@@ -58,7 +58,7 @@ fn what_has_not_aged_is_exact() {
     assert_eq!(fold.total(), Acc { samples: 2, period: (1 << 53) + 1 });
 }
 
-/// Old samples fade; they are not taken out as well when the range, or the profile, has left them.
+/// Old samples decay; they are not also removed when they leave the range or the profile.
 #[test]
 fn what_decays_is_not_taken_out() {
     let second = 1_000_000_000;
@@ -81,7 +81,7 @@ fn what_decays_is_not_taken_out() {
 proptest! {
     #![proptest_config(crate::damage::kept())]
 
-    /// A window that moves, on or back, has what a new one would have.
+    /// A window that moves in either direction equals a new one.
     #[test]
     fn a_moving_window(steps in proptest::collection::vec((-3i64..9, -3i64..9), 1..20)) {
         let staged = recorded(60);
@@ -100,7 +100,7 @@ proptest! {
     }
 }
 
-/// Samples of two events on three CPUs and two processes; the weight of each is its number.
+/// Samples of two events on three CPUs and two processes; each one's weight is its number.
 fn mixed(n: u64) -> Staged {
     let mut staged = Staged::default();
     let sites = [1, 2].map(|pid| staged.site(pid, &[]));
@@ -109,7 +109,7 @@ fn mixed(n: u64) -> Staged {
     staged
 }
 
-/// The same by a plain loop: (CPU, site) to (samples, period).
+/// The same in a plain loop: (CPU, site) to (samples, period).
 fn by_hand(range: Range<u64>, by_cpu: bool, keep: impl Fn(u64) -> bool) -> Vec<(u32, u32, Acc)> {
     let mut sums: std::collections::BTreeMap<(u32, u32), Acc> = Default::default();
     for i in range.filter(|i| i % 5 != 0 && keep(*i)) {
@@ -163,7 +163,7 @@ fn what_was_evicted_is_taken_out() {
             fold.forget(data, &chunk);
             let left = range.start.max(chunks * CHUNK)..range.end.min(n);
             check(&fold, &by_hand(left.clone(), by_cpu, |_| true));
-            // What is counted goes on from there.
+            // Counting continues from there.
             fold.update(data, range.clone());
             check(&fold, &by_hand(left, by_cpu, |_| true));
         }
@@ -204,7 +204,7 @@ fn whom_a_fold_serves() {
     assert!(Aggregate::new(1, None).told_apart(&[ColumnKey::Cpu]).judge().is_none());
 }
 
-/// Ids that are given anew void what was counted.
+/// Renumbered IDs invalidate the counts.
 #[test]
 fn after_compaction_all_is_counted_anew() {
     const CHUNK: u64 = crate::profile::CHUNK as u64;

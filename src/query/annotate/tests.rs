@@ -1,4 +1,4 @@
-//! Hits by hand, and the rows of a listing.
+//! Handmade hits, and the rows of a listing.
 
 use super::*;
 use crate::profile::Frame;
@@ -114,7 +114,7 @@ fn all_functions_come_hottest_first() {
     assert_eq!((list[0].hits.total.samples, list[0].hits.total.period), (5, 118));
 }
 
-/// Machines have a function at addresses of their own: those of the one that is shown count.
+/// A function has different addresses on each machine: those of the shown machine count.
 #[test]
 fn hits_are_of_one_machine() {
     let mut staged = Staged::default();

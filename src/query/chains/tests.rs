@@ -1,4 +1,4 @@
-//! Call trees beside following each stack by hand.
+//! Compares call trees with a manual walk of each stack.
 
 use std::collections::BTreeMap;
 
@@ -9,10 +9,10 @@ use crate::query::heaviest_chain::{ApartBy, ChainThreshold, HeavyTree, HeavyTree
 use crate::query::staged::Staged;
 use crate::query::{ColumnKey, Top, TopRow, TopSpec};
 
-/// Names from the row on, and the weight that comes that way.
+/// Names from the row on, and the weight of that path.
 type Weights = BTreeMap<Vec<String>, Acc>;
 
-/// The tree of a row, stack by stack.
+/// The tree of a row, built stack by stack.
 pub(crate) fn built(data: Data<'_>, top: &Top, row: &TopRow, reach: TreeKind) -> Tree {
     let (mut tree, mut edges, mut path) = (Tree::default(), Edges::default(), Vec::new());
     let profile = data.profile;
@@ -28,7 +28,7 @@ pub(crate) fn built(data: Data<'_>, top: &Top, row: &TopRow, reach: TreeKind) ->
     tree
 }
 
-/// Each path of a tree once; siblings in their order.
+/// Each path of a tree once; siblings in order.
 fn paths(staged: &Staged, tree: &Tree) -> Weights {
     let sym = |node: u32| staged.profile.frames.sym(crate::profile::SymId(tree.nodes[node as usize].sym));
     let (mut out, mut left) = (Weights::from([(Vec::new(), tree.nodes[0].acc)]), vec![(0u32, Vec::new())]);
@@ -53,7 +53,7 @@ fn paths(staged: &Staged, tree: &Tree) -> Weights {
     out
 }
 
-/// What ends at each path of a tree.
+/// The weight that ends at each path of a tree.
 fn ended(staged: &Staged, heavy: &HeavyTree) -> Weights {
     let (mut out, mut left) = (Weights::new(), vec![(0u32, Vec::new())]);
     while let Some((at, path)) = left.pop() {
@@ -70,7 +70,7 @@ fn ended(staged: &Staged, heavy: &HeavyTree) -> Weights {
     out
 }
 
-/// What a row of tables is told apart by: nothing of a sample without frames.
+/// The grouping value of a row; `None` for samples without frames.
 fn label(top: &Top, staged: &Staged, row: &TopRow) -> Option<String> {
     let sym = top.symbol(staged.data(), row.label);
     match top.mode {
@@ -112,19 +112,19 @@ proptest! {
                     of.as_deref() == Some([name, file, ""][key])
                 };
                 let mut places = 0..stack.len();
-                // A task was all of its stacks: callers begin where they end.
+                // A task contains its whole stacks: callers begin at their ends.
                 let inclusive = inclusive && !(key == 2 && callers);
                 let Some(at) = (if inclusive { places.find(is) } else { places.last().filter(is) }) else { continue };
                 let with_inlined = |i: &usize| if *i == 1 { INLINED } else { &SHORT[*i..=*i] };
                 let names = |part: &[usize]| part.iter().flat_map(with_inlined).map(|n| (*n).to_owned()).collect::<Vec<_>>();
-                // What is no function is followed by one.
+                // A row that is not a function is followed by one.
                 let of_function = usize::from(key == 0);
                 let path: Vec<String> = if callers {
                     names(&stack[..at + 1 - of_function]).into_iter().rev().collect()
                 } else {
                     names(&stack[at..])[of_function..].to_vec()
                 };
-                // Printed, what leads to a row that does not count its callees begins where the stack does.
+                // In printed trees, a row that excludes its callees begins at the root of the stack.
                 let printed = if callers || inclusive { path.clone() } else { names(stack) };
                 let count = |to: &mut Weights, path: &[String]| {
                     (0..=path.len()).for_each(|n| *to.entry(path[..n].to_vec()).or_default() += Acc::one(*weight));
@@ -139,7 +139,7 @@ proptest! {
             let threshold = ChainThreshold { least, whole: top.total, of_parent: false, most: usize::MAX, apart: ApartBy::Nothing };
             let kind = TreeKind { direction, inclusive };
             let heavy = HeavyTrees::new(staged.data(), &top, kind, threshold);
-            // What works for one group works for the next.
+            // The scratch space is reusable for the next group.
             prop_assert_eq!(paths(&staged, &heavy.trees(&mut weights, &[row])[0].tree), {
                 want_printed.retain(|path, acc| path.is_empty() || acc.percent_of(&top.total) >= least);
                 want_printed

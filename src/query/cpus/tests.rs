@@ -1,4 +1,4 @@
-//! CPUs' contexts, against plain loops over the same samples.
+//! Compares CPU contexts with plain loops over the same samples.
 
 use std::collections::BTreeMap;
 
@@ -79,7 +79,7 @@ fn what_a_cpu_was_busy_with() {
     );
 }
 
-/// The functions behind the slots of samples of kernel stacks.
+/// The functions responsible for the slots of samples of kernel stacks.
 fn found(stacks: &[(usize, &[&str])]) -> Vec<(usize, u64, String)> {
     let times = stacks.iter().flat_map(|(n, stack)| std::iter::repeat_n(*stack, *n));
     let samples: Vec<(u64, u16, &[&str])> = times.enumerate().map(|(i, stack)| (i as u64, 3, stack)).collect();
@@ -140,7 +140,7 @@ fn the_most_frequent_slot_comes_first() {
     assert_eq!(slots, [(of_vector(9), 3, "free_it".into()), (IRQ, 2, "nvme_irq".into()), (SOFTIRQ, 2, "own".into())]);
 }
 
-/// Whose stacks they are and the slot that their samples are of.
+/// Process and slot of each stack.
 const STACKS: [(i32, &[&str], usize); 8] = [
     (0, &[], IDLE),
     (7, &[], USER),
@@ -164,7 +164,7 @@ fn staged(samples: &[One]) -> Staged {
     staged
 }
 
-/// What a plain loop counts, from a bucket that begins at `start`, in buckets of `length`; both in milliseconds.
+/// Counts in a plain loop, from a bucket that begins at `start`, in buckets of `length`; both in milliseconds.
 fn plain(samples: &[&One], start: u64, length: u64, shown: usize) -> (Vec<CpuSamples>, u64) {
     let place = |one: &One| (one.0.saturating_sub(start) / length) as usize;
     let n = samples.iter().map(|one| place(one) + 1).max().unwrap_or(0);
@@ -191,7 +191,7 @@ fn plain(samples: &[&One], start: u64, length: u64, shown: usize) -> (Vec<CpuSam
 proptest! {
     #![proptest_config(crate::damage::kept())]
 
-    /// Samples of a recording are counted as a plain loop does, however they come in.
+    /// Counts of a recording equal those of a plain loop, in any order of arrival.
     #[test]
     fn counts_are_what_a_plain_loop_counts(
         samples in proptest::collection::vec(

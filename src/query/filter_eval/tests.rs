@@ -1,4 +1,4 @@
-//! Clauses beside samples that each of them holds for.
+//! Compares clauses with the samples that they should match.
 
 use super::*;
 use crate::filter::KnownFields;
@@ -7,7 +7,7 @@ use crate::query::Aggregate;
 use crate::query::staged::Staged;
 use crate::record::Record;
 
-/// The samples of an event that pass; some are judged before the others.
+/// The samples of an event that pass; some are evaluated before the others.
 fn passed(data: Data<'_>, event: usize, text: &str) -> Acc {
     let filter = Filter::parse_with(text, KnownFields::Any).unwrap_or_else(|fault| panic!("{fault}"));
     let mut fold = Aggregate::new(event, Some(Arc::new(filter)));
@@ -16,7 +16,7 @@ fn passed(data: Data<'_>, event: usize, text: &str) -> Acc {
     fold.total()
 }
 
-/// A machine with softirqs, an idle loop and a user program: samples, each with a weight of its own power of two.
+/// A machine with softirqs, an idle loop and a user program: each sample's weight is a different power of two.
 fn machine() -> Staged {
     let mut staged = Staged::default();
     staged.session.name_hosts(["here".into()]);
@@ -26,7 +26,7 @@ fn machine() -> Staged {
         staged.stack(&["main", "lib:work"]),
         staged.stack_in("kernel", &["do_idle", "default_idle"]),
         staged.stack_in("kernel", &["do_idle", "__do_softirq", "net_rx_action", "poll"]),
-        // Where a CPU idles, but of a task.
+        // The function of an idle CPU, but in a task.
         staged.stack_in("kernel", &["tcp_send", "native_safe_halt"]),
         NodeId::ROOT,
     ];

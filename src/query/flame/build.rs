@@ -1,4 +1,4 @@
-//! The way from stacks to names under names, edited on the way.
+//! Builds a tree of names from stacks and applies edits.
 
 use std::sync::Arc;
 
@@ -14,18 +14,18 @@ use crate::session::{DsoKind, Session, Task};
 use super::Edit;
 use super::weights::Weights;
 
-/// No place in the tree: before the focus.
+/// Not in the tree: before the focus.
 pub(super) const NOWHERE: u32 = u32::MAX;
 
-/// The ground of tasks that are in no container, unit or group.
+/// The base frame of tasks without container, unit or cgroup.
 const NO_CONTAINER: &str = "(no container)";
 
-/// Names for symbols, and what becomes of a stack on the way.
+/// Names of symbols, and edits of stacks.
 #[derive(Debug, Default)]
 pub(super) struct Namer {
     pub(super) names: Vec<Name>,
     ids: FxHashMap<Name, u32>,
-    /// The name of each symbol, and whether it is merged away.
+    /// The name of each symbol, and whether it is merged into its caller.
     of_sym: Vec<u32>,
     merged: Vec<bool>,
     focus: Option<Arc<str>>,
@@ -37,12 +37,12 @@ pub(super) struct Namer {
     pub(super) edits: Vec<Edit>,
 }
 
-/// The arguments of a command line; none where it has no more than a program.
+/// Returns the arguments of a command line; `None` without arguments.
 fn arguments(cmdline: &str) -> Option<&str> {
     cmdline.split_once(' ').map(|(_, arguments)| arguments.trim()).filter(|arguments| !arguments.is_empty())
 }
 
-/// The process that a tower with a process id in its name is of.
+/// Returns the PID in the base frame of a process.
 pub(crate) fn process_of(ground: &str) -> Option<i32> {
     let heads = ground.match_indices(": ").map(|(at, _)| &ground[..at]);
     heads.chain([ground]).find_map(|head| head.rsplit(' ').next()?.parse().ok())
@@ -66,15 +66,15 @@ impl Namer {
         }
     }
 
-    /// Walks all stacks of a fold into the tree; what ends in each node comes back. Goes on with another profile
-    /// where it is called again.
+    /// Adds all stacks of an aggregate to the tree; returns the weight that ends in each node. Further calls add other
+    /// profiles.
     pub(super) fn add(&mut self, data: Data<'_>, fold: &Aggregate, trie: &mut Trie) -> Weights {
         self.of_sym.clear();
         let weights = fold.by_site();
         let sites = data.profile.sites.all();
         let mut walk = Walk::new(data);
         let mut own = Weights::default();
-        // Names under callers are seldom more than addresses under callers.
+        // There are seldom more names under callers than addresses under callers.
         own.reserve(data.profile.trie.len() + data.profile.trie.len() / 32);
         for (ground, list) in self.by_ground(data, &weights) {
             walk.next_thread();
@@ -91,7 +91,7 @@ impl Namer {
         own
     }
 
-    /// The ground that a task's stacks stand on.
+    /// Returns the base frame of a task's stacks.
     pub(super) fn ground(&self, session: &Session, task: &Task) -> Arc<str> {
         if self.containers {
             let words = session.container(task).words();
@@ -107,7 +107,7 @@ impl Namer {
         }
     }
 
-    /// The sites with weight by what they stand on, in the order of that.
+    /// Returns the sites with weight by base frame, sorted by it.
     fn by_ground(&self, data: Data<'_>, weights: &[Acc]) -> Vec<(Arc<str>, Vec<u32>)> {
         let of_task: Vec<Arc<str>> = data.session.tasks().iter().map(|task| self.ground(data.session, task)).collect();
         let mut grounds: Vec<&Arc<str>> = of_task.iter().collect();
@@ -120,18 +120,18 @@ impl Namer {
         grounds.into_iter().cloned().zip(lists).filter(|(_, list)| !list.is_empty()).collect()
     }
 
-    /// The node of a thread's name.
+    /// Returns the node of a thread's name.
     pub(super) fn thread(&mut self, trie: &mut Trie, comm: Arc<str>) -> u32 {
         let text = self.name(Name { text: comm, kind: DsoKind::Unknown, dso: "".into() });
         trie.child(NodeId::ROOT, FrameId(text)).0
     }
 
-    /// The node where stacks of a thread begin.
+    /// Returns the node where stacks of a thread begin.
     pub(super) fn begin(&self, thread: u32) -> u32 {
         if self.focus.is_some() { NOWHERE } else { thread }
     }
 
-    /// The node where a stack of a thread ends; of a stack that was seen before, only what is new is walked.
+    /// Returns the node where a thread's stack ends; walks only the part that was not walked before.
     fn walk(&mut self, walk: &mut Walk<'_>, trie: &mut Trie, stack: u32, start: u32) -> u32 {
         let mut n = stack;
         while n != 0 && walk.stamp[n as usize] != walk.thread {
@@ -153,7 +153,7 @@ impl Namer {
         at
     }
 
-    /// The node that a frame, with what is inlined there, leads to from its caller's; `start` is the thread's node.
+    /// Returns the node of a frame and its inlined functions below the caller's node; `start` is the thread's node.
     pub(super) fn frame(
         &mut self,
         data: Data<'_>,
@@ -211,7 +211,7 @@ impl Namer {
         trie.child(NodeId(at), FrameId(name)).0
     }
 
-    /// Puts chains of frames together, in the tree and in the weights on it.
+    /// Merges chains of frames, in the tree and in its weights.
     pub(super) fn collapse(&mut self, trie: &mut Trie, sides: &mut [&mut Weights]) {
         let (parents, names): (Vec<u32>, Vec<u32>) = {
             let (parents, names) = trie.columns();
@@ -233,7 +233,7 @@ impl Namer {
         *trie = whole;
     }
 
-    /// The name of a chain of nodes: its last one's, with the others before it.
+    /// Returns the name of a merged chain: that of its last node, with the others before it.
     fn chain_name(&mut self, name: &[u32], chain: &[u32]) -> u32 {
         match chain {
             [] => 0,
@@ -249,8 +249,7 @@ impl Namer {
     }
 }
 
-/// The profile's stacks while they are walked: where each of them leads, for the thread with the
-/// number in `stamp`; 0 is nobody's.
+/// The stacks of a profile during the walk: the node of each one for the thread in `stamp`; 0 is unused.
 struct Walk<'a> {
     data: Data<'a>,
     parents: &'a SharedSegments<u32>,
@@ -273,15 +272,15 @@ impl<'a> Walk<'a> {
     fn next_thread(&mut self) {
         self.thread = self.thread.wrapping_add(1);
         if self.thread == 0 {
-            // Numbers begin anew, so none of the old ones may be left.
+            // Numbers start again, so old stamps are cleared.
             self.stamp.fill(0);
             self.thread = 1;
         }
     }
 }
 
-/// Makes what ends in each node what goes through it. A node's own is what its children leave of it,
-/// and need not be kept.
+/// Converts weights that end in each node to weights that go through it. A node's own weight is the rest without its
+/// children's, so it is not stored.
 pub(super) fn totals(trie: &Trie, own: Weights) -> Weights {
     let mut total = own;
     total.resize(trie.len());

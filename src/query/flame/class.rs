@@ -1,35 +1,35 @@
-//! The kinds of code that frames are of, by which flame graphs colour them.
+//! The kinds of code that determine the colors of flame graphs.
 
 use crate::profile::frames::INLINED;
 use crate::query::context::{IRQ, SOFTIRQ, is_system_vector};
 use crate::query::symbol_stacks::Name;
 use crate::session::DsoKind;
 
-/// The kind of code of a frame, by its file and by what it runs inside of.
+/// The kind of code of a frame, from its file and its callers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Class {
-    /// What stands on the ground: a program, a process or a container.
+    /// The base frame: a program, a process or a container.
     Thread,
-    /// The kernel, its modules and BPF programs, in a task's own work.
+    /// The kernel, its modules and BPF programs, in a task's own context.
     Kernel,
-    /// Kernel code that a softirq runs.
+    /// Kernel code of a softirq.
     Softirq,
-    /// Kernel code that an interrupt runs, outside of softirqs.
+    /// Kernel code of an interrupt, outside of softirqs.
     Irq,
     /// A program's own file.
     User,
     /// A shared library, by its name, or the vDSO.
     Library,
-    /// Memory without a file: what a JIT made.
+    /// Memory without a file: code of a JIT.
     Jit,
-    /// Inlined into the frame that it stands on.
+    /// Inlined into the frame below.
     Inlined,
-    /// Code of which no more is known, or of a guest.
+    /// Unknown code, or code of a guest.
     Unknown,
 }
 
 impl Class {
-    /// The letter that says it without colour.
+    /// Returns the letter that represents it without color.
     pub(crate) fn letter(self) -> char {
         match self {
             Self::Thread => '#',
@@ -45,7 +45,7 @@ impl Class {
     }
 }
 
-/// The bearing of a name on a frame: its own class, and what it enters.
+/// The effect of a name on the class of frames: its own class, and the context it enters.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Says {
     own: Class,
@@ -60,7 +60,7 @@ impl Says {
         Self { own: class_of(name), softirq: enters(SOFTIRQ), irq }
     }
 
-    /// The class of a frame of this name, by that of its caller.
+    /// Returns the class of a frame with this name, given its caller's class.
     pub(super) fn within(self, caller: Class) -> Class {
         match caller {
             _ if self.own != Class::Kernel => self.own,

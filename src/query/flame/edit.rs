@@ -2,31 +2,31 @@
 
 use std::sync::Arc;
 
-/// A change to every stack.
+/// A change of every stack.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Edit {
     /// Stacks begin at this function; those without it are left out.
     Focus(Arc<str>),
     /// This function's time counts for its caller.
     MergeFunction(Arc<str>),
-    /// All of a DSO's functions count for their callers.
+    /// The functions of this DSO count for their callers.
     MergeDso(Arc<str>),
-    /// A function that calls itself directly is one frame.
+    /// Direct recursion is merged into one frame.
     CollapseRecursion,
-    /// Frames that have one child only and no time of their own are drawn as one with it.
+    /// Frames with a single child and without time of their own are merged with it.
     CollapseChains,
     /// Frames are DSOs instead of functions.
     ByDso,
-    /// Processes stand on the ground, each for itself, instead of programs.
+    /// Each process has a base frame, instead of each program.
     Processes,
-    /// Containers, units and groups stand on the ground.
+    /// Each container, unit or cgroup has a base frame.
     Containers,
-    /// All tasks together stand on the ground.
+    /// All tasks share one base frame.
     AllTasks,
 }
 
 impl Edit {
-    /// As a command, for the list of edits.
+    /// Formats it as a command, for the list of edits.
     pub(crate) fn as_command(&self) -> String {
         match self {
             Self::Focus(name) => format!("focus {name}"),

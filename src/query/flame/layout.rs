@@ -1,7 +1,6 @@
-//! A flame graph as blocks on a grid of cells: what of a tree can be seen. Positions come from
-//! cumulative sums in eighths of a cell, so that they are nowhere off by more than half of one;
-//! what is too narrow to draw is pooled with others of its module and said. Where a graph is deeper than
-//! the screen, frames with one way on share a row.
+//! Lays out the visible part of a flame graph as blocks on a grid of cells. Positions are cumulative sums in eighths of
+//! a cell, so the error is at most half an eighth. Frames too narrow to draw are pooled with others of their module. If
+//! a graph is deeper than the screen, frames with a single successor share a row.
 
 use std::sync::Arc;
 
@@ -18,7 +17,7 @@ mod positions;
 
 pub use positions::layout;
 
-/// The direction in which stacks are followed.
+/// The direction of stacks.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum FlameDirection {
     /// From the root to the leaves.
@@ -26,37 +25,37 @@ pub enum FlameDirection {
     Roots,
     /// From the leaves to their callers.
     Leaves,
-    /// From every occurrence of these functions (by regular expression): callers above, callees below.
+    /// From every occurrence of functions that match a regular expression: callers above, callees below.
     Around(String),
 }
 
-/// The wanted part of a flame graph.
+/// The requested part of a flame graph.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FlameSpec {
-    /// The end of stacks at which the graph begins.
+    /// The direction of stacks.
     pub way: FlameDirection,
     /// Names from the root of the view to the zoomed frame.
     pub zoom: Vec<Arc<str>>,
-    /// The changes to stacks before they are drawn.
+    /// The changes to stacks before the layout.
     pub edits: Vec<Edit>,
     /// Cells.
     pub width: u16,
     /// Rows of cells.
     pub height: u16,
-    /// Siblings by weight, or by name so that they keep their places while weights change.
+    /// Sorts siblings by weight, else by name, so that they keep their places while weights change.
     pub by_weight: bool,
-    /// Names to be found, by regular expression.
+    /// The search pattern for names, a regular expression.
     pub find: Option<String>,
-    /// How many frames with one way on may share a row; 1 where each has its own.
+    /// How many frames with a single successor may share a row; 1 for none.
     pub a_row: usize,
 }
 
-/// A frame as drawn, or several that are too narrow for themselves.
+/// A drawn frame, or several that are too narrow to be drawn separately.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Block {
     /// The same for the same frame in later answers.
     pub(crate) id: u64,
-    /// Row from the anchor: callers of a sandwich are above, at negative rows.
+    /// Row from the anchor: callers in a sandwich have negative rows.
     pub(crate) row: i32,
     /// Eighths of a cell.
     pub(crate) x0: u32,
@@ -66,74 +65,74 @@ pub struct Block {
     pub(crate) class: Class,
     pub(crate) own: WeightPair,
     pub(crate) total: WeightPair,
-    /// The weight of the frame that it stands on.
+    /// The weight of the frame below.
     pub(crate) parent: WeightPair,
-    /// Whether its share of everything has changed; `None` when nothing is compared.
+    /// Whether its share of the total has changed; `None` without a comparison.
     pub(crate) verdict: Option<Verdict>,
-    /// Index of the block that it stands on; none for those that stand on the ground.
+    /// Index of the block below; `None` for base frames.
     pub(crate) below: Option<usize>,
-    /// The frames that share its row, from the root on: all but half a cell of each goes on to the next, and this one
+    /// The frames that share its row, from the root on: each passes all but half a cell to the next one, and this frame
     /// is the last.
     pub(crate) chain: Vec<Arc<str>>,
-    /// How many frames are pooled; 0 for a frame of its own. With a DSO all of them are that module's.
+    /// The number of pooled frames; 0 for a separate frame. If it has a DSO, all of them belong to it.
     pub(crate) pooled: usize,
-    /// How many programs too small for a frame of their own share this one; 0 for all other frames.
+    /// The number of small programs that share this frame; 0 for all other frames.
     pub(crate) small: usize,
-    /// How many processes a program's frame is of, where that is known.
+    /// The number of processes of a program's frame, if known.
     pub(crate) processes: usize,
     pub(crate) found: bool,
 }
 
 impl Block {
-    /// True if it is drawn for several frames of one module.
+    /// Returns whether it represents several frames of one module.
     pub(crate) fn is_module(&self) -> bool {
         self.pooled > 0 && !self.dso.is_empty()
     }
 }
 
-/// A flame graph, ready to be drawn.
+/// A flame graph, ready to draw.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Flame {
     pub(crate) blocks: Vec<Block>,
-    /// The weight of everything, and of what is zoomed into.
+    /// The total weight, and that of the zoomed frame.
     pub(crate) total: WeightPair,
     pub(crate) zoomed: WeightPair,
-    /// Share of the zoomed weight whose stacks are drawn as far as cells allow, in percent: to the last frame, to the
-    /// module of it, or to where less than a cell is left. The rest is cut off or has no name.
+    /// Share of the zoomed weight whose stacks are drawn as far as cells allow, in percent: to the last frame, to its
+    /// module, or to where less than a cell is left. The rest is cut off or unnamed.
     pub(crate) drawn: f64,
     /// Share of the zoomed weight whose last frame is drawn with its own name, in percent.
     pub(crate) named: f64,
-    /// How many rows it takes, and how many it would where no two frames share one.
+    /// The number of rows, and the number without shared rows.
     pub(crate) rows: usize,
     pub(crate) depth: usize,
-    /// What the search found: its share of everything (each stack once), and how many frames.
+    /// The search result: its share of the total (each stack once), and the number of frames.
     pub(crate) found: Option<(WeightPair, usize)>,
-    /// The zoom that still exists.
+    /// The part of the zoom that still exists.
     pub(crate) zoom: Vec<Arc<str>>,
-    /// Frames in all.
+    /// Number of all frames.
     pub(crate) frames: usize,
-    /// What it is compared with, in words; `None` when with nothing.
+    /// The normalization of the comparison; `None` without one.
     pub(crate) versus: Option<NormalizeBy>,
-    /// By what weights of now and then are multiplied to become widths.
+    /// The factors of the current and the baseline's weights, which yield widths.
     pub(crate) scale: (u64, u64),
-    /// How many seconds it was then and is now.
+    /// The durations of the baseline and of the current side, in seconds.
     pub(crate) sides: (f64, f64),
-    /// The event that tells instructions a cycle together with the one that is drawn, where that is asked for.
+    /// The event that yields instructions per cycle together with the drawn one, if requested.
     pub(crate) partner: Option<Partner>,
 }
 
-/// The name in a zoom of the frame that small programs share: what it shows changes from second to second.
+/// The zoom name of the frame shared by small programs: its members change every second.
 pub(crate) const SMALL: &str = "small programs";
 
 impl Flame {
-    /// Says how many processes the programs on the ground have.
+    /// Sets the number of processes of each program's base frame.
     pub(crate) fn count_processes(&mut self, counts: &FxHashMap<Arc<str>, usize>) {
         for block in self.blocks.iter_mut().filter(|block| block.class == Class::Thread && block.small == 0) {
             block.processes = counts.get(&block.name).copied().unwrap_or(0);
         }
     }
 
-    /// A weight then and now, in the unit of the comparison.
+    /// Returns the baseline's and the current weight, in the unit of the comparison.
     pub(crate) fn values(&self, both: WeightPair) -> (f64, f64) {
         match (self.versus, self.sides) {
             (Some(NormalizeBy::Total), _) => {
@@ -147,13 +146,13 @@ impl Flame {
         }
     }
 
-    /// Instructions a cycle of a weight; `None` where nothing tells.
+    /// Returns instructions per cycle of a weight; `None` if unknown.
     pub(crate) fn ipc(&self, both: WeightPair) -> Option<f64> {
         self.partner?.ipc(both.new, both.partner)
     }
 
-    /// The share of a frame's width that is difference: none when nothing changed, all when it is new or
-    /// gone. Both sides scaled as the comparison says.
+    /// Returns the share of a frame's width that differs, with both sides normalized: 0 if unchanged, 1 if it is new or
+    /// gone.
     pub(crate) fn changed(&self, both: WeightPair) -> f64 {
         let (new, old) = (both.new.period as f64 * self.scale.0 as f64, both.old.period as f64 * self.scale.1 as f64);
         if new == old { 0.0 } else { (new - old) / (new + old) }

@@ -1,25 +1,24 @@
-//! The ends of stacks, by name, with which a graph from the leaves begins. Made once for a tree, when such a graph is
-//! first asked for.
+//! The ends of stacks by name, where an inverted graph begins. Created once per tree, on first use.
 
 use super::{Class, FlameTree, WeightPair};
 
 /// The nodes with weight of their own.
 #[derive(Debug)]
 pub struct Leaves {
-    /// The heaviest name first.
+    /// Sorted by weight, heaviest first.
     pub(crate) groups: Vec<Leaf>,
-    /// The same by the alphabet, as indices.
+    /// The same sorted by name, as indexes.
     pub(crate) by_name: Vec<u32>,
     pub(crate) total: WeightPair,
     starts: Vec<u32>,
     nodes: Vec<u32>,
 }
 
-/// All nodes of one name.
+/// All nodes with one name.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Leaf {
     pub(crate) name: u32,
-    /// That of all of them; of several the first one.
+    /// Their class; that of the first one if they differ.
     pub(crate) class: Class,
     pub(crate) total: WeightPair,
 }
@@ -67,7 +66,7 @@ impl Leaves {
         Self { groups, by_name, total, starts, nodes }
     }
 
-    /// The nodes of a group.
+    /// Returns the nodes of a group.
     pub(crate) fn nodes(&self, group: usize) -> &[u32] {
         &self.nodes[self.starts[group] as usize..self.starts[group + 1] as usize]
     }

@@ -1,5 +1,5 @@
-//! The profile as a tree of names, for flame graphs: comm, then functions from the root on, each with
-//! its weight; and the edits that change stacks.
+//! The profile as a tree of names for flame graphs: comm, then functions from the root on, with weights; and edits of
+//! stacks.
 
 use std::sync::OnceLock;
 
@@ -28,39 +28,39 @@ use leaves::Leaves;
 pub use weights::WeightPair;
 use weights::Weights;
 
-/// The baseline of a tree: the same nodes' weights there.
+/// The baseline of a tree: the same nodes' weights in it.
 #[derive(Debug)]
 struct Then {
-    /// What goes through each node; what ends there until that is added up.
+    /// The weight through each node; while building, the weight that ends there.
     total: Weights,
     per: NormalizeBy,
-    /// By what weights of now and then are multiplied to become widths.
+    /// The factors of the current and the baseline's weights, which yield widths.
     scale: (u64, u64),
-    /// How many seconds it was then and is now.
+    /// The durations of the baseline and of the current side, in seconds.
     seconds: (f64, f64),
 }
 
-/// The tree. Node 0 is the root; a parent's id is less than its children's. A node that has lost its weight stays.
+/// The tree. Node 0 is the root; a parent's ID is less than its children's. Nodes without weight remain.
 #[derive(Debug, Default)]
 pub struct FlameTree {
     namer: Namer,
     trie: Trie,
     total: Weights,
     then: Option<Then>,
-    /// The weights of the event's partner, where its frames tell instructions a cycle.
+    /// The weights of the partner event, if frames have instructions per cycle.
     partner: Option<(Partner, Weights)>,
     class: Vec<Class>,
-    /// What each name says of the frames that have it.
+    /// The effect of each name on the class of its frames.
     says: Vec<Says>,
-    /// The child of each node that came last, and the one that came before each with the same parent; 0 is none.
+    /// The last child of each node, and the previous sibling of each; 0 for none.
     child: Vec<u32>,
     sibling: Vec<u32>,
-    /// Nodes with weight, the root not counted.
+    /// Nodes with weight, without the root.
     frames: usize,
     leaves: OnceLock<Leaves>,
 }
 
-/// Whole factors that make two sides comparable, small enough that no product overflows.
+/// Returns integer factors that normalize two sides, small enough that products do not overflow.
 fn scale(new: &Side, old: &Side, per: NormalizeBy) -> (u64, u64) {
     let (a, b) = match per {
         NormalizeBy::Total => (new.total.period, old.total.period),
@@ -72,19 +72,19 @@ fn scale(new: &Side, old: &Side, per: NormalizeBy) -> (u64, u64) {
     ((b >> shift).max(1), (a >> shift).max(1))
 }
 
-/// One side of a tree: its samples, and how they compare.
+/// One side of a tree: its samples and totals.
 #[derive(Clone, Copy)]
 pub struct FlameStacks<'a> {
-    /// The profile that they are of.
+    /// The profile.
     pub data: Data<'a>,
     /// The weights of its stacks.
     pub fold: &'a Aggregate,
-    /// Their total and how long they were sampled, by which sides are compared.
+    /// Their total and duration, for normalization.
     pub side: Side,
 }
 
 impl FlameTree {
-    /// Builds the tree of a fold's samples, with the weights of the event's partner.
+    /// Builds the tree of an aggregate's samples, with the weights of the partner event.
     pub fn build(data: Data<'_>, fold: &Aggregate, partner: Option<(Partner, &Aggregate)>, edits: &[Edit]) -> Self {
         let (mut namer, mut trie) = (Namer::new(edits), Trie::default());
         let own = namer.add(data, fold, &mut trie);
@@ -92,7 +92,7 @@ impl FlameTree {
         Self::whole(namer, trie, own, None, partner)
     }
 
-    /// Builds the tree of stacks that are names already, root first.
+    /// Builds the tree of stacks of names, root first.
     pub(crate) fn of_names<'a>(stacks: impl Iterator<Item = (&'a [Name], Acc)>) -> Self {
         let (mut namer, mut trie, mut own) = (Namer::default(), Trie::default(), Weights::default());
         for (frames, acc) in stacks {
@@ -106,7 +106,7 @@ impl FlameTree {
         Self::whole(namer, trie, own, None, None)
     }
 
-    /// Builds one tree of two folds: frames of the same name under the same caller are one node.
+    /// Builds one tree of two aggregates: frames with the same name and caller share a node.
     pub fn compare(new: FlameStacks<'_>, old: FlameStacks<'_>, per: NormalizeBy, edits: &[Edit]) -> Self {
         let (mut namer, mut trie) = (Namer::new(edits), Trie::default());
         let now = namer.add(new.data, new.fold, &mut trie);
@@ -138,22 +138,22 @@ impl FlameTree {
         tree
     }
 
-    /// True if it can follow what changes in its fold; where it cannot it is built anew.
+    /// Returns whether it can be updated incrementally; otherwise it must be rebuilt.
     pub(crate) fn can_follow(&self) -> bool {
         self.then.is_none() && !self.namer.edits.contains(&Edit::CollapseChains)
     }
 
-    /// The edits that made it.
+    /// Returns the edits that were applied.
     pub(crate) fn edits(&self) -> &[Edit] {
         &self.namer.edits
     }
 
-    /// The event whose weights its frames have beside their own.
+    /// Returns the partner event whose weights frames have.
     pub(crate) fn partner(&self) -> Option<Partner> {
         self.partner.as_ref().map(|(partner, _)| *partner)
     }
 
-    /// Follows what changed in a fold that it was built of.
+    /// Applies changes of an aggregate that it was built from.
     pub(crate) fn follow(&mut self, data: Data<'_>, news: &Changes, of: FoldOf) {
         let profile = data.profile;
         let mut path = Vec::new();
@@ -198,7 +198,7 @@ impl FlameTree {
         }
     }
 
-    /// Takes up nodes and names that are new.
+    /// Adds data for new nodes and names.
     fn grow(&mut self) {
         let names = &self.namer.names;
         self.says.extend(names[self.says.len()..].iter().map(Says::of));
@@ -221,17 +221,17 @@ impl FlameTree {
         }
     }
 
-    /// The number of frames with weight.
+    /// Returns the number of frames with weight.
     pub(crate) fn frames(&self) -> usize {
         self.frames
     }
 
-    /// The names of all frames.
+    /// Returns the names of all frames.
     pub(crate) fn names(&self) -> &[Name] {
         &self.namer.names
     }
 
-    /// The number of nodes, with and without weight, the root among them.
+    /// Returns the number of nodes, with and without weight, including the root.
     pub fn len(&self) -> usize {
         self.trie.len()
     }
@@ -240,7 +240,7 @@ impl FlameTree {
         self.total(0).is_zero()
     }
 
-    /// The children of a node that have weight, in no order that matters.
+    /// Iterates over the children of a node that have weight, unordered.
     pub(crate) fn children(&self, node: u32) -> impl Iterator<Item = u32> + '_ {
         self.all_children(node).filter(|of| !self.total(*of).is_zero())
     }
@@ -250,7 +250,7 @@ impl FlameTree {
         std::iter::successors(next(self.child[node as usize]), move |of| next(self.sibling[*of as usize]))
     }
 
-    /// The ends of stacks.
+    /// Returns the ends of stacks.
     pub(crate) fn leaves(&self) -> &Leaves {
         self.leaves.get_or_init(|| Leaves::new(self))
     }
@@ -259,7 +259,7 @@ impl FlameTree {
         self.trie.parent(NodeId(node)).0
     }
 
-    /// Index into `names`; the root has none.
+    /// Returns the index into `names` of a node other than the root.
     pub(crate) fn name(&self, node: u32) -> u32 {
         self.trie.frame(NodeId(node)).0
     }
@@ -268,7 +268,7 @@ impl FlameTree {
         self.class[node as usize]
     }
 
-    /// The weight that ends in a node, now and then: what its children leave of it.
+    /// Returns the weight that ends in a node: its total without its children's.
     pub(crate) fn own(&self, node: u32) -> WeightPair {
         let left = |total: &Weights| {
             let mut left = total.get(node);
@@ -280,42 +280,42 @@ impl FlameTree {
         WeightPair { new: left(&self.total), old, partner }
     }
 
-    /// The weight that goes through a node, now and then.
+    /// Returns the weight through a node.
     pub(crate) fn total(&self, node: u32) -> WeightPair {
         let old = self.then.as_ref().map_or_else(Acc::default, |then| then.total.get(node));
         let partner = self.partner.as_ref().map_or_else(Acc::default, |(_, total)| total.get(node));
         WeightPair { new: self.total.get(node), old, partner }
     }
 
-    /// The width at which a weight is drawn: of a comparison, both sides together.
+    /// Returns the width of a weight; in a comparison that of both sides together.
     pub(crate) fn width(&self, both: WeightPair) -> u128 {
         let (new, old) = self.scale();
         u128::from(both.new.period) * u128::from(new) + u128::from(both.old.period) * u128::from(old)
     }
 
-    /// By what weights of now and then are multiplied to become widths.
+    /// Returns the factors of the current and the baseline's weights, which yield widths.
     pub(crate) fn scale(&self) -> (u64, u64) {
         self.then.as_ref().map_or((1, 0), |then| then.scale)
     }
 
-    /// The seconds of both sides, then and now.
+    /// Returns the durations of the baseline and of the current side, in seconds.
     pub(crate) fn seconds(&self) -> (f64, f64) {
         self.then.as_ref().map_or((0.0, 0.0), |then| then.seconds)
     }
 
-    /// The divisor by which sides are compared, if they are.
+    /// Returns the normalization of a comparison, if it is one.
     pub(crate) fn per(&self) -> Option<NormalizeBy> {
         self.then.as_ref().map(|then| then.per)
     }
 
-    /// Two names by the alphabet.
+    /// Compares two names alphabetically.
     pub(crate) fn by_name(&self, a: u32, b: u32) -> std::cmp::Ordering {
         let of = |name: u32| (&self.namer.names[name as usize].text, &self.namer.names[name as usize].dso);
         of(a).cmp(&of(b)).then(a.cmp(&b))
     }
 
-    /// Weight of all stacks through a function that matches, each stack counted once, and how many
-    /// frames match.
+    /// Returns the weight of all stacks through matching functions, counting each stack once, and the number of
+    /// matching frames.
     pub(crate) fn share(&self, matches: &[bool]) -> (WeightPair, usize) {
         let mut inside = vec![false; self.len()];
         let (mut sum, mut count) = (WeightPair::default(), 0);

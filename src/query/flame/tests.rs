@@ -1,4 +1,4 @@
-//! Flame graphs, against grouping the stacks as strings.
+//! Compares flame graphs with groups of stacks as strings.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -108,7 +108,7 @@ fn a_tree_says_what_it_is_compared_with() {
     assert!(!FlameTree::of_names(std::iter::once((&stack[..], Acc::one(1)))).is_empty());
 }
 
-/// A stack of a process, by their places in [`STACKS`] and [`COMMS`], and its weight.
+/// A stack of a process, by indexes into [`STACKS`] and [`COMMS`], and its weight.
 type One = (usize, usize, u64);
 /// Text and DSO of each frame, root first.
 type Path = Vec<(String, String)>;
@@ -139,7 +139,7 @@ fn staged(samples: &[One]) -> Staged {
     staged
 }
 
-/// Where a sample ends once edits are made, told frame by frame.
+/// The path of a sample after edits, computed frame by frame.
 fn path(one: &One, edits: &[Edit]) -> Option<Path> {
     let by_dso = edits.contains(&Edit::ByDso);
     let mut frames: Path = Vec::new();
@@ -168,7 +168,7 @@ fn path(one: &One, edits: &[Edit]) -> Option<Path> {
     Some(frames)
 }
 
-/// What goes through each path and what ends there.
+/// The weight through each path, and the weight that ends there.
 fn plain(new: &[One], old: &[One], edits: &[Edit]) -> BTreeMap<Path, (WeightPair, WeightPair)> {
     let mut sums: BTreeMap<Path, (WeightPair, WeightPair)> = BTreeMap::new();
     let sides = new.iter().map(|one| (one, true)).chain(old.iter().map(|one| (one, false)));
@@ -217,7 +217,7 @@ fn samples() -> impl Strategy<Value = Vec<One>> {
 proptest! {
     #![proptest_config(crate::damage::kept())]
 
-    /// A tree is what a plain loop over its samples adds up.
+    /// A tree equals the sums of a plain loop over its samples.
     #[test]
     fn a_tree_is_a_plain_sum(new in samples(), old in samples(), edits in proptest::collection::vec(edit(), 0..3)) {
         let (now, then) = (staged(&new), staged(&old));
@@ -233,7 +233,7 @@ proptest! {
             let sums = plain(&new, old, &edits);
             let all: Vec<Path> = nodes.clone().map(|n| path_of(&tree, n)).collect();
             let weights = nodes.clone().map(|n| (tree.total(n), tree.own(n)));
-            // A thread without any focus stays, with nothing.
+            // A thread without focused functions stays, without weight.
             let got: BTreeMap<Path, _> = all.iter().cloned().zip(weights).filter(|(_, (total, _))| !total.is_zero()).collect();
             prop_assert_eq!(&got, &sums);
             let paths: std::collections::BTreeSet<&Path> = all.iter().collect();
@@ -285,13 +285,13 @@ proptest! {
     }
 }
 
-/// Threads are told apart by a small number, which begins anew.
+/// Threads have a small number, which wraps around.
 #[test]
 fn six_hundred_threads_have_stacks_of_their_own() {
     let mut staged = Staged::default();
     for pid in 1..=600 {
         staged.comm(pid, pid, false, &format!("{pid:03}"));
-        // Some functions are met by some threads only, so that what is known of them is old.
+        // Some functions occur in few threads only, so their cached state is old.
         let seldom: &[&str] = if pid % 256 == 1 { &["a", "b", "c"] } else { &["a"] };
         staged.sample(1, pid, seldom, 1);
     }

@@ -2,13 +2,13 @@
 
 use crate::profile::Acc;
 
-/// A weight now, and in what it is compared with.
+/// A current weight, and that of the baseline.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WeightPair {
     pub(crate) new: Acc,
-    /// Nothing when there is no comparison.
+    /// Zero without a comparison.
     pub(crate) old: Acc,
-    /// That of the event that tells instructions a cycle together with this one, where that is asked for.
+    /// The weight of the partner event for instructions per cycle, if requested.
     pub(crate) partner: Acc,
 }
 
@@ -17,7 +17,7 @@ impl WeightPair {
         self.new.is_zero() && self.old.is_zero()
     }
 
-    /// Its share now of a whole now, in percent.
+    /// Returns its current share of a current total, in percent.
     pub(crate) fn percent_of(&self, whole: &Self) -> f64 {
         self.new.percent_of(&whole.new)
     }
@@ -40,7 +40,7 @@ impl std::iter::Sum for WeightPair {
     }
 }
 
-/// A weight for each node, in twelve bytes: a tree may have millions.
+/// A weight per node, in twelve bytes: a tree may have millions of nodes.
 #[derive(Debug, Default)]
 pub(super) struct Weights {
     samples: Vec<u32>,

@@ -1,4 +1,4 @@
-//! The sums of samples as a map: one pass over the columns, shared among threads where there are many.
+//! Adds up samples to a heat map in one pass over the columns, with several threads if there are many samples.
 
 use std::ops::Range;
 
@@ -11,10 +11,10 @@ use crate::query::parallel::shared;
 use super::lanes::{LaneKind, SiteLanes, half_octave, lanes};
 use super::{Heat, HeatBy, HeatSpec, Lane, MAX_COLUMNS, MAX_ROWS, row_at};
 
-/// Samples that are worth a thread.
+/// The minimum number of samples per thread.
 const EACH: usize = 1 << 18;
 
-/// The input of a map: the fold's and the other filter's verdicts are up to date with the data.
+/// The input of a map. The results of the aggregate's and the other filter must be up to date with the data.
 #[derive(Clone, Copy, Debug)]
 pub struct HeatInput<'a> {
     pub(crate) data: Data<'a>,
@@ -25,14 +25,14 @@ pub struct HeatInput<'a> {
     pub end: u64,
 }
 
-/// The map of an event's samples; `before` are the rows of the last one, `leaves` what it has looked up.
+/// Builds the map of an event's samples. `before` are the rows of the last map, `leaves` its cached lookups.
 pub fn build(work: HeatInput<'_>, spec: &HeatSpec, before: &[Lane], leaves: &mut SiteLanes) -> Heat {
     let HeatInput { data, event, fold, .. } = work;
     let columns = spec.columns.clamp(1, MAX_COLUMNS);
     let mut heat = Heat { by: spec.by, length: spec.length.max(1), columns, ..Heat::default() };
     heat.total = fold.total().samples;
     let Some((oldest, newest)) = data.profile.span() else { return heat };
-    // Looked at as it was, it ends with what was the last sample then.
+    // A frozen view ends with the newest sample at that time.
     let frozen = work.end < data.profile.end();
     let newest = if frozen { data.profile.time_before(work.end).clamp(oldest, newest) } else { newest };
     (heat.from, heat.until) = (oldest.saturating_sub(data.start), newest.saturating_sub(data.start));
@@ -56,7 +56,7 @@ struct Pass<'a> {
     rows: &'a LaneKind,
     n_rows: usize,
     length: u64,
-    /// When the map begins and how long it is, in nanoseconds of the session's clock.
+    /// Start and length of the map, in nanoseconds of the session's clock.
     begin: u64,
     span: u64,
 }

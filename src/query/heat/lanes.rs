@@ -1,4 +1,4 @@
-//! The lanes of a map: what its rows stand for, and which row each sample belongs to.
+//! The rows of a map, and the row of each sample.
 
 use std::sync::Arc;
 
@@ -16,33 +16,33 @@ use super::{HeatBy, HeatSpec};
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Lane {
     pub(crate) label: Arc<str>,
-    /// The clause that only its samples pass; none of what is left over.
+    /// The filter clause for its samples; `None` for the remainder.
     pub(crate) expression: Option<String>,
 }
 
-/// The kind of lanes: what tells a sample's row.
+/// How the row of a sample is determined.
 #[derive(Debug)]
 pub(crate) enum LaneKind {
-    /// Its offset inside a column.
+    /// By its offset inside a column.
     Offset,
-    /// Its site.
+    /// By its site.
     Site(Vec<u16>),
-    /// Its CPU.
+    /// By its CPU.
     Cpu(Vec<u16>),
-    /// What it says that something took.
+    /// By its duration.
     Weight { lowest: u32, highest: u32 },
-    /// Its event tells none.
+    /// The event does not have rows of this kind.
     None,
 }
 
-/// The name of the row of all that is left over once there are no more rows.
+/// The name of the row for everything that does not fit.
 const OTHERS: &str = "others";
 
-/// The row of a half octave: 2·log2 of the nanoseconds, rounded down.
+/// Returns the half octave of a duration: 2·log2 of the nanoseconds, rounded down.
 pub fn half_octave(ns: u64) -> u32 {
     let ns = ns.max(1);
     let whole = ns.ilog2();
-    // √2 times the power of two below it, cut to as many bits as that has.
+    // √2 times the power of two below it, truncated to its number of bits.
     let upper = ns > SQRT_2 >> (63 - whole);
     2 * whole + u32::from(upper)
 }
@@ -50,14 +50,14 @@ pub fn half_octave(ns: u64) -> u32 {
 /// √2 · 2⁶³, rounded down.
 const SQRT_2: u64 = 0xb504_f333_f9de_6484;
 
-/// The least nanoseconds of a half octave.
+/// Returns the minimum nanoseconds of a half octave.
 pub fn least_of(half: u32) -> u64 {
     let whole = (half / 2).min(63);
     if half.is_multiple_of(2) { 1 << whole } else { (SQRT_2 >> (63 - whole)) + 1 }
 }
 
-/// The rows of a map and what decides them. `before` are those of the last map, whose order is kept, so that
-/// nothing moves while shares change.
+/// Returns the rows of a map and how to assign samples. The order of the rows in the last map, `before`, is kept, so
+/// that rows do not move while shares change.
 pub(crate) fn lanes(
     data: Data<'_>,
     event: usize,
@@ -81,7 +81,7 @@ fn by_cpu(data: Data<'_>, room: usize) -> (Vec<Lane>, LaneKind) {
         chunk.cpu[range].iter().for_each(|cpu| seen[usize::from(*cpu)] = true);
     }
     let cpus: Vec<usize> = (0..seen.len()).filter(|cpu| seen[*cpu]).collect();
-    // Where there are more CPUs than rows, neighbours share one.
+    // With more CPUs than rows, neighbors share one.
     let each = cpus.len().div_ceil(room.max(1)).max(1);
     let mut lane_of = vec![0; 1 << 16];
     let mut lanes = Vec::new();
@@ -106,10 +106,10 @@ fn by_weight(data: Data<'_>, event: usize, room: usize) -> (Vec<Lane>, LaneKind)
         }
     }
     let highest = half_octave(high);
-    // The longest are what is looked for: where there is no room, the shortest share the last row.
+    // Long durations matter most: if there is not enough room, the shortest share the last row.
     let lowest = half_octave(low.min(high)).max((highest + 1).saturating_sub(room.max(1) as u32));
     let lane = |half: u32| {
-        // The last row is of what is shorter, too.
+        // The last row includes shorter durations.
         let from = if half == lowest { 0 } else { least_of(half) };
         let clause = format!("period >= {from} && period < {}", least_of(half + 1));
         Lane { label: two_digits(least_of(half)).into(), expression: Some(clause) }
@@ -117,7 +117,7 @@ fn by_weight(data: Data<'_>, event: usize, room: usize) -> (Vec<Lane>, LaneKind)
     ((lowest..=highest).rev().map(lane).collect(), LaneKind::Weight { lowest, highest })
 }
 
-/// `1.4 ms`, two digits: a half octave is no more exact.
+/// Formats `1.4 ms` with two digits, the precision of a half octave.
 fn two_digits(ns: u64) -> String {
     let units = ["ns", "µs", "ms", "s"];
     let unit = (ns.max(1).ilog10() as usize / 3).min(units.len() - 1);
@@ -125,13 +125,13 @@ fn two_digits(ns: u64) -> String {
     if value < 9.95 && unit > 0 { format!("{value:.1} {}", units[unit]) } else { format!("{value:.0} {}", units[unit]) }
 }
 
-/// A symbol or task whose group is not known yet.
+/// A symbol or task without a known group.
 const UNMET: u32 = u32::MAX;
 
-/// The DSO or function of each site, kept from map to map: only what is new is looked up.
+/// The DSO or function of each site, cached between maps.
 #[derive(Debug, Default)]
 pub struct SiteLanes {
-    /// The kind, and the names and the profile's epoch that they are of.
+    /// The kind of rows, the version of names and the profile's epoch.
     of: Option<(HeatBy, u64, u64)>,
     of_site: Vec<u32>,
     of_sym: Vec<u32>,
@@ -145,7 +145,7 @@ impl SiteLanes {
         if self.of != of {
             *self = Self { of, ..Self::default() };
         }
-        // The first is of stacks without any function.
+        // The first one is for stacks without functions.
         self.of_sym.resize(data.profile.frames.n_syms() + 1, UNMET);
         for site in data.profile.sites.all().since(self.of_site.len()) {
             let sym = leaf(data, site.stack);
@@ -179,7 +179,7 @@ fn by_leaf(
     let some: Vec<usize> = (0..totals.len()).filter(|at| totals[*at] > 0).collect();
     let groups = some.iter().map(|at| (totals[*at], leaves.lanes[*at].clone())).collect();
     let (lanes, row_of) = choose(groups, spec.rows, before);
-    // Those without samples have a row all the same; nothing is counted there.
+    // Groups without samples get row 0; nothing is counted there.
     let mut rows = vec![0; totals.len()];
     some.iter().zip(row_of).for_each(|(at, row)| rows[*at] = row);
     (lanes, LaneKind::Site(leaves.of_site.iter().map(|at| rows[*at as usize]).collect()))
@@ -209,7 +209,7 @@ fn by_process(data: Data<'_>, fold: &Aggregate, spec: &HeatSpec, before: &[Lane]
 }
 
 fn process(data: Data<'_>, pid: i32, comm: &Arc<str>) -> Lane {
-    // The main thread's name is the process's.
+    // The main thread's name is the process's name.
     let main = data.session.tasks().iter().rev().find(|task| task.pid == pid && task.tid == pid);
     let comm = main.map_or(comm, |task| &task.comm);
     let label = if pid == 0 { "swapper".into() } else { format!("{comm} {pid}").into() };
@@ -227,8 +227,7 @@ fn text_of(data: Data<'_>, sym: Option<SymId>, by: HeatBy) -> (Arc<str>, &'stati
     if by == HeatBy::Dso { (sym.dso_name.clone(), "dso") } else { (sym.name().into(), "sym") }
 }
 
-/// The rows that there is room for, those with the most samples, and the row of each group. Those that were
-/// there before stay where they are.
+/// Returns the rows with the most samples that fit, and the row of each group. Rows of the last map keep their places.
 fn choose(groups: Vec<(u64, Lane)>, room: usize, before: &[Lane]) -> (Vec<Lane>, Vec<u16>) {
     let mut order: Vec<usize> = (0..groups.len()).collect();
     arrange(&mut order, |a, b| (groups[*b].0, &groups[*a].1.label).cmp(&(groups[*a].0, &groups[*b].1.label)));

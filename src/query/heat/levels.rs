@@ -1,19 +1,19 @@
-//! The levels of colours: seven, by rank or by share of the highest. Nothing has no level.
+//! The color levels: seven, by rank or by share of the maximum. Zero does not have a level.
 
 /// The number of levels.
 pub const N: usize = 7;
 
-/// The scale that decides a cell's level.
+/// The scale of levels.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Scale {
-    /// Its rank among the different numbers on the map: rare ones are seen beside one that is huge.
+    /// By rank among the distinct numbers on the map: small numbers stay visible next to a huge one.
     #[default]
     Rank,
-    /// Its share of the highest.
+    /// By share of the maximum.
     Linear,
 }
 
-/// The least number of each level.
+/// The minimum number of each level.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Levels {
     pub(crate) least: [u32; N],
@@ -22,7 +22,7 @@ pub struct Levels {
 }
 
 impl Levels {
-    /// For these cells.
+    /// Computes the levels for cells.
     pub(crate) fn of(cells: &[u32], scale: Scale) -> Self {
         let mut seen: Vec<u32> = cells.iter().copied().filter(|n| *n > 0).collect();
         seen.sort_unstable();
@@ -35,12 +35,12 @@ impl Levels {
         Self { least, max, scale }
     }
 
-    /// The level of a number: none for 0 only.
+    /// Returns the level of a number; `None` for 0.
     pub(crate) fn level(&self, n: u32) -> Option<usize> {
         (n > 0).then(|| self.least.iter().rposition(|least| n >= *least).unwrap_or(0))
     }
 
-    /// True if they still tell these cells apart, so that nothing need be painted anew.
+    /// Returns whether the levels still fit these cells, so that repainting is not needed.
     pub(crate) fn serve(&self, cells: &[u32], scale: Scale) -> bool {
         let max = cells.iter().copied().max().unwrap_or(0);
         self.scale == scale && max <= self.max + self.max / 4 && max >= self.max / 2

@@ -1,6 +1,5 @@
-//! Heat maps of when samples came. A column is a span of time; the rows are offsets inside it, as
-//! FlameScope lays them out, so that what comes again and again within seconds is a line across; or CPUs,
-//! processes, DSOs, functions, or durations.
+//! Heat maps of samples over time. A column is a span of time; the rows are offsets inside it as in FlameScope, so that
+//! activity with a period of seconds forms horizontal lines; or CPUs, processes, DSOs, functions, or durations.
 
 mod build;
 pub(crate) mod lanes;
@@ -14,13 +13,13 @@ pub use build::{HeatInput, build};
 pub use lanes::{Lane, SiteLanes, half_octave, least_of};
 pub use levels::{Levels, Scale};
 
-/// Nanoseconds of a second.
+/// Nanoseconds per second.
 pub const SECOND: u64 = 1_000_000_000;
-/// Columns that a map has at most.
+/// The limit of columns.
 pub(crate) const MAX_COLUMNS: usize = 4096;
-/// Rows that a map has at most.
+/// The limit of rows.
 pub const MAX_ROWS: usize = 1024;
-/// The lengths that a column may have, in nanoseconds: what zooming in and out of time walks through.
+/// The possible lengths of a column in nanoseconds: the steps of zooming in time.
 pub(crate) const LENGTHS: &[u64] = &[
     1_000_000,
     2_000_000,
@@ -53,20 +52,20 @@ pub enum HeatBy {
     /// Offsets inside a column.
     #[default]
     Offset,
-    /// CPUs by number; where there is no room for all of them, neighbours share a row.
+    /// CPUs by number; if they do not fit, neighbors share a row.
     Cpu,
-    /// Processes, those with the most samples first.
+    /// Processes by the number of samples.
     Process,
-    /// The DSOs of sampled functions, those with the most samples first; once shown, they keep their places.
+    /// The DSOs of sampled functions by the number of samples; once shown, they keep their places.
     Dso,
     /// The sampled functions, in the same order.
     Function,
-    /// Half octaves of what a sample says that it took.
+    /// Half octaves of the samples' durations.
     Latency,
 }
 
 impl HeatBy {
-    /// All, with the words that they are asked for by.
+    /// All kinds, with their names in commands.
     pub const ALL: &'static [(Self, &'static str)] = &[
         (Self::Offset, "offset"),
         (Self::Cpu, "cpu"),
@@ -90,29 +89,29 @@ impl HeatBy {
     }
 }
 
-/// The part of the session that is mapped, and its resolution.
+/// The requested part of the session, and its resolution.
 #[derive(Clone, Debug, PartialEq)]
 pub struct HeatSpec {
-    /// What the rows are.
+    /// The kind of rows.
     pub by: HeatBy,
-    /// Nanoseconds of a column.
+    /// Nanoseconds per column.
     pub length: u64,
-    /// The first column, counted from the session's start; when `None` the newest sample is in the last one.
+    /// The first column, counted from the session's start; `None` to show the newest sample in the last column.
     pub page: Option<u64>,
     /// The number of columns.
     pub columns: usize,
-    /// The most rows that it may have; offsets fill them all.
+    /// The limit of rows; offsets use all of them.
     pub rows: usize,
-    /// Which samples are lit.
+    /// The filter of lit samples.
     pub lit: Option<Arc<Filter>>,
 }
 
-/// A map. Cells are numbers of samples, column after column.
+/// A map. Cells are numbers of samples, column by column.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Heat {
-    /// What the rows are.
+    /// The kind of rows.
     pub by: HeatBy,
-    /// Nanoseconds of a column.
+    /// Nanoseconds per column.
     pub length: u64,
     /// The first column, counted from the session's start.
     pub first: u64,
@@ -120,74 +119,74 @@ pub struct Heat {
     pub columns: usize,
     /// The number of rows.
     pub rows: usize,
-    /// What each row is; empty for offsets.
+    /// The rows; empty for offsets.
     pub lanes: Vec<Lane>,
     /// Samples of each cell, at `column * rows + row`.
     pub cells: Vec<u32>,
-    /// How many of each cell's samples are lit; empty when none are asked for.
+    /// The number of lit samples per cell; empty if not requested.
     pub lit: Vec<u32>,
-    /// Samples that were lost, by column.
+    /// Lost samples by column.
     pub lost: Vec<u64>,
-    /// Cells that samples were lost in, where the rows tell that; in order.
+    /// Cells in which samples were lost, if the kind of rows determines them; sorted.
     pub lost_cells: Vec<usize>,
-    /// Spans in which nothing was measured, in nanoseconds from the session's start.
+    /// Spans without measurement, in nanoseconds from the session's start.
     pub gaps: Vec<(u64, u64)>,
-    /// Nanoseconds from the session's start to the oldest and the newest sample that are kept.
+    /// Nanoseconds from the session's start to the oldest stored sample.
     pub from: u64,
-    /// Nanoseconds from the session's start to the newest sample that is kept.
+    /// Nanoseconds from the session's start to the newest stored sample.
     pub until: u64,
-    /// Samples that passed the filter, on this page or not.
+    /// Samples that pass the filter, on this page or not.
     pub total: u64,
 }
 
 impl Heat {
-    /// Samples of a cell.
+    /// Returns the samples of a cell.
     pub fn cell(&self, column: usize, row: usize) -> u32 {
         self.cells.get(column * self.rows + row).copied().unwrap_or(0)
     }
 
-    /// The lit samples of a cell.
+    /// Returns the lit samples of a cell.
     pub(crate) fn lit(&self, column: usize, row: usize) -> u32 {
         self.lit.get(column * self.rows + row).copied().unwrap_or(0)
     }
 
-    /// Samples of some cells in order of time: rows within columns.
+    /// Returns the samples of a range of cells in time order: rows within columns.
     pub fn sum(&self, range: std::ops::Range<usize>) -> u64 {
         let end = range.end.min(self.cells.len());
         self.cells.get(range.start.min(end)..end).unwrap_or_default().iter().map(|n| u64::from(*n)).sum()
     }
 
-    /// Samples of some rows of some columns.
+    /// Returns the samples of some rows of some columns.
     pub(crate) fn sum_of(&self, columns: std::ops::Range<usize>, rows: std::ops::Range<usize>) -> u64 {
         columns.map(|column| self.sum(column * self.rows + rows.start..column * self.rows + rows.end)).sum()
     }
 
-    /// The beginning of a column, in nanoseconds from the session's start.
+    /// Returns the start of a column, in nanoseconds from the session's start.
     pub fn column_time(&self, column: usize) -> u64 {
         self.first.saturating_add(column as u64).saturating_mul(self.length)
     }
 
-    /// The offset of a row in a column, in nanoseconds, where rows are offsets; rounded up, so that the first
-    /// nanosecond of a row is inside it.
+    /// Returns the offset of a row in a column, in nanoseconds, if rows are offsets; rounded up, so that the result is
+    /// inside the row.
     pub(crate) fn offset(&self, row: usize) -> u64 {
         (row as u128 * u128::from(self.length)).div_ceil(self.rows.max(1) as u128) as u64
     }
 
-    /// The beginning of a cell, in nanoseconds from the session's start: with offsets as rows cells are counted in
-    /// order of time, else it is when their column begins.
+    /// Returns the start of a cell, in nanoseconds from the session's start: if rows are offsets that of the cell, else
+    /// that of its column.
     pub fn time(&self, cell: usize) -> u64 {
         let (column, row) = (cell / self.rows.max(1), cell % self.rows.max(1));
         let offset = if self.by == HeatBy::Offset { self.offset(row) } else { 0 };
         self.column_time(column).saturating_add(offset)
     }
 
-    /// The column that a time is in; of times on other pages the nearest.
+    /// Returns the column of a time; for times on other pages the nearest one.
     pub(crate) fn column_at(&self, ns: u64) -> usize {
         let after = (ns / self.length.max(1)).saturating_sub(self.first);
         (after as usize).min(self.columns.saturating_sub(1))
     }
 
-    /// The cell that a time is in where rows are offsets; of times on other pages the nearest.
+    /// Returns the cell of a time if rows are offsets; for times on other pages the nearest one.
     pub(crate) fn cell_at(&self, ns: u64) -> usize {
         let last = (self.columns * self.rows).saturating_sub(1);
         if self.length == 0 || ns / self.length < self.first {
@@ -201,7 +200,7 @@ impl Heat {
     }
 }
 
-/// The row of an offset inside a column.
+/// Returns the row of an offset inside a column.
 fn row_at(offset: u64, rows: usize, length: u64) -> usize {
     match offset.checked_mul(rows as u64) {
         Some(scaled) => (scaled / length.max(1)) as usize,
@@ -209,10 +208,10 @@ fn row_at(offset: u64, rows: usize, length: u64) -> usize {
     }
 }
 
-/// The number of rows of offsets that fit a sampling rate, for a screen with so many lines and room for so many rows. A
-/// row is a round time, as long as it takes in many samples; where it is not much longer than the time between two of
-/// them, it takes in a whole number of them, or stripes would be seen that are not there. Rows that leave much of
-/// the screen empty are taken only where no others fit.
+/// Returns the number of offset rows for a sampling rate, on a screen with `lines` lines and at most `room` rows. A row
+/// is a round time that covers many samples. If it is not much longer than the sampling interval, it covers an integer
+/// number of intervals, to avoid aliasing stripes. Numbers of rows that leave much of the screen empty are used only if
+/// no others fit.
 pub(crate) fn offset_rows(lines: usize, room: usize, hz: u64, length: u64) -> usize {
     let samples = (u128::from(hz) * u128::from(length) / u128::from(SECOND)) as usize;
     let room = room.clamp(1, MAX_ROWS);
@@ -221,7 +220,7 @@ pub(crate) fn offset_rows(lines: usize, room: usize, hz: u64, length: u64) -> us
     let used = |rows: usize| if rows > lines { rows.div_ceil(room / lines) } else { lines / rows * rows };
     let fills = |percent: usize| move |rows: &usize| 100 * used(*rows) >= percent * lines;
     let round = |row: u64| usize::try_from(length / row).ok().filter(|_| length.is_multiple_of(row));
-    // A third of the room at least, or what is seen is coarser than it need be.
+    // At least a third of the room, to avoid an unnecessarily coarse map.
     let is_fine = |rows: &usize| (room.div_ceil(3)..=room).contains(rows);
     let rounds = || round_times().filter_map(round).filter(is_fine).filter(shows);
     let whole = || (room.div_ceil(3)..=room).rev().filter(|rows| samples.is_multiple_of(*rows));
@@ -237,8 +236,8 @@ pub(crate) fn offset_rows(lines: usize, room: usize, hz: u64, length: u64) -> us
         .unwrap_or(room.min(samples))
 }
 
-/// Times that are read at a glance, in nanoseconds: 1, 2, 2.5, 4 and 5 of each power of ten up to a second, then those
-/// that columns have.
+/// Returns round times in nanoseconds: 1, 2, 2.5, 4 and 5 of each power of ten up to a second, then the lengths of
+/// columns.
 fn round_times() -> impl Iterator<Item = u64> {
     let short = (0..8).flat_map(|power| [10, 20, 25, 40, 50].map(|n| n * 10u64.pow(power)));
     short.chain(LENGTHS.iter().copied())
@@ -298,7 +297,7 @@ mod tests {
         assert_eq!((rows(100, 99), rows(40, 0), rows(0, 7), rows(50, 10)), (99, 40, 1, 10));
         assert_eq!((rows(50, 799), rows(50, 800), rows(50, 814), rows(51, 26)), (40, 50, 50, 26));
         assert_eq!((rows(9, 140), rows(9, 145), rows(5000, 1021)), (4, 4, 1021));
-        // Half a minute in seconds, a minute in twos, a day in hours.
+        // Half a minute in seconds, a minute in steps of two, a day in hours.
         let long = [30, 60, 86_400].map(|seconds| offset_rows(40, 40, 999, seconds * SECOND));
         assert_eq!(long, [30, 30, 24]);
     }

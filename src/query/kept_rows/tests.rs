@@ -1,4 +1,4 @@
-//! Rows, call trees and flame graphs that followed a history, beside those of the same samples added up at once.
+//! Compares incrementally updated rows, call trees and flame graphs with newly built ones.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ fn with(fold: &Aggregate) -> Option<(Partner, &Aggregate)> {
     Partner::of(["cycles", "instructions"].into_iter(), 0).map(|partner| (partner, fold))
 }
 
-/// Something that happens between two answers.
+/// An event between two answers.
 #[derive(Clone, Debug)]
 enum Op {
     Sample {
@@ -32,20 +32,20 @@ enum Op {
         stack: Vec<u8>,
         cpu: u16,
     },
-    /// A frame turns out to be of another function.
+    /// A frame gets another function.
     Rename {
         frame: usize,
         name: u8,
     },
-    /// A function turns out to have been inlined there, or is not any more.
+    /// A function becomes inlined there, or not any longer.
     Inline {
         frame: usize,
         name: u8,
     },
-    /// Only what came after so many samples counts from now on.
+    /// Only later samples count from now on.
     Begin(u64),
     Compact,
-    /// The screen asks.
+    /// The screen requests an answer.
     Look,
 }
 
@@ -73,11 +73,11 @@ fn edit() -> impl Strategy<Value = Edit> {
 }
 
 fn letter(n: u8) -> String {
-    // Two of them are in another file, and one is where a CPU idles.
+    // Two of them are in another file, and one is the function of an idle CPU.
     ["a", "lib:b", "lib:c", "d", "kernel:native_safe_halt"][usize::from(n)].to_owned()
 }
 
-/// (pid and CPU, function) to (id, own, children), and those of the event's partner.
+/// (pid and CPU, function) to (ID, own, children), and those of the partner event.
 type Sums = BTreeMap<(Option<i32>, Option<i32>, String), (u64, [Acc; 4])>;
 
 fn sums(staged: &Staged, top: &Top) -> Sums {
@@ -104,10 +104,10 @@ fn paths(staged: &Staged, tree: &Tree) -> Vec<(usize, u32, Acc)> {
     out
 }
 
-/// What follows, and what it is asked.
+/// The incrementally updated state.
 struct Screen {
     fold: Aggregate,
-    /// The fold of the second event, which tells instructions a cycle together with the first.
+    /// The aggregate of the second event, the partner for instructions per cycle.
     partner: Aggregate,
     rows: KeptRows,
     flame: FlameTree,
@@ -154,7 +154,7 @@ impl Screen {
         self.rows.top(staged.data(), &self.fold, with(&self.partner), &self.spec, keep)
     }
 
-    /// The same question put to somebody who has seen nothing before.
+    /// Compares the answer with that of a newly built state.
     fn check(&mut self, staged: &Staged) {
         let top = self.look(staged);
         let mut fold = Aggregate::new(0, self.filter.clone()).told_apart(&self.spec.keys);
@@ -213,7 +213,7 @@ fn play(ops: &[Op], screen: &mut Screen) {
                 let names: Vec<String> = stack.iter().map(|n| letter(*n)).collect();
                 let names: Vec<&str> = names.iter().map(String::as_str).collect();
                 let frames = staged.profile.frames.len();
-                // A function that was renamed keeps its new name.
+                // A renamed function keeps its new name.
                 let kept: Vec<(usize, u32)> = staged.profile.frames.syms().iter().copied().enumerate().collect();
                 let site = staged.site(*pid, &names);
                 for (frame, sym) in kept.into_iter().take(frames) {
@@ -261,7 +261,7 @@ proptest! {
     }
 }
 
-/// A chunk that goes takes its samples with it, under the names that they were counted under.
+/// An evicted chunk removes its samples under the names they were counted under.
 #[test]
 fn what_is_forgotten_is_taken_out() {
     let mut staged = Staged::default();
@@ -280,12 +280,12 @@ fn what_is_forgotten_is_taken_out() {
     assert_eq!(main, Some(CHUNK as u64));
 }
 
-/// The first of very many rows are those that a whole table begins with, whatever it is sorted by.
+/// The first of very many rows equal the beginning of the whole table, in any sort order.
 #[test]
 fn the_first_of_very_many_rows() {
     let mut staged = Staged::default();
     (0..500u64).for_each(|i| staged.sample(i, 1, &[&format!("m{}", i % 20), &format!("f{i}")], 1 + i * 7 % 50));
-    // Of every third function both events tell.
+    // Both events have samples of every third function.
     for i in (0..500u64).step_by(3) {
         let site = staged.site(1, &[&format!("m{}", i % 20), &format!("f{i}")]);
         (0..20).for_each(|n| staged.profile.push(500 + i, site, 1 + i * 13 % 50, 0, n % 2));

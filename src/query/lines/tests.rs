@@ -38,7 +38,7 @@ fn text(lines: &[TopLine]) -> Vec<String> {
     lines.iter().map(one).collect()
 }
 
-/// Has one more line folded the other way.
+/// Toggles the fold state of a line.
 fn toggle(question: &mut Question, lines: &[TopLine], depth: u16, sym: &str) {
     let line = lines.iter().find(|l| l.depth == depth && *l.sym == *sym).expect("line");
     question.toggled.insert(line.id);
@@ -61,7 +61,7 @@ fn lines_unfold_one_by_one() {
     assert_eq!(text(&closed), rows);
     toggle(&mut q, &closed, 0, "main");
     let open = table(&staged, &q);
-    // The way that most came unfolds by itself.
+    // The heaviest path unfolds by default.
     let want = ["v main 0 100", "  v f 0 90", "    . g 0 60", "    > h 0 30", "  . k 0 10", "> f 0 90"];
     assert_eq!(text(&open)[..6], want);
     toggle(&mut q, &open, 2, "h");
@@ -120,11 +120,11 @@ fn everything_unfolds_and_lines_of_one_name_are_told_apart() {
     assert_eq!(text(&all), want);
     let ids: std::collections::BTreeSet<u64> = all.iter().map(|l| l.id).collect();
     assert_eq!(ids.len(), all.len());
-    // Shares of the line above instead of everything.
+    // Shares of the parent line instead of the total.
     q.chain_mode = ChainMode::Fractal;
     let part = ["v main 0 100", "  v f 0 90", "    . g 0 67", "    v h 0 33", "      . i 0 100", "  . k 0 10"];
     assert_eq!(text(&table(&branching(), &q))[..6], part);
-    // A line that is toggled is the exception.
+    // A toggled line is the exception.
     toggle(&mut q, &all, 0, "f");
     toggle(&mut q, &all, 1, "f");
     let some = text(&table(&branching(), &q));
@@ -167,7 +167,7 @@ fn what_is_below_the_limit_is_left_out() {
     staged.sample(1, 1, &["m", "c"], 4);
     let mut q = question(Order::Children, Direction::Callees);
     q.expand_all = true;
-    // Half a percent of everything is what a chain has at least.
+    // Entries of chains have at least half a percent of the total.
     assert_eq!(text(&table(&staged, &q)), ["v m 0 100", "  . a 0 99", "  . b 0 1", ". a 99 99", ". b 1 1", ". c 0 0"]);
 }
 
@@ -183,7 +183,7 @@ fn chains_unfold_down_to_what_is_in_sight() {
     assert_eq!([open(6, 1), open(5, 1), open(1, 3)], [3, 2, 2]);
 }
 
-/// On a stack of its own: frames of a build for tests are large.
+/// With a separate stack: frames of test builds are large.
 #[test]
 fn long_chains_end() {
     let thread = std::thread::Builder::new().stack_size(64 << 20).spawn(chains_end);
@@ -196,7 +196,7 @@ fn chains_end() {
     staged.sample(1, 1, &deep.iter().map(String::as_str).collect::<Vec<_>>(), 5);
     let mut q = question(Order::Children, Direction::Callees);
     (q.expand_all, q.height) = (true, 1);
-    // All rows weigh the same, and come by name.
+    // All rows have the same weight, and are sorted by name.
     let chain = table(&staged, &q);
     assert_eq!(chain.iter().map(|l| l.depth).max(), Some(500));
     let mut staged = Staged::default();
@@ -265,7 +265,7 @@ fn what_is_gone_has_a_line_without_weight() {
         ". b 0 0 40 0",
     ];
     assert_eq!(shown(NormalizeBy::Total, 0.0), all);
-    // Now or then as much as the limit; the row of m counts what it called.
+    // At least the limit now or in the baseline; the row of m includes its callees.
     let some = ["v c 87 87 10 87", "  . m 0 87", ". a 8 8 50 8", ". m 0 100 0 0", ". b 0 0 40 0"];
     assert_eq!(shown(NormalizeBy::Total, 50.0), some);
     let plain = ["v c 87 87 10 174", "  . m 0 87", ". m 0 100 0 0", ". b 0 0 40 0"];

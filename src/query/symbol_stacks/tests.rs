@@ -1,4 +1,4 @@
-//! Stacks by name, by hand.
+//! Handmade stacks by name.
 
 use super::*;
 use crate::query::staged::Staged;
@@ -26,7 +26,7 @@ fn stacks_are_put_together_by_comm_and_name() {
     staged.sample(1, 1, &["f"], 7);
     staged.sample(1, 2, &[], 11);
     staged.sample(1, 2, &["lib:f"], 17);
-    // A function of the same name elsewhere in the file.
+    // A function with the same name at another place in the file.
     let (frame, dso) = (staged.profile.frames.intern_named(1), staged.dso("app"));
     let elsewhere = Symbolized { start: 64, end: 80, name: "f".into(), is_symbol: true };
     staged.profile.frames.set(frame, &dso, 1, Some(elsewhere));

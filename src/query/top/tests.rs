@@ -1,4 +1,4 @@
-//! Rows against what adding up by hand gives.
+//! Compares rows with sums computed by hand.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -44,7 +44,7 @@ fn labels_are_spread_over_the_bits_of_a_path() {
     assert!(bits.collect::<BTreeSet<_>>().len() > 40);
 }
 
-/// So many functions that the filter of a path cannot tell them apart.
+/// More functions than the Bloom filter of a path can separate.
 #[test]
 fn a_deep_stack_has_each_function_once() {
     let mut staged = Staged::default();
@@ -110,7 +110,7 @@ fn rows_keep_their_identity_from_answer_to_answer() {
 proptest! {
     #![proptest_config(crate::damage::kept())]
 
-    /// Any stacks of any tasks, in many groups or in one.
+    /// Arbitrary stacks of arbitrary tasks, in many groups or in one.
     #[test]
     fn rows_are_what_adding_up_gives(
         samples in proptest::collection::vec((0i32..40, proptest::collection::vec(0usize..4, 0..7), 1u64..100), 1..80),

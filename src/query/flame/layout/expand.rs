@@ -1,14 +1,14 @@
-//! The neighbours of groups: which of them stand on each other.
+//! Expands groups to their neighbors: which groups are next to each other.
 
 use super::group::{Group, GroupStep, Members};
 use super::positions::{BlockPlace, CELL, Layout};
 use crate::query::flame::WeightPair;
 
-/// Cells of a program's frame at least; smaller ones share one.
+/// The minimum width of a program's frame; smaller ones share a frame.
 const PROGRAM: u128 = 3 * CELL as u128;
 
 impl<'a> Layout<'a> {
-    /// The groups that stand on a group. Programs do by weight, and those too small for a frame of their own share one.
+    /// Returns the groups on top of a group. Programs are sorted by weight, and small ones share a frame.
     pub(super) fn standing_on(&mut self, group: &Group<'a>, step: GroupStep, spot: BlockPlace) -> Vec<Group<'a>> {
         let mut groups = self.expand(group, step);
         let ground = matches!(&group.members, Members::List(list) if matches!(list[..], [(0, _)]));
@@ -27,8 +27,8 @@ impl<'a> Layout<'a> {
         groups
     }
 
-    /// The groups next to a group: by name, in the order of the spec. Next to all ends of stacks are
-    /// those ends themselves.
+    /// Returns the groups next to a group by name, in the order of the spec. The group of all stack ends expands to
+    /// these ends.
     pub(super) fn expand(&mut self, group: &Group<'a>, step: GroupStep) -> Vec<Group<'a>> {
         let tree = self.tree;
         if matches!(group.members, Members::AllEnds) {
@@ -89,7 +89,7 @@ impl<'a> Layout<'a> {
         groups
     }
 
-    /// The ends of all stacks by name, in the order of the spec.
+    /// Returns the ends of all stacks by name, in the order of the spec.
     pub(super) fn ends(&self) -> Vec<Group<'a>> {
         let leaves = self.tree.leaves();
         let group = |i: usize| {

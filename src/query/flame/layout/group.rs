@@ -1,23 +1,23 @@
-//! Groups of frames: those with one name under one parent.
+//! Groups of frames with the same name and parent.
 
 use crate::query::flame::{Class, FlameTree, WeightPair};
 
-/// Tree nodes with the weight that comes through each.
+/// Tree nodes with the weight through each.
 #[derive(Clone)]
 pub(super) enum Members<'a> {
     List(Vec<(u32, WeightPair)>),
-    /// Nodes in which stacks end: their own weight counts.
+    /// Nodes where stacks end: their own weight counts.
     Ends(&'a [u32]),
-    /// All nodes in which stacks end.
+    /// All nodes where stacks end.
     AllEnds,
-    /// Programs that share a frame, which is zoomed into: they stand on it themselves.
+    /// Programs that share the zoomed frame: each has its own frame on top of it.
     Programs(Vec<(u32, WeightPair)>),
 }
 
-/// Frames with one name under one parent.
+/// Frames with the same name and parent.
 pub(super) struct Group<'a> {
     pub(super) name: u32,
-    /// How many programs share the frame that bears this one's name; 0 for a frame of its own.
+    /// The number of programs that share this frame; 0 for a separate frame.
     pub(super) small: usize,
     pub(super) class: Class,
     pub(super) own: WeightPair,
@@ -26,7 +26,7 @@ pub(super) struct Group<'a> {
 }
 
 impl<'a> Group<'a> {
-    /// The frame that several share.
+    /// Creates the frame that several programs share.
     pub(super) fn shared(tree: &FlameTree, small: Vec<Self>) -> Option<Self> {
         let (name, class) = small.first().map(|first| (first.name, first.class))?;
         let mut all = Self {
@@ -51,7 +51,7 @@ impl<'a> Group<'a> {
         Some(all)
     }
 
-    /// The group that a zoom into it shows: of programs that share a frame these.
+    /// Returns the group as shown by a zoom into it: for a shared frame its programs.
     pub(super) fn entered(self) -> Self {
         match self.members {
             Members::List(list) if self.small > 0 => Self { members: Members::Programs(list), ..self },
@@ -60,7 +60,7 @@ impl<'a> Group<'a> {
     }
 }
 
-/// The neighbours that a group expands to.
+/// The direction in which a group expands.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum GroupStep {
     Callees,

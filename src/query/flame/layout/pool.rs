@@ -1,4 +1,4 @@
-//! Frames that are too narrow for themselves, put together: by module where that has room, and all that is left.
+//! Pools frames that are too narrow to draw: by module if the module is wide enough, then the rest.
 
 use std::sync::Arc;
 
@@ -13,21 +13,21 @@ use super::Block;
 use super::group::Group;
 use super::positions::{BlockPlace, CELL, Layout, PlacedGroup, id};
 
-/// Neighbours that are too narrow to draw.
+/// Adjacent groups that are too narrow to draw.
 pub(super) struct Pool<'a> {
-    /// Of which module they are all; none where they are of several.
+    /// The module of all of them; `None` if there are several.
     pub(super) module: Option<Name>,
     pub(super) sum: WeightPair,
     pub(super) frames: Vec<Group<'a>>,
 }
 
-/// A module as a title: the kernel, or a file without its brackets.
+/// Returns a module's title: the kernel, or a file without its brackets.
 pub(super) fn module_name(of: &Name) -> &str {
     if of.kind == DsoKind::Kernel { "kernel" } else { of.dso.trim_matches(['[', ']']) }
 }
 
 impl<'a> Layout<'a> {
-    /// Pools of what is too narrow to be drawn: by modules that have room, in the order of the spec, and what is left.
+    /// Pools narrow groups: by modules that are wide enough, in the order of the spec, then the rest.
     pub(super) fn pools(&self, narrow: Vec<Group<'a>>, width: u128, whole: u128) -> Vec<Pool<'a>> {
         let mut rest = Pool { module: None, sum: WeightPair::default(), frames: Vec::new() };
         let mut modules: FxHashMap<&Arc<str>, Pool<'a>> = FxHashMap::default();
@@ -62,7 +62,8 @@ impl<'a> Layout<'a> {
         out
     }
 
-    /// Draws several frames as one block; where it has room for more, what they have in common stands on it.
+    /// Draws several frames as one block; frames that they have in common are drawn on top of it if they are wide
+    /// enough.
     pub(super) fn pool(
         &mut self,
         pool: Pool<'a>,

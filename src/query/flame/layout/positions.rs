@@ -1,4 +1,4 @@
-//! The way from a tree to blocks: row by row, from cumulative sums.
+//! Computes the positions of blocks from a tree, row by row, from cumulative sums.
 
 use crate::query::diff::{Verdict, verdict};
 use crate::query::flame::{Class, FlameTree, WeightPair};
@@ -9,18 +9,18 @@ use super::{Block, Flame, FlameDirection, FlameSpec, SMALL};
 
 pub(super) const CELL: u64 = 8;
 
-/// The place of a group: the block that it is, which frame of its stacks, and its eighths of a cell.
+/// The position of a group: its block, the depth in its stacks, and its eighths of a cell.
 #[derive(Clone, Copy)]
 pub(super) struct BlockPlace {
     pub(super) block: Option<usize>,
     pub(super) id: u64,
-    /// Frames from the anchor, as rows would be counted if no two shared one.
+    /// Frames from the anchor, as if none shared a row.
     pub(super) depth: i32,
     pub(super) x0: u32,
     pub(super) x1: u32,
 }
 
-/// A drawn group, with what may stand on it where that has been looked up.
+/// A drawn group, with the groups on top of it if they were expanded.
 pub(super) struct PlacedGroup<'a> {
     pub(super) group: Group<'a>,
     pub(super) spot: BlockPlace,
@@ -33,7 +33,7 @@ pub(super) struct Layout<'a> {
     pub(super) matches: Vec<bool>,
     /// Slot of each name while children are grouped; `u32::MAX` between uses.
     pub(super) slots: Vec<u32>,
-    /// What ends in frames that share a row with the next one, and what leaves the picture in less than a cell.
+    /// Weight that ends in frames that share a row with the next one, and weight narrower than a cell.
     pub(super) passed: WeightPair,
     pub(super) narrow: WeightPair,
     /// The frames furthest from the anchor: of callers, and of callees.
@@ -42,13 +42,13 @@ pub(super) struct Layout<'a> {
     pub(super) out: Flame,
 }
 
-/// A number for a path, whatever its weight.
+/// Returns an ID for a path, independent of its weight.
 pub(super) fn id(below: u64, what: impl std::hash::Hash, depth: i32) -> u64 {
     use std::hash::BuildHasher;
     rustc_hash::FxBuildHasher.hash_one((below, what, depth))
 }
 
-/// Lays a tree out.
+/// Lays out a tree.
 pub fn layout(tree: &FlameTree, spec: &FlameSpec) -> Flame {
     let pattern = spec.find.as_ref().and_then(|text| pattern(text).ok());
     let matches: Vec<bool> =
@@ -85,7 +85,7 @@ pub fn layout(tree: &FlameTree, spec: &FlameSpec) -> Flame {
 }
 
 impl<'a> Layout<'a> {
-    /// The whole graph in one direction, its zoomed frame as wide as the screen.
+    /// Lays out the graph in one direction, with the zoomed frame as wide as the screen.
     pub(super) fn tower(&mut self, members: Members<'a>, total: WeightPair, step: GroupStep) {
         let mut base =
             Group { name: u32::MAX, small: 0, class: Class::Thread, own: WeightPair::default(), total, members };
@@ -107,13 +107,12 @@ impl<'a> Layout<'a> {
         self.count_drawn();
     }
 
-    /// All of the width, and nothing below.
+    /// Returns the base position: the full width.
     pub(super) fn ground(&self) -> BlockPlace {
         BlockPlace { block: None, id: 0, depth: -1, x0: 0, x1: u32::from(self.spec.width) * CELL as u32 }
     }
 
-    /// Draws a group as a block, and `chain` in its row; `at` is what it stands on, where, and how deep it is. Returns
-    /// its own spot.
+    /// Draws a group as a block, with `chain` in its row, at the position `at`. Returns the position of the block.
     pub(super) fn put(
         &mut self,
         group: &Group<'a>,
@@ -155,13 +154,13 @@ impl<'a> Layout<'a> {
         spot
     }
 
-    /// Counts rows as if no two frames shared one.
+    /// Updates the extent, counting rows as if no frames shared one.
     pub(super) fn reach(&mut self, depth: i32) {
         let of = if depth < 0 { &mut self.up } else { &mut self.down };
         *of = (*of).max(depth.unsigned_abs() as usize);
     }
 
-    /// Lays out what stands on a group, level by level.
+    /// Lays out the groups on top of a group, level by level.
     pub(super) fn fill(&mut self, base: Group<'a>, spot: BlockPlace, step: GroupStep, rows: impl Iterator<Item = i32>) {
         let mut level = vec![PlacedGroup { group: base, spot, above: None }];
         for row in rows {
@@ -176,7 +175,7 @@ impl<'a> Layout<'a> {
         }
     }
 
-    /// Draws what stands on one group, in one row: what has room for itself, then modules, then all the rest.
+    /// Draws the groups on top of a group in one row: first those that are wide enough, then modules, then the rest.
     pub(super) fn children(&mut self, on: PlacedGroup<'a>, step: GroupStep, row: i32, next: &mut Vec<PlacedGroup<'a>>) {
         let PlacedGroup { group, spot, above } = on;
         let above = above.unwrap_or_else(|| self.standing_on(&group, step, spot));
@@ -200,7 +199,7 @@ impl<'a> Layout<'a> {
         }
     }
 
-    /// Draws a group, and in its row those that all but half a cell of it goes on to; the last of them comes back.
+    /// Draws a group, and in its row the successors that get all but half a cell of it; returns the last of them.
     pub(super) fn place(
         &mut self,
         child: Group<'a>,
@@ -235,7 +234,7 @@ impl<'a> Layout<'a> {
         PlacedGroup { group: child, spot, above }
     }
 
-    /// Callers above and callees below: the outermost occurrences below count each stack once.
+    /// Lays out callers above and callees below: only the outermost occurrences count, so that each stack counts once.
     pub(super) fn sandwich(&mut self, text: &str) {
         let Ok(pattern) = pattern(text) else { return };
         let tree = self.tree;
@@ -254,7 +253,7 @@ impl<'a> Layout<'a> {
         }
         let total = members.iter().map(|(_, both)| *both).sum();
         let own = members.iter().map(|(n, _)| tree.own(*n)).sum();
-        // Of several names the first by the alphabet.
+        // Of several names, the first one alphabetically.
         let names = members.iter().map(|(n, _)| tree.name(*n));
         let name = names.min_by(|a, b| tree.by_name(*a, *b)).unwrap_or_default();
         let classes = members.iter().filter(|(n, _)| tree.name(*n) == name).map(|(n, _)| tree.class(*n));
@@ -275,7 +274,7 @@ impl<'a> Layout<'a> {
         let half = (i32::from(self.spec.height) / 2).max(2);
         let callers = Group { members: Members::List(members), ..anchor };
         self.fill(anchor, spot, GroupStep::Callees, 1..half);
-        // Figures are of what is below the function.
+        // The figures refer to the callees.
         let narrow = self.narrow;
         self.fill(callers, spot, GroupStep::Callers, (1..half).map(|row| -row));
         self.narrow = narrow;
@@ -290,7 +289,7 @@ impl<'a> Layout<'a> {
             self.out.blocks.iter().skip(skip).filter(|b| of(b)).map(|b| width(b.own)).sum()
         };
         let (named, modules) = match self.spec.way {
-            // Callers have no weight of their own: every stack whose last caller is drawn.
+            // Callers do not have weight of their own: every stack counts whose last caller is drawn.
             FlameDirection::Leaves => {
                 let last = self.out.blocks.iter().filter(|b| b.class == Class::Thread);
                 (last.map(|b| width(b.total)).sum(), 0.0)

@@ -1,4 +1,4 @@
-//! Flame graphs beside what grouping the stacks as strings gives.
+//! Compares flame graphs with groups of stacks as strings.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use crate::query::flame::{FlameStacks, FlameTree};
 use crate::query::staged::Staged;
 use proptest::prelude::*;
 
-/// Stacks, root first, each letter a function of no file and each stack a sample.
+/// Stacks, root first; each letter is a function without a file, and each stack a sample.
 fn recorded(stacks: &[&str]) -> Staged {
     let mut staged = Staged::default();
     staged.comm(1, 1, false, "t");
@@ -26,7 +26,7 @@ fn compared(old: &[&str], new: &[&str], per: NormalizeBy) -> FlameTree {
     compared_over(old, new, per, (1.0, 1.0))
 }
 
-/// The tree of one profile beside another's, of so many seconds each.
+/// The tree of a profile and its baseline, with durations in seconds.
 fn compared_over(old: &[&str], new: &[&str], per: NormalizeBy, seconds: (f64, f64)) -> FlameTree {
     let (old, new) = (recorded(old), recorded(new));
     let (then, now) = (old.fold(), new.fold());
@@ -84,7 +84,7 @@ fn a_comparison_draws_both_sides_and_says_what_is_new_or_gone() {
     let of = |name: &str| flame.blocks.iter().find(|b| &*b.name == name).expect("block");
     assert_eq!(["b", "c", "d"].map(|n| of(n).verdict.map(Verdict::sign)), [Some("~"), Some("-"), Some("+")]);
     assert_eq!(["b", "c", "d"].map(|n| flame.changed(of(n).total)), [0.0, -1.0, 1.0]);
-    // Shares: half of everything is the same, a quarter of the width is gone and a quarter new.
+    // Half of everything is the same, a quarter of the width is gone and a quarter is new.
     let cells = ["b", "c", "d"].map(|n| of(n).x1 - of(n).x0);
     assert_eq!(cells, [of("a").x1 / 2, of("a").x1 / 4, of("a").x1 / 4]);
     let flame = layout(&compared(&old, &new, NormalizeBy::Nothing), &spec(FlameDirection::Roots));
@@ -118,7 +118,7 @@ fn what_is_too_narrow_is_pooled_and_still_covers_its_place() {
     assert_eq!(flame.blocks.len(), 2);
 }
 
-/// A frame by grouping strings. Samples as they go through it and as they end in it.
+/// A frame from grouped strings. Samples through it, and samples that end in it.
 #[derive(Clone, Debug, PartialEq)]
 struct Plain {
     row: i32,
@@ -146,14 +146,14 @@ impl Plain {
     }
 }
 
-/// A frame's letter, and its paths from there on.
+/// A frame's letter, and the rest of its paths.
 type Lettered = (char, Vec<String>);
 
-/// From where to where, how many are pooled there, the frame when none are, and the paths from there on.
+/// Start and end, number of pooled frames, the frame if it is not pooled, and the rest of the paths.
 type Part = (usize, usize, usize, Option<char>, Vec<String>);
 
-/// What stands on a spot, in rows of one direction: paths of letters, put together letter by letter. Of callers
-/// nothing ends in a frame. What leaves the picture in less than a cell comes back.
+/// Lays out paths of letters at a position, in rows of one direction, grouped letter by letter. Paths of callers do not
+/// end in a frame. Returns the weight narrower than a cell.
 fn plain(
     paths: &[String],
     below: Option<usize>,
@@ -219,7 +219,7 @@ fn reversed(path: &str) -> String {
 proptest! {
     #![proptest_config(crate::damage::kept())]
 
-    /// Every frame of every way: place, weight and what it stands on.
+    /// Every frame in each direction: position, weight and parent.
     #[test]
     fn blocks_are_what_grouping_strings_gives(
         stacks in proptest::collection::vec("[a-e]{1,6}", 1..60),
@@ -246,7 +246,7 @@ proptest! {
             FlameDirection::Leaves => {
                 let paths: Vec<String> = stacks.iter().map(|s| reversed(s)).collect();
                 narrow = plain(&paths, None, cells, &rows, by_weight, &mut want);
-                // All that begins at a leaf ends there; only callers come after it.
+                // All paths that begin at a leaf end there; only callers follow.
                 want.iter_mut().for_each(|p| p.own = if p.row == 0 { p.total } else { 0 });
                 ends = want.iter().filter(|p| p.name == "t").map(|p| p.total).sum();
             }
@@ -308,7 +308,7 @@ fn a_frame_is_the_same_whatever_its_weight() {
         let (few, many) = (ids(&["cbab"], way.clone()), ids(&["cbab", "cbab", "cbad", "dbae"], way));
         assert!(few.iter().all(|(at, id)| many.get(at) == Some(id)), "{few:?} {many:?}");
     }
-    // The caller and the callee of one name are two.
+    // A caller and a callee with the same name are different.
     let around = ids(&["aba"], FlameDirection::Around("^b$".into()));
     assert_ne!(around[&(1, "ab".to_owned())], around[&(-1, "ab".to_owned())]);
 }
@@ -329,7 +329,7 @@ fn a_zoom_goes_as_far_as_it_is_there() {
     let whole = "0t4 1a3 2b3 3c1 3d1";
     assert_eq!(zoomed(&["t", "a", "b"], 9), ("tab".into(), whole.into(), 100.0));
     assert_eq!(zoomed(&["t", "a", "x"], 9), ("ta".into(), whole.into(), 100.0));
-    // One row above the zoom: what ends in b, a third of what is zoomed into.
+    // One row above the zoom: weight that ends in b is a third of the zoomed weight.
     let (zoom, frames, drawn) = zoomed(&["t", "a"], 1);
     assert_eq!((&*zoom, &*frames), ("ta", "0t4 1a3 2b3"));
     assert!((drawn - 100.0 / 3.0).abs() < 1e-9, "{drawn}");
@@ -339,7 +339,7 @@ fn a_zoom_goes_as_far_as_it_is_there() {
     assert!(flame.blocks.iter().take(3).all(|b| (b.x0, b.x1) == (0, 640)));
 }
 
-/// A thread of the name is no function.
+/// A thread of that name is not a function.
 #[test]
 fn around_a_function_that_is_called_like_its_thread() {
     let flame = layout(&tree(&["atb", "c"], &[]), &spec(FlameDirection::Around("^t$".into())));
@@ -360,7 +360,7 @@ fn values_and_changes_in_each_unit() {
         let (old, new) = flame.values(a);
         (old, new, (flame.changed(a) * 1e6).round() / 1e6)
     };
-    // Periods of 60 then and 100 now, of 80 and 400 in all.
+    // Periods of 60 in the baseline and 100 now, of totals of 80 and 400.
     assert_eq!(of(&flame(NormalizeBy::Total, (2.0, 4.0))), (75.0, 25.0, -0.5));
     assert_eq!(of(&flame(NormalizeBy::Second, (2.0, 5.0))), (30.0, 20.0, -0.2));
     assert_eq!(of(&flame(NormalizeBy::Second, (0.5, 0.0))).0, 120.0);

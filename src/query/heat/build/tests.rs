@@ -1,4 +1,4 @@
-//! Heat maps of samples by time, against plain loops over them.
+//! Compares heat maps with plain loops over the samples.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ fn spec(by: HeatBy, page: Option<u64>, columns: usize, rows: usize) -> HeatSpec 
     HeatSpec { by, length: SECOND, page, columns, rows, lit: None }
 }
 
-/// The map of samples given by (time, CPU, process, weight).
+/// The map of samples given as (time, CPU, process, weight).
 fn map(samples: &[(u64, u16, i32, u64)], spec: &HeatSpec) -> Heat {
     mapped(samples, spec, None, true)
 }
@@ -34,7 +34,7 @@ fn mapped(samples: &[(u64, u16, i32, u64)], spec: &HeatSpec, kept: Option<Arc<Fi
     asked(&staged, 0, spec, kept, u64::MAX, &mut SiteLanes::default())
 }
 
-/// When the sessions here start.
+/// The start of the sessions.
 const START: u64 = 500;
 
 /// The map of an event's samples before a position.
@@ -247,15 +247,15 @@ fn what_threads_count_is_added_up() {
     assert_eq!((heat.cells, heat.lit), (want, lit));
 }
 
-/// What one sample is: (time, CPU, process, weight, stack, event).
+/// A sample: (time, CPU, process, weight, stack, event).
 type One = (u64, u16, i32, u64, usize, u16);
 
-/// A filter and what it says of a sample.
+/// A filter, and its result for a sample.
 type Clause = (&'static str, fn(&One) -> bool);
 
 const STACKS: [&[&str]; 4] = [&[], &["main", "lib:work"], &["main"], &["main", "lib:work", "lib:poll"]];
 
-/// What a row says of a sample.
+/// Returns the row of a sample.
 fn label(by: HeatBy, one: &One) -> String {
     match by {
         HeatBy::Cpu => format!("CPU {}", one.1),
@@ -270,8 +270,8 @@ fn label(by: HeatBy, one: &One) -> String {
 proptest! {
     #![proptest_config(crate::damage::kept())]
 
-    /// Every sample of the page is in one cell, whatever the rows are, and a range of cells has the samples
-    /// that a filter by its time has.
+    /// Every sample of the page is in one cell for each kind of rows, and a range of cells has the samples that pass
+    /// the filter for its time.
     #[test]
     fn cells_sum_to_samples(
         samples in proptest::collection::vec((0u64..9 * SECOND, 0u16..40, 1i32..30, 1u64..1_000_000), 0..200),
@@ -296,7 +296,7 @@ proptest! {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 40, ..crate::damage::kept() })]
 
-    /// Cells are what a plain loop over the samples counts, lit and not, in rows with the most samples first.
+    /// Cells equal the counts of a plain loop, lit and not, in rows sorted by samples.
     #[test]
     fn a_map_is_a_plain_count(
         samples in proptest::collection::vec((0u64..3000, 0u16..4, 0i32..5, 1u64..900, 0usize..4, 0u16..2), 1..120),

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// A machine of two large programs, one of them of many processes, and of 300 small ones.
+/// A machine with two large programs, one of them with many processes, and 300 small ones.
 fn busy() -> (Staged, Aggregate) {
     let mut staged = Staged::default();
     let mut pid = 0;
@@ -47,14 +47,14 @@ fn many_small_programs_are_drawn_as_one() {
     assert_eq!(row(&zoomed, 1), [("small-0 +299", 300, 0)], "all are alike, so none has room for itself");
     let wide = seen(&staged, &fold, &FlameSpec { zoom: vec![SMALL.into()], width: 900, ..spec.clone() });
     assert_eq!(row(&wide, 1).len(), 300);
-    // Processes apart, and all together.
+    // Separate processes, and all tasks together.
     let apart = seen(&staged, &fold, &FlameSpec { edits: vec![Edit::Processes], width: 160, ..spec.clone() });
     assert_eq!(row(&apart, 0)[..2], [("gzip 15", 120, 0), ("rustc 1", 20, 0)]);
     let together = seen(&staged, &fold, &FlameSpec { edits: vec![Edit::AllTasks], ..spec });
     assert_eq!((row(&together, 0), row(&together, 1).len()), (vec![("all tasks", 700, 0)], 2));
 }
 
-/// Functions too narrow for themselves are their module's, and what they have in common stands on it.
+/// Functions too narrow to draw are pooled by module, with common frames on top.
 #[test]
 fn narrow_functions_are_drawn_as_their_module() {
     let mut staged = Staged::default();
@@ -75,12 +75,12 @@ fn narrow_functions_are_drawn_as_their_module() {
     ];
     assert_eq!(of(2).collect::<Vec<_>>(), want);
     assert_eq!(of(3).collect::<Vec<_>>(), [("walk", false, Class::Library)]);
-    // All but the 300 of as many modules; to the function, the work and the walk.
+    // All but the 300 of as many modules; up to the function, the work and the walk.
     assert!((flame.drawn - 100.0 * 1500.0 / 1800.0).abs() < 1e-9, "{}", flame.drawn);
     assert!((flame.named - 100.0 * 1200.0 / 1800.0).abs() < 1e-9, "{}", flame.named);
 }
 
-/// Frames with one way on share a row, and are the same frames as in rows of their own.
+/// Frames that share a row are the same frames as in separate rows.
 #[test]
 fn frames_with_one_way_on_share_a_row() {
     let stacks: Vec<&str> = ["abcdx"; 60].into_iter().chain(["abcdy"; 38]).chain(["abz"; 2]).collect();
@@ -104,7 +104,7 @@ fn frames_with_one_way_on_share_a_row() {
     for name in ["d", "x", "y"] {
         assert_eq!(id(&folded, name), id(&whole, name), "{name}");
     }
-    // What a search finds in it is found, and half a cell is nowhere passed over.
+    // A search finds frames in shared rows, and at most half a cell is skipped.
     let found = layout(
         &tree(&stacks, &[]),
         &FlameSpec { find: Some("^b$".into()), a_row: 9, width: 20, ..spec(FlameDirection::Roots) },
@@ -127,7 +127,7 @@ fn a_zoom_passes_through_shared_rows() {
     assert_eq!(shape(&zoomed)[5..], named(&[(5, "x", 60), (5, "y", 38)]));
 }
 
-/// Threads of other names stand on their process' one.
+/// Threads with other names are below their process's name.
 #[test]
 fn threads_are_their_programs() {
     let mut staged = Staged::default();

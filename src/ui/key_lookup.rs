@@ -24,10 +24,10 @@ impl Keymap {
     pub(crate) fn bind(&mut self, layer: &str, typed: &str, run: &str, when: &str) -> Result<(), String> {
         let names = || LAYERS.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ");
         let found = LAYERS.iter().find(|(name, _)| *name == layer);
-        let &(_, layer) = found.ok_or_else(|| format!("no layer is called {layer}: there are {}", names()))?;
+        let &(_, layer) = found.ok_or_else(|| format!("unknown layer {layer}; available: {}", names()))?;
         let keys = keys::parse(typed)?;
         if keys.split(' ').next() == Some("'") || keys == "ctrl-c" || keys == "esc" {
-            return Err(format!("{typed} keeps its meaning"));
+            return Err(format!("{typed} cannot be bound"));
         }
         let command = match run.trim() {
             "" => None,
@@ -38,7 +38,7 @@ impl Keymap {
             own.layer == layer && own.run.is_some() && (continues(&own.keys, &keys) || continues(&keys, &own.keys))
         });
         if let Some(other) = taken.filter(|_| command.is_some()) {
-            return Err(format!("{typed}: {} is bound, and one begins like the other", other.keys));
+            return Err(format!("{typed}: {} is bound, and one is the start of the other", other.keys));
         }
         self.own.push(Binding { layer, keys, run: command, when });
         Ok(())
@@ -116,7 +116,7 @@ fn conditions(text: &str) -> Result<Vec<(usize, bool)>, Diagnostic> {
         let piece = cursor.next("a condition")?;
         let at = FACTS.iter().position(|(known, _)| piece.token == Token::Word(known)).ok_or_else(|| {
             let names = FACTS.iter().map(|(name, _)| *name);
-            let why = format!("no condition is called so: there are {}", names.clone().collect::<Vec<_>>().join(", "));
+            let why = format!("unknown condition; available: {}", names.clone().collect::<Vec<_>>().join(", "));
             cursor.fault_at(piece, why).offer(names)
         })?;
         list.push((at, wanted));
@@ -180,11 +180,11 @@ mod tests {
         let fault = |layer: &str, keys: &str, run: &str, when: &str| {
             Keymap::default().bind(layer, keys, run, when).expect_err("a fault")
         };
-        assert!(fault("graph", "x", "quit", "").contains("there are all, flame"));
+        assert!(fault("graph", "x", "quit", "").contains("available: all, flame"));
         assert!(fault("all", "ctrl-alt-shift-x", "quit", "").contains("ctrl-alt-shift-x"));
         assert!(fault("all", "x", "qiut", "").contains("nearest: quit"));
-        assert!(fault("all", "x", "quit", "alive").contains("there are live"));
-        assert!(fault("all", "ctrl-c", "top", "").contains("keeps its meaning"));
+        assert!(fault("all", "x", "quit", "alive").contains("available: live"));
+        assert!(fault("all", "ctrl-c", "top", "").contains("cannot be bound"));
     }
 
     #[test]

@@ -38,13 +38,13 @@ pub(crate) fn parse(text: &str) -> Result<String, String> {
         let function = rest.strip_prefix('f').and_then(|n| n.parse::<u8>().ok()).is_some_and(|n| (1..=12).contains(&n));
         if !(one || function || NAMED.iter().any(|(_, name, _)| *name == rest)) {
             return Err(format!(
-                "{word} is no key: expected a character, f1 to f12, {}; ctrl- or alt- before it",
+                "unknown key {word}: expected a character, f1 to f12, {}; ctrl- or alt- before it",
                 NAMED.iter().map(|(_, name, _)| *name).collect::<Vec<_>>().join(", ")
             ));
         }
         out.push(spelled(control, alt, rest));
     }
-    if out.is_empty() { Err("no key is named".to_owned()) } else { Ok(out.join(" ")) }
+    if out.is_empty() { Err("no key given".to_owned()) } else { Ok(out.join(" ")) }
 }
 
 /// Named keys: code, name and display text.

@@ -325,7 +325,7 @@ fn units_come_and_go() {
     session.keys("x").wait_for("No unit runs");
     session.keys("5").wait_for("● every hit");
     session.keys("6").wait_for("No unit runs");
-    session.keys("Mnothing\r").wait_for("no unit is called nothing");
+    session.keys("Mnothing\r").wait_for("unknown unit nothing");
     session.keys("\x1b").wait_for("M add unit");
     session.keys("q");
     assert!(session.end().success() && session.is_restored());
@@ -425,7 +425,7 @@ fn the_configuration_holds() {
     session.keys("q");
     assert!(session.end().success());
     let bytes = String::from_utf8_lossy(&session.bytes()).into_owned();
-    assert!(bytes.contains("config.toml:4: no command is called nothing"), "reported before the screen");
+    assert!(bytes.contains("config.toml:4: unknown command nothing"), "reported before the screen");
     assert!(bytes.contains("48;2;16;32;48") && bytes.contains("48;2;46;52;64"), "both themes were painted");
 }
 

@@ -196,9 +196,9 @@ fn screens_without_an_event_say_what_would_give_them_one() {
     assert!(header(&harness).contains(&name), "what is started is shown: {}", header(&harness));
     for tab in ["1", "2", "3"] {
         let unit = screen(tab, true, "");
-        assert!(unit.contains("no sampling event") && unit.contains("5 lists those that there are"), "{tab}: {unit}");
-        assert!(screen(tab, false, "").contains("An idle machine gives few"), "{tab}");
-        assert!(screen(tab, false, "pid 7").contains("Who sleeps gives none"), "{tab}");
+        assert!(unit.contains("no sampling event") && unit.contains("5 lists the events"), "{tab}: {unit}");
+        assert!(screen(tab, false, "").contains("An idle machine produces few"), "{tab}");
+        assert!(screen(tab, false, "pid 7").contains("Sleeping tasks produce no samples"), "{tab}");
     }
 }
 
@@ -311,7 +311,7 @@ fn the_flame_graph_turned_zoomed_searched_and_edited() {
     assert_eq!(without_message(&back, &on_a_frame), on_a_frame, "undo leads back");
     assert_eq!(flame().keys("RR").text(), before);
     // The cursor is on a comm: it has no callers to show, but can be excluded.
-    assert!(flame().keys("eb").text().contains("the cursor is on no function"));
+    assert!(flame().keys("eb").text().contains("no function under the cursor"));
     assert!(flame().keys("w^timer<ret>").text().contains("[around ^timer]"));
     let without = flame().keys("x").text();
     assert!(without.contains("without burn") && without.contains("# swapper  99.8 %"), "{without}");
@@ -445,7 +445,7 @@ fn filters_are_kept_under_names() {
     h = h.keys("<bs><bs>");
     assert!(h.app.context.answer.view.total.samples > both);
     h = h.keys(":saved mi<ret>");
-    assert!(h.text().contains("no filter is kept as mi; mine"), "{}", h.text());
+    assert!(h.text().contains("no filter is saved as mi; saved: mine"), "{}", h.text());
     h = h.keys("<esc>:saved mine<ret>");
     assert_eq!(h.app.context.answer.view.total.samples, both);
     h = h.keys(":forget-filter mine<ret>");

@@ -195,7 +195,7 @@ fn ranges_have_a_history() {
     let h = h.keys("[[");
     assert_eq!(at(&h), Some(10));
     let h = h.keys("[");
-    assert!(h.text().contains("no range further on"));
+    assert!(h.text().contains("no further range"));
     let h = h.keys("]");
     assert_eq!(at(&h), Some(22));
     let h = h.keys("<bs>");

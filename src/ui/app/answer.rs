@@ -20,7 +20,7 @@ impl App {
         let drawn = drawn_part(width, height);
         if drawn != (width, height) {
             let (columns, rows) = drawn;
-            self.say(format!("the terminal says that it is {width}×{height}: {columns}×{rows} of it are drawn"));
+            self.say(format!("the terminal reports {width}×{height}; only {columns}×{rows} are drawn"));
         }
         self.frame.size = drawn;
         self.views.top.height = layout::table_height(self.scene());

@@ -60,7 +60,7 @@ impl App {
             Lookup::Prefix => self.frame.chord = keys,
             Lookup::Nothing => {
                 self.frame.chord.clear();
-                self.say(format!("{} means nothing here: ? for help", keys::shown(&keys)));
+                self.say(format!("{} is not bound here; ? shows the keys", keys::shown(&keys)));
             }
         }
     }

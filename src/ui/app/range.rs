@@ -21,10 +21,10 @@ impl App {
     /// Counts from now on; undo restores earlier samples.
     pub(crate) fn count_from_now(&mut self) {
         if self.context.info.origin != Origin::Live || self.context.answer.ended.is_some() {
-            return self.say("nothing comes any more that could be counted from now on: v on 3 selects a time");
+            return self.say("the recording has ended: there are no new samples; v on 3 selects a time");
         }
         self.show_range((self.context.elapsed_ns().saturating_add(1), u64::MAX));
-        self.say("counted from now on; ⌫ brings back what came before");
+        self.say("counting from now on; ⌫ restores earlier samples");
     }
 
     fn show_range(&mut self, range: (u64, u64)) {
@@ -38,8 +38,8 @@ impl App {
         let here = self.selection.range().is_some();
         match self.selection.ranges.walk(here, step) {
             Some(range) => self.show_range(range),
-            None if self.selection.ranges.is_empty() => self.say("no range of time was looked at yet: 3 selects one"),
-            None => self.say("there is no range further on"),
+            None if self.selection.ranges.is_empty() => self.say("no time range selected yet: 3 selects one"),
+            None => self.say("there is no further range"),
         }
     }
 
@@ -125,7 +125,7 @@ impl App {
                 let note = note.unwrap_or_default().to_owned();
                 self.request(Request::Mark(TimeMark { at, name: letter.to_string(), note }));
                 self.say(format!(
-                    "mark {letter} is set at {:.3} s: '{letter} comes back, :marks lists",
+                    "mark {letter} is set at {:.3} s: '{letter} goes there, :marks lists all",
                     at as f64 / 1e9
                 ));
             }

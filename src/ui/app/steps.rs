@@ -253,7 +253,7 @@ impl App {
             let outside = into.map(|step| step.before.flame.zoom.clone()).unwrap_or_default();
             self.views.flame.change(|place| place.zoom = outside);
         } else if self.selection.zooms.pop().is_none() {
-            self.say("nothing is zoomed into: ⌫ undoes the last step, q leaves");
+            self.say("no zoom to leave: ⌫ undoes the last step, q quits");
         }
     }
 }

@@ -40,7 +40,7 @@ impl App {
 
     fn carry_out_command(&mut self, Invocation { row, argument }: Invocation) {
         match table::meaning(row, self.frame.tab) {
-            Meaning::OfTable => self.say("that is for the table: 1 leads there"),
+            Meaning::OfTable => self.say("this works on the table only: 1 shows it"),
             Meaning::Nothing => {}
             Meaning::Act(Act::Plain(act)) => act(self),
             Meaning::Act(Act::Given(act)) => act(self, argument),
@@ -84,21 +84,21 @@ impl App {
     pub(crate) fn set_limit(&mut self, text: &str) {
         match quantity::share(text) {
             Ok(percent) if (0.0..100.0).contains(&percent) => self.selection.rows.limit = percent,
-            _ => self.error(format!("{text} is no percentage below 100")),
+            _ => self.error(format!("{text}: expected a percentage below 100")),
         }
     }
 
     pub(crate) fn parse_refresh(&mut self, text: &str) {
         match quantity::duration(text) {
             Ok(time) if !time.is_zero() => self.set_refresh(time.min(Duration::from_secs(3600))),
-            _ => self.error(format!("{text} is no number of seconds")),
+            _ => self.error(format!("{text}: expected a number of seconds")),
         }
     }
 
     pub(crate) fn set_frequency(&mut self, text: &str) {
         match quantity::hertz(text) {
             Ok(hz) => self.control(Control::Frequency(hz)),
-            Err(_) => self.error(format!("{text} is no number of samples a second")),
+            Err(_) => self.error(format!("{text}: expected samples per second")),
         }
     }
 
@@ -123,7 +123,7 @@ impl App {
             return self.ask_for(&program::THEME, String::new());
         };
         if !self.context.themes.contains(&name) {
-            return self.error(format!("no theme is called {name}: there are {}", self.context.themes.join(", ")));
+            return self.error(format!("unknown theme {name}; available: {}", self.context.themes.join(", ")));
         }
         self.say(format!("theme = \"{name}\" in config.toml keeps it"));
         self.frame.theme = name;
@@ -136,7 +136,7 @@ impl App {
             return self.control(Control::Event(event, Change::Filter(text)));
         }
         let Some(info) = self.context.answer.events.get(event).filter(|info| info.meter.is_some()) else {
-            return self.refuse(&general::CAPTURE, "this has no source to be cut at: Esc, then f filters the view");
+            return self.refuse(&general::CAPTURE, "capture filters need a live session: Esc, then f filters the view");
         };
         let subject = match tracepoints::format(&self.context.info, plain(&info.name)) {
             Some(format) => Subject::Tracepoint(Box::new(format)),
@@ -164,7 +164,7 @@ impl App {
             return self.say("no call chains were recorded (--call-graph none)");
         }
         if self.line().is_some_and(|line| line.depth == 0 && line.state == SymState::Sought) {
-            return self.say("names are being looked for here: this row goes when they are found");
+            return self.say("symbols are still being resolved: then this row disappears");
         }
         if !self.selection.rows.toggled.remove(&id) {
             self.selection.rows.toggled.insert(id);
@@ -215,5 +215,5 @@ pub(crate) fn cpu_list(text: &str) -> Result<Vec<u32>, String> {
     let filter = Filter::parse(&format!("cpu in {text}")).map_err(|f| f.line())?;
     let Some(Test::Ranges(ranges)) = filter.atoms().first().map(|a| &a.test) else { return Err("no CPUs".into()) };
     let list: Vec<u32> = ranges.iter().flat_map(|(a, b)| (*a..=(*b).min(1 << 16)).map(|c| c as u32)).collect();
-    if list.is_empty() { Err("no CPU was named".into()) } else { Ok(list) }
+    if list.is_empty() { Err("no CPU given".into()) } else { Ok(list) }
 }

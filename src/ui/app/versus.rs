@@ -78,7 +78,7 @@ impl App {
 
     pub(crate) fn drop_baseline(&mut self) {
         if self.selection.baseline.take().is_none() {
-            return self.say("nothing is compared: b marks now, :baseline FILE reads a recording");
+            return self.say("there is no baseline: b marks now, :baseline FILE reads a recording");
         }
         self.selection.rows.columns.retain(|f| !matches!(f, Field::Delta | Field::Old));
         let (order, reversed) = self.selection.order_before.take().unwrap_or((Order::SelfTime, false));
@@ -128,7 +128,8 @@ impl App {
         };
         let note = off.note.clone();
         let Some(clock) = clock else {
-            return self.say("time on the CPUs needs cpu-clock beside the switches: -e cpu-clock,sched:sched_switch");
+            return self
+                .say("time on the CPUs needs cpu-clock in addition to the switches: -e cpu-clock,sched:sched_switch");
         };
         self.selection.off_cpu = !self.selection.off_cpu;
         if self.selection.off_cpu {

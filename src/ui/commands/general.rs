@@ -21,13 +21,13 @@ commands! { STEPS "Steps" {
     UNDO "undo" ["backspace", "u"] "undo the last step: a zoom, a filter, an order, a reset…"
         says "back revert restore"
         => Plain(|app| app.undo());
-    REDO "redo" ["ctrl-r"] "do what was undone again" => Plain(|app| app.redo());
+    REDO "redo" ["ctrl-r"] "redo the last undone step" => Plain(|app| app.redo());
     LEAVE "leave" ["esc"] "close what is open, then go back a step of zoom" => Plain(|app| app.leave());
-    RESET "reset" ["z"] "count from now on; samples stay, and undo counts them again"
+    RESET "reset" ["z"] "count from now on; undo restores earlier samples"
         => Plain(|app| app.count_from_now());
-    FORGET "forget" [] "forget all samples so far, and what units have counted, for good" => Plain(|app| {
+    FORGET "forget" [] "delete all samples so far and all figures of units; this cannot be undone" => Plain(|app| {
         app.request(Request::Clear);
-        app.say("all samples so far are forgotten");
+        app.say("all samples were deleted");
     });
 }}
 
@@ -36,7 +36,7 @@ commands! { FIND "Find and filter" {
         says "find grep" (Argument::of("regex", "search", ArgumentKind::Pattern).or_nothing())
         => Given(|app, text| app.search(text));
     NEXT "next" ["n"] "to the next match" of table => Plain(|app| app.views.top.next(1, &app.context.answer));
-    PREVIOUS "previous" ["N"] "to the match before" of table => Plain(|app| app.views.top.next(-1, &app.context.answer));
+    PREVIOUS "previous" ["N"] "to the previous match" of table => Plain(|app| app.views.top.next(-1, &app.context.answer));
     FILTER "filter" ["f"] "show only samples that match; the past is filtered too"
         says "where grep comm process pid nginx"
         (Argument::of("expression", "filter", ArgumentKind::Filter).or_nothing())
@@ -51,8 +51,8 @@ commands! { FIND "Find and filter" {
         says "when ago past since clock minutes time"
         (Argument::of("from,until", "5,10 or -30s,-20s or 14:03,14:05", ArgumentKind::Text))
         => Asked(|app, text| app.set_range(&text), |_| String::new());
-    RANGE_BACK "range-back" ["["] "to the range of time that was looked at before" => Plain(|app| app.walk_ranges(-1));
-    RANGE_ON "range-on" ["]"] "to the next one again" => Plain(|app| app.walk_ranges(1));
+    RANGE_BACK "range-back" ["["] "to the previous range of time" => Plain(|app| app.walk_ranges(-1));
+    RANGE_ON "range-on" ["]"] "to the next range of time" => Plain(|app| app.walk_ranges(1));
     ONLY "only" [] "only one process, thread, comm, container or CPU, as pid 1 or comm nginx"
         (Argument::of("field value", "only (pid 1, comm nginx)", ArgumentKind::Text))
         => Asked(|app, text| app.zoom_to(&text), |_| String::new());
@@ -103,13 +103,13 @@ commands! { SESSION "Session" {
     FREQ "freq" ["r f"] "change the sampling rate"
         says "hz sampling rate overhead" (Argument::of("hz", "Hz", ArgumentKind::Text))
         => Asked(|app, text| app.set_frequency(&text), |_| String::new());
-    UNIT "unit" ["M"] "measure with an analysis unit, beside what runs: rundelay, syscalls, kmemleak…"
+    UNIT "unit" ["M"] "measure with an analysis unit in this session: rundelay, syscalls, kmemleak…"
         says "measure"
         (Argument::named("name [options]")) => Given(|app, text| app.add_unit(text));
     EVENT "event" ["r e"] "measure more events, named as after -e"
         says "tracepoint counter pmu hardware" (Argument::of("events", "measure", ArgumentKind::Text))
         => Given(|app, names| app.add_event(names));
-    CALL_GRAPH "call-graph" ["U"] "how user stacks are taken: from copies by DWARF, and back"
+    CALL_GRAPH "call-graph" ["U"] "how user stacks are unwound: by DWARF or frame pointers"
         says "stack dwarf unwind broken frame-pointer"
         (Argument::named("auto|tables|fp|dwarf[,size]|lbr|none")) => Given(|app, way| app.call_graph(way));
     PROBE "probe" ["ctrl-a"] "measure a function, or a static probe of a program"
@@ -140,22 +140,22 @@ commands! { SESSION "Session" {
     NOTE "note" [] "note something on this moment" (Argument::of("text", "note", ArgumentKind::Text))
         => Asked(|app, text| app.note_moment(text), |_| String::new());
     MARKS "marks" [] "list marks and notes" => Plain(|app| app.open(Popup::Marks { cursor: 0 }));
-    LOSSES "losses" ["l"] "what was lost, what it costs, what to know"
+    LOSSES "losses" ["l"] "losses, cost of sampling, notes"
         says "lost cost overhead own memory"
         => Plain(|app| app.open(Popup::Losses { scroll: 0 }));
-    INFO "info" ["I"] "the machine, the recording's head, records by type"
+    INFO "info" ["I"] "the machine, the recording's header, records by type"
         says "kernel version host header"
         => Plain(|app| app.open(Popup::Info { scroll: 0 }));
-    STOP "stop" [] "stop loading a recording; what is there stays" => Plain(|app| app.stop_loading());
+    STOP "stop" [] "stop loading a recording; loaded samples stay" => Plain(|app| app.stop_loading());
 }}
 
 commands! { COMPARE "Compare" {
     BASELINE "baseline" ["b", "m"] "compare with the past, a filter or a recording"
         says "diff compare before after against regression changed" (Argument::named("file or filter"))
         => Given(|app, text| app.set_baseline(text));
-    BASELINE_OFF "baseline-off" ["B"] "compare with nothing any more" => Plain(|app| app.drop_baseline());
-    PER "per" ["P"] "what weights are divided by before they are compared" (Argument::named("total|second|nothing"))
+    BASELINE_OFF "baseline-off" ["B"] "stop comparing" => Plain(|app| app.drop_baseline());
+    PER "per" ["P"] "normalize weights before comparing them" (Argument::named("total|second|nothing"))
         => Given(|app, text| app.set_per(text));
-    WINDOW "window" ["a"] "the last 30 seconds, all since the start, or old samples for less"
+    WINDOW "window" ["a"] "the last 30 seconds, all since the start, or decaying weights"
         (Argument::named("all|last s|half s")) => Given(|app, text| app.set_window(text));
 }}

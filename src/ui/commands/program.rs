@@ -22,29 +22,29 @@ commands! { PROGRAM "Program" {
         says "measure" => Plain(|app| app.frame.tab = Tab::Units);
     TIMELINE "timeline" ["T"] "show or hide the timeline above table and flame graph"
         => Plain(|app| app.frame.timeline = !app.frame.timeline);
-    FINDING "finding" ["!"] "go to what the message is about: an anomalous CPU, code without names"
+    FINDING "finding" ["!"] "go to the message's subject: an anomalous CPU, code without names"
         says "why problem wrong anomaly throttle quota slow"
         => Plain(|app| app.go_to_notice());
-    DISMISS "dismiss" ["~"] "say no more of what the message is about" => Plain(|app| app.dismiss());
-    THRESHOLD "threshold" [] "how far a CPU must stand above the others to be told" (Argument::named("points"))
+    DISMISS "dismiss" ["~"] "dismiss the message" => Plain(|app| app.dismiss());
+    THRESHOLD "threshold" [] "points above the others that make a CPU an anomaly" (Argument::named("points"))
         => Given(|app, text| app.set_threshold(text));
     HELP "help" ["?", "h", "f1"] "this help"
         says "how manual man keys" => Plain(|app| app.open(Popup::Help(Searched::default())));
     PALETTE "palette" [":"] "find and run any command" => Plain(|app| app.open(Popup::Palette(app.palette())));
-    THEME "theme" [] "other colours; each is shown while it is chosen"
+    THEME "theme" [] "choose other colours, with a preview"
         says "color dark light" (Argument::of("name", "theme", ArgumentKind::Theme))
         => Given(|app, name| app.set_theme(name));
-    FRAME_LIMIT "frame-limit" [] "two frames a second at most, for slow links, or as many as there are" => Plain(|app| {
+    FRAME_LIMIT "frame-limit" [] "limit frames to two a second for slow links, or end the limit" => Plain(|app| {
         app.context.slow = !app.context.slow;
         app.say(if app.context.slow { "two frames a second at most" } else { "frames as they come" });
     });
     BYTES "bytes" [] "show how many bytes a second the screen takes" => Plain(|app| {
         app.context.bytes_a_second = if app.context.bytes_a_second.is_some() { None } else { Some(0.0) };
     });
-    MOUSE "mouse" ["alt-m"] "leave the mouse to the terminal, or take it back" => Plain(|app| {
+    MOUSE "mouse" ["alt-m"] "leave the mouse to the terminal, or capture it" => Plain(|app| {
         app.frame.mouse = !app.frame.mouse;
         app.effects.push(Effect::Mouse(app.frame.mouse));
-        app.say(if app.frame.mouse { "the mouse is ours" } else { "the mouse is the terminal's" });
+        app.say(if app.frame.mouse { "the mouse is captured" } else { "the mouse is left to the terminal" });
     });
     REDRAW "redraw" ["ctrl-l"] "draw the screen again" => Plain(|app| app.effects.push(Effect::Redraw));
     SUSPEND "suspend" ["ctrl-z"] "stop the program until fg" => Plain(|app| app.effects.push(Effect::Suspend));

@@ -107,7 +107,7 @@ pub fn parse(text: &str) -> Result<Invocation, String> {
     let (name, argument) = text.split_once(char::is_whitespace).map_or((text, ""), |(n, a)| (n, a.trim()));
     let Some((row, first)) = beginning(name) else {
         let hint = nearest_hint(name, rows().map(|r| r.name));
-        return Err(format!("no command is called {name}{hint}"));
+        return Err(format!("unknown command {name}{hint}"));
     };
     let argument = match argument {
         "" => String::new(),

@@ -18,7 +18,7 @@ pub(crate) fn draw(scene: Scene<'_>, searched: &Searched, on: &mut Canvas<'_>) -
     let list = &mut inner.below(1);
     scrolled(&lines, searched.scroll, list);
     if lines.is_empty() {
-        list.put(1, 0, "nothing is called so", list.theme.error);
+        list.put(1, 0, "no matches", list.theme.error);
     }
     place
 }

@@ -26,8 +26,8 @@ pub(crate) fn lines(scene: Scene<'_>, theme: &Theme) -> Vec<Styled> {
     for host in scene.context.info.hosts.several() {
         let clock = match host.shift {
             Some(0) => String::new(),
-            Some(ns) => format!(", its clock {:+.6} s beside the first one's", -(ns as f64) / 1e9),
-            None => ", its clock unknown: laid where the first recording begins".to_owned(),
+            Some(ns) => format!(", clock offset {:+.6} s from the first one", -(ns as f64) / 1e9),
+            None => ", clock unknown: aligned with the start of the first recording".to_owned(),
         };
         row("host", &format!("{} {}{clock}", host.name, host.kernel));
     }

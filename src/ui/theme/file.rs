@@ -123,7 +123,7 @@ impl ThemeFile {
         let mut theme = match &raw.inherits {
             Some(name) => match BUILT_IN.iter().find(|(built_in, _)| built_in == name) {
                 Some((_, base)) if *base != text => Self::parse(base)?,
-                _ => return Err(format!("inherits: no built-in theme is called {name}")),
+                _ => return Err(format!("inherits: unknown built-in theme {name}")),
             },
             None => Self::default(),
         };
@@ -132,7 +132,7 @@ impl ThemeFile {
             let line = at(look.span().start);
             if !SCOPES.iter().any(|(known, _)| known == scope || known.starts_with(&format!("{scope}."))) {
                 let near = crate::lang::nearest(scope, SCOPES.iter().map(|(name, _)| *name));
-                return Err(format!("line {line}: nothing is called {scope}; nearest: {}", near.join(", ")));
+                return Err(format!("line {line}: unknown scope {scope}; nearest: {}", near.join(", ")));
             }
             let style = style(look.get_ref(), &raw.palette).map_err(|why| format!("line {line}: {scope}: {why}"))?;
             theme.styles.insert(scope.clone(), style);
@@ -181,7 +181,7 @@ fn style(look: &Look, palette: &BTreeMap<String, String>) -> Result<Style, Strin
 fn color(text: &str, palette: &BTreeMap<String, String>) -> Result<Color, String> {
     let text = palette.get(text).map_or(text, String::as_str);
     text.parse().map_err(|_| {
-        format!("{text} is no colour: expected #rrggbb, 0 to 255, a name of [palette], or red, light-blue, reset…")
+        format!("unknown colour {text}: expected #rrggbb, 0 to 255, a name of [palette], or red, light-blue, reset…")
     })
 }
 
@@ -189,7 +189,7 @@ fn ramp(list: Option<&[String]>, palette: &BTreeMap<String, String>) -> Result<O
     let Some(list) = list else { return Ok(None) };
     let colors = list.iter().map(|text| color(text, palette)).collect::<Result<Vec<Color>, String>>()?;
     let n = colors.len();
-    colors.try_into().map(Some).map_err(|_| format!("[heat]: seven colours are needed, not {n}"))
+    colors.try_into().map(Some).map_err(|_| format!("[heat]: expected seven colours, found {n}"))
 }
 
 #[cfg(test)]
@@ -217,12 +217,12 @@ mod tests {
         let fault = |text: &str| ThemeFile::parse(text).expect_err("a fault");
         assert!(
             fault("[styles]\n\n'code.kernl' = 'red'")
-                .contains("line 3: nothing is called code.kernl; nearest: code.kernel")
+                .contains("line 3: unknown scope code.kernl; nearest: code.kernel")
         );
-        assert!(fault("[styles]\ntext = 'reddish'").contains("line 2: text: reddish is no colour"));
+        assert!(fault("[styles]\ntext = 'reddish'").contains("line 2: text: unknown colour reddish"));
         assert!(fault("[styles]\ntext = { fgg = 'red' }").contains("line 2"));
         assert!(fault("[heat]\ncells = ['1']").contains("seven"));
-        assert!(fault("inherits = 'nothing'").contains("no built-in theme"));
+        assert!(fault("inherits = 'nothing'").contains("unknown built-in theme"));
         assert!(fault("=").contains("line 1"));
     }
 

@@ -158,9 +158,9 @@ impl Annotated {
                 self.hits = Arc::default();
                 AnnotateRequest::List(target, at)
             }
-            (None, Flow::Call(_)) => AnnotateRequest::Say("nobody knows the function that is called there"),
-            (None, Flow::Away) => AnnotateRequest::Say("where that leads is known only while it runs"),
-            _ => AnnotateRequest::Say("only jumps and calls lead somewhere"),
+            (None, Flow::Call(_)) => AnnotateRequest::Say("the called function is unknown"),
+            (None, Flow::Away) => AnnotateRequest::Say("the target is known only at run time"),
+            _ => AnnotateRequest::Say("not a jump or call"),
         }
     }
 

@@ -32,7 +32,7 @@ impl App {
             None => self.under_cursor(),
         };
         let Some(target) = target.filter(|target| !target.function.is_empty()) else {
-            return self.say("no function is under the cursor");
+            return self.say("no function under the cursor");
         };
         if target.function.ends_with(crate::profile::frames::INLINED) {
             return self.say("an inlined function has no code of its own: annotate the one that it is in");
@@ -127,14 +127,14 @@ impl App {
 
     pub(crate) fn next_form(&mut self) {
         if self.context.info.origin == Origin::Recorded && self.context.info.inputs.is_empty() {
-            return self.say("the names of a text stay as they are");
+            return self.say("the symbols of a parsed text cannot be changed");
         }
         self.selection.form = self.selection.form.next();
         self.request(Request::Names(self.selection.form));
         self.say(match self.selection.form {
             NameForm::Raw => "names are shown as they are in the files (--no-demangle)",
             NameForm::Short => "names without what templates were made of",
-            NameForm::Plain => "names without parameters, as perf has them",
+            NameForm::Plain => "names without parameters, like perf",
             NameForm::Full => "names with all parameters",
         });
     }
@@ -151,7 +151,7 @@ impl App {
     /// Sets the call graph mode of user stacks; without a name, toggles between DWARF and frame pointers.
     pub(crate) fn call_graph(&mut self, way: Option<String>) {
         if self.context.info.origin == Origin::Recorded {
-            return self.say("a recording has the stacks that were taken");
+            return self.say("the stacks of a recording cannot be changed");
         }
         let now = self.context.answer.events.iter().find_map(|e| e.meter.as_ref()).map(|meter| meter.state.chains);
         let way = match way {

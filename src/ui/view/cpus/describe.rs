@@ -25,7 +25,7 @@ pub(crate) fn draw(scene: Scene<'_>, view: &CpusScreen, facts: &CpuFacts<'_>, cp
     let mut lines: Vec<(String, Style)> = vec![(facts.cell_text(view.column, cpu), on.theme.text)];
     if scene.context.info.hosts.are_many() {
         lines.push((
-            format!("CPU {cpu} of all machines together: open one recording alone to tell them apart"),
+            format!("CPU {cpu} of all machines combined: open a single recording to see one machine"),
             on.theme.dim,
         ));
     }
@@ -86,7 +86,7 @@ fn legend(scene: Scene<'_>, view: &CpusScreen, facts: &CpuFacts<'_>) -> String {
         _ => {}
     }
     if scene.context.tracing && facts.times.is_none() {
-        text.push_str("; the time in softirqs comes in a second");
+        text.push_str("; softirq times appear in a second");
     }
     text
 }

@@ -132,12 +132,12 @@ pub(crate) fn draw(scene: Scene<'_>, view: &CpusScreen, on: &mut Canvas<'_>) {
     if rows.is_empty() {
         let text = match scene.context.answer.ended {
             Some(_) if scene.context.info.clock().is_none() => {
-                "No event of this recording samples time (cpu-clock, cycles), so CPUs are not known."
+                "No event of this recording samples time (cpu-clock, cycles), so the load of CPUs is unknown."
             }
             Some(_) if scene.context.answer.unfiltered.samples > 0 => {
-                "These samples do not say which CPU they are of (perf record -a, or --sample-cpu)."
+                "These samples lack their CPU (perf record -a, or --sample-cpu)."
             }
-            Some(_) => "No samples, so nothing is known of any CPU.",
+            Some(_) => "No samples, so the CPUs are unknown.",
             None => "Waiting for the first second…",
         };
         on.put(2, 2, text, on.theme.text);

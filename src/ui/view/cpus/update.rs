@@ -172,7 +172,7 @@ impl App {
     /// Goes to the worst anomaly: its CPU and vector.
     pub(crate) fn go_to_finding(&mut self) {
         let Some(first) = self.context.findings.first().cloned() else {
-            return self.say("no CPU is an anomaly beside its peers or its past");
+            return self.say("no CPU stands out");
         };
         // Repeated at the same place, it goes to the next anomaly.
         let here = (self.frame.tab == Tab::Cpus).then(|| self.cpu()).flatten();
@@ -216,7 +216,7 @@ impl App {
         };
         if !self.context.tracing {
             self.context.times = None;
-            return self.say("the time in softirqs is not measured any more");
+            return self.say("stopped measuring the time in softirqs");
         }
         self.say("measuring the time in softirqs and interrupts: irq:softirq_*, irq:irq_handler_*; t ends it");
     }
@@ -224,7 +224,7 @@ impl App {
     pub(crate) fn set_threshold(&mut self, text: Option<String>) {
         let value = text.as_deref().map(quantity::share);
         match value {
-            None => self.say(format!("a CPU is an anomaly from {} points above the others on", self.selection.points)),
+            None => self.say(format!("a CPU stands out from {} points above the others", self.selection.points)),
             Some(Ok(points)) if (0.5..100.0).contains(&points) => {
                 self.selection.points = points;
                 self.look_for_findings();

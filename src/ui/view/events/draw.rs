@@ -165,7 +165,7 @@ pub(crate) fn draw(scene: Scene<'_>, view: &EventsScreen, on: &mut Canvas<'_>) {
 fn heading(scene: Scene<'_>, view: &EventsScreen) -> String {
     let Some(catalogue) = &view.catalogue else {
         return match scene.context.info.origin {
-            Origin::Live => "Looking for what this machine can measure…".to_owned(),
+            Origin::Live => "Loading the events of this machine…".to_owned(),
             Origin::Recorded => "This is a recording: what was measured cannot be changed".to_owned(),
         };
     };
@@ -318,7 +318,7 @@ fn cursor_line(
                 "⏎ unfolds a group and starts the event under the cursor; r e takes names as after -e.".to_owned(),
                 theme.dim,
             ),
-            ("What is started or changed here holds at once; what was recorded before stays.".to_owned(), theme.dim),
+            ("Changes take effect at once; recorded samples stay.".to_owned(), theme.dim),
         ],
     }
 }

@@ -58,8 +58,7 @@ pub struct EventsScreen {
 }
 
 /// The reason why there are no tracepoints, with the remedy.
-pub(crate) const NO_TRACEPOINTS: &str =
-    "no tracepoints are to be seen: mount -t tracefs nodev /sys/kernel/tracing, as root";
+pub(crate) const NO_TRACEPOINTS: &str = "no tracepoints available: mount -t tracefs nodev /sys/kernel/tracing, as root";
 
 impl EventsScreen {
     /// Whether the machine has tracepoints, as far as known.
@@ -192,7 +191,7 @@ pub(crate) fn rate(text: &str) -> Result<Rate, String> {
         None => quantity::hertz(text).ok().map(Rate::Frequency),
     };
     parsed.ok_or_else(|| {
-        format!("{text} is no rate: 999 (samples a second), 1/100 (one in a hundred) or 0 (counted only)")
+        format!("{text}: expected a rate: 999 (samples a second), 1/100 (one in a hundred) or 0 (counted only)")
     })
 }
 

@@ -19,9 +19,9 @@ use crate::ui::view::events::draw as drawn;
 use crate::ui::view::events::state::{EventRow, EventsScreen, rate, rate_text};
 
 /// The reasons why an event cannot be changed.
-const NO_EVENT: &str = "this event is not measured: put the cursor on one that is, at the top";
-const UNCHANGEABLE: &str = "this is a recording, or an event that is made of others: it cannot be changed";
-const RECORDED: &str = "this is a recording: what was measured cannot be changed";
+const NO_EVENT: &str = "this event is not measured: select a measured one at the top";
+const UNCHANGEABLE: &str = "events of recordings and derived events cannot be changed";
+const RECORDED: &str = "the events of a recording cannot be changed";
 
 impl App {
     /// Stores the catalogue of the machine's events.

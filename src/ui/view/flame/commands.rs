@@ -43,7 +43,7 @@ commands! { GROUP "Flame graph" on Flame {
         => Plain(|app| app.flame_edit(Edit::CollapseChains));
     BY_IPC "by-ipc" ["e i"] "colours by instructions a cycle, where cycles and instructions are sampled"
         => Plain(|app| app.flame_by_ipc());
-    OFF_CPU "off-cpu" ["e w"] "time off the CPUs beside the time on them, where switches are recorded"
+    OFF_CPU "off-cpu" ["e w"] "time on and off the CPUs, where switches are recorded"
         => Plain(|app| app.toggle_off_cpu());
 }}
 

@@ -38,7 +38,7 @@ pub(crate) fn draw(scene: Scene<'_>, view: &FlameScreen, on: &mut Canvas<'_>) {
             table::empty(scene, &mut on.part(place));
         } else {
             let dim = on.theme.dim;
-            on.part(place).put(1, 1, "nothing is left: ⌫ undoes the last step", dim);
+            on.part(place).put(1, 1, "no frames left: ⌫ undoes the last step", dim);
         }
         return;
     }

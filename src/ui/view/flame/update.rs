@@ -171,7 +171,7 @@ impl App {
         });
         match only {
             Some((label, expression)) => self.push_zoom(label, expression),
-            None => self.say(format!("the cursor is on no frame with a {}", key.name())),
+            None => self.say(format!("no frame with a {} under the cursor", key.name())),
         }
     }
 
@@ -209,7 +209,7 @@ impl App {
             Some((name, false)) => of_stack(name),
             Some((ground, true)) => match self.of_ground(&ground) {
                 Some((_, expression)) => (expression, ground),
-                None => return self.say("that is all there is"),
+                None => return self.say("these are all samples already"),
             },
             None => return,
         };
@@ -224,7 +224,7 @@ impl App {
         let name = name.map(Arc::from).or_else(|| self.flame_function().map(|block| own(block).clone()));
         match name.filter(|name| !name.is_empty()) {
             Some(name) => self.flame_edit(edit(name)),
-            None => self.say("the cursor is on no function"),
+            None => self.say("no function under the cursor"),
         }
     }
 

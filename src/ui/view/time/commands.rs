@@ -19,7 +19,7 @@ commands! { GROUP "Time" on Time {
     IN "time-in" ["+", "="] "shorter columns" => Plain(|app| app.zoom_time(-1));
     OUT "time-out" ["-"] "longer columns" => Plain(|app| app.zoom_time(1));
     SCALE "time-scale" ["%"] "colours by rank, or by share of the highest" => Plain(|app| app.turn_scale());
-    HIGHLIGHT "time-highlight" ["*"] "highlight no function's samples any more" => Plain(|app| app.drop_highlight());
+    HIGHLIGHT "time-highlight" ["*"] "end the highlight of a function's samples" => Plain(|app| app.drop_highlight());
 }}
 
 /// Overrides of common commands.

@@ -20,7 +20,7 @@ pub(crate) fn draw(scene: Scene<'_>, view: &TimeScreen, on: &mut Canvas<'_>) {
         return table::empty(scene, on);
     }
     let Some(heat) = scene.context.answer.view.heat.as_ref().filter(|heat| heat.length > 0) else {
-        on.put(2, 1, "looking when samples came…", on.theme.dim);
+        on.put(2, 1, "building the map…", on.theme.dim);
         return;
     };
     if let Some(why) = nothing(scene, heat) {

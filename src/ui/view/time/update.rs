@@ -121,7 +121,7 @@ impl App {
             Some(Some(by)) => by,
             Some(None) => {
                 let known: Vec<&str> = HeatBy::ALL.iter().map(|row| row.1).collect();
-                return self.error(format!("{} is none of {}", text.unwrap_or_default(), known.join(", ")));
+                return self.error(format!("{}: expected one of {}", text.unwrap_or_default(), known.join(", ")));
             }
             None => match self.views.time.by.next() {
                 HeatBy::Latency if !self.has_durations() => HeatBy::Latency.next(),
@@ -195,7 +195,7 @@ impl App {
                         if lanes.len() == 1 { lanes[0].label.to_string() } else { format!("{} rows", lanes.len()) };
                     self.push_zoom(label, clauses.iter().map(|c| format!("({c})")).collect::<Vec<_>>().join(" || "));
                 }
-                None => self.say("a row of what is left over, or of no known function, cannot be filtered by"),
+                None => self.say("cannot filter by the remaining rows or an unknown function"),
             }
         }
         self.views.time.anchor = None;

@@ -25,9 +25,9 @@ commands! { CHAINS "Call chains" {
     ANNOTATE "annotate" ["A"] "a function's instructions and source lines, with their shares"
         says "assembly disassemble code line"
         (Argument::named("function")) => Given(|app, name| app.annotate(name));
-    NAMES "names" ["."] "C++ and Rust names: short, as perf has them, or with all parameters"
+    NAMES "names" ["."] "C++ and Rust symbols: short, in perf's form, or with all parameters"
         => Plain(|app| app.next_form());
-    INLINED "inlined" ["J"] "functions that were inlined are frames of their own, or not"
+    INLINED "inlined" ["J"] "inlined functions are separate frames, or not"
         => Plain(|app| app.toggle_inlined());
     FRACTAL "fractal" ["%"] "percentages of everything, or of the entry above" of table => Plain(|app| {
         let of_all = app.selection.rows.chain_mode != ChainMode::Graph;
@@ -47,11 +47,11 @@ commands! { TABLE "Table" {
         => Plain(|app| app.split(1));
     SPLIT_BACK "split-back" ["backtab"] "the same, the other way around" => Plain(|app| app.split(-1));
     COLUMNS "columns" ["C"] "choose columns" of table => Plain(|app| app.open(Popup::Columns { cursor: 0 }));
-    SORT "sort" [] "tell rows apart by these keys, e.g. comm,dso,sym" (Argument::named("keys"))
+    SORT "sort" [] "group rows by these keys, e.g. comm,dso,sym" (Argument::named("keys"))
         => Given(|app, text| app.sort(text));
     ORDER_RIGHT "order-right" [">", "s"] "order by the next column" of table => Plain(|app| app.move_order(1));
-    ORDER_LEFT "order-left" ["<"] "order by the column before" of table => Plain(|app| app.move_order(-1));
-    REVERSE "reverse" ["R"] "turn the order around" of table => Plain(|app| {
+    ORDER_LEFT "order-left" ["<"] "order by the previous column" of table => Plain(|app| app.move_order(-1));
+    REVERSE "reverse" ["R"] "reverse the order" of table => Plain(|app| {
         app.selection.rows.reversed = !app.selection.rows.reversed;
         app.views.top.home();
     });

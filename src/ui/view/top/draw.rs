@@ -129,10 +129,10 @@ fn waiting(scene: Scene<'_>) -> [String; 2] {
     match (scene.context.samples_nothing(), scene.context.answer.target.is_empty()) {
         (true, _) => [
             "This session has no sampling event.".to_owned(),
-            format!("{events} lists those that there are: Enter on cpu-clock samples what the CPUs do"),
+            format!("{events} lists the events: Enter on cpu-clock samples what the CPUs do"),
         ],
-        (_, true) => ["Waiting for samples…".to_owned(), "An idle machine gives few.".to_owned()],
-        (_, false) => ["Waiting for samples…".to_owned(), "Who sleeps gives none.".to_owned()],
+        (_, true) => ["Waiting for samples…".to_owned(), "An idle machine produces few samples.".to_owned()],
+        (_, false) => ["Waiting for samples…".to_owned(), "Sleeping tasks produce no samples.".to_owned()],
     }
 }
 

@@ -26,7 +26,7 @@ impl App {
     /// Saves the current filters under a name.
     pub(crate) fn save_filter(&mut self, name: String) {
         let Some(text) = self.selection.joined(self.selection.filter.as_ref(), std::iter::empty()) else {
-            return self.say("there is no filter to keep: f sets one");
+            return self.say("there is no filter to save: f sets one");
         };
         self.context.saved.insert(name, text);
         self.effects.push(Effect::SaveFilters(self.context.saved.clone()));
@@ -38,11 +38,15 @@ impl App {
             Some(Some(text)) => self.set_filter(text),
             Some(None) => {
                 let names: Vec<&str> = self.context.saved.keys().map(String::as_str).collect();
-                let known = if names.is_empty() { "none is kept: :save-filter".to_owned() } else { names.join(", ") };
-                self.error(format!("no filter is kept as {}; {known}", name.unwrap_or_default()));
+                let known = if names.is_empty() {
+                    "none is saved: :save-filter".to_owned()
+                } else {
+                    format!("saved: {}", names.join(", "))
+                };
+                self.error(format!("no filter is saved as {}; {known}", name.unwrap_or_default()));
             }
             None if self.context.saved.is_empty() => {
-                self.refuse(&general::SAVED, "no filter is kept: Esc, then :save-filter NAME keeps the present one")
+                self.refuse(&general::SAVED, "no filter is saved: Esc, then :save-filter NAME saves the current one")
             }
             None => self.ask_for(&general::SAVED, String::new()),
         }
@@ -51,7 +55,7 @@ impl App {
     pub(crate) fn forget_filter(&mut self, name: Option<String>) {
         match name.and_then(|name| self.context.saved.remove(&name)) {
             Some(_) => self.effects.push(Effect::SaveFilters(self.context.saved.clone())),
-            None => self.say("name a filter that is kept: ^S lists them"),
+            None => self.say("name a saved filter: ^S lists them"),
         }
     }
 
@@ -98,7 +102,7 @@ impl App {
                 self.split_by(&keys);
                 self.say(format!("a row is a function {words} now: the same key keeps that of one row"));
             }
-            None => self.say(format!("nothing is known of this row's {}", key.name())),
+            None => self.say(format!("this row has no known {}", key.name())),
         }
     }
 
@@ -254,13 +258,13 @@ impl App {
                 self.selection.event = event;
                 self.views.top.home();
             }
-            None => self.say("there is one event only; -e takes several"),
+            None => self.say("there is only one event; -e accepts several"),
         }
     }
 
     pub(crate) fn set_refresh(&mut self, refresh: Duration) {
         self.selection.refresh = refresh.clamp(Duration::from_millis(100), Duration::from_secs(3600));
         self.effects.push(Effect::Refresh(self.selection.refresh));
-        self.say(format!("up to date every {} s", self.selection.refresh.as_secs_f64()));
+        self.say(format!("refreshed every {} s", self.selection.refresh.as_secs_f64()));
     }
 }

@@ -129,7 +129,7 @@ pub(crate) fn about_unit(context: &Context, name: &str) -> Option<String> {
                 false => format!(" From {}{more}.", names[..names.len().min(4)].join(", ")),
             }
         }
-        Err(why) => format!(" It wants more: {why}, as in {}.", spec.example),
+        Err(why) => format!(" It needs an argument: {why}, as in {}.", spec.example),
     };
     let cost = cost(context, spec).map_or_else(String::new, |cost| format!(" It costs about {cost} of each CPU here."));
     Some(format!("{name}: {}.{needs}{cost} {}", spec.about, spec.story()))

@@ -204,7 +204,7 @@ fn why_empty(units: &UnitsScreen) -> Option<String> {
         Cell::Text(text) => Some(clean(text)),
         _ => None,
     })?;
-    Some(format!("{name} is chosen in {}: g there shows what is of all", clean(&first.title)))
+    Some(format!("{name} is selected in {}: g there shows all", clean(&first.title)))
 }
 
 /// Draws the number of the cursor's row, and its subject if the column truncates it.

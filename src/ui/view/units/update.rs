@@ -55,7 +55,7 @@ impl App {
     /// Ends the selected unit.
     pub(crate) fn stop_unit(&mut self) {
         let Some((id, name)) = self.views.units.unit().map(|unit| (unit.id, unit.name)) else {
-            return self.say("no unit runs: M starts one");
+            return self.say("no unit is running: M starts one");
         };
         self.views.units.ended.insert(id, name);
         self.effects.push(Effect::Unit(UnitRequest::Stop(id)));
@@ -65,7 +65,7 @@ impl App {
     /// Resets the figures of all units.
     pub(crate) fn reset_units(&mut self) {
         if self.views.units.answers.is_empty() {
-            return self.say("no unit runs: M starts one");
+            return self.say("no unit is running: M starts one");
         }
         self.views.units.resets += 1;
         self.effects.push(Effect::Unit(UnitRequest::Reset));
@@ -120,7 +120,7 @@ impl App {
         view.baseline = !view.baseline;
         let set = view.baseline;
         self.effects.push(Effect::Unit(UnitRequest::Baseline(id, set)));
-        self.say(if set { "compared with this moment from now on" } else { "compared with nothing any more" });
+        self.say(if set { "comparing with this moment from now on" } else { "stopped comparing" });
     }
 
     /// Filters the rows of the panel by a text; an empty text removes the filter.
@@ -258,7 +258,7 @@ pub(crate) fn unit_of(text: &str) -> Result<(&'static Spec, Settings), String> {
     let (name, rest) = words.split_first().ok_or("name a unit, such as rundelay")?;
     let spec = units::find(name).ok_or_else(|| {
         let near = nearest(name, units::UNITS.iter().map(|spec| spec.name));
-        format!("no unit is called {name}; nearest: {}", near.join(", "))
+        format!("unknown unit {name}; nearest: {}", near.join(", "))
     })?;
     let mut settings = Settings::parse(rest, spec.options).map_err(|why| format!("{}: {why}", spec.name))?;
     for (name, target) in [("pids", Target::Processes as fn(Vec<i32>) -> Target), ("tids", Target::Threads)] {

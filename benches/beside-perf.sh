@@ -1,10 +1,11 @@
 #!/bin/bash
-# What perf top -g and perfprof-tui take beside each other under benches/varied-load.sh, in one run: CPU time, memory,
-# bytes to a terminal of 140x40, and how old perfprof-tui's view was.
+# Compares perf top -g and perfprof-tui, run at the same time under benches/varied-load.sh: CPU time, memory, bytes to a
+# terminal of 140x40, and the age of perfprof-tui's view.
 #
 #   benches/beside-perf.sh SECONDS [HZ [COPIES [SPINNERS [OPTION…]]]]
 #
-# As root, with tmux and perf, after `cargo build --release`; OPTIONs are perfprof-tui's. PROGRAM names another build of it.
+# Run as root, with tmux and perf, after `cargo build --release`. OPTIONs are passed to perfprof-tui. PROGRAM selects
+# another build of it.
 set -u
 here=$(dirname "$0")
 seconds=${1:?usage: $0 SECONDS [HZ [COPIES [SPINNERS [OPTION…]]]]}
@@ -14,12 +15,12 @@ dir=$(mktemp -d) || exit 1
 terminal() { tmux -L "beside-perf-$$" -f /dev/null "$@"; }
 over() { trap - EXIT INT TERM; kill "$load" 2>/dev/null; wait; terminal kill-server 2>/dev/null; rm -rf "$dir"; exit; }
 load=
-# As it is installed: perf would read the symbols of a build for debugging for seconds.
+# Stripped as installed: perf would take seconds to read debug symbols.
 strip -o "$dir/perfprof-tui" "$program" || exit 1
 trap over EXIT INT TERM
 "$here/varied-load.sh" $((seconds + 20)) "$copies" "$spinners" & load=$!
 
-# NAME COMMAND…: in a terminal of its own, whose bytes are counted.
+# NAME COMMAND…: starts a command in its own terminal and counts the bytes written to it.
 start() {
     terminal new-session -d -s "$1" -x 140 -y 40 "exec ${*:2}" \; pipe-pane -t "$1" "exec cat > $dir/$1.bytes"
     terminal display -p -t "$1" '#{pane_pid}'
@@ -27,7 +28,7 @@ start() {
 perf=$(start perf perf --buildid-dir "$dir" top -g -F "$hz")
 ours=$(start ours "$dir/perfprof-tui" -F "$hz" "${@:5}")
 
-# By the clock: where all is busy this script waits, too.
+# Uses the clock: on busy CPUs this script is delayed, too.
 began=$(date +%s.%N) anon_perf=0 anon_ours=0
 passed() { awk "BEGIN { print $(date +%s.%N) - $began }"; }
 grew() { now=$(awk '/^RssAnon/ { print $2 }' "/proc/$1/status"); [ "${now:-0}" -gt "$2" ] && echo "$now" || echo "$2"; }
@@ -35,7 +36,7 @@ while sleep 1 && [ "$(passed | cut -d. -f1)" -lt "$seconds" ]; do
     anon_perf=$(grew "$perf" "$anon_perf") anon_ours=$(grew "$ours" "$anon_ours")
 done
 
-# Of a process or thread: the 12th and 13th field behind its name, which may hold blanks.
+# Fields 12 and 13 after the name, which may contain blanks, of a process or thread.
 ticks() { sed 's/.*) //' "$1/stat" | awk '{ print ($12 + $13) / 100 }'; }
 peak() { awk '/^VmHWM/ { printf "%.1f", $2 / 1024 }' "/proc/$1/status"; }
 cpu_perf=$(ticks "/proc/$perf") cpu_ours=$(ticks "/proc/$ours") passed=$(passed)
@@ -52,5 +53,5 @@ for thread in /proc/"$ours"/task/*; do
 done | sort -rn
 terminal send-keys -t ours l
 sleep 3
-echo "what the ledger (l) says:"
+echo "ledger (l):"
 terminal capture-pane -p -t ours | grep -E 'view|lost|self'

@@ -1,7 +1,7 @@
-//! What the names of containers cost: `cargo bench --bench containers`.
+//! The cost of container names: `cargo bench --bench containers`.
 //!
-//! 500 containers of each of two runtimes lie in a folder as Docker and Kubernetes with containerd keep them, each with
-//! a cgroup of its own, and 20 processes in each. They are found and named, then looked for again, as while it runs.
+//! 500 containers of each of two runtimes are in directories like those of Docker and Kubernetes with containerd, each
+//! with a cgroup and 20 processes. They are discovered and named, then discovered again, as in a live session.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -14,7 +14,7 @@ use perfprof_tui::source::live::containers::Scanner;
 const CONTAINERS: u64 = 500;
 const PROCESSES: i32 = 10_000;
 
-/// An id, the path of its cgroup, and its state: where that lies, and what it says.
+/// An ID, the path of its cgroup, and its state: path and content.
 fn container(at: u64) -> (String, String, String) {
     let (id, more) = (format!("{at:064x}"), "x".repeat(6000));
     if at.is_multiple_of(2) {
@@ -60,8 +60,8 @@ fn main() {
 
     println!("{} containers, {PROCESSES} processes", 2 * CONTAINERS);
     println!("found and named, each:                    {:>8.1?}", first / (2 * CONTAINERS as u32));
-    println!("taken in by the session, each:            {:>8.1?}", taken / (2 * CONTAINERS as u32));
-    println!("looked for again, four times a second:    {again:>8.1?}");
+    println!("added to the session, each:               {:>8.1?}", taken / (2 * CONTAINERS as u32));
+    println!("scanned again, four times per second:     {again:>8.1?}");
     println!("a sample's task, with its container:      {:>8.1?}", each / PROCESSES as u32);
 }
 

@@ -1,8 +1,7 @@
-//! The flame graph beside its peers, as ratios in the same run: `cargo bench --bench flame`.
+//! Flame graphs compared with other tools, as ratios in the same run: `cargo bench --bench flame`.
 //!
-//! 1,000,000 distinct stacks under ten comms (about 1.9 million nodes), as folded text: read, built
-//! and laid out here; drawn by inferno; opened by `flamelens`, where one is installed, in a terminal
-//! of its own.
+//! 1,000,000 distinct stacks of ten comms (about 1.9 million nodes) as folded text: parsed, built and laid out here;
+//! drawn by inferno; opened by `flamelens` in a terminal, if it is installed.
 
 use std::io::{Cursor, Read, Write};
 use std::process::Command;
@@ -77,7 +76,7 @@ fn main() {
     }
 }
 
-/// Stacks in order, each a walk down a graph of calls.
+/// Generates sorted stacks; each is a walk down a call graph.
 fn folded() -> String {
     let mut state = 1u64;
     let mut random = move |below: u64| {
@@ -110,8 +109,7 @@ fn time(mut work: impl FnMut()) -> Duration {
     (0..5).map(once).min().unwrap_or_default()
 }
 
-/// CPU seconds and largest RSS in MB of a program in a terminal, once it has drawn for a while and
-/// rests.
+/// Returns the CPU seconds and the maximum RSS in MB of a program in a terminal, once it has drawn and is idle.
 fn terminal(program: &str, arguments: &[&std::ffi::OsStr]) -> Option<(f64, u64)> {
     Command::new(program).arg("--version").output().ok()?;
     let (mut pty, pts) = pty_process::blocking::open().ok()?;
@@ -126,7 +124,7 @@ fn terminal(program: &str, arguments: &[&std::ffi::OsStr]) -> Option<(f64, u64)>
     let cpu = || {
         let stat = proc("stat");
         let fields: Vec<u64> = stat.rsplit(')').next()?.split_whitespace().filter_map(|f| f.parse().ok()).collect();
-        // utime and stime, after six numbers that parse and a letter that does not (proc(5)).
+        // utime and stime, after six numeric fields and the state letter, which does not parse (proc(5)).
         Some((fields.get(10)? + fields.get(11)?) as f64 / 100.0)
     };
     let mut last = -1.0;

@@ -1,8 +1,8 @@
-//! What watching a machine of 512 CPUs costs: `cargo bench --bench proc`.
+//! The cost of monitoring a machine with 512 CPUs: `cargo bench --bench proc`.
 //!
-//! /proc and /sys as such a machine would print them, with 400 interrupt lines, are written to a folder
-//! and read as the live screen does: /proc/stat ten times a second, everything once. Beside it a bare
-//! read of the same files, and how much memory a thousand seconds of it take.
+//! /proc and /sys of such a machine, with 400 interrupt lines, are written to a directory and read like the live screen
+//! does: /proc/stat ten times per second, everything once. For comparison, the files are also read without parsing. The
+//! memory growth of a thousand seconds is printed, too.
 
 use std::fmt::Write;
 use std::path::Path;
@@ -38,7 +38,7 @@ fn main() {
     let text = std::fs::read(root.join("proc/interrupts")).expect("readable");
     let interrupts = median(|| matrix.parse(&text));
     println!("{CPUS} CPUs, {LINES} interrupt lines");
-    println!("reading the files and no more:      {bare:>8.1?}");
+    println!("reading the files only:             {bare:>8.1?}");
     println!("/proc/stat, ten times a second:     {tick:>8.1?}");
     println!("everything, once a second:          {cut:>8.1?}");
     println!("of it parsing {} kB of interrupts: {interrupts:>9.1?}", text.len() / 1000);
@@ -47,7 +47,7 @@ fn main() {
     let mut before = 0;
     for round in 0..1300 {
         if round == 300 {
-            // By now histories are full.
+            // Histories are full by now.
             before = own_rss();
         }
         if round % 100 == 0 {
@@ -71,7 +71,7 @@ fn median(mut work: impl FnMut()) -> Duration {
     times[times.len() / 2]
 }
 
-/// The files after some rounds: every counter has moved.
+/// Writes the files after some rounds, with increased counters.
 fn write(root: &Path, round: u64) {
     let file = |name: &str, text: String| std::fs::write(root.join(name), text).expect("written");
     let mut stat = String::from("cpu  1 2 3 4 5 6 7 8 9 0\n");

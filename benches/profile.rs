@@ -1,7 +1,7 @@
-//! Figures of the hot paths, printed as ratios where that is possible: `cargo bench`.
+//! Performance of the hot paths, as ratios where possible: `cargo bench`.
 //!
-//! A generated profile of 10,000,000 samples over a trie of 1,000,000 nodes is filtered anew and
-//! drawn; records are taken in; each beside a bare loop of the same size in the same run.
+//! A generated profile of 10,000,000 samples over a trie of 1,000,000 nodes is filtered and drawn; records are
+//! ingested; each is compared with a plain loop of the same size in the same run.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -57,7 +57,7 @@ fn main() {
     ranges(data, bare);
     frames(data);
     ingest();
-    // What a server mostly gives: as many samples, a tenth of the stacks.
+    // Typical for a server: as many samples, a tenth of the stacks.
     let (session, profile) = generate(NODES / 10);
     println!("\nprofile: {} samples, {} nodes, {} sites", profile.len(), profile.trie.len(), profile.sites.len());
     let data = Data { events: &["cycles".to_owned()], ..Data::new(&session, &profile) };
@@ -65,25 +65,25 @@ fn main() {
     ranges(data, bare);
 }
 
-/// Maps of time by everything that rows can be, of a terminal of 200×60; with idle hidden, as always.
+/// Heat maps with each kind of rows, in a terminal of 200×60, without idle samples.
 fn heats(data: Data<'_>, bare: Duration) {
     let filter = Arc::new(Filter::parse("!idle").expect("filter"));
     for (by, word) in HeatBy::ALL {
         let spec = HeatSpec { by: *by, length: 10_000_000_000, page: Some(0), columns: 190, rows: 100, lit: None };
         let question = Question { filter: Some(filter.clone()), heat: Some(spec.clone()), ..Question::default() };
-        let anew = time(3, || drop(std::hint::black_box(View::default().answer(data, &question, u64::MAX))));
+        let refiltered = time(3, || drop(std::hint::black_box(View::default().answer(data, &question, u64::MAX))));
         let mut view = View::default();
         view.answer(data, &question, u64::MAX);
         let mut cells = 0;
         let took = time(5, || cells = view.answer(data, &question, u64::MAX).heat.map_or(0, |heat| heat.cells.len()));
         println!(
-            "map by {word:8} {took:8.1?} (with a new filter {anew:.1?})  {:5.1} × the bare sum, {cells} cells",
+            "map by {word:8} {took:8.1?} (with a new filter {refiltered:.1?})  {:5.1} × the bare sum, {cells} cells",
             took.as_secs_f64() / bare.as_secs_f64()
         );
     }
 }
 
-/// A range of time is selected: the table and the flame graph of it.
+/// Selects a time range: its table and its flame graph.
 fn ranges(data: Data<'_>, bare: Duration) {
     let filter = Arc::new(Filter::parse("!idle").expect("filter"));
     let flame = FlameScreen::default().spec(200, 100, true);
@@ -93,7 +93,7 @@ fn ranges(data: Data<'_>, bare: Duration) {
         view.answer(data, &whole, u64::MAX);
         let mut from = 0;
         let took = time(5, || {
-            // Another one each time, of half of all.
+            // A different half of the time in each round.
             from += 50_000_000_000;
             let question = Question { range: Some((from, from + 500_000_000_000)), ..whole.clone() };
             view.outdated();
@@ -114,7 +114,7 @@ fn time(times: u32, mut work: impl FnMut()) -> Duration {
         .unwrap_or_default()
 }
 
-/// From a changed filter to the lines of a screen.
+/// Measures from a changed filter to the lines of a screen.
 fn refilter(data: Data<'_>, text: &str, bare: Duration) {
     let filter = Arc::new(Filter::parse(text).expect("filter"));
     let question =
@@ -137,7 +137,7 @@ fn refilter(data: Data<'_>, text: &str, bare: Duration) {
     );
 }
 
-/// Drawing of a large answer, and taking it in.
+/// Measures drawing and receiving a large answer.
 fn frames(data: Data<'_>) {
     let question = Arc::new(Question::default());
     let mut fold = Aggregate::new(0, None);
@@ -174,7 +174,7 @@ fn frames(data: Data<'_>) {
     println!("frame at 200×60 of {} lines: p50 {:.2?}, p99 {:.2?}", answer.view.lines.len(), took[100], took[198]);
 }
 
-/// Samples into the profile, all stacks seen before.
+/// Measures adding samples with known stacks to the profile.
 fn ingest() {
     let mut random = Random(7);
     let chains: Vec<Vec<u8>> =
@@ -196,13 +196,13 @@ fn ingest() {
     add(chains.len());
     let n = 1_000_000;
     let took = time(3, || add(n));
-    println!("taking in a sample with 25 frames, stack known: {:.0} ns", took.as_secs_f64() * 1e9 / n as f64);
+    println!("adding a sample with 25 frames, stack known: {:.0} ns", took.as_secs_f64() * 1e9 / n as f64);
 }
 
 fn generate(nodes: usize) -> (Session, Profile) {
     let mut random = Random(42);
     let (mut session, mut profile) = (Session::new(Origin::Recorded), Profile::default());
-    // For maps by duration.
+    // For heat maps by duration.
     profile.learn_event(0, &EventDesc::derived("off-cpu"));
     let comms =
         ["nginx", "java", "postgres", "node", "python3", "kworker", "swapper", "redis-server", "envoy", "mysqld"];

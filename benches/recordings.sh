@@ -1,11 +1,12 @@
 #!/bin/bash
-# What perf report and perfprof-tui report take for the same questions to the same recordings of benches/varied-load.sh
-# at 20 kHz, command by command in pairs: CPU time, time, memory. The table with children and callers is asked of a short
-# recording, for perf takes seventy times its size; ignoring chains, and what of memory is the file's size, of a long one.
+# Compares perf report and perfprof-tui report on the same recordings of benches/varied-load.sh at 20 kHz, in pairs: CPU
+# time, time, memory. The table with children and callers uses a short recording, because perf needs seventy times its
+# size; the table without call chains, and memory relative to the file size, use a long one.
 #
 #   benches/recordings.sh [SECONDS [PAIRS]]
 #
-# As root, with perf, after `cargo build --release`; PROGRAM names another build of it. SECONDS (40) is the long one's length.
+# Run as root, with perf, after `cargo build --release`; PROGRAM selects another build. SECONDS (40) is the length of
+# the long recording.
 set -u
 here=$(dirname "$0")
 seconds=${1:-40} pairs=${2:-3}
@@ -26,13 +27,13 @@ record() {
     wait
 }
 
-# COMMAND…: user, system and wall seconds, peak of RSS and of RssAnon in kB.
+# COMMAND…: prints user, system and wall seconds, peak RSS and peak RssAnon in kB.
 taken() {
     TIMEFORMAT='%U %S %R'
     { time "$@" > /dev/null 2>&1; } 2> "$dir/time" & timer=$!
     rss=0 anon=0
     while kill -0 "$timer" 2>/dev/null; do
-        # Of the shell's child, as the shell is what is timed.
+        # Uses the shell's child, because `time` runs in a subshell.
         pid=$(pgrep -P "$timer" 2>/dev/null) && while read -r key value _; do
             case $key in
                 VmHWM:) [ "$value" -gt "$rss" ] && rss=$value ;;

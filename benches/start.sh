@@ -1,11 +1,11 @@
 #!/bin/bash
-# What the live screen and perf top take from exec to the first names, of the kernel and of a program: CPU time of all
-# threads and resident memory, alone and beside 5,000 sleeping processes. Medians of ROUNDS starts.
+# Measures the live screen and perf top from exec until the first kernel and user names are shown: CPU time of all
+# threads and resident memory, alone and with 5,000 sleeping processes. Prints medians of ROUNDS starts.
 #
 #   benches/start.sh [ROUNDS [SLEEPERS]]
 #
-# As root, with tmux, cc and perf (which is left out where it is absent), after `cargo build --release`. PROGRAM names another
-# build of it. It ends by itself, with all that it started.
+# Run as root, with tmux, cc and perf (skipped if missing), after `cargo build --release`. PROGRAM selects another
+# build. Ends automatically with all processes it started.
 set -u
 here=$(dirname "$0")
 rounds=${1:-5} sleepers=${2:-5000}
@@ -17,7 +17,7 @@ started=
 over() { trap - EXIT INT TERM; kill $started 2>/dev/null; wait; terminal kill-server 2>/dev/null; rm -rf "$dir"; exit; }
 trap over EXIT INT TERM
 
-# As it is installed: what is for debuggers would be mapped and read.
+# Stripped as installed: debug symbols would be mapped and read.
 strip -o "$dir/perfprof-tui" "$program" || exit 1
 cat > "$dir/help.c" <<'C'
 #include <signal.h>
@@ -27,7 +27,7 @@ cat > "$dir/help.c" <<'C'
 #include <time.h>
 #include <unistd.h>
 
-/* COUNT SECONDS: that many processes that sleep. -PID: the milliseconds that a process has had on CPUs. */
+/* COUNT SECONDS: starts sleeping processes. -PID: prints the CPU milliseconds of a process. */
 int main(int argc, char **argv)
 {
     long number = argc > 1 ? atol(argv[1]) : 0;
@@ -44,7 +44,7 @@ int main(int argc, char **argv)
     while (number-- > 0)
         if (fork() == 0) {
             prctl(PR_SET_PDEATHSIG, SIGKILL);
-            /* The parent may have ended before that. */
+            /* The parent may have exited before prctl. */
             if (getppid() == parent)
                 pause();
             _exit(0);
@@ -55,10 +55,10 @@ int main(int argc, char **argv)
 C
 cc -O1 -o "$dir/help" "$dir/help.c" || exit 1
 
-# Of a process, in megabytes: what is resident, its parts, and the most that was.
+# Prints memory of a process in megabytes: resident, its parts, and the peak.
 memory() { awk '{ of[$1] = $2 / 1024 } END { print of["VmRSS:"], of["RssAnon:"], of["RssFile:"], of["VmHWM:"] }' "/proc/$1/status"; }
 
-# KERNEL USER COMMAND…: prints what it had taken when its screen had a line like each of the two.
+# KERNEL USER COMMAND…: prints CPU time and memory once the screen has a line that matches each of the two patterns.
 start() {
     local kernel=$1 user=$2 pid screen
     shift 2
@@ -76,7 +76,7 @@ start() {
     kill "$pid" 2>/dev/null
 }
 
-# NAME KERNEL USER COMMAND…: the medians, each figure for itself.
+# NAME KERNEL USER COMMAND…: prints the median of each figure.
 medians() {
     local name=$1
     shift
@@ -94,7 +94,7 @@ medians() {
             return (list[int((n + 1) / 2)] + list[int(n / 2) + 1]) / 2
         }
         END {
-            if (!n) { printf "%-40s no names came\n", name; exit }
+            if (!n) { printf "%-40s no names appeared\n", name; exit }
             printf "%-40s %6.1f ms of CPU  %5.1f MB RSS, %.1f of it anonymous, %.1f of files; %.1f at most\n",
                 name, median(1), median(2), median(3), median(4), median(5)
         }' "$dir/figures"
@@ -102,7 +102,7 @@ medians() {
 
 both() {
     medians "perfprof-tui$1" '\[kernel[^ ]*\] +(▸ )?[a-z_]' '(bash|libc[^ ]*) +(▸ )?[a-zA-Z_]+ ' "$dir/perfprof-tui"
-    # Its first screen comes after its delay.
+    # perf draws its first screen after its delay.
     command -v perf > /dev/null || return
     medians "perf top$1" '\[k\] [a-z_]' '(bash|libc[^ ]*) +\[\.\] [a-zA-Z_]' perf --buildid-dir "$dir" top -d 1
 }

@@ -1,7 +1,8 @@
-//! What an update of the live screen costs beside what is held already: `cargo bench --bench tick`.
+//! The cost of a live screen update, depending on the stored data: `cargo bench --bench tick`.
 //!
-//! Each tick brings as many new samples, some of them of new stacks whose names come a tick later. Its cost is printed
-//! for profiles of 100,000 to 10,000,000 samples and of 10,000 or 1,000,000 nodes, and must not depend on either.
+//! Each tick adds the same number of samples, some of them with new stacks whose names arrive a tick later. The cost is
+//! printed for profiles of 100,000 to 10,000,000 samples and of 10,000 or 1,000,000 nodes, and must not depend on
+//! either.
 
 use std::time::{Duration, Instant};
 
@@ -38,7 +39,7 @@ impl Random {
     }
 }
 
-/// A session that goes on.
+/// A live session.
 struct Live {
     random: Random,
     session: Session,
@@ -65,7 +66,7 @@ impl Live {
         live
     }
 
-    /// A new stack: functions that are known, called from places that are new.
+    /// Adds a new stack: known functions, called from new addresses.
     fn stack(&mut self) {
         let mut node = match self.stacks.len() as u64 {
             0 => NodeId::ROOT,
@@ -105,7 +106,7 @@ impl Live {
         self.profile.push(self.time, site, 1_000_000, cpu, 0);
     }
 
-    /// What comes between two answers: the names of the last stacks, new ones, samples.
+    /// Adds the data between two answers: names of the last stacks, new stacks, samples.
     fn tick(&mut self) {
         self.name();
         (0..TICK / 10).for_each(|_| self.stack());
@@ -113,7 +114,7 @@ impl Live {
         (0..TICK).for_each(|_| self.sample());
     }
 
-    /// The least that an update takes, of several.
+    /// Returns the minimum duration of several updates.
     fn measure(&mut self, mut update: impl FnMut(Data<'_>)) -> Duration {
         let mut least = Duration::MAX;
         for tick in 0..12 {
@@ -122,7 +123,7 @@ impl Live {
             let data = Data { events: &events, ..Data::new(&self.session, &self.profile) };
             let start = Instant::now();
             update(data);
-            // The first one has everything to do.
+            // The first update does all work.
             if tick > 1 {
                 least = least.min(start.elapsed());
             }

@@ -1,11 +1,11 @@
 #!/bin/bash
-# A load of much different code, for figures: g++ on templates that no compile before had, Python at json, zlib and
-# regular expressions, and short processes one after another.
+# A load with varied code for benchmarks: g++ on new templates in each round, Python with json, zlib and regular
+# expressions, and a sequence of short processes.
 #
 #   benches/varied-load.sh SECONDS [COPIES [SPINNERS]]
 #
-# Each of the three runs COPIES times (one for every two CPUs unless told), and SPINNERS threads spin beside them.
-# It ends after SECONDS (an hour at most) with all that it started, and leaves nothing behind.
+# Each of the three runs COPIES times (default: one per two CPUs), and SPINNERS threads spin in addition. Ends after
+# SECONDS (at most an hour) with all processes it started, and removes its files.
 set -u
 seconds=${1:?usage: $0 SECONDS [COPIES [SPINNERS]]}
 copies=${2:-$(( ($(nproc) + 1) / 2 ))}
@@ -14,7 +14,7 @@ spinners=${3:-0}
 dir=$(mktemp -d) || exit 1
 export TMPDIR=$dir
 end=$(( $(date +%s) + seconds ))
-# Whatever one starts ends by itself, also when nobody is left to end it.
+# Every process ends automatically, even if this script is gone.
 left() { left=$(( end - $(date +%s) )); [ "$left" -gt 0 ]; }
 groups=
 over() { trap - INT TERM HUP EXIT; for group in $groups; do kill -- "-$group" 2>/dev/null; done; wait; rm -rf "$dir"; }
@@ -70,7 +70,7 @@ shorts() {
 
 spin() { timeout --foreground "$seconds" sh -c 'while :; do :; done'; }
 
-# A group of processes for each, to be ended whole.
+# Each one has a process group, so that it is killed as a whole.
 set -m
 begin() { "$@" & groups="$groups $!"; }
 copy=0

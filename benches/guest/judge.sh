@@ -1,12 +1,12 @@
 #!/bin/sh
-# How many stacks are right, by each way of taking them, of programs whose only right stacks are known: shapes and throws
-# (shapes.c, throws.cc), as they were built into FOLDER beside perfprof-tui.
+# Prints the share of correct stacks for each call chain method, in programs with known stacks: shapes and throws
+# (shapes.c, throws.cc), built into FOLDER next to perfprof-tui.
 #
 #   judge.sh FOLDER [SECONDS [HZ [WAY...]]]
 #
-# A stack is right where it begins at the program's start, and no function of the program is missing or out of its order.
-# What is sampled in the first second is left out: by tables it has frame pointers. Ways are those of --call-graph, and
-# perf-dwarf. Wants a POSIX shell and awk only, so that it runs in a small guest.
+# A stack is correct if it begins at the program's start, and no function of the program is missing or out of order.
+# Samples of the first second are excluded: `tables` uses frame pointers then. Methods are those of --call-graph, and
+# perf-dwarf. Requires only a POSIX shell and awk, so that it runs in a small guest.
 set -u
 folder=${1:?usage: $0 FOLDER [SECONDS [HZ [WAY...]]]} seconds=${2:-4} hz=${3:-499}
 [ $# -ge 3 ] && shift 3 || shift $#
@@ -15,7 +15,7 @@ folder=${1:?usage: $0 FOLDER [SECONDS [HZ [WAY...]]]} seconds=${2:-4} hz=${3:-49
 dir=$(mktemp -d) || exit 1
 trap 'rm -rf "$dir"' EXIT INT TERM
 
-# WAY COMMAND…: the stacks of a command, leaf first, each behind its time.
+# WAY COMMAND…: prints the stacks of a command, leaf first, each after its time.
 stacks() {
     way=$1; shift
     if [ "$way" = perf-dwarf ]; then
@@ -27,16 +27,16 @@ stacks() {
     fi
 }
 
-# OWN TAIL: judges stacks. OWN are the program's functions from its start on, of which a stack has the first ones;
-# TAIL those of a signal's handler, which may follow. NAME*N is a function that calls itself; `cut*N` that most.
+# OWN TAIL: checks stacks. OWN are the program's functions from its start; a stack has the first of them. TAIL are those
+# of a signal handler, which may follow. NAME*N is a recursive function; `cut*N` is one with up to N calls.
 judge() {
     awk -v own="$1" -v tail="$2" '
     function known(name) { return index(" " plain " ", " " name " ") }
     function right(   i, at, n, list, times, last, run, behind) {
-        # Cut from some depth on; less deep, whole.
+        # Cut beyond some depth; complete otherwise.
         if (whole && depth == whole) return mine == whole
         last = frame[depth]
-        # Behind a thread'"'"'s own function are two of the C library.
+        # A thread'"'"'s function is called by two of the C library.
         if (first == "worker" ? frame[depth - 2] != "worker" : last != "_start") return 0
         n = split(own, list, " ")
         i = depth
@@ -48,7 +48,7 @@ judge() {
                 i--
             }
             if (!run) break
-            # One that calls itself does so to the end before it calls another.
+            # A recursive function reaches its depth before it calls another.
             if (times[2] && i > 0 && frame[i] == "leaf" && run != times[2]) return 0
         }
         n = split(tail, list, " ")
@@ -57,7 +57,7 @@ judge() {
             if (i > 0 && frame[i] == list[at]) i--
         }
         while (i > 0 && !known(frame[i])) i--
-        # The clock is read in the vDSO for the C library, and that for one of these.
+        # The C library calls the vDSO to read the clock, for one of these.
         for (at = 1; at <= depth; at++)
             if (frame[at] ~ /^__kernel_clock_get/) {
                 behind = frame[at + 1] ~ /^_*clock_gettime/ ? frame[at + 2] : ""
@@ -100,7 +100,7 @@ row() {
 }
 
 ways=$*
-printf '%-44s' "stacks, of them right, frames"
+printf '%-44s' "stacks, correct, frames"
 for way in $ways; do printf ' %21s' "$way"; done
 echo
 chain='main until f10 f9 f8 f7 f6 f5 f4 f3 f2 f1 f0'

@@ -1,4 +1,4 @@
-/* shapes SHAPE SECONDS: stacks of known shapes, for a script to judge what a profiler made of them. */
+/* shapes SHAPE SECONDS: stacks of known shapes, to check the result of a profiler. */
 #include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
@@ -56,7 +56,7 @@ APART void f0(int n)
 	sink++;
 }
 
-/* Frames of different sizes, some below 1 KiB, some above, one of a size that is not known when it is compiled. */
+/* Frames of different sizes, some below 1 KiB, some above, one of a size unknown at compile time. */
 #define FRAME(self, callee, bytes) \
 	APART void f##self(int n) \
 	{ \

@@ -1,4 +1,4 @@
-// throws SECONDS: exceptions from six calls deep, and a signal's handler some hundred times a second.
+// throws SECONDS: exceptions from six calls deep, and some hundred signals per second.
 #include <csignal>
 #include <cstdlib>
 #include <ctime>

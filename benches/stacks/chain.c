@@ -1,6 +1,6 @@
-/* Twenty marked callers with frames of different sizes, and below them what the first argument says: arithmetic, libc's
-   assembly, system calls, a plugin's function, or one's own calls (200 of them). Runs for as many seconds as the second
-   says. */
+/* Twenty marked callers with frames of different sizes. The first argument selects what they call: arithmetic, libc's
+   assembly, system calls, a plugin's function, or a recursion of 200 calls. The second argument is the time in
+   seconds. */
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <dlfcn.h>

@@ -1,4 +1,4 @@
-// Calls through an interface in a goroutine, for as many seconds as the second argument says.
+// Calls through an interface in a goroutine, for the seconds in the second argument.
 package main
 
 import (

@@ -1,4 +1,4 @@
-# Calls of Python functions, for as many seconds as the second argument says.
+# Calls of Python functions, for the seconds in the second argument.
 import json, sys, time
 
 def leaf(n):

@@ -1,5 +1,4 @@
-//! Generic calls, closures and a thread's work, without frame pointers; runs for as many seconds as the second
-//! argument.
+//! Generic calls, closures and a thread's work, without frame pointers; runs for the seconds in the second argument.
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 #[inline(never)]

@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
-"""How many stacks are whole by each way of taking them, of programs whose marked callers are known; one table.
+"""Prints a table of the share of complete stacks, by call chain method, in programs with known marked callers.
 
   benches/stacks/table.py [SECONDS [WAY…]]
 
-A stack is whole when its leafmost frames lead through all marked callers in their order to where the program (or its
-thread) begins. Judged are all samples of the program from a second after the first one on, by names as `perf script`
-prints them (of copied stacks: as who took them prints them); of stripped programs by those of the program before it
-was stripped, which has the same addresses. Beside each share stand the bytes of the recording and the CPU time of
-who recorded, in milliseconds. `same` is, for tables and perf's DWARF, how many of the whole stacks of one have a chain
-that the other has, too. As root, with perf, after `cargo build --release`; PROGRAM names another build of it, PROBEE
-profile-bee's program. What a machine has not (rustc, go) is left out, and said.
+A stack is complete if its frames from the leaf lead through all marked callers in order to the start of the program (or of
+its thread). All samples of the program from a second after the first one on are checked, by the names that `perf script`
+prints (copied stacks: that the recording tool prints); for stripped programs by those of the unstripped program, which has
+the same addresses. Next to each share are the bytes of the recording and the CPU time of the recording tool, in
+milliseconds. `same` compares tables with perf's DWARF: it is the share of complete stacks of one whose chain the other has,
+too. Run as root, with perf, after `cargo build --release`; PROGRAM selects another build, PROBEE the program of
+profile-bee. Missing tools (rustc, go) are skipped and reported.
 """
 import bisect, collections, os, re, shutil, subprocess, sys, tempfile, time
 
@@ -36,7 +36,7 @@ def source(name):
 
 
 def workloads():
-    """Name, command, marked callers from the leaf on, and the program with names where another one runs."""
+    """Name, command, marked callers from the leaf, and the program with symbols if the running one is stripped."""
     c = ["gcc", "-O2", "-fomit-frame-pointer", "-fno-optimize-sibling-calls", "-w", source("chain.c")]
     built = build(*c, "-o", "chain", "-ldl") and build("strip", "-o", "chain-pie", "chain")
     built &= build(*c, "-DSTATIC", "-static", "-no-pie", "-o", "fixed") and build("strip", "-o", "fixed-s", "fixed")
@@ -69,7 +69,7 @@ def workloads():
 
 
 def entry(path):
-    """Where a program begins, and what its code's addresses are beyond their place in the file."""
+    """The entry point of a program, and the difference between code addresses and file offsets."""
     out = subprocess.run(["readelf", "-hlW", path], capture_output=True, text=True).stdout
     at = re.search(r"Entry point address:\s+0x([0-9a-f]+)", out)
     code = re.search(r"LOAD\s+0x([0-9a-f]+) 0x([0-9a-f]+) .* R E ", out)
@@ -107,7 +107,7 @@ class Judge:
 
     def name(self, frame):
         at, name, _ = frame
-        # Who has no name for an address prints its place in the file.
+        # Unnamed addresses are printed as file offsets.
         if self.table and name == "[unknown]":
             i = bisect.bisect_right(self.table[0], at + self.shift) - 1
             return self.table[1][i] if i >= 0 else name
@@ -119,7 +119,7 @@ class Judge:
             user = [n for n, f in zip(names, frames) if f[0] < 1 << 63]
             if len(user) == 127:
                 return user[-1] == "again" and set(user[1:]) == {"again"}
-        # Who is sampled in one of the callers, or what it calls beside, has the rest of them.
+        # A sample in a caller, or in another callee of it, has the remaining callers.
         found = [mark for name in names for mark in self.marks if name == mark or name.endswith("::" + mark)]
         found = [mark for i, mark in enumerate(found) if i == 0 or found[i - 1] != mark]
         at = len(self.marks) if not self.marks or found and found == self.marks[-len(found):] else -1
@@ -129,7 +129,7 @@ class Judge:
 
 
 def recorded(way, pid, out):
-    """Records, and says for how many milliseconds of CPU."""
+    """Records, and returns the CPU time in milliseconds."""
     if way == "perf dwarf":
         command = ["perf", "--buildid-dir", DIR, "record", "-B", "-N", "-q", "-e", "cpu-clock", "-F", "499"]
         command += ["--call-graph", "dwarf"]
@@ -150,7 +150,7 @@ def recorded(way, pid, out):
 
 def read(way, out):
     if way == "probee":
-        # Folded, root first behind the program's name, with a weight.
+        # Folded, root first after the program's name, with a weight.
         for line in open(out, errors="replace"):
             path, _, n = line.rstrip().rpartition(" ")
             names = path.split(";")[1:]

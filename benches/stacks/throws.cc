@@ -1,4 +1,4 @@
-// Exceptions that pass three functions, and a handler of SIGPROF, 500 times a second.
+// Exceptions that pass through three functions, and a SIGPROF handler, 500 times per second.
 #include <chrono>
 #include <csignal>
 #include <cstdlib>

@@ -1,4 +1,4 @@
-//! What a user may write down: configuration with its keymaps, themes, commands, events and units' options.
+//! User input in files: configuration with keymaps, themes, commands, events and options of units.
 
 #![no_main]
 

@@ -1,5 +1,5 @@
-//! The door for files that others name: a tree of directories, files, links, FIFOs and devices of several users, in
-//! which paths are opened for those who name them. A walk of our own, a component at a time, says what they may have.
+//! Opening files that other users name: in a tree of directories, files, links, FIFOs and devices of several users,
+//! paths are opened for the users who name them. A separate component-wise walk determines the expected result.
 
 #![no_main]
 
@@ -22,7 +22,7 @@ const NAMES: [&str; 8] = ["a", "b", "c", "..", ".", "", "a.c", "proc"];
 const MODES: [u32; 8] = [0o755, 0o700, 0o711, 0o000, 0o777, 0o070, 0o007, 0o444];
 const SOURCE: u64 = 8 << 20;
 
-/// What the fuzzer says.
+/// The fuzzer's input.
 struct Words<'a>(&'a [u8]);
 
 impl Words<'_> {
@@ -36,7 +36,7 @@ impl Words<'_> {
         self.byte().map(|byte| list[usize::from(byte) % list.len()])
     }
 
-    /// A path as somebody could name it: absolute or not, up and down, out of the tree, or any bytes.
+    /// Returns a path that a user could name: absolute or relative, up and down, out of the tree, or arbitrary bytes.
     fn path(&mut self, outside: &Path) -> Option<PathBuf> {
         let shape = self.byte()?;
         if shape & 15 == 15 {
@@ -57,14 +57,14 @@ impl Words<'_> {
     }
 }
 
-/// The tree, and one file beside it.
+/// Creates the tree, and one file outside of it.
 fn grow(words: &mut Words<'_>, root: &Path, outside: &Path, owned: bool) -> Option<()> {
     let mut dirs = vec![root.to_owned()];
     let mut made = vec![root.to_owned()];
     for _ in 0..words.byte()? % 24 {
         let dir = &dirs[usize::from(words.byte()?) % dirs.len()];
         let path = dir.join(words.one(&["a", "b", "c", "a.c", "proc"])?);
-        // A name that is there already is left as it is.
+        // Existing names are left unchanged.
         let there = match words.byte()? % 8 {
             0 | 1 => fs::create_dir(&path).map(|()| dirs.push(path.clone())).is_ok(),
             2 | 3 => {
@@ -96,7 +96,7 @@ fn grow(words: &mut Words<'_>, root: &Path, outside: &Path, owned: bool) -> Opti
     Some(())
 }
 
-/// Whether a user without groups may do what a bit says.
+/// Returns whether a user without groups has the permission of a mode bit.
 fn may(user: u32, stat: &Stat, bit: u32) -> bool {
     let shift = match (stat.st_uid == user, stat.st_gid == NOBODY) {
         (true, _) => 6,
@@ -110,7 +110,8 @@ fn kind(stat: &Stat) -> FileType {
     FileType::from_raw_mode(stat.st_mode)
 }
 
-/// The file that a user has under a path: a plain one, readable, by ways that the user may go.
+/// Returns the file that a user can open under a path: regular and readable, through directories that the user can
+/// search.
 fn walk(root: &File, path: &Path, user: u32, last_link: bool) -> Option<Stat> {
     let look = |dir: &OwnedFd, name: &[u8]| openat(dir, name, OFlags::PATH | OFlags::NOFOLLOW, Mode::empty()).ok();
     let top: OwnedFd = root.as_fd().try_clone_to_owned().ok()?;
@@ -130,7 +131,7 @@ fn walk(root: &File, path: &Path, user: u32, last_link: bool) -> Option<Stat> {
             return None;
         }
         match name.as_slice() {
-            // A slash at the end, or nothing but that: a directory is meant.
+            // A slash at the end, or only a slash: a directory.
             b"" | b"." if is_last => return None,
             b"." => {}
             b".." => drop((ways.len() > 1).then(|| ways.pop())),
@@ -196,7 +197,7 @@ fuzz_target!(|bytes: &[u8]| {
         if !owned {
             return Some(());
         }
-        // All who have a say, and we ourselves, must have the same file there.
+        // All users who influenced the path, and we ourselves, must get the same file.
         let mut views = users.iter().chain(&[0]).map(|user| walk(&root, &path, *user, !believed));
         let first = views.next()?;
         let same = |a: &Stat, b: &Stat| (a.st_dev, a.st_ino) == (b.st_dev, b.st_ino);

@@ -1,5 +1,5 @@
-//! The filter language in all its places: no text panics, what is shown reads as the same, and what goes
-//! to the kernel is what its grammar takes.
+//! The filter language everywhere: no text causes a panic, a shown filter parses to the same one, and filters for the
+//! kernel follow its grammar.
 
 #![no_main]
 
@@ -25,7 +25,7 @@ fuzz_target!(|text: &str| {
     if let Ok(filter) = Filter::parse_with(text, KnownFields::These(&fields)) {
         let shown = filter.to_string();
         let again = Filter::parse_with(&shown, KnownFields::These(&fields));
-        // A text with both kinds of quotes has no way to be typed.
+        // A text with both kinds of quotes cannot be typed.
         if !(text.contains('"') && text.contains('\'')) {
             let again = again.unwrap_or_else(|fault| panic!("{text} became {shown}: {fault}"));
             assert_eq!(again.to_string(), shown);

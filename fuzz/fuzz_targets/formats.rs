@@ -1,4 +1,4 @@
-//! Formats of tracepoints, alone and in a recording's table, their print formats with any bytes as fields, and BTF.
+//! Formats of tracepoints, alone and in a recording's table, their print formats with arbitrary field data, and BTF.
 
 #![no_main]
 
@@ -7,7 +7,7 @@ use perfprof_tui::event::format::print::Printer;
 use perfprof_tui::event::format::{Format, Formats};
 use perfprof_tui::kernel::btf::Btf;
 
-/// Fields of the kinds that print formats name: `REC->number`, `__get_str(text)` and the like.
+/// Fields of the types used in print formats: `REC->number`, `__get_str(text)` and similar.
 const FIELDS: &str = "name: one
 ID: 7
 format:

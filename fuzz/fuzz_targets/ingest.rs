@@ -1,5 +1,5 @@
-//! A live session whose kernel says anything: records of every kind with any sizes, ids and times, batch by batch
-//! through the thread that owns the profile, with questions, requests, names and snapshots in between.
+//! A live session with arbitrary kernel data: records of every type with arbitrary sizes, IDs and times, in batches to
+//! the thread that owns the profile, with questions, requests, names and snapshots in between.
 
 #![no_main]
 
@@ -32,9 +32,9 @@ use perfprof_tui::symbols::{SymbolOptions, Symbolized};
 use perfprof_tui::units::UNITS;
 use perfprof_tui::units::kit::Settings;
 
-/// When the session began.
+/// The start of the session.
 const START: u64 = 1_000_000_000_000;
-/// The longest column of a map of time.
+/// The longest column of a heat map.
 const YEAR: u64 = 366 * 86_400 * 1_000_000_000;
 /// Names of mappings, threads and functions, eight bytes at a time.
 const TEXTS: [&[u8; 8]; 8] = [
@@ -47,12 +47,12 @@ const TEXTS: [&[u8; 8]; 8] = [
     b"\x1b[2J\nx\0\0",
     b"\0\0\0\0\0\0\0\0",
 ];
-/// Where chains go on (`enum perf_callchain_context`).
+/// Markers in call chains (`enum perf_callchain_context`).
 const CONTEXTS: [i64; 8] = [-32, -128, -512, -640, -2048, -2176, -2560, -4095];
 const FILTERS: [&str; 6] =
     ["comm == a && !kernel", "pid in 0-5 || cpu == 1", "stack ~ \"*x*\"", "time > 1.5", "context == softirq", "x > -3"];
 
-/// What the fuzzer says.
+/// The fuzzer's input.
 struct Words<'a> {
     rest: &'a [u8],
     /// The kernel's clock.
@@ -66,7 +66,8 @@ impl Words<'_> {
         Some(*byte)
     }
 
-    /// A word as records have them: a small number, an address, a context, a text, a time, two numbers, or anything.
+    /// Returns a typical word of a record: a small number, an address, a context, a text, a time, two numbers, or
+    /// anything.
     fn word(&mut self) -> Option<u64> {
         let first = self.byte()?;
         Some(match first {
@@ -86,7 +87,7 @@ impl Words<'_> {
         })
     }
 
-    /// A record: most are as long as they say.
+    /// Writes a record; most have a correct size.
     fn record(&mut self, kind: u32, out: &mut Vec<u8>) -> Option<()> {
         let (misc, count) = (self.byte()?, self.byte()?);
         let misc = u16::from(misc & 7) | u16::from(misc >> 3) << 11;
@@ -108,7 +109,7 @@ impl Words<'_> {
     }
 }
 
-/// The worker with all that it talks to.
+/// The worker and all its channels.
 struct Live {
     worker: Aggregator,
     batches: Sender<Feed>,
@@ -173,7 +174,7 @@ impl Live {
         (live, (recycled, controlled, listed))
     }
 
-    /// Hands over what came, with everything up to a time.
+    /// Sends the pending batch, which is complete up to a time.
     fn feed(&mut self, until: Option<u64>) {
         let batch = Batch { complete_until: until, ..std::mem::take(&mut self.batch) };
         self.held.waiting.fetch_add(batch.bytes.len(), std::sync::atomic::Ordering::Relaxed);
@@ -186,17 +187,17 @@ impl Live {
         assert!(self.worker.turn());
     }
 
-    /// Asks, and looks at what is published: no answer is of more than came.
+    /// Asks a question and checks the published answer: it must not contain more than was sent.
     fn ask(&mut self, question: Question) {
         self.requests.send(Request::Ask(Arc::new(question))).expect("the worker is here");
-        // A mark that is not there: answered at once.
+        // A mark that does not exist is answered at once.
         self.request(Request::Unmark(usize::MAX));
         let answer = self.answer.load();
         assert!(answer.view.lines.len() <= 10_000 && answer.ledger.received >= answer.ledger.timed);
         while self.notices.try_recv().is_ok() {}
     }
 
-    /// Names that come late, for some frames and of any kind.
+    /// Sends late names of any kind for some frames.
     fn name(&mut self, kind: u8, text: u64) {
         let name: Arc<str> = String::from_utf8_lossy(&text.to_le_bytes()).into();
         if let Ok(job) = self.jobs.try_recv() {
@@ -209,7 +210,7 @@ impl Live {
                 })
             };
             let frames = job.frames.iter().map(|one| (one.frame, one.dso.id, one.at, found(one.at))).collect();
-            // Names of a profile that was begun anew meanwhile.
+            // Names of a profile that was restarted meanwhile.
             let epoch = job.epoch.wrapping_sub(u64::from(kind & 2));
             let named = LookedUp::of(epoch, frames);
             self.names.send(named).expect("the worker is here");
@@ -306,7 +307,7 @@ fn events(head: &[u8; 16]) -> Vec<EventDesc> {
     let word = |at: usize| u64::from_le_bytes(std::array::from_fn(|i| head[at + i]));
     let one = |at: u64, name: &str| {
         let mut event = EventDesc::derived(name);
-        // Nearly all have what every session asks for: identifier, address, thread, time, CPU and period.
+        // Nearly all have the fields of every session: identifier, address, thread, time, CPU and period.
         event.attr.sample_type = if head[15] & 4 == 0 { 0x1_0187 | word(0) & 0x1ff_fe28 } else { word(0) & 0x1ff_ffff };
         event.attr.read_format = word(8) & 0x1f;
         event.attr.branch_sample_type = word(8) >> 8 & 0x7_ffff;
@@ -389,7 +390,7 @@ fn step(words: &mut Words<'_>, live: &mut Live, began: &mut bool) -> Option<()> 
     Some(())
 }
 
-/// What is saved holds together, and is a recording with as many samples.
+/// Checks that a saved snapshot is consistent, and a recording with the same number of samples.
 fn check(moment: &Snapshot) {
     assert!(moment.stacks.parents().zip(0..).skip(1).all(|(parent, node)| parent < node));
     let file = tempfile::NamedTempFile::new().expect("file");
@@ -416,7 +417,7 @@ fuzz_target!(|bytes: &[u8]| {
     let Some((head, rest)) = bytes.split_first_chunk::<16>() else { return };
     let info =
         Info { events: events(head), start: if head[15] & 2 == 0 { START } else { 0 }, ..Info::new(Origin::Live) };
-    // Little enough that samples are dropped.
+    // Too little memory, so that samples are dropped.
     let memory = if head[15] & 16 == 0 { 1 << 30 } else { 1 << 12 };
     let (mut live, _ends) = Live::start(&info, memory);
     let mut words = Words { rest, now: START };

@@ -1,5 +1,5 @@
-//! What the kernel tells in files: /proc/stat, interrupts and softirqs, pressure, maps, kallsyms, lists of CPUs; and
-//! tables of functions that a stream brings.
+//! Kernel files: /proc/stat, interrupts and softirqs, pressure, maps, kallsyms, lists of CPUs; and function tables in a
+//! stream.
 
 #![no_main]
 
@@ -17,7 +17,7 @@ fuzz_target!(|bytes: &[u8]| {
         0 => Stat::default().parse(bytes),
         1 => {
             let mut matrix = Matrix::default();
-            // A table that shrinks, as when a CPU goes away.
+            // A table that shrinks, as after a CPU went offline.
             let cut = bytes.len() / 2;
             [bytes, &bytes[..cut], bytes].iter().for_each(|part| matrix.parse(part));
             assert!(matrix.rows.iter().all(|row| row.counts.len() <= matrix.cpus.len()));

@@ -1,5 +1,5 @@
-//! Any bytes as a recording: opened, read to the end, queried and folded. Nothing may panic, hang or
-//! take memory beyond the input's order.
+//! Arbitrary bytes as a recording: opened, read to the end, queried and folded. Must not panic, hang or use more memory
+//! than proportional to the input.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! Records from a ring: any bytes after any layout of samples, decoded, followed and added to a profile.
+//! Records from a ring buffer: arbitrary bytes with arbitrary sample layouts, decoded, followed and added to a profile.
 
 #![no_main]
 

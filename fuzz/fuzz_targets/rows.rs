@@ -1,5 +1,4 @@
-//! Unwind tables of a program, `.eh_frame` being whatever it is: rows come out in order, not more than there is room
-//! for.
+//! Unwind tables of a program with an arbitrary `.eh_frame`: rows must be sorted and within the limit.
 
 #![no_main]
 
@@ -9,7 +8,7 @@ use perfprof_tui::symbols::bytes::Bytes;
 use perfprof_tui::symbols::unwind_rows;
 
 const PROGRAM: &[u8] = include_bytes!("../../tests/data/bin/spin-nopie");
-/// Where an ELF file says for which machine it is, and AArch64's number (elf(5)).
+/// The offset of the machine in an ELF file, and AArch64's number (elf(5)).
 const MACHINE: usize = 18;
 const AARCH64: u8 = 183;
 

@@ -1,5 +1,5 @@
-//! ELF and DWARF, perf's map files and jitdump files: whatever a file holds, names, lines, unwinding and
-//! disassembly end in an answer.
+//! ELF and DWARF, perf's map files and jitdump files: with any content, names, lines, unwinding and disassembly must
+//! return.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! What perf script prints, folded stacks, and range expressions: any text is read to its end and folded again.
+//! perf script output, folded stacks, and range expressions: any text is read to its end and folded again.
 
 #![no_main]
 

@@ -358,7 +358,7 @@ fn device(text: &str) -> Result<(u32, u32), String> {
     let name = text.strip_prefix("/dev/").unwrap_or(text);
     block_device(name).ok_or_else(|| {
         let known = block_devices().join(" ");
-        format!("-d {text}: there is no such disk; there are {known}, or MAJOR:MINOR")
+        format!("-d {text}: unknown disk; available: {known}, or MAJOR:MINOR")
     })
 }
 

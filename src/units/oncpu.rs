@@ -175,7 +175,7 @@ impl OnCpu {
             .right("tasks", "Tasks", 6, |(.., list)| Cell::Count(list.len() as u64))
             .left("now", "Now", 22, |(cpu, ..)| now(*cpu))
             .left("most", "Most", 0, |(.., list)| most(list));
-        sheet.whole("CPUs").noted(note(self.missed, "switches were not recorded: that time counts as nobody's"))
+        sheet.whole("CPUs").noted(note(self.missed, "switches were not recorded: that time counts for no task"))
     }
 
     /// The tasks aggregated by command name.
@@ -282,7 +282,7 @@ impl Unit for OnCpu {
     }
 
     fn loss_text(&self) -> &'static str {
-        "who had the CPU in the gap is not known, and counts as nobody"
+        "the task on the CPU in the gap is unknown: that time counts for no task"
     }
 
     fn panels(&mut self, at: &Moment<'_>) -> Vec<Panel> {

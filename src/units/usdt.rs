@@ -80,9 +80,12 @@ impl UsdtUnit {
                 let mut names: Vec<String> = known.iter().map(|probe| probe.event()).collect();
                 names.dedup();
                 names.truncate(12);
-                let has =
-                    if names.is_empty() { "it has none".to_owned() } else { format!("it has {}", names.join(", ")) };
-                return Err(format!("--usdt {place}: there is no such static probe; {has}"));
+                let has = if names.is_empty() {
+                    "the file has no static probes".to_owned()
+                } else {
+                    format!("available: {}", names.join(", "))
+                };
+                return Err(format!("--usdt {place}: unknown static probe; {has}"));
             }
             for event in found.into_iter().take(MAX_PROBES) {
                 let own = event.rsplit(':').next().unwrap_or(&event);

@@ -650,7 +650,7 @@ fn a_wait_for_a_lock_is_no_wait_for_work() {
     // On a busy machine the waiter may take the lock twice, and then the holder waits for it.
     assert!(begins(first, "class", "not known: ") && begins(first, "wakers", "held-"), "{blocked}");
     let idle = blocked["rest"]["rows"].as_array().expect("rows");
-    assert!(idle.iter().all(|row| begins(row, "wakers", "timer") || begins(row, "wakers", "nobody yet")), "{blocked}");
+    assert!(idle.iter().all(|row| begins(row, "wakers", "timer") || begins(row, "wakers", "none yet")), "{blocked}");
     assert!(idle.iter().any(|row| begins(row, "stack", "clock_nanosleep")), "{blocked}");
     let rows = blocked["rows"].as_array().expect("rows").iter().chain([&blocked["rest"]["sum"]]);
     let sum: f64 = rows.filter_map(|row| row["share_pct"].as_f64()).sum();

@@ -330,7 +330,7 @@ fn work_of_an_idle_cpu_is_seen_without_the_tracepoint() {
             assert_eq!(cpus.note, "");
         } else {
             // The unit uses no wakeups, and reports the gap.
-            assert_eq!(cpus.note, "10 switches were not recorded: that time counts as nobody's");
+            assert_eq!(cpus.note, "10 switches were not recorded: that time counts for no task");
         }
         let (ran, waited) = if is_told { (40e6, 5e6) } else { (45e6, 0.0) };
         let tasks = states.panels();
@@ -1070,6 +1070,6 @@ fn faults_say_what_is_wrong() {
     fails(&["rundelay", "--key", "cpu"], "--key cpu: waits are those of a thread");
     fails(&["rundelay", "--irqs_disabled"], "no recording says");
     fails(&["rundelay", "--exclude-user", "--exclude-kernel"], "nothing would be left");
-    fails(&["rundelay", "--exclude_pid", "x"], "x is no process id");
+    fails(&["rundelay", "--exclude_pid", "x"], "invalid process id x");
     fails(&["rundelay", "--flame-graph", "-"], "rundelay: --flame-graph: it has no stacks");
 }

@@ -187,7 +187,7 @@ fn timers_in_a_lock_do_not_make_it_idle() {
     assert_eq!(row(0).0, "server");
     assert_eq!(row(0).1, EACH_OTHER);
     assert_eq!(row(0).2, "timer 98.0 %, worker 2.0 %");
-    assert_eq!(row(1), ("worker".into(), EACH_OTHER.into(), "nobody yet".into()));
+    assert_eq!(row(1), ("worker".into(), EACH_OTHER.into(), "none yet".into()));
     assert_eq!(text(blocked, 2, "stack"), "waiting for work: 2 threads");
     assert_eq!(rows(blocked).rest.map(|rest| rest.row), Some(2));
 }

@@ -56,7 +56,7 @@ impl Detail {
                 _ => match (word.strip_prefix('-'), word.strip_prefix("hide<"), word.strip_prefix('+')) {
                     (Some(before), ..) => out.before = time(before)?,
                     (_, Some(gap), _) => out.gap = time(gap)?,
-                    (.., Some(_)) => return Err(format!("{word}: a case is told when it ends, not after it")),
+                    (.., Some(_)) => return Err(format!("{word}: events after a case are not available")),
                     _ => {
                         return Err(format!(
                             "{word}: expected a number of events, or some of samecpu, samepid, sametid, samekey, 1, 2, \

@@ -217,9 +217,9 @@ impl Settings {
     /// Returns the selected CPUs, sorted.
     pub fn cpus(&self) -> Result<Option<Vec<u32>>, String> {
         let list = |text: &str| match cpu_list(text) {
-            Ok(list) if list.is_empty() => Err("-C: no CPU was named".to_owned()),
+            Ok(list) if list.is_empty() => Err("-C: no CPU given".to_owned()),
             Ok(list) => Ok(list),
-            Err(piece) => Err(format!("-C {text}: {piece} is no CPU or range of CPUs")),
+            Err(piece) => Err(format!("-C {text}: expected CPUs or ranges of CPUs, found {piece}")),
         };
         self.get("cpu").map(list).transpose()
     }

@@ -221,7 +221,7 @@ fn is_in(globs: &GlobSet, path: &str) -> bool {
 /// Returns the processes of `--exclude_pid`.
 pub(crate) fn excluded(settings: &Settings) -> Result<Vec<i32>, String> {
     let list = settings.get("exclude_pid").map_or("", str::trim);
-    let one = |word: &str| word.trim().parse().map_err(|_| format!("--exclude_pid {list}: {word} is no process id"));
+    let one = |word: &str| word.trim().parse().map_err(|_| format!("--exclude_pid {list}: invalid process id {word}"));
     if list.is_empty() { Ok(Vec::new()) } else { list.split(',').map(one).collect() }
 }
 

@@ -197,7 +197,7 @@ impl OffCpu {
             None => (-tid, facts.call),
         };
         let is_of_kernel = sleeper.is_of_kernel && facts.is_of_kernel;
-        let waker = ("nobody yet".into(), "".into());
+        let waker = ("none yet".into(), "".into());
         let (is_broken, end) = (facts.is_broken, WaitEnd::Open);
         let (by, stats, under_way) = (None, Stats::default(), None);
         Raw { tid, sleeper, line, judged, is_broken, is_of_kernel, end, waker, by, stats, under_way }

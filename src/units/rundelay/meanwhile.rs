@@ -42,7 +42,7 @@ pub(super) fn asked(settings: &Settings) -> Result<Option<Settings>, String> {
     let of_own = |one: &SelectedEvent| OWN.iter().any(|own| select::is_named(&one.event, own));
     if let Some(other) = lists.iter().flatten().find(|one| !is_beside(one) && !of_own(one)) {
         return Err(format!(
-            "{}: it is no event of a wait for a CPU; those are {}, and others stand beside them as EVENT//untraced/",
+            "{}: not an event of a wait for a CPU; available: {}; add others as EVENT//untraced/",
             other.event,
             OWN.join(", ")
         ));

@@ -1,4 +1,4 @@
-//! Sources of records: one trait and its kinds. After [`Source::next`] nothing knows which.
+//! Sources of records behind one trait. Users of [`Source::next`] do not depend on the kind of source.
 
 pub mod containers;
 pub mod hosts;
@@ -31,71 +31,69 @@ use hosts::Hosts;
 pub struct Info {
     /// The running machine or a recording.
     pub origin: Origin,
-    /// The recorded machine's architecture as uname says it; empty when unknown.
+    /// The recorded machine's architecture as in uname; empty when unknown.
     pub arch: String,
-    /// The events that are known before the first record; others may come with batches.
+    /// The events known before the first record; batches may add others.
     pub events: Vec<EventDesc>,
-    /// How each event is measured and what the user should know of it; of a running source.
+    /// The settings of each event and notes about it, for a live source.
     pub states: Vec<EventState>,
     /// Whether call chains are recorded.
     pub chains: bool,
-    /// Start of the session in its clock; 0 when the first record decides.
+    /// The start of the session in its clock; 0 to use the first record's.
     pub start: u64,
-    /// CPUs that are sampled, for the ratio of samples to what could be expected.
+    /// The number of sampled CPUs, for the expected number of samples.
     pub n_cpus: usize,
-    /// The CPUs as a list when they were chosen.
+    /// The list of CPUs if they were selected.
     pub cpus: String,
-    /// The command or target in words, for the header.
+    /// The command or target as text, for the header.
     pub target: String,
-    /// The target, of a running source.
+    /// The target, of a live source.
     pub whom: live::Target,
-    /// Whether what its processes start does not belong to it.
+    /// Whether children of its processes are excluded.
     pub alone: bool,
-    /// What the user should know of how it was opened, a sentence each.
+    /// Notes for the user about opening it, a sentence each.
     pub notes: Vec<String>,
-    /// What the head of a recording says, for the Info screen.
+    /// Facts of a recording's header, for the Info screen.
     pub facts: Vec<(String, String)>,
-    /// The head of a recording's first file, without its tracing data.
+    /// The header of a recording's first file, without its tracing data.
     pub head: Option<Arc<Recording>>,
     /// The tracing data of a recording: the formats of its tracepoints.
     pub tracing: Vec<u8>,
-    /// Files whose build ids a recording's head has.
+    /// Files whose build ids are in a recording's header.
     pub build_ids: Vec<IdentifiedFile>,
-    /// For each input its events, and which of `events` each is; empty for a single input with
-    /// just `events`.
+    /// For each input its events, as indices into `events`; empty for a single input with just `events`.
     pub inputs: Vec<(Vec<u16>, Vec<EventDesc>)>,
-    /// The machines that its records are of.
+    /// The machines of its records.
     pub hosts: Hosts,
-    /// Whether it comes while it is recorded, by a pipe.
+    /// Whether it is a pipe from a recorder that is still running.
     pub flows: bool,
-    /// Who may have written what is read, and so names files; root and, live, the kernel are not mentioned.
+    /// The users who may have written the data, and so choose file names in it. Excludes root and, live, the kernel.
     pub authors: Namers,
 }
 
 impl Info {
-    /// A source of which nothing is known.
+    /// Returns the description of an unknown source.
     pub fn new(origin: Origin) -> Self {
         Self { origin, chains: true, ..Self::default() }
     }
 
-    /// True if samples say which CPU they are of.
+    /// Returns whether samples have a CPU.
     pub(crate) fn has_cpus(&self) -> bool {
         self.events.iter().any(|e| e.attr.sample_type & sample::CPU != 0)
     }
 
-    /// True if samples say when they were taken. Of an input without attributes nothing is known before it is
-    /// read.
+    /// Returns whether samples have timestamps; true for inputs without attributes, which must be read first.
     pub(crate) fn has_times(&self) -> bool {
         self.inputs.is_empty() || self.events.iter().any(|e| e.attr.sample_type & sample::TIME != 0)
     }
 
-    /// The first event whose samples stand for time.
+    /// Returns the first event whose samples represent time.
     pub fn clock(&self) -> Option<usize> {
         self.events.iter().position(EventDesc::is_clock)
     }
 
-    /// The clock's rate in Hz, which is how many samples a busy CPU gives a second; 0 for a fixed period,
-    /// when the clock rests or is only let through in part, and of several machines.
+    /// Returns the clock's rate in Hz, which is the number of samples of a busy CPU per second. 0 for a fixed period,
+    /// when the clock is paused or filtered, and for several machines.
     pub(crate) fn clock_rate(&self) -> u64 {
         let Some(at) = self.clock().filter(|_| !self.hosts.are_many()) else { return 0 };
         match self.states.get(at) {
@@ -105,7 +103,7 @@ impl Info {
         }
     }
 
-    /// True if the clock's samples are of all that a CPU does, so that their shares are shares of its time.
+    /// Returns whether the clock samples all of a CPU's time, so that shares of samples are shares of time.
     pub fn has_whole_cpus(&self) -> bool {
         let Some(at) = self.clock().filter(|_| !self.hosts.are_many()) else { return false };
         let left_out = [Flag::ExcludeUser, Flag::ExcludeKernel, Flag::ExcludeIdle];
@@ -116,77 +114,77 @@ impl Info {
     }
 }
 
-/// A filter that the view is to have, and why.
+/// A filter for the view, and its reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ViewFilter {
     pub(crate) filter: String,
     pub(crate) words: String,
 }
 
-/// A load of records and what happened beside them.
+/// Records and other events since the last batch.
 #[derive(Debug, Default)]
 pub struct Batch {
     /// Whole records, ring after ring.
     pub bytes: Vec<u8>,
-    /// Which of the source's inputs they are from.
+    /// The source's input that they are from.
     pub input: u16,
-    /// Where they stand there, of a recording.
+    /// Their position in the file, of a recording.
     pub place: Place,
-    /// Inputs that have brought nothing for a while: nothing is held back for what they may still bring.
+    /// Inputs that have been idle for a while: the session does not wait for their records.
     pub quiet: Vec<u16>,
-    /// That input has nothing more.
+    /// Whether that input has ended.
     pub input_done: bool,
-    /// Samples that carry names, for sources without addresses.
+    /// Samples with names, for sources without addresses.
     pub stacks: Vec<NamedSample>,
     /// Ids of the frames of all of them, one sample's after another's.
     pub stack_frames: Vec<u32>,
-    /// Frames that they use; their ids count on from batch to batch.
+    /// Frames of these samples; their ids continue from batch to batch.
     pub names: Vec<NamedFrame>,
-    /// Events that came up, after those in [`Info::events`].
+    /// Added events, after those in [`Info::events`].
     pub events: Vec<EventDesc>,
-    /// Files whose build ids came up.
+    /// Files with new build ids.
     pub build_ids: Vec<IdentifiedFile>,
-    /// Containers whose names came up.
+    /// Containers with new names.
     pub containers: Vec<NamedContainer>,
-    /// Everything up to this time has now been delivered.
+    /// The time up to which all records have been delivered.
     pub complete_until: Option<u64>,
-    /// Ids that began to be used.
+    /// Ids that are used from now on.
     pub ids: Vec<FreshId>,
-    /// Events that took over from others while they ran.
+    /// Events that replaced others.
     pub handovers: Vec<Handover>,
-    /// What each event has counted and lost since its start.
+    /// The counts and losses of each event since its start.
     pub counts: Option<CountReading>,
-    /// What events that are only counted have come to on each CPU.
+    /// Counts on each CPU of events that are only counted.
     pub cpu_counts: Vec<CpuCount>,
     /// Lines of a text that were not understood.
     pub unread: u64,
-    /// Since when all events that there are by now are measured, where one began to be.
+    /// The time since which all existing events are measured, if one was added.
     pub measured_since: Option<u64>,
-    /// How stacks were walked since it began, where that has changed.
+    /// Figures of stack walks since the start, if they have changed.
     pub walked: Option<WalkFigures>,
-    /// What the user should know from now on, a sentence each.
+    /// New notes for the user, a sentence each.
     pub notes: Vec<String>,
-    /// What the view is to be filtered by, where what was asked for cannot be sampled alone.
+    /// A filter for the view, if the target cannot be sampled alone.
     pub view: Option<ViewFilter>,
-    /// The rate or the CPUs have changed.
+    /// The new state if the rate or the CPUs have changed.
     pub changed: Option<SamplingState>,
-    /// (done, all) bytes of a file.
+    /// Bytes of a file: (read, total).
     pub progress: Option<(u64, u64)>,
     /// Replies to controls.
     pub replies: Vec<Result<String, String>>,
 }
 
-/// What each event has come to by some time.
+/// The counts of all events at a time.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CountReading {
-    /// When it was read, in nanoseconds of the session's clock: who takes it in does so later, and not always as late.
+    /// The time of the reading, in nanoseconds of the session's clock; readings are processed with varying delays.
     pub at: u64,
     /// By event.
     pub of: Vec<Counts>,
 }
 
 impl CountReading {
-    /// Samples that all of them lost.
+    /// Returns the lost samples of all events.
     pub(crate) fn lost(&self) -> u64 {
         self.of.iter().map(|counts| counts.lost).sum()
     }
@@ -199,16 +197,16 @@ pub struct NamedFrame {
     /// Path of the DSO, or its bracketed name.
     pub(crate) dso: Arc<str>,
     pub(crate) kind: DsoKind,
-    /// The address as the text has it; 0 where it has none.
+    /// The address in the text; 0 for none.
     pub(crate) ip: u64,
-    /// How far behind the function's start that is, where the text says so.
+    /// Its offset from the function's start, if the text has it.
     pub(crate) offset: Option<u64>,
     /// Whether the text has no function for the address.
     pub(crate) is_unknown: bool,
 }
 
 impl NamedFrame {
-    /// A frame of which nothing but its name and DSO is known.
+    /// Returns a frame with only a name and a DSO.
     pub(crate) fn named(name: &str, dso: &str, kind: DsoKind) -> Self {
         Self { name: name.into(), dso: dso.into(), kind, ip: 0, offset: None, is_unknown: false }
     }
@@ -227,15 +225,15 @@ pub struct NamedSample {
     pub(crate) event: u16,
     /// Its part of [`Batch::stack_frames`], leaf first.
     pub(crate) frames: std::ops::Range<u32>,
-    /// Nothing more belongs to it.
+    /// Whether the sample is complete.
     pub(crate) closed: bool,
-    /// The words of a tracepoint's fields.
+    /// The text of a tracepoint's fields.
     pub(crate) trace: Option<Arc<str>>,
 }
 
 impl Batch {
-    /// True if it holds nothing but less than so many bytes of live records, which a later call of
-    /// [`Source::next`] may add to.
+    /// Returns whether it has only live records of fewer than `bytes` bytes, so that a later call of [`Source::next`]
+    /// may add more before it is delivered.
     pub(crate) fn may_wait(&self, bytes: usize) -> bool {
         let quiet = self.ids.is_empty() && self.notes.is_empty() && self.replies.is_empty();
         let quiet = quiet && self.containers.is_empty() && self.events.is_empty() && self.handovers.is_empty();
@@ -255,17 +253,17 @@ impl Batch {
     }
 }
 
-/// Where the records of a batch stand in their file.
+/// The position of a batch's records in their file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Place {
-    /// The offset of the first.
+    /// The offset of the first record.
     pub(crate) at: u64,
-    /// All came out of one compressed record, which stands there.
+    /// Whether all of them are from one compressed record, at that offset.
     pub(crate) packed: bool,
 }
 
 impl Place {
-    /// The offset of the record that begins so many bytes behind the first.
+    /// Returns the offset of the record that begins `behind` bytes after the first.
     pub(crate) fn of(self, behind: usize) -> u64 {
         if self.packed { self.at } else { self.at + behind as u64 }
     }
@@ -274,48 +272,48 @@ impl Place {
 /// The count of an event on a CPU since it was opened.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct CpuCount {
-    /// Which of the source's events it is.
+    /// The source's event.
     pub event: u16,
-    /// The CPU that it was counted on.
+    /// The CPU of the count.
     pub cpu: u32,
-    /// The moment of the reading, in nanoseconds of the session's clock.
+    /// The time of the reading, in nanoseconds of the session's clock.
     pub time: u64,
-    /// Scaled to all of the time, where it was counted for a part of it.
+    /// The count, scaled to the whole time if it was counted for a part of it.
     pub value: u64,
-    /// The part, in percent.
+    /// The part of the time, in percent.
     pub running_percent: f64,
 }
 
-/// Events for analysis units, which others may measure already.
+/// Events for analysis units, which may be measured already.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SharedEvents {
-    /// Whether they are measured on the whole machine also where a target was chosen.
+    /// Whether they are measured on the whole machine even if there is a target.
     pub(crate) machine_wide: bool,
     pub(crate) events: Vec<Event>,
-    /// Those that may not be there on this machine.
+    /// Events that this machine may lack.
     pub(crate) optional: Vec<Event>,
-    /// Probes to be made, as `probe --add` takes them; whether with call chains, and whether they may fail.
+    /// Probes to create, in the syntax of `probe --add`; whether with call chains, and whether they are optional.
     pub(crate) probes: Vec<(String, bool, bool)>,
 }
 
-/// The choice of what is sampled now.
+/// The current sampling settings.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SamplingState {
-    /// As [`Info::clock_rate`].
+    /// See [`Info::clock_rate`].
     pub frequency: u64,
-    /// As [`Info::has_whole_cpus`].
+    /// See [`Info::has_whole_cpus`].
     pub whole_cpus: bool,
-    /// As [`Info::n_cpus`].
+    /// See [`Info::n_cpus`].
     pub n_cpus: usize,
-    /// As [`Info::cpus`].
+    /// See [`Info::cpus`].
     pub cpus: String,
-    /// The command or target in words.
+    /// The command or target as text.
     pub target: String,
-    /// As [`Info::whom`].
+    /// See [`Info::whom`].
     pub whom: live::Target,
-    /// As [`Info::alone`].
+    /// See [`Info::alone`].
     pub alone: bool,
-    /// As [`Info::states`].
+    /// See [`Info::states`].
     pub events: Vec<EventState>,
 }
 
@@ -334,28 +332,28 @@ impl From<&Info> for SamplingState {
     }
 }
 
-/// An id that records carry from now on.
+/// An id that records have from now on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FreshId {
-    /// The id that samples and LOST records have.
+    /// The id in samples and LOST records.
     pub id: u64,
-    /// Which of the source's events it is.
+    /// The source's event.
     pub event: u16,
-    /// How its records are laid out.
+    /// The layout of its records.
     pub layout: Layout,
-    /// What a sample stands for that does not say; 0 when each does.
+    /// The period of samples without one; 0 when each has its own.
     pub period: u64,
 }
 
-/// Samples of old ids count up to a time, those of new ones from it on: while one event takes over
-/// from another both run for a moment, and no hit may be missed or counted twice.
+/// A handover between events: samples of old ids count before a time, those of new ids from it on. Both events run for
+/// a moment, and each hit must be counted exactly once.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Handover {
     /// The time, in nanoseconds of the session's clock.
     pub at: u64,
-    /// The ids of the events that end, whose samples count before that.
+    /// The ids of the old events, whose samples count before that time.
     pub old: Vec<u64>,
-    /// The ids of those that take over.
+    /// The ids of the new events.
     pub new: Vec<u64>,
 }
 
@@ -364,50 +362,49 @@ pub struct Handover {
 pub enum Progress {
     /// There may be more.
     More,
-    /// That was all; why, in words.
+    /// The source has ended, with the reason as a message.
     End(String),
 }
 
 /// A change to a running source.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Control {
-    /// Samples a second, for all events that have a frequency.
+    /// Sets the samples per second of all events that have a frequency.
     Frequency(u64),
-    /// Samples these CPUs from now on.
+    /// Sets the sampled CPUs.
     Cpus(Vec<u32>),
-    /// Measures more events, named as `-e` takes them.
+    /// Measures more events, in the syntax of `-e`.
     Add(String),
-    /// Makes a probe, as `probe --add` takes it, and measures it.
+    /// Creates a probe, in the syntax of `probe --add`, and measures it.
     Probe(String),
-    /// Measures events of analysis units; those that are measured already are shared.
+    /// Measures events of analysis units; existing events are shared.
     Share(SharedEvents),
     /// Changes an event, by its index.
     Event(usize, Change),
-    /// Samples other tasks from now on: `all`, `pid 1,2`, `tid 3`, `comm nginx*`, `user www`,
-    /// `cgroup web/*`.
+    /// Samples other tasks: `all`, `pid 1,2`, `tid 3`, `comm nginx*`, `user www`, `cgroup web/*`.
     Target(String),
-    /// Lets all events rest, or go on.
+    /// Pauses or resumes all events.
     Pause(bool),
-    /// Takes user stacks in another way.
+    /// Changes the call graph mode.
     CallGraph(CallGraph),
-    /// Ends the source; what it brought stays.
+    /// Ends the source; its records stay.
     Stop,
 }
 
 /// A change to an event that is measured.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Change {
-    /// Filters it in the kernel; `None` takes the filter away.
+    /// Filters it in the kernel; `None` removes the filter.
     Filter(Option<String>),
     /// Samples it at another rate; a period of 0 only counts it.
     Rate(Rate),
-    /// perf's modifier letters, in place of those that it has.
+    /// Replaces perf's modifier letters.
     Modifiers(String),
-    /// Takes call chains with its samples, or not.
+    /// Records call chains with its samples, or not.
     Chains(bool),
     /// Restricts it to CPUs; `None` to all that are sampled.
     Cpus(Option<Vec<u32>>),
-    /// Lets it rest, or go on; the kernel's count stays.
+    /// Pauses or resumes it; the kernel's count is kept.
     Pause(bool),
     /// Measures it again after [`Change::Stop`].
     Start,
@@ -415,21 +412,21 @@ pub enum Change {
     Stop,
 }
 
-/// A failure of a source, with the remedy in its words.
+/// A failure of a source; the message has the remedy.
 #[derive(Debug, thiserror::Error)]
 pub enum SourceError {
     /// An event, a task or a CPU of this machine that cannot be measured, with the reason.
     #[error(transparent)]
     Open(#[from] live::OpenError),
-    /// A file that is no recording, or a damaged one.
+    /// A file that is not a recording, or is damaged.
     #[error("{path}: {error}")]
     File {
-        /// The path by which it was to be opened.
+        /// The path of the file.
         path: String,
         /// The fault.
         error: crate::perfdata::read::ReadError,
     },
-    /// A command that the system would not start.
+    /// A command that could not be started.
     #[error("the command cannot be started: {0}")]
     Command(std::io::Error),
     /// A read or a wait that failed midway.
@@ -437,12 +434,12 @@ pub enum SourceError {
     Io(#[from] std::io::Error),
 }
 
-/// Ends a source's wait from another thread; of a source that waits for nothing it does nothing.
+/// Ends a source's wait from another thread; has no effect on a source that does not wait.
 #[derive(Clone, Debug, Default)]
 pub struct Waker(Option<Arc<OwnedFd>>);
 
 impl Waker {
-    /// From an eventfd that the source waits for.
+    /// Returns the waker for an eventfd that the source waits for.
     pub(crate) fn new(event: Arc<OwnedFd>) -> Self {
         Self(Some(event))
     }
@@ -455,30 +452,30 @@ impl Waker {
     }
 }
 
-/// Somewhere records come from.
+/// A source of records.
 pub trait Source: Send {
-    /// The description of the source as it was opened; [`Source::facts`] has what changes.
+    /// Returns the description of the source as it was opened; [`Source::facts`] has the current state.
     fn info(&self) -> &Info;
 
-    /// Waits for records, a tenth of a second at most, and adds them to the batch.
+    /// Waits for records, for at most a tenth of a second, and adds them to the batch.
     fn next(&mut self, batch: &mut Batch) -> Result<Progress, SourceError>;
 
-    /// The waker that ends a wait in [`Source::next`] early, for controls that shall not wait for it.
+    /// Returns the waker that ends a wait in [`Source::next`] early, for urgent controls.
     fn waker(&self) -> Waker {
         Waker::default()
     }
 
-    /// The state of sampling now, where controls can change it.
+    /// Returns the current state of sampling, if controls can change it.
     fn facts(&self) -> Option<SamplingState> {
         None
     }
 
-    /// Tables of functions that come with the records, by host.
+    /// Returns the symbol tables that are sent with the records, by host.
     fn given(&self) -> PerHost<Arc<ShippedTables>> {
         PerHost::default()
     }
 
-    /// Changes the source; the words say what was done, or why it cannot be.
+    /// Changes the source; the message says what was done, or why it failed.
     fn control(&mut self, control: &Control) -> Result<String, String> {
         match control {
             Control::Stop => {
@@ -489,9 +486,9 @@ pub trait Source: Send {
         }
     }
 
-    /// Has a recording end where it is.
+    /// Ends a recording at the current position.
     fn stop(&mut self) {}
 
-    /// Has a recording tell also the records that are no news for a profile, such as those of a stream's head.
+    /// Also delivers records that a profile does not need, such as those of a stream's header.
     fn tell_all(&mut self) {}
 }

@@ -110,7 +110,7 @@ impl Borrowed {
 }
 
 impl Shared {
-    /// Returns whether a sample has this layout and may be of this kind; `None` if the layout cannot decode it.
+    /// Returns whether a sample may be of this kind and layout; `None` if decoding fails.
     fn takes(&self, header: Header, body: &[u8]) -> Option<bool> {
         let sample = self.layout.sample(header, body).ok()?;
         let behind = sample::PHYS_ADDR | sample::CGROUP | sample::DATA_PAGE_SIZE | sample::CODE_PAGE_SIZE;

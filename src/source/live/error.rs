@@ -127,7 +127,7 @@ impl OpenError {
         Self::new(format!("a ring buffer of {kb} KiB"), "mapped", reason, remedy)
     }
 
-    /// Fails if `need` file descriptors, in addition to `beside`, exceed the limit, which is raised as far as possible.
+    /// Raises the limit on open files as far as possible; fails if it stays too low.
     pub(crate) fn room_for(need: usize, beside: usize) -> Result<(), Self> {
         let limit = raise_files((need + beside) as u64);
         if (need + beside) as u64 <= limit {

@@ -1,5 +1,5 @@
-//! Tasks that have no number in our own PID namespace, where that is not the outermost: the kernel gives their samples
-//! the number of the idle tasks, and tracepoints give everybody the kernel's own numbers.
+//! Tasks without a number in our own PID namespace, if it is not the outermost one: the kernel gives their samples the
+//! number of the idle tasks, and tracepoints contain the kernel's own numbers.
 
 use rustc_hash::FxHashMap;
 
@@ -13,44 +13,44 @@ use crate::record::kinds::{HEADER, Header, WholeRecords, encode_comm, misc, type
 use crate::record::sample::{CONTEXT_USER, ChainPlace};
 use crate::session::{OUTSIDE, OUTSIDE_NAME};
 
-/// What is lost by that, and what gives it.
-pub(super) const WORDS: &str = "in a PID namespace of its own: processes outside it are one, [outside], without names \
-    of functions; all have theirs with hostPID: true (a pod), --pid host (Docker, Podman)";
+/// The consequences, and the remedy.
+pub(super) const WORDS: &str = "in a nested PID namespace: processes outside it are merged as [outside], without function \
+    names; use hostPID: true (a pod) or --pid host (Docker, Podman)";
 
-/// Tasks whose numbers are remembered; when there are more, all are learned anew.
+/// The maximum number of cached task numbers; beyond it, all are learned again.
 const MAX: usize = 1 << 17;
 const TASK_AT: usize = HEADER + 16;
 
-/// How they are told from others, and which numbers others have.
+/// The state for recognizing them, and the numbers of other tasks.
 #[derive(Debug, Default)]
 pub(crate) struct Outside {
     samples: FxHashMap<u64, Place>,
-    /// What tasks are called here, by what the kernel calls them.
+    /// The number of each task here, by its kernel number.
     numbers: FxHashMap<i32, i32>,
 }
 
-/// Where samples of an id have what tells of tasks.
+/// The offsets of task numbers in samples of an id.
 #[derive(Clone, Debug)]
 struct Place {
     chain: ChainPlace,
-    /// Where a tracepoint's data has the number of the task that runs, and of any task.
+    /// The offset of the running task's number in a tracepoint's data, and of any task's number.
     running: Option<usize>,
     tasks: Vec<usize>,
 }
 
-/// Appends the name under which they are.
+/// Appends a record with their common name.
 pub(super) fn name(out: &mut Vec<u8>, trailer: &[u8]) {
-    // A short name always has room.
+    // A short name always fits.
     let _ = encode_comm(out, OUTSIDE, OUTSIDE, false, OUTSIDE_NAME.as_bytes(), trailer);
 }
 
 impl Outside {
-    /// One of our own namespace; `None` where that is the outermost.
+    /// Returns the state for our own namespace; `None` if it is the outermost one.
     pub(crate) fn here() -> Option<Self> {
         (!procfs::sees_all_processes()).then(Self::default)
     }
 
-    /// Learns how samples of an id are laid out.
+    /// Learns the layout of an id's samples.
     pub(crate) fn learn(&mut self, id: u64, event: &Event, attr: &Attr) {
         let format = event.tracepoint.as_ref().and_then(|(system, name)| {
             let text = tracepoint::format(&tracepoint::root().ok()?, system, name).ok()?;
@@ -73,8 +73,8 @@ impl Outside {
         self.samples.insert(id, place);
     }
 
-    /// Gives all tasks of what a ring brought, whole records from a place on, the numbers that they have here, and
-    /// takes out what tells of those that have none.
+    /// Translates the tasks in a ring's records, from an offset on, to their numbers here, and drops records about
+    /// tasks without one.
     pub(crate) fn mend(&mut self, bytes: &mut Vec<u8>, from: usize) {
         let read = bytes.split_off(from);
         let mut all = WholeRecords { rest: &read };
@@ -120,7 +120,7 @@ impl Place {
     }
 }
 
-/// What a call chain has before the frames of user code.
+/// The word before the user frames of a call chain.
 const CALLED_BY_USER: [u8; 8] = CONTEXT_USER.to_le_bytes();
 
 #[cfg(test)]
@@ -153,7 +153,7 @@ mod tests {
         record(types::SAMPLE, mode, &[&[1, 0x10, pair(tid, tid), 5, 0, 1, chain.len() as u64], chain].concat())
     }
 
-    /// A switch of tasks by the kernel's numbers; the first of them is called `tid` here.
+    /// A context switch with the kernel's numbers; the first task's number here is `tid`.
     fn switched(tid: i32, from: i32, to: i32) -> Vec<u8> {
         let data = [pair(28, 0), pair(from, from), pair(to, 77), 0];
         record(types::SAMPLE, misc::KERNEL, &[&[2, 0x10, pair(tid, tid), 5, 0, 1, 0], &data[..]].concat())
@@ -200,14 +200,14 @@ mod tests {
         let mut outside = outside();
         let read = |record: Vec<u8>| [HEADER + 7 * 8 + 12, HEADER + 7 * 8 + 16].map(|at| i32_at(&record, at));
         let task = |record: &[u8]| i32_at(record, TASK_AT);
-        // Who comes is not known until it has run.
+        // The next task is unknown until it has run.
         assert_eq!(read(mended(&mut outside, &switched(7, 1007, 1008))), [Some(7), Some(OUTSIDE)]);
         let other = mended(&mut outside, &switched(0, 1009, 1007));
         assert_eq!((read(other.clone()), task(&other)), ([Some(OUTSIDE), Some(7)], Some(OUTSIDE)));
         assert_eq!(read(mended(&mut outside, &switched(8, 1008, 0))), [Some(8), Some(0)]);
         let idle = mended(&mut outside, &switched(0, 0, 1008));
         assert_eq!((read(idle.clone()), task(&idle)), ([Some(0), Some(8)], Some(0)));
-        assert_eq!(i32_at(&idle, HEADER + 7 * 8 + 20), Some(77), "what is no task stays");
+        assert_eq!(i32_at(&idle, HEADER + 7 * 8 + 20), Some(77), "other fields stay");
     }
 
     #[test]

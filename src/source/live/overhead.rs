@@ -1,5 +1,5 @@
-//! The cost of one sample on this machine: a short loop of our own, with and without samples of it. Nothing in the
-//! kernel caps software clocks, so we must.
+//! The cost of a sample on this machine: a short loop of our own, with and without sampling. The kernel does not limit
+//! software clocks, so we must.
 
 use std::os::fd::AsFd;
 use std::time::Duration;
@@ -11,19 +11,19 @@ use crate::kernel::{monotonic_ns, own_cpu_ns};
 use super::attr;
 use super::attr::{CommonAttrs, Exclude, KernelFeatures, Rate};
 
-/// Above this share of a CPU sampling is refused unless forced.
+/// Above this share of a CPU, sampling is refused unless forced.
 pub(crate) const REFUSE_PERCENT: f64 = 50.0;
-/// Above this share of a CPU the user is warned.
+/// Above this share of a CPU, the user is warned.
 pub(crate) const WARN_PERCENT: f64 = 10.0;
-/// Taken when the measurement fails or is drowned in noise: the order seen in small VMs, where a
-/// timer interrupt costs most.
+/// Used when the measurement fails or is too noisy: the order of magnitude in small VMs, where a timer interrupt costs
+/// most.
 const FALLBACK: Duration = Duration::from_micros(8);
 
 const PROBE_HZ: u64 = 10_000;
 const WINDOW_NS: u64 = 600_000;
 const WINDOWS: usize = 3;
 
-/// Measures the cost of one timer sample. Takes 4 ms of one CPU.
+/// Measures the cost of a timer sample. Takes 4 ms of one CPU.
 pub(crate) fn per_sample(sys: &dyn Sys) -> Duration {
     measure(sys).unwrap_or(FALLBACK)
 }
@@ -54,7 +54,7 @@ fn measure(sys: &dyn Sys) -> Option<Duration> {
     (ns > 100.0).then(|| Duration::from_nanos(ns.min(100_000.0) as u64))
 }
 
-/// Turns of a loop in each nanosecond of our CPU time, at the best of some windows.
+/// Returns the iterations of a loop per nanosecond of our CPU time, in the best of several windows.
 fn best_speed() -> f64 {
     let window = || {
         let (start, cpu) = (monotonic_ns(), own_cpu_ns());
@@ -71,7 +71,7 @@ fn best_speed() -> f64 {
     (0..WINDOWS).map(|_| window()).fold(0.0, f64::max)
 }
 
-/// The share of each sampled CPU that a rate costs, in percent.
+/// Returns the share of each sampled CPU that a rate costs, in percent.
 pub(crate) fn percent(per_sample: Duration, hz: u64) -> f64 {
     per_sample.as_secs_f64() * hz as f64 * 100.0
 }

@@ -1,12 +1,11 @@
-//! Probes that a session makes: they go when it ends, and what a session left that was killed is found
-//! by its name.
+//! Probes created by a session: they are removed at its end. Those of a killed session are recognized by their name.
 
 use std::path::PathBuf;
 
 use crate::event::probe::{self, tracefs};
 use crate::event::spec::LookupPaths;
 
-/// The name of sessions' groups, before the process id.
+/// The prefix of sessions' groups, before the process id.
 const GROUP: &str = "perfprof_";
 
 /// The probes of this session.
@@ -16,13 +15,13 @@ pub(crate) struct Probes {
     made: Vec<(String, String)>,
 }
 
-/// The group of this process's probes.
+/// Returns the group of this process's probes.
 fn own_group() -> String {
     format!("{GROUP}{}", std::process::id())
 }
 
 impl Probes {
-    /// Makes a probe; the name of its event.
+    /// Creates a probe; returns the name of its event.
     pub(crate) fn add(&mut self, text: &str) -> Result<String, String> {
         let root = LookupPaths::system().tracefs?;
         let probe = probe::parse(text, &own_group())?;
@@ -36,19 +35,19 @@ impl Probes {
         Ok(probe.event())
     }
 
-    /// Takes the session's probes away. None of them may be open any more.
+    /// Removes the session's probes, which must be closed.
     pub(crate) fn remove(&mut self) {
         let made = std::mem::take(&mut self.made);
         if let Some(root) = &self.root {
             for (group, name) in &made {
-                // Somebody else may have taken it away, or uses it.
+                // Another user may have removed it, or uses it.
                 let _ = tracefs::remove(root, &|known| known.group == *group && known.name == *name);
             }
         }
     }
 }
 
-/// Probes of sessions that have ended without taking them away.
+/// Returns probes of sessions that ended without removing them.
 pub(crate) fn left_over() -> Vec<tracefs::ExistingProbe> {
     let Ok(root) = LookupPaths::system().tracefs else { return Vec::new() };
     let mut known = tracefs::list(&root).unwrap_or_default();
@@ -56,7 +55,7 @@ pub(crate) fn left_over() -> Vec<tracefs::ExistingProbe> {
     known
 }
 
-/// True if the session that made a probe is gone.
+/// Returns whether the session that created a probe has ended.
 pub(crate) fn is_left_over(known: &tracefs::ExistingProbe) -> bool {
     let pid = known.group.strip_prefix(GROUP).and_then(|pid| pid.parse::<i32>().ok());
     pid.is_some_and(|pid| crate::kernel::procfs::threads(pid).is_empty())

@@ -1,5 +1,5 @@
-//! Rounds over the rings: how long records may lie in them, what ends a wait, and what a round brings; and how often
-//! events are read that are only counted.
+//! Rounds over the rings: how long records may wait in them, how a wait ends, and which records a round reads. Also the
+//! interval of reading events that are only counted.
 
 use std::collections::BTreeMap;
 use std::os::fd::AsFd;
@@ -21,18 +21,18 @@ use super::outside::Outside;
 use super::stack_walks::StackWalks;
 use super::strings::Strings;
 
-/// The time that records may lie in a ring: one tick of the screen.
+/// The maximum time of records in a ring: a tick of the screen.
 const TICK_NS: u64 = 100_000_000;
-/// That time when a round brings next to nothing: each costs as much as a hundred samples.
+/// The same if a round reads almost nothing: each round costs as much as a hundred samples.
 const QUIET_TICK_NS: u64 = 250_000_000;
 const QUIET_BYTES: usize = 2048;
-/// The time where the tables of new processes wait to be asked for by their samples; and in the next round.
+/// The same if new processes' samples may request tables, and in the round after a request.
 const TABLES_TICK_NS: u64 = 50_000_000;
 const ASKED_TICK_NS: u64 = 15_000_000;
-/// The first ticks are shorter, so that the first numbers are there at once.
+/// The first ticks are shorter, so that the first numbers appear quickly.
 pub(super) const FIRST_TICKS_NS: [u64; 4] = [15_000_000, 25_000_000, 40_000_000, 60_000_000];
 
-/// The longest interval of reading events that are only counted, and the shortest.
+/// The longest and the shortest interval of reading events that are only counted.
 pub(super) const COUNT_NS: u64 = 200_000_000;
 const MIN_COUNT_NS: u64 = 10_000_000;
 
@@ -54,7 +54,7 @@ impl LiveSource {
             let mut events: Vec<epoll::Event> = Vec::with_capacity(8);
             let _ = epoll::wait(&self.epoll, rustix::buffer::spare_capacity(&mut events), Some(&timeout));
             self.leave_ended(&events);
-            // It says no more than that there is something to do.
+            // Its value does not matter.
             let _ = rustix::io::read(&*self.wake, &mut [0; 8]);
         }
         self.ticks += 1;
@@ -64,18 +64,18 @@ impl LiveSource {
         self.next_tick = monotonic_ns() + tick;
     }
 
-    /// Waits no more for rings whose tasks have ended: they would end every wait at once from then on.
+    /// Removes rings whose tasks have ended from the wait set, because they would end every wait at once.
     fn leave_ended(&self, events: &[epoll::Event]) {
         for epoll::Event { flags, data } in events.iter().copied() {
             let cpu = u32::try_from(data.u64()).ok().filter(|_| flags.contains(epoll::EventFlags::HUP));
             if let Some(ring) = cpu.and_then(|cpu| self.attachment.rings.get(&cpu)) {
-                // One that is not waited for is left alone.
+                // Fails if it is not in the wait set.
                 let _ = epoll::delete(&self.epoll, ring.owner.as_fd());
             }
         }
     }
 
-    /// One round: everything that is in the rings now.
+    /// Reads everything that is in the rings now.
     pub(super) fn drain(&mut self, batch: &mut Batch) {
         let before = std::mem::replace(&mut self.round_start, monotonic_ns());
         let had = batch.bytes.len();
@@ -93,18 +93,18 @@ impl LiveSource {
         batch.complete_until = Some(before);
     }
 
-    /// Has counts read so often that an interval ends with a reading.
+    /// Sets the interval of reading counts so that an output interval ends with a reading.
     pub(crate) fn count_for(&mut self, interval: Duration) {
         let interval = (interval.as_nanos() as u64).max(MIN_COUNT_NS);
         self.count_ns = (interval / interval.div_ceil(COUNT_NS)).max(MIN_COUNT_NS);
     }
 
-    /// True if there are events that are only counted.
+    /// Returns whether there are events that are only counted.
     pub(super) fn is_counting(&self) -> bool {
         self.attachment.slots.iter().any(Slot::is_counted)
     }
 
-    /// Reads them; the next time is a whole number of steps away, however long this one took.
+    /// Reads them, and schedules the next reading at a multiple of the interval.
     pub(super) fn read_counts(&mut self, batch: &mut Batch) {
         let late = monotonic_ns().saturating_sub(self.next_counts);
         self.next_counts += (late / self.count_ns + 1) * self.count_ns;
@@ -114,19 +114,19 @@ impl LiveSource {
     }
 }
 
-/// What records go through between a ring and a batch.
+/// The processing steps of records between a ring and a batch.
 pub(super) struct Passes<'a> {
     walks: Option<&'a mut StackWalks>,
     strings: &'a mut Strings,
     outside: Option<&'a mut Outside>,
     borrowed: &'a mut Borrowed,
     layout: Layout,
-    /// The time of the round before.
+    /// The time of the previous round.
     since: u64,
 }
 
 impl Attachment {
-    /// The rings, and what their records go through; all were read at a time or later.
+    /// Returns the rings and the processing steps; all records were written after the previous round's start, `since`.
     pub(super) fn passes(&mut self, since: u64) -> (&mut BTreeMap<u32, CpuRing>, Passes<'_>) {
         let layout = layout(&self.attr(0));
         let Self { rings, walks, strings, outside, borrowed, .. } = self;
@@ -135,10 +135,10 @@ impl Attachment {
 }
 
 impl Passes<'_> {
-    /// Reads a ring; `read` is room for what is joined first.
+    /// Reads a ring; `read` is a buffer for records that are joined first.
     pub(super) fn drain(&mut self, cpu: u32, ring: &mut CpuRing, read: &mut Vec<u8>, out: &mut Vec<u8>) {
         let (from, strings) = (out.len(), &self.strings.joints);
-        // Nobody knows whose task it was, nor more of the time than that none was written before the last round.
+        // The task of such a record is unknown, and its time is only known to be after the previous round.
         let id = SampleId { pid: -1, tid: -1, time: self.since, id: ring.id, cpu };
         match &mut self.walks {
             Some(walks) => {

@@ -1,9 +1,9 @@
-//! Tasks that began while events were being opened: those that inherit events from their parents, and those that were
-//! born too late to be listed and too early to inherit.
+//! Tasks that started while events were being opened: some inherit events from their parents, others started too late
+//! to be listed and too early to inherit.
 //!
-//! A task is in /proc before the kernel tells of its birth, so the rings are read once more between listing tasks and
-//! deciding about them. The kernel tells the time of a birth only to events that the parent has; a task whose birth
-//! nobody told of has inherited nothing.
+//! A task is in /proc before the kernel reports its start, so the rings are read once more between listing tasks and
+//! deciding about them. The kernel reports starts only to the parent's events; a task whose start was not reported has
+//! inherited no events.
 
 use rustc_hash::FxHashMap;
 
@@ -15,32 +15,32 @@ use super::attach::{Attachment, EventTarget, OpenEvent};
 use super::control::line;
 use super::{LiveSource, OpenError, Target};
 
-/// Listings of tasks after which no more are awaited: programs that fork all the time are never at rest.
+/// The maximum number of listings of tasks: programs that fork all the time never settle.
 const MAX_ROUNDS: u32 = 8;
-/// Generations between a task and the one that events were opened on.
+/// The maximum number of generations between a task and the one that events were opened on.
 const MAX_DEPTH: usize = 64;
 
-/// A birth as the kernel tells of it.
+/// A start of a task, as reported by the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Birth {
     time: u64,
     parent: i32,
 }
 
-/// Since when events are open, by task, CPU and event.
+/// The opening times of events, by task, CPU and event.
 type Opened = FxHashMap<(i32, u32, usize), u64>;
 
-/// What is known of tasks that began lately.
+/// The state of tasks that started recently.
 #[derive(Debug, Default)]
 pub(super) struct Settling {
     births: FxHashMap<i32, Birth>,
-    /// Listed, and not decided about until the rings are read again.
+    /// Listed tasks that are decided after the rings are read again.
     fresh: Vec<i32>,
     rounds: u32,
 }
 
 impl Settling {
-    /// Learns of births from what the rings brought.
+    /// Reads starts of tasks from a ring's records.
     pub(super) fn read(&mut self, bytes: &[u8]) {
         for (header, record) in (WholeRecords { rest: bytes }) {
             let field = |at: usize| i32_at(record, HEADER + at);
@@ -52,7 +52,7 @@ impl Settling {
         }
     }
 
-    /// Whether a task has an event that `opened` says since when its parents have.
+    /// Returns whether a task inherits an event; `opened` returns the opening time of a task's event.
     fn inherits(&self, tid: i32, opened: impl Fn(i32) -> Option<u64>) -> bool {
         let mut tid = tid;
         for _ in 0..MAX_DEPTH {
@@ -67,13 +67,13 @@ impl Settling {
 }
 
 impl LiveSource {
-    /// The threads of the target now.
+    /// Returns the current threads of the target.
     pub(super) fn tasks(&mut self) -> Vec<i32> {
         let Self { target, family, inherit, .. } = self;
         target.tasks(inherit.then_some(family))
     }
 
-    /// The processes that are sampled; `None` where they are not chosen by their numbers.
+    /// Returns the processes that are sampled; `None` if they are not selected by number.
     pub(crate) fn processes(&self) -> Option<Vec<i32>> {
         let is_chosen = matches!(self.target, Target::Processes(_) | Target::Threads(_));
         let mut pids: Vec<i32> = self.known_tasks.iter().filter_map(|tid| crate::kernel::procfs::tgid(*tid)).collect();
@@ -82,8 +82,8 @@ impl LiveSource {
         is_chosen.then_some(pids)
     }
 
-    /// Events were opened on the tasks that were there before: has those looked for that began meanwhile. A command
-    /// that has not begun has none.
+    /// Starts looking for tasks that started while events were opened on existing ones. Not necessary for a command
+    /// that has not started.
     pub(super) fn settle_later(&mut self) {
         let is_alone = self.held.is_some() && !self.is_beside;
         if self.inherit && !is_alone && matches!(self.target, Target::Processes(_)) {
@@ -91,7 +91,7 @@ impl LiveSource {
         }
     }
 
-    /// Opens events on tasks that began while others' were opened, and have not inherited them.
+    /// Opens events on tasks that started during the opening and have not inherited them.
     pub(super) fn settle(&mut self, batch: &mut Batch) {
         let Some(mut settling) = self.settling.take() else { return };
         let due = std::mem::take(&mut settling.fresh);
@@ -128,14 +128,14 @@ impl Attachment {
         self.opened.iter().filter_map(of).collect()
     }
 
-    /// The events that are measured on a CPU.
+    /// Returns the events that are measured on a CPU.
     fn wanted_on(&self, cpu: u32) -> Vec<usize> {
         (0..self.slots.len())
             .filter(|slot| self.slots[*slot].wants(cpu) && !self.slots[*slot].event.machine_wide)
             .collect()
     }
 
-    /// The events that a task has neither of its own nor inherited on a CPU.
+    /// Returns the events that a task has neither as its own nor inherited on a CPU.
     fn missing(&self, settling: &Settling, opened: &Opened, tid: i32, cpu: u32) -> Vec<usize> {
         let has = |slot: usize| {
             let since = |task: i32| opened.get(&(task, cpu, slot)).copied();
@@ -144,7 +144,7 @@ impl Attachment {
         self.wanted_on(cpu).into_iter().filter(|slot| !has(*slot)).collect()
     }
 
-    /// Opens them; where the task has none, with what tells of its births and mappings.
+    /// Opens missing events; for a task without any, also the dummy that reports its children and mappings.
     fn open_missing(&mut self, missing: &[usize], cpu: u32, tid: i32) -> Result<bool, OpenError> {
         let who = EventTarget::Task(tid);
         match missing {
@@ -179,7 +179,7 @@ mod tests {
         let settling = born(&[(11, 10, 100), (12, 11, 120), (13, 10, 40), (14, 13, 130)]);
         let opened = |tid: i32| (tid == 10).then_some(50);
         let has = [11, 12, 13, 14, 15].map(|tid| settling.inherits(tid, opened));
-        assert_eq!(has, [true, true, false, false, false], "13 was born too early, of 15 nobody told");
+        assert_eq!(has, [true, true, false, false, false], "13 started too early, the start of 15 was not reported");
     }
 
     #[test]

@@ -1,5 +1,5 @@
-//! Events that analysis units want beside those that are measured already: each is opened once, so that all
-//! who want it get what is theirs.
+//! Events for analysis units in addition to those that are measured already: each is opened once and shared by all its
+//! users.
 
 use crate::event::spec::LookupPaths;
 use crate::event::{Event, parse};
@@ -12,11 +12,11 @@ use super::describe::desc;
 use super::event_slot::Slot;
 
 impl LiveSource {
-    /// Measures what analysis units want. The words say what they miss of the user's own events.
+    /// Measures the events of analysis units. The message says what the user's own events lack for them.
     pub(super) fn share(&mut self, shared: &SharedEvents) -> Result<String, String> {
         let mut events = shared.events.clone();
         for (text, stack, optional) in &shared.probes {
-            // What names the file itself says what is wrong with any probe of it.
+            // A message that starts with the file applies to all its probes.
             let file = text.strip_prefix("-x ").and_then(|rest| rest.split(' ').next());
             let told = |why: String| match file {
                 Some(file) if why.starts_with(file) => why,
@@ -59,15 +59,15 @@ impl LiveSource {
         self.attachment.slots.iter().position(|slot| slot.is_open() && slot.event.name == name)
     }
 
-    /// Lets another unit have what an open event brings. One that is there for units is measured as all of
-    /// them want it; the user's own stays as it is, and what is missed of it comes back in words.
+    /// Shares an open event with another unit. An event for units is extended to what all of them need. The user's own
+    /// event stays unchanged; the message says what it lacks.
     fn join(&mut self, at: usize, wanted: &Event) -> Result<Option<String>, String> {
         let slot = &mut self.attachment.slots[at];
         if !slot.event.for_units {
-            // A clock samples what runs, which of the target is enough.
+            // A clock that samples only the target is sufficient.
             let sees_all = wanted.machine_wide && wanted.tracepoint.is_some();
             let narrow = sees_all && !slot.event.machine_wide && self.attachment.is_narrow;
-            let words = || format!("{} is measured of the target only: the unit gets no more than that", wanted.name);
+            let words = || format!("{} is measured only for the target: the unit gets no other samples", wanted.name);
             return Ok(missed(slot, wanted, &self.attachment.common).or_else(|| narrow.then(words)));
         }
         let joined = joined(&slot.event, wanted);
@@ -81,7 +81,7 @@ impl LiveSource {
         Ok(None)
     }
 
-    /// Measures an event if that can be; else a note says why it cannot.
+    /// Measures an event if possible; otherwise adds a note with the reason.
     fn add_optional(&mut self, event: Event) {
         let (name, known) = (event.name.clone(), self.attachment.slots.len());
         let placed = self.place(vec![event]);
@@ -102,7 +102,7 @@ impl LiveSource {
     }
 }
 
-/// The event for two units: each tells apart for itself what it is given beyond that.
+/// Returns an event for two units; each of them ignores additional samples.
 fn joined(own: &Event, wanted: &Event) -> Event {
     let mut out = own.clone();
     out.no_chains &= wanted.no_chains;
@@ -124,7 +124,7 @@ fn joined(own: &Event, wanted: &Event) -> Event {
     out
 }
 
-/// The parts of a unit's event that the user's own lacks, in words.
+/// Returns a message about the parts of a unit's event that the user's own lacks.
 fn missed(slot: &Slot, wanted: &Event, common: &CommonAttrs) -> Option<String> {
     let own = slot.state(common);
     let filter = own.filter.as_ref().map(|filter| format!("only where {filter}"));
@@ -139,7 +139,7 @@ fn missed(slot: &Slot, wanted: &Event, common: &CommonAttrs) -> Option<String> {
     let chains = (!own.chains.is_on() && !wanted.no_chains).then(|| "without call chains".to_owned());
     let paused = (own.run == RunState::Paused).then(|| "and paused".to_owned());
     let all: Vec<String> = [filter, cpus, seldom, chains, paused].into_iter().flatten().collect();
-    (!all.is_empty()).then(|| format!("{} is measured {}: the unit gets no more than that", own.name, all.join(", ")))
+    (!all.is_empty()).then(|| format!("{} is measured {}: the unit gets no other samples", own.name, all.join(", ")))
 }
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
-//! User stacks that a program in the kernel walks: it writes what it found as a record of its own before each sample,
-//! and here the two become one sample with the whole chain, as if the kernel had walked it.
+//! User stacks walked by a BPF program in the kernel: it writes each stack as a separate record before the sample. This
+//! module joins the two into a sample with the whole chain, as if the kernel had walked it.
 
 use std::collections::BTreeMap;
 use std::os::fd::{AsFd, OwnedFd};
@@ -23,22 +23,22 @@ use super::attr;
 use super::capture::refused_program;
 use super::error::OpenError;
 
-/// Bytes of a walk's record before its frames: header, id, task, then the size of what the program wrote and why the
-/// walk ended.
+/// Offsets in a walk's record before its frames: header, id, task, then the size of the program's data and why the walk
+/// ended.
 const ID_AT: usize = HEADER;
 const TASK_AT: usize = HEADER + 8;
 const WHY_AT: usize = HEADER + 20;
 const FLAGS_AT: usize = WHY_AT + 1;
 const FRAMES_AT: usize = HEADER + 24;
 
-/// The kernel's memory that tables may take, in bytes, where no more than so much may be used in all.
+/// Returns the limit of kernel memory for tables in bytes, given the program's memory limit.
 pub fn tables_of(memory: usize) -> usize {
     const LEAST: usize = 16 << 20;
     const MOST: usize = 256 << 20;
     (memory / 2).clamp(LEAST, MOST)
 }
 
-/// [`wanted`] for events some of which may ask for a way of their own.
+/// Calls [`wanted`] for events, which may request their own modes.
 pub(super) fn for_events(
     events: &[Event],
     session: CallGraph,
@@ -52,8 +52,8 @@ pub(super) fn for_events(
     Ok((session, walks, note))
 }
 
-/// The way in which user stacks are taken where that is asked for, with its program; and the words about it. Tables may
-/// take so many bytes of the kernel's memory.
+/// Returns the call graph mode for a request, with its program and a note. `limit` is that of kernel memory for tables,
+/// in bytes.
 pub(super) fn wanted(
     way: CallGraph,
     limit: usize,
@@ -81,11 +81,11 @@ pub(super) fn wanted(
     }
 }
 
-/// The program that walks, and what it writes.
+/// The program that walks stacks, and its output.
 #[derive(Debug)]
 pub(crate) struct StackWalks {
     pub(crate) program: Arc<Program>,
-    /// The event of each ring by which the program writes.
+    /// The event of each ring through which the program writes.
     writers: BTreeMap<u32, OwnedFd>,
     pub(crate) pairs: WalkJoiner,
     tables: Arc<ArcSwap<Tables>>,
@@ -98,7 +98,7 @@ impl StackWalks {
         Self { program, writers: BTreeMap::new(), pairs, tables, told: WalkFigures::default() }
     }
 
-    /// The words about walks, where they are not those said last.
+    /// Returns the figures of walks if they have changed since the last call.
     pub(crate) fn tell(&mut self) -> Option<WalkFigures> {
         let now = WalkFigures { tables: self.tables.load_full(), ends: self.pairs.ends };
         let fresh = now.ends != self.told.ends || !Arc::ptr_eq(&now.tables, &self.told.tables);
@@ -106,7 +106,7 @@ impl StackWalks {
         Some(now)
     }
 
-    /// Has the program's records of a CPU come by the ring that an event owns.
+    /// Directs the program's records of a CPU to the ring that an event owns.
     pub(crate) fn open(&mut self, sys: &dyn Sys, cpu: u32, owner: &OwnedFd, attr: &Attr) -> Result<(), Errno> {
         let writer = sys.open(attr, -1, cpu as i32, None, None)?;
         sys.ioctl(writer.as_fd(), Ioctl::SetOutput(owner.as_fd()))?;
@@ -122,7 +122,7 @@ impl StackWalks {
         self.pairs.waiting.remove(&cpu);
     }
 
-    /// Learns that samples of an id are to be joined.
+    /// Registers an id whose samples are to be joined.
     pub(crate) fn learn(&mut self, id: u64, attr: &Attr) {
         self.pairs.samples.extend(
             ChainPlace::of(attr.sample_type)
@@ -138,12 +138,12 @@ pub(crate) struct WalkJoiner {
     news: NewsSender,
     /// Ids of the program's records.
     writers: FxHashSet<u64>,
-    /// Where the call chain is in the records of each id.
+    /// The position of the call chain in the records of each id.
     samples: FxHashMap<u64, ChainPlace>,
-    /// Of each ring the walk whose sample is not read yet.
+    /// For each ring, the walk whose sample has not been read yet.
     waiting: BTreeMap<u32, Vec<u8>>,
     told: FxHashSet<ProcessEvent>,
-    /// Processes whose tables were asked for, and whether one is among them for the first time.
+    /// Processes whose tables were requested, and whether a new one was among them.
     asked: FxHashSet<i32>,
     asked_anew: bool,
     pub(crate) ends: WalkEnds,
@@ -163,12 +163,12 @@ impl WalkJoiner {
         }
     }
 
-    /// True if an event is one by which the program writes.
+    /// Returns whether an event is one through which the program writes.
     pub(crate) fn is_writer(&self, id: u64) -> bool {
         self.writers.contains(&id)
     }
 
-    /// Joins what was read from a CPU's ring, whole records, and adds it to `out`.
+    /// Joins the records that were read from a CPU's ring, and appends the result to `out`.
     pub(crate) fn join(&mut self, cpu: u32, bytes: &[u8], out: &mut Vec<u8>) {
         let mut waiting = self.waiting.remove(&cpu).unwrap_or_default();
         let mut all = WholeRecords { rest: bytes };
@@ -202,7 +202,7 @@ impl WalkJoiner {
         self.told.clear();
     }
 
-    /// Sees how a walk ended, and what it lacked.
+    /// Evaluates why a walk ended, and what it lacked.
     fn look(&mut self, record: &[u8]) {
         let Some([why, lacked, ..]) = record.get(WHY_AT..FRAMES_AT) else { return };
         if let Some(why) = WalkEnd::of(*why) {
@@ -210,7 +210,7 @@ impl WalkJoiner {
         }
         let what = lacked & (lack::PROCESS | lack::MAPPING | lack::ROW);
         let pid = i32_at(record, TASK_AT).unwrap_or(-1);
-        // Who has no number here cannot be asked what is mapped.
+        // Mappings of processes without a number here cannot be looked up.
         if what != 0 && pid > 0 {
             self.asked_anew |= what != lack::ROW && self.asked.insert(pid);
             let number = split(record).and_then(|(_, number)| number);
@@ -218,12 +218,12 @@ impl WalkJoiner {
         }
     }
 
-    /// True if tables of a process were asked for that never were before, since this was asked last.
+    /// Returns whether tables of a new process were requested since the last call.
     pub(crate) fn has_asked(&mut self) -> bool {
         std::mem::take(&mut self.asked_anew)
     }
 
-    /// Tells what makes the tables of processes that come, change and go.
+    /// Reports the changes of processes to the thread that builds tables.
     fn tell(&mut self, header: Header, body: &[u8]) {
         let [pid, second, tid] = [0, 4, 8].map(|at| i32_at(body, at).unwrap_or(-1));
         let news = match header.kind {
@@ -242,7 +242,7 @@ impl WalkJoiner {
         self.send(news);
     }
 
-    /// Says each thing once for each time that a ring is read.
+    /// Reports each change at most once per read of a ring.
     fn send(&mut self, news: ProcessEvent) {
         if self.told.insert(news) {
             self.news.send(news);
@@ -250,13 +250,13 @@ impl WalkJoiner {
     }
 }
 
-/// True if callers are missing: it broke off, or of a process whose tables are not there nothing but a place was found.
+/// Returns whether callers are missing: the walk broke, or the process has no tables and only the leaf was found.
 fn is_broken(walk: &[u8], frames: usize) -> bool {
     let is_bare = frames == 1 && walk[FLAGS_AT] & lack::PROCESS != 0;
     WalkEnd::of(walk[WHY_AT]).is_some_and(|why| why.is_broken() || is_bare)
 }
 
-/// The frames of a walk and, behind them where the process is unknown, what the kernel calls it.
+/// Returns the frames of a walk and, if the process is unknown, its kernel number, which follows them.
 fn split(walk: &[u8]) -> Option<(&[u8], Option<u32>)> {
     let words = walk.get(FRAMES_AT..)?;
     let words = &words[..words.len() / 8 * 8];
@@ -267,7 +267,7 @@ fn split(walk: &[u8]) -> Option<(&[u8], Option<u32>)> {
     Some((frames, Some(i32_at(last, 0).unwrap_or(-1) as u32)))
 }
 
-/// Writes a sample with what was walked for it; `None` where that is of another sample, or would be too long.
+/// Writes a sample with its walk; `None` if the walk belongs to another sample, or the record would be too long.
 fn join(record: &[u8], header: Header, place: &ChainPlace, walk: &[u8], out: &mut Vec<u8>) -> Option<()> {
     let (frames, _) = split(walk)?;
     let n = frames.len() / 8;

@@ -1,5 +1,5 @@
-//! Strings that system calls are given: a program in the kernel writes them as a record of their own before each
-//! call's, and here the two become one, laid out as [`crate::event::strings`] describes.
+//! String arguments of system calls: a BPF program in the kernel writes them as a separate record before each call's
+//! record. This module joins the two into one, with the layout that [`crate::event::strings`] describes.
 
 use std::collections::BTreeMap;
 use std::collections::hash_map::Entry;
@@ -19,27 +19,27 @@ use crate::record::sample::ChainPlace;
 
 use super::capture::refused_program;
 
-/// In what a program wrote: header, id, task, then its bytes behind their size.
+/// Offsets in a program's record: header, id, task, then its bytes after their size.
 const TASK_AT: usize = HEADER + 8;
 const WRITTEN_AT: usize = HEADER + 20;
 
-/// The programs, and how their records are joined to samples.
+/// The programs, and the joining of their records to samples.
 #[derive(Debug, Default)]
 pub(crate) struct Strings {
-    /// What records of each tracepoint have, by its number; `None` where that is no string.
+    /// The fields of each tracepoint's records, by its number; `None` for those without strings.
     fields: FxHashMap<u64, Option<Fields>>,
     outlets: Option<ProgramOutputs>,
-    /// The event of each ring by which programs write.
+    /// The event of each ring through which programs write.
     writers: BTreeMap<u32, OwnedFd>,
-    /// Of each tracepoint with strings the event that has the program. It runs wherever the call is made, so one is
-    /// enough, and that one never counts.
+    /// For each tracepoint with strings, the event that has the program. The program runs for all calls on the machine,
+    /// so one event suffices; it never counts.
     carriers: FxHashMap<u64, OwnedFd>,
     has_failed: bool,
     pub(crate) joints: StringJoiner,
 }
 
 impl Strings {
-    /// Has the strings of an event's samples on a CPU read. What comes back says why they cannot be, once.
+    /// Reads the strings of an event's samples on a CPU. Returns a message the first time that this fails.
     pub(crate) fn open(&mut self, sys: &dyn Sys, event: &Event, at: &OpenedEvent<'_>) -> Option<String> {
         let number = event.attr.config;
         let fields = self.fields.entry(number).or_insert_with(|| fields_of(event)).clone()?;
@@ -81,7 +81,7 @@ impl Strings {
         self.joints.waiting.remove(&cpu);
     }
 
-    /// Ends what no event needs any more.
+    /// Removes programs that no event needs.
     pub(crate) fn keep(&mut self, is_open: impl Fn(u64) -> bool) {
         self.carriers.retain(|number, _| is_open(*number));
     }
@@ -102,12 +102,12 @@ fn fields_of(event: &Event) -> Option<Fields> {
     Fields::of(&Format::parse(system, &text, cfg!(target_endian = "big"))?)
 }
 
-/// The way in which a sample of an id is completed.
+/// The data for completing a sample of an id.
 #[derive(Clone, Copy, Debug)]
 struct Joint {
     tracepoint: u64,
     chain: ChainPlace,
-    /// Where the words that locate strings begin in the raw data, and how many there are.
+    /// The offset of the words that locate strings in the raw data, and their number.
     at: usize,
     strings: usize,
 }
@@ -117,7 +117,7 @@ struct Joint {
 pub(crate) struct StringJoiner {
     writers: FxHashSet<u64>,
     samples: FxHashMap<u64, Joint>,
-    /// Of each ring what was written last.
+    /// For each ring, the record that was written last.
     waiting: BTreeMap<u32, Vec<u8>>,
 }
 
@@ -128,12 +128,12 @@ impl StringJoiner {
         self.samples.extend(chain.map(|chain| (id, Joint { tracepoint, chain, at, strings })));
     }
 
-    /// True if an event is one by which the programs write.
+    /// Returns whether an event is one through which the programs write.
     pub(crate) fn is_writer(&self, id: u64) -> bool {
         self.writers.contains(&id)
     }
 
-    /// Joins what a CPU's ring brought, whole records, which stands in `out` from `from` on.
+    /// Joins the records of a CPU's ring, which are in `out` from `from` on.
     pub(crate) fn join(&mut self, cpu: u32, out: &mut Vec<u8>, from: usize) {
         if self.samples.is_empty() || out.len() == from {
             return;
@@ -165,7 +165,7 @@ impl StringJoiner {
 }
 
 impl Joint {
-    /// The sample with its strings, and with none where what was written is of another call.
+    /// Returns the sample with its strings, or without them if the record belongs to another call.
     fn complete(&self, record: &[u8], waiting: &[u8]) -> Option<Vec<u8>> {
         let [_, _, data] = self.chain.split(record)?;
         let (size, behind) = data.split_first_chunk()?;
@@ -179,8 +179,8 @@ impl Joint {
         for i in 0..self.strings {
             let text =
                 Some(written).filter(|_| is_its).and_then(|written| layout.string(written, i)).unwrap_or_default();
-            // One that is cut says so, as the kernel has it. One that was not read has no length, but leads to an end,
-            // as perf looks for that alone.
+            // Truncated strings are marked like the kernel does. A string that was not read has length 0, but an offset
+            // to a NUL, because perf only looks for the NUL.
             let (text, end): (_, &[u8]) = match text.len() {
                 0 => (text, b"\0"),
                 len if len == layout.room() => (&text[..len - 1], b"...\0"),
@@ -193,7 +193,7 @@ impl Joint {
             texts.extend_from_slice(end);
         }
         whole.extend(texts);
-        // The size is of four bytes, and all is words of eight.
+        // The size has four bytes, and the total consists of 64-bit words.
         whole.resize((whole.len() + 4).next_multiple_of(8) - 4, 0);
         let mut out = record[..record.len() - data.len()].to_vec();
         out.extend_from_slice(&(whole.len() as u32).to_le_bytes());
@@ -241,7 +241,7 @@ mod tests {
         record(&[9, task], &bytes, &[])
     }
 
-    /// The strings of the samples that come out.
+    /// Returns the strings of the resulting samples.
     fn read(pieces: &[Vec<u8>]) -> Vec<[Option<String>; 2]> {
         let mut joints = StringJoiner::default();
         joints.writers.insert(9);

@@ -16,30 +16,30 @@ use super::wanted::{Group, Wanted};
 /// The tasks or cgroups that are sampled.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Target {
-    /// All tasks, by events on each CPU.
+    /// All tasks, with events on each CPU.
     #[default]
     System,
-    /// Processes with all their threads, by their ids, and those that descend from them unless that is not wanted.
+    /// Processes by id, with all their threads, and their descendants unless excluded.
     Processes(Vec<i32>),
     /// Single threads, by their ids.
     Threads(Vec<i32>),
-    /// A user's processes, which are those whose /proc/PID is that user's.
+    /// A user's processes: those whose /proc/PID belongs to the user.
     User {
-        /// The name as it was given, which may be the number.
+        /// The name from the command line, which may be a number.
         name: String,
-        /// The number that the name has in passwd(5).
+        /// The user id from passwd(5).
         uid: u32,
     },
     /// (name, directory) of each group.
     Cgroups(Vec<(String, PathBuf)>),
-    /// What is wanted, and the groups of what runs of it, by the number of their descriptors; `None` where one has
-    /// ended.
+    /// The requested containers, and the groups of running ones, by the index of their descriptors; `None` for stopped
+    /// ones.
     Containers(Box<Wanted>, Vec<Option<Group>>),
 }
 
 impl Target {
-    /// Who is measured where there may be a command: it alone unless somebody was chosen, be it by CPUs. Beside others
-    /// it says no more than how long, as perf has it.
+    /// Returns the target if there may be a command: the command alone, unless a target or CPUs were chosen. With
+    /// another target, the command only limits the duration, like in perf.
     pub(crate) fn or_command(chosen: Option<Self>, by_cpus: bool, command: Option<&HeldCommand>) -> Self {
         match (chosen, command) {
             (Some(target), _) => target,
@@ -48,14 +48,14 @@ impl Target {
         }
     }
 
-    /// Whether its events begin with the exec of the command. They do where nobody else is measured: who runs already
-    /// never comes to an exec.
+    /// Returns whether its events begin with the exec of the command: only if the command is the only target, because
+    /// running processes may never call exec.
     pub(crate) fn begins_with_exec(&self, command: Option<&HeldCommand>, delay: Duration) -> bool {
         let alone = |held: &HeldCommand| *self == Self::Processes(vec![held.pid()]);
         delay.is_zero() && command.is_some_and(alone)
     }
 
-    /// Reads a list of process or thread ids. The error answers a name with the ids of what runs by it.
+    /// Parses a list of process or thread ids. For a name, the error lists the ids of its processes.
     pub(crate) fn ids(list: &str) -> Result<Vec<i32>, String> {
         let one = |word: &str| {
             let word = word.trim();
@@ -68,17 +68,17 @@ impl Target {
         list.split(',').map(one).collect()
     }
 
-    /// The processes of `-p`; the error names the one that is not there.
+    /// Returns the processes of `-p`; the error names one that does not exist.
     pub(crate) fn processes(list: &[i32]) -> Result<Self, OpenError> {
         all_there("process", "-e", list, |pid| !procfs::threads(pid).is_empty()).map(Self::Processes)
     }
 
-    /// The threads of `-t`.
+    /// Returns the threads of `-t`.
     pub(crate) fn threads(list: &[i32]) -> Result<Self, OpenError> {
         all_there("thread", "-eL", list, |tid| procfs::tgid(tid).is_some()).map(Self::Threads)
     }
 
-    /// The user of `-u`, by name or number.
+    /// Returns the user of `-u`, by name or number.
     pub(crate) fn user(name: &str) -> Result<Self, OpenError> {
         let uid = procfs::user_id(name).ok_or_else(|| {
             let names = procfs::user_names();
@@ -89,7 +89,7 @@ impl Target {
         Ok(Self::User { name: name.to_owned(), uid })
     }
 
-    /// The groups of `--cgroup`: a path below the tree's root, or a glob.
+    /// Returns the groups of `--cgroup`: a path below the hierarchy's root, or a glob.
     pub(crate) fn cgroups(pattern: &str) -> Result<Self, OpenError> {
         let fail =
             |reason: &str, remedy: String| OpenError::new(format!("cgroup {pattern}"), "sampled", reason, remedy);
@@ -107,7 +107,7 @@ impl Target {
         Ok(Self::Cgroups(found))
     }
 
-    /// The containers of `--container` and `--pod` that run.
+    /// Returns the running containers of `--container` and `--pod`.
     ///
     /// # Errors
     /// Those of [`Wanted::groups`].
@@ -116,7 +116,7 @@ impl Target {
         Ok(Self::Containers(Box::new(wanted), groups.into_iter().map(Some).collect()))
     }
 
-    /// Follows containers that come and go: which places of groups are free now, and which are taken by new ones.
+    /// Updates the containers: returns the indices that became free, and those that new groups use.
     pub fn follow(&mut self, news: &ContainerChanges) -> (Vec<usize>, Vec<(usize, PathBuf)>) {
         let Self::Containers(wanted, groups) = self else { return Default::default() };
         let is_gone = |group: &Option<Group>| group.as_ref().is_some_and(|group| news.went.contains(&group.root));
@@ -135,7 +135,7 @@ impl Target {
         (gone, fresh)
     }
 
-    /// The containers that a target as it is typed asks for; `None` where it asks for something else.
+    /// Parses a target on the screen that requests containers; `None` for another target.
     pub(crate) fn wanted(text: &str) -> Option<Result<Wanted, OpenError>> {
         let (kind, name) = text.trim().split_once(char::is_whitespace)?;
         match (kind, name.trim()) {
@@ -145,9 +145,8 @@ impl Target {
         }
     }
 
-    /// Reads a target as it is typed: `all`, `pid 1,2`, `tid 3`, `comm nginx*`, `user www`, `cgroup web/*`,
-    /// `container web`, `pod shop/cart-*`;
-    /// numbers alone are processes, another word alone is a comm.
+    /// Parses a target on the screen: `all`, `pid 1,2`, `tid 3`, `comm nginx*`, `user www`, `cgroup web/*`, `container
+    /// web`, `pod shop/cart-*`. Numbers alone are processes, another word alone is a comm.
     pub(crate) fn parse(text: &str) -> Result<Self, OpenError> {
         let text = text.trim();
         let (kind, rest) = text.split_once(char::is_whitespace).map_or((text, ""), |(kind, rest)| (kind, rest.trim()));
@@ -167,13 +166,13 @@ impl Target {
             _ => Err(OpenError::new(
                 format!("{text:?}"),
                 "sampled",
-                "it is no target",
+                "not a target",
                 "e.g. all, pid 12,34, tid 5, comm nginx*, user www, cgroup web/*, container web, pod shop/cart-*",
             )),
         }
     }
 
-    /// The processes of which a thread has this name, or one that the glob matches.
+    /// Returns the processes with a thread of this name, or one that the glob matches.
     fn named(pattern: &str) -> Result<Self, OpenError> {
         let fail =
             |reason: String, remedy: String| OpenError::new(format!("comm {pattern}"), "sampled", reason, remedy);
@@ -197,7 +196,7 @@ impl Target {
         Ok(Self::Processes(pids))
     }
 
-    /// Descriptors of its groups; none when it is no groups.
+    /// Opens its groups; empty for other targets.
     pub(crate) fn open_cgroups(&self) -> Result<Vec<OwnedFd>, OpenError> {
         let open = |dir: &PathBuf, name: &str| {
             cgroup::open(dir).map_err(|e| OpenError::new(format!("cgroup {name}"), "opened", e.to_string(), ""))
@@ -209,8 +208,8 @@ impl Target {
         }
     }
 
-    /// The threads to open events on now; empty for targets that are not tasks. Of processes also those of the `family`,
-    /// which is brought up to date.
+    /// Returns the threads to open events on now; empty for targets that are not tasks. For processes, includes those
+    /// of the `family`, which is updated.
     pub(crate) fn tasks(&self, family: Option<&mut Family>) -> Vec<i32> {
         let mut tids: Vec<i32> = match (self, family) {
             (Self::System | Self::Cgroups(_) | Self::Containers(..), _) => Vec::new(),
@@ -228,12 +227,12 @@ impl Target {
         tids
     }
 
-    /// True if events are bound to tasks.
+    /// Returns whether events are bound to tasks.
     pub(crate) fn is_tasks(&self) -> bool {
         matches!(self, Self::Processes(_) | Self::Threads(_) | Self::User { .. })
     }
 
-    /// True if none of the named tasks is left.
+    /// Returns whether all named tasks have ended.
     pub(crate) fn is_gone(&self) -> bool {
         match self {
             Self::Processes(pids) => !pids.iter().flat_map(|pid| procfs::threads(*pid)).any(procfs::is_running),
@@ -242,7 +241,7 @@ impl Target {
         }
     }
 
-    /// For the header.
+    /// Returns the label for the header.
     pub(crate) fn label(&self) -> String {
         let list = |ids: &[i32]| ids.iter().map(i32::to_string).collect::<Vec<_>>().join(",");
         match self {
@@ -260,7 +259,7 @@ impl Target {
     }
 }
 
-/// The ids, if there is one of a kind of each; `ps` with some options lists those that there are.
+/// Returns the ids if all of them exist. `ps` with `options` lists the existing ones.
 fn all_there(kind: &str, options: &str, ids: &[i32], is_there: fn(i32) -> bool) -> Result<Vec<i32>, OpenError> {
     let Some(gone) = ids.iter().find(|id| !is_there(**id)) else { return Ok(ids.to_vec()) };
     let (reason, remedy) = (format!("there is no such {kind}"), format!("See ps {options} for those that run."));

@@ -1,5 +1,5 @@
-//! The brake on events that come by the hundred thousand and would slow the machine down: nothing in the kernel
-//! does (software events with period 1 are not throttled).
+//! The limit on events that hit too often and would slow the machine down. The kernel has no such limit (software
+//! events with period 1 are not throttled).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,20 +10,20 @@ use crate::kernel::monotonic_ns;
 use super::attach::{Attachment, ByCpu};
 use super::overhead::{REFUSE_PERCENT, WARN_PERCENT};
 
-/// The cost of a hit that is written to the ring, with its call chain and without, in seconds: the order
-/// that was measured in small VMs, where 1.4 and 0.5 µs are usual.
+/// The cost of a hit that is written to the ring, with and without its call chain, in seconds: the order of magnitude
+/// in small VMs, where 1.4 and 0.5 µs are usual.
 const HIT_SECONDS: f64 = 1.4e-6;
 const HIT_SECONDS_BARE: f64 = 0.5e-6;
 
-/// Watches how often events hit on each CPU.
+/// Observes how often events hit on each CPU.
 #[derive(Debug)]
 pub(crate) struct FloodGuard {
     off: bool,
     only_tells: bool,
-    /// Counts of each slot by CPU, and when.
+    /// Counts of each slot by CPU, and their time.
     last: ByCpu,
     at: u64,
-    /// Slots that flooded already: less sampling lets more hits come, so they are judged by less.
+    /// Slots that flooded before. Sampling less often permits more hits, so a lower limit applies to them.
     slowed: BTreeSet<usize>,
 }
 
@@ -32,8 +32,8 @@ impl FloodGuard {
         Self { off, only_tells: false, last: ByCpu::new(), at: monotonic_ns(), slowed: BTreeSet::new() }
     }
 
-    /// Has floods told, once each, and sampled as they are: samples of every so many hits have other fields and other
-    /// ids, and a file has said by then which there are.
+    /// Reports floods once each, without changing the sampling: samples with another period have other fields and ids,
+    /// but a file's header has already declared them.
     pub(crate) fn only_tell(&mut self) {
         self.only_tells = true;
     }
@@ -42,13 +42,13 @@ impl FloodGuard {
         self.only_tells
     }
 
-    /// Slots that cost a CPU more than may be, and the period that brings them to what is fine.
+    /// Returns the slots that exceed the cost limit of a CPU, and the period that makes their cost acceptable.
     pub(crate) fn look(&mut self, counts: ByCpu, attachment: &Attachment) -> Vec<(usize, u64)> {
         let now = monotonic_ns();
         let seconds = (now - std::mem::replace(&mut self.at, now)) as f64 / 1e9;
         let mut worst: BTreeMap<usize, f64> = BTreeMap::new();
         for ((slot, cpu), count) in &counts {
-            // Nothing is known yet of what was opened since.
+            // Nothing is known about events opened since.
             let Some(before) = self.last.get(&(*slot, *cpu)) else { continue };
             let rate = count.checked_sub(*before).unwrap_or(0) as f64 / seconds.max(1e-3);
             let most = worst.entry(*slot).or_default();
@@ -71,7 +71,7 @@ impl FloodGuard {
         found
     }
 
-    /// The most that a slot may cost, in percent of a CPU; `None` where all is said already.
+    /// Returns the maximum cost of a slot, in percent of a CPU; `None` if its flood was reported already.
     fn limit(&self, slot: usize) -> Option<f64> {
         match self.slowed.contains(&slot) {
             true if self.only_tells => None,
@@ -81,20 +81,20 @@ impl FloodGuard {
     }
 }
 
-/// Whether what an event has come to is how often it hit: of `sched_stat_runtime` and the like it is nanoseconds
-/// (`__perf_count` in the kernel's include/trace/events/sched.h).
+/// Returns whether an event's count is the number of hits: for `sched_stat_runtime` and similar events it is
+/// nanoseconds (`__perf_count` in the kernel's include/trace/events/sched.h).
 fn counts_hits(event: &Event) -> bool {
     let is_weighed = |(system, name): &(String, String)| system == "sched" && name.starts_with("sched_stat_");
     matches!(event.attr.kind, TYPE_TRACEPOINT | TYPE_BREAKPOINT) && !event.tracepoint.as_ref().is_some_and(is_weighed)
 }
 
-/// The cost of so many samples a second, in percent of a CPU.
+/// Returns the cost of samples per second, in percent of a CPU.
 pub(crate) fn percent(samples: f64, chains: bool) -> f64 {
     samples * if chains { HIT_SECONDS } else { HIT_SECONDS_BARE } * 100.0
 }
 
-/// The period, a power of two, at which hits that come so often cost what is fine; `None` when they
-/// cost less than a limit, in percent of a CPU, as they are, and when they are only counted (a period of 0).
+/// Returns the period, a power of two, at which this rate of hits has an acceptable cost. `None` if the current cost is
+/// below the limit, in percent of a CPU, or if hits are only counted (a period of 0).
 fn period(hits: f64, now: u64, chains: bool, limit: f64) -> Option<u64> {
     let costs = |period: u64| percent(hits / period as f64, chains);
     if now == 0 || costs(now) <= limit {

@@ -1,4 +1,4 @@
-//! Containers that are asked for by name, id, pattern or pod, and those of them that run.
+//! Containers requested by name, id, pattern or pod, and the running ones among them.
 
 use std::path::PathBuf;
 
@@ -10,15 +10,15 @@ use crate::session::containers::Container;
 use super::containers::{RunningContainer, Scanner};
 use super::error::{OpenError, nearest_or};
 
-/// The processes, containers and cgroups that are asked for.
+/// The requested containers.
 #[derive(Clone, Debug)]
 pub struct Wanted {
-    /// As it was typed: `container web*`, `pod shop/cart-7d9`.
+    /// The text of the request: `container web*`, `pod shop/cart-7d9`.
     pub words: String,
-    /// What of it names a container, or a pod.
+    /// The name or pattern of the container, or of the pod.
     name: String,
     matcher: GlobMatcher,
-    /// Of a pod: the pattern of its namespace.
+    /// For a pod: the pattern of its namespace.
     namespace: Option<GlobMatcher>,
     is_pattern: bool,
 }
@@ -32,20 +32,20 @@ impl PartialEq for Wanted {
 impl Eq for Wanted {}
 
 impl Wanted {
-    /// `NAME`, an id as far as it tells one from all others, or a pattern of names.
+    /// Returns a request for `NAME`, an unambiguous prefix of an id, or a pattern of names.
     ///
     /// # Errors
-    /// When it is no pattern.
+    /// When the pattern is malformed.
     pub fn container(name: &str) -> Result<Self, OpenError> {
         let words = format!("container {name}");
         let matcher = glob(name, &words)?;
         Ok(Self { is_pattern: is_pattern(name), words, name: name.to_owned(), matcher, namespace: None })
     }
 
-    /// `NAMESPACE/NAME`, each of them a pattern, too; a name alone is one of any namespace.
+    /// Returns a request for `NAMESPACE/NAME`. Both may be patterns; a name alone matches in any namespace.
     ///
     /// # Errors
-    /// When it is no pattern.
+    /// When a pattern is malformed.
     pub fn pod(text: &str) -> Result<Self, OpenError> {
         let words = format!("pod {text}");
         let (namespace, name) = text.split_once('/').unwrap_or(("*", text));
@@ -64,10 +64,10 @@ impl Wanted {
         }
     }
 
-    /// The running part of it.
+    /// Returns the running containers that match.
     ///
     /// # Errors
-    /// When nothing does, and it is no pattern that something may come to match.
+    /// When there are none, unless it is a pattern that later containers may match.
     pub fn running(&self, scanner: &mut Scanner) -> Result<Vec<RunningContainer>, OpenError> {
         let all = scanner.look().came;
         let found: Vec<RunningContainer> =
@@ -85,8 +85,7 @@ impl Wanted {
         Ok(found)
     }
 
-    /// The filter of a view that leaves it, where events cannot be bound to the groups of what runs; `None` where they
-    /// can.
+    /// Returns the filter of a view of the containers if events cannot be bound to their groups; `None` if they can.
     ///
     /// # Errors
     /// As [`Self::running`].
@@ -107,7 +106,7 @@ impl Wanted {
         Ok(Some(found.iter().map(one).collect::<Vec<_>>().join(" || ")))
     }
 
-    /// The filter of what matches its pattern, also of what starts later.
+    /// Returns the filter for its pattern, which also matches containers that start later.
     fn matching(&self) -> String {
         let name = |field: &str, glob: &str| format!("{field} ~ \"{}\"", glob.replace('"', "?"));
         match self.namespace.as_ref().map(|namespace| namespace.glob().glob()) {
@@ -119,7 +118,7 @@ impl Wanted {
         }
     }
 
-    /// What is said of a view that is filtered so.
+    /// Returns the message about a view with this filter.
     pub fn viewed(&self) -> String {
         format!(
             "{}: the whole machine is sampled, as events cannot be bound to its group; a filter shows it",
@@ -127,10 +126,10 @@ impl Wanted {
         )
     }
 
-    /// The directories of its groups in the tree of perf events.
+    /// Returns the directories of its groups in the hierarchy of perf events.
     ///
     /// # Errors
-    /// As [`Self::running`], and when all of its groups are in other trees.
+    /// As [`Self::running`], and when all of its groups are in other hierarchies.
     pub fn groups(&self, scanner: &mut Scanner) -> Result<Vec<Group>, OpenError> {
         let found = self.running(scanner)?;
         let groups: Vec<Group> = found.iter().filter_map(Group::of).collect();
@@ -146,7 +145,7 @@ impl Wanted {
     }
 }
 
-/// The group of a container that is sampled.
+/// The group of a sampled container.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Group {
     /// The container's cgroup.

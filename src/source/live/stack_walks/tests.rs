@@ -1,4 +1,4 @@
-//! Walks and samples as a ring brings them.
+//! Tests with walks and samples in the order of a ring.
 
 use super::*;
 use crate::kernel::attr::sample::{CALLCHAIN, CPU, IDENTIFIER, IP, PERIOD, TID, TIME};
@@ -29,7 +29,7 @@ fn sampled(mode: u16, ip: u64, pid: i32, chain: &[u64]) -> Vec<u8> {
     record(types::SAMPLE, mode, &[&head, chain].concat())
 }
 
-/// What the kernel calls a process.
+/// Returns the kernel's number of a process.
 fn outer(pid: i32) -> u32 {
     pid as u32 + 1000
 }
@@ -60,7 +60,7 @@ fn start() -> Joined {
 }
 
 impl Joined {
-    /// The chains of the samples that come out.
+    /// Returns the chains of the resulting samples.
     fn read(&mut self, cpu: u32, pieces: &[Vec<u8>]) -> Vec<Vec<u64>> {
         let mut out = Vec::new();
         self.walks.join(cpu, &pieces.concat(), &mut out);
@@ -103,7 +103,7 @@ fn a_broken_walk_says_that_callers_are_missing() {
     assert_eq!(chain(WalkEnd::NoFrame, 0, &[0x10, 0x20]), [0x10, 0x20, NO_CODE]);
     assert_eq!(chain(WalkEnd::LastFrame, 0, &[0x10]), [0x10]);
     assert_eq!(chain(WalkEnd::Full, 0, &[0x10, 0x20]), [0x10, 0x20]);
-    // Without tables a program that has no frame pointers ends where it was sampled; one that has some does not.
+    // Without tables, a chain without frame pointers ends at the sampled address; one with frame pointers continues.
     assert_eq!(chain(WalkEnd::LastFrame, lack::PROCESS, &[0x10]), [0x10, NO_CODE]);
     assert_eq!(chain(WalkEnd::LastFrame, lack::PROCESS, &[0x10, 0x20]), [0x10, 0x20]);
 }
@@ -127,7 +127,7 @@ fn what_is_of_another_sample_is_not_taken() {
         assert_eq!(joined.read(0, &pieces), [NONE], "{frames:x?} of {walker}");
         assert_eq!(joined.read(0, &pieces[1..]), [NONE], "nor later");
     }
-    // Records that are cut, or say that they are longer than they are.
+    // Records that are truncated, or claim a larger size.
     let whole = [walked(5, 0, &[0x10]), sampled(misc::USER, 0x10, 5, &[0x77])].concat();
     for odd in crate::damage::each_byte(&whole) {
         joined.walks.join(0, &odd, &mut Vec::new());
@@ -139,7 +139,7 @@ fn tables_are_asked_for_once_a_round() {
     let mut joined = start();
     let lacks = walked(5, lack::PROCESS, &[0x10]);
     let chains = joined.read(1, &[lacks.clone(), sampled(misc::USER, 0x10, 5, &[])]);
-    assert_eq!(chains, [[CONTEXT_USER, 0x10, NO_CODE]], "its number is none of the frames");
+    assert_eq!(chains, [[CONTEXT_USER, 0x10, NO_CODE]], "its number is not a frame");
     joined.news.receiver.try_iter().for_each(drop);
     joined.read(0, &[lacks.clone(), lacks.clone(), walked(6, lack::ROW, &[0x10])]);
     assert!(joined.walks.has_asked() && !joined.walks.has_asked());

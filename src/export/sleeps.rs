@@ -9,7 +9,7 @@ use crate::record::kinds::HEADER;
 use crate::record::open_spans::{OpenSpans, ThreadChange};
 use crate::source::Info;
 
-/// What to do with a sample's record.
+/// The decision about a sample's record.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Fate {
     /// Write it unchanged.

@@ -39,7 +39,7 @@ pub(crate) struct ChainSpec {
     pub(crate) least: f64,
     /// The limit of entries below one entry.
     pub(crate) most: usize,
-    /// What separates entries of the same function, shown next to their names.
+    /// How entries of the same function are separated; shown next to their names.
     pub(crate) apart: ApartBy,
 }
 

@@ -248,7 +248,7 @@ const _: () = {
     let mut i = 0;
     while i < ALL.len() {
         if let Some(field) = ALL[i].field {
-            assert!(has_field(field), "the filter language has no field of a column's name: say without_field()");
+            assert!(has_field(field), "the filter language lacks a column's field: use without_field()");
         }
         i += 1;
     }
@@ -350,7 +350,7 @@ impl ColumnKey {
 
 /// An unknown column name; lists the known ones.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
-#[error("{0} is no key; there are {names}, and EVENT.FIELD of a tracepoint{hint}", names = key_names().collect::<Vec<_>>().join(", "), hint = nearest_hint(.0, key_names()))]
+#[error("unknown sort key {0}; available: {names}, and EVENT.FIELD of a tracepoint{hint}", names = key_names().collect::<Vec<_>>().join(", "), hint = nearest_hint(.0, key_names()))]
 pub struct UnknownKey(String);
 
 fn key_names() -> impl Iterator<Item = &'static str> {

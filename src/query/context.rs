@@ -239,7 +239,7 @@ mod tests {
             contexts.update(staged.data());
             assert_eq!((contexts.of(node, 1), contexts.of(NodeId::ROOT, 1)), (want, Context::Task));
         }
-        assert_eq!(contexts.of(NodeId(9), 0), Context::Idle, "a stack that nobody knows of says nothing");
+        assert_eq!(contexts.of(NodeId(9), 0), Context::Idle, "an unknown stack has no context");
     }
 
     #[test]

@@ -23,11 +23,11 @@ pub(crate) struct ChainThreshold {
     pub(crate) of_parent: bool,
     /// The limit of entries below one entry.
     pub(crate) most: usize,
-    /// What separates entries of the same function.
+    /// How entries of the same function are separated.
     pub(crate) apart: ApartBy,
 }
 
-/// What separates entries of the same function.
+/// How entries of the same function are separated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ApartBy {
     Nothing,

@@ -152,7 +152,7 @@ mod tests {
             staged.sample(1, 1, stack, 1);
         }
         let mut found = Origins::default();
-        assert!(!found.update(staged.data()), "nothing was known before");
+        assert!(!found.update(staged.data()), "no stack was known before");
         let data = Data { origins: origins.then(|| found.nodes()), ..staged.data() };
         let spec = TopSpec { keys: vec![ColumnKey::Sym], children: false, ..TopSpec::default() };
         let top = Top::build(data, &staged.fold(), None, &spec, RowLimit::First(usize::MAX));

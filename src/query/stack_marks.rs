@@ -14,7 +14,7 @@ pub(crate) type IsMeant<'a> = &'a dyn Fn(&str) -> bool;
 pub(crate) struct StackRules<'a> {
     /// Functions whose callees are ignored: a stack ends at the outermost of them.
     pub(crate) ignore_callees: Option<IsMeant<'a>>,
-    /// Functions of which the innermost is a stack's parent.
+    /// Functions that can be parents; the innermost one in a stack is its parent.
     pub(crate) parent: Option<IsMeant<'a>>,
     /// Whether stacks without a parent are excluded.
     pub(crate) only_with_parent: bool,

@@ -1,6 +1,6 @@
 //! Parser of time ranges. It is the only parser of points in time, as opposed to durations.
 //!
-//! A range is `FROM,UNTIL`, either of which may be omitted, `FROM-UNTIL`, `FROM..UNTIL`, or a single moment, which
+//! A range is `FROM,UNTIL` with an optional FROM or UNTIL, `FROM-UNTIL`, `FROM..UNTIL`, or a single moment, which
 //! covers the unit of its last digit: `14:03` is that minute, `5` the second that begins at 5 s. A moment is
 //! * a number of seconds on the caller's clock, or with a unit: `5`, `1.5`, `250ms`, `2min`;
 //! * a time before the end: `-30s`, `-2m`; alone it extends to the end;
@@ -375,7 +375,7 @@ mod tests {
             assert_eq!(range(bad), Err(RangeError::NoRange), "{bad}");
         }
         for bad in ["50%-20%", "10%-20%,3%-2%", "2,1", "-20s,-30s", "2026-11-26,2026-11-25"] {
-            assert_eq!(TimeRange::parse(bad), Err(RangeError::Reversed), "whatever the recording holds: {bad}");
+            assert_eq!(TimeRange::parse(bad), Err(RangeError::Reversed), "independent of the recording: {bad}");
         }
         assert_eq!(range("14:03"), Err(RangeError::NoTimeOfDay));
     }

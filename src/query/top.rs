@@ -71,12 +71,12 @@ pub struct Top {
     pub(super) first: Vec<bool>,
 }
 
-/// Which rows are kept, and how many of them are sorted.
+/// The kept rows, and how many of them are sorted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RowLimit {
     /// The first ones, sorted.
     First(usize),
-    /// All of them, of which the first are sorted.
+    /// All of them; only the first are sorted.
     All {
         /// The number of sorted rows.
         sorted: usize,

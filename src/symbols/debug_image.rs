@@ -38,7 +38,7 @@ pub struct Image {
     pub(crate) debug: Option<(Bytes, PathBuf)>,
     /// The file that several debug files share (dwz).
     pub(crate) shared: Option<Bytes>,
-    /// What was left out of it, and why.
+    /// The omitted parts, and why.
     pub(crate) left_out: Vec<String>,
     /// The users who influenced which files these are, and the file names in them.
     pub(crate) namers: Namers,

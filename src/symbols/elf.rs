@@ -161,7 +161,7 @@ pub(super) struct Symbols<'d> {
     names_at: usize,
     wide: bool,
     endian: Endianness,
-    /// Which sections hold code, by number; empty where labels are ignored.
+    /// For each section, whether it holds code; empty if labels are ignored.
     text: Vec<bool>,
     /// Bit 0 of an ARM function's address marks Thumb code.
     thumb: u64,

@@ -74,7 +74,7 @@ pub struct JitFunctions {
     written: usize,
     live: usize,
     most: usize,
-    /// Which function is where, for functions with known times.
+    /// The newest function at each address, for functions with known times.
     occupied: Occupied,
     /// Changes at reused addresses, if they are collected.
     changes: Option<Vec<CodeChange>>,

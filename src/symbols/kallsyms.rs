@@ -15,7 +15,7 @@ pub struct Kallsyms {
     pub table: SymbolTable,
     /// The address of `_text`, else of `_stext`: perf's kernel map starts there.
     pub text: Option<u64>,
-    /// Which of the two symbols it is.
+    /// The name of that symbol.
     pub(crate) text_symbol: &'static str,
     pub(crate) end: Option<u64>,
     /// Whether addresses are hidden.
@@ -165,7 +165,7 @@ pub(crate) struct Module {
     pub(crate) len: u64,
 }
 
-/// Returns the loaded modules; empty if the kernel has none or hides their addresses.
+/// Returns the loaded modules; empty if no module is loaded or addresses are hidden.
 pub(crate) fn modules() -> Vec<Module> {
     parse_modules(&procfs::modules())
 }

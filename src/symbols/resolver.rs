@@ -30,7 +30,7 @@ use crate::session::{Dso, DsoId, DsoKind};
 /// The owner of tables that came with a stream: not a user of this machine.
 const GIVEN: u32 = u32::MAX;
 
-/// The identity of a file: DSOs with the same key are the same file, whatever their names. A build ID identifies files
+/// The identity of a file: DSOs with the same key are the same file, under any name. A build ID identifies files
 /// of one user only, because another user could give his file the same build ID.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Key {
@@ -58,7 +58,7 @@ pub struct Resolver {
     jits: Jits,
     /// Program text moved to anonymous memory, by the DSO of that memory.
     moved: FxHashMap<DsoId, MovedText>,
-    /// Which holder uses how much of the budget.
+    /// The share of the budget of each holder.
     shares: Shares<Holder>,
     problems: Vec<(DsoId, Problem)>,
     sources: Vec<(DsoId, String)>,
@@ -402,7 +402,7 @@ struct FileRead {
     user: u32,
     /// Whether these are all of its names.
     whole: bool,
-    /// What is missing from the names.
+    /// Problems with missing names.
     problems: Vec<Problem>,
     /// Its functions and where they come from, or why there are none.
     names: Result<(LoadedFiles, String), String>,

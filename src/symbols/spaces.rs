@@ -237,7 +237,7 @@ impl<S: Store> Spaces<S> {
                 self.want(pid);
             }
             ProcessEvent::Mapped { pid } if self.processes.contains_key(&pid) => {
-                // A new mapping, whatever was read before.
+                // A new mapping, so the delay starts again.
                 self.processes.entry(pid).and_modify(|process| process.pause = PAUSE);
                 self.want(pid);
             }

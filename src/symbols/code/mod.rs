@@ -63,7 +63,7 @@ pub struct Listing {
     pub instructions: Vec<Instruction>,
     /// Lines of the source files that were found, by file name, from line 1.
     pub sources: Vec<(Arc<str>, Vec<String>)>,
-    /// What is missing, and why.
+    /// Notes about missing data.
     pub(crate) notes: Vec<String>,
 }
 

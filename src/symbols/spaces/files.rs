@@ -29,7 +29,7 @@ const RESTED: Duration = Duration::from_millis(1100);
 /// The identity of a file: device, inode, change time (seconds and nanoseconds) and size.
 type Identity = (u64, u64, i64, i64, u64);
 
-/// What a table is for.
+/// The code that a table is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Key {
     File(Identity),

@@ -31,7 +31,7 @@ enum FrameRegister {
     Other,
 }
 
-/// What follows an instruction.
+/// The successor of an instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Step {
     Next(State),

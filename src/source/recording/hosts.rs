@@ -1,4 +1,4 @@
-//! Inputs of several machines: which is of which, how far their clocks are apart, which events are the same.
+//! Inputs of several machines: the machine of each input, the differences of their clocks, and equivalent events.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::source::hosts::{Hosts, SourceHost};
 
 use super::input::Input;
 
-/// The machines of inputs whose names are known, and which each input is of.
+/// Returns the machines of named inputs, and the machine of each input.
 pub(crate) fn of(inputs: &[Input], named: &[String]) -> Hosts {
     let told = |name: &String| -> Arc<str> { if name.is_empty() { "unnamed".into() } else { name.as_str().into() } };
     let mut list = PerHost::one(describe(&inputs[0], told(&named[0]), &inputs[0]));
@@ -25,7 +25,7 @@ pub(crate) fn of(inputs: &[Input], named: &[String]) -> Hosts {
         of_input.push(id);
     }
     if !list.are_many() {
-        // One alone is called what it calls itself.
+        // A single machine is shown by its host name.
         let rec = &inputs[0].rec;
         list[of_input[0]].name = rec.features.text(bit::HOSTNAME, rec.big).unwrap_or_default().into();
     }
@@ -35,7 +35,7 @@ pub(crate) fn of(inputs: &[Input], named: &[String]) -> Hosts {
     Hosts::new(list, of_input)
 }
 
-/// A machine, as if its times had always been those of the first one.
+/// Returns a machine as if its timestamps were in the first machine's clock.
 fn describe(input: &Input, name: Arc<str>, first: &Input) -> SourceHost {
     let carried = |input: &Input| input.rec.features.carried(input.rec.big).into_iter();
     let is_clock = |feature: &(u8, Vec<u8>)| [bit::CLOCKID, bit::CLOCK_DATA].contains(&feature.0);
@@ -49,20 +49,20 @@ fn describe(input: &Input, name: Arc<str>, first: &Input) -> SourceHost {
     }
 }
 
-/// The build id of the kernel that an input is of.
+/// Returns the build id of an input's kernel.
 fn kernel_id(input: &Input) -> Option<BuildId> {
     let files = input.rec.features.identified_files(input.rec.big);
     files.iter().find(|file| file.kernel && file.path.starts_with("[kernel.kallsyms]")).map(|file| file.id)
 }
 
-/// The lead of the wall's clock over an input's, in nanoseconds (CLOCK_DATA in perf.data-file-format.txt).
+/// Returns the wall clock minus an input's clock, in nanoseconds (CLOCK_DATA in perf.data-file-format.txt).
 fn ahead(input: &Input) -> Option<i64> {
     let mut bytes = Bytes::new(input.rec.features.get(bit::CLOCK_DATA)?, input.rec.big);
     let (_, _, wall, at) = (bytes.u32()?, bytes.u32()?, bytes.u64()?, bytes.u64()?);
     Some(wall.wrapping_sub(at) as i64)
 }
 
-/// The note about machines whose clocks cannot be compared.
+/// Returns the note about machines whose clocks cannot be related.
 pub(crate) fn note(hosts: &Hosts) -> Option<String> {
     let names: Vec<&str> = hosts.several().filter(|host| host.shift.is_none()).map(|host| &*host.name).collect();
     (!names.is_empty()).then(|| {
@@ -74,8 +74,8 @@ pub(crate) fn note(hosts: &Hosts) -> Option<String> {
     })
 }
 
-/// True if events of different machines count the same, at whatever rates: the same name, and nothing left out by
-/// one of them. Tracepoints also need the number that each kernel gives them, as their fields are known by it.
+/// Returns whether events of different machines count the same, at any rate: the same name, and the same exclusions.
+/// Tracepoints also need the same number in each kernel, because it identifies their fields.
 pub(crate) fn is_alike(a: &EventDesc, b: &EventDesc) -> bool {
     let left_out = [Flag::ExcludeUser, Flag::ExcludeKernel, Flag::ExcludeIdle];
     plain(&a.name) == plain(&b.name)
@@ -91,7 +91,7 @@ mod tests {
     use crate::perfdata::read::Recording;
     use crate::source::recording::reader::ByteSource;
 
-    /// An input whose machine's wall clock showed `wall` at `at`.
+    /// Returns an input whose machine's wall clock showed `wall` at `at`.
     fn input(clock: Option<(u64, u64)>) -> Input {
         let mut rec = Recording::default();
         if let Some((wall, at)) = clock {
@@ -102,7 +102,8 @@ mod tests {
         Input::new(rec, ByteSource::Stream { stream: Box::new(std::io::empty()), at: 0, failed: None })
     }
 
-    /// The first machine's clock is 900 behind the wall, the second's 200: its times are 700 less for the same moment.
+    /// The first machine's clock is 900 behind the wall clock, the second's 200: its timestamps are higher by 700 for
+    /// the same moment.
     #[test]
     fn what_is_added_to_a_machines_times_makes_them_the_first_ones() {
         let inputs =
@@ -113,11 +114,11 @@ mod tests {
         let name = |input: usize| &*hosts[hosts.of_input(input)].name;
         assert_eq!([0, 1, 2, 3].map(name), ["a", "b", "b", "unnamed"]);
         assert!(note(&hosts).is_none() && hosts.several().all(|host| host.kernel == "6.1"));
-        // One that cannot be compared leaves all of them incomparable.
+        // One that cannot be related makes all of them unrelated.
         let hosts = of(&[input(Some((1000, 100))), input(None)], &["a", "b"].map(String::from));
         assert!(hosts.several().all(|host| host.shift.is_none()));
         assert!(note(&hosts).is_some_and(|note| note.contains("the clocks of a, b cannot be compared")));
-        // One machine alone has no name to be told apart by.
+        // A single machine needs no distinguishing name.
         assert_eq!(of(&[input(None), input(None)], &["a", "a"].map(String::from)).several().count(), 0);
     }
 

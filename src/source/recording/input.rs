@@ -1,6 +1,5 @@
-//! One stream of records: stepped through from header to header, with what only recordings have
-//! taken out of it: the head of a pipe, compressed and swapped records, payloads outside records,
-//! damage.
+//! A stream of records, stepped through from header to header. It handles everything that only recordings have: the
+//! header of a pipe, compressed and byte-swapped records, payloads outside records, damage.
 
 mod packed;
 mod special;
@@ -23,12 +22,12 @@ use crate::source::Place;
 use packed::{PackedRecord, is_compressed};
 use special::is_special;
 
-/// Compressed data is unpacked in steps of so many bytes, whatever a record of it becomes in the end.
+/// The size of the steps in which compressed data is decompressed, regardless of the total.
 const STEP: usize = 1 << 20;
-/// Records in a row that must look right for reading to go on after damage.
+/// The number of consecutive plausible records after which reading resumes after damage.
 const PROOF: usize = 4;
 
-/// The words, build ids and names of containers beside records.
+/// Notes, build ids and names of containers, which are delivered in addition to records.
 #[derive(Debug, Default)]
 pub(crate) struct SideData {
     pub(crate) notes: Vec<String>,
@@ -39,38 +38,38 @@ pub(crate) struct SideData {
 /// A stream of records being read.
 pub(crate) struct Input {
     pub(crate) rec: Recording,
-    /// Tables of functions that come with the records.
+    /// Symbol tables that are sent with the records.
     pub(crate) given: Arc<ShippedTables>,
     reader: ByteSource,
-    /// Bytes that were read and not stepped over yet.
+    /// Bytes that were read but not stepped over yet.
     carry: Vec<u8>,
-    /// Bytes to be thrown away before the next record.
+    /// Bytes to skip before the next record.
     skip: u64,
     ended: bool,
     swapper: Option<Swapper>,
     zstd: Option<Decoder<'static>>,
     packed: Option<PackedRecord>,
-    /// Where the compressed record stands that was met last.
+    /// The offset of the last compressed record.
     packed_at: u64,
-    /// Decompressed bytes that hold no whole record yet.
+    /// Decompressed bytes without a whole record yet.
     plain: Vec<u8>,
-    /// The compressed data is damaged: what follows of it is lost.
+    /// Whether the compressed data is damaged, so that the rest of it is lost.
     broken: bool,
-    /// Where damage began, while its end is looked for.
+    /// The start of damage whose end has not been found yet.
     damage: Option<u64>,
-    /// The damage may be no more than the file's early end.
+    /// Whether the damage may be just a truncated file.
     cut: bool,
-    /// Nothing came of what is here: more must be read, however much that is.
+    /// Whether the bytes are not enough for progress, so that more must be read.
     stuck: bool,
-    /// The times of the first and the newest sample, near enough to choose between inputs.
+    /// The timestamps of the first and the newest sample, precise enough to choose between inputs.
     pub(crate) oldest: u64,
     pub(crate) newest: u64,
     time_offset: Option<usize>,
-    /// Whether records that are no news for the profile are handed over, too.
+    /// Whether to deliver records that the profile does not need, too.
     pub(crate) tells_all: bool,
-    /// Those of them that were met and not handed over yet, with their offsets.
+    /// Such records that have not been delivered yet, with their offsets.
     met: VecDeque<(u64, Vec<u8>)>,
-    /// Where the records stand that were handed over last.
+    /// The position of the last delivered records.
     pub(crate) place: Place,
 }
 
@@ -111,25 +110,25 @@ impl Input {
         self.time_offset = self.rec.events.first().and_then(|e| e.layout().time_offset()).filter(|_| !self.rec.big);
     }
 
-    /// The reader that it waits for when it is read next; `None` where something is here already.
+    /// Returns the reader that the next read waits for; `None` if data is available already.
     pub(crate) fn waits_for(&self) -> Option<&ByteSource> {
         (self.plain.is_empty() && self.packed.is_none()).then_some(&self.reader)
     }
 
-    /// True if its bytes come as somebody writes them.
+    /// Returns whether it is a pipe from a running writer.
     pub(crate) fn flows(&self) -> bool {
         matches!(self.reader, ByteSource::Pipe { .. })
     }
 
-    /// Bytes behind us, and in all (0 when unknown).
+    /// Returns the bytes that were processed, and the total (0 when unknown).
     pub(crate) fn progress(&self) -> (u64, u64) {
         (self.reader.at() - self.carry.len() as u64, self.reader.end())
     }
 
-    /// Reads the head of a stream: everything before its first real record.
+    /// Reads the header of a stream: everything before its first ordinary record.
     pub(crate) fn head(&mut self, beside: &mut SideData) -> std::io::Result<()> {
         loop {
-            // What is compressed are ordinary records, of events that are known by then.
+            // Compressed data contains ordinary records, of events that are described before it.
             while !self.drop_skipped() && !self.is_compressed() && self.special(beside) {}
             let next = Header::read(&self.carry).map(|h| self.header(h));
             let whole = next.is_some_and(|h| self.carry.len() >= usize::from(h.size));
@@ -141,7 +140,7 @@ impl Input {
                 break;
             }
             if ordinary {
-                // A record before any event is described: it cannot be read, and is none of ours.
+                // A record before the description of any event cannot be decoded; skip it.
                 let size = next.map_or(HEADER, |h| usize::from(h.size)).max(HEADER);
                 self.carry.drain(..size.min(self.carry.len()));
                 continue;
@@ -152,7 +151,7 @@ impl Input {
         Ok(())
     }
 
-    /// Hands over whole records in this machine's byte order, about [`PIECE`] bytes of them.
+    /// Delivers whole records in this machine's byte order, about [`PIECE`] bytes of them.
     pub(crate) fn next(&mut self, out: &mut Vec<u8>, beside: &mut SideData) -> FillOutcome {
         loop {
             if self.tells_all && self.hand_over_met(out) {
@@ -179,7 +178,7 @@ impl Input {
                     Ok(FillOutcome::End) => self.ended = true,
                     Ok(FillOutcome::NotYet) if self.carry.is_empty() => return FillOutcome::NotYet,
                     Ok(_) => {}
-                    // What came before is read all the same.
+                    // Data before the error is still processed.
                     Err(error) => {
                         beside.notes.push(format!("reading ends at byte {}: {error}", self.reader.at()));
                         self.ended = true;
@@ -216,7 +215,7 @@ impl Input {
         }
     }
 
-    /// Hands over the next record that is no news for the profile; `false` where none is left.
+    /// Delivers the next record that the profile does not need; returns `false` if there is none.
     fn hand_over_met(&mut self, out: &mut Vec<u8>) -> bool {
         let Some((at, record)) = self.met.pop_front() else { return false };
         self.place = Place { at, packed: false };
@@ -241,7 +240,7 @@ impl Input {
         self.finish(&mut out[from..]);
     }
 
-    /// Turns records into our byte order.
+    /// Converts records to our byte order.
     fn finish(&mut self, records: &mut [u8]) {
         let Some(swapper) = &self.swapper else { return };
         let mut rest = records;
@@ -264,7 +263,7 @@ impl Input {
         Header { kind: header.kind.swap_bytes(), misc: header.misc.swap_bytes(), size: header.size.swap_bytes() }
     }
 
-    /// The bytes of ordinary whole records at the front.
+    /// Returns the size of the complete ordinary records at the front.
     fn step(&mut self) -> usize {
         let mut used = 0;
         while let Some(header) = Header::read(&self.carry[used..]).map(|h| self.header(h)) {
@@ -274,7 +273,7 @@ impl Input {
                 break;
             }
             if used + size > self.carry.len() {
-                // A record may be cut by the end of what is here, or its size may be damaged.
+                // A record may be cut by the end of the data, or its size may be damaged.
                 if self.ended && self.carry.len() - used > 2 * HEADER {
                     self.cut = true;
                     self.damaged(used);
@@ -299,7 +298,7 @@ impl Input {
         used
     }
 
-    /// Bytes of whole records at the front of decompressed data.
+    /// Returns the size of the complete records at the front of decompressed data.
     fn whole_records(&self) -> usize {
         let mut used = 0;
         while let Some(header) = Header::read(&self.plain[used..]).map(|h| self.header(h)) {
@@ -316,12 +315,12 @@ impl Input {
         self.reader.at() - self.carry.len() as u64 + used as u64
     }
 
-    /// Notes where damage begins; its end is looked for once what is before it has been handed over.
+    /// Notes the start of damage; its end is searched after the records before it are delivered.
     fn damaged(&mut self, used: usize) {
         self.damage = Some(self.offset(used));
     }
 
-    /// Looks for the next run of plausible records. `false` when none is here.
+    /// Searches the next run of plausible records. Returns `false` if there is none yet.
     fn resume(&mut self, beside: &mut SideData) -> bool {
         let Some(began) = self.damage else { return true };
         let from = if self.offset(0) == began { 8 } else { 0 };
@@ -337,7 +336,7 @@ impl Input {
                 true
             }
             None => {
-                // The last bytes may begin what the next piece proves.
+                // The last bytes may start a run that the next piece completes.
                 let keep = if self.ended { 0 } else { self.carry.len() % 8 + (64 << 10) };
                 let gone = self.carry.len().saturating_sub(keep) / 8 * 8;
                 self.carry.drain(..if self.ended { self.carry.len() } else { gone });

@@ -1,5 +1,5 @@
-//! The turns of several inputs: next is the one that is behind in time, of those that have something; and which of them
-//! have been quiet for so long that the others need not wait for them.
+//! The order of reading several inputs: next is the one with the earliest time among those with data. Inputs that have
+//! been quiet for long are not waited for.
 
 use std::time::{Duration, Instant};
 
@@ -8,14 +8,14 @@ use crate::source::Info;
 use super::input::Input;
 use super::reader::wait;
 
-/// After this time a stream that brings nothing is not waited for: a link may be down, a machine idle.
+/// The time after which a stream without data is not waited for: a link may be down, a machine idle.
 const QUIET: Duration = Duration::from_secs(1);
 
 /// The state of the inputs.
 #[derive(Debug)]
 pub(crate) struct Turns {
     done: Vec<bool>,
-    /// When each of them last brought something.
+    /// When each input last had data.
     last: Vec<Instant>,
 }
 
@@ -24,7 +24,7 @@ impl Turns {
         Self { done: vec![false; inputs], last: vec![Instant::now(); inputs] }
     }
 
-    /// Nothing more comes from an input.
+    /// Marks an input as ended.
     pub(crate) fn end(&mut self, input: usize) {
         self.done[input] = true;
     }
@@ -33,21 +33,21 @@ impl Turns {
         self.done.iter().all(|done| *done)
     }
 
-    /// An input brought something.
+    /// Marks an input as having had data.
     pub(crate) fn brought(&mut self, input: usize) {
         self.last[input] = Instant::now();
     }
 
-    /// The next one to be read. Where none has anything it waits for a tenth of a second; `None` after that.
+    /// Returns the next input to read. If none has data, waits for a tenth of a second, then returns `None`.
     pub(crate) fn next(&self, info: &Info, inputs: &[Input]) -> Option<usize> {
         let open: Vec<usize> = (0..inputs.len()).filter(|i| !self.done[*i]).collect();
-        // One alone waits by itself.
+        // A single input waits in its own read.
         if let [only] = open.as_slice() {
             return Some(*only);
         }
         let ready: Vec<bool> = if info.flows {
             let readers: Vec<_> = open.iter().map(|i| inputs[*i].waits_for()).collect();
-            // What cannot be waited for says so when it is read.
+            // Reading reports the error of an input that cannot be polled.
             wait(&readers).unwrap_or_else(|_| vec![true; open.len()])
         } else {
             vec![true; open.len()]
@@ -56,14 +56,14 @@ impl Turns {
         ready.map(|(i, _)| i).min_by_key(|i| reached(info, inputs, *i))
     }
 
-    /// Streams that have brought nothing for a while.
+    /// Returns the streams that have been quiet for a while.
     pub(crate) fn quiet(&self, inputs: &[Input]) -> Vec<u16> {
         let is = |i: &usize| !self.done[*i] && inputs[*i].flows() && self.last[*i].elapsed() > QUIET;
         (0..inputs.len()).filter(is).map(|i| i as u16).collect()
     }
 }
 
-/// The time to which an input has been read, in a time that those of all machines can be compared by.
+/// Returns the time up to which an input was read, converted to a clock common to all machines.
 fn reached(info: &Info, inputs: &[Input], at: usize) -> u64 {
     let input = &inputs[at];
     match info.hosts.shift(at) {

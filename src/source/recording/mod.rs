@@ -1,4 +1,4 @@
-//! Recordings: perf.data files, directories, streams, and several files of one recording together.
+//! Recordings: perf.data files, directories, streams, and several files combined.
 
 mod hosts;
 pub(crate) mod input;
@@ -29,7 +29,7 @@ use merge::Turns;
 
 pub use open::{open, open_as};
 
-/// A recording as a source. Its inputs are read side by side, the one that is behind in time first.
+/// A recording as a source. Its inputs are read in parallel, the one with the earliest time first.
 pub(crate) struct RecordingSource {
     name: String,
     inputs: Vec<Input>,
@@ -42,8 +42,7 @@ pub(crate) struct RecordingSource {
 }
 
 impl RecordingSource {
-    /// Merges inputs, each of a machine of this name: equal events become one. `notes` is what the user
-    /// should know of those that are missing.
+    /// Combines inputs of machines with these names, merging equal events. `notes` are about missing inputs.
     pub(crate) fn new(name: String, mut inputs: Vec<Input>, named: &[String], notes: Vec<String>) -> Self {
         let hosts = hosts::of(&inputs, named);
         let mut beside = SideData { notes, ..SideData::default() };
@@ -56,7 +55,7 @@ impl RecordingSource {
             }
             let mut place: Vec<u16> = Vec::new();
             for e in &input.rec.events {
-                // Two equal events of one recording are two.
+                // Two equal events of one recording are not merged.
                 let same = |(i, known): (usize, &EventDesc)| {
                     let same = known.name == e.name && known.attr == e.attr;
                     let alike = same || hosts.are_many() && hosts::is_alike(known, e);
@@ -116,7 +115,7 @@ fn describe(
     }
 }
 
-/// A head without what is large and told elsewhere.
+/// Returns a header without large features that are available elsewhere.
 fn head(rec: &Recording) -> Recording {
     const LARGE: [u8; 3] = [bit::TRACING_DATA, bit::BPF_PROG_INFO, bit::BPF_BTF];
     let kept = |(bit, bytes): &Section| (*bit, if LARGE.contains(bit) { Vec::new() } else { bytes.clone() });
@@ -130,7 +129,7 @@ fn head(rec: &Recording) -> Recording {
     }
 }
 
-/// The facts of the head, marked moments included.
+/// Returns the facts of the header, including marked moments.
 fn facts(rec: &Recording) -> Vec<(String, String)> {
     let marks = rec.features.get(bit::MARKS).map(marks::decode).unwrap_or_default();
     let one = |mark: TimeMark| {

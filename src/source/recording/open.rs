@@ -1,5 +1,5 @@
-//! The kind of a file, whatever its name: perf.data as a file, stream or directory, text,
-//! each plain or compressed by gzip or zstd.
+//! Detection of a file's format by its content: perf.data as a file, stream or directory, or text, each uncompressed or
+//! compressed by gzip or zstd.
 
 use std::fs::File;
 use std::io::{self, BufReader, Cursor, Read, Seek, SeekFrom, Write};
@@ -17,21 +17,21 @@ use super::RecordingSource;
 use super::input::{Input, SideData};
 use super::reader::{ByteSource, FillOutcome, PIECE, read_some};
 
-/// As much of a file's beginning as is needed to know what it is.
+/// The bytes at a file's start that suffice to detect its format.
 const HEAD: usize = 64 << 10;
-/// What is compressed begins so.
+/// The first bytes of compressed data.
 const GZIP: &[u8] = &[0x1f, 0x8b];
 const ZSTD: &[u8] = &[0x28, 0xb5, 0x2f, 0xfd];
-/// A pipe that has brought so much is known well enough.
+/// The bytes of a pipe that suffice.
 const ENOUGH: usize = 512;
 
-/// Opens one recording: a file, a directory, `-` for standard input; several files of one recording, such as
-/// those of `--switch-output`; or recordings of several machines.
+/// Opens a recording: a file, a directory, `-` for standard input; several files of one recording, such as those of
+/// `--switch-output`; or recordings of several machines.
 pub fn open(paths: &[PathBuf]) -> Result<Box<dyn Source>, SourceError> {
     open_as(paths, None, &[])
 }
 
-/// Opens recordings under a name that is not the files', with the names of machines by path where they are known.
+/// Opens recordings under another name than the files', with known names of machines by path.
 pub fn open_as(
     paths: &[PathBuf],
     name: Option<String>,
@@ -44,7 +44,7 @@ pub fn open_as(
         let shown = remote.map_or_else(|| path.display().to_string(), str::to_owned);
         let wrap = |error: ReadError| SourceError::File { path: shown.clone(), error };
         let kind = match open_one(path, &mut authors) {
-            // One machine that does not answer keeps nobody from seeing the others.
+            // A machine that does not answer must not prevent showing the others.
             Err(error) if remote.is_some() && paths.len() > 1 => {
                 absent.push(wrap(error));
                 continue;
@@ -101,7 +101,7 @@ fn open_one(path: &Path, authors: &mut Namers) -> Result<Kind, ReadError> {
     from_open(door::recording(path)?, path, authors)
 }
 
-/// A file has an owner; nobody knows who writes into a pipe.
+/// A file has known writers; those of a pipe are unknown.
 fn from_open(file: File, path: &Path, authors: &mut Namers) -> Result<Kind, ReadError> {
     if file.metadata()?.is_file() {
         authors.add_writers(&file);
@@ -130,8 +130,8 @@ fn from_file(mut file: File, path: &Path) -> Result<Kind, ReadError> {
     from_bytes(Box::new(file), head, size, path)
 }
 
-/// A pipe's first bytes say what it is; if it is a recording that needs seeking, it is kept in an
-/// unnamed temporary file.
+/// Detects the format of a pipe by its first bytes. A recording that needs seeking is copied to an unnamed temporary
+/// file.
 fn from_pipe(pipe: File, path: &Path) -> Result<Kind, ReadError> {
     let mut reader = ByteSource::Pipe { pipe, ahead: Vec::new(), at: 0 };
     let mut head = Vec::new();
@@ -154,7 +154,7 @@ fn from_pipe(pipe: File, path: &Path) -> Result<Kind, ReadError> {
     from_bytes(Box::new(Cursor::new(head).chain(pipe)), sniff, 0, path)
 }
 
-/// Anything that is read from front to back: compressed, or text. `size` is 0 when unknown.
+/// Opens data that is read sequentially: compressed data, or text. `size` is 0 when unknown.
 fn from_bytes(bytes: Box<dyn Read + Send>, head: Vec<u8>, size: u64, path: &Path) -> Result<Kind, ReadError> {
     let mut plain: Box<dyn Read + Send> = if head.starts_with(GZIP) {
         Box::new(flate2::read::MultiGzDecoder::new(bytes))
@@ -185,7 +185,7 @@ fn from_bytes(bytes: Box<dyn Read + Send>, head: Vec<u8>, size: u64, path: &Path
     from_bytes(chained, sniff, 0, path)
 }
 
-/// A stream whose beginning this is, and what of it is behind its header.
+/// Returns a stream from its first bytes, and the bytes after its header.
 fn behind_header(mut head: Vec<u8>) -> (Recording, Vec<u8>) {
     let big = crate::perfdata::swap::is_foreign(&head[..8]);
     let behind = head.split_off(PIPE_HEADER as usize);
@@ -199,8 +199,7 @@ fn foreign(head: &[u8]) -> ReadError {
     ReadError::Magic(String::from_utf8_lossy(&head[..head.len().min(12)]).into_owned())
 }
 
-/// Keeps what cannot be sought in a temporary file that has no name. What an early end leaves is a
-/// truncated recording, and is treated as one.
+/// Copies data that cannot be seeked to a temporary file without a name. An early end results in a truncated recording.
 fn spool(mut bytes: Box<dyn Read + Send>) -> Result<File, ReadError> {
     let mut file = tempfile::tempfile()?;
     let mut piece = Vec::new();
@@ -231,9 +230,10 @@ fn stream(rec: Recording, reader: ByteSource) -> Result<Input, ReadError> {
     Ok(input)
 }
 
-/// `perf record --threads`: DIR/data has the head and what perf itself wrote, DIR/data.N the rings.
+/// Opens the directory of `perf record --threads`: DIR/data has the header and perf's own records, DIR/data.N the
+/// rings.
 fn directory(path: &Path, authors: &mut Namers) -> Result<Vec<Input>, ReadError> {
-    // Our caller names the directory; whoever filled it names what is in it.
+    // The user names the directory, but its writers name the files in it.
     let root = procfs::directory(path)?;
     authors.add_writers(&root);
     let dir = Door::new(root, authors.clone());

@@ -1,4 +1,4 @@
-//! Bytes of a recording, from a file at any offset or from a stream that may still be written.
+//! Reading of a recording's bytes, from a file at any offset or from a stream that may still be written.
 
 use rustix::buffer::spare_capacity;
 use std::fs::File;
@@ -7,9 +7,9 @@ use std::io::{self, Read};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::time::Timespec;
 
-/// Bytes that are read at once.
+/// Bytes per read.
 pub(crate) const PIECE: usize = 1 << 20;
-/// Nanoseconds for which a stream is waited for.
+/// Nanoseconds to wait for a stream.
 const WAIT_NS: i64 = 100_000_000;
 
 /// A source of bytes.
@@ -18,15 +18,15 @@ pub(crate) enum ByteSource {
     File { file: File, at: u64, end: u64 },
     /// Bytes in order, until their end or until `failed`.
     Stream { stream: Box<dyn Read + Send>, at: u64, failed: Option<io::Error> },
-    /// A pipe: bytes come when its writer has some. `ahead` was read before.
+    /// A pipe whose writer may still be running. `ahead` was read before.
     Pipe { pipe: File, ahead: Vec<u8>, at: u64 },
 }
 
-/// The outcome of asking for bytes, or for records.
+/// The outcome of reading bytes, or records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FillOutcome {
     Some,
-    /// Nothing yet, more may come.
+    /// No data yet; more may come.
     NotYet,
     End,
 }
@@ -76,7 +76,7 @@ impl ByteSource {
         }
     }
 
-    /// The pipe that has to be waited for.
+    /// Returns the pipe to wait for.
     fn empty_pipe(&self) -> Option<&File> {
         match self {
             Self::Pipe { pipe, ahead, .. } if ahead.is_empty() => Some(pipe),
@@ -84,14 +84,14 @@ impl ByteSource {
         }
     }
 
-    /// Offset after the last byte that was read.
+    /// Returns the offset after the last byte that was read.
     pub(crate) fn at(&self) -> u64 {
         match self {
             Self::File { at, .. } | Self::Stream { at, .. } | Self::Pipe { at, .. } => *at,
         }
     }
 
-    /// Bytes from the start of a file to the end of its records; 0 when nobody knows.
+    /// Returns the end offset of a file's records; 0 when unknown.
     pub(crate) fn end(&self) -> u64 {
         match self {
             Self::File { end, .. } => *end,
@@ -100,15 +100,15 @@ impl ByteSource {
     }
 }
 
-/// Appends up to `most` bytes; what came before an error counts.
+/// Appends up to `most` bytes; bytes before an error are kept.
 pub(crate) fn read_some(stream: &mut dyn Read, most: usize, out: &mut Vec<u8>) -> (usize, Option<io::Error>) {
     let before = out.len();
     let error = stream.take(most as u64).read_to_end(out).err();
     (out.len() - before, error)
 }
 
-/// The readers that have something, or have ended; `None` stands for one that has. Where none has, they are
-/// waited for together.
+/// Returns which readers have data, or have ended; `None` stands for one with data. If none has, waits for all of them
+/// together.
 pub(crate) fn wait(readers: &[Option<&ByteSource>]) -> io::Result<Vec<bool>> {
     let pipes: Vec<Option<&File>> = readers.iter().map(|reader| (*reader)?.empty_pipe()).collect();
     let mut fds: Vec<PollFd<'_>> = pipes.iter().flatten().map(|pipe| PollFd::new(*pipe, PollFlags::IN)).collect();

@@ -1,17 +1,17 @@
-//! The counts behind folded stacks: whole numbers, fractions, powers of ten; one for each stack, or two as difffolded.pl
-//! of FlameGraph writes them.
+//! The counts after folded stacks: whole numbers, fractions, powers of ten; one per stack, or two as written by
+//! FlameGraph's difffolded.pl.
 
 use crate::kernel::attr::sample;
 use crate::perfdata::EventDesc;
 
-/// More decimals than a count of any writer means.
+/// The maximum number of decimals; those of all writers are fewer.
 const MOST_DECIMALS: u8 = 12;
-/// Digits of a count that are read; the others only say how large it is.
+/// The maximum number of significant digits of a count; further ones only affect its magnitude.
 const MOST_DIGITS: u32 = 36;
-/// The sum of the counts that are known when the decimals are chosen: so much is left for those to come.
+/// The maximum sum of known counts when the decimals are chosen; the rest of the range is for later counts.
 const MOST_SUM: f64 = 1e18;
 
-/// A count: so many times a power of ten.
+/// A count: digits times a power of ten.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Count {
     digits: u128,
@@ -22,12 +22,12 @@ pub(crate) struct Count {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Period {
     pub(crate) period: u64,
-    /// Whether more than a millionth of the count was rounded off, or it is larger than a period can be.
+    /// Whether rounding changed the count by more than a millionth, or it exceeds the range of a period.
     pub(crate) is_inexact: bool,
 }
 
 impl Count {
-    /// Reads `12`, `0.004`, `.5`, `1.5e-3`; `None` for anything else, such as a negative number.
+    /// Parses `12`, `0.004`, `.5`, `1.5e-3`; returns `None` for other text, such as a negative number.
     pub(crate) fn parse(word: &[u8]) -> Option<Self> {
         let at = word.iter().position(|b| matches!(b, b'e' | b'E')).unwrap_or(word.len());
         let (number, power) = word.split_at(at);
@@ -54,7 +54,7 @@ impl Count {
         any.then_some(count)
     }
 
-    /// The decimals that it is written with.
+    /// Returns the number of decimals in its text.
     fn decimals(&self) -> u8 {
         if self.digits == 0 { 0 } else { u8::try_from(-self.power.clamp(-255, 0)).unwrap_or(u8::MAX) }
     }
@@ -67,7 +67,7 @@ impl Count {
         self.digits == 0
     }
 
-    /// The count in units of so many decimals, rounded to the nearest and no larger than a period can be.
+    /// Returns the count in units of 10^-`decimals`, rounded to the nearest and limited to the range of a period.
     pub(crate) fn period(&self, decimals: u8) -> Period {
         let shift = self.power.saturating_add(decimals.into());
         let by = 10u128.checked_pow(shift.unsigned_abs());
@@ -92,7 +92,7 @@ fn integer(bytes: &[u8]) -> Option<i32> {
     std::str::from_utf8(bytes).ok()?.parse().ok()
 }
 
-/// The last word of a line, and what is before it.
+/// Returns the last word of a line, and the text before it.
 fn last_word(line: &[u8]) -> Option<(&[u8], &[u8])> {
     let line = line.trim_ascii_end();
     let at = line.iter().rposition(|b| matches!(b, b' ' | b'\t'))?;
@@ -100,23 +100,24 @@ fn last_word(line: &[u8]) -> Option<(&[u8], &[u8])> {
     (!before.is_empty()).then_some((before, &line[at + 1..]))
 }
 
-/// A line's stack and its count.
+/// Splits a line into its stack and its count.
 pub(crate) fn split(line: &[u8]) -> Option<(&[u8], Count)> {
     let (stack, word) = last_word(line)?;
     Some((stack, Count::parse(word)?))
 }
 
-/// How a file counts.
+/// The form of a file's counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct CountForm {
     /// Whether each stack has two counts.
     pub(crate) has_two: bool,
-    /// Decimals of a count that are kept.
+    /// The number of decimals that are kept.
     pub(crate) decimals: u8,
 }
 
 impl CountForm {
-    /// The form of some lines. All of them have two counts, or none has: the name of a function may end with a number.
+    /// Returns the form of some lines. Either all of them have two counts, or none, because a function's name may end
+    /// with a number.
     pub(crate) fn of<'a>(lines: impl Iterator<Item = &'a [u8]>) -> Self {
         let (mut ones, mut twos, mut stacks, mut decimals, mut sum) = (0u64, 0u64, false, 0, 0.0);
         for line in lines {
@@ -136,7 +137,7 @@ impl CountForm {
         Self { has_two, decimals }
     }
 
-    /// The stack of a line and its counts: two of the same where there is one.
+    /// Splits a line into its stack and its counts. A single count is returned for a file with one count per stack.
     pub(crate) fn split(self, line: &[u8]) -> Option<(&[u8], Vec<Count>)> {
         let (rest, last) = split(line)?;
         if !self.has_two {
@@ -146,7 +147,7 @@ impl CountForm {
         Some((stack, vec![first, last]))
     }
 
-    /// The events of the file, one for each count of a stack.
+    /// Returns the events of the file, one for each count of a stack.
     pub(crate) fn events(self, has_times: bool) -> Vec<EventDesc> {
         let names: &[&str] = if self.has_two { &["old", "new"] } else { &["samples"] };
         let one = |name: &&str| {
@@ -157,7 +158,7 @@ impl CountForm {
         names.iter().map(one).collect()
     }
 
-    /// The form in words.
+    /// Returns a description of the form.
     pub(crate) fn words(self) -> String {
         let mut words = String::from("folded stacks: the counts in the file are the periods here");
         if self.has_two {
@@ -213,7 +214,7 @@ mod tests {
         assert_eq!(period("18446744073709551615", 0), (u64::MAX, false));
         assert_eq!((period("18446744073709551616", 0), period("1e300", 0)), ((u64::MAX, true), (u64::MAX, true)));
         assert_eq!((period("1e-300", 12), period("1e2147483647", 12)), ((0, true), (u64::MAX, true)));
-        // Digits behind what any writer means are nothing to speak of.
+        // Digits beyond the precision of any writer do not count as inexact.
         assert_eq!(period("33.333333333333336", 12), (33_333_333_333_333, false));
         let long = "9".repeat(300);
         assert_eq!((period(&long, 0), period(&format!("0.{long}"), 3)), ((u64::MAX, true), (1000, false)));
@@ -230,7 +231,7 @@ mod tests {
         assert_eq!(form(&["a;b 0.4", "a;c 2.5", "a;d 1e-3"]), (false, 3));
         assert_eq!(form(&["a;b 10 12", "a;c 0 3\r", "a;b\t1\t2  "]), (true, 0));
         assert_eq!(form(&["a;b 0.5 12.25"]), (true, 2));
-        // Names that end with numbers are names.
+        // Numbers at the end of names are not counts.
         assert_eq!(form(&["main;worker 1 5", "main;idle 7"]), (false, 0));
         assert_eq!(form(&["worker 1 5", "worker 2 7"]), (false, 0));
         assert_eq!(form(&[]), (false, 0));

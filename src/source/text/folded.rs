@@ -1,4 +1,4 @@
-//! Folded stacks: `comm;root;…;leaf COUNT`, one a line, as FlameGraph's collapsers write them.
+//! Folded stacks: `comm;root;…;leaf COUNT`, one per line, as written by FlameGraph's collapsers.
 
 use jiff::civil::{Date, Time};
 use jiff::tz::TimeZone;
@@ -9,7 +9,7 @@ use crate::source::{Batch, NamedFrame, NamedSample};
 use super::TextNames;
 use super::counts::{CountForm, Period};
 
-/// Marks at the end of a frame (FlameGraph, stackcollapse-perf.pl `--kernel --jit --inline`).
+/// Suffixes of frames (FlameGraph, stackcollapse-perf.pl `--kernel --jit --inline`).
 const MARKS: &[(&[u8], &str, DsoKind)] = &[
     (b"_[k]", "[kernel.kallsyms]", DsoKind::Kernel),
     (b"_[j]", "[jit]", DsoKind::Anon),
@@ -17,17 +17,17 @@ const MARKS: &[(&[u8], &str, DsoKind)] = &[
     (b"_[w]", "[waker]", DsoKind::Unknown),
 ];
 
-/// What a line was.
+/// The kind of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FoldedLine {
-    /// A stack, and whether one of its counts is not exactly its period.
+    /// A stack, and whether one of its counts differs from its period.
     Stack {
         is_inexact: bool,
     },
     Other,
 }
 
-/// Takes in a line of a file that counts so.
+/// Reads a line of a file with this form of counts.
 pub(crate) fn line(text: &[u8], form: CountForm, names: &mut TextNames, batch: &mut Batch) -> FoldedLine {
     let Some((stack, counts)) = form.split(text) else { return FoldedLine::Other };
     let (time, stack) = timestamp(stack);
@@ -40,7 +40,7 @@ pub(crate) fn line(text: &[u8], form: CountForm, names: &mut TextNames, batch: &
     let frames = from as u32..batch.stack_frames.len() as u32;
     let mut is_inexact = false;
     for (event, count) in (0..).zip(counts) {
-        // What only one of two profiles has, has no sample in the other.
+        // A stack of only one of two profiles has no sample in the other.
         if form.has_two && count.is_zero() {
             continue;
         }
@@ -54,17 +54,17 @@ pub(crate) fn line(text: &[u8], form: CountForm, names: &mut TextNames, batch: &
     FoldedLine::Stack { is_inexact }
 }
 
-/// True if a line says when its stack was.
+/// Returns whether a line has a timestamp.
 pub(crate) fn has_time(text: &[u8], form: CountForm) -> bool {
     form.split(text).is_some_and(|(stack, _)| timestamp(stack).0 > 0)
 }
 
-/// The frames of `;root;…;leaf`. Lines stand in order in most files, so that a stack begins as the
-/// one before it did; what is the same is not looked up again.
+/// Reads the frames of `;root;…;leaf`. Lines are sorted in most files, so a stack has a common prefix with the previous
+/// one, which is not looked up again.
 fn frames(text: &[u8], names: &mut TextNames, batch: &mut Batch) {
     let mut last = std::mem::take(&mut names.last);
     let same = last.text.iter().zip(text).take_while(|(a, b)| a == b).count();
-    // A name counts as the same when it ends there too.
+    // A name is equal only if both end there.
     let whole = |end: usize| end < same || end == same && text.get(end).is_none_or(|b| *b == b';');
     let kept = last.ends.iter().take_while(|(end, _)| whole(*end)).count();
     last.ends.truncate(kept);
@@ -72,7 +72,7 @@ fn frames(text: &[u8], names: &mut TextNames, batch: &mut Batch) {
     last.text.truncate(at);
     last.text.extend_from_slice(&text[at..]);
     while at < text.len() {
-        // Here stands the semicolon before a name.
+        // The position of the semicolon before a name.
         let start = at + 1;
         at = memchr::memchr(b';', &text[start..]).map_or(text.len(), |n| start + n);
         let part = &text[start..at];
@@ -85,7 +85,7 @@ fn frames(text: &[u8], names: &mut TextNames, batch: &mut Batch) {
     names.last = last;
 }
 
-/// The stack of the line before: its text, and the end and id of each frame.
+/// The stack of the previous line: its text, and the end and id of each frame.
 #[derive(Debug, Default)]
 pub(crate) struct LastStack {
     text: Vec<u8>,
@@ -101,7 +101,8 @@ fn describe(part: &[u8]) -> NamedFrame {
     NamedFrame::named(&String::from_utf8_lossy(name), dso, kind)
 }
 
-/// A leading date and time, each as a frame of its own, or seconds with a fraction; in nanoseconds.
+/// Returns a leading timestamp in nanoseconds, and the rest of the stack. It is a date and a time, each as a frame, or
+/// seconds with a fraction.
 fn timestamp(stack: &[u8]) -> (u64, &[u8]) {
     let first = |s: &[u8]| s.iter().position(|b| *b == b';');
     let Some(end) = first(stack) else { return (0, stack) };
@@ -126,14 +127,14 @@ fn number(bytes: &[u8]) -> Option<u64> {
     digits.then(|| bytes.iter().fold(0, |n, b| n * 10 + u64::from(b - b'0')))
 }
 
-/// Nanoseconds from 1970 to the beginning of `YYYY-MM-DD`.
+/// Returns nanoseconds from 1970 to the start of `YYYY-MM-DD`.
 fn date(text: &[u8]) -> Option<u64> {
     let [y, m, d] = text.split(|b| *b == b'-').map(number).collect::<Option<Vec<_>>>()?[..] else { return None };
     let date = Date::new(y.try_into().ok()?, m.try_into().ok()?, d.try_into().ok()?).ok()?;
     TimeZone::UTC.to_timestamp(date.to_datetime(Time::midnight())).ok()?.as_nanosecond().try_into().ok()
 }
 
-/// Nanoseconds of `HH:MM:SS` with an optional fraction.
+/// Returns nanoseconds of `HH:MM:SS` with an optional fraction.
 fn clock(text: &[u8]) -> Option<u64> {
     let [h, m, s] = text.split(|b| *b == b':').collect::<Vec<_>>()[..] else { return None };
     let (h, m) = (number(h)?, number(m)?);

@@ -1,4 +1,4 @@
-//! Profiles as text: `perf script` output and folded stacks. They carry names instead of addresses.
+//! Profiles as text: `perf script` output and folded stacks. They have names instead of addresses.
 
 pub(crate) mod counts;
 pub(crate) mod folded;
@@ -19,24 +19,25 @@ use folded::FoldedLine;
 /// The format of a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
-    /// The text of `perf script`: a line for each sample, and lines of its call chain below.
+    /// The text of `perf script`: a line for each sample, followed by the lines of its call chain.
     Script,
-    /// Folded stacks: a line for each stack, its frames from the root on, and a count.
+    /// Folded stacks: a line for each stack with its frames from the root on, and a count.
     Folded,
 }
 
-/// Samples in one batch.
+/// Samples in a batch.
 const BATCH: usize = 2048;
-/// Lines of a foreign file that are looked at.
+/// The number of lines of an unknown file that are examined.
 const LINES: usize = 50;
-/// A file may begin with it.
+/// An optional prefix of a file.
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
-/// Bytes of folded stacks that are read before the first stack is taken, as all of its lines decide how a file counts.
+/// Bytes of folded stacks that are read before the first stack is processed, because the form of counts depends on many
+/// lines.
 const AHEAD: u64 = 8 << 20;
-/// A longer line is damage.
+/// The maximum length of a line; longer ones are damaged.
 const MAX_LINE: usize = 1 << 20;
 
-/// The format by the beginning of a file; `None` when it is no profile.
+/// Detects the format from the start of a file; returns `None` if it is not a profile.
 pub fn sniff(head: &[u8]) -> Option<Format> {
     if head.contains(&0) {
         return None;
@@ -48,14 +49,14 @@ pub fn sniff(head: &[u8]) -> Option<Format> {
     is_folded(lines_of(&head[..end])).then_some(Format::Folded)
 }
 
-/// The lines of a text that are neither empty nor comments.
+/// Returns the lines of a text that are neither empty nor comments.
 fn lines_of(text: &[u8]) -> impl Iterator<Item = &[u8]> {
     let text = text.strip_prefix(BYTE_ORDER_MARK).unwrap_or(text);
     text.split(|b| *b == b'\n').filter(|line| !line.trim_ascii().is_empty() && line[0] != b'#')
 }
 
-/// True if most lines are stacks with counts. A line that ends with a number proves little: stacks of several frames
-/// must show, or nearly all lines end so.
+/// Returns whether most lines are stacks with counts. A number at the end of a line proves little: there must be stacks
+/// of several frames, or nearly all lines must have a count.
 fn is_folded<'a>(lines: impl Iterator<Item = &'a [u8]>) -> bool {
     let (mut good, mut stacks, mut all) = (0, 0, 0);
     for line in lines {
@@ -67,7 +68,7 @@ fn is_folded<'a>(lines: impl Iterator<Item = &'a [u8]>) -> bool {
     2 * stacks > all || (good > 0 && good * 10 >= all * 9 && (stacks > 0 || all > 1))
 }
 
-/// True if a line has a time and what stands around it, or frames stand behind tabs.
+/// Returns whether lines have timestamps with the surrounding fields, or frames after tabs.
 fn is_script<'a>(lines: impl Iterator<Item = &'a [u8]>) -> bool {
     let (mut good, mut all) = (0, 0);
     for line in lines {
@@ -80,7 +81,7 @@ fn is_script<'a>(lines: impl Iterator<Item = &'a [u8]>) -> bool {
                 return true;
             }
             script::ScriptLine::Sample(header) if !header.is_bare => good += 1,
-            // Frames below a sample may stand behind nothing.
+            // Frames below a sample may lack the tab.
             _ if good > 0 && script::is_frame_alone(line) => good += 1,
             _ => {}
         }
@@ -88,7 +89,7 @@ fn is_script<'a>(lines: impl Iterator<Item = &'a [u8]>) -> bool {
     all > 1 && good * 10 >= all * 9
 }
 
-/// Text being read.
+/// A text being read.
 pub struct TextSource {
     name: String,
     format: Format,
@@ -100,19 +101,19 @@ pub struct TextSource {
     size: u64,
     bad: u64,
     first_bad: Option<u64>,
-    /// Whether frames have proved that a line of so few fields is a sample here.
+    /// Whether lines with very few fields are samples, as proven by frames below them.
     is_bare: bool,
     names: TextNames,
-    /// How folded stacks count.
+    /// The form of counts of folded stacks.
     counts: CountForm,
-    /// Stacks whose periods are not exactly their counts.
+    /// Stacks whose periods differ from their counts.
     inexact: u64,
-    /// What went wrong behind what was read ahead.
+    /// An error after the part that was read ahead.
     failed: Option<io::Error>,
     stopped: bool,
 }
 
-/// Names that were met, each told once.
+/// Known names, each reported once.
 #[derive(Default)]
 pub(crate) struct TextNames {
     frames: HashMap<Vec<u8>, u32>,
@@ -122,7 +123,7 @@ pub(crate) struct TextNames {
 }
 
 impl TextNames {
-    /// The id of a frame; a new one is described by `describe` and put into the batch.
+    /// Returns the id of a frame; for a new one, adds its description by `describe` to the batch.
     pub(crate) fn frame(&mut self, key: &[u8], batch: &mut Batch, describe: impl FnOnce() -> NamedFrame) -> u32 {
         let id = self.frames.len() as u32;
         *self.frames.entry_ref(key).or_insert_with(|| {
@@ -135,7 +136,7 @@ impl TextNames {
         self.comms.entry_ref(name).or_insert_with(|| String::from_utf8_lossy(name).into()).clone()
     }
 
-    /// The index of an event; a new one is described by `describe` and put into the batch.
+    /// Returns the index of an event; for a new one, adds its description by `describe` to the batch.
     pub(crate) fn event(&mut self, name: &[u8], batch: &mut Batch, describe: impl FnOnce(&str) -> EventDesc) -> u16 {
         let id = self.events.len() as u16;
         *self.events.entry_ref(name).or_insert_with(|| {
@@ -146,7 +147,7 @@ impl TextNames {
 }
 
 impl TextSource {
-    /// `size` is that of the whole text, 0 when unknown.
+    /// Returns a source; `size` is that of the whole text, 0 when unknown.
     pub fn new(name: String, format: Format, reader: Box<dyn BufRead + Send>, size: u64) -> Self {
         let mut source = Self {
             info: Info { target: name.clone(), ..Info::new(Origin::Recorded) },
@@ -174,7 +175,7 @@ impl TextSource {
         source
     }
 
-    /// Finds out how folded stacks count; says so in words.
+    /// Determines the form of counts of folded stacks; returns its description.
     fn look_ahead(&mut self) -> String {
         let mut reader = std::mem::replace(&mut self.reader, Box::new(io::empty()));
         let mut ahead = Vec::new();
@@ -189,7 +190,7 @@ impl TextSource {
         self.counts.words()
     }
 
-    /// Reads the next line without its end into `self.line`; `false` at the end.
+    /// Reads the next line without its end into `self.line`; returns `false` at the end.
     fn read_line(&mut self) -> io::Result<bool> {
         self.line.clear();
         let n = Read::take(&mut self.reader, MAX_LINE as u64).read_until(b'\n', &mut self.line)?;
@@ -229,7 +230,7 @@ impl TextSource {
     fn script(&mut self, batch: &mut Batch) -> io::Result<bool> {
         let mut open: Option<Open> = None;
         let mut after = After::Nothing;
-        // Samples are not cut by batches: a full batch ends with an empty line.
+        // Batches do not split samples: a full batch ends with an empty line.
         loop {
             let more = self.read_line()?;
             let line = std::mem::take(&mut self.line);
@@ -247,7 +248,7 @@ impl TextSource {
         }
     }
 
-    /// Takes in a line of `perf script`; what the next one comes after.
+    /// Reads a line of `perf script`; returns the context of the next line.
     fn script_line(&mut self, line: &[u8], open: &mut Option<Open>, after: After, batch: &mut Batch) -> After {
         let is_behind_tab = line[0] == b'\t';
         let takes_frames = open.as_ref().is_some_and(|open| !open.sample.closed);
@@ -256,16 +257,16 @@ impl TextSource {
             self.close(open.take(), batch);
             return After::Nothing;
         }
-        // A source's line; below a chain nothing else begins so.
+        // A line of source code; below a chain no other line begins like this.
         if after == After::Chain && line.starts_with(b"  ") {
             return after;
         }
         let is_frame = takes_frames && script::is_frame_alone(line);
         if !is_behind_tab && !is_frame {
             match script::line(line) {
-                // Tabs may have become blanks on the way.
+                // Tabs may have been converted to blanks.
                 script::ScriptLine::Sample(header) if takes_frames && header.is_frame_alone() => {}
-                // `  file.c:12` may end where a comm does.
+                // `  file.c:12` may end at the column of a comm's end.
                 script::ScriptLine::Sample(header) if after == After::Frame && header.is_comm_alone() => return after,
                 script::ScriptLine::Sample(header) => {
                     self.close(open.take(), batch);
@@ -291,14 +292,14 @@ impl TextSource {
                 open.take(&frame, names, batch);
                 return if is_behind_tab { After::Chain } else { After::Frame };
             }
-            // A source's line.
+            // A line of source code.
             None if after == After::Frame && line.starts_with(b"  ") => {}
             None => self.bad_line(self.number),
         }
         after
     }
 
-    /// A sample that has all its frames.
+    /// Adds a sample with all its frames to the batch.
     fn close(&mut self, open: Option<Open>, batch: &mut Batch) {
         match open {
             Some(Open { sample, bare: Some(number), .. }) if sample.frames.is_empty() && !self.is_bare => {
@@ -313,12 +314,12 @@ impl TextSource {
     }
 }
 
-/// A sample that frames may still come to.
+/// A sample that may have further frames.
 struct Open {
     sample: NamedSample,
-    /// The number of its line, where only frames prove it a sample.
+    /// The number of its line, if only frames prove that it is a sample.
     bare: Option<u64>,
-    /// Whether a user's frame has come, behind which there are its callers.
+    /// Whether a user frame was read; further frames are its callers.
     in_user: bool,
 }
 
@@ -327,7 +328,7 @@ impl Open {
         Self { sample, bare, in_user: false }
     }
 
-    /// Takes the next frame. Callers where no code is are one frame, whatever their addresses.
+    /// Adds the next frame. All callers outside of code become the same frame, regardless of their addresses.
     fn take(&mut self, frame: &script::ScriptFrame<'_>, names: &mut TextNames, batch: &mut Batch) {
         let is_lost = self.in_user && frame.is_nowhere();
         self.in_user = frame.is_user();
@@ -337,11 +338,11 @@ impl Open {
     }
 }
 
-/// The line above a line of `perf script`.
+/// The context of a line of `perf script`: the line above it.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum After {
     Nothing,
-    /// A sample's only frame, on its own line.
+    /// A sample's only frame, on the sample's line.
     Frame,
     /// A frame of a chain.
     Chain,
@@ -396,7 +397,7 @@ impl Source for TextSource {
 mod tests {
     use super::*;
 
-    /// All samples as (comm, event, period, time, frames root first).
+    /// Returns all samples as (comm, event, period, time, frames root first).
     pub(crate) fn read(text: &str) -> Vec<(String, u16, u64, u64, Vec<String>)> {
         let format = sniff(text.as_bytes()).expect("a profile");
         let reader = Box::new(std::io::Cursor::new(text.as_bytes().to_vec()));
@@ -483,7 +484,7 @@ a 1  1.6: cycles:
         let got = read(text);
         let lost = "[unknown]@[unknown]";
         assert_eq!(got[0].4, [lost, "h@/a", lost, "g@/a", lost, "f@[kernel.kallsyms]"]);
-        // What stands in no parentheses may be anywhere.
+        // A frame without a DSO in parentheses may be anywhere.
         assert_eq!(got[1].4, [lost, lost, "[unknown]@/a", "g@/a"]);
     }
 

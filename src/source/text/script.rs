@@ -1,5 +1,5 @@
-//! `perf script` text, with whatever fields it was printed (perf-script(1), `-F`): a line for each sample, and where
-//! there are call chains the frames below it, leaf first, each behind a tab.
+//! `perf script` text with any selection of fields (perf-script(1), `-F`): a line for each sample, and with call chains
+//! the frames below it, leaf first, each after a tab.
 
 use crate::event::plain;
 use crate::kernel::attr::{
@@ -15,30 +15,30 @@ use super::TextNames;
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Header<'a> {
     pub(crate) comm: &'a [u8],
-    /// -1 where the line has none.
+    /// -1 if absent.
     pub(crate) pid: i32,
     pub(crate) tid: i32,
-    /// `None` where the line has none.
+    /// `None` if absent.
     pub(crate) cpu: Option<u32>,
-    /// Nanoseconds; 0 where the line has none.
+    /// Nanoseconds; 0 if absent.
     pub(crate) time: u64,
-    /// 1 where the line has none.
+    /// 1 if absent.
     pub(crate) period: u64,
-    /// Empty where the line has none.
+    /// Empty if absent.
     pub(crate) event: &'a [u8],
     /// The frame on the same line, for samples without a call chain.
     pub(crate) frame: Option<&'a [u8]>,
-    /// What is behind the event of a tracepoint: its fields as words.
+    /// The text after a tracepoint event: its fields.
     pub(crate) trace: &'a [u8],
-    /// So few fields that only frames below prove it a sample.
+    /// Whether it has so few fields that only frames below it prove that it is a sample.
     pub(crate) is_bare: bool,
 }
 
-/// The kind of a line that is not behind a tab.
+/// The kind of a line that does not start with a tab.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum ScriptLine<'a> {
     Sample(Header<'a>),
-    /// A record of another kind (`--show-task-events` and its like); what follows behind tabs is its.
+    /// A record of another kind (`--show-task-events` and similar); following lines with tabs belong to it.
     Record,
     Other,
 }
@@ -57,8 +57,8 @@ impl Header<'_> {
     }
 }
 
-/// A line without what `-F +insn,+insnlen` put at its end; below a chain that is a line of its own, with which the
-/// sample ends.
+/// Returns a line without the suffix of `-F +insn,+insnlen`. Below a chain this is a separate line that ends the
+/// sample.
 pub(crate) fn without_instruction(line: &[u8]) -> &[u8] {
     let cut = |line: &'_ [u8], mark: &[u8], digit: fn(&u8) -> bool| {
         let at = memchr::memmem::rfind(line, mark).filter(|at| line[at + mark.len()..].iter().all(digit));
@@ -68,7 +68,7 @@ pub(crate) fn without_instruction(line: &[u8]) -> &[u8] {
     &line[..cut(line, b" ilen: ", u8::is_ascii_digit)]
 }
 
-/// Words of a line with their places.
+/// Returns the words of a line with their positions.
 fn split_words(line: &[u8]) -> impl Iterator<Item = (usize, &[u8])> {
     let mut at = 0;
     std::iter::from_fn(move || {
@@ -83,7 +83,7 @@ fn integer(bytes: &[u8]) -> Option<i64> {
     std::str::from_utf8(bytes).ok()?.parse().ok()
 }
 
-/// `12.000345` in nanoseconds; `None` for anything else.
+/// Parses `12.000345` as nanoseconds; returns `None` for other text.
 pub(crate) fn seconds(bytes: &[u8]) -> Option<u64> {
     let dot = memchr::memchr(b'.', bytes)?;
     let (whole, fraction) = (&bytes[..dot], &bytes[dot + 1..]);
@@ -95,8 +95,8 @@ pub(crate) fn seconds(bytes: &[u8]) -> Option<u64> {
     whole.checked_mul(1_000_000_000)?.checked_add(padded)
 }
 
-/// Reads a line that begins without a tab: `[comm] [pid[/tid]] [cpu] [misc] [time:] [period] [event:] [frame]`. A comm
-/// may hold anything, so the line is anchored at its time, or where it has none at the numbers of its task.
+/// Parses a line without a leading tab: `[comm] [pid[/tid]] [cpu] [misc] [time:] [period] [event:] [frame]`. A comm may
+/// contain any text, so parsing starts at the time, or without a time at the numbers of the task.
 pub(crate) fn line(line: &[u8]) -> ScriptLine<'_> {
     if memchr::memmem::find(line, b"PERF_RECORD_").is_some_and(|at| at == 0 || line[at - 1] == b' ') {
         return ScriptLine::Record;
@@ -105,14 +105,14 @@ pub(crate) fn line(line: &[u8]) -> ScriptLine<'_> {
     timed(line, &list).or_else(|| untimed(line, &list)).map_or(ScriptLine::Other, ScriptLine::Sample)
 }
 
-/// True if a line can only be a frame, `ip sym (dso)`, though it stands behind no tab: perf before 3.9 has had such.
+/// Returns whether a line can only be a frame, `ip sym (dso)`, although it has no tab, like in perf before 3.9.
 pub(crate) fn is_frame_alone(line: &[u8]) -> bool {
     let end = memchr::memchr(b' ', line).unwrap_or(line.len());
     let is_address = (6..=16).contains(&end) && line[..end].iter().all(u8::is_ascii_hexdigit);
     is_address && matching_paren(line).is_some() && !split_words(line).any(|(_, word)| word.ends_with(b":"))
 }
 
-/// The time in a word.
+/// Parses a word as a time.
 fn time_of(word: &[u8]) -> Option<u64> {
     word.strip_suffix(b":").and_then(seconds)
 }
@@ -133,7 +133,7 @@ fn timed<'a>(line: &'a [u8], list: &[(usize, &'a [u8])]) -> Option<Header<'a>> {
     Some(Header { comm, pid, tid, cpu, time: time_of(list[t].1)?, is_bare: false, ..header })
 }
 
-/// A line without a time.
+/// Parses a line without a time.
 fn untimed<'a>(line: &'a [u8], list: &[(usize, &'a [u8])]) -> Option<Header<'a>> {
     if let Some(comm) = aligned(line) {
         let from = list.iter().position(|word| word.0 > COMM).unwrap_or(list.len());
@@ -144,7 +144,7 @@ fn untimed<'a>(line: &'a [u8], list: &[(usize, &'a [u8])]) -> Option<Header<'a>>
     if is_understood && is_event(header.event) {
         return Some(header);
     }
-    // What is surest comes first: a task before an event, whose name could hold the task.
+    // The most reliable field first: a task before an event, whose name could contain the task.
     for is_sure in [|header: &Header<'_>| header.tid >= 0, |header: &Header<'_>| !header.event.is_empty()] {
         for (i, (at, _)) in list.iter().enumerate() {
             let (header, is_understood) = fields(line, list, i);
@@ -153,21 +153,21 @@ fn untimed<'a>(line: &'a [u8], list: &[(usize, &'a [u8])]) -> Option<Header<'a>>
             }
         }
     }
-    // What begins with a blank is a source's line (`-F +srcline`).
+    // A leading blank indicates a line of source code (`-F +srcline`).
     line.first().is_some_and(|b| !b.is_ascii_whitespace()).then(|| Header { comm: line.trim_ascii(), ..BARE })
 }
 
-/// Columns of a comm where there are no call chains.
+/// The width of a comm in columns without call chains.
 const COMM: usize = 16;
 
-/// The comm of a line without call chains, which ends at a fixed column.
+/// Returns the comm of a line without call chains, which ends at a fixed column.
 fn aligned(line: &[u8]) -> Option<&[u8]> {
     let comm = line.get(..COMM)?;
     let is_aligned = comm[0] == b' ' && comm[COMM - 1] != b' ' && line.get(COMM).is_none_or(|b| *b == b' ');
     is_aligned.then(|| comm.trim_ascii())
 }
 
-/// A line that says nothing.
+/// A line without fields.
 const BARE: Header<'_> = Header {
     comm: &[],
     pid: -1,
@@ -181,13 +181,13 @@ const BARE: Header<'_> = Header {
     is_bare: true,
 };
 
-/// Columns of a period.
+/// The width of a period in columns.
 const PERIOD: usize = 10;
-/// Columns of an address and the blank before it.
+/// The width of an address and the blank before it in columns.
 const ADDRESS: usize = 17;
 
-/// The fields from a word on, `[pid[/tid]] [cpu] [misc] [period] [event:] [frame]`, and whether all of it was
-/// understood.
+/// Parses the fields from a word on, `[pid[/tid]] [cpu] [misc] [period] [event:] [frame]`. Returns whether it
+/// understood all of them.
 fn fields<'a>(line: &'a [u8], list: &[(usize, &'a [u8])], from: usize) -> (Header<'a>, bool) {
     let narrow = list.get(from).filter(|word| word.1.contains(&b'/') || width(list, from) <= PERIOD);
     let task = narrow.and_then(|word| task(word.1));
@@ -200,7 +200,7 @@ fn fields<'a>(line: &'a [u8], list: &[(usize, &'a [u8])], from: usize) -> (Heade
     (Header { pid, tid, cpu, is_bare, ..header }, is_understood || cpu.is_some())
 }
 
-/// True if a name can only be an event's: a tracepoint's, or one that perf has.
+/// Returns whether a name can only be an event's: a tracepoint's, or a name that perf defines.
 fn is_event(name: &[u8]) -> bool {
     let is_word = |word: &[u8]| !word.is_empty() && word.iter().all(|b| b.is_ascii_alphanumeric() || b"_-".contains(b));
     let Some(colon) = memchr::memchr(b':', name) else {
@@ -209,9 +209,9 @@ fn is_event(name: &[u8]) -> bool {
     is_word(&name[..colon]) && is_word(&name[colon + 1..])
 }
 
-/// The fields behind the time: the period, the event and the frame, and whether all of it was understood.
+/// Parses the fields after the time: the period, the event and the frame. Returns whether it understood all of them.
 fn after<'a>(line: &'a [u8], list: &[(usize, &'a [u8])], mut next: usize, is_timed: bool) -> (Header<'a>, bool) {
-    // `-F +misc`; kernel, user, hypervisor, guest, and what a switch was.
+    // `-F +misc`: kernel, user, hypervisor, guest, and the kind of a switch.
     let is_misc = |word: &[u8]| word.len() <= 3 && word.iter().all(|b| b"KUHGgMESs".contains(b));
     if !is_timed && list.len() > next + 1 && is_misc(list[next].1) {
         next += 1;
@@ -227,7 +227,7 @@ fn after<'a>(line: &'a [u8], list: &[(usize, &'a [u8])], mut next: usize, is_tim
     }
     header.frame = frame_from(line, list, next);
     if next < list.len() && header.frame.is_none() {
-        // Without a time before it an event is a single word.
+        // Without a time before it, an event is a single word.
         let end = if is_timed { list.len() } else { next + 1 };
         let Some((event, end)) = event(line, &list[next..end]) else { return (header, false) };
         header.event = event;
@@ -241,7 +241,7 @@ fn after<'a>(line: &'a [u8], list: &[(usize, &'a [u8])], mut next: usize, is_tim
     (header, is_understood)
 }
 
-/// The frame that a line ends with from a word on: it looks like one, or stands in an address's column.
+/// Returns the frame from a word to the end of a line, if it looks like one or is in an address's column.
 fn frame_from<'a>(line: &'a [u8], list: &[(usize, &'a [u8])], i: usize) -> Option<&'a [u8]> {
     let (at, word) = *list.get(i)?;
     let rest = line[at..].trim_ascii();
@@ -249,14 +249,14 @@ fn frame_from<'a>(line: &'a [u8], list: &[(usize, &'a [u8])], i: usize) -> Optio
     (is_frame(rest) || (is_hex && width(list, i) >= ADDRESS)).then_some(rest)
 }
 
-/// Columns of a word and the blanks before it.
+/// Returns the width of a word with the blanks before it, in columns.
 fn width(list: &[(usize, &[u8])], i: usize) -> usize {
     let end = |word: &(usize, &[u8])| word.0 + word.1.len();
     let before = i.checked_sub(1).and_then(|i| list.get(i)).map_or(0, end);
     list.get(i).map_or(0, end) - before
 }
 
-/// `pid` or `pid/tid`.
+/// Parses `pid` or `pid/tid`.
 fn task(word: &[u8]) -> Option<(i32, i32)> {
     let (pid, tid) = match memchr::memchr(b'/', word) {
         Some(slash) => (integer(&word[..slash])?, integer(&word[slash + 1..])?),
@@ -265,13 +265,13 @@ fn task(word: &[u8]) -> Option<(i32, i32)> {
     Some((i32::try_from(pid).ok()?, i32::try_from(tid).ok()?))
 }
 
-/// `[001]`.
+/// Parses `[001]`.
 fn cpu(word: &[u8]) -> Option<u32> {
     let number = word.strip_prefix(b"[")?.strip_suffix(b"]")?;
     integer(number).and_then(|number| u32::try_from(number).ok())
 }
 
-/// The word of `pid` or `pid/tid` before the time, its numbers, and the CPU.
+/// Returns the index of the word `pid` or `pid/tid` before the time, its numbers, and the CPU.
 fn ids(before: &[(usize, &[u8])]) -> Option<(usize, i32, i32, Option<u32>)> {
     let mut last = before.len().checked_sub(1)?;
     // Before the time there may be flags (`-F +misc`).
@@ -286,7 +286,7 @@ fn ids(before: &[(usize, &[u8])]) -> Option<(usize, i32, i32, Option<u32>)> {
     Some((last, pid, tid, on))
 }
 
-/// The event's name and where it ends. Names of events with terms may hold spaces.
+/// Returns the event's name and its end. Names of events with terms may contain spaces.
 fn event<'a>(line: &'a [u8], list: &[(usize, &'a [u8])]) -> Option<(&'a [u8], usize)> {
     let (start, _) = *list.first()?;
     let (end, word) = list.iter().find(|(_, w)| w.ends_with(b":"))?;
@@ -294,15 +294,15 @@ fn event<'a>(line: &'a [u8], list: &[(usize, &'a [u8])]) -> Option<(&'a [u8], us
     Some((&line[start..end - 1], end))
 }
 
-/// `ip sym+0xoff (dso)`, of which only the address must be there, as long as perf prints it.
+/// Returns whether a text is `ip sym+0xoff (dso)`; only the address is required, with perf's width.
 fn is_frame(text: &[u8]) -> bool {
     let end = memchr::memchr(b' ', text).unwrap_or(text.len());
     let is_address = (1..=16).contains(&end) && text[..end].iter().all(u8::is_ascii_hexdigit);
-    // A short word of hexadecimal digits may be anything; a number, a comm.
+    // A short word of hexadecimal digits may also be a number or a comm.
     is_address && (end >= 12 || text.ends_with(b")") || text[end..].starts_with(b" [unknown]"))
 }
 
-/// The sample that a first line begins.
+/// Returns the sample of a first line.
 pub(crate) fn sample(header: &Header<'_>, names: &mut TextNames, batch: &mut Batch) -> NamedSample {
     let from = batch.stack_frames.len() as u32;
     let trace = (!header.trace.is_empty()).then(|| String::from_utf8_lossy(header.trace).into());
@@ -326,16 +326,16 @@ pub(crate) fn sample(header: &Header<'_>, names: &mut TextNames, batch: &mut Bat
     }
 }
 
-/// True if a name is that of a tracepoint: its system's and its own.
+/// Returns whether a name is a tracepoint's: its system and its own name.
 fn is_tracepoint(name: &str) -> bool {
     let name = plain(name);
     name.split_once(':').is_some_and(|(system, own)| !system.is_empty() && !own.is_empty() && !name.contains('/'))
 }
 
-/// The description of an event by its name and by the fields of its first sample.
+/// Returns the description of an event from its name and the fields of its first sample.
 fn describe_event(name: &str, first: &Header<'_>) -> EventDesc {
     let (kind, config) = match crate::event::names::find(plain(name)) {
-        // Names of times, which no sample is of, are other names of the dummy.
+        // Some names of times are aliases of the dummy event; no samples are of it.
         Some((kind, config)) if (kind, config) != (TYPE_SOFTWARE, SW_DUMMY) => (kind, config),
         _ if is_tracepoint(name) => (TYPE_TRACEPOINT, u64::MAX),
         _ if name == "offcpu-time" => (TYPE_SOFTWARE, SW_BPF_OUTPUT),
@@ -353,10 +353,10 @@ fn describe_event(name: &str, first: &Header<'_>) -> EventDesc {
     EventDesc { name: name.to_owned(), attr: Attr { kind, config, sample_type, ..Attr::default() }, ids: Vec::new() }
 }
 
-/// The event of texts that name none.
+/// The event of texts without event names.
 const NAMELESS: &[u8] = b"samples";
 
-/// A sample of which nothing is known but the frames that follow.
+/// Returns a sample without fields, for the frames that follow.
 pub(crate) fn anonymous(names: &mut TextNames, batch: &mut Batch) -> NamedSample {
     sample(&BARE, names, batch)
 }
@@ -364,13 +364,13 @@ pub(crate) fn anonymous(names: &mut TextNames, batch: &mut Batch) -> NamedSample
 /// A frame's line, `ip [sym[+0xoff]] [(dso)]`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ScriptFrame<'a> {
-    /// The whole of it.
+    /// The whole line.
     text: &'a [u8],
     ip: u64,
     name: &'a [u8],
-    /// How far behind its function's start it is.
+    /// The offset from the function's start.
     offset: Option<u64>,
-    /// What stands in parentheses.
+    /// The text in parentheses.
     dso: Option<&'a [u8]>,
 }
 
@@ -381,7 +381,7 @@ fn hexadecimal(digits: &[u8]) -> Option<u64> {
     text.and_then(|text| u64::from_str_radix(text, 16).ok())
 }
 
-/// Reads a frame's line; `None` when it is none.
+/// Parses a frame's line; returns `None` if it is malformed.
 pub(crate) fn frame(line: &[u8]) -> Option<ScriptFrame<'_>> {
     let text = line.trim_ascii();
     let end = memchr::memchr(b' ', text).unwrap_or(text.len());
@@ -403,29 +403,29 @@ impl ScriptFrame<'_> {
         self.ip < KERNEL
     }
 
-    /// True if it is a user address where perf knows of no code.
+    /// Returns whether it is a user address for which perf knows no code.
     pub(crate) fn is_nowhere(&self) -> bool {
         self.is_user() && self.name == UNKNOWN && self.dso == Some(UNKNOWN)
     }
 
-    /// Takes it in.
+    /// Returns the id of the frame, adding it if it is new.
     pub(crate) fn id(&self, names: &mut TextNames, batch: &mut Batch) -> u32 {
         let dso = self.dso.unwrap_or(if self.is_user() { UNKNOWN } else { b"[kernel.kallsyms]" });
         names.frame(self.text, batch, || describe(self, dso))
     }
 }
 
-/// The frame that stands for each caller where no code is.
+/// Returns the frame for all callers outside of code.
 pub(crate) fn nowhere(names: &mut TextNames, batch: &mut Batch) -> u32 {
     let name = String::from_utf8_lossy(UNKNOWN);
     names.frame(b"", batch, || NamedFrame::named(&name, &name, DsoKind::Cut))
 }
 
-/// The first address of kernels of 64 bits.
+/// The first address of 64-bit kernels.
 const KERNEL: u64 = 0xffff_8000_0000_0000;
 
-/// The index where the last parenthesis group of a line opens, behind a blank: a DSO's path may hold parentheses
-/// itself, such as ` (deleted)`, and a function that is printed without its DSO may end with its arguments.
+/// Returns the start of the last parenthesis group of a line, after a blank. A DSO's path may contain parentheses
+/// itself, such as ` (deleted)`, and a function without a DSO may end with its arguments.
 fn matching_paren(text: &[u8]) -> Option<usize> {
     if !text.ends_with(b")") {
         return None;

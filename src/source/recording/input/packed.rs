@@ -1,4 +1,4 @@
-//! The compressed records of a stream, and their way back into plain ones.
+//! Decompression of a stream's compressed records.
 
 use zstd::stream::raw::{Decoder, InBuffer, Operation, OutBuffer};
 
@@ -7,12 +7,12 @@ use crate::record::kinds::{Header, types};
 
 use super::{Input, STEP, SideData};
 
-/// A record of compressed data.
+/// A compressed record.
 pub(super) struct PackedRecord {
-    /// Where it lies in the file.
+    /// Its offset in the file.
     at: u64,
     data: Vec<u8>,
-    /// How much of it was unpacked.
+    /// The number of decompressed input bytes.
     upto: usize,
 }
 
@@ -21,7 +21,7 @@ impl Input {
         Header::read(&self.carry).is_some_and(|h| is_compressed(self.header(h).kind))
     }
 
-    /// Takes a record of compressed data in. What came before it is unpacked by then.
+    /// Takes a compressed record; those before it have been decompressed.
     pub(super) fn compressed(&mut self, kind: u32, body: &[u8]) {
         let data = if kind == types::COMPRESSED2 {
             let mut b = Bytes::new(body, self.rec.big);
@@ -34,7 +34,7 @@ impl Input {
         self.packed = (!self.broken).then(|| PackedRecord { at: self.offset(0), data: data.to_vec(), upto: 0 });
     }
 
-    /// Unpacks a step of the compressed data that is here.
+    /// Decompresses the next step of the data.
     pub(super) fn unpack(&mut self, beside: &mut SideData) {
         let Some(PackedRecord { at, data, upto }) = self.packed.take() else { return };
         match self.inflate(&data, upto) {
@@ -49,7 +49,7 @@ impl Input {
         }
     }
 
-    /// Unpacks more; the offset that it came to, or `None` when nothing more comes of it.
+    /// Decompresses more data. Returns the new input offset, or `None` when all input is used.
     fn inflate(&mut self, data: &[u8], from: usize) -> Result<Option<usize>, String> {
         let decoder = match &mut self.zstd {
             Some(decoder) => decoder,

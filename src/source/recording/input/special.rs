@@ -1,4 +1,4 @@
-//! Records of a recording that perf writes among the kernel's: descriptions of events, features, build ids, packed data.
+//! perf's own records in a recording: descriptions of events, features, build ids, compressed data.
 
 use super::packed::is_compressed;
 use super::{Input, SideData};
@@ -13,8 +13,8 @@ use crate::session::containers;
 use crate::source::Place;
 
 impl Input {
-    /// Takes a record that is not for the profile off the front. `false` when there is none, or
-    /// not all of it yet.
+    /// Removes a record that is not for the profile from the front. Returns `false` if the front is another record, or
+    /// incomplete.
     pub(super) fn special(&mut self, beside: &mut SideData) -> bool {
         let Some(header) = Header::read(&self.carry).map(|h| self.header(h)) else { return false };
         let size = usize::from(header.size);
@@ -54,7 +54,7 @@ impl Input {
             types::TABLE => self.given.record(&body),
             _ => self.compressed(header.kind, &body),
         }
-        // What a stream begins with is kept until somebody may ask for it.
+        // A stream's first records are kept in case they are requested.
         if self.tells_all || self.place == Place::default() && header.kind != types::TABLE {
             self.met.push_back((self.offset(0), self.carry[..size].to_vec()));
         }
@@ -67,7 +67,7 @@ impl Input {
     fn feature(&mut self, feature: u64, bytes: &[u8], beside: &mut SideData) {
         match u8::try_from(feature).ok().filter(|_| !bytes.is_empty()) {
             Some(bit::CONTAINERS) => {
-                // A stream tells them by and by; what has come before its first record is of its head.
+                // A stream sends them in parts; those before its first record belong to its header.
                 beside.containers.extend(containers::decode(bytes));
                 let all = containers::encode(beside.containers.iter());
                 self.rec.features.set(bit::CONTAINERS, all);
@@ -83,7 +83,7 @@ impl Input {
         true
     }
 
-    /// A HEADER_ATTR record: an attr that says its own size, then ids.
+    /// Reads a HEADER_ATTR record: an attr with its size, then ids.
     fn event(&mut self, body: &[u8]) {
         let size = attr_size(body, self.rec.big);
         let Some((attr, ids)) = body.split_at_checked(size as usize) else { return };
@@ -97,7 +97,7 @@ impl Input {
     }
 }
 
-/// Records that are no news for the profile, or carry bytes outside their size.
+/// Returns whether the profile does not need records of this kind, or they have payloads outside their size.
 pub(super) fn is_special(kind: u32) -> bool {
     matches!(
         kind,

@@ -1,4 +1,4 @@
-//! Streams written by hand: what is read of them, and what is said of the rest.
+//! Tests of streams written by hand: the records that are read, and the notes about the rest.
 
 use super::*;
 
@@ -9,7 +9,7 @@ use crate::perfdata::EventDesc;
 use crate::perfdata::features::bit;
 use crate::record::kinds::BuildId;
 
-/// Where the records begin in their file.
+/// The file offset of the records.
 const AT: u64 = 1000;
 
 fn record(kind: u32, misc: u16, size: u16) -> Vec<u8> {
@@ -22,7 +22,7 @@ fn with_body(kind: u32, body: &[u8]) -> Vec<u8> {
     crate::record::kinds::tests::record(kind, 0, body)
 }
 
-/// A record that every reader knows, with a number to tell it by.
+/// Returns a record that is always plausible, with an identifying number.
 fn comm(number: u8) -> Vec<u8> {
     with_body(types::COMM, &[number; 8])
 }
@@ -31,10 +31,10 @@ fn comms(numbers: std::ops::Range<u8>) -> Vec<u8> {
     numbers.flat_map(comm).collect()
 }
 
-/// What nobody takes for the beginning of a record.
+/// Bytes that are not a plausible record.
 const JUNK: [u8; 8] = [0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 8, 0];
 
-/// An input over bytes that come in pieces of this size at most.
+/// Returns an input over bytes, which come in pieces of limited size.
 fn input_in(bytes: Vec<u8>, rec: Recording) -> Input {
     let stream: Box<dyn Read + Send> = Box::new(Cursor::new(bytes));
     Input::new(rec, ByteSource::Stream { stream, at: AT, failed: None })
@@ -57,7 +57,7 @@ fn read(parts: &[&[u8]]) -> (Vec<u8>, Vec<String>) {
     (out, beside.notes)
 }
 
-/// The numbers of the records that were handed over.
+/// Returns the numbers of the delivered records.
 fn numbers_of(bytes: &[u8]) -> Vec<u8> {
     bytes.chunks(16).map(|record| record[8]).collect()
 }
@@ -68,12 +68,13 @@ fn stepped_over(at: u64, bytes: u64) -> String {
 
 #[test]
 fn four_records_in_a_row_prove_that_damage_is_over() {
-    // Three and junk prove nothing; four do, whatever follows them; at the end of the file fewer may be left.
+    // Three records are not enough as proof; four are, regardless of what follows. At the end of the file, fewer
+    // suffice.
     let parts = [&comms(0..2)[..], &JUNK, &comms(2..5), &JUNK, &comms(5..9), &JUNK, &comms(9..11)];
     let (out, notes) = read(&parts);
     assert_eq!(numbers_of(&out), [0, 1, 5, 6, 7, 8, 9, 10]);
     assert_eq!(notes, [stepped_over(AT + 32, 8 + 48 + 8), stepped_over(AT + 32 + 64 + 64, 8)]);
-    // What is left must end with the file.
+    // The remaining records must end with the file.
     let (out, notes) = read(&[&comms(0..1), &JUNK, &comms(1..3), &[1, 2, 3]]);
     assert_eq!(
         (numbers_of(&out), notes),
@@ -95,16 +96,16 @@ fn what_is_taken_for_a_record_after_damage() {
         (record(types::COMM, 0, 20), false),
         (record(63, 0, 16), false),
         (record(types::FINISHED_ROUND, 0, 8), true),
-        // It says that it is longer than all that there is.
+        // Its size exceeds the remaining bytes.
         (record(types::COMM, 0, 16 + 4 * 16 + 8)[..16].to_vec(), false),
         (record(types::COMM, 0, long)[..].to_vec(), true),
-        // Payloads of perf's own records follow them: their sizes need not be whole words.
+        // Payloads of perf's own records follow them; their sizes need not be multiples of 8.
         ([&record(types::HEADER_TRACING_DATA, 0, 12)[..8], &[0; 4]].concat(), true),
     ] {
         let padding = first.len().next_multiple_of(4) - first.len();
         let (out, notes) = read(&[&comms(0..1), &JUNK, &first, &vec![0; padding], &comms(1..5)]);
         let skipped = 8 + if believed { 0 } else { first.len() + padding } as u64;
-        // A candidate that is no multiple of a word leaves nothing behind it at a word's place.
+        // Other records would follow at an offset that is not a multiple of 8.
         if believed || (first.len() + padding) % 8 == 0 {
             assert_eq!(notes, [stepped_over(AT + 16, skipped)], "{first:?}");
             assert!(out.ends_with(&comms(1..5)), "{first:?}");
@@ -114,14 +115,14 @@ fn what_is_taken_for_a_record_after_damage() {
 
 #[test]
 fn damage_is_searched_from_piece_to_piece() {
-    // Each of these is proven by bytes that the first piece lacks: they begin where it ends but for what is kept.
+    // Each run is completed by bytes that the first piece lacks; it starts within the kept part of that piece.
     let junk = JUNK.repeat((PIECE - (64 << 10)) / 8);
     let large = |number: u8| with_body(types::COMM, &[number; 39_992]);
     let run: Vec<u8> = (1..6).flat_map(large).collect();
     let (out, notes) = read(&[&junk, &run]);
     assert!(out == run, "{} of {}", out.len(), run.len());
     assert_eq!(notes, [stepped_over(AT, junk.len() as u64)]);
-    // And where nothing ever comes, it is said where that began.
+    // If no plausible record follows, the note has the start of the damage.
     let (out, notes) = read(&[&comms(0..1), &JUNK.repeat(PIECE / 4)]);
     assert_eq!(
         (numbers_of(&out), notes),
@@ -132,10 +133,10 @@ fn damage_is_searched_from_piece_to_piece() {
 #[test]
 fn a_size_that_leads_outside_the_file_is_a_cut_or_damage() {
     let outside = record(types::COMM, 0, 4096)[..24].to_vec();
-    // Records follow: the size is damaged.
+    // Records follow, so the size is damaged.
     let (out, notes) = read(&[&comms(0..1), &outside, &comms(1..5)]);
     assert_eq!((numbers_of(&out), notes), (vec![0, 1, 2, 3, 4], vec![stepped_over(AT + 16, 24)]));
-    // None follows: the file ends early.
+    // No records follow, so the file is truncated.
     let early = |at: u64| vec![format!("cut short at byte {at}: the last record is incomplete")];
     for rest in [1, 7, 8, 15, 16, 17, 24] {
         let (out, notes) = read(&[&comms(0..2), &outside[..rest]]);
@@ -152,7 +153,7 @@ fn sizes_below_a_header_and_types_above_all_are_damage() {
         let (out, notes) = read(&[&comms(0..1), &bad, &comms(1..5)]);
         assert_eq!((numbers_of(&out), notes), (vec![0, 1, 2, 3, 4], vec![stepped_over(AT + 16, 8)]));
     }
-    // One that is merely unknown is handed over: who decodes it says so.
+    // A record of an unknown type is delivered; its decoder reports it.
     let (out, notes) = read(&[&record(256, 0, 8), &comms(1..2)]);
     assert_eq!((out.len(), notes.len()), (24, 0));
 }
@@ -167,7 +168,7 @@ fn payloads_behind_records_are_stepped_over() {
     assert_eq!((numbers_of(&out), notes), (vec![0], vec![missing]));
 }
 
-/// In a file they are jumped over, up to where the records end.
+/// In a file, payloads are skipped, up to the end of the records.
 #[test]
 fn payloads_in_a_file_are_not_read() {
     let of = |payload: u64, there: u64, after: &[u8]| {
@@ -214,13 +215,13 @@ fn records_beside_the_profile_are_taken_in() {
     let bytes = [
         event(&[11, 12]),
         event(&[13]),
-        // Two is the kind of a name (PERF_EVENT_UPDATE__NAME).
+        // Two is the type of a name (PERF_EVENT_UPDATE__NAME).
         named(2, 12, b"first\0\0\0"),
         named(1, 13, b"unit\0\0\0\0"),
         feature(3, b"a host\0\0"),
         feature(256, b"nothing\0"),
         feature(4, b""),
-        // Ours, as an update that perf steps over.
+        // Our feature, as an event update that perf skips.
         named(bit::UPDATE | 252, 0, b"recorder"),
         id,
         comm(1),
@@ -244,7 +245,7 @@ fn what_comes_before_any_event_is_none_of_ours() {
     let mut input = input_in([&comms(0..3)[..], &attr, &comms(3..5)].concat(), Recording::default());
     input.head(&mut SideData::default()).expect("read");
     assert_eq!((input.rec.events.len(), numbers_of(&drain(&mut input).0)), (1, vec![3, 4]));
-    // A sample is where the head ends, described or not.
+    // A sample ends the header, even before a description of its event.
     let sample = with_body(types::SAMPLE, &[8; 8]);
     let mut input = input_in([&sample[..], &comms(1..2)].concat(), Recording::default());
     input.head(&mut SideData::default()).expect("read");
@@ -262,11 +263,11 @@ fn compressed_records_are_unpacked_wherever_they_are_cut() {
     let (out, notes) =
         read(&[&comms(0..1), &with_body(types::COMPRESSED, a), &with_body(types::COMPRESSED, b), &comms(5..6)]);
     assert_eq!((numbers_of(&out), notes), (vec![0, 1, 2, 3, 4, 5], vec![]));
-    // The newer record says how long its data is and pads it.
+    // The newer record has the size of its data, and padding.
     let newer = [&(packed.len() as u64).to_le_bytes()[..], &packed, &[0xee; 5]].concat();
     let (out, notes) = read(&[&with_body(types::COMPRESSED2, &newer), &comms(5..6)]);
     assert_eq!((numbers_of(&out), notes), (vec![1, 2, 3, 4, 5], vec![]));
-    // A record that goes on in the next frame waits for it.
+    // A record that continues in the next frame is completed by it.
     let whole = comms(1..3);
     let parts = [compressed(&whole[..20]), compressed(&whole[20..])].map(|part| with_body(types::COMPRESSED, &part));
     assert_eq!(read(&[&parts.concat()]), (whole.clone(), vec![]));
@@ -277,7 +278,7 @@ fn compressed_records_are_unpacked_wherever_they_are_cut() {
     );
 }
 
-/// One record of a few kilobytes that becomes 64 MB: it comes in steps, and all of it, wherever it stands.
+/// A record of a few kilobytes that decompresses to 64 MB is delivered completely, in steps.
 #[test]
 fn a_record_that_becomes_much_comes_step_by_step() {
     let packed = compressed(&comm(3).repeat(4 << 20));

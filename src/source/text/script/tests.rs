@@ -1,4 +1,4 @@
-//! Lines of `perf script` with many fields and with few.
+//! Tests of `perf script` lines with many and with few fields.
 
 use super::*;
 

@@ -445,7 +445,7 @@ impl Unit for BlkTrace {
     }
 
     fn loss_text(&self) -> &'static str {
-        "requests that were under way then are left out, and queues count from zero again"
+        "requests open at that time are left out, and queue depths restart at zero"
     }
 
     fn panels(&mut self, at: &Moment<'_>) -> Vec<Panel> {

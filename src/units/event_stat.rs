@@ -84,7 +84,7 @@ impl Unit for EventStat {
     }
 
     fn loss_text(&self) -> &'static str {
-        "counts of a recording are too low by them; live counters lose nothing"
+        "counts of a recording are too low; live counters lose nothing"
     }
 
     fn panels(&mut self, at: &Moment<'_>) -> Vec<Panel> {

@@ -101,7 +101,7 @@ impl Unit for HrCount {
     }
 
     fn loss_text(&self) -> &'static str {
-        "windows of that time have too few events, on the CPU that lost them"
+        "windows of that time lack events on that CPU"
     }
 
     fn panels(&mut self, at: &Moment<'_>) -> Vec<Panel> {

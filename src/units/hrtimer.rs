@@ -192,7 +192,7 @@ impl Unit for HrTimer {
     }
 
     fn loss_text(&self) -> &'static str {
-        "the windows that they fell into are left out"
+        "windows with a loss are left out"
     }
 
     fn panels(&mut self, at: &Moment<'_>) -> Vec<Panel> {

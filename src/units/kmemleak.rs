@@ -337,7 +337,7 @@ impl Unit for KmemLeak {
     }
 
     fn loss_text(&self) -> &'static str {
-        "what was freed meanwhile still counts: the note of the survivors says how much may be"
+        "blocks freed meanwhile still count: the note of the survivors has their maximum"
     }
 
     fn panels(&mut self, at: &Moment<'_>) -> Vec<Panel> {

@@ -189,7 +189,7 @@ impl Unit for KmemProf {
     }
 
     fn loss_text(&self) -> &'static str {
-        "counts and bytes are too low, the net growth may be off by them, and lives that span the gap are left out"
+        "counts and bytes are too low, the net growth may be wrong, and lifetimes across the gap are left out"
     }
 
     fn panels(&mut self, at: &Moment<'_>) -> Vec<Panel> {

@@ -138,7 +138,7 @@ impl Unit for KvmExit {
     }
 
     fn loss_text(&self) -> &'static str {
-        "exits that were under way then are left out"
+        "exits open at that time are left out"
     }
 
     fn panels(&mut self, at: &Moment<'_>) -> Vec<Panel> {

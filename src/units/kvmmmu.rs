@@ -163,7 +163,7 @@ impl Unit for KvmMmu {
     }
 
     fn loss_text(&self) -> &'static str {
-        "pages that were zapped meanwhile still count as alive"
+        "pages zapped meanwhile still count as alive"
     }
 
     fn panels(&mut self, at: &Moment<'_>) -> Vec<Panel> {

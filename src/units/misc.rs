@@ -81,7 +81,7 @@ impl Unit for Misc {
     }
 
     fn loss_text(&self) -> &'static str {
-        "they may have told of changes"
+        "changes may be missing"
     }
 
     fn panels(&mut self, at: &Moment<'_>) -> Vec<Panel> {

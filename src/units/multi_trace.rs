@@ -393,7 +393,7 @@ impl Unit for MultiTrace {
     }
 
     fn loss_text(&self) -> &'static str {
-        "what had begun then is forgotten: no pair spans the gap"
+        "pairs across the gap are left out"
     }
 
     fn panels(&mut self, at: &Moment<'_>) -> Vec<Panel> {

@@ -249,7 +249,7 @@ impl Unit for Nested {
     }
 
     fn loss_text(&self) -> &'static str {
-        "what was open then is left out"
+        "entries open at that time are left out"
     }
 
     fn panels(&mut self, at: &Moment<'_>) -> Vec<Panel> {

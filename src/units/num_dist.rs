@@ -168,7 +168,7 @@ impl Unit for NumDist {
     }
 
     fn loss_text(&self) -> &'static str {
-        "their numbers are missing; the rest is distributed as it came"
+        "their numbers are missing from the distributions"
     }
 
     fn panels(&mut self, at: &Moment<'_>) -> Vec<Panel> {

@@ -252,7 +252,7 @@ impl Unit for OffCpu {
     }
 
     fn loss_text(&self) -> &'static str {
-        "what was blocked then is left out"
+        "waits open at that time are left out"
     }
 
     fn panels(&mut self, at: &Moment<'_>) -> Vec<Panel> {

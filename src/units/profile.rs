@@ -120,7 +120,7 @@ impl Unit for Profile {
     }
 
     fn loss_text(&self) -> &'static str {
-        "shares are those of the samples that came"
+        "shares refer to the other samples"
     }
 
     fn panels(&mut self, at: &Moment<'_>) -> Vec<Panel> {

@@ -370,7 +370,7 @@ impl Unit for RunDelay {
     }
 
     fn loss_text(&self) -> &'static str {
-        "waits that were under way then are left out"
+        "waits open at that time are left out"
     }
 
     fn panels(&mut self, at: &Moment<'_>) -> Vec<Panel> {

@@ -329,7 +329,7 @@ impl Unit for Syscalls {
     }
 
     fn loss_text(&self) -> &'static str {
-        "calls that were under way then are not counted"
+        "calls open at that time are not counted"
     }
 
     fn panels(&mut self, at: &Moment<'_>) -> Vec<Panel> {

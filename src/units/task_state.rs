@@ -477,7 +477,7 @@ impl Unit for TaskState {
     }
 
     fn loss_text(&self) -> &'static str {
-        "the time of the gap belongs to no state, and periods that it cut are left out"
+        "the time of the gap counts for no state, and periods across it are left out"
     }
 
     fn panels(&mut self, at: &Moment<'_>) -> Vec<Panel> {

@@ -206,7 +206,7 @@ impl Unit for Top {
     }
 
     fn loss_text(&self) -> &'static str {
-        "counts and sums are too low by them"
+        "counts and sums are too low"
     }
 
     fn panels(&mut self, at: &Moment<'_>) -> Vec<Panel> {

@@ -233,7 +233,7 @@ impl Unit for Trace {
     }
 
     fn loss_text(&self) -> &'static str {
-        "those events are missing in the log and in the rates"
+        "they are missing from the log and the rates"
     }
     fn panels(&mut self, at: &Moment<'_>) -> Vec<Panel> {
         let mut panels = vec![self.log(at), self.table(at)];

@@ -151,7 +151,7 @@ impl Unit for UsdtUnit {
     }
 
     fn loss_text(&self) -> &'static str {
-        "counts are too low by them, and they are missing in the log"
+        "counts are too low, and hits are missing from the log"
     }
 
     fn panels(&mut self, at: &Moment<'_>) -> Vec<Panel> {

@@ -201,7 +201,7 @@ impl Unit for Wakeups {
     }
 
     fn loss_text(&self) -> &'static str {
-        "counts are too low, and the times of wake-ups around the gap are left out"
+        "counts are too low, and times of wakeups around the gap are left out"
     }
 
     fn panels(&mut self, at: &Moment<'_>) -> Vec<Panel> {

@@ -329,7 +329,7 @@ fn meter(name: &str, samples: u64, span: Option<(u64, u64)>) -> Meter {
 
 /// Replaces the line with the undo message by the line of an earlier screen.
 pub fn without_message(text: &str, before: &str) -> String {
-    let says = |line: &str| line.contains("undone: ") || line.contains("done again: ");
+    let says = |line: &str| line.contains("undone: ") || line.contains("redone: ");
     let line = |(now, then)| if says(now) { then } else { now };
     let mut lines: Vec<&str> = text.split('\n').zip(before.split('\n')).map(line).collect();
     lines.extend(text.split('\n').skip(before.split('\n').count()));

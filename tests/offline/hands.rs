@@ -171,7 +171,7 @@ fn tabs_hints_and_popups_are_clicked() {
     // A click on a completion accepts it.
     let h = click(incident(100, 30).keys("fcom"), "comm name of");
     assert!(h.text().contains("filter: comm\n") && h.text().contains("==  !="), "{}", h.text());
-    // A click on a hint with two keys types the first one.
+    // A click on a chord's hint types its first key.
     assert!(click(incident(80, 24).keys("2"), "e edit").text().contains("a function that calls itself"));
 }
 

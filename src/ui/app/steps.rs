@@ -200,12 +200,12 @@ impl App {
 
     pub(crate) fn redo(&mut self) {
         let Some(step) = self.steps.undone.pop() else { return self.say("there is nothing to redo") };
-        self.replay(&step, (&step.after, &step.before), step.to, "done again");
+        self.replay(&step, (&step.after, &step.before), step.to, "redone");
         self.views.top.home();
         self.steps.done.push(step);
     }
 
-    /// Replaces one view of a step by the other, on the screen of the step.
+    /// Replaces one view of a step by the other. Changes the screen only if the step did.
     fn replay(&mut self, step: &UndoStep, (view, other): (&View, &View), tab: Tab, what: &str) {
         self.steps.begun = None;
         view.put(other, self);

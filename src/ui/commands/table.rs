@@ -188,7 +188,7 @@ mod tests {
         assert_eq!(parse("diff old.data"), Ok(general::BASELINE.with("old.data")));
         for (name, text) in OTHER_NAMES {
             assert!(find(name).is_none(), "{name} is a command");
-            assert!(beginning(name).is_some(), "{name}: {text} is no command");
+            assert!(beginning(name).is_some(), "{name}: unknown command {text}");
         }
     }
 }

@@ -216,7 +216,7 @@ fn is_narrowed(tab: Tab) -> bool {
     matches!(tab, Tab::Top | Tab::Flame | Tab::Time)
 }
 
-/// Describes the load of the CPUs or the target that shares refer to, as long as there is room.
+/// Describes the load that shares refer to, of the CPUs or the target, in the longest form that fits.
 fn machine(scene: Scene<'_>, room: usize) -> String {
     let (seen, all) = (scene.context.answer.view.total, scene.context.answer.view.shown);
     let whole = scene.context.answer.target.is_empty() && scene.context.answer.cpus.is_empty();

@@ -1,4 +1,4 @@
-//! Draws on a terminal emulator: it must show the intended frame, whatever the previous content.
+//! Draws on a terminal emulator: it must show the intended frame after any previous content.
 
 use proptest::prelude::*;
 use ratatui::buffer::Buffer;

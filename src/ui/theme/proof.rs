@@ -141,7 +141,7 @@ fn texts_stand_out_from_their_background() {
                 assert!(got >= need * factor, "{name}: {what} has a contrast of {got:.2}");
                 assert!(
                     !named || !matches!(style.fg, Some(Color::Rgb(..))),
-                    "{name}: {what} is no colour of the sixteen"
+                    "{name}: {what} is not one of the sixteen colours"
                 );
             }
         }

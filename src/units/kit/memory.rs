@@ -107,7 +107,7 @@ impl Unit for Accesses {
     }
 
     fn loss_text(&self) -> &'static str {
-        "shares are those of the samples that came"
+        "shares refer to the other samples"
     }
 
     fn panels(&mut self, at: &Moment<'_>) -> Vec<Panel> {

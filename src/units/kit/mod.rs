@@ -471,7 +471,7 @@ pub trait Unit: CopyUnit + Send + Sync {
 
     /// Describes the effect of losses on the figures.
     fn loss_text(&self) -> &'static str {
-        "counts are too low by them"
+        "counts are too low"
     }
 
     /// Returns why nothing was seen, if no requested sample can have arrived.

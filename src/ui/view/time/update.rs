@@ -33,7 +33,7 @@ impl App {
         HeatSpec { by, length, page, columns: room.0, rows, lit }
     }
 
-    /// Returns the sampling rate of the displayed event; 0 if it has none.
+    /// Returns the sampling rate of the displayed event; 0 without one.
     fn event_rate(&self) -> u64 {
         let own = || self.scene().recorded_event().map(|event| Rate::of(&event.attr));
         self.context.meter(self.selection.event).map(|meter| meter.state.rate).or_else(own).map_or(0, Rate::hz)

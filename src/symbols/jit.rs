@@ -210,7 +210,7 @@ impl Jit {
             }
             if how == VisitEnd::Full || self.read > limit {
                 return Err(format!(
-                    "the files of its JIT are read up to {} MB; increase --memory to read more",
+                    "its JIT wrote more than {} MB: the rest is ignored; increase --memory",
                     before.max(*upto) >> 20
                 ));
             }
@@ -253,7 +253,7 @@ pub fn read_map(file: &File, upto: &mut u64, told: &mut JitFunctions, slice: &mu
                 // An incomplete line, or no new data.
                 return Ok(VisitEnd::All);
             }
-            let words = format!("a line of its JIT's map is longer than {} KiB; the rest is ignored", PIECE >> 10);
+            let words = format!("a line of its JIT's map is longer than {} KiB: the rest is ignored", PIECE >> 10);
             return Err(io::Error::other(words));
         };
         if !take_lines(&piece[..end], told) {

@@ -260,12 +260,12 @@ fn what_is_written_again_and_again_is_read_to_an_end() {
     assert_eq!((jit.read, jit.is_behind()), (8 * MOST as u64, false));
     stage.write(&line.repeat(8 * MOST / line.len() + 1));
     let why = stage.visit(&mut jit, &mut long()).expect_err("too much");
-    assert_eq!(why, "the files of its JIT are read up to 2 MB; increase --memory to read more");
+    assert_eq!(why, "its JIT wrote more than 2 MB: the rest is ignored; increase --memory");
     assert!(!jit.is_due() && jit.find(0x1000).is_some());
     // A name that does not fit ends reading at once.
     let mut small = Jit::new(&stage.dso, &recorded(), 10);
     let why = stage.visit(&mut small, &mut long()).expect_err("no room");
-    assert!(why.contains("up to 0 MB") && small.memory() == 0, "{why}");
+    assert!(why.contains("more than 0 MB") && small.memory() == 0, "{why}");
 }
 
 /// A JIT's names are charged to the owner of its files.

@@ -1,5 +1,5 @@
-//! The columns of the CPU table: the name, title and width, how its values are written, and the filter that a cell of
-//! it leads to.
+//! The columns of the CPU table: their names, titles and widths, the formats of their values, and the filters for the
+//! samples of a cell.
 
 use std::borrow::Cow;
 
@@ -14,46 +14,46 @@ pub enum CpuColumn {
     /// The CPU's number.
     #[default]
     Cpu,
-    /// A share of /proc/stat's ticks, by the index in [`Ticks`]; of samples where there are none.
+    /// A share of /proc/stat's ticks, by the index in [`Ticks`]; without /proc/stat, a share of samples.
     Share(usize),
     /// Percent of the elapsed time for which /proc/stat counted no tick.
     Missing,
-    /// The most that softirqs and interrupts had of a tenth of a second, or by samples of a bucket of time, in
+    /// The maximum share of softirqs and interrupts in a tenth of a second, or from samples in a bucket of time, in
     /// percent.
     Peak,
-    /// Percent of the CPU that its ksoftirqd thread had.
+    /// Percent of the CPU that its ksoftirqd thread used.
     Ksoftirqd,
     /// Samples in [`CpuAnswer::window`](crate::query::cpus::CpuAnswer::window).
     Samples,
-    /// Samples in percent of those that the CPU gives when it is busy throughout.
+    /// Samples in percent of those of a fully busy CPU.
     Given,
     /// Samples in a softirq vector, in percent of the CPU's samples.
     Sampled(usize),
-    /// Time in a softirq vector by its tracepoints, in percent of time.
+    /// Time in a softirq vector from its tracepoints, in percent.
     Timed(usize),
-    /// Time in interrupt handlers by their tracepoints.
+    /// Time in interrupt handlers from their tracepoints, in percent.
     IrqTimed,
-    /// Softirqs a second.
+    /// Softirqs per second.
     Rate(usize),
-    /// Interrupts a second, by the index in [`HostView::lines`](super::sampler::HostView::lines).
+    /// Interrupts per second, by the index in [`HostView::lines`](super::sampler::HostView::lines).
     Line(usize),
-    /// Packets a second that were received (/proc/net/softnet_stat).
+    /// Packets received per second (/proc/net/softnet_stat).
     NetProcessed,
-    /// Packets a second that were dropped, the backlog being full.
+    /// Packets dropped per second because the backlog was full.
     NetDropped,
-    /// Times a second that receiving ran out of its budget with packets left.
+    /// How often per second receiving exhausted its budget with packets left.
     NetSqueezed,
-    /// Times a second that another CPU woke this one to receive packets (receive packet steering).
+    /// How often per second another CPU woke this one to receive packets (receive packet steering).
     NetRps,
-    /// The frequency in MHz, as the kernel tells it.
+    /// The frequency in MHz, as reported by the kernel.
     Mhz,
-    /// Cycles a second, by its PMU.
+    /// Cycles per second, from its PMU.
     Cycles,
-    /// Instructions a cycle, by its PMU.
+    /// Instructions per cycle, from its PMU.
     Ipc,
-    /// Cycles of its PMU by the time that it was not idle, in GHz.
+    /// Its PMU's cycles divided by its busy time, in GHz.
     Ghz,
-    /// How often it was throttled for heat since boot.
+    /// The number of thermal throttling events since boot.
     Throttled,
     /// The NUMA node, by number.
     Node,
@@ -61,17 +61,17 @@ pub enum CpuColumn {
     Package,
     /// The core in its package (`core_id`).
     Core,
-    /// The CPUs of its core as a list, itself among them.
+    /// The CPUs of its core as a list, including itself.
     Siblings,
     /// Offline, isolated, nohz_full.
     Marks,
 }
 
-/// Vectors in the order in which they are shown: those that are met most often first.
+/// The vectors in display order: the most frequent ones first.
 pub const SHOWN: [usize; VECTORS.len()] = [1, 3, 2, 4, 7, 9, 6, 8, 0, 5];
 
 impl CpuColumn {
-    /// Name, title and width.
+    /// Returns name, title and width.
     pub(crate) fn column(self) -> Column {
         const SHARES: [(&str, &str); Ticks::N] = [
             ("user", "usr"),
@@ -85,7 +85,7 @@ impl CpuColumn {
             ("guest", "gst"),
             ("guest_nice", "gni"),
         ];
-        /// Names by vector: of its samples, of its time, and of how often it runs.
+        /// Names by vector: of its samples, of its time, and of its frequency.
         const OF_VECTORS: [[&str; 3]; VECTORS.len()] = [
             ["sampled_hi", "time_hi", "hi_s"],
             ["sampled_timer", "time_timer", "timer_s"],
@@ -132,7 +132,7 @@ impl CpuColumn {
         Column::new(name, title, align, width)
     }
 
-    /// The column's contents, in a word or two.
+    /// Returns a short description of the column.
     pub(crate) fn long(self) -> Cow<'static, str> {
         let words = match self {
             Self::Share(_) => {
@@ -162,7 +162,7 @@ impl CpuColumn {
         words.into()
     }
 
-    /// True if values are shares, from 0 to 100.
+    /// Returns whether values are shares from 0 to 100.
     pub(crate) fn is_share(self) -> bool {
         matches!(
             self,
@@ -177,7 +177,7 @@ impl CpuColumn {
         )
     }
 
-    /// As shown on a narrow screen.
+    /// Formats a value for a narrow screen.
     pub(crate) fn short(self, value: f64) -> String {
         match self {
             Self::Share(_) | Self::Missing | Self::Peak | Self::Ksoftirqd | Self::Given => format!("{value:.0}"),
@@ -188,7 +188,7 @@ impl CpuColumn {
         }
     }
 
-    /// The filter that leaves only the samples of a cell, and its name.
+    /// Returns the filter for the samples of a cell, and its name.
     pub(crate) fn drill(self, cpu: u32) -> (String, String) {
         let vector = |v: usize| (VECTORS[v].to_owned(), format!(" && softirq == {}", VECTORS[v]));
         let (name, clause) = match self {

@@ -1,5 +1,5 @@
-//! The coverage of CPUs: how many samples each gave, against what they would have given when busy throughout. "Lost 0"
-//! is no proof that nothing is missing: a starved profiler gets few samples and loses none.
+//! The coverage of CPUs: the samples of each, compared with those of a fully busy CPU. "Lost 0" does not prove that
+//! samples are complete: a starved profiler gets few samples but loses none.
 
 use crate::panel::{Align, Cell, Column, Table};
 use crate::query::Data;

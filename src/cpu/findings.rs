@@ -1,12 +1,11 @@
-//! Findings: CPUs that are anomalies, and why, in words.
+//! Findings: anomalous CPUs with reasons.
 //!
-//! A CPU is an anomaly when its share of softirqs and interrupts is far above its peers' or its own
-//! past's: by the modified z-score 0.6745·(x − median)/MAD of Iglewicz and Hoaglin ("How to Detect
-//! and Handle Outliers", 1993), from their limit of 3.5 on, and by no less than some points. Medians,
-//! unlike means, are not moved by the CPU that is looked for. Missing samples are anomalies by themselves:
-//! there should be none. Missing ticks do where samples or tracepoints say that more ran than was
-//! counted: a CPU that only idles loses ticks as well. A CPU without peers and without a past, as in a
-//! recording of one CPU, is an anomaly from twice those points on.
+//! A CPU is anomalous when its share of softirqs and interrupts is far above that of its peers or of its own past: when
+//! the modified z-score 0.6745·(x − median)/MAD of Iglewicz and Hoaglin ("How to Detect and Handle Outliers", 1993) is
+//! at least their limit of 3.5, and the difference at least some points. Unlike means, medians are hardly affected by
+//! the anomalous CPU itself. Missing samples are always anomalous, because there should be none. Missing ticks are
+//! anomalous if samples or tracepoints show that more ran than was counted: an idle CPU loses ticks as well. A CPU
+//! without peers and without a past, as in a recording of one CPU, is anomalous from twice those points on.
 
 use std::collections::BTreeSet;
 
@@ -19,27 +18,27 @@ use crate::session::machine::quota::ThrottledGroup;
 use super::sampler::{CpuInterval, CpuRow, HostView, WINDOW};
 use super::softirq::HandlerTimes;
 
-/// From which z-score on a share is an outlier.
+/// The minimum z-score of an outlier.
 const Z: f64 = 3.5;
-/// A spread of less than this is taken for this, in points: shares of one second are that coarse.
+/// The minimum spread in points, because shares of one second are not more precise.
 const LEAST_MAD: f64 = 1.0;
-/// An anomaly is one until it is below this part of the points.
+/// An anomaly ends when it falls below this fraction of the points.
 const STAYS: f64 = 0.6;
-/// Of how many expected samples on fewer of them are a finding.
+/// The minimum number of expected samples for a finding of missing samples.
 const MIN_EXPECTED: f64 = 100.0;
 
-/// The reason why a CPU is an anomaly.
+/// The reason why a CPU is anomalous.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum FindingKind {
     Soft,
     MissingTicks,
     MissingSamples,
-    /// A container or unit that has used up its quota of CPU time; of no CPU.
+    /// A container or unit that has used up its quota of CPU time; not about a CPU.
     Quota,
 }
 
 impl FindingKind {
-    /// Its meaning and remedy, on the screen; what measures more only where that can be.
+    /// Returns its meaning and the keys for it on the screen; further measurement only if `live`.
     pub(crate) fn keys(self, live: bool) -> &'static str {
         match self {
             Self::Soft if live => "Enter on its vector shows the functions; t measures the time in each",
@@ -59,24 +58,24 @@ const QUOTA: &str = "its limit of CPU time (cpu.max) is below what it wants: rai
 const STOPPED: &str = "a softirq on an idle CPU stops them, or the host runs something else";
 const MISSING_SAMPLES: &str = "interrupts are off for long, the rate is throttled, or the host runs something else";
 
-/// One anomalous CPU, or a group that is kept from all of them.
+/// An anomalous CPU, or a group that is throttled on all CPUs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Finding {
-    /// `None` of what is about a group.
+    /// `None` for a group.
     pub(crate) cpu: Option<u32>,
     pub(crate) kind: FindingKind,
-    /// How much, in percent of the CPU.
+    /// The magnitude, in percent of the CPU.
     pub(crate) share: f64,
-    /// The softirq vector that it is about, where one is known.
+    /// The softirq vector that it is about, if known.
     pub vector: Option<usize>,
-    /// The function behind that.
+    /// The function behind it.
     pub(crate) function: Option<String>,
     /// For the header: `CPU 32 softirq 43 %, peers 0 %; TIMER (estimation_timer)`.
     pub(crate) text: String,
 }
 
 impl Finding {
-    /// Its meaning and remedy where there are no keys; `timed` when the time in softirqs is measured already.
+    /// Returns its meaning and remedy for output without keys; `timed` if the time in softirqs is measured already.
     pub(crate) fn advice(&self, timed: bool) -> String {
         let cpu = self.cpu.map(|cpu| cpu.to_string()).unwrap_or_default();
         match (self.kind, timed) {
@@ -92,7 +91,7 @@ impl Finding {
     }
 }
 
-/// The figures in which anomalies are sought.
+/// The figures in which anomalies are searched.
 #[derive(Clone, Copy, Debug)]
 pub struct FindingInput<'a> {
     pub(crate) host: Option<&'a HostView>,
@@ -101,29 +100,28 @@ pub struct FindingInput<'a> {
     pub(crate) times: Option<&'a HandlerTimes>,
     /// The profiler's own CPU time, whose samples are left out, in percent of one CPU.
     pub(crate) own: f64,
-    /// How many points a share must stand above the others.
+    /// The minimum difference of a share to the others, in points.
     pub(crate) points: f64,
-    /// What was found the last time: that must go well below the limit to be forgotten, so that nothing
-    /// flickers.
+    /// The previous findings: they end only well below the limit, so that they do not flicker.
     pub(crate) before: &'a [Finding],
 }
 
 impl FindingInput<'_> {
-    /// The vector that took most of the time of a CPU, and the CPU's time in softirqs and in interrupts, in percent.
+    /// Returns the vector with the most time on a CPU, and the CPU's time in softirqs and in interrupts, in percent.
     fn timed(&self, cpu: u32) -> Option<(usize, f64, f64)> {
         let (vector, _) = self.times?.vector(cpu)?;
         let sum = |irqs| self.times.map_or(0.0, |times| times.recent_sum(cpu, irqs));
         Some((vector as usize, sum(false), sum(true))).filter(|(vector, ..)| *vector < VECTORS.len())
     }
 
-    /// The points for a CPU, lower when it was an anomaly already.
+    /// Returns the limit in points for a CPU, which is lower for an existing anomaly.
     fn limit(&self, cpu: u32, kind: FindingKind) -> f64 {
         let known = self.before.iter().any(|f| f.cpu == Some(cpu) && f.kind == kind);
         if known { STAYS * self.points } else { self.points }
     }
 }
 
-/// A CPU's share of softirqs and interrupts by everything that is known of it.
+/// A CPU's share of softirqs and interrupts from all sources.
 struct Seen<'a> {
     cpu: u32,
     soft: f64,
@@ -131,7 +129,7 @@ struct Seen<'a> {
     samples: Option<&'a CpuSamples>,
 }
 
-/// The anomalies, the worst first.
+/// Returns the anomalies, the worst first.
 pub fn findings(facts: FindingInput<'_>) -> Vec<Finding> {
     let seen = seen(facts);
     let mut out = Vec::new();
@@ -160,13 +158,13 @@ fn seen<'a>(facts: FindingInput<'a>) -> Vec<Seen<'a>> {
     cpus.into_iter().map(one).collect()
 }
 
-/// True if a CPU gave samples enough to speak of shares: a few that woke an idle CPU say nothing.
+/// Returns whether a CPU has enough samples for shares: a few samples at wake-ups of an idle CPU are meaningless.
 fn enough(samples: &CpuSamples, facts: FindingInput<'_>) -> bool {
     let expected = expected(facts);
     samples.total() as f64 >= if expected > 0.0 { (expected / 10.0).min(MIN_EXPECTED) } else { 50.0 }
 }
 
-/// Samples that a busy CPU gives in the window.
+/// Returns the samples of a fully busy CPU in the window.
 fn expected(facts: FindingInput<'_>) -> f64 {
     facts.samples.map_or(0.0, |samples| samples.expected())
 }
@@ -180,7 +178,7 @@ fn median(values: &mut [f64]) -> Option<f64> {
     }
 }
 
-/// Whether a value is far above others; their median when it is.
+/// Returns the median of the others if a value is far above them.
 fn above(value: f64, others: &[f64], points: f64) -> Option<f64> {
     let mid = median(&mut others.to_vec())?;
     let mut distances: Vec<f64> = others.iter().map(|x| (x - mid).abs()).collect();
@@ -200,7 +198,7 @@ fn soft(facts: FindingInput<'_>, all: &[Seen<'_>], one: &Seen<'_>) -> Option<Fin
     };
     let alone = || (peers.is_empty() && one.soft >= 2.0 * points).then_some(("", -1.0));
     let (whose, mid) = by_peers.or_else(past).or_else(alone)?;
-    // Where the time was measured, that says more than how often a sample was taken in it.
+    // Measured time is more precise than the number of samples.
     let timed = facts.timed(one.cpu).filter(|(_, softirqs, irqs)| softirqs + irqs >= one.soft / 2.0);
     let irqs = match (timed, one.samples, one.row) {
         (Some((_, softirqs, irqs)), ..) => irqs > softirqs,
@@ -212,7 +210,7 @@ fn soft(facts: FindingInput<'_>, all: &[Seen<'_>], one: &Seen<'_>) -> Option<Fin
     let by_time = timed.map(|(vector, ..)| vector);
     let vector = by_time.or_else(|| one.samples.and_then(CpuSamples::vector)).filter(|_| !irqs);
     let beside = if mid < 0.0 { String::new() } else { format!(", {whose} {mid:.0} %") };
-    let mut text = format!("CPU {} {what} {:.0} %{beside}", one.cpu, one.soft);
+    let mut text = format!("CPU {} {what} {:.0} %{beside}", one.cpu, one.soft); // words: ok
     let behind = |vector| facts.samples.and_then(|s| s.behind(one.cpu, cpus::of_vector(vector)));
     let function = vector.and_then(behind).map(|behind| behind.name.clone());
     if let Some(vector) = vector {
@@ -224,14 +222,14 @@ fn soft(facts: FindingInput<'_>, all: &[Seen<'_>], one: &Seen<'_>) -> Option<Fin
     Some(Finding { cpu: Some(one.cpu), kind: FindingKind::Soft, share: one.soft, vector, function, text })
 }
 
-/// The mean of the last seconds.
+/// Returns the mean of the last seconds.
 fn lately(row: &CpuRow, of: impl Fn(&CpuInterval) -> f32) -> f64 {
     let window = row.history.iter().rev().take(WINDOW);
     window.clone().map(|past| f64::from(of(past))).sum::<f64>() / window.count().max(1) as f64
 }
 
-/// The share of what ran on a CPU by samples or tracepoints, in percent of its time: the larger; 0 where neither was
-/// there.
+/// Returns the share of time in which code ran on a CPU according to samples or tracepoints, in percent: the larger of
+/// both; 0 without either.
 fn ran(facts: FindingInput<'_>, one: &Seen<'_>) -> f64 {
     let expected = if facts.samples.is_some_and(|samples| samples.whole) { expected(facts) } else { 0.0 };
     let at_work = one.samples.map_or(0, |s| s.total() - s.counts[cpus::IDLE]) as f64;
@@ -243,7 +241,7 @@ fn missing_ticks(facts: FindingInput<'_>, one: &Seen<'_>) -> Option<Finding> {
     let row = one.row?;
     let share = f64::from(row.missing_window);
     let limit = facts.limit(row.cpu, FindingKind::MissingTicks);
-    // A second or two say nothing: a reading may be late.
+    // One or two seconds are not enough, because a reading may be late.
     if row.history.len() < 3 || share < limit {
         return None;
     }
@@ -267,7 +265,7 @@ fn quota(facts: FindingInput<'_>, group: &ThrottledGroup) -> Option<Finding> {
 
 fn missing_samples(facts: FindingInput<'_>, one: &Seen<'_>) -> Option<Finding> {
     let (row, samples) = (one.row?, one.samples?);
-    // Our own samples are left out, on whatever CPU they came.
+    // Our own samples are left out, on any CPU.
     let busy = (lately(row, |past| past.busy) - facts.own).max(0.0);
     let expected = expected(facts) * busy / 100.0;
     let got = (samples.total() - samples.counts[cpus::IDLE]) as f64;

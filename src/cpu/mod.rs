@@ -1,5 +1,5 @@
-//! The machine's CPUs: what samples, counters and tracepoints say of each, as a table with findings; and the triggers
-//! that watch them.
+//! The machine's CPUs: a table of figures from samples, counters and tracepoints, with findings; and the triggers that
+//! watch them.
 
 pub mod columns;
 pub mod coverage;

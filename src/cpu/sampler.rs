@@ -1,9 +1,9 @@
-//! The CPUs of the running machine, from what /proc says: shares of time as mpstat(1) counts them,
-//! peaks within a tenth of a second, ticks that are missing, rates of softirqs and interrupts.
+//! The CPUs of the running machine from /proc: shares of time like those of mpstat(1), peaks within a tenth of a
+//! second, missing ticks, rates of softirqs and interrupts.
 //!
-//! Ticks are *missing* where a CPU's ticks do not add up to the time that passed. Without
-//! CONFIG_IRQ_TIME_ACCOUNTING an idle CPU without a tick is charged nothing for a softirq that runs
-//! on it; and a CPU that its host does not run, or whose timer is held up, loses ticks as well.
+//! Ticks are *missing* if a CPU's ticks do not add up to the elapsed time. Without CONFIG_IRQ_TIME_ACCOUNTING, a
+//! softirq on an idle CPU whose tick is stopped is not charged. A CPU that its host does not run, or whose timer is
+//! delayed, loses ticks as well.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -17,23 +17,23 @@ use crate::session::machine::{CpuPlace, Matrix, Pressure, Softnet, Stat, Ticks, 
 pub(crate) const HISTORY: usize = 60;
 /// Seconds over which findings and peaks look back: longer than the pauses between usual bursts.
 pub(crate) const WINDOW: usize = 10;
-/// Readings closer than this tell nothing of peaks: /proc/stat counts hundredths of a second.
+/// The minimum distance of two readings for a peak: /proc/stat has a resolution of 10 ms.
 const SHORTEST_NS: u64 = 50_000_000;
 
-/// A CPU in one interval, in percent.
+/// A CPU in an interval, in percent.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct CpuInterval {
-    /// Anything but idle and iowait.
+    /// All except idle and iowait.
     pub(crate) busy: f32,
     /// Softirqs and interrupts.
     pub(crate) soft: f32,
-    /// Ticks that are missing.
+    /// Missing ticks.
     pub(crate) missing: f32,
-    /// The most that `soft` reached in a tenth of a second.
+    /// The maximum of `soft` in a tenth of a second.
     pub(crate) peak: f32,
 }
 
-/// Softnet's figures of a CPU, a second.
+/// Softnet's figures of a CPU per second.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct NetRates {
     pub(crate) processed: f32,
@@ -52,16 +52,16 @@ pub struct WorkDone {
 /// The work of a CPU.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Work {
-    /// Cycles a second.
+    /// Cycles per second.
     pub(crate) cycles: f64,
-    /// Instructions a cycle.
+    /// Instructions per cycle.
     pub(crate) ipc: Option<f64>,
-    /// Cycles in a nanosecond that it was not idle; `None` of one that was hardly ever busy, as /proc/stat counts that
-    /// in hundredths of a second.
+    /// Cycles per nanosecond of busy time; `None` for a CPU that was hardly ever busy, because /proc/stat has a
+    /// resolution of 10 ms.
     pub(crate) ghz: Option<f64>,
 }
 
-/// The least busy CPU, in percent, of which a frequency is told.
+/// The minimum busy share of a CPU whose frequency is computed, in percent.
 const BUSY: f32 = 5.0;
 
 impl Work {
@@ -72,32 +72,31 @@ impl Work {
     }
 }
 
-/// One CPU, now.
+/// A CPU at a moment.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct CpuRow {
     pub(crate) cpu: u32,
     pub(crate) online: bool,
-    /// Percent of the ticks that were counted, in the order of [`Ticks`], guests' taken out of user
-    /// and nice.
+    /// Percent of the counted ticks, in the order of [`Ticks`], with guests' subtracted from user and nice.
     pub(crate) shares: [f32; Ticks::N],
-    /// Percent of the elapsed time that no tick was counted for.
+    /// Percent of the elapsed time for which no tick was counted.
     pub(crate) missing: f32,
     /// The same, over the last [`WINDOW`] intervals.
     pub(crate) missing_window: f32,
     /// Softirqs and interrupts over the last [`WINDOW`] intervals, and their peak there.
     pub(crate) soft_window: f32,
     pub(crate) peak: f32,
-    /// The newest last, [`HISTORY`] at most.
+    /// At most [`HISTORY`] intervals, the newest last.
     pub(crate) history: Vec<CpuInterval>,
-    /// Softirqs a second, by [`HostView::vectors`].
+    /// Softirqs per second, by [`HostView::vectors`].
     pub(crate) vectors: Vec<f32>,
-    /// Percent of a CPU that its ksoftirqd took.
+    /// Percent of a CPU that its ksoftirqd used.
     pub(crate) ksoftirqd: Option<f32>,
     pub(crate) net: Option<NetRates>,
     pub(crate) mhz: Option<u32>,
-    /// What its PMU counted, while it does.
+    /// Counts of its PMU, while enabled.
     pub(crate) work: Option<Work>,
-    /// How often it was throttled for heat since boot.
+    /// The number of thermal throttling events since boot.
     pub(crate) throttled: Option<u64>,
     pub(crate) place: CpuPlace,
     pub(crate) isolated: bool,
@@ -105,7 +104,7 @@ pub(crate) struct CpuRow {
 }
 
 impl CpuRow {
-    /// Percent of the counted ticks that were neither idle nor waiting for a disk.
+    /// Returns the percent of the counted ticks that were neither idle nor waiting for a disk.
     pub(crate) fn busy(&self) -> f32 {
         self.shares.iter().sum::<f32>() - self.shares[Ticks::IDLE] - self.shares[Ticks::IOWAIT]
     }
@@ -119,38 +118,37 @@ impl CpuRow {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct IrqLine {
     pub(crate) label: Arc<str>,
-    /// Chip, trigger and devices, or what the line counts.
+    /// Chip, trigger and devices, or the meaning of the line.
     pub(crate) about: Arc<str>,
     /// Interrupts on all CPUs since boot.
     pub(crate) total: u64,
-    /// Interrupts a second by the place of the CPU in [`HostView::line_cpus`]; empty when there were
-    /// none.
+    /// Interrupts per second by the CPU's index in [`HostView::line_cpus`]; empty when there were none.
     pub(crate) rates: Vec<f32>,
 }
 
-/// All CPUs at one moment.
+/// All CPUs at a moment.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct HostView {
     /// Nanoseconds of CLOCK_MONOTONIC.
     pub(crate) at: u64,
-    /// Length of the interval that shares and rates are of, in nanoseconds.
+    /// The length of the interval of shares and rates, in nanoseconds.
     pub(crate) interval: u64,
     pub(crate) rows: Vec<CpuRow>,
     pub(crate) vectors: Vec<Arc<str>>,
     pub(crate) lines: Vec<IrqLine>,
     pub(crate) line_cpus: Vec<u32>,
-    /// Tasks that run or want to, and tasks that wait for a disk.
+    /// Runnable tasks, including running ones, and tasks that wait for a disk.
     pub(crate) running: u64,
     pub(crate) blocked: u64,
     /// Pressure by resource.
     pub(crate) pressure: Vec<(&'static str, Pressure)>,
-    /// Groups that were kept from the CPUs by their quotas, the worst first.
+    /// Groups that were throttled by their quotas, the worst first.
     pub(crate) quotas: Vec<ThrottledGroup>,
-    /// Packets that network devices dropped, a second: received and sent.
+    /// Packets that network devices dropped per second: received and sent.
     pub(crate) drops: (f32, f32),
-    /// Percent of one CPU that reading all this costs.
+    /// Percent of one CPU that reading all figures costs.
     pub(crate) cost: f32,
-    /// What could not be read, and why.
+    /// Files that could not be read, with the reasons.
     pub(crate) notes: Vec<String>,
 }
 
@@ -159,29 +157,29 @@ impl HostView {
         self.rows.binary_search_by_key(&cpu, |row| row.cpu).ok().map(|at| &self.rows[at])
     }
 
-    /// True if the PMU of a CPU counts what that does.
+    /// Returns whether any CPU's PMU counts its work.
     pub(crate) fn counts_work(&self) -> bool {
         self.rows.iter().any(|row| row.work.is_some())
     }
 
-    /// Interrupts a second of a line on a CPU; `None` when it has no such counter.
+    /// Returns the interrupts per second of a line on a CPU; `None` if there is no such counter.
     pub(crate) fn line_rate(&self, line: usize, cpu: u32) -> Option<f32> {
         let at = self.line_cpus.iter().position(|c| *c == cpu)?;
         Some(self.lines.get(line)?.rates.get(at).copied().unwrap_or(0.0))
     }
 }
 
-/// The figures that are read once an interval.
+/// The figures that are read once per interval.
 #[derive(Clone, Debug, Default)]
 pub struct SlowReadings {
-    /// Without CPUs when they were not read this time.
+    /// Without CPUs if they were not read this time.
     pub(crate) softirqs: Matrix,
     pub(crate) interrupts: Matrix,
     pub(crate) softnet: Vec<Softnet>,
     /// Nanoseconds that each CPU's ksoftirqd has run.
     pub(crate) ksoftirqd: Vec<(u32, u64)>,
     pub(crate) mhz: Vec<(u32, u32)>,
-    /// What each CPU's PMU counted since the last time.
+    /// Counts of each CPU's PMU since the previous reading.
     pub(crate) work: Vec<(u32, WorkDone)>,
     pub(crate) throttled: Vec<(u32, u64)>,
     pub(crate) pressure: Vec<(&'static str, Pressure)>,
@@ -189,13 +187,13 @@ pub struct SlowReadings {
     pub(crate) drops: (u64, u64),
 }
 
-/// One CPU between two readings.
+/// A CPU between two readings.
 #[derive(Debug, Default)]
 struct One {
     /// The newest reading and its time.
     seen: Ticks,
     at: u64,
-    /// That at the interval's start.
+    /// The reading at the interval's start.
     base: Ticks,
     base_at: u64,
     peak: f32,
@@ -203,7 +201,7 @@ struct One {
     row: CpuRow,
 }
 
-/// Counts of a [`Matrix`] and how fast they rise.
+/// Counts of a [`Matrix`] and their rates.
 #[derive(Debug, Default)]
 struct Rates {
     before: Matrix,
@@ -213,7 +211,7 @@ struct Rates {
 }
 
 impl Rates {
-    /// Takes in a reading: rates are of the time since the one before.
+    /// Applies a reading: rates cover the time since the previous one.
     fn update(&mut self, now: &Matrix, at: u64) {
         let names_differ = |line: &IrqLine, row: &MatrixRow| *line.label.as_bytes() != *row.label;
         if self.lines.len() != now.rows.len() || self.lines.iter().zip(&now.rows).any(|(l, r)| names_differ(l, r)) {
@@ -248,15 +246,15 @@ impl Rates {
         self.before.clone_from(now);
     }
 
-    /// The rates of all lines on a CPU; empty when there is no column for it.
+    /// Returns the rates of all lines on a CPU; empty if there is no column for it.
     fn of_cpu(&self, cpu: u32) -> Vec<f32> {
         let Some(at) = self.before.cpus.iter().position(|c| *c == cpu) else { return Vec::new() };
         self.lines.iter().map(|line| line.rates.get(at).copied().unwrap_or(0.0)).collect()
     }
 }
 
-/// The increase of a counter. The kernel's interrupt counters have 32 bits on most machines and start
-/// again at 0; one that went back by less was reset.
+/// Returns the increase of a counter. The kernel's interrupt counters have 32 bits on most machines and wrap around;
+/// one that decreased by less was reset.
 fn rise(before: u64, now: u64) -> u64 {
     const TURN: u64 = 1 << 32;
     match now.checked_sub(before) {
@@ -269,7 +267,7 @@ fn rise(before: u64, now: u64) -> u64 {
 /// The state between readings: rates and history of each CPU.
 #[derive(Debug, Default)]
 pub struct Cpus {
-    /// Ticks in a nanosecond.
+    /// Ticks per nanosecond.
     rate: f64,
     topology: Topology,
     cpus: BTreeMap<u32, One>,
@@ -280,12 +278,12 @@ pub struct Cpus {
     drops: Option<(u64, u64)>,
     running: u64,
     blocked: u64,
-    /// When the last interval ended.
+    /// The end of the last interval.
     cut_at: u64,
 }
 
 impl Cpus {
-    /// `ticks` is how many ticks a second has.
+    /// `ticks` is the number of ticks per second.
     pub fn new(ticks: u64, topology: Topology) -> Self {
         Self { rate: ticks as f64 / 1e9, topology, ..Self::default() }
     }
@@ -298,13 +296,13 @@ impl Cpus {
         &self.topology
     }
 
-    /// Takes in a reading of /proc/stat. Peaks are seen when this comes ten times a second.
+    /// Applies a reading of /proc/stat. Peaks need about ten readings per second.
     pub fn tick(&mut self, at: u64, stat: &Stat) {
         let rate = self.rate;
         for (cpu, ticks) in &stat.cpus {
             let one = self.cpus.entry(*cpu).or_default();
             if one.at == 0 || ticks.total() < one.seen.total() {
-                // A CPU that came, or whose counters began anew.
+                // A CPU that came online, or whose counters were reset.
                 *one = One { seen: *ticks, at, base: *ticks, base_at: at, ..std::mem::take(one) };
                 continue;
             }
@@ -320,7 +318,7 @@ impl Cpus {
         (self.running, self.blocked) = (stat.running, stat.blocked);
     }
 
-    /// Ends an interval: everything since the last time becomes shares and rates.
+    /// Ends an interval: computes shares and rates since its start.
     pub fn cut(&mut self, at: u64, slow: &SlowReadings) -> HostView {
         let interval = at.saturating_sub(std::mem::replace(&mut self.cut_at, at));
         let seconds = interval as f64 / 1e9;
@@ -328,7 +326,7 @@ impl Cpus {
         self.cpus.values_mut().for_each(|one| one.cut(rate));
         if !slow.softirqs.cpus.is_empty() {
             self.softirqs.update(&slow.softirqs, at);
-            // There is a column for each CPU that could ever be there.
+            // There is a column for each possible CPU.
             for (cpu, one) in &mut self.cpus {
                 one.row.vectors = self.softirqs.of_cpu(*cpu);
             }
@@ -354,7 +352,7 @@ impl Cpus {
         }
     }
 
-    /// Rates of what has a counter for each CPU.
+    /// Computes rates of figures with a counter for each CPU.
     fn per_second(&mut self, slow: &SlowReadings, seconds: f64) {
         let per = |before: u64, now: u64| (rise(before, now) as f64 / seconds.max(1e-3)) as f32;
         for now in &slow.softnet {
@@ -418,7 +416,7 @@ impl One {
         ticks[Ticks::USER] = ticks[Ticks::USER].saturating_sub(ticks[Ticks::GUEST]);
         ticks[Ticks::NICE] = ticks[Ticks::NICE].saturating_sub(ticks[Ticks::GUEST_NICE]);
         let shares = ticks.map(|n| if total > 0.0 { (100.0 * n as f64 / total) as f32 } else { 0.0 });
-        // One tick more or less is rounding.
+        // A difference of about one tick is rounding.
         let missing = (elapsed - total).max(0.0);
         let missing = if missing <= 1.5 { 0.0 } else { (100.0 * missing / elapsed) as f32 };
         self.row = CpuRow { shares, missing, ..std::mem::take(&mut self.row) };

@@ -1,8 +1,8 @@
-//! Time in softirqs and interrupt handlers, from the tracepoints irq:softirq_entry, softirq_exit and
-//! softirq_raise, irq:irq_handler_entry and irq_handler_exit: pairs on one CPU.
+//! Time in softirqs and interrupt handlers, from the tracepoints irq:softirq_entry, softirq_exit and softirq_raise,
+//! irq:irq_handler_entry and irq_handler_exit, which are paired on each CPU.
 //!
-//! A softirq's time holds that of the interrupts that came in between. Delays are counted from the
-//! first raise after the last run.
+//! A softirq's time includes that of interrupts during its run. Delays are counted from the first raise after the last
+//! run.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -18,10 +18,10 @@ pub(crate) const EVENTS: [&str; 5] =
     ["irq:softirq_entry", "irq:softirq_exit", "irq:softirq_raise", "irq:irq_handler_entry", "irq:irq_handler_exit"];
 /// Seconds of the latency map.
 pub(crate) const SECONDS: usize = 60;
-/// Seconds that anomalies are of.
+/// Seconds over which anomalies are computed.
 const RECENT: usize = 10;
 const SECOND: u64 = 1_000_000_000;
-/// Bounds of what a recording may bring: devices by name, vectors, CPUs times vectors and lines.
+/// Limits for damaged recordings: devices by name, vectors, CPUs times vectors and lines.
 const MAX_LINES: usize = 4096;
 const MAX_VECTORS: u32 = 64;
 const MAX_CPUS: u32 = 8192;
@@ -30,15 +30,15 @@ const MAX_TIMES: usize = 1 << 16;
 /// One of [`EVENTS`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SoftirqEvent {
-    /// `irq:softirq_entry`: a softirq begins to run.
+    /// `irq:softirq_entry`: a softirq starts to run.
     Entry,
-    /// `irq:softirq_exit`: it has run.
+    /// `irq:softirq_exit`: it has finished.
     Exit,
-    /// `irq:softirq_raise`: one is to run on this CPU.
+    /// `irq:softirq_raise`: a softirq is requested on this CPU.
     Raise,
-    /// `irq:irq_handler_entry`: a handler of an interrupt line begins to run.
+    /// `irq:irq_handler_entry`: a handler of an interrupt line starts to run.
     IrqEntry,
-    /// `irq:irq_handler_exit`: it has run.
+    /// `irq:irq_handler_exit`: it has finished.
     IrqExit,
 }
 
@@ -53,7 +53,7 @@ impl SoftirqEvent {
     }
 }
 
-/// The reader of one of the tracepoints.
+/// The decoder of one of the tracepoints.
 #[derive(Clone, Debug)]
 pub(crate) struct SoftirqReader {
     which: SoftirqEvent,
@@ -63,7 +63,7 @@ pub(crate) struct SoftirqReader {
 }
 
 impl SoftirqReader {
-    /// `None` when the format lacks the field.
+    /// Returns `None` when the format lacks the field.
     pub(crate) fn new(which: SoftirqEvent, format: &Format) -> Option<Self> {
         let number = format.field(which.number())?.clone();
         Some(Self { which, number, name: format.field("name").cloned(), big: format.big })
@@ -73,7 +73,7 @@ impl SoftirqReader {
         self.which
     }
 
-    /// Reads a sample.
+    /// Decodes a sample.
     pub(crate) fn read<'a>(&self, raw: &'a [u8]) -> Option<SoftirqRecord<'a>> {
         let number = self.number.number(raw, self.big)? as u32;
         let name = self.name.as_ref().and_then(|name| name.bytes(raw, self.big));
@@ -84,7 +84,7 @@ impl SoftirqReader {
 /// A decoded record of a tracepoint.
 #[derive(Clone, Copy, Debug)]
 pub struct SoftirqRecord<'a> {
-    /// The tracepoint that it is of.
+    /// The tracepoint.
     pub which: SoftirqEvent,
     /// The vector or the interrupt line.
     pub number: u32,
@@ -92,34 +92,34 @@ pub struct SoftirqRecord<'a> {
     pub name: Option<&'a [u8]>,
 }
 
-/// A handler: of a softirq vector, or the handlers of an interrupt line.
+/// A softirq vector's handler, or the handlers of an interrupt line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Handler {
-    /// The vector, by the kernel's number of it.
+    /// The vector, by the kernel's number.
     Softirq(u32),
-    /// The line, by the number that /proc/interrupts has.
+    /// The line, by its number in /proc/interrupts.
     Irq(u32),
 }
 
-/// The time of one [`Handler`] on one CPU.
+/// The time of a [`Handler`] on a CPU.
 #[derive(Clone, Debug, Default)]
 pub struct HandlerTime {
-    /// Nanoseconds of each run that began and ended while it was measured.
+    /// Nanoseconds of each run that started and ended during the measurement.
     pub runs: Stats,
-    /// Nanoseconds of runs that had begun before measuring did, or that have not ended yet: they count
-    /// for the share of time, but nobody knows how long they are.
+    /// Nanoseconds of runs that started before the measurement, or have not ended yet: they count for the share of
+    /// time, but their durations are unknown.
     pub(crate) partial: u64,
-    /// From raise to run; softirqs only.
+    /// The delays from raise to run; softirqs only.
     pub delays: Stats,
-    /// Counts of ended runs by half octave in each of the last seconds, the newest last. Shared, as all
-    /// of it is published every second.
+    /// Counts of ended runs by half octave in each of the last seconds, the newest last. Shared, because the whole map
+    /// is published every second.
     pub(crate) map: VecDeque<Arc<BTreeMap<u8, u32>>>,
     /// Nanoseconds of the runs that ended in each of the last ten seconds, the newest last.
     spent: VecDeque<u64>,
 }
 
 impl HandlerTime {
-    /// All nanoseconds in it.
+    /// Returns the total in nanoseconds.
     pub(crate) fn total(&self) -> u64 {
         self.runs.sum.saturating_add(self.partial)
     }
@@ -128,19 +128,19 @@ impl HandlerTime {
 /// The times of all handlers on all CPUs.
 #[derive(Clone, Debug, Default)]
 pub struct HandlerTimes {
-    /// Nanoseconds that were measured.
+    /// The duration of the measurement in nanoseconds.
     pub(crate) elapsed: u64,
     /// The times by CPU and handler, of those that ran.
     pub list: BTreeMap<(u32, Handler), HandlerTime>,
     /// Devices by interrupt line.
     pub devices: BTreeMap<u32, Arc<str>>,
-    /// Pairs of which one half is missing: lost, or begun before.
+    /// Pairs with a missing half: lost, or started before the measurement.
     pub(crate) unpaired: u64,
-    /// Records that the kernel had no room for.
+    /// Records that the kernel could not write.
     pub(crate) lost: u64,
-    /// Percent of one CPU that measuring costs here: the reading of it.
+    /// Percent of one CPU that reading the measurement costs.
     pub(crate) own_cost: f64,
-    /// Tracepoints a second: the kernel's part of the cost follows from it.
+    /// Tracepoints per second, which determine the kernel's part of the cost.
     pub(crate) rate: f64,
 }
 
@@ -149,19 +149,19 @@ impl HandlerTimes {
         self.list.get(&(cpu, what))
     }
 
-    /// Percent of a CPU's time.
+    /// Returns the percent of a CPU's time.
     pub(crate) fn percent(&self, cpu: u32, what: Handler) -> f64 {
         self.get(cpu, what).map_or(0.0, |t| 100.0 * t.total() as f64 / self.elapsed.max(1) as f64)
     }
 
-    /// Percent of a CPU's time in the last ten seconds, or in what there is of them.
+    /// Returns the percent of a CPU's time in the last ten seconds, or since the start if it was later.
     pub(crate) fn recent(&self, cpu: u32, what: Handler) -> f64 {
         let spent: u64 = self.get(cpu, what).map_or(0, |time| time.spent.iter().sum());
         let filling = self.elapsed % SECOND;
         100.0 * spent as f64 / self.elapsed.min((RECENT as u64 - 1) * SECOND + filling).max(1) as f64
     }
 
-    /// The vector that took most of a CPU's time lately, and its share; `None` where none ran.
+    /// Returns the vector with the most time on a CPU recently, and its share; `None` if none ran.
     pub(crate) fn vector(&self, cpu: u32) -> Option<(u32, f64)> {
         let softirqs = self.list.range((cpu, Handler::Softirq(0))..=(cpu, Handler::Softirq(u32::MAX)));
         let shares = softirqs.filter_map(|((_, what), _)| match what {
@@ -171,14 +171,14 @@ impl HandlerTimes {
         shares.filter(|(_, share)| *share > 0.0).max_by(|a, b| a.1.total_cmp(&b.1).then(b.0.cmp(&a.0)))
     }
 
-    /// All softirqs, or all interrupts, of a CPU in percent of its time lately.
+    /// Returns the recent share of all softirqs, or of all interrupts, of a CPU in percent of its time.
     pub(crate) fn recent_sum(&self, cpu: u32, irqs: bool) -> f64 {
         let of = |what: &&Handler| matches!(what, Handler::Irq(_)) == irqs;
         let own = self.list.keys().filter(|(c, _)| *c == cpu).map(|(_, what)| what);
         own.filter(of).map(|what| self.recent(cpu, *what)).sum()
     }
 
-    /// All softirqs, or all interrupts, of a CPU in percent of its time.
+    /// Returns the share of all softirqs, or of all interrupts, of a CPU in percent of its time.
     pub(crate) fn sum(&self, cpu: u32, irqs: bool) -> f64 {
         let of = |what: &Handler| matches!(what, Handler::Irq(_)) == irqs;
         let times = self.list.iter().filter(|((c, what), _)| *c == cpu && of(what));
@@ -187,19 +187,19 @@ impl HandlerTimes {
     }
 }
 
-/// Pairs what begins with what ends.
+/// Pairs starts with ends.
 #[derive(Clone, Debug)]
 pub struct Pairs {
     pub(crate) times: HandlerTimes,
-    /// What runs on each CPU. Interrupts do not nest today, but have.
+    /// The running handlers on each CPU. Interrupts do not nest in current kernels, but did in older ones.
     softirqs: OpenSpans<u32, u32, ()>,
     irqs: OpenSpans<u32, u32, ()>,
-    /// What waits to run.
+    /// Raised softirqs that have not run yet.
     raised: OpenSpans<(u32, u32), (), ()>,
-    /// The CPUs of whose softirqs (`true`) and interrupts anything was seen.
+    /// The CPUs with at least one record of softirqs (`true`) or interrupts.
     seen: BTreeSet<(u32, bool)>,
     first: Option<u64>,
-    /// The end of the second that is being filled.
+    /// The end of the current second.
     second_ends: u64,
 }
 
@@ -218,12 +218,12 @@ impl Default for Pairs {
 }
 
 impl Pairs {
-    /// Measuring begins now, before anything has happened.
+    /// Starts the measurement before the first record.
     pub fn begin(&mut self, time: u64) {
         self.until(time);
     }
 
-    /// The times so far, with those of what is running now.
+    /// Returns the times so far, including those of running handlers.
     pub fn snapshot(&self) -> HandlerTimes {
         let mut times = self.times.clone();
         let now = self.first.unwrap_or(0).saturating_add(times.elapsed);
@@ -236,7 +236,7 @@ impl Pairs {
         times
     }
 
-    /// Takes in what a tracepoint said on a CPU. Of each CPU it must come in order of time.
+    /// Applies a record of a CPU. The records of each CPU must be in order of time.
     pub fn add(&mut self, cpu: u32, time: u64, seen: SoftirqRecord<'_>) {
         let softirq = !matches!(seen.which, SoftirqEvent::IrqEntry | SoftirqEvent::IrqExit);
         if cpu >= MAX_CPUS || softirq && seen.number >= MAX_VECTORS || self.times.list.len() >= MAX_TIMES {
@@ -304,7 +304,7 @@ impl Pairs {
         }
     }
 
-    /// Time goes on to here, whether anything happens or not.
+    /// Advances the time of the measurement, with or without records.
     pub(crate) fn until(&mut self, time: u64) {
         let first = *self.first.get_or_insert(time);
         self.times.elapsed = self.times.elapsed.max(time.saturating_sub(first));
@@ -330,7 +330,7 @@ impl Pairs {
         }
     }
 
-    /// Records were lost on some CPU: what began there may have ended unseen.
+    /// Handles lost records: handlers that were running may have ended.
     pub(crate) fn lose(&mut self, lost: u64) {
         self.times.lost = self.times.lost.saturating_add(lost);
         self.softirqs.forget();

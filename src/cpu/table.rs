@@ -1,5 +1,4 @@
-//! The CPUs as a table: each cell's value, and a cell and a CPU in words. Screen, text, CSV and JSON
-//! are made from it.
+//! The CPUs as a table: the values of cells, and descriptions of cells and CPUs. Screen, text, CSV and JSON use it.
 
 use std::sync::Arc;
 
@@ -15,13 +14,13 @@ pub use super::columns::{CpuColumn, SHOWN};
 use super::sampler::{CpuRow, HostView, IrqLine};
 use super::softirq::{Handler, HandlerTimes};
 
-/// All that is known of the CPUs; each part may be missing.
+/// All figures of the CPUs; each source may be missing.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct CpuFacts<'a> {
     pub(crate) host: Option<&'a HostView>,
     pub(crate) samples: Option<&'a CpuAnswer>,
     pub(crate) times: Option<&'a HandlerTimes>,
-    /// Whether the time of niced tasks counts as user time, as it has no column of its own.
+    /// Whether the time of niced tasks counts as user time, because it has no column.
     pub(crate) nice_is_user: bool,
 }
 
@@ -34,7 +33,7 @@ impl<'a> CpuFacts<'a> {
         self.samples.and_then(|samples| samples.row(cpu))
     }
 
-    /// All CPUs that something is known of.
+    /// Returns all CPUs with figures.
     pub(crate) fn cpus(&self) -> Vec<u32> {
         let rows = self.host.map_or(&[][..], |host| &host.rows);
         let samples = self.samples.map_or(&[][..], |samples| &samples.rows);
@@ -47,12 +46,12 @@ impl<'a> CpuFacts<'a> {
         cpus
     }
 
-    /// Samples that a busy CPU gives in the window.
+    /// Returns the samples of a fully busy CPU in the window.
     fn expected(&self) -> u64 {
         self.samples.map_or(0, |samples| samples.expected() as u64)
     }
 
-    /// The name of what a column counts by.
+    /// Returns the name of a column's counter.
     pub(crate) fn title(&self, column: CpuColumn) -> Arc<str> {
         match column {
             CpuColumn::Line(i) => self.host.and_then(|h| h.lines.get(i)).map_or_else(|| "".into(), line_title),
@@ -61,7 +60,7 @@ impl<'a> CpuFacts<'a> {
         }
     }
 
-    /// A number to show, order and colour by; `None` when it is not known.
+    /// Returns the value for display, sorting and coloring; `None` if unknown.
     pub(crate) fn value(&self, column: CpuColumn, cpu: u32) -> Option<f64> {
         let row = self.row(cpu);
         let online = row.filter(|r| r.online);
@@ -104,9 +103,9 @@ impl<'a> CpuFacts<'a> {
         }
     }
 
-    /// The share by samples beside one of /proc/stat.
+    /// Returns the share from samples that corresponds to one of /proc/stat.
     fn sampled_share(&self, share: usize, cpu: u32) -> Option<f64> {
-        // Of a machine that /proc was read of, samples say something else.
+        // With figures from /proc, those of samples have another meaning.
         let samples = self.sampled(cpu).filter(|_| self.host.is_none())?;
         let count = match share {
             Ticks::USER => samples.counts[cpus::USER],
@@ -137,7 +136,7 @@ impl<'a> CpuFacts<'a> {
         }
     }
 
-    /// A table of these columns for these CPUs.
+    /// Returns a table of these columns for these CPUs.
     pub(crate) fn table(&self, columns: &[CpuColumn], cpus: &[u32]) -> Table {
         Table {
             columns: columns.iter().map(|c| c.column()).collect(),
@@ -145,7 +144,7 @@ impl<'a> CpuFacts<'a> {
         }
     }
 
-    /// A cell in words.
+    /// Returns a description of a cell.
     pub(crate) fn cell_text(&self, column: CpuColumn, cpu: u32) -> String {
         let title = self.title(column);
         let value = self.value(column, cpu);
@@ -171,9 +170,9 @@ impl<'a> CpuFacts<'a> {
                 format!("CPU {cpu}: softirqs and interrupts took {value:.0} % of a tenth of a second at their peak")
             }
             CpuColumn::Cpu => self.place_text(cpu),
-            CpuColumn::Given => format!(
-                "CPU {cpu}: {value:.0} % of the samples that it gives when it is busy throughout; idle CPUs may give none"
-            ),
+            CpuColumn::Given => {
+                format!("CPU {cpu}: {value:.0} % of the samples of a fully busy CPU; idle CPUs may produce no samples")
+            }
             CpuColumn::Share(_) if self.host.is_some() => {
                 format!("{} on CPU {cpu}: {value:.1} % of its ticks (/proc/stat)", column.long())
             }
@@ -241,7 +240,7 @@ impl<'a> CpuFacts<'a> {
         }
     }
 
-    /// A CPU's samples in words: `43.0 % softirq = 43.0 % TIMER (estimation_timer 43.0 %)`.
+    /// Returns a description of a CPU's samples: `43.0 % softirq = 43.0 % TIMER (estimation_timer 43.0 %)`.
     pub(crate) fn cpu_text(&self, cpu: u32) -> String {
         let Some(samples) = self.sampled(cpu) else { return format!("CPU {cpu}: no samples") };
         let share = |n: u64| percent(f64::from(samples.percent(n)));
@@ -252,7 +251,7 @@ impl<'a> CpuFacts<'a> {
                 VECTORS.get(slot.wrapping_sub(cpus::SOFTIRQ + 1)).copied().unwrap_or("before or between the vectors");
             let behind = self.samples.and_then(|s| s.behind(cpu, slot));
             let behind = behind.map_or_else(String::new, |b| format!(" ({} {})", b.name, share(b.samples)));
-            // What rounds to nothing is not worth a word.
+            // Shares that round to zero are left out.
             if samples.percent(count) >= 0.05 {
                 parts.push((count, format!("{} {name}{behind}", share(count))));
             }
@@ -273,9 +272,9 @@ impl<'a> CpuFacts<'a> {
         words
     }
 
-    /// The place of a CPU (node, package, core), and what is special about it.
+    /// Returns the position of a CPU (node, package, core), and its special properties.
     pub(crate) fn place_text(&self, cpu: u32) -> String {
-        let Some(row) = self.row(cpu) else { return format!("CPU {cpu}: a recording does not say more of it") };
+        let Some(row) = self.row(cpu) else { return format!("CPU {cpu}: the recording has no more details") };
         let mut words = vec![format!("CPU {cpu}")];
         let mut add = |what: &str, value: Option<String>| words.extend(value.map(|v| format!("{what} {v}")));
         add("node", row.place.node.map(|n| n.to_string()));
@@ -288,8 +287,7 @@ impl<'a> CpuFacts<'a> {
         words.join("  ")
     }
 
-    /// The durations of a cell as a histogram: a label and a bar's height from 0 to 7 for each half
-    /// octave.
+    /// Returns the durations of a cell as a histogram: a label and a bar's height from 0 to 7 for each half octave.
     pub(crate) fn histogram(&self, column: CpuColumn, cpu: u32) -> Option<Vec<(String, u8)>> {
         let CpuColumn::Timed(v) = column else { return None };
         let halves = self.times?.get(cpu, Handler::Softirq(v as u32))?.runs.half_octaves();
@@ -303,7 +301,7 @@ fn text(value: Option<String>) -> Cell {
     value.filter(|v| !v.is_empty()).map_or(Cell::Empty, |v| Cell::Text(v.into()))
 }
 
-/// A line's device where it has one; lines of the CPU itself have names already.
+/// Returns a line's device, if it has one; lines of the CPU itself have a name.
 fn line_title(line: &IrqLine) -> Arc<str> {
     match line.label.parse::<u32>() {
         Ok(_) => line.about.split_whitespace().last().map_or_else(|| line.label.clone(), Arc::from),

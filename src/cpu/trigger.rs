@@ -1,5 +1,5 @@
-//! Conditions that say when something happens that is worth keeping: `softirq% > 30 on any cpu for 2s`,
-//! `runqueue > 2*cpus`, `psi.cpu > 20`, `lost > 0`, `sched:sched_switch > 50k`, joined by `&&`.
+//! Conditions for noteworthy moments: `softirq% > 30 on any cpu for 2s`, `runqueue > 2*cpus`, `psi.cpu > 20`, `lost >
+//! 0`, `sched:sched_switch > 50k`, joined by `&&`.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -25,16 +25,16 @@ const SHARES: &[(&str, Share)] = &[
     ("missing%", |row| row.missing),
 ];
 
-/// A figure of the whole machine or the session; `None` where it is not known.
+/// A figure of the whole machine or the session; `None` if unknown.
 type Figure = fn(&TriggerInput<'_>) -> Option<f64>;
 
 const WHOLES: &[(&str, Figure)] = &[
-    // Tasks that run or want to, and tasks that wait for a disk.
+    // Runnable tasks, including running ones, and tasks that wait for a disk.
     ("runqueue", |facts| facts.host.map(|host| host.running as f64)),
     ("blocked", |facts| facts.host.map(|host| host.blocked as f64)),
-    // Packets that network devices dropped, a second.
+    // Packets that network devices dropped per second.
     ("drops", |facts| facts.host.map(|host| f64::from(host.drops.0 + host.drops.1))),
-    // Samples that were lost since the last look, and those that came, a second.
+    // Samples lost since the last check, and samples per second.
     ("lost", |facts| Some(facts.lost as f64)),
     ("samples", |facts| Some(facts.samples)),
 ];
@@ -46,17 +46,17 @@ const PRESSURES: &[&str] = &["cpu", "io", "irq", "memory"];
 enum Metric {
     /// An index into [`SHARES`].
     Share(usize),
-    /// Softirqs of a vector a second, on a CPU.
+    /// Softirqs of a vector per second, on a CPU.
     Vector(String),
     /// An index into [`WHOLES`].
     Whole(usize),
-    /// Percent of the last ten seconds in which some task waited for it.
+    /// Percent of the last ten seconds in which some task waited for the resource.
     Pressure(String),
-    /// Hits of an event a second.
+    /// Hits of an event per second.
     Event(String),
 }
 
-/// The CPUs that a condition is about.
+/// The CPUs of a condition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum On {
     Any,
@@ -64,7 +64,7 @@ enum On {
     One(u32),
 }
 
-/// A comparison: whether greater figures hold, and whether the value itself does.
+/// A comparison: whether greater figures satisfy it, and whether the value itself does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Op {
     above: bool,
@@ -77,40 +77,40 @@ struct Condition {
     name: String,
     op: Op,
     value: f64,
-    /// The value is so many times the number of CPUs.
+    /// Whether the value is multiplied by the number of CPUs.
     each_cpu: bool,
     on: On,
-    /// Nanoseconds that it must hold.
+    /// The time that it must hold, in nanoseconds.
     lasts: u64,
 }
 
-/// The figures that a trigger judges, about once a second.
+/// The figures that a trigger evaluates, about once a second.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TriggerInput<'a> {
     /// Nanoseconds of CLOCK_MONOTONIC.
     pub(crate) now: u64,
     pub(crate) host: Option<&'a HostView>,
-    /// Samples lost since the last look.
+    /// Samples lost since the last check.
     pub(crate) lost: u64,
-    /// Samples that come a second.
+    /// Samples per second.
     pub(crate) samples: f64,
-    /// Hits a second by event.
+    /// Hits per second by event.
     pub(crate) events: &'a [(String, f64)],
 }
 
-/// A trigger and since when its conditions hold.
+/// A trigger, and since when its conditions hold.
 #[derive(Clone, Debug)]
 pub struct Trigger {
     text: String,
     conditions: Vec<Condition>,
-    /// For each condition the CPUs (or [`EVERYWHERE`]) that it holds on, and since when.
+    /// For each condition, the CPUs (or [`EVERYWHERE`]) on which it holds, and since when.
     since: Vec<BTreeMap<u32, u64>>,
 }
 
-/// Stands for the whole machine where a CPU is expected.
+/// The whole machine in the place of a CPU.
 const EVERYWHERE: u32 = u32::MAX;
 
-/// Conditions are joined by `&&`; words are whatever metrics, values and times are made of.
+/// Conditions are joined by `&&`; all other tokens are words.
 const LEXICON: Lexicon = Lexicon {
     marks: &["&&", ">=", "<=", ">", "<"],
     begins: is_word,
@@ -136,7 +136,7 @@ impl fmt::Display for Trigger {
 }
 
 impl Trigger {
-    /// Reads a condition as `--trigger` takes it.
+    /// Parses a condition of `--trigger`.
     pub fn parse(text: &str) -> Result<Self, Diagnostic> {
         let mut cursor = Cursor::new(text, &LEXICON)?;
         let mut conditions = vec![condition(&mut cursor)?];
@@ -151,7 +151,7 @@ impl Trigger {
         }
     }
 
-    /// Names of the events that it counts.
+    /// Returns the names of the events that it uses.
     pub(crate) fn events(&self) -> impl Iterator<Item = &str> {
         self.conditions.iter().filter_map(|condition| match &condition.metric {
             Metric::Event(name) => Some(name.as_str()),
@@ -159,7 +159,7 @@ impl Trigger {
         })
     }
 
-    /// Takes new figures in; what happened, in words, while all conditions hold.
+    /// Applies new figures; returns a description while all conditions hold.
     pub(crate) fn look(&mut self, facts: TriggerInput<'_>) -> Option<String> {
         let mut words = Vec::new();
         for (condition, since) in self.conditions.iter().zip(&mut self.since) {
@@ -178,7 +178,7 @@ impl Trigger {
 }
 
 impl Condition {
-    /// The CPUs where it holds, and their figures.
+    /// Returns the CPUs where it holds, and their figures.
     fn holding(&self, facts: TriggerInput<'_>) -> Vec<(u32, f64)> {
         let rows: &[CpuRow] = facts.host.map_or(&[], |host| &host.rows);
         let online = rows.iter().filter(|row| row.online).count();
@@ -234,7 +234,7 @@ impl Condition {
     }
 }
 
-/// `NAME OP VALUE[*cpus] [on any cpu|on all cpus|on cpu N] [for TIME]`.
+/// Parses `NAME OP VALUE[*cpus] [on any cpu|on all cpus|on cpu N] [for TIME]`.
 fn condition(cursor: &mut Cursor<'_>) -> Result<Condition, Diagnostic> {
     let (place, name) = word(cursor, "a figure, such as softirq%")?;
     let metric = metric(place, name, cursor)?;
@@ -272,7 +272,7 @@ fn word<'t>(cursor: &mut Cursor<'t>, what: &str) -> Result<(Piece<'t>, &'t str),
     }
 }
 
-/// Reads the CPUs that follow `on`.
+/// Parses the CPUs that follow `on`.
 fn on(cursor: &mut Cursor<'_>) -> Result<On, Diagnostic> {
     const EXPECTED: &str = "any cpu, all cpus or cpu N";
     let (place, first) = word(cursor, EXPECTED)?;
@@ -281,7 +281,8 @@ fn on(cursor: &mut Cursor<'_>) -> Result<On, Diagnostic> {
         ("any", "cpu") => Ok(On::Any),
         ("all", "cpus") => Ok(On::All),
         ("cpu", number) => {
-            let number = quantity::count(number).map_err(|_| cursor.fault_at(next, format!("{number} is no CPU")))?;
+            let number =
+                quantity::count(number).map_err(|_| cursor.fault_at(next, format!("{number} is not a CPU number")))?;
             Ok(On::One(number))
         }
         _ => Err(cursor.fault_at(place, format!("expected {EXPECTED} here"))),
@@ -319,7 +320,7 @@ fn value(word: &str) -> Result<(f64, bool), String> {
         share if share.ends_with('%') => quantity::share(share),
         number => quantity::number(number),
     };
-    value.map(|value| (value, each_cpu)).map_err(|_| format!("{word} is no number"))
+    value.map(|value| (value, each_cpu)).map_err(|_| format!("{word} is not a number"))
 }
 
 #[cfg(test)]
@@ -341,7 +342,7 @@ mod tests {
         HostView { rows, running: 5, vectors: vec!["TIMER".into()], pressure, ..HostView::default() }
     }
 
-    /// The words of a trigger that fired, second after second.
+    /// Returns the messages of a trigger, second after second.
     fn run(text: &str, seconds: &[&[f32]]) -> Vec<Option<String>> {
         let mut trigger = Trigger::parse(text).expect(text);
         let events = [("sched:sched_switch".to_owned(), 60_000.0)];
@@ -387,12 +388,12 @@ mod tests {
             ("softirq%", 8, "comparison is missing"),
             ("softirq > 3", 0, "is not known: busy%"),
             ("softirq > 3", 0, "nearest: softirq%"),
-            ("softirq% > x", 11, "x is no number"),
+            ("softirq% > x", 11, "x is not a number"),
             ("softirq% >", 10, "expected a value"),
             ("runqueue > 3 on any cpu", 13, "whole machine"),
             ("softirq% > 3 on some cpu", 16, "expected any cpu"),
             ("softirq% > 3 on cpu", 19, "the number of a CPU"),
-            ("softirq% > 3 on cpu x", 20, "x is no CPU"),
+            ("softirq% > 3 on cpu x", 20, "x is not a CPU number"),
             ("softirq% > 3 for ever", 17, "expected a time"),
             ("softirq% > 3 for 2sec", 17, "sec is not a unit of time"),
             ("softirq% > 3 twice", 13, "this was not expected"),

@@ -1,4 +1,4 @@
-//! CPUs by hand, and which of them are anomalies.
+//! Tests with CPUs written by hand, and the anomalies among them.
 
 use super::*;
 use crate::cpu::softirq::{Pairs, SoftirqEvent, SoftirqRecord};
@@ -12,14 +12,14 @@ fn facts<'a>(host: &'a HostView, samples: Option<&'a CpuAnswer>) -> FindingInput
     FindingInput { host: Some(host), samples, times: None, own: 0.0, points: 10.0, before: &[] }
 }
 
-/// A CPU's samples by what they were taken in.
+/// Returns a CPU's samples by kind.
 fn row(cpu: u16, counts: &[(usize, u64)]) -> CpuSamples {
     let mut row = CpuSamples { cpu, ..CpuSamples::default() };
     counts.iter().for_each(|(slot, n)| row.counts[*slot] = *n);
     row
 }
 
-/// Those of a second, at a thousand a second.
+/// Returns the samples of a second, at a rate of a thousand per second.
 fn answer(rows: Vec<CpuSamples>) -> CpuAnswer {
     CpuAnswer { rows, window: 1_000_000_000, frequency: 1000, whole: true, ..CpuAnswer::default() }
 }
@@ -30,10 +30,10 @@ fn an_outlier_is_so_many_deviations_from_the_median() {
     let others = [16.0, 10.0, 98.0, 12.0, 14.0];
     assert_eq!([24.37, 24.38].map(|value| above(value, &others, 5.0)), [None, Some(14.0)]);
     assert_eq!([28.9, 29.0].map(|value| above(value, &others, 15.0)), [None, Some(14.0)]);
-    // Of an even number the middle is between two: 2.5, with deviations of 0.5, 0.5, 1.5 and 7.5: a MAD of 1.
+    // For an even number, the median is between two values: 2.5, with deviations of 0.5, 0.5, 1.5 and 7.5: a MAD of 1.
     let even = [10.0, 1.0, 3.0, 2.0];
     assert_eq!([7.68, 7.69].map(|value| above(value, &even, 1.0)), [None, Some(2.5)]);
-    // Where all are alike a point is taken for their spread: 3.5/0.6745 is 5.19.
+    // If all values are equal, their spread counts as one point: 3.5/0.6745 is 5.19.
     assert_eq!([10.18, 10.19].map(|value| above(value, &[5.0; 3], 1.0)), [None, Some(5.0)]);
     assert_eq!((above(99.0, &[], 1.0), above(-99.0, &[5.0; 3], 1.0)), (None, None));
 }
@@ -88,7 +88,7 @@ fn missing_ticks_and_samples_and_its_own_past() {
     assert_eq!(found[0].text, "CPU 0 softirq 30 %, before 1 %");
 }
 
-/// 200 expected in the window; a CPU with fewer than a tenth of it says nothing.
+/// 200 are expected in the window; a CPU with fewer than a tenth of that is not evaluated.
 #[test]
 fn a_few_samples_say_nothing_of_shares() {
     let with = |frequency: u64, soft: u64, user: u64| {
@@ -100,7 +100,7 @@ fn a_few_samples_say_nothing_of_shares() {
     };
     assert_eq!([with(100, 10, 10), with(100, 10, 9)], [1, 0], "20 of 200 are enough");
     assert_eq!([with(5000, 50, 50), with(5000, 50, 49)], [1, 0], "and so are 100 of any number");
-    assert_eq!([with(0, 25, 25), with(0, 25, 24)], [1, 0], "50 where nobody knows the rate");
+    assert_eq!([with(0, 25, 25), with(0, 25, 24)], [1, 0], "50 if the rate is unknown");
 }
 
 #[test]
@@ -115,10 +115,10 @@ fn interrupts_and_softirqs_by_what_tells_more() {
     let answer = |irq: u64, soft: u64, idle: u64| {
         answer(vec![row(2, &[(cpus::IRQ, irq), (cpus::of_vector(3), soft), (cpus::IDLE, idle)])])
     };
-    // Samples of as much as that say which; their vector is told.
+    // Samples of at least that share determine the kind and the vector.
     assert_eq!(text(&view, Some(&answer(300, 200, 500))), "CPU 2 interrupts 50 %, peers 0 %");
     assert_eq!(text(&view, Some(&answer(200, 300, 500))), "CPU 2 softirq 50 %, peers 0 %; NET_RX");
-    // Where they show less than the ticks do, the ticks say it.
+    // If samples show less than the ticks, the ticks determine it.
     assert_eq!(text(&view, Some(&answer(300, 100, 600))), "CPU 2 softirq 50 %, peers 0 %; NET_RX");
     assert_eq!(text(&view, Some(&answer(250, 250, 500))), "CPU 2 softirq 50 %, peers 0 %; NET_RX");
 }
@@ -127,7 +127,7 @@ fn interrupts_and_softirqs_by_what_tells_more() {
 fn a_cpu_alone_needs_twice_the_points_and_a_past_needs_time() {
     let alone = |soft| findings(facts(&host(&[soft]), None)).len();
     assert_eq!([alone(19.9), alone(20.0)], [0, 1]);
-    // Of its own past all but the newest seconds count, from twice as many on.
+    // All but the newest seconds of its own past count, if there are twice as many.
     let past = |seconds: usize| {
         let mut view = host(&[15.0]);
         view.rows[0].history = vec![CpuInterval { soft: 1.0, ..CpuInterval::default() }; seconds];
@@ -135,7 +135,7 @@ fn a_cpu_alone_needs_twice_the_points_and_a_past_needs_time() {
     };
     assert_eq!([past(2 * WINDOW - 1), past(2 * WINDOW)], [0, 1]);
     let mut view = host(&[15.0]);
-    // In the newest ten seconds it was as high as it is: they are not what it is compared with.
+    // The newest ten seconds have the same share, but do not belong to the past.
     view.rows[0].history =
         [[CpuInterval::default(); WINDOW], [CpuInterval { soft: 15.0, ..CpuInterval::default() }; WINDOW]].concat();
     assert_eq!(findings(facts(&view, None))[0].text, "CPU 0 softirq 15 %, before 0 %");
@@ -154,7 +154,7 @@ fn missing_ticks_from_their_points_on() {
     assert_eq!([of(3, 10.0, &[]).len(), of(3, 9.9, &[]).len(), of(2, 50.0, &[]).len()], [1, 0, 0]);
     let known = of(3, 10.0, &[]);
     assert_eq!((known[0].text.as_str(), known[0].share), ("CPU 0: 10 % of its ticks are missing", 10.0));
-    // Known, it stays until it is below six tenths of that; of another kind or CPU nothing is known.
+    // An existing finding stays until it is below six tenths of that; findings of another kind or CPU do not matter.
     assert_eq!([of(3, 6.0, &known).len(), of(3, 5.9, &known).len()], [1, 0]);
     let others =
         [Finding { cpu: Some(1), ..known[0].clone() }, Finding { kind: FindingKind::Soft, ..known[0].clone() }];
@@ -163,7 +163,7 @@ fn missing_ticks_from_their_points_on() {
 
 #[test]
 fn missing_samples_against_how_busy_it_was() {
-    // Half busy: 1000 a second for ten seconds are 5000 samples.
+    // Half busy: 1000 per second for ten seconds are 5000 samples.
     let of = |seconds: usize, busy: f32, own: f64, came: u64, idle: u64| {
         let mut view = host(&[0.0]);
         view.rows[0].history = vec![CpuInterval { busy, ..CpuInterval::default() }; seconds];
@@ -196,13 +196,13 @@ fn the_worst_is_first_and_ties_are_broken() {
     );
 }
 
-/// User code in so many of a thousand samples of each CPU; the others came while it idled.
+/// User code in this many of a thousand samples of each CPU; the others are from idle time.
 fn sampled(user: &[u64]) -> CpuAnswer {
     let row = |(cpu, user): (u16, &u64)| row(cpu, &[(cpus::USER, *user), (cpus::IDLE, 1000 - user)]);
     answer((0..).zip(user).map(row).collect())
 }
 
-/// So many milliseconds of each second in a vector of a CPU, for half a minute.
+/// This many milliseconds of each second in a vector of a CPU, for half a minute.
 fn timed(list: &[(u32, u32, u64)]) -> HandlerTimes {
     let mut pairs = Pairs::default();
     pairs.begin(0);
@@ -218,7 +218,7 @@ fn timed(list: &[(u32, u32, u64)]) -> HandlerTimes {
     pairs.snapshot()
 }
 
-/// A CPU without a tick while it idles, or waits for a disk, has nothing missing that ran.
+/// A CPU whose ticks stop while it idles, or waits for a disk, has no missing ticks of running code.
 #[test]
 fn ticks_of_idle_cpus_are_not_missed() {
     let of = |user: u64, times: Option<&HandlerTimes>, busy: f32| {
@@ -252,9 +252,9 @@ fn where_the_time_is_measured_it_names_the_vector() {
     let by_time = of(Some(&timed(&[(1, 3, 200), (1, 8, 230)])));
     assert_eq!(by_time.text, "CPU 1 softirq 45 %, peers 0 %; HRTIMER (tick_nohz_handler)");
     assert_eq!((by_time.vector, by_time.function.as_deref()), (Some(8), Some("tick_nohz_handler")));
-    // Too little of it was measured to say what the rest is.
+    // The measured time is too small a part to identify the rest.
     assert_eq!(of(Some(&timed(&[(1, 8, 100)]))).vector, Some(3));
-    // What is not charged to any tick is an anomaly by its time alone.
+    // Time that is not charged to any tick is an anomaly from its tracepoints alone.
     let quiet = host(&[0.0, 0.0, 0.0]);
     let times = timed(&[(2, 8, 300)]);
     let found = findings(FindingInput { times: Some(&times), ..facts(&quiet, None) });
@@ -273,7 +273,7 @@ fn text_without_keys_speaks_of_none() {
     }
 }
 
-/// Whoever is throttled is told of from some points on, until it is well below them.
+/// A throttled group is reported from some points on, until it is well below them.
 #[test]
 fn who_is_throttled_is_a_finding_of_no_cpu() {
     let throttled = |percent: f64| HostView {

@@ -1,4 +1,4 @@
-//! Readings of /proc by hand, and the founding incident.
+//! Tests with readings of /proc written by hand, and with the founding incident.
 
 use super::*;
 
@@ -8,7 +8,7 @@ fn stat(cpus: &[(u32, [u64; 10])]) -> Stat {
     Stat { cpus: cpus.iter().map(|(cpu, t)| (*cpu, Ticks(*t))).collect(), running: 1, blocked: 0 }
 }
 
-/// The founding incident as /proc shows it: ten seconds on a CPU that is busy a third of the time.
+/// The founding incident in /proc: ten seconds on a CPU that is busy a third of the time.
 #[test]
 fn the_founding_incident_by_its_missing_ticks() {
     let dir = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/");
@@ -21,7 +21,7 @@ fn the_founding_incident_by_its_missing_ticks() {
     cpus.tick(SECOND, &before);
     cpus.cut(SECOND, &SlowReadings::default());
     let other = after.cpus[0].1.since(&before.cpus[0].1).total();
-    // The neighbour's ticks say how long it took.
+    // The neighbour's ticks show the elapsed time.
     let end = SECOND + other * SECOND / 100;
     cpus.tick(end, &after);
     let (mut first, mut last) = (Matrix::default(), Matrix::default());
@@ -73,7 +73,7 @@ fn cpus_come_and_go_and_counters_start_anew() {
     assert_eq!(view.rows.iter().map(|r| (r.cpu, r.online)).collect::<Vec<_>>(), [(0, true), (1, false)]);
     cpus.tick(3 * SECOND, &stat(&[(0, idle(103)), (1, idle(9))]));
     let view = cpus.cut(3 * SECOND, &SlowReadings::default());
-    // What was counted before the reset is no part of the interval in which it came.
+    // Counts before the reset do not belong to the interval of the reset.
     let mut reset = Cpus::new(100, Topology::default());
     reset.tick(SECOND, &stat(&[(0, [900, 0, 0, 0, 0, 0, 0, 0, 0, 0])]));
     reset.tick(2 * SECOND, &stat(&[(0, [20, 0, 0, 30, 0, 0, 0, 0, 0, 0])]));
@@ -85,7 +85,7 @@ fn cpus_come_and_go_and_counters_start_anew() {
     assert_eq!((rise(5, 7), rise((1 << 32) - 2, 3), rise(1000, 3), rise(u64::MAX, 0)), (2, 5, 0, 0));
 }
 
-/// Where nothing counts, as on a CPU without a tick, all of it is missing, and no share is of nothing.
+/// If no counter moves, as on a CPU without a tick, all ticks are missing, and shares are not divided by zero.
 #[test]
 fn a_cpu_whose_ticks_stand_still_has_shares_of_nothing() {
     let mut cpus = Cpus::new(100, Topology::default());
@@ -95,7 +95,7 @@ fn a_cpu_whose_ticks_stand_still_has_shares_of_nothing() {
     assert_eq!((row.shares, row.missing), ([0.0; 10], 100.0));
 }
 
-/// Hundred ticks a second for a CPU that spends them all, by kind.
+/// A hundred ticks per second for a CPU that uses all of them, by kind.
 fn spent(at: u64, kinds: &[(usize, u64)]) -> [u64; 10] {
     let mut ticks = [0; 10];
     kinds.iter().for_each(|(kind, share)| ticks[*kind] = at * share);
@@ -107,7 +107,7 @@ fn shares_peaks_and_what_is_missing_over_the_window() {
     let mut cpus = Cpus::new(100, Topology::default());
     cpus.tick(SECOND, &stat(&[(3, [0; 10])]));
     cpus.cut(SECOND, &SlowReadings::default());
-    // Twelve seconds of 60 idle, 10 waiting, 20 user, 10 softirq; in the last two 20 of 100 ticks do not come.
+    // Twelve seconds of 60 idle, 10 waiting, 20 user, 10 softirq; in the last two, 20 of 100 ticks are missing.
     let kinds = [(Ticks::IDLE, 60), (Ticks::IOWAIT, 10), (Ticks::USER, 20), (Ticks::SOFTIRQ, 6), (Ticks::IRQ, 4)];
     let mut view = HostView::default();
     for second in 1..=10u64 {
@@ -129,7 +129,7 @@ fn shares_peaks_and_what_is_missing_over_the_window() {
     let row = view.row(3).expect("there");
     assert_eq!((row.missing, row.missing_window, row.soft(), row.soft_window), (20.0, 4.0, 0.0, 8.0));
     assert_eq!((row.busy(), row.peak), (25.0, 10.0));
-    // One tick and a half that did not come are rounding.
+    // One and a half missing ticks are rounding.
     ticks[Ticks::IDLE] += 99;
     cpus.tick(14 * SECOND, &stat(&[(3, ticks)]));
     assert_eq!(cpus.cut(14 * SECOND, &SlowReadings::default()).rows[0].missing, 0.0);
@@ -142,7 +142,7 @@ fn shares_peaks_and_what_is_missing_over_the_window() {
         view = cpus.cut((1 + second) * SECOND, &SlowReadings::default());
     }
     assert_eq!(view.rows[0].history.len(), HISTORY);
-    // Without a reading in between an interval says nothing new.
+    // Without a reading in between, an interval has no new figures.
     let before = view.rows[0].clone();
     assert_eq!(cpus.cut(101 * SECOND, &SlowReadings::default()).rows[0], before);
 }
@@ -153,13 +153,13 @@ fn a_peak_is_of_a_tenth_and_no_shorter() {
     let soft = |n| spent(n, &[(Ticks::SOFTIRQ, 1)]);
     cpus.tick(SECOND, &stat(&[(0, soft(0))]));
     cpus.cut(SECOND, &SlowReadings::default());
-    // Within 49 ms nothing is said; after 50 ms it is.
+    // Readings within 49 ms are ignored; those after 50 ms are not.
     cpus.tick(SECOND + SHORTEST_NS - 1, &stat(&[(0, soft(20))]));
     cpus.tick(SECOND + SHORTEST_NS, &stat(&[(0, soft(20))]));
     cpus.tick(SECOND + 2 * SHORTEST_NS, &stat(&[(0, soft(25))]));
     let row = cpus.cut(SECOND + 2 * SHORTEST_NS, &SlowReadings::default()).rows[0].clone();
     assert_eq!(row.peak, 40.0, "20 of 50 ticks");
-    // More ticks than there was time for are all of it.
+    // More ticks than elapsed time count as 100 %.
     cpus.tick(SECOND + 3 * SHORTEST_NS, &stat(&[(0, soft(99))]));
     assert_eq!(cpus.cut(SECOND + 3 * SHORTEST_NS, &SlowReadings::default()).rows[0].peak, 100.0);
 }
@@ -212,7 +212,7 @@ fn counters_become_rates() {
     );
     assert_eq!(view.vectors.iter().map(|v| &**v).collect::<Vec<_>>(), ["TIMER", "RCU"]);
     assert_eq!((&view.rows[0].vectors[..], &view.rows[1].vectors[..]), (&[100.0, 0.0][..], &[0.0, 0.0][..]));
-    // The columns stand otherwise than before, and a line is new.
+    // The columns have another order than before, and a line is new.
     assert_eq!((view.line_cpus.clone(), view.lines[1].total, &*view.lines[1].about), (vec![1, 0], 7, "chip eth0"));
     assert_eq!(
         [(0, 1), (0, 0), (1, 1), (1, 0)].map(|(line, cpu)| view.line_rate(line, cpu)),
@@ -228,7 +228,7 @@ fn counters_become_rates() {
         (None, Some(2400), Some(7), None)
     );
     assert_eq!((view.drops, view.pressure.len(), view.running, view.blocked), ((2.0, 0.0), 1, 1, 0));
-    // What was counted comes to nothing when nothing is read.
+    // Figures end when they are not read.
     let view = cpus.cut(4 * SECOND, &SlowReadings { drops: (14, 20), ..SlowReadings::default() });
     assert_eq!((view.drops, view.rows[0].vectors.len(), view.rows.len()), ((0.0, 0.0), 2, 2));
 }
@@ -281,7 +281,7 @@ fn what_a_pmu_counts_becomes_ratios() {
     let view = cpus.cut(3 * SECOND, &SlowReadings { work, ..SlowReadings::default() });
     let of = |cpu: u32| view.row(cpu).expect("a row").work;
     let near = |a: f64, b: f64| (a - b).abs() < 0.02 * b;
-    // Three billion in two seconds, in one of which it was busy.
+    // Three billion in two seconds; it was busy for one of them.
     let busy = of(0).expect("counted");
     assert!(
         near(busy.cycles, 1.5e9) && busy.ipc == Some(0.5) && busy.ghz.is_some_and(|ghz| near(ghz, 3.0)),
@@ -290,5 +290,5 @@ fn what_a_pmu_counts_becomes_ratios() {
     assert_eq!(of(1), Some(Work { cycles: 2000.0, ipc: None, ghz: None }), "it was idle");
     assert_eq!((of(2), view.counts_work()), (None, true));
     let later = cpus.cut(4 * SECOND, &SlowReadings::default());
-    assert!(!later.counts_work(), "nothing is counted any more");
+    assert!(!later.counts_work(), "counting has ended");
 }

@@ -1,4 +1,4 @@
-//! Tracepoints by hand, and the times that they make.
+//! Tests with tracepoints written by hand.
 
 use super::*;
 use crate::record::open_spans::DEPTH;
@@ -22,18 +22,18 @@ fn runs_that_are_cut_off_count_for_the_share() {
     assert_eq!(time(0, Handler::Softirq(1)), Some((0, 6000)));
     assert_eq!(time(1, Handler::Irq(4)), Some((0, 2000)));
     assert_eq!(times.percent(0, Handler::Softirq(1)), 60.0);
-    // A second exit without an entry is one that was lost.
+    // A second exit without an entry means that its entry was lost.
     pairs.add(0, 12_000, seen(SoftirqEvent::Exit, 2));
     assert_eq!(pairs.snapshot().percent(0, Handler::Softirq(2)), 0.0);
 }
 
-/// The kernel does not nest softirqs: an entry within a run says that its exit was lost.
+/// The kernel does not nest softirqs: an entry during a run means that the exit was lost.
 #[test]
 fn an_entry_within_a_run_begins_anew() {
     let mut pairs = Pairs::default();
     pairs.add(0, 1000, seen(SoftirqEvent::Entry, 1));
     pairs.add(0, 2000, seen(SoftirqEvent::Entry, 3));
-    // Nothing of that vector runs any more; and what did run is over.
+    // That vector is not running now, and the run has ended.
     pairs.add(0, 2500, seen(SoftirqEvent::Exit, 1));
     pairs.add(0, 2600, seen(SoftirqEvent::Exit, 3));
     assert_eq!((pairs.times.unpaired, pairs.times.list.len()), (3, 0));
@@ -44,7 +44,7 @@ fn an_entry_within_a_run_begins_anew() {
     assert_eq!((runs.n, runs.sum, runs.max, pairs.times.unpaired), (1, 700, 700, 4));
 }
 
-/// Interrupts may come within interrupts: each is paired with its own, and what began within is over with it.
+/// Interrupts may nest: each is paired with its own end, which also ends those inside it.
 #[test]
 fn interrupts_within_interrupts() {
     let mut pairs = Pairs::default();
@@ -139,7 +139,7 @@ fn what_began_before_measuring_and_what_runs_still() {
     pairs.until(3000);
     let times = pairs.snapshot();
     let partial = |what| times.get(0, what).map(|time| (time.partial, time.runs.n, time.total()));
-    // Only the first of each kind can have begun before.
+    // Only the first of each kind can have started before.
     assert_eq!(partial(Handler::Irq(4)), Some((500, 0, 500)));
     assert_eq!(partial(Handler::Softirq(2)), Some((800, 0, 800)));
     assert_eq!((partial(Handler::Irq(5)), partial(Handler::Softirq(3))), (Some((1000, 0, 1000)), Some((500, 0, 500))));
@@ -147,7 +147,7 @@ fn what_began_before_measuring_and_what_runs_still() {
     assert_eq!((times.sum(0, false), times.sum(0, true), times.sum(1, true)), (65.0, 75.0, 0.0));
     assert_eq!((times.percent(0, Handler::Irq(5)), times.percent(0, Handler::Irq(9))), (50.0, 0.0));
     assert_eq!(pairs.times.list.len(), 2, "what runs counts for the snapshot only");
-    // A loss leaves nothing running, and what ends after it has not run since measuring began.
+    // After a loss no handler is running, and an end after it does not belong to a run before the measurement.
     pairs.lose(7);
     pairs.add(0, 4000, seen(SoftirqEvent::Exit, 3));
     pairs.add(0, 4100, seen(SoftirqEvent::IrqExit, 5));
@@ -180,7 +180,7 @@ fn runs_by_the_second_in_which_they_ended() {
     assert!(map(&pairs).len() == SECONDS && map(&pairs).iter().all(Vec::is_empty));
 }
 
-/// Forty milliseconds of each of the first 20 seconds, then ten: shares of late are of the newest ten seconds.
+/// Forty milliseconds in each of the first 20 seconds, then ten: recent shares cover the newest ten seconds.
 #[test]
 fn shares_of_late_forget_what_was_before() {
     let mut pairs = Pairs::default();
@@ -201,7 +201,7 @@ fn shares_of_late_forget_what_was_before() {
         run(second, 8, 10);
     }
     let times = run(30, 8, 10);
-    // Nine whole seconds and the half of one.
+    // Nine and a half seconds.
     assert_eq!(times.recent(1, Handler::Softirq(8)), 100.0 * 0.1 / 9.5);
     assert_eq!((times.recent(1, Handler::Softirq(3)), times.vector(1)), (0.0, Some((8, 100.0 * 0.1 / 9.5))));
     assert_eq!((times.recent_sum(1, false), times.recent_sum(1, true)), (100.0 * 0.1 / 9.5, 0.0));

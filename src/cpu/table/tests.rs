@@ -1,4 +1,4 @@
-//! Cells and their words, of CPUs made by hand.
+//! Tests of cells and descriptions, with CPUs written by hand.
 
 use super::*;
 use crate::cpu::sampler::{NetRates, Work};
@@ -168,7 +168,7 @@ fn every_cell_has_its_value() {
     ] {
         assert_eq!(facts.value(column, 1), value, "{column:?}");
     }
-    // Of one that is offline only its place is known.
+    // An offline CPU has only a position.
     for column in [
         CpuColumn::Share(0),
         CpuColumn::Missing,
@@ -266,10 +266,7 @@ fn every_cell_in_words() {
         (CpuColumn::Missing, "CPU 1: for 3 % of the time no tick was counted, so shares do not show it"),
         (CpuColumn::Peak, "CPU 1: softirqs and interrupts took 44 % of a tenth of a second at their peak"),
         (CpuColumn::Cpu, "CPU 1  node 0  package 2  core 5  with 1,9  2400 MHz  throttled 12,345 times  isolated"),
-        (
-            CpuColumn::Given,
-            "CPU 1: 50 % of the samples that it gives when it is busy throughout; idle CPUs may give none",
-        ),
+        (CpuColumn::Given, "CPU 1: 50 % of the samples of a fully busy CPU; idle CPUs may produce no samples"),
     ] {
         assert_eq!(facts.cell_text(column, 1), words);
     }
@@ -298,7 +295,7 @@ fn every_cell_in_words() {
     assert!(alone.cell_text(CpuColumn::Timed(1), 1).ends_with("its time is known in a second"));
     assert!(alone.cell_text(CpuColumn::IrqTimed, 1).ends_with("its time is known in a second"));
     assert!(alone.cell_text(CpuColumn::Missing, 1).ends_with("not known here"));
-    assert_eq!(alone.cell_text(CpuColumn::Cpu, 1), "CPU 1: a recording does not say more of it");
+    assert_eq!(alone.cell_text(CpuColumn::Cpu, 1), "CPU 1: the recording has no more details");
     assert_eq!(
         (alone.cpu_text(7), facts.irq_text(9)),
         ("CPU 7: no samples".into(), "no interrupt handler has run on CPU 9 since measuring began".into())

@@ -34,28 +34,29 @@ impl Tab {
     pub(crate) fn about(self) -> &'static str {
         match self {
             Self::Top => {
-                "The functions that were sampled most. Self is the share in the function itself, Children with what it \
-                 calls. Enter unfolds who called it; the one-key zooms and f narrow what counts, also of the past."
+                "The functions with the most samples. Self is the share of the function itself, Children includes its \
+                 callees. Enter unfolds its callers; the one-key zooms and f filter the view, including all samples of \
+                 the past."
             }
             Self::Flame => {
-                "Stacks side by side: as wide as their share of the samples, callees below their callers. Enter zooms, \
-                 ⌫ undoes; what is too narrow to be drawn stands together as others."
+                "Stacks side by side: the width of a frame is its share of the samples, callees are below their callers. \
+                 Enter zooms, ⌫ undoes; frames that are too narrow are combined as others."
             }
             Self::Time => {
-                "When the samples came: a column for each second, its rows the time inside it. Stripes and blocks are \
-                 bursts. v selects, Enter shows what was selected on every screen, b compares with it."
+                "Samples over time: a column for each second, its rows are the time inside it. Stripes and blocks are \
+                 bursts. v selects, Enter shows the selection on every screen, b compares with it."
             }
             Self::Cpus => {
-                "What each CPU does by the kernel's own counts, and its softirqs by samples. Anomalies \
+                "The load of each CPU from the kernel's own counts, and its softirqs from samples. Anomalies \
                  come first; Enter shows the functions behind a cell."
             }
             Self::Events => {
-                "What is measured and what it costs, and below it what this machine could measure. Changes hold from now \
-                 on, on all CPUs or on none."
+                "The measured events with their cost, and below them all events of this machine. Changes take effect at \
+                 once, on all CPUs or on none."
             }
             Self::Units => {
-                "Analysis units answer one question each, from the kernel's events: who waits, who wakes whom, which \
-                 calls take how long. Several run at once."
+                "Analysis units answer one question each, from the kernel's events: waits, wakers, latencies of \
+                 calls. Several can run at once."
             }
         }
     }

@@ -44,49 +44,49 @@ pub(crate) static STEPS: &[TourStep] = &[
         screen: Some(Tab::Cpus),
         ..until(
             &program::FINDING,
-            "A machine with 34 CPUs, as it was sampled during an incident: somebody says that CPU 32 is slow. After \
-             some seconds the third line names the anomaly. Its key goes there:",
+            "A machine with 34 CPUs, sampled during an incident: users report that CPU 32 is slow. After a few seconds \
+             the third line names the anomaly. This key goes there:",
         )
     },
     until(
         &cpus::commands::ENTER,
-        "The CPUs, anomalies first, with their softirqs. CPU 32 spends its time in TIMER; its peers do not. \
-         The functions behind that cell:",
+        "The CPUs, anomalies first, with their softirqs. CPU 32 spends its time in TIMER; the other CPUs do \
+         not. The functions behind that cell:",
     ),
     until(
         &top::commands::TOGGLE,
-        "Only the TIMER softirqs of CPU 32 count now, on every screen; ⌫ takes it back. The hottest function is \
-         under the cursor. Unfold it:",
+        "Every screen now shows only the TIMER softirqs of CPU 32; ⌫ undoes that. The hottest function is under \
+         the cursor. Unfold its callers:",
     )
     .or(&[&top::commands::EXPAND, &top::commands::EXPAND_ALL]),
     until(
         &program::FLAME,
-        "run_timer_softirq → call_timer_fn → estimation_timer, and _find_next_bit below it: IPVS sums up its \
-         statistics, all of them in one timer, on one CPU. The same as a picture:",
+        "run_timer_softirq → call_timer_fn → estimation_timer, and _find_next_bit below it: IPVS updates all \
+         its statistics in a single timer on one CPU. The same as a flame graph:",
     ),
     until(
         &program::TIME,
-        "As wide as their share, callees below callers; the letter tells kernel, softirq, user. Enter would zoom. And \
-         when did it happen?",
+        "The width of a frame is its share, callees are below callers; the letter marks kernel, softirq or user \
+         code. Enter would zoom. When did it happen?",
     ),
     until(
         &time::commands::COLUMNS,
-        "A column is a second, its rows the time inside it: blocks that come again are bursts. What changed between \
+        "A column is a second, its rows are the time inside it: blocks that repeat are bursts. What changed between \
          two of them? Go to a burst with ← and →, and select its column:",
     ),
-    until(&time::commands::BASELINE, "→ would take more columns in. This time is what another one is compared with:"),
-    until(&time::commands::COLUMNS, "Now to another burst with ← and →, and select that, too:"),
-    until(&time::commands::ENTER, "Only that time, on every screen, against the first one:"),
+    until(&time::commands::BASELINE, "→ would add more columns. Make this time the baseline:"),
+    until(&time::commands::COLUMNS, "Now go to another burst with ← and →, and select it, too:"),
+    until(&time::commands::ENTER, "Show only that time on every screen, compared with the first one:"),
     until(
         &general::UNDO,
-        "What changed most comes first: Δ in points of share, Old what it was; ~ marks what may be chance. Nothing \
+        "The largest changes come first: Δ in percentage points, Old the previous share; ~ marks possible chance. Nothing \
          is lost by looking: one key undoes every step, on every screen:",
     )
     .or(&[&program::TOP]),
     until(
         &general::STOP,
-        "That is all it takes. ? explains each screen, : finds every command, f filters, the past too; S saves a \
-         perf.data file as the proof. On a machine of yours: sudo perfprof-tui. This leaves the tour:",
+        "That is all. ? explains each screen, : finds every command, f filters, also past samples; S saves a \
+         perf.data file as evidence. On your own machine: sudo perfprof-tui. This key ends the tour:",
     ),
 ];
 

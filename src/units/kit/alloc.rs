@@ -200,7 +200,7 @@ impl AllocReader {
             let found = settings.get("library").map(str::to_owned);
             let found = found.or_else(|| Session::libc_of(first)).or_else(|| Session::libc_of(0));
             let found = found.or_else(|| Session::libc_of_system(Path::new("/")));
-            let found = found.ok_or("the C library of the target is not known: name it with --library FILE")?;
+            let found = found.ok_or("the C library of the target is unknown: name it with --library FILE")?;
             cxx = Session::cxx_of(first, &found);
             library = Some(found);
             let there = |function: &Function| function.cxx.is_none() || cxx.is_some();

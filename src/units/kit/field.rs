@@ -18,10 +18,15 @@ pub(crate) struct Num {
 impl Num {
     /// Finds a field by its name.
     pub(crate) fn of(format: Option<&Arc<Format>>, name: &str) -> Result<Self, String> {
-        let format = format.ok_or_else(|| format!("the fields of the event that has {name} are not known"))?;
+        let format = format.ok_or_else(|| format!("the fields of the event with {name} are unknown"))?;
         let field = format.field(name).ok_or_else(|| {
             let known: Vec<&str> = format.fields.iter().map(|f| f.name.as_str()).collect();
-            format!("{}:{} has no field {name} on this kernel; it has {}", format.system, format.name, known.join(" "))
+            format!(
+                "{}:{} has no field {name} on this kernel; available: {}",
+                format.system,
+                format.name,
+                known.join(" ")
+            )
         })?;
         Ok(Self { field: field.clone(), big: format.big })
     }

@@ -117,7 +117,7 @@ impl Scope {
         let [user, kernel, guest, host] =
             ["exclude-user", "exclude-kernel", "exclude-guest", "exclude-host"].map(|name| settings.has(name));
         if user && kernel || guest && host {
-            return Err("nothing would be left: all samples are of the one or of the other".to_owned());
+            return Err("nothing would be left: all samples are of user or kernel code".to_owned());
         }
         clauses.extend(user.then(|| "!user".to_owned()));
         clauses.extend(kernel.then(|| "!kernel".to_owned()));
@@ -152,7 +152,7 @@ impl Scope {
 
 /// Reported if only guests are requested and none has a sample.
 const NO_GUESTS: &str =
-    "no sample was of a guest: this host runs none, or only its PMU tells them (cpu-clock is a timer of the host)";
+    "no sample was of a guest: this host runs none, or only its PMU samples them (cpu-clock is a timer of the host)";
 
 /// A unit that receives only the records in its scope.
 #[derive(Clone, Debug)]

@@ -251,7 +251,7 @@ fn one(text: &str, part: Range<usize>, is_unit: &dyn Fn(&str) -> bool) -> Result
         }
         let Some((known, has_value)) = ATTRIBUTES.iter().find(|(known, _)| *known == name) else {
             let list: Vec<&str> = ATTRIBUTES.iter().map(|(name, _)| *name).collect();
-            return Err(fault(format!("there is no attribute {name}; there are {}", list.join(", "))).offer(list));
+            return Err(fault(format!("unknown attribute {name}; available: {}", list.join(", "))).offer(list));
         };
         if *has_value != value.is_some() {
             return Err(fault(format!("{known} takes {} value", if *has_value { "a" } else { "no" })));

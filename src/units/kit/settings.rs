@@ -174,7 +174,7 @@ impl Settings {
     pub fn set(&mut self, name: &str, value: &str) -> Result<(), String> {
         let known = OPTIONS.iter().find(|opt| opt.name == name).ok_or_else(|| {
             let near = nearest(name, OPTIONS.iter().map(|opt| opt.name));
-            format!("there is no option --{name}; nearest: --{}", near.join(", --"))
+            format!("unknown option --{name}; nearest: --{}", near.join(", --"))
         })?;
         self.values.push((known.name, value.to_owned()));
         Ok(())
@@ -307,7 +307,7 @@ impl Settings {
             let may = |opt: &&Opt| opt.name == name && [allowed, SHARED].iter().any(|list| list.contains(&opt.name));
             let opt = OPTIONS.iter().find(may).ok_or_else(|| {
                 let list: Vec<String> = allowed.iter().map(|name| format!("--{name}")).collect();
-                format!("there is no option --{name} here; there are {}", list.join(" "))
+                format!("unknown option --{name} here; available: {}", list.join(" "))
             })?;
             let value = match (opt.value, value) {
                 ("", None) => String::new(),
@@ -350,7 +350,9 @@ mod tests {
         let words = |text: &str| text.split(' ').map(str::to_owned).collect::<Vec<_>>();
         let s = Settings::parse(&words("-g --key=pid --keep 5"), &["stack", "key", "keep"]).expect("parses");
         assert!(s.has("stack") && s.get("key") == Some("pid") && s.number("keep", 1) == Ok(5));
-        for (text, why) in [("--kee 1", "no option"), ("-g=1", "expected"), ("--keep", "missing"), ("x", "expected")] {
+        for (text, why) in
+            [("--kee 1", "unknown option"), ("-g=1", "expected"), ("--keep", "missing"), ("x", "expected")]
+        {
             let error = Settings::parse(&words(text), &["stack", "keep"]).expect_err(text);
             assert!(error.contains(why), "{error}");
         }

@@ -209,8 +209,8 @@ fn soft(facts: FindingInput<'_>, all: &[Seen<'_>], one: &Seen<'_>) -> Option<Fin
     let what = if irqs { "interrupts" } else { "softirq" };
     let by_time = timed.map(|(vector, ..)| vector);
     let vector = by_time.or_else(|| one.samples.and_then(CpuSamples::vector)).filter(|_| !irqs);
-    let beside = if mid < 0.0 { String::new() } else { format!(", {whose} {mid:.0} %") };
-    let mut text = format!("CPU {} {what} {:.0} %{beside}", one.cpu, one.soft); // words: ok
+    let comparison = if mid < 0.0 { String::new() } else { format!(", {whose} {mid:.0} %") };
+    let mut text = format!("CPU {} {what} {:.0} %{comparison}", one.cpu, one.soft);
     let behind = |vector| facts.samples.and_then(|s| s.behind(one.cpu, cpus::of_vector(vector)));
     let function = vector.and_then(behind).map(|behind| behind.name.clone());
     if let Some(vector) = vector {

@@ -136,7 +136,6 @@ impl<'a> CpuFacts<'a> {
         }
     }
 
-    /// Returns a table of these columns for these CPUs.
     pub(crate) fn table(&self, columns: &[CpuColumn], cpus: &[u32]) -> Table {
         Table {
             columns: columns.iter().map(|c| c.column()).collect(),

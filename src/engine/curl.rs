@@ -5,7 +5,6 @@
 use std::io::{self, Write};
 use std::process::{Child, Command, Stdio};
 
-/// A call of curl.
 #[derive(Debug)]
 pub(crate) struct Curl {
     config: String,

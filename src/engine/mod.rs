@@ -344,7 +344,6 @@ impl Engine {
         }
     }
 
-    /// Returns the units' answers.
     pub(crate) fn units(&self) -> Arc<Vec<UnitAnswer>> {
         self.units.load_full()
     }

@@ -58,7 +58,6 @@ pub struct Core {
     switches: Option<Switches>,
     /// Names of a text.
     pub(super) texts: Texts,
-    /// Analysis units.
     pub(crate) units: Units,
     /// Hardware data of samples, if requested.
     pub(crate) hardware: Option<HardwareLog>,
@@ -243,7 +242,6 @@ impl Core {
         self.profile.ledger.timed += u64::from(self.clock == Some(event));
     }
 
-    /// Applies a record.
     pub(crate) fn apply(&mut self, input: usize, time: u64, record: &[u8]) {
         let Ok(Some((header, body, _))) = split(record) else { return };
         self.turn_to(input);

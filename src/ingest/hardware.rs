@@ -101,7 +101,6 @@ impl HardwareLog {
         self.of_samples.push(number);
     }
 
-    /// Returns a detail by its number.
     pub(crate) fn get(&self, number: u32) -> Detail {
         self.list.get(number as usize).copied().unwrap_or_default()
     }

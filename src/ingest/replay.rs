@@ -45,7 +45,6 @@ impl<'a> PlacedRecord<'a> {
     }
 }
 
-/// The order of records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RecordOrder {
     /// By time, like perf: records without a timestamp immediately, others at the end of a round.

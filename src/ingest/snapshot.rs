@@ -45,7 +45,6 @@ pub struct HostSnapshot {
     pub(crate) log: SideLog,
     /// Header features that describe it, of a recording; empty when live.
     pub(crate) machine: Vec<(u8, Vec<u8>)>,
-    /// The names of its containers.
     pub(crate) containers: Vec<NamedContainer>,
 }
 

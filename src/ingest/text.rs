@@ -123,7 +123,6 @@ impl Texts {
     }
 }
 
-/// Returns a name in the form that is shown.
 fn shown(name: &Arc<str>, form: NameForm) -> Arc<str> {
     if is_mangled(name.as_bytes()) { demangle(name.as_bytes(), form).into() } else { name.clone() }
 }

@@ -199,7 +199,7 @@ impl Attr {
         (self.flags >> 15 & 3) as u8
     }
 
-    /// `precise_ip`, 0 to 3.
+    /// Sets `precise_ip`, 0 to 3.
     pub(crate) fn set_precise(&mut self, level: u8) {
         self.flags = self.flags & !(3 << 15) | u64::from(level.min(3)) << 15;
     }

@@ -46,7 +46,6 @@ pub struct Counts {
 }
 
 impl Counts {
-    /// Adds another event's totals.
     pub(crate) fn add(&mut self, other: &Self) {
         self.value = self.value.wrapping_add(other.value);
         self.enabled_ns += other.enabled_ns;

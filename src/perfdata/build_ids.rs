@@ -76,7 +76,6 @@ pub(crate) fn sections(list: &[IdentifiedFile]) -> Vec<Section> {
     sections
 }
 
-/// Appends a record of type BUILD_ID.
 fn record(out: &mut Vec<u8>, file: &IdentifiedFile) {
     let name_len = (file.path.len() + 1).next_multiple_of(64);
     let Ok(size) = u16::try_from(8 + 4 + 24 + name_len) else { return };

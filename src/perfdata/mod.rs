@@ -61,7 +61,7 @@ pub enum EventUnit {
 }
 
 impl EventUnit {
-    /// Returns true if periods are times.
+    /// Returns whether periods are times.
     pub(crate) fn is_time(self) -> bool {
         self == Self::Nanoseconds
     }

@@ -77,7 +77,7 @@ pub(crate) fn is_perf(head: &[u8]) -> bool {
 }
 
 impl Recording {
-    /// Reads the head of a file.
+    /// Reads the header of a file.
     pub fn open(file: &File) -> Result<Self, ReadError> {
         let len = file.metadata()?.len();
         if len == 0 {

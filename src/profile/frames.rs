@@ -75,7 +75,6 @@ impl Sym {
         }
     }
 
-    /// Returns the name as a shared string.
     pub(crate) fn shared_name(&self) -> Arc<str> {
         self.function.clone().unwrap_or_else(|| self.name().into())
     }

@@ -44,7 +44,6 @@ impl RetainedStacks {
         pin
     }
 
-    /// Returns the stack of a pin.
     pub(crate) fn node(&self, pin: RetainedStack) -> NodeId {
         self.nodes.get(pin.0 as usize).copied().unwrap_or(NodeId::ROOT)
     }

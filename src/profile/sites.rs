@@ -54,7 +54,6 @@ impl Sites {
         SiteId(id)
     }
 
-    /// Returns the id of a trace text.
     pub(crate) fn trace(&mut self, text: &str) -> TraceId {
         if self.traces.is_empty() {
             self.traces.push("".into());

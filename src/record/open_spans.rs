@@ -37,7 +37,6 @@ pub enum ThreadChange {
 /// The maximum nesting of open spans in a lane; real spans nest less.
 pub(crate) const DEPTH: usize = 256;
 
-/// An open span.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct OpenSpan<W, B> {
     pub(crate) what: W,

@@ -20,7 +20,6 @@ struct Waiting {
     at: u32,
 }
 
-/// A buffer with waiting records.
 #[derive(Debug)]
 struct Buffer {
     bytes: Vec<u8>,

@@ -83,7 +83,6 @@ impl Host {
         }
     }
 
-    /// Returns the named containers.
     pub(crate) fn named_containers(&self) -> impl Iterator<Item = &NamedContainer> {
         self.groups.named()
     }

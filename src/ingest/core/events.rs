@@ -9,7 +9,6 @@ use super::Core;
 use crate::ingest::switches::Switches;
 
 impl Core {
-    /// Adds an event.
     pub(super) fn add_event(&mut self, event: EventDesc, states: &[EventState]) {
         let at = self.events.len() as u16;
         let state = states.get(self.slots().len());

@@ -28,7 +28,6 @@ pub(crate) struct Asks {
 }
 
 impl Asks {
-    /// Maps a ring.
     pub(super) fn map(fd: OwnedFd) -> Result<Self, Errno> {
         let page = rustix::param::page_size();
         let read_up_to = Shared::map(fd.as_fd(), page, ProtFlags::READ | ProtFlags::WRITE, 0)?;

@@ -52,7 +52,6 @@ impl EventTarget {
     pub(crate) const ALL: Self = Self::Task(-1);
 }
 
-/// An open event.
 #[derive(Debug)]
 pub(crate) struct OpenEvent {
     pub(crate) fd: OwnedFd,
@@ -140,7 +139,6 @@ impl Attachment {
         attr::event(&self.slots[event].event, &self.common, self.have)
     }
 
-    /// Returns the state of each event.
     pub(crate) fn states(&self) -> Vec<EventState> {
         self.slots.iter().map(|slot| slot.state(&self.common)).collect()
     }

@@ -132,7 +132,6 @@ fn base(common: &CommonAttrs, have: KernelFeatures) -> Attr {
     attr
 }
 
-/// Returns the attr of an event.
 pub(crate) fn event(event: &Event, common: &CommonAttrs, have: KernelFeatures) -> Attr {
     let own = &event.attr;
     let mut attr = Attr {

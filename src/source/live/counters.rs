@@ -46,7 +46,6 @@ struct Open {
     place: CountedOn,
 }
 
-/// Open counters.
 pub(crate) struct Counters {
     sys: Box<dyn Sys>,
     rights: Rights,

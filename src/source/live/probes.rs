@@ -8,7 +8,6 @@ use crate::event::spec::LookupPaths;
 /// The prefix of sessions' groups, before the process id.
 const GROUP: &str = "perfprof_";
 
-/// The probes of this session.
 #[derive(Debug, Default)]
 pub(crate) struct Probes {
     root: Option<PathBuf>,

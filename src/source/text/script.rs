@@ -112,7 +112,6 @@ pub(crate) fn is_frame_alone(line: &[u8]) -> bool {
     is_address && matching_paren(line).is_some() && !split_words(line).any(|(_, word)| word.ends_with(b":"))
 }
 
-/// Parses a word as a time.
 fn time_of(word: &[u8]) -> Option<u64> {
     word.strip_suffix(b":").and_then(seconds)
 }

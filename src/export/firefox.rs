@@ -107,7 +107,7 @@ fn write(input: &ExportInput<'_>, out: &mut dyn Write) -> io::Result<()> {
     let mut carried: HashMap<ThreadHandle, u64> = HashMap::new();
     let unit = data.unit(input.event);
     let are_durations = unit.is_time() && data.profile.has_durations(input.event as u16);
-    // Weights are integers: milliseconds, or counts of an event.
+    // Weights are integers: milliseconds, or the decimal counts of a text recording without their point.
     let weights = match unit {
         EventUnit::Nanoseconds if are_durations => Some((WeightType::TracingMs, 1_000_000)),
         EventUnit::Decimal(decimals) => Some((WeightType::Samples, 10u64.saturating_pow(decimals.into()))),

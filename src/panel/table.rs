@@ -76,7 +76,7 @@ impl Column {
         Self::new(name, title, Align::Right, 0)
     }
 
-    /// Changes the unit suffix of the column's name from `_ns`.
+    /// Replaces the unit suffix `_ns` of the column's name.
     pub fn of_unit(mut self, suffix: &str) -> Self {
         if let Some(name) = self.name.strip_suffix("_ns") {
             self.name = format!("{name}{suffix}").into();

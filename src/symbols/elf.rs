@@ -218,7 +218,7 @@ impl<'d> Symbols<'d> {
         purse: &mut UnpackBudget,
         is_wanted: fn(&Self, &Sym) -> bool,
     ) -> Result<Vec<(u64, u32)>, UnpackError> {
-        // Skipped symbols take only time.
+        // Skipped symbols take only time, which is limited by the size of the table.
         let passed = self.entries.len() as u64 / SYMBOLS_FOR_ONE;
         purse.take(self.kind.section(), passed)?;
         purse.give_back(passed);
@@ -297,7 +297,7 @@ pub(crate) fn kernel(
 /// No program has more segments, and no executable has more sections and segments in total.
 pub(super) const MAX_SEGMENTS: usize = 256;
 const MAX_PARTS: u32 = 0xffff;
-/// Bytes of symbol table per byte of memory that its functions may take.
+/// The limit of a symbol table's size, as a multiple of its functions' memory budget.
 const SYMBOLS_FOR_ONE: u64 = 8;
 
 #[cfg(test)]

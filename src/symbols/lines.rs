@@ -229,7 +229,7 @@ impl std::fmt::Debug for Lines {
     }
 }
 
-/// Mapped bytes in excess of the start at which files drop their pages.
+/// Growth of the resident memory in bytes at which files drop their pages.
 const MAPPED: u64 = 256 << 20;
 
 impl Lines {

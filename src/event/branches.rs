@@ -30,7 +30,8 @@ const WORDS: &[(&str, u64)] = &[
     ("counter", 1 << 19),
 ];
 
-/// Parses comma-separated names to bits. If only privilege levels are named, branches of any type are selected.
+/// Parses comma-separated names to bits.
+/// If only privilege levels are named, branches of any type are selected.
 pub(crate) fn parse(text: &str) -> Result<u64, String> {
     let mut mask = 0;
     for word in text.split(',') {

@@ -88,7 +88,8 @@ impl Format {
         self.fields.iter().find(|f| f.name == name)
     }
 
-    /// Returns a field by name; if there is a field with the text of a recorded address, returns that one.
+    /// Returns a field by name.
+    /// If there is a field with the text of a recorded address, returns that one.
     pub(crate) fn said(&self, name: &str) -> Option<&Field> {
         self.field(&text_of(name)).or_else(|| self.field(name))
     }
@@ -109,8 +110,8 @@ impl Format {
         own.filter(|name| self.said(name).is_some_and(Field::is_text))
     }
 
-    /// Formats a sample with the kernel's `print fmt`; if that is unsupported, lists all fields by name. Returns an
-    /// empty string for a sample without raw data.
+    /// Formats a sample with the kernel's `print fmt`.
+    /// If that is unsupported, lists all fields by name. Returns an empty string for a sample without raw data.
     pub fn text(&self, raw: &[u8]) -> String {
         self.text_with(raw, &|_| None)
     }

@@ -3,8 +3,8 @@
 
 use crate::kernel::attr::{TYPE_HARDWARE, TYPE_HW_CACHE, TYPE_SOFTWARE};
 
-/// (name, type, config, description as in perf_event_open(2)). The first name of a config is the one that is printed
-/// and described.
+/// (name, type, config, description as in perf_event_open(2)).
+/// The first name of a config is the one that is printed and described.
 const FIXED: &[(&str, u32, u64, &str)] = &[
     ("cycles", TYPE_HARDWARE, 0, "CPU cycles, which slow down with the clock"),
     ("cpu-cycles", TYPE_HARDWARE, 0, ""),
@@ -61,7 +61,8 @@ pub(crate) fn name_of(kind: u32, config: u64) -> Option<String> {
     all().find_map(|(n, k, c)| (k == kind && c == config).then_some(n))
 }
 
-/// Returns the description of a fixed event; empty for alias names and cache events.
+/// Returns the description of a fixed event.
+/// Empty for alias names and cache events.
 pub(crate) fn about(name: &str) -> &'static str {
     FIXED.iter().find(|(known, ..)| *known == name).map_or("", |(.., about)| about)
 }

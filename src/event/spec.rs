@@ -206,7 +206,8 @@ impl Event {
         (self.no_samples || self.attr.period_or_freq != 0).then(|| Rate::of(&self.attr))
     }
 
-    /// Returns its name with kernel code excluded; unchanged for tracepoints and dummies, which are not affected.
+    /// Returns its name with kernel code excluded.
+    /// Unchanged for tracepoints and dummies, which are not affected.
     pub(crate) fn user_only(&self) -> String {
         match self.tracepoint.is_none() && !self.attr.is_dummy() {
             true => Self::user_only_name(&self.name),

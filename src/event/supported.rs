@@ -82,7 +82,8 @@ fn open(sys: &dyn Sys, attr: &Attr) -> Result<OwnedFd, Errno> {
     sys.open(attr, 0, -1, None, None)
 }
 
-/// Returns the number of counters. A group counts as a whole, so the kernel rejects the first member without a counter.
+/// Returns the number of counters.
+/// A group counts as a whole, so the kernel rejects the first member without a counter.
 fn counters(sys: &dyn Sys) -> usize {
     // The kernel skips events that can never start.
     let mut first = cycles();

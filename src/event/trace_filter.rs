@@ -46,7 +46,8 @@ struct Fields<'a, 't> {
     edits: Vec<(Piece<'t>, String)>,
 }
 
-/// A comparison, or parentheses around one; the kernel accepts `!` only before parentheses.
+/// A comparison, or parentheses around one.
+/// The kernel accepts `!` only before parentheses.
 #[derive(Clone, Copy, PartialEq)]
 enum Node {
     Bare,

@@ -39,14 +39,16 @@ pub fn format(root: &Path, system: &str, name: &str) -> io::Result<String> {
     String::from_utf8(text).map_err(io::Error::other)
 }
 
-/// Returns the list of kernel strings that records refer to by address; empty if there is none.
+/// Returns the list of kernel strings that records refer to by address.
+/// Empty if there is none.
 pub(crate) fn strings(root: &Path) -> Vec<u8> {
     let text = procfs::read_at_once(&root.join("printk_formats")).unwrap_or_default();
     if u32::try_from(text.len()).is_ok() { text } else { Vec::new() }
 }
 
-/// Returns all tracepoints as (system, name), sorted. Entries of the `ftrace` system are formats of ftrace's own
-/// records; of these only `function` can be opened (kernel/trace/trace_export.c: no `reg`).
+/// Returns all tracepoints as (system, name), sorted.
+/// Entries of the `ftrace` system are formats of ftrace's own records; of these only `function` can be opened
+/// (kernel/trace/trace_export.c: no `reg`).
 pub fn all(root: &Path) -> Vec<(String, String)> {
     let dirs = |path: PathBuf| -> Vec<String> {
         let Ok(entries) = fs::read_dir(path) else { return Vec::new() };

@@ -154,7 +154,8 @@ fn sections(info: &Info, events: &[EventDesc], files: &[IdentifiedFile], span: (
 struct Counted(HashMap<(u64, i32), u64>);
 
 impl Counted {
-    /// Rewrites a record as if only its kept samples had been counted; also returns the number of kept samples.
+    /// Rewrites a record as if only its kept samples had been counted.
+    /// Also returns the number of kept samples.
     fn rewrite<'a>(
         &mut self,
         record: &'a [u8],

@@ -22,8 +22,8 @@ pub(super) const FORMAT: Format = Format {
     writer: FormatWriter::Profile(None, write),
 };
 
-/// The dictionary under construction. Entry 0 of each table stands for "none", so pprof's indexes, which begin with 1,
-/// are valid indexes here.
+/// The dictionary under construction.
+/// Entry 0 of each table stands for "none", so pprof's indexes, which begin with 1, are valid indexes here.
 struct Tables {
     out: ProfilesDictionary,
     strings: HashMap<String, i32>,

@@ -320,7 +320,8 @@ mod tests {
     use crate::source::hosts::{Hosts, SourceHost};
     use crate::source::{Batch, Info, SamplingState};
 
-    /// Returns the recorder's PID in the header of a snapshot; `own` is the PID of the process that takes it.
+    /// Returns the recorder's PID in the header of a snapshot.
+    /// `own` is the PID of the process that takes it.
     fn told(info: &Info, own: Option<i32>) -> Option<i32> {
         let ingest = Ingest::new(info, own, IntakeOptions::default());
         let moment = ingest.core().moment();

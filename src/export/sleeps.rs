@@ -32,8 +32,8 @@ pub(crate) enum SleepError {
 pub(crate) struct Sleeps {
     switches: Switches,
     state: Option<Field>,
-    /// Scheduler statistics such as `sched:sched_stat_sleep`, with their PID field. Without them, a sleep lasts until
-    /// the next switch to its task.
+    /// Scheduler statistics such as `sched:sched_stat_sleep`, with their PID field.
+    /// Without them, a sleep lasts until the next switch to its task.
     stats: Vec<(u16, Field)>,
     exit: Option<u16>,
     /// Offsets of time and period in the record of a switch.
@@ -98,7 +98,8 @@ impl Sleeps {
         self.asleep.follow(&ThreadChange::Born { pid, tid }, |tid| tid);
     }
 
-    /// Handles a switch away from a task that sleeps, or is preempted; only statistics count preemption.
+    /// Handles a switch away from a task that sleeps, or is preempted.
+    /// Only statistics count preemption.
     fn leave(&mut self, switch: Switch, sample: &Sample<'_>, record: &[u8]) {
         // Higher bits describe how a runnable task was preempted.
         let sleeps =

@@ -71,8 +71,8 @@ pub fn place(text: &str, subject: &Subject, offsets: &Offsets) -> Result<Capture
     }
 }
 
-/// Creates the capture filter of a tracepoint. Text in the kernel's own syntax is passed through; text in ours is
-/// translated.
+/// Creates the capture filter of a tracepoint.
+/// Text in the kernel's own syntax is passed through; text in ours is translated.
 fn of_tracepoint(text: &str, format: &Format, fields: &[TraceField]) -> Result<Capture, Diagnostic> {
     let capture = |trace: String| Capture {
         text: trace.clone(),

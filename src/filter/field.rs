@@ -149,7 +149,8 @@ const SAMPLING: &[Field] =
 const BY_FLAGS: &[Field] =
     &[Field::Tid, Field::Pid, Field::Comm, Field::Cpu, Field::Context, Field::IrqsOff, Field::NeedResched];
 
-/// Returns the own fields of tracepoints. A field that is text in any of them is text.
+/// Returns the own fields of tracepoints.
+/// A field that is text in any of them is text.
 pub fn trace_fields<'a>(formats: impl Iterator<Item = &'a Format>) -> Vec<TraceField> {
     let mut fields: Vec<TraceField> = Vec::new();
     for format in formats {

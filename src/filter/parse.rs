@@ -33,7 +33,8 @@ struct Clauses<'a> {
     atoms: Vec<Atom>,
 }
 
-/// A part of a filter. Without enclosing parentheses, the same operator can extend it.
+/// A part of a filter.
+/// Without enclosing parentheses, the same operator can extend it.
 struct Node {
     expr: Expr,
     open: bool,
@@ -230,7 +231,8 @@ pub(super) fn regex(text: &str, place: Piece<'_>, cursor: &Cursor<'_>) -> Result
     })
 }
 
-/// Parses `1-5` or `7` in a list; the first character may be a sign, so the dash is searched after it.
+/// Parses `1-5` or `7` in a list.
+/// The first character may be a sign, so the dash is searched after it.
 fn range<T: PartialOrd + Copy>(
     (text, piece): Value<'_>,
     cursor: &Cursor<'_>,
@@ -290,7 +292,8 @@ fn number_test(
     Ok((Test::Ranges(ranges), op == "!="))
 }
 
-/// Parses a tracepoint's number, possibly negative or with a unit. A number beyond the signed range is taken as bits.
+/// Parses a tracepoint's number, possibly negative or with a unit.
+/// A number beyond the signed range is taken as bits.
 fn signed(text: &str) -> Option<i64> {
     let Ok(Number::Int(value)) = quantity::literal(text) else { return None };
     let bits = u64::try_from(value.unsigned_abs()).ok()? as i64;

@@ -114,7 +114,8 @@ struct Assembler<'a> {
     jumps: Vec<(usize, Label)>,
 }
 
-/// Compiles an expression; the error has the atom that the kernel cannot evaluate, and why.
+/// Compiles an expression.
+/// The error has the atom that the kernel cannot evaluate, and why.
 pub(crate) fn assemble(expr: &Expr, atoms: &[Atom], offsets: &Offsets) -> Result<Program, (u8, String)> {
     let mut a = Assembler { offsets, code: Vec::new(), constants: Vec::new(), labels: Vec::new(), jumps: Vec::new() };
     // r6: the context; r7: the active bank of parameters.

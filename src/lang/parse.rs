@@ -21,7 +21,8 @@ pub(crate) trait Grammar<'t>: Sized {
 
     fn prefix(&mut self, op: Piece<'t>, inner: Self::Node, cursor: &Cursor<'t>) -> Result<Self::Node, Diagnostic>;
 
-    /// Builds the node of a binary operator. Parses its right side, with [`right`] of `level` if that is an expression.
+    /// Builds the node of a binary operator.
+    /// Parses its right side, with [`right`] of `level` if that is an expression.
     fn infix(
         &mut self,
         op: &'static str,

@@ -64,7 +64,8 @@ impl ChainSpec {
         }
     }
 
-    /// Formats a row's chains as an indented tree with the share of each entry. Entries are indented only at forks.
+    /// Formats a row's chains as an indented tree with the share of each entry.
+    /// Entries are indented only at forks.
     pub(crate) fn tree(&self, data: Data<'_>, heavy: &HeavyTree, whole: &Acc) -> String {
         let mut out = String::new();
         let nodes = &heavy.tree.nodes;
@@ -92,8 +93,8 @@ impl ChainSpec {
         out
     }
 
-    /// Returns an entry's function, with its line if entries are separated by location; without debug information with
-    /// the offset into the function.
+    /// Returns an entry's function, with its line if entries are separated by location.
+    /// Without debug information with the offset into the function.
     pub(crate) fn name(&self, data: Data<'_>, heavy: &HeavyTree, node: u32) -> String {
         let frames = &data.profile.frames;
         let sym = frames.sym(SymId(heavy.tree.nodes[node as usize].sym));

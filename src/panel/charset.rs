@@ -94,7 +94,8 @@ const LATIN: [(&str, char); 18] = [
     ("€", 'E'),
 ];
 
-/// Returns the ASCII replacement of a drawn or Latin 1 character; `None` for others.
+/// Returns the ASCII replacement of a drawn or Latin 1 character.
+/// `None` for others.
 fn stand_in(c: char) -> Option<char> {
     match c {
         ' '..='~' => Some(c),
@@ -107,7 +108,8 @@ pub(crate) fn in_cell(c: char) -> char {
     stand_in(c).unwrap_or('?')
 }
 
-/// Appends a character as ASCII; without a replacement as `\u{…}`, so that names stay distinct.
+/// Appends a character as ASCII.
+/// Without a replacement as `\u{…}`, so that names stay distinct.
 pub(crate) fn push(out: &mut String, c: char) {
     match stand_in(c) {
         Some(ascii) => out.push(ascii),

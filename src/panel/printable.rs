@@ -14,8 +14,8 @@ pub enum EscapeForm {
     Json,
 }
 
-/// Writes text. Newlines, tabs and CSV's CR LF are kept. Names must be cleaned of them before they become part of a
-/// line, because names are not distinguishable here.
+/// Writes text. Newlines, tabs and CSV's CR LF are kept.
+/// Names must be cleaned of them before they become part of a line, because names are not distinguishable here.
 #[derive(Debug)]
 pub struct Printable<W: Write> {
     out: W,

@@ -21,7 +21,8 @@ pub struct Column {
     pub(crate) align: Align,
     /// The width in cells; 0 for columns that share the remaining width.
     pub width: u16,
-    /// If there is not enough room, columns of the highest rank are dropped first; within a rank, the rightmost.
+    /// If there is not enough room, columns of the highest rank are dropped first.
+    /// Within a rank, the rightmost.
     pub rank: u8,
 }
 
@@ -130,7 +131,8 @@ impl Cell {
         }
     }
 
-    /// Compares for sorting: numbers by value, text alphabetically; empty cells come last.
+    /// Compares for sorting: numbers by value, text alphabetically.
+    /// Empty cells come last.
     pub fn compare(&self, other: &Self) -> std::cmp::Ordering {
         let number = |cell: &Self| match cell {
             Self::Count(n) | Self::Time(n) | Self::Moment(n) | Self::Bytes(n) | Self::Address(n) => Some(*n as f64),
@@ -185,8 +187,8 @@ impl Table {
         self.to_text_within(&[])
     }
 
-    /// Formats plain text with aligned columns. `cells` sets the widths of the first columns; 0 is automatic. Wider
-    /// names are cut, numbers are not.
+    /// Formats plain text with aligned columns.
+    /// `cells` sets the widths of the first columns; 0 is automatic. Wider names are cut, numbers are not.
     pub(crate) fn to_text_within(&self, cells: &[usize]) -> String {
         let fixed = |column: usize| cells.get(column).copied().filter(|cells| *cells > 0);
         let is_name = |column: usize| self.columns.get(column).is_some_and(|c| c.align == Align::Left);
@@ -313,7 +315,8 @@ impl Table {
 }
 
 impl Table {
-    /// Returns rows as objects keyed by column name; unknown values and the IDs of total rows are omitted.
+    /// Returns rows as objects keyed by column name.
+    /// Unknown values and the IDs of total rows are omitted.
     pub fn to_json(&self) -> Vec<serde_json::Value> {
         let value = |cell: &Cell| match cell {
             Cell::Empty | Cell::All => None,

@@ -56,8 +56,8 @@ pub struct Aggregate {
     news: Changes,
 }
 
-/// Weight that decays with age. Weights are multiples of 1/[`ONE`] meanwhile, so that small remainders are not lost in
-/// rounding.
+/// Weight that decays with age.
+/// Weights are multiples of 1/[`ONE`] meanwhile, so that small remainders are not lost in rounding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Decay {
     /// The half-life of a sample's weight, in nanoseconds.
@@ -349,7 +349,8 @@ impl Aggregate {
         }
     }
 
-    /// Removes the samples of an evicted chunk. Decayed weights are almost zero by then.
+    /// Removes the samples of an evicted chunk.
+    /// Decayed weights are almost zero by then.
     pub(crate) fn forget(&mut self, data: Data<'_>, chunk: &Chunk) {
         let first = data.profile.first();
         if self.epoch != data.profile.epoch() {
@@ -366,7 +367,8 @@ impl Aggregate {
         self.counted = self.counted.start.max(first)..self.counted.end.max(first);
     }
 
-    /// Adds or removes the samples of some sites; `before` states that names may have changed since they were counted.
+    /// Adds or removes the samples of some sites.
+    /// `before` states that names may have changed since they were counted.
     fn pass(
         &self,
         data: Data<'_>,
@@ -454,7 +456,8 @@ impl Aggregate {
         }
     }
 
-    /// Returns the sites with weight, as sorted (lane, site, weight); the lane is 0 if no key uses it.
+    /// Returns the sites with weight, as sorted (lane, site, weight).
+    /// The lane is 0 if no key uses it.
     pub(crate) fn sites(&self) -> Vec<(Lane, u32, Acc)> {
         let some = |lane: Lane, site: u32, acc: &Acc| {
             let acc = self.whole(*acc);

@@ -51,8 +51,8 @@ pub struct TopLine {
     /// Percentages as configured by the question.
     pub(crate) own_percent: f64,
     pub(crate) children_percent: f64,
-    /// The function's name as shown; if rows are grouped only by DSO, one of the DSO's functions; else empty, as for
-    /// samples without a frame.
+    /// The function's name as shown.
+    /// If rows are grouped only by DSO, one of the DSO's functions; else empty, as for samples without a frame.
     pub sym: Arc<str>,
     /// The short name of the DSO of [`TopLine::sym`].
     pub dso: Arc<str>,
@@ -236,7 +236,8 @@ pub struct ViewAnswer {
     pub total: Acc,
     /// Samples of the event in the shown times, regardless of the filter.
     pub shown: Acc,
-    /// The table's lines, with call chains unfolded around the visible ones; empty while another view is shown.
+    /// The table's lines, with call chains unfolded around the visible ones.
+    /// Empty while another view is shown.
     pub lines: Vec<TopLine>,
     /// The call chains of the row that was requested separately.
     pub beside: Vec<TopLine>,

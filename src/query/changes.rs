@@ -84,7 +84,8 @@ impl Changes {
         *self = Self { updated: self.updated, ..Self::default() };
     }
 
-    /// Returns the changes, merged by kind and site. Additions precede removals, so that sums do not become negative.
+    /// Returns the changes, merged by kind and site.
+    /// Additions precede removals, so that sums do not become negative.
     pub(crate) fn changes(&self) -> Vec<Change> {
         let mut sums: FxHashMap<(Lane, u32, bool, bool), Acc> = FxHashMap::default();
         for change in &self.list {

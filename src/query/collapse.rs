@@ -9,8 +9,8 @@ pub(crate) struct Collapsed {
     pub(crate) node_of: Vec<u32>,
 }
 
-/// Merges chains. A frame merges with its only child if no weight ends in it. `parent` lists parents before their
-/// children; node 0 is the root, and its children stay as they are.
+/// Merges chains. A frame merges with its only child if no weight ends in it.
+/// `parent` lists parents before their children; node 0 is the root, and its children stay as they are.
 pub(crate) fn collapse(parent: &[u32], ends: impl Fn(u32) -> bool) -> Collapsed {
     let n = parent.len();
     let mut children = vec![0u32; n];

@@ -123,7 +123,8 @@ fn nothing(_: &ColumnInput<'_>, _: ColumnKey) -> ColumnValue {
 /// Defines the keys and the columns at once.
 macro_rules! columns {
     ($($Key:ident = $entry:expr;)+) => {
-        /// A grouping column. Otherwise equal rows are sorted by these values in this order.
+        /// A grouping column.
+        /// Otherwise equal rows are sorted by these values in this order.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub enum ColumnKey {
             $(
@@ -196,7 +197,8 @@ pub(crate) static OF_REPORTS: [ColumnDef; 7] = [
         .number(16),
 ];
 
-/// Returns the socket of a sample's CPU; empty if the recording does not contain it.
+/// Returns the socket of a sample's CPU.
+/// Empty if the recording does not contain it.
 fn socket(of: &ColumnInput<'_>) -> ColumnValue {
     let known = of.data.session.sockets.get(usize::from(of.cpu)).and_then(|socket| i32::try_from(*socket).ok());
     known.map_or(ColumnValue::Text("".into()), ColumnValue::Id)

@@ -31,8 +31,8 @@ pub enum SideRow {
     Gone(u32),
 }
 
-/// Returns both tables' rows in the order of the new one; if sorted by difference, the largest first. Only as many as
-/// are ever shown are sorted.
+/// Returns both tables' rows in the order of the new one.
+/// If sorted by difference, the largest first. Only as many as are ever shown are sorted.
 pub fn compare(new: TableSide<'_>, old: TableSide<'_>, spec: &TopSpec, per: NormalizeBy) -> Vec<(SideRow, RowDiff)> {
     let weight = |row: &TopRow| if spec.order == Order::Children { row.children } else { row.own };
     let mut left: FxHashMap<u64, VecDeque<u32>> = FxHashMap::default();

@@ -111,7 +111,8 @@ pub struct CpuAnswer {
 }
 
 impl CpuAnswer {
-    /// Returns how many samples a permanently busy CPU produces in the window; 0 if unknown.
+    /// Returns how many samples a permanently busy CPU produces in the window.
+    /// 0 if unknown.
     pub(crate) fn expected(&self) -> f64 {
         self.frequency as f64 * self.window as f64 / 1e9
     }
@@ -184,7 +185,8 @@ pub struct CpuCounts {
 }
 
 impl CpuCounts {
-    /// Creates empty counts of an event's samples; `sliding` drops old ones, for a live view.
+    /// Creates empty counts of an event's samples.
+    /// `sliding` drops old ones, for a live view.
     pub fn new(event: usize, sliding: bool) -> Self {
         Self { event, sliding, epoch: u64::MAX, length: SHORTEST_NS, ..Self::default() }
     }

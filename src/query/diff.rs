@@ -163,7 +163,8 @@ pub fn verdict(old: (Acc, Acc), new: (Acc, Acc)) -> Verdict {
     judge(old.0, new.0, z, new.0.percent_of(&new.1) - old.0.percent_of(&old.1))
 }
 
-/// Compares rows by their keys: the largest differences first, ties by key. Equal rows are left out.
+/// Compares rows by their keys: the largest differences first, ties by key.
+/// Equal rows are left out.
 pub fn diff<K: Clone + Ord + std::hash::Hash>(
     old: (&Side, &[(K, Acc)]),
     new: (&Side, &[(K, Acc)]),

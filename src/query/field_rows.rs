@@ -58,7 +58,8 @@ pub(crate) struct FieldReader<'a> {
 }
 
 impl FieldCombinations {
-    /// Creates the combinations for these fields and time slices; `None` if there are none.
+    /// Creates the combinations for these fields and time slices.
+    /// `None` if there are none.
     pub(crate) fn of(names: impl Iterator<Item = &'static str>, quantum: Option<u64>) -> Option<Arc<Self>> {
         let names: Vec<&'static str> = names.collect();
         (!names.is_empty() || quantum.is_some()).then(|| Arc::new(Self { names, quantum, met: RwLock::default() }))

@@ -49,8 +49,9 @@ pub struct FilterEvaluator {
     by_task: Vec<FxHashMap<TaskId, bool>>,
 }
 
-/// Functions that an idle CPU waits in. Only the leaf counts, because interrupts and softirqs do real work on top of
-/// the idle task. The same as perf top's list of idle symbols, with newer ones.
+/// Functions that an idle CPU waits in.
+/// Only the leaf counts, because interrupts and softirqs do real work on top of the idle task. The same as perf top's
+/// list of idle symbols, with newer ones.
 pub(crate) const IDLE: &[&str] = &[
     "acpi_idle_do_entry",
     "acpi_processor_ffh_cstate_enter",
@@ -121,8 +122,8 @@ impl FilterEvaluator {
         self.update(data);
     }
 
-    /// Evaluates new sites, and again those with renamed frames. Returns the sites whose result changed and that may
-    /// have been counted already.
+    /// Evaluates new sites, and again those with renamed frames.
+    /// Returns the sites whose result changed and that may have been counted already.
     pub(crate) fn update(&mut self, data: Data<'_>) -> Vec<u32> {
         let profile = data.profile;
         let known = self.verdicts.len();

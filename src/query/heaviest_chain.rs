@@ -73,7 +73,8 @@ struct Cursor {
 /// No node.
 const NONE: u32 = u32::MAX;
 
-/// The stacks of some sites by trie node; reused between groups, clearing only the used nodes.
+/// The stacks of some sites by trie node.
+/// Reused between groups, clearing only the used nodes.
 #[derive(Debug)]
 pub(crate) struct StackWeights {
     /// The weight that ends at each node, and the weight through it.
@@ -224,7 +225,8 @@ impl<'a> HeavyTrees<'a> {
         !self.reach.inclusive || known().unwrap_or_else(is_first)
     }
 
-    /// Grows a tree from the current frames of stacks; includes these frames if the row does not name them.
+    /// Grows a tree from the current frames of stacks.
+    /// Includes these frames if the row does not name them.
     fn grow(&self, weights: &StackWeights, anchors: Vec<Cursor>, with_first: bool) -> HeavyTree {
         let mut tree = Tree::default();
         let (mut ended, mut places) = (vec![Acc::default()], vec![None]);
@@ -271,7 +273,8 @@ impl<'a> HeavyTrees<'a> {
         Acc::default()
     }
 
-    /// Adds the steps to a stack's callees, with inlined functions first; returns the weight that ends here.
+    /// Adds the steps to a stack's callees, with inlined functions first.
+    /// Returns the weight that ends here.
     fn down(&self, weights: &StackWeights, cursor: Cursor, steps: &mut Vec<(u32, Cursor)>) -> Acc {
         if let Some(sym) = self.inlined(cursor.node).get(cursor.inlined as usize) {
             return self.stay((*sym, Cursor { inlined: cursor.inlined + 1, ..cursor }), steps);

@@ -39,7 +39,8 @@ pub fn lines(data: Data<'_>, top: &Top, question: &Question, trees: &mut KeptTre
     out.done()
 }
 
-/// Returns the lines of a comparison; `rows` is the result of [`compare`](super::compare::compare).
+/// Returns the lines of a comparison.
+/// `rows` is the result of [`compare`](super::compare::compare).
 pub fn compared(
     data: Data<'_>,
     top: &Top,

@@ -19,8 +19,8 @@ use super::top_n::FirstRows;
 
 /// The label of samples without a frame.
 const NO_FRAME: u32 = u32::MAX;
-/// The number of stacks from which sites are walked one by one. Adding up over all stacks is faster, but takes sixty
-/// bytes per stack, more than the stacks themselves.
+/// The number of stacks from which sites are walked one by one.
+/// Adding up over all stacks is faster, but takes sixty bytes per stack, more than the stacks themselves.
 const MANY: usize = 1 << 16;
 
 /// All rows of an aggregate, unordered.

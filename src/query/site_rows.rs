@@ -92,8 +92,8 @@ impl Scratch {
         self.touched.sort_unstable_by(|a, b| b.cmp(a));
     }
 
-    /// Adds a node's inclusive weight to its row and to its parent. Must be called from the largest ID down, because a
-    /// parent's ID is less than its children's.
+    /// Adds a node's inclusive weight to its row and to its parent.
+    /// Must be called from the largest ID down, because a parent's ID is less than its children's.
     fn pass_up(&mut self, groups: SiteGroups<'_>, group: u32, n: usize) {
         if self.incl[n].is_zero() {
             return;

@@ -53,7 +53,8 @@ pub struct Timeline {
 }
 
 impl Timeline {
-    /// Creates a timeline in this process's time zone; `wall` is nanoseconds since 1970 at the clock's time `at`, or 0.
+    /// Creates a timeline in this process's time zone.
+    /// `wall` is nanoseconds since 1970 at the clock's time `at`, or 0.
     pub fn new((first, last): (u64, u64), wall: u64, at: u64) -> Self {
         let zero = i128::from(wall) - i128::from(at);
         let wall = i64::try_from(zero).ok().filter(|_| wall > 0);
@@ -99,7 +100,8 @@ enum Moment {
     At(u64),
     /// Nanoseconds before the last sample.
     BeforeEnd(u64),
-    /// A time of day, whose day is determined later; with its zone's offset in seconds, if typed.
+    /// A time of day, whose day is determined later.
+    /// With its zone's offset in seconds, if typed.
     Daily(Time, Option<i64>),
     Dated(DateTime, Option<i64>),
     /// Percent of the time from the first to the last sample.
@@ -162,7 +164,8 @@ impl TimeRange {
         Ok(Self { from, until: until.map_or(End::Open, End::At) })
     }
 
-    /// Returns the range on a clock, in nanoseconds. Times before the clock's zero become 0.
+    /// Returns the range on a clock, in nanoseconds.
+    /// Times before the clock's zero become 0.
     pub fn resolve(&self, on: &Timeline) -> Result<(u64, u64), RangeError> {
         let from = self.from.map(|from| from.resolve(on, None)).transpose()?;
         let until = match self.until {
@@ -191,7 +194,8 @@ impl Moment {
         }
     }
 
-    /// Returns the time on a clock. A time of day is the last one in the past; as an end, the first one after `from`.
+    /// Returns the time on a clock.
+    /// A time of day is the last one in the past; as an end, the first one after `from`.
     fn resolve(self, on: &Timeline, from: Option<i128>) -> Result<i128, RangeError> {
         match self {
             Self::First => Ok(i128::from(on.first)),
@@ -231,7 +235,8 @@ fn date_of(second: i64) -> Option<DateTime> {
     jiff::Timestamp::from_second(second).ok().map(|time| TimeZone::UTC.to_datetime(time))
 }
 
-/// Parses a moment; also returns the nanoseconds of its last digit's unit; 0 if it extends to the end.
+/// Parses a moment; also returns the nanoseconds of its last digit's unit.
+/// 0 if it extends to the end.
 fn moment(text: &str) -> Option<(Moment, u64)> {
     match text {
         "start" => return Some((Moment::First, 0)),
@@ -289,7 +294,8 @@ fn on_the_wall(text: &str) -> Option<(Moment, u64)> {
     Some((date.map_or(Moment::Daily(time, offset), |date| Moment::Dated(date.to_datetime(time), offset)), step))
 }
 
-/// Splits `Z`, `UTC`, `+01:00` or `-0500` off a time of day. Without a date, a dash separates two times.
+/// Splits `Z`, `UTC`, `+01:00` or `-0500` off a time of day.
+/// Without a date, a dash separates two times.
 fn zone(text: &str, has_date: bool) -> Option<(&str, Option<i64>)> {
     for name in ["UTC", "Z", "z"] {
         if let Some(time) = text.strip_suffix(name) {

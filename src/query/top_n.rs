@@ -16,8 +16,8 @@ struct Mark {
     first: bool,
 }
 
-/// The sorted first rows, by index, updated with the rows that changed. More rows are kept than requested, so that a
-/// few demoted rows do not require a pass over all rows.
+/// The sorted first rows, by index, updated with the rows that changed.
+/// More rows are kept than requested, so that a few demoted rows do not require a pass over all rows.
 #[derive(Debug, Default)]
 pub(super) struct FirstRows {
     by: Option<(Order, bool)>,
@@ -88,7 +88,8 @@ impl FirstRows {
         &self.rows
     }
 
-    /// Keeps twice as many rows as requested; `part` partitions them around the last one.
+    /// Keeps twice as many rows as requested.
+    /// `part` partitions them around the last one.
     fn cut(&mut self, all: &Segments<TopRow>, n: usize, part: impl Fn(&mut [u32], usize)) {
         let kept = n.saturating_mul(2).max(1);
         if self.rows.len() <= kept {

@@ -139,8 +139,8 @@ fn tracefs(root: std::io::Result<()>) -> Check {
     }
 }
 
-/// Checks the PID namespace. In a container with its own namespace, samples have the host's PIDs, which cannot be
-/// resolved to processes.
+/// Checks the PID namespace.
+/// In a container with its own namespace, samples have the host's PIDs, which cannot be resolved to processes.
 fn processes(mounted: bool, all: bool) -> Check {
     match all {
         _ if !mounted => {
@@ -166,8 +166,8 @@ fn kernel_names(rights: &Rights) -> Check {
     }
 }
 
-/// Checks the user's capabilities, and those of the program file. `lent` are excess capabilities of the file that were
-/// dropped.
+/// Checks the user's capabilities, and those of the program file.
+/// `lent` are excess capabilities of the file that were dropped.
 fn capabilities(rights: &Rights, lent: Option<u64>) -> Check {
     let caps = rights.caps;
     let words = |has: bool| {

@@ -199,7 +199,8 @@ impl RowInput<'_> {
         ColumnValue::Number(self.detail.latency.into())
     }
 
-    /// Returns the function and the offset of an address; the address if the function is unknown.
+    /// Returns the function and the offset of an address.
+    /// The address if the function is unknown.
     fn place(&self, frame: Option<FrameId>) -> ColumnValue {
         let Some((frame, sym)) = frame.zip(self.sym(frame)) else { return text("") };
         let (ip, at) = (self.data.profile.frames.get(frame).ip, self.offset_of(frame));
@@ -301,8 +302,8 @@ pub struct HardwareRows {
 }
 
 impl HardwareRows {
-    /// Adds up the logged hardware data of an event's samples that pass the filter. A branch counts one, an access its
-    /// weight in memory mode, else its period.
+    /// Adds up the logged hardware data of an event's samples that pass the filter.
+    /// A branch counts one, an access its weight in memory mode, else its period.
     pub fn build(
         data: Data<'_>,
         log: &HardwareLog,

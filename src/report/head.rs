@@ -20,7 +20,8 @@ const LONG: &[u8] = &[13, 14, 20, 22];
 /// The newest feature whose absence is shown: older perf versions do not write newer ones.
 const LAST_TOLD: u8 = 30;
 
-/// Formats the header; `full` includes the machine's topology, and `written` is the file's time in seconds since 1970.
+/// Formats the header.
+/// `full` includes the machine's topology, and `written` is the file's time in seconds since 1970.
 pub(crate) fn text(rec: &Recording, written: i64, full: bool) -> String {
     let mut lines =
         vec!["========".to_owned(), format!("captured on    : {}", time(written)), "header version : 1".to_owned()];

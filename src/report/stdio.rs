@@ -144,7 +144,8 @@ impl StdioReport<'_> {
 }
 
 impl Printed {
-    /// Aligns a text in the column; the last one of a line does not have trailing blanks.
+    /// Aligns a text in the column.
+    /// The last one of a line does not have trailing blanks.
     fn aligned(&self, text: &str, padded: bool) -> String {
         let room = " ".repeat(self.width.saturating_sub(width(text)));
         match self.align {

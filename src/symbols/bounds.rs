@@ -61,8 +61,9 @@ impl Shape {
         far(HEAD + 8 * i + 4).checked_sub(frames)
     }
 
-    /// Returns the function of an entry of `.ARM.exidx`. It ends where the next entry's function begins. Each entry is
-    /// a 31-bit distance from itself and a word that describes how to unwind.
+    /// Returns the function of an entry of `.ARM.exidx`.
+    /// It ends where the next entry's function begins. Each entry is a 31-bit distance from itself and a word that
+    /// describes how to unwind.
     fn indexed(self, entries: &[u8], base: u64, address: u64) -> Option<(u64, u64)> {
         let start = |i: usize| {
             let distance = ((self.word(entries, 8 * i) << 1) as i32) >> 1;
@@ -108,7 +109,8 @@ impl Bounds {
 }
 
 impl Way {
-    /// Returns start and end of the function at an address; may return another function's.
+    /// Returns start and end of the function at an address.
+    /// May return another function's.
     fn find(&self, bytes: &[u8], address: u64) -> Option<(u64, u64)> {
         match self {
             Self::Header { frames, header, bases, shape } => {

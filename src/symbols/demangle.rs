@@ -63,7 +63,8 @@ pub(crate) fn is_mangled(raw: &[u8]) -> bool {
     is(raw) || raw.starts_with(b"_GLOBAL__") && GLOBALS.iter().any(|(mark, _)| raw.strip_prefix(*mark).is_some_and(is))
 }
 
-/// Functions that run before and after main for a file's variables. Their symbol names one of them.
+/// Functions that run before and after main for a file's variables.
+/// Their symbol names one of them.
 const GLOBALS: [(&[u8], &str); 4] = [
     (b"_GLOBAL__sub_I_", CONSTRUCTORS),
     (b"_GLOBAL__I_", CONSTRUCTORS),
@@ -154,8 +155,8 @@ fn printed(what: &str, name: &str, form: NameForm) -> Option<Option<String>> {
     Some(Some(if name.contains(')') { with_suffixes(&name) } else { name }))
 }
 
-/// Returns the kind of a thunk, and the mangled name of the function that it calls. The library has other words for
-/// thunks. After the letter of the kind follow the offsets of `this` and of the result.
+/// Returns the kind of a thunk, and the mangled name of the function that it calls.
+/// The library has other words for thunks. After the letter of the kind follow the offsets of `this` and of the result.
 fn thunk(special: &str) -> Option<(&'static str, &str)> {
     let number = |text: &'_ str| -> Option<usize> {
         let digits = text.strip_prefix('n').unwrap_or(text);
@@ -230,8 +231,8 @@ fn with_suffixes(name: &str) -> String {
     out + rest
 }
 
-/// Returns the index where a function's arguments begin in its readable name. Skips arguments of templates, of lambdas
-/// and of enclosing functions.
+/// Returns the index where a function's arguments begin in its readable name.
+/// Skips arguments of templates, of lambdas and of enclosing functions.
 pub(crate) fn arguments(name: &str) -> Option<usize> {
     let mut depth = 0usize;
     let mut at = 0;

@@ -62,8 +62,9 @@ pub(crate) fn parse(bytes: &[u8]) -> Result<Elf<'_>, ElfError> {
     Ok(object::File::parse(bytes)?)
 }
 
-/// Returns how many sections and segments a file claims to have. Counts that do not fit the header are in the first
-/// section (elf(5)): a sparse file can claim billions, and each search would iterate over them.
+/// Returns how many sections and segments a file claims to have.
+/// Counts that do not fit the header are in the first section (elf(5)): a sparse file can claim billions, and each
+/// search would iterate over them.
 fn parts(bytes: &[u8]) -> u32 {
     fn of<H: FileHeader>(bytes: &[u8]) -> object::Result<u32> {
         let header = H::parse(bytes)?;
@@ -79,8 +80,8 @@ pub(crate) fn build_id(file: &Elf<'_>) -> Option<BuildId> {
     file.build_id().ok().flatten().and_then(BuildId::new)
 }
 
-/// Returns the functions of one of a file's symbol tables; names stay in the file. Empty if the table is missing.
-/// `segments` are those of the program if this is its debug file.
+/// Returns the functions of one of a file's symbol tables; names stay in the file.
+/// Empty if the table is missing. `segments` are those of the program if this is its debug file.
 pub(crate) fn functions(
     bytes: &Bytes,
     kind: SymbolSection,
@@ -114,8 +115,8 @@ fn table_of(
     Ok(SymbolTable::build_in(list, |i| symbols.raw(i), bytes, symbols.names_at))
 }
 
-/// Returns the linked addresses where a file's functions begin, from its symbols. Cold parts that the compiler moved
-/// away from a function have a symbol, too, but are excluded.
+/// Returns the linked addresses where a file's functions begin, from its symbols.
+/// Cold parts that the compiler moved away from a function have a symbol, too, but are excluded.
 pub(super) fn starts_of_functions(file: &Elf<'_>, bytes: &[u8]) -> Vec<u64> {
     let is_part = |raw: &Raw<'_>| {
         let name = &raw.name[..memchr::memchr(0, raw.name).unwrap_or(raw.name.len())];
@@ -151,8 +152,8 @@ impl SymbolSection {
     }
 }
 
-/// A symbol table and its names, read as two whole sections. A library that returns symbols one by one is much slower,
-/// and searches for the end of each name.
+/// A symbol table and its names, read as two whole sections.
+/// A library that returns symbols one by one is much slower, and searches for the end of each name.
 pub(super) struct Symbols<'d> {
     kind: SymbolSection,
     entries: &'d [u8],
@@ -195,7 +196,8 @@ impl<'d> Symbols<'d> {
         read(self.entries, i as usize, self.endian)
     }
 
-    /// Returns whether a symbol is a function with a name. Does not read the name: names are megabytes of pages.
+    /// Returns whether a symbol is a function with a name.
+    /// Does not read the name: names are megabytes of pages.
     fn is_function(&self, sym: &Sym) -> bool {
         let is_code = match sym.kind {
             STT_FUNC | STT_GNU_IFUNC => sym.section != SHN_UNDEF,

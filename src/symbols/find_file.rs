@@ -58,9 +58,9 @@ impl<'a> FileSearch<'a> {
         Ok(Self { dso, options, door, inside: Inside::No })
     }
 
-    /// Searches the files that a recorded process sees if it still runs. Finds files of containers, and files deleted
-    /// or replaced since. A process that started later has the same PID by accident; only files with a build ID are
-    /// looked up through it.
+    /// Searches the files that a recorded process sees if it still runs.
+    /// Finds files of containers, and files deleted or replaced since. A process that started later has the same PID by
+    /// accident; only files with a build ID are looked up through it.
     pub(crate) fn of_survivor(dso: &'a Dso, options: &'a SymbolOptions) -> Option<Self> {
         let may = !options.live && options.symfs.is_none() && options.is_own_kernel(dso);
         let (pid, ..) = dso.via.filter(|_| may)?;
@@ -99,8 +99,8 @@ impl<'a> FileSearch<'a> {
         self.at(whole).or_else(|error| if self.path() == whole { Err(error) } else { self.at(self.path()) })
     }
 
-    /// Opens the file that a process has mapped at the DSO's addresses. It may be another file by now: programs that
-    /// load and unload plugins map them at the same address in turn.
+    /// Opens the file that a process has mapped at the DSO's addresses.
+    /// It may be another file by now: programs that load and unload plugins map them at the same address in turn.
     fn mapped(&self) -> Option<File> {
         let (pid, start, end) = self.dso.via.filter(|_| self.inside != Inside::No)?;
         let file = door::mapped(pid, start, end).ok()?;
@@ -202,7 +202,8 @@ impl<'a> FileSearch<'a> {
         }
     }
 
-    /// Returns when the DSO's process started or made room for code; its files cannot be older.
+    /// Returns when the DSO's process started or made room for code.
+    /// Its files cannot be older.
     fn began(&self) -> Option<u64> {
         let (pid, ..) = self.dso.via?;
         match self.inside {
@@ -235,7 +236,8 @@ fn process_of(dso: &Dso, options: &SymbolOptions) -> Option<i32> {
     dso.via.filter(|_| options.live && options.symfs.is_none()).map(|(pid, ..)| pid)
 }
 
-/// Opens the files that a process sees. The process's user decides which file is at a path there.
+/// Opens the files that a process sees.
+/// The process's user decides which file is at a path there.
 fn of_process(pid: i32) -> io::Result<Door> {
     Ok(Door::new(procfs::root(pid)?, Identity::of_process(pid)?.into()))
 }
@@ -253,7 +255,8 @@ pub(crate) fn in_cache(caches: &[PathBuf], id: &BuildId, kind: &str) -> Option<P
     })
 }
 
-/// Returns whether /proc/PID/maps lists the file ID there now; for IDs that only maps reports.
+/// Returns whether /proc/PID/maps lists the file ID there now.
+/// For IDs that only maps reports.
 fn is_listed(pid: i32, start: u64, end: u64, id: &FileId) -> bool {
     let FileId::Inode { major: 0, minor, inode, .. } = *id else { return false };
     let is_it = |map: &procfs::ProcMapping| (map.start, map.end) == (start, end);

@@ -114,8 +114,8 @@ impl Jit {
         is_due.then(|| self.told.left_out.to_string())
     }
 
-    /// Returns the function at an address. The address carries the generation of its code where records were ordered by
-    /// time.
+    /// Returns the function at an address.
+    /// The address carries the generation of its code where records were ordered by time.
     pub(crate) fn find(&self, addr: u64) -> Option<Symbol<'_>> {
         match self.live {
             true => self.told.find_newest(addr),
@@ -222,8 +222,8 @@ impl Jit {
     }
 }
 
-/// Returns the changes at reused addresses from a recorded process's jitdump file; empty if the file is rejected or
-/// uses another clock. Name lookups read the file again.
+/// Returns the changes at reused addresses from a recorded process's jitdump file.
+/// Empty if the file is rejected or uses another clock. Name lookups read the file again.
 pub(crate) fn changes(dso: &Dso, path: &Path, options: &SymbolOptions) -> Vec<CodeChange> {
     let (of, at, options) = (dso.clone(), path.to_owned(), options.clone());
     let read = move || {
@@ -277,8 +277,8 @@ fn take_lines(text: &[u8], told: &mut JitFunctions) -> bool {
     })
 }
 
-/// Parses the address, size and name of a line. A function of unknown size gets one byte, so that its start is found as
-/// by perf.
+/// Parses the address, size and name of a line.
+/// A function of unknown size gets one byte, so that its start is found as by perf.
 fn entry(line: &[u8]) -> Option<(u64, u64, &[u8])> {
     let mut parts = line.splitn(3, |b| *b == b' ');
     let mut hex = || u64::from_str_radix(std::str::from_utf8(parts.next()?).ok()?.trim_start_matches("0x"), 16).ok();

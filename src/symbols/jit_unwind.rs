@@ -59,7 +59,8 @@ impl JitRows {
         Self { file, upto: Some(0), is_arm: false, tables: None, pieces: BTreeMap::new(), last: None }
     }
 
-    /// Reads some of the new records; returns `true` if code with tables was among them.
+    /// Reads some of the new records.
+    /// Returns `true` if code with tables was among them.
     pub(crate) fn read_on(&mut self) -> bool {
         let mut has_grown = false;
         for _ in 0..MAX_RECORDS {

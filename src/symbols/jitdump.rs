@@ -54,7 +54,8 @@ pub fn read_on(file: &File, upto: &mut u64, told: &mut JitFunctions, slice: &mut
     Ok(VisitEnd::All)
 }
 
-/// Returns the size of the file's header and its flags; `None` if it is not complete yet.
+/// Returns the size of the file's header and its flags.
+/// `None` if it is not complete yet.
 fn header(file: &File, len: u64) -> io::Result<Option<(u64, u64)>> {
     if len < 40 {
         return Ok(None);

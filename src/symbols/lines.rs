@@ -297,7 +297,8 @@ impl Lines {
         })
     }
 
-    /// Looks up addresses in a file. A file whose parser fails does not have lines from then on.
+    /// Looks up addresses in a file.
+    /// A file whose parser fails does not have lines from then on.
     fn read(
         &mut self,
         dso: &Dso,
@@ -350,7 +351,8 @@ impl Lines {
         }
     }
 
-    /// Returns the users who influenced the source file names of a DSO; `None` if it does not name any.
+    /// Returns the users who influenced the source file names of a DSO.
+    /// `None` if it does not name any.
     pub(crate) fn namers(&self, dso: DsoId) -> Option<&Namers> {
         self.files.get(&dso)?.as_ref().map(|file| &file.namers)
     }

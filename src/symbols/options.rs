@@ -32,13 +32,16 @@ pub struct SymbolOptions {
     pub debuginfod: Vec<PathBuf>,
     /// Servers for debug files, which are stored in the first of these directories.
     pub servers: Vec<String>,
-    /// Whether functions without a symbol are separated by their bounds; else each of their addresses is on its own.
+    /// Whether functions without a symbol are separated by their bounds.
+    /// Else each of their addresses is on its own.
     pub bounds: bool,
-    /// The budget of names in bytes. Beyond it, unused names of the user with the most memory are evicted.
+    /// The budget of names in bytes.
+    /// Beyond it, unused names of the user with the most memory are evicted.
     pub budget: usize,
     /// Tables that came with the input streams, by host.
     pub given: PerHost<Arc<ShippedTables>>,
-    /// The users who wrote the recordings, and so named files; empty for a live session.
+    /// The users who wrote the recordings, and so named files.
+    /// Empty for a live session.
     pub authors: Namers,
     /// When the input was recorded; unknown for a stream.
     pub times: RecordedTimes,

@@ -97,8 +97,8 @@ impl<'d> Names<'d> {
         Some(self.symbols.raw(number).name()).filter(|name| !name.is_empty())
     }
 
-    /// Returns the name of a stub. An unnamed function chosen at load time is named after its resolver's address, like
-    /// in objdump.
+    /// Returns the name of a stub.
+    /// An unnamed function chosen at load time is named after its resolver's address, like in objdump.
     fn stub(&self, target: Target, purse: &mut UnpackBudget) -> Result<Option<Vec<u8>>, UnpackError> {
         let name = match target {
             Target::Symbol(number) => self.get(number),
@@ -128,7 +128,8 @@ fn slots(file: &Elf<'_>, purse: &mut UnpackBudget) -> Result<HashMap<u64, Target
     Ok(slots)
 }
 
-/// Finds x86-64 stubs. A stub belongs to the slot that it jumps through: `jmp *slot(%rip)`.
+/// Finds x86-64 stubs.
+/// A stub belongs to the slot that it jumps through: `jmp *slot(%rip)`.
 fn x86_64(file: &Elf<'_>, bytes: &[u8], purse: &mut UnpackBudget) -> Result<Vec<Stub>, UnpackError> {
     let (slots, names) = (slots(file, purse)?, Names::of(file, bytes, purse)?);
     let mut out = Vec::new();

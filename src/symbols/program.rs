@@ -111,7 +111,8 @@ impl<'d> Program<'d> {
         Segments::new(self.segments.iter().map(|part| (part.address, part.memory, part.offset)))
     }
 
-    /// Returns a section by name; those for unwinding are also found through the program headers.
+    /// Returns a section by name.
+    /// Those for unwinding are also found through the program headers.
     pub(crate) fn section(&self, name: &str) -> Option<Section> {
         let named = self.elf.as_ref().and_then(|elf| Section::of(elf, name));
         named.or_else(|| match name {
@@ -121,8 +122,8 @@ impl<'d> Program<'d> {
         })
     }
 
-    /// Returns the unwind table that the search table points to. Its own terminator ends it before the end of its
-    /// segment.
+    /// Returns the unwind table that the search table points to.
+    /// Its own terminator ends it before the end of its segment.
     fn frames(&self) -> Option<Section> {
         let header = self.header.as_ref()?;
         let bases = BaseAddresses::default().set_eh_frame_hdr(header.address());

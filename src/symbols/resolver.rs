@@ -263,7 +263,8 @@ impl Resolver {
         self.ask(dso, |loaded| loaded.find(addr, form))
     }
 
-    /// Looks up an address in a file. A file whose parser fails does not have names from then on.
+    /// Looks up an address in a file.
+    /// A file whose parser fails does not have names from then on.
     fn ask(
         &mut self,
         dso: &Dso,

@@ -24,7 +24,8 @@ pub struct RecordedTimes {
 }
 
 impl RecordedTimes {
-    /// Converts a time of the recording to wall-clock time, or a later one; 0 stands for before the recording.
+    /// Converts a time of the recording to wall-clock time, or a later one.
+    /// 0 stands for before the recording.
     pub(crate) fn wall(&self, at: u64) -> Option<u64> {
         let told = if at == 0 { self.begun } else { self.lead.and_then(|lead| at.checked_add_signed(lead)) };
         [told, self.until].into_iter().flatten().min()
@@ -32,7 +33,8 @@ impl RecordedTimes {
 }
 
 impl RecordedTimes {
-    /// Converts a time of the recording to wall-clock time, if known exactly; 0 stands for no time.
+    /// Converts a time of the recording to wall-clock time, if known exactly.
+    /// 0 stands for no time.
     pub(crate) fn exact(&self, at: u64) -> Option<u64> {
         self.lead.filter(|_| at != 0).and_then(|lead| at.checked_add_signed(lead))
     }
@@ -54,8 +56,8 @@ pub(crate) enum Likeness {
 #[error("the file that was mapped was replaced ({0})")]
 pub(crate) struct Replaced(pub(crate) &'static str);
 
-/// Compares a file with the one that was mapped as a DSO. `mapped` is the wall-clock time of the first mapping, or a
-/// later one.
+/// Compares a file with the one that was mapped as a DSO.
+/// `mapped` is the wall-clock time of the first mapping, or a later one.
 pub(crate) fn compare(file: &File, dso: &Dso, mapped: Option<u64>) -> Likeness {
     let Ok(meta) = file.metadata() else { return Likeness::Other("its metadata cannot be read") };
     if !has_inode(file, &dso.file) {
@@ -92,8 +94,9 @@ pub(crate) fn has_inode(file: &File, id: &FileId) -> bool {
     meta.ino() == inode && is_same_device((libc::major(meta.dev()), libc::minor(meta.dev())), (major, minor))
 }
 
-/// Compares device numbers. Some file systems (btrfs, overlay) report other devices in maps than in stat, so they must
-/// agree only if neither is anonymous.
+/// Compares device numbers.
+/// Some file systems (btrfs, overlay) report other devices in maps than in stat, so they must agree only if neither is
+/// anonymous.
 pub(crate) fn is_same_device(stat: (u32, u32), mapped: (u32, u32)) -> bool {
     stat == mapped || stat.0 == 0 || mapped.0 == 0
 }

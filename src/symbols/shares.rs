@@ -13,7 +13,8 @@ struct Held {
     used: u64,
 }
 
-/// The ledger of one budget. A user's items are never evicted for a user who holds more.
+/// The ledger of one budget.
+/// A user's items are never evicted for a user who holds more.
 #[derive(Debug)]
 pub(crate) struct Shares<K> {
     whole: usize,

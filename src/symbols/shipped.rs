@@ -37,7 +37,8 @@ impl PackedFunctions {
         }
     }
 
-    /// Writes the functions as records. `text` is the address of the kernel's text, 0 for other files.
+    /// Writes the functions as records.
+    /// `text` is the address of the kernel's text, 0 for other files.
     pub fn encode(&self, path: &str, text: u64, out: &mut Vec<u8>) -> std::io::Result<()> {
         if self.plain.len() > MAX_TABLE {
             return Ok(());

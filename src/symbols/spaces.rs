@@ -25,7 +25,8 @@ use jit::{JitCode, JitSpans};
 use made::{Done, Id};
 use news::{News, NewsSender};
 
-/// The delay until a process's mappings are read again; it doubles each time that nothing changed.
+/// The delay until a process's mappings are read again.
+/// It doubles each time that nothing changed.
 const PAUSE: Duration = Duration::from_millis(1);
 const LONG_PAUSE: Duration = Duration::from_secs(10);
 /// The same for a process whose JIT creates code, which is not reported by events.
@@ -271,7 +272,8 @@ impl<S: Store> Spaces<S> {
         self.put(child, process);
     }
 
-    /// Replaces a process's tables. Its files are already acquired: most of them are those it had.
+    /// Replaces a process's tables.
+    /// Its files are already acquired: most of them are those it had.
     fn put(&mut self, pid: i32, process: Process) {
         self.changed.get_or_insert_with(Instant::now);
         if let Some(before) = self.processes.insert(pid, process) {

@@ -48,11 +48,13 @@ pub struct Symbol<'a> {
     pub name: &'a [u8],
 }
 
-/// Functions sorted by address. Compact: eight bytes each if no function has a size, else twelve, plus the names.
+/// Functions sorted by address.
+/// Compact: eight bytes each if no function has a size, else twelve, plus the names.
 #[derive(Debug, Default)]
 pub struct SymbolTable {
     starts: Starts,
-    /// Empty if all sizes are unknown. A function of size 0 ends where the next one begins.
+    /// Empty if all sizes are unknown.
+    /// A function of size 0 ends where the next one begins.
     sizes: Vec<u32>,
     names_at: Vec<u32>,
     names: Names,
@@ -288,8 +290,9 @@ impl SymbolTable {
     }
 }
 
-/// Compares two symbols at one address; the better one names it: named before unnamed, sized before unsized, strong
-/// before weak, global before local, fewer leading underscores, the longer name; then not an obsolete `SyS_` alias.
+/// Compares two symbols at one address.
+/// The better one names it: named before unnamed, sized before unsized, strong before weak, global before local, fewer
+/// leading underscores, the longer name; then not an obsolete `SyS_` alias.
 fn better(a: &Raw<'_>, b: &Raw<'_>) -> Ordering {
     let name = |s: &Raw<'_>| Raw { name: &s.name[..s.name.len().min(LONG)], ..*s }.name().len();
     let underscores = |s: &Raw<'_>| s.name.iter().take(LONG).take_while(|c| **c == b'_').count();

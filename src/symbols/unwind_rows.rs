@@ -64,7 +64,8 @@ pub(crate) struct Contents<'a> {
     bare: Vec<&'a [u8]>,
 }
 
-/// Returns the content that a file's rows are built from; `None` if the file does not have a table.
+/// Returns the content that a file's rows are built from.
+/// `None` if the file does not have a table.
 pub(crate) fn contents(bytes: &Bytes) -> Option<Contents<'_>> {
     let program = Program::of(bytes).ok()?;
     let found = |name: &&str| program.section(name).map(|section| section.bytes(bytes));
@@ -212,7 +213,8 @@ pub(crate) fn of_code(frames: &[u8], size: u64, is_arm: bool) -> Option<Vec<u64>
     Some(own.map(|row| row >> 32 << 32 | u64::from(*row as u32 - start)).collect())
 }
 
-/// Returns a program's code, which may lack tables. Go code is excluded: it has frame pointers instead of tables.
+/// Returns a program's code, which may lack tables.
+/// Go code is excluded: it has frame pointers instead of tables.
 fn code<'a>(program: &Program<'a>) -> traced::Code<'a> {
     if go_table::SECTIONS.iter().any(|name| program.section(name).is_some()) {
         return traced::Code::default();
@@ -317,8 +319,9 @@ fn each_row<'a, S: UnwindSection<Slice<'a>>>(
     Ok(())
 }
 
-/// Merges all functions into one table. Of two at one address the first wins; the space between functions becomes a
-/// gap, unless it is padding; consecutive equal rows become one.
+/// Merges all functions into one table.
+/// Of two at one address the first wins; the space between functions becomes a gap, unless it is padding; consecutive
+/// equal rows become one.
 fn merged(functions: &[Function], rows: &[u64]) -> Vec<u64> {
     let mut all: Vec<u64> = Vec::with_capacity(rows.len());
     let mut end = None;
@@ -440,8 +443,8 @@ impl Operations {
         Self(said.collect())
     }
 
-    /// Returns from which instruction on a PLT stub has pushed a word. Linkers write one expression for all stubs: sp +
-    /// 8 + ((pc & 15) >= N) * 8; with four-byte words, 4 instead of 8.
+    /// Returns from which instruction on a PLT stub has pushed a word.
+    /// Linkers write one expression for all stubs: sp + 8 + ((pc & 15) >= N) * 8; with four-byte words, 4 instead of 8.
     fn stub(&self, machine: Registers) -> Option<u8> {
         use Said::{And, AtLeast, Number, Plus, Register as At, Shifted};
         let shift = u64::from(machine.word.trailing_zeros());

@@ -113,7 +113,8 @@ fn resolve(arg: &str, spec: &Spec, parameters: &dyn Parameters) -> Result<(Strin
     Ok((made(path[path.len() - 1]), fetch_of(register, &offsets, kind.unwrap_or(&own))?))
 }
 
-/// Returns the fetch of a parameter, through pointers. Text needs one more dereference.
+/// Returns the fetch of a parameter, through pointers.
+/// Text needs one more dereference.
 fn fetch_of(index: usize, offsets: &[u32], kind: &str) -> Result<String, String> {
     let register = REGISTERS.get(index).ok_or_else(|| {
         format!("parameter {} is on the stack; use an offset such as +8($stack)", index.wrapping_add(1))

@@ -47,7 +47,8 @@ fn segments(file: &object::File<'_>) -> Segments {
     file.segments().map(|s| (s.address(), s.file_range().1, s.file_range().0)).collect()
 }
 
-/// Returns the file offset of an address. Addresses without file content cannot hold code.
+/// Returns the file offset of an address.
+/// Addresses without file content cannot hold code.
 fn offset(segments: &Segments, address: u64) -> Option<u64> {
     let of = segments.iter().find(|(start, size, _)| address.wrapping_sub(*start) < *size);
     of.map(|(start, _, offset)| address - start + offset)
@@ -97,8 +98,8 @@ impl Elf {
         self.functions.iter().map(|(name, _, size)| (name.as_str(), *size))
     }
 
-    /// Returns a function's offset in the file, and its length if known. Only function starts are accepted: a probe
-    /// inside an instruction would break the program.
+    /// Returns a function's offset in the file, and its length if known.
+    /// Only function starts are accepted: a probe inside an instruction would break the program.
     pub(crate) fn function(&self, name: &str) -> Result<(u64, Option<u64>), String> {
         let from = self.functions.partition_point(|(known, ..)| known.as_str() < name);
         let same: Vec<_> = self.functions[from..].iter().take_while(|(known, ..)| known == name).collect();

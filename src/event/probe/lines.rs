@@ -58,7 +58,8 @@ impl DebugInfo {
         Some(low..high)
     }
 
-    /// Returns the path of a file at compile time. Each part is relative to the previous one, unless it is absolute.
+    /// Returns the path of a file at compile time.
+    /// Each part is relative to the previous one, unless it is absolute.
     fn path(&self, unit: &Unit<Reader>, header: &LineProgramHeader<Reader>, file: &FileEntry<Reader>) -> PathBuf {
         let text = |value| self.dwarf.attr_string(unit, value).ok().map(|s| String::from_utf8_lossy(&s).into_owned());
         let above = unit.comp_dir.as_ref().map(|dir| String::from_utf8_lossy(dir).into_owned());

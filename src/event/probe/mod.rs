@@ -85,8 +85,8 @@ pub struct Spec {
 /// The kernel's limit for group and event names (`MAX_EVENT_NAME_LEN`).
 const MAX_NAME: usize = 63;
 
-/// Parses a probe: an optional file after -x, then the syntax of [`Spec::parse`]; for files also `PROVIDER:NAME` of a
-/// static probe. The default group is that of the session.
+/// Parses a probe: an optional file after -x, then the syntax of [`Spec::parse`].
+/// For files also `PROVIDER:NAME` of a static probe. The default group is that of the session.
 pub fn parse(text: &str, group: &str) -> Result<Probe, String> {
     let (path, rest) = match text.trim().strip_prefix("-x") {
         None => (None, text.trim()),

@@ -77,8 +77,8 @@ pub(crate) fn add(root: &Path, probe: &Probe) -> Result<(), String> {
 const TRIES: u32 = 20;
 const BETWEEN: Duration = Duration::from_millis(25);
 
-/// Removes matching probes; returns the removed ones. Probes that stay in use remain, and the first one is reported as
-/// the error.
+/// Removes matching probes; returns the removed ones.
+/// Probes that stay in use remain, and the first one is reported as the error.
 pub(crate) fn remove(root: &Path, matches: &dyn Fn(&ExistingProbe) -> bool) -> Result<Vec<ExistingProbe>, String> {
     let known = list(root).map_err(|error| format!("cannot list probes: {error}"))?;
     let mut failed = None;

@@ -20,8 +20,8 @@ const NOTE_TYPE: u32 = 3;
 /// Larger numbers mean damaged data.
 const MAX_PROBES: usize = 100_000;
 
-/// Parses the notes. Addresses move with the base section if a file was prelinked. A semaphore without file content is
-/// dropped: writing there would change something else.
+/// Parses the notes. Addresses move with the base section if a file was prelinked.
+/// A semaphore without file content is dropped: writing there would change something else.
 pub fn parse(notes: &[u8], base: Option<u64>, is_64: bool, to_offset: &dyn Fn(u64) -> Option<u64>) -> Vec<Usdt> {
     let mut out = Vec::new();
     let mut rest = notes;

@@ -202,7 +202,8 @@ impl<'a> Parser<'a> {
         Ok(Some(Terms { list: slash.end()..closing.at, mods_at, mods }))
     }
 
-    /// Applies terms, and the modifiers after them. `own` applies the terms of a specific event type.
+    /// Applies terms, and the modifiers after them.
+    /// `own` applies the terms of a specific event type.
     fn apply(&self, event: &mut Event, terms: &Terms<'_>, own: &OwnTerm<'_>) -> Result<(), Diagnostic> {
         for part in LEXICON.split(self.text, terms.list.clone(), ",")? {
             let term = self.text[part.clone()].trim();

@@ -100,7 +100,8 @@ proptest! {
     }
 }
 
-/// Samples of two events on three CPUs and two processes; each one's weight is its number.
+/// Samples of two events on three CPUs and two processes.
+/// Each one's weight is its number.
 fn mixed(n: u64) -> Staged {
     let mut staged = Staged::default();
     let sites = [1, 2].map(|pid| staged.site(pid, &[]));

@@ -8,7 +8,8 @@ use crate::query::staged::Staged;
 use crate::session::MapId;
 use proptest::prelude::*;
 
-/// Samples as (time in ms, CPU, kernel stack); those without a stack are of the idle task.
+/// Samples as (time in ms, CPU, kernel stack).
+/// Those without a stack are of the idle task.
 fn recorded(samples: &[(u64, u16, &[&str])]) -> Staged {
     let mut staged = Staged::default();
     for (ms, cpu, stack) in samples {

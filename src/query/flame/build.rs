@@ -66,8 +66,8 @@ impl Namer {
         }
     }
 
-    /// Adds all stacks of an aggregate to the tree; returns the weight that ends in each node. Further calls add other
-    /// profiles.
+    /// Adds all stacks of an aggregate to the tree.
+    /// Returns the weight that ends in each node. Further calls add other profiles.
     pub(super) fn add(&mut self, data: Data<'_>, fold: &Aggregate, trie: &mut Trie) -> Weights {
         self.of_sym.clear();
         let weights = fold.by_site();
@@ -131,7 +131,8 @@ impl Namer {
         if self.focus.is_some() { NOWHERE } else { thread }
     }
 
-    /// Returns the node where a thread's stack ends; walks only the part that was not walked before.
+    /// Returns the node where a thread's stack ends.
+    /// Walks only the part that was not walked before.
     fn walk(&mut self, walk: &mut Walk<'_>, trie: &mut Trie, stack: u32, start: u32) -> u32 {
         let mut n = stack;
         while n != 0 && walk.stamp[n as usize] != walk.thread {
@@ -153,7 +154,8 @@ impl Namer {
         at
     }
 
-    /// Returns the node of a frame and its inlined functions below the caller's node; `start` is the thread's node.
+    /// Returns the node of a frame and its inlined functions below the caller's node.
+    /// `start` is the thread's node.
     pub(super) fn frame(
         &mut self,
         data: Data<'_>,
@@ -279,8 +281,8 @@ impl<'a> Walk<'a> {
     }
 }
 
-/// Converts weights that end in each node to weights that go through it. A node's own weight is the rest without its
-/// children's, so it is not stored.
+/// Converts weights that end in each node to weights that go through it.
+/// A node's own weight is the rest without its children's, so it is not stored.
 pub(super) fn totals(trie: &Trie, own: Weights) -> Weights {
     let mut total = own;
     total.resize(trie.len());

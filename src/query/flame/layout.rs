@@ -74,7 +74,8 @@ pub struct Block {
     /// The frames that share its row, from the root on: each passes all but half a cell to the next one, and this frame
     /// is the last.
     pub(crate) chain: Vec<Arc<str>>,
-    /// The number of pooled frames; 0 for a separate frame. If it has a DSO, all of them belong to it.
+    /// The number of pooled frames; 0 for a separate frame.
+    /// If it has a DSO, all of them belong to it.
     pub(crate) pooled: usize,
     /// The number of small programs that share this frame; 0 for all other frames.
     pub(crate) small: usize,

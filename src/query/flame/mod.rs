@@ -40,7 +40,8 @@ struct Then {
     seconds: (f64, f64),
 }
 
-/// The tree. Node 0 is the root; a parent's ID is less than its children's. Nodes without weight remain.
+/// The tree. Node 0 is the root; a parent's ID is less than its children's.
+/// Nodes without weight remain.
 #[derive(Debug, Default)]
 pub struct FlameTree {
     namer: Namer,

@@ -186,7 +186,8 @@ pub struct Fields {
 }
 
 impl Fields {
-    /// Parses lists of `a,b`, `+a,-b` or `sw:a,b`, in order; an error states what is wrong.
+    /// Parses lists of `a,b`, `+a,-b` or `sw:a,b`, in order.
+    /// An error states what is wrong.
     pub(crate) fn parse(lists: &[String]) -> Result<Self, String> {
         let mut fields = Self::default();
         lists.iter().try_for_each(|list| fields.add(list).map_err(|why| format!("-F {list}: {why}")))?;
@@ -232,8 +233,9 @@ impl Fields {
         Ok(())
     }
 
-    /// Returns the fields of an event's samples. An error names a requested field that the samples do not have. Like in
-    /// perf, only the first event of a type must have the field.
+    /// Returns the fields of an event's samples.
+    /// An error names a requested field that the samples do not have. Like in perf, only the first event of a type must
+    /// have the field.
     pub(super) fn of_event(&self, event: &EventDesc, is_first: bool) -> Result<FieldSet, String> {
         let class = Class::of(event);
         let choice = self.choices[class as usize];

@@ -11,8 +11,8 @@ use super::{AddressForm, Shape};
 /// The frame that perf prints at the end of a cut stack.
 const CUT: &str = "ffffffffffffffff [unknown] ([unknown])";
 
-/// Formats `ip sym+0xoff (dso)`. As in perf, the address is the sampled one for single samples, and inside the file for
-/// call chains.
+/// Formats `ip sym+0xoff (dso)`.
+/// As in perf, the address is the sampled one for single samples, and inside the file for call chains.
 pub(super) fn describe(data: Data<'_>, frame: FrameId, shape: &Shape) -> String {
     let one = data.profile.frames.get(frame);
     let map = data.session.dsos.map_of(one.map);

@@ -53,7 +53,8 @@ fn before<'a>(name: &'a str, letter: &'a str) -> impl Iterator<Item = usize> + '
     name.rmatch_indices(letter).take(TRIALS).map(|(at, _)| at).filter(|at| *at > 3)
 }
 
-/// Splits a length-prefixed name off a text; returns the length, the name and the rest.
+/// Splits a length-prefixed name off a text.
+/// Returns the length, the name and the rest.
 fn source_name(text: &str) -> Option<(&str, &str)> {
     let digits = text.bytes().take_while(u8::is_ascii_digit).count();
     let length: usize = text.get(..digits)?.parse().ok()?;
@@ -61,8 +62,8 @@ fn source_name(text: &str) -> Option<(&str, &str)> {
     Some((rest.get(..length)?, rest.get(length..)?))
 }
 
-/// Rewrites the parts of a name that the library does not support. Also returns whether the name is that of a module's
-/// function without a namespace, which must become a nested name.
+/// Rewrites the parts of a name that the library does not support.
+/// Also returns whether the name is that of a module's function without a namespace, which must become a nested name.
 fn rewritten(name: &str) -> (String, bool) {
     let mut out = String::with_capacity(name.len() + 32);
     let put = |out: &mut String, prefix: &str, name: &str| {

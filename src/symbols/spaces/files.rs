@@ -21,7 +21,8 @@ const FILES: usize = 4096;
 const PATHS: usize = 4 * FILES;
 /// Tables of larger files are built on another thread, so that other tables need not wait.
 const LARGE: u64 = 8 << 20;
-/// The limit of queued builds. Further large tables are built at once, so that their user waits.
+/// The limit of queued builds.
+/// Further large tables are built at once, so that their user waits.
 const MAX_COMING: usize = 256;
 /// How long freed rows stay reserved, because a BPF program may still read them.
 const RESTED: Duration = Duration::from_millis(1100);
@@ -104,7 +105,8 @@ impl Files {
         Self { hasher, elsewhere: Some(elsewhere), ..Self::default() }
     }
 
-    /// Returns the table of a mapping's file; `None` if it is not a file or cannot be opened.
+    /// Returns the table of a mapping's file.
+    /// `None` if it is not a file or cannot be opened.
     pub(crate) fn of(&mut self, pid: i32, map: &procfs::ProcMapping, store: &mut impl Store) -> Option<Id> {
         let name = || String::from_utf8_lossy(&map.name).into_owned();
         if map.name == b"[vdso]" {
@@ -156,7 +158,8 @@ impl Files {
         self.finish(id, made, store).unwrap_or(id)
     }
 
-    /// Stores a table built elsewhere. The caller updates the mappings of its processes.
+    /// Stores a table built elsewhere.
+    /// The caller updates the mappings of its processes.
     pub(crate) fn take_made(&mut self, job: Job, made: Made, store: &mut impl Store) {
         self.coming -= 1;
         if self.finish(job.id, made, store).is_none() {

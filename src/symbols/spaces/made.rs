@@ -17,7 +17,8 @@ pub(crate) type Id = u32;
 /// The result of building a file's table.
 #[derive(Debug)]
 pub(crate) struct Made {
-    /// Hash of the content that rows depend on; `None` if the file does not have a table.
+    /// Hash of the content that rows depend on.
+    /// `None` if the file does not have a table.
     pub(crate) digest: Option<u64>,
     /// `None` if rows of the same content exist.
     pub(crate) rows: Option<Result<UnwindRows, NoRows>>,

@@ -19,7 +19,8 @@ pub(crate) struct NewsSender {
 }
 
 impl NewsSender {
-    /// Sends without waiting. If the queue is full, the receiver learns that events were lost.
+    /// Sends without waiting.
+    /// If the queue is full, the receiver learns that events were lost.
     pub(crate) fn send(&self, one: ProcessEvent) {
         // The receiver is dropped only at the end.
         if let Err(TrySendError::Full(_)) = self.sender.try_send(one) {

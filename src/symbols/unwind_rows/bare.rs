@@ -9,8 +9,9 @@ use crate::symbols::elf::Elf;
 /// The sections that are searched.
 pub(super) const SECTIONS: [&str; 4] = [".plt", ".iplt", ".dynsym", ".dynstr"];
 
-/// The function that signal handlers return to. The instruction before it is included, because callers are looked up
-/// there, and so is the one after it, where the system call is reported.
+/// The function that signal handlers return to.
+/// The instruction before it is included, because callers are looked up there, and so is the one after it, where the
+/// system call is reported.
 const TRAMPOLINE: &str = "__kernel_rt_sigreturn";
 const TRAMPOLINE_BYTES: u64 = 8;
 const INSTRUCTION: u64 = 4;
@@ -37,7 +38,8 @@ pub(super) fn add(file: &Elf<'_>, base: u64, found: &mut Found) {
     }
 }
 
-/// Adds PLT stubs, which jump at once. The first one calls the resolver and pushes the link register before.
+/// Adds PLT stubs, which jump at once.
+/// The first one calls the resolver and pushes the link register before.
 fn stubs(start: u64, code: &[u8], found: &mut Found) {
     /// stp x16, x30, [sp, #-16]!
     const PUSH: u32 = 0xa9bf_7bf0;

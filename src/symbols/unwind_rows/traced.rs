@@ -32,7 +32,8 @@ pub(super) struct Code<'a> {
     pub(super) entry: u64,
 }
 
-/// Adds the functions in code that no known function covers; symbols provide some of the starts.
+/// Adds the functions in code that no known function covers.
+/// Symbols provide some of the starts.
 pub(super) fn add(code: &Code<'_>, symbols: impl FnOnce() -> Vec<u64>, base: u64, found: &mut Found) {
     let mut covered: Vec<(u64, u64)> =
         found.functions.iter().map(|f| (base + u64::from(f.start), base + u64::from(f.end))).collect();
@@ -246,8 +247,8 @@ impl<'a> Tracer<'a> {
         }
     }
 
-    /// Traces new functions, and those that they call. Which of them return must be known before code after their calls
-    /// is interpreted.
+    /// Traces new functions, and those that they call.
+    /// Which of them return must be known before code after their calls is interpreted.
     fn trace_fresh(&mut self) {
         let mut traces: Vec<(u64, Trace)> = Vec::new();
         while let Some(at) = self.fresh.pop() {
@@ -288,12 +289,14 @@ impl<'a> Tracer<'a> {
         trace.calls.iter().filter(|(from, _)| proven.contains(from)).for_each(|(_, to)| self.begin(*to));
     }
 
-    /// Returns whether a function returns as far as known; `true` for calls through pointers.
+    /// Returns whether a function returns as far as known.
+    /// `true` for calls through pointers.
     fn returns(&self, called: Option<u64>) -> bool {
         called.is_none_or(|called| self.returning.contains(&called))
     }
 
-    /// Follows the code from an address with a known state, on all paths; `None` if they contradict each other.
+    /// Follows the code from an address with a known state, on all paths.
+    /// `None` if they contradict each other.
     fn trace(&mut self, start: u64, state: State) -> Option<Trace> {
         let mut trace = Trace::default();
         let mut left = vec![Path { from: None, at: start, state, is_certain: true }];
@@ -416,7 +419,8 @@ impl<'a> Tracer<'a> {
         }
     }
 
-    /// Tries states for code and accepts the only one that is proven; `false` if there is not exactly one.
+    /// Tries states for code and accepts the only one that is proven.
+    /// `false` if there is not exactly one.
     fn guess(&mut self, at: u64, states: &[State]) -> bool {
         let mut only = None;
         for state in states {

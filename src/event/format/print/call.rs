@@ -47,7 +47,8 @@ fn argument(format: &Format, field: &Field, value: i64, raw: &[u8]) -> String {
     }
 }
 
-/// Formats the flags of open(2). The access mode is in the two lowest bits, and RDONLY is 0.
+/// Formats the flags of open(2).
+/// The access mode is in the two lowest bits, and RDONLY is 0.
 fn open_flags(value: i32) -> String {
     let access = ["RDONLY", "WRONLY", "RDWR", "3"][(value & libc::O_ACCMODE) as usize];
     let rest = [

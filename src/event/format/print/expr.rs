@@ -96,7 +96,8 @@ impl Value<'_> {
 }
 
 impl Expr {
-    /// Evaluates on a sample's data; `None` if the data is too short or a field is missing.
+    /// Evaluates on a sample's data.
+    /// `None` if the data is too short or a field is missing.
     pub(crate) fn eval<'a>(&self, format: &Format, raw: &'a [u8]) -> Option<Value<'a>> {
         Context { format, raw }.eval(self)
     }

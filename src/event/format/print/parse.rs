@@ -219,8 +219,8 @@ impl<'a> Parser<'a> {
         Some(Expr::literal(value as i64, kind))
     }
 
-    /// Parses a type in parentheses after the opening one; for a pointer to numbers also the pointee. Consumes nothing
-    /// if it is not a type.
+    /// Parses a type in parentheses after the opening one.
+    /// For a pointer to numbers also the pointee. Consumes nothing if it is not a type.
     fn cast(&mut self) -> Option<(IntType, Option<IntType>)> {
         let end = self.rest.find(')')?;
         let found = type_of(&self.rest[..end])?;
@@ -331,7 +331,8 @@ const TYPE_WORDS: &[&str] = &[
     "uintptr_t",
 ];
 
-/// Parses a type name; for a pointer to numbers also the pointee. `None` if it is not a type.
+/// Parses a type name; for a pointer to numbers also the pointee.
+/// `None` if it is not a type.
 fn type_of(text: &str) -> Option<(IntType, Option<IntType>)> {
     let words: Vec<&str> = text.split(|c: char| c.is_whitespace() || c == '*').filter(|w| !w.is_empty()).collect();
     let first = *words.first()?;

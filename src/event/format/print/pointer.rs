@@ -9,7 +9,8 @@ use super::expr::Value;
 const AF_INET: i64 = 2;
 const AF_INET6: i64 = 10;
 
-/// Formats a value; the letters `how` follow the `p`, and `count` is the conversion's width.
+/// Formats a value.
+/// The letters `how` follow the `p`, and `count` is the conversion's width.
 pub(crate) fn text(value: &Value<'_>, how: &str, count: Option<usize>, big: bool, function: &FunctionAt<'_>) -> String {
     let bytes = match value {
         Value::Bytes(bytes) => *bytes,

@@ -8,7 +8,8 @@ use crate::query::flame::WeightPair;
 const PROGRAM: u128 = 3 * CELL as u128;
 
 impl<'a> Layout<'a> {
-    /// Returns the groups on top of a group. Programs are sorted by weight, and small ones share a frame.
+    /// Returns the groups on top of a group.
+    /// Programs are sorted by weight, and small ones share a frame.
     pub(super) fn standing_on(&mut self, group: &Group<'a>, step: GroupStep, spot: BlockPlace) -> Vec<Group<'a>> {
         let mut groups = self.expand(group, step);
         let ground = matches!(&group.members, Members::List(list) if matches!(list[..], [(0, _)]));
@@ -27,8 +28,8 @@ impl<'a> Layout<'a> {
         groups
     }
 
-    /// Returns the groups next to a group by name, in the order of the spec. The group of all stack ends expands to
-    /// these ends.
+    /// Returns the groups next to a group by name, in the order of the spec.
+    /// The group of all stack ends expands to these ends.
     pub(super) fn expand(&mut self, group: &Group<'a>, step: GroupStep) -> Vec<Group<'a>> {
         let tree = self.tree;
         if matches!(group.members, Members::AllEnds) {

@@ -112,7 +112,8 @@ impl<'a> Layout<'a> {
         BlockPlace { block: None, id: 0, depth: -1, x0: 0, x1: u32::from(self.spec.width) * CELL as u32 }
     }
 
-    /// Draws a group as a block, with `chain` in its row, at the position `at`. Returns the position of the block.
+    /// Draws a group as a block, with `chain` in its row, at the position `at`.
+    /// Returns the position of the block.
     pub(super) fn put(
         &mut self,
         group: &Group<'a>,
@@ -199,7 +200,8 @@ impl<'a> Layout<'a> {
         }
     }
 
-    /// Draws a group, and in its row the successors that get all but half a cell of it; returns the last of them.
+    /// Draws a group, and in its row the successors that get all but half a cell of it.
+    /// Returns the last of them.
     pub(super) fn place(
         &mut self,
         child: Group<'a>,

@@ -9,7 +9,8 @@ const WORD: i64 = 8;
 /// The limit of a function's stack.
 const MAX_DEPTH: i64 = 1 << 30;
 
-/// The stack before an instruction. The CFA is the caller's stack pointer after the call.
+/// The stack before an instruction.
+/// The CFA is the caller's stack pointer after the call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct State {
     /// Bytes from the stack pointer to the CFA; `None` if a computed value was added.
@@ -50,8 +51,8 @@ impl State {
         Self { depth: Some(WORD), frame: FrameRegister::Callers, saved: None, is_root: false };
     pub(super) const ROOT: Self = Self { is_root: true, ..Self::ENTRY };
 
-    /// Returns whether two paths that meet have the same stack. The content of the frame register, once saved, matters
-    /// only if the stack pointer is unknown.
+    /// Returns whether two paths that meet have the same stack.
+    /// The content of the frame register, once saved, matters only if the stack pointer is unknown.
     pub(super) fn agrees(self, other: Self) -> bool {
         let same_frame = self.frame == other.frame || self.saved.is_some() && self.depth.is_some();
         let same_stack = self.depth == other.depth && self.saved == other.saved && same_frame;
@@ -128,7 +129,8 @@ impl Effects {
         Self(InstructionInfoFactory::new())
     }
 
-    /// Returns what follows an instruction; `None` if code that returns does not contain it.
+    /// Returns what follows an instruction.
+    /// `None` if code that returns does not contain it.
     pub(super) fn of(&mut self, one: &Instruction, state: State) -> Option<Step> {
         let is_near = matches!(one.op0_kind(), OpKind::NearBranch64 | OpKind::NearBranch32 | OpKind::NearBranch16);
         match one.flow_control() {

@@ -9,7 +9,9 @@ pub(crate) enum Act {
     Plain(fn(&mut App)),
     /// With its argument, if given; otherwise it uses the current row or state.
     Given(fn(&mut App, Option<String>)),
-    /// With its argument; a missing one is requested in a prompt with this initial text.
+    /// With its argument.
+    ///
+    /// A missing one is requested in a prompt with this initial text.
     Asked(fn(&mut App, String), fn(&App) -> String),
 }
 

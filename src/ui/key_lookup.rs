@@ -1,4 +1,4 @@
-//! The meaning of keys on a screen, from the user's bindings and the command table; parsing of bindings.
+//! The meaning of keys on a screen, and the parsing of key bindings.
 
 use crate::lang::Diagnostic;
 use crate::lang::lex::{Cursor, Lexicon, Token};

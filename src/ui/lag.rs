@@ -18,7 +18,9 @@ pub(crate) struct ViewLag {
 }
 
 impl ViewLag {
-    /// Updates the clock when a frame is drawn; `None` if nothing is recorded or the view is frozen.
+    /// Updates the clock when a frame is drawn.
+    ///
+    /// `None` if nothing is recorded or the view is frozen.
     pub(crate) fn tick(&mut self, clock: Option<Clock>) {
         if let (Some(before), Some(clock)) = (self.clock, clock)
             && clock.seen > before.seen

@@ -137,7 +137,9 @@ impl Palette {
         }
     }
 
-    /// Returns the entries that match a text, the best first; commands come before equal matches.
+    /// Returns the entries that match a text, the best first.
+    ///
+    /// Commands come before equal matches.
     fn matching(&self, typed: &str) -> Vec<PaletteEntry> {
         let is_command = |entry: &PaletteEntry| matches!(entry, PaletteEntry::Command(_));
         if typed.is_empty() {

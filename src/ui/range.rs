@@ -47,7 +47,9 @@ impl Ranges {
         self.past.is_empty()
     }
 
-    /// Returns the previous (-1) or next (1) range; without a current range, -1 returns the last one.
+    /// Returns the previous (-1) or next (1) range.
+    ///
+    /// Without a current range, -1 returns the last one.
     pub(crate) fn walk(&mut self, here: bool, step: isize) -> Option<(u64, u64)> {
         let at = match here {
             false if step < 0 => Some(self.at),

@@ -55,7 +55,9 @@ pub(crate) trait Driver {
     fn suspend(&mut self);
 }
 
-/// How long the first frame waits for the terminal's answers; later ones are processed when they arrive.
+/// How long the first frame waits for the terminal's answers.
+///
+/// Later ones are processed when they arrive.
 const PATIENCE: Duration = Duration::from_millis(150);
 /// How long answers are distinguished from keys.
 const LATEST: Duration = Duration::from_secs(1);

@@ -72,7 +72,9 @@ fn usual_age(info: &Info) -> Age {
 #[derive(Debug)]
 pub(crate) struct RowChoice {
     pub(crate) columns: Vec<Field>,
-    /// Whether the IPC column was added automatically; once the user removes it, it is not added again.
+    /// Whether the IPC column was added automatically.
+    ///
+    /// Once the user removes it, it is not added again.
     pub(crate) offered_ipc: bool,
     /// Whether the user selected the sort keys.
     pub(crate) sorted: bool,

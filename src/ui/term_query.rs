@@ -38,7 +38,9 @@ pub(crate) struct TermQuery {
 }
 
 impl TermQuery {
-    /// Queries the user's terminal; `None` if there is none or it would not answer. It must be in raw mode.
+    /// Queries the user's terminal, which must be in raw mode.
+    ///
+    /// Returns `None` if there is none or it would not answer.
     pub(crate) fn ask() -> Option<Self> {
         if matches!(std::env::var("TERM").as_deref(), Ok("" | "dumb") | Err(_)) {
             return None;
@@ -53,7 +55,9 @@ impl TermQuery {
         Some(Self { input, heard: Vec::new(), facts: TermFacts::default(), typed: Vec::new(), done: false })
     }
 
-    /// Reads answers until they are complete or the time is over; returns whether they are complete.
+    /// Reads answers until they are complete or the time is over.
+    ///
+    /// Returns whether they are complete.
     pub(crate) fn listen(&mut self, patience: Duration) -> bool {
         let until = Instant::now() + patience;
         while !self.done {

@@ -1,4 +1,4 @@
-//! `blktrace`: time of disk requests by stage, process, direction and size; queue depth.
+//! `blktrace`: disk request times by stage, process and size, and queue depths.
 
 use std::collections::BTreeMap;
 
@@ -207,7 +207,9 @@ impl BlkTrace {
         self.depths.add(&dev, time, *depth as f64);
     }
 
-    /// Returns the request that reaches a stage, ending its previous stage; `None` for a new request.
+    /// Returns the request that reaches a stage, ending its previous stage.
+    ///
+    /// `None` for a new request.
     fn reached(&mut self, (dev, sector): (i64, i64), hit: &Sample<'_>, bytes: u64) -> Option<Request> {
         let OpenSpan { what: stage, since, with: request } = self.open.take(&(dev, sector))?;
         if stage < hit.role || stage == ISSUE && hit.role == ISSUE && request.requeued {

@@ -205,7 +205,9 @@ impl App {
         self.steps.done.push(step);
     }
 
-    /// Replaces one view of a step by the other. Changes the screen only if the step did.
+    /// Replaces one view of a step by the other.
+    ///
+    /// Changes the screen only if the step did.
     fn replay(&mut self, step: &UndoStep, (view, other): (&View, &View), tab: Tab, what: &str) {
         self.steps.begun = None;
         view.put(other, self);

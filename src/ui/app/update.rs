@@ -172,7 +172,9 @@ impl App {
         self.views.top.item = Some(id);
     }
 
-    /// Collapses the row under the cursor, or goes to its parent; without a row it undoes.
+    /// Collapses the row under the cursor, or goes to its parent.
+    ///
+    /// Undoes the last step if there is no row.
     pub(crate) fn fold(&mut self) {
         let Some(line) = self.line() else { return self.undo() };
         if line.mark == Mark::Open {

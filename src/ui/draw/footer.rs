@@ -65,7 +65,9 @@ fn chord_help(scene: Scene<'_>, on: &mut Canvas<'_>) {
     }
 }
 
-/// Draws a message upwards over as many lines as needed; the remedy of an error comes last.
+/// Draws a message upwards over as many lines as needed.
+///
+/// The remedy of an error comes last.
 fn said(text: &str, style: Style, on: &mut Canvas<'_>) {
     let mut lines = wrap(text, usize::from(on.area.width.saturating_sub(2)));
     lines.truncate(MOST_LINES);

@@ -131,7 +131,9 @@ fn rate(scene: Scene<'_>) -> String {
     running.or_else(recorded).map(describe_rate).unwrap_or_default()
 }
 
-/// Describes the target, which may have changed since the start; for a recording, its file name.
+/// Describes the target, which may have changed since the start.
+///
+/// For a recording, returns its file name.
 fn target(scene: Scene<'_>) -> String {
     if scene.context.info.origin == Origin::Live {
         return fit_end(&clean(&scene.context.answer.target), NAMES).into_owned();

@@ -18,7 +18,9 @@ pub(crate) struct ScreenAreas {
     pub(crate) timeline: Rect,
     /// The table with its heading.
     pub(crate) table: Rect,
-    /// The call chains of the row under the cursor, next to the table; empty if room is short.
+    /// The call chains of the row under the cursor, next to the table.
+    ///
+    /// Empty if room is short.
     pub(crate) beside: Rect,
     /// The step of the tour, if it is active.
     pub(crate) tour: Rect,
@@ -68,7 +70,9 @@ fn finding_height(scene: Scene<'_>, height: u16) -> u16 {
     u16::from(height >= 10 && scene.notice().is_some())
 }
 
-/// Height of the timeline; zero if room is short or the screen is not filtered by it.
+/// Height of the timeline.
+///
+/// Zero if room is short or the screen is not filtered by it.
 fn timeline_height(scene: Scene<'_>, height: u16) -> u16 {
     u16::from(scene.frame.timeline && matches!(scene.frame.tab, Tab::Top | Tab::Flame) && height >= 20)
 }

@@ -29,7 +29,9 @@ pub(crate) fn draw(scene: Scene<'_>, views: &Views, on: &mut Canvas<'_>) -> Opti
     None
 }
 
-/// Returns the area of a popup's rows and the row at a position; without rows, the whole area.
+/// Returns the area of a popup's rows and the row at a position.
+///
+/// Without rows, returns the whole area.
 pub(crate) fn hit(
     scene: Scene<'_>,
     views: &Views,

@@ -236,7 +236,9 @@ impl AllocReader {
         format!("-x {} {event}={}", library.as_deref().unwrap_or_default(), cxx.unwrap_or(name))
     }
 
-    /// Returns the required events; alternative names of kernel allocation events are optional.
+    /// Returns the required events.
+    ///
+    /// Alternative names of kernel allocation events are optional.
     pub(crate) fn wants(&self, stack: bool) -> Vec<EventRequest> {
         let want = |role: &Role| match role {
             Role::Alloc(selected) | Role::Free(selected) => {

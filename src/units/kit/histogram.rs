@@ -146,7 +146,9 @@ impl Stats {
         out
     }
 
-    /// Counts in `steps` linear steps up to the 99th percentile; the last step includes all larger values.
+    /// Counts in `steps` linear steps up to the 99th percentile.
+    ///
+    /// The last step includes all larger values.
     pub(crate) fn steps(&self, steps: u64) -> Vec<(u64, u64, u64)> {
         if self.n == 0 {
             return Vec::new();

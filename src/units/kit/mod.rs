@@ -68,10 +68,14 @@ pub(crate) use target::ThreadChoice;
 pub(crate) use top_n::TopN;
 pub(crate) use wakers::{Waker, WakerReader, WakerStacks};
 
-/// The records that a unit needs if there is a target; [`scope`] passes it only those.
+/// The records that a unit needs if there is a target.
+///
+/// [`scope`] passes it only those.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sees {
-    /// Records of the target's threads; without a target, those of all threads except this program's.
+    /// Records of the target's threads.
+    ///
+    /// Without a target, those of all threads except this program's.
     Target,
     /// Like `Target`, but without a target including this program's threads: the figures are those of CPUs.
     Cpus,
@@ -106,7 +110,9 @@ pub struct Spec {
     /// Such a unit measures all CPUs, at the same cost as without `-C`, because the selected CPUs do not see a task
     /// move. `None` if the records of each CPU are independent: then only the selected CPUs are measured.
     pub across: Option<&'static str>,
-    /// Default interval of printed figures in seconds; `None` for one report at the end.
+    /// Default interval of printed figures in seconds.
+    ///
+    /// `None` for one report at the end.
     pub interval: Option<f64>,
     pub(crate) make: fn(&Settings) -> Result<Box<dyn Unit>, String>,
 }
@@ -191,7 +197,9 @@ impl EventRequest {
 /// An open event of a unit.
 #[derive(Clone, Copy, Debug)]
 pub struct Event<'a> {
-    /// Index into [`Unit::event_requests`]; a request with a pattern may have several events.
+    /// Index into [`Unit::event_requests`].
+    ///
+    /// A request with a pattern may have several events.
     pub role: usize,
     /// The session's event number.
     pub number: u16,
@@ -234,7 +242,9 @@ pub struct Sample<'a> {
     pub guest: bool,
     /// The user registers, if requested with [`EventRequest::registers`].
     pub registers: UserState<'a>,
-    /// A tracepoint's fields in the layout of [`Event::format`]; empty for other events.
+    /// A tracepoint's fields in the layout of [`Event::format`].
+    ///
+    /// Empty for other events.
     pub raw: &'a [u8],
     /// The call chain, if requested.
     pub stack: RetainedStack,
@@ -448,7 +458,9 @@ pub trait Unit: CopyUnit + Send + Sync {
         false
     }
 
-    /// Returns the threads that the unit itself selects; they are followed across forks and id changes.
+    /// Returns the threads that the unit itself selects.
+    ///
+    /// They are followed across forks and id changes.
     fn chosen(&mut self) -> Option<&mut ThreadChoice> {
         None
     }

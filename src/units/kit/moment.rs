@@ -51,8 +51,9 @@ impl Moment<'_> {
         self.names.known(self.session, tid)
     }
 
-    /// Returns the name of a thread's process, that is of its main thread; the thread's own name if the process is
-    /// unknown.
+    /// Returns the name of a thread's process, which is that of its main thread.
+    ///
+    /// Returns the thread's own name if the process is unknown.
     pub fn program(&self, tid: i32) -> Arc<str> {
         let first = self.session.process_of(tid).filter(|pid| *pid != tid);
         let name = first.map(|pid| (pid, self.comm(pid))).filter(|(pid, name)| !is_number_of(*pid, name));
@@ -89,7 +90,9 @@ impl Moment<'_> {
         })
     }
 
-    /// Returns the functions of a stack, root first; `written` formats those that are not inlined.
+    /// Returns the functions of a stack, root first.
+    ///
+    /// `written` formats those that are not inlined.
     fn frames_with(&self, pin: RetainedStack, written: impl Fn(FrameId, Name) -> Name) -> Vec<Name> {
         let mut frames = Vec::new();
         let mut node = self.profile.pins.node(pin);
@@ -119,7 +122,9 @@ impl Moment<'_> {
         Stack::of(comm, self.frames(pin), (weight, count))
     }
 
-    /// Makes a flame graph of (thread, stack, weight, count); threads of one program are merged.
+    /// Makes a flame graph of (thread, stack, weight, count).
+    ///
+    /// Threads of one program are merged.
     pub fn flame(
         &self,
         title: &str,

@@ -139,7 +139,9 @@ impl fmt::Display for SelectedEvent {
     }
 }
 
-/// The separators of a list and its parts; all other text belongs to events and filters.
+/// The separators of a list and its parts.
+///
+/// All other text belongs to events and filters.
 const LEXICON: Lexicon =
     Lexicon { marks: &[",", "/", "(", ")"], begins: is_word, goes_on: is_word, numbers: false, hints: &[] };
 

@@ -205,7 +205,9 @@ impl Settings {
         self.quantity(name, quantity::hertz).map(|value| value.unwrap_or(default))
     }
 
-    /// Returns a time in nanoseconds; nanoseconds are also the default unit, as in expressions.
+    /// Returns a time in nanoseconds.
+    ///
+    /// Nanoseconds are also the default unit, as in expressions.
     pub fn time(&self, name: &str) -> Result<Option<u64>, String> {
         self.quantity(name, |text| quantity::time_by(text, 1))
     }
@@ -322,7 +324,9 @@ impl Settings {
     }
 }
 
-/// Converts perf-prof's address `ADDR[/LEN][:rwx]` to an event; the default is one byte, write access.
+/// Converts perf-prof's address `ADDR[/LEN][:rwx]` to an event.
+///
+/// The default is one byte, write access.
 pub fn address_event(word: &str) -> Option<String> {
     let (place, access) = word.split_once(':').unwrap_or((word, "w"));
     let (address, len) = place.split_once('/').unwrap_or((place, "1"));

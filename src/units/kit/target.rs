@@ -15,8 +15,10 @@ use super::{Context, Settings};
 /// Limit of cached decisions; if it is exceeded, the negative ones are dropped.
 const MAX_KNOWN: usize = 1 << 17;
 
-/// The decision which threads belong to the target, made only here. [`scope`](super::scope) applies it for units that
-/// receive only the target's records; units that need all records ask it themselves.
+/// The decision which threads belong to the target, made only here.
+///
+/// [`scope`](super::scope) applies it for units that receive only the target's records; units that need all records
+/// ask it themselves.
 #[derive(Clone, Debug, Default)]
 pub struct ThreadChoice {
     target: Target,
@@ -101,7 +103,9 @@ impl ThreadChoice {
         found.unwrap_or(false)
     }
 
-    /// Children of chosen threads are chosen; threads of an excluded process are excluded.
+    /// Children of chosen threads are chosen.
+    ///
+    /// Threads of an excluded process are excluded.
     pub(crate) fn follow(&mut self, begins: &Task) {
         let is_thread = begins.pid == begins.ppid;
         let parent = match &self.target {

@@ -125,7 +125,9 @@ const X32_CALLS: [&str; 36] = [
 ];
 
 impl CallTables {
-    /// Returns the tables for an architecture name of uname; the empty name is this machine's.
+    /// Returns the tables for an architecture name of uname.
+    ///
+    /// The empty name is this machine's.
     pub(super) fn of(arch: &str) -> Self {
         match if arch.is_empty() { std::env::consts::ARCH } else { arch } {
             "x86_64" => Self::X86_64,
@@ -173,7 +175,9 @@ impl CallTables {
     }
 }
 
-/// Returns the name of an error number on x86, Arm and most other architectures; the number if it is unknown.
+/// Returns the name of an error number on x86, Arm and most other architectures.
+///
+/// Returns the number if the name is unknown.
 pub(super) fn error_name(errno: u32) -> String {
     let known = syscalls::Errno::new(errno as i32).name();
     known.map_or_else(|| errno.to_string(), str::to_owned)

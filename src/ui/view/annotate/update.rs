@@ -148,7 +148,9 @@ impl App {
         });
     }
 
-    /// Sets the call graph mode of user stacks; without a name, toggles between DWARF and frame pointers.
+    /// Sets the call graph mode of user stacks.
+    ///
+    /// Without a name, toggles between DWARF and frame pointers.
     pub(crate) fn call_graph(&mut self, way: Option<String>) {
         if self.context.info.origin == Origin::Recorded {
             return self.say("the stacks of a recording cannot be changed");

@@ -149,7 +149,9 @@ impl EventsScreen {
         Self::own(events).map(EventRow::Own).chain(self.listed()).collect()
     }
 
-    /// Returns the index of the line under the cursor; the first one if that line disappeared.
+    /// Returns the index of the line under the cursor.
+    ///
+    /// Returns the first one if that line disappeared.
     pub(crate) fn selected(&self, items: &[EventRow]) -> usize {
         self.cursor.as_ref().and_then(|cursor| items.iter().position(|item| item == cursor)).unwrap_or(0)
     }

@@ -93,7 +93,9 @@ impl FlameScreen {
         }
     }
 
-    /// Returns the block under the cursor; if it disappeared, the zoomed frame or the first one.
+    /// Returns the block under the cursor.
+    ///
+    /// Returns the zoomed frame or the first one if it disappeared.
     pub(crate) fn index(&self, flame: &Flame) -> Option<usize> {
         let by_id = self.cursor.and_then(|id| flame.blocks.iter().position(|b| b.id == id));
         let start = flame.zoom.len().saturating_sub(1).min(flame.blocks.len().saturating_sub(1));
@@ -116,7 +118,9 @@ impl FlameScreen {
         self.cursor = next.or(Some(at)).map(|b| b.id);
     }
 
-    /// Moves along the stack: away from the root (1) or towards it (-1); in a sandwich, down or up.
+    /// Moves along the stack: away from the root (1) or towards it (-1).
+    ///
+    /// In a sandwich, down or up.
     pub(crate) fn along(&mut self, flame: &Flame, step: i32) {
         let Some(at) = self.block(flame) else { return };
         let row = flame.blocks.iter().filter(|b| b.row == at.row + step);

@@ -212,7 +212,9 @@ impl Row<'_> {
         self.line.is_fork() || self.above.is_none_or(|above| what(above) != what(self.line))
     }
 
-    /// Draws the DSO, moved to the right by a long name; returns the cells left for the name.
+    /// Draws the DSO, moved to the right by a long name.
+    ///
+    /// Returns the cells left for the name.
     fn dso(&self, places: &Places<'_>, at: usize, on: &mut Canvas<'_>) -> u16 {
         let span = &places.spans[at];
         if !self.says(|line| line.dso.clone()) {

@@ -37,8 +37,9 @@ impl App {
         self.frame.popups.push(Popup::Units(Chooser::default()));
     }
 
-    /// Starts the typed unit, or the one under the cursor if the name is incomplete; returns whether the list stays
-    /// open.
+    /// Starts the typed unit, or the one under the cursor if the name is incomplete.
+    ///
+    /// Returns whether the list stays open.
     pub(crate) fn take_unit(&mut self, chooser: &mut Chooser) -> bool {
         let typed = chooser.input.value().trim().to_owned();
         let name = typed.split_whitespace().next().unwrap_or_default();
@@ -60,7 +61,9 @@ impl App {
     }
 }
 
-/// Returns the units that match, the best first, or the nearest ones; after a name, its options.
+/// Returns the units that match, the best first, or the nearest ones.
+///
+/// After a name, its options.
 pub(crate) fn unit_choices(context: &Context, events: &EventsScreen, typed: &str) -> Vec<Choice> {
     let typed = typed.trim_start();
     if let Some(options) = option_choices(typed) {

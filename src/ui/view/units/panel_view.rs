@@ -8,13 +8,17 @@ use crate::ui::view::flame::state::FlameScreen;
 /// The state of a panel's view.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct PanelView {
-    /// The row under the cursor, by its id; `None` while the cursor rests on the first row, or a log is followed.
+    /// The row under the cursor, by its id.
+    ///
+    /// `None` while the cursor rests on the first row, or a log is followed.
     pub(crate) selected: Option<u64>,
     /// The first visible row.
     pub(crate) top: usize,
     /// Whether the scroll position results from rows that moved above, not from the user.
     pub(crate) drifted: bool,
-    /// The user's sort column and whether it is reversed; `None` for the unit's own order.
+    /// The user's sort column and whether it is reversed.
+    ///
+    /// `None` for the unit's own order.
     pub(crate) order: Option<(usize, bool)>,
     /// The unit's own order, derived from the rows.
     pub(crate) own_order: Option<(usize, bool)>,

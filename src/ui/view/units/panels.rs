@@ -89,7 +89,9 @@ fn bars(histogram: &Histogram, on: &mut Canvas<'_>) {
     }
 }
 
-/// Returns a colour for the shade of a map's cell; without colours the shade itself suffices.
+/// Returns a colour for the shade of a map's cell.
+///
+/// Without colours the shade itself suffices.
 fn shade_style(shade: usize, theme: &Theme) -> Style {
     let ramp = &theme.heat.cells;
     let color = ramp.get((shade * (ramp.len() - 1)).div_ceil(SHADES.len() - 1)).copied().unwrap_or(Color::Reset);

@@ -134,7 +134,9 @@ impl UnitsScreen {
         }
     }
 
-    /// Moves the cursor by some rows; `isize::MIN` goes to the first one, `isize::MAX` to the last.
+    /// Moves the cursor by some rows.
+    ///
+    /// `isize::MIN` goes to the first one, `isize::MAX` to the last.
     pub(crate) fn step_row(&mut self, by: isize, height: usize) {
         let Some((panel, view)) = self.panel() else { return };
         let Some(rows) = panel.rows() else { return };
@@ -163,7 +165,9 @@ impl UnitsScreen {
         self.choose(at.map(|at| (at, rows.ids[list[at]])), height);
     }
 
-    /// Expands or collapses the rest of a table; returns `false` if the cursor is on another row.
+    /// Expands or collapses the rest of a table.
+    ///
+    /// Returns `false` if the cursor is on another row.
     pub(crate) fn turn_rest(&mut self) -> bool {
         let is_rest = |(panel, view): (&Panel, &PanelView)| {
             let rows = panel.rows()?;
@@ -183,7 +187,9 @@ impl UnitsScreen {
         view.top = row.map_or(0, |(at, _)| view.top.min(at).max((at + 1).saturating_sub(height.max(1))));
     }
 
-    /// Returns the request to the engine, if the view has changed; `shown` while this screen is visible.
+    /// Returns the request to the engine, if the view has changed.
+    ///
+    /// `shown` while this screen is visible.
     pub(crate) fn tell(&mut self, shown: bool) -> Option<UnitRequest> {
         let look = self.current.filter(|_| shown).map(|id| {
             let view = self.view();

@@ -79,7 +79,7 @@ fn page_faults_are_counted_beside_others_who_count_them() {
     gates.open("go");
     assert!(mine.wait().expect("ends").success() && other.wait().expect("ends").success());
     let beside = faults();
-    assert!(beside * 10 > alone * 9 && beside * 9 < alone * 10, "{beside} with others, {alone} without");
+    assert!(beside * 10 > alone * 9 && beside * 9 < alone * 10, "{beside}, {alone} alone"); // words: ok
 }
 
 /// A recording keeps the build IDs of files, also of those that are gone when it ends.

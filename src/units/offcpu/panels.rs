@@ -146,7 +146,7 @@ impl OffCpu {
 
     /// The currently blocked threads, the longest first.
     ///
-    /// Those that wait for work come last.
+    /// Waits for work come last.
     pub(super) fn under_way(waits: &[Wait]) -> Panel {
         let mut list: Vec<(&Wait, UnderWay)> = waits.iter().filter_map(|wait| Some((wait, wait.under_way?))).collect();
         let is_work = |wait: &Wait| wait.class == WaitClass::Work;

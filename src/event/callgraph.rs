@@ -10,11 +10,13 @@ pub enum CallGraph {
     None,
     /// The kernel follows frame pointers.
     Fp,
-    /// The kernel copies this many bytes of the user stack; we unwind them with the files' tables.
+    /// The kernel copies this many bytes of the user stack.
+    /// They are unwound with the files' tables.
     Dwarf(u32),
     /// The CPU's branch records of the last calls.
     Lbr,
-    /// A BPF program walks the stack with the files' tables, and by frame pointers where there are none.
+    /// A BPF program walks the stack with the files' tables.
+    /// Code without tables is walked by frame pointers.
     Tables,
     /// Tables where the kernel allows it, else frame pointers.
     #[default]
@@ -23,7 +25,7 @@ pub enum CallGraph {
 
 /// Bytes of stack that perf copies by default.
 pub(crate) const STACK: u32 = 8192;
-/// The limit of stack bytes that the kernel copies: less than 64 KiB, a multiple of 8.
+/// The kernel's limit of copied stack bytes: below 64 KiB, a multiple of 8.
 pub(crate) const MAX_STACK: u32 = 65_528;
 
 impl CallGraph {

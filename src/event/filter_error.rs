@@ -17,8 +17,9 @@ impl Drop for Instance {
     }
 }
 
-/// Returns the kernel's error about a filter of `system:event`: the expression, a caret, the reason. `None` if the
-/// kernel accepts the filter, or this user may not create an instance.
+/// Returns the kernel's error about a filter of `system:event`.
+/// It consists of the expression, a caret, and the reason. `None` if the kernel accepts the filter, or this user may
+/// not create an instance.
 pub fn kernel_message(root: &Path, system: &str, event: &str, filter: &str) -> Option<String> {
     let dir = root.join("instances").join(format!("perfprof_{}", std::process::id()));
     fs::create_dir(&dir).ok()?;

@@ -121,7 +121,7 @@ impl Format {
         print::call::text(self, raw).unwrap_or_else(|| self.text(raw))
     }
 
-    /// Returns a field's number in the words of the print format: names of flags or states.
+    /// Returns the print format's words for a field's number: names of flags or states.
     pub(crate) fn words(&self, field: &str, number: i64) -> Option<String> {
         print::words(self, self.field(field)?, number)
     }

@@ -30,7 +30,8 @@ pub(crate) fn kind(root: &Path, pmu: &str) -> Option<u32> {
     fs::read_to_string(root.join(pmu).join("type")).ok()?.trim().parse().ok()
 }
 
-/// Returns the PMUs of the CPUs: none in most virtual machines, several if there are several types of CPUs.
+/// Returns the PMUs of the CPUs.
+/// Most virtual machines have none; machines with several types of CPUs have several.
 pub(crate) fn of_cpus(root: &Path) -> Vec<String> {
     let is = |name: &String| name == "cpu" || name.starts_with("cpu_") || name.starts_with("armv");
     all(root).into_iter().filter(is).collect()

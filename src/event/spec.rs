@@ -44,7 +44,8 @@ pub struct Event {
     pub(crate) attr: Attr,
     /// The number of its group in braces; `None` if it is not in a group.
     pub(crate) group: Option<u32>,
-    /// Whether it does not sample: samples of its group's leader contain its count (`:S`).
+    /// Whether samples of its group's leader contain its count (`:S`).
+    /// It does not have samples of its own.
     pub(crate) is_led: bool,
     /// (system, name) of a tracepoint.
     pub(crate) tracepoint: Option<(String, String)>,
@@ -64,9 +65,11 @@ pub struct Event {
     pub(crate) cpus: Option<Vec<u32>>,
     /// Whether it is only for analysis units: its samples are not stored.
     pub(crate) for_units: bool,
-    /// Whether it measures the whole machine even if a target was chosen, for units that need a complete view.
+    /// Whether it measures the whole machine even if a target was chosen.
+    /// Some units need a complete view.
     pub(crate) machine_wide: bool,
-    /// Whether the number of `p` is required exactly, instead of the highest level available (`P`).
+    /// Whether the number of `p` is required exactly.
+    /// Otherwise the highest level available is used (`P`).
     pub(crate) exact_precision: bool,
 }
 
@@ -85,7 +88,8 @@ impl Event {
         Self::fixed("cpu-clock", TYPE_SOFTWARE, SW_CPU_CLOCK)
     }
 
-    /// Returns an event that never fires, for sessions whose events are added later (PERF_COUNT_SW_DUMMY).
+    /// Returns an event that never fires (PERF_COUNT_SW_DUMMY).
+    /// It is for sessions whose events are added later.
     pub(crate) fn dummy() -> Self {
         Self { no_samples: true, ..Self::fixed("dummy", TYPE_SOFTWARE, SW_DUMMY) }
     }
@@ -185,7 +189,7 @@ impl Event {
         if self.no_chains { CallGraph::None } else { self.chains.unwrap_or(session) }
     }
 
-    /// Returns whether children of followed tasks are followed, given the session's default.
+    /// Returns whether children are followed, given the session's default.
     pub(crate) fn inherits(&self, session: bool) -> bool {
         self.inherit.unwrap_or(session)
     }
@@ -227,7 +231,8 @@ impl Event {
         }
     }
 
-    /// Turns it into the timer that replaces cycles, for the same code and without precision.
+    /// Turns it into the timer that replaces cycles.
+    /// It samples the same code, without precision.
     pub(crate) fn become_clock(&mut self) {
         let clock = Self::cpu_clock();
         let letters: String = Self::modifiers(&self.name).chars().filter(|c| !matches!(c, 'p' | 'P')).collect();

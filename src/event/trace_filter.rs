@@ -20,8 +20,8 @@ enum Class {
     Function,
 }
 
-/// Checks a filter against a tracepoint's format and translates it to the kernel's syntax: texts in quotes, numbers
-/// without units.
+/// Checks a filter against a tracepoint's format.
+/// Translates it to the kernel's syntax: texts in quotes, numbers without units.
 pub fn check(text: &str, format: &Format) -> Result<String, Diagnostic> {
     if text.trim().is_empty() {
         return Err(Diagnostic::new(text, 0, 1, "a filter is missing, such as prev_pid == 1"));
@@ -112,7 +112,8 @@ impl<'t> Grammar<'t> for Fields<'_, 't> {
     }
 }
 
-/// Fields, numbers, CPUS{…} and texts: all characters except blanks, operators and quotes.
+/// Returns whether a character is part of a field, number, CPUS{…} or text.
+/// These are all characters except blanks, operators and quotes.
 fn is_word(c: char) -> bool {
     !c.is_whitespace() && !"&|=!<>~()\"'".contains(c)
 }

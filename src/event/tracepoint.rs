@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 
 use crate::kernel::procfs;
 
-/// A command that lets the user's group read tracefs, which by default only its owner can.
+/// A command that lets the user's group read tracefs.
+/// By default only the owner can.
 pub(crate) const LEND: &str = "mount -o remount,gid=$(id -g),mode=750 /sys/kernel/tracing";
 
 /// Returns the mounted tracefs, or why it cannot be read.
@@ -68,8 +69,8 @@ pub fn all(root: &Path) -> Vec<(String, String)> {
     found
 }
 
-/// Creates the TRACING_DATA of perf.data (feature 1), version 0.6 (similar to trace.dat(5)), for the record layouts of
-/// a live session.
+/// Creates the TRACING_DATA of perf.data (feature 1), version 0.6.
+/// The format is similar to trace.dat(5); record layouts are those of a live session.
 pub(crate) fn tracing_data(root: &Path, events: &[(String, String)]) -> io::Result<Vec<u8>> {
     let mut out = Vec::new();
     out.extend_from_slice(&[23, 8, 68]);

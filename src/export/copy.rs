@@ -42,8 +42,9 @@ pub(crate) enum CopyError {
     Ids,
 }
 
-/// Copies all other records, and the samples for which `keep` returns true, given their index in time order and their
-/// time. `marks` are those of the copy. The file appears under its name once it is complete.
+/// Copies all other records, and the samples for which `keep` returns true.
+/// `keep` receives their index in time order and their time. `marks` are those of the copy. The file appears under its
+/// name once it is complete.
 pub(crate) fn copy(
     source: &mut dyn Source,
     keep: &dyn Fn(u64, u64) -> bool,
@@ -148,8 +149,8 @@ fn sections(info: &Info, events: &[EventDesc], files: &[IdentifiedFile], span: (
     sections
 }
 
-/// Counts of group events, accumulated over kept samples: readers use the difference of two values as a sample's
-/// period.
+/// Counts of group events, accumulated over kept samples.
+/// Readers use the difference of two values as a sample's period.
 #[derive(Default)]
 struct Counted(HashMap<(u64, i32), u64>);
 

@@ -65,13 +65,14 @@ fn path(named: &SymbolStacks, node: NodeId, texts: &[&str], line: &mut String) {
 /// The comm of programs whose frames have Java names.
 const JAVA: &str = "java";
 
-/// Removes the marks of a class descriptor: `Ljava/lang/Thread:.run` becomes `java/lang/Thread:.run`.
+/// Removes the marks of a class descriptor.
+/// `Ljava/lang/Thread:.run` becomes `java/lang/Thread:.run`.
 fn without_descriptor(text: &str) -> &str {
     text.strip_prefix('L').filter(|_| text.contains('/')).unwrap_or(text)
 }
 
-/// Formats a frame as readers of the format expect it: without separators, quotes and arguments (`(anonymous
-/// namespace)` and Go's receivers stay); with annotations on request.
+/// Formats a frame without separators, quotes and arguments.
+/// Readers of the format expect this; `(anonymous namespace)` and Go's receivers stay. Annotations are optional.
 fn frame(name: &Name, annotate: bool) -> String {
     let inlined = name.text.strip_suffix(INLINED);
     let mut text = tidy(&clean(inlined.unwrap_or(&name.text))).into_owned();

@@ -35,8 +35,8 @@ pub struct WrittenSize {
 
 const FLUSH: usize = 1 << 18;
 
-/// Saves the samples of one machine, optionally in a time range of the session's clock. The file appears under its name
-/// once it is complete.
+/// Saves the samples of one machine, optionally in a time range.
+/// The range is in the session's clock. The file appears under its name once it is complete.
 pub fn save(
     moment: &Snapshot,
     host: HostId,
@@ -88,7 +88,8 @@ pub fn save(
     Ok(WrittenSize { samples, bytes })
 }
 
-/// Writes a LOST record in the kernel's format, for the first event, because all events share a ring buffer.
+/// Writes a LOST record in the kernel's format.
+/// It is for the first event, because all events share a ring buffer.
 fn lost(loss: &Loss, events: &[EventDesc], out: &mut Vec<u8>) {
     let Some(event) = events.first() else { return };
     let id = SampleId { time: loss.time, id: event.ids[0], cpu: loss.cpu.map_or(0, u32::from), ..SampleId::default() };
@@ -142,7 +143,8 @@ struct Chain {
     shared: Vec<(u32, MapId)>,
 }
 
-/// The limit of cached call chains in bytes: all of them are several times the size of the profile.
+/// The limit of cached call chains in bytes.
+/// All chains are several times the size of the profile.
 const HELD: usize = 4 << 20;
 
 /// Cached call chains of the trie.
@@ -276,7 +278,8 @@ fn sections(
     sections
 }
 
-/// Returns the call chain method of each event in the file: its samples have complete chains.
+/// Returns the call chain method of each event in the file.
+/// Its samples have complete chains.
 fn ways(moment: &Snapshot) -> impl Iterator<Item = CallGraph> {
     let ways = moment.ways.iter().copied().chain(std::iter::repeat(CallGraph::None));
     moment.events.iter().zip(ways).filter(|(event, _)| !event.is_derived()).map(|(_, way)| way)

@@ -13,7 +13,8 @@ use crate::session::DsoId;
 
 use super::{ExportInput, Format, FormatWriter};
 
-/// Declares messages of profile.proto: the original type of each field, its name and type here, and its number.
+/// Declares messages of profile.proto.
+/// Each field has its original type, its name and type here, and its number.
 macro_rules! messages {
     ($($Name:ident { $([$($of:ident),+] $field:ident: $Type:ty = $number:literal;)+ })+) => {$(
         #[doc = concat!("`message ", stringify!($Name), "` of profile.proto.")]
@@ -154,7 +155,7 @@ impl Builder<'_> {
     }
 }
 
-/// Builds the profile of one event, with a value for samples and one for the period.
+/// Builds the profile of one event, with a value for samples and one for periods.
 pub(super) fn build(input: &ExportInput<'_>) -> Profile {
     let (data, event) = (input.data, input.event);
     let mut fold = Aggregate::new(event, input.filter.clone());

@@ -138,7 +138,8 @@ fn of_sampling(text: &str, clock: bool, offsets: &Offsets) -> Result<Capture, Di
     Ok(out)
 }
 
-/// Returns a part that is a single atom, and whether it is required (`true`) or negated.
+/// Returns a part that is a single atom.
+/// `true` if the atom is required, `false` if it is negated.
 fn simple(part: &Expr, atoms: &[Atom]) -> Option<(Field, bool)> {
     match part {
         Expr::Atom(i) => Some((atoms[usize::from(*i)].field, true)),

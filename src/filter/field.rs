@@ -126,7 +126,8 @@ pub enum KnownFields<'a> {
     Kernel(&'a [TraceField]),
 }
 
-/// Returns whether view filters have a field of this name, independent of tracepoints.
+/// Returns whether view filters have a field of this name.
+/// Fields of tracepoints are not included.
 pub(crate) const fn has_field(name: &str) -> bool {
     let (name, mut row) = (name.as_bytes(), 0);
     while row < FIELDS.len() {
@@ -209,7 +210,8 @@ impl Field {
         self.row().map_or(FieldScope::Sample, |row| row.scope)
     }
 
-    /// Returns whether the value belongs to the individual sample, not to its task or call chain.
+    /// Returns whether the value belongs to the individual sample.
+    /// Other values belong to its task or call chain.
     pub(crate) fn per_sample(self) -> bool {
         self.scope() == FieldScope::Sample
     }

@@ -119,7 +119,7 @@ impl Filter {
         &self.text
     }
 
-    /// Returns the fields compared with a pattern without wildcards, and those patterns.
+    /// Returns the fields compared with a pattern without wildcards, and the patterns.
     pub(crate) fn plain_globs(&self) -> impl Iterator<Item = (Field, &str)> {
         self.atoms.iter().filter_map(|atom| match &atom.test {
             Test::Glob(glob) => {

@@ -186,7 +186,8 @@ impl Clauses<'_> {
     }
 }
 
-/// Parses one value, or for `in` a comma-separated list with or without parentheses.
+/// Parses one value, or a comma-separated list for `in`.
+/// A list may be in parentheses.
 fn values<'t>(list: bool, cursor: &mut Cursor<'t>) -> Result<Vec<Value<'t>>, Diagnostic> {
     let open = list && cursor.eat("(");
     let mut out = Vec::new();

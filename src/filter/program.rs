@@ -16,7 +16,7 @@ pub struct Offsets {
     run_queue: Result<[u32; 3], BtfError>,
     prio: Result<u32, BtfError>,
     policy: Result<u32, BtfError>,
-    /// Our PID namespace (device and inode), if its PIDs differ from those of the kernel.
+    /// Our PID namespace (device and inode), if its PIDs differ from the kernel's.
     namespace: Option<(u64, u64)>,
 }
 
@@ -47,6 +47,7 @@ impl Offsets {
     }
 }
 
+/// Returns the bits that request a reschedule.
 /// TIF_NEED_RESCHED and its lazy variant are macros, so types do not contain their bits
 /// (arch/x86/include/asm/thread_info.h; include/asm-generic/thread_info_tif.h from 6.18 on).
 fn resched_bits(release: &str) -> u64 {
@@ -379,7 +380,8 @@ impl Assembler<'_> {
     }
 }
 
-/// Returns a comm and the mask of its significant bytes: all of it with its NUL, or only a prefix.
+/// Returns a comm and the mask of its significant bytes.
+/// These are all of it with its NUL, or only a prefix.
 fn masked(text: &str, whole: bool) -> Option<([u8; COMM], [u8; COMM])> {
     let (mut value, mut mask) = ([0; COMM], [0; COMM]);
     value.get_mut(..text.len()).filter(|_| text.len() < COMM)?.copy_from_slice(text.as_bytes());

@@ -8,15 +8,16 @@ use super::lex::{Cursor, Lexicon, Piece, Token};
 pub(crate) trait Grammar<'t>: Sized {
     type Node;
     const LEXICON: Lexicon;
-    /// Binary operators by precedence, the lowest first; those of a row are left-associative. An operator may be a
-    /// word.
+    /// Binary operators by precedence, the lowest first.
+    /// Those of a row are left-associative. An operator may be a word.
     const INFIX: &'static [&'static [&'static str]];
     /// Unary prefix operators; they bind strongest.
     const PREFIX: &'static [&'static str];
     /// The description of an operand, for the error if it is missing.
     const OPERAND: &'static str;
 
-    /// Parses the operand that begins with a token, which is neither a prefix nor a parenthesis.
+    /// Parses the operand that begins with a token.
+    /// The token is neither a prefix nor a parenthesis.
     fn operand(&mut self, first: Piece<'t>, cursor: &mut Cursor<'t>) -> Result<Self::Node, Diagnostic>;
 
     fn prefix(&mut self, op: Piece<'t>, inner: Self::Node, cursor: &Cursor<'t>) -> Result<Self::Node, Diagnostic>;
@@ -72,7 +73,7 @@ pub(crate) fn right<'t, G: Grammar<'t>>(
     operators(grammar, level + 1, cursor)
 }
 
-/// Parses operands and operators that bind at least as strongly as those of a level.
+/// Parses operands and operators that bind at least as strongly as a level's.
 pub(crate) fn operators<'t, G: Grammar<'t>>(
     grammar: &mut G,
     least: usize,

@@ -93,7 +93,8 @@ impl Dimension {
         }
     }
 
-    /// Returns whether quantities accept the units of another dimension: rates accept those of counts.
+    /// Returns whether quantities accept the units of another dimension.
+    /// Rates accept those of counts.
     fn takes(self, unit: Self) -> bool {
         self == unit || self == Self::Rate && unit == Self::Count
     }
@@ -264,8 +265,8 @@ pub(crate) fn number(text: &str) -> Result<f64, QuantityError> {
     fraction(text, Dimension::Count, 1)
 }
 
-/// Parses a number in an expression, where the unit determines the dimension: times are nanoseconds, sizes are bytes. A
-/// single letter is a count.
+/// Parses a number in an expression, where the unit determines the dimension.
+/// Times are nanoseconds, sizes are bytes. A single letter is a count.
 pub(crate) fn literal(text: &str) -> Result<Number, QuantityError> {
     let (number, unit) = Decimal::read(text).ok_or(QuantityError::NoNumber(Dimension::Count))?;
     if unit.is_empty() && number.power < 0 {
@@ -415,7 +416,7 @@ mod tests {
             let _ = (time(&text), size::<u64>(&text), count::<u64>(&text), hertz(&text), share(&text), number(&text), literal(&text));
         }
 
-        /// A quantity in the smallest unit equals the same one as a fraction of a larger unit.
+        /// A quantity in the smallest unit equals a fraction of a larger unit.
         #[test]
         fn printing_and_reading_agree(n in 0u64..1 << 53, row in 0..UNITS.len()) {
             let (unit, of, factor) = UNITS[row];

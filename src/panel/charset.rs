@@ -11,8 +11,9 @@ pub enum Charset {
 }
 
 impl Charset {
-    /// Returns the character set of the environment's locale (locale(7)): the first nonempty one of `LC_ALL`,
-    /// `LC_CTYPE` and `LANG`. If none is set, as in most containers, UTF-8 is assumed.
+    /// Returns the character set of the environment's locale (locale(7)).
+    /// That is the first nonempty one of `LC_ALL`, `LC_CTYPE` and `LANG`. If none is set, as in most containers, UTF-8
+    /// is assumed.
     pub(crate) fn of_locale(variable: impl Fn(&str) -> Option<String>) -> Self {
         let set = |name| variable(name).filter(|value| !value.is_empty());
         let Some(locale) = ["LC_ALL", "LC_CTYPE", "LANG"].into_iter().find_map(set) else { return Self::Utf8 };

@@ -17,7 +17,7 @@ pub struct Histogram {
     /// The unit of the bounds.
     pub measure: Measure,
     pub(crate) bars: Vec<Bar>,
-    /// The same values in ranges of equal width, in addition to ranges of powers of two.
+    /// The same values in ranges of equal width, in addition to powers of two.
     pub(crate) steps: Vec<Bar>,
 }
 
@@ -44,7 +44,8 @@ impl Histogram {
         Self { measure: self.measure, bars: self.steps.clone(), steps: Vec::new() }
     }
 
-    /// Formats a line per bar: bounds, count, share and cumulative share; then the same for the equal ranges.
+    /// Formats a line per bar: bounds, count, share and cumulative share.
+    /// Then follow the equal ranges.
     pub fn to_text(&self) -> String {
         if !self.steps.is_empty() {
             let powers = Self { steps: Vec::new(), ..self.clone() };

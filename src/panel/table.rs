@@ -147,7 +147,8 @@ impl Cell {
         }
     }
 
-    /// Formats for programs that read lines: plain numbers, and text without line breaks.
+    /// Formats for programs that read lines.
+    /// Numbers are plain, and text does not have line breaks.
     pub fn raw(&self) -> String {
         match self {
             Self::Empty => String::new(),
@@ -256,8 +257,8 @@ impl Table {
         self
     }
 
-    /// Formats lines for programs, after a comment line with the titles: numbers without units, but shares with `%`. A
-    /// separator inside a value becomes a dot.
+    /// Formats lines for programs, after a comment line with the titles.
+    /// Numbers do not have units, but shares have `%`. A separator inside a value becomes a dot.
     pub(crate) fn to_separated(&self, separator: &str) -> String {
         let apart = |text: String| text.replace(separator, ".");
         let value = |cell: &Cell| match cell {
@@ -273,7 +274,8 @@ impl Table {
         out
     }
 
-    /// Joins the tables of several events: each row after its event, with empty cells for columns missing in its table.
+    /// Joins the tables of several events.
+    /// Each row follows its event, with empty cells for columns missing in its table.
     pub(crate) fn of_events(tables: Vec<(&str, Self)>) -> Self {
         let mut all = Self { columns: vec![Column::texts("event", "Event")], rows: Vec::new() };
         for (event, table) in tables {

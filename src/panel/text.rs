@@ -4,8 +4,9 @@ use std::borrow::Cow;
 
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
-/// Replaces characters that could control or confuse a terminal: C0 and C1 controls by their pictures; bidirectional
-/// and other invisible format characters by U+FFFD. Also noncharacters, which XML forbids (w3.org/TR/xml, "Char").
+/// Replaces characters that could control or confuse a terminal.
+/// C0 and C1 controls become their pictures; bidirectional and other invisible format characters become U+FFFD, and so
+/// do noncharacters, which XML forbids (w3.org/TR/xml, "Char").
 pub fn clean(text: &str) -> Cow<'_, str> {
     if text.bytes().all(|b| (0x20..0x7f).contains(&b)) || !text.chars().any(is_unsafe) {
         return Cow::Borrowed(text);
@@ -35,7 +36,8 @@ pub fn width(text: &str) -> usize {
     if text.bytes().all(|byte| matches!(byte, b' '..=b'~')) { text.len() } else { text.width() }
 }
 
-/// Shortens the middle of a text to fit: the beginning of a name is its namespace, the end its identity.
+/// Shortens the middle of a text to fit.
+/// The beginning of a name is its namespace, the end its identity.
 pub fn fit(text: &str, cells: usize) -> Cow<'_, str> {
     if width(text) <= cells {
         return Cow::Borrowed(text);
@@ -52,7 +54,8 @@ pub fn fit(text: &str, cells: usize) -> Cow<'_, str> {
 
 /// The separator of frames on one line, leaf first.
 pub const BELOW: &str = " < ";
-/// Frames in which every task sleeps, enters the kernel or begins, so they are uninformative. A star marks prefixes.
+/// Uninformative frames: every task sleeps, enters the kernel or begins in them.
+/// A star marks prefixes.
 const EVERYWHERE: &[&str] = &[
     "__schedule",
     "schedule",
@@ -81,7 +84,8 @@ fn is_everywhere(frame: &str) -> bool {
     })
 }
 
-/// Shortens a stack to fit: first drops common frames at its ends, then the frames farthest from the leaf.
+/// Shortens a stack to fit.
+/// First drops common frames at its ends, then the frames farthest from the leaf.
 pub fn fit_stack(text: &str, cells: usize) -> Cow<'_, str> {
     if width(text) <= cells {
         return Cow::Borrowed(text);

@@ -95,7 +95,7 @@ struct Sums {
 }
 
 impl Aggregate {
-    /// Creates an empty aggregate of an event's samples that pass a filter (all without one).
+    /// Creates an empty aggregate of an event's samples that pass a filter, if any.
     pub fn new(event: usize, filter: Option<Arc<Filter>>) -> Self {
         Self { event: event as u16, judge: filter.map(FilterEvaluator::new), ..Self::default() }
     }
@@ -106,7 +106,8 @@ impl Aggregate {
         Self { judge, epoch, names, ..Self::new(usize::from(other.event), None) }
     }
 
-    /// Creates an empty aggregate of another event with another one's filter and its results, time range and keys.
+    /// Creates an empty aggregate of another event.
+    /// It has another aggregate's filter with its results, time range and keys.
     pub(crate) fn of_event(event: usize, other: &Self) -> Self {
         let lanes = if other.by_cpu { Lanes::ByLane(FxHashMap::default()) } else { Lanes::default() };
         let decay = other.decay.map(|decay| Decay { now: 0, ..decay });
@@ -180,9 +181,9 @@ impl Aggregate {
         self.judge.as_ref()
     }
 
-    /// Updates the weights to the samples at these absolute positions: adds new samples, removes those that left the
-    /// range, and moves those whose names or filter results changed. Counts everything from scratch if IDs changed, or
-    /// the range begins or ends earlier than before.
+    /// Updates the weights to the samples at these absolute positions.
+    /// Adds new samples, removes those that left the range, and moves those whose names or filter results changed.
+    /// Counts everything from scratch if IDs changed, or the range begins or ends earlier than before.
     pub fn update(&mut self, data: Data<'_>, wanted: Range<u64>) {
         self.news.begin();
         if self.epoch != data.profile.epoch() {
@@ -229,7 +230,8 @@ impl Aggregate {
         std::mem::replace(&mut self.news, Changes::none())
     }
 
-    /// Moves sites with renamed frames, and counts the samples of sites with changed filter results again.
+    /// Moves sites with renamed frames.
+    /// Counts the samples of sites with changed filter results again.
     fn retell(&mut self, data: Data<'_>, renamed: RenamedFrames, changed: Vec<u32>) {
         if renamed.is_empty() || self.counted.is_empty() {
             return;

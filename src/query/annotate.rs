@@ -53,7 +53,7 @@ pub enum ListingRow {
         /// The text; `None` if the file is not available.
         text: Option<String>,
     },
-    /// An instruction, by its index in the listing, and its share of the function in percent.
+    /// An instruction, and its share of the function in percent.
     Code {
         /// The index in [`Listing::instructions`](crate::symbols::code::Listing::instructions).
         index: usize,
@@ -117,7 +117,8 @@ fn host_of(data: Data<'_>, sym: SymId) -> HostId {
     data.session.dsos.get(data.profile.frames.sym(sym).dso).host
 }
 
-/// Calls `tell` for each stack with weight: the sampled symbol, the machine, the address in its DSO, and the weight.
+/// Calls `tell` for each stack with weight.
+/// The arguments are the sampled symbol, the machine, the address in its DSO, and the weight.
 fn each_hit(data: Data<'_>, fold: &Aggregate, mut tell: impl FnMut(SymId, HostId, u64, Acc)) {
     let (profile, dsos) = (data.profile, &data.session.dsos);
     for (_, site, acc) in fold.sites() {
@@ -169,7 +170,7 @@ impl Hits {
     }
 }
 
-/// Returns a listing with its samples, optionally with source lines between the instructions.
+/// Returns a listing with its samples, optionally with source lines.
 pub fn rows(listing: &Listing, hits: &Hits, sources: bool) -> Vec<ListingRow> {
     let mut out = Vec::with_capacity(listing.instructions.len() * 2);
     let mut last: Option<&SourceLine> = None;
@@ -199,7 +200,7 @@ pub(crate) fn row_of(rows: &[ListingRow], index: usize) -> Option<usize> {
     rows.iter().position(|row| matches!(row, ListingRow::Code { index: own, .. } if *own == index))
 }
 
-/// Returns the listing index of an instruction's jump target, if it is inside the function.
+/// Returns the listing index of a jump target inside the function.
 pub(crate) fn jump(listing: &Listing, index: usize) -> Option<usize> {
     let Flow::Jump(to) = listing.instructions.get(index)?.flow else { return None };
     listing.instructions.binary_search_by_key(&to, |i| i.at).ok()

@@ -41,7 +41,8 @@ pub struct TopLine {
     pub id: u64,
     /// 0 for rows, from 1 on inside call chains.
     pub depth: u16,
-    /// The forks from the row to this entry of its call chains, one character each (`│├`); empty without forks.
+    /// The forks from the row to this entry of its call chains.
+    /// There is a character per level (`│├`); empty without forks.
     pub(crate) forks: Arc<str>,
     pub(crate) mark: Mark,
     pub(crate) group: Arc<Group>,
@@ -60,8 +61,8 @@ pub struct TopLine {
     pub(crate) kind: DsoKind,
     /// The state of the name.
     pub(crate) state: SymState,
-    /// Instructions per cycle of rows with enough samples: of their own or including callees, depending on the sort
-    /// order.
+    /// Instructions per cycle of rows with enough samples.
+    /// They are of their own or including callees, depending on the sort order.
     pub ipc: Option<f64>,
     /// The comparison with the baseline, for rows.
     pub versus: Option<RowDiff>,
@@ -142,7 +143,8 @@ pub struct Meter {
     pub rate: f64,
     /// Samples received per second.
     pub sampled: f64,
-    /// The share of the time in which it was counted: below 100 % if events outnumber the counters.
+    /// The share of the time in which it was counted.
+    /// It is below 100 % if events outnumber the counters.
     pub running_percent: f64,
     /// The estimated cost of its samples, in percent of each CPU.
     pub cost_percent: f64,
@@ -190,18 +192,20 @@ pub struct Memory {
 const BETWEEN_LOOKS: usize = 24 << 20;
 
 impl Memory {
-    /// Returns whether it exceeds the limit by more than the growth expected between two checks.
+    /// Returns whether it exceeds the limit.
+    /// The growth expected between two checks is tolerated.
     pub(crate) fn is_exceeded(&self) -> bool {
         self.bound.is_some_and(|bound| self.private > bound + bound / 10 + BETWEEN_LOOKS)
     }
 
-    /// Returns the unattributed bytes: answers, units, the screen, and free memory of the allocator.
+    /// Returns the unattributed bytes.
+    /// These are answers, units, the screen, and free memory of the allocator.
     pub(crate) fn rest(&self) -> usize {
         self.private.saturating_sub(self.parts.iter().map(|part| part.bytes).sum())
     }
 }
 
-/// A DSO whose user stacks are mostly broken, because it does not have frame pointers.
+/// A DSO whose user stacks are mostly broken, for lack of frame pointers.
 #[derive(Clone, Debug, PartialEq)]
 pub struct BrokenStacks {
     /// The DSO's short name.
@@ -268,8 +272,8 @@ pub struct Answer {
     pub events: Vec<EventInfo>,
     /// The view.
     pub view: ViewAnswer,
-    /// Samples of the event since the start or the last clearing, up to where the view is frozen, regardless of filter
-    /// and times.
+    /// Samples of the event since the start or the last clearing.
+    /// They end where the view is frozen, and ignore filter and times.
     pub unfiltered: Acc,
     /// Samples of the event since the view was frozen.
     pub newer: u64,

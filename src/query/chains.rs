@@ -32,7 +32,7 @@ impl Default for Tree {
     }
 }
 
-/// A tree's direction, to callers or to callees, and whether the row includes its callees.
+/// A tree's direction, and whether the row includes its callees.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct TreeKind {
     pub(crate) direction: Direction,
@@ -40,7 +40,8 @@ pub struct TreeKind {
 }
 
 impl TreeKind {
-    /// Returns the kind for rows: a task contains its whole stacks, so its callers begin at their ends.
+    /// Returns the kind for rows.
+    /// A task contains its whole stacks, so its callers begin at their ends.
     pub(super) fn of_rows(self, mode: LabelMode) -> Self {
         let at_end = mode == LabelMode::None && self.direction == Direction::Callers;
         Self { inclusive: self.inclusive && !at_end, ..self }

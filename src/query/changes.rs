@@ -6,7 +6,8 @@ use crate::profile::{Acc, FormerNames, Frames};
 
 use super::field_rows::Lane;
 
-/// The limit of changes followed one by one; beyond it everything is counted from scratch.
+/// The limit of changes followed one by one.
+/// Beyond it everything is counted from scratch.
 const MAX: usize = 1 << 18;
 
 /// The aggregate that changed: that of the shown event, or of its partner.
@@ -102,7 +103,8 @@ impl Changes {
         self.had(frame, change).map_or_else(|| frames.syms()[frame as usize], |had| had.sym)
     }
 
-    /// Returns the functions inlined in a frame at the time of a change, outermost first.
+    /// Returns the functions inlined in a frame when a change was counted.
+    /// The outermost is first.
     pub(crate) fn inlined<'a>(&'a self, frames: &'a Frames, frame: u32, change: &Change) -> &'a [u32] {
         let had = self.had(frame, change).and_then(|had| had.inlined.as_deref());
         had.map_or_else(|| frames.inlined(frame), |list| frames.shown_inlined(list))

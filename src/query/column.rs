@@ -145,7 +145,8 @@ macro_rules! columns {
             DsoSize,
             /// The time slice of a sample; slices have this many nanoseconds.
             Time(u64),
-            /// A tracepoint field: of one event, `event.field`, or of any; [`FIELDS`] for all fields.
+            /// A tracepoint field: of one event, `event.field`, or of any.
+            /// [`FIELDS`] selects all fields.
             Traced(&'static str),
         }
 
@@ -172,7 +173,8 @@ columns! {
     Sym = of(&["sym", "symbol"], "Symbol", nothing).of_function("stack");
 }
 
-/// Columns only for reports: they depend on the stack, and require a pattern or line lookups, which screens do not do.
+/// Columns only for reports.
+/// They depend on the stack, and require a pattern or line lookups, which screens do not do.
 pub(crate) static OF_REPORTS: [ColumnDef; 7] = [
     of(&["parent"], "Parent symbol", |of, _| ColumnValue::Text(of.data.parent(of.stack)))
         .of_reports(ColumnKey::Parent)
@@ -214,7 +216,7 @@ fn size(of: &ColumnInput<'_>, what: impl Fn(Data<'_>, FrameId) -> u64) -> Column
     }
 }
 
-/// Formats the line of a stack's last frame, or the frame if it does not have a line.
+/// Formats the line of a stack's last frame, else the frame.
 fn line(
     of: &ColumnInput<'_>,
     what: impl Fn(&SourceLine) -> String,
@@ -226,7 +228,8 @@ fn line(
     ColumnValue::Text(text.unwrap_or_default().into())
 }
 
-/// Formats a location without a line as in perf: offset into a function, or address in a file.
+/// Formats a location without a line as in perf.
+/// That is an offset into a function, or an address in a file.
 fn place(data: Data<'_>, frame: FrameId) -> String {
     let frames = &data.profile.frames;
     let (sym, (_, at)) = (frames.sym(frames.sym_of(frame)), frames.get(frame).place(&data.session.dsos));
@@ -259,7 +262,8 @@ const _: () = {
 /// The requested tracepoint field columns; never freed, like all other columns.
 static TRACED: RwLock<Vec<&'static ColumnDef>> = RwLock::new(Vec::new());
 
-/// Returns the column of a tracepoint field: of one event, `event.field`, or of any.
+/// Returns the column of a tracepoint field.
+/// The name is that of one event's field, `event.field`, or of any event's.
 pub fn traced(name: &str) -> ColumnKey {
     let known = |list: &[&'static ColumnDef]| list.iter().find(|entry| entry.names[0] == name).map(|entry| entry.key);
     if let Some(key) = known(&TRACED.read()) {
@@ -331,7 +335,8 @@ impl ColumnKey {
         self.entry().title
     }
 
-    /// Parses `comm,dso,sym`, and `event.field` like perf does (perf-report(1), dynamic sort keys).
+    /// Parses `comm,dso,sym`, and `event.field` like perf does.
+    /// See perf-report(1), dynamic sort keys.
     ///
     /// # Errors
     /// The first unknown word.
@@ -359,7 +364,8 @@ fn key_names() -> impl Iterator<Item = &'static str> {
     ALL.iter().map(|entry| entry.names[0])
 }
 
-/// The part of a row's identity that belongs to task and CPU: the values of the selected keys, in order.
+/// The part of a row's identity that belongs to task and CPU.
+/// It consists of the values of the selected keys, in order.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Group(Vec<(ColumnKey, ColumnValue)>);
 

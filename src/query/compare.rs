@@ -71,7 +71,8 @@ pub fn compare(new: TableSide<'_>, old: TableSide<'_>, spec: &TopSpec, per: Norm
     out
 }
 
-/// Returns a key that identifies a row on both sides, independent of IDs and addresses.
+/// Returns a key that identifies a row on both sides.
+/// It does not depend on IDs and addresses.
 fn key(table: &TableSide<'_>, row: &TopRow) -> u64 {
     let mut hasher = rustc_hash::FxBuildHasher.build_hasher();
     table.top.groups[row.group as usize].hash(&mut hasher);

@@ -11,7 +11,7 @@ use crate::query::row_order::{arrange, arrange_by_key};
 use super::context::{Context, Contexts, VECTORS, dispatches};
 use super::data::Data;
 
-/// The number of slots of samples: [`USER`] to [`SOFTIRQ`], then the softirq vectors.
+/// The number of sample slots: [`USER`] to [`SOFTIRQ`], then the softirq vectors.
 pub(crate) const SLOTS: usize = 5 + VECTORS.len();
 pub(crate) const USER: usize = 0;
 /// The slot of kernel code outside of softirqs, interrupts and the idle loop.
@@ -27,10 +27,11 @@ const MAX_CPUS: usize = 4096;
 const BUCKETS: usize = 256;
 /// The shortest bucket; also the shortest burst that is visible.
 const SHORTEST_NS: u64 = 100_000_000;
-/// The window of live shares: ten seconds, longer than the pauses between typical bursts.
+/// The window of live shares: longer than the pauses between typical bursts.
 pub(crate) const WINDOW_NS: u64 = 10_000_000_000;
-/// A function is responsible for a slot if it is the first registered handler with at least this share of the slot's
-/// samples, including its callees; else the deepest function with nearly all of them.
+/// The shares of a slot's samples that make a function responsible for it.
+/// It is the first registered handler with at least `SOME`, including its callees; else the deepest function with
+/// `NEARLY_ALL`.
 const SOME: f64 = 0.3;
 const NEARLY_ALL: f64 = 0.95;
 /// Buckets with fewer samples do not count as peaks.
@@ -96,17 +97,18 @@ pub struct CpuAnswer {
     pub window: u64,
     /// Samples per second of a busy CPU; 0 if unknown.
     pub frequency: u64,
-    /// Whether they cover everything that the CPUs did in the window, so that missing samples mean idle time.
+    /// Whether they cover everything that the CPUs did in the window.
+    /// Then missing samples mean idle time.
     pub whole: bool,
-    /// The share of samples that were received and not idle, in percent of those that busy CPUs would produce; `None`
-    /// if unknown.
+    /// The share of samples that were received and not idle.
+    /// It is in percent of those that busy CPUs would produce; `None` if unknown.
     pub busy: Option<f64>,
     /// The CPUs that are sampled.
     pub sampled: usize,
     /// The requested CPU.
     pub cpu: Option<u16>,
-    /// The functions responsible for the slots of [`CpuAnswer::cpu`], the most frequent first; empty without a
-    /// requested CPU.
+    /// The functions responsible for the slots of [`CpuAnswer::cpu`].
+    /// The most frequent is first; empty without a requested CPU.
     pub behind: Vec<SlotFunction>,
 }
 
@@ -164,7 +166,8 @@ impl Bucket {
 #[derive(Debug, Default)]
 pub struct CpuCounts {
     event: usize,
-    /// Whether old buckets are dropped; otherwise buckets grow to cover the whole recording.
+    /// Whether old buckets are dropped.
+    /// Otherwise buckets grow to cover the whole recording.
     sliding: bool,
     contexts: Contexts,
     /// The slot of each site.
@@ -352,7 +355,7 @@ impl CpuCounts {
         row
     }
 
-    /// Returns the functions responsible for a CPU's softirqs and interrupts since a time.
+    /// Returns the functions responsible for softirqs and interrupts since a time.
     fn find_behind(&self, data: Data<'_>, cpu: u16, since: u64) -> Vec<SlotFunction> {
         let mut sites: FxHashMap<u32, u64> = FxHashMap::default();
         for (chunk, range) in data.profile.between(data.profile.position_at(since), self.counted) {
@@ -376,7 +379,7 @@ impl CpuCounts {
         out
     }
 
-    /// Adds a site's samples to the functions of its stack, up to the entry of its context.
+    /// Adds a site's samples to its functions, up to the entry of its context.
     fn carry(&self, data: Data<'_>, site: SiteId, n: u64, syms: &mut FxHashMap<u32, Carried>) {
         let site = data.profile.sites.get(site);
         // As in a process other than the idle one.

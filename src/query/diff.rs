@@ -50,7 +50,8 @@ pub struct Side {
 }
 
 impl Side {
-    /// Returns a weight in the unit of `per`: percent of the total, period per second, or period.
+    /// Returns a weight in the unit of `per`.
+    /// That is percent of the total, period per second, or period.
     pub(crate) fn value(&self, acc: Acc, per: NormalizeBy) -> f64 {
         match per {
             NormalizeBy::Total => acc.percent_of(&self.total),

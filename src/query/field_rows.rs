@@ -11,7 +11,8 @@ use crate::event::format;
 use super::column_value::ColumnValue;
 use super::data::Data;
 
-/// The lane in which samples are added up: the CPU in the low half, the number of their values in the high half.
+/// The lane in which samples are added up.
+/// The CPU is in the low half, the number of their values in the high half.
 pub type Lane = u32;
 
 /// Returns the CPU of a lane.

@@ -178,7 +178,8 @@ impl FilterEvaluator {
         (verdict, bits)
     }
 
-    /// Evaluates the clauses about CPU and event for every value at once, for [`Self::sample`].
+    /// Evaluates the clauses about CPU and event for every value at once.
+    /// [`Self::sample`] uses the results.
     fn tabulate(&mut self, data: Data<'_>) {
         let bits = |holds: &dyn Fn(&Atom) -> bool, field: Field| {
             let atoms = self.filter.atoms().iter().enumerate().filter(|(_, a)| a.field == field);

@@ -61,8 +61,8 @@ pub(crate) struct HeavyTrees<'a> {
     threshold: ChainThreshold,
 }
 
-/// A stack on its way from a row: the current frame, the number of its inlined functions already visited, and the
-/// weight along this path.
+/// A stack on its way from a row.
+/// It has the current frame, the number of its inlined functions already visited, and the weight along this path.
 #[derive(Clone, Copy, Debug)]
 struct Cursor {
     node: u32,
@@ -108,7 +108,7 @@ impl StackWeights {
         }
     }
 
-    /// Loads the stacks of some sites; including the nodes of their callers if requested.
+    /// Loads the stacks of some sites, optionally with the nodes of their callers.
     fn take(&mut self, data: Data<'_>, sites: impl Iterator<Item = (u32, Acc)>, with_callers: bool) {
         self.clear();
         let (parents, _) = data.profile.trie.columns();
@@ -176,7 +176,8 @@ impl<'a> HeavyTrees<'a> {
         anchors.into_iter().map(|anchors| self.grow(weights, anchors, self.top.mode != LabelMode::Sym)).collect()
     }
 
-    /// Returns the tree of a row that excludes its callees, from the root of its stacks; the row comes last.
+    /// Returns the tree of a row that excludes its callees.
+    /// It begins at the root of the stacks, and the row comes last.
     fn grow_from_roots(&self, weights: &mut StackWeights, leaves: &[Cursor]) -> HeavyTree {
         weights.take(self.data, leaves.iter().map(|leaf| (leaf.node, leaf.acc)), true);
         let roots = weights.below(0).map(|node| weights.cursor(node)).collect();
@@ -215,7 +216,8 @@ impl<'a> HeavyTrees<'a> {
         self.data.profile.trie.parent(NodeId(node)).0
     }
 
-    /// Returns whether a row begins at a node with its label: at the outermost occurrence, if the row includes callees.
+    /// Returns whether a row begins at a node with its label.
+    /// If the row includes callees, it begins at the outermost occurrence.
     fn is_anchor(&self, node: u32, label: u32) -> bool {
         let known = || self.top.first.get(node as usize).copied();
         let is_first = || {
@@ -283,8 +285,9 @@ impl<'a> HeavyTrees<'a> {
         weights.own[cursor.node as usize]
     }
 
-    /// Adds the step to a stack's caller: first the innermost function inlined in the caller, last the caller itself.
-    /// Here `inlined` counts the remaining functions at the cursor's node. Returns the weight that begins here.
+    /// Adds the step to a stack's caller.
+    /// The innermost function inlined in the caller comes first, the caller itself last. Here `inlined` counts the
+    /// remaining functions at the cursor's node. Returns the weight that begins here.
     fn up(&self, cursor: Cursor, steps: &mut Vec<(u32, Cursor)>) -> Acc {
         match (cursor.inlined, self.parent(cursor.node)) {
             (0, 0) => cursor.acc,

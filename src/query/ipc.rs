@@ -2,7 +2,8 @@
 
 use crate::profile::Acc;
 
-/// The minimum number of samples of each event: the ratio of ten to ten samples is already off by half easily.
+/// The minimum number of samples of each event.
+/// The ratio of ten to ten samples is already off by half easily.
 pub const LEAST: u64 = 10;
 
 /// The quantity that an event counts.
@@ -28,7 +29,7 @@ pub struct Partner {
 }
 
 impl Partner {
-    /// Returns the partner of an event, if the session has one with the same PMU and modes.
+    /// Returns the partner of an event, which has the same PMU and modes.
     pub fn of<'a>(mut names: impl Iterator<Item = &'a str> + Clone, event: usize) -> Option<Self> {
         let (counts, place) = told(names.clone().nth(event)?)?;
         let other = if counts == Counts::Cycles { Counts::Instructions } else { Counts::Cycles };
@@ -36,8 +37,8 @@ impl Partner {
         Some(Self { event: at, counts: other })
     }
 
-    /// Returns instructions per cycle, from the weights of the event itself and the partner; `None` if either has too
-    /// few samples.
+    /// Returns instructions per cycle from the weights of both events.
+    /// `None` if either has too few samples.
     pub fn ipc(self, own: Acc, partner: Acc) -> Option<f64> {
         let (cycles, instructions) = match self.counts {
             Counts::Instructions => (own, partner),
@@ -48,7 +49,8 @@ impl Partner {
     }
 }
 
-/// Parses the kind and place of an event from its name: `cycles:u`, `cpu_core/instructions/k`.
+/// Parses the kind and place of an event from its name.
+/// Examples are `cycles:u` and `cpu_core/instructions/k`.
 fn told(name: &str) -> Option<(Counts, Place<'_>)> {
     let (pmu, event, modifiers) = match name.split_once('/') {
         Some((pmu, rest)) => {

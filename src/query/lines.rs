@@ -19,7 +19,7 @@ use super::top::{Group, Top, TopRow};
 /// The limit of call chain lines per row.
 const MAX_CHAIN: usize = 2_000;
 
-/// The lines of a table on a screen, and the separate call chains of one of its rows.
+/// The lines of a table on a screen, and the separate call chains of one row.
 #[derive(Debug, Default)]
 pub struct ScreenLines {
     /// The lines of the table.
@@ -77,7 +77,8 @@ struct Lines<'a, 'k> {
     top: &'a Top,
     question: &'a Question,
     trees: &'a mut KeptTrees<'k>,
-    /// Rows above the visible part are unfolded, too, so that line numbers do not depend on it.
+    /// The end of the visible part.
+    /// Rows above it are unfolded, too, so that line numbers do not depend on it.
     sight_end: usize,
     out: Vec<TopLine>,
     beside: Vec<TopLine>,
@@ -233,7 +234,7 @@ impl Builder<'_> {
     }
 }
 
-/// Call chain entries below this percentage are omitted, as with perf's default threshold.
+/// Call chain entries below this percentage are omitted, as perf does by default.
 pub(crate) const CHAIN_LIMIT: f64 = 0.5;
 
 fn extend(path: u64, dso: &str, name: &str, start: u64) -> u64 {

@@ -5,7 +5,8 @@ use crate::profile::{NodeId, SymId};
 
 use super::data::Data;
 
-/// Kernel functions between an event and its cause: the scheduler, system call entry, and the tracepoint code itself.
+/// Kernel functions between an event and its cause.
+/// These are the scheduler, system call entry, and the tracepoint code itself.
 const BETWEEN: &[&str] = &[
     "schedule",
     "__schedule",

@@ -79,12 +79,12 @@ pub struct Baseline {
     pub event: Option<usize>,
     /// The filter of its samples.
     pub filter: Option<Arc<Filter>>,
-    /// Whether its samples are in the other profile that the engine was given, or in this one.
+    /// Whether its samples are in the other profile that the engine was given.
     pub other: bool,
     /// The normalization of sides with different durations.
     pub per: NormalizeBy,
-    /// Nanoseconds from the session's start where the baseline ends and the present begins, if the baseline is the past
-    /// of the same session.
+    /// Where the baseline ends and the present begins, in nanoseconds from the start.
+    /// It is set if the baseline is the past of the same session.
     pub split: Option<u64>,
     /// Only samples of this time range, in nanoseconds from the session's start.
     pub range: Option<(u64, u64)>,
@@ -111,8 +111,8 @@ pub struct Question {
     pub event: usize,
     /// The view filter; all samples count without one.
     pub filter: Option<Arc<Filter>>,
-    /// Only samples of this time range, in nanoseconds from the session's start; heat maps also show the surrounding
-    /// time.
+    /// Only samples of this time range, in nanoseconds from the session's start.
+    /// Heat maps also show the surrounding time.
     pub range: Option<(u64, u64)>,
     /// The baseline; `None` without a comparison.
     pub baseline: Option<Baseline>,
@@ -176,7 +176,8 @@ impl Default for Question {
 }
 
 impl Question {
-    /// Returns whether the rows are the same, so that only folding and visibility differ.
+    /// Returns whether the rows are the same.
+    /// Then only folding and visibility differ.
     pub(crate) fn same_rows(&self, other: &Self) -> bool {
         self.event == other.event
             && self.filter == other.filter

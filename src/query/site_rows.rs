@@ -106,8 +106,8 @@ impl Scratch {
     }
 }
 
-/// A group with more sites than this fraction of all nodes is added up in one sweep over all nodes, without listing its
-/// nodes.
+/// Groups with more sites than this fraction of all nodes are added up in one sweep.
+/// The sweep goes over all nodes, without listing those of the group.
 const DENSE: usize = 32;
 
 fn of_groups(all: SiteGroups<'_>, groups: Range<usize>) -> Vec<TopRow> {

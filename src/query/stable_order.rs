@@ -10,7 +10,8 @@ use crate::profile::Acc;
 use super::answer::TopLine;
 use super::question::{Order, Question};
 
-/// The limit of rows that are kept stable: the visible ones, and a screen or two around them.
+/// The limit of rows that are kept stable.
+/// These are the visible ones, and a screen or two around them.
 const ROWS: usize = 500;
 
 /// The positions of rows in the previous answer.
@@ -26,8 +27,8 @@ impl StableOrder {
         self.of = None;
     }
 
-    /// Keeps rows at their previous positions, unless the difference to the rows that would replace them is
-    /// significant.
+    /// Keeps rows at their previous positions.
+    /// They move only if the difference to the rows that would replace them is significant.
     pub(crate) fn settle(&mut self, lines: &mut Vec<TopLine>, question: &Question) {
         let spec = &question.top;
         let of: fn(&TopLine) -> Acc = match spec.order {
@@ -68,7 +69,8 @@ impl StableOrder {
     }
 }
 
-/// Returns whether two weights differ significantly: by more than a standard deviation of the difference.
+/// Returns whether two weights differ significantly.
+/// The threshold is a standard deviation of the difference.
 fn are_apart(a: Acc, b: Acc) -> bool {
     let variance = |acc: Acc| (acc.period as f64).powi(2) / acc.samples.max(1) as f64;
     (a.period as f64 - b.period as f64).powi(2) > variance(a) + variance(b)
@@ -84,7 +86,7 @@ mod tests {
         TopLine { depth, own: weight, children: weight, ..TopLine::staged(id) }
     }
 
-    /// Returns the stable order of an answer's rows, which are (ID, samples) sorted by weight.
+    /// Returns the stable order of an answer's rows: (ID, samples) sorted by weight.
     fn settled(steady: &mut StableOrder, rows: &[(u64, u64)], question: &Question) -> Vec<u64> {
         assert!(rows.is_sorted_by(|a, b| a.1 >= b.1), "an answer is in order");
         let mut lines: Vec<TopLine> = rows.iter().map(|(id, samples)| line(*id, 0, *samples)).collect();

@@ -86,7 +86,7 @@ fn named(profile: &Profile, is: IsMeant<'_>) -> Vec<bool> {
     (0..frames.n_syms() as u32).map(|sym| is(&frames.sym(SymId(sym)).name())).collect()
 }
 
-/// Returns for each stack the one that ends at its outermost matching frame, if it has one.
+/// Returns for each stack the one that ends at its outermost matching frame.
 fn origins(profile: &Profile, meant: &[bool]) -> Vec<u32> {
     let nodes = profile.trie.len();
     let (mut out, mut found) = (vec![0u32; nodes], vec![false; nodes]);

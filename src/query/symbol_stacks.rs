@@ -64,8 +64,9 @@ impl SymbolStacks {
     }
 }
 
-/// Returns the name of a symbol. perf prints `[unknown]` and the DSO; stackcollapse-perf.pl puts the DSO in brackets
-/// instead, even if it already has brackets.
+/// Returns the name of a symbol.
+/// perf prints `[unknown]` and the DSO; stackcollapse-perf.pl puts the DSO in brackets instead, even if it already has
+/// brackets.
 pub(crate) fn name_in(profile: &Profile, sym: SymId) -> Name {
     let sym = profile.frames.sym(sym);
     let text = match &sym.function {

@@ -62,7 +62,7 @@ pub struct Top {
     pub(super) n_labels: usize,
     /// For each label a symbol that has it, if labels are not symbols.
     pub(super) sym_of_label: Vec<u32>,
-    /// For rows of a [`LiveRows`](super::live_rows::LiveRows), the number of each group there.
+    /// In rows of a [`LiveRows`](super::live_rows::LiveRows), each group's number.
     pub(super) tallied: Vec<u32>,
     /// Sites as (stack, weight), sorted by group; `ranges` has each group's part.
     pub(crate) sites: Vec<(u32, Acc)>,

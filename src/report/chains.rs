@@ -45,7 +45,7 @@ impl Branch {
         less(self.acc, self.ended)
     }
 
-    /// Returns the functions up to the next branching point or end of samples, and the last node.
+    /// Returns the functions up to the next fork or end of samples, and the last node.
     fn straight(&self) -> (Vec<&str>, &Self) {
         let (mut names, mut at) = (vec![self.name.as_str()], self);
         while let [only] = at.below.as_slice()
@@ -57,7 +57,7 @@ impl Branch {
         (names, at)
     }
 
-    /// Collects the chains that end here and below, with the values of their last entry.
+    /// Collects the chains that end here and below, and the values of their last entry.
     fn chains<'a>(&'a self, names: &mut Vec<&'a str>, into: &mut Vec<(Acc, Acc, Vec<&'a str>)>) {
         names.push(&self.name);
         if !self.ended.is_zero() {

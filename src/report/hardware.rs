@@ -38,7 +38,7 @@ pub struct HardwareKey {
     value: fn(&mut RowInput<'_>) -> ColumnValue,
 }
 
-/// A field of samples (`PERF_SAMPLE_*`), its description, and the perf record option that enables it.
+/// A field of samples (`PERF_SAMPLE_*`), and the perf record option to enable it.
 #[derive(Clone, Copy, Debug)]
 pub struct NeededField {
     /// Its bit.
@@ -214,14 +214,14 @@ impl RowInput<'_> {
         self.data.profile.frames.get(frame).place(&self.data.session.dsos).1
     }
 
-    /// Returns the line of an address in perf's format, including that for an unknown line.
+    /// Returns the line of an address in perf's format, also for an unknown line.
     fn line(&self, frame: Option<FrameId>) -> ColumnValue {
         let line = frame.and_then(|frame| self.data.profile.frames.line(frame)).filter(|line| line.line > 0);
         text(&line.map_or_else(|| "??:0".to_owned(), SourceLine::short))
     }
 
-    /// Returns the data object at an address, rounded down to `bytes`, with the offset into the object; else the
-    /// function; else the address.
+    /// Returns the data object at an address, and the offset into it.
+    /// The address is rounded down to `bytes`. Without an object, returns the function; else the address.
     fn object(&mut self, bytes: u64) -> ColumnValue {
         let Some(frame) = self.detail.data else { return text("") };
         let mut place = self.data.profile.frames.get(frame);

@@ -17,7 +17,8 @@ const MAX_ENTRIES: u32 = 4096;
 /// Features that are shown only on request, and the text instead.
 const LONG: &[u8] = &[13, 14, 20, 22];
 
-/// The newest feature whose absence is shown: older perf versions do not write newer ones.
+/// The newest feature whose absence is shown.
+/// Older perf versions do not write newer ones.
 const LAST_TOLD: u8 = 30;
 
 /// Formats the header.

@@ -56,7 +56,8 @@ impl EventPart<'_> {
     }
 }
 
-/// Returns a row's call tree: its entries in tree order, each with its depth below the row.
+/// Returns a row's call tree.
+/// Its entries are in tree order, each with its depth below the row.
 pub(crate) fn chain(data: Data<'_>, spec: &ChainSpec, heavy: &HeavyTree, whole: &Acc) -> Value {
     let nodes = &heavy.tree.nodes;
     let mut out = Vec::new();

@@ -10,7 +10,8 @@ use crate::session::DsoKind;
 
 use super::json::ChainsByRow;
 
-/// A column with a single value: it is shown in the header, and the column is omitted if other columns remain.
+/// A column with a single value.
+/// It is shown in the header, and the column is omitted if other columns remain.
 pub(crate) struct OnlyValue<'a> {
     pub(crate) key: ColumnKey,
     /// perf's name of it.

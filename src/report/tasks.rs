@@ -29,7 +29,7 @@ struct MapEntry {
     flags: u32,
 }
 
-/// The threads of a recording in their last state, with the code mappings of their processes.
+/// The threads of a recording in their last state, with their code mappings.
 #[derive(Debug)]
 pub(crate) struct TaskList<'a> {
     session: &'a Session,
@@ -100,7 +100,8 @@ impl<'a> TaskList<'a> {
         out
     }
 
-    /// Formats as text, optionally with the mappings of each process below its first thread.
+    /// Formats as text, optionally with mappings.
+    /// Those of a process are below its first thread.
     pub(crate) fn text(&self, with_maps: bool) -> String {
         let mut out = format!("# {:>8} {:>8} {:>8}  comm\n", "pid", "tid", "ppid");
         for (depth, thread) in self.tree() {

@@ -10,7 +10,8 @@ use crate::record::kinds;
 use crate::record::thread_count::ThreadCount;
 use crate::record::types;
 
-/// Count records in their order: their threads are known once the whole recording was read.
+/// Count records in their order.
+/// Their threads are known once the whole recording was read.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct CountRecords(BTreeMap<u16, Vec<u8>>);
 

@@ -3,7 +3,8 @@
 
 use super::Spec;
 
-/// The registers of integer and pointer arguments, in order, by the kernel's names (System V ABI for x86-64; AAPCS64).
+/// The registers of integer and pointer arguments, in order.
+/// Names are the kernel's (System V ABI for x86-64; AAPCS64).
 #[cfg(target_arch = "aarch64")]
 pub(crate) const REGISTERS: &[&str] = &["x0", "x1", "x2", "x3", "x4", "x5", "x6", "x7"];
 #[cfg(not(target_arch = "aarch64"))]
@@ -29,7 +30,8 @@ pub trait Parameters {
         Ok(parameter)
     }
 
-    /// Returns the offsets from a parameter to a member, one per pointer, and the member's fetch type.
+    /// Returns the offsets from a parameter to a member, and the member's fetch type.
+    /// There is an offset per pointer.
     fn member(&self, function: &str, parameter: usize, path: &[&str]) -> Result<(Vec<u32>, String), String>;
 }
 

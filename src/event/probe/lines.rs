@@ -21,7 +21,8 @@ pub(crate) struct ProbeLine {
 }
 
 impl DebugInfo {
-    /// Returns the lines of a function, in order, each with the first instruction of a statement.
+    /// Returns the lines of a function, in order.
+    /// Each has the first instruction of a statement.
     pub(crate) fn lines(&self, function: &str) -> Option<Vec<ProbeLine>> {
         let (unit, entry) = self.function(function)?;
         let code = self.code(&unit, &entry)?;
@@ -67,8 +68,8 @@ impl DebugInfo {
         above.into_iter().chain(folder).chain(text(file.path_name())).collect()
     }
 
-    /// Returns the function with the first code of a source line, and the line relative to the function. The file is
-    /// matched by the end of its path.
+    /// Returns the function with the first code of a source line.
+    /// The line is relative to the function. The file is matched by the end of its path.
     pub(crate) fn function_at(&self, source: &str, line: u64) -> Option<(String, u64)> {
         self.units().find_map(|unit| {
             let mut rows = unit.line_program.clone()?.rows();

@@ -66,7 +66,8 @@ impl Probe {
     }
 }
 
-/// A probe as typed: `[GROUP:][NAME=]FUNCTION[+OFFSET|:LINE|%return] [ARG…]`, in perf probe's syntax.
+/// A probe as typed, in perf probe's syntax.
+/// `[GROUP:][NAME=]FUNCTION[+OFFSET|:LINE|%return] [ARG…]`
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Spec {
     pub(crate) group: Option<String>,
@@ -187,7 +188,8 @@ impl Spec {
         })
     }
 
-    /// Returns the event's name like perf: that of a return probe gets a suffix, also if the user named it.
+    /// Returns the event's name like perf.
+    /// That of a return probe gets a suffix, also if the user named it.
     fn name_or_made(&self) -> String {
         let made = || {
             let at = match self.line {

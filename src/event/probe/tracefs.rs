@@ -72,8 +72,8 @@ pub(crate) fn add(root: &Path, probe: &Probe) -> Result<(), String> {
     })
 }
 
-/// Retries for a probe in use, and the delay between them: a process that another thread forks holds the events'
-/// descriptors until it calls exec.
+/// Retries for a probe in use, and the delay between them.
+/// A process that another thread forks holds the events' descriptors until it calls exec.
 const TRIES: u32 = 20;
 const BETWEEN: Duration = Duration::from_millis(25);
 

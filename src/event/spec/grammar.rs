@@ -172,7 +172,8 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    /// Extends the address of a breakpoint with its length, which follows a slash like terms do.
+    /// Extends the address of a breakpoint with its length.
+    /// The length follows a slash like terms do.
     fn with_length(&mut self, at: usize, word: &'a str) -> &'a str {
         let end = at + word.len();
         let rest = self.cursor.peek_at(1).filter(|rest| rest.at == end + 1);
@@ -185,7 +186,7 @@ impl<'a> Parser<'a> {
         &self.text[at..end + 1 + rest.len()]
     }
 
-    /// Parses the terms between slashes directly after a word, and the modifiers after them.
+    /// Parses terms between slashes directly after a word, and their modifiers.
     fn terms(&mut self, end: usize) -> Result<Option<Terms<'a>>, Diagnostic> {
         let Some(slash) = self.cursor.peek().filter(|piece| piece.is("/") && piece.at == end) else { return Ok(None) };
         self.cursor.skip();

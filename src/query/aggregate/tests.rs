@@ -58,7 +58,8 @@ fn what_has_not_aged_is_exact() {
     assert_eq!(fold.total(), Acc { samples: 2, period: (1 << 53) + 1 });
 }
 
-/// Old samples decay; they are not also removed when they leave the range or the profile.
+/// Old samples decay.
+/// They are not also removed when they leave the range or the profile.
 #[test]
 fn what_decays_is_not_taken_out() {
     let second = 1_000_000_000;

@@ -165,7 +165,8 @@ fn staged(samples: &[One]) -> Staged {
     staged
 }
 
-/// Counts in a plain loop, from a bucket that begins at `start`, in buckets of `length`; both in milliseconds.
+/// Counts in a plain loop, in buckets.
+/// `start` and `length` of the buckets are in milliseconds.
 fn plain(samples: &[&One], start: u64, length: u64, shown: usize) -> (Vec<CpuSamples>, u64) {
     let place = |one: &One| (one.0.saturating_sub(start) / length) as usize;
     let n = samples.iter().map(|one| place(one) + 1).max().unwrap_or(0);

@@ -235,7 +235,8 @@ impl Namer {
         *trie = whole;
     }
 
-    /// Returns the name of a merged chain: that of its last node, with the others before it.
+    /// Returns the name of a merged chain.
+    /// It is that of its last node, with the others before it.
     fn chain_name(&mut self, name: &[u32], chain: &[u32]) -> u32 {
         match chain {
             [] => 0,
@@ -251,7 +252,8 @@ impl Namer {
     }
 }
 
-/// The stacks of a profile during the walk: the node of each one for the thread in `stamp`; 0 is unused.
+/// The stacks of a profile during the walk.
+/// `place` has the node of each stack for the thread in `stamp`; 0 is unused.
 struct Walk<'a> {
     data: Data<'a>,
     parents: &'a SharedSegments<u32>,

@@ -25,7 +25,8 @@ pub enum FlameDirection {
     Roots,
     /// From the leaves to their callers.
     Leaves,
-    /// From every occurrence of functions that match a regular expression: callers above, callees below.
+    /// From every occurrence of functions that match a regular expression.
+    /// Callers are above, callees below.
     Around(String),
 }
 
@@ -42,7 +43,8 @@ pub struct FlameSpec {
     pub width: u16,
     /// Rows of cells.
     pub height: u16,
-    /// Sorts siblings by weight, else by name, so that they keep their places while weights change.
+    /// Sorts siblings by weight, else by name.
+    /// By name, they keep their places while weights change.
     pub by_weight: bool,
     /// The search pattern for names, a regular expression.
     pub find: Option<String>,
@@ -71,8 +73,8 @@ pub struct Block {
     pub(crate) verdict: Option<Verdict>,
     /// Index of the block below; `None` for base frames.
     pub(crate) below: Option<usize>,
-    /// The frames that share its row, from the root on: each passes all but half a cell to the next one, and this frame
-    /// is the last.
+    /// The frames that share its row, from the root on.
+    /// Each passes all but half a cell to the next one, and this frame is the last.
     pub(crate) chain: Vec<Arc<str>>,
     /// The number of pooled frames; 0 for a separate frame.
     /// If it has a DSO, all of them belong to it.
@@ -98,15 +100,17 @@ pub struct Flame {
     /// The total weight, and that of the zoomed frame.
     pub(crate) total: WeightPair,
     pub(crate) zoomed: WeightPair,
-    /// Share of the zoomed weight whose stacks are drawn as far as cells allow, in percent: to the last frame, to its
-    /// module, or to where less than a cell is left. The rest is cut off or unnamed.
+    /// Share of the zoomed weight whose stacks are drawn as far as cells allow.
+    /// In percent; a stack is drawn to its last frame, to that frame's module, or to where less than a cell is left.
+    /// The rest is cut off or unnamed.
     pub(crate) drawn: f64,
-    /// Share of the zoomed weight whose last frame is drawn with its own name, in percent.
+    /// Share of the zoomed weight whose last frame is drawn by name, in percent.
     pub(crate) named: f64,
     /// The number of rows, and the number without shared rows.
     pub(crate) rows: usize,
     pub(crate) depth: usize,
-    /// The search result: its share of the total (each stack once), and the number of frames.
+    /// The search result: its share of the total, and the number of frames.
+    /// Each stack counts once.
     pub(crate) found: Option<(WeightPair, usize)>,
     /// The part of the zoom that still exists.
     pub(crate) zoom: Vec<Arc<str>>,
@@ -118,11 +122,12 @@ pub struct Flame {
     pub(crate) scale: (u64, u64),
     /// The durations of the baseline and of the current side, in seconds.
     pub(crate) sides: (f64, f64),
-    /// The event that yields instructions per cycle together with the drawn one, if requested.
+    /// The event for instructions per cycle with the drawn one, if requested.
     pub(crate) partner: Option<Partner>,
 }
 
-/// The zoom name of the frame shared by small programs: its members change every second.
+/// The zoom name of the frame shared by small programs.
+/// Its members change every second.
 pub(crate) const SMALL: &str = "small programs";
 
 impl Flame {
@@ -152,8 +157,8 @@ impl Flame {
         self.partner?.ipc(both.new, both.partner)
     }
 
-    /// Returns the share of a frame's width that differs, with both sides normalized: 0 if unchanged, 1 if it is new or
-    /// gone.
+    /// Returns the share of a frame's width that differs.
+    /// Both sides are normalized: 0 if unchanged, 1 if it is new or gone.
     pub(crate) fn changed(&self, both: WeightPair) -> f64 {
         let (new, old) = (both.new.period as f64 * self.scale.0 as f64, both.old.period as f64 * self.scale.1 as f64);
         if new == old { 0.0 } else { (new - old) / (new + old) }

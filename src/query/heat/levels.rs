@@ -6,7 +6,8 @@ pub const N: usize = 7;
 /// The scale of levels.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Scale {
-    /// By rank among the distinct numbers on the map: small numbers stay visible next to a huge one.
+    /// By rank among the distinct numbers on the map.
+    /// Small numbers stay visible next to a huge one.
     #[default]
     Rank,
     /// By share of the maximum.
@@ -40,7 +41,8 @@ impl Levels {
         (n > 0).then(|| self.least.iter().rposition(|least| n >= *least).unwrap_or(0))
     }
 
-    /// Returns whether the levels still fit these cells, so that repainting is not needed.
+    /// Returns whether the levels still fit these cells.
+    /// If so, repainting is not needed.
     pub(crate) fn serve(&self, cells: &[u32], scale: Scale) -> bool {
         let max = cells.iter().copied().max().unwrap_or(0);
         self.scale == scale && max <= self.max + self.max / 4 && max >= self.max / 2

@@ -168,14 +168,14 @@ impl Heat {
         self.first.saturating_add(column as u64).saturating_mul(self.length)
     }
 
-    /// Returns the offset of a row in a column, in nanoseconds, if rows are offsets; rounded up, so that the result is
-    /// inside the row.
+    /// Returns the offset of a row in a column, if rows are offsets.
+    /// In nanoseconds, rounded up, so that the result is inside the row.
     pub(crate) fn offset(&self, row: usize) -> u64 {
         (row as u128 * u128::from(self.length)).div_ceil(self.rows.max(1) as u128) as u64
     }
 
-    /// Returns the start of a cell, in nanoseconds from the session's start: if rows are offsets that of the cell, else
-    /// that of its column.
+    /// Returns the start of a cell, in nanoseconds from the session's start.
+    /// If rows are offsets it is that of the cell, else that of its column.
     pub fn time(&self, cell: usize) -> u64 {
         let (column, row) = (cell / self.rows.max(1), cell % self.rows.max(1));
         let offset = if self.by == HeatBy::Offset { self.offset(row) } else { 0 };
@@ -211,10 +211,10 @@ fn row_at(offset: u64, rows: usize, length: u64) -> usize {
     }
 }
 
-/// Returns the number of offset rows for a sampling rate, on a screen with `lines` lines and at most `room` rows. A row
-/// is a round time that covers many samples. If it is not much longer than the sampling interval, it covers an integer
-/// number of intervals, to avoid aliasing stripes. Numbers of rows that leave much of the screen empty are used only if
-/// no others fit.
+/// Returns the number of offset rows for a sampling rate.
+/// The screen has `lines` lines, with room for `room` rows. A row is a round time that covers many samples. If it is
+/// not much longer than the sampling interval, it covers an integer number of intervals, to avoid aliasing stripes.
+/// Numbers of rows that leave much of the screen empty are used only if no others fit.
 pub(crate) fn offset_rows(lines: usize, room: usize, hz: u64, length: u64) -> usize {
     let samples = (u128::from(hz) * u128::from(length) / u128::from(SECOND)) as usize;
     let room = room.clamp(1, MAX_ROWS);
@@ -239,8 +239,8 @@ pub(crate) fn offset_rows(lines: usize, room: usize, hz: u64, length: u64) -> us
         .unwrap_or(room.min(samples))
 }
 
-/// Returns round times in nanoseconds: 1, 2, 2.5, 4 and 5 of each power of ten up to a second, then the lengths of
-/// columns.
+/// Returns round times in nanoseconds.
+/// These are 1, 2, 2.5, 4 and 5 of each power of ten up to a second, then the lengths of columns.
 fn round_times() -> impl Iterator<Item = u64> {
     let short = (0..8).flat_map(|power| [10, 20, 25, 40, 50].map(|n| n * 10u64.pow(power)));
     short.chain(LENGTHS.iter().copied())

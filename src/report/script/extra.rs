@@ -63,7 +63,8 @@ impl NamedAddress {
     }
 }
 
-/// Returns whether the address of an event's samples is its subject: page faults and alignment faults.
+/// Returns whether the address of an event's samples is its subject.
+/// This is true of page faults and alignment faults.
 pub(super) fn names_addr(attr: &Attr) -> bool {
     const FAULTS: [u64; 3] = [2, 5, 6];
     attr.kind == TYPE_SOFTWARE && FAULTS.contains(&attr.config)
@@ -124,7 +125,7 @@ impl RecordSample<'_> {
         }
     }
 
-    /// Writes the fields at the end of a line: the page that was accessed, and that of the code.
+    /// Writes the fields at the end of a line: the accessed page, and that of the code.
     pub(super) fn pages(&self, shape: &Shape, out: &mut String) {
         if shape.set.has("phys_addr") {
             let _ = write!(out, "{:16x}", self.rare.phys_addr);

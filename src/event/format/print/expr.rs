@@ -227,7 +227,8 @@ impl<'a> Context<'_, 'a> {
     }
 }
 
-/// Formats a bitmask like the kernel: highest bits first, with a comma between 32-bit words.
+/// Formats a bitmask like the kernel.
+/// The highest bits come first, with a comma between 32-bit words.
 fn bitmask(bytes: &[u8], big: bool) -> String {
     let mut words: Vec<String> =
         bytes.chunks(4).map(|b| format!("{:0width$x}", number(b, false, big), width = 2 * b.len())).collect();

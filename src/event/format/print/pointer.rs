@@ -59,7 +59,8 @@ fn address(bytes: &[u8], how: &str) -> String {
     }
 }
 
-/// Formats a `struct sockaddr`: the family in machine byte order, the rest in network byte order.
+/// Formats a `struct sockaddr`.
+/// The family is in machine byte order, the rest in network byte order.
 fn socket_address(bytes: &[u8], how: &str, big: bool) -> String {
     let port = bytes.get(2..4).map(|b| number(b, false, true)).filter(|_| how.contains('p'));
     let with_port = |address: String| port.map_or_else(|| address.clone(), |port| format!("{address}:{port}"));

@@ -27,7 +27,8 @@ pub(super) fn module_name(of: &Name) -> &str {
 }
 
 impl<'a> Layout<'a> {
-    /// Pools narrow groups: by modules that are wide enough, in the order of the spec, then the rest.
+    /// Pools narrow groups: by modules that are wide enough, then the rest.
+    /// Modules are in the order of the spec.
     pub(super) fn pools(&self, narrow: Vec<Group<'a>>, width: u128, whole: u128) -> Vec<Pool<'a>> {
         let mut rest = Pool { module: None, sum: WeightPair::default(), frames: Vec::new() };
         let mut modules: FxHashMap<&Arc<str>, Pool<'a>> = FxHashMap::default();
@@ -62,8 +63,8 @@ impl<'a> Layout<'a> {
         out
     }
 
-    /// Draws several frames as one block; frames that they have in common are drawn on top of it if they are wide
-    /// enough.
+    /// Draws several frames as one block.
+    /// Frames that they have in common are drawn on top of it if they are wide enough.
     pub(super) fn pool(
         &mut self,
         pool: Pool<'a>,

@@ -9,7 +9,7 @@ use super::{Block, Flame, FlameDirection, FlameSpec, SMALL};
 
 pub(super) const CELL: u64 = 8;
 
-/// The position of a group: its block, the depth in its stacks, and its eighths of a cell.
+/// The position of a group: its block, depth, and eighths of a cell.
 #[derive(Clone, Copy)]
 pub(super) struct BlockPlace {
     pub(super) block: Option<usize>,
@@ -33,7 +33,8 @@ pub(super) struct Layout<'a> {
     pub(super) matches: Vec<bool>,
     /// Slot of each name while children are grouped; `u32::MAX` between uses.
     pub(super) slots: Vec<u32>,
-    /// Weight that ends in frames that share a row with the next one, and weight narrower than a cell.
+    /// Weight in frames that share a row with the next one, and in too narrow ones.
+    /// The latter are narrower than a cell.
     pub(super) passed: WeightPair,
     pub(super) narrow: WeightPair,
     /// The frames furthest from the anchor: of callers, and of callees.
@@ -85,7 +86,8 @@ pub fn layout(tree: &FlameTree, spec: &FlameSpec) -> Flame {
 }
 
 impl<'a> Layout<'a> {
-    /// Lays out the graph in one direction, with the zoomed frame as wide as the screen.
+    /// Lays out the graph in one direction.
+    /// The zoomed frame is as wide as the screen.
     pub(super) fn tower(&mut self, members: Members<'a>, total: WeightPair, step: GroupStep) {
         let mut base =
             Group { name: u32::MAX, small: 0, class: Class::Thread, own: WeightPair::default(), total, members };
@@ -176,7 +178,8 @@ impl<'a> Layout<'a> {
         }
     }
 
-    /// Draws the groups on top of a group in one row: first those that are wide enough, then modules, then the rest.
+    /// Draws the groups on top of a group in one row.
+    /// First come those that are wide enough, then modules, then the rest.
     pub(super) fn children(&mut self, on: PlacedGroup<'a>, step: GroupStep, row: i32, next: &mut Vec<PlacedGroup<'a>>) {
         let PlacedGroup { group, spot, above } = on;
         let above = above.unwrap_or_else(|| self.standing_on(&group, step, spot));
@@ -236,7 +239,8 @@ impl<'a> Layout<'a> {
         PlacedGroup { group: child, spot, above }
     }
 
-    /// Lays out callers above and callees below: only the outermost occurrences count, so that each stack counts once.
+    /// Lays out callers above and callees below.
+    /// Only the outermost occurrences count, so that each stack counts once.
     pub(super) fn sandwich(&mut self, text: &str) {
         let Ok(pattern) = pattern(text) else { return };
         let tree = self.tree;

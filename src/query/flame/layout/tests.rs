@@ -150,11 +150,12 @@ impl Plain {
 /// A frame's letter, and the rest of its paths.
 type Lettered = (char, Vec<String>);
 
+/// A drawn part of a row.
 /// Start and end, number of pooled frames, the frame if it is not pooled, and the rest of the paths.
 type Part = (usize, usize, usize, Option<char>, Vec<String>);
 
-/// Lays out paths of letters at a position, in rows of one direction, grouped letter by letter. Paths of callers do not
-/// end in a frame. Returns the weight narrower than a cell.
+/// Lays out paths of letters at a position, in rows of one direction.
+/// Paths are grouped letter by letter. Paths of callers do not end in a frame. Returns the weight narrower than a cell.
 fn plain(
     paths: &[String],
     below: Option<usize>,

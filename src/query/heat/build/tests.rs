@@ -270,8 +270,8 @@ fn label(by: HeatBy, one: &One) -> String {
 proptest! {
     #![proptest_config(crate::damage::kept())]
 
-    /// Every sample of the page is in one cell for each kind of rows, and a range of cells has the samples that pass
-    /// the filter for its time.
+    /// Every sample of the page is in one cell, for each kind of rows.
+    /// A range of cells has the samples that pass the filter for its time.
     #[test]
     fn cells_sum_to_samples(
         samples in proptest::collection::vec((0u64..9 * SECOND, 0u16..40, 1i32..30, 1u64..1_000_000), 0..200),

@@ -149,14 +149,14 @@ impl CpuColumn {
                 }
             }
             Self::Ksoftirqd => "percent of a CPU in ksoftirqd",
-            Self::NetProcessed => "packets received a second",
-            Self::NetDropped => "packets dropped a second, the backlog being full,",
-            Self::NetSqueezed => "times a second that receiving ran out of its budget",
-            Self::NetRps => "packets a second steered here by RPS",
-            Self::Throttled => "throttled for heat since boot",
+            Self::NetProcessed => "packets received per second",
+            Self::NetDropped => "packets dropped per second because the backlog was full,",
+            Self::NetSqueezed => "times per second that receiving exhausted its budget",
+            Self::NetRps => "packets per second steered here by RPS",
+            Self::Throttled => "thermal throttling events since boot",
             Self::Cycles => "cycles a second",
             Self::Ipc => "instructions a cycle",
-            Self::Ghz => "GHz in the time that it was not idle (cycles, by /proc/stat's ticks),",
+            Self::Ghz => "GHz while busy (cycles by /proc/stat's ticks),",
             other => return other.column().title,
         };
         words.into()

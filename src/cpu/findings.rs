@@ -53,10 +53,11 @@ impl FindingKind {
     }
 }
 
-const QUOTA: &str = "its limit of CPU time (cpu.max) is below what it wants: raise it, or see what it runs";
+const QUOTA: &str = "its limit of CPU time (cpu.max) is below its demand: raise it, or check its load";
 
 const STOPPED: &str = "a softirq on an idle CPU stops them, or the host runs something else";
-const MISSING_SAMPLES: &str = "interrupts are off for long, the rate is throttled, or the host runs something else";
+const MISSING_SAMPLES: &str =
+    "interrupts are disabled for long, the rate is throttled, or the host runs something else";
 
 /// An anomalous CPU, or a group that is throttled on all CPUs.
 #[derive(Clone, Debug, PartialEq)]

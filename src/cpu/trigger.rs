@@ -120,10 +120,10 @@ const LEXICON: Lexicon = Lexicon {
         ('&', "conditions are joined by &&"),
         ('=', COMPARED),
         ('!', COMPARED),
-        ('|', "give --trigger twice for or"),
+        ('|', "repeat --trigger for an alternative"),
     ],
 };
-const COMPARED: &str = "a figure is compared by > >= < <=";
+const COMPARED: &str = "expected one of > >= < <=";
 
 fn is_word(c: char) -> bool {
     !c.is_whitespace() && !"&=!<>|\"'".contains(c)
@@ -144,7 +144,7 @@ impl Trigger {
             conditions.push(condition(&mut cursor)?);
         }
         match cursor.peek() {
-            Some(piece) => Err(cursor.fault_at(piece, "this was not expected: on, for or && may follow")),
+            Some(piece) => Err(cursor.fault_at(piece, "unexpected text; expected on, for or &&")),
             None => {
                 Ok(Self { text: text.trim().to_owned(), since: vec![BTreeMap::new(); conditions.len()], conditions })
             }
@@ -247,7 +247,7 @@ fn condition(cursor: &mut Cursor<'_>) -> Result<Condition, Diagnostic> {
     while let Some(piece) = cursor.peek() {
         match piece.token {
             Token::Word("on") if !matches!(condition.metric, Metric::Share(_) | Metric::Vector(_)) => {
-                return Err(cursor.fault(format!("{name} is of the whole machine, so `on` says nothing")));
+                return Err(cursor.fault(format!("{name} is a figure of the whole machine; remove `on`")));
             }
             Token::Word("on") => {
                 cursor.skip();

@@ -165,7 +165,7 @@ pub(crate) fn tell_partial(infos: &mut [EventInfo], derived: impl Iterator<Item 
         let parts: Vec<String> = made_of.iter().filter_map(part).collect();
         let Some(info) = infos.get_mut(usize::from(event)).filter(|_| !parts.is_empty()) else { continue };
         let by = parts.join(", ");
-        info.note = Some(format!("{by}: times that begin or end in what it leaves out are missing or too long"));
+        info.note = Some(format!("{by}: durations with a missing start or end are missing or too long"));
         info.filter = Some(by);
     }
 }

@@ -52,7 +52,7 @@ fn fetch(urls: &[String], cache: &Path, id: &BuildId) -> Result<(), String> {
     if place.path().join(NAME).is_file() {
         return Ok(());
     }
-    let mut last = "no server is named".to_owned();
+    let mut last = "no server is configured".to_owned();
     for url in urls {
         let mut file = place.create(NAME).map_err(|e| format!("{}: {e}", place.path().display()))?;
         match ask(url, id, &mut file).and_then(|()| file.commit()) {
@@ -74,7 +74,7 @@ fn ask(url: &str, id: &BuildId, file: &mut NewFile) -> io::Result<()> {
     let curl = curl.flag("fail").flag("location").option("connect-timeout", CONNECT).option("max-time", WHOLE);
     let mut child = curl
         .start()
-        .map_err(|e| io::Error::other(format!("curl cannot be run, which fetches from DEBUGINFOD_URLS: {e}")))?;
+        .map_err(|e| io::Error::other(format!("curl cannot be run, which is needed for DEBUGINFOD_URLS: {e}")))?;
     let mut bytes = child.stdout.take().map(|out| out.take(MAX_BYTES + 1));
     let copied = bytes.as_mut().map_or(Ok(0), |bytes| io::copy(bytes, file));
     if !matches!(copied, Ok(n) if n <= MAX_BYTES) {
@@ -84,7 +84,7 @@ fn ask(url: &str, id: &BuildId, file: &mut NewFile) -> io::Result<()> {
     drop(bytes);
     let output = child.wait_with_output()?;
     if copied? > MAX_BYTES {
-        return Err(io::Error::other("it sends more than 4 GB: no debug file is so large"));
+        return Err(io::Error::other("the file exceeds 4 GB"));
     }
     if !output.status.success() {
         return Err(io::Error::other(String::from_utf8_lossy(&output.stderr).trim().to_owned()));

@@ -86,7 +86,7 @@ pub fn run(
     };
     // Reading continues while names are looked up, which takes seconds for a large file.
     read_ahead::beside(source, stop, |coming| take_all(&coming, &mut ingest, &mut work, (live, run.spec)))
-        .map_err(|why| RunError::Unit(format!("no thread can be started to read what is measured: {why}")))?
+        .map_err(|why| RunError::Unit(format!("the reader thread cannot be started: {why}")))?
 }
 
 /// Processes batches until the source or the work ends. Returns notes for the user.
@@ -155,7 +155,7 @@ fn lacks(missing: &[String], live: bool, spec: &Spec) -> String {
         (false, _) => what,
         (true, true) => format!("{what}: this cannot be measured here (see perfprof-tui doctor)"),
         (true, false) => format!(
-            "{what}, which this recording does not have: perfprof-tui record -e takes those that perfprof-tui {} --describe names",
+            "{what}, which this recording lacks; record with -e the events that perfprof-tui {} --describe lists",
             spec.name
         ),
     }

@@ -61,7 +61,7 @@ pub fn load_unit(
     core.bind_all_units();
     let missing = core.units.missing();
     if !missing.is_empty() {
-        return Err(format!("{}, which this recording does not have", missing.join("; ")));
+        return Err(format!("{}, which this recording lacks", missing.join("; ")));
     }
     load_into(ingest, source, symbols, wants).map_err(|error| error.to_string())
 }

@@ -92,7 +92,7 @@ impl Urgency {
 pub fn may_be_realtime(priority: i32) -> std::io::Result<()> {
     let attempt = || sched::set_realtime(Some(priority));
     let tried = std::thread::scope(|scope| scoped_thread(scope, "urgency", attempt).map(ScopedJoinHandle::join));
-    tried?.unwrap_or_else(|_| Err(std::io::Error::other("the thread that tries it did not end well")))
+    tried?.unwrap_or_else(|_| Err(std::io::Error::other("the test thread panicked")))
 }
 
 fn own() -> i32 {

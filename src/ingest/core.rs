@@ -208,11 +208,11 @@ impl Core {
         let cut = 100.0 * chains.cut as f64 / chains.unwound.max(1) as f64;
         match chains.broken() {
             Some((dso, percent)) => Some(format!(
-                "--call-graph dwarf takes whole stacks: {percent:.0} % of those of {} are broken, as it has no frame pointers",
+                "{percent:.0} % of the stacks of {} are broken, as it has no frame pointers; use --call-graph dwarf",
                 self.session.dsos.get(dso).short
             )),
             None => (cut > CUT).then(|| {
-                format!("{cut:.0} % of stacks are longer than their copy: --call-graph dwarf,SIZE takes more of them")
+                format!("{cut:.0} % of stacks are longer than their copy; raise SIZE of --call-graph dwarf,SIZE")
             }),
         }
     }

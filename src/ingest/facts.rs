@@ -66,7 +66,7 @@ impl SessionFacts {
         }
         if ledger.cut_weights > 0 {
             out.push(format!(
-                "the periods of {} samples were cut: all periods together are more than 2^64, the most that is counted",
+                "the periods of {} samples were reduced: the sum of all periods is more than 2^64",
                 ledger.cut_weights
             ));
         }
@@ -74,11 +74,11 @@ impl SessionFacts {
             |which: &dyn Fn(u32) -> bool| self.kinds.iter().filter(|(k, _)| which(**k)).map(|(_, n)| *n).sum::<u64>();
         let unknown = sum(&|kind| types::name(kind).is_none());
         if unknown > 0 {
-            out.push(format!("{unknown} records of unknown types were stepped over"));
+            out.push(format!("{unknown} records of unknown types were skipped"));
         }
         let aux = sum(&|kind| kind == types::AUX);
         if aux > 0 {
-            out.push(format!("{aux} AUX records (hardware traces) were stepped over: they are not decoded here"));
+            out.push(format!("{aux} AUX records (hardware traces) were skipped: decoding them is not supported"));
         }
         out
     }

@@ -22,7 +22,7 @@ mod binding;
 mod kept;
 
 /// The reason why units do not support several machines.
-pub(crate) const SEVERAL_HOSTS: &str = "units follow the threads and CPUs of one machine: open its recording alone";
+pub(crate) const SEVERAL_HOSTS: &str = "units support only one machine: open its recording alone";
 /// The maximum number of units at once.
 const MAX_UNITS: usize = 16;
 

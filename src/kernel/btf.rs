@@ -44,7 +44,7 @@ pub enum BtfError {
     #[error("this kernel does not describe its types ({VMLINUX}: {0})")]
     Absent(String),
     /// The bytes are not BTF, or truncated.
-    #[error("the description of the kernel's types is damaged")]
+    #[error("the kernel's BTF is damaged")]
     Damaged,
     /// A type or a member that does not exist, spelled as in C: `rq.nr_running`.
     #[error("this kernel has no {0}")]

@@ -124,7 +124,9 @@ impl NewFile {
             }
             Ok(renameat(&place.folder, &place.temporary, &place.folder, &place.name)?)
         };
-        put().map_err(|error| io::Error::new(error.kind(), format!("{error}; it is kept as {}", place.shown.display())))
+        put().map_err(|error| {
+            io::Error::new(error.kind(), format!("{error}; the data is kept as {}", place.shown.display()))
+        })
     }
 
     /// Renames the file within its folder. A name equal to the one that the user gave keeps pointing to its link's
@@ -179,7 +181,7 @@ fn followed(name: &Path) -> io::Result<Option<PathBuf>> {
         _ => return Ok(None),
     };
     if !trusted().contains(&meta.uid()) {
-        let why = "it is a link of another user, which is not followed; remove it, or name the file that it leads to";
+        let why = "it is a link of another user and not followed; remove it, or name its target";
         return Err(io::Error::other(why));
     }
     std::fs::read_link(name).map(Some)
@@ -254,7 +256,7 @@ impl OwnPlace {
     fn open(&self) -> io::Result<OwnedFd> {
         let me = rustix::process::geteuid().as_raw();
         let refuse = |path: &Path| {
-            let why = format!("{} belongs to another user: nothing is written there", path.display());
+            let why = format!("{} belongs to another user; nothing is written there", path.display());
             Err(io::Error::new(io::ErrorKind::PermissionDenied, why))
         };
         // The owner of any directory on the path could redirect us.
@@ -299,10 +301,10 @@ impl OwnPlace {
 pub(crate) fn unwritten(path: &Path, error: &io::Error) -> String {
     let advice = match error.kind() {
         _ if matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE)) => "; raise the limit with ulimit -n",
-        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => "; make room there, or name another place",
-        io::ErrorKind::FileTooLarge => "; raise the limit with ulimit -f, or name another place",
-        io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => "; name a place that you may write to",
-        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => "; its folder must be there: make it first",
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => "; free some space, or choose another path",
+        io::ErrorKind::FileTooLarge => "; raise the limit with ulimit -f, or choose another path",
+        io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => "; choose a path that you may write to",
+        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => "; create its directory first",
         io::ErrorKind::IsADirectory => "; name a file in it",
         _ => "",
     };

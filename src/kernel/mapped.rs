@@ -67,7 +67,7 @@ impl Mapped {
         let slot = SLOTS
             .iter()
             .find(|s| s.len.compare_exchange(0, 1, Ordering::AcqRel, Ordering::Relaxed).is_ok())
-            .ok_or_else(|| io::Error::other("too many files are open for their symbols"))?;
+            .ok_or_else(|| io::Error::other("too many files are open for symbols"))?;
         let made = if is_ours(file)? { map(file, len).map(|base| (base, None)) } else { copy(file, len) };
         let (base, copy) = made.inspect_err(|_| slot.len.store(0, Ordering::Release))?;
         let maker = copy.as_deref().map_or(std::ptr::null_mut(), |copy| std::ptr::from_ref(copy).cast_mut());

@@ -86,7 +86,7 @@ fn end_without_memory(size: usize) -> ! {
     let _ = writeln!(text, "perfprof-tui: out of memory: {} KiB cannot be allocated", size.div_ceil(1024));
     let _ = match limit {
         Some(limit) => writeln!(text, "{INDENT}the address space is limited to {} MiB: raise ulimit -v", limit >> 20),
-        None => writeln!(text, "{INDENT}choose a lower --memory, or end what holds the machine's memory"),
+        None => writeln!(text, "{INDENT}choose a lower --memory, or free memory on the machine"),
     };
     super::tty::report(&text.bytes[..text.len]);
     super::tty::exit_now(1)

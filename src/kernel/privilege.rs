@@ -47,7 +47,7 @@ pub fn setcap() -> String {
 pub(crate) fn obtain(rights: &Rights) -> String {
     let names = WANTED.map(|one| one.name.trim_start_matches("cap_").to_uppercase());
     match rights.is_root {
-        _ if rights.is_namespaced => "Run as root of the machine, outside of this user namespace".to_owned(),
+        _ if rights.is_namespaced => "Run as root of the machine, outside this user namespace".to_owned(),
         true => format!(
             "Docker, Podman: --cap-add {}; a pod: securityContext.capabilities.add: [{}]",
             names.join(" --cap-add "),
@@ -77,7 +77,7 @@ pub(crate) fn names_hidden(rights: &Rights) -> (String, String) {
             ("/proc, which has kernel addresses, is not mounted".to_owned(), "mount -t proc proc /proc".to_owned())
         }
         _ if rights.kernel_names() => (
-            "kernel addresses are hidden, although this user may see them on a machine of its own".to_owned(),
+            "kernel addresses are hidden in this container, although this user has the capability".to_owned(),
             "Run as root outside of the container.".to_owned(),
         ),
         2.. => (
@@ -90,7 +90,7 @@ pub(crate) fn names_hidden(rights: &Rights) -> (String, String) {
         ),
         _ => (
             format!(
-                "kernel.perf_event_paranoid is {}, which hides kernel addresses where there is no CAP_SYSLOG",
+                "kernel.perf_event_paranoid is {}, which hides kernel addresses without CAP_SYSLOG",
                 rights.paranoid
             ),
             or("sysctl kernel.perf_event_paranoid=1"),
@@ -134,7 +134,7 @@ fn drop_rights() -> io::Result<u64> {
     let sets = CapabilitySets { effective: kept, permitted: kept, inheritable: CapabilitySet::empty() };
     set_capabilities(None, sets)?;
     if (geteuid(), getegid()) != (uid, gid) || capabilities(None)?.permitted != kept {
-        return Err(io::Error::other("the rights that the program's file lends cannot be given up"));
+        return Err(io::Error::other("the rights of the program's file cannot be dropped"));
     }
     Ok((before.permitted - kept).bits())
 }

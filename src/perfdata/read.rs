@@ -108,7 +108,7 @@ impl Recording {
         }
         let mut end = data_at.saturating_add(data_size);
         if data_size == 0 {
-            rec.warnings.push(format!("the recording was interrupted: its header was never finished; reading records from byte {data_at} to the end"));
+            rec.warnings.push(format!("the recording was interrupted: its header is incomplete; reading records from byte {data_at} to the end"));
             end = len;
         } else if end > len {
             rec.warnings

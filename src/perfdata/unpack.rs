@@ -19,7 +19,7 @@ const STEP: usize = 1 << 16;
 #[derive(Debug, thiserror::Error)]
 pub enum UnpackError {
     /// A file whose decompressed data exceeds the remaining budget.
-    #[error("{what} would take {} MB, more than its share: its names are left out (--memory makes room)", bytes.div_ceil(1 << 20))]
+    #[error("{what} would take {} MB, more than its share of memory: its names are left out; raise --memory", bytes.div_ceil(1 << 20))]
     TooMuch {
         /// The name of the file or the section.
         what: String,
@@ -115,10 +115,10 @@ pub(crate) fn section<'d>(
                 zstd::bulk::Decompressor::new().and_then(|mut one| one.decompress_to_buffer(packed.data, &mut out));
             all.map_err(|e| damaged(&e))?;
         }
-        other => return Err(damaged(&format!("it is packed in an unknown way ({other:?})"))),
+        other => return Err(damaged(&format!("unknown compression ({other:?})"))),
     }
     if out.len() != size {
-        return Err(damaged(&format!("it holds {} bytes, and says {size}", out.len())));
+        return Err(damaged(&format!("it has {} bytes instead of {size}", out.len())));
     }
     Ok(Cow::Owned(out))
 }

@@ -480,7 +480,7 @@ pub trait Source: Send {
         match control {
             Control::Stop => {
                 self.stop();
-                Ok("loading stopped: what was read stays".to_owned())
+                Ok("loading stopped; the samples so far are kept".to_owned())
             }
             _ => Err("this is a recording: what was measured cannot be changed".to_owned()),
         }

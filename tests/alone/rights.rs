@@ -247,7 +247,7 @@ fn rings_shrink_to_a_cpus_share_where_no_memory_may_be_locked() {
         limited.env("HOME", dir.path()).env("XDG_CONFIG_HOME", "/nonexistent");
         let output = limited.output().expect("ran");
         let said = text(&output);
-        assert!(output.status.success() && said.contains("KiB a CPU only"), "{pages:?}: {said}");
+        assert!(output.status.success() && said.contains("KiB per CPU because"), "{pages:?}: {said}");
         assert!(count(&program, &file, "kernel || user") > 0);
     }
 }

@@ -320,8 +320,8 @@ fn switches_that_are_added_tell_the_time_off_the_cpus() {
     let later =
         wait(&engine, "wakeups", |a| a.events.iter().any(|e| e.name == "sched:sched_wakeup" && e.total.samples > 0));
     assert_eq!((answer.events.len(), later.events.len()), (3, 4));
-    let error = change(&engine, 2, Change::Pause(true)).expect_err("made of others");
-    assert!(error.contains("made of others"), "{error}");
+    let error = change(&engine, 2, Change::Pause(true)).expect_err("a derived event");
+    assert!(error.contains("derived event"), "{error}");
     change(&engine, 3, Change::Stop).expect("its own place");
     wait(&engine, "stopped", |a| run_of(a, 3) == Some(RunState::Stopped) && run_of(a, 1) == Some(RunState::Running));
     engine.stop();
@@ -385,7 +385,7 @@ fn probes_of_functions_and_static_ones_hit_and_go() {
     for (bad, words) in [
         ("perfprof_test_fier", "nearest: perfprof_test_fire"),
         ("perfprof_test_fire+0x4000", "bytes long"),
-        ("perfprof_test_fire", "is there already"),
+        ("perfprof_test_fire", "exists already"),
         ("x=perfprof_test_fire size", "are unknown"),
     ] {
         let error = probe(bad).expect_err(bad);

@@ -209,7 +209,7 @@ fn two_machines_on_the_screen() {
     session.keys(&format!(":save {}\r", saved.display())).wait_for("saved 906 samples");
     assert!(dir.path().join("both-vm.data").exists() && dir.path().join("both-xy.data").exists());
     session.keys("6").wait_for("[6 Units]");
-    session.keys(":unit rundelay\r").wait_for("units follow the threads and CPUs of one machine");
+    session.keys(":unit rundelay\r").wait_for("units support only one machine");
     session.keys("q");
     assert!(session.end().success() && session.is_restored());
 }

@@ -70,8 +70,8 @@ impl Aggregator {
     /// Reports once that older samples than intended were dropped, and why.
     fn tell_dropped(&mut self) {
         let reached = self.options.memory >> 20;
-        let early = if self.options.keep.is_some() { ", before --keep says" } else { "" };
-        let told = format!("the {reached} MiB of --memory are reached: the oldest samples are dropped{early}");
+        let early = if self.options.keep.is_some() { ", earlier than --keep" } else { "" };
+        let told = format!("the limit of {reached} MiB (--memory) is reached: the oldest samples are dropped{early}");
         if self.live && !self.notes.contains(&told) {
             let _ = self.links.notices.send(Notice::Reply(Ok(told.clone())));
         }

@@ -189,7 +189,7 @@ impl Aggregator {
             None => annotate::locate(self.data(), &target, None),
         };
         let Some((dso, at)) = place else {
-            let why = Err(format!("{} has no code of its own to show", target.function));
+            let why = Err(format!("{} has no code to show", target.function));
             let _ = self.links.notices.send(Notice::Listing(target, why));
             return;
         };

@@ -98,9 +98,7 @@ impl Aggregator {
     /// Returns why a unit that combines records of several CPUs does not work if only some CPUs are measured.
     fn out_of_sight(&self, spec: &Spec, is_across: bool) -> Option<String> {
         let is_part = !self.facts.cpus.is_empty() && (spec.across.is_some() || is_across);
-        is_part.then(|| {
-            format!("only CPU {} is measured, and what begins there may end on others, unseen", self.facts.cpus)
-        })
+        is_part.then(|| format!("only CPU {} is measured, so that ends on other CPUs are missed", self.facts.cpus))
     }
 
     fn resume_unit(&mut self, id: u64) -> Result<String, String> {
@@ -169,7 +167,7 @@ impl Aggregator {
             // Other CPUs may have been chosen while it ran.
             let spec = units::find(answer.name);
             let why = spec.and_then(|spec| self.out_of_sight(spec, false));
-            answer.notes.extend(why.map(|why| format!("{why}: figures are wrong since then")));
+            answer.notes.extend(why.map(|why| format!("{why}; the figures are wrong since then")));
         }
         for (id, loaded) in &mut self.units.recorded {
             let of = if *id == chosen { 1 } else { 0 };

@@ -16,7 +16,7 @@ impl Units {
     /// Starts a unit at a time of the session's clock. Its events are bound as they arrive.
     pub(crate) fn start(&mut self, spec: &'static Spec, unit: Box<dyn Unit>, now: u64) -> Result<u64, String> {
         if self.list.len() >= MAX_UNITS {
-            return Err(format!("{MAX_UNITS} units run already: x on their screen ends one"));
+            return Err(format!("{MAX_UNITS} units run already; press x on their screen to end one"));
         }
         self.next_id += 1;
         let roles = unit.event_requests().into_iter().map(|want| Role { want, filter: None, bound: false }).collect();

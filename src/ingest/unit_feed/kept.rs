@@ -55,10 +55,12 @@ impl Units {
     /// The reason why it cannot be restarted.
     pub(crate) fn resume(&mut self, id: u64, now: u64) -> Result<SharedEvents, String> {
         let Some(place) = self.kept.ended.iter().position(|ended| ended.running.id == id) else {
-            return Err(format!("the figures of that unit are no longer kept: only those of the last {MAX_ENDED} are"));
+            return Err(format!(
+                "the figures of that unit are no longer kept, only those of the last {MAX_ENDED} units"
+            ));
         };
         if self.list.len() >= MAX_UNITS {
-            return Err(format!("{MAX_UNITS} units run already: x on their screen ends one"));
+            return Err(format!("{MAX_UNITS} units run already; press x on their screen to end one"));
         }
         let running = &self.kept.ended[place].running;
         let sees_all = running.spec.sees == Sees::Machine || running.unit.must_see_all();

@@ -69,9 +69,9 @@ pub(crate) struct Mapping {
 /// The reason why there is no room for rows or mappings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum NoRoom {
-    #[error("the tables of unwinding have no more room: their limit is reached")]
+    #[error("the unwind tables have reached their memory limit")]
     Limit,
-    #[error("the kernel has no room for the tables of unwinding: {0}")]
+    #[error("the kernel has no memory for unwind tables: {0}")]
     Kernel(#[from] Errno),
 }
 
@@ -120,10 +120,10 @@ impl WalkEnd {
             Self::LastFrame => "to the last frame pointer",
             Self::Full => "cut at 127 frames",
             Self::Fault => "broken: the stack cannot be read",
-            Self::Nowhere => "broken: no code where it leads",
+            Self::Nowhere => "broken: return address outside code",
             Self::NoFrame => "broken: no table, no frame pointer",
-            Self::Backwards => "broken: the caller lies within",
-            Self::Unsupported => "broken: a rule that is not known",
+            Self::Backwards => "broken: the caller's frame is inside the callee's",
+            Self::Unsupported => "broken: unsupported unwind rule",
         }
     }
 

@@ -118,7 +118,7 @@ fn a_section_is_unpacked_into_what_it_says_it_is() {
         let (result, left) = unpacked(Some(kind), 4097, packed);
         assert!(result.is_err_and(|why| why.starts_with(".data would take 1 MB")) && left == 4096);
         let more = unpacked(Some(kind), 3001, packed).0.expect_err("less than it says");
-        assert!(more.contains(".data cannot be unpacked: it holds 3000 bytes, and says 3001"), "{more}");
+        assert!(more.contains(".data cannot be unpacked: it has 3000 bytes instead of 3001"), "{more}");
         let damaged = unpacked(Some(kind), 3000, b"no packed bytes").0;
         assert!(damaged.is_err_and(|why| why.contains(".data cannot be unpacked")), "{kind}");
     }

@@ -266,7 +266,7 @@ impl Attachment {
                     if self.pages < wanted {
                         self.common.watermark = (self.pages * rustix::param::page_size() / 2) as u32;
                         let kb = self.pages * rustix::param::page_size() / 1024;
-                        self.notes.push(format!("ring buffers are {kb} KiB a CPU only, by the limit on locked memory (perf_event_mlock_kb, ulimit -l)"));
+                        self.notes.push(format!("ring buffers have only {kb} KiB per CPU because of the limit on locked memory (perf_event_mlock_kb, ulimit -l)"));
                     }
                     return Ok(ring);
                 }
@@ -342,7 +342,7 @@ impl Attachment {
         } else if missing && attr.kind == TYPE_HARDWARE && attr.config == 0 {
             let was = event.name.clone();
             event.become_clock();
-            let mut said = format!("no hardware counters here: {was} became cpu-clock, a timer");
+            let mut said = format!("no hardware counters: {was} is replaced by cpu-clock, a timer");
             if !attr.has(Flag::Freq) && attr.period_or_freq > 0 {
                 let ns = (attr.period_or_freq / CYCLES_A_NS).max(SHORTEST_NS);
                 event.attr.period_or_freq = ns;

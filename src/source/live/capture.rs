@@ -26,7 +26,7 @@ pub(super) fn refused_program(error: &LoadError, no_bpf: &str) -> (String, Strin
         }
         Errno::NOSYS => ("this kernel has no BPF".to_owned(), no_bpf.to_owned()),
         errno if error.log.is_empty() => (format!("the kernel says {errno}"), String::new()),
-        errno => (format!("the kernel's verifier says {}: {errno}", error.log), String::new()),
+        errno => (format!("the kernel's verifier reports {}: {errno}", error.log), String::new()),
     }
 }
 
@@ -87,7 +87,7 @@ impl Slot {
             self.program = None;
             return (format!("all of {name} is recorded again"), false);
         };
-        let mut words = format!("from now on the kernel keeps of {name} what has {}", filter.text);
+        let mut words = format!("the kernel now records only hits of {name} with {}", filter.text);
         words.extend(filter.note.iter().map(|note| format!("; {note}")));
         let same = before.is_some_and(|before| {
             let shape = |c: &Capture| c.program.as_ref().map(|p| p.instructions.clone());

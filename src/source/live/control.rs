@@ -34,7 +34,7 @@ impl LiveSource {
                 self.add(&event)
             }
             Control::Event(slot, _) if *slot >= self.attachment.slots.len() => {
-                Err("this event is made of others: change those".to_owned())
+                Err("this is a derived event; change its source events".to_owned())
             }
             Control::Target(text) => self.attach_to(text),
             // An event that was measured only for units gets the user's settings.
@@ -45,7 +45,7 @@ impl LiveSource {
             Control::Event(slot, change) => self.change(*slot, change),
             Control::Pause(on) => {
                 (0..self.attachment.slots.len()).for_each(|slot| self.attachment.pause(slot, *on));
-                let words = if *on { "nothing is measured until events are resumed" } else { "all events go on" };
+                let words = if *on { "all events are paused" } else { "all events are resumed" };
                 Ok(words.to_owned())
             }
             Control::Share(shared) => self.share(shared),
@@ -98,7 +98,7 @@ impl LiveSource {
             return Err(format!("{} is measured already", slot.event.name));
         }
         if slots.len() + events.len() > MAX_EVENTS {
-            return Err(format!("more than {MAX_EVENTS} events are too many"));
+            return Err(format!("a session has at most {MAX_EVENTS} events"));
         }
         let groups = slots.iter().filter_map(|s| s.event.group).max().unwrap_or(0);
         let mut place = |event: Event| match slots.iter().position(|s| s.event.name == event.name) {
@@ -249,7 +249,7 @@ impl LiveSource {
     fn sample(&mut self, text: &str) -> Result<String, String> {
         let target = Target::parse(text).map_err(|error| line(&error))?;
         if self.attachment.by_task && !self.attachment.rights.system_wide() {
-            return Err("this user may sample its own tasks only: end, and start again with -p".to_owned());
+            return Err("this user may sample only its own tasks; restart with -p".to_owned());
         }
         let cgroups = target.open_cgroups().map_err(|error| line(&error))?;
         let mut family = Family::default();
@@ -311,12 +311,10 @@ impl LiveSource {
             stack_walks::wanted(way, self.tables).map_err(|error| line(&error))?
         };
         if before.0 == way {
-            return Err(format!("call chains are taken by {} already", way.spelling()));
+            return Err(format!("the call graph mode is {} already", way.spelling()));
         }
         if self.attachment.by_task && matches!(way, CallGraph::Dwarf(_)) && !self.attachment.rights.system_wide() {
-            return Err(
-                "this user's rings cannot grow while it runs: end, and start again with --call-graph dwarf".to_owned()
-            );
+            return Err("this user's rings cannot grow during a session; restart with --call-graph dwarf".to_owned());
         }
         let events: Vec<Event> = self.attachment.slots.iter().map(|slot| slot.event.clone()).collect();
         let pages = attr::ring_pages(self.attachment.common.rate, &events, way).max(self.attachment.pages);
@@ -351,8 +349,8 @@ impl LiveSource {
         Ok(match way {
             CallGraph::None => "no call chains from now on".to_owned(),
             CallGraph::Fp => "user stacks by frame pointers from now on".to_owned(),
-            CallGraph::Lbr => "user stacks by the CPU's memory of branches from now on".to_owned(),
-            CallGraph::Tables | CallGraph::Auto => "user stacks by the tables of the files from now on".to_owned(),
+            CallGraph::Lbr => "user stacks by the CPU's branch records from now on".to_owned(),
+            CallGraph::Tables | CallGraph::Auto => "user stacks by unwind tables from now on".to_owned(),
             CallGraph::Dwarf(size) => format!("user stacks by DWARF from now on, from copies of {size} bytes"),
         })
     }
@@ -397,7 +395,7 @@ impl LiveSource {
             let name = self.attachment.slots[slot].event.name.clone();
             if self.flood.only_tells() {
                 batch.notes.push(format!(
-                    "{name} floods: to record each of its hits takes more than half of a CPU; -c {period} records one in {period}"
+                    "{name} floods: recording every hit takes more than half of a CPU; -c {period} records one in {period}"
                 ));
                 continue;
             }
@@ -405,7 +403,7 @@ impl LiveSource {
                 Ok(_) => batch.notes.push(format!(
                     "{name} floods: one in {period} is sampled now and counts for all of them (--force samples each)"
                 )),
-                Err(why) => batch.notes.push(format!("{name} floods, and cannot be slowed down: {why}")),
+                Err(why) => batch.notes.push(format!("{name} floods, and its rate cannot be reduced: {why}")),
             }
             batch.changed = Some(self.changed());
         }

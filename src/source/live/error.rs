@@ -34,7 +34,7 @@ impl OpenError {
             Errno::ACCESS | Errno::PERM => return Self::rights(event, rights),
             Errno::NOENT | Errno::OPNOTSUPP | Errno::NODEV => (
                 "this machine cannot count it (no such PMU or event)".to_owned(),
-                "Try -e cpu-clock, which works everywhere; `perfprof-tui doctor` says what this machine can measure."
+                "Try -e cpu-clock, which works everywhere; `perfprof-tui doctor` shows what this machine can measure."
                     .to_owned(),
             ),
             Errno::INVAL
@@ -50,7 +50,7 @@ impl OpenError {
             }
             Errno::INVAL => (
                 "the kernel does not accept these settings for it".to_owned(),
-                "Leave modifiers and --exclude options away one by one to find the one that it refuses.".to_owned(),
+                "Remove modifiers and --exclude options one by one to find the one that it rejects.".to_owned(),
             ),
             Errno::OVERFLOW if attr.max_stack > 0 => (
                 format!("max-stack={} is above kernel.perf_event_max_stack", attr.max_stack),
@@ -63,10 +63,10 @@ impl OpenError {
             Errno::SRCH => ("the process has ended".to_owned(), String::new()),
             Errno::NOSPC if attr.kind == TYPE_BREAKPOINT => (
                 "all hardware breakpoints are in use (x86 has 4)".to_owned(),
-                "Use fewer mem: events, or end the debugger that holds them.".to_owned(),
+                "Use fewer mem: events, or end the debugger that uses them.".to_owned(),
             ),
             Errno::BUSY => (
-                "something else holds this counter exclusively".to_owned(),
+                "another user has this counter exclusively".to_owned(),
                 "Look for another profiler or the NMI watchdog (sysctl kernel.nmi_watchdog=0).".to_owned(),
             ),
             Errno::BADF => ("not a cgroup directory".to_owned(), String::new()),
@@ -81,22 +81,22 @@ impl OpenError {
             format!("event {event}"),
             "opened",
             "this CPU does not sample it as precisely, or not at all",
-            "Leave a p away, or write P for the highest level that it has; `perfprof-tui doctor` says which it has.",
+            "Remove a p, or use P for the highest level; `perfprof-tui doctor` shows the level.",
         )
     }
 
     /// Returns the error of an event whose samples cannot have branches.
     pub(crate) fn branches(event: &str, errno: Errno) -> Self {
         let reason = match errno {
-            Errno::OPNOTSUPP => "this CPU remembers no branches for it",
-            _ => "a CPU's PMU remembers branches, and this machine has no hardware counters",
+            Errno::OPNOTSUPP => "this CPU does not record branches for it",
+            _ => "branches are recorded by hardware counters, which this machine lacks",
         };
         let what = format!("branches before samples of {event}");
         Self::new(
             what,
             "recorded",
             reason,
-            "Leave -b, -j and --call-graph lbr away; `perfprof-tui doctor` says what this machine can measure.",
+            "Remove -b, -j and --call-graph lbr; `perfprof-tui doctor` shows what this machine can measure.",
         )
     }
 
@@ -104,7 +104,7 @@ impl OpenError {
     pub(crate) fn rights(event: &str, rights: &Rights) -> Self {
         let (reason, remedy) = refusal(rights);
         let reason = if plain(event).contains(':') && rights.paranoid > -1 && !rights.privileged() {
-            format!("{reason}; tracepoints want perf_event_paranoid -1")
+            format!("{reason}; tracepoints need perf_event_paranoid -1")
         } else {
             reason
         };
@@ -117,7 +117,7 @@ impl OpenError {
         let (reason, remedy) = match errno {
             Errno::PERM => (
                 format!(
-                    "locked memory is limited to {} KiB a CPU (perf_event_mlock_kb) and ulimit -l",
+                    "locked memory is limited to {} KiB per CPU (perf_event_mlock_kb) and ulimit -l",
                     rights.mlock_kb
                 ),
                 "sysctl kernel.perf_event_mlock_kb=4096, or ulimit -l unlimited, or a smaller -m",
@@ -172,7 +172,7 @@ pub fn refusal(rights: &Rights) -> (String, String) {
             )
         } else {
             (
-                format!("this kernel does not offer perf_event_open ({errno})"),
+                format!("this kernel does not have perf_event_open ({errno})"),
                 "It was built without CONFIG_PERF_EVENTS.".into(),
             )
         };

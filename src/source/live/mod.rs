@@ -210,7 +210,7 @@ impl LiveSource {
         source.info = info(&source.attachment, &source.target, &source.chosen, source.inherit, start);
         let left = probes::left_over().len();
         if left > 0 {
-            let note = format!("{left} probes are left of a session that was killed: perfprof-tui probe --clean");
+            let note = format!("{left} probes of a killed session remain; remove them with perfprof-tui probe --clean");
             source.info.notes.push(note);
         }
         let now = monotonic_ns();
@@ -277,7 +277,7 @@ impl LiveSource {
         }
         if self.attachment.rings.is_empty() {
             let reason = match self.target {
-                Target::User { .. } => "no process of that user runs",
+                Target::User { .. } => "that user has no processes",
                 _ => "it has ended",
             };
             return Err(OpenError::new(self.target.label(), "sampled", reason, ""));

@@ -26,7 +26,7 @@ impl Probes {
         let probe = probe::parse(text, &own_group())?;
         let known = tracefs::list(&root).map_err(|error| error.to_string())?;
         if known.iter().any(|k| k.event() == probe.event()) {
-            return Err(format!("{} is there already", probe.event()));
+            return Err(format!("{} exists already", probe.event()));
         }
         tracefs::add(&root, &probe)?;
         self.made.push((probe.group.clone(), probe.name.clone()));

@@ -59,7 +59,7 @@ pub(super) fn wanted(
     limit: usize,
 ) -> Result<(CallGraph, Option<StackWalks>, Option<String>), OpenError> {
     let start = || {
-        let otherwise = "--call-graph fp takes stacks by frame pointers.";
+        let otherwise = "Use --call-graph fp for frame pointers.";
         let walker = Walker::load(limit).map_err(|error| refused_program(&error, otherwise))?;
         let program = walker.program();
         let following = spaces::follow(walker).map_err(|error| (error.to_string(), String::new()))?;

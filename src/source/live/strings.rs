@@ -50,7 +50,7 @@ impl Strings {
         let error = self.try_open(sys, number, &fields, at).err()?;
         self.has_failed = true;
         let (reason, remedy) = refused_program(&error, "without it they are shown as addresses.");
-        Some(format!("strings that system calls are given are not read: {reason}. {remedy}").trim_end().to_owned())
+        Some(format!("string arguments of system calls are not read: {reason}. {remedy}").trim_end().to_owned())
     }
 
     fn try_open(&mut self, sys: &dyn Sys, number: u64, fields: &Fields, at: &OpenedEvent<'_>) -> Result<(), LoadError> {

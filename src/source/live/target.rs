@@ -83,7 +83,7 @@ impl Target {
         let uid = procfs::user_id(name).ok_or_else(|| {
             let names = procfs::user_names();
             let names = names.iter().map(String::as_str);
-            let remedy = nearest_or(name, names, "See getent passwd for those there are.");
+            let remedy = nearest_or(name, names, "See getent passwd for existing users.");
             OpenError::new(format!("user {name}"), "sampled", "there is no such user", remedy)
         })?;
         Ok(Self::User { name: name.to_owned(), uid })
@@ -262,7 +262,7 @@ impl Target {
 /// Returns the ids if all of them exist. `ps` with `options` lists the existing ones.
 fn all_there(kind: &str, options: &str, ids: &[i32], is_there: fn(i32) -> bool) -> Result<Vec<i32>, OpenError> {
     let Some(gone) = ids.iter().find(|id| !is_there(**id)) else { return Ok(ids.to_vec()) };
-    let (reason, remedy) = (format!("there is no such {kind}"), format!("See ps {options} for those that run."));
+    let (reason, remedy) = (format!("there is no such {kind}"), format!("See ps {options} for running ones."));
     Err(OpenError::new(format!("{kind} {gone}"), "sampled", reason, remedy))
 }
 

@@ -78,7 +78,7 @@ impl Wanted {
                 None => container.name.to_string(),
             };
             let names: Vec<String> = all.iter().map(|running| of(&running.named.container)).collect();
-            let otherwise = "See perfprof-tui list containers; a pattern waits for what will match.";
+            let otherwise = "See perfprof-tui list containers; a pattern also matches containers that start later.";
             let remedy = nearest_or(&self.name, names.iter().map(String::as_str), otherwise);
             return Err(OpenError::new(&self.words, "sampled", "no such container runs", remedy));
         }
@@ -137,7 +137,7 @@ impl Wanted {
             return Err(OpenError::new(
                 &self.words,
                 "sampled alone",
-                "perf events can be bound to groups of version 2 or of the perf_event tree only, and it is in neither",
+                "perf events can be bound only to groups of version 2 or of the perf_event hierarchy, and it is in neither",
                 "The live screen filters what it shows; record all (-a), then report --where 'container == NAME'",
             ));
         }

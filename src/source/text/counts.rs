@@ -162,7 +162,7 @@ impl CountForm {
     pub(crate) fn words(self) -> String {
         let mut words = String::from("folded stacks: the counts in the file are the periods here");
         if self.has_two {
-            words += ", the first of each line those of the event old, the second those of new";
+            words += "; the first of each line belongs to the event old, the second to new";
         } else {
             words += ", and each line is one sample";
         }

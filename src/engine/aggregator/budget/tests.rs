@@ -302,7 +302,7 @@ fn what_no_sample_has_goes_before_samples_and_samples_a_few_at_a_time() {
         before = now;
     }
     assert_eq!(worker.notes.len(), 2);
-    assert!(worker.notes.iter().all(|note| note.ends_with("before --keep says")), "{:?}", worker.notes);
+    assert!(worker.notes.iter().all(|note| note.ends_with("earlier than --keep")), "{:?}", worker.notes);
 }
 
 /// The header of a stream may contain any frequency.

@@ -106,7 +106,7 @@ impl Scratch {
     }
 }
 
-/// Groups with more sites than this fraction of all nodes are added up in one sweep.
+/// Groups with more sites than this part of all nodes are added up in one sweep.
 /// The sweep goes over all nodes, without listing those of the group.
 const DENSE: usize = 32;
 

@@ -13,7 +13,8 @@ use super::elf::Segments;
 use super::program::Program;
 use super::section::{Section, Shape, Slice};
 
-/// Files with more functions and no search table have no bounds: each function takes 16 bytes.
+/// The limit of listed functions: each takes 16 bytes.
+/// Files with more functions and no search table have no bounds.
 const MAX_LISTED: usize = 1 << 20;
 
 /// A file's functions. Nothing is read before the first lookup.
@@ -42,8 +43,9 @@ enum Way {
     },
 }
 
-/// The header that every linker writes before the table: its version and encodings in four bytes (relative to the
-/// header), then the address of `.eh_frame` and the number of entries.
+/// The header that every linker writes before the table.
+/// It has the version and encodings in four bytes (relative to the header), then the address of `.eh_frame` and the
+/// number of entries.
 const USUAL: [u8; 4] = [1, 0x1b, 0x03, 0x3b];
 const HEAD: usize = 12;
 
@@ -53,7 +55,7 @@ impl Shape {
         if self.endian == RunTimeEndian::Little { u32::from_le_bytes(word) } else { u32::from_be_bytes(word) }
     }
 
-    /// Returns the offset in `.eh_frame` of an address's entry, from the header's table.
+    /// Returns the offset in `.eh_frame` of an address's entry.
     fn entry(self, header: &[u8], base: u64, frames: u64, address: u64) -> Option<u64> {
         let n = (header.len().checked_sub(HEAD)? / 8).min(self.word(header, 8) as usize);
         let far = |at: usize| base.wrapping_add_signed((self.word(header, at) as i32).into());
@@ -90,7 +92,8 @@ impl Bounds {
         Self { bytes: bytes.clone(), segments: segments.clone(), way: None }
     }
 
-    /// Returns the function at an offset in the file: its range in the file, and its start as linked.
+    /// Returns the function at an offset in the file.
+    /// It has its range in the file, and its start as linked.
     pub(crate) fn find(&mut self, offset: u64) -> Option<(Range<u64>, u64)> {
         let address = self.segments.to_address(offset)?;
         let way = self.way.get_or_insert_with(|| read(&self.bytes).unwrap_or(Way::List(Vec::new())));
@@ -167,7 +170,8 @@ where
     Some(Way::List(list))
 }
 
-/// Calls `each` for every readable function of a section, until it returns an error.
+/// Calls `each` for every readable function of a section.
+/// It stops at the first error.
 pub(super) fn each_function<'a, S: UnwindSection<Slice<'a>>, E>(
     frames: &S,
     bases: &BaseAddresses,

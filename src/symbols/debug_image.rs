@@ -55,7 +55,8 @@ pub struct Functions {
     pub(crate) whole: bool,
 }
 
-/// Larger files are not read for a checksum, which is needed only for files without a build ID.
+/// The limit of files read for a checksum.
+/// Checksums are needed only for files without a build ID.
 const MAX_CHECKED: u64 = 512 << 20;
 
 impl Image {
@@ -178,7 +179,7 @@ impl Image {
         others.chain([&self.bytes])
     }
 
-    /// Returns the file with DWARF: the debug file if it has DWARF, else the file itself.
+    /// Returns the file with DWARF: the debug file if it has DWARF, else the file.
     pub(crate) fn dwarf(&self) -> &Bytes {
         let has = |bytes: &Bytes| elf::parse(bytes).is_ok_and(|f| f.section_by_name(".debug_info").is_some());
         match &self.debug {
@@ -203,7 +204,8 @@ impl Image {
         }
     }
 
-    /// Returns functions and data objects from the debug file, the symbol table, or the exported symbols.
+    /// Returns functions and data objects.
+    /// They come from the debug file, the symbol table, or the exported symbols.
     ///
     /// # Errors
     /// If the file cannot be read.
@@ -277,8 +279,8 @@ impl Image {
         }
     }
 
-    /// Returns the compressed ELF file with the functions that are not exported, in `.gnu_debugdata` (gdb's manual,
-    /// "MiniDebugInfo").
+    /// Returns the compressed ELF file in `.gnu_debugdata`.
+    /// It has the functions that are not exported (gdb's manual, "MiniDebugInfo").
     fn mini<'d>(&self, file: &Elf<'d>) -> Option<&'d [u8]> {
         file.section_by_name(MINI)?.data().ok()
     }
@@ -296,7 +298,8 @@ fn owner(file: &File) -> u32 {
     file.metadata().map_or(0, |meta| meta.uid())
 }
 
-/// Computes the checksum of `.gnu_debuglink`: CRC-32 of the whole file, read in pieces.
+/// Computes the checksum of `.gnu_debuglink`.
+/// It is the CRC-32 of the whole file, read in pieces.
 fn checksum(file: &File) -> io::Result<u32> {
     let len = file.metadata()?.len();
     if len > MAX_CHECKED {

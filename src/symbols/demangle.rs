@@ -9,7 +9,8 @@ mod repair;
 
 /// Names longer than this stay mangled.
 const MAX: usize = 4096;
-/// Demangling stops at this length, because hostile names double in length every few letters. Other names are cut here.
+/// The limit of demangled names; other names are cut here.
+/// Hostile names double in length every few letters.
 pub(crate) const MAX_SHOWN: usize = 4 * MAX;
 /// The limit of demangled parts of one C++ name: parts without letters double, too.
 const MAX_PARTS: usize = 1 << 16;
@@ -97,7 +98,8 @@ fn cpp(text: &str, form: NameForm) -> Option<String> {
     ways.iter().find_map(|way| printed(what, &way.name, form).map(|name| Some(repaired(name?, way, form))))?
 }
 
-/// Splits a name into the description of a special function and the mangled name of the function it belongs to.
+/// Splits a name into a description and a mangled name.
+/// The description is that of a special function that belongs to the named one.
 fn target(text: &str) -> Option<(&'static str, Cow<'_, str>)> {
     let global =
         GLOBALS.iter().find_map(|(mark, what)| Some((*what, text.strip_prefix(std::str::from_utf8(mark).ok()?)?)));
@@ -136,7 +138,8 @@ fn repaired(name: String, way: &Repair, form: NameForm) -> String {
     if way.lacks_parameters && form == NameForm::Full { name + "(…)" } else { name }
 }
 
-/// Demangles a name with the library: `None` if it fails, an empty name if the result would be too long.
+/// Demangles a name with the library.
+/// `None` if it fails, an empty name if the result would be too long.
 fn printed(what: &str, name: &str, form: NameForm) -> Option<Option<String>> {
     let parse = cpp_demangle::ParseOptions::default().recursion_limit(256);
     let symbol = cpp_demangle::Symbol::new_with_options(name.as_bytes(), &parse).ok()?;
@@ -203,7 +206,8 @@ const SUFFIXES: [(&str, &str); 5] = [
     ("(unsigned long long)", "ull"),
 ];
 
-/// Writes `16ul` for the library's `(unsigned long)16`: only literals have a digit after the parenthesis.
+/// Writes `16ul` for the library's `(unsigned long)16`.
+/// Only literals have a digit after the parenthesis.
 fn with_suffixes(name: &str) -> String {
     let mut out = String::with_capacity(name.len());
     let mut rest = name;
@@ -272,8 +276,8 @@ fn is_scope(text: &str) -> bool {
     end.is_some_and(|end| text[end + 1..].trim_start_matches(" const").starts_with("::"))
 }
 
-/// Writes `<…>` for each outermost pair of angle brackets that does not begin a path segment: `<T as Trait>::f` keeps
-/// its beginning, operators keep theirs.
+/// Writes `<…>` for each outermost pair of angle brackets.
+/// Brackets that begin a path segment stay: `<T as Trait>::f` keeps its beginning, operators keep theirs.
 fn without_arguments(name: &str) -> String {
     let mut out = String::with_capacity(name.len());
     let (mut depth, mut from) = (0usize, 0);
@@ -451,8 +455,8 @@ mod tests {
         }
     }
 
-    /// Names of a few hundred letters whose readable form has hundreds of megabytes: each type contains the last one
-    /// twice.
+    /// Short names whose readable form has hundreds of megabytes.
+    /// Each type contains the last one twice.
     #[test]
     fn a_name_that_doubles_stays_as_it_is() {
         let mut cpp = "_Z1fI1aEvSt4pairIiiE".to_owned();

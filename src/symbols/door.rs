@@ -41,7 +41,8 @@ impl Namers {
         self.add(file.metadata().map_or_else(|_| Identity::nobody(), |meta| Identity::of_file(&meta)));
     }
 
-    /// Returns whether a user is on the list, and may therefore own the files that it names.
+    /// Returns whether a user is on the list.
+    /// Such a user may own the files that are named.
     fn is_one(&self, uid: u32) -> bool {
         self.0.iter().any(|who| who.uid == uid)
     }
@@ -62,7 +63,7 @@ pub enum Purpose {
     Code,
     /// Source text, which is read whole and shown.
     Source,
-    /// Files read in pieces within the memory budget: those of JITs, parts of a recording.
+    /// Files read in pieces within the memory budget: of JITs, and of recordings.
     Stream,
 }
 
@@ -191,7 +192,8 @@ impl Door {
     }
 }
 
-/// Opens a file through a process's mapping: the kernel has already allowed the process to read or execute it.
+/// Opens a file through a process's mapping.
+/// The kernel has already allowed the process to read or execute it.
 ///
 /// # Errors
 /// If the mapping is gone, or with a [`Refusal`].
@@ -210,7 +212,8 @@ pub(crate) fn own(path: &Path) -> io::Result<File> {
     reopen(&place)
 }
 
-/// Opens a recording that our caller names: may be a FIFO, or a pipe under `/dev/fd`.
+/// Opens a recording that our caller names.
+/// It may be a FIFO, or a pipe under `/dev/fd`.
 ///
 /// # Errors
 /// Those of opening the file.
@@ -330,7 +333,7 @@ mod tests {
         assert!(own(&at("fifo")).is_err() && own(dir.path()).is_err() && own(Path::new("/dev/null")).is_err());
     }
 
-    /// Generated files can hold another user's secrets, be consumed by reading, or never end.
+    /// Generated files can hold secrets, be consumed by reading, or never end.
     #[test]
     fn files_that_are_not_stored_stay_closed() {
         let began = Instant::now();

@@ -11,8 +11,8 @@ use crate::perfdata::unpack::{UnpackBudget, UnpackError};
 pub(crate) const UNREAD: [SectionId; 4] =
     [SectionId::DebugLocLists, SectionId::DebugMacinfo, SectionId::DebugMacro, SectionId::DebugNames];
 
-/// Bytes of a unit, an abbreviation and one of its attributes, a range, a line and a file of the line table; including
-/// the spare capacity of vectors.
+/// Bytes of DWARF items in memory, including the spare capacity of vectors.
+/// The items are a unit, an abbreviation and one of its attributes, a range, a line and a file of the line table.
 const UNIT: u64 = 1024;
 const ABBREVIATION: u64 = 192;
 const ATTRIBUTE: u64 = 32;
@@ -26,8 +26,8 @@ const IMPLICIT_CONST: u64 = 0x21;
 
 type Slice<'a> = EndianSlice<'a, RunTimeEndian>;
 
-/// Charges the budget for what is held as soon as a file is opened, and rejects a unit that would not fit once it is
-/// used. Abbreviations are parsed once for all units that share them.
+/// Charges the budget for what is held as soon as a file is opened.
+/// Rejects a unit that would not fit once it is used. Abbreviations are parsed once for all units that share them.
 ///
 /// # Errors
 /// If the budget is too small, or abbreviation tables overlap: each is read to its end.

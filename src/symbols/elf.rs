@@ -271,7 +271,8 @@ impl Sym {
     }
 }
 
-/// Returns the functions of a kernel image (vmlinux) by address, and the address of its `_text`.
+/// Returns the functions of a kernel image (vmlinux) by address.
+/// Also returns the address of its `_text`.
 pub(crate) fn kernel(
     bytes: &Bytes,
     purse: &mut UnpackBudget,
@@ -296,10 +297,11 @@ pub(crate) fn kernel(
     Ok((table, text, build_id(&file)))
 }
 
-/// No program has more segments, and no executable has more sections and segments in total.
+/// The limits of segments, and of sections and segments in total.
+/// No executable has more.
 pub(super) const MAX_SEGMENTS: usize = 256;
 const MAX_PARTS: u32 = 0xffff;
-/// The limit of a symbol table's size, as a multiple of its functions' memory budget.
+/// The limit of a symbol table's size, relative to its functions' memory budget.
 const SYMBOLS_FOR_ONE: u64 = 8;
 
 #[cfg(test)]

@@ -38,12 +38,14 @@ enum Inside {
 #[derive(Debug)]
 pub(crate) struct FoundFile {
     pub(crate) file: File,
-    /// Whether it is proven to be the mapped file, or will be once its build ID is compared.
+    /// Whether it is proven to be the mapped file.
+    /// Also true if its build ID will be compared.
     pub(crate) proven: bool,
 }
 
 impl<'a> FileSearch<'a> {
-    /// Searches the files that a live process sees, else those below the symfs directory, else those of this machine.
+    /// Searches the files that a live process sees.
+    /// Else those below the symfs directory, else those of this machine.
     ///
     /// # Errors
     /// If none of these roots can be opened.
@@ -76,7 +78,8 @@ impl<'a> FileSearch<'a> {
         Some(Self { dso, options, door, inside: Inside::Survivor })
     }
 
-    /// Adds the users who may have written a file: they influence every file opened from now on.
+    /// Adds the users who may have written a file.
+    /// They influence every file opened from now on.
     pub(crate) fn hear(&mut self, file: &File) {
         self.door.namers.add_writers(file);
     }
@@ -133,8 +136,9 @@ impl<'a> FileSearch<'a> {
         door::own(&in_cache(&self.options.caches, id, kind)?).ok()
     }
 
-    /// Returns the separate debug file of a build ID from where distributions install it (gdb's "build ID" method,
-    /// `DEBUGDIR/.build-id/xx/yyyy.debug`), or from the caches of perf and debuginfod.
+    /// Returns the separate debug file of a build ID.
+    /// It is where distributions install it (gdb's "build ID" method, `DEBUGDIR/.build-id/xx/yyyy.debug`), or in the
+    /// caches of perf and debuginfod.
     pub(crate) fn by_build_id(&self, id: &BuildId) -> Option<(File, PathBuf)> {
         let hex = id.to_string();
         let below = |dir: &str| Some(Path::new(dir).join(hex.get(..2)?).join(format!("{}.debug", hex.get(2..)?)));
@@ -148,8 +152,9 @@ impl<'a> FileSearch<'a> {
         installed("/usr/lib/debug/.build-id").or_else(flat).or_else(cached).or_else(fetched)
     }
 
-    /// Returns the candidates for the file in `.gnu_debuglink`: next to the program, in `.debug` there, or below
-    /// /usr/lib/debug (gdb's "debug link" method). The caller compares checksums.
+    /// Returns the candidates for the file in `.gnu_debuglink`.
+    /// They are next to the program, in `.debug` there, or below /usr/lib/debug (gdb's "debug link" method). The caller
+    /// compares checksums.
     pub(crate) fn by_link(&self, name: &[u8]) -> impl Iterator<Item = (File, PathBuf)> + '_ {
         let name = Path::new(OsStr::from_bytes(name)).file_name().map(PathBuf::from);
         let dir = self.path().parent().map(Path::to_path_buf);
@@ -188,7 +193,8 @@ impl<'a> FileSearch<'a> {
         self.door.open(path, Purpose::Source)
     }
 
-    /// Opens the file that a process's JIT writes at a path, or under the PID in the process's own namespace.
+    /// Opens the file that a process's JIT writes at a path.
+    /// It may have the PID in the process's own namespace.
     ///
     /// # Errors
     /// Those of [`Door::believed`].
@@ -242,9 +248,9 @@ fn of_process(pid: i32) -> io::Result<Door> {
     Ok(Door::new(procfs::root(pid)?, Identity::of_process(pid)?.into()))
 }
 
-/// Returns a file of a build ID cache in perf's layout: `DIR/.build-id/xx/yyyy…` is a link to a directory that holds it
-/// under the name of its kind, or to the file itself (perf-buildid-cache(1)); or in the layout of installed debug
-/// files.
+/// Returns a file of a build ID cache in perf's layout.
+/// `DIR/.build-id/xx/yyyy…` is a link to a directory that holds it under the name of its kind, or to the file itself
+/// (perf-buildid-cache(1)); or the layout is that of installed debug files.
 pub(crate) fn in_cache(caches: &[PathBuf], id: &BuildId, kind: &str) -> Option<PathBuf> {
     let hex = id.to_string();
     let (head, tail) = (hex.get(..2)?, hex.get(2..)?);
@@ -266,8 +272,8 @@ fn is_listed(pid: i32, start: u64, end: u64, id: &FileId) -> bool {
 
 /// A file system's clock may lag by this much.
 const OLDER_BY_NS: u64 = 1_000_000_000;
-/// /proc reports start times in hundredths of a second, so a process may appear to start this much later than its
-/// events.
+/// How much later than its events a process may appear to start.
+/// /proc reports start times in hundredths of a second.
 const STARTED_WITHIN_NS: u64 = 50_000_000;
 
 #[cfg(test)]

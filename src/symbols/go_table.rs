@@ -163,7 +163,8 @@ impl GoTable {
         Some(self.text.wrapping_add(self.listed(2 * self.functions)?))
     }
 
-    /// Returns a number of a function's description: after the address follow the name and others, four bytes each.
+    /// Returns a number of a function's description.
+    /// After the address follow the name and others, four bytes each.
     fn described(&self, function: usize, i: usize) -> Option<u32> {
         let first = if self.layout == Layout::Go118 || !self.wide { 4 } else { 8 };
         self.u32(function.checked_add(first + 4 * i)?)

@@ -106,16 +106,16 @@ fn is_inside() -> bool {
 /// Runs before a panic's message is printed and the program ends.
 static LAST: OnceLock<fn()> = OnceLock::new();
 
-/// Registers a function to run when a panic or the end of memory ends the program: then a command ends with a failure,
-/// not a crash.
+/// Registers a function to run when a panic or the end of memory ends the program.
+/// Then a command ends with a failure, not a crash.
 pub(crate) fn before_the_end(last: fn()) {
     let _ = LAST.set(last);
     own_memory::before_the_end(last);
 }
 
-/// Installs a hook that ends the program on every panic of an uncontained thread, so that no part runs on without
-/// another. The hook must not be replaced later: a failed reader never returns from it, and replacing it would wait for
-/// the reader.
+/// Installs a hook that ends the program on every panic of an uncontained thread.
+/// No part runs on without another. The hook must not be replaced later: a failed reader never returns from it, and
+/// replacing it would wait for the reader.
 pub(crate) fn end_on_panic() {
     let before = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |info| {

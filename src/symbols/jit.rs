@@ -26,7 +26,8 @@ use crate::session::Dso;
 
 /// The minimum interval between visits of a file.
 const PATIENCE: Duration = Duration::from_millis(200);
-/// Bytes read in total per byte that may be kept: ends files that repeat the same entries.
+/// Bytes read in total per byte that may be kept.
+/// This ends files that repeat the same entries.
 const READ_FOR_KEPT: u64 = 8;
 
 /// One of a process's files, and how far it was read.
@@ -36,7 +37,8 @@ struct Growing {
     /// Bytes that were processed.
     upto: u64,
     dump: bool,
-    /// Its size at the last visit, and at the visit that took an unterminated last line.
+    /// Its size at two earlier visits.
+    /// `seen` is that of the last one, `tail` that of the one that took an unterminated last line.
     seen: u64,
     tail: u64,
 }
@@ -65,7 +67,8 @@ pub(crate) struct Jit {
     /// Why an earlier process's file is not used, and whether that was reported.
     older: Option<(String, bool)>,
     live: bool,
-    /// Whether samples and jitdump files use the same clock, so that reused addresses can be resolved by time.
+    /// Whether samples and jitdump files use the same clock.
+    /// Then reused addresses can be resolved by time.
     has_times: bool,
     most: usize,
     /// Whether left-out entries were reported.
@@ -137,7 +140,8 @@ impl Jit {
         }
     }
 
-    /// Returns whether the process writes a jitdump file, which reports code at reused addresses.
+    /// Returns whether the process writes a jitdump file.
+    /// Such a file reports code at reused addresses.
     pub(crate) fn follows_code(&self) -> bool {
         self.live && self.state != State::Done && self.files.iter().any(|file| file.dump)
     }

@@ -13,8 +13,8 @@ pub(crate) const MAX_NAME: usize = 4096;
 const BLOCK: usize = 1 << 16;
 /// The limit of bytes that block numbers can address.
 const MOST: usize = BLOCK << 15;
-/// Bytes per function without its name, in a B-tree whose nodes are minimally filled: 288 of a leaf for five functions,
-/// and a share of the nodes above.
+/// Bytes per function without its name, in a B-tree with minimally filled nodes.
+/// These are 288 bytes of a leaf for five functions, and a share of the nodes above.
 const ENTRY: usize = 80;
 
 /// The end of a function and the place of its name.

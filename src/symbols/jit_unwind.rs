@@ -26,7 +26,8 @@ const MAX_TABLES: u64 = 1 << 16;
 const MAX_PIECES: usize = 1 << 17;
 const MAX_RECORDS: usize = 1 << 14;
 
-/// Sizes of code searched for in memory, its alignment, and the limit of different sizes.
+/// The code searched for in memory.
+/// Its sizes, its alignment, and the limit of different sizes.
 const COPIED: std::ops::RangeInclusive<usize> = 8..=256;
 const ALIGNED: usize = 16;
 const MAX_KINDS: usize = 8;
@@ -170,8 +171,8 @@ impl JitRows {
         true
     }
 
-    /// Searches memory from an address on for copies of code with known rows: JITs write records late, and some write
-    /// the same code for all functions. Returns `true` if there were some.
+    /// Searches memory from an address on for copies of code with known rows.
+    /// JITs write records late, and some write the same code for all functions. Returns `true` if there were some.
     pub(crate) fn find_copies(&mut self, start: u64, memory: &[u8]) -> bool {
         let bytes = |at: u64, len: usize| memory.get(usize::try_from(at - start).ok()?..)?.get(..len);
         let mut known: Vec<(&[u8], Arc<[u64]>)> = Vec::new();
@@ -235,7 +236,8 @@ pub(crate) mod tests {
         [&head[..], &9u64.to_le_bytes(), &body].concat()
     }
 
-    /// Tables of a function that pushes a word in its first four bytes and pops it at its tenth, like CPython's.
+    /// Tables of a function that pushes and pops a word, like CPython's.
+    /// It pushes in its first four bytes, and pops at its tenth.
     pub(crate) fn tables(code_size: u64) -> Vec<u8> {
         let mut out = vec![0x14, 0, 0, 0, 0, 0, 0, 0, 1, b'z', b'R', 0, 1, 0x78, 16, 1, 0x1b];
         out.extend([0x0c, 7, 8, 0x90, 1, 0, 0]);

@@ -138,7 +138,8 @@ fn binding_of(kind: u8) -> Option<Binding> {
     }
 }
 
-/// Parses `ffffffff81000000 T _text`; in modules followed by a tab and `[name]`, which perf shows as the DSO.
+/// Parses `ffffffff81000000 T _text`.
+/// In modules a tab and `[name]` follow, which perf shows as the DSO.
 fn parse_line(line: &[u8]) -> Option<(u64, u8, &[u8])> {
     // Addresses have all their digits, 32 or 64 bits.
     let space = line.iter().take(17).position(|byte| *byte == b' ').filter(|digits| *digits >= 8)?;
@@ -199,7 +200,8 @@ mod tests {
         assert_eq!(k.table.find(0xffffffffc0000010).map(|s| s.name), Some(&b"estimation_timer"[..]));
     }
 
-    /// Compares every symbol of the running kernel with a plain parser of its text, and the table's size with a limit.
+    /// Compares every symbol of the running kernel with a plain parser of its text.
+    /// Compares the table's size with a limit, too.
     #[test]
     fn this_kernels_symbols_are_all_there_and_small() {
         let text = std::fs::read_to_string("/proc/kallsyms").expect("symbols");

@@ -41,7 +41,8 @@ impl SourceLine {
     }
 }
 
-/// One of the functions at an address: inlined into the next one, or the one that was called.
+/// One of the functions at an address.
+/// It is inlined into the next one, or the one that was called.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InlinedFrame {
     /// The demangled name; `None` if the debug information does not have one.
@@ -66,7 +67,8 @@ self_cell!(
     }
 );
 
-/// The sections that DWARF is parsed from: first a file's own, then those of its shared file.
+/// The sections that DWARF is parsed from.
+/// First come a file's own, then those of its shared file.
 struct Sections {
     main: Bytes,
     files: Vec<(DwarfSections<Part>, RunTimeEndian)>,
@@ -218,7 +220,8 @@ pub struct Lines {
     problems: Vec<(DsoId, Problem)>,
     /// Files with a missing split DWARF file.
     incomplete: FxHashSet<DsoId>,
-    /// This process's memory before anything was parsed: resident and private, in bytes.
+    /// This process's memory before anything was parsed, in bytes.
+    /// The numbers are resident and private memory.
     before: (u64, usize),
     asked: u32,
 }

@@ -12,7 +12,8 @@ use super::guard::guarded;
 use super::table::SymbolTable;
 use crate::session::Dso;
 
-/// Bytes of a demangled name without its letters: its place in the map, which may be half empty, and its count.
+/// Bytes of a demangled name without its letters.
+/// These are its place in the map, which may be half empty, and its count.
 const ENTRY: usize = 80;
 
 /// Bytes of a known function without a symbol.
@@ -112,7 +113,8 @@ impl LoadedFiles {
         Ok(())
     }
 
-    /// Looks up several addresses in one call of a parser, which costs as much as a hundred lookups.
+    /// Looks up several addresses in one call of a parser.
+    /// A call costs as much as a hundred lookups.
     ///
     /// # Errors
     /// Those of [`Self::find`].

@@ -16,7 +16,7 @@ use crate::session::{Dso, DsoKind};
 
 /// The longest piece of a function that is compared.
 const COMPARED: u64 = 64 << 10;
-/// The interval of rereading a process's maps where its memory is not a program's text.
+/// The interval of rereading maps where memory is not a program's text.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// The limit of files with moved text per process.
 const MAX_FILES: usize = 16;
@@ -43,8 +43,8 @@ impl MovedText {
         self.files.iter().map(|(_, loaded, _)| loaded.memory()).sum()
     }
 
-    /// Returns the function at an address of a process's memory, from the file next to it. `read` reads a file's
-    /// functions.
+    /// Returns the function at an address of a process's memory.
+    /// It is that of the file next to the memory. `read` reads a file's functions.
     pub(super) fn find(
         &mut self,
         dso: &Dso,
@@ -80,8 +80,8 @@ impl MovedText {
     }
 }
 
-/// Returns the file that is mapped next to the anonymous memory at an address, below or above it, at the distance of
-/// the file's segments.
+/// Returns the file that is mapped next to the anonymous memory at an address.
+/// It is below or above it, at the distance of the file's segments.
 fn neighbour(pid: i32, addr: u64, memory: &Dso) -> Option<Neighbour> {
     let maps = procfs::maps(pid);
     let at = maps.iter().position(|map| (map.start..map.end).contains(&addr)).filter(|at| maps[*at].inode == 0)?;

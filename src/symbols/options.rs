@@ -16,7 +16,8 @@ use crate::session::hosts::{HostId, PerHost};
 pub struct SymbolOptions {
     /// How names are demangled.
     pub form: NameForm,
-    /// Whether the profiled processes may still run, so that /proc leads to their files.
+    /// Whether the profiled processes may still run.
+    /// Then /proc leads to their files.
     pub live: bool,
     /// Whether the running kernel is the profiled one, so that its vDSO is ours.
     pub same_kernel: bool,
@@ -45,7 +46,7 @@ pub struct SymbolOptions {
     pub authors: Namers,
     /// When the input was recorded; unknown for a stream.
     pub times: RecordedTimes,
-    /// Hosts whose kernel is neither the running one nor that of `kallsyms` and `vmlinux`.
+    /// Hosts with another kernel than the running one, `kallsyms` and `vmlinux`.
     pub strangers: Vec<HostId>,
 }
 
@@ -70,8 +71,8 @@ impl SymbolOptions {
         self.kallsyms.as_deref().filter(|_| !self.strangers.contains(&dso.host))
     }
 
-    /// Returns the options for this machine, with the caches of this user's debuginfod client
-    /// (debuginfod_find_debuginfo(3)).
+    /// Returns the options for this machine.
+    /// They include the caches of this user's debuginfod client (debuginfod_find_debuginfo(3)).
     pub(crate) fn of_user() -> Self {
         let set = |name: &str| privilege::variable(name).map(PathBuf::from);
         let cache = set("XDG_CACHE_HOME").or_else(|| set("HOME").map(|home| home.join(".cache")));

@@ -116,7 +116,8 @@ fn named(name: &[u8], purse: &mut UnpackBudget) -> Result<Vec<u8>, UnpackError> 
     Ok([name, b"@plt"].concat())
 }
 
-/// Maps each slot of the global offset table to its function, from `.rela.plt` and `.rela.dyn`.
+/// Maps each slot of the global offset table to its function.
+/// The relocations are in `.rela.plt` and `.rela.dyn`.
 fn slots(file: &Elf<'_>, purse: &mut UnpackBudget) -> Result<HashMap<u64, Target>, UnpackError> {
     let mut slots = HashMap::new();
     for section in [".rela.dyn", ".rela.plt"] {
@@ -150,7 +151,8 @@ fn x86_64(file: &Elf<'_>, bytes: &[u8], purse: &mut UnpackBudget) -> Result<Vec<
     Ok(out)
 }
 
-/// Finds AArch64 stubs: a header of 32 bytes, then a stub of 16 bytes per relocation of `.rela.plt`, in order.
+/// Finds AArch64 stubs.
+/// After a header of 32 bytes follows a stub of 16 bytes per relocation of `.rela.plt`, in order.
 fn aarch64(file: &Elf<'_>, bytes: &[u8], purse: &mut UnpackBudget) -> Result<Vec<Stub>, UnpackError> {
     const SIZE: u64 = 16;
     let Some(plt) = file.section_by_name(".plt") else { return Ok(Vec::new()) };

@@ -176,7 +176,7 @@ mod tests {
     use super::*;
     use crate::symbols::find_file::tests::{SPIN, map};
 
-    /// Damages offset and number of the section headers, and the position of their names.
+    /// Damages offset, number and names of the section headers.
     pub(crate) fn without_sections(bytes: &[u8], offset: u64) -> Vec<u8> {
         let mut bytes = bytes.to_vec();
         bytes[0x28..0x30].copy_from_slice(&offset.to_le_bytes());

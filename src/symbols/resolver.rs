@@ -30,8 +30,8 @@ use crate::session::{Dso, DsoId, DsoKind};
 /// The owner of tables that came with a stream: not a user of this machine.
 const GIVEN: u32 = u32::MAX;
 
-/// The identity of a file: DSOs with the same key are the same file, under any name. A build ID identifies files
-/// of one user only, because another user could give his file the same build ID.
+/// The identity of a file: DSOs with the same key are the same file.
+/// A build ID identifies files of one user only, because another user could give a file the same build ID.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Key {
     Id(BuildId, u32),
@@ -68,7 +68,8 @@ pub struct Resolver {
 }
 
 impl Resolver {
-    /// Creates a resolver without tables: each is read when a frame of its DSO is resolved.
+    /// Creates a resolver without tables.
+    /// Each is read when a frame of its DSO is resolved.
     pub fn new(options: SymbolOptions) -> Self {
         Self {
             shares: Shares::new(options.budget, MAX_FILES),
@@ -107,7 +108,8 @@ impl Resolver {
         }
     }
 
-    /// Makes the next lookup search a DSO's names again, because more is known about it.
+    /// Makes the next lookup search a DSO's names again.
+    /// It is called when more is known about the DSO.
     pub(crate) fn forget(&mut self, dso: &Dso) {
         if dso.kind.is_kernel() {
             self.kernels.remove(&dso.host);
@@ -119,7 +121,8 @@ impl Resolver {
         self.problems.retain(|(of, _)| *of != dso.id);
     }
 
-    /// Returns the function at an address of a DSO (converted by [`crate::session::maps::Map::to_dso`]).
+    /// Returns the function at an address of a DSO.
+    /// [`crate::session::maps::Map::to_dso`] converts addresses.
     pub fn resolve(&mut self, dso: &Dso, addr: u64) -> Option<Symbolized> {
         let form = self.options.form;
         match dso.kind {
@@ -179,7 +182,8 @@ impl Resolver {
         self.kernels.entry(dso.host).or_insert_with(|| LoadedFiles::new(Vec::new()))
     }
 
-    /// Returns whether a process's JIT has unread data, so that its functions may get names later.
+    /// Returns whether a process's JIT has unread data.
+    /// Then its functions may get names later.
     pub fn is_behind(&self, dso: &Dso) -> bool {
         dso.kind == DsoKind::Anon && self.jits.is_behind(dso.id)
     }
@@ -189,7 +193,8 @@ impl Resolver {
         self.jits.are_behind()
     }
 
-    /// Returns whether [`Self::read_on`] may get work soon: running processes that report code at reused addresses.
+    /// Returns whether [`Self::read_on`] may get work soon.
+    /// Running processes with a jitdump file report code at reused addresses.
     pub(crate) fn follows_code(&self) -> bool {
         self.jits.follow_code()
     }
@@ -443,7 +448,7 @@ impl FileRead {
     }
 }
 
-/// Returns a kernel's table, moved by the distance between the text's address in the recording and in the table.
+/// Returns a kernel's table, moved to the text's address in the recording.
 fn moved(table: SymbolTable, text: Option<u64>, dso: &Dso) -> LoadedFiles {
     let moved = match (dso.text, text) {
         (Some(then), Some(here)) => then.wrapping_sub(here),

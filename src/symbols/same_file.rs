@@ -15,7 +15,8 @@ use crate::session::Dso;
 pub struct RecordedTimes {
     /// The offset from the recording's clock to the wall clock.
     pub(crate) lead: Option<i64>,
-    /// The wall-clock time of some point in the recording; an upper bound for earlier mappings.
+    /// The wall-clock time of some point in the recording.
+    /// It is an upper bound for earlier mappings.
     pub(crate) begun: Option<u64>,
     /// The last change of the recording's file: its records are older.
     pub(crate) until: Option<u64>,

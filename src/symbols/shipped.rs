@@ -13,7 +13,8 @@ use crate::record::kinds::{encode, types};
 const PIECE: usize = 48 << 10;
 /// The limit of a table's decompressed size.
 const MAX_TABLE: usize = 64 << 20;
-/// The limit of all compressed tables of a stream, and the overhead of each besides its data and path.
+/// The limit of all compressed tables of a stream.
+/// `ENTRY` is the overhead of each, in addition to its data and path.
 const MAX_ALL: usize = 128 << 20;
 const ENTRY: usize = 256;
 /// The path that stands for the kernel.
@@ -109,7 +110,8 @@ impl ShippedTables {
         }
     }
 
-    /// Returns a file's functions by its path on the sending machine, and where the kernel's text began there.
+    /// Returns a file's functions by its path on the sending machine.
+    /// Also returns where the kernel's text began there.
     pub fn table(&self, path: &str, purse: &mut UnpackBudget) -> Option<(SymbolTable, Option<u64>)> {
         let state = self.state.lock();
         let came = state.tables.get(path)?;

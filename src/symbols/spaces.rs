@@ -33,9 +33,11 @@ const LONG_PAUSE: Duration = Duration::from_secs(10);
 const JIT_PAUSE: Duration = Duration::from_millis(500);
 /// The interval at which changed figures are published.
 const TOLD: Duration = Duration::from_millis(500);
-/// The interval of checking for exited processes, because their exit events may have been lost.
+/// The interval of checking for exited processes.
+/// Their exit events may have been lost.
 const SWEEP: Duration = Duration::from_secs(60);
-/// The interval of checking for requests, and the seconds within which the thread notices that the session has ended.
+/// The interval of checking for requests.
+/// `ASKS_LIVE` is the seconds within which the thread notices that the session has ended.
 const ASKS: Duration = Duration::from_millis(1);
 const ASKS_LIVE: i64 = 5;
 /// Addresses from here on are the kernel's.

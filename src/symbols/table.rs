@@ -60,14 +60,17 @@ pub struct SymbolTable {
     names: Names,
 }
 
-/// How many entries are searched backwards for an enclosing function if the nearest one ends before the address.
+/// How many entries are searched backwards for an enclosing function.
+/// The search runs if the nearest one ends before the address.
 const NESTING: usize = 16;
 
-/// Builds a table from symbols that are mostly sorted by address, without holding them twice.
+/// Builds a table from symbols that are mostly sorted by address.
+/// It does not hold them twice.
 #[derive(Debug, Default)]
 pub(crate) struct Builder {
     table: SymbolTable,
-    /// Size, binding and name of the last symbol, while another one may have the same address.
+    /// Size, binding and name of the last symbol.
+    /// Another one may have the same address.
     last: Option<(u64, Binding, Vec<u8>)>,
     /// Whether the last of the symbols at an address is kept, instead of the best.
     last_wins: bool,
@@ -86,8 +89,8 @@ struct Stray {
 }
 
 impl Builder {
-    /// For kallsyms, where symbols do not have sizes: perf leaves all but the last symbol at an address empty, so that
-    /// only the last is found.
+    /// Creates a builder for kallsyms, where symbols do not have sizes.
+    /// perf leaves all but the last symbol at an address empty, so that only the last is found.
     pub(crate) fn last_wins() -> Self {
         Self { last_wins: true, ..Self::default() }
     }
@@ -145,7 +148,8 @@ impl Builder {
         all
     }
 
-    /// Adds one of the symbols at an address: candidates are one of the table, then others.
+    /// Adds one of the symbols at an address.
+    /// Candidates are one of the table, then others.
     fn choose(&self, all: &mut SymbolTable, in_order: Option<usize>, strays: &[Stray]) {
         let stray =
             |s: &Stray| Raw { start: s.start, size: s.size, name: self.stray_names.get(s.name), binding: s.binding };
@@ -188,8 +192,9 @@ impl SymbolTable {
         Self::of_sorted(raw.len(), |i| raw[i], Names::default())
     }
 
-    /// Builds the table without copying names: all of them are in `file`, less than 4 GiB after `base`. `list` has each
-    /// symbol's address, and its index for `raw`.
+    /// Builds the table without copying names.
+    /// All of them are in `file`, less than 4 GiB after `base`. `list` has each symbol's address, and its index for
+    /// `raw`.
     pub(crate) fn build_in<'a>(
         mut list: Vec<(u64, u32)>,
         raw: impl Fn(u32) -> Raw<'a>,
@@ -200,7 +205,7 @@ impl SymbolTable {
         Self::of_sorted(list.len(), |i| Raw { start: list[i].0, ..raw(list[i].1) }, Names::In(file.clone(), base))
     }
 
-    /// Builds a table from this many sorted symbols, with the best symbol at each address.
+    /// Builds a table from sorted symbols, with the best symbol at each address.
     fn of_sorted<'a>(count: usize, raw: impl Fn(usize) -> Raw<'a>, names: Names) -> Self {
         let mut table = Self { names, ..Self::default() };
         let mut best: Option<Raw<'_>> = None;

@@ -130,7 +130,8 @@ where
         self.shares.excess().iter().for_each(|gone| drop(self.files.remove(gone)));
     }
 
-    /// Returns the rule of a JIT's code at an address, from the file that the JIT writes.
+    /// Returns the rule of a JIT's code at an address.
+    /// It is in the file that the JIT writes.
     fn jit_rule(&mut self, dso: &Dso, address: u64, options: &SymbolOptions) -> Rule {
         let Some(path) = dso.dump.as_deref().filter(|_| dso.kind == DsoKind::Anon) else { return Rule::Gap };
         if self.jits.len() >= MAX_FILES {
@@ -300,8 +301,8 @@ impl std::fmt::Debug for UnwindSpace {
     }
 }
 
-/// Register indexes in a sample (arch/x86/include/uapi/asm/perf_regs.h): those that the tables of System V programs
-/// need.
+/// Register indexes in a sample (arch/x86/include/uapi/asm/perf_regs.h).
+/// They are those that the tables of System V programs need.
 mod x86 {
     pub(crate) const BP: u32 = 6;
     pub(crate) const SP: u32 = 7;
@@ -326,8 +327,9 @@ impl UnwindSpace {
         Self { x86_64: Machine::new(&options), aarch64: Machine::new(&options), options }
     }
 
-    /// Returns the caller of a function without a frame of its own (yet): the link register of a sample without a
-    /// copied stack, if the tables say that it still holds the return address. `pc` is the sampled instruction.
+    /// Returns the caller of a function without a frame of its own (yet).
+    /// It is the link register of a sample without a copied stack, if the tables say that it still holds the return
+    /// address. `pc` is the sampled instruction.
     pub fn caller_of_leaf<'a>(
         &mut self,
         state: &UserState<'_>,
@@ -342,8 +344,9 @@ impl UnwindSpace {
         out.get(1).copied()
     }
 
-    /// Appends the addresses of a user stack, leaf first: the instruction, then return addresses. Returns `None` if the
-    /// sample does not have user registers, as for kernel threads.
+    /// Appends the addresses of a user stack, leaf first.
+    /// The instruction comes first, then return addresses. Returns `None` if the sample does not have user registers,
+    /// as for kernel threads.
     pub fn unwind<'a>(
         &mut self,
         state: &UserState<'_>,

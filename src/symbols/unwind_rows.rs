@@ -172,8 +172,8 @@ pub fn of(bytes: &Bytes) -> Result<UnwindRows, NoRows> {
     Ok(UnwindRows { rows: merged(&found.functions, &found.rows), base, section: from.unwrap_or("its code") })
 }
 
-/// Returns the rows of a file that has more than `.eh_frame`, for the user-space unwinder: a second table, or code
-/// without a table. `None` for other files.
+/// Returns the rows of a file that has more than `.eh_frame`.
+/// They are for the user-space unwinder: of a second table, or of code without a table. `None` for other files.
 pub(crate) fn beyond_frames(bytes: &Bytes) -> Option<UnwindRows> {
     let program = Program::of(bytes).ok()?;
     let has_both = SECTIONS.iter().all(|name| program.section(name).is_some());
@@ -181,10 +181,11 @@ pub(crate) fn beyond_frames(bytes: &Bytes) -> Option<UnwindRows> {
     (program.machine == Machine::X86_64 && (has_both || has_bare())).then(|| of(bytes).ok()).flatten()
 }
 
-/// Returns whether a file has much code and hardly any table, so that rows are derived from its code, which takes a
-/// while.
+/// Returns whether a file has much code and hardly any table.
+/// Then rows are derived from its code, which takes a while.
 pub(crate) fn is_mostly_bare(bytes: &Bytes) -> bool {
-    /// Minimum ratio of code bytes to table bytes, and an amount of code that is always analyzed at once.
+    /// The minimum ratio of code bytes to table bytes.
+    /// `LITTLE` is an amount of code that is always analyzed at once.
     const RATIO: usize = 40;
     const LITTLE: usize = 1 << 16;
     let Ok(program) = Program::of(bytes) else { return false };
@@ -193,7 +194,8 @@ pub(crate) fn is_mostly_bare(bytes: &Bytes) -> bool {
     program.machine == Machine::X86_64 && code > LITTLE && code / RATIO > tables.sum()
 }
 
-/// Returns the rows of a piece of JIT code from its own `.eh_frame`, which follows it; relative to its start.
+/// Returns the rows of a piece of JIT code from its own `.eh_frame`.
+/// The section follows the code; rows are relative to the code's start.
 pub(crate) fn of_code(frames: &[u8], size: u64, is_arm: bool) -> Option<Vec<u64>> {
     /// The assumed address of the code; entries for other addresses are dropped.
     const AT: u64 = 1 << 20;

@@ -131,7 +131,8 @@ pub fn list(
     Ok(Listing { function: name, dso: dso.path.clone(), start, end, linked, instructions, sources, notes })
 }
 
-/// Reads the source files that instructions name, if the users who named them may read them.
+/// Reads the source files that instructions name.
+/// The users who named them must be allowed to read them.
 fn sources(
     instructions: &[Instruction],
     dso: &Dso,

@@ -4,7 +4,8 @@
 //! in arguments, unified constructors, or class members in the expression of a return type (as GCC writes them). Most
 //! of these follow the function's name.
 
-/// Prefixes that replace what the library cannot print; [`restored`] replaces them again.
+/// Prefixes that replace what the library cannot print.
+/// [`restored`] replaces them again.
 const MODULE: &str = "__pf_module_";
 const PARTITION: &str = "__pf_partition_";
 const LITERAL: &str = "__pf_literal_";
@@ -21,7 +22,7 @@ pub(super) struct Repair {
     pub(super) lacks_parameters: bool,
 }
 
-/// Returns whether the library misreads a name (a literal operator) instead of failing.
+/// Returns whether the library misreads a literal operator instead of failing.
 pub(super) fn is_misread(name: &str) -> bool {
     let has_literal = |(at, _): (usize, &str)| name[at + 2..].starts_with(|c: char| c.is_ascii_digit());
     name.is_ascii() && name.match_indices("li").any(has_literal)
@@ -109,8 +110,8 @@ fn rewritten(name: &str) -> (String, bool) {
     (out, name.strip_prefix("_ZW").is_some_and(|rest| rest.starts_with(|c: char| c == 'P' || c.is_ascii_digit())))
 }
 
-/// Returns a name that begins with its module as nested names: they end after the function's own name, or after one of
-/// the ends of its template arguments.
+/// Returns a name that begins with its module as nested names.
+/// They end after the function's own name, or after one of the ends of its template arguments.
 fn nested(name: &str) -> Vec<String> {
     let Some(parts) = name.strip_prefix("_Z") else { return Vec::new() };
     let mut rest = parts;
@@ -128,7 +129,8 @@ fn nested(name: &str) -> Vec<String> {
     ends.into_iter().map(|end| format!("_ZN{}E{}", &parts[..end], &parts[end..])).collect()
 }
 
-/// Restores what was rewritten in a readable name: `mm::f@mod.part`, `operator"" _km`.
+/// Restores what was rewritten in a readable name.
+/// Results are like `mm::f@mod.part`, `operator"" _km`.
 pub(super) fn restored(name: String) -> String {
     if !name.contains("__pf_") {
         return name;

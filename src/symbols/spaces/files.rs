@@ -19,7 +19,8 @@ use super::made::{Id, Job, Made};
 /// The limits of files with tables, and of known paths to them.
 const FILES: usize = 4096;
 const PATHS: usize = 4 * FILES;
-/// Tables of larger files are built on another thread, so that other tables need not wait.
+/// Tables of larger files are built on another thread.
+/// Other tables need not wait for them.
 const LARGE: u64 = 8 << 20;
 /// The limit of queued builds.
 /// Further large tables are built at once, so that their user waits.
@@ -27,7 +28,8 @@ const MAX_COMING: usize = 256;
 /// How long freed rows stay reserved, because a BPF program may still read them.
 const RESTED: Duration = Duration::from_millis(1100);
 
-/// The identity of a file: device, inode, change time (seconds and nanoseconds) and size.
+/// The identity of a file.
+/// It consists of device, inode, change time (seconds and nanoseconds) and size.
 type Identity = (u64, u64, i64, i64, u64);
 
 /// The code that a table is for.
@@ -71,7 +73,8 @@ struct Table {
     told: FileTable,
     /// Sorted by address; empty if the file does not have rows.
     spans: Vec<RowRange>,
-    /// Segments with code: offset and size in the file, and the difference from an offset to the addresses in rows.
+    /// Segments with code.
+    /// Offset and size in the file, and the difference from an offset to the addresses in rows.
     segments: Vec<(u64, u64, u64)>,
     /// Hash of the content that rows depend on.
     digest: Option<u64>,
@@ -86,7 +89,7 @@ pub(crate) struct Files {
     /// Tables by digest: files of different containers are mostly the same.
     same: FxHashMap<u64, Id>,
     tables: FxHashMap<Id, Table>,
-    /// Randomly seeded, so that others cannot construct a file with the hash of another.
+    /// Randomly seeded, so that others cannot construct hash collisions.
     hasher: RandomState,
     /// The thread that builds tables of large files; without it, they are built here.
     elsewhere: Option<Sender<Job>>,
@@ -188,9 +191,10 @@ impl Files {
         id
     }
 
-    /// Stores the rows of a finished table, and returns its ID from now on: that of an existing table with the same
-    /// content. Returns `None` if the existing table was dropped meanwhile and this one must be built after all. If
-    /// there is no room, the tables that were unused for longest are dropped.
+    /// Stores the rows of a finished table, and returns its ID from now on.
+    /// It is that of an existing table with the same content. Returns `None` if the existing table was dropped
+    /// meanwhile and this one must be built after all. If there is no room, the tables that were unused for longest are
+    /// dropped.
     fn finish(&mut self, id: Id, made: Made, store: &mut impl Store) -> Option<Id> {
         let same = made.digest.and_then(|digest| self.same.get(&digest)).copied();
         if let Some(same) = same {
@@ -220,7 +224,8 @@ impl Files {
         Some(id)
     }
 
-    /// Drops unused tables, least recently used first: at most `most`, and no more than needed for this many rows.
+    /// Drops unused tables, least recently used first.
+    /// At most `most` are dropped, and no more than needed for this many rows.
     fn drop_idle(&mut self, most: usize, rows: usize, store: &mut impl Store) {
         let is_idle = |table: &Table| table.told.processes == 0 && !table.is_to_come();
         let idle = self.tables.iter().filter(|(_, table)| is_idle(table));
@@ -292,7 +297,8 @@ impl Files {
         }
     }
 
-    /// Adds the mappings of one mapped file: several parts if its rows are in several places.
+    /// Adds the mappings of one mapped file.
+    /// There are several parts if its rows are in several places.
     pub(crate) fn place(&self, id: Id, map: &procfs::ProcMapping, out: &mut Vec<Mapping>) {
         match self.tables.get(&id) {
             Some(table) => table.place(map, out),
@@ -328,7 +334,8 @@ impl Table {
     }
 }
 
-/// Adds the mappings of rows relative to `bias`, which are in these places in order.
+/// Adds the mappings of rows relative to `bias`.
+/// The rows are in these places in order.
 pub(super) fn place_rows(spans: &[RowRange], bias: u64, map: &procfs::ProcMapping, out: &mut Vec<Mapping>) {
     let mut from = map.start;
     for (i, span) in spans.iter().enumerate() {

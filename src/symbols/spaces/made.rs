@@ -22,7 +22,8 @@ pub(crate) struct Made {
     pub(crate) digest: Option<u64>,
     /// `None` if rows of the same content exist.
     pub(crate) rows: Option<Result<UnwindRows, NoRows>>,
-    /// Segments with code: offset and size in the file, and the difference from an offset to the addresses in rows.
+    /// Segments with code.
+    /// Offset and size in the file, and the difference from an offset to the addresses in rows.
     pub(crate) segments: Vec<(u64, u64, u64)>,
 }
 
@@ -51,7 +52,8 @@ pub(crate) struct Job {
 /// A finished table and its job.
 pub(crate) type Done = (Job, Made);
 
-/// Starts the thread that builds tables of large files, one after the other, until all senders are dropped.
+/// Starts the thread that builds tables of large files.
+/// It builds one after the other, until all senders are dropped.
 ///
 /// # Errors
 /// If the thread cannot be started.

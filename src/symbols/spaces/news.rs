@@ -49,8 +49,9 @@ pub(crate) fn channel() -> (NewsSender, News) {
     (NewsSender { sender, missed: missed.clone() }, News { receiver, missed })
 }
 
-/// Drops events of short-lived processes from a batch: a child that exits or executes another program within the batch
-/// does not inherit its parent's tables, unless it has children itself.
+/// Drops events of short-lived processes from a batch.
+/// A child that exits or executes another program within the batch does not inherit its parent's tables, unless it has
+/// children itself.
 pub(super) fn lasting(mut news: Vec<ProcessEvent>) -> Vec<ProcessEvent> {
     let parent = |one: &ProcessEvent| match one {
         ProcessEvent::Forked { parent, .. } => Some(*parent),

@@ -99,7 +99,8 @@ impl Stage {
         Self { file, stacks: UnwindSpace::new(SymbolOptions { live: false, ..SymbolOptions::live() }) }
     }
 
-    /// Walks up a stack from registers (index, value); addresses in the program are relative to its first function.
+    /// Walks up a stack from registers (index, value).
+    /// Addresses in the program are relative to its first function.
     fn walk(&mut self, registers: &[(u32, u64)], stack: &[u64], full: bool) -> Option<(Vec<u64>, ChainEnd)> {
         let mut registers = registers.to_vec();
         registers.sort_unstable();
@@ -118,8 +119,9 @@ impl Stage {
     }
 }
 
-/// Four functions: one unwound by the stack pointer; another one, with a different rule for its last byte, a call that
-/// does not return; one by the frame pointer; and the first one of a thread.
+/// Four functions with different rules.
+/// One is unwound by the stack pointer; another one, too, with a different rule for its last byte, a call that does not
+/// return; one by the frame pointer; and the last one is the first one of a thread.
 fn x86_64() -> Stage {
     let ra = || saved(16, 1);
     let functions = [

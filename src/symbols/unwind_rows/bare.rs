@@ -80,8 +80,9 @@ fn vdso(mut exported: Vec<Exported<'_>>, found: &mut Found) {
     }
 }
 
-/// Returns whether code leaves the stack pointer and the link register unchanged: it does not push or reserve stack
-/// space, which it would do before any call (Arm Architecture Reference Manual, C4.1).
+/// Returns whether code leaves the stack pointer and the link register unchanged.
+/// It does not push or reserve stack space, which it would do before any call (Arm Architecture Reference Manual,
+/// C4.1).
 fn keeps_the_stack(code: &[u8]) -> bool {
     let (words, _) = code.as_chunks::<4>();
     words.iter().all(|word| {

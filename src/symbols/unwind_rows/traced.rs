@@ -14,7 +14,8 @@ use super::Found;
 use crate::kernel::walk::rule::Rule;
 use state::{Effects, State, Step};
 
-/// Larger code without tables is not analyzed: it belongs to a runtime that keeps frame pointers.
+/// The limit of analyzed code without tables.
+/// More code belongs to a runtime that keeps frame pointers.
 const MAX_BYTES: u64 = 2 << 20;
 /// The limit of instructions analyzed per byte of such code.
 const STEPS_PER_BYTE: u64 = 8;
@@ -93,8 +94,9 @@ struct Path {
 }
 
 impl Trace {
-    /// Returns the instructions whose state follows from a known one: that of the start, or that of a proof. Past calls
-    /// that may never return, an instruction must be reachable forwards and backwards.
+    /// Returns the instructions whose state follows from a known one.
+    /// Known states are that of the start, and those of proofs. Past calls that may never return, an instruction must
+    /// be reachable forwards and backwards.
     fn proven(&self, known: &[u64], does_return: impl Fn(Option<u64>) -> bool) -> FxHashSet<u64> {
         let all = |(from, to, _): &(u64, u64, Option<u64>)| (*from, *to);
         let behind = self.returns.iter().filter(|(.., called)| does_return(*called)).map(all);
@@ -370,7 +372,8 @@ impl<'a> Tracer<'a> {
         }
     }
 
-    /// Returns the function whose address an instruction loads, if the code there begins like a function.
+    /// Returns the function whose address an instruction loads.
+    /// The code there must begin like a function.
     fn pointed(&self, one: &Instruction) -> Option<u64> {
         let is_address = one.mnemonic() == Mnemonic::Lea && one.is_ip_rel_memory_operand();
         let to = one.ip_rel_memory_address();

@@ -82,8 +82,8 @@ impl State {
         self.depth == Some(WORD) && self.frame == FrameRegister::Callers && !self.is_root
     }
 
-    /// Returns the state, unless it is impossible in code that returns: it drops the return address, or loses the
-    /// caller's frame register or both ways to the CFA.
+    /// Returns the state, unless it is impossible in code that returns.
+    /// Such code does not drop the return address, or lose the caller's frame register or both ways to the CFA.
     fn checked(self) -> Option<Self> {
         if self.is_root {
             return Some(self);
@@ -97,7 +97,7 @@ impl State {
         (is_deep && keeps_frame && has_cfa).then_some(Self { saved, ..self })
     }
 
-    /// Returns whether the frame register still has the caller's value, which is not saved on the stack.
+    /// Returns whether the frame register has the caller's value, not saved elsewhere.
     fn is_unsaved(self) -> bool {
         self.frame == FrameRegister::Callers && self.saved.is_none()
     }
@@ -216,13 +216,15 @@ impl State {
     }
 }
 
-/// Returns the state after the frame register was popped: the caller's value, or another one.
+/// Returns the state after a pop of the frame register.
+/// It has the caller's value, or another one.
 fn restored(state: State, is_callers: bool) -> State {
     let frame = if is_callers { FrameRegister::Callers } else { FrameRegister::Other };
     State { frame, ..state }
 }
 
-/// Returns the state after the frame register was set to a stack address, or to something else.
+/// Returns the state after the frame register was set.
+/// It has a stack address, or another value.
 fn pointed(state: State, below: Option<i64>) -> State {
     State { frame: below.map_or(FrameRegister::Other, FrameRegister::Below), ..state }
 }

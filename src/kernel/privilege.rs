@@ -77,7 +77,7 @@ pub(crate) fn names_hidden(rights: &Rights) -> (String, String) {
             ("/proc, which has kernel addresses, is not mounted".to_owned(), "mount -t proc proc /proc".to_owned())
         }
         _ if rights.kernel_names() => (
-            "kernel addresses are hidden in this container, although this user has the capability".to_owned(),
+            "kernel addresses are hidden here, although this user's rights suffice on the machine itself".to_owned(),
             "Run as root outside of the container.".to_owned(),
         ),
         2.. => (

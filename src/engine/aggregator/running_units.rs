@@ -98,7 +98,7 @@ impl Aggregator {
     /// Returns why a unit that combines records of several CPUs does not work if only some CPUs are measured.
     fn out_of_sight(&self, spec: &Spec, is_across: bool) -> Option<String> {
         let is_part = !self.facts.cpus.is_empty() && (spec.across.is_some() || is_across);
-        is_part.then(|| format!("only CPU {} is measured, so that ends on other CPUs are missed", self.facts.cpus))
+        is_part.then(|| format!("only CPU {} is measured, so what ends on other CPUs is missed", self.facts.cpus))
     }
 
     fn resume_unit(&mut self, id: u64) -> Result<String, String> {

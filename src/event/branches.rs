@@ -1,4 +1,5 @@
-//! The branch types of `perf record -j` (perf-record(1)), as bits of `branch_sample_type`.
+//! The branch types of `perf record -j`, as bits of `branch_sample_type`.
+//! See perf-record(1).
 
 use crate::lang::nearest_hint;
 

@@ -1,4 +1,5 @@
-//! The catalogue of all events that this machine can measure, with a one-line description each.
+//! The catalogue of all events that this machine can measure.
+//! Each has a one-line description.
 
 use std::fs;
 

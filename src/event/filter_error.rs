@@ -1,5 +1,6 @@
-//! The kernel's message about a rejected filter. perf's ioctl returns only an errno, but a private tracefs instance
-//! reports position and reason (Documentation/trace/events.rst, "Event filtering").
+//! The kernel's message about a rejected filter.
+//! perf's ioctl returns only an errno, but a private tracefs instance reports position and reason
+//! (Documentation/trace/events.rst, "Event filtering").
 
 use std::fs;
 use std::io::Write;

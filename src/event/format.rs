@@ -1,5 +1,6 @@
-//! The layout of a tracepoint's raw data, from its `format` file (Documentation/trace/events.rst), or from the tracing
-//! data of a recording (similar to trace.dat(5)).
+//! The layout of a tracepoint's raw data.
+//! It is from its `format` file (Documentation/trace/events.rst), or from the tracing data of a recording (similar to
+//! trace.dat(5)).
 
 pub mod print;
 

@@ -1,4 +1,4 @@
-//! Event names: the `-e` grammar, perf's event names, PMUs in sysfs, tracepoints in tracefs.
+//! Event names: the `-e` grammar, perf's names, PMUs in sysfs, tracepoints.
 
 pub(crate) mod branches;
 pub mod callgraph;

@@ -1,5 +1,5 @@
-//! The fixed event names: hardware, software and cache (`perf list`, `enum perf_hw_id`,
-//! `enum perf_sw_ids`, `enum perf_hw_cache_id`).
+//! The fixed event names: hardware, software and cache.
+//! They are those of `perf list` (`enum perf_hw_id`, `enum perf_sw_ids`, `enum perf_hw_cache_id`).
 
 use crate::kernel::attr::{TYPE_HARDWARE, TYPE_HW_CACHE, TYPE_SOFTWARE};
 

@@ -1,5 +1,6 @@
-//! The capabilities of this machine's PMU, found by test: an event is opened for this process, never started, and
-//! closed. A permission error does not reveal anything about the PMU.
+//! The capabilities of this machine's PMU, found by test.
+//! An event is opened for this process, never started, and closed. A permission error does not reveal anything about
+//! the PMU.
 
 use std::os::fd::{AsFd, OwnedFd};
 

@@ -1,6 +1,6 @@
-//! Filters that the kernel applies to a tracepoint's fields before it takes a sample (Documentation/trace/events.rst,
-//! "Event filtering"). They are checked here to report the position of errors; the kernel reports only that there is
-//! one.
+//! Filters that the kernel applies to a tracepoint's fields before a sample.
+//! See Documentation/trace/events.rst, "Event filtering". They are checked here to report the position of errors; the
+//! kernel reports only that there is one.
 
 use super::format::{Format, Shape};
 use crate::lang::Diagnostic;

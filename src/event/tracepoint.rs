@@ -1,4 +1,4 @@
-//! Tracepoints by name: the tracefs mount, the list of tracepoints, and their kernel IDs.
+//! Tracepoints by name: the tracefs mount, the list, and their kernel IDs.
 
 use std::collections::BTreeSet;
 use std::fs;

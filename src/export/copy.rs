@@ -1,5 +1,6 @@
-//! Copies a recording to a perf.data file, record by record. All data of samples is kept, samples are sorted by time,
-//! and every input format (stream, directory, compressed, foreign byte order) becomes a single regular file.
+//! Copies a recording to a perf.data file, record by record.
+//! All data of samples is kept, samples are sorted by time, and every input format (stream, directory, compressed,
+//! foreign byte order) becomes a single regular file.
 
 use std::borrow::Cow;
 use std::collections::HashMap;

@@ -1,4 +1,5 @@
-//! Folded stacks: `comm;root;…;leaf PERIOD`, sorted, in the format of FlameGraph's stackcollapse scripts.
+//! Folded stacks: `comm;root;…;leaf PERIOD`, sorted.
+//! The format is that of FlameGraph's stackcollapse scripts.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;

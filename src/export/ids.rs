@@ -1,5 +1,5 @@
-//! Build IDs of the files in mapping records. They are read during recording, because containers and deleted programs
-//! disappear with their processes.
+//! Build IDs of the files in mapping records.
+//! They are read during recording, because containers and deleted programs disappear with their processes.
 
 use crate::perfdata::build_ids::{self, IdentifiedFile};
 use crate::record::kinds::{FileId, Header, Mmap, Record, split, types};

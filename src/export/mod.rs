@@ -1,5 +1,5 @@
-//! Profiles in the formats of other tools: each file here defines its `FORMAT`. The current data is saved by
-//! [`perfdata`] from a [`crate::engine::Snapshot`], so a live session continues meanwhile.
+//! Profiles in the formats of other tools: each file here defines its `FORMAT`.
+//! The current data is saved by [`perfdata`] from a [`crate::engine::Snapshot`], so a live session continues meanwhile.
 
 pub mod ids;
 pub mod perfdata;

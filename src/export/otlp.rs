@@ -1,5 +1,5 @@
-//! OTLP profiles (opentelemetry-proto, opentelemetry/proto/profiles/v1development/profiles.proto), with attributes of
-//! OpenTelemetry's semantic conventions.
+//! OTLP profiles, with attributes of OpenTelemetry's semantic conventions.
+//! The schema is opentelemetry-proto, opentelemetry/proto/profiles/v1development/profiles.proto.
 
 use std::io::{self, Write};
 

@@ -1,4 +1,5 @@
-//! Saves a snapshot as a perf.data file for `perf report`: the same samples, stacks and names.
+//! Saves a snapshot as a perf.data file for `perf report`.
+//! It has the same samples, stacks and names.
 
 use std::collections::{BTreeSet, HashMap};
 use std::io;

@@ -1,5 +1,5 @@
-//! pprof's gzipped protobuf (github.com/google/pprof, proto/profile.proto). Messages are declared by hand with the
-//! field numbers of that file.
+//! pprof's gzipped protobuf (github.com/google/pprof, proto/profile.proto).
+//! Messages are declared by hand with the field numbers of that file.
 
 use std::io::{self, Write};
 

@@ -1,5 +1,6 @@
-//! Merges sleeps into the switches by which tasks went to sleep, like perf inject -s: the sample of such a switch is
-//! written when its task runs again, with the time in between as its period.
+//! Merges sleeps into the switches by which tasks went to sleep.
+//! Like in perf inject -s, the sample of such a switch is written when its task runs again, with the time in between as
+//! its period.
 
 use crate::event::format::Field;
 use crate::ingest::switches::{Switch, Switches};

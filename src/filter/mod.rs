@@ -1,4 +1,5 @@
-//! The filter language: `comm == "nginx" && cpu in 0-3,32 && stack ~ "*tcp_*" && !idle`.
+//! The filter language of views and capture.
+//! An example is `comm == "nginx" && cpu in 0-3,32 && stack ~ "*tcp_*" && !idle`.
 //!
 //! A filter is a boolean expression over numbered atoms. The owner of the data evaluates each atom in its own way
 //! (names once per name, processes once per process) and passes the bits to [`Filter::eval`].

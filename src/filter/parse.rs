@@ -1,4 +1,5 @@
-//! The grammar of the filter language: from tokens to a checked expression. `||` binds weaker than `&&`, `!` strongest.
+//! The grammar of the filter language: from tokens to a checked expression.
+//! `||` binds weaker than `&&`, `!` strongest.
 
 use crate::lang::lex::{Cursor, Lexicon, Piece, Token};
 use crate::lang::parse::{self as lang, Grammar};

@@ -1,5 +1,6 @@
-//! Compiles a filter to a BPF program; instructions are generated here, without a compiler. The values that clauses
-//! compare with are in the program's parameters, so that filters of the same shape share their instructions.
+//! Compiles a filter to a BPF program.
+//! Instructions are generated here, without a compiler. The values that clauses compare with are in the program's
+//! parameters, so that filters of the same shape share their instructions.
 
 use crate::kernel::bpf::{BANK, BANKS_AT, MAX_CONSTANTS, Program};
 use crate::kernel::btf::{Btf, BtfError};

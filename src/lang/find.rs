@@ -1,4 +1,5 @@
-//! Search by words: in names, in keywords, and in descriptions. Used by menus, the palette and the command line.
+//! Search by words: in names, in keywords, and in descriptions.
+//! Used by menus, the palette and the command line.
 
 use super::nearest;
 

@@ -1,4 +1,5 @@
-//! The tokenizer of all small languages. A grammar defines operators and word characters by its [`Lexicon`].
+//! The tokenizer of all small languages.
+//! A grammar defines operators and word characters by its [`Lexicon`].
 
 use super::Diagnostic;
 use std::ops::Range;

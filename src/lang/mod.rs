@@ -1,4 +1,5 @@
-//! The basis of all small languages: tokens, precedence, quantities with units, and errors with positions.
+//! The basis of all small languages.
+//! It has tokens, precedence, quantities with units, and errors with positions.
 
 mod diagnostic;
 pub mod find;

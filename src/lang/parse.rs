@@ -1,5 +1,5 @@
-//! The precedence parser of all small languages: operators, prefixes, parentheses. A [`Grammar`] defines the operands
-//! and the result.
+//! The precedence parser of all small languages: operators, prefixes, parentheses.
+//! A [`Grammar`] defines the operands and the result.
 
 use super::Diagnostic;
 use super::lex::{Cursor, Lexicon, Piece, Token};

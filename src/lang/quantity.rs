@@ -1,4 +1,5 @@
-//! Quantities as typed: `250ms`, `64KiB`, `99Hz`, `12.5%`, `50k`. One table of units, and its parser.
+//! Quantities as typed: `250ms`, `64KiB`, `99Hz`, `12.5%`, `50k`.
+//! One table of units, and its parser.
 
 use std::time::Duration;
 

@@ -1,4 +1,5 @@
-//! The options of call chains (perf-report(1), --call-graph), and a row's chains as an indented tree.
+//! The options of call chains, and a row's chains as an indented tree.
+//! See perf-report(1), --call-graph.
 
 use std::fmt::Write;
 

@@ -1,4 +1,5 @@
-//! The characters that a terminal can show, by its locale, and what stands for the others in plain ASCII.
+//! The characters that a terminal can show, by its locale.
+//! Others have a replacement in plain ASCII.
 
 /// The characters that may be written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -1,4 +1,5 @@
-//! Makes external text safe and fits it: control characters do not reach a terminal, and long names lose their middle.
+//! Makes external text safe and fits it.
+//! Control characters do not reach a terminal, and long names lose their middle.
 
 use std::borrow::Cow;
 

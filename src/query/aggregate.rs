@@ -1,5 +1,5 @@
-//! The first pass: weights per site over the columns, for one event and one filter. It is kept between answers, so that
-//! live updates cost only what is new.
+//! The first pass: weights per site over the columns, for one event and one filter.
+//! It is kept between answers, so that live updates cost only what is new.
 
 use std::borrow::Cow;
 use std::ops::Range;

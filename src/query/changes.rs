@@ -1,4 +1,5 @@
-//! Changes of an aggregate since the last update, applied to rows, call trees and flame graphs.
+//! Changes of an aggregate since the last update.
+//! They are applied to rows, call trees and flame graphs.
 
 use rustc_hash::FxHashMap;
 

@@ -1,5 +1,6 @@
-//! Table of the grouping columns: names, display, the value in a sample and the filter field of each. Used by tables,
-//! JSON, CSV, completion and zooms.
+//! The table of grouping columns.
+//! Each has names, display, the value in a sample and the filter field. Used by tables, JSON, CSV, completion and
+//! zooms.
 
 use std::sync::Arc;
 

@@ -1,4 +1,5 @@
-//! Compares a table with its baseline: every row with its former value, and rows that disappeared.
+//! Compares a table with its baseline.
+//! Every row has its former value; rows that disappeared are included.
 
 use std::collections::VecDeque;
 use std::hash::{BuildHasher, Hash, Hasher};

@@ -1,5 +1,5 @@
-//! The context of a sample: a task, a softirq of some vector, a hardware interrupt, or idle; determined from the names
-//! in the call chain.
+//! The context of a sample, determined from the names in the call chain.
+//! It is a task, a softirq of some vector, a hardware interrupt, or idle.
 //!
 //! Vectors are those of `enum` in linux/interrupt.h (HI_SOFTIRQ to RCU_SOFTIRQ); their handlers are registered with
 //! open_softirq(), by all names that they had over the years.

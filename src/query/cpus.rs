@@ -1,5 +1,5 @@
-//! Samples by CPU and context: user or kernel code of a task, a softirq of some vector, a hardware interrupt, or idle;
-//! and the functions responsible.
+//! Samples by CPU and context, and the functions responsible.
+//! A context is user or kernel code of a task, a softirq of some vector, a hardware interrupt, or idle.
 
 use std::collections::VecDeque;
 

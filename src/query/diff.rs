@@ -1,4 +1,5 @@
-//! Compares two profiles: what grew, shrank, appeared or disappeared, and what may be chance.
+//! Compares two profiles: what grew, shrank, appeared or disappeared.
+//! Differences that may be chance are marked.
 //!
 //! The pooled two-proportion z test decides whether a difference of shares is significant (NIST/SEMATECH e-Handbook of
 //! Statistical Methods, §7.3.3, "How can we determine whether two processes produce the same proportion of

@@ -1,4 +1,5 @@
-//! Rows by tracepoint fields: each combination of field values in samples gets a number, by which samples are added up.
+//! Rows by tracepoint fields.
+//! Each combination of field values in samples gets a number, by which samples are added up.
 
 use std::sync::Arc;
 

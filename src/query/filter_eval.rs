@@ -1,4 +1,5 @@
-//! The result of a filter for each site, evaluated once; only what depends on the individual sample remains open.
+//! The result of a filter for each site, evaluated once.
+//! Only what depends on the individual sample remains open.
 
 use std::sync::Arc;
 

@@ -1,5 +1,6 @@
-//! The printed part of rows' call trees, from the weights of stacks. It neither walks each sample's chain nor visits
-//! entries below the threshold, and visits only the stacks of each group.
+//! The printed part of rows' call trees, from the weights of stacks.
+//! It neither walks each sample's chain nor visits entries below the threshold, and visits only the stacks of each
+//! group.
 
 use std::hash::BuildHasher;
 

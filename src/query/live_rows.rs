@@ -1,5 +1,5 @@
-//! Incrementally updated rows: the rows of a new sample are found once, and only shown rows are sorted. The cost
-//! depends on new samples only.
+//! Incrementally updated rows.
+//! The rows of a new sample are found once, and only shown rows are sorted. The cost depends on new samples only.
 
 use std::hash::BuildHasher;
 

@@ -1,5 +1,6 @@
-//! Shortens tracepoint stacks in tables to the first caller outside of the kernel's scheduling, entry and tracing code,
-//! which is the same for all of them.
+//! Shortens tracepoint stacks in tables.
+//! They begin at the first caller outside of the kernel's scheduling, entry and tracing code, which is the same for all
+//! of them.
 
 use crate::profile::{NodeId, SymId};
 

@@ -1,4 +1,5 @@
-//! Questions: what the user wants to see. They are the only messages from the interface to the engine.
+//! Questions: what the user wants to see.
+//! They are the only messages from the interface to the engine.
 
 use std::sync::Arc;
 

@@ -1,5 +1,5 @@
-//! Sorting of rows with one shared sort function. A separate generic sort per row type took five kilobytes of code
-//! each, a hundred times.
+//! Sorting of rows with one shared sort function.
+//! A separate generic sort per row type took five kilobytes of code each, a hundred times.
 
 use std::cmp::Ordering;
 

@@ -1,4 +1,5 @@
-//! The total of an event's samples in the times of a question, regardless of its filter: the base of its shares.
+//! The total of an event's samples in the times of a question.
+//! It ignores the filter, and is the base of shares.
 
 use std::ops::Range;
 

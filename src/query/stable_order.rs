@@ -1,4 +1,5 @@
-//! A stable order of rows while samples arrive: two rows swap only if their difference is significant.
+//! A stable order of rows while samples arrive.
+//! Two rows swap only if their difference is significant.
 //!
 //! A count of n samples has an error of about √n. Without this rule, rows with smaller differences would swap every
 //! second, which is meaningless, unreadable, and most of the output to a terminal.

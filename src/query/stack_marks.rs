@@ -1,5 +1,5 @@
-//! A report's rules for stacks, evaluated on function names: which function a stack is attributed to, which parent it
-//! has, and whether it counts.
+//! A report's rules for stacks, evaluated on function names.
+//! They determine the function that a stack is attributed to, its parent, and whether it counts.
 
 use std::sync::Arc;
 

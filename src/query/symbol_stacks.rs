@@ -1,5 +1,6 @@
-//! Stacks by name: the trie with frames of the same function merged, and weights on it. The basis of folded stacks,
-//! flame graphs and most formats of other tools.
+//! Stacks by name.
+//! The trie has frames of the same function merged, with weights. It is the basis of folded stacks, flame graphs and
+//! most formats of other tools.
 
 use std::sync::Arc;
 

@@ -1,5 +1,5 @@
-//! The tasks with samples in an answer, the heaviest first: the choices when a task must be selected, independent of
-//! the grouping of rows.
+//! The tasks with samples in an answer, the heaviest first.
+//! They are the choices when a task must be selected, independent of the grouping of rows.
 
 use std::sync::Arc;
 

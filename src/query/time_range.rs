@@ -1,4 +1,5 @@
-//! Parser of time ranges. It is the only parser of points in time, as opposed to durations.
+//! Parser of time ranges.
+//! It is the only parser of points in time, as opposed to durations.
 //!
 //! A range is `FROM,UNTIL` with an optional FROM or UNTIL, `FROM-UNTIL`, `FROM..UNTIL`, or a single moment, which
 //! covers the unit of its last digit: `14:03` is that minute, `5` the second that begins at 5 s. A moment is

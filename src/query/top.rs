@@ -1,5 +1,5 @@
-//! The second pass: adds up sites to rows, with self and children like perf. A row counts a sample once among its
-//! children, even if its function recurs (perf-report(1), --children).
+//! The second pass: adds up sites to rows, with self and children like perf.
+//! A row counts a sample once among its children, even if its function recurs (perf-report(1), --children).
 
 use std::sync::Arc;
 

@@ -1,5 +1,5 @@
-//! The call chains of a row in perf's formats: as a graph, with shares of the total or of the entry above; flat; and
-//! folded.
+//! The call chains of a row in perf's formats: graph, flat and folded.
+//! A graph has shares of the total or of the entry above.
 
 use std::fmt::Write;
 

@@ -1,5 +1,5 @@
-//! Counter values: scaled to the full time, with common ratios, and with their variation over repeated runs. The same
-//! as in `perf stat` (perf-stat(1)).
+//! Counter values, with common ratios and their variation over runs.
+//! Values are scaled to the full time. The same as in `perf stat` (perf-stat(1)).
 
 use std::sync::Arc;
 

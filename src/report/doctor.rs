@@ -1,4 +1,5 @@
-//! The doctor's checks: what this machine and this user can measure, item by item, with the exact remedy.
+//! The doctor's checks of what this machine and this user can measure.
+//! Each item has an exact remedy.
 
 mod hardware;
 

@@ -1,5 +1,5 @@
-//! Tables of hardware data: branches by source and target, memory accesses by data and cache level, transactions; one
-//! row per combination of key values.
+//! Tables of hardware data, with one row per combination of key values.
+//! The data are branches by source and target, memory accesses by data and cache level, and transactions.
 
 use std::sync::Arc;
 

@@ -1,4 +1,5 @@
-//! The header of a recording in perf's words (`--header`, `--header-only`): machine, command, events.
+//! The header of a recording in perf's words: machine, command, events.
+//! It is shown by `--header` and `--header-only`.
 
 use crate::kernel::local_time;
 use crate::panel::text::clean;

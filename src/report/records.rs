@@ -1,4 +1,5 @@
-//! Records as text, in the format that perf prints after `PERF_RECORD_` and the type's name.
+//! Records as text.
+//! The format is that of perf after `PERF_RECORD_` and the type's name.
 
 use std::fmt::Write;
 

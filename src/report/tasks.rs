@@ -1,4 +1,5 @@
-//! The threads of a recording, their parents and their mappings: as text in perf's layout, and as a table.
+//! The threads of a recording, their parents and their mappings.
+//! Formats are text in perf's layout, and a table.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;

@@ -1,6 +1,7 @@
-//! Bounds of functions without a symbol in stripped files, from the tables kept for exceptions and debuggers:
-//! `.eh_frame` with its `.eh_frame_hdr` (LSB Core, "Exception Frames"), `.debug_frame` (DWARF 5, section 6.4) and
-//! `.ARM.exidx` (Exception Handling ABI for the Arm Architecture, section 6).
+//! Bounds of functions without a symbol in stripped files.
+//! They are from tables kept for exceptions and debuggers: `.eh_frame` with its `.eh_frame_hdr` (LSB Core, "Exception
+//! Frames"), `.debug_frame` (DWARF 5, section 6.4) and `.ARM.exidx` (Exception Handling ABI for the Arm Architecture,
+//! section 6).
 
 use std::hash::Hash;
 use std::ops::Range;

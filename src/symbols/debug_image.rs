@@ -1,5 +1,6 @@
-//! A DSO's file and its separate debug files: the sources of functions, unwind tables, lines and code of one mapped
-//! file. Each is mapped, never copied, and shared by all users.
+//! A DSO's file and its separate debug files.
+//! They are the sources of functions, unwind tables, lines and code of one mapped file. Each is mapped, never copied,
+//! and shared by all users.
 
 use std::fs::File;
 use std::io;

@@ -1,4 +1,5 @@
-//! Demangles names: Rust (v0 and legacy, without the hash) and C++. Other names stay unchanged.
+//! Demangles names: Rust (v0 and legacy, without the hash) and C++.
+//! Other names stay unchanged.
 
 use std::borrow::Cow;
 

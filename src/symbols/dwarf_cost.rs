@@ -1,5 +1,5 @@
-//! Estimates the memory that a file's DWARF takes once parsed. Units, abbreviations, ranges and lines of a few bytes
-//! each take hundreds of bytes in memory.
+//! Estimates the memory that a file's DWARF takes once parsed.
+//! Units, abbreviations, ranges and lines of a few bytes each take hundreds of bytes in memory.
 
 use std::collections::BTreeSet;
 

@@ -1,5 +1,5 @@
-//! Functions of an ELF file by their offsets in the file: mappings report offsets, and offsets do not depend on the
-//! load address (elf(5)).
+//! Functions of an ELF file by their offsets in the file.
+//! Mappings report offsets, and offsets do not depend on the load address (elf(5)).
 
 use object::elf::{
     FileHeader32, FileHeader64, SHN_UNDEF, STB_LOCAL, STB_WEAK, STT_FUNC, STT_GNU_IFUNC, STT_NOTYPE, STT_OBJECT, Sym32,

@@ -1,5 +1,5 @@
-//! Finds a DSO's files: the one that was mapped (through /proc while the process lives, so that files of containers and
-//! deleted programs are found), and its separate debug files.
+//! Finds a DSO's mapped file, and its separate debug files.
+//! While the process lives, files are opened through /proc, so that files of containers and deleted programs are found.
 
 use std::ffi::OsStr;
 use std::fs::File;

@@ -1,5 +1,6 @@
-//! Functions and lines from `.gopclntab`, which every Go program carries for its own stack traces, even when stripped.
-//! The layouts are those of Go 1.2, 1.16, 1.18 and 1.20 (debug/gosym and runtime/symtab.go).
+//! Functions and lines from `.gopclntab` of Go programs.
+//! Every Go program carries it for its own stack traces, even when stripped. The layouts are those of Go 1.2, 1.16,
+//! 1.18 and 1.20 (debug/gosym and runtime/symtab.go).
 
 use object::{Object, ObjectSection, ObjectSegment};
 

@@ -1,6 +1,6 @@
-//! Runs parsers of untrusted files on a helper thread, one per calling thread. If a parser panics, its thread parks
-//! forever: its memory is leaked and never used again, and the panic becomes an error of its file. So the program does
-//! not need unwinding.
+//! Runs parsers of untrusted files on a helper thread, one per calling thread.
+//! If a parser panics, its thread parks forever: its memory is leaked and never used again, and the panic becomes an
+//! error of its file. So the program does not need unwinding.
 
 use std::any::Any;
 use std::cell::{Cell, RefCell};

@@ -1,6 +1,7 @@
-//! The functions of a JIT, from the files that it writes: `/tmp/perf-PID.map`, with lines of `START SIZE name` in
-//! hexadecimal (tools/perf/Documentation/jit-interface.txt), and jitdump files (jitdump-specification.txt there). Both
-//! are read incrementally as they grow.
+//! The functions of a JIT, from the files that it writes.
+//! They are `/tmp/perf-PID.map`, with lines of `START SIZE name` in hexadecimal
+//! (tools/perf/Documentation/jit-interface.txt), and jitdump files (jitdump-specification.txt there). Both are read
+//! incrementally as they grow.
 //!
 //! Everyone can create files in /tmp, so only files of certain owners are used ([`super::door`]).
 

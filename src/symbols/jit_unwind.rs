@@ -1,5 +1,5 @@
-//! Unwind tables of a JIT's code, from its jitdump file: a record of tables precedes the record of its code
-//! (tools/perf/Documentation/jitdump-specification.txt).
+//! Unwind tables of a JIT's code, from its jitdump file.
+//! A record of tables precedes the record of its code (tools/perf/Documentation/jitdump-specification.txt).
 
 use std::collections::BTreeMap;
 use std::fs::File;

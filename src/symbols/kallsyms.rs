@@ -1,5 +1,5 @@
-//! /proc/kallsyms: the kernel's functions, and the addresses of modules and BPF programs (`kernel/kallsyms.c`; with
-//! kptr_restrict all addresses read as zero).
+//! /proc/kallsyms: symbols of the kernel, its modules and BPF programs.
+//! See `kernel/kallsyms.c`; with kptr_restrict all addresses read as zero.
 
 use std::io::{self, Read};
 use std::path::Path;

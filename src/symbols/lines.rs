@@ -1,5 +1,5 @@
-//! Source lines and inlined functions of addresses, from DWARF (DWARF 5, sections 3.3.8 and 6.2). Much slower than
-//! functions, so only requested for what is shown.
+//! Source lines and inlined functions of addresses, from DWARF.
+//! See DWARF 5, sections 3.3.8 and 6.2. Much slower than functions, so only requested for what is shown.
 
 use std::path::PathBuf;
 use std::sync::Arc;

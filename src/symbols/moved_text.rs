@@ -1,5 +1,6 @@
-//! Program text that was moved to anonymous memory: some programs move themselves into huge pages. The original file is
-//! the one mapped next to the memory; comparing the content of both proves it.
+//! Program text that was moved to anonymous memory.
+//! Some programs move themselves into huge pages. The original file is the one mapped next to the memory; comparing the
+//! content of both proves it.
 
 use std::os::unix::fs::FileExt;
 use std::time::{Duration, Instant};

@@ -1,4 +1,5 @@
-//! The options of symbolization: sources of names, their form, and the memory budget.
+//! The options of symbolization.
+//! These are sources of names, their form, and the memory budget.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

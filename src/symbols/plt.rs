@@ -1,5 +1,5 @@
-//! `name@plt` for the stubs through which a program calls other files' functions (System V ABI, AMD64 and AArch64
-//! supplements, "Procedure Linkage Table").
+//! `name@plt` for the stubs that call functions of other files.
+//! See System V ABI, AMD64 and AArch64 supplements, "Procedure Linkage Table".
 
 use std::collections::HashMap;
 

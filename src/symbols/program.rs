@@ -1,5 +1,6 @@
-//! The loaded parts of an ELF file, from its program headers, and its sections if they are readable. A program runs
-//! with its program headers alone (elf(5)), so they suffice for unwinding if section headers are damaged or missing.
+//! The loaded parts of an ELF file, from its program headers.
+//! Its sections are included if they are readable. A program runs with its program headers alone (elf(5)), so they
+//! suffice for unwinding if section headers are damaged or missing.
 
 use std::ops::Range;
 

@@ -1,5 +1,5 @@
-//! Decides whether a file is the one that was mapped, from device, inode, generation, size and times. A name from a
-//! wrong file is worse than no name.
+//! Decides whether a file is the one that was mapped.
+//! It compares device, inode, generation, size and times. A name from a wrong file is worse than no name.
 
 use std::fs::File;
 use std::os::unix::fs::MetadataExt;

@@ -1,4 +1,5 @@
-//! Divides the memory budget of names among the users who own the files, and chooses what to evict.
+//! Divides the memory budget of names among the users who own the files.
+//! Chooses what to evict.
 
 use std::hash::Hash;
 

@@ -1,5 +1,5 @@
-//! Function tables that come with a stream from another machine, whose files are not available here. A record type of
-//! our own holds a table in pieces.
+//! Function tables that come with a stream from another machine.
+//! That machine's files are not available here. A record type of our own holds a table in pieces.
 
 use std::collections::HashMap;
 

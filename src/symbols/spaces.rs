@@ -1,5 +1,6 @@
-//! Unwind tables with which the kernel walks stacks of live processes. They are built from the files that a sampled
-//! process has mapped, on a background thread, and updated as processes change and exit.
+//! Unwind tables with which the kernel walks stacks of live processes.
+//! They are built from the files that a sampled process has mapped, on a background thread, and updated as processes
+//! change and exit.
 
 mod allowance;
 mod files;

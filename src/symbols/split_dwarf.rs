@@ -1,6 +1,6 @@
-//! Split DWARF (DWARF 5, section 7.3.2). The description of a program's functions is in one file per unit, or in one
-//! package file; the program itself has little more than the file names. Each file is read when one of its addresses is
-//! looked up.
+//! Split DWARF (DWARF 5, section 7.3.2).
+//! The description of a program's functions is in one file per unit, or in one package file; the program itself has
+//! little more than the file names. Each file is read when one of its addresses is looked up.
 
 use std::cell::{Cell, OnceCell, RefCell};
 use std::ffi::OsStr;

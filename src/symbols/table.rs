@@ -1,5 +1,5 @@
-//! A sorted table of functions. It follows perf's rules for duplicates and missing sizes, so that functions are the
-//! same as in perf.
+//! A sorted table of functions.
+//! It follows perf's rules for duplicates and missing sizes, so that functions are the same as in perf.
 
 mod names;
 mod starts;

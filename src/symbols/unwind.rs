@@ -1,5 +1,5 @@
-//! Call chains from a copy of the user stack and registers, by the tables that compilers write for exceptions
-//! (`.eh_frame`, `.debug_frame`; DWARF 5, section 6.4).
+//! Call chains from a copy of the user stack and registers.
+//! They use the tables that compilers write for exceptions (`.eh_frame`, `.debug_frame`; DWARF 5, section 6.4).
 //!
 //! Lookups use linked addresses, not mapped ones, so that all processes share one module and one cache.
 

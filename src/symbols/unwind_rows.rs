@@ -1,5 +1,6 @@
-//! Rows of unwind tables for the BPF program that walks stacks. They are built once from a file's `.eh_frame` or
-//! `.debug_frame` (LSB Core, "Exception Frames"; DWARF 5, section 6.4).
+//! Rows of unwind tables for the BPF program that walks stacks.
+//! They are built once from a file's `.eh_frame` or `.debug_frame` (LSB Core, "Exception Frames"; DWARF 5, section
+//! 6.4).
 
 mod bare;
 mod traced;

@@ -1,5 +1,5 @@
-//! The arguments of probes in the kernel's fetch syntax: registers by the calling convention, names by the known
-//! parameters of a function.
+//! The arguments of probes in the kernel's fetch syntax.
+//! Registers follow the calling convention, names are the known parameters of a function.
 
 use super::Spec;
 

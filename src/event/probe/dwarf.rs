@@ -1,5 +1,5 @@
-//! A program's functions from its debug information: parameters in order, and offsets of structure members (DWARF 5,
-//! sections 3.3 and 5.7).
+//! A program's functions from its debug information.
+//! They have parameters in order, and offsets of structure members (DWARF 5, sections 3.3 and 5.7).
 
 use std::borrow::Cow;
 use std::path::Path;

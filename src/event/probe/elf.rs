@@ -1,4 +1,5 @@
-//! Functions and static probes of a program, by their offsets in the file, where the kernel places probes.
+//! Functions and static probes of a program, by their offsets in the file.
+//! The kernel places probes at file offsets.
 
 use std::fs::File;
 use std::path::Path;

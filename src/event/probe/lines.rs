@@ -1,4 +1,5 @@
-//! The lines of a program's functions and the addresses of their code (DWARF 5, section 6.2).
+//! The lines of a program's functions, and their addresses.
+//! See DWARF 5, section 6.2.
 
 use std::ops::Range;
 use std::path::{Path, PathBuf};

@@ -1,5 +1,6 @@
-//! Probes: a function, a location in it or a static probe of a program, as a named event with the arguments to read.
-//! The kernel creates a tracepoint for each one (Documentation/trace/uprobetracer.rst and kprobetrace.rst).
+//! Probes as named events with arguments to read.
+//! A probe is at a function, a location in it or a static probe of a program. The kernel creates a tracepoint for each
+//! one (Documentation/trace/uprobetracer.rst and kprobetrace.rst).
 
 pub(crate) mod args;
 pub(crate) mod dwarf;

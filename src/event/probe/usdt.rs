@@ -1,5 +1,5 @@
-//! Static probes in programs: their notes (the `.note.stapsdt` section of systemtap's sdt.h), and their operands in the
-//! kernel's fetch syntax.
+//! Static probes in programs, and their operands in the kernel's fetch syntax.
+//! Probes are described in the `.note.stapsdt` section (systemtap's sdt.h).
 
 use super::{Probe, ProbePoint, as_name};
 

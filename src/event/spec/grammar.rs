@@ -1,5 +1,6 @@
-//! The `-e` grammar: `name[:mods]`, `name/terms/mods`, `rHEX`, `pmu/terms/mods`, `mem:ADDR[/LEN][:rwx]`,
-//! `system:tracepoint[/terms/]`, `{group}`, `{group}:S`, several with commas.
+//! The `-e` grammar.
+//! An event is `name[:mods]`, `name/terms/mods`, `rHEX`, `pmu/terms/mods`, `mem:ADDR[/LEN][:rwx]` or
+//! `system:tracepoint[/terms/]`; groups are `{group}` or `{group}:S`; a list has commas.
 
 use std::ops::Range;
 use std::path::Path;

@@ -1,4 +1,5 @@
-//! Filters of each type: precedence, values, operators, and errors with their positions.
+//! Filters of each type.
+//! Tests cover precedence, values, operators, and errors with their positions.
 
 use super::super::{FILTERS, TraceField};
 use super::*;

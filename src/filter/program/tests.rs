@@ -1,4 +1,5 @@
-//! Runs programs in an interpreter, and compares the results with the filter's evaluation of the same task.
+//! Runs programs in an interpreter.
+//! The results are compared with the filter's evaluation of the same task.
 
 use proptest::prelude::*;
 

@@ -1,6 +1,7 @@
-//! Lays out the visible part of a flame graph as blocks on a grid of cells. Positions are cumulative sums in eighths of
-//! a cell, so the error is at most half an eighth. Frames too narrow to draw are pooled with others of their module. If
-//! a graph is deeper than the screen, frames with a single successor share a row.
+//! Lays out the visible part of a flame graph as blocks on a grid of cells.
+//! Positions are cumulative sums in eighths of a cell, so the error is at most half an eighth. Frames too narrow to
+//! draw are pooled with others of their module. If a graph is deeper than the screen, frames with a single successor
+//! share a row.
 
 use std::sync::Arc;
 

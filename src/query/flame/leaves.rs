@@ -1,4 +1,5 @@
-//! The ends of stacks by name, where an inverted graph begins. Created once per tree, on first use.
+//! The ends of stacks by name, where an inverted graph begins.
+//! Created once per tree, on first use.
 
 use super::{Class, FlameTree, WeightPair};
 

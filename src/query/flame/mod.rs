@@ -1,5 +1,5 @@
-//! The profile as a tree of names for flame graphs: comm, then functions from the root on, with weights; and edits of
-//! stacks.
+//! The profile as a tree of names for flame graphs, and edits of stacks.
+//! A stack has the comm, then functions from the root on; nodes have weights.
 
 use std::sync::OnceLock;
 

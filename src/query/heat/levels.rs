@@ -1,4 +1,5 @@
-//! The color levels: seven, by rank or by share of the maximum. Zero does not have a level.
+//! The color levels: seven, by rank or by share of the maximum.
+//! Zero does not have a level.
 
 /// The number of levels.
 pub const N: usize = 7;

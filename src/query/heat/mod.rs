@@ -1,5 +1,6 @@
-//! Heat maps of samples over time. A column is a span of time; the rows are offsets inside it as in FlameScope, so that
-//! activity with a period of seconds forms horizontal lines; or CPUs, processes, DSOs, functions, or durations.
+//! Heat maps of samples over time.
+//! A column is a span of time; the rows are offsets inside it as in FlameScope, so that activity with a period of
+//! seconds forms horizontal lines; or CPUs, processes, DSOs, functions, or durations.
 
 mod build;
 pub(crate) mod lanes;

@@ -1,4 +1,5 @@
-//! Compares incrementally updated rows, call trees and flame graphs with newly built ones.
+//! Compares incrementally updated state with newly built state.
+//! The state consists of rows, call trees and flame graphs.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

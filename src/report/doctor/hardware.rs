@@ -1,5 +1,5 @@
-//! The doctor's checks of the CPU's PMU: events, counters, precision levels and branch records, as reported by the
-//! kernel.
+//! The doctor's checks of the CPU's PMU.
+//! The kernel reports events, counters, precision levels and branch records.
 
 use std::path::Path;
 

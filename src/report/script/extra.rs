@@ -1,4 +1,5 @@
-//! The fields that only a sample's record has: data addresses, registers, branches, costs.
+//! The fields that only a sample's record has.
+//! These are data addresses, registers, branches and costs.
 
 use std::fmt::Write;
 use std::sync::Arc;

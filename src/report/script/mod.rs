@@ -1,5 +1,5 @@
-//! Samples as text in perf script's layout (perf-script(1)): a line with task, time and event, then the call chain,
-//! leaf first, then an empty line.
+//! Samples as text in perf script's layout (perf-script(1)).
+//! A line with task, time and event is followed by the call chain, leaf first, and an empty line.
 
 mod code;
 mod extra;

@@ -1,5 +1,5 @@
-//! The instructions of a function: its code from the file, from the running kernel or from a JIT's dump, annotated with
-//! samples and source lines.
+//! The instructions of a function, annotated with samples and source lines.
+//! The code is from the file, from the running kernel or from a JIT's dump.
 
 mod arm;
 mod bytes;

@@ -1,4 +1,5 @@
-//! Tables of files. Each is built once, for all processes, paths and containers with the same content.
+//! Tables of files.
+//! Each is built once, for all processes, paths and containers with the same content.
 
 use std::hash::RandomState;
 use std::io;

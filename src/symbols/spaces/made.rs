@@ -1,4 +1,5 @@
-//! Builds a file's rows from its bytes. A thread builds those of large files, so that other files do not wait for them.
+//! Builds a file's rows from its bytes.
+//! A thread builds those of large files, so that other files do not wait for them.
 
 use std::hash::{BuildHasher, RandomState};
 use std::io;

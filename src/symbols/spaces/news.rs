@@ -1,4 +1,5 @@
-//! Process events for the thread that builds tables: a bounded queue that drops short-lived processes.
+//! Process events for the thread that builds tables.
+//! The queue is bounded and drops short-lived processes.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,4 +1,5 @@
-//! The names of a table, each terminated by a zero byte: in allocated pieces, or in the file itself.
+//! The names of a table, each terminated by a zero byte.
+//! They are in allocated pieces, or in the file itself.
 
 use super::MAX_NAME;
 use crate::symbols::bytes::Bytes;

@@ -1,4 +1,5 @@
-//! Handmade stacks of a program with handmade tables, so that the words on the stack give the expected result.
+//! Handmade stacks of a program with handmade tables.
+//! The words on the stack give the expected result.
 
 use super::*;
 use crate::session::Dsos;

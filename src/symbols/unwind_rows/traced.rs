@@ -1,7 +1,7 @@
-//! x86-64 code without tables whose callers are derived from the instructions. Starting at the beginning of a function,
-//! the instructions determine how far the stack pointer is below the return address, and where the caller's frame
-//! register was saved. For code that only a computed jump reaches, a state is accepted only if exactly one candidate
-//! lets all paths return with a balanced stack.
+//! x86-64 code without tables whose callers are derived from the instructions.
+//! Starting at the beginning of a function, the instructions determine how far the stack pointer is below the return
+//! address, and where the caller's frame register was saved. For code that only a computed jump reaches, a state is
+//! accepted only if exactly one candidate lets all paths return with a balanced stack.
 
 mod state;
 

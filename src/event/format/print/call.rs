@@ -1,4 +1,5 @@
-//! System calls in call syntax: `openat(dfd: CWD, filename: "/etc/hosts", flags: RDONLY|CLOEXEC)`.
+//! System calls in call syntax.
+//! An example is `openat(dfd: CWD, filename: "/etc/hosts", flags: RDONLY|CLOEXEC)`.
 
 use super::super::{Field, Format, text_of};
 

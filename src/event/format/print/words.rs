@@ -1,4 +1,5 @@
-//! A field's number in the words of the print format: names of flags and states, functions by address.
+//! A field's number in the words of the print format.
+//! These are names of flags and states, and functions by address.
 
 use super::super::{Field, Format};
 use super::expr::{Expr, Value};

@@ -1,4 +1,5 @@
-//! Pools frames that are too narrow to draw: by module if the module is wide enough, then the rest.
+//! Pools frames that are too narrow to draw.
+//! They are pooled by module if the module is wide enough; then follows the rest.
 
 use std::sync::Arc;
 

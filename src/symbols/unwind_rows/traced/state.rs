@@ -1,4 +1,5 @@
-//! The known state of the stack before an instruction, and the instruction's effect on it.
+//! The known state of the stack before an instruction.
+//! Instructions change the state.
 
 use iced_x86::{FlowControl, Instruction, InstructionInfoFactory, Mnemonic, OpAccess, OpKind, Register};
 

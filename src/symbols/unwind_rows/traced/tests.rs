@@ -1,4 +1,5 @@
-//! Code with known tables, analyzed without them, and small handmade pieces of code.
+//! Code with known tables, analyzed without them.
+//! There are also small handmade pieces of code.
 
 use super::*;
 use crate::kernel::walk::rule::{Caller, Cfa, Saved};

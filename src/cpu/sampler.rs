@@ -283,7 +283,7 @@ pub struct Cpus {
 }
 
 impl Cpus {
-    /// `ticks` is the number of ticks per second.
+    /// Returns the initial state; `ticks` is the number of ticks per second.
     pub fn new(ticks: u64, topology: Topology) -> Self {
         Self { rate: ticks as f64 / 1e9, topology, ..Self::default() }
     }

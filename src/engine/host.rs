@@ -222,7 +222,7 @@ impl HostWatch {
         self.ksoftirqd_files.sort_by_key(|(cpu, _)| *cpu);
     }
 
-    /// The first number of /proc/PID/schedstat is the time on a CPU in nanoseconds
+    /// Reads the CPU time of ksoftirqd threads, in nanoseconds: the first number of /proc/PID/schedstat
     /// (Documentation/scheduler/sched-stats.rst).
     fn read_ksoftirqd(&mut self) {
         self.slow.ksoftirqd.clear();

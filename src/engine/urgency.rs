@@ -40,13 +40,14 @@ pub struct Urgency {
 }
 
 impl Urgency {
-    /// For a thread that others wait for: urgent for 0.3 s of each second, ordinary beyond.
+    /// Returns the urgency of a thread that others wait for: urgent for 0.3 s of each second, ordinary beyond.
     pub(crate) fn ahead() -> Self {
         let own = own();
         Self::new(Rank::Nice((own - AHEAD).max(-20)), Rank::Nice(own), PART)
     }
 
-    /// For a thread that delays a live session. With a priority, it is a real-time thread for 0.2 s of each second.
+    /// Returns the urgency of a thread that delays a live session. With a priority, it is a real-time thread for 0.2 s
+    /// of each second.
     pub(crate) fn of_live(realtime: Option<i32>) -> Self {
         match realtime {
             Some(priority) => Self::new(Rank::Realtime(priority), Rank::Nice(own()), REALTIME_PART),
@@ -54,12 +55,12 @@ impl Urgency {
         }
     }
 
-    /// For a background thread: ordinary for 0.1 s of each second, with the highest niceness beyond.
+    /// Returns the urgency of a background thread: ordinary for 0.1 s of each second, with the highest niceness beyond.
     pub(crate) fn last() -> Self {
         Self::new(Rank::Nice(own()), Rank::Nice(LAST), 100_000_000)
     }
 
-    /// For an ordinary thread.
+    /// Returns the urgency of an ordinary thread.
     pub(crate) fn usual() -> Self {
         Self { ranks: None, urgent: false, part: 0, second: (0, 0) }
     }

@@ -173,8 +173,8 @@ impl Chains {
         &self.bytes
     }
 
-    /// In the LBR's call stack mode, each branch is a call from its caller; the newest one leads to the sampled
-    /// function (perf's resolve_lbr_callchain_sample uses the same order).
+    /// Completes a chain from branches. In the LBR's call stack mode, each branch is a call from its caller; the newest
+    /// one leads to the sampled function (perf's resolve_lbr_callchain_sample uses the same order).
     fn by_branches(&mut self, sample: &Sample<'_>, branches: u64) -> Option<&[u8]> {
         if branches & branch::CALL_STACK == 0 || sample.branches.len() < 24 {
             return None;

@@ -197,7 +197,7 @@ impl Decoder {
         Some((form, sample))
     }
 
-    /// Splits a sample that was read with its group. Like in perf, each event that counted since the previous sample
+    /// Splits a sample that was read with its group. As in perf, each event that counted since the previous sample
     /// has a sample, with that count as its period.
     pub(crate) fn shares(&mut self, form: &SampleForm, sample: &Sample<'_>) -> Vec<GroupShare> {
         let thread = if form.inherit { sample.tid } else { 0 };

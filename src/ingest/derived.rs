@@ -20,7 +20,7 @@ impl Debug for dyn Series {
 
 /// A series.
 pub trait Series: Send + Sync {
-    /// The name of the event of its samples, or of the series if it is not an event.
+    /// Returns the name of the event of its samples, or of the series if it is not an event.
     fn name(&self) -> &str;
     /// Returns whether its samples are an event with its name.
     fn is_event(&self) -> bool {

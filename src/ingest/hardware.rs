@@ -68,7 +68,7 @@ impl HardwareLog {
         let told = Detail { latency, transaction, code_page: rare.code_page_size, ..Detail::default() };
         match self.wanted {
             HardwareWords::Branches => {
-                // Like in perf, a branch's weight is the cycles of the newest branch of its sample.
+                // As in perf, a branch's weight is the cycles of the newest branch of its sample.
                 let weight =
                     branches(sample.branches).next().and_then(|branch| branch.flags.cycles()).map_or(1, u64::from);
                 for branch in branches(sample.branches) {

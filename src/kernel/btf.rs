@@ -224,7 +224,7 @@ mod tests {
     use crate::damage;
     use proptest::prelude::*;
 
-    /// Two structures: the second contains the first through an anonymous structure.
+    /// Returns BTF with two structures: the second contains the first through an anonymous structure.
     fn small() -> Vec<u8> {
         let names = b"\0inner\0outer\0x\0y\0in\0";
         let mut types: Vec<u32> = Vec::new();

@@ -222,7 +222,7 @@ mod tests {
         assert!(Mapped::new(&file).is_err());
     }
 
-    /// A world-writable file.
+    /// Returns a world-writable file.
     fn shared(len: usize) -> File {
         let mut file = tempfile::tempfile().expect("file");
         file.write_all(&vec![7; len]).expect("write");

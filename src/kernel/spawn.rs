@@ -211,7 +211,7 @@ impl RunningCommand {
         pidfd_open(Pid::from_child(&self.child), PidfdFlags::empty()).ok()
     }
 
-    /// Ends it with SIGTERM if it still runs, like perf does. A stopped command is also continued, so that it can end.
+    /// Ends it with SIGTERM if it still runs, as perf does. A stopped command is also continued, so that it can end.
     pub(crate) fn end(&mut self) {
         if !matches!(self.ended(), Ok(None)) {
             return;

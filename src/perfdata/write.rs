@@ -110,7 +110,7 @@ impl Writer {
     }
 
     /// Writes the features and the final header, and moves the file to its name. The previous file is kept as NAME.old,
-    /// like perf does. Returns the size.
+    /// as perf does. Returns the size.
     pub fn finish(&mut self, sections: Vec<Section>) -> io::Result<u64> {
         let size = self.complete(sections)?;
         self.out.get_mut().commit_beside_old()?;

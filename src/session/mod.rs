@@ -247,7 +247,7 @@ impl Session {
             self.adopt(task.ptid, task.ppid);
             self.here().threads.get(&task.ptid).map(|t| t.comm.clone())
         };
-        // Like in perf, a name is inherited, but a placeholder is not.
+        // As in perf, a name is inherited, but a placeholder is not.
         let comm = parent.filter(|comm| !is_unnamed(task.ptid, comm)).unwrap_or_else(|| unnamed(task.tid));
         if task.pid == task.ppid {
             self.here_mut().members.join(task.pid, task.tid);

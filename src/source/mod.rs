@@ -489,6 +489,6 @@ pub trait Source: Send {
     /// Ends a recording at the current position.
     fn stop(&mut self) {}
 
-    /// Also delivers records that a profile does not need, such as those of a stream's header.
+    /// Delivers also the records that a profile does not need, such as those of a stream's header.
     fn tell_all(&mut self) {}
 }

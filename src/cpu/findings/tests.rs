@@ -196,7 +196,7 @@ fn the_worst_is_first_and_ties_are_broken() {
     );
 }
 
-/// User code in this many of a thousand samples of each CPU; the others are from idle time.
+/// Returns samples of user code, this many of a thousand on each CPU; the others are from idle time.
 fn sampled(user: &[u64]) -> CpuAnswer {
     let row = |(cpu, user): (u16, &u64)| row(cpu, &[(cpus::USER, *user), (cpus::IDLE, 1000 - user)]);
     answer((0..).zip(user).map(row).collect())

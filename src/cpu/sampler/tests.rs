@@ -95,7 +95,7 @@ fn a_cpu_whose_ticks_stand_still_has_shares_of_nothing() {
     assert_eq!((row.shares, row.missing), ([0.0; 10], 100.0));
 }
 
-/// A hundred ticks per second for a CPU that uses all of them, by kind.
+/// Returns a hundred ticks per second for a CPU that uses all of them, by kind.
 fn spent(at: u64, kinds: &[(usize, u64)]) -> [u64; 10] {
     let mut ticks = [0; 10];
     kinds.iter().for_each(|(kind, share)| ticks[*kind] = at * share);

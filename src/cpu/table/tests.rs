@@ -82,7 +82,7 @@ fn host() -> HostView {
     }
 }
 
-/// CPU 1 ran TIMER for 3 of 10 µs in two runs, raised 1 µs before the first, and line 24 for 1 µs.
+/// Returns times: CPU 1 ran TIMER for 3 of 10 µs in two runs, raised 1 µs before the first, and line 24 for 1 µs.
 fn times() -> HandlerTimes {
     let mut pairs = Pairs::default();
     pairs.begin(0);

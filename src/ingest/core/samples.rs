@@ -157,7 +157,7 @@ mod tests {
     use crate::record::sample::CONTEXT_USER;
     use crate::source::{Batch, Info};
 
-    /// An off-CPU time as perf 6.16 writes it: the sample's own fields have only the time.
+    /// Appends an off-CPU time in the format of perf 6.16: the sample's own fields have only the time.
     fn off_cpu(out: &mut Vec<u8>, time: u64, task: u64, period: u64) {
         let raw = bytes(&[task, period, 3, CONTEXT_USER, 0x40_0200, 0x40_0300, 9]);
         let body = [bytes(&[0, 0, time, 1]), (raw.len() as u32).to_le_bytes().to_vec(), raw, vec![0; 4]].concat();

@@ -76,7 +76,7 @@ impl Series for SoftirqTrace {
         None
     }
 
-    /// There are no sites, so only losses matter.
+    /// Handles losses; renumbered sites do not matter, because there are none.
     fn forget(&mut self, lost: u64) {
         if lost > 0 {
             self.pairs.lose(lost);

@@ -7,7 +7,7 @@ fn task(pid: i32, ppid: i32, tid: i32, time: u64) -> Task {
     Task { pid, ppid, tid, ptid: ppid, time }
 }
 
-/// Each mapping is its own representative, with its number as its start.
+/// Returns a mapping as its own representative, with its number as its start.
 fn placed(map: MapId) -> Placed {
     Placed { map, start: u64::from(map.0) << 12 }
 }

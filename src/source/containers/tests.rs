@@ -42,7 +42,7 @@ fn found(runtime: Runtime, words: &str, image: &str) -> Option<(Runtime, String,
     Some((runtime, words.to_owned(), image.to_owned(), true))
 }
 
-/// The bundle that kubelet and containerd write, including irrelevant fields.
+/// Returns a bundle like those of kubelet and containerd, including irrelevant fields.
 fn cri(kind: &str, more: &str) -> String {
     format!(
         r#"{{"ociVersion":"1.1.0","process":{{"args":["app"]}},"linux":{{"cgroupsPath":"x"}},"annotations":{{

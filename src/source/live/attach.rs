@@ -151,7 +151,7 @@ impl Attachment {
         attr
     }
 
-    /// Side-band records have the dummy's id. It is reported as an id of the first event, whose records have the same
+    /// Reports the owner's id, which side-band records have, as an id of the first event, whose records have the same
     /// trailer: perf rejects records whose id belongs to none of several events.
     fn report_owner(&mut self, owner: &OwnedFd) -> u64 {
         let Ok(id) = self.sys.ioctl(owner.as_fd(), Ioctl::Id) else { return 0 };

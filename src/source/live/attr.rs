@@ -18,7 +18,7 @@ pub struct Exclude {
 
 impl Exclude {
     /// Excludes these modes from an event, in addition to its own exclusions. If exactly one of user and kernel code is
-    /// excluded for all events (`--all-user`), this replaces an event's own choice, like in perf: otherwise an event of
+    /// excluded for all events (`--all-user`), this replaces an event's own choice, as in perf: otherwise an event of
     /// the other mode would sample nothing.
     pub(crate) fn apply(&self, attr: &mut Attr) {
         if self.kernel != self.user {

@@ -67,7 +67,7 @@ fn is_lacking(errno: Errno) -> bool {
 const FORMAT: u64 = read_format::TOTAL_TIME_ENABLED | read_format::TOTAL_TIME_RUNNING;
 
 impl Counters {
-    /// Opens all counters. Like in `perf stat`, an event that this machine cannot count is left out, with the reason in
+    /// Opens all counters. As in `perf stat`, an event that this machine cannot count is left out, with the reason in
     /// [`Self::refused`]. The error is any other failure that prevents all counting.
     pub(crate) fn open(config: CountConfig, sys: Box<dyn Sys>, rights: Rights) -> Result<Self, OpenError> {
         let n = config.events.len();

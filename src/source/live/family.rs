@@ -44,7 +44,7 @@ impl Family {
 mod tests {
     use super::*;
 
-    /// (pid, parent, start) of each process.
+    /// Returns the processes of a list of (pid, parent, start).
     fn tree(list: &[(i32, i32, u64)]) -> BTreeMap<i32, Stat> {
         list.iter().map(|(pid, parent, start)| (*pid, Stat { state: b'S', parent: *parent, start: *start })).collect()
     }

@@ -88,7 +88,7 @@ impl LiveSource {
         Ok(())
     }
 
-    /// Returns whether the tasks of all events have ended, including those that inherited them. Like in perf, sampling
+    /// Returns whether the tasks of all events have ended, including those that inherited them. As in perf, sampling
     /// continues on the children of an ended process.
     pub(super) fn is_hung_up(&self) -> bool {
         let of_target = self.attachment.opened.iter().filter(|open| open.who != EventTarget::ALL);

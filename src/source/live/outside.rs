@@ -153,7 +153,7 @@ mod tests {
         record(types::SAMPLE, mode, &[&[1, 0x10, pair(tid, tid), 5, 0, 1, chain.len() as u64], chain].concat())
     }
 
-    /// A context switch with the kernel's numbers; the first task's number here is `tid`.
+    /// Returns a context switch with the kernel's numbers; the first task's number here is `tid`.
     fn switched(tid: i32, from: i32, to: i32) -> Vec<u8> {
         let data = [pair(28, 0), pair(from, from), pair(to, 77), 0];
         record(types::SAMPLE, misc::KERNEL, &[&[2, 0x10, pair(tid, tid), 5, 0, 1, 0], &data[..]].concat())

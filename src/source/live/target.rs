@@ -39,7 +39,7 @@ pub enum Target {
 
 impl Target {
     /// Returns the target if there may be a command: the command alone, unless a target or CPUs were chosen. With
-    /// another target, the command only limits the duration, like in perf.
+    /// another target, the command only limits the duration, as in perf.
     pub(crate) fn or_command(chosen: Option<Self>, by_cpus: bool, command: Option<&HeldCommand>) -> Self {
         match (chosen, command) {
             (Some(target), _) => target,

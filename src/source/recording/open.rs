@@ -101,7 +101,7 @@ fn open_one(path: &Path, authors: &mut Namers) -> Result<Kind, ReadError> {
     from_open(door::recording(path)?, path, authors)
 }
 
-/// A file has known writers; those of a pipe are unknown.
+/// Opens a file or a pipe. A file has known writers; those of a pipe are unknown.
 fn from_open(file: File, path: &Path, authors: &mut Namers) -> Result<Kind, ReadError> {
     if file.metadata()?.is_file() {
         authors.add_writers(&file);

@@ -105,7 +105,7 @@ pub(crate) fn line(line: &[u8]) -> ScriptLine<'_> {
     timed(line, &list).or_else(|| untimed(line, &list)).map_or(ScriptLine::Other, ScriptLine::Sample)
 }
 
-/// Returns whether a line can only be a frame, `ip sym (dso)`, although it has no tab, like in perf before 3.9.
+/// Returns whether a line can only be a frame, `ip sym (dso)`, although it has no tab, as in perf before 3.9.
 pub(crate) fn is_frame_alone(line: &[u8]) -> bool {
     let end = memchr::memchr(b' ', line).unwrap_or(line.len());
     let is_address = (6..=16).contains(&end) && line[..end].iter().all(u8::is_ascii_hexdigit);

@@ -235,7 +235,7 @@ fn the_chunk_that_is_being_filled_stays() {
     assert!(!worker.drop_oldest());
 }
 
-/// Short processes: `sampled` of ten have a sample each.
+/// Runs short processes: `sampled` of ten have a sample each.
 fn storm(worker: &mut Aggregator, count: i32, sampled: i32, from: u64) {
     for i in 0..count {
         if i % 100 == 0 {

@@ -31,7 +31,7 @@ pub(crate) fn kind(root: &Path, pmu: &str) -> Option<u32> {
 }
 
 /// Returns the PMUs of the CPUs.
-/// Most virtual machines have none; machines with several types of CPUs have several.
+/// Most virtual machines do not have a PMU; machines with several types of CPUs have several.
 pub(crate) fn of_cpus(root: &Path) -> Vec<String> {
     let is = |name: &String| name == "cpu" || name.starts_with("cpu_") || name.starts_with("armv");
     all(root).into_iter().filter(is).collect()

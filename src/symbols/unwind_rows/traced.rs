@@ -250,7 +250,7 @@ impl<'a> Tracer<'a> {
     }
 
     /// Traces new functions, and those that they call.
-    /// Which of them return must be known before code after their calls is interpreted.
+    /// It must be known whether they return before code after their calls is interpreted.
     fn trace_fresh(&mut self) {
         let mut traces: Vec<(u64, Trace)> = Vec::new();
         while let Some(at) = self.fresh.pop() {

@@ -1,5 +1,5 @@
-//! Conditions for noteworthy moments: `softirq% > 30 on any cpu for 2s`, `runqueue > 2*cpus`, `psi.cpu > 20`, `lost >
-//! 0`, `sched:sched_switch > 50k`, joined by `&&`.
+//! Conditions for noteworthy moments: `softirq% > 30 on any cpu for 2s`, `runqueue > 2*cpus`, `psi.cpu > 20`,
+//! `lost > 0`, `sched:sched_switch > 50k`, joined by `&&`.
 
 use std::collections::BTreeMap;
 use std::fmt;

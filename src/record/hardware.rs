@@ -1,5 +1,5 @@
-//! Hardware data of samples in perf's words: branches (`struct perf_branch_entry`), sources of data (`union
-//! perf_mem_data_src`) and transactions (`PERF_TXN_*`). Layout: linux/perf_event.h.
+//! Hardware data of samples in perf's words: branches (`struct perf_branch_entry`), sources of data
+//! (`union perf_mem_data_src`) and transactions (`PERF_TXN_*`). Layout: linux/perf_event.h.
 
 use super::sample::u64s;
 

@@ -11,8 +11,8 @@ macro_rules! types {
             pub const $TYPE: u32 = $number;
         )+
 
-        /// All types with their names, without the common prefix (`enum perf_event_type` and `enum
-        /// perf_user_event_type`).
+        /// All types with their names, without the common prefix (`enum perf_event_type` and
+        /// `enum perf_user_event_type`).
         pub(crate) const NAMES: &[(u32, &str)] = &[$(($number, stringify!($TYPE))),+];
     };
 }

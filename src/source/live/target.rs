@@ -145,8 +145,8 @@ impl Target {
         }
     }
 
-    /// Parses a target on the screen: `all`, `pid 1,2`, `tid 3`, `comm nginx*`, `user www`, `cgroup web/*`, `container
-    /// web`, `pod shop/cart-*`. Numbers alone are processes, another word alone is a comm.
+    /// Parses a target on the screen: `all`, `pid 1,2`, `tid 3`, `comm nginx*`, `user www`, `cgroup web/*`,
+    /// `container web`, `pod shop/cart-*`. Numbers alone are processes, another word alone is a comm.
     pub(crate) fn parse(text: &str) -> Result<Self, OpenError> {
         let text = text.trim();
         let (kind, rest) = text.split_once(char::is_whitespace).map_or((text, ""), |(kind, rest)| (kind, rest.trim()));

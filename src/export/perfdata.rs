@@ -339,7 +339,7 @@ mod tests {
         let mut recorded = Info::new(Origin::Recorded);
         let machine = vec![(bit::RECORDER, recorder::encode(Some(8), []))];
         recorded.hosts = Hosts::new(PerHost::one(SourceHost { machine, ..SourceHost::named("") }), Vec::new());
-        assert_eq!(told(&recorded, Some(4711)), Some(8), "who recorded it, not who copies it");
+        assert_eq!(told(&recorded, Some(4711)), Some(8), "the recorder's PID, not the copier's");
     }
 
     #[test]

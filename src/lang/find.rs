@@ -88,7 +88,7 @@ mod tests {
 
     #[test]
     fn words_are_found_where_they_begin() {
-        assert_eq!(names("lock"), ["offcpu"], "and not by the end of another word");
+        assert_eq!(names("lock"), ["offcpu"], "the end of a word does not match");
         assert_eq!(names("locks"), ["offcpu"]);
         assert_eq!(names("SLOW"), ["syscalls", "offcpu"]);
         assert_eq!(names("slow fut"), ["offcpu"]);

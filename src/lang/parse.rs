@@ -255,6 +255,6 @@ mod tests {
         }
         let deep = |n: usize| format!("{}a{}", "(".repeat(n), ")".repeat(n));
         assert!(shown(&deep(MAX_DEPTH - 1)).is_ok() && shown(&deep(MAX_DEPTH)).is_err());
-        assert!(shown(&["(a)"; 500].join("+")).is_ok(), "what is closed again is not deep");
+        assert!(shown(&["(a)"; 500].join("+")).is_ok(), "closed parentheses do not nest");
     }
 }

@@ -375,9 +375,9 @@ mod tests {
         assert_eq!(range("10%-20%"), Ok(vec![(3_000, 4_000)]));
         assert_eq!(range("10%/2,0%-1%"), Ok(vec![(3_000, 4_000), (2_000, 2_100)]));
         assert_eq!(range("0.000003,"), Ok(vec![(3_000, 12_000)]));
-        assert_eq!(range("0.000015,"), Ok(vec![(15_000, 12_000)]), "after the end there is nothing");
+        assert_eq!(range("0.000015,"), Ok(vec![(15_000, 12_000)]), "an empty range after the end");
         assert_eq!(range("5%-5%"), Ok(vec![(2_500, 2_500)]));
-        assert_eq!(range("60%/9"), Ok(vec![(12_000, 12_000)]), "past the end there is nothing");
+        assert_eq!(range("60%/9"), Ok(vec![(12_000, 12_000)]), "an empty range after the end");
         for bad in ["x", "5%", "10%/0", "nan,1", "1,inf", "1,2,3", "", "--5", "14:03:61", "1:2:3:4", "25:00", "- 5"] {
             assert_eq!(range(bad), Err(RangeError::NoRange), "{bad}");
         }

@@ -430,7 +430,7 @@ mod tests {
             mode(dir.path(), 0o755);
             mode(&at("map"), 0o644);
             chown(at("map"), Some(65_534), None).expect("owner");
-            open("/map", Identity::nobody().into()).expect("its user's");
+            open("/map", Identity::nobody().into()).expect("owned by its user");
             assert!(no("/map", Namers::default()).contains("belongs to user 65534, so it is not trusted"));
             chown(at("map"), Some(4242), None).expect("owner");
             assert!(no("/map", Identity::nobody().into()).contains("not trusted"));

@@ -342,7 +342,7 @@ mod tests {
         let grown = told.names[0].capacity();
         assert_eq!(told.memory(), grown + ENTRY);
         told.most = grown + 2 * ENTRY;
-        assert!(told.put(2, 1, &vec![b'x'; grown - 4]), "there is room behind it");
+        assert!(told.put(2, 1, &vec![b'x'; grown - 4]), "there is room after it");
         assert!(!told.put(3, 1, b"y"));
         assert_eq!((told.memory(), told.list.len()), (grown + 2 * ENTRY, 2));
         // A full block doubles, or grows by the name's length if that is more.

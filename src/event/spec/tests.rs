@@ -71,7 +71,7 @@ fn any_event_takes_the_terms_that_all_have() {
     let clock = one("cpu-clock/freq=99/u");
     assert_eq!((clock.name.as_str(), clock.own_rate()), ("cpu-clock/freq=99/u", Some(Rate::Frequency(99))));
     assert!(clock.attr.has(Flag::ExcludeKernel) && clock.is_clock());
-    assert_eq!(one("cs/freq=99,period=0x100/").own_rate(), Some(Rate::Period(256)), "the last one holds");
+    assert_eq!(one("cs/freq=99,period=0x100/").own_rate(), Some(Rate::Period(256)), "the last term wins");
     assert_eq!(one("cs/freq/").own_rate(), Some(Rate::Frequency(1)));
     assert!(one("cs/period=0/").no_samples && one("cs//").own_rate().is_none());
     for text in [

@@ -232,7 +232,7 @@ fn numbers_and_their_units() {
     assert!(parse(&format!("1{}", " ".repeat(4096))).is_err());
     assert!(parse(&format!("{}1", "-".repeat(99))).is_ok() && parse(&format!("{}1", "-".repeat(100))).is_err());
     let wide = vec!["(1)"; 500].join("+");
-    assert!(parse(&wide).is_ok(), "what is closed again is not deep");
+    assert!(parse(&wide).is_ok(), "closed parentheses do not nest");
 }
 
 #[test]

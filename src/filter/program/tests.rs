@@ -272,7 +272,7 @@ fn groups_are_compared_by_their_ids() {
     };
     let some = program(vec![(5, 5), (9, 9)]);
     assert_eq!([4, 5, 6, 9].map(|id| run(&some, &task(id), 0)), [0, 1, 0, 1]);
-    assert_eq!(run(&program(vec![]), &task(5), 0), 0, "no group has that name now");
+    assert_eq!(run(&program(vec![]), &task(5), 0), 0, "no cgroup has this name now");
     // A value beyond the kernel's signed comparison is the maximum.
     assert_eq!(run(&program(vec![(3, u64::MAX)]), &task(i64::MAX as u64), 0), 1);
 }

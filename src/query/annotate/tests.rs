@@ -109,7 +109,11 @@ fn all_functions_come_hottest_first() {
     staged.sample(1, 1, &[], 80);
     let list = functions(staged.data(), &staged.fold());
     let shown: Vec<_> = list.iter().map(|one| (&*one.function, one.start, one.hits.own.period)).collect();
-    assert_eq!(shown, [("f", 0x300, 20), ("a", 0x200, 9), ("f", 0x100, 9)], "two of one name, and equal ones by name");
+    assert_eq!(
+        shown,
+        [("f", 0x300, 20), ("a", 0x200, 9), ("f", 0x100, 9)],
+        "two with the same name; equal ones sorted by name"
+    );
     assert_eq!(list[2].hits.at, [(0x104, Acc::one(6)), (0x120, Acc::one(3))]);
     assert_eq!((list[0].hits.total.samples, list[0].hits.total.period), (5, 118));
 }

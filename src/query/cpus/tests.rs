@@ -65,7 +65,7 @@ fn what_a_cpu_was_busy_with() {
     assert_eq!((row.total(), row.softirqs(), row.vector()), (0x7fff, 0x7ff0, Some(9)));
     assert_eq!((row.percent(0x7fff), row.soft()), (100.0, row.percent(0x7ff8)));
     row.counts[SOFTIRQ + 1..].fill(3);
-    assert_eq!(row.vector(), Some(0), "the first of equals");
+    assert_eq!(row.vector(), Some(0), "the first of equal ones");
     row.counts[SOFTIRQ + 1..].fill(0);
     assert_eq!((row.vector(), row.percent(31 * 3)), (None, 300.0));
     assert_eq!(CpuSamples::default().percent(2), 200.0);
@@ -102,16 +102,16 @@ fn behind_a_slot_is_what_was_registered_there() {
     assert_eq!(
         found(&[(3, a.as_slice()), (4, b.as_slice()), (3, deep.as_slice())]),
         one(7, "poll_b"),
-        "of those as deep the most frequent"
+        "of equally deep ones the most frequent"
     );
-    assert_eq!(found(&[(5, back.as_slice())]), one(5, "mid"), "one that comes again stands where it is deepest");
+    assert_eq!(found(&[(5, back.as_slice())]), one(5, "mid"), "a recursive function counts at its deepest occurrence");
     let others: Vec<Vec<&str>> = ["a", "b", "c", "d", "e", "f", "g"].map(|f| [&net(&[])[..], &[f]].concat()).into();
     let with = |n: usize| {
         let others = others.iter().map(|stack| (1, stack.as_slice()));
         found(&std::iter::once((n, a.as_slice())).chain(others).collect::<Vec<_>>())
     };
-    assert_eq!(with(3), one(3, "poll_a"), "three of ten are some");
-    assert_eq!(with(2), one(9, "net_rx_action"), "two of nine are not, and all are called by one");
+    assert_eq!(with(3), one(3, "poll_a"), "three of ten are enough");
+    assert_eq!(with(2), one(9, "net_rx_action"), "two of nine are too few, and all have one caller");
 }
 
 #[test]
@@ -127,7 +127,7 @@ fn behind_a_slot_is_else_the_deepest_that_has_nearly_all() {
         found(&stacks.iter().map(|stack| (1, stack.as_slice())).collect::<Vec<_>>())
     };
     assert_eq!(of(1), [(IRQ, 19, "common_interrupt".into())], "19 of 20");
-    assert_eq!(of(2), [(IRQ, 20, "asm_common_interrupt".into())], "18 are not nearly all");
+    assert_eq!(of(2), [(IRQ, 20, "asm_common_interrupt".into())], "18 of 20 are not nearly all");
     let apart: Vec<Vec<&str>> =
         (0..8).map(|i| vec![if i < 4 { "do_IRQ" } else { "gic_handle_irq" }, &leaves[i]]).collect();
     assert_eq!(found(&apart.iter().map(|stack| (1, stack.as_slice())).collect::<Vec<_>>()), []);
@@ -234,7 +234,7 @@ fn all_is_counted_anew_when_what_was_there_changed() {
         (answer.rows.iter().map(counts).collect::<Vec<_>>(), answer.behind.len())
     };
     assert_eq!(of(&mut counts, &staged, 4), (vec![(3, 0, 3), (1, 0, 1)], 0));
-    assert_eq!(of(&mut counts, &staged, 2), (vec![(2, 0, 2)], 0), "as it was");
+    assert_eq!(of(&mut counts, &staged, 2), (vec![(2, 0, 2)], 0), "unchanged");
     assert_eq!(of(&mut counts, &staged, 4), (vec![(3, 0, 3), (1, 0, 1)], 0));
     let kernel = staged.session.dsos.of_map(MapId::KERNEL).clone();
     staged.profile.frames.set_named(FrameId(0), &kernel, "__do_softirq".into());
@@ -247,7 +247,7 @@ fn all_is_counted_anew_when_what_was_there_changed() {
     (0..CHUNK as u64 + 5).for_each(|time| staged.profile.push(time, site, 1, 0, 0));
     assert_eq!(of(&mut counts, &staged, 10).0, [(10, 0, 10)]);
     staged.profile.evict();
-    assert_eq!(of(&mut counts, &staged, u64::MAX).0, [(5, 0, 5)], "the oldest are gone");
+    assert_eq!(of(&mut counts, &staged, u64::MAX).0, [(5, 0, 5)], "the oldest samples were dropped");
 }
 
 #[test]
@@ -295,5 +295,5 @@ fn what_was_counted_stays_counted() {
     let live = staged(&[(0, 0, 2, 0), (30_050, 0, 2, 0)]);
     let mut counts = CpuCounts::new(0, true);
     [1, 2, 2].iter().for_each(|until| counts.update(live.data(), *until));
-    assert_eq!(counts.answer(live.data(), None).window, 9_950_000_000, "buckets are where they were");
+    assert_eq!(counts.answer(live.data(), None).window, 9_950_000_000, "buckets are unchanged");
 }

@@ -57,8 +57,8 @@ fn frames_are_of_their_file_and_of_what_they_run_inside() {
     };
     let alone: String = (0..frames.len()).map(|i| letters(&[i]).split_off(1)).collect();
     assert_eq!(alone, "ullji??kkkhhssuu");
-    assert_eq!(letters(&[0, 7, 10, 7, 12, 7, 10, 7]), "#ukhhssss", "a softirq is not left by an interrupt");
-    assert_eq!(letters(&[12, 0, 7, 11, 1, 8]), "#sukhlk", "a program is not inside");
+    assert_eq!(letters(&[0, 7, 10, 7, 12, 7, 10, 7]), "#ukhhssss", "an interrupt does not end a softirq");
+    assert_eq!(letters(&[12, 0, 7, 11, 1, 8]), "#sukhlk", "user code does not belong to a softirq");
     assert_eq!(letters(&[12, 12, 13]), "#sss");
     let comm = name("__do_softirq", Kernel, "[kernel]");
     let tree = FlameTree::of_names(std::iter::once((&[comm.clone(), frames[7].clone()][..], Acc::one(1))));

@@ -63,7 +63,7 @@ mod tests {
         let levels = |of: &Levels| cells.map(|n| of.level(n).map_or(-1, |l| l as i32));
         assert_eq!(levels(&rank), [-1, 0, 1, 2, 3, 4, 5, 6]);
         assert_eq!(levels(&linear), [-1, 0, 0, 0, 0, 0, 0, 6]);
-        assert_eq!(Levels::of(&[0, 4], Scale::Rank).level(4), Some(6), "the only one is the highest");
+        assert_eq!(Levels::of(&[0, 4], Scale::Rank).level(4), Some(6), "a single value has the highest level");
         assert_eq!(Levels::of(&[], Scale::Rank).level(0), None);
     }
 

@@ -76,7 +76,7 @@ fn lines_unfold_one_by_one() {
     q.toggled.remove(&closed[0].id);
     let listed = listed(&staged, &Question { beside: Some(closed[0].id), ..q });
     let beside: Vec<String> = text(&listed.beside);
-    assert_eq!(beside, ["  > f 0 90", "  . k 0 10"], "those of a row that is folded, too");
+    assert_eq!(beside, ["  > f 0 90", "  . k 0 10"], "also of a folded row");
     let line = listed.lines.iter().find(|line| &*line.sym == "h").expect("a row");
     assert_eq!((&*line.dso, &*line.dso_path, line.kind), ("lib", "/usr/lib/lib", DsoKind::File));
     assert_eq!((line.own, line.children, line.group.id(ColumnKey::Pid)), (Acc::default(), Acc::one(30), None));

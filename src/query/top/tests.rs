@@ -104,7 +104,7 @@ fn rows_keep_their_identity_from_answer_to_answer() {
     let before = ids(&staged);
     assert_eq!(before.iter().collect::<BTreeSet<_>>().len(), 3);
     staged.sample(2, 3, &["b"], 100);
-    assert!(ids(&staged).ends_with(&before), "their weights have not changed, and their order");
+    assert!(ids(&staged).ends_with(&before), "weights and order are unchanged");
 }
 
 proptest! {

@@ -256,7 +256,7 @@ fn what_is_written_again_and_again_is_read_to_an_end() {
     let mut jit = Jit::new(&stage.dso, &recorded(), MOST);
     let line = b"1000 10 abcdefg\n";
     stage.write(&line.repeat(8 * MOST / line.len()));
-    stage.visit(&mut jit, &mut long()).expect("as much as may be");
+    stage.visit(&mut jit, &mut long()).expect("within the limit");
     assert_eq!((jit.read, jit.is_behind()), (8 * MOST as u64, false));
     stage.write(&line.repeat(8 * MOST / line.len() + 1));
     let why = stage.visit(&mut jit, &mut long()).expect_err("too much");
@@ -278,7 +278,7 @@ fn names_are_its_users() {
         use std::os::unix::fs::{PermissionsExt, chown};
         user = 4242;
         let open = |path: &Path, mode| std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode));
-        open(stage.dir.path(), 0o755).and_then(|()| open(&stage.at("a.map"), 0o644)).expect("for all to read");
+        open(stage.dir.path(), 0o755).and_then(|()| open(&stage.at("a.map"), 0o644)).expect("readable by all");
         chown(stage.at("a.map"), Some(user), None).expect("owner");
         options.authors.add_writers(&door::own(&stage.at("a.map")).expect("file"));
     }

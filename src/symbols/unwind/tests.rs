@@ -159,7 +159,7 @@ fn what_was_not_copied_is_told_from_what_leads_nowhere() {
     // A frame pointer below the stack pointer is invalid, however much of the stack was copied.
     stack[3] = SP - 8;
     assert_eq!(x86_64().walk(&registers, &stack, true), Some((vec![0x04, 0x20, 0x28], ChainEnd::Lost)));
-    assert_eq!(x86_64().walk(&registers[..2], &stack, true), None, "where it was is not known");
+    assert_eq!(x86_64().walk(&registers[..2], &stack, true), None, "the sampled address is unknown");
 }
 
 #[test]
@@ -208,7 +208,7 @@ fn the_link_register_has_the_caller_of_a_leaf() {
     let mut caller = |at: u64| stage.stacks.caller_of_leaf(&state, MAPPED + at, &find).map(|ip| ip - MAPPED);
     // A leaf; a function with a frame; one before it creates its frame, and after.
     assert_eq!([0x04, 0x18, 0x20, 0x28].map(&mut caller), [Some(0x18), None, Some(0x18), None]);
-    assert_eq!(caller(0x5_0000), None, "nothing is known of code without a file");
+    assert_eq!(caller(0x5_0000), None, "code without a file has no tables");
 }
 
 #[test]
@@ -217,5 +217,5 @@ fn only_64_bits_have_tables() {
     let state = UserState { abi: 1, mask: 1 << x86::IP, regs: &[0; 8], stack: &[], asked: 0 };
     let mut out = Vec::new();
     assert_eq!(UnwindSpace::new(SymbolOptions::live()).unwind(&state, &find, &mut out), Some(ChainEnd::Lost));
-    assert_eq!(out, [0], "where it was sampled is known");
+    assert_eq!(out, [0], "the sampled address is known");
 }

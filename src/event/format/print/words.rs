@@ -112,7 +112,7 @@ mod tests {
                 assert_eq!(words(FORMAT, field, number, big).as_deref(), Some(want), "{field} {number}");
             }
         }
-        assert_eq!(words(FORMAT, "pid", 7, false), None, "it is a number there, too");
+        assert_eq!(words(FORMAT, "pid", 7, false), None, "it is also printed as a number");
     }
 
     /// Values from several fields or unsupported expressions stay numbers.

@@ -119,11 +119,11 @@ fn it_ends_with_the_last_sample_while_it_stands_still() {
         let heat = asked(&staged, 0, &page, None, end, &mut SiteLanes::default());
         (heat.from, heat.until, heat.first, heat.sum(0..30), heat.total)
     };
-    assert_eq!(at(3), (100, 400, 11, 1, 3), "the last one that came");
+    assert_eq!(at(3), (100, 400, 11, 1, 3), "the last sample");
     assert_eq!(at(4), (100, 2000, 171, 1, 4));
     staged.profile.push(START + 700, site, 1, 0, 0);
     let whole = asked(&staged, 0, &page, None, 5, &mut SiteLanes::default());
-    assert_eq!((whole.until, whole.total), (2000, 5), "what is whole ends with the newest");
+    assert_eq!((whole.until, whole.total), (2000, 5), "a complete map ends with the newest sample");
 }
 
 #[test]

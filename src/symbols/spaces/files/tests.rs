@@ -113,8 +113,8 @@ fn where_room_ends_those_go_that_nobody_had_for_longest() {
     files.give_up(&ids[..1]);
     let waits = make(&mut files, &mut store, 4);
     assert!(matches!(made_of(&files, waits), TableOutcome::Full(_)));
-    assert!(!files.tables.contains_key(&ids[2]) && files.tables.contains_key(&ids[0]), "one was enough");
-    let at = files.next().expect("there is room, after a rest");
+    assert!(!files.tables.contains_key(&ids[2]) && files.tables.contains_key(&ids[0]), "dropping one table was enough");
+    let at = files.next().expect("freed rows are available after the delay");
     assert!(at > Instant::now());
     assert_eq!(files.take_waiting().into_iter().collect::<Vec<Id>>(), [waits]);
     assert_eq!(files.next(), None);

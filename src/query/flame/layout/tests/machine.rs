@@ -41,11 +41,11 @@ fn many_small_programs_are_drawn_as_one() {
     assert!(all.drawn > 99.0, "{}", all.drawn);
     assert_eq!(row(&all, 0), [("rustc", 280, 14), ("gzip", 120, 1), ("small-0 +299", 300, 0)], "the heaviest first");
     let of_small: Vec<_> = row(&all, 2).into_iter().skip(2).collect();
-    assert_eq!(of_small, [("exec", 100, 0), ("exit", 100, 0), ("fault", 100, 0)], "what they have in common");
+    assert_eq!(of_small, [("exec", 100, 0), ("exit", 100, 0), ("fault", 100, 0)], "their common frames");
     // A zoom into it shows the programs themselves.
     let zoomed = seen(&staged, &fold, &FlameSpec { zoom: vec![SMALL.into()], ..spec.clone() });
     assert_eq!((zoomed.zoom.len(), zoomed.zoomed.new.period), (1, 300));
-    assert_eq!(row(&zoomed, 1), [("small-0 +299", 300, 0)], "all are alike, so none has room for itself");
+    assert_eq!(row(&zoomed, 1), [("small-0 +299", 300, 0)], "all have the same weight, so none is wide enough");
     let wide = seen(&staged, &fold, &FlameSpec { zoom: vec![SMALL.into()], width: 900, ..spec.clone() });
     assert_eq!(row(&wide, 1).len(), 300);
     // Separate processes, and all tasks together.

@@ -39,7 +39,6 @@ impl Random {
     }
 }
 
-/// A live session.
 struct Live {
     random: Random,
     session: Session,

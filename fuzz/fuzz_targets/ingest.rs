@@ -32,7 +32,6 @@ use perfprof_tui::symbols::{SymbolOptions, Symbolized};
 use perfprof_tui::units::UNITS;
 use perfprof_tui::units::kit::Settings;
 
-/// The start of the session.
 const START: u64 = 1_000_000_000_000;
 /// The longest column of a heat map.
 const YEAR: u64 = 366 * 86_400 * 1_000_000_000;

@@ -197,7 +197,6 @@ pub(crate) fn number(bytes: &[u8], signed: bool, big: bool) -> i64 {
     if signed { (raw << unused) as i64 >> unused } else { raw as i64 }
 }
 
-/// Returns the bytes before the first NUL.
 pub(crate) fn until_nul(bytes: &[u8]) -> &[u8] {
     &bytes[..memchr::memchr(0, bytes).unwrap_or(bytes.len())]
 }

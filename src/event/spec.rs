@@ -247,7 +247,6 @@ impl Event {
         self.attr.set_precise(0);
     }
 
-    /// Returns its modifier letters.
     pub(crate) fn modifiers(name: &str) -> &str {
         match name.rfind('/') {
             Some(slash) => name[slash + 1..].trim_start_matches(':'),
@@ -270,7 +269,6 @@ const MODIFIED: [Flag; 8] = [
 
 const MODIFIER_HELP: &str = "modifiers are u k h (user, kernel, hypervisor), G H (guest, host), I (no idle), p P (precise), D (pinned), e (exclusive), S (the first of a group samples for all)";
 
-/// perf's modifier letters.
 pub(crate) const MODIFIERS: &[u8] = b"ukhGHpPIDeS";
 
 #[cfg(test)]

@@ -3,7 +3,6 @@
 
 use crate::event::format::Format;
 
-/// The type of a field's values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FieldType {
     Text,

@@ -42,7 +42,6 @@ impl Display for ShownExpr<'_> {
     }
 }
 
-/// Removes double negations.
 fn without_double_negation(expr: &Expr) -> &Expr {
     match expr {
         Expr::Not(inner) => match &**inner {

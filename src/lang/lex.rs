@@ -154,7 +154,6 @@ impl<'t> Cursor<'t> {
         found
     }
 
-    /// Skips a token.
     pub(crate) fn skip(&mut self) {
         self.at += 1;
     }

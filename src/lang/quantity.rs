@@ -3,7 +3,6 @@
 
 use std::time::Duration;
 
-/// The dimension of a quantity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Dimension {
     /// In nanoseconds.

@@ -9,7 +9,6 @@ use crate::profile::{Acc, SymId};
 use crate::query::heaviest_chain::{ApartBy, ChainThreshold, HeavyTree};
 use crate::query::{Data, Direction};
 
-/// The form of chains.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ChainForm {
     /// A tree with shares of the total.

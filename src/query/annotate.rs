@@ -37,7 +37,6 @@ pub struct Hits {
 #[derive(Clone, Debug, PartialEq)]
 pub struct SampledFunction {
     pub(crate) function: Arc<str>,
-    /// Its DSO.
     pub(crate) dso: DsoId,
     pub(crate) start: u64,
     pub(crate) hits: Hits,

@@ -94,7 +94,6 @@ impl TopLine {
 }
 
 impl TopLine {
-    /// Returns the value of a column.
     pub(crate) fn value(&self, key: ColumnKey) -> Option<ColumnValue> {
         match key {
             ColumnKey::Dso => Some(ColumnValue::Text(self.dso.clone())),

@@ -294,7 +294,6 @@ impl CpuCounts {
         }
     }
 
-    /// Returns the bucket of a time.
     fn bucket(&mut self, time: u64) -> &mut Bucket {
         if self.buckets.is_empty() {
             (self.start, self.length) = (time, SHORTEST_NS);

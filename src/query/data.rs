@@ -33,7 +33,6 @@ impl<'a> Data<'a> {
 }
 
 impl Data<'_> {
-    /// Returns the unit of an event's periods.
     pub(crate) fn unit(&self, event: usize) -> EventUnit {
         self.profile.unit(event as u16)
     }
@@ -48,7 +47,6 @@ impl Data<'_> {
         self.origins.and_then(|origins| origins.get(stack.0 as usize)).map_or(stack, |node| NodeId(*node))
     }
 
-    /// Returns whether samples of a stack count.
     pub(crate) fn counts(&self, stack: NodeId) -> bool {
         self.marks.is_none_or(|marks| marks.counts(stack))
     }

@@ -16,7 +16,6 @@ use super::data::Data;
 /// The CPU is in the low half, the number of their values in the high half.
 pub type Lane = u32;
 
-/// Returns the CPU of a lane.
 pub(crate) fn cpu_of(lane: Lane) -> u16 {
     lane as u16
 }
@@ -26,7 +25,6 @@ pub(crate) fn values_of(lane: Lane) -> u16 {
     (lane >> 16) as u16
 }
 
-/// Combines a CPU and a number of values to a lane.
 pub(crate) fn lane(cpu: u16, values: u16) -> Lane {
     u32::from(cpu) | u32::from(values) << 16
 }

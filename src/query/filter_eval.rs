@@ -197,7 +197,6 @@ impl FilterEvaluator {
         self.by_event = data.events.iter().map(|name| bits(&|a| a.text(name), Field::Event)).collect();
     }
 
-    /// Returns whether a sample passes.
     pub(crate) fn passes(&self, data: Data<'_>, chunk: &Chunk, row: usize) -> bool {
         match self.verdicts[chunk.site[row] as usize] {
             Verdict::Yes => true,

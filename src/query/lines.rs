@@ -114,7 +114,6 @@ impl<'a, 'k> Lines<'a, 'k> {
         }
     }
 
-    /// Returns the call chains of a row.
     fn chains(&mut self, row: &TopRow) -> Vec<TopLine> {
         let question = self.question;
         let inclusive = question.top.children && question.top.order == Order::Children;

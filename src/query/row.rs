@@ -31,7 +31,6 @@ impl TopRow {
     }
 }
 
-/// The comparison of rows.
 pub(super) struct RowOrder<'a, S> {
     pub(crate) spec: &'a TopSpec,
     /// Returns the symbol of a label.

@@ -9,7 +9,6 @@ use crate::profile::{NodeId, Profile, SymId};
 /// Returns whether a name matches.
 pub(crate) type IsMeant<'a> = &'a dyn Fn(&str) -> bool;
 
-/// The rules for stacks.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct StackRules<'a> {
     /// Functions whose callees are ignored: a stack ends at the outermost of them.

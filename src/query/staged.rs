@@ -25,7 +25,6 @@ impl Default for Staged {
 }
 
 impl Staged {
-    /// Returns a file by name.
     pub(crate) fn dso(&mut self, name: &str) -> Dso {
         if let Some(map) = [("kernel", MapId::KERNEL), ("[unknown]", MapId::UNKNOWN)].iter().find(|(of, _)| *of == name)
         {

@@ -16,7 +16,6 @@ use jiff::tz::TimeZone;
 
 use crate::lang::quantity::{self, SECOND};
 
-/// Seconds of a day.
 const DAY: i64 = 86_400;
 /// An end without a date may be this many seconds after the newest sample.
 const AHEAD: i64 = DAY / 2;
@@ -92,7 +91,6 @@ impl Timeline {
     }
 }
 
-/// A moment as typed.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Moment {
     First,

@@ -58,7 +58,6 @@ pub struct Top {
     pub(crate) total: Acc,
     /// The partner event for instructions per cycle, if rows have its weights.
     pub(crate) partner: Option<Partner>,
-    /// The number of labels.
     pub(super) n_labels: usize,
     /// For each label a symbol that has it, if labels are not symbols.
     pub(super) sym_of_label: Vec<u32>,
@@ -149,7 +148,6 @@ impl Top {
         top
     }
 
-    /// Returns whether rows are functions.
     pub(crate) fn is_by_function(&self) -> bool {
         self.mode == LabelMode::Sym
     }
@@ -159,7 +157,6 @@ impl Top {
         symbol(data, self.mode, self.n_labels, &self.sym_of_label, label)
     }
 
-    /// Sorts rows.
     pub(super) fn sort(&mut self, data: Data<'_>, spec: &TopSpec, keep: RowLimit) {
         let mut rows = std::mem::take(&mut self.rows);
         self.n_rows = rows.len();

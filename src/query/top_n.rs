@@ -83,7 +83,6 @@ impl FirstRows {
         self.changed = fresh;
     }
 
-    /// Returns the sorted rows.
     pub(crate) fn rows(&self) -> &[u32] {
         &self.rows
     }

@@ -46,7 +46,6 @@ impl CounterValue {
     }
 }
 
-/// A mean and its error.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Mean {
     pub(crate) mean: f64,
@@ -147,7 +146,6 @@ pub(crate) struct Ratio {
     pub(crate) kind: RatioKind,
 }
 
-/// The meaning of a ratio.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RatioKind {
     /// A share in percent, with its description.

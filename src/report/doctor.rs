@@ -12,7 +12,6 @@ use crate::kernel::procfs;
 use crate::kernel::sys::RealSys;
 use crate::source::live::error::refusal;
 
-/// The state of an item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CheckState {
     Good,

@@ -58,7 +58,6 @@ pub enum Key {
     Column(ColumnKey),
 }
 
-/// The input of a key.
 struct RowInput<'a> {
     data: Data<'a>,
     objects: &'a mut Objects,

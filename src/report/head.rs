@@ -155,7 +155,6 @@ fn topology(rec: &Recording) -> Option<Vec<String>> {
     Some(out)
 }
 
-/// A group of events in the header.
 pub(crate) struct EventGroup {
     /// Empty if the group does not have a name.
     pub(crate) name: String,

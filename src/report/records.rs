@@ -251,7 +251,6 @@ fn cpu_map(body: &[u8]) -> String {
             (0..words).flat_map(set).collect()
         }
     };
-    /// Any CPU.
     const ANY: u32 = u16::MAX as u32;
     let some: Vec<u32> = cpus.iter().copied().filter(|cpu| *cpu != ANY).collect();
     let any = (some.len() < cpus.len()).then(|| "-1".to_owned());

@@ -12,7 +12,6 @@ use crate::session::{Placed, Session, Side};
 
 use super::records::map_rights;
 
-/// A thread.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct ThreadEntry {
     pid: i32,
@@ -126,7 +125,6 @@ impl<'a> TaskList<'a> {
         })
     }
 
-    /// Formats the threads as a table.
     pub(crate) fn table(&self) -> Table {
         let number = |name, title| Column::new(name, title, Align::Right, 8);
         let columns =
@@ -138,7 +136,6 @@ impl<'a> TaskList<'a> {
         Table { columns, rows: self.tree().into_iter().map(row).collect() }
     }
 
-    /// Formats the mappings as a table.
     pub(crate) fn map_table(&self) -> Table {
         let columns = vec![
             Column::new("pid", "PID", Align::Right, 8),

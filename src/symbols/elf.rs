@@ -28,7 +28,6 @@ pub enum ElfError {
     Refused(#[from] UnpackError),
 }
 
-/// A parsed ELF file.
 pub(crate) type Elf<'d> = object::File<'d, &'d [u8]>;
 
 /// The loaded segments of a file: address, size and offset in the file of each.

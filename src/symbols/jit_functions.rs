@@ -44,7 +44,6 @@ pub(crate) struct LeftOut {
 }
 
 impl LeftOut {
-    /// Counts an entry.
     pub(crate) fn add(&mut self, entry: &[u8]) {
         if self.entries == 0 {
             self.first = String::from_utf8_lossy(&entry[..entry.len().min(60)]).into_owned();

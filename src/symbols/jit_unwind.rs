@@ -46,7 +46,6 @@ pub(crate) struct JitRows {
     last: Option<Arc<[u64]>>,
 }
 
-/// A piece of code.
 #[derive(Clone, Debug)]
 struct Piece {
     end: u64,
@@ -193,7 +192,6 @@ impl JitRows {
         has_found
     }
 
-    /// Returns the rule at an address.
     pub(crate) fn rule(&self, address: u64) -> Rule {
         let piece = self.pieces.range(..=address).next_back().filter(|(_, piece)| address < piece.end);
         let Some((start, piece)) = piece else { return Rule::Gap };

@@ -42,7 +42,6 @@ pub(crate) struct Jits {
     changes: Vec<(DsoId, CodeChange)>,
 }
 
-/// The outcome of a visit.
 #[derive(Debug)]
 pub(crate) struct JitVisit {
     pub(crate) dso: DsoId,

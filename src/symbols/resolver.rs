@@ -38,7 +38,6 @@ enum Key {
     Dso(DsoId),
 }
 
-/// A holder of names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Holder {
     File(Key),
@@ -401,7 +400,6 @@ impl Resolver {
     }
 }
 
-/// A file that was read.
 struct FileRead {
     build_id: Option<BuildId>,
     /// A user who could have written it.

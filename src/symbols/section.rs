@@ -52,7 +52,6 @@ impl Section {
         EndianSlice::new(self.bytes(file), shape.endian)
     }
 
-    /// Parses the section as `.eh_frame`.
     pub(crate) fn eh_frames<'a>(&self, file: &'a [u8], shape: Shape) -> gimli::EhFrame<Slice<'a>> {
         let mut frames = gimli::EhFrame::from(self.slice(file, shape));
         frames.set_address_size(shape.size);
@@ -60,7 +59,6 @@ impl Section {
         frames
     }
 
-    /// Parses the section as `.debug_frame`.
     pub(crate) fn debug_frames<'a>(&self, file: &'a [u8], shape: Shape) -> gimli::DebugFrame<Slice<'a>> {
         let mut frames = gimli::DebugFrame::from(self.slice(file, shape));
         frames.set_address_size(shape.size);

@@ -52,7 +52,6 @@ pub(crate) struct Following {
     pub(crate) tables: Arc<ArcSwap<Tables>>,
 }
 
-/// Figures of all tables.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Tables {
     /// Sorted by the number of processes, highest first.

@@ -273,7 +273,6 @@ impl Found {
     }
 }
 
-/// Reads all entries.
 fn read<'a, S: UnwindSection<Slice<'a>>>(
     frames: &S,
     bases: &BaseAddresses,
@@ -348,7 +347,6 @@ fn merged(functions: &[Function], rows: &[u64]) -> Vec<u64> {
     all
 }
 
-/// Returns the rule of a row.
 fn rule<'a>(
     row: &UnwindTableRow<usize>,
     frames: &impl UnwindSection<Slice<'a>>,

@@ -71,13 +71,11 @@ impl DebugInfo {
         Some(String::from_utf8_lossy(&text).into_owned())
     }
 
-    /// Returns a function's parameters with their types.
     fn parameters(&self, function: &str) -> Option<Vec<(String, Option<TypeAt>)>> {
         let (index, unit, entry) = self.find(function)?;
         Some(self.children(index, &unit, &entry))
     }
 
-    /// Returns a function's entry and unit.
     pub(super) fn function(&self, name: &str) -> Option<(Unit<Reader>, Entry)> {
         self.find(name).map(|(_, unit, entry)| (unit, entry))
     }

@@ -22,7 +22,6 @@ pub(crate) struct Elf {
     pub(crate) probes: Vec<Usdt>,
 }
 
-/// The limit of symbols.
 const MAX_SYMBOLS: usize = 4_000_000;
 /// The limit of decompressed bytes of static probe notes.
 const MAX_NOTES: usize = 16 << 20;
@@ -94,7 +93,6 @@ impl Elf {
         offset(&self.segments, address)
     }
 
-    /// Returns all functions with their sizes.
     pub(crate) fn functions(&self) -> impl Iterator<Item = (&str, u64)> {
         self.functions.iter().map(|(name, _, size)| (name.as_str(), *size))
     }

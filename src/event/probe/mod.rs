@@ -38,7 +38,6 @@ pub struct Probe {
 }
 
 impl Probe {
-    /// Returns the event name.
     pub(crate) fn event(&self) -> String {
         format!("{}:{}", self.group, self.name)
     }

@@ -96,7 +96,6 @@ pub(crate) const CALLS: &[(&str, Function, usize)] = &[
     ("max", |n| n.iter().max().copied(), 2),
 ];
 
-/// A node of an expression.
 #[derive(Clone, Debug)]
 pub(crate) enum Node {
     Int(i128),
@@ -121,7 +120,6 @@ pub(crate) enum Node {
 pub struct Expr {
     pub(crate) text: String,
     pub(crate) root: Node,
-    /// The names that it uses.
     pub(crate) names: Vec<NamedField>,
 }
 

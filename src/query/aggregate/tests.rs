@@ -4,7 +4,6 @@ use super::*;
 use crate::query::staged::Staged;
 use proptest::prelude::*;
 
-/// Returns the CPU key, or no key.
 fn by(cpu: bool) -> &'static [ColumnKey] {
     if cpu { &[ColumnKey::Cpu] } else { &[] }
 }

@@ -67,7 +67,6 @@ impl Leaves {
         Self { groups, by_name, total, starts, nodes }
     }
 
-    /// Returns the nodes of a group.
     pub(crate) fn nodes(&self, group: usize) -> &[u32] {
         &self.nodes[self.starts[group] as usize..self.starts[group + 1] as usize]
     }

@@ -147,7 +147,6 @@ impl FlameTree {
         self.then.is_none() && !self.namer.edits.contains(&Edit::CollapseChains)
     }
 
-    /// Returns the edits that were applied.
     pub(crate) fn edits(&self) -> &[Edit] {
         &self.namer.edits
     }
@@ -230,7 +229,6 @@ impl FlameTree {
         self.frames
     }
 
-    /// Returns the names of all frames.
     pub(crate) fn names(&self) -> &[Name] {
         &self.namer.names
     }

@@ -18,7 +18,6 @@ use super::Shape;
 /// The limit of functions whose code is held.
 const MOST: usize = 256;
 
-/// The code of sampled functions.
 pub(super) struct SampledCode {
     options: SymbolOptions,
     resolver: Resolver,

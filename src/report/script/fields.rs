@@ -28,7 +28,6 @@ const fn of(name: &'static str, bit: u64, part: &'static str) -> Field {
 /// The sample types that contain a weight.
 const WEIGHTS: u64 = sample::WEIGHT | sample::WEIGHT_STRUCT;
 
-/// All fields.
 pub(crate) const FIELDS: &[Field] = &[
     field("comm"),
     field("pid"),

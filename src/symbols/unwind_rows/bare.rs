@@ -56,7 +56,6 @@ fn stubs(start: u64, code: &[u8], found: &mut Found) {
     found.push(start, start.saturating_add(code.len() as u64), &rows);
 }
 
-/// An exported function.
 #[derive(Debug)]
 struct Exported<'a> {
     name: &'a str,

@@ -24,7 +24,6 @@ const CALLERS_PER_BYTE: u64 = 16;
 /// The limit of states at the computed jumps of a function.
 const MAX_STATES: usize = 8;
 
-/// The code of a program.
 #[derive(Debug, Default)]
 pub(super) struct Code<'a> {
     /// Linked address and content of each part.
@@ -83,7 +82,6 @@ struct Trace {
     proofs: Vec<u64>,
 }
 
-/// A path to follow.
 #[derive(Clone, Copy, Debug)]
 struct Path {
     from: Option<u64>,

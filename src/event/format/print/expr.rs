@@ -27,7 +27,6 @@ pub(crate) enum Expr {
     Length(String),
 }
 
-/// An integer type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct IntType {
     pub(crate) size: usize,
@@ -73,7 +72,6 @@ impl Number {
     }
 }
 
-/// The value of an expression.
 #[derive(Clone, Debug)]
 pub(crate) enum Value<'a> {
     Number(Number),
@@ -102,7 +100,6 @@ impl Expr {
         Context { format, raw }.eval(self)
     }
 
-    /// Creates a literal number.
     pub(crate) fn literal(bits: i64, kind: IntType) -> Self {
         Self::Number(Number::new(bits, kind))
     }

@@ -31,7 +31,6 @@ enum Piece {
     Conversion(Conversion),
 }
 
-/// A printf conversion.
 #[derive(Clone, Debug, Default)]
 struct Conversion {
     left: bool,
@@ -117,7 +116,6 @@ impl Printer {
     }
 }
 
-/// The limit of widths.
 const MAX_WIDTH: i64 = 4096;
 
 fn pad(out: &mut String, body: &str, width: usize, left: bool, zero: bool) {

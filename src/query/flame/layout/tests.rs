@@ -37,7 +37,6 @@ fn compared_over(old: &[&str], new: &[&str], per: NormalizeBy, seconds: (f64, f6
     FlameTree::compare(after, before, per, &[])
 }
 
-/// The tree of stacks.
 fn tree(stacks: &[&str], edits: &[Edit]) -> FlameTree {
     let staged = recorded(stacks);
     FlameTree::build(staged.data(), &staged.fold(), None, edits)

@@ -122,7 +122,6 @@ impl State {
     }
 }
 
-/// Computes the effects of instructions.
 pub(super) struct Effects(InstructionInfoFactory);
 
 impl Effects {

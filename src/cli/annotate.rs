@@ -1,4 +1,4 @@
-//! `annotate`: functions of a recording, instruction by instruction.
+//! `annotate`: the instructions of a recording's functions.
 
 use anyhow::{anyhow, bail};
 
@@ -19,7 +19,7 @@ use super::{open, output, usage};
 
 pub(crate) fn run(args: Annotate) -> anyhow::Result<u8> {
     let Some((recording, symbol)) = args.split() else {
-        return Err(usage("one recording and one function; a name with blanks goes in quotes"));
+        return Err(usage("too many arguments: expected one recording and one function; quote a name with spaces"));
     };
     let by_stack = args.which.check()?.is_some_and(|f| f.needs_chains());
     let opened = open::open(&recording, args.no_demangle)?;
@@ -30,7 +30,7 @@ pub(crate) fn run(args: Annotate) -> anyhow::Result<u8> {
         ..IntakeOptions::default()
     })?;
     let mut printer = ListingPrinter::new(&args, options);
-    // Of a function that is named, why an event has none of its samples; without one, that nothing has samples.
+    // For a named function, the reason why an event has no samples of it; otherwise, that there are no samples.
     let mut fault = None;
     for event in chosen_events(&loaded, &args.which)? {
         let mut fold = Aggregate::new(event, args.which.filter(&loaded)?);
@@ -45,8 +45,8 @@ pub(crate) fn run(args: Annotate) -> anyhow::Result<u8> {
     Ok(loaded.exit_code())
 }
 
-/// The functions that are asked for: those of that name, or of the only name that has the word in it; without one, all
-/// that have a share of everything.
+/// Returns the functions of this name, or of the only name that contains the word; without a name, all functions with
+/// samples above the limit.
 fn chosen(
     loaded: &Offline,
     all: Vec<SampledFunction>,
@@ -56,7 +56,7 @@ fn chosen(
     let mut all = all;
     let Some(symbol) = symbol else {
         all.retain(|one| one.hits.own.percent_of(&one.hits.total) >= least);
-        return if all.is_empty() { Err(anyhow!("no function with a name has samples")) } else { Ok(all) };
+        return if all.is_empty() { Err(anyhow!("no samples in functions with a name")) } else { Ok(all) };
     };
     let mut names: Vec<&str> = Vec::new();
     for one in &all {
@@ -71,21 +71,21 @@ fn chosen(
             let frames = &loaded.data().profile.frames;
             let mut known = (0..frames.n_syms() as u32).map(|i| frames.sym(SymId(i)));
             if known.any(|sym| sym.function.as_deref() == Some(symbol)) {
-                bail!("{symbol} has no samples of its own: it only calls functions that have");
+                bail!("{symbol} has no samples of its own, only its callees have");
             }
             let hint = crate::lang::nearest_hint(symbol, all.iter().map(|one| &*one.function));
-            bail!("no function is called {symbol}{hint}")
+            bail!("no function is named {symbol}{hint}")
         }
         many => {
             let first: Vec<&str> = many.iter().take(8).copied().collect();
-            bail!("{symbol} is part of {} functions' names: {}", many.len(), first.join(", "))
+            bail!("{symbol} matches {} functions: {}; name one of them", many.len(), first.join(", "))
         }
     };
     all.retain(|one| *one.function == *name);
     Ok(all)
 }
 
-/// Functions of a DSO that are not shown, for one reason.
+/// Functions of a DSO that are not shown, with one reason.
 struct Missing {
     first: String,
     others: usize,
@@ -93,7 +93,7 @@ struct Missing {
     why: String,
 }
 
-/// Prints functions one after another, and keeps of which there is no code.
+/// Prints functions one after another, and collects those without code.
 struct ListingPrinter<'a> {
     args: &'a Annotate,
     resolver: Resolver,
@@ -142,7 +142,7 @@ impl<'a> ListingPrinter<'a> {
         }
     }
 
-    /// Says what was not shown; a failure where that is all.
+    /// Reports the functions that were not shown; an error if none was shown.
     fn end(self, fault: Option<anyhow::Error>) -> anyhow::Result<()> {
         let said = self.missing.iter().map(|one| {
             let others = if one.others > 0 { format!(" and {} more functions", one.others) } else { String::new() };
@@ -156,12 +156,12 @@ impl<'a> ListingPrinter<'a> {
         match (said.is_empty(), fault) {
             (false, _) => bail!("{}", said.join("\n")),
             (true, Some(fault)) => Err(fault),
-            (true, None) => bail!("the recording has no event"),
+            (true, None) => bail!("the recording has no events"),
         }
     }
 }
 
-/// How names of a file by itself are looked up.
+/// Options of symbols for a single file.
 pub(crate) fn plain_options(no_demangle: bool) -> SymbolOptions {
     let form = if no_demangle { crate::symbols::NameForm::Raw } else { crate::symbols::NameForm::Plain };
     SymbolOptions { form, live: false, ..SymbolOptions::of_user() }

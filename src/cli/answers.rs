@@ -1,4 +1,4 @@
-//! The answer to a word on the command line that is neither a command nor a file: what the program has about it.
+//! The answer to an unknown word on the command line: units, screens and commands about that subject.
 
 use crate::lang::find::{found, nearest_words};
 use crate::lang::nearest_hint;
@@ -9,13 +9,13 @@ use crate::ui::keys::shown;
 use crate::units::UNITS;
 use crate::units::kit::Spec;
 
-/// Lines of each kind that are printed.
+/// Maximum lines of each kind.
 const MOST: usize = 5;
-/// Cells of a description.
+/// Width of a description in cells.
 const ABOUT: usize = 70;
 
-/// The units and screens that a word is about, a command to a line, or the words nearest to it. `commands` are the names
-/// of the command line.
+/// Returns the units and screens about a word, one command per line, or the nearest names. `commands` are the names of
+/// all commands.
 pub(crate) fn about<'a>(word: &str, commands: impl Iterator<Item = &'a str>) -> String {
     let of = |word: &str| {
         let units = found(word, UNITS.iter().copied(), Spec::findable).into_iter().take(MOST);
@@ -32,9 +32,9 @@ pub(crate) fn about<'a>(word: &str, commands: impl Iterator<Item = &'a str>) -> 
     if let (true, true, Some(near)) = (lines.is_empty(), hint.is_empty(), nearest_words(word, things()).first()) {
         lines = of(near);
     }
-    let mut out = format!("no command, no file and no program is called {}{hint}", clean(word));
+    let mut out = format!("no command, file or program is named {}{hint}", clean(word));
     if !lines.is_empty() {
-        out.push_str(&format!("; about that:\n{}", lines.join("\n")));
+        out.push_str(&format!("; related:\n{}", lines.join("\n")));
     }
     out + "\nperfprof-tui --help lists the commands"
 }

@@ -1,4 +1,4 @@
-//! Colours and theme of a session: what was asked for, what is configured, what the terminal is.
+//! Colours and theme of a session, from the options, the configuration and the terminal.
 
 use crate::panel::charset::Charset;
 use crate::ui::term;
@@ -8,7 +8,7 @@ use super::args::View;
 use super::output::{charset, complain};
 use super::{Usage, config, usage};
 
-/// Chooses the themes of a session and the name of the first: `auto` for what suits the terminal.
+/// Returns the themes of a session and the name of the first one; `auto` adapts to the terminal.
 pub(crate) fn choose(view: &View) -> anyhow::Result<(Themes, String)> {
     let asked = view.color.as_ref().or(config::get().color.as_ref());
     let depth = asked.map(|text| Depth::parse(text)).transpose().map_err(Usage)?.flatten();
@@ -17,8 +17,8 @@ pub(crate) fn choose(view: &View) -> anyhow::Result<(Themes, String)> {
     let mut themes = config::themes(depth);
     themes.charset = if view.ascii { Charset::Ascii } else { charset() };
     let names = || themes.names().collect::<Vec<_>>().join(", ");
-    let none = |name: &str| format!("no theme is called {name}: there are auto, {}", names());
-    // What is typed must be right; a configuration never keeps the program from working.
+    let none = |name: &str| format!("unknown theme {name}; available: auto, {}", names());
+    // A wrong option is an error, a wrong configuration only a warning.
     let configured = config::get().theme.as_ref().filter(|name| {
         let known = *name == "auto" || themes.get(name).is_some();
         if !known && view.theme.is_none() {

@@ -1,18 +1,17 @@
-//! Tarballs of `perf archive`: unpacked into a directory of our own that goes with its last user, and only as far as
-//! such a tarball could reach.
+//! Tarballs of `perf archive`, unpacked into a temporary directory with a limit on size and number of files.
 
 use std::fs::File;
 use std::io::{self, BufReader, Read};
 use std::path::Path;
 
-/// Programs and their debug information pack to a fifth or so: what unpacks to more than this many times its size, or
-/// this many bytes, is none.
+/// Maximum ratio of unpacked to packed size (programs with debug information compress to about a fifth), and the size
+/// that is always allowed, in bytes.
 const RATIO: u64 = 24;
 const LEAST: u64 = 64 << 20;
-/// Files in it.
+/// Maximum number of files.
 const MAX_FILES: usize = 1 << 16;
 
-/// A stream that may bring so many bytes more.
+/// A stream with a limit on the remaining bytes.
 struct Bounded<R> {
     from: R,
     left: u64,
@@ -21,18 +20,19 @@ struct Bounded<R> {
 impl<R: Read> Read for Bounded<R> {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         let n = self.from.read(into)?;
-        let too_much = || io::Error::other("it unpacks to more than an archive of programs could, or than fits");
+        let too_much =
+            || io::Error::other("it unpacks to more than a perf archive can contain, or than fits on the disk");
         self.left = self.left.checked_sub(n as u64).ok_or_else(too_much)?;
         Ok(n)
     }
 }
 
-/// Unpacks a tarball. Names that lead out of the directory are not followed.
+/// Unpacks a tarball. Paths that lead out of the directory are skipped.
 ///
 /// # Errors
-/// When it cannot be read, or there is too much in it; nothing of it stays then.
+/// If it cannot be read or is too large. The directory is removed then.
 pub(crate) fn unpack(path: &Path) -> anyhow::Result<tempfile::TempDir> {
-    // What is behind the library's own words tells more.
+    // The root cause says more than the library's own message.
     let fail = |e: io::Error| anyhow::anyhow!("--archive {}: {}", path.display(), anyhow::Error::new(e).root_cause());
     let mut file = File::open(path).map_err(fail)?;
     let size = file.metadata().map_err(fail)?.len();
@@ -50,16 +50,16 @@ pub(crate) fn unpack(path: &Path) -> anyhow::Result<tempfile::TempDir> {
     let mut archive = tar::Archive::new(Bounded { from, left });
     for (i, entry) in archive.entries().map_err(fail)?.enumerate() {
         let mut entry = entry.map_err(fail)?;
-        // One that is sparse takes more room than it has bytes.
+        // A sparse file takes more space than it has bytes.
         if i >= MAX_FILES || entry.header().entry_type().is_gnu_sparse() {
-            return Err(fail(io::Error::other("it holds what no archive of programs does")));
+            return Err(fail(io::Error::other("it has too many or sparse files for a perf archive")));
         }
         entry.unpack_in(dir.path()).map_err(fail)?;
     }
     Ok(dir)
 }
 
-/// Half of the room that is left where a directory is.
+/// Returns half of the free space of a directory's file system, in bytes.
 fn room(dir: &Path) -> io::Result<u64> {
     let fs = rustix::fs::statvfs(dir)?;
     Ok(fs.f_bavail.saturating_mul(fs.f_frsize) / 2)

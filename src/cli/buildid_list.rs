@@ -1,4 +1,4 @@
-//! `buildid-list`: the build ids of a recording's files, of the kernel that runs here, or of a program.
+//! `buildid-list`: the build ids of a recording's files, of the running kernel, or of a program.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -21,7 +21,7 @@ use super::{open, output::print};
 
 pub(crate) fn run(args: BuildidList) -> anyhow::Result<u8> {
     if args.kernel {
-        let id = build_ids::of_kernel().context("the kernel that runs here does not say its build id")?;
+        let id = build_ids::of_kernel().context("the running kernel does not report its build id")?;
         print(&format!("{id}\n"))?;
         return Ok(0);
     }
@@ -42,7 +42,7 @@ pub(crate) fn run(args: BuildidList) -> anyhow::Result<u8> {
         print(&lines.collect::<String>())?;
         return Ok(0);
     }
-    // Files that are not here have build ids all the same.
+    // Build ids do not require the files to exist here.
     let wants = IntakeOptions { chains: false, fields: false, ..IntakeOptions::default() };
     let symbols = opened.symbols.clone();
     let loaded = offline::load(&mut *opened.into_source(), symbols, wants)?;
@@ -54,7 +54,7 @@ fn line(id: Option<BuildId>, name: &str) -> String {
     format!("{:<40} {}\n", id.map(|id| id.to_string()).unwrap_or_default(), clean(name))
 }
 
-/// The files of a recording that was read in which samples are; without an id where there is none.
+/// Returns the files with samples, with an empty id if it is unknown.
 fn of_samples(loaded: &Offline) -> String {
     let data = loaded.data();
     let hit = hits(loaded);
@@ -63,7 +63,7 @@ fn of_samples(loaded: &Offline) -> String {
     wanted.map(|dso| line(dso.build_id, &dso.path)).collect()
 }
 
-/// The DSOs in which samples were taken.
+/// Returns the DSOs with samples.
 pub(crate) fn hits(loaded: &Offline) -> BTreeSet<DsoId> {
     let data = loaded.data();
     let leaf_of = |site: u32| {
@@ -78,10 +78,13 @@ pub(crate) fn hits(loaded: &Offline) -> BTreeSet<DsoId> {
     sites.into_iter().filter_map(leaf_of).collect()
 }
 
-/// The kernel that runs here and its modules, with where they are.
+/// Returns the running kernel and its modules with their addresses.
 fn of_kernel() -> anyhow::Result<String> {
     let known = Kallsyms::read(Path::new("/proc/kallsyms"))?;
-    let start = known.text.filter(|text| *text != 0).context("/proc/kallsyms hides the kernel's addresses")?;
+    let start = known
+        .text
+        .filter(|text| *text != 0)
+        .context("/proc/kallsyms hides the kernel's addresses; run as root, or set kernel.kptr_restrict=0")?;
     let place = |start: u64, end: u64, name: &str| format!("{start:016x} {end:016x} {name}");
     let end = known.end.unwrap_or(start);
     let mut out = line(build_ids::of_kernel(), &place(start, end, "[kernel.kallsyms]"));
@@ -93,7 +96,7 @@ fn of_kernel() -> anyhow::Result<String> {
     Ok(out)
 }
 
-/// The build id of a file that is no recording but a program or a library.
+/// Returns the build id of a program or library.
 fn of_program(path: &Path) -> anyhow::Result<Option<BuildId>> {
     let Ok(file) = door::own(path) else { return Ok(None) };
     let bytes = Bytes::of(&file)?;

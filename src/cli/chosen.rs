@@ -1,4 +1,4 @@
-//! The keys that are typed, and the events of a recording that options choose.
+//! Sort keys and events selected by options.
 
 use crate::engine::offline::Offline;
 use crate::kernel::attr::{SW_DUMMY, TYPE_SOFTWARE, sample};
@@ -9,7 +9,7 @@ use super::args::SampleSelection;
 use super::output::complain;
 use super::usage;
 
-/// Sort keys as typed.
+/// Parses sort keys.
 pub(crate) fn keys_of(text: &str) -> anyhow::Result<Vec<ColumnKey>> {
     ColumnKey::parse_list(text).map_err(|why| usage(format!("--sort {text}: {why}")))
 }
@@ -18,7 +18,7 @@ pub(super) fn is_dummy(event: &EventDesc) -> bool {
     event.is_derived() || event.attr.kind == TYPE_SOFTWARE && event.attr.config == SW_DUMMY
 }
 
-/// Events that have samples, or all when none has: side-band dummies are not worth a table.
+/// Returns all events except side-band dummies and derived ones, or all events if there are no others.
 pub(crate) fn events(loaded: &Offline) -> Vec<usize> {
     let core = loaded.ingest.core();
     let all: Vec<usize> = (0..core.events.len()).collect();
@@ -26,8 +26,8 @@ pub(crate) fn events(loaded: &Offline) -> Vec<usize> {
     if real.is_empty() { all } else { real }
 }
 
-/// The one of some events that a command of one event is of, wherever several are there: the first as the recording
-/// lists them that has samples, among those that have call chains where any has.
+/// Returns the event to use when a command takes only one of several: the first in the recording's order that has
+/// samples and call chains, else the first with samples.
 pub(crate) fn foremost(loaded: &Offline, events: &[usize]) -> Option<usize> {
     let core = loaded.ingest.core();
     let mut sampled = vec![false; core.events.len()];
@@ -40,7 +40,7 @@ pub(crate) fn foremost(loaded: &Offline, events: &[usize]) -> Option<usize> {
     first.or_else(|| with_samples.next()).or(events.first().copied())
 }
 
-/// Says which of several events was taken.
+/// Reports which of several events is used.
 pub(crate) fn say_foremost(what: &str, loaded: &Offline, event: usize, events: &[usize]) {
     let rest: Vec<&str> = events.iter().filter(|i| **i != event).map(|i| loaded.event_names[*i].as_str()).collect();
     if !rest.is_empty() {
@@ -49,17 +49,17 @@ pub(crate) fn say_foremost(what: &str, loaded: &Offline, event: usize, events: &
     }
 }
 
-/// The events that `--event` chooses of those.
+/// Returns the events that `--event` selects.
 pub(crate) fn chosen_events(loaded: &Offline, which: &SampleSelection) -> anyhow::Result<Vec<usize>> {
     let all = events(loaded);
     let Some(want) = &which.event else { return Ok(all) };
-    // A whole name comes before one with modifiers, that before a beginning.
+    // Full names have precedence over names without modifiers, and these over prefixes.
     let is_wanted: [fn(&str, &str) -> bool; 3] = [
         |name, want| name == want,
         |name, want| name.split(':').next() == Some(want),
         |name, want| name.starts_with(want),
     ];
-    // What is derived from samples is asked for by its name.
+    // Derived events are selected only by name.
     let core = loaded.ingest.core();
     let derived: Vec<usize> = (0..core.events.len()).filter(|event| core.events[*event].is_derived()).collect();
     let among = |list: &[usize]| {
@@ -71,7 +71,7 @@ pub(crate) fn chosen_events(loaded: &Offline, which: &SampleSelection) -> anyhow
     let chosen = among(&all).or_else(|| among(&derived)).unwrap_or_default();
     if chosen.is_empty() && !all.is_empty() {
         let names: Vec<&str> = all.iter().chain(&derived).map(|i| loaded.event_names[*i].as_str()).collect();
-        return Err(usage(format!("--event {want}: the recording has {}", names.join(", "))));
+        return Err(usage(format!("--event {want}: no such event; the recording has {}", names.join(", "))));
     }
     Ok(chosen)
 }

@@ -1,4 +1,4 @@
-//! Completions of shells and manual pages, made from the same description as the help.
+//! Shell completions and manual pages, generated from the same command tree as the help.
 
 use std::io::Write;
 use std::path::Path;
@@ -29,7 +29,7 @@ pub(crate) fn completions(args: Completions) -> anyhow::Result<u8> {
     Ok(0)
 }
 
-/// `perfprof-tui man`: the page of the program, of a command or of a topic, or all of them into a folder.
+/// `perfprof-tui man`: prints the page of the program, a command or a topic, or writes all pages to a directory.
 pub(crate) fn man(args: Man) -> anyhow::Result<u8> {
     if let Some(of) = &args.schema {
         return print_json(&schema::of(of).map_err(usage)?).map(|()| 0);
@@ -38,7 +38,7 @@ pub(crate) fn man(args: Man) -> anyhow::Result<u8> {
     command.build();
     if let Some(folder) = &args.folder {
         let n = pages(&command, NAME, folder)?;
-        super::output::complain(&format!("{n} pages in {}", folder.display()));
+        super::output::complain(&format!("wrote {n} pages to {}", folder.display()));
         return Ok(0);
     }
     let help = |own: &Command| own.clone().render_long_help().to_string();
@@ -57,21 +57,21 @@ pub(crate) fn man(args: Man) -> anyhow::Result<u8> {
     Ok(0)
 }
 
-/// The error for a word that no page is called by.
+/// Returns the error for an unknown page.
 fn unknown(command: &Command, name: &str) -> String {
     let topics: Vec<manual::Page> = manual::pages().filter(|page| page.about.is_some()).collect();
     let names = command.get_subcommands().map(|own| own.get_name()).chain(topics.iter().map(|page| page.short()));
     let near = nearest_hint(name, names);
-    // By the bare name of a command there is its own page.
+    // A bare name means the command, so a topic of the same name needs its section.
     let called = |page: &manual::Page| match command.find_subcommand(page.short()) {
         Some(_) => format!("{}.{}", page.short(), page.section),
         None => page.short().to_owned(),
     };
     let list: Vec<String> = topics.iter().map(called).collect();
-    format!("no command and no topic is called {name}{near}; topics: {}", list.join(", "))
+    format!("no command or topic is named {name}{near}; topics: {}", list.join(", "))
 }
 
-/// A command's page for man(1).
+/// Returns a command's page for man(1).
 fn page(command: &Command, name: &str) -> anyhow::Result<String> {
     let spec = name.strip_prefix("perfprof-tui-").and_then(units::find).filter(|_| command.get_name() != "help");
     let titled = command.clone().version(env!("CARGO_PKG_VERSION")).name(name.to_owned());
@@ -79,7 +79,7 @@ fn page(command: &Command, name: &str) -> anyhow::Result<String> {
     let titled = titled.subcommand_help_heading("COMMANDS");
     let titled = if name == NAME { without_pages(titled) } else { titled };
     let titled = match spec {
-        // Its example has a chapter.
+        // The example has a section of its own.
         Some(spec) => titled.long_about(spec.story()),
         None => titled,
     };
@@ -111,7 +111,7 @@ fn page(command: &Command, name: &str) -> anyhow::Result<String> {
     Ok(manual::literal(&text) + &manual::rendered(&roff))
 }
 
-/// Commands that only lead to others have no page to point at.
+/// Hides commands that only group others, because they have no page.
 fn without_pages(command: Command) -> Command {
     command.mut_subcommands(|own| {
         let leads = matches!(own.get_name(), "help" | "unit");
@@ -128,7 +128,7 @@ fn example(roff: &mut Roff, spec: &Spec) {
     }
 }
 
-/// The options of perf that the help leaves out.
+/// Appends perf's options, which the help omits.
 fn perfs(roff: &mut Roff, command: &str) {
     let mut whose = "PERF";
     let mut all: Vec<_> = perf_options::of_command(command).map(PerfOption::entry).collect();
@@ -141,14 +141,14 @@ fn perfs(roff: &mut Roff, command: &str) {
         if list.peek().is_some() {
             roff.control("SH", [format!("OPTIONS OF {whose} {what}").as_str()]);
         }
-        list.for_each(|(spelled, why, _)| manual::entry(roff, vec![bold(*spelled)], vec![roman(*why)]));
+        list.for_each(|(spelled, why, _)| manual::entry(roff, vec![bold(*spelled)], vec![roman(why.as_str())]));
     }
 }
 
-/// The table of commands with their keys, as it is.
+/// Appends the table of commands with their keys.
 fn keys(roff: &mut Roff) {
     roff.control("SH", ["KEYS"]);
-    roff.text([roman("One key means one thing on all screens, or is free. ")]);
+    roff.text([roman("A key has the same meaning on all screens where it is used. ")]);
     let mut group = "";
     for row in rows() {
         if row.group != group {
@@ -173,7 +173,8 @@ fn see_also(roff: &mut Roff, name: &str) {
     roff.text([roman(list.join(", "))]);
 }
 
-/// Writes the pages of a command and of those below it, and of the program the topics'; how many there are.
+/// Writes the pages of a command and its subcommands; for the program itself, also the topics. Returns the number of
+/// pages.
 fn pages(command: &Command, name: &str, folder: &Path) -> anyhow::Result<usize> {
     write(folder, name, "1", &page(command, name)?)?;
     let mut n = 1;
@@ -189,7 +190,7 @@ fn pages(command: &Command, name: &str, folder: &Path) -> anyhow::Result<usize> 
     Ok(n)
 }
 
-/// Pages are for everybody, wherever they are installed from here.
+/// Writes a page that all users may read.
 fn write(folder: &Path, name: &str, section: &str, page: &str) -> anyhow::Result<()> {
     let folder = folder.join(format!("man{section}"));
     std::fs::create_dir_all(&folder).with_context(|| format!("{}", folder.display()))?;
@@ -225,7 +226,7 @@ mod tests {
         }
     }
 
-    /// As man(1) shows it, but for how its lines are broken.
+    /// Returns the page as man(1) shows it, without line breaks.
     fn read(roff: &str) -> String {
         let plain = [(r"\(ti", "~"), (r"\(ha", "^"), (r"\(ga", "`"), (r"\*(Aq", "'"), (r"\-", "-"), (r"\fB", "")];
         let plain = plain.iter().chain(&[(r"\fI", ""), (r"\fR", ""), (r"\&", ""), (r"\\", r"\")]);
@@ -271,7 +272,7 @@ mod tests {
         assert!(shown > 20, "{shown}");
     }
 
-    /// Pages are read as they are written: each has its name, and nothing of Markdown is left of it.
+    /// Each page has its title and no remains of Markdown.
     #[test]
     fn every_topic_has_a_page_that_man_reads() {
         let topics: Vec<manual::Page> = manual::pages().collect();
@@ -294,7 +295,7 @@ mod tests {
         }
         assert_eq!(manual::topic("json").map(|page| page.section), Some("5"));
         assert!(manual::topic("record").is_none());
-        // A command has this name, too.
+        // A command has the same name.
         assert_eq!(manual::topic("config.5").map(|page| page.name), Some("perfprof-tui-config"));
         assert!(unknown(&whole(), "none").ends_with(", config.5"));
     }
@@ -308,7 +309,7 @@ mod tests {
         }
     }
 
-    /// Words of a page, however its lines are broken.
+    /// Returns the words of a text with single spaces.
     fn joined(text: &str) -> String {
         text.split_whitespace().collect::<Vec<_>>().join(" ")
     }
@@ -332,7 +333,7 @@ mod tests {
                 assert!(joined(&short).contains(&joined(option.help)), "{}: {}", spec.name, option.name);
             }
             let line = format!("{} {}", spec.name, short.lines().next().unwrap_or_default());
-            // The command that stands for it by another name has a description of its own.
+            // `stat` is also a command, with its own description.
             assert!(listed.contains(&line) || spec.name == "stat", "{line}: {listed}");
         }
         let mut abouts: Vec<String> =

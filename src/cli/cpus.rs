@@ -1,5 +1,4 @@
-//! `cpus`: the figures of the CPU screen without a screen, one table an interval. Samples tell which function is behind
-//! an anomalous CPU.
+//! `cpus`: prints the figures of the CPUs screen, one table per interval. Samples name the function behind an anomaly.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -40,10 +39,10 @@ pub(crate) fn run(args: Cpus) -> anyhow::Result<u8> {
     reader.count_work(true);
     let first = reader.cut();
     if first.rows.is_empty() {
-        anyhow::bail!("{}", first.notes.first().map_or("no CPU is known", String::as_str));
+        anyhow::bail!("{}", first.notes.first().map_or("no CPUs were found", String::as_str));
     }
     if let Some(missing) = chosen.iter().flatten().find(|cpu| first.row(**cpu).is_none()) {
-        return Err(usage(format!("-C {missing}: there is no such CPU")));
+        return Err(usage(format!("-C {missing}: no such CPU")));
     }
     let tracer = args.softirq_time.then(|| Tracer::start(chosen.clone())).transpose();
     let tracer = tracer.map_err(|why| anyhow::anyhow!("the time in softirqs cannot be measured: {why}"))?;
@@ -79,7 +78,7 @@ pub(crate) fn run(args: Cpus) -> anyhow::Result<u8> {
             Err(_) => findings::findings(facts),
         };
         if let Err(why) = &sampler
-            && let note = format!("no function can be named: {why}")
+            && let note = format!("functions cannot be named: {why}")
             && !(found.is_empty() || said.contains(&note))
         {
             complain(&note);
@@ -91,7 +90,7 @@ pub(crate) fn run(args: Cpus) -> anyhow::Result<u8> {
     Ok(0)
 }
 
-/// The CPUs that are offline.
+/// Returns the CPUs that are offline.
 #[derive(Debug, Default)]
 struct Offline(Vec<u32>);
 
@@ -114,16 +113,16 @@ impl Offline {
     }
 }
 
-/// Samples a second of each CPU.
+/// Sampling rate of each CPU in Hz.
 const RATE: &str = "99";
-/// Memory of the profile; what is sampled for [`cpus::WINDOW_NS`] takes a small part of this.
+/// Memory limit of the profile in bytes; samples of one [`cpus::WINDOW_NS`] take a small part of it.
 const MEMORY: usize = 64 << 20;
-/// CPUs whose functions are looked for in one interval.
+/// Maximum number of CPUs whose functions are looked up per interval.
 const MOST_NAMED: usize = 4;
-/// Time that names may take.
+/// Time limit for looking up names.
 const PATIENCE: Duration = Duration::from_millis(500);
 
-/// The samples beside the figures of /proc.
+/// Samples that complement the figures of /proc.
 struct Sampler {
     engine: Engine,
     asked: u64,
@@ -133,7 +132,7 @@ impl Sampler {
     fn start() -> anyhow::Result<Self> {
         let mut sampling = config::live_args().sampling;
         (sampling.events, sampling.freq) = (vec!["cpu-clock".to_owned()], RATE.to_owned());
-        // Functions behind softirqs are the kernel's: tables for the stacks of all programs would be made for nothing.
+        // Softirqs run kernel functions only, so user stacks and their tables are not needed.
         "fp".clone_into(&mut sampling.call_graph);
         let started = source_config::start(&sampling, &[], Output::Inherit)?;
         let options = Options {
@@ -146,7 +145,7 @@ impl Sampler {
         Ok(Self { engine: Engine::spawn(Box::new(started.source), options)?, asked: 0 })
     }
 
-    /// The anomalies, with the functions behind them.
+    /// Returns the anomalies with their functions.
     fn findings(&mut self, facts: FindingInput<'_>) -> Vec<Finding> {
         let now = self.answer(None);
         let mut found = of_samples(facts, &now);
@@ -165,7 +164,7 @@ impl Sampler {
         found
     }
 
-    /// The answer of all that was sampled up to now, with the functions behind the softirqs of a CPU.
+    /// Returns the answer for all samples so far, with the functions in the softirqs of a CPU.
     fn answer(&mut self, cpu: Option<u16>) -> Arc<Answer> {
         self.asked += 1;
         self.engine.send(Request::Ask(Arc::new(Question { generation: self.asked, cpu, ..Question::default() })));
@@ -187,7 +186,7 @@ fn of_samples(facts: FindingInput<'_>, answer: &Answer) -> Vec<Finding> {
     findings::findings(FindingInput { samples, own: answer.cost.own_percent, ..facts })
 }
 
-/// Reads ticks until an interval is over; `false` when we are to end.
+/// Reads ticks until an interval is over; returns `false` if the program should end.
 fn wait(reader: &mut HostWatch, interval: Duration, stop: &AtomicBool) -> bool {
     let end = Instant::now() + interval;
     loop {

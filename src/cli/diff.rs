@@ -1,4 +1,4 @@
-//! `diff`: two recordings against each other.
+//! `diff`: compares two recordings.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -22,7 +22,7 @@ use super::open;
 use super::output::{self, complain, print, print_csv, print_json, texts};
 use super::usage;
 
-/// A recording and the event of it that is compared.
+/// A recording and its compared event.
 struct ComparedSide {
     loaded: Offline,
     event: usize,
@@ -48,7 +48,7 @@ pub(crate) fn run(args: Diff) -> anyhow::Result<u8> {
     let rows = diff((&old.side, &old.rows), (&new.side, &new.rows), per);
     let mut rows: Vec<DiffRow<Vec<String>>> =
         rows.into_iter().filter(|row| !args.baseline_only || row.old.samples > 0).collect();
-    // Those that are alike stay in the order of what changed most.
+    // The sort is stable: equal rows stay sorted by the largest difference.
     type Row = DiffRow<Vec<String>>;
     let most: Option<&dyn Fn(&Row) -> f64> = match args.compute {
         _ if args.order == Some(OrderSide::Old) => Some(&|row| row.old_value),
@@ -95,7 +95,7 @@ pub(crate) fn run(args: Diff) -> anyhow::Result<u8> {
                 per.unit_label()
             ))?;
             print(&if rows.is_empty() {
-                "nothing differs\n".to_owned()
+                "no differences\n".to_owned()
             } else {
                 table(&rows, &keys, &shape).to_text()
             })?;
@@ -117,8 +117,7 @@ fn load(args: &Diff, path: &std::path::Path, keys: &[ColumnKey]) -> anyhow::Resu
     })
 }
 
-/// The event of each recording that is compared: of those that both have, by their names without modifiers as perf
-/// pairs them, whatever their order.
+/// Returns the event of each recording to compare: the first pair with the same name without modifiers, like perf.
 fn paired(args: &Diff, old: &Offline, new: &Offline) -> anyhow::Result<[usize; 2]> {
     let (of_old, of_new) = (chosen_events(old, &args.which)?, chosen_events(new, &args.which)?);
     let partner = |event: &usize| {
@@ -133,11 +132,11 @@ fn paired(args: &Diff, old: &Offline, new: &Offline) -> anyhow::Result<[usize; 2
         say_foremost("compared", old, event, &in_both);
         return Ok([event, other]);
     }
-    let none = |path: &std::path::Path| anyhow::anyhow!("{} has no event", path.display());
+    let none = |path: &std::path::Path| anyhow::anyhow!("{} has no events", path.display());
     let event = foremost(old, &of_old).ok_or_else(|| none(&args.old))?;
     let other = foremost(new, &of_new).ok_or_else(|| none(&args.new))?;
     let names = (&old.event_names[event], &new.event_names[other]);
-    complain(&format!("{} is compared with {}: --event chooses one of both", names.0, names.1));
+    complain(&format!("comparing {} with {}; choose another event with --event", names.0, names.1));
     Ok([event, other])
 }
 
@@ -165,27 +164,27 @@ impl ComparedSide {
     }
 }
 
-/// The new value in parts of the old one; what is new is above all.
+/// Returns the ratio of new to old; infinite for new rows.
 fn ratio(row: &DiffRow<Vec<String>>) -> f64 {
     if row.old_value == 0.0 { f64::INFINITY } else { row.new_value / row.old_value }
 }
 
-/// The new period times its weight less the old one times its own.
+/// Returns new period × its weight − old period × its weight.
 fn weighted(row: &DiffRow<Vec<String>>, before: i32, after: i32) -> i128 {
     i128::from(row.new.period) * i128::from(after) - i128::from(row.old.period) * i128::from(before)
 }
 
-/// What a table of differences has.
+/// Columns of a table of differences.
 struct TableShape {
     per: NormalizeBy,
     compute: Compute,
     formula: bool,
-    /// The old side and the new one.
+    /// The old and the new side.
     totals: [Side; 2],
 }
 
 impl TableShape {
-    /// How a row's value was computed, as perf diff writes it.
+    /// Returns the formula of a row's value, like perf diff.
     fn formula_of(&self, row: &DiffRow<Vec<String>>) -> String {
         let (old, new) = (row.old.period, row.new.period);
         let [before, after] = self.totals.map(|side| side.total.period);
@@ -266,12 +265,12 @@ fn object(r: &DiffRow<Vec<String>>, keys: &[ColumnKey]) -> serde_json::Value {
     serde_json::Value::Object(out)
 }
 
-/// Folded stacks with both weights, as difffolded.pl writes them (`stack old new`), or their graph.
+/// Writes folded stacks with both weights, like difffolded.pl (`stack old new`), or their flame graph.
 fn stacks(args: &Diff, old: &ComparedSide, new: &ComparedSide, per: NormalizeBy) -> anyhow::Result<u8> {
     let mut merged: BTreeMap<String, (f64, f64)> = BTreeMap::new();
     for (is_new, one) in [(false, old), (true, new)] {
         let filter = args.which.filter(&one.loaded)?;
-        // Shares are told in parts of the new recording's weight, so that numbers stay whole.
+        // Shares are scaled to the new recording's weight, so that the numbers are integers.
         let scale = match per {
             NormalizeBy::Total => new.side.total.period as f64 / one.side.total.period.max(1) as f64,
             NormalizeBy::Second if one.side.seconds > 0.0 => 1.0 / one.side.seconds,
@@ -300,7 +299,7 @@ fn stacks(args: &Diff, old: &ComparedSide, new: &ComparedSide, per: NormalizeBy)
         Some(path) => output::file(path, Some(EscapeForm::Text), |out| Ok(write(out)?))?,
     }
     if lines.is_empty() {
-        return Err(usage("no sample of either recording is left"));
+        return Err(usage("no samples of either recording pass the filters"));
     }
     Ok(0)
 }

@@ -1,4 +1,4 @@
-//! The interface's hands outside: files, and stopping the process.
+//! File operations and process control for the screen.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
@@ -21,14 +21,14 @@ use super::export::save_again;
 use super::snapshot::{free_name, save, save_figures};
 use super::{open, output, signals};
 
-/// Does the interface's work with files, beside the running session.
+/// Performs the screen's file operations while the session runs.
 pub(crate) struct SessionDriver {
     pub(crate) outside: Sender<OutsideEvent>,
-    /// The name of snapshots.
+    /// Path of snapshots.
     pub(crate) name: Option<PathBuf>,
-    /// A recording's own files: it is saved from them, with all that its samples carry.
+    /// Files of the open recording: a save copies from them, with all fields of its samples.
     pub(crate) recording: Option<Vec<PathBuf>>,
-    /// Where names of other recordings come from.
+    /// Sources of names for other recordings.
     pub(crate) names: NameArgs,
     pub(crate) no_demangle: bool,
 }
@@ -38,7 +38,7 @@ impl SessionDriver {
         let _ = self.outside.send(OutsideEvent::Saved(said));
     }
 
-    /// Does what takes long beside the screen.
+    /// Runs slow operations on another thread.
     fn beside(&self, name: &str, work: impl FnOnce() + Send + 'static) {
         if let Err(error) = crate::kernel::thread(name, work) {
             self.tell(Err(error.to_string()));
@@ -120,7 +120,7 @@ impl Driver for SessionDriver {
         let Some(files) = self.recording.clone() else {
             let why = match engine.info().hosts.are_many() {
                 true => SEVERAL_HOSTS,
-                false => "a recording that came by a pipe cannot be read again for a unit: give it as a file",
+                false => "a recording from a pipe cannot be read again for a unit; open it from a file",
             };
             return self.tell(Err(why.to_owned()));
         };
@@ -143,7 +143,7 @@ impl Driver for SessionDriver {
         let set = |on| signals::SUSPENDED.store(on, Ordering::Release);
         set(true);
         tty::stop_self();
-        // The signal thread may see SIGCONT a little later than we go on.
+        // The signal thread may see SIGCONT shortly after this thread continues.
         std::thread::sleep(Duration::from_millis(20));
         set(false);
     }

@@ -1,4 +1,4 @@
-//! A dump of all records of a recording, without its samples in words.
+//! A dump of all records of a recording.
 
 use std::io::Write;
 
@@ -11,11 +11,11 @@ use super::open::Opened;
 use super::output::texts;
 use super::usage;
 
-/// Prints it, in the order in which records are processed.
+/// Prints all records in the order in which they are processed.
 pub(crate) fn print(opened: Opened) -> anyhow::Result<u8> {
     let info = opened.source.info().clone();
     if info.inputs.is_empty() {
-        return Err(usage(format!("{} is text, which has no records", opened.name)));
+        return Err(usage(format!("{} is text and has no records", opened.name)));
     }
     let dump = Dump::new(&opened.name, &info.events, &info.arch);
     let mut out = texts(EscapeForm::Text);

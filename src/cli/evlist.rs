@@ -1,4 +1,4 @@
-//! `evlist`: the events of a recording, as perf evlist prints them.
+//! `evlist`: prints the events of a recording, like perf evlist.
 
 use crate::event::format::Formats;
 use crate::kernel::attr::{Flag, TYPE_TRACEPOINT};
@@ -31,7 +31,7 @@ pub(crate) fn run(args: Evlist) -> anyhow::Result<u8> {
     Ok(0)
 }
 
-/// The events of a text, which come with its samples.
+/// Reads the events of a text recording, which are known only after its samples.
 fn named(source: &mut dyn Source) -> anyhow::Result<u8> {
     let mut names: Vec<String> = source.info().events.iter().map(|event| event.name.clone()).collect();
     let mut batch = Batch::default();
@@ -47,7 +47,7 @@ fn named(source: &mut dyn Source) -> anyhow::Result<u8> {
     Ok(0)
 }
 
-/// A line of an event: its name, then what is asked for.
+/// Returns the line of an event: its name and the requested details.
 fn line(event: &EventDesc, size: u32, args: &Evlist, formats: &Formats) -> String {
     let mut words: Vec<String> = Vec::new();
     if args.verbose {
@@ -68,7 +68,7 @@ fn line(event: &EventDesc, size: u32, args: &Evlist, formats: &Formats) -> Strin
     out
 }
 
-/// The fields of a tracepoint, but those that all have.
+/// Returns the fields of a tracepoint, without the common ones.
 fn fields(event: &EventDesc, formats: &Formats) -> String {
     if event.attr.kind != TYPE_TRACEPOINT {
         return "(not a tracepoint)".to_owned();
@@ -78,7 +78,7 @@ fn fields(event: &EventDesc, formats: &Formats) -> String {
     format!("trace_fields: {}", names.filter(|name| !name.starts_with("common_")).collect::<Vec<_>>().join(","))
 }
 
-/// Events with those of a group in braces.
+/// Returns the events, with groups in braces.
 fn groups(info: &Info, head: &Recording) -> String {
     let told = EventGroup::list(head).unwrap_or_default();
     let mut out = String::new();

@@ -1,4 +1,4 @@
-//! `export`: a recording in another tool's format.
+//! `export`: writes a recording in another tool's format.
 
 use std::io::Write as _;
 use std::path::Path;
@@ -26,7 +26,7 @@ pub(crate) fn run(args: Export) -> anyhow::Result<u8> {
     let FormatWriter::Profile(form, write) = args.to.writer else { return perfdata(&args, opened) };
     let loaded = opened.load(IntakeOptions { inline: args.frames.inline, ..IntakeOptions::default() })?;
     let events = chosen_events(&loaded, &args.which)?;
-    let Some(event) = foremost(&loaded, &events) else { return Err(anyhow::anyhow!("{name} has no event")) };
+    let Some(event) = foremost(&loaded, &events) else { return Err(anyhow::anyhow!("{name} has no events")) };
     say_foremost("exported", &loaded, event, &events);
     let title = Path::new(&name).file_name().map_or_else(|| name.clone(), |n| n.to_string_lossy().into_owned());
     let input = input(&args, &loaded, event, &title)?;
@@ -42,12 +42,12 @@ pub(crate) fn run(args: Export) -> anyhow::Result<u8> {
         out.flush()?;
     }
     let code = loaded.exit_code();
-    // Taking millions of small pieces of memory apart would only delay the prompt.
+    // Freeing millions of small allocations would only delay the exit.
     std::mem::forget(loaded);
     Ok(code)
 }
 
-/// The description of a recording, as formats have it.
+/// Returns the description of a recording for export formats.
 fn input<'a>(args: &Export, loaded: &'a Offline, event: usize, title: &'a str) -> anyhow::Result<ExportInput<'a>> {
     let core = loaded.ingest.core();
     let attr = &core.events[event].attr;
@@ -71,11 +71,11 @@ fn input<'a>(args: &Export, loaded: &'a Offline, event: usize, title: &'a str) -
     })
 }
 
-/// perf.data to perf.data: the first pass decides which samples stay, the second copies them.
+/// Exports perf.data to perf.data: the first pass selects samples, the second copies them.
 fn perfdata(args: &Export, opened: open::Opened) -> anyhow::Result<u8> {
     let paths = args.recording.paths();
     if args.output.as_os_str() == "-" {
-        return Err(usage("perf.data needs a file: name one with -o"));
+        return Err(usage("perf.data cannot be written to standard output; name a file with -o"));
     }
     let w = &args.which;
     let all = [&w.filter, &w.comms, &w.dsos, &w.symbols, &w.pid, &w.tid, &w.cpu, &w.time, &w.event]
@@ -84,7 +84,7 @@ fn perfdata(args: &Export, opened: open::Opened) -> anyhow::Result<u8> {
     let (mut kept, mut opened) = (None::<Vec<bool>>, opened);
     if !all {
         if paths.iter().any(|p| p.as_os_str() == "-") {
-            return Err(usage("standard input can be read only once: save it whole first, then filter the file"));
+            return Err(usage("standard input can be read only once; save it to a file first"));
         }
         let loaded = opened.load(IntakeOptions::default())?;
         let events = chosen_events(&loaded, &args.which)?;
@@ -92,7 +92,7 @@ fn perfdata(args: &Export, opened: open::Opened) -> anyhow::Result<u8> {
         symbol_stacks::samples(loaded.data(), args.which.filter(&loaded)?, |row| {
             list[row.at as usize] = events.contains(&usize::from(row.event));
         });
-        // What is derived from samples is no record.
+        // Derived samples are not records.
         let core = loaded.ingest.core();
         let is_record = core.profile.between(0, u64::MAX).flat_map(|(chunk, range)| &chunk.event[range]);
         let is_record = is_record.map(|event| !core.events[usize::from(*event)].is_derived());
@@ -109,7 +109,7 @@ fn perfdata(args: &Export, opened: open::Opened) -> anyhow::Result<u8> {
     Ok(0)
 }
 
-/// The reason why a copy was not made, and the remedy.
+/// Returns why a copy failed, with the remedy.
 pub(crate) fn why(path: &Path, error: &CopyError) -> String {
     match error {
         CopyError::Io(error) => unwritten(path, error),
@@ -117,7 +117,7 @@ pub(crate) fn why(path: &Path, error: &CopyError) -> String {
     }
 }
 
-/// Saves a recording again, or a range of its clock, for the screen's own saving.
+/// Saves a recording, or a range of it, when the screen saves.
 pub(crate) fn save_again(
     paths: &[std::path::PathBuf],
     path: &Path,

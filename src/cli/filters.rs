@@ -1,4 +1,4 @@
-//! Filters that were saved under a name: one TOML file in the user's configuration folder.
+//! Saved filters: one TOML file in the configuration directory.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -12,12 +12,12 @@ use super::output::complain;
 
 const NAME: &str = "filters.toml";
 
-/// The file that they are kept in; `None` without a home.
+/// Returns the path of the file; `None` without a home directory.
 pub(crate) fn path() -> Option<PathBuf> {
     config::folder().map(|folder| folder.join(NAME))
 }
 
-/// Reads those of the file, and those of the configuration. A file that cannot be read is said, and left as it is.
+/// Reads the filters of the file and of the configuration. Reports a file that cannot be read.
 pub(crate) fn read() -> SavedFilters {
     let mut all = config::get().filters.clone();
     let Some(path) = path() else { return all };
@@ -33,9 +33,9 @@ pub(crate) fn read() -> SavedFilters {
     all
 }
 
-/// Writes them all; the outcome in words.
+/// Writes all filters and returns a message.
 pub(crate) fn write(filters: &SavedFilters) -> Result<String, String> {
-    let place = config::place().ok_or("there is no home to save it in (HOME, XDG_CONFIG_HOME)")?;
+    let place = config::place().ok_or("no home directory to save it in; set HOME or XDG_CONFIG_HOME")?;
     let path = place.path().join(NAME);
     let text = toml::to_string(filters).map_err(|error| error.to_string())?;
     let put = || -> std::io::Result<()> {
@@ -44,5 +44,5 @@ pub(crate) fn write(filters: &SavedFilters) -> Result<String, String> {
         file.commit()
     };
     put().map_err(|error| unwritten(&path, &error))?;
-    Ok(format!("kept in {}", path.display()))
+    Ok(format!("saved in {}", path.display()))
 }

@@ -1,4 +1,4 @@
-//! The flight recorder's options, and the files that triggers save.
+//! Options of retention and triggers, and the snapshots that triggers save.
 
 use std::fs;
 use std::io;
@@ -16,23 +16,23 @@ use super::Usage;
 use super::args::RetentionArgs;
 use super::snapshot::{free_name, save};
 
-/// The name of triggers' snapshots, before the time.
+/// Prefix of the names of triggers' snapshots.
 const PREFIX: &str = "perfprof-trigger-";
 
-/// The least that the program may use, and what it may where nothing limits memory.
+/// Minimum and default memory limit in bytes.
 const LEAST: usize = 16 << 20;
 const USUAL: usize = 256 << 20;
-/// Room for rings and mapped files beside that of a cgroup.
+/// Bytes of a cgroup's memory left for ring buffers and mapped files.
 const REST: u64 = 64 << 20;
 
-/// The program's share of a machine's memory, where cgroups may limit it: half of what a cgroup leaves, as what is
-/// profiled may be in it, too.
+/// Returns the default memory limit: at most half of what a cgroup leaves, because the profiled programs may be in the
+/// same cgroup.
 fn usual(machine: u64, limit: Option<u64>) -> usize {
     let share = limit.map_or(u64::MAX, |limit| limit.saturating_sub(REST) / 2).min(machine / 16);
     usize::try_from(share).unwrap_or(USUAL).clamp(LEAST, USUAL)
 }
 
-/// The options of retention.
+/// Parsed options of retention.
 pub(crate) struct Retention {
     /// Bytes.
     pub(crate) memory: usize,
@@ -42,14 +42,14 @@ pub(crate) struct Retention {
 }
 
 impl Retention {
-    /// The events that triggers count.
+    /// Returns the events that triggers count.
     pub(crate) fn counted(&self) -> Vec<String> {
         let triggers = self.watched.iter().flat_map(|watched| &watched.triggers);
         triggers.flat_map(|trigger| trigger.events().map(str::to_owned)).collect()
     }
 }
 
-/// Checks the options.
+/// Parses and checks the options.
 pub(crate) fn kept(args: &RetentionArgs) -> anyhow::Result<Retention> {
     let usage = |option: &str, value: &str, expected: &str| -> anyhow::Error {
         Usage(format!("{option} {value}: expected {expected}")).into()
@@ -65,7 +65,7 @@ pub(crate) fn kept(args: &RetentionArgs) -> anyhow::Result<Retention> {
         "all" => None,
         text => {
             let ns = quantity::time(text).ok().filter(|ns| *ns >= SECOND);
-            Some(ns.ok_or_else(|| usage("--keep", text, "a time of a second or more, as 10m, or all"))?)
+            Some(ns.ok_or_else(|| usage("--keep", text, "a time of at least one second, e.g. 10m, or all"))?)
         }
     };
     let triggers: Result<Vec<Trigger>, _> = args.triggers.iter().map(|text| Trigger::parse(text)).collect();
@@ -75,13 +75,13 @@ pub(crate) fn kept(args: &RetentionArgs) -> anyhow::Result<Retention> {
     }
     let (before, after) = args.trigger_span.split_once(',').unwrap_or((&args.trigger_span, "5s"));
     let span = quantity::time(before).ok().zip(quantity::time(after).ok());
-    let (before, after) = span.ok_or_else(|| usage("--trigger-span", &args.trigger_span, "times, as 60s,5s"))?;
+    let (before, after) = span.ok_or_else(|| usage("--trigger-span", &args.trigger_span, "times, e.g. 60s,5s"))?;
     let pause = quantity::time(&args.trigger_pause).ok();
-    let pause = pause.ok_or_else(|| usage("--trigger-pause", &args.trigger_pause, "a time, as 60s"))?;
+    let pause = pause.ok_or_else(|| usage("--trigger-pause", &args.trigger_pause, "a time, e.g. 60s"))?;
     let (number, room) = args.trigger_max.split_once(',').unwrap_or((&args.trigger_max, "1G"));
     let limits = quantity::count(number).ok().filter(|n| *n > 0).zip(quantity::size(room).ok());
     let (number, room) =
-        limits.ok_or_else(|| usage("--trigger-max", &args.trigger_max, "a number and a size, as 10,1G"))?;
+        limits.ok_or_else(|| usage("--trigger-max", &args.trigger_max, "a number and a size, e.g. 10,1G"))?;
     let dir = args.trigger_dir.clone();
     fs::DirBuilder::new()
         .recursive(true)
@@ -97,7 +97,7 @@ pub(crate) fn kept(args: &RetentionArgs) -> anyhow::Result<Retention> {
     })
 }
 
-/// The directory of the snapshots and what it may hold.
+/// Directory of snapshots with its limits.
 struct TriggerFolder {
     dir: PathBuf,
     number: usize,
@@ -115,12 +115,12 @@ impl TriggerFolder {
                 unit::bytes(bytes)
             ));
         }
-        // Two triggers may fire within a second.
+        // Two triggers may fire within one second.
         save(moment, &free_name(&self.dir, PREFIX), Some(range)).map(|text| format!("{what}: {text}"))
     }
 }
 
-/// The number of triggers' snapshots in a directory, and their bytes.
+/// Returns the number of triggers' snapshots in a directory and their total size in bytes.
 fn held(dir: &Path) -> io::Result<(usize, u64)> {
     let (mut number, mut bytes) = (0, 0);
     for entry in fs::read_dir(dir)? {

@@ -1,4 +1,4 @@
-//! The help of each command as one screen of a terminal: what most need, in as many words; `--help-all` has the rest.
+//! Short help: one screen with the most used options of each command; `--help-all` prints all.
 
 use std::ffi::OsString;
 
@@ -6,8 +6,8 @@ use clap::{Arg, ArgAction, Command};
 
 use crate::units::UNITS;
 
-/// The options of commands that have more than a screen of them, by their long names or letters. Where a command is
-/// not here, its help has all that are no rare ones.
+/// Most used options of commands with more than one screen of them, by long name or letter. Other commands show all
+/// options that are not marked as rare.
 const MOST_USED: &[(&str, &str)] = &[
     ("", "event freq call-graph all-cpus cpu pid cgroup container sort where trigger"),
     ("open", "input symfs kallsyms together sort where baseline exec time theme"),
@@ -27,17 +27,16 @@ const MOST_USED: &[(&str, &str)] = &[
     ("demo", "speed no-tour sort where exec theme color slow"),
 ];
 
-/// Those of every unit, before its own.
+/// Options shown for every unit before its own.
 const OF_UNITS: &str = "interval format duration all-cpus cpu pid call-graph describe";
 
-/// The heading of a unit's own options.
+/// Heading of a unit's own options.
 pub(super) const OWN: &str = "Options of this unit";
 
-/// Gives a command and those below it the options that print help.
+/// Adds the help options to a command and its subcommands.
 pub(super) fn with_flags(command: Command) -> Command {
-    let short = Arg::new("help").short('h').long("help").action(ArgAction::HelpShort).help("Print this");
-    let all =
-        Arg::new("help-all").long("help-all").action(ArgAction::HelpLong).help("Print all options, and more of each");
+    let short = Arg::new("help").short('h').long("help").action(ArgAction::HelpShort).help("Print help");
+    let all = Arg::new("help-all").long("help-all").action(ArgAction::HelpLong).help("Print all options in full");
     command
         .disable_help_flag(true)
         .mut_subcommands(with_flags)
@@ -45,13 +44,13 @@ pub(super) fn with_flags(command: Command) -> Command {
         .arg(all.display_order(1001))
 }
 
-/// The commands as they are for words that ask for help, or for none: with all options only where all are asked for.
+/// Returns the command tree with short help, unless the words request all options.
 pub(super) fn of(words: &[OsString], command: Command) -> Command {
     let asks_all = words.iter().any(|word| word == "--help-all") || words.get(1).is_some_and(|word| word == "help");
     if asks_all { command } else { one_screen(command) }
 }
 
-/// The commands with the help that is one screen.
+/// Returns the command tree with short help.
 fn one_screen(command: Command) -> Command {
     let names = |is: &dyn Fn(&str) -> bool| {
         let list = command.get_subcommands().filter(|own| !own.is_hide_set()).map(Command::get_name);
@@ -60,8 +59,7 @@ fn one_screen(command: Command) -> Command {
     let is_unit = |name: &str| UNITS.iter().any(|spec| spec.name == name && name != "stat");
     let units = format!("Analysis units: {}", names(&is_unit));
     let lists = format!(
-        "Commands: {}\n\n{units}\n\n`perfprof-tui COMMAND --help` is about one, `--help-all` about all. Without a command: \
-         the live screen. `perfprof-tui doctor` says what this machine can measure.",
+        "Commands: {}\n\n{units}\n\n`perfprof-tui COMMAND --help` describes one command, `--help-all` all options. Without a command: the live screen. `perfprof-tui doctor` lists what you can measure.",
         names(&|name| !is_unit(name)),
     );
     let command = command.mut_subcommands(|own| match own.get_name() {
@@ -71,10 +69,10 @@ fn one_screen(command: Command) -> Command {
     of_command(command.name("")).name("perfprof-tui").help_template(WITHOUT_COMMANDS).after_help(lists)
 }
 
-/// Help in which commands are listed by their names alone, behind the options.
+/// Template of help that lists commands only by name, after the options.
 const WITHOUT_COMMANDS: &str = "{about-with-newline}\n{usage-heading} {usage}\n\nOptions:\n{options}{after-help}";
 
-/// One command with what most need.
+/// Returns a command with short help.
 fn of_command(command: Command) -> Command {
     let name = command.get_name().to_owned();
     let listed = MOST_USED.iter().find(|(of, _)| *of == name).map(|(_, list)| *list);
@@ -100,7 +98,7 @@ fn of_command(command: Command) -> Command {
     })
 }
 
-/// An argument with what its help says first.
+/// Shortens the help of an argument to its first clause.
 fn first_clause(arg: Arg) -> Arg {
     match arg.get_help().map(ToString::to_string) {
         Some(help) => arg.help(cut(&help).to_owned()),
@@ -108,10 +106,10 @@ fn first_clause(arg: Arg) -> Arg {
     }
 }
 
-/// A text longer than this is cut before it gives examples or a list.
+/// Longer texts are cut before examples or a list.
 const LONG: usize = 130;
 
-/// The first clause of a text, as long as it is short enough; what stands in brackets or quotes is not cut apart.
+/// Returns the first clause of a text. Does not cut within brackets or quotes.
 fn cut(text: &str) -> &str {
     let (mut depth, mut quoted) = (0usize, false);
     let mut ends = Vec::new();
@@ -145,7 +143,7 @@ mod tests {
     use super::super::args::whole;
     use super::*;
 
-    /// The lines of a command's help at 80 columns.
+    /// Returns the lines of a command's help at 80 columns.
     fn lines(command: &mut Command) -> Vec<String> {
         command.clone().term_width(80).render_help().to_string().lines().map(str::to_owned).collect()
     }

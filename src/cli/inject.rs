@@ -1,4 +1,4 @@
-//! `inject`: a recording written anew with what was added to it: sleeps, build ids.
+//! `inject`: adds sleep times or build ids to a recording.
 
 use crate::engine::IntakeOptions;
 use crate::export::copy;
@@ -19,18 +19,18 @@ use super::{buildid_list, open, usage};
 pub(crate) fn run(args: Inject) -> anyhow::Result<u8> {
     let path = args.recording.path();
     if args.output.as_os_str() == "-" {
-        return Err(usage("a recording is written as a file: name one with -o"));
+        return Err(usage("a recording cannot be written to standard output; name a file with -o"));
     }
     let adds = args.build_ids || args.buildid_all;
     if adds && path.as_os_str() == "-" {
-        return Err(usage("standard input can be read only once: save it whole first, then add build ids to the file"));
+        return Err(usage("standard input can be read only once; save it to a file first, then add build ids"));
     }
     let recording = Recording::from_files(vec![path], args.names.clone());
     let added = if adds { missing_build_ids(&recording, args.buildid_all)? } else { Vec::new() };
     let mut source = open::open_silently(&recording, true)?.0.into_source();
     let mut sleeps = if args.sched_stat { Some(Sleeps::of(source.info())) } else { None };
     if let Some(Err(why)) = &sleeps {
-        complain(&format!("no sleeps are merged: {why}"));
+        complain(&format!("no sleep times added: {why}"));
     }
     let marks = marks::decode_from(&source.info().hosts.first().machine);
     let mut merging = sleeps.as_mut().and_then(|sleeps| sleeps.as_mut().ok());
@@ -43,7 +43,7 @@ pub(crate) fn run(args: Inject) -> anyhow::Result<u8> {
     Ok(0)
 }
 
-/// The build ids of files that the recording names without one: those in which samples are, or all that were mapped.
+/// Returns the build ids of files without one in the recording: files with samples, or all mapped files.
 fn missing_build_ids(recording: &Recording, all: bool) -> anyhow::Result<Vec<IdentifiedFile>> {
     let opened = open::open_silently(recording, true)?.0;
     let symbols = opened.symbols.clone();

@@ -1,4 +1,4 @@
-//! `list`: the events of this machine.
+//! `list`: prints the events of this machine.
 
 use crate::event::catalogue::{self, CatalogueEvent, EventKind};
 use crate::event::spec::LookupPaths;
@@ -38,13 +38,13 @@ pub(crate) fn run(args: List) -> anyhow::Result<u8> {
     }
     print_table(&table, args.format)?;
     if list.is_empty() {
-        complain(&format!("no event matches {}", args.globs.join(" ")));
+        complain(&format!("no events match {}", args.globs.join(" ")));
         return Ok(1);
     }
     Ok(0)
 }
 
-/// perf's words for parts of the list, and ours.
+/// perf's words for groups of events, and ours.
 const PARTS: &[(&str, &str)] = &[
     ("hw", "hardware"),
     ("hardware", "hardware"),
@@ -60,21 +60,21 @@ fn of_perf(word: &str) -> Option<&'static (&'static str, &'static str)> {
     PARTS.iter().find(|(own, _)| *own == word)
 }
 
-/// Why there is nothing of what a word of perf's stands for.
+/// Returns why a group of events is empty.
 fn lacking(word: &str) -> Option<&'static str> {
     match word {
-        "sdt" => Some("static probes are listed by file: perfprof-tui probe -x FILE -l"),
-        "metric" | "metrics" | "metricgroup" | "metricgroups" => Some(
-            "metrics of a CPU's model are not computed; `perfprof-tui list pmu` has the events that they are made of",
-        ),
+        "sdt" => Some("list static probes by file: perfprof-tui probe -x FILE -l"),
+        "metric" | "metrics" | "metricgroup" | "metricgroups" => {
+            Some("metrics of CPU models are not computed; `perfprof-tui list pmu` lists their events")
+        }
         "hw" | "hardware" | "cache" | "hwcache" | "pmu" => {
-            Some("this machine has no hardware counters; perfprof-tui doctor says why")
+            Some("this machine has no hardware counters; see perfprof-tui doctor")
         }
         _ => None,
     }
 }
 
-/// A glob, or the start or middle of a name as it is.
+/// Matches a glob, or a part of a name.
 fn matcher(text: &str) -> anyhow::Result<(String, globset::GlobMatcher)> {
     let pattern = if text.contains(['*', '?', '[']) { text.to_owned() } else { format!("*{}*", globset::escape(text)) };
     let glob = globset::GlobBuilder::new(&pattern).literal_separator(false).case_insensitive(true).build();
@@ -92,6 +92,6 @@ fn table(places: &LookupPaths, list: &[CatalogueEvent]) -> Table {
         (_, missing) => format!("{} ({missing})", entry.about),
     };
     let row = |entry: &CatalogueEvent| [entry.name.clone(), entry.sort.word().to_owned(), about(entry)];
-    let columns = [("event", "Event"), ("sort", "Sort"), ("about", "What it counts, or its fields")];
+    let columns = [("event", "Event"), ("sort", "Sort"), ("about", "Description or fields")];
     Table::of_texts(columns, list.iter().map(row))
 }

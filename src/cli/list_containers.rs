@@ -1,4 +1,4 @@
-//! `list containers`: what runs in which container of this machine, printed, and read of another one.
+//! `list containers`: prints the running containers, and reads such a list from another machine.
 
 use std::path::Path;
 
@@ -14,17 +14,17 @@ use super::Usage;
 use super::args::Format;
 use super::output::{complain, print_table};
 
-/// Fields of a container, in the order of [`named`], after the cgroup and the runtime.
+/// Fields of a container in the order of [`named`], after the cgroup and the runtime.
 const FIELDS: [&str; 5] = ["id", "container", "pod", "namespace", "image"];
 
-/// Prints the containers that run.
+/// Prints the running containers.
 pub fn run(format: Format) -> anyhow::Result<u8> {
     let list: Vec<NamedContainer> = Scanner::here().look().came.into_iter().map(|running| running.named).collect();
     print_table(&table(&list), format)?;
     if list.is_empty() {
         complain(match cgroup::trees().is_empty() {
-            true => "no tree of cgroups is mounted here, by which containers are found (/sys/fs/cgroup of the host)",
-            false => "no container runs here",
+            true => "no cgroup hierarchy is mounted here; containers are found by /sys/fs/cgroup of the host",
+            false => "no containers are running",
         });
     }
     Ok(0)
@@ -46,7 +46,7 @@ fn table<'a>(list: &'a [NamedContainer]) -> Table {
     Table::of_texts(columns, list.iter().map(row))
 }
 
-/// Containers from what was printed as JSON.
+/// Parses containers from JSON output.
 fn parse(text: &str) -> Option<Vec<NamedContainer>> {
     let list: Vec<Value> = serde_json::from_str(text).ok()?;
     let one = |row: &Value| {
@@ -56,10 +56,10 @@ fn parse(text: &str) -> Option<Vec<NamedContainer>> {
     list.iter().map(one).collect()
 }
 
-/// The names of another machine's containers, from a file.
+/// Reads the names of another machine's containers from a file.
 pub(crate) fn read(path: &Path) -> anyhow::Result<Vec<NamedContainer>> {
     let text = std::fs::read_to_string(path).with_context(|| path.display().to_string())?;
-    let what = "expected what `perfprof-tui list containers --format json` prints";
+    let what = "expected the output of `perfprof-tui list containers --format json`";
     Ok(parse(&text).ok_or_else(|| Usage(format!("--containers {}: {what}", path.display())))?)
 }
 

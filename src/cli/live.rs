@@ -1,5 +1,5 @@
-//! The driver of the screen: starts source, engine and interface, and does for them what only this
-//! layer may: files, signals, the profiled command's fate.
+//! The driver of the screen: starts source, engine and interface, and handles files, signals and the profiled command
+//! for them.
 
 use std::io::IsTerminal;
 use std::path::PathBuf;
@@ -33,7 +33,7 @@ use super::source_config::engine_options;
 use super::{Usage, usage};
 use super::{appearance, config, signals, source_config, unit_source, welcome};
 
-/// The live screen.
+/// Runs the live screen.
 pub(crate) fn run(mut args: Live) -> anyhow::Result<u8> {
     let refresh = args.refresh;
     if refresh < Duration::from_millis(50) {
@@ -81,7 +81,7 @@ pub(crate) fn run(mut args: Live) -> anyhow::Result<u8> {
     Ok(fate.code(false))
 }
 
-/// Shows a recording on the screen.
+/// Runs the screen on a recording.
 pub(crate) fn open(mut args: Open) -> anyhow::Result<u8> {
     if let Some(old) = args.old() {
         args.view.baseline = Some(old);
@@ -97,7 +97,7 @@ pub(crate) fn open(mut args: Open) -> anyhow::Result<u8> {
     }
     args.recording.there = std::mem::take(&mut args.there);
     let opened = open::open(&args.recording, args.view.no_demangle)?;
-    // Of several machines each has a snapshot of its own, made from what is held.
+    // Several machines have one snapshot each, made from the samples in memory.
     let info = opened.source.info();
     let recording = (!info.flows && !from_stdin && !info.hosts.are_many()).then(|| args.recording.paths());
     let (baseline, names) = (args.view.baseline.clone(), args.recording.names.clone());
@@ -105,7 +105,7 @@ pub(crate) fn open(mut args: Open) -> anyhow::Result<u8> {
     show(opened, &args.view, start, files)
 }
 
-/// The screen on a stream, which `kept` is needed for; with the tour, if wanted.
+/// Runs the screen on a stream, optionally with the tour. `kept` must stay alive meanwhile.
 pub(crate) fn flow<T>(opened: Opened, view: &View, tour: bool, kept: T) -> anyhow::Result<u8> {
     let start = Start { tour, ..start(view, Duration::from_secs(1))? };
     let files = Files { baseline: view.baseline.clone(), ..Files::default() };
@@ -114,10 +114,10 @@ pub(crate) fn flow<T>(opened: Opened, view: &View, tour: bool, kept: T) -> anyho
     code
 }
 
-const CLOCKS: &str = "their clocks cannot be compared: the recordings are laid so that they begin together (l)";
+const CLOCKS: &str = "their clocks cannot be compared, so the recordings are aligned by their starts (key l)";
 
 fn show(opened: Opened, view: &View, mut start: Start, files: Files) -> anyhow::Result<u8> {
-    // What goes on for ever is kept as a live session is.
+    // An endless stream has the retention of a live session.
     let flows = opened.source.info().flows;
     if flows {
         start.refresh = Duration::from_secs(1);
@@ -138,11 +138,11 @@ fn show(opened: Opened, view: &View, mut start: Start, files: Files) -> anyhow::
     session(opened.source, options, view, start, warning, files, &Fate::default())
 }
 
-/// A unit's screen on the running machine.
+/// Runs a unit's screen on the running machine.
 pub(crate) fn unit(spec: &'static Spec, mut args: UnitArgs) -> anyhow::Result<u8> {
     let live = config::live_args();
     let start = start(&live.view, Duration::from_secs(1))?;
-    // Whom the unit narrows itself to is known when its source is.
+    // The unit's target is known only when the source is open.
     let (source, _) = unit_source::start(spec, &mut args, false)?;
     let fate = source.fate();
     let options = Options {
@@ -155,7 +155,7 @@ pub(crate) fn unit(spec: &'static Spec, mut args: UnitArgs) -> anyhow::Result<u8
     Ok(fate.code(false))
 }
 
-/// A unit's screen on a recording, which the other screens show, too.
+/// Runs a unit's screen on a recording.
 pub(crate) fn unit_of_recording(spec: &'static Spec, args: UnitArgs) -> anyhow::Result<u8> {
     let mut words: Vec<std::ffi::OsString> = vec!["perfprof-tui".into(), "open".into()];
     words.extend(args.files.iter().map(|file| file.as_os_str().to_owned()));
@@ -179,7 +179,7 @@ fn start(view: &View, refresh: Duration) -> anyhow::Result<Start> {
     if let Some(time) = &view.time {
         let list = TimeRange::parse(time).map_err(|wrong| Usage(format!("--time {time}: {wrong}")))?;
         if list.len() != 1 {
-            return Err(usage(format!("--time {time}: one range at a time")));
+            return Err(usage(format!("--time {time}: only one range is supported")));
         }
     }
     for command in &view.exec {
@@ -212,7 +212,7 @@ fn start(view: &View, refresh: Duration) -> anyhow::Result<Start> {
     })
 }
 
-/// The command line as it was, without what a view brings itself.
+/// Returns the command line without the options of the view.
 fn invocation() -> Vec<String> {
     let mut words = Vec::new();
     let mut args = std::env::args();
@@ -229,14 +229,14 @@ fn invocation() -> Vec<String> {
     words
 }
 
-/// Files beside a session.
+/// File operations of a session.
 #[derive(Default)]
 struct Files {
-    /// Those of the recording itself.
+    /// Files of the recording itself.
     recording: Option<Vec<PathBuf>>,
     baseline: Option<PathBuf>,
     names: NameArgs,
-    /// The unit that is shown from the start.
+    /// The unit that is shown at the start.
     unit: Option<(&'static Spec, Settings)>,
 }
 

@@ -1,10 +1,10 @@
-//! The manual: pages in Markdown beside this file, and their form for man(1).
+//! The manual: pages in Markdown and their conversion for man(1).
 
 use clap_mangen::roff::{Inline, Roff, bold, italic, roman};
 use pulldown_cmark::{Event, HeadingLevel, Options, Parser, Tag, TagEnd};
 
-/// All pages. The first line of each is its name, its section and what it is about; a page without the last belongs to
-/// a command, whose own page ends with it.
+/// All pages. The first line of a page has its name, its section and its description. A page without a description is
+/// appended to the page of the command of that name.
 const PAGES: &[&str] = &[
     include_str!("manual/main.md"),
     include_str!("manual/record.md"),
@@ -21,21 +21,21 @@ const PAGES: &[&str] = &[
     include_str!("manual/config.md"),
 ];
 
-/// An empty word would be none, and the next one the date.
+/// A blank date: an empty argument would be dropped, and the next one taken for the date.
 pub(crate) const NO_DATE: &str = " ";
 
 /// A page of the manual.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Page {
-    /// As man(1) takes it.
+    /// Name for man(1).
     pub(crate) name: &'static str,
     pub(crate) section: &'static str,
-    /// None of what belongs to a command.
+    /// `None` for a page that belongs to a command.
     pub(crate) about: Option<&'static str>,
     text: &'static str,
 }
 
-/// The pages that are written by hand.
+/// Returns the pages that are written by hand.
 pub(crate) fn pages() -> impl Iterator<Item = Page> {
     PAGES.iter().filter_map(|page| {
         let (head, text) = page.strip_prefix("# ")?.split_once('\n')?;
@@ -45,7 +45,7 @@ pub(crate) fn pages() -> impl Iterator<Item = Page> {
     })
 }
 
-/// The page of a topic, by its name with or without the program's, and with or without its section: `config.5`.
+/// Returns the page of a topic; the prefix `perfprof-tui-` and the section (`config.5`) are optional.
 pub(crate) fn topic(name: &str) -> Option<Page> {
     let name = name.trim_start_matches("perfprof-tui-");
     let own = |page: &Page| {
@@ -56,12 +56,12 @@ pub(crate) fn topic(name: &str) -> Option<Page> {
 }
 
 impl Page {
-    /// Its name without the program's.
+    /// Returns the name without the prefix `perfprof-tui-`.
     pub(crate) fn short(&self) -> &'static str {
         self.name.trim_start_matches("perfprof-tui-")
     }
 
-    /// The page by itself, for man(1).
+    /// Returns the page for man(1).
     pub(crate) fn roff(&self) -> String {
         let mut roff = Roff::new();
         let version = concat!("perfprof-tui ", env!("CARGO_PKG_VERSION"));
@@ -75,12 +75,12 @@ impl Page {
         rendered(&roff)
     }
 
-    /// The page as it was written.
+    /// Returns the page in Markdown.
     pub(crate) fn text(&self) -> String {
         format!("{}({}) - {}\n{}", self.name, self.section, self.about.unwrap_or_default(), self.text)
     }
 
-    /// Its chapters, behind whatever is there.
+    /// Appends the sections of the page.
     pub(crate) fn write(&self, roff: &mut Roff) {
         let mut writer =
             RoffWriter { roff, line: Vec::new(), fonts: Vec::new(), code: false, picture: false, table: None };
@@ -88,17 +88,17 @@ impl Page {
     }
 }
 
-/// As man(1) reads it.
+/// Renders a page for man(1).
 pub(crate) fn rendered(roff: &Roff) -> String {
     literal(&roff.render())
 }
 
-/// These three would become typographic signs, and commands could not be copied.
+/// Escapes three characters that man(1) would replace by typographic ones, so that commands can be copied.
 pub(crate) fn literal(roff: &str) -> String {
     roff.replace('~', r"\(ti").replace('^', r"\(ha").replace('`', r"\(ga")
 }
 
-/// Text as it stands: examples and what they print.
+/// Appends literal text, such as examples and their output.
 pub(crate) fn verbatim(roff: &mut Roff, text: &str) {
     roff.control("EX", []);
     as_it_stands(roff, text);
@@ -111,25 +111,25 @@ fn as_it_stands(roff: &mut Roff, text: &str) {
     }
 }
 
-/// A word, and below it what it means.
+/// Appends a term and its description.
 pub(crate) fn entry(roff: &mut Roff, word: Vec<Inline>, meaning: Vec<Inline>) {
     roff.control("TP", []).text(word).text(meaning);
 }
 
-/// A table while it is read: its headings, and the cells of the row.
+/// A table while it is read: its headings and the cells of the current row.
 #[derive(Default)]
 struct ManualTable {
     head: Vec<String>,
     cells: Vec<Vec<Inline>>,
 }
 
-/// A manual page that Markdown is written into.
+/// Writer of Markdown into a manual page.
 struct RoffWriter<'a> {
     roff: &'a mut Roff,
     line: Vec<Inline>,
     fonts: Vec<fn(String) -> Inline>,
     code: bool,
-    /// Inside of a picture's title, which man(1) cannot show.
+    /// True within the title of a picture, which is skipped.
     picture: bool,
     table: Option<ManualTable>,
 }
@@ -210,7 +210,7 @@ impl RoffWriter<'_> {
         }
     }
 
-    /// The first cell, and below it what the others say: of more than one, each behind its heading.
+    /// Writes a table row: the first cell, and below it the others, with their headings if there are several.
     fn row(&mut self) {
         let Some(table) = &mut self.table else { return };
         let mut cells = std::mem::take(&mut table.cells).into_iter();
@@ -230,7 +230,7 @@ impl RoffWriter<'_> {
     }
 }
 
-/// Without fonts.
+/// Returns the text without fonts.
 fn plain(line: &[Inline]) -> String {
     let text = |part: &Inline| match part {
         Inline::Roman(text) | Inline::Bold(text) | Inline::Italic(text) => text.clone(),

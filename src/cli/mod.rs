@@ -1,5 +1,5 @@
-//! The command line: arguments, the driver of a live screen, and the commands without one. The
-//! only folder that prints, and the only one that sees both engine and screen.
+//! The command line: arguments, the driver of the screen, and the commands without a screen. The only folder that
+//! prints, and the only one that uses both engine and screen.
 
 pub(crate) mod annotate;
 mod answers;
@@ -67,7 +67,7 @@ pub(crate) use error::usage;
 use crate::kernel::{limits, own_memory, privilege};
 use crate::symbols::guard;
 
-/// Parses the arguments, runs the command, prints what went wrong.
+/// Parses the arguments, runs the command and prints errors.
 pub fn main() -> ExitCode {
     guard::end_on_panic();
     own_memory::take_small_pages();
@@ -150,7 +150,7 @@ fn run() -> ExitCode {
     })
 }
 
-/// A command line as it was typed.
+/// A command line as typed.
 enum Parsed {
     Unit(&'static crate::units::kit::Spec, Box<args::unit_args::UnitArgs>),
     Other(Box<Args>),

@@ -1,5 +1,4 @@
-//! Recordings as `open`, `report`, `script` and `export` take them: opening a recording, finding its names, choosing
-//! its samples.
+//! Recordings for `open`, `report`, `script` and `export`: opens them, finds their names, selects their samples.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -26,28 +25,28 @@ use super::output::complain;
 use super::remote::Remote;
 use super::{Usage, archive, list_containers, remote, usage};
 
-/// An opened recording, not read yet.
+/// An opened recording that is not read yet.
 pub(crate) struct Opened {
     pub(crate) source: Box<dyn Source>,
     pub(crate) symbols: SymbolOptions,
-    /// As the user named it.
+    /// Name as the user typed it.
     pub(crate) name: String,
-    /// Unpacked files that are wanted until the end.
+    /// Unpacked files that must exist until the end.
     _unpacked: Option<tempfile::TempDir>,
 }
 
 impl Recording {
-    /// The files that were named; without any what comes by a pipe, or the one that recordings are written to.
+    /// Returns the named files; without any, standard input if it is a pipe, else perf.data.
     pub(crate) fn paths(&self) -> Vec<PathBuf> {
         let named: Vec<PathBuf> = self.input.iter().chain(&self.files).cloned().collect();
         if named.is_empty() { vec![usual_input()] } else { named }
     }
 }
 
-/// Time that a failed recorder has for its last words.
+/// Time to wait for the last messages of a failed recorder.
 const LAST_WORDS: std::time::Duration = std::time::Duration::from_millis(100);
 
-/// A source with what is told beside it, and what is kept until its end.
+/// A source with its notes, and the objects that must live as long.
 struct Along<F> {
     source: Box<dyn Source>,
     tell: F,
@@ -73,14 +72,14 @@ impl<F: FnMut(&mut Batch) + Send> Source for Along<F> {
     }
 }
 
-/// Opens what the arguments name.
+/// Opens the recordings that the arguments name.
 pub(crate) fn open(args: &Recording, no_demangle: bool) -> anyhow::Result<Opened> {
     let (opened, complaint) = open_silently(args, no_demangle)?;
     complaint.iter().for_each(|text| complain(text));
     Ok(opened)
 }
 
-/// Opens a recording for who owns the screen: notes come back instead of being printed.
+/// Opens a recording for the screen: returns the notes instead of printing them.
 pub(crate) fn open_silently(args: &Recording, no_demangle: bool) -> anyhow::Result<(Opened, Option<String>)> {
     let mut paths = args.paths();
     let remotes = remote::start(&mut paths, &args.there)?;
@@ -93,7 +92,7 @@ pub(crate) fn open_silently(args: &Recording, no_demangle: bool) -> anyhow::Resu
             remotes.iter().for_each(|remote| hosts[remote.at] = Some(remote.host.clone()));
             let source = recording::open_as(&paths, Some(name.clone()), &hosts);
             let source = source.with_context(|| {
-                // Its last words come with its end.
+                // Its last messages arrive when it ends.
                 std::thread::sleep(LAST_WORDS);
                 let said: Vec<String> = remotes.iter().flat_map(Remote::complaints).collect();
                 format!("{name} sent no recording: {}", said.join("; ")).trim_end_matches(": ").to_owned()
@@ -110,14 +109,14 @@ pub(crate) fn open_silently(args: &Recording, no_demangle: bool) -> anyhow::Resu
         None => source,
     };
     let unpacked = args.names.archive.as_deref().map(archive::unpack).transpose()?;
-    // With --symfs the user has said where names come from; what perf left in the home does not count.
+    // With --symfs, perf's cache in the home directory is not used.
     let home = privilege::variable("HOME")
         .map(|home| PathBuf::from(home).join(".debug"))
         .filter(|_| args.names.symfs.is_none());
     let caches =
         unpacked.iter().map(|dir| dir.path().to_owned()).chain(args.names.buildid_dir.clone().or(home)).collect();
     let (mut symbols, complaint) = symbols(args, no_demangle, source.info(), caches);
-    // What is recorded for us brings its names along.
+    // A remote recording includes its names.
     let complaint = complaint.filter(|_| names_are_needed);
     symbols.given = source.given();
     symbols.times = recorded_times(source.info(), &paths);
@@ -126,7 +125,7 @@ pub(crate) fn open_silently(args: &Recording, no_demangle: bool) -> anyhow::Resu
 }
 
 impl Opened {
-    /// A stream that brings its names along.
+    /// Returns a recording for a stream that includes its names.
     pub(crate) fn of_stream(source: Box<dyn Source>) -> Self {
         let symbols = SymbolOptions {
             live: false,
@@ -139,12 +138,12 @@ impl Opened {
         Self { source, symbols, name: String::new(), _unpacked: None }
     }
 
-    /// With somebody who looks at what it brings.
+    /// Adds an observer of the records.
     pub(crate) fn watched(self, look: impl FnMut(&mut Batch) + Send + 'static) -> Self {
         Self { source: Box::new(Along { source: self.source, tell: look }), ..self }
     }
 
-    /// The source alone; unpacked files stay until it is dropped.
+    /// Returns the source; unpacked files exist until it is dropped.
     pub(crate) fn into_source(self) -> Box<dyn Source> {
         match self._unpacked {
             None => self.source,
@@ -152,7 +151,7 @@ impl Opened {
         }
     }
 
-    /// Reads it to the end, complaining of what is wrong.
+    /// Reads the recording to the end and reports problems.
     pub(crate) fn load(mut self, wants: IntakeOptions) -> anyhow::Result<Offline> {
         let loaded = offline::load(&mut *self.source, self.symbols, wants)?;
         loaded.notes.iter().for_each(|note| complain(note));
@@ -160,7 +159,7 @@ impl Opened {
     }
 }
 
-/// When a recording was made, by what its head and its files say.
+/// Returns the time of the recording, from its header and its files.
 fn recorded_times(info: &Info, paths: &[PathBuf]) -> RecordedTimes {
     let clock = info.hosts.first().clock();
     let files = paths.iter().map(|path| door::own(path).ok().and_then(|file| same_file::written(&file)));
@@ -172,8 +171,7 @@ fn recorded_times(info: &Info, paths: &[PathBuf]) -> RecordedTimes {
     RecordedTimes { lead, begun: clock.map(|(wall, _)| wall), until, monotonic }
 }
 
-/// The sources of a recording's names. The running kernel's names serve only when it is the
-/// kernel that was recorded.
+/// Returns the sources of a recording's names. The running kernel's names are used only if it is the recorded kernel.
 fn symbols(args: &Recording, no_demangle: bool, info: &Info, caches: Vec<PathBuf>) -> (SymbolOptions, Option<String>) {
     let strangers = || info.hosts.iter().filter(|(_, host)| !host.has_own_kernel());
     let has_own = strangers().count() < info.hosts.iter().len();
@@ -188,11 +186,11 @@ fn symbols(args: &Recording, no_demangle: bool, info: &Info, caches: Vec<PathBuf
         };
         let all: Vec<String> = strangers().map(|(_, host)| name(host)).collect();
         complaint = Some(format!(
-            "recorded on {}: kernel functions have names only with --kallsyms, --vmlinux or a build-id cache",
+            "recorded on {}: to name kernel functions, use --kallsyms, --vmlinux or a build-id cache",
             all.join(", ")
         ));
     }
-    // What the user gives is believed of all machines.
+    // Files given by the user are used for all machines.
     let strangers = if named { Vec::new() } else { strangers().map(|(id, _)| id).collect() };
     let options = SymbolOptions {
         form: if no_demangle { NameForm::Raw } else { NameForm::Plain },
@@ -210,25 +208,25 @@ fn symbols(args: &Recording, no_demangle: bool, info: &Info, caches: Vec<PathBuf
     (options, complaint)
 }
 
-/// A filter as typed.
+/// Parses a filter.
 pub(crate) fn filter_of(text: Option<&str>, known: KnownFields<'_>) -> anyhow::Result<Option<Arc<Filter>>> {
     let parse = |text| Filter::parse_with(text, known).map(Arc::new);
     text.map(|t| parse(t).map_err(|fault| Usage(format!("--where: {fault}")).into())).transpose()
 }
 
 impl SampleSelection {
-    /// Finds what is wrong with them before anything is read; which fields there are is not known yet.
+    /// Checks the filters before the recording is read, when its fields are not known yet.
     pub(crate) fn check(&self) -> anyhow::Result<Option<Arc<Filter>>> {
         let clause = self.time.as_deref().map(|time| TimeRange::parse(time).map(|_| "time >= 0".to_owned()));
         self.parse(KnownFields::Any, clause.transpose())
     }
 
-    /// All options as one filter for a recording.
+    /// Returns all options as one filter for a recording.
     pub(crate) fn filter(&self, loaded: &Offline) -> anyhow::Result<Option<Arc<Filter>>> {
         let core = loaded.ingest.core();
         let has = |bit: u64| core.events.iter().any(|event| event.attr.sample_type & bit != 0);
         if self.cpu.is_some() && has(u64::MAX) && !has(sample::CPU) {
-            return Err(usage("--cpu: the recording does not say on which CPUs its samples were"));
+            return Err(usage("--cpu: the samples of this recording have no CPU"));
         }
         let span = core.profile.span().unwrap_or((core.start, core.start));
         let on = Timeline::new(span, core.told.wall_start(core.start), core.start);
@@ -236,7 +234,7 @@ impl SampleSelection {
         self.parse(KnownFields::These(&loaded.fields()), clause.transpose())
     }
 
-    /// Joins all options; `time` is the clause of `--time`.
+    /// Joins all options; `time` is the condition of `--time`.
     fn parse(
         &self,
         known: KnownFields<'_>,
@@ -256,14 +254,14 @@ impl SampleSelection {
         filter_of(Some(&clauses.join(" && ")), known)
     }
 
-    /// True if it may look at tracepoints' own fields.
+    /// Returns true if the filter may use fields of tracepoints.
     pub(crate) fn needs_fields(&self) -> bool {
         let parsed = self.filter.as_deref().map(|text| Filter::parse_with(text, KnownFields::Any));
         parsed.is_some_and(|filter| filter.is_ok_and(|filter| filter.needs_fields()))
     }
 }
 
-/// Ranges of time in the filter language, which counts from the start of the session in nanoseconds.
+/// Returns time ranges in the filter language, in nanoseconds from the start of the session.
 fn time_clause(text: &str, start: u64, on: &Timeline) -> Result<String, RangeError> {
     let one = |range: &TimeRange| {
         let (from, to) = range.resolve(on)?;

@@ -1,5 +1,5 @@
-//! Standard output and error: a closed pipe is an ordinary end, not a failure. All text goes through
-//! [`Printable`], since names in it came from elsewhere; bytes for other programs go as they are.
+//! Standard output and standard error. A closed pipe is not a failure. All text goes through [`Printable`], because its
+//! names are untrusted; bytes for other programs are written unchanged.
 
 use std::io::{self, BufWriter, IsTerminal, Stdout, Write};
 use std::path::{Path, PathBuf};
@@ -16,26 +16,26 @@ use crate::panel::printable::{EscapeForm, Printable};
 use super::args::Format;
 use super::{Usage, usage};
 
-/// Standard output for text in pieces.
+/// Returns standard output for text in pieces.
 pub(crate) fn texts(form: EscapeForm) -> Printable<BufWriter<Stdout>> {
     Printable::new(form, binary())
 }
 
-/// Standard output for recordings and whatever else is no text.
+/// Returns standard output for recordings and other binary data.
 pub(crate) fn binary() -> BufWriter<Stdout> {
     BufWriter::with_capacity(1 << 16, io::stdout())
 }
 
 static CHARSET: OnceLock<Charset> = OnceLock::new();
 
-/// Sets the characters that the user's terminal shows, where the configuration names them.
+/// Sets the character set of the terminal from the configuration.
 pub(crate) fn choose_charset(ascii: Option<bool>) {
     if let Some(ascii) = ascii {
         let _ = CHARSET.set(if ascii { Charset::Ascii } else { Charset::Utf8 });
     }
 }
 
-/// The characters that the user's terminal shows.
+/// Returns the character set of the terminal.
 pub(crate) fn charset() -> Charset {
     let of_locale = || Charset::of_locale(|name| privilege::variable(name)?.into_string().ok());
     CHARSET.get().copied().unwrap_or_else(of_locale)
@@ -46,31 +46,32 @@ pub(crate) fn print(text: &str) -> anyhow::Result<()> {
     TableOutput::Out.write(text)
 }
 
-/// Writes CSV, which is UTF-8 whatever the locale, to standard output.
+/// Writes CSV to standard output, in UTF-8 for any locale.
 pub(crate) fn print_csv(text: &str) -> anyhow::Result<()> {
     TableOutput::Out.write_as(EscapeForm::Text, Charset::Utf8, text)
 }
 
-/// Where a command's table goes: perf's tables are on standard error, beside what the measured command prints.
+/// Destination of a command's table. perf prints tables to standard error, because standard output belongs to the
+/// measured command.
 #[derive(Debug)]
 pub(crate) enum TableOutput {
     Out,
     Err,
-    /// A file that is open, under its name if it has one.
+    /// An open file, with its name if it has one.
     File(std::fs::File, Option<PathBuf>),
 }
 
 impl TableOutput {
-    /// Opens a file that the user named, whole or at its end, beside links of others.
+    /// Opens a file of the user for writing or appending; refuses links of other users.
     pub(crate) fn create(path: &Path, append: bool) -> anyhow::Result<Self> {
         let file = open_named(path, append).map_err(|error| anyhow::anyhow!("{}", unwritten(path, &error)))?;
         Ok(Self::File(file, Some(path.to_owned())))
     }
 
-    /// A descriptor that is open already.
+    /// Uses a file descriptor that is already open.
     pub(crate) fn descriptor(number: i32) -> anyhow::Result<Self> {
         let path = PathBuf::from(format!("/proc/self/fd/{number}"));
-        let file = open_named(&path, true).map_err(|_| usage(format!("--log-fd {number}: no such file is open")))?;
+        let file = open_named(&path, true).map_err(|_| usage(format!("--log-fd {number}: no such file descriptor")))?;
         Ok(Self::File(file, None))
     }
 
@@ -79,7 +80,7 @@ impl TableOutput {
         self.write_as(EscapeForm::Text, charset(), text)
     }
 
-    /// Writes JSON as one line of many.
+    /// Writes one line of JSON.
     pub(crate) fn write_json_line(&mut self, value: &impl Serialize) -> anyhow::Result<()> {
         self.write_as(EscapeForm::Json, Charset::Utf8, &(serde_json::to_string(value)? + "\n"))
     }
@@ -101,17 +102,17 @@ impl TableOutput {
     }
 }
 
-/// Writes JSON for people, too.
+/// Writes indented JSON.
 pub(crate) fn print_json(value: &impl Serialize) -> anyhow::Result<()> {
     TableOutput::Out.write_as(EscapeForm::Json, Charset::Utf8, &(serde_json::to_string_pretty(value)? + "\n"))
 }
 
-/// Writes JSON as one line of many.
+/// Writes one line of JSON.
 pub(crate) fn print_json_line(value: &impl Serialize) -> anyhow::Result<()> {
     TableOutput::Out.write_json_line(value)
 }
 
-/// Writes a table in the form that is asked for.
+/// Writes a table in the requested format.
 pub(crate) fn print_table(table: &Table, format: Format) -> anyhow::Result<()> {
     match format {
         Format::Text => print(&table.to_text()),
@@ -120,14 +121,14 @@ pub(crate) fn print_table(table: &Table, format: Format) -> anyhow::Result<()> {
     }
 }
 
-/// Writes the tables of events as CSV, which is one table: of several events each row says which it is of.
+/// Writes the tables of events as one CSV table; with several events, each row has its event.
 pub(crate) fn print_events_csv(mut tables: Vec<(&str, Table)>) -> anyhow::Result<()> {
     let table = if tables.len() == 1 { tables.pop().map(|(_, table)| table) } else { None };
     let several = |tables: Vec<_>| (!tables.is_empty()).then(|| Table::of_events(tables));
     table.or_else(|| several(tables)).map_or(Ok(()), |table| print_csv(&table.to_csv()))
 }
 
-/// A table as CSV, one of many: each row after the time, and the heading with the first of them.
+/// Writes one of several tables as CSV: the time before each row, the heading only with the first table.
 pub(crate) fn timed_csv(table: &Table, time: &str, first: bool) -> String {
     let csv = table.to_csv();
     let mut lines = csv.split_inclusive("\r\n");
@@ -137,17 +138,17 @@ pub(crate) fn timed_csv(table: &Table, time: &str, first: bool) -> String {
     out
 }
 
-/// True if somebody sits at a terminal that can show a screen, on both sides.
+/// Returns true if standard input and output are a terminal that can show a screen.
 pub(crate) fn has_terminal() -> bool {
     io::stdout().is_terminal() && io::stdin().is_terminal() && !is_dumb()
 }
 
-/// True for a terminal that only prints lines: it can neither place nor clear anything.
+/// Returns true for a terminal without cursor control.
 fn is_dumb() -> bool {
     privilege::variable("TERM").is_some_and(|term| term == "dumb")
 }
 
-/// Refuses a screen on a terminal that only prints lines.
+/// Returns an error for a terminal without cursor control.
 pub(crate) fn need_cursor() -> Result<(), Usage> {
     match is_dumb() {
         false => Ok(()),
@@ -159,22 +160,22 @@ pub(crate) fn need_cursor() -> Result<(), Usage> {
     }
 }
 
-/// Refuses a screen without a terminal, with what does the same without one.
+/// Returns an error without a terminal, with the command that needs none.
 pub(crate) fn need_terminal(instead: &str) -> Result<(), Usage> {
     need_cursor()?;
     match has_terminal() {
         true => Ok(()),
-        false => Err(Usage(format!("this needs a terminal; without one use `perfprof-tui {instead}`"))),
+        false => Err(Usage(format!("no terminal for the screen; use `perfprof-tui {instead}`"))),
     }
 }
 
-/// Writes a file that the user named, whole or not at all; text in some form, or bytes as they are.
+/// Writes a file of the user atomically; text in some form, or bytes unchanged.
 pub(crate) fn file(
     path: &Path,
     form: Option<EscapeForm>,
     write: impl FnOnce(&mut dyn Write) -> anyhow::Result<()>,
 ) -> anyhow::Result<()> {
-    // What is wrong with the file is said with its name; what is wrong with the data speaks for itself.
+    // Errors of the file get its name; errors of the data have their own context.
     let named = |error: anyhow::Error| match error.downcast_ref::<io::Error>() {
         Some(why) if why.raw_os_error().is_some() => anyhow::anyhow!("{}", unwritten(path, why)),
         _ => error,
@@ -192,8 +193,8 @@ pub(crate) fn file(
     out.get_mut().commit().map_err(fail)
 }
 
-/// Writes what went wrong, or is worth knowing, to standard error. Lines after the first are below it, so that no name
-/// with a line's end in it says something in our name.
+/// Writes an error or a note to standard error. Lines after the first are indented, so that a name with a line break
+/// cannot imitate a message.
 pub(crate) fn complain(text: &str) {
     let mut err = Printable::with_charset(EscapeForm::Text, charset(), io::stderr().lock());
     let mut head = "perfprof-tui: ";
@@ -203,7 +204,7 @@ pub(crate) fn complain(text: &str) {
     }
 }
 
-/// Prints what clap says: help as it is made, and refusals, which repeat what was typed, as text.
+/// Prints clap's output: help unchanged; errors, which repeat the arguments, as text.
 pub(crate) fn print_usage(error: &clap::Error) {
     if error.use_stderr() {
         let mut err = Printable::with_charset(EscapeForm::Text, charset(), io::stderr().lock());
@@ -216,7 +217,7 @@ pub(crate) fn print_usage(error: &clap::Error) {
     }
 }
 
-/// True if an error says that nobody reads any more.
+/// Returns true if an error is a closed pipe.
 pub(crate) fn is_closed_pipe(error: &anyhow::Error) -> bool {
     error.downcast_ref::<io::Error>().is_some_and(|e| e.kind() == io::ErrorKind::BrokenPipe)
 }

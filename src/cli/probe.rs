@@ -1,4 +1,4 @@
-//! `probe`: makes, lists and removes probes of functions and of programs' static probes.
+//! `probe`: creates, lists and removes probes on functions and static probes.
 
 use std::path::Path;
 
@@ -58,7 +58,8 @@ fn show<const N: usize>(
     print_table(&Table::of_texts(columns, rows), args.format).map(|()| 0)
 }
 
-/// perf's groups: `probe` for the kernel, `probe_FILE` for programs, by their names as far as the first `-` or `.`.
+/// Returns perf's group: `probe` for the kernel; for programs `probe_FILE`, with the file name up to the first `-` or
+/// `.`.
 fn group(args: &Probe) -> String {
     let name = args.exec.as_deref().and_then(Path::file_name).map(|name| name.to_string_lossy().into_owned());
     match name.as_deref().and_then(|name| name.split(['-', '.']).find(|part| !part.is_empty())) {
@@ -67,7 +68,7 @@ fn group(args: &Probe) -> String {
     }
 }
 
-/// The probes to add: of each -a, and of the words without one; the words behind a single -a are its arguments.
+/// Returns the probes to add: one for each -a, or from the words without -a. Words after a single -a are its arguments.
 fn definitions(args: &Probe) -> Vec<String> {
     let mut list: Vec<String> = args.add.iter().chain(&args.definition).cloned().collect();
     match (list.as_mut_slice(), args.args.as_slice()) {
@@ -92,7 +93,7 @@ fn add(args: &Probe, root: &Path, added: &[String]) -> anyhow::Result<u8> {
         }
         tracefs::add(root, &made).map_err(anyhow::Error::msg)?;
         print(&format!("{}\n", made.event()))?;
-        complain(&format!("measure it with -e {}; probe --del {} takes it away", made.event(), made.event()));
+        complain(&format!("measure it with -e {}; remove it with probe --del {}", made.event(), made.event()));
     }
     Ok(0)
 }
@@ -101,7 +102,7 @@ fn removed(root: &Path, which: &dyn Fn(&tracefs::ExistingProbe) -> bool) -> anyh
     let gone = tracefs::remove(root, which).map_err(anyhow::Error::msg)?;
     gone.iter().try_for_each(|probe| print(&format!("{}\n", probe.event())))?;
     if gone.is_empty() {
-        complain("no such probe: perfprof-tui probe -l lists those that there are");
+        complain("no such probe; perfprof-tui probe -l lists existing probes");
     }
     Ok(u8::from(gone.is_empty()))
 }
@@ -110,16 +111,16 @@ fn static_row(found: &Usdt) -> [String; 3] {
     [found.event(), "static probe".to_owned(), found.operands.join(" ")]
 }
 
-/// The static probes of a file.
+/// Lists the static probes of a file.
 fn static_probes(args: &Probe, path: &Path) -> anyhow::Result<u8> {
     let probes = elf::static_probes(path).map_err(anyhow::Error::msg)?;
     if probes.is_empty() {
-        complain(&format!("{}: has no static probes; -F lists its functions", path.display()));
+        complain(&format!("{}: no static probes; -F lists its functions", path.display()));
     }
     show(args, [("name", "Name"), ("kind", "Kind"), ("what", "Operands")], probes.iter().map(static_row))
 }
 
-/// The functions and static probes of a file, or the functions of the kernel.
+/// Lists the functions and static probes of a file, or the functions of the kernel.
 fn functions(args: &Probe, glob: &str) -> anyhow::Result<u8> {
     let matcher = NameChoice::of(args, glob)?;
     if args.exec.is_none() {
@@ -134,10 +135,10 @@ fn functions(args: &Probe, glob: &str) -> anyhow::Result<u8> {
     show(args, [("name", "Name"), ("kind", "Kind"), ("what", "Operands or size")], rows)
 }
 
-/// The choice of functions by -F and --filter.
+/// Selection of functions by -F and --filter.
 struct NameChoice {
     globs: [GlobMatcher; 2],
-    /// Whether the second one tells what is left out.
+    /// True if the second pattern excludes functions.
     without: bool,
 }
 
@@ -153,13 +154,13 @@ impl NameChoice {
     }
 }
 
-/// The functions of the running kernel, by their names.
+/// Lists the functions of the running kernel by name.
 fn kernel_functions(args: &Probe, matcher: &NameChoice) -> anyhow::Result<u8> {
     let path = Path::new("/proc/kallsyms");
     let known = Kallsyms::read(path).map_err(|error| anyhow::anyhow!("{}: {error}", path.display()))?;
     if known.restricted {
         anyhow::bail!(
-            "this user may not read the addresses of the kernel's functions\nsysctl kernel.kptr_restrict=0, or run as root"
+            "the kernel hides the addresses of its functions from this user\nset sysctl kernel.kptr_restrict=0, or run as root"
         );
     }
     let mut names: Vec<String> =
@@ -170,14 +171,15 @@ fn kernel_functions(args: &Probe, matcher: &NameChoice) -> anyhow::Result<u8> {
     show(args, [("name", "Name"), ("kind", "Kind")], names.into_iter().map(|name| [name, "function".to_owned()]))
 }
 
-/// The lines of a function that have code, with their text where the source is at hand.
+/// Lists the lines of a function that have code, with their text if the source is available.
 fn lines(args: &Probe, function: &str) -> anyhow::Result<u8> {
     if args.exec.is_none() {
-        anyhow::bail!("lines of kernel functions are not known here; -x FILE -L shows a program's");
+        anyhow::bail!("lines of kernel functions are not supported; for a program, use -x FILE -L");
     }
     let info = debug_info(exec(args)?, "")?;
     let (function, wanted) = probe_places::range(function);
-    let mut lines = info.lines(function).ok_or_else(|| anyhow::anyhow!("nothing describes a function {function}"))?;
+    let mut lines =
+        info.lines(function).ok_or_else(|| anyhow::anyhow!("no debug information for function {function}"))?;
     lines.retain(|line| wanted.contains(&line.relative));
     let source = lines.first().and_then(|line| source(exec(args).ok()?, Path::new(&line.file))).unwrap_or_default();
     let row = |line: &ProbeLine| {
@@ -194,13 +196,13 @@ fn lines(args: &Probe, function: &str) -> anyhow::Result<u8> {
     print_table(&Table { columns, rows: lines.iter().map(row).collect() }, args.format).map(|()| 0)
 }
 
-/// The parameters of a function.
+/// Lists the parameters of a function.
 fn variables(args: &Probe, function: &str) -> anyhow::Result<u8> {
     let known = match &args.exec {
         Some(path) => debug_info(path, "; arg1 to arg6 are the registers")?.of(function),
         None => KernelFunctions::system().of(function),
     };
-    let known = known.ok_or_else(|| anyhow::anyhow!("nothing describes a function {function}"))?;
+    let known = known.ok_or_else(|| anyhow::anyhow!("no debug information for function {function}"))?;
     let rows = known.iter().map(|p| [p.name.clone(), p.kind.clone(), p.fetch.clone()]);
     show(args, [("name", "Parameter"), ("type", "Type"), ("fetch", "Read as")], rows)
 }

@@ -1,5 +1,4 @@
-//! Places of probes that are named by how they look, by a pattern or by a line of a source file: as the functions and
-//! lines that these are.
+//! Resolves places of probes that are given by a glob, a source line or a line pattern.
 
 use std::fs::File;
 use std::io::Read;
@@ -17,10 +16,10 @@ use super::Usage;
 use super::args::Probe;
 use super::output::complain;
 
-/// A pattern makes no more probes than this.
+/// Maximum number of probes for one glob.
 const MAX_PROBES: usize = 128;
 
-/// The definitions that one stands for: itself, where it names a function.
+/// Returns the definitions that a place stands for; a function name stands for itself.
 pub(super) fn named(args: &Probe, spec: &str) -> anyhow::Result<Vec<String>> {
     let (place, rest) = spec.split_once(' ').unwrap_or((spec, ""));
     let (names, place) = place.split_once('=').map_or(("", place), |(names, place)| (names, place));
@@ -34,7 +33,8 @@ pub(super) fn named(args: &Probe, spec: &str) -> anyhow::Result<Vec<String>> {
     if args.exec.is_none() {
         return Ok(vec![spec.to_owned()]);
     }
-    // A function's file stands behind an @ (`FUNCTION@FILE:LINE`), and its name may have a dot itself (`read.part.0`).
+    // The file of a function follows an @ (`FUNCTION@FILE:LINE`); the function's name may contain a dot
+    // (`read.part.0`).
     let is_function = |name: &str| {
         let elf = exec(args).ok().and_then(|path| Elf::open(path).ok());
         elf.is_some_and(|elf| elf.functions().any(|(function, _)| function == name))
@@ -61,33 +61,35 @@ pub(super) fn named(args: &Probe, spec: &str) -> anyhow::Result<Vec<String>> {
     let mut found: Vec<&str> = file.functions().map(|(name, _)| name).filter(|name| matcher.is_match(name)).collect();
     found.dedup();
     match found.len() {
-        0 => anyhow::bail!("--add {spec}: no function is called so; probe -F {pattern} lists those that are"),
+        0 => anyhow::bail!("--add {spec}: no such function; list functions with probe -F {pattern}"),
         n if n > MAX_PROBES => {
-            anyhow::bail!("--add {spec}: {n} functions are called so, and {MAX_PROBES} are probed at most")
+            anyhow::bail!(
+                "--add {spec}: matches {n} functions; at most {MAX_PROBES} can be probed, use a narrower pattern"
+            )
         }
         _ => Ok(found.into_iter().map(|name| again(&format!("{name}{behind}"))).collect()),
     }
 }
 
-/// Where the kernel takes and lists probes.
+/// Directory where the kernel takes and lists probes.
 pub(super) fn root() -> anyhow::Result<PathBuf> {
     LookupPaths::system().tracefs.map_err(|why| anyhow::anyhow!("{why}"))
 }
 
-/// The program or library of -x.
+/// Returns the program or library of -x.
 pub(super) fn exec(args: &Probe) -> anyhow::Result<&PathBuf> {
     args.exec.as_ref().ok_or_else(|| Usage("name the program or library with -x".to_owned()).into())
 }
 
-/// A program's debug information; without it, `else_` says what else there is.
+/// Returns a program's debug information; `else_` completes the error if there is none.
 pub(super) fn debug_info(path: &Path, else_: &str) -> anyhow::Result<DebugInfo> {
-    // A file that cannot be read lacks more than that.
+    // An unreadable file is a different error.
     elf::static_probes(path).map_err(anyhow::Error::msg)?;
-    let none = || anyhow::anyhow!("{}: has no debug information{else_}", path.display());
+    let none = || anyhow::anyhow!("{}: no debug information{else_}", path.display());
     DebugInfo::open(path).ok_or_else(none)
 }
 
-/// The text of a source file that a program names, where those who wrote the program may read it.
+/// Returns the text of a source file, if the owners of the program may read it.
 pub(super) fn source(exec: &Path, path: &Path) -> Option<String> {
     let mut namers = Namers::default();
     namers.add_writers(&File::open(exec).ok()?);
@@ -97,13 +99,13 @@ pub(super) fn source(exec: &Path, path: &Path) -> Option<String> {
     Some(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// A glob of names.
+/// Parses a glob.
 pub(super) fn glob(text: &str) -> anyhow::Result<GlobMatcher> {
     let glob = globset::Glob::new(text).map_err(|e| Usage(format!("{text}: not a glob: {}", e.kind())))?;
     Ok(glob.compile_matcher())
 }
 
-/// The line of a function that looks so, blanks aside; the function where none does.
+/// Returns the line of a function that matches a pattern, ignoring spaces, or the function itself if none matches.
 fn with_line(args: &Probe, function: &str, pattern: &str) -> anyhow::Result<String> {
     let glob = glob(pattern.trim())?;
     let name = function.split('@').next().unwrap_or_default();
@@ -117,16 +119,16 @@ fn with_line(args: &Probe, function: &str, pattern: &str) -> anyhow::Result<Stri
     };
     let found = lines.iter().find(|line| glob.is_match(shown(line)));
     let Some(line) = found else {
-        // What perf does, without a word.
+        // perf does the same without a message.
         complain(&format!(
-            "no line of {name} with code looks like {pattern}: its entry is probed; probe -L {name} shows its lines"
+            "no line with code in {name} matches {pattern}, so its entry is probed; list lines with probe -L {name}"
         ));
         return Ok(function.to_owned());
     };
     Ok(format!("{function}:{}", line.relative))
 }
 
-/// A function with the lines of it that are wanted, counted from its first: `FUNCTION[:FROM[-TO|+COUNT]]`.
+/// A function and a range of its lines, counted from its first: `FUNCTION[:FROM[-TO|+COUNT]]`.
 pub(super) fn range(text: &str) -> (&str, std::ops::RangeInclusive<u64>) {
     let all = (text, 0..=u64::MAX);
     let Some((function, range)) = text.rsplit_once(':') else { return all };

@@ -1,4 +1,4 @@
-//! `record --push URL`: profiles of each interval go to a store of continuous profiles, over HTTP.
+//! `record --push URL`: sends the profile of each interval to a profile store over HTTP.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -22,15 +22,15 @@ use super::output::complain;
 use super::store::{Parcel, SendOutcome, Store};
 use super::{source_config, usage};
 
-/// Bytes of profiles that wait while the store cannot be reached; the oldest give way.
+/// Maximum bytes of queued profiles while the store is unreachable; the oldest are dropped first.
 const SPOOL: usize = 64 << 20;
-/// The first pause after a failure; it doubles up to the longest.
+/// First pause after a failure; it doubles up to the longest.
 const PAUSE: Duration = Duration::from_secs(1);
 const LONGEST: Duration = Duration::from_secs(60);
-/// Time that the last profiles may take when all is over.
+/// Time limit for sending the last profiles at the end.
 const FAREWELL: Duration = Duration::from_secs(10);
 
-/// Samples and pushes until a signal comes or the command ends.
+/// Samples and sends profiles until a signal arrives or the command ends.
 pub(crate) fn run(args: &Record) -> anyhow::Result<u8> {
     let store = Arc::new(Store::of(args)?);
     let interval = args.push_interval;
@@ -50,7 +50,7 @@ pub(crate) fn run(args: &Record) -> anyhow::Result<u8> {
     let quiet = args.quiet;
     let to = store.clone();
     let post = crate::kernel::thread("push", move || deliver(&to, &parcels, quiet))?;
-    // Reading goes on while a slice is named and written, which takes seconds where a file is large.
+    // Rings are read on another thread, because naming and writing a slice can take seconds.
     let ended = read_ahead::beside(&mut source, &stop, |coming| {
         let (mut began, mut due) = (Instant::now(), Instant::now() + interval);
         loop {
@@ -69,7 +69,7 @@ pub(crate) fn run(args: &Record) -> anyhow::Result<u8> {
             }
         }
     })
-    .context("no thread can be started to read what is measured")??;
+    .context("cannot start the thread that reads samples")??;
     drop((sender, source));
     let Summary { sent, failed } = post.join().unwrap_or_default();
     let lost = slices.counts().1;
@@ -82,7 +82,7 @@ pub(crate) fn run(args: &Record) -> anyhow::Result<u8> {
     })
 }
 
-/// Hands the slice over and begins the next one; when that is.
+/// Hands over the slice and begins the next one; returns its start.
 fn cut(
     slices: &mut Slices,
     store: &Store,
@@ -92,7 +92,7 @@ fn cut(
 ) -> anyhow::Result<Instant> {
     let now = Instant::now();
     if slices.counts().0 > 0 {
-        // Whoever empties the queue never waits long: what cannot be sent waits with it.
+        // The receiver never blocks for long: profiles that cannot be sent are queued there.
         let (from, until) = span(wall_ns(), now.duration_since(began));
         let profile = store.profile(slices.data(), period, from)?;
         slices.next();
@@ -101,20 +101,20 @@ fn cut(
     Ok(now)
 }
 
-/// Seconds since 1970 between which a slice is that has just ended: the clock may have been set since it began.
+/// Returns start and end of a slice that has just ended, in seconds since 1970. The clock may have been set meanwhile.
 fn span(wall_ns: u64, took: Duration) -> (u64, u64) {
     let began = wall_ns.saturating_sub(u64::try_from(took.as_nanos()).unwrap_or(u64::MAX));
     (began / 1_000_000_000, wall_ns.div_ceil(1_000_000_000))
 }
 
-/// The outcome of all profiles.
+/// Numbers of profiles that were sent and that failed.
 #[derive(Debug, Default)]
 struct Summary {
     sent: u64,
     failed: u64,
 }
 
-/// Sends what comes; what cannot be sent is tried again, later and later.
+/// Sends profiles as they arrive; after a failure, retries with growing pauses.
 fn deliver(store: &Store, parcels: &Receiver<Parcel>, quiet: bool) -> Summary {
     let mut summary = Summary::default();
     let mut spool: VecDeque<Parcel> = VecDeque::new();
@@ -142,7 +142,7 @@ fn deliver(store: &Store, parcels: &Receiver<Parcel>, quiet: bool) -> Summary {
             let failed = match store.send(parcel) {
                 SendOutcome::Yes => {
                     if !told.is_empty() && !quiet {
-                        complain(&format!("{} takes profiles again", store.shown));
+                        complain(&format!("{} accepts profiles again", store.shown));
                     }
                     (pause, told) = (PAUSE, String::new());
                     summary.sent += 1;
@@ -162,7 +162,7 @@ fn deliver(store: &Store, parcels: &Receiver<Parcel>, quiet: bool) -> Summary {
             };
             let failed = hidden(&failed, &store.secrets);
             if told != failed {
-                complain(&format!("{}: {failed}; {} profiles wait", store.shown, spool.len()));
+                complain(&format!("{}: {failed}; {} profiles queued", store.shown, spool.len()));
                 told = failed;
             }
             break;
@@ -172,7 +172,7 @@ fn deliver(store: &Store, parcels: &Receiver<Parcel>, quiet: bool) -> Summary {
     summary
 }
 
-/// Puts a profile to those that wait; how many had to give way to it.
+/// Queues a profile; returns the number of profiles dropped for it.
 fn keep(spool: &mut VecDeque<Parcel>, parcel: Parcel) -> u64 {
     spool.push_back(parcel);
     let mut held: usize = spool.iter().map(|parcel| parcel.profile.len()).sum();
@@ -182,7 +182,7 @@ fn keep(spool: &mut VecDeque<Parcel>, parcel: Parcel) -> u64 {
         gone += 1;
     }
     if gone > 0 {
-        complain(&format!("{gone} profiles that waited are given up: more than {} wait", bytes(SPOOL as u64)));
+        complain(&format!("dropped {gone} queued profiles: the queue is limited to {}", bytes(SPOOL as u64)));
     }
     gone
 }

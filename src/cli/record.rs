@@ -1,4 +1,4 @@
-//! `record`: from the rings to a perf.data file, in one thread, with as little as possible between.
+//! `record`: writes the ring buffers to a perf.data file, on one thread, with minimal processing.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -48,7 +48,7 @@ pub(crate) fn run(mut args: Record) -> anyhow::Result<u8> {
     if args.more.overwrite {
         return retained::newest(&args, kept);
     }
-    // Where there are groups, of containers or not, samples tell whose they are.
+    // If the machine has cgroups, samples contain theirs.
     let named: Vec<NamedContainer> = Scanner::here().look().came.into_iter().map(|running| running.named).collect();
     args.sampling.all_cgroups |= !named.is_empty() || cgroup::has_groups();
     let realtime = source_config::realtime(&args.sampling)?;
@@ -67,10 +67,8 @@ pub(crate) fn run(mut args: Record) -> anyhow::Result<u8> {
     let path = recorder.complete().map_err(|error| recorder.salvage(args.target(), error))?;
     if !args.quiet {
         let samples = match recorder.samples {
-            0 if !source.has_begun() => format!("no samples (-D {:?} was not over yet)", args.sampling.delay),
-            0 if recorder.lost == 0 && !args.sampling.no_samples => {
-                "no samples (who sleeps and a CPU that idles give none)".to_owned()
-            }
+            0 if !source.has_begun() => format!("no samples (the delay -D {:?} was not over)", args.sampling.delay),
+            0 if recorder.lost == 0 && !args.sampling.no_samples => "no samples (the target was idle)".to_owned(),
             n => format!("{} samples", unit::thousands(n)),
         };
         complain(&format!(
@@ -84,13 +82,13 @@ pub(crate) fn run(mut args: Record) -> anyhow::Result<u8> {
     Ok(fate.code(stop.load(Ordering::Relaxed)))
 }
 
-/// Puts what perf's options ask for into what is sampled.
+/// Applies perf's options to the sampling configuration.
 fn prepare(args: &mut Record) -> anyhow::Result<()> {
     let (more, sampling) = (&args.more, &mut args.sampling);
     if let Some(clock) =
         more.clockid.as_deref().filter(|clock| !matches!(*clock, "mono" | "monotonic" | "CLOCK_MONOTONIC"))
     {
-        return Err(usage(format!("-k {clock}: times are CLOCK_MONOTONIC's, and of no other clock")));
+        return Err(usage(format!("-k {clock}: only CLOCK_MONOTONIC is supported")));
     }
     sampling.extras = more.extras();
     sampling.grouped = more.group;
@@ -104,19 +102,19 @@ fn prepare(args: &mut Record) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Writes batches as they come.
+/// Writes batches as they arrive.
 struct Recorder<'a> {
     args: &'a Record,
     info: Info,
     ids: RecordedIds,
     writer: RecordSink,
     series: FileSeries,
-    /// Tables of functions that go with a stream.
+    /// Symbol tables in a stream.
     tables: Option<TableWriter>,
     beside: Vec<u8>,
-    /// Of a file's programs; a stream has no place for what is known at its end.
+    /// Build ids of a file's programs; a stream cannot contain data that is known only at its end.
     identities: Option<Identities>,
-    /// Containers that ran, by the path of their cgroups.
+    /// Containers by the path of their cgroups.
     named: BTreeMap<Arc<str>, NamedContainer>,
     own_pid: Option<i32>,
     samples: u64,
@@ -186,7 +184,7 @@ impl<'a> Recorder<'a> {
         }
     }
 
-    /// Ends the file and begins another one, which knows what runs by then.
+    /// Ends the file and begins another one, with the processes that run now.
     fn switch(&mut self, source: &LiveSource) -> anyhow::Result<()> {
         let named: Vec<NamedContainer> = self.named.values().cloned().collect();
         let path = self.complete()?;
@@ -202,10 +200,10 @@ impl<'a> Recorder<'a> {
         Ok(())
     }
 
-    /// Writes records, leaving our own samples out: unbroken runs between them go as they are.
+    /// Writes records except the profiler's own samples; contiguous records are written in one piece.
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<()> {
         if let Some(tables) = &mut self.tables {
-            // Before the samples that need them.
+            // Symbols precede the samples that need them.
             self.beside.clear();
             tables.follow(bytes, &mut self.beside)?;
             self.writer.records(&self.beside)?;
@@ -234,10 +232,10 @@ impl<'a> Recorder<'a> {
         self.writer.finish_round()
     }
 
-    /// The error, with the file that has what was recorded so far.
+    /// Returns the error with the file that contains the samples recorded so far.
     fn salvage(&mut self, path: &Path, error: anyhow::Error) -> anyhow::Error {
         if let Some(SourceError::Command(_)) = error.downcast_ref() {
-            // Nothing ran that could be recorded.
+            // No target was running.
             return error;
         }
         let why = match error.downcast_ref::<std::io::Error>() {
@@ -248,11 +246,11 @@ impl<'a> Recorder<'a> {
             RecordSink::File(writer) => writer.keep(),
             RecordSink::Stream(_) => None,
         };
-        let kept = kept.map(|kept| format!("; what was recorded so far can be opened: {}", kept.display()));
+        let kept = kept.map(|kept| format!("; the samples so far are in {}", kept.display()));
         anyhow::anyhow!("{why}{}", kept.unwrap_or_default())
     }
 
-    /// Completes the file, or the stream; the name of the file.
+    /// Completes the file or stream; returns the name of the file.
     fn complete(&mut self) -> anyhow::Result<PathBuf> {
         let path = self.series.name();
         let RecordSink::File(writer) = &mut self.writer else {
@@ -273,7 +271,7 @@ impl<'a> Recorder<'a> {
     }
 }
 
-/// The processes that run already, as far as they are recorded.
+/// Returns the running processes that are recorded.
 fn running(chosen: Option<Vec<i32>>, info: &Info) -> Session {
     let mut session = Session::new(Origin::Live);
     session.data_maps = info.events.iter().any(|event| event.attr.stack_user > 0);
@@ -285,7 +283,7 @@ fn running(chosen: Option<Vec<i32>>, info: &Info) -> Session {
     session
 }
 
-/// What is known of processes, as records.
+/// Returns records that describe the processes.
 fn told(session: &Session, info: &Info) -> Vec<u8> {
     let mut out = Vec::new();
     SideWriter::new(&session.dsos, session.log(), info.events[0].layout()).until(u64::MAX, &mut out);
@@ -307,7 +305,7 @@ mod tests {
         record: Record,
     }
 
-    /// Samples of every so many hits would have other fields and ids than those of the event that the file describes.
+    /// Samples by period would have other fields and ids than the event in the file.
     #[test]
     fn a_flood_is_recorded_as_it_is() {
         let dir = tempfile::tempdir().expect("dir");
@@ -328,7 +326,7 @@ mod tests {
         let cpus = source.info().n_cpus;
         std::thread::scope(|scope| {
             scope.spawn(|| {
-                // With the second reading it is known how often it hits.
+                // The rate of hits is known after the second reading.
                 while count("counts") < 2 * cpus {
                     std::thread::sleep(std::time::Duration::from_millis(20));
                 }

@@ -1,4 +1,4 @@
-//! Where `record` writes: a file, one file after the other, or a stream.
+//! Output of `record`: a file, a sequence of files, or a stream.
 
 use std::collections::VecDeque;
 use std::io::IsTerminal;
@@ -24,10 +24,10 @@ use crate::source::Info;
 use super::args::Record;
 use super::usage;
 
-/// Bytes of names in one record, which has 64 KiB at most.
+/// Maximum bytes of names per record; a record has at most 64 KiB.
 const NAMES_AT_ONCE: usize = 60_000;
 
-/// Where records go: a file, or a stream to standard output.
+/// Output: a file, or a stream to standard output.
 pub(super) enum RecordSink {
     File(Box<Writer>),
     Stream(StreamWriter),
@@ -37,7 +37,9 @@ impl RecordSink {
     pub(super) fn open(args: &Record, info: &Info, named: &[NamedContainer]) -> anyhow::Result<Self> {
         if args.is_streamed() {
             if std::io::stdout().is_terminal() {
-                anyhow::bail!("a recording is nothing for a terminal: pipe it, to `perfprof-tui open -` for example");
+                anyhow::bail!(
+                    "refusing to write a recording to a terminal; pipe it, e.g. to `perfprof-tui open -`, or name a file with -o"
+                );
             }
             let mut sections = described(info)?;
             sections.push(recorder_of(args, info));
@@ -56,7 +58,7 @@ impl RecordSink {
         Ok(Self::File(Box::new(writer)))
     }
 
-    /// Tells those who read a stream what containers are called; a file has that at its end.
+    /// Writes names of containers to a stream; a file has them at its end.
     pub(super) fn name(&mut self, named: &[NamedContainer]) -> std::io::Result<()> {
         let Self::Stream(writer) = self else { return Ok(()) };
         let parts = containers::encode_in_parts(named, NAMES_AT_ONCE);
@@ -77,7 +79,7 @@ impl RecordSink {
         }
     }
 
-    /// Bytes so far.
+    /// Returns the bytes written so far.
     pub(super) fn written(&self) -> u64 {
         match self {
             Self::File(writer) => writer.written(),
@@ -86,7 +88,7 @@ impl RecordSink {
     }
 }
 
-/// When a new file begins.
+/// Condition for beginning a new file.
 enum Switch {
     Signal(Arc<AtomicBool>),
     Size(u64),
@@ -100,18 +102,18 @@ impl Switch {
             signal_hook::flag::register(SIGUSR2, flag.clone())?;
             return Ok(Self::Signal(flag));
         }
-        // As perf has it: small letters are times, large ones sizes.
+        // Like in perf, lower-case suffixes are times, upper-case ones sizes.
         let is_time = text.ends_with(['s', 'm', 'h', 'd']);
         let of = match is_time {
             true => quantity::duration(text).ok().filter(|time| !time.is_zero()).map(Self::Time),
             false => quantity::size(text).ok().filter(|size| *size > 0).map(Self::Size),
         };
-        let expected = "expected signal, a size as 100M, or a time as 30s, and none of 0";
+        let expected = "expected signal, a size such as 100M, or a time such as 30s, above 0";
         of.ok_or_else(|| usage(format!("--switch-output={text}: {expected}")))
     }
 }
 
-/// The files of one run: their names, when the next one begins, which are kept.
+/// The files of one run: their names, the condition for the next, and which are kept.
 pub(super) struct FileSeries {
     target: PathBuf,
     switch: Option<Switch>,
@@ -126,13 +128,13 @@ impl FileSeries {
         let switch = args.more.switch_output.as_deref().map(Switch::of).transpose()?;
         let dated = switch.is_some() || args.more.timestamp_filename;
         if dated && args.is_streamed() {
-            return Err(usage("a stream has no name: --switch-output and --timestamp-filename go with a file"));
+            return Err(usage("--switch-output and --timestamp-filename need a file, not a stream"));
         }
         let keep = args.more.switch_max_files.unwrap_or(usize::MAX).max(1);
         Ok(Self { target: args.target().to_owned(), switch, dated, keep, begun: Instant::now(), done: VecDeque::new() })
     }
 
-    /// True where the file of so many bytes is to end now, and another one begins.
+    /// Returns true if the next file should begin now; `bytes` is the size of the current one.
     pub(super) fn is_due(&self, written: u64) -> bool {
         match &self.switch {
             None => false,
@@ -142,7 +144,7 @@ impl FileSeries {
         }
     }
 
-    /// The name of the file that ends now.
+    /// Returns the name of the file that ends now.
     pub(super) fn name(&self) -> PathBuf {
         let mut name = self.target.clone().into_os_string();
         if self.dated {
@@ -151,7 +153,7 @@ impl FileSeries {
         name.into()
     }
 
-    /// Takes away the oldest files where one more is too many.
+    /// Removes the oldest files above the limit.
     pub(super) fn ended(&mut self, path: &Path) -> anyhow::Result<()> {
         self.begun = Instant::now();
         self.done.push_back(path.to_owned());
@@ -163,25 +165,25 @@ impl FileSeries {
     }
 }
 
-/// The local time as perf writes it behind names: to a hundredth of a second.
+/// Returns the local time in perf's format for file names, in hundredths of a second.
 fn now() -> String {
     let ns = crate::kernel::wall_ns();
     let time = crate::kernel::local_time((ns / 1_000_000_000) as i64).unwrap_or_default();
     format!("{}{:02}", time.strftime("%Y%m%d%H%M%S"), ns % 1_000_000_000 / 10_000_000)
 }
 
-/// What containers are called, where there are any.
+/// Returns the names of containers, if there are any.
 pub(super) fn names_of(named: &[NamedContainer]) -> Option<Section> {
     (!named.is_empty()).then(|| (bit::CONTAINERS, containers::encode(named.iter())))
 }
 
-/// Whose threads are nobody's figures, ours, unless they are recorded; and how call chains are taken.
+/// Records the profiler's own threads, which readers exclude, and how call chains are taken.
 pub(super) fn recorder_of(args: &Record, info: &Info) -> Section {
     let own = (!args.sampling.include_self).then(|| std::process::id() as i32);
     (bit::RECORDER, recorder::encode(own, info.states.iter().map(|state| state.chains)))
 }
 
-/// What describes the machine and the events.
+/// Returns the description of the machine and the events.
 pub(super) fn described(info: &Info) -> anyhow::Result<Vec<Section>> {
     let cmdline: Vec<String> = std::env::args().collect();
     let mut sections = features::machine(&cmdline);

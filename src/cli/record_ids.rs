@@ -1,5 +1,5 @@
-//! Ids of events that are opened while `record` writes: on CPUs that come online, on processes and containers that come
-//! up. Readers tell events apart by the ids that a recording lists, and perf refuses a record with another one.
+//! Ids of events that are opened while `record` writes: for CPUs that come online, and for new processes and
+//! containers. Readers identify events by the ids that a recording lists; perf refuses records with other ids.
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -9,18 +9,18 @@ use crate::record::in_place::put;
 use crate::record::kinds::{HEADER, Header, types};
 use crate::source::FreshId;
 
-/// The most ids of all events that the head of a stream lists, so that a record holds them.
+/// Maximum number of ids in the header of a stream, so that they fit into a record.
 const STREAMED: usize = 7000;
 
-/// Which ids are listed, and what becomes of others.
+/// Listed ids, and the treatment of others.
 pub(super) struct RecordedIds {
     listed: FxHashSet<u64>,
-    /// A stream's head is gone by then: records with an id that it lacks go out with a listed one of the same event.
+    /// The header of a stream is already written: records with an unlisted id get a listed id of the same event.
     instead: Option<FxHashMap<u64, u64>>,
 }
 
 impl RecordedIds {
-    /// Leaves events only the ids that are to be listed.
+    /// Reduces the ids of events to those that are listed.
     pub(super) fn new(events: &mut [EventDesc], is_streamed: bool) -> Self {
         if is_streamed {
             let most = (STREAMED / events.len().max(1)).max(1);
@@ -30,7 +30,7 @@ impl RecordedIds {
         Self { listed, instead: is_streamed.then(FxHashMap::default) }
     }
 
-    /// Learns ids that began to be used; those that a file is to list at its end are the events' from now on.
+    /// Learns new ids. Those that a file lists at its end are added to the events.
     pub(super) fn learn(&mut self, events: &mut [EventDesc], ids: &[FreshId]) {
         for fresh in ids {
             let Some(event) = events.get_mut(usize::from(fresh.event)) else { continue };
@@ -44,7 +44,7 @@ impl RecordedIds {
         }
     }
 
-    /// Gives whole records with ids that a stream does not list those that stand for them.
+    /// Replaces unlisted ids in complete records of a stream.
     pub(super) fn stand_in(&self, bytes: &mut [u8]) {
         let Some(instead) = self.instead.as_ref().filter(|instead| !instead.is_empty()) else { return };
         let mut at = 0;
@@ -103,7 +103,7 @@ mod tests {
         assert_eq!(ids(&events), [&[11, 12][..], &[21, 22]]);
         let records = |sample: u64, trailer: u64, own: u64| {
             let of = |kind, words: &[u64]| tests::record(kind, 0, &tests::bytes(words));
-            // An id elsewhere, and what is no kernel's, are left alone.
+            // Ids at other positions, and records not from the kernel, stay unchanged.
             [
                 of(types::SAMPLE, &[sample, 13, 13]),
                 of(types::COMM, &[13, 23, trailer]),
@@ -121,7 +121,7 @@ mod tests {
         }
     }
 
-    /// On many CPUs, of many threads: perf's own streams cannot be of so many.
+    /// On many CPUs and threads; perf's own streams do not support that many.
     #[test]
     fn a_stream_lists_no_more_than_a_record_holds() {
         let mut events = events();

@@ -1,5 +1,5 @@
-//! Recordings of other machines while they are made: `ssh://[USER@]HOST[:PORT]` runs `perfprof-tui record` there, as
-//! whoever ssh lets in, and reads what it writes.
+//! Live recordings of other machines: `ssh://[USER@]HOST[:PORT]` runs `perfprof-tui record` there as the ssh user, and
+//! reads its output.
 
 use std::io::{BufRead, BufReader, Read};
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -12,33 +12,33 @@ use crossbeam_channel::{Receiver, bounded};
 use super::{Usage, usage};
 use crate::kernel::privilege;
 
-/// The program on the other machine and ssh, which brings its words here; ended when it is dropped.
+/// The recorder on the other machine, run by ssh; dropping it ends both.
 #[derive(Debug)]
 pub(crate) struct Remote {
     child: Child,
-    /// As the user named it, and its machine alone.
+    /// Address as the user typed it, and the host alone.
     pub(crate) name: String,
     pub(crate) host: String,
-    /// Which of the paths it is.
+    /// Index of its path.
     pub(crate) at: usize,
-    /// Keeps the pipe's place among our descriptors.
+    /// Keeps the descriptor of the pipe open.
     _stream: OwnedFd,
-    /// What ssh and the recorder there complain of: the terminal is the screen's.
+    /// Messages of ssh and of the recorder; they cannot go to the terminal of the screen.
     said: Receiver<String>,
 }
 
 impl Remote {
-    /// The complaints since the last call, with the machine that they are of.
+    /// Returns the messages since the last call, with their machine.
     pub(crate) fn complaints(&self) -> impl Iterator<Item = String> + '_ {
         self.said.try_iter().map(|line| format!("{}: {line}", self.host))
     }
 }
 
-/// Lines and bytes of complaints that are held until they are asked for.
+/// Maximum lines and bytes of pending messages.
 const LINES: usize = 64;
 const LINE: u64 = 500;
 
-/// Reads complaints to their end, so that nobody waits for them to be read.
+/// Reads all messages, so that the writer never blocks.
 fn listen(stderr: ChildStderr) -> std::io::Result<Receiver<String>> {
     let (tell, said) = bounded(LINES);
     let read = move || {
@@ -57,13 +57,13 @@ fn listen(stderr: ChildStderr) -> std::io::Result<Receiver<String>> {
 
 impl Drop for Remote {
     fn drop(&mut self) {
-        // ssh's end closes the pipe of the recorder, which ends it.
+        // When ssh ends, the closed pipe ends the recorder.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// The host of an address such as `ssh://root@node-7:2222`: what ssh takes, and the port.
+/// Parses an address such as `ssh://root@node-7:2222` into ssh's host and the port.
 fn address(path: &Path) -> Option<Result<(String, Option<u16>), String>> {
     let rest = path.to_str()?.strip_prefix("ssh://")?;
     let (host, port) = match rest.rsplit_once(':') {
@@ -72,36 +72,36 @@ fn address(path: &Path) -> Option<Result<(String, Option<u16>), String>> {
     };
     let host = host.trim_end_matches('/');
     let name = host.rsplit('@').next().unwrap_or_default();
-    // A host that began with a dash would be an option to ssh.
+    // ssh would read a host with a leading dash as an option.
     let plain = |c: char| c.is_ascii_alphanumeric() || ".-_:[]%@".contains(c);
     if name.is_empty() || name.starts_with('-') || host.starts_with('-') || !host.chars().all(plain) {
         return Some(Err(format!("{}: expected ssh://[USER@]HOST[:PORT]", path.display())));
     }
     Some(match port.map(|port| port.trim_end_matches('/').parse()).transpose() {
         Ok(port) => Ok((host.to_owned(), port)),
-        Err(_) => Err(format!("{}: the port is no number", path.display())),
+        Err(_) => Err(format!("{}: the port is not a number", path.display())),
     })
 }
 
-/// Starts recorders where paths are addresses, and puts where they are read in their place. `options` are those of
-/// `record` there.
+/// Starts a recorder for each path that is an address, and replaces the path by the pipe to read. `options` are those
+/// of `record` on the other machine.
 pub(crate) fn start(paths: &mut [PathBuf], options: &[String]) -> anyhow::Result<Vec<Remote>> {
     let mut out = Vec::new();
     for (at, path) in paths.iter_mut().enumerate() {
         let Some(address) = address(path) else { continue };
         let (host, port) = address.map_err(Usage)?;
-        // As git has GIT_SSH: another program that takes ssh's arguments.
+        // Like GIT_SSH: another program that takes ssh's arguments.
         let ssh = privilege::variable("PERFPROF_SSH").unwrap_or_else(|| "ssh".into());
         let there = privilege::variable("PERFPROF_REMOTE").and_then(|path| path.into_string().ok());
         let there = there.unwrap_or_else(|| "perfprof-tui".to_owned());
-        // The shell of the other side reads them back.
-        let options = shlex::try_join(options.iter().map(String::as_str)).context("an option for the other side")?;
+        // The remote shell parses them again.
+        let options = shlex::try_join(options.iter().map(String::as_str)).context("an option after --")?;
         let line = format!("{there} record -q -o - --names {options}").trim_end().to_owned();
         let mut command = Command::new(&ssh);
         command.args(port.map(|port| ["-p".to_owned(), port.to_string()]).into_iter().flatten());
         command.arg("-T").arg("-C").arg("--").arg(&host).arg(line);
         let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
-        let mut child = child.with_context(|| format!("{} cannot be started", ssh.display()))?;
+        let mut child = child.with_context(|| format!("cannot start {}", ssh.display()))?;
         let stdout = child.stdout.take().context("no pipe to ssh")?;
         let said = listen(child.stderr.take().context("no pipe to ssh")?)?;
         let stream = OwnedFd::from(stdout);
@@ -112,12 +112,12 @@ pub(crate) fn start(paths: &mut [PathBuf], options: &[String]) -> anyhow::Result
     }
     name_apart(&mut out);
     if out.is_empty() && !options.is_empty() {
-        return Err(usage("options after -- are for `record` on ssh://HOST"));
+        return Err(usage("options after -- are only for `record` on ssh://HOST"));
     }
     Ok(out)
 }
 
-/// Machines behind one name, as tunnels to several have it, are told apart by what the user typed.
+/// Machines with the same host name (tunnels) are distinguished by the address typed.
 fn name_apart(remotes: &mut [Remote]) {
     let shared = |at: usize| remotes.iter().any(|r| r.host == remotes[at].host && r.name != remotes[at].name);
     let shared: Vec<bool> = (0..remotes.len()).map(shared).collect();

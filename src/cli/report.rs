@@ -1,4 +1,4 @@
-//! `report` and `doctor`: answers on standard output, words about them on standard error.
+//! `report` and `doctor`: results go to standard output, messages to standard error.
 
 mod call_graph;
 mod columns;
@@ -29,7 +29,7 @@ use super::{dump, open};
 use columns::{Columns, Typed};
 use rows::{EventRows, Patterns};
 
-/// Whether a recording has the field of a tracepoint that a key names.
+/// Checks that the recording has the tracepoint field that a key names.
 fn is_recorded(loaded: &Offline, name: &str) -> anyhow::Result<()> {
     let Some((event, field)) = name.split_once('.') else { return Ok(()) };
     let events: Vec<&str> =
@@ -45,9 +45,9 @@ fn is_recorded(loaded: &Offline, name: &str) -> anyhow::Result<()> {
     Err(usage(format!("--sort {name}: the recording has no {what} {word}{hint}")))
 }
 
-/// The columns of a recording for which none were typed.
+/// Returns the default columns of a recording.
 fn own_keys(info: &Info, as_perf: bool) -> Vec<ColumnKey> {
-    // perf's choice for tracepoints, too: their addresses say little.
+    // perf also shows the fields of tracepoints by default, because their addresses say little.
     let keys = if only_tracepoints(&info.events) {
         if as_perf { vec![ColumnKey::Trace] } else { vec![ColumnKey::Comm, ColumnKey::Trace] }
     } else {
@@ -56,15 +56,15 @@ fn own_keys(info: &Info, as_perf: bool) -> Vec<ColumnKey> {
     if info.hosts.are_many() { [vec![ColumnKey::Host], keys].concat() } else { keys }
 }
 
-/// The parts of a report on each event.
+/// Parts of the report of each event.
 struct ReportShape<'a> {
     args: &'a Report,
     columns: Columns,
     patterns: Patterns,
     children: bool,
-    /// Whether rows are ordered by that, where no order was typed.
+    /// True if rows are sorted by children by default.
     by_children: bool,
-    /// Whether tables have perf's layout.
+    /// True if tables have perf's layout.
     as_perf: bool,
     limit: usize,
     chains: Option<ChainSpec>,
@@ -78,7 +78,7 @@ impl ReportShape<'_> {
 
 pub(crate) fn run(args: Report) -> anyhow::Result<u8> {
     let hardware = HardwareReport::of(&args)?;
-    // With --stdio tables are as perf has them.
+    // --stdio prints tables in perf's layout.
     let as_perf = args.stdio && args.format == Format::Text;
     let for_scripts = as_perf || call_graph::is_folded(&args);
     let typed = if hardware.is_some() { Typed::default() } else { Typed::of(&args, for_scripts)? };
@@ -100,14 +100,14 @@ pub(crate) fn run(args: Report) -> anyhow::Result<u8> {
         return of_branches.unwrap_or(hardware).run(&args, opened);
     }
     if let Some(branches) = by_itself() {
-        complain("it is a recording of branches, and this is a table of them; --no-branch-stack has one of functions");
+        complain("a recording of branches: this is a table of branches; use --no-branch-stack for functions");
         return branches.run(&args, opened);
     }
     let info = opened.source.info();
     let own = if args.branch_history { vec![ColumnKey::Sym, ColumnKey::Dso] } else { own_keys(info, as_perf) };
     let children = !args.no_children && (info.chains || args.branch_history) && !typed.by_leaf();
     if typed.by_leaf() && args.children {
-        complain("--children: lines and sizes are those of what was sampled, and no row counts what it called");
+        complain("--children has no effect: lines and sizes belong to the sampled code, so rows count no callees");
     }
     let columns = typed.columns(own, children);
     let keys = columns.keys.clone();
@@ -130,10 +130,10 @@ pub(crate) fn run(args: Report) -> anyhow::Result<u8> {
         print("#\n")?;
     }
     if call_graph::says_branches(&args) && has_sampled(info, sample::BRANCH_STACK) {
-        complain("-g branch: how branches were predicted is in their table, -b");
+        complain("-g branch has no effect; use -b for the predictions of branches");
     }
     if keys.contains(&ColumnKey::Cgroup) && !tells_cgroups(info) {
-        complain("its samples do not tell their cgroups: record --all-cgroups has them");
+        complain("the samples have no cgroups; record them with record --all-cgroups");
     }
     let name = opened.name.clone();
     let (opened, counts) = side::ThreadReport::watch(opened, args.more.threads);
@@ -155,22 +155,22 @@ pub(crate) fn run(args: Report) -> anyhow::Result<u8> {
         Some(counts) => counts.print(&loaded, args.format)?,
         None => loaded.exit_code(),
     };
-    // Taking millions of small pieces of memory apart would only delay the prompt.
+    // Freeing millions of small allocations would only delay the exit.
     std::mem::forget(loaded);
     Ok(code)
 }
 
-/// True if samples tell their cgroups, or nothing is known of them before they are read.
+/// Returns true if samples have cgroups, or if that is unknown before they are read.
 fn tells_cgroups(info: &Info) -> bool {
     info.events.is_empty() || has_sampled(info, sample::CGROUP)
 }
 
-/// True if samples of any event have a field.
+/// Returns true if samples of any event have a field.
 fn has_sampled(info: &Info, bit: u64) -> bool {
     info.events.iter().any(|event| event.attr.sample_type & bit != 0)
 }
 
-/// Prints the chosen events of a recording of that name.
+/// Prints the selected events of a recording.
 fn print_events(loaded: &Offline, name: &str, shape: &ReportShape<'_>) -> anyhow::Result<()> {
     let filter = shape.args.which.filter(loaded)?;
     let marks = shape.patterns.marks(loaded.data());
@@ -201,7 +201,7 @@ fn print_events(loaded: &Offline, name: &str, shape: &ReportShape<'_>) -> anyhow
         Format::Csv => {
             print_events_csv(tables)?;
             if shape.chains.is_some() {
-                complain("CSV has no call chains: --format json has them, and export --to folded whole stacks");
+                complain("CSV has no call chains; use --format json, or export --to folded for whole stacks");
             }
             Ok(())
         }
@@ -214,7 +214,7 @@ fn only_tracepoints(events: &[EventDesc]) -> bool {
     real.peek().is_some() && real.all(|e| e.attr.kind == TYPE_TRACEPOINT || e.attr.sample_type & sample::RAW != 0)
 }
 
-/// Prints the head of a recording.
+/// Prints the header of a recording.
 fn header(opened: &open::Opened) -> anyhow::Result<u8> {
     for (what, value) in &opened.source.info().facts {
         print(&format!("# {what:18} : {}\n", panel::text::clean(value)))?;
@@ -222,7 +222,7 @@ fn header(opened: &open::Opened) -> anyhow::Result<u8> {
     Ok(0)
 }
 
-/// Samples of each CPU against what its rate would give.
+/// Prints the samples of each CPU and the number expected from its rate.
 fn coverage(loaded: &Offline, format: Format) -> anyhow::Result<u8> {
     let mut tables = Vec::new();
     for event in events(loaded) {
@@ -234,7 +234,7 @@ fn coverage(loaded: &Offline, format: Format) -> anyhow::Result<u8> {
                 print(&format!("# event {}\n{}\n", panel::text::clean(&loaded.event_names[event]), table.to_text()))?
             }
             Format::Csv => tables.push((&*loaded.event_names[event], table)),
-            Format::Json => return Err(usage("--coverage prints text or csv")),
+            Format::Json => return Err(usage("--coverage: use --format text or csv")),
         }
     }
     print_events_csv(tables)?;
@@ -249,7 +249,7 @@ pub(crate) fn doctor(args: Doctor) -> anyhow::Result<u8> {
             let list: Vec<_> = items.iter().map(|i| serde_json::json!({ "name": i.name, "state": i.state.word(), "found": i.found, "remedy": i.remedy })).collect();
             print_json(&list)?;
         }
-        Format::Csv => return Err(usage("doctor prints text or json")),
+        Format::Csv => return Err(usage("doctor: use --format text or json")),
     }
     Ok(0)
 }

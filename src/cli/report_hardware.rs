@@ -1,4 +1,4 @@
-//! `report` of what the hardware told: branches (`-b`), accesses to memory (`--mem-mode`), transactions.
+//! `report` of hardware data: branches (`-b`), memory accesses (`--mem-mode`), transactions.
 
 use crate::engine::IntakeOptions;
 use crate::ingest::hardware::HardwareWords;
@@ -17,21 +17,21 @@ use super::open::Opened;
 use super::output::{print, print_events_csv, print_json};
 use super::usage;
 
-/// What is asked for of the hardware's words.
+/// Requested hardware data.
 pub(super) struct HardwareReport {
     words: HardwareWords,
     keys: Vec<Key>,
-    /// Whether accesses count by what they cost.
+    /// True if memory accesses are weighted by their cost.
     by_weight: bool,
 }
 
 impl HardwareReport {
-    /// What the arguments ask for; `None` where that is a report of functions.
+    /// Returns the requested hardware data; `None` for a report of functions.
     pub(super) fn of(args: &Report) -> anyhow::Result<Option<Self>> {
         let typed = args.sort.as_deref().unwrap_or_default();
         let own = |words| move |word: &str| Key::named(word.trim()).and_then(Key::words) == Some(words);
         let words = match (args.branch_stack, args.mem_mode) {
-            (true, true) => return Err(usage("-b and --mem-mode: a table is of branches or of accesses to memory")),
+            (true, true) => return Err(usage("-b and --mem-mode cannot be combined")),
             (true, false) => HardwareWords::Branches,
             (false, true) => HardwareWords::Accesses,
             (false, false) if !args.no_branch_stack && typed.split(',').any(own(HardwareWords::Branches)) => {
@@ -43,7 +43,7 @@ impl HardwareReport {
         Self::with(args, words).map(Some)
     }
 
-    /// A table of branches where nothing else is asked for of a recording that is of them.
+    /// A recording of branches is shown as a table of branches by default.
     pub(super) fn by_itself(args: &Report, info: &Info) -> Option<Self> {
         let of_functions = args.no_branch_stack
             || args.branch_history
@@ -55,7 +55,7 @@ impl HardwareReport {
             || args.more.parent.is_some();
         let is_asked_for = info.head.as_ref().is_some_and(|head| head.features.get(bit::BRANCH_STACK).is_some());
         let has = |bit: u64| info.events.iter().any(|event| event.attr.sample_type & bit != 0);
-        // Copies of stacks are there for call chains, and what is asked of these is functions.
+        // Stack copies are recorded for call chains, so a report of functions is expected.
         let is_of_branches = is_asked_for && has(sample::BRANCH_STACK) && !has(sample::STACK_USER);
         let words = HardwareWords::Branches;
         (!of_functions && is_of_branches).then(|| Self::with(args, words).ok()).flatten()
@@ -69,21 +69,21 @@ impl HardwareReport {
             let Some(key) = Key::named(word) else { return Err(keys_of(word).err().unwrap_or_else(|| usage(word))) };
             match key.words() {
                 Some(HardwareWords::Branches) if words != HardwareWords::Branches => {
-                    return Err(usage(format!("--sort {word}: branches have it: -b")));
+                    return Err(usage(format!("--sort {word}: only for branches; use -b")));
                 }
                 Some(HardwareWords::Accesses) if words == HardwareWords::Branches && key.is_of_memory() => {
-                    return Err(usage(format!("--sort {word}: no branch has it; without -b, samples have")));
+                    return Err(usage(format!("--sort {word}: not available for branches; omit -b")));
                 }
                 _ => keys.push(key),
             }
         }
         if words == HardwareWords::Accesses && !args.mem_mode && keys.iter().any(|key| key.is_of_memory()) {
-            return Err(usage(format!("--sort {list}: accesses to memory have it: --mem-mode")));
+            return Err(usage(format!("--sort {list}: only for memory accesses; use --mem-mode")));
         }
         Ok(Self { words, keys, by_weight: args.mem_mode })
     }
 
-    /// Whether samples of any kind have what is asked for, so that a recording of branches has it of these.
+    /// Returns true if samples without branches have the requested data, too.
     pub(super) fn is_of_any_sample(&self) -> bool {
         self.words == HardwareWords::Accesses && !self.by_weight
     }
@@ -95,7 +95,7 @@ impl HardwareReport {
         })
     }
 
-    /// Prints it.
+    /// Prints the table.
     pub(super) fn run(self, args: &Report, opened: Opened) -> anyhow::Result<u8> {
         let needed = match self.words {
             HardwareWords::Branches => Some(NeededField { bit: sample::BRANCH_STACK, what: "branches", option: "-b" }),
@@ -107,7 +107,7 @@ impl HardwareReport {
         for NeededField { bit, what, option } in needed.into_iter().chain(self.own_keys().filter_map(|key| key.needs)) {
             if !opened.source.info().events.iter().any(|event| event.attr.sample_type & bit != 0) {
                 return Err(usage(format!(
-                    "{}: its samples have no {what}: they are recorded by `perf record {option}`",
+                    "{}: its samples have no {what}; record with `perf record {option}`",
                     opened.name
                 )));
             }

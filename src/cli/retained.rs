@@ -1,5 +1,5 @@
-//! `record --trigger` and `record --overwrite`: no file is written all the time; what is kept in memory is saved when
-//! something happens, or when that is asked for and at the end.
+//! `record --trigger` and `record --overwrite`: samples stay in memory, and are saved by a trigger, or by a signal and
+//! at the end.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,17 +19,17 @@ use super::output::complain;
 use super::record_file::FileSeries;
 use super::{snapshot, source_config, usage};
 
-/// The longest time until a signal is seen.
+/// Longest delay until a signal is handled.
 const PATIENCE: Duration = Duration::from_millis(100);
-/// The time that rings are given to be read to their ends, and samples to be copied.
+/// Time limit for reading the ring buffers to their ends and copying the samples.
 const LAST: Duration = Duration::from_secs(5);
 
-/// A session that keeps samples in memory, and shows none.
+/// A session that keeps samples in memory, without a screen.
 struct Keeper {
     engine: Engine,
     stop: Arc<AtomicBool>,
     fate: Fate,
-    /// Whether anything failed of what it told.
+    /// True if it reported a failure.
     failed: bool,
 }
 
@@ -57,7 +57,7 @@ impl Keeper {
         self.stop.load(Ordering::Relaxed)
     }
 
-    /// Ends the session, and the command with it; the exit code.
+    /// Ends the session and the command; returns the exit code.
     fn end(self) -> u8 {
         self.engine.stop();
         match self.fate.code(self.stop.load(Ordering::Relaxed)) {
@@ -66,7 +66,7 @@ impl Keeper {
         }
     }
 
-    /// Waits for what the session has to say, for a while.
+    /// Waits for messages of the session, up to a limit.
     fn listen(&mut self) {
         if let Ok(notice) = self.engine.notices().recv_timeout(PATIENCE) {
             self.failed |= tell(notice);
@@ -74,7 +74,7 @@ impl Keeper {
     }
 }
 
-/// Says what happened; whether that was a failure.
+/// Reports an event of the session; returns true for a failure.
 fn tell(notice: Notice) -> bool {
     let Notice::Reply(said) = notice else { return false };
     let failed = said.is_err();
@@ -83,7 +83,7 @@ fn tell(notice: Notice) -> bool {
     failed
 }
 
-/// Saves at each trigger, until a signal comes or the command ends.
+/// Saves at each trigger until a signal arrives or the command ends.
 pub(crate) fn until_triggers(args: &mut Record, kept: Retention) -> anyhow::Result<u8> {
     args.sampling.counted = kept.counted();
     let triggers: Vec<String> =
@@ -98,7 +98,7 @@ pub(crate) fn until_triggers(args: &mut Record, kept: Retention) -> anyhow::Resu
     let notices = keeper.engine.notices().clone();
     let answer = keeper.engine.answer();
     let code = keeper.end();
-    // What still waited for its last seconds was saved at the end.
+    // A snapshot that still waited for its last seconds was saved at the end.
     let failed = notices.try_iter().fold(false, |failed, notice| failed | tell(notice));
     if !args.quiet {
         let ledger = &answer.ledger;
@@ -108,12 +108,10 @@ pub(crate) fn until_triggers(args: &mut Record, kept: Retention) -> anyhow::Resu
     Ok(if code == 0 { u8::from(failed) } else { code })
 }
 
-/// Saves the newest samples when that is asked for and at the end: when a signal comes or the command ends.
+/// Saves the newest samples on request and at the end: when a signal arrives or the command ends.
 pub(crate) fn newest(args: &Record, kept: Retention) -> anyhow::Result<u8> {
     if args.is_streamed() {
-        return Err(usage(
-            "--overwrite: a stream is read while it is written; -o FILE is for what is written at the end",
-        ));
+        return Err(usage("--overwrite writes at the end and needs a file; use -o FILE"));
     }
     let mut series = FileSeries::of(args)?;
     let mut keeper = Keeper::start(args, kept)?;
@@ -132,7 +130,7 @@ pub(crate) fn newest(args: &Record, kept: Retention) -> anyhow::Result<u8> {
     Ok(keeper.end())
 }
 
-/// Writes what is held to the file whose turn it is.
+/// Writes the samples in memory to the next file.
 fn write(engine: &Engine, series: &mut FileSeries, quiet: bool) -> anyhow::Result<()> {
     let (reply, moments) = bounded(1);
     engine.send(Request::Save(reply));

@@ -185,7 +185,7 @@ fn profiles_reach_pyroscope() {
     needs!(allowed(), installed("curl"));
     let (url, requests) = store(1);
     let said = record(&url, &["--push-name", "shop", "--push-label", "tier=web"]);
-    assert!(said.contains("it answers 503") && said.contains("takes profiles again"), "{said}");
+    assert!(said.contains("it answers 503") && said.contains("accepts profiles again"), "{said}");
     assert!(said.contains(", 0 not"), "{said}");
     let mut samples = 0;
     for request in requests.try_iter() {

@@ -229,7 +229,7 @@ fn what_changed_between_two_recordings() {
     };
     let (spin, mix) = (data("fp-spin.data"), data("fp-sysmix.data"));
     let (spin, mix) = (spin.to_str().expect("path"), mix.to_str().expect("path"));
-    assert!(diff(&[spin, spin]).contains("nothing differs"));
+    assert!(diff(&[spin, spin]).contains("no differences"));
     let report: serde_json::Value = serde_json::from_str(&diff(&[spin, mix, "--format", "json"])).expect("json");
     let rows = report["rows"].as_array().expect("rows");
     let row = |sym: &str| rows.iter().find(|r| r["sym"] == sym).unwrap_or_else(|| panic!("{sym}"));

@@ -161,10 +161,7 @@ fn what_cannot_be_injected_is_said() {
         (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
     };
     let (code, said) = inject(&["-s"]);
-    assert!(
-        code == Some(0) && said.contains("no sleeps are merged: the recording has no sched:sched_switch"),
-        "{said}"
-    );
+    assert!(code == Some(0) && said.contains("the recording has no sched:sched_switch"), "{said}");
     let (code, said) = inject(&["--jit"]);
     assert!(code == Some(1) && said.contains("--jit"), "{said}");
     let (code, said) = inject(&["-v", "-f"]);

@@ -307,7 +307,7 @@ fn options_without_effect_and_those_that_are_refused() {
     ];
     let with = said(&[&["rundelay", "--batch"], &idle[..], &["--order", "-m", "64", &file]].concat());
     assert_eq!((own.0, own.2), (with.0, with.2));
-    assert!(with.1.contains("--watermark: rings are read") && with.1.contains("--ptrace: what a target"), "{}", with.1);
+    assert!(with.1.contains("--watermark: ") && with.1.contains("--ptrace: "), "{}", with.1);
     assert_eq!(said(&["rundelay", "--batch", "--inherit", &file]).1, own.1, "--inherit reports without -v");
     for (words, why) in [
         (&["rundelay", "--tsc"][..], "--tsc: times are"),

@@ -314,7 +314,7 @@ fn the_head_stands_before_the_table() {
 #[test]
 fn what_samples_do_not_tell_is_said() {
     let output = run(program().arg("report").arg(data("fp-spin.data")).args(["-s", "cgroup"]));
-    assert!(String::from_utf8_lossy(&output.stderr).contains("do not tell their cgroups"), "{output:?}");
+    assert!(String::from_utf8_lossy(&output.stderr).contains("--all-cgroups"), "{output:?}");
     let output = run(program().arg("report").arg(data("fp-spin.data")).args(["-s", "comm"]));
     assert!(!String::from_utf8_lossy(&output.stderr).contains("cgroups"), "{output:?}");
 }

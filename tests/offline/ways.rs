@@ -43,7 +43,7 @@ fn a_recording_alone_is_opened_and_options_may_come_first() {
     let file = file.to_str().expect("utf-8");
     for args in [&[file][..], &["--theme", "nord", file], &["--theme", "nord", "demo"], &["-C", "32", "open", file]] {
         let (code, said) = run(args, dir.path());
-        assert!(code == Some(2) && said.contains("this needs a terminal"), "{args:?}: {code:?} {said}");
+        assert!(code == Some(2) && said.contains("no terminal"), "{args:?}: {code:?} {said}");
     }
     let (code, said) = run(&["-F", "99", "demo"], dir.path());
     assert!(code == Some(2) && said.contains("-F"), "{said}");

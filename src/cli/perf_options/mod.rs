@@ -1,5 +1,5 @@
-//! perf's options that ours have no meaning of their own for: accepted where they cannot matter here, or refused by
-//! name with what to use instead. What its help spells is what is typed here.
+//! perf's options that this program does not implement: ignored if they cannot matter here, or refused with an
+//! alternative. They are spelled as in perf's help.
 
 mod other;
 mod reading;
@@ -10,6 +10,8 @@ use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Command};
 
 use super::spelling;
+use crate::ui::commands::table;
+use crate::ui::keys;
 
 /// An option of perf, spelled as its help spells it: `-m, --mmap-pages <pages>`, `--aio[=<n>]`.
 pub(crate) struct PerfOption {
@@ -17,13 +19,13 @@ pub(crate) struct PerfOption {
     fate: Fate,
 }
 
-/// What comes of an option.
+/// Treatment of an option.
 enum Fate {
-    /// It is taken, and changes nothing, for this reason.
+    /// Accepted without effect, for this reason.
     Idle(&'static str),
-    /// It is refused, for this reason, with what to use instead.
+    /// Refused, with the reason and an alternative.
     Refused(&'static str),
-    /// With one of these values it changes nothing, for the first reason; with others it is refused for the second.
+    /// With one of these values, no effect for the first reason; with others, refused for the second.
     Only(&'static [&'static str], &'static str, &'static str),
 }
 
@@ -60,7 +62,7 @@ const TABLES: &[(&str, &[PerfOption])] = &[
     ("list", other::LIST),
 ];
 
-/// Names and value of an option, out of its spelling.
+/// Names and value of an option, parsed from its spelling.
 #[derive(Debug, PartialEq, Eq)]
 struct Spelling<'a> {
     short: Option<char>,
@@ -98,12 +100,12 @@ impl<'a> Spelling<'a> {
     }
 }
 
-/// The options of perf's command that is called so.
+/// Returns the options of perf's command of this name.
 pub(crate) fn of_command(name: &str) -> impl Iterator<Item = &'static PerfOption> {
     TABLES.iter().filter(move |(of, _)| *of == name).flat_map(|(_, options)| *options)
 }
 
-/// What perf-prof's profiler of a unit's name is asked for, and the unit has not.
+/// Returns the options that perf-prof's profiler of this name has and the unit lacks.
 pub(crate) fn of_unit(name: &str) -> impl Iterator<Item = &'static PerfOption> + use<'_> {
     let own = units::OF_ONE.iter().filter(move |(unit, _)| *unit == name).flat_map(|(_, options)| *options);
     let spec = crate::units::find(name);
@@ -114,7 +116,7 @@ pub(crate) fn of_unit(name: &str) -> impl Iterator<Item = &'static PerfOption> +
     units::OF_ALL.iter().chain(own).filter(move |option| !is_its_own(option))
 }
 
-/// Has a command take some, where there are any. They are in no help: the manual's pages list them.
+/// Adds the options to a command. The help hides them; the manual pages list them.
 pub(crate) fn add(options: impl Iterator<Item = &'static PerfOption>, command: Command) -> Command {
     let mut options = options.peekable();
     if options.peek().is_none() {
@@ -135,7 +137,7 @@ pub(crate) fn add(options: impl Iterator<Item = &'static PerfOption>, command: C
     }))
 }
 
-/// Refuses what cannot be done; with -v comes what is to be said of those that have no effect.
+/// Refuses unsupported options. With -v, returns messages about the options without effect.
 pub(crate) fn check(
     options: impl Iterator<Item = &'static PerfOption>,
     own: &ArgMatches,
@@ -152,7 +154,7 @@ pub(crate) fn check(
         }
         let names = option.spelled.split(['[', '<']).next().unwrap_or_default().trim_end();
         let why = match option.fate {
-            Fate::Refused(why) => anyhow::bail!("{names}: {why}"),
+            Fate::Refused(why) => anyhow::bail!("{names}: {}", with_keys(why)),
             Fate::Only(values, why, others) => {
                 let typed = own.get_many::<String>(&id).into_iter().flatten();
                 if let Some(other) = typed.into_iter().find(|typed| !values.contains(&typed.as_str())) {
@@ -163,22 +165,40 @@ pub(crate) fn check(
             Fate::Idle(why) => why,
         };
         if verbose && option.spelled != VERBOSE {
-            said.push(format!("{names}: {why}"));
+            said.push(format!("{names}: {}", with_keys(why)));
         }
     }
     Ok(said)
 }
 
-/// Says what has no effect.
+/// Replaces `{name}` of a command of the screens by its key and name: `r p (:pause)`.
+fn with_keys(text: &str) -> String {
+    let mut parts = text.split('{');
+    let mut out = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let command = part.split_once('}').and_then(|(name, rest)| table::find(name).zip(Some(rest)));
+        match command {
+            Some((row, rest)) => {
+                let key = row.keys.first().map(|key| keys::shown(key));
+                out += &key.map_or_else(|| format!(":{}", row.name), |key| format!("{key} (:{})", row.name));
+                out += rest;
+            }
+            None => out += &format!("{{{part}"),
+        }
+    }
+    out
+}
+
+/// Option that lists the options without effect.
 const VERBOSE: &str = "-v, --verbose";
-const SAYS: &str = "options without effect are said";
+const SAYS: &str = "lists the options that have no effect";
 
 impl PerfOption {
-    /// Its spelling, what comes of it, and whether it is taken, for a manual page.
-    pub(crate) fn entry(&self) -> (&'static str, &'static str, bool) {
+    /// Returns the spelling, the reason, and whether the option is accepted, for a manual page.
+    pub(crate) fn entry(&self) -> (&'static str, String, bool) {
         match self.fate {
-            Fate::Idle(why) | Fate::Only(_, why, _) => (self.spelled, why, true),
-            Fate::Refused(why) => (self.spelled, why, false),
+            Fate::Idle(why) | Fate::Only(_, why, _) => (self.spelled, with_keys(why), true),
+            Fate::Refused(why) => (self.spelled, with_keys(why), false),
         }
     }
 }
@@ -186,6 +206,16 @@ impl PerfOption {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn reasons_have_the_keys_of_the_command_table() {
+        assert_eq!(with_keys("{pause}, {forget} and {a,b}"), "r p (:pause), :forget and {a,b}");
+        let tables = TABLES.iter().map(|(_, options)| *options).chain([units::OF_ALL]);
+        let all = tables.chain(units::OF_ONE.iter().map(|(_, options)| *options)).flatten();
+        for (spelled, why, _) in all.map(PerfOption::entry) {
+            assert!(!why.replace("{a,b}", "").contains('{'), "{spelled}: {why}");
+        }
+    }
 
     #[test]
     fn spellings_are_perfs() {

@@ -1,17 +1,17 @@
-//! What comes of perf's options of the commands that read recordings: `report`, `script`, `annotate`, `diff`.
+//! perf's options of the commands that read recordings, such as `report`, `script`, `annotate` and `diff`.
 
 use super::{PerfOption, SAYS, VERBOSE, idle, refused};
 
-const NO_CHECK: &str = "whose file it is does not matter: nothing in it is believed";
-const BY_OURSELVES: &str = "code is disassembled and lines are found without programs of others";
-const NO_AUX: &str = "traces of the AUX area (Intel PT, ARM CoreSight) are not decoded: perf does";
-const NO_GUESTS: &str = "functions of guests have no names: `perf kvm` looks them up";
-const MODULES: &str = "modules have names from /proc/kallsyms, or the files below --symfs";
-const KERNEL: &str = "names of the kernel are demangled where they are mangled";
-const DEMANGLED: &str = "names are demangled; --no-demangle leaves them";
-const NO_SWITCHES: &str = "moments are chosen by --time, or --where 'time > …'";
-const NO_SCRIPTS: &str = "there are no scripts in other languages; export --to, and units, do what they do";
-const IS_TEXT: &str = "it prints text; `perfprof-tui open FILE` is the screen";
+const NO_CHECK: &str = "the owner of the file does not matter: its contents are untrusted in any case";
+const BY_OURSELVES: &str = "disassembly and source lines need no external program";
+const NO_AUX: &str = "AUX area traces (Intel PT, ARM CoreSight) are not decoded; use perf";
+const NO_GUESTS: &str = "functions of guests have no names; use `perf kvm`";
+const MODULES: &str = "names of modules come from /proc/kallsyms, or from files below --symfs";
+const KERNEL: &str = "mangled kernel names are always demangled";
+const DEMANGLED: &str = "names are demangled by default; --no-demangle turns it off";
+const NO_SWITCHES: &str = "select a range with --time, or --where 'time > …'";
+const NO_SCRIPTS: &str = "scripts in other languages are not supported; use export --to, or analysis units";
+const IS_TEXT: &str = "this command prints text; `perfprof-tui open FILE` is the screen";
 
 pub(super) const REPORT: &[PerfOption] = &[
     idle(VERBOSE, SAYS),
@@ -19,44 +19,44 @@ pub(super) const REPORT: &[PerfOption] = &[
     idle("-M, --disassembler-style <disassembler style>", BY_OURSELVES),
     idle("-m, --modules", MODULES),
     idle("-q, --quiet", "warnings go to standard error: 2>/dev/null"),
-    idle("--asm-raw", "`perfprof-tui annotate` shows code"),
-    idle("--source", "`perfprof-tui annotate` shows code"),
+    idle("--asm-raw", "use `perfprof-tui annotate` for code"),
+    idle("--source", "use `perfprof-tui annotate` for code"),
     idle("--demangle-kernel", KERNEL),
-    idle("--disable-order", "records are put in order of time"),
-    idle("--full-source-path", "lines are told apart by their whole paths"),
-    idle("--group", "each event has a table"),
-    idle("--group-sort-idx <n>", "each event has a table"),
-    idle("--ignore-vmlinux", "the kernel's names come from it only with -k"),
+    idle("--disable-order", "records are always sorted by time"),
+    idle("--full-source-path", "source files are identified by their full paths"),
+    idle("--group", "each event has its own table"),
+    idle("--group-sort-idx <n>", "each event has its own table"),
+    idle("--ignore-vmlinux", "vmlinux is read only with -k"),
     refused("--itrace[=<opts>]", NO_AUX),
     idle("--objdump <path>", BY_OURSELVES),
-    idle("--percent-type <local-period>", "`perfprof-tui annotate` shows code"),
+    idle("--percent-type <local-period>", "use `perfprof-tui annotate` for code"),
     idle("--prefix <prefix>", BY_OURSELVES),
     idle("--prefix-strip <N>", BY_OURSELVES),
-    idle("--pretty <key>", "-T --format csv has a line for each thread and event"),
-    idle("--raw-trace", "fields of a tracepoint are columns: -s EVENT.FIELD"),
-    idle("--samples <n>", "samples are looked at on the screen: perfprof-tui open FILE"),
+    idle("--pretty <key>", "use -T --format csv, which prints a line per thread and event"),
+    idle("--raw-trace", "use -s EVENT.FIELD for the fields of a tracepoint"),
+    idle("--samples <n>", "the screen shows samples: `perfprof-tui open FILE`"),
     idle("--show-on-off-events", NO_SWITCHES),
-    idle("--show-ref-call-graph", "an event without call chains has none"),
-    idle("--skip-empty", "events without samples have no table"),
-    refused("--socket-filter <n>", "-C and --where 'cpu in …' choose CPUs"),
+    idle("--show-ref-call-graph", "events without call chains are shown without them"),
+    idle("--skip-empty", "tables of events without samples are omitted"),
+    refused("--socket-filter <n>", "select CPUs with -C or --where 'cpu in …'"),
     idle("--stdio-color <mode>", IS_TEXT),
-    idle("--stitch-lbr", "chains of branches are shown as they were recorded"),
+    idle("--stitch-lbr", "branch chains are shown as recorded"),
     refused("--switch-off <event>", NO_SWITCHES),
     refused("--switch-on <event>", NO_SWITCHES),
-    refused("--total-cycles", "blocks of branches are not counted: perf report does"),
+    refused("--total-cycles", "basic blocks of branches are not counted; use perf report"),
     idle("--tui", IS_TEXT),
     idle("--demangle", DEMANGLED),
-    idle("--ns", "times of -s time have microseconds; script --ns has nanoseconds"),
+    idle("--ns", "-s time has microseconds; for nanoseconds use script --ns"),
 ];
 
 pub(super) const SCRIPT: &[PerfOption] = &[
     idle(VERBOSE, SAYS),
-    idle("-a, --all-cpus", "all samples of a recording are printed"),
-    idle("-d, --debug-mode", "losses and what is out of order are always said"),
+    idle("-a, --all-cpus", "all samples of the recording are printed by default"),
+    idle("-d, --debug-mode", "lost and unordered records are always reported"),
     refused("-g, --gen-script <lang>", NO_SCRIPTS),
     refused("-s, --script <name>", NO_SCRIPTS),
     refused("-l, --list", NO_SCRIPTS),
-    refused("--addr-range <n>", "--where 'sym == …' chooses functions"),
+    refused("--addr-range <n>", "select functions with --where 'sym == …'"),
     refused("--call-ret-trace[=...]", NO_AUX),
     refused("--call-trace[=...]", NO_AUX),
     refused("--insn-trace[=<raw|disasm>]", NO_AUX),
@@ -68,43 +68,43 @@ pub(super) const SCRIPT: &[PerfOption] = &[
     refused("--list-dlfilters", NO_SCRIPTS),
     idle("--demangle-kernel", KERNEL),
     idle("-f, --force", NO_CHECK),
-    idle("--full-source-path", "-F +srcline prints file and line"),
+    idle("--full-source-path", "use -F +srcline for file and line"),
     idle("--guest-code", NO_GUESTS),
     refused("--guestkallsyms <file>", NO_GUESTS),
     refused("--guestmodules <file>", NO_GUESTS),
     refused("--guestmount <directory>", NO_GUESTS),
     refused("--guestvmlinux <file>", NO_GUESTS),
-    idle("--max-blocks <n>", "branches' code is not printed"),
-    refused("--per-event-dump", "--event NAME prints one event's samples"),
+    idle("--max-blocks <n>", "code of branches is not printed"),
+    refused("--per-event-dump", "use --event NAME for the samples of one event"),
     idle("--show-kernel-path", "the kernel has no path"),
     idle("--show-on-off-events", NO_SWITCHES),
-    idle("--stitch-lbr", "chains of branches are shown as they were recorded"),
+    idle("--stitch-lbr", "branch chains are shown as recorded"),
     refused("--switch-off <event>", NO_SWITCHES),
     refused("--switch-on <event>", NO_SWITCHES),
-    idle("--demangle", "names are demangled; --no-demangle leaves them"),
+    idle("--demangle", "names are demangled by default; --no-demangle turns it off"),
 ];
 
 pub(super) const ANNOTATE: &[PerfOption] = &[
     idle(VERBOSE, SAYS),
-    refused("-D, --dump-raw-trace", "`perfprof-tui script -D` prints records"),
+    refused("-D, --dump-raw-trace", "use `perfprof-tui script -D`"),
     idle("-f, --force", NO_CHECK),
-    idle("-l, --print-line", "lines stand beside the code"),
-    idle("-M, --disassembler-style <disassembler style>", "code is shown as AT&T has it, as perf does by itself"),
+    idle("-l, --print-line", "source lines are shown between the code"),
+    idle("-M, --disassembler-style <disassembler style>", "code is shown in AT&T syntax, perf's default"),
     idle("-m, --modules", MODULES),
-    idle("-n, --show-nr-samples", "samples have a column"),
-    idle("-P, --full-paths", "files have whole paths"),
+    idle("-n, --show-nr-samples", "a column of samples is always shown"),
+    idle("-P, --full-paths", "source files have full paths"),
     idle("-q, --quiet", "warnings go to standard error: 2>/dev/null"),
     idle("--demangle-kernel", KERNEL),
-    idle("--group", "--event chooses one event"),
-    idle("--ignore-vmlinux", "the kernel's names come from it only with -k"),
+    idle("--group", "select one event with --event"),
+    idle("--ignore-vmlinux", "vmlinux is read only with -k"),
     refused("--itrace[=<opts>]", NO_AUX),
     idle("--objdump <path>", BY_OURSELVES),
-    idle("--percent-type <local-period>", "shares are of the function's own samples"),
+    idle("--percent-type <local-period>", "percentages are always relative to the function's samples"),
     idle("--prefix <prefix>", BY_OURSELVES),
     idle("--prefix-strip <N>", BY_OURSELVES),
-    idle("--show-total-period", "samples have a column"),
-    idle("--skip-missing", "functions without code are left out, and named on standard error"),
-    idle("--source", "lines stand beside the code"),
+    idle("--show-total-period", "a column of samples is always shown"),
+    idle("--skip-missing", "functions without code are skipped and named on standard error"),
+    idle("--source", "source lines are shown between the code"),
     idle("--stdio-color <mode>", IS_TEXT),
     idle("--stdio2", IS_TEXT),
     idle("--tui", IS_TEXT),
@@ -113,13 +113,13 @@ pub(super) const ANNOTATE: &[PerfOption] = &[
 
 pub(super) const DIFF: &[PerfOption] = &[
     idle(VERBOSE, SAYS),
-    refused("-D, --dump-raw-trace", "`perfprof-tui script -D` prints records"),
+    refused("-D, --dump-raw-trace", "use `perfprof-tui script -D`"),
     idle("-f, --force", NO_CHECK),
     idle("-m, --modules", MODULES),
     idle("-q, --quiet", "warnings go to standard error: 2>/dev/null"),
-    refused("--cycles-hist", "blocks of branches are not counted: perf diff does"),
-    refused("--stream", "--format folded has whole stacks, --format svg draws them"),
-    idle("--percentage <relative|absolute>", "shares are of what the filters leave"),
+    refused("--cycles-hist", "basic blocks of branches are not counted; use perf diff"),
+    refused("--stream", "use --format folded for stacks, or --format svg for a graph of them"),
+    idle("--percentage <relative|absolute>", "percentages are relative to the samples that pass the filters"),
 ];
 
 pub(super) const EVLIST: &[PerfOption] = &[idle("-f, --force", NO_CHECK)];
@@ -129,12 +129,15 @@ pub(super) const BUILDID_LIST: &[PerfOption] = &[idle(VERBOSE, SAYS), idle("-f, 
 pub(super) const INJECT: &[PerfOption] = &[
     idle(VERBOSE, SAYS),
     idle("-f, --force", NO_CHECK),
-    idle("--ignore-vmlinux", "names are not looked up"),
-    refused("-j, --jit", "functions of a JIT are named from its jitdump or map by `report` and the others themselves"),
+    idle("--ignore-vmlinux", "inject looks up no names"),
+    refused("-j, --jit", "`report` and other readers take names of JIT functions from its jitdump or map"),
     refused("--guest-data[=<opts>]", NO_GUESTS),
     refused("--guestmount <directory>", NO_GUESTS),
     refused("--itrace[=<opts>]", NO_AUX),
     refused("--strip", NO_AUX),
     refused("--vm-time-correlation[=<opts>]", NO_AUX),
-    refused("--known-build-ids <buildid path [,buildid path...]>", "-b takes them from the files, which --symfs names"),
+    refused(
+        "--known-build-ids <buildid path [,buildid path...]>",
+        "use -b, which reads build ids from the files below --symfs",
+    ),
 ];

@@ -1,95 +1,103 @@
-//! What comes of perf's options of the commands that measure: `top`, `record`, `stat`.
+//! perf's options of the commands that measure: `top`, `record`, `stat`.
 
 use super::{PerfOption, SAYS, VERBOSE, idle, refused};
 
-const NO_BRANCHES: &str = "branches are recorded by `perfprof-tui record`; here the CPU's memory of them serves call chains: --call-graph lbr";
-const NO_AUX: &str = "traces of the AUX area (Intel PT, ARM CoreSight) are not recorded: perf record does";
-const ALWAYS_TIMED: &str = "every sample has it";
-const ONE_THREAD: &str = "one thread reads the rings, at less than a percent of a CPU";
-const NO_SCRIPTLETS: &str = "no BPF program is compiled here; tracepoints are filtered in the kernel by --filter";
-const NO_CONTROL: &str = "what is measured is switched on the live screen: p pauses, :attach and :events change it";
+const NO_BRANCHES: &str =
+    "use `perfprof-tui record` to record branches; here they serve call chains with --call-graph lbr";
+const NO_AUX: &str = "AUX area traces (Intel PT, ARM CoreSight) are not recorded; use perf record";
+const ALWAYS_TIMED: &str = "every sample contains it";
+const ONE_THREAD: &str = "one thread reads all ring buffers, using less than one percent of a CPU";
+const NO_SCRIPTLETS: &str = "BPF source is not compiled here; --filter filters tracepoints in the kernel";
+const NO_CONTROL: &str =
+    "use the live screen: {pause} pauses all events, {attach} changes the target, {event} adds events";
 const NO_METRICS: &str =
-    "metrics of a CPU's model are not computed; name their events with -e, `perfprof-tui list pmu` has them";
-const BY_OURSELVES: &str = "code is disassembled and lines are found without programs of others";
+    "metrics of CPU models are not computed; name their events with -e, see `perfprof-tui list pmu`";
+const BY_OURSELVES: &str = "disassembly and source lines need no external program";
 
 pub(super) const TOP: &[PerfOption] = &[
     idle(VERBOSE, SAYS),
     refused("-b, --branch-any", NO_BRANCHES),
     refused("-j, --branch-filter <branch filter mask>", NO_BRANCHES),
-    refused("--dump-symtab", "`perfprof-tui probe -x FILE -F` lists a program's functions"),
-    idle("--children", "call chains are counted up by themselves; --no-children leaves them"),
-    idle("-E, --entries <n>", "the screen shows as many rows as it has lines"),
-    idle("-f, --count-filter <n>", "rows are hidden below a share: --percent-limit"),
-    refused("-k, --vmlinux <file>", "names of the running kernel are its own, from /proc/kallsyms"),
-    idle("--kallsyms <file>", "names of the running kernel are its own, from /proc/kallsyms"),
-    idle("--ignore-vmlinux", "names of the running kernel are its own, from /proc/kallsyms"),
-    idle("-M, --disassembler-style <disassembler style>", "code is shown as AT&T has it, as perf does by itself"),
-    idle("-n, --show-nr-samples", "+ on the screen adds the column of samples"),
-    idle("-w, --column-widths <width[,width...]>", "columns have the width that their figures need"),
-    idle("--asm-raw", "a on a row shows its code"),
-    idle("--demangle-kernel", "names of the kernel's functions are demangled where they are mangled"),
-    refused("--fields <key[,keys...]>", "columns are chosen on the screen: + and -"),
-    idle("--group", "{a,b} makes a group of events"),
-    idle("--group-sort-idx <n>", "E chooses the event that the table is sorted by"),
-    refused("--hierarchy", "Enter opens a row on the screen; `report --hierarchy` prints one of a recording"),
-    refused("--ignore-callees <regex>", "functions are folded on the screen: :fold, or a filter with !in(…)"),
-    idle("--max-stack <n>", "call chains have the kernel's depth, sysctl kernel.perf_event_max_stack"),
-    idle("--namespaces", "containers are told by their cgroups and mount namespaces"),
-    idle("--no-bpf-event", "BPF programs are told of by the kernel where it can"),
+    refused("--dump-symtab", "use `perfprof-tui probe -x FILE -F` to list a program's functions"),
+    idle("--children", "children are counted by default; --no-children turns it off"),
+    idle("-E, --entries <n>", "the screen shows as many rows as fit"),
+    idle("-f, --count-filter <n>", "use --percent-limit to hide rows below a share"),
+    refused("-k, --vmlinux <file>", "names of the running kernel come from /proc/kallsyms"),
+    idle("--kallsyms <file>", "names of the running kernel come from /proc/kallsyms"),
+    idle("--ignore-vmlinux", "names of the running kernel come from /proc/kallsyms"),
+    idle("-M, --disassembler-style <disassembler style>", "code is shown in AT&T syntax, perf's default"),
+    idle("-n, --show-nr-samples", "{columns} on the screen adds the column of samples"),
+    idle("-w, --column-widths <width[,width...]>", "columns are as wide as their values"),
+    idle("--asm-raw", "{annotate} on a row shows its code"),
+    idle("--demangle-kernel", "mangled kernel names are always demangled"),
+    refused("--fields <key[,keys...]>", "choose columns on the screen by {columns}, or sort keys by -s"),
+    idle("--group", "use {a,b} for a group of events"),
+    idle("--group-sort-idx <n>", "{next-event} and {previous-event} on the screen choose the event"),
+    refused(
+        "--hierarchy",
+        "{toggle} unfolds a row on the screen; `perfprof-tui report --hierarchy` prints the levels of a recording",
+    ),
+    refused(
+        "--ignore-callees <regex>",
+        "{merge} on the flame graph counts a function for its caller; `perfprof-tui report --ignore-callees` works on a recording",
+    ),
+    idle("--max-stack <n>", "the kernel sets the depth of call chains: sysctl kernel.perf_event_max_stack"),
+    idle("--namespaces", "containers are identified by their cgroups"),
+    idle("--no-bpf-event", "the kernel reports BPF programs if it can"),
     idle("--num-thread-synthesize <n>", ONE_THREAD),
     idle("--objdump <path>", BY_OURSELVES),
-    idle("--overwrite", "the newest samples are kept: --keep and --memory say how many"),
-    idle("--percentage <relative|absolute>", "a filtered table shows shares of what passes, and the whole beside it"),
+    idle("--overwrite", "the newest samples are always kept; --keep and --memory set how many"),
+    idle(
+        "--percentage <relative|absolute>",
+        "a filtered table shows shares of the samples that pass, and the total next to them",
+    ),
     idle("--prefix <prefix>", BY_OURSELVES),
     idle("--prefix-strip <N>", BY_OURSELVES),
-    idle("--proc-map-timeout <n>", "a process whose mappings take long to read holds nobody up"),
+    idle("--proc-map-timeout <n>", "processes with many mappings do not delay the others"),
     idle("--raw-trace", "fields of a tracepoint are columns: -s EVENT.FIELD"),
-    idle("--show-on-off-events", "nothing is switched on and off by events"),
-    idle("--show-total-period", "+ on the screen adds the column of periods"),
-    idle("--source", "a on a row shows its code with its lines"),
-    idle("--stdio", "without a terminal the same figures are printed: perfprof-tui record, then report"),
-    idle("--tui", "it is one"),
+    idle("--show-on-off-events", "events do not switch each other on and off"),
+    idle("--show-total-period", "{columns} on the screen adds the column of periods"),
+    idle("--source", "{annotate} on a row shows its code with source lines"),
+    idle("--stdio", "for text, use `perfprof-tui record`, then `perfprof-tui report`"),
+    idle("--tui", "the live screen is a terminal interface"),
     idle("--stitch-lbr", NO_BRANCHES),
-    refused("--switch-off <event>", "moments are chosen on the map of time, or by --trigger"),
-    refused("--switch-on <event>", "moments are chosen on the map of time, or by --trigger"),
-    refused("--sym-annotate <symbol name>", "a on a row shows its code"),
+    refused("--switch-off <event>", "select a range on the map of time, or use --trigger"),
+    refused("--switch-on <event>", "select a range on the map of time, or use --trigger"),
+    refused("--sym-annotate <symbol name>", "{annotate} on a row shows its code"),
 ];
 
 pub(super) const RECORD: &[PerfOption] = &[
     idle(VERBOSE, SAYS),
-    idle("-N, --no-buildid-cache", "no cache of build ids is written"),
+    idle("-N, --no-buildid-cache", "no build id cache is written"),
     idle("-P, --period", ALWAYS_TIMED),
     idle("-R, --raw-samples", "the fields of tracepoints are always recorded"),
     refused("-S, --snapshot[=<opts>]", NO_AUX),
     idle("-T, --timestamp", ALWAYS_TIMED),
-    refused("--affinity <node|cpu>", "one thread reads the rings; taskset binds it"),
+    refused("--affinity <node|cpu>", "one thread reads all ring buffers; bind it with taskset"),
     idle("--aio[=<n>]", ONE_THREAD),
     refused("--aux-sample[=<opts>]", NO_AUX),
-    idle("--buildid-mmap", "build ids stand in the head of the file"),
+    idle("--buildid-mmap", "build ids are stored in the header of the file"),
     refused("--clang-opt <clang options>", NO_SCRIPTLETS),
     refused("--clang-path <clang path>", NO_SCRIPTLETS),
     refused("--control <fd:ctl-fd[,ack-fd] or fifo:ctl-fifo[,ack-fifo]>", NO_CONTROL),
-    idle("--debuginfod[=<debuginfod urls>]", "files are fetched when a recording is read: DEBUGINFOD_URLS"),
-    idle("--exclude-perf", "own samples are left out; --include-self keeps them"),
-    refused("--kcore", "a recording's kernel code is looked up where it is read, on the same kernel"),
+    idle("--debuginfod[=<debuginfod urls>]", "debug files are fetched when a recording is read: set DEBUGINFOD_URLS"),
+    idle("--exclude-perf", "the profiler's own samples are excluded by default; --include-self keeps them"),
+    refused("--kcore", "kernel code is read when the recording is opened, on the same kernel"),
     idle("--mmap-flush <number>", ONE_THREAD),
-    idle("--no-buffering", "records are read as they come"),
+    idle("--no-buffering", "records are read as they arrive"),
     idle("--num-thread-synthesize <n>", ONE_THREAD),
-    idle("--per-thread", "events follow tasks where -p or -t names some"),
-    idle("--proc-map-timeout <n>", "a process whose mappings take long to read holds nobody up"),
-    refused("--running-time", "`perfprof-tui stat` says how long each event ran"),
+    idle("--per-thread", "events follow the tasks that -p or -t names"),
+    idle("--proc-map-timeout <n>", "processes with many mappings do not delay the others"),
+    refused("--running-time", "use `perfprof-tui stat`, which prints how long each event ran"),
     idle("--sample-cpu", ALWAYS_TIMED),
     idle("--sample-identifier", ALWAYS_TIMED),
     idle("--strict-freq", "a rate above the kernel's limit is always refused"),
-    refused("--switch-output-event <switch output event>", "`--trigger` saves when an event is frequent"),
-    idle(
-        "--synth <no|all|task|mmap|cgroup>",
-        "processes that run already are always told of, those that are measured alone",
-    ),
-    idle("--tail-synthesize", "what ran already is told of at the beginning"),
+    refused("--switch-output-event <switch output event>", "use --trigger to save when an event is frequent"),
+    idle("--synth <no|all|task|mmap|cgroup>", "running processes are always recorded, limited to those measured"),
+    idle("--tail-synthesize", "running processes are recorded at the beginning"),
     idle("--threads[=<spec>]", ONE_THREAD),
-    idle("--timestamp-boundary", "the times of the first and the last sample are always recorded"),
-    refused("--vmlinux <file>", "`perfprof-tui report -k FILE` takes names of the kernel from it"),
+    idle("--timestamp-boundary", "the times of the first and last sample are always recorded"),
+    refused("--vmlinux <file>", "use `perfprof-tui report -k FILE` to read kernel names from it"),
 ];
 
 pub(super) const STAT: &[PerfOption] = &[
@@ -104,17 +112,17 @@ pub(super) const STAT: &[PerfOption] = &[
     idle("--metric-no-group", NO_METRICS),
     idle("--metric-no-merge", NO_METRICS),
     refused("--metric-only", NO_METRICS),
-    idle("--cputype <hybrid cpu type>", "events are counted on the CPUs that have them"),
-    idle("--hybrid-merge", "events are counted on the CPUs that have them"),
+    idle("--cputype <hybrid cpu type>", "events are counted on the CPUs that support them"),
+    idle("--hybrid-merge", "events are counted on the CPUs that support them"),
     idle("--no-merge", "each event is a row"),
     refused(
         "--no-scale",
-        "counts of counters that took turns are scaled; the column of the time that they ran tells which",
+        "counts of multiplexed counters are always scaled; a column shows the time in which they ran",
     ),
-    idle("--scale", "counts are scaled where counters took turns, and say so"),
-    idle("--percore-show-thread", "counts are told apart by --per-cpu"),
-    idle("-B, --big-num", "numbers have thousands' separators"),
-    idle("--interval-clear", "`perfprof-tui unit stat` is a screen that renews itself"),
-    idle("--no-csv-summary", "--summary alone prints one"),
-    idle("--table", "how much runs differ is the column ±"),
+    idle("--scale", "counts of multiplexed counters are scaled, and marked"),
+    idle("--percore-show-thread", "use --per-cpu for counts per CPU"),
+    idle("-B, --big-num", "numbers have thousands separators by default"),
+    idle("--interval-clear", "use `perfprof-tui unit stat` for a live screen"),
+    idle("--no-csv-summary", "a summary is printed only with --summary"),
+    idle("--table", "the column ± shows the variation of runs"),
 ];

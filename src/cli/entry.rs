@@ -1,5 +1,5 @@
-//! The ways in that a hand expects beside those that are written: a recording's name alone opens it, a program's runs
-//! it, options may stand before a command, and a word that is no command says which one was meant.
+//! Shortcuts of the command line: the name of a recording opens it, options may precede the command, and an unknown
+//! word leads to suggestions.
 
 use std::ffi::{OsStr, OsString};
 use std::io::Read;
@@ -14,14 +14,14 @@ use super::perf_commands::{self, Meant};
 use super::spelling::{self, Named};
 use super::{answers, usage, usdt};
 
-/// The words as the parser takes them; what cannot be meant is said.
+/// Rearranges the words for the parser.
 pub fn arranged(words: Vec<OsString>, parser: &clap::Command) -> anyhow::Result<Vec<OsString>> {
     let words = placed(words, parser)?;
     let (own, from) = command_of(&words, parser);
     Ok(spelling::written_out(words, from, own, |text| value_of(text, own) == Some(Need::Must))?)
 }
 
-/// The command that words are of, and where its own begin.
+/// Returns the command of the words, and the index of its first argument.
 fn command_of<'a>(words: &[OsString], parser: &'a clap::Command) -> (&'a clap::Command, usize) {
     let (mut own, mut from) = (parser, 1);
     while let Some(below) = words.get(from).and_then(|word| own.find_subcommand(word)) {
@@ -30,10 +30,10 @@ fn command_of<'a>(words: &[OsString], parser: &'a clap::Command) -> (&'a clap::C
     (own, from)
 }
 
-/// The words in the order that the parser takes them in.
+/// Returns the words in the parser's order.
 fn placed(words: Vec<OsString>, parser: &clap::Command) -> anyhow::Result<Vec<OsString>> {
     let mut words = words;
-    // As pprof is called by who has PPROF_PATH from its environment.
+    // Programs with PPROF_PATH call pprof like this.
     if let Some(word) = words.get_mut(1).filter(|word| **word == "--symbols") {
         *word = "symbols".into();
     }
@@ -81,8 +81,8 @@ fn placed(words: Vec<OsString>, parser: &clap::Command) -> anyhow::Result<Vec<Os
     Err(usage(answers::about(&typed, names.filter(|name| !name.is_empty()))))
 }
 
-/// Marks where the program begins that a command of perf's runs: by the first word that is no option's. Commands that
-/// read recordings take a program after `--` only.
+/// Inserts `--` before the program of a perf command: before the first word that belongs to no option. Commands that
+/// read recordings take a program only after `--`.
 fn of_command(words: Vec<OsString>, parser: &clap::Command) -> anyhow::Result<Vec<OsString>> {
     let (own, mut from) = command_of(&words, parser);
     if from == 1 {
@@ -119,7 +119,8 @@ fn of_command(words: Vec<OsString>, parser: &clap::Command) -> anyhow::Result<Ve
     Ok(words)
 }
 
-/// The ways to look at what runs by the name of a bare word, or to start it; `None` of a word that names no program.
+/// Returns how to sample running programs named like a bare word, or how to start one; `None` if the word names no
+/// program.
 fn how_instead(words: &[OsString], at: usize) -> Option<String> {
     let word = words.get(at)?;
     let text = word.to_string_lossy();
@@ -130,16 +131,16 @@ fn how_instead(words: &[OsString], at: usize) -> Option<String> {
     let own = ["perfprof-tui"].into_iter().chain(own.iter().map(AsRef::as_ref));
     if let Some(named) = named {
         let (line, list) = (quoted(own.chain(["-p"])), named.list());
-        return Some(format!("{named}; -- {text} starts another\n{line} {list}"));
+        return Some(format!("{named}; to start another, use -- {text}\n{line} {list}"));
     }
     if perf_commands::instead(&text).is_some() || !is_program(word) {
         return None;
     }
     let line = quoted(own.chain(["--"]).chain(rest.iter().map(AsRef::as_ref)));
-    Some(format!("{text} does not run; a command is started after --\n{line}"))
+    Some(format!("{text} is not running; to start it, put it after --\n{line}"))
 }
 
-/// Puts the word behind an option before it, where the option can do without one and the word names a file.
+/// Moves the word after an option before it, if the option's value is optional and the word names a file.
 fn files_first(mut words: Vec<OsString>, from: usize, parser: &clap::Command) -> Vec<OsString> {
     let end = words.iter().position(|word| word == "--").unwrap_or(words.len());
     for at in from..end.saturating_sub(1) {
@@ -156,7 +157,7 @@ fn marked(mut words: Vec<OsString>, at: usize) -> Vec<OsString> {
     words
 }
 
-/// The place of the first word from one on that is no option and no option's value; none before `--`.
+/// Returns the index of the first word before `--` that is neither an option nor an option's value.
 fn first_word(words: &[OsString], from: usize, parser: &clap::Command) -> Option<usize> {
     let mut at = from;
     while let Some(word) = words.get(at) {
@@ -176,14 +177,14 @@ fn first_word(words: &[OsString], from: usize, parser: &clap::Command) -> Option
     None
 }
 
-/// How much an option needs the word behind it.
+/// How an option uses the next word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Need {
     Must,
     May,
 }
 
-/// What an option wants of the word behind it; none where its value is in itself, or it takes none.
+/// Returns how an option uses the next word; `None` if it takes no value or contains it.
 fn value_of(text: &str, parser: &clap::Command) -> Option<Need> {
     let need = |arg: &clap::Arg| {
         let least = arg.get_num_args().map_or(1, |range| range.min_values());
@@ -197,7 +198,7 @@ fn value_of(text: &str, parser: &clap::Command) -> Option<Need> {
             Named::Option(arg, _) => need(arg),
             Named::Several(_) | Named::Nothing => None,
         },
-        // Of letters together the first that takes a value has the rest for it.
+        // Among combined letters, the first that takes a value uses the rest.
         None => {
             let letters: Vec<char> = text.chars().skip(1).collect();
             let of = |letter: &char| named(&|arg| arg.get_short() == Some(*letter));
@@ -207,7 +208,7 @@ fn value_of(text: &str, parser: &clap::Command) -> Option<Need> {
     }
 }
 
-/// Puts a command before the options that stood before it, or one that was not written.
+/// Moves a command before the options that precede it, or inserts one.
 fn with_command_first(words: Vec<OsString>, at: usize, command: Option<&str>) -> Vec<OsString> {
     let mut out = words;
     let command = command.map_or_else(|| out.remove(at), OsString::from);
@@ -215,8 +216,7 @@ fn with_command_first(words: Vec<OsString>, at: usize, command: Option<&str>) ->
     out
 }
 
-/// True of what can be run: a file with that permission that a shell would find by the word, and that begins as
-/// programs and scripts do.
+/// Returns true for an executable program or script that a shell would find by this word.
 fn is_program(word: &OsStr) -> bool {
     let begins = |path: &Path| {
         let mut head = [0; 4];
@@ -234,7 +234,7 @@ fn is_program(word: &OsStr) -> bool {
     !Path::new(word).exists() && std::env::split_paths(&folders).any(|folder| runs(&folder.join(word)))
 }
 
-/// Whether a word can only mean a recording: it is there, or named as a place is.
+/// Returns true if a word can only be a recording: the file exists, or the word looks like a path.
 fn is_recording(word: &OsStr) -> bool {
     let text = word.to_string_lossy();
     text == "-" || text.starts_with("ssh://") || text.contains(['/', '.']) || Path::new(word).exists()
@@ -324,7 +324,7 @@ mod tests {
             let how = arranged(typed).expect_err(typed);
             assert!(how.ends_with(&format!(" does not run; a command is started after --\n{line}")), "{how}");
         }
-        // Whatever runs these tests is there by its name, twice where it runs twice.
+        // The process that runs these tests is found by its name, perhaps several times.
         let own = std::process::id() as i32;
         let mut child = std::process::Command::new("sleep").arg("60").spawn().expect("sleep");
         let pid = child.id().to_string();
@@ -338,7 +338,7 @@ mod tests {
         ] {
             let how = arranged(typed).expect_err(typed);
             let (first, line) = how.split_once('\n').expect("two lines");
-            assert!(first.starts_with("sleep runs as ") && first.ends_with("; -- sleep starts another"), "{how}");
+            assert!(first.starts_with("sleep runs as ") && first.ends_with("-- sleep"), "{how}");
             let pids = line.trim().strip_prefix(begins).expect("the line to type");
             assert!(pids.split(',').any(|one| one == pid) && !pids.contains(&own.to_string()), "{how}");
         }

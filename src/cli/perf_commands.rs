@@ -1,95 +1,97 @@
-//! Commands of perf, and profilers of perf-prof, that have no counterpart of their name here, with what answers their
-//! question instead.
+//! Commands of perf and profilers of perf-prof without a counterpart of the same name, with alternatives.
 
 use std::ffi::OsString;
 
-/// (perf's command, what to use).
+/// (perf's command, alternative).
 const COMMANDS: &[(&str, &str)] = &[
     (
         "archive",
-        "`perfprof-tui record --names` puts names into the recording itself, and `perfprof-tui report` reads perf's archives",
+        "use `perfprof-tui record --names` for a recording with names; `perfprof-tui report` reads perf's archives",
     ),
-    ("arm-spe", "traces of the AUX area are perf's: perf record -e arm_spe_0//"),
-    ("bench", "it measures the kernel by itself; perf bench does"),
+    ("arm-spe", "AUX area traces are not supported; use perf record -e arm_spe_0//"),
+    ("bench", "benchmarks of the kernel are not supported; use perf bench"),
     (
         "buildid-cache",
-        "files are found by their build ids where they are, below /usr/lib/debug and from debuginfod; `perfprof-tui buildid-list` lists the ids of a recording",
+        "no cache is needed: files are found by build id at their paths, below /usr/lib/debug and from debuginfod; `perfprof-tui buildid-list` lists the ids of a recording",
     ),
-    ("c2c", "`perfprof-tui ldlat-loads` has cache lines, where the CPU samples the latency of loads"),
-    ("daemon", "`perfprof-tui record --keep 10m --trigger CONDITION` runs on and saves by itself"),
-    ("data", "`perfprof-tui export` writes a recording in other formats"),
+    ("c2c", "use `perfprof-tui ldlat-loads` for cache lines, on CPUs that sample the latency of loads"),
+    (
+        "daemon",
+        "use `perfprof-tui record --keep 10m --trigger CONDITION`, which runs permanently and saves automatically",
+    ),
+    ("data", "use `perfprof-tui export` for other formats"),
     (
         "ftrace",
-        "`perfprof-tui nested-trace` nests entries and exits of what -e names; functions are probed by `perfprof-tui probe`",
+        "use `perfprof-tui nested-trace` for nested entries and exits of events, and `perfprof-tui probe` to probe functions",
     ),
-    ("intel-pt", "traces of the AUX area are perf's: perf record -e intel_pt//"),
-    ("iostat", "`perfprof-tui blktrace` has where requests of disks spend their time"),
-    ("kallsyms", "`perfprof-tui probe -F NAME` finds functions of the kernel"),
-    ("kmem", "`perfprof-tui kmemprof` has what allocates and frees, `perfprof-tui kmemleak` what is never freed"),
-    ("kvm", "`perfprof-tui kvm-exit` has why guests leave and for how long; -a of all commands measures the host"),
+    ("intel-pt", "AUX area traces are not supported; use perf record -e intel_pt//"),
+    ("iostat", "use `perfprof-tui blktrace` for the time of disk requests"),
+    ("kallsyms", "use `perfprof-tui probe -F NAME` to find kernel functions"),
+    (
+        "kmem",
+        "use `perfprof-tui kmemprof` for allocations and frees, `perfprof-tui kmemleak` for memory that is not freed",
+    ),
+    ("kvm", "use `perfprof-tui kvm-exit` for reasons and durations of exits; -a of all commands measures the host"),
     (
         "kwork",
-        "`perfprof-tui percpu-stat` counts interrupts, softirqs and works; `perfprof-tui multi-trace -e irq:softirq_entry -e irq:softirq_exit -k vec` has how long they take",
+        "use `perfprof-tui percpu-stat` to count interrupts, softirqs and work items, `perfprof-tui multi-trace -e irq:softirq_entry -e irq:softirq_exit -k vec` for their durations",
     ),
     (
         "lock",
-        "`perfprof-tui multi-trace -e lock:contention_begin -e lock:contention_end -k lock_addr` has how long locks were waited for, `perfprof-tui offcpu` the stacks that slept",
+        "use `perfprof-tui multi-trace -e lock:contention_begin -e lock:contention_end -k lock_addr` for waits on kernel locks, `perfprof-tui offcpu` for stacks that slept",
     ),
     (
         "mem",
-        "`perfprof-tui ldlat-loads` and `perfprof-tui ldlat-stores` have where data comes from, where the CPU samples that",
+        "use `perfprof-tui ldlat-loads` and `perfprof-tui ldlat-stores` for the sources of data, on CPUs that sample them",
     ),
     (
         "sched",
-        "`perfprof-tui rundelay` has what perf sched latency has, `perfprof-tui oncpu` the map, `perfprof-tui task-state` the times of timehist",
+        "use `perfprof-tui rundelay` for perf sched latency, `perfprof-tui oncpu` for map, `perfprof-tui task-state` for timehist",
     ),
     ("test", "`perfprof-tui doctor` says what this machine can measure"),
-    ("timechart", "`perfprof-tui oncpu` has who ran where over time, `perfprof-tui task-state` what tasks waited for"),
-    ("version", "perfprof-tui --version prints it"),
+    ("timechart", "use `perfprof-tui oncpu` for tasks by CPU over time, `perfprof-tui task-state` for their waits"),
+    ("version", "use perfprof-tui --version"),
 ];
 
-/// (perf-prof's profiler, what to use).
+/// (perf-prof's profiler, alternative).
 const PROFILERS: &[(&str, &str)] = &[
-    ("cpu-util", "`perfprof-tui cpus` has what each CPU does"),
-    ("event-care", "what was lost is counted everywhere; `perfprof-tui doctor` says what this machine can measure"),
-    (
-        "expr",
-        "expressions are tried where they are used: `perfprof-tui top -e sched:sched_wakeup -k comm` shows what one makes of events",
-    ),
-    ("hwstat", "`perfprof-tui stat -a -A -e cycles,instructions` has cycles and instructions by CPU"),
-    (
-        "irq-off",
-        "`perfprof-tui hrtimer --period 5ms --when 'period > 10000000'` has the stacks after a timer that came late",
-    ),
-    ("kcore", "the kernel's memory is not read"),
+    ("cpu-util", "use `perfprof-tui cpus` for the shares of each CPU"),
+    ("event-care", "lost records are always counted; `perfprof-tui doctor` lists what you can measure"),
+    ("expr", "try an expression where it is used: `perfprof-tui top -e sched:sched_wakeup -k comm`"),
+    ("hwstat", "use `perfprof-tui stat -a -A -e cycles,instructions` for cycles and instructions by CPU"),
+    ("irq-off", "use `perfprof-tui hrtimer --period 5ms --when 'period > 10000000'` for stacks after a late timer"),
+    ("kcore", "reading kernel memory is not supported"),
     (
         "python",
-        "`perfprof-tui trace -e sched:sched_wakeup --format json` gives events, and `perfprof-tui script` samples, to a program",
+        "use `perfprof-tui trace -e sched:sched_wakeup --format json` to pass events to a program, `perfprof-tui script` for samples",
     ),
-    ("sched-migrate", "`perfprof-tui oncpu` counts how often tasks moved, and shows where they ran"),
-    ("split-lock", "`perfprof-tui stat -a -e sq_misc.split_lock` counts them, where the CPU has that event"),
+    ("sched-migrate", "use `perfprof-tui oncpu` for migrations of tasks and the CPUs they ran on"),
+    ("split-lock", "use `perfprof-tui stat -a -e sq_misc.split_lock` on CPUs with that event"),
     (
         "sql",
-        "`perfprof-tui top -e sched:sched_wakeup -k comm` groups events and adds them up, `perfprof-tui num-dist -e sched:sched_stat_runtime --num runtime` distributes a field",
+        "use `perfprof-tui top -e sched:sched_wakeup -k comm` to group and sum events, `perfprof-tui num-dist -e sched:sched_stat_runtime --num runtime` for the distribution of a field",
     ),
-    ("watchdog", "`perfprof-tui record --keep 10m --trigger CONDITION` runs on and saves what was before a moment"),
+    (
+        "watchdog",
+        "use `perfprof-tui record --keep 10m --trigger CONDITION`, which saves the samples before a condition",
+    ),
 ];
 
-/// What to use for a command of perf or a profiler of perf-prof, if it is one.
+/// Returns the alternative for a command of perf or a profiler of perf-prof.
 pub(super) fn instead(typed: &str) -> Option<String> {
     let of = |list: &[(&str, &'static str)]| list.iter().find(|(name, _)| *name == typed).map(|(_, text)| *text);
     let (whose, text) = of(COMMANDS).map(|text| ("perf", text)).or(of(PROFILERS).map(|text| ("perf-prof", text)))?;
-    Some(format!("{whose} {typed} has no counterpart of its name here: {text}"))
+    Some(format!("{whose} {typed} is not a command here: {text}"))
 }
 
-/// The same for a word that names a program as well, where what follows is for the profiler.
+/// The same for a word that is also a program's name, if the arguments are those of the profiler.
 pub(super) fn instead_of_program(typed: &str, behind: &[OsString]) -> Option<String> {
     let is_both = matches!(typed, "expr" | "python");
     let of_events = behind.first().is_some_and(|word| word == "-e" || word == "--event");
     (is_both && of_events).then(|| instead(typed)).flatten()
 }
 
-/// Units that are called as commands of perf are, and need events, which those do not.
+/// Commands of perf whose names are units here; units need events, the commands do not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Meant {
     /// `perf top`: the live screen.
@@ -98,7 +100,7 @@ pub(super) enum Meant {
     Trace,
 }
 
-/// The command of perf that was meant by a unit's name with these words behind it.
+/// Returns the command of perf that a unit's name with these arguments means.
 pub(super) fn meant(name: &str, behind: &[OsString]) -> Option<Meant> {
     let meant = match name {
         "top" => Meant::Live,
@@ -116,10 +118,8 @@ pub(super) fn meant(name: &str, behind: &[OsString]) -> Option<Meant> {
     own.next().is_none().then_some(meant)
 }
 
-/// What to say to who typed `perf trace`.
-pub(super) const TRACE: &str = "trace: name events with -e, e.g. -e sched:sched_wakeup\nAs perf trace: \
-    `perfprof-tui syscalls` sums system calls up, and has those that block now; `perfprof-tui trace -e 'raw_syscalls:*'` \
-    lists them as they come";
+/// Message for `perf trace`.
+pub(super) const TRACE: &str = "trace: name events with -e, e.g. -e sched:sched_wakeup\nLike perf trace: `perfprof-tui syscalls` sums up system calls and lists those that block now; `perfprof-tui trace -e 'raw_syscalls:*'` lists them as they happen";
 
 #[cfg(test)]
 mod tests {

@@ -167,7 +167,7 @@ mod tests {
         for whole in ["send_message@probed.c:2 arg1", "send_message:2 arg1"] {
             assert_eq!(of(whole), Ok(vec![whole.to_owned()]));
         }
-        assert!(of("nobody*").is_err_and(|why| why.contains("no function is called so")));
+        assert!(of("nobody*").is_err_and(|why| why.contains("no such function")));
         assert!(of("probed.c:7777").is_err_and(|why| why.contains("has no code")));
     }
 

@@ -202,7 +202,7 @@ mod tests {
         assert!(matches!(Switch::of("30s"), Ok(Switch::Time(time)) if time.as_secs() == 30));
         assert!(matches!(Switch::of("100M"), Ok(Switch::Size(size)) if size == 100 << 20));
         for text in ["0s", "0m", "0B", "0M", "soon"] {
-            assert!(Switch::of(text).is_err_and(|why| why.to_string().contains("none of 0")), "{text}");
+            assert!(Switch::of(text).is_err_and(|why| why.to_string().contains("above 0")), "{text}");
         }
     }
 }

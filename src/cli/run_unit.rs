@@ -1,4 +1,4 @@
-//! The commands of analysis units: on the running machine or a recording, as text, JSON or CSV, or on the screen.
+//! Commands of analysis units: on the running machine or a recording, as text, JSON, CSV or a screen.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -41,10 +41,10 @@ pub(crate) fn run(spec: &'static Spec, args: UnitArgs) -> anyhow::Result<u8> {
         return describe(spec, &args);
     }
     if let Some(word) = &args.taken_for_ms {
-        complain(&format!("-i {word}: taken for milliseconds; -i {word}s for seconds"));
+        complain(&format!("-i {word}: read as milliseconds; use -i {word}s for seconds"));
     }
     if let Some(name) = decided_live(spec, &args.settings).filter(|_| !args.files.is_empty()) {
-        return Err(usage(format!("--{name}: no recording says of its samples what this chooses by")));
+        return Err(usage(format!("--{name}: needs the running machine; recordings do not contain this data")));
     }
     let day = Duration::from_secs(86_400);
     if args.interval.is_some_and(|interval| !(Duration::from_millis(10)..=day).contains(&interval)) {
@@ -58,7 +58,7 @@ pub(crate) fn run(spec: &'static Spec, args: UnitArgs) -> anyhow::Result<u8> {
     if headless || !has_terminal() {
         return batch(spec, args);
     }
-    // What is wrong with the options is said before the screen is taken.
+    // Errors in the options are reported before the screen starts.
     made(spec, &args)?;
     if args.files.is_empty() { live::unit(spec, args) } else { live::unit_of_recording(spec, args) }
 }
@@ -83,7 +83,7 @@ fn batch(spec: &'static Spec, mut args: UnitArgs) -> anyhow::Result<u8> {
     };
     if let Some(want) = scope::walked_by_nobody(&unit.event_requests()).filter(|_| live && by_itself) {
         let event = shown(&want.event);
-        complain(&format!("{}: --call-graph auto: stacks of {event} are taken by frame pointers", spec.name));
+        complain(&format!("{}: --call-graph auto: stacks of {event} are unwound by frame pointers", spec.name));
     }
     scope::idle(spec, &args.settings, &unit.event_requests()).iter().for_each(|note| complain(note));
     let run = headless::UnitRun {
@@ -128,8 +128,8 @@ fn describe(spec: &'static Spec, args: &UnitArgs) -> anyhow::Result<u8> {
         let events = parse(name, &places).unwrap_or_default();
         if events.is_empty() {
             print(&format!(
-                "\n{name}: not on this machine{}\n",
-                if want.optional { ", which does without" } else { "" }
+                "\n{name}: not available on this machine{}\n",
+                if want.optional { ", optional" } else { "" }
             ))?;
         }
         for event in events {
@@ -144,7 +144,7 @@ fn describe(spec: &'static Spec, args: &UnitArgs) -> anyhow::Result<u8> {
     Ok(0)
 }
 
-/// The sink of figures of one kind: a file, which has its name when all are there, or standard output.
+/// Output for figures of one kind: a file, which gets its name when it is complete, or standard output.
 enum FigureFile {
     Stdout,
     File(PathBuf, Printable<BufWriter<NewFile>>),
@@ -178,20 +178,20 @@ fn failed(path: &Path, error: &std::io::Error) -> anyhow::Error {
     anyhow::anyhow!("{}", unwritten(path, error))
 }
 
-/// A name with the ending that whoever reads such files looks for.
+/// Returns the name with the usual extension.
 fn with_ending(name: &str, ending: &str) -> String {
     if name == "-" || name.ends_with(ending) { name.to_owned() } else { format!("{name}{ending}") }
 }
 
-/// The sinks of figures.
+/// Outputs for figures.
 struct Outputs {
     folded: Option<FigureFile>,
-    /// The name of those for points, and each that was begun.
+    /// Base name of the files of points, and the open ones.
     points: Option<String>,
     points_of: BTreeMap<String, FigureFile>,
-    /// Where the figures themselves go.
+    /// Output of the figures themselves.
     figures: TableOutput,
-    /// Whether standard output has something else on it.
+    /// True if standard output is used for something else.
     quiet: bool,
 }
 
@@ -227,7 +227,7 @@ impl Outputs {
             });
             match flame {
                 Some(stacks) => folded.write(&stacks.folded(&prefix))?,
-                None => return Err(usage(format!("{}: --flame-graph: it has no stacks", cut.answer.name))),
+                None => return Err(usage(format!("{}: --flame-graph: this unit has no stacks", cut.answer.name))),
             }
         }
         if self.quiet {
@@ -236,7 +236,7 @@ impl Outputs {
         let panels: Vec<&Panel> = cut.answer.panels.iter().filter(|panel| is_wanted(args, panel)).collect();
         if panels.is_empty() && !args.panels.is_empty() {
             let titles: Vec<&str> = cut.answer.panels.iter().map(|panel| panel.title.as_str()).collect();
-            return Err(usage(format!("--panel: no panel is called so; there are: {}", titles.join(", "))));
+            return Err(usage(format!("--panel: no such panel; available: {}", titles.join(", "))));
         }
         match args.format {
             Format::Text => self.figures.write(&text(&cut.answer, cut.wall.1, cut.clock.1, &panels)),
@@ -247,7 +247,7 @@ impl Outputs {
 
     fn end(&mut self, spec: &Spec) -> anyhow::Result<()> {
         if self.points.is_some() && self.points_of.is_empty() {
-            complain(&format!("{}: --heatmap: nothing was written: no time between two events came", spec.name));
+            complain(&format!("{}: --heatmap: nothing written: no time between two events was measured", spec.name));
         }
         for file in self.folded.iter_mut().chain(self.points_of.values_mut()) {
             file.end()?;
@@ -263,7 +263,7 @@ fn points_name(name: &str, between: &str) -> String {
     if name == "-" { name.to_owned() } else { format!("{stem}-{word}.lat") }
 }
 
-/// Flame graphs are for files, unless they are asked for.
+/// Flame graphs go to files, unless requested.
 fn is_wanted(args: &UnitArgs, panel: &Panel) -> bool {
     if args.panels.is_empty() {
         return args.format == Format::Json || !matches!(panel.body, Body::Flame(_)) && !panel.is_empty();
@@ -272,7 +272,7 @@ fn is_wanted(args: &UnitArgs, panel: &Panel) -> bool {
     args.panels.iter().any(|wanted| title.starts_with(&wanted.to_lowercase()))
 }
 
-/// The first table, each row after the time.
+/// The first table, with the time before each row.
 fn csv(cut: &IntervalFigures, panels: &[&Panel], first: bool) -> String {
     let Some(rows) = panels.iter().find_map(|panel| panel.rows()) else { return String::new() };
     let seconds = if cut.wall.1 > 0 { cut.wall.1 } else { cut.clock.1 } as f64 / 1e9;

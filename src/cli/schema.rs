@@ -1,4 +1,4 @@
-//! The JSON Schema of what commands print as JSON.
+//! JSON Schema of all JSON output.
 
 use serde_json::{Map, Value, json};
 
@@ -7,7 +7,7 @@ use crate::units::UNITS;
 
 const ALL: &str = include_str!("manual/json.schema.json");
 
-/// Commands and the definitions that are theirs, where they are not called as the command.
+/// Commands whose definitions have other names.
 const OTHERS: &[(&str, &[&str])] = &[
     ("report", &["report", "report_list"]),
     ("stat", &["stat", "stat_interval"]),
@@ -16,10 +16,10 @@ const OTHERS: &[(&str, &[&str])] = &[
 ];
 const SAME: &[&str] = &["annotate", "diff", "cpus", "probe", "doctor", "unit"];
 
-/// The schema of all commands, or of one.
+/// Returns the schema of all commands, or of one.
 ///
 /// # Errors
-/// No such command prints JSON.
+/// If no command of this name prints JSON.
 pub(crate) fn of(command: &str) -> Result<Value, String> {
     let mut all: Value = serde_json::from_str(ALL).map_err(|error| format!("the schema: {error}"))?;
     if command.is_empty() {
@@ -55,7 +55,7 @@ fn reference(name: &str) -> Value {
 
 const PREFIX: &str = "#/$defs/";
 
-/// Keeps the definitions that a schema leads to.
+/// Keeps the definitions that a schema refers to.
 fn keep(schema: &Value, known: &Value, used: &mut Map<String, Value>) {
     match schema {
         Value::Object(fields) => {
@@ -86,7 +86,7 @@ mod tests {
         assert_eq!(names("rundelay"), ["bars", "count", "course", "figures", "measure", "panel", "unit"]);
         assert_eq!(of("stat").expect("stat")["anyOf"].as_array().map(Vec::len), Some(2));
         assert!(of("repot").expect_err("no command").contains("nearest: report"));
-        // Each is somebody's, and leads to what there is.
+        // Each definition is used, and its references exist.
         let all = of("").expect("all");
         let commands = OTHERS.iter().map(|(name, _)| *name).chain(SAME.iter().copied());
         let mut used: Vec<String> = commands.flat_map(names).collect();

@@ -1,4 +1,4 @@
-//! `script`: each sample as text, in perf script's layout, and every other record where that is asked for.
+//! `script`: prints each sample as text, in perf script's layout, and on request every other record.
 
 use std::io::{self, Write};
 use std::os::unix::fs::MetadataExt;
@@ -75,28 +75,28 @@ pub(crate) fn run(args: Script) -> anyhow::Result<u8> {
     Ok(code)
 }
 
-/// Prints the head of a recording as perf prints it; `full` with the machine's topology.
+/// Prints the header of a recording like perf; `full` adds the machine's topology.
 fn print_head(recording: &Recording, full: bool) -> anyhow::Result<u8> {
     let opened = open::open_silently(recording, true)?.0;
     let Some(rec) = &opened.source.info().head else {
-        return Err(usage(format!("{} is text, which has no head", opened.name)));
+        return Err(usage(format!("{} is text and has no header", opened.name)));
     };
-    // A stream has no time of its own.
+    // A stream has no time of recording.
     let written = recording.paths().first().and_then(|path| std::fs::metadata(path).ok());
     print(&head::text(rec, written.map_or(0, |file| file.mtime()), full)).map(|()| 0)
 }
 
-/// Says what a list of fields that stands for a file was meant to be.
+/// Returns an error if a file name looks like a list of fields.
 fn refuse_fields_as_file(recording: &Recording) -> anyhow::Result<()> {
     match recording.files.first().filter(|file| !file.exists()).and_then(|file| file.to_str()) {
-        Some(list) if Fields::parse(&[list.to_owned()]).is_ok() => Err(usage(format!(
-            "there is no file {list}; fields are chosen by -F {list} (-f means --force, as in perf)"
-        ))),
+        Some(list) if Fields::parse(&[list.to_owned()]).is_ok() => {
+            Err(usage(format!("no such file: {list}; to choose fields use -F {list} (-f means --force, like in perf)")))
+        }
         _ => Ok(()),
     }
 }
 
-/// True if options ask for what only records have.
+/// Returns true if options request data that only records have.
 fn needs_records(args: &Script, fields: &Fields) -> bool {
     let rare = &args.rare;
     let shows = [
@@ -113,7 +113,7 @@ fn needs_records(args: &Script, fields: &Fields) -> bool {
     args.dump || rare.dump_unsorted || fields.wants_records() || shows.contains(&true)
 }
 
-/// The recording as it can be read as often as it takes: standard input can be read only once, and is kept in a file.
+/// Returns a recording that can be read several times; standard input is copied to a file first.
 fn readable_twice(args: &Script, fields: &Fields) -> anyhow::Result<(Recording, Option<NamedTempFile>)> {
     let mut recording = args.recording.clone();
     let is_stdin = recording.paths().iter().any(|path| path.as_os_str() == "-");
@@ -143,7 +143,7 @@ fn options(args: &Script) -> ScriptOptions {
     }
 }
 
-/// All samples that are no derived event's, in order, and which of them are printed.
+/// All samples that are not derived, in order, and which of them are printed.
 struct Rows {
     list: Vec<StackSample>,
     printed: Vec<bool>,
@@ -165,7 +165,7 @@ impl Rows {
     }
 }
 
-/// Prints the samples that are chosen.
+/// Prints the selected samples.
 fn print_samples(mut printer: Printer<'_>, rows: &Rows, out: &mut dyn Write) -> io::Result<()> {
     let mut line = String::new();
     for (row, printed) in rows.list.iter().zip(&rows.printed) {
@@ -179,7 +179,7 @@ fn print_samples(mut printer: Printer<'_>, rows: &Rows, out: &mut dyn Write) -> 
     out.flush()
 }
 
-/// The second reading of a recording, in which each sample has its record and other records are printed.
+/// Second pass over a recording, in which samples have their records and other records are printed.
 struct RecordPass<'a> {
     printer: Printer<'a>,
     rows: Rows,
@@ -187,7 +187,7 @@ struct RecordPass<'a> {
     addresses: Addresses,
     shows: &'a RareScript,
     order: RecordOrder,
-    /// The CPUs whose other records are printed; all where none is chosen.
+    /// CPUs whose other records are printed; empty for all.
     told_cpus: Option<Vec<u32>>,
     text: String,
 }
@@ -204,7 +204,7 @@ impl RecordPass<'_> {
             self.record(core, &record, &mut at);
             written = out.write_all(self.text.as_bytes());
         })?;
-        // What is derived from samples comes with the last of them.
+        // Derived samples come with the last sample they need.
         self.text.clear();
         self.derived_until(&mut at);
         written?;
@@ -224,7 +224,7 @@ impl RecordPass<'_> {
             }
             return;
         }
-        // A thread that ends is still there when that is told.
+        // An exiting thread still exists when its exit is printed.
         let before = record.header.kind == types::EXIT;
         if before {
             self.side(core, record);
@@ -263,7 +263,7 @@ impl RecordPass<'_> {
         }
     }
 
-    /// Prints the samples of derived events that stand at a place: they have no records.
+    /// Prints the samples of derived events at this position; they have no records.
     fn derived_until(&mut self, at: &mut usize) {
         while let Some(row) = self.rows.list.get(*at).copied().filter(|row| self.rows.derived[usize::from(row.event)]) {
             if self.rows.printed[*at] && !self.printer.is_silent(row.event) {
@@ -273,7 +273,7 @@ impl RecordPass<'_> {
         }
     }
 
-    /// Prints a record that is no sample, where such are wanted.
+    /// Prints a record other than a sample, if requested.
     fn side(&mut self, core: &Core, record: &PlacedRecord<'_>) {
         let (header, body) = (record.header, record.body());
         if header.kind == types::FINISHED_ROUND && self.shows.rounds {
@@ -304,7 +304,7 @@ impl RecordPass<'_> {
     }
 }
 
-/// The thread whose namespaces a record tells.
+/// Returns the thread of a namespaces record.
 fn namespace_owner(body: &[u8]) -> (i32, i32) {
     let word = |at: usize| i32_at(body, at).unwrap_or(0);
     (word(0), word(4))

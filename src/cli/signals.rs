@@ -1,4 +1,4 @@
-//! Signals and the end of the terminal, as screens and commands are told of them.
+//! Signals and the loss of the terminal, for screens and commands.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -13,12 +13,12 @@ use crate::ui::run::OutsideEvent;
 
 use super::output::complain;
 
-/// The signals that ask us to end. Under nohup the end of a terminal is no reason to.
+/// Returns the signals that request the end. Under nohup, SIGHUP is not one of them.
 fn ending() -> impl Iterator<Item = i32> {
     [SIGINT, SIGTERM, SIGQUIT, SIGHUP].into_iter().filter(|signal| *signal != SIGHUP || !kernel::is_ignored(SIGHUP))
 }
 
-/// Set when a signal asks us to end.
+/// Set when a signal requests the end.
 pub(crate) fn stop_flag() -> std::io::Result<Arc<AtomicBool>> {
     outlive_others()?;
     let stop = Arc::new(AtomicBool::new(false));
@@ -28,7 +28,7 @@ pub(crate) fn stop_flag() -> std::io::Result<Arc<AtomicBool>> {
     Ok(stop)
 }
 
-/// The number of a signal that asks us to end; 0 before one does.
+/// Number of the signal that requested the end; 0 before.
 pub(crate) fn stop_signal() -> std::io::Result<Arc<AtomicUsize>> {
     outlive_others()?;
     let stop = Arc::new(AtomicUsize::new(0));
@@ -38,9 +38,9 @@ pub(crate) fn stop_signal() -> std::io::Result<Arc<AtomicUsize>> {
     Ok(stop)
 }
 
-/// Has the signals that are for anything, and the one of a file that is too large, change nothing where nobody waits for
-/// them: what was measured would be lost, a command left behind, the terminal left as a screen has it. They are taken
-/// and not ignored, as a command that we start would have that from us.
+/// Makes SIGUSR1, SIGUSR2 and SIGXFSZ harmless by default: their default action would lose the measurement, leave the
+/// command behind and leave the terminal in the screen's mode. They get a handler instead of being ignored, because a
+/// started command would inherit that.
 fn outlive_others() -> std::io::Result<()> {
     let unread = Arc::new(AtomicBool::new(false));
     [SIGUSR1, SIGUSR2, SIGXFSZ]
@@ -48,22 +48,22 @@ fn outlive_others() -> std::io::Result<()> {
         .try_for_each(|signal| signal_hook::flag::register(signal, unread.clone()).map(drop))
 }
 
-/// The end of a screen, step by step, as the threads that watch over it see it.
+/// Steps of a screen's end, for the threads that watch it.
 #[derive(Debug, Default)]
 struct Steps {
-    /// The terminal was given back.
+    /// The terminal was restored.
     left: AtomicBool,
-    /// Events, probes and commands are gone, too.
+    /// Events, probes and commands were removed, too.
     ended: AtomicBool,
 }
 
-/// The watch over a screen: it is told of signals and of the end of its terminal, and ends then whatever the terminal
-/// does. Dropped when all is over.
+/// Watch over a screen: forwards signals and the loss of the terminal, and ends the screen even if the terminal blocks.
+/// Dropped at the end.
 #[derive(Debug)]
 pub(crate) struct ScreenWatch(Arc<Steps>);
 
 impl ScreenWatch {
-    /// Begins; the screen is told by a channel.
+    /// Starts the watch; the screen is notified over a channel.
     pub(crate) fn start(outside: Sender<OutsideEvent>) -> anyhow::Result<Self> {
         outlive_others()?;
         let steps: Arc<Steps> = Arc::default();
@@ -72,7 +72,7 @@ impl ScreenWatch {
         kernel::thread("signals", move || {
             for signal in signals.forever() {
                 let what = match signal {
-                    // Our own suspension takes the terminal back itself.
+                    // When the program suspends itself, it takes the terminal back itself.
                     SIGCONT if SUSPENDED.load(Ordering::Acquire) => continue,
                     SIGCONT => OutsideEvent::Continued,
                     _ => OutsideEvent::Stop,
@@ -91,12 +91,12 @@ impl ScreenWatch {
                 seen.end_without_terminal();
             }
         };
-        // Without this thread a lost terminal still ends us by SIGHUP; only a blocked one would not.
+        // Without this thread, SIGHUP still ends the program when the terminal is lost, but not when it blocks.
         let _ = kernel::thread("hangup", watch);
         Ok(Self(steps))
     }
 
-    /// Says that the terminal was given back.
+    /// Reports that the terminal was restored.
     pub(crate) fn left(&self) {
         self.0.left.store(true, Ordering::Relaxed);
     }
@@ -108,16 +108,16 @@ impl Drop for ScreenWatch {
     }
 }
 
-/// The time for a frame that is being written when the end comes.
+/// Time for a frame that is being written at the end.
 const LAST_FRAME: Duration = Duration::from_secs(2);
-/// The time for all that is to be taken away at the end: a command has five seconds to end.
+/// Time for removing everything at the end; a command has five seconds to end.
 const TAKE_AWAY: Duration = Duration::from_secs(20);
-/// Between two looks at how far the end is.
+/// Interval of checks for the end.
 const LOOK: Duration = Duration::from_millis(50);
 
 impl Steps {
-    /// Waits for the end, and throws away what a terminal does not take: one that was stopped (Ctrl-S), or whose other
-    /// side does not read, would keep us for ever.
+    /// Waits for the end, and discards output that the terminal does not accept: a stopped terminal (Ctrl-S), or one
+    /// whose other side does not read, would block forever.
     fn let_go(&self) {
         let begun = Instant::now();
         while !self.ended.load(Ordering::Relaxed) {
@@ -129,8 +129,8 @@ impl Steps {
         }
     }
 
-    /// Waits until events, probes and commands are gone, as after any other end, and no longer than that should take:
-    /// without a terminal nobody sees or stops the process any more.
+    /// Waits until events, probes and commands are removed, with a time limit, because without a terminal the user
+    /// cannot see or stop the process.
     fn end_without_terminal(&self) {
         let begun = Instant::now();
         while !self.ended.load(Ordering::Relaxed) {
@@ -142,10 +142,10 @@ impl Steps {
     }
 }
 
-/// True if we are stopping ourselves right now.
+/// Returns true if the program is just suspending itself.
 pub(crate) static SUSPENDED: AtomicBool = AtomicBool::new(false);
 
-/// Reports a command that takes its time to end, and one that does not end, while what started it is ended by a call.
+/// Reports a command that is slow to end or does not end, while `end` runs.
 pub(crate) fn farewell<R>(fate: &Fate, end: impl FnOnce() -> R) -> R {
     let over = Arc::new(AtomicBool::new(false));
     let (fate_seen, seen) = (fate.clone(), over.clone());
@@ -158,18 +158,16 @@ pub(crate) fn farewell<R>(fate: &Fate, end: impl FnOnce() -> R) -> R {
             complain(&format!("waiting for the command (process {pid}) to end"));
         }
     };
-    // Without it the wait is silent.
+    // Without this thread the wait is silent.
     let watched = fate.running().and_then(|_| kernel::thread("farewell", watch).ok());
     let result = end();
     over.store(true, Ordering::Relaxed);
     watched.map(std::thread::JoinHandle::join);
     if let Some(pid) = fate.running() {
-        complain(&format!(
-            "the command (process {pid}) still runs: it does not heed SIGTERM; kill -KILL {pid} ends it"
-        ));
+        complain(&format!("the command (process {pid}) still runs: it ignores SIGTERM; end it with kill -KILL {pid}"));
     }
     result
 }
 
-/// The time after which a wait for a command's end is reported.
+/// Time after which waiting for a command is reported.
 const LATE: Duration = Duration::from_secs(1);

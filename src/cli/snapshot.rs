@@ -1,4 +1,4 @@
-//! Snapshots: what they are called, and saving what is held to perf.data files.
+//! Snapshots: their names, and saving the samples in memory as perf.data files.
 
 use std::path::{Path, PathBuf};
 
@@ -11,14 +11,14 @@ use crate::report::unit_figures;
 
 use super::output;
 
-/// Saves what is held, each machine by itself; the outcome in words.
+/// Saves the samples in memory, one file per machine; returns a message.
 pub(crate) fn save(moment: &Snapshot, path: &Path, range: Option<(u64, u64)>) -> Result<String, String> {
     let cmdline: Vec<String> = std::env::args().collect();
     let (mut samples, mut bytes, mut names) = (0, 0, Vec::<String>::new());
     for (host, own) in moment.hosts.iter() {
-        // A recording is of one machine.
+        // A file contains one machine.
         let mut path = if moment.hosts.are_many() { name_with_host(path, &own.name) } else { path.to_owned() };
-        // Names that differ may be written alike.
+        // Different host names may give the same file name.
         while names.contains(&path.display().to_string()) {
             path = name_with_host(&path, &names.len().to_string());
         }
@@ -32,8 +32,8 @@ pub(crate) fn save(moment: &Snapshot, path: &Path, range: Option<(u64, u64)>) ->
     Ok(format!("saved {samples} samples, {} to {}", unit::bytes(bytes), names.join(" and ")))
 }
 
-/// Saves the figures of units, as text and as JSON, beside the recording of a name; the outcome in words, empty without
-/// units. `start` is when the session began, by the wall's clock and by its own.
+/// Saves the figures of units as text and JSON next to the recording; returns a message, empty without units. `start`
+/// is the start of the session by the wall clock and by its own clock, in nanoseconds.
 pub(crate) fn save_figures(figures: &[UnitAnswer], path: &Path, start: (u64, u64)) -> Result<String, String> {
     let mut saved = Vec::new();
     for (n, answer) in figures.iter().enumerate() {
@@ -56,7 +56,7 @@ pub(crate) fn save_figures(figures: &[UnitAnswer], path: &Path, start: (u64, u64
     Ok(saved.join(", "))
 }
 
-/// `x.data` as `x-HOST.data`. A host's name came from elsewhere: nothing of it leads to another folder.
+/// Returns `x-HOST.data` for `x.data`. Host names are untrusted: the result stays in the same directory.
 fn name_with_host(path: &Path, host: &str) -> PathBuf {
     let plain = |c: char| if c.is_ascii_alphanumeric() || "-_.".contains(c) { c } else { '_' };
     let host: String = host.chars().take(64).map(plain).collect();
@@ -66,7 +66,7 @@ fn name_with_host(path: &Path, host: &str) -> PathBuf {
     path.with_file_name(format!("{stem}-{host}{dot}{extension}"))
 }
 
-/// A name in a directory that nothing has: the clock may be set back, and two snapshots may be of one second.
+/// Returns an unused name in a directory, even if the clock was set back or two snapshots fall into one second.
 pub(crate) fn free_name(dir: &Path, prefix: &str) -> PathBuf {
     free_name_at(dir, prefix, crate::kernel::wall_ns() / 1_000_000_000)
 }
@@ -78,7 +78,7 @@ fn free_name_at(dir: &Path, prefix: &str, seconds: u64) -> PathBuf {
     paths.find(|path| !path.exists()).unwrap_or_else(|| dir.join(name(1000)))
 }
 
-/// A second since 1970 as `20261121-054200`, in UTC so that names sort.
+/// Returns seconds since 1970 as `20261121-054200`, in UTC so that names sort.
 fn stamp(seconds: u64) -> String {
     let time = i64::try_from(seconds).ok().and_then(|seconds| jiff::Timestamp::from_second(seconds).ok());
     time.map_or_else(|| seconds.to_string(), |time| time.strftime("%Y%m%d-%H%M%S").to_string())

@@ -1,4 +1,4 @@
-//! From arguments to a source: checks what was typed and says what is wrong with it.
+//! Converts arguments to the configuration of a source, and checks them.
 
 use std::ffi::OsString;
 use std::sync::Arc;
@@ -29,14 +29,14 @@ use super::args::{Record, Sampling};
 use super::output::complain;
 use super::{signals, usage};
 
-/// A started source and what it costs.
+/// A started source and its cost.
 pub(crate) struct StartedSource {
     pub(crate) source: LiveSource,
     pub(crate) per_sample: Option<Duration>,
     pub(crate) warning: Option<String>,
 }
 
-/// An engine's options: names and memory as given, all else as nobody asked for anything.
+/// Returns engine options with these names and memory, and defaults otherwise.
 pub(crate) fn engine_options(symbols: SymbolOptions, memory: usize) -> Options {
     Options {
         symbols,
@@ -52,7 +52,7 @@ pub(crate) fn engine_options(symbols: SymbolOptions, memory: usize) -> Options {
     }
 }
 
-/// Opens the events that were asked for.
+/// Opens the requested events.
 pub(crate) fn start(sampling: &Sampling, cmd: &[OsString], output: Output) -> anyhow::Result<StartedSource> {
     let rights = Rights::read();
     let mut config = config(sampling, &rights)?;
@@ -63,7 +63,7 @@ pub(crate) fn start(sampling: &Sampling, cmd: &[OsString], output: Output) -> an
         per_sample = Some(cost);
     }
     if !cmd.is_empty() {
-        config.command = Some(spawn::hold(cmd, output).context("the command cannot be started")?);
+        config.command = Some(spawn::hold(cmd, output).context("cannot start the command")?);
     }
     let chosen = Some(config.target).filter(|target| sampling.all || *target != Target::System);
     config.target = Target::or_command(chosen, config.cpus.is_some(), config.command.as_ref());
@@ -74,8 +74,8 @@ pub(crate) fn start(sampling: &Sampling, cmd: &[OsString], output: Output) -> an
     Ok(StartedSource { source, per_sample, warning })
 }
 
-/// The same for commands without a screen, which are told of signals and say a warning. Ctrl-C while events are opened
-/// ends what is begun in order, too.
+/// The same for commands without a screen: handles signals and prints the warning. Ctrl-C while events are opened also
+/// ends the session properly.
 pub(crate) fn begin(args: &Record, output: Output) -> anyhow::Result<(StartedSource, Arc<AtomicBool>)> {
     let stop = signals::stop_flag()?;
     let started = start(&args.sampling, &args.cmd, output)?;
@@ -83,59 +83,58 @@ pub(crate) fn begin(args: &Record, output: Output) -> anyhow::Result<(StartedSou
     Ok((started, stop))
 }
 
-/// How many samples a second the most frequent event gives on a busy CPU, where that is known: of a rate, or a clock's
-/// period.
+/// Returns the samples per second of the most frequent event on a busy CPU, if known: from a rate, or from the period
+/// of a clock.
 fn samples_a_second(config: &LiveConfig) -> Option<u64> {
     let is_clock = |event: &Event| event.attr.kind == TYPE_SOFTWARE && event.attr.config <= SW_TASK_CLOCK;
     let of = |event: &Event| match event.own_rate().unwrap_or(config.rate) {
         Rate::Frequency(hz) => Some(hz),
         Rate::Period(0) => None,
-        // The kernel's timers do not go below ten microseconds.
+        // The kernel limits its timers to ten microseconds.
         Rate::Period(ns) => is_clock(event).then(|| 1_000_000_000 / ns.max(10_000)),
     };
     config.events.iter().filter_map(of).max()
 }
 
-/// What a user without rights can do all the same, and what would give more.
+/// Returns what a user without rights can do, and how to get more rights.
 fn what_works(rights: &Rights) -> String {
     let (reason, remedy) = refusal(rights);
     let own: &[(&str, &str)] = match rights.blocked.is_some() || rights.shut_out {
         true => &[],
-        false => &[("perfprof-tui -- CMD", "a command"), ("perfprof-tui -p PID", "a process of your own")],
+        false => &[("perfprof-tui -- CMD", "a command"), ("perfprof-tui -p PID", "one of your processes")],
     };
     let always = [("perfprof-tui FILE", "a recording"), ("perfprof-tui demo", "a real incident, with a tour")];
-    let mut text = String::from("this user cannot sample the whole machine. What works now:\n");
+    let mut text = String::from("this user cannot sample the whole machine. These work:\n");
     for (line, what) in own.iter().chain(&always) {
         text.push_str(&format!("  {line:22}{what}\n"));
     }
-    text.push_str(&format!("What would give more: {reason}.\n  {remedy}"));
+    text.push_str(&format!("For more: {reason}.\n  {remedy}"));
     text
 }
 
-/// The priority for what reads and shows samples, if one was asked for and may be had.
+/// Returns the real-time priority, if requested and permitted.
 pub(crate) fn realtime(sampling: &Sampling) -> anyhow::Result<Option<i32>> {
     if let Some(priority) = sampling.realtime {
         urgency::may_be_realtime(priority).with_context(|| {
             format!(
-                "-r {priority}: threads of this user cannot be served before all others\nAs root, with CAP_SYS_NICE, or \
-                 where ulimit -r allows it; a cgroup must not keep it from them (cpu.rt_runtime_us)"
+                "-r {priority}: this user may not use real-time priorities\nrun as root, with CAP_SYS_NICE, or raise ulimit -r; check cpu.rt_runtime_us of the cgroup"
             )
         })?;
     }
     Ok(sampling.realtime)
 }
 
-/// The warning about a rate, when each sample costs so much; the rate is refused where it would take half of a CPU.
+/// Returns a warning about a rate at this cost per sample; refuses a rate that would take half of a CPU.
 fn afford(hz: u64, cost: Duration, force: bool) -> anyhow::Result<Option<String>> {
     let percent = overhead::percent(cost, hz);
     let words = format!("{hz} Hz costs {percent:.0} % of each CPU here ({:.1} µs a sample)", cost.as_secs_f64() * 1e6);
     if percent > overhead::REFUSE_PERCENT && !force {
-        bail!("{words}: refused above {:.0} %. Choose a lower -F, or insist with --force.", overhead::REFUSE_PERCENT);
+        bail!("{words}: refused above {:.0} %; use a lower -F, or --force", overhead::REFUSE_PERCENT);
     }
-    Ok((percent > overhead::WARN_PERCENT).then(|| format!("{words}: what you measure is slowed down by it")))
+    Ok((percent > overhead::WARN_PERCENT).then(|| format!("{words}: this slows down what you measure")))
 }
 
-/// Finds what is wrong with what was asked for, and opens nothing.
+/// Checks the request without opening events.
 pub(crate) fn check(sampling: &Sampling) -> anyhow::Result<()> {
     config(sampling, &Rights::read()).map(drop)
 }
@@ -149,14 +148,14 @@ pub(super) fn config(s: &Sampling, rights: &Rights) -> anyhow::Result<LiveConfig
             quantity::hertz(text)
                 .ok()
                 .filter(|hz| *hz > 0)
-                .ok_or_else(|| usage(format!("-F {text}: expected samples a second, or max")))?,
+                .ok_or_else(|| usage(format!("-F {text}: expected samples per second, or max")))?,
         ),
     };
     if let Rate::Frequency(hz) = rate
         && hz as i64 > rights.max_sample_rate
     {
         bail!(
-            "-F {hz} is above kernel.perf_event_max_sample_rate = {max}\nUse -F max, or sysctl kernel.perf_event_max_sample_rate={hz}",
+            "-F {hz} is above kernel.perf_event_max_sample_rate = {max}\nuse -F max, or sysctl kernel.perf_event_max_sample_rate={hz}",
             max = rights.max_sample_rate
         );
     }
@@ -164,12 +163,10 @@ pub(super) fn config(s: &Sampling, rights: &Rights) -> anyhow::Result<LiveConfig
     let events = events(s)?;
     if s.extras.branches != 0 {
         if chains == CallGraph::Lbr {
-            return Err(usage("-b and -j do not go with --call-graph lbr: both want the CPU's memory of branches"));
+            return Err(usage("-b and -j cannot be combined with --call-graph lbr: both use the CPU's branch records"));
         }
         if !events.iter().any(has_branches) {
-            return Err(usage(
-                "-b and -j: branches are remembered by a CPU's PMU, before samples of its events, e.g. -e cycles",
-            ));
+            return Err(usage("-b and -j need an event of the CPU's PMU, e.g. -e cycles"));
         }
     }
     Ok(LiveConfig {
@@ -195,7 +192,7 @@ pub(super) fn config(s: &Sampling, rights: &Rights) -> anyhow::Result<LiveConfig
     })
 }
 
-/// The events that are sampled, and those that are only counted.
+/// Returns the sampled events, and those that are only counted.
 fn events(s: &Sampling) -> anyhow::Result<Vec<Event>> {
     let mut events = sampled(s)?;
     if s.grouped {
@@ -218,7 +215,7 @@ fn events(s: &Sampling) -> anyhow::Result<Vec<Event>> {
 
 fn sampled(s: &Sampling) -> anyhow::Result<Vec<Event>> {
     if s.filter_after.contains(&0) {
-        return Err(usage("--filter stands after the -e whose tracepoint it filters; --where filters what is shown"));
+        return Err(usage("--filter must follow the -e of its tracepoint; to filter the view use --where"));
     }
     let places = LookupPaths::system();
     let aliases = s.aliases();
@@ -245,14 +242,14 @@ fn sampled(s: &Sampling) -> anyhow::Result<Vec<Event>> {
     Ok(events)
 }
 
-/// A list of process or thread ids.
+/// Parses a list of process or thread ids.
 pub(crate) fn ids(text: &str, option: &str) -> anyhow::Result<Vec<i32>> {
     Target::ids(text).map_err(|why| usage(format!("{option} {text}: {why}")))
 }
 
 fn target(s: &Sampling) -> anyhow::Result<Target> {
     if s.all && (s.pids.is_some() || s.tids.is_some()) {
-        complain("-a has no effect: -p and -t name what is sampled");
+        complain("-a has no effect: -p or -t selects the target");
     }
     Ok(if let Some(pids) = &s.pids {
         Target::processes(&ids(pids, "-p")?)?
@@ -269,14 +266,14 @@ fn target(s: &Sampling) -> anyhow::Result<Target> {
     })
 }
 
-/// The containers that are asked for.
+/// Returns the requested containers.
 pub fn wanted(s: &Sampling) -> anyhow::Result<Option<Wanted>> {
     let container = s.container.as_deref().map(Wanted::container);
     Ok(container.or_else(|| s.pod.as_deref().map(Wanted::pod)).transpose()?)
 }
 
-/// Has the view filtered for containers whose groups no event can be bound to, and the whole machine sampled; what is
-/// to be said of it.
+/// For containers whose cgroups the kernel cannot bind events to: samples the whole machine, filters the view, and
+/// returns a note.
 pub fn view_containers(s: &mut Sampling, filter: &mut Option<String>) -> anyhow::Result<Option<String>> {
     let Some(wanted) = wanted(s)? else { return Ok(None) };
     let Some(only) = wanted.view(&mut Scanner::here())? else { return Ok(None) };
@@ -285,20 +282,20 @@ pub fn view_containers(s: &mut Sampling, filter: &mut Option<String>) -> anyhow:
     Ok(Some(wanted.viewed()))
 }
 
-/// `0-3,32`.
+/// Parses a list of CPUs such as `0-3,32`.
 pub(crate) fn cpu_list(text: &str) -> anyhow::Result<Vec<u32>> {
     let list =
-        cpus::parse_list(text).map_err(|piece| usage(format!("-C {text}: {piece} is no CPU or range of CPUs")))?;
-    if list.is_empty() { Err(usage("-C: no CPU was named")) } else { Ok(list) }
+        cpus::parse_list(text).map_err(|piece| usage(format!("-C {text}: {piece} is not a CPU or a range of CPUs")))?;
+    if list.is_empty() { Err(usage("-C: expected at least one CPU")) } else { Ok(list) }
 }
 
-/// `--threshold`: as many points as `:threshold` takes.
+/// Checks `--threshold`, with the same limits as `:threshold`.
 pub(crate) fn points(points: f64) -> anyhow::Result<f64> {
     let fits = (0.5..100.0).contains(&points);
-    if fits { Ok(points) } else { Err(usage(format!("--threshold {points}: expected points from 0.5 to 100"))) }
+    if fits { Ok(points) } else { Err(usage(format!("--threshold {points}: expected 0.5 to 100 points"))) }
 }
 
-/// Pages, or bytes with a unit.
+/// Parses pages, or bytes with a unit.
 pub(crate) fn pages(text: &str) -> anyhow::Result<usize> {
     let page = rustix::param::page_size();
     let plain = !text.contains(|c: char| c.is_ascii_alphabetic());
@@ -331,7 +328,7 @@ mod tests {
         assert!(pages("0").is_err() && pages("x").is_err() && pages("1.5").is_err());
     }
 
-    /// perf's fingers type -a before what narrows it.
+    /// perf users type -a before the options that restrict it.
     #[test]
     fn the_whole_machine_is_narrowed() {
         #[derive(clap::Parser)]

@@ -1,5 +1,5 @@
-//! The spellings that perf lets an option have besides its own: the beginning of a long name that no other option has,
-//! and `--no-NAME`, which takes back what was typed before.
+//! perf's other spellings of options: unambiguous prefixes of long names, and `--no-NAME`, which takes back an earlier
+//! option.
 
 use std::ffi::OsString;
 
@@ -8,16 +8,16 @@ use hashbrown::HashMap;
 
 use super::Usage;
 
-/// What a long name is the name of.
+/// Meaning of a long name.
 pub(super) enum Named<'a> {
-    /// An option, by its whole name.
+    /// One option, with its full name.
     Option(&'a Arg, &'a str),
-    /// The beginning of several.
+    /// A prefix of several.
     Several(Vec<&'a str>),
     Nothing,
 }
 
-/// The option of a command that a long name means, without its dashes and value.
+/// Resolves a long name without its dashes and value.
 pub(super) fn named<'a>(typed: &str, command: &'a Command) -> Named<'a> {
     let all = || command.get_arguments().flat_map(|arg| names(arg).into_iter().map(move |name| (arg, name)));
     if let Some((arg, name)) = all().find(|(_, name)| *name == typed) {
@@ -25,7 +25,7 @@ pub(super) fn named<'a>(typed: &str, command: &'a Command) -> Named<'a> {
     }
     let mut found: Vec<(&Arg, &str)> = Vec::new();
     for (arg, name) in all().filter(|(_, name)| !typed.is_empty() && name.starts_with(typed)) {
-        // Other names of one option are no other option.
+        // Aliases of one option count as one.
         if !found.iter().any(|(known, _)| known.get_id() == arg.get_id()) {
             found.push((arg, name));
         }
@@ -41,11 +41,11 @@ fn names(arg: &Arg) -> Vec<&str> {
     arg.get_long().into_iter().chain(arg.get_all_aliases().unwrap_or_default()).collect()
 }
 
-/// Writes the long names of a command's options out, from a place on: up to `--`, and but for their values.
-/// `needs_value` says whether the word behind an option is always its value.
+/// Expands the long names of a command's options, from an index up to `--`, except in values. `needs_value` returns
+/// true if the word after an option is always its value.
 ///
 /// # Errors
-/// A name that is the beginning of several, with those.
+/// If a name is a prefix of several options.
 pub(super) fn written_out(
     words: Vec<OsString>,
     from: usize,
@@ -80,10 +80,10 @@ pub(super) fn written_out(
 
 fn ambiguous(typed: &str, names: &[&str]) -> String {
     let list: Vec<String> = names.iter().map(|name| format!("--{name}")).collect();
-    format!("--{typed}: it is the beginning of {}; some more letters say which", list.join(", "))
+    format!("--{typed} is ambiguous: {}; type more letters", list.join(", "))
 }
 
-/// Gives each option its opposite, where it has none: of two that are opposites the last one holds.
+/// Adds the opposite of each option that has none; of two opposites, the last one wins.
 pub(super) fn with_opposites(command: Command) -> Command {
     let known: Vec<String> = command.get_arguments().flat_map(names).map(str::to_owned).collect();
     let own: Vec<(String, Vec<String>)> = command
@@ -103,7 +103,7 @@ pub(super) fn with_opposites(command: Command) -> Command {
         let arg = Arg::new(format!("opposite of {id}")).long(first).aliases(wanted.collect::<Vec<_>>());
         fresh.push(arg.action(ArgAction::Count).hide(true).overrides_with(id.clone()));
     }
-    // All at once: to change one is to move all that are behind it.
+    // Adds them in one call, because each change moves all later arguments.
     let command = command.mut_args(|arg| match others.get(arg.get_id().as_str()) {
         Some(other) => arg.overrides_with((*other).clone()),
         None => arg,

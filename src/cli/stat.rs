@@ -1,4 +1,4 @@
-//! `stat`: counts events over a command, a target or an interval, as perf stat does.
+//! `stat`: counts events over a command, a target or an interval, like perf stat.
 
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
@@ -32,7 +32,7 @@ use super::source_config;
 use super::stat_output::{CounterRun, Report};
 use super::usage;
 
-/// The events of perf stat, and those that each -d adds.
+/// Default events of perf stat, and the events that each -d adds.
 const USUAL: &str = "task-clock,context-switches,cpu-migrations,page-faults,cycles,instructions,branches,branch-misses";
 const DETAILED: [&str; 3] = [
     "L1-dcache-loads,L1-dcache-load-misses,LLC-loads,LLC-load-misses",
@@ -42,36 +42,34 @@ const DETAILED: [&str; 3] = [
 
 pub(crate) fn run(mut args: Stat) -> anyhow::Result<u8> {
     let has_target = args.all || args.cpus.is_some() || args.pids.is_some() || args.tids.is_some();
-    // As perf has it: without a target and a command all of the machine is counted, until Ctrl-C.
+    // Like perf, counts the whole machine until Ctrl-C without a target and a command.
     let has_groups = args.more.cgroup.is_some() || args.more.each_cgroup.is_some();
     args.all |= args.cmd.is_empty() && !has_target || has_groups;
     let by_cpu = [args.per_cpu, args.more.per_core, args.more.per_die, args.more.per_socket, args.more.per_node];
     let is_of_tasks = args.pids.is_some() || args.tids.is_some() || !(args.all || args.cpus.is_some());
     if let Some(word @ ("record" | "report")) = args.cmd.first().and_then(|word| word.to_str()) {
         anyhow::bail!(
-            "stat {word}: counts are not kept in a recording\nstat -o FILE keeps its table, stat -x, -o FILE its values; \
-             perfprof-tui record samples the same events"
+            "stat {word}: counts cannot be saved in a recording\nsave the table with stat -o FILE, the values with stat -x, -o FILE, or samples of the events with perfprof-tui record"
         );
     }
-    // perf-prof's -i is an interval, perf's takes no value.
+    // perf-prof's -i is an interval, perf's has no value.
     if let Some(word) = args.cmd.first().and_then(|word| word.to_str()).filter(|_| args.no_inherit)
         && word.bytes().all(|c| c.is_ascii_digit())
     {
         return Err(usage(format!(
-            "stat -i {word}: -i is --no-inherit here, as perf has it, so that {word} would be the command; -I {word} prints \
-             every {word} ms, and perf-prof's stat is `perfprof-tui unit stat`"
+            "stat -i {word}: -i is --no-inherit, like in perf, so {word} would be the command; use -I {word} to print every {word} ms, or `perfprof-tui unit stat` for perf-prof's stat"
         )));
     }
     if args.repeat != 1 && (args.cmd.is_empty() || args.interval.is_some()) {
-        return Err(usage("-r: it is a command that can be run again and again, and without -I"));
+        return Err(usage("-r needs a command, and cannot be combined with -I"));
     }
     if by_cpu.contains(&true) && is_of_tasks {
         return Err(usage(
-            "--per-cpu, --per-core and their like go with -a or -C: a task's counters are its own, whatever CPU it is on",
+            "--per-cpu, --per-core and similar options need -a or -C, because counters of a task are not separated by CPU",
         ));
     }
     if args.interval.is_some_and(|interval| interval < Duration::from_millis(10)) {
-        return Err(usage("-I: 10 milliseconds or more"));
+        return Err(usage("-I: expected at least 10 milliseconds"));
     }
     let events = events(&args)?;
     let stop = signals::stop_signal()?;
@@ -104,11 +102,11 @@ pub(crate) fn run(mut args: Stat) -> anyhow::Result<u8> {
     Ok(code)
 }
 
-/// Has a shell run what an option asks for beside a run.
+/// Runs the shell command of an option before or after a run.
 fn shell(option: &str, line: Option<&str>) -> anyhow::Result<()> {
     let Some(line) = line else { return Ok(()) };
-    let status = Command::new("sh").args(["-c", line]).status().context("sh cannot be started")?;
-    anyhow::ensure!(status.success(), "{option} {line}: it {}", spawn::describe(status).0);
+    let status = Command::new("sh").args(["-c", line]).status().context("cannot start sh")?;
+    anyhow::ensure!(status.success(), "{option} {line}: the command {}", spawn::describe(status).0);
     Ok(())
 }
 
@@ -120,7 +118,7 @@ fn events(args: &Stat) -> anyhow::Result<Vec<Event>> {
     let mut text = args.events.join(",");
     if text.is_empty() {
         USUAL.clone_into(&mut text);
-        // A CPU's own clock counts whoever runs, idleness too.
+        // A CPU's clock counts all tasks, including the idle task.
         if args.all || args.cpus.is_some() {
             text = text.replace("task-clock", "cpu-clock");
         }
@@ -131,7 +129,7 @@ fn events(args: &Stat) -> anyhow::Result<Vec<Event>> {
     let mut events = parse(&text, &places).map_err(|fault| usage(fault.to_string()))?;
     if args.per_cpu && events.iter().any(|event| event.per_core) {
         return Err(usage(
-            "percore adds up the threads of a core, -A keeps them apart: --per-core prints each core's counts",
+            "percore sums up the threads of a core, which -A separates; use --per-core for counts per core",
         ));
     }
     if args.more.group {
@@ -140,7 +138,7 @@ fn events(args: &Stat) -> anyhow::Result<Vec<Event>> {
     if let Some(filter) = &args.more.filter {
         let traced = |event: &&mut Event| event.attr.kind == TYPE_TRACEPOINT;
         if !events.iter_mut().any(|event| traced(&event)) {
-            return Err(usage("--filter goes with tracepoints, which -e names"));
+            return Err(usage("--filter needs a tracepoint given with -e"));
         }
         for event in events.iter_mut().filter(traced) {
             capture::set(event, Some(filter), &places).map_err(|fault| usage(fault.to_string()))?;
@@ -149,7 +147,7 @@ fn events(args: &Stat) -> anyhow::Result<Vec<Event>> {
     Ok(events)
 }
 
-/// Counts over one run of the command, or until it is time to end.
+/// Counts over one run of the command, or until the end.
 fn one_run(
     args: &Stat,
     events: &[Event],
@@ -215,14 +213,14 @@ fn one_run(
     });
     put_times(&mut run, events, started.elapsed(), cpu);
     for (cpu, percent) in absent(&run) {
-        complain(&format!("CPU {cpu} was counted for {percent:.0} % of the time: then it was offline"));
+        complain(&format!("CPU {cpu} was counted for {percent:.0} % of the time, then it went offline"));
     }
     report.runs.push(run);
     report.seconds.push(seconds);
     Ok((counters, status))
 }
 
-/// The groups of `--for-each-cgroup`, in the order of their names there.
+/// Returns the cgroups of `--for-each-cgroup`, in the order of the option.
 fn each_cgroup(names: &str) -> anyhow::Result<Target> {
     let mut groups = Vec::new();
     for name in names.split(',') {
@@ -233,8 +231,8 @@ fn each_cgroup(names: &str) -> anyhow::Result<Target> {
     Ok(Target::Cgroups(groups))
 }
 
-/// Gives the times among the events what they stand for: how long it was, and what a command that has ended had of
-/// CPUs (user, system). They are the run's: of several places the first has them.
+/// Fills in the time events: the duration, and the user and system CPU time of an ended command. They belong to the
+/// run, so only the first of several places has them.
 fn put_times(run: &mut CounterRun, events: &[Event], span: Duration, cpu: Option<(u64, u64)>) {
     let mut done = vec![false; events.len()];
     for ((event, _), value) in run {
@@ -250,7 +248,7 @@ fn put_times(run: &mut CounterRun, events: &[Event], span: Duration, cpu: Option
     }
 }
 
-/// Waits for the end, printing each interval meanwhile; the exit code.
+/// Waits for the end and prints each interval meanwhile; returns the exit code.
 fn wait(
     args: &Stat,
     counters: &Counters,
@@ -289,7 +287,7 @@ fn wait(
             if let Some(child) = child {
                 end_of(child, end.as_ref(), signal, stop)?;
             }
-            // Like perf, the program ends with the signal's code where the command outlives it.
+            // Like in perf, the exit code is the signal's if the command outlives the program.
             let last = stop.load(Ordering::Relaxed) as u8;
             return Ok(fate.running().map_or_else(|| fate.code(true), |_| 128 + last));
         }
@@ -298,8 +296,8 @@ fn wait(
     }
 }
 
-/// Waits for the command's end. A Ctrl-C of the terminal has reached it as well, other signals are passed on. A
-/// stopped command is ended, as is one that still runs when a second signal comes or, but for Ctrl-C, the time is over.
+/// Waits for the command to end. Ctrl-C has reached it through the terminal; other signals are forwarded. Ends a
+/// stopped command, and one that still runs at a second signal or, except after Ctrl-C, when the time is over.
 fn end_of(child: &mut RunningCommand, end: Option<&OwnedFd>, signal: i32, stop: &AtomicUsize) -> std::io::Result<()> {
     let passed_on = Signal::from_named_raw(signal).filter(|signal| *signal != Signal::INT);
     if let Some(signal) = passed_on {
@@ -314,7 +312,7 @@ fn end_of(child: &mut RunningCommand, end: Option<&OwnedFd>, signal: i32, stop: 
             break;
         }
         if child.is_stopped() {
-            // It heeds the signal as soon as it is continued.
+            // It receives the signal as soon as it is continued.
             child.signal(Signal::from_named_raw(signal).unwrap_or(Signal::TERM));
             child.signal(Signal::CONT);
             until = Some(until.unwrap_or(begun + HEED));
@@ -327,17 +325,17 @@ fn end_of(child: &mut RunningCommand, end: Option<&OwnedFd>, signal: i32, stop: 
     Ok(())
 }
 
-/// The time in which a command that was stopped heeds a signal.
+/// Time for a stopped command to handle a signal.
 const HEED: Duration = Duration::from_secs(1);
 
-/// The longest time until a signal is seen.
+/// Longest delay until a signal is handled.
 const PATIENCE: Duration = Duration::from_millis(50);
 
-/// Waits until the command has ended, a signal has come or the time is over.
+/// Waits until the command has ended, a signal arrives or the time is over.
 fn rest(end: Option<&OwnedFd>, left: Duration) {
     let timeout = Timespec { tv_sec: 0, tv_nsec: left.as_nanos() as i64 };
     let mut fds: Vec<PollFd<'_>> = end.map(|fd| PollFd::new(fd, PollFlags::IN)).into_iter().collect();
-    // Whatever it ends with, the caller looks again.
+    // The caller checks again in any case.
     let _ = poll(&mut fds, Some(&timeout));
 }
 
@@ -347,8 +345,8 @@ fn read(counters: &Counters) -> CounterRun {
     counters.read().into_iter().map(|(at, counts)| (at, value(counts))).collect()
 }
 
-/// The CPUs that were counted for less time than others, and for how much of it in percent: what is counted on a CPU
-/// ends when that goes offline, also where it comes back.
+/// Returns the CPUs that were counted for less time than others, with the percentage: counting on a CPU ends when it
+/// goes offline, even if it returns.
 fn absent(run: &CounterRun) -> Vec<(u32, f64)> {
     let mut enabled: BTreeMap<u32, u64> = BTreeMap::new();
     for ((_, place), value) in run {
@@ -363,7 +361,7 @@ fn absent(run: &CounterRun) -> Vec<(u32, f64)> {
     enabled.into_iter().filter(|(_, ns)| lacks(*ns)).map(|(cpu, ns)| (cpu, percent(ns))).collect()
 }
 
-/// The time that may lie between two counters which begin or end together.
+/// Tolerance between counters that begin or end together.
 const APART_NS: u64 = 100_000_000;
 
 fn since(now: CounterRun, then: &CounterRun) -> CounterRun {

@@ -1,5 +1,4 @@
-//! What `stat` prints: a table for people, perf's values with separators or as JSON for scripts, and our own JSON and
-//! CSV.
+//! Output of `stat`: a table, perf's values with separators or as JSON, and our own JSON and CSV.
 
 use std::collections::BTreeMap;
 
@@ -14,10 +13,10 @@ use crate::source::live::counters::{CountedOn, Counters};
 use super::args::{Format, Stat};
 use super::output::{TableOutput, complain, print_csv, print_json, print_json_line, timed_csv};
 
-/// A run's figures by place.
+/// Figures of a run by place.
 pub(super) type CounterRun = BTreeMap<(usize, CountedOn), CounterValue>;
 
-/// How counters are told apart, in the words of perf's options.
+/// Places by which counters are separated, in the words of perf's options.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Split {
     All,
@@ -46,7 +45,7 @@ impl Split {
     }
 }
 
-/// The report of all runs, and where it goes.
+/// Report of all runs, and its output.
 pub(super) struct Report<'a> {
     args: &'a Stat,
     split: Split,
@@ -54,7 +53,7 @@ pub(super) struct Report<'a> {
     out: TableOutput,
     pub(super) runs: Vec<CounterRun>,
     pub(super) seconds: Vec<f64>,
-    /// CPU time of children before: user and system.
+    /// User and system CPU time of earlier children.
     cpu: (u64, u64),
     head: bool,
 }
@@ -72,7 +71,7 @@ impl<'a> Report<'a> {
         Ok(Self { args, split: Split::of(args), topology, out, runs, seconds, cpu, head: true })
     }
 
-    /// Forgets the runs that were printed.
+    /// Clears the runs that were printed.
     pub(super) fn begin_anew(&mut self) {
         self.runs.clear();
         self.seconds.clear();
@@ -101,7 +100,7 @@ impl<'a> Report<'a> {
         }
     }
 
-    /// The counters of some runs by the places that are told apart.
+    /// Returns the counters of some runs by place.
     fn places(&self, counters: &Counters, runs: &[CounterRun]) -> Vec<CountedPlace> {
         let mut named: Vec<(CountedOn, String)> = Vec::new();
         for (_, place) in runs.iter().flat_map(|run| run.keys()) {
@@ -109,7 +108,7 @@ impl<'a> Report<'a> {
                 named.push((*place, self.name(*place, counters)));
             }
         }
-        // What nothing can be counted of has a row all the same.
+        // An event that cannot be counted has a row, too.
         if named.is_empty() {
             named.push((CountedOn::Cpu(0), String::new()));
         }
@@ -146,7 +145,7 @@ impl<'a> Report<'a> {
         names.into_iter().map(place).collect()
     }
 
-    /// Prints what came in one interval, which ended at `time`.
+    /// Prints the counts of an interval that ended at `time`.
     pub(super) fn interval(
         &mut self,
         counters: &Counters,
@@ -184,7 +183,7 @@ impl<'a> Report<'a> {
         table
     }
 
-    /// Prints what all runs come to.
+    /// Prints the result of all runs.
     pub(super) fn end(&mut self, counters: &Counters) -> anyhow::Result<()> {
         if self.args.more.quiet {
             return Ok(());
@@ -225,7 +224,7 @@ impl<'a> Report<'a> {
         }
     }
 
-    /// The lines that scripts read of perf: values with separators (perf-stat(1), "CSV FORMAT") or JSON ("JSON
+    /// Returns lines in perf's format for scripts: values with separators (perf-stat(1), "CSV FORMAT") or JSON ("JSON
     /// FORMAT").
     fn for_scripts(&self, places: &[CountedPlace], seconds: f64, time: Option<f64>) -> Option<String> {
         let more = &self.args.more;
@@ -248,7 +247,7 @@ impl<'a> Report<'a> {
     }
 }
 
-/// One counter's line for scripts.
+/// Returns the line of a counter for scripts.
 struct ScriptLine<'a> {
     place: &'a CountedPlace,
     counter: &'a Counter,
@@ -273,7 +272,7 @@ impl<'a> ScriptLine<'a> {
         };
         let runs = counter.values.len().max(1) as u64;
         let repeated = place.counters.iter().any(|counter| counter.values.len() > 1);
-        // Without a clock beside them perf has no rates.
+        // perf prints no rates without a clock event.
         let has_clock = place.counters.iter().any(Counter::is_clock);
         let is_rate = |ratio: &counters::Ratio| ratio.kind == counters::RatioKind::PerSecond;
         let ratio = counters::ratio(&place.counters, at, seconds).filter(|ratio| has_clock || !is_rate(ratio));

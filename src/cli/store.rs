@@ -1,4 +1,4 @@
-//! A store of continuous profiles: its address, who we are to it, and how each kind takes a profile.
+//! A profile store: its address, the credentials, and the protocol of each type.
 
 use std::io::{self, Write};
 
@@ -18,7 +18,7 @@ use super::args::{Record, StoreArg};
 use super::output::complain;
 use super::{Usage, config, usage};
 
-/// A profile on its way, as its store takes it, and the seconds since 1970 that it is of.
+/// A profile in the store's format, and its time range in seconds since 1970.
 #[derive(Clone, Debug)]
 pub(crate) struct Parcel {
     pub(crate) profile: Vec<u8>,
@@ -26,16 +26,16 @@ pub(crate) struct Parcel {
     pub(crate) until: u64,
 }
 
-/// The protocol of a kind of store.
+/// Protocol of a type of store.
 struct StoreProtocol {
-    /// The place below the store's address that profiles are posted to, and its query.
+    /// Path below the store's address that profiles are posted to, and its query.
     path: &'static str,
     query: fn(&Store, &Parcel) -> String,
     write: fn(&ExportInput<'_>, &mut dyn Write) -> io::Result<()>,
     body: fn(&Store, &Parcel) -> Vec<u8>,
-    /// Has the file with the body posted.
+    /// Configures curl to post the file with the body.
     post: fn(&Store, Curl, &str) -> Curl,
-    /// The outcome, by what curl writes.
+    /// Returns the outcome from curl's output.
     judge: fn(&[u8]) -> Option<SendOutcome>,
 }
 
@@ -61,7 +61,7 @@ static PARCA: StoreProtocol = StoreProtocol {
     judge: judge_status,
 };
 
-/// OTLP by gRPC: the method that takes profiles (opentelemetry-proto,
+/// OTLP over gRPC: the method that accepts profiles (opentelemetry-proto,
 /// collector/profiles/v1development/profiles_service.proto).
 static OTLP: StoreProtocol = StoreProtocol {
     path: "opentelemetry.proto.collector.profiles.v1development.ProfilesService/Export",
@@ -72,7 +72,7 @@ static OTLP: StoreProtocol = StoreProtocol {
     judge: |output| Some(grpc::answer(output)).filter(|said| said.http > 0).map(|said| judge_call(&said)),
 };
 
-/// Has the status code alone written to standard output.
+/// Configures curl to write only the status code to standard output.
 fn by_status(curl: Curl) -> Curl {
     curl.option("output", "/dev/null").option("write-out", "%{http_code}")
 }
@@ -81,13 +81,13 @@ fn judge_status(output: &[u8]) -> Option<SendOutcome> {
     String::from_utf8_lossy(output).trim().parse().ok().filter(|code| *code > 0).map(judge)
 }
 
-/// A store that profiles go to, and their name there.
+/// A profile store, and the name of the profiles in it.
 pub(crate) struct Store {
     url: String,
-    /// The address as it is shown.
+    /// Address as shown in messages, without credentials.
     pub(crate) shown: String,
     auth: Option<Auth>,
-    /// What no message may have.
+    /// Secrets that must not appear in messages.
     pub(crate) secrets: Vec<String>,
     protocol: &'static StoreProtocol,
     name: String,
@@ -95,14 +95,14 @@ pub(crate) struct Store {
     rate: u64,
 }
 
-/// The credentials for a store.
+/// Credentials for a store.
 enum Auth {
     /// `USER:PASSWORD`.
     Basic(String),
     Token(String),
 }
 
-/// The environment variable that it may stand in, beside the file that is named.
+/// Environment variable with the credentials, as an alternative to the file.
 const AUTH: &str = "PERFPROF_PUSH_AUTH";
 
 impl Auth {
@@ -118,13 +118,13 @@ impl Auth {
         }
     }
 
-    /// From the file that is named, or the environment. What is wrong with it is said without it.
+    /// Reads credentials from the file or the environment. Errors do not contain them.
     fn of(args: &Record) -> anyhow::Result<Option<Self>> {
-        let usage = |from: &str| Usage(format!("{from}: expected USER:PASSWORD, or Bearer TOKEN, in one line"));
+        let usage = |from: &str| Usage(format!("{from}: expected one line with USER:PASSWORD or Bearer TOKEN"));
         if let Some(path) = &args.push_auth_file {
             let from = format!("--push-auth-file {}", path.display());
             let text = config::private_file(path).map_err(|why| anyhow::anyhow!("--push-auth-file {why}"))?;
-            let text = text.ok_or_else(|| anyhow::anyhow!("{from}: there is no such file"))?;
+            let text = text.ok_or_else(|| anyhow::anyhow!("{from}: no such file"))?;
             return Ok(Some(Self::parse(&text).ok_or_else(|| usage(&from))?));
         }
         let Some(text) = privilege::variable(AUTH) else { return Ok(None) };
@@ -140,13 +140,13 @@ impl Auth {
     }
 }
 
-/// The outcome of sending one.
+/// Outcome of sending a profile.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum SendOutcome {
     Yes,
-    /// It may work later.
+    /// Failed; a later attempt may succeed.
     Later(String),
-    /// It never will.
+    /// Failed permanently.
     Never(String),
 }
 
@@ -154,18 +154,19 @@ impl Store {
     pub(crate) fn of(args: &Record) -> anyhow::Result<Self> {
         let url = args.push.clone().unwrap_or_default();
         let Some((protocol, address)) = addressed(&url, args.push_to) else {
-            // There may be a password in what was typed.
-            let why = "--push: expected http://HOST:PORT, https://…, otlp://HOST:PORT or otlps://… (what was given is \
-                       not repeated here)";
+            // The address may contain a password.
+            let why = "--push: expected http://HOST:PORT, https://…, otlp://HOST:PORT or otlps://… (the address given is not shown, as it may contain a password)";
             return Err(usage(why));
         };
         if url.starts_with("otlp") && args.push_to.is_some() {
-            return Err(usage("--push-to is of stores at http:// and https://; otlp:// says what it is"));
+            return Err(usage("--push-to is only for stores at http:// and https://"));
         }
         let auth = Auth::of(args)?;
         let secrets: Vec<String> = secrets(&url).into_iter().chain(auth.iter().flat_map(Auth::secrets)).collect();
         if url.contains('@') && !args.quiet {
-            complain("who lists processes sees the password in --push: --push-auth-file or PERFPROF_PUSH_AUTH hide it");
+            complain(
+                "the password in --push is visible in the process list; use --push-auth-file or PERFPROF_PUSH_AUTH",
+            );
         }
         let label = |text: &String| {
             let (key, value) = text.split_once('=').unwrap_or_default();
@@ -193,7 +194,7 @@ impl Store {
         })
     }
 
-    /// The address that a profile is posted to: below the store's own, whose query stays.
+    /// Returns the address to post to: below the store's address, with its query.
     fn address(&self, parcel: &Parcel) -> String {
         let (base, own) = self.url.split_once('?').unwrap_or((&self.url, ""));
         let query = (self.protocol.query)(self, parcel);
@@ -202,7 +203,7 @@ impl Store {
         format!("{}/{}{mark}{query}", base.trim_end_matches('/'), self.protocol.path)
     }
 
-    /// The query that tells Pyroscope of a profile.
+    /// Returns the query that describes a profile to Pyroscope.
     fn series(&self, parcel: &Parcel) -> String {
         let labels: Vec<String> = self.labels.iter().map(|(key, value)| format!("{key}={value}")).collect();
         let name = escaped(&format!("{}{{{}}}", self.name, labels.join(",")));
@@ -212,7 +213,7 @@ impl Store {
         )
     }
 
-    /// The profile of an interval that began so many seconds after 1970.
+    /// Returns the profile of an interval; times are in seconds since 1970.
     pub(crate) fn profile(&self, data: Data<'_>, period: u64, from: u64) -> io::Result<Vec<u8>> {
         let key = |key: &String| if key == "host" { "host.name".to_owned() } else { key.clone() };
         let labels = self.labels.iter().map(|(name, value)| (key(name), value.clone()));
@@ -240,8 +241,7 @@ impl Store {
         };
         body.write_all(&(self.protocol.body)(self, parcel))?;
         body.flush()?;
-        let child =
-            (self.protocol.post)(self, curl, &file).start().context("curl cannot be run, which pushes profiles")?;
+        let child = (self.protocol.post)(self, curl, &file).start().context("cannot run curl, which sends profiles")?;
         let output = child.wait_with_output()?;
         match (self.protocol.judge)(&output.stdout) {
             Some(sent) if output.status.success() => Ok(sent),
@@ -249,7 +249,7 @@ impl Store {
         }
     }
 
-    /// The body of Parca's WriteRaw as JSON.
+    /// Returns the body of Parca's WriteRaw as JSON.
     fn raw_series(&self, parcel: &Parcel) -> String {
         let own = [("__name__".to_owned(), "process_cpu".to_owned()), ("job".to_owned(), self.name.clone())];
         let labels: Vec<serde_json::Value> = own
@@ -272,7 +272,7 @@ fn escaped(text: &str) -> String {
     text.bytes().map(one).collect()
 }
 
-/// The protocol of an address, and that address as curl takes it.
+/// Returns the protocol of an address, and the address for curl.
 fn addressed(url: &str, to: Option<StoreArg>) -> Option<(&'static StoreProtocol, String)> {
     let (scheme, rest) = url.split_once("://").filter(|(_, rest)| !rest.is_empty())?;
     let (protocol, scheme) = match (scheme, to) {
@@ -286,16 +286,16 @@ fn addressed(url: &str, to: Option<StoreArg>) -> Option<(&'static StoreProtocol,
     is_proper.then(|| (protocol, format!("{scheme}://{rest}")))
 }
 
-/// The outcome by a status code (RFC 9110, section 15).
+/// Returns the outcome for a status code (RFC 9110, section 15).
 fn judge(code: u16) -> SendOutcome {
     match code {
         200..300 => SendOutcome::Yes,
-        408 | 425 | 429 | 500..600 => SendOutcome::Later(format!("it answers {code}")),
-        _ => SendOutcome::Never(format!("it does not take this: it answers {code}")),
+        408 | 425 | 429 | 500..600 => SendOutcome::Later(format!("the store answers {code}")),
+        _ => SendOutcome::Never(format!("the store rejects the profile: it answers {code}")),
     }
 }
 
-/// The outcome where curl got no answer, by its exit code: an address that it cannot read will be no better later.
+/// Returns the outcome for curl's exit code if there was no answer. An invalid address is not retried.
 fn unanswered(code: Option<i32>, said: &str) -> SendOutcome {
     const MALFORMED: i32 = 3;
     match code {
@@ -304,27 +304,28 @@ fn unanswered(code: Option<i32>, said: &str) -> SendOutcome {
     }
 }
 
-/// The outcome by an answer of gRPC (OTLP specification, "OTLP/gRPC Response").
+/// Returns the outcome for a gRPC answer (OTLP specification, "OTLP/gRPC Response").
 fn judge_call(answer: &grpc::Answer) -> SendOutcome {
     let Some(status) = answer.status else {
         return match judge(answer.http) {
-            SendOutcome::Yes => SendOutcome::Later("it answers without a status of gRPC".to_owned()),
+            SendOutcome::Yes => SendOutcome::Later("the store answers without a gRPC status".to_owned()),
             failed => failed,
         };
     };
     let said = format!("gRPC status {status} {}", answer.message);
     match status {
         0 => match ExportProfilesServiceResponse::decode(&*answer.body).unwrap_or_default().partial_success {
-            Some(part) if part.rejected_profiles > 0 => {
-                SendOutcome::Never(format!("it rejects {} profiles: {}", part.rejected_profiles, part.error_message))
-            }
+            Some(part) if part.rejected_profiles > 0 => SendOutcome::Never(format!(
+                "the store rejects {} profiles: {}",
+                part.rejected_profiles, part.error_message
+            )),
             _ => SendOutcome::Yes,
         },
         // Cancelled, deadline exceeded, aborted, out of range, unavailable, data loss.
-        1 | 4 | 10 | 11 | 14 | 15 => SendOutcome::Later(format!("it answers {said}")),
-        // Exhausted: for a time only where it says for how long; else what was sent is too large.
-        8 if answer.has_details => SendOutcome::Later(format!("it answers {said}")),
-        _ => SendOutcome::Never(format!("it does not take this: it answers {said}")),
+        1 | 4 | 10 | 11 | 14 | 15 => SendOutcome::Later(format!("the store answers {said}")),
+        // Resource exhausted: temporary only if the answer has details; otherwise the request is too large.
+        8 if answer.has_details => SendOutcome::Later(format!("the store answers {said}")),
+        _ => SendOutcome::Never(format!("the store rejects the profile: it answers {said}")),
     }
 }
 
@@ -361,7 +362,7 @@ mod tests {
         );
         assert!(matches!(judge(503), SendOutcome::Later(_)) && matches!(judge(429), SendOutcome::Later(_)));
         assert!(matches!(unanswered(Some(3), "bad"), SendOutcome::Never(why) if why == "bad"));
-        // Nobody knows such a host, nobody listens there, or a signal ended it.
+        // Unknown host, refused connection, or curl was ended by a signal.
         for code in [Some(6), Some(7), None] {
             assert!(matches!(unanswered(code, ""), SendOutcome::Later(_)), "{code:?}");
         }

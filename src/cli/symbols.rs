@@ -1,5 +1,5 @@
-//! `symbols`: names for addresses on standard input, as `pprof --symbols` gives them to gperftools' heap
-//! checker (symbolize.cc there): lines of /proc/self/maps, then an address a line; a name a line comes back.
+//! `symbols`: names addresses from standard input, like `pprof --symbols` for gperftools' heap checker (symbolize.cc
+//! there). Input is lines of /proc/self/maps, then one address per line; output is one name per line.
 
 use std::io::{BufRead, Write};
 use std::os::unix::ffi::OsStrExt;
@@ -22,7 +22,7 @@ use crate::symbols::lines::Lines;
 use super::annotate::plain_options;
 use super::args::names::Symbols;
 
-/// Longer lines are nobody's.
+/// Longer lines are invalid.
 const MAX_LINE: u64 = 1 << 16;
 
 pub(crate) fn run(args: Symbols) -> anyhow::Result<u8> {
@@ -38,7 +38,7 @@ pub(crate) fn run(args: Symbols) -> anyhow::Result<u8> {
         has_maps: false,
         with_lines: args.lines,
     };
-    // The program itself, at the addresses that it was linked for.
+    // The program itself, at its link addresses.
     named.map(PROGRAM, 0, u64::MAX, 0, path.as_os_str().as_bytes());
     let mut out = super::output::texts(EscapeForm::Text);
     let mut input = std::io::stdin().lock();
@@ -50,18 +50,18 @@ pub(crate) fn run(args: Symbols) -> anyhow::Result<u8> {
         }
         if let Some(text) = named.line(&line) {
             out.write_all(text.as_bytes())?;
-            // Whoever asks may wait for each answer.
+            // The client may wait for each answer.
             out.flush()?;
         }
     }
     let problems = named.resolver.take_problems().into_iter().chain(named.lines.take_problems());
-    // The user says which file it is.
+    // The user has chosen the file.
     let problems = problems.filter(|(_, why)| why.kind != ProblemKind::Unproven);
     problems.collect::<Vec<_>>().iter().for_each(|(_, why)| super::output::complain(&why.to_string()));
     Ok(0)
 }
 
-/// Stands for the program without maps, and for the process that sent its maps.
+/// Process id for a program without maps, and for the process that sent its maps.
 const PROGRAM: i32 = 1;
 const PROCESS: i32 = 2;
 
@@ -80,7 +80,7 @@ impl AddressNamer {
         self.session.apply(&Record::Mmap(map), 0);
     }
 
-    /// Takes a line in; what is to be answered, when it was an address.
+    /// Handles a line; returns the answer if it was an address.
     fn line(&mut self, line: &[u8]) -> Option<String> {
         let line = line.trim_ascii();
         if let Some(map) = parse_maps_line(line).filter(|_| memchr::memchr(b'-', line).is_some_and(|at| at < 17)) {

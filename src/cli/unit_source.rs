@@ -1,4 +1,4 @@
-//! The running machine as a unit needs it: its events, whom it narrows itself to, the command that it follows.
+//! Opens the running machine for a unit: its events, its target, and the command that it follows.
 
 use std::time::Duration;
 
@@ -19,24 +19,24 @@ use crate::units::kit::{Sees, Settings, Spec, Unit, scope, target};
 use super::args::unit_args::UnitArgs;
 use super::{Usage, source_config, usage};
 
-/// Data pages of a ring of a unit's session, unless -m says otherwise: tracepoints come in storms.
+/// Default data pages of a ring buffer in a unit's session; large, because tracepoints come in storms.
 const PAGES: usize = 1024;
-/// Less on machines with many CPUs: all rings together are locked memory.
+/// Fewer on machines with many CPUs, because all ring buffers together are locked memory.
 const PAGES_OF_MANY: usize = 256;
 const MANY_CPUS: usize = 32;
 
-/// Samples a second of an event that is added on the screen of a unit, as in other sessions.
+/// Sampling rate of events that are added on the screen of a unit, in Hz.
 const BESIDE_HZ: u64 = 999;
 
-/// The interval of printing: of a time that is given there is one report, unless more are asked for.
+/// Returns the interval of printing; --duration alone gives one report.
 pub(crate) fn interval(spec: &Spec, args: &UnitArgs) -> Option<Duration> {
     let own = spec.interval.filter(|_| args.duration.is_none());
-    // So many reports are wanted as can only be after some time each.
+    // Several reports need an interval.
     let counted = args.count.filter(|_| args.duration.is_none()).map(|_| 1.0);
     args.interval.or(own.or(counted).map(Duration::from_secs_f64))
 }
 
-/// Tells a unit whose figures are wanted.
+/// Sets the target of a unit.
 pub(crate) fn narrow(args: &mut UnitArgs) -> anyhow::Result<Option<Target>> {
     if let Some(pids) = &args.pids {
         let pids = source_config::ids(pids, "-p")?;
@@ -51,7 +51,7 @@ pub(crate) fn narrow(args: &mut UnitArgs) -> anyhow::Result<Option<Target>> {
     Ok(None)
 }
 
-/// Opens what a unit needs on the running machine; `probes` whether its probes are made here, too.
+/// Opens the events of a unit on the running machine; with `probes`, also creates its probes.
 pub(crate) fn start(
     spec: &'static Spec,
     args: &mut UnitArgs,
@@ -66,7 +66,7 @@ pub(crate) fn start(
         target = of_container(&args.settings)?;
     }
     let target = target.or(args.all.then_some(Target::System));
-    // On the screen the command's own output has no place.
+    // The screen would be overwritten by the command's output.
     let output = if probes { Output::Inherit } else { Output::Discard };
     let command = match args.cmd.is_empty() {
         true => None,
@@ -81,8 +81,7 @@ pub(crate) fn start(
     let wants = unit.event_requests();
     if let Some(want) = scope::walked_by_nobody(&wants).filter(|_| args.chains == CallGraph::Tables) {
         return Err(usage(format!(
-            "{}: --call-graph tables: no stacks of {} can be walked by tables, which a program does where it samples; \
-             --call-graph dwarf takes whole stacks of code without frame pointers",
+            "{}: --call-graph tables: not available for stacks of {}; for code without frame pointers use --call-graph dwarf",
             spec.name,
             shown(&want.event)
         )));
@@ -104,11 +103,11 @@ pub(crate) fn start(
     };
     let config = LiveConfig {
         events,
-        // Of what is added beside the unit, whose own events say theirs.
+        // For events added next to the unit; its own events have their call graphs.
         rate: Rate::Frequency(BESIDE_HZ),
-        // On the screen a unit may be added that wants them.
+        // A unit that needs them may be added on the screen.
         chains: if !probes || wants.iter().any(|want| want.stack) { args.chains } else { CallGraph::None },
-        // Containers are named where samples tell cgroups.
+        // Containers have names if samples contain cgroups.
         cgroups: true,
         extras: Default::default(),
         exclude: Exclude::default(),
@@ -131,15 +130,15 @@ pub(crate) fn start(
     Ok((source, unit))
 }
 
-/// The target of `--container` and `--pod`: all, where no event can be bound to the groups of what runs, and the unit
-/// has to choose among what happens.
+/// Returns the target of `--container` and `--pod`: the whole machine if events cannot be bound to the cgroups; the
+/// unit then filters.
 fn of_container(settings: &Settings) -> anyhow::Result<Option<Target>> {
     let Some(wanted) = target::wanted(settings).map_err(Usage)?.into_iter().next() else { return Ok(None) };
     let is_bound = wanted.view(&mut Scanner::here())?.is_none();
     Ok(Some(if is_bound { Target::containers(wanted)? } else { Target::System }))
 }
 
-/// The unit with its settings.
+/// Returns the unit with its settings.
 pub(crate) fn made(spec: &Spec, args: &UnitArgs) -> Result<Box<dyn Unit>, Usage> {
     units::make(spec, &args.settings).map_err(|why| Usage(format!("{}: {why}", spec.name)))
 }

@@ -1,4 +1,4 @@
-//! `usdt list`, `add` and `del`: a program's static probes as events that stay, named as the program has them.
+//! `usdt list`, `add` and `del`: persistent events for a program's static probes, under their own names.
 
 use std::path::{Path, PathBuf};
 
@@ -11,10 +11,10 @@ use super::output::{complain, print, print_table};
 use super::probe_places::root;
 use super::usage;
 
-/// What the words after `usdt` ask for instead of a unit.
+/// Action of the words after `usdt`, instead of a unit.
 pub(crate) const VERBS: [&str; 3] = ["list", "add", "del"];
 
-/// Does what the words ask for.
+/// Performs the action.
 pub(crate) fn run(words: &[PathBuf], format: Format) -> anyhow::Result<u8> {
     let texts: Vec<String> = words.iter().map(|word| word.to_string_lossy().into_owned()).collect();
     match texts.iter().map(String::as_str).collect::<Vec<_>>()[..] {
@@ -23,7 +23,7 @@ pub(crate) fn run(words: &[PathBuf], format: Format) -> anyhow::Result<u8> {
         ["add", place] => add(place),
         ["del", event] => del(event),
         ["add" | "del"] => Err(usage(format!("usdt {}: expected PROVIDER:NAME@FILE or PROVIDER:NAME", texts[0]))),
-        [verb, ..] => Err(usage(format!("usdt {verb}: one probe at a time; its arguments are those that it has"))),
+        [verb, ..] => Err(usage(format!("usdt {verb}: expected one probe; its arguments are predefined"))),
         [] => Err(usage("usdt: expected list, add or del")),
     }
 }
@@ -47,12 +47,12 @@ fn listed(place: &str, format: Format) -> anyhow::Result<u8> {
     let found = probes.iter().filter(|probe| wanted(&probe.event()));
     let rows: Vec<[String; 2]> = found.map(|probe| [probe.event(), probe.operands.join(" ")]).collect();
     if rows.is_empty() {
-        complain(&format!("{place}: has no {}", event.map_or("static probes", |_| "such static probe")));
+        complain(&format!("{place}: no {}", event.map_or("static probes", |_| "such static probe")));
     }
     table(rows, format)
 }
 
-/// The probes that there are.
+/// Lists the existing probes.
 fn made(format: Format) -> anyhow::Result<u8> {
     let known = tracefs::list(&root()?)?;
     table(known.iter().map(|probe| [probe.event(), probe.what.clone()]).collect(), format)
@@ -60,7 +60,7 @@ fn made(format: Format) -> anyhow::Result<u8> {
 
 fn add(place: &str) -> anyhow::Result<u8> {
     let (Some(event), path) = parts(place) else {
-        return Err(usage(format!("usdt add {place}: expected PROVIDER:NAME@FILE; usdt list FILE names them")));
+        return Err(usage(format!("usdt add {place}: expected PROVIDER:NAME@FILE; list probes with usdt list FILE")));
     };
     let root = root()?;
     let group = as_name(event.split(':').next().unwrap_or_default());
@@ -69,20 +69,20 @@ fn add(place: &str) -> anyhow::Result<u8> {
     let places: Vec<probe::Probe> =
         probes.iter().filter(|p| p.event() == event).map(|p| p.probe(&path, &group)).collect();
     let Some((made, more)) = places.split_first() else {
-        return Err(anyhow::anyhow!("{}: has no static probe {event}", path.display()));
+        return Err(anyhow::anyhow!("{}: no static probe {event}", path.display()));
     };
     tracefs::add(&root, made).map_err(anyhow::Error::msg)?;
-    // One that was inlined stands at several places: the kernel joins those of which it can read the same.
+    // An inlined probe has several places; the kernel joins those with the same arguments.
     let joined = more.iter().filter(|probe| tracefs::add(&root, probe).is_ok()).count();
     if joined < more.len() {
         complain(&format!(
-            "{event}: at {} of its {} places; at the others its arguments lie elsewhere",
+            "{event}: probed at {} of its {} places; at the others its arguments are stored elsewhere",
             joined + 1,
             places.len()
         ));
     }
     print(&format!("{}\n", made.event()))?;
-    complain(&format!("measure it with -e {0}; usdt del {0} takes it away", made.event()));
+    complain(&format!("measure it with -e {0}; remove it with usdt del {0}", made.event()));
     Ok(0)
 }
 
@@ -93,7 +93,7 @@ fn del(event: &str) -> anyhow::Result<u8> {
     let event = format!("{}:{}", as_name(group), as_name(name));
     let gone = tracefs::remove(&root()?, &|known| known.event() == event).map_err(anyhow::Error::msg)?;
     if gone.is_empty() {
-        return Err(anyhow::anyhow!("there is no probe {event}; usdt list names those that there are"));
+        return Err(anyhow::anyhow!("no probe {event}; list existing probes with usdt list"));
     }
     gone.iter().try_for_each(|probe| print(&format!("{}\n", probe.event())))?;
     Ok(0)

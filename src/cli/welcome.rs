@@ -1,21 +1,20 @@
-//! The first run of a user: a hint is shown, once. An empty file in the state folder remembers that.
+//! The hint of a user's first run. An empty file in the state directory records that it was shown.
 
 use crate::kernel::files::OwnPlace;
 
-const HINT: &str = "First time here?  ? explains this screen,  : finds every command,  f filters,  S saves a proof. \
-                    perfprof-tui demo gives a tour.";
+const HINT: &str = "First time here?  ? explains this screen,  : finds every command,  f filters,  S saves a snapshot. perfprof-tui demo gives a tour.";
 
-/// The words for somebody who is here for the first time.
+/// Returns the hint for a first run.
 pub(crate) fn hint() -> Option<&'static str> {
     is_first(&OwnPlace::of_user("XDG_STATE_HOME", ".local/state", "perfprof-tui")?).then_some(HINT)
 }
 
-/// True if nothing remembers an earlier run. Where it cannot be remembered the hint comes again.
+/// Returns true on the first run. If the file cannot be created, the hint appears again.
 fn is_first(place: &OwnPlace) -> bool {
     if std::fs::symlink_metadata(place.path().join("welcomed")).is_ok() {
         return false;
     }
-    // What fails here only costs the hint's coming again.
+    // A failure only means that the hint appears again.
     let _ = place.create("welcomed").and_then(|mut file| file.commit());
     true
 }

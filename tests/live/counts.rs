@@ -118,7 +118,7 @@ fn recordings_have_counts_of_threads_and_branches() {
     assert!(out.status.success() || said.contains("branches before samples of cycles cannot be recorded"), "{said}");
     for (args, words) in [
         (&["-b", "-e", "cpu-clock"][..], "a CPU's PMU"),
-        (&["-j", "any", "--call-graph", "lbr"], "both want"),
+        (&["-j", "any", "--call-graph", "lbr"], "cannot be combined"),
         (&["-j", "any_cal"], "nearest: any_call"),
     ] {
         let out = record(args).expect("runs");

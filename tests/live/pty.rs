@@ -476,7 +476,7 @@ fn a_wrong_configuration_stops_nobody() {
     session.wait_for("[1 Top]").wait_for("■ file");
     session.keys("q");
     assert!(session.end().success() && session.is_restored());
-    assert!(String::from_utf8_lossy(&session.bytes()).contains("no theme is called nowhere"));
+    assert!(String::from_utf8_lossy(&session.bytes()).contains("unknown theme nowhere"));
 }
 
 /// A terminal that does not read for a while misses frames instead of queueing them, and then gets the newest.

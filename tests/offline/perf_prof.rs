@@ -58,7 +58,7 @@ fn tasks_are_sampled_by_priority_and_policy() {
     let file = data("fp-spin.data").display().to_string();
     for option in ["--prio", "--sched_policy"] {
         let refused = said(&["profile", option, "1", &file]);
-        assert!(refused.2 == Some(2) && refused.1.contains("no recording says"), "{refused:?}");
+        assert!(refused.2 == Some(2) && refused.1.contains("needs the running machine"), "{refused:?}");
     }
     // Switches contain the priorities.
     assert_eq!(

@@ -1064,12 +1064,12 @@ fn faults_say_what_is_wrong() {
     fails(&["top", "--batch"], "name events with -e");
     fails(&["num-dist", "--batch", "-e", "sched:sched_switch"], "--num");
     fails(&["rundelay", "--batch", "--than", "4mss"], "units:");
-    fails(&["rundelay", "--batch", "--panel", "Nothing"], "there are: Threads");
+    fails(&["rundelay", "--batch", "--panel", "Nothing"], "--panel: no such panel; available: Threads");
     fails(&["top", "--batch", "-e", "sched:sched_switch", "--key", "prev_comn"], "nearest: prev_comm");
     fails(&["offcpu", "--key", "pid"], "offcpu: --key cannot apply to it; it is an option of top, num-dist,");
     fails(&["rundelay", "--key", "cpu"], "--key cpu: ");
-    fails(&["rundelay", "--irqs_disabled"], "no recording says");
+    fails(&["rundelay", "--irqs_disabled"], "--irqs_disabled: ");
     fails(&["rundelay", "--exclude-user", "--exclude-kernel"], "nothing would be left");
     fails(&["rundelay", "--exclude_pid", "x"], "invalid process id x");
-    fails(&["rundelay", "--flame-graph", "-"], "rundelay: --flame-graph: it has no stacks");
+    fails(&["rundelay", "--flame-graph", "-"], "rundelay: --flame-graph: ");
 }

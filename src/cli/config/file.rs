@@ -1,4 +1,4 @@
-//! Reading `config.toml`. Each fault is told with its line; what is right counts all the same.
+//! Reads `config.toml`. Each error is reported with its line; the valid rest is in force.
 
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
@@ -12,7 +12,7 @@ use crate::ui::theme::Depth;
 
 use super::{Config, OptionDefault};
 
-/// The keys of the top level.
+/// Keys of the top level.
 const TOP: &[&str] = &["theme", "color", "mouse", "ascii", "columns", "options", "keys", "filters", "thresholds"];
 
 struct ConfigReader<'a> {
@@ -21,7 +21,7 @@ struct ConfigReader<'a> {
 }
 
 impl Config {
-    /// Reads a configuration.
+    /// Parses a configuration.
     pub fn parse(text: &str) -> Self {
         let mut reader = ConfigReader { text, config: Self::default() };
         let (table, errors) = DeTable::parse_recoverable(text);
@@ -33,14 +33,14 @@ impl Config {
         reader.config
     }
 
-    /// Names the file in what is wrong with it.
+    /// Adds the file name to the errors.
     pub(crate) fn at(mut self, path: &str) -> Self {
         self.faults.iter_mut().for_each(|fault| *fault = format!("{path}:{fault}"));
         self
     }
 }
 
-/// The short name of a column, as a table's are listed.
+/// Returns the short name of a column.
 pub(crate) fn column_name(field: Field) -> String {
     field.column().name.trim_end_matches("_pct").to_owned()
 }
@@ -80,7 +80,7 @@ impl ConfigReader<'_> {
                 other => {
                     let near = nearest(other, TOP.iter().copied());
                     let near = if near.is_empty() { TOP.join(", ") } else { near.join(", ") };
-                    self.fault(value, format!("{other} is nothing that can be configured: {near}?"));
+                    self.fault(value, format!("unknown key {other}; did you mean {near}?"));
                 }
             }
         }
@@ -88,17 +88,17 @@ impl ConfigReader<'_> {
 
     fn string(&mut self, name: &str, value: &Spanned<DeValue<'_>>) -> Option<String> {
         let text = value.get_ref().as_str().map(str::to_owned);
-        self.expected(name, value, text, "a text in quotes")
+        self.expected(name, value, text, "a string in quotes")
     }
 
     fn expected<T>(&mut self, name: &str, at: &Spanned<DeValue<'_>>, found: Option<T>, what: &str) -> Option<T> {
         if found.is_none() {
-            self.fault(at, format!("{name}: {what} is expected"));
+            self.fault(at, format!("{name}: expected {what}"));
         }
         found
     }
 
-    /// The entries of a table below the top level.
+    /// Returns the entries of a table.
     fn entries<'t, 'i>(
         &mut self,
         name: &str,
@@ -107,7 +107,7 @@ impl ConfigReader<'_> {
         match value.get_ref().as_table() {
             Some(table) => table.iter().map(|(key, value)| (key.get_ref().as_ref(), value)).collect(),
             None => {
-                self.fault(value, format!("[{name}]: a table is expected"));
+                self.fault(value, format!("[{name}]: expected a table"));
                 Vec::new()
             }
         }
@@ -115,7 +115,7 @@ impl ConfigReader<'_> {
 
     fn columns(&mut self, value: &Spanned<DeValue<'_>>) {
         let Some(list) = value.get_ref().as_array() else {
-            return self.fault(value, "columns: a list of names is expected");
+            return self.fault(value, "columns: expected a list of names");
         };
         let mut chosen: Vec<Field> = Vec::new();
         for item in list.iter() {
@@ -125,17 +125,14 @@ impl ConfigReader<'_> {
                 Some(_) => {}
                 None => {
                     let names: Vec<String> = columns().map(column_name).collect();
-                    self.fault(item, format!("columns: {name} is no column: there are {}", names.join(", ")));
+                    self.fault(item, format!("columns: unknown column {name}; available: {}", names.join(", ")));
                 }
             }
         }
         if chosen.iter().any(|field| matches!(field, Field::Key(_))) {
             self.config.columns = Some(chosen);
         } else {
-            self.fault(
-                value,
-                "columns: one of cpu, comm, pid, tid, cgroup, trace, dso, sym is needed to tell rows apart",
-            );
+            self.fault(value, "columns: expected at least one of cpu, comm, pid, tid, cgroup, trace, dso, sym");
         }
     }
 
@@ -158,7 +155,7 @@ impl ConfigReader<'_> {
             other => scalar(other).map(|value| vec![value]),
         };
         let Some(values) = values else {
-            return self.fault(value, format!("{name}: a text, a number, true, false, or a list of them is expected"));
+            return self.fault(value, format!("{name}: expected a string, a number, true, false, or a list of them"));
         };
         let option = OptionDefault { command: command.map(str::to_owned), name: name.to_owned(), values };
         match super::options::check(&option) {
@@ -179,13 +176,13 @@ impl ConfigReader<'_> {
                         if let Some((odd, _)) =
                             table.iter().find(|(key, _)| !matches!(key.get_ref().as_ref(), "run" | "when"))
                         {
-                            self.fault(value, format!("{keys}: run and when are expected, not {}", odd.get_ref()));
+                            self.fault(value, format!("{keys}: expected run and when, not {}", odd.get_ref()));
                         }
                         (get("run"), get("when"))
                     }
                     DeValue::String(run) => (run.as_ref(), ""),
                     _ => {
-                        self.fault(value, format!("{keys}: a command is expected, or {{ run = \"…\", when = \"…\" }}"));
+                        self.fault(value, format!("{keys}: expected a command, or {{ run = \"…\", when = \"…\" }}"));
                         continue;
                     }
                 };
@@ -221,14 +218,14 @@ impl ConfigReader<'_> {
                 }
                 other => self.fault(
                     value,
-                    format!("{other} is no threshold: there are hot, warm (shares in percent) and cpu (points)"),
+                    format!("unknown threshold {other}; available: hot, warm (shares in percent) and cpu (points)"),
                 ),
             }
         }
     }
 }
 
-/// A text, a number, true or false, as it would be typed.
+/// Returns a string, number, true or false as it would be typed.
 fn scalar(value: &DeValue<'_>) -> Option<String> {
     match value {
         DeValue::String(text) => Some(text.to_string()),

@@ -1,4 +1,4 @@
-//! The folder of the configuration, and reading a file of it with no more trust than it deserves.
+//! The configuration directory, and reading its files only if other users cannot write them.
 
 use std::io::Read;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
@@ -7,24 +7,24 @@ use std::path::{Path, PathBuf};
 use crate::kernel::files::OwnPlace;
 use crate::kernel::privilege;
 
-/// Larger files are no configuration.
+/// Maximum size of a configuration file in bytes.
 const MAX_BYTES: u64 = 1 << 20;
 
-/// The folder of the user's configuration (XDG Base Directory Specification); `None` without a home.
+/// Returns the configuration directory (XDG Base Directory Specification); `None` without a home directory.
 pub(crate) fn folder() -> Option<PathBuf> {
     place().map(|place| place.path())
 }
 
-/// The folder, to be written to.
+/// Returns the directory for writing.
 pub(crate) fn place() -> Option<OwnPlace> {
     OwnPlace::of_user("XDG_CONFIG_HOME", ".config", "perfprof-tui")
 }
 
-/// A file's text; `None` where there is none. Under sudo the folder may be another user's: what somebody else
-/// could have written does not decide what root runs with.
+/// Reads a file; `None` if it does not exist. Under sudo the directory may belong to another user: files that someone
+/// else could have written are rejected.
 pub(crate) fn private_file(path: &Path) -> Result<Option<String>, String> {
     let fail = |why: &dyn std::fmt::Display| format!("{}: {why}", path.display());
-    // A FIFO must not hold us up.
+    // Opening a FIFO must not block.
     let nonblock = rustix::fs::OFlags::NONBLOCK.bits() as i32;
     let mut file = match std::fs::OpenOptions::new().read(true).custom_flags(nonblock).open(path) {
         Ok(file) => file,
@@ -35,17 +35,17 @@ pub(crate) fn private_file(path: &Path) -> Result<Option<String>, String> {
     let me = rustix::process::geteuid().as_raw();
     let invoker = privilege::variable("SUDO_UID").and_then(|uid| uid.to_str()?.parse().ok());
     if !is_trusted(meta.uid(), meta.mode(), me, invoker) {
-        return Err(fail(&"left out: it belongs to somebody else, or everybody may write it"));
+        return Err(fail(&"ignored: it belongs to another user, or all users may write it"));
     }
     if !meta.is_file() || meta.len() > MAX_BYTES {
-        return Err(fail(&"left out: it is no file, or larger than 1 MB"));
+        return Err(fail(&"ignored: it is not a regular file, or larger than 1 MB"));
     }
     let mut bytes = Vec::new();
     file.by_ref().take(MAX_BYTES).read_to_end(&mut bytes).map_err(|error| fail(&error))?;
     String::from_utf8(bytes).map(Some).map_err(|_| fail(&"it is not UTF-8"))
 }
 
-/// True if a file of this owner and mode says nothing that we, root or who called sudo have not said.
+/// Returns true if only root, this user or sudo's caller can have written a file with this owner and mode.
 fn is_trusted(owner: u32, mode: u32, me: u32, invoker: Option<u32>) -> bool {
     (owner == me || owner == 0 || Some(owner) == invoker) && mode & 0o002 == 0
 }
@@ -65,7 +65,7 @@ mod tests {
         mode(0o644);
         assert_eq!(private_file(&path).as_ref().map(Option::as_deref), Ok(Some("theme = 'dark'")));
         mode(0o666);
-        assert!(private_file(&path).is_err_and(|why| why.contains("everybody may write")));
+        assert!(private_file(&path).is_err_and(|why| why.contains("all users may write")));
         mode(0o600);
         let file = std::fs::File::options().write(true).open(&path).expect("there");
         file.set_len(MAX_BYTES + 1).expect("sparse");
@@ -73,7 +73,7 @@ mod tests {
         file.set_len(0).expect("empty");
         if rustix::process::geteuid().is_root() {
             std::os::unix::fs::chown(&path, Some(4242), None).expect("given away");
-            assert!(private_file(&path).is_err_and(|why| why.contains("somebody else")));
+            assert!(private_file(&path).is_err_and(|why| why.contains("another user")));
         }
         for (owner, mode, invoker, wanted) in [
             (0, 0o644, None, true),
@@ -86,9 +86,9 @@ mod tests {
             assert_eq!(is_trusted(owner, mode, 7, invoker), wanted, "{owner} {mode:o} {invoker:?}");
         }
         std::fs::remove_file(&path).expect("gone");
-        // A FIFO without a writer would hold a careless reader for ever.
+        // Opening a FIFO without a writer would block forever.
         rustix::fs::mknodat(rustix::fs::CWD, &path, rustix::fs::FileType::Fifo, rustix::fs::Mode::from(0o600), 0)
             .expect("made");
-        assert!(private_file(&path).is_err_and(|why| why.contains("no file")));
+        assert!(private_file(&path).is_err_and(|why| why.contains("regular file")));
     }
 }

@@ -1,5 +1,5 @@
-//! The user's configuration: `config.toml`, themes and saved filters in one folder of the XDG Base Directory
-//! Specification. What is wrong in it is said with file and line, and never keeps the program from working.
+//! The user's configuration: `config.toml`, themes and saved filters in one directory of the XDG Base Directory
+//! Specification. Errors are reported with file and line, and never keep the program from starting.
 
 mod file;
 mod folder;
@@ -20,12 +20,12 @@ pub(crate) use folder::{folder, place, private_file};
 pub(crate) use options::{apply, live_args};
 pub(crate) use show::run;
 
-/// A default for an option, as it is written.
+/// Configured default of an option.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct OptionDefault {
-    /// The command that it is for; `None` for the live screen and whatever else has it.
+    /// Command of the option; `None` for the live screen and all commands that have the option.
     pub(crate) command: Option<String>,
-    /// The option's long name.
+    /// Long name of the option.
     pub(crate) name: String,
     pub(crate) values: Vec<String>,
 }
@@ -36,25 +36,25 @@ pub struct Config {
     pub(crate) theme: Option<String>,
     pub(crate) color: Option<String>,
     pub(crate) mouse: Option<bool>,
-    /// Whether only plain ASCII is written for people; as the locale has it when `None`.
+    /// True for plain ASCII output; `None` follows the locale.
     pub(crate) ascii: Option<bool>,
     pub(crate) columns: Option<Vec<Field>>,
-    /// From which share on, in percent, rows are hot and warm.
+    /// Shares in percent from which rows are hot and warm.
     pub(crate) hot: Option<f64>,
     pub(crate) warm: Option<f64>,
     pub(crate) keymap: Keymap,
     pub(crate) filters: SavedFilters,
     pub(crate) options: Vec<OptionDefault>,
-    /// What is wrong with the file, each with its line.
+    /// Errors in the file, each with its line.
     pub faults: Vec<String>,
 }
 
-/// The file of the configuration, which need not be there; `None` without a home.
+/// Returns the path of the configuration, which need not exist; `None` without a home directory.
 pub(crate) fn path() -> Option<PathBuf> {
     folder().map(|folder| folder.join("config.toml"))
 }
 
-/// The configuration, read once.
+/// Returns the configuration, which is read once.
 pub(crate) fn get() -> &'static Config {
     static CONFIG: OnceLock<Config> = OnceLock::new();
     CONFIG.get_or_init(|| {
@@ -67,7 +67,7 @@ pub(crate) fn get() -> &'static Config {
     })
 }
 
-/// The themes that there are: the built-in ones and the user's.
+/// Returns the built-in themes and the user's.
 pub(crate) fn themes(depth: Depth) -> Themes {
     let mut themes = Themes::built_in(depth);
     for (name, file) in own_themes() {
@@ -81,7 +81,7 @@ pub(crate) fn themes(depth: Depth) -> Themes {
     themes
 }
 
-/// The user's own themes: each file's name, and what is in it or wrong with it.
+/// Returns the user's themes: each file's name, and its contents or error.
 fn own_themes() -> Vec<(String, Result<ThemeFile, String>)> {
     let list = folder().and_then(|folder| std::fs::read_dir(folder.join("themes")).ok());
     let mut paths: Vec<PathBuf> = list.into_iter().flatten().filter_map(|entry| Some(entry.ok()?.path())).collect();

@@ -1,5 +1,4 @@
-//! Defaults of options: what the configuration says takes the place of what is built in, and the command line
-//! comes before both.
+//! Defaults of options: the configuration overrides built-in defaults, the command line overrides both.
 
 use std::ffi::OsString;
 
@@ -11,37 +10,37 @@ use crate::lang::nearest_hint;
 use super::OptionDefault;
 use crate::cli::args::{Args, Live, called_by};
 
-/// Options that would keep the program from doing anything else, or that only make sense where they are typed.
+/// Options without a configurable default, because they end the program or belong to one command line.
 const REFUSED: &[&str] = &["help", "version", "input", "pid", "tid", "uid"];
 
 fn long<'c>(command: &'c Command, name: &str) -> Option<&'c Arg> {
     command.get_arguments().find(|arg| arg.get_long() == Some(name))
 }
 
-/// Whether an option is there and takes the value; the error says what is wrong.
+/// Checks that an option exists and accepts the value.
 pub(crate) fn check(option: &OptionDefault) -> Result<(), String> {
     let name = &option.name;
     let own: Vec<OsString> = option.command.iter().map(Into::into).collect();
     let command = called_by(&own);
     let command = match &option.command {
-        Some(own) => command.find_subcommand(own).ok_or_else(|| format!("no command is called {own}"))?.clone(),
+        Some(own) => command.find_subcommand(own).ok_or_else(|| format!("unknown command {own}"))?.clone(),
         None => command,
     };
     let Some(arg) = long(&command, name) else {
         let hint = nearest_hint(name, command.get_arguments().filter_map(Arg::get_long));
-        return Err(format!("no option is called --{name}{hint}"));
+        return Err(format!("unknown option --{name}{hint}"));
     };
     if REFUSED.contains(&name.as_str()) {
-        return Err(format!("--{name} has no default: it belongs on the command line"));
+        return Err(format!("--{name} cannot be configured; use it on the command line"));
     }
     let is_switch = matches!(arg.get_action(), ArgAction::SetTrue);
     if is_switch && !matches!(option.values.as_slice(), [one] if one == "true" || one == "false") {
-        return Err(format!("--{name}: true or false is expected"));
+        return Err(format!("--{name}: expected true or false"));
     }
     if option.values.len() > 1 && !matches!(arg.get_action(), ArgAction::Append) {
-        return Err(format!("--{name} takes one value"));
+        return Err(format!("--{name}: expected one value"));
     }
-    // The parser of the option itself judges the value; what else is missing on such a line is no matter.
+    // The option's own parser checks the value; other missing arguments do not matter here.
     for value in option.values.iter().filter(|_| !is_switch) {
         let words = ["perfprof-tui".to_owned(), format!("--{name}={value}")];
         if let Err(error) = command.clone().no_binary_name(false).try_get_matches_from(words)
@@ -55,7 +54,7 @@ pub(crate) fn check(option: &OptionDefault) -> Result<(), String> {
     Ok(())
 }
 
-/// Puts the configured defaults into a command and those below it.
+/// Sets the configured defaults of a command and its subcommands.
 pub(crate) fn apply(mut command: Command, options: &[OptionDefault]) -> Command {
     for option in options {
         command = match &option.command {
@@ -66,7 +65,7 @@ pub(crate) fn apply(mut command: Command, options: &[OptionDefault]) -> Command 
     command
 }
 
-/// The live screen's arguments as they are without any, but for the configured ones.
+/// Returns the live screen's arguments with configured defaults.
 pub(crate) fn live_args() -> Live {
     let command = apply(called_by(&[]), &super::get().options);
     let matches = command.try_get_matches_from(["perfprof-tui"]);
@@ -74,7 +73,7 @@ pub(crate) fn live_args() -> Live {
     args.unwrap_or_else(|_| Args::parse_from(["perfprof-tui"])).live
 }
 
-/// In a command, and in those below it that have the option and no default of their own for it.
+/// Sets a default in a command and in its subcommands that have the option without a default of their own.
 fn everywhere(command: Command, option: &OptionDefault) -> Command {
     let names: Vec<String> = command.get_subcommands().map(|own| own.get_name().to_owned()).collect();
     let below = ["open", "record"];

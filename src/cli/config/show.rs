@@ -1,4 +1,4 @@
-//! `perfprof-tui config`: the effective configuration, or what is wrong with it.
+//! `perfprof-tui config`: prints the effective configuration or its errors.
 
 use std::fmt::Write;
 
@@ -13,11 +13,11 @@ use crate::ui::theme::{SCOPES, Themes};
 use super::file::column_name;
 use super::{Config, folder, get, own_themes, path};
 
-/// Prints, or checks. What is wrong goes to standard error and makes the exit code 1.
+/// Prints or checks the configuration. Errors go to standard error and give exit code 1.
 pub(crate) fn run(args: args::ConfigArgs) -> anyhow::Result<u8> {
     let config = get();
     if args.path {
-        let path = path().ok_or_else(|| anyhow::anyhow!("there is no home: HOME and XDG_CONFIG_HOME are not set"))?;
+        let path = path().ok_or_else(|| anyhow::anyhow!("no home directory: set HOME or XDG_CONFIG_HOME"))?;
         print(&format!("{}\n", path.display()))?;
         return Ok(0);
     }
@@ -31,7 +31,7 @@ pub(crate) fn run(args: args::ConfigArgs) -> anyhow::Result<u8> {
     let depth = crate::ui::theme::Depth::True;
     if let Some(name) = config.theme.as_ref().filter(|name| *name != "auto" && super::themes(depth).get(name).is_none())
     {
-        faults.push(format!("theme: no theme is called {name}"));
+        faults.push(format!("theme: unknown theme {name}"));
     }
     if !args.check {
         print(&text(config))?;
@@ -40,13 +40,13 @@ pub(crate) fn run(args: args::ConfigArgs) -> anyhow::Result<u8> {
     Ok(if faults.is_empty() { 0 } else { 1 })
 }
 
-/// The effective configuration, itself a configuration: what is as it is built in stands behind a `#`.
+/// Returns the effective configuration in its own format; built-in values are commented out.
 fn text(config: &Config) -> String {
     let mut out = String::new();
     let _ = match path() {
         Some(path) if path.exists() => writeln!(out, "# {}", path.display()),
-        Some(path) => writeln!(out, "# {} is not there: all is as it is built in", path.display()),
-        None => writeln!(out, "# no home, no file: all is as it is built in"),
+        Some(path) => writeln!(out, "# {} does not exist: all values are defaults", path.display()),
+        None => writeln!(out, "# no home directory, no file: all values are defaults"),
     };
     let line = |out: &mut String, own: bool, text: String| {
         let _ = writeln!(out, "{}{text}", if own { "" } else { "# " });
@@ -87,12 +87,12 @@ fn text(config: &Config) -> String {
         }
     }
     if let Some(folder) = folder() {
-        let _ = writeln!(out, "\n# themes of one's own: {}/themes/NAME.toml", folder.display());
+        let _ = writeln!(out, "\n# your own themes: {}/themes/NAME.toml", folder.display());
     }
     out
 }
 
-/// The options of a command: those that are configured, and the defaults of the others.
+/// Writes the options of a command: configured values, and the defaults of the others.
 fn options(out: &mut String, command: &Command, of: Option<&str>, config: &Config) {
     for arg in command.get_arguments() {
         let Some(name) = arg.get_long() else { continue };
@@ -110,7 +110,7 @@ fn options(out: &mut String, command: &Command, of: Option<&str>, config: &Confi
     }
 }
 
-/// A value as TOML has it.
+/// Returns a value in TOML.
 fn written(value: &str) -> String {
     let plain = value == "true" || value == "false" || value.parse::<i64>().is_ok();
     if plain { value.to_owned() } else { toml::Value::String(value.to_owned()).to_string() }

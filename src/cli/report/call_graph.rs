@@ -1,4 +1,4 @@
-//! What is typed behind -g: which call chains, and their form.
+//! The value of -g: which call chains are printed, and how.
 
 use crate::lang::quantity;
 use crate::panel::call_chains::{ChainForm, ChainSpec, ChainValue};
@@ -9,11 +9,10 @@ use crate::query::lines::CHAIN_LIMIT;
 use super::super::args::Report;
 use super::super::usage;
 
-/// The chains that a report is to print; `children` says whether rows count what they call, `by_itself` whether chains
-/// are printed where none are asked for.
+/// Returns the call chains of a report. `children`: rows include callees; `by_itself`: print chains by default.
 pub(super) fn of(args: &Report, children: bool, by_itself: bool) -> anyhow::Result<Option<ChainSpec>> {
     let least = if args.percent_limit > 0.0 { args.percent_limit } else { CHAIN_LIMIT };
-    // Without an order it is the one that leads where a row's figure comes from (perf-report(1), --call-graph).
+    // The default order explains a row's figure (perf-report(1), --call-graph).
     let direction = if children || args.more.inverted { Direction::Callees } else { Direction::Callers };
     let (form, value) = (ChainForm::Graph, ChainValue::Percent);
     let spec = ChainSpec { form, value, direction, least, most: usize::MAX, apart: ApartBy::Nothing };
@@ -23,12 +22,12 @@ pub(super) fn of(args: &Report, children: bool, by_itself: bool) -> anyhow::Resu
     }
 }
 
-/// Whether chains are asked for in the form that scripts read.
+/// True for the form that scripts read.
 pub(super) fn is_folded(args: &Report) -> bool {
     has_word(args, "folded")
 }
 
-/// Whether entries are to say how their branches were predicted.
+/// True if entries show how their branches were predicted.
 pub(super) fn says_branches(args: &Report) -> bool {
     has_word(args, "branch")
 }
@@ -37,7 +36,7 @@ fn has_word(args: &Report, word: &str) -> bool {
     args.call_graph.as_deref().is_some_and(|text| text.split(',').any(|typed| typed.trim() == word))
 }
 
-/// Reads `graph,0.5,10,caller,function,percent`, each word where it may be left out.
+/// Parses `graph,0.5,10,caller,function,percent`; each word is optional.
 fn parse(text: &str, spec: ChainSpec) -> anyhow::Result<Option<ChainSpec>> {
     let mut spec = spec;
     let (mut shown, mut numbers) = (true, 0);
@@ -46,7 +45,7 @@ fn parse(text: &str, spec: ChainSpec) -> anyhow::Result<Option<ChainSpec>> {
             "" | "function" => spec.apart = ApartBy::Nothing,
             "address" => spec.apart = ApartBy::Address,
             "srcline" => spec.apart = ApartBy::Line,
-            // How branches were predicted, of recordings that have some: see `says_branches`.
+            // For recordings with branches, see `says_branches`.
             "branch" => {}
             "none" => shown = false,
             "graph" => spec.form = ChainForm::Graph,
@@ -59,7 +58,7 @@ fn parse(text: &str, spec: ChainSpec) -> anyhow::Result<Option<ChainSpec>> {
             "period" => spec.value = ChainValue::Period,
             "count" => spec.value = ChainValue::Count,
             number => {
-                let refused = || refusal(text, &format!("{word} is none of perf's words, see --help"));
+                let refused = || refusal(text, &format!("unknown word {word}; see --help"));
                 match numbers {
                     0 => spec.least = quantity::share(number).map_err(|_| refused())?,
                     1 => spec.most = quantity::count(number).map_err(|_| refused())?,

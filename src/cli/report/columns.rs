@@ -1,4 +1,4 @@
-//! The columns of a report and the order of its rows: what is typed with -s, -F and the options that add a column.
+//! Columns of a report and the order of its rows, from -s, -F and the options that add a column.
 
 use std::cmp::{Ordering, Reverse};
 use std::time::Duration;
@@ -12,7 +12,7 @@ use crate::query::{ColumnKey, TopRow, column, sort_words};
 use super::super::args::Report;
 use super::super::usage;
 
-/// The words of perf that are figures (perf-report(1), --fields).
+/// perf's names of figures (perf-report(1), --fields).
 const FIGURES: &[(&str, Field)] = &[
     ("overhead", Field::SelfTime),
     ("overhead_children", Field::Children),
@@ -25,37 +25,37 @@ const FIGURES: &[(&str, Field)] = &[
     ("ipc", Field::Ipc),
 ];
 
-/// Keys of perf that are none here, and what serves instead.
+/// Keys of perf that are not supported, with alternatives.
 const ELSEWHERE: &[(&str, &str)] = &[
-    ("cgroup_id", "-s cgroup has paths"),
-    ("addr", "perfprof-tui script -F ip has addresses, and annotate instructions"),
-    ("p_stage_cyc", "only processors of POWER tell it"),
-    ("local_p_stage_cyc", "only processors of POWER tell it"),
-    ("ipc_null", "-s ipc has instructions a cycle"),
-    ("ipc_lbr", "-s ipc has instructions a cycle"),
+    ("cgroup_id", "use -s cgroup for paths"),
+    ("addr", "use perfprof-tui script -F ip for addresses, or annotate for instructions"),
+    ("p_stage_cyc", "only POWER processors record it"),
+    ("local_p_stage_cyc", "only POWER processors record it"),
+    ("ipc_null", "use -s ipc for instructions per cycle"),
+    ("ipc_lbr", "use -s ipc for instructions per cycle"),
 ];
 
-/// The columns of a report.
+/// Columns of a report.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Columns {
     pub(super) keys: Vec<ColumnKey>,
     pub(super) fields: Vec<Field>,
-    /// Whether these were typed, and no others are shown.
+    /// True if these were typed, so that no others are shown.
     pub(super) is_whole: bool,
-    /// What rows are ordered by, where that was said.
+    /// Explicit sort columns of the rows.
     pub(super) order: Vec<Field>,
-    /// Whether that is instructions a cycle.
+    /// True if rows are sorted by instructions per cycle.
     pub(super) by_ipc: bool,
 }
 
 impl Columns {
-    /// The keys that rows are added up by: what functions tell is not among them.
+    /// Returns the keys that identify rows in the profile, without those derived from functions.
     pub(super) fn row_keys(&self) -> Vec<ColumnKey> {
         let by_function = self.keys.contains(&ColumnKey::Sym);
         self.keys.iter().copied().filter(|key| *key != ColumnKey::SymbolSize || !by_function).collect()
     }
 
-    /// With a column for each field of a tracepoint, where that was typed; without fields those of no tracepoint.
+    /// Expands a requested column for all fields of a tracepoint; other events have none.
     pub(super) fn with_fields(&self, format: Option<&Format>) -> Self {
         let all = column::traced(column::FIELDS);
         let own = || {
@@ -75,7 +75,7 @@ impl Columns {
     }
 }
 
-/// A typed list, and whether it adds to what is there.
+/// Splits a list from its leading +, which adds to the default.
 struct List {
     fields: Vec<Field>,
     adds: bool,
@@ -89,12 +89,12 @@ impl List {
         })
     }
 
-    /// The figures that every recording has.
+    /// Figures of every recording.
     fn figures(&self) -> impl Iterator<Item = Field> + '_ {
         self.fields.iter().copied().filter(|field| !matches!(field, Field::Key(_) | Field::Ipc))
     }
 
-    /// With times in parts as long as that.
+    /// Sets the length of time intervals.
     fn with_quantum(mut self, quantum: Option<Duration>) -> Self {
         let Some(quantum) = quantum else { return self };
         for field in &mut self.fields {
@@ -110,20 +110,20 @@ impl List {
     }
 }
 
-/// What was typed of columns.
+/// Options for columns.
 #[derive(Default)]
 pub(super) struct Typed {
     sort: Option<List>,
     fields: Option<List>,
     parent: bool,
     modes: bool,
-    /// Figures that stand in a table unless scripts read it: these want only what they ask for.
+    /// Default figures of a table; scripts get only those they request.
     counts: bool,
     periods: bool,
 }
 
 impl Typed {
-    /// What was typed; `for_scripts` is of tables whose chains scripts read.
+    /// Parses the options; `for_scripts` for tables whose chains scripts read.
     pub(super) fn of(args: &Report, for_scripts: bool) -> anyhow::Result<Self> {
         let list = |option: &str, text: &Option<String>| -> anyhow::Result<Option<List>> {
             let list = text.as_deref().map(|text| parse(option, text)).transpose()?;
@@ -139,18 +139,18 @@ impl Typed {
         })
     }
 
-    /// Whether rows are told apart by what is of the sampled function alone.
+    /// Returns true if a key belongs to the sampled function only.
     pub(super) fn by_leaf(&self) -> bool {
         let keys: Vec<ColumnKey> = self.sort.iter().chain(&self.fields).flat_map(List::keys).collect();
-        // Where functions tell rows apart, each has its own size.
+        // If functions identify rows, each row has its own size.
         let is_told = |key: ColumnKey| key == ColumnKey::SymbolSize && keys.contains(&ColumnKey::Sym);
         keys.iter().any(|key| key.is_of_leaf() && !is_told(*key))
     }
 
-    /// With what is there where nothing was typed: `own` keys, and a column of children.
+    /// Adds the defaults: `own` keys, and a column of children.
     pub(super) fn columns(self, own: Vec<ColumnKey>, children: bool) -> Columns {
         let keys = self.keys(own);
-        // A list of columns is all of them, but for keys that were typed apart from it.
+        // A list of columns is complete, except for keys typed separately.
         let whole = self.fields.as_ref().filter(|list| !list.adds);
         let mut fields = whole.map_or_else(|| self.figures(children), |list| list.fields.clone());
         let added = self.fields.iter().filter(|list| list.adds).flat_map(|list| list.fields.iter().copied());
@@ -180,7 +180,7 @@ impl Typed {
         keys
     }
 
-    /// The figures that are shown by themselves, and those that rows are ordered by.
+    /// Default figures, and figures that rows are sorted by.
     fn figures(&self, children: bool) -> Vec<Field> {
         let modes = [CpuMode::Kernel, CpuMode::User].map(Field::Mode);
         let mut out = vec![Field::Children, Field::SelfTime];
@@ -196,8 +196,7 @@ impl Typed {
         out
     }
 
-    /// Rows are ordered as a list of columns says, where no order was typed; and by overhead first, where that is not
-    /// in it.
+    /// Without an explicit order, rows are sorted by the list of columns, and first by overhead if the list lacks it.
     fn order(&self) -> Vec<Field> {
         match (&self.sort, &self.fields) {
             (Some(list), _) if list.figures().next().is_some() && !list.has_ipc() => {
@@ -221,7 +220,7 @@ fn parse(option: &str, text: &str) -> anyhow::Result<List> {
         }
     }
     if fields.is_empty() {
-        return Err(usage(format!("{option} {text}: no column is named")));
+        return Err(usage(format!("{option} {text}: expected at least one column")));
     }
     Ok(List { fields, adds })
 }
@@ -231,7 +230,7 @@ fn field(word: &str) -> Option<Field> {
     whole(word).or_else(|| sort_words::begun(word).filter(|_| !is_elsewhere).and_then(whole))
 }
 
-/// The column of a whole name.
+/// Returns the column of a full name.
 fn whole(word: &str) -> Option<Field> {
     let figure = FIGURES.iter().find(|(name, _)| *name == word).map(|(_, field)| *field);
     let of_reports = || column::OF_REPORTS.iter().find(|entry| entry.names[0] == word).map(|entry| entry.key);
@@ -243,18 +242,17 @@ fn whole(word: &str) -> Option<Field> {
 fn unknown(word: &str) -> String {
     let meant = |name: &str| name == word || sort_words::begun(word) == Some(name);
     if let Some((name, why)) = ELSEWHERE.iter().find(|(name, _)| meant(name)) {
-        return format!("rows are not told apart by {name}; {why}");
+        return format!("rows cannot be separated by {name}; {why}");
     }
     let figures = FIGURES.iter().map(|(name, _)| *name);
     let keys =
         column::ALL.iter().map(|entry| entry.names[0]).chain(column::OF_REPORTS.iter().map(|entry| entry.names[0]));
     let names: Vec<&str> = keys.chain(figures).collect();
     let hint = nearest_hint(word, names.iter().copied());
-    format!("{word} is no key; there are {}{hint}", names.join(", "))
+    format!("unknown sort key {word}; available: {}{hint}", names.join(", "))
 }
 
-/// Puts rows in the order of some columns: figures by size, the largest first, keys by name. What is equal stays as it
-/// was.
+/// Sorts rows by some columns: figures in descending order, keys by name. The sort is stable.
 pub(super) fn sort(table: &TopTable<'_>, rows: &mut [TopRow], order: &[Field]) {
     let one = |a: &TopRow, b: &TopRow, field: &Field| {
         let by = |weight: &dyn Fn(&TopRow) -> u64| Reverse(weight(a)).cmp(&Reverse(weight(b)));
@@ -319,8 +317,8 @@ mod tests {
             }
         }
         let said = |text| parse("--sort", text).map(|_| ()).expect_err("refused").to_string();
-        assert!(said("cgroup_i").contains("cgroup_id; -s cgroup"), "{}", said("cgroup_i"));
+        assert!(said("cgroup_i").contains("cgroup_id; use -s cgroup"), "{}", said("cgroup_i"));
         assert!(said("overhed").contains("nearest: overhead"), "{}", said("overhed"));
-        assert!(said(",").contains("no column is named"));
+        assert!(said(",").contains("at least one column"));
     }
 }

@@ -1,4 +1,4 @@
-//! The rows of one event: made, chosen, put in order and printed, with their call chains.
+//! The rows of one event: computed, filtered, sorted and printed, with their call chains.
 
 use std::sync::Arc;
 
@@ -30,7 +30,7 @@ use super::super::usage;
 use super::columns::Columns;
 use super::{ReportShape, columns};
 
-/// What is asked of stacks by the names in them.
+/// Conditions on the names in stacks.
 pub(super) struct Patterns {
     parent: Option<Regex>,
     ignore_callees: Option<Regex>,
@@ -38,7 +38,7 @@ pub(super) struct Patterns {
     only_named: bool,
 }
 
-/// perf's pattern of a parent where none is given.
+/// perf's default pattern of a parent.
 const PARENT: &str = "^sys_|^do_page_fault";
 
 impl Patterns {
@@ -59,7 +59,7 @@ impl Patterns {
         Ok(out)
     }
 
-    /// Takes in what columns want of them.
+    /// Adds the needs of columns.
     pub(super) fn complete(&mut self, keys: &[ColumnKey]) {
         if keys.contains(&ColumnKey::Parent) {
             self.need_parent();
@@ -76,7 +76,7 @@ impl Patterns {
         self.parent.is_some() || self.ignore_callees.is_some()
     }
 
-    /// What they say of the stacks of a profile; nothing where nothing is asked.
+    /// Evaluates the conditions for the stacks of a profile; empty if there are none.
     pub(super) fn marks(&self, data: Data<'_>) -> Option<StackMarks> {
         let parent = self.parent.as_ref().map(|regex| |name: &str| regex.is_match(name));
         let ignored = self.ignore_callees.as_ref().map(|regex| |name: &str| regex.is_match(name));
@@ -90,7 +90,7 @@ impl Patterns {
     }
 }
 
-/// The rows of an event.
+/// Rows of an event.
 pub(super) struct EventRows<'a> {
     data: Data<'a>,
     name: &'a str,
@@ -99,10 +99,10 @@ pub(super) struct EventRows<'a> {
     pub(super) columns: Columns,
     fields: Vec<Field>,
     modes: ModeWeights,
-    /// What percentages are of.
+    /// Base of percentages.
     whole: Acc,
     pub(super) lost: u64,
-    /// The description of its fields, where it is a tracepoint.
+    /// Format of its fields, for a tracepoint.
     format: Option<Arc<Format>>,
 }
 
@@ -165,7 +165,7 @@ impl<'a> EventRows<'a> {
         out
     }
 
-    /// Leaves rows out that are not wanted, and puts the others in order.
+    /// Filters and sorts the rows.
     fn choose(&mut self, shape: &ReportShape<'_>) {
         let mut rows = std::mem::take(&mut self.top.rows);
         let least = shape.args.percent_limit;
@@ -191,12 +191,12 @@ impl<'a> EventRows<'a> {
         }
     }
 
-    /// The same as people read it: fields of tracepoints have words for their numbers.
+    /// The same for readers: numbers of tracepoint fields become words.
     fn table_in_words(&self) -> TopTable<'_> {
         TopTable { words: self.format.as_deref(), ..self.table() }
     }
 
-    /// Prints them in perf's layout.
+    /// Prints the rows in perf's layout.
     fn print_as_perf(&self, shape: &ReportShape<'_>) -> anyhow::Result<()> {
         let widths = &shape.args.more.column_widths;
         let only = only_values(shape.args, &self.columns.keys);
@@ -214,10 +214,10 @@ impl<'a> EventRows<'a> {
         print(&table.text(shape.limit, &chains))
     }
 
-    /// The chains of rows as perf has them. Where rows count what they call, and chains begin where they began, those
-    /// of samples in the row itself come whole, and the others begin with the row.
+    /// Returns the chains of rows like perf. If rows include callees and chains are caller first, chains of samples in
+    /// the row itself are complete, and the others begin at the row.
     fn as_perf_has_them(&self, spec: &ChainSpec, shape: &ReportShape<'_>) -> ChainsByRow<String> {
-        // What is left out of a graph for want of lines is told from what is not there.
+        // Entries omitted for lack of lines are distinguished from missing ones.
         let all_entries = ChainSpec { most: usize::MAX, ..*spec };
         let callees = spec.direction == Direction::Callees;
         let by_function = self.top.is_by_function();
@@ -240,7 +240,7 @@ impl<'a> EventRows<'a> {
             let (mut acc, mut ended) = (weight, below.ended);
             if callees {
                 acc -= row.own;
-                // Those come whole.
+                // These are complete.
                 ended = Acc::default();
             }
             let name = self.top.symbol(self.data, row.label).map_or_else(String::new, |sym| sym.name().into_owned());
@@ -263,7 +263,7 @@ impl<'a> EventRows<'a> {
         rows.map(|row| (row.place(), of_row(row))).collect()
     }
 
-    /// Prints them as text.
+    /// Prints the rows as text.
     pub(super) fn print(&self, shape: &ReportShape<'_>) -> anyhow::Result<()> {
         if shape.is_perfs_text() {
             return self.print_as_perf(shape);
@@ -275,7 +275,7 @@ impl<'a> EventRows<'a> {
             return print("\n");
         }
         let table = self.table_in_words().table(shape.limit);
-        // As perf's scripts tell them apart: rows begin with a blank, chains with a figure.
+        // perf's scripts distinguish rows, which begin with a space, from chains, which begin with a figure.
         let folded = shape.chains.is_some_and(|spec| spec.form == ChainForm::Folded);
         let (table, margin) = match &shape.args.more.separator {
             Some(separator) => (table.to_separated(separator), ""),
@@ -299,7 +299,7 @@ impl<'a> EventRows<'a> {
         print(&(out + "\n"))
     }
 
-    /// The chains of rows as trees, or in perf's forms that are none.
+    /// Returns the chains of rows as trees, or in perf's other forms.
     fn chain_texts(&self, spec: &ChainSpec, shape: &ReportShape<'_>) -> ChainsByRow<String> {
         match spec.form {
             ChainForm::Graph | ChainForm::Fractal => {
@@ -309,7 +309,7 @@ impl<'a> EventRows<'a> {
         }
     }
 
-    /// What is made of the call chains of the rows that have some which are shown, by their places.
+    /// Applies a function to the shown call chains of rows, by row index.
     fn chains<R: Send>(
         &self,
         spec: &ChainSpec,
@@ -320,7 +320,7 @@ impl<'a> EventRows<'a> {
         self.chains_of(kind, spec, shape, make)
     }
 
-    /// The same of one kind.
+    /// The same for one kind.
     fn chains_of<R: Send>(
         &self,
         kind: TreeKind,
@@ -329,7 +329,7 @@ impl<'a> EventRows<'a> {
         make: impl Fn(&HeavyTree) -> R + Sync,
     ) -> ChainsByRow<R> {
         let threshold = spec.threshold(&self.whole);
-        // A chain counts no more than its row does, so that most rows have none.
+        // A chain never counts more than its row, so most rows have none.
         let counts = |row: &TopRow| if kind.inclusive { row.children } else { row.own };
         let has_some = |row: &&TopRow| threshold.of_parent || threshold.is_met(&counts(row), &Acc::default());
         let mut rows: Vec<&TopRow> = self.top.rows.iter().take(shape.limit).filter(has_some).collect();
@@ -348,17 +348,17 @@ impl<'a> EventRows<'a> {
         shared(&groups, groups.len(), 1, of_groups).into_iter().flatten().collect()
     }
 
-    /// The call trees of rows as objects, each with its depth.
+    /// Returns the call trees of rows as objects with depth.
     pub(super) fn chain_objects(&self, spec: &ChainSpec, shape: &ReportShape<'_>) -> ChainsByRow<Value> {
         self.chains(spec, shape, |tree| json::chain(self.data, spec, tree, &self.whole))
     }
 }
 
-/// Columns of which only one value is left.
+/// Returns the columns with a single value.
 pub(super) fn only_values<'a>(args: &'a Report, keys: &[ColumnKey]) -> Vec<OnlyValue<'a>> {
     let which = &args.which;
     OnlyValue::of(keys, which.comms.as_deref(), which.dsos.as_deref(), which.symbols.as_deref())
 }
 
-/// Bytes of text that are worth a write.
+/// Size of the output buffer in bytes.
 const AT_ONCE: usize = 1 << 16;

@@ -1,4 +1,4 @@
-//! What a report can be of besides samples: threads and what they counted, mappings, counts of records.
+//! Reports without samples: threads and their counts, mappings, counts of records.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use super::super::open::Opened;
 use super::super::output::{complain, print, print_table};
 use super::events;
 
-/// A list that is asked for instead of a table of samples.
+/// Requested list instead of a table of samples.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum SideList {
     Tasks,
@@ -55,11 +55,11 @@ impl SideList {
     }
 }
 
-/// What threads had counted, which goes with a report of samples.
+/// Counts of threads, added to a report of samples.
 pub(super) struct ThreadReport(Arc<Mutex<CountRecords>>);
 
 impl ThreadReport {
-    /// Has the records of counts kept while a recording is read, where they are wanted.
+    /// Keeps the records of counts while a recording is read, if requested.
     pub(super) fn watch(opened: Opened, wanted: bool) -> (Opened, Option<Self>) {
         if !wanted {
             return (opened, None);
@@ -72,7 +72,7 @@ impl ThreadReport {
     pub(super) fn print(&self, loaded: &Offline, format: Format) -> anyhow::Result<u8> {
         let counts = ThreadCounts::of(loaded.ingest.core(), &self.0.lock());
         if counts.is_empty() {
-            complain("it does not have what threads had counted: record -s has that of each that is followed");
+            complain("the recording has no counts of threads; record them with record -s");
         }
         match format {
             Format::Text => print(&counts.text(&loaded.event_names))?,

@@ -83,7 +83,7 @@ fn ambiguous(typed: &str, names: &[&str]) -> String {
     format!("--{typed} is ambiguous: {}; type more letters", list.join(", "))
 }
 
-/// Adds the opposite of each option that has none; of two opposites, the last one wins.
+/// Adds the missing opposite of each option; of two opposites, the last one wins.
 pub(super) fn with_opposites(command: Command) -> Command {
     let known: Vec<String> = command.get_arguments().flat_map(names).map(str::to_owned).collect();
     let own: Vec<(String, Vec<String>)> = command

@@ -2,6 +2,7 @@
 //! program.
 
 mod circles;
+mod keys;
 
 use std::path::{Path, PathBuf};
 

@@ -62,7 +62,7 @@ pub(crate) struct Sampling {
     #[arg(long)]
     pub(crate) all_cgroups: bool,
     /// How user stacks are unwound: tables (in the kernel by a BPF program with the files' unwind tables, frame
-    /// pointers where a file has none), fp (frame pointers only), auto (tables if the kernel allows it, else fp), dwarf
+    /// pointers for files without tables), fp (frame pointers only), auto (tables if the kernel allows it, else fp), dwarf
     /// or dwarf,SIZE (later, from a copy of SIZE bytes of the stack), lbr (the CPU's branch records) or none. A stack
     /// whose next caller would not be code ends in `[broken]`
     #[arg(long, value_name = "MODE", default_value = "auto")]

@@ -55,7 +55,7 @@ impl Columns {
         self.keys.iter().copied().filter(|key| *key != ColumnKey::SymbolSize || !by_function).collect()
     }
 
-    /// Expands a requested column for all fields of a tracepoint; other events have none.
+    /// Expands a requested column for all fields of a tracepoint; other events get no columns.
     pub(super) fn with_fields(&self, format: Option<&Format>) -> Self {
         let all = column::traced(column::FIELDS);
         let own = || {

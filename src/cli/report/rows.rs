@@ -329,7 +329,7 @@ impl<'a> EventRows<'a> {
         make: impl Fn(&HeavyTree) -> R + Sync,
     ) -> ChainsByRow<R> {
         let threshold = spec.threshold(&self.whole);
-        // A chain never counts more than its row, so most rows have none.
+        // A chain never counts more than its row, so most rows lack chains.
         let counts = |row: &TopRow| if kind.inclusive { row.children } else { row.own };
         let has_some = |row: &&TopRow| threshold.of_parent || threshold.is_met(&counts(row), &Acc::default());
         let mut rows: Vec<&TopRow> = self.top.rows.iter().take(shape.limit).filter(has_some).collect();

@@ -153,10 +153,11 @@ fn keys_in_pages_exist() {
 #[test]
 fn commands_in_texts_exist() {
     // A name of one letter, or of the letter p alone, is an event's modifier.
-    let command = Regex::new(r"(?m)(?:^|^    |[ `('])[:]([a-z][a-z-]+)(?:$|[ `)',.;])").expect("a pattern");
+    let command = Regex::new(r"(?m)(?:^|^    |[ `(']):([a-z][a-z-]+)(?:$|[ `)',.;])").expect("a pattern");
     let (mut found, mut wrong) = (0, Vec::new());
     for (name, text) in named() {
-        for place in command.captures_iter(&text).filter(|place| place[1].trim_matches('p') != "" && &place[1] != "rwx")
+        for place in
+            command.captures_iter(&text).filter(|place| !place[1].trim_matches('p').is_empty() && &place[1] != "rwx")
         {
             found += 1;
             if let Err(why) = parse(&place[1]) {

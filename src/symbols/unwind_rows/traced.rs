@@ -4,15 +4,17 @@
 //! accepted only if exactly one candidate lets all paths return with a balanced stack.
 
 mod state;
+mod trace;
 
 use std::collections::BTreeSet;
 
 use iced_x86::{Decoder, DecoderOptions, FlowControl, Instruction, Mnemonic, OpKind, Register};
-use rustc_hash::{FxHashMap, FxHashSet};
+use rustc_hash::FxHashSet;
 
 use super::Found;
 use crate::kernel::walk::rule::Rule;
 use state::{Effects, State, Step};
+use trace::{Claim, Claims, Trace};
 
 /// The limit of analyzed code without tables.
 /// More code belongs to a runtime that keeps frame pointers.
@@ -58,72 +60,15 @@ pub(super) fn has_bare(code: &Code<'_>, covered: &[(u64, u64)]) -> bool {
     (1..=MAX_BYTES).contains(&Tracer::new(code, covered).bare)
 }
 
-/// An instruction with a known state.
-#[derive(Clone, Copy, Debug)]
-struct Claim {
-    state: State,
-    len: u8,
-    /// Whether no call before it may never have returned.
-    is_certain: bool,
-}
-
-type Claims = FxHashMap<u64, Claim>;
-
-/// The result of tracing code from one address.
-#[derive(Debug, Default)]
-struct Trace {
-    claims: Claims,
-    calls: Vec<(u64, u64)>,
-    /// Edges between instructions, except after calls, which may never return.
-    ways: Vec<(u64, u64)>,
-    /// Edges after calls, with the called function if it is known.
-    returns: Vec<(u64, u64, Option<u64>)>,
-    /// Where a path returns with a balanced stack, or reaches a known state.
-    proofs: Vec<u64>,
-}
-
 #[derive(Clone, Copy, Debug)]
 struct Path {
-    from: Option<u64>,
+    stretch: u32,
     at: u64,
     state: State,
     /// Whether no call on it may never have returned.
     is_certain: bool,
-}
-
-impl Trace {
-    /// Returns the instructions whose state follows from a known one.
-    /// Known states are that of the start, and those of proofs. Past calls that may never return, an instruction must
-    /// be reachable forwards and backwards.
-    fn proven(&self, known: &[u64], does_return: impl Fn(Option<u64>) -> bool) -> FxHashSet<u64> {
-        let all = |(from, to, _): &(u64, u64, Option<u64>)| (*from, *to);
-        let behind = self.returns.iter().filter(|(.., called)| does_return(*called)).map(all);
-        let ways: Vec<(u64, u64)> = self.ways.iter().copied().chain(behind).collect();
-        let mut sure = reached(known, both_ways(&ways));
-        let ways: Vec<(u64, u64)> = self.ways.iter().copied().chain(self.returns.iter().map(all)).collect();
-        let from: Vec<u64> = sure.iter().copied().collect();
-        let ahead = reached(&from, ways.clone());
-        let behind = reached(&from, ways.into_iter().map(|(from, to)| (to, from)).collect());
-        sure.extend(ahead.intersection(&behind));
-        sure
-    }
-}
-
-fn both_ways(ways: &[(u64, u64)]) -> Vec<(u64, u64)> {
-    ways.iter().flat_map(|(from, to)| [(*from, *to), (*to, *from)]).collect()
-}
-
-/// Returns everything reachable from some addresses.
-fn reached(from: &[u64], mut ways: Vec<(u64, u64)>) -> FxHashSet<u64> {
-    ways.sort_unstable();
-    let (mut all, mut left) = (FxHashSet::default(), from.to_vec());
-    while let Some(at) = left.pop() {
-        if all.insert(at) {
-            let first = ways.partition_point(|(from, _)| *from < at);
-            left.extend(ways[first..].iter().take_while(|(from, _)| *from == at).map(|(_, to)| *to));
-        }
-    }
-    all
+    /// Whether it begins directly after a call: if that never returns, another function may begin there.
+    is_behind_call: bool,
 }
 
 struct Tracer<'a> {
@@ -202,7 +147,7 @@ impl<'a> Tracer<'a> {
         if self.bare_at(entry).is_some()
             && let Some(trace) = self.trace(entry, State::ROOT)
         {
-            self.take(entry, trace);
+            self.take(trace);
         }
         symbols.iter().for_each(|at| self.begin(*at));
         // A large program with little uncovered code is not searched completely.
@@ -264,7 +209,7 @@ impl<'a> Tracer<'a> {
         loop {
             let before = left.len();
             left.retain(|(at, trace)| {
-                let returns = trace.proven(&trace.proofs, |called| self.returns(called)).contains(at);
+                let returns = trace.proven(false, |called| self.returns(called))[Trace::START as usize];
                 if returns {
                     self.returning.insert(*at);
                 }
@@ -274,19 +219,18 @@ impl<'a> Tracer<'a> {
                 break;
             }
         }
-        traces.into_iter().for_each(|(at, trace)| self.take(at, trace));
+        traces.into_iter().for_each(|(_, trace)| self.take(trace));
     }
 
     /// Accepts the result of tracing from an address with a known state.
-    fn take(&mut self, start: u64, trace: Trace) {
-        let known: Vec<u64> = trace.proofs.iter().copied().chain([start]).collect();
-        let proven = trace.proven(&known, |called| self.returns(called));
-        for (at, claim) in trace.claims.into_iter().filter(|(at, _)| proven.contains(at)) {
+    fn take(&mut self, trace: Trace) {
+        let proven = trace.proven(true, |called| self.returns(called));
+        for (at, claim) in trace.claims.into_iter().filter(|(_, claim)| proven[claim.stretch as usize]) {
             if self.claimed.insert(at, claim).is_some_and(|other| !other.state.agrees(claim.state)) {
                 self.disputed.insert(at);
             }
         }
-        trace.calls.iter().filter(|(from, _)| proven.contains(from)).for_each(|(_, to)| self.begin(*to));
+        trace.calls.iter().filter(|(from, _)| proven[*from as usize]).for_each(|(_, to)| self.begin(*to));
     }
 
     /// Returns whether a function returns as far as known.
@@ -298,8 +242,8 @@ impl<'a> Tracer<'a> {
     /// Follows the code from an address with a known state, on all paths.
     /// `None` if they contradict each other.
     fn trace(&mut self, start: u64, state: State) -> Option<Trace> {
-        let mut trace = Trace::default();
-        let mut left = vec![Path { from: None, at: start, state, is_certain: true }];
+        let mut trace = Trace::new();
+        let mut left = vec![Path { stretch: Trace::START, at: start, state, is_certain: true, is_behind_call: false }];
         let mut later = Vec::new();
         while let Some(path) = left.pop().or_else(|| later.pop()) {
             self.follow(start, path, &mut trace, &mut left, &mut later)?;
@@ -316,7 +260,7 @@ impl<'a> Tracer<'a> {
         left: &mut Vec<Path>,
         later: &mut Vec<Path>,
     ) -> Option<()> {
-        let Path { mut from, mut at, mut state, is_certain } = path;
+        let Path { mut stretch, mut at, mut state, is_certain, mut is_behind_call } = path;
         loop {
             let Some(code) = self.bare_at(at) else { return Some(()) };
             let known = trace.claims.get(&at).map(|claim| (claim, false));
@@ -325,12 +269,18 @@ impl<'a> Tracer<'a> {
                     // Code after a call that never returns belongs to something else.
                     return (!is_certain && (is_old || known.is_certain)).then_some(());
                 }
-                trace.ways.extend(from.map(|from| (from, at)));
-                trace.proofs.extend(is_old.then_some(at));
+                if is_old {
+                    trace.prove(stretch);
+                } else {
+                    let known = known.stretch;
+                    trace.joins(stretch, known);
+                }
                 return Some(());
             }
             if at != start && self.starts.contains(&at) {
-                trace.proofs.extend(from.filter(|_| state == State::ENTRY));
+                if !is_behind_call && state == State::ENTRY {
+                    trace.prove(stretch);
+                }
                 return Some(());
             }
             self.steps = self.steps.checked_sub(1)?;
@@ -338,18 +288,17 @@ impl<'a> Tracer<'a> {
             if one.is_invalid() {
                 return (!is_certain).then_some(());
             }
-            trace.claims.insert(at, Claim { state, len: one.len() as u8, is_certain });
-            trace.ways.extend(from.map(|from| (from, at)));
+            trace.claims.insert(at, Claim { state, len: one.len() as u8, is_certain, stretch });
+            is_behind_call = false;
             let called = if one.is_call_near() { Some(one.near_branch_target()) } else { self.pointed(&one) };
-            trace.calls.extend(called.map(|called| (at, called)));
+            trace.calls.extend(called.map(|called| (stretch, called)));
             let next = one.next_ip();
             let Some(step) = self.effects.of(&one, state) else { return (!is_certain).then_some(()) };
-            from = Some(at);
             match step {
                 Step::Next(after) => (at, state) = (next, after),
                 Step::Call => {
-                    trace.returns.push((at, next, one.is_call_near().then(|| one.near_branch_target())));
-                    later.push(Path { from: None, at: next, state, is_certain: false });
+                    let stretch = trace.behind_call(stretch, one.is_call_near().then(|| one.near_branch_target()));
+                    later.push(Path { stretch, at: next, state, is_certain: false, is_behind_call: true });
                     return Some(());
                 }
                 Step::Jump(to) => {
@@ -358,11 +307,12 @@ impl<'a> Tracer<'a> {
                 }
                 Step::Either(to) => {
                     self.may_jump(to, start, state)?;
-                    left.push(Path { from, at: to, state, is_certain });
-                    at = next;
+                    let jumped = trace.after(stretch);
+                    left.push(Path { stretch: jumped, at: to, state, is_certain, is_behind_call });
+                    (at, stretch) = (next, trace.after(stretch));
                 }
                 Step::Return => {
-                    trace.proofs.push(at);
+                    trace.prove(stretch);
                     return Some(());
                 }
                 Step::End => return Some(()),
@@ -371,13 +321,15 @@ impl<'a> Tracer<'a> {
     }
 
     /// Returns the function whose address an instruction loads.
-    /// The code there must begin like a function.
+    /// The code there must begin like a function, or be one indirect jump.
     fn pointed(&self, one: &Instruction) -> Option<u64> {
         let is_address = one.mnemonic() == Mnemonic::Lea && one.is_ip_rel_memory_operand();
         let to = one.ip_rel_memory_address();
         let first = self.bare_at(to).filter(|_| is_address).map(|code| decode(code, to))?;
         let makes_room = first.mnemonic() == Mnemonic::Sub && first.op0_register() == Register::RSP;
-        (first.mnemonic() == Mnemonic::Push && first.op0_kind() == OpKind::Register || makes_room).then_some(to)
+        let saves = first.mnemonic() == Mnemonic::Push && first.op0_kind() == OpKind::Register;
+        let goes_on = first.flow_control() == FlowControl::IndirectBranch;
+        (saves || makes_room || goes_on).then_some(to)
     }
 
     /// Returns `None` if a jump enters another function with a wrong state.
@@ -426,7 +378,7 @@ impl<'a> Tracer<'a> {
         let mut only = None;
         for state in states {
             let Some(trace) = self.trace(at, *state) else { continue };
-            if !trace.proven(&trace.proofs, |called| self.returns(called)).contains(&at) {
+            if !trace.proven(false, |called| self.returns(called))[Trace::START as usize] {
                 continue;
             }
             if only.is_some() {
@@ -436,7 +388,7 @@ impl<'a> Tracer<'a> {
         }
         let Some(trace) = only else { return false };
         self.returning.insert(at);
-        self.take(at, trace);
+        self.take(trace);
         true
     }
 

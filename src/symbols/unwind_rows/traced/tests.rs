@@ -98,6 +98,14 @@ fn paths_meet_where_one_of_them_has_used_the_frame_register() {
     assert_eq!(rules(&filled(&code), &[0]), expected);
 }
 
+/// qsort of musl passes a function on that only jumps to the comparison.
+#[test]
+fn a_function_whose_address_is_taken_may_be_one_jump() {
+    // lea rcx,[rip+9]; ret | jmp *rdx
+    let code = [&[0x48, 0x8d, 0x0d, 9, 0, 0, 0, 0xc3][..], &[0x90; 8], &[0xff, 0xe2]].concat();
+    assert_eq!(rules(&filled(&code), &[0]), [(0, plain(8)), (7, plain(8)), (16, plain(8))]);
+}
+
 #[test]
 fn nobody_called_the_first_function() {
     let code = filled(&[0x31, 0xed, 0x48, 0x89, 0xe7, 0xe8, 0, 0, 0, 0, 0xf4]);

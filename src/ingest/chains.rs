@@ -95,15 +95,15 @@ impl Chains {
                 self.examine(session, &sample, caller);
             }
             let with_leaf = !sample.user.regs.is_empty() && self.put_leafs_caller(session, &sample);
-            let is_cut = self.marks_ends && super::chain_limit::is_reached(attr, sample.chain);
-            if is_cut {
+            let stopped = super::chain_limit::stopped(attr, sample.chain).filter(|_| self.marks_ends);
+            if let Some(frames) = stopped {
                 if !with_leaf {
                     self.bytes.clear();
-                    self.bytes.extend_from_slice(sample.chain);
+                    self.bytes.extend_from_slice(frames);
                 }
                 self.bytes.extend_from_slice(&CONTEXT_CUT.to_le_bytes());
             }
-            return if with_leaf || is_cut { Sample { chain: &self.bytes, ..sample } } else { sample };
+            return if with_leaf || stopped.is_some() { Sample { chain: &self.bytes, ..sample } } else { sample };
         }
         let chain = self.complete(session, &sample, attr.branch_sample_type).unwrap_or(sample.chain);
         Sample { chain, ..sample }

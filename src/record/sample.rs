@@ -54,7 +54,8 @@ const BRANCH_COUNTERS: u64 = 1 << 19;
 /// Our own marker after an unwound user chain: the stack continued past the end of the copy.
 pub(crate) const CONTEXT_CUT: u64 = -4000i64 as u64;
 
-/// The word after a broken stack: no code is at this address, so readers recognize that callers are missing.
+/// The word after a broken stack, or one with more frames than a walk has: no code is at this address, so readers
+/// recognize that callers are missing.
 pub(crate) const NO_CODE: u64 = 0;
 
 /// The fields of an event's samples.

@@ -250,10 +250,11 @@ impl WalkJoiner {
     }
 }
 
-/// Returns whether callers are missing: the walk broke, or the process has no tables and only the leaf was found.
-fn is_broken(walk: &[u8], frames: usize) -> bool {
+/// Returns whether callers are missing: the walk broke or reached its limit of frames, or the process has no tables and
+/// only the leaf was found.
+fn lacks_callers(walk: &[u8], frames: usize) -> bool {
     let is_bare = frames == 1 && walk[FLAGS_AT] & lack::PROCESS != 0;
-    WalkEnd::of(walk[WHY_AT]).is_some_and(|why| why.is_broken() || is_bare)
+    WalkEnd::of(walk[WHY_AT]).is_some_and(|why| why.is_broken() || why == WalkEnd::Full || is_bare)
 }
 
 /// Returns the frames of a walk and, if the process is unknown, its kernel number, which follows them.
@@ -279,7 +280,7 @@ fn join(record: &[u8], header: Header, place: &ChainPlace, walk: &[u8], out: &mu
         return None;
     }
     let [head, chain, rest] = place.split(record)?;
-    let end = is_broken(walk, n).then_some(NO_CODE);
+    let end = lacks_callers(walk, n).then_some(NO_CODE);
     let added = 1 + n + usize::from(end.is_some());
     let size = u16::try_from(record.len() + 8 * added).ok()?;
     out.extend_from_slice(&record[..6]);

@@ -102,7 +102,7 @@ fn a_broken_walk_says_that_callers_are_missing() {
     };
     assert_eq!(chain(WalkEnd::NoFrame, 0, &[0x10, 0x20]), [0x10, 0x20, NO_CODE]);
     assert_eq!(chain(WalkEnd::LastFrame, 0, &[0x10]), [0x10]);
-    assert_eq!(chain(WalkEnd::Full, 0, &[0x10, 0x20]), [0x10, 0x20]);
+    assert_eq!(chain(WalkEnd::Full, 0, &[0x10, 0x20]), [0x10, 0x20, NO_CODE]);
     // Without tables, a chain without frame pointers ends at the sampled address; one with frame pointers continues.
     assert_eq!(chain(WalkEnd::LastFrame, lack::PROCESS, &[0x10]), [0x10, NO_CODE]);
     assert_eq!(chain(WalkEnd::LastFrame, lack::PROCESS, &[0x10, 0x20]), [0x10, 0x20]);

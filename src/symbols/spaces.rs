@@ -7,6 +7,7 @@ mod files;
 mod jit;
 mod made;
 pub(crate) mod news;
+mod turns;
 
 use std::hash::RandomState;
 use std::io;
@@ -25,6 +26,7 @@ pub(crate) use files::{FileTable, TableOutcome};
 use jit::{JitCode, JitSpans};
 use made::{Done, Id};
 use news::{News, NewsSender};
+use turns::Turns;
 
 /// The delay until a process's mappings are read again.
 /// It doubles each time that nothing changed.
@@ -107,7 +109,9 @@ fn listen(mut asks: Asks) -> io::Result<Receiver<Vec<u32>>> {
 #[derive(Debug)]
 struct Process {
     maps: Vec<procfs::ProcMapping>,
+    /// Those by which it is walked.
     mappings: Vec<Mapping>,
+    turns: Turns,
     files: Vec<Id>,
     read: Instant,
     pause: Duration,
@@ -266,11 +270,13 @@ impl<S: Store> Spaces<S> {
             return;
         }
         let (maps, mappings, files) = (process.maps.clone(), process.mappings.clone(), process.files.clone());
+        let turns = process.turns.clone();
         let jit_spans = process.jit_spans.clone();
         self.files.take(&files);
         let read = Instant::now();
+        let pause = PAUSE;
         let process =
-            Process { maps, mappings, files, read, pause: PAUSE, is_own: false, stale: false, jit: None, jit_spans };
+            Process { maps, mappings, turns, files, read, pause, is_own: false, stale: false, jit: None, jit_spans };
         self.put(child, process);
     }
 
@@ -312,12 +318,13 @@ impl<S: Store> Spaces<S> {
             process.jit = jit;
             return;
         }
-        let (mut mappings, mut files, mut spans) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut mappings, mut marked, mut spans) = (Vec::new(), Vec::new(), Vec::new());
+        let mut files: Vec<Id> = Vec::new();
         for map in maps.iter().filter(|map| map.start < map.end && map.end < KERNEL) {
             let Some(id) = self.files.of(pid, map, &mut self.store) else {
                 match jit.as_ref().and_then(|jit| jit.place(map, &mut self.store, &mut mappings)) {
                     Some(own) => spans.extend(own),
-                    None => mappings.push(Mapping { start: map.start, end: map.end, bias: 0, span: None }),
+                    None => mappings.push(Mapping::without_rows(map.start, map.end)),
                 }
                 continue;
             };
@@ -325,18 +332,29 @@ impl<S: Store> Spaces<S> {
                 self.files.take(&[id]);
                 files.push(id);
             }
+            let first = mappings.len();
             self.files.place(id, map, &mut mappings);
+            marked.extend(mappings[first..].iter().map(|mapping| (id, *mapping)));
         }
-        let jit_spans = JitSpans::new(spans);
-        if self.store.set_process(pid, &mappings).is_err() {
+        let (jit_spans, read) = (JitSpans::new(spans), Instant::now());
+        let before = self.processes.get(&pid);
+        let turns = before.map_or_else(Turns::default, |before| before.turns.clone()).update(&marked, read);
+        let mappings = turns.arrange(mappings);
+        for file in turns.files() {
+            if !files.contains(&file) {
+                self.files.take(&[file]);
+                files.push(file);
+            }
+        }
+        let is_same = before.is_some_and(|before| before.mappings == mappings);
+        if !is_same && self.store.set_process(pid, &mappings).is_err() {
             self.files.give_up(&files);
             jit_spans.release(&mut self.store);
             return self.forget(pid);
         }
-        let read = Instant::now();
         self.put(
             pid,
-            Process { maps, mappings, files, read, pause: PAUSE, is_own: true, stale: false, jit, jit_spans },
+            Process { maps, mappings, turns, files, read, pause: PAUSE, is_own: true, stale: false, jit, jit_spans },
         );
     }
 }

@@ -8,7 +8,7 @@ use object::{Object, ObjectSection};
 use perfprof_tui::kernel::walk::Walker;
 
 use crate::common::process::Running;
-use crate::common::{allowed, environment, installed, program, run, skipped};
+use crate::common::{allowed, data, environment, installed, program, run, skipped};
 
 /// Twenty nested functions with frames of different sizes, 600 kB in main, and below them work, file reads or a signal
 /// handler. It runs for a number of seconds of CPU time, so that other load costs no samples, and at least a number of
@@ -142,6 +142,29 @@ fn programs_of_some_milliseconds_have_their_callers() {
     let whole = with.iter().filter(|stack| stack.last().is_some_and(|name| name == "_start")).count();
     println!("{whole} of {} stacks are complete", with.len());
     assert!(with.len() > 100 && whole * 2 > with.len(), "{whole} of {}", with.len());
+}
+
+/// Plugins that take turns at one address are walked by their own tables, although each is mapped for only some
+/// milliseconds and its mmap record is read later.
+#[test]
+fn plugins_that_take_turns_have_whole_stacks() {
+    let Some(stage) = stage() else { return };
+    let file = stage.dir.path().join("turns.data");
+    let mut record = program();
+    record.args(["record", "-q", "-e", "cpu-clock", "-F", "1999", "--call-graph", "tables", "-o"]).arg(&file);
+    run(record.arg("--").arg(data("bin/dlchurn")).arg("1500"));
+    let mut with = stacks(&file);
+    with.retain(|stack| stack.iter().any(|name| name.ends_with("_kernel")));
+    let later = with.split_off(with.len() / 2);
+    let whole = |stack: &&Vec<String>| {
+        let from = stack.iter().position(|name| name.ends_with("_kernel"));
+        let callers = from.and_then(|from| stack.get(from + 1..from + 4));
+        callers.is_some_and(|callers| callers == ["plug_run", "one", "main"])
+            && stack.last().is_some_and(|name| name == "_start")
+    };
+    let whole = later.iter().filter(whole).count();
+    println!("{whole} of {} stacks are complete", later.len());
+    assert!(later.len() > 50 && whole * 50 >= later.len() * 49, "{whole} of {}", later.len());
 }
 
 /// The first writer after a full ring buffer reports the loss, which may be the BPF program.

@@ -30,9 +30,9 @@ const ROWS: usize = 1 << 20;
 const BLOCK: usize = 64;
 const BLOCKS: u32 = (ROWS / BLOCK) as u32;
 const CHUNK_BYTES: usize = 8 * ROWS + 4 * BLOCKS as usize;
-/// Mappings in a piece, each of five words, and of one process.
+/// Mappings in a piece, each of seven words, and of one process.
 const MAPPINGS: u32 = 1 << 15;
-const MAPPING_WORDS: usize = 5;
+const MAPPING_WORDS: usize = 7;
 const PIECE_BYTES: usize = MAPPINGS as usize * MAPPING_WORDS * 8;
 pub(crate) const MAX_MAPPINGS: usize = 8192;
 /// The maximum number of chunks and of pieces.
@@ -47,7 +47,7 @@ pub(crate) const CHAIN_LIMIT: usize = 127;
 pub(crate) const CHAIN_LIMIT_BY_TABLES: usize = CHAIN_LIMIT + FRAMES;
 
 /// The position of a file's rows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct RowRange {
     pub(crate) chunk: u32,
     pub(crate) first: u32,
@@ -56,14 +56,37 @@ pub(crate) struct RowRange {
     pub(crate) pc: u32,
 }
 
+/// The maximum number of mappings of one place that a walk tries (walk.bpf.c has the same number).
+pub(crate) const TURNS: usize = 8;
+
 /// A mapping of code: a row's pc is an address in it minus the bias. A mapping without rows is walked by frame
 /// pointers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+///
+/// Files that take turns at one place have a mapping each, with the same bounds. A walk takes the last one whose mark is
+/// in memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Mapping {
     pub(crate) start: u64,
     pub(crate) end: u64,
     pub(crate) bias: u64,
     pub(crate) span: Option<RowRange>,
+    pub(crate) mark: Option<Mark>,
+}
+
+impl Mapping {
+    /// Returns a mapping that is walked by frame pointers.
+    pub(crate) fn without_rows(start: u64, end: u64) -> Self {
+        Self { start, end, bias: 0, span: None, mark: None }
+    }
+}
+
+/// Eight bytes of memory that identify the mapped file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct Mark {
+    pub(crate) address: u64,
+    pub(crate) word: u64,
+    /// Whether a mark that cannot be read counts as another file's.
+    pub(crate) is_strict: bool,
 }
 
 /// The reason why there is no room for rows or mappings.
@@ -344,7 +367,7 @@ pub(crate) trait Store {
     fn add(&mut self, rows: &[u64]) -> Result<Vec<RowRange>, NoRoom>;
     /// Frees rows that no process uses.
     fn release(&mut self, spans: &[RowRange]);
-    /// Sets the mappings of a process, sorted and disjoint, at most [`MAX_MAPPINGS`].
+    /// Sets the mappings of a process, sorted, with equal bounds or disjoint, at most [`MAX_MAPPINGS`].
     fn set_process(&mut self, pid: i32, mappings: &[Mapping]) -> Result<(), NoRoom>;
     /// Sets the kernel's number of a process, which may differ from its number here. Its mappings take effect then.
     fn learn(&mut self, pid: i32, number: u32) -> Result<(), NoRoom>;
@@ -389,7 +412,9 @@ impl Store for Walker {
         let words = mappings.iter().flat_map(|m| {
             let span = m.span.unwrap_or(RowRange { chunk: 0, first: 0, n: 0, pc: 0 });
             let pair = |low: u32, high: u32| u64::from(low) | u64::from(high) << 32;
-            [m.start, m.end, m.bias, pair(span.chunk, span.first), pair(span.n, 0)]
+            let mark = m.mark.unwrap_or(Mark { address: 0, word: 0, is_strict: false });
+            let strict = u32::from(mark.is_strict);
+            [m.start, m.end, m.bias, pair(span.chunk, span.first), pair(span.n, strict), mark.address, mark.word]
         });
         self.mappings.store(range.array, self.mappings.at(range), words);
         if let Err(errno) = self.tell(tgid, range) {

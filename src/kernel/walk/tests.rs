@@ -56,7 +56,7 @@ fn rows_and_mappings_have_room_up_to_the_limit() {
     std::thread::sleep(std::time::Duration::from_millis(1100));
     assert_eq!(walker.add(&rows(1)).map(|spans| spans[0].chunk), Ok(1));
     assert_eq!(walker.held().0 / CHUNK_BYTES, 2);
-    let mapping = |start| Mapping { start, end: start + 0x1000, bias: start, span: Some(one[0]) };
+    let mapping = |start| Mapping { start, end: start + 0x1000, bias: start, span: Some(one[0]), mark: None };
     walker.set_process(7, &[mapping(0x1000), mapping(0x5000)]).expect("room");
     walker.set_process(7, &[mapping(0x1000)]).expect("room");
     walker.forget_process(7);

@@ -60,11 +60,19 @@ struct chunk {
 	u32 first_pc[BLOCKS];
 };
 
-/* A mapping of a process: the pc of its rows is its address less the bias. */
+/* A mapping of a process: the pc of its rows is its address less the bias. Files that take turns at one place have a
+ * mapping each, next to each other, with equal bounds. `word` is in memory at `mark` while this mapping's file is
+ * mapped; a mark of 0 is not checked. */
 struct mapping {
 	u64 start, end, bias;
-	u32 chunk, first, n, unused;
+	u32 chunk, first, n;
+	/* A mark that cannot be read counts as another file's. */
+	u32 strict;
+	u64 mark, word;
 };
+
+/* Mappings of one place that are tried. */
+#define TURNS 8
 
 /* Mappings in a piece of the pool. */
 #define MAPPINGS (1 << 15)
@@ -217,6 +225,20 @@ INLINE u64 up_to(u64 a, u64 b)
 	return mask;
 }
 
+/* Whether the file of a mapping is the one that is mapped now. */
+INLINE int is_mapped(struct state *s, struct mapping *m)
+{
+	if (!m->mark)
+		return 1;
+	if (!read_user(s->pair, 8, (const void *)m->mark))
+		return s->pair[0] == m->word;
+	if (m->strict)
+		return 0;
+	/* The page is not in memory: further reads would fail, too, and each takes longer than the rest of a frame. */
+	m->mark = 0;
+	return 1;
+}
+
 /* Finds the mapping that an address is in; one of no length where there is none. */
 INLINE void find(struct state *s, u64 at)
 {
@@ -240,9 +262,17 @@ INLINE void find(struct state *s, u64 at)
 		lo += half & up_to(m->start, at);
 		len -= half;
 	}
-	m = &piece->mapping[lo & (MAPPINGS - 1)];
-	if (at - m->start >= m->end - m->start)
-		return;
+	/* The last of one place is tried first. */
+#pragma unroll
+	for (int i = 0; i < TURNS; i++) {
+		m = &piece->mapping[(lo - i) & (MAPPINGS - 1)];
+		if (lo < s->space.first + (u64)i || at - m->start >= m->end - m->start)
+			return;
+		if (is_mapped(s, m))
+			break;
+		if (i == TURNS - 1)
+			return;
+	}
 	s->start = m->start;
 	s->len = m->end - m->start;
 	s->bias = m->bias;

@@ -10,7 +10,7 @@ use crossbeam_channel::Sender;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::kernel::procfs;
-use crate::kernel::walk::{Mapping, RowRange, Store};
+use crate::kernel::walk::{Mapping, Mark, RowRange, Store};
 use crate::record::kinds::FileId;
 use crate::symbols::bytes::Bytes;
 use crate::symbols::{door, same_file, unwind_rows};
@@ -77,7 +77,9 @@ struct Table {
     /// Segments with code.
     /// Offset and size in the file, and the difference from an offset to the addresses in rows.
     segments: Vec<(u64, u64, u64)>,
-    /// Hash of the content that rows depend on.
+    /// A word that identifies the file in memory: its address, counted like those in rows, and its value.
+    mark: Option<(u64, u64)>,
+    /// Hash of the content that rows depend on, and of the mark.
     digest: Option<u64>,
     /// The value of [`Files::turn`] when its last process ended.
     idle_since: u64,
@@ -187,7 +189,7 @@ impl Files {
         self.next = self.next.wrapping_add(1);
         let told = FileTable { name: name.into(), made: TableOutcome::Coming, processes: 0 };
         let (spans, segments) = (Vec::new(), Vec::new());
-        self.tables.insert(id, Table { told, spans, segments, digest: None, idle_since: self.turn });
+        self.tables.insert(id, Table { told, spans, segments, mark: None, digest: None, idle_since: self.turn });
         self.known.insert(key, id);
         id
     }
@@ -206,7 +208,7 @@ impl Files {
         let rows = made.rows?;
         // It was dropped meanwhile to make room.
         let Some(table) = self.tables.get_mut(&id) else { return Some(id) };
-        (table.segments, table.digest) = (made.segments, made.digest);
+        (table.segments, table.mark, table.digest) = (made.segments, made.mark, made.digest);
         let (spans, made) = match rows {
             Ok(rows) => match store.add(&rows.rows) {
                 Ok(spans) => (spans, TableOutcome::Of(rows.section, rows.rows.len())),
@@ -303,7 +305,7 @@ impl Files {
     pub(crate) fn place(&self, id: Id, map: &procfs::ProcMapping, out: &mut Vec<Mapping>) {
         match self.tables.get(&id) {
             Some(table) => table.place(map, out),
-            None => out.push(Mapping { start: map.start, end: map.end, bias: 0, span: None }),
+            None => out.push(Mapping::without_rows(map.start, map.end)),
         }
     }
 
@@ -328,10 +330,13 @@ impl Table {
         };
         let segment = self.segments.iter().find(within);
         let (Some((_, _, shift)), Some(_)) = (segment, self.spans.first()) else {
-            return out.push(Mapping { start: map.start, end: map.end, bias: 0, span: None });
+            return out.push(Mapping::without_rows(map.start, map.end));
         };
         let bias = map.start.wrapping_sub(map.offset).wrapping_sub(*shift);
+        let first = out.len();
         place_rows(&self.spans, bias, map, out);
+        let mark = |(at, word)| Mark { address: bias.wrapping_add(at), word, is_strict: false };
+        out[first..].iter_mut().for_each(|mapping| mapping.mark = self.mark.map(mark));
     }
 }
 
@@ -343,7 +348,7 @@ pub(super) fn place_rows(spans: &[RowRange], bias: u64, map: &procfs::ProcMappin
         let next = spans.get(i + 1).map(|next| bias.wrapping_add(u64::from(next.pc)));
         let end = next.unwrap_or(map.end).clamp(from, map.end);
         if from < end {
-            out.push(Mapping { start: from, end, bias, span: Some(*span) });
+            out.push(Mapping { start: from, end, bias, span: Some(*span), mark: None });
         }
         from = end;
     }

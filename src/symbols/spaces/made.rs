@@ -26,18 +26,24 @@ pub(crate) struct Made {
     /// Segments with code.
     /// Offset and size in the file, and the difference from an offset to the addresses in rows.
     pub(crate) segments: Vec<(u64, u64, u64)>,
+    /// A word that identifies the file in memory: its address, counted like those in rows, and its value.
+    pub(crate) mark: Option<(u64, u64)>,
 }
 
 impl Made {
     /// Builds a file's rows, unless rows of the same content are known.
     pub(crate) fn of(bytes: &Bytes, hasher: &RandomState, is_known: impl FnOnce(u64) -> bool) -> Self {
-        let digest = unwind_rows::contents(bytes).map(|parts| hasher.hash_one(parts));
+        let program = Program::of(bytes).ok();
+        let mark = program.as_ref().and_then(Program::mark);
+        let digest = unwind_rows::contents(bytes).map(|parts| hasher.hash_one((parts, mark)));
         if digest.is_some_and(is_known) {
-            return Self { digest, rows: None, segments: Vec::new() };
+            return Self { digest, rows: None, segments: Vec::new(), mark: None };
         }
         let rows = unwind_rows::of(bytes);
-        let segments = rows.as_ref().map_or_else(|_| Vec::new(), |rows| code(bytes, rows.base));
-        Self { digest, rows: Some(rows), segments }
+        let base = rows.as_ref().ok().map(|rows| rows.base);
+        let segments = program.zip(base).map_or_else(Vec::new, |(program, base)| code(&program, base));
+        let mark = mark.zip(base).map(|((address, word), base)| (address.wrapping_sub(base), word));
+        Self { digest, rows: Some(rows), segments, mark }
     }
 }
 
@@ -76,8 +82,7 @@ pub(crate) fn start(hasher: RandomState) -> io::Result<(Sender<Job>, Receiver<Do
 }
 
 /// Returns the segments with code, in the format of [`Made`].
-fn code(bytes: &Bytes, base: u64) -> Vec<(u64, u64, u64)> {
-    let Ok(program) = Program::of(bytes) else { return Vec::new() };
+fn code(program: &Program<'_>, base: u64) -> Vec<(u64, u64, u64)> {
     let segments = program.segments.iter().filter(|segment| segment.is_code);
     let shift = |segment: &Segment| segment.address.wrapping_sub(segment.offset).wrapping_sub(base);
     segments.map(|segment| (segment.offset, segment.size, shift(segment))).collect()

@@ -142,11 +142,12 @@ fn news_that_do_not_last_leave_nothing() {
     let pid = std::process::id() as i32;
     let after = |news: &[ProcessEvent]| {
         let mut spaces = spaces(1 << 40);
-        let one = Mapping { start: 1, end: 2, bias: 0, span: None };
+        let one = Mapping::without_rows(1, 2);
         let (maps, files, read) = (Vec::new(), Vec::new(), Instant::now());
         let process = Process {
             maps,
             mappings: vec![one],
+            turns: Turns::default(),
             files,
             read,
             pause: PAUSE,

@@ -60,7 +60,7 @@ pub(crate) fn may_look(test: &str) -> bool {
 
 fn table(spans: Vec<RowRange>, segments: Vec<(u64, u64, u64)>) -> Table {
     let told = FileTable { name: "x".into(), made: TableOutcome::Of(".eh_frame", 9), processes: 0 };
-    Table { told, spans, segments, digest: None, idle_since: 0 }
+    Table { told, spans, segments, mark: None, digest: None, idle_since: 0 }
 }
 
 /// A program's bytes: a different program of equal size for each number.

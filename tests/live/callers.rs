@@ -140,8 +140,10 @@ fn a_pending_return_probe_hides_no_caller() {
     let stacks = stage.folded("tables", &[&built]);
     mostly(&stacks, "with a return probe", |stack| stack.contains("_start;") && stack.ends_with(NEST));
     let stacks = stage.folded("dwarf", &[&built]);
+    // On AArch64 the position of the return address on the stack is unknown.
+    let is_known = cfg!(target_arch = "x86_64");
     mostly(&stacks, "unwound with a return probe", |stack| {
-        stack.ends_with(NEST) || stack.ends_with("[broken];inner;work")
+        stack.ends_with(NEST) || !is_known && stack.ends_with("[broken];inner;work")
     });
 }
 

@@ -188,6 +188,10 @@ impl WalkEnds {
     }
 }
 
+/// In place of a [`WalkEnd`]: the record lists return addresses that probes have replaced. Its words are the replacement,
+/// then for each function, the innermost first, the position of the return address on the stack and its value.
+pub(crate) const RETURNS: u8 = 9;
+
 /// Data that a walk lacked, as bits of its record.
 pub(crate) mod lack {
     /// The process is unknown.
@@ -235,6 +239,15 @@ pub struct Program {
 }
 
 impl Program {
+    /// Loads the program that writes, before each sample with a copied stack, the return addresses that the copy lacks
+    /// (`RETURNS`).
+    ///
+    /// # Errors
+    /// [`LoadError`] contains the verifier's last words if it refused the program.
+    pub fn for_copies() -> Result<Arc<Self>, LoadError> {
+        Ok(linked(true)?.0)
+    }
+
     /// Returns the program's descriptor, for a sampling event.
     pub(crate) fn fd(&self) -> BorrowedFd<'_> {
         self.program.as_fd()
@@ -292,25 +305,13 @@ impl Walker {
     /// # Errors
     /// [`LoadError`] has the end of the verifier's log if it rejected the program.
     pub fn load(limit: usize) -> Result<Self, LoadError> {
-        let object::LoadedObject { program, mut maps } = object::link(OBJECT)?;
+        let (program, mut maps) = linked(false)?;
         let mut map = |name: &str| maps.remove(name).ok_or(LoadError::from(Errno::NOENT));
-        let array = MapKind { kind: PROG_ARRAY, key: 4, value: 4, entries: 1, flags: 0 };
-        let next = bpf_calls::map(&array, None)?;
-        bpf_calls::put(next.as_fd(), 0, [program.as_raw_fd() as u32, 0, 0, 0])?;
-        // Present only where return addresses may be signed.
-        if let Ok(settings) = map("settings") {
-            let bits = address_bits();
-            bpf_calls::put(settings.as_fd(), 0, [bits as u32, (bits >> 32) as u32, 0, 0])?;
-        }
-        // Without the offsets, a return address that a probe has replaced stays unknown.
-        if let Ok(offsets) = pending_offsets() {
-            bpf_calls::put(map("pendings")?.as_fd(), 0, offsets)?;
-        }
         let numbers = Numbers::here();
         // In a nested PID namespace, only the records of walks reveal the kernel's numbers.
         let asks = numbers.0.is_none().then(|| map("asks").ok().and_then(|ring| Asks::map(ring).ok())).flatten();
         Ok(Self {
-            program: Arc::new(Program { program, events: map("events")?, next }),
+            program,
             spaces: map("spaces")?,
             pieces: map("pieces")?,
             chunks: map("chunks")?,
@@ -453,6 +454,23 @@ impl Store for Walker {
     fn held(&self) -> (usize, usize) {
         (self.rows.held() + self.mappings.held(), self.limit)
     }
+}
+
+/// Loads the program; returns it and its other maps by name.
+fn linked(for_copies: bool) -> Result<(Arc<Program>, FxHashMap<String, OwnedFd>), LoadError> {
+    let object::LoadedObject { program, mut maps } = object::link(OBJECT)?;
+    let mut map = |name: &str| maps.remove(name).ok_or(LoadError::from(Errno::NOENT));
+    let array = MapKind { kind: PROG_ARRAY, key: 4, value: 4, entries: 1, flags: 0 };
+    let next = bpf_calls::map(&array, None)?;
+    bpf_calls::put(next.as_fd(), 0, [program.as_raw_fd() as u32, 0, 0, 0])?;
+    let bits = address_bits();
+    bpf_calls::put(map("settings")?.as_fd(), 0, [bits as u32, (bits >> 32) as u32, for_copies.into(), 0])?;
+    // Without the offsets, a return address that a probe has replaced stays unknown.
+    if let Ok(offsets) = pending_offsets() {
+        bpf_calls::put(map("pendings")?.as_fd(), 0, offsets)?;
+    }
+    let events = map("events")?;
+    Ok((Arc::new(Program { program, events, next }), maps))
 }
 
 /// Returns where the kernel keeps a task's functions whose return is probed (`struct pending` in walk.bpf.c), two

@@ -118,9 +118,11 @@ struct asker {
 #define SLOT 8
 #endif
 
-/* What the loader says of the machine. */
+/* What the loader says of the machine, and whether stacks are copied: then the program does not walk, but writes what
+ * return addresses the copies lack. */
 struct settings {
-	u64 address, unused;
+	u64 address;
+	u32 copies, unused;
 };
 
 /* Where the kernel keeps the functions of a task whose return is probed, as offsets in its types; all 0 where that is
@@ -176,6 +178,9 @@ struct state {
 #define BACKWARDS 6
 #define UNSUPPORTED 7
 #define LAST_FRAME 8
+/* Not a walk: the page that functions return to whose return is probed, then of each such function, the innermost first,
+ * where its return address was on the stack and what that was. */
+#define RETURNS 9
 
 /* What a walk lacked. */
 #define PROCESS_UNKNOWN 1
@@ -208,9 +213,7 @@ struct map DATA("maps") states = { PERCPU_ARRAY, 4, sizeof(struct state), 1, 0, 
 struct map DATA("maps") spaces = { HASH, 4, sizeof(struct space), 1 << 15, 0, 0 };
 struct map DATA("maps") pieces = { ARRAY_OF_MAPS, 4, 4, 64, 0, sizeof(struct piece) };
 struct map DATA("maps") chunks = { ARRAY_OF_MAPS, 4, 4, 64, 0, sizeof(struct chunk) };
-#ifdef ARM64
 struct map DATA("maps") settings = { ARRAY, 4, sizeof(struct settings), 1, 0, 0 };
-#endif
 struct map DATA("maps") pendings = { ARRAY, 4, sizeof(struct pending), 1, 0, 0 };
 struct map DATA("maps") askers = { ARRAY, 4, sizeof(struct asker), ASKERS, 0, 0 };
 struct map DATA("maps") asks = { RING, 0, 0, ASKS, 0, 0 };
@@ -595,6 +598,22 @@ INLINE long unprobe(struct state *s, long *again)
 	return 0;
 }
 
+/* One function whose return is probed. */
+static long collect(u32 round, void *unused)
+{
+	u32 zero = 0;
+	struct state *s = map_lookup(&states, &zero);
+	struct pending *p = map_lookup(&pendings, &zero);
+
+	if (!s || !p || !s->pending)
+		return 1;
+	s->ip[s->depth & 127] = kernel_word(s->pending + p->stack);
+	s->ip[(s->depth + 1) & 127] = kernel_word(s->pending + p->address);
+	s->depth += 2;
+	s->pending = kernel_word(s->pending + p->outer);
+	return 0;
+}
+
 /* One frame: where it is, and who called it. */
 static long step(u32 round, void *unused)
 {
@@ -728,6 +747,7 @@ SECTION("perf_event") int walk(struct registers *ctx)
 {
 	u32 zero = 0, tgid = current_pid_tgid() >> 32;
 	struct state *s = map_lookup(&states, &zero);
+	const struct settings *said;
 	struct space *space;
 	struct registers *r;
 	u64 n;
@@ -745,13 +765,10 @@ SECTION("perf_event") int walk(struct registers *ctx)
 			return 1;
 		s->narrow = IS_NARROW(r->NARROW_MODE);
 	}
-#ifdef ARM64
-	const struct settings *said = map_lookup(&settings, &zero);
-
+	said = map_lookup(&settings, &zero);
 	if (!said)
 		return 1;
 	s->address = said->address;
-#endif
 	s->back = 0;
 	s->fresh = 1;
 	s->by_fp = 0;
@@ -762,6 +779,17 @@ SECTION("perf_event") int walk(struct registers *ctx)
 	s->flags = 0;
 	s->trampoline = 0;
 	find_pending(s);
+	if (said->copies) {
+		if (!s->pending)
+			return 1;
+		s->why = RETURNS;
+		s->ip[0] = s->trampoline;
+		s->depth = 1;
+		loop((FRAMES - 1) / 2, collect, 0, 0);
+		n = s->depth & 127;
+		output(ctx, &events, CURRENT_CPU, &s->why, 4 + 8 * n);
+		return 1;
+	}
 	space = map_lookup(&spaces, &tgid);
 	s->known = space != 0;
 	if (space)

@@ -202,6 +202,11 @@ impl Attachment {
         let Some(walks) = &mut self.walks else { return Ok(()) };
         let attr = attr::walked(&self.common);
         let opened = walks.open(&*self.sys, cpu, owner, &attr);
+        if opened.is_err() && !walks.is_by_tables() {
+            // Copied stacks work without it, except below probed functions.
+            self.walks = None;
+            return Ok(());
+        }
         opened.map_err(|errno| OpenError::open("bpf-output", &attr, errno, &self.rights))
     }
 
@@ -297,7 +302,7 @@ impl Attachment {
             match self.sys.open(&attr::opened(attr.clone()), pid, cpu as i32, leader, cgroup) {
                 Ok(fd) => {
                     self.redirect(&fd, cpu)?;
-                    let walks = self.walks.as_mut().filter(|_| attr::walks(&self.slots[i].event, &self.common));
+                    let walks = self.walks.as_mut().filter(|walks| walks.is_for(&self.slots[i].event, &self.common));
                     self.slots[i].set_programs(&*self.sys, &fd, walks.as_ref().map(|walks| &*walks.program))?;
                     let id = self.sys.ioctl(fd.as_fd(), Ioctl::Id).unwrap_or(0);
                     if let Some(walks) = walks {

@@ -263,6 +263,11 @@ pub(crate) fn walks(event: &Event, common: &CommonAttrs) -> bool {
     way(event, common) == CallGraph::Tables && !off && may_be_walked(event)
 }
 
+/// Returns whether an event's samples have copies of user stacks that a BPF program may complete.
+pub(crate) fn copies(event: &Event, common: &CommonAttrs) -> bool {
+    matches!(way(event, common), CallGraph::Dwarf(_)) && !common.exclude.user && may_be_walked(event)
+}
+
 /// Returns the mode of an event's call chains.
 pub(crate) fn way(event: &Event, common: &CommonAttrs) -> CallGraph {
     settled(event.way(common.chains), common)

@@ -301,6 +301,13 @@ impl LiveSource {
         Ok(())
     }
 
+    /// Reads the rings before their records are joined in another way.
+    fn read_rest(&mut self) {
+        let mut batch = Batch::default();
+        self.drain(&mut batch);
+        self.first.append(&mut batch.bytes);
+    }
+
     /// Changes the call graph mode; if stacks are copied, replaces the rings by rings of another size.
     fn set_call_graph(&mut self, way: CallGraph) -> Result<String, String> {
         let common = &self.attachment.common;
@@ -325,16 +332,20 @@ impl LiveSource {
         self.attachment.common.watermark = (pages * rustix::param::page_size() / 2) as u32;
         // The current program continues until its last records have been read.
         let starts = walks.is_some();
-        if starts {
-            self.attachment.walks = walks;
+        if let Some(mut walks) = walks {
+            if self.attachment.walks.is_some() {
+                self.read_rest();
+            }
+            // Its records until the events are reopened are skipped.
+            let before = self.attachment.walks.take().map(|before| before.pairs.writers);
+            walks.pairs.writers.extend(before.unwrap_or_default());
+            self.attachment.walks = Some(walks);
         }
         let grown = if pages > before.2 { self.own_rings() } else { Ok(()) };
         let open = |done: &mut Self| if starts { done.attachment.open_all_walks() } else { Ok(()) };
         let done = grown.and_then(|()| open(self)).and_then(|()| self.reopen(&all));
         if done.is_ok() != starts && self.attachment.walks.is_some() {
-            let mut batch = Batch::default();
-            self.drain(&mut batch);
-            self.first.append(&mut batch.bytes);
+            self.read_rest();
             self.attachment.walks = None;
         }
         if let Err(error) = done {

@@ -151,7 +151,7 @@ impl LiveSource {
         let common = CommonAttrs {
             rate: config.rate,
             chains,
-            tables: walks.is_some(),
+            tables: walks.as_ref().is_some_and(StackWalks::is_by_tables),
             exclude: config.exclude,
             inherit: config.inherit && target.is_tasks(),
             tasks: target.is_tasks(),

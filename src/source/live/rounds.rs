@@ -59,7 +59,8 @@ impl LiveSource {
         }
         self.ticks += 1;
         let usual = if self.drained < QUIET_BYTES { QUIET_TICK_NS } else { TICK_NS };
-        let usual = if self.attachment.walks.is_some() { TABLES_TICK_NS } else { usual };
+        let by_tables = self.attachment.walks.as_ref().is_some_and(StackWalks::is_by_tables);
+        let usual = if by_tables { TABLES_TICK_NS } else { usual };
         let tick = FIRST_TICKS_NS.get(self.ticks).copied().unwrap_or(usual);
         self.next_tick = monotonic_ns() + tick;
     }

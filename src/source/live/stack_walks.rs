@@ -11,12 +11,13 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use crate::event::{CallGraph, Event};
 use crate::kernel::attr::{Attr, sample};
 use crate::kernel::sys::{Errno, Ioctl, Sys};
-use crate::kernel::walk::{FRAMES, ProcessEvent, Program, WalkEnd, WalkEnds, Walker, lack};
+use crate::kernel::walk::{FRAMES, ProcessEvent, Program, RETURNS, WalkEnd, WalkEnds, Walker, lack};
+use crate::perfdata::layout;
 use crate::record::Layout;
 use crate::record::in_place::i32_at;
 use crate::record::kinds::{HEADER, Header, WholeRecords, misc, types};
-use crate::record::sample::{CONTEXT_USER, ChainPlace, NO_CODE};
-use crate::symbols::spaces::news::NewsSender;
+use crate::record::sample::{CONTEXT_USER, ChainPlace, NO_CODE, u64s};
+use crate::symbols::spaces::news::{self, NewsSender};
 use crate::symbols::spaces::{self, Following, Tables, WalkFigures};
 
 use super::attr;
@@ -30,6 +31,8 @@ const TASK_AT: usize = HEADER + 8;
 const WHY_AT: usize = HEADER + 20;
 const FLAGS_AT: usize = WHY_AT + 1;
 const FRAMES_AT: usize = HEADER + 24;
+/// The number of the stack pointer among the registers of a sample.
+const SP: u32 = if cfg!(target_arch = "aarch64") { 31 } else { 7 };
 
 /// Returns the limit of kernel memory for tables in bytes, given the program's memory limit.
 pub fn tables_of(memory: usize) -> usize {
@@ -46,7 +49,11 @@ pub(super) fn for_events(
 ) -> Result<(CallGraph, Option<StackWalks>, Option<String>), OpenError> {
     let ways: Vec<CallGraph> = events.iter().filter(|e| attr::may_be_walked(e)).map(|e| e.way(session)).collect();
     let by_tables = [CallGraph::Tables, CallGraph::Auto].into_iter().find(|way| ways.contains(way));
-    let Some(way) = by_tables else { return Ok((session.without_tables(), None, None)) };
+    let Some(way) = by_tables else {
+        let copies = ways.iter().any(|way| matches!(way, CallGraph::Dwarf(_)));
+        let walks = copies.then(StackWalks::for_copies).flatten();
+        return Ok((session.without_tables(), walks, None));
+    };
     let (found, walks, note) = wanted(way, limit)?;
     let session = if matches!(session, CallGraph::Tables | CallGraph::Auto) { found } else { session };
     Ok((session, walks, note))
@@ -77,14 +84,16 @@ pub(super) fn wanted(
                 Err(OpenError::new("the program that walks stacks by tables", "loaded", reason, remedy))
             }
         },
+        CallGraph::Dwarf(_) => Ok((way, StackWalks::for_copies(), None)),
         other => Ok((other, None, None)),
     }
 }
 
-/// The program that walks stacks, and its output.
+/// The program that walks stacks or completes copies of them, and its output.
 #[derive(Debug)]
 pub(crate) struct StackWalks {
     pub(crate) program: Arc<Program>,
+    by_tables: bool,
     /// The event of each ring through which the program writes.
     writers: BTreeMap<u32, OwnedFd>,
     pub(crate) pairs: WalkJoiner,
@@ -95,13 +104,32 @@ pub(crate) struct StackWalks {
 impl StackWalks {
     fn new(program: Arc<Program>, following: Following) -> Self {
         let (pairs, tables) = (WalkJoiner::new(following.news), following.tables);
-        Self { program, writers: BTreeMap::new(), pairs, tables, told: WalkFigures::default() }
+        Self { program, by_tables: true, writers: BTreeMap::new(), pairs, tables, told: WalkFigures::default() }
+    }
+
+    /// Loads the program that completes copied stacks by the return addresses that probes have replaced. `None` if the
+    /// kernel refuses it: such stacks end at the probed function.
+    fn for_copies() -> Option<Self> {
+        let program = Program::for_copies().ok()?;
+        let pairs = WalkJoiner::new(news::channel().0);
+        let (writers, tables, told) = (BTreeMap::new(), Arc::default(), WalkFigures::default());
+        Some(Self { program, by_tables: false, writers, pairs, tables, told })
+    }
+
+    /// Returns whether the program walks stacks; else it completes copies of them.
+    pub(crate) fn is_by_tables(&self) -> bool {
+        self.by_tables
+    }
+
+    /// Returns whether the program is set on an event.
+    pub(crate) fn is_for(&self, event: &Event, common: &attr::CommonAttrs) -> bool {
+        if self.by_tables { attr::walks(event, common) } else { attr::copies(event, common) }
     }
 
     /// Returns the figures of walks if they have changed since the last call.
     pub(crate) fn tell(&mut self) -> Option<WalkFigures> {
         let now = WalkFigures { tables: self.tables.load_full(), ends: self.pairs.ends };
-        let fresh = now.ends != self.told.ends || !Arc::ptr_eq(&now.tables, &self.told.tables);
+        let fresh = now.ends != self.told.ends || self.by_tables && !Arc::ptr_eq(&now.tables, &self.told.tables);
         fresh.then(|| self.told.clone_from(&now))?;
         Some(now)
     }
@@ -124,6 +152,10 @@ impl StackWalks {
 
     /// Registers an id whose samples are to be joined.
     pub(crate) fn learn(&mut self, id: u64, attr: &Attr) {
+        if !self.by_tables {
+            self.pairs.copies.insert(id, layout(attr));
+            return;
+        }
         self.pairs.samples.extend(
             ChainPlace::of(attr.sample_type)
                 .filter(|_| attr.sample_type & sample::CALLCHAIN != 0)
@@ -137,7 +169,9 @@ impl StackWalks {
 pub(crate) struct WalkJoiner {
     news: NewsSender,
     /// Ids of the program's records.
-    writers: FxHashSet<u64>,
+    pub(crate) writers: FxHashSet<u64>,
+    /// The layout of each id's samples with copied stacks.
+    copies: FxHashMap<u64, Layout>,
     /// The position of the call chain in the records of each id.
     samples: FxHashMap<u64, ChainPlace>,
     /// For each ring, the walk whose sample has not been read yet.
@@ -154,6 +188,7 @@ impl WalkJoiner {
         Self {
             news,
             writers: FxHashSet::default(),
+            copies: FxHashMap::default(),
             samples: FxHashMap::default(),
             waiting: BTreeMap::new(),
             told: FxHashSet::default(),
@@ -188,12 +223,16 @@ impl WalkJoiner {
                 self.look(record);
                 continue;
             }
-            let joined = self.samples.get(&id).is_some_and(|chain| {
-                let joined = join(record, header, chain, &waiting, out);
-                waiting.clear();
-                joined.is_some()
-            });
-            if !joined {
+            let joined = match (self.samples.get(&id), self.copies.get(&id)) {
+                (Some(chain), _) => join(record, header, chain, &waiting, out),
+                (None, Some(layout)) => mend(record, header, *layout, &waiting, out),
+                (None, None) => {
+                    out.extend_from_slice(record);
+                    continue;
+                }
+            };
+            waiting.clear();
+            if joined.is_none() {
                 out.extend_from_slice(record);
             }
         }
@@ -291,6 +330,34 @@ fn join(record: &[u8], header: Header, place: &ChainPlace, walk: &[u8], out: &mu
     out.extend_from_slice(&CONTEXT_USER.to_le_bytes());
     out.extend_from_slice(frames);
     out.extend(end.iter().flat_map(|word| word.to_le_bytes()));
+    out.extend_from_slice(rest);
+    Some(())
+}
+
+/// Writes a sample, with the return addresses that probes have replaced in its copied stack; `None` if the record lists
+/// none for this sample.
+fn mend(record: &[u8], header: Header, layout: Layout, returns: &[u8], out: &mut Vec<u8>) -> Option<()> {
+    let task = record.get(ID_AT + 16..ID_AT + 24)?;
+    if *returns.get(WHY_AT)? != RETURNS || returns.get(TASK_AT..TASK_AT + 8)? != task {
+        return None;
+    }
+    let mut words = u64s(returns.get(FRAMES_AT..)?);
+    let replaced_by = words.next()?.to_le_bytes();
+    let user = layout.sample(header, record.get(HEADER..)?).ok()?.user;
+    let sp = user.register(SP)?;
+    let from = user.stack.as_ptr().addr().checked_sub(record.as_ptr().addr())?;
+    let [head, rest] = [record.get(..from)?, record.get(from.checked_add(user.stack.len())?..)?];
+    out.extend_from_slice(head);
+    let begin = out.len();
+    out.extend_from_slice(user.stack);
+    let stack = &mut out[begin..];
+    while let (Some(at), Some(address)) = (words.next(), words.next()) {
+        let Some(at) = at.checked_sub(sp).and_then(|at| usize::try_from(at).ok()) else { continue };
+        let Some(word) = stack.get_mut(at..at.saturating_add(8)) else { continue };
+        if *word == replaced_by {
+            word.copy_from_slice(&address.to_le_bytes());
+        }
+    }
     out.extend_from_slice(rest);
     Some(())
 }

@@ -165,3 +165,30 @@ fn tables_are_asked_for_once_a_round() {
     joined.read(0, &[lacks]);
     assert!(joined.walks.has_asked(), "it has ended since, and is another");
 }
+
+#[test]
+fn copied_stacks_get_the_return_addresses_that_probes_have_replaced() {
+    use crate::kernel::attr::sample::{REGS_USER, STACK_USER};
+    let layout = Layout { sample_type: LAYOUT.sample_type | REGS_USER | STACK_USER, regs_user: 1 << SP, ..LAYOUT };
+    let (sp, page) = (0x7000, 0xaaaa);
+    let sample = |pid, stack: &[u64]| {
+        let size = 8 * stack.len() as u64;
+        let head = [SAMPLE, 0x10, task(pid), 5, 0, 1, 0, 2, sp, size];
+        record(types::SAMPLE, misc::USER, &[&head, stack, &[size]].concat())
+    };
+    let returns = |why: u8| {
+        let head = [WRITER, task(5), u64::from(why) << 32, page];
+        // Of two that return to one place the outer one has the address; what was left, and lies elsewhere, is no more.
+        record(types::SAMPLE, 0, &[&head[..], &[sp + 8, page, sp + 8, 0x77, sp + 16, 0x88, sp - 8, 1, 0, 1]].concat())
+    };
+    let mended = |sample: &[u8], returns: &[u8]| {
+        let (header, mut out) = (Header::read(sample).expect("a header"), vec![1]);
+        mend(sample, header, layout, returns, &mut out).map(|()| out.split_off(1))
+    };
+    let copied = sample(5, &[1, page, 3]);
+    assert_eq!(mended(&copied, &returns(RETURNS)), Some(sample(5, &[1, 0x77, 3])));
+    assert_eq!(mended(&sample(5, &[]), &returns(RETURNS)), None, "nothing was copied");
+    assert_eq!(mended(&sample(6, &[1, page, 3]), &returns(RETURNS)), None, "another task's");
+    assert_eq!(mended(&copied, &returns(WalkEnd::Complete as u8)), None);
+    assert_eq!(mended(&copied, &[]), None);
+}

@@ -24,6 +24,19 @@ pub struct Column {
     /// If there is not enough room, columns of the highest rank are dropped first.
     /// Within a rank, the rightmost.
     pub rank: u8,
+    /// Whether its texts are lists.
+    pub(crate) is_list: bool,
+}
+
+/// The part that a text loses where it does not fit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Cut {
+    /// The middle of a name ([`super::text::fit`]).
+    Name,
+    /// The ends and the middle of a stack ([`super::text::fit_stack`]).
+    Stack,
+    /// The last items of a list ([`super::text::fit_list`]).
+    List,
 }
 
 /// A value. Only [`Cell::text`] determines its formatting.
@@ -64,7 +77,22 @@ pub enum Cell {
 impl Column {
     /// Creates a column with fixed name and title.
     pub const fn new(name: &'static str, title: &'static str, align: Align, width: u16) -> Self {
-        Self { name: Cow::Borrowed(name), title: Cow::Borrowed(title), align, width, rank: 0 }
+        Self { name: Cow::Borrowed(name), title: Cow::Borrowed(title), align, width, rank: 0, is_list: false }
+    }
+
+    /// The way its texts are cut. The text of an event begins with what matters, as a stack does.
+    pub(crate) fn cut(&self) -> Cut {
+        match &*self.name {
+            _ if self.is_list => Cut::List,
+            "text" => Cut::Stack,
+            name if name.ends_with("stack") => Cut::Stack,
+            _ => Cut::Name,
+        }
+    }
+
+    /// Whether it names the thread or the program that a row is about.
+    pub(crate) fn is_who(&self) -> bool {
+        matches!(&*self.name, "comm" | "task")
     }
 
     /// Creates a text column of automatic width.

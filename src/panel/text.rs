@@ -76,6 +76,7 @@ const EVERYWHERE: &[&str] = &[
     "clone",
     "clone3",
     "__clone*",
+    "main",
 ];
 
 fn is_everywhere(frame: &str) -> bool {
@@ -86,7 +87,9 @@ fn is_everywhere(frame: &str) -> bool {
 }
 
 /// Shortens a stack to fit.
-/// First drops common frames at its ends, then the frames farthest from the leaf.
+///
+/// First drops common frames at its ends, then frames in its middle. The outermost frame that is left tells the part of
+/// the program, the frames next to the leaf what that part does.
 pub fn fit_stack(text: &str, cells: usize) -> Cow<'_, str> {
     if width(text) <= cells {
         return Cow::Borrowed(text);
@@ -97,10 +100,33 @@ pub fn fit_stack(text: &str, cells: usize) -> Cow<'_, str> {
     let last = frames.iter().rposition(tells).unwrap_or(first);
     let head = if first > 0 { "… < " } else { "" };
     let tail = if last + 1 < frames.len() { " < …" } else { "" };
-    let line = format!("{head}{}", frames[first..=last].join(BELOW));
-    match width(&line) + width(tail) <= cells {
-        true => Cow::Owned(line + tail),
-        false => Cow::Owned(fit_end(&line, cells).into_owned()),
+    let frames = &frames[first..=last];
+    let all = frames.join(BELOW);
+    let without_middle = (1..frames.len().saturating_sub(1)).rev().map(|n| {
+        let outermost = frames[frames.len() - 1];
+        format!("{} < … < {outermost}", frames[..n].join(BELOW))
+    });
+    let lines = [format!("{head}{all}{tail}"), format!("{head}{all}"), all.clone()].into_iter().chain(without_middle);
+    Cow::Owned(lines.into_iter().find(|line| width(line) <= cells).unwrap_or_else(|| fit_end(&all, cells).into_owned()))
+}
+
+/// Fits a list, whose items commas or two blanks divide, into some cells: its first items stay whole. Where not even
+/// one fits, its name loses its middle, and its figure stays.
+pub fn fit_list(text: &str, cells: usize) -> Cow<'_, str> {
+    if width(text) <= cells {
+        return Cow::Borrowed(text);
+    }
+    let divider = if text.contains(", ") { ", " } else { "  " };
+    let items: Vec<&str> = text.split(divider).collect();
+    let starts = (1..items.len()).rev().map(|n| format!("{}{divider}…", items[..n].join(divider)));
+    if let Some(start) = starts.into_iter().find(|start| width(start) <= cells) {
+        return Cow::Owned(start);
+    }
+    let mut words = words(items[0]);
+    let figure = words.pop().filter(|word| !words.is_empty() && word.starts_with(|c: char| c.is_ascii_digit()));
+    match figure.map(|figure| (cells.saturating_sub(width(&figure) + 1), figure)) {
+        Some((room, figure)) if room > 1 => Cow::Owned(format!("{} {figure}", fit(&words.join(" "), room))),
+        _ => fit_end(items[0], cells),
     }
 }
 
@@ -185,9 +211,24 @@ mod tests {
         let stack =
             "__schedule < schedule < do_epoll_wait < epoll_wait < event_loop < main < __libc_start_main < _start";
         assert_eq!(fit_stack(stack, 200), stack);
-        assert_eq!(fit_stack(stack, 60), "… < do_epoll_wait < epoll_wait < event_loop < main < …");
-        assert_eq!(fit_stack(stack, 36), "… < do_epoll_wait < epoll_wait < ev…");
+        assert_eq!(fit_stack(stack, 60), "… < do_epoll_wait < epoll_wait < event_loop < …");
+        assert_eq!(fit_stack(stack, 36), "do_epoll_wait < … < event_loop");
+        assert_eq!(fit_stack(stack, 20), "do_epoll_wait < epo…");
         assert_eq!(fit_stack("schedule < kthread", 10), "schedule …");
+    }
+
+    #[test]
+    fn stacks_lose_their_middle_and_lists_their_end() {
+        let stack = "folio_wait_bit < fdatasync < XLogFlush < CommitTransaction < PostgresMain < main";
+        assert_eq!(fit_stack(stack, 62), "folio_wait_bit < fdatasync < XLogFlush < … < PostgresMain");
+        assert_eq!(fit_stack(stack, 34), "folio_wait_bit < … < PostgresMain");
+        let wakers = "postgres 45.3 %, pgbench 30.0 %, 20 more";
+        assert_eq!(fit_list(wakers, 40), wakers);
+        assert_eq!(fit_list(wakers, 36), "postgres 45.3 %, pgbench 30.0 %, …");
+        assert_eq!(fit_list(wakers, 24), "postgres 45.3 %, …");
+        assert_eq!(fit_list(wakers, 14), "pos…res 45.3 %");
+        assert_eq!(fit_list("hog-10 90.0 %  victim-20 10.0 %", 20), "hog-10 90.0 %  …");
+        assert_eq!(fit_list("a long name without a figure", 10), "a long na…");
     }
 
     proptest! {
@@ -199,6 +240,8 @@ mod tests {
             prop_assert!(!safe.chars().any(is_unsafe));
             prop_assert!(width(&fit(&safe, cells)) <= cells);
             prop_assert!(width(&fit_end(&safe, cells)) <= cells);
+            prop_assert!(width(&fit_stack(&safe, cells)) <= cells);
+            prop_assert!(width(&fit_list(&safe, cells)) <= cells);
         }
     }
 

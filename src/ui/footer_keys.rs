@@ -5,7 +5,7 @@ use crossterm::event::KeyCode;
 use crate::panel::text::width;
 use crate::query::Direction;
 use crate::session::Origin;
-use crate::ui::command::HintAction;
+use crate::ui::command::{Command, HintAction};
 use crate::ui::commands::{general, program};
 use crate::ui::keys::shown;
 use crate::ui::popup::Popup;
@@ -17,9 +17,23 @@ use crate::ui::view::{cpus, events, flame, time, top, units};
 #[derive(Clone, Debug)]
 pub(crate) struct Hint {
     pub(crate) key: String,
+    /// Empty where there is room for the key alone.
     pub(crate) word: &'static str,
     pub(crate) press: HintAction,
+    /// Other hints give way to this one in a narrow line.
+    stays: bool,
 }
+
+impl Hint {
+    /// Cells of the key and its word.
+    fn width(&self) -> u16 {
+        let word = if self.word.is_empty() { 0 } else { 1 + width(self.word) };
+        (width(&self.key) + word) as u16
+    }
+}
+
+/// Cells between two hints.
+const GAP: u16 = 2;
 
 /// A hint and its place.
 #[derive(Clone, Debug)]
@@ -112,12 +126,14 @@ fn hints(scene: Scene<'_>) -> Vec<Hint> {
             Popup::Annotate(screen) if matches!(screen.listing, Some(Ok(_))) => ANNOTATE,
             Popup::Annotate(_) => NOT_ANNOTATED,
         };
-        let one = |(key, word, code): &(&str, &'static str, KeyCode)| Hint {
+        // The last key leaves the popup.
+        let one = |(i, (key, word, code)): (usize, &(&str, &'static str, KeyCode))| Hint {
             key: scene.context.charset.key_names(key).into_owned(),
             word,
             press: HintAction::Key(*code),
+            stays: i + 1 == keys.len(),
         };
-        return keys.iter().map(one).collect();
+        return keys.iter().enumerate().map(one).collect();
     }
     let recorded = scene.context.info.origin == Origin::Recorded;
     let own = match scene.frame.tab {
@@ -137,7 +153,8 @@ fn hint(scene: Scene<'_>, press: HintAction, mut word: &'static str) -> Option<H
     let row = match press {
         HintAction::Command(row) => row,
         HintAction::Chord(begun) => {
-            return Some(Hint { key: scene.context.charset.key_names(&shown(begun)).into_owned(), word, press });
+            let key = scene.context.charset.key_names(&shown(begun)).into_owned();
+            return Some(Hint { key, word, press, stays: false });
         }
         HintAction::Key(_) => return None,
     };
@@ -149,33 +166,86 @@ fn hint(scene: Scene<'_>, press: HintAction, mut word: &'static str) -> Option<H
     } else if row.is(&top::commands::TOGGLE) && scene.selection.rows.direction == Direction::Callees {
         word = "callees";
     }
-    Some(Hint { key: scene.context.charset.key_names(&key).into_owned(), word, press })
+    let stays = STAYING.iter().any(|staying| row.is(staying));
+    Some(Hint { key: scene.context.charset.key_names(&key).into_owned(), word, press, stays })
 }
 
-/// Places the hints that fit into a line; help is always included.
+/// The commands of [`EVERYWHERE`] whose keys every screen shows, however narrow it is.
+static STAYING: &[&Command] = &[&program::HELP, &program::PALETTE, &general::SAVE, &program::QUIT];
+
+/// Places the hints that fit into a line.
 pub(crate) fn laid(scene: Scene<'_>, room: u16) -> Vec<PlacedHint> {
-    let mut list = hints(scene);
-    let takes = |hint: &Hint| (width(&hint.key) + 1 + width(hint.word)) as u16;
-    let is_help = |hint: &Hint| matches!(hint.press, HintAction::Command(row) if row.is(&program::HELP));
-    let help = list.iter().find(|hint| is_help(hint)).map_or(0, |hint| takes(hint) + 2);
-    let all: u16 = list.iter().map(|hint| takes(hint) + 2).sum();
-    if all + 1 > room {
-        let mut used = 1 + help;
-        let mut full = false;
-        list.retain(|hint| {
-            let fits = is_help(hint) || !full && used + takes(hint) <= room;
-            if !is_help(hint) {
-                full |= !fits;
-                used += takes(hint) + 2;
-            }
-            fits
-        });
-    }
     let mut x = 1;
     let place = |hint: Hint| {
-        let laid = PlacedHint { x, width: takes(&hint), hint };
-        x += laid.width + 2;
+        let laid = PlacedHint { x, width: hint.width(), hint };
+        x += laid.width + GAP;
         laid
     };
-    list.into_iter().map(place).collect()
+    fitting(hints(scene), room).into_iter().map(place).collect()
+}
+
+/// The hints that fit into a line. Where there is no room for all, those that stay have it before the others, and
+/// leave at least half of it to these: their words go first.
+fn fitting(mut list: Vec<Hint>, room: u16) -> Vec<Hint> {
+    // Every hint has a gap at one of its sides, but the first.
+    let room = (room + GAP).saturating_sub(1);
+    let takes = |hint: &Hint| hint.width() + GAP;
+    let staying = |list: &[Hint]| list.iter().filter(|hint| hint.stays).map(takes).sum::<u16>();
+    if list.iter().map(takes).sum::<u16>() <= room {
+        return list;
+    }
+    let are_wide = 2 * staying(&list) > room;
+    // The first one, help, says where the words are.
+    list.iter_mut().filter(|hint| are_wide && hint.stays).skip(1).for_each(|hint| hint.word = "");
+    let mut left = room.saturating_sub(staying(&list));
+    let mut is_full = false;
+    list.retain(|hint| {
+        is_full |= !hint.stays && takes(hint) > left;
+        left = if hint.stays || is_full { left } else { left - takes(hint) };
+        hint.stays || !is_full
+    });
+    list
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn line(list: &[(&'static str, &'static str, bool)], room: u16) -> String {
+        let hint = |(key, word, stays): &(&str, &'static str, bool)| Hint {
+            key: (*key).to_owned(),
+            word,
+            press: HintAction::Key(KeyCode::Null),
+            stays: *stays,
+        };
+        let words = |hint: &Hint| format!("{} {}", hint.key, hint.word).trim_end().to_owned();
+        fitting(list.iter().map(hint).collect(), room).iter().map(words).collect::<Vec<_>>().join("  ")
+    }
+
+    #[test]
+    fn hints_of_every_screen_stay() {
+        let list = [
+            ("⏎", "callers", false),
+            ("f", "filter", false),
+            ("Space", "freeze", false),
+            ("?", "help", true),
+            ("⌫", "undo", false),
+            (":", "commands", true),
+            ("q", "quit", true),
+        ];
+        let at = |room: u16| line(&list, room);
+        assert_eq!(at(100), "⏎ callers  f filter  Space freeze  ? help  ⌫ undo  : commands  q quit");
+        assert_eq!(at(62), "⏎ callers  f filter  Space freeze  ? help  : commands  q quit");
+        assert_eq!(at(56), "⏎ callers  f filter  ? help  : commands  q quit");
+        assert_eq!(at(50), "⏎ callers  f filter  Space freeze  ? help  :  q");
+        assert_eq!(at(20), "? help  :  q");
+    }
+
+    #[test]
+    fn no_line_is_too_long() {
+        let list = [("⏎", "callers", false), ("?", "help", true), ("⌫", "undo", false), (":", "commands", true)];
+        for room in 12..60 {
+            assert!(1 + width(&line(&list, room)) <= usize::from(room), "{room}: {}", line(&list, room));
+        }
+    }
 }

@@ -174,7 +174,8 @@ impl OnCpu {
             .right("switches", "Switches", 9, |(cpu, ..)| Cell::Count(self.switches.get(cpu).copied().unwrap_or(0)))
             .right("tasks", "Tasks", 6, |(.., list)| Cell::Count(list.len() as u64))
             .left("now", "Now", 22, |(cpu, ..)| now(*cpu))
-            .left("most", "Most", 0, |(.., list)| most(list));
+            .left("most", "Most", 0, |(.., list)| most(list))
+            .listed();
         sheet.whole("CPUs").noted(note(self.missed, "switches were not recorded: that time counts for no task"))
     }
 
@@ -223,6 +224,7 @@ impl OnCpu {
             .right("max_ns", "Longest", 9, |(tid, _)| time(row(tid).runs.max))
             .right("migrations", "Moved", 7, |(tid, _)| Cell::Count(row(tid).migrations))
             .left("cpus", "On CPUs", 0, |(_, (_, on))| cpus(on))
+            .listed()
             .panel("Tasks")
     }
 }

@@ -172,7 +172,7 @@ fn tabs_hints_and_popups_are_clicked() {
     let h = click(incident(100, 30).keys("fcom"), "comm name of");
     assert!(h.text().contains("filter: comm\n") && h.text().contains("==  !="), "{}", h.text());
     // A click on a chord's hint types its first key.
-    assert!(click(incident(80, 24).keys("2"), "e edit").text().contains("a function that calls itself"));
+    assert!(click(incident(100, 24).keys("2"), "e edit").text().contains("a function that calls itself"));
 }
 
 /// Text typed for a prompt that does not open is not taken as keys: the reason is shown in place of the prompt.

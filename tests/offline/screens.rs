@@ -36,6 +36,18 @@ fn a_terminal_without_utf8_gets_ascii() {
     insta::assert_snapshot!("ascii-flame", incident(100, 24).in_ascii().keys("2").text());
 }
 
+/// The keys that work everywhere are on every screen; where it is narrow, without their words.
+#[test]
+fn the_key_bar_keeps_what_works_everywhere() {
+    for (width, kept) in [(80, "? help  : commands  S save  q quit"), (40, "? help  :  S  q")] {
+        for keys in ["1", "2", "3", "4", "5", "6"] {
+            let text = incident(width, 24).keys(keys).text();
+            let bar = text.trim_end().lines().last().unwrap_or_default();
+            assert!(bar.ends_with(kept), "{keys} at {width}: {bar}");
+        }
+    }
+}
+
 #[test]
 fn who_called_the_hot_leaf() {
     insta::assert_snapshot!(incident(100, 24).keys("<ret>").text());

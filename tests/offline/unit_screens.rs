@@ -159,6 +159,75 @@ fn at_80_columns_who_blocks_is_said() {
     let text = drawn(&app);
     let heads = text.lines().nth(4).unwrap_or_default();
     assert!(heads.contains("Who") && heads.contains("Blocked in") && !heads.contains("of it D"), "{text}");
+    assert!(heads.contains("Blocked  ") && heads.contains("Share") && heads.contains("Woken by"), "{text}");
+}
+
+/// Of every table the thread or program that a row is about stays, whatever the unit.
+#[test]
+fn at_80_columns_every_table_says_who() {
+    let mut seen = 0;
+    for spec in UNITS {
+        let answer = answer(spec.name);
+        let mut app = app(80, 24);
+        app.run(&program::UNITS);
+        app.set_units(Arc::new(vec![answer.clone()]));
+        for panel in &answer.panels {
+            let columns = panel.rows().map_or(&[][..], |rows| &rows.table.columns);
+            if !panel.is_empty() && columns.iter().any(|column| ["comm", "task"].contains(&&*column.name)) {
+                let text = drawn(&app);
+                let heads = text.lines().nth(4).unwrap_or_default();
+                assert!(
+                    ["Comm", "comm", "Task", "Who"].iter().any(|title| heads.contains(title)),
+                    "{}: {text}",
+                    spec.name
+                );
+                seen += 1;
+            }
+            press(&mut app, KeyCode::Tab);
+        }
+    }
+    assert!(seen > 20, "{seen} tables");
+}
+
+/// Stacks lose their middle: the leaf and the part of the program that it is of are seen; wakers keep their figures.
+#[test]
+fn at_80_columns_stacks_lose_their_middle() {
+    let mut app = app(80, 24);
+    app.run(&program::UNITS);
+    let mut answer = answer("offcpu");
+    let Body::Table(rows) = &mut answer.panels[0].body else { panic!("no table") };
+    let stack = "io_schedule < jbd2_wait < fdatasync < XLogFlush < CommitTransaction < Backend < main";
+    let wakers = "postgres 45.3 %, pgbench 30.0 %, 20 more";
+    let column = |name: &str| rows.table.columns.iter().position(|column| column.name == name).expect("a column");
+    let (wakers_at, stack_at) = (column("wakers"), column("stack"));
+    rows.table.rows[0][wakers_at] = Cell::Text(wakers.into());
+    rows.table.rows[0][stack_at] = Cell::Text(stack.into());
+    app.set_units(Arc::new(vec![answer]));
+    let text = drawn(&app);
+    let row = text.lines().nth(5).unwrap_or_default();
+    assert!(row.contains("postgres 45.3 %"), "{text}");
+    assert!(row.contains("jbd2_wait < … < Backend"), "{text}");
+}
+
+/// A unit with few rows shows its other panels instead of empty lines, and a click on one goes to it.
+#[test]
+fn few_rows_leave_the_screen_to_other_panels() {
+    let mut app = app(200, 60);
+    app.run(&program::UNITS);
+    app.set_units(Arc::new(vec![answer("blktrace")]));
+    let text = drawn(&app);
+    for panel in ["Who asked", "Devices", "Slowest", "Sizes", "End to end", "Latency by time"] {
+        assert!(text.contains(&format!("─ {panel}")), "{panel}: {text}");
+    }
+    let y = text.lines().position(|line| line.contains("─ Devices")).expect("a title") as u16;
+    let click = MouseEvent {
+        kind: MouseEventKind::Down(MouseButton::Left),
+        column: 150,
+        row: y,
+        modifiers: KeyModifiers::NONE,
+    };
+    app.input(&Event::Mouse(click));
+    assert!(drawn(&app).contains("[Devices]"), "{}", drawn(&app));
 }
 
 /// Long event text is truncated at its end.

@@ -21,7 +21,7 @@ pub(crate) const fn right(name: &'static str, title: &'static str, width: u16) -
 
 /// A column whose name is computed, with the same title.
 pub(crate) fn named(name: &str, align: Align, width: u16) -> Column {
-    Column { name: name.to_owned().into(), title: name.to_owned().into(), align, width, rank: 0 }
+    Column { name: name.to_owned().into(), title: name.to_owned().into(), align, width, rank: 0, is_list: false }
 }
 
 pub(crate) fn text(text: impl Into<Arc<str>>) -> Cell {

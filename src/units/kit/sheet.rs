@@ -54,6 +54,12 @@ impl<'a, T: Copy + 'a> Sheet<'a, T> {
         self
     }
 
+    /// Marks the texts of the last column as lists ([`crate::panel::text::fit_list`]).
+    pub(crate) fn listed(mut self) -> Self {
+        self.columns.last_mut().into_iter().for_each(|column| column.is_list = true);
+        self
+    }
+
     /// Adds a variable number of columns with as many cells.
     pub(crate) fn columns<C: IntoIterator<Item = Cell>>(
         mut self,

@@ -1,5 +1,6 @@
 //! The CPU screen: a row per CPU with its shares, a stacked bar, its history and a matrix by softirq vector or
-//! interrupt; below it a description of the cell under the cursor and of anomalies.
+//! interrupt; below it a description of the cell under the cursor and of anomalies; then, if there is room, charts of
+//! the last minute.
 
 use ratatui::layout::Rect;
 use ratatui::style::{Modifier, Style};
@@ -13,8 +14,9 @@ use crate::session::machine::Ticks;
 use crate::ui::draw::layout::places;
 use crate::ui::scene::Scene;
 use crate::ui::theme::Theme;
+use crate::ui::view::cpus::charts::Grid;
 use crate::ui::view::cpus::describe;
-use crate::ui::view::cpus::state::CpusScreen;
+use crate::ui::view::cpus::state::{CpusScreen, Page};
 use crate::ui::widget::Canvas;
 use crate::ui::widget::rows::arrow;
 
@@ -39,9 +41,14 @@ pub(crate) struct CpusLayout {
     pub(crate) rows: usize,
     /// Number of description lines below them.
     pub(crate) words: u16,
+    /// The charts below those.
+    pub(crate) charts: Grid,
     /// Whether columns at the right are hidden.
     pub(crate) more: bool,
 }
+
+/// Lines of a map of durations on a tall screen.
+const MAP: u16 = 12;
 
 /// Computes the layout of the screen.
 pub(crate) fn plan(scene: Scene<'_>, view: &CpusScreen) -> CpusLayout {
@@ -61,7 +68,12 @@ pub(crate) fn plan(scene: Scene<'_>, view: &CpusScreen) -> CpusLayout {
     let room = usize::from(table.height.saturating_sub(1 + words));
     let overview = n > room && room > 3;
     let (spans, bar, history, more) = spans(view, &facts, table.width);
-    CpusLayout { spans, bar, history, overview, rows: (room - usize::from(overview)).min(n.max(1)), words, more }
+    let rows = (room - usize::from(overview)).min(n.max(1));
+    // A map of durations is below the words.
+    let words = if view.page(&facts) == Page::Timed && words >= 8 { words + MAP } else { words };
+    let left = table.height.saturating_sub(1 + u16::from(overview) + rows as u16 + words);
+    let charts = if words >= 8 { Grid::of(n, table.width, left) } else { Grid::default() };
+    CpusLayout { spans, bar, history, overview, rows, words, charts, more }
 }
 
 type Place = Option<(u16, u16)>;
@@ -158,8 +170,12 @@ pub(crate) fn draw(scene: Scene<'_>, view: &CpusScreen, on: &mut Canvas<'_>) {
     }
     let below = first + plan.rows as u16;
     if plan.words > 0 && on.area.height > below {
-        describe::draw(scene, view, &facts, selected, &mut on.below(below));
+        let mut words = on.below(below);
+        words.area.height -= plan.charts.height().min(words.area.height);
+        describe::draw(scene, view, &facts, selected, &mut words);
     }
+    let charts = on.area.height.saturating_sub(plan.charts.height());
+    plan.charts.draw(&facts, (&rows, selected), &mut on.below(charts));
 }
 
 fn heading(view: &CpusScreen, facts: &CpuFacts<'_>, plan: &CpusLayout, on: &mut Canvas<'_>) {

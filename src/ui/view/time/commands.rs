@@ -36,8 +36,8 @@ pub(crate) static HERE: Acts = &[
 /// The most useful keys in the footer.
 pub(crate) static FOOTER: &[(HintAction, &str)] = &[
     (Command(&COLUMNS), "select"),
-    (Command(&ENTER), "only this time"),
-    (Command(&BASELINE), "compare with it"),
+    (Command(&ENTER), "only this"),
+    (Command(&BASELINE), "compare"),
     (Command(&ROWS), "rows"),
     (Command(&IN), "zoom"),
     (Command(&general::SEARCH), "highlight"),

@@ -6,7 +6,6 @@ use crate::panel::text::{clean, fit, fit_end, width};
 use crate::panel::top::Field;
 use crate::panel::unit::thousands;
 use crate::panel::{Align, Cell};
-use crate::profile::frames::SymState;
 use crate::query::answer::{MAX_ROWS, Mark, TopLine};
 use crate::query::{ColumnKey, Order};
 use crate::ui::commands::program;
@@ -300,12 +299,8 @@ pub(crate) fn chain_signs(scene: Scene<'_>, line: &TopLine) -> String {
     format!("{indent}{forks}{mark}")
 }
 
-/// Returns a line's name with its style: search match, no symbol, or class of the code.
+/// Returns a line's name with its style: search match or class of the code. Addresses are not dim.
 pub(crate) fn name<'a>(view: &TopScreen, theme: &Theme, line: &'a TopLine) -> (std::borrow::Cow<'a, str>, Style) {
-    let style = match (view.hit(line), line.state) {
-        (true, _) => theme.found,
-        (_, SymState::Sought | SymState::Bounded) => theme.dim,
-        _ => theme.class(line.kind, &line.dso_path).0,
-    };
+    let style = if view.hit(line) { theme.found } else { theme.class(line.kind, &line.dso_path).0 };
     (clean(&line.sym), style)
 }

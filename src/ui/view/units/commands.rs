@@ -47,9 +47,9 @@ pub(crate) static HERE: Acts = &[
 /// The most useful keys in the footer.
 pub(crate) static FOOTER: &[(HintAction, &str)] = &[
     (Command(&general::UNIT), "add unit"),
-    (Command(&PANEL), "next panel"),
+    (Command(&PANEL), "panel"),
     (Command(&ENTER), "enter"),
-    (Command(&general::SEARCH), "filter rows"),
+    (Command(&general::SEARCH), "filter"),
     (Command(&top::commands::ORDER_RIGHT), "order"),
     (Command(&STOP), "end unit"),
 ];

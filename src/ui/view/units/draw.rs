@@ -1,5 +1,5 @@
-//! The unit screen: units at the top, panel titles below them, then the selected panel and, if there is room, the
-//! following ones.
+//! The unit screen: units at the top, panel titles below them, then the selected panel and, in the lines that it leaves
+//! empty, the following ones.
 
 use ratatui::layout::Rect;
 
@@ -7,14 +7,14 @@ use crate::panel::text::{clean, fit, fit_end, width};
 use crate::panel::unit::{clock, thousands};
 use crate::panel::{Body, Cell, Panel, Rows};
 use crate::query::flame::layout::{Flame, layout};
-use crate::query::search::shown;
 use crate::ui::commands::general;
 use crate::ui::draw::layout::places;
 use crate::ui::keys;
 use crate::ui::scene::Scene;
+use crate::ui::view::units::layout::plan;
 use crate::ui::view::units::panel_view::{PanelView, cursor, visible};
 use crate::ui::view::units::state::UnitsScreen;
-use crate::ui::view::units::{panels, table};
+use crate::ui::view::units::{notes, panels, table};
 use crate::ui::widget::Canvas;
 use crate::ui::widget::rows::place;
 use crate::units::UNITS;
@@ -28,59 +28,6 @@ pub(crate) enum UnitsHit {
     Head(usize),
     /// The index of a visible row, and whether its fold mark was hit.
     Row(usize, bool),
-}
-
-/// The layout of the screen.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct UnitsLayout {
-    units: Vec<(u16, u16, u64)>,
-    titles: Vec<(u16, u16, usize)>,
-    main: Rect,
-    /// Other panels that fit, by index.
-    others: Vec<(Rect, usize)>,
-    notes: Rect,
-}
-
-fn plan(units: &UnitsScreen, area: Rect) -> UnitsLayout {
-    let Some(unit) = units.unit() else { return UnitsLayout::default() };
-    // Returning to a unit, its panels may not have arrived yet.
-    let panel = units.view().map_or(0, |view| view.panel).min(unit.panels.len().saturating_sub(1));
-    let mut plan = UnitsLayout::default();
-    let mut x = 1;
-    for answer in units.answers.iter() {
-        let wide = width(answer.name) as u16 + 2;
-        plan.units.push((x, wide, answer.id));
-        x += wide + 1;
-    }
-    // Keep the title of the selected panel visible.
-    let wides: Vec<u16> = unit.panels.iter().map(|panel| width(&panel.title) as u16 + 3).collect();
-    let mut first = 0;
-    while first < panel && wides[first..=panel].iter().sum::<u16>() + 2 > area.width {
-        first += 1;
-    }
-    let mut x = 1;
-    for (i, wide) in wides.iter().enumerate().skip(first) {
-        plan.titles.push((x, *wide, i));
-        x = x.saturating_add(*wide);
-    }
-    let row = |y: u16, height: u16| Rect { x: area.x, y: area.y + y, width: area.width, height };
-    let body = area.height.saturating_sub(3);
-    plan.notes = row(area.height.saturating_sub(1), 1);
-    let n = unit.panels.len();
-    let more = n.saturating_sub(1).min(if area.width >= 150 { 2 } else { 1 });
-    if body < 30 || more == 0 {
-        plan.main = row(2, body);
-        return plan;
-    }
-    let main = body * 3 / 5;
-    plan.main = row(2, main);
-    let below = row(2 + main, body - main);
-    let wide = below.width / more as u16;
-    for i in 0..more {
-        let place = Rect { x: below.x + wide * i as u16, width: wide.saturating_sub(u16::from(i + 1 < more)), ..below };
-        plan.others.push((place, (panel + 1 + i) % n));
-    }
-    plan
 }
 
 fn area_of(scene: Scene<'_>) -> Rect {
@@ -110,8 +57,6 @@ fn flame_of(panel: &Panel, view: &PanelView, area: Rect) -> Option<Flame> {
 pub(crate) fn hit(scene: Scene<'_>, units: &UnitsScreen, x: u16, y: u16) -> Option<UnitsHit> {
     let area = area_of(scene);
     let plan = plan(units, area);
-    let inside =
-        |list: &[(u16, u16, usize)]| list.iter().find(|(at, wide, _)| (*at..at + wide).contains(&x)).map(|p| p.2);
     if y == area.y {
         return plan
             .units
@@ -120,9 +65,14 @@ pub(crate) fn hit(scene: Scene<'_>, units: &UnitsScreen, x: u16, y: u16) -> Opti
             .map(|(.., id)| UnitsHit::Unit(*id));
     }
     if y == area.y + 1 {
-        return inside(&plan.titles).map(UnitsHit::Panel);
+        let title = plan.titles.iter().find(|(at, wide, _)| (*at..at + wide).contains(&x));
+        return title.map(|(.., panel)| UnitsHit::Panel(*panel));
     }
     let main = plan.main;
+    let inside = |place: &Rect| place.contains(ratatui::layout::Position { x, y });
+    if let Some((_, panel)) = plan.others.iter().find(|(place, _)| inside(place)) {
+        return Some(UnitsHit::Panel(*panel));
+    }
     let (panel, view) = units.panel()?;
     if y == main.y {
         return table::column_at(panel, view, main, x).map(UnitsHit::Head);
@@ -150,8 +100,9 @@ pub(crate) fn draw(units: &UnitsScreen, on: &mut Canvas<'_>) {
         on.put(x, 0, &span, if unit.lost > 0 { on.theme.error } else { on.theme.dim });
     }
     let Some(view) = units.view() else { return };
-    for (x, _, i) in &plan.titles {
+    for (x, wide, i) in &plan.titles {
         let title = clean(&unit.panels[*i].title);
+        let title = fit_end(&title, usize::from(wide.saturating_sub(3)));
         let here = *i == view.panel;
         let text = if here { format!("[{title}]") } else { format!(" {title} ") };
         on.put(*x, 1, &text, if here { on.theme.title } else { on.theme.dim });
@@ -167,44 +118,7 @@ pub(crate) fn draw(units: &UnitsScreen, on: &mut Canvas<'_>) {
         let flame = flame_of(panel, state, at.area);
         panels::draw(panel, state, flame.as_ref(), main, &mut at);
     }
-    notes(units, &mut on.part(plan.notes));
-}
-
-/// Draws the notes, the most important first: missing and lost data, then the panel's note.
-fn notes(units: &UnitsScreen, on: &mut Canvas<'_>) {
-    let Some(unit) = units.unit() else { return };
-    let panel = units.panel().map_or("", |(panel, _)| panel.note.as_str());
-    if let Some((_, view)) = units.panel()
-        && let Some(filter) = &view.filter
-    {
-        let text = format!("only rows with /{}  ⌫ all of them", shown(filter.as_str()));
-        on.put(1, 0, &text, on.theme.found);
-        return;
-    }
-    let about = why_empty(units).unwrap_or_default();
-    let own: Vec<&str> = [about.as_str()]
-        .into_iter()
-        .chain(unit.notes.iter().map(String::as_str))
-        .chain([panel])
-        .filter(|note| !note.is_empty())
-        .collect();
-    let style = if unit.notes.is_empty() { on.theme.dim } else { on.theme.warning };
-    let text = own.join("; ");
-    on.put(1, 0, &fit_end(&clean(&text), usize::from(on.area.width.saturating_sub(2))), style);
-}
-
-/// For an empty panel, returns the row of the first panel that restricts it.
-fn why_empty(units: &UnitsScreen) -> Option<String> {
-    units.panel().filter(|(panel, _)| panel.is_empty())?;
-    let (unit, view) = (units.unit()?, units.view().filter(|view| view.panel > 0)?);
-    let (first, chosen) = (unit.panels.first()?, view.panels.first()?.selected?);
-    let rows = first.rows()?;
-    let at = rows.ids.iter().position(|id| *id == chosen)?;
-    let name = rows.table.rows[at].iter().find_map(|cell| match cell {
-        Cell::Text(text) => Some(clean(text)),
-        _ => None,
-    })?;
-    Some(format!("{name} is selected in {}: g there shows all", clean(&first.title)))
+    notes::draw(units, &mut on.part(plan.notes));
 }
 
 /// Draws the number of the cursor's row, and its subject if the column truncates it.
@@ -219,15 +133,20 @@ pub(crate) fn details(scene: Scene<'_>, units: &UnitsScreen, on: &mut Canvas<'_>
     }
     let home = scene.context.keymap.key_of(&general::HOME).map(keys::shown);
     let hotter = hotter(view, &list, rows, home).unwrap_or_default();
-    let texts = at.into_iter().flat_map(|at| &rows.table.rows[list[at]]).filter_map(|cell| match cell {
-        Cell::Text(text) => Some(clean(text)),
-        _ => None,
-    });
-    let longest = texts.max_by_key(|text| width(text)).unwrap_or_default();
-    let text = format!("{text}  {longest}");
+    let about = at.map_or_else(String::new, |at| subject(&rows.table.rows[list[at]]));
+    let text = format!("{text}  {about}");
     let x = on.put(1, 0, &hotter, on.theme.warning);
     let x = if x > 0 { x + 3 } else { 1 };
     on.put(x, 0, &fit(&text, usize::from(on.area.width.saturating_sub(x + 1))), on.theme.dim);
+}
+
+/// Returns the subject of a row: the last cell or, if that is a figure, the first text.
+fn subject(row: &[Cell]) -> String {
+    let texts = row.last().into_iter().chain(row).filter_map(|cell| match cell {
+        Cell::Text(text) => Some(clean(text)),
+        _ => None,
+    });
+    texts.into_iter().find(|text| !text.is_empty()).unwrap_or_default().into_owned()
 }
 
 /// Returns the text about rows that moved above the visible part while the cursor stayed on its row.

@@ -3,6 +3,8 @@
 pub(crate) mod chooser;
 pub(crate) mod commands;
 pub(crate) mod draw;
+pub(crate) mod layout;
+pub(crate) mod notes;
 pub(crate) mod panel_view;
 pub(crate) mod panels;
 pub(crate) mod state;

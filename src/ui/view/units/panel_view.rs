@@ -28,6 +28,8 @@ pub(crate) struct PanelView {
     pub(crate) folded: HashSet<u64>,
     /// Whether the rest of a table is expanded.
     pub(crate) has_rest_open: bool,
+    /// The most rows that were shown at once.
+    pub(crate) tallest: usize,
     pub(crate) flame: FlameScreen,
 }
 
@@ -37,10 +39,16 @@ impl PanelView {
         self.order.or(self.own_order)
     }
 
+    /// Whether collapsed rows are shown; a filter searches them, too.
+    pub(crate) fn shows_rest(&self) -> bool {
+        self.has_rest_open || self.filter.is_some()
+    }
+
     /// Keeps the cursor on its row, and the row on its line, while other rows come and go. The table stays at its top
     /// unless the cursor would become invisible.
     pub(crate) fn follow(&mut self, before: &Panel, now: &Panel, height: usize) {
         let Some(rows) = now.rows() else { return };
+        self.tallest = self.tallest.max(rows.unfolded());
         self.own_order = own_order(&now.body, rows, self.own_order);
         let (Some(id), Some(old)) = (self.selected, before.rows()) else { return };
         let at = visible(&before.body, old, self).iter().position(|row| old.ids[*row] == id);
@@ -89,8 +97,7 @@ fn ordered(body: &Body, rows: &Rows, view: &PanelView) -> Vec<usize> {
             out
         }
         Body::Table(_) => {
-            // A filter also searches collapsed rows.
-            let open = view.has_rest_open || view.filter.is_some();
+            let open = view.shows_rest();
             let Some(rest) = rows.rest.filter(|_| view.order.is_some()) else {
                 let mut order = rows.in_order(open);
                 sort(rows, view, &mut order, |row| *row);

@@ -44,6 +44,19 @@ pub(crate) fn draw(panel: &Panel, view: &PanelView, flame: Option<&Flame>, main:
 /// Minimum width for two histograms next to each other.
 const BESIDE: u16 = 150;
 
+/// Lines of a time series at most.
+pub(crate) const TALLEST: u16 = 6;
+
+/// Returns the lines that all bars of a histogram take at a width.
+pub(crate) fn lines_of_bars(histogram: &Histogram, width: u16) -> usize {
+    let (powers, steps) = (histogram.bars.len(), histogram.steps.len());
+    match steps {
+        0 => powers,
+        _ if width >= BESIDE => powers.max(steps + 1),
+        _ => powers + 1 + steps,
+    }
+}
+
 /// Draws a histogram by powers of two and, if there is room next to it or below, with linear steps.
 fn distribution(histogram: &Histogram, on: &mut Canvas<'_>) {
     let (half, powers) = (on.area.width / 2, histogram.bars.len() as u16);
@@ -133,7 +146,7 @@ fn courses(series: &Series, on: &mut Canvas<'_>) {
     let room = usize::from(on.area.width.saturating_sub(label + 26));
     let lines = on.area.height.saturating_sub(1);
     // If there is room, each time series uses several lines.
-    let tall = (lines / (series.lines.len().max(1) as u16)).clamp(1, 6);
+    let tall = (lines / (series.lines.len().max(1) as u16)).clamp(1, TALLEST);
     for (line, at) in series.lines.iter().zip(0..) {
         let y = at * tall;
         if y + tall > lines {

@@ -4,7 +4,8 @@ use ratatui::layout::Rect;
 use ratatui::style::{Modifier, Style};
 
 use crate::panel::series::spark;
-use crate::panel::text::{fit, fit_stack, width};
+use crate::panel::table::Cut;
+use crate::panel::text::{fit, fit_list, fit_stack, width};
 use crate::panel::{Align, Body, Cell, Column, Panel, Rows};
 use crate::ui::theme::Theme;
 use crate::ui::view::units::panel_view::{PanelView, cursor, visible};
@@ -45,10 +46,11 @@ fn spans_of(rows: &Rows, view: &PanelView, area: Rect) -> Vec<UnitColumnSpan> {
         let cells = rows.table.rows.iter().filter_map(|row| row.get(column));
         matches!(cells.into_iter().find(|cell| **cell != Cell::Empty), Some(Cell::Percent(_)))
     };
-    let barred = view.ordered_by().map(|(column, _)| column).filter(|c| area.width >= BARRED && is_share(*c));
+    let ordered = view.ordered_by().map(|(column, _)| column);
+    let barred = ordered.filter(|c| area.width >= BARRED && is_share(*c));
     let room = area.width.saturating_sub(1);
     let with_bar = barred.map(|_| room.saturating_sub(BAR));
-    let mut list = spans(&rows.table.columns, with_bar.unwrap_or(room));
+    let mut list = spans(&rows.table.columns, ordered, with_bar.unwrap_or(room));
     if let Some(at) = list.iter().position(|span| Some(span.column) == barred) {
         (list[at].cells, list[at].bar) = (list[at].cells + BAR, BAR);
         list[at + 1..].iter_mut().for_each(|span| span.x += BAR);
@@ -58,9 +60,9 @@ fn spans_of(rows: &Rows, view: &PanelView, area: Rect) -> Vec<UnitColumnSpan> {
 
 /// Returns the columns that fit, with places and widths.
 ///
-/// Texts are narrowed first, then columns are dropped by rank, but never the first and the subject. Widths do not
-/// depend on figures.
-fn spans(columns: &[Column], area: u16) -> Vec<UnitColumnSpan> {
+/// Texts are narrowed first, then columns are dropped by rank: last those that name the thread and the one that orders
+/// the rows, never the first and the subject. Widths do not depend on figures.
+fn spans(columns: &[Column], ordered: Option<usize>, area: u16) -> Vec<UnitColumnSpan> {
     let last = columns.last().filter(|column| column.width == 0).map(|_| columns.len() - 1);
     let whole = |i: usize| columns[i].width.max(width(&columns[i].title) as u16);
     let least = |i: usize| match columns[i].width {
@@ -73,7 +75,9 @@ fn spans(columns: &[Column], area: u16) -> Vec<UnitColumnSpan> {
     let need = |shown: &[usize]| shown.iter().map(|i| least(*i) + 1).sum::<u16>() + 1;
     while need(&shown) > area && shown.len() > 2 {
         let goes = |i: &&usize| **i != 0 && last != Some(**i);
-        let Some(drop) = shown.iter().filter(goes).max_by_key(|i| (columns[**i].rank, **i)).copied() else { break };
+        let matters = |i: usize| columns[i].is_who() || ordered == Some(i);
+        let by_rank = |i: &&usize| (!matters(**i), columns[**i].rank, **i);
+        let Some(drop) = shown.iter().filter(goes).max_by_key(by_rank).copied() else { break };
         shown.retain(|i| *i != drop);
     }
     let mut spare = area.saturating_sub(need(&shown));
@@ -176,12 +180,16 @@ impl UnitTable<'_> {
             let text = match cell {
                 // Show the newest part of a time series.
                 Cell::Course(values) => spark(&values[values.len().saturating_sub(room)..]),
-                // The start of an event's text is the most important part, as in a stack.
-                _ if column.name.ends_with("stack") || column.name == "text" => {
-                    fit_stack(&self.cell_text(row, span.column), room).into_owned()
-                }
                 Cell::Count(_) => fit(&cell.text_in(room), room).into_owned(),
-                _ => fit(&self.cell_text(row, span.column), room).into_owned(),
+                _ => {
+                    let text = self.cell_text(row, span.column);
+                    let cut = match column.cut() {
+                        Cut::Name => fit(&text, room),
+                        Cut::Stack => fit_stack(&text, room),
+                        Cut::List => fit_list(&text, room),
+                    };
+                    cut.into_owned()
+                }
             };
             let right = column.align == Align::Right;
             let pad = if right { room.saturating_sub(width(&text)) } else { 0 };
@@ -228,9 +236,32 @@ fn style_of(cell: &Cell, theme: &Theme) -> Style {
         | Cell::Time(0)
         | Cell::TimeFrom(0)
         | Cell::Bytes(0)
-        | Cell::ByteChange(0)
-        | Cell::Address(_) => theme.dim,
+        | Cell::ByteChange(0) => theme.dim,
         Cell::Course(_) => theme.bar,
         _ => theme.text,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_and_how_much_go_last() {
+        let column = |name, width| Column::new(name, name, Align::Right, width);
+        let columns = [
+            column("at", 9),
+            column("n", 9),
+            column("total", 9).ranked(9),
+            column("max", 9),
+            Column::new("comm", "comm", Align::Left, 16),
+            Column::new("stack", "stack", Align::Left, 0),
+        ];
+        let shown = |area| spans(&columns, Some(2), area).iter().map(|span| span.column).collect::<Vec<_>>();
+        assert_eq!(shown(90), [0, 1, 2, 3, 4, 5]);
+        assert_eq!(shown(73), [0, 1, 2, 4, 5]);
+        assert_eq!(shown(63), [0, 2, 4, 5]);
+        assert_eq!(shown(53), [0, 4, 5]);
+        assert_eq!(shown(40), [0, 5]);
     }
 }

@@ -396,9 +396,9 @@ mod tests {
             ("softirq% > 3 on cpu x", 20, "x is not a CPU number"),
             ("softirq% > 3 for ever", 17, "expected a time"),
             ("softirq% > 3 for 2sec", 17, "sec is not a unit of time"),
-            ("softirq% > 3 twice", 13, "this was not expected"),
+            ("softirq% > 3 twice", 13, "unexpected text"),
             ("softirq% > 3 &&", 15, "expected a figure"),
-            ("softirq% = 3", 9, "compared by"),
+            ("softirq% = 3", 9, "expected one of"),
             ("softirq% > 3 & lost > 0", 13, "joined by &&"),
             ("", 0, "expected a figure"),
         ] {

@@ -670,7 +670,7 @@ fn units_among_events() {
     assert_eq!(text(between, 2, "text"), "waited for a CPU (RD) for 5.00 ms");
     for (words, why) in [
         ("a:b,llcstat", "llcstat: it counts"),
-        ("a:b,profile/--nope/", "no option --nope"),
+        ("a:b,profile/--nope/", "unknown option --nope"),
         ("a:b,breakpoint", "breakpoint: name an address"),
         ("a:b,profile/-F x/", "--frequency x"),
     ] {

@@ -48,7 +48,7 @@ fn each_kind_of_event() {
 fn what_no_event_can_be_asked_for_is_refused_with_the_reason() {
     let said = |text: &str| check(text).expect_err(text).to_string();
     assert!(said("bpf-output/no-inherit=1,name=x/").contains("BPF programs that perf itself loads"));
-    assert!(said("gpu/freq=99/").contains("no PMU called gpu"));
+    assert!(said("gpu/freq=99/").contains("no PMU gpu"));
     assert!(said("cpu_core/event=1/").contains("no PMU cpu_core: the counters of an x86 CPU"));
     assert!(
         said("cs/overwrite/")

@@ -221,7 +221,7 @@ fn numbers_and_their_units() {
         ("min(1, 2", 8, "expected )"),
         ("min(1, 2, 3)", 0, "takes 2"),
         ("abs()", 0, "takes 1"),
-        ("mix(1)", 0, "no function mix"),
+        ("mix(1)", 0, "unknown function mix"),
         ("1 + *", 4, "a number or a field"),
         ("(1 + 2", 0, "not closed"),
     ] {

@@ -148,7 +148,7 @@ mod tests {
         for (error, words) in [
             (Errno::PERM.into(), "BPF programs are not allowed"),
             (Errno::NOSYS.into(), "has no BPF"),
-            (verifier, "verifier says R1 is bad"),
+            (verifier, "verifier reports R1 is bad"),
             (Errno::NOMEM.into(), "the kernel says"),
         ] {
             let sys = FakeSys::new(|_, _, _| Ok(())).refuse_programs(error);

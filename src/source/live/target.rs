@@ -286,7 +286,7 @@ mod tests {
         assert_eq!(Target::parse("all"), Ok(Target::System));
         assert_eq!(Target::parse(&format!("pid {me}")), Target::parse(&me.to_string()));
         for (bad, words) in
-            [("pid x", "not a process id"), ("comm no-such-comm-here", "no thread"), ("what is this", "no target")]
+            [("pid x", "not a process id"), ("comm no-such-comm-here", "no thread"), ("what is this", "not a target")]
         {
             assert!(Target::parse(bad).expect_err(bad).to_string().contains(words), "{bad}");
         }

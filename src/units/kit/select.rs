@@ -313,7 +313,7 @@ mod tests {
         for (wrong, at, words) in [
             ("", 0, "an event is missing"),
             ("a:b,,c:d", 4, "an event is missing"),
-            ("a:b//nope/", 5, "no attribute nope"),
+            ("a:b//nope/", 5, "unknown attribute nope"),
             ("a:b//top-bye=1/", 5, "nearest: top-by"),
             ("a:b//key/", 5, "key takes a value"),
             ("a:b//stack=1/", 5, "stack takes no value"),

@@ -56,7 +56,7 @@ pub const OPTIONS: &[Opt] = &[
     opt("per-thread", None, "", false, "Rows by thread"),
     opt("per-cpu", None, "", false, "Rows by CPU"),
     opt("only-comm", None, "", false, "Rows by the names of commands"),
-    opt("prio", None, "PRIOS", false, "Only tasks of these priorities of the kernel's: 0-99 are real time, 100-139 the others"),
+    opt("prio", None, "PRIOS", false, "Only tasks of these priorities: 0-99 real time, 100-139 others"),
     opt("sched_policy", None, "POLICIES", false, "Only tasks of these policies: 0 normal, 1 FIFO, 2 round robin, 3 batch, 5 idle, 6 deadline"),
     opt("cycle", None, "", false, "The last event pairs with the first again"),
     opt("keep", None, "N", false, "How many of the slowest are kept (20)"),

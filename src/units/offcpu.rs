@@ -30,11 +30,12 @@ pub(super) const SPEC: Spec = Spec {
            wake-up: a thread, a disk, a timer or the network, never the thread that an interrupt interrupted. \
            The class of a wait follows from its end. A wait counts as waiting for work if a timer, a message or a \
            connection from outside of the program ended it, or if nothing has ended it yet. Threads of the kernel wait \
-           for work while they sleep interruptibly. These waits are folded into one row. If a thread of the same \
+           for work while they sleep interruptibly. These waits are folded into one row, ordered by its share. If a thread of the same \
            program ended a wait, the wait may be for a lock or for work: its class is 'not known'. So is the class of \
-           other waits in that place that a timer ended or that have not ended. Processes that were forked without an \
-           exec are one program. A broken stack does not tell the place: after one wait in that system call that its \
-           own program ended, the thread's waits there have no verdict. 'held up' is the rest: disks, uninterruptible \
+           the thread's other waits in that place that a timer ended or that have not ended, and of those of other \
+           threads if the waiters wake each other, as those of a lock do. Processes that were forked without an \
+           exec are one program. A broken stack hides the place: its wait has a verdict only if a message from outside \
+           ended it. 'held up' is the rest: disks, uninterruptible \
            sleep, and other programs that sent nothing. Blocked in names, of the kernel's part of a \
            stack, the call and what waits; the graphs have the whole, and so has --addresses. Under way is what is \
            blocked now; of waits that began before the measurement, /proc tells the place. The hot and cold graph adds \
@@ -257,7 +258,7 @@ impl Unit for OffCpu {
 
     fn panels(&mut self, at: &Moment<'_>) -> Vec<Panel> {
         let waits = self.waits(at);
-        let sites = Self::sites(at, &waits);
+        let sites = Self::sites(&waits);
         let mut panels = vec![Self::table(&sites), Self::wakers_panel(at, &sites), Self::under_way(&waits)];
         panels.extend(self.graphs(at, &waits));
         let held = waits.iter().filter(|wait| wait.class != WaitClass::Work).map(|wait| (wait.tid, &wait.stats));

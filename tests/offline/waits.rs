@@ -192,27 +192,50 @@ fn timers_in_a_lock_do_not_make_it_idle() {
     assert_eq!(rows(blocked).rest.map(|rest| rest.row), Some(2));
 }
 
-/// With broken stacks, a lock and a queue are indistinguishable: one wait ended by the program itself gives no class.
+/// With broken stacks, a lock and a queue are indistinguishable: only a message from outside gives a verdict.
 #[test]
 fn broken_stacks_have_no_verdict() {
-    let mut stage = stage();
     let broken = ["[broken]", "__x64_sys_futex_[k]", "futex_do_wait_[k]", "schedule_[k]"];
-    sleeps(&mut stage, 0, SERVER, 1, &broken);
-    wakes(&mut stage, 50 * MS, WORKER, HARDIRQ, TIMER, SERVER);
-    sleeps(&mut stage, 51 * MS, SERVER, 1, &["[broken]", "wait", "__x64_sys_futex_[k]", "schedule_[k]"]);
-    wakes(&mut stage, 60 * MS, WORKER, 0, UNLOCK, SERVER);
-    // A thread whose waits are only ended from outside of its program.
-    sleeps(&mut stage, 0, WORKER, 1, &broken);
-    wakes(&mut stage, 60 * MS, SERVER, HARDIRQ, TIMER, WORKER);
-    let panels = stage.panels();
-    let blocked = of(&panels, "Blocked");
-    let class = |at: usize| (text(blocked, at, "comm"), text(blocked, at, "class"));
-    assert_eq!(class(0), ("server".into(), BROKEN.into()));
-    assert_eq!(class(1), ("server".into(), BROKEN.into()));
-    assert_eq!(
-        (text(blocked, 2, "stack"), text(blocked, 3, "comm")),
-        ("waiting for work: 1 thread".into(), "worker".into())
-    );
+    // Of a library without frame pointers there is one function, and no mark.
+    let cut = ["wait", "__x64_sys_futex_[k]", "schedule_[k]"];
+    for functions in [&broken[..], &cut[..]] {
+        let by = |on, flags, stack| ended(1, functions, |stage, at| wakes(stage, at, on, flags, stack, SERVER)).1;
+        assert_eq!(by(WORKER, HARDIRQ, TIMER), BROKEN);
+        assert_eq!(by(WORKER, 0, UNLOCK), BROKEN);
+        assert_eq!(by(WORKER, SOFTIRQ, PACKET), WORK);
+        assert_eq!(by(CLIENT, 0, SEND), WORK);
+        assert_eq!(by(CLIENT, 0, UNLOCK), HELD);
+        // Nothing has ended it yet.
+        assert_eq!(ended(1, functions, |stage, at| _ = stage.until(at)).1, BROKEN);
+    }
+    let of_kernel = ["kthread_[k]", "worker_thread_[k]", "schedule_[k]"];
+    assert_eq!(ended(1, &of_kernel, |stage, at| _ = stage.until(at)).1, WORK);
+}
+
+/// The threads of a pool that nothing wakes are idle although others of the pool get work; the waiters of a lock that
+/// wake each other are not.
+#[test]
+fn idle_threads_of_a_pool_are_told_from_the_waiters_of_a_lock() {
+    const PRODUCER: Thread = (32, 3, "producer");
+    let class_of_the_idle = |rounds: u64, waker_waits_too: bool| {
+        let mut stage = stage();
+        sleeps(&mut stage, 0, SERVER, 1, LOCK);
+        for round in 0..rounds {
+            sleeps(&mut stage, 10 * round * MS, WORKER, 1, LOCK);
+            wakes(&mut stage, (10 * round + 5) * MS, PRODUCER, 0, UNLOCK, WORKER);
+        }
+        let waits_in = if waker_waits_too { LOCK } else { POLL };
+        sleeps(&mut stage, 90 * MS, PRODUCER, 1, waits_in);
+        stage.until(100 * MS);
+        let panels = stage.panels();
+        let under_way = of(&panels, "Under way");
+        let row = (0..rows(under_way).ids.len()).find(|row| text(under_way, *row, "comm") == "server");
+        text(under_way, row.expect("it sleeps still"), "class")
+    };
+    assert_eq!(class_of_the_idle(5, false), WORK);
+    assert_eq!(class_of_the_idle(5, true), EACH_OTHER);
+    // Two wake-ups are too few to tell.
+    assert_eq!(class_of_the_idle(2, false), EACH_OTHER);
 }
 
 /// Shares refer to the total sleep time: they add up including the fold, and the flame graph has the same figures.
@@ -235,9 +258,9 @@ fn shares_add_up_and_the_graph_agrees() {
     let rest = rows(blocked).rest.expect("a rest");
     let shares: Vec<f64> = (0..=rest.row).map(|row| number(blocked, row, "share_pct")).collect();
     assert_eq!(shares.iter().sum::<f64>().round(), 100.0);
-    // Waits that may hold up work come first; the row with the most time is not dim.
+    // Waits that may hold up work keep their order; the row of waits for work, which has the most time, is shown first.
     assert_eq!((text(blocked, 0, "class"), text(blocked, 1, "class")), (EACH_OTHER.into(), HELD.into()));
-    assert_eq!((rest.row, rest.after, rest.is_largest), (2, 2, true));
+    assert_eq!((rest.row, rest.after), (2, 0));
     assert_eq!(number(blocked, 2, "blocked_ns"), 250.0 * MS as f64);
     assert_eq!(text(blocked, 2, "comm"), "cron 40.0 %, pool 40.0 %, 1 more");
     let Body::Flame(graph) = &of(&panels, "Blocked and woken").body else { panic!("no graph") };
@@ -256,20 +279,29 @@ fn shares_add_up_and_the_graph_agrees() {
     assert_eq!(number(of(&panels, "Wakers of what waits for work"), 0, "blocked_ns"), 100.0 * MS as f64);
 }
 
-/// If hardly any time was held up, the row of tasks that wait for work comes first.
+/// The row of waits for work is shown among the other rows by its time.
 #[test]
-fn an_idle_program_shows_that_it_waits_for_work() {
-    let mut stage = stage();
-    sleeps(&mut stage, 0, SERVER, 1, POLL);
-    sleeps(&mut stage, 0, WORKER, 1, LOCK);
-    wakes(&mut stage, MS, SERVER, 0, UNLOCK, WORKER);
-    stage.until(1000 * MS);
-    let panels = stage.panels();
-    let blocked = of(&panels, "Blocked");
-    let printed = blocked.to_text();
-    let rows: Vec<&str> = printed.lines().skip(2).collect();
-    assert!(rows[0].ends_with("waiting for work: 1 thread") && rows[1].contains("mutex_lock"), "{printed}");
-    assert_eq!(rows.len(), 2, "{printed}");
+fn waits_for_work_are_shown_by_their_share() {
+    // The idle thread sleeps for 20, 50 and 90 ms between waits of 60 and 30 ms that may have delayed others.
+    for (idle, place) in [(20, 2), (50, 1), (90, 0)] {
+        let mut stage = stage();
+        sleeps(&mut stage, 0, SERVER, 2, READ);
+        wakes(&mut stage, 60 * MS, CLIENT, SOFTIRQ, DISK, SERVER);
+        sleeps(&mut stage, 0, CLIENT, 1, LOCK);
+        wakes(&mut stage, 30 * MS, (41, 4, "other"), 0, UNLOCK, CLIENT);
+        sleeps(&mut stage, 0, WORKER, 1, POLL);
+        wakes(&mut stage, idle * MS, CLIENT, SOFTIRQ, PACKET, WORKER);
+        let panels = stage.panels();
+        let blocked = of(&panels, "Blocked");
+        let printed = blocked.to_text();
+        let rows: Vec<&str> = printed.lines().skip(2).collect();
+        assert!(rows[place].ends_with("waiting for work: 1 thread"), "{idle}: {printed}");
+        assert_eq!((rows.len(), rows_rest(blocked).after), (3, place), "{idle}: {printed}");
+    }
+}
+
+fn rows_rest(panel: &Panel) -> perfprof_tui::panel::Rest {
+    rows(panel).rest.expect("a rest")
 }
 
 /// A thread that is still blocked counts up to now, in each interval with its part.

@@ -82,7 +82,7 @@ pub(crate) enum WaitClass {
     Held,
     /// Unknown: a lock, or a queue with work from another thread of the program.
     EachOther,
-    /// Like `EachOther`, and the stack is broken.
+    /// The stack is broken, and no message from outside ended the wait.
     Broken,
     /// The thread had no work.
     Work,
@@ -91,9 +91,9 @@ pub(crate) enum WaitClass {
 /// The place of a wait.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct WaitPlace {
-    /// Whether a thread of the same program ended any wait there.
+    /// Whether a thread of the same program ended another wait there that may be one for the same thing.
     pub(crate) has_own_wakers: bool,
-    /// Whether its stack is broken or unknown.
+    /// Whether its stack is broken.
     pub(crate) is_broken: bool,
 }
 
@@ -101,7 +101,7 @@ impl WaitClass {
     /// Classifies a wait.
     ///
     /// A timer may end a wait for a lock that the thread resumes at once, and an open wait may be one for a lock: if
-    /// the program itself ended any wait at this place, neither is idle.
+    /// the program itself ended such a wait, or a broken stack hides the place, neither is idle.
     pub(crate) fn of(sleep: Sleep, is_of_kernel: bool, end: WaitEnd, place: WaitPlace) -> Self {
         let each_other = if place.is_broken { Self::Broken } else { Self::EachOther };
         match (sleep, end) {
@@ -110,7 +110,9 @@ impl WaitClass {
             // Kernel threads wait for locks and disks uninterruptibly.
             (Sleep::Interruptible, _) if is_of_kernel => Self::Work,
             (Sleep::Interruptible, WaitEnd::OwnProgram) => each_other,
-            (Sleep::Interruptible, WaitEnd::Open | WaitEnd::Timer) if place.has_own_wakers => each_other,
+            (Sleep::Interruptible, WaitEnd::Open | WaitEnd::Timer) if place.is_broken || place.has_own_wakers => {
+                each_other
+            }
             (Sleep::Interruptible, WaitEnd::Open | WaitEnd::Timer | WaitEnd::Message) => Self::Work,
             (Sleep::Interruptible, WaitEnd::Other) => Self::Held,
         }
@@ -155,9 +157,19 @@ mod tests {
         // check.
         assert_eq!(class(S, WaitEnd::Timer, SHARED), WaitClass::EachOther);
         assert_eq!(class(S, WaitEnd::Open, SHARED), WaitClass::EachOther);
-        let broken = WaitPlace { is_broken: true, ..SHARED };
-        assert_eq!(class(S, WaitEnd::Timer, broken), WaitClass::Broken);
-        assert_eq!(class(S, WaitEnd::OwnProgram, broken), WaitClass::Broken);
+    }
+
+    /// A broken stack does not tell a lock from a queue, whether or not the program ended a wait there.
+    #[test]
+    fn a_broken_stack_has_no_verdict_unless_a_message_ends_the_wait() {
+        for place in [ALONE, SHARED].map(|place| WaitPlace { is_broken: true, ..place }) {
+            for end in [WaitEnd::Open, WaitEnd::Timer, WaitEnd::OwnProgram] {
+                assert_eq!(class(S, end, place), WaitClass::Broken, "{end:?} {place:?}");
+            }
+            assert_eq!(class(S, WaitEnd::Message, place), WaitClass::Work);
+            assert_eq!(class(S, WaitEnd::Other, place), WaitClass::Held);
+            assert_eq!(WaitClass::of(S, true, WaitEnd::Open, place), WaitClass::Work, "a thread of the kernel");
+        }
     }
 
     #[test]

@@ -18,9 +18,6 @@ use crate::units::kit::{Moment, Sheet, Stats};
 use super::OffCpu;
 use super::waits::{SiteName, UnderWay, Wait};
 
-/// Places with less than this fraction of one thread's time come after the waits for work.
-const TRIFLE: u64 = 100;
-
 /// Blocked time of a call site.
 #[derive(Clone, Debug, Default)]
 struct Site {
@@ -32,7 +29,8 @@ struct Site {
 /// A site with its row id and name.
 type SiteRow = (u64, SiteName, WaitClass, Site);
 
-/// Sites as rows: first those that may have held work up, then the row for all waits for work, then its sites.
+/// Sites as rows: first those that may have held work up, then the row for all waits for work, then its sites. The
+/// table shows that row among the others, by its time.
 pub(super) struct Sites {
     list: Vec<SiteRow>,
     rest: Rest,
@@ -87,7 +85,7 @@ fn rest_id() -> u64 {
 
 impl OffCpu {
     /// Groups waits by blocked task, functions and class; the longest blocked first.
-    pub(super) fn sites(at: &Moment<'_>, waits: &[Wait]) -> Sites {
+    pub(super) fn sites(waits: &[Wait]) -> Sites {
         let mut by_class: BTreeMap<(bool, SiteName, WaitClass), Site> = BTreeMap::new();
         let mut idlers: FxHashSet<i32> = FxHashSet::default();
         for wait in waits {
@@ -106,17 +104,15 @@ impl OffCpu {
         });
         let row = list.len();
         if idle.is_empty() {
-            return Sites { list, rest: Rest { row, after: row, is_largest: false } };
+            return Sites { list, rest: Rest { row, after: row } };
         }
         let mut all = Site::default();
         idle.iter().for_each(|(.., site)| all.merge(site));
-        let trifle = at.now.saturating_sub(at.since) / TRIFLE;
-        let after = list.partition_point(|(.., site)| site.blocked.sum > trifle);
-        let is_largest = list.first().is_none_or(|(.., site)| site.blocked.sum <= all.blocked.sum);
+        let after = list.partition_point(|(.., site)| site.blocked.sum > all.blocked.sum);
         let who = shared_by(idle.iter().map(|(_, (comm, _), _, site)| (comm, site.blocked.sum)));
         list.push((rest_id(), (who.into(), rest_words(idlers.len())), WaitClass::Work, all));
         list.extend(idle);
-        Sites { list, rest: Rest { row, after, is_largest } }
+        Sites { list, rest: Rest { row, after } }
     }
 
     pub(super) fn table(sites: &Sites) -> Panel {
@@ -170,7 +166,7 @@ impl OffCpu {
             .left("class", "Counts as", 30, |one| text(one.map_or(WaitClass::Work, |(wait, _)| wait.class).label()))
             .ranked(1)
             .left("stack", "Blocked in", 0, move |one| text(one.map_or(rest, |(wait, _)| &wait.line).clone()))
-            .folded_panel("Under way", Rest { row, after: row, is_largest: row == 0 })
+            .folded_panel("Under way", Rest { row, after: row })
     }
 
     /// The wakers of the selected site, or of all sites except waits for work.

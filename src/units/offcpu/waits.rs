@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use rustc_hash::FxHashSet;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::panel::text::BELOW;
 use crate::profile::RetainedStack;
@@ -150,8 +150,57 @@ impl Places {
     }
 }
 
-/// The key for the classification of waits: a program and its functions if known, otherwise a thread.
+/// A place of waits: the program, or the thread, and its functions, or the system call.
 type Judged = (i32, Arc<str>);
+
+/// The waits that the own program ended, by place.
+#[derive(Debug, Default)]
+struct OwnWakes {
+    /// The places of each thread.
+    by_thread: FxHashSet<Judged>,
+    /// The number of such waits in each place of a program, and their wakers.
+    by_program: FxHashMap<Judged, (u64, FxHashSet<i32>)>,
+    /// The threads that wait in each place of a program.
+    waiters: FxHashMap<Judged, FxHashSet<i32>>,
+}
+
+/// Fewer waits that the own program ended cannot distinguish a queue from a lock.
+const FEW_WAKES: u64 = 3;
+
+impl OwnWakes {
+    fn of(raw: &[Raw]) -> Self {
+        let mut own = Self::default();
+        for wait in raw {
+            let place = wait.place();
+            if let Some(place) = place.clone() {
+                own.waiters.entry(place).or_default().insert(wait.tid);
+            }
+            // /proc is read some time after the first record: the thread may have been elsewhere before.
+            if wait.end != WaitEnd::OwnProgram || matches!(wait.sleeper.spot, Spot::Told(_)) {
+                continue;
+            }
+            own.by_thread.insert(wait.judged.clone());
+            if let Some(place) = place {
+                let (times, wakers) = own.by_program.entry(place).or_default();
+                *times += wait.stats.n;
+                wakers.extend(wait.own_waker);
+            }
+        }
+        own
+    }
+
+    /// Returns whether a wait that a timer ended, or nothing yet, may be one for a lock. The own program ended another
+    /// wait of the thread there, or of another thread in a place that may be a lock: the waiters of a lock wake each
+    /// other, but the writers of a queue do not wait among its readers.
+    fn may_concern(&self, wait: &Raw) -> bool {
+        self.by_thread.contains(&wait.judged)
+            || wait.place().is_some_and(|place| {
+                let Some((times, wakers)) = self.by_program.get(&place) else { return false };
+                let waits = |waker: &i32| self.waiters.get(&place).is_some_and(|waiters| waiters.contains(waker));
+                *times < FEW_WAKES || wakers.iter().any(waits)
+            })
+    }
+}
 
 /// A wait without a class.
 struct Raw {
@@ -163,6 +212,8 @@ struct Raw {
     is_of_kernel: bool,
     end: WaitEnd,
     waker: SiteName,
+    /// The waker where it is a thread of the own program.
+    own_waker: Option<i32>,
     by: Option<RetainedStack>,
     stats: Stats,
     under_way: Option<UnderWay>,
@@ -177,9 +228,7 @@ impl OffCpu {
         self.blocked = blocked;
         let away: Vec<(i32, u64, Away)> = self.away.iter().map(|(tid, span)| (*tid, span.since, span.with)).collect();
         raw.extend(away.into_iter().map(|(tid, since, away)| self.open(at, tid, since, away)));
-        // /proc is read some time after the first record, so the thread may have been elsewhere before.
-        let tells = |wait: &&Raw| wait.end == WaitEnd::OwnProgram && matches!(wait.sleeper.spot, Spot::Stack(_));
-        let own: FxHashSet<Judged> = raw.iter().filter(tells).map(|wait| wait.judged.clone()).collect();
+        let own = OwnWakes::of(&raw);
         raw.into_iter().map(|wait| wait.judge(at, &own)).collect()
     }
 
@@ -190,17 +239,13 @@ impl OffCpu {
             Spot::Stack(stack) => self.slept_in.line(at, stack),
             Spot::Told(told) => self.places.line(told),
         };
-        // Negative thread ids cannot collide with the process ids of programs.
         let is_told = matches!(sleeper.spot, Spot::Told(_));
-        let judged = match sleeper.program.filter(|_| !facts.is_broken && !is_told) {
-            Some(program) => (program, line.clone()),
-            None => (-tid, facts.call),
-        };
+        let judged = (tid, if facts.is_broken || is_told { facts.call } else { line.clone() });
         let is_of_kernel = sleeper.is_of_kernel && facts.is_of_kernel;
         let waker = ("none yet".into(), "".into());
         let (is_broken, end) = (facts.is_broken, WaitEnd::Open);
-        let (by, stats, under_way) = (None, Stats::default(), None);
-        Raw { tid, sleeper, line, judged, is_broken, is_of_kernel, end, waker, by, stats, under_way }
+        let (by, own_waker, stats, under_way) = (None, None, Stats::default(), None);
+        Raw { tid, sleeper, line, judged, is_broken, is_of_kernel, end, waker, own_waker, by, stats, under_way }
     }
 
     fn ended(&mut self, at: &Moment<'_>, place: &Place, stats: &Stats) -> Raw {
@@ -211,7 +256,11 @@ impl OffCpu {
         let task = |at: &Moment<'_>, tid| if place.is_own { at.comm(tid) } else { at.program(tid) };
         let waker = (self.wakers.words(at, cause, task), stack);
         let end = WaitEnd::of(cause, place.is_own);
-        Raw { end, waker, by, stats: stats.clone(), ..self.raw(at, place.tid, place.away) }
+        let own_waker = match cause {
+            Cause::Task { tid, .. } if end == WaitEnd::OwnProgram => Some(tid),
+            _ => None,
+        };
+        Raw { end, waker, own_waker, by, stats: stats.clone(), ..self.raw(at, place.tid, place.away) }
     }
 
     fn open(&mut self, at: &Moment<'_>, tid: i32, since: u64, away: Away) -> Raw {
@@ -224,8 +273,14 @@ impl OffCpu {
 }
 
 impl Raw {
-    fn judge(self, at: &Moment<'_>, own: &FxHashSet<Judged>) -> Wait {
-        let place = WaitPlace { has_own_wakers: own.contains(&self.judged), is_broken: self.is_broken };
+    /// Returns its place in the program, if its functions are known.
+    fn place(&self) -> Option<Judged> {
+        let is_known = !self.is_broken && matches!(self.sleeper.spot, Spot::Stack(_));
+        Some((self.sleeper.program.filter(|_| is_known)?, self.line.clone()))
+    }
+
+    fn judge(self, at: &Moment<'_>, own: &OwnWakes) -> Wait {
+        let place = WaitPlace { has_own_wakers: own.may_concern(&self), is_broken: self.is_broken };
         Wait {
             tid: self.tid,
             comm: at.program(self.tid),

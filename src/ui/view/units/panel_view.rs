@@ -103,12 +103,12 @@ fn ordered(body: &Body, rows: &Rows, view: &PanelView) -> Vec<usize> {
                 sort(rows, view, &mut order, |row| *row);
                 return order;
             };
-            let mut order: Vec<usize> = (0..rest.row).collect();
+            let mut order: Vec<usize> = (0..=rest.row).collect();
             sort(rows, view, &mut order, |row| *row);
             let mut folded: Vec<usize> = if open { (rest.row + 1..rows.ids.len()).collect() } else { Vec::new() };
             sort(rows, view, &mut folded, |row| *row);
-            order.push(rest.row);
-            order.extend(folded);
+            let below = order.iter().position(|row| *row == rest.row).map_or(order.len(), |at| at + 1);
+            order.splice(below..below, folded);
             order
         }
         _ => (0..rows.ids.len()).collect(),
@@ -233,18 +233,21 @@ mod tests {
     }
 
     #[test]
-    fn the_rest_of_a_table_stays_at_its_end() {
+    fn the_rest_of_a_table_is_sorted_with_its_rows_below_it() {
         let rows = of(&[(0, "a", 1, 0), (0, "b", 2, 0), (0, "rest", 9, 0), (0, "c", 4, 0), (0, "d", 5, 0)]);
-        let rest = Rest { row: 2, after: 2, is_largest: false };
+        let rest = Rest { row: 2, after: 2 };
         let rows = Rows { rest: Some(rest), depth: Vec::new(), ..rows };
         let body = Body::Table(rows.clone());
         let mut view = PanelView { order: Some((1, false)), ..PanelView::default() };
-        assert_eq!(visible(&body, &rows, &view), [1, 0, 2]);
+        assert_eq!(visible(&body, &rows, &view), [2, 1, 0]);
         view.has_rest_open = true;
-        assert_eq!(visible(&body, &rows, &view), [1, 0, 2, 4, 3]);
+        assert_eq!(visible(&body, &rows, &view), [2, 4, 3, 1, 0]);
+        view.order = Some((1, true));
+        assert_eq!(visible(&body, &rows, &view), [0, 1, 2, 3, 4]);
+        view.order = Some((1, false));
         let filter = Some(regex::Regex::new("^[cb]$").expect("a pattern"));
         let view = PanelView { has_rest_open: false, filter, ..view };
-        assert_eq!(visible(&body, &rows, &view), [1, 3]);
+        assert_eq!(visible(&body, &rows, &view), [3, 1]);
     }
 
     #[test]

@@ -1,10 +1,11 @@
 //! Answers to successive questions: caches what can be reused between them, and holds the profile to compare with.
 
+use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::Arc;
 
 use crate::event::plain;
-use crate::profile::Chunk;
+use crate::profile::{Acc, Chunk};
 use crate::query::annotate;
 use crate::query::answer::{self, ViewAnswer};
 use crate::query::changes::{Changes, FoldOf};
@@ -77,6 +78,11 @@ impl View {
         self.other = other;
         (self.then, self.then_rows) = (None, KeptRows::default());
         self.outdated();
+    }
+
+    /// Returns the weight of each site in the last answer.
+    pub(crate) fn by_site(&self) -> Cow<'_, [Acc]> {
+        self.fold.as_ref().map_or(Cow::Borrowed(&[]), Aggregate::by_site)
     }
 
     /// Subtracts an evicted chunk.

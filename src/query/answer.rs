@@ -12,11 +12,12 @@ use crate::symbols::spaces::WalkFigures;
 
 use super::annotate::Hits;
 use super::column::{ColumnKey, ColumnValue};
+use super::cpu_use::CpuUse;
 use super::cpus::CpuAnswer;
 use super::diff::{RowDiff, Side};
 use super::flame::layout::Flame;
 use super::heat::Heat;
-use super::question::Question;
+use super::question::{ChainMode, Question};
 use super::task_choices::TaskSamples;
 use super::top::Group;
 
@@ -258,6 +259,33 @@ pub struct ViewAnswer {
     pub sides: Option<(Side, Side)>,
     /// Number of all rows, shown or not.
     pub rows: usize,
+    /// The CPU time of the samples that pass the filter; `None` where they don't tell it.
+    pub cpu_use: Option<CpuUse>,
+}
+
+impl ViewAnswer {
+    /// Converts a share of what is shown, in percent, to the displayed one.
+    pub fn displayed(&self, percent: f64) -> f64 {
+        self.cpu_use.map_or(percent, |used| used.displayed(percent))
+    }
+
+    /// Returns the percentage that decides the heat colour of a displayed one.
+    pub(crate) fn heat(&self, displayed: f64) -> f64 {
+        self.cpu_use.map_or(displayed, |used| used.heat(displayed))
+    }
+
+    /// Sets the CPU time, and converts the shares of rows and call chains to those of the machine if asked for.
+    pub(crate) fn set_cpu_use(&mut self, used: Option<CpuUse>, question: &Question) {
+        self.cpu_use = used;
+        let Some(used) = used.filter(|used| used.of_machine) else { return };
+        for line in self.lines.iter_mut().chain(&mut self.beside) {
+            line.own_percent = used.displayed(line.own_percent);
+            // Shares of the entry above are not of the machine.
+            if line.depth == 0 || question.chain_mode == ChainMode::Graph {
+                line.children_percent = used.displayed(line.children_percent);
+            }
+        }
+    }
 }
 
 /// A complete answer to a question, at one point in time.
@@ -328,5 +356,21 @@ mod tests {
         assert_eq!([left(30, 100), left(100, 100), left(0, 100), left(3, 2)], [Some(1400), Some(0), None, None]);
         let long = Progress { done: u64::MAX / 2, all: u64::MAX, taken_ns: u64::MAX / 3 };
         assert_eq!(long.left_ns(), Some(u64::MAX / 3), "no product overflows");
+    }
+
+    /// Shares of the machine are of all sampled CPUs; those of the entry above are left as they are.
+    #[test]
+    fn shares_of_the_machine_replace_those_of_the_view() {
+        let line = |depth| TopLine { depth, own_percent: 40.0, children_percent: 80.0, ..TopLine::staged(1) };
+        let used = CpuUse { cpus: 0.5, sampled: 2, modes: [100.0, 0.0, 0.0, 0.0], of_machine: true };
+        let shares = |of_machine, chain_mode| {
+            let mut view = ViewAnswer { lines: vec![line(0), line(1)], ..ViewAnswer::default() };
+            let question = Question { chain_mode, ..Question::default() };
+            view.set_cpu_use(Some(CpuUse { of_machine, ..used }), &question);
+            view.lines.iter().map(|line| (line.own_percent, line.children_percent)).collect::<Vec<_>>()
+        };
+        assert_eq!(shares(false, ChainMode::Graph), [(40.0, 80.0), (40.0, 80.0)]);
+        assert_eq!(shares(true, ChainMode::Graph), [(10.0, 20.0), (10.0, 20.0)]);
+        assert_eq!(shares(true, ChainMode::Fractal), [(10.0, 20.0), (10.0, 80.0)]);
     }
 }

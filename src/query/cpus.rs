@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 
 use rustc_hash::FxHashMap;
 
-use crate::profile::{NodeId, RenamedFrames, SiteId, SymId};
+use crate::profile::{Acc, NodeId, RenamedFrames, SiteId, SymId};
 use crate::query::row_order::{arrange, arrange_by_key};
 
 use super::context::{Context, Contexts, VECTORS, dispatches};
@@ -223,6 +223,22 @@ impl CpuCounts {
             }
         }
         self.counted = until;
+    }
+
+    /// Sums the weights of sites in user code, the kernel, softirqs and interrupts; idle CPUs do not count.
+    pub(crate) fn by_mode(&self, by_site: &[Acc]) -> [u64; 4] {
+        let mut modes = [0; 4];
+        for (acc, slot) in by_site.iter().zip(&self.slots) {
+            let mode = match usize::from(*slot) {
+                USER => 0,
+                KERNEL => 1,
+                IDLE => continue,
+                IRQ => 3,
+                _ => 2,
+            };
+            modes[mode] += acc.period;
+        }
+        modes
     }
 
     fn begin_anew(&mut self, data: Data<'_>, until: u64) {

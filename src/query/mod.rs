@@ -14,6 +14,7 @@ pub mod column;
 mod column_value;
 pub mod compare;
 pub mod context;
+pub mod cpu_use;
 pub mod cpus;
 mod data;
 pub mod diff;

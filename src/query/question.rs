@@ -127,6 +127,8 @@ pub struct Question {
     pub direction: Direction,
     /// The base of percentages in call chains.
     pub chain_mode: ChainMode,
+    /// Whether percentages are of the machine's CPU time rather than of what is shown.
+    pub of_machine: bool,
     /// Call chain entries and rows below this percentage are omitted.
     pub limit_percent: f64,
     /// Lines whose fold state differs from its default, by ID.
@@ -162,6 +164,7 @@ impl Default for Question {
             ipc: false,
             direction: Direction::Callers,
             chain_mode: ChainMode::Graph,
+            of_machine: false,
             limit_percent: 0.0,
             toggled: HashSet::new(),
             expand_all: false,

@@ -121,6 +121,8 @@ pub struct Selection {
     pub(crate) age_chosen: bool,
     pub(crate) baseline: Option<ComparedWith>,
     pub(crate) per: NormalizeBy,
+    /// Whether percentages are of the machine's CPU time rather than of what is shown.
+    pub(crate) of_machine: bool,
     /// The order of rows before the comparison.
     pub(crate) order_before: Option<(Order, bool)>,
     /// Whether the flame graph includes off-CPU time.
@@ -156,6 +158,7 @@ impl Selection {
             age_chosen: false,
             baseline: None,
             per: NormalizeBy::Total,
+            of_machine: false,
             order_before: None,
             off_cpu: false,
             rows: RowChoice {
@@ -203,6 +206,7 @@ impl Selection {
             },
             direction: self.rows.direction,
             chain_mode: self.rows.chain_mode,
+            of_machine: self.of_machine,
             limit_percent: self.rows.limit,
             toggled: self.rows.toggled.clone(),
             expand_all: self.rows.expand_all,

@@ -6,6 +6,7 @@ use crate::common::harness::{Harness, without_message};
 use perfprof_tui::engine::Clock;
 use perfprof_tui::panel::text::printable;
 use perfprof_tui::query::Answer;
+use perfprof_tui::query::cpu_use::CpuUse;
 use perfprof_tui::query::cpus::CpuAnswer;
 
 fn incident(width: u16, height: u16) -> Harness {
@@ -179,6 +180,46 @@ fn the_load_says_whose_it_is() {
         let line = load(80, target, cpus, 47.0);
         assert!(line.ends_with(words), "{target} {cpus}: {line}");
     }
+}
+
+/// The second line has the CPU time of what is shown, behind a filter, too; its number stays where there is little room.
+#[test]
+fn the_second_line_says_how_much_cpu_is_used() {
+    let line = |width, keys: &str, target: &str, of_machine| {
+        let harness = answered(width, keys, |answer| {
+            answer.target = target.to_owned();
+            let modes = [62.0, 33.0, 5.0, 0.0];
+            answer.view.cpu_use = Some(CpuUse { cpus: 0.91, sampled: 2, modes, of_machine });
+        });
+        harness.text().lines().nth(1).unwrap_or_default().trim_end().to_owned()
+    };
+    let words = "0.91 CPU: user 62 % kernel 33 % softirq 5 %";
+    assert!(line(120, "1", "pid 7", false).ends_with(&format!("  {words}")));
+    let filtered = "fcomm == nginx<ret>";
+    let wide = line(160, filtered, "", false);
+    assert!(wide.contains("comm == nginx") && wide.ends_with(words), "{wide}");
+    let narrow = line(80, filtered, "", false);
+    assert!(narrow.ends_with("  0.91 CPU"), "{narrow}");
+    let of_machine = line(160, filtered, "", true);
+    assert!(of_machine.ends_with("0.91 CPU of 2: user 62 % kernel 33 % softirq 5 %"), "{of_machine}");
+}
+
+/// A large share of a machine that hardly works is not hot.
+#[test]
+fn heat_goes_by_cpu_time() {
+    let styles = |cpus| {
+        let harness = answered(100, "1", |answer| {
+            answer.view.cpu_use = Some(CpuUse { cpus, sampled: 2, modes: [100.0, 0.0, 0.0, 0.0], of_machine: false });
+        });
+        let buffer = harness.buffer();
+        let shares = harness.app.context.answer.view.lines.len().min(5) as u16;
+        let row = |y: u16| (0..20).map(move |x| (x, y));
+        let cells = (4..4 + shares).flat_map(row).map(|at| buffer[at].clone());
+        cells.filter(|cell| cell.symbol() == "%").map(|cell| cell.style()).collect::<Vec<_>>()
+    };
+    let (busy, idle) = (styles(2.0), styles(0.001));
+    assert!(!busy.is_empty() && busy.len() == idle.len());
+    assert!(busy.iter().zip(&idle).any(|(a, b)| a != b), "{busy:?}");
 }
 
 /// A unit's session has no samples for other screens, and these screens name the remedy.

@@ -6,9 +6,12 @@ use std::sync::atomic::Ordering;
 use crate::engine::Notice;
 use crate::engine::events::tell_partial;
 use crate::kernel::{monotonic_ns, own_cpu_ns, thread_cpu_ns};
+use crate::perfdata::EventUnit;
 use crate::profile::Ledger;
+use crate::query::answer::ViewAnswer;
+use crate::query::cpu_use::CpuUse;
 use crate::query::cpus::{self, CpuAnswer, CpuCounts};
-use crate::query::{Answer, Progress};
+use crate::query::{Age, Answer, Progress};
 use crate::session::TimeMark;
 
 use super::Aggregator;
@@ -70,6 +73,7 @@ impl Aggregator {
             false => self.steady.forget(),
         }
         let cpus = self.count_cpus(question.cpu, now);
+        seen.set_cpu_use(self.cpu_use(&seen, now), &question);
         self.measure_cost(now);
         let ledger = self.ledger();
         let core = self.ingest.core();
@@ -137,6 +141,51 @@ impl Aggregator {
         let most = frequency as f64 * self.facts.n_cpus as f64 * window as f64 / 1e9;
         let busy = (most >= 1.0).then(|| (100.0 * answer.at_work() as f64 / most).min(100.0));
         CpuAnswer { frequency, whole: steady && self.facts.whole_cpus, busy, sampled: self.facts.n_cpus, ..answer }
+    }
+
+    /// Returns the CPU time of the samples that are shown, if a clock took them.
+    fn cpu_use(&self, seen: &ViewAnswer, now: u64) -> Option<CpuUse> {
+        let (core, question) = (self.ingest.core(), &self.question);
+        let counts = self.cpus.as_ref().filter(|counts| counts.event() == question.event)?;
+        let by_mode = counts.by_mode(&self.view.by_site());
+        let all: u64 = by_mode.iter().sum();
+        let desc = core.events.get(question.event)?;
+        // The period of another event is no time, but its samples come at a known rate.
+        let busy_ns = match desc.unit() {
+            EventUnit::Nanoseconds => all as f64,
+            _ if self.facts.frequency == 0 || seen.total.period == 0 => return None,
+            _ => {
+                let samples = seen.total.samples as f64 * (all as f64 / seen.total.period as f64);
+                samples * 1e9 / self.facts.frequency as f64
+            }
+        };
+        let used = CpuUse::new(by_mode, busy_ns, self.shown_ns(now)?, self.facts.n_cpus)?;
+        Some(CpuUse { of_machine: question.of_machine && question.baseline.is_none(), ..used })
+    }
+
+    /// Returns the length of time that the question covers, in nanoseconds; `None` if old samples count for less.
+    fn shown_ns(&self, now: u64) -> Option<u64> {
+        let (core, question) = (self.ingest.core(), &self.question);
+        let (first, last) = core.profile.span()?;
+        let is_running = self.live && self.ended.is_none();
+        let until = match self.frozen_at {
+            Some(at) => core.profile.time_before(at),
+            None if is_running => now,
+            None => last,
+        };
+        // A target that idled at the start of a live session has its first sample late.
+        let has_all = self.live && core.profile.ledger.evicted == 0;
+        let from = if has_all { core.start.max(self.cleared_at) } else { first };
+        if let Some((begin, end)) = question.range {
+            let (begin, end) = (core.start.saturating_add(begin).max(from), core.start.saturating_add(end).min(until));
+            return Some(end.saturating_sub(begin));
+        }
+        let all = until.saturating_sub(from);
+        match question.age {
+            Age::All => Some(all),
+            Age::Last(ns) => Some(all.min(ns)),
+            Age::Half(_) => None,
+        }
     }
 
     fn ledger(&self) -> Ledger {

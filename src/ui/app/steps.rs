@@ -76,6 +76,7 @@ view! {
     reversed: bool, selection.rows.reversed, "order";
     direction: Direction, selection.rows.direction, "direction of call chains";
     chain_mode: ChainMode, selection.rows.chain_mode, "percentages";
+    of_machine: bool, selection.of_machine, "percentages";
     limit: f64, selection.rows.limit, "limit";
     flame: FlameView, views.flame.place, "flame graph";
     icicle: bool, views.flame.icicle, "flame graph";

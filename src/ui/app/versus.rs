@@ -144,7 +144,7 @@ impl App {
         match self.frame.tab {
             Tab::Top => Some(shown(&self.context.answer.view.lines, &self.selection.fields()).to_text()),
             Tab::Flame => {
-                self.context.answer.view.flame.as_ref().map(|flame| flame::draw::text(&self.views.flame, flame))
+                self.context.answer.view.flame.as_ref().map(|flame| flame::draw::text(scene, &self.views.flame, flame))
             }
             Tab::Time => self.context.answer.view.heat.as_ref().map(|heat| time::draw::text(heat)),
             Tab::Cpus => Some(cpus::draw::text(scene, &self.views.cpus)),

@@ -156,6 +156,14 @@ commands! { COMPARE "Compare" {
     BASELINE_OFF "baseline-off" ["B"] "stop comparing" => Plain(|app| app.drop_baseline());
     PER "per" ["P"] "normalize weights before comparing them" (Argument::named("total|second|nothing"))
         => Given(|app, text| app.set_per(text));
+    OF_MACHINE "of-machine" ["#"] "shares of the machine's CPU time, or of what is shown"
+        says "percent share total base idle htop" => Plain(|app| {
+        app.selection.of_machine = !app.selection.of_machine;
+        app.say(match app.selection.of_machine {
+            true => "percentages are of the machine's CPU time",
+            false => "percentages are of what is shown",
+        });
+    });
     WINDOW "window" ["a"] "the last 30 seconds, all since the start, or decaying weights"
         (Argument::named("all|last s|half s")) => Given(|app, text| app.set_window(text));
 }}

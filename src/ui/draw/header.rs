@@ -228,6 +228,7 @@ fn machine(scene: Scene<'_>, room: usize) -> String {
         .as_ref()
         .filter(|host| whole && !host.rows.is_empty() && scene.context.answer.ended.is_none());
     let by_cpu = &scene.context.answer.by_cpu;
+    let used = scene.context.answer.view.cpu_use;
     let of_target = scene.context.info.origin == Origin::Live && !scene.context.answer.target.is_empty();
     let words = match (host, by_cpu.busy) {
         (Some(host), _) => {
@@ -239,7 +240,16 @@ fn machine(scene: Scene<'_>, room: usize) -> String {
             let busy = format!("CPU busy {:.0} %", mean(&CpuRow::busy));
             let user = share(Ticks::USER) + share(Ticks::NICE);
             let (system, soft) = (share(Ticks::SYSTEM), share(Ticks::IRQ) + share(Ticks::SOFTIRQ));
-            vec![format!("{busy}: user {user:.0}  system {system:.0}  softirq {soft:.0}"), busy]
+            let of = used.filter(|used| used.of_machine && used.sampled > 0);
+            let of = of.map_or_else(String::new, |used| format!("shares of {} CPUs  ", used.sampled));
+            vec![
+                format!("{of}{busy}: user {user:.0}  system {system:.0}  softirq {soft:.0}"),
+                format!("{of}{busy}"),
+                busy,
+            ]
+        }
+        (None, _) if used.is_some() && scene.context.answer.cpus.is_empty() && is_narrowed(scene.frame.tab) => {
+            used.map(|used| used.words().to_vec()).unwrap_or_default()
         }
         (None, Some(busy)) if of_target => vec![format!("uses {:.0} % of a CPU", busy * by_cpu.sampled as f64)],
         (None, Some(busy)) if !scene.context.answer.cpus.is_empty() => {
@@ -260,11 +270,20 @@ fn machine(scene: Scene<'_>, room: usize) -> String {
 fn narrowed(scene: Scene<'_>, trail: &[String], room: usize) -> String {
     let (seen, all) = (scene.context.answer.view.total, scene.context.answer.view.shown);
     let by = clean(&format!("all › {}", trail.join(" › "))).into_owned();
-    if all.samples == 0 || seen.samples >= all.samples {
-        return last_steps(&by, trail, room);
+    let is_part = all.samples > 0 && seen.samples < all.samples;
+    let share = match is_part {
+        true => format!("  shown: {} of samples", percent(seen.percent_of(&all))),
+        false => String::new(),
+    };
+    let used = scene.context.answer.view.cpu_use.filter(|_| is_narrowed(scene.frame.tab));
+    let [long, brief] = used.map_or_else(Default::default, |used| used.words().map(|words| format!("  {words}")));
+    // The CPU time goes before the share of samples, and its number before the steps that led here.
+    let all = [format!("{share}{long}"), long, format!("{share}{brief}"), brief.clone()];
+    let all = if used.is_some() { all.to_vec() } else { vec![share] };
+    match all.into_iter().map(|figures| format!("{by}{figures}")).find(|text| width(text) <= room) {
+        Some(text) => text,
+        None => format!("{}{brief}", last_steps(&by, trail, room.saturating_sub(width(&brief)))),
     }
-    let share = format!("{by}  shown: {} of samples", percent(seen.percent_of(&all)));
-    if width(&share) <= room { share } else { last_steps(&by, trail, room) }
 }
 
 /// Returns the breadcrumb, or its last steps if room is short.

@@ -81,7 +81,7 @@ fn head(view: &FlameScreen, flame: &Flame, on: &mut Canvas<'_>) {
 fn legend(scene: Scene<'_>, view: &FlameScreen, flame: &Flame, on: &mut Canvas<'_>) {
     let y = on.area.height.saturating_sub(1);
     // The search result has priority over the legend.
-    let found = found(view, flame);
+    let found = found(scene, view, flame);
     let left = on.area.width.saturating_sub(found.as_ref().map_or(0, |text| width(text) as u16 + 2));
     let theme = on.theme;
     let colours = &mut on.part(Rect { width: left, ..on.area });
@@ -120,9 +120,9 @@ fn legend(scene: Scene<'_>, view: &FlameScreen, flame: &Flame, on: &mut Canvas<'
 const IPC_LEGEND: &[(f64, &str)] = &[(0.0, "< 0.5"), (0.5, "< 1"), (1.0, "< 1.5"), (1.5, "< 2"), (2.0, "2 and more")];
 
 /// Describes the matches of a search, with the keys to go through them.
-fn found(view: &FlameScreen, flame: &Flame) -> Option<String> {
+fn found(scene: Scene<'_>, view: &FlameScreen, flame: &Flame) -> Option<String> {
     let (text, (acc, frames)) = (shown(view.find.as_ref()?), flame.found.as_ref()?);
-    let share = percent(acc.percent_of(&flame.total));
+    let share = percent(scene.context.answer.view.displayed(acc.percent_of(&flame.total)));
     Some(format!("/{text}  {share} of all, {} frames  n N", thousands(*frames as u64)))
 }
 
@@ -210,9 +210,12 @@ fn one(
         }
         return over(&on_and_off(block, room, on.theme), &mut on.part(area));
     }
-    let whole = if scene.selection.rows.chain_mode == ChainMode::Fractal { &block.parent } else { &flame.total };
     let ipc = view.by_ipc.then(|| flame.ipc(block.total)).flatten();
-    label((block, whole), ipc, style, &mut on.part(area));
+    let share = match scene.selection.rows.chain_mode {
+        ChainMode::Fractal => block.total.percent_of(&block.parent),
+        ChainMode::Graph => scene.context.answer.view.displayed(block.total.percent_of(&flame.total)),
+    };
+    label((block, share), ipc, style, &mut on.part(area));
 }
 
 /// Draws a block of a unit's flame graph: whole cells, name and share of the total.
@@ -233,7 +236,7 @@ pub(crate) fn plain(block: &Block, whole: &WeightPair, selected: bool, on: &mut 
         let at = Rect { x: on.area.x + from, width: room, ..on.area };
         match &*block.name {
             DIVIDER => drop(on.part(at).put(0, 0, &"─".repeat(usize::from(room)), style)),
-            _ => label((block, whole), None, style, &mut on.part(at)),
+            _ => label((block, block.total.percent_of(whole)), None, style, &mut on.part(at)),
         }
     }
 }
@@ -280,9 +283,9 @@ fn shade(name: &str) -> usize {
     (rustc_hash::FxBuildHasher.hash_one(name) >> 40) as usize
 }
 
-fn label((block, whole): (&Block, &WeightPair), ipc: Option<f64>, style: Style, on: &mut Canvas<'_>) {
+fn label((block, share): (&Block, f64), ipc: Option<f64>, style: Style, on: &mut Canvas<'_>) {
     let room = usize::from(on.area.width);
-    let short = percent(block.total.percent_of(whole));
+    let short = percent(share);
     let short = ipc.map_or_else(|| short.clone(), |ipc| format!("{ipc:.2} IPC  {short}"));
     let share = match block.processes {
         0 | 1 => short.clone(),
@@ -390,7 +393,7 @@ fn details_text(scene: Scene<'_>, view: &FlameScreen, flame: &Flame) -> Option<S
         return Some(format!(
             "{} functions{of}, each too narrow to draw: {} of all, {} samples; ⏎ on their caller makes room",
             thousands(block.pooled as u64),
-            percent(block.total.percent_of(&flame.total)),
+            percent(scene.context.answer.view.displayed(block.total.percent_of(&flame.total))),
             thousands(block.total.new.samples)
         ));
     }
@@ -416,11 +419,12 @@ fn details_text(scene: Scene<'_>, view: &FlameScreen, flame: &Flame) -> Option<S
         true => String::new(),
         false => format!("  of {word} {}", percent(block.total.percent_of(of))),
     };
+    let all = |weight: &WeightPair| percent(scene.context.answer.view.displayed(weight.percent_of(&flame.total)));
     let ipc = flame.ipc(block.total).map_or_else(String::new, |ipc| format!("  IPC {ipc:.2}"));
     let figures = format!(
         "total {}  self {}{}{}  {} samples{ipc}",
-        percent(block.total.percent_of(&flame.total)),
-        percent(block.own.percent_of(&flame.total)),
+        all(&block.total),
+        all(&block.own),
         part(&block.parent, "parent"),
         part(&flame.zoomed, "zoom"),
         thousands(block.total.new.samples)
@@ -461,7 +465,7 @@ fn compared(flame: &Flame, block: &Block, verdict: Verdict, room: usize) -> Stri
 }
 
 /// Returns the graph as text: an indented tree of the drawn frames, with shares of the total.
-pub(crate) fn text(view: &FlameScreen, flame: &Flame) -> String {
+pub(crate) fn text(scene: Scene<'_>, view: &FlameScreen, flame: &Flame) -> String {
     let mut out = String::new();
     let mut children: Vec<Vec<usize>> = vec![Vec::new(); flame.blocks.len()];
     let mut roots = Vec::new();
@@ -476,7 +480,7 @@ pub(crate) fn text(view: &FlameScreen, flame: &Flame) -> String {
         let block = &flame.blocks[i];
         let share = match block.verdict {
             Some(verdict) => panel::delta(&versus(flame, block, verdict)),
-            None => percent(block.total.percent_of(&flame.total)),
+            None => percent(scene.context.answer.view.displayed(block.total.percent_of(&flame.total))),
         };
         let chain = block.chain.iter().chain([&block.name]).map(|name| &**name).collect::<Vec<_>>().join(" › ");
         out.push_str(&format!("{share:>11}  {}{}\n", "  ".repeat(depth), clean(&chain)));

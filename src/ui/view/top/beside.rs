@@ -45,7 +45,7 @@ fn draw_line(scene: Scene<'_>, view: &TopScreen, (line, above): (&TopLine, Optio
     let share = percent(line.children_percent);
     if line.is_fork() || above.is_none_or(|above| percent(above.children_percent) != share) {
         let pad = usize::from(SHARE).saturating_sub(width(&share)) as u16;
-        on.put(1 + pad, 0, &share, on.theme.share(line.children_percent));
+        on.put(1 + pad, 0, &share, on.theme.share(scene.context.answer.view.heat(line.children_percent)));
     }
     let x = SHARE + 1;
     on.put(x, 0, &chain_signs(scene, line), on.theme.dim);

@@ -240,7 +240,12 @@ impl Row<'_> {
         if let Cell::Percent(percent) = value
             && (line.depth == 0 || self.says(|line| span.field.cell(line).text()))
         {
-            cell(span, &value, if percent == 0.0 { on.theme.dim } else { on.theme.share(percent) }, on);
+            cell(
+                span,
+                &value,
+                if percent == 0.0 { on.theme.dim } else { on.theme.share(scene.context.answer.view.heat(percent)) },
+                on,
+            );
         }
         if span.bar > 1 && line.depth == 0 {
             let bar = eighths(ordered_share(scene, line) / full, usize::from(span.bar - 1));

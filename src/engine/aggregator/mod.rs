@@ -191,7 +191,10 @@ impl Aggregator {
             Event::Feed(Feed::End(end)) => self.end(end),
             Event::Request(Request::Stop) | Event::Gone => return false,
             Event::Request(request) => self.request(request),
-            Event::Names(named) => self.names(named),
+            Event::Names(named) => {
+                self.names(named);
+                self.end_wait();
+            }
             Event::Lines(lined) => self.lines(lined),
             Event::Fetched(fetched) => self.fetched(fetched),
             Event::Timeout => {}
@@ -266,7 +269,13 @@ impl Aggregator {
         self.keep_budget();
         let core = self.ingest.core();
         self.fresh_data |= core.profile.end() != had || self.units.is_looked_at() && !core.units.is_empty();
-        if !self.links.wanted.load(Ordering::Relaxed) && self.links.batches.is_empty() {
+        self.end_wait();
+    }
+
+    /// Ends the wait for the source's newest records once these and the names of their functions have arrived. Without
+    /// the names, rows would appear in one answer and vanish in the next.
+    fn end_wait(&mut self) {
+        if !self.links.wanted.load(Ordering::Relaxed) && self.links.batches.is_empty() && self.names.sought == 0 {
             self.due.came();
         }
     }

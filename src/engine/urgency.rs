@@ -5,7 +5,7 @@ use std::thread::ScopedJoinHandle;
 
 use rustix::process::{getpriority_process, setpriority_process};
 
-use crate::kernel::{monotonic_ns, sched, scoped_thread, thread_cpu_ns};
+use crate::kernel::{monotonic_ns, sched, scoped_thread, thread_cpu_ns, thread_run_delay_ns};
 
 const SECOND: u64 = 1_000_000_000;
 /// The difference in niceness of an urgent thread: about nine times the weight of an ordinary one
@@ -17,6 +17,11 @@ const LAST: i32 = 19;
 const PART: u64 = 300_000_000;
 /// The same for a real-time priority.
 const REALTIME_PART: u64 = 200_000_000;
+
+/// Returns the time that the calling thread ran on a CPU or waited for one, in nanoseconds.
+pub(crate) fn thread_wanted_cpu_ns() -> u64 {
+    thread_cpu_ns() + thread_run_delay_ns()
+}
 
 /// A scheduling class and priority.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

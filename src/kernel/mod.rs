@@ -137,6 +137,12 @@ pub(crate) fn thread_cpu_ns() -> u64 {
     timespec_ns(rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime))
 }
 
+/// Returns the time that the calling thread waited for a CPU, in nanoseconds; 0 if the kernel does not report it.
+pub(crate) fn thread_run_delay_ns() -> u64 {
+    let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
+    text.split_ascii_whitespace().nth(1).and_then(|delay| delay.parse().ok()).unwrap_or(0)
+}
+
 fn timespec_ns(t: rustix::time::Timespec) -> u64 {
     u64::try_from(t.tv_sec).unwrap_or(0) * 1_000_000_000 + u64::try_from(t.tv_nsec).unwrap_or(0)
 }

@@ -98,10 +98,9 @@ pub(crate) fn run(
         }
         if dirty && pace.may_draw(app) {
             dirty = false;
-            let began = Instant::now();
             app.tick(engine.clock());
             frame(app, &theme, &mut screen)?;
-            pace.drew(app, began);
+            pace.drew(app);
         }
         crossbeam_channel::select! {
             recv(inputs) -> input => match input {

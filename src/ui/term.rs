@@ -2,6 +2,7 @@
 
 use std::io::{self, Write};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Instant;
 
 use crossterm::event::{DisableBracketedPaste, DisableMouseCapture, EnableBracketedPaste, EnableMouseCapture};
 use crossterm::terminal::{EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode};
@@ -13,6 +14,7 @@ use ratatui::layout::{Position, Size};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::time::Timespec;
 
+use crate::engine::urgency::thread_wanted_cpu_ns;
 use crate::panel::printable::{EscapeForm, Printable};
 use crate::symbols::guard;
 use crate::ui::frame::drawn_part;
@@ -22,6 +24,9 @@ use crate::ui::paint::Painter;
 static OURS: AtomicBool = AtomicBool::new(false);
 /// Number of bytes written to the terminal.
 static WRITTEN: AtomicU64 = AtomicU64::new(0);
+
+/// Time that writes were blocked by the terminal, in nanoseconds.
+static BLOCKED: AtomicU64 = AtomicU64::new(0);
 
 /// Whether the terminal supports synchronized output.
 static WHOLE_FRAMES: AtomicBool = AtomicBool::new(false);
@@ -44,6 +49,12 @@ pub(crate) fn is_ready() -> bool {
 /// Returns the number of bytes written to the terminal.
 pub(crate) fn written() -> u64 {
     WRITTEN.load(Ordering::Relaxed)
+}
+
+/// Returns the time that writes were blocked by the terminal, in nanoseconds. Time in which this thread ran or waited for
+/// a CPU does not count: a busy machine is not a slow terminal.
+pub(crate) fn blocked_ns() -> u64 {
+    BLOCKED.load(Ordering::Relaxed)
 }
 
 /// Leaves the choice of colours to the theme.
@@ -95,8 +106,11 @@ pub(crate) fn restore_on_panic() {
 fn write_all(bytes: &[u8]) -> io::Result<()> {
     WRITTEN.fetch_add(bytes.len() as u64, Ordering::Relaxed);
     let mut out = io::stdout().lock();
-    out.write_all(bytes)?;
-    out.flush()
+    let (began, before) = (Instant::now(), thread_wanted_cpu_ns());
+    let result = out.write_all(bytes).and_then(|()| out.flush());
+    let wall = began.elapsed().as_nanos() as u64;
+    BLOCKED.fetch_add(wall.saturating_sub(thread_wanted_cpu_ns().saturating_sub(before)), Ordering::Relaxed);
+    result
 }
 
 /// Collects a frame and writes it in one piece.

@@ -5,7 +5,8 @@
 //! at least their limit of 3.5, and the difference at least some points. Unlike means, medians are hardly affected by
 //! the anomalous CPU itself. Missing samples are always anomalous, because there should be none. Missing ticks are
 //! anomalous if samples or tracepoints show that more ran than was counted: an idle CPU loses ticks as well. A CPU
-//! without peers and without a past, as in a recording of one CPU, is anomalous from twice those points on.
+//! without peers and without a past, as in a recording of one CPU, is anomalous from twice those points on. So is one of
+//! two CPUs that is as far above the other one: a single CPU has no distribution.
 
 use std::collections::BTreeSet;
 
@@ -190,7 +191,11 @@ fn above(value: f64, others: &[f64], points: f64) -> Option<f64> {
 fn soft(facts: FindingInput<'_>, all: &[Seen<'_>], one: &Seen<'_>) -> Option<Finding> {
     let peers: Vec<f64> = all.iter().filter(|p| p.cpu != one.cpu).map(|p| p.soft).collect();
     let points = facts.limit(one.cpu, FindingKind::Soft);
-    let by_peers = above(one.soft, &peers, points).map(|mid| ("peers", mid));
+    let by_peers = match peers[..] {
+        // One other CPU is no set of peers: both may have the same load, unevenly.
+        [other] => (one.soft - other >= 2.0 * points).then_some(("the other CPU", other)),
+        _ => above(one.soft, &peers, points).map(|mid| ("peers", mid)),
+    };
     let past = || {
         let history = &one.row?.history;
         let before = history.len().checked_sub(2 * WINDOW)?;

@@ -42,7 +42,11 @@ impl Scene<'_> {
         let first = kept().next()?;
         let others: std::collections::BTreeSet<u32> =
             kept().filter(|f| f.cpu != first.cpu).filter_map(|f| f.cpu).collect();
-        let more = if others.is_empty() { String::new() } else { format!("  and {} more CPUs", others.len()) };
+        let more = match others.len() {
+            0 => String::new(),
+            1 => "  and 1 more CPU".to_owned(),
+            n => format!("  and {n} more CPUs"),
+        };
         Some(Notice { text: first.text.clone(), more, urgent: true, of: of(first) })
     }
 

@@ -11,7 +11,9 @@ use crate::ui::widget::{Canvas, rows};
 /// Draws the line.
 pub(crate) fn draw(scene: Scene<'_>, view: &TopScreen, on: &mut Canvas<'_>) {
     let mut x = 1;
-    if let Some(search) = view.search.as_ref().filter(|search| search.matches > 0) {
+    // Away from the matches the line is the row's alone.
+    let is_on_match = view.line(&scene.context.answer).is_some_and(|line| view.hit(line));
+    if let Some(search) = view.search.as_ref().filter(|_| is_on_match) {
         let room = usize::from(on.area.width) / 4;
         let text = format!("/{} {}/{}", fit(&clean(&search.text), room), search.current, search.matches);
         x += on.put(x, 0, &text, on.theme.found) + 2;

@@ -140,6 +140,8 @@ pub struct HostView {
     /// Runnable tasks, including running ones, and tasks that wait for a disk.
     pub(crate) running: u64,
     pub(crate) blocked: u64,
+    /// Context switches a second, of all CPUs.
+    pub(crate) switches: f32,
     /// Pressure by resource.
     pub(crate) pressure: Vec<(&'static str, Pressure)>,
     /// Groups that were throttled by their quotas, the worst first.
@@ -278,6 +280,8 @@ pub struct Cpus {
     drops: Option<(u64, u64)>,
     running: u64,
     blocked: u64,
+    /// Context switches so far, and until the last interval ended.
+    switches: (u64, Option<u64>),
     /// The end of the last interval.
     cut_at: u64,
 }
@@ -315,7 +319,7 @@ impl Cpus {
             (one.seen, one.at) = (*ticks, at);
         }
         self.cpus.retain(|cpu, _| stat.cpus.iter().any(|(seen, _)| seen == cpu));
-        (self.running, self.blocked) = (stat.running, stat.blocked);
+        (self.running, self.blocked, self.switches.0) = (stat.running, stat.blocked, stat.switches);
     }
 
     /// Ends an interval: computes shares and rates since its start.
@@ -337,6 +341,8 @@ impl Cpus {
         self.per_second(slow, seconds);
         let before = self.drops.replace(slow.drops).unwrap_or(slow.drops);
         let drop = |before, now| if seconds > 0.0 { (rise(before, now) as f64 / seconds) as f32 } else { 0.0 };
+        let (switches, switches_before) = self.switches;
+        self.switches.1 = Some(switches);
         HostView {
             at,
             interval,
@@ -346,6 +352,7 @@ impl Cpus {
             line_cpus: self.interrupts.before.cpus.clone(),
             running: self.running,
             blocked: self.blocked,
+            switches: drop(switches_before.unwrap_or(switches), switches),
             pressure: slow.pressure.clone(),
             drops: (drop(before.0, slow.drops.0), drop(before.1, slow.drops.1)),
             ..HostView::default()

@@ -6,11 +6,13 @@ use std::sync::Arc;
 use crate::common;
 use crate::common::scenes::scene;
 use crossterm::event::{Event, KeyCode, KeyEvent, KeyModifiers, MouseButton, MouseEvent, MouseEventKind};
+use perfprof_tui::cpu::sampler::{Cpus, SlowReadings};
 use perfprof_tui::engine::{UnitAnswer, UnitRequest};
 use perfprof_tui::panel::top::Field;
 use perfprof_tui::panel::{Align, Body, Cell, Column, Panel, Rest, Rows};
 use perfprof_tui::query::{Answer, ColumnKey};
 use perfprof_tui::session::Origin;
+use perfprof_tui::session::machine::{Stat, Topology};
 use perfprof_tui::source::Info;
 use perfprof_tui::source::hosts::SourceHost;
 use perfprof_tui::ui::commands::{general, program};
@@ -148,6 +150,35 @@ fn no_unit_and_one_that_starts() {
     app.engine_refused("rundelay: no tracepoints".to_owned());
     let text = drawn(&app);
     assert!(text.contains("No unit runs") && text.contains("rundelay: no tracepoints"), "{text}");
+}
+
+/// What the records of a unit would cost is estimated before it starts, and held to the limit of a rate.
+#[test]
+fn a_unit_whose_records_cost_too_much_is_refused() {
+    const SECOND: u64 = 1_000_000_000;
+    let start = |switches: u64| {
+        let mut info = Info::new(Origin::Live);
+        info.hosts = SourceHost::named("host").into();
+        let mut app = App::new(info, Start::default());
+        app.resize(160, 40);
+        app.set_answer(Arc::new(Answer::default()));
+        let mut cpus = Cpus::new(100, Topology::default());
+        for (at, switches) in [(SECOND, 0), (2 * SECOND, switches)] {
+            let mut stat = Stat::default();
+            let ticks = at / SECOND * 100;
+            stat.parse(format!("cpu0 {ticks} 0 0 0\ncpu1 {ticks} 0 0 0\nctxt {switches}\n").as_bytes());
+            cpus.tick(at, &stat);
+            app.set_host(Some(Arc::new(cpus.cut(at, &SlowReadings::default()))));
+        }
+        app.run(general::UNIT.with("offcpu"));
+        let starts = app.effects.iter().any(|effect| matches!(effect, Effect::Unit(UnitRequest::Start(..))));
+        (starts, drawn(&app))
+    };
+    // 1.4 µs for each of the two records of a switch, on two CPUs.
+    let (starts, text) = start(1_000_000);
+    assert!(!starts && text.contains("offcpu costs about 140.0 % of each CPU: refused above 50 %"), "{text}");
+    let (starts, text) = start(100_000);
+    assert!(starts && !text.contains("refused"), "{text}");
 }
 
 /// On narrow screens, other columns are hidden before the blocked task and its stack.
@@ -346,7 +377,7 @@ fn the_rest_of_a_table_is_opened_and_folded() {
     {
         rows.push(id, cells);
     }
-    let rest = Rest { row: 1, after: 1, is_largest: false };
+    let rest = Rest { row: 1, after: 1 };
     let panel = Panel::new("Blocked", Body::Table(Rows { rest: Some(rest), ..rows }));
     app.set_units(Arc::new(vec![UnitAnswer { panels: vec![panel], ..answer("offcpu") }]));
     let shown = |app: &App| drawn(app);

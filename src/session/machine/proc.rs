@@ -41,13 +41,15 @@ pub struct Stat {
     pub(crate) running: u64,
     /// Tasks that wait for a disk.
     pub(crate) blocked: u64,
+    /// Context switches since boot.
+    pub(crate) switches: u64,
 }
 
 impl Stat {
     /// Replaces the content by that of the text of /proc/stat.
     pub fn parse(&mut self, text: &[u8]) {
         self.cpus.clear();
-        (self.running, self.blocked) = (0, 0);
+        (self.running, self.blocked, self.switches) = (0, 0, 0);
         for line in lines(text) {
             if let Some(rest) = line.strip_prefix(b"cpu") {
                 let mut words = split_words(rest);
@@ -63,6 +65,8 @@ impl Stat {
                 self.running = split_words(rest).next().and_then(number).unwrap_or(0);
             } else if let Some(rest) = line.strip_prefix(b"procs_blocked") {
                 self.blocked = split_words(rest).next().and_then(number).unwrap_or(0);
+            } else if let Some(rest) = line.strip_prefix(b"ctxt") {
+                self.switches = split_words(rest).next().and_then(number).unwrap_or(0);
             }
         }
     }
@@ -249,11 +253,11 @@ mod tests {
         let mut stat = Stat::default();
         stat.parse(
             b"cpu  10 0 0 0\ncpu0 4705 356 584 3699 23 23 0 0 0 0 7\ncpu32 1 2 3 4\nintr 1 2 3\n\
-              procs_running 3\nprocs_blocked 1\nsoftirq 1 2\n",
+              ctxt 77\nprocs_running 3\nprocs_blocked 1\nsoftirq 1 2\n",
         );
         assert_eq!(stat.cpus[0], (0, Ticks([4705, 356, 584, 3699, 23, 23, 0, 0, 0, 0])));
         assert_eq!(stat.cpus[1], (32, Ticks([1, 2, 3, 4, 0, 0, 0, 0, 0, 0])));
-        assert_eq!((stat.cpus.len(), stat.running, stat.blocked), (2, 3, 1));
+        assert_eq!((stat.cpus.len(), stat.running, stat.blocked, stat.switches), (2, 3, 1, 77));
         assert_eq!(stat.cpus[0].1.since(&Ticks([4700, 400, 0, 0, 0, 0, 0, 0, 0, 0])).0[..2], [5, 0]);
         stat.parse(b"");
         assert_eq!(stat, Stat::default());

@@ -57,7 +57,7 @@ fn draw_all(scene: Scene<'_>, views: &Views, theme: &Theme, area: Rect, buffer: 
         Tab::Time => time::draw::draw(scene, &views.time, &mut on.part(places.table)),
         Tab::Cpus => cpus::draw::draw(scene, &views.cpus, &mut on.part(places.table)),
         Tab::Events => events::draw::draw(scene, &views.events, &mut on.part(places.table)),
-        Tab::Units => units::draw::draw(&views.units, &mut on.part(places.table)),
+        Tab::Units => units::draw::draw(scene, &views.units, &mut on.part(places.table)),
     }
     footer::details(scene, views, &mut on.part(places.details));
     let cursor = footer::draw(scene, &mut on.part(places.footer));

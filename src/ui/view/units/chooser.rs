@@ -5,6 +5,7 @@ use crate::ingest::unit_events::{is_named, shown};
 use crate::lang::find::{found, nearest_words};
 use crate::panel::unit::percent;
 use crate::session::Origin;
+use crate::source::live::throttle;
 use crate::ui::app::{App, Effect};
 use crate::ui::context::Context;
 use crate::ui::fuzzy::Fuzzy;
@@ -134,20 +135,31 @@ pub(crate) fn about_unit(context: &Context, name: &str) -> Option<String> {
         }
         Err(why) => format!(" It needs an argument: {why}, as in {}.", spec.example),
     };
-    let cost = cost(context, spec).map_or_else(String::new, |cost| format!(" It costs about {cost} of each CPU here."));
+    let cost = cost(context, spec).map_or_else(String::new, |cost| {
+        format!(" To record its events costs about {} of each CPU here.", percent(cost))
+    });
     Some(format!("{name}: {}.{needs}{cost} {}", spec.about, spec.story()))
 }
 
-/// Returns the estimated cost of a unit, if all its events are already measured, so that their rates are known.
-fn cost(context: &Context, spec: &Spec) -> Option<String> {
+/// Returns the cost of recording a unit's events, in percent of each CPU, if the rates of all of them are known.
+pub(crate) fn cost(context: &Context, spec: &Spec) -> Option<f64> {
     let wants = units::make(spec, &Settings::default()).ok()?.event_requests();
     let cost = |want: &EventRequest| {
         let meters = context.answer.events.iter().filter(|event| is_named(want, &event.name));
         let mut costs = meters.filter_map(|event| event.meter.as_ref()).map(|meter| meter.cost_percent);
-        costs.find(|cost| *cost > 0.0)
+        costs.find(|cost| *cost > 0.0).or_else(|| cost_of_switches(context, want))
     };
     let costs: Option<Vec<f64>> = wants.iter().filter(|want| !want.optional).map(cost).collect();
-    costs.filter(|costs| !costs.is_empty()).map(|costs| percent(costs.iter().sum()))
+    costs.filter(|costs| !costs.is_empty()).map(|costs| costs.iter().sum())
+}
+
+/// Returns the cost of an event that occurs at each context switch, by the current rate of switches.
+fn cost_of_switches(context: &Context, want: &EventRequest) -> Option<f64> {
+    const ONE_EACH: [&str; 3] = ["sched:sched_switch", "sched:sched_waking", "sched:sched_wakeup"];
+    let host = context.host.as_ref().filter(|host| host.switches > 0.0)?;
+    let cpus = host.rows.iter().filter(|row| row.online).count().max(1);
+    let comes = ONE_EACH.iter().any(|name| is_named(want, name));
+    comes.then(|| throttle::percent(f64::from(host.switches) / cpus as f64, want.stack))
 }
 
 /// Returns the requirements of a unit that are not available.

@@ -4,9 +4,11 @@
 use ratatui::layout::Rect;
 
 use crate::panel::text::{clean, fit, fit_end, width};
-use crate::panel::unit::{clock, thousands};
+use crate::panel::unit::{clock, percent, thousands};
 use crate::panel::{Body, Cell, Panel, Rows};
 use crate::query::flame::layout::{Flame, layout};
+use crate::session::Origin;
+use crate::source::live::overhead;
 use crate::ui::commands::general;
 use crate::ui::draw::layout::places;
 use crate::ui::keys;
@@ -83,8 +85,22 @@ pub(crate) fn hit(scene: Scene<'_>, units: &UnitsScreen, x: u16, y: u16) -> Opti
     Some(UnitsHit::Row(at, row.is_some_and(|row| table::is_mark(panel, view, main, row, x))))
 }
 
+/// Describes the cost of the running units, with whether it exceeds the limit of a rate.
+fn running_cost(scene: Scene<'_>) -> Option<(String, bool)> {
+    if scene.context.info.origin != Origin::Live || scene.context.answer.ended.is_some() {
+        return None;
+    }
+    let meters = scene.context.answer.events.iter().filter_map(|event| event.meter.as_ref());
+    let records: f64 = meters.filter(|meter| meter.state.for_units).map(|meter| meter.cost_percent).sum();
+    let own = scene.context.answer.cost.own_percent;
+    let is_over = records.max(own) > overhead::REFUSE_PERCENT;
+    (records > 0.0 || own > 0.0).then(|| {
+        (format!("records cost {} of each CPU, the program {} of one", percent(records), percent(own)), is_over)
+    })
+}
+
 /// Draws the screen.
-pub(crate) fn draw(units: &UnitsScreen, on: &mut Canvas<'_>) {
+pub(crate) fn draw(scene: Scene<'_>, units: &UnitsScreen, on: &mut Canvas<'_>) {
     let Some(unit) = units.unit() else { return none(units, on) };
     let plan = plan(units, on.area);
     for (x, _, id) in &plan.units {
@@ -95,9 +111,22 @@ pub(crate) fn draw(units: &UnitsScreen, on: &mut Canvas<'_>) {
     }
     let lost = if unit.lost > 0 { format!("lost {}  ", thousands(unit.lost)) } else { String::new() };
     let span = format!("{lost}figures of {} to {}", clock(unit.since), clock(unit.until));
-    let x = on.area.width.saturating_sub(width(&span) as u16 + 1);
-    if plan.units.last().is_none_or(|(at, wide, _)| at + wide < x) {
-        on.put(x, 0, &span, if unit.lost > 0 { on.theme.error } else { on.theme.dim });
+    let (cost, is_over) = running_cost(scene).unwrap_or_default();
+    let free = on.area.width.saturating_sub(plan.units.last().map_or(0, |(at, wide, _)| at + wide) + 1);
+    let span_style = if unit.lost > 0 { on.theme.error } else { on.theme.dim };
+    let cost_style = if is_over { on.theme.warning } else { on.theme.dim };
+    let mut right = on.area.width.saturating_sub(1);
+    // What is over the limit is said first.
+    let mut pieces = [(span.as_str(), span_style), (cost.as_str(), cost_style)];
+    if is_over {
+        pieces.reverse();
+    }
+    for (text, style) in pieces {
+        let x = right.saturating_sub(width(text) as u16);
+        if !text.is_empty() && on.area.width.saturating_sub(x) <= free {
+            on.put(x, 0, text, style);
+            right = x.saturating_sub(2);
+        }
     }
     let Some(view) = units.view() else { return };
     for (x, wide, i) in &plan.titles {

@@ -2,14 +2,16 @@
 
 use crate::engine::{UnitAnswer, UnitRequest};
 use crate::lang::nearest;
+use crate::panel::unit::percent;
 use crate::panel::{Body, Panel};
 use crate::query::flame::layout::Flame;
 use crate::query::search::pattern;
-use crate::source::live::Target;
+use crate::source::live::{Target, overhead};
 use crate::ui::app::{App, Effect};
 use crate::ui::commands::general;
 use crate::ui::tab::Tab;
 use crate::ui::view::flame::state::FlameScreen;
+use crate::ui::view::units::chooser::cost;
 use crate::ui::view::units::commands::ENTER;
 use crate::ui::view::units::draw as drawn;
 use crate::ui::view::units::panel_view::visible;
@@ -38,6 +40,17 @@ impl App {
         let Some(text) = text else { return self.choose_unit() };
         match unit_of(&text) {
             Ok((spec, settings)) => {
+                let cost = cost(&self.context, spec).unwrap_or(0.0);
+                let is_forced = self.context.invocation.iter().any(|word| word == "--force");
+                if cost > overhead::REFUSE_PERCENT && !is_forced {
+                    return self.error(format!(
+                        "to record the events of {} costs about {} of each CPU: refused above {:.0} %; --force on the \
+                         command line lifts the limit",
+                        spec.name,
+                        percent(cost),
+                        overhead::REFUSE_PERCENT
+                    ));
+                }
                 self.views.units.added.push(text);
                 self.start_unit(spec, settings);
             }

@@ -191,7 +191,12 @@ fn cost(desc: &EventDesc, meter: &Meter, per_sample: f64, n_cpus: usize) -> f64 
     }
     match (meter.state.rate, desc.attr.kind) {
         (_, TYPE_TRACEPOINT | TYPE_BREAKPOINT) => {
-            throttle::percent(meter.sampled, meter.state.chains.is_on()) / n_cpus.max(1) as f64
+            // The profile keeps no samples for units: what the kernel counts is recorded.
+            let recorded = match meter.state.rate {
+                Rate::Period(period) if meter.state.for_units && period > 0 => meter.rate / period as f64,
+                _ => meter.sampled,
+            };
+            throttle::percent(recorded, meter.state.chains.is_on()) / n_cpus.max(1) as f64
         }
         // A timer fires whether or not its sample is kept.
         (Rate::Frequency(hz), _) => per_sample * hz as f64 * 100.0,
@@ -267,6 +272,22 @@ mod tests {
         assert_eq!((infos[1].name.as_str(), infos[1].lost, infos[1].total.samples), ("b", 3, 1));
         assert_eq!((meter.rate, meter.sampled, meter.running_percent, meter.count), (100.0, 0.5, 50.0, 300));
         assert_eq!((infos[0].meter.is_none(), events.lost().collect::<Vec<_>>()), (true, vec![0, 3]));
+    }
+
+    /// Records for units cost what the kernel counts, those for the profile what is sampled.
+    #[test]
+    fn records_for_units_have_a_cost() {
+        let attr = crate::kernel::attr::Attr { kind: TYPE_TRACEPOINT, ..Default::default() };
+        let desc = EventDesc { name: "sched:sched_switch".into(), attr, ids: vec![] };
+        let cost_of = |for_units, rate| {
+            let state = EventState { for_units, rate, ..running("sched:sched_switch") };
+            let meter = Meter { rate: 100_000.0, sampled: 0.0, ..Meter::new(state) };
+            cost(&desc, &meter, 0.0, 2)
+        };
+        // 0.5 µs for each hit, on two CPUs.
+        assert_eq!((cost_of(true, Rate::Period(1)) * 10.0).round(), 25.0);
+        assert_eq!((cost_of(true, Rate::Period(10)) * 100.0).round(), 25.0);
+        assert_eq!([cost_of(false, Rate::Period(1)), cost_of(true, Rate::Period(0))], [0.0, 0.0]);
     }
 
     #[test]

@@ -110,7 +110,7 @@ impl TriggerFolder {
             held(&self.dir).map_err(|error| format!("{} cannot be read: {error}", self.dir.display()))?;
         if number >= self.number || bytes >= self.room {
             return Err(format!(
-                "{what}: not saved, {} holds {number} snapshots, {} already (--trigger-max)",
+                "{what}: not saved, {} holds {number} snapshots, {} already; see --trigger-max",
                 self.dir.display(),
                 unit::bytes(bytes)
             ));

@@ -59,7 +59,8 @@ fn one_screen(command: Command) -> Command {
     let is_unit = |name: &str| UNITS.iter().any(|spec| spec.name == name && name != "stat");
     let units = format!("Analysis units: {}", names(&is_unit));
     let lists = format!(
-        "Commands: {}\n\n{units}\n\n`perfprof-tui COMMAND --help` describes one command, `--help-all` all options. Without a command: the live screen. `perfprof-tui doctor` lists what you can measure.",
+        "Commands: {}\n\n{units}\n\n`perfprof-tui COMMAND --help` describes one command, `--help-all` all options. \
+         Without a command: the live screen. `perfprof-tui doctor` lists what you can measure.",
         names(&|name| !is_unit(name)),
     );
     let command = command.mut_subcommands(|own| match own.get_name() {

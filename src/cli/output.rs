@@ -153,7 +153,8 @@ pub(crate) fn need_cursor() -> Result<(), Usage> {
     match is_dumb() {
         false => Ok(()),
         true => Err(Usage(
-            "TERM is dumb: this terminal cannot show a screen\nuse perfprof-tui record, report, stat or `UNIT --batch`; if the terminal can do more, set TERM, e.g. TERM=xterm"
+            "TERM is dumb: this terminal cannot show a screen\nuse perfprof-tui record, report, stat or `UNIT \
+             --batch`; if the terminal can do more, set TERM, e.g. TERM=xterm"
                 .to_owned(),
         )),
     }

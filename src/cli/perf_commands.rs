@@ -12,7 +12,8 @@ const COMMANDS: &[(&str, &str)] = &[
     ("bench", "benchmarks of the kernel are not supported; use perf bench"),
     (
         "buildid-cache",
-        "no cache is needed: files are found by build id at their paths, below /usr/lib/debug and from debuginfod; `perfprof-tui buildid-list` lists the ids of a recording",
+        "no cache is needed: files are found by build id at their paths, below /usr/lib/debug and from debuginfod; \
+         `perfprof-tui buildid-list` lists the ids of a recording",
     ),
     ("c2c", "use `perfprof-tui ldlat-loads` for cache lines, on CPUs that sample the latency of loads"),
     (
@@ -22,7 +23,8 @@ const COMMANDS: &[(&str, &str)] = &[
     ("data", "use `perfprof-tui export` for other formats"),
     (
         "ftrace",
-        "use `perfprof-tui nested-trace` for nested entries and exits of events, and `perfprof-tui probe` to probe functions",
+        "use `perfprof-tui nested-trace` for nested entries and exits of events, and `perfprof-tui probe` to probe \
+         functions",
     ),
     ("intel-pt", "AUX area traces are not supported; use perf record -e intel_pt//"),
     ("iostat", "use `perfprof-tui blktrace` for the time of disk requests"),
@@ -34,21 +36,25 @@ const COMMANDS: &[(&str, &str)] = &[
     ("kvm", "use `perfprof-tui kvm-exit` for reasons and durations of exits; -a of all commands measures the host"),
     (
         "kwork",
-        "use `perfprof-tui percpu-stat` to count interrupts, softirqs and work items, `perfprof-tui multi-trace -e irq:softirq_entry -e irq:softirq_exit -k vec` for their durations",
+        "use `perfprof-tui percpu-stat` to count interrupts, softirqs and work items, `perfprof-tui multi-trace -e \
+         irq:softirq_entry -e irq:softirq_exit -k vec` for their durations",
     ),
     (
         "lock",
-        "use `perfprof-tui multi-trace -e lock:contention_begin -e lock:contention_end -k lock_addr` for waits on kernel locks, `perfprof-tui offcpu` for stacks that slept",
+        "use `perfprof-tui multi-trace -e lock:contention_begin -e lock:contention_end -k lock_addr` for waits on \
+         kernel locks, `perfprof-tui offcpu` for stacks that slept",
     ),
     (
         "mem",
-        "use `perfprof-tui ldlat-loads` and `perfprof-tui ldlat-stores` for the sources of data, on CPUs that sample them",
+        "use `perfprof-tui ldlat-loads` and `perfprof-tui ldlat-stores` for the sources of data, on CPUs that sample \
+         them",
     ),
     (
         "sched",
-        "use `perfprof-tui rundelay` for perf sched latency, `perfprof-tui oncpu` for map, `perfprof-tui task-state` for timehist",
+        "use `perfprof-tui rundelay` for perf sched latency, `perfprof-tui oncpu` for map, `perfprof-tui task-state` \
+         for timehist",
     ),
-    ("test", "`perfprof-tui doctor` says what this machine can measure"),
+    ("test", "use `perfprof-tui doctor`, which lists what you can measure"),
     ("timechart", "use `perfprof-tui oncpu` for tasks by CPU over time, `perfprof-tui task-state` for their waits"),
     ("version", "use perfprof-tui --version"),
 ];
@@ -63,13 +69,15 @@ const PROFILERS: &[(&str, &str)] = &[
     ("kcore", "reading kernel memory is not supported"),
     (
         "python",
-        "use `perfprof-tui trace -e sched:sched_wakeup --format json` to pass events to a program, `perfprof-tui script` for samples",
+        "use `perfprof-tui trace -e sched:sched_wakeup --format json` to pass events to a program, `perfprof-tui \
+         script` for samples",
     ),
     ("sched-migrate", "use `perfprof-tui oncpu` for migrations of tasks and the CPUs they ran on"),
     ("split-lock", "use `perfprof-tui stat -a -e sq_misc.split_lock` on CPUs with that event"),
     (
         "sql",
-        "use `perfprof-tui top -e sched:sched_wakeup -k comm` to group and sum events, `perfprof-tui num-dist -e sched:sched_stat_runtime --num runtime` for the distribution of a field",
+        "use `perfprof-tui top -e sched:sched_wakeup -k comm` to group and sum events, `perfprof-tui num-dist -e \
+         sched:sched_stat_runtime --num runtime` for the distribution of a field",
     ),
     (
         "watchdog",
@@ -119,7 +127,9 @@ pub(super) fn meant(name: &str, behind: &[OsString]) -> Option<Meant> {
 }
 
 /// Message for `perf trace`.
-pub(super) const TRACE: &str = "trace: name events with -e, e.g. -e sched:sched_wakeup\nLike perf trace: `perfprof-tui syscalls` sums up system calls and lists those that block now; `perfprof-tui trace -e 'raw_syscalls:*'` lists them as they happen";
+pub(super) const TRACE: &str = "trace: name events with -e, e.g. -e sched:sched_wakeup\nLike perf trace: \
+                                `perfprof-tui syscalls` sums up system calls and lists those that block now; \
+                                `perfprof-tui trace -e 'raw_syscalls:*'` lists them as they happen";
 
 #[cfg(test)]
 mod tests {

@@ -160,7 +160,8 @@ fn kernel_functions(args: &Probe, matcher: &NameChoice) -> anyhow::Result<u8> {
     let known = Kallsyms::read(path).map_err(|error| anyhow::anyhow!("{}: {error}", path.display()))?;
     if known.restricted {
         anyhow::bail!(
-            "the kernel hides the addresses of its functions from this user\nset sysctl kernel.kptr_restrict=0, or run as root"
+            "the kernel hides the addresses of its functions from this user\nset sysctl kernel.kptr_restrict=0, or \
+             run as root"
         );
     }
     let mut names: Vec<String> =
@@ -199,7 +200,7 @@ fn lines(args: &Probe, function: &str) -> anyhow::Result<u8> {
 /// Lists the parameters of a function.
 fn variables(args: &Probe, function: &str) -> anyhow::Result<u8> {
     let known = match &args.exec {
-        Some(path) => debug_info(path, "; arg1 to arg6 are the registers")?.of(function),
+        Some(path) => debug_info(path, "; use the registers arg1 to arg6")?.of(function),
         None => KernelFunctions::system().of(function),
     };
     let known = known.ok_or_else(|| anyhow::anyhow!("no debug information for function {function}"))?;

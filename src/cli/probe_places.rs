@@ -43,7 +43,7 @@ pub(super) fn named(args: &Probe, spec: &str) -> anyhow::Result<Vec<String>> {
     if let Some((file, line)) = place.rsplit_once(':').filter(|(file, _)| is_file(file))
         && let Ok(line) = line.parse()
     {
-        let found = debug_info(exec(args)?, ", which knows lines")?.function_at(file, line);
+        let found = debug_info(exec(args)?, "; source lines need it")?.function_at(file, line);
         let exec = exec(args)?.display();
         let (function, relative) =
             found.ok_or_else(|| anyhow::anyhow!("line {line} of {file} has no code in {exec}"))?;

@@ -38,7 +38,8 @@ impl RecordSink {
         if args.is_streamed() {
             if std::io::stdout().is_terminal() {
                 anyhow::bail!(
-                    "refusing to write a recording to a terminal; pipe it, e.g. to `perfprof-tui open -`, or name a file with -o"
+                    "refusing to write a recording to a terminal; pipe it, e.g. to `perfprof-tui open -`, or name a \
+                     file with -o"
                 );
             }
             let mut sections = described(info)?;

@@ -137,7 +137,7 @@ fn describe(spec: &'static Spec, args: &UnitArgs) -> anyhow::Result<u8> {
                 .tracepoint
                 .as_ref()
                 .and_then(|(system, name)| tracepoint::format(places.tracefs.as_ref().ok()?, system, name).ok());
-            let fields = "samples of what runs: pid tid cpu comm time period addr ip\n".to_owned();
+            let fields = "samples of running code: pid tid cpu comm time period addr ip\n".to_owned();
             print(&format!("\n{}\n{}", event.name, format.unwrap_or(fields)))?;
         }
     }

@@ -117,7 +117,8 @@ pub(crate) fn realtime(sampling: &Sampling) -> anyhow::Result<Option<i32>> {
     if let Some(priority) = sampling.realtime {
         urgency::may_be_realtime(priority).with_context(|| {
             format!(
-                "-r {priority}: this user may not use real-time priorities\nrun as root, with CAP_SYS_NICE, or raise ulimit -r; check cpu.rt_runtime_us of the cgroup"
+                "-r {priority}: this user may not use real-time priorities\nrun as root, with CAP_SYS_NICE, or raise \
+                 ulimit -r; check cpu.rt_runtime_us of the cgroup"
             )
         })?;
     }
@@ -155,7 +156,8 @@ pub(super) fn config(s: &Sampling, rights: &Rights) -> anyhow::Result<LiveConfig
         && hz as i64 > rights.max_sample_rate
     {
         bail!(
-            "-F {hz} is above kernel.perf_event_max_sample_rate = {max}\nuse -F max, or sysctl kernel.perf_event_max_sample_rate={hz}",
+            "-F {hz} is above kernel.perf_event_max_sample_rate = {max}\nuse -F max, or sysctl \
+             kernel.perf_event_max_sample_rate={hz}",
             max = rights.max_sample_rate
         );
     }

@@ -49,7 +49,8 @@ pub(crate) fn run(mut args: Stat) -> anyhow::Result<u8> {
     let is_of_tasks = args.pids.is_some() || args.tids.is_some() || !(args.all || args.cpus.is_some());
     if let Some(word @ ("record" | "report")) = args.cmd.first().and_then(|word| word.to_str()) {
         anyhow::bail!(
-            "stat {word}: counts cannot be saved in a recording\nsave the table with stat -o FILE, the values with stat -x, -o FILE, or samples of the events with perfprof-tui record"
+            "stat {word}: counts cannot be saved in a recording\nsave the table with stat -o FILE, the values with \
+             stat -x, -o FILE, or samples of the events with perfprof-tui record"
         );
     }
     // perf-prof's -i is an interval, perf's has no value.
@@ -57,7 +58,8 @@ pub(crate) fn run(mut args: Stat) -> anyhow::Result<u8> {
         && word.bytes().all(|c| c.is_ascii_digit())
     {
         return Err(usage(format!(
-            "stat -i {word}: -i is --no-inherit, like in perf, so {word} would be the command; use -I {word} to print every {word} ms, or `perfprof-tui unit stat` for perf-prof's stat"
+            "stat -i {word}: -i is --no-inherit, like in perf, so {word} would be the command; use -I {word} to \
+             print every {word} ms, or `perfprof-tui unit stat` for perf-prof's stat"
         )));
     }
     if args.repeat != 1 && (args.cmd.is_empty() || args.interval.is_some()) {
@@ -65,7 +67,8 @@ pub(crate) fn run(mut args: Stat) -> anyhow::Result<u8> {
     }
     if by_cpu.contains(&true) && is_of_tasks {
         return Err(usage(
-            "--per-cpu, --per-core and similar options need -a or -C, because counters of a task are not separated by CPU",
+            "--per-cpu, --per-core and similar options need -a or -C, because counters of a task are not separated \
+             by CPU",
         ));
     }
     if args.interval.is_some_and(|interval| interval < Duration::from_millis(10)) {
@@ -156,7 +159,7 @@ fn one_run(
 ) -> anyhow::Result<(Counters, u8)> {
     let held = match args.cmd.is_empty() {
         true => None,
-        false => Some(spawn::hold(&args.cmd, Output::Inherit).context("the command cannot be started")?),
+        false => Some(spawn::hold(&args.cmd, Output::Inherit).context("cannot start the command")?),
     };
     let chosen = args.cpus.as_deref().map(source_config::cpu_list).transpose()?;
     let named = match (&args.pids, &args.tids, &args.more.cgroup, &args.more.each_cgroup) {
@@ -186,7 +189,7 @@ fn one_run(
     }
     let mut child = None;
     let mut release = |held: Option<HeldCommand>| -> anyhow::Result<()> {
-        child = held.map(|held| held.release().context("the command cannot be started")).transpose()?;
+        child = held.map(|held| held.release().context("cannot start the command")).transpose()?;
         Ok(())
     };
     let held = match args.more.delay.filter(|delay| !delay.is_zero()) {

@@ -155,7 +155,8 @@ impl Store {
         let url = args.push.clone().unwrap_or_default();
         let Some((protocol, address)) = addressed(&url, args.push_to) else {
             // The address may contain a password.
-            let why = "--push: expected http://HOST:PORT, https://…, otlp://HOST:PORT or otlps://… (the address given is not shown, as it may contain a password)";
+            let why = "--push: expected http://HOST:PORT, https://…, otlp://HOST:PORT or otlps://… (the address \
+                       given is not shown, as it may contain a password)";
             return Err(usage(why));
         };
         if url.starts_with("otlp") && args.push_to.is_some() {

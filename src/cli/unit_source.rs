@@ -70,7 +70,7 @@ pub(crate) fn start(
     let output = if probes { Output::Inherit } else { Output::Discard };
     let command = match args.cmd.is_empty() {
         true => None,
-        false => Some(spawn::hold(&args.cmd, output).context("the command cannot be started")?),
+        false => Some(spawn::hold(&args.cmd, output).context("cannot start the command")?),
     };
     let cpus = args.settings.cpus().map_err(Usage)?;
     let target = Target::or_command(target, cpus.is_some(), command.as_ref());
@@ -81,7 +81,8 @@ pub(crate) fn start(
     let wants = unit.event_requests();
     if let Some(want) = scope::walked_by_nobody(&wants).filter(|_| args.chains == CallGraph::Tables) {
         return Err(usage(format!(
-            "{}: --call-graph tables: not available for stacks of {}; for code without frame pointers use --call-graph dwarf",
+            "{}: --call-graph tables: not available for stacks of {}; for code without frame pointers use \
+             --call-graph dwarf",
             spec.name,
             shown(&want.event)
         )));

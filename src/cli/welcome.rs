@@ -2,7 +2,8 @@
 
 use crate::kernel::files::OwnPlace;
 
-const HINT: &str = "First time here?  ? explains this screen,  : finds every command,  f filters,  S saves a snapshot. perfprof-tui demo gives a tour.";
+const HINT: &str = "First time here?  ? explains this screen,  : finds every command,  f filters,  S saves a \
+                    snapshot. perfprof-tui demo gives a tour.";
 
 /// Returns the hint for a first run.
 pub(crate) fn hint() -> Option<&'static str> {

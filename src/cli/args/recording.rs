@@ -102,12 +102,12 @@ fn compute(text: &str) -> Result<Compute, String> {
         "delta-abs" => Compute::DeltaAbs,
         "delta" => Compute::Delta,
         "ratio" => Compute::Ratio,
-        "cycles" => return Err("blocks of branches are not counted: perf diff does".to_owned()),
+        "cycles" => return Err("basic blocks of branches are not counted; use perf diff".to_owned()),
         other => {
             let weights = other.strip_prefix("wdiff:").and_then(|list| list.split_once(','));
             let weight = |text: &str| text.trim().parse::<i32>().ok();
             let both = weights.and_then(|(old, new)| Some((weight(old)?, weight(new)?)));
-            let (old, new) = both.ok_or("there are delta-abs, delta, ratio and wdiff:W1,W2 with two whole numbers")?;
+            let (old, new) = both.ok_or("expected delta-abs, delta, ratio or wdiff:W1,W2 with two integers")?;
             Compute::Weighted(old, new)
         }
     })
@@ -124,7 +124,7 @@ fn order_side(text: &str) -> Result<OrderSide, &'static str> {
     match text {
         "0" => Ok(OrderSide::Old),
         "1" => Ok(OrderSide::Computed),
-        _ => Err("0 is the recording before, 1 what is computed; --output writes a file"),
+        _ => Err("expected 0 (old value) or 1 (computed value); to write a file use --output"),
     }
 }
 

@@ -58,7 +58,8 @@ pub(crate) fn of(spec: &'static Spec) -> Command {
         None => "one report at the end".to_owned(),
     };
     let interval = format!(
-        "Seconds between reports, which reset the figures (from 100 on: milliseconds; or 500ms) [default: {interval}]; a value that is not a time is a recording, like -i of other commands"
+        "Seconds between reports, which reset the figures (from 100 on: milliseconds; or 500ms) [default: {interval}]; \
+         a value that is not a time is a recording, like -i of other commands"
     );
     let mut command = UnitArgs::augment_args(Command::new(spec.name).max_term_width(100)).mut_args(|arg| {
         let is_interval = arg.get_id() == "intervals";

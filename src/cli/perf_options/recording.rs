@@ -39,7 +39,8 @@ pub(super) const TOP: &[PerfOption] = &[
     ),
     refused(
         "--ignore-callees <regex>",
-        "{merge} on the flame graph counts a function for its caller; `perfprof-tui report --ignore-callees` works on a recording",
+        "{merge} on the flame graph counts a function for its caller; `perfprof-tui report --ignore-callees` works \
+         on a recording",
     ),
     idle("--max-stack <n>", "the kernel sets the depth of call chains: sysctl kernel.perf_event_max_stack"),
     idle("--namespaces", "containers are identified by their cgroups"),

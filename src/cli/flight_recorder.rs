@@ -161,10 +161,10 @@ mod tests {
         assert!(Path::new(&below).is_dir());
         assert_eq!(parsed(&["--keep", "all"]).expect("parsed").keep, None);
         for (words, why) in [
-            (&["--keep", "0s"][..], "--keep 0s: expected a time of a second or more"),
+            (&["--keep", "0s"][..], "--keep 0s: expected"),
             (&["--memory", "1M"], "16M or more"),
             (&["--trigger", "nothing"], "--trigger: nothing is not known"),
-            (&["--trigger", "lost > 0", "--trigger-max", "0"], "as 10,1G"),
+            (&["--trigger", "lost > 0", "--trigger-max", "0"], "10,1G"),
             (&["--trigger", "lost > 0", "--trigger-dir", "/proc/none"], "--trigger-dir /proc/none"),
         ] {
             let fault = parsed(words).err().expect(why);

@@ -359,7 +359,7 @@ mod tests {
         assert_eq!(json["series"][0]["samples"][0]["rawProfile"], "AQI=");
         assert_eq!(
             (judge(204), judge(400)),
-            (SendOutcome::Yes, SendOutcome::Never("it does not take this: it answers 400".into()))
+            (SendOutcome::Yes, SendOutcome::Never("the store rejects the profile: it answers 400".into()))
         );
         assert!(matches!(judge(503), SendOutcome::Later(_)) && matches!(judge(429), SendOutcome::Later(_)));
         assert!(matches!(unanswered(Some(3), "bad"), SendOutcome::Never(why) if why == "bad"));
@@ -385,7 +385,7 @@ mod tests {
         };
         assert_eq!(
             answer(Some(0), &part.encode_to_vec(), false),
-            SendOutcome::Never("it rejects 2 profiles: old".to_owned())
+            SendOutcome::Never("the store rejects 2 profiles: old".to_owned())
         );
         assert!(matches!(answer(Some(14), &[], false), SendOutcome::Later(_)));
         assert!(matches!(answer(Some(8), &[], true), SendOutcome::Later(_)));

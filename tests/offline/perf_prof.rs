@@ -314,7 +314,7 @@ fn options_without_effect_and_those_that_are_refused() {
         (&["trace", "-e", "a:b", "--kvmclock", "8ab1"], "--kvmclock"),
         (&["rundelay", "--sched_policy", "2"], "--sched_policy"),
         (&["rundelay", "--no-user-callchain"], "--exclude-user"),
-        (&["multi-trace", "-e", "a:b", "-e", "a:c", "--impl", "kmemprof"], "--impl kmemprof: kmemprof and"),
+        (&["multi-trace", "-e", "a:b", "-e", "a:c", "--impl", "kmemprof"], "--impl kmemprof: "),
     ] {
         let refused = said(&[words, &[&file]].concat());
         assert!(refused.2 == Some(1) && refused.1.contains(why), "{words:?}: {refused:?}");

@@ -210,7 +210,7 @@ pub(crate) struct UnitArgs {
     /// No effect: records that wait to be sorted use the memory that --memory allows
     #[arg(long, value_name = "SIZE", hide_short_help = true)]
     order_mem: Option<String>,
-    /// Print these options and the fields of its events, like the word help in place of a command
+    /// Print these options and the fields of its events; so does the word help in place of a command
     #[arg(long)]
     pub(crate) describe: bool,
     /// Command to start and follow

@@ -109,7 +109,7 @@ struct Recorder<'a> {
     ids: RecordedIds,
     writer: RecordSink,
     series: FileSeries,
-    /// Symbol tables in a stream.
+    /// Symbol tables in the recording (`--names`).
     tables: Option<TableWriter>,
     beside: Vec<u8>,
     /// Build ids of a file's programs; a stream cannot contain data that is known only at its end.
@@ -133,9 +133,8 @@ impl<'a> Recorder<'a> {
         writer.records(&told(&session, &info))?;
         let is_file = matches!(writer, RecordSink::File(_));
         let identities = (is_file && !args.more.no_buildid).then(|| Identities::new(session.dsos.clone()));
-        let names = args.names && !is_file;
         let layout = info.events[0].layout();
-        let tables = names.then(|| TableWriter::new(session, SymbolOptions::of_user(), layout));
+        let tables = args.names.then(|| TableWriter::new(session, SymbolOptions::of_user(), layout));
         Ok(Self {
             args,
             info,
@@ -196,6 +195,8 @@ impl<'a> Recorder<'a> {
         self.writer.records(&source.preamble(&mut Vec::new()))?;
         self.writer.records(&told(&session, &self.info))?;
         self.identities = self.identities.is_some().then(|| Identities::new(session.dsos.clone()));
+        let layout = self.info.events[0].layout();
+        self.tables = self.tables.is_some().then(|| TableWriter::new(session, SymbolOptions::of_user(), layout));
         self.span = (u64::MAX, 0);
         Ok(())
     }

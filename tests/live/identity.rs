@@ -1,18 +1,19 @@
 //! Identity of processes and files: processes whose main thread has ended, programs deleted while they run, plugins
 //! that share an address in turn.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use crate::common::process::{Running, has_events, ran, until};
 use crate::common::{allowed, data, our_rows, program, run};
 
-/// Records a process until it has run long enough, and returns its functions with their samples.
-fn recorded(pid: u32, dir: &Path) -> Vec<(String, u64)> {
+/// Records a process until it has run long enough, into a file.
+fn recorded(pid: u32, dir: &Path, options: &[&str]) -> PathBuf {
     let (file, gate) = (dir.join("p.data"), dir.join("gate"));
     let mut record = program();
-    record.args(["record", "-e", "cpu-clock", "-p", &pid.to_string(), "-o"]).arg(&file).args(["--", "sh", "-c"]);
+    record.args(["record", "-e", "cpu-clock", "-p", &pid.to_string()]).args(options);
+    record.arg("-o").arg(&file).args(["--", "sh", "-c"]);
     record.arg(format!("until [ -e {} ]; do sleep 0.01; done", gate.display())).stderr(Stdio::null());
     let mut record = Running(record.spawn().expect("starts"));
     until("events are open", || has_events(record.pid()));
@@ -20,7 +21,12 @@ fn recorded(pid: u32, dir: &Path) -> Vec<(String, u64)> {
     until("the process runs", || ran(pid) > begun + Duration::from_millis(60));
     std::fs::write(&gate, "").expect("opened");
     assert!(record.0.wait().expect("ends").success());
-    let output = run(program().args(["report", "--format", "json"]).arg(&file));
+    file
+}
+
+/// The functions of a recording with their samples.
+fn functions(file: &Path) -> Vec<(String, u64)> {
+    let output = run(program().args(["report", "--format", "json"]).arg(file));
     our_rows(&output.stdout).into_iter().map(|((.., name), count)| (name, count)).collect()
 }
 
@@ -39,9 +45,15 @@ fn a_deleted_program_without_its_first_thread_is_named() {
     let stat = || std::fs::read_to_string(format!("/proc/{}/stat", child.pid())).unwrap_or_default();
     until("the first thread has ended", || stat().contains(") Z "));
     std::fs::remove_file(&path).expect("removed");
-    let rows = recorded(child.pid(), dir.path());
-    let all: u64 = rows.iter().map(|(_, count)| count).sum();
-    assert!(samples_of(&rows, "work") * 10 > all * 9 && all > 0, "{rows:?}");
+    let has_its_name = |rows: &[(String, u64)]| {
+        let all: u64 = rows.iter().map(|(_, count)| count).sum();
+        assert!(samples_of(rows, "work") * 10 > all * 9 && all > 0, "{rows:?}");
+    };
+    has_its_name(&functions(&recorded(child.pid(), dir.path(), &[])));
+    // With --names the recording has the names after the process has ended, too.
+    let kept = recorded(child.pid(), dir.path(), &["--names"]);
+    drop(child);
+    has_its_name(&functions(&kept));
 }
 
 /// Each plugin's function is in the file that was mapped at the time of the sample.

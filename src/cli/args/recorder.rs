@@ -53,7 +53,8 @@ pub(crate) struct Record {
     /// report -i -` [default: perf.data, or - if standard output is a pipe]
     #[arg(short = 'o', long = "output", value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
-    /// Include function names in the stream, for a reader on another machine; perf cannot read it
+    /// Include function names in the recording, for a reader on another machine or after a deleted program has exited;
+    /// perf cannot read it
     #[arg(long)]
     pub(crate) names: bool,
     /// Send a profile per interval to a profile store instead of writing a file: http:// or https://HOST:PORT, or

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use crate::cpu::trigger::Trigger;
 use crate::engine::{Snapshot, TriggerConfig};
+use crate::kernel::file_error::at;
 use crate::kernel::limits;
 use crate::lang::quantity::{self, SECOND};
 use crate::panel::unit;
@@ -106,8 +107,7 @@ struct TriggerFolder {
 
 impl TriggerFolder {
     fn save(&self, moment: &Snapshot, range: (u64, u64), what: &str) -> Result<String, String> {
-        let (number, bytes) =
-            held(&self.dir).map_err(|error| format!("{} cannot be read: {error}", self.dir.display()))?;
+        let (number, bytes) = held(&self.dir).map_err(|error| error.to_string())?;
         if number >= self.number || bytes >= self.room {
             return Err(format!(
                 "{what}: not saved, {} holds {number} snapshots, {} already; see --trigger-max",
@@ -123,8 +123,8 @@ impl TriggerFolder {
 /// Returns the number of triggers' snapshots in a directory and their total size in bytes.
 fn held(dir: &Path) -> io::Result<(usize, u64)> {
     let (mut number, mut bytes) = (0, 0);
-    for entry in fs::read_dir(dir)? {
-        let entry = entry?;
+    for entry in fs::read_dir(dir).map_err(at(dir))? {
+        let entry = entry.map_err(at(dir))?;
         if entry.file_name().to_string_lossy().starts_with(PREFIX) {
             number += 1;
             bytes += entry.metadata().map_or(0, |meta| meta.len());

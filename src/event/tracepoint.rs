@@ -5,6 +5,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use crate::kernel::file_error::at;
 use crate::kernel::procfs;
 
 /// A command that lets the user's group read tracefs.
@@ -30,7 +31,8 @@ pub(crate) fn id(root: &Path, system: &str, name: &str) -> io::Result<u64> {
     if [system, name].iter().any(|part| part.is_empty() || part.contains(['/', '.'])) {
         return Err(io::ErrorKind::InvalidInput.into());
     }
-    let text = fs::read_to_string(root.join("events").join(system).join(name).join("id"))?;
+    let path = root.join("events").join(system).join(name).join("id");
+    let text = fs::read_to_string(&path).map_err(at(&path))?;
     text.trim().parse().map_err(io::Error::other)
 }
 

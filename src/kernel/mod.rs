@@ -12,6 +12,7 @@ pub mod cgroup;
 pub mod cpus;
 #[cfg(test)]
 pub(crate) mod fake;
+pub(crate) mod file_error;
 pub mod files;
 pub mod host;
 pub mod identity;

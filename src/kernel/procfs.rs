@@ -9,6 +9,8 @@ use std::time::{Duration, Instant};
 
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, openat, statat};
 
+use super::file_error::at;
+
 /// An executable mapping from a line of /proc/PID/maps (proc_pid_maps(5)).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProcMapping {
@@ -431,7 +433,7 @@ pub(crate) fn sysctl(name: &str) -> Option<i64> {
 /// first read must be large; the standard library's has 32 bytes.
 pub(crate) fn read_at_once(path: &std::path::Path) -> io::Result<Vec<u8>> {
     use io::Read;
-    let mut file = fs::File::open(path)?;
+    let mut file = fs::File::open(path).map_err(at(path))?;
     let mut bytes = vec![0; 1 << 16];
     let mut used = 0;
     loop {
@@ -449,7 +451,7 @@ pub(crate) fn read_at_once(path: &std::path::Path) -> io::Result<Vec<u8>> {
 
 /// Returns the line of a single-line file, without its newline.
 pub(crate) fn line(path: &str) -> io::Result<String> {
-    Ok(fs::read_to_string(path)?.trim_end_matches('\n').to_owned())
+    Ok(fs::read_to_string(path).map_err(at(path.as_ref()))?.trim_end_matches('\n').to_owned())
 }
 
 /// Returns the address of a kernel symbol; `None` if it does not exist or addresses are hidden.

@@ -213,6 +213,87 @@ fn output_has_one_sink_and_files_have_one_maker() {
     }
 }
 
+/// An I/O error does not name its file, so where a file is opened its error gets the path: by `file_error::at`, `map_err` or
+/// `with_context`.
+#[test]
+fn errors_of_files_name_them() {
+    let mut passed_on = Vec::new();
+    for path in sources(&root().join("src")) {
+        let name = path.strip_prefix(root().join("src")).expect("below src").display().to_string();
+        let text = std::fs::read_to_string(&path).expect("read");
+        let code = text.split("#[cfg(test)]").next().filter(|_| !name.ends_with("tests.rs")).unwrap_or_default();
+        passed_on.extend(
+            code.lines()
+                .filter(|line| passes_a_bare_error(line))
+                .map(|line| (name.clone(), line.trim()))
+                .map(|(name, line)| (name, line.to_owned())),
+        );
+    }
+    let unnamed: Vec<_> = passed_on.iter().filter(|(name, _)| !NAMED_BY_CALLERS.contains(&&**name)).collect();
+    assert!(unnamed.is_empty(), "errors without their file: {unnamed:#?}");
+    let needless = NAMED_BY_CALLERS.iter().find(|name| !passed_on.iter().any(|(passed, _)| passed == *name));
+    assert_eq!(needless, None, "passes no such error on");
+    assert!(passes_a_bare_error("let text = std::fs::read_to_string(root.join(name))?;"));
+    assert!(passes_a_bare_error("File::options().append(true).open(path)?.sync_all()"));
+    for fine in [
+        "fs::read(&path).map_err(at(&path))?",
+        "fs::read(path).ok()?",
+        "procfs::read(x)?",
+        "dir.open(name)?",
+        "f(fs::read(path).is_ok())?",
+    ] {
+        assert!(!passes_a_bare_error(fine), "{fine}");
+    }
+}
+
+/// True of a line in which `?` follows at once what opens or reads a file.
+fn passes_a_bare_error(line: &str) -> bool {
+    const OPENS: &[&str] = &[
+        "fs::read(",
+        "fs::read_to_string(",
+        "fs::read_dir(",
+        "fs::read_link(",
+        "fs::metadata(",
+        "fs::symlink_metadata(",
+        "fs::canonicalize(",
+        "fs::remove_file(",
+        "fs::create_dir(",
+        "fs::create_dir_all(",
+        "File::open(",
+        "NewFile::create(",
+    ];
+    let ends_in_question = |from: usize| {
+        let mut depth = 0;
+        let end = line[from..].char_indices().find(|(_, c)| {
+            depth += i32::from(*c == '(') - i32::from(*c == ')');
+            depth == 0
+        });
+        end.is_some_and(|(end, _)| line[from + end + 1..].starts_with('?'))
+    };
+    let options = line.find("options()").and_then(|at| Some(at + line[at..].find(".open(")? + ".open".len()));
+    let calls = OPENS.iter().flat_map(|word| line.match_indices(word).map(move |(at, _)| (at, at + word.len() - 1)));
+    let own = calls.filter(|(at, _)| !line[..*at].ends_with(|c: char| c.is_alphanumeric() || c == '_'));
+    !line.trim_start().starts_with("//") && own.map(|(_, paren)| paren).chain(options).any(ends_in_question)
+}
+
+/// Modules that pass the errors of files on as they are: their callers name the file, or read the error's number.
+const NAMED_BY_CALLERS: &[&str] = &[
+    // `unwritten` names the file.
+    "cli/record_file.rs",
+    // A probe's line is refused with a number that says why.
+    "event/probe/tracefs.rs",
+    "export/copy.rs",
+    "export/perfdata.rs",
+    "kernel/files.rs",
+    // Files in /proc of the machine, or of a process that may have ended: the process is named.
+    "kernel/host.rs",
+    "kernel/procfs.rs",
+    // The recording is named.
+    "source/recording/open.rs",
+    // The file of symbols is named.
+    "symbols/door.rs",
+];
+
 /// Modules other than `kernel/files.rs` that write files or folders: they only open files of the kernel, or create
 /// folders that the user names.
 const WRITERS: &[&str] = &[

@@ -7,6 +7,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use super::Probe;
+use crate::kernel::file_error::at;
 
 pub(crate) const USER: &str = "uprobe_events";
 pub(crate) const KERNEL: &str = "kprobe_events";
@@ -32,7 +33,8 @@ impl ExistingProbe {
 pub(crate) fn list(root: &Path) -> io::Result<Vec<ExistingProbe>> {
     let mut out = Vec::new();
     for file in [KERNEL, USER] {
-        let text = match fs::read_to_string(root.join(file)) {
+        let path = root.join(file);
+        let text = match fs::read_to_string(&path).map_err(at(&path)) {
             Ok(text) => text,
             Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
             Err(error) => return Err(error),

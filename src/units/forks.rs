@@ -13,12 +13,12 @@ pub(super) const SPEC: Spec = Spec {
     name: "forks",
     about: "who forks, and how often",
     words: "fork exec spawn process storm launch start short-lived",
-    help: "Every fork counts for the thread that made it. Live, the command line of its process is shown.",
+    help: "Every fork counts for the thread that made it. Live, the command line of its process and the process that started it are shown.",
     example: "perfprof-tui forks -i 1",
     output: "\
 $ perfprof-tui forks --batch -n 1
-Comm        TID  Forks  Last child
-forkexec  28266    698       28967",
+Comm        TID  Forks  A second  Last child
+forkexec  28266    698     698.0       28967",
     options: &[],
     sees: Sees::Target,
     across: None,
@@ -37,6 +37,8 @@ struct Forks {
 struct Forker {
     forks: u64,
     last: i32,
+    /// The process that started its process; 0 if unknown.
+    parent: i32,
     /// The command line of its process.
     cmdline: Arc<str>,
 }
@@ -53,10 +55,11 @@ impl Unit for Forks {
 
     fn record(&mut self, hit: &Sample<'_>, cx: &mut Context<'_>) {
         cx.comm(hit.tid);
-        let of = self
-            .counts
-            .entry(hit.tid)
-            .or_insert_with(|| Forker { cmdline: cx.session.cmdline_of(hit.pid), ..Forker::default() });
+        let of = self.counts.entry(hit.tid).or_insert_with(|| {
+            let parent = cx.session.parent_of(hit.pid).unwrap_or(0);
+            cx.comm(parent);
+            Forker { cmdline: cx.session.cmdline_of(hit.pid), parent, ..Forker::default() }
+        });
         of.forks += 1;
         of.last = self.child.as_ref().map_or(0, |child| child.tid(hit.raw));
     }
@@ -65,7 +68,11 @@ impl Unit for Forks {
         let mut table = Sheet::of(by_weight(&self.counts, |of| of.forks), |(tid, _)| *tid as u64)
             .task(at, |(tid, _)| *tid)
             .right("forks", "Forks", 9, |(_, of)| Cell::Count(of.forks))
+            .right("rate", "A second", 10, |(_, of)| Cell::Number(of.forks as f64 / at.seconds()))
             .right("last", "Last child", 10, |(_, of)| Cell::Id(of.last.into()));
+        if self.counts.values().any(|of| of.parent > 0) {
+            table = table.left("parent", "Parent", 24, |(_, of)| parent_of(at, of));
+        }
         if self.counts.values().any(|of| !of.cmdline.is_empty()) {
             table = table.left("cmdline", "Command line", 60, |(_, of)| text(of.cmdline.clone()));
         }
@@ -75,4 +82,9 @@ impl Unit for Forks {
     fn reset(&mut self, _now: u64) {
         self.counts.clear();
     }
+}
+
+/// The name and number of the process that started a forker.
+fn parent_of(at: &Moment<'_>, of: &Forker) -> Cell {
+    if of.parent == 0 { Cell::Empty } else { text(format!("{} {}", at.comm(of.parent), of.parent)) }
 }

@@ -37,8 +37,19 @@ pub(crate) fn seen_by_user(frames: &[Name]) -> Vec<Name> {
             name.text != served.text && called(name).is_none() && !(is_call && served.text.split('_').any(says))
         })
     });
-    out.extend(served.iter().chain(waits).cloned());
+    // The C library's wrapper of the same name is enough.
+    let repeats = |served: &Name| is_call && user.last().is_some_and(|inner| wraps(&inner.text, &served.text));
+    out.extend(served.iter().filter(|served| !repeats(served)).chain(waits).cloned());
     out
+}
+
+/// Returns whether a function is the C library's wrapper of a system call, by any of its symbols.
+fn wraps(function: &str, call: &str) -> bool {
+    let mut rest = function.trim_start_matches('_');
+    for start in ["GI_", "libc_"] {
+        rest = rest.strip_prefix(start).unwrap_or(rest).trim_start_matches('_');
+    }
+    rest == call
 }
 
 /// Returns the system call that a function implements.
@@ -95,6 +106,16 @@ mod tests {
                 format!("{told} < take < worker < main")
             );
         }
+        for wrapper in ["fdatasync", "__fdatasync", "__GI_fdatasync", "__GI___libc_fdatasync"] {
+            assert_eq!(
+                seen(&format!(
+                    "schedule_[k] < folio_wait_bit_[k] < __x64_sys_fdatasync_[k] < {entry} < {wrapper} < main"
+                )),
+                format!("folio_wait_bit < {wrapper} < main")
+            );
+        }
+        let other = format!("schedule_[k] < do_wait_[k] < __x64_sys_wait4_[k] < {entry} < waitpid < main");
+        assert_eq!(seen(&other), "do_wait < wait4 < waitpid < main");
         let fault = "io_schedule_[k] < filemap_fault_[k] < exc_page_fault_[k] < asm_exc_page_fault_[k] < main";
         assert_eq!(seen(fault), "filemap_fault < exc_page_fault < main");
         for whole in

@@ -35,7 +35,7 @@ impl NormalizeBy {
     pub(crate) fn unit_label(self) -> &'static str {
         match self {
             Self::Total => "percent of each side",
-            Self::Second => "period a second",
+            Self::Second => "period per second",
             Self::Nothing => "period",
         }
     }
@@ -254,7 +254,7 @@ mod tests {
         assert_eq!(Side { seconds: 0.5, ..side }.value(acc(6), NormalizeBy::Second), 120.0);
         assert_eq!(Side { seconds: 0.0, ..side }.value(acc(6), NormalizeBy::Second), 0.0);
         assert_eq!(pers.map(NormalizeBy::word), ["total", "second", "nothing"]);
-        assert_eq!(pers.map(NormalizeBy::unit_label), ["percent of each side", "period a second", "period"]);
+        assert_eq!(pers.map(NormalizeBy::unit_label), ["percent of each side", "period per second", "period"]);
     }
 
     proptest! {

@@ -163,6 +163,8 @@ fn hint(scene: Scene<'_>, press: HintAction, mut word: &'static str) -> Option<H
         word = scene.next_split();
     } else if row.is(&top::commands::ORDER_RIGHT) {
         "< >".clone_into(&mut key);
+    } else if row.is(&top::commands::TOGGLE) && !scene.rows_are_functions() {
+        word = "functions";
     } else if row.is(&top::commands::TOGGLE) && scene.selection.rows.direction == Direction::Callees {
         word = "callees";
     }

@@ -254,6 +254,13 @@ impl Selection {
         joined(self.zooms.iter().map(|z| z.expression.clone()).chain(filter.cloned()).chain(clauses))
     }
 
+    /// Returns the zooms and the filter that another run can use; the times of a live session mean nothing there.
+    pub(crate) fn repeatable_filter(&self, context: &Context) -> Option<String> {
+        let is_live = context.info.origin == Origin::Live;
+        let zooms = self.zooms.iter().filter(|zoom| !is_live || zoom.range.is_none());
+        joined(zooms.map(|zoom| zoom.expression.clone()).chain(self.filter.clone()))
+    }
+
     /// Returns the filter of the question, without the time range.
     pub(crate) fn asked_filter(&self) -> Option<String> {
         let clause = match self.baseline.as_ref().map(|mark| &mark.of) {
@@ -301,6 +308,7 @@ impl Selection {
         let Some(mark) = &self.baseline else { return Vec::new() };
         let of = match &mark.of {
             BaselineSource::Past(_) => return Vec::new(),
+            BaselineSource::Range(_) if context.info.origin == Origin::Live => return Vec::new(),
             BaselineSource::View(None) => "time >= 0".to_owned(),
             BaselineSource::View(Some(filter)) => filter.clone(),
             BaselineSource::Range((from, until)) => format!("range {},{}", *from as f64 / 1e9, *until as f64 / 1e9),

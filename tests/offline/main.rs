@@ -10,6 +10,7 @@ mod cpus;
 mod damaged;
 mod demo;
 mod exports;
+mod first_use;
 mod forms;
 mod golden;
 mod hands;

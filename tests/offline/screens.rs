@@ -235,21 +235,30 @@ fn screens_without_an_event_say_what_would_give_them_one() {
         });
         harness.text()
     };
-    let mut harness = answered(80, "1", |answer| {
-        let meters = answer.events.iter_mut().filter_map(|event| event.meter.as_mut());
-        meters.for_each(|meter| meter.state.for_units = true);
-    });
+    let of_units = |tab: &str| {
+        answered(80, tab, |answer| {
+            let meters = answer.events.iter_mut().filter_map(|event| event.meter.as_mut());
+            meters.for_each(|meter| meter.state.for_units = true);
+        })
+    };
+    let mut harness = of_units("1");
     let mut answer = (*harness.app.context.answer).clone();
     let started = &mut answer.events[1];
     started.meter.as_mut().expect("measured").state.for_units = false;
     let name = started.name.clone();
     let header = |harness: &Harness| harness.text().lines().next().unwrap_or_default().to_owned();
-    assert!(!header(&harness).contains(&name), "{}", header(&harness));
+    let before = header(&harness);
+    assert!(!before.contains(&name) && before.contains("no sampling event"), "{before}");
+    assert!(!before.contains("samples") && !before.contains("every hit"), "{before}");
+    for tab in ["1", "2", "3"] {
+        let asked = of_units(tab).keys("<ret>").saved;
+        assert!(asked.iter().any(|request| request.contains("cpu-clock")), "{tab}: {asked:?}");
+    }
     harness.app.set_answer(Arc::new(answer));
     assert!(header(&harness).contains(&name), "what is started is shown: {}", header(&harness));
     for tab in ["1", "2", "3"] {
         let unit = screen(tab, true, "");
-        assert!(unit.contains("no sampling event") && unit.contains("5 lists the events"), "{tab}: {unit}");
+        assert!(unit.contains("no sampling event") && unit.contains("5 lists other events"), "{tab}: {unit}");
         assert!(screen(tab, false, "").contains("An idle machine produces few"), "{tab}");
         assert!(screen(tab, false, "pid 7").contains("Sleeping tasks produce no samples"), "{tab}");
     }

@@ -22,6 +22,9 @@ use crate::ui::prompt::Prompt;
 use crate::ui::tab::Tab;
 use crate::ui::tour;
 
+/// The event that samples CPUs on every machine.
+pub(crate) const CPU_CLOCK: &str = "cpu-clock";
+
 impl App {
     /// Runs a command.
     pub fn run(&mut self, command: impl Into<Invocation>) {
@@ -159,6 +162,9 @@ impl App {
     }
 
     pub(crate) fn toggle(&mut self) {
+        if self.start_sampling() {
+            return;
+        }
         let Some(id) = self.line().map(|l| l.id) else { return };
         if !self.context.info.chains {
             return self.say("no call chains were recorded (--call-graph none)");
@@ -170,6 +176,15 @@ impl App {
             self.selection.rows.toggled.insert(id);
         }
         self.views.top.item = Some(id);
+    }
+
+    /// Starts the event that samples CPUs in a session that measures only for units; returns whether it did.
+    pub(crate) fn start_sampling(&mut self) -> bool {
+        let starts = self.context.samples_nothing();
+        if starts {
+            self.add_event(Some(CPU_CLOCK.to_owned()));
+        }
+        starts
     }
 
     /// Collapses the row under the cursor, or goes to its parent.

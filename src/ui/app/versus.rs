@@ -100,7 +100,11 @@ impl App {
             return self.error(format!("{}: expected total, second or nothing", text.trim()));
         };
         self.selection.per = ALL[at];
-        self.say(format!("differences are of {}", self.selection.per.unit_label()));
+        let unit = self.selection.per.unit_label();
+        self.say(match self.selection.baseline {
+            Some(_) => format!("differences are shown as {unit}"),
+            None => format!("no comparison yet (b starts one): its differences will be shown as {unit}"),
+        });
     }
 
     pub(crate) fn set_window(&mut self, text: Option<String>) {
@@ -169,7 +173,7 @@ impl App {
     pub(crate) fn copy_command(&mut self) {
         let mut words: Vec<String> = self.context.invocation.clone();
         // Idle CPUs are hidden by default, so they need no clause.
-        if let Some(filter) = self.selection.joined(self.selection.filter.as_ref(), std::iter::empty()) {
+        if let Some(filter) = self.selection.repeatable_filter(&self.context) {
             words.extend(["--where".to_owned(), filter]);
         }
         let mut commands = Vec::new();

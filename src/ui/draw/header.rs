@@ -54,7 +54,11 @@ fn pieces(scene: Scene<'_>, theme: &Theme) -> Vec<Piece> {
     let room = if several && scene.frame.size.0 >= 120 { 2 * NAMES } else { NAMES };
     add(fit_end(&hosts(scene), room).into_owned(), theme.text, 8);
     add(if several { String::new() } else { scene.context.info.hosts.first().kernel.clone() }, theme.dim, 1);
-    let event = scene.event().map_or_else(String::new, |event| event.name.clone());
+    let samples_nothing = scene.context.samples_nothing();
+    let event = match samples_nothing {
+        true => "no sampling event".to_owned(),
+        false => scene.event().map_or_else(String::new, |event| event.name.clone()),
+    };
     let running = scene.context.meter(scene.selection.event).map(|meter| meter.state.chains);
     let recorded = || {
         let told = recorder::way(&scene.context.info.hosts.first().machine, scene.selection.event);
@@ -63,7 +67,9 @@ fn pieces(scene: Scene<'_>, theme: &Theme) -> Vec<Piece> {
     let way = running.or_else(|| scene.context.info.chains.then(recorded)).filter(|way| way.is_on());
     let chains = way.map_or_else(String::new, |way| format!("-g {}", way.spelling()));
     add(event, theme.text, 13);
-    add(rate(scene), theme.text, RATE);
+    if !samples_nothing {
+        add(rate(scene), theme.text, RATE);
+    }
     add(chains, theme.dim, 3);
     let cpus = if answer.cpus.is_empty() { String::new() } else { format!("CPU {}", answer.cpus) };
     add(fit_end(&cpus, NAMES).into_owned(), theme.text, 9);
@@ -83,14 +89,16 @@ fn pieces(scene: Scene<'_>, theme: &Theme) -> Vec<Piece> {
     if let Some(seconds) = scene.context.behind.late(scene.selection.refresh) {
         add(format!("view {seconds} s old"), theme.error, 12);
     }
-    add(scene.age_shown().unwrap_or_default(), theme.text, 10);
     let retention = scene.retention();
-    // Without a known time span, the number of samples is less meaningful.
-    add(
-        format!("{} samples", thousands(answer.view.shown.samples)),
-        theme.text,
-        if retention.is_some() { 7 } else { 12 },
-    );
+    if !samples_nothing {
+        add(scene.age_shown().unwrap_or_default(), theme.text, 10);
+        // Without a known time span, the number of samples is less meaningful.
+        add(
+            format!("{} samples", thousands(answer.view.shown.samples)),
+            theme.text,
+            if retention.is_some() { 7 } else { 12 },
+        );
+    }
     add(retention.map_or_else(String::new, |kept| format!("retention {}", clock(kept))), theme.dim, 12);
     let lost = answer.ledger.lost();
     let lost_text = match lost {

@@ -38,9 +38,9 @@ pub(crate) enum EventColumn {
 static FIGURES: [(EventColumn, Column); 9] = [
     (EventColumn::Name, Column::new("event", "Event", Align::Left, 0)),
     (EventColumn::State, Column::new("state", "State", Align::Left, 16)),
-    (EventColumn::Rate, Column::new("rate", "Hits/s", Align::Right, 8)),
+    (EventColumn::Rate, Column::new("rate", "Count/s", Align::Right, 8)),
     (EventColumn::Sampled, Column::new("sampled", "Samples/s", Align::Right, 9)),
-    (EventColumn::Count, Column::new("count", "Hits", Align::Right, 8)),
+    (EventColumn::Count, Column::new("count", "Count", Align::Right, 8)),
     (EventColumn::Samples, Column::new("samples", "Samples", Align::Right, 8)),
     (EventColumn::Lost, Column::new("lost", "Lost", Align::Right, 7)),
     (EventColumn::Cost, Column::new("cost", "Cost", Align::Right, 7)),

@@ -4,7 +4,7 @@ use ratatui::layout::Rect;
 use ratatui::style::{Modifier, Style};
 
 use crate::panel::stacks::DIVIDER;
-use crate::panel::text::{clean, fit, width};
+use crate::panel::text::{clean, fit, short_function, width};
 use crate::panel::top as panel;
 use crate::panel::unit::{duration, percent, thousands};
 use crate::profile::frames::INLINED;
@@ -308,7 +308,7 @@ fn label((block, share): (&Block, f64), ipc: Option<f64>, style: Style, on: &mut
                 [Some(format!("{name}  {share}")), Some(format!("{name}  {short}")), alone].into_iter().flatten()
             });
             let fitting = shared.chain(names.iter().cloned()).find(|text| width(text) <= left);
-            let name = fitting.unwrap_or_else(|| fit(&name, left).into_owned());
+            let name = fitting.unwrap_or_else(|| fit(short_function(&name, left), left).into_owned());
             format!("{head}{name}")
         }
     };
@@ -340,7 +340,8 @@ fn changed(flame: &Flame, block: &Block, verdict: Verdict, on: &mut Canvas<'_>) 
             let name = clean(&block.name).into_owned();
             let left = room.saturating_sub(width(edge) + 1);
             let long = format!("{delta}  {name}");
-            let text = if width(&long) <= left { long } else { format!("{} {name}", verdict.sign()) };
+            let short = || format!("{} {}", verdict.sign(), short_function(&name, left.saturating_sub(2)));
+            let text = if width(&long) <= left { long } else { short() };
             format!("{edge}{}", fit(&text, left))
         }
     };
@@ -366,7 +367,7 @@ fn on_and_off(block: &Block, room: usize, theme: &Theme) -> String {
             let left = room.saturating_sub(width(edge) + 3);
             let times =
                 format!("{name}  on {}, off {} ", duration(block.total.new.period), duration(block.total.old.period));
-            let text = if width(&times) <= left { times } else { fit(&name, left).into_owned() };
+            let text = if width(&times) <= left { times } else { fit(short_function(&name, left), left).into_owned() };
             format!("{edge}{mark} {text}")
         }
     }

@@ -137,6 +137,9 @@ impl App {
     }
 
     pub(crate) fn flame_zoom(&mut self) {
+        if self.start_sampling() {
+            return;
+        }
         let Some(flame) = self.context.answer.view.flame.clone() else { return };
         let Some(index) = self.views.flame.index(&flame) else { return };
         if matches!(self.views.flame.place.way, FlameDirection::Around(_)) {

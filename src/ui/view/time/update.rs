@@ -183,6 +183,9 @@ impl App {
 
     /// Filters all screens by the selection.
     pub(crate) fn enter_time(&mut self) {
+        if self.start_sampling() {
+            return;
+        }
         let Some(heat) = self.context.answer.view.heat.clone().filter(|heat| heat.rows > 0) else { return };
         let selected = self.views.time.selected(&heat);
         self.go_to_range((selected.from, selected.until));

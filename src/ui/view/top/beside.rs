@@ -1,10 +1,11 @@
 //! The call chains of the row under the cursor, next to the table.
 
-use super::columns::name_at;
+use super::columns::{self, name_at};
 use super::draw::{chain_signs, name};
 use crate::panel::text::{clean, fit, fit_end, width};
+use crate::panel::top::Field;
 use crate::panel::unit::percent;
-use crate::query::{Direction, TopLine};
+use crate::query::{ColumnKey, Direction, TopLine};
 use crate::ui::scene::Scene;
 use crate::ui::view::top::state::TopScreen;
 use crate::ui::widget::Canvas;
@@ -21,8 +22,17 @@ pub(crate) fn draw(scene: Scene<'_>, view: &TopScreen, on: &mut Canvas<'_>) {
         on.put(0, y, "│", on.theme.dim);
     }
     let Some(row) = view.row(&scene.context.answer) else { return };
-    let what = if scene.selection.rows.direction == Direction::Callers { "callers of" } else { "callees of" };
-    let title = clean(&row.sym);
+    let what = match (scene.rows_are_functions(), scene.selection.rows.direction) {
+        (false, _) => "functions of",
+        (true, Direction::Callers) => "callers of",
+        (true, Direction::Callees) => "callees of",
+    };
+    let title = match columns::subject(scene.selection.rows.columns.iter().copied()) {
+        Some(Field::Key(ColumnKey::Sym)) => row.sym.to_string(),
+        Some(field) => field.cell(row).text(),
+        None => row.dso.to_string(),
+    };
+    let title = clean(&title);
     let room = usize::from(on.area.width).saturating_sub(width(what) + 4);
     let x = 2 + on.put(2, 0, what, on.theme.dim) + 1;
     on.put(x, 0, &fit(&title, room), on.theme.head);

@@ -38,7 +38,10 @@ commands! { CHAINS "Call chains" {
         });
     });
     LIMIT "limit" ["L"] "hide what is below a share" (Argument::of("percent", "hide below %", ArgumentKind::Text)) of table
-        => Asked(|app, text| app.set_limit(&text), |app| app.selection.rows.limit.to_string());
+        => Asked(|app, text| app.set_limit(&text), |app| match app.selection.rows.limit {
+            0.0 => String::new(),
+            limit => limit.to_string(),
+        });
 }}
 
 commands! { TABLE "Table" {

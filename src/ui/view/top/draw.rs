@@ -8,6 +8,7 @@ use crate::panel::unit::thousands;
 use crate::panel::{Align, Cell};
 use crate::query::answer::{MAX_ROWS, Mark, TopLine};
 use crate::query::{ColumnKey, Order};
+use crate::ui::app::update::CPU_CLOCK;
 use crate::ui::commands::program;
 use crate::ui::complete;
 use crate::ui::keys::shown;
@@ -128,7 +129,7 @@ fn waiting(scene: Scene<'_>) -> [String; 2] {
     match (scene.context.samples_nothing(), scene.context.answer.target.is_empty()) {
         (true, _) => [
             "This session has no sampling event.".to_owned(),
-            format!("{events} lists the events: Enter on cpu-clock samples what the CPUs do"),
+            format!("⏎ starts {CPU_CLOCK}, which samples what the CPUs do; {events} lists other events"),
         ],
         (_, true) => ["Waiting for samples…".to_owned(), "An idle machine produces few samples.".to_owned()],
         (_, false) => ["Waiting for samples…".to_owned(), "Sleeping tasks produce no samples.".to_owned()],

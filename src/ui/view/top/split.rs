@@ -8,6 +8,7 @@ use crate::query::column::traced;
 use crate::query::task_choices::TaskSamples;
 use crate::session::containers::joined;
 use crate::ui::scene::Scene;
+use crate::ui::view::top::columns;
 
 /// The splits of a key with their columns.
 const SPLITS: &[(&str, &[ColumnKey])] = &[
@@ -39,6 +40,11 @@ pub(crate) fn split_key(field: &Field) -> Option<ColumnKey> {
 }
 
 impl Scene<'_> {
+    /// Returns whether each row is a function; rows of programs, threads or files unfold into functions.
+    pub(crate) fn rows_are_functions(self) -> bool {
+        columns::subject(self.selection.rows.columns.iter().copied()) == Some(Field::Key(ColumnKey::Sym))
+    }
+
     /// Describes the split of rows; empty without one.
     pub(crate) fn describe_split(self) -> &'static str {
         let splits = self.splits();

@@ -74,7 +74,10 @@ impl App {
         // If rows are not split by thread, use the nearest available field.
         let near = match key {
             ColumnKey::Tid => vec![ColumnKey::Tid, ColumnKey::Comm, ColumnKey::Pid],
-            // Rows by the text of a tracepoint have no function.
+            // Rows by the text of a tracepoint or by program have no function: their own columns identify them.
+            ColumnKey::Sym if line.depth == 0 && !self.scene().rows_are_functions() => {
+                line.group.traced().chain(self.row_keys()).collect()
+            }
             ColumnKey::Sym if line.sym.is_empty() => line.group.traced().collect(),
             key => vec![key],
         };
@@ -87,10 +90,21 @@ impl App {
             _ => near.iter().find_map(|key| key.entry().only(&line.value(*key)?)),
         };
         match found {
-            Some((label, expression)) if exclude => self.push_zoom(format!("not {label}"), format!("!({expression})")),
+            Some((label, expression)) if exclude => {
+                self.push_zoom(format!("not {label}"), format!("!({expression})"));
+                self.say(format!("samples of {label} are left out: ⌫ brings them back"));
+            }
             Some((label, expression)) => self.push_zoom(label, expression),
             None => self.split_for(key),
         }
+    }
+
+    /// Returns the columns that identify a row without a function, the last one first.
+    fn row_keys(&self) -> impl Iterator<Item = ColumnKey> {
+        self.selection.rows.columns.iter().rev().filter_map(|field| match field {
+            Field::Key(key) => Some(*key),
+            _ => None,
+        })
     }
 
     /// Splits rows by a column first, because the value of one row is required.

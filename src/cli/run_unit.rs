@@ -9,7 +9,6 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use crate::engine::headless::{self, IntervalFigures};
-use crate::event::CallGraph;
 use crate::event::spec::LookupPaths;
 use crate::event::{parse, tracepoint};
 use crate::ingest::unit_events::shown;
@@ -67,7 +66,6 @@ fn batch(spec: &'static Spec, mut args: UnitArgs) -> anyhow::Result<u8> {
     let stop = signals::stop_flag()?;
     let mut outputs = Outputs::open(&args)?;
     let live = args.files.is_empty();
-    let by_itself = args.chains == CallGraph::Auto;
     let mut fate = Fate::default();
     let (mut source, symbols, unit): (Box<dyn Source>, SymbolOptions, _) = if live {
         let (source, unit) = start(spec, &mut args, true)?;
@@ -81,10 +79,6 @@ fn batch(spec: &'static Spec, mut args: UnitArgs) -> anyhow::Result<u8> {
         let symbols = opened.symbols.clone();
         (opened.into_source(), symbols, unit)
     };
-    if let Some(want) = scope::walked_by_nobody(&unit.event_requests()).filter(|_| live && by_itself) {
-        let event = shown(&want.event);
-        complain(&format!("{}: --call-graph auto: stacks of {event} are unwound by frame pointers", spec.name));
-    }
     scope::idle(spec, &args.settings, &unit.event_requests()).iter().for_each(|note| complain(note));
     let run = headless::UnitRun {
         spec,

@@ -9,7 +9,7 @@ use crate::ingest::unit_events::{shared, shown};
 use crate::kernel::limits::Rights;
 use crate::kernel::spawn::{self, Output};
 use crate::kernel::sys::RealSys;
-use crate::source::live::attr::Exclude;
+use crate::source::live::attr::{self, Exclude};
 use crate::source::live::containers::Scanner;
 use crate::source::live::{LiveConfig, LiveSource, Target, can_be_sampled, tables_of};
 use crate::source::{Control, Source};
@@ -99,6 +99,9 @@ pub(crate) fn start(
     }
     let pages = match &args.pages {
         Some(text) => source_config::pages(text)?,
+        None if args.chains == CallGraph::Auto && target != Target::System && wants.iter().any(|want| want.stack) => {
+            attr::pages_of_copies(crate::kernel::cpus::online()?.len())
+        }
         None if crate::kernel::cpus::online()?.len() > MANY_CPUS => PAGES_OF_MANY,
         None => PAGES,
     };

@@ -208,7 +208,8 @@ impl Core {
         let cut = 100.0 * chains.cut as f64 / chains.unwound.max(1) as f64;
         match chains.broken() {
             Some((dso, percent)) => Some(format!(
-                "{percent:.0} % of the stacks of {} are broken, as it has no frame pointers; use --call-graph dwarf",
+                "{percent:.0} % of the stacks through {} end early, as it has no frame pointers: U (--call-graph dwarf) \
+                 records complete ones",
                 self.session.dsos.get(dso).short
             )),
             None => (cut > CUT).then(|| {

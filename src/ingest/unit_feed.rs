@@ -252,6 +252,17 @@ impl Units {
         (self.now, self.begun) = (self.now.max(time), true);
     }
 
+    /// Starts the figures of units with stacks again at a time: stacks are unwound in another way since then, and one
+    /// function would have two rows.
+    pub(crate) fn begin_stacks_again(&mut self, time: u64) {
+        let goes_by_stacks = |running: &&mut Running| running.roles.iter().any(|role| role.bound && role.want.stack);
+        for running in self.list.iter_mut().filter(goes_by_stacks) {
+            (running.since, running.measured, running.lost) = (time, time, 0);
+            running.unit.restart(time);
+        }
+        self.now = self.now.max(time);
+    }
+
     /// Applies the counts of counted events from any number of readings; `events` maps them to the session's events.
     pub(crate) fn count(&mut self, counts: &[CpuCount], events: &[u16]) {
         for reading in counts.chunk_by(|one, next| one.time == next.time) {

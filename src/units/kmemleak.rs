@@ -371,6 +371,11 @@ impl Unit for KmemLeak {
         (self.unknown_frees, self.replaced, self.at_exec) = (0, 0, 0);
     }
 
+    fn restart(&mut self, now: u64) {
+        (self.blocks, self.rows, self.bytes) = Default::default();
+        self.reset(now);
+    }
+
     fn baseline(&mut self, set: bool) -> Result<(), String> {
         self.has_baseline = set;
         for row in self.rows.values_mut() {

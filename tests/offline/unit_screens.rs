@@ -208,7 +208,7 @@ fn at_80_columns_every_table_says_who() {
                 let text = drawn(&app);
                 let heads = text.lines().nth(4).unwrap_or_default();
                 assert!(
-                    ["Comm", "comm", "Task", "Who"].iter().any(|title| heads.contains(title)),
+                    ["Comm", "comm", "Task", "Who", "thread"].iter().any(|title| heads.contains(title)),
                     "{}: {text}",
                     spec.name
                 );

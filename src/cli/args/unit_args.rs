@@ -196,8 +196,11 @@ pub(crate) struct UnitArgs {
     /// Only these threads
     #[arg(short = 't', long = "tid", alias = "tids", value_name = "TIDS", conflicts_with = "pids")]
     pub(crate) tids: Option<String>,
-    /// How user stacks are unwound: fp (frame pointers), tables, dwarf or dwarf,SIZE, lbr, none or auto
-    #[arg(long, value_name = "MODE", default_value = "fp")]
+    /// How user stacks are unwound: auto, fp (frame pointers), tables, dwarf or dwarf,SIZE, lbr or none
+    ///
+    /// auto unwinds samples by the files' tables. Tracepoints and probes copy the stacks of a target (-p, -t, --cgroups,
+    /// --container or a command) and unwind them by DWARF; on the whole machine they use frame pointers.
+    #[arg(long, value_name = "MODE", default_value = "auto")]
     call_graph: String,
     #[arg(skip)]
     pub(crate) chains: CallGraph,

@@ -2,6 +2,7 @@
 
 use crate::cpu::softirq::HandlerTimes;
 use crate::event::{CallGraph, EventState};
+use crate::kernel::monotonic_ns;
 use crate::perfdata::EventDesc;
 use crate::session::Origin;
 
@@ -24,6 +25,14 @@ impl Core {
 
     /// Updates which events are only for units and which are also the user's.
     pub(super) fn follow_states(&mut self, states: &[EventState]) {
+        let is_other = |(slot, state): (usize, &EventState)| {
+            let event = usize::from(*self.slots().get(slot)?);
+            let before = self.ways.get(event).filter(|way| way.is_on() && state.chains.is_on())?;
+            Some(*before != state.chains && self.units.wants_stack(event as u16))
+        };
+        if states.iter().enumerate().any(|state| is_other(state) == Some(true)) {
+            self.units.begin_stacks_again(monotonic_ns());
+        }
         self.learn_ways(states);
         for (slot, state) in states.iter().enumerate() {
             let Some(event) = self.slots().get(slot).copied() else { return };

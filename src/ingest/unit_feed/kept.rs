@@ -187,4 +187,15 @@ mod tests {
         units.undo_reset(700).expect("kept");
         assert_ne!(hits(&mut units, id), Some(crate::panel::Cell::Count(7)), "the second reset overwrote them");
     }
+
+    #[test]
+    fn figures_start_again_when_their_stacks_are_unwound_in_another_way() {
+        let (mut units, id) = counted();
+        units.list[0].roles[0].bound = true;
+        units.begin_stacks_again(300);
+        assert_eq!(hits(&mut units, id), Some(crate::panel::Cell::Count(7)), "it has no stacks");
+        units.list[0].roles[0].want.stack = true;
+        units.begin_stacks_again(400);
+        assert_ne!(hits(&mut units, id), Some(crate::panel::Cell::Count(7)));
+    }
 }

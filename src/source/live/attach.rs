@@ -91,6 +91,8 @@ pub(crate) struct Attachment {
     pub(crate) by_task: bool,
     /// Whether there is a target, on which events are opened unless they are of the whole machine.
     pub(crate) is_narrow: bool,
+    /// Whether `--call-graph` is auto.
+    pub(crate) is_way_open: bool,
     /// Ids that have not been reported yet.
     pub(crate) fresh_ids: Vec<FreshId>,
     pub(crate) notes: Vec<String>,
@@ -125,6 +127,7 @@ impl Attachment {
             cgroups: Vec::new(),
             by_task,
             is_narrow: false,
+            is_way_open: false,
             fresh_ids: Vec::new(),
             notes: Vec::new(),
             walks: None,

@@ -1,5 +1,6 @@
 //! Kernel attrs, from the requested settings, without features that an older kernel or fewer rights do not allow.
 
+use crate::event::callgraph::STACK;
 pub use crate::event::spec::Rate;
 use crate::event::{CallGraph, Event};
 use crate::kernel::attr::{
@@ -66,6 +67,9 @@ pub(crate) struct CommonAttrs {
     pub(crate) chains: CallGraph,
     /// Whether a program walks stacks by tables for events that request it.
     pub(crate) tables: bool,
+    /// Whether tracepoints and probes of units copy stacks by default: tables cannot unwind these, and a target limits the
+    /// copies.
+    pub(crate) copies: bool,
     pub(crate) exclude: Exclude,
     pub(crate) inherit: bool,
     /// Whether tasks are followed rather than CPUs.
@@ -202,7 +206,7 @@ pub(crate) fn event(event: &Event, common: &CommonAttrs, have: KernelFeatures) -
 
 /// Adds call chains to samples, in the mode of the event or the session.
 fn add_chains(attr: &mut Attr, event: &Event, common: &CommonAttrs) {
-    let way = settled(event.chains.unwrap_or(common.chains), common);
+    let way = own_way(event, common);
     if !way.is_on() {
         return;
     }
@@ -270,7 +274,16 @@ pub(crate) fn copies(event: &Event, common: &CommonAttrs) -> bool {
 
 /// Returns the mode of an event's call chains.
 pub(crate) fn way(event: &Event, common: &CommonAttrs) -> CallGraph {
-    settled(event.way(common.chains), common)
+    if event.no_chains { CallGraph::None } else { own_way(event, common) }
+}
+
+/// Returns the same, also for an event whose call chains are off for now.
+fn own_way(event: &Event, common: &CommonAttrs) -> CallGraph {
+    let is_copied = event.chains.is_none() && event.for_units && is_traced(event) && !event.no_chains;
+    match common.copies && common.chains.is_on() && is_copied {
+        true => CallGraph::Dwarf(STACK),
+        false => settled(event.chains.unwrap_or(common.chains), common),
+    }
 }
 
 /// Replaces table-based modes by frame pointers if there is no program.
@@ -283,9 +296,13 @@ fn settled(way: CallGraph, common: &CommonAttrs) -> CallGraph {
 
 /// Returns whether a program can walk an event's stacks, if requested.
 pub(crate) fn may_be_walked(event: &Event) -> bool {
+    !event.no_chains && !event.no_samples && !is_traced(event)
+}
+
+/// Returns true for a tracepoint or a probe.
+fn is_traced(event: &Event) -> bool {
     let probe = ["kprobe/", "uprobe/"].iter().any(|pmu| event.name.starts_with(pmu));
-    let traced = event.attr.kind == TYPE_TRACEPOINT || event.tracepoint.is_some() || probe;
-    !event.no_chains && !event.no_samples && !traced
+    event.attr.kind == TYPE_TRACEPOINT || event.tracepoint.is_some() || probe
 }
 
 /// Returns the event with which that program writes a stack before each sample.
@@ -335,6 +352,14 @@ pub(crate) fn listener(common: &CommonAttrs) -> Attr {
 pub(crate) fn opened(mut attr: Attr) -> Attr {
     attr.set(Flag::SampleIdAll, attr.has(Flag::SampleIdAll) && !attr.has(Flag::TextPoke));
     attr
+}
+
+/// Returns the ring pages if stacks are copied by default: 16 MiB per CPU, at most 64 MiB for all CPUs, at least 1 MiB
+/// (a power of two).
+pub fn pages_of_copies(cpus: usize) -> usize {
+    const ALL: usize = 64 << 20;
+    let bytes = (ALL / cpus.max(1)).clamp(1 << 20, 16 << 20);
+    (bytes / rustix::param::page_size() / 2 + 1).next_power_of_two()
 }
 
 /// Returns the ring pages for a rate: room for two fifths of a second of samples with call chains of 32 frames. At

@@ -271,6 +271,7 @@ impl LiveSource {
         self.attachment.common.inherit = self.inherit && tasks;
         self.attachment.common.tasks = tasks;
         self.attachment.is_narrow = self.target != Target::System;
+        self.attachment.common.copies = self.attachment.is_way_open && self.attachment.is_narrow;
         self.attachment.common.enable_on_exec = false;
         if self.attachment.by_task {
             self.own_rings().map_err(|error| line(&error))?;
@@ -312,6 +313,8 @@ impl LiveSource {
     fn set_call_graph(&mut self, way: CallGraph) -> Result<String, String> {
         let common = &self.attachment.common;
         let before = (common.chains, common.watermark, self.attachment.pages, common.tables);
+        let copied_before = common.copies;
+        let is_open = way == CallGraph::Auto;
         let (way, walks, note) = if before.0 == CallGraph::Tables && way == CallGraph::Auto {
             (before.0, None, None)
         } else {
@@ -328,6 +331,7 @@ impl LiveSource {
         let all: Vec<usize> = (0..self.attachment.slots.len()).collect();
         self.attachment.common.chains = way;
         self.attachment.common.tables = way == CallGraph::Tables;
+        self.attachment.common.copies = is_open && self.attachment.is_narrow;
         self.attachment.pages = pages;
         self.attachment.common.watermark = (pages * rustix::param::page_size() / 2) as u32;
         // The current program continues until its last records have been read.
@@ -351,9 +355,11 @@ impl LiveSource {
         if let Err(error) = done {
             let common = &mut self.attachment.common;
             (common.chains, common.watermark, self.attachment.pages, common.tables) = before;
+            common.copies = copied_before;
             let _ = self.reopen(&all);
             return Err(line(&error));
         }
+        self.attachment.is_way_open = is_open;
         if let Some(note) = note {
             return Ok(note);
         }

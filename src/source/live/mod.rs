@@ -152,6 +152,7 @@ impl LiveSource {
             rate: config.rate,
             chains,
             tables: walks.as_ref().is_some_and(StackWalks::is_by_tables),
+            copies: config.chains == CallGraph::Auto && target != Target::System,
             exclude: config.exclude,
             inherit: config.inherit && target.is_tasks(),
             tasks: target.is_tasks(),
@@ -163,6 +164,7 @@ impl LiveSource {
         let by_task = target.is_tasks() && !sees_all;
         let mut attachment = Attachment::new(sys, rights, std::mem::take(&mut config.events), common, pages, by_task);
         attachment.is_narrow = target != Target::System;
+        attachment.is_way_open = config.chains == CallGraph::Auto;
         attachment.walks = walks;
         attachment.notes.extend(note);
         attachment.cgroups = target.open_cgroups()?;
@@ -332,6 +334,7 @@ impl LiveSource {
         }
         self.next_housekeeping = now + HOUSEKEEPING_NS;
         let (counts, by_cpu) = self.attachment.counts();
+        self.limit_copies(&counts, batch);
         batch.counts = Some(counts);
         batch.walked = self.attachment.walks.as_mut().and_then(StackWalks::tell);
         self.hold_back(by_cpu, batch);

@@ -34,6 +34,7 @@ fn measure(sys: &dyn Sys) -> Option<Duration> {
         rate: Rate::Frequency(PROBE_HZ),
         chains: CallGraph::None,
         tables: false,
+        copies: false,
         exclude: Exclude::default(),
         inherit: false,
         tasks: false,

@@ -2,8 +2,8 @@
 //! users.
 
 use crate::event::spec::LookupPaths;
-use crate::event::{Event, parse};
-use crate::source::{Rate, RunState, SharedEvents};
+use crate::event::{CallGraph, Event, parse};
+use crate::source::{Batch, CountReading, Rate, RunState, SharedEvents};
 
 use super::LiveSource;
 use super::attr::{self, CommonAttrs};
@@ -34,8 +34,11 @@ impl LiveSource {
                 Err(why) => return Err(told(why)),
             }
         }
-        if shared.machine_wide && self.attachment.by_task {
-            // The side-band records of all tasks are needed as well.
+        let is_copied = |event: &Event| matches!(attr::way(event, &self.attachment.common), CallGraph::Dwarf(_));
+        let are_copied = events.iter().chain(&shared.optional).any(is_copied);
+        // The side-band records of all tasks are needed as well.
+        let sees_more = shared.machine_wide && self.attachment.by_task;
+        if sees_more || are_copied && self.make_room_for_copies() {
             let all: Vec<usize> = (0..self.attachment.slots.len()).collect();
             self.own_rings().and_then(|()| self.reopen(&all)).map_err(|error| line(&error))?;
         }
@@ -53,6 +56,41 @@ impl LiveSource {
         }
         self.attachment.notes.extend(missed.iter().cloned());
         Ok(missed.join("; "))
+    }
+
+    /// Chooses larger rings for copies of stacks and returns whether it did. Locking that much memory needs the right to
+    /// sample the whole machine.
+    fn make_room_for_copies(&mut self) -> bool {
+        let pages = attr::pages_of_copies(self.attachment.rings.len());
+        let grows = pages > self.attachment.pages && self.attachment.rights.system_wide();
+        if grows {
+            self.attachment.pages = pages;
+            self.attachment.common.watermark = (pages * rustix::param::page_size() / 2) as u32;
+        }
+        grows
+    }
+
+    /// Switches to frame pointers if stacks that are copied by default come faster than they are read: a unit without
+    /// its records is worse than one with incomplete stacks.
+    pub(super) fn limit_copies(&mut self, counts: &CountReading, batch: &mut Batch) {
+        if !self.attachment.common.copies {
+            return;
+        }
+        let is_copied = |at: &usize| {
+            matches!(attr::way(&self.attachment.slots[*at].event, &self.attachment.common), CallGraph::Dwarf(_))
+        };
+        let which: Vec<usize> = (0..self.attachment.slots.len()).filter(is_copied).collect();
+        if which.iter().filter_map(|at| counts.of.get(*at)).all(|counts| counts.lost == 0) {
+            return;
+        }
+        (self.attachment.common.copies, self.attachment.is_way_open) = (false, false);
+        batch.notes.push(match self.reopen(&which) {
+            Ok(()) => {
+                "copies of stacks were lost: frame pointers from now on; --call-graph dwarf keeps the copies".into()
+            }
+            Err(error) => line(&error),
+        });
+        batch.changed = Some(self.changed());
     }
 
     fn open_slot(&self, name: &str) -> Option<usize> {

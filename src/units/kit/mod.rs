@@ -500,6 +500,11 @@ pub trait Unit: CopyUnit + Send + Sync {
     /// Resets all figures. Open spans and allocations stay if later figures need them.
     fn reset(&mut self, now: u64);
 
+    /// Resets all figures and forgets what is open with its stack, because stacks are unwound in another way from now on.
+    fn restart(&mut self, now: u64) {
+        self.reset(now);
+    }
+
     /// Sets the baseline to the current figures, or removes it.
     fn baseline(&mut self, _set: bool) -> Result<(), String> {
         Err("this unit has no baseline".to_owned())

@@ -280,6 +280,10 @@ impl Unit for Scoped {
         self.unit.reset(now);
     }
 
+    fn restart(&mut self, now: u64) {
+        self.unit.restart(now);
+    }
+
     fn baseline(&mut self, set: bool) -> Result<(), String> {
         self.unit.baseline(set)
     }

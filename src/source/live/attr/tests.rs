@@ -6,6 +6,7 @@ pub(crate) const COMMON: CommonAttrs = CommonAttrs {
     rate: Rate::Frequency(999),
     chains: CallGraph::Fp,
     tables: true,
+    copies: false,
     exclude: Exclude { kernel: false, user: false, guest: false, idle: false },
     inherit: true,
     tasks: true,
@@ -163,4 +164,22 @@ fn tables_are_taken_where_something_walks_by_them() {
     let session = CommonAttrs { chains: CallGraph::Tables, tables: true, ..COMMON };
     asked.chains = Some(CallGraph::Fp);
     assert!(!walks(&asked, &session) && walks(&Event::cpu_clock(), &session));
+}
+
+/// Tables cannot unwind at tracepoints: units copy the stacks of their target there.
+#[test]
+fn stacks_of_what_units_trace_are_copied_where_a_target_is_chosen() {
+    let traced =
+        Event { for_units: true, attr: Attr { kind: TYPE_TRACEPOINT, ..Attr::default() }, ..Event::cpu_clock() };
+    let narrow = CommonAttrs { chains: CallGraph::Tables, copies: true, ..COMMON };
+    let at = |event: &Event, common: &CommonAttrs| {
+        (way(event, common), super::event(event, common, KernelFeatures::default()).stack_user)
+    };
+    assert_eq!(at(&traced, &narrow), (CallGraph::Dwarf(STACK), STACK));
+    // Not on the whole machine, not for a clock, which tables unwind, and not for the user's own events.
+    assert_eq!(at(&traced, &CommonAttrs { copies: false, ..narrow }).1, 0);
+    assert_eq!(at(&Event { for_units: true, ..Event::cpu_clock() }, &narrow), (CallGraph::Tables, 0));
+    assert_eq!(at(&Event { for_units: false, ..traced.clone() }, &narrow).1, 0);
+    assert_eq!(at(&Event { no_chains: true, ..traced.clone() }, &narrow), (CallGraph::None, 0));
+    assert_eq!(at(&traced, &CommonAttrs { chains: CallGraph::None, ..narrow }), (CallGraph::None, 0));
 }

@@ -13,7 +13,7 @@ use crate::ui::widget::Canvas;
 /// at most.
 const LEAST: u16 = 4;
 const ENOUGH: u16 = 8;
-const MOST: u16 = 16;
+const MOST: u16 = 24;
 /// Cells of a chart at least.
 const NARROW: u16 = 60;
 /// Cells before the bars.
@@ -145,7 +145,7 @@ mod tests {
             let grid = Grid::of(cpus, width, height);
             (grid.columns, grid.rows, grid.each)
         };
-        assert_eq!(size(2, 200, 45), (1, 2, 16));
+        assert_eq!(size(2, 200, 45), (1, 2, 22));
         assert_eq!(size(4, 200, 43), (1, 4, 10));
         assert_eq!(size(8, 200, 39), (2, 4, 9));
         assert_eq!(size(16, 200, 31), (3, 6, 5));

@@ -117,7 +117,7 @@ fn recordings_have_counts_of_threads_and_branches() {
     let said = String::from_utf8_lossy(&out.stderr).into_owned();
     assert!(out.status.success() || said.contains("branches before samples of cycles cannot be recorded"), "{said}");
     for (args, words) in [
-        (&["-b", "-e", "cpu-clock"][..], "a CPU's PMU"),
+        (&["-b", "-e", "cpu-clock"][..], "the CPU's PMU"),
         (&["-j", "any", "--call-graph", "lbr"], "cannot be combined"),
         (&["-j", "any_cal"], "nearest: any_call"),
     ] {

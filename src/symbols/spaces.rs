@@ -318,34 +318,11 @@ impl<S: Store> Spaces<S> {
             process.jit = jit;
             return;
         }
-        let (mut mappings, mut marked, mut spans) = (Vec::new(), Vec::new(), Vec::new());
-        let mut files: Vec<Id> = Vec::new();
-        for map in maps.iter().filter(|map| map.start < map.end && map.end < KERNEL) {
-            let Some(id) = self.files.of(pid, map, &mut self.store) else {
-                match jit.as_ref().and_then(|jit| jit.place(map, &mut self.store, &mut mappings)) {
-                    Some(own) => spans.extend(own),
-                    None => mappings.push(Mapping::without_rows(map.start, map.end)),
-                }
-                continue;
-            };
-            if !files.contains(&id) {
-                self.files.take(&[id]);
-                files.push(id);
-            }
-            let first = mappings.len();
-            self.files.place(id, map, &mut mappings);
-            marked.extend(mappings[first..].iter().map(|mapping| (id, *mapping)));
-        }
-        let (jit_spans, read) = (JitSpans::new(spans), Instant::now());
-        let before = self.processes.get(&pid);
-        let turns = before.map_or_else(Turns::default, |before| before.turns.clone()).update(&marked, read);
+        let Placed { mappings, of_files, mut files, jit_spans } = self.place(pid, &maps, jit.as_ref());
+        let (before, read) = (self.processes.get(&pid), Instant::now());
+        let turns = before.map_or_else(Turns::default, |before| before.turns.clone()).update(&of_files, read);
         let mappings = turns.arrange(mappings);
-        for file in turns.files() {
-            if !files.contains(&file) {
-                self.files.take(&[file]);
-                files.push(file);
-            }
-        }
+        turns.files().for_each(|file| hold(&mut self.files, file, &mut files));
         let is_same = before.is_some_and(|before| before.mappings == mappings);
         if !is_same && self.store.set_process(pid, &mappings).is_err() {
             self.files.give_up(&files);
@@ -356,6 +333,43 @@ impl<S: Store> Spaces<S> {
             pid,
             Process { maps, mappings, turns, files, read, pause: PAUSE, is_own: true, stale: false, jit, jit_spans },
         );
+    }
+
+    /// Places the current mappings of a process, with the rows of their files or of its JIT.
+    fn place(&mut self, pid: i32, maps: &[procfs::ProcMapping], jit: Option<&JitCode>) -> Placed {
+        let (mut mappings, mut of_files, mut files, mut spans) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        for map in maps.iter().filter(|map| map.start < map.end && map.end < KERNEL) {
+            let Some(id) = self.files.of(pid, map, &mut self.store) else {
+                match jit.and_then(|jit| jit.place(map, &mut self.store, &mut mappings)) {
+                    Some(own) => spans.extend(own),
+                    None => mappings.push(Mapping::without_rows(map.start, map.end)),
+                }
+                continue;
+            };
+            hold(&mut self.files, id, &mut files);
+            let first = mappings.len();
+            self.files.place(id, map, &mut mappings);
+            of_files.extend(mappings[first..].iter().map(|mapping| (id, *mapping)));
+        }
+        Placed { mappings, of_files, files, jit_spans: JitSpans::new(spans) }
+    }
+}
+
+/// The current mappings of a process.
+struct Placed {
+    mappings: Vec<Mapping>,
+    /// Those of files.
+    of_files: Vec<(Id, Mapping)>,
+    /// Files, each held once.
+    files: Vec<Id>,
+    jit_spans: JitSpans,
+}
+
+/// Holds a file, unless it is among the held ones.
+fn hold(files: &mut Files, file: Id, held: &mut Vec<Id>) {
+    if !held.contains(&file) {
+        files.take(&[file]);
+        held.push(file);
     }
 }
 

@@ -55,6 +55,7 @@ pub(crate) struct Stat {
     /// Exclude descendants of the target, and threads that it starts
     #[arg(short = 'i', long = "no-inherit")]
     pub(crate) no_inherit: bool,
+    /// Output format
     #[arg(long, value_enum, default_value_t = Format::Text)]
     pub(crate) format: Format,
     /// Write the table to FILE instead of standard error
@@ -187,6 +188,7 @@ pub(crate) struct Probe {
     /// Print the kernel's definitions, change nothing
     #[arg(short = 'n', long)]
     pub(crate) dry_run: bool,
+    /// Output format
     #[arg(long, value_enum, default_value_t = Format::Text)]
     pub(crate) format: Format,
 }
@@ -197,6 +199,7 @@ pub(crate) struct List {
     /// running containers
     #[arg(value_name = "GLOB")]
     pub(crate) globs: Vec<String>,
+    /// Output format
     #[arg(long, value_enum, default_value_t = Format::Text)]
     pub(crate) format: Format,
     /// Print only names and types
@@ -221,6 +224,7 @@ pub(crate) struct Cpus {
     /// Percentage points of softirq time above the other CPUs from which a CPU is an anomaly [default: 10]
     #[arg(long, value_name = "POINTS", default_value_t = 10.0, hide_default_value = true, value_parser = quantity::share)]
     pub(crate) threshold: f64,
+    /// Output format
     #[arg(long, value_enum, default_value_t = Format::Text)]
     pub(crate) format: Format,
 }

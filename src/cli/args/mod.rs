@@ -220,6 +220,7 @@ pub(crate) struct Export {
 
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Doctor {
+    /// Output format
     #[arg(long, value_enum, default_value = "text")]
     pub(crate) format: Format,
 }

@@ -41,6 +41,7 @@ pub(crate) struct Annotate {
     /// Show the bytes of instructions
     #[arg(long)]
     pub(crate) asm_raw: bool,
+    /// Output format
     #[arg(long, value_enum, default_value = "text")]
     pub(crate) format: AnnotateFormat,
     /// Show names as they are in the files

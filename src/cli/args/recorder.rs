@@ -49,8 +49,8 @@ pub(crate) struct Record {
     pub(crate) sampling: Sampling,
     #[command(flatten)]
     pub(crate) keeping: RetentionArgs,
-    /// Output file; an existing one becomes FILE.old. - streams to standard output, for `perfprof-tui open -` and `perf
-    /// report -i -` [default: perf.data, or - if standard output is a pipe]
+    /// Output file [default: perf.data, or - if standard output is a pipe]; an existing file becomes FILE.old; -
+    /// streams to standard output, for `perfprof-tui open -` and `perf report -i -`
     #[arg(short = 'o', long = "output", value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
     /// Include function names in the recording, for a reader on another machine or after a deleted program has exited;

@@ -140,6 +140,7 @@ pub(crate) struct Diff {
     pub(crate) names: NameArgs,
     #[command(flatten)]
     pub(crate) which: SampleSelection,
+    /// Output format
     #[arg(long, value_enum, default_value = "text")]
     pub(crate) format: DiffFormat,
     /// Divisor of weights before they are compared
@@ -204,8 +205,9 @@ pub(crate) struct SampleSelection {
     /// Only these CPUs, e.g. 0-3,32
     #[arg(short = 'C', long = "cpu", value_name = "CPUS")]
     pub(crate) cpu: Option<String>,
-    /// Only this range of time: FROM,UNTIL in seconds of the recording's clock (either may be omitted), -30s,-20s
-    /// before its end, 14:03,14:05 in local time, ISO dates and times, 10%-20%, or 3%/2 like perf
+    /// Only this range of time, such as -30s,-20s or 14:03,14:05: FROM,UNTIL in seconds of the recording's clock
+    /// (either may be omitted), -30s,-20s before its end, 14:03,14:05 in local time, ISO dates and times, 10%-20%, or
+    /// 3%/2 like perf
     #[arg(long, value_name = "RANGE", allow_hyphen_values = true)]
     pub(crate) time: Option<String>,
     /// Only this event, by its name or a prefix; NAME#2 is the second event of that name. Derived events such as
@@ -228,10 +230,11 @@ pub(crate) fn clauses_of_lists(lists: [&Option<String>; 3]) -> impl Iterator<Ite
 pub(crate) struct Report {
     #[command(flatten)]
     pub(crate) recording: Recording,
+    /// Output format
     #[arg(long, value_enum, default_value = "text")]
     pub(crate) format: Format,
-    /// Columns that identify rows: cpu, comm, pid, tid, container, pod, trace, dso, sym, and EVENT.FIELD of a
-    /// tracepoint [default: comm,dso,sym; for tracepoints comm,trace; plus host for several machines]
+    /// Columns that identify rows, such as comm,dso,sym: cpu, comm, pid, tid, container, pod, trace, dso, sym, and
+    /// EVENT.FIELD of a tracepoint [default: comm,dso,sym; for tracepoints comm,trace; plus host for several machines]
     ///
     /// Also program, namespace, image, host, cgroup, socket; time (--time-quantum); srcline, srcfile, symbol_size and
     /// dso_size of the sampled code; parent (-p); trace_fields for all fields of a tracepoint. ipc (instructions per

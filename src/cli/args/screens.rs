@@ -41,8 +41,8 @@ pub(crate) struct View {
     /// Commands to run at the start, as typed after ':'; may be repeated
     #[arg(long = "exec", value_name = "COMMAND", action = ArgAction::Append)]
     pub(crate) exec: Vec<String>,
-    /// Begin with this range of time: FROM,UNTIL in seconds of the recording's clock, -30s,-20s before its end,
-    /// 14:03,14:05 in local time, ISO dates and times, or 10%-20%
+    /// Begin with this range of time, such as -30s,-20s or 14:03,14:05: FROM,UNTIL in seconds of the recording's clock,
+    /// -30s,-20s before its end, 14:03,14:05 in local time, ISO dates and times, or 10%-20%
     #[arg(long, value_name = "RANGE", allow_hyphen_values = true)]
     pub(crate) time: Option<String>,
     /// File for snapshots saved by S [default: perfprof-DATE-TIME.data]

@@ -20,14 +20,14 @@ use super::kit::{
 
 pub(super) const SPEC: Spec = Spec {
     name: "blktrace",
-    about: "where disk requests spend their time: by stage, process, direction and size; queue depth",
+    about: "disk requests: time by stage, process, direction and size; queue depth",
     words: "disk io storage iops latency throughput block nvme ssd queue read write fsync slow why",
-    help: "A request is followed by its device and sector: get (block_getrq), insert, issue, complete; the time from \
-           one stage to the next counts as that pair, and from its first stage to its end as end to end. Flushes \
-           without a sector are left out. Requests that complete without having been issued to the driver are \
-           counted by the stages that they had. Some kernels do not report every completion (of those that interrupt \
-           an idle CPU): issued requests that the disk does not have any more, by /sys/block/DISK/inflight, count as \
-           never completed; of a recording, those that take ten times as long as the slowest one that completed.",
+    help: "A request is identified by its device and sector. Its stages are get (block_getrq), insert, issue and \
+           complete. Each row is the time from one stage to a later one; end to end is the time from the first stage \
+           to completion. Flushes without a sector are not counted. Requests that complete without being issued to \
+           the driver are counted by the stages that they had. Some kernels do not report every completion on an idle \
+           CPU. Live, an issued request that /sys/block/DISK/inflight no longer contains counts as never completed; \
+           in a recording, a request that takes ten times as long as the slowest completed one does.",
     example: "perfprof-tui blktrace -d sda --than 20ms",
     output: "\
 $ perfprof-tui blktrace --batch --duration 2
@@ -38,7 +38,7 @@ insert  issue     239,813   1.43 s   451 ns  5.98 µs  5.70 µs  11.1 µ…
 insert  complete        4  20.3 µs   315 ns  5.07 µs  3.74 µs  8.46 µ…",
     options: &["device", "than", "keep"],
     sees: Sees::Machine,
-    across: Some("requests that came from the chosen ones"),
+    across: Some("requests that come from the chosen CPUs"),
     interval: None,
     make: |settings| Ok(Box::new(BlkTrace::new(settings)?)),
 };

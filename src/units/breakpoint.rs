@@ -14,12 +14,12 @@ use super::kit::{Alike, Context, EventRequest, Grid, Moment, Sample, Sees, Setti
 
 pub(super) const SPEC: Spec = Spec {
     name: "breakpoint",
-    about: "who reads, writes or executes an address: hits by stack, and the values seen there",
+    about: "reads, writes and executions of an address: hits by stack, and the values there",
     words: "watchpoint variable address corruption overwrite memory debug",
-    help: "Addresses are named as ADDR[/LEN][:rwx] (of one byte, and written, unless that is said) or \
-           -e mem:ADDR[/LEN][:rwx]; four at most, in hardware. Values are read from the process \
-           when its hits are read, up to a tenth of a second later: a value that was overwritten meanwhile is not \
-           seen. The kernel has no watchpoint for reads alone: r means rw.",
+    help: "Give addresses as ADDR[/LEN][:rwx] or -e mem:ADDR[/LEN][:rwx]; the default is one byte, written. The \
+           hardware has at most four breakpoints. Values are read from the process up to a tenth of a second after \
+           the hit, so a value that was overwritten in between is not shown. The kernel cannot watch reads alone: r \
+           means rw.",
     example: "perfprof-tui breakpoint -e mem:0x404040/4:w -p 1234",
     output: "",
     options: &["event", "comm", "pids", "tids", "addresses"],

@@ -10,10 +10,11 @@ use super::kit::{Context, CountedEvents, Event, EventRequest, Moment, Sample, Se
 
 pub(super) const SPEC: Spec = Spec {
     name: "stat",
-    about: "how often events happen: by CPU, with their course",
+    about: "event counts per second, by CPU and over time",
     words: "count counter rate often pmu ipc",
-    help: "Events are counted by the kernel and read five times a second, so no event costs a sample; of a recording \
-           the samples are counted, each as its period says. (perfprof-tui stat, without unit, counts over a command.)",
+    help: "The kernel counts the events, and the counters are read five times per second, so an event costs no \
+           sample. For a recording, the periods of its samples are added up. (`perfprof-tui stat`, without unit, \
+           counts events like perf stat.)",
     example: "perfprof-tui unit stat -e sched:sched_switch,page-faults -i 1",
     output: "\
 $ perfprof-tui unit stat -e sched:sched_switch,page-faults --batch \\

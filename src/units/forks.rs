@@ -11,9 +11,10 @@ use super::kit::{Context, Event, EventRequest, Moment, Sample, Sees, Sheet, Spec
 
 pub(super) const SPEC: Spec = Spec {
     name: "forks",
-    about: "who forks, and how often",
+    about: "forks by thread, with the last child",
     words: "fork exec spawn process storm launch start short-lived",
-    help: "Every fork counts for the thread that made it. Live, the command line of its process and the process that started it are shown.",
+    help: "Each fork counts for the thread that called it. Live sessions also show the command line of its process and \
+           the process that started it.",
     example: "perfprof-tui forks -i 1",
     output: "\
 $ perfprof-tui forks --batch -n 1

@@ -11,10 +11,10 @@ use super::kit::{Context, EventRequest, Moment, Sample, Sees, Settings, Sheet, S
 
 pub(super) const SPEC: Spec = Spec {
     name: "hrcount",
-    about: "whether events come in bursts: counts in windows of milliseconds on each CPU",
+    about: "bursts of events: counts in windows of milliseconds on each CPU",
     words: "burst spike microburst count jitter",
-    help: "Every event is put into its window by its own time, so windows have no skew and need no timer. A burst is \
-           a window with at least four times the mean (and four events). The strip shows the newest windows.",
+    help: "Each event is assigned to a window by its own timestamp, so windows have no skew. A burst is a window with \
+           at least four events and at least four times the mean. The strip shows the newest windows.",
     example: "perfprof-tui hrcount -e irq:softirq_entry --period 1ms",
     output: "\
 $ perfprof-tui hrcount -e irq:softirq_entry --period 1ms --batch \\

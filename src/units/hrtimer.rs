@@ -19,12 +19,13 @@ use super::kit::{
 
 pub(super) const SPEC: Spec = Spec {
     name: "hrtimer",
-    about: "who runs when events are dense, or when a timer is late: stacks in windows where a condition holds",
+    about: "stacks in windows with dense events, another condition, or a late timer",
     words: "timer late jitter spike latency",
-    help: "A timer samples each CPU every --period (or -F times a second); --when is asked of the counts of -e's \
-           events on that CPU since its last sample, by their aliases or names without system, and of period, the \
-           window's real length. Without events, windows longer than --than are shown: interrupts were off, and the \
-           stack is where they came on again (a timer is no NMI). An idle CPU has no timer.",
+    help: "A timer samples each CPU every --period (or -F times per second). --when is a condition on the counts of \
+           the -e events on that CPU since its last sample, and on period, the real length of the window; events go \
+           by their alias, or their name without the system. Without -e, windows longer than --than are shown: \
+           interrupts were off, and the stack is where they were enabled again, because the timer is not an NMI. Idle \
+           CPUs have no timer.",
     example: "perfprof-tui hrtimer -e sched:sched_switch --period 1ms --when 'sched_switch > 20' -g",
     output: "\
 $ perfprof-tui hrtimer -e sched:sched_switch \\

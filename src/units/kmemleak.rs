@@ -17,16 +17,15 @@ use super::kit::{
 
 pub(super) const SPEC: Spec = Spec {
     name: "kmemleak",
-    about: "which allocations are not freed: surviving stacks by bytes, age and growth",
+    about: "allocations that are not freed: surviving stacks by bytes, age and growth",
     words: "leak memory oom heap malloc growth rss free new",
-    help: "With -p or a command: malloc, calloc, realloc, memalign, aligned_alloc and mmap of the C library, by probes \
-           that are made for the time it runs; operator new counts for the malloc that it calls; posix_memalign and \
-           parts of a mapping that are unmapped are not followed. Else the kernel's slabs, or any events with --alloc \
-           and --free. What was allocated before it ran is not known. Survivors are not leaks: caches survive, too; \
-           what grows is suspect, and comes first: by what it grew a second, without the two eighths of the time \
-           in which it grew most, so that what is allocated once, however large, does not count. m marks a baseline, \
-           and --age leaves out what is young. Functions that only hand out memory, as operator new does, are left \
-           out of where it was allocated.",
+    help: "With -p or a command, probes on the C library follow malloc, calloc, realloc, memalign, aligned_alloc and \
+           mmap for the time of the measurement. operator new counts through the malloc that it calls. posix_memalign \
+           and partial munmap are not followed. Otherwise the unit follows the kernel's slabs, or any events with \
+           --alloc and --free. Memory allocated before the start is unknown. Not every survivor is a leak: caches \
+           survive, too. Stacks whose bytes keep growing come first. Growth is measured over eighths of the time, \
+           without the two in which a stack grew most, so that one large allocation does not count as growth. m marks \
+           a baseline, --age hides young allocations. Wrappers such as operator new are left out of 'Allocated in'.",
     example: "perfprof-tui kmemleak -p 1234 -g",
     output: "\
 $ perfprof-tui kmemleak -p 27829 --batch --duration 4
@@ -35,7 +34,7 @@ Survives   Share  Objects  Oldest  A second  Allocated  Freed  Course…
   2.9 MB  35.1 %      180  4.03 s  715.1 kB        180      0  ▄▅▅▅▅▅…",
     options: &["alloc", "free", "library", "age", "pids", "stack", "addresses"],
     sees: Sees::Target,
-    across: Some("what was allocated on the chosen ones, wherever it was freed"),
+    across: Some("allocations on the chosen CPUs, wherever they are freed"),
     interval: None,
     make: |settings| Ok(Box::new(KmemLeak::new(settings)?)),
 };

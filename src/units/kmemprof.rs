@@ -17,11 +17,11 @@ use super::kit::{
 
 pub(super) const SPEC: Spec = Spec {
     name: "kmemprof",
-    about: "where memory is allocated and freed: rates, bytes, sizes, lifetimes, net growth, by stack",
+    about: "allocated and freed memory by stack: rates, bytes, sizes, lifetimes, net growth",
     words: "malloc memory alloc allocation heap gc garbage slab kmalloc free",
-    help: "Allocations come from the same places as those of kmemleak (-p or a command: the C library; else the \
-           kernel; or --alloc and --free, or two -e). An allocation counts where and when it is made, a release at its own \
-           stack; the lifetime of a block belongs to the stack that allocated it.",
+    help: "Allocations come from the same sources as those of kmemleak: with -p or a command from the C library, \
+           otherwise from the kernel, or from --alloc and --free, or two -e. An allocation counts at its own stack \
+           and time, and so does a release. The lifetime of a block belongs to the stack that allocated it.",
     example: "perfprof-tui kmemprof -p 1234 -i 1",
     output: "\
 $ perfprof-tui kmemprof -p 27829 --batch -i 2 -n 1
@@ -31,7 +31,7 @@ $ perfprof-tui kmemprof -p 27829 --batch -i 2 -n 1
 147.5 kB   1.6 %     36   73.7 kB  4.1 kB      0  +147.5 kB         …",
     options: &["alloc", "free", "event", "key", "library", "pids", "stack", "addresses"],
     sees: Sees::Target,
-    across: Some("what was allocated on the chosen ones, wherever it was freed"),
+    across: Some("allocations on the chosen CPUs, wherever they are freed"),
     interval: Some(1.0),
     make: |settings| Ok(Box::new(KmemProf::new(settings)?)),
 };

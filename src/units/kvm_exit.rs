@@ -21,16 +21,16 @@ pub(super) const NO_GUEST: &str =
 
 pub(super) const SPEC: Spec = Spec {
     name: "kvm-exit",
-    about: "why guests leave to the host, and how long until they are back, by exit reason",
+    about: "exits of KVM guests: time until they run again, by exit reason",
     words: "vm guest virtual hypervisor exit latency slow",
-    help: "The time from kvm_exit to the next kvm_entry of the same vCPU thread. Reasons have the names that this \
-           kernel's tracepoint gives them. %gsys is the share of the time that the guest left from its own kernel \
-           (its instruction pointer is in the upper half). It runs on hosts of KVM guests.",
+    help: "Measures the time from kvm_exit to the next kvm_entry of the same vCPU thread. Exit reasons have the names \
+           of the kernel's tracepoint. %gsys is the share of time for exits from the guest's kernel (instruction \
+           pointer in the upper half). The unit needs a host of KVM guests.",
     example: "perfprof-tui kvm-exit --than 100us",
     output: "",
     options: &["than", "comm", "pids", "tids", "per-thread", "keep"],
     sees: Sees::Target,
-    across: Some("exits whose guest was entered again on the chosen ones"),
+    across: Some("exits whose guest is entered again on the chosen CPUs"),
     interval: None,
     make: |settings| Ok(Box::new(KvmExit::new(settings)?)),
 };

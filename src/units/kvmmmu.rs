@@ -13,15 +13,15 @@ use super::kvm_exit::NO_GUEST;
 
 pub(super) const SPEC: Spec = Spec {
     name: "kvmmmu",
-    about: "the life of KVM's shadow pages: made, reused and zapped, by level and generation",
+    about: "KVM's shadow pages: made, reused and zapped, by level and generation",
     words: "vm guest shadow page memory",
-    help: "A page is known by its guest frame and role; its level is in the role's low four bits. --spte follows the \
-           entries that are set, too (kernels since 5.10). It runs on x86 hosts of KVM guests.",
+    help: "A page is identified by its guest frame and role; the low four bits of the role are its level. --spte also \
+           follows the entries that are set (Linux 5.10 and later). The unit needs an x86 host of KVM guests.",
     example: "perfprof-tui kvmmmu --spte",
     output: "",
     options: &["spte"],
     sees: Sees::Machine,
-    across: Some("pages that were made on the chosen ones"),
+    across: Some("pages that are made on the chosen CPUs"),
     interval: None,
     make: |settings| Ok(Box::new(KvmMmu::new(settings)?)),
 };

@@ -5,11 +5,11 @@ use super::kit::{Sees, Spec};
 
 pub(super) const SPEC: Spec = Spec {
     name: "ldlat-loads",
-    about: "where loads get their data from and what they cost: cache levels, functions, cache lines",
+    about: "loads by source and cost: cache levels, functions, cache lines",
     words: "cache miss numa dram load memory latency",
-    help: "Precise samples of loads (Intel PEBS load latency) with at least --latency cycles; shares are of cycles. It \
-           needs a hardware PMU that samples loads: bare metal, or a guest with one. Recordings of perf mem record hold \
-           its events.",
+    help: "Takes precise samples of loads (Intel PEBS load latency) that took at least --latency cycles; shares are \
+           of cycles. The unit needs a hardware PMU that samples loads, on bare metal or passed to the guest, or a \
+           recording of perf mem record.",
     example: "perfprof-tui ldlat-loads -p 1234",
     output: "",
     options: &["latency", "addresses"],

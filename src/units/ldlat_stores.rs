@@ -5,10 +5,10 @@ use super::kit::{Sees, Spec};
 
 pub(super) const SPEC: Spec = Spec {
     name: "ldlat-stores",
-    about: "where stores go and which functions make them: cache levels, cache lines",
+    about: "stores by destination: cache levels, functions, cache lines",
     words: "store cache false-sharing write memory numa",
-    help: "Precise samples of stores (Intel PEBS). It needs a hardware PMU that samples stores: bare metal, or a guest \
-           with one. Recordings of perf mem record hold its events.",
+    help: "Takes precise samples of stores (Intel PEBS). The unit needs a hardware PMU that samples stores, on bare \
+           metal or passed to the guest, or a recording of perf mem record.",
     example: "perfprof-tui ldlat-stores -p 1234",
     output: "",
     options: &["addresses"],

@@ -5,11 +5,11 @@ use super::kit::{Sees, Spec};
 
 pub(super) const SPEC: Spec = Spec {
     name: "llcstat",
-    about: "how often the last-level cache has what is asked of it, by CPU",
+    about: "hit ratio of the last-level cache by CPU",
     words: "cache llc l3 miss memory",
-    help: "Hardware counters: AMD's L3 (amd_l3: all coherent accesses, and those that missed) where that PMU is, and the \
-           generic cache-references and cache-misses. A ratio is of counts of the same time; a counter that had to \
-           share the hardware is scaled, and the note says so. It needs a hardware PMU.",
+    help: "Reads hardware counters: the generic cache-references and cache-misses, and AMD's L3 PMU (amd_l3: all \
+           coherent accesses, and misses) where available. Ratios are of counts of the same time. Multiplexed \
+           counters are scaled, and a note reports it. The unit needs a hardware PMU.",
     example: "perfprof-tui llcstat -i 1",
     output: "",
     options: &[],

@@ -10,11 +10,11 @@ use super::kit::{Context, EventRequest, Moment, Sees, Settings, Sheet, Spec, Uni
 
 pub(super) const SPEC: Spec = Spec {
     name: "misc",
-    about: "what changes in the kernel: BPF programs, symbols and cgroups that come and go, patched code",
+    about: "changes in the kernel: BPF programs, symbols, cgroups, patched code",
     words: "bpf cgroup module patch change",
-    help: "From records that the kernel gives beside samples (BPF_EVENT, KSYMBOL, CGROUP, TEXT_POKE). What was there \
-           before is not told. Patched code is shown with its bytes before and after. The times of all but cgroups are \
-           those of what the CPU had told before: up to a quarter of a second early where it tells nothing else.",
+    help: "Shows the kernel's side-band records BPF_EVENT, KSYMBOL, CGROUP and TEXT_POKE, from the start of the \
+           measurement on. Patched code is shown with its bytes before and after. Records other than those of cgroups \
+           have the time of the CPU's previous record, which is up to a quarter of a second earlier.",
     example: "perfprof-tui misc",
     output: "",
     options: &["keep"],

@@ -26,14 +26,15 @@ use super::kit::{
 
 pub(super) const SPEC: Spec = Spec {
     name: "multi-trace",
-    about: "how long it takes from event A to B (to C), paired by a key, and what happened in between",
+    about: "time from event A to B (to C), paired by a key, and the events in between",
     words: "between request response pair latency network tcp slow",
-    help: "Each -e is a step: an event of it pairs with the last unpaired event of the step before that has the same \
-           key. The key is --key (or key= of an event), an expression; without one it is tid, the thread that hits, and \
-           the table says so. role=1 lets an event begin pairs only, role=2 end them only (or an expression over its \
-           fields says which); untraced ones are context. Of the slowest, what else happened on the CPUs, threads and \
-           key meanwhile is kept (--detail). A unit among the events is context, too: -e 'sched:sched_switch,profile/-F \
-           999/untraced/' says what ran meanwhile, task-state what waited and slept, page-faults what was missing.",
+    help: "Each -e is a step. An event pairs with the last unpaired event of the previous step that has the same key. \
+           The key is the expression --key, or key= of an event; the default is tid, the thread in which the event \
+           happens, and the table names it. An event with role=1 only begins pairs, one with role=2 only ends them; \
+           the role may be an expression over the event's fields. Untraced events are context. For the slowest pairs, \
+           the other events on the same CPUs, threads and key are kept (--detail). A unit among the events is \
+           context, too: with -e 'sched:sched_switch,profile/-F 999/untraced/' pairs show what ran meanwhile, with \
+           task-state what waited and slept, with page-faults which pages were missing.",
     example: "perfprof-tui multi-trace -e sched:sched_wakeup -e sched:sched_switch//key=next_pid/ --key pid --than 10ms",
     output: "\
 $ perfprof-tui multi-trace -e sched:sched_wakeup \\
@@ -55,7 +56,7 @@ sched:sched_wakeup  sched:sched_switch    873  18.1 ms  815 ns  20.7…
         "addresses",
     ],
     sees: Sees::Machine,
-    across: Some("pairs that ended on the chosen ones"),
+    across: Some("pairs that end on the chosen CPUs"),
     interval: None,
     make: |settings| Ok(Box::new(MultiTrace::new(settings)?)),
 };

@@ -18,12 +18,12 @@ use super::kit::{
 
 pub(super) const SPEC: Spec = Spec {
     name: "nested-trace",
-    about: "what happens inside of what: a tree of entries and exits, with inclusive and own time",
+    about: "nested entries and exits as a tree, with inclusive and own time",
     words: "nested calls tree inside interrupt function",
-    help: "Each -e names an entry and its exit. What is entered while something else of the same key is open stands \
-           below that. The key is --key, else the CPU for softirqs, interrupts and timers, and the thread otherwise; \
-           comm= of an entry names its rows. Own time is what is left without what is inside. An exit closes the \
-           newest entry of its kind; entries above it that never ended are counted as broken.",
+    help: "Each -e names an entry and its exit. An entry is shown below the one of the same key that is open at its \
+           time. The key is --key; the default is the CPU for softirqs, interrupts and timers, otherwise the thread. \
+           comm= of an entry names its rows. Own time excludes the time of nested entries. An exit closes the newest \
+           entry of its kind; entries within it that have not ended count as broken.",
     example: "perfprof-tui nested-trace -e 'irq:softirq_entry//comm=vec/,irq:softirq_exit' -e timer:timer_expire_entry,timer:timer_expire_exit",
     output: "\
 $ perfprof-tui nested-trace --batch --duration 1 \\
@@ -34,7 +34,7 @@ $ perfprof-tui nested-trace --batch --duration 1 \\
     84  311 µs  390 ns  3.70 µs  3.36 µs  8.00 µs  19.2 µs  19.3 µs…",
     options: &["event", "key", "than", "keep"],
     sees: Sees::Cpus,
-    across: Some("what ended on the chosen ones"),
+    across: Some("entries that end on the chosen CPUs"),
     interval: None,
     make: |settings| Ok(Box::new(Nested::new(settings)?)),
 };

@@ -15,10 +15,10 @@ use super::kit::{
 
 pub(super) const SPEC: Spec = Spec {
     name: "num-dist",
-    about: "how a number is distributed: min, p50, p95, p99, max, and histograms, by key",
+    about: "distribution of a number by key: min, p50, p95, p99, max, and histograms",
     words: "distribution histogram percentile number size latency",
-    help: "The number is --num (or num= of one event), an expression over its fields; values below zero or that cannot \
-           be computed are counted apart. Quantiles are off by at most 1.6 % of themselves.",
+    help: "The number is the expression --num, or num= of one event, over the event's fields. Negative values and \
+           values that cannot be computed are counted separately. Quantiles are within 1.6 %.",
     example: "perfprof-tui num-dist -e sched:sched_stat_runtime --num runtime --key comm",
     output: "\
 $ perfprof-tui num-dist -e sched:sched_stat_runtime --num runtime \\

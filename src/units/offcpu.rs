@@ -20,26 +20,26 @@ use waits::{Place, Spot};
 
 pub(super) const SPEC: Spec = Spec {
     name: "offcpu",
-    about: "where tasks block, for how long and who wakes them, by stack; hot and cold in one flame graph",
+    about: "off-CPU time: where tasks block, for how long, and who wakes them; on and off CPU in one flame graph",
     words: "slow why lock futex mutex contention wait latency blocked sleep deadlock hang stuck stall idle io disk \
             network tcp gc garbage throttle",
-    help: "Time from leaving a CPU asleep to being woken is blocked time, with the stack that left and the stack of \
-           the waker; time from then to running is waiting, and is not in it (rundelay has it). Sleep that has not \
-           ended is in it up to now. Share is of all time asleep. A call site is one row for each class, whoever woke \
-           it; Wakers are those of the chosen row, or of all rows that do not wait for work. A waker is who caused the \
-           wake-up: a thread, a disk, a timer or the network, never the thread that an interrupt interrupted. \
-           The class of a wait follows from its end. A wait counts as waiting for work if a timer, a message or a \
-           connection from outside of the program ended it, or if nothing has ended it yet. Threads of the kernel wait \
-           for work while they sleep interruptibly. These waits are folded into one row, ordered by its share. If a thread of the same \
-           program ended a wait, the wait may be for a lock or for work: its class is 'not known'. So is the class of \
-           the thread's other waits in that place that a timer ended or that have not ended, and of those of other \
-           threads if the waiters wake each other, as those of a lock do. Processes that were forked without an \
-           exec are one program. A broken stack hides the place: its wait has a verdict only if a message from outside \
-           ended it. 'held up' is the rest: disks, uninterruptible \
-           sleep, and other programs that sent nothing. Blocked in names, of the kernel's part of a \
-           stack, the call and what waits; the graphs have the whole, and so has --addresses. Under way is what is \
-           blocked now; of waits that began before the measurement, /proc tells the place. The hot and cold graph adds \
-           samples of a clock (-F, 99 Hz), both in nanoseconds.",
+    help: "Blocked time is the time from leaving a CPU asleep until the wake-up, with the stack of the sleeper and \
+           the stack of the waker. It includes sleep that has not ended. The time from wake-up to running is not \
+           included; rundelay shows it. Share is relative to all time asleep. The waker is the cause of the wake-up: \
+           a thread, a disk, a timer or the network, never the thread that an interrupt interrupted. Wakers refers to \
+           the selected row, or to all rows that do not wait for work. A call site has one row for each class of its \
+           waits, and the class depends on how the wait ends. A wait is 'waiting for work' if it ends by a timer, or \
+           by a message or connection from outside the program, or if it has not ended; so is each interruptible \
+           sleep of a kernel thread. All of these are folded into one row, ordered by its share. A wait is 'not \
+           known' if a thread of the same program ends it, because it may be for a lock or for work. The same holds \
+           for the thread's other waits in that place that a timer ends or that have not ended, and for those of \
+           other threads if the waiters wake each other, as with a lock. All other waits are 'held up': by disks, in \
+           uninterruptible sleep, or by other programs that send nothing. Processes that were forked without exec are \
+           one program. A broken stack hides the place, so its wait has a class only if a message from outside ends \
+           it. Blocked in shows two of the kernel's frames: the system call, and the function that waits. The flame \
+           graphs and --addresses show the whole stack. Under way lists threads that are blocked now; for waits that \
+           began before the measurement, /proc gives the place. The hot and cold graph adds samples of a clock (-F, \
+           99 Hz); both are in nanoseconds.",
     example: "perfprof-tui offcpu -p 1234",
     output: "\
 $ perfprof-tui offcpu -p 14663 --batch --duration 3 --panel Blocked
@@ -50,7 +50,7 @@ Blocked   Share  of it D  Times     Mean      Max  Who     Woken by …
  5.73 s  51.7 %             920  6.23 ms   3.00 s  chain…  none yet …",
     options: &["comm", "pids", "tids", "frequency", "addresses"],
     sees: Sees::Machine,
-    across: Some("sleep that began on the chosen ones"),
+    across: Some("sleep that begins on the chosen CPUs"),
     interval: None,
     make: |settings| Ok(Box::new(OffCpu::new(settings)?)),
 };

@@ -19,11 +19,12 @@ use super::kit::{
 
 pub(super) const SPEC: Spec = Spec {
     name: "oncpu",
-    about: "who ran on which CPU and for how long at a time; lanes over time, and migrations",
+    about: "tasks that ran on each CPU, and for how long at a time; lanes over time, and migrations",
     words: "timeslice migration scheduler run lanes cpu timeline",
-    help: "Time between two switches of a CPU belongs to the task that had it; the one that has it now counts up to \
-           now. A migration is a switch-in on another CPU than the last. Idle is what nobody had. \
-           Kernels may pass the tracepoint over when an idle CPU gets work: their own records of switches stand in.",
+    help: "The time between two switches of a CPU belongs to the task that ran in between; the current task counts \
+           until now. A migration is a switch-in on another CPU than the last one. Idle is the remaining time. Some \
+           kernels skip the tracepoint when an idle CPU gets work; the kernel's context-switch records then replace \
+           it.",
     example: "perfprof-tui oncpu -C 0-3",
     output: "\
 $ perfprof-tui oncpu -i 1 -n 1 --batch --panel Tasks

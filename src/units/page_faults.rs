@@ -17,10 +17,10 @@ use super::kit::{
 
 pub(super) const SPEC: Spec = Spec {
     name: "page-faults",
-    about: "which code touches memory that is not there yet: minor and major faults by stack, mapping and address",
+    about: "minor and major page faults: the code that causes them, by stack, mapping and address",
     words: "fault memory rss mmap touch swap malloc growth",
-    help: "Every fault is a sample with its address. Mappings are those that the process has when the fault is read \
-           (of a recording: those that it tells of, perf record -d). A major fault waited for a disk.",
+    help: "Each fault is a sample with its address. Mappings are those of the process when the fault is read; for a \
+           recording, those that it contains (perf record -d). A major fault waited for a disk.",
     example: "perfprof-tui page-faults -p 1234",
     output: "\
 $ perfprof-tui page-faults --batch --duration 1

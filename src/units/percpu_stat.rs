@@ -8,10 +8,11 @@ use super::kit::{Moment, Sees, Spec};
 
 pub(super) const SPEC: Spec = Spec {
     name: "percpu-stat",
-    about: "what each CPU is busy with: switches, faults, interrupts, softirqs, packets, pages, a second",
+    about: "activity of each CPU per second: switches, faults, interrupts, softirqs, packets, pages",
     words: "packets network interrupt irq softirq context-switch vmstat mpstat load cpu",
-    help: "Counted by the kernel, without samples. An event that this kernel does not have is said and left out. Idle \
-           is how often the CPU went idle (the tracepoint fires on both ways, so it is halved).",
+    help: "The kernel counts the events, without samples. A note names events that this kernel lacks. Idle is the \
+           number of times the CPU went idle per second: half of the tracepoint's hits, because it fires on entry and \
+           on exit.",
     example: "perfprof-tui percpu-stat -i 1 --syscalls",
     output: "\
 $ perfprof-tui percpu-stat --batch -n 1

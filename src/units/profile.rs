@@ -15,10 +15,10 @@ use super::kit::{Context, EventRequest, Grid, Moment, Sample, Sees, Settings, Sh
 
 pub(super) const SPEC: Spec = Spec {
     name: "profile",
-    about: "what runs on the CPUs: functions and stacks, of busy seconds only if wanted",
+    about: "CPU samples: functions and stacks, optionally of busy seconds only",
     words: "hot slow cpu burn busy function flame why",
-    help: "A clock samples each busy CPU -F times a second (999). With --percent P only the samples of a CPU's seconds \
-           that had at least P % of what a busy one gives are counted: what made it busy, without the rest of the day.",
+    help: "A clock samples each busy CPU -F times per second (999). With --percent P, only the samples of seconds in \
+           which the CPU was at least P % busy count.",
     example: "perfprof-tui profile -F 499 --percent 80 -C 3",
     output: "\
 $ perfprof-tui profile --percent 50 --batch --duration 3

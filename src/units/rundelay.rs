@@ -22,15 +22,16 @@ use super::kit::{
 
 pub(super) const SPEC: Spec = Spec {
     name: "rundelay",
-    about: "how long runnable tasks waited for a CPU, why, and who ran meanwhile",
+    about: "run-queue delay: how long tasks wait for a CPU, why, and which tasks run meanwhile",
     words: "latency slow why runqueue scheduler starvation throttle quota steal wait cpu load contention",
-    help: "A wait begins when a task is woken, is preempted or yields, and ends when it is switched to. A wake-up of a \
-           task that waits or runs already begins none. The kernel reports a task that a tick put aside on its way to \
-           user code as one that yielded (both have state R); who really called sched_yield is told by that system \
-           call's tracepoint, and where that is not recorded, all count as preempted. Waits that have not ended are in the column Now only. Who ran \
-           meanwhile are those who had the CPU on which the wait ended. With --detail, or with what is named beside its \
-           own events (-e sched:sched_wakeup*,sched:sched_switch -e sched:sched_switch,profile/-F 500/untraced/), waits \
-           are pairs as in multi-trace, with what was in between.",
+    help: "A wait begins when a task is woken, is preempted or yields, and ends when the task is switched in. A \
+           wake-up of a task that already waits or runs does not begin a wait. The kernel reports tasks preempted by \
+           a tick on the way to user code like tasks that yield (both have state R); the tracepoint of sched_yield \
+           distinguishes them, and without it all count as preempted. Waits that have not ended appear only in the \
+           column Now. The tasks that ran meanwhile are those that had the CPU on which the wait ended. With \
+           --detail, or with events in addition to its own (-e sched:sched_wakeup*,sched:sched_switch -e \
+           sched:sched_switch,profile/-F 500/untraced/), waits are pairs as in multi-trace, with the events in \
+           between.",
     example: "perfprof-tui rundelay --than 10ms",
     output: "\
 $ perfprof-tui rundelay --than 10ms --batch --duration 2
@@ -52,7 +53,7 @@ spinner          27684    159   1.54 s  4.00 ms  9.67 ms  10.4 ms  16…",
         "addresses",
     ],
     sees: Sees::Machine,
-    across: Some("waits that ended on the chosen ones"),
+    across: Some("waits that end on the chosen CPUs"),
     interval: None,
     make: |settings| match meanwhile::asked(settings)? {
         Some(pairs) => (super::multi_trace::SPEC.make)(&pairs),

@@ -24,16 +24,15 @@ use super::kit::{
 
 pub(super) const SPEC: Spec = Spec {
     name: "syscalls",
-    about: "what system calls cost: by call, with errors by errno, percentiles, and those that block right now",
+    about: "system calls: time by call, errors by errno, percentiles, and calls that block right now",
     words: "strace slow latency tcp network socket connect recv send accept errno error file why io disk read write",
-    help: "A call counts when it returns, to the thread that made it; what has not returned is under 'Under way', with \
-           what /proc tells of calls that began before. \
-           Results from -4095 to -1 are errors. Calls that never return (exit, exit_group) end with their thread and \
-           are not counted, and the new thread's return from clone or fork is no call. Where seccomp or a tracer \
-           answers a call before it begins, it counts without a time. Calls by the 32-bit ABI (32-bit programs, int \
-           0x80) have the names of its table, and a column says so; a recording without user registers (record \
-           --user-regs=cx,ip has them) tells 32-bit programs by their mappings, and int 0x80 in 64-bit programs not \
-           at all.",
+    help: "A call counts for its thread when it returns. Calls that have not returned are listed under 'Under way'; \
+           for calls that began before the measurement, /proc supplies them. Results from -4095 to -1 are errors. \
+           exit and exit_group never return and are not counted; the return of a new thread from clone or fork is not \
+           a call. If seccomp or a tracer answers a call before it begins, the call counts without a time. Calls by \
+           the 32-bit ABI (32-bit programs, int 0x80) have the names of its table and a column of their own. A \
+           recording needs user registers for that (record --user-regs=cx,ip); without them, mappings identify 32-bit \
+           programs, and int 0x80 in 64-bit programs is not recognized.",
     example: "perfprof-tui syscalls -p 1234 --than 10ms",
     output: "\
 $ perfprof-tui syscalls --batch --duration 2
@@ -43,7 +42,7 @@ sched_yield    142,205   503 ms   262 ns  3.54 µs   291 ns   387 ns…
 getppid      1,422,050   253 ms   151 ns   178 ns   169 ns   205 ns…",
     options: &["event", "than", "lower", "comm", "pids", "tids", "per-thread", "keep"],
     sees: Sees::Target,
-    across: Some("calls that returned on the chosen ones"),
+    across: Some("calls that return on the chosen CPUs"),
     interval: None,
     make: |settings| Ok(Box::new(Syscalls::new(settings)?)),
 };

@@ -20,11 +20,11 @@ use super::kit::{
 
 pub(super) const SPEC: Spec = Spec {
     name: "task-state",
-    about: "where the time of tasks goes: R running, RD waiting for a CPU, S and D asleep, T t stopped, I idle",
+    about: "time by state of tasks: R running, RD waiting for a CPU, S and D asleep, T t stopped, I idle",
     words: "state uninterruptible d-state running sleeping stuck hang why slow time",
-    help: "Times are those of the interval, the state that a task is in now included; so the states of a thread that \
-           was there all the time add up to it. What a thread slept in before its first wake-up is not known: state \
-           '?'. Periods are counted when they end. With -g, sleeping is ranked by the stack that went to sleep.",
+    help: "Times are those within the interval, including the current state, so the states of a thread that existed \
+           all the time add up to the interval. The state before a thread's first wake-up is unknown ('?'). Periods \
+           are counted when they end. With -g, sleep is listed by the stack that went to sleep.",
     example: "perfprof-tui task-state -g -D",
     output: "\
 $ perfprof-tui task-state --comm tick,spinner --batch --duration 2
@@ -34,7 +34,7 @@ spinner  27684  RD   12.0 ms  2.05 s   500 ms  24.5 %  1.55 s  75.5 %
 spinner  27693  R       0 ns  2.05 s   500 ms  24.5 %  1.55 s  75.5 %",
     options: &["stack", "than", "comm", "pids", "tids", "interruptible", "uninterruptible", "keep", "addresses"],
     sees: Sees::Machine,
-    across: Some("running on the chosen ones, waiting that ended on them, and sleep that began on them"),
+    across: Some("running on the chosen CPUs, waiting that ends on them, and sleep that begins on them"),
     interval: None,
     make: |settings| Ok(Box::new(TaskState::new(settings)?)),
 };

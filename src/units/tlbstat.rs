@@ -5,10 +5,10 @@ use super::kit::{Sees, Spec};
 
 pub(super) const SPEC: Spec = Spec {
     name: "tlbstat",
-    about: "how often the TLBs have the page that is touched: data reads, data writes, instructions, by CPU",
+    about: "hit ratios of the TLBs by CPU: data reads, data writes, instructions",
     words: "tlb hugepage thp page miss memory",
-    help: "Hardware counters of the generic cache events dTLB-loads, dTLB-stores and iTLB-loads with their misses. Those \
-           that this CPU does not count are left out. It needs a hardware PMU.",
+    help: "Reads hardware counters: the generic cache events dTLB-loads, dTLB-stores and iTLB-loads with their \
+           misses. Events that this CPU does not count are omitted. The unit needs a hardware PMU.",
     example: "perfprof-tui tlbstat -i 1",
     output: "",
     options: &[],

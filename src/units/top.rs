@@ -11,11 +11,12 @@ use super::kit::{BoundExpr, Context, Event, EventRequest, Moment, RowKey, Sample
 
 pub(super) const SPEC: Spec = Spec {
     name: "top",
-    about: "which key has most of some events: by any field or expression, with sums of others",
+    about: "events by any field or expression, with sums of other fields",
     words: "group most sum key count",
-    help: "The key is an expression over the event's fields and pid, tid, cpu, comm (default: tid). Each --sum and \
-           --by (and top-add=, top-by= of one event) is a column with the sum of an expression; rows are ordered by \
-           the --by columns, else by hits. A value that cannot be computed (a division by zero) adds nothing.",
+    help: "The key is an expression over the event's fields and pid, tid, cpu and comm; the default is tid. Each \
+           --sum and --by (or top-add= and top-by= of one event) adds a column with the sum of an expression. Rows \
+           are sorted by the --by columns, or without them, by hits. A value that cannot be computed (a division by \
+           zero) counts as zero.",
     example: "perfprof-tui top -e block:block_rq_issue --key 'comm' --by bytes --sum 'bytes / nr_sector'",
     output: "\
 $ perfprof-tui top -e raw_syscalls:sys_enter --key comm --batch -n 1

@@ -20,14 +20,13 @@ use super::kit::{
 
 pub(super) const SPEC: Spec = Spec {
     name: "trace",
-    about: "what happens: any events as a log in order of time, with rates and stacks",
+    about: "events as a log in order of time, with rates and stacks",
     words: "log ftrace print events order",
-    help: "The newest events are kept with their fields, and are put in words when they are looked at; of \
-           system calls a BPF program reads the strings where they are made (root; elsewhere they are addresses). A filter \
-           (-e EVENT/FILTER/) is decided by the kernel, what it cannot decide by us. Rates count all events, \
-           also those that are not kept any more. A unit may stand among the events (-e 'sched:sched_switch,\
-           profile/-F 99/,task-state'): what it finds is told in the same order of time. -F is the rate of what is \
-           sampled.",
+    help: "Keeps the newest events with their fields; rates count all events. A BPF program reads the strings of \
+           system calls when they are made; this needs root, and without it strings appear as addresses. The kernel \
+           evaluates a filter (-e EVENT/FILTER/); conditions that it does not support are evaluated here. The events \
+           may include units (-e 'sched:sched_switch,profile/-F 99/,task-state'); their results are listed in the \
+           same order of time. -F is the rate of sampled events.",
     example: "perfprof-tui trace -e 'sched:sched_process_exec,signal:*' -g",
     output: "\
 $ perfprof-tui trace -e syscalls:sys_enter_openat --batch -n 1

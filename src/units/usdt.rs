@@ -16,12 +16,12 @@ use super::kit::{
 
 pub(super) const SPEC: Spec = Spec {
     name: "usdt",
-    about: "static probes of a program: which fire, how often, with what arguments",
+    about: "static probes of a program: hits, rates and arguments",
     words: "probe probes static gc garbage python java node postgres mysql",
-    help: "Probes are made for the time it runs, their semaphores raised, and taken away at the end. FILE alone is all \
-           of its probes (64 at most), FILE:PROVIDER:NAME one of them. \
-           perfprof-tui usdt list FILE lists them; usdt add PROVIDER:NAME@FILE makes one that stays, as an event of that name \
-           for every -e, and usdt del PROVIDER:NAME takes it away.",
+    help: "Probes exist for the time of the measurement; their semaphores are raised. FILE alone probes all of its \
+           static probes (64 at most), FILE:PROVIDER:NAME one of them. `perfprof-tui usdt list FILE` lists them, \
+           `usdt add PROVIDER:NAME@FILE` makes one available to every -e under that name, and `usdt del \
+           PROVIDER:NAME` removes it.",
     example: "perfprof-tui usdt --usdt /usr/lib/x86_64-linux-gnu/libc.so.6:libc:memory_sbrk_more",
     output: "\
 $ perfprof-tui usdt --usdt ./server --batch -n 1

@@ -20,11 +20,11 @@ use super::kit::{
 
 pub(super) const SPEC: Spec = Spec {
     name: "wakeups",
-    about: "who wakes whom: how often, out of which context, and how long until they run",
+    about: "wake-ups by waker and woken task: how often, in which context, and how long until the task runs",
     words: "wake waker wakeup scheduler network futex lock latency",
-    help: "The waker is who caused the wake-up: a thread or, where the record's common_flags name an interrupt or a \
-           softirq, that one and never the thread that it interrupted. A disk has its name. With -g, wake-ups by the \
-           waker's stack, which tells timers and the network from other interrupts.",
+    help: "The waker is the cause of the wake-up: the interrupt or softirq, if the record's common_flags name one, \
+           otherwise the current thread. A disk appears with its name. -g lists wake-ups by the waker's stack, and \
+           distinguishes timers and the network from other interrupts.",
     example: "perfprof-tui wakeups --comm 'nginx*' -g",
     output: "\
 $ perfprof-tui wakeups --batch -i 1 -n 1
@@ -34,7 +34,7 @@ interrupt        interrupt  worker-27763          123     117.7  41.4…
 interrupt        interrupt  worker-27760           11      10.5   3.7…",
     options: &["stack", "comm", "pids", "tids"],
     sees: Sees::Machine,
-    across: Some("wake-ups that were made on the chosen ones, wherever the woken ran"),
+    across: Some("wake-ups made on the chosen CPUs, wherever the woken task runs"),
     interval: Some(1.0),
     make: |settings| Ok(Box::new(Wakeups::new(settings)?)),
 };

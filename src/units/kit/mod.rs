@@ -126,7 +126,7 @@ impl Spec {
     /// The help text, including the meaning of `-C` for the unit.
     pub fn story(&self) -> String {
         let Some(what) = self.across else { return self.help.to_owned() };
-        format!("{} With -C all CPUs are measured, and what counts is {what}.", self.help)
+        format!("{} With -C, all CPUs are measured; the figures contain {what}.", self.help)
     }
 }
 

@@ -51,7 +51,7 @@ pub const OPTIONS: &[Opt] = &[
     opt("than", None, "EXPR", false, "Count what took longer, and list it first: 4ms, or 'latency > 4ms && cpu == 3'"),
     opt("only-than", None, "EXPR", false, "Count only what exceeds EXPR, or the EXPR of --than").or(AS_THAN),
     opt("lower", None, "TIME", false, "Count what took less time, and list it first"),
-    opt("comm", None, "NAMES", false, "Only threads of these names, with * and ?"),
+    opt("comm", None, "NAMES", false, "Only threads of these names, or globs"),
     opt("pids", None, "PIDS", false, "Only these processes, like -p"),
     opt("tids", None, "TIDS", false, "Only these threads, like -t"),
     opt("per-thread", None, "", false, "Rows by thread"),
@@ -66,7 +66,13 @@ pub const OPTIONS: &[Opt] = &[
         "Only tasks of these policies: 0 normal, 1 FIFO, 2 round robin, 3 batch, 5 idle, 6 deadline",
     ),
     opt("cycle", None, "", false, "Pair the last event with the first"),
-    opt("keep", None, "N", false, "Number of slowest cases to keep [default: 20]"),
+    opt(
+        "keep",
+        None,
+        "N",
+        false,
+        "Number of slowest cases to keep [default: 20], or of newest events [default: 10k or more]",
+    ),
     opt(
         "detail",
         None,

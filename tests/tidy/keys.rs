@@ -55,7 +55,7 @@ const VERBS: &[(&str, &[&str])] = &[
         ],
     ),
     ("sorts", &["order-right", "order-left", "cpu-order", "children"]),
-    ("starts", &["unit", "time-select", "leaves"]),
+    ("starts", &["unit", "time-select", "leaves", "baseline"]),
     ("stops", &["event-stop"]),
     ("takes", &["undo", "event"]),
     ("undoes", &["undo"]),

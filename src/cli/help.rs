@@ -40,8 +40,9 @@ pub(super) fn with_flags(command: Command) -> Command {
     command
         .disable_help_flag(true)
         .mut_subcommands(with_flags)
-        .arg(short.display_order(1000))
-        .arg(all.display_order(1001))
+        .mut_args(|arg| if arg.is_positional() { arg.help_heading(None) } else { arg })
+        .arg(short.display_order(1000).help_heading(None))
+        .arg(all.display_order(1001).help_heading(None))
 }
 
 /// Returns the command tree with short help, unless the words request all options.

@@ -44,49 +44,49 @@ pub(crate) static STEPS: &[TourStep] = &[
         screen: Some(Tab::Cpus),
         ..until(
             &program::FINDING,
-            "A machine with 34 CPUs, sampled during an incident: users report that CPU 32 is slow. After a few seconds \
-             the third line names the anomaly. This key goes there:",
+            "A recording of CPU 32, one of 34 CPUs, during an incident: users report that this CPU is slow. After \
+             a few seconds the third line names the anomaly. This key goes there:",
         )
     },
     until(
         &cpus::commands::ENTER,
-        "The CPUs, anomalies first, with their softirqs. CPU 32 spends its time in TIMER; the other CPUs do \
-         not. The functions behind that cell:",
+        "The CPUs, anomalies first, with a column for each softirq vector. CPU 32 spends much of its time in \
+         TIMER. The functions behind that cell:",
     ),
     until(
         &top::commands::TOGGLE,
-        "Every screen now shows only the TIMER softirqs of CPU 32; ⌫ undoes that. The hottest function is under \
-         the cursor. Unfold its callers:",
+        "Every screen now shows only the TIMER softirqs of CPU 32; ⌫ undoes that. The table is sorted by \
+         Children, and the cursor is on the timer's function. Unfold its callees:",
     )
     .or(&[&top::commands::EXPAND, &top::commands::EXPAND_ALL]),
     until(
         &program::FLAME,
-        "run_timer_softirq → call_timer_fn → estimation_timer, and _find_next_bit below it: IPVS updates all \
-         its statistics in a single timer on one CPU. The same as a flame graph:",
+        "estimation_timer spends its time in _find_next_bit: IPVS updates all its statistics in a single timer on \
+         one CPU. The same samples as a flame graph:",
     ),
     until(
         &program::TIME,
-        "The width of a frame is its share, callees are below callers; the letter marks kernel, softirq or user \
-         code. Enter would zoom. When did it happen?",
+        "The width of a frame is its share of the samples, callees are below their callers, and the letter marks \
+         kernel, softirq or user code. Enter would zoom. When did it happen?",
     ),
     until(
         &time::commands::COLUMNS,
-        "A column is a second, its rows are the time inside it: blocks that repeat are bursts. What changed between \
-         two of them? Go to a burst with ← and →, and select its column:",
+        "Each column is one second, each row an offset within it; blocks are bursts. To compare two seconds, go \
+         to a burst with ← and →, and select its column:",
     ),
-    until(&time::commands::BASELINE, "→ would add more columns. Make this time the baseline:"),
-    until(&time::commands::COLUMNS, "Now go to another burst with ← and →, and select it, too:"),
-    until(&time::commands::ENTER, "Show only that time on every screen, compared with the first one:"),
+    until(&time::commands::BASELINE, "→ would add columns. Make this second the baseline:"),
+    until(&time::commands::COLUMNS, "Go to another burst with ← and →, and select its column, too:"),
+    until(&time::commands::ENTER, "Show only that second on every screen, compared with the baseline:"),
     until(
         &general::UNDO,
-        "The largest changes come first: Δ in percentage points, Old the previous share; ~ marks possible chance. Nothing \
-         is lost by looking: one key undoes every step, on every screen:",
+        "The largest changes come first: Δ is the difference in percentage points, Old the share in the baseline; \
+         ~ marks differences within chance. Each step can be undone, on every screen:",
     )
     .or(&[&program::TOP]),
     until(
         &general::STOP,
-        "That is all. ? explains each screen, : finds every command, f filters, also past samples; S saves a \
-         perf.data file as evidence. On your own machine: sudo perfprof-tui. This key ends the tour:",
+        "That is all. ? explains each screen, : finds every command, f filters, also past samples, S saves a \
+         perf.data file. On your own machine: sudo perfprof-tui. This key ends the tour:",
     ),
 ];
 

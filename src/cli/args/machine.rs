@@ -155,7 +155,7 @@ pub(crate) struct Probe {
     pub(crate) add: Vec<String>,
     /// A probe without -a, and the values to record: arg1, $retval, %di, +8(%si):u32, arg1:string; parameters and their
     /// members by name, for kernel functions and programs with debug information
-    #[arg(value_name = "PROBE> <ARG", conflicts_with_all = ["del", "funcs", "vars", "clean", "list"])]
+    #[arg(value_name = "PROBE] [ARG", conflicts_with_all = ["del", "funcs", "vars", "clean", "list"])]
     pub(crate) args: Vec<String>,
     /// Print the kernel's definition of a probe, without adding it
     #[arg(short = 'D', long, value_name = "PROBE", hide_short_help = true)]

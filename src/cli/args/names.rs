@@ -20,7 +20,7 @@ pub(crate) enum AnnotateFormat {
 pub(crate) struct Annotate {
     /// The recording, then the function [default: all functions with samples, hottest first]; with -i, only the
     /// function
-    #[arg(value_name = "FILE> <SYMBOL", num_args = 0..=2)]
+    #[arg(value_name = "FILE] [SYMBOL", num_args = 0..=2)]
     pub(crate) what: Vec<String>,
     /// Recording, in perf's spelling
     #[arg(short = 'i', long = "input", value_name = "FILE")]

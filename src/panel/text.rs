@@ -125,8 +125,9 @@ pub fn fit_stack(text: &str, cells: usize) -> Cow<'_, str> {
         let outermost = frames[frames.len() - 1];
         format!("{} < … < {outermost}", frames[..n].join(BELOW))
     });
-    let lines = [format!("{head}{all}{tail}"), format!("{head}{all}"), all.clone()].into_iter().chain(without_middle);
-    Cow::Owned(lines.into_iter().find(|line| width(line) <= cells).unwrap_or_else(|| fit_end(&all, cells).into_owned()))
+    let mut lines =
+        [format!("{head}{all}{tail}"), format!("{head}{all}"), all.clone()].into_iter().chain(without_middle);
+    Cow::Owned(lines.find(|line| width(line) <= cells).unwrap_or_else(|| fit_end(&all, cells).into_owned()))
 }
 
 /// Fits a list, whose items commas or two blanks divide, into some cells: its first items stay whole. Where not even
@@ -137,8 +138,8 @@ pub fn fit_list(text: &str, cells: usize) -> Cow<'_, str> {
     }
     let divider = if text.contains(", ") { ", " } else { "  " };
     let items: Vec<&str> = text.split(divider).collect();
-    let starts = (1..items.len()).rev().map(|n| format!("{}{divider}…", items[..n].join(divider)));
-    if let Some(start) = starts.into_iter().find(|start| width(start) <= cells) {
+    let mut starts = (1..items.len()).rev().map(|n| format!("{}{divider}…", items[..n].join(divider)));
+    if let Some(start) = starts.find(|start| width(start) <= cells) {
         return Cow::Owned(start);
     }
     let mut words = words(items[0]);

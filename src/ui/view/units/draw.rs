@@ -171,11 +171,11 @@ pub(crate) fn details(scene: Scene<'_>, units: &UnitsScreen, on: &mut Canvas<'_>
 
 /// Returns the subject of a row: the last cell or, if that is a figure, the first text.
 fn subject(row: &[Cell]) -> String {
-    let texts = row.last().into_iter().chain(row).filter_map(|cell| match cell {
+    let mut texts = row.last().into_iter().chain(row).filter_map(|cell| match cell {
         Cell::Text(text) => Some(clean(text)),
         _ => None,
     });
-    texts.into_iter().find(|text| !text.is_empty()).unwrap_or_default().into_owned()
+    texts.find(|text| !text.is_empty()).unwrap_or_default().into_owned()
 }
 
 /// Returns the text about rows that moved above the visible part while the cursor stayed on its row.

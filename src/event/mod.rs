@@ -20,6 +20,9 @@ pub use callgraph::CallGraph;
 pub use spec::{Event, Rate, parse};
 pub use state::{EventState, RunState};
 
+/// The event that samples CPUs on every machine.
+pub(crate) const CPU_CLOCK: &str = "cpu-clock";
+
 /// Returns an event's name without its modifiers.
 pub(crate) fn plain(name: &str) -> &str {
     match name.rsplit_once(':') {

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::event::plain;
+use crate::event::{CPU_CLOCK, plain};
 use crate::filter::Filter;
 use crate::filter::capture::Subject;
 use crate::ingest::tracepoints;
@@ -21,9 +21,6 @@ use crate::ui::popup::Popup;
 use crate::ui::prompt::Prompt;
 use crate::ui::tab::Tab;
 use crate::ui::tour;
-
-/// The event that samples CPUs on every machine.
-pub(crate) const CPU_CLOCK: &str = "cpu-clock";
 
 impl App {
     /// Runs a command.

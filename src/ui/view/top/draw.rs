@@ -2,13 +2,13 @@
 
 use ratatui::style::{Modifier, Style};
 
+use crate::event::CPU_CLOCK;
 use crate::panel::text::{clean, fit, fit_end, width};
 use crate::panel::top::Field;
 use crate::panel::unit::thousands;
 use crate::panel::{Align, Cell};
 use crate::query::answer::{MAX_ROWS, Mark, TopLine};
 use crate::query::{ColumnKey, Order};
-use crate::ui::app::update::CPU_CLOCK;
 use crate::ui::commands::program;
 use crate::ui::complete;
 use crate::ui::keys::shown;

@@ -192,7 +192,7 @@ fn soft(facts: FindingInput<'_>, all: &[Seen<'_>], one: &Seen<'_>) -> Option<Fin
     let peers: Vec<f64> = all.iter().filter(|p| p.cpu != one.cpu).map(|p| p.soft).collect();
     let points = facts.limit(one.cpu, FindingKind::Soft);
     let by_peers = match peers[..] {
-        // One other CPU is no set of peers: both may have the same load, unevenly.
+        // A single other CPU is too few peers: one load may be spread unevenly over both.
         [other] => (one.soft - other >= 2.0 * points).then_some(("the other CPU", other)),
         _ => above(one.soft, &peers, points).map(|mid| ("peers", mid)),
     };

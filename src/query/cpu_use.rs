@@ -1,6 +1,6 @@
 //! The CPU time behind the samples that are shown: how many CPUs they use, and in which mode.
 
-/// The modes of a CPU that are told apart, in the order of [`CpuUse::modes`].
+/// The distinguished modes of a CPU, in the order of [`CpuUse::modes`].
 const MODES: [&str; 4] = ["user", "kernel", "softirq", "irq"];
 /// A mode below this percentage is left out, except for user and kernel.
 const LEAST: f64 = 0.5;

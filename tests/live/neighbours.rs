@@ -78,8 +78,8 @@ fn page_faults_are_counted_beside_others_who_count_them() {
     gates.until("theirs");
     gates.open("go");
     assert!(mine.wait().expect("ends").success() && other.wait().expect("ends").success());
-    let beside = faults();
-    assert!(beside * 10 > alone * 9 && beside * 9 < alone * 10, "{beside}, {alone} alone"); // words: ok
+    let together = faults();
+    assert!(together * 10 > alone * 9 && together * 9 < alone * 10, "{together}, {alone} alone");
 }
 
 /// A recording keeps the build IDs of files, also of those that are gone when it ends.

@@ -152,7 +152,7 @@ fn no_unit_and_one_that_starts() {
     assert!(text.contains("No unit runs") && text.contains("rundelay: no tracepoints"), "{text}");
 }
 
-/// What the records of a unit would cost is estimated before it starts, and held to the limit of a rate.
+/// A unit whose records would cost more than the limit of a rate is refused before it starts.
 #[test]
 fn a_unit_whose_records_cost_too_much_is_refused() {
     const SECOND: u64 = 1_000_000_000;
@@ -193,7 +193,7 @@ fn at_80_columns_who_blocks_is_said() {
     assert!(heads.contains("Blocked  ") && heads.contains("Share") && heads.contains("Woken by"), "{text}");
 }
 
-/// Of every table the thread or program that a row is about stays, whatever the unit.
+/// Every table keeps the column of the thread or program, in every unit.
 #[test]
 fn at_80_columns_every_table_says_who() {
     let mut seen = 0;

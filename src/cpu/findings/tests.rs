@@ -43,7 +43,7 @@ fn far_above_its_peers() {
     let texts =
         |soft: &[f32]| -> Vec<String> { findings(facts(&host(soft), None)).into_iter().map(|f| f.text).collect() };
     assert_eq!(texts(&[1.0, 2.0, 40.0, 0.0]), ["CPU 2 softirq 40 %, peers 1 %"]);
-    // One other CPU is no set of peers: a load on loopback is uneven.
+    // A single other CPU is too few peers: loads on loopback are uneven.
     assert_eq!(texts(&[0.0, 25.0]), ["CPU 1 softirq 25 %, the other CPU 0 %"]);
     assert!(texts(&[15.0, 22.0]).is_empty() && texts(&[3.0, 22.9]).is_empty());
     assert!(texts(&[40.0, 42.0, 38.0, 45.0]).is_empty(), "all alike");

@@ -150,7 +150,7 @@ impl Aggregator {
         let by_mode = counts.by_mode(&self.view.by_site());
         let all: u64 = by_mode.iter().sum();
         let desc = core.events.get(question.event)?;
-        // The period of another event is no time, but its samples come at a known rate.
+        // Periods of other events are not times, but their samples arrive at a known rate.
         let busy_ns = match desc.unit() {
             EventUnit::Nanoseconds => all as f64,
             _ if self.facts.frequency == 0 || seen.total.period == 0 => return None,

@@ -116,7 +116,7 @@ pub(crate) fn draw(scene: Scene<'_>, units: &UnitsScreen, on: &mut Canvas<'_>) {
     let span_style = if unit.lost > 0 { on.theme.error } else { on.theme.dim };
     let cost_style = if is_over { on.theme.warning } else { on.theme.dim };
     let mut right = on.area.width.saturating_sub(1);
-    // What is over the limit is said first.
+    // A cost over the limit comes first.
     let mut pieces = [(span.as_str(), span_style), (cost.as_str(), cost_style)];
     if is_over {
         pieces.reverse();

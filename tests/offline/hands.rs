@@ -65,7 +65,7 @@ fn rows_are_by_the_texts_of_a_tracepoint() {
 fn help_is_searched_by_typing() {
     let help = incident(80, 24).keys("?");
     assert!(help.text().contains("type to search") && help.text().contains("Esc close"));
-    let found = help.keys("leave comm");
+    let found = help.keys("exclude comm");
     let text = found.text();
     assert!(text.contains(":not-comm") && !text.contains(":flip"), "{text}");
     // Help finds keys of other screens, and ignores a leading slash.

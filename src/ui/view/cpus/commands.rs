@@ -7,14 +7,14 @@ use crate::ui::commands::{general, program};
 use crate::ui::view::top;
 
 commands! { GROUP "CPUs" on Cpus {
-    LEFT "cpu-left" ["left"] "to the column on the left" => Plain(|app| app.move_column(-1));
-    RIGHT "cpu-right" ["right"] "to the column on the right" => Plain(|app| app.move_column(1));
-    ENTER "cpu-enter" ["enter"] "the functions of this cell: only its samples, on every screen"
+    LEFT "cpu-left" ["left"] "go to the column on the left" => Plain(|app| app.move_column(-1));
+    RIGHT "cpu-right" ["right"] "go to the column on the right" => Plain(|app| app.move_column(1));
+    ENTER "cpu-enter" ["enter"] "show only the samples of this cell, on every screen"
         => Plain(|app| app.enter_cell());
     SOFTIRQ_TIME "softirq-time" ["t"] "measure the time in softirqs and interrupts, or stop measuring it"
         => Plain(|app| app.toggle_tracing());
-    PAGE "cpu-page" ["tab"] "other columns: vectors, rates, interrupts, network, place, cycles" => Plain(|app| app.turn_page());
-    ORDER "cpu-order" ["s"] "order by the column under the cursor"
+    PAGE "cpu-page" ["tab"] "switch columns: vectors, rates, interrupts, network, topology, cycles" => Plain(|app| app.turn_page());
+    ORDER "cpu-order" ["s"] "sort by the column under the cursor"
         => Plain(|app| app.order_cpus(app.views.cpus.column));
     CAPTURE "cpu-capture" ["F"] "sample only the CPU under the cursor from now on" => Plain(|app| app.capture_cpu());
 }}

@@ -10,15 +10,15 @@ use crate::ui::commands::general;
 commands! { GROUP "Events" on Events {
     ENTER "event-enter" ["enter"] "start the event under the cursor, or show its samples"
         => Plain(|app| app.enter_item());
-    STOP "event-stop" ["del", "x"] "stop it; its samples stay" => Plain(|app| app.change_own(|_| Ok(Change::Stop)));
-    PAUSE "event-pause" ["e p"] "pause or resume it" => Plain(|app| app.change_own(|meter| Ok(Change::Pause(meter.state.run == RunState::Running))));
-    RATE "event-rate" ["e r"] "set its rate: 999 a second, 1/100 of its hits, or 0: only counted"
+    STOP "event-stop" ["del", "x"] "stop the event; its samples stay" => Plain(|app| app.change_own(|_| Ok(Change::Stop)));
+    PAUSE "event-pause" ["e p"] "pause or resume the event" => Plain(|app| app.change_own(|meter| Ok(Change::Pause(meter.state.run == RunState::Running))));
+    RATE "event-rate" ["e r"] "change its rate: 999 Hz, 1/100 of its hits, or 0 to count only"
         (Argument::of("hz|1/n", "Hz, or 1/N", ArgumentKind::Rate)) => Given(|app, text| app.rate_event(text));
-    MODIFIERS "event-modifiers" ["e m"] "set its modifiers: u, k, I and others"
+    MODIFIERS "event-modifiers" ["e m"] "change its modifiers: u, k, I and others"
         (Argument::of("letters", "modifiers", ArgumentKind::Modifiers).or_nothing())
         => Given(|app, text| app.modify_event(text));
-    CHAINS "event-chains" ["e g"] "with call chains, or without" => Plain(|app| app.change_own(|meter| Ok(Change::Chains(!meter.state.chains.is_on()))));
-    CPUS "event-cpus" ["e c"] "measure it on these CPUs only" (Argument::of("cpus", "on CPUs", ArgumentKind::Text).or_nothing())
+    CHAINS "event-chains" ["e g"] "record its call chains, or stop recording them" => Plain(|app| app.change_own(|meter| Ok(Change::Chains(!meter.state.chains.is_on()))));
+    CPUS "event-cpus" ["e c"] "measure the event on these CPUs only" (Argument::of("cpus", "on CPUs", ArgumentKind::Text).or_nothing())
         => Given(|app, text| app.cpus_of_event(text));
 }}
 

@@ -11,13 +11,13 @@ use crate::ui::commands::general;
 use crate::ui::view::top;
 
 commands! { GROUP "Flame graph" on Flame {
-    LEFT "flame-left" ["left"] "to the sibling on the left"
+    LEFT "flame-left" ["left"] "go to the sibling on the left"
         => Plain(|app| app.in_flame(|view, flame| view.sideways(flame, -1)));
-    RIGHT "flame-right" ["right"] "to the sibling on the right"
+    RIGHT "flame-right" ["right"] "go to the sibling on the right"
         => Plain(|app| app.in_flame(|view, flame| view.sideways(flame, 1)));
-    TASKS "flame-tasks" ["tab"] "stacks stand on programs, processes, containers, or all tasks together"
+    TASKS "flame-tasks" ["tab"] "first row: programs, processes, containers, or all tasks together"
         => Plain(|app| app.next_ground());
-    ZOOM "flame-zoom" ["enter"] "make the frame under the cursor as wide as the screen"
+    ZOOM "flame-zoom" ["enter"] "zoom into the frame under the cursor"
         => Plain(|app| app.flame_zoom());
     FLIP "flip" ["e u"] "put the root at the bottom, or on top"
         => Plain(|app| app.views.flame.icicle = !app.views.flame.icicle);
@@ -25,25 +25,25 @@ commands! { GROUP "Flame graph" on Flame {
         place.way = if place.way == FlameDirection::Leaves { FlameDirection::Roots } else { FlameDirection::Leaves };
         place.zoom.clear();
     }));
-    AROUND "around" ["w"] "callers above and callees below a function" (Argument::of("regex", "around", ArgumentKind::Pattern))
+    AROUND "around" ["w"] "show callers above and callees below a function" (Argument::of("regex", "around", ArgumentKind::Pattern))
         => Given(|app, text| app.flame_around(text));
     MARK_ALL "mark-all" ["*"] "mark the function under the cursor everywhere" => Plain(|app| app.flame_mark());
     FOCUS "focus" ["e b"] "begin stacks at a function" (Argument::named("name"))
         => Given(|app, name| app.edit_by(name, |block| &block.name, Edit::Focus));
-    DROP "drop" ["x"] "leave out samples whose stack has a function" (Argument::named("name"))
+    DROP "drop" ["x"] "exclude samples whose stack contains a function" (Argument::named("name"))
         => Given(|app, name| app.flame_drop(name));
-    MERGE "merge" ["e m"] "count a function's time for its caller" (Argument::named("name"))
+    MERGE "merge" ["e m"] "count a function for its caller" (Argument::named("name"))
         => Given(|app, name| app.edit_by(name, |block| &block.name, Edit::MergeFunction));
-    MERGE_DSO "merge-dso" ["e d"] "count all of a DSO's functions for their callers" (Argument::named("name"))
+    MERGE_DSO "merge-dso" ["e d"] "count all functions of a DSO for their callers" (Argument::named("name"))
         => Given(|app, name| app.edit_by(name, |block| &block.dso, Edit::MergeDso));
-    RECURSION "recursion" ["e r"] "a function that calls itself is one frame"
+    RECURSION "recursion" ["e r"] "merge recursive calls into one frame"
         => Plain(|app| app.flame_edit(Edit::CollapseRecursion));
-    BY_DSO "by-dso" ["e o"] "frames are DSOs instead of functions" => Plain(|app| app.flame_edit(Edit::ByDso));
-    CHAINS "chains" ["e c"] "chains of frames with one child each are one frame"
+    BY_DSO "by-dso" ["e o"] "show DSOs instead of functions" => Plain(|app| app.flame_edit(Edit::ByDso));
+    CHAINS "chains" ["e c"] "merge chains without a branch into one frame"
         => Plain(|app| app.flame_edit(Edit::CollapseChains));
-    BY_IPC "by-ipc" ["e i"] "colours by instructions a cycle, where cycles and instructions are sampled"
+    BY_IPC "by-ipc" ["e i"] "colour by instructions per cycle, if both events are sampled"
         => Plain(|app| app.flame_by_ipc());
-    OFF_CPU "off-cpu" ["e w"] "time on and off the CPUs, where switches are recorded"
+    OFF_CPU "off-cpu" ["e w"] "put time on and off the CPUs into one graph, if switches are recorded"
         => Plain(|app| app.toggle_off_cpu());
 }}
 

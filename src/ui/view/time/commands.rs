@@ -7,18 +7,18 @@ use crate::ui::command::HintAction::{self, Command};
 use crate::ui::commands::general;
 
 commands! { GROUP "Time" on Time {
-    LEFT "time-left" ["left"] "a column back" => Plain(|app| app.move_time(-1, 0));
-    RIGHT "time-right" ["right"] "a column on" => Plain(|app| app.move_time(1, 0));
-    SELECT "time-select" ["v"] "select from here, in order of time, or rows and columns"
+    LEFT "time-left" ["left"] "go one column back" => Plain(|app| app.move_time(-1, 0));
+    RIGHT "time-right" ["right"] "go one column on" => Plain(|app| app.move_time(1, 0));
+    SELECT "time-select" ["v"] "start a selection in order of time, or of rows and columns"
         => Plain(|app| app.select_time(false));
-    COLUMNS "time-columns" ["V"] "select whole columns from here" => Plain(|app| app.select_time(true));
-    ENTER "time-enter" ["enter"] "only what is selected, on every screen" => Plain(|app| app.enter_time());
+    COLUMNS "time-columns" ["V"] "start a selection of whole columns" => Plain(|app| app.select_time(true));
+    ENTER "time-enter" ["enter"] "show only the selection, on every screen" => Plain(|app| app.enter_time());
     BASELINE "time-baseline" ["b", "m"] "compare with the selected time" => Plain(|app| app.mark_range());
-    ROWS "time-rows" ["tab"] "what the rows are" (Argument::named("offset|cpu|task|dso|function|latency"))
+    ROWS "time-rows" ["tab"] "choose the rows" (Argument::named("offset|cpu|task|dso|function|latency"))
         => Given(|app, text| app.time_rows(text.as_deref()));
-    IN "time-in" ["+", "="] "shorter columns" => Plain(|app| app.zoom_time(-1));
-    OUT "time-out" ["-"] "longer columns" => Plain(|app| app.zoom_time(1));
-    SCALE "time-scale" ["%"] "colours by rank, or by share of the highest" => Plain(|app| app.turn_scale());
+    IN "time-in" ["+", "="] "make columns shorter" => Plain(|app| app.zoom_time(-1));
+    OUT "time-out" ["-"] "make columns longer" => Plain(|app| app.zoom_time(1));
+    SCALE "time-scale" ["%"] "colour by rank, or by share of the highest cell" => Plain(|app| app.turn_scale());
     HIGHLIGHT "time-highlight" ["*"] "end the highlight of a function's samples" => Plain(|app| app.drop_highlight());
 }}
 

@@ -10,9 +10,9 @@ use crate::ui::popup::Popup;
 
 commands! { CHAINS "Call chains" {
     TOGGLE "toggle" ["enter", "right"] "unfold or fold the line under the cursor" of table => Plain(|app| app.toggle());
-    FOLD "fold" ["left"] "fold the line, or go to the one that it belongs to; where there is none, undo" of table
+    FOLD "fold" ["left"] "fold the line, or go to its parent; without a parent, undo" of table
         => Plain(|app| app.fold());
-    EXPAND "expand" ["="] "unfold or fold its whole row" of table => Plain(|app| app.toggle_row());
+    EXPAND "expand" ["="] "unfold or fold the whole row" of table => Plain(|app| app.toggle_row());
     EXPAND_ALL "expand-all" ["E"] "unfold all rows, or fold them" of table => Plain(|app| {
         app.selection.rows.expand_all = !app.selection.rows.expand_all && app.selection.rows.toggled.is_empty();
         app.selection.rows.toggled.clear();
@@ -22,14 +22,14 @@ commands! { CHAINS "Call chains" {
         app.selection.rows.direction = if callers { Direction::Callees } else { Direction::Callers };
         app.say(if callers { "call chains lead to callees" } else { "call chains lead to callers" });
     });
-    ANNOTATE "annotate" ["A"] "a function's instructions and source lines, with their shares"
+    ANNOTATE "annotate" ["A"] "show a function's instructions and source lines"
         says "assembly disassemble code line"
         (Argument::named("function")) => Given(|app, name| app.annotate(name));
-    NAMES "names" ["."] "C++ and Rust symbols: short, in perf's form, or with all parameters"
+    NAMES "names" ["."] "show C++ and Rust names short, like perf, or in full"
         => Plain(|app| app.next_form());
-    INLINED "inlined" ["J"] "inlined functions are separate frames, or not"
+    INLINED "inlined" ["J"] "show inlined functions as separate frames, or not"
         => Plain(|app| app.toggle_inlined());
-    FRACTAL "fractal" ["%"] "percentages of everything, or of the entry above" of table => Plain(|app| {
+    FRACTAL "fractal" ["%"] "show percentages of everything, or of the calling entry" of table => Plain(|app| {
         let of_all = app.selection.rows.chain_mode != ChainMode::Graph;
         app.selection.rows.chain_mode = if of_all { ChainMode::Graph } else { ChainMode::Fractal };
         app.say(match of_all {
@@ -37,7 +37,7 @@ commands! { CHAINS "Call chains" {
             false => "percentages in call chains are of the entry above",
         });
     });
-    LIMIT "limit" ["L"] "hide what is below a share" (Argument::of("percent", "hide below %", ArgumentKind::Text)) of table
+    LIMIT "limit" ["L"] "hide rows below a share" (Argument::of("percent", "hide below %", ArgumentKind::Text)) of table
         => Asked(|app, text| app.set_limit(&text), |app| match app.selection.rows.limit {
             0.0 => String::new(),
             limit => limit.to_string(),
@@ -45,23 +45,23 @@ commands! { CHAINS "Call chains" {
 }}
 
 commands! { TABLE "Table" {
-    SPLIT "split" ["tab"] "rows by function, comm, process, thread, CPU, container, pod, cgroup, and by function again"
+    SPLIT "split" ["tab"] "split rows by comm, process, thread, CPU, container, pod, cgroup, or not"
         says "process thread container pid"
         => Plain(|app| app.split(1));
-    SPLIT_BACK "split-back" ["backtab"] "the same, the other way around" => Plain(|app| app.split(-1));
+    SPLIT_BACK "split-back" ["backtab"] "split rows by the previous of these" => Plain(|app| app.split(-1));
     COLUMNS "columns" ["C"] "choose columns" of table => Plain(|app| app.open(Popup::Columns { cursor: 0 }));
     SORT "sort" [] "group rows by these keys, e.g. comm,dso,sym" (Argument::named("keys"))
         => Given(|app, text| app.sort(text));
-    ORDER_RIGHT "order-right" [">", "s"] "order by the next column" of table => Plain(|app| app.move_order(1));
-    ORDER_LEFT "order-left" ["<"] "order by the previous column" of table => Plain(|app| app.move_order(-1));
+    ORDER_RIGHT "order-right" [">", "s"] "sort by the next column" of table => Plain(|app| app.move_order(1));
+    ORDER_LEFT "order-left" ["<"] "sort by the previous column" of table => Plain(|app| app.move_order(-1));
     REVERSE "reverse" ["R"] "reverse the order" of table => Plain(|app| {
         app.selection.rows.reversed = !app.selection.rows.reversed;
         app.views.top.home();
     });
-    CHILDREN "children" ["X"] "count functions with or without what they call" of table
+    CHILDREN "children" ["X"] "count functions with or without their callees" of table
         => Plain(|app| app.toggle_children());
-    NEXT_EVENT "next-event" ["}"] "the next event" => Plain(|app| app.move_event(1));
-    PREVIOUS_EVENT "previous-event" ["{"] "the event before" => Plain(|app| app.move_event(-1));
+    NEXT_EVENT "next-event" ["}"] "show the next event" => Plain(|app| app.move_event(1));
+    PREVIOUS_EVENT "previous-event" ["{"] "show the previous event" => Plain(|app| app.move_event(-1));
 }}
 
 /// The most useful keys in the footer.

@@ -7,15 +7,15 @@ use crate::ui::commands::general;
 use crate::ui::view::top;
 
 commands! { GROUP "Units" on Units {
-    PANEL "unit-panel" ["tab"] "to the unit's next panel" => Plain(|app| app.views.units.step_panel(1));
-    PANEL_BACK "unit-panel-back" ["backtab"] "to the previous panel" => Plain(|app| app.views.units.step_panel(-1));
-    LEFT "unit-left" ["left"] "to the previous panel; in a flame graph, to the frame on the left"
+    PANEL "unit-panel" ["tab"] "go to the unit's next panel" => Plain(|app| app.views.units.step_panel(1));
+    PANEL_BACK "unit-panel-back" ["backtab"] "go to the previous panel" => Plain(|app| app.views.units.step_panel(-1));
+    LEFT "unit-left" ["left"] "go to the previous panel; in a flame graph, to the frame on the left"
         => Plain(|app| app.unit_sideways(-1));
-    RIGHT "unit-right" ["right"] "to the next panel; in a flame graph, to the frame on the right"
+    RIGHT "unit-right" ["right"] "go to the next panel; in a flame graph, to the frame on the right"
         => Plain(|app| app.unit_sideways(1));
-    NEXT "unit-next" ["}"] "to the next unit" => Plain(|app| app.views.units.step_unit(1));
-    PREVIOUS "unit-previous" ["{"] "to the previous unit" => Plain(|app| app.views.units.step_unit(-1));
-    ENTER "unit-enter" ["enter"] "what the row under the cursor is about; fold a row of a tree; zoom into a frame"
+    NEXT "unit-next" ["}"] "go to the next unit" => Plain(|app| app.views.units.step_unit(1));
+    PREVIOUS "unit-previous" ["{"] "go to the previous unit" => Plain(|app| app.views.units.step_unit(-1));
+    ENTER "unit-enter" ["enter"] "show the subject of the row; fold a row of a tree; zoom into a frame"
         => Plain(|app| app.enter_row());
     BASELINE "unit-baseline" ["b", "m"] "compare with this moment, or stop comparing"
         => Plain(|app| app.unit_baseline());

@@ -77,8 +77,20 @@ fn placed(words: Vec<OsString>, parser: &clap::Command) -> anyhow::Result<Vec<Os
     if let Some(instead) = perf_commands::instead(&typed) {
         anyhow::bail!(instead);
     }
+    // The word may be the value of a misspelled option, which the parser reports.
+    if words[1..at].iter().any(|option| is_unknown(option, parser)) {
+        return Ok(words);
+    }
     let names = parser.get_subcommands().map(clap::Command::get_name);
     Err(usage(answers::about(&typed, names.filter(|name| !name.is_empty()))))
+}
+
+/// Whether a word is a long option that the parser does not have.
+fn is_unknown(word: &OsString, parser: &clap::Command) -> bool {
+    let Some(option) = word.to_str().and_then(|word| word.strip_prefix("--")) else { return false };
+    let name = option.split('=').next().unwrap_or(option);
+    let mut options = parser.get_arguments();
+    !options.any(|arg| arg.get_long() == Some(name) || arg.get_all_aliases().is_some_and(|own| own.contains(&name)))
 }
 
 /// Inserts `--` before the program of a perf command: before the first word that belongs to no option. Commands that

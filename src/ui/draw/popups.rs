@@ -129,29 +129,29 @@ fn losses(scene: Scene<'_>, theme: &Theme) -> Vec<Styled> {
             (name, value) = (" ".repeat(above), String::new());
         }
     };
-    row("samples", thousands(ledger.received), false, "taken in since the start");
+    row("samples", thousands(ledger.received), false, "received since the start");
     if let Some(share) = ledger.timed_percent() {
         row(
             "if all were busy",
             thousands(ledger.expected),
             false,
-            &format!("rate × CPUs × seconds; {} came, idle CPUs give few or none", percent(share)),
+            &format!("rate × CPUs × seconds; {} arrived, idle CPUs give few or none", percent(share)),
         );
     }
-    row("lost", thousands(ledger.lost()), ledger.lost() > 0, "the rings were full: larger -m, lower -F");
+    row("lost", thousands(ledger.lost()), ledger.lost() > 0, "ring buffers were full: use a larger -m or a lower -F");
     row("throttled", thousands(ledger.throttled), ledger.throttled > 0, "times the kernel slowed an event down");
-    row("queue full", thousands(ledger.queue_full), ledger.queue_full > 0, "rounds that waited in the rings");
+    row("queue full", thousands(ledger.queue_full), ledger.queue_full > 0, "rounds that waited in the ring buffers");
     if let Some(walked) = answer.walked.as_ref().filter(|walked| walked.ends.all() > 0) {
         let broken = walked.ends.broken_percent();
         row(
             "broken stacks",
             percent(broken),
             broken > 5.0,
-            "of those that tables lead through since the start; I: why",
+            "of the stacks unwound by tables since the start; I shows why",
         );
     }
     row("malformed", thousands(ledger.malformed), ledger.malformed > 0, "records that could not be read");
-    row("own samples", thousands(ledger.own), false, "left out (--include-self keeps them)");
+    row("own samples", thousands(ledger.own), false, "excluded (--include-self keeps them)");
     row("evicted", thousands(ledger.evicted), false, "oldest samples, older than --keep or beyond --memory");
     if answer.names_pending > 0 {
         row("names", thousands(answer.names_pending as u64), false, "addresses still being looked up");
@@ -160,12 +160,14 @@ fn losses(scene: Scene<'_>, theme: &Theme) -> Vec<Styled> {
         "own CPU time",
         format!("{:.1} %", answer.cost.own_percent),
         answer.cost.own_percent > 10.0,
-        "of one CPU, of late",
+        "of one CPU, recently",
     );
     if let (Some(age), Some((n, became))) = (scene.context.behind.age(), scene.context.behind.became()) {
         let [median, most, worst] = became.map(duration);
-        let meaning =
-            format!("of {} views half became {median} old, 99 % up to {most}, the oldest {worst}", thousands(n));
+        let meaning = format!(
+            "of {} views, half were at most {median} old, 99 % at most {most}, the oldest {worst}",
+            thousands(n)
+        );
         row("age of the view", duration(age), scene.context.behind.late(scene.selection.refresh).is_some(), &meaning);
     }
     if answer.cost.sampling_percent > 0.0 {
@@ -176,7 +178,7 @@ fn losses(scene: Scene<'_>, theme: &Theme) -> Vec<Styled> {
     if let Some(bound) = memory.bound {
         // In the units of --memory.
         let mib = |bytes: usize| format!("{:.1} MiB", bytes as f64 / f64::from(1 << 20));
-        let of = format!("private, of {} MiB (--memory); the oldest samples go first", bound >> 20);
+        let of = format!("private, of {} MiB (--memory); the oldest samples are dropped first", bound >> 20);
         row("memory", mib(memory.private), memory.is_exceeded(), &of);
         for part in &memory.parts {
             row(&format!("  {}", part.name), mib(part.bytes), false, "");

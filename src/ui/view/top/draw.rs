@@ -81,7 +81,10 @@ pub(crate) fn empty(scene: Scene<'_>, on: &mut Canvas<'_>) {
         } else if answer.unfiltered.samples > 0 && answer.view.total.samples == 0 {
             nothing_passes(scene)
         } else if answer.ended.is_some() {
-            vec!["No samples.".to_owned(), "The event may never have happened, or the target was idle.".to_owned()]
+            vec![
+                "No samples.".to_owned(),
+                "The event did not happen, the target was idle, or the file is damaged: see l.".to_owned(),
+            ]
         } else {
             waiting(scene).into()
         };

@@ -158,7 +158,7 @@ pub(crate) struct Completions {
 
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Man {
-    /// Command or topic: screens, filter, names, units, json, config [default: the program]
+    /// Command or topic: screens, filter, containers, names, units, json, config.5 [default: the program]
     pub(crate) topic: Option<String>,
     /// Print plain text instead of man(1) source, like `help TOPIC`
     #[arg(long, conflicts_with_all = ["folder", "schema"])]

@@ -180,8 +180,8 @@ fn symbols(args: &Recording, no_demangle: bool, info: &Info, caches: Vec<PathBuf
     let mut complaint = None;
     if strangers().next().is_some() && !named && !is_text {
         let name = |host: &SourceHost| match (&*host.name, host.kernel.as_str()) {
-            ("", "") => "an unnamed machine".to_owned(),
-            ("", kernel) => format!("an unnamed machine, {kernel}"),
+            ("", "") => "an unknown machine".to_owned(),
+            ("", kernel) => format!("an unknown machine, {kernel}"),
             (name, kernel) => format!("{name} {kernel}").trim_end().to_owned(),
         };
         let all: Vec<String> = strangers().map(|(_, host)| name(host)).collect();

@@ -307,7 +307,7 @@ fn metric(place: Piece<'_>, name: &str, cursor: &Cursor<'_>) -> Result<Metric, D
     }
     let known: Vec<&str> = SHARES.iter().map(|row| row.0).chain(WHOLES.iter().map(|row| row.0)).collect();
     let why = format!(
-        "{name} is not known: {}, psi.cpu|io|irq|memory, softirq.VECTOR or an event SYSTEM:NAME",
+        "unknown condition {name}; available: {}, psi.cpu|io|irq|memory, softirq.VECTOR or an event SYSTEM:NAME",
         known.join(", ")
     );
     Err(cursor.fault_at(place, why).offer(known))
@@ -386,7 +386,7 @@ mod tests {
     fn faults_say_what_is_wrong() {
         for (text, at, why) in [
             ("softirq%", 8, "comparison is missing"),
-            ("softirq > 3", 0, "is not known: busy%"),
+            ("softirq > 3", 0, "unknown condition softirq; available: busy%"),
             ("softirq > 3", 0, "nearest: softirq%"),
             ("softirq% > x", 11, "x is not a number"),
             ("softirq% >", 10, "expected a value"),

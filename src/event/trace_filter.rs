@@ -61,7 +61,7 @@ impl<'t> Grammar<'t> for Fields<'_, 't> {
         begins: is_word,
         goes_on: is_word,
         numbers: false,
-        hints: &[('=', "equality is written ==; quote text that contains ="), ('|', "this is written ||")],
+        hints: &[('=', "use == for equality; quote text that contains ="), ('|', "this is written ||")],
     };
     const INFIX: &'static [&'static [&'static str]] = &[&["||"], &["&&"]];
     const PREFIX: &'static [&'static str] = &["!"];

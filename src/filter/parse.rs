@@ -13,7 +13,7 @@ pub(super) const LEXICON: Lexicon = Lexicon {
     begins: is_word,
     goes_on: is_word,
     numbers: false,
-    hints: &[('=', "equality is written =="), ('|', "this is written ||")],
+    hints: &[('=', "use == for equality"), ('|', "this is written ||")],
 };
 
 fn is_word(c: char) -> bool {

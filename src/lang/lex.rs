@@ -199,7 +199,7 @@ mod tests {
         begins: |c| c.is_alphabetic() || c == '_',
         goes_on: |c| c.is_alphanumeric() || "_-".contains(c),
         numbers: true,
-        hints: &[('=', "equality is written ==")],
+        hints: &[('=', "use == for equality")],
     };
 
     #[test]

@@ -191,7 +191,7 @@ fn capabilities(rights: &Rights, lent: Option<u64>) -> Check {
 fn bpf(rights: &Rights) -> Check {
     match rights.has(CAP_SYS_ADMIN) || rights.has(CAP_BPF) && rights.has(CAP_PERFMON) {
         true => good("BPF", "programs can be loaded"),
-        false => limited("BPF", "no CAP_BPF and CAP_PERFMON", privilege::obtain(rights)),
+        false => limited("BPF", "CAP_BPF or CAP_PERFMON is missing", privilege::obtain(rights)),
     }
 }
 
@@ -199,7 +199,7 @@ fn memory(rights: &Rights) -> Check {
     let (need, lock) = (516, limits::memlock());
     let enough = rights.mlock_kb >= need || lock == u64::MAX || rights.privileged();
     let found = format!(
-        "{} KiB a CPU (perf_event_mlock_kb){}",
+        "{} KiB per CPU (perf_event_mlock_kb){}",
         rights.mlock_kb,
         if lock == u64::MAX { ", no ulimit".to_owned() } else { format!(", ulimit -l {} KiB", lock / 1024) }
     );

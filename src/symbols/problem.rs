@@ -58,8 +58,7 @@ impl Problem {
 
     /// Describes a file with names that may be another build of the mapped file.
     pub(crate) fn unproven() -> Self {
-        let why =
-            "it may be another build: it has no build id, and it was changed since, or the time of mapping is unknown";
+        let why = "may be another build: it has no build id, and was changed later or mapped at an unknown time";
         Self { kind: ProblemKind::Unproven, ..why.to_owned().into() }
     }
 

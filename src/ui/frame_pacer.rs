@@ -130,7 +130,7 @@ impl FramePacer {
     fn lags(&mut self, app: &mut App, by: u32) {
         if !is_machine_busy(app) && self.link.lags(by, Instant::now(), app.context.slow) {
             app.context.slow = true;
-            app.say("the terminal lags: two frames a second until it keeps up (:frame-limit changes that)");
+            app.say("the terminal lags: two frames per second until it keeps up (:frame-limit changes that)");
         }
     }
 

@@ -208,7 +208,7 @@ fn a_capture_filter_is_edited_while_a_load_runs() {
     session.wait_for("● live").wait_for("true ");
     session.keys("Fcomm == nothing\r").wait_for("capture: comm == \"nothing\"");
     session.keys("z").wait_for("No samples in since 00:").wait_for("since 00:");
-    session.keys("F\x15comm = true\r").wait_for("equality is written ==");
+    session.keys("F\x15comm = true\r").wait_for("use == for equality");
     session.keys("\x1b").wait_for("capture: comm == \"nothing\"");
     session.keys("F\x15comm == true\r").wait_for("capture: comm == \"true\"").wait_for("true ");
     session.keys("F\x15\r").wait_for("is recorded again");
@@ -375,7 +375,7 @@ fn the_demo_and_its_tour() {
     // The panel of changes between two bursts covers no column of the heat map.
     session.wait_for("0 ns").wait_for("12 s");
     session.keys("\x1b[H\x1b[C\x1b[C\x1b[CV").wait_for("tour 7 of 11");
-    session.keys("b").wait_for("tour 8 of 11").wait_for("that is the baseline");
+    session.keys("b").wait_for("tour 8 of 11").wait_for("baseline set");
     session.keys("\x1b[C\x1b[C\x1b[C\x1b[CV").wait_for("tour 9 of 11");
     session.keys("\r").wait_for("tour 10 of 11").wait_for("[1 Top]").wait_for("_find_next_bit");
     session.keys("u").wait_for("tour 11 of 11").wait_for("[3 Time]");

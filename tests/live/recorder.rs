@@ -224,7 +224,7 @@ fn triggers_have_limits() {
 #[test]
 fn wrong_conditions_are_refused_before_anything_is_opened() {
     for (option, value, why) in [
-        ("--trigger", "softirq > 3", "is not known: busy%"),
+        ("--trigger", "softirq > 3", "unknown condition softirq; available: busy%"),
         ("--trigger", "nosuch:event > 3", "nosuch"),
         ("--keep", "soon", "expected a time"),
     ] {

@@ -133,7 +133,7 @@ fn wrong_fields_are_refused_with_what_is_right() {
         assert_eq!(output.status.code(), Some(2), "{args:?}");
         String::from_utf8_lossy(&output.stderr).into_owned()
     };
-    assert!(refused(&["-F", "bogus"]).contains("bogus is not a field; available: comm, pid"));
+    assert!(refused(&["-F", "bogus"]).contains("unknown field bogus; available: comm, pid"));
     assert!(refused(&["-F", "comm,+ip"]).contains("+ and - change the default fields"));
     assert!(refused(&["-F", "comm,cpu"]).contains("have no CPU, so cpu cannot be printed"));
     assert!(refused(&["-F", "+tod"]).contains("record -k CLOCK_MONOTONIC"));

@@ -155,7 +155,7 @@ fn a_range_of_the_past_cannot_be_compared_with_what_comes() {
     // New samples can be compared with those up to now, or with all.
     for way in ["b", "zb"] {
         let h = incident(120, 30).metered().keys(way);
-        assert!(h.text().contains("marked: from now on"), "{way}: {}", h.text());
+        assert!(h.text().contains("baseline: earlier samples"), "{way}: {}", h.text());
     }
 }
 

@@ -64,7 +64,7 @@ pub(crate) struct Sampling {
     /// How to unwind user stacks, by auto, tables, fp, dwarf[,SIZE], lbr or none: tables (in the kernel by a BPF
     /// program with the files' unwind tables, frame pointers for files without tables), fp (frame pointers only), auto
     /// (tables if the kernel allows it, else fp), dwarf (later, from a copy of SIZE bytes of the stack), lbr (the CPU's
-    /// branch records). A stack whose next caller would not be code ends in `[broken]`
+    /// branch records). A stack that leads outside code ends in `[broken]`
     #[arg(long, value_name = "MODE", default_value = "auto")]
     pub(crate) call_graph: String,
     /// The whole machine (default without a target); -u, -G, --container and --pod restrict it

@@ -149,7 +149,7 @@ impl Expr {
     pub(crate) fn unknown<'a>(&self, name: usize, known: impl IntoIterator<Item = &'a str>) -> Diagnostic {
         let NamedField { word, at, .. } = &self.names[name];
         let known: Vec<&str> = known.into_iter().collect();
-        let message = format!("{word} is not a field; available: {}", known.join(", "));
+        let message = format!("unknown field {word}; available: {}", known.join(", "));
         Diagnostic::new(&self.text, *at, word.len(), message).offer(known)
     }
 }

@@ -61,7 +61,7 @@ impl<'t> Grammar<'t> for Names {
         begins: |c| c.is_alphabetic() || c == '_' || c == '$',
         goes_on: |c| c.is_alphanumeric() || "_.$@[]".contains(c),
         numbers: true,
-        hints: &[('=', "equality is written ==")],
+        hints: &[('=', "use == for equality")],
     };
     const INFIX: &'static [&'static [&'static str]] = &[
         &["||"],

@@ -303,7 +303,7 @@ fn no_field(word: &str) -> String {
         return format!("{word} is not supported: {instead}");
     }
     let names: Vec<&str> = FIELDS.iter().map(|field| field.name).collect();
-    format!("{word} is not a field; available: {}", names.join(", "))
+    format!("unknown field {word}; available: {}", names.join(", "))
 }
 
 #[cfg(test)]

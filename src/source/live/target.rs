@@ -262,7 +262,7 @@ impl Target {
 /// Returns the ids if all of them exist. `ps` with `options` lists the existing ones.
 fn all_there(kind: &str, options: &str, ids: &[i32], is_there: fn(i32) -> bool) -> Result<Vec<i32>, OpenError> {
     let Some(gone) = ids.iter().find(|id| !is_there(**id)) else { return Ok(ids.to_vec()) };
-    let (reason, remedy) = (format!("there is no such {kind}"), format!("See ps {options} for running ones."));
+    let (reason, remedy) = (format!("there is no such {kind}"), format!("See the output of ps {options}."));
     Err(OpenError::new(format!("{kind} {gone}"), "sampled", reason, remedy))
 }
 

@@ -46,7 +46,7 @@ impl App {
                 ));
             }
             self.compare(ComparedWith { label: format!("before {}", clock(at)), of: BaselineSource::Past(at) });
-            return self.say("marked: from now on against what was before; b marks again, B ends it");
+            return self.say("baseline: earlier samples; b sets it again, B ends the comparison");
         }
         let label = self.selection.filter.clone().unwrap_or_else(|| "all samples".into());
         self.compare(ComparedWith { label, of: BaselineSource::View(self.selection.filter.clone()) });

@@ -36,7 +36,7 @@ commands! { PROGRAM "Program" {
         => Given(|app, name| app.set_theme(name));
     FRAME_LIMIT "frame-limit" [] "limit frames to two per second for slow links, or end the limit" => Plain(|app| {
         app.context.slow = !app.context.slow;
-        app.say(if app.context.slow { "two frames a second at most" } else { "frames as they come" });
+        app.say(if app.context.slow { "at most two frames per second" } else { "the frame limit is off" });
     });
     BYTES "bytes" [] "show how many bytes per second the screen takes" => Plain(|app| {
         app.context.bytes_a_second = if app.context.bytes_a_second.is_some() { None } else { Some(0.0) };

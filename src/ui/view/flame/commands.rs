@@ -72,7 +72,7 @@ pub(crate) static FOOTER: &[(HintAction, &str)] = &[
     (Command(&ZOOM), "zoom"),
     (Command(&general::SEARCH), "search"),
     (Command(&AROUND), "around"),
-    (Command(&DROP), "leave out"),
+    (Command(&DROP), "exclude"),
     (Chord("e"), "edit stacks"),
-    (Command(&LEAVES), "turn round"),
+    (Command(&LEAVES), "from leaves"),
 ];

@@ -211,7 +211,7 @@ impl App {
         let selected = self.views.time.selected(&heat);
         self.compare_range((selected.from, selected.until));
         self.views.time.anchor = None;
-        self.say("that is the baseline: select another range, ⏎ shows the difference; B ends it");
+        self.say("baseline set: select another range; ⏎ shows the difference, B ends it");
     }
 
     /// Returns the place on the map under the mouse.

@@ -119,7 +119,7 @@ impl FramePacer {
         match waited.as_millis() / Self::AGAIN.as_millis() {
             0..2 if self.link.keeps_up(now, app.context.slow) => {
                 app.context.slow = false;
-                app.say("the terminal keeps up again: frames as they come");
+                app.say("the terminal keeps up again: the frame limit is off");
             }
             0..2 => {}
             n => self.lags(app, n as u32),

@@ -16,7 +16,7 @@ fn rows_of_programs_have_functions_and_are_left_out_like_others() {
         assert!(title.is_some_and(|title| !title.is_empty()), "{keys}: {text}");
         assert!(text.contains("⏎ functions") && !text.contains("callers"), "{keys}: {text}");
         let without = rows.keys("x");
-        assert!(without.text().contains("are left out: ⌫ brings them back"), "{}", without.text());
+        assert!(without.text().contains("are excluded; ⌫ brings them back"), "{}", without.text());
         let copied = without.keys("K");
         let command = copied.saved.last().cloned().unwrap_or_default();
         assert!(command.contains(&format!("!({field} ")), "{keys}: {command}");
@@ -29,7 +29,7 @@ fn rows_of_programs_have_functions_and_are_left_out_like_others() {
         functions.text()
     );
     let without = functions.keys("x");
-    assert!(without.text().contains("are left out: ⌫ brings them back"), "{}", without.text());
+    assert!(without.text().contains("are excluded; ⌫ brings them back"), "{}", without.text());
 }
 
 #[test]

@@ -167,7 +167,7 @@ impl App {
             return self.say("no call chains were recorded (--call-graph none)");
         }
         if self.line().is_some_and(|line| line.depth == 0 && line.state == SymState::Sought) {
-            return self.say("symbols are still being resolved: then this row disappears");
+            return self.say("symbols are still being resolved; this row then disappears");
         }
         if !self.selection.rows.toggled.remove(&id) {
             self.selection.rows.toggled.insert(id);

@@ -50,7 +50,7 @@ impl App {
         }
         let label = self.selection.filter.clone().unwrap_or_else(|| "all samples".into());
         self.compare(ComparedWith { label, of: BaselineSource::View(self.selection.filter.clone()) });
-        self.say("marked: change the filter (f) and see the difference to this; B ends it");
+        self.say("baseline set: change the filter (f) to see the difference; B ends it");
     }
 
     /// Compares with a time range.

@@ -92,7 +92,7 @@ impl App {
         match found {
             Some((label, expression)) if exclude => {
                 self.push_zoom(format!("not {label}"), format!("!({expression})"));
-                self.say(format!("samples of {label} are left out: ⌫ brings them back"));
+                self.say(format!("samples of {label} are excluded; ⌫ brings them back"));
             }
             Some((label, expression)) => self.push_zoom(label, expression),
             None => self.split_for(key),
@@ -114,7 +114,7 @@ impl App {
         match splits.into_iter().find(|(words, keys)| keys.contains(&key) && *words != now) {
             Some((words, keys)) => {
                 self.split_by(&keys);
-                self.say(format!("a row is a function {words} now: the same key keeps that of one row"));
+                self.say(format!("a row is a function {words} now; the same key again zooms into one row"));
             }
             None => self.say(format!("this row has no known {}", key.name())),
         }

@@ -174,7 +174,7 @@ impl App {
         if let Some(view) = self.views.units.panel_view_mut() {
             view.order = Some((next, turned && view.order.is_some()));
         }
-        self.say(format!("ordered by {title}"));
+        self.say(format!("sorted by {title}"));
     }
 
     /// Reverses the order, or sorts by a clicked heading; a second click reverses.

@@ -56,7 +56,7 @@ impl SessionFacts {
         let mut out = Vec::new();
         let malformed = ledger.malformed;
         if malformed > 0 {
-            out.push(format!("{malformed} records could not be decoded and were left out"));
+            out.push(format!("{malformed} records could not be decoded and were skipped"));
         }
         if ledger.unjoined > 0 {
             out.push(format!(

@@ -289,7 +289,7 @@ impl BlkTrace {
         if missing > 0 {
             let issued = self.whole.n.saturating_add(missing).saturating_add(at_disk);
             words.push(format!(
-                "of {} issued requests {} never completed: completions are missing; figures are of the rest",
+                "of {} issued requests {} never completed: completions are missing; the figures contain the others",
                 thousands(issued),
                 thousands(missing)
             ));

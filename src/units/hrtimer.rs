@@ -118,7 +118,7 @@ impl HrTimer {
         }
         let than = settings.time("than")?;
         if when.is_none() && than.is_none() {
-            return Err("say which windows count: --when 'sched_switch > 20', or --than 5ms for late timers".to_owned());
+            return Err("choose windows: --when 'sched_switch > 20', or --than 5ms for late timers".to_owned());
         }
         let (stack, alike) = (settings.has("stack"), Alike::of(settings));
         let longest = TopN::new(settings.number("keep", 20)? as usize);

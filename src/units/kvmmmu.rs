@@ -194,7 +194,7 @@ impl Unit for KvmMmu {
             .right("role", "Role", 12, |((.., role), _)| Cell::Address((*role).into()))
             .right("entries", "Entries set", 12, |(_, page)| Cell::Count(page.with.entries))
             .left("range", "Guest addresses", 40, |((_, gfn, role), _)| text(range(*gfn, level_of(*role))));
-        let mut note = note(self.unknown, "pages were zapped that were made before it ran");
+        let mut note = note(self.unknown, "zapped pages were made before the start");
         if self.counts.is_empty() && self.pages.is_empty() {
             note = NO_GUEST.to_owned();
         }

@@ -434,7 +434,7 @@ fn completions_that_are_missing_are_named() {
     let panels = stage.panels();
     let note = &panel(&panels, "Stages").note;
     // The most recent requests may still be in flight.
-    let words = "10 requests are under way; of 1,000 issued requests 740 never completed: completions are missing; figures are of the rest";
+    let words = "10 requests are under way; of 1,000 issued requests 740 never completed: completions are missing; the figures contain the others";
     assert_eq!(note, words);
     assert_eq!(sums(&panels, "Devices", "calls", "total_ns"), (250, 250));
     assert_eq!(sums(&panels, "Devices", "depth", "depth").0, 10);

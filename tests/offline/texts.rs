@@ -259,5 +259,5 @@ fn folded_stacks_with_fractions_and_two_counts() {
     let (text, said) = output("a;b 18446744073709551615\na;c 1\n", &["report", "-s", "sym"]);
     assert!(text.contains("period 18,446,744,073,709,551,615") && said.contains("more than 2^64"), "{text}{said}");
     let (_, said) = output("what is this\na;b 1\na;c 2\n", &["report"]);
-    assert!(said.contains("1 lines are not understood and were left out, the first is line 1"), "{said}");
+    assert!(said.contains("1 lines could not be parsed and were skipped, the first is line 1"), "{said}");
 }

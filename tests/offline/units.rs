@@ -786,7 +786,7 @@ fn shadow_pages_by_level() {
     assert_eq!(line(0), [1.0, 0.0, 1.0, 0.0, 2.0, 0.0]);
     assert_eq!(line(1), [2.0, 1.0, 1.0, 1.0, 0.0, 1.0]);
     assert_eq!(line(2), [4.0, 1.0, 1.0, 0.0, 0.0, 0.0]);
-    assert!(pages.note.contains("1 pages were zapped that were made before"));
+    assert!(pages.note.contains("1 zapped pages were made before"));
 }
 
 #[test]

@@ -14,7 +14,7 @@ pub(crate) fn records(out: &mut Vec<u8>, events: &[EventDesc], notes: &mut Vec<S
     let modules = kallsyms::modules();
     let Some((text, end_of_text, symbol)) = text() else {
         let (why, remedy) = privilege::names_hidden(&Rights::read());
-        notes.push(format!("kernel functions have no names: {why}; {remedy}"));
+        notes.push(format!("kernel functions have no names: {why}. {remedy}"));
         return;
     };
     let first_module = modules.iter().map(|m| m.start).filter(|s| *s > text).min();

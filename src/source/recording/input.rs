@@ -328,7 +328,7 @@ impl Input {
         match found {
             Some(at) => {
                 beside.notes.push(format!(
-                    "damaged at byte {began}: {} bytes are not readable and were stepped over",
+                    "damaged at byte {began}: {} bytes are not readable and were skipped",
                     self.offset(at) - began
                 ));
                 self.carry.drain(..at);

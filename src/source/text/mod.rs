@@ -379,7 +379,7 @@ impl Source for TextSource {
             batch.unread = self.bad;
             batch
                 .notes
-                .push(format!("{} lines are not understood and were left out, the first is line {line}", self.bad));
+                .push(format!("{} lines could not be parsed and were skipped, the first is line {line}", self.bad));
         }
         if self.inexact > 0 {
             batch.notes.push(format!(

@@ -181,11 +181,11 @@ impl AllocReader {
             }
             (allocs, frees) = (first, steps.flatten().collect());
             if frees.is_empty() {
-                return Err("-e EVENTS -e EVENTS: what allocates, then what frees".to_owned());
+                return Err("expected -e twice: allocating events, then freeing events".to_owned());
             }
         }
         if allocs.is_empty() != frees.is_empty() {
-            return Err("--alloc and --free go together".to_owned());
+            return Err("--alloc and --free must be given together".to_owned());
         }
         let user = settings.has("library") || !settings.processes().is_empty();
         let mut roles: Vec<Role> = Vec::new();

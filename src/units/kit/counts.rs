@@ -71,7 +71,7 @@ impl Counts {
     /// A note about scaled counts.
     pub(crate) fn note(&self) -> String {
         let note = self.partly.map(|least| {
-            format!("counters shared the hardware: the least was on it {least:.0} % of the time, and is scaled")
+            format!("counters were multiplexed: the least was counted {least:.0} % of the time; counts are scaled")
         });
         note.unwrap_or_default()
     }

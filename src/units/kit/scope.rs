@@ -53,7 +53,7 @@ pub fn idle(spec: &Spec, settings: &Settings, requests: &[EventRequest]) -> Vec<
         out.push(format!("{name}: the target has no effect here. What changes in the kernel belongs to no thread"));
     }
     if settings.has("perins") && !["per-thread", "per-cpu"].iter().any(|name| spec.options.contains(name)) {
-        out.push(format!("{name}: --perins: no effect here. Its rows are divided in one way only"));
+        out.push(format!("{name}: --perins: no effect here. Its rows can only be split in one way"));
     }
     out
 }

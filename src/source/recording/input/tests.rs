@@ -63,7 +63,7 @@ fn numbers_of(bytes: &[u8]) -> Vec<u8> {
 }
 
 fn stepped_over(at: u64, bytes: u64) -> String {
-    format!("damaged at byte {at}: {bytes} bytes are not readable and were stepped over")
+    format!("damaged at byte {at}: {bytes} bytes are not readable and were skipped")
 }
 
 #[test]

@@ -86,7 +86,7 @@ fn placed(words: Vec<OsString>, parser: &clap::Command) -> anyhow::Result<Vec<Os
 }
 
 /// Whether a word is a long option that the parser does not have.
-fn is_unknown(word: &OsString, parser: &clap::Command) -> bool {
+fn is_unknown(word: &OsStr, parser: &clap::Command) -> bool {
     let Some(option) = word.to_str().and_then(|word| word.strip_prefix("--")) else { return false };
     let name = option.split('=').next().unwrap_or(option);
     let mut options = parser.get_arguments();

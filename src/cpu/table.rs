@@ -266,7 +266,7 @@ impl<'a> CpuFacts<'a> {
         words.push_str(&format!(", {} irq; {} samples", share(samples.counts[cpus::IRQ]), thousands(samples.total())));
         match self.expected() {
             0 => {}
-            n => words.push_str(&format!(" of {} if busy", thousands(n))),
+            n => words.push_str(&format!(" of {} at full load", thousands(n))),
         }
         words
     }

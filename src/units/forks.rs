@@ -11,7 +11,7 @@ use super::kit::{Context, Event, EventRequest, Moment, Sample, Sees, Sheet, Spec
 
 pub(super) const SPEC: Spec = Spec {
     name: "forks",
-    about: "forks by thread, with the last child",
+    about: "forks by thread: rate, last child, parent, command line",
     words: "fork exec spawn process storm launch start short-lived",
     help: "Each fork counts for the thread that called it. Live sessions also show the command line of its process and \
            the process that started it.",

@@ -26,7 +26,7 @@ fn a_cpu_in_words_and_every_cell_leads_to_a_filter() {
     assert_eq!(
         facts.cpu_text(32),
         "CPU 32: 57.0 % softirq = 48.0 % TIMER (estimation_timer 44.0 %) + 9.0 % NET_RX, 0.0 % irq; \
-         100 samples of 200 if busy"
+         100 samples of 200 at full load"
     );
     assert_eq!(facts.cell(CpuColumn::Share(Ticks::SOFTIRQ), 32), Cell::Number(57.0));
     assert_eq!(facts.cell(CpuColumn::Mhz, 32), Cell::Empty);
@@ -251,7 +251,7 @@ fn samples_stand_in_where_nothing_was_read() {
     let unknown = CpuAnswer { frequency: 0, ..samples.clone() };
     let facts = CpuFacts { samples: Some(&unknown), ..CpuFacts::default() };
     assert_eq!(facts.value(CpuColumn::Given, 1), None);
-    assert!(!facts.cpu_text(1).contains("if busy"));
+    assert!(!facts.cpu_text(1).contains("at full load"));
 }
 
 #[test]
@@ -302,7 +302,7 @@ fn every_cell_in_words() {
     );
     assert_eq!(
         facts.cpu_text(1),
-        "CPU 1: 50.0 % softirq = 50.0 % TIMER (run_timers 40.0 %), 5.0 % irq; 100 samples of 200 if busy"
+        "CPU 1: 50.0 % softirq = 50.0 % TIMER (run_timers 40.0 %), 5.0 % irq; 100 samples of 200 at full load"
     );
 }
 

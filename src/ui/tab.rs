@@ -35,15 +35,14 @@ impl Tab {
         match self {
             Self::Top => {
                 "The functions with the most samples. Self is the share of the function itself, Children includes its \
-                 callees. Enter unfolds its callers; the one-key zooms and f filter the view, including all samples of \
-                 the past."
+                 callees. Enter unfolds its callers. Filters (f) and zooms (d for the DSO) also apply to earlier samples."
             }
             Self::Flame => {
                 "Stacks side by side: the width of a frame is its share of the samples, callees are below their callers. \
                  Enter zooms, ⌫ undoes; frames that are too narrow are combined as others."
             }
             Self::Time => {
-                "Samples over time: a column for each second, its rows are the time inside it. Stripes and blocks are \
+                "Samples over time: one column per second, its rows are offsets within it. Stripes and blocks are \
                  bursts. v selects, Enter shows the selection on every screen, b compares with it."
             }
             Self::Cpus => {

@@ -154,8 +154,8 @@ impl CpuColumn {
             Self::NetSqueezed => "times per second that receiving exhausted its budget",
             Self::NetRps => "packets per second steered here by RPS",
             Self::Throttled => "thermal throttling events since boot",
-            Self::Cycles => "cycles a second",
-            Self::Ipc => "instructions a cycle",
+            Self::Cycles => "cycles per second",
+            Self::Ipc => "instructions per cycle",
             Self::Ghz => "GHz while busy (cycles by /proc/stat's ticks),",
             other => return other.column().title,
         };

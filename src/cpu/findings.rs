@@ -264,7 +264,7 @@ fn quota(facts: FindingInput<'_>, group: &ThrottledGroup) -> Option<Finding> {
     let known = facts.before.iter().any(|f| f.kind == FindingKind::Quota && f.text.starts_with(&text));
     let limit = if known { STAYS * facts.points } else { facts.points };
     let share = group.percent;
-    let text = format!("{text} {share:.0} % of periods, {:.0} ms a second", group.ms);
+    let text = format!("{text} {share:.0} % of periods, {:.0} ms per second", group.ms);
     let finding = Finding { cpu: None, kind: FindingKind::Quota, share, vector: None, function: None, text };
     (share >= limit).then_some(finding)
 }

@@ -156,11 +156,13 @@ impl<'a> CpuFacts<'a> {
             CpuColumn::Timed(v) => self.time_text(Handler::Softirq(v as u32), &title, cpu),
             CpuColumn::IrqTimed => self.irq_text(cpu),
             CpuColumn::Sampled(v) => self.sample_text(cpus::of_vector(v), VECTORS[v], cpu),
-            CpuColumn::Rate(_) => format!("{title} on CPU {cpu}: {value:.1} softirqs a second (/proc/softirqs counts)"),
+            CpuColumn::Rate(_) => {
+                format!("{title} on CPU {cpu}: {value:.1} softirqs per second (/proc/softirqs counts)")
+            }
             CpuColumn::Line(i) => {
                 let line = self.host.and_then(|h| h.lines.get(i));
                 let (label, about) = line.map_or(("", ""), |l| (&*l.label, &*l.about));
-                format!("interrupt {label} on CPU {cpu}: {value:.1} a second   {about}")
+                format!("interrupt {label} on CPU {cpu}: {value:.1} per second   {about}")
             }
             CpuColumn::Missing => {
                 format!("CPU {cpu}: for {value:.0} % of the time no tick was counted, so shares do not show it")

@@ -178,7 +178,7 @@ fn partial(info: &EventInfo) -> Option<String> {
         (Some(filter), _) => Some(format!("{name} keeps only {filter}")),
         (_, Rate::Period(0)) => Some(format!("{name} is only counted")),
         (_, Rate::Period(n)) if n > 1 => Some(format!("{name} keeps one in {n}")),
-        (_, Rate::Frequency(hz)) => Some(format!("{name} keeps {hz} a second")),
+        (_, Rate::Frequency(hz)) => Some(format!("{name} keeps {hz} per second")),
         _ if !state.cpus.is_empty() => Some(format!("{name} is measured on CPU {} only", state.cpus)),
         _ => None,
     }
@@ -251,7 +251,7 @@ mod tests {
         assert_eq!(said(&|state| state.filter = Some("prev_pid > 7".to_owned())), "keeps only prev_pid > 7");
         assert_eq!(said(&|state| state.rate = Rate::Period(10)), "keeps one in 10");
         assert_eq!(said(&|state| state.rate = Rate::Period(0)), "is only counted");
-        assert_eq!(said(&|state| state.rate = Rate::Frequency(99)), "keeps 99 a second");
+        assert_eq!(said(&|state| state.rate = Rate::Frequency(99)), "keeps 99 per second");
         assert_eq!(said(&|state| state.cpus = "1".to_owned()), "is measured on CPU 1 only");
     }
 

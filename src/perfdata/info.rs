@@ -9,7 +9,7 @@ pub(crate) fn lines(rec: &Recording) -> Vec<(String, String)> {
     let mut out: Vec<(String, String)> = Vec::new();
     for event in &rec.events {
         let a = &event.attr;
-        let rate = if a.has(crate::kernel::attr::Flag::Freq) { "Hz" } else { "events a sample" };
+        let rate = if a.has(crate::kernel::attr::Flag::Freq) { "Hz" } else { "events per sample" };
         out.push((
             "event".into(),
             format!(
@@ -209,7 +209,7 @@ mod tests {
         let line = |at: usize| (told[at].0.as_str(), told[at].1.as_str());
         let tail = "sample_type 0x7, read_format 0xc";
         assert_eq!(line(0), ("event", &*format!("cycles: type 4, config 0x1a, 99 Hz, {tail}, 2 ids")));
-        assert_eq!(line(1), ("event", &*format!("faults: type 4, config 0x1a, 1000 events a sample, {tail}, 0 ids")));
+        assert_eq!(line(1), ("event", &*format!("faults: type 4, config 0x1a, 1000 events per sample, {tail}, 0 ids")));
         assert_eq!(line(2), ("cpu pmu caps", "0 bytes, not readable"));
         let names: Vec<&str> = told[2..told.len() - 3].iter().map(|(name, _)| name.as_str()).collect();
         let of = |bit: &u8| NAMES.iter().find(|(b, _)| b == bit).map(|(_, name)| label(name)).expect("a name");

@@ -63,7 +63,7 @@ fn order_columns_and_every_key_on_it() {
     assert!(harness.text().contains("si▾"), "{}", harness.text());
     let row = harness.text().lines().nth(5).expect("rows").to_owned();
     assert!(row.contains(" 32 "), "the CPU with the most softirqs is not first: {row}");
-    assert!(harness.keys("<tab>").text().contains("matrix: softirqs a second"));
+    assert!(harness.keys("<tab>").text().contains("matrix: softirqs per second"));
     let mut seed = 11u32;
     let mut harness = incident(80, 24).host("ipvs-busy").keys("4");
     let keys =

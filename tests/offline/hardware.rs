@@ -136,7 +136,7 @@ fn the_table_and_the_flame_graph_show_instructions_a_cycle() {
     assert!(first.contains("burn_alpha"), "{by_ipc}");
     let flame = open().keys("2ei").text();
     assert!(
-        flame.contains("instructions a cycle") && flame.contains("0.15 IPC") && flame.contains("3.00 IPC"),
+        flame.contains("instructions per cycle") && flame.contains("0.15 IPC") && flame.contains("3.00 IPC"),
         "{flame}"
     );
     let plain = open().keys("2eiei").text();

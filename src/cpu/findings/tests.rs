@@ -286,6 +286,6 @@ fn who_is_throttled_is_a_finding_of_no_cpu() {
         |percent: f64, before: &[Finding]| findings(FindingInput { before, ..facts(&throttled(percent), None) });
     let first = found(38.2, &[]);
     assert_eq!((first.len(), first[0].cpu, first[0].kind), (1, None, FindingKind::Quota));
-    assert_eq!(first[0].text, "shop/cart-7d9/app throttled 38 % of periods, 312 ms a second");
+    assert_eq!(first[0].text, "shop/cart-7d9/app throttled 38 % of periods, 312 ms per second");
     assert_eq!([found(9.0, &[]).len(), found(9.0, &first).len(), found(5.0, &first).len()], [0, 1, 0]);
 }

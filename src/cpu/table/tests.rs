@@ -261,8 +261,8 @@ fn every_cell_in_words() {
     for (column, words) in [
         (CpuColumn::Sampled(1), "TIMER on CPU 1: 50.0 % of its samples, top: run_timers 40.0 %   50 of 100 samples"),
         (CpuColumn::Sampled(3), "NET_RX on CPU 1: 0.0 % of its samples   0 of 100 samples"),
-        (CpuColumn::Rate(1), "TIMER on CPU 1: 2.5 softirqs a second (/proc/softirqs counts)"),
-        (CpuColumn::Line(0), "interrupt 24 on CPU 1: 8.0 a second   PCI-MSI edge eth0-rx"),
+        (CpuColumn::Rate(1), "TIMER on CPU 1: 2.5 softirqs per second (/proc/softirqs counts)"),
+        (CpuColumn::Line(0), "interrupt 24 on CPU 1: 8.0 per second   PCI-MSI edge eth0-rx"),
         (CpuColumn::Missing, "CPU 1: for 3 % of the time no tick was counted, so shares do not show it"),
         (CpuColumn::Peak, "CPU 1: softirqs and interrupts took 44 % of a tenth of a second at their peak"),
         (CpuColumn::Cpu, "CPU 1  node 0  package 2  core 5  with 1,9  2400 MHz  throttled 12,345 times  isolated"),

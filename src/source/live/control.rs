@@ -170,7 +170,7 @@ impl LiveSource {
             Change::Rate(rate) => {
                 slot.event.set_rate(*rate);
                 match rate {
-                    Rate::Frequency(hz) => format!("{name} is sampled {hz} times a second on each CPU now"),
+                    Rate::Frequency(hz) => format!("{name} is sampled {hz} times per second on each CPU now"),
                     Rate::Period(0) => format!("{name} is only counted now"),
                     Rate::Period(1) => format!("every hit of {name} is sampled now"),
                     Rate::Period(n) => format!("one in {n} of {name} is sampled now"),

@@ -171,7 +171,7 @@ fn missed(slot: &Slot, wanted: &Event, common: &CommonAttrs) -> Option<String> {
         (_, Rate::Period(0)) => None,
         (Rate::Period(0), _) => Some("but not sampled".to_owned()),
         (Rate::Period(n), Rate::Period(all)) if n > all => Some(format!("one in {n}")),
-        (Rate::Frequency(hz), Rate::Period(_)) => Some(format!("{hz} times a second")),
+        (Rate::Frequency(hz), Rate::Period(_)) => Some(format!("{hz} times per second")),
         _ => None,
     };
     let chains = (!own.chains.is_on() && !wanted.no_chains).then(|| "without call chains".to_owned());

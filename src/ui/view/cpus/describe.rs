@@ -72,7 +72,7 @@ fn legend(scene: Scene<'_>, view: &CpusScreen, facts: &CpuFacts<'_>) -> String {
     match (page, facts.times) {
         (Page::Timed, Some(times)) if scene.context.tracing => {
             text.push_str(&format!(
-                "; {} events a second, reading them costs {:.1} % of a CPU",
+                "; {} events per second, reading them costs {:.1} % of a CPU",
                 short(times.rate),
                 times.own_cost
             ));
@@ -99,7 +99,7 @@ fn describe_machine(facts: &CpuFacts<'_>) -> Option<String> {
         words.push(format!("{name} pressure {}", percent(f64::from(pressure.some.max(pressure.full)))));
     }
     if host.drops.0 + host.drops.1 > 0.0 {
-        words.push(format!("devices drop {:.0} packets a second in, {:.0} out", host.drops.0, host.drops.1));
+        words.push(format!("devices drop {:.0} packets per second in, {:.0} out", host.drops.0, host.drops.1));
     }
     words.push(format!("reading /proc costs {:.2} % of a CPU", host.cost));
     Some(words.join(", "))
@@ -112,7 +112,7 @@ const MOST_GROUPS: usize = 3;
 fn describe_quota(facts: &CpuFacts<'_>) -> Option<String> {
     let list = &facts.host?.quotas;
     let one = |group: &ThrottledGroup| {
-        format!("{} {} of periods, {:.0} ms a second", group.name, percent(group.percent), group.ms)
+        format!("{} {} of periods, {:.0} ms per second", group.name, percent(group.percent), group.ms)
     };
     let mut words: Vec<String> = list.iter().take(MOST_GROUPS).map(one).collect();
     words.extend((list.len() > MOST_GROUPS).then(|| format!("{} more", list.len() - MOST_GROUPS)));

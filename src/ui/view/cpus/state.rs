@@ -28,11 +28,11 @@ impl Page {
         match self {
             Self::Sampled => "softirq vectors, % of samples",
             Self::Timed => "softirq vectors, % of time (tracepoints)",
-            Self::Rates => "softirqs a second",
-            Self::Lines => "interrupts a second, by line",
-            Self::Net => "network, a second",
+            Self::Rates => "softirqs per second",
+            Self::Lines => "interrupts per second, by line",
+            Self::Net => "network, per second",
             Self::Place => "place and frequency",
-            Self::Work => "cycles a second, instructions a cycle, GHz while busy (PMU)",
+            Self::Work => "cycles per second, instructions per cycle, GHz while busy (PMU)",
         }
     }
 }

@@ -52,6 +52,6 @@ pub(crate) static FOOTER_RECORDED: &[(HintAction, &str)] = &[
     (Command(&ENTER), "its samples"),
     (Command(&general::INFO), "recording"),
     (Command(&general::FILTER), "filter"),
-    (Command(&general::UNIT), "ask a unit"),
+    (Command(&general::UNIT), "add unit"),
     (Command(&general::LOSSES), "losses"),
 ];

@@ -193,7 +193,7 @@ pub(crate) fn rate(text: &str) -> Result<Rate, String> {
         None => quantity::hertz(text).ok().map(Rate::Frequency),
     };
     parsed.ok_or_else(|| {
-        format!("{text}: expected a rate: 999 (samples a second), 1/100 (one in a hundred) or 0 (counted only)")
+        format!("{text}: expected a rate: 999 (samples per second), 1/100 (one in a hundred) or 0 (counted only)")
     })
 }
 

@@ -94,7 +94,7 @@ fn legend(scene: Scene<'_>, view: &FlameScreen, flame: &Flame, on: &mut Canvas<'
     }
     let by_ipc = view.by_ipc && flame.partner.is_some() && flame.versus.is_none();
     if by_ipc {
-        x += colours.put(x, y, "instructions a cycle ", theme.dim);
+        x += colours.put(x, y, "instructions per cycle ", theme.dim);
         for (from, word) in IPC_LEGEND {
             x += colours.put(x, y, &format!(" {word} "), theme.ipc(*from)) + 1;
         }

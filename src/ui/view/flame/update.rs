@@ -83,10 +83,10 @@ impl App {
     pub(crate) fn flame_by_ipc(&mut self) {
         let told = self.context.partner(self.selection.event).is_some();
         if !told && !self.views.flame.by_ipc {
-            return self.say("instructions a cycle need both events: -e cycles,instructions");
+            return self.say("instructions per cycle need both events: -e cycles,instructions");
         }
         self.views.flame.by_ipc = !self.views.flame.by_ipc;
-        self.say(if self.views.flame.by_ipc { "colours by instructions a cycle" } else { "colours by kind of code" });
+        self.say(if self.views.flame.by_ipc { "colours by instructions per cycle" } else { "colours by kind of code" });
     }
 
     /// Returns the frame under the cursor, of a function or a comm.

@@ -312,7 +312,7 @@ impl BlkTrace {
             .left("way", "Way", 6, |((_, way), _)| text(way.label()))
             .right("bytes", "Bytes", 9, |(_, (_, bytes))| Cell::Bytes(*bytes))
             .latency(self.than.is_set(), |(_, (stats, _))| stats)
-            .panel("Who asked")
+            .panel("Requesters")
     }
 
     fn sizes(&self) -> Panel {
@@ -342,7 +342,7 @@ impl BlkTrace {
         Sheet::of(self.slowest.iter(), |(_, number, _)| number)
             .right("time_ns", "At", 9, |(.., (_, _, _, time))| Cell::Time(at.after(*time)))
             .right("ns", "Took", 9, |(ns, ..)| Cell::Time(ns))
-            .left("task", "Who asked", 22, |(.., (request, ..))| text(at.task(request.tid)))
+            .left("task", "Requester", 22, |(.., (request, ..))| text(at.task(request.tid)))
             .left("device", "Device", 8, |(.., (_, dev, ..))| text(self.names.name(*dev)))
             .right("sector", "Sector", 14, |(.., (_, _, sector, _))| Cell::Id(*sector))
             .right("bytes", "Bytes", 9, |(.., (request, ..))| Cell::Bytes(request.bytes))

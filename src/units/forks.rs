@@ -77,7 +77,7 @@ impl Unit for Forks {
         if self.counts.values().any(|of| !of.cmdline.is_empty()) {
             table = table.left("cmdline", "Command line", 60, |(_, of)| text(of.cmdline.clone()));
         }
-        vec![table.whole("Who forks")]
+        vec![table.whole("Forks")]
     }
 
     fn reset(&mut self, _now: u64) {

@@ -294,7 +294,7 @@ impl MultiTrace {
             0 => slow.unremembered(),
             more => format!("{more} more events were in between: --detail keeps more"),
         });
-        sheet.whole(if slow.is_some() { "What was in between" } else { "In between" }).noted(note)
+        sheet.whole(if slow.is_some() { "Events in between" } else { "In between" }).noted(note)
     }
 }
 

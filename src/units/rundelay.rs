@@ -297,7 +297,7 @@ impl RunDelay {
             .right("cpu", "CPU", 4, |(.., slow)| Cell::Id(slow.cpu.into()))
             .right("delay_ns", "Waited", 8, |(ns, ..)| time(ns))
             .left("reason", "Reason", 10, |(.., slow)| text(slow.why.label()))
-            .left("runner", "Who ran longest", 24, |(.., slow)| {
+            .left("runner", "Longest runner", 24, |(.., slow)| {
                 slow.runner.map_or(text("–"), |(tid, _)| text(at.task(tid)))
             })
             .right("runner_ns", "For", 8, |(.., slow)| time(slow.runner.map_or(0, |(_, ns)| ns)))

@@ -105,7 +105,7 @@ impl Wakeups {
             .right("mean_ns", "Until it runs", 14, |(_, stats)| time(stats.mean() as u64))
             .right("p99_ns", "p99", 8, |(_, stats)| time(stats.quantile(0.99)))
             .right("max_ns", "Max", 8, |(_, stats)| time(stats.max))
-            .panel("Who wakes whom")
+            .panel("Wakers, wakees")
     }
 
     fn by_comm(&self, rows: &BTreeMap<(Arc<str>, Arc<str>), Stats>) -> Panel {

@@ -832,7 +832,7 @@ fn what_happened_between_two_events() {
     let (spun, sampled) = (of("profile", "spins_in_between"), of("profile", ""));
     assert!(spun >= 20 && spun * 10 >= sampled * 8, "{spun} of {sampled}: {meanwhile:?}\n{said}");
     let times: Vec<u64> =
-        rows(&answer, "What was in between").iter().filter_map(|row| row["after_ns"].as_u64()).collect();
+        rows(&answer, "Events in between").iter().filter_map(|row| row["after_ns"].as_u64()).collect();
     assert!(times.len() > 20 && times.is_sorted(), "{times:?}");
 }
 

@@ -167,7 +167,7 @@ fn all() -> Vec<Pairing> {
             stage: || sched("wakeups", &[]),
             begin: |s, ms, tid| wake(s, ms * MS, 0, tid, 0),
             end: |s, ms, tid| switch(s, ms * MS, 0, (0, 0), tid),
-            figures: |panels| timed(panels, "Who wakes whom", "max_ns"),
+            figures: |panels| timed(panels, "Wakers, wakees", "max_ns"),
             open: none,
             expected: USUAL,
         },

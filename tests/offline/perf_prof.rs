@@ -73,7 +73,7 @@ fn waits_for_a_cpu_with_what_was_beside() {
     let file = data("units/sched.data").display().to_string();
     let beside = ["-e", OWN[1], "-e", "sched:sched_switch,task-state//untraced/"];
     let (text, error, code) = said(&[&["rundelay", "--batch", "--detail=samecpu"], &beside[..], &[&file]].concat());
-    assert!(code == Some(0) && text.contains("\nPairs\n") && text.contains("What was in between"), "{text}{error}");
+    assert!(code == Some(0) && text.contains("\nPairs\n") && text.contains("Events in between"), "{text}{error}");
     let calls = |text: &str, panel: &str, column: usize| -> Vec<u64> {
         let lines = text.lines().skip_while(|line| *line != panel).skip(2).take_while(|line| !line.is_empty());
         let figure = |line: &str| {
@@ -113,7 +113,7 @@ fn an_event_that_begins_and_ends_has_a_key_for_each() {
     let pairs = of(&panels, "Pairs");
     assert_eq!((number(pairs, 0, "calls"), number(pairs, 0, "max_ns")), (1.0, 5e6), "the pair of thread 20");
     // Both roles of the event appear between a pair.
-    let between = of(&panels, "What was in between");
+    let between = of(&panels, "Events in between");
     let times: Vec<f64> = (0..rows(between).table.rows.len()).map(|row| number(between, row, "after_ns")).collect();
     assert_eq!(times.iter().filter(|ns| **ns == 5e6).count(), 1, "{times:?}");
 }
@@ -155,7 +155,7 @@ fn what_of_a_slow_case_is_kept() {
         give(2, 1400, 1, 7, 73);
         give(1, 2000, 1, 1, 10);
         let panels = stage.panels();
-        let between = of(&panels, "What was in between");
+        let between = of(&panels, "Events in between");
         let rows = rows(between).table.rows.len();
         (0..rows)
             .map(|row| number(between, row, "after_ns") / 1000.0)

@@ -247,7 +247,7 @@ fn few_rows_leave_the_screen_to_other_panels() {
     app.run(&program::UNITS);
     app.set_units(Arc::new(vec![answer("blktrace")]));
     let text = drawn(&app);
-    for panel in ["Who asked", "Devices", "Slowest", "Sizes", "End to end", "Latency by time"] {
+    for panel in ["Requesters", "Devices", "Slowest", "Sizes", "End to end", "Latency by time"] {
         assert!(text.contains(&format!("─ {panel}")), "{panel}: {text}");
     }
     let y = text.lines().position(|line| line.contains("─ Devices")).expect("a title") as u16;
@@ -271,7 +271,7 @@ fn at_80_columns_an_event_says_what_it_begins_with() {
     let row = [Cell::Text("sched:sched_waking".into()), Cell::Text(says.into())];
     let mut rows = Rows::new(columns);
     rows.push(1, row.to_vec());
-    let panels = vec![Panel::new("What was in between", Body::Table(rows))];
+    let panels = vec![Panel::new("Events in between", Body::Table(rows))];
     app.set_units(Arc::new(vec![UnitAnswer { panels, ..answer("rundelay") }]));
     let text = drawn(&app);
     assert!(text.contains("wakes comm=worker pid=4711 prio=120 on CPU 3, in"), "{text}");

@@ -189,7 +189,7 @@ fn tasks_that_move_are_followed_over_cpus() {
     assert_eq!(on("task-state", "Tasks", "s_ns"), [86.0, 10.0, 96.0]);
     assert_eq!(on("task-state", "Tasks", "r_ns"), [1.0, 0.0, 1.0]);
     assert_eq!(on("offcpu", "Blocked", "blocked_ns"), [86.0, 10.0, 96.0]);
-    assert_eq!(on("wakeups", "Who wakes whom", "max_ns"), [3.0, 0.0, 3.0]);
+    assert_eq!(on("wakeups", "Wakers, wakees", "max_ns"), [3.0, 0.0, 3.0]);
 }
 
 fn has(panel: &Panel, column: &str) -> bool {
@@ -506,7 +506,7 @@ fn our_own_threads_are_nobodys_figures() {
         wake(&mut wakeups, MS, by, tid, 0);
     }
     let panels = wakeups.panels();
-    let pairs = of(&panels, "Who wakes whom");
+    let pairs = of(&panels, "Wakers, wakees");
     assert_eq!((rows(pairs).ids.len(), number(pairs, 0, "times")), (1, 1.0));
     // Our thread runs now.
     let mut oncpu = sched("oncpu", &[]);
@@ -568,7 +568,7 @@ fn a_call_site_is_one_row_whoever_wakes_it() {
 fn who_wakes_whom() {
     let mut stage = scene("wakeups");
     let panels = stage.panels();
-    let pairs = of(&panels, "Who wakes");
+    let pairs = of(&panels, "Wakers, w");
     assert_eq!((text(pairs, 0, "waker"), text(pairs, 0, "woken")), ("hog-10".into(), "victim-20".into()));
     assert_eq!((number(pairs, 0, "times"), number(pairs, 0, "max_ns")), (2.0, 5e6));
 }
@@ -615,7 +615,7 @@ fn pairs_by_key_with_what_was_between() {
     assert!(pairs.note.contains("paired by id") && pairs.note.contains("1 begun"), "{}", pairs.note);
     let slowest = of(&panels, "Slowest");
     assert_eq!((text(slowest, 0, "key"), number(slowest, 0, "ns")), ("8".into(), 6e6));
-    let between = of(&panels, "What was in between");
+    let between = of(&panels, "Events in between");
     let list: Vec<(f64, String)> = (0..rows(between).table.rows.len())
         .map(|row| (number(between, row, "after_ns"), text(between, row, "text")))
         .collect();
@@ -664,7 +664,7 @@ fn units_among_events() {
     stage.until(7 * MS);
     let panels = stage.panels();
     assert_eq!(number(of(&panels, "Pairs"), 0, "max_ns"), 4e6);
-    let between = of(&panels, "What was in between");
+    let between = of(&panels, "Events in between");
     let events: Vec<String> = (0..rows(between).table.rows.len()).map(|row| text(between, row, "event")).collect();
     assert_eq!(events, ["app:begin", "task-state", "task-state", "sched:sched_switch"]);
     assert_eq!(text(between, 2, "text"), "waited for a CPU (RD) for 5.00 ms");
@@ -691,7 +691,7 @@ fn requests_by_stage_process_and_way() {
     assert_eq!(line(1), ("insert".into(), "issue".into(), 2e6));
     assert_eq!((number(stages, 2, "calls"), number(stages, 2, "total_ns")), (3.0, 16e6));
     assert_eq!((number(stages, 3, "calls"), number(stages, 3, "total_ns")), (3.0, 22e6));
-    let who = of(&panels, "Who asked");
+    let who = of(&panels, "Requesters");
     assert_eq!(number(who, 0, "bytes"), 4096.0);
     let ways = |panel: &Panel| (0..rows(panel).table.rows.len()).map(|row| text(panel, row, "way")).collect::<Vec<_>>();
     // A flush has no size.

@@ -342,7 +342,7 @@ fn a_wake_up_is_counted_once() {
             stage.give(hit, &[Value::T("server"), Value::N(30), Value::N(0)]);
         }
         let panels = stage.panels();
-        let (panel, waker) = if unit == "offcpu" { ("Blocked", "wakers") } else { ("Who wakes", "waker") };
+        let (panel, waker) = if unit == "offcpu" { ("Blocked", "wakers") } else { ("Wakers, w", "waker") };
         let panel = of(&panels, panel);
         assert!(text(panel, 0, waker).starts_with("worker"), "{unit}");
         assert_eq!((rows(panel).ids.len(), number(panel, 0, "times")), (1, 1.0), "{unit}");
@@ -365,7 +365,7 @@ fn interrupts_are_one_waker_whoever_they_interrupt() {
         wakes(&mut stage, at + 2 * MS, neighbour, SOFTIRQ, DISK, SERVER);
     }
     let panels = stage.panels();
-    let pairs = of(&panels, "Who wakes whom");
+    let pairs = of(&panels, "Wakers, wakees");
     let row = |at: usize| (text(pairs, at, "waker"), text(pairs, at, "context"), number(pairs, at, "times"));
     assert_eq!(
         [row(0), row(1), row(2)],

@@ -20,7 +20,7 @@ use super::{ExportInput, Format, FormatWriter};
 
 pub(super) const FORMAT: Format = Format {
     name: "folded",
-    about: "Folded stacks, for FlameGraph and its kin",
+    about: "Folded stacks, for FlameGraph and similar tools",
     writer: FormatWriter::Profile(Some(EscapeForm::Text), write),
 };
 

@@ -22,7 +22,7 @@ pub(crate) struct NamedRecording {
     /// Recording; - for standard input [default: perf.data]
     #[arg(value_name = "FILE")]
     pub(crate) file: Option<PathBuf>,
-    /// Recording, in perf's spelling
+    /// Recording, like perf's -i
     #[arg(short = 'i', long = "input", value_name = "FILE", conflicts_with = "file")]
     pub(crate) input: Option<PathBuf>,
 }

@@ -22,10 +22,10 @@ pub(crate) struct Annotate {
     /// function
     #[arg(value_name = "FILE] [SYMBOL", num_args = 0..=2)]
     pub(crate) what: Vec<String>,
-    /// Recording, in perf's spelling
+    /// Recording, like perf's -i
     #[arg(short = 'i', long = "input", value_name = "FILE")]
     pub(crate) input: Option<PathBuf>,
-    /// Function, in perf's spelling
+    /// Function, like perf's -s
     #[arg(short = 's', value_name = "SYMBOL")]
     pub(crate) symbol: Option<String>,
     #[command(flatten)]

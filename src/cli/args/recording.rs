@@ -18,7 +18,7 @@ pub(crate) struct Recording {
     /// ssh://USER@HOST:PORT to record another machine now [default: perf.data]
     #[arg(value_name = "FILE")]
     pub(crate) files: Vec<PathBuf>,
-    /// Recording, in perf's spelling
+    /// Recording, like perf's -i
     #[arg(short = 'i', long = "input", value_name = "FILE", conflicts_with = "files")]
     pub(crate) input: Option<PathBuf>,
     #[command(flatten)]

@@ -163,7 +163,7 @@ mod tests {
         for (words, why) in [
             (&["--keep", "0s"][..], "--keep 0s: expected"),
             (&["--memory", "1M"], "16M or more"),
-            (&["--trigger", "nothing"], "--trigger: nothing is not known"),
+            (&["--trigger", "nothing"], "--trigger: unknown condition nothing"),
             (&["--trigger", "lost > 0", "--trigger-max", "0"], "10,1G"),
             (&["--trigger", "lost > 0", "--trigger-dir", "/proc/none"], "--trigger-dir /proc/none"),
         ] {

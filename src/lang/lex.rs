@@ -223,7 +223,7 @@ mod tests {
         ];
         assert_eq!(got, want);
         for (text, at, len, words) in [
-            ("a = b", 2, 1, "written =="),
+            ("a = b", 2, 1, "use =="),
             ("a ; b", 2, 1, "no meaning"),
             ("a € b", 2, 3, "no meaning"),
             ("a 'bc", 2, 3, "not closed"),

@@ -156,7 +156,7 @@ mod tests {
         assert_eq!(map.lookup("g g", Tab::Top, &live), Lookup::Run((&general::HOME).into()));
         assert_eq!(
             map.continuations("g", Tab::Top, &live),
-            [("g".to_owned(), "to the hottest line, and stay there".to_owned())]
+            [("g".to_owned(), "go to the hottest line, and stay there".to_owned())]
         );
         assert_eq!(map.key_of(&general::HOME), Some("g g"));
         assert_eq!(map.key_of(&flame::commands::AROUND), None);

@@ -204,7 +204,7 @@ fn numbers_and_their_units() {
         ("1.2.3", 0, "not a number"),
         ("18446744073709551616", 0, "not a number"),
         ("1 @ 2", 2, "no meaning"),
-        ("1 = 2", 2, "written =="),
+        ("1 = 2", 2, "use =="),
         ("\"a", 0, "not closed"),
         ("a 'b", 2, "not closed"),
         ("a ~ 5", 4, "a pattern"),

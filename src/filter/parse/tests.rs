@@ -66,7 +66,7 @@ fn faults_point_at_the_place() {
     for (text, at, words) in [
         ("", 0, "missing"),
         ("comn == x", 0, "nearest: comm"),
-        ("comm = x", 5, "written =="),
+        ("comm = x", 5, "use =="),
         ("comm == x & pid == 1", 10, "written &&"),
         ("comm < x", 5, "supports the operators"),
         ("cpu ~ x", 4, "supports the operators"),

@@ -116,7 +116,7 @@ impl Filter {
     }
 
     /// Returns the text as typed.
-    pub(crate) fn text(&self) -> &str {
+    pub fn text(&self) -> &str {
         &self.text
     }
 

@@ -8,7 +8,9 @@ use crate::ui::view::top::state::TopScreen;
 /// The level of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Level {
+    /// The result of a key or command.
     Info,
+    /// The reason why a key or command did nothing.
     Error,
 }
 

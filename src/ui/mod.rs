@@ -35,4 +35,5 @@ pub mod view;
 pub(crate) mod widget;
 
 pub use app::{App, Effect};
+pub use frame::Level;
 pub use start::Start;

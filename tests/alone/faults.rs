@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use crate::alone;
-use crate::common::process::{Running, until};
+use crate::common::process::{Running, cannot_unshare, until};
 use crate::common::session::Session;
 use crate::common::{
     self, Nature, allowed, data, environment, has, installed, may_change_the_machine, program, run, skipped,
@@ -87,7 +87,7 @@ fn on_a_tiny_disk(words: &str) -> Option<String> {
     let script = format!("mount -t tmpfs -o size=64k none /mnt && cd /mnt && {PROGRAM} {words}; ls -l /mnt");
     command.args(["-m", "sh", "-c", &script]).env_clear().envs(environment());
     let said = text(&command.output().ok()?);
-    (!said.contains("unshare:") && !said.contains("mount:")).then_some(said)
+    if cannot_unshare(&said) { None } else { Some(said) }
 }
 
 #[test]
@@ -305,7 +305,7 @@ fn tracefs_is_not_there() {
     let Ok(output) = inside("stat -e sched:sched_switch -- true") else {
         return skipped("no unshare on this machine");
     };
-    if text(&output).contains("unshare:") {
+    if cannot_unshare(&text(&output)) {
         return skipped("this user may not make mount namespaces");
     }
     let said = text(&output);

@@ -309,7 +309,7 @@ fn what_takes_too_much_of_a_file_is_refused_by_name() {
     let mut resolver = Resolver::new(recorded(4 << 20));
     assert_eq!(resolver.resolve(&file, 0x1000), None);
     let why = problem(&mut resolver);
-    assert!(why.contains(".symtab would take") && why.contains("more than its share"), "{why}");
+    insta::assert_snapshot!("large-symtab", why);
     // With enough memory, a name without an end is truncated.
     let name = Resolver::new(recorded(256 << 20)).resolve(&file, 0x1000).expect("found").name;
     assert!(name.len() <= 16 << 10 && name.starts_with("nnn"), "{}", name.len());
@@ -323,7 +323,7 @@ fn what_takes_too_much_of_a_file_is_refused_by_name() {
     let mut resolver = Resolver::new(recorded(4 << 20));
     assert_eq!(resolver.resolve(&file, 0x1000), None);
     let why = problem(&mut resolver);
-    assert!(why.contains("1073741824 sections"), "{why}");
+    insta::assert_snapshot!("many-sections", why);
 
     let link = [&b"many.debug\0\0"[..], &1u32.to_le_bytes()].concat();
     std::fs::write(&path, elf(&[(".gnu_debuglink", PROGBITS, 0, 0, &link)])).expect("write");
@@ -333,7 +333,7 @@ fn what_takes_too_much_of_a_file_is_refused_by_name() {
     let mut resolver = Resolver::new(recorded(4 << 20));
     assert_eq!(resolver.resolve(&file, 0x1000), None);
     let why = problem(&mut resolver);
-    assert!(why.contains("many.debug: 6144 MB are not read"), "{why}");
+    insta::assert_snapshot!("large-debug-file", why.replace(&*dir.path().to_string_lossy(), "DIR"));
     assert!(own_memory() < before + (64 << 20));
     assert!(from.elapsed() < PATIENCE, "{:?}", from.elapsed());
 }
@@ -357,9 +357,9 @@ fn debug_information_is_weighed_before_it_is_parsed() {
     };
     let from = Instant::now();
     let many = why((0..100_000).flat_map(|_| unit(499_990)).collect());
-    assert!(many.contains(".debug_info would take") && many.contains("more than its share"), "{many}");
+    insta::assert_snapshot!("many-units", many);
     let overlapping = why((0..1000).flat_map(|i| unit(400_000 + i * 5)).collect());
-    assert!(overlapping.contains("abbreviation tables overlap"), "{overlapping}");
+    insta::assert_snapshot!("overlapping-abbreviations", overlapping);
     assert!(from.elapsed() < PATIENCE, "{:?}", from.elapsed());
 }
 

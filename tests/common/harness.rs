@@ -6,6 +6,7 @@ use super::data;
 use perfprof_tui::cpu::sampler::{Cpus, SlowReadings};
 use perfprof_tui::engine::IntakeOptions;
 use perfprof_tui::engine::Request;
+use perfprof_tui::engine::UnitRequest;
 use perfprof_tui::engine::offline::{self, Offline};
 use perfprof_tui::engine::view::View;
 use perfprof_tui::event::catalogue::{CatalogueEvent, EventKind};
@@ -24,7 +25,7 @@ use perfprof_tui::symbols::lines::Lines;
 use perfprof_tui::symbols::{Resolver, code};
 use perfprof_tui::ui::run::render;
 use perfprof_tui::ui::theme::{Depth, Theme};
-use perfprof_tui::ui::{App, Effect, Start};
+use perfprof_tui::ui::{App, Effect, Level, Start};
 
 /// Engine and interface in one thread, with immediate answers.
 pub struct Harness {
@@ -34,6 +35,8 @@ pub struct Harness {
     pub size: (u16, u16),
     /// Effects that are not requests to the engine.
     pub saved: Vec<String>,
+    /// The names of the units that were started.
+    pub started: Vec<&'static str>,
     /// Marked times.
     marks: Vec<TimeMark>,
     /// Whether the recording's events appear as those of a live session.
@@ -69,6 +72,7 @@ impl Harness {
             app: App::new(info, Start::default()),
             size: (width, height),
             saved: Vec::new(),
+            started: Vec::new(),
             marks: Vec::new(),
             metered: false,
         };
@@ -106,6 +110,9 @@ impl Harness {
     pub fn settle(&mut self) {
         while !self.app.effects.is_empty() {
             for effect in std::mem::take(&mut self.app.effects) {
+                if let Effect::Unit(UnitRequest::Start(spec, _)) = &effect {
+                    self.started.push(spec.name);
+                }
                 match effect {
                     Effect::Engine(Request::Ask(question)) => {
                         let answer = self.answer(question);
@@ -283,6 +290,32 @@ impl Harness {
         self
     }
 
+    /// The message in the footer.
+    pub fn message(&self) -> Option<(Level, &str)> {
+        self.app.frame.status.as_ref().map(|(level, text)| (*level, text.as_str()))
+    }
+
+    /// The level of the message in the footer.
+    pub fn level(&self) -> Option<Level> {
+        self.message().map(|(level, _)| level)
+    }
+
+    /// Removes the message, which hides the keys in the footer.
+    pub fn quiet(mut self) -> Self {
+        self.app.frame.status = None;
+        self
+    }
+
+    /// The last line: keys, or the message.
+    pub fn footer(&self) -> String {
+        self.text().lines().last().unwrap_or_default().to_owned()
+    }
+
+    /// The filter of the question: that of the view, with its zooms.
+    pub fn filter(&self) -> Option<&str> {
+        self.app.context.answer.question.filter.as_ref().map(|filter| filter.text())
+    }
+
     /// The screen as text.
     pub fn text(&self) -> String {
         let buffer = self.buffer();
@@ -327,11 +360,14 @@ fn meter(name: &str, samples: u64, span: Option<(u64, u64)>) -> Meter {
     Meter { count, rate: hits, sampled: rate, cost_percent: rate / 1e4, history, ..Meter::new(state) }
 }
 
-/// Replaces the line with the undo message by the line of an earlier screen.
-pub fn without_message(text: &str, before: &str) -> String {
-    let says = |line: &str| line.contains("undone: ") || line.contains("redone: ");
-    let line = |(now, then)| if says(now) { then } else { now };
-    let mut lines: Vec<&str> = text.split('\n').zip(before.split('\n')).map(line).collect();
-    lines.extend(text.split('\n').skip(before.split('\n').count()));
-    lines.join("\n")
+/// Types keys on new screens, and lists the messages, for a snapshot.
+///
+/// Tests of behaviour check the level of a message; its words are in these lists only.
+pub fn messages(open: impl Fn() -> Harness, typed: &[&str]) -> String {
+    let line = |keys: &&str| {
+        let typed = open().keys(keys);
+        let (level, text) = typed.message().unwrap_or_else(|| panic!("no message after {keys}:\n{}", typed.text()));
+        format!("{keys}\n    {level:?}: {text}\n")
+    };
+    typed.iter().map(line).collect()
 }

@@ -1,6 +1,7 @@
 //! Shared helpers of the test programs: the binary, recordings and their files.
 #![allow(dead_code, reason = "each test program uses its part")]
 
+pub mod cells;
 pub mod flood;
 pub mod harness;
 pub mod made;
@@ -11,6 +12,7 @@ pub mod scenes;
 pub mod schema;
 pub mod session;
 pub mod stage;
+pub mod transcript;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

@@ -60,12 +60,23 @@ pub fn ended(child: &mut std::process::Child) -> std::process::ExitStatus {
 pub fn events(pid: u32) -> usize {
     let open = std::fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
     let files = open.filter_map(|fd| std::fs::read_link(fd.path()).ok());
-    files.filter(|file| file.to_string_lossy().contains("[perf_event]")).count()
+    files.filter(|file| file.to_string_lossy().ends_with("[perf_event]")).count()
 }
 
 /// Returns whether a process has perf events open.
 pub fn has_events(pid: u32) -> bool {
     events(pid) > 0
+}
+
+/// Returns the state of a process, as in /proc/PID/stat: `R`, `S`, `T`, `Z`.
+pub fn state(pid: u32) -> Option<char> {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    text.rsplit_once(") ")?.1.chars().next()
+}
+
+/// Returns whether unshare(1) or the mounts in its namespace failed: this user may not create namespaces.
+pub fn cannot_unshare(said: &str) -> bool {
+    ["unshare:", "mount:"].iter().any(|program| said.lines().any(|line| line.starts_with(program)))
 }
 
 /// Returns the CPU time of a process's threads, from schedstat.

@@ -8,6 +8,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use crate::common::process::{Gates, Running, has_events, ran, until};
+use crate::common::transcript::Transcript;
 use crate::common::{self, Nature, allowed, has, installed, our_rows, perf_rows, program, run, skipped};
 
 /// A busy shell loop of bounded length.
@@ -135,9 +136,10 @@ fn a_filter_means_the_same_in_the_kernel_and_in_the_view() {
         assert_eq!(kept[1], all[1], "{event}: {filter}: samples that pass the kernel's filter");
     }
     let file = record(dir.path(), &["--call-graph", "none", "-e", "sched:sched_switch", "--", "sh", "-c", load]);
-    let out = program().arg("report").arg(&file).args(["--where", "prev_pidd == 1"]).output().expect("runs");
-    let said = String::from_utf8_lossy(&out.stderr).into_owned();
-    assert!(out.status.code() == Some(2) && said.contains("prev_pid"), "{said}");
+    let mut transcript = Transcript::new().with(dir.path(), "DIR");
+    let out = transcript.add(program().arg("report").arg(&file).args(["--where", "prev_pidd == 1"]));
+    assert_eq!(out.status.code(), Some(2));
+    insta::assert_snapshot!("unknown-field", transcript.text());
 }
 
 /// A filter as a BPF program, compared with the same filter of the view.
@@ -249,7 +251,7 @@ fn a_command_is_followed_with_its_children() {
     let file = record(dir.path(), &["-e", "cpu-clock", "--", "bash", "-c", &script]);
     let rows = our_rows(&report(&file, &["-s", "comm,dso,sym"]));
     let comms: std::collections::BTreeSet<&str> = rows.keys().map(|k| k.0.as_str()).collect();
-    assert!(comms.contains("sh") && (comms.contains("bash") || comms.contains("renamed")), "{comms:?}");
+    assert!(comms.is_superset(&["sh"].into()) && !comms.is_disjoint(&["bash", "renamed"].into()), "{comms:?}");
     assert!(!comms.iter().any(|c| c.starts_with("perfprof")), "the profiler samples itself: {comms:?}");
 }
 
@@ -398,28 +400,33 @@ fn what_an_ended_process_has_started_is_recorded_on() {
 
 #[test]
 fn refusals_name_reason_and_remedy() {
-    let check = |args: &[&str], code: i32, words: &str| {
+    let check = |args: &[&str], code: i32| {
         let output = program().arg("record").args(["-o", "/dev/null"]).args(args).output().expect("runs");
-        let said = String::from_utf8_lossy(&output.stderr);
-        assert_eq!(output.status.code(), Some(code), "{args:?}: {said}");
-        assert!(said.contains(words), "{args:?}: {said}");
+        assert_eq!(output.status.code(), Some(code), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
     };
-    check(&["-e", "cpu-clok"], 2, "nearest: cpu-clock");
-    check(&["-e", "cycles:z"], 2, "^");
-    check(&["-p", "2147483647"], 1, "there is no such process");
-    check(&["-p", "x"], 2, "not a process id");
-    check(&["-u", "nosuchuser"], 1, "there is no such user");
-    check(&["-C", "3-1"], 2, "-C 3-1: ");
-    check(&["-C", "4095", "--", "true"], 1, "not online");
-    check(&["-F", "0"], 2, "-F 0: expected");
-    check(&["-F", "100000000", "--", "true"], 1, "perf_event_max_sample_rate");
-    check(&["-G", "no/such/group"], 1, "cgroup");
-    check(&["--call-graph", "magic", "--", "true"], 2, "fp, tables, dwarf[,SIZE], lbr, auto or none");
+    // These depend on the machine, and their messages on its limits.
+    check(&["-C", "4095", "--", "true"], 1);
+    check(&["-F", "100000000", "--", "true"], 1);
+    check(&["-G", "no/such/group"], 1);
+    let mut transcript = Transcript::new();
+    for (args, code) in [
+        (&["-e", "cpu-clok"][..], 2),
+        (&["-e", "cycles:z"], 2),
+        (&["-p", "2147483647"], 1),
+        (&["-p", "x"], 2),
+        (&["-u", "nosuchuser"], 1),
+        (&["-C", "3-1"], 2),
+        (&["-F", "0"], 2),
+        (&["--call-graph", "magic", "--", "true"], 2),
+    ] {
+        let output = transcript.add(program().arg("record").args(["-o", "/dev/null"]).args(args));
+        assert_eq!(output.status.code(), Some(code), "{args:?}");
+    }
     if allowed() {
-        check(&["-e", "cpu-clock", "--", "/no/such/program"], 127, "No such file or directory");
-        let output = program().args(["record", "-o", "/no/such/dir/x.data", "--", "true"]).output().expect("runs");
+        check(&["-e", "cpu-clock", "--", "/no/such/program"], 127);
+        let output = transcript.add(program().args(["record", "-o", "/no/such/dir/x.data", "--", "true"]));
         assert_eq!(output.status.code(), Some(1));
-        assert!(String::from_utf8_lossy(&output.stderr).contains("was not written"));
+        insta::assert_snapshot!("refused", transcript.text());
     }
 }
 
@@ -429,7 +436,7 @@ fn without_a_terminal_the_screen_names_what_to_use() {
     let mut said = String::new();
     child.stderr.take().expect("stderr").read_to_string(&mut said).expect("read");
     assert_eq!(child.wait().expect("wait").code(), Some(2));
-    assert!(said.contains("perfprof-tui record"), "{said}");
+    insta::assert_snapshot!("without-a-terminal", said);
 }
 
 #[test]
@@ -706,8 +713,11 @@ fn probes_are_made_listed_counted_and_removed() {
     assert!(line.starts_with("p:probe_w/twice_L2 ") && line.contains("%di"), "{line}");
     assert_eq!(said(&probe(&["-x", &built, "-D", "twice;intall*", "%di"])), line);
     assert_eq!(said(&probe(&["-nvx", &built, "twice@w.c:2 %di"])), line);
-    assert!(said(&probe(&["-x", &built, "-n", "twice;none*"])).contains("twice matches none*"));
-    assert!(said(&probe(&["-x", &built, "-n", "twice@other.c"])).contains("w.c, not in other.c"));
+    let mut transcript = Transcript::new().with(dir.path(), "DIR");
+    for wrong in ["twice;none*", "twice@other.c"] {
+        transcript.add(program().args(["probe", "-x", &built, "-n", wrong]));
+    }
+    insta::assert_snapshot!("unknown-lines", transcript.text());
     let several = said(&probe(&["-x", &built, "-n", "-a", "p1=twice", "-a", "twice%return $retval"]));
     assert!(
         several.lines().count() == 2 && several.contains("p:probe_w/p1 ") && several.contains("r:probe_w/"),
@@ -784,7 +794,8 @@ fn a_command_that_cannot_start_is_named() {
             (Some(127), 1),
             "{command:?}: {said}"
         );
-        assert!(said.contains("perfprof-tui: /no/such/program: No such file"), "{command:?}: {said}");
+        let reason = said.lines().any(|line| line.starts_with("perfprof-tui: /no/such/program: No such file"));
+        assert!(reason, "{command:?}: {said}");
     }
     assert_eq!(std::fs::read_dir(dir.path()).expect("read").count(), 0);
 }
@@ -803,7 +814,9 @@ fn rarer_options_of_record_make_files_that_perf_reads() {
     let dir = tempfile::tempdir().expect("dir");
     let file = record(dir.path(), &["-z", "-e", "cpu-clock", "sh", "-c", BUSY]);
     let head = Command::new("perf").args(["report", "--header-only", "-i"]).arg(&file).output().expect("perf");
-    assert!(String::from_utf8_lossy(&head.stdout).contains("compressed : Zstd, level = 1"), "{head:?}");
+    let head = String::from_utf8_lossy(&head.stdout).into_owned();
+    let compressed = head.lines().any(|line| line.trim_start_matches("# ").starts_with("compressed : Zstd, level = 1"));
+    assert!(compressed, "{head}");
     assert_eq!(sum(perf_report(&file)), sum(our_rows(&report(&file, &[]))));
     let fields =
         ["--data", "-W", "--phys-data", "--switch-events", "--namespaces", "-e", "cpu-clock", "sh", "-c", BUSY];
@@ -819,7 +832,9 @@ fn rarer_options_of_record_make_files_that_perf_reads() {
     let spin = [common::data("bin/spin").display().to_string(), "1100".to_owned()];
     run(program().args(["record", "-q", "-o"]).arg(&files).args(args).args(spin).stdout(Stdio::null()));
     let list = std::fs::read_dir(dir.path()).expect("a folder").flatten().map(|entry| entry.path());
-    let list: Vec<_> = list.filter(|path| path.to_string_lossy().contains("many.data.2")).collect();
+    let list: Vec<_> = list
+        .filter(|path| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("many.data.2")))
+        .collect();
     assert!(list.len() == 2 && !files.exists(), "{list:?}");
     // A later file of the series also names the program.
     assert!(list.iter().all(|file| perf_report(file).keys().all(|row| row.0 == "spin")), "{list:?}");

@@ -262,10 +262,9 @@ fn events_come_rest_and_go_while_it_runs() {
     let engine = engine(events, Target::System);
     control(&engine, Control::Add(HIT.to_owned())).expect("added");
     wait(&engine, "its samples", |a| a.events.len() > 1 && event(a, HIT).total.samples > 100);
-    assert!(control(&engine, Control::Add(HIT.to_owned())).expect_err("twice").contains("measured already"));
-    assert!(
-        control(&engine, Control::Add("sched:sched_swich".to_owned())).expect_err("a typo").contains("sched_switch")
-    );
+    let twice = control(&engine, Control::Add(HIT.to_owned())).expect_err("twice");
+    let typo = control(&engine, Control::Add("sched:sched_swich".to_owned())).expect_err("a typo");
+    insta::assert_snapshot!("refused-events", format!("{twice}\n{typo}"));
 
     change(&engine, 1, Change::Pause(true)).expect("paused");
     wait(&engine, "said paused", |a| run_of(a, 1) == Some(RunState::Paused));
@@ -321,7 +320,7 @@ fn switches_that_are_added_tell_the_time_off_the_cpus() {
         wait(&engine, "wakeups", |a| a.events.iter().any(|e| e.name == "sched:sched_wakeup" && e.total.samples > 0));
     assert_eq!((answer.events.len(), later.events.len()), (3, 4));
     let error = change(&engine, 2, Change::Pause(true)).expect_err("a derived event");
-    assert!(error.contains("derived event"), "{error}");
+    insta::assert_snapshot!("refused-for-a-derived-event", error);
     change(&engine, 3, Change::Stop).expect("its own place");
     wait(&engine, "stopped", |a| run_of(a, 3) == Some(RunState::Stopped) && run_of(a, 1) == Some(RunState::Running));
     engine.stop();
@@ -353,7 +352,7 @@ fn a_filter_of_the_same_shape_is_only_a_store() {
     filter(&format!("tid == {}", load.tid)).expect("stored");
     wait(&engine, "samples again", |a| samples(a, "cpu-clock") > rest + 3);
     let error = filter("stack ~ x").expect_err("not in the kernel");
-    assert!(error.contains("use a view filter"), "{error}");
+    insta::assert_snapshot!("refused-in-the-kernel", error);
     let answer = wait(&engine, "the old filter stays", |a| !a.events.is_empty());
     assert_eq!(event(&answer, "cpu-clock").filter, Some(format!("tid == {}", load.tid)));
     load.end();
@@ -426,9 +425,9 @@ fn a_static_probe_stays_until_it_is_taken_away() {
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         (output.status.success(), text(&output.stdout), text(&output.stderr))
     };
-    assert!(usdt(&["list", &own]).1.contains("perfprof:fired"));
+    assert!(usdt(&["list", &own]).1.split_whitespace().any(|word| word == "perfprof:fired"));
     let (_, _, why) = usdt(&["add", &format!("perfprof:fird@{own}")]);
-    assert!(why.contains("no static probe perfprof:fird"), "{why}");
+    insta::assert_snapshot!("unknown-static-probe", why.replace(&own, "PROGRAM"));
     assert_eq!(usdt(&["add", &format!("perfprof:fired@{own}")]).1, "perfprof:fired\n");
     let pid = std::process::id().to_string();
     let how = ["trace", "-e", "perfprof:fired", "--format", "json", "-N", "37", "-p", &pid];
@@ -455,7 +454,8 @@ fn a_static_probe_stays_until_it_is_taken_away() {
     assert!(seen.len() == 37 && seen.windows(2).all(|pair| pair[1] == pair[0] + 1), "{seen:?}");
     assert_eq!(usdt(&["del", "perfprof:fired"]).1, "perfprof:fired\n");
     let (done, _, why) = usdt(&["del", "perfprof:fired"]);
-    assert!(!done && why.contains("no probe perfprof:fired"), "{why}");
+    assert!(!done, "{why}");
+    insta::assert_snapshot!("absent-static-probe", why);
 }
 
 /// The target changes during the session, from the machine to a task and back.
@@ -479,7 +479,7 @@ fn other_tasks_are_sampled_while_it_runs() {
         assert_eq!(answer.view.total.samples, 0, "of others");
         assert!(answer.ledger.malformed == 0);
         let error = attach("pid 999999999".to_owned()).expect_err("no such process");
-        assert!(error.contains("no such process"), "{error}");
+        insta::assert_snapshot!("refused-process", error);
         assert_eq!(engine.answer().target, format!("tid {}", two.tid), "as it was");
         attach("all".to_owned()).expect("the machine");
         let before = samples(&engine.answer(), HIT);

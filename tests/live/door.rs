@@ -302,7 +302,7 @@ fn a_program_is_rewritten_while_it_is_annotated() {
     let path = root.path().join("tmp/research/perf-tui/w/a");
     let mut names = std::fs::read_dir(&path).expect("dir").flatten();
     let inline =
-        names.find(|entry| entry.file_name().to_string_lossy().contains("inline")).expect("the program").path();
+        names.find(|entry| entry.file_name().to_string_lossy().starts_with("inline")).expect("the program").path();
     let whole = std::fs::read(&inline).expect("read");
     mode(&inline, 0o666);
     let file = std::fs::File::options().write(true).open(&inline).expect("opens");

@@ -147,7 +147,11 @@ fn samples(file: &Path, comm: &str) -> usize {
 fn begins_with_exec(file: &Path) -> bool {
     let out = run(Command::new("perf").args(["evlist", "-v", "-i"]).arg(file).stdin(Stdio::null()));
     let text = String::from_utf8_lossy(&out.stdout).into_owned();
-    text.lines().find(|line| line.starts_with("cpu-clock")).expect("the event").contains("enable_on_exec: 1")
+    text.lines()
+        .find(|line| line.starts_with("cpu-clock"))
+        .expect("the event")
+        .split(", ")
+        .any(|setting| setting.trim() == "enable_on_exec: 1")
 }
 
 #[test]

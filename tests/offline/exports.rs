@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, HashSet};
 use std::io::Read;
 use std::path::PathBuf;
 
+use crate::common::transcript::Transcript;
 use crate::common::{data, program, run, symfs};
 
 fn export(to: &str, args: &[&str]) -> Vec<u8> {
@@ -165,14 +166,14 @@ fn firefox_by_its_tables() {
         samples += stacks.len();
     }
     assert_eq!(samples, SAMPLES);
-    assert!(names.contains("main") && names.contains("do_syscall_64"));
+    assert!(["main", "do_syscall_64"].iter().all(|name| names.contains(*name)));
 }
 
 #[test]
 fn an_svg_that_is_well_formed_and_chosen_samples_only() {
     let svg = String::from_utf8(export("svg", &[])).expect("utf8");
     assert!(svg.starts_with("<?xml") && svg.trim_end().ends_with("</svg>"));
-    assert!(svg.contains("do_syscall_64") && svg.contains("round_trip"));
+    assert!(["do_syscall_64", "round_trip"].iter().all(|name| svg.contains(name)));
     let kernel = String::from_utf8(export("folded", &["--where", "kernel", "--annotate"])).expect("utf8");
     assert!(
         !kernel.is_empty() && kernel.lines().all(|l| l.rsplit_once(' ').expect("count").0.ends_with("_[k]")),
@@ -207,15 +208,12 @@ fn perf_data_of_chosen_samples() {
 #[test]
 fn nothing_half_written_is_left() {
     let dir = tempfile::tempdir().expect("dir");
-    let output = program()
-        .arg("export")
-        .arg(data("fp-sysmix.data"))
-        .args(["--to", "svg", "--where", "comm == absent", "-o"])
-        .arg(dir.path().join("x.svg"))
-        .output()
-        .expect("runs");
+    let mut transcript = Transcript::new().with(dir.path(), "DIR");
+    let mut command = program();
+    command.arg("export").arg(data("fp-sysmix.data")).args(["--to", "svg", "--where", "comm == absent", "-o"]);
+    let output = transcript.add(command.arg(dir.path().join("x.svg")));
     assert_eq!(output.status.code(), Some(1));
-    assert!(String::from_utf8_lossy(&output.stderr).contains("no samples to draw"));
+    insta::assert_snapshot!("nothing-to-draw", transcript.text());
     assert_eq!(std::fs::read_dir(dir.path()).expect("dir").count(), 0);
 }
 
@@ -229,7 +227,7 @@ fn what_changed_between_two_recordings() {
     };
     let (spin, mix) = (data("fp-spin.data"), data("fp-sysmix.data"));
     let (spin, mix) = (spin.to_str().expect("path"), mix.to_str().expect("path"));
-    assert!(diff(&[spin, spin]).contains("no differences"));
+    insta::assert_snapshot!("no-difference", diff(&[spin, spin]).replace(spin, "fp-spin.data"));
     let report: serde_json::Value = serde_json::from_str(&diff(&[spin, mix, "--format", "json"])).expect("json");
     let rows = report["rows"].as_array().expect("rows");
     let row = |sym: &str| rows.iter().find(|r| r["sym"] == sym).unwrap_or_else(|| panic!("{sym}"));
@@ -248,9 +246,10 @@ fn what_changed_between_two_recordings() {
     assert!(diff(&[spin, mix, "--format", "svg"]).trim_end().ends_with("</svg>"));
     // With one recording, the second is perf.data.
     let elsewhere = tempfile::tempdir().expect("dir");
-    let alone = program().current_dir(elsewhere.path()).arg("diff").arg(spin).output().expect("runs");
+    let mut transcript = Transcript::new();
+    let alone = transcript.add(program().current_dir(elsewhere.path()).arg("diff").arg(spin));
     assert_eq!(alone.status.code(), Some(1));
-    assert!(String::from_utf8_lossy(&alone.stderr).contains("perf.data: No such file"), "{alone:?}");
+    insta::assert_snapshot!("diff-without-perf-data", transcript.text());
 }
 
 /// The unit of an event in pprof, OTLP and speedscope.

@@ -1,6 +1,9 @@
 //! Input beyond the keys of screens: typing into help, palette and the list of units, and clicks.
 
-use crate::common::harness::Harness;
+use crate::common::cells::row;
+use crate::common::harness::{Harness, messages};
+use perfprof_tui::query::ColumnKey;
+use perfprof_tui::ui::Level;
 use perfprof_tui::ui::tab::Tab;
 
 fn incident(width: u16, height: u16) -> Harness {
@@ -17,6 +20,20 @@ fn place(harness: &Harness, text: &str) -> (u16, u16) {
     found.unwrap_or_else(|| panic!("no {text} on\n{screen}"))
 }
 
+/// The columns that rows are grouped by.
+fn keys_of(harness: &Harness) -> &[ColumnKey] {
+    &harness.app.context.answer.question.top.keys
+}
+
+/// The messages of keys without effect, and of keys that change the rows.
+#[test]
+fn messages_of_keys() {
+    let on_switches = || Harness::open("switches.data", "switches.kallsyms", 100, 24);
+    let of_incident = messages(|| incident(120, 30), &["<tab><tab><tab><tab>", "2<tab><tab>c", "2eb"]);
+    let of_switches = messages(on_switches, &["<tab>", "}<tab>"]);
+    insta::assert_snapshot!("messages", of_incident + &of_switches);
+}
+
 fn click(harness: Harness, text: &str) -> Harness {
     let (x, y) = place(&harness, text);
     harness.click(x, y)
@@ -26,57 +43,60 @@ fn click(harness: Harness, text: &str) -> Harness {
 #[test]
 fn rows_are_not_split_by_what_nobody_knows() {
     let split = incident(100, 24).keys("<tab><tab><tab><tab>");
-    assert!(split.text().contains("by CPU") && split.text().contains("Tab by function"), "{}", split.text());
+    assert!(keys_of(&split).contains(&ColumnKey::Cpu), "{:?}", keys_of(&split));
     let whole = split.keys("<tab>");
-    assert!(whole.text().contains("Tab by comm") && !whole.text().contains("Cgroup"), "{}", whole.text());
+    assert_eq!(keys_of(&whole), keys_of(&incident(100, 24)));
 }
 
 /// The bottom rows of a flame graph zoom into a program, a process or all samples.
 #[test]
 fn the_ground_of_a_flame_graph_is_a_filter() {
-    let program = incident(120, 30).keys("2c");
-    assert!(program.text().contains("all › program burn"), "{}", program.text());
-    assert!(!program.text().contains("swapper"), "{}", program.text());
-    let process = incident(120, 30).keys("2<tab>c");
-    assert!(process.text().contains("all › pid ") && !process.text().contains("swapper"), "{}", process.text());
+    let usual = incident(120, 30);
+    for (keys, field) in [("2c", "program"), ("2<tab>c", "pid")] {
+        let zoomed = incident(120, 30).keys(keys);
+        let (now, before) = (zoomed.filter().unwrap_or_default(), usual.filter().unwrap_or_default());
+        let is_narrower = now.starts_with(&format!("({field} ")) && now.ends_with(&format!("({before})"));
+        assert!(is_narrower && zoomed.app.selection.zooms.len() == 1, "{now}");
+        let samples = |h: &Harness| h.app.context.answer.view.total.samples;
+        assert!(samples(&zoomed) > 0 && samples(&zoomed) < samples(&usual), "{keys}");
+    }
     let all = incident(120, 30).keys("2<tab><tab>c");
-    assert!(all.text().contains("no frame with a comm under the cursor"), "{}", all.text());
+    assert_eq!((all.level().is_some(), all.filter()), (true, usual.filter()));
 }
 
 /// For a tracepoint, the key that splits rows starts with the event's text: such rows have no functions, lead to
 /// callers, and can be zoomed into.
 #[test]
 fn rows_are_by_the_texts_of_a_tracepoint() {
-    let clock = Harness::open("switches.data", "switches.kallsyms", 100, 24).keys("<tab>");
-    assert!(clock.text().contains("a row is a function by comm"), "{}", clock.text());
-    let by_text = Harness::open("switches.data", "switches.kallsyms", 100, 24).keys("}<tab>");
-    let text = by_text.text();
-    assert!(text.contains("rows by prev_comm") && text.contains("Self▾  Children"), "{text}");
-    assert!(!text.contains("Symbol") && !text.contains("DSO"), "{text}");
+    let open = || Harness::open("switches.data", "switches.kallsyms", 100, 24);
+    let clock = open().keys("<tab>");
+    let usual = [ColumnKey::Comm, ColumnKey::Dso, ColumnKey::Sym];
+    assert!(usual.iter().all(|key| keys_of(&clock).contains(key)), "{:?}", keys_of(&clock));
+    let by_text = open().keys("}<tab>");
+    let heads = by_text.text();
+    assert_eq!(row(&heads, "Self▾"), ["Self▾", "Children", "prev_comm"]);
     let unfolded = by_text.keys("<ret>j");
     insta::assert_snapshot!("rows-by-a-text-100x24", unfolded.text());
     let zoomed = unfolded.keys("ko");
-    assert!(zoomed.text().contains(" 1/1 by prev_comm"), "{}", zoomed.text());
+    assert_eq!((zoomed.app.selection.zooms.len(), zoomed.app.context.answer.view.rows), (1, 1));
     let back = zoomed.keys("u<tab><tab>");
-    assert!(back.text().contains("a row is a function by comm") && back.text().contains("Symbol"), "{}", back.text());
+    assert!(usual.iter().all(|key| keys_of(&back).contains(key)), "{:?}", keys_of(&back));
 }
 
 #[test]
 fn help_is_searched_by_typing() {
-    let help = incident(80, 24).keys("?");
-    assert!(help.text().contains("type to search") && help.text().contains("Esc close"));
-    let found = help.keys("exclude comm");
-    let text = found.text();
-    assert!(text.contains(":not-comm") && !text.contains(":flip"), "{text}");
+    let screen = incident(80, 24).text();
+    let help = || incident(80, 24).keys("?");
+    let whole = help().text();
+    let found = help().keys("exclude comm");
+    insta::assert_snapshot!("help-found", found.text());
     // Help finds keys of other screens, and ignores a leading slash.
-    assert!(incident(80, 24).keys("?/recursion").text().contains(":recursion"));
-    let none = found.keys("<esc>zzzz").text();
-    assert!(none.contains("zzzz"), "{none}");
-    let cleared = incident(80, 24).keys("?zzzz");
-    assert!(cleared.text().contains("no matches"));
-    let cleared = cleared.keys("<esc>");
-    assert!(cleared.text().contains("type to search"), "Esc clears first");
-    assert!(!cleared.keys("<esc>").text().contains("help: Top"));
+    assert_eq!(has_command(&help().keys("/recursion"), "recursion"), (true, false));
+    let none = found.keys("<esc>zzzz");
+    insta::assert_snapshot!("help-without-match", none.text());
+    let cleared = none.keys("<esc>");
+    assert_eq!(cleared.text(), whole, "Esc clears first");
+    assert_eq!(cleared.keys("<esc>").text(), screen);
 }
 
 #[test]
@@ -90,32 +110,36 @@ fn texts_scroll_as_lists_do() {
     assert_eq!(one_up.keys("g").text(), top);
 }
 
+/// The keys in the footer of each screen and each popup, of a recording.
 #[test]
-fn each_popup_has_keys_of_its_own_at_the_bottom() {
-    for (keys, has, lacks) in [
-        ("?", "search", "callers"),
-        (":", "run", "callers"),
-        ("C", "show/hide", "callers"),
-        ("l", "page", "callers"),
-        ("''", "go there", "callers"),
-        ("M", "start", "add unit"),
-    ] {
-        let text = incident(80, 24).keys(keys).text();
-        let last = text.lines().last().unwrap_or_default();
-        assert!(last.contains(has) && !last.contains(lacks), "{keys}: {last}");
-    }
-    let annotated = Harness::open("corpus/inline.data", "kallsyms", 80, 24).keys("A").text();
-    assert!(annotated.lines().last().is_some_and(|last| last.contains("hot spots")), "{annotated}");
+fn each_screen_and_popup_has_keys_of_its_own_at_the_bottom() {
+    let screens = ["1", "2", "3", "4", "5", "6"].map(str::to_owned);
+    let popups = ["?", ":", "C", "l", "''", "M"].map(str::to_owned);
+    let line = |(keys, harness): (&str, Harness)| format!("{keys:<3}{}\n", harness.footer());
+    let mut of_all: String =
+        screens.iter().chain(&popups).map(|keys| line((keys, incident(80, 24).keys(keys)))).collect();
+    of_all += &line(("A", Harness::open("corpus/inline.data", "kallsyms", 80, 24).keys("A")));
+    // Without the program, the annotated function has no instructions to go to.
+    of_all += &line(("A", incident(80, 24).keys("A")));
+    insta::assert_snapshot!("footers", of_all);
+    let (screen, of_popups) = (incident(80, 24).footer(), popups.map(|keys| incident(80, 24).keys(&keys).footer()));
+    assert!(of_popups.iter().all(|footer| *footer != screen), "{of_popups:?}");
+}
+
+/// Returns whether help shows a command, and whether it shows one of every screen.
+fn has_command(harness: &Harness, name: &str) -> (bool, bool) {
+    let text = harness.text();
+    let shows = |name: &str| text.lines().any(|line| line.split_whitespace().any(|word| word == format!(":{name}")));
+    (shows(name), shows("flip"))
 }
 
 /// The six most useful keys and `help` fit on every screen at 80 columns.
 #[test]
 fn the_keys_at_the_bottom_are_six_and_help() {
     for screen in ["1", "2", "3", "4", "5", "6"] {
-        let text = incident(80, 24).keys(screen).text();
-        let last = text.lines().last().unwrap_or_default().to_owned();
-        assert!(last.contains("? help"), "{screen}: {last}");
-        assert!(last.split("  ").count() >= 6, "{screen}: {last}");
+        let footer = incident(80, 24).keys(screen).footer();
+        let keys: Vec<&str> = footer.split("  ").collect();
+        assert!(keys.len() >= 6 && keys.iter().any(|key| key.starts_with("? ")), "{screen}: {footer}");
     }
 }
 
@@ -124,36 +148,37 @@ fn units_are_chosen_by_what_they_are_about() {
     let list = incident(100, 30).keys("M");
     insta::assert_snapshot!("units-to-choose-100x30", list.text());
     let waits = list.keys("wait");
-    let text = waits.text();
-    assert!(text.contains("rundelay") && !text.contains("blktrace "), "{text}");
-    assert!(text.contains("not here: sched:sched_switch is not in this recording"), "{text}");
+    insta::assert_snapshot!("units-about-waits", waits.text());
     // Enter takes the only match, or the one under the cursor.
-    let started = |keys: &str| incident(100, 30).keys(keys).saved.join("\n");
-    assert!(started("Mcalls cost<ret>").contains("syscalls"), "{}", started("Mcalls cost<ret>"));
-    assert!(started("Mkmem<down><ret>").contains("kmemprof"));
-    assert!(started("Mrundelay --than 4ms<ret>").contains("4ms"));
+    for (keys, unit) in
+        [("Mcalls errno<ret>", "syscalls"), ("Mkmem<down><ret>", "kmemprof"), ("Mrundelay --than 4ms<ret>", "rundelay")]
+    {
+        let chosen = incident(100, 30).keys(keys);
+        assert_eq!(chosen.started, [unit], "{keys}");
+        assert_eq!(chosen.saved.concat().matches("4ms").count(), keys.matches("4ms").count(), "{keys}");
+    }
     // Tab completes a name and shows its options.
-    let options = incident(100, 30).keys("Mrund<tab>");
-    assert!(options.text().contains("> rundelay") && options.text().contains("--than"), "{}", options.text());
+    insta::assert_snapshot!("unit-options", incident(100, 30).keys("Mrund<tab>").text());
     // A unit with a missing argument says so, and the prompt stays open.
     let more = incident(100, 30).keys("Mnum-dist<ret>");
-    assert!(more.text().contains("measure what?"), "{}", more.text());
+    assert_eq!((more.level(), more.started.len()), (Some(Level::Error), 0));
+    insta::assert_snapshot!("unit-without-argument", more.text());
 }
 
 #[test]
 fn the_palette_takes_words() {
-    let text = incident(100, 30).keys(":percentages above").text();
-    assert!(text.contains("fractal") && text.contains('%'), "{text}");
+    insta::assert_snapshot!("palette-of-words", incident(100, 12).keys(":percentages above").text());
 }
 
 #[test]
 fn tabs_hints_and_popups_are_clicked() {
     let h = click(incident(80, 24), "4 CPUs");
     assert_eq!(h.app.frame.tab, Tab::Cpus);
+    let screen = h.text();
     let h = click(h, "? help");
-    assert!(h.text().contains("help: CPUs"));
+    assert_eq!(h.text(), incident(80, 24).keys("4?").text());
     let h = click(h, "Esc close");
-    assert!(!h.text().contains("help: CPUs"));
+    assert_eq!(h.text(), screen);
     // A click on an anomaly goes to it.
     let h = click(incident(120, 30).host("ipvs-busy"), "CPU 32 softirq");
     assert_eq!(h.app.frame.tab, Tab::Cpus);
@@ -161,53 +186,46 @@ fn tabs_hints_and_popups_are_clicked() {
     let h = click(incident(100, 30).keys(":idle"), "show or hide idle");
     assert!(!h.app.selection.hide_idle);
     let h = click(incident(100, 30).keys("MKmem"), "kmemprof");
-    assert!(h.saved.is_empty());
-    assert!(click(h, "kmemprof").saved.join("").contains("kmemprof"));
+    assert!(h.started.is_empty());
+    assert_eq!(click(h, "kmemprof").started, ["kmemprof"]);
     // A click outside of a popup closes it.
-    assert!(!incident(100, 30).keys(":").click(2, 6).text().contains("commands ──"));
+    assert_eq!(incident(100, 30).keys(":").click(2, 6).text(), incident(100, 30).text());
     // A click on a heading sorts.
-    let h = click(incident(120, 30), "Children");
-    assert!(h.text().contains("Children▾"), "{}", h.text());
+    let h = click(incident(120, 30), "Children").text();
+    assert!(h.split_whitespace().any(|word| word == "Children▾"), "{h}");
     // A click on a completion accepts it.
     let h = click(incident(100, 30).keys("fcom"), "comm name of");
-    assert!(h.text().contains("filter: comm\n") && h.text().contains("==  !="), "{}", h.text());
+    assert_eq!(h.text(), incident(100, 30).keys("fcom<tab>").text());
     // A click on a chord's hint types its first key.
-    assert!(click(incident(100, 24).keys("2"), "e edit").text().contains("a function that calls itself"));
+    assert_eq!(click(incident(100, 24).keys("2"), "e edit").text(), incident(100, 24).keys("2e").text());
 }
 
 /// Text typed for a prompt that does not open is not taken as keys: the reason is shown in place of the prompt.
 #[test]
 fn text_for_a_prompt_that_does_not_open_goes_nowhere() {
+    let refused = incident(80, 24).keys("F").text();
+    insta::assert_snapshot!("prompt-for-a-recording", refused);
     let typed = incident(80, 24).keys("Fqzq2");
-    let text = typed.text();
-    assert!(text.contains("record only: ") && text.contains("f filters the view"), "{text}");
-    assert!(text.contains("[1 Top]"), "{text}");
+    // The reason stays above the typed text.
+    let above = |text: &str| text.lines().take(23).map(str::to_owned).collect::<Vec<_>>();
+    assert_eq!((above(&typed.text()), typed.app.frame.tab), (above(&refused), Tab::Top));
     let done = typed.keys("<ret>");
-    let text = done.text();
-    assert!(!text.contains("record only: ") && text.contains("f filters the view"), "{text}");
-    assert!(done.keys("2").text().contains("[2 Flame]"));
+    assert_eq!((done.level().is_some(), done.app.frame.tab), (true, Tab::Top));
+    assert_eq!(done.keys("2").app.frame.tab, Tab::Flame);
     let events = incident(80, 24).keys("5er9q2");
-    let text = events.text();
-    assert!(text.contains("[5 Events]") && text.contains("cannot be changed"), "{text}");
-    assert!(events.keys("<esc>2").text().contains("[2 Flame]"));
-}
-
-/// The footer offers only keys that work for this recording or function.
-#[test]
-fn keys_at_the_bottom_do_what_they_say() {
-    let last = |keys: &str| incident(80, 24).keys(keys).text().lines().last().unwrap_or_default().to_owned();
-    for (keys, lacks) in [("4", "time softirqs"), ("5", "stop"), ("5", "add by name"), ("A", "hot spots")] {
-        assert!(!last(keys).contains(lacks), "{keys}: {}", last(keys));
-    }
+    assert_eq!(events.app.frame.tab, Tab::Events);
+    let below: Vec<String> = events.text().lines().skip(22).map(str::to_owned).collect();
+    insta::assert_snapshot!("prompt-for-an-event", below.join("\n"));
+    assert_eq!(events.keys("<esc>2").app.frame.tab, Tab::Flame);
 }
 
 /// The screen of an annotated function shows no details of other rows.
 #[test]
 fn an_annotated_function_stands_alone() {
     let text = Harness::open("corpus/inline.data", "kallsyms", 160, 40).keys("jA").text();
-    assert!(!text.contains("callers of"), "{text}");
     let details = text.lines().rev().nth(1).unwrap_or_default();
     assert!(details.trim().is_empty(), "{text}");
+    insta::assert_snapshot!("annotate-160x40", text);
 }
 
 /// Descriptions of keys are never truncated, at any width.

@@ -8,7 +8,9 @@ use std::process::Command;
 
 use crate::common::harness::Harness;
 use crate::common::made::{ALPHA, BETA, DATA, GAMMA, MAIN, MIDDLE, Taken, event, has, write};
+use crate::common::transcript::Transcript;
 use crate::common::{data, installed, program, run};
+use perfprof_tui::ui::Level;
 
 /// `burn_alpha` waits for memory, `burn_beta` computes, and `burn_gamma` has too few samples.
 fn two_events(dir: &tempfile::TempDir) -> PathBuf {
@@ -73,7 +75,8 @@ fn rows_have_instructions_a_cycle_where_both_events_are_recorded() {
     let csv = report(&path, &["--format", "csv", "--event", "cycles", "--no-children"]);
     assert!(csv.starts_with("self_pct,samples,period,ipc,sym\r\n50.0000,60,60000,0.1500,burn_alpha\r\n"), "{csv}");
     let alone = run(program().arg("report").arg(data("fp-spin.data")).args(["--format", "json", "-s", "sym"]));
-    assert!(!String::from_utf8_lossy(&alone.stdout).contains("ipc"), "a recording of one event has no IPC");
+    let alone: serde_json::Value = serde_json::from_slice(&alone.stdout).expect("json");
+    assert!(alone["events"][0]["rows"][0].get("ipc").is_none(), "a recording of one event has no IPC");
 }
 
 /// The same events in another order, and one without samples: commands that use one event choose the same one.
@@ -92,31 +95,29 @@ fn one_event_is_chosen_by_one_rule_and_paired_by_its_name() {
     // The first sample belongs to the second event.
     let old = of("old.data", &[("ref-cycles", 9), ("cycles:u", 0), ("branches", 4)], &[(2, 3), (1, 5)]);
     let new = of("new.data", &[("branches", 4), ("cycles", 0)], &[(0, 7), (1, 2)]);
-    let words = |args: &[&str], files: &[&PathBuf]| {
+    let mut transcript = Transcript::new().with(dir.path(), "DIR");
+    let mut words = |args: &[&str], files: &[&PathBuf]| {
         let mut command = program();
-        let out = run(command.args(args).args(files).arg("--symfs").arg(data("bin")));
-        [out.stdout, out.stderr].map(|text| String::from_utf8(text).expect("text"))
+        let out = transcript.add(command.args(args).args(files).arg("--symfs").arg(data("bin")));
+        assert!(out.status.success(), "{args:?}");
+        String::from_utf8(out.stdout).expect("text")
     };
     let folded = ["export", "--to", "folded", "-o", "-"];
-    for (file, weight, said) in [
-        (&old, " 5", "exported is cycles:u; choose another with --event: ref-cycles, branches"),
-        (&new, " 7", "exported is branches; choose another with --event: cycles"),
-    ] {
-        let [stacks, errors] = words(&folded, &[file]);
-        assert!(stacks.trim_end().ends_with(weight) && errors.contains(said), "{stacks}{errors}");
+    let weight = |text: String| text.trim_end().rsplit(' ').next().map(str::to_owned);
+    assert_eq!(weight(words(&folded, &[&old])).as_deref(), Some("5"));
+    assert_eq!(weight(words(&folded, &[&new])).as_deref(), Some("7"));
+    // The heads of the tables name both sides' samples and events.
+    let mut heads = String::new();
+    for args in [&["diff"][..], &["diff", "--event", "branches"]] {
+        let table = words(args, &[&old, &new]);
+        heads.extend(table.lines().filter(|line| line.starts_with('#')).take(2).map(|line| format!("{line}\n")));
     }
-    let [table, errors] = words(&["diff"], &[&old, &new]);
-    assert!(errors.contains("compared is cycles:u; choose another with --event: branches"), "{errors}");
-    assert!(table.contains(": 5 samples of cycles:u,") && table.contains(": 2 samples of cycles,"), "{table}");
-    let [table, errors] = words(&["diff", "--event", "branches"], &[&old, &new]);
-    assert!(
-        !errors.contains("compared") && table.contains(": 3 samples of ") && table.contains(": 7 samples of "),
-        "{table}"
-    );
-    let [csv, _] = words(&["report", "--format", "csv", "-s", "sym", "--no-children"], &[&new]);
+    let csv = words(&["report", "--format", "csv", "-s", "sym", "--no-children"], &[&new]);
     let rows =
         ["event,self_pct,samples,period,sym", "branches,100.0000,7,7,burn_alpha", "cycles,100.0000,2,2,burn_alpha"];
     assert_eq!(csv.lines().collect::<Vec<_>>(), rows);
+    let heads = heads.replace(&*dir.path().to_string_lossy(), "DIR");
+    insta::assert_snapshot!("chosen-events", format!("{}{heads}", transcript.text()));
 }
 
 #[test]
@@ -125,24 +126,17 @@ fn the_table_and_the_flame_graph_show_instructions_a_cycle() {
     let path = two_events(&dir);
     let open = || Harness::open(&path.to_string_lossy(), "kallsyms", 120, 24);
     let table = open().text();
-    let line = |text: &str, what: &str| text.lines().find(|line| line.contains(what)).unwrap_or_default().to_owned();
-    assert!(line(&table, "Symbol").contains("IPC"), "{table}");
-    assert!(line(&table, "burn_alpha").contains(" 0.15 ") && line(&table, "burn_beta").contains(" 3.00 "), "{table}");
-    assert!(!line(&table, "burn_gamma").contains('.'.to_string().repeat(2).as_str()), "{table}");
+    insta::assert_snapshot!("ipc-120x24", table);
     // Two columns to the right of Self.
     let by_ipc = open().keys(">>").text();
-    assert!(line(&by_ipc, "Symbol").contains("IPC▼") || line(&by_ipc, "Symbol").contains("IPC▾"), "{by_ipc}");
-    let first = by_ipc.lines().skip_while(|line| !line.contains("Symbol")).nth(1).unwrap_or_default();
-    assert!(first.contains("burn_alpha"), "{by_ipc}");
-    let flame = open().keys("2ei").text();
-    assert!(
-        flame.contains("instructions per cycle") && flame.contains("0.15 IPC") && flame.contains("3.00 IPC"),
-        "{flame}"
-    );
-    let plain = open().keys("2eiei").text();
-    assert!(!plain.contains("IPC"), "{plain}");
-    let lacks = Harness::open("fp-spin.data", "kallsyms", 120, 24).keys("2ei").text();
-    assert!(lacks.contains("need both events"), "{lacks}");
+    let column = by_ipc.split_whitespace().find(|word| word.starts_with("IPC")).map(|word| word.len() > 3);
+    assert_eq!(column, Some(true), "the column has no mark of the order: {by_ipc}");
+    assert_eq!(&*open().keys(">>").app.line().expect("a row").sym, "burn_alpha");
+    insta::assert_snapshot!("ipc-flame-120x24", open().keys("2ei").text());
+    assert_eq!(open().keys("2eiei").quiet().text(), open().keys("2").text());
+    let lacks = Harness::open("fp-spin.data", "kallsyms", 120, 24).keys("2ei");
+    assert_eq!(lacks.level(), Some(Level::Info));
+    insta::assert_snapshot!("ipc-message", lacks.message().map_or("", |(_, text)| text));
 }
 
 /// The rows of a table, with `|` between fields.
@@ -319,15 +313,20 @@ fn a_recording_of_branches_is_shown_by_them() {
     let perf = perfs("branches.txt", &path, &[]);
     assert_eq!(ours(&path, &[]), perf);
     assert_eq!(ours(&path, &["--no-branch-stack", "-b"]), perf, "the last option wins");
-    let said = run(program().arg("report").arg(&path)).stderr;
-    assert!(String::from_utf8_lossy(&said).contains("--no-branch-stack"));
-    // Options of function tables select a table of functions.
+    let mut transcript = Transcript::new().with(dir.path(), "DIR");
+    let of_branches = transcript.add(program().arg("report").arg(&path)).stdout;
+    insta::assert_snapshot!("table-of-branches", transcript.text());
+    // Options of function tables select a table of functions: its JSON has no branches.
+    let json = |file: &Path, options: &[&str]| {
+        let text = run(program().arg("report").arg(file).args(options).args(["--format", "json"])).stdout;
+        serde_json::from_slice::<serde_json::Value>(&text).expect("json")["events"][0]["samples"].as_u64()
+    };
     for options in
         [&["--no-branch-stack"][..], &["--children"], &["-g", "caller"], &["-s", "sym,srcline"], &["-F", "sym"]]
     {
+        assert_eq!((json(&path, options), json(&path, &[])), (Some(30), Some(90)), "{options:?}");
         let text = run(program().arg("report").arg(&path).args(options)).stdout;
-        let text = String::from_utf8_lossy(&text);
-        assert!(!text.contains("Target") && text.contains("Symbol"), "{options:?}: {text}");
+        assert_ne!(text, of_branches, "{options:?}");
     }
     // Branches that were recorded only for call chains do not select a table of branches.
     let plain = dir.path().join("plain.data");
@@ -335,7 +334,7 @@ fn a_recording_of_branches_is_shown_by_them() {
     let sample = Taken { ip: ALPHA, period: 1000, chain: vec![ALPHA, MIDDLE, MAIN], ..Taken::default() };
     write(&plain, &[event("cycles", 0, kind)], &[sample]);
     let text = run(program().arg("report").arg(&plain)).stdout;
-    assert!(String::from_utf8_lossy(&text).contains("Children"), "the table is not one of functions");
+    assert_eq!(text, run(program().arg("report").arg(&plain).arg("--no-branch-stack")).stdout);
 }
 
 /// `script` prints branches and accesses like perf, line by line.
@@ -471,14 +470,9 @@ fn accesses_to_memory_are_rows_as_perf_has_them() {
         perf.sort();
         perf
     });
-    let output = run(program()
-        .arg("report")
-        .arg(&path)
-        .args(["--mem-mode", "-s", "symbol_daddr"])
-        .arg("--symfs")
-        .arg(data("bin")));
-    let text = String::from_utf8(output.stdout).expect("text");
-    assert!(text.contains("period 849"), "accesses are not weighted by latency: {text}");
+    let output = run(program().arg("report").arg(&path).args(["--mem-mode", "-s", "symbol_daddr", "--format", "json"]));
+    let json: serde_json::Value = serde_json::from_slice(&output.stdout).expect("json");
+    assert_eq!(json["events"][0]["period"].as_u64(), Some(849), "accesses are not weighted by latency");
 }
 
 /// Memory accesses with all fields: latency, physical address, page sizes.
@@ -552,21 +546,23 @@ fn transactions_are_rows_as_perf_has_them() {
 
 #[test]
 fn what_samples_do_not_tell_is_refused() {
-    let refused = |args: &[&str]| {
-        let output = program().arg("report").arg(data("fp-spin.data")).args(args).output().expect("runs");
+    let mut transcript = Transcript::new();
+    for args in [
+        &["-b"][..],
+        &["--mem-mode"],
+        &["-b", "--mem-mode"],
+        &["-s", "mem"],
+        &["-b", "-s", "tlb"],
+        &["-s", "transaction,cycles"],
+        &["--no-branch-stack", "-s", "transaction,cycles"],
+        &["-s", "symbol_from"],
+        &["-s", "dcacheline"],
+        &["-s", "code_page_size"],
+        &["-s", "p_stage_cyc"],
+        &["-b", "-s", "nope"],
+    ] {
+        let output = transcript.add(program().arg("report").arg(data("fp-spin.data")).args(args));
         assert_eq!(output.status.code(), Some(2), "{args:?}");
-        String::from_utf8(output.stderr).expect("text")
-    };
-    assert!(refused(&["-b"]).contains("no branches; record with `perf record -b`"));
-    assert!(refused(&["--mem-mode"]).contains("its samples have no sources of data"));
-    assert!(refused(&["-b", "--mem-mode"]).contains("-b and --mem-mode"));
-    assert!(refused(&["-s", "mem"]).contains("use --mem-mode"));
-    assert!(refused(&["-b", "-s", "tlb"]).contains("omit -b"));
-    assert!(refused(&["-s", "transaction,cycles"]).contains("its samples have no branches"));
-    assert!(refused(&["--no-branch-stack", "-s", "transaction,cycles"]).contains("use -b"));
-    assert!(refused(&["-s", "symbol_from"]).contains("its samples have no branches"));
-    assert!(refused(&["-s", "dcacheline"]).contains("use --mem-mode"));
-    assert!(refused(&["-s", "code_page_size"]).contains("`perf record --code-page-size`"));
-    assert!(refused(&["-s", "p_stage_cyc"]).contains("p_stage_cyc"));
-    assert!(refused(&["-b", "-s", "nope"]).contains("unknown sort key nope"));
+    }
+    insta::assert_snapshot!("refused", transcript.text());
 }

@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::process::Command;
 
+use crate::common::transcript::Transcript;
 use crate::common::{data, installed, program, run, symfs};
 
 fn stdout(command: &mut Command) -> String {
@@ -94,7 +95,7 @@ fn sleeps(file: &Path) -> Vec<(String, u64)> {
     let of_line = |line: &str| {
         let mut words = line.split_whitespace();
         let (comm, _tid, period) = (words.next()?.to_owned(), words.next()?, words.next()?.parse().ok()?);
-        line.contains("sched_switch").then_some((comm, period))
+        line.split_whitespace().any(|word| word.starts_with("sched:sched_switch")).then_some((comm, period))
     };
     text.lines().filter_map(of_line).collect()
 }
@@ -156,16 +157,12 @@ fn what_cannot_be_injected_is_said() {
     let dir = tempfile::tempdir().expect("dir");
     let out = dir.path().join("out.data");
     let file = corpus("flat-99");
-    let inject = |args: &[&str]| {
-        let output = program().arg("inject").args(args).args(["-i", &file, "-o"]).arg(&out).output().expect("runs");
-        (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
-    };
-    let (code, said) = inject(&["-s"]);
-    assert!(code == Some(0) && said.contains("the recording has no sched:sched_switch"), "{said}");
-    let (code, said) = inject(&["--jit"]);
-    assert!(code == Some(1) && said.contains("--jit"), "{said}");
-    let (code, said) = inject(&["-v", "-f"]);
-    assert!(code == Some(0) && said.contains("-f, --force"), "{said}");
+    let mut transcript = Transcript::new().with(dir.path(), "DIR");
+    for (args, code) in [(&["-s"][..], 0), (&["--jit"], 1), (&["-v", "-f"], 0)] {
+        let output = transcript.add(program().arg("inject").args(args).args(["-i", &file, "-o"]).arg(&out));
+        assert_eq!(output.status.code(), Some(code), "{args:?}");
+    }
+    insta::assert_snapshot!("inject", transcript.text());
     let report = |path: &Path| stdout(program().args(["report", "--format", "csv", "-i"]).arg(path));
     assert_eq!(report(&out), report(Path::new(&file)), "the copy has another report");
 }
@@ -175,9 +172,9 @@ fn what_cannot_be_injected_is_said() {
 fn build_ids_are_added() {
     let (dir, root) = (tempfile::tempdir().expect("dir"), symfs());
     let (file, out) = (corpus("no-buildid"), dir.path().join("with.data"));
-    let said =
-        run(program().args(["inject", "-b", "-i", &file, "--symfs"]).arg(root.path()).arg("-o").arg(&out)).stderr;
-    assert!(String::from_utf8_lossy(&said).contains("1 more build ids"), "{}", String::from_utf8_lossy(&said));
+    let mut transcript = Transcript::new().with(root.path(), "ROOT").with(dir.path(), "DIR");
+    transcript.add(program().args(["inject", "-b", "-i", &file, "--symfs"]).arg(root.path()).arg("-o").arg(&out));
+    insta::assert_snapshot!("inject-build-ids", transcript.text());
     let own = stdout(program().arg("buildid-list").arg(data("bin/spin")));
     let line = format!("{} /tmp/research/perf-tui/w/a/spin", own.trim());
     let listed = |mut command: Command, of: &Path| stdout(command.args(["buildid-list", "-i"]).arg(of));
@@ -234,7 +231,12 @@ fn differences_are_computed_and_ordered_as_asked() {
     assert!(column(&rows(&["-b"]), 4).iter().all(|samples| samples != "0"));
     assert_eq!(rows(&["-p"]), rows(&["--per", "nothing"]));
     let of_spin = rows(&["-C", "spin"]);
-    assert!(plain.contains("sysmix") && of_spin.contains(",spin,") && !of_spin.contains("sysmix"), "{of_spin}");
+    let has = |text: &str, comm: &str| text.lines().any(|line| line.split(',').any(|cell| cell == comm));
+    assert_eq!(
+        (has(&plain, "sysmix"), has(&of_spin, "sysmix"), has(&of_spin, "spin")),
+        (true, false, true),
+        "{of_spin}"
+    );
     let function = |args: &[&str]| {
         let mut command = program();
         command.current_dir(dir.path()).arg("annotate").args(args).arg("--symfs").arg(root.path());

@@ -441,18 +441,14 @@ fn completions_that_are_missing_are_named() {
     // A late completion is counted with the others.
     (blktrace.end)(&mut stage, 5000, 8);
     let panels = stage.panels();
-    assert!(
-        panel(&panels, "Stages").note.contains("of 1,000 issued requests 739 never"),
-        "{}",
-        panel(&panels, "Stages").note
-    );
+    assert_eq!(panel(&panels, "Stages").note, words.replace("740", "739"));
     assert_eq!(sums(&panels, "Devices", "depth", "depth").0, 10);
     // Two flushes have the same sector; the second does not replace the first.
     let mut stage = (blktrace.stage)();
     for ms in 0..2 {
         hit(&mut stage, 2, ms, 1, &[N(8 << 20), N(0), N(0), T("FF")]);
     }
-    assert!(!panel(&stage.panels(), "Stages").note.contains("never completed"));
+    assert_eq!(panel(&stage.panels(), "Stages").note.matches(" never ").count(), 0);
     // A requeued request is issued again.
     let mut stage = (blktrace.stage)();
     (blktrace.begin)(&mut stage, 0, 8);

@@ -175,7 +175,7 @@ fn tasks_that_move_are_followed_over_cpus() {
         let panel = of(panels, title);
         (0..rows(panel).table.rows.len())
             .filter(|row| {
-                !["comm", "woken"].iter().any(|name| has(panel, name) && text(panel, *row, name).contains("hog"))
+                !["comm", "woken"].iter().any(|name| has(panel, name) && text(panel, *row, name).starts_with("hog"))
             })
             .map(|row| number(panel, row, column) / MS as f64)
             .sum()
@@ -606,13 +606,24 @@ fn what_is_inside_of_what() {
     assert_eq!(number(of(&stage.panels(), "Tree"), 0, "calls"), 1.0);
 }
 
+/// The notes of all panels in the scenarios, with their figures.
+#[test]
+fn notes_of_panels() {
+    let of_unit = |name: &str| {
+        let notes = scene(name).panels();
+        let notes = notes.iter().filter(|panel| !panel.note.is_empty());
+        notes.map(|panel| format!("{name}, {}: {}\n", panel.title, panel.note)).collect::<String>()
+    };
+    let notes: String = perfprof_tui::units::UNITS.iter().map(|spec| of_unit(spec.name)).collect();
+    insta::assert_snapshot!("notes", notes);
+}
+
 #[test]
 fn pairs_by_key_with_what_was_between() {
     let mut stage = scene("multi-trace");
     let panels = stage.panels();
     let pairs = of(&panels, "Pairs");
     assert_eq!((number(pairs, 0, "calls"), number(pairs, 0, "max_ns"), number(pairs, 0, "than")), (2.0, 6e6, 1.0));
-    assert!(pairs.note.contains("paired by id") && pairs.note.contains("1 begun"), "{}", pairs.note);
     let slowest = of(&panels, "Slowest");
     assert_eq!((text(slowest, 0, "key"), number(slowest, 0, "ns")), ("8".into(), 6e6));
     let between = of(&panels, "Events in between");
@@ -623,7 +634,7 @@ fn pairs_by_key_with_what_was_between() {
     // Without a key, the table names the key of its pairs.
     let stage = Stage::new(perfprof_tui::units::find("multi-trace").expect("unit"), &["-e", "a:b", "-e", "a:c"]);
     let mut stage = stage;
-    assert!(of(&stage.panels(), "Pairs").note.contains("paired by tid"));
+    insta::assert_snapshot!("note-of-pairs-by-default", of(&stage.panels(), "Pairs").note);
 }
 
 /// The finding of a unit precedes its event in the log and between two events.
@@ -715,7 +726,7 @@ fn survivors_and_churn() {
     let panels = stage.panels();
     assert_eq!(text(of(&panels, "Survivors"), 0, "since_baseline_bytes"), "+64 B");
     stage.lose(None, 1100 * MS, 1200 * MS, 5);
-    assert!(of(&stage.panels(), "Survivors").note.contains("10.3 kB in 11 blocks are from before"));
+    insta::assert_snapshot!("note-of-losses", of(&stage.panels(), "Survivors").note);
 
     let panels = scene("kmemprof").panels();
     let allocations = of(&panels, "Allocations");
@@ -786,7 +797,6 @@ fn shadow_pages_by_level() {
     assert_eq!(line(0), [1.0, 0.0, 1.0, 0.0, 2.0, 0.0]);
     assert_eq!(line(1), [2.0, 1.0, 1.0, 1.0, 0.0, 1.0]);
     assert_eq!(line(2), [4.0, 1.0, 1.0, 0.0, 0.0, 0.0]);
-    assert!(pages.note.contains("1 zapped pages were made before"));
 }
 
 #[test]
@@ -816,7 +826,6 @@ fn ratios_of_counters() {
     );
     // A missing counter and a division by zero give no ratio.
     assert_eq!(text(by_cpu, 0, "l3_hit_pct"), "");
-    assert!(by_cpu.note.contains("60 %"));
 }
 
 #[test]
@@ -854,7 +863,6 @@ fn windows_where_a_condition_holds() {
     let panels = scene("hrtimer").panels();
     let table = of(&panels, "By stack");
     assert_eq!((number(table, 0, "windows"), number(table, 0, "sched_switch")), (6.0, 9.0));
-    assert!(table.note.contains("6 of 9"), "{}", table.note);
 }
 
 #[test]
@@ -883,7 +891,6 @@ fn counters_as_rates() {
     assert_eq!((line("switches"), line("idle")), (&[1000.0, 2000.0, 600.0][..], &[500.0, 1000.0, 300.0][..]));
     let panels = scene("stat").panels();
     assert_eq!(number(of(&panels, "Events"), 0, "count"), 900.0);
-    assert!(of(&panels, "Events").note.contains("50 %"));
 }
 
 /// The totals of perf's own analysis of the same recording.
@@ -1023,7 +1030,8 @@ fn options_of_all_units() {
     };
     // perf-prof's interval is in milliseconds.
     let (by_ms, note) = said(&["rundelay", "-i", "200", "-n", "2"]);
-    assert_eq!((by_ms.matches("rundelay  0.20 s").count(), note.contains("-i 200s for seconds")), (2, true), "{note}");
+    assert_eq!(by_ms.matches("rundelay  0.20 s").count(), 2, "{by_ms}");
+    insta::assert_snapshot!("note-of-milliseconds", note);
     assert_eq!(by_ms, said(&["rundelay", "-i", "200ms", "-n", "2"]).0);
     // One report after a second, if no interval is given.
     assert_eq!(said(&["rundelay", "-n", "1"]).0.matches("  rundelay  ").count(), 1);
@@ -1036,7 +1044,7 @@ fn options_of_all_units() {
     let (by_cpu, _) = said(&["rundelay", "--perins"]);
     assert_eq!(by_cpu, said(&["rundelay", "--per-cpu"]).0);
     let (described, _) = said(&["rundelay", "--describe"]);
-    assert!(described.contains("--exclude_pid <PIDS>") && described.contains("--per-cpu"), "{described}");
+    assert!(["--exclude_pid", "--per-cpu"].iter().all(|name| described.split_whitespace().any(|word| word == *name)));
 }
 
 /// Without guests, the missing guest samples explain the empty result, not broken stacks.
@@ -1046,9 +1054,12 @@ fn without_guests_their_samples_are_said_to_be_missing() {
         let out = run(program().arg(unit).args(options).arg(data("fp-spin.data")).stdin(std::process::Stdio::null()));
         String::from_utf8_lossy(&[out.stdout, out.stderr].concat()).into_owned()
     };
-    let guests = text("profile", &["-g", "-G"]);
-    assert!(guests.contains("no data\n! no sample was of a guest") && !guests.contains("broken"), "{guests}");
-    assert!(!text("profile", &["-g"]).contains("of a guest"));
+    let warnings = |text: &str| {
+        text.lines().filter(|line| line.starts_with("! ")).map(|line| format!("{line}\n")).collect::<String>()
+    };
+    let guests = warnings(&text("profile", &["-g", "-G"]));
+    insta::assert_snapshot!("no-guests", guests);
+    assert!(!warnings(&text("profile", &["-g"])).lines().any(|line| guests.lines().any(|guest| guest == line)));
 }
 
 #[test]

@@ -202,8 +202,8 @@ fn two_machines_on_the_screen() {
         .wait_for("Host  ")
         .wait_for("clocks cannot be compared")
         .wait_for("vm           ▸");
-    session.keys("@").wait_for("host vm  shown: 50.0 % of samples");
-    session.keys("\x7f:filter host == xy\r").wait_for("host == xy  shown: 50.0 % of samples");
+    session.keys("@").wait_for("› host vm");
+    session.keys("\x7f:filter host == xy\r").wait_for("host == xy");
     session.keys("\x7f");
     let saved = dir.path().join("both.data");
     session.keys(&format!(":save {}\r", saved.display())).wait_for("saved 906 samples");

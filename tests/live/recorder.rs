@@ -214,7 +214,7 @@ fn triggers_have_limits() {
     let shelf = dir.path().join("shelf");
     // The burst continues until a second trigger has fired.
     let limits = ["--trigger-max", "1", "--trigger-pause", "2s"];
-    let (words, ran) = Service::start(&shelf, &limits).burst_until("(--trigger-max)");
+    let (words, ran) = Service::start(&shelf, &limits).burst_until("--trigger-max");
     assert_eq!(snapshots(&shelf).len(), 1, "{words}");
     assert!(words.contains("not saved"), "{words}");
     let fired = words.matches("trigger: ").count() as u64;

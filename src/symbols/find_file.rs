@@ -66,11 +66,7 @@ impl<'a> FileSearch<'a> {
     pub(crate) fn of_survivor(dso: &'a Dso, options: &'a SymbolOptions) -> Option<Self> {
         let may = !options.live && options.symfs.is_none() && options.is_own_kernel(dso);
         let (pid, ..) = dso.via.filter(|_| may)?;
-        let is_younger = || {
-            let mapped = options.times.wall(dso.since)?;
-            Some(procfs::started(pid)? > mapped.saturating_add(STARTED_WITHIN_NS))
-        };
-        if dso.build_id.is_none() && is_younger().unwrap_or(true) {
+        if dso.build_id.is_none() && started_before_mapping(pid, dso, options).is_none() {
             return None;
         }
         let mut door = of_process(pid).ok()?;
@@ -215,7 +211,10 @@ impl<'a> FileSearch<'a> {
         match self.inside {
             Inside::Live => procfs::started(pid),
             _ if self.options.symfs.is_some() || !self.options.is_own_kernel(self.dso) => None,
-            _ => self.options.times.exact(self.dso.since),
+            _ => {
+                let of_survivor = || started_before_mapping(pid, self.dso, self.options);
+                self.options.times.exact(self.dso.since).or_else(of_survivor)
+            }
         }
     }
 
@@ -240,6 +239,13 @@ impl<'a> FileSearch<'a> {
 
 fn process_of(dso: &Dso, options: &SymbolOptions) -> Option<i32> {
     dso.via.filter(|_| options.live && options.symfs.is_none()).map(|(pid, ..)| pid)
+}
+
+/// Returns when the running process with a PID started; `None` if it may have started after the DSO was mapped, so that
+/// it may be another process than the recorded one.
+fn started_before_mapping(pid: i32, dso: &Dso, options: &SymbolOptions) -> Option<u64> {
+    let mapped = options.times.wall(dso.since)?;
+    procfs::started(pid).filter(|started| *started <= mapped.saturating_add(STARTED_WITHIN_NS))
 }
 
 /// Opens the files that a process sees.

@@ -7,6 +7,7 @@ use crate::record::Record;
 use crate::record::kinds::Mmap;
 use crate::session::{Origin, Session};
 use crate::symbols::bytes::Bytes;
+use crate::symbols::same_file::RecordedTimes;
 
 /// A small program, linked at a fixed address.
 pub(crate) const SPIN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/bin/spin-nopie");
@@ -267,4 +268,28 @@ fn a_process_that_lives_is_asked_for_its_files() {
     let gone = Dso { via: Some((i32::MAX, 0, 1)), ..dso.clone() };
     let places = FileSearch::new(&gone, &options).expect("places");
     assert_eq!((places.inside, ino(places.main())), (Inside::No, want));
+}
+
+/// A recording reports mappings from before its start without a time; the process that still runs has one.
+#[test]
+fn a_map_older_than_a_process_that_still_runs_is_refused() {
+    let pid = std::process::id() as i32;
+    let started = procfs::started(pid).expect("a start time");
+    let map = tempfile::NamedTempFile::new().expect("file");
+    let refused = |written: u64, until: u64| {
+        let at = std::time::UNIX_EPOCH + std::time::Duration::from_nanos(written);
+        map.as_file().set_modified(at).expect("a time");
+        let times = RecordedTimes { until: Some(until), ..RecordedTimes::default() };
+        let options = SymbolOptions { live: false, times, ..SymbolOptions::live() };
+        let dso = Dso { via: Some((pid, 0x1000, 0x2000)), since: 0, ..dso(map.path(), FileId::None) };
+        let places = FileSearch::new(&dso, &options).expect("places");
+        assert!(places.jit(map.path(), true).is_ok(), "a jitdump has its own times");
+        places.jit(map.path(), false).err().map(|error| door::is_older(&error))
+    };
+    let second = 1_000_000_000;
+    let old = started - 2 * 86_400 * second;
+    assert_eq!(refused(old, started + second), Some(true));
+    assert_eq!(refused(started + second, started + second), None);
+    // The process that has the number now started after the recording.
+    assert_eq!(refused(old, started - second), None);
 }

@@ -55,8 +55,8 @@ fn lines_of(text: &[u8]) -> impl Iterator<Item = &[u8]> {
     text.split(|b| *b == b'\n').filter(|line| !line.trim_ascii().is_empty() && line[0] != b'#')
 }
 
-/// Returns whether most lines are stacks with counts. A number at the end of a line proves little: there must be stacks
-/// of several frames, or nearly all lines must have a count.
+/// Returns whether at least half of the lines are stacks with counts. A number at the end of a line proves little: there
+/// must be stacks of several frames, or nearly all lines must have a count.
 fn is_folded<'a>(lines: impl Iterator<Item = &'a [u8]>) -> bool {
     let (mut good, mut stacks, mut all) = (0, 0, 0);
     for line in lines {
@@ -65,7 +65,7 @@ fn is_folded<'a>(lines: impl Iterator<Item = &'a [u8]>) -> bool {
         good += 1;
         stacks += usize::from(stack.contains(&b';'));
     }
-    2 * stacks > all || (good > 0 && good * 10 >= all * 9 && (stacks > 0 || all > 1))
+    (stacks > 0 && 2 * stacks >= all) || (good > 0 && good * 10 >= all * 9 && (stacks > 0 || all > 1))
 }
 
 /// Returns whether lines have timestamps with the surrounding fields, or frames after tabs.
@@ -520,6 +520,19 @@ a 1  1.6: cycles:
         source.next(&mut batch).expect("reads");
         assert_eq!((batch.unread, batch.stacks.len()), (1, 2));
         assert!(batch.notes[0].contains("the first is line 1"), "{:?}", batch.notes);
+    }
+
+    #[test]
+    fn one_bad_line_of_two_is_left_out() {
+        for (text, line) in [("a;b 1,5\na;c 2\n", 1), ("a;c 2\na;b 1,5\n", 2)] {
+            assert_eq!(sniff(text.as_bytes()), Some(Format::Folded), "{text:?}");
+            let reader = Box::new(std::io::Cursor::new(text.as_bytes().to_vec()));
+            let mut source = TextSource::new("t".into(), Format::Folded, reader, 0);
+            let mut batch = Batch::default();
+            source.next(&mut batch).expect("reads");
+            assert_eq!((batch.unread, batch.stacks.len(), source.first_bad), (1, 1, Some(line)), "{text:?}");
+        }
+        assert_eq!(sniff(b"a;b 1,5\na;c 2,5\na;d 3\n"), None);
     }
 
     #[test]

@@ -107,6 +107,7 @@ impl Rights {
     /// Returns whether /proc/kallsyms shows addresses.
     pub(crate) fn kernel_names(&self) -> bool {
         match self.kptr_restrict {
+            _ if !procfs::is_mounted() => false,
             0 => self.paranoid <= 1 || self.has(CAP_SYSLOG),
             1 => self.has(CAP_SYSLOG),
             _ => false,

@@ -345,6 +345,37 @@ fn sysfs_is_not_there() {
     assert!(!doctor.contains("neither kprobes nor uprobes"), "{doctor}");
 }
 
+/// A container without /proc: a command is sampled, and doctor does not call files there readable.
+#[test]
+fn procfs_is_not_there() {
+    let _alone = alone();
+    needs!(allowed());
+    let dir = tempfile::tempdir().expect("dir");
+    let file = dir.path().join("x.data");
+    let inside = |args: &str| {
+        let mut command = Command::new("unshare");
+        command.args(["-m", "sh", "-c"]).arg(format!("umount -l /proc && exec {PROGRAM} {args}"));
+        command.env_clear().envs(environment()).output()
+    };
+    let load = "timeout 0.3 sh -c 'while :; do :; done'";
+    let Ok(output) = inside(&format!("record -q -e cpu-clock -o {} -- {load}", file.display())) else {
+        return skipped("no unshare on this machine");
+    };
+    let said = text(&output);
+    if cannot_unshare(&said) || said.lines().any(|line| line.starts_with("umount:")) {
+        return skipped("this user may not unmount /proc");
+    }
+    assert!(counted(&file).0 > 10, "{said}");
+    let output = inside(&format!("profile --batch -- {load}")).expect("ran");
+    let samples = text(&output);
+    assert!(samples.lines().any(|line| line.contains('%')), "{samples}");
+    let doctor = String::from_utf8_lossy(&inside("doctor").expect("ran").stdout).into_owned();
+    for name in ["processes", "kernel names"] {
+        let is_missing = |line: &str| line.starts_with("missing") && line.contains(name);
+        assert!(doctor.lines().any(is_missing), "{name}: {doctor}");
+    }
+}
+
 /// A command succeeds or reports what it lacks, under any limit; it never aborts.
 #[test]
 fn limits_on_memory_and_stack_are_reported() {

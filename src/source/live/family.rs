@@ -15,8 +15,11 @@ pub(crate) struct Family {
 
 impl Family {
     /// Returns the current family of some processes, in order of pid. Excludes this program, which may be a child of a
-    /// target's shell.
+    /// target's shell. Without /proc only the named ones are known.
     pub(crate) fn look(&mut self, named: &[i32]) -> Vec<i32> {
+        if !procfs::is_mounted() {
+            return named.to_vec();
+        }
         let all = procfs::processes_as_listed().filter_map(|pid| Some((pid, procfs::stat(pid)?)));
         self.found(named, std::process::id() as i32, all.collect())
     }

@@ -3,6 +3,7 @@
 
 mod circles;
 mod keys;
+mod words;
 
 use std::path::{Path, PathBuf};
 

@@ -14,7 +14,8 @@ const PHRASES: &str = include_str!("words.tsv");
 /// Words that do not begin a sentence, unless it is a question.
 const STARTS: &[&str] =
     &["What", "Who", "Whose", "Whom", concat!("What", "ever"), concat!("Who", "ever"), "Whichever", "Which"];
-const LONGER_STARTS: &[&str] = &["That which ", "Those who ", "Those that "];
+/// Pairs of words likewise.
+const START_PAIRS: &[(&str, &str)] = &[("That", "which"), ("Those", "who"), ("Those", "that")];
 
 /// Words before and after which a negated noun is idiom, as in "there is no way".
 const IDIOM_BEFORE: &str = "there ";
@@ -33,8 +34,9 @@ fn phrases() -> impl Iterator<Item = [&'static str; 3]> {
 
 /// Returns whether a sentence begins with a relative clause instead of its subject.
 fn is_headless(text: &str) -> bool {
-    let first = text.split(|c: char| !c.is_alphanumeric() && c != '_').next().unwrap_or_default();
-    !text.ends_with('?') && (STARTS.contains(&first) || LONGER_STARTS.iter().any(|start| text.starts_with(start)))
+    let mut words = text.split(|c: char| !c.is_alphanumeric() && c != '_');
+    let (first, second) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
+    !text.ends_with('?') && (STARTS.contains(&first) || START_PAIRS.contains(&(first, second)))
 }
 
 impl Rules {

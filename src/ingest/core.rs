@@ -121,6 +121,7 @@ impl Core {
         }
         if info.origin == Origin::Live {
             core.session.learn_running();
+            core.session.learn_target(&info.whom.tasks_now(!info.alone));
             core.session.finds_groups = true;
         }
         let topology = info.head.as_deref().filter(|_| !info.hosts.are_many()).and_then(CpuTopology::of);

@@ -1,7 +1,7 @@
 //! Running processes, looked up in /proc: those that started before the session, and their mappings.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::kernel::{blocked, procfs};
 use crate::record::kinds::{FileId, Mmap, Task as TaskRecord};
@@ -21,6 +21,23 @@ impl Session {
             let name = self.intern(name);
             self.told.insert(tid, name);
         });
+    }
+
+    /// Reads the mappings of the target's processes before the first record, within a short time limit. They may end
+    /// before their first record is applied, and /proc then no longer shows them. Skips processes of our own program: a
+    /// command runs it until its exec.
+    pub(crate) fn learn_target(&mut self, tids: &[i32]) {
+        const PATIENCE: Duration = Duration::from_millis(200);
+        let (begun, own) = (Instant::now(), procfs::executable(std::process::id() as i32));
+        for tid in tids {
+            if begun.elapsed() > PATIENCE {
+                return;
+            }
+            let pid = procfs::tgid(*tid).filter(|pid| !self.here().threads.contains_key(pid));
+            if let Some(pid) = pid.filter(|pid| procfs::executable(*pid) != own) {
+                self.adopt(pid, pid);
+            }
+        }
     }
 
     /// Sets a thread's name from a record, unless the name is known from another source.

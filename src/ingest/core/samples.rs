@@ -151,11 +151,38 @@ mod tests {
     use super::*;
     use crate::ingest::{Ingest, IntakeOptions};
     use crate::kernel::attr::{Attr, Flag, SW_BPF_OUTPUT, TYPE_SOFTWARE, sample};
+    use crate::kernel::procfs;
     use crate::perfdata::EventDesc;
     use crate::record::kinds::tests::bytes;
     use crate::record::kinds::{Mmap, encode, encode_comm, types};
     use crate::record::sample::CONTEXT_USER;
+    use crate::session::MapId;
+    use crate::source::live::Target;
     use crate::source::{Batch, Info};
+
+    /// A target that ends before its first record is applied: /proc no longer shows its mappings then.
+    #[test]
+    fn the_mappings_of_a_target_outlive_it() {
+        use std::io::{Read, Write};
+        use std::process::{Command, Stdio};
+        let mut child = Command::new("cat").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("cat");
+        // It runs and has all its mappings once it answers.
+        child.stdin.as_mut().expect("piped").write_all(b"x").expect("written");
+        child.stdout.as_mut().expect("piped").read_exact(&mut [0]).expect("answered");
+        let pid = child.id() as i32;
+        let maps = procfs::exec_maps(pid);
+        let info = Info { whom: Target::Processes(vec![pid]), ..Info::new(Origin::Live) };
+        let mut ingest = Ingest::new(&info, None, IntakeOptions::default());
+        child.kill().expect("killed");
+        child.wait().expect("ended");
+        assert!(!maps.is_empty() && procfs::exec_maps(pid).is_empty());
+        let session = &mut ingest.core_mut().session;
+        session.task(pid, pid);
+        let files = maps.iter().filter(|map| map.inode != 0);
+        let lost: Vec<_> = files.filter(|map| session.user_map(pid, map.start) == MapId::UNKNOWN).collect();
+        assert!(lost.is_empty(), "{lost:?}");
+        assert_eq!(session.comm_of(pid).as_deref(), Some("cat"));
+    }
 
     /// Appends an off-CPU time in the format of perf 6.16: the sample's own fields have only the time.
     fn off_cpu(out: &mut Vec<u8>, time: u64, task: u64, period: u64) {

@@ -227,6 +227,12 @@ impl Target {
         tids
     }
 
+    /// Returns the running threads of the target, and those of descendants if `inherit`; empty for targets that are not
+    /// tasks.
+    pub(crate) fn tasks_now(&self, inherit: bool) -> Vec<i32> {
+        self.tasks(inherit.then(Family::default).as_mut())
+    }
+
     /// Returns whether events are bound to tasks.
     pub(crate) fn is_tasks(&self) -> bool {
         matches!(self, Self::Processes(_) | Self::Threads(_) | Self::User { .. })

@@ -28,6 +28,8 @@ pub struct Rest {
     pub row: usize,
     /// How many of the previous rows are displayed before it; the others weigh less.
     pub after: usize,
+    /// Whether it is the heaviest row, which is not dimmed.
+    pub is_largest: bool,
 }
 
 impl Rows {
@@ -58,7 +60,7 @@ impl Rows {
     /// Returns whether a row is dimmed.
     /// These are the summary row and its folded rows, unless the summary row is the heaviest.
     pub(crate) fn is_dim(&self, row: usize) -> bool {
-        self.rest.is_some_and(|rest| row >= rest.row && rest.after > 0)
+        self.rest.is_some_and(|rest| row >= rest.row && !rest.is_largest)
     }
 
     /// Returns a table without the folded rows.
@@ -116,7 +118,7 @@ mod tests {
     #[test]
     fn what_is_folded_is_one_row_of_text_and_apart_in_json() {
         assert_eq!(rows(None).to_text(), "N\n1\n2\n3\n4\n");
-        let rest = Rest { row: 1, after: 1 };
+        let rest = Rest { row: 1, after: 1, is_largest: false };
         let folded = rows(Some(rest));
         assert_eq!((folded.to_text().as_str(), folded.unfolded_table().rows.len()), ("N\n1\n2\n", 2));
         let json = json!({ "rows": [{ "n": 1 }], "rest": { "sum": { "n": 2 }, "rows": [{ "n": 3 }, { "n": 4 }] } });
@@ -124,7 +126,7 @@ mod tests {
         assert_eq!([false, true].map(|open| folded.in_order(open)), [vec![0, 1], vec![0, 1, 2, 3]]);
         assert_eq!([0, 1, 2, 3].map(|row| folded.is_dim(row)), [false, true, true, true]);
         // If it is the heaviest row, it comes first and is not dimmed.
-        let first = rows(Some(Rest { after: 0, ..rest }));
+        let first = rows(Some(Rest { after: 0, is_largest: true, ..rest }));
         assert_eq!([false, true].map(|open| first.in_order(open)), [vec![1, 0], vec![1, 2, 3, 0]]);
         assert_eq!((first.to_text().as_str(), first.is_dim(1)), ("N\n2\n1\n", false));
         assert_eq!(first.to_json(), json);

@@ -398,7 +398,7 @@ fn the_rest_of_a_table_is_opened_and_folded() {
     {
         rows.push(id, cells);
     }
-    let rest = Rest { row: 1, after: 1 };
+    let rest = Rest { row: 1, after: 1, is_largest: false };
     let panel = Panel::new("Blocked", Body::Table(Rows { rest: Some(rest), ..rows }));
     app.set_units(Arc::new(vec![UnitAnswer { panels: vec![panel], ..answer("offcpu") }]));
     let closed = drawn(&app);

@@ -258,9 +258,9 @@ fn shares_add_up_and_the_graph_agrees() {
     let rest = rows(blocked).rest.expect("a rest");
     let shares: Vec<f64> = (0..=rest.row).map(|row| number(blocked, row, "share_pct")).collect();
     assert_eq!(shares.iter().sum::<f64>().round(), 100.0);
-    // Waits that may hold up work keep their order; the row of waits for work, which has the most time, is shown first.
+    // Waits that may hold up work come first; the row with the most time is not dim.
     assert_eq!((text(blocked, 0, "class"), text(blocked, 1, "class")), (EACH_OTHER.into(), HELD.into()));
-    assert_eq!((rest.row, rest.after), (2, 0));
+    assert_eq!((rest.row, rest.after, rest.is_largest), (2, 2, true));
     assert_eq!(number(blocked, 2, "blocked_ns"), 250.0 * MS as f64);
     assert_eq!(text(blocked, 2, "comm"), "cron 40.0 %, pool 40.0 %, 1 more");
     let Body::Flame(graph) = &of(&panels, "Blocked and woken").body else { panic!("no graph") };
@@ -279,11 +279,11 @@ fn shares_add_up_and_the_graph_agrees() {
     assert_eq!(number(of(&panels, "Wakers of what waits for work"), 0, "blocked_ns"), 100.0 * MS as f64);
 }
 
-/// The row of waits for work is shown among the other rows by its time.
+/// The row of waits for work is shown after all that may have delayed work, unless that is a trifle.
 #[test]
-fn waits_for_work_are_shown_by_their_share() {
-    // The idle thread sleeps for 20, 50 and 90 ms between waits of 60 and 30 ms that may have delayed others.
-    for (idle, place) in [(20, 2), (50, 1), (90, 0)] {
+fn waits_for_work_come_after_what_may_have_delayed_work() {
+    // The idle thread sleeps for 20, 90 and 5,000 ms; other waits of 60 and 30 ms may have delayed work.
+    for (idle, place, is_largest) in [(20, 2, false), (90, 2, true), (5_000, 1, true)] {
         let mut stage = stage();
         sleeps(&mut stage, 0, SERVER, 2, READ);
         wakes(&mut stage, 60 * MS, CLIENT, SOFTIRQ, DISK, SERVER);
@@ -296,7 +296,8 @@ fn waits_for_work_are_shown_by_their_share() {
         let printed = blocked.to_text();
         let rows: Vec<&str> = printed.lines().skip(2).collect();
         assert!(rows[place].ends_with("waiting for work: 1 thread"), "{idle}: {printed}");
-        assert_eq!((rows.len(), rows_rest(blocked).after), (3, place), "{idle}: {printed}");
+        let rest = rows_rest(blocked);
+        assert_eq!((rows.len(), rest.after, rest.is_largest), (3, place, is_largest), "{idle}: {printed}");
     }
 }
 

@@ -127,7 +127,7 @@ impl<'a, T: Copy + 'a> Sheet<'a, T> {
         let more = rest.row.saturating_sub(MOST_ROWS);
         self.things.drain(rest.row - more..rest.row);
         let row = rest.row - more;
-        let rest = Some(Rest { row, after: rest.after.min(row) }).filter(|_| row < self.things.len());
+        let rest = Some(Rest { row, after: rest.after.min(row), ..rest }).filter(|_| row < self.things.len());
         self.things.truncate(2 * MOST_ROWS);
         Panel::new(title, Body::Table(Rows { more, rest, ..self.rows() }))
     }

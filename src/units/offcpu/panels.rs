@@ -30,11 +30,14 @@ struct Site {
 type SiteRow = (u64, SiteName, WaitClass, Site);
 
 /// Sites as rows: first those that may have held work up, then the row for all waits for work, then its sites. The
-/// table shows that row among the others, by its time.
+/// table shows that row after the sites that have more than a trifle of the time.
 pub(super) struct Sites {
     list: Vec<SiteRow>,
     rest: Rest,
 }
+
+/// Sites with less than this fraction of the blocked time come after the row for all waits for work.
+const TRIFLE: u64 = 100;
 
 /// Number of names listed in a row.
 const NAMED: usize = 2;
@@ -104,15 +107,17 @@ impl OffCpu {
         });
         let row = list.len();
         if idle.is_empty() {
-            return Sites { list, rest: Rest { row, after: row } };
+            return Sites { list, rest: Rest { row, after: row, is_largest: false } };
         }
         let mut all = Site::default();
         idle.iter().for_each(|(.., site)| all.merge(site));
-        let after = list.partition_point(|(.., site)| site.blocked.sum > all.blocked.sum);
+        let total: u64 = list.iter().map(|(.., site)| site.blocked.sum).sum::<u64>() + all.blocked.sum;
+        let after = list.partition_point(|(.., site)| site.blocked.sum > total / TRIFLE);
+        let is_largest = list.first().is_none_or(|(.., site)| site.blocked.sum <= all.blocked.sum);
         let who = shared_by(idle.iter().map(|(_, (comm, _), _, site)| (comm, site.blocked.sum)));
         list.push((rest_id(), (who.into(), rest_words(idlers.len())), WaitClass::Work, all));
         list.extend(idle);
-        Sites { list, rest: Rest { row, after } }
+        Sites { list, rest: Rest { row, after, is_largest } }
     }
 
     pub(super) fn table(sites: &Sites) -> Panel {
@@ -166,7 +171,7 @@ impl OffCpu {
             .left("class", "Counts as", 30, |one| text(one.map_or(WaitClass::Work, |(wait, _)| wait.class).label()))
             .ranked(1)
             .left("stack", "Blocked in", 0, move |one| text(one.map_or(rest, |(wait, _)| &wait.line).clone()))
-            .folded_panel("Under way", Rest { row, after: row })
+            .folded_panel("Under way", Rest { row, after: row, is_largest: row == 0 })
     }
 
     /// The wakers of the selected site, or of all sites except waits for work.

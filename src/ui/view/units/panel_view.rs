@@ -235,7 +235,7 @@ mod tests {
     #[test]
     fn the_rest_of_a_table_is_sorted_with_its_rows_below_it() {
         let rows = of(&[(0, "a", 1, 0), (0, "b", 2, 0), (0, "rest", 9, 0), (0, "c", 4, 0), (0, "d", 5, 0)]);
-        let rest = Rest { row: 2, after: 2 };
+        let rest = Rest { row: 2, after: 2, is_largest: false };
         let rows = Rows { rest: Some(rest), depth: Vec::new(), ..rows };
         let body = Body::Table(rows.clone());
         let mut view = PanelView { order: Some((1, false)), ..PanelView::default() };

@@ -378,14 +378,14 @@ fn whoever_takes_memory_by_new_is_named() {
     assert!((0.6 * whole..1.2 * whole).contains(&rate), "{rate} of {whole}");
 }
 
-/// By default a unit has complete stacks of its target, also at tracepoints and in a libc without frame pointers.
+/// A unit has complete stacks of its target from copies, also at tracepoints and in a libc without frame pointers.
 #[test]
 fn blocked_stacks_of_a_target_are_whole() {
     needs!(traced());
     let mut shell = Command::new("sh");
     shell.args(["-c", "for i in $(seq 200); do sleep 0.05; done"]);
     let child = Running(shell.stdout(Stdio::null()).spawn().expect("starts"));
-    let found = answer(&["offcpu", "-p", &child.0.id().to_string(), "--duration", "0.6"]);
+    let found = answer(&["offcpu", "-p", &child.0.id().to_string(), "--call-graph", "dwarf", "--duration", "0.6"]);
     let blocked = found["panels"].as_array().and_then(|panels| panels.first()).expect("a panel");
     let all = [&blocked["rows"], &blocked["rest"]["rows"]].into_iter().filter_map(Value::as_array).flatten();
     let stacks: Vec<&Value> = all.filter(|row| row["comm"] == "sh").collect();

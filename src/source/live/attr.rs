@@ -279,7 +279,8 @@ pub(crate) fn way(event: &Event, common: &CommonAttrs) -> CallGraph {
 
 /// Returns the same, also for an event whose call chains are off for now.
 fn own_way(event: &Event, common: &CommonAttrs) -> CallGraph {
-    let is_copied = event.chains.is_none() && event.for_units && is_traced(event) && !event.no_chains;
+    let is_limited = !event.machine_wide;
+    let is_copied = is_limited && event.chains.is_none() && event.for_units && is_traced(event) && !event.no_chains;
     match common.copies && common.chains.is_on() && is_copied {
         true => CallGraph::Dwarf(STACK),
         false => settled(event.chains.unwrap_or(common.chains), common),

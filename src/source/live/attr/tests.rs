@@ -176,6 +176,8 @@ fn stacks_of_what_units_trace_are_copied_where_a_target_is_chosen() {
         (way(event, common), super::event(event, common, KernelFeatures::default()).stack_user)
     };
     assert_eq!(at(&traced, &narrow), (CallGraph::Dwarf(STACK), STACK));
+    // The copies of all threads of a machine would cost too much.
+    assert_eq!(at(&Event { machine_wide: true, ..traced.clone() }, &narrow).1, 0);
     // Not on the whole machine, not for a clock, which tables unwind, and not for the user's own events.
     assert_eq!(at(&traced, &CommonAttrs { copies: false, ..narrow }).1, 0);
     assert_eq!(at(&Event { for_units: true, ..Event::cpu_clock() }, &narrow), (CallGraph::Tables, 0));

@@ -89,7 +89,13 @@ impl Scene {
         );
         program.args(["--", "sh", "-c", &command]);
         std::thread::scope(|scope| {
-            let output = scope.spawn(move || run(&mut program));
+            // perf refuses a process if one of its threads ends while perf opens its events.
+            let tries = if program.get_program() == "perf" { 5 } else { 1 };
+            let started = move || {
+                let mut outputs = (0..tries).map(|_| program.output().expect("starts"));
+                outputs.find(|output| output.status.success()).expect("it succeeds")
+            };
+            let output = scope.spawn(started);
             until("the command has begun", || gates.is_here("begun") || output.is_finished());
             self.runs(SHARE);
             gates.open("ended");

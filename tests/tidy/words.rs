@@ -131,9 +131,10 @@ fn speaking(dir: &Path, files: &mut Vec<PathBuf>) {
             if !hidden && name != "target" && below != Path::new("tests/data") && name != "corpus" {
                 speaking(&path, files);
             }
-        } else if name.ends_with(".rs") || name.ends_with(".md") || below == Path::new("Cargo.toml") {
-            files.push(path);
-        } else if below.starts_with(".ci") || below.starts_with("themes") {
+            continue;
+        }
+        let is_text = name.ends_with(".rs") || name.ends_with(".md") || below == Path::new("Cargo.toml");
+        if is_text || below.starts_with(".ci") || below.starts_with("themes") {
             files.push(path);
         }
     }

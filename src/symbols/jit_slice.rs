@@ -29,7 +29,7 @@ impl VisitBudget {
 /// How far a visit came.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum VisitEnd {
-    /// Everything was read for now.
+    /// The file was read to its end, where its runtime may append.
     All,
     /// The budget was used up before the end of the file.
     Part,

@@ -289,16 +289,19 @@ fn the_events_of_a_cpu_that_comes_back_are_told_apart() {
     }
 }
 
+/// Runs the program after a shell command that changes the mounts, in a mount namespace of its own.
+fn with_mounts(change: &str, args: &str) -> std::io::Result<std::process::Output> {
+    let mut command = Command::new("unshare");
+    command.args(["-m", "sh", "-c"]).arg(format!("{change} && exec {PROGRAM} {args}"));
+    command.env_clear().envs(environment()).output()
+}
+
 #[test]
 fn tracefs_is_not_there() {
     let _alone = alone();
     needs!(allowed());
     let hide = "umount -l /sys/kernel/tracing 2>/dev/null; umount -l /sys/kernel/debug 2>/dev/null; true";
-    let inside = |args: &str| {
-        let mut command = Command::new("unshare");
-        command.args(["-m", "sh", "-c"]).arg(format!("{hide}; exec {PROGRAM} {args}"));
-        command.env_clear().envs(environment()).output()
-    };
+    let inside = |args: &str| with_mounts(hide, args);
     let Ok(output) = inside("stat -e sched:sched_switch -- true") else {
         return skipped("no unshare on this machine");
     };
@@ -319,11 +322,7 @@ fn sysfs_is_not_there() {
     needs!(allowed());
     let dir = tempfile::tempdir().expect("dir");
     let file = dir.path().join("x.data");
-    let inside = |args: &str| {
-        let mut command = Command::new("unshare");
-        command.args(["-m", "sh", "-c"]).arg(format!("mount -t tmpfs none /sys && exec {PROGRAM} {args}"));
-        command.env_clear().envs(environment()).output()
-    };
+    let inside = |args: &str| with_mounts("mount -t tmpfs none /sys", args);
     let Ok(output) = inside(&format!("record -q -a -e cpu-clock -o {} -- sleep 0.1", file.display())) else {
         return skipped("no unshare on this machine");
     };
@@ -349,11 +348,7 @@ fn procfs_is_not_there() {
     needs!(allowed());
     let dir = tempfile::tempdir().expect("dir");
     let file = dir.path().join("x.data");
-    let inside = |args: &str| {
-        let mut command = Command::new("unshare");
-        command.args(["-m", "sh", "-c"]).arg(format!("umount -l /proc && exec {PROGRAM} {args}"));
-        command.env_clear().envs(environment()).output()
-    };
+    let inside = |args: &str| with_mounts("umount -l /proc", args);
     let load = "timeout 0.3 sh -c 'while :; do :; done'";
     let Ok(output) = inside(&format!("record -q -e cpu-clock -o {} -- {load}", file.display())) else {
         return skipped("no unshare on this machine");

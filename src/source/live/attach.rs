@@ -92,7 +92,7 @@ pub(crate) struct Attachment {
     /// Whether there is a target, on which events are opened unless they are of the whole machine.
     pub(crate) is_narrow: bool,
     /// Whether `--call-graph` is auto.
-    pub(crate) is_way_open: bool,
+    pub(crate) is_auto: bool,
     /// Ids that have not been reported yet.
     pub(crate) fresh_ids: Vec<FreshId>,
     pub(crate) notes: Vec<String>,
@@ -127,7 +127,7 @@ impl Attachment {
             cgroups: Vec::new(),
             by_task,
             is_narrow: false,
-            is_way_open: false,
+            is_auto: false,
             fresh_ids: Vec::new(),
             notes: Vec::new(),
             walks: None,

@@ -277,7 +277,7 @@ pub(crate) fn way(event: &Event, common: &CommonAttrs) -> CallGraph {
     if event.no_chains { CallGraph::None } else { own_way(event, common) }
 }
 
-/// Returns the same, also for an event whose call chains are off for now.
+/// Returns the mode in which an event records call chains while they are switched on.
 fn own_way(event: &Event, common: &CommonAttrs) -> CallGraph {
     let is_limited = !event.machine_wide;
     let is_copied = is_limited && event.chains.is_none() && event.for_units && is_traced(event) && !event.no_chains;

@@ -271,7 +271,7 @@ impl LiveSource {
         self.attachment.common.inherit = self.inherit && tasks;
         self.attachment.common.tasks = tasks;
         self.attachment.is_narrow = self.target != Target::System;
-        self.attachment.common.copies = self.attachment.is_way_open && self.attachment.is_narrow;
+        self.attachment.common.copies = self.attachment.is_auto && self.attachment.is_narrow;
         self.attachment.common.enable_on_exec = false;
         if self.attachment.by_task {
             self.own_rings().map_err(|error| line(&error))?;
@@ -359,7 +359,7 @@ impl LiveSource {
             let _ = self.reopen(&all);
             return Err(line(&error));
         }
-        self.attachment.is_way_open = is_open;
+        self.attachment.is_auto = is_open;
         if let Some(note) = note {
             return Ok(note);
         }

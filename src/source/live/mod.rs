@@ -164,7 +164,7 @@ impl LiveSource {
         let by_task = target.is_tasks() && !sees_all;
         let mut attachment = Attachment::new(sys, rights, std::mem::take(&mut config.events), common, pages, by_task);
         attachment.is_narrow = target != Target::System;
-        attachment.is_way_open = config.chains == CallGraph::Auto;
+        attachment.is_auto = config.chains == CallGraph::Auto;
         attachment.walks = walks;
         attachment.notes.extend(note);
         attachment.cgroups = target.open_cgroups()?;

@@ -83,7 +83,7 @@ impl LiveSource {
         if which.iter().filter_map(|at| counts.of.get(*at)).all(|counts| counts.lost == 0) {
             return;
         }
-        (self.attachment.common.copies, self.attachment.is_way_open) = (false, false);
+        (self.attachment.common.copies, self.attachment.is_auto) = (false, false);
         batch.notes.push(match self.reopen(&which) {
             Ok(()) => {
                 "copies of stacks were lost: frame pointers from now on; --call-graph dwarf keeps the copies".into()

@@ -1,5 +1,4 @@
-//! The options of call chains, and a row's chains as an indented tree.
-//! See perf-report(1), --call-graph.
+//! The options of call chains, and a row's chains as an indented tree. See perf-report(1), --call-graph.
 
 use std::fmt::Write;
 
@@ -64,8 +63,7 @@ impl ChainSpec {
         }
     }
 
-    /// Formats a row's chains as an indented tree with the share of each entry.
-    /// Entries are indented only at forks.
+    /// Formats a row's chains as an indented tree with the share of each entry. Entries are indented only at forks.
     pub(crate) fn tree(&self, data: Data<'_>, heavy: &HeavyTree, whole: &Acc) -> String {
         let mut out = String::new();
         let nodes = &heavy.tree.nodes;

@@ -1,5 +1,4 @@
-//! The characters that a terminal can show, by its locale.
-//! Others have a replacement in plain ASCII.
+//! The characters that a terminal can show, by its locale. Others have a replacement in plain ASCII.
 
 /// The characters that may be written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -12,9 +11,8 @@ pub enum Charset {
 }
 
 impl Charset {
-    /// Returns the character set of the environment's locale (locale(7)).
-    /// That is the first nonempty one of `LC_ALL`, `LC_CTYPE` and `LANG`. If none is set, as in most containers, UTF-8
-    /// is assumed.
+    /// Returns the character set of the environment's locale (locale(7)). That is the first nonempty one of `LC_ALL`,
+    /// `LC_CTYPE` and `LANG`. If none is set, as in most containers, UTF-8 is assumed.
     pub(crate) fn of_locale(variable: impl Fn(&str) -> Option<String>) -> Self {
         let set = |name| variable(name).filter(|value| !value.is_empty());
         let Some(locale) = ["LC_ALL", "LC_CTYPE", "LANG"].into_iter().find_map(set) else { return Self::Utf8 };
@@ -96,8 +94,7 @@ const LATIN: [(&str, char); 18] = [
     ("€", 'E'),
 ];
 
-/// Returns the ASCII replacement of a drawn or Latin 1 character.
-/// `None` for others.
+/// Returns the ASCII replacement of a drawn or Latin 1 character. `None` for others.
 fn stand_in(c: char) -> Option<char> {
     match c {
         ' '..='~' => Some(c),
@@ -110,8 +107,7 @@ pub(crate) fn in_cell(c: char) -> char {
     stand_in(c).unwrap_or('?')
 }
 
-/// Appends a character as ASCII.
-/// Without a replacement as `\u{…}`, so that names stay distinct.
+/// Appends a character as ASCII. Without a replacement as `\u{…}`, so that names stay distinct.
 pub(crate) fn push(out: &mut String, c: char) {
     match stand_in(c) {
         Some(ascii) => out.push(ascii),

@@ -30,9 +30,8 @@ impl Heatmap {
         greatest(self.rows.iter().flat_map(|row| &row.cells))
     }
 
-    /// Returns the shade of a value, as an index into [`SHADES`].
-    /// It follows the square root of the value's share of the greatest one, so that small values stay visible. `None`
-    /// for unknown.
+    /// Returns the shade of a value, as an index into [`SHADES`]. It follows the square root of the value's share of
+    /// the greatest one, so that small values stay visible. `None` for unknown.
     pub fn shade(value: f32, most: f32) -> Option<usize> {
         match value {
             v if !v.is_finite() => None,

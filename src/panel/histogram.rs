@@ -44,8 +44,7 @@ impl Histogram {
         Self { measure: self.measure, bars: self.steps.clone(), steps: Vec::new() }
     }
 
-    /// Formats a line per bar: bounds, count, share and cumulative share.
-    /// Then follow the equal ranges.
+    /// Formats a line per bar: bounds, count, share and cumulative share. Then follow the equal ranges.
     pub fn to_text(&self) -> String {
         if !self.steps.is_empty() {
             let powers = Self { steps: Vec::new(), ..self.clone() };

@@ -5,8 +5,7 @@ use super::unit::{percent, thousands};
 use crate::query::annotate::{Hits, ListingRow};
 use crate::symbols::code::{Flow, Listing};
 
-/// Formats a line per instruction, after the source lines it was compiled from.
-/// `raw` includes the instruction bytes.
+/// Formats a line per instruction, after the source lines it was compiled from. `raw` includes the instruction bytes.
 pub fn text(listing: &Listing, hits: &Hits, rows: &[ListingRow], event: &str, raw: bool) -> String {
     let mut out = format!(
         "{}  {}\n{}: {} samples of the function itself, {} of {}\n",

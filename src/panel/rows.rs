@@ -49,8 +49,7 @@ impl Rows {
         self.rest.map_or(self.ids.len(), |rest| rest.row + 1)
     }
 
-    /// Returns the indexes of all rows in display order.
-    /// Folded rows are included if `open`.
+    /// Returns the indexes of all rows in display order. Folded rows are included if `open`.
     pub(crate) fn in_order(&self, open: bool) -> Vec<usize> {
         let Some(Rest { row, after, .. }) = self.rest else { return (0..self.ids.len()).collect() };
         let folded = if open { row + 1..self.ids.len() } else { 0..0 };

@@ -31,8 +31,7 @@ pub(crate) fn greatest<'a>(values: impl IntoIterator<Item = &'a f32>) -> f32 {
     values.into_iter().copied().filter(|v| v.is_finite()).fold(0.0, f32::max)
 }
 
-/// Formats values as a sparkline, scaled to their maximum.
-/// A blank for unknown values.
+/// Formats values as a sparkline, scaled to their maximum. A blank for unknown values.
 pub fn spark(values: &[f32]) -> String {
     let most = greatest(values);
     values.iter().map(|value| level(f64::from(*value), f64::from(most))).collect()

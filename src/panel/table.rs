@@ -21,8 +21,7 @@ pub struct Column {
     pub(crate) align: Align,
     /// The width in cells; 0 for columns that share the remaining width.
     pub width: u16,
-    /// If there is not enough room, columns of the highest rank are dropped first.
-    /// Within a rank, the rightmost.
+    /// If there is not enough room, columns of the highest rank are dropped first. Within a rank, the rightmost.
     pub rank: u8,
     /// Whether its texts are lists.
     pub(crate) is_list: bool,
@@ -159,8 +158,7 @@ impl Cell {
         }
     }
 
-    /// Compares for sorting: numbers by value, text alphabetically.
-    /// Empty cells come last.
+    /// Compares for sorting: numbers by value, text alphabetically. Empty cells come last.
     pub fn compare(&self, other: &Self) -> std::cmp::Ordering {
         let number = |cell: &Self| match cell {
             Self::Count(n) | Self::Time(n) | Self::Moment(n) | Self::Bytes(n) | Self::Address(n) => Some(*n as f64),
@@ -175,8 +173,7 @@ impl Cell {
         }
     }
 
-    /// Formats for programs that read lines.
-    /// Numbers are plain, and text does not have line breaks.
+    /// Formats for programs that read lines. Numbers are plain, and text does not have line breaks.
     pub fn raw(&self) -> String {
         match self {
             Self::Empty => String::new(),
@@ -345,8 +342,7 @@ impl Table {
 }
 
 impl Table {
-    /// Returns rows as objects keyed by column name.
-    /// Unknown values and the IDs of total rows are omitted.
+    /// Returns rows as objects keyed by column name. Unknown values and the IDs of total rows are omitted.
     pub fn to_json(&self) -> Vec<serde_json::Value> {
         let value = |cell: &Cell| match cell {
             Cell::Empty | Cell::All => None,

@@ -1,5 +1,4 @@
-//! Makes external text safe and fits it.
-//! Control characters do not reach a terminal, and long names lose their middle.
+//! Makes external text safe and fits it. Control characters do not reach a terminal, and long names lose their middle.
 
 use std::borrow::Cow;
 
@@ -37,8 +36,7 @@ pub fn width(text: &str) -> usize {
     if text.bytes().all(|byte| matches!(byte, b' '..=b'~')) { text.len() } else { text.width() }
 }
 
-/// Shortens the middle of a text to fit.
-/// The beginning of a name is its namespace, the end its identity.
+/// Shortens the middle of a text to fit. The beginning of a name is its namespace, the end its identity.
 pub fn fit(text: &str, cells: usize) -> Cow<'_, str> {
     if width(text) <= cells {
         return Cow::Borrowed(text);
@@ -74,8 +72,7 @@ fn java_method(signature: &str) -> Option<&str> {
 
 /// The separator of frames on one line, leaf first.
 pub const BELOW: &str = " < ";
-/// Uninformative frames: every task sleeps, enters the kernel or begins in them.
-/// A star marks prefixes.
+/// Uninformative frames: every task sleeps, enters the kernel or begins in them. A star marks prefixes.
 const EVERYWHERE: &[&str] = &[
     "__schedule",
     "schedule",

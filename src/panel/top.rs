@@ -59,8 +59,7 @@ impl Field {
         }
     }
 
-    /// Returns the cell of a line.
-    /// Task columns are empty inside call chains, where they would repeat.
+    /// Returns the cell of a line. Task columns are empty inside call chains, where they would repeat.
     pub fn cell(self, line: &TopLine) -> Cell {
         let row = line.depth == 0;
         match self {

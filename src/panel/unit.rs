@@ -32,8 +32,7 @@ pub fn short(value: f64) -> String {
     }
 }
 
-/// Formats `43.0 %` with one decimal.
-/// Positive values that round to zero are `<0.1 %`.
+/// Formats `43.0 %` with one decimal. Positive values that round to zero are `<0.1 %`.
 pub fn percent(value: f64) -> String {
     match value {
         v if v > 0.0 && v < 0.05 => "<0.1 %".to_owned(),

@@ -230,8 +230,7 @@ impl Aggregate {
         std::mem::replace(&mut self.news, Changes::none())
     }
 
-    /// Moves sites with renamed frames.
-    /// Counts the samples of sites with changed filter results again.
+    /// Moves sites with renamed frames. Counts the samples of sites with changed filter results again.
     fn retell(&mut self, data: Data<'_>, renamed: RenamedFrames, changed: Vec<u32>) {
         if renamed.is_empty() || self.counted.is_empty() {
             return;
@@ -351,8 +350,7 @@ impl Aggregate {
         }
     }
 
-    /// Removes the samples of an evicted chunk.
-    /// Decayed weights are almost zero by then.
+    /// Removes the samples of an evicted chunk. Decayed weights are almost zero by then.
     pub(crate) fn forget(&mut self, data: Data<'_>, chunk: &Chunk) {
         let first = data.profile.first();
         if self.epoch != data.profile.epoch() {
@@ -369,8 +367,7 @@ impl Aggregate {
         self.counted = self.counted.start.max(first)..self.counted.end.max(first);
     }
 
-    /// Adds or removes the samples of some sites.
-    /// `before` states that names may have changed since they were counted.
+    /// Adds or removes the samples of some sites. `before` states that names may have changed since they were counted.
     fn pass(
         &self,
         data: Data<'_>,
@@ -458,8 +455,7 @@ impl Aggregate {
         }
     }
 
-    /// Returns the sites with weight, as sorted (lane, site, weight).
-    /// The lane is 0 if no key uses it.
+    /// Returns the sites with weight, as sorted (lane, site, weight). The lane is 0 if no key uses it.
     pub(crate) fn sites(&self) -> Vec<(Lane, u32, Acc)> {
         let some = |lane: Lane, site: u32, acc: &Acc| {
             let acc = self.whole(*acc);

@@ -72,8 +72,7 @@ impl ListingRow {
     }
 }
 
-/// Returns the DSO and an address of a function.
-/// Of several with the same name, the one with most samples.
+/// Returns the DSO and an address of a function. Of several with the same name, the one with most samples.
 pub fn locate(data: Data<'_>, target: &AnnotatedFunction, fold: Option<&Aggregate>) -> Option<(DsoId, u64)> {
     let list = matching(data, target);
     let hits = fold.map(|fold| hits_of(data, fold, &list)).unwrap_or_default();
@@ -131,8 +130,7 @@ fn each_hit(data: Data<'_>, fold: &Aggregate, mut tell: impl FnMut(SymId, HostId
     }
 }
 
-/// Returns all named functions with samples of their own, hottest first.
-/// Ties by name and address.
+/// Returns all named functions with samples of their own, hottest first. Ties by name and address.
 pub fn functions(data: Data<'_>, fold: &Aggregate) -> Vec<SampledFunction> {
     let frames = &data.profile.frames;
     let mut found: HashMap<SymId, BTreeMap<u64, Acc>> = HashMap::new();
@@ -186,8 +184,7 @@ pub fn rows(listing: &Listing, hits: &Hits, sources: bool) -> Vec<ListingRow> {
     out
 }
 
-/// Returns the indexes of rows with samples, hottest first.
-/// Of equal ones the first.
+/// Returns the indexes of rows with samples, hottest first. Of equal ones the first.
 pub fn hot(rows: &[ListingRow]) -> Vec<usize> {
     let mut list: Vec<usize> = (0..rows.len()).filter(|i| rows[*i].percent() > 0.0).collect();
     arrange(&mut list, |a, b| rows[*b].percent().total_cmp(&rows[*a].percent()).then(a.cmp(b)));

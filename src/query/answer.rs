@@ -143,8 +143,7 @@ pub struct Meter {
     pub rate: f64,
     /// Samples received per second.
     pub sampled: f64,
-    /// The share of the time in which it was counted.
-    /// It is below 100 % if events outnumber the counters.
+    /// The share of the time in which it was counted. It is below 100 % if events outnumber the counters.
     pub running_percent: f64,
     /// The estimated cost of its samples, in percent of each CPU.
     pub cost_percent: f64,
@@ -192,14 +191,12 @@ pub struct Memory {
 const BETWEEN_LOOKS: usize = 24 << 20;
 
 impl Memory {
-    /// Returns whether it exceeds the limit.
-    /// The growth expected between two checks is tolerated.
+    /// Returns whether it exceeds the limit. The growth expected between two checks is tolerated.
     pub(crate) fn is_exceeded(&self) -> bool {
         self.bound.is_some_and(|bound| self.private > bound + bound / 10 + BETWEEN_LOOKS)
     }
 
-    /// Returns the unattributed bytes.
-    /// These are answers, units, the screen, and free memory of the allocator.
+    /// Returns the unattributed bytes. These are answers, units, the screen, and free memory of the allocator.
     pub(crate) fn rest(&self) -> usize {
         self.private.saturating_sub(self.parts.iter().map(|part| part.bytes).sum())
     }
@@ -240,8 +237,7 @@ pub struct ViewAnswer {
     pub total: Acc,
     /// Samples of the event in the shown times, regardless of the filter.
     pub shown: Acc,
-    /// The table's lines, with call chains unfolded around the visible ones.
-    /// Empty while another view is shown.
+    /// The table's lines, with call chains unfolded around the visible ones. Empty while another view is shown.
     pub lines: Vec<TopLine>,
     /// The call chains of the row that was requested separately.
     pub beside: Vec<TopLine>,

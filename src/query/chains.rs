@@ -40,8 +40,7 @@ pub struct TreeKind {
 }
 
 impl TreeKind {
-    /// Returns the kind for rows.
-    /// A task contains its whole stacks, so its callers begin at their ends.
+    /// Returns the kind for rows. A task contains its whole stacks, so its callers begin at their ends.
     pub(super) fn of_rows(self, mode: LabelMode) -> Self {
         let at_end = mode == LabelMode::None && self.direction == Direction::Callers;
         Self { inclusive: self.inclusive && !at_end, ..self }
@@ -61,9 +60,8 @@ struct Paths<'a, S: Fn(NodeId) -> u32, I: Fn(NodeId) -> &'a [u32]> {
 }
 
 impl<'a, S: Fn(NodeId) -> u32, I: Fn(NodeId) -> &'a [u32]> Paths<'a, S, I> {
-    /// Collects the symbols of a stack from the row on.
-    /// Returns false if the row does not count the stack. If rows are not functions, the path begins with the row's
-    /// first function: the one that a task or a file ran.
+    /// Collects the symbols of a stack from the row on. Returns false if the row does not count the stack. If rows are
+    /// not functions, the path begins with the row's first function: the one that a task or a file ran.
     fn follow(&self, leaf: NodeId, path: &mut Vec<u32>) -> bool {
         let profile = self.data.profile;
         let is_row = |n: NodeId| self.mode.label(self.data, SymId((self.sym)(n))) == self.label;

@@ -1,5 +1,4 @@
-//! Changes of an aggregate since the last update.
-//! They are applied to rows, call trees and flame graphs.
+//! Changes of an aggregate since the last update. They are applied to rows, call trees and flame graphs.
 
 use rustc_hash::FxHashMap;
 
@@ -7,8 +6,7 @@ use crate::profile::{Acc, FormerNames, Frames};
 
 use super::field_rows::Lane;
 
-/// The limit of changes followed one by one.
-/// Beyond it everything is counted from scratch.
+/// The limit of changes followed one by one. Beyond it everything is counted from scratch.
 const MAX: usize = 1 << 18;
 
 /// The aggregate that changed: that of the shown event, or of its partner.
@@ -86,8 +84,7 @@ impl Changes {
         *self = Self { updated: self.updated, ..Self::default() };
     }
 
-    /// Returns the changes, merged by kind and site.
-    /// Additions precede removals, so that sums do not become negative.
+    /// Returns the changes, merged by kind and site. Additions precede removals, so that sums do not become negative.
     pub(crate) fn changes(&self) -> Vec<Change> {
         let mut sums: FxHashMap<(Lane, u32, bool, bool), Acc> = FxHashMap::default();
         for change in &self.list {
@@ -104,8 +101,7 @@ impl Changes {
         self.had(frame, change).map_or_else(|| frames.syms()[frame as usize], |had| had.sym)
     }
 
-    /// Returns the functions inlined in a frame when a change was counted.
-    /// The outermost is first.
+    /// Returns the functions inlined in a frame when a change was counted. The outermost is first.
     pub(crate) fn inlined<'a>(&'a self, frames: &'a Frames, frame: u32, change: &Change) -> &'a [u32] {
         let had = self.had(frame, change).and_then(|had| had.inlined.as_deref());
         had.map_or_else(|| frames.inlined(frame), |list| frames.shown_inlined(list))

@@ -1,6 +1,5 @@
-//! The table of grouping columns.
-//! Each has names, display, the value in a sample and the filter field. Used by tables, JSON, CSV, completion and
-//! zooms.
+//! The table of grouping columns. Each has names, display, the value in a sample and the filter field. Used by tables,
+//! JSON, CSV, completion and zooms.
 
 use std::sync::Arc;
 
@@ -124,8 +123,7 @@ fn nothing(_: &ColumnInput<'_>, _: ColumnKey) -> ColumnValue {
 /// Defines the keys and the columns at once.
 macro_rules! columns {
     ($($Key:ident = $entry:expr;)+) => {
-        /// A grouping column.
-        /// Otherwise equal rows are sorted by these values in this order.
+        /// A grouping column. Otherwise equal rows are sorted by these values in this order.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub enum ColumnKey {
             $(
@@ -146,8 +144,7 @@ macro_rules! columns {
             DsoSize,
             /// The time slice of a sample; slices have this many nanoseconds.
             Time(u64),
-            /// A tracepoint field: of one event, `event.field`, or of any.
-            /// [`FIELDS`] selects all fields.
+            /// A tracepoint field: of one event, `event.field`, or of any. [`FIELDS`] selects all fields.
             Traced(&'static str),
         }
 
@@ -174,8 +171,7 @@ columns! {
     Sym = of(&["sym", "symbol"], "Symbol", nothing).of_function("stack");
 }
 
-/// Columns only for reports.
-/// They depend on the stack, and require a pattern or line lookups, which screens do not do.
+/// Columns only for reports. They depend on the stack, and require a pattern or line lookups, which screens do not do.
 pub(crate) static OF_REPORTS: [ColumnDef; 7] = [
     of(&["parent"], "Parent symbol", |of, _| ColumnValue::Text(of.data.parent(of.stack)))
         .of_reports(ColumnKey::Parent)
@@ -200,8 +196,7 @@ pub(crate) static OF_REPORTS: [ColumnDef; 7] = [
         .number(16),
 ];
 
-/// Returns the socket of a sample's CPU.
-/// Empty if the recording does not contain it.
+/// Returns the socket of a sample's CPU. Empty if the recording does not contain it.
 fn socket(of: &ColumnInput<'_>) -> ColumnValue {
     let known = of.data.session.sockets.get(usize::from(of.cpu)).and_then(|socket| i32::try_from(*socket).ok());
     known.map_or(ColumnValue::Text("".into()), ColumnValue::Id)
@@ -229,8 +224,7 @@ fn line(
     ColumnValue::Text(text.unwrap_or_default().into())
 }
 
-/// Formats a location without a line as in perf.
-/// That is an offset into a function, or an address in a file.
+/// Formats a location without a line as in perf. That is an offset into a function, or an address in a file.
 fn place(data: Data<'_>, frame: FrameId) -> String {
     let frames = &data.profile.frames;
     let (sym, (_, at)) = (frames.sym(frames.sym_of(frame)), frames.get(frame).place(&data.session.dsos));
@@ -263,8 +257,7 @@ const _: () = {
 /// The requested tracepoint field columns; never freed, like all other columns.
 static TRACED: RwLock<Vec<&'static ColumnDef>> = RwLock::new(Vec::new());
 
-/// Returns the column of a tracepoint field.
-/// The name is that of one event's field, `event.field`, or of any event's.
+/// Returns the column of a tracepoint field. The name is that of one event's field, `event.field`, or of any event's.
 pub fn traced(name: &str) -> ColumnKey {
     let known = |list: &[&'static ColumnDef]| list.iter().find(|entry| entry.names[0] == name).map(|entry| entry.key);
     if let Some(key) = known(&TRACED.read()) {
@@ -336,8 +329,7 @@ impl ColumnKey {
         self.entry().title
     }
 
-    /// Parses `comm,dso,sym`, and `event.field` like perf does.
-    /// See perf-report(1), dynamic sort keys.
+    /// Parses `comm,dso,sym`, and `event.field` like perf does. See perf-report(1), dynamic sort keys.
     ///
     /// # Errors
     /// The first unknown word.
@@ -365,8 +357,7 @@ fn key_names() -> impl Iterator<Item = &'static str> {
     ALL.iter().map(|entry| entry.names[0])
 }
 
-/// The part of a row's identity that belongs to task and CPU.
-/// It consists of the values of the selected keys, in order.
+/// The part of a row's identity that belongs to task and CPU. It consists of the values of the selected keys, in order.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Group(Vec<(ColumnKey, ColumnValue)>);
 

@@ -1,5 +1,4 @@
-//! Compares a table with its baseline.
-//! Every row has its former value; rows that disappeared are included.
+//! Compares a table with its baseline. Every row has its former value; rows that disappeared are included.
 
 use std::collections::VecDeque;
 use std::hash::{BuildHasher, Hash, Hasher};
@@ -72,8 +71,7 @@ pub fn compare(new: TableSide<'_>, old: TableSide<'_>, spec: &TopSpec, per: Norm
     out
 }
 
-/// Returns a key that identifies a row on both sides.
-/// It does not depend on IDs and addresses.
+/// Returns a key that identifies a row on both sides. It does not depend on IDs and addresses.
 fn key(table: &TableSide<'_>, row: &TopRow) -> u64 {
     let mut hasher = rustc_hash::FxBuildHasher.build_hasher();
     table.top.groups[row.group as usize].hash(&mut hasher);

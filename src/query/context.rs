@@ -47,8 +47,7 @@ impl Context {
 /// The functions where softirqs begin.
 pub(crate) const SOFTIRQ: &[&str] =
     &["__do_softirq", "handle_softirqs", "do_softirq", "run_ksoftirqd", "do_softirq_own_stack"];
-/// The functions where hardware interrupts begin.
-/// Includes those of interrupts handled in threads.
+/// The functions where hardware interrupts begin. Includes those of interrupts handled in threads.
 pub(crate) const IRQ: &[&str] = &[
     "asm_common_interrupt",
     "common_interrupt",
@@ -63,8 +62,7 @@ pub(crate) const IRQ: &[&str] = &[
     "irq_thread_fn",
 ];
 
-/// Functions between a context's entry and a registered handler.
-/// Their names do not identify the handler.
+/// Functions between a context's entry and a registered handler. Their names do not identify the handler.
 pub(crate) const DISPATCH: &[&str] = &[
     "expire_timers",
     "call_timer_fn",
@@ -101,8 +99,7 @@ pub(crate) fn dispatches(name: &str) -> bool {
     DISPATCH.contains(&plain) || says(plain) != Says::Nothing
 }
 
-/// Each vector's handlers, and functions that only they call.
-/// The latter help if a handler was inlined.
+/// Each vector's handlers, and functions that only they call. The latter help if a handler was inlined.
 const HANDLERS: &[(u8, &[&str])] = &[
     (0, &["tasklet_hi_action"]),
     (1, &["run_timer_softirq", "__run_timers", "__run_timer_base", "run_timer_base", "expire_timers", "call_timer_fn"]),

@@ -29,9 +29,8 @@ const BUCKETS: usize = 256;
 const SHORTEST_NS: u64 = 100_000_000;
 /// The window of live shares: longer than the pauses between typical bursts.
 pub(crate) const WINDOW_NS: u64 = 10_000_000_000;
-/// The shares of a slot's samples that make a function responsible for it.
-/// It is the first registered handler with at least `SOME`, including its callees; else the deepest function with
-/// `NEARLY_ALL`.
+/// The shares of a slot's samples that make a function responsible for it. It is the first registered handler with at
+/// least `SOME`, including its callees; else the deepest function with `NEARLY_ALL`.
 const SOME: f64 = 0.3;
 const NEARLY_ALL: f64 = 0.95;
 /// Buckets with fewer samples do not count as peaks.
@@ -97,8 +96,7 @@ pub struct CpuAnswer {
     pub window: u64,
     /// Samples per second of a busy CPU; 0 if unknown.
     pub frequency: u64,
-    /// Whether they cover everything that the CPUs did in the window.
-    /// Then missing samples mean idle time.
+    /// Whether they cover everything that the CPUs did in the window. Then missing samples mean idle time.
     pub whole: bool,
     /// The share of samples that were received and not idle.
     /// It is in percent of those that busy CPUs would produce; `None` if unknown.
@@ -113,8 +111,7 @@ pub struct CpuAnswer {
 }
 
 impl CpuAnswer {
-    /// Returns how many samples a permanently busy CPU produces in the window.
-    /// 0 if unknown.
+    /// Returns how many samples a permanently busy CPU produces in the window. 0 if unknown.
     pub(crate) fn expected(&self) -> f64 {
         self.frequency as f64 * self.window as f64 / 1e9
     }
@@ -166,8 +163,7 @@ impl Bucket {
 #[derive(Debug, Default)]
 pub struct CpuCounts {
     event: usize,
-    /// Whether old buckets are dropped.
-    /// Otherwise buckets grow to cover the whole recording.
+    /// Whether old buckets are dropped. Otherwise buckets grow to cover the whole recording.
     sliding: bool,
     contexts: Contexts,
     /// The slot of each site.
@@ -188,8 +184,7 @@ pub struct CpuCounts {
 }
 
 impl CpuCounts {
-    /// Creates empty counts of an event's samples.
-    /// `sliding` drops old ones, for a live view.
+    /// Creates empty counts of an event's samples. `sliding` drops old ones, for a live view.
     pub fn new(event: usize, sliding: bool) -> Self {
         Self { event, sliding, epoch: u64::MAX, length: SHORTEST_NS, ..Self::default() }
     }

@@ -1,5 +1,4 @@
-//! Compares two profiles: what grew, shrank, appeared or disappeared.
-//! Differences that may be chance are marked.
+//! Compares two profiles: what grew, shrank, appeared or disappeared. Differences that may be chance are marked.
 //!
 //! The pooled two-proportion z test decides whether a difference of shares is significant (NIST/SEMATECH e-Handbook of
 //! Statistical Methods, §7.3.3, "How can we determine whether two processes produce the same proportion of
@@ -51,8 +50,7 @@ pub struct Side {
 }
 
 impl Side {
-    /// Returns a weight in the unit of `per`.
-    /// That is percent of the total, period per second, or period.
+    /// Returns a weight in the unit of `per`. That is percent of the total, period per second, or period.
     pub(crate) fn value(&self, acc: Acc, per: NormalizeBy) -> f64 {
         match per {
             NormalizeBy::Total => acc.percent_of(&self.total),
@@ -165,8 +163,7 @@ pub fn verdict(old: (Acc, Acc), new: (Acc, Acc)) -> Verdict {
     judge(old.0, new.0, z, new.0.percent_of(&new.1) - old.0.percent_of(&old.1))
 }
 
-/// Compares rows by their keys: the largest differences first, ties by key.
-/// Equal rows are left out.
+/// Compares rows by their keys: the largest differences first, ties by key. Equal rows are left out.
 pub fn diff<K: Clone + Ord + std::hash::Hash>(
     old: (&Side, &[(K, Acc)]),
     new: (&Side, &[(K, Acc)]),

@@ -1,5 +1,4 @@
-//! Rows by tracepoint fields.
-//! Each combination of field values in samples gets a number, by which samples are added up.
+//! Rows by tracepoint fields. Each combination of field values in samples gets a number, by which samples are added up.
 
 use std::sync::Arc;
 
@@ -12,8 +11,7 @@ use crate::event::format;
 use super::column_value::ColumnValue;
 use super::data::Data;
 
-/// The lane in which samples are added up.
-/// The CPU is in the low half, the number of their values in the high half.
+/// The lane in which samples are added up. The CPU is in the low half, the number of their values in the high half.
 pub type Lane = u32;
 
 pub(crate) fn cpu_of(lane: Lane) -> u16 {
@@ -58,8 +56,7 @@ pub(crate) struct FieldReader<'a> {
 }
 
 impl FieldCombinations {
-    /// Creates the combinations for these fields and time slices.
-    /// `None` if there are none.
+    /// Creates the combinations for these fields and time slices. `None` if there are none.
     pub(crate) fn of(names: impl Iterator<Item = &'static str>, quantum: Option<u64>) -> Option<Arc<Self>> {
         let names: Vec<&'static str> = names.collect();
         (!names.is_empty() || quantum.is_some()).then(|| Arc::new(Self { names, quantum, met: RwLock::default() }))

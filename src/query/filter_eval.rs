@@ -1,5 +1,4 @@
-//! The result of a filter for each site, evaluated once.
-//! Only what depends on the individual sample remains open.
+//! The result of a filter for each site, evaluated once. Only what depends on the individual sample remains open.
 
 use std::sync::Arc;
 
@@ -50,9 +49,8 @@ pub struct FilterEvaluator {
     by_task: Vec<FxHashMap<TaskId, bool>>,
 }
 
-/// Functions that an idle CPU waits in.
-/// Only the leaf counts, because interrupts and softirqs do real work on top of the idle task. The same as perf top's
-/// list of idle symbols, with newer ones.
+/// Functions that an idle CPU waits in. Only the leaf counts, because interrupts and softirqs do real work on top of
+/// the idle task. The same as perf top's list of idle symbols, with newer ones.
 pub(crate) const IDLE: &[&str] = &[
     "acpi_idle_do_entry",
     "acpi_processor_ffh_cstate_enter",
@@ -179,8 +177,7 @@ impl FilterEvaluator {
         (verdict, bits)
     }
 
-    /// Evaluates the clauses about CPU and event for every value at once.
-    /// [`Self::sample`] uses the results.
+    /// Evaluates the clauses about CPU and event for every value at once. [`Self::sample`] uses the results.
     fn tabulate(&mut self, data: Data<'_>) {
         let bits = |holds: &dyn Fn(&Atom) -> bool, field: Field| {
             let atoms = self.filter.atoms().iter().enumerate().filter(|(_, a)| a.field == field);

@@ -1,6 +1,5 @@
-//! The printed part of rows' call trees, from the weights of stacks.
-//! It neither walks each sample's chain nor visits entries below the threshold, and visits only the stacks of each
-//! group.
+//! The printed part of rows' call trees, from the weights of stacks. It neither walks each sample's chain nor visits
+//! entries below the threshold, and visits only the stacks of each group.
 
 use std::hash::BuildHasher;
 
@@ -74,8 +73,7 @@ struct Cursor {
 /// No node.
 const NONE: u32 = u32::MAX;
 
-/// The stacks of some sites by trie node.
-/// Reused between groups, clearing only the used nodes.
+/// The stacks of some sites by trie node. Reused between groups, clearing only the used nodes.
 #[derive(Debug)]
 pub(crate) struct StackWeights {
     /// The weight that ends at each node, and the weight through it.
@@ -228,8 +226,7 @@ impl<'a> HeavyTrees<'a> {
         !self.reach.inclusive || known().unwrap_or_else(is_first)
     }
 
-    /// Grows a tree from the current frames of stacks.
-    /// Includes these frames if the row does not name them.
+    /// Grows a tree from the current frames of stacks. Includes these frames if the row does not name them.
     fn grow(&self, weights: &StackWeights, anchors: Vec<Cursor>, with_first: bool) -> HeavyTree {
         let mut tree = Tree::default();
         let (mut ended, mut places) = (vec![Acc::default()], vec![None]);
@@ -276,8 +273,7 @@ impl<'a> HeavyTrees<'a> {
         Acc::default()
     }
 
-    /// Adds the steps to a stack's callees, with inlined functions first.
-    /// Returns the weight that ends here.
+    /// Adds the steps to a stack's callees, with inlined functions first. Returns the weight that ends here.
     fn down(&self, weights: &StackWeights, cursor: Cursor, steps: &mut Vec<(u32, Cursor)>) -> Acc {
         if let Some(sym) = self.inlined(cursor.node).get(cursor.inlined as usize) {
             return self.stay((*sym, Cursor { inlined: cursor.inlined + 1, ..cursor }), steps);
@@ -286,9 +282,8 @@ impl<'a> HeavyTrees<'a> {
         weights.own[cursor.node as usize]
     }
 
-    /// Adds the step to a stack's caller.
-    /// The innermost function inlined in the caller comes first, the caller itself last. Here `inlined` counts the
-    /// remaining functions at the cursor's node. Returns the weight that begins here.
+    /// Adds the step to a stack's caller. The innermost function inlined in the caller comes first, the caller itself
+    /// last. Here `inlined` counts the remaining functions at the cursor's node. Returns the weight that begins here.
     fn up(&self, cursor: Cursor, steps: &mut Vec<(u32, Cursor)>) -> Acc {
         match (cursor.inlined, self.parent(cursor.node)) {
             (0, 0) => cursor.acc,

@@ -2,8 +2,7 @@
 
 use crate::profile::Acc;
 
-/// The minimum number of samples of each event.
-/// The ratio of ten to ten samples is already off by half easily.
+/// The minimum number of samples of each event. The ratio of ten to ten samples is already off by half easily.
 pub const LEAST: u64 = 10;
 
 /// The quantity that an event counts.
@@ -37,8 +36,7 @@ impl Partner {
         Some(Self { event: at, counts: other })
     }
 
-    /// Returns instructions per cycle from the weights of both events.
-    /// `None` if either has too few samples.
+    /// Returns instructions per cycle from the weights of both events. `None` if either has too few samples.
     pub fn ipc(self, own: Acc, partner: Acc) -> Option<f64> {
         let (cycles, instructions) = match self.counts {
             Counts::Instructions => (own, partner),
@@ -49,8 +47,7 @@ impl Partner {
     }
 }
 
-/// Parses the kind and place of an event from its name.
-/// Examples are `cycles:u` and `cpu_core/instructions/k`.
+/// Parses the kind and place of an event from its name. Examples are `cycles:u` and `cpu_core/instructions/k`.
 fn told(name: &str) -> Option<(Counts, Place<'_>)> {
     let (pmu, event, modifiers) = match name.split_once('/') {
         Some((pmu, rest)) => {

@@ -19,8 +19,7 @@ pub struct KeptRows {
 }
 
 impl KeptRows {
-    /// Applies changes of an aggregate.
-    /// If there are too many, rows are rebuilt on the next request.
+    /// Applies changes of an aggregate. If there are too many, rows are rebuilt on the next request.
     pub(crate) fn follow(&mut self, data: Data<'_>, news: &Changes, of: FoldOf) {
         match &mut self.tally {
             Some(tally) if !news.anew => {

@@ -39,8 +39,7 @@ pub fn lines(data: Data<'_>, top: &Top, question: &Question, trees: &mut KeptTre
     out.done()
 }
 
-/// Returns the lines of a comparison.
-/// `rows` is the result of [`compare`](super::compare::compare).
+/// Returns the lines of a comparison. `rows` is the result of [`compare`](super::compare::compare).
 pub fn compared(
     data: Data<'_>,
     top: &Top,
@@ -77,8 +76,7 @@ struct Lines<'a, 'k> {
     top: &'a Top,
     question: &'a Question,
     trees: &'a mut KeptTrees<'k>,
-    /// The end of the visible part.
-    /// Rows above it are unfolded, too, so that line numbers do not depend on it.
+    /// The end of the visible part. Rows above it are unfolded, too, so that line numbers do not depend on it.
     sight_end: usize,
     out: Vec<TopLine>,
     beside: Vec<TopLine>,

@@ -34,8 +34,7 @@ pub(crate) struct LiveRows {
     rows: Segments<TopRow>,
     /// The row of each group and label.
     index: HashIndex,
-    /// The first symbol of each DSO, if DSOs are the labels.
-    /// `n_syms` is the number of symbols already processed.
+    /// The first symbol of each DSO, if DSOs are the labels. `n_syms` is the number of symbols already processed.
     sym_of_label: Vec<u32>,
     n_syms: usize,
     /// For each label, the last walk that found it.
@@ -125,8 +124,7 @@ impl LiveRows {
         self.met.resize(n_labels(data, self.mode), 0);
     }
 
-    /// Walks a stack from leaf to root.
-    /// A row counts it once, even if its function recurs.
+    /// Walks a stack from leaf to root. A row counts it once, even if its function recurs.
     fn count(&mut self, data: Data<'_>, news: &Changes, change: &Change, side: FoldOf) {
         let profile = data.profile;
         let site = profile.sites.all()[change.site as usize];
@@ -188,8 +186,7 @@ impl LiveRows {
         self.n_rows = self.n_rows + usize::from(!row.children.is_zero()) - usize::from(had);
     }
 
-    /// Returns the requested rows in order.
-    /// It has only the groups they need, and no sites.
+    /// Returns the requested rows in order. It has only the groups they need, and no sites.
     pub(crate) fn top(&mut self, data: Data<'_>, fold: &Aggregate, spec: &TopSpec, keep: RowLimit) -> Top {
         let n_labels = n_labels(data, self.mode);
         let (RowLimit::First(n) | RowLimit::All { sorted: n }) = keep;

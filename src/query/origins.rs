@@ -1,6 +1,5 @@
-//! Shortens tracepoint stacks in tables.
-//! They begin at the first caller outside of the kernel's scheduling, entry and tracing code, which is the same for all
-//! of them.
+//! Shortens tracepoint stacks in tables. They begin at the first caller outside of the kernel's scheduling, entry and
+//! tracing code, which is the same for all of them.
 
 use crate::profile::{NodeId, SymId};
 

@@ -1,5 +1,4 @@
-//! Questions: what the user wants to see.
-//! They are the only messages from the interface to the engine.
+//! Questions: what the user wants to see. They are the only messages from the interface to the engine.
 
 use std::sync::Arc;
 
@@ -180,8 +179,7 @@ impl Default for Question {
 }
 
 impl Question {
-    /// Returns whether the rows are the same.
-    /// Then only folding and visibility differ.
+    /// Returns whether the rows are the same. Then only folding and visibility differ.
     pub(crate) fn same_rows(&self, other: &Self) -> bool {
         self.event == other.event
             && self.filter == other.filter

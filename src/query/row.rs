@@ -61,8 +61,7 @@ impl<'a, S: Fn(u32) -> Option<&'a Sym>> RowOrder<'a, S> {
         by.then_with(|| self.by_name(a, b))
     }
 
-    /// Compares by instructions per cycle, fewest first.
-    /// Rows with unknown values come last in either direction.
+    /// Compares by instructions per cycle, fewest first. Rows with unknown values come last in either direction.
     fn by_ipc(&self, a: &TopRow, b: &TopRow) -> Ordering {
         let of = |row: &TopRow| self.partner.and_then(|partner| partner.ipc(row.own, row.partner_own));
         match (of(a), of(b)) {

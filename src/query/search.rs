@@ -2,8 +2,7 @@
 
 use regex::{Regex, RegexBuilder};
 
-/// Compiles a search pattern: a regular expression.
-/// It is case-insensitive unless it contains capitals.
+/// Compiles a search pattern: a regular expression. It is case-insensitive unless it contains capitals.
 pub(crate) fn pattern(text: &str) -> Result<Regex, String> {
     let ignore = !text.chars().any(char::is_uppercase);
     let regex = RegexBuilder::new(text).case_insensitive(ignore).size_limit(1 << 20).build();

@@ -1,5 +1,4 @@
-//! The total of an event's samples in the times of a question.
-//! It ignores the filter, and is the base of shares.
+//! The total of an event's samples in the times of a question. It ignores the filter, and is the base of shares.
 
 use std::ops::Range;
 

@@ -1,6 +1,5 @@
-//! Adds up sites to rows, group by group.
-//! Own weight counts at the leaf, children at the first occurrence of a function on each path. Groups are independent,
-//! so large profiles use several threads.
+//! Adds up sites to rows, group by group. Own weight counts at the leaf, children at the first occurrence of a function
+//! on each path. Groups are independent, so large profiles use several threads.
 
 use std::ops::Range;
 

@@ -1,6 +1,5 @@
-//! A stable order of rows while samples arrive.
-//! Two rows swap only if their difference is significant, or if their displayed figures contradict the order for
-//! several answers in a row.
+//! A stable order of rows while samples arrive. Two rows swap only if their difference is significant, or if their
+//! displayed figures contradict the order for several answers in a row.
 //!
 //! A count of n samples has an error of about √n. Without this rule, rows with smaller differences would swap every
 //! second, which is meaningless, unreadable, and most of the output to a terminal.
@@ -12,8 +11,7 @@ use crate::profile::Acc;
 use super::answer::TopLine;
 use super::question::{Order, Question};
 
-/// The limit of rows that are kept stable.
-/// These are the visible ones, and a screen or two around them.
+/// The limit of rows that are kept stable. These are the visible ones, and a screen or two around them.
 const ROWS: usize = 500;
 
 /// Number of consecutive answers for which a row may stay above one with a larger displayed figure.
@@ -93,8 +91,7 @@ fn figure(percent: f64) -> i64 {
     (10.0 * percent).round() as i64
 }
 
-/// Returns whether two weights differ significantly.
-/// The threshold is a standard deviation of the difference.
+/// Returns whether two weights differ significantly. The threshold is a standard deviation of the difference.
 fn are_apart(a: Acc, b: Acc) -> bool {
     let variance = |acc: Acc| (acc.period as f64).powi(2) / acc.samples.max(1) as f64;
     (a.period as f64 - b.period as f64).powi(2) > variance(a) + variance(b)

@@ -1,6 +1,5 @@
-//! Stacks by name.
-//! The trie has frames of the same function merged, with weights. It is the basis of folded stacks, flame graphs and
-//! most formats of other tools.
+//! Stacks by name. The trie has frames of the same function merged, with weights. It is the basis of folded stacks,
+//! flame graphs and most formats of other tools.
 
 use std::sync::Arc;
 
@@ -65,9 +64,8 @@ impl SymbolStacks {
     }
 }
 
-/// Returns the name of a symbol.
-/// perf prints `[unknown]` and the DSO; stackcollapse-perf.pl puts the DSO in brackets instead, even if it already has
-/// brackets.
+/// Returns the name of a symbol. perf prints `[unknown]` and the DSO; stackcollapse-perf.pl puts the DSO in brackets
+/// instead, even if it already has brackets.
 pub(crate) fn name_in(profile: &Profile, sym: SymId) -> Name {
     let sym = profile.frames.sym(sym);
     let text = match &sym.function {

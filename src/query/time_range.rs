@@ -1,5 +1,4 @@
-//! Parser of time ranges.
-//! It is the only parser of points in time, as opposed to durations.
+//! Parser of time ranges. It is the only parser of points in time, as opposed to durations.
 //!
 //! A range is `FROM,UNTIL` with an optional FROM or UNTIL, `FROM-UNTIL`, `FROM..UNTIL`, or a single moment, which
 //! covers the unit of its last digit: `14:03` is that minute, `5` the second that begins at 5 s. A moment is
@@ -53,8 +52,7 @@ pub struct Timeline {
 }
 
 impl Timeline {
-    /// Creates a timeline in this process's time zone.
-    /// `wall` is nanoseconds since 1970 at the clock's time `at`, or 0.
+    /// Creates a timeline in this process's time zone. `wall` is nanoseconds since 1970 at the clock's time `at`, or 0.
     pub fn new((first, last): (u64, u64), wall: u64, at: u64) -> Self {
         let zero = i128::from(wall) - i128::from(at);
         let wall = i64::try_from(zero).ok().filter(|_| wall > 0);
@@ -99,8 +97,7 @@ enum Moment {
     At(u64),
     /// Nanoseconds before the last sample.
     BeforeEnd(u64),
-    /// A time of day, whose day is determined later.
-    /// With its zone's offset in seconds, if typed.
+    /// A time of day, whose day is determined later. With its zone's offset in seconds, if typed.
     Daily(Time, Option<i64>),
     Dated(DateTime, Option<i64>),
     /// Percent of the time from the first to the last sample.
@@ -163,8 +160,7 @@ impl TimeRange {
         Ok(Self { from, until: until.map_or(End::Open, End::At) })
     }
 
-    /// Returns the range on a clock, in nanoseconds.
-    /// Times before the clock's zero become 0.
+    /// Returns the range on a clock, in nanoseconds. Times before the clock's zero become 0.
     pub fn resolve(&self, on: &Timeline) -> Result<(u64, u64), RangeError> {
         let from = self.from.map(|from| from.resolve(on, None)).transpose()?;
         let until = match self.until {
@@ -193,8 +189,7 @@ impl Moment {
         }
     }
 
-    /// Returns the time on a clock.
-    /// A time of day is the last one in the past; as an end, the first one after `from`.
+    /// Returns the time on a clock. A time of day is the last one in the past; as an end, the first one after `from`.
     fn resolve(self, on: &Timeline, from: Option<i128>) -> Result<i128, RangeError> {
         match self {
             Self::First => Ok(i128::from(on.first)),
@@ -234,8 +229,7 @@ fn date_of(second: i64) -> Option<DateTime> {
     jiff::Timestamp::from_second(second).ok().map(|time| TimeZone::UTC.to_datetime(time))
 }
 
-/// Parses a moment; also returns the nanoseconds of its last digit's unit.
-/// 0 if it extends to the end.
+/// Parses a moment; also returns the nanoseconds of its last digit's unit. 0 if it extends to the end.
 fn moment(text: &str) -> Option<(Moment, u64)> {
     match text {
         "start" => return Some((Moment::First, 0)),
@@ -293,8 +287,7 @@ fn on_the_wall(text: &str) -> Option<(Moment, u64)> {
     Some((date.map_or(Moment::Daily(time, offset), |date| Moment::Dated(date.to_datetime(time), offset)), step))
 }
 
-/// Splits `Z`, `UTC`, `+01:00` or `-0500` off a time of day.
-/// Without a date, a dash separates two times.
+/// Splits `Z`, `UTC`, `+01:00` or `-0500` off a time of day. Without a date, a dash separates two times.
 fn zone(text: &str, has_date: bool) -> Option<(&str, Option<i64>)> {
     for name in ["UTC", "Z", "z"] {
         if let Some(time) = text.strip_suffix(name) {

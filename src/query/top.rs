@@ -255,8 +255,7 @@ fn group(data: Data<'_>, fold: &Aggregate, grouping: &mut Grouping) -> Grouped {
     (ranges, sites, total)
 }
 
-/// Returns the label of every node.
-/// The root's is one past all others, if there are several.
+/// Returns the label of every node. The root's is one past all others, if there are several.
 fn node_labels(data: Data<'_>, mode: LabelMode) -> Vec<u32> {
     let (_, frames) = data.profile.trie.columns();
     let syms = data.profile.frames.syms();
@@ -273,8 +272,7 @@ pub(super) fn n_labels(data: Data<'_>, mode: LabelMode) -> usize {
     }
 }
 
-/// Finds the first symbol of each DSO, if DSOs are the labels.
-/// Skips the first `known` symbols.
+/// Finds the first symbol of each DSO, if DSOs are the labels. Skips the first `known` symbols.
 pub(super) fn first_syms(data: Data<'_>, mode: LabelMode, known: usize, firsts: &mut Vec<u32>) {
     if mode != LabelMode::Dso {
         return;
@@ -287,8 +285,7 @@ pub(super) fn first_syms(data: Data<'_>, mode: LabelMode, known: usize, firsts: 
     }
 }
 
-/// Returns for each node whether its label occurs on its path for the first time.
-/// A one-word Bloom filter decides most.
+/// Returns for each node whether its label occurs on its path for the first time. A one-word Bloom filter decides most.
 fn firsts(data: Data<'_>, labels: &[u32]) -> Vec<bool> {
     let (parents, _) = data.profile.trie.columns();
     let mut bits = vec![0u64; parents.len()];
@@ -308,8 +305,7 @@ fn firsts(data: Data<'_>, labels: &[u32]) -> Vec<bool> {
     first
 }
 
-/// Returns the symbol that represents a label.
-/// `firsts` has the first one of each DSO.
+/// Returns the symbol that represents a label. `firsts` has the first one of each DSO.
 pub(super) fn symbol<'a>(
     data: Data<'a>,
     mode: LabelMode,

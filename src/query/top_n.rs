@@ -87,8 +87,7 @@ impl FirstRows {
         &self.rows
     }
 
-    /// Keeps twice as many rows as requested.
-    /// `part` partitions them around the last one.
+    /// Keeps twice as many rows as requested. `part` partitions them around the last one.
     fn cut(&mut self, all: &Segments<TopRow>, n: usize, part: impl Fn(&mut [u32], usize)) {
         let kept = n.saturating_mul(2).max(1);
         if self.rows.len() <= kept {

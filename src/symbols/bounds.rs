@@ -1,7 +1,6 @@
-//! Bounds of functions without a symbol in stripped files.
-//! They are from tables kept for exceptions and debuggers: `.eh_frame` with its `.eh_frame_hdr` (LSB Core, "Exception
-//! Frames"), `.debug_frame` (DWARF 5, section 6.4) and `.ARM.exidx` (Exception Handling ABI for the Arm Architecture,
-//! section 6).
+//! Bounds of functions without a symbol in stripped files. They are from tables kept for exceptions and debuggers:
+//! `.eh_frame` with its `.eh_frame_hdr` (LSB Core, "Exception Frames"), `.debug_frame` (DWARF 5, section 6.4) and
+//! `.ARM.exidx` (Exception Handling ABI for the Arm Architecture, section 6).
 
 use std::hash::Hash;
 use std::ops::Range;
@@ -14,8 +13,7 @@ use super::elf::Segments;
 use super::program::Program;
 use super::section::{Section, Shape, Slice};
 
-/// The limit of listed functions: each takes 16 bytes.
-/// Files with more functions and no search table have no bounds.
+/// The limit of listed functions: each takes 16 bytes. Files with more functions and no search table have no bounds.
 const MAX_LISTED: usize = 1 << 20;
 
 /// A file's functions. Nothing is read before the first lookup.
@@ -44,9 +42,8 @@ enum Way {
     },
 }
 
-/// The header that every linker writes before the table.
-/// It has the version and encodings in four bytes (relative to the header), then the address of `.eh_frame` and the
-/// number of entries.
+/// The header that every linker writes before the table. It has the version and encodings in four bytes (relative to
+/// the header), then the address of `.eh_frame` and the number of entries.
 const USUAL: [u8; 4] = [1, 0x1b, 0x03, 0x3b];
 const HEAD: usize = 12;
 
@@ -64,9 +61,8 @@ impl Shape {
         far(HEAD + 8 * i + 4).checked_sub(frames)
     }
 
-    /// Returns the function of an entry of `.ARM.exidx`.
-    /// It ends where the next entry's function begins. Each entry is a 31-bit distance from itself and a word that
-    /// describes how to unwind.
+    /// Returns the function of an entry of `.ARM.exidx`. It ends where the next entry's function begins. Each entry is
+    /// a 31-bit distance from itself and a word that describes how to unwind.
     fn indexed(self, entries: &[u8], base: u64, address: u64) -> Option<(u64, u64)> {
         let start = |i: usize| {
             let distance = ((self.word(entries, 8 * i) << 1) as i32) >> 1;
@@ -93,8 +89,7 @@ impl Bounds {
         Self { bytes: bytes.clone(), segments: segments.clone(), way: None }
     }
 
-    /// Returns the function at an offset in the file.
-    /// It has its range in the file, and its start as linked.
+    /// Returns the function at an offset in the file. It has its range in the file, and its start as linked.
     pub(crate) fn find(&mut self, offset: u64) -> Option<(Range<u64>, u64)> {
         let address = self.segments.to_address(offset)?;
         let way = self.way.get_or_insert_with(|| read(&self.bytes).unwrap_or(Way::List(Vec::new())));
@@ -113,8 +108,7 @@ impl Bounds {
 }
 
 impl Way {
-    /// Returns start and end of the function at an address.
-    /// May return another function's.
+    /// Returns start and end of the function at an address. May return another function's.
     fn find(&self, bytes: &[u8], address: u64) -> Option<(u64, u64)> {
         match self {
             Self::Header { frames, header, bases, shape } => {
@@ -171,8 +165,7 @@ where
     Some(Way::List(list))
 }
 
-/// Calls `each` for every readable function of a section.
-/// It stops at the first error.
+/// Calls `each` for every readable function of a section. It stops at the first error.
 pub(super) fn each_function<'a, S: UnwindSection<Slice<'a>>, E>(
     frames: &S,
     bases: &BaseAddresses,

@@ -75,8 +75,7 @@ impl Part {
         Self { bytes: file.clone(), range }
     }
 
-    /// Returns a section's content; `None` if the file does not have the section.
-    /// Only decompressed content is charged.
+    /// Returns a section's content; `None` if the file does not have the section. Only decompressed content is charged.
     ///
     /// # Errors
     /// If the section is damaged, or the budget is too small to decompress it.

@@ -1,6 +1,5 @@
-//! A DSO's file and its separate debug files.
-//! They are the sources of functions, unwind tables, lines and code of one mapped file. Each is mapped, never copied,
-//! and shared by all users.
+//! A DSO's file and its separate debug files. They are the sources of functions, unwind tables, lines and code of one
+//! mapped file. Each is mapped, never copied, and shared by all users.
 
 use std::fs::File;
 use std::io;
@@ -56,8 +55,7 @@ pub struct Functions {
     pub(crate) whole: bool,
 }
 
-/// The limit of files read for a checksum.
-/// Checksums are needed only for files without a build ID.
+/// The limit of files read for a checksum. Checksums are needed only for files without a build ID.
 const MAX_CHECKED: u64 = 512 << 20;
 
 impl Image {
@@ -205,8 +203,7 @@ impl Image {
         }
     }
 
-    /// Returns functions and data objects.
-    /// They come from the debug file, the symbol table, or the exported symbols.
+    /// Returns functions and data objects. They come from the debug file, the symbol table, or the exported symbols.
     ///
     /// # Errors
     /// If the file cannot be read.
@@ -299,8 +296,7 @@ fn owner(file: &File) -> u32 {
     file.metadata().map_or(0, |meta| meta.uid())
 }
 
-/// Computes the checksum of `.gnu_debuglink`.
-/// It is the CRC-32 of the whole file, read in pieces.
+/// Computes the checksum of `.gnu_debuglink`. It is the CRC-32 of the whole file, read in pieces.
 fn checksum(file: &File) -> io::Result<u32> {
     let len = file.metadata()?.len();
     if len > MAX_CHECKED {

@@ -1,5 +1,4 @@
-//! Demangles names: Rust (v0 and legacy, without the hash) and C++.
-//! Other names stay unchanged.
+//! Demangles names: Rust (v0 and legacy, without the hash) and C++. Other names stay unchanged.
 
 use std::borrow::Cow;
 
@@ -10,8 +9,7 @@ mod repair;
 
 /// Names longer than this stay mangled.
 const MAX: usize = 4096;
-/// The limit of demangled names; other names are cut here.
-/// Hostile names double in length every few letters.
+/// The limit of demangled names; other names are cut here. Hostile names double in length every few letters.
 pub(crate) const MAX_SHOWN: usize = 4 * MAX;
 /// The limit of demangled parts of one C++ name: parts without letters double, too.
 const MAX_PARTS: usize = 1 << 16;
@@ -65,8 +63,7 @@ pub(crate) fn is_mangled(raw: &[u8]) -> bool {
     is(raw) || raw.starts_with(b"_GLOBAL__") && GLOBALS.iter().any(|(mark, _)| raw.strip_prefix(*mark).is_some_and(is))
 }
 
-/// Functions that run before and after main for a file's variables.
-/// Their symbol names one of them.
+/// Functions that run before and after main for a file's variables. Their symbol names one of them.
 const GLOBALS: [(&[u8], &str); 4] = [
     (b"_GLOBAL__sub_I_", CONSTRUCTORS),
     (b"_GLOBAL__I_", CONSTRUCTORS),
@@ -139,8 +136,7 @@ fn repaired(name: String, way: &Repair, form: NameForm) -> String {
     if way.lacks_parameters && form == NameForm::Full { name + "(…)" } else { name }
 }
 
-/// Demangles a name with the library.
-/// `None` if it fails, an empty name if the result would be too long.
+/// Demangles a name with the library. `None` if it fails, an empty name if the result would be too long.
 fn printed(what: &str, name: &str, form: NameForm) -> Option<Option<String>> {
     let parse = cpp_demangle::ParseOptions::default().recursion_limit(256);
     let symbol = cpp_demangle::Symbol::new_with_options(name.as_bytes(), &parse).ok()?;
@@ -207,8 +203,7 @@ const SUFFIXES: [(&str, &str); 5] = [
     ("(unsigned long long)", "ull"),
 ];
 
-/// Writes `16ul` for the library's `(unsigned long)16`.
-/// Only literals have a digit after the parenthesis.
+/// Writes `16ul` for the library's `(unsigned long)16`. Only literals have a digit after the parenthesis.
 fn with_suffixes(name: &str) -> String {
     let mut out = String::with_capacity(name.len());
     let mut rest = name;
@@ -456,8 +451,7 @@ mod tests {
         }
     }
 
-    /// Short names whose readable form has hundreds of megabytes.
-    /// Each type contains the last one twice.
+    /// Short names whose readable form has hundreds of megabytes. Each type contains the last one twice.
     #[test]
     fn a_name_that_doubles_stays_as_it_is() {
         let mut cpp = "_Z1fI1aEvSt4pairIiiE".to_owned();

@@ -65,8 +65,7 @@ fn for_a_moment(
     Ok(())
 }
 
-/// Accounts for a unit's lines.
-/// They are parsed when the unit is used, or at once if only they tell where its code is.
+/// Accounts for a unit's lines. They are parsed when the unit is used, or at once if only they tell where its code is.
 fn lines(unit: &Unit<Slice<'_>>, has_ranges: bool, purse: &mut UnpackBudget) -> Result<(), UnpackError> {
     let Some(program) = &unit.line_program else { return Ok(()) };
     let header = program.header();
@@ -121,8 +120,7 @@ fn all_abbreviations(dwarf: &Dwarf<Slice<'_>>, purse: &mut UnpackBudget) -> Resu
     Ok(())
 }
 
-/// Skips an abbreviation.
-/// Returns its number of attributes, or `None` at the end of the table.
+/// Skips an abbreviation. Returns its number of attributes, or `None` at the end of the table.
 fn abbreviation(table: &mut Slice<'_>) -> Option<u64> {
     if table.read_uleb128().ok()? == 0 {
         return None;

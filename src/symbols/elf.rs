@@ -61,9 +61,8 @@ pub(crate) fn parse(bytes: &[u8]) -> Result<Elf<'_>, ElfError> {
     Ok(object::File::parse(bytes)?)
 }
 
-/// Returns how many sections and segments a file claims to have.
-/// Counts that do not fit the header are in the first section (elf(5)): a sparse file can claim billions, and each
-/// search would iterate over them.
+/// Returns how many sections and segments a file claims to have. Counts that do not fit the header are in the first
+/// section (elf(5)): a sparse file can claim billions, and each search would iterate over them.
 fn parts(bytes: &[u8]) -> u32 {
     fn of<H: FileHeader>(bytes: &[u8]) -> object::Result<u32> {
         let header = H::parse(bytes)?;
@@ -195,8 +194,7 @@ impl<'d> Symbols<'d> {
         read(self.entries, i as usize, self.endian)
     }
 
-    /// Returns whether a symbol is a function with a name.
-    /// Does not read the name: names are megabytes of pages.
+    /// Returns whether a symbol is a function with a name. Does not read the name: names are megabytes of pages.
     fn is_function(&self, sym: &Sym) -> bool {
         let is_code = match sym.kind {
             STT_FUNC | STT_GNU_IFUNC => sym.section != SHN_UNDEF,
@@ -270,8 +268,7 @@ impl Sym {
     }
 }
 
-/// Returns the functions of a kernel image (vmlinux) by address.
-/// Also returns the address of its `_text`.
+/// Returns the functions of a kernel image (vmlinux) by address. Also returns the address of its `_text`.
 pub(crate) fn kernel(
     bytes: &Bytes,
     purse: &mut UnpackBudget,
@@ -296,8 +293,7 @@ pub(crate) fn kernel(
     Ok((table, text, build_id(&file)))
 }
 
-/// The limits of segments, and of sections and segments in total.
-/// No executable has more.
+/// The limits of segments, and of sections and segments in total. No executable has more.
 pub(super) const MAX_SEGMENTS: usize = 256;
 const MAX_PARTS: u32 = 0xffff;
 /// The limit of a symbol table's size, relative to its functions' memory budget.

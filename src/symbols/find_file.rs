@@ -38,14 +38,12 @@ enum Inside {
 #[derive(Debug)]
 pub(crate) struct FoundFile {
     pub(crate) file: File,
-    /// Whether it is proven to be the mapped file.
-    /// Also true if its build ID will be compared.
+    /// Whether it is proven to be the mapped file. Also true if its build ID will be compared.
     pub(crate) proven: bool,
 }
 
 impl<'a> FileSearch<'a> {
-    /// Searches the files that a live process sees.
-    /// Else those below the symfs directory, else those of this machine.
+    /// Searches the files that a live process sees. Else those below the symfs directory, else those of this machine.
     ///
     /// # Errors
     /// If none of these roots can be opened.
@@ -74,8 +72,7 @@ impl<'a> FileSearch<'a> {
         Some(Self { dso, options, door, inside: Inside::Survivor })
     }
 
-    /// Adds the users who may have written a file.
-    /// They influence every file opened from now on.
+    /// Adds the users who may have written a file. They influence every file opened from now on.
     pub(crate) fn hear(&mut self, file: &File) {
         self.door.namers.add_writers(file);
     }
@@ -132,9 +129,8 @@ impl<'a> FileSearch<'a> {
         door::own(&in_cache(&self.options.caches, id, kind)?).ok()
     }
 
-    /// Returns the separate debug file of a build ID.
-    /// It is where distributions install it (gdb's "build ID" method, `DEBUGDIR/.build-id/xx/yyyy.debug`), or in the
-    /// caches of perf and debuginfod.
+    /// Returns the separate debug file of a build ID. It is where distributions install it (gdb's "build ID" method,
+    /// `DEBUGDIR/.build-id/xx/yyyy.debug`), or in the caches of perf and debuginfod.
     pub(crate) fn by_build_id(&self, id: &BuildId) -> Option<(File, PathBuf)> {
         let hex = id.to_string();
         let below = |dir: &str| Some(Path::new(dir).join(hex.get(..2)?).join(format!("{}.debug", hex.get(2..)?)));
@@ -148,9 +144,8 @@ impl<'a> FileSearch<'a> {
         installed("/usr/lib/debug/.build-id").or_else(flat).or_else(cached).or_else(fetched)
     }
 
-    /// Returns the candidates for the file in `.gnu_debuglink`.
-    /// They are next to the program, in `.debug` there, or below /usr/lib/debug (gdb's "debug link" method). The caller
-    /// compares checksums.
+    /// Returns the candidates for the file in `.gnu_debuglink`. They are next to the program, in `.debug` there, or
+    /// below /usr/lib/debug (gdb's "debug link" method). The caller compares checksums.
     pub(crate) fn by_link(&self, name: &[u8]) -> impl Iterator<Item = (File, PathBuf)> + '_ {
         let name = Path::new(OsStr::from_bytes(name)).file_name().map(PathBuf::from);
         let dir = self.path().parent().map(Path::to_path_buf);
@@ -189,8 +184,7 @@ impl<'a> FileSearch<'a> {
         self.door.open(path, Purpose::Source)
     }
 
-    /// Opens the file that a process's JIT writes at a path.
-    /// It may have the PID in the process's own namespace.
+    /// Opens the file that a process's JIT writes at a path. It may have the PID in the process's own namespace.
     ///
     /// # Errors
     /// Those of [`Door::believed`].
@@ -204,8 +198,7 @@ impl<'a> FileSearch<'a> {
         }
     }
 
-    /// Returns when the DSO's process started or made room for code.
-    /// Its files cannot be older.
+    /// Returns when the DSO's process started or made room for code. Its files cannot be older.
     fn began(&self) -> Option<u64> {
         let (pid, ..) = self.dso.via?;
         match self.inside {
@@ -248,8 +241,7 @@ fn started_before_mapping(pid: i32, dso: &Dso, options: &SymbolOptions) -> Optio
     procfs::started(pid).filter(|started| *started <= mapped.saturating_add(STARTED_WITHIN_NS))
 }
 
-/// Opens the files that a process sees.
-/// The process's user decides which file is at a path there.
+/// Opens the files that a process sees. The process's user decides which file is at a path there.
 fn of_process(pid: i32) -> io::Result<Door> {
     Ok(Door::new(procfs::root(pid)?, Identity::of_process(pid)?.into()))
 }
@@ -267,8 +259,7 @@ pub(crate) fn in_cache(caches: &[PathBuf], id: &BuildId, kind: &str) -> Option<P
     })
 }
 
-/// Returns whether /proc/PID/maps lists the file ID there now.
-/// For IDs that only maps reports.
+/// Returns whether /proc/PID/maps lists the file ID there now. For IDs that only maps reports.
 fn is_listed(pid: i32, start: u64, end: u64, id: &FileId) -> bool {
     let FileId::Inode { major: 0, minor, inode, .. } = *id else { return false };
     let is_it = |map: &procfs::ProcMapping| (map.start, map.end) == (start, end);
@@ -278,8 +269,7 @@ fn is_listed(pid: i32, start: u64, end: u64, id: &FileId) -> bool {
 
 /// A file system's clock may lag by this much.
 const OLDER_BY_NS: u64 = 1_000_000_000;
-/// How much later than its events a process may appear to start.
-/// /proc reports start times in hundredths of a second.
+/// How much later than its events a process may appear to start. /proc reports start times in hundredths of a second.
 const STARTED_WITHIN_NS: u64 = 50_000_000;
 
 #[cfg(test)]

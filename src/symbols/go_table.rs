@@ -1,6 +1,5 @@
-//! Functions and lines from `.gopclntab` of Go programs.
-//! Every Go program carries it for its own stack traces, even when stripped. The layouts are those of Go 1.2, 1.16,
-//! 1.18 and 1.20 (debug/gosym and runtime/symtab.go).
+//! Functions and lines from `.gopclntab` of Go programs. Every Go program carries it for its own stack traces, even
+//! when stripped. The layouts are those of Go 1.2, 1.16, 1.18 and 1.20 (debug/gosym and runtime/symtab.go).
 
 use object::{Object, ObjectSection, ObjectSegment};
 
@@ -164,8 +163,7 @@ impl GoTable {
         Some(self.text.wrapping_add(self.listed(2 * self.functions)?))
     }
 
-    /// Returns a number of a function's description.
-    /// After the address follow the name and others, four bytes each.
+    /// Returns a number of a function's description. After the address follow the name and others, four bytes each.
     fn described(&self, function: usize, i: usize) -> Option<u32> {
         let first = if self.layout == Layout::Go118 || !self.wide { 4 } else { 8 };
         self.u32(function.checked_add(first + 4 * i)?)

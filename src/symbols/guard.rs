@@ -113,9 +113,8 @@ pub(crate) fn before_the_end(last: fn()) {
     own_memory::before_the_end(last);
 }
 
-/// Installs a hook that ends the program on every panic of an uncontained thread.
-/// No part runs on without another. The hook must not be replaced later: a failed reader never returns from it, and
-/// replacing it would wait for the reader.
+/// Installs a hook that ends the program on every panic of an uncontained thread. No part runs on without another. The
+/// hook must not be replaced later: a failed reader never returns from it, and replacing it would wait for the reader.
 pub(crate) fn end_on_panic() {
     let before = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |info| {

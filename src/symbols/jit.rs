@@ -1,7 +1,6 @@
-//! The functions of a JIT, from the files that it writes.
-//! They are `/tmp/perf-PID.map`, with lines of `START SIZE name` in hexadecimal
-//! (tools/perf/Documentation/jit-interface.txt), and jitdump files (jitdump-specification.txt there). Both are read
-//! incrementally as they grow.
+//! The functions of a JIT, from the files that it writes. They are `/tmp/perf-PID.map`, with lines of `START SIZE name`
+//! in hexadecimal (tools/perf/Documentation/jit-interface.txt), and jitdump files (jitdump-specification.txt there).
+//! Both are read incrementally as they grow.
 //!
 //! Everyone can create files in /tmp, so only files of certain owners are used ([`super::door`]).
 
@@ -27,8 +26,7 @@ use crate::session::Dso;
 
 /// The minimum interval between visits of a file.
 const PATIENCE: Duration = Duration::from_millis(200);
-/// Bytes read in total per byte that may be kept.
-/// This ends files that repeat the same entries.
+/// Bytes read in total per byte that may be kept. This ends files that repeat the same entries.
 const READ_FOR_KEPT: u64 = 8;
 
 /// One of a process's files, and how far it was read.
@@ -68,8 +66,7 @@ pub(crate) struct Jit {
     /// Why an earlier process's file is not used, and whether that was reported.
     older: Option<(String, bool)>,
     live: bool,
-    /// Whether samples and jitdump files use the same clock.
-    /// Then reused addresses can be resolved by time.
+    /// Whether samples and jitdump files use the same clock. Then reused addresses can be resolved by time.
     has_times: bool,
     most: usize,
     /// Whether left-out entries were reported.
@@ -141,8 +138,7 @@ impl Jit {
         }
     }
 
-    /// Returns whether the process writes a jitdump file.
-    /// Such a file reports code at reused addresses.
+    /// Returns whether the process writes a jitdump file. Such a file reports code at reused addresses.
     pub(crate) fn follows_code(&self) -> bool {
         self.live && self.state != State::Done && self.files.iter().any(|file| file.dump)
     }

@@ -29,8 +29,7 @@ struct Entry {
 /// The longest accepted function: whole code caches are at most twice that.
 const MOST_CODE: u64 = 1 << 30;
 
-/// Returns the end of a function.
-/// `None` if it is too long or would end after the last address.
+/// Returns the end of a function. `None` if it is too long or would end after the last address.
 fn end_of(start: u64, size: u64) -> Option<u64> {
     start.checked_add(size).filter(|_| size <= MOST_CODE)
 }
@@ -108,8 +107,7 @@ impl JitFunctions {
         self.changes.as_mut().map(std::mem::take).unwrap_or_default()
     }
 
-    /// Adds a function that exists from a time on.
-    /// Returns `false` if the table is full.
+    /// Adds a function that exists from a time on. Returns `false` if the table is full.
     pub(crate) fn load(&mut self, time: u64, start: u64, size: u64, name: &[u8]) -> bool {
         let Some(end) = end_of(start, size) else { return self.leave_out(start, size, name) };
         if let Some((known, generation)) = self.occupied.beginning(start)
@@ -149,9 +147,8 @@ impl JitFunctions {
         if self.occupied.generation(untagged(addr)) > 0 { None } else { self.find(addr) }
     }
 
-    /// Adds a function.
-    /// One that is too long or would end after the last address counts as left out. Returns `false` if the table is
-    /// full.
+    /// Adds a function. One that is too long or would end after the last address counts as left out. Returns `false` if
+    /// the table is full.
     pub(crate) fn put(&mut self, start: u64, size: u64, name: &[u8]) -> bool {
         let name = &name[..name.len().min(MAX_NAME)];
         let Some(end) = end_of(start, size) else { return self.leave_out(start, size, name) };
@@ -184,8 +181,7 @@ impl JitFunctions {
         true
     }
 
-    /// Returns the function that holds an address.
-    /// Of nested ones the one that begins last.
+    /// Returns the function that holds an address. Of nested ones the one that begins last.
     pub fn find(&self, addr: u64) -> Option<Symbol<'_>> {
         let before = self.list.range(..=addr).rev().take(NESTING);
         let (start, entry) = before.into_iter().find(|(_, entry)| addr < entry.end)?;
@@ -214,8 +210,7 @@ impl JitFunctions {
         }
     }
 
-    /// Appends a name.
-    /// The first block grows on demand: most processes report few functions.
+    /// Appends a name. The first block grows on demand: most processes report few functions.
     fn write(&mut self, end: u64, name: &[u8]) -> Entry {
         if !self.names.last().is_some_and(|block| Self::fits(block, name.len())) {
             let room = if self.names.is_empty() { 0 } else { BLOCK };

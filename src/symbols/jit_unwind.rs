@@ -26,8 +26,7 @@ const MAX_TABLES: u64 = 1 << 16;
 const MAX_PIECES: usize = 1 << 17;
 const MAX_RECORDS: usize = 1 << 14;
 
-/// The code searched for in memory.
-/// Its sizes, its alignment, and the limit of different sizes.
+/// The code searched for in memory. Its sizes, its alignment, and the limit of different sizes.
 const COPIED: std::ops::RangeInclusive<usize> = 8..=256;
 const ALIGNED: usize = 16;
 const MAX_KINDS: usize = 8;
@@ -59,8 +58,7 @@ impl JitRows {
         Self { file, upto: Some(0), is_arm: false, tables: None, pieces: BTreeMap::new(), last: None }
     }
 
-    /// Reads some of the new records.
-    /// Returns `true` if code with tables was among them.
+    /// Reads some of the new records. Returns `true` if code with tables was among them.
     pub(crate) fn read_on(&mut self) -> bool {
         let mut has_grown = false;
         for _ in 0..MAX_RECORDS {

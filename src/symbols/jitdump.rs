@@ -12,8 +12,7 @@ use super::jit_slice::{VisitBudget, VisitEnd};
 const MAGIC: u32 = 0x4a69_5444;
 const LOAD: u32 = 0;
 const MOVE: u32 = 1;
-/// The flag of a file whose times are CPU counter values.
-/// Its name is `JITDUMP_FLAGS_ARCH_TIMESTAMP`.
+/// The flag of a file whose times are CPU counter values. Its name is `JITDUMP_FLAGS_ARCH_TIMESTAMP`.
 const ARCH_TIMESTAMP: u64 = 1;
 /// Bytes of a record's header: type, size, time.
 const HEAD: u64 = 16;
@@ -55,8 +54,7 @@ pub fn read_on(file: &File, upto: &mut u64, told: &mut JitFunctions, slice: &mut
     Ok(VisitEnd::All)
 }
 
-/// Returns the size of the file's header and its flags.
-/// `None` if it is not complete yet.
+/// Returns the size of the file's header and its flags. `None` if it is not complete yet.
 fn header(file: &File, len: u64) -> io::Result<Option<(u64, u64)>> {
     if len < 40 {
         return Ok(None);
@@ -139,8 +137,7 @@ mod tests {
         assert!(read_on(&file, &mut 0, &mut JitFunctions::new(1 << 20), &mut VisitBudget::default()).is_err());
     }
 
-    /// Millions of empty records, and records of maximum length.
-    /// A visit stays within its budget.
+    /// Millions of empty records, and records of maximum length. A visit stays within its budget.
     #[test]
     fn a_visit_to_many_records_ends_with_its_slice() {
         let mut file = tempfile::tempfile().expect("file");

@@ -37,8 +37,7 @@ pub(crate) struct Jits {
     /// Until when evicted JITs are left alone; forever in a recording.
     resting: FxHashMap<DsoId, Option<Instant>>,
     round: u64,
-    /// Code changes at reused addresses that are not yet collected.
-    /// Only running processes report them.
+    /// Code changes at reused addresses that are not yet collected. Only running processes report them.
     changes: Vec<(DsoId, CodeChange)>,
 }
 
@@ -119,8 +118,7 @@ impl Jits {
         std::mem::take(&mut self.changes)
     }
 
-    /// Visits the JIT that waits longest.
-    /// Candidates are unfinished or report code at reused addresses.
+    /// Visits the JIT that waits longest. Candidates are unfinished or report code at reused addresses.
     pub(crate) fn read_on(&mut self, options: &SymbolOptions) -> Option<JitVisit> {
         let now = Instant::now();
         let paused = |user: u32| self.pauses.get(&user).is_some_and(|until| now < *until);

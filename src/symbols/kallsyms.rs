@@ -11,8 +11,7 @@ use crate::kernel::procfs;
 /// The kernel's functions in one table, since they share one address space.
 #[derive(Debug, Default)]
 pub struct Kallsyms {
-    /// Functions of the kernel, modules and BPF programs by address.
-    /// Empty if addresses are hidden.
+    /// Functions of the kernel, modules and BPF programs by address. Empty if addresses are hidden.
     pub table: SymbolTable,
     /// The address of `_text`, else of `_stext`: perf's kernel map starts there.
     pub text: Option<u64>,
@@ -125,10 +124,9 @@ impl Reader {
     }
 }
 
-/// Returns the binding of a symbol from its letter (nm(1)).
-/// `None` for addresses that cannot hold code: read-only data, absolute values, undefined symbols. Every other letter
-/// counts as a name, because compilers invent new ones: kernels with Rust have `u`, `N` and `1`. Without such a symbol
-/// its samples would go to the one before it.
+/// Returns the binding of a symbol from its letter (nm(1)). `None` for addresses that cannot hold code: read-only data,
+/// absolute values, undefined symbols. Every other letter counts as a name, because compilers invent new ones: kernels
+/// with Rust have `u`, `N` and `1`. Without such a symbol its samples would go to the one before it.
 fn binding_of(kind: u8) -> Option<Binding> {
     match kind {
         b'R' | b'r' | b'A' | b'a' | b'U' => None,
@@ -138,8 +136,7 @@ fn binding_of(kind: u8) -> Option<Binding> {
     }
 }
 
-/// Parses `ffffffff81000000 T _text`.
-/// In modules a tab and `[name]` follow, which perf shows as the DSO.
+/// Parses `ffffffff81000000 T _text`. In modules a tab and `[name]` follow, which perf shows as the DSO.
 fn parse_line(line: &[u8]) -> Option<(u64, u8, &[u8])> {
     // Addresses have all their digits, 32 or 64 bits.
     let space = line.iter().take(17).position(|byte| *byte == b' ').filter(|digits| *digits >= 8)?;
@@ -168,8 +165,7 @@ pub(crate) struct Module {
     pub(crate) len: u64,
 }
 
-/// Returns the loaded modules.
-/// Empty if no module is loaded or addresses are hidden.
+/// Returns the loaded modules. Empty if no module is loaded or addresses are hidden.
 pub(crate) fn modules() -> Vec<Module> {
     parse_modules(&procfs::modules())
 }

@@ -41,8 +41,7 @@ impl SourceLine {
     }
 }
 
-/// One of the functions at an address.
-/// It is inlined into the next one, or the one that was called.
+/// One of the functions at an address. It is inlined into the next one, or the one that was called.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InlinedFrame {
     /// The demangled name; `None` if the debug information does not have one.
@@ -67,8 +66,7 @@ self_cell!(
     }
 );
 
-/// The sections that DWARF is parsed from.
-/// First come a file's own, then those of its shared file.
+/// The sections that DWARF is parsed from. First come a file's own, then those of its shared file.
 struct Sections {
     main: Bytes,
     files: Vec<(DwarfSections<Part>, RunTimeEndian)>,
@@ -220,8 +218,7 @@ pub struct Lines {
     problems: Vec<(DsoId, Problem)>,
     /// Files with a missing split DWARF file.
     incomplete: FxHashSet<DsoId>,
-    /// This process's memory before anything was parsed, in bytes.
-    /// The numbers are resident and private memory.
+    /// This process's memory before anything was parsed, in bytes. The numbers are resident and private memory.
     before: (u64, usize),
     asked: u32,
 }
@@ -300,8 +297,7 @@ impl Lines {
         })
     }
 
-    /// Looks up addresses in a file.
-    /// A file whose parser fails does not have lines from then on.
+    /// Looks up addresses in a file. A file whose parser fails does not have lines from then on.
     fn read(
         &mut self,
         dso: &Dso,
@@ -354,8 +350,7 @@ impl Lines {
         }
     }
 
-    /// Returns the users who influenced the source file names of a DSO.
-    /// `None` if it does not name any.
+    /// Returns the users who influenced the source file names of a DSO. `None` if it does not name any.
     pub(crate) fn namers(&self, dso: DsoId) -> Option<&Namers> {
         self.files.get(&dso)?.as_ref().map(|file| &file.namers)
     }

@@ -113,8 +113,7 @@ impl LoadedFiles {
         Ok(())
     }
 
-    /// Looks up several addresses in one call of a parser.
-    /// A call costs as much as a hundred lookups.
+    /// Looks up several addresses in one call of a parser. A call costs as much as a hundred lookups.
     ///
     /// # Errors
     /// Those of [`Self::find`].

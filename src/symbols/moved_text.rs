@@ -1,6 +1,5 @@
-//! Program text that was moved to anonymous memory.
-//! Some programs move themselves into huge pages. The original file is the one mapped next to the memory; comparing the
-//! content of both proves it.
+//! Program text that was moved to anonymous memory. Some programs move themselves into huge pages. The original file is
+//! the one mapped next to the memory; comparing the content of both proves it.
 
 use std::os::unix::fs::FileExt;
 use std::time::{Duration, Instant};

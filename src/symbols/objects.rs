@@ -1,5 +1,4 @@
-//! Names of data: objects and functions at an offset of a file.
-//! Missing sizes are filled in as in perf.
+//! Names of data: objects and functions at an offset of a file. Missing sizes are filled in as in perf.
 
 use std::sync::Arc;
 

@@ -1,5 +1,4 @@
-//! The options of symbolization.
-//! These are sources of names, their form, and the memory budget.
+//! The options of symbolization. These are sources of names, their form, and the memory budget.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -17,8 +16,7 @@ use crate::session::hosts::{HostId, PerHost};
 pub struct SymbolOptions {
     /// How names are demangled.
     pub form: NameForm,
-    /// Whether the profiled processes may still run.
-    /// Then /proc leads to their files.
+    /// Whether the profiled processes may still run. Then /proc leads to their files.
     pub live: bool,
     /// Whether the running kernel is the profiled one, so that its vDSO is ours.
     pub same_kernel: bool,
@@ -34,16 +32,13 @@ pub struct SymbolOptions {
     pub debuginfod: Vec<PathBuf>,
     /// Servers for debug files, which are stored in the first of these directories.
     pub servers: Vec<String>,
-    /// Whether functions without a symbol are separated by their bounds.
-    /// Else each of their addresses is on its own.
+    /// Whether functions without a symbol are separated by their bounds. Else each of their addresses is on its own.
     pub bounds: bool,
-    /// The budget of names in bytes.
-    /// Beyond it, unused names of the user with the most memory are evicted.
+    /// The budget of names in bytes. Beyond it, unused names of the user with the most memory are evicted.
     pub budget: usize,
     /// Tables that came with the input streams, by host.
     pub given: PerHost<Arc<ShippedTables>>,
-    /// The users who wrote the recordings, and so named files.
-    /// Empty for a live session.
+    /// The users who wrote the recordings, and so named files. Empty for a live session.
     pub authors: Namers,
     /// When the input was recorded; unknown for a stream.
     pub times: RecordedTimes,

@@ -116,8 +116,7 @@ fn named(name: &[u8], purse: &mut UnpackBudget) -> Result<Vec<u8>, UnpackError> 
     Ok([name, b"@plt"].concat())
 }
 
-/// Maps each slot of the global offset table to its function.
-/// The relocations are in `.rela.plt` and `.rela.dyn`.
+/// Maps each slot of the global offset table to its function. The relocations are in `.rela.plt` and `.rela.dyn`.
 fn slots(file: &Elf<'_>, purse: &mut UnpackBudget) -> Result<HashMap<u64, Target>, UnpackError> {
     let mut slots = HashMap::new();
     for section in [".rela.dyn", ".rela.plt"] {
@@ -129,8 +128,7 @@ fn slots(file: &Elf<'_>, purse: &mut UnpackBudget) -> Result<HashMap<u64, Target
     Ok(slots)
 }
 
-/// Finds x86-64 stubs.
-/// A stub belongs to the slot that it jumps through: `jmp *slot(%rip)`.
+/// Finds x86-64 stubs. A stub belongs to the slot that it jumps through: `jmp *slot(%rip)`.
 fn x86_64(file: &Elf<'_>, bytes: &[u8], purse: &mut UnpackBudget) -> Result<Vec<Stub>, UnpackError> {
     let (slots, names) = (slots(file, purse)?, Names::of(file, bytes, purse)?);
     let mut out = Vec::new();
@@ -151,8 +149,7 @@ fn x86_64(file: &Elf<'_>, bytes: &[u8], purse: &mut UnpackBudget) -> Result<Vec<
     Ok(out)
 }
 
-/// Finds AArch64 stubs.
-/// After a header of 32 bytes follows a stub of 16 bytes per relocation of `.rela.plt`, in order.
+/// Finds AArch64 stubs. After a header of 32 bytes follows a stub of 16 bytes per relocation of `.rela.plt`, in order.
 fn aarch64(file: &Elf<'_>, bytes: &[u8], purse: &mut UnpackBudget) -> Result<Vec<Stub>, UnpackError> {
     const SIZE: u64 = 16;
     let Some(plt) = file.section_by_name(".plt") else { return Ok(Vec::new()) };

@@ -112,9 +112,8 @@ impl<'d> Program<'d> {
         Segments::new(self.segments.iter().map(|part| (part.address, part.memory, part.offset)))
     }
 
-    /// Returns a word of the loaded parts that identifies the file, and its address as linked.
-    /// It is the start of the build ID, or else the offset of the section headers, which depends on the size of
-    /// everything before them.
+    /// Returns a word of the loaded parts that identifies the file, and its address as linked. It is the start of the
+    /// build ID, or else the offset of the section headers, which depends on the size of everything before them.
     pub(crate) fn mark(&self) -> Option<(u64, u64)> {
         let sections = if self.shape.size == 8 { 0x28 } else { 0x20 };
         let id = self.elf.as_ref().and_then(|elf| elf.build_id().ok().flatten()).filter(|id| id.len() >= 8);
@@ -125,8 +124,7 @@ impl<'d> Program<'d> {
         Some((part.address.wrapping_add(at as u64 - part.offset), u64::from_le_bytes(word)))
     }
 
-    /// Returns a section by name.
-    /// Those for unwinding are also found through the program headers.
+    /// Returns a section by name. Those for unwinding are also found through the program headers.
     pub(crate) fn section(&self, name: &str) -> Option<Section> {
         let named = self.elf.as_ref().and_then(|elf| Section::of(elf, name));
         named.or_else(|| match name {

@@ -67,8 +67,7 @@ pub struct Resolver {
 }
 
 impl Resolver {
-    /// Creates a resolver without tables.
-    /// Each is read when a frame of its DSO is resolved.
+    /// Creates a resolver without tables. Each is read when a frame of its DSO is resolved.
     pub fn new(options: SymbolOptions) -> Self {
         Self {
             shares: Shares::new(options.budget, MAX_FILES),
@@ -107,8 +106,7 @@ impl Resolver {
         }
     }
 
-    /// Makes the next lookup search a DSO's names again.
-    /// It is called when more is known about the DSO.
+    /// Makes the next lookup search a DSO's names again. It is called when more is known about the DSO.
     pub(crate) fn forget(&mut self, dso: &Dso) {
         if dso.kind.is_kernel() {
             self.kernels.remove(&dso.host);
@@ -120,8 +118,7 @@ impl Resolver {
         self.problems.retain(|(of, _)| *of != dso.id);
     }
 
-    /// Returns the function at an address of a DSO.
-    /// [`crate::session::maps::Map::to_dso`] converts addresses.
+    /// Returns the function at an address of a DSO. [`crate::session::maps::Map::to_dso`] converts addresses.
     pub fn resolve(&mut self, dso: &Dso, addr: u64) -> Option<Symbolized> {
         let form = self.options.form;
         match dso.kind {
@@ -181,8 +178,7 @@ impl Resolver {
         self.kernels.entry(dso.host).or_insert_with(|| LoadedFiles::new(Vec::new()))
     }
 
-    /// Returns whether a process's JIT has unread data.
-    /// Then its functions may get names later.
+    /// Returns whether a process's JIT has unread data. Then its functions may get names later.
     pub fn is_behind(&self, dso: &Dso) -> bool {
         dso.kind == DsoKind::Anon && self.jits.is_behind(dso.id)
     }
@@ -267,8 +263,7 @@ impl Resolver {
         self.ask(dso, |loaded| loaded.find(addr, form))
     }
 
-    /// Looks up an address in a file.
-    /// A file whose parser fails does not have names from then on.
+    /// Looks up an address in a file. A file whose parser fails does not have names from then on.
     fn ask(
         &mut self,
         dso: &Dso,

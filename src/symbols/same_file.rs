@@ -15,8 +15,7 @@ use crate::session::Dso;
 pub struct RecordedTimes {
     /// The offset from the recording's clock to the wall clock.
     pub(crate) lead: Option<i64>,
-    /// The wall-clock time of some point in the recording.
-    /// It is an upper bound for earlier mappings.
+    /// The wall-clock time of some point in the recording. It is an upper bound for earlier mappings.
     pub(crate) begun: Option<u64>,
     /// The last change of the recording's file: its records are older.
     pub(crate) until: Option<u64>,
@@ -25,8 +24,7 @@ pub struct RecordedTimes {
 }
 
 impl RecordedTimes {
-    /// Converts a time of the recording to wall-clock time, or a later one.
-    /// 0 stands for before the recording.
+    /// Converts a time of the recording to wall-clock time, or a later one. 0 stands for before the recording.
     pub(crate) fn wall(&self, at: u64) -> Option<u64> {
         let told = if at == 0 { self.begun } else { self.lead.and_then(|lead| at.checked_add_signed(lead)) };
         [told, self.until].into_iter().flatten().min()
@@ -34,8 +32,7 @@ impl RecordedTimes {
 }
 
 impl RecordedTimes {
-    /// Converts a time of the recording to wall-clock time, if known exactly.
-    /// 0 stands for no time.
+    /// Converts a time of the recording to wall-clock time, if known exactly. 0 stands for no time.
     pub(crate) fn exact(&self, at: u64) -> Option<u64> {
         self.lead.filter(|_| at != 0).and_then(|lead| at.checked_add_signed(lead))
     }
@@ -95,9 +92,8 @@ pub(crate) fn has_inode(file: &File, id: &FileId) -> bool {
     meta.ino() == inode && is_same_device((libc::major(meta.dev()), libc::minor(meta.dev())), (major, minor))
 }
 
-/// Compares device numbers.
-/// Some file systems (btrfs, overlay) report other devices in maps than in stat, so they must agree only if neither is
-/// anonymous.
+/// Compares device numbers. Some file systems (btrfs, overlay) report other devices in maps than in stat, so they must
+/// agree only if neither is anonymous.
 pub(crate) fn is_same_device(stat: (u32, u32), mapped: (u32, u32)) -> bool {
     stat == mapped || stat.0 == 0 || mapped.0 == 0
 }

@@ -1,5 +1,4 @@
-//! Divides the memory budget of names among the users who own the files.
-//! Chooses what to evict.
+//! Divides the memory budget of names among the users who own the files. Chooses what to evict.
 
 use std::hash::Hash;
 
@@ -14,8 +13,7 @@ struct Held {
     used: u64,
 }
 
-/// The ledger of one budget.
-/// A user's items are never evicted for a user who holds more.
+/// The ledger of one budget. A user's items are never evicted for a user who holds more.
 #[derive(Debug)]
 pub(crate) struct Shares<K> {
     whole: usize,

@@ -13,8 +13,7 @@ use crate::record::kinds::{encode, types};
 const PIECE: usize = 48 << 10;
 /// The limit of a table's decompressed size.
 const MAX_TABLE: usize = 64 << 20;
-/// The limit of all compressed tables of a stream.
-/// `ENTRY` is the overhead of each, in addition to its data and path.
+/// The limit of all compressed tables of a stream. `ENTRY` is the overhead of each, in addition to its data and path.
 const MAX_ALL: usize = 128 << 20;
 const ENTRY: usize = 256;
 /// The path that stands for the kernel.
@@ -38,8 +37,7 @@ impl PackedFunctions {
         }
     }
 
-    /// Writes the functions as records.
-    /// `text` is the address of the kernel's text, 0 for other files.
+    /// Writes the functions as records. `text` is the address of the kernel's text, 0 for other files.
     pub fn encode(&self, path: &str, text: u64, out: &mut Vec<u8>) -> std::io::Result<()> {
         if self.plain.len() > MAX_TABLE {
             return Ok(());
@@ -110,8 +108,7 @@ impl ShippedTables {
         }
     }
 
-    /// Returns a file's functions by its path on the sending machine.
-    /// Also returns where the kernel's text began there.
+    /// Returns a file's functions by its path on the sending machine. Also returns where the kernel's text began there.
     pub fn table(&self, path: &str, purse: &mut UnpackBudget) -> Option<(SymbolTable, Option<u64>)> {
         let state = self.state.lock();
         let came = state.tables.get(path)?;

@@ -1,6 +1,5 @@
-//! Unwind tables with which the kernel walks stacks of live processes.
-//! They are built from the files that a sampled process has mapped, on a background thread, and updated as processes
-//! change and exit.
+//! Unwind tables with which the kernel walks stacks of live processes. They are built from the files that a sampled
+//! process has mapped, on a background thread, and updated as processes change and exit.
 
 mod allowance;
 mod files;
@@ -28,16 +27,14 @@ use made::{Done, Id};
 use news::{News, NewsSender};
 use turns::Turns;
 
-/// The delay until a process's mappings are read again.
-/// It doubles each time that nothing changed.
+/// The delay until a process's mappings are read again. It doubles each time that nothing changed.
 const PAUSE: Duration = Duration::from_millis(1);
 const LONG_PAUSE: Duration = Duration::from_secs(10);
 /// The same for a process whose JIT creates code, which is not reported by events.
 const JIT_PAUSE: Duration = Duration::from_millis(500);
 /// The interval at which changed figures are published.
 const TOLD: Duration = Duration::from_millis(500);
-/// The interval of checking for exited processes.
-/// Their exit events may have been lost.
+/// The interval of checking for exited processes. Their exit events may have been lost.
 const SWEEP: Duration = Duration::from_secs(60);
 /// The interval of checking for requests.
 /// `ASKS_LIVE` is the seconds within which the thread notices that the session has ended.
@@ -280,8 +277,7 @@ impl<S: Store> Spaces<S> {
         self.put(child, process);
     }
 
-    /// Replaces a process's tables.
-    /// Its files are already acquired: most of them are those it had.
+    /// Replaces a process's tables. Its files are already acquired: most of them are those it had.
     fn put(&mut self, pid: i32, process: Process) {
         self.changed.get_or_insert_with(Instant::now);
         if let Some(before) = self.processes.insert(pid, process) {

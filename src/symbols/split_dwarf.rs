@@ -130,8 +130,7 @@ impl SplitFiles {
         Some((sections, Shape::of(&file).endian))
     }
 
-    /// Opens a unit's file, which is where it was compiled, or next to the program.
-    /// In another build it has another ID.
+    /// Opens a unit's file, which is where it was compiled, or next to the program. In another build it has another ID.
     fn open_unit(&self, load: &SplitDwarfLoad<Slice<'_>>) -> Option<Unit> {
         let places = self.search()?;
         let text = |text: &Slice<'_>| PathBuf::from(OsStr::from_bytes(text.slice()));

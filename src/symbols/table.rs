@@ -48,13 +48,11 @@ pub struct Symbol<'a> {
     pub name: &'a [u8],
 }
 
-/// Functions sorted by address.
-/// Compact: eight bytes each if no function has a size, else twelve, plus the names.
+/// Functions sorted by address. Compact: eight bytes each if no function has a size, else twelve, plus the names.
 #[derive(Debug, Default)]
 pub struct SymbolTable {
     starts: Starts,
-    /// Empty if all sizes are unknown.
-    /// A function of size 0 ends where the next one begins.
+    /// Empty if all sizes are unknown. A function of size 0 ends where the next one begins.
     sizes: Vec<u32>,
     names_at: Vec<u32>,
     names: Names,
@@ -64,13 +62,11 @@ pub struct SymbolTable {
 /// The search runs if the nearest one ends before the address.
 const NESTING: usize = 16;
 
-/// Builds a table from symbols that are mostly sorted by address.
-/// It does not hold them twice.
+/// Builds a table from symbols that are mostly sorted by address. It does not hold them twice.
 #[derive(Debug, Default)]
 pub(crate) struct Builder {
     table: SymbolTable,
-    /// Size, binding and name of the last symbol.
-    /// Another one may have the same address.
+    /// Size, binding and name of the last symbol. Another one may have the same address.
     last: Option<(u64, Binding, Vec<u8>)>,
     /// Whether the last of the symbols at an address is kept, instead of the best.
     last_wins: bool,
@@ -148,8 +144,7 @@ impl Builder {
         all
     }
 
-    /// Adds one of the symbols at an address.
-    /// Candidates are one of the table, then others.
+    /// Adds one of the symbols at an address. Candidates are one of the table, then others.
     fn choose(&self, all: &mut SymbolTable, in_order: Option<usize>, strays: &[Stray]) {
         let stray =
             |s: &Stray| Raw { start: s.start, size: s.size, name: self.stray_names.get(s.name), binding: s.binding };
@@ -192,9 +187,8 @@ impl SymbolTable {
         Self::of_sorted(raw.len(), |i| raw[i], Names::default())
     }
 
-    /// Builds the table without copying names.
-    /// All of them are in `file`, less than 4 GiB after `base`. `list` has each symbol's address, and its index for
-    /// `raw`.
+    /// Builds the table without copying names. All of them are in `file`, less than 4 GiB after `base`. `list` has each
+    /// symbol's address, and its index for `raw`.
     pub(crate) fn build_in<'a>(
         mut list: Vec<(u64, u32)>,
         raw: impl Fn(u32) -> Raw<'a>,
@@ -295,9 +289,8 @@ impl SymbolTable {
     }
 }
 
-/// Compares two symbols at one address.
-/// The better one names it: named before unnamed, sized before unsized, strong before weak, global before local, fewer
-/// leading underscores, the longer name; then not an obsolete `SyS_` alias.
+/// Compares two symbols at one address. The better one names it: named before unnamed, sized before unsized, strong
+/// before weak, global before local, fewer leading underscores, the longer name; then not an obsolete `SyS_` alias.
 fn better(a: &Raw<'_>, b: &Raw<'_>) -> Ordering {
     let name = |s: &Raw<'_>| Raw { name: &s.name[..s.name.len().min(LONG)], ..*s }.name().len();
     let underscores = |s: &Raw<'_>| s.name.iter().take(LONG).take_while(|c| **c == b'_').count();

@@ -130,8 +130,7 @@ where
         self.shares.excess().iter().for_each(|gone| drop(self.files.remove(gone)));
     }
 
-    /// Returns the rule of a JIT's code at an address.
-    /// It is in the file that the JIT writes.
+    /// Returns the rule of a JIT's code at an address. It is in the file that the JIT writes.
     fn jit_rule(&mut self, dso: &Dso, address: u64, options: &SymbolOptions) -> Rule {
         let Some(path) = dso.dump.as_deref().filter(|_| dso.kind == DsoKind::Anon) else { return Rule::Gap };
         if self.jits.len() >= MAX_FILES {
@@ -327,9 +326,8 @@ impl UnwindSpace {
         Self { x86_64: Machine::new(&options), aarch64: Machine::new(&options), options }
     }
 
-    /// Returns the caller of a function without a frame of its own (yet).
-    /// It is the link register of a sample without a copied stack, if the tables say that it still holds the return
-    /// address. `pc` is the sampled instruction.
+    /// Returns the caller of a function without a frame of its own (yet). It is the link register of a sample without a
+    /// copied stack, if the tables say that it still holds the return address. `pc` is the sampled instruction.
     pub fn caller_of_leaf<'a>(
         &mut self,
         state: &UserState<'_>,
@@ -344,9 +342,8 @@ impl UnwindSpace {
         out.get(1).copied()
     }
 
-    /// Appends the addresses of a user stack, leaf first.
-    /// The instruction comes first, then return addresses. Returns `None` if the sample does not have user registers,
-    /// as for kernel threads.
+    /// Appends the addresses of a user stack, leaf first. The instruction comes first, then return addresses. Returns
+    /// `None` if the sample does not have user registers, as for kernel threads.
     pub fn unwind<'a>(
         &mut self,
         state: &UserState<'_>,

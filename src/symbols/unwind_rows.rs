@@ -1,6 +1,5 @@
-//! Rows of unwind tables for the BPF program that walks stacks.
-//! They are built once from a file's `.eh_frame` or `.debug_frame` (LSB Core, "Exception Frames"; DWARF 5, section
-//! 6.4).
+//! Rows of unwind tables for the BPF program that walks stacks. They are built once from a file's `.eh_frame` or
+//! `.debug_frame` (LSB Core, "Exception Frames"; DWARF 5, section 6.4).
 
 mod bare;
 mod traced;
@@ -65,8 +64,7 @@ pub(crate) struct Contents<'a> {
     bare: Vec<&'a [u8]>,
 }
 
-/// Returns the content that a file's rows are built from.
-/// `None` if the file does not have a table.
+/// Returns the content that a file's rows are built from. `None` if the file does not have a table.
 pub(crate) fn contents(bytes: &Bytes) -> Option<Contents<'_>> {
     let program = Program::of(bytes).ok()?;
     let found = |name: &&str| program.section(name).map(|section| section.bytes(bytes));
@@ -182,11 +180,9 @@ pub(crate) fn beyond_frames(bytes: &Bytes) -> Option<UnwindRows> {
     (program.machine == Machine::X86_64 && (has_both || has_bare())).then(|| of(bytes).ok()).flatten()
 }
 
-/// Returns whether a file has much code and hardly any table.
-/// Then rows are derived from its code, which takes a while.
+/// Returns whether a file has much code and hardly any table. Then rows are derived from its code, which takes a while.
 pub(crate) fn is_mostly_bare(bytes: &Bytes) -> bool {
-    /// The minimum ratio of code bytes to table bytes.
-    /// `LITTLE` is an amount of code that is always analyzed at once.
+    /// The minimum ratio of code bytes to table bytes. `LITTLE` is an amount of code that is always analyzed at once.
     const RATIO: usize = 40;
     const LITTLE: usize = 1 << 16;
     let Ok(program) = Program::of(bytes) else { return false };
@@ -216,8 +212,7 @@ pub(crate) fn of_code(frames: &[u8], size: u64, is_arm: bool) -> Option<Vec<u64>
     Some(own.map(|row| row >> 32 << 32 | u64::from(*row as u32 - start)).collect())
 }
 
-/// Returns a program's code, which may lack tables.
-/// Go code is excluded: it has frame pointers instead of tables.
+/// Returns a program's code, which may lack tables. Go code is excluded: it has frame pointers instead of tables.
 fn code<'a>(program: &Program<'a>) -> traced::Code<'a> {
     if go_table::SECTIONS.iter().any(|name| program.section(name).is_some()) {
         return traced::Code::default();
@@ -321,9 +316,8 @@ fn each_row<'a, S: UnwindSection<Slice<'a>>>(
     Ok(())
 }
 
-/// Merges all functions into one table.
-/// Of two at one address the first wins; the space between functions becomes a gap, unless it is padding; consecutive
-/// equal rows become one.
+/// Merges all functions into one table. Of two at one address the first wins; the space between functions becomes a
+/// gap, unless it is padding; consecutive equal rows become one.
 fn merged(functions: &[Function], rows: &[u64]) -> Vec<u64> {
     let mut all: Vec<u64> = Vec::with_capacity(rows.len());
     let mut end = None;

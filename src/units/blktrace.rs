@@ -207,9 +207,7 @@ impl BlkTrace {
         self.depths.add(&dev, time, *depth as f64);
     }
 
-    /// Returns the request that reaches a stage, ending its previous stage.
-    ///
-    /// `None` for a new request.
+    /// Returns the request that reaches a stage, ending its previous stage. `None` for a new request.
     fn reached(&mut self, (dev, sector): (i64, i64), hit: &Sample<'_>, bytes: u64) -> Option<Request> {
         let OpenSpan { what: stage, since, with: request } = self.open.take(&(dev, sector))?;
         if stage < hit.role || stage == ISSUE && hit.role == ISSUE && request.requeued {
@@ -253,10 +251,8 @@ impl BlkTrace {
         (requests().filter(|request| request.is_at_disk()).count() as u64, self.replaced + overdue)
     }
 
-    /// Marks the requests whose completion was not seen.
-    ///
-    /// If a disk's statistics are available, these are the oldest requests above its count; otherwise those that take
-    /// far longer than any completed request.
+    /// Marks the requests whose completion was not seen. If a disk's statistics are available, these are the oldest
+    /// requests above its count; otherwise those that take far longer than any completed request.
     fn find_overdue(&mut self) {
         let (now, slowest) = (self.now, self.whole.max.saturating_mul(10));
         let mut old: BTreeMap<i64, Vec<(u64, i64)>> = BTreeMap::new();

@@ -156,9 +156,7 @@ impl KmemLeak {
         self.gone(block).frees += 1;
     }
 
-    /// Returns the bytes of some stacks by time column.
-    ///
-    /// A column without allocations keeps the previous value.
+    /// Returns the bytes of some stacks by time column. A column without allocations keeps the previous value.
     fn course_of(&self, stacks: &[RetainedStack], now: u64) -> Vec<f64> {
         let mut sums = vec![0.0; self.course.columns_until(now)];
         for stack in stacks {

@@ -19,9 +19,7 @@ pub(super) const SPEC: Spec = Spec {
     make: |_| Ok(ratios(EVENTS, RATIOS)),
 };
 
-/// Event and column.
-///
-/// AMD's events are from its Processor Programming References (L3LookupState).
+/// Event and column. AMD's events are from its Processor Programming References (L3LookupState).
 const EVENTS: &[(&str, &str)] = &[
     ("cache-references", "refs"),
     ("cache-misses", "misses"),

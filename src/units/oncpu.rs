@@ -87,9 +87,7 @@ impl OnCpu {
         self.tasks.spread(&tid, from, until);
     }
 
-    /// Whether the previous and next tasks have a selected priority.
-    ///
-    /// A missed switch has no known priority.
+    /// Whether the previous and next tasks have a selected priority. A missed switch has no known priority.
     fn have_prio(&self, hit: &Sample<'_>, cx: &Context<'_>) -> (bool, bool) {
         let has = |is: &BoundExpr| !hit.raw.is_empty() && is.holds(hit, cx.names, None);
         self.prio.as_ref().map_or((true, true), |(prev, next)| (has(prev), has(next)))

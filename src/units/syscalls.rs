@@ -95,11 +95,9 @@ impl Syscalls {
         })
     }
 
-    /// Takes the call that a thread returns from.
-    ///
-    /// A thread is in one call at a time, so that a return ends it regardless of its number: a signal handler returns
-    /// through rt_sigreturn with the number -1; execveat, and an exec between ABIs, return with the number of the new
-    /// program's execve.
+    /// Takes the call that a thread returns from. A thread is in one call at a time, so that a return ends it
+    /// regardless of its number: a signal handler returns through rt_sigreturn with the number -1; execveat, and an
+    /// exec between ABIs, return with the number of the new program's execve.
     fn returned(&mut self, hit: &Sample<'_>) -> Option<OpenSpan<Call, IsHere>> {
         self.open.take(&hit.tid)
     }

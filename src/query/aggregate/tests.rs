@@ -57,8 +57,7 @@ fn what_has_not_aged_is_exact() {
     assert_eq!(fold.total(), Acc { samples: 2, period: (1 << 53) + 1 });
 }
 
-/// Old samples decay.
-/// They are not also removed when they leave the range or the profile.
+/// Old samples decay. They are not also removed when they leave the range or the profile.
 #[test]
 fn what_decays_is_not_taken_out() {
     let second = 1_000_000_000;
@@ -100,8 +99,7 @@ proptest! {
     }
 }
 
-/// Samples of two events on three CPUs and two processes.
-/// Each one's weight is its number.
+/// Samples of two events on three CPUs and two processes. Each one's weight is its number.
 fn mixed(n: u64) -> Staged {
     let mut staged = Staged::default();
     let sites = [1, 2].map(|pid| staged.site(pid, &[]));

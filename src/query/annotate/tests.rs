@@ -118,8 +118,7 @@ fn all_functions_come_hottest_first() {
     assert_eq!((list[0].hits.total.samples, list[0].hits.total.period), (5, 118));
 }
 
-/// A function has different addresses on each machine.
-/// Those of the shown machine count.
+/// A function has different addresses on each machine. Those of the shown machine count.
 #[test]
 fn hits_are_of_one_machine() {
     let mut staged = Staged::default();

@@ -8,8 +8,7 @@ use crate::query::staged::Staged;
 use crate::session::MapId;
 use proptest::prelude::*;
 
-/// Samples as (time in ms, CPU, kernel stack).
-/// Those without a stack are of the idle task.
+/// Samples as (time in ms, CPU, kernel stack). Those without a stack are of the idle task.
 fn recorded(samples: &[(u64, u16, &[&str])]) -> Staged {
     let mut staged = Staged::default();
     for (ms, cpu, stack) in samples {
@@ -165,8 +164,7 @@ fn staged(samples: &[One]) -> Staged {
     staged
 }
 
-/// Counts in a plain loop, in buckets.
-/// `start` and `length` of the buckets are in milliseconds.
+/// Counts in a plain loop, in buckets. `start` and `length` of the buckets are in milliseconds.
 fn plain(samples: &[&One], start: u64, length: u64, shown: usize) -> (Vec<CpuSamples>, u64) {
     let place = |one: &One| (one.0.saturating_sub(start) / length) as usize;
     let n = samples.iter().map(|one| place(one) + 1).max().unwrap_or(0);

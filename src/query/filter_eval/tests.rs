@@ -16,8 +16,7 @@ fn passed(data: Data<'_>, event: usize, text: &str) -> Acc {
     fold.total()
 }
 
-/// A machine with softirqs, an idle loop and a user program.
-/// Each sample's weight is a different power of two.
+/// A machine with softirqs, an idle loop and a user program. Each sample's weight is a different power of two.
 fn machine() -> Staged {
     let mut staged = Staged::default();
     staged.session.name_hosts(["here".into()]);

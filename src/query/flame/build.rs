@@ -131,8 +131,7 @@ impl Namer {
         if self.focus.is_some() { NOWHERE } else { thread }
     }
 
-    /// Returns the node where a thread's stack ends.
-    /// Walks only the part that was not walked before.
+    /// Returns the node where a thread's stack ends. Walks only the part that was not walked before.
     fn walk(&mut self, walk: &mut Walk<'_>, trie: &mut Trie, stack: u32, start: u32) -> u32 {
         let mut n = stack;
         while n != 0 && walk.stamp[n as usize] != walk.thread {
@@ -154,8 +153,7 @@ impl Namer {
         at
     }
 
-    /// Returns the node of a frame and its inlined functions below the caller's node.
-    /// `start` is the thread's node.
+    /// Returns the node of a frame and its inlined functions below the caller's node. `start` is the thread's node.
     pub(super) fn frame(
         &mut self,
         data: Data<'_>,
@@ -235,8 +233,7 @@ impl Namer {
         *trie = whole;
     }
 
-    /// Returns the name of a merged chain.
-    /// It is that of its last node, with the others before it.
+    /// Returns the name of a merged chain. It is that of its last node, with the others before it.
     fn chain_name(&mut self, name: &[u32], chain: &[u32]) -> u32 {
         match chain {
             [] => 0,
@@ -252,8 +249,7 @@ impl Namer {
     }
 }
 
-/// The stacks of a profile during the walk.
-/// `place` has the node of each stack for the thread in `stamp`; 0 is unused.
+/// The stacks of a profile during the walk. `place` has the node of each stack for the thread in `stamp`; 0 is unused.
 struct Walk<'a> {
     data: Data<'a>,
     parents: &'a SharedSegments<u32>,

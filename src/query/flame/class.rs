@@ -45,8 +45,7 @@ impl Class {
     }
 }
 
-/// The effect of a name on the class of frames.
-/// It has a class of its own, and a context that it enters.
+/// The effect of a name on the class of frames. It has a class of its own, and a context that it enters.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Says {
     own: Class,

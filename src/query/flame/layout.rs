@@ -1,7 +1,6 @@
-//! Lays out the visible part of a flame graph as blocks on a grid of cells.
-//! Positions are cumulative sums in eighths of a cell, so the error is at most half an eighth. Frames too narrow to
-//! draw are pooled with others of their module. If a graph is deeper than the screen, frames with a single successor
-//! share a row.
+//! Lays out the visible part of a flame graph as blocks on a grid of cells. Positions are cumulative sums in eighths of
+//! a cell, so the error is at most half an eighth. Frames too narrow to draw are pooled with others of their module. If
+//! a graph is deeper than the screen, frames with a single successor share a row.
 
 use std::sync::Arc;
 
@@ -26,8 +25,7 @@ pub enum FlameDirection {
     Roots,
     /// From the leaves to their callers.
     Leaves,
-    /// From every occurrence of functions that match a regular expression.
-    /// Callers are above, callees below.
+    /// From every occurrence of functions that match a regular expression. Callers are above, callees below.
     Around(String),
 }
 
@@ -44,8 +42,7 @@ pub struct FlameSpec {
     pub width: u16,
     /// Rows of cells.
     pub height: u16,
-    /// Sorts siblings by weight, else by name.
-    /// By name, they keep their places while weights change.
+    /// Sorts siblings by weight, else by name. By name, they keep their places while weights change.
     pub by_weight: bool,
     /// The search pattern for names, a regular expression.
     pub find: Option<String>,
@@ -77,8 +74,7 @@ pub struct Block {
     /// The frames that share its row, from the root on.
     /// Each passes all but half a cell to the next one, and this frame is the last.
     pub(crate) chain: Vec<Arc<str>>,
-    /// The number of pooled frames; 0 for a separate frame.
-    /// If it has a DSO, all of them belong to it.
+    /// The number of pooled frames; 0 for a separate frame. If it has a DSO, all of them belong to it.
     pub(crate) pooled: usize,
     /// The number of small programs that share this frame; 0 for all other frames.
     pub(crate) small: usize,
@@ -101,17 +97,15 @@ pub struct Flame {
     /// The total weight, and that of the zoomed frame.
     pub(crate) total: WeightPair,
     pub(crate) zoomed: WeightPair,
-    /// Share of the zoomed weight whose stacks are drawn as far as cells allow.
-    /// In percent; a stack is drawn to its last frame, to that frame's module, or to where less than a cell is left.
-    /// The rest is cut off or unnamed.
+    /// Share of the zoomed weight whose stacks are drawn as far as cells allow. In percent; a stack is drawn to its
+    /// last frame, to that frame's module, or to where less than a cell is left. The rest is cut off or unnamed.
     pub(crate) drawn: f64,
     /// Share of the zoomed weight whose last frame is drawn by name, in percent.
     pub(crate) named: f64,
     /// The number of rows, and the number without shared rows.
     pub(crate) rows: usize,
     pub(crate) depth: usize,
-    /// The search result: its share of the total, and the number of frames.
-    /// Each stack counts once.
+    /// The search result: its share of the total, and the number of frames. Each stack counts once.
     pub(crate) found: Option<(WeightPair, usize)>,
     /// The part of the zoom that still exists.
     pub(crate) zoom: Vec<Arc<str>>,
@@ -127,8 +121,7 @@ pub struct Flame {
     pub(crate) partner: Option<Partner>,
 }
 
-/// The zoom name of the frame shared by small programs.
-/// Its members change every second.
+/// The zoom name of the frame shared by small programs. Its members change every second.
 pub(crate) const SMALL: &str = "small programs";
 
 impl Flame {

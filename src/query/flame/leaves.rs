@@ -1,5 +1,4 @@
-//! The ends of stacks by name, where an inverted graph begins.
-//! Created once per tree, on first use.
+//! The ends of stacks by name, where an inverted graph begins. Created once per tree, on first use.
 
 use super::{Class, FlameTree, WeightPair};
 

@@ -40,8 +40,7 @@ struct Then {
     seconds: (f64, f64),
 }
 
-/// The tree. Node 0 is the root; a parent's ID is less than its children's.
-/// Nodes without weight remain.
+/// The tree. Node 0 is the root; a parent's ID is less than its children's. Nodes without weight remain.
 #[derive(Debug, Default)]
 pub struct FlameTree {
     namer: Namer,
@@ -61,8 +60,7 @@ pub struct FlameTree {
     leaves: OnceLock<Leaves>,
 }
 
-/// Returns integer factors that normalize two sides.
-/// They are small enough that products do not overflow.
+/// Returns integer factors that normalize two sides. They are small enough that products do not overflow.
 fn scale(new: &Side, old: &Side, per: NormalizeBy) -> (u64, u64) {
     let (a, b) = match per {
         NormalizeBy::Total => (new.total.period, old.total.period),
@@ -86,8 +84,7 @@ pub struct FlameStacks<'a> {
 }
 
 impl FlameTree {
-    /// Builds the tree of an aggregate's samples.
-    /// It includes the weights of the partner event.
+    /// Builds the tree of an aggregate's samples. It includes the weights of the partner event.
     pub fn build(data: Data<'_>, fold: &Aggregate, partner: Option<(Partner, &Aggregate)>, edits: &[Edit]) -> Self {
         let (mut namer, mut trie) = (Namer::new(edits), Trie::default());
         let own = namer.add(data, fold, &mut trie);
@@ -109,8 +106,7 @@ impl FlameTree {
         Self::whole(namer, trie, own, None, None)
     }
 
-    /// Builds one tree of two aggregates.
-    /// Frames with the same name and caller share a node.
+    /// Builds one tree of two aggregates. Frames with the same name and caller share a node.
     pub fn compare(new: FlameStacks<'_>, old: FlameStacks<'_>, per: NormalizeBy, edits: &[Edit]) -> Self {
         let (mut namer, mut trie) = (Namer::new(edits), Trie::default());
         let now = namer.add(new.data, new.fold, &mut trie);
@@ -295,8 +291,7 @@ impl FlameTree {
         u128::from(both.new.period) * u128::from(new) + u128::from(both.old.period) * u128::from(old)
     }
 
-    /// Returns the factors of the current and the baseline's weights.
-    /// They yield widths.
+    /// Returns the factors of the current and the baseline's weights. They yield widths.
     pub(crate) fn scale(&self) -> (u64, u64) {
         self.then.as_ref().map_or((1, 0), |then| then.scale)
     }

@@ -15,8 +15,7 @@ use super::{Heat, HeatBy, HeatSpec, Lane, MAX_COLUMNS, MAX_ROWS, row_at};
 /// The minimum number of samples per thread.
 const EACH: usize = 1 << 18;
 
-/// The input of a map.
-/// The results of the aggregate's and the other filter must be up to date with the data.
+/// The input of a map. The results of the aggregate's and the other filter must be up to date with the data.
 #[derive(Clone, Copy, Debug)]
 pub struct HeatInput<'a> {
     pub(crate) data: Data<'a>,
@@ -27,8 +26,7 @@ pub struct HeatInput<'a> {
     pub end: u64,
 }
 
-/// Builds the map of an event's samples.
-/// `before` are the rows of the last map, `leaves` its cached lookups.
+/// Builds the map of an event's samples. `before` are the rows of the last map, `leaves` its cached lookups.
 pub fn build(work: HeatInput<'_>, spec: &HeatSpec, before: &[Lane], leaves: &mut SiteLanes) -> Heat {
     let HeatInput { data, event, fold, .. } = work;
     let columns = spec.columns.clamp(1, MAX_COLUMNS);

@@ -227,8 +227,7 @@ fn text_of(data: Data<'_>, sym: Option<SymId>, by: HeatBy) -> (Arc<str>, &'stati
     if by == HeatBy::Dso { (sym.dso_name.clone(), "dso") } else { (sym.name().into(), "sym") }
 }
 
-/// Returns the rows with the most samples that fit, and the row of each group.
-/// Rows of the last map keep their places.
+/// Returns the rows with the most samples that fit, and the row of each group. Rows of the last map keep their places.
 fn choose(groups: Vec<(u64, Lane)>, room: usize, before: &[Lane]) -> (Vec<Lane>, Vec<u16>) {
     let mut order: Vec<usize> = (0..groups.len()).collect();
     arrange(&mut order, |a, b| (groups[*b].0, &groups[*a].1.label).cmp(&(groups[*a].0, &groups[*b].1.label)));

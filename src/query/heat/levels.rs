@@ -1,5 +1,4 @@
-//! The color levels: seven, by rank or by share of the maximum.
-//! Zero does not have a level.
+//! The color levels: seven, by rank or by share of the maximum. Zero does not have a level.
 
 /// The number of levels.
 pub const N: usize = 7;
@@ -7,8 +6,7 @@ pub const N: usize = 7;
 /// The scale of levels.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Scale {
-    /// By rank among the distinct numbers on the map.
-    /// Small numbers stay visible next to a huge one.
+    /// By rank among the distinct numbers on the map. Small numbers stay visible next to a huge one.
     #[default]
     Rank,
     /// By share of the maximum.
@@ -42,8 +40,7 @@ impl Levels {
         (n > 0).then(|| self.least.iter().rposition(|least| n >= *least).unwrap_or(0))
     }
 
-    /// Returns whether the levels still fit these cells.
-    /// If so, repainting is not needed.
+    /// Returns whether the levels still fit these cells. If so, repainting is not needed.
     pub(crate) fn serve(&self, cells: &[u32], scale: Scale) -> bool {
         let max = cells.iter().copied().max().unwrap_or(0);
         self.scale == scale && max <= self.max + self.max / 4 && max >= self.max / 2

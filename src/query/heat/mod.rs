@@ -1,6 +1,5 @@
-//! Heat maps of samples over time.
-//! A column is a span of time; the rows are offsets inside it as in FlameScope, so that activity with a period of
-//! seconds forms horizontal lines; or CPUs, processes, DSOs, functions, or durations.
+//! Heat maps of samples over time. A column is a span of time; the rows are offsets inside it as in FlameScope, so that
+//! activity with a period of seconds forms horizontal lines; or CPUs, processes, DSOs, functions, or durations.
 
 mod build;
 pub(crate) mod lanes;
@@ -57,8 +56,7 @@ pub enum HeatBy {
     Cpu,
     /// Processes by the number of samples.
     Process,
-    /// The DSOs of sampled functions by the number of samples.
-    /// Once shown, they keep their places.
+    /// The DSOs of sampled functions by the number of samples. Once shown, they keep their places.
     Dso,
     /// The sampled functions, in the same order.
     Function,
@@ -98,8 +96,7 @@ pub struct HeatSpec {
     pub by: HeatBy,
     /// Nanoseconds per column.
     pub length: u64,
-    /// The first column, counted from the session's start.
-    /// `None` to show the newest sample in the last column.
+    /// The first column, counted from the session's start. `None` to show the newest sample in the last column.
     pub page: Option<u64>,
     /// The number of columns.
     pub columns: usize,
@@ -189,8 +186,7 @@ impl Heat {
         (after as usize).min(self.columns.saturating_sub(1))
     }
 
-    /// Returns the cell of a time if rows are offsets.
-    /// For times on other pages the nearest one.
+    /// Returns the cell of a time if rows are offsets. For times on other pages the nearest one.
     pub(crate) fn cell_at(&self, ns: u64) -> usize {
         let last = (self.columns * self.rows).saturating_sub(1);
         if self.length == 0 || ns / self.length < self.first {

@@ -281,8 +281,7 @@ fn what_is_forgotten_is_taken_out() {
     assert_eq!(main, Some(CHUNK as u64));
 }
 
-/// The first of very many rows equal the beginning of the whole table.
-/// This holds for any sort order.
+/// The first of very many rows equal the beginning of the whole table. This holds for any sort order.
 #[test]
 fn the_first_of_very_many_rows() {
     let mut staged = Staged::default();

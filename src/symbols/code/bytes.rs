@@ -23,8 +23,7 @@ pub(crate) struct Code {
 }
 
 impl Code {
-    /// Converts a linked address to the address inside the DSO.
-    /// `None` where both are the same.
+    /// Converts a linked address to the address inside the DSO. `None` where both are the same.
     pub(crate) fn to_dso(&self, address: u64) -> Option<u64> {
         self.segments.to_offset(address)
     }

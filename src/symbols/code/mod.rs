@@ -131,8 +131,7 @@ pub fn list(
     Ok(Listing { function: name, dso: dso.path.clone(), start, end, linked, instructions, sources, notes })
 }
 
-/// Reads the source files that instructions name.
-/// The users who named them must be allowed to read them.
+/// Reads the source files that instructions name. The users who named them must be allowed to read them.
 fn sources(
     instructions: &[Instruction],
     dso: &Dso,

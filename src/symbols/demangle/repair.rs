@@ -4,8 +4,7 @@
 //! in arguments, unified constructors, or class members in the expression of a return type (as GCC writes them). Most
 //! of these follow the function's name.
 
-/// Prefixes that replace what the library cannot print.
-/// [`restored`] replaces them again.
+/// Prefixes that replace what the library cannot print. [`restored`] replaces them again.
 const MODULE: &str = "__pf_module_";
 const PARTITION: &str = "__pf_partition_";
 const LITERAL: &str = "__pf_literal_";
@@ -54,8 +53,7 @@ fn before<'a>(name: &'a str, letter: &'a str) -> impl Iterator<Item = usize> + '
     name.rmatch_indices(letter).take(TRIALS).map(|(at, _)| at).filter(|at| *at > 3)
 }
 
-/// Splits a length-prefixed name off a text.
-/// Returns the length, the name and the rest.
+/// Splits a length-prefixed name off a text. Returns the length, the name and the rest.
 fn source_name(text: &str) -> Option<(&str, &str)> {
     let digits = text.bytes().take_while(u8::is_ascii_digit).count();
     let length: usize = text.get(..digits)?.parse().ok()?;
@@ -129,8 +127,7 @@ fn nested(name: &str) -> Vec<String> {
     ends.into_iter().map(|end| format!("_ZN{}E{}", &parts[..end], &parts[end..])).collect()
 }
 
-/// Restores what was rewritten in a readable name.
-/// Results are like `mm::f@mod.part`, `operator"" _km`.
+/// Restores what was rewritten in a readable name. Results are like `mm::f@mod.part`, `operator"" _km`.
 pub(super) fn restored(name: String) -> String {
     if !name.contains("__pf_") {
         return name;

@@ -72,8 +72,7 @@ fn devices_agree_where_both_are_plain() {
     }
 }
 
-/// Another file with that name has another inode.
-/// It is ignored with a build ID, or when names are of another machine.
+/// Another file with that name has another inode. It is ignored with a build ID, or when names are of another machine.
 #[test]
 fn what_tells_another_file() {
     let file = tempfile::NamedTempFile::new().expect("file");

@@ -7,8 +7,7 @@ use crate::symbols::program::Program;
 
 const TEXT: u64 = 0x40_1000;
 
-/// Functions relative to the text: `main.main` at 0, `main.hot` from 0x40 to 0x90.
-/// The second has lines.
+/// Functions relative to the text: `main.main` at 0, `main.hot` from 0x40 to 0x90. The second has lines.
 fn table(layout: Layout, text: u64) -> Vec<u8> {
     let names = b"main.main\0main.hot\0";
     let files = b"/src/hot.go\0";

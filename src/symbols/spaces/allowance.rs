@@ -4,8 +4,7 @@ use std::time::{Duration, Instant};
 
 use crate::kernel::thread_cpu_ns;
 
-/// The divisor of the CPU share for sustained work.
-/// `SAVED_NS` is the CPU time that may be saved up.
+/// The divisor of the CPU share for sustained work. `SAVED_NS` is the CPU time that may be saved up.
 const SHARE: i64 = 5;
 const SAVED_NS: i64 = 2_000_000_000;
 const LONGEST: Duration = Duration::from_secs(1);

@@ -1,5 +1,4 @@
-//! Tables of files.
-//! Each is built once, for all processes, paths and containers with the same content.
+//! Tables of files. Each is built once, for all processes, paths and containers with the same content.
 
 use std::hash::RandomState;
 use std::io;
@@ -20,17 +19,14 @@ use super::made::{Id, Job, Made};
 /// The limits of files with tables, and of known paths to them.
 const FILES: usize = 4096;
 const PATHS: usize = 4 * FILES;
-/// Tables of larger files are built on another thread.
-/// Other tables need not wait for them.
+/// Tables of larger files are built on another thread. Other tables need not wait for them.
 const LARGE: u64 = 8 << 20;
-/// The limit of queued builds.
-/// Further large tables are built at once, so that their user waits.
+/// The limit of queued builds. Further large tables are built at once, so that their user waits.
 const MAX_COMING: usize = 256;
 /// How long freed rows stay reserved, because a BPF program may still read them.
 const RESTED: Duration = Duration::from_millis(1100);
 
-/// The identity of a file.
-/// It consists of device, inode, change time (seconds and nanoseconds) and size.
+/// The identity of a file. It consists of device, inode, change time (seconds and nanoseconds) and size.
 type Identity = (u64, u64, i64, i64, u64);
 
 /// The code that a table is for.
@@ -74,8 +70,7 @@ struct Table {
     told: FileTable,
     /// Sorted by address; empty if the file does not have rows.
     spans: Vec<RowRange>,
-    /// Segments with code.
-    /// Offset and size in the file, and the difference from an offset to the addresses in rows.
+    /// Segments with code. Offset and size in the file, and the difference from an offset to the addresses in rows.
     segments: Vec<(u64, u64, u64)>,
     /// A word that identifies the file in memory: its address, counted like those in rows, and its value.
     mark: Option<(u64, u64)>,
@@ -111,8 +106,7 @@ impl Files {
         Self { hasher, elsewhere: Some(elsewhere), ..Self::default() }
     }
 
-    /// Returns the table of a mapping's file.
-    /// `None` if it is not a file or cannot be opened.
+    /// Returns the table of a mapping's file. `None` if it is not a file or cannot be opened.
     pub(crate) fn of(&mut self, pid: i32, map: &procfs::ProcMapping, store: &mut impl Store) -> Option<Id> {
         let name = || String::from_utf8_lossy(&map.name).into_owned();
         if map.name == b"[vdso]" {
@@ -164,8 +158,7 @@ impl Files {
         self.finish(id, made, store).unwrap_or(id)
     }
 
-    /// Stores a table built elsewhere.
-    /// The caller updates the mappings of its processes.
+    /// Stores a table built elsewhere. The caller updates the mappings of its processes.
     pub(crate) fn take_made(&mut self, job: Job, made: Made, store: &mut impl Store) {
         self.coming -= 1;
         if self.finish(job.id, made, store).is_none() {
@@ -194,10 +187,9 @@ impl Files {
         id
     }
 
-    /// Stores the rows of a finished table, and returns its ID from now on.
-    /// It is that of an existing table with the same content. Returns `None` if the existing table was dropped
-    /// meanwhile and this one must be built after all. If there is no room, the tables that were unused for longest are
-    /// dropped.
+    /// Stores the rows of a finished table, and returns its ID from now on. It is that of an existing table with the
+    /// same content. Returns `None` if the existing table was dropped meanwhile and this one must be built after all.
+    /// If there is no room, the tables that were unused for longest are dropped.
     fn finish(&mut self, id: Id, made: Made, store: &mut impl Store) -> Option<Id> {
         let same = made.digest.and_then(|digest| self.same.get(&digest)).copied();
         if let Some(same) = same {
@@ -300,8 +292,7 @@ impl Files {
         }
     }
 
-    /// Adds the mappings of one mapped file.
-    /// There are several parts if its rows are in several places.
+    /// Adds the mappings of one mapped file. There are several parts if its rows are in several places.
     pub(crate) fn place(&self, id: Id, map: &procfs::ProcMapping, out: &mut Vec<Mapping>) {
         match self.tables.get(&id) {
             Some(table) => table.place(map, out),
@@ -340,8 +331,7 @@ impl Table {
     }
 }
 
-/// Adds the mappings of rows relative to `bias`.
-/// The rows are in these places in order.
+/// Adds the mappings of rows relative to `bias`. The rows are in these places in order.
 pub(super) fn place_rows(spans: &[RowRange], bias: u64, map: &procfs::ProcMapping, out: &mut Vec<Mapping>) {
     let mut from = map.start;
     for (i, span) in spans.iter().enumerate() {

@@ -17,8 +17,7 @@ pub(super) struct JitCode {
 }
 
 impl JitCode {
-    /// Opens the jitdump file that a process has mapped, and reads new records.
-    /// Returns `true` if they had more code.
+    /// Opens the jitdump file that a process has mapped, and reads new records. Returns `true` if they had more code.
     pub(super) fn follow(own: &mut Option<Self>, pid: i32, maps: &[ProcMapping]) -> bool {
         if own.is_none() {
             let dump = maps.iter().find(|map| map.inode != 0 && is_jitdump(&map.name));
@@ -41,8 +40,7 @@ impl JitCode {
         procfs::memory_of(pid, map).is_ok_and(|memory| self.rows.find_copies(map.start, &memory))
     }
 
-    /// Stores the rows of a mapping and adds its mappings.
-    /// `None` if it does not have rows.
+    /// Stores the rows of a mapping and adds its mappings. `None` if it does not have rows.
     pub(super) fn place(
         &self,
         map: &ProcMapping,

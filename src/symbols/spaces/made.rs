@@ -1,5 +1,4 @@
-//! Builds a file's rows from its bytes.
-//! A thread builds those of large files, so that other files do not wait for them.
+//! Builds a file's rows from its bytes. A thread builds those of large files, so that other files do not wait for them.
 
 use std::hash::{BuildHasher, RandomState};
 use std::io;
@@ -18,13 +17,11 @@ pub(crate) type Id = u32;
 /// The result of building a file's table.
 #[derive(Debug)]
 pub(crate) struct Made {
-    /// Hash of the content that rows depend on.
-    /// `None` if the file does not have a table.
+    /// Hash of the content that rows depend on. `None` if the file does not have a table.
     pub(crate) digest: Option<u64>,
     /// `None` if rows of the same content exist.
     pub(crate) rows: Option<Result<UnwindRows, NoRows>>,
-    /// Segments with code.
-    /// Offset and size in the file, and the difference from an offset to the addresses in rows.
+    /// Segments with code. Offset and size in the file, and the difference from an offset to the addresses in rows.
     pub(crate) segments: Vec<(u64, u64, u64)>,
     /// A word that identifies the file in memory: its address, counted like those in rows, and its value.
     pub(crate) mark: Option<(u64, u64)>,
@@ -59,8 +56,7 @@ pub(crate) struct Job {
 /// A finished table and its job.
 pub(crate) type Done = (Job, Made);
 
-/// Starts the thread that builds tables of large files.
-/// It builds one after the other, until all senders are dropped.
+/// Starts the thread that builds tables of large files. It builds one after the other, until all senders are dropped.
 ///
 /// # Errors
 /// If the thread cannot be started.

@@ -1,5 +1,4 @@
-//! Process events for the thread that builds tables.
-//! The queue is bounded and drops short-lived processes.
+//! Process events for the thread that builds tables. The queue is bounded and drops short-lived processes.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -20,8 +19,7 @@ pub(crate) struct NewsSender {
 }
 
 impl NewsSender {
-    /// Sends without waiting.
-    /// If the queue is full, the receiver learns that events were lost.
+    /// Sends without waiting. If the queue is full, the receiver learns that events were lost.
     pub(crate) fn send(&self, one: ProcessEvent) {
         // The receiver is dropped only at the end.
         if let Err(TrySendError::Full(_)) = self.sender.try_send(one) {
@@ -50,9 +48,8 @@ pub(crate) fn channel() -> (NewsSender, News) {
     (NewsSender { sender, missed: missed.clone() }, News { receiver, missed })
 }
 
-/// Drops events of short-lived processes from a batch.
-/// A child that exits or executes another program within the batch does not inherit its parent's tables, unless it has
-/// children itself.
+/// Drops events of short-lived processes from a batch. A child that exits or executes another program within the batch
+/// does not inherit its parent's tables, unless it has children itself.
 pub(super) fn lasting(mut news: Vec<ProcessEvent>) -> Vec<ProcessEvent> {
     let parent = |one: &ProcessEvent| match one {
         ProcessEvent::Forked { parent, .. } => Some(*parent),

@@ -43,7 +43,6 @@ impl Turns {
     }
 
     /// Returns the mappings for the walk of a process with these current mappings, sorted, with equal bounds or disjoint.
-    ///
     /// The result depends on the files that take turns, not on the file that is mapped now.
     pub(super) fn arrange(&self, live: Vec<Mapping>) -> Vec<Mapping> {
         let is_live: FxHashSet<&Mapping> = live.iter().collect();

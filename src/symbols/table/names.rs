@@ -1,12 +1,10 @@
-//! The names of a table, each terminated by a zero byte.
-//! They are in allocated pieces, or in the file itself.
+//! The names of a table, each terminated by a zero byte. They are in allocated pieces, or in the file itself.
 
 use super::MAX_NAME;
 use crate::symbols::bytes::Bytes;
 
-/// Bits of a position that are the offset in a piece.
-/// Pieces are used instead of one growing block: a kernel's names are megabytes, and both copies of a block exist while
-/// it grows.
+/// Bits of a position that are the offset in a piece. Pieces are used instead of one growing block: a kernel's names
+/// are megabytes, and both copies of a block exist while it grows.
 const WITHIN: u32 = 16;
 const PIECE: usize = 1 << WITHIN;
 /// The position of a name that did not fit.

@@ -1,5 +1,4 @@
-//! Handmade stacks of a program with handmade tables.
-//! The words on the stack give the expected result.
+//! Handmade stacks of a program with handmade tables. The words on the stack give the expected result.
 
 use super::*;
 use crate::session::Dsos;
@@ -100,8 +99,7 @@ impl Stage {
         Self { file, stacks: UnwindSpace::new(SymbolOptions { live: false, ..SymbolOptions::live() }) }
     }
 
-    /// Walks up a stack from registers (index, value).
-    /// Addresses in the program are relative to its first function.
+    /// Walks up a stack from registers (index, value). Addresses in the program are relative to its first function.
     fn walk(&mut self, registers: &[(u32, u64)], stack: &[u64], full: bool) -> Option<(Vec<u64>, ChainEnd)> {
         let mut registers = registers.to_vec();
         registers.sort_unstable();

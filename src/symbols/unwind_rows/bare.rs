@@ -10,9 +10,8 @@ use crate::symbols::elf::Elf;
 /// The sections that are searched.
 pub(super) const SECTIONS: [&str; 4] = [".plt", ".iplt", ".dynsym", ".dynstr"];
 
-/// The function that signal handlers return to.
-/// The instruction before it is included, because callers are looked up there, and so is the one after it, where the
-/// system call is reported.
+/// The function that signal handlers return to. The instruction before it is included, because callers are looked up
+/// there, and so is the one after it, where the system call is reported.
 const TRAMPOLINE: &str = "__kernel_rt_sigreturn";
 const TRAMPOLINE_BYTES: u64 = 8;
 const INSTRUCTION: u64 = 4;
@@ -39,8 +38,7 @@ pub(super) fn add(file: &Elf<'_>, base: u64, found: &mut Found) {
     }
 }
 
-/// Adds PLT stubs, which jump at once.
-/// The first one calls the resolver and pushes the link register before.
+/// Adds PLT stubs, which jump at once. The first one calls the resolver and pushes the link register before.
 fn stubs(start: u64, code: &[u8], found: &mut Found) {
     /// stp x16, x30, [sp, #-16]!
     const PUSH: u32 = 0xa9bf_7bf0;
@@ -80,9 +78,8 @@ fn vdso(mut exported: Vec<Exported<'_>>, found: &mut Found) {
     }
 }
 
-/// Returns whether code leaves the stack pointer and the link register unchanged.
-/// It does not push or reserve stack space, which it would do before any call (Arm Architecture Reference Manual,
-/// C4.1).
+/// Returns whether code leaves the stack pointer and the link register unchanged. It does not push or reserve stack
+/// space, which it would do before any call (Arm Architecture Reference Manual, C4.1).
 fn keeps_the_stack(code: &[u8]) -> bool {
     let (words, _) = code.as_chunks::<4>();
     words.iter().all(|word| {

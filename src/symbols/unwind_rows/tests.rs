@@ -109,8 +109,7 @@ fn by_gimli<'a>(
     Some(Found { cfa, caller: value(machine.ra)?, fp: value(machine.fp)? })
 }
 
-/// Returns covered and total bytes of code.
-/// Every `stride`th function is compared at both ends of its rows.
+/// Returns covered and total bytes of code. Every `stride`th function is compared at both ends of its rows.
 fn compared(bytes: &Bytes, stride: usize) -> Option<(u64, u64, usize)> {
     let file = elf::parse(bytes).expect("elf");
     let table = of(bytes).expect("rows");

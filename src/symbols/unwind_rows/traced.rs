@@ -16,8 +16,7 @@ use crate::kernel::walk::rule::Rule;
 use state::{Effects, State, Step};
 use trace::{Claim, Claims, Trace};
 
-/// The limit of analyzed code without tables.
-/// More code belongs to a runtime that keeps frame pointers.
+/// The limit of analyzed code without tables. More code belongs to a runtime that keeps frame pointers.
 const MAX_BYTES: u64 = 2 << 20;
 /// The limit of instructions analyzed per byte of such code.
 const STEPS_PER_BYTE: u64 = 8;
@@ -34,8 +33,7 @@ pub(super) struct Code<'a> {
     pub(super) entry: u64,
 }
 
-/// Adds the functions in code that no known function covers.
-/// Symbols provide some of the starts.
+/// Adds the functions in code that no known function covers. Symbols provide some of the starts.
 pub(super) fn add(code: &Code<'_>, symbols: impl FnOnce() -> Vec<u64>, base: u64, found: &mut Found) {
     let mut covered: Vec<(u64, u64)> =
         found.functions.iter().map(|f| (base + u64::from(f.start), base + u64::from(f.end))).collect();
@@ -233,14 +231,12 @@ impl<'a> Tracer<'a> {
         trace.calls.iter().filter(|(from, _)| proven[*from as usize]).for_each(|(_, to)| self.begin(*to));
     }
 
-    /// Returns whether a function returns as far as known.
-    /// `true` for calls through pointers.
+    /// Returns whether a function returns as far as known. `true` for calls through pointers.
     fn returns(&self, called: Option<u64>) -> bool {
         called.is_none_or(|called| self.returning.contains(&called))
     }
 
-    /// Follows the code from an address with a known state, on all paths.
-    /// `None` if they contradict each other.
+    /// Follows the code from an address with a known state, on all paths. `None` if they contradict each other.
     fn trace(&mut self, start: u64, state: State) -> Option<Trace> {
         let mut trace = Trace::new();
         let mut left = vec![Path { stretch: Trace::START, at: start, state, is_certain: true, is_behind_call: false }];
@@ -372,8 +368,7 @@ impl<'a> Tracer<'a> {
         }
     }
 
-    /// Tries states for code and accepts the only one that is proven.
-    /// `false` if there is not exactly one.
+    /// Tries states for code and accepts the only one that is proven. `false` if there is not exactly one.
     fn guess(&mut self, at: u64, states: &[State]) -> bool {
         let mut only = None;
         for state in states {

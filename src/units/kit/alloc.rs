@@ -24,7 +24,6 @@ pub(crate) enum AllocEvent {
 }
 
 /// A function of the C or C++ library.
-///
 /// posix_memalign returns its result through memory, which a return probe cannot read. operator new usually has no
 /// frame, so with frame pointers its caller is missing from the chain of the malloc that it calls.
 struct Function {
@@ -236,9 +235,7 @@ impl AllocReader {
         format!("-x {} {event}={}", library.as_deref().unwrap_or_default(), cxx.unwrap_or(name))
     }
 
-    /// Returns the required events.
-    ///
-    /// Alternative names of kernel allocation events are optional.
+    /// Returns the required events. Alternative names of kernel allocation events are optional.
     pub(crate) fn wants(&self, stack: bool) -> Vec<EventRequest> {
         let want = |role: &Role| match role {
             Role::Alloc(selected) | Role::Free(selected) => {
@@ -379,9 +376,7 @@ impl<B> Blocks<B> {
         self.len >= MAX_BLOCKS
     }
 
-    /// Adds a block.
-    ///
-    /// Returns the previous block at its address, whose free was not seen.
+    /// Adds a block. Returns the previous block at its address, whose free was not seen.
     pub(crate) fn alloc(&mut self, (pid, address): (i32, u64), time: u64, with: B) -> Option<Block<B>> {
         let own = self.by_process.entry(pid).or_insert_with(|| OpenSpans::one_by_one().of_most(MAX_BLOCKS));
         let before = own.replace(address, (), time, with);
@@ -402,7 +397,6 @@ impl<B> Blocks<B> {
     }
 
     /// Follows processes: an exec removes and returns the blocks of the old program.
-    ///
     /// The blocks of an ended process stay; its id may be reused with another address space.
     pub(crate) fn thread_changed(&mut self, change: &ThreadChange) -> Option<OpenSpans<u64, (), B>> {
         match change {

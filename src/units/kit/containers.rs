@@ -39,9 +39,7 @@ impl ByContainer {
         Some(Self::sheet(&sums)?.latency(than, |(_, (_, stats))| stats).panel(TITLE))
     }
 
-    /// Sums figures of threads by container, the largest first.
-    ///
-    /// Empty if no thread is in a container, unit or cgroup.
+    /// Sums figures of threads by container, the largest first. Empty if no thread is in a container, unit or cgroup.
     pub(crate) fn sums<T, S: Default>(
         &mut self,
         at: &Moment<'_>,

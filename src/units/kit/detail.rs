@@ -11,9 +11,7 @@ const EVENTS: usize = 64;
 pub(crate) struct Detail {
     /// Maximum number of events, those nearest to the end.
     pub(crate) events: usize,
-    /// Whether events must be on the case's CPU, of its process, thread or key.
-    ///
-    /// If none is set, all events count.
+    /// Whether events must be on the case's CPU, of its process, thread or key. If none is set, all events count.
     pub(crate) cpu: bool,
     pub(crate) process: bool,
     pub(crate) thread: bool,

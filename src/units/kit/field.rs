@@ -119,9 +119,7 @@ impl BoundExpr {
         Self::new(&expr, format)
     }
 
-    /// Binds the names of an expression.
-    ///
-    /// A tracepoint's field takes precedence over a common value of that name.
+    /// Binds the names of an expression. A tracepoint's field takes precedence over a common value of that name.
     pub(crate) fn new(expr: &Expr, format: Option<&Arc<Format>>) -> Result<Self, String> {
         let mut slots = Vec::new();
         for (i, name) in expr.names.iter().enumerate() {

@@ -176,9 +176,7 @@ impl<K: Ord + Clone> Grid<K> {
         Heatmap { measure, start, step: self.step, rows }
     }
 
-    /// Makes a time series of rates per second.
-    ///
-    /// The last column ends at `until`; if it is too short, it is omitted.
+    /// Makes a time series of rates per second. The last column ends at `until`; if it is too short, it is omitted.
     pub(crate) fn rates(
         &self,
         session_start: u64,

@@ -129,7 +129,6 @@ impl Stats {
     }
 
     /// Counts per half octave, from the first non-empty one to the last.
-    ///
     /// A bucket across two is counted where its middle lies.
     pub(crate) fn half_octaves(&self) -> Vec<(u32, u64)> {
         let middle = |bucket: u16| {
@@ -146,9 +145,7 @@ impl Stats {
         out
     }
 
-    /// Counts in `steps` linear steps up to the 99th percentile.
-    ///
-    /// The last step includes all larger values.
+    /// Counts in `steps` linear steps up to the 99th percentile. The last step includes all larger values.
     pub(crate) fn steps(&self, steps: u64) -> Vec<(u64, u64, u64)> {
         if self.n == 0 {
             return Vec::new();

@@ -49,9 +49,7 @@ impl Source {
 pub(crate) struct Sources(Vec<Source>);
 
 impl Sources {
-    /// Adds a unit with its own options and those of the unit that it serves.
-    ///
-    /// Returns its events.
+    /// Adds a unit with its own options and those of the unit that it serves. Returns its events.
     pub(crate) fn add(
         &mut self,
         spec: &'static Spec,
@@ -107,7 +105,6 @@ impl Sources {
     }
 
     /// Passes a hit to its source and returns the findings.
-    ///
     /// `None` if the event itself is the finding. For a sample without fields, the finding is its stack.
     pub(crate) fn take(&mut self, at: SourceRole, hit: &Sample<'_>, cx: &mut Context<'_>) -> Option<Vec<Finding>> {
         let source = self.0.get_mut(at.source)?;
@@ -119,9 +116,7 @@ impl Sources {
         }
     }
 
-    /// Passes a context switch record to the sources.
-    ///
-    /// Returns findings with the event number of the source.
+    /// Passes a context switch record to the sources. Returns findings with the event number of the source.
     pub(crate) fn came(&mut self, cpu: u32, tid: i32, time: u64, cx: &mut Context<'_>) -> Vec<(u16, Finding)> {
         let mut all = Vec::new();
         for (at, source) in self.0.iter_mut().enumerate() {

@@ -73,9 +73,7 @@ pub(crate) use wakers::{Waker, WakerReader, WakerStacks};
 /// [`scope`] passes it only those.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sees {
-    /// Records of the target's threads.
-    ///
-    /// Without a target, those of all threads except this program's.
+    /// Records of the target's threads. Without a target, those of all threads except this program's.
     Target,
     /// Like `Target`, but without a target including this program's threads: the figures are those of CPUs.
     Cpus,
@@ -334,7 +332,6 @@ impl<'a> Context<'a> {
     }
 
     /// Returns whether figures of a CPU count.
-    ///
     /// A unit that relates records of several CPUs checks this when it adds to its figures.
     pub(crate) fn counts(&self, cpu: u32) -> bool {
         self.cpus.is_none_or(|cpus| cpus.binary_search(&cpu).is_ok())
@@ -458,15 +455,12 @@ pub trait Unit: CopyUnit + Send + Sync {
         false
     }
 
-    /// Returns the threads that the unit itself selects.
-    ///
-    /// They are followed across forks and id changes.
+    /// Returns the threads that the unit itself selects. They are followed across forks and id changes.
     fn chosen(&mut self) -> Option<&mut ThreadChoice> {
         None
     }
 
     /// Processes side-band records: names, forks, exits, mappings, BPF programs.
-    ///
     /// An override must call [`follow_threads`], like this default.
     fn side(&mut self, record: &Record<'_>, time: u64, cx: &mut Context<'_>) {
         follow_threads(self, record, time, cx);

@@ -90,9 +90,7 @@ impl Moment<'_> {
         })
     }
 
-    /// Returns the functions of a stack, root first.
-    ///
-    /// `written` formats those that are not inlined.
+    /// Returns the functions of a stack, root first. `written` formats those that are not inlined.
     fn frames_with(&self, pin: RetainedStack, written: impl Fn(FrameId, Name) -> Name) -> Vec<Name> {
         let mut frames = Vec::new();
         let mut node = self.profile.pins.node(pin);

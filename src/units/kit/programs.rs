@@ -24,9 +24,7 @@ impl Programs {
         }
     }
 
-    /// Returns the first process of a process's program.
-    ///
-    /// `None` if the record has no process.
+    /// Returns the first process of a process's program. `None` if the record has no process.
     pub(crate) fn root(&mut self, pid: i32, session: &Session) -> Option<i32> {
         if pid <= 0 {
             return None;

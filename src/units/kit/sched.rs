@@ -24,10 +24,8 @@ pub(crate) fn wants(stack: bool) -> Vec<EventRequest> {
     ]
 }
 
-/// Requests switches and wakeups for units that name wakers.
-///
-/// The CPU that gets a task finishes its wakeup: sched_wakeup is recorded there, in the context of any task.
-/// sched_waking is recorded on the waker's CPU.
+/// Requests switches and wakeups for units that name wakers. The CPU that gets a task finishes its wakeup: sched_wakeup
+/// is recorded there, in the context of any task. sched_waking is recorded on the waker's CPU.
 pub(crate) fn wants_wakers(stack: bool) -> Vec<EventRequest> {
     let mut wants = wants(stack);
     wants[1].event = format!("{WAKING}|sched:sched_wakeup");

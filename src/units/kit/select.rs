@@ -139,9 +139,7 @@ impl fmt::Display for SelectedEvent {
     }
 }
 
-/// The separators of a list and its parts.
-///
-/// All other text belongs to events and filters.
+/// The separators of a list and its parts. All other text belongs to events and filters.
 const LEXICON: Lexicon =
     Lexicon { marks: &[",", "/", "(", ")"], begins: is_word, goes_on: is_word, numbers: false, hints: &[] };
 
@@ -160,7 +158,6 @@ fn parse_with(text: &str, is_unit: &dyn Fn(&str) -> bool) -> Result<Vec<Selected
 }
 
 /// Parses the lists of `-e`, each unit replaced by its events.
-///
 /// These come first, so that a unit's finding precedes the event that caused it.
 pub(crate) fn joint(settings: &super::Settings) -> Result<(Vec<Vec<SelectedEvent>>, Sources), String> {
     let mut sources = Sources::default();

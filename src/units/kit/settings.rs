@@ -166,8 +166,7 @@ pub(super) fn samples_tasks(spec: &super::Spec) -> bool {
 /// The value of `--only-than` that uses the threshold of `--than`.
 const AS_THAN: &str = "than";
 
-/// perf-prof's ring buffer and order options, ignored for a unit among another's events, and whether they take a
-/// value.
+/// perf-prof's ring buffer and order options, ignored for a unit among another's events, and whether they take a value.
 const OF_RINGS: &[(&str, bool)] = &[("--watermark", true), ("-m", true), ("--mmap-pages", true), ("--order", false)];
 
 /// The options given to a unit.

@@ -13,10 +13,8 @@ const CALLS: &[&str] = &["__x64_sys_", "__ia32_sys_", "__arm64_sys_", "__se_sys_
 /// Minimum length of the words of a system call's name that describe its purpose.
 const TELLING: usize = 5;
 
-/// Simplifies a sleeping stack, the outermost first.
-///
-/// The kernel part is reduced to the system call, or what else entered the kernel, and to the wait function if its
-/// name adds information.
+/// Simplifies a sleeping stack, the outermost first. The kernel part is reduced to the system call, or what else
+/// entered the kernel, and to the wait function if its name adds information.
 pub(crate) fn seen_by_user(frames: &[Name]) -> Vec<Name> {
     let is_of_kernel = |name: &Name| matches!(name.kind, DsoKind::Kernel | DsoKind::Module);
     let from = frames.iter().rposition(|name| !is_of_kernel(name)).map_or(0, |at| at + 1);

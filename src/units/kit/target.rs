@@ -58,15 +58,12 @@ impl ThreadChoice {
     }
 
     /// Whether a thread belongs to the target and has a unique id.
-    ///
     /// Idle tasks share one id, and so do threads outside of our PID namespace.
     pub(crate) fn follows(&mut self, tid: i32, cx: &mut Context<'_>) -> bool {
         tid > 0 && self.has(tid, cx)
     }
 
-    /// Whether a thread belongs to the target.
-    ///
-    /// Threads of this program belong to it only if named.
+    /// Whether a thread belongs to the target. Threads of this program belong to it only if named.
     pub(crate) fn has(&mut self, tid: i32, cx: &mut Context<'_>) -> bool {
         self.is_of_target(tid, cx)
             && !self.without.contains(&tid)
@@ -103,9 +100,7 @@ impl ThreadChoice {
         found.unwrap_or(false)
     }
 
-    /// Children of chosen threads are chosen.
-    ///
-    /// Threads of an excluded process are excluded.
+    /// Children of chosen threads are chosen. Threads of an excluded process are excluded.
     pub(crate) fn follow(&mut self, begins: &Task) {
         let is_thread = begins.pid == begins.ppid;
         let parent = match &self.target {

@@ -64,7 +64,6 @@ impl Waker {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct WakerReader {
     /// The event number of `sched_waking`, recorded by the waker.
-    ///
     /// `sched_wakeup` is recorded by the CPU that gets the task.
     waking: Option<u16>,
     dev: Option<Num>,
@@ -80,7 +79,6 @@ impl WakerReader {
     }
 
     /// Binds an event with information about wakers.
-    ///
     /// Returns true for [`DISK`], which needs no other lookup; `disk` is its role.
     pub(crate) fn bind(&mut self, event: &Event<'_>, disk: usize) -> bool {
         if event.role == disk {
@@ -150,9 +148,7 @@ pub(crate) enum Cause {
     Network { sends: bool },
     /// An interrupt or softirq of another kind.
     Context(WakeContext),
-    /// The CPU that gets the task completes the wakeup.
-    ///
-    /// The waker's own record is missing.
+    /// The CPU that gets the task completes the wakeup. The waker's own record is missing.
     OtherCpu,
     /// See [`Waker::Untold`].
     Untold,
@@ -202,9 +198,7 @@ const NETWORK: &[&str] = &["net_rx_action", "__napi_poll", "process_backlog", "n
 const OTHER_CPU: &[&str] = &["sched_ttwu_pending"];
 /// The poll function of packets that this machine sends to itself.
 const BACKLOG: &str = "process_backlog";
-/// A thread that enables softirqs runs the pending ones.
-///
-/// An interrupt runs them when it ends.
+/// A thread that enables softirqs runs the pending ones. An interrupt runs them when it ends.
 const ENABLES: &[&str] = &["__local_bh_enable_ip", "do_softirq"];
 const INTERRUPT_ENDS: &[&str] = &["irq_exit", "irq_exit_rcu", "__irq_exit_rcu", "run_ksoftirqd"];
 /// Functions that pass data, an end of data or a connection to a reader.
@@ -269,9 +263,7 @@ impl WakerStacks {
     }
 }
 
-/// The record's flags show whether a thread is the waker.
-///
-/// The stack shows which interrupt or softirq.
+/// The record's flags show whether a thread is the waker. The stack shows which interrupt or softirq.
 fn cause(waker: Waker, path: WakePath) -> Cause {
     let disk = match waker {
         Waker::Task(tid) => return Cause::Task { tid, sends: path.sends },

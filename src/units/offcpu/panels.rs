@@ -146,9 +146,7 @@ impl OffCpu {
             .folded_panel("Blocked", *rest)
     }
 
-    /// The currently blocked threads, the longest first.
-    ///
-    /// Waits for work come last.
+    /// The currently blocked threads, the longest first. Waits for work come last.
     pub(super) fn under_way(waits: &[Wait]) -> Panel {
         let mut list: Vec<(&Wait, UnderWay)> = waits.iter().filter_map(|wait| Some((wait, wait.under_way?))).collect();
         let is_work = |wait: &Wait| wait.class == WaitClass::Work;

@@ -34,7 +34,6 @@ impl Task {
 }
 
 /// Returns the equivalent settings of `multi-trace` with the additional events; none if there are none.
-///
 /// Fails if other events than the unit's own are to be paired.
 pub(super) fn asked(settings: &Settings) -> Result<Option<Settings>, String> {
     let lists = select::named(settings)?;

@@ -45,7 +45,6 @@ const CX: u32 = 2;
 const IP: u32 = 8;
 
 /// The registers that determine the ABI, as bits of `sample_regs_user`.
-///
 /// On Arm the registers' ABI suffices, but the kernel requires at least one register.
 pub(super) const REGISTERS: u64 = if cfg!(target_arch = "x86_64") { 1 << CX | 1 << IP } else { 1 };
 
@@ -125,9 +124,7 @@ const X32_CALLS: [&str; 36] = [
 ];
 
 impl CallTables {
-    /// Returns the tables for an architecture name of uname.
-    ///
-    /// The empty name is this machine's.
+    /// Returns the tables for an architecture name of uname. The empty name is this machine's.
     pub(super) fn of(arch: &str) -> Self {
         match if arch.is_empty() { std::env::consts::ARCH } else { arch } {
             "x86_64" => Self::X86_64,
@@ -176,7 +173,6 @@ impl CallTables {
 }
 
 /// Returns the name of an error number on x86, Arm and most other architectures.
-///
 /// Returns the number if the name is unknown.
 pub(super) fn error_name(errno: u32) -> String {
     let known = syscalls::Errno::new(errno as i32).name();

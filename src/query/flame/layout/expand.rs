@@ -8,8 +8,7 @@ use crate::query::flame::WeightPair;
 const PROGRAM: u128 = 3 * CELL as u128;
 
 impl<'a> Layout<'a> {
-    /// Returns the groups on top of a group.
-    /// Programs are sorted by weight, and small ones share a frame.
+    /// Returns the groups on top of a group. Programs are sorted by weight, and small ones share a frame.
     pub(super) fn standing_on(&mut self, group: &Group<'a>, step: GroupStep, spot: BlockPlace) -> Vec<Group<'a>> {
         let mut groups = self.expand(group, step);
         let ground = matches!(&group.members, Members::List(list) if matches!(list[..], [(0, _)]));

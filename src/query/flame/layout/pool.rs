@@ -28,8 +28,7 @@ pub(super) fn module_name(of: &Name) -> &str {
 }
 
 impl<'a> Layout<'a> {
-    /// Pools narrow groups: by modules that are wide enough, then the rest.
-    /// Modules are in the order of the spec.
+    /// Pools narrow groups: by modules that are wide enough, then the rest. Modules are in the order of the spec.
     pub(super) fn pools(&self, narrow: Vec<Group<'a>>, width: u128, whole: u128) -> Vec<Pool<'a>> {
         let mut rest = Pool { module: None, sum: WeightPair::default(), frames: Vec::new() };
         let mut modules: FxHashMap<&Arc<str>, Pool<'a>> = FxHashMap::default();

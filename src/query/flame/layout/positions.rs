@@ -86,8 +86,7 @@ pub fn layout(tree: &FlameTree, spec: &FlameSpec) -> Flame {
 }
 
 impl<'a> Layout<'a> {
-    /// Lays out the graph in one direction.
-    /// The zoomed frame is as wide as the screen.
+    /// Lays out the graph in one direction. The zoomed frame is as wide as the screen.
     pub(super) fn tower(&mut self, members: Members<'a>, total: WeightPair, step: GroupStep) {
         let mut base =
             Group { name: u32::MAX, small: 0, class: Class::Thread, own: WeightPair::default(), total, members };
@@ -114,8 +113,7 @@ impl<'a> Layout<'a> {
         BlockPlace { block: None, id: 0, depth: -1, x0: 0, x1: u32::from(self.spec.width) * CELL as u32 }
     }
 
-    /// Draws a group as a block, with `chain` in its row, at the position `at`.
-    /// Returns the position of the block.
+    /// Draws a group as a block, with `chain` in its row, at the position `at`. Returns the position of the block.
     pub(super) fn put(
         &mut self,
         group: &Group<'a>,
@@ -203,8 +201,7 @@ impl<'a> Layout<'a> {
         }
     }
 
-    /// Draws a group, and in its row the successors that get all but half a cell of it.
-    /// Returns the last of them.
+    /// Draws a group, and in its row the successors that get all but half a cell of it. Returns the last of them.
     pub(super) fn place(
         &mut self,
         child: Group<'a>,
@@ -239,8 +236,7 @@ impl<'a> Layout<'a> {
         PlacedGroup { group: child, spot, above }
     }
 
-    /// Lays out callers above and callees below.
-    /// Only the outermost occurrences count, so that each stack counts once.
+    /// Lays out callers above and callees below. Only the outermost occurrences count, so that each stack counts once.
     pub(super) fn sandwich(&mut self, text: &str) {
         let Ok(pattern) = pattern(text) else { return };
         let tree = self.tree;

@@ -9,8 +9,7 @@ use crate::query::flame::{FlameStacks, FlameTree};
 use crate::query::staged::Staged;
 use proptest::prelude::*;
 
-/// Stacks, root first.
-/// Each letter is a function without a file, and each stack a sample.
+/// Stacks, root first. Each letter is a function without a file, and each stack a sample.
 fn recorded(stacks: &[&str]) -> Staged {
     let mut staged = Staged::default();
     staged.comm(1, 1, false, "t");

@@ -1,5 +1,4 @@
-//! The known state of the stack before an instruction.
-//! Instructions change the state.
+//! The known state of the stack before an instruction. Instructions change the state.
 
 use iced_x86::{FlowControl, Instruction, InstructionInfoFactory, Mnemonic, OpAccess, OpKind, Register};
 
@@ -10,8 +9,7 @@ const WORD: i64 = 8;
 /// The limit of a function's stack.
 const MAX_DEPTH: i64 = 1 << 30;
 
-/// The stack before an instruction.
-/// The CFA is the caller's stack pointer after the call.
+/// The stack before an instruction. The CFA is the caller's stack pointer after the call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct State {
     /// Bytes from the stack pointer to the CFA; `None` if a computed value was added.
@@ -129,8 +127,7 @@ impl Effects {
         Self(InstructionInfoFactory::new())
     }
 
-    /// Returns what follows an instruction.
-    /// `None` if code that returns does not contain it.
+    /// Returns what follows an instruction. `None` if code that returns does not contain it.
     pub(super) fn of(&mut self, one: &Instruction, state: State) -> Option<Step> {
         let is_near = matches!(one.op0_kind(), OpKind::NearBranch64 | OpKind::NearBranch32 | OpKind::NearBranch16);
         match one.flow_control() {
@@ -216,15 +213,13 @@ impl State {
     }
 }
 
-/// Returns the state after a pop of the frame register.
-/// It has the caller's value, or another one.
+/// Returns the state after a pop of the frame register. It has the caller's value, or another one.
 fn restored(state: State, is_callers: bool) -> State {
     let frame = if is_callers { FrameRegister::Callers } else { FrameRegister::Other };
     State { frame, ..state }
 }
 
-/// Returns the state after the frame register was set.
-/// It has a stack address, or another value.
+/// Returns the state after the frame register was set. It has a stack address, or another value.
 fn pointed(state: State, below: Option<i64>) -> State {
     State { frame: below.map_or(FrameRegister::Other, FrameRegister::Below), ..state }
 }

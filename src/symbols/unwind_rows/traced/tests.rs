@@ -1,5 +1,4 @@
-//! Code with known tables, analyzed without them.
-//! There are also small handmade pieces of code.
+//! Code with known tables, analyzed without them. There are also small handmade pieces of code.
 
 use super::*;
 use crate::kernel::walk::rule::{Caller, Cfa, Saved};
@@ -8,8 +7,7 @@ use crate::symbols::{elf, unwind_rows};
 
 const BASE: u64 = 0x1000;
 
-/// The rules of code at [`BASE`], by the instructions' offsets.
-/// Functions begin at `starts`.
+/// The rules of code at [`BASE`], by the instructions' offsets. Functions begin at `starts`.
 fn rules(code: &[u8], starts: &[u64]) -> Vec<(u64, Rule)> {
     let code = Code { parts: vec![(BASE, code)], entry: 0 };
     let mut tracer = Tracer::new(&code, Vec::new());
@@ -87,8 +85,7 @@ fn what_a_computed_jump_leads_to_has_the_stack_of_the_jump() {
     assert!(rules(&filled(&code), &[0]).iter().all(|(at, _)| *at < 3));
 }
 
-/// Once saved, the frame register may hold anything.
-/// Paths with different values can meet.
+/// Once saved, the frame register may hold anything. Paths with different values can meet.
 #[test]
 fn paths_meet_where_one_of_them_has_used_the_frame_register() {
     // push rbp; test eax,eax; je +2; xor ebp,ebp; nop; pop rbp; ret
@@ -115,8 +112,7 @@ fn nobody_called_the_first_function() {
     assert!([0, 2, 5].iter().all(|at| tracer.claimed[&(BASE + at)].state.rule() == Rule::End));
 }
 
-/// Returns whether both rules find the same place.
-/// One may use the frame register.
+/// Returns whether both rules find the same place. One may use the frame register.
 fn same(ours: Rule, theirs: Rule) -> bool {
     let (Rule::Frame { cfa, saved, .. }, Rule::Frame { cfa: other, saved: other_saved, .. }) = (ours, theirs) else {
         return ours == theirs;
@@ -126,8 +122,7 @@ fn same(ours: Rule, theirs: Rule) -> bool {
     (!is_one || cfa == other) && (saved == other_saved || saved == Saved::Same || other_saved == Saved::Same)
 }
 
-/// Returns the bytes of a file's code traced without tables.
-/// Also returns the bytes with a table, and the differences.
+/// Returns the bytes of a file's code traced without tables. Also returns the bytes with a table, and the differences.
 fn traced(path: &std::path::Path, with_symbols: bool) -> (u64, u64, Vec<(u64, Rule, Rule)>) {
     let bytes = map(path);
     let table = unwind_rows::of(&bytes).expect("rows");

@@ -2,8 +2,7 @@
 
 use super::*;
 
-/// A machine with two large programs and 300 small ones.
-/// One of the large programs has many processes.
+/// A machine with two large programs and 300 small ones. One of the large programs has many processes.
 fn busy() -> (Staged, Aggregate) {
     let mut staged = Staged::default();
     let mut pid = 0;

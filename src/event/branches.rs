@@ -1,5 +1,4 @@
-//! The branch types of `perf record -j`, as bits of `branch_sample_type`.
-//! See perf-record(1).
+//! The branch types of `perf record -j`, as bits of `branch_sample_type`. See perf-record(1).
 
 use crate::lang::nearest_hint;
 
@@ -31,8 +30,7 @@ const WORDS: &[(&str, u64)] = &[
     ("counter", 1 << 19),
 ];
 
-/// Parses comma-separated names to bits.
-/// If only privilege levels are named, branches of any type are selected.
+/// Parses comma-separated names to bits. If only privilege levels are named, branches of any type are selected.
 pub(crate) fn parse(text: &str) -> Result<u64, String> {
     let mut mask = 0;
     for word in text.split(',') {

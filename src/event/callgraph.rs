@@ -10,13 +10,11 @@ pub enum CallGraph {
     None,
     /// The kernel follows frame pointers.
     Fp,
-    /// The kernel copies this many bytes of the user stack.
-    /// They are unwound with the files' tables.
+    /// The kernel copies this many bytes of the user stack. They are unwound with the files' tables.
     Dwarf(u32),
     /// The CPU's branch records of the last calls.
     Lbr,
-    /// A BPF program walks the stack with the files' tables.
-    /// Code without tables is walked by frame pointers.
+    /// A BPF program walks the stack with the files' tables. Code without tables is walked by frame pointers.
     Tables,
     /// Tables where the kernel allows it, else frame pointers.
     #[default]

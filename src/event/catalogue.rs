@@ -1,5 +1,4 @@
-//! The catalogue of all events that this machine can measure.
-//! Each has a one-line description.
+//! The catalogue of all events that this machine can measure. Each has a one-line description.
 
 use std::fs;
 
@@ -62,9 +61,8 @@ pub struct CatalogueEvent {
 const NO_COUNTERS: &str = "no hardware counters here";
 const NOT_COUNTED: &str = "not supported by this machine's PMU";
 
-/// Lists all events by type, then by name.
-/// Tracepoints come without their fields, because there are thousands of them with a file each ([`fields`]). The kernel
-/// reports which hardware events are available.
+/// Lists all events by type, then by name. Tracepoints come without their fields, because there are thousands of them
+/// with a file each ([`fields`]). The kernel reports which hardware events are available.
 pub(crate) fn all(places: &LookupPaths, sys: &dyn Sys) -> Vec<CatalogueEvent> {
     let counters = pmu::has_hardware(&places.pmus);
     let mut out: Vec<CatalogueEvent> = fixed(|kind, config| match kind {
@@ -164,8 +162,7 @@ fn of_pmu(places: &LookupPaths, name: &str) -> Vec<CatalogueEvent> {
     out
 }
 
-/// Returns the fields of a tracepoint as `type name`, without the common ones.
-/// `None` if they cannot be read.
+/// Returns the fields of a tracepoint as `type name`, without the common ones. `None` if they cannot be read.
 pub(crate) fn fields(places: &LookupPaths, name: &str) -> Option<Vec<String>> {
     let (system, event) = name.split_once(':')?;
     let text = tracepoint::format(places.tracefs.as_ref().ok()?, system, event).ok()?;

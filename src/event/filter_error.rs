@@ -1,6 +1,5 @@
-//! The kernel's message about a rejected filter.
-//! perf's ioctl returns only an errno, but a private tracefs instance reports position and reason
-//! (Documentation/trace/events.rst, "Event filtering").
+//! The kernel's message about a rejected filter. perf's ioctl returns only an errno, but a private tracefs instance
+//! reports position and reason (Documentation/trace/events.rst, "Event filtering").
 
 use std::fs;
 use std::io::Write;
@@ -18,9 +17,8 @@ impl Drop for Instance {
     }
 }
 
-/// Returns the kernel's error about a filter of `system:event`.
-/// It consists of the expression, a caret, and the reason. `None` if the kernel accepts the filter, or this user may
-/// not create an instance.
+/// Returns the kernel's error about a filter of `system:event`. It consists of the expression, a caret, and the reason.
+/// `None` if the kernel accepts the filter, or this user may not create an instance.
 pub fn kernel_message(root: &Path, system: &str, event: &str, filter: &str) -> Option<String> {
     let dir = root.join("instances").join(format!("perfprof_{}", std::process::id()));
     fs::create_dir(&dir).ok()?;

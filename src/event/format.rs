@@ -1,6 +1,5 @@
-//! The layout of a tracepoint's raw data.
-//! It is from its `format` file (Documentation/trace/events.rst), or from the tracing data of a recording (similar to
-//! trace.dat(5)).
+//! The layout of a tracepoint's raw data. It is from its `format` file (Documentation/trace/events.rst), or from the
+//! tracing data of a recording (similar to trace.dat(5)).
 
 pub mod print;
 
@@ -89,8 +88,7 @@ impl Format {
         self.fields.iter().find(|f| f.name == name)
     }
 
-    /// Returns a field by name.
-    /// If there is a field with the text of a recorded address, returns that one.
+    /// Returns a field by name. If there is a field with the text of a recorded address, returns that one.
     pub(crate) fn said(&self, name: &str) -> Option<&Field> {
         self.field(&text_of(name)).or_else(|| self.field(name))
     }

@@ -61,8 +61,7 @@ pub(crate) fn name_of(kind: u32, config: u64) -> Option<String> {
     all().find_map(|(n, k, c)| (k == kind && c == config).then_some(n))
 }
 
-/// Returns the description of a fixed event.
-/// Empty for alias names and cache events.
+/// Returns the description of a fixed event. Empty for alias names and cache events.
 pub(crate) fn about(name: &str) -> &'static str {
     FIXED.iter().find(|(known, ..)| *known == name).map_or("", |(.., about)| about)
 }

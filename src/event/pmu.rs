@@ -42,8 +42,7 @@ pub(crate) fn has_hardware(root: &Path) -> bool {
     !of_cpus(root).is_empty()
 }
 
-/// Returns the highest `:p` level that a PMU reports.
-/// `None` if it does not report it.
+/// Returns the highest `:p` level that a PMU reports. `None` if it does not report it.
 pub(crate) fn max_precise(root: &Path, pmu: &str) -> Option<u8> {
     fs::read_to_string(root.join(pmu).join("caps/max_precise")).ok()?.trim().parse().ok()
 }
@@ -82,8 +81,7 @@ pub(crate) fn set(root: &Path, pmu: &str, (name, value): (&str, &str), attr: &mu
     Ok(())
 }
 
-/// Distributes the low bits of a value to bit ranges such as `0-7,32-35`.
-/// `None` if it does not fit.
+/// Distributes the low bits of a value to bit ranges such as `0-7,32-35`. `None` if it does not fit.
 fn spread(mut value: u64, ranges: &str) -> Option<u64> {
     let mut bits = 0;
     for range in ranges.split(',') {

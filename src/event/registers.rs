@@ -4,8 +4,7 @@ use crate::kernel::attr::REGS_USER;
 use crate::lang::nearest_hint;
 use crate::record::registers::name;
 
-/// Parses a list of names, case-insensitively, to a mask.
-/// An empty list selects all registers.
+/// Parses a list of names, case-insensitively, to a mask. An empty list selects all registers.
 pub(crate) fn parse(text: &str) -> Result<u64, String> {
     let arm = cfg!(target_arch = "aarch64");
     let known: Vec<(u32, String)> =

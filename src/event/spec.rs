@@ -44,8 +44,7 @@ pub struct Event {
     pub(crate) attr: Attr,
     /// The number of its group in braces; `None` if it is not in a group.
     pub(crate) group: Option<u32>,
-    /// Whether samples of its group's leader contain its count (`:S`).
-    /// It does not have samples of its own.
+    /// Whether samples of its group's leader contain its count (`:S`). It does not have samples of its own.
     pub(crate) is_led: bool,
     /// (system, name) of a tracepoint.
     pub(crate) tracepoint: Option<(String, String)>,
@@ -65,11 +64,9 @@ pub struct Event {
     pub(crate) cpus: Option<Vec<u32>>,
     /// Whether it is only for analysis units: its samples are not stored.
     pub(crate) for_units: bool,
-    /// Whether it measures the whole machine even if a target was chosen.
-    /// Some units need a complete view.
+    /// Whether it measures the whole machine even if a target was chosen. Some units need a complete view.
     pub(crate) machine_wide: bool,
-    /// Whether the number of `p` is required exactly.
-    /// Otherwise the highest level available is used (`P`).
+    /// Whether the number of `p` is required exactly. Otherwise the highest level available is used (`P`).
     pub(crate) exact_precision: bool,
 }
 
@@ -88,8 +85,7 @@ impl Event {
         Self::fixed("cpu-clock", TYPE_SOFTWARE, SW_CPU_CLOCK)
     }
 
-    /// Returns an event that never fires (PERF_COUNT_SW_DUMMY).
-    /// It is for sessions whose events are added later.
+    /// Returns an event that never fires (PERF_COUNT_SW_DUMMY). It is for sessions whose events are added later.
     pub(crate) fn dummy() -> Self {
         Self { no_samples: true, ..Self::fixed("dummy", TYPE_SOFTWARE, SW_DUMMY) }
     }
@@ -210,8 +206,7 @@ impl Event {
         (self.no_samples || self.attr.period_or_freq != 0).then(|| Rate::of(&self.attr))
     }
 
-    /// Returns its name with kernel code excluded.
-    /// Unchanged for tracepoints and dummies, which are not affected.
+    /// Returns its name with kernel code excluded. Unchanged for tracepoints and dummies, which are not affected.
     pub(crate) fn user_only(&self) -> String {
         match self.tracepoint.is_none() && !self.attr.is_dummy() {
             true => Self::user_only_name(&self.name),
@@ -231,8 +226,7 @@ impl Event {
         }
     }
 
-    /// Turns it into the timer that replaces cycles.
-    /// It samples the same code, without precision.
+    /// Turns it into the timer that replaces cycles. It samples the same code, without precision.
     pub(crate) fn become_clock(&mut self) {
         let clock = Self::cpu_clock();
         let letters: String = Self::modifiers(&self.name).chars().filter(|c| !matches!(c, 'p' | 'P')).collect();

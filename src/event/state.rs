@@ -38,8 +38,7 @@ pub struct EventState {
 }
 
 impl EventState {
-    /// Returns whether its data is complete.
-    /// That is, it runs on all sampled CPUs without a filter.
+    /// Returns whether its data is complete. That is, it runs on all sampled CPUs without a filter.
     pub(crate) fn is_whole(&self) -> bool {
         self.run == RunState::Running && self.filter.is_none() && self.cpus.is_empty()
     }

@@ -17,8 +17,7 @@ pub(crate) struct Strings {
 }
 
 impl Strings {
-    /// Finds the strings of a tracepoint.
-    /// `None` if it does not have any, or the kernel records their text.
+    /// Finds the strings of a tracepoint. `None` if it does not have any, or the kernel records their text.
     pub(crate) fn of(format: &Format) -> Option<Self> {
         let is_call = format.system == "syscalls" && format.name.starts_with("sys_enter_");
         if !is_call || format.fields.iter().any(|field| field.name.ends_with("_val")) {

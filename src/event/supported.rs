@@ -1,6 +1,5 @@
-//! The capabilities of this machine's PMU, found by test.
-//! An event is opened for this process, never started, and closed. A permission error does not reveal anything about
-//! the PMU.
+//! The capabilities of this machine's PMU, found by test. An event is opened for this process, never started, and
+//! closed. A permission error does not reveal anything about the PMU.
 
 use std::os::fd::{AsFd, OwnedFd};
 
@@ -83,8 +82,7 @@ fn open(sys: &dyn Sys, attr: &Attr) -> Result<OwnedFd, Errno> {
     sys.open(attr, 0, -1, None, None)
 }
 
-/// Returns the number of counters.
-/// A group counts as a whole, so the kernel rejects the first member without a counter.
+/// Returns the number of counters. A group counts as a whole, so the kernel rejects the first member without a counter.
 fn counters(sys: &dyn Sys) -> usize {
     // The kernel skips events that can never start.
     let mut first = cycles();

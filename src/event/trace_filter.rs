@@ -1,6 +1,5 @@
-//! Filters that the kernel applies to a tracepoint's fields before a sample.
-//! See Documentation/trace/events.rst, "Event filtering". They are checked here to report the position of errors; the
-//! kernel reports only that there is one.
+//! Filters that the kernel applies to a tracepoint's fields before a sample. See Documentation/trace/events.rst, "Event
+//! filtering". They are checked here to report the position of errors; the kernel reports only that there is one.
 
 use super::format::{Format, Shape};
 use crate::lang::Diagnostic;
@@ -46,8 +45,7 @@ struct Fields<'a, 't> {
     edits: Vec<(Piece<'t>, String)>,
 }
 
-/// A comparison, or parentheses around one.
-/// The kernel accepts `!` only before parentheses.
+/// A comparison, or parentheses around one. The kernel accepts `!` only before parentheses.
 #[derive(Clone, Copy, PartialEq)]
 enum Node {
     Bare,

@@ -8,8 +8,7 @@ use std::path::{Path, PathBuf};
 use crate::kernel::file_error::at;
 use crate::kernel::procfs;
 
-/// A command that lets the user's group read tracefs.
-/// By default only the owner can.
+/// A command that lets the user's group read tracefs. By default only the owner can.
 pub(crate) const LEND: &str = "mount -o remount,gid=$(id -g),mode=750 /sys/kernel/tracing";
 
 /// Returns the mounted tracefs, or why it cannot be read.
@@ -42,16 +41,14 @@ pub fn format(root: &Path, system: &str, name: &str) -> io::Result<String> {
     String::from_utf8(text).map_err(io::Error::other)
 }
 
-/// Returns the list of kernel strings that records refer to by address.
-/// Empty if there is none.
+/// Returns the list of kernel strings that records refer to by address. Empty if there is none.
 pub(crate) fn strings(root: &Path) -> Vec<u8> {
     let text = procfs::read_at_once(&root.join("printk_formats")).unwrap_or_default();
     if u32::try_from(text.len()).is_ok() { text } else { Vec::new() }
 }
 
-/// Returns all tracepoints as (system, name), sorted.
-/// Entries of the `ftrace` system are formats of ftrace's own records; of these only `function` can be opened
-/// (kernel/trace/trace_export.c: no `reg`).
+/// Returns all tracepoints as (system, name), sorted. Entries of the `ftrace` system are formats of ftrace's own
+/// records; of these only `function` can be opened (kernel/trace/trace_export.c: no `reg`).
 pub fn all(root: &Path) -> Vec<(String, String)> {
     let dirs = |path: PathBuf| -> Vec<String> {
         let Ok(entries) = fs::read_dir(path) else { return Vec::new() };

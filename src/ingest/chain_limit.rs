@@ -5,9 +5,8 @@ use crate::kernel::walk::{CHAIN_LIMIT as DEFAULT, FRAMES};
 use crate::record::sample::{CONTEXT_MAX, CONTEXT_USER, NO_CODE, u64s};
 
 /// Returns the frames of a chain that the kernel truncated at its limit, so that callers are missing; `None` for other
-/// chains. A smaller limit that the user set for the event is intended, and does not count.
-///
-/// A walk by tables ends in `NO_CODE` if callers are missing, so a chain of exactly `FRAMES` frames can be whole.
+/// chains. A smaller limit that the user set for the event is intended, and does not count. A walk by tables ends in
+/// `NO_CODE` if callers are missing, so a chain of exactly `FRAMES` frames can be whole.
 pub(crate) fn stopped<'a>(attr: &Attr, chain: &'a [u8]) -> Option<&'a [u8]> {
     if chain.len() / 8 < DEFAULT {
         return None;

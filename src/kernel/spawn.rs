@@ -17,9 +17,8 @@ use rustix::stdio::stderr;
 
 use super::privilege;
 
-/// A command that waits for [`HeldCommand::release`] between fork and exec.
-///
-/// `Command::spawn` returns only after the exec, so a helper thread forks and blocks in it until the gate opens.
+/// A command that waits for [`HeldCommand::release`] between fork and exec. `Command::spawn` returns only after the
+/// exec, so a helper thread forks and blocks in it until the gate opens.
 #[derive(Debug)]
 pub struct HeldCommand {
     program: OsString,

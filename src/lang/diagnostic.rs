@@ -45,8 +45,7 @@ impl std::fmt::Display for Diagnostic {
 
 impl std::error::Error for Diagnostic {}
 
-/// Returns up to three names similar to `word`, by Jaro-Winkler similarity.
-/// Ties by name.
+/// Returns up to three names similar to `word`, by Jaro-Winkler similarity. Ties by name.
 pub fn nearest<'a>(word: &str, names: impl IntoIterator<Item = &'a str>) -> Vec<String> {
     nearest_of(word, &mut names.into_iter())
 }
@@ -60,8 +59,7 @@ fn nearest_of(word: &str, names: &mut dyn Iterator<Item = &str>) -> Vec<String> 
     scored.into_iter().take(3).map(|(_, n)| n.to_owned()).collect()
 }
 
-/// Returns `; nearest: a, b` to append after an unknown word.
-/// Empty if no name is similar.
+/// Returns `; nearest: a, b` to append after an unknown word. Empty if no name is similar.
 pub fn nearest_hint<'a>(word: &str, names: impl IntoIterator<Item = &'a str>) -> String {
     let near = nearest(word, names);
     if near.is_empty() { String::new() } else { format!("; nearest: {}", near.join(", ")) }

@@ -1,5 +1,4 @@
-//! Search by words: in names, in keywords, and in descriptions.
-//! Used by menus, the palette and the command line.
+//! Search by words: in names, in keywords, and in descriptions. Used by menus, the palette and the command line.
 
 use super::nearest;
 
@@ -15,9 +14,8 @@ pub struct Findable<'a> {
 }
 
 impl<'a> Findable<'a> {
-    /// Returns the rank of the item for the typed words; lower is better.
-    /// `None` if one of the words does not occur in the item. Words match at the beginning of a word: `lock` does not
-    /// match `block`.
+    /// Returns the rank of the item for the typed words; lower is better. `None` if one of the words does not occur in
+    /// the item. Words match at the beginning of a word: `lock` does not match `block`.
     pub fn rank(&self, typed: &str) -> Option<u32> {
         let mut words = typed.split_whitespace().map(str::to_lowercase).peekable();
         words.peek()?;

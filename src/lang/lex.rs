@@ -1,5 +1,4 @@
-//! The tokenizer of all small languages.
-//! A grammar defines operators and word characters by its [`Lexicon`].
+//! The tokenizer of all small languages. A grammar defines operators and word characters by its [`Lexicon`].
 
 use super::Diagnostic;
 use std::ops::Range;
@@ -61,8 +60,7 @@ pub(crate) struct Cursor<'t> {
 pub(crate) const MAX_DEPTH: usize = 100;
 
 impl Lexicon {
-    /// Splits a text into tokens.
-    /// The error is at the first character that does not begin one.
+    /// Splits a text into tokens. The error is at the first character that does not begin one.
     pub(crate) fn pieces<'t>(&self, text: &'t str) -> Result<Vec<Piece<'t>>, Diagnostic> {
         let mut pieces = Vec::new();
         let mut at = 0;
@@ -158,8 +156,7 @@ impl<'t> Cursor<'t> {
         self.at += 1;
     }
 
-    /// Returns the next token and skips it.
-    /// At the end of the text, an error with the expected token.
+    /// Returns the next token and skips it. At the end of the text, an error with the expected token.
     pub(crate) fn next(&mut self, expected: &str) -> Result<Piece<'t>, Diagnostic> {
         let piece = self.peek().ok_or_else(|| self.fault(format!("expected {expected} here")))?;
         self.at += 1;

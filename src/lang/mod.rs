@@ -1,5 +1,4 @@
-//! The basis of all small languages.
-//! It has tokens, precedence, quantities with units, and errors with positions.
+//! The basis of all small languages. It has tokens, precedence, quantities with units, and errors with positions.
 
 mod diagnostic;
 pub mod find;

@@ -16,14 +16,12 @@ pub(crate) trait Grammar<'t>: Sized {
     /// The description of an operand, for the error if it is missing.
     const OPERAND: &'static str;
 
-    /// Parses the operand that begins with a token.
-    /// The token is neither a prefix nor a parenthesis.
+    /// Parses the operand that begins with a token. The token is neither a prefix nor a parenthesis.
     fn operand(&mut self, first: Piece<'t>, cursor: &mut Cursor<'t>) -> Result<Self::Node, Diagnostic>;
 
     fn prefix(&mut self, op: Piece<'t>, inner: Self::Node, cursor: &Cursor<'t>) -> Result<Self::Node, Diagnostic>;
 
-    /// Builds the node of a binary operator.
-    /// Parses its right side, with [`right`] of `level` if that is an expression.
+    /// Builds the node of a binary operator. Parses its right side, with [`right`] of `level` if that is an expression.
     fn infix(
         &mut self,
         op: &'static str,

@@ -1,5 +1,4 @@
-//! Quantities as typed: `250ms`, `64KiB`, `99Hz`, `12.5%`, `50k`.
-//! One table of units, and its parser.
+//! Quantities as typed: `250ms`, `64KiB`, `99Hz`, `12.5%`, `50k`. One table of units, and its parser.
 
 use std::time::Duration;
 
@@ -16,9 +15,8 @@ pub(crate) enum Dimension {
     Share,
 }
 
-/// The units and their factors.
-/// A single letter is binary in sizes, like in perf's `-m` and `--max-size`, and decimal in counts; with a B, units are
-/// those on the screen: kB decimal, KiB binary.
+/// The units and their factors. A single letter is binary in sizes, like in perf's `-m` and `--max-size`, and decimal
+/// in counts; with a B, units are those on the screen: kB decimal, KiB binary.
 pub(crate) const UNITS: &[(&str, Dimension, u64)] = &[
     ("ns", Dimension::Time, 1),
     ("us", Dimension::Time, 1_000),
@@ -93,8 +91,7 @@ impl Dimension {
         }
     }
 
-    /// Returns whether quantities accept the units of another dimension.
-    /// Rates accept those of counts.
+    /// Returns whether quantities accept the units of another dimension. Rates accept those of counts.
     fn takes(self, unit: Self) -> bool {
         self == unit || self == Self::Rate && unit == Self::Count
     }
@@ -107,8 +104,7 @@ fn units(of: Dimension) -> String {
     names.join(" ")
 }
 
-/// Returns the factor of a unit.
-/// Units of sizes are case-insensitive, because they do not differ only in case.
+/// Returns the factor of a unit. Units of sizes are case-insensitive, because they do not differ only in case.
 fn factor(unit: &str, of: Dimension) -> Option<u64> {
     let is = |name: &str| name == unit || of == Dimension::Size && name.eq_ignore_ascii_case(unit);
     UNITS.iter().find(|row| of.takes(row.1) && is(row.0)).map(|row| row.2)
@@ -167,8 +163,7 @@ impl Decimal {
         Some((Self { digits: sign * digits.parse::<i128>().ok()?, power }, rest))
     }
 
-    /// Multiplies by a factor and rounds; also returns whether the result is exact.
-    /// `None` if it is too large.
+    /// Multiplies by a factor and rounds; also returns whether the result is exact. `None` if it is too large.
     fn times(self, factor: u64) -> Option<(i128, bool)> {
         let digits = self.digits.checked_mul(i128::from(factor))?;
         if digits == 0 || self.power < -MAX_POWER {
@@ -199,15 +194,13 @@ fn split(text: &str, of: Dimension, bare: u64) -> Result<(Decimal, u64), Quantit
     }
 }
 
-/// Parses a quantity that may be fractional or negative.
-/// The factor without a unit is `bare`.
+/// Parses a quantity that may be fractional or negative. The factor without a unit is `bare`.
 fn fraction(text: &str, of: Dimension, bare: u64) -> Result<f64, QuantityError> {
     let (number, factor) = split(text, of, bare)?;
     Some(number.float(factor)).filter(|value| value.is_finite()).ok_or(QuantityError::TooLarge)
 }
 
-/// Parses an integer quantity.
-/// Times and sizes are rounded to nanoseconds and bytes; fractional counts are rejected.
+/// Parses an integer quantity. Times and sizes are rounded to nanoseconds and bytes; fractional counts are rejected.
 fn whole(text: &str, of: Dimension, bare: u64) -> Result<u64, QuantityError> {
     let (number, factor) = split(text, of, bare)?;
     if number.digits < 0 {

@@ -3,8 +3,7 @@
 
 use super::Spec;
 
-/// The registers of integer and pointer arguments, in order.
-/// Names are the kernel's (System V ABI for x86-64; AAPCS64).
+/// The registers of integer and pointer arguments, in order. Names are the kernel's (System V ABI for x86-64; AAPCS64).
 #[cfg(target_arch = "aarch64")]
 pub(crate) const REGISTERS: &[&str] = &["x0", "x1", "x2", "x3", "x4", "x5", "x6", "x7"];
 #[cfg(not(target_arch = "aarch64"))]
@@ -30,8 +29,7 @@ pub trait Parameters {
         Ok(parameter)
     }
 
-    /// Returns the offsets from a parameter to a member, and the member's fetch type.
-    /// There is an offset per pointer.
+    /// Returns the offsets from a parameter to a member, and the member's fetch type. There is an offset per pointer.
     fn member(&self, function: &str, parameter: usize, path: &[&str]) -> Result<(Vec<u32>, String), String>;
 }
 
@@ -115,8 +113,7 @@ fn resolve(arg: &str, spec: &Spec, parameters: &dyn Parameters) -> Result<(Strin
     Ok((made(path[path.len() - 1]), fetch_of(register, &offsets, kind.unwrap_or(&own))?))
 }
 
-/// Returns the fetch of a parameter, through pointers.
-/// Text needs one more dereference.
+/// Returns the fetch of a parameter, through pointers. Text needs one more dereference.
 fn fetch_of(index: usize, offsets: &[u32], kind: &str) -> Result<String, String> {
     let register = REGISTERS.get(index).ok_or_else(|| {
         format!("parameter {} is on the stack; use an offset such as +8($stack)", index.wrapping_add(1))

@@ -175,8 +175,7 @@ impl DebugInfo {
         None
     }
 
-    /// Returns a member's offset in bytes and its type.
-    /// Members of anonymous members are included.
+    /// Returns a member's offset in bytes and its type. Members of anonymous members are included.
     fn member(&self, of: TypeAt, name: &str, depth: usize) -> Option<(u64, TypeAt)> {
         let unit = self.unit(of.unit)?;
         let mut tree = unit.entries_tree(Some(of.offset)).ok()?;

@@ -1,5 +1,4 @@
-//! Functions and static probes of a program, by their offsets in the file.
-//! The kernel places probes at file offsets.
+//! Functions and static probes of a program, by their offsets in the file. The kernel places probes at file offsets.
 
 use std::fs::File;
 use std::path::Path;
@@ -47,8 +46,7 @@ fn segments(file: &object::File<'_>) -> Segments {
     file.segments().map(|s| (s.address(), s.file_range().1, s.file_range().0)).collect()
 }
 
-/// Returns the file offset of an address.
-/// Addresses without file content cannot hold code.
+/// Returns the file offset of an address. Addresses without file content cannot hold code.
 fn offset(segments: &Segments, address: u64) -> Option<u64> {
     let of = segments.iter().find(|(start, size, _)| address.wrapping_sub(*start) < *size);
     of.map(|(start, _, offset)| address - start + offset)

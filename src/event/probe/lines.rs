@@ -1,5 +1,4 @@
-//! The lines of a program's functions, and their addresses.
-//! See DWARF 5, section 6.2.
+//! The lines of a program's functions, and their addresses. See DWARF 5, section 6.2.
 
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -22,8 +21,7 @@ pub(crate) struct ProbeLine {
 }
 
 impl DebugInfo {
-    /// Returns the lines of a function, in order.
-    /// Each has the first instruction of a statement.
+    /// Returns the lines of a function, in order. Each has the first instruction of a statement.
     pub(crate) fn lines(&self, function: &str) -> Option<Vec<ProbeLine>> {
         let (unit, entry) = self.function(function)?;
         let code = self.code(&unit, &entry)?;
@@ -60,8 +58,7 @@ impl DebugInfo {
         Some(low..high)
     }
 
-    /// Returns the path of a file at compile time.
-    /// Each part is relative to the previous one, unless it is absolute.
+    /// Returns the path of a file at compile time. Each part is relative to the previous one, unless it is absolute.
     fn path(&self, unit: &Unit<Reader>, header: &LineProgramHeader<Reader>, file: &FileEntry<Reader>) -> PathBuf {
         let text = |value| self.dwarf.attr_string(unit, value).ok().map(|s| String::from_utf8_lossy(&s).into_owned());
         let above = unit.comp_dir.as_ref().map(|dir| String::from_utf8_lossy(dir).into_owned());

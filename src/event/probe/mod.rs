@@ -1,6 +1,5 @@
-//! Probes as named events with arguments to read.
-//! A probe is at a function, a location in it or a static probe of a program. The kernel creates a tracepoint for each
-//! one (Documentation/trace/uprobetracer.rst and kprobetrace.rst).
+//! Probes as named events with arguments to read. A probe is at a function, a location in it or a static probe of a
+//! program. The kernel creates a tracepoint for each one (Documentation/trace/uprobetracer.rst and kprobetrace.rst).
 
 pub(crate) mod args;
 pub(crate) mod dwarf;
@@ -66,8 +65,7 @@ impl Probe {
     }
 }
 
-/// A probe as typed, in perf probe's syntax.
-/// `[GROUP:][NAME=]FUNCTION[+OFFSET|:LINE|%return] [ARG…]`
+/// A probe as typed, in perf probe's syntax. `[GROUP:][NAME=]FUNCTION[+OFFSET|:LINE|%return] [ARG…]`
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Spec {
     pub(crate) group: Option<String>,
@@ -188,8 +186,7 @@ impl Spec {
         })
     }
 
-    /// Returns the event's name like perf.
-    /// That of a return probe gets a suffix, also if the user named it.
+    /// Returns the event's name like perf. That of a return probe gets a suffix, also if the user named it.
     fn name_or_made(&self) -> String {
         let made = || {
             let at = match self.line {

@@ -94,9 +94,8 @@ fn each_operand(text: &str) -> Vec<String> {
     out
 }
 
-/// Translates an operand of the x86-64 or AArch64 assembler.
-/// x86-64: `-4@%edi` to `%di:s32`, `8@-16(%rbp)` to `-16(%bp):u64`, `4@$7` to `\7:u32`; AArch64: `8@x0` to `%x0:u64`,
-/// `8@[sp,16]` to `+16(%sp):u64`, `4@7` to `\7:u32`.
+/// Translates an operand of the x86-64 or AArch64 assembler. x86-64: `-4@%edi` to `%di:s32`, `8@-16(%rbp)` to
+/// `-16(%bp):u64`, `4@$7` to `\7:u32`; AArch64: `8@x0` to `%x0:u64`, `8@[sp,16]` to `+16(%sp):u64`, `4@7` to `\7:u32`.
 fn operand(text: &str) -> Option<String> {
     let (size, place) = text.split_once('@')?;
     let (sign, size) = size.strip_prefix('-').map_or(('u', size), |size| ('s', size));

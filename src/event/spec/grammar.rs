@@ -1,5 +1,4 @@
-//! The `-e` grammar.
-//! An event is `name[:mods]`, `name/terms/mods`, `rHEX`, `pmu/terms/mods`, `mem:ADDR[/LEN][:rwx]` or
+//! The `-e` grammar. An event is `name[:mods]`, `name/terms/mods`, `rHEX`, `pmu/terms/mods`, `mem:ADDR[/LEN][:rwx]` or
 //! `system:tracepoint[/terms/]`; groups are `{group}` or `{group}:S`; a list has commas.
 
 use std::ops::Range;
@@ -173,8 +172,7 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    /// Extends the address of a breakpoint with its length.
-    /// The length follows a slash like terms do.
+    /// Extends the address of a breakpoint with its length. The length follows a slash like terms do.
     fn with_length(&mut self, at: usize, word: &'a str) -> &'a str {
         let end = at + word.len();
         let rest = self.cursor.peek_at(1).filter(|rest| rest.at == end + 1);
@@ -204,8 +202,7 @@ impl<'a> Parser<'a> {
         Ok(Some(Terms { list: slash.end()..closing.at, mods_at, mods }))
     }
 
-    /// Applies terms, and the modifiers after them.
-    /// `own` applies the terms of a specific event type.
+    /// Applies terms, and the modifiers after them. `own` applies the terms of a specific event type.
     fn apply(&self, event: &mut Event, terms: &Terms<'_>, own: &OwnTerm<'_>) -> Result<(), Diagnostic> {
         for part in LEXICON.split(self.text, terms.list.clone(), ",")? {
             let term = self.text[part.clone()].trim();

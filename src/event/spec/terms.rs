@@ -1,5 +1,4 @@
-//! The terms between slashes that every event type accepts.
-//! An example is `cpu-clock/freq=99,name=x/` (perf-list(1)).
+//! The terms between slashes that every event type accepts. An example is `cpu-clock/freq=99,name=x/` (perf-list(1)).
 
 use crate::event::callgraph::{self, CallGraph};
 use crate::event::spec::{Event, Rate};

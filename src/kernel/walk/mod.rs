@@ -60,10 +60,8 @@ pub(crate) struct RowRange {
 pub(crate) const TURNS: usize = 8;
 
 /// A mapping of code: a row's pc is an address in it minus the bias. A mapping without rows is walked by frame
-/// pointers.
-///
-/// Files that take turns at one place have a mapping each, with the same bounds. A walk takes the last one whose mark is
-/// in memory.
+/// pointers. Files that take turns at one place have a mapping each, with the same bounds. A walk takes the last one
+/// whose mark is in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Mapping {
     pub(crate) start: u64,

@@ -4,10 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::kernel::procfs::{self, Stat};
 
-/// Processes by number, with their start times.
-///
-/// A process stays in the family when its parent exits and another process adopts it. The start time shows whether its
-/// number was reused by a process outside the family.
+/// Processes by number, with their start times. A process stays in the family when its parent exits and another process
+/// adopts it. The start time shows whether its number was reused by a process outside the family.
 #[derive(Debug, Default)]
 pub(crate) struct Family {
     members: BTreeMap<i32, u64>,

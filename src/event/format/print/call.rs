@@ -1,5 +1,4 @@
-//! System calls in call syntax.
-//! An example is `openat(dfd: CWD, filename: "/etc/hosts", flags: RDONLY|CLOEXEC)`.
+//! System calls in call syntax. An example is `openat(dfd: CWD, filename: "/etc/hosts", flags: RDONLY|CLOEXEC)`.
 
 use super::super::{Field, Format, text_of};
 
@@ -48,8 +47,7 @@ fn argument(format: &Format, field: &Field, value: i64, raw: &[u8]) -> String {
     }
 }
 
-/// Formats the flags of open(2).
-/// The access mode is in the two lowest bits, and RDONLY is 0.
+/// Formats the flags of open(2). The access mode is in the two lowest bits, and RDONLY is 0.
 fn open_flags(value: i32) -> String {
     let access = ["RDONLY", "WRONLY", "RDWR", "3"][(value & libc::O_ACCMODE) as usize];
     let rest = [

@@ -94,8 +94,7 @@ impl Value<'_> {
 }
 
 impl Expr {
-    /// Evaluates on a sample's data.
-    /// `None` if the data is too short or a field is missing.
+    /// Evaluates on a sample's data. `None` if the data is too short or a field is missing.
     pub(crate) fn eval<'a>(&self, format: &Format, raw: &'a [u8]) -> Option<Value<'a>> {
         Context { format, raw }.eval(self)
     }
@@ -224,8 +223,7 @@ impl<'a> Context<'_, 'a> {
     }
 }
 
-/// Formats a bitmask like the kernel.
-/// The highest bits come first, with a comma between 32-bit words.
+/// Formats a bitmask like the kernel. The highest bits come first, with a comma between 32-bit words.
 fn bitmask(bytes: &[u8], big: bool) -> String {
     let mut words: Vec<String> =
         bytes.chunks(4).map(|b| format!("{:0width$x}", number(b, false, big), width = 2 * b.len())).collect();

@@ -1,6 +1,5 @@
-//! The kernel's `print fmt` of a tracepoint.
-//! It has a printf format and C expressions over the fields (Documentation/trace/events.rst; helpers from
-//! include/trace/stages/stage3_*.h).
+//! The kernel's `print fmt` of a tracepoint. It has a printf format and C expressions over the fields
+//! (Documentation/trace/events.rst; helpers from include/trace/stages/stage3_*.h).
 
 pub(crate) mod call;
 mod expr;

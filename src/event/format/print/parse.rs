@@ -331,8 +331,7 @@ const TYPE_WORDS: &[&str] = &[
     "uintptr_t",
 ];
 
-/// Parses a type name; for a pointer to numbers also the pointee.
-/// `None` if it is not a type.
+/// Parses a type name; for a pointer to numbers also the pointee. `None` if it is not a type.
 fn type_of(text: &str) -> Option<(IntType, Option<IntType>)> {
     let words: Vec<&str> = text.split(|c: char| c.is_whitespace() || c == '*').filter(|w| !w.is_empty()).collect();
     let first = *words.first()?;

@@ -9,8 +9,7 @@ use super::expr::Value;
 const AF_INET: i64 = 2;
 const AF_INET6: i64 = 10;
 
-/// Formats a value.
-/// The letters `how` follow the `p`, and `count` is the conversion's width.
+/// Formats a value. The letters `how` follow the `p`, and `count` is the conversion's width.
 pub(crate) fn text(value: &Value<'_>, how: &str, count: Option<usize>, big: bool, function: &FunctionAt<'_>) -> String {
     let bytes = match value {
         Value::Bytes(bytes) => *bytes,
@@ -59,8 +58,7 @@ fn address(bytes: &[u8], how: &str) -> String {
     }
 }
 
-/// Formats a `struct sockaddr`.
-/// The family is in machine byte order, the rest in network byte order.
+/// Formats a `struct sockaddr`. The family is in machine byte order, the rest in network byte order.
 fn socket_address(bytes: &[u8], how: &str, big: bool) -> String {
     let port = bytes.get(2..4).map(|b| number(b, false, true)).filter(|_| how.contains('p'));
     let with_port = |address: String| port.map_or_else(|| address.clone(), |port| format!("{address}:{port}"));

@@ -1,12 +1,10 @@
-//! A field's number in the words of the print format.
-//! These are names of flags and states, and functions by address.
+//! A field's number in the words of the print format. These are names of flags and states, and functions by address.
 
 use super::super::{Field, Format};
 use super::expr::{Expr, Value};
 use super::{Piece, Width, convert, pointer};
 
-/// Returns the words for a field's number.
-/// `None` if the format prints it as a number, or together with other fields.
+/// Returns the words for a field's number. `None` if the format prints it as a number, or together with other fields.
 pub(crate) fn of(format: &Format, field: &Field, number: i64) -> Option<String> {
     let printer = &format.printer;
     let label = format!("{}=", field.name);
@@ -51,8 +49,7 @@ fn ends_value(c: char) -> bool {
     c.is_whitespace() || c == ','
 }
 
-/// Returns where a value begins after its label.
-/// The label must not be the end of a longer name.
+/// Returns where a value begins after its label. The label must not be the end of a longer name.
 fn labelled(text: &str, label: &str) -> Option<usize> {
     let ends_name = |at: usize| text[..at].ends_with(|c: char| c.is_alphanumeric() || c == '_');
     let at = text.match_indices(label).map(|(at, _)| at).find(|at| !ends_name(*at))?;

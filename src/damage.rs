@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use proptest::sample::Index;
 use proptest::test_runner::{Config, FileFailurePersistence, TestRunner};
 
-/// Returns a property's settings: a failing input is stored next to the test's file, and tried first in later runs.
+/// Returns settings with which a failing input is stored next to the test's file, and tried first in later runs.
 pub(crate) fn kept() -> Config {
     let beside = FileFailurePersistence::WithSource("proptest-regressions");
     Config { failure_persistence: Some(Box::new(beside)), ..Config::default() }

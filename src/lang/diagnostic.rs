@@ -8,7 +8,6 @@ pub struct Diagnostic {
     pub(crate) at: usize,
     pub(crate) len: usize,
     pub(crate) message: String,
-    /// Similar names, best first.
     pub(crate) nearest: Vec<String>,
 }
 
@@ -17,7 +16,6 @@ impl Diagnostic {
         Self { text: text.to_owned(), at: at.min(text.len()), len, message: message.into(), nearest: Vec::new() }
     }
 
-    /// Adds the names most similar to the invalid piece.
     pub(crate) fn offer<'a>(mut self, names: impl IntoIterator<Item = &'a str>) -> Self {
         let word = self.text.get(self.at..self.at + self.len).unwrap_or_default().to_owned();
         self.nearest = nearest(&word, names);

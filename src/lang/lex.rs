@@ -28,7 +28,6 @@ pub(crate) enum Token<'t> {
     Mark(&'static str),
 }
 
-/// A token and its position in bytes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Piece<'t> {
     pub(crate) token: Token<'t>,
@@ -52,7 +51,6 @@ pub(crate) struct Cursor<'t> {
     pub(crate) text: &'t str,
     pieces: Vec<Piece<'t>>,
     at: usize,
-    /// The current nesting depth.
     pub(super) depth: usize,
 }
 
@@ -130,22 +128,18 @@ impl<'t> Cursor<'t> {
         Ok(Self { text, pieces: lexicon.pieces(text)?, at: 0, depth: 0 })
     }
 
-    /// Returns the next token.
     pub(crate) fn peek(&self) -> Option<Piece<'t>> {
         self.peek_at(0)
     }
 
-    /// Returns the token `n` after the next one.
     pub(crate) fn peek_at(&self, n: usize) -> Option<Piece<'t>> {
         self.pieces.get(self.at + n).copied()
     }
 
-    /// Returns whether a mark is next.
     pub(crate) fn is_at(&self, mark: &str) -> bool {
         self.peek().is_some_and(|piece| piece.is(mark))
     }
 
-    /// Skips a mark if it is next.
     pub(crate) fn eat(&mut self, mark: &str) -> bool {
         let found = self.is_at(mark);
         self.at += usize::from(found);
@@ -163,24 +157,20 @@ impl<'t> Cursor<'t> {
         Ok(piece)
     }
 
-    /// Skips a mark that must be next.
     pub(crate) fn expect(&mut self, mark: &str) -> Result<(), Diagnostic> {
         if self.eat(mark) { Ok(()) } else { Err(self.fault(format!("expected {mark} here"))) }
     }
 
-    /// Enters a level of nesting.
     pub(super) fn deeper(&mut self) -> Result<(), Diagnostic> {
         self.depth += 1;
         if self.depth > MAX_DEPTH { Err(self.fault("this is nested too deeply")) } else { Ok(()) }
     }
 
-    /// Returns an error at the next token, or at the end.
     pub(crate) fn fault(&self, message: impl Into<String>) -> Diagnostic {
         let (at, len) = self.peek().map_or((self.text.len(), 1), |piece| (piece.at, piece.len));
         Diagnostic::new(self.text, at, len, message)
     }
 
-    /// Returns an error at a token.
     pub(crate) fn fault_at(&self, piece: Piece<'_>, message: impl Into<String>) -> Diagnostic {
         Diagnostic::new(self.text, piece.at, piece.len, message)
     }
@@ -237,7 +227,6 @@ mod tests {
     proptest! {
         #![proptest_config(crate::damage::kept())]
 
-        /// Tokens are in order, at character boundaries, and separated only by blanks.
         #[test]
         fn tokens_are_the_text(text in "[a&!~<(,'\" =0-9µé.m-]{0,40}|\\PC{0,20}") {
             let (pieces, end) = match LEXICON.pieces(&text) {

@@ -1,15 +1,13 @@
-//! The precedence parser of all small languages: operators, prefixes, parentheses.
-//! A [`Grammar`] defines the operands and the result.
+//! The precedence parser of all small languages. A [`Grammar`] defines the operands and the result.
 
 use super::Diagnostic;
 use super::lex::{Cursor, Lexicon, Piece, Token};
 
-/// A language of expressions.
 pub(crate) trait Grammar<'t>: Sized {
     type Node;
     const LEXICON: Lexicon;
-    /// Binary operators by precedence, the lowest first.
-    /// Those of a row are left-associative. An operator may be a word.
+    /// Binary operators by precedence, the lowest first. Those of a row are left-associative. An operator may be a
+    /// word.
     const INFIX: &'static [&'static [&'static str]];
     /// Unary prefix operators; they bind strongest.
     const PREFIX: &'static [&'static str];
@@ -30,7 +28,6 @@ pub(crate) trait Grammar<'t>: Sized {
         cursor: &mut Cursor<'t>,
     ) -> Result<Self::Node, Diagnostic>;
 
-    /// Builds the node of a parenthesized expression.
     fn group(&mut self, inner: Self::Node) -> Self::Node {
         inner
     }
@@ -44,7 +41,6 @@ pub(crate) trait Grammar<'t>: Sized {
     fn surplus(&self, piece: Piece<'t>) -> &'static str;
 }
 
-/// Parses an entire text.
 pub(crate) fn parse<'t, G: Grammar<'t>>(grammar: &mut G, text: &'t str) -> Result<G::Node, Diagnostic> {
     let mut cursor = Cursor::new(text, &G::LEXICON)?;
     let node = grammar.expression(&mut cursor)?;
@@ -54,7 +50,6 @@ pub(crate) fn parse<'t, G: Grammar<'t>>(grammar: &mut G, text: &'t str) -> Resul
     }
 }
 
-/// Parses an expression within another.
 pub(crate) fn nested<'t, G: Grammar<'t>>(grammar: &mut G, cursor: &mut Cursor<'t>) -> Result<G::Node, Diagnostic> {
     cursor.deeper()?;
     let node = grammar.expression(cursor)?;
@@ -117,7 +112,6 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// A language that shows its own parse tree with parentheses.
     struct Shown;
 
     impl<'t> Grammar<'t> for Shown {
@@ -178,7 +172,6 @@ mod tests {
             }
         }
 
-        /// Formats with parentheses only where required.
         fn text(&self) -> String {
             let inner = |tree: &Self, least| {
                 if tree.level() < least { format!("({})", tree.text()) } else { tree.text() }

@@ -59,7 +59,6 @@ pub(crate) const UNITS: &[(&str, Dimension, u64)] = &[
 /// Nanoseconds per second, the default unit of times.
 pub(crate) const SECOND: u64 = 1_000_000_000;
 
-/// The reason why a text is not a quantity.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum QuantityError {
     #[error("expected {}", .0.example())]
@@ -97,7 +96,6 @@ impl Dimension {
     }
 }
 
-/// Lists the units of a dimension, for error messages.
 fn units(of: Dimension) -> String {
     let mut names: Vec<&str> = UNITS.iter().filter(|row| of.takes(row.1)).map(|row| row.0).collect();
     names.retain(|name| !matches!(*name, "μs" | "min" | "Ki" | "Mi" | "Gi" | "Ti"));
@@ -129,8 +127,7 @@ const MAX_FRACTION: usize = 18;
 const MAX_POWER: i32 = 36;
 
 impl Decimal {
-    /// Parses `12`, `-1.5`, `1_000`, `0x1f`, `2.5e3`.
-    /// Also returns the rest of the text. `None` if it does not begin with a number.
+    /// Parses `12`, `-1.5`, `1_000`, `0x1f`, `2.5e3`, and returns the rest of the text. `None` if no number begins it.
     fn read(text: &str) -> Option<(Self, &str)> {
         let (unsigned, sign) = match text.strip_prefix('-') {
             Some(rest) => (rest, -1),
@@ -183,7 +180,6 @@ impl Decimal {
     }
 }
 
-/// Splits a quantity into number and factor.
 fn split(text: &str, of: Dimension, bare: u64) -> Result<(Decimal, u64), QuantityError> {
     let (number, unit) = Decimal::read(text.trim()).ok_or(QuantityError::NoNumber(of))?;
     match unit.trim_start() {
@@ -233,17 +229,14 @@ pub(crate) fn milliseconds(text: &str) -> Result<Duration, QuantityError> {
     whole(text, Dimension::Time, 1_000_000).map(Duration::from_nanos)
 }
 
-/// Parses a size in bytes.
 pub(crate) fn size<N: TryFrom<u64>>(text: &str) -> Result<N, QuantityError> {
     whole(text, Dimension::Size, 1).and_then(|n| N::try_from(n).map_err(|_| QuantityError::TooLarge))
 }
 
-/// Parses a count.
 pub(crate) fn count<N: TryFrom<u64>>(text: &str) -> Result<N, QuantityError> {
     whole(text, Dimension::Count, 1).and_then(|n| N::try_from(n).map_err(|_| QuantityError::TooLarge))
 }
 
-/// Parses a rate in Hz.
 pub(crate) fn hertz(text: &str) -> Result<u64, QuantityError> {
     whole(text, Dimension::Rate, 1)
 }
@@ -253,13 +246,12 @@ pub(crate) fn share(text: &str) -> Result<f64, QuantityError> {
     fraction(text, Dimension::Share, 1)
 }
 
-/// Parses a number that may be fractional.
 pub(crate) fn number(text: &str) -> Result<f64, QuantityError> {
     fraction(text, Dimension::Count, 1)
 }
 
-/// Parses a number in an expression, where the unit determines the dimension.
-/// Times are nanoseconds, sizes are bytes. A single letter is a count.
+/// Parses a number in an expression, where the unit determines the dimension. Times are nanoseconds, sizes are bytes. A
+/// single letter is a count.
 pub(crate) fn literal(text: &str) -> Result<Number, QuantityError> {
     let (number, unit) = Decimal::read(text).ok_or(QuantityError::NoNumber(Dimension::Count))?;
     if unit.is_empty() && number.power < 0 {

@@ -104,7 +104,7 @@ fn bits(word: u64, names: &[(u32, &str)]) -> String {
     names.iter().filter(|(bit, _)| word >> bit & 1 == 1).map(|(_, name)| *name).collect::<Vec<_>>().join("|")
 }
 
-/// Returns the fields that are not zero, with their values; `size` is that of the attr in its file.
+/// Returns the fields that are not zero; `size` is that of the attr in its file.
 pub(crate) fn fields(attr: &Attr, size: u32) -> Vec<(&'static str, String)> {
     let mut out = Vec::new();
     let mut put = |name, is_set: bool, value: String| {

@@ -16,7 +16,6 @@ const MAX: usize = 1 << 16;
 /// A file with a known build id.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IdentifiedFile {
-    /// Whether it is the kernel or a module of it.
     pub(crate) kernel: bool,
     pub(crate) path: String,
     /// The identity of the file, to distinguish it from others of that path; unset if the path is enough.
@@ -92,7 +91,6 @@ fn record(out: &mut Vec<u8>, file: &IdentifiedFile) {
     out.resize(out.len() + name_len - file.path.len(), 0);
 }
 
-/// Encodes files as text, one per line: device, inode, generation, build id, path.
 fn encode<'a>(files: impl Iterator<Item = &'a IdentifiedFile>) -> Vec<u8> {
     let mut out = format!("{HEAD}\n");
     for IdentifiedFile { path, file, id, .. } in files.filter(|file| !file.path.contains('\n')).take(MAX) {
@@ -124,7 +122,6 @@ fn decode(bytes: &[u8]) -> Vec<IdentifiedFile> {
     lines.take(MAX).filter_map(one).collect()
 }
 
-/// Returns the running kernel's build id, from its ELF notes.
 pub(crate) fn of_kernel() -> Option<BuildId> {
     of_notes(&std::fs::read("/sys/kernel/notes").ok()?)
 }

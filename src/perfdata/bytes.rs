@@ -7,7 +7,6 @@ pub(crate) const MAX_ENTRIES: u32 = 4096;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Bytes<'a> {
     pub(crate) rest: &'a [u8],
-    /// Whether numbers are big-endian.
     pub(crate) big: bool,
 }
 
@@ -43,7 +42,6 @@ impl<'a> Bytes<'a> {
         Some(text(self.take(len)?))
     }
 
-    /// Reads a list: its length, then its entries.
     pub(crate) fn list<T>(&mut self, one: impl Fn(&mut Self) -> Option<T>) -> Option<Vec<T>> {
         let n = self.u32()?.min(MAX_ENTRIES);
         (0..n).map(|_| one(self)).collect()

@@ -40,7 +40,6 @@ impl Packer {
         Ok(Self { encoder: Encoder::new(level)?, level, plain: 0, packed: 0 })
     }
 
-    /// Compresses whole records and appends them to `out`.
     pub(crate) fn pack(&mut self, bytes: &[u8], out: &mut Vec<u8>) -> io::Result<()> {
         for part in bytes.chunks(AT_ONCE) {
             let start = out.len();

@@ -80,12 +80,10 @@ impl Features {
         self.list.iter().find(|(b, _)| *b == bit).map(|(_, bytes)| &bytes[..])
     }
 
-    /// Returns a feature that consists of a string.
     pub(crate) fn text(&self, bit: u8, big: bool) -> Option<String> {
         Bytes::new(self.get(bit)?, big).string()
     }
 
-    /// Adds or replaces a feature.
     pub(crate) fn set(&mut self, bit: u8, bytes: Vec<u8>) {
         self.list.retain(|(b, _)| *b != bit);
         self.list.push((bit, bytes));
@@ -125,7 +123,6 @@ pub fn string(text: &str) -> Vec<u8> {
     out
 }
 
-/// Returns the facts of this machine and of this command line.
 pub(crate) fn machine(cmdline: &[String]) -> Vec<Section> {
     let uname = rustix::system::uname();
     let mut args = (cmdline.len() as u32).to_le_bytes().to_vec();

@@ -4,7 +4,6 @@ use super::bytes::Bytes;
 use super::features::{NAMES, bit};
 use super::read::Recording;
 
-/// Returns all facts in the header.
 pub(crate) fn lines(rec: &Recording) -> Vec<(String, String)> {
     let mut out: Vec<(String, String)> = Vec::new();
     for event in &rec.events {

@@ -20,9 +20,7 @@ use crate::kernel::attr::{
 };
 use crate::record::Layout;
 
-/// Magic of version 2, little-endian.
 pub(crate) const MAGIC: &[u8; 8] = b"PERFILE2";
-/// Size of the file header.
 pub(crate) const HEADER_SIZE: u64 = 104;
 
 /// Returns a unique name for an event: with a number if an earlier one has the same name, `cycles#2`.
@@ -61,7 +59,6 @@ pub enum EventUnit {
 }
 
 impl EventUnit {
-    /// Returns whether periods are times.
     pub(crate) fn is_time(self) -> bool {
         self == Self::Nanoseconds
     }
@@ -75,7 +72,6 @@ impl EventUnit {
         }
     }
 
-    /// Returns a period in the notation of its source file.
     pub(crate) fn written(self, period: u64) -> String {
         let Self::Decimal(decimals) = self else { return period.to_string() };
         let scale = 10u64.saturating_pow(decimals.into());
@@ -112,7 +108,6 @@ impl EventDesc {
         self.is_off_cpu() && self.attr.sample_type & sample::RAW != 0
     }
 
-    /// Returns whether each sample's period is a duration.
     pub(crate) fn has_durations(&self) -> bool {
         // The scheduler's statistics use the delay as the period (`__perf_count` in include/trace/events/sched.h).
         let is_statistic = self.attr.kind == TYPE_TRACEPOINT && self.name.starts_with("sched:sched_stat_");
@@ -150,7 +145,6 @@ impl EventDesc {
     }
 }
 
-/// Returns the sample fields of an attr, and those of the trailer of other records.
 pub(crate) fn layout(attr: &Attr) -> Layout {
     Layout {
         sample_type: attr.sample_type,

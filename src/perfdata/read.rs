@@ -55,13 +55,10 @@ pub struct Recording {
     pub events: Vec<EventDesc>,
     /// The byte range of the records; it ends at `u64::MAX` for a stream.
     pub data: std::ops::Range<u64>,
-    /// Whether a machine of the other byte order wrote it.
     pub(crate) big: bool,
     /// The feature sections: the recorder, the machine, the command and the options.
     pub features: Features,
-    /// The size of each event's attr in the file.
     pub(crate) attr_sizes: Vec<u32>,
-    /// Tolerable faults, as messages.
     pub(crate) warnings: Vec<String>,
 }
 
@@ -71,7 +68,6 @@ pub(crate) fn is_stream(head: &[u8]) -> bool {
     is_perf(head) && Bytes::new(head.get(8..).unwrap_or_default(), big).u64() == Some(PIPE_HEADER)
 }
 
-/// Returns whether these first bytes are a perf.data header's.
 pub(crate) fn is_perf(head: &[u8]) -> bool {
     head.get(..8).is_some_and(|magic| magic == MAGIC || swap::is_foreign(magic))
 }
@@ -185,7 +181,6 @@ impl Recording {
     }
 }
 
-/// Returns the size field of an attr.
 pub(crate) fn attr_size(bytes: &[u8], big: bool) -> u32 {
     bytes.get(4..8).and_then(|size| Bytes::new(size, big).u32()).unwrap_or(0)
 }

@@ -73,7 +73,6 @@ impl StreamWriter {
         self.out.flush()
     }
 
-    /// Returns the bytes written so far.
     pub(crate) fn written(&self) -> u64 {
         self.written
     }

@@ -7,13 +7,11 @@ use crate::kernel::attr::sample as bit;
 use crate::record::Layout;
 use crate::record::kinds::{HEADER, misc, types};
 
-/// A converter of the records of a recording.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Swapper {
     layouts: Vec<Layout>,
     /// The event of each id.
     ids: FxHashMap<u64, usize>,
-    /// Whether mappings may carry the build ids of their files.
     build_ids: bool,
 }
 
@@ -23,7 +21,6 @@ const HEAD: [u64; 9] =
 /// The fields of the sample id at the end of other records.
 const TRAILER: [u64; 6] = [bit::TID, bit::TIME, bit::ID, bit::STREAM_ID, bit::CPU, bit::IDENTIFIER];
 
-/// A body whose numbers are swapped from the front.
 struct Turn<'a> {
     rest: &'a mut [u8],
 }

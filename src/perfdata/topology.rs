@@ -8,7 +8,6 @@ use super::bytes::{Bytes, MAX_ENTRIES};
 use super::features::{Section, bit, string};
 use super::read::Recording;
 
-/// The content of the section.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct CpuTopology {
     /// CPU lists of each socket (old recorders: of each core); `dies` has those of each die, if recorded, and `threads`
@@ -23,7 +22,6 @@ pub(crate) struct CpuTopology {
 }
 
 impl CpuTopology {
-    /// Returns the topology in a recording.
     pub(crate) fn of(rec: &Recording) -> Option<Self> {
         let available = rec.features.get(bit::NRCPUS).and_then(|bytes| Bytes::new(bytes, rec.big).u32());
         Self::read(&mut Bytes::new(rec.features.get(bit::CPU_TOPOLOGY)?, rec.big), available.unwrap_or(0))
@@ -70,7 +68,6 @@ impl CpuTopology {
         (bit::CPU_TOPOLOGY, out)
     }
 
-    /// Returns the section of this machine.
     pub(crate) fn here() -> Section {
         Self::section(Path::new("/sys/devices/system/cpu"), cpus::possible())
     }

@@ -49,10 +49,7 @@ impl UnpackBudget {
         Self { left: bytes as u64, taken: 0 }
     }
 
-    /// Takes bytes for `what` before they are used.
-    ///
-    /// # Errors
-    /// When fewer bytes are left.
+    /// Takes bytes for `what` before they are used. Fails when fewer bytes are left.
     pub(crate) fn take(&mut self, what: &str, bytes: u64) -> Result<(), UnpackError> {
         let refused = || UnpackError::TooMuch { what: what.to_owned(), bytes };
         self.left = self.left.checked_sub(bytes).ok_or_else(refused)?;
@@ -60,7 +57,6 @@ impl UnpackBudget {
         Ok(())
     }
 
-    /// Returns bytes that were used only temporarily.
     pub(crate) fn give_back(&mut self, bytes: u64) {
         let bytes = bytes.min(self.taken);
         self.left += bytes;
@@ -86,10 +82,8 @@ impl UnpackBudget {
     }
 }
 
-/// Returns a section's content. Only compressed content is charged; other content is in the mapped file.
-///
-/// # Errors
-/// When it is damaged, or exceeds the budget.
+/// Returns a section's content. Only compressed content is charged; other content is in the mapped file. Fails if it is
+/// damaged or exceeds the budget.
 pub(crate) fn section<'d>(
     section: &impl ObjectSection<'d>,
     purse: &mut UnpackBudget,
@@ -123,19 +117,13 @@ pub(crate) fn section<'d>(
     Ok(Cow::Owned(out))
 }
 
-/// Decompresses xz.
-///
-/// # Errors
-/// When it is damaged, or exceeds the budget.
+/// Decompresses xz. Fails if it is damaged or exceeds the budget.
 pub(crate) fn xz(what: &str, packed: &[u8], purse: &mut UnpackBudget) -> Result<Vec<u8>, UnpackError> {
     let window = purse.left().clamp(LEAST_WINDOW, WINDOW) >> 10;
     drain(what, lzma_rust2::XzReader::new_mem_limit(packed, true, window as u32), purse)
 }
 
-/// Decompresses zstd.
-///
-/// # Errors
-/// When it is damaged, or exceeds the budget.
+/// Decompresses zstd. Fails if it is damaged or exceeds the budget.
 pub(crate) fn zstd(what: &str, packed: &[u8], purse: &mut UnpackBudget) -> Result<Vec<u8>, UnpackError> {
     let mut decoder = zstd::stream::read::Decoder::with_buffer(packed).map_err(|e| damaged(what, &e))?;
     let window = purse.left().clamp(LEAST_WINDOW, WINDOW);

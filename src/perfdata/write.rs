@@ -19,7 +19,6 @@ use super::compress::Packer;
 use super::features::Section;
 use super::{EventDesc, HEADER_SIZE, MAGIC};
 
-/// Bytes of an attr with the position of its ids.
 const ENTRY: usize = FILE_SIZE + 16;
 
 /// A recording being written.
@@ -63,12 +62,10 @@ impl Writer {
         Ok(writer)
     }
 
-    /// Gives the file another name in the same folder.
     pub(crate) fn call(&mut self, name: &OsStr) {
         self.out.get_mut().call(name);
     }
 
-    /// Compresses the records that follow.
     pub(crate) fn pack(&mut self, level: i32) -> io::Result<()> {
         self.packer = Some(Packer::new(level)?);
         Ok(())
@@ -185,7 +182,6 @@ fn count(events: &[EventDesc]) -> usize {
     events.iter().map(|event| event.ids.len()).sum()
 }
 
-/// Writes the ids of all events, one event after the other.
 fn write_ids(out: &mut impl Write, events: &[EventDesc]) -> io::Result<()> {
     events.iter().flat_map(|event| &event.ids).try_for_each(|id| out.write_all(&id.to_le_bytes()))
 }

@@ -3,7 +3,6 @@
 
 use super::sample::u64s;
 
-/// Bytes of a branch entry.
 const BRANCH: usize = 24;
 
 /// A taken branch, with the CPU's data about it.
@@ -104,19 +103,16 @@ const MORE_SNOOPS: &[&str] = &["Fwd", "Peer"];
 const TLBS: &[&str] = &[NOTHING, "", "", "L1", "L2", "Walker", "Fault"];
 const HOPS: &[&str] = &["", "core, same node", "node, same socket", "socket, same board", "board"];
 
-/// Returns the names of set bits, skipping those with an empty name.
 fn named<'a>(bits: u64, names: &'a [&'a str]) -> impl Iterator<Item = &'a str> {
     let set = names.iter().enumerate().filter(move |(at, name)| bits >> at & 1 == 1 && !name.is_empty());
     set.map(|(_, name)| *name)
 }
 
-/// Joins alternatives by "or"; returns a placeholder for none.
 fn either<'a>(words: impl Iterator<Item = &'a str>) -> String {
     let words: Vec<&str> = words.collect();
     if words.is_empty() { NOTHING.to_owned() } else { words.join(" or ") }
 }
 
-/// Returns the result of a lookup in a level.
 fn outcome(bits: u64) -> String {
     let words = [(2, " hit"), (4, " miss")];
     words.iter().filter(|(bit, _)| bits & bit != 0).map(|(_, word)| *word).collect()
@@ -169,7 +165,6 @@ impl DataSource {
         either(named(bits, TLBS)) + &outcome(bits)
     }
 
-    /// Returns whether it was a locked instruction.
     pub(crate) fn locked(self) -> &'static str {
         match self.part(24, 2) {
             bits if bits & 1 == 1 => NOTHING,
@@ -178,7 +173,6 @@ impl DataSource {
         }
     }
 
-    /// Returns what blocked a load.
     pub(crate) fn blocked(self) -> &'static str {
         match self.part(40, 3) {
             bits if bits & 1 == 1 => NOTHING,

@@ -1,11 +1,9 @@
 //! Reading and writing fields at offsets of a record's bytes; fields past its end do not exist.
 
-/// Reads a 64-bit number.
 pub(crate) fn u64_at(record: &[u8], at: usize) -> Option<u64> {
     record.get(at..)?.first_chunk().map(|bytes| u64::from_le_bytes(*bytes))
 }
 
-/// Reads a 32-bit number.
 pub(crate) fn i32_at(record: &[u8], at: usize) -> Option<i32> {
     record.get(at..)?.first_chunk().map(|bytes| i32::from_le_bytes(*bytes))
 }

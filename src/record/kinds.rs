@@ -76,7 +76,6 @@ pub enum RecordError {
     },
 }
 
-/// A record's header and body, and the bytes after it.
 pub(crate) type Split<'a> = (Header, &'a [u8], &'a [u8]);
 
 /// Splits off the first record: returns its header and body (including the trailer), and the bytes after it.
@@ -337,9 +336,8 @@ impl<'a> Cursor<'a> {
 }
 
 impl<'a> Record<'a> {
-    /// Decodes a side-band record's body. `build_ids` says whether an event of its source requested build ids. After
-    /// one event on the machine has done so, kernels also set the flag in other events' records, which have an inode
-    /// there.
+    /// Decodes a side-band record's body. `build_ids` says whether an event of its source requested build ids: once any
+    /// event on the machine has, kernels also set the flag in other events' records, which have an inode there.
     pub fn decode(header: Header, body: &'a [u8], build_ids: bool) -> Result<Self, RecordError> {
         let mut c = Cursor { rest: body, kind: header.kind };
         Ok(match header.kind {

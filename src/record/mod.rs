@@ -1,6 +1,5 @@
-//! `PERF_RECORD_*` bytes as values, and their order in time: the same for a ring and for a file.
-//!
-//! This module does no input or output, and does not trust lengths in the bytes.
+//! `PERF_RECORD_*` bytes as values, and their order in time: the same for a ring and for a file. This module does no
+//! input or output, and does not trust lengths in the bytes.
 
 pub mod hardware;
 pub(crate) mod in_place;

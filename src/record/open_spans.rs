@@ -59,12 +59,10 @@ struct Lane<W, B> {
     around: Vec<OpenSpan<W, B>>,
 }
 
-/// Open spans by lane.
 #[derive(Clone, Debug)]
 pub(crate) struct OpenSpans<L, W, B> {
     lanes: FxHashMap<L, Lane<W, B>>,
     nests: bool,
-    /// The maximum number of lanes.
     most: usize,
 }
 
@@ -85,7 +83,6 @@ impl<L: Eq + Hash, W: PartialEq, B> OpenSpans<L, W, B> {
         Self { lanes: FxHashMap::default(), nests: true, most: MAX }
     }
 
-    /// Changes the maximum number of lanes.
     pub(crate) fn of_most(self, most: usize) -> Self {
         Self { most, ..self }
     }
@@ -123,7 +120,6 @@ impl<L: Eq + Hash, W: PartialEq, B> OpenSpans<L, W, B> {
         self.take(lane).filter(|begin| begin.what == *what).map(|begin| (begin, missed))
     }
 
-    /// Removes and returns the newest span of a lane, with any key.
     pub(crate) fn take(&mut self, lane: &L) -> Option<OpenSpan<W, B>> {
         let own = self.lanes.get_mut(lane)?;
         match own.around.pop() {
@@ -137,12 +133,10 @@ impl<L: Eq + Hash, W: PartialEq, B> OpenSpans<L, W, B> {
         self.lanes.get(lane).filter(|own| own.around.len() + 1 < DEPTH).map(|own| &own.newest)
     }
 
-    /// Returns the newest span of a lane.
     pub(crate) fn get(&self, lane: &L) -> Option<&OpenSpan<W, B>> {
         self.lanes.get(lane).map(|own| &own.newest)
     }
 
-    /// Returns the newest span of a lane for modification.
     pub(crate) fn newest(&mut self, lane: &L) -> Option<&mut OpenSpan<W, B>> {
         self.lanes.get_mut(lane).map(|own| &mut own.newest)
     }
@@ -155,12 +149,10 @@ impl<L: Eq + Hash, W: PartialEq, B> OpenSpans<L, W, B> {
         before
     }
 
-    /// Drops all spans of a lane.
     pub(crate) fn close(&mut self, lane: &L) {
         self.lanes.remove(lane);
     }
 
-    /// Renames the key of spans.
     pub(crate) fn rename(&mut self, from: &W, to: W)
     where
         W: Clone,
@@ -191,18 +183,15 @@ impl<L: Eq + Hash, W: PartialEq, B> OpenSpans<L, W, B> {
         }
     }
 
-    /// Returns all open spans.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&L, &OpenSpan<W, B>)> {
         self.lanes.iter().flat_map(|(lane, own)| own.around.iter().chain([&own.newest]).map(move |begin| (lane, begin)))
     }
 
-    /// Returns all open spans for modification.
     pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = (&L, &mut OpenSpan<W, B>)> {
         let all = self.lanes.iter_mut();
         all.flat_map(|(lane, own)| own.around.iter_mut().chain([&mut own.newest]).map(move |begin| (lane, begin)))
     }
 
-    /// Returns the number of lanes with open spans.
     pub(crate) fn len(&self) -> usize {
         self.lanes.len()
     }
@@ -252,7 +241,6 @@ mod tests {
         assert_eq!((open.len(), open.take(&10).map(|span| span.since)), (1, Some(12)));
         open.follow(&change(Some(12), &[]), |tid| tid);
         assert!(open.is_empty());
-        // Each start returns the span that it replaces.
         assert!(open.replace(1, 'a', 5, ()).is_none());
         assert_eq!(open.replace(1, 'b', 9, ()).map(|span| (span.what, span.took(9))), Some(('a', 4)));
     }

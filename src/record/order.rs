@@ -12,7 +12,6 @@
 //!
 //! So after each round, all records up to the previous round's start are released, sorted.
 
-/// The position of a waiting record.
 #[derive(Clone, Copy, Debug)]
 struct Waiting {
     time: u64,
@@ -23,7 +22,6 @@ struct Waiting {
 #[derive(Debug)]
 struct Buffer {
     bytes: Vec<u8>,
-    /// The number of its records that still wait.
     left: usize,
     tag: u16,
 }

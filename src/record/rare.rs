@@ -6,7 +6,6 @@ use super::sample::{Layout, UserState, bit};
 /// The fields after a sample's transaction; absent ones are zero or empty.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct RareFields<'a> {
-    /// The registers at the interrupt, without a stack.
     pub(crate) interrupted: UserState<'a>,
     pub(crate) phys_addr: u64,
     pub(crate) data_page_size: u64,

@@ -90,8 +90,8 @@ pub struct Sample<'a> {
     pub cpu: u32,
     /// The period; 0 if it is fixed and the sample does not have it.
     pub period: u64,
-    /// The raw call chain, eight bytes per word, leaf first, with context markers, but without the marker and the cookie
-    /// of a deferred user part.
+    /// The raw call chain, eight bytes per word, leaf first, with context markers, but without the marker and the
+    /// cookie of a deferred user part.
     pub chain: &'a [u8],
     /// The cookie that identifies the later record with the user's part of the chain.
     pub deferred: Option<u64>,
@@ -128,7 +128,7 @@ pub(crate) struct Reading {
     pub(crate) at: usize,
 }
 
-/// The state of a task in user space at a sample (`PERF_SAMPLE_REGS_USER`, `PERF_SAMPLE_STACK_USER`).
+/// The state of a task in user space (`PERF_SAMPLE_REGS_USER`, `PERF_SAMPLE_STACK_USER`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct UserState<'a> {
     /// `PERF_SAMPLE_REGS_ABI_*`: 0 for none, 1 for 32 bits, 2 for 64.
@@ -157,7 +157,6 @@ impl UserState<'_> {
 }
 
 impl Sample<'_> {
-    /// Returns the words of the call chain.
     pub(crate) fn chain(&self) -> impl Iterator<Item = u64> + '_ {
         u64s(self.chain)
     }
@@ -189,7 +188,6 @@ impl<'a> DeferredChain<'a> {
     }
 }
 
-/// Returns the 64-bit words of a byte string.
 pub(crate) fn u64s(bytes: &[u8]) -> impl DoubleEndedIterator<Item = u64> + ExactSizeIterator + '_ {
     bytes.as_chunks::<8>().0.iter().map(|w| u64::from_le_bytes(*w))
 }
@@ -245,12 +243,10 @@ impl Layout {
         8 * (self.sample_type & fields).count_ones() as usize
     }
 
-    /// Returns the offset of the time in a sample's body, if the layout has it.
     pub(crate) fn time_offset(&self) -> Option<usize> {
         self.has(bit::TIME).then(|| self.bytes_of(bit::BEFORE_TIME))
     }
 
-    /// Returns the offset of the period in a sample's body, if the layout has it.
     pub(crate) fn period_offset(&self) -> Option<usize> {
         self.has(bit::PERIOD).then(|| self.bytes_of(bit::BEFORE_PERIOD))
     }
@@ -265,7 +261,6 @@ impl Layout {
         self.decode(header, body)
     }
 
-    /// Decodes the fields that most events' samples have.
     fn decode<'a>(&self, header: Header, body: &'a [u8]) -> Result<Sample<'a>, RecordError> {
         let mut c = Cursor { rest: body, kind: header.kind };
         let mut s = Sample {
@@ -352,7 +347,6 @@ impl Layout {
         c.take(bytes, "read values")
     }
 
-    /// Returns the words of a read's times, and of each of its members.
     fn read_words(&self) -> (u64, u64) {
         let f = self.read_format;
         ((f & 1) + (f >> 1 & 1), 1 + u64::from(f & READ_ID != 0) + (f >> 4 & 1))
@@ -380,7 +374,6 @@ impl Layout {
         })
     }
 
-    /// Returns the length of the sample-id trailer of other records, in bytes.
     pub(crate) fn trailer_len(&self) -> usize {
         let fields = bit::TID | bit::TIME | bit::ID | bit::STREAM_ID | bit::CPU | bit::IDENTIFIER;
         if self.id_all { self.bytes_of(fields) } else { 0 }

@@ -3,7 +3,6 @@
 use super::kinds::{Cursor, RecordError, types};
 use super::sample::{GROUP, Layout, READ_ID};
 
-/// A count, with the other values of its event's `read_format`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ThreadCount {
     pub(crate) pid: i32,

@@ -19,7 +19,6 @@ fn events() -> Vec<EventDesc> {
 
 const RECORD: [u8; 16] = [3, 0, 0, 0, 0, 0, 16, 0, 1, 1, 1, 1, 1, 1, 1, 1];
 
-/// Returns a complete file with two records and two features.
 fn whole() -> Vec<u8> {
     let dir = tempfile::tempdir().expect("dir");
     let path = dir.path().join("whole.data");

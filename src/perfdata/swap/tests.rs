@@ -50,7 +50,6 @@ fn a_sample_with_a_chain_and_raw_bytes() {
     assert_eq!(s.chain().collect::<Vec<_>>(), [0xaa, 0xbb]);
 }
 
-/// A part of a record's body.
 #[derive(Clone, Copy, Debug)]
 enum Part {
     H(u16),
@@ -77,7 +76,6 @@ fn written(parts: &[Part], big: bool) -> Vec<u8> {
     [&[0; HEADER][..], &body].concat()
 }
 
-/// Asserts that the parts of a body are swapped.
 fn is_turned(swapper: &Swapper, kind: u32, misc: u16, parts: &[Part]) {
     let (mut big, little) = (written(parts, true), written(parts, false));
     swapper.body(kind, misc, &mut big);

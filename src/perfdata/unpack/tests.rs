@@ -3,7 +3,6 @@
 use super::*;
 use std::io::Write;
 
-/// Sixteen megabytes of zeros, which compress well.
 const SIZE: usize = 16 << 20;
 
 fn refused(result: Result<Vec<u8>, UnpackError>) -> String {
@@ -70,8 +69,7 @@ fn a_purse_gives_no_more_than_it_has() {
     assert!(why.starts_with("a table would take 6 MB"), "{why}");
 }
 
-/// Returns an ELF file with a section `.data`, compressed as `kind` says and claiming `claimed` bytes (elf(5),
-/// `Elf64_Chdr`).
+/// Returns an ELF file whose section `.data` is compressed as `kind` and claims `claimed` bytes (elf(5), `Elf64_Chdr`).
 fn program(kind: Option<u32>, claimed: u64, packed: &[u8]) -> Vec<u8> {
     let half = |n: u16| n.to_le_bytes().to_vec();
     let word = |n: u32| n.to_le_bytes().to_vec();
@@ -127,7 +125,6 @@ fn a_section_is_unpacked_into_what_it_says_it_is() {
     assert!(result.is_err_and(|why| why.contains(".data cannot be unpacked")) && left == 4096);
 }
 
-/// A source of zeros that returns a few at a time, and records the size of its reader's buffer.
 struct Zeros {
     left: usize,
 }

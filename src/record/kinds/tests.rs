@@ -5,12 +5,10 @@ use super::*;
 use crate::damage;
 use proptest::prelude::*;
 
-/// Encodes words as in a record.
 pub(crate) fn bytes(words: &[u64]) -> Vec<u8> {
     words.iter().flat_map(|word| word.to_le_bytes()).collect()
 }
 
-/// Encodes a record with exactly this body.
 pub(crate) fn record(kind: u32, misc: u16, body: &[u8]) -> Vec<u8> {
     let size = (HEADER + body.len()) as u16;
     [&kind.to_le_bytes()[..], &misc.to_le_bytes(), &size.to_le_bytes(), body].concat()
@@ -75,7 +73,6 @@ fn any_bytes_decode_or_fail_cleanly() {
     );
 }
 
-/// Encodes a body of 32-bit words, then 64-bit words, then bytes.
 fn body(words: &[u32], longs: &[u64], rest: &[u8]) -> Vec<u8> {
     let words = words.iter().flat_map(|w| w.to_le_bytes());
     words.chain(bytes(longs)).chain(rest.iter().copied()).collect()

@@ -2,7 +2,7 @@
 
 use super::{FileId, HEADER, Mmap, Task, misc, types};
 
-/// Appends a record: header, body, zero padding to eight bytes. Returns `None` when it exceeds the 16-bit size.
+/// Appends a record: header, body, zero padding to eight bytes. `None` when it exceeds the 16-bit size.
 pub fn encode(out: &mut Vec<u8>, kind: u32, misc: u16, body: impl FnOnce(&mut Vec<u8>)) -> Option<()> {
     let at = out.len();
     out.extend_from_slice(&[0; HEADER]);
@@ -89,7 +89,6 @@ pub fn encode_cgroup(out: &mut Vec<u8>, id: u64, path: &[u8], trailer: &[u8]) ->
     })
 }
 
-/// Appends a FORK or EXIT record.
 pub(crate) fn encode_task(out: &mut Vec<u8>, exit: bool, task: &Task, trailer: &[u8]) -> Option<()> {
     encode(out, if exit { types::EXIT } else { types::FORK }, 0, |out| {
         for id in [task.pid, task.ppid, task.tid, task.ptid] {

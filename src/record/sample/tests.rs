@@ -39,7 +39,6 @@ fn branches_registers_and_the_stack() {
     assert!(layout.sample(HEAD, &body(&[0x10, 0, 7, 0, u64::MAX])).is_err());
 }
 
-/// Every field alone, after an address and before a cgroup's id.
 #[test]
 fn each_field_at_its_place() {
     let decode = |bits: u64, words: &[u64]| {

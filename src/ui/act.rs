@@ -3,25 +3,21 @@
 use crate::ui::app::App;
 use crate::ui::command::Command;
 
-/// The action of a command.
 #[derive(Clone, Copy)]
 pub(crate) enum Act {
     Plain(fn(&mut App)),
     /// With its argument, if given; otherwise it uses the current row or state.
     Given(fn(&mut App, Option<String>)),
-    /// With its argument.
-    ///
-    /// A missing one is requested in a prompt with this initial text.
+    /// With its argument. A missing one is requested in a prompt with this initial text.
     Asked(fn(&mut App, String), fn(&App) -> String),
 }
 
 /// Commands with their actions: those under a heading of the help, or a screen's overrides of other commands.
 pub(crate) type Acts = &'static [(&'static Command, Act)];
 
-/// Lists the commands of a group, optionally of one screen (`on Flame`).
-///
-/// A row is `NAME "name" ["keys"] "description" (argument) => action;`. `says "words"` before the argument adds search
-/// words; `of table` before the arrow restricts the command to the table's rows.
+/// Lists the commands of a group, optionally of one screen (`on Flame`). A row is `NAME "name" ["keys"] "description"
+/// (argument) => action;`. `says "words"` before the argument adds search words; `of table` before the arrow restricts
+/// the command to the table's rows.
 macro_rules! commands {
     ($list:ident $group:literal on $tab:ident $rows:tt) => { commands!(@rows $list $group Some($crate::ui::tab::Tab::$tab), $rows); };
     ($list:ident $group:literal $rows:tt) => { commands!(@rows $list $group None, $rows); };

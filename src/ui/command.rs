@@ -1,7 +1,5 @@
-//! Commands: name, keys, argument and description.
-//!
-//! Keymap, palette, help, footers, prompt, the table of keys and `--exec` are generated from them. Each row also
-//! contains the command's action ([`crate::ui::act`]).
+//! Commands: name, keys, argument and description. Keymap, palette, help, footers, prompt, the table of keys and
+//! `--exec` are generated from them. Each row also contains the command's action ([`crate::ui::act`]).
 
 use crossterm::event::KeyCode;
 
@@ -76,14 +74,12 @@ impl Argument {
         Self { noun, label, kind, optional: false }
     }
 
-    /// Allows an empty argument.
     pub(crate) const fn or_nothing(self) -> Self {
         Self { optional: true, ..self }
     }
 }
 
 impl Command {
-    /// Returns an invocation with an optional argument.
     pub(crate) fn command(&'static self, argument: Option<String>) -> Invocation {
         Invocation { row: self, argument }
     }

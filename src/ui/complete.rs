@@ -9,7 +9,6 @@ use crate::query::row_order::arrange;
 use crate::query::task_choices::TaskSamples;
 use crate::query::{Answer, ColumnKey, TopLine, column};
 
-/// Maximum number of completions.
 const MAX: usize = 12;
 
 /// Returns the completions at the end of a filter and their insertion offset.
@@ -128,7 +127,6 @@ pub(crate) fn targets(text: &str, answer: &Answer) -> Vec<(String, String)> {
     found.filter(|(target, what)| target.starts_with(typed) || what.starts_with(typed)).take(MAX).collect()
 }
 
-/// Returns the values of a field in an answer, the most samples first.
 fn values(field: Field, answer: &Answer) -> Vec<(String, String)> {
     let mut weights: BTreeMap<String, u64> = BTreeMap::new();
     let mut add = |value: Option<String>, samples: u64| {

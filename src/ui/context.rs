@@ -17,7 +17,6 @@ use crate::source::Info;
 use crate::ui::keymap::Keymap;
 use crate::ui::lag::ViewLag;
 
-/// Saved filters by name.
 pub(crate) type SavedFilters = std::collections::BTreeMap<String, String>;
 
 /// The state shared by all screens.
@@ -25,7 +24,6 @@ pub(crate) type SavedFilters = std::collections::BTreeMap<String, String>;
 pub struct Context {
     pub info: Info,
     pub answer: Arc<Answer>,
-    /// The machine's CPUs; `None` for a recording.
     pub(crate) host: Option<Arc<HostView>>,
     /// The time in softirqs, and whether it is being measured.
     pub(crate) times: Option<Arc<HandlerTimes>>,
@@ -34,7 +32,6 @@ pub struct Context {
     pub(crate) fields: Arc<Vec<TraceField>>,
     /// CPUs with anomalies, the worst first.
     pub findings: Vec<Finding>,
-    /// The delay of the view.
     pub(crate) behind: ViewLag,
     pub(crate) keymap: Arc<Keymap>,
     pub(crate) themes: Vec<String>,
@@ -57,7 +54,6 @@ impl Context {
         Partner::of(self.answer.events.iter().map(|event| event.name.as_str()), event)
     }
 
-    /// Parses a filter.
     pub(crate) fn parse(&self, text: &str) -> Result<Filter, Diagnostic> {
         Filter::parse_with(text, KnownFields::These(&self.fields))
     }
@@ -81,7 +77,6 @@ impl Context {
         self.info.origin == Origin::Recorded && self.answer.unfiltered.samples > 0 && untold
     }
 
-    /// Returns the figures of the CPUs.
     pub(crate) fn facts(&self) -> CpuFacts<'_> {
         CpuFacts {
             host: self.host.as_deref(),
@@ -91,26 +86,21 @@ impl Context {
         }
     }
 
-    /// Whether samples contain their CPU.
-    ///
-    /// Parsed texts have no event attributes that would show it.
+    /// Whether samples contain their CPU. Parsed texts have no event attributes that would show it.
     fn says_cpus(&self, samples: &CpuAnswer) -> bool {
         !samples.rows.is_empty() && (self.info.has_cpus() || samples.rows.iter().any(|row| row.cpu > 0))
     }
 
-    /// Returns the meter of an event, if it is measured.
     pub(crate) fn meter(&self, event: usize) -> Option<&Meter> {
         self.answer.events.get(event)?.meter.as_ref()
     }
 
-    /// Returns the findings of a CPU.
     pub(crate) fn findings_of(&self, cpu: u32) -> impl Iterator<Item = &Finding> {
         self.findings.iter().filter(move |f| f.cpu == Some(cpu))
     }
 
-    /// Returns the first event of a live session that samples for the screens.
-    ///
-    /// Other events only count, or sample for analysis units.
+    /// Returns the first event of a live session that samples for the screens. Other events only count, or sample for
+    /// analysis units.
     pub(crate) fn sampled_event(&self) -> Option<usize> {
         let is_sampled = |Meter { state, .. }: &Meter| {
             let runs = matches!(state.run, RunState::Running | RunState::Paused);
@@ -124,7 +114,6 @@ impl Context {
         self.info.origin == Origin::Live && !self.answer.events.is_empty() && self.sampled_event().is_none()
     }
 
-    /// Whether an event with this name is measured.
     pub(crate) fn is_measured(&self, name: &str) -> bool {
         self.answer.events.iter().any(|e| plain(&e.name) == name)
     }

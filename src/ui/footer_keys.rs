@@ -13,7 +13,6 @@ use crate::ui::scene::Scene;
 use crate::ui::tab::Tab;
 use crate::ui::view::{cpus, events, flame, time, top, units};
 
-/// A key and its function.
 #[derive(Clone, Debug)]
 pub(crate) struct Hint {
     pub(crate) key: String,
@@ -25,17 +24,14 @@ pub(crate) struct Hint {
 }
 
 impl Hint {
-    /// Cells of the key and its word.
     fn width(&self) -> u16 {
         let word = if self.word.is_empty() { 0 } else { 1 + width(self.word) };
         (width(&self.key) + word) as u16
     }
 }
 
-/// Cells between two hints.
 const GAP: u16 = 2;
 
-/// A hint and its place.
 #[derive(Clone, Debug)]
 pub(crate) struct PlacedHint {
     pub(crate) x: u16,
@@ -113,7 +109,6 @@ const ANNOTATE: Keys = &[
     ("Esc", "close", KeyCode::Esc),
 ];
 
-/// Returns the hints for the visible screen or popup.
 fn hints(scene: Scene<'_>) -> Vec<Hint> {
     if let Some(popup) = scene.frame.popups.last() {
         let keys = match popup {

@@ -14,10 +14,8 @@ pub enum Level {
     Error,
 }
 
-/// Limits of the drawn columns, rows and cells.
-///
-/// They exceed the largest displays with the smallest fonts, and bound the memory even if a terminal claims a larger
-/// size.
+/// Limits of the drawn columns, rows and cells. They exceed the largest displays with the smallest fonts, and bound the
+/// memory even if a terminal claims a larger size.
 const MOST: (u16, u16) = (1000, 500);
 const MOST_CELLS: u32 = 200_000;
 
@@ -38,15 +36,12 @@ pub struct Surroundings {
     pub past_filters: Vec<String>,
     /// The table before a search started: each typed letter searches from there.
     pub(crate) before_search: Option<TopScreen>,
-    /// Keys of an unfinished chord.
     pub(crate) chord: String,
     pub status: Option<(Level, String)>,
     pub size: (u16, u16),
-    /// Whether mouse events are captured.
     pub(crate) mouse: bool,
     /// The step of the tour, if it is active.
     pub(crate) tour: Option<usize>,
-    /// Whether the timeline is shown above table and flame graph.
     pub(crate) timeline: bool,
     /// The theme by name, and the previous one during a preview.
     pub(crate) theme: String,
@@ -54,7 +49,6 @@ pub struct Surroundings {
 }
 
 impl Surroundings {
-    /// Creates the initial surroundings.
     pub(crate) fn new(theme: String, tour: bool) -> Self {
         let tour = tour.then_some(0);
         Self { size: (80, 24), mouse: true, timeline: true, theme, tour, ..Self::default() }

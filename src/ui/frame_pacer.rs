@@ -7,7 +7,6 @@ use crate::cpu::sampler::CpuRow;
 use crate::ui::app::App;
 use crate::ui::term;
 
-/// The frame rate limiter.
 #[derive(Debug)]
 pub(crate) struct FramePacer {
     next: Instant,
@@ -30,7 +29,6 @@ struct LinkJudge {
 }
 
 impl LinkJudge {
-    /// Number of consecutive lags after which the link counts as slow.
     const LAGS: u32 = 12;
     /// The first and the longest probation. Each relapse doubles it, because a slow link keeps up with two frames a
     /// second, too.
@@ -84,13 +82,11 @@ impl FramePacer {
     /// Interval after which a lagging terminal is polled again.
     const AGAIN: Duration = Duration::from_millis(50);
 
-    /// Starts now.
     pub(crate) fn start() -> Self {
         let now = Instant::now();
         Self { next: now, link: LinkJudge::new(), blocked: 0, written: (term::written(), now) }
     }
 
-    /// Returns whether a frame may be drawn now.
     pub(crate) fn may_draw(&mut self, app: &mut App) -> bool {
         let now = Instant::now();
         if now < self.next {
@@ -111,7 +107,6 @@ impl FramePacer {
         true
     }
 
-    /// Records that a frame was drawn.
     pub(crate) fn drew(&mut self, app: &mut App) {
         let now = Instant::now();
         let waited = Duration::from_nanos(term::blocked_ns().saturating_sub(self.blocked));
@@ -150,7 +145,6 @@ impl FramePacer {
 mod tests {
     use super::*;
 
-    /// A link is slow after lags in a row, and until it has kept up for a while, longer after each relapse.
     #[test]
     fn a_slow_link_is_one_until_it_keeps_up() {
         let (mut link, start) = (LinkJudge::new(), Instant::now());
@@ -163,7 +157,6 @@ mod tests {
         assert_eq!([49, 50].map(|seconds| link.keeps_up(at(seconds), true)), [false, true], "a relapse");
     }
 
-    /// A pace that the user chose is not changed.
     #[test]
     fn a_chosen_pace_stays() {
         let (mut link, start) = (LinkJudge::new(), Instant::now());

@@ -3,7 +3,6 @@
 use nucleo_matcher::pattern::{AtomKind, CaseMatching, Normalization, Pattern};
 use nucleo_matcher::{Config, Matcher, Utf32Str};
 
-/// The typed text, against which texts are scored.
 pub(crate) struct Fuzzy {
     pattern: Pattern,
     matcher: Matcher,

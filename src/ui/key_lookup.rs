@@ -18,9 +18,8 @@ pub(crate) enum Lookup {
 }
 
 impl Keymap {
-    /// Binds keys on a layer to a command line under conditions (`live && !frozen`).
-    ///
-    /// An empty command unbinds the keys. The error names the invalid part.
+    /// Binds keys on a layer to a command line under conditions (`live && !frozen`). An empty command unbinds the keys.
+    /// The error names the invalid part.
     pub(crate) fn bind(&mut self, layer: &str, typed: &str, run: &str, when: &str) -> Result<(), String> {
         let names = || LAYERS.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ");
         let found = LAYERS.iter().find(|(name, _)| *name == layer);
@@ -44,11 +43,9 @@ impl Keymap {
         Ok(())
     }
 
-    /// Returns the meaning of keys on a screen.
     pub(crate) fn lookup(&self, typed: &str, tab: Tab, facts: &ScreenState) -> Lookup {
         let mut prefix = false;
         for layer in [Some(tab), None] {
-            // The last binding wins.
             for own in self.own.iter().rev().filter(|own| own.layer == layer && own.holds(facts)) {
                 if own.keys == typed {
                     match &own.run {
@@ -98,7 +95,6 @@ fn continues(keys: &str, typed: &str) -> bool {
     keys.strip_prefix(typed).is_some_and(|rest| rest.starts_with(' '))
 }
 
-/// The tokens of conditions.
 const LEXICON: Lexicon = Lexicon {
     marks: &["&&", "!"],
     begins: char::is_alphabetic,

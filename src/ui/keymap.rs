@@ -65,7 +65,6 @@ impl Keymap {
         mine.map(|own| own.keys.as_str()).chain(kept).collect()
     }
 
-    /// Returns the first key of a command.
     pub(crate) fn key_of(&self, row: &Command) -> Option<&str> {
         self.keys_of(row).first().copied()
     }

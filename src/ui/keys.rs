@@ -20,9 +20,7 @@ fn spelled(control: bool, alt: bool, key: &str) -> String {
     format!("{}{}{key}", if control { "ctrl-" } else { "" }, if alt { "alt-" } else { "" })
 }
 
-/// Parses keys, those of a chord separated by spaces: `ctrl-t`, `alt-enter`, `g g`.
-///
-/// The error lists the valid names.
+/// Parses keys, those of a chord separated by spaces: `ctrl-t`, `alt-enter`, `g g`. The error lists the valid names.
 pub(crate) fn parse(text: &str) -> Result<String, String> {
     let mut out: Vec<String> = Vec::new();
     for word in text.split_whitespace() {
@@ -66,7 +64,6 @@ const NAMED: &[(KeyCode, &str, &str)] = &[
     (KeyCode::End, "end", "End"),
 ];
 
-/// Returns the display text for footer and help.
 pub(crate) fn shown(key: &str) -> String {
     if key.len() > 1 && key.contains(' ') {
         return key.split(' ').map(shown).collect::<Vec<_>>().join(" ");

@@ -18,9 +18,7 @@ pub(crate) struct ViewLag {
 }
 
 impl ViewLag {
-    /// Updates the clock when a frame is drawn.
-    ///
-    /// `None` if nothing is recorded or the view is frozen.
+    /// Updates the clock when a frame is drawn. `None` if nothing is recorded or the view is frozen.
     pub(crate) fn tick(&mut self, clock: Option<Clock>) {
         if let (Some(before), Some(clock)) = (self.clock, clock)
             && clock.seen > before.seen
@@ -30,12 +28,10 @@ impl ViewLag {
         self.clock = clock;
     }
 
-    /// Returns the time since the session's start.
     pub(crate) fn elapsed(&self, start: u64) -> Option<u64> {
         self.clock.map(|clock| clock.now.saturating_sub(start))
     }
 
-    /// Returns the age of the view.
     pub(crate) fn age(&self) -> Option<u64> {
         self.clock.map(|clock| clock.now.saturating_sub(clock.seen))
     }

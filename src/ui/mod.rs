@@ -1,6 +1,5 @@
-//! The screen: a model, commands that change it, and functions that draw it.
-//!
-//! It uses questions, answers and panels, but not the kernel interface.
+//! The screen: a model, commands that change it, and functions that draw it. It uses questions, answers and panels, but
+//! not the kernel interface.
 
 pub(crate) mod act;
 pub mod app;

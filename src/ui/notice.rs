@@ -14,7 +14,6 @@ use crate::ui::tab::Tab;
 /// The share of unsymbolized code above which there is a message.
 const UNNAMED_PERCENT: f64 = 10.0;
 
-/// A message with its urgency.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Notice {
     pub(crate) text: String,
@@ -67,7 +66,6 @@ impl Scene<'_> {
         (share > UNNAMED_PERCENT).then_some(notice)
     }
 
-    /// Explains why a row has no symbol.
     pub(crate) fn why_unnamed(self, line: &TopLine) -> String {
         let why = self.context.answer.sources.get(&line.dso_path).map(String::as_str);
         match line.kind {
@@ -93,7 +91,6 @@ impl Scene<'_> {
         }
     }
 
-    /// Returns the current unwinding method of user stacks.
     fn unwinding(self) -> Option<CallGraph> {
         let live = self.context.info.origin == Origin::Live && self.context.answer.ended.is_none();
         Some(self.context.meter(self.selection.event).filter(|_| live)?.state.chains)

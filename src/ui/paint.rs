@@ -12,7 +12,6 @@ use ratatui::buffer::{Cell, CellWidth};
 use ratatui::layout::Size;
 use ratatui::style::{Color, Modifier};
 
-/// The style of a cell.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Look {
     fg: Color,
@@ -37,14 +36,11 @@ impl Look {
     }
 }
 
-/// Whether two cells look the same.
 fn same(a: &Cell, b: &Cell) -> bool {
     a.symbol() == b.symbol() && Look::of(a).serves(b)
 }
 
-/// Cells of a screen, row by row.
-///
-/// The right half of a wide character has an empty symbol.
+/// Cells of a screen, row by row. The right half of a wide character has an empty symbol.
 #[derive(Clone, Debug, Default)]
 struct Cells {
     size: Size,
@@ -86,21 +82,17 @@ impl Cells {
 /// Smaller frames are not searched for moved rows.
 const WORTH: usize = 100;
 
-/// The current content of the terminal.
 #[derive(Debug, Default)]
 pub(crate) struct Painter {
     shown: Cells,
-    /// The content after the frame that is being written.
     next: Cells,
 }
 
 impl Painter {
-    /// An empty terminal of this size.
     pub(crate) fn empty(size: Size) -> Self {
         Self { shown: Cells::blank(size), next: Cells::blank(size) }
     }
 
-    /// Returns the output that changes these cells.
     pub(crate) fn paint<'a>(&mut self, changes: impl Iterator<Item = (u16, u16, &'a Cell)>) -> Vec<u8> {
         let Self { shown, next } = self;
         let mut rows = 0..0;
@@ -126,7 +118,6 @@ impl Painter {
     }
 }
 
-/// Writes cells with minimal cursor movements and style changes.
 #[derive(Debug, Default)]
 struct Pen {
     bytes: Vec<u8>,
@@ -139,7 +130,6 @@ impl Pen {
     fn frame(mut self, shown: &Cells, next: &Cells, rows: std::ops::Range<u16>) -> Vec<u8> {
         for y in rows {
             let (old, new) = (shown.row(y), next.row(y));
-            // The rest of the row is blank.
             let end = new.iter().rposition(|cell| !same(cell, &Cell::EMPTY)).map_or(0, |last| last + 1);
             for (x, cell) in new.iter().enumerate().filter(|(x, cell)| !same(&old[*x], cell)) {
                 if x >= end {
@@ -200,7 +190,6 @@ impl Pen {
         self.at = Some((x, y));
     }
 
-    /// Changes the style.
     fn wear(&mut self, look: Look) {
         if self.look == look {
             return;

@@ -11,29 +11,18 @@ use crate::ui::fuzzy::Fuzzy;
 use crate::ui::view::annotate::state::Annotated;
 use crate::units::kit::Spec;
 
-/// A popup and its state.
 #[derive(Clone, Debug)]
 pub(crate) enum Popup {
     Help(Searched),
-    Losses {
-        scroll: usize,
-    },
-    Info {
-        scroll: usize,
-    },
+    Losses { scroll: usize },
+    Info { scroll: usize },
     Palette(Palette),
-    /// The chooser of units.
     Units(Chooser),
-    Columns {
-        cursor: usize,
-    },
-    Marks {
-        cursor: usize,
-    },
+    Columns { cursor: usize },
+    Marks { cursor: usize },
     Annotate(Box<Annotated>),
 }
 
-/// A text with a search prompt.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Searched {
     pub(crate) input: Input,
@@ -57,7 +46,6 @@ pub(crate) fn has_words(text: &str, typed: &str) -> bool {
 #[derive(Clone, Debug)]
 pub(crate) enum PaletteEntry {
     Command(&'static Command),
-    /// An analysis unit that can be started.
     Unit(&'static Spec),
     Thing {
         /// function, task, event.
@@ -66,7 +54,6 @@ pub(crate) enum PaletteEntry {
         about: String,
         command: Invocation,
     },
-    /// An event by its number.
     Event(usize, String),
 }
 
@@ -88,7 +75,6 @@ impl PaletteEntry {
         }
     }
 
-    /// Returns the entry for a search, if it is a command or unit.
     fn findable(&self) -> Option<Findable<'static>> {
         match self {
             Self::Command(row) => Some(row.findable()),
@@ -137,9 +123,7 @@ impl Palette {
         }
     }
 
-    /// Returns the entries that match a text, the best first.
-    ///
-    /// Commands come before equal matches.
+    /// Returns the entries that match a text, the best first. Commands come before equal matches.
     fn matching(&self, typed: &str) -> Vec<PaletteEntry> {
         let is_command = |entry: &PaletteEntry| matches!(entry, PaletteEntry::Command(_));
         if typed.is_empty() {

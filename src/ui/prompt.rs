@@ -15,7 +15,6 @@ use crate::ui::complete;
 use crate::ui::context::Context;
 use crate::ui::view::events::state as events;
 
-/// A prompt being edited.
 #[derive(Clone, Debug)]
 pub(crate) struct Prompt {
     /// The command and its argument.
@@ -33,7 +32,6 @@ pub(crate) struct Prompt {
     subject: Option<Arc<Subject>>,
     /// Each of its clauses, and where it is evaluated.
     pub(crate) clauses: Vec<(String, &'static str)>,
-    /// A remark.
     pub(crate) note: Option<String>,
     /// Fields that a capture filter may use.
     traced: Arc<Vec<TraceField>>,
@@ -48,9 +46,7 @@ pub(crate) struct Prompt {
 /// A message about the typed text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum PromptMessage {
-    /// An error.
     Fault(String),
-    /// A remark.
     Note(String),
 }
 
@@ -85,10 +81,8 @@ impl Prompt {
         Some(prompt)
     }
 
-    /// Creates a prompt that shows why it is unavailable.
-    ///
-    /// It still receives the keys that the user types before reading the reason, so that they do not act on the
-    /// screen.
+    /// Creates a prompt that shows why it is unavailable. It still receives the keys that the user types before reading
+    /// the reason, so that they do not act on the screen.
     pub(crate) fn refused(row: &'static Command, why: String, context: &Context) -> Option<Self> {
         let mut prompt = Self::new(row, row.argument.as_ref()?, String::new(), context);
         prompt.refused = Some(why);
@@ -109,8 +103,8 @@ impl Prompt {
         self.insisted = true;
     }
 
-    /// Returns the message above the completions: an error that they cannot fix, the filter that Enter uses instead,
-    /// or a remark.
+    /// Returns the message above the completions: an error that they cannot fix, the filter that Enter uses, or a
+    /// remark.
     pub(crate) fn message(&self) -> Option<PromptMessage> {
         match (&self.fault, &self.offer) {
             (Some(_), Some(offer)) => Some(PromptMessage::Note(format!("⏎ takes {offer}"))),
@@ -122,7 +116,6 @@ impl Prompt {
         }
     }
 
-    /// Returns the selected completion.
     pub(crate) fn choice(&self) -> Option<&str> {
         self.options.get(self.chosen).map(|(text, _)| text.as_str())
     }
@@ -131,7 +124,6 @@ impl Prompt {
         self.input.value()
     }
 
-    /// Processes a key.
     pub(crate) fn key(&mut self, key: KeyEvent, context: &Context) {
         self.input.handle_event(&Pressed::Key(key));
         self.refresh(context);
@@ -159,7 +151,6 @@ impl Prompt {
         self.refresh(context);
     }
 
-    /// Inserts the selected completion.
     pub(crate) fn complete(&mut self, context: &Context) {
         if let Some((text, _)) = self.options.get(self.chosen) {
             let kept = &self.input.value()[..self.from.min(self.input.value().len())];
@@ -168,7 +159,6 @@ impl Prompt {
         }
     }
 
-    /// Selects the next or previous completion.
     pub(crate) fn choose(&mut self, step: isize) {
         let n = self.options.len();
         if n > 0 {

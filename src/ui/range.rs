@@ -12,7 +12,6 @@ pub(crate) fn remember<T: PartialEq>(list: &mut Vec<T>, last: T) {
     list.drain(..list.len().saturating_sub(MAX));
 }
 
-/// The history of selected ranges.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Ranges {
     past: Vec<(u64, u64)>,
@@ -20,7 +19,6 @@ pub(crate) struct Ranges {
     at: usize,
 }
 
-/// The label of a range: seconds from the session's start.
 pub(crate) fn label((from, until): (u64, u64)) -> String {
     if until == u64::MAX {
         return format!("since {}", clock(from));
@@ -37,7 +35,6 @@ pub(crate) fn clause((from, until): (u64, u64)) -> String {
 }
 
 impl Ranges {
-    /// Adds the current range.
     pub(crate) fn remember(&mut self, range: (u64, u64)) {
         remember(&mut self.past, range);
         self.at = self.past.len() - 1;
@@ -47,9 +44,7 @@ impl Ranges {
         self.past.is_empty()
     }
 
-    /// Returns the previous (-1) or next (1) range.
-    ///
-    /// Without a current range, -1 returns the last one.
+    /// Returns the previous (-1) or next (1) range. Without a current range, -1 returns the last one.
     pub(crate) fn walk(&mut self, here: bool, step: isize) -> Option<(u64, u64)> {
         let at = match here {
             false if step < 0 => Some(self.at),

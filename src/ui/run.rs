@@ -55,9 +55,7 @@ pub(crate) trait Driver {
     fn suspend(&mut self);
 }
 
-/// How long the first frame waits for the terminal's answers.
-///
-/// Later ones are processed when they arrive.
+/// How long the first frame waits for the terminal's answers. Later ones are processed when they arrive.
 const PATIENCE: Duration = Duration::from_millis(150);
 /// How long answers are distinguished from keys.
 const LATEST: Duration = Duration::from_secs(1);
@@ -121,7 +119,6 @@ pub(crate) fn run(
             default(pace.wait(app, dirty)) => {}
         }
         urgency.keep();
-        // Process all pending events before the next frame.
         while let Ok(input) = inputs.try_recv() {
             app.input(&input);
         }
@@ -132,7 +129,6 @@ pub(crate) fn run(
     }
 }
 
-/// Applies the terminal's answers.
 fn take_facts(app: &mut App, themes: &Themes, by_itself: bool, facts: TermFacts) {
     term::mark_frames(facts.whole_frames);
     let before = suited(themes.depth, None);
@@ -141,7 +137,6 @@ fn take_facts(app: &mut App, themes: &Themes, by_itself: bool, facts: TermFacts)
     }
 }
 
-/// Reads user input and late answers of the terminal.
 fn read_inputs(asked: Option<TermQuery>) -> io::Result<(Receiver<Input>, Receiver<TermFacts>)> {
     let (sender, inputs) = unbounded();
     let (tell, late) = unbounded();

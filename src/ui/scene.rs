@@ -14,7 +14,6 @@ use crate::ui::selection::{Selection, describe_age};
 /// The minimum size of a terminal.
 pub(crate) const MIN: (u16, u16) = (20, 6);
 
-/// The input of layout and drawing.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Scene<'a> {
     pub(crate) context: &'a Context,
@@ -33,7 +32,6 @@ impl<'a> Scene<'a> {
         }
     }
 
-    /// Returns the displayed event.
     pub(crate) fn event(self) -> Option<&'a EventInfo> {
         self.context.answer.events.get(self.selection.event)
     }
@@ -43,13 +41,11 @@ impl<'a> Scene<'a> {
         self.context.info.events.get(self.selection.event)
     }
 
-    /// Returns the area of the whole terminal.
     pub(crate) fn area(self) -> Rect {
         let (width, height) = self.frame.size;
         Rect { x: 0, y: 0, width, height }
     }
 
-    /// Whether the terminal is too small.
     pub(crate) fn is_too_small(self) -> bool {
         self.frame.size.0 < MIN.0 || self.frame.size.1 < MIN.1
     }

@@ -24,11 +24,9 @@ pub struct Zoom {
     pub(crate) label: String,
     /// The filter that it adds.
     pub(crate) expression: String,
-    /// Its time range, if it selects one.
     pub(crate) range: Option<(u64, u64)>,
 }
 
-/// The baseline that the view is compared with.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ComparedWith {
     /// The label in the header.
@@ -36,16 +34,11 @@ pub(crate) struct ComparedWith {
     pub(crate) of: BaselineSource,
 }
 
-/// The source of the baseline.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum BaselineSource {
-    /// The samples before this time, in nanoseconds from the start.
     Past(u64),
-    /// The samples that pass this filter.
     View(Option<String>),
-    /// The samples in this time range.
     Range((u64, u64)),
-    /// Another recording.
     File,
 }
 
@@ -72,9 +65,7 @@ fn usual_age(info: &Info) -> Age {
 #[derive(Debug)]
 pub(crate) struct RowChoice {
     pub(crate) columns: Vec<Field>,
-    /// Whether the IPC column was added automatically.
-    ///
-    /// Once the user removes it, it is not added again.
+    /// Whether the IPC column was added automatically. Once the user removes it, it is not added again.
     pub(crate) offered_ipc: bool,
     /// Whether the user selected the sort keys.
     pub(crate) sorted: bool,
@@ -117,7 +108,6 @@ pub struct Selection {
     pub(crate) ranges: Ranges,
     pub hide_idle: bool,
     pub(crate) age: Age,
-    /// Whether the user chose the age; otherwise it is the default.
     pub(crate) age_chosen: bool,
     pub(crate) baseline: Option<ComparedWith>,
     pub(crate) per: NormalizeBy,
@@ -125,23 +115,19 @@ pub struct Selection {
     pub(crate) of_machine: bool,
     /// The order of rows before the comparison.
     pub(crate) order_before: Option<(Order, bool)>,
-    /// Whether the flame graph includes off-CPU time.
     pub(crate) off_cpu: bool,
     pub(crate) rows: RowChoice,
     /// The format of symbols, and whether inlined functions are frames.
     pub(crate) form: NameForm,
     pub(crate) inlined: bool,
-    /// Whether the view is frozen.
     pub(crate) frozen: bool,
     pub(crate) refresh: Duration,
     /// Percentage points that a CPU must exceed the others by to be a finding.
     pub(crate) points: f64,
-    /// Dismissed messages.
     pub(crate) dismissed: HashSet<NoticeSubject>,
 }
 
 impl Selection {
-    /// Creates the initial selection.
     pub(crate) fn new(info: &Info, start: &Start) -> Self {
         let children = start.children && info.chains;
         let mut columns = start.columns.clone();
@@ -183,9 +169,7 @@ impl Selection {
         }
     }
 
-    /// Returns the question shared by all screens, to which a view adds its own part.
-    ///
-    /// `asked` is the previous one.
+    /// Returns the question shared by all screens, to which a view adds its own part. `asked` is the previous one.
     pub(crate) fn question(&self, context: &Context, tab: Tab, asked: &Question) -> Question {
         let key = |field: &Field| if let Field::Key(key) = field { Some(*key) } else { None };
         let keys: Vec<ColumnKey> = self.rows.columns.iter().filter_map(key).collect();
@@ -230,7 +214,6 @@ impl Selection {
         self.filter.is_some() || !self.zooms.is_empty()
     }
 
-    /// Returns the sort column.
     pub(crate) fn order_field(&self) -> Field {
         match self.rows.order {
             Order::Children => Field::Children,
@@ -261,7 +244,6 @@ impl Selection {
         joined(zooms.map(|zoom| zoom.expression.clone()).chain(self.filter.clone()))
     }
 
-    /// Returns the filter of the question, without the time range.
     pub(crate) fn asked_filter(&self) -> Option<String> {
         let clause = match self.baseline.as_ref().map(|mark| &mark.of) {
             Some(BaselineSource::Past(ns)) => Some(format!("time >= {ns}ns")),
@@ -270,7 +252,6 @@ impl Selection {
         self.narrowed(self.filter.as_ref(), clause)
     }
 
-    /// Returns the baseline for the question.
     fn baseline_asked(&self, context: &Context, tab: Tab) -> Option<Baseline> {
         if self.off_cpu && tab == Tab::Flame {
             let filter = self.asked_filter().and_then(|t| context.parse(&t).ok()).map(std::sync::Arc::new);
@@ -301,9 +282,7 @@ impl Selection {
         Some(Baseline { event: None, filter, other: mark.of == BaselineSource::File, per: self.per, split, range })
     }
 
-    /// Returns the commands that reproduce the comparison.
-    ///
-    /// The past of a live session is not reproducible.
+    /// Returns the commands that reproduce the comparison. The past of a live session is not reproducible.
     pub(crate) fn baseline_command(&self, context: &Context) -> Vec<String> {
         let Some(mark) = &self.baseline else { return Vec::new() };
         let of = match &mark.of {

@@ -36,9 +36,8 @@ pub(crate) fn mark_frames(on: bool) {
     WHOLE_FRAMES.store(on, Ordering::Relaxed);
 }
 
-/// Returns whether the terminal accepts output without blocking.
-///
-/// A lagging terminal gets fewer frames instead of a queue.
+/// Returns whether the terminal accepts output without blocking. A lagging terminal gets fewer frames instead of a
+/// queue.
 pub(crate) fn is_ready() -> bool {
     let out = io::stdout();
     let mut fds = [PollFd::new(&out, PollFlags::OUT)];
@@ -57,14 +56,12 @@ pub(crate) fn blocked_ns() -> u64 {
     BLOCKED.load(Ordering::Relaxed)
 }
 
-/// Leaves the choice of colours to the theme.
-///
-/// With NO_COLOR, crossterm would reset a cell's style after setting it, so that the selection would be invisible.
+/// Leaves the choice of colours to the theme. With NO_COLOR, crossterm would reset a cell's style after setting it, so
+/// that the selection would be invisible.
 pub(crate) fn own_colors() {
     crossterm::style::force_color_output(true);
 }
 
-/// Sets the terminal up.
 pub(crate) fn enter() -> io::Result<()> {
     enable_raw_mode()?;
     OURS.store(true, Ordering::SeqCst);
@@ -83,7 +80,6 @@ pub(crate) fn leave() {
     }
 }
 
-/// Enables or disables mouse capture.
 pub(crate) fn mouse(on: bool) -> io::Result<()> {
     let mut out = io::stdout();
     if on { execute!(out, EnableMouseCapture) } else { execute!(out, DisableMouseCapture) }
@@ -139,10 +135,8 @@ impl Write for FrameWriter {
     }
 }
 
-/// crossterm's backend with another way of writing cells.
-///
-/// It never queries the cursor position: the answer would arrive in the thread that reads keys, and not all terminals
-/// answer.
+/// crossterm's backend with another way of writing cells. It never queries the cursor position: the answer would arrive
+/// in the thread that reads keys, and not all terminals answer.
 #[derive(Debug)]
 pub(crate) struct QuietBackend {
     inner: CrosstermBackend<FrameWriter>,
@@ -151,10 +145,8 @@ pub(crate) struct QuietBackend {
     cursor_shown: bool,
 }
 
-/// A terminal that writes whole frames.
 pub(crate) type Screen = Terminal<QuietBackend>;
 
-/// Returns the size of the terminal.
 pub(crate) fn size() -> io::Result<(u16, u16)> {
     crossterm::terminal::size()
 }
@@ -164,7 +156,6 @@ fn drawn(size: Size) -> Size {
     Size { width, height }
 }
 
-/// Creates a terminal on standard output.
 pub(crate) fn screen() -> io::Result<Screen> {
     let inner = CrosstermBackend::new(FrameWriter { bytes: Vec::with_capacity(1 << 16) });
     let painter = Painter::empty(drawn(inner.size()?));

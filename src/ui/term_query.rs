@@ -19,15 +19,12 @@ const QUESTIONS: &[u8] = b"\x1b]11;?\x1b\\\x1b[?2026$p\x1b[c";
 /// A longer input is not an answer.
 const MOST: usize = 4096;
 
-/// The answers of a terminal.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct TermFacts {
     pub(crate) background: Option<Background>,
-    /// Whether it supports synchronized output.
     pub(crate) whole_frames: bool,
 }
 
-/// A terminal with open queries.
 #[derive(Debug)]
 pub(crate) struct TermQuery {
     input: OwnedFd,
@@ -38,9 +35,7 @@ pub(crate) struct TermQuery {
 }
 
 impl TermQuery {
-    /// Queries the user's terminal, which must be in raw mode.
-    ///
-    /// Returns `None` if there is none or it would not answer.
+    /// Queries the user's terminal, which must be in raw mode. Returns `None` if there is none or it would not answer.
     pub(crate) fn ask() -> Option<Self> {
         if matches!(std::env::var("TERM").as_deref(), Ok("" | "dumb") | Err(_)) {
             return None;
@@ -55,9 +50,7 @@ impl TermQuery {
         Some(Self { input, heard: Vec::new(), facts: TermFacts::default(), typed: Vec::new(), done: false })
     }
 
-    /// Reads answers until they are complete or the time is over.
-    ///
-    /// Returns whether they are complete.
+    /// Reads answers until they are complete or the time is over. Returns whether they are complete.
     pub(crate) fn listen(&mut self, patience: Duration) -> bool {
         let until = Instant::now() + patience;
         while !self.done {
@@ -112,13 +105,11 @@ impl TermQuery {
         self.facts
     }
 
-    /// Takes the keys typed meanwhile.
     pub(crate) fn typed(&mut self) -> Vec<Input> {
         std::mem::take(&mut self.typed)
     }
 }
 
-/// A part of a terminal's input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Word {
     Background(Background),
@@ -126,7 +117,6 @@ enum Word {
     /// Its attributes, the last answer.
     End,
     Key(KeyEvent),
-    /// Any other complete sequence.
     Other,
 }
 
@@ -214,7 +204,6 @@ mod tests {
     fn answers_are_told_from_keys() {
         let answer = b"2\x1b]11;rgb:ffff/fafa/f0f0\x1b\\:\x1b[A\x1b[?2026;2$y\x14\x1b[?62;4cq";
         let codes = [KeyCode::Char('2'), KeyCode::Char(':'), KeyCode::Up, KeyCode::Char('t'), KeyCode::Char('q')];
-        // Split at every size.
         for size in 1..answer.len() {
             let mut asked = asked();
             answer.chunks(size).for_each(|part| asked.take(part));

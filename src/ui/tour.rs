@@ -7,12 +7,10 @@ use crate::ui::view::{cpus, time, top};
 
 /// A step: its text, and the command that it waits for.
 pub(crate) struct TourStep {
-    /// The command whose key is shown.
     pub(crate) row: &'static Command,
     pub(crate) text: &'static str,
     /// Commands that complete it as well.
     also: &'static [&'static Command],
-    /// The screen on which its command must have ended.
     screen: Option<Tab>,
 }
 
@@ -90,7 +88,6 @@ pub(crate) static STEPS: &[TourStep] = &[
     ),
 ];
 
-/// Returns a step by its index.
 pub(crate) fn step(at: usize) -> Option<&'static TourStep> {
     STEPS.get(at)
 }

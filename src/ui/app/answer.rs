@@ -95,7 +95,6 @@ impl App {
         }
     }
 
-    /// Sends the question if it has changed.
     pub(crate) fn ask(&mut self, always: bool) {
         if self.frame.tab == Tab::Events {
             self.look_up_entry();

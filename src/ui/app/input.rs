@@ -106,7 +106,6 @@ impl App {
         }
         let mut text = prompt.text().trim().to_owned();
         if prompt.kind() == ArgumentKind::Theme {
-            // Use the previewed theme.
             text = prompt.choice().map_or(text, str::to_owned);
             self.frame.theme = self.frame.theme_before.take().unwrap_or_else(|| std::mem::take(&mut self.frame.theme));
         }

@@ -1,6 +1,4 @@
-//! The model of the interface, without terminal and engine.
-//!
-//! External actions are returned as effects.
+//! The model of the interface, without terminal and engine. External actions are returned as effects.
 
 pub(crate) mod answer;
 pub(crate) mod input;
@@ -74,9 +72,7 @@ pub struct App {
     /// The surroundings of a screen.
     pub frame: Surroundings,
     pub(crate) steps: steps::Steps,
-    /// The last question sent.
     pub(crate) asked: Question,
-    /// Pending start commands.
     pub(crate) exec: std::collections::VecDeque<String>,
     /// Pending effects in order; the caller executes and removes them.
     pub effects: Vec<Effect>,
@@ -121,12 +117,10 @@ impl App {
         self.context.behind.tick(clock.filter(|_| !self.selection.frozen && self.context.answer.ended.is_none()));
     }
 
-    /// Returns the shared state that views draw.
     pub(crate) fn scene(&self) -> Scene<'_> {
         Scene { context: &self.context, selection: &self.selection, frame: &self.frame }
     }
 
-    /// Disables mouse capture at the start.
     pub(crate) fn leave_mouse(&mut self) {
         self.frame.mouse = false;
         self.effects.push(Effect::Mouse(false));

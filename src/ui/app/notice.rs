@@ -6,7 +6,6 @@ use crate::ui::notice::is_unnamed;
 use crate::ui::selection::NoticeSubject;
 
 impl App {
-    /// Dismisses the message.
     pub(crate) fn dismiss(&mut self) {
         match self.scene().notice() {
             Some(notice) => {
@@ -16,7 +15,6 @@ impl App {
         }
     }
 
-    /// Goes to the message's subject.
     pub(crate) fn go_to_notice(&mut self) {
         match self.scene().notice().map(|notice| notice.of) {
             Some(NoticeSubject::Unnamed(path)) => self.go_to_unnamed(&path),

@@ -49,7 +49,6 @@ impl App {
         self.frame.popups.push(popup);
     }
 
-    /// Handles a key; returns whether the chooser stays open.
     fn chooser_key(&mut self, chooser: &mut Chooser, key: KeyEvent, name: &str) -> bool {
         let choices = unit_choices(&self.context, &self.views.events, chooser.input.value());
         match name {
@@ -105,7 +104,6 @@ impl App {
         Palette::over(entries, table::beginning)
     }
 
-    /// Handles a key; returns whether the palette stays open.
     pub(crate) fn palette_key(&mut self, palette: &mut Palette, key: KeyEvent, name: &str) -> bool {
         let matches = palette.matches();
         match name {
@@ -182,8 +180,7 @@ impl App {
         }
     }
 
-    /// Handles a click on common parts of the screens: tabs, message, completions and footer keys. Returns whether it
-    /// was one.
+    /// Handles a click on tabs, message, completions and footer keys. Returns whether it was one.
     pub(crate) fn pressed_around(&mut self, mouse: MouseEvent) -> bool {
         if mouse.kind != MouseEventKind::Down(MouseButton::Left) || !mouse.modifiers.is_empty() {
             return false;
@@ -279,9 +276,7 @@ fn scrolled(scroll: &mut usize, name: &str, page: usize) -> bool {
     true
 }
 
-/// Searches the help for typed text, ignoring a leading slash.
-///
-/// Returns whether the help stays open.
+/// Searches the help for typed text, ignoring a leading slash. Returns whether the help stays open.
 fn help_key(help: &mut Searched, key: KeyEvent, name: &str, page: usize) -> bool {
     let empty = help.input.value().is_empty();
     match name {

@@ -12,7 +12,6 @@ use crate::ui::tab::Tab;
 use crate::ui::view::time::state::MapPoint;
 
 impl App {
-    /// Selects a time range instead of the previous one.
     pub(crate) fn go_to_range(&mut self, range: (u64, u64)) {
         self.show_range(range);
         self.selection.ranges.remember(range);
@@ -43,10 +42,8 @@ impl App {
         }
     }
 
-    /// Parses the argument of `:range`: seconds from the start, times of day, or any other form of [`TimeRange`].
-    ///
-    /// With the prefix `clock`, seconds are those of `--time`. The result is relative to the session's start, with an
-    /// exclusive end.
+    /// Parses the argument of `:range`: seconds from the start (with the prefix `clock`, those of `--time`), times of
+    /// day, or any form of [`TimeRange`]. The result is relative to the session's start, with an exclusive end.
     pub(crate) fn typed_range(&self, text: &str) -> Result<(u64, u64), String> {
         let answer = &self.context.answer;
         let (start, rest) = text.strip_prefix("clock ").map_or((0, text), |rest| (answer.start, rest));
@@ -101,9 +98,7 @@ impl App {
         }
     }
 
-    /// `'x`: goes to the mark x, or sets it if it does not exist.
-    ///
-    /// `:mark x text` sets it with a note.
+    /// `'x`: goes to the mark x, or sets it if it does not exist. `:mark x text` sets it with a note.
     pub(crate) fn mark(&mut self, text: Option<String>) {
         let Some(text) = text else {
             "'".clone_into(&mut self.frame.chord);
@@ -132,14 +127,12 @@ impl App {
         }
     }
 
-    /// Adds a note at this time.
     pub(crate) fn note_moment(&mut self, note: String) {
         let at = self.moment();
         self.request(Request::Mark(TimeMark { at, name: String::new(), note }));
         self.say(format!("noted at {}: :marks lists, S saves", clock(at)));
     }
 
-    /// Shows a mark on the time screen.
     pub(crate) fn go_to_mark(&mut self, mark: &TimeMark) {
         let columns = crate::ui::view::time::layout::room(self.scene(), &self.views.time).0 as u64;
         let column = mark.at / self.views.time.length.max(1);

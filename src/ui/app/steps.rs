@@ -18,7 +18,6 @@ use crate::ui::view::time::state::MapLook;
 use crate::ui::view::top::state::TopScreen;
 use crate::ui::view::units::state::Arrangement;
 
-/// Limit of remembered steps.
 const MAX_STEPS: usize = 200;
 
 /// Lists the state that a step may change: name, type, place in the model, and description.
@@ -43,7 +42,6 @@ macro_rules! view {
                 }
             }
 
-            /// Describes the differences.
             fn differences(&self, other: &Self) -> Vec<&'static str> {
                 let mut words = Vec::new();
                 $(if self.$name != other.$name && !words.contains(&$word) {
@@ -206,9 +204,7 @@ impl App {
         self.steps.done.push(step);
     }
 
-    /// Replaces one view of a step by the other.
-    ///
-    /// Changes the screen only if the step did.
+    /// Replaces one view of a step by the other. Changes the screen only if the step did.
     fn replay(&mut self, step: &UndoStep, (view, other): (&View, &View), tab: Tab, what: &str) {
         self.steps.begun = None;
         view.put(other, self);
@@ -220,7 +216,6 @@ impl App {
         self.say(format!("{what}: {}", step.describe()));
     }
 
-    /// Restores the cursor of an undone step when its rows have arrived.
     pub(crate) fn return_cursor(&mut self) {
         if self.context.answer.question.generation == self.asked.generation
             && let Some(before) = self.steps.cursor.take()

@@ -146,12 +146,10 @@ impl App {
         self.frame.prompt = Prompt::about(&general::CAPTURE, text, subject, &self.context);
     }
 
-    /// Shows why a prompt is unavailable.
     pub(crate) fn refuse(&mut self, row: &'static Command, why: &str) {
         self.frame.prompt = Prompt::refused(row, why.to_owned(), &self.context);
     }
 
-    /// Prompts for a command's argument with an initial text.
     pub(crate) fn ask_for(&mut self, row: &'static Command, text: String) {
         if let Some(argument) = &row.argument {
             self.frame.prompt = Some(Prompt::new(row, argument, text, &self.context));
@@ -184,9 +182,7 @@ impl App {
         starts
     }
 
-    /// Collapses the row under the cursor, or goes to its parent.
-    ///
-    /// Undoes the last step if there is no row.
+    /// Collapses the row under the cursor, or goes to its parent. Undoes the last step if there is no row.
     pub(crate) fn fold(&mut self) {
         let Some(line) = self.line() else { return self.undo() };
         if line.mark == Mark::Open {
@@ -223,7 +219,6 @@ impl App {
     }
 }
 
-/// Parses a list of CPUs.
 pub(crate) fn cpu_list(text: &str) -> Result<Vec<u32>, String> {
     use crate::filter::Test;
     let filter = Filter::parse(&format!("cpu in {text}")).map_err(|f| f.line())?;

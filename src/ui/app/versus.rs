@@ -53,7 +53,6 @@ impl App {
         self.say("baseline set: change the filter (f) to see the difference; B ends it");
     }
 
-    /// Compares with a time range.
     pub(crate) fn compare_range(&mut self, range: (u64, u64)) {
         self.compare(ComparedWith { label: label(range), of: BaselineSource::Range(range) });
     }
@@ -123,7 +122,6 @@ impl App {
         }
     }
 
-    /// Toggles off-CPU time in the flame graph.
     pub(crate) fn toggle_off_cpu(&mut self) {
         let clock = |name: &str| ["cpu-clock", "task-clock"].iter().any(|c| name.starts_with(c));
         let clock = self.context.answer.events.iter().position(|e| clock(&e.name));
@@ -142,7 +140,6 @@ impl App {
         }
     }
 
-    /// Returns the current view as text.
     fn text(&self) -> Option<String> {
         let scene = self.scene();
         match self.frame.tab {

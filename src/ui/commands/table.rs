@@ -65,12 +65,10 @@ pub(crate) fn beginning(word: &str) -> Option<(&'static Command, &'static str)> 
     Some((find(name)?, first))
 }
 
-/// Finds a command by its name.
 pub(crate) fn find(name: &str) -> Option<&'static Command> {
     rows().find(|row| row.name == name)
 }
 
-/// The meaning of a command on a screen.
 pub(crate) enum Meaning {
     Act(Act),
     /// It needs the table's rows, which are not visible.

@@ -9,18 +9,15 @@ use crate::ui::view::units::chooser::{about_unit, nearest_units, unit_choices};
 use crate::ui::widget::Canvas;
 use crate::ui::widget::popup_frame::{frame, typed_line};
 
-/// Maximum width and height.
 pub(crate) const PALETTE: (u16, u16) = (76, 22);
 pub(crate) const UNITS: (u16, u16) = (90, 24);
 /// Lines for the description of the unit under the cursor, if there is room.
 const ABOUT: u16 = 4;
 
-/// Returns the first visible row of a list.
 pub(crate) fn first(cursor: usize, rows: u16) -> usize {
     (cursor + 1).saturating_sub(usize::from(rows))
 }
 
-/// Returns the rows for units in a frame of some height.
 pub(crate) fn unit_rows(height: u16) -> u16 {
     let inner = height.saturating_sub(3);
     if inner > 2 * ABOUT { inner - ABOUT - 1 } else { inner }

@@ -15,11 +15,9 @@ use crate::ui::tab::Tab;
 use crate::ui::view::{Views, flame, top, units};
 use crate::ui::widget::Canvas;
 
-/// Maximum number of lines of a message.
 const MOST_LINES: usize = 5;
 
-/// Draws the lines under the table: completions or an error during input, a message, or details of the line under the
-/// cursor.
+/// Draws completions or an error during input, a message, or details of the line under the cursor.
 pub(crate) fn details(scene: Scene<'_>, views: &Views, on: &mut Canvas<'_>) {
     if let Some(prompt) = &scene.frame.prompt {
         return prompt_help(prompt, on);
@@ -65,9 +63,7 @@ fn chord_help(scene: Scene<'_>, on: &mut Canvas<'_>) {
     }
 }
 
-/// Draws a message upwards over as many lines as needed.
-///
-/// The remedy of an error comes last.
+/// Draws a message upwards over as many lines as needed. The remedy of an error comes last.
 fn said(text: &str, style: Style, on: &mut Canvas<'_>) {
     let mut lines = wrap(text, usize::from(on.area.width.saturating_sub(2)));
     lines.truncate(MOST_LINES);
@@ -130,9 +126,7 @@ fn prompt_help(prompt: &Prompt, on: &mut Canvas<'_>) {
     }
 }
 
-/// Draws the prompt, the continuations of a chord, or the keys.
-///
-/// Returns the cursor position.
+/// Draws the prompt, the continuations of a chord, or the keys. Returns the cursor position.
 pub(crate) fn draw(scene: Scene<'_>, on: &mut Canvas<'_>) -> Option<(u16, u16)> {
     if let Some(prompt) = &scene.frame.prompt {
         return Some(prompt_line(prompt, on));

@@ -26,7 +26,6 @@ struct Piece {
     weight: u8,
 }
 
-/// Draws host, event, target, state, samples, losses and cost.
 pub(crate) fn draw(scene: Scene<'_>, on: &mut Canvas<'_>) {
     let mut pieces = pieces(scene, on.theme);
     let gap = |piece: &Piece| if piece.weight == RATE { 1 } else { 2 };
@@ -132,16 +131,13 @@ fn hosts(scene: Scene<'_>) -> String {
     if names.len() > 3 { format!("{} hosts", names.len()) } else { names.join(" ") }
 }
 
-/// Returns the rate of the displayed event; empty if unknown.
 fn rate(scene: Scene<'_>) -> String {
     let running = scene.context.meter(scene.selection.event).map(|meter| meter.state.rate);
     let recorded = || scene.recorded_event().map(|e| Rate::of(&e.attr)).filter(|rate| *rate != Rate::Period(0));
     running.or_else(recorded).map(describe_rate).unwrap_or_default()
 }
 
-/// Describes the target, which may have changed since the start.
-///
-/// For a recording, returns its file name.
+/// Describes the target, which may have changed since the start. For a recording, returns its file name.
 fn target(scene: Scene<'_>) -> String {
     if scene.context.info.origin == Origin::Live {
         return fit_end(&clean(&scene.context.answer.target), NAMES).into_owned();
@@ -182,7 +178,6 @@ fn tab_names(scene: Scene<'_>, room: u16) -> impl Iterator<Item = (Tab, &'static
     })
 }
 
-/// Returns the command of the tab at a column.
 pub(crate) fn tab_at(scene: Scene<'_>, room: u16, column: u16) -> Option<&'static Command> {
     let mut x = 1;
     let mut found = tab_names(scene, room).map(|(_, row, name)| {
@@ -294,9 +289,7 @@ fn narrowed(scene: Scene<'_>, trail: &[String], room: usize) -> String {
     }
 }
 
-/// Returns the breadcrumb, or its last steps if room is short.
-///
-/// A truncated one needs no trailing space.
+/// Returns the breadcrumb, or its last steps if room is short. A truncated one needs no trailing space.
 fn last_steps(whole: &str, trail: &[String], room: usize) -> String {
     let from = |first: usize| clean(&format!("… › {}", trail[first..].join(" › "))).into_owned();
     let mut ways = std::iter::once(whole.to_owned()).chain((1..trail.len()).map(from));

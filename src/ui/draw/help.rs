@@ -90,7 +90,6 @@ fn found(scene: Scene<'_>, theme: &Theme, typed: &str) -> Vec<Styled> {
     lines
 }
 
-/// Returns commands under their group headings.
 fn grouped(scene: Scene<'_>, theme: &Theme, rows: impl Iterator<Item = &'static Command>) -> Vec<Styled> {
     let mut lines: Vec<Styled> = Vec::new();
     let mut group = "";

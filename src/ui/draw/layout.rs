@@ -7,7 +7,6 @@ use crate::ui::popup::Popup;
 use crate::ui::scene::Scene;
 use crate::ui::tab::Tab;
 
-/// The parts of the screen, from top to bottom.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ScreenAreas {
     pub(crate) header: Rect,
@@ -16,19 +15,14 @@ pub(crate) struct ScreenAreas {
     pub(crate) finding: Rect,
     /// The timeline; empty if hidden.
     pub(crate) timeline: Rect,
-    /// The table with its heading.
     pub(crate) table: Rect,
-    /// The call chains of the row under the cursor, next to the table.
-    ///
-    /// Empty if room is short.
+    /// The call chains of the row under the cursor, next to the table. Empty if room is short.
     pub(crate) beside: Rect,
-    /// The step of the tour, if it is active.
     pub(crate) tour: Rect,
     pub(crate) details: Rect,
     pub(crate) footer: Rect,
 }
 
-/// Divides the screen into its parts.
 pub(crate) fn places(scene: Scene<'_>, area: Rect) -> ScreenAreas {
     let row = |y: u16, height: u16| Rect { x: area.x, y: area.y + y, width: area.width, height };
     let h = area.height;
@@ -50,9 +44,7 @@ pub(crate) fn places(scene: Scene<'_>, area: Rect) -> ScreenAreas {
     }
 }
 
-/// Returns the area of a popup.
-///
-/// An annotated function also covers the panel next to the table, which shows another row.
+/// Returns the area of a popup. An annotated function also covers the panel next to the table, which shows another row.
 pub(crate) fn popup(scene: Scene<'_>, places: &ScreenAreas) -> Rect {
     match scene.frame.popups.last() {
         Some(Popup::Annotate(_)) => places.table.union(places.beside),
@@ -70,9 +62,7 @@ fn finding_height(scene: Scene<'_>, height: u16) -> u16 {
     u16::from(height >= 10 && scene.notice().is_some())
 }
 
-/// Height of the timeline.
-///
-/// Zero if room is short or the screen is not filtered by it.
+/// Height of the timeline. Zero if room is short or the screen is not filtered by it.
 fn timeline_height(scene: Scene<'_>, height: u16) -> u16 {
     u16::from(scene.frame.timeline && matches!(scene.frame.tab, Tab::Top | Tab::Flame) && height >= 20)
 }
@@ -83,7 +73,6 @@ pub(crate) fn beside_width(scene: Scene<'_>, width: u16) -> u16 {
     if scene.frame.tab == Tab::Top && scene.context.info.chains && width >= LEAST { (width * 2 / 5).min(90) } else { 0 }
 }
 
-/// Returns the number of table lines below the heading.
 pub(crate) fn table_height(scene: Scene<'_>) -> usize {
     places_of(scene).map_or(0, |places| usize::from(places.table.height.saturating_sub(1)))
 }

@@ -29,9 +29,7 @@ pub(crate) fn draw(scene: Scene<'_>, views: &Views, on: &mut Canvas<'_>) -> Opti
     None
 }
 
-/// Returns the area of a popup's rows and the row at a position.
-///
-/// Without rows, returns the whole area.
+/// Returns the area of a popup's rows and the row at a position. Without rows, returns the whole area.
 pub(crate) fn hit(
     scene: Scene<'_>,
     views: &Views,
@@ -73,7 +71,6 @@ pub(crate) fn hit(
     Some((frame, at.map(|at| from + usize::from(at)).filter(|at| *at < rows)))
 }
 
-/// Returns the maximum scroll position of a text.
 pub(crate) fn last_scroll(scene: Scene<'_>, popup: &Popup, area: Rect) -> usize {
     let theme = Theme::new(Depth::None);
     let lines = match popup {

@@ -11,9 +11,7 @@ use crate::ui::theme::Theme;
 use crate::ui::view::{Views, cpus, events, flame, time, top, units};
 use crate::ui::widget::{self, Canvas};
 
-/// Draws the whole screen with the supported characters.
-///
-/// Returns the cursor position, if any.
+/// Draws the whole screen with the supported characters. Returns the cursor position, if any.
 pub(crate) fn draw(
     scene: Scene<'_>,
     views: &Views,

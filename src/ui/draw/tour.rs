@@ -14,7 +14,6 @@ pub(crate) fn height(scene: Scene<'_>, width: u16, room: u16) -> u16 {
     if lines + LEAST <= room && width >= 30 { lines } else { 0 }
 }
 
-/// Minimum height of the table above it.
 const LEAST: u16 = 6;
 
 /// Returns the wrapped text, the key, and the height of the box.
@@ -32,7 +31,6 @@ fn has_room(lines: &[String], key: &str, room: usize) -> bool {
     lines.last().map_or(0, |line| width(line)) + width(key) + 3 <= room
 }
 
-/// Draws the current step.
 pub(crate) fn draw(scene: Scene<'_>, on: &mut Canvas<'_>) {
     let Some((at, step)) = scene.frame.tour.and_then(|at| Some((at, step(at)?))) else { return };
     if on.area.height == 0 {

@@ -9,9 +9,7 @@ use rustc_hash::FxHasher;
 
 use super::Cells;
 
-/// Returns a row's identity despite changing figures, a hash of its words.
-///
-/// `None` for a row without words.
+/// Returns a row's identity despite changing figures, a hash of its words. `None` for a row without words.
 fn mark(row: &[Cell]) -> Option<u64> {
     let mut hasher = FxHasher::default();
     let mut words = false;
@@ -24,9 +22,7 @@ fn mark(row: &[Cell]) -> Option<u64> {
     words.then(|| hasher.finish())
 }
 
-/// Returns the output that moves rows to their places, and the resulting screen.
-///
-/// `None` if it saves nothing.
+/// Returns the output that moves rows to their places, and the resulting screen. `None` if it saves nothing.
 pub(crate) fn find(shown: &Cells, next: &Cells) -> Option<(Vec<u8>, Cells)> {
     let marks = |cells: &Cells| -> Vec<Option<u64>> { (0..cells.size.height).map(|y| mark(cells.row(y))).collect() };
     let (old, new) = (marks(shown), marks(next));

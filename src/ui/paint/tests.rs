@@ -32,7 +32,6 @@ impl Drawn {
         }
     }
 
-    /// Draws a frame like the interface; returns the output.
     fn draw(&mut self, frame: Buffer) -> Vec<u8> {
         let bytes = self.painter.paint(self.before.diff_iter(&frame));
         self.terminal.process(&bytes);
@@ -41,7 +40,6 @@ impl Drawn {
         bytes
     }
 
-    /// Returns a difference between a terminal and the intended frame.
     fn wrong(&self) -> Option<String> {
         [&self.terminal, &self.behind_console].into_iter().find_map(|terminal| self.wrong_on(terminal.screen()))
     }
@@ -90,10 +88,8 @@ fn color(color: Color) -> vt100::Color {
     }
 }
 
-/// A text with its position and style.
 type Piece = (u16, u16, &'static str, Style);
 
-/// Frames of texts with positions and styles, and rows identified by a word.
 fn frames() -> impl Strategy<Value = Vec<Buffer>> {
     let colors = || {
         prop_oneof![

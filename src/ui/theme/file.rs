@@ -1,6 +1,5 @@
-//! Theme files: TOML with styles by scope.
-//!
-//! An unspecified scope has the style of its parent: `code.kernel` that of `code`.
+//! Theme files: TOML with styles by scope. An unspecified scope has the style of its parent: `code.kernel` that of
+//! `code`.
 
 use std::collections::BTreeMap;
 
@@ -91,7 +90,6 @@ struct Heat {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Raw {
-    /// The built-in theme to inherit from.
     inherits: Option<String>,
     background: Option<Background>,
     #[serde(default)]

@@ -39,9 +39,7 @@ themes! {
     "solarized-light",
 }
 
-/// Returns the default theme of a terminal.
-///
-/// Without other information, one with the terminal's own palette.
+/// Returns the default theme of a terminal. Without other information, one with the terminal's own palette.
 pub fn suited(depth: Depth, background: Option<Background>) -> &'static str {
     match (depth, background) {
         (Depth::None, _) => "monochrome",
@@ -169,9 +167,7 @@ fn scaled(color: Option<Color>, factor: f32) -> Option<Color> {
 }
 
 impl Theme {
-    /// Creates a built-in theme at a colour depth.
-    ///
-    /// An unknown name gives one without colours.
+    /// Creates a built-in theme at a colour depth. An unknown name gives one without colours.
     pub fn built_in(name: &str, depth: Depth) -> Self {
         let text = BUILT_IN.iter().find(|(known, _)| *known == name).map_or("", |(_, text)| text);
         Self::of(&ThemeFile::parse(text).unwrap_or_default(), depth)
@@ -210,9 +206,7 @@ impl Theme {
         self
     }
 
-    /// Returns the style of a flame graph's block.
-    ///
-    /// `shade` distinguishes functions of one class.
+    /// Returns the style of a flame graph's block. `shade` distinguishes functions of one class.
     pub fn block(&self, class: Class, shade: usize) -> Style {
         let at = match class {
             Class::Thread => 0,
@@ -249,9 +243,7 @@ impl Theme {
         self.ipc[((2.0 * ipc) as usize).min(4)]
     }
 
-    /// Returns the style and letter of a kind of code.
-    ///
-    /// The letter works without colours.
+    /// Returns the style and letter of a kind of code. The letter works without colours.
     pub fn class(&self, kind: DsoKind, path: &str) -> (Style, char) {
         match kind {
             DsoKind::Kernel | DsoKind::Module => (self.kernel, 'k'),
@@ -329,9 +321,7 @@ impl Themes {
     }
 }
 
-/// Interpolates five blocks through a middle one.
-///
-/// Intermediate blocks have the text colour of the nearer end.
+/// Interpolates five blocks through a middle one. Intermediate blocks have the text colour of the nearer end.
 fn between(low: Style, middle: Style, high: Style) -> [Style; 5] {
     let half = |end: Style| match (end.bg, middle.bg) {
         (Some(Color::Rgb(r, g, b)), Some(Color::Rgb(mr, mg, mb))) => {

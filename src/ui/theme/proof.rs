@@ -104,7 +104,6 @@ fn grounds(theme: &Theme, background: Background) -> Vec<Rgb> {
     }
 }
 
-/// Texts on the background with their required contrast.
 fn texts(theme: &Theme) -> Vec<(&'static str, Style, f64)> {
     vec![
         ("text", theme.text, 4.5),

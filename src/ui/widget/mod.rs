@@ -20,31 +20,26 @@ pub(crate) struct Canvas<'a> {
 }
 
 impl Canvas<'_> {
-    /// Returns another part of the screen.
     pub(crate) fn part(&mut self, area: Rect) -> Canvas<'_> {
         Canvas { theme: self.theme, area, buffer: self.buffer }
     }
 
-    /// Returns one line of this part.
     pub(crate) fn line(&mut self, y: u16) -> Canvas<'_> {
         self.part(Rect { y: self.area.y + y, height: 1, ..self.area })
     }
 
-    /// Returns this part without its first lines.
     pub(crate) fn below(&mut self, lines: u16) -> Canvas<'_> {
         let lines = lines.min(self.area.height);
         self.part(Rect { y: self.area.y + lines, height: self.area.height - lines, ..self.area })
     }
 
-    /// Clears this part.
     pub(crate) fn clear(&mut self) {
         Clear.render(self.area, self.buffer);
         self.buffer.set_style(self.area, self.theme.ground);
     }
 
-    /// Writes a text at an offset, truncated at the end; returns the cells used.
-    ///
-    /// It removes control characters, so that external text cannot control the terminal.
+    /// Writes a text at an offset, truncated at the end; returns the cells used. It removes control characters, so that
+    /// external text cannot control the terminal.
     pub(crate) fn put(&mut self, x: u16, y: u16, text: &str, style: Style) -> u16 {
         let area = self.area;
         if y >= area.height || x >= area.width {

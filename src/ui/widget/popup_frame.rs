@@ -8,7 +8,6 @@ use tui_input::Input;
 use crate::panel::text::width;
 use crate::ui::widget::Canvas;
 
-/// A line of styled pieces.
 pub(crate) type Styled = Vec<(String, Style)>;
 
 /// Returns an area of a size in the middle of another one, clipped to it.
@@ -37,7 +36,6 @@ pub(crate) fn typed_line((prefix, empty): (&str, &str), input: &Input, on: &mut 
     (on.area.x + x + input.visual_cursor() as u16, on.area.y)
 }
 
-/// Returns the size of a frame around lines.
 pub(crate) fn list_size(title: &str, lines: &[Styled]) -> (u16, u16) {
     let widest = lines.iter().map(|l| l.iter().map(|(t, _)| width(t)).sum::<usize>()).max().unwrap_or(0);
     (widest.max(width(title)).min(250) as u16 + 4, lines.len().min(200) as u16 + 2)

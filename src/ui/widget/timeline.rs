@@ -13,7 +13,6 @@ pub(crate) fn bar(n: u64, top: u64) -> char {
     if n == 0 { ' ' } else { LEVELS[(n * 7).div_ceil(top.max(1)).min(7) as usize] }
 }
 
-/// Draws the timeline into one line.
 pub(crate) fn draw(scene: Scene<'_>, on: &mut Canvas<'_>) {
     let end = clock(scene.context.answer.elapsed_ns);
     let room = on.area.width.saturating_sub(10 + end.len() as u16);
@@ -37,7 +36,6 @@ pub(crate) fn draw(scene: Scene<'_>, on: &mut Canvas<'_>) {
         let (text, style) = if *lost > 0 { ('×', on.theme.error) } else { (bar(*n, top), style) };
         on.put(x + i as u16, 0, text.encode_utf8(&mut [0; 4]), style);
     }
-    // The selected range and the baseline.
     let ranges = [
         (scene.selection.baseline_range(), on.theme.same.add_modifier(Modifier::UNDERLINED)),
         (scene.selection.range(), on.theme.found),

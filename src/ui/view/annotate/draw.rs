@@ -13,7 +13,6 @@ const FRAME: u16 = 1;
 /// Width of the instruction bytes: eight of them.
 const BYTES: usize = 24;
 
-/// Number of instruction rows in an area.
 pub(crate) fn room(height: u16) -> usize {
     usize::from(height.saturating_sub(FRAME))
 }

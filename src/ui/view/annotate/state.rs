@@ -23,7 +23,6 @@ pub(crate) struct Annotated {
     back: Vec<(AnnotatedFunction, Arc<Listing>, usize)>,
 }
 
-/// A request that results from a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum AnnotateRequest {
     Nothing,
@@ -31,7 +30,6 @@ pub(crate) enum AnnotateRequest {
     /// Disassemble another function at an address of the same DSO.
     List(AnnotatedFunction, u64),
     Say(&'static str),
-    /// Copy the text to the clipboard.
     Copy,
 }
 
@@ -51,7 +49,6 @@ impl Annotated {
         }
     }
 
-    /// Stores the disassembly, or the reason why there is none.
     pub(crate) fn set_listing(
         &mut self,
         target: &AnnotatedFunction,
@@ -64,7 +61,6 @@ impl Annotated {
         }
     }
 
-    /// Updates the samples.
     pub(crate) fn set_hits(&mut self, hits: Arc<Hits>, height: usize) {
         if self.hits != hits {
             self.hits = hits;
@@ -85,7 +81,6 @@ impl Annotated {
         self.scroll(height);
     }
 
-    /// Returns the instruction at or after the cursor.
     fn here(&self) -> Option<usize> {
         self.rows.get(self.cursor..)?.iter().find_map(|row| match row {
             ListingRow::Code { index, .. } => Some(*index),
@@ -140,7 +135,6 @@ impl Annotated {
         Some((self.cursor, row_of(&self.rows, jump(listing, *index)?)?))
     }
 
-    /// Follows the jump or enters the call under the cursor.
     fn enter(&mut self, height: usize) -> AnnotateRequest {
         let Some(Ok(listing)) = self.listing.clone() else { return AnnotateRequest::Nothing };
         let Some(ListingRow::Code { index, .. }) = self.rows.get(self.cursor) else { return AnnotateRequest::Nothing };

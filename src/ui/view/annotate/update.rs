@@ -66,7 +66,6 @@ impl App {
         }
     }
 
-    /// Returns the annotated function on the screen.
     pub(crate) fn annotated(&self) -> Option<&Annotated> {
         self.frame.popups.iter().rev().find_map(|popup| match popup {
             Popup::Annotate(screen) => Some(&**screen),
@@ -107,7 +106,6 @@ impl App {
         }
     }
 
-    /// Executes a request; returns whether the annotated function stays open.
     pub(crate) fn carry_out(&mut self, wish: AnnotateRequest, screen: &Annotated) -> bool {
         match wish {
             AnnotateRequest::Nothing => {}
@@ -148,9 +146,7 @@ impl App {
         });
     }
 
-    /// Sets the call graph mode of user stacks.
-    ///
-    /// Without a name, toggles between DWARF and frame pointers.
+    /// Sets the call graph mode of user stacks. Without a name, toggles between DWARF and frame pointers.
     pub(crate) fn call_graph(&mut self, way: Option<String>) {
         if self.context.info.origin == Origin::Recorded {
             return self.say("the stacks of a recording cannot be changed");

@@ -9,12 +9,10 @@ use crate::panel::series::LEVELS;
 use crate::query::flame::Class;
 use crate::ui::widget::Canvas;
 
-/// Lines of a chart with its title: from which on it is worth its place, which are enough to have the whole width, and
-/// at most.
+/// Lines of a chart with its title: the minimum, the number that justifies the whole width, and the maximum.
 const LEAST: u16 = 4;
 const ENOUGH: u16 = 8;
 const MOST: u16 = 24;
-/// Cells of a chart at least.
 const NARROW: u16 = 60;
 /// Cells before the bars.
 const SCALE: u16 = 6;
@@ -36,7 +34,7 @@ struct Layers {
 }
 
 impl Grid {
-    /// For so many CPUs in a place so large; without charts where not all have room.
+    /// Divides a place among charts of these CPUs; returns no charts if not all have room.
     pub(crate) fn of(cpus: usize, width: u16, height: u16) -> Self {
         let n = u16::try_from(cpus).unwrap_or(u16::MAX);
         let sized = |columns: u16| {
@@ -49,12 +47,10 @@ impl Grid {
         if n == 0 || grid.each < LEAST { Self::default() } else { grid }
     }
 
-    /// All lines.
     pub(crate) fn height(self) -> u16 {
         self.rows * self.each
     }
 
-    /// Draws a chart for each CPU.
     pub(crate) fn draw(self, facts: &CpuFacts<'_>, (cpus, selected): (&[u32], Option<u32>), on: &mut Canvas<'_>) {
         if self.columns == 0 || on.area.height < self.height() {
             return;
@@ -95,7 +91,7 @@ fn chart(facts: &CpuFacts<'_>, cpu: u32, is_selected: bool, on: &mut Canvas<'_>)
     }
 }
 
-/// A cell of a column: the layer that has most of it, and the height to which it is filled.
+/// Returns a cell of a column: the layer with the largest part of it, and the height to which it is filled.
 fn cell(layers: &Layers, line: u16, lines: u16) -> (char, Option<Class>) {
     let height = |percent: f32| percent / 100.0 * f32::from(lines) - f32::from(line);
     let top = height(layers.soft + layers.busy + layers.missing).clamp(0.0, 1.0);
@@ -111,7 +107,7 @@ fn cell(layers: &Layers, line: u16, lines: u16) -> (char, Option<Class>) {
     }
 }
 
-/// The last minute of a CPU and what it shows: from /proc/stat or, where that is not known, from samples.
+/// Returns the last minute of a CPU and its source: /proc/stat or, where that is unknown, samples.
 fn course(facts: &CpuFacts<'_>, cpu: u32) -> (Vec<Layers>, String) {
     if let Some(row) = facts.host.and_then(|host| host.row(cpu)) {
         let layers = row.history.iter().map(|past| {
@@ -128,7 +124,7 @@ fn course(facts: &CpuFacts<'_>, cpu: u32) -> (Vec<Layers>, String) {
     (layers.collect(), format!("▓ softirq + irq {:.1} % of its samples, all of the time", row.soft()))
 }
 
-/// Values as so many at most: of several the greatest.
+/// Reduces values to at most this number, each the maximum of several.
 fn parts(values: &[f32], most: usize) -> Vec<f32> {
     let n = values.len().min(most);
     let part = |i: usize| &values[i * values.len() / n..((i + 1) * values.len()).div_ceil(n)];

@@ -19,7 +19,6 @@ commands! { GROUP "CPUs" on Cpus {
     CAPTURE "cpu-capture" ["F"] "sample only the CPU under the cursor from now on" => Plain(|app| app.capture_cpu());
 }}
 
-/// Overrides of common commands.
 pub(crate) static HERE: Acts = &[
     (&general::UP, Plain(|app| app.move_cpu(-1))),
     (&general::DOWN, Plain(|app| app.move_cpu(1))),
@@ -30,7 +29,6 @@ pub(crate) static HERE: Acts = &[
     (&top::commands::REVERSE, Plain(|app| app.views.cpus.reversed = !app.views.cpus.reversed)),
 ];
 
-/// The most useful keys in the footer.
 pub(crate) static FOOTER: &[(HintAction, &str)] = &[
     (Command(&ENTER), "functions"),
     (Command(&program::FINDING), "anomaly"),

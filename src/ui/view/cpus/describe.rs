@@ -91,7 +91,6 @@ fn legend(scene: Scene<'_>, view: &CpusScreen, facts: &CpuFacts<'_>) -> String {
     text
 }
 
-/// Describes the machine as a whole.
 fn describe_machine(facts: &CpuFacts<'_>) -> Option<String> {
     let host = facts.host?;
     let mut words = vec![format!("{} tasks run or want to, {} wait for a disk", host.running, host.blocked)];
@@ -105,10 +104,8 @@ fn describe_machine(facts: &CpuFacts<'_>) -> Option<String> {
     Some(words.join(", "))
 }
 
-/// Maximum number of listed cgroups.
 const MOST_GROUPS: usize = 3;
 
-/// Describes the cgroups throttled by a quota.
 fn describe_quota(facts: &CpuFacts<'_>) -> Option<String> {
     let list = &facts.host?.quotas;
     let one = |group: &ThrottledGroup| {
@@ -130,9 +127,7 @@ pub(crate) fn notes(scene: Scene<'_>, from: u16, on: &mut Canvas<'_>) {
 /// Minimum height of a latency map.
 const LEAST_MAP: u16 = 4;
 
-/// Draws the durations of the cell as a histogram and, if there is room, over time.
-///
-/// Returns the lines used.
+/// Draws the durations of the cell as a histogram and, if there is room, over time. Returns the lines used.
 fn durations(view: &CpusScreen, facts: &CpuFacts<'_>, cpu: u32, on: &mut Canvas<'_>) -> u16 {
     let histogram = facts.histogram(view.column, cpu).unwrap_or_default();
     let (Some((first, _)), Some((last, _))) = (histogram.first(), histogram.last()) else { return 0 };

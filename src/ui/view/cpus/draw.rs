@@ -20,7 +20,6 @@ use crate::ui::view::cpus::state::{CpusScreen, Page};
 use crate::ui::widget::Canvas;
 use crate::ui::widget::rows::arrow;
 
-/// The place of a column.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct CpuColumnSpan {
     pub(crate) column: CpuColumn,
@@ -28,7 +27,6 @@ pub(crate) struct CpuColumnSpan {
     pub(crate) width: u16,
 }
 
-/// The layout of the screen.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct CpusLayout {
     pub(crate) spans: Vec<CpuColumnSpan>,
@@ -37,7 +35,6 @@ pub(crate) struct CpusLayout {
     pub(crate) history: Option<(u16, u16)>,
     /// Whether an overview of all CPUs is above the rows.
     pub(crate) overview: bool,
-    /// Number of CPU rows.
     pub(crate) rows: usize,
     /// Number of description lines below them.
     pub(crate) words: u16,
@@ -50,7 +47,6 @@ pub(crate) struct CpusLayout {
 /// Lines of a map of durations on a tall screen.
 const MAP: u16 = 12;
 
-/// Computes the layout of the screen.
 pub(crate) fn plan(scene: Scene<'_>, view: &CpusScreen) -> CpusLayout {
     let area = scene.area();
     if scene.is_too_small() {
@@ -115,14 +111,12 @@ fn spans(view: &CpusScreen, facts: &CpuFacts<'_>, screen: u16) -> (Vec<CpuColumn
     (out, bar, history, from + shown < own.len())
 }
 
-/// The part of the screen under the mouse.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum CpusHit {
     Head(CpuColumn),
     Cell(u32, CpuColumn),
 }
 
-/// Finds the target of a click.
 pub(crate) fn hit(scene: Scene<'_>, view: &CpusScreen, x: u16, y: u16) -> Option<CpusHit> {
     let plan = plan(scene, view);
     let area = places(scene, scene.area()).table;
@@ -136,7 +130,6 @@ pub(crate) fn hit(scene: Scene<'_>, view: &CpusScreen, x: u16, y: u16) -> Option
     rows.get(view.top + row).map(|cpu| CpusHit::Cell(*cpu, span.column))
 }
 
-/// Draws the screen.
 pub(crate) fn draw(scene: Scene<'_>, view: &CpusScreen, on: &mut Canvas<'_>) {
     let facts = scene.context.facts();
     let rows = view.rows(&facts);

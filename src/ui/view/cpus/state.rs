@@ -8,13 +8,11 @@ use crate::session::machine::Ticks;
 /// A set of columns after the common ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Page {
-    /// Samples by softirq vector.
     Sampled,
     /// Measured time by softirq vector.
     Timed,
     /// Softirqs per second.
     Rates,
-    /// Interrupts per second by line.
     Lines,
     Net,
     /// Topology and frequency.
@@ -42,7 +40,6 @@ impl Page {
 pub struct CpusScreen {
     /// The CPU under the cursor; the first row's until the cursor is moved.
     pub(crate) cpu: Option<u32>,
-    /// The column under the cursor.
     pub(crate) column: CpuColumn,
     pub(crate) top: usize,
     /// The selected page; `None` for the most informative one.
@@ -132,7 +129,6 @@ impl CpusScreen {
         if active.is_empty() { all } else { active }
     }
 
-    /// Returns the columns of the page.
     pub(crate) fn own(&self, facts: &CpuFacts<'_>) -> Vec<CpuColumn> {
         match self.page(facts) {
             Page::Sampled => self.vectors(CpuColumn::Sampled),
@@ -174,12 +170,10 @@ impl CpusScreen {
         cpus
     }
 
-    /// Returns the index of the row under the cursor.
     pub(crate) fn selected(&self, rows: &[u32]) -> usize {
         self.cpu.and_then(|cpu| rows.iter().position(|c| *c == cpu)).unwrap_or(0)
     }
 
-    /// Returns the CPU under the cursor.
     pub(crate) fn under_cursor(&self, facts: &CpuFacts<'_>) -> Option<u32> {
         let rows = self.rows(facts);
         rows.get(self.selected(&rows)).copied()

@@ -75,7 +75,6 @@ impl App {
         cpu.and_then(|cpu| u16::try_from(cpu).ok())
     }
 
-    /// Returns the CPU under the cursor.
     pub(crate) fn cpu(&self) -> Option<u32> {
         self.views.cpus.under_cursor(&self.context.facts())
     }
@@ -98,7 +97,6 @@ impl App {
         self.views.cpus.follow(&rows, height);
     }
 
-    /// Returns all columns in their order on the screen.
     fn cpu_columns(&self) -> Vec<CpuColumn> {
         let facts = self.context.facts();
         let mut columns = self.views.cpus.common(&facts, self.frame.size.0);

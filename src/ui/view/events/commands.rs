@@ -25,7 +25,6 @@ commands! { GROUP "Events" on Events {
 /// The argument of a search on this screen.
 pub(crate) static SEARCHED: Argument = Argument::of("regex", "search events", ArgumentKind::Events).or_nothing();
 
-/// Overrides of common commands.
 pub(crate) static HERE: Acts = &[
     (&general::UP, Plain(|app| app.move_item(-1))),
     (&general::DOWN, Plain(|app| app.move_item(1))),
@@ -37,7 +36,6 @@ pub(crate) static HERE: Acts = &[
     (&general::CAPTURE, Given(|app, text| app.capture_here(text))),
 ];
 
-/// The most useful keys in the footer.
 pub(crate) static FOOTER: &[(HintAction, &str)] = &[
     (Command(&ENTER), "start/show"),
     (Command(&STOP), "stop"),

@@ -20,7 +20,6 @@ use crate::ui::theme::{Depth, Theme};
 use crate::ui::view::events::state::{EventRow, EventsScreen, NO_TRACEPOINTS};
 use crate::ui::widget::Canvas;
 
-/// A column of the measured events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum EventColumn {
     Name,
@@ -53,19 +52,14 @@ impl EventColumn {
     }
 }
 
-/// The layout of the screen.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct EventsLayout {
     pub(crate) figures: Vec<(EventColumn, u16, u16)>,
-    /// Number of measured events.
     pub(crate) own: usize,
-    /// Number of catalogue lines.
     pub(crate) listed: usize,
-    /// Number of description lines below.
     pub(crate) words: u16,
 }
 
-/// Computes the layout of the screen.
 pub(crate) fn plan(scene: Scene<'_>) -> EventsLayout {
     if scene.is_too_small() {
         return EventsLayout::default();
@@ -112,7 +106,6 @@ fn figures(width: u16) -> Vec<(EventColumn, u16, u16)> {
     out
 }
 
-/// Finds the target of a click on a row of the terminal.
 pub(crate) fn hit(scene: Scene<'_>, view: &EventsScreen, y: u16) -> Option<EventRow> {
     let plan = plan(scene);
     let area = places(scene, scene.area()).table;
@@ -135,7 +128,6 @@ fn visible_own(scene: Scene<'_>, view: &EventsScreen, plan: &EventsLayout) -> Ve
     all[from..(from + plan.own).min(all.len())].to_vec()
 }
 
-/// Draws the screen.
 pub(crate) fn draw(scene: Scene<'_>, view: &EventsScreen, on: &mut Canvas<'_>) {
     let plan = plan(scene);
     let cursor = view.item(&scene.context.answer.events);
@@ -298,7 +290,6 @@ fn entry(scene: Scene<'_>, view: &EventsScreen, item: &EventRow, here: bool, on:
     }
 }
 
-/// Describes the item under the cursor.
 fn cursor_line(
     scene: Scene<'_>,
     view: &EventsScreen,

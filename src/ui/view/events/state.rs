@@ -12,14 +12,10 @@ use crate::query::row_order::arrange_by_key;
 use crate::source::{Rate, RunState};
 use crate::ui::fuzzy::Fuzzy;
 
-/// A line of the screen.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum EventRow {
-    /// An event of the session, by its index.
     Own(usize),
-    /// A group of the catalogue, by its index.
     Group(usize),
-    /// An event of the catalogue, by its index.
     Entry(usize),
 }
 
@@ -149,14 +145,11 @@ impl EventsScreen {
         Self::own(events).map(EventRow::Own).chain(self.listed()).collect()
     }
 
-    /// Returns the index of the line under the cursor.
-    ///
-    /// Returns the first one if that line disappeared.
+    /// Returns the index of the line under the cursor. Returns the first one if that line disappeared.
     pub(crate) fn selected(&self, items: &[EventRow]) -> usize {
         self.cursor.as_ref().and_then(|cursor| items.iter().position(|item| item == cursor)).unwrap_or(0)
     }
 
-    /// Returns the row under the cursor.
     pub(crate) fn item(&self, events: &[EventInfo]) -> Option<EventRow> {
         let items = self.items(events);
         items.get(self.selected(&items)).cloned()
@@ -175,7 +168,6 @@ impl EventsScreen {
     }
 }
 
-/// Formats a rate as it is typed.
 pub(crate) fn rate_text(rate: Rate) -> String {
     match rate {
         Rate::Frequency(hz) => hz.to_string(),

@@ -99,7 +99,6 @@ impl App {
         self.views.events.go(if self.views.events.search.is_empty() { 0 } else { own }, &items, own, height);
     }
 
-    /// Returns the line under the cursor.
     pub(crate) fn event_item(&self) -> Option<EventRow> {
         self.views.events.item(&self.context.answer.events)
     }

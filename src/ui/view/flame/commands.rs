@@ -50,7 +50,6 @@ commands! { GROUP "Flame graph" on Flame {
 /// Rows of a page in the flame graph.
 const PAGE: usize = 8;
 
-/// Overrides of common commands.
 pub(crate) static HERE: Acts = &[
     (&general::UP, Plain(|app| app.along_flame(-1, 1))),
     (&general::DOWN, Plain(|app| app.along_flame(1, 1))),
@@ -67,7 +66,6 @@ pub(crate) static HERE: Acts = &[
     (&top::commands::FRACTAL, Plain(|app| app.flame_percent())),
 ];
 
-/// The most useful keys in the footer.
 pub(crate) static FOOTER: &[(HintAction, &str)] = &[
     (Command(&ZOOM), "zoom"),
     (Command(&general::SEARCH), "search"),

@@ -24,7 +24,6 @@ pub(crate) fn graph(area: Rect) -> Rect {
     Rect { y: area.y + 1, height: area.height.saturating_sub(2), ..area }
 }
 
-/// Draws the whole screen.
 pub(crate) fn draw(scene: Scene<'_>, view: &FlameScreen, on: &mut Canvas<'_>) {
     let Some(flame) = scene.context.answer.view.flame.clone() else {
         on.put(2, 1, "building the graph…", on.theme.dim);
@@ -218,9 +217,8 @@ fn one(
     label((block, share), ipc, style, &mut on.part(area));
 }
 
-/// Draws a block of a unit's flame graph: whole cells, name and share of the total.
-///
-/// Frames without a file are words, such as a thread or an activity.
+/// Draws a block of a unit's flame graph: whole cells, name and share of the total. Frames without a file are words,
+/// such as a thread or an activity.
 pub(crate) fn plain(block: &Block, whole: &WeightPair, selected: bool, on: &mut Canvas<'_>) {
     let word = (block.class == Class::Unknown && block.dso.is_empty())
         .then(|| Block { class: Class::Thread, ..block.clone() });
@@ -450,7 +448,6 @@ fn named(block: &Block, figures: &str, room: usize) -> String {
     format!("{name}  {figures}")
 }
 
-/// Returns the figures of a block in a comparison.
 fn compared(flame: &Flame, block: &Block, verdict: Verdict, room: usize) -> String {
     let versus = versus(flame, block, verdict);
     let figures = format!(

@@ -31,8 +31,7 @@ pub struct FlameScreen {
     pub(crate) cursor: Option<u64>,
     /// A search has started: the cursor goes to the first match.
     pub(crate) seeks: bool,
-    /// Maximum number of frames with a single child that share a row: above one if the graph is deeper than the
-    /// screen.
+    /// Maximum number of frames with a single child that share a row: above one if the graph is deeper than the screen.
     pub(crate) a_row: usize,
 }
 
@@ -93,9 +92,7 @@ impl FlameScreen {
         }
     }
 
-    /// Returns the block under the cursor.
-    ///
-    /// Returns the zoomed frame or the first one if it disappeared.
+    /// Returns the block under the cursor. Returns the zoomed frame or the first one if it disappeared.
     pub(crate) fn index(&self, flame: &Flame) -> Option<usize> {
         let by_id = self.cursor.and_then(|id| flame.blocks.iter().position(|b| b.id == id));
         let start = flame.zoom.len().saturating_sub(1).min(flame.blocks.len().saturating_sub(1));
@@ -118,9 +115,7 @@ impl FlameScreen {
         self.cursor = next.or(Some(at)).map(|b| b.id);
     }
 
-    /// Moves along the stack: away from the root (1) or towards it (-1).
-    ///
-    /// In a sandwich, down or up.
+    /// Moves along the stack: away from the root (1) or towards it (-1). In a sandwich, down or up.
     pub(crate) fn along(&mut self, flame: &Flame, step: i32) {
         let Some(at) = self.block(flame) else { return };
         let row = flame.blocks.iter().filter(|b| b.row == at.row + step);
@@ -144,7 +139,6 @@ impl FlameScreen {
         }
     }
 
-    /// Goes to the first match unless the cursor is on one.
     pub(crate) fn seek_found(&mut self, flame: &Flame) {
         if !self.block(flame).is_some_and(|block| block.found) {
             self.next_found(flame, 1);
@@ -207,7 +201,6 @@ impl FlameScreen {
         Some(if self.icicle || sandwich { y } else { height - 1 - y })
     }
 
-    /// Returns the edits as commands.
     pub(crate) fn edits_as_commands(&self) -> Vec<String> {
         let mut words: Vec<String> = self.place.edits.iter().map(Edit::as_command).collect();
         match &self.place.way {

@@ -67,7 +67,6 @@ impl App {
         }
     }
 
-    /// Highlights the function under the cursor everywhere, or ends the highlight.
     pub(crate) fn flame_mark(&mut self) {
         let name = self.flame_frame().map(|block| exactly(&block.name));
         self.views.flame.find = if self.views.flame.find == name { None } else { name };
@@ -97,7 +96,6 @@ impl App {
             .filter(|block| block.pooled == 0 && block.small == 0)
     }
 
-    /// Returns the function under the cursor.
     pub(crate) fn flame_function(&self) -> Option<&Block> {
         self.flame_frame().filter(|block| block.class != Class::Thread)
     }

@@ -22,7 +22,6 @@ commands! { GROUP "Time" on Time {
     HIGHLIGHT "time-highlight" ["*"] "end the highlight of a function's samples" => Plain(|app| app.drop_highlight());
 }}
 
-/// Overrides of common commands.
 pub(crate) static HERE: Acts = &[
     (&general::UP, Plain(|app| app.move_time(0, -1))),
     (&general::DOWN, Plain(|app| app.move_time(0, 1))),
@@ -33,7 +32,6 @@ pub(crate) static HERE: Acts = &[
     (&general::SEARCH, Given(|app, text| app.highlight_search(text))),
 ];
 
-/// The most useful keys in the footer.
 pub(crate) static FOOTER: &[(HintAction, &str)] = &[
     (Command(&COLUMNS), "select"),
     (Command(&ENTER), "only this"),

@@ -14,7 +14,6 @@ use crate::ui::view::time::state::{Selection, TimeScreen};
 use crate::ui::view::top::draw as table;
 use crate::ui::widget::Canvas;
 
-/// Draws the screen.
 pub(crate) fn draw(scene: Scene<'_>, view: &TimeScreen, on: &mut Canvas<'_>) {
     if scene.context.info.origin == Origin::Live && scene.context.answer.unfiltered.samples == 0 {
         return table::empty(scene, on);
@@ -39,7 +38,6 @@ pub(crate) fn draw(scene: Scene<'_>, view: &TimeScreen, on: &mut Canvas<'_>) {
     on.put(1, map.y + map.height + 1 - on.area.y, &words, on.theme.text);
 }
 
-/// Returns the reason why there is no map.
 fn nothing(scene: Scene<'_>, heat: &Heat) -> Option<&'static str> {
     if scene.context.is_timeless() {
         return Some("These samples do not say when they were taken: record with perf record -T.");
@@ -102,7 +100,6 @@ fn length(ns: u64) -> String {
     }
 }
 
-/// Draws the names of the rows.
 fn names(view: &TimeScreen, heat: &Heat, packing: RowPacking, on: &mut Canvas<'_>) {
     let cursor = view.spot(heat).row / packing.rows_a_line * packing.lines_a_row;
     // Label every fourth line of offsets, every second line of latencies.

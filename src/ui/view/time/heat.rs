@@ -35,7 +35,6 @@ struct Part {
     highlight: bool,
 }
 
-/// Draws the cells.
 pub(crate) fn draw(map: &Map<'_>, on: &mut Canvas<'_>) {
     let columns = (map.heat.columns as u16).saturating_mul(map.wide).min(on.area.width);
     for y in 0..on.area.height {
@@ -117,9 +116,7 @@ fn cell(map: &Map<'_>, column: usize, row: usize, at: (u16, u16), on: &mut Canva
     }
 }
 
-/// Whether nothing was recorded at that time, or it was evicted.
-///
-/// Future cells are just empty.
+/// Whether nothing was recorded at that time, or it was evicted. Future cells are just empty.
 fn outside(map: &Map<'_>, column: usize, row: usize) -> bool {
     let heat = map.heat;
     let (begin, end) = match heat.by {

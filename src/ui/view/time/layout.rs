@@ -51,7 +51,6 @@ impl RowPacking {
         Self { rows_a_line: 1, lines_a_row: (height / rows.max(1)).clamp(1, MAX_TALL) }
     }
 
-    /// Returns the first row on a line.
     pub(crate) fn row(self, line: u16) -> usize {
         usize::from(line) / self.lines_a_row * self.rows_a_line
     }
@@ -66,7 +65,6 @@ pub(crate) fn most_rows_a_line(scene: Scene<'_>, view: &TimeScreen, height: usiz
     }
 }
 
-/// Returns the number of columns and rows that fit.
 pub(crate) fn room(scene: Scene<'_>, view: &TimeScreen) -> (usize, usize) {
     if scene.is_too_small() {
         return (1, 1);
@@ -80,9 +78,8 @@ pub(crate) fn room(scene: Scene<'_>, view: &TimeScreen) -> (usize, usize) {
 /// Maximum width of a column in cells.
 const MAX_WIDE: u64 = 16;
 
-/// Returns the width of a column in cells, so that the columns fill the screen.
-///
-/// For a growing map, the width is halved only when the screen is full, so that columns keep their places in between.
+/// Returns the width of a column in cells, so that the columns fill the screen. For a growing map, the width is halved
+/// only when the screen is full, so that columns keep their places in between.
 pub(crate) fn wide(scene: Scene<'_>, view: &TimeScreen, width: u16) -> u16 {
     let columns = scene.context.elapsed_ns() / view.length.max(1) + 1;
     let fit = (u64::from(width) / columns).clamp(1, MAX_WIDE);
@@ -115,7 +112,6 @@ pub(crate) fn column_in(scene: Scene<'_>, heat: &Heat, slot: usize) -> usize {
     (slot + heat.columns - turned(scene, heat)) % heat.columns.max(1)
 }
 
-/// Returns the position of a column.
 pub(crate) fn slot_of(scene: Scene<'_>, heat: &Heat, column: usize) -> u16 {
     ((column + turned(scene, heat)) % heat.columns.max(1)) as u16
 }

@@ -24,7 +24,6 @@ pub struct TimeScreen {
     pub(crate) page: Option<u64>,
     /// `None` follows the newest sample.
     pub cursor: Option<MapPoint>,
-    /// The start of the selection.
     pub(crate) anchor: Option<MapPoint>,
     /// Whether whole columns are selected.
     pub(crate) whole: bool,
@@ -99,13 +98,11 @@ impl TimeScreen {
         (self.cursor, self.anchor, self.whole) = (look.cursor, look.anchor, look.whole);
     }
 
-    /// Returns the place of the cursor.
     pub(crate) fn spot(&self, heat: &Heat) -> MapPoint {
         let spot = self.cursor.unwrap_or(MapPoint { at: heat.until, row: 0 });
         MapPoint { row: spot.row.min(heat.rows.saturating_sub(1)), ..spot }
     }
 
-    /// Returns the cell under the cursor.
     pub(crate) fn cell(&self, heat: &Heat) -> usize {
         let spot = self.spot(heat);
         match heat.by {
@@ -146,9 +143,8 @@ impl TimeScreen {
         }
     }
 
-    /// Makes columns longer (1) or shorter (-1).
-    ///
-    /// The cursor stays at its time; without one, the newest columns stay visible.
+    /// Makes columns longer (1) or shorter (-1). The cursor stays at its time; without one, the newest columns stay
+    /// visible.
     pub(crate) fn zoom(&mut self, step: isize, at: u64, columns: usize) {
         let here = LENGTHS.iter().position(|length| *length >= self.length).unwrap_or(LENGTHS.len() - 1);
         let next = here.saturating_add_signed(step).min(LENGTHS.len() - 1);

@@ -57,7 +57,6 @@ impl App {
         }
     }
 
-    /// Applies the map of a new answer.
     pub(crate) fn follow_heat(&mut self) {
         if let Some(heat) = self.context.answer.view.heat.clone() {
             self.views.time.take(&heat);
@@ -96,7 +95,6 @@ impl App {
         self.views.time.whole = whole;
     }
 
-    /// Whether samples of the displayed event have durations.
     fn has_durations(&self) -> bool {
         self.scene().event().is_some_and(|event| event.has_durations)
     }
@@ -145,9 +143,7 @@ impl App {
         self.views.time.zoom(step, at, heat.columns);
     }
 
-    /// Moves the cursor by columns and rows, also to other pages.
-    ///
-    /// With rows of offsets it moves in order of time.
+    /// Moves the cursor by columns and rows, also to other pages. With rows of offsets it moves in order of time.
     pub(crate) fn move_time(&mut self, columns: i64, rows: i64) {
         let Some(heat) = self.context.answer.view.heat.clone().filter(|heat| heat.rows > 0) else { return };
         let spot = self.views.time.spot(&heat);
@@ -214,7 +210,6 @@ impl App {
         self.say("baseline set: select another range; ⏎ shows the difference, B ends it");
     }
 
-    /// Returns the place on the map under the mouse.
     fn spot_at(&self, x: u16, y: u16) -> Option<MapPoint> {
         let heat = self.context.answer.view.heat.as_ref()?;
         let (column, row) = layout::hit(self.scene(), &self.views.time, x, y)?;

@@ -10,7 +10,6 @@ use crate::ui::scene::Scene;
 use crate::ui::view::top::state::TopScreen;
 use crate::ui::widget::Canvas;
 
-/// Width of a share.
 const SHARE: u16 = 8;
 
 /// Draws the call chains, with shares and with DSOs where they change.

@@ -64,7 +64,6 @@ commands! { TABLE "Table" {
     PREVIOUS_EVENT "previous-event" ["{"] "show the previous event" => Plain(|app| app.move_event(-1));
 }}
 
-/// The most useful keys in the footer.
 pub(crate) static FOOTER: &[(HintAction, &str)] = &[
     (Command(&TOGGLE), "callers"),
     (Command(&ORDER_RIGHT), "order"),

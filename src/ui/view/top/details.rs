@@ -8,7 +8,6 @@ use crate::ui::scene::Scene;
 use crate::ui::view::top::state::TopScreen;
 use crate::ui::widget::{Canvas, rows};
 
-/// Draws the line.
 pub(crate) fn draw(scene: Scene<'_>, view: &TopScreen, on: &mut Canvas<'_>) {
     let mut x = 1;
     // Away from the matches the line is the row's alone.

@@ -20,7 +20,6 @@ use crate::ui::view::top::state::TopScreen;
 use crate::ui::widget::Canvas;
 use crate::ui::widget::rows::{arrow, eighths, light_up, scroll_bar};
 
-/// Draws heading, lines and scroll bar.
 pub(crate) fn draw(scene: Scene<'_>, view: &TopScreen, on: &mut Canvas<'_>) {
     let spans = columns::spans(on.area.width, &scene.selection.fields());
     heading(scene, &spans, on);
@@ -139,7 +138,6 @@ fn waiting(scene: Scene<'_>) -> [String; 2] {
     }
 }
 
-/// The places of columns.
 struct Places<'a> {
     spans: &'a [TopColumnSpan],
     /// The share in percent that fills a bar.
@@ -157,7 +155,6 @@ fn full_bar(most: f64) -> f64 {
     [5.0, 10.0, 25.0, 50.0].into_iter().find(|full| most <= *full).unwrap_or(100.0)
 }
 
-/// One line of the table on the screen.
 struct Row<'a> {
     line: &'a TopLine,
     /// The previous line of the same call chain, whose repeated values are not written again.
@@ -215,9 +212,7 @@ impl Row<'_> {
         self.line.is_fork() || self.above.is_none_or(|above| what(above) != what(self.line))
     }
 
-    /// Draws the DSO, moved to the right by a long name.
-    ///
-    /// Returns the cells left for the name.
+    /// Draws the DSO, moved to the right by a long name. Returns the cells left for the name.
     fn dso(&self, places: &Places<'_>, at: usize, on: &mut Canvas<'_>) -> u16 {
         let span = &places.spans[at];
         if !self.says(|line| line.dso.clone()) {

@@ -6,7 +6,6 @@ use crate::ui::scene::Scene;
 use crate::ui::view::top::columns;
 use crate::ui::view::top::state::TopScreen;
 
-/// The part of the table under the mouse.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum TopHit {
     Head(Field),
@@ -14,7 +13,6 @@ pub(crate) enum TopHit {
     Line(usize, Option<Field>, bool),
 }
 
-/// Finds the target of a click.
 pub(crate) fn hit(scene: Scene<'_>, view: &TopScreen, column: u16, row: u16) -> Option<TopHit> {
     let table = layout::places_of(scene)?.table;
     if row < table.y || row >= table.y + table.height || column >= table.x + table.width {

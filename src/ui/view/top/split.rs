@@ -80,9 +80,8 @@ impl Scene<'_> {
         })
     }
 
-    /// Returns the splits that a key cycles through, without fields that no sample has.
-    ///
-    /// For a tracepoint its own texts come first, and such rows have no function.
+    /// Returns the splits that a key cycles through, without fields that no sample has. For a tracepoint its own texts
+    /// come first, and such rows have no function.
     pub(crate) fn splits(self) -> Vec<Split> {
         let event = self.event();
         let name = event.and_then(|event| plain(&event.name).split_once(':')).map_or("", |(_, name)| name);

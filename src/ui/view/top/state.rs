@@ -1,6 +1,5 @@
-//! The state of the table: cursor, scroll position, search.
-//!
-//! The cursor follows its item, and the item keeps its place on the screen while rows are reordered.
+//! The state of the table: cursor, scroll position, search. The cursor follows its item, and the item keeps its place
+//! on the screen while rows are reordered.
 
 use regex::Regex;
 
@@ -20,7 +19,6 @@ pub struct TopScreen {
     pub(crate) seek: Option<String>,
     /// Whether the scroll position results from rows that moved above, not from the user.
     pub(crate) drifted: bool,
-    /// Number of visible lines.
     pub(crate) height: usize,
     pub(crate) search: Option<Search>,
 }
@@ -47,7 +45,6 @@ fn sought(answer: &Answer, name: &str) -> Option<usize> {
 }
 
 impl TopScreen {
-    /// Returns the line under the cursor.
     pub(crate) fn line<'a>(&self, answer: &'a Answer) -> Option<&'a TopLine> {
         answer.view.lines.get(self.selected)
     }
@@ -122,7 +119,6 @@ impl TopScreen {
         Ok(())
     }
 
-    /// Whether a line matches the search.
     pub(crate) fn hit(&self, line: &TopLine) -> bool {
         self.search.as_ref().is_some_and(|s| matches(&s.regex, line))
     }

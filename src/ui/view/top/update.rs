@@ -32,7 +32,6 @@ impl App {
         self.effects.push(Effect::SaveFilters(self.context.saved.clone()));
     }
 
-    /// Applies a saved filter.
     pub(crate) fn use_filter(&mut self, name: Option<String>) {
         match name.as_ref().map(|name| self.context.saved.get(name).cloned()) {
             Some(Some(text)) => self.set_filter(text),
@@ -223,9 +222,8 @@ impl App {
         self.views.top.home();
     }
 
-    /// Sorts rows.
-    ///
-    /// Call chains then lead to the origin of the figure: for self time to the callers, for children to the callees.
+    /// Sorts rows. Call chains then lead to the origin of the figure: for self time to the callers, for children to the
+    /// callees.
     pub(crate) fn set_order(&mut self, order: Order) {
         if (self.selection.rows.order == Order::Children) != (order == Order::Children) {
             let inclusive = order == Order::Children;

@@ -1,5 +1,4 @@
-//! The unit chooser: a searchable list of questions, with the requirements of each unit and whether they are
-//! available.
+//! The unit chooser: a searchable list of questions, with the requirements of each unit and whether they are available.
 
 use crate::ingest::unit_events::{is_named, shown};
 use crate::lang::find::{found, nearest_words};
@@ -16,7 +15,6 @@ use crate::units::kit::settings::{OPTIONS, Settings};
 use crate::units::kit::{EventRequest, Spec};
 use crate::units::{self, UNITS};
 
-/// One line of the list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Choice {
     /// A unit's name, or an option of the typed unit.
@@ -29,7 +27,6 @@ pub(crate) struct Choice {
 }
 
 impl App {
-    /// Opens the unit chooser.
     pub(crate) fn choose_unit(&mut self) {
         if self.views.events.catalogue.is_none() && self.context.info.origin == Origin::Live {
             self.effects.push(Effect::Catalogue);
@@ -38,9 +35,8 @@ impl App {
         self.frame.popups.push(Popup::Units(Chooser::default()));
     }
 
-    /// Starts the typed unit, or the one under the cursor if the name is incomplete.
-    ///
-    /// Returns whether the list stays open.
+    /// Starts the typed unit, or the one under the cursor if the name is incomplete. Returns whether the list stays
+    /// open.
     pub(crate) fn take_unit(&mut self, chooser: &mut Chooser) -> bool {
         let typed = chooser.input.value().trim().to_owned();
         let name = typed.split_whitespace().next().unwrap_or_default();
@@ -62,9 +58,7 @@ impl App {
     }
 }
 
-/// Returns the units that match, the best first, or the nearest ones.
-///
-/// After a name, its options.
+/// Returns the units that match, the best first, or the nearest ones. After a name, its options.
 pub(crate) fn unit_choices(context: &Context, events: &EventsScreen, typed: &str) -> Vec<Choice> {
     let typed = typed.trim_start();
     if let Some(options) = option_choices(typed) {

@@ -23,7 +23,6 @@ commands! { GROUP "Units" on Units {
     STOP "unit-stop" ["del", "x"] "end the unit; undo brings it back with its figures" => Plain(|app| app.stop_unit());
 }}
 
-/// Overrides of common commands.
 pub(crate) static HERE: Acts = &[
     (&general::UP, Plain(|app| app.unit_line(-1))),
     (&general::DOWN, Plain(|app| app.unit_line(1))),
@@ -44,7 +43,6 @@ pub(crate) static HERE: Acts = &[
     (&top::commands::REVERSE, Plain(|app| app.turn_rows(None))),
 ];
 
-/// The most useful keys in the footer.
 pub(crate) static FOOTER: &[(HintAction, &str)] = &[
     (Command(&general::UNIT), "add unit"),
     (Command(&PANEL), "panel"),

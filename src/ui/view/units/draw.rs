@@ -21,12 +21,10 @@ use crate::ui::widget::Canvas;
 use crate::ui::widget::rows::place;
 use crate::units::UNITS;
 
-/// The target of a click.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum UnitsHit {
     Unit(u64),
     Panel(usize),
-    /// A column's heading.
     Head(usize),
     /// The index of a visible row, and whether its fold mark was hit.
     Row(usize, bool),
@@ -55,7 +53,6 @@ fn flame_of(panel: &Panel, view: &PanelView, area: Rect) -> Option<Flame> {
     Some(layout(stacks.tree(), &view.flame.spec(area.width, area.height.saturating_sub(1), true)))
 }
 
-/// Finds the target of a click.
 pub(crate) fn hit(scene: Scene<'_>, units: &UnitsScreen, x: u16, y: u16) -> Option<UnitsHit> {
     let area = area_of(scene);
     let plan = plan(units, area);
@@ -99,7 +96,6 @@ fn running_cost(scene: Scene<'_>) -> Option<(String, bool)> {
     })
 }
 
-/// Draws the screen.
 pub(crate) fn draw(scene: Scene<'_>, units: &UnitsScreen, on: &mut Canvas<'_>) {
     let Some(unit) = units.unit() else { return none(units, on) };
     let plan = plan(units, on.area);
@@ -184,7 +180,6 @@ fn hotter(view: &PanelView, list: &[usize], rows: &Rows, home: Option<String>) -
     crate::ui::widget::rows::hotter(above, home.filter(|_| view.drifted)?)
 }
 
-/// Lists the available units while none is running.
 fn none(units: &UnitsScreen, on: &mut Canvas<'_>) {
     if units.pending {
         on.put(2, 1, "the unit starts…", on.theme.dim);

@@ -21,21 +21,18 @@ const TALL: u16 = 16;
 /// The least width of a shortened panel title.
 const BRIEF: u16 = 8;
 
-/// The layout of the screen.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct UnitsLayout {
     /// Units, each as its first cell, its width and its number.
     pub(crate) units: Vec<(u16, u16, u64)>,
     /// Titles of panels, each as its first cell, its width with a blank or a bracket at both ends, and its number.
     pub(crate) titles: Vec<(u16, u16, usize)>,
-    /// The selected panel.
     pub(crate) main: Rect,
     /// Other panels that fit, by index.
     pub(crate) others: Vec<(Rect, usize)>,
     pub(crate) notes: Rect,
 }
 
-/// Computes the layout of the screen.
 pub(crate) fn plan(units: &UnitsScreen, area: Rect) -> UnitsLayout {
     let Some(unit) = units.unit() else { return UnitsLayout::default() };
     let n = unit.panels.len();

@@ -9,7 +9,6 @@ use crate::ui::theme::Theme;
 use crate::ui::view::units::state::UnitsScreen;
 use crate::ui::widget::Canvas;
 
-/// The kind of the notes, which decides their style.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// Rows are filtered away.

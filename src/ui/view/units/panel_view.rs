@@ -5,24 +5,17 @@ use hashbrown::HashSet;
 use crate::panel::{Body, Cell, Panel, Rows};
 use crate::ui::view::flame::state::FlameScreen;
 
-/// The state of a panel's view.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct PanelView {
-    /// The row under the cursor, by its id.
-    ///
-    /// `None` while the cursor rests on the first row, or a log is followed.
+    /// The row under the cursor, by its id. `None` while the cursor rests on the first row, or a log is followed.
     pub(crate) selected: Option<u64>,
-    /// The first visible row.
     pub(crate) top: usize,
     /// Whether the scroll position results from rows that moved above, not from the user.
     pub(crate) drifted: bool,
-    /// The user's sort column and whether it is reversed.
-    ///
-    /// `None` for the unit's own order.
+    /// The user's sort column and whether it is reversed. `None` for the unit's own order.
     pub(crate) order: Option<(usize, bool)>,
     /// The unit's own order, derived from the rows.
     pub(crate) own_order: Option<(usize, bool)>,
-    /// A filter on the rows' texts.
     pub(crate) filter: Option<regex::Regex>,
     /// Collapsed rows of a tree.
     pub(crate) folded: HashSet<u64>,
@@ -149,9 +142,8 @@ fn sort<T>(rows: &Rows, view: &PanelView, list: &mut [T], row: impl Fn(&T) -> us
     }
 }
 
-/// Returns the column by which a unit sorted its rows, preferably one of sums.
-///
-/// The previous column is kept as long as it is consistent.
+/// Returns the column by which a unit sorted its rows, preferably one of sums. The previous column is kept as long as
+/// it is consistent.
 pub(crate) fn own_order(body: &Body, rows: &Rows, before: Option<(usize, bool)>) -> Option<(usize, bool)> {
     if matches!(body, Body::Log(_)) {
         return None;

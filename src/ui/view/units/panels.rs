@@ -44,7 +44,6 @@ pub(crate) fn draw(panel: &Panel, view: &PanelView, flame: Option<&Flame>, main:
 /// Minimum width for two histograms next to each other.
 const BESIDE: u16 = 150;
 
-/// Lines of a time series at most.
 pub(crate) const TALLEST: u16 = 6;
 
 /// Returns the lines that all bars of a histogram take at a width.
@@ -83,7 +82,7 @@ fn bars(histogram: &Histogram, on: &mut Canvas<'_>) {
     let label = bounds.iter().map(|text| width(text)).max().unwrap_or(0).min(26) as u16;
     let total = histogram.total().max(1) as f64;
     let most = histogram.bars.iter().map(|bar| bar.count).max().unwrap_or(1).max(1) as f64;
-    // If not all bars fit, keep those with the largest counts, because the ends are thin.
+    // If not all bars fit, keep those around the largest count, because the ends are thin.
     let height = usize::from(on.area.height);
     let middle = histogram.bars.iter().enumerate().max_by_key(|(_, bar)| bar.count).map_or(0, |(i, _)| i);
     let from = (middle + height / 2 + 1).saturating_sub(height).min(histogram.bars.len().saturating_sub(height));
@@ -102,9 +101,7 @@ fn bars(histogram: &Histogram, on: &mut Canvas<'_>) {
     }
 }
 
-/// Returns a colour for the shade of a map's cell.
-///
-/// Without colours the shade itself suffices.
+/// Returns a colour for the shade of a map's cell. Without colours the shade itself suffices.
 fn shade_style(shade: usize, theme: &Theme) -> Style {
     let ramp = &theme.heat.cells;
     let color = ramp.get((shade * (ramp.len() - 1)).div_ceil(SHADES.len() - 1)).copied().unwrap_or(Color::Reset);

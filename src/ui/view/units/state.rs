@@ -14,7 +14,6 @@ use crate::units::kit::ViewState;
 /// Number of log rows to request.
 const LOG_ROWS: usize = 1000;
 
-/// A unit's panel views, and the selected panel.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct UnitView {
     pub(crate) panel: usize,
@@ -67,7 +66,6 @@ impl UnitsScreen {
         self.answers = answers;
     }
 
-    /// Returns the selected unit.
     pub(crate) fn unit(&self) -> Option<&UnitAnswer> {
         self.answers.iter().find(|answer| Some(answer.id) == self.current)
     }
@@ -92,7 +90,6 @@ impl UnitsScreen {
         view.panels.get_mut(view.panel)
     }
 
-    /// Returns the current arrangement.
     pub(crate) fn arrangement(&self) -> Arrangement {
         let one = |panel: &PanelView| -> Arranged {
             let filter = panel.filter.as_ref().map(|filter| filter.as_str().to_owned());
@@ -104,7 +101,6 @@ impl UnitsScreen {
         Arrangement(list)
     }
 
-    /// Restores an arrangement.
     pub(crate) fn arrange(&mut self, as_before: &Arrangement) {
         for (id, view) in &mut self.views {
             for (at, panel) in view.panels.iter_mut().enumerate() {
@@ -125,7 +121,6 @@ impl UnitsScreen {
         }
     }
 
-    /// Goes to another unit.
     pub(crate) fn step_unit(&mut self, by: isize) {
         let n = self.answers.len() as isize;
         let at = self.answers.iter().position(|answer| Some(answer.id) == self.current).unwrap_or(0) as isize;
@@ -134,9 +129,7 @@ impl UnitsScreen {
         }
     }
 
-    /// Moves the cursor by some rows.
-    ///
-    /// `isize::MIN` goes to the first one, `isize::MAX` to the last.
+    /// Moves the cursor by some rows. `isize::MIN` goes to the first one, `isize::MAX` to the last.
     pub(crate) fn step_row(&mut self, by: isize, height: usize) {
         let Some((panel, view)) = self.panel() else { return };
         let Some(rows) = panel.rows() else { return };
@@ -165,9 +158,7 @@ impl UnitsScreen {
         self.choose(at.map(|at| (at, rows.ids[list[at]])), height);
     }
 
-    /// Expands or collapses the rest of a table.
-    ///
-    /// Returns `false` if the cursor is on another row.
+    /// Expands or collapses the rest of a table. Returns `false` if the cursor is on another row.
     pub(crate) fn turn_rest(&mut self) -> bool {
         let is_rest = |(panel, view): (&Panel, &PanelView)| {
             let rows = panel.rows()?;
@@ -187,9 +178,7 @@ impl UnitsScreen {
         view.top = row.map_or(0, |(at, _)| view.top.min(at).max((at + 1).saturating_sub(height.max(1))));
     }
 
-    /// Returns the request to the engine, if the view has changed.
-    ///
-    /// `shown` while this screen is visible.
+    /// Returns the request to the engine, if the view has changed. `shown` while this screen is visible.
     pub(crate) fn tell(&mut self, shown: bool) -> Option<UnitRequest> {
         let look = self.current.filter(|_| shown).map(|id| {
             let view = self.view();

@@ -25,7 +25,6 @@ fn first_of(view: &PanelView, area: Rect, rows: usize, cursor: Option<usize>) ->
     cursor.map_or(last, |at| view.top.min(at).max((at + 1).saturating_sub(height)).min(last))
 }
 
-/// A column's place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct UnitColumnSpan {
     column: usize,
@@ -58,10 +57,9 @@ fn spans_of(rows: &Rows, view: &PanelView, area: Rect) -> Vec<UnitColumnSpan> {
     list
 }
 
-/// Returns the columns that fit, with places and widths.
-///
-/// Texts are narrowed first, then columns are dropped by rank: last those that name the thread and the one that orders
-/// the rows, never the first and the subject. Widths do not depend on figures.
+/// Returns the columns that fit, with places and widths. Texts are narrowed first, then columns are dropped by rank:
+/// last those that name the thread and the one that orders the rows, never the first and the subject. Widths do not
+/// depend on figures.
 fn spans(columns: &[Column], ordered: Option<usize>, area: u16) -> Vec<UnitColumnSpan> {
     let last = columns.last().filter(|column| column.width == 0).map(|_| columns.len() - 1);
     let whole = |i: usize| columns[i].width.max(width(&columns[i].title) as u16);
@@ -204,10 +202,8 @@ impl UnitTable<'_> {
         }
     }
 
-    /// Returns a cell's text.
-    ///
-    /// In a tree the last column is indented, with a mark on collapsible rows; the rest of a table has that mark as
-    /// well.
+    /// Returns a cell's text. In a tree the last column is indented, with a mark on collapsible rows; the rest of a
+    /// table has that mark as well.
     fn cell_text(&self, row: usize, column: usize) -> String {
         let rows = self.rows;
         let text = rows.table.rows[row][column].text();

@@ -58,14 +58,12 @@ impl App {
         }
     }
 
-    /// Starts a unit and goes to its screen.
     pub(crate) fn start_unit(&mut self, spec: &'static Spec, settings: Settings) {
         self.frame.tab = Tab::Units;
         self.views.units.pending = true;
         self.effects.push(Effect::Unit(UnitRequest::Start(spec, settings)));
     }
 
-    /// Ends the selected unit.
     pub(crate) fn stop_unit(&mut self) {
         let Some((id, name)) = self.views.units.unit().map(|unit| (unit.id, unit.name)) else {
             return self.say("no unit is running: M starts one");
@@ -102,7 +100,6 @@ impl App {
         matches!(self.views.units.panel().map(|(panel, _)| &panel.body), Some(Body::Flame(_)))
     }
 
-    /// Moves a line down (1) or up (-1).
     pub(crate) fn unit_line(&mut self, by: i32) {
         match self.is_in_flame() {
             true => self.move_in_flame(|screen, flame| screen.along(flame, by)),
@@ -219,9 +216,8 @@ impl App {
         }
     }
 
-    /// Removes the filter, otherwise the zoom, otherwise the selection of a row.
-    ///
-    /// Returns `false` if there is none of them.
+    /// Removes the filter, otherwise the zoom, otherwise the selection of a row. Returns `false` if there is none of
+    /// them.
     pub(crate) fn leave_row(&mut self) -> bool {
         let Some(view) = self.views.units.panel_view_mut() else { return false };
         let filtered = view.filter.take().is_some();

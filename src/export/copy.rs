@@ -1,6 +1,5 @@
-//! Copies a recording to a perf.data file, record by record.
-//! All data of samples is kept, samples are sorted by time, and every input format (stream, directory, compressed,
-//! foreign byte order) becomes a single regular file.
+//! Copies a recording to a perf.data file, record by record. All data of samples is kept, samples are sorted by time,
+//! and every input format (stream, directory, compressed, foreign byte order) becomes a single regular file.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -43,9 +42,8 @@ pub(crate) enum CopyError {
     Ids,
 }
 
-/// Copies all other records, and the samples for which `keep` returns true.
-/// `keep` receives their index in time order and their time. `marks` are those of the copy. The file appears under its
-/// name once it is complete.
+/// Copies all other records, and the samples for which `keep` returns true. `keep` receives their index in time order
+/// and their time. `marks` are those of the copy. The file appears under its name once it is complete.
 pub(crate) fn copy(
     source: &mut dyn Source,
     keep: &dyn Fn(u64, u64) -> bool,
@@ -156,8 +154,7 @@ fn sections(info: &Info, events: &[EventDesc], files: &[IdentifiedFile], span: (
 struct Counted(HashMap<(u64, i32), u64>);
 
 impl Counted {
-    /// Rewrites a record as if only its kept samples had been counted.
-    /// Also returns the number of kept samples.
+    /// Rewrites a record as if only its kept samples had been counted. Also returns the number of kept samples.
     fn rewrite<'a>(
         &mut self,
         record: &'a [u8],

@@ -1,5 +1,4 @@
-//! Folded stacks: `comm;root;…;leaf PERIOD`, sorted.
-//! The format is that of FlameGraph's stackcollapse scripts.
+//! Folded stacks: `comm;root;…;leaf PERIOD`, sorted. The format is that of FlameGraph's stackcollapse scripts.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -66,8 +65,7 @@ fn path(named: &SymbolStacks, node: NodeId, texts: &[&str], line: &mut String) {
 /// The comm of programs whose frames have Java names.
 const JAVA: &str = "java";
 
-/// Removes the marks of a class descriptor.
-/// `Ljava/lang/Thread:.run` becomes `java/lang/Thread:.run`.
+/// Removes the marks of a class descriptor. `Ljava/lang/Thread:.run` becomes `java/lang/Thread:.run`.
 fn without_descriptor(text: &str) -> &str {
     text.strip_prefix('L').filter(|_| text.contains('/')).unwrap_or(text)
 }

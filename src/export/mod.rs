@@ -19,8 +19,7 @@ listed! {
     pub const FORMATS: Format = FORMAT of folded, svg, pprof, firefox, speedscope, otlp, copy;
 }
 
-/// A format of `export`.
-/// Defines the command line, its help and its completion.
+/// A format of `export`. Defines the command line, its help and its completion.
 #[derive(Debug)]
 pub struct Format {
     pub(crate) name: &'static str,

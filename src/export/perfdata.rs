@@ -1,5 +1,4 @@
-//! Saves a snapshot as a perf.data file for `perf report`.
-//! It has the same samples, stacks and names.
+//! Saves a snapshot as a perf.data file for `perf report`. It has the same samples, stacks and names.
 
 use std::collections::{BTreeSet, HashMap};
 use std::io;
@@ -89,8 +88,7 @@ pub fn save(
     Ok(WrittenSize { samples, bytes })
 }
 
-/// Writes a LOST record in the kernel's format.
-/// It is for the first event, because all events share a ring buffer.
+/// Writes a LOST record in the kernel's format. It is for the first event, because all events share a ring buffer.
 fn lost(loss: &Loss, events: &[EventDesc], out: &mut Vec<u8>) {
     let Some(event) = events.first() else { return };
     let id = SampleId { time: loss.time, id: event.ids[0], cpu: loss.cpu.map_or(0, u32::from), ..SampleId::default() };
@@ -144,8 +142,7 @@ struct Chain {
     shared: Vec<(u32, MapId)>,
 }
 
-/// The limit of cached call chains in bytes.
-/// All chains are several times the size of the profile.
+/// The limit of cached call chains in bytes. All chains are several times the size of the profile.
 const HELD: usize = 4 << 20;
 
 /// Cached call chains of the trie.
@@ -279,8 +276,7 @@ fn sections(
     sections
 }
 
-/// Returns the call chain method of each event in the file.
-/// Its samples have complete chains.
+/// Returns the call chain method of each event in the file. Its samples have complete chains.
 fn ways(moment: &Snapshot) -> impl Iterator<Item = CallGraph> {
     let ways = moment.ways.iter().copied().chain(std::iter::repeat(CallGraph::None));
     moment.events.iter().zip(ways).filter(|(event, _)| !event.is_derived()).map(|(_, way)| way)
@@ -324,8 +320,7 @@ mod tests {
     use crate::source::hosts::{Hosts, SourceHost};
     use crate::source::{Batch, Info, SamplingState};
 
-    /// Returns the recorder's PID in the header of a snapshot.
-    /// `own` is the PID of the process that takes it.
+    /// Returns the recorder's PID in the header of a snapshot. `own` is the PID of the process that takes it.
     fn told(info: &Info, own: Option<i32>) -> Option<i32> {
         let ingest = Ingest::new(info, own, IntakeOptions::default());
         let moment = ingest.core().moment();

@@ -13,8 +13,7 @@ use crate::session::DsoId;
 
 use super::{ExportInput, Format, FormatWriter};
 
-/// Declares messages of profile.proto.
-/// Each field has its original type, its name and type here, and its number.
+/// Declares messages of profile.proto. Each field has its original type, its name and type here, and its number.
 macro_rules! messages {
     ($($Name:ident { $([$($of:ident),+] $field:ident: $Type:ty = $number:literal;)+ })+) => {$(
         #[doc = concat!("`message ", stringify!($Name), "` of profile.proto.")]

@@ -1,6 +1,5 @@
-//! Merges sleeps into the switches by which tasks went to sleep.
-//! Like in perf inject -s, the sample of such a switch is written when its task runs again, with the time in between as
-//! its period.
+//! Merges sleeps into the switches by which tasks went to sleep. Like in perf inject -s, the sample of such a switch is
+//! written when its task runs again, with the time in between as its period.
 
 use crate::event::format::Field;
 use crate::ingest::switches::{Switch, Switches};
@@ -99,8 +98,7 @@ impl Sleeps {
         self.asleep.follow(&ThreadChange::Born { pid, tid }, |tid| tid);
     }
 
-    /// Handles a switch away from a task that sleeps, or is preempted.
-    /// Only statistics count preemption.
+    /// Handles a switch away from a task that sleeps, or is preempted. Only statistics count preemption.
     fn leave(&mut self, switch: Switch, sample: &Sample<'_>, record: &[u8]) {
         // Higher bits describe how a runnable task was preempted.
         let sleeps =

@@ -27,8 +27,7 @@ fn write(input: &ExportInput<'_>, out: &mut dyn Write) -> io::Result<()> {
     write_lines(&lines, input.title, &input.data.events[input.event], out)
 }
 
-/// Draws folded lines.
-/// Lines with two weights become a differential graph: red for growth, blue for decline.
+/// Draws folded lines. Lines with two weights become a differential graph: red for growth, blue for decline.
 pub(crate) fn write_lines(lines: &[String], title: &str, event: &str, out: &mut dyn Write) -> io::Result<()> {
     let mut options = Options::default();
     options.title = clean(title).into_owned();

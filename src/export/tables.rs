@@ -24,8 +24,7 @@ pub(crate) struct TableWriter {
 }
 
 impl TableWriter {
-    /// Creates a writer for records of this layout.
-    /// `session` has the processes that ran before.
+    /// Creates a writer for records of this layout. `session` has the processes that ran before.
     pub(crate) fn new(session: Session, options: SymbolOptions, layout: Layout) -> Self {
         Self { session, options, layout, sent: FxHashSet::default(), kernel: false }
     }

@@ -1,6 +1,5 @@
-//! Assigns the clauses of a capture filter to places in the kernel.
-//! These are the event's attributes, the kernel's tracepoint filter, or a BPF program. Clauses that the kernel cannot
-//! evaluate are rejected.
+//! Assigns the clauses of a capture filter to places in the kernel. These are the event's attributes, the kernel's
+//! tracepoint filter, or a BPF program. Clauses that the kernel cannot evaluate are rejected.
 
 use crate::event::format::Format;
 use crate::event::spec::{Capture, LookupPaths};
@@ -139,8 +138,7 @@ fn of_sampling(text: &str, clock: bool, offsets: &Offsets) -> Result<Capture, Di
     Ok(out)
 }
 
-/// Returns a part that is a single atom.
-/// `true` if the atom is required, `false` if it is negated.
+/// Returns a part that is a single atom. `true` if the atom is required, `false` if it is negated.
 fn simple(part: &Expr, atoms: &[Atom]) -> Option<(Field, bool)> {
     match part {
         Expr::Atom(i) => Some((atoms[usize::from(*i)].field, true)),

@@ -1,5 +1,4 @@
-//! The fields of filters.
-//! One table is for parser, completion, documentation and columns.
+//! The fields of filters. One table is for parser, completion, documentation and columns.
 
 use crate::event::format::Format;
 
@@ -126,8 +125,7 @@ pub enum KnownFields<'a> {
     Kernel(&'a [TraceField]),
 }
 
-/// Returns whether view filters have a field of this name.
-/// Fields of tracepoints are not included.
+/// Returns whether view filters have a field of this name. Fields of tracepoints are not included.
 pub(crate) const fn has_field(name: &str) -> bool {
     let (name, mut row) = (name.as_bytes(), 0);
     while row < FIELDS.len() {
@@ -150,8 +148,7 @@ const SAMPLING: &[Field] =
 const BY_FLAGS: &[Field] =
     &[Field::Tid, Field::Pid, Field::Comm, Field::Cpu, Field::Context, Field::IrqsOff, Field::NeedResched];
 
-/// Returns the own fields of tracepoints.
-/// A field that is text in any of them is text.
+/// Returns the own fields of tracepoints. A field that is text in any of them is text.
 pub fn trace_fields<'a>(formats: impl Iterator<Item = &'a Format>) -> Vec<TraceField> {
     let mut fields: Vec<TraceField> = Vec::new();
     for format in formats {
@@ -210,8 +207,7 @@ impl Field {
         self.row().map_or(FieldScope::Sample, |row| row.scope)
     }
 
-    /// Returns whether the value belongs to the individual sample.
-    /// Other values belong to its task or call chain.
+    /// Returns whether the value belongs to the individual sample. Other values belong to its task or call chain.
     pub(crate) fn per_sample(self) -> bool {
         self.scope() == FieldScope::Sample
     }

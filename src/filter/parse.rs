@@ -1,5 +1,4 @@
-//! The grammar of the filter language: from tokens to a checked expression.
-//! `||` binds weaker than `&&`, `!` strongest.
+//! The grammar of the filter language: from tokens to a checked expression. `||` binds weaker than `&&`, `!` strongest.
 
 use crate::lang::lex::{Cursor, Lexicon, Piece, Token};
 use crate::lang::parse::{self as lang, Grammar};
@@ -34,8 +33,7 @@ struct Clauses<'a> {
     atoms: Vec<Atom>,
 }
 
-/// A part of a filter.
-/// Without enclosing parentheses, the same operator can extend it.
+/// A part of a filter. Without enclosing parentheses, the same operator can extend it.
 struct Node {
     expr: Expr,
     open: bool,
@@ -187,8 +185,7 @@ impl Clauses<'_> {
     }
 }
 
-/// Parses one value, or a comma-separated list for `in`.
-/// A list may be in parentheses.
+/// Parses one value, or a comma-separated list for `in`. A list may be in parentheses.
 fn values<'t>(list: bool, cursor: &mut Cursor<'t>) -> Result<Vec<Value<'t>>, Diagnostic> {
     let open = list && cursor.eat("(");
     let mut out = Vec::new();
@@ -233,8 +230,7 @@ pub(super) fn regex(text: &str, place: Piece<'_>, cursor: &Cursor<'_>) -> Result
     })
 }
 
-/// Parses `1-5` or `7` in a list.
-/// The first character may be a sign, so the dash is searched after it.
+/// Parses `1-5` or `7` in a list. The first character may be a sign, so the dash is searched after it.
 fn range<T: PartialOrd + Copy>(
     (text, piece): Value<'_>,
     cursor: &Cursor<'_>,
@@ -294,8 +290,7 @@ fn number_test(
     Ok((Test::Ranges(ranges), op == "!="))
 }
 
-/// Parses a tracepoint's number, possibly negative or with a unit.
-/// A number beyond the signed range is taken as bits.
+/// Parses a tracepoint's number, possibly negative or with a unit. A number beyond the signed range is taken as bits.
 fn signed(text: &str) -> Option<i64> {
     let Ok(Number::Int(value)) = quantity::literal(text) else { return None };
     let bits = u64::try_from(value.unsigned_abs()).ok()? as i64;

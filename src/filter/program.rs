@@ -1,6 +1,5 @@
-//! Compiles a filter to a BPF program.
-//! Instructions are generated here, without a compiler. The values that clauses compare with are in the program's
-//! parameters, so that filters of the same shape share their instructions.
+//! Compiles a filter to a BPF program. Instructions are generated here, without a compiler. The values that clauses
+//! compare with are in the program's parameters, so that filters of the same shape share their instructions.
 
 use crate::kernel::bpf::{BANK, BANKS_AT, MAX_CONSTANTS, Program};
 use crate::kernel::btf::{Btf, BtfError};
@@ -48,9 +47,8 @@ impl Offsets {
     }
 }
 
-/// Returns the bits that request a reschedule.
-/// TIF_NEED_RESCHED and its lazy variant are macros, so types do not contain their bits
-/// (arch/x86/include/asm/thread_info.h; include/asm-generic/thread_info_tif.h from 6.18 on).
+/// Returns the bits that request a reschedule. TIF_NEED_RESCHED and its lazy variant are macros, so types do not
+/// contain their bits (arch/x86/include/asm/thread_info.h; include/asm-generic/thread_info_tif.h from 6.18 on).
 fn resched_bits(release: &str) -> u64 {
     let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(|n| n.parse::<u32>().unwrap_or(0));
     let version = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
@@ -116,8 +114,7 @@ struct Assembler<'a> {
     jumps: Vec<(usize, Label)>,
 }
 
-/// Compiles an expression.
-/// The error has the atom that the kernel cannot evaluate, and why.
+/// Compiles an expression. The error has the atom that the kernel cannot evaluate, and why.
 pub(crate) fn assemble(expr: &Expr, atoms: &[Atom], offsets: &Offsets) -> Result<Program, (u8, String)> {
     let mut a = Assembler { offsets, code: Vec::new(), constants: Vec::new(), labels: Vec::new(), jumps: Vec::new() };
     // r6: the context; r7: the active bank of parameters.
@@ -381,8 +378,7 @@ impl Assembler<'_> {
     }
 }
 
-/// Returns a comm and the mask of its significant bytes.
-/// These are all of it with its NUL, or only a prefix.
+/// Returns a comm and the mask of its significant bytes. These are all of it with its NUL, or only a prefix.
 fn masked(text: &str, whole: bool) -> Option<([u8; COMM], [u8; COMM])> {
     let (mut value, mut mask) = ([0; COMM], [0; COMM]);
     value.get_mut(..text.len()).filter(|_| text.len() < COMM)?.copy_from_slice(text.as_bytes());

@@ -1,5 +1,4 @@
-//! Converts a filter back to text.
-//! The text is in this language, or in the kernel's for tracepoints.
+//! Converts a filter back to text. The text is in this language, or in the kernel's for tracepoints.
 
 use std::fmt::{Display, Formatter, Result as Shown};
 
@@ -99,9 +98,8 @@ impl Display for Atom {
     }
 }
 
-/// Translates the expression to the kernel's filter syntax for tracepoints.
-/// See Documentation/trace/events.rst, "Event filtering". The error has the atom that the syntax does not support, and
-/// why.
+/// Translates the expression to the kernel's filter syntax for tracepoints. See Documentation/trace/events.rst, "Event
+/// filtering". The error has the atom that the syntax does not support, and why.
 pub(crate) fn for_kernel(expr: &Expr, atoms: &[Atom]) -> Result<String, (u8, String)> {
     let join = |list: &[Expr], between: &str| -> Result<String, (u8, String)> {
         let parts: Vec<String> = list.iter().map(|part| for_kernel(part, atoms)).collect::<Result<_, _>>()?;

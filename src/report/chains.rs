@@ -9,8 +9,7 @@ use crate::query::Data;
 use crate::query::heaviest_chain::HeavyTree;
 use crate::query::row_order::arrange_by_key;
 
-/// A node of a call tree: a function with its continuations.
-/// The root of a row's tree does not have a name.
+/// A node of a call tree: a function with its continuations. The root of a row's tree does not have a name.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Branch {
     pub(crate) name: String,

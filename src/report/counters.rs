@@ -125,8 +125,7 @@ impl RunTime {
     }
 }
 
-/// Events that are shown relative to another one.
-/// Each has the event, the other one, and the name of the ratio.
+/// Events that are shown relative to another one. Each has the event, the other one, and the name of the ratio.
 const SHARES: &[(&str, &str, &str)] = &[
     ("branch-misses", "branches", "of all branches"),
     ("cache-misses", "cache-references", "of all cache refs"),

@@ -1,5 +1,4 @@
-//! The header of a recording in perf's words: machine, command, events.
-//! It is shown by `--header` and `--header-only`.
+//! The header of a recording in perf's words: machine, command, events. It is shown by `--header` and `--header-only`.
 
 use crate::kernel::local_time;
 use crate::panel::text::clean;
@@ -18,12 +17,10 @@ const MAX_ENTRIES: u32 = 4096;
 /// Features that are shown only on request, and the text instead.
 const LONG: &[u8] = &[13, 14, 20, 22];
 
-/// The newest feature whose absence is shown.
-/// Older perf versions do not write newer ones.
+/// The newest feature whose absence is shown. Older perf versions do not write newer ones.
 const LAST_TOLD: u8 = 30;
 
-/// Formats the header.
-/// `full` includes the machine's topology, and `written` is the file's time in seconds since 1970.
+/// Formats the header. `full` includes the machine's topology, and `written` is the file's time in seconds since 1970.
 pub(crate) fn text(rec: &Recording, written: i64, full: bool) -> String {
     let mut lines =
         vec!["========".to_owned(), format!("captured on    : {}", time(written)), "header version : 1".to_owned()];

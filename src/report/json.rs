@@ -1,5 +1,4 @@
-//! The documented, stable JSON form of a report.
-//! It is an object with events and their rows.
+//! The documented, stable JSON form of a report. It is an object with events and their rows.
 
 use rustc_hash::FxHashMap;
 use serde_json::{Map, Value, json};
@@ -57,8 +56,7 @@ impl EventPart<'_> {
     }
 }
 
-/// Returns a row's call tree.
-/// Its entries are in tree order, each with its depth below the row.
+/// Returns a row's call tree. Its entries are in tree order, each with its depth below the row.
 pub(crate) fn chain(data: Data<'_>, spec: &ChainSpec, heavy: &HeavyTree, whole: &Acc) -> Value {
     let nodes = &heavy.tree.nodes;
     let mut out = Vec::new();

@@ -1,5 +1,4 @@
-//! A report in perf's own layout (`report --stdio`).
-//! It has a header and columns, with call chains if requested.
+//! A report in perf's own layout (`report --stdio`). It has a header and columns, with call chains if requested.
 
 use std::fmt::Write;
 
@@ -11,8 +10,7 @@ use crate::session::DsoKind;
 
 use super::json::ChainsByRow;
 
-/// A column with a single value.
-/// It is shown in the header, and the column is omitted if other columns remain.
+/// A column with a single value. It is shown in the header, and the column is omitted if other columns remain.
 pub(crate) struct OnlyValue<'a> {
     pub(crate) key: ColumnKey,
     /// perf's name of it.
@@ -146,8 +144,7 @@ impl StdioReport<'_> {
 }
 
 impl Printed {
-    /// Aligns a text in the column.
-    /// The last one of a line does not have trailing blanks.
+    /// Aligns a text in the column. The last one of a line does not have trailing blanks.
     fn aligned(&self, text: &str, padded: bool) -> String {
         let room = " ".repeat(self.width.saturating_sub(width(text)));
         match self.align {

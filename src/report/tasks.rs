@@ -1,5 +1,4 @@
-//! The threads of a recording, their parents and their mappings.
-//! Formats are text in perf's layout, and a table.
+//! The threads of a recording, their parents and their mappings. Formats are text in perf's layout, and a table.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -100,8 +99,7 @@ impl<'a> TaskList<'a> {
         out
     }
 
-    /// Formats as text, optionally with mappings.
-    /// Those of a process are below its first thread.
+    /// Formats as text, optionally with mappings. Those of a process are below its first thread.
     pub(crate) fn text(&self, with_maps: bool) -> String {
         let mut out = format!("# {:>8} {:>8} {:>8}  comm\n", "pid", "tid", "ppid");
         for (depth, thread) in self.tree() {

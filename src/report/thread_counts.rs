@@ -1,5 +1,4 @@
-//! The counts of each thread and event (`record -s`).
-//! Formats are text in perf's layout, and a table.
+//! The counts of each thread and event (`record -s`). Formats are text in perf's layout, and a table.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
@@ -11,8 +10,7 @@ use crate::record::kinds;
 use crate::record::thread_count::ThreadCount;
 use crate::record::types;
 
-/// Count records in their order.
-/// Their threads are known once the whole recording was read.
+/// Count records in their order. Their threads are known once the whole recording was read.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct CountRecords(BTreeMap<u16, Vec<u8>>);
 

@@ -3,8 +3,7 @@
 use crate::ingest::unit_feed::UnitAnswer;
 use crate::panel::Panel;
 
-/// Formats the panels as text below a line with their time.
-/// `wall` is 0 if only the session's clock is known.
+/// Formats the panels as text below a line with their time. `wall` is 0 if only the session's clock is known.
 pub(crate) fn text(answer: &UnitAnswer, wall: u64, clock: u64, panels: &[&Panel]) -> String {
     let seconds = (answer.until.saturating_sub(answer.since)) as f64 / 1e9;
     let when = if wall > 0 { stamp(wall, ' ') } else { format!("{:.6}", clock as f64 / 1e9) };

@@ -1,6 +1,5 @@
-//! Expressions: the comparisons of the filter language with arithmetic.
-//! They are for `--key`, `--num` and `--than` of analysis units.
-//! Examples are `bytes_alloc / 1024` and `latency > 4ms && comm ~ "nginx*"`.
+//! Expressions: the comparisons of the filter language with arithmetic. They are for `--key`, `--num` and `--than` of
+//! analysis units. Examples are `bytes_alloc / 1024` and `latency > 4ms && comm ~ "nginx*"`.
 //!
 //! Operators and precedence are those of C, plus `~`, `=~` and `in` as in filters. Numbers are 128-bit integers, or
 //! binary fractions once a fraction is involved. An undefined result (a division by zero, a field that the event lacks,

@@ -1,5 +1,4 @@
-//! The grammar of expressions.
-//! It has C's operators, numbers with units, and words as text in comparisons with text.
+//! The grammar of expressions. It has C's operators, numbers with units, and words as text in comparisons with text.
 
 use crate::lang::lex::{Cursor, Lexicon, Piece, Token};
 use crate::lang::parse::{self as lang, Grammar};
@@ -149,8 +148,7 @@ fn is_at_words(cursor: &Cursor<'_>) -> bool {
     is_word && !cursor.peek_at(1).is_some_and(|piece| piece.is("("))
 }
 
-/// Returns adjacent words as one text, as in `kworker/0-1`.
-/// Also returns its position and its number of tokens.
+/// Returns adjacent words as one text, as in `kworker/0-1`. Also returns its position and its number of tokens.
 fn together<'t>(cursor: &mut Cursor<'t>) -> (&'t str, usize, usize) {
     let start = cursor.peek().map_or(cursor.text.len(), |piece| piece.at);
     let (mut end, mut n) = (start, 0);

@@ -1,5 +1,4 @@
-//! Filters of each type.
-//! Tests cover precedence, values, operators, and errors with their positions.
+//! Filters of each type. Tests cover precedence, values, operators, and errors with their positions.
 
 use super::super::{FILTERS, TraceField};
 use super::*;

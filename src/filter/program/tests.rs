@@ -1,5 +1,4 @@
-//! Runs programs in an interpreter.
-//! The results are compared with the filter's evaluation of the same task.
+//! Runs programs in an interpreter. The results are compared with the filter's evaluation of the same task.
 
 use proptest::prelude::*;
 

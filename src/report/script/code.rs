@@ -72,8 +72,7 @@ impl SampledCode {
         }
     }
 
-    /// Writes the source line below a thread's sample.
-    /// A line equal to the thread's last one is not repeated.
+    /// Writes the source line below a thread's sample. A line equal to the thread's last one is not repeated.
     pub(super) fn source(&mut self, data: Data<'_>, tid: i32, stack: NodeId, out: &mut String) {
         let found = (stack != NodeId::ROOT).then(|| self.at(data, data.profile.trie.frame(stack))).flatten();
         let Some((listing, place)) = found else { return };

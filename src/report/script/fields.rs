@@ -73,8 +73,7 @@ const NOT_HERE: &[(&str, &str)] = &[
     ("metric", "use `perfprof-tui stat` for ratios"),
 ];
 
-/// Fields that are not stored with samples.
-/// They require a second pass over the records.
+/// Fields that are not stored with samples. They require a second pass over the records.
 const OF_RECORDS: &str = "addr data_src weight ins_lat iregs uregs brstack brstacksym brstackoff bpf-output phys_addr \
                           data_page_size code_page_size misc";
 
@@ -186,8 +185,7 @@ pub struct Fields {
 }
 
 impl Fields {
-    /// Parses lists of `a,b`, `+a,-b` or `sw:a,b`, in order.
-    /// An error states what is wrong.
+    /// Parses lists of `a,b`, `+a,-b` or `sw:a,b`, in order. An error states what is wrong.
     pub(crate) fn parse(lists: &[String]) -> Result<Self, String> {
         let mut fields = Self::default();
         lists.iter().try_for_each(|list| fields.add(list).map_err(|why| format!("-F {list}: {why}")))?;
@@ -233,9 +231,8 @@ impl Fields {
         Ok(())
     }
 
-    /// Returns the fields of an event's samples.
-    /// An error names a requested field that the samples do not have. Like in perf, only the first event of a type must
-    /// have the field.
+    /// Returns the fields of an event's samples. An error names a requested field that the samples do not have. Like in
+    /// perf, only the first event of a type must have the field.
     pub(super) fn of_event(&self, event: &EventDesc, is_first: bool) -> Result<FieldSet, String> {
         let class = Class::of(event);
         let choice = self.choices[class as usize];

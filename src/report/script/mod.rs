@@ -71,8 +71,7 @@ struct Shape {
     set: FieldSet,
     common: CommonFields,
     chain: bool,
-    /// Whether chains exclude the kernel, or user code.
-    /// Then perf does not print the sampled frame if it is excluded.
+    /// Whether chains exclude the kernel, or user code. Then perf does not print the sampled frame if it is excluded.
     no_kernel: bool,
     no_user: bool,
     way: AddressForm,
@@ -92,8 +91,7 @@ enum AddressForm {
     Sampled,
     /// Inside its file: for call chains.
     InFile,
-    /// The same for chains unwound from a stack copy.
-    /// The address is the call instruction, not the return address.
+    /// The same for chains unwound from a stack copy. The address is the call instruction, not the return address.
     Call,
 }
 

@@ -11,7 +11,6 @@ use crate::session::{Dso, DsoId, DsoKind, MapId, Session};
 use crate::symbols::SymbolOptions;
 use crate::symbols::unwind::{ChainEnd, UnwindSpace};
 
-/// The minimum number of stacks to evaluate a DSO.
 const ENOUGH: u32 = 50;
 
 /// Completes call chains.
@@ -68,7 +67,6 @@ impl Chains {
         self.in_all += 1;
     }
 
-    /// Returns the DSO with the most stacks among those with mostly broken stacks, and their percentage.
     pub(crate) fn broken(&self) -> Option<(DsoId, f64)> {
         let much = |all: u32| all >= ENOUGH && all as usize * 20 >= self.in_all as usize;
         let bad = self.walked.iter().filter(|(_, (all, broken))| much(*all) && 10 * broken > 6 * all);
@@ -76,7 +74,6 @@ impl Chains {
         Some((*dso, 100.0 * f64::from(*broken) / f64::from(*all)))
     }
 
-    /// Resets the counts, because stacks are recorded in another way from now on.
     pub(crate) fn forget(&mut self) {
         (self.walked, self.in_all) = (FxHashMap::default(), 0);
         (self.unwound, self.cut) = (0, 0);
@@ -164,7 +161,6 @@ impl Chains {
         Some(self.joined(sample))
     }
 
-    /// Returns the kernel's words without its own user chain, then ours.
     fn joined(&mut self, sample: &Sample<'_>) -> &[u8] {
         self.bytes.clear();
         let kernel = u64s(sample.chain).take_while(|word| *word != CONTEXT_USER);
@@ -189,7 +185,6 @@ impl Chains {
     }
 }
 
-/// Returns the DSO of a process's address, and the address in it.
 fn code_at(session: &Session, pid: i32, ip: u64) -> Option<(&Dso, u64)> {
     let map = session.user_map(pid, ip);
     (map != MapId::UNKNOWN).then(|| (session.dsos.of_map(map), session.dsos.map_of(map).to_dso(ip)))

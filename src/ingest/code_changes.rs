@@ -14,11 +14,9 @@ use crate::symbols::SymbolOptions;
 use crate::symbols::jit;
 use crate::symbols::jit_reuse::{CodeChange, tagged};
 
-/// The changes that have not been applied yet.
 #[derive(Debug)]
 pub(super) struct CodeChanges {
     options: SymbolOptions,
-    /// The processes whose files were read.
     read: FxHashSet<(HostId, i32)>,
     /// The numbers of jitdump files and DSOs at the last check.
     known: (usize, usize),
@@ -38,7 +36,6 @@ impl CodeChanges {
         })
     }
 
-    /// Applies the changes up to a time.
     pub(super) fn follow(&mut self, session: &mut Session, time: u64) {
         let known = (session.dsos.dumps().len(), session.dsos.all().len());
         if known.0 > self.read.len() && known != self.known {

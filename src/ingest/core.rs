@@ -56,14 +56,11 @@ pub struct Core {
     derived: PerHost<Derived>,
     /// Context switches that name the threads of a live session.
     switches: Option<Switches>,
-    /// Names of a text.
     pub(super) texts: Texts,
     pub(crate) units: Units,
-    /// Hardware data of samples, if requested.
     pub(crate) hardware: Option<HardwareLog>,
     /// Changes of JIT code, in recordings.
     pub(super) code: Option<CodeChanges>,
-    /// Completes call chains, if requested.
     pub(crate) chains: Option<Box<Chains>>,
     /// Samples and losses of the whole session, including removed ones.
     pub timeline: Timeline,
@@ -142,12 +139,10 @@ impl Core {
         core
     }
 
-    /// Selects the input that the next records belong to.
     fn turn_to(&mut self, input: usize) {
         self.session.turn_to(self.told.hosts.of_input(input));
     }
 
-    /// Applies the data of a batch other than its records.
     pub(super) fn learn(&mut self, batch: &mut Batch) {
         let states = batch.changed.as_ref().map_or(&[][..], |changed| &changed.events);
         batch.events.drain(..).for_each(|event| self.add_event(event, states));
@@ -182,7 +177,6 @@ impl Core {
         batch.cpu_counts.clear();
     }
 
-    /// Binds an event to the units that request it.
     pub(crate) fn bind_units(&mut self, event: u16) {
         let Some(desc) = self.events.get(usize::from(event)).filter(|_| !self.units.is_empty()) else { return };
         let format = self.tracing.format(desc, |desc| desc.attr.kind == TYPE_TRACEPOINT);
@@ -219,7 +213,6 @@ impl Core {
         }
     }
 
-    /// Binds all units to the existing events.
     pub(crate) fn bind_all_units(&mut self) {
         (0..self.events.len() as u16).for_each(|event| self.bind_units(event));
     }
@@ -229,12 +222,10 @@ impl Core {
         self.clock.map(usize::from)
     }
 
-    /// Returns the session's event for each of the source's.
     pub(crate) fn slots(&self) -> &[u16] {
         self.inputs.slots()
     }
 
-    /// Counts a sample for the ledger and the rate.
     fn count(&mut self, time: u64, event: u16) {
         if self.start == 0 {
             self.start = time;
@@ -304,7 +295,6 @@ impl Core {
         self.derived[self.session.at()].forget(lost);
     }
 
-    /// Returns the event that a record of an input belongs to, and its sample.
     pub(crate) fn decode<'a>(&self, input: usize, header: Header, body: &'a [u8]) -> Option<(u16, Sample<'a>)> {
         self.inputs.decoder(input).formed(header, body).map(|(form, sample)| (form.event, sample))
     }
@@ -315,7 +305,6 @@ impl Core {
         (decoder.form_of(header, body).layout, decoder.build_ids)
     }
 
-    /// Returns the event that a record of an input belongs to.
     pub(crate) fn event_of(&self, input: usize, header: Header, body: &[u8]) -> u16 {
         self.inputs.decoder(input).form_of(header, body).event
     }
@@ -327,7 +316,6 @@ impl Core {
         form.layout.is_read().then(|| self.inputs.decoder_mut(input).shares(&form, &sample))
     }
 
-    /// Starts a unit at a time of the session's clock.
     pub(crate) fn start_unit(&mut self, spec: &'static Spec, unit: Box<dyn Unit>, now: u64) -> Result<u64, String> {
         if self.derived.are_many() {
             return Err(SEVERAL_HOSTS.to_owned());
@@ -335,7 +323,6 @@ impl Core {
         self.units.start(spec, unit, now)
     }
 
-    /// Shows mangled names of a text in another form.
     pub(crate) fn rename_texts(&mut self, form: NameForm) {
         self.texts.rename(form, &mut self.session, &mut self.profile);
     }

@@ -16,13 +16,11 @@ use crate::source::{FreshId, Handover, Info};
 /// How long after a handover samples of the old event may still arrive out of order.
 const HANDOVER_NS: u64 = 10_000_000_000;
 
-/// All inputs of a session.
 #[derive(Debug)]
 pub(crate) struct Inputs {
     list: Vec<Decoder>,
-    /// During a handover from one event to another: the time range in which samples of an id count.
+    /// By id: during a handover from one event to another, the time range in which its samples count.
     cuts: FxHashMap<u64, Range<u64>>,
-    /// When the handover is long over.
     cuts_until: u64,
 }
 
@@ -61,14 +59,12 @@ impl Inputs {
         self.list.iter_mut().take(1).for_each(|first| first.learn(id));
     }
 
-    /// Hands over from one event to another.
     pub(crate) fn hand_over(&mut self, handover: &Handover) {
         self.cuts.extend(handover.old.iter().map(|id| (*id, 0..handover.at)));
         self.cuts.extend(handover.new.iter().map(|id| (*id, handover.at..u64::MAX)));
         self.cuts_until = handover.at.saturating_add(HANDOVER_NS);
     }
 
-    /// Returns whether a sample is a duplicate that the other event of a handover counts.
     pub(crate) fn is_cut(&mut self, time: u64, header: Header, body: &[u8]) -> bool {
         if self.cuts.is_empty() {
             return false;
@@ -86,7 +82,6 @@ impl Inputs {
 #[derive(Debug, Default)]
 pub struct Decoder {
     forms: Vec<SampleForm>,
-    /// The session's event for each of its own.
     pub(crate) events: Vec<u16>,
     /// Index into `forms` by id.
     ids: FxHashMap<u64, u16>,
@@ -101,7 +96,7 @@ pub struct Decoder {
 /// The count of an event of a group since the previous sample.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GroupShare {
-    /// One of the session's events; `None` if no event of the recording has the id.
+    /// `None` if no event of the recording has the id.
     pub(crate) event: Option<u16>,
     /// The id, and the thread if each thread counts separately.
     pub(crate) counter: (u64, i32),
@@ -123,7 +118,6 @@ pub(crate) struct SampleForm {
     pub(crate) layout: Layout,
     /// Whether each thread of a process counts separately.
     pub(crate) inherit: bool,
-    /// One of the session's events.
     pub(crate) event: u16,
     /// The period of samples without a period field.
     pub(crate) period: u64,
@@ -165,7 +159,6 @@ impl Decoder {
         self.ids.insert(fresh.id, at as u16);
     }
 
-    /// Returns the form of a record, by its id.
     pub(crate) fn form_of(&self, header: Header, body: &[u8]) -> SampleForm {
         let form = self.forms.first().copied().unwrap_or_default();
         if self.forms.len() == 1 {
@@ -184,7 +177,6 @@ impl Decoder {
         self.forms.get(usize::from(at)).copied().unwrap_or(form)
     }
 
-    /// Returns the form of a record, and its sample.
     pub(crate) fn formed<'a>(&self, header: Header, body: &'a [u8]) -> Option<(SampleForm, Sample<'a>)> {
         let form = self.form_of(header, body);
         let mut sample = form.layout.sample(header, body).ok()?;

@@ -20,23 +20,18 @@ const ROOM: usize = 64 << 20;
 /// The machine and the cookie that identify a chain.
 type Cookie = (HostId, u64);
 
-/// A waiting record.
 #[derive(Debug)]
 struct Held {
     input: usize,
     time: u64,
     bytes: Vec<u8>,
-    /// The chain that it lacks.
     lacks: Option<Cookie>,
 }
 
-/// The records that wait for deferred chains.
 #[derive(Debug)]
 pub(crate) struct Deferred {
-    /// Whether any event defers chains.
     is_used: bool,
     held: VecDeque<Held>,
-    /// The number of the first waiting record.
     first: u64,
     /// The numbers of the samples that lack a chain.
     open: FxHashMap<Cookie, Vec<u64>>,
@@ -52,7 +47,6 @@ impl Default for Deferred {
 }
 
 impl Deferred {
-    /// Checks whether events defer chains.
     pub(crate) fn know(&mut self, events: &[EventDesc]) {
         let defers = |event: &EventDesc| event.attr.has(Flag::DeferCallchain) || event.attr.has(Flag::DeferOutput);
         self.is_used |= events.iter().any(defers);
@@ -89,12 +83,10 @@ impl Deferred {
         self.release(core, self.room);
     }
 
-    /// Applies all waiting records, at the end of the input.
     pub(crate) fn finish(&mut self, core: &mut Core) {
         self.release(core, 0);
     }
 
-    /// Adds the user chain to the samples with its cookie.
     fn join(&mut self, core: &mut Core, cookie: Cookie, user: &[u8]) {
         for number in self.open.remove(&cookie).unwrap_or_default() {
             let at = number.checked_sub(self.first).and_then(|at| usize::try_from(at).ok());

@@ -75,14 +75,12 @@ listed! {
     const KINDS: Finder = FIND of offcpu, pairs, softirqs;
 }
 
-/// A series, and its event.
 type Entry = (Option<u16>, Box<dyn Series>);
 
 /// The series of a session.
 #[derive(Debug, Default)]
 pub struct Derived {
     list: Vec<Entry>,
-    /// For each event, whether a series uses it.
     feeds: Vec<bool>,
     /// The profile's epoch of the sites; those of an older epoch are invalid.
     epoch: u64,
@@ -145,7 +143,6 @@ impl Derived {
         }
     }
 
-    /// Handles a thread that starts, exits or changes its number.
     pub(crate) fn thread_changed(&mut self, change: &ThreadChange) {
         self.list.iter_mut().for_each(|(_, series)| series.thread_changed(change));
     }

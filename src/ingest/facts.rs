@@ -23,7 +23,6 @@ impl SessionFacts {
         Self { origin: info.origin, hosts: info.hosts.clone(), kinds: BTreeMap::new() }
     }
 
-    /// Counts a record of a type.
     pub(crate) fn count(&mut self, kind: u32) {
         *self.kinds.entry(kind).or_default() += 1;
     }
@@ -51,7 +50,6 @@ impl SessionFacts {
         wall.wrapping_add(start).wrapping_sub(clock)
     }
 
-    /// Returns warnings about the records so far.
     pub(crate) fn complaints(&self, ledger: &Ledger) -> Vec<String> {
         let mut out = Vec::new();
         let malformed = ledger.malformed;

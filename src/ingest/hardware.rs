@@ -21,10 +21,8 @@ pub enum HardwareWords {
 /// A branch, or an access to memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Detail {
-    /// The source and the target of a branch.
     pub(crate) from: Option<FrameId>,
     pub(crate) to: Option<FrameId>,
-    /// A branch's flags.
     pub(crate) flags: u64,
     /// The address of the data, and its source.
     pub(crate) data: Option<FrameId>,
@@ -44,7 +42,6 @@ pub struct HardwareLog {
     wanted: HardwareWords,
     list: Vec<Detail>,
     numbers: FxHashMap<Detail, u32>,
-    /// The position of each sample, and the start of its numbers.
     samples: Vec<(u64, usize)>,
     of_samples: Vec<u32>,
 }
@@ -55,7 +52,6 @@ impl HardwareLog {
         Self { wanted, list, numbers, samples: Vec::new(), of_samples: Vec::new() }
     }
 
-    /// Adds the details of the sample at a position of the profile.
     pub(crate) fn take(
         &mut self,
         session: &Session,
@@ -105,7 +101,6 @@ impl HardwareLog {
         self.list.get(number as usize).copied().unwrap_or_default()
     }
 
-    /// Returns the numbers of the details of the sample at a position.
     pub(crate) fn of(&self, position: u64) -> &[u32] {
         let Ok(at) = self.samples.binary_search_by_key(&position, |(position, _)| *position) else { return &[] };
         let until = self.samples.get(at + 1).map_or(self.of_samples.len(), |(_, from)| *from);
@@ -113,7 +108,6 @@ impl HardwareLog {
     }
 }
 
-/// Returns the frame of code at an address of the kernel or of a process.
 fn code(session: &Session, pid: i32, ip: u64) -> Frame {
     let mut places = session.places(pid);
     // Kernel addresses have the highest bit set.

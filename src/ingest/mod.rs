@@ -1,5 +1,4 @@
-//! The processing of batches into session and profile: decode, order, apply. Live sessions and recordings share this
-//! path.
+//! The processing of batches, live or recorded, into session and profile: decode, order, apply.
 
 mod chain_limit;
 mod chains;
@@ -58,7 +57,6 @@ struct Round {
 }
 
 impl Round {
-    /// Records a record's timestamp, if it has one.
     fn meet(&mut self, time: u64) {
         if time < NO_TIME {
             self.newest = self.newest.max(time);
@@ -104,7 +102,6 @@ impl Ingest {
         &mut self.core
     }
 
-    /// Returns a used buffer for the next batch.
     pub(crate) fn spare(&mut self) -> Option<Vec<u8>> {
         self.spare.pop()
     }
@@ -116,7 +113,6 @@ impl Ingest {
         source.next(batch)
     }
 
-    /// Processes a batch's records and applies those that are due.
     pub(crate) fn feed(&mut self, batch: &mut Batch) {
         let is_end = batch.complete_until == Some(u64::MAX);
         let mut deferred = std::mem::take(&mut self.deferred);
@@ -128,8 +124,7 @@ impl Ingest {
         self.deferred = deferred;
     }
 
-    /// Processes a batch's records and passes those that are due, in order of time, to `apply` with their input and
-    /// time.
+    /// Processes a batch's records and passes those that are due, in order of time, to `apply`.
     pub(crate) fn feed_to(&mut self, batch: &mut Batch, mut apply: impl FnMut(&mut Core, usize, u64, &[u8])) {
         self.core.learn(batch);
         let input = usize::from(batch.input).min(self.rounds.len() - 1);
@@ -165,7 +160,6 @@ impl Ingest {
         waited.map(|i| self.rounds[i].complete).min().or(self.rounds.iter().map(|round| round.complete).max())
     }
 
-    /// Finds the records in a buffer and their timestamps.
     fn index(&mut self, input: usize, bytes: &[u8]) {
         self.index.clear();
         let (decoder, round) = (self.core.inputs.decoder(input), &mut self.rounds[input]);

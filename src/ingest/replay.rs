@@ -30,12 +30,10 @@ pub(crate) fn replay(
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PlacedRecord<'a> {
     pub(crate) input: usize,
-    /// The timestamp in the session's clock; 0 for a record without one.
+    /// In the session's clock; 0 for a record without a timestamp.
     pub(crate) time: u64,
-    /// Its offset in the file.
     pub(crate) at: u64,
     pub(crate) header: Header,
-    /// The whole record.
     pub(crate) bytes: &'a [u8],
 }
 
@@ -49,11 +47,9 @@ impl<'a> PlacedRecord<'a> {
 pub(crate) enum RecordOrder {
     /// By time, like perf: records without a timestamp immediately, others at the end of a round.
     Time,
-    /// In file order.
     File,
 }
 
-/// A record that waits for older ones.
 struct WaitingRecord {
     time: u64,
     input: usize,
@@ -91,7 +87,6 @@ pub(crate) fn replay_all(
     }
 }
 
-/// Passes on, in order of time, the records up to `until`.
 fn hand_out(
     core: &mut Core,
     waiting: &mut Vec<WaitingRecord>,

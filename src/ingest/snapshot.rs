@@ -26,7 +26,6 @@ pub struct Snapshot {
     pub(crate) ways: Vec<CallGraph>,
     /// Whether timestamps are of this machine's CLOCK_MONOTONIC.
     pub(crate) live: bool,
-    /// For each event, whether its raw data is kept.
     pub(crate) has_raw: Vec<bool>,
     /// The profiler's own process, which took the snapshot; analysis units ignore its threads.
     pub(crate) own_pid: Option<i32>,
@@ -54,7 +53,6 @@ impl Snapshot {
         self.chunks.iter().map(|c| c.len()).sum()
     }
 
-    /// Returns the machine of a sample.
     pub(crate) fn host_of(&self, chunk: &Chunk, row: usize) -> HostId {
         if !self.hosts.are_many() {
             return HostId::default();

@@ -12,12 +12,10 @@ pub struct Switches {
     pub(crate) event: u16,
     prev: Field,
     next: Field,
-    /// The names of both threads.
     comms: [Option<Field>; 2],
     big: bool,
 }
 
-/// A context switch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Switch {
     pub(crate) prev: i32,
@@ -37,7 +35,6 @@ impl Switches {
         })
     }
 
-    /// Decodes a sample's switch.
     pub(crate) fn read(&self, event: u16, raw: &[u8]) -> Option<Switch> {
         if event != self.event {
             return None;

@@ -19,11 +19,9 @@ pub struct Texts {
     frames: Vec<Option<FrameId>>,
     /// The frame of each function by name and DSO, if addresses do not distinguish its frames.
     functions: FxHashMap<(Arc<str>, Arc<str>), FrameId>,
-    /// The form of mangled names.
     form: NameForm,
     /// Whether addresses distinguish frames of one function.
     by_address: bool,
-    /// Whether samples keep the texts of their tracepoints.
     traces: bool,
     /// The profile's epoch of frames and nodes.
     epoch: u64,
@@ -32,18 +30,15 @@ pub struct Texts {
 }
 
 impl Texts {
-    /// Sets the form of mangled names, whether addresses distinguish frames, and whether samples keep their texts.
     pub(crate) fn show(&mut self, form: NameForm, by_address: bool, traces: bool) {
         (self.form, self.by_address, self.traces) = (form, by_address, traces);
     }
 
-    /// Adds a name that later samples use in their stacks.
     pub(crate) fn name(&mut self, name: NamedFrame) {
         self.names.push(name);
         self.frames.push(None);
     }
 
-    /// Shows mangled names in another form.
     pub(crate) fn rename(&mut self, form: NameForm, session: &mut Session, profile: &mut Profile) {
         self.form = form;
         self.follow(profile);
@@ -54,7 +49,6 @@ impl Texts {
         }
     }
 
-    /// Returns the site of a sample.
     pub(crate) fn site(
         &mut self,
         sample: &NamedSample,
@@ -69,7 +63,6 @@ impl Texts {
         profile.sites.intern(Site { task, stack, trace })
     }
 
-    /// Drops frames and nodes after they were renumbered.
     fn follow(&mut self, profile: &Profile) {
         if self.epoch != profile.epoch() {
             self.epoch = profile.epoch();
@@ -93,7 +86,6 @@ impl Texts {
         node
     }
 
-    /// Returns the frame of a name, adding it if no stack has used it.
     fn frame(&mut self, id: usize, session: &mut Session, profile: &mut Profile) -> Option<FrameId> {
         let name = self.names.get(id)?;
         if let Some(known) = self.frames[id] {

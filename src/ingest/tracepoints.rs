@@ -39,7 +39,6 @@ pub fn fields(info: &Info, names: &[&str]) -> Vec<TraceField> {
     filter::trace_fields(formats.iter())
 }
 
-/// Returns the fields of the events that a session starts with.
 pub(crate) fn first_fields(info: &Info) -> Vec<TraceField> {
     fields(info, &info.events.iter().map(|e| e.name.as_str()).collect::<Vec<_>>())
 }

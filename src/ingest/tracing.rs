@@ -48,7 +48,6 @@ impl Tracing {
         found.map(Arc::new)
     }
 
-    /// Passes the fields of an event to the profile.
     pub(crate) fn learn(&self, event: usize, desc: &EventDesc, profile: &mut Profile) {
         profile.learn_event(event as u16, desc);
         let has_raw = |desc: &EventDesc| desc.attr.sample_type & sample::RAW != 0;
@@ -57,7 +56,6 @@ impl Tracing {
         }
     }
 
-    /// Returns the text of an event's sample, if texts are requested.
     pub(crate) fn text(&self, desc: &EventDesc, raw: &[u8], session: &Session) -> Option<String> {
         if !self.wants.traces || desc.attr.kind != TYPE_TRACEPOINT && raw.is_empty() {
             return None;
@@ -70,7 +68,6 @@ impl Tracing {
     }
 }
 
-/// Returns the kernel's function at an address, and the offset in it.
 fn kernel_function(resolver: &Mutex<Resolver>, session: &Session, address: u64) -> Option<(Arc<str>, u64)> {
     // The kernel is in the upper half of all addresses (Documentation/arch/x86/x86_64/mm.rst, arm64/memory.rst).
     if (address as i64) >= 0 {

@@ -35,7 +35,6 @@ pub(super) fn is_pattern(event: &str) -> bool {
     event.contains(['*', '?', '[']) && event.contains(':')
 }
 
-/// Returns whether a name matches a pattern's system and event.
 fn matches(pattern: &str, name: &str) -> bool {
     let part =
         |pattern: &str, text: &str| globset::Glob::new(pattern).is_ok_and(|glob| glob.compile_matcher().is_match(text));

@@ -45,7 +45,6 @@ pub struct UnitAnswer {
     pub until: u64,
 }
 
-/// An event that a unit requests.
 #[derive(Debug)]
 struct Role {
     want: EventRequest,
@@ -53,7 +52,6 @@ struct Role {
     bound: bool,
 }
 
-/// A running unit.
 #[derive(Debug)]
 struct Running {
     id: u64,
@@ -66,7 +64,6 @@ struct Running {
     since: u64,
     /// Since when all of its events are measured: earlier records of some of them do not count.
     measured: u64,
-    /// Whether an event arrived that it had to wait for.
     fresh: bool,
     /// The time and the values of the last reading of its counters. They alone determine the end of its figures.
     read_at: Option<u64>,
@@ -92,7 +89,6 @@ pub struct Units {
     routes: Vec<Vec<(usize, usize)>>,
     /// Events that are only for units: their samples are not kept.
     quiet: Vec<bool>,
-    /// For each event, whether stacks are requested.
     stacks: Vec<bool>,
     /// The field with the caller, of probes that have one.
     callers: FxHashMap<u16, Num>,
@@ -104,11 +100,9 @@ pub struct Units {
     /// The timestamp of the newest record of each CPU.
     last: Vec<u64>,
     now: u64,
-    /// Whether measuring has begun.
     begun: bool,
     next_id: u64,
     kept: KeptFigures,
-    /// Points of time and latency, if they are collected.
     points: Option<Points>,
 }
 
@@ -122,7 +116,6 @@ impl Units {
         self.list.is_empty()
     }
 
-    /// Returns whether a unit has reached its requested number of events.
     pub(crate) fn is_done(&self) -> bool {
         self.list.iter().any(|running| running.unit.is_done())
     }
@@ -134,7 +127,6 @@ impl Units {
         self.own.insert(pid);
     }
 
-    /// Starts collecting points of time and latency.
     pub(crate) fn collect_points(&mut self) {
         self.points = Some(Points::default());
     }
@@ -201,7 +193,6 @@ impl Units {
         }
     }
 
-    /// Returns the caller's address of a sample at a function's entry, if a probe provides it.
     pub(crate) fn caller(&self, event: u16, sample: &record::Sample<'_>) -> Option<u64> {
         self.callers.get(&event).map(|field| field.get(sample.raw) as u64).filter(|caller| *caller != 0)
     }
@@ -303,7 +294,6 @@ impl Units {
         }
     }
 
-    /// Returns the interval of the first unit's figures, if records are complete up to `time`.
     pub(crate) fn span(&self, time: u64) -> (u64, u64) {
         self.list.first().map_or((time, time), |running| (running.since, running.reaches(time)))
     }
@@ -343,12 +333,10 @@ impl Units {
         }
     }
 
-    /// Handles a thread that starts running on a CPU, as reported by a separate record.
     pub(crate) fn came(&mut self, cpu: u32, tid: i32, time: u64, session: &Session) {
         self.tell(session, |unit, context| unit.came(cpu, tid, time, context));
     }
 
-    /// Handles records that were lost before a time.
     pub(crate) fn lose(&mut self, cpu: Option<u32>, until: u64, records: u64) {
         let from = match cpu {
             Some(cpu) => self.last.get(cpu as usize).copied().unwrap_or(0),
@@ -360,7 +348,6 @@ impl Units {
         }
     }
 
-    /// Notes that records are complete up to a time.
     pub(crate) fn until(&mut self, time: u64) {
         if time < u64::MAX {
             self.now = self.now.max(time);
@@ -376,14 +363,12 @@ impl Units {
         self.now
     }
 
-    /// Sets the view of a unit.
     pub(crate) fn look(&mut self, id: u64, look: ViewState) {
         if let Some(running) = self.list.iter_mut().find(|running| running.id == id) {
             running.look = look;
         }
     }
 
-    /// Sets the present figures as a unit's baseline, or drops it.
     pub(crate) fn baseline(&mut self, id: u64, set: bool) -> Result<(), String> {
         match self.list.iter_mut().find(|running| running.id == id) {
             Some(running) => running.unit.baseline(set),
@@ -391,7 +376,6 @@ impl Units {
         }
     }
 
-    /// Resets the figures of all units.
     pub(crate) fn reset(&mut self, now: u64) {
         for running in &mut self.list {
             running.unit.reset(now);
@@ -399,7 +383,6 @@ impl Units {
         }
     }
 
-    /// Returns the units' answers; if one is chosen, only its panels are computed.
     pub(crate) fn answers(
         &mut self,
         session: &Session,

@@ -19,7 +19,6 @@ const MAX_DEPTH: usize = 1024;
 /// The frame at the root of every broken stack.
 const BROKEN: Frame = Frame { map: MapId::BROKEN, caller: false, ip: 0 };
 
-/// The state of decoding a chain.
 #[derive(Debug, Default)]
 pub(crate) struct Chain {
     /// Whether addresses outside all mappings are kept as frames.
@@ -60,7 +59,6 @@ impl Chain {
     }
 }
 
-/// An address of a chain and its context.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Word {
     ip: u64,

@@ -67,14 +67,12 @@ pub struct Chunk {
     pub(crate) event: Vec<u16>,
     /// The lowest and the highest timestamp: samples of different rings may be out of order.
     span: Option<(u64, u64)>,
-    /// The raw data of tracepoint samples, concatenated, and the end of each row's part. Rows past the last end have no
-    /// data.
+    /// The raw data of tracepoint samples, concatenated, and each row's end. Rows past the last end have no data.
     raw: Vec<u8>,
     raw_ends: Vec<u32>,
 }
 
 impl Chunk {
-    /// Bytes of a row.
     pub(crate) const ROW: usize = 24;
 
     pub(crate) fn push(&mut self, time: u64, site: SiteId, weight: u64, cpu: u16, event: u16) {
@@ -86,7 +84,6 @@ impl Chunk {
         self.event.push(event);
     }
 
-    /// Stores the raw data of the last row.
     pub(crate) fn push_raw(&mut self, raw: &[u8]) {
         self.raw_ends.resize(self.len() - 1, self.raw.len() as u32);
         self.raw.extend_from_slice(raw);
@@ -113,7 +110,6 @@ impl Chunk {
         self.raw.shrink_to_fit();
     }
 
-    /// Returns the lowest and the highest timestamp.
     pub(crate) fn times(&self) -> Option<(u64, u64)> {
         self.span
     }

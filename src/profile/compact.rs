@@ -1,7 +1,5 @@
-//! Compaction: frees stacks, sites and tasks that no kept sample uses.
-//!
-//! Kept entries are marked, and move down into the freed places in their own order. So parents stay before their
-//! children, and entries stay unique.
+//! Compaction: frees stacks, sites and tasks that no kept sample uses. Kept entries are marked, and move down into the
+//! freed places in their own order. So parents stay before their children, and entries stay unique.
 
 use std::sync::Arc;
 

@@ -51,7 +51,6 @@ impl Frame {
 pub struct Sym {
     pub(crate) dso: DsoId,
     pub(crate) kind: DsoKind,
-    /// Short name of the DSO.
     pub(crate) dso_name: Arc<str>,
     /// The function, if known: its name, or `0x…` of its start. [`Sym::name`] has labels for the others.
     pub(crate) function: Option<Arc<str>>,
@@ -136,9 +135,7 @@ pub struct Frames {
     inlines: u64,
     /// The functions inlined at a frame, outermost first, for frames that have any.
     inlined: FxHashMap<u32, Box<[u32]>>,
-    /// The source line of each frame, where known.
     lines: FxHashMap<u32, SourceLine>,
-    /// Frames whose line has been requested.
     lined: Vec<bool>,
     /// Frames before this one must be symbolized again.
     again: usize,
@@ -150,7 +147,6 @@ pub struct Frames {
     texts: FxHashMap<u32, TextPlace>,
 }
 
-/// The address of a frame in a text, and its offset from the start of its function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TextPlace {
     pub(crate) ip: u64,
@@ -180,17 +176,15 @@ impl Frames {
         self.list[id.0 as usize]
     }
 
-    /// Returns all frames, by id.
     pub(crate) fn all(&self) -> &SharedSegments<Frame> {
         &self.list
     }
 
-    /// Returns the mapping of each frame.
     pub(crate) fn maps(&self) -> impl Iterator<Item = MapId> + '_ {
         self.list.iter().map(|frame| frame.map)
     }
 
-    /// Returns the number of frames, with and without names.
+    /// Returns the number of frames.
     pub fn len(&self) -> usize {
         self.list.len()
     }
@@ -216,7 +210,7 @@ impl Frames {
         self.dso_labels.len()
     }
 
-    /// Returns the number of times that frames got another name or other inlined functions.
+    /// Returns how often frames got another name or other inlined functions.
     pub(crate) fn names(&self) -> u64 {
         self.journal.end()
     }
@@ -274,7 +268,6 @@ impl Frames {
         self.texts.get(&frame.0).copied()
     }
 
-    /// Labels a frame of a text by its address, because it has no name.
     pub(crate) fn set_unknown(&mut self, frame: FrameId, dso: &Dso, ip: u64) {
         let id = self.nameless(dso, ip, SymState::Unknown);
         self.give(frame, id);
@@ -358,14 +351,13 @@ impl Frames {
         self.label_of[slot]
     }
 
-    /// Returns the frames without any symbol, in order, for callers that name them at once without a provisional one.
+    /// Returns the frames without any symbol, for callers that name them at once without a provisional one.
     pub(crate) fn unnamed(&mut self) -> impl Iterator<Item = FrameId> + use<> {
         let from = std::mem::replace(&mut self.asked, self.list.len());
         let list: Vec<u32> = (from..self.list.len()).filter(|i| self.sym[*i] == NONE).map(|i| i as u32).collect();
         list.into_iter().map(FrameId)
     }
 
-    /// Returns the functions inlined at a frame, outermost first.
     pub(crate) fn inlined(&self, frame: u32) -> &[u32] {
         if self.inlined.is_empty() || self.hide_inlined {
             return &[];
@@ -378,12 +370,10 @@ impl Frames {
         if self.hide_inlined { &[] } else { list }
     }
 
-    /// Returns the innermost source line of a frame.
     pub(crate) fn line(&self, frame: FrameId) -> Option<&SourceLine> {
         self.lines.get(&frame.0)
     }
 
-    /// Shows inlined functions as separate frames, or hides them.
     pub(crate) fn show_inlined(&mut self, show: bool) {
         self.inlines += u64::from(self.hide_inlined == show);
         self.hide_inlined = !show;
@@ -405,7 +395,6 @@ impl Frames {
         open
     }
 
-    /// Requests all lines again.
     pub(crate) fn forget_asked_lines(&mut self) {
         self.lined.clear();
     }
@@ -424,7 +413,6 @@ impl Frames {
         self.journal.note(frame.0, self.sym[frame.0 as usize], Some(before));
     }
 
-    /// Returns the symbol of an inlined function, marked like perf's.
     fn inlined_sym(&mut self, dso: &Dso, place: &InlinedFrame) -> u32 {
         let name = place.function.as_deref().unwrap_or("[unknown]");
         self.known(dso, 0..0, format!("{name}{INLINED}").into(), SymState::Known).0
@@ -490,7 +478,6 @@ impl Frames {
     }
 }
 
-/// Moves the values of frames to their new numbers.
 fn renumbered<T>(old: FxHashMap<u32, T>, kept: &MarkedSet) -> FxHashMap<u32, T> {
     old.into_iter().filter_map(|(frame, of)| Some((kept.number(frame)?, of))).collect()
 }

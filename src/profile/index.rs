@@ -8,7 +8,6 @@ const TABLES: usize = 64;
 #[derive(Clone, Debug)]
 pub struct HashIndex {
     tables: Vec<HashTable<u32>>,
-    /// The capacity of all tables together.
     room: usize,
 }
 
@@ -19,7 +18,6 @@ impl Default for HashIndex {
 }
 
 impl HashIndex {
-    /// Returns the number of the item with this hash that `same` accepts, or adds `next` as its number.
     pub(crate) fn find_or(
         &mut self,
         hash: u64,
@@ -34,7 +32,6 @@ impl HashIndex {
         id
     }
 
-    /// Returns the number of the item with this hash that `same` accepts.
     pub(crate) fn find(&self, hash: u64, same: impl Fn(u32) -> bool) -> Option<u32> {
         self.tables[table_of(hash)].find(hash, |id| same(*id)).copied()
     }
@@ -45,7 +42,6 @@ impl HashIndex {
         self.room * 8 / 7 * 5
     }
 
-    /// Removes all numbers, and keeps the capacity.
     pub(crate) fn clear(&mut self) {
         self.tables.iter_mut().for_each(HashTable::clear);
     }

@@ -17,7 +17,6 @@ pub struct Lost {
 pub struct Ledger {
     /// By event.
     pub(crate) losses: Vec<Lost>,
-    /// The number of times that the kernel throttled an event.
     pub(crate) throttled: u64,
     /// Rounds in which our queue was full, so that records stayed in the rings.
     pub(crate) queue_full: u64,
@@ -40,7 +39,6 @@ pub struct Ledger {
 }
 
 impl Ledger {
-    /// Returns the losses of an event, for updates.
     pub(crate) fn losses_of(&mut self, event: u16) -> &mut Lost {
         let at = usize::from(event);
         if self.losses.len() <= at {
@@ -61,7 +59,6 @@ impl Ledger {
         (0..self.losses.len()).fold(0, |sum, event| sum.saturating_add(self.lost_of(event)))
     }
 
-    /// Returns the lost share of all samples, in percent.
     pub(crate) fn lost_percent(&self) -> f64 {
         let lost = self.lost();
         let all = lost.saturating_add(self.received);

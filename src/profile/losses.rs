@@ -21,7 +21,6 @@ pub struct Loss {
 pub struct Gaps(Vec<(u64, u64)>);
 
 impl Gaps {
-    /// Begins or ends a span in which all events are disabled.
     pub(crate) fn rest(&mut self, time: u64, rests: bool) {
         let room = self.0.len() < MAX;
         match self.0.last_mut().filter(|(_, until)| *until == u64::MAX) {
@@ -36,7 +35,6 @@ impl Gaps {
     }
 }
 
-/// The maximum number of losses that are kept.
 const MAX: usize = 1 << 16;
 
 /// All losses, oldest first.
@@ -56,7 +54,6 @@ impl Losses {
         self.0.iter()
     }
 
-    /// Removes those before a time.
     pub(crate) fn forget(&mut self, time: u64) {
         while self.0.front().is_some_and(|loss| loss.time < time) {
             self.0.pop_front();

@@ -2,7 +2,6 @@
 
 use super::NodeId;
 
-/// A set of marked numbers.
 #[derive(Debug)]
 pub(crate) struct Marks {
     words: Vec<u64>,
@@ -18,7 +17,6 @@ pub struct MarkedSet {
 }
 
 impl Marks {
-    /// Returns a set of `count` numbers, none of them marked.
     pub(crate) fn none(count: usize) -> Self {
         Self { words: vec![0; count.div_ceil(64)] }
     }
@@ -48,7 +46,6 @@ impl MarkedSet {
         self.len
     }
 
-    /// Returns the new number; `None` if it is not kept.
     pub(crate) fn number(&self, old: u32) -> Option<u32> {
         let at = old as usize / 64;
         let (word, bit) = (*self.words.get(at)?, 1 << (old % 64));
@@ -60,7 +57,6 @@ impl MarkedSet {
         NodeId(self.number(old.0).unwrap_or(0))
     }
 
-    /// Returns the old numbers of those that are kept, in order.
     pub(crate) fn iter(&self) -> impl Iterator<Item = u32> + '_ {
         (0u32..).zip(&self.words).flat_map(|(at, word)| {
             let mut left = *word;

@@ -98,11 +98,9 @@ pub struct Profile {
     epoch: u64,
     /// For each event the unit of its periods, and whether they are durations.
     units: FxHashMap<u16, (EventUnit, bool)>,
-    /// The fields of tracepoints, by event.
     formats: FxHashMap<u16, Arc<Format>>,
     /// Bytes of sealed chunks in addition to their rows.
     raw_bytes: usize,
-    /// The sum of the weights of all kept samples.
     weights: u64,
 }
 
@@ -171,7 +169,6 @@ impl Profile {
         self.units.get(&event).map(|(unit, _)| *unit).unwrap_or_default()
     }
 
-    /// Sets a tracepoint's fields.
     pub(crate) fn set_format(&mut self, event: u16, format: Arc<Format>) {
         self.formats.insert(event, format);
     }
@@ -192,7 +189,6 @@ impl Profile {
         self.chain.keeps_words = keep;
     }
 
-    /// Limits the frames of each stack, counted from its leaf.
     pub(crate) fn cut_stacks(&mut self, most: Option<usize>) {
         self.chain.most = most;
     }
@@ -318,7 +314,6 @@ impl Profile {
         samples + stacks + names
     }
 
-    /// Returns the memory of samples, of stacks, and of frames with their names.
     pub(crate) fn parts(&self) -> (usize, usize, usize) {
         let samples = self.sealed.len() * CHUNK * Chunk::ROW + self.raw_bytes + self.current.memory();
         let last: usize = self.last.len() * LAST;
@@ -351,7 +346,6 @@ impl Profile {
     }
 }
 
-/// Returns the fingerprint of a sample's stack.
 fn place_of(session: &Session, sample: &Sample<'_>, mode: u16) -> (u64, u64) {
     fingerprint(sample, session.space_generation(sample.pid), session.kernel_generation(), mode)
 }

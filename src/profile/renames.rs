@@ -7,14 +7,12 @@ use super::{NodeId, Profile, SiteId};
 
 /// The maximum number of renames that are kept; views that are further behind rebuild everything.
 const MAX_RENAMES: usize = 1 << 17;
-/// The maximum number of entries of first occurrences.
 const MAX_BIRTHS: usize = 1 << 12;
 
 /// The names of a frame before a rename.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct FormerNames {
     pub(crate) sym: u32,
-    /// The functions inlined there before, if they changed.
     pub(crate) inlined: Option<Box<[u32]>>,
 }
 
@@ -39,7 +37,6 @@ impl Journal {
         Self { list: Vec::new(), forgotten: other.end() + 1 }
     }
 
-    /// Returns the number of renames.
     pub(super) fn end(&self) -> u64 {
         self.forgotten + self.list.len() as u64
     }
@@ -87,7 +84,6 @@ impl FirstSeenLog {
 /// The frames renamed since a moment.
 #[derive(Debug, Default)]
 pub(crate) struct RenamedFrames {
-    /// The former names of each frame.
     pub(crate) before: FxHashMap<u32, FormerNames>,
     /// No stack, site or sample before these contains one of them.
     pub(crate) born: FirstSeen,

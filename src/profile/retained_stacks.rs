@@ -48,12 +48,10 @@ impl RetainedStacks {
         self.nodes.get(pin.0 as usize).copied().unwrap_or(NodeId::ROOT)
     }
 
-    /// Returns all kept stacks.
     pub(super) fn nodes(&self) -> impl Iterator<Item = NodeId> + '_ {
         self.nodes.iter().copied()
     }
 
-    /// Updates the numbers of stacks.
     pub(super) fn renumber(&mut self, nodes: &MarkedSet) {
         self.nodes.iter_mut().for_each(|node| *node = nodes.node(*node));
         self.index = self.nodes.iter().enumerate().map(|(i, node)| (*node, RetainedStack(i as u32))).collect();

@@ -101,7 +101,6 @@ impl<T, B: Block<T>> Segments<T, B> {
         })
     }
 
-    /// Returns the bytes in use.
     pub(crate) fn memory(&self) -> usize {
         self.blocks.len() * BLOCK * size_of::<T>()
     }

@@ -67,7 +67,6 @@ impl Sites {
         TraceId(id)
     }
 
-    /// Returns all trace texts; empty if they are not kept.
     pub(crate) fn traces(&self) -> &[Arc<str>] {
         &self.traces
     }

@@ -1,6 +1,5 @@
 //! A cache of recent results by fingerprint: most samples of a program repeat a stack, which then needs no lookup.
 
-/// The maximum number of cached stacks.
 const SLOTS: usize = 1 << 15;
 
 /// The cache: each fingerprint has one slot, and the newest entry replaces an older one.

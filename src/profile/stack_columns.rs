@@ -33,7 +33,6 @@ impl StackColumns {
         self.sites[id.0 as usize]
     }
 
-    /// Returns all frames, by id.
     pub(crate) fn frames(&self) -> &SharedSegments<Frame> {
         &self.frames
     }

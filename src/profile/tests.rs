@@ -124,7 +124,6 @@ fn eviction_and_compaction_keep_what_is_left() {
 proptest! {
     #![proptest_config(crate::damage::kept())]
 
-    /// Each sample keeps its original stack and text after any removals.
     #[test]
     fn what_is_kept_stays_what_it_was(
         samples in proptest::collection::vec((proptest::collection::vec(1u64..9, 1..7), 0u8..4, 0u8..6), 1..80),
@@ -173,7 +172,6 @@ proptest! {
     }
 }
 
-/// The mapping of each word of a chain depends on its context.
 #[test]
 fn each_context_has_its_own_addresses() {
     let (mut p, mut s) = (Profile::default(), Session::new(Origin::Recorded));
@@ -251,7 +249,6 @@ fn positions_and_times() {
     assert_eq!(p.share_chunks().iter().map(|chunk| chunk.len()).collect::<Vec<_>>(), [CHUNK, 10]);
 }
 
-/// Returns the format of a tracepoint with one number.
 fn format() -> Arc<Format> {
     let text = "name: x\nID: 1\nformat:\n\tfield:int a;\toffset:0;\tsize:4;\tsigned:1;\n\nprint fmt: \"\"\n";
     Arc::new(Format::parse("s", text, false).expect("parses"))
@@ -320,7 +317,6 @@ fn what_a_tracepoint_says_is_kept_where_its_fields_are_known() {
     assert!(p.has_durations(7) && !p.has_durations(1));
 }
 
-/// Sums of more than 64 bits would wrap around.
 #[test]
 fn weights_are_cut_where_their_sum_has_no_room() {
     let mut p = Profile::default();

@@ -26,13 +26,12 @@ impl Default for Timeline {
 }
 
 impl Timeline {
-    /// Counts a sample at `after` nanoseconds since the session's start.
+    /// `after` is in nanoseconds since the session's start.
     pub(crate) fn count(&mut self, after: u64) {
         let at = self.place(after);
         add(&mut self.counts, at, 1);
     }
 
-    /// Counts lost samples.
     pub(crate) fn lose(&mut self, after: u64, samples: u64) {
         let at = self.place(after);
         add(&mut self.lost, at, u32::try_from(samples).unwrap_or(u32::MAX));
@@ -68,7 +67,6 @@ impl Timeline {
     }
 }
 
-/// The result of [`Timeline::parts`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct TimelineParts {
     pub(crate) length: u64,

@@ -77,7 +77,6 @@ impl Core {
         }
     }
 
-    /// Returns the derived events with their source events.
     pub(crate) fn derived(&self) -> impl Iterator<Item = (u16, Vec<u16>)> + '_ {
         self.derived.first().iter()
     }

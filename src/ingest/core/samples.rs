@@ -63,7 +63,6 @@ impl Core {
         self.chains = chains;
     }
 
-    /// Takes a sample whose chain `chains` completes.
     fn take_by<'a>(&mut self, event: u16, sample: Sample<'a>, header: Header, mut chains: Option<&'a mut Chains>) {
         let mut sample = sample;
         let (time, mode) = (sample.time, header.misc & misc::CPUMODE_MASK);
@@ -129,7 +128,6 @@ impl Core {
         self.derive_from(event, &sample, Some(site));
     }
 
-    /// Adds the durations that a sample ends.
     fn derive_from(&mut self, event: u16, sample: &Sample<'_>, site: Option<SiteId>) {
         let Self { derived, profile, session, .. } = self;
         derived[session.at()].sample(event, sample, site, profile.epoch(), |own, (began, ns)| {
@@ -137,7 +135,6 @@ impl Core {
         });
     }
 
-    /// Adds the off-CPU time of a thread that runs again.
     pub(super) fn back(&mut self, tid: i32, time: u64, cpu: u32) {
         let Self { derived, profile, session, .. } = self;
         derived[session.at()].came(tid, time, profile.epoch(), |own, (left, ns)| {
@@ -160,7 +157,7 @@ mod tests {
     use crate::source::live::Target;
     use crate::source::{Batch, Info};
 
-    /// A target that ends before its first record is applied: /proc no longer shows its mappings then.
+    /// /proc no longer shows the mappings of a target that has ended.
     #[test]
     fn the_mappings_of_a_target_outlive_it() {
         use std::io::{Read, Write};
@@ -191,7 +188,6 @@ mod tests {
         encode(out, types::SAMPLE, misc::KERNEL, |out| out.extend(body)).expect("fits");
     }
 
-    /// Times accumulated below the threshold have no timestamp; processes and threads are in either order.
     #[test]
     fn times_off_the_cpu_are_of_their_threads() {
         let mut attr = Attr { kind: TYPE_SOFTWARE, config: SW_BPF_OUTPUT, ..Attr::default() };

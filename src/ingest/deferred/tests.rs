@@ -19,7 +19,6 @@ fn event() -> EventDesc {
     EventDesc { name: "cpu-clock".into(), attr, ids: Vec::new() }
 }
 
-/// Appends a sample with raw data after its chain.
 fn sampled(out: &mut Vec<u8>, time: u64, chain: &[u64]) {
     let head = bytes(&[KERNEL, 7 << 32 | 7, time, chain.len() as u64]);
     let parts = [head, bytes(chain), vec![4, 0, 0, 0, 1, 2, 3, 4]];

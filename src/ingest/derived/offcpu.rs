@@ -10,7 +10,6 @@ use crate::ingest::switches::Switches;
 /// The name of the event; its periods are nanoseconds.
 pub const NAME: &str = "off-cpu";
 
-/// The threads that are off the CPUs.
 #[derive(Clone, Debug)]
 struct OffCpu {
     switches: Switches,
@@ -71,7 +70,6 @@ mod tests {
     use crate::ingest::replay::whole;
     use crate::record::kinds::{misc, types};
 
-    /// Two threads that hand over to each other: each off-CPU time is the time between two switches.
     #[test]
     fn absences_are_what_the_switches_say() {
         let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/switches.data");

@@ -34,7 +34,6 @@ const PAIRS: &[(&str, &str, Key, &str)] = &[
     ("workqueue:workqueue_execute_start", "workqueue:workqueue_execute_end", Key::Fields(&["work"]), "work-time"),
 ];
 
-/// Two events and the one derived from them.
 #[derive(Clone, Debug)]
 struct Pairing {
     begin: u16,
@@ -49,7 +48,6 @@ struct Pairing {
 
 pub(super) const FIND: Finder = among;
 
-/// Returns the pairs among some events.
 fn among(place: &SeriesInput<'_>) -> SeriesList {
     let mut found: SeriesList = Vec::new();
     let mut add = |begin: &str, end: &str, key: Key, name: &str| {
@@ -90,7 +88,6 @@ impl Pairing {
         })
     }
 
-    /// Returns the lane and the key of a sample.
     fn lane(&self, fields: &[Field], sample: &Sample<'_>) -> Option<([u64; 2], [u64; 2])> {
         let mut what = [0; 2];
         for (slot, field) in what.iter_mut().zip(fields) {
@@ -159,7 +156,6 @@ mod tests {
     use crate::ingest::replay;
     use crate::ingest::replay::whole;
 
-    /// The durations of a recording's softirqs equal those computed from its records.
     #[test]
     fn softirqs_last_as_long_as_their_records_say() {
         let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/softirqs.data");

@@ -14,7 +14,6 @@ use crate::ingest::tracepoints;
 
 const NAME: &str = "softirqs";
 
-/// The tracepoints of a session, paired.
 #[derive(Clone, Debug)]
 pub(crate) struct SoftirqTrace {
     readers: BTreeMap<u16, SoftirqReader>,
@@ -42,7 +41,6 @@ impl SoftirqTrace {
         paired.then(|| Self { readers, pairs: Pairs::default() })
     }
 
-    /// Applies a sample of one of the tracepoints.
     pub(crate) fn add(&mut self, event: u16, sample: &Sample<'_>) {
         if let Some(seen) = self.readers.get(&event).and_then(|reader| reader.read(sample.raw)) {
             self.pairs.add(sample.cpu, sample.time, seen);
@@ -52,7 +50,7 @@ impl SoftirqTrace {
 
 pub(super) const FIND: Finder = among;
 
-/// Returns the series; empty for several machines, because it counts by CPU number.
+/// Empty for several machines, because it counts by CPU number.
 fn among(place: &SeriesInput<'_>) -> SeriesList {
     let found = (!place.has(NAME)).then(|| SoftirqTrace::among(place.events, place.tracing, place.origin)).flatten();
     found.map(|trace| Box::new(trace) as _).into_iter().collect()

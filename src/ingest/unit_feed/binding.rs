@@ -13,7 +13,6 @@ use crate::units::kit::{BoundExpr, Event as Bindable, Sees, Spec, Unit, ViewStat
 use super::{MAX_UNITS, Role, Running, Units};
 
 impl Units {
-    /// Starts a unit at a time of the session's clock. Its events are bound as they arrive.
     pub(crate) fn start(&mut self, spec: &'static Spec, unit: Box<dyn Unit>, now: u64) -> Result<u64, String> {
         if self.list.len() >= MAX_UNITS {
             return Err(format!("{MAX_UNITS} units run already; press x on their screen to end one"));
@@ -64,12 +63,10 @@ impl Units {
         self.list.iter_mut().for_each(|running| running.fresh &= !self.begun);
     }
 
-    /// Returns the running unit that was started last.
     pub(crate) fn last(&self) -> Option<u64> {
         self.list.last().map(|running| running.id)
     }
 
-    /// Sets whether an event is only for units.
     pub(crate) fn set_quiet(&mut self, event: u16, quiet: bool) {
         self.know(event);
         self.quiet[usize::from(event)] = quiet;
@@ -138,17 +135,14 @@ impl Units {
         self.routes.get(usize::from(event)).is_some_and(|routes| !routes.is_empty())
     }
 
-    /// Returns whether an event is only for units.
     pub(crate) fn is_quiet(&self, event: u16) -> bool {
         self.quiet.get(usize::from(event)).copied().unwrap_or(false)
     }
 
-    /// Returns whether an event's samples are requested with their stacks.
     pub(crate) fn wants_stack(&self, event: u16) -> bool {
         self.stacks.get(usize::from(event)).is_some_and(|wanted| *wanted)
     }
 
-    /// Returns whether a unit uses stacks.
     pub(crate) fn has_stacks(&self, id: u64) -> bool {
         let own = self.list.iter().filter(|running| running.id == id);
         own.flat_map(|running| &running.roles).any(|role| role.bound && role.want.stack)

@@ -9,16 +9,13 @@ use super::{MAX_UNITS, Running, Units};
 /// The maximum number of ended units that are kept.
 const MAX_ENDED: usize = 4;
 
-/// A unit that was ended.
 #[derive(Debug)]
 struct Ended {
     running: Running,
-    /// The events that it received, each with the role.
     events: Vec<(usize, usize)>,
     at: u64,
 }
 
-/// The figures of a unit before a reset.
 #[derive(Debug)]
 struct BeforeReset {
     id: u64,
@@ -36,7 +33,6 @@ pub(super) struct KeptFigures {
 }
 
 impl KeptFigures {
-    /// Keeps an ended unit.
     pub(super) fn end(&mut self, running: Running, events: Vec<(usize, usize)>, at: u64) {
         self.ended.push(Ended { running, events, at });
         self.ended.drain(..self.ended.len().saturating_sub(MAX_ENDED));
@@ -49,10 +45,8 @@ fn span_gap(unit: &mut dyn Unit, from: u64, until: u64) {
 }
 
 impl Units {
-    /// Restarts an ended unit with its figures. Returns the events that it needs.
-    ///
-    /// # Errors
-    /// The reason why it cannot be restarted.
+    /// Restarts an ended unit with its figures, and returns the events that it needs. The error is the reason why it
+    /// cannot be restarted.
     pub(crate) fn resume(&mut self, id: u64, now: u64) -> Result<SharedEvents, String> {
         let Some(place) = self.kept.ended.iter().position(|ended| ended.running.id == id) else {
             return Err(format!(
@@ -97,10 +91,7 @@ impl Units {
         self.reset(now);
     }
 
-    /// Restores the figures before the last reset.
-    ///
-    /// # Errors
-    /// The reason why they cannot be restored.
+    /// Restores the figures before the last reset. The error is the reason why they cannot be restored.
     pub(crate) fn undo_reset(&mut self, now: u64) -> Result<(), String> {
         let kept = std::mem::take(&mut self.kept.reset);
         let mut back = 0;
@@ -127,7 +118,6 @@ mod tests {
     use crate::units;
     use crate::units::kit::Settings;
 
-    /// Returns a unit of counts that has counted 7 hits from 100 to 200.
     fn counted() -> (Units, u64) {
         let spec = units::find("stat").expect("a unit");
         let mut settings = Settings::default();

@@ -9,7 +9,6 @@ fn chain(words: &[u64]) -> Vec<u8> {
     words.iter().flat_map(|w| w.to_le_bytes()).collect()
 }
 
-/// Returns a session with a process that has code at 0x1000 and 0x5000.
 fn session() -> Session {
     let mut session = Session::new(Origin::Recorded);
     for (start, name) in [(0x1000, &b"/a"[..]), (0x5000, b"//anon")] {

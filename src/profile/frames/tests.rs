@@ -23,7 +23,6 @@ struct Stage {
     lib: Dso,
 }
 
-/// Returns three frames at 0x10, 0x20 and 0x30.
 fn stage() -> Stage {
     let mut session = Session::new(Origin::Recorded);
     let mut frames = Frames::default();
@@ -144,7 +143,6 @@ fn all(s: &Stage) -> std::ops::Range<u32> {
     0..s.frames.len() as u32
 }
 
-/// Returns how many changes of names or inlined functions were reported.
 fn told(s: &Stage) -> u64 {
     s.frames.inlines() + s.frames.names()
 }

@@ -98,7 +98,6 @@ impl Bounds {
         Some((from..from.checked_add(end - start)?, start))
     }
 
-    /// Returns the bytes of memory that this holds itself.
     pub(crate) fn memory(&self) -> usize {
         match &self.way {
             Some(Way::List(list)) => size_of_val(&**list),
@@ -201,7 +200,6 @@ mod tests {
         Program::of(bytes).expect("elf").places()
     }
 
-    /// Bounds agree with the symbols that the compiler wrote.
     #[test]
     fn functions_have_the_bounds_of_their_symbols() {
         let bytes = map(std::env::current_exe().expect("path"));
@@ -222,7 +220,6 @@ mod tests {
         assert_eq!(bounds.memory(), 0, "the file's own table is searched");
     }
 
-    /// Without a search table, the list has the same entries.
     #[test]
     fn a_list_has_what_the_table_has() {
         let bytes = libc();

@@ -76,9 +76,7 @@ impl Part {
     }
 
     /// Returns a section's content; `None` if the file does not have the section. Only decompressed content is charged.
-    ///
-    /// # Errors
-    /// If the section is damaged, or the budget is too small to decompress it.
+    /// Fails if the section is damaged, or the budget is too small to decompress it.
     pub(crate) fn of<'d>(
         file: &Bytes,
         section: &impl ObjectSection<'d>,

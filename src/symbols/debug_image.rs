@@ -38,7 +38,6 @@ pub struct Image {
     pub(crate) debug: Option<(Bytes, PathBuf)>,
     /// The file that several debug files share (dwz).
     pub(crate) shared: Option<Bytes>,
-    /// The omitted parts, and why.
     pub(crate) left_out: Vec<String>,
     /// The users who influenced which files these are, and the file names in them.
     pub(crate) namers: Namers,
@@ -163,7 +162,6 @@ impl Image {
         same.then_some((bytes, found))
     }
 
-    /// Returns whether one of its files was read only in part.
     pub(crate) fn is_cut(&self) -> bool {
         self.files().any(Bytes::is_cut)
     }
@@ -203,10 +201,7 @@ impl Image {
         }
     }
 
-    /// Returns functions and data objects. They come from the debug file, the symbol table, or the exported symbols.
-    ///
-    /// # Errors
-    /// If the file cannot be read.
+    /// Returns functions and data objects: of the debug file, the symbol table, or the exported symbols.
     pub(crate) fn objects(&self, purse: &mut UnpackBudget) -> Result<SymbolTable, ElfError> {
         let debug = self.debug.iter().map(|(bytes, _)| (bytes, SymbolSection::All));
         let own = [(&self.bytes, SymbolSection::All), (&self.bytes, SymbolSection::Dynamic)];

@@ -40,7 +40,6 @@ impl NameForm {
     }
 }
 
-/// Returns the readable form of a symbol name.
 pub(crate) fn demangle(raw: &[u8], form: NameForm) -> String {
     let text = String::from_utf8_lossy(&raw[..raw.len().min(MAX_SHOWN)]);
     if form == NameForm::Raw || raw.len() > MAX {
@@ -56,7 +55,6 @@ pub(crate) fn demangle(raw: &[u8], form: NameForm) -> String {
     }
 }
 
-/// Returns whether a name may have a readable form.
 pub(crate) fn is_mangled(raw: &[u8]) -> bool {
     let starts = [&b"_Z"[..], b"__Z", b"_R", b"__R", b"___Z"];
     let is = |raw: &[u8]| starts.iter().any(|start| raw.starts_with(start));

@@ -26,11 +26,9 @@ const IMPLICIT_CONST: u64 = 0x21;
 
 type Slice<'a> = EndianSlice<'a, RunTimeEndian>;
 
-/// Charges the budget for what is held as soon as a file is opened.
-/// Rejects a unit that would not fit once it is used. Abbreviations are parsed once for all units that share them.
-///
-/// # Errors
-/// If the budget is too small, or abbreviation tables overlap: each is read to its end.
+/// Charges the budget for what is held as soon as a file is opened. Rejects a unit that would not fit once it is used,
+/// and abbreviation tables that overlap: each is read to its end. Abbreviations are parsed once for all units that
+/// share them.
 pub(crate) fn charge(dwarf: &mut Dwarf<Slice<'_>>, purse: &mut UnpackBudget) -> Result<(), UnpackError> {
     all_abbreviations(dwarf, purse)?;
     dwarf.populate_abbreviations_cache(AbbreviationsCacheStrategy::Duplicates);
@@ -86,7 +84,6 @@ fn lines(unit: &Unit<Slice<'_>>, has_ranges: bool, purse: &mut UnpackBudget) -> 
     if most > purse.left() as u64 { for_a_moment(purse, take) } else { Ok(()) }
 }
 
-/// Accounts for functions and inlined functions.
 fn functions(unit: &Unit<Slice<'_>>, purse: &mut UnpackBudget) -> Result<(), UnpackError> {
     let mut entries = unit.entries();
     while let Ok(Some(entry)) = entries.next_dfs() {

@@ -131,7 +131,6 @@ pub(super) fn starts_of_functions(file: &Elf<'_>, bytes: &[u8]) -> Vec<u64> {
     starts
 }
 
-/// One of a file's symbol tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SymbolSection {
     /// `.symtab`: all functions, unless the file was stripped.
@@ -156,7 +155,6 @@ pub(super) struct Symbols<'d> {
     kind: SymbolSection,
     entries: &'d [u8],
     names: &'d [u8],
-    /// Offset of the names in the file.
     names_at: usize,
     wide: bool,
     endian: Endianness,
@@ -248,7 +246,6 @@ impl<'d> Symbols<'d> {
     }
 }
 
-/// An entry of a symbol table.
 #[derive(Default)]
 pub(super) struct Sym {
     name: u32,

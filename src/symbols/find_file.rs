@@ -28,13 +28,11 @@ pub struct FileSearch<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Inside {
     No,
-    /// The process is being profiled.
     Live,
     /// The recorded process, or another one that now has its PID.
     Survivor,
 }
 
-/// A DSO's file.
 #[derive(Debug)]
 pub(crate) struct FoundFile {
     pub(crate) file: File,
@@ -77,15 +75,11 @@ impl<'a> FileSearch<'a> {
         self.door.namers.add_writers(file);
     }
 
-    /// Returns the users who influenced the search so far.
     pub(crate) fn namers(&self) -> &Namers {
         &self.door.namers
     }
 
-    /// Opens the DSO's file itself.
-    ///
-    /// # Errors
-    /// If the file does not exist, or another file has its name now.
+    /// Opens the DSO's file itself. Fails if another file has its name now.
     pub(crate) fn main(&self) -> io::Result<FoundFile> {
         if let Some(file) = self.mapped() {
             return Ok(FoundFile { file, proven: true });
@@ -165,7 +159,6 @@ impl<'a> FileSearch<'a> {
         self.door.open(&base.parent()?.join(name), Purpose::Code).ok()
     }
 
-    /// Opens a split DWARF file.
     pub(crate) fn split(&self, path: &Path) -> Option<File> {
         self.door.open(path, Purpose::Code).ok()
     }
@@ -184,10 +177,8 @@ impl<'a> FileSearch<'a> {
         self.door.open(path, Purpose::Source)
     }
 
-    /// Opens the file that a process's JIT writes at a path. It may have the PID in the process's own namespace.
-    ///
-    /// # Errors
-    /// Those of [`Door::believed`].
+    /// Opens the file that a process's JIT writes at a path. It may have the PID in the process's own namespace. Errors
+    /// are those of [`Door::believed`].
     pub(crate) fn jit(&self, path: &Path, dump: bool) -> io::Result<File> {
         let file = self.jit_file(path, dump)?;
         match self.began().zip(same_file::written(&file)) {

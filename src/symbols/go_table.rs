@@ -11,7 +11,6 @@ use crate::perfdata::unpack::UnpackBudget;
 pub(super) const SECTIONS: [&str; 2] = [".gopclntab", ".data.rel.ro.gopclntab"];
 /// The limit of functions in a table.
 const MAX_FUNCTIONS: u64 = 1 << 24;
-/// Tables are aligned to this many bytes.
 const ALIGN: usize = 32;
 /// The limit of steps in a table of values; no function is that long.
 const MAX_STEPS: usize = 1 << 20;
@@ -57,11 +56,9 @@ pub(crate) struct GoTable {
     base: usize,
 }
 
-/// A place in a program's source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct GoPlace<'a> {
     pub(crate) function: &'a [u8],
-    /// File and line, if known.
     pub(crate) line: Option<(&'a [u8], u32)>,
 }
 
@@ -88,7 +85,6 @@ impl GoTable {
         })
     }
 
-    /// Parses the table at an offset of the file.
     fn at(file: &Elf<'_>, bytes: &Bytes, at: usize, text: Option<u64>) -> Option<Self> {
         let head: [u8; 8] = bytes.get(at..)?.first_chunk().copied()?;
         let big = !file.is_little_endian();
@@ -146,7 +142,6 @@ impl GoTable {
         if self.layout == Layout::Go118 || !self.wide { 4 } else { 8 }
     }
 
-    /// Returns a number of the function list.
     fn listed(&self, i: u64) -> Option<u64> {
         let at = self.list.checked_add(usize::try_from(i).ok()?.checked_mul(self.step())?)?;
         if self.step() == 4 { self.u32(at).map(u64::from) } else { self.pointer(at) }
@@ -175,10 +170,7 @@ impl GoTable {
         &text[..memchr::memchr(0, text).unwrap_or(text.len())]
     }
 
-    /// Returns the functions at their offsets in the file; names stay in the file.
-    ///
-    /// # Errors
-    /// If the budget is too small.
+    /// Returns the functions at their offsets in the file; names stay in the file. Fails if the budget is too small.
     pub(crate) fn symbols(&self, segments: &Segments, purse: &mut UnpackBudget) -> Result<SymbolTable, ElfError> {
         let each = (SymbolTable::ENTRY + size_of::<(u64, u32)>()) as u64;
         purse.take(SECTIONS[0], self.functions * each)?;

@@ -17,7 +17,6 @@ use crate::kernel::own_memory;
 type Outcome = Result<Box<dyn Any + Send>, String>;
 type Job = Box<dyn FnOnce() -> Box<dyn Any + Send> + Send>;
 
-/// The helper thread of another thread.
 struct Reader {
     jobs: Sender<Job>,
     outcomes: Receiver<Outcome>,
@@ -68,10 +67,8 @@ impl Reader {
     }
 }
 
-/// Runs a parser of untrusted data. Its captures are leaked if it panics.
-///
-/// # Errors
-/// A panic's message and location.
+/// Runs a parser of untrusted data. Its captures are leaked if it panics; then the error has the panic's message and
+/// location.
 pub(crate) fn guarded<R: Send + 'static>(read: impl FnOnce() -> R + Send + 'static) -> Result<R, String> {
     if is_inside() {
         return Ok(read());
@@ -158,7 +155,6 @@ mod tests {
         assert_eq!(guarded(|| (is_inside(), guarded(is_inside), is_inside())), Ok((true, Ok(true), true)));
     }
 
-    /// One reader serves a thread; results are returned to it.
     #[test]
     fn what_is_read_comes_back() {
         let list = (0..1000).map(|i| guarded(move || (i, std::thread::current().id())).expect("read"));

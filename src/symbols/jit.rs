@@ -42,14 +42,11 @@ struct Growing {
     tail: u64,
 }
 
-/// The work left for a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    /// More can be read now.
     Reading,
     /// All was read; visit again later.
     Until(Instant),
-    /// Reading has ended.
     Done,
 }
 
@@ -69,7 +66,6 @@ pub(crate) struct Jit {
     /// Whether samples and jitdump files use the same clock. Then reused addresses can be resolved by time.
     has_times: bool,
     most: usize,
-    /// Whether left-out entries were reported.
     told_left_out: bool,
     /// The owner of the files.
     user: Option<u32>,
@@ -129,7 +125,6 @@ impl Jit {
         self.told.memory()
     }
 
-    /// Returns whether a visit would read something now.
     pub(crate) fn is_due(&self) -> bool {
         match self.state {
             State::Reading => true,
@@ -143,7 +138,6 @@ impl Jit {
         self.live && self.state != State::Done && self.files.iter().any(|file| file.dump)
     }
 
-    /// Takes the changes at reused addresses.
     pub(crate) fn take_changes(&mut self) -> Vec<CodeChange> {
         self.told.take_changes()
     }
@@ -153,10 +147,7 @@ impl Jit {
         self.state == State::Reading
     }
 
-    /// Reads as much as the slice allows.
-    ///
-    /// # Errors
-    /// Why a file was rejected or is not read further; reported once.
+    /// Reads as much as the slice allows. The error is why a file was rejected or is not read further; reported once.
     pub(crate) fn read_on(
         &mut self,
         dso: &Dso,

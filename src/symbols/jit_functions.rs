@@ -34,7 +34,6 @@ fn end_of(start: u64, size: u64) -> Option<u64> {
     start.checked_add(size).filter(|_| size <= MOST_CODE)
 }
 
-/// Entries of JITs' files that were left out.
 #[derive(Debug, Default)]
 pub(crate) struct LeftOut {
     pub(crate) entries: u64,
@@ -65,7 +64,6 @@ impl std::fmt::Display for LeftOut {
 /// Functions by address; a later one replaces an earlier one.
 #[derive(Debug)]
 pub struct JitFunctions {
-    /// Invalid entries.
     pub(crate) left_out: LeftOut,
     list: BTreeMap<u64, Entry>,
     names: Vec<Vec<u8>>,
@@ -75,7 +73,6 @@ pub struct JitFunctions {
     most: usize,
     /// The newest function at each address, for functions with known times.
     occupied: Occupied,
-    /// Changes at reused addresses, if they are collected.
     changes: Option<Vec<CodeChange>>,
     /// Whether these times are of a clock that nothing else uses.
     pub(crate) is_foreign_clock: bool,
@@ -97,12 +94,10 @@ impl JitFunctions {
         }
     }
 
-    /// Creates an empty table that collects changes.
     pub(crate) fn with_changes(most: usize) -> Self {
         Self { changes: Some(Vec::new()), ..Self::new(most) }
     }
 
-    /// Takes the changes at reused addresses.
     pub(crate) fn take_changes(&mut self) -> Vec<CodeChange> {
         self.changes.as_mut().map(std::mem::take).unwrap_or_default()
     }
@@ -137,7 +132,6 @@ impl JitFunctions {
         generation
     }
 
-    /// Returns the newest function at an address.
     pub(crate) fn find_newest(&self, addr: u64) -> Option<Symbol<'_>> {
         self.find(tagged(addr, self.occupied.generation(addr)))
     }
@@ -188,7 +182,6 @@ impl JitFunctions {
         Some(Symbol { start: *start, end: entry.end, name: self.name(*entry) })
     }
 
-    /// Returns the bytes of memory that this holds.
     pub(crate) fn memory(&self) -> usize {
         self.names.iter().map(Vec::capacity).sum::<usize>() + (self.list.len() + self.occupied.len()) * ENTRY
     }
@@ -273,7 +266,6 @@ mod tests {
         assert_eq!([0x1004, 0x8004].map(|at| told.find_only(at).map(|s| s.name)), [None, Some(&b"b"[..])]);
     }
 
-    /// Replacing one function repeatedly needs no more memory than one function.
     #[test]
     fn names_that_are_nobodys_any_more_take_no_room() {
         let mut told = JitFunctions::new(1 << 20);
@@ -354,7 +346,6 @@ mod tests {
     proptest! {
         #![proptest_config(crate::damage::kept())]
 
-        /// Compares lookups with a plain map, and counters with the actual content.
         #[test]
         fn functions_are_found_as_a_plain_map_has_them(
             puts in proptest::collection::vec((0u64..60, 0u64..30, 0usize..4, any::<u8>()), 0..60),

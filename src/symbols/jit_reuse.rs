@@ -21,12 +21,10 @@ pub(crate) struct CodeChange {
     pub(crate) generation: u16,
 }
 
-/// Returns an address tagged with the generation of its code.
 pub(crate) fn tagged(address: u64, generation: u16) -> u64 {
     if address >> ADDRESS_BITS == 0 { address | u64::from(generation) << ADDRESS_BITS } else { address }
 }
 
-/// Returns the address without its tag.
 pub(crate) fn untagged(tagged: u64) -> u64 {
     // Wider addresses are the kernel's and those of a few programs; no generation is that high.
     if tagged >> 63 == 0 { tagged & ((1 << ADDRESS_BITS) - 1) } else { tagged }
@@ -65,7 +63,6 @@ impl Occupied {
         self.0.get(&start).copied()
     }
 
-    /// Returns the generation of the newest code at an address.
     pub(crate) fn generation(&self, address: u64) -> u16 {
         let found = self.0.range(..=address).next_back();
         found.filter(|(_, (end, _))| address < *end).map_or(0, |(_, (_, generation))| *generation)

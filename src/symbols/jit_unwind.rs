@@ -20,7 +20,6 @@ const FILE_HEAD: usize = 40;
 /// Bytes of a code record before the name, and of a table record before the tables.
 const CODE_HEAD: usize = 40;
 const TABLES_HEAD: usize = 24;
-/// Larger tables are rejected.
 const MAX_TABLES: u64 = 1 << 16;
 /// The limits of code pieces kept, and of records read at a time.
 const MAX_PIECES: usize = 1 << 17;
@@ -31,7 +30,6 @@ const COPIED: std::ops::RangeInclusive<usize> = 8..=256;
 const ALIGNED: usize = 16;
 const MAX_KINDS: usize = 8;
 
-/// The unwind rows of a process's code, from the file that its JIT writes.
 #[derive(Debug)]
 pub(crate) struct JitRows {
     file: File,
@@ -53,7 +51,6 @@ struct Piece {
 }
 
 impl JitRows {
-    /// Creates an empty table of a file.
     pub(crate) fn new(file: File) -> Self {
         Self { file, upto: Some(0), is_arm: false, tables: None, pieces: BTreeMap::new(), last: None }
     }
@@ -252,7 +249,6 @@ pub(crate) mod tests {
         dump_of(functions, 16, u32::from(object::elf::EM_X86_64.0))
     }
 
-    /// A jitdump file with functions of some size, for an ELF machine number.
     fn dump_of(functions: &[u64], size: u64, machine: u32) -> Vec<u8> {
         let mut out = [MAGIC, 1, 40, machine].map(u32::to_le_bytes).concat();
         out.resize(40, 0);

@@ -137,7 +137,6 @@ mod tests {
         assert!(read_on(&file, &mut 0, &mut JitFunctions::new(1 << 20), &mut VisitBudget::default()).is_err());
     }
 
-    /// Millions of empty records, and records of maximum length. A visit stays within its budget.
     #[test]
     fn a_visit_to_many_records_ends_with_its_slice() {
         let mut file = tempfile::tempfile().expect("file");

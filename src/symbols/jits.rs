@@ -19,7 +19,6 @@ const PAUSE: u32 = 4;
 /// How long a JIT that was evicted for others' names is not read again.
 const REST: Duration = Duration::from_secs(60);
 
-/// A JIT and its process.
 #[derive(Debug)]
 struct One {
     jit: Jit,
@@ -45,15 +44,12 @@ pub(crate) struct Jits {
 pub(crate) struct JitVisit {
     pub(crate) dso: DsoId,
     pub(crate) user: u32,
-    /// Bytes that it holds now.
     pub(crate) memory: usize,
     pub(crate) result: Result<(), String>,
-    /// A message about entries that were left out.
     pub(crate) left_out: Option<String>,
 }
 
 impl Jits {
-    /// Returns the function at an address, from what was read so far.
     pub(crate) fn find(&self, dso: DsoId, addr: u64) -> Option<Symbol<'_>> {
         self.list.get(&dso)?.jit.find(addr)
     }
@@ -74,12 +70,10 @@ impl Jits {
         one.jit.follow(dso);
     }
 
-    /// Returns whether a process's files have unread data.
     pub(crate) fn is_behind(&self, dso: DsoId) -> bool {
         self.list.get(&dso).is_some_and(|one| one.jit.is_behind())
     }
 
-    /// Returns whether any process's files have unread data.
     pub(crate) fn are_behind(&self) -> bool {
         self.list.values().any(|one| one.jit.is_behind())
     }
@@ -108,12 +102,10 @@ impl Jits {
         Some(JitVisit { dso, user, memory: one.jit.memory(), result, left_out })
     }
 
-    /// Returns whether a running process reports code at reused addresses.
     pub(crate) fn follow_code(&self) -> bool {
         self.list.values().any(|one| one.jit.follows_code())
     }
 
-    /// Takes the changes at reused addresses since the last call.
     pub(crate) fn take_changes(&mut self) -> Vec<(DsoId, CodeChange)> {
         std::mem::take(&mut self.changes)
     }

@@ -15,7 +15,6 @@ pub struct Kallsyms {
     pub table: SymbolTable,
     /// The address of `_text`, else of `_stext`: perf's kernel map starts there.
     pub text: Option<u64>,
-    /// The name of that symbol.
     pub(crate) text_symbol: &'static str,
     pub(crate) end: Option<u64>,
     /// Whether addresses are hidden.
@@ -50,7 +49,6 @@ impl Kallsyms {
         Ok(known)
     }
 
-    /// Reads the text in pieces.
     fn read_text(mut file: impl Read) -> io::Result<Self> {
         let mut reader = Reader::default();
         let mut buffer = vec![0; PIECE];
@@ -82,7 +80,6 @@ impl Kallsyms {
     }
 }
 
-/// The state of reading a kallsyms file.
 struct Reader {
     known: Kallsyms,
     table: Builder,
@@ -196,8 +193,6 @@ mod tests {
         assert_eq!(k.table.find(0xffffffffc0000010).map(|s| s.name), Some(&b"estimation_timer"[..]));
     }
 
-    /// Compares every symbol of the running kernel with a plain parser of its text.
-    /// Compares the table's size with a limit, too.
     #[test]
     fn this_kernels_symbols_are_all_there_and_small() {
         let text = std::fs::read_to_string("/proc/kallsyms").expect("symbols");

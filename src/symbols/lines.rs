@@ -75,10 +75,7 @@ struct Sections {
 }
 
 impl Sections {
-    /// Returns `None` if there is no DWARF.
-    ///
-    /// # Errors
-    /// If a section is damaged, or the budget is too small to decompress it.
+    /// Returns `None` if there is no DWARF. Fails if a section is damaged, or the budget is too small to decompress it.
     fn new(image: &Image, purse: &mut UnpackBudget) -> Result<Option<Self>, UnpackError> {
         let mut out = Self { main: image.dwarf().clone(), files: Vec::new(), split: None };
         for bytes in std::iter::once(&out.main).chain(&image.shared) {
@@ -113,7 +110,6 @@ impl Sections {
     }
 }
 
-/// One file's DWARF.
 struct OneFile {
     /// `None` if the file does not have DWARF.
     parsed: Option<Parsed>,
@@ -126,10 +122,7 @@ struct OneFile {
 }
 
 impl OneFile {
-    /// Opens the line tables of a file, if it has some.
-    ///
-    /// # Errors
-    /// If the budget is too small.
+    /// Opens the line tables of a file, if it has some. Fails if the budget is too small.
     fn of(
         dso: &Dso,
         options: &SymbolOptions,
@@ -157,7 +150,6 @@ impl OneFile {
         Ok((file, user))
     }
 
-    /// Takes the path of a missing split DWARF file.
     fn take_missing(&self) -> Option<PathBuf> {
         self.parsed.as_ref()?.borrow_owner().split.as_ref()?.take_missing()
     }
@@ -196,7 +188,6 @@ impl OneFile {
     }
 }
 
-/// Returns the shared copy of a file name.
 fn shared(files: &mut FxHashMap<String, Arc<str>>, file: &str) -> Arc<str> {
     if let Some(known) = files.get(file) {
         return known.clone();
@@ -246,7 +237,6 @@ impl Lines {
         std::mem::take(&mut self.problems)
     }
 
-    /// Returns the bytes of memory charged for files.
     pub(crate) fn memory(&self) -> usize {
         self.shares.total()
     }
@@ -257,7 +247,6 @@ impl Lines {
         self.shares.give_back(dso);
     }
 
-    /// Sets the form of names from now on.
     pub(crate) fn set_form(&mut self, form: NameForm) {
         self.options.form = form;
     }

@@ -76,10 +76,8 @@ impl LoadedFiles {
         Self { tables, shown: Shown::default(), bounds: None, bare: BTreeMap::new(), moved: 0 }
     }
 
-    /// Returns the function that holds an address.
-    ///
-    /// # Errors
-    /// If the parser of a stripped file's bounds fails; the bounds are dropped then.
+    /// Returns the function that holds an address. If the parser of a stripped file's bounds fails, the bounds are
+    /// dropped and the error is returned.
     pub(crate) fn find(&mut self, addr: u64, form: NameForm) -> Result<Option<Symbolized>, String> {
         let Some(symbol) = self.tables.iter().find_map(|table| table.find(addr)) else { return self.bounded(addr) };
         let name = self.shown.name(symbol.start, || demangle(symbol.name, form));
@@ -101,7 +99,6 @@ impl LoadedFiles {
         (addr < *end).then_some((*start..*end, *linked))
     }
 
-    /// Looks up functions without symbols.
     fn look_for(&mut self, addrs: Vec<u64>) -> Result<(), String> {
         let Some(mut bounds) = self.bounds.take() else { return Ok(()) };
         let (bounds, found) = guarded(move || {
@@ -113,10 +110,8 @@ impl LoadedFiles {
         Ok(())
     }
 
-    /// Looks up several addresses in one call of a parser. A call costs as much as a hundred lookups.
-    ///
-    /// # Errors
-    /// Those of [`Self::find`].
+    /// Looks up several addresses in one call of a parser. A call costs as much as a hundred lookups. Errors are those
+    /// of [`Self::find`].
     pub(crate) fn prepare(&mut self, addrs: impl Iterator<Item = u64>, form: NameForm) -> Result<(), String> {
         let (mut mangled, mut bare) = (BTreeMap::new(), Vec::new());
         for addr in addrs {
@@ -143,7 +138,6 @@ impl LoadedFiles {
         self.shown = Shown::default();
     }
 
-    /// Returns the bytes of memory that this holds itself.
     pub(crate) fn memory(&self) -> usize {
         self.tables.iter().map(SymbolTable::memory).sum::<usize>()
             + self.shown.bytes
@@ -158,7 +152,6 @@ mod tests {
     use crate::symbols::bytes::Bytes;
     use crate::symbols::table::{Binding, Builder, Raw};
 
-    /// A batch returns what single lookups return.
     #[test]
     fn what_was_prepared_is_found_as_it_would_be() {
         let own = std::fs::File::open(std::env::current_exe().expect("a path")).expect("opens");

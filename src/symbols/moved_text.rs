@@ -21,7 +21,6 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// The limit of files with moved text per process.
 const MAX_FILES: usize = 16;
 
-/// The files next to a process's memory that were found.
 #[derive(Debug, Default)]
 pub(super) struct MovedText {
     files: Vec<(FileId, LoadedFiles, u32)>,

@@ -10,10 +10,7 @@ use super::elf::{Elf, Segments, SymbolSection, Symbols};
 use super::table::{Binding, Raw, SymbolTable};
 use crate::perfdata::unpack::{UnpackBudget, UnpackError};
 
-/// Returns the stubs of a file at their offsets.
-///
-/// # Errors
-/// If the budget is too small.
+/// Returns the stubs of a file at their offsets. Fails if the budget is too small.
 pub(crate) fn table(
     file: &Elf<'_>,
     bytes: &[u8],
@@ -57,7 +54,6 @@ fn relocations<'d>(file: &Elf<'d>, section: &str) -> &'d [Rela64<LittleEndian>] 
     all.map_or(&[], |(entries, _)| entries)
 }
 
-/// Returns the slot of a relocation and its target.
 fn target(rela: &Rela64<LittleEndian>) -> Option<(u64, Target)> {
     let target = match (rela.r_sym(LittleEndian, false), rela.r_type(LittleEndian, false)) {
         (0, R_X86_64_IRELATIVE | R_AARCH64_IRELATIVE) => Target::Chosen(rela.r_addend.get(LittleEndian) as u64),

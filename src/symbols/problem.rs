@@ -38,14 +38,12 @@ pub struct Problem {
 }
 
 impl Problem {
-    /// Describes a file whose build ID differs from the mapped file's.
     pub(crate) fn other_build(have: Option<BuildId>, want: BuildId) -> Self {
         let have = have.map_or("no build id".to_owned(), |have| format!("build id {have}"));
         let why = format!("the file has {have}, but {want} was mapped");
         Self { kind: ProblemKind::OtherBuild, ..why.into() }
     }
 
-    /// Describes names that were read in part.
     pub(crate) fn partial(why: String) -> Self {
         Self { kind: ProblemKind::Partial, ..why.into() }
     }

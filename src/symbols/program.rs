@@ -23,7 +23,6 @@ pub(crate) enum Machine {
     Other,
 }
 
-/// A loaded part of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Segment {
     pub(crate) offset: u64,
@@ -50,10 +49,7 @@ pub(crate) struct Program<'d> {
 }
 
 impl<'d> Program<'d> {
-    /// Parses the program headers of a file.
-    ///
-    /// # Errors
-    /// If it is not an ELF file, or the program headers are damaged.
+    /// Parses the program headers of a file. Fails if it is not an ELF file, or the headers are damaged.
     pub(crate) fn of(bytes: &'d [u8]) -> Result<Self, ElfError> {
         match FileHeader64::<Endianness>::parse(bytes) {
             Ok(header) => Self::read(header, bytes),
@@ -107,7 +103,6 @@ impl<'d> Program<'d> {
         })
     }
 
-    /// Returns the addresses of its segments.
     pub(crate) fn places(&self) -> Segments {
         Segments::new(self.segments.iter().map(|part| (part.address, part.memory, part.offset)))
     }
@@ -149,7 +144,6 @@ impl<'d> Program<'d> {
         Section::at(part.offset.checked_add(into)?, part.size - into, at)
     }
 
-    /// Returns the base addresses of pointers in its tables.
     pub(crate) fn bases(&self) -> BaseAddresses {
         let mut bases = BaseAddresses::default();
         for (name, set) in [

@@ -89,12 +89,10 @@ impl Resolver {
         self.options.same_kernel
     }
 
-    /// Returns the bytes of memory that names hold.
     pub(crate) fn memory(&self) -> usize {
         self.shares.total() + self.kernels.values().map(LoadedFiles::memory).sum::<usize>()
     }
 
-    /// Sets the form of names from now on.
     pub(crate) fn set_form(&mut self, form: NameForm) {
         if self.options.form != form {
             self.options.form = form;
@@ -155,12 +153,10 @@ impl Resolver {
         std::mem::take(&mut self.problems)
     }
 
-    /// Takes the sources of names of the DSOs read since the last call.
     pub(crate) fn take_sources(&mut self) -> Vec<(DsoId, String)> {
         std::mem::take(&mut self.sources)
     }
 
-    /// Takes the stripped files read since the last call.
     pub(crate) fn take_stripped(&mut self) -> Vec<(DsoId, BuildId)> {
         std::mem::take(&mut self.stripped)
     }
@@ -194,7 +190,6 @@ impl Resolver {
         self.jits.follow_code()
     }
 
-    /// Takes the changes at reused addresses of running processes since the last call.
     pub(crate) fn take_changes(&mut self) -> Vec<(DsoId, CodeChange)> {
         self.jits.take_changes()
     }
@@ -241,7 +236,6 @@ impl Resolver {
         found
     }
 
-    /// Handles the result of a visit to a JIT's files.
     fn visited(&mut self, visit: JitVisit) {
         self.shares.hold(Holder::Jit(visit.dso), visit.user, visit.memory);
         self.problems.extend(visit.result.err().map(|why| (visit.dso, why.into())));
@@ -319,7 +313,6 @@ impl Resolver {
         Some((key, self.files.get_mut(&key)?))
     }
 
-    /// Evicts names above the budget.
     fn make_room(&mut self) {
         for holder in self.shares.excess() {
             match holder {
@@ -330,7 +323,6 @@ impl Resolver {
         }
     }
 
-    /// Returns the budget of one file.
     fn purse(&self) -> UnpackBudget {
         UnpackBudget::new(self.shares.most())
     }
@@ -401,7 +393,6 @@ struct FileRead {
     user: u32,
     /// Whether these are all of its names.
     whole: bool,
-    /// Problems with missing names.
     problems: Vec<Problem>,
     /// Its functions and where they come from, or why there are none.
     names: Result<(LoadedFiles, String), String>,
@@ -480,7 +471,6 @@ mod tests {
         assert!((0..0x2000).any(|a| resolver.resolve(&vdso, a).is_some_and(|f| f.name.contains("clock_gettime"))));
     }
 
-    /// Memory without a file is not a problem.
     #[test]
     fn memory_with_a_name_has_no_file() {
         for (name, said) in [("/memfd:pool (deleted)", 0), ("/[aio] (deleted)", 0), ("/none", 1)] {
@@ -491,7 +481,6 @@ mod tests {
         }
     }
 
-    /// Code that a growing jitdump file reports later names the samples from then on.
     #[test]
     fn code_at_a_used_address_is_told_while_its_process_runs() {
         use std::io::Write;

@@ -38,18 +38,15 @@ impl RecordedTimes {
     }
 }
 
-/// The verdict on a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Likeness {
     /// The file is the one that was mapped, unchanged.
     Same,
-    /// Neither proven nor disproven.
     Unproven,
     /// The file is another one, or its content changed; with the reason.
     Other(&'static str),
 }
 
-/// The reason why a file is not used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the file that was mapped was replaced ({0})")]
 pub(crate) struct Replaced(pub(crate) &'static str);

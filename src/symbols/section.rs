@@ -23,12 +23,10 @@ impl Section {
         Some(Self { range, address }).filter(|section| !section.range.is_empty())
     }
 
-    /// Returns the section's linked address.
     pub(crate) fn address(&self) -> u64 {
         self.address
     }
 
-    /// Returns the section's range in the file.
     pub(crate) fn range(&self) -> Range<usize> {
         self.range.clone()
     }

@@ -4,7 +4,6 @@ use std::hash::Hash;
 
 use rustc_hash::FxHashMap;
 
-/// The memory that one item holds.
 #[derive(Clone, Copy, Debug)]
 struct Held {
     user: u32,
@@ -46,7 +45,6 @@ impl<K: Copy + Eq + Hash> Shares<K> {
         }
     }
 
-    /// Records how much an item holds, and who owns it.
     pub(crate) fn hold(&mut self, key: K, user: u32, bytes: usize) {
         self.asked += 1;
         let held = self.held.entry(key).or_insert(Held { user, bytes: 0, used: self.asked });
@@ -54,7 +52,6 @@ impl<K: Copy + Eq + Hash> Shares<K> {
         (held.user, held.bytes) = (user, bytes);
     }
 
-    /// Updates how much an existing item holds.
     pub(crate) fn update(&mut self, key: K, bytes: usize) {
         if let Some(held) = self.held.get_mut(&key) {
             self.total = self.total - held.bytes + bytes;
@@ -62,7 +59,6 @@ impl<K: Copy + Eq + Hash> Shares<K> {
         }
     }
 
-    /// Removes an item.
     pub(crate) fn give_back(&mut self, key: K) {
         self.total -= self.held.remove(&key).map_or(0, |held| held.bytes);
     }

@@ -59,7 +59,6 @@ impl PackedFunctions {
     }
 }
 
-/// A received table.
 #[derive(Debug)]
 struct Came {
     text: u64,

@@ -65,14 +65,10 @@ pub(crate) struct Tables {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WalkFigures {
     pub(crate) tables: Arc<Tables>,
-    /// How the walks ended.
     pub(crate) ends: WalkEnds,
 }
 
 /// Starts the thread that follows processes.
-///
-/// # Errors
-/// If the thread cannot be started.
 pub(crate) fn follow(mut walker: Walker) -> io::Result<Following> {
     let (sender, news) = news::channel();
     let tables = Arc::new(ArcSwap::default());
@@ -102,7 +98,6 @@ fn listen(mut asks: Asks) -> io::Result<Receiver<Vec<u32>>> {
     Ok(asked)
 }
 
-/// The mappings of a process.
 #[derive(Debug)]
 struct Process {
     maps: Vec<procfs::ProcMapping>,
@@ -199,7 +194,6 @@ impl<S: Store> Spaces<S> {
         }
     }
 
-    /// Does all work that is due.
     fn step(&mut self, now: Instant) {
         let ready: Vec<i32> = self.due.extract_if(|_, at| *at <= now).map(|(pid, _)| pid).collect();
         ready.into_iter().for_each(|pid| self.read(pid));
@@ -354,7 +348,6 @@ impl<S: Store> Spaces<S> {
 /// The current mappings of a process.
 struct Placed {
     mappings: Vec<Mapping>,
-    /// Those of files.
     of_files: Vec<(Id, Mapping)>,
     /// Files, each held once.
     files: Vec<Id>,

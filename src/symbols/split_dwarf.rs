@@ -29,7 +29,6 @@ const MAX_FILES: usize = 2048;
 
 type Slice<'a> = EndianSlice<'a, RunTimeEndian>;
 
-/// The split DWARF files of a program.
 pub(super) struct SplitFiles {
     dso: Dso,
     options: SymbolOptions,
@@ -44,7 +43,6 @@ pub(super) struct SplitFiles {
     missing: RefCell<Option<PathBuf>>,
 }
 
-/// A unit's file.
 struct Unit {
     sections: DwarfSections<Part>,
     endian: RunTimeEndian,
@@ -84,7 +82,6 @@ impl SplitFiles {
         }
     }
 
-    /// Takes the path of a missing file.
     pub(super) fn take_missing(&self) -> Option<PathBuf> {
         self.missing.take()
     }

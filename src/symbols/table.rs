@@ -173,10 +173,7 @@ impl SymbolTable {
     /// Bytes that a function takes without its name.
     pub(crate) const ENTRY: usize = 12;
 
-    /// Charges for names that [`Self::build`] copies.
-    ///
-    /// # Errors
-    /// If the budget is too small.
+    /// Charges for names that [`Self::build`] copies. Fails if the budget is too small.
     pub(crate) fn charge_names(raw: &[Raw<'_>], what: &str, purse: &mut UnpackBudget) -> Result<(), UnpackError> {
         raw.iter().try_for_each(|raw| purse.take(what, raw.name().len() as u64 + 1))
     }
@@ -276,7 +273,6 @@ impl SymbolTable {
         Some(Symbol { start, end, name: self.names.get(self.names_at[i]) })
     }
 
-    /// Returns the function that holds an address.
     pub(crate) fn find(&self, addr: u64) -> Option<Symbol<'_>> {
         let after = self.starts.up_to(addr);
         let mut before = (after.saturating_sub(NESTING)..after).rev().filter_map(|i| self.get(i));

@@ -45,7 +45,6 @@ pub enum ChainEnd {
 /// The return address of functions with a return probe, instead of their caller.
 const TRAMPOLINE: &str = "[uprobes]";
 
-/// One file's tables.
 struct Tables<U> {
     unwinder: U,
     segments: Segments,

@@ -105,7 +105,6 @@ pub enum NoRows {
 
 /// Of two functions at one address, the one in the first section wins.
 const SECTIONS: [&str; 2] = [".eh_frame", ".debug_frame"];
-/// The sections that name functions.
 const SYMBOLS: [&str; 2] = [".symtab", ".dynsym"];
 /// Bytes of the file header with the machine and the entry point.
 const HEAD: usize = 32;
@@ -122,7 +121,6 @@ struct Registers {
 
 const X86_64: Registers = Registers { sp: Register(7), fp: Register(6), ra: Register(16), word: 8 };
 const AARCH64: Registers = Registers { sp: Register(31), fp: Register(29), ra: Register(30), word: 8 };
-/// 32-bit x86.
 const I386: Registers = Registers { sp: Register(4), fp: Register(5), ra: Register(8), word: 4 };
 /// The numbers of its registers in 64-bit code.
 const WIDE: [u8; 8] = [0, 2, 1, 3, 7, 6, 4, 5];
@@ -248,7 +246,6 @@ struct Function {
     rows: Range<usize>,
 }
 
-/// The functions of a file, and their rows.
 #[derive(Debug, Default)]
 struct Found {
     functions: Vec<Function>,

@@ -29,10 +29,7 @@ impl Code {
     }
 }
 
-/// Returns the code between two addresses of a DSO.
-///
-/// # Errors
-/// The reason why the code is not available.
+/// Returns the code between two addresses of a DSO, or the reason why it is not available.
 pub(crate) fn of(dso: &Dso, start: u64, end: u64, options: &SymbolOptions) -> Result<Code, String> {
     match dso.kind {
         DsoKind::File | DsoKind::Vdso => of_file(dso, start, end, options),

@@ -15,7 +15,6 @@ use super::lines::{Lines, SourceLine};
 use super::{Resolver, SymbolOptions, Symbolized};
 use crate::session::Dso;
 
-/// The instruction set to decode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Machine {
     X86_64,
@@ -44,7 +43,6 @@ pub struct Instruction {
     pub(crate) bytes: Vec<u8>,
     pub(crate) text: String,
     pub(crate) flow: Flow,
-    /// The function that a call targets.
     pub(crate) callee: Option<Arc<str>>,
     /// The source line; `None` if the debug information does not have one.
     pub line: Option<SourceLine>,
@@ -162,7 +160,6 @@ impl Listing {
         at.wrapping_add(self.linked)
     }
 
-    /// Returns the text of a source line.
     pub(crate) fn source(&self, line: &SourceLine) -> Option<&str> {
         let at = self.sources.binary_search_by(|(name, _)| name.cmp(&line.file)).ok()?;
         self.sources[at].1.get((line.line as usize).checked_sub(1)?).map(String::as_str)

@@ -4,7 +4,6 @@ use iced_x86::{Decoder, DecoderOptions, FlowControl, Formatter, GasFormatter, Op
 
 use super::{Flow, Instruction};
 
-/// Disassembles code linked for an address.
 pub(crate) fn decode(code: &[u8], address: u64, bits: u32) -> Vec<Instruction> {
     let mut decoder = Decoder::with_ip(bits, code, address, DecoderOptions::NONE);
     let mut formatter = GasFormatter::new();
@@ -55,7 +54,6 @@ mod tests {
     proptest::proptest! {
         #![proptest_config(crate::damage::kept())]
 
-        /// Each byte, valid or not, is in exactly one instruction.
         #[test]
         fn no_byte_is_lost(code in proptest::collection::vec(proptest::num::u8::ANY, 0..200)) {
             let all: Vec<u8> = decode(&code, 0x40_0000, 64).into_iter().flat_map(|i| i.bytes).collect();

@@ -13,11 +13,9 @@ const AWAIT: &str = "__pf_await_";
 /// How many possible ends of a name are tried when its parameters are dropped.
 const TRIALS: usize = 32;
 
-/// A rewritten name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Repair {
     pub(super) name: String,
-    /// Whether the function's parameters were dropped.
     pub(super) lacks_parameters: bool,
 }
 

@@ -16,7 +16,6 @@ pub(crate) fn map(path: impl AsRef<Path>) -> Bytes {
     Bytes::of(&std::fs::File::open(path).expect("open")).expect("map")
 }
 
-/// The C library of these tests.
 pub(crate) fn libc() -> Bytes {
     let maps = std::fs::read_to_string("/proc/self/maps").expect("maps");
     let path = maps.lines().find_map(|line| line.split_whitespace().nth(5).filter(|path| path.contains("libc.so")));
@@ -141,7 +140,6 @@ fn files_below_another_root() {
     assert_eq!(read(tree.places().main().expect("there").file), "/usr/bin/a (deleted)");
 }
 
-/// Users who influenced the search are remembered.
 #[test]
 fn those_who_name_files_are_remembered() {
     let tree = Tree::new("/a");
@@ -230,7 +228,6 @@ fn a_cache_of_files_by_build_id() {
     assert!(tree.places().cached(&id, "none").is_none());
 }
 
-/// The DSO of this process, which runs.
 #[test]
 fn a_process_that_lives_is_asked_for_its_files() {
     let pid = std::process::id() as i32;

@@ -114,7 +114,6 @@ fn functions_and_lines_of_each_layout() {
     }
 }
 
-/// A damaged table never causes a read outside of the file.
 #[test]
 fn damaged_tables_harm_nobody() {
     for layout in [Layout::Go12, Layout::Go116, Layout::Go118] {

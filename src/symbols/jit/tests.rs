@@ -268,7 +268,6 @@ fn what_is_written_again_and_again_is_read_to_an_end() {
     assert!(why.contains("more than 0 MB") && small.memory() == 0, "{why}");
 }
 
-/// A JIT's names are charged to the owner of its files.
 #[test]
 fn names_are_its_users() {
     let stage = Stage::new();

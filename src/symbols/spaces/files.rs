@@ -48,11 +48,9 @@ pub(crate) struct FileTable {
     /// The path at which the file was first found.
     pub(crate) name: Arc<str>,
     pub(crate) made: TableOutcome,
-    /// How many processes have it mapped.
     pub(crate) processes: usize,
 }
 
-/// The outcome of building a file's table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum TableOutcome {
     /// The section, and its number of rows.
@@ -80,7 +78,6 @@ struct Table {
     idle_since: u64,
 }
 
-/// All tables.
 #[derive(Debug, Default)]
 pub(crate) struct Files {
     known: FxHashMap<Key, Id>,
@@ -101,7 +98,6 @@ pub(crate) struct Files {
 }
 
 impl Files {
-    /// Creates an empty set that builds large tables on another thread.
     pub(crate) fn new(hasher: RandomState, elsewhere: Sender<Job>) -> Self {
         Self { hasher, elsewhere: Some(elsewhere), ..Self::default() }
     }

@@ -14,7 +14,6 @@ use crate::symbols::unwind_rows::{self, NoRows, UnwindRows};
 /// The ID by which processes refer to a table.
 pub(crate) type Id = u32;
 
-/// The result of building a file's table.
 #[derive(Debug)]
 pub(crate) struct Made {
     /// Hash of the content that rows depend on. `None` if the file does not have a table.
@@ -44,7 +43,6 @@ impl Made {
     }
 }
 
-/// A table to build.
 #[derive(Debug)]
 pub(crate) struct Job {
     pub(crate) id: Id,
@@ -53,13 +51,9 @@ pub(crate) struct Job {
     pub(crate) anew: bool,
 }
 
-/// A finished table and its job.
 pub(crate) type Done = (Job, Made);
 
 /// Starts the thread that builds tables of large files. It builds one after the other, until all senders are dropped.
-///
-/// # Errors
-/// If the thread cannot be started.
 pub(crate) fn start(hasher: RandomState) -> io::Result<(Sender<Job>, Receiver<Done>)> {
     let ((jobs, wanted), (done, made)) = (unbounded::<Job>(), unbounded());
     let work = move || {

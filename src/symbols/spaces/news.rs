@@ -11,7 +11,6 @@ use crate::kernel::walk::ProcessEvent;
 /// The capacity of the queue.
 const MOST: usize = 1 << 16;
 
-/// The sending end.
 #[derive(Clone, Debug)]
 pub(crate) struct NewsSender {
     sender: Sender<ProcessEvent>,
@@ -28,7 +27,6 @@ impl NewsSender {
     }
 }
 
-/// The receiving end.
 #[derive(Debug)]
 pub(crate) struct News {
     pub(crate) receiver: Receiver<ProcessEvent>,
@@ -36,13 +34,11 @@ pub(crate) struct News {
 }
 
 impl News {
-    /// Returns whether events were lost since the last call.
     pub(super) fn have_missed(&self) -> bool {
         self.missed.swap(false, Ordering::Relaxed)
     }
 }
 
-/// Creates both ends.
 pub(crate) fn channel() -> (NewsSender, News) {
     let ((sender, receiver), missed) = (bounded(MOST), Arc::new(AtomicBool::default()));
     (NewsSender { sender, missed: missed.clone() }, News { receiver, missed })

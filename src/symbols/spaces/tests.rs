@@ -133,7 +133,6 @@ fn any_news() -> impl Strategy<Value = ProcessEvent> {
     ]
 }
 
-/// Dropped events do not change which processes have or will get tables.
 #[test]
 fn news_that_do_not_last_leave_nothing() {
     if !may_look("news_that_do_not_last_leave_nothing") {

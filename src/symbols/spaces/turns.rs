@@ -37,7 +37,6 @@ impl Turns {
         Self(all)
     }
 
-    /// Returns the file of each mapping.
     pub(super) fn files(&self) -> impl Iterator<Item = Id> {
         self.0.iter().map(|turn| turn.file)
     }

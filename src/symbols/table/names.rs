@@ -67,7 +67,6 @@ impl Names {
         }
     }
 
-    /// Returns the bytes of memory that this holds itself.
     pub(crate) fn memory(&self) -> usize {
         match self {
             Self::Own(pieces) => {

@@ -29,7 +29,6 @@ impl Starts {
         true
     }
 
-    /// Removes the last address.
     pub(crate) fn pop(&mut self) {
         self.distances.pop();
         if self.runs.last().is_some_and(|(first, _)| *first as usize == self.len()) {

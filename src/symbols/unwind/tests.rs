@@ -7,7 +7,6 @@ use crate::session::Dsos;
 const OFFSET: u64 = 0x1000;
 const LINKED: u64 = 0x1_1000;
 const MAPPED: u64 = 0x7000_0000_1000;
-/// The initial stack pointer.
 const SP: u64 = 0x7fff_0000;
 
 const RBP: u8 = 6;
@@ -132,7 +131,6 @@ fn x86_64() -> Stage {
     Stage::new(62, 16, &functions)
 }
 
-/// The stack for it.
 fn x86_64_stack() -> Vec<u64> {
     let frame = SP + 8 * 6;
     // Of the first function; of the second, with the saved frame pointer; of the third.

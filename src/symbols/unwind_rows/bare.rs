@@ -7,7 +7,6 @@ use super::Found;
 use crate::kernel::walk::rule::{Caller, Cfa, Rule, Saved};
 use crate::symbols::elf::Elf;
 
-/// The sections that are searched.
 pub(super) const SECTIONS: [&str; 4] = [".plt", ".iplt", ".dynsym", ".dynstr"];
 
 /// The function that signal handlers return to. The instruction before it is included, because callers are looked up

@@ -27,7 +27,6 @@ struct Found {
     fp: u64,
 }
 
-/// Evaluates a rule at an address.
 fn by_rule(rule: Rule, at: u64, machine: Registers) -> Option<Found> {
     let (sp, fp) = (register(machine.sp.0), register(machine.fp.0));
     let plus = |base: u64, n: i64| base.wrapping_add_signed(n);
@@ -64,7 +63,6 @@ fn by_rule(rule: Rule, at: u64, machine: Registers) -> Option<Found> {
     Some(Found { cfa, caller, fp })
 }
 
-/// Evaluates an expression with gimli.
 fn evaluated(expression: Expression<Slice<'_>>, encoding: Encoding, at: u64, machine: Registers) -> Option<u64> {
     let mut evaluation: Evaluation<Slice<'_>> = expression.evaluation(encoding);
     let mut result = evaluation.evaluate().ok()?;
@@ -87,7 +85,6 @@ fn evaluated(expression: Expression<Slice<'_>>, encoding: Encoding, at: u64, mac
     }
 }
 
-/// Evaluates gimli's row.
 fn by_gimli<'a>(
     row: &UnwindTableRow<usize>,
     frames: &impl UnwindSection<Slice<'a>>,

@@ -29,7 +29,6 @@ const MAX_STATES: usize = 8;
 pub(super) struct Code<'a> {
     /// Linked address and content of each part.
     pub(super) parts: Vec<(u64, &'a [u8])>,
-    /// The program's entry point.
     pub(super) entry: u64,
 }
 
@@ -169,7 +168,6 @@ impl<'a> Tracer<'a> {
         }
     }
 
-    /// Adds the start of a function.
     fn begin(&mut self, at: u64) {
         if self.bare_at(at).is_some() && self.starts.insert(at) {
             self.fresh.push(at);

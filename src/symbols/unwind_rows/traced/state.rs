@@ -31,7 +31,6 @@ enum FrameRegister {
     Other,
 }
 
-/// The successor of an instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Step {
     Next(State),
@@ -58,7 +57,6 @@ impl State {
         self.is_root == other.is_root && (self.is_root || same_stack)
     }
 
-    /// Returns the rule that finds the caller.
     pub(super) fn rule(self) -> Rule {
         if self.is_root {
             return Rule::End;

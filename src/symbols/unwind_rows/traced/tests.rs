@@ -148,7 +148,6 @@ fn traced(path: &std::path::Path, with_symbols: bool) -> (u64, u64, Vec<(u64, Ru
     (found, all, differ)
 }
 
-/// No caller is invented: the analysis agrees with the compiler's tables.
 #[test]
 fn code_says_what_its_tables_say() {
     for (path, with_symbols, least) in [("/lib64/ld-linux-x86-64.so.2", true, 40), ("/bin/dash", false, 50)] {

@@ -11,7 +11,6 @@ pub(super) struct Claim {
     pub(super) len: u8,
     /// Whether no call before it may never have returned.
     pub(super) is_certain: bool,
-    /// The stretch of its trace that contains it.
     pub(super) stretch: u32,
 }
 
@@ -34,7 +33,6 @@ pub(super) struct Trace {
 }
 
 impl Trace {
-    /// The stretch at the start.
     pub(super) const START: u32 = 0;
 
     pub(super) fn new() -> Self {

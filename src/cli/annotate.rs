@@ -93,7 +93,6 @@ struct Missing {
     why: String,
 }
 
-/// Prints functions one after another, and collects those without code.
 struct ListingPrinter<'a> {
     args: &'a Annotate,
     resolver: Resolver,

@@ -9,9 +9,8 @@ use crate::ui::keys::shown;
 use crate::units::UNITS;
 use crate::units::kit::Spec;
 
-/// Maximum lines of each kind.
+/// Maximum lines of each kind, and the width of a description in cells.
 const MOST: usize = 5;
-/// Width of a description in cells.
 const ABOUT: usize = 70;
 
 /// Returns the units and screens about a word, one command per line, or the nearest names. `commands` are the names of

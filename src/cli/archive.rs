@@ -8,7 +8,6 @@ use std::path::Path;
 /// that is always allowed, in bytes.
 const RATIO: u64 = 24;
 const LEAST: u64 = 64 << 20;
-/// Maximum number of files.
 const MAX_FILES: usize = 1 << 16;
 
 /// A stream with a limit on the remaining bytes.

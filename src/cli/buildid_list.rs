@@ -63,7 +63,6 @@ fn of_samples(loaded: &Offline) -> String {
     wanted.map(|dso| line(dso.build_id, &dso.path)).collect()
 }
 
-/// Returns the DSOs with samples.
 pub(crate) fn hits(loaded: &Offline) -> BTreeSet<DsoId> {
     let data = loaded.data();
     let leaf_of = |site: u32| {
@@ -96,7 +95,6 @@ fn of_kernel() -> anyhow::Result<String> {
     Ok(out)
 }
 
-/// Returns the build id of a program or library.
 fn of_program(path: &Path) -> anyhow::Result<Option<BuildId>> {
     let Ok(file) = door::own(path) else { return Ok(None) };
     let bytes = Bytes::of(&file)?;

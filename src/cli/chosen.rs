@@ -9,7 +9,6 @@ use super::args::SampleSelection;
 use super::output::complain;
 use super::usage;
 
-/// Parses sort keys.
 pub(crate) fn keys_of(text: &str) -> anyhow::Result<Vec<ColumnKey>> {
     ColumnKey::parse_list(text).map_err(|why| usage(format!("--sort {text}: {why}")))
 }
@@ -49,7 +48,6 @@ pub(crate) fn say_foremost(what: &str, loaded: &Offline, event: usize, events: &
     }
 }
 
-/// Returns the events that `--event` selects.
 pub(crate) fn chosen_events(loaded: &Offline, which: &SampleSelection) -> anyhow::Result<Vec<usize>> {
     let all = events(loaded);
     let Some(want) = &which.event else { return Ok(all) };

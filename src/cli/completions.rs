@@ -21,7 +21,6 @@ use super::{manual, schema, usage};
 
 const NAME: &str = "perfprof-tui";
 
-/// `perfprof-tui completions SHELL`.
 pub(crate) fn completions(args: Completions) -> anyhow::Result<u8> {
     let mut out = Vec::new();
     generate(args.shell, &mut whole(), "perfprof-tui", &mut out);
@@ -57,7 +56,6 @@ pub(crate) fn man(args: Man) -> anyhow::Result<u8> {
     Ok(0)
 }
 
-/// Returns the error for an unknown page.
 fn unknown(command: &Command, name: &str) -> String {
     let topics: Vec<manual::Page> = manual::pages().filter(|page| page.about.is_some()).collect();
     let names = command.get_subcommands().map(|own| own.get_name()).chain(topics.iter().map(|page| page.short()));
@@ -71,7 +69,6 @@ fn unknown(command: &Command, name: &str) -> String {
     format!("no command or topic is named {name}{near}; topics: {}", list.join(", "))
 }
 
-/// Returns a command's page for man(1).
 fn page(command: &Command, name: &str) -> anyhow::Result<String> {
     let spec = name.strip_prefix("perfprof-tui-").and_then(units::find).filter(|_| command.get_name() != "help");
     let titled = command.clone().version(env!("CARGO_PKG_VERSION")).name(name.to_owned());
@@ -145,7 +142,6 @@ fn perfs(roff: &mut Roff, command: &str) {
     }
 }
 
-/// Appends the table of commands with their keys.
 fn keys(roff: &mut Roff) {
     roff.control("SH", ["KEYS"]);
     roff.text([roman("A key has the same meaning on all screens where it is used. ")]);
@@ -226,7 +222,6 @@ mod tests {
         }
     }
 
-    /// Returns the page as man(1) shows it, without line breaks.
     fn read(roff: &str) -> String {
         let plain = [(r"\(ti", "~"), (r"\(ha", "^"), (r"\(ga", "`"), (r"\*(Aq", "'"), (r"\-", "-"), (r"\fB", "")];
         let plain = plain.iter().chain(&[(r"\fI", ""), (r"\fR", ""), (r"\&", ""), (r"\\", r"\")]);
@@ -309,7 +304,6 @@ mod tests {
         }
     }
 
-    /// Returns the words of a text with single spaces.
     fn joined(text: &str) -> String {
         text.split_whitespace().collect::<Vec<_>>().join(" ")
     }

@@ -90,7 +90,6 @@ pub(crate) fn run(args: Cpus) -> anyhow::Result<u8> {
     Ok(0)
 }
 
-/// Returns the CPUs that are offline.
 #[derive(Debug, Default)]
 struct Offline(Vec<u32>);
 
@@ -145,7 +144,6 @@ impl Sampler {
         Ok(Self { engine: Engine::spawn(Box::new(started.source), options)?, asked: 0 })
     }
 
-    /// Returns the anomalies with their functions.
     fn findings(&mut self, facts: FindingInput<'_>) -> Vec<Finding> {
         let now = self.answer(None);
         let mut found = of_samples(facts, &now);

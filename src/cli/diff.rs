@@ -22,7 +22,6 @@ use super::open;
 use super::output::{self, complain, print, print_csv, print_json, texts};
 use super::usage;
 
-/// A recording and its compared event.
 struct ComparedSide {
     loaded: Offline,
     event: usize,
@@ -174,12 +173,10 @@ fn weighted(row: &DiffRow<Vec<String>>, before: i32, after: i32) -> i128 {
     i128::from(row.new.period) * i128::from(after) - i128::from(row.old.period) * i128::from(before)
 }
 
-/// Columns of a table of differences.
 struct TableShape {
     per: NormalizeBy,
     compute: Compute,
     formula: bool,
-    /// The old and the new side.
     totals: [Side; 2],
 }
 

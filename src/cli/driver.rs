@@ -24,11 +24,9 @@ use super::{open, output, signals};
 /// Performs the screen's file operations while the session runs.
 pub(crate) struct SessionDriver {
     pub(crate) outside: Sender<OutsideEvent>,
-    /// Path of snapshots.
     pub(crate) name: Option<PathBuf>,
     /// Files of the open recording: a save copies from them, with all fields of its samples.
     pub(crate) recording: Option<Vec<PathBuf>>,
-    /// Sources of names for other recordings.
     pub(crate) names: NameArgs,
     pub(crate) no_demangle: bool,
 }

@@ -21,7 +21,6 @@ pub fn arranged(words: Vec<OsString>, parser: &clap::Command) -> anyhow::Result<
     Ok(spelling::written_out(words, from, own, |text| value_of(text, own) == Some(Need::Must))?)
 }
 
-/// Returns the command of the words, and the index of its first argument.
 fn command_of<'a>(words: &[OsString], parser: &'a clap::Command) -> (&'a clap::Command, usize) {
     let (mut own, mut from) = (parser, 1);
     while let Some(below) = words.get(from).and_then(|word| own.find_subcommand(word)) {
@@ -30,7 +29,6 @@ fn command_of<'a>(words: &[OsString], parser: &'a clap::Command) -> (&'a clap::C
     (own, from)
 }
 
-/// Returns the words in the parser's order.
 fn placed(words: Vec<OsString>, parser: &clap::Command) -> anyhow::Result<Vec<OsString>> {
     let mut words = words;
     // Programs with PPROF_PATH call pprof like this.
@@ -85,7 +83,6 @@ fn placed(words: Vec<OsString>, parser: &clap::Command) -> anyhow::Result<Vec<Os
     Err(usage(answers::about(&typed, names.filter(|name| !name.is_empty()))))
 }
 
-/// Whether a word is a long option that the parser does not have.
 fn is_unknown(word: &OsStr, parser: &clap::Command) -> bool {
     let Some(option) = word.to_str().and_then(|word| word.strip_prefix("--")) else { return false };
     let name = option.split('=').next().unwrap_or(option);
@@ -196,7 +193,6 @@ enum Need {
     May,
 }
 
-/// Returns how an option uses the next word; `None` if it takes no value or contains it.
 fn value_of(text: &str, parser: &clap::Command) -> Option<Need> {
     let need = |arg: &clap::Arg| {
         let least = arg.get_num_args().map_or(1, |range| range.min_values());

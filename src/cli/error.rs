@@ -11,7 +11,6 @@ use super::output::{complain, is_closed_pipe};
 #[error("{0}")]
 pub struct Usage(pub(crate) String);
 
-/// Returns an error for wrong usage.
 pub(crate) fn usage(text: impl Into<String>) -> anyhow::Error {
     Usage(text.into()).into()
 }

@@ -78,7 +78,6 @@ fn fields(event: &EventDesc, formats: &Formats) -> String {
     format!("trace_fields: {}", names.filter(|name| !name.starts_with("common_")).collect::<Vec<_>>().join(","))
 }
 
-/// Returns the events, with groups in braces.
 fn groups(info: &Info, head: &Recording) -> String {
     let told = EventGroup::list(head).unwrap_or_default();
     let mut out = String::new();

@@ -47,7 +47,6 @@ pub(crate) fn run(args: Export) -> anyhow::Result<u8> {
     Ok(code)
 }
 
-/// Returns the description of a recording for export formats.
 fn input<'a>(args: &Export, loaded: &'a Offline, event: usize, title: &'a str) -> anyhow::Result<ExportInput<'a>> {
     let core = loaded.ingest.core();
     let attr = &core.events[event].attr;

@@ -12,7 +12,6 @@ use super::output::complain;
 
 const NAME: &str = "filters.toml";
 
-/// Returns the path of the file; `None` without a home directory.
 pub(crate) fn path() -> Option<PathBuf> {
     config::folder().map(|folder| folder.join(NAME))
 }

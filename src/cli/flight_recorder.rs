@@ -17,7 +17,6 @@ use super::Usage;
 use super::args::RetentionArgs;
 use super::snapshot::{free_name, save};
 
-/// Prefix of the names of triggers' snapshots.
 const PREFIX: &str = "perfprof-trigger-";
 
 /// Minimum and default memory limit in bytes.
@@ -43,14 +42,12 @@ pub(crate) struct Retention {
 }
 
 impl Retention {
-    /// Returns the events that triggers count.
     pub(crate) fn counted(&self) -> Vec<String> {
         let triggers = self.watched.iter().flat_map(|watched| &watched.triggers);
         triggers.flat_map(|trigger| trigger.events().map(str::to_owned)).collect()
     }
 }
 
-/// Parses and checks the options.
 pub(crate) fn kept(args: &RetentionArgs) -> anyhow::Result<Retention> {
     let usage = |option: &str, value: &str, expected: &str| -> anyhow::Error {
         Usage(format!("{option} {value}: expected {expected}")).into()

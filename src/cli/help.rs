@@ -30,10 +30,8 @@ const MOST_USED: &[(&str, &str)] = &[
 /// Options shown for every unit before its own.
 const OF_UNITS: &str = "interval format duration all-cpus cpu pid call-graph describe";
 
-/// Heading of a unit's own options.
 pub(super) const OWN: &str = "Options of this unit";
 
-/// Adds the help options to a command and its subcommands.
 pub(super) fn with_flags(command: Command) -> Command {
     let short = Arg::new("help").short('h').long("help").action(ArgAction::HelpShort).help("Print help");
     let all = Arg::new("help-all").long("help-all").action(ArgAction::HelpLong).help("Print all options in full");
@@ -51,7 +49,6 @@ pub(super) fn of(words: &[OsString], command: Command) -> Command {
     if asks_all { command } else { one_screen(command) }
 }
 
-/// Returns the command tree with short help.
 fn one_screen(command: Command) -> Command {
     let names = |is: &dyn Fn(&str) -> bool| {
         let list = command.get_subcommands().filter(|own| !own.is_hide_set()).map(Command::get_name);
@@ -74,7 +71,6 @@ fn one_screen(command: Command) -> Command {
 /// Template of help that lists commands only by name, after the options.
 const WITHOUT_COMMANDS: &str = "{about-with-newline}\n{usage-heading} {usage}\n\nOptions:\n{options}{after-help}";
 
-/// Returns a command with short help.
 fn of_command(command: Command) -> Command {
     let name = command.get_name().to_owned();
     let listed = MOST_USED.iter().find(|(of, _)| *of == name).map(|(_, list)| *list);
@@ -145,7 +141,6 @@ mod tests {
     use super::super::args::whole;
     use super::*;
 
-    /// Returns the lines of a command's help at 80 columns.
     fn lines(command: &mut Command) -> Vec<String> {
         command.clone().term_width(80).render_help().to_string().lines().map(str::to_owned).collect()
     }

@@ -74,7 +74,6 @@ fn lacking(word: &str) -> Option<&'static str> {
     }
 }
 
-/// Matches a glob, or a part of a name.
 fn matcher(text: &str) -> anyhow::Result<(String, globset::GlobMatcher)> {
     let pattern = if text.contains(['*', '?', '[']) { text.to_owned() } else { format!("*{}*", globset::escape(text)) };
     let glob = globset::GlobBuilder::new(&pattern).literal_separator(false).case_insensitive(true).build();
@@ -82,7 +81,6 @@ fn matcher(text: &str) -> anyhow::Result<(String, globset::GlobMatcher)> {
     Ok((text.to_owned(), glob.compile_matcher()))
 }
 
-/// The column of descriptions, which is the last.
 const DESCRIPTION: usize = 2;
 
 fn table(places: &LookupPaths, list: &[CatalogueEvent]) -> Table {

@@ -46,7 +46,6 @@ fn table<'a>(list: &'a [NamedContainer]) -> Table {
     Table::of_texts(columns, list.iter().map(row))
 }
 
-/// Parses containers from JSON output.
 fn parse(text: &str) -> Option<Vec<NamedContainer>> {
     let list: Vec<Value> = serde_json::from_str(text).ok()?;
     let one = |row: &Value| {
@@ -56,7 +55,6 @@ fn parse(text: &str) -> Option<Vec<NamedContainer>> {
     list.iter().map(one).collect()
 }
 
-/// Reads the names of another machine's containers from a file.
 pub(crate) fn read(path: &Path) -> anyhow::Result<Vec<NamedContainer>> {
     let text = std::fs::read_to_string(path).with_context(|| path.display().to_string())?;
     let what = "expected the output of `perfprof-tui list containers --format json`";

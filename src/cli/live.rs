@@ -33,7 +33,6 @@ use super::source_config::engine_options;
 use super::{Usage, usage};
 use super::{appearance, config, signals, source_config, unit_source, welcome};
 
-/// Runs the live screen.
 pub(crate) fn run(mut args: Live) -> anyhow::Result<u8> {
     let refresh = args.refresh;
     if refresh < Duration::from_millis(50) {
@@ -81,7 +80,6 @@ pub(crate) fn run(mut args: Live) -> anyhow::Result<u8> {
     Ok(fate.code(false))
 }
 
-/// Runs the screen on a recording.
 pub(crate) fn open(mut args: Open) -> anyhow::Result<u8> {
     if let Some(old) = args.old() {
         args.view.baseline = Some(old);
@@ -138,7 +136,6 @@ fn show(opened: Opened, view: &View, mut start: Start, files: Files) -> anyhow::
     session(opened.source, options, view, start, warning, files, &Fate::default())
 }
 
-/// Runs a unit's screen on the running machine.
 pub(crate) fn unit(spec: &'static Spec, mut args: UnitArgs) -> anyhow::Result<u8> {
     let live = config::live_args();
     let start = start(&live.view, Duration::from_secs(1))?;
@@ -155,7 +152,6 @@ pub(crate) fn unit(spec: &'static Spec, mut args: UnitArgs) -> anyhow::Result<u8
     Ok(fate.code(false))
 }
 
-/// Runs a unit's screen on a recording.
 pub(crate) fn unit_of_recording(spec: &'static Spec, args: UnitArgs) -> anyhow::Result<u8> {
     let mut words: Vec<std::ffi::OsString> = vec!["perfprof-tui".into(), "open".into()];
     words.extend(args.files.iter().map(|file| file.as_os_str().to_owned()));

@@ -24,10 +24,8 @@ const PAGES: &[&str] = &[
 /// A blank date: an empty argument would be dropped, and the next one taken for the date.
 pub(crate) const NO_DATE: &str = " ";
 
-/// A page of the manual.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Page {
-    /// Name for man(1).
     pub(crate) name: &'static str,
     pub(crate) section: &'static str,
     /// `None` for a page that belongs to a command.
@@ -35,7 +33,6 @@ pub(crate) struct Page {
     text: &'static str,
 }
 
-/// Returns the pages that are written by hand.
 pub(crate) fn pages() -> impl Iterator<Item = Page> {
     PAGES.iter().filter_map(|page| {
         let (head, text) = page.strip_prefix("# ")?.split_once('\n')?;
@@ -61,7 +58,6 @@ impl Page {
         self.name.trim_start_matches("perfprof-tui-")
     }
 
-    /// Returns the page for man(1).
     pub(crate) fn roff(&self) -> String {
         let mut roff = Roff::new();
         let version = concat!("perfprof-tui ", env!("CARGO_PKG_VERSION"));
@@ -75,12 +71,10 @@ impl Page {
         rendered(&roff)
     }
 
-    /// Returns the page in Markdown.
     pub(crate) fn text(&self) -> String {
         format!("{}({}) - {}\n{}", self.name, self.section, self.about.unwrap_or_default(), self.text)
     }
 
-    /// Appends the sections of the page.
     pub(crate) fn write(&self, roff: &mut Roff) {
         let mut writer =
             RoffWriter { roff, line: Vec::new(), fonts: Vec::new(), code: false, picture: false, table: None };
@@ -88,7 +82,6 @@ impl Page {
     }
 }
 
-/// Renders a page for man(1).
 pub(crate) fn rendered(roff: &Roff) -> String {
     literal(&roff.render())
 }
@@ -111,7 +104,6 @@ fn as_it_stands(roff: &mut Roff, text: &str) {
     }
 }
 
-/// Appends a term and its description.
 pub(crate) fn entry(roff: &mut Roff, word: Vec<Inline>, meaning: Vec<Inline>) {
     roff.control("TP", []).text(word).text(meaning);
 }
@@ -230,7 +222,6 @@ impl RoffWriter<'_> {
     }
 }
 
-/// Returns the text without fonts.
 fn plain(line: &[Inline]) -> String {
     let text = |part: &Inline| match part {
         Inline::Roman(text) | Inline::Bold(text) | Inline::Italic(text) => text.clone(),

@@ -150,7 +150,6 @@ fn run() -> ExitCode {
     })
 }
 
-/// A command line as typed.
 enum Parsed {
     Unit(&'static crate::units::kit::Spec, Box<args::unit_args::UnitArgs>),
     Other(Box<Args>),

@@ -72,7 +72,6 @@ impl<F: FnMut(&mut Batch) + Send> Source for Along<F> {
     }
 }
 
-/// Opens the recordings that the arguments name.
 pub(crate) fn open(args: &Recording, no_demangle: bool) -> anyhow::Result<Opened> {
     let (opened, complaint) = open_silently(args, no_demangle)?;
     complaint.iter().for_each(|text| complain(text));
@@ -138,7 +137,6 @@ impl Opened {
         Self { source, symbols, name: String::new(), _unpacked: None }
     }
 
-    /// Adds an observer of the records.
     pub(crate) fn watched(self, look: impl FnMut(&mut Batch) + Send + 'static) -> Self {
         Self { source: Box::new(Along { source: self.source, tell: look }), ..self }
     }
@@ -159,7 +157,6 @@ impl Opened {
     }
 }
 
-/// Returns the time of the recording, from its header and its files.
 fn recorded_times(info: &Info, paths: &[PathBuf]) -> RecordedTimes {
     let clock = info.hosts.first().clock();
     let files = paths.iter().map(|path| door::own(path).ok().and_then(|file| same_file::written(&file)));
@@ -208,7 +205,6 @@ fn symbols(args: &Recording, no_demangle: bool, info: &Info, caches: Vec<PathBuf
     (options, complaint)
 }
 
-/// Parses a filter.
 pub(crate) fn filter_of(text: Option<&str>, known: KnownFields<'_>) -> anyhow::Result<Option<Arc<Filter>>> {
     let parse = |text| Filter::parse_with(text, known).map(Arc::new);
     text.map(|t| parse(t).map_err(|fault| Usage(format!("--where: {fault}")).into())).transpose()

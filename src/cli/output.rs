@@ -28,14 +28,12 @@ pub(crate) fn binary() -> BufWriter<Stdout> {
 
 static CHARSET: OnceLock<Charset> = OnceLock::new();
 
-/// Sets the character set of the terminal from the configuration.
 pub(crate) fn choose_charset(ascii: Option<bool>) {
     if let Some(ascii) = ascii {
         let _ = CHARSET.set(if ascii { Charset::Ascii } else { Charset::Utf8 });
     }
 }
 
-/// Returns the character set of the terminal.
 pub(crate) fn charset() -> Charset {
     let of_locale = || Charset::of_locale(|name| privilege::variable(name)?.into_string().ok());
     CHARSET.get().copied().unwrap_or_else(of_locale)
@@ -75,12 +73,10 @@ impl TableOutput {
         Ok(Self::File(file, None))
     }
 
-    /// Writes text.
     pub(crate) fn write(&mut self, text: &str) -> anyhow::Result<()> {
         self.write_as(EscapeForm::Text, charset(), text)
     }
 
-    /// Writes one line of JSON.
     pub(crate) fn write_json_line(&mut self, value: &impl Serialize) -> anyhow::Result<()> {
         self.write_as(EscapeForm::Json, Charset::Utf8, &(serde_json::to_string(value)? + "\n"))
     }
@@ -102,17 +98,14 @@ impl TableOutput {
     }
 }
 
-/// Writes indented JSON.
 pub(crate) fn print_json(value: &impl Serialize) -> anyhow::Result<()> {
     TableOutput::Out.write_as(EscapeForm::Json, Charset::Utf8, &(serde_json::to_string_pretty(value)? + "\n"))
 }
 
-/// Writes one line of JSON.
 pub(crate) fn print_json_line(value: &impl Serialize) -> anyhow::Result<()> {
     TableOutput::Out.write_json_line(value)
 }
 
-/// Writes a table in the requested format.
 pub(crate) fn print_table(table: &Table, format: Format) -> anyhow::Result<()> {
     match format {
         Format::Text => print(&table.to_text()),
@@ -217,7 +210,6 @@ pub(crate) fn print_usage(error: &clap::Error) {
     }
 }
 
-/// Returns true if an error is a closed pipe.
 pub(crate) fn is_closed_pipe(error: &anyhow::Error) -> bool {
     error.downcast_ref::<io::Error>().is_some_and(|e| e.kind() == io::ErrorKind::BrokenPipe)
 }

@@ -85,7 +85,6 @@ const PROFILERS: &[(&str, &str)] = &[
     ),
 ];
 
-/// Returns the alternative for a command of perf or a profiler of perf-prof.
 pub(super) fn instead(typed: &str) -> Option<String> {
     let of = |list: &[(&str, &'static str)]| list.iter().find(|(name, _)| *name == typed).map(|(_, text)| *text);
     let (whose, text) = of(COMMANDS).map(|text| ("perf", text)).or(of(PROFILERS).map(|text| ("perf-prof", text)))?;

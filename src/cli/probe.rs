@@ -111,7 +111,6 @@ fn static_row(found: &Usdt) -> [String; 3] {
     [found.event(), "static probe".to_owned(), found.operands.join(" ")]
 }
 
-/// Lists the static probes of a file.
 fn static_probes(args: &Probe, path: &Path) -> anyhow::Result<u8> {
     let probes = elf::static_probes(path).map_err(anyhow::Error::msg)?;
     if probes.is_empty() {
@@ -154,7 +153,6 @@ impl NameChoice {
     }
 }
 
-/// Lists the functions of the running kernel by name.
 fn kernel_functions(args: &Probe, matcher: &NameChoice) -> anyhow::Result<u8> {
     let path = Path::new("/proc/kallsyms");
     let known = Kallsyms::read(path).map_err(|error| anyhow::anyhow!("{}: {error}", path.display()))?;
@@ -197,7 +195,6 @@ fn lines(args: &Probe, function: &str) -> anyhow::Result<u8> {
     print_table(&Table { columns, rows: lines.iter().map(row).collect() }, args.format).map(|()| 0)
 }
 
-/// Lists the parameters of a function.
 fn variables(args: &Probe, function: &str) -> anyhow::Result<u8> {
     let known = match &args.exec {
         Some(path) => debug_info(path, "; use the registers arg1 to arg6")?.of(function),

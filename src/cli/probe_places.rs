@@ -33,8 +33,7 @@ pub(super) fn named(args: &Probe, spec: &str) -> anyhow::Result<Vec<String>> {
     if args.exec.is_none() {
         return Ok(vec![spec.to_owned()]);
     }
-    // The file of a function follows an @ (`FUNCTION@FILE:LINE`); the function's name may contain a dot
-    // (`read.part.0`).
+    // The file of a function follows an @ (`FUNCTION@FILE:LINE`); its name may contain a dot (`read.part.0`).
     let is_function = |name: &str| {
         let elf = exec(args).ok().and_then(|path| Elf::open(path).ok());
         elf.is_some_and(|elf| elf.functions().any(|(function, _)| function == name))
@@ -76,7 +75,6 @@ pub(super) fn root() -> anyhow::Result<PathBuf> {
     LookupPaths::system().tracefs.map_err(|why| anyhow::anyhow!("{why}"))
 }
 
-/// Returns the program or library of -x.
 pub(super) fn exec(args: &Probe) -> anyhow::Result<&PathBuf> {
     args.exec.as_ref().ok_or_else(|| Usage("name the program or library with -x".to_owned()).into())
 }
@@ -99,7 +97,6 @@ pub(super) fn source(exec: &Path, path: &Path) -> Option<String> {
     Some(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// Parses a glob.
 pub(super) fn glob(text: &str) -> anyhow::Result<GlobMatcher> {
     let glob = globset::Glob::new(text).map_err(|e| Usage(format!("{text}: not a glob: {}", e.kind())))?;
     Ok(glob.compile_matcher())

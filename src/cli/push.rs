@@ -107,7 +107,6 @@ fn span(wall_ns: u64, took: Duration) -> (u64, u64) {
     (began / 1_000_000_000, wall_ns.div_ceil(1_000_000_000))
 }
 
-/// Numbers of profiles that were sent and that failed.
 #[derive(Debug, Default)]
 struct Summary {
     sent: u64,

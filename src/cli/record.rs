@@ -114,7 +114,6 @@ struct Recorder<'a> {
     beside: Vec<u8>,
     /// Build ids of a file's programs; a stream cannot contain data that is known only at its end.
     identities: Option<Identities>,
-    /// Containers by the path of their cgroups.
     named: BTreeMap<Arc<str>, NamedContainer>,
     own_pid: Option<i32>,
     samples: u64,
@@ -272,7 +271,6 @@ impl<'a> Recorder<'a> {
     }
 }
 
-/// Returns the running processes that are recorded.
 fn running(chosen: Option<Vec<i32>>, info: &Info) -> Session {
     let mut session = Session::new(Origin::Live);
     session.data_maps = info.events.iter().any(|event| event.attr.stack_user > 0);
@@ -284,7 +282,6 @@ fn running(chosen: Option<Vec<i32>>, info: &Info) -> Session {
     session
 }
 
-/// Returns records that describe the processes.
 fn told(session: &Session, info: &Info) -> Vec<u8> {
     let mut out = Vec::new();
     SideWriter::new(&session.dsos, session.log(), info.events[0].layout()).until(u64::MAX, &mut out);

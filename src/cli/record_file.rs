@@ -27,7 +27,6 @@ use super::usage;
 /// Maximum bytes of names per record; a record has at most 64 KiB.
 const NAMES_AT_ONCE: usize = 60_000;
 
-/// Output: a file, or a stream to standard output.
 pub(super) enum RecordSink {
     File(Box<Writer>),
     Stream(StreamWriter),
@@ -59,7 +58,6 @@ impl RecordSink {
         Ok(Self::File(Box::new(writer)))
     }
 
-    /// Writes names of containers to a stream; a file has them at its end.
     pub(super) fn name(&mut self, named: &[NamedContainer]) -> std::io::Result<()> {
         let Self::Stream(writer) = self else { return Ok(()) };
         let parts = containers::encode_in_parts(named, NAMES_AT_ONCE);
@@ -80,7 +78,6 @@ impl RecordSink {
         }
     }
 
-    /// Returns the bytes written so far.
     pub(super) fn written(&self) -> u64 {
         match self {
             Self::File(writer) => writer.written(),
@@ -145,7 +142,6 @@ impl FileSeries {
         }
     }
 
-    /// Returns the name of the file that ends now.
     pub(super) fn name(&self) -> PathBuf {
         let mut name = self.target.clone().into_os_string();
         if self.dated {
@@ -173,7 +169,6 @@ fn now() -> String {
     format!("{}{:02}", time.strftime("%Y%m%d%H%M%S"), ns % 1_000_000_000 / 10_000_000)
 }
 
-/// Returns the names of containers, if there are any.
 pub(super) fn names_of(named: &[NamedContainer]) -> Option<Section> {
     (!named.is_empty()).then(|| (bit::CONTAINERS, containers::encode(named.iter())))
 }
@@ -184,7 +179,6 @@ pub(super) fn recorder_of(args: &Record, info: &Info) -> Section {
     (bit::RECORDER, recorder::encode(own, info.states.iter().map(|state| state.chains)))
 }
 
-/// Returns the description of the machine and the events.
 pub(super) fn described(info: &Info) -> anyhow::Result<Vec<Section>> {
     let cmdline: Vec<String> = std::env::args().collect();
     let mut sections = features::machine(&cmdline);

@@ -30,7 +30,6 @@ impl RecordedIds {
         Self { listed, instead: is_streamed.then(FxHashMap::default) }
     }
 
-    /// Learns new ids. Those that a file lists at its end are added to the events.
     pub(super) fn learn(&mut self, events: &mut [EventDesc], ids: &[FreshId]) {
         for fresh in ids {
             let Some(event) = events.get_mut(usize::from(fresh.event)) else { continue };

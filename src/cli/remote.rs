@@ -19,7 +19,6 @@ pub(crate) struct Remote {
     /// Address as the user typed it, and the host alone.
     pub(crate) name: String,
     pub(crate) host: String,
-    /// Index of its path.
     pub(crate) at: usize,
     /// Keeps the descriptor of the pipe open.
     _stream: OwnedFd,
@@ -83,8 +82,7 @@ fn address(path: &Path) -> Option<Result<(String, Option<u16>), String>> {
     })
 }
 
-/// Starts a recorder for each path that is an address, and replaces the path by the pipe to read. `options` are those
-/// of `record` on the other machine.
+/// Starts a recorder with these options for each path that is an address, and replaces the path by the pipe to read.
 pub(crate) fn start(paths: &mut [PathBuf], options: &[String]) -> anyhow::Result<Vec<Remote>> {
     let mut out = Vec::new();
     for (at, path) in paths.iter_mut().enumerate() {

@@ -45,7 +45,6 @@ fn is_recorded(loaded: &Offline, name: &str) -> anyhow::Result<()> {
     Err(usage(format!("--sort {name}: the recording has no {what} {word}{hint}")))
 }
 
-/// Returns the default columns of a recording.
 fn own_keys(info: &Info, as_perf: bool) -> Vec<ColumnKey> {
     // perf also shows the fields of tracepoints by default, because their addresses say little.
     let keys = if only_tracepoints(&info.events) {
@@ -165,7 +164,6 @@ fn tells_cgroups(info: &Info) -> bool {
     info.events.is_empty() || has_sampled(info, sample::CGROUP)
 }
 
-/// Returns true if samples of any event have a field.
 fn has_sampled(info: &Info, bit: u64) -> bool {
     info.events.iter().any(|event| event.attr.sample_type & bit != 0)
 }
@@ -193,7 +191,6 @@ fn print_events(loaded: &Offline, name: &str, shape: &ReportShape<'_>) -> anyhow
             Format::Csv => tables.push((&*loaded.event_names[event], rows.table().table(shape.limit))),
             Format::Text => rows.print(shape)?,
         }
-        // As above.
         std::mem::forget(rows);
     }
     match shape.args.format {
@@ -214,7 +211,6 @@ fn only_tracepoints(events: &[EventDesc]) -> bool {
     real.peek().is_some() && real.all(|e| e.attr.kind == TYPE_TRACEPOINT || e.attr.sample_type & sample::RAW != 0)
 }
 
-/// Prints the header of a recording.
 fn header(opened: &open::Opened) -> anyhow::Result<u8> {
     for (what, value) in &opened.source.info().facts {
         print(&format!("# {what:18} : {}\n", panel::text::clean(value)))?;

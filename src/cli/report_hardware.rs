@@ -17,7 +17,6 @@ use super::open::Opened;
 use super::output::{print, print_events_csv, print_json};
 use super::usage;
 
-/// Requested hardware data.
 pub(super) struct HardwareReport {
     words: HardwareWords,
     keys: Vec<Key>,
@@ -95,7 +94,6 @@ impl HardwareReport {
         })
     }
 
-    /// Prints the table.
     pub(super) fn run(self, args: &Report, opened: Opened) -> anyhow::Result<u8> {
         let needed = match self.words {
             HardwareWords::Branches => Some(NeededField { bit: sample::BRANCH_STACK, what: "branches", option: "-b" }),

@@ -24,12 +24,10 @@ const PATIENCE: Duration = Duration::from_millis(100);
 /// Time limit for reading the ring buffers to their ends and copying the samples.
 const LAST: Duration = Duration::from_secs(5);
 
-/// A session that keeps samples in memory, without a screen.
 struct Keeper {
     engine: Engine,
     stop: Arc<AtomicBool>,
     fate: Fate,
-    /// True if it reported a failure.
     failed: bool,
 }
 
@@ -66,7 +64,6 @@ impl Keeper {
         }
     }
 
-    /// Waits for messages of the session, up to a limit.
     fn listen(&mut self) {
         if let Ok(notice) = self.engine.notices().recv_timeout(PATIENCE) {
             self.failed |= tell(notice);

@@ -29,7 +29,6 @@ use super::unit_source::{interval, made, narrow, start};
 use super::usage;
 use super::{live, open, signals, usdt};
 
-/// Runs a unit's command.
 pub(crate) fn run(spec: &'static Spec, args: UnitArgs) -> anyhow::Result<u8> {
     if spec.name == "usdt"
         && args.files.first().is_some_and(|word| usdt::VERBS.iter().any(|verb| word == Path::new(verb)))
@@ -177,7 +176,6 @@ fn with_ending(name: &str, ending: &str) -> String {
     if name == "-" || name.ends_with(ending) { name.to_owned() } else { format!("{name}{ending}") }
 }
 
-/// Outputs for figures.
 struct Outputs {
     folded: Option<FigureFile>,
     /// Base name of the files of points, and the open ones.

@@ -16,10 +16,7 @@ const OTHERS: &[(&str, &[&str])] = &[
 ];
 const SAME: &[&str] = &["annotate", "diff", "cpus", "probe", "doctor", "unit"];
 
-/// Returns the schema of all commands, or of one.
-///
-/// # Errors
-/// If no command of this name prints JSON.
+/// Returns the schema of all commands, or of one; an error if no command of this name prints JSON.
 pub(crate) fn of(command: &str) -> Result<Value, String> {
     let mut all: Value = serde_json::from_str(ALL).map_err(|error| format!("the schema: {error}"))?;
     if command.is_empty() {

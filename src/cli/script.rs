@@ -165,7 +165,6 @@ impl Rows {
     }
 }
 
-/// Prints the selected samples.
 fn print_samples(mut printer: Printer<'_>, rows: &Rows, out: &mut dyn Write) -> io::Result<()> {
     let mut line = String::new();
     for (row, printed) in rows.list.iter().zip(&rows.printed) {

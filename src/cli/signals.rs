@@ -96,7 +96,6 @@ impl ScreenWatch {
         Ok(Self(steps))
     }
 
-    /// Reports that the terminal was restored.
     pub(crate) fn left(&self) {
         self.0.left.store(true, Ordering::Relaxed);
     }
@@ -142,7 +141,7 @@ impl Steps {
     }
 }
 
-/// Returns true if the program is just suspending itself.
+/// Whether the program is just suspending itself.
 pub(crate) static SUSPENDED: AtomicBool = AtomicBool::new(false);
 
 /// Reports a command that is slow to end or does not end, while `end` runs.

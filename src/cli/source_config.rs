@@ -29,7 +29,6 @@ use super::args::{Record, Sampling};
 use super::output::complain;
 use super::{signals, usage};
 
-/// A started source and its cost.
 pub(crate) struct StartedSource {
     pub(crate) source: LiveSource,
     pub(crate) per_sample: Option<Duration>,
@@ -52,7 +51,6 @@ pub(crate) fn engine_options(symbols: SymbolOptions, memory: usize) -> Options {
     }
 }
 
-/// Opens the requested events.
 pub(crate) fn start(sampling: &Sampling, cmd: &[OsString], output: Output) -> anyhow::Result<StartedSource> {
     let rights = Rights::read();
     let mut config = config(sampling, &rights)?;
@@ -194,7 +192,6 @@ pub(super) fn config(s: &Sampling, rights: &Rights) -> anyhow::Result<LiveConfig
     })
 }
 
-/// Returns the sampled events, and those that are only counted.
 fn events(s: &Sampling) -> anyhow::Result<Vec<Event>> {
     let mut events = sampled(s)?;
     if s.grouped {
@@ -244,7 +241,6 @@ fn sampled(s: &Sampling) -> anyhow::Result<Vec<Event>> {
     Ok(events)
 }
 
-/// Parses a list of process or thread ids.
 pub(crate) fn ids(text: &str, option: &str) -> anyhow::Result<Vec<i32>> {
     Target::ids(text).map_err(|why| usage(format!("{option} {text}: {why}")))
 }
@@ -284,7 +280,6 @@ pub fn view_containers(s: &mut Sampling, filter: &mut Option<String>) -> anyhow:
     Ok(Some(wanted.viewed()))
 }
 
-/// Parses a list of CPUs such as `0-3,32`.
 pub(crate) fn cpu_list(text: &str) -> anyhow::Result<Vec<u32>> {
     let list =
         cpus::parse_list(text).map_err(|piece| usage(format!("-C {text}: {piece} is not a CPU or a range of CPUs")))?;

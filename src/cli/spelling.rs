@@ -8,11 +8,9 @@ use hashbrown::HashMap;
 
 use super::Usage;
 
-/// Meaning of a long name.
 pub(super) enum Named<'a> {
     /// One option, with its full name.
     Option(&'a Arg, &'a str),
-    /// A prefix of several.
     Several(Vec<&'a str>),
     Nothing,
 }
@@ -42,10 +40,7 @@ fn names(arg: &Arg) -> Vec<&str> {
 }
 
 /// Expands the long names of a command's options, from an index up to `--`, except in values. `needs_value` returns
-/// true if the word after an option is always its value.
-///
-/// # Errors
-/// If a name is a prefix of several options.
+/// true if the word after an option is always its value. A prefix of several options is an error.
 pub(super) fn written_out(
     words: Vec<OsString>,
     from: usize,

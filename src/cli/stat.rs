@@ -251,7 +251,6 @@ fn put_times(run: &mut CounterRun, events: &[Event], span: Duration, cpu: Option
     }
 }
 
-/// Waits for the end and prints each interval meanwhile; returns the exit code.
 fn wait(
     args: &Stat,
     counters: &Counters,
@@ -334,7 +333,6 @@ const HEED: Duration = Duration::from_secs(1);
 /// Longest delay until a signal is handled.
 const PATIENCE: Duration = Duration::from_millis(50);
 
-/// Waits until the command has ended, a signal arrives or the time is over.
 fn rest(end: Option<&OwnedFd>, left: Duration) {
     let timeout = Timespec { tv_sec: 0, tv_nsec: left.as_nanos() as i64 };
     let mut fds: Vec<PollFd<'_>> = end.map(|fd| PollFd::new(fd, PollFlags::IN)).into_iter().collect();

@@ -13,7 +13,6 @@ use crate::source::live::counters::{CountedOn, Counters};
 use super::args::{Format, Stat};
 use super::output::{TableOutput, complain, print_csv, print_json, print_json_line, timed_csv};
 
-/// Figures of a run by place.
 pub(super) type CounterRun = BTreeMap<(usize, CountedOn), CounterValue>;
 
 /// Places by which counters are separated, in the words of perf's options.
@@ -45,7 +44,6 @@ impl Split {
     }
 }
 
-/// Report of all runs, and its output.
 pub(super) struct Report<'a> {
     args: &'a Stat,
     split: Split,
@@ -145,7 +143,6 @@ impl<'a> Report<'a> {
         names.into_iter().map(place).collect()
     }
 
-    /// Prints the counts of an interval that ended at `time`.
     pub(super) fn interval(
         &mut self,
         counters: &Counters,
@@ -183,7 +180,6 @@ impl<'a> Report<'a> {
         table
     }
 
-    /// Prints the result of all runs.
     pub(super) fn end(&mut self, counters: &Counters) -> anyhow::Result<()> {
         if self.args.more.quiet {
             return Ok(());
@@ -247,7 +243,6 @@ impl<'a> Report<'a> {
     }
 }
 
-/// Returns the line of a counter for scripts.
 struct ScriptLine<'a> {
     place: &'a CountedPlace,
     counter: &'a Counter,

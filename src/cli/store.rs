@@ -26,7 +26,6 @@ pub(crate) struct Parcel {
     pub(crate) until: u64,
 }
 
-/// Protocol of a type of store.
 struct StoreProtocol {
     /// Path below the store's address that profiles are posted to, and its query.
     path: &'static str,
@@ -61,8 +60,7 @@ static PARCA: StoreProtocol = StoreProtocol {
     judge: judge_status,
 };
 
-/// OTLP over gRPC: the method that accepts profiles (opentelemetry-proto,
-/// collector/profiles/v1development/profiles_service.proto).
+/// OTLP over gRPC: opentelemetry-proto, collector/profiles/v1development/profiles_service.proto.
 static OTLP: StoreProtocol = StoreProtocol {
     path: "opentelemetry.proto.collector.profiles.v1development.ProfilesService/Export",
     query: |_, _| String::new(),
@@ -95,7 +93,6 @@ pub(crate) struct Store {
     rate: u64,
 }
 
-/// Credentials for a store.
 enum Auth {
     /// `USER:PASSWORD`.
     Basic(String),
@@ -106,7 +103,6 @@ enum Auth {
 const AUTH: &str = "PERFPROF_PUSH_AUTH";
 
 impl Auth {
-    /// `USER:PASSWORD`, or `Bearer TOKEN`.
     fn parse(text: &str) -> Option<Self> {
         let text = text.trim();
         match text.strip_prefix("Bearer ").map(str::trim) {
@@ -140,13 +136,11 @@ impl Auth {
     }
 }
 
-/// Outcome of sending a profile.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum SendOutcome {
     Yes,
     /// Failed; a later attempt may succeed.
     Later(String),
-    /// Failed permanently.
     Never(String),
 }
 
@@ -204,7 +198,6 @@ impl Store {
         format!("{}/{}{mark}{query}", base.trim_end_matches('/'), self.protocol.path)
     }
 
-    /// Returns the query that describes a profile to Pyroscope.
     fn series(&self, parcel: &Parcel) -> String {
         let labels: Vec<String> = self.labels.iter().map(|(key, value)| format!("{key}={value}")).collect();
         let name = escaped(&format!("{}{{{}}}", self.name, labels.join(",")));
@@ -250,7 +243,6 @@ impl Store {
         }
     }
 
-    /// Returns the body of Parca's WriteRaw as JSON.
     fn raw_series(&self, parcel: &Parcel) -> String {
         let own = [("__name__".to_owned(), "process_cpu".to_owned()), ("job".to_owned(), self.name.clone())];
         let labels: Vec<serde_json::Value> = own

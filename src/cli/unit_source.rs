@@ -36,7 +36,6 @@ pub(crate) fn interval(spec: &Spec, args: &UnitArgs) -> Option<Duration> {
     args.interval.or(own.or(counted).map(Duration::from_secs_f64))
 }
 
-/// Sets the target of a unit.
 pub(crate) fn narrow(args: &mut UnitArgs) -> anyhow::Result<Option<Target>> {
     if let Some(pids) = &args.pids {
         let pids = source_config::ids(pids, "-p")?;
@@ -142,7 +141,6 @@ fn of_container(settings: &Settings) -> anyhow::Result<Option<Target>> {
     Ok(Some(if is_bound { Target::containers(wanted)? } else { Target::System }))
 }
 
-/// Returns the unit with its settings.
 pub(crate) fn made(spec: &Spec, args: &UnitArgs) -> Result<Box<dyn Unit>, Usage> {
     units::make(spec, &args.settings).map_err(|why| Usage(format!("{}: {why}", spec.name)))
 }

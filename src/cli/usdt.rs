@@ -14,7 +14,6 @@ use super::usage;
 /// Action of the words after `usdt`, instead of a unit.
 pub(crate) const VERBS: [&str; 3] = ["list", "add", "del"];
 
-/// Performs the action.
 pub(crate) fn run(words: &[PathBuf], format: Format) -> anyhow::Result<u8> {
     let texts: Vec<String> = words.iter().map(|word| word.to_string_lossy().into_owned()).collect();
     match texts.iter().map(String::as_str).collect::<Vec<_>>()[..] {
@@ -52,7 +51,6 @@ fn listed(place: &str, format: Format) -> anyhow::Result<u8> {
     table(rows, format)
 }
 
-/// Lists the existing probes.
 fn made(format: Format) -> anyhow::Result<u8> {
     let known = tracefs::list(&root()?)?;
     table(known.iter().map(|probe| [probe.event(), probe.what.clone()]).collect(), format)

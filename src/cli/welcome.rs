@@ -5,7 +5,6 @@ use crate::kernel::files::OwnPlace;
 const HINT: &str = "First time here?  ? explains this screen,  : finds every command,  f filters,  S saves a \
                     snapshot. perfprof-tui demo gives a tour.";
 
-/// Returns the hint for a first run.
 pub(crate) fn hint() -> Option<&'static str> {
     is_first(&OwnPlace::of_user("XDG_STATE_HOME", ".local/state", "perfprof-tui")?).then_some(HINT)
 }

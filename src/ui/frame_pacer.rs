@@ -29,6 +29,7 @@ struct LinkJudge {
 }
 
 impl LinkJudge {
+    /// Number of consecutive lags after which the link counts as slow.
     const LAGS: u32 = 12;
     /// The first and the longest probation. Each relapse doubles it, because a slow link keeps up with two frames a
     /// second, too.

@@ -193,7 +193,6 @@ pub(crate) enum Format {
     Csv,
 }
 
-/// Parses the name of an export format.
 fn export_format() -> impl TypedValueParser<Value = &'static export::Format> {
     let values = export::FORMATS.iter().map(|format| PossibleValue::new(format.name).help(format.about));
     PossibleValuesParser::new(values)
@@ -235,7 +234,6 @@ mod tests {
         Args::command().debug_assert();
     }
 
-    /// Returns the arguments of a command with their names, letters and help texts.
     fn arguments(command: &clap::Command) -> Vec<String> {
         command.get_arguments().map(|arg| format!("{arg:?}")).collect()
     }

@@ -87,8 +87,7 @@ pub(crate) struct Record {
 }
 
 impl Record {
-    /// Returns the output file, or - for a stream. By default a recording goes into the pipe on standard output, if
-    /// there is one.
+    /// Returns the output file, or - for a stream: the default for a pipe on standard output.
     pub(crate) fn target(&self) -> &Path {
         let more = &self.more;
         let has_name = more.switch_output.is_some() || more.timestamp_filename || more.overwrite;
@@ -96,7 +95,6 @@ impl Record {
         self.output.as_deref().unwrap_or_else(|| Path::new(usual()))
     }
 
-    /// Returns true if the recording is written to standard output.
     pub(crate) fn is_streamed(&self) -> bool {
         self.target().as_os_str() == "-"
     }
@@ -196,7 +194,6 @@ pub(crate) struct More {
 }
 
 impl More {
-    /// Returns the additional fields and records.
     pub(crate) fn extras(&self) -> Extras {
         let fields = [
             (self.data || self.phys_data, sample::ADDR),

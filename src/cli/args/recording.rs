@@ -55,7 +55,6 @@ pub(crate) struct NameArgs {
 }
 
 impl Recording {
-    /// Returns a recording of these files.
     pub(crate) fn from_files(files: Vec<PathBuf>, names: NameArgs) -> Self {
         Self { files, input: None, names, there: Vec::new() }
     }

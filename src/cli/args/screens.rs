@@ -108,7 +108,6 @@ pub(crate) struct First {
 }
 
 impl First {
-    /// Returns the options as filter conditions.
     pub(crate) fn clauses(&self) -> Vec<String> {
         let lists = super::clauses_of_lists([&self.comms, &self.dsos, &self.symbols]);
         let hidden = [(self.hide_kernel, "!kernel"), (self.hide_user, "kernel")];

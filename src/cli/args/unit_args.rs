@@ -48,7 +48,6 @@ pub(crate) fn find(matches: &ArgMatches) -> Option<(&'static Spec, &ArgMatches)>
     units::find(name).map(|spec| (spec, own))
 }
 
-/// Returns the command of a unit.
 pub(crate) fn of(spec: &'static Spec) -> Command {
     let about = capital(spec.about);
     let output = if spec.output.is_empty() { String::new() } else { format!("\n\n{}", spec.output) };
@@ -113,7 +112,6 @@ pub(crate) fn shared_options() -> impl Iterator<Item = &'static Opt> {
     OPTIONS.iter().filter(|opt| SHARED.contains(&opt.name))
 }
 
-/// Returns the unit's own options.
 pub(crate) fn own_options(spec: &Spec) -> impl Iterator<Item = &'static Opt> + use<'_> {
     OPTIONS.iter().filter(|opt| spec.options.contains(&opt.name) && !matches!(opt.name, "pids" | "tids"))
 }
@@ -132,7 +130,6 @@ pub(crate) fn of_others(spec: &Spec, error: &clap::Error) -> Option<String> {
     Some(format!("{name}: {typed} cannot apply to it; it is an option of {}", having.join(", ")))
 }
 
-/// Returns the unit that the words name.
 pub(crate) fn called(words: &[OsString]) -> Option<&'static Spec> {
     let mut names = words.iter().skip(1).filter_map(|word| word.to_str()).skip_while(|word| *word == "unit");
     names.next().and_then(units::find)

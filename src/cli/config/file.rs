@@ -12,7 +12,6 @@ use crate::ui::theme::Depth;
 
 use super::{Config, OptionDefault};
 
-/// Keys of the top level.
 const TOP: &[&str] = &["theme", "color", "mouse", "ascii", "columns", "options", "keys", "filters", "thresholds"];
 
 struct ConfigReader<'a> {
@@ -40,7 +39,6 @@ impl Config {
     }
 }
 
-/// Returns the short name of a column.
 pub(crate) fn column_name(field: Field) -> String {
     field.column().name.trim_end_matches("_pct").to_owned()
 }
@@ -98,7 +96,6 @@ impl ConfigReader<'_> {
         found
     }
 
-    /// Returns the entries of a table.
     fn entries<'t, 'i>(
         &mut self,
         name: &str,

@@ -15,7 +15,6 @@ pub(crate) fn folder() -> Option<PathBuf> {
     place().map(|place| place.path())
 }
 
-/// Returns the directory for writing.
 pub(crate) fn place() -> Option<OwnPlace> {
     OwnPlace::of_user("XDG_CONFIG_HOME", ".config", "perfprof-tui")
 }

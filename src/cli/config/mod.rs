@@ -20,12 +20,10 @@ pub(crate) use folder::{folder, place, private_file};
 pub(crate) use options::{apply, live_args};
 pub(crate) use show::run;
 
-/// Configured default of an option.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct OptionDefault {
     /// Command of the option; `None` for the live screen and all commands that have the option.
     pub(crate) command: Option<String>,
-    /// Long name of the option.
     pub(crate) name: String,
     pub(crate) values: Vec<String>,
 }
@@ -54,7 +52,6 @@ pub(crate) fn path() -> Option<PathBuf> {
     folder().map(|folder| folder.join("config.toml"))
 }
 
-/// Returns the configuration, which is read once.
 pub(crate) fn get() -> &'static Config {
     static CONFIG: OnceLock<Config> = OnceLock::new();
     CONFIG.get_or_init(|| {
@@ -67,7 +64,6 @@ pub(crate) fn get() -> &'static Config {
     })
 }
 
-/// Returns the built-in themes and the user's.
 pub(crate) fn themes(depth: Depth) -> Themes {
     let mut themes = Themes::built_in(depth);
     for (name, file) in own_themes() {

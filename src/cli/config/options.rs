@@ -17,7 +17,6 @@ fn long<'c>(command: &'c Command, name: &str) -> Option<&'c Arg> {
     command.get_arguments().find(|arg| arg.get_long() == Some(name))
 }
 
-/// Checks that an option exists and accepts the value.
 pub(crate) fn check(option: &OptionDefault) -> Result<(), String> {
     let name = &option.name;
     let own: Vec<OsString> = option.command.iter().map(Into::into).collect();

@@ -110,7 +110,6 @@ fn options(out: &mut String, command: &Command, of: Option<&str>, config: &Confi
     }
 }
 
-/// Returns a value in TOML.
 fn written(value: &str) -> String {
     let plain = value == "true" || value == "false" || value.parse::<i64>().is_ok();
     if plain { value.to_owned() } else { toml::Value::String(value.to_owned()).to_string() }

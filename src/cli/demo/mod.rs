@@ -72,7 +72,6 @@ fn play(stream: &[u8], speed: f64, to: OwnedFd) -> std::io::Result<()> {
     out.write_all(&stream[sent..])
 }
 
-/// Returns the layout of an event's samples.
 fn layout_of(body: &[u8]) -> Option<Layout> {
     let attr = crate::kernel::attr::Attr::decode(body, false)?;
     Some(crate::perfdata::EventDesc { name: String::new(), attr, ids: Vec::new() }.layout())

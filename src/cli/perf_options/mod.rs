@@ -19,7 +19,6 @@ pub(crate) struct PerfOption {
     fate: Fate,
 }
 
-/// Treatment of an option.
 enum Fate {
     /// Accepted without effect, for this reason.
     Idle(&'static str),
@@ -62,7 +61,6 @@ const TABLES: &[(&str, &[PerfOption])] = &[
     ("list", other::LIST),
 ];
 
-/// Names and value of an option, parsed from its spelling.
 #[derive(Debug, PartialEq, Eq)]
 struct Spelling<'a> {
     short: Option<char>,

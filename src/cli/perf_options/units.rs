@@ -6,7 +6,6 @@ const FOLLOWED: &str = "children of the target are always followed";
 const BY_OUR_CLOCK: &str = "times are from the kernel's monotonic clock, relative to the start";
 const HAS_STACKS: &str = "stacks are always recorded";
 
-/// Options of all units.
 pub(super) const OF_ALL: &[PerfOption] = &[
     idle(VERBOSE, SAYS),
     idle("-q, --quiet", "standard output contains only figures"),
@@ -48,7 +47,6 @@ const IMPL: PerfOption = only(
     "use the units kmemprof and syscalls; delay, pair, call and call-delay are always on",
 );
 
-/// Options of single units.
 pub(super) const OF_ONE: &[(&str, &[PerfOption])] = &[
     ("breakpoint", &[idle("-g, --stack", HAS_STACKS)]),
     ("page-faults", &[idle("-g, --stack", HAS_STACKS)]),

@@ -35,7 +35,6 @@ const ELSEWHERE: &[(&str, &str)] = &[
     ("ipc_lbr", "use -s ipc for instructions per cycle"),
 ];
 
-/// Columns of a report.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Columns {
     pub(super) keys: Vec<ColumnKey>,
@@ -94,7 +93,6 @@ impl List {
         self.fields.iter().copied().filter(|field| !matches!(field, Field::Key(_) | Field::Ipc))
     }
 
-    /// Sets the length of time intervals.
     fn with_quantum(mut self, quantum: Option<Duration>) -> Self {
         let Some(quantum) = quantum else { return self };
         for field in &mut self.fields {
@@ -110,7 +108,6 @@ impl List {
     }
 }
 
-/// Options for columns.
 #[derive(Default)]
 pub(super) struct Typed {
     sort: Option<List>,
@@ -230,7 +227,6 @@ fn field(word: &str) -> Option<Field> {
     whole(word).or_else(|| sort_words::begun(word).filter(|_| !is_elsewhere).and_then(whole))
 }
 
-/// Returns the column of a full name.
 fn whole(word: &str) -> Option<Field> {
     let figure = FIGURES.iter().find(|(name, _)| *name == word).map(|(_, field)| *field);
     let of_reports = || column::OF_REPORTS.iter().find(|entry| entry.names[0] == word).map(|entry| entry.key);

@@ -30,7 +30,6 @@ use super::super::usage;
 use super::columns::Columns;
 use super::{ReportShape, columns};
 
-/// Conditions on the names in stacks.
 pub(super) struct Patterns {
     parent: Option<Regex>,
     ignore_callees: Option<Regex>,
@@ -90,7 +89,6 @@ impl Patterns {
     }
 }
 
-/// Rows of an event.
 pub(super) struct EventRows<'a> {
     data: Data<'a>,
     name: &'a str,
@@ -165,7 +163,6 @@ impl<'a> EventRows<'a> {
         out
     }
 
-    /// Filters and sorts the rows.
     fn choose(&mut self, shape: &ReportShape<'_>) {
         let mut rows = std::mem::take(&mut self.top.rows);
         let least = shape.args.percent_limit;
@@ -263,7 +260,6 @@ impl<'a> EventRows<'a> {
         rows.map(|row| (row.place(), of_row(row))).collect()
     }
 
-    /// Prints the rows as text.
     pub(super) fn print(&self, shape: &ReportShape<'_>) -> anyhow::Result<()> {
         if shape.is_perfs_text() {
             return self.print_as_perf(shape);
@@ -320,7 +316,6 @@ impl<'a> EventRows<'a> {
         self.chains_of(kind, spec, shape, make)
     }
 
-    /// The same for one kind.
     fn chains_of<R: Send>(
         &self,
         kind: TreeKind,
@@ -348,7 +343,6 @@ impl<'a> EventRows<'a> {
         shared(&groups, groups.len(), 1, of_groups).into_iter().flatten().collect()
     }
 
-    /// Returns the call trees of rows as objects with depth.
     pub(super) fn chain_objects(&self, spec: &ChainSpec, shape: &ReportShape<'_>) -> ChainsByRow<Value> {
         self.chains(spec, shape, |tree| json::chain(self.data, spec, tree, &self.whole))
     }

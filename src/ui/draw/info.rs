@@ -7,6 +7,7 @@ use crate::ui::scene::Scene;
 use crate::ui::theme::Theme;
 use crate::ui::widget::popup_frame::Styled;
 
+/// Width of the left column.
 const LABEL: usize = 24;
 
 /// Returns the lines of the screen; long values wrap.

@@ -14,6 +14,7 @@ pub(crate) fn height(scene: Scene<'_>, width: u16, room: u16) -> u16 {
     if lines + LEAST <= room && width >= 30 { lines } else { 0 }
 }
 
+/// Minimum height of the table above it.
 const LEAST: u16 = 6;
 
 /// Returns the wrapped text, the key, and the height of the box.

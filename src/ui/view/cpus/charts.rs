@@ -13,6 +13,7 @@ use crate::ui::widget::Canvas;
 const LEAST: u16 = 4;
 const ENOUGH: u16 = 8;
 const MOST: u16 = 24;
+/// Minimum width of a chart in cells.
 const NARROW: u16 = 60;
 /// Cells before the bars.
 const SCALE: u16 = 6;

@@ -44,6 +44,7 @@ pub(crate) fn draw(panel: &Panel, view: &PanelView, flame: Option<&Flame>, main:
 /// Minimum width for two histograms next to each other.
 const BESIDE: u16 = 150;
 
+/// Maximum lines of a time series.
 pub(crate) const TALLEST: u16 = 6;
 
 /// Returns the lines that all bars of a histogram take at a width.

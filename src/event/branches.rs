@@ -2,7 +2,6 @@
 
 use crate::lang::nearest_hint;
 
-/// Branches of any type.
 pub(crate) const ANY: u64 = 1 << 3;
 /// Bits that select only the privilege level: user, kernel, hypervisor.
 const WHOSE: u64 = 0b111;

@@ -27,10 +27,7 @@ pub(crate) const STACK: u32 = 8192;
 pub(crate) const MAX_STACK: u32 = 65_528;
 
 impl CallGraph {
-    /// Parses `fp`, `tables`, `dwarf`, `dwarf,SIZE`, `lbr`, `auto` or `none`.
-    ///
-    /// # Errors
-    /// A message with the expected values.
+    /// Parses `fp`, `tables`, `dwarf`, `dwarf,SIZE`, `lbr`, `auto` or `none`; the error names the expected values.
     pub fn parse(text: &str) -> Result<Self, String> {
         let (way, rest) = text.split_once(',').unwrap_or((text, ""));
         match (way, rest) {
@@ -48,7 +45,6 @@ impl CallGraph {
         }
     }
 
-    /// Returns the method of a recorded event.
     pub(crate) fn of(attr: &Attr) -> Self {
         if attr.sample_type & sample::STACK_USER != 0 && attr.stack_user > 0 {
             Self::Dwarf(attr.stack_user)
@@ -61,7 +57,6 @@ impl CallGraph {
         }
     }
 
-    /// Returns the method for events that cannot use tables.
     pub(crate) fn without_tables(self) -> Self {
         match self {
             Self::Tables | Self::Auto => Self::Fp,
@@ -73,7 +68,6 @@ impl CallGraph {
         self != Self::None
     }
 
-    /// Returns the value of `--call-graph`.
     pub(crate) fn spelling(self) -> String {
         match self {
             Self::None => "none".to_owned(),

@@ -43,7 +43,7 @@ impl EventKind {
     }
 }
 
-/// One event.
+/// An event of the catalogue.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CatalogueEvent {
     /// As typed after `-e`.
@@ -127,14 +127,12 @@ fn fixed(missing: impl Fn(u32, u64) -> &'static str) -> Vec<CatalogueEvent> {
     out
 }
 
-/// Describes a cache event, such as `dTLB-load-misses`: load misses in the dTLB.
 fn cache_about(name: &str) -> String {
     let split = name.rfind("-load").or_else(|| name.rfind("-store")).or_else(|| name.rfind("-prefetch"));
     let (cache, what) = name.split_at(split.unwrap_or(name.len()));
     format!("{} in the {cache}", what.trim_start_matches('-').replace('-', " "))
 }
 
-/// Lists the named events of a PMU, and the syntax of its other events.
 fn of_pmu(places: &LookupPaths, name: &str) -> Vec<CatalogueEvent> {
     let dir = places.pmus.join(name);
     let text = |path: &str| fs::read_to_string(dir.join(path)).unwrap_or_default().trim().to_owned();
@@ -162,7 +160,7 @@ fn of_pmu(places: &LookupPaths, name: &str) -> Vec<CatalogueEvent> {
     out
 }
 
-/// Returns the fields of a tracepoint as `type name`, without the common ones. `None` if they cannot be read.
+/// Returns a tracepoint's own fields as `type name`; `None` if they cannot be read.
 pub(crate) fn fields(places: &LookupPaths, name: &str) -> Option<Vec<String>> {
     let (system, event) = name.split_once(':')?;
     let text = tracepoint::format(places.tracefs.as_ref().ok()?, system, event).ok()?;

@@ -7,7 +7,6 @@ use std::path::{Path, PathBuf};
 
 use crate::kernel::procfs;
 
-/// A tracefs instance that is removed on drop.
 struct Instance(PathBuf);
 
 impl Drop for Instance {

@@ -1,5 +1,5 @@
-//! The layout of a tracepoint's raw data. It is from its `format` file (Documentation/trace/events.rst), or from the
-//! tracing data of a recording (similar to trace.dat(5)).
+//! The layout of a tracepoint's raw data, from its `format` file (Documentation/trace/events.rst) or from the tracing
+//! data of a recording (similar to trace.dat(5)).
 
 pub mod print;
 
@@ -17,7 +17,7 @@ pub(crate) type Strings = FxHashMap<u64, Box<str>>;
 pub(crate) enum Shape {
     /// One number.
     Number,
-    /// Numbers of this many bytes each.
+    /// Numbers of this many bytes.
     Array(usize),
     /// Text up to a NUL.
     Text,
@@ -30,7 +30,6 @@ pub(crate) enum Shape {
 pub struct Field {
     /// The name in C, without an array length.
     pub name: String,
-    /// The type in C.
     pub(crate) kind: String,
     pub(crate) offset: usize,
     /// Bytes at its offset; for variable-length data those of its location word.
@@ -79,7 +78,6 @@ impl Format {
         Some(format)
     }
 
-    /// Returns whether records refer to strings by their address.
     pub(crate) fn names_strings(&self) -> bool {
         self.fields.iter().any(|f| f.kind.contains("char") && f.kind.ends_with('*'))
     }
@@ -93,12 +91,10 @@ impl Format {
         self.field(&text_of(name)).or_else(|| self.field(name))
     }
 
-    /// Returns whether a field holds the text of another field.
     pub(crate) fn tells_beside(&self, field: &Field) -> bool {
         self.fields.iter().any(|of| field.name == text_of(&of.name))
     }
 
-    /// Returns the fields that are specific to this tracepoint.
     pub(crate) fn own_fields(&self) -> impl Iterator<Item = &Field> {
         self.fields.iter().filter(|field| !field.name.starts_with("common_"))
     }
@@ -109,8 +105,8 @@ impl Format {
         own.filter(|name| self.said(name).is_some_and(Field::is_text))
     }
 
-    /// Formats a sample with the kernel's `print fmt`.
-    /// If that is unsupported, lists all fields by name. Returns an empty string for a sample without raw data.
+    /// Formats a sample with the kernel's `print fmt`; if that is unsupported, lists all fields by name. Empty for a
+    /// sample without raw data.
     pub fn text(&self, raw: &[u8]) -> String {
         self.text_with(raw, &|_| None)
     }
@@ -125,7 +121,6 @@ impl Format {
         print::words(self, self.field(field)?, number)
     }
 
-    /// Formats a sample with names of kernel functions.
     pub(crate) fn text_with(&self, raw: &[u8], function: &FunctionAt<'_>) -> String {
         if raw.is_empty() {
             return String::new();
@@ -149,12 +144,10 @@ impl Field {
         raw.get(at..at.checked_add(len)?)
     }
 
-    /// Returns whether the field holds text.
     pub(crate) fn is_text(&self) -> bool {
         matches!(self.shape, Shape::Text | Shape::Located { text: true, .. })
     }
 
-    /// Returns whether the field holds a single number.
     pub(crate) fn is_number(&self) -> bool {
         self.shape == Shape::Number
     }
@@ -199,12 +192,10 @@ pub(crate) fn until_nul(bytes: &[u8]) -> &[u8] {
     &bytes[..memchr::memchr(0, bytes).unwrap_or(bytes.len())]
 }
 
-/// Decodes text up to a NUL.
 pub(crate) fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(until_nul(bytes)).into_owned()
 }
 
-/// Returns the name of the field with the text of another field.
 pub(crate) fn text_of(name: &str) -> String {
     format!("__{name}_val")
 }

@@ -3,8 +3,7 @@
 
 use crate::kernel::attr::{TYPE_HARDWARE, TYPE_HW_CACHE, TYPE_SOFTWARE};
 
-/// (name, type, config, description as in perf_event_open(2)).
-/// The first name of a config is the one that is printed and described.
+/// (name, type, config, description as in perf_event_open(2)). The first name of a config is printed and described.
 const FIXED: &[(&str, u32, u64, &str)] = &[
     ("cycles", TYPE_HARDWARE, 0, "CPU cycles, which slow down with the clock"),
     ("cpu-cycles", TYPE_HARDWARE, 0, ""),
@@ -51,12 +50,10 @@ const CACHE_OPS: &[(&str, u64, u64)] = &[
     ("prefetch-misses", 2, 1),
 ];
 
-/// Returns type and config of a fixed name.
 pub(crate) fn find(name: &str) -> Option<(u32, u64)> {
     all().find_map(|(n, kind, config)| (n == name).then_some((kind, config)))
 }
 
-/// Returns the name of a fixed event.
 pub(crate) fn name_of(kind: u32, config: u64) -> Option<String> {
     all().find_map(|(n, k, c)| (k == kind && c == config).then_some(n))
 }
@@ -66,7 +63,6 @@ pub(crate) fn about(name: &str) -> &'static str {
     FIXED.iter().find(|(known, ..)| *known == name).map_or("", |(.., about)| about)
 }
 
-/// Iterates over all fixed names with type and config.
 pub(crate) fn all() -> impl Iterator<Item = (String, u32, u64)> {
     let fixed = FIXED.iter().map(|(n, kind, config, _)| ((*n).to_owned(), *kind, *config));
     let caches = CACHES.iter().zip(0u64..).flat_map(|(cache, number)| {

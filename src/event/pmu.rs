@@ -7,7 +7,6 @@ use std::path::Path;
 use crate::kernel::attr::Attr;
 use crate::lang::quantity;
 
-/// The directory of PMUs on a live system.
 pub(crate) const SYSFS: &str = "/sys/bus/event_source/devices";
 
 /// The reason why a term cannot be set; with the known names if its name is wrong.
@@ -17,7 +16,6 @@ pub(crate) struct TermError {
     pub(crate) known: Vec<String>,
 }
 
-/// Returns the names of the PMUs in a sysfs tree.
 pub(crate) fn all(root: &Path) -> Vec<String> {
     let Ok(entries) = fs::read_dir(root) else { return Vec::new() };
     let mut names: Vec<String> = entries.flatten().filter_map(|e| e.file_name().into_string().ok()).collect();
@@ -25,19 +23,16 @@ pub(crate) fn all(root: &Path) -> Vec<String> {
     names
 }
 
-/// Returns the kernel's type number of a PMU.
 pub(crate) fn kind(root: &Path, pmu: &str) -> Option<u32> {
     fs::read_to_string(root.join(pmu).join("type")).ok()?.trim().parse().ok()
 }
 
-/// Returns the PMUs of the CPUs.
-/// Most virtual machines do not have a PMU; machines with several types of CPUs have several.
+/// Returns the PMUs of the CPUs: none on most virtual machines, several with several types of CPUs.
 pub(crate) fn of_cpus(root: &Path) -> Vec<String> {
     let is = |name: &String| name == "cpu" || name.starts_with("cpu_") || name.starts_with("armv");
     all(root).into_iter().filter(is).collect()
 }
 
-/// Returns whether the machine has hardware counters.
 pub(crate) fn has_hardware(root: &Path) -> bool {
     !of_cpus(root).is_empty()
 }
@@ -47,7 +42,6 @@ pub(crate) fn max_precise(root: &Path, pmu: &str) -> Option<u8> {
     fs::read_to_string(root.join(pmu).join("caps/max_precise")).ok()?.trim().parse().ok()
 }
 
-/// Returns the names of a PMU's terms.
 pub(crate) fn formats(root: &Path, pmu: &str) -> Vec<String> {
     all(&root.join(pmu).join("format"))
 }

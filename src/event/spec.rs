@@ -22,12 +22,11 @@ pub enum Rate {
 }
 
 impl Rate {
-    /// Returns the rate in an attr.
     pub(crate) fn of(attr: &Attr) -> Self {
         if attr.has(Flag::Freq) { Self::Frequency(attr.period_or_freq) } else { Self::Period(attr.period_or_freq) }
     }
 
-    /// Returns the frequency in Hz; 0 for a fixed period.
+    /// In Hz; 0 for a fixed period.
     pub(crate) fn hz(self) -> u64 {
         match self {
             Self::Frequency(hz) => hz,
@@ -48,7 +47,6 @@ pub struct Event {
     pub(crate) is_led: bool,
     /// (system, name) of a tracepoint.
     pub(crate) tracepoint: Option<(String, String)>,
-    /// The capture filter.
     pub(crate) filter: Option<Capture>,
     /// Its own call chain method; by default that of the session.
     pub(crate) chains: Option<CallGraph>,
@@ -75,7 +73,6 @@ impl Event {
         Self { name, attr, group, ..Self::default() }
     }
 
-    /// Creates a kernel event with a fixed name.
     fn fixed(name: &str, kind: u32, config: u64) -> Self {
         Self::new(name.to_owned(), Attr { kind, config, ..Attr::default() }, None)
     }
@@ -99,7 +96,6 @@ impl Event {
 /// A capture filter, split into parts that the kernel evaluates.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Capture {
-    /// For display.
     pub(crate) text: String,
     /// In the kernel's filter syntax for tracepoints.
     pub trace: Option<String>,
@@ -115,7 +111,6 @@ pub struct Capture {
 }
 
 impl Event {
-    /// Returns whether it is a timer.
     pub(crate) fn is_clock(&self) -> bool {
         self.attr.kind == TYPE_SOFTWARE && matches!(self.attr.config, SW_CPU_CLOCK | SW_TASK_CLOCK)
     }
@@ -125,13 +120,11 @@ impl Event {
         self.attr.sample_type & sample::READ != 0
     }
 
-    /// Returns whether it is enabled on a CPU.
     pub(crate) fn wants(&self, cpu: u32) -> bool {
         let has = |list: &Option<Vec<u32>>| list.as_ref().is_none_or(|cpus| cpus.contains(&cpu));
         has(&self.cpus) && self.filter.as_ref().is_none_or(|filter| has(&filter.cpus))
     }
 
-    /// Replaces its modifier letters.
     pub(crate) fn set_modifiers(&mut self, letters: &str) -> Result<(), Diagnostic> {
         let mut changed = self.clone();
         for flag in MODIFIED {
@@ -190,7 +183,6 @@ impl Event {
         self.inherit.unwrap_or(session)
     }
 
-    /// Gives it its own sampling rate.
     pub(crate) fn set_rate(&mut self, rate: Rate) {
         let (value, by_time) = match rate {
             Rate::Frequency(hz) => (hz, true),
@@ -201,7 +193,6 @@ impl Event {
         self.attr.set(Flag::Freq, by_time);
     }
 
-    /// Returns its own sampling rate, if it has one.
     pub(crate) fn own_rate(&self) -> Option<Rate> {
         (self.no_samples || self.attr.period_or_freq != 0).then(|| Rate::of(&self.attr))
     }
@@ -249,7 +240,6 @@ impl Event {
     }
 }
 
-/// The flags that modifier letters set.
 const MODIFIED: [Flag; 8] = [
     Flag::ExcludeUser,
     Flag::ExcludeKernel,

@@ -1,13 +1,12 @@
-//! String arguments of system calls. The kernel records only their addresses.
-//! A live session reads the strings in the kernel and writes records in the layout of Linux 6.19 and later: next to
-//! `filename`, a field `__filename_val` has the text.
+//! String arguments of system calls, of which the kernel records only the addresses. A live session reads the strings
+//! in the kernel and writes records in the layout of Linux 6.19 and later: next to `filename`, a field `__filename_val`
+//! has the text.
 
 use super::format::{Format, text_of};
 
 /// The limit of strings per record: `mount` and `request_key` have the most.
 pub(crate) const MOST: usize = 3;
 
-/// The fields of a record with string addresses, and the positions of their texts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Strings {
     /// Offsets of the addresses in the record.
@@ -35,7 +34,6 @@ impl Strings {
     }
 }
 
-/// Extends a `format` file by the fields with the texts.
 pub(crate) fn described(system: &str, text: &str) -> String {
     let Some(format) = Format::parse(system, text, false) else { return text.to_owned() };
     let Some(strings) = Strings::of(&format) else { return text.to_owned() };

@@ -11,7 +11,6 @@ use super::{branches, names};
 /// Exceeds the number of counters of any PMU.
 const MOST_COUNTERS: usize = 64;
 
-/// The capabilities of the PMU.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Supported {
     /// Names of available hardware events, and of unavailable ones.
@@ -24,7 +23,6 @@ pub(crate) struct Supported {
     pub(crate) precise: u8,
     /// Whether samples of `cycles` can contain branch records.
     pub(crate) branches: bool,
-    /// How many `cycles` events can count at the same time.
     pub(crate) counters: usize,
 }
 
@@ -59,7 +57,6 @@ impl Supported {
     }
 }
 
-/// Returns whether this machine does not support an event, for any user.
 pub(crate) fn is_lacking(sys: &dyn Sys, kind: u32, config: u64) -> bool {
     // The kernel reports senseless combinations, such as stores into an instruction cache, as invalid.
     let says_so = |errno| matches!(errno, Errno::NOENT | Errno::OPNOTSUPP | Errno::NODEV | Errno::INVAL);

@@ -10,7 +10,6 @@ use crate::lang::quantity::{self, Number};
 /// The kernel's limit for the text (`PAGE_SIZE`).
 const MAX_LENGTH: usize = 4095;
 
-/// The type by which a field is compared.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Class {
     Number,
@@ -19,8 +18,8 @@ enum Class {
     Function,
 }
 
-/// Checks a filter against a tracepoint's format.
-/// Translates it to the kernel's syntax: texts in quotes, numbers without units.
+/// Checks a filter against a tracepoint's format, and translates it to the kernel's syntax: texts in quotes, numbers
+/// without units.
 pub fn check(text: &str, format: &Format) -> Result<String, Diagnostic> {
     if text.trim().is_empty() {
         return Err(Diagnostic::new(text, 0, 1, "a filter is missing, such as prev_pid == 1"));
@@ -110,14 +109,12 @@ impl<'t> Grammar<'t> for Fields<'_, 't> {
     }
 }
 
-/// Returns whether a character is part of a field, number, CPUS{…} or text.
-/// These are all characters except blanks, operators and quotes.
+/// Whether a character is part of a field, number, CPUS{…} or text: all but blanks, operators and quotes.
 fn is_word(c: char) -> bool {
     !c.is_whitespace() && !"&|=!<>~()\"'".contains(c)
 }
 
 impl<'t> Fields<'_, 't> {
-    /// Returns how a field is compared, given the suffix after a point.
     fn class(&self, name: &str, suffix: Option<&str>) -> Option<Class> {
         let Some(field) = self.format.fields.iter().find(|field| field.name == name) else {
             return match name {
@@ -141,7 +138,6 @@ impl<'t> Fields<'_, 't> {
         })
     }
 
-    /// Checks a value; the error states what is wrong.
     fn value(&mut self, class: Class, piece: Piece<'t>) -> Result<(), String> {
         match (class, piece.token) {
             (Class::Text, Token::Quoted(_)) => {}

@@ -68,8 +68,8 @@ pub fn all(root: &Path) -> Vec<(String, String)> {
     found
 }
 
-/// Creates the TRACING_DATA of perf.data (feature 1), version 0.6.
-/// The format is similar to trace.dat(5); record layouts are those of a live session.
+/// Creates the TRACING_DATA of perf.data (feature 1), version 0.6. The format is similar to trace.dat(5); record
+/// layouts are those of a live session.
 pub(crate) fn tracing_data(root: &Path, events: &[(String, String)]) -> io::Result<Vec<u8>> {
     let mut out = Vec::new();
     out.extend_from_slice(&[23, 8, 68]);

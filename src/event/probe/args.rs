@@ -1,5 +1,5 @@
-//! The arguments of probes in the kernel's fetch syntax.
-//! Registers follow the calling convention, names are the known parameters of a function.
+//! The arguments of probes in the kernel's fetch syntax. Registers follow the calling convention, names are the known
+//! parameters of a function.
 
 use super::Spec;
 
@@ -13,7 +13,6 @@ pub(crate) const REGISTERS: &[&str] = &["di", "si", "dx", "cx", "r8", "r9"];
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Parameter {
     pub(crate) name: String,
-    /// The type in C.
     pub(crate) kind: String,
     /// The kernel's fetch type: u32, s64, x64…
     pub(crate) fetch: String,
@@ -33,7 +32,6 @@ pub trait Parameters {
     fn member(&self, function: &str, parameter: usize, path: &[&str]) -> Result<(Vec<u32>, String), String>;
 }
 
-/// No function is known.
 pub(crate) struct None;
 
 impl Parameters for None {
@@ -46,7 +44,6 @@ impl Parameters for None {
     }
 }
 
-/// Resolves all arguments of a probe, each to `name=fetch`.
 pub(crate) fn resolve_all(spec: &Spec, parameters: &dyn Parameters) -> Result<Vec<String>, String> {
     let mut out: Vec<String> = Vec::new();
     for arg in &spec.args {

@@ -1,5 +1,5 @@
-//! A program's functions from its debug information.
-//! They have parameters in order, and offsets of structure members (DWARF 5, sections 3.3 and 5.7).
+//! A program's functions from its debug information: parameters in order, and offsets of structure members (DWARF 5,
+//! sections 3.3 and 5.7).
 
 use std::borrow::Cow;
 use std::path::Path;
@@ -16,19 +16,16 @@ use super::args::{Parameter, Parameters};
 pub(super) type Reader = EndianArcSlice<LittleEndian>;
 pub(super) type Entry = DebuggingInformationEntry<Reader>;
 
-/// The debug information of one file.
 pub(crate) struct DebugInfo {
     pub(super) dwarf: Dwarf<Reader>,
 }
 
-/// The location of a type's entry.
 #[derive(Clone, Copy, Debug)]
 struct TypeAt {
     unit: usize,
     offset: UnitOffset,
 }
 
-/// The properties of a type that probes need.
 enum Kind {
     Pointer(Option<TypeAt>),
     Struct,
@@ -43,7 +40,6 @@ const MAX_UNPACKED: usize = 256 << 20;
 const MAX_DEPTH: usize = 32;
 
 impl DebugInfo {
-    /// Reads a file's own debug information; `None` if it does not have any.
     pub(crate) fn open(path: &Path) -> Option<Self> {
         let bytes = std::fs::read(path).ok()?;
         let file = object::File::parse(&*bytes).ok().filter(|file| file.is_little_endian())?;
@@ -80,7 +76,6 @@ impl DebugInfo {
         self.find(name).map(|(_, unit, entry)| (unit, entry))
     }
 
-    /// Returns the first function of this name with a body.
     fn find(&self, function: &str) -> Option<(usize, Unit<Reader>, Entry)> {
         for (index, unit) in self.units().enumerate() {
             let mut entries = unit.entries();
@@ -107,7 +102,6 @@ impl DebugInfo {
         None
     }
 
-    /// Returns the abstract origin or specification of an entry.
     fn origin(&self, unit: &Unit<Reader>, entry: &Entry) -> Option<Entry> {
         let of = |at| match entry.attr_value(at)? {
             AttributeValue::UnitRef(offset) => unit.entry(offset).ok(),
@@ -175,7 +169,7 @@ impl DebugInfo {
         None
     }
 
-    /// Returns a member's offset in bytes and its type. Members of anonymous members are included.
+    /// Returns a member's offset in bytes and its type, also of members of anonymous members.
     fn member(&self, of: TypeAt, name: &str, depth: usize) -> Option<(u64, TypeAt)> {
         let unit = self.unit(of.unit)?;
         let mut tree = unit.entries_tree(Some(of.offset)).ok()?;
@@ -216,7 +210,6 @@ fn type_of(unit: usize, entry: &Entry) -> Option<TypeAt> {
     }
 }
 
-/// Returns the kernel's name of a type.
 fn fetch(kind: &Kind) -> String {
     match kind {
         Kind::Number(size, signed) => format!("{}{}", if *signed { 's' } else { 'u' }, 8 * (*size).clamp(1, 8)),

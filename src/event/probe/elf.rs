@@ -11,7 +11,6 @@ use crate::perfdata::unpack::{self, UnpackBudget};
 
 use super::usdt::{self, Usdt};
 
-/// The parts of a file that probes need.
 #[derive(Debug)]
 pub(crate) struct Elf {
     path: String,
@@ -28,7 +27,6 @@ const MAX_NOTES: usize = 16 << 20;
 /// The loaded segments: (address, size in the file, offset in the file).
 type Segments = Vec<(u64, u64, u64)>;
 
-/// Maps a program or library.
 fn bytes(path: &Path) -> Result<Mapped, String> {
     let say = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
     let meta = std::fs::metadata(path).map_err(|e| say(&e))?;
@@ -60,7 +58,6 @@ fn probes(file: &object::File<'_>, segments: &Segments) -> Vec<Usdt> {
     probes.unwrap_or_default()
 }
 
-/// Reads the static probes of a file, without its functions.
 pub(crate) fn static_probes(path: &Path) -> Result<Vec<Usdt>, String> {
     let bytes = bytes(path)?;
     let file = parse(path, &bytes)?;
@@ -68,7 +65,6 @@ pub(crate) fn static_probes(path: &Path) -> Result<Vec<Usdt>, String> {
 }
 
 impl Elf {
-    /// Reads the functions and static probes of a file.
     pub(crate) fn open(path: &Path) -> Result<Self, String> {
         let bytes = bytes(path)?;
         let file = parse(path, &bytes)?;
@@ -86,7 +82,6 @@ impl Elf {
         Ok(Self { path: path.display().to_string(), functions, segments, probes })
     }
 
-    /// Returns the file offset of an address.
     pub(crate) fn offset(&self, address: u64) -> Option<u64> {
         offset(&self.segments, address)
     }
@@ -95,8 +90,8 @@ impl Elf {
         self.functions.iter().map(|(name, _, size)| (name.as_str(), *size))
     }
 
-    /// Returns a function's offset in the file, and its length if known.
-    /// Only function starts are accepted: a probe inside an instruction would break the program.
+    /// Returns a function's offset in the file, and its length if known. Only function starts are accepted: a probe
+    /// inside an instruction would break the program.
     pub(crate) fn function(&self, name: &str) -> Result<(u64, Option<u64>), String> {
         let from = self.functions.partition_point(|(known, ..)| known.as_str() < name);
         let same: Vec<_> = self.functions[from..].iter().take_while(|(known, ..)| known == name).collect();

@@ -7,12 +7,10 @@ use gimli::{FileEntry, LineProgramHeader, Unit, constants};
 
 use super::dwarf::{DebugInfo, Entry, Reader};
 
-/// A function's line with code.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ProbeLine {
     /// The line relative to the function's first line, as in perf probe.
     pub(crate) relative: u64,
-    /// The line number in the file.
     pub(crate) number: u64,
     /// The file's path at compile time.
     pub(crate) file: String,
@@ -58,7 +56,6 @@ impl DebugInfo {
         Some(low..high)
     }
 
-    /// Returns the path of a file at compile time. Each part is relative to the previous one, unless it is absolute.
     fn path(&self, unit: &Unit<Reader>, header: &LineProgramHeader<Reader>, file: &FileEntry<Reader>) -> PathBuf {
         let text = |value| self.dwarf.attr_string(unit, value).ok().map(|s| String::from_utf8_lossy(&s).into_owned());
         let above = unit.comp_dir.as_ref().map(|dir| String::from_utf8_lossy(dir).into_owned());
@@ -66,8 +63,8 @@ impl DebugInfo {
         above.into_iter().chain(folder).chain(text(file.path_name())).collect()
     }
 
-    /// Returns the function with the first code of a source line.
-    /// The line is relative to the function. The file is matched by the end of its path.
+    /// Returns the function with the first code of a source line, and the line relative to it. The file is matched by
+    /// the end of its path.
     pub(crate) fn function_at(&self, source: &str, line: u64) -> Option<(String, u64)> {
         self.units().find_map(|unit| {
             let mut rows = unit.line_program.clone()?.rows();

@@ -15,7 +15,6 @@ use crate::lang::{Diagnostic, quantity};
 use args::Parameters;
 use dwarf::DebugInfo;
 
-/// The location of a probe.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum ProbePoint {
     /// A kernel function, with a code offset in bytes.
@@ -30,7 +29,6 @@ pub struct Probe {
     pub(crate) group: String,
     pub(crate) name: String,
     pub(crate) place: ProbePoint,
-    /// Whether it fires when the function returns.
     pub(crate) on_return: bool,
     /// In the kernel's syntax: `size=%dx:u64`.
     pub(crate) args: Vec<String>,
@@ -41,7 +39,6 @@ impl Probe {
         format!("{}:{}", self.group, self.name)
     }
 
-    /// Returns the tracefs file for its definition.
     pub(crate) fn file(&self) -> &'static str {
         match self.place {
             ProbePoint::Kernel { .. } => tracefs::KERNEL,
@@ -84,8 +81,8 @@ pub struct Spec {
 /// The kernel's limit for group and event names (`MAX_EVENT_NAME_LEN`).
 const MAX_NAME: usize = 63;
 
-/// Parses a probe: an optional file after -x, then the syntax of [`Spec::parse`].
-/// For files also `PROVIDER:NAME` of a static probe. The default group is that of the session.
+/// Parses a probe: an optional file after -x, then the syntax of [`Spec::parse`], or for files `PROVIDER:NAME` of a
+/// static probe. The default group is that of the session.
 pub fn parse(text: &str, group: &str) -> Result<Probe, String> {
     let (path, rest) = match text.trim().strip_prefix("-x") {
         None => (None, text.trim()),
@@ -130,7 +127,6 @@ fn is_name(text: &str) -> bool {
     first && text.len() <= MAX_NAME && chars.all(|c| c.is_ascii_alphanumeric() || c == '_')
 }
 
-/// Converts a text to characters that are allowed in a name.
 pub(crate) fn as_name(text: &str) -> String {
     let plain: String = text.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).take(40).collect();
     if plain.starts_with(|c: char| c.is_ascii_digit()) { format!("_{plain}") } else { plain }
@@ -218,7 +214,6 @@ impl Spec {
         })
     }
 
-    /// Resolves the probe in a file.
     pub(crate) fn in_file(
         &self,
         path: &Path,

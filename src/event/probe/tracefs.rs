@@ -19,7 +19,6 @@ pub(crate) struct ExistingProbe {
     pub(crate) name: String,
     /// Location and arguments, in the kernel's syntax.
     pub(crate) what: String,
-    /// The tracefs file that lists it.
     pub(crate) file: &'static str,
 }
 
@@ -74,13 +73,11 @@ pub(crate) fn add(root: &Path, probe: &Probe) -> Result<(), String> {
     })
 }
 
-/// Retries for a probe in use, and the delay between them.
-/// A process that another thread forks holds the events' descriptors until it calls exec.
+/// Retries for a probe in use: a process that another thread forks holds the events' descriptors until it calls exec.
 const TRIES: u32 = 20;
 const BETWEEN: Duration = Duration::from_millis(25);
 
-/// Removes matching probes; returns the removed ones.
-/// Probes that stay in use remain, and the first one is reported as the error.
+/// Removes and returns matching probes. Probes in use remain, and the first one is reported as the error.
 pub(crate) fn remove(root: &Path, matches: &dyn Fn(&ExistingProbe) -> bool) -> Result<Vec<ExistingProbe>, String> {
     let known = list(root).map_err(|error| format!("cannot list probes: {error}"))?;
     let mut failed = None;
@@ -115,7 +112,6 @@ fn write(path: &Path, line: &str) -> io::Result<()> {
     fs::File::options().append(true).open(path)?.write_all(format!("{line}\n").as_bytes())
 }
 
-/// Returns the last message about a line in the kernel's error log.
 fn last_error(root: &Path) -> String {
     let text = fs::read_to_string(root.join("error_log")).unwrap_or_default();
     let words =

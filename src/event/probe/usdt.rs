@@ -1,9 +1,8 @@
-//! Static probes in programs, and their operands in the kernel's fetch syntax.
-//! Probes are described in the `.note.stapsdt` section (systemtap's sdt.h).
+//! Static probes in programs (section `.note.stapsdt`, systemtap's sdt.h), and their operands in the kernel's fetch
+//! syntax.
 
 use super::{Probe, ProbePoint, as_name};
 
-/// A static probe.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Usdt {
     pub(crate) provider: String,
@@ -37,7 +36,6 @@ pub fn parse(notes: &[u8], base: Option<u64>, is_64: bool, to_offset: &dyn Fn(u6
 
 type Note<'a> = Option<(u32, &'a [u8])>;
 
-/// Splits off a note.
 fn one(bytes: &[u8]) -> Option<(Note<'_>, &[u8])> {
     let word = |at: usize| Some(u32::from_le_bytes(bytes.get(at..at + 4)?.try_into().ok()?));
     let (name_len, desc_len, kind) = (word(0)? as usize, word(4)? as usize, word(8)?);
@@ -69,7 +67,6 @@ impl Usdt {
         format!("{}:{}", self.provider, self.name)
     }
 
-    /// Returns the probe with all arguments that the kernel's syntax supports.
     pub(crate) fn probe(&self, path: &std::path::Path, group: &str) -> Probe {
         let args = (1..).zip(&self.operands).filter_map(|(n, text)| Some(format!("arg{n}={}", operand(text)?)));
         Probe {

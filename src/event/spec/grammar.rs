@@ -51,10 +51,8 @@ pub fn parse(text: &str, places: &LookupPaths) -> Result<Vec<Event>, Diagnostic>
     Ok(parser.events)
 }
 
-/// Sets a term of a specific event type, by name and value.
 type OwnTerm<'a> = dyn Fn(&str, Option<&str>, &mut Event) -> Result<(), TermError> + 'a;
 
-/// The terms between the slashes of an event, and the modifiers after them.
 struct Terms<'a> {
     list: Range<usize>,
     mods_at: usize,
@@ -62,7 +60,6 @@ struct Terms<'a> {
 }
 
 impl Terms<'_> {
-    /// Returns the end of the event.
     fn end(&self) -> usize {
         self.mods_at + self.mods.len()
     }
@@ -125,7 +122,6 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    /// Returns the word directly after another token, and skips it.
     fn word_at(&mut self, end: usize) -> Option<&'a str> {
         let piece = self.cursor.peek().filter(|piece| piece.at == end)?;
         let Token::Word(word) = piece.token else { return None };
@@ -185,7 +181,6 @@ impl<'a> Parser<'a> {
         &self.text[at..end + 1 + rest.len()]
     }
 
-    /// Parses terms between slashes directly after a word, and their modifiers.
     fn terms(&mut self, end: usize) -> Result<Option<Terms<'a>>, Diagnostic> {
         let Some(slash) = self.cursor.peek().filter(|piece| piece.is("/") && piece.at == end) else { return Ok(None) };
         self.cursor.skip();
@@ -363,7 +358,6 @@ impl<'a> Parser<'a> {
 /// Why bpf-output does not accept terms.
 const BPF_OUTPUT: &str = "bpf-output is not supported: only BPF programs that perf itself loads create its samples";
 
-/// Parses `rHEX`, a raw event of the CPU's PMU.
 fn raw(word: &str) -> Option<u64> {
     let hex = word.strip_prefix('r')?;
     u64::from_str_radix(hex, 16).ok().filter(|_| hex.bytes().all(|b| b.is_ascii_hexdigit()))

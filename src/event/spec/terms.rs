@@ -5,7 +5,6 @@ use crate::event::spec::{Event, Rate};
 use crate::event::{branches, pmu::TermError};
 use crate::lang::quantity;
 
-/// A term: its name, and the setter of its value.
 type Term = (&'static str, fn(&mut Event, Option<&str>) -> Result<(), String>);
 
 const TERMS: &[Term] = &[
@@ -75,7 +74,6 @@ pub(super) fn set(event: &mut Event, name: &str, value: Option<&str>) -> Option<
     Some(set(event, value).map_err(|why| TermError { message: format!("{name}: {why}"), known: Vec::new() }))
 }
 
-/// Returns the error for an unknown term, with the known ones.
 pub(super) fn unknown(of: &str, name: &str) -> TermError {
     TermError { message: format!("unknown term {name} of {of}"), known: names().collect() }
 }
@@ -92,7 +90,6 @@ fn names() -> impl Iterator<Item = String> {
     TERMS.iter().map(|(name, _)| (*name).to_owned())
 }
 
-/// Combines several terms about call chains; an error if they conflict.
 pub(super) fn agree(event: &mut Event) -> Result<(), &'static str> {
     if event.attr.max_stack > 0 {
         // Like perf, a depth alone enables call chains.
@@ -115,7 +112,6 @@ fn number(value: Option<&str>) -> Result<u64, String> {
     quantity::count(text).map_err(|_| format!("{text} is not a number"))
 }
 
-/// Parses a switch; a term without a value is on.
 fn switch(value: Option<&str>) -> Result<bool, String> {
     match value.unwrap_or("1") {
         "0" => Ok(false),

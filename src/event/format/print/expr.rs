@@ -2,7 +2,6 @@
 
 use super::super::{Format, Shape, number};
 
-/// An expression.
 #[derive(Clone, Debug)]
 pub(crate) enum Expr {
     Number(Number),
@@ -10,7 +9,6 @@ pub(crate) enum Expr {
     Field(String),
     /// A name whose value is only in the kernel's source.
     Unknown,
-    /// The record itself (`REC`); a field name follows.
     Record,
     Index(Box<Self>, Box<Self>),
     Cast(IntType, Box<Self>),
@@ -43,7 +41,6 @@ impl IntType {
         if self.size < 4 { Self::INT } else { self }
     }
 
-    /// Returns the common type of two operands.
     fn with(self, other: Self) -> Self {
         let (a, b) = (self.promoted(), other.promoted());
         match a.size.cmp(&b.size) {
@@ -82,7 +79,7 @@ pub(crate) enum Value<'a> {
 }
 
 impl Value<'_> {
-    /// Converts to a number: bytes by their first eight, text to `None`.
+    /// Converts to a number: bytes by their first eight, text to 0. `None` if it is unknown.
     pub(crate) fn number(&self) -> Option<Number> {
         Some(match self {
             Self::Number(n) => *n,

@@ -1,4 +1,4 @@
-//! The kernel's `print fmt` of a tracepoint. It has a printf format and C expressions over the fields
+//! The kernel's `print fmt` of a tracepoint: a printf format and C expressions over the fields
 //! (Documentation/trace/events.rst; helpers from include/trace/stages/stage3_*.h).
 
 pub(crate) mod call;
@@ -41,7 +41,6 @@ struct Conversion {
     letter: char,
     /// Bytes of the number.
     size: usize,
-    /// The letters after `p`.
     pointer: String,
 }
 
@@ -168,7 +167,6 @@ fn convert(value: &Value<'_>, how: &Conversion, precision: Option<usize>, string
     }
 }
 
-/// Splits a printf format; `None` if a conversion is unsupported.
 fn pieces(format: &str) -> Option<Vec<Piece>> {
     let mut out = Vec::new();
     let mut plain = String::new();
@@ -194,7 +192,6 @@ fn pieces(format: &str) -> Option<Vec<Piece>> {
     Some(out)
 }
 
-/// Parses the conversion after a `%`.
 fn conversion(chars: &mut Peekable<Chars<'_>>) -> Option<Conversion> {
     let mut how = Conversion { size: 4, ..Conversion::default() };
     while let Some(flag) = chars.next_if(|c| "-0#+ ".contains(*c)) {

@@ -2,10 +2,8 @@
 
 use super::expr::{Expr, IntType};
 
-/// The limit of nesting in expressions.
 const MAX_DEPTH: usize = 64;
 
-/// The remaining text.
 pub(crate) struct Parser<'a> {
     rest: &'a str,
     depth: usize,
@@ -30,7 +28,6 @@ impl<'a> Parser<'a> {
         Self { rest, depth: 0 }
     }
 
-    /// Returns whether the text is used up.
     pub(crate) fn is_done(&mut self) -> bool {
         self.space();
         self.rest.is_empty()
@@ -40,7 +37,6 @@ impl<'a> Parser<'a> {
         self.rest = self.rest.trim_start();
     }
 
-    /// Skips a token if it is next.
     pub(crate) fn eat(&mut self, token: &str) -> bool {
         self.space();
         match self.rest.strip_prefix(token) {
@@ -219,8 +215,8 @@ impl<'a> Parser<'a> {
         Some(Expr::literal(value as i64, kind))
     }
 
-    /// Parses a type in parentheses after the opening one.
-    /// For a pointer to numbers also the pointee. Consumes nothing if it is not a type.
+    /// Parses a type in parentheses after the opening one, and for a pointer to numbers the pointee. Consumes nothing
+    /// if it is not a type.
     fn cast(&mut self) -> Option<(IntType, Option<IntType>)> {
         let end = self.rest.find(')')?;
         let found = type_of(&self.rest[..end])?;
@@ -304,7 +300,6 @@ impl<'a> Parser<'a> {
     }
 }
 
-/// Words in type names.
 const TYPE_WORDS: &[&str] = &[
     "unsigned",
     "signed",

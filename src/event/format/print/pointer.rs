@@ -9,7 +9,6 @@ use super::expr::Value;
 const AF_INET: i64 = 2;
 const AF_INET6: i64 = 10;
 
-/// Formats a value. The letters `how` follow the `p`, and `count` is the conversion's width.
 pub(crate) fn text(value: &Value<'_>, how: &str, count: Option<usize>, big: bool, function: &FunctionAt<'_>) -> String {
     let bytes = match value {
         Value::Bytes(bytes) => *bytes,
@@ -95,7 +94,6 @@ fn uuid(bytes: &[u8], how: &str) -> String {
     if how.contains(['B', 'L']) { out.to_ascii_uppercase() } else { out }
 }
 
-/// Formats the lowest bits as a mask, or as a list of the set bits.
 fn bits(bytes: &[u8], count: usize, is_list: bool, big: bool) -> String {
     let count = count.min(8 * bytes.len());
     let is_set = |bit: usize| {

@@ -1,4 +1,4 @@
-//! A field's number in the words of the print format. These are names of flags and states, and functions by address.
+//! A field's number in the words of the print format: names of flags and states, and functions by address.
 
 use super::super::{Field, Format};
 use super::expr::{Expr, Value};
@@ -56,9 +56,7 @@ fn labelled(text: &str, label: &str) -> Option<usize> {
     Some(at + label.len())
 }
 
-/// Creates a record in which only one field is set.
 fn record_with(format: &Format, field: &Field, number: i64) -> Option<Vec<u8>> {
-    /// The limit of the offset of number fields.
     const MOST: usize = 1 << 16;
     let end = field.offset.checked_add(field.size).filter(|end| *end <= MOST && (1..=8).contains(&field.size))?;
     let mut raw = vec![0; end];
@@ -68,7 +66,6 @@ fn record_with(format: &Format, field: &Field, number: i64) -> Option<Vec<u8>> {
     Some(raw)
 }
 
-/// Returns whether an expression uses only one field.
 fn is_of(expr: &Expr, name: &str) -> bool {
     let of = |expr: &Expr| is_of(expr, name);
     match expr {
@@ -112,7 +109,6 @@ mod tests {
         assert_eq!(words(FORMAT, "pid", 7, false), None, "it is also printed as a number");
     }
 
-    /// Values from several fields or unsupported expressions stay numbers.
     #[test]
     fn words_are_of_one_field() {
         let mixed = FORMAT.replace("__print_symbolic(REC->state,", "__print_symbolic(REC->state + REC->pid,");

@@ -26,7 +26,7 @@ impl Rate {
         if attr.has(Flag::Freq) { Self::Frequency(attr.period_or_freq) } else { Self::Period(attr.period_or_freq) }
     }
 
-    /// In Hz; 0 for a fixed period.
+    /// Returns the frequency in Hz; 0 for a fixed period.
     pub(crate) fn hz(self) -> u64 {
         match self {
             Self::Frequency(hz) => hz,

@@ -1,6 +1,6 @@
-//! String arguments of system calls, of which the kernel records only the addresses. A live session reads the strings
-//! in the kernel and writes records in the layout of Linux 6.19 and later: next to `filename`, a field `__filename_val`
-//! has the text.
+//! String arguments of system calls. The kernel records only their addresses; a live session reads the strings in the
+//! kernel and writes records in the layout of Linux 6.19 and later: next to `filename`, a field `__filename_val` has
+//! the text.
 
 use super::format::{Format, text_of};
 

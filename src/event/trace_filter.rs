@@ -109,7 +109,7 @@ impl<'t> Grammar<'t> for Fields<'_, 't> {
     }
 }
 
-/// Whether a character is part of a field, number, CPUS{…} or text: all but blanks, operators and quotes.
+/// Returns whether a character is part of a field, number, CPUS{…} or text: not a blank, operator or quote.
 fn is_word(c: char) -> bool {
     !c.is_whitespace() && !"&|=!<>~()\"'".contains(c)
 }

@@ -20,7 +20,6 @@ pub(crate) const SW_TASK_CLOCK: u64 = b::PERF_COUNT_SW_TASK_CLOCK as u64;
 pub(crate) const SW_DUMMY: u64 = b::PERF_COUNT_SW_DUMMY as u64;
 pub(crate) const SW_BPF_OUTPUT: u64 = b::PERF_COUNT_SW_BPF_OUTPUT as u64;
 
-/// The kinds of software events that are not clocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SwKind {
     /// Page faults, alignment faults and emulation faults, in programs and in the kernel.

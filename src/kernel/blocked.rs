@@ -49,8 +49,7 @@ fn one(pid: i32, tid: i32) -> Option<BlockedThread> {
     Some(BlockedThread { pid, tid, comm, state, is_of_kernel, cpu, place, call, is_32_bit })
 }
 
-/// Parses name, state, flags and last CPU from a line of /proc/PID/stat. The name may contain any byte, including
-/// parentheses.
+/// Parses name (any bytes, also parentheses), state, flags and last CPU from a line of /proc/PID/stat.
 fn stat(line: &[u8]) -> Option<(Vec<u8>, char, u64, u32)> {
     let (from, until) = (line.iter().position(|b| *b == b'(')?, line.iter().rposition(|b| *b == b')')?);
     let comm = line.get(from + 1..until)?.to_vec();

@@ -8,7 +8,6 @@ use rustix::io::Errno;
 
 use super::bpf_calls::{self, CALL, Code, EXIT, LD_MAP, LoadError, MOV_K, MOV_X, MappedValue, ProgramType, op};
 
-/// The maximum number of parameters of a program.
 pub(crate) const MAX_CONSTANTS: usize = 255;
 /// Bytes of a bank. Programs read one of two banks, so that a change is seen whole or not at all.
 pub(crate) const BANK: usize = 8 * (MAX_CONSTANTS + 1);
@@ -30,7 +29,6 @@ pub struct Program {
 #[derive(Debug)]
 pub struct LoadedProgram {
     fd: OwnedFd,
-    /// The mapped array.
     parameters: MappedValue,
 }
 

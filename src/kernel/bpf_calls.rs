@@ -17,7 +17,6 @@ const OBJ_GET_INFO_BY_FD: i64 = 15;
 const BTF_LOAD: i64 = 18;
 const F_MMAPABLE: u32 = 1 << 10;
 
-/// Map types.
 pub(crate) const ARRAY: u32 = 2;
 pub(crate) const PROG_ARRAY: u32 = 3;
 pub(crate) const PERF_EVENT_ARRAY: u32 = 4;
@@ -96,7 +95,6 @@ pub(crate) fn put(map: BorrowedFd<'_>, key: u32, value: [u32; 4]) -> Result<(), 
     attr.point(4, value.as_ptr()).call(MAP_UPDATE_ELEM).map(drop)
 }
 
-/// Deletes an element of such a map.
 pub(crate) fn take(map: BorrowedFd<'_>, key: u32) -> Result<(), Errno> {
     Attr::of(&[map.as_raw_fd() as u32]).point(2, &raw const key).call(MAP_DELETE_ELEM).map(drop)
 }
@@ -109,7 +107,6 @@ pub(crate) struct MappedValue {
 }
 
 impl MappedValue {
-    /// Creates a value of `size` bytes, all of them 0.
     pub(crate) fn new(size: usize) -> Result<Self, Errno> {
         let fd = map(&MapKind { kind: ARRAY, key: 4, value: size as u32, entries: 1, flags: F_MMAPABLE }, None)?;
         // The kernel rounds the array's only value up to whole pages.
@@ -122,7 +119,6 @@ impl MappedValue {
         self.fd.as_fd()
     }
 
-    /// Returns the `i`-th word of eight bytes.
     pub(crate) fn word(&self, i: usize) -> &AtomicU64 {
         self.value.word(8 * i)
     }
@@ -166,7 +162,6 @@ pub(crate) struct Types<'a> {
     pub(crate) functions: &'a [[u32; 2]],
 }
 
-/// Loads BTF into the kernel.
 pub(crate) fn btf(bytes: &[u8]) -> Result<OwnedFd, Errno> {
     Attr::default().point(0, bytes.as_ptr()).with(4, bytes.len() as u32).make(BTF_LOAD)
 }

@@ -204,7 +204,6 @@ impl Btf {
         None
     }
 
-    /// Resolves typedefs and qualifiers to the underlying type.
     fn resolve(&self, mut id: u32) -> u32 {
         for _ in 0..MAX_DEPTH {
             match self.kind(id) {
@@ -224,7 +223,6 @@ mod tests {
     use crate::damage;
     use proptest::prelude::*;
 
-    /// Returns BTF with two structures: the second contains the first through an anonymous structure.
     fn small() -> Vec<u8> {
         let names = b"\0inner\0outer\0x\0y\0in\0";
         let mut types: Vec<u32> = Vec::new();
@@ -250,7 +248,6 @@ mod tests {
         assert!(btf.offset("nobody", &["x"]).is_err());
     }
 
-    /// A structure inside an anonymous one whose offset has the largest possible value.
     #[test]
     fn places_beyond_all_numbers_are_none() {
         let mut bytes = small();

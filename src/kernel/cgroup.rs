@@ -88,7 +88,6 @@ fn has_below(root: &Path) -> bool {
     folders(root).next().is_some()
 }
 
-/// Returns the subdirectories of a directory.
 fn folders(dir: &Path) -> impl Iterator<Item = fs::DirEntry> + use<> {
     let all = fs::read_dir(dir).into_iter().flatten().flatten();
     all.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()))

@@ -38,10 +38,8 @@ pub(crate) fn format_list(cpus: &[u32]) -> String {
 const ONLINE: &str = "/sys/devices/system/cpu/online";
 const STAT: &str = "/proc/stat";
 
-/// Returns the CPUs that are online now, from /sys, else from /proc/stat, else from the affinity of this thread.
-///
-/// # Errors
-/// When none of the three sources is available.
+/// Returns the CPUs that are online now, from /sys, else from /proc/stat, else from the affinity of this thread. Fails
+/// if none of the three is available.
 pub fn online() -> io::Result<Vec<u32>> {
     let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
     let some = |cpus: Vec<u32>| (!cpus.is_empty()).then_some(cpus);
@@ -57,14 +55,12 @@ fn of_stat(text: &str) -> Vec<u32> {
     text.lines().filter_map(number).collect()
 }
 
-/// Returns the CPUs that this thread may run on.
 fn allowed() -> Vec<u32> {
     let set = rustix::thread::sched_getaffinity(None).unwrap_or_default();
     let cpus = (0..rustix::thread::CpuSet::MAX_CPU).filter(|cpu| set.is_set(*cpu));
     cpus.filter_map(|cpu| u32::try_from(cpu).ok()).collect()
 }
 
-/// Returns the number of CPUs that the machine can have, for perf.data's NRCPUS.
 pub(crate) fn possible() -> usize {
     let text = std::fs::read_to_string("/sys/devices/system/cpu/possible").unwrap_or_default();
     let listed = parse_list(&text).map_or(0, |cpus| cpus.len());

@@ -14,15 +14,12 @@ use super::sys::{Counts, Errno, Ioctl, Sys};
 /// Decides an open from (attr, pid, cpu).
 pub(crate) type Script = Box<dyn Fn(&Attr, i32, i32) -> Result<(), Errno> + Send>;
 
-/// A kernel that answers by script and logs its calls.
 pub(crate) struct FakeSys {
     script: Script,
     max_pages: usize,
-    /// Pages that all rings together may lock.
     budget: Mutex<usize>,
     filters: Result<(), Errno>,
     programs: LoadError,
-    /// The count of every event, if `flooded`.
     hits: Option<AtomicU64>,
     pub(crate) log: std::sync::Arc<Mutex<Vec<String>>>,
 }
@@ -52,13 +49,11 @@ impl FakeSys {
         self
     }
 
-    /// Fails filters with this errno.
     pub(crate) fn refuse_filters(mut self, errno: Errno) -> Self {
         self.filters = Err(errno);
         self
     }
 
-    /// Fails programs with this error.
     pub(crate) fn refuse_programs(mut self, error: LoadError) -> Self {
         self.programs = error;
         self

@@ -3,7 +3,6 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// An I/O error with the file that it is about.
 #[derive(Debug, thiserror::Error)]
 #[error("{}: {source}", .path.display())]
 struct FileError {

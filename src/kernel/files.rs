@@ -43,7 +43,6 @@ struct Place {
     /// The name that the user gave; differs from `name` if it is a link.
     asked: OsString,
     temporary: OsString,
-    /// The path of the temporary file, for messages.
     shown: PathBuf,
 }
 
@@ -53,7 +52,6 @@ impl NewFile {
         Self::with_mode(target, PRIVATE)
     }
 
-    /// Creates a file with a mode, less the umask.
     pub(crate) fn with_mode(target: &Path, mode: u32) -> io::Result<Self> {
         let name_of = |path: &Path| path.file_name().map(OsStr::to_owned).ok_or(Errno::INVAL);
         let asked = name_of(target)?;
@@ -137,7 +135,6 @@ impl NewFile {
         }
     }
 
-    /// Keeps the temporary file, and returns its path.
     pub(crate) fn keep(&mut self) -> Option<PathBuf> {
         self.place.take().map(|place| place.shown)
     }
@@ -171,10 +168,8 @@ impl Drop for NewFile {
 const MOST_LINKS: usize = 40;
 
 /// Returns the target of a link whose owner we trust; `None` for a name that is not a link. Replacing the link by a
-/// file could put the data on another file system than the user chose.
-///
-/// # Errors
-/// A link of another user, which could point to any file that we may write.
+/// file could put the data on another file system than the user chose. A link of another user is an error, because it
+/// could point to any file that we may write.
 fn followed(name: &Path) -> io::Result<Option<PathBuf>> {
     let meta = match std::fs::symlink_metadata(name) {
         Ok(meta) if meta.is_symlink() => meta,
@@ -204,12 +199,10 @@ fn is_written_directly(target: &Path) -> bool {
     special && trusted().contains(&meta.uid())
 }
 
-/// Returns whether standard input is a pipe.
 pub(crate) fn stdin_is_pipe() -> bool {
     is_pipe(stdin())
 }
 
-/// Returns whether standard output is a pipe.
 pub(crate) fn stdout_is_pipe() -> bool {
     is_pipe(stdout())
 }
@@ -219,7 +212,6 @@ fn is_pipe(file: BorrowedFd<'_>) -> bool {
     stat.is_ok_and(|stat| rustix::fs::FileType::from_raw_mode(stat.st_mode) == rustix::fs::FileType::Fifo)
 }
 
-/// Returns root, the effective user, and the user who called sudo.
 fn trusted() -> Vec<u32> {
     let caller = privilege::variable("SUDO_UID").and_then(|uid| uid.to_str()?.parse().ok());
     [0, rustix::process::geteuid().as_raw()].into_iter().chain(caller).collect()
@@ -297,7 +289,6 @@ impl OwnPlace {
     }
 }
 
-/// Returns why a file could not be written, and the remedy.
 pub(crate) fn unwritten(path: &Path, error: &io::Error) -> String {
     let advice = match error.kind() {
         _ if matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE)) => "; raise the limit with ulimit -n",

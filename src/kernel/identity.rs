@@ -31,16 +31,12 @@ impl Identity {
         Self::alone(NOBODY)
     }
 
-    /// Returns a user with an unknown group, without supplementary groups.
     fn alone(uid: u32) -> Self {
         Self { uid, gid: NOBODY, groups: Arc::default() }
     }
 
     /// Returns the user of a process from its status. The owner of its files in /proc is not reliable: it becomes root
-    /// when the process asks for it (`PR_SET_DUMPABLE`).
-    ///
-    /// # Errors
-    /// When the process has gone.
+    /// when the process asks for it (`PR_SET_DUMPABLE`). Fails when the process has gone.
     pub fn of_process(pid: i32) -> io::Result<Self> {
         let gone = || io::Error::from(io::ErrorKind::NotFound);
         let status = procfs::status(pid)?;
@@ -63,16 +59,12 @@ impl Identity {
         Self::alone(if by_all || by_group { NOBODY } else { meta.uid() })
     }
 
-    /// Returns whether this user may open everything.
     pub(crate) fn is_root(&self) -> bool {
         self.uid == 0
     }
 
     /// Runs `work` with no more file permissions than this user's, nor than our own. Credentials are per thread, so
-    /// other threads are not affected.
-    ///
-    /// # Errors
-    /// Those of the work, and a failure to assume the permissions.
+    /// other threads are not affected. Fails if the permissions cannot be assumed, or with the error of the work.
     pub(crate) fn opens<T>(&self, work: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
         if self.is_root() {
             return work();
@@ -165,7 +157,6 @@ mod tests {
         }
     }
 
-    /// The user's rights apply while the work runs; ours apply before and after.
     #[test]
     fn rights_are_taken_on_and_given_back() {
         let file = tempfile::NamedTempFile::new().expect("file");

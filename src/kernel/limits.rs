@@ -40,7 +40,6 @@ pub struct Rights {
 
 #[cfg(test)]
 impl Rights {
-    /// Returns those of a typical system.
     pub(crate) fn staged(paranoid: i64, caps: u64) -> Self {
         Self {
             paranoid,
@@ -104,7 +103,6 @@ impl Rights {
         self.privileged() || self.paranoid <= 1
     }
 
-    /// Returns whether /proc/kallsyms shows addresses.
     pub(crate) fn kernel_names(&self) -> bool {
         match self.kptr_restrict {
             _ if !procfs::is_mounted() => false,
@@ -185,7 +183,6 @@ pub(crate) fn raise_files(need: u64) -> u64 {
     getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX)
 }
 
-/// Returns the maximum number of open files of a process (fs.nr_open).
 pub(crate) fn most_files() -> u64 {
     procfs::sysctl("fs/nr_open").and_then(|most| u64::try_from(most).ok()).unwrap_or(1 << 20)
 }

@@ -53,10 +53,7 @@ static SLOTS: [Slot; MAX] = [const { Slot::free() }; MAX];
 const FUSE: u32 = 0x6573_5546;
 
 impl Mapped {
-    /// Maps or copies a whole file.
-    ///
-    /// # Errors
-    /// Those of mmap(2), and an error when too many files are mapped.
+    /// Maps or copies a whole file. Fails also if too many files are mapped.
     pub(crate) fn new(file: &File) -> io::Result<Self> {
         guard();
         let meta = file.metadata()?;
@@ -142,7 +139,6 @@ impl Drop for Mapped {
 static BEFORE: [OnceLock<libc::sigaction>; 2] = [const { OnceLock::new() }; 2];
 const SIGNALS: [libc::c_int; 2] = [libc::SIGBUS, libc::SIGSEGV];
 
-/// Installs the handlers of faults in our mappings, once for the process.
 fn guard() {
     static ONCE: OnceLock<()> = OnceLock::new();
     ONCE.get_or_init(|| {
@@ -162,7 +158,6 @@ fn guard() {
     });
 }
 
-/// Handles a fault at an address: makes the part of a copy, or maps zeroes past a file's end.
 fn serve(signal: libc::c_int, at: usize) -> bool {
     let holds = |slot: &&Slot| {
         let (start, len) = (slot.start.load(Ordering::Acquire), slot.len.load(Ordering::Acquire));
@@ -222,7 +217,6 @@ mod tests {
         assert!(Mapped::new(&file).is_err());
     }
 
-    /// Returns a world-writable file.
     fn shared(len: usize) -> File {
         let mut file = tempfile::tempfile().expect("file");
         file.write_all(&vec![7; len]).expect("write");

@@ -1,7 +1,6 @@
-//! The kernel interface: `perf_event_open`, ring buffers, /proc, /sys and tracefs reads.
-//!
-//! All `unsafe` of the program is here, each block with its reason. This module does not know about profiles: it
-//! returns bytes and numbers to its callers, and takes their requests.
+//! The kernel interface: `perf_event_open`, ring buffers, /proc, /sys and tracefs reads. All `unsafe` of the program is
+//! here, each block with its reason. This module does not know about profiles: it returns bytes and numbers to its
+//! callers, and takes their requests.
 
 pub mod attr;
 pub(crate) mod blocked;
@@ -31,10 +30,7 @@ pub mod sys;
 pub(crate) mod tty;
 pub mod walk;
 
-/// Starts a thread with this name.
-///
-/// # Errors
-/// When a limit forbids it; the error names the thread and the limits.
+/// Starts a thread with this name. If a limit forbids it, the error names the thread and the limits.
 pub(crate) fn thread<T: Send + 'static>(
     name: &str,
     work: impl FnOnce() -> T + Send + 'static,
@@ -42,10 +38,6 @@ pub(crate) fn thread<T: Send + 'static>(
     std::thread::Builder::new().name(name.to_owned()).spawn(work).map_err(|error| not_started(name, &error))
 }
 
-/// Starts a scoped thread with this name.
-///
-/// # Errors
-/// Those of [`thread`].
 pub(crate) fn scoped_thread<'scope, T: Send + 'scope>(
     scope: &'scope std::thread::Scope<'scope, '_>,
     name: &str,
@@ -103,7 +95,6 @@ pub(crate) fn local_time(seconds: i64) -> Option<jiff::civil::DateTime> {
     jiff::civil::DateTime::new(year, month, day, hour, minute, part(tm.tm_sec.min(59))?, 0).ok()
 }
 
-/// Returns the CPU time that this process has used, in nanoseconds.
 pub(crate) fn own_cpu_ns() -> u64 {
     timespec_ns(rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime))
 }
@@ -121,7 +112,6 @@ pub(crate) fn children_cpu_ns() -> (u64, u64) {
     (ns(usage.ru_utime), ns(usage.ru_stime))
 }
 
-/// Returns whether our parent made us ignore a signal.
 pub(crate) fn is_ignored(signal: i32) -> bool {
     let mut action = std::mem::MaybeUninit::<libc::sigaction>::zeroed();
     // SAFETY: without a new action the kernel only fills the structure at the pointer, which is ours. All zeroes are a
@@ -133,7 +123,6 @@ pub(crate) fn is_ignored(signal: i32) -> bool {
     action.sa_sigaction == libc::SIG_IGN
 }
 
-/// Returns the CPU time that the calling thread has used, in nanoseconds.
 pub(crate) fn thread_cpu_ns() -> u64 {
     timespec_ns(rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime))
 }

@@ -54,7 +54,6 @@ unsafe impl GlobalAlloc for Allocator {
 }
 
 thread_local! {
-    /// Whether this thread can handle a failed allocation.
     static FALLIBLE: Cell<bool> = const { Cell::new(false) };
 }
 
@@ -66,10 +65,8 @@ pub(crate) fn fallible<R>(ask: impl FnOnce() -> R) -> R {
     answer
 }
 
-/// The work to do before the program ends because it is out of memory.
 static LAST: OnceLock<fn()> = OnceLock::new();
 
-/// Sets the work to do when memory runs out.
 pub(crate) fn before_the_end(last: fn()) {
     let _ = LAST.set(last);
 }
@@ -92,7 +89,6 @@ fn end_without_memory(size: usize) -> ! {
     super::tty::exit_now(1)
 }
 
-/// The indentation of a message's continuation lines.
 const INDENT: &str = "              ";
 
 /// A text buffer without allocations; text that does not fit is cut.

@@ -35,7 +35,6 @@ pub const WANTED: [Capability; 3] = [
     Capability { number: CAP_SYSLOG, name: "cap_syslog", gives: "names of kernel functions" },
 ];
 
-/// The program's file, as shell code.
 pub(crate) const PROGRAM: &str = "$(command -v perfprof-tui)";
 
 /// Returns the command that gives them to the program's file.
@@ -102,16 +101,12 @@ pub(crate) fn names_hidden(rights: &Rights) -> (String, String) {
 /// has only its caller's rights.
 static SHED: OnceLock<Option<u64>> = OnceLock::new();
 
-/// Returns the set of capabilities that were given up; `None` if the file lent none.
 pub(crate) fn given_up() -> Option<u64> {
     SHED.get().copied().flatten()
 }
 
 /// Gives up rights of the program's file that sampling does not need. Must be called before a second thread starts,
 /// because capabilities are per thread.
-///
-/// # Errors
-/// When the kernel refuses.
 pub(crate) fn shed() -> io::Result<()> {
     // SAFETY: reads a number that the kernel stored at the start of the process.
     let secure = unsafe { libc::getauxval(libc::AT_SECURE) } != 0;
@@ -139,13 +134,11 @@ fn drop_rights() -> io::Result<u64> {
     Ok((before.permitted - kept).bits())
 }
 
-/// Returns a variable of the environment that holds a path or a command.
 pub(crate) fn variable(name: &str) -> Option<OsString> {
     let value = || std::env::var_os(name).filter(|value| !value.is_empty());
     believed(name, given_up().is_some(), value, || home_of(&passwd(), getuid().as_raw()))
 }
 
-/// Returns a directory that the environment names.
 pub(crate) fn directory(name: &str) -> Option<PathBuf> {
     variable(name).map(PathBuf::from).filter(|path| path.is_absolute())
 }

@@ -22,7 +22,6 @@ pub struct ProcMapping {
     pub(crate) inode: u64,
     /// `PROT_*` bits.
     pub(crate) prot: u32,
-    /// `MAP_PRIVATE` or `MAP_SHARED`.
     pub(crate) flags: u32,
     /// The file's path as the process named it, `[vdso]` and the like, or `//anon` for anonymous memory.
     pub(crate) name: Vec<u8>,
@@ -105,7 +104,6 @@ pub fn parse_maps_line(line: &[u8]) -> Option<ProcMapping> {
     })
 }
 
-/// Returns the name of a thread, as the raw bytes of the kernel.
 pub(crate) fn comm(pid: i32, tid: i32) -> Option<Vec<u8>> {
     name(CWD, &format!("/proc/{pid}/task/{tid}/comm"), &mut [0; MAX_COMM]).map(<[u8]>::to_vec)
 }
@@ -122,7 +120,6 @@ pub(crate) fn cmdline(pid: i32) -> Option<Vec<u8>> {
 /// Bytes of a command line that suffice to distinguish processes of one name.
 const MAX_CMDLINE: usize = 1024;
 
-/// The maximum size of a file with a thread's name.
 const MAX_COMM: usize = 256;
 
 /// Reads a thread's name from its file with a single read.
@@ -180,7 +177,6 @@ pub(crate) struct Stat {
     pub(crate) start: u64,
 }
 
-/// Reads the stat file of a process or thread; returns `None` when it has gone.
 pub(crate) fn stat(tid: i32) -> Option<Stat> {
     parse_stat(&fs::read(format!("/proc/{tid}/stat")).ok()?)
 }
@@ -217,7 +213,6 @@ pub(crate) fn exe_name(pid: i32) -> Option<String> {
     Some(path.file_name()?.to_string_lossy().trim_end_matches(" (deleted)").to_owned())
 }
 
-/// Returns all processes, in order of pid.
 pub(crate) fn processes() -> Vec<i32> {
     let mut found: Vec<i32> = processes_as_listed().collect();
     found.sort_unstable();
@@ -233,11 +228,9 @@ fn numbers(dir: &str) -> impl Iterator<Item = i32> + use<> {
     fs::read_dir(dir).into_iter().flatten().flatten().filter_map(|e| e.file_name().to_str()?.parse().ok())
 }
 
-/// The consequences of a missing /proc, and the remedy.
 pub(crate) const NOT_MOUNTED: &str = "/proc is not mounted: processes, their files and the kernel's functions have no \
     names; mount -t proc proc /proc";
 
-/// Returns whether /proc shows processes.
 pub(crate) fn is_mounted() -> bool {
     fs::symlink_metadata("/proc/self").is_ok()
 }
@@ -266,10 +259,7 @@ pub(crate) fn is_there(pid: i32) -> bool {
     std::path::Path::new(&format!("/proc/{pid}")).exists()
 }
 
-/// Returns the text of /proc/PID/status (proc_pid_status(5)).
-///
-/// # Errors
-/// When the process has gone.
+/// Reads /proc/PID/status (proc_pid_status(5)).
 pub(crate) fn status(pid: i32) -> io::Result<String> {
     fs::read_to_string(format!("/proc/{pid}/status"))
 }
@@ -281,27 +271,17 @@ pub(crate) fn own_number(pid: i32) -> i32 {
     line.and_then(|l| l.split_whitespace().last()?.parse().ok()).unwrap_or(pid)
 }
 
-/// Opens the root directory of a process for relative lookups.
-///
-/// # Errors
-/// When it has gone, or when access is denied.
 pub(crate) fn root(pid: i32) -> io::Result<fs::File> {
     of_living(pid, |tid| directory(format!("/proc/{tid}/root")))
 }
 
 /// Opens a directory for relative lookups.
-///
-/// # Errors
-/// Those of opening it.
 pub fn directory(path: impl AsRef<std::path::Path>) -> io::Result<fs::File> {
     use std::os::unix::fs::OpenOptionsExt;
     fs::File::options().read(true).custom_flags(libc::O_PATH | libc::O_DIRECTORY).open(path)
 }
 
 /// Opens the file that a process has mapped at these addresses, even if its name has been deleted or reused.
-///
-/// # Errors
-/// When it is no longer mapped, or when access is denied.
 pub(crate) fn map_file(pid: i32, start: u64, end: u64) -> io::Result<fs::File> {
     use std::os::unix::fs::OpenOptionsExt;
     let open = |tid: i32| {
@@ -311,20 +291,14 @@ pub(crate) fn map_file(pid: i32, start: u64, end: u64) -> io::Result<fs::File> {
     of_living(pid, open)
 }
 
-/// Returns the bytes of our own vDSO, which all processes of this boot share.
-///
-/// # Errors
-/// When there is none.
+/// Returns our own vDSO, which all processes of this boot share.
 pub(crate) fn vdso() -> io::Result<Vec<u8>> {
     let pid = std::process::id() as i32;
     let map = exec_maps(pid).into_iter().find(|m| m.name == b"[vdso]").ok_or(io::ErrorKind::NotFound)?;
     memory_of(pid, &map)
 }
 
-/// Returns the memory of a mapping of a process, or its first part where it is large.
-///
-/// # Errors
-/// Those of reading it.
+/// Reads a mapping of a process, or its first part where it is large.
 pub(crate) fn memory_of(pid: i32, map: &ProcMapping) -> io::Result<Vec<u8>> {
     use std::os::unix::fs::FileExt;
     const MOST: u64 = 1 << 20;
@@ -333,18 +307,12 @@ pub(crate) fn memory_of(pid: i32, map: &ProcMapping) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Opens the running kernel's memory, an ELF file (Documentation/filesystems/proc.rst).
-///
-/// # Errors
-/// Those of opening it.
+/// The running kernel's memory, an ELF file (Documentation/filesystems/proc.rst).
 pub(crate) fn kcore() -> io::Result<fs::File> {
     fs::File::open("/proc/kcore")
 }
 
 /// Reads the first bytes of the running kernel's symbols: reading all of them takes 30 ms.
-///
-/// # Errors
-/// Those of reading it.
 pub(crate) fn kallsyms_head(bytes: &mut [u8]) -> io::Result<usize> {
     io::Read::read(&mut fs::File::open("/proc/kallsyms")?, bytes)
 }
@@ -361,7 +329,6 @@ pub(crate) fn own_reads() -> Option<usize> {
     text.lines().find_map(|line| line.strip_prefix("syscr: ")?.parse().ok())
 }
 
-/// Returns a number from a `Key:\tvalue` line of /proc/PID/status, in the given radix.
 fn status_number(pid: &str, key: &str, radix: u32) -> Option<u64> {
     let text = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
     let line = text.lines().find_map(|l| l.strip_prefix(key)?.strip_prefix(':'))?;
@@ -373,7 +340,6 @@ pub(crate) fn uid(pid: i32) -> Option<u32> {
     status_number(&pid.to_string(), "Uid", 10).and_then(|v| u32::try_from(v).ok())
 }
 
-/// Returns the parent of a process.
 pub(crate) fn parent(pid: i32) -> Option<i32> {
     status_number(&pid.to_string(), "PPid", 10).and_then(|v| i32::try_from(v).ok())
 }
@@ -385,7 +351,6 @@ pub(crate) fn executable(pid: i32) -> Option<(u64, u64)> {
     Some((file.dev(), file.ino()))
 }
 
-/// Returns the process that a thread belongs to.
 pub(crate) fn tgid(tid: i32) -> Option<i32> {
     status_number(&tid.to_string(), "Tgid", 10).and_then(|v| i32::try_from(v).ok())
 }
@@ -418,7 +383,6 @@ pub(crate) fn user_id(name: &str) -> Option<u32> {
     })
 }
 
-/// Returns all user names of /etc/passwd, for suggestions.
 pub(crate) fn user_names() -> Vec<String> {
     let text = fs::read_to_string("/etc/passwd").unwrap_or_default();
     text.lines().filter_map(|l| Some(l.split_once(':')?.0.to_owned())).collect()
@@ -449,7 +413,6 @@ pub(crate) fn read_at_once(path: &std::path::Path) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Returns the line of a single-line file, without its newline.
 pub(crate) fn line(path: &str) -> io::Result<String> {
     Ok(fs::read_to_string(path).map_err(at(path.as_ref()))?.trim_end_matches('\n').to_owned())
 }
@@ -472,10 +435,6 @@ pub(crate) fn peek(pid: i32, address: u64, len: usize) -> Option<u64> {
     Some(u64::from_ne_bytes(bytes))
 }
 
-/// Returns bytes of a process's memory.
-///
-/// # Errors
-/// When they cannot be read.
 pub(crate) fn memory(pid: i32, address: u64, len: usize) -> io::Result<Vec<u8>> {
     use std::os::unix::fs::FileExt;
     of_living(pid, |tid| {

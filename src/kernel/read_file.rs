@@ -33,12 +33,10 @@ impl Room {
 
 static ROOM: Room = Room::new(256 << 20);
 
-/// Returns the bytes that all copies hold together.
 pub(crate) fn held() -> usize {
     ROOM.held.load(Ordering::Relaxed)
 }
 
-/// Sets the memory limit of all copies together, in bytes.
 pub(crate) fn set_room(bytes: usize) {
     ROOM.most.store(bytes, Ordering::Relaxed);
 }
@@ -65,9 +63,6 @@ pub(crate) struct FileCopy {
 
 impl FileCopy {
     /// Creates a copy of a file's first bytes; does not read anything yet.
-    ///
-    /// # Errors
-    /// Those of mmap(2).
     pub(crate) fn new(file: &File, len: usize) -> io::Result<Self> {
         Self::within(&ROOM, file, len)
     }
@@ -96,12 +91,10 @@ impl FileCopy {
         Ok(copied)
     }
 
-    /// Returns the address of the mapping for reads.
     pub(crate) fn base(&self) -> *const u8 {
         self.base
     }
 
-    /// Returns whether parts were left out for lack of memory.
     pub(crate) fn is_cut(&self) -> bool {
         self.cut.load(Ordering::Relaxed)
     }

@@ -28,7 +28,6 @@ impl Ring {
         Ok(Self { shared, page })
     }
 
-    /// Returns the size of the data area in bytes.
     pub(crate) fn capacity(&self) -> usize {
         self.shared.len - self.page
     }
@@ -56,7 +55,6 @@ impl Ring {
         n
     }
 
-    /// Writes bytes like the kernel, for tests.
     #[cfg(test)]
     pub(crate) fn kernel_write(&self, bytes: &[u8]) {
         let head = self.shared.word(DATA_HEAD).load(Ordering::Relaxed);

@@ -14,7 +14,6 @@ pub(crate) fn set_realtime(priority: Option<i32>) -> io::Result<()> {
     if set == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Returns whether the calling thread has a real-time priority.
 #[cfg(test)]
 pub(crate) fn is_realtime() -> bool {
     // SAFETY: no memory is passed, and 0 is the calling thread.

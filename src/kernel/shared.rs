@@ -6,7 +6,6 @@ use std::sync::atomic::{AtomicU32, AtomicU64};
 use rustix::io::Errno;
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 
-/// A shared mapping. Dropping it unmaps it.
 #[derive(Debug)]
 pub(super) struct Shared {
     pub(super) base: *mut u8,
@@ -26,7 +25,6 @@ impl Shared {
         Ok(Self { base: base.cast(), len })
     }
 
-    /// Returns the word of eight bytes at an offset.
     pub(super) fn word(&self, at: usize) -> &AtomicU64 {
         assert!(at.is_multiple_of(8) && at < self.len, "there is no word at {at} of {} bytes", self.len);
         // SAFETY: the word lies in the mapping, which is whole pages and is mapped as long as self lives.

@@ -60,7 +60,6 @@ fn can_run(program: &OsStr) -> io::Result<()> {
     tried.map_err(|kind| named(program, kind.into()))
 }
 
-/// Forks `command[0]` and stops it before the exec.
 pub(crate) fn hold(command: &[OsString], output: Output) -> io::Result<HeldCommand> {
     let (program, args) = command.split_first().ok_or_else(|| io::Error::from(io::ErrorKind::InvalidInput))?;
     can_run(program)?;
@@ -135,7 +134,6 @@ impl HeldCommand {
         self.pid
     }
 
-    /// Returns a handle to how it will have ended.
     pub(crate) fn fate(&self) -> Fate {
         self.fate.clone()
     }
@@ -149,7 +147,6 @@ impl HeldCommand {
         Ok(RunningCommand { child, fate: self.fate })
     }
 
-    /// Ends the waiting child without running the command.
     pub(crate) fn cancel(self) {
         drop(self.gate);
         if let Ok(Ok(mut ended)) = self.spawning.join() {
@@ -178,7 +175,6 @@ impl RunningCommand {
         self.fate.clone()
     }
 
-    /// Returns how it ended; `None` while it runs.
     pub(crate) fn ended(&mut self) -> io::Result<Option<ExitStatus>> {
         let ended = self.child.try_wait()?;
         if let Some(status) = ended {
@@ -187,7 +183,6 @@ impl RunningCommand {
         Ok(ended)
     }
 
-    /// Waits until it ends without a signal from us.
     #[cfg(test)]
     pub(crate) fn wait(&mut self) -> io::Result<()> {
         self.fate.is(self.child.wait()?, false);
@@ -252,7 +247,6 @@ impl Fate {
         let _ = self.ended.set((status, told));
     }
 
-    /// Returns the process of a command that has not ended yet.
     pub(crate) fn running(&self) -> Option<i32> {
         (self.pid > 0 && self.ended.get().is_none()).then_some(self.pid)
     }

@@ -45,7 +45,6 @@ impl StringLayout {
         ((STACK - 16) / self.strings - 8).min(LONGEST) & !7
     }
 
-    /// Returns the maximum size of a record.
     fn size(self) -> usize {
         8 + self.strings * (8 + self.room())
     }
@@ -101,7 +100,6 @@ impl StringLayout {
     }
 }
 
-/// The output of the programs: an event on each CPU.
 #[derive(Debug)]
 pub(crate) struct ProgramOutputs(OwnedFd);
 
@@ -118,9 +116,6 @@ impl ProgramOutputs {
     }
 
     /// Loads a program for a tracepoint's event (CAP_BPF and CAP_PERFMON, or CAP_SYS_ADMIN).
-    ///
-    /// # Errors
-    /// [`LoadError`] has the end of the verifier's log if it rejected the program.
     pub(crate) fn load(&self, tracepoint: u64, addresses: &[usize]) -> Result<OwnedFd, LoadError> {
         let code = StringLayout::new(addresses.len()).program(tracepoint, addresses, self.0.as_fd());
         bpf_calls::load(&Code { runs: ProgramType::Tracepoint, instructions: &code, licence: c"GPL", types: None })

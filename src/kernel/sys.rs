@@ -10,7 +10,6 @@ use super::bpf::{LoadedProgram, Program};
 use super::bpf_calls::LoadError;
 use super::ring::Ring;
 
-/// `PERF_FLAG_FD_CLOEXEC`.
 pub(crate) const FLAG_CLOEXEC: u64 = perf_event_open_sys::bindings::PERF_FLAG_FD_CLOEXEC as u64;
 /// `PERF_FLAG_PID_CGROUP`: the pid argument is a cgroup directory's descriptor.
 pub(crate) const FLAG_CGROUP: u64 = perf_event_open_sys::bindings::PERF_FLAG_PID_CGROUP as u64;
@@ -141,7 +140,6 @@ impl Sys for RealSys {
     }
 }
 
-/// Decodes the bytes of `read(2)` for an event, or for the group that it is read with.
 pub(crate) fn decode_counts(bytes: &[u8], format: u64, id: u64) -> Counts {
     use super::attr::read_format as f;
     let mut words = bytes.chunks_exact(8).map(|w| u64::from_le_bytes(w.try_into().unwrap_or_default()));

@@ -26,7 +26,7 @@ impl Default for Timeline {
 }
 
 impl Timeline {
-    /// `after` is in nanoseconds since the session's start.
+    /// Counts a sample at `after` nanoseconds since the session's start.
     pub(crate) fn count(&mut self, after: u64) {
         let at = self.place(after);
         add(&mut self.counts, at, 1);

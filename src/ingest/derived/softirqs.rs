@@ -50,7 +50,7 @@ impl SoftirqTrace {
 
 pub(super) const FIND: Finder = among;
 
-/// Empty for several machines, because it counts by CPU number.
+/// Returns the series; empty for several machines, because it counts by CPU number.
 fn among(place: &SeriesInput<'_>) -> SeriesList {
     let found = (!place.has(NAME)).then(|| SoftirqTrace::among(place.events, place.tracing, place.origin)).flatten();
     found.map(|trace| Box::new(trace) as _).into_iter().collect()

@@ -13,10 +13,8 @@ use crate::kernel::shared::Shared;
 /// Bytes of the ring's records (walk.bpf.c has the same number), and of a record: a header and the process.
 const SIZE: usize = 1 << 16;
 const RECORD: usize = 16;
-/// The header bit of a record that is still being written.
 const BUSY: u32 = 1 << 31;
 
-/// The mapped ring.
 #[derive(Debug)]
 pub(crate) struct Asks {
     fd: OwnedFd,

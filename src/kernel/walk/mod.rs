@@ -35,10 +35,8 @@ const MAPPINGS: u32 = 1 << 15;
 const MAPPING_WORDS: usize = 7;
 const PIECE_BYTES: usize = MAPPINGS as usize * MAPPING_WORDS * 8;
 pub(crate) const MAX_MAPPINGS: usize = 8192;
-/// The maximum number of chunks and of pieces.
 const SLOTS: usize = 64;
 
-/// The maximum number of frames of a walk.
 pub(crate) const FRAMES: usize = 127;
 /// The maximum number of frames of a chain, kernel and user together, with the default value of
 /// `kernel.perf_event_max_stack`.
@@ -46,7 +44,6 @@ pub(crate) const CHAIN_LIMIT: usize = 127;
 /// The maximum number of frames of a chain whose user part is walked by tables: each part has its own limit.
 pub(crate) const CHAIN_LIMIT_BY_TABLES: usize = CHAIN_LIMIT + FRAMES;
 
-/// The position of a file's rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct RowRange {
     pub(crate) chunk: u32,
@@ -72,7 +69,6 @@ pub(crate) struct Mapping {
 }
 
 impl Mapping {
-    /// Returns a mapping that is walked by frame pointers.
     pub(crate) fn without_rows(start: u64, end: u64) -> Self {
         Self { start, end, bias: 0, span: None, mark: None }
     }
@@ -134,7 +130,6 @@ impl WalkEnd {
         Self::ALL.into_iter().find(|why| *why as u8 == code)
     }
 
-    /// Returns the label of a stack that ends this way.
     pub(crate) fn label(self) -> &'static str {
         match self {
             Self::Complete => "whole, by tables",
@@ -148,13 +143,11 @@ impl WalkEnd {
         }
     }
 
-    /// Returns whether callers of the stack are missing.
     pub(crate) fn is_broken(self) -> bool {
         !matches!(self, Self::Complete | Self::LastFrame | Self::Full)
     }
 }
 
-/// The number of walks that ended in each way.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct WalkEnds([u64; WalkEnd::ALL.len()]);
 
@@ -171,7 +164,6 @@ impl WalkEnds {
         self.0[why as usize - 1]
     }
 
-    /// Returns the ways that occurred, in percent of all walks.
     pub(crate) fn percents(&self) -> impl Iterator<Item = (WalkEnd, f64)> {
         let all = self.all().max(1) as f64;
         WalkEnd::ALL
@@ -180,14 +172,14 @@ impl WalkEnds {
             .filter(|(_, share)| *share > 0.0)
     }
 
-    /// Returns the walks whose callers are missing, in percent of all.
     pub(crate) fn broken_percent(&self) -> f64 {
         self.percents().filter(|(why, _)| why.is_broken()).map(|(_, share)| share).sum()
     }
 }
 
-/// In place of a [`WalkEnd`]: the record lists return addresses that probes have replaced. Its words are the replacement,
-/// then for each function, the innermost first, the position of the return address on the stack and its value.
+/// In place of a [`WalkEnd`]: the record lists return addresses that probes have replaced. Its words are the
+/// replacement, then for each function, the innermost first, the position of the return address on the stack and its
+/// value.
 pub(crate) const RETURNS: u8 = 9;
 
 /// Data that a walk lacked, as bits of its record.
@@ -238,20 +230,15 @@ pub struct Program {
 
 impl Program {
     /// Loads the program that writes, before each sample with a copied stack, the return addresses that the copy lacks
-    /// (`RETURNS`).
-    ///
-    /// # Errors
-    /// [`LoadError`] contains the verifier's last words if it refused the program.
+    /// (`RETURNS`). [`LoadError`] has the end of the verifier's log.
     pub fn for_copies() -> Result<Arc<Self>, LoadError> {
         Ok(linked(true)?.0)
     }
 
-    /// Returns the program's descriptor, for a sampling event.
     pub(crate) fn fd(&self) -> BorrowedFd<'_> {
         self.program.as_fd()
     }
 
-    /// Returns a program array whose first program is this one.
     pub(crate) fn next(&self) -> BorrowedFd<'_> {
         self.next.as_fd()
     }
@@ -276,7 +263,6 @@ pub struct Walker {
     chunks: OwnedFd,
     rows: Pool,
     mappings: Pool,
-    /// The range of each process's mappings.
     known: FxHashMap<i32, Range>,
     numbers: Numbers,
     asks: Option<Asks>,
@@ -298,10 +284,8 @@ impl Numbers {
 }
 
 impl Walker {
-    /// Loads the program; its tables may take `limit` bytes of kernel memory.
-    ///
-    /// # Errors
-    /// [`LoadError`] has the end of the verifier's log if it rejected the program.
+    /// Loads the program; its tables may take `limit` bytes of kernel memory. [`LoadError`] has the end of the
+    /// verifier's log.
     pub fn load(limit: usize) -> Result<Self, LoadError> {
         let (program, mut maps) = linked(false)?;
         let mut map = |name: &str| maps.remove(name).ok_or(LoadError::from(Errno::NOENT));
@@ -371,7 +355,6 @@ pub(crate) trait Store {
     /// Sets the kernel's number of a process, which may differ from its number here. Its mappings take effect then.
     fn learn(&mut self, pid: i32, number: u32) -> Result<(), NoRoom>;
     fn forget_process(&mut self, pid: i32);
-    /// Returns the bytes of kernel memory in use, and their limit.
     fn held(&self) -> (usize, usize);
 }
 
@@ -454,7 +437,6 @@ impl Store for Walker {
     }
 }
 
-/// Loads the program; returns it and its other maps by name.
 fn linked(for_copies: bool) -> Result<(Arc<Program>, FxHashMap<String, OwnedFd>), LoadError> {
     let object::LoadedObject { program, mut maps } = object::link(OBJECT)?;
     let mut map = |name: &str| maps.remove(name).ok_or(LoadError::from(Errno::NOENT));

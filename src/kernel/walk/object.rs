@@ -15,7 +15,6 @@ use crate::kernel::sys::Errno;
 const MAP_FD: u64 = 1 << 12;
 const FUNCTION: u64 = 4 << 12;
 
-/// A program in the kernel, and its maps by name.
 #[derive(Debug)]
 pub(crate) struct LoadedObject {
     pub(crate) program: OwnedFd,
@@ -27,7 +26,6 @@ fn odd(what: &str) -> LoadError {
     LoadError { errno: Errno::NOEXEC, log: format!("the program's object has no {what}") }
 }
 
-/// Creates the maps of an object and loads its program.
 pub(crate) fn link(bytes: &[u8]) -> Result<LoadedObject, LoadError> {
     let file = ElfFile64::<Endianness>::parse(bytes).map_err(|error| odd(&error.to_string()))?;
     let section = |name: &str| file.section_by_name(name).ok_or_else(|| odd(name));

@@ -12,7 +12,6 @@ use crate::kernel::sys::Errno;
 /// The time for which a freed range may still be read: a program runs for microseconds.
 const GRACE: Duration = Duration::from_secs(1);
 
-/// A part of one of the arrays.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Range {
     pub(crate) array: u32,
@@ -39,8 +38,8 @@ impl Pool {
         Self { arrays: Vec::new(), units, unit_words, bytes, most, free: Vec::new(), resting: VecDeque::new() }
     }
 
-    /// Allocates a range of `n` units: the first free one that is long enough, else a new array if allowed. Returns
-    /// `None` when there is no room.
+    /// Allocates a range of `n` units: the first free one that is long enough, else a new array. `None` if there is no
+    /// room.
     pub(crate) fn get(&mut self, n: u32, maps: BorrowedFd<'_>) -> Result<Option<Range>, Errno> {
         self.settle();
         if self.longest() < n && n <= self.units && self.arrays.len() < self.most {
@@ -91,7 +90,6 @@ impl Pool {
         });
     }
 
-    /// Stores words into an array, starting at word `at`.
     pub(crate) fn store(&self, array: u32, at: usize, words: impl Iterator<Item = u64>) {
         let shared = &self.arrays[array as usize];
         for (i, word) in words.enumerate() {
@@ -109,12 +107,10 @@ impl Pool {
         }
     }
 
-    /// Returns the index of a range's first word.
     pub(crate) fn at(&self, range: Range) -> usize {
         range.first as usize * self.unit_words
     }
 
-    /// Returns the bytes of kernel memory in use.
     pub(crate) fn held(&self) -> usize {
         self.arrays.len() * self.bytes
     }

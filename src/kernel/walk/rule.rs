@@ -124,7 +124,6 @@ impl Rule {
         Some(kind | u32::from(saved) << 8 | u32::from(what) << 16)
     }
 
-    /// Returns the rule of these bits.
     pub(crate) fn of(bits: u32) -> Self {
         let [kind, saved, low, high] = bits.to_le_bytes();
         let what = u16::from_le_bytes([low, high]);
@@ -163,7 +162,6 @@ impl Rule {
         Self::Frame { cfa, saved, caller }
     }
 
-    /// Returns the row from an address on.
     pub(crate) fn from(self, address: u32) -> u64 {
         u64::from(address) | u64::from(self.bits()) << 32
     }
@@ -212,7 +210,6 @@ impl Saved {
     }
 }
 
-/// Returns bytes as words; `None` if they are not a whole number of words.
 fn whole_words(bytes: i64) -> Option<i64> {
     (bytes % WORD == 0).then_some(bytes / WORD)
 }

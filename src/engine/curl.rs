@@ -22,7 +22,6 @@ impl Curl {
         }
     }
 
-    /// Adds an option without a value, by its long name.
     pub(crate) fn flag(mut self, name: &str) -> Self {
         self.config.push_str(&format!("{name}\n"));
         self

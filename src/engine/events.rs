@@ -8,10 +8,8 @@ use crate::query::answer::{EventInfo, Meter};
 use crate::source::live::throttle;
 use crate::source::{CountReading, Counts, EventState, Rate, RunState};
 
-/// Seconds of rates that are kept of each event.
 const HISTORY: usize = 120;
 
-/// An event.
 #[derive(Debug, Default)]
 struct Row {
     total: Acc,
@@ -37,7 +35,6 @@ impl Events {
         &self.names
     }
 
-    /// Adds new events.
     pub(crate) fn know(&mut self, events: &[EventDesc]) {
         for event in events.iter().skip(self.names.len()) {
             self.names.push(apart(&self.names, &event.name));
@@ -45,7 +42,6 @@ impl Events {
         }
     }
 
-    /// Counts a sample.
     pub(crate) fn add(&mut self, event: u16, weight: u64) {
         if let Some(row) = self.rows.get_mut(usize::from(event)) {
             row.total += Acc::one(weight);
@@ -61,7 +57,6 @@ impl Events {
         self.rows.iter_mut().for_each(|row| row.newer = Acc::default());
     }
 
-    /// Subtracts a sample.
     pub(crate) fn take(&mut self, event: u16, weight: u64) {
         if let Some(row) = self.rows.get_mut(usize::from(event)) {
             row.total -= Acc::one(weight);
@@ -81,7 +76,6 @@ impl Events {
         self.rows.get(event).map(|row| row.newer).unwrap_or_default()
     }
 
-    /// Returns the samples of an event that a view may include.
     pub(crate) fn seen(&self, event: usize) -> Acc {
         let mut seen = self.total(event);
         seen -= self.newer(event);
@@ -208,7 +202,6 @@ fn cost(desc: &EventDesc, meter: &Meter, per_sample: f64, n_cpus: usize) -> f64 
 mod tests {
     use super::*;
 
-    /// Returns an event with a sample for each hit.
     fn running(name: &str) -> EventState {
         EventState {
             name: name.to_owned(),

@@ -17,7 +17,6 @@ const HOLD: Duration = Duration::from_millis(600);
 /// The time after the start in which every tick is delivered at once.
 const EAGER: Duration = Duration::from_secs(2);
 
-/// The state of the source's thread.
 pub(super) struct Feeder {
     pub(super) source: Box<dyn Source>,
     pub(super) batches: Sender<Feed>,

@@ -63,7 +63,6 @@ fn fetch(urls: &[String], cache: &Path, id: &BuildId) -> Result<(), String> {
     Err(last)
 }
 
-/// The name of such a file in the cache of debuginfod's client.
 const NAME: &str = "debuginfo";
 
 fn ask(url: &str, id: &BuildId, file: &mut NewFile) -> io::Result<()> {

@@ -35,9 +35,7 @@ pub struct UnitRun {
     pub(crate) spec: &'static Spec,
     pub(crate) unit: Box<dyn Unit>,
     pub(crate) symbols: SymbolOptions,
-    /// The interval after which figures are reported and reset.
     pub(crate) interval: Option<Duration>,
-    /// The duration after which it ends.
     pub(crate) duration: Option<Duration>,
     pub(crate) points: bool,
     pub(crate) own_pid: Option<i32>,
@@ -165,7 +163,6 @@ struct HeadlessState<'a> {
     resolver: Resolver,
     interval: Option<u64>,
     duration: Option<u64>,
-    /// The ends of the current interval and of the run.
     next: Option<u64>,
     end: Option<u64>,
     notes: Vec<String>,
@@ -175,7 +172,6 @@ struct HeadlessState<'a> {
 }
 
 impl HeadlessState<'_> {
-    /// Applies a record, unless the requested duration is over.
     fn take(&mut self, core: &mut Core, input: usize, time: u64, record: &[u8]) {
         if self.done.is_none() {
             self.cut_until(core, time);

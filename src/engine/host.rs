@@ -101,12 +101,10 @@ impl HostWatch {
         self.took = monotonic_ns() - before;
     }
 
-    /// Returns the time between two readings of /proc/stat.
     pub(crate) fn pause(&self) -> Duration {
         Duration::from_nanos(TICK_NS.max(self.took * DUTY))
     }
 
-    /// Enables or disables counting cycles and instructions by PMUs.
     pub(crate) fn count_work(&mut self, on: bool) {
         if !on {
             self.work.end();
@@ -266,12 +264,10 @@ impl Host {
         Ok(Self { shared, thread })
     }
 
-    /// Returns the place of published views.
     pub(crate) fn shared(&self) -> Arc<ArcSwap<HostView>> {
         self.shared.view.clone()
     }
 
-    /// Returns the newest view; it has no rows before the first.
     pub(crate) fn view(&self) -> Arc<HostView> {
         self.shared.view.load_full()
     }

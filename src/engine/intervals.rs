@@ -9,7 +9,6 @@ use super::IntakeOptions;
 use super::offline::name_all;
 use crate::ingest::Ingest;
 
-/// The current slice.
 #[derive(Debug)]
 pub(crate) struct Slices {
     ingest: Ingest,
@@ -26,7 +25,6 @@ impl Slices {
         Self { ingest, resolver: Resolver::new(symbols), events }
     }
 
-    /// Processes a batch; returns used buffers through `recycle`.
     pub(crate) fn feed(&mut self, batch: &mut Batch, recycle: impl FnMut(Vec<u8>)) {
         self.ingest.feed(batch);
         std::iter::from_fn(|| self.ingest.spare()).for_each(recycle);
@@ -45,7 +43,6 @@ impl Slices {
         self.ingest.core().data(&self.events)
     }
 
-    /// Starts the next slice.
     pub(crate) fn next(&mut self) {
         let core = self.ingest.core_mut();
         core.profile.clear(&mut core.session);

@@ -7,10 +7,8 @@ use crate::panel::text::clean;
 use crate::session::{DsoId, DsoKind, Session};
 use crate::symbols::{Problem, ProblemKind};
 
-/// The maximum number of files named in a line.
 const NAMED: usize = 3;
 
-/// The kind of data that was looked up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Sought {
     Names,

@@ -184,7 +184,6 @@ pub struct Engine {
     threads: Vec<JoinHandle<()>>,
     stop: Arc<AtomicBool>,
     waker: Waker,
-    /// The time up to which the newest answer is complete; `None` for a recording.
     seen: Option<Arc<AtomicU64>>,
     realtime: Option<i32>,
 }
@@ -311,7 +310,6 @@ impl Engine {
         if self.seen.is_some() { Urgency::of_live(self.realtime) } else { Urgency::usual() }
     }
 
-    /// Returns facts about the source.
     pub(crate) fn info(&self) -> &Info {
         &self.info
     }
@@ -331,7 +329,6 @@ impl Engine {
         self.answer.load_full()
     }
 
-    /// Returns the newest figures of the machine's CPUs; `None` for recordings.
     pub(crate) fn host(&self) -> Option<Arc<HostView>> {
         self.host.as_ref().map(host::Host::view).filter(|view| view.interval > 0)
     }
@@ -348,7 +345,6 @@ impl Engine {
         self.units.load_full()
     }
 
-    /// Starts or stops measuring the time in softirqs. Errors are sent as a notice.
     pub(crate) fn trace_softirqs(&self, on: bool) {
         let mut tracer = self.tracer();
         if let Some(old) = tracer.take() {
@@ -375,14 +371,12 @@ impl Engine {
         let _ = crate::kernel::thread("events", work);
     }
 
-    /// Sets the interval of figures of the machine's CPUs.
     pub(crate) fn set_host_interval(&self, interval: Duration) {
         if let Some(host) = &self.host {
             host.set_interval(interval);
         }
     }
 
-    /// Enables or disables counting the work of CPUs by their PMUs.
     pub(crate) fn count_work(&self, on: bool) {
         if let Some(host) = &self.host {
             host.count_work(on);

@@ -38,7 +38,6 @@ pub struct Offline {
     unread: u64,
 }
 
-/// The maximum number of batches between the two threads.
 const QUEUE: usize = 8;
 
 /// Reads a source to its end.
@@ -171,7 +170,6 @@ impl Ahead {
     }
 }
 
-/// Names all frames without a name.
 pub(super) fn name_all(core: &mut Core, resolver: &mut Resolver, notes: &mut Vec<String>) {
     name_prepared(core, resolver, notes, false);
 }
@@ -215,7 +213,6 @@ pub(super) fn once(notes: Vec<String>) -> Vec<String> {
     notes.into_iter().filter(|note| said.insert(note.clone())).collect()
 }
 
-/// The number of frames that are sorted by address and named together.
 const AT_ONCE: usize = 1 << 16;
 
 /// The total time to wait for JIT data that has been written but not read yet.
@@ -277,14 +274,12 @@ const MOST_THREADS: usize = 4;
 const LINES_EACH: usize = 2000;
 
 impl Offline {
-    /// Returns 1 if the recording is faulty and nothing could be read, or more lines of a text were rejected than read;
-    /// else 0.
+    /// Returns 1 if the recording is faulty and nothing could be read, or more lines of a text were rejected than read.
     pub(crate) fn exit_code(&self) -> u8 {
         let read = self.ingest.core().profile.len() as u64;
         u8::from(self.damaged && (read == 0 || self.unread > read))
     }
 
-    /// Returns the fields of its tracepoints, for filters.
     pub(crate) fn fields(&self) -> Vec<TraceField> {
         let core = self.ingest.core();
         crate::filter::trace_fields(

@@ -11,7 +11,6 @@ use crate::session::containers::places;
 use crate::session::machine::quota::{QuotaUse, ThrottledGroup, is_limit};
 use crate::source::containers::Reader;
 
-/// The maximum number of groups that are watched.
 const MAX: usize = 2000;
 /// The file with the limit of a group, in cgroup versions 2 and 1.
 const LIMITS: [&str; 2] = ["cpu.max", "cpu.cfs_quota_us"];

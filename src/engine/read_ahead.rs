@@ -17,7 +17,6 @@ const FAREWELL: Duration = Duration::from_secs(1);
 
 type Read = Result<(Batch, Progress), SourceError>;
 
-/// Batches that have been read, in order.
 pub(crate) struct ReadAhead {
     coming: Receiver<Read>,
     used: Sender<Vec<u8>>,
@@ -34,7 +33,6 @@ impl ReadAhead {
         Some(read)
     }
 
-    /// Returns a buffer for reuse.
     pub(crate) fn recycle(&self, buffer: Vec<u8>) {
         // Fails after the reader has ended.
         let _ = self.used.send(buffer);

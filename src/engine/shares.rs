@@ -5,7 +5,6 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use crate::kernel::own_memory;
 use crate::query::answer::MemoryShare;
 
-/// The memory limit of the program, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct MemoryLimit(pub usize);
 
@@ -15,7 +14,6 @@ impl MemoryLimit {
         self.0 != usize::MAX
     }
 
-    /// Returns whether this memory is within the limit.
     pub(crate) fn holds(self, private: usize) -> bool {
         private <= self.0
     }
@@ -47,7 +45,6 @@ const MOST_WAITING: usize = 32 << 20;
 /// Bytes that other threads report to use.
 #[derive(Debug, Default)]
 pub struct ThreadMemory {
-    /// Symbol tables.
     pub(crate) tables: AtomicUsize,
     /// Debug information for lines and inlined functions: of the code view, and of stacks.
     pub(crate) listings: AtomicUsize,

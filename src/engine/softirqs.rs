@@ -23,7 +23,6 @@ use crate::ingest::{Ingest, IntakeOptions};
 
 use super::Notice;
 
-/// The interval at which figures are published.
 const PUBLISH_NS: u64 = 1_000_000_000;
 /// Data pages of each ring: enough for a storm of interrupts during a tick of 100 ms.
 const PAGES: usize = 256;
@@ -66,7 +65,6 @@ impl Tracer {
         Ok(Self { times, stop, thread: Some(thread) })
     }
 
-    /// Returns the times measured so far; `None` in the first second.
     pub(crate) fn times(&self) -> Option<Arc<HandlerTimes>> {
         self.times.load_full()
     }

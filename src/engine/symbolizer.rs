@@ -116,7 +116,6 @@ const PATIENCE: Duration = Duration::from_millis(5);
 const CODE_PATIENCE: Duration = Duration::from_millis(200);
 const IDLE: Duration = Duration::from_secs(3600);
 
-/// Frames that wait for their names, by DSO.
 #[derive(Debug, Default)]
 struct Waiting {
     epoch: u64,
@@ -170,7 +169,6 @@ impl Waiting {
     }
 }
 
-/// Looks up frames.
 fn named(resolver: &mut Resolver, epoch: u64, portion: &[WantedName]) -> LookedUp {
     resolver.prepare(portion.iter().map(|w| (&*w.dso, w.at)));
     let frames = portion.iter().map(|w| (w.frame, w.dso.id, w.at, resolver.resolve(&w.dso, w.at))).collect();

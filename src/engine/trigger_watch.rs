@@ -61,7 +61,6 @@ struct Watch {
     /// The numbers of lost and received samples at the last check, and its time.
     last: (u64, u64, u64),
     host_at: u64,
-    /// No trigger fires before this time.
     rest_until: u64,
     /// The trigger that fired, and when to save its samples.
     pending: Option<(String, u64, u64)>,

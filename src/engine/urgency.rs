@@ -23,12 +23,9 @@ pub(crate) fn thread_wanted_cpu_ns() -> u64 {
     thread_cpu_ns() + thread_run_delay_ns()
 }
 
-/// A scheduling class and priority.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Rank {
-    /// An ordinary thread with a nice value.
     Nice(i32),
-    /// A real-time thread (`SCHED_FIFO`) with a priority.
     Realtime(i32),
 }
 
@@ -65,7 +62,6 @@ impl Urgency {
         Self::new(Rank::Nice(own()), Rank::Nice(LAST), 100_000_000)
     }
 
-    /// Returns the urgency of an ordinary thread.
     pub(crate) fn usual() -> Self {
         Self { ranks: None, urgent: false, part: 0, second: (0, 0) }
     }

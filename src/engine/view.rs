@@ -40,14 +40,12 @@ pub struct View {
     inlines: u64,
     /// The aggregate of the heat map, if it differs from that of the rest.
     heat: Option<Aggregate>,
-    /// The filter of highlighted cells in a heat map.
     lit: Option<FilterEvaluator>,
     /// The rows of the last heat map, with its event and kind.
     lanes: Option<((usize, HeatBy), Vec<Lane>)>,
     leaves: SiteLanes,
     seen: ShownTotal,
     origins: Origins,
-    /// Another profile to compare with.
     other: Option<Box<Offline>>,
 }
 
@@ -80,12 +78,10 @@ impl View {
         self.outdated();
     }
 
-    /// Returns the weight of each site in the last answer.
     pub(crate) fn by_site(&self) -> Cow<'_, [Acc]> {
         self.fold.as_ref().map_or(Cow::Borrowed(&[]), Aggregate::by_site)
     }
 
-    /// Subtracts an evicted chunk.
     pub(crate) fn forget(&mut self, data: Data<'_>, chunk: &Chunk) {
         self.seen.forget(data, chunk);
         if let Some(fold) = &mut self.fold {
@@ -221,7 +217,6 @@ impl View {
         }
     }
 
-    /// Returns a heat map.
     fn heat(&mut self, data: Data<'_>, question: &Question, fold: &Aggregate, spec: &HeatSpec, until: u64) -> Heat {
         let (event, filter) = (question.event, question.filter.as_ref());
         let own = question.range.is_some() || question.age != Age::All;
@@ -263,7 +258,6 @@ impl View {
         Some((partner, own))
     }
 
-    /// Returns the aggregate of the question itself.
     fn bring_up(&mut self, data: Data<'_>, question: &Question, until: u64) -> Aggregate {
         let half = match question.age {
             Age::Half(ns) => Some(ns),
@@ -348,7 +342,6 @@ fn same_event(data: Data<'_>, of: Data<'_>, event: usize) -> usize {
     exact.or_else(near).or_else(sampled).unwrap_or(0)
 }
 
-/// Returns the duration of one side of a comparison.
 fn seconds(data: Data<'_>, question: &Question, baseline: &Baseline, now: bool) -> f64 {
     let Some((first, last)) = data.profile.span() else { return 0.0 };
     if let Some((from, until)) = if now { question.range } else { baseline.range } {
@@ -368,7 +361,6 @@ fn seconds(data: Data<'_>, question: &Question, baseline: &Baseline, now: bool) 
     ns as f64 / 1e9
 }
 
-/// The state of making an answer.
 struct AnswerJob<'a> {
     data: Data<'a>,
     question: &'a Question,
@@ -377,10 +369,8 @@ struct AnswerJob<'a> {
     old: Option<Old<'a>>,
 }
 
-/// The baseline side of a comparison.
 struct Old<'a> {
     stacks: FlameStacks<'a>,
-    /// The side that it is compared to.
     new: Side,
     baseline: &'a Baseline,
 }

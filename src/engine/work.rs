@@ -13,14 +13,11 @@ use crate::source::live::Target;
 use crate::source::live::attr::Exclude;
 use crate::source::live::counters::{CountConfig, CountedOn, Counters};
 
-/// `PERF_COUNT_HW_INSTRUCTIONS`.
 const INSTRUCTIONS: u64 = 1;
 
-/// The counters, and their values at the last reading.
 #[derive(Default)]
 pub(crate) struct WorkWatch {
     counters: Option<Counters>,
-    /// The CPUs that are counted.
     cpus: Vec<u32>,
     before: BTreeMap<(usize, CountedOn), Counts>,
     /// Whether counting is not possible here, so that it is not tried again.
@@ -56,7 +53,6 @@ impl WorkWatch {
         done
     }
 
-    /// Closes the counters.
     pub(crate) fn end(&mut self) {
         (self.counters, self.before) = (None, BTreeMap::new());
     }

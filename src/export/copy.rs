@@ -113,7 +113,6 @@ pub(crate) fn copy_with(
     Ok(WrittenSize { samples, bytes })
 }
 
-/// Returns the events with the IDs of all inputs.
 fn events(info: &Info) -> Result<Vec<EventDesc>, CopyError> {
     if info.inputs.is_empty() {
         return Err(CopyError::NoAddresses);
@@ -148,8 +147,8 @@ fn sections(info: &Info, events: &[EventDesc], files: &[IdentifiedFile], span: (
     sections
 }
 
-/// Counts of group events, accumulated over kept samples.
-/// Readers use the difference of two values as a sample's period.
+/// Counts of group events, accumulated over kept samples. Readers use the difference of two values as a sample's
+/// period.
 #[derive(Default)]
 struct Counted(HashMap<(u64, i32), u64>);
 

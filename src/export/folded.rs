@@ -70,8 +70,8 @@ fn without_descriptor(text: &str) -> &str {
     text.strip_prefix('L').filter(|_| text.contains('/')).unwrap_or(text)
 }
 
-/// Formats a frame without separators, quotes and arguments.
-/// Readers of the format expect this; `(anonymous namespace)` and Go's receivers stay. Annotations are optional.
+/// Formats a frame without separators, quotes and arguments, as readers of the format expect; `(anonymous namespace)`
+/// and Go's receivers stay.
 fn frame(name: &Name, annotate: bool) -> String {
     let inlined = name.text.strip_suffix(INLINED);
     let mut text = tidy(&clean(inlined.unwrap_or(&name.text))).into_owned();

@@ -7,7 +7,6 @@ use crate::session::{Dso, DsoKind, Dsos};
 use crate::symbols::SymbolOptions;
 use crate::symbols::debug_image;
 
-/// `PROT_EXEC`.
 const EXEC: u32 = 4;
 /// The limit of files that are read. It bounds the memory that other users' files can take.
 const MAX_FILES: usize = 1 << 16;
@@ -35,7 +34,6 @@ impl Identities {
         new
     }
 
-    /// Reads the files in our records that were not mapped before.
     pub(crate) fn follow(&mut self, header: Header, record: &[u8]) {
         if header.kind != types::MMAP2 || self.dsos.all().len() >= MAX_FILES {
             return;

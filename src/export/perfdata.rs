@@ -125,7 +125,6 @@ fn descriptions(moment: &Snapshot) -> Vec<EventDesc> {
     real.enumerate().map(one).collect()
 }
 
-/// Returns whether samples contained cgroups.
 fn has_cgroups(moment: &Snapshot) -> bool {
     moment.tasks.iter().any(|task| task.cgroup != 0)
 }
@@ -145,11 +144,9 @@ struct Chain {
 /// The limit of cached call chains in bytes. All chains are several times the size of the profile.
 const HELD: usize = 4 << 20;
 
-/// Cached call chains of the trie.
 struct Stacks<'a> {
     moment: &'a Snapshot,
     chains: HashMap<NodeId, Chain>,
-    /// Bytes of the cached chains.
     held: usize,
     words: Vec<u8>,
 }

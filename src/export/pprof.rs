@@ -101,8 +101,8 @@ impl Builder<'_> {
         })
     }
 
-    /// Returns the mapping of a DSO.
-    /// There is one per DSO, with addresses inside the file, so that processes with the same file share locations.
+    /// Returns the mapping of a DSO. There is one per DSO, with addresses in the file, so that processes share
+    /// locations.
     fn mapping(&mut self, dso: DsoId) -> u64 {
         if let Some(id) = self.mappings.get(&dso) {
             return *id;

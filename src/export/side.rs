@@ -24,7 +24,6 @@ impl<'a> SideWriter<'a> {
         Self { dsos, layout, history: log.in_order(), known: HashSet::new(), layouts: Layouts::new(dsos) }
     }
 
-    /// Appends the records up to a time.
     pub(crate) fn until(&mut self, time: u64, out: &mut Vec<u8>) {
         while self.history.next_at().is_some_and(|at| at <= time) {
             let Some((at, side)) = self.history.next() else { break };

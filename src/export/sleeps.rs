@@ -9,10 +9,8 @@ use crate::record::kinds::HEADER;
 use crate::record::open_spans::{OpenSpans, ThreadChange};
 use crate::source::Info;
 
-/// The decision about a sample's record.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Fate {
-    /// Write it unchanged.
     Kept,
     /// Drop it; write this record instead, if there is one.
     Taken(Option<Vec<u8>>),
@@ -69,7 +67,6 @@ impl Sleeps {
         })
     }
 
-    /// Returns the number of sleeps merged so far.
     pub(crate) fn merged(&self) -> u64 {
         self.merged
     }

@@ -29,7 +29,6 @@ pub enum Subject {
 }
 
 impl Subject {
-    /// Looks up the format of an event named after `-e`.
     pub(crate) fn of(event: &Event, places: &LookupPaths) -> Result<Self, String> {
         let Some((system, name)) = &event.tracepoint else {
             return Ok(Self::Sampling { clock: event.is_clock() });
@@ -51,7 +50,6 @@ impl Subject {
     }
 }
 
-/// Sets an event's filter, or removes it.
 pub(crate) fn set(event: &mut Event, text: Option<&str>, places: &LookupPaths) -> Result<(), Diagnostic> {
     event.filter = match text {
         None => None,
@@ -162,7 +160,6 @@ fn resolve_cgroups(atoms: &mut [Atom]) {
     }
 }
 
-/// Returns the error at the clause that cannot be assigned.
 fn fault(text: &str, filter: &Filter, atom: u8, why: &str) -> Diagnostic {
     let name = filter.atoms.get(usize::from(atom)).map_or("", |a| a.field_name()).to_owned();
     let at = text.find(&name).unwrap_or(0);

@@ -29,7 +29,6 @@ pub fn expected(text: &str, traced: &[TraceField]) -> (ExpectedToken, usize) {
     if let Some(last) = pieces.last().filter(|last| last.is("&"))
         && let (ExpectedToken::Connective, _) = expected(&format!("{} ", &text[..last.at]), traced)
     {
-        // A partly typed connective.
         return (ExpectedToken::Connective, last.at);
     }
     let trailing_space = text.ends_with(char::is_whitespace);

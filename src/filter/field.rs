@@ -26,14 +26,12 @@ enum FieldScope {
     Moment,
 }
 
-/// A field's table row.
 #[derive(Debug)]
 pub(crate) struct FieldRow {
     pub(crate) field: Field,
     pub(crate) name: &'static str,
     pub(crate) kind: FieldType,
     scope: FieldScope,
-    /// The description.
     pub(crate) about: &'static str,
 }
 
@@ -179,7 +177,6 @@ impl KnownFields<'_> {
 }
 
 impl Field {
-    /// Returns its table row; `None` for tracepoint fields.
     pub(crate) fn row(self) -> Option<&'static FieldRow> {
         FIELDS.iter().chain(CAPTURE_FIELDS).find(|row| row.field == self)
     }
@@ -192,7 +189,6 @@ impl Field {
         }
     }
 
-    /// Returns the comparison operators of a field.
     pub(crate) fn operators(self) -> &'static [&'static str] {
         match self.kind() {
             FieldType::Text => &["==", "!=", "~", "!~", "=~", "in"],
@@ -202,7 +198,6 @@ impl Field {
         }
     }
 
-    /// Returns the owner of its value.
     fn scope(self) -> FieldScope {
         self.row().map_or(FieldScope::Sample, |row| row.scope)
     }
@@ -217,7 +212,6 @@ impl Field {
         self.scope() == FieldScope::Task
     }
 
-    /// Returns whether it is a tracepoint field.
     pub(crate) fn is_traced(self) -> bool {
         matches!(self, Self::TraceText | Self::TraceNumber)
     }

@@ -20,7 +20,6 @@ pub use complete::{ExpectedToken, expected};
 pub(crate) use field::{FIELDS, FieldType, has_field};
 pub use field::{Field, KnownFields, TraceField, trace_fields};
 
-/// The comparison of a clause.
 #[derive(Clone, Debug)]
 pub(crate) enum Test {
     Equals(Vec<String>),
@@ -34,7 +33,6 @@ pub(crate) enum Test {
     Flag,
 }
 
-/// One comparison.
 #[derive(Clone, Debug)]
 pub(crate) struct Atom {
     pub(crate) field: Field,
@@ -53,7 +51,6 @@ impl Atom {
         }
     }
 
-    /// Returns whether a signed number matches.
     pub(crate) fn signed(&self, value: i64) -> bool {
         match &self.test {
             Test::Signed(ranges) => ranges.iter().any(|(from, to)| (*from..=*to).contains(&value)),
@@ -78,7 +75,6 @@ pub(crate) fn equals(field: &str, value: &str) -> String {
     }
 }
 
-/// The expression over atoms, by their index.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Expr {
     Atom(u8),
@@ -135,17 +131,14 @@ impl Filter {
         &self.atoms
     }
 
-    /// Returns the mask of atoms that depend on the individual sample.
     pub(crate) fn per_sample_mask(&self) -> u64 {
         self.atoms.iter().enumerate().filter(|(_, a)| a.field.per_sample()).fold(0, |mask, (i, _)| mask | 1 << i)
     }
 
-    /// Returns whether it uses tracepoint fields.
     pub(crate) fn needs_fields(&self) -> bool {
         self.atoms.iter().any(|a| a.field.is_traced())
     }
 
-    /// Returns whether it uses call chains.
     pub(crate) fn needs_chains(&self) -> bool {
         self.atoms.iter().any(|a| matches!(a.field, Field::Stack | Field::Context | Field::Softirq))
     }

@@ -93,7 +93,6 @@ impl<'t> Grammar<'t> for Clauses<'_> {
     }
 }
 
-/// A value and its position.
 type Value<'t> = (&'t str, Piece<'t>);
 
 impl Clauses<'_> {
@@ -297,7 +296,6 @@ fn signed(text: &str) -> Option<i64> {
     Some(if value < 0 { bits.wrapping_neg() } else { bits })
 }
 
-/// Parses a number, or a time in nanoseconds.
 fn number(text: &str, kind: FieldType) -> Option<u64> {
     if kind == FieldType::Seconds { quantity::time(text).ok() } else { quantity::count(text).ok() }
 }

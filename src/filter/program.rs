@@ -101,7 +101,6 @@ const REGS: Option<(i16, i16)> = Some((136, 144));
 #[cfg(not(target_arch = "x86_64"))]
 const REGS: Option<(i16, i16)> = None;
 
-/// A jump target.
 #[derive(Clone, Copy)]
 struct Label(usize);
 
@@ -247,7 +246,6 @@ impl Assembler<'_> {
         self.jump(JA, 0, 0, 0, no);
     }
 
-    /// Loads a field into r1.
     fn value(&mut self, field: Field) -> Result<(), String> {
         let words = |error: &BtfError| error.to_string();
         match field {
@@ -321,7 +319,6 @@ impl Assembler<'_> {
         Ok(())
     }
 
-    /// Loads a 64-bit number.
     fn wide(&mut self, register: u8, number: u64) {
         self.op(LD_IMM64, register, 0, 0, number as u32 as i32);
         self.op(0, 0, 0, 0, (number >> 32) as u32 as i32);

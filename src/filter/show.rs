@@ -4,7 +4,6 @@ use std::fmt::{Display, Formatter, Result as Shown};
 
 use super::{Atom, Expr, Field, FieldType, Filter, Test};
 
-/// An expression with its atoms, for display.
 #[derive(Clone, Copy)]
 pub(crate) struct ShownExpr<'a>(pub(crate) &'a Expr, pub(crate) &'a [Atom]);
 

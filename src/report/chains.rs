@@ -23,7 +23,6 @@ pub(crate) struct Branch {
 const MAX_DEPTH: usize = 512;
 
 impl Branch {
-    /// Returns the call tree of a row.
     pub(crate) fn of(spec: &ChainSpec, data: Data<'_>, heavy: &HeavyTree) -> Self {
         Self::at(spec, data, heavy, 0, 0)
     }
@@ -123,7 +122,6 @@ impl ChainText<'_> {
         self.spec.form == ChainForm::Fractal
     }
 
-    /// Formats the graph and an empty line.
     fn graph(&self, row: &Acc, branches: &[Branch]) -> String {
         let mut out = String::new();
         let total = if self.is_fractal() { *row } else { *self.whole };

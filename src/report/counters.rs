@@ -36,7 +36,6 @@ impl CounterValue {
         }
     }
 
-    /// Returns the difference to an earlier reading.
     pub(crate) fn since(&self, then: &Self) -> Self {
         Self {
             raw: self.raw.saturating_sub(then.raw),
@@ -54,7 +53,6 @@ pub(crate) struct Mean {
 }
 
 impl Mean {
-    /// Computes the mean of some runs.
     pub(crate) fn of(runs: &[f64]) -> Self {
         let n = runs.len() as f64;
         let mean = runs.iter().sum::<f64>() / n.max(1.0);
@@ -70,9 +68,7 @@ impl Mean {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Counter {
     pub(crate) name: String,
-    /// The unit of its values.
     pub(crate) unit: EventUnit,
-    /// The value of each run.
     pub(crate) values: Vec<CounterValue>,
     /// Why it is not counted.
     pub(crate) refused: Option<String>,
@@ -89,7 +85,6 @@ impl Counter {
         self.unit.is_time()
     }
 
-    /// Returns the time of a run that it stands for.
     pub(crate) fn time(&self) -> Option<RunTime> {
         RunTime::of(&self.name)
     }
@@ -138,7 +133,6 @@ const SHARES: &[(&str, &str, &str)] = &[
     ("stalled-cycles-backend", "cycles", "backend cycles idle"),
 ];
 
-/// A ratio that belongs to an event.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Ratio {
     pub(crate) value: f64,

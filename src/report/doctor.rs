@@ -35,7 +35,6 @@ pub struct Check {
     pub(crate) name: &'static str,
     pub(crate) state: CheckState,
     pub(crate) found: String,
-    /// The remedy; empty if there is none.
     pub(crate) remedy: String,
 }
 
@@ -51,7 +50,6 @@ fn limited(name: &'static str, found: impl Into<String>, remedy: impl Into<Strin
     item(name, CheckState::Limited, found, remedy)
 }
 
-/// Examines the running system.
 pub(crate) fn examine() -> Vec<Check> {
     let rights = Rights::read();
     let mut items = rights_items(&rights);

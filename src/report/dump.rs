@@ -14,9 +14,7 @@ use crate::session::MapId;
 
 use super::records::{self, Told, hex};
 
-/// The dump of a recording's records.
 pub(crate) struct Dump {
-    /// The name of the file.
     name: String,
     /// Whether any event's samples have the CPU, and the time.
     has_cpu: bool,
@@ -218,7 +216,6 @@ fn branch_stack(bytes: &[u8], out: &mut String) {
     }
 }
 
-/// Writes the counts of a group.
 fn readings(layout: &Layout, sample: &Sample<'_>, out: &mut String) {
     const GROUP: u64 = 1 << 3;
     const LOST: u64 = 1 << 4;

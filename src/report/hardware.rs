@@ -64,7 +64,6 @@ struct RowInput<'a> {
     detail: Detail,
     task: &'a Task,
     cpu: u16,
-    /// The sampled code.
     code: Option<FrameId>,
 }
 

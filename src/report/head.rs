@@ -58,7 +58,6 @@ fn time(seconds: i64) -> String {
     local_time(seconds).unwrap_or_default().strftime("%a %b %e %H:%M:%S %Y").to_string()
 }
 
-/// Reads a list after its length.
 fn list<T>(b: &mut Bytes<'_>, mut one: impl FnMut(&mut Bytes<'_>) -> Option<T>) -> Option<Vec<T>> {
     let n = b.u32()?.min(MAX_ENTRIES);
     (0..n).map(|_| one(b)).collect()
@@ -125,7 +124,6 @@ fn feature(bit: u8, b: &mut Bytes<'_>, rec: &Recording) -> Option<Vec<String>> {
     })
 }
 
-/// Formats the events: name, IDs and attr of each.
 fn events(rec: &Recording) -> Vec<String> {
     let one = |(event, size): (&crate::perfdata::EventDesc, u32)| {
         let ids: Vec<String> = event.ids.iter().map(u64::to_string).collect();
@@ -161,7 +159,6 @@ pub(crate) struct EventGroup {
 }
 
 impl EventGroup {
-    /// Reads the groups of a recording.
     pub(crate) fn list(rec: &Recording) -> Option<Vec<Self>> {
         list(&mut Bytes::new(rec.features.get(bit::GROUP_DESC)?, rec.big), |b| {
             let name = b.string()?;
@@ -204,7 +201,6 @@ fn sample_time(first: u64, last: u64) -> Vec<String> {
     ]
 }
 
-/// Formats the memory blocks of each node.
 fn memory(b: &mut Bytes<'_>) -> Option<Vec<String>> {
     let (_version, block, nodes) = (b.u64()?, b.u64()?, b.u64()?);
     let mut out = vec![format!("memory nodes (nr {nodes}, block size {block:#x}):")];

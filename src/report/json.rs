@@ -25,7 +25,6 @@ pub(crate) struct EventPart<'a> {
 }
 
 impl EventPart<'_> {
-    /// Returns one event's part of a report.
     pub(crate) fn value(&self, table: &TopTable<'_>, keys: &[ColumnKey], limit: usize) -> Value {
         let top = table.top;
         let rows: Vec<Value> = top.rows.iter().take(limit).map(|row| self.row(table, row, keys)).collect();

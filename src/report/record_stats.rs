@@ -7,7 +7,6 @@ use crate::panel::text::clean;
 use crate::panel::{Align, Cell, Column, Table};
 use crate::record::{kinds, types};
 
-/// Counts of records by their type.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct RecordStats {
     kinds: BTreeMap<u32, u64>,

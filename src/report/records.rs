@@ -8,7 +8,6 @@ use crate::record::kinds::{FileId, Header, misc, types};
 use crate::record::thread_count::ThreadCount;
 use crate::record::{Layout, Record};
 
-/// A record to format.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Told<'a> {
     pub(crate) header: Header,
@@ -154,7 +153,6 @@ fn of_body(told: &Told<'_>) -> Option<String> {
     })
 }
 
-/// Returns the direction of a context switch.
 fn direction(header: Header) -> &'static str {
     /// The task was preempted (`PERF_RECORD_MISC_SWITCH_OUT_PREEMPT`).
     const PREEMPTED: u16 = 1 << 14;

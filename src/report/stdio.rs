@@ -36,7 +36,6 @@ impl<'a> OnlyValue<'a> {
     }
 }
 
-/// Formats the header before the tables of all events.
 pub(crate) fn head(lost: u64, only: &[OnlyValue<'_>]) -> String {
     let told: String = only.iter().map(|one| format!("# {}: {}\n", one.name, clean(one.value))).collect();
     format!(
@@ -50,7 +49,6 @@ pub(crate) fn head(lost: u64, only: &[OnlyValue<'_>]) -> String {
 pub(crate) struct StdioReport<'a> {
     pub(crate) table: TopTable<'a>,
     pub(crate) event: &'a str,
-    /// Whether rows include their callees.
     pub(crate) children: bool,
     /// Columns that are omitted, unless no other key remains.
     pub(crate) only: &'a [OnlyValue<'a>],
@@ -58,7 +56,6 @@ pub(crate) struct StdioReport<'a> {
     pub(crate) widths: &'a [usize],
 }
 
-/// A column with all of its cells.
 struct Printed {
     title: String,
     align: Align,

@@ -20,7 +20,6 @@ struct ThreadEntry {
     comm: Arc<str>,
 }
 
-/// A mapping of a process.
 #[derive(Clone, Copy, Debug)]
 struct MapEntry {
     at: Placed,

@@ -27,7 +27,6 @@ impl CountRecords {
     }
 }
 
-/// Sums by thread and event.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ThreadCounts {
     /// In the order of their first end.
@@ -80,7 +79,6 @@ impl ThreadCounts {
         self.sums.get(&(thread, event)).copied().unwrap_or(0)
     }
 
-    /// Formats a line per thread and a column per event.
     pub(crate) fn text(&self, names: &[String]) -> String {
         let digits = |id: fn(&(i32, i32)) -> i32| self.threads.iter().map(move |thread| id(thread).to_string().len());
         let pid = digits(|thread| thread.0).max().unwrap_or(0).max(3);
@@ -102,7 +100,6 @@ impl ThreadCounts {
         out + "\n"
     }
 
-    /// Formats a row per thread and event.
     pub(crate) fn table(&self, names: &[String]) -> Table {
         let columns = vec![
             Column::new("pid", "PID", Align::Right, 8),

@@ -263,7 +263,6 @@ fn unit_of<'a>(path: &'a str, parts: &[(&'a str, usize)]) -> Option<CgroupPlace<
     })
 }
 
-/// Returns whether a path belongs to a container.
 pub(crate) fn is_container(path: &str) -> bool {
     places(path).first().is_some_and(|place| place.runtime.is_container())
 }

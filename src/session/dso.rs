@@ -35,7 +35,6 @@ pub enum DsoKind {
 }
 
 impl DsoKind {
-    /// Returns whether its code runs in the kernel.
     pub(crate) fn is_kernel(self) -> bool {
         matches!(self, Self::Kernel | Self::Module | Self::Bpf)
     }
@@ -94,7 +93,6 @@ pub struct Dsos {
     build_ids: HashMap<(HostId, Arc<[u8]>, FileId), BuildId>,
     /// jitdump files by the process that has one mapped.
     dumps: HashMap<(HostId, i32), Arc<[u8]>>,
-    /// The time of the current record.
     pub(super) now: u64,
 }
 
@@ -155,7 +153,6 @@ impl Dsos {
         (shared, ip.wrapping_sub(self.map_of(id).start).wrapping_add(self.map_of(shared).start))
     }
 
-    /// Returns whether a mapping represents others at different addresses.
     pub(crate) fn is_shared(&self, id: MapId) -> bool {
         self.maps.is_shared(id)
     }
@@ -177,7 +174,6 @@ impl Dsos {
         })
     }
 
-    /// Returns the DSO of a mapping record, and the offset in it.
     pub(crate) fn of_record(&mut self, map: &Mmap<'_>) -> (DsoId, u64) {
         let end = map.start.saturating_add(map.len);
         let via = (map.pid > 0).then_some((map.pid, map.start, end));
@@ -225,7 +221,6 @@ impl Dsos {
         }
     }
 
-    /// Returns the jitdump files that processes have mapped, by host and process.
     pub(crate) fn dumps(&self) -> impl ExactSizeIterator<Item = (&(HostId, i32), &Arc<[u8]>)> {
         self.dumps.iter()
     }

@@ -22,7 +22,6 @@ pub(super) struct Group {
 pub(super) struct Groups {
     by_id: FxHashMap<u64, Group>,
     ours: FxHashMap<Arc<str>, u64>,
-    /// The cgroups of processes; `None` if they are in no group.
     found: FxHashMap<i32, Option<u64>>,
     /// Names by the path of the container.
     named: BTreeMap<Arc<str>, NamedContainer>,

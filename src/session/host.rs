@@ -57,7 +57,6 @@ pub struct Host {
     /// Exited threads, oldest first, and whether their processes ended with them.
     leaving: VecDeque<(u64, TaskRecord, bool)>,
     pub(super) groups: Groups,
-    /// The command lines of processes that were looked up.
     pub(super) cmdlines: FxHashMap<i32, Arc<str>>,
     pub(crate) log: SideLog,
 }
@@ -87,7 +86,6 @@ impl Host {
         self.groups.named()
     }
 
-    /// Registers a thread of a process from a record.
     pub(super) fn meet(&mut self, pid: i32, tid: i32) {
         if pid != tid && pid > 0 && tid > 0 {
             self.siblings.entry(pid).or_default().insert(tid, true);
@@ -129,7 +127,6 @@ impl Host {
         })
     }
 
-    /// Handles an exec of a process: its other threads have ended.
     pub(super) fn exec(&mut self, pid: i32, time: u64) {
         for (tid, _) in self.siblings.remove(&pid).into_iter().flatten() {
             self.leave(&TaskRecord { pid, ppid: pid, tid, ptid: pid, time }, time);
@@ -166,7 +163,6 @@ impl Host {
         }
     }
 
-    /// Calls `each` for the current mappings.
     pub(super) fn each_map(&self, mut each: impl FnMut(MapId)) {
         each(self.kernel_text);
         for space in self.spaces.values().chain([&self.kernel]) {

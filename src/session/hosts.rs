@@ -20,7 +20,6 @@ impl<T> PerHost<T> {
         Self(vec![first])
     }
 
-    /// Adds the value of another machine.
     pub(crate) fn push(&mut self, one: T) -> HostId {
         self.0.push(one);
         HostId((self.0.len() - 1) as u16)
@@ -74,7 +73,6 @@ impl<T> IndexMut<HostId> for PerHost<T> {
 }
 
 impl Session {
-    /// Names its machines; there are as many machines as names.
     pub(crate) fn name_hosts(&mut self, names: impl IntoIterator<Item = Arc<str>>) {
         let mut names = names.into_iter();
         self.here_mut().name = names.next().unwrap_or_default();
@@ -96,7 +94,6 @@ impl Session {
         &self.hosts
     }
 
-    /// Returns the name of the machine that a task runs on.
     pub(crate) fn host(&self, task: &Task) -> Arc<str> {
         self.hosts[task.host].name.clone()
     }
@@ -106,7 +103,6 @@ impl Session {
         (self.at, self.dsos.host) = (host, host);
     }
 
-    /// Returns the selected machine.
     pub(crate) fn at(&self) -> HostId {
         self.at
     }
@@ -119,7 +115,6 @@ impl Session {
         &mut self.hosts[self.at]
     }
 
-    /// Returns the bytes of threads, processes and mappings, with their history.
     pub(crate) fn memory(&self) -> usize {
         let logs: usize = self.hosts.iter().map(|(_, host)| host.log.memory()).sum();
         logs + self.tasks.memory() + self.dsos.maps.memory()

@@ -71,12 +71,10 @@ pub struct Fork {
 }
 
 impl Side {
-    /// Returns the start of a thread in an existing process.
     pub(super) fn thread(task: Task) -> Self {
         Self::Fork(Box::new(Fork { task, inherited: Space::default() }))
     }
 
-    /// Returns the process of the fact.
     pub(crate) fn pid(&self) -> i32 {
         match self {
             Self::Map { pid, .. } | Self::Comm { pid, .. } | Self::Ran { pid } => *pid,
@@ -93,17 +91,14 @@ struct Life {
     pid: i32,
     /// Whether the process was sampled: then its life is kept as long as samples of its time.
     wanted: bool,
-    /// Its position in the order of all lives.
     born: u64,
     /// The base of its facts' relative times.
     base: u64,
-    /// The time of its last fact.
     last: u64,
     /// The mappings that it inherited at its start.
     inherited: Option<Arc<[u8]>>,
 }
 
-/// A process that runs, or that has just exited.
 #[derive(Clone, Debug)]
 struct Live {
     life: Life,
@@ -120,7 +115,6 @@ pub struct SideLog {
     ended: VecDeque<(Life, Arc<[u8]>)>,
     /// The number of ended lives at the front that have been checked and are kept.
     looked: usize,
-    /// Bytes of ended lives.
     ended_bytes: usize,
     born: u64,
 }
@@ -156,14 +150,12 @@ impl SideLog {
         self.push(time, Side::thread(*task));
     }
 
-    /// Marks a process as sampled.
     pub(super) fn want(&mut self, pid: i32) {
         if pid != OUTSIDE {
             self.life(pid, 0).life.wanted = true;
         }
     }
 
-    /// Ends a process's life.
     pub(super) fn end(&mut self, pid: i32) {
         if let Some(Live { life, facts, .. }) = self.live.remove(&pid) {
             let ended = (life, Arc::from(facts));
@@ -196,7 +188,6 @@ impl SideLog {
         }
     }
 
-    /// Returns the bytes in use.
     pub(crate) fn memory(&self) -> usize {
         let live: usize = self.live.values().map(|live| live.facts.capacity()).sum();
         let spare = (self.ended.capacity() - self.ended.len()) * size_of::<(Life, Arc<[u8]>)>();
@@ -208,7 +199,6 @@ impl SideLog {
         self.ended.iter().map(|(life, facts)| (life, &facts[..])).chain(live)
     }
 
-    /// Calls `each` for the mappings in the history.
     pub(super) fn each_map(&self, mut each: impl FnMut(MapId)) {
         let mut last = None;
         for (life, facts) in self.lives() {
@@ -223,7 +213,6 @@ impl SideLog {
         }
     }
 
-    /// Returns all facts in order of time.
     pub(crate) fn in_order(&self) -> History<'_> {
         let mut lives: Vec<(&Life, &[u8])> = self.lives().collect();
         lives.sort_unstable_by_key(|(life, _)| life.born);
@@ -236,7 +225,6 @@ impl SideLog {
     }
 }
 
-/// Returns the bytes of an ended life.
 fn bytes((_, facts): &(Life, Arc<[u8]>)) -> usize {
     /// The two counts of an Arc.
     const COUNTS: usize = 16;
@@ -252,7 +240,6 @@ pub(crate) struct History<'a> {
 }
 
 impl History<'_> {
-    /// Returns the time of the next fact.
     pub(crate) fn next_at(&self) -> Option<u64> {
         self.places.as_slice().first().map(|(time, ..)| *time)
     }

@@ -40,7 +40,6 @@ impl<'a> Mappings<'a> {
         self.last_user.find(self.dsos, space, None, ip)
     }
 
-    /// Looks up a kernel address.
     pub(crate) fn kernel(&mut self, ip: u64) -> (MapId, u64) {
         let text = self.kernel_text;
         self.last_kernel.find(self.dsos, self.kernel, Some(text), ip).unwrap_or((text, ip))

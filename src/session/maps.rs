@@ -32,7 +32,6 @@ pub struct Placed {
     pub(crate) start: u64,
 }
 
-/// A mapping of a DSO.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Map {
     pub(crate) start: u64,
@@ -47,7 +46,6 @@ impl Map {
         ip.wrapping_sub(self.start).wrapping_add(self.pgoff)
     }
 
-    /// Returns the mapped part of a file, without the address.
     fn part(&self) -> (DsoId, u64, u64) {
         (self.dso, self.pgoff, self.len)
     }
@@ -67,7 +65,6 @@ pub(crate) struct Maps {
     /// For each mapping, whether it is or was a representative of others, to which histories still refer.
     stood: Vec<bool>,
     by_part: HashMap<(DsoId, u64, u64), MapId>,
-    /// Ids of removed mappings.
     free: Vec<MapId>,
     /// The number of used mappings at the last search.
     kept: usize,
@@ -110,7 +107,6 @@ impl Maps {
         self.ids.len() > (2 * self.kept).max(RIPE)
     }
 
-    /// Returns an estimate of the bytes in use, for the memory budget.
     pub(crate) fn memory(&self) -> usize {
         let listed = size_of::<Map>() + 2 * size_of::<MapId>() + size_of::<bool>();
         let indexed = size_of::<(Map, MapId)>() + 1;

@@ -38,7 +38,6 @@ pub fn set(marks: &mut Vec<TimeMark>, mut mark: TimeMark) {
     }
 }
 
-/// Encodes marks for a file.
 pub(crate) fn encode(marks: &[TimeMark]) -> Vec<u8> {
     let mut out = format!("{HEAD}\n");
     for mark in marks {

@@ -20,7 +20,6 @@ impl Members {
         self.0.remove(&pid);
     }
 
-    /// Adds a thread to a process.
     pub(super) fn join(&mut self, pid: i32, tid: i32) {
         if pid != tid {
             self.0.entry(pid).or_default().tids.insert(tid);

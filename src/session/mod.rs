@@ -57,7 +57,6 @@ pub enum Origin {
 /// The maximum number of names of threads that have not been seen yet.
 const MAX_TOLD: usize = 1 << 17;
 
-/// Returns the threads of a running process.
 pub(crate) fn threads_of(pid: i32) -> Vec<i32> {
     procfs::threads(pid)
 }
@@ -105,7 +104,6 @@ impl Session {
         }
     }
 
-    /// Returns the history of the current machine.
     pub(crate) fn log(&self) -> &SideLog {
         &self.here().log
     }
@@ -313,7 +311,6 @@ impl Session {
         self.task_in(pid, tid, 0)
     }
 
-    /// Returns the task of a thread in a cgroup.
     pub(crate) fn task_in(&mut self, pid: i32, tid: i32, cgroup: u64) -> TaskId {
         let known = self.here().threads.get(&tid).and_then(|thread| thread.task);
         if let Some((_, id)) = known.filter(|(of, _)| *of == cgroup) {
@@ -441,7 +438,6 @@ impl Session {
         self.here().spaces.get(&pid).and_then(|s| s.find(ip)).unwrap_or(MapId::UNKNOWN)
     }
 
-    /// Returns the mapping that contains a kernel address.
     pub(crate) fn kernel_map(&self, ip: u64) -> MapId {
         self.here().kernel.find(ip).unwrap_or(self.here().kernel_text)
     }
@@ -458,7 +454,6 @@ impl Session {
         self.tasks.renew()
     }
 
-    /// Adds a task of the old table.
     pub(crate) fn keep_task(&mut self, task: &Task) -> TaskId {
         self.tasks.id(task.clone())
     }
@@ -474,7 +469,6 @@ impl Session {
         self.names.shrink_to(2 * self.names.len());
     }
 
-    /// Removes represented mappings of exited processes.
     pub(crate) fn forget_moved(&mut self) {
         self.forget_maps(self.dsos.maps.standing());
     }

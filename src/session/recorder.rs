@@ -9,7 +9,6 @@ use crate::perfdata::features::bit;
 
 const HEAD: &str = "perfprof-tui recorder 1";
 
-/// Encodes the facts for a file.
 pub(crate) fn encode(pid: Option<i32>, ways: impl IntoIterator<Item = CallGraph>) -> Vec<u8> {
     let ways: Vec<String> = ways.into_iter().map(CallGraph::spelling).collect();
     format!("{HEAD}\n{}\n{}\n", pid.unwrap_or(0), ways.join(" ")).into_bytes()
@@ -26,7 +25,6 @@ pub(crate) fn decode_from(features: &[(u8, Vec<u8>)]) -> Option<i32> {
     lines(features)?.next()?.parse().ok().filter(|pid| *pid > 0)
 }
 
-/// Returns the call graph mode of an event, by its index.
 pub(crate) fn way(features: &[(u8, Vec<u8>)], event: usize) -> Option<CallGraph> {
     CallGraph::parse(lines(features)?.nth(1)?.split(' ').nth(event)?).ok()
 }

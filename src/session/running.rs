@@ -125,7 +125,6 @@ impl Session {
         procfs::maps(pid).into_iter().map(|map| (map.start, map.end, name(&map.name))).collect()
     }
 
-    /// Returns the parent of a process; on a live machine, unknown ones are looked up.
     pub(crate) fn parent_of(&self, pid: i32) -> Option<i32> {
         let ask = || (self.origin == Origin::Live).then(|| procfs::parent(pid)).flatten();
         self.here().parents.get(&pid).copied().or_else(ask).filter(|pid| *pid > 0)
@@ -141,7 +140,6 @@ impl Session {
         }
     }
 
-    /// Returns the threads that are blocked now; empty for a recording.
     pub(crate) fn blocked(&self) -> Vec<BlockedThread> {
         if self.origin == Origin::Live { blocked::threads(MAX_BLOCKED) } else { Vec::new() }
     }
@@ -151,7 +149,6 @@ impl Session {
         (self.origin == Origin::Live).then(|| procfs::peek(pid, address, len)).flatten()
     }
 
-    /// Returns the process of a thread; on a live machine, unknown ones are looked up.
     pub(crate) fn process_of(&self, tid: i32) -> Option<i32> {
         let told = self.here().threads.get(&tid).map(|thread| thread.pid).filter(|pid| *pid > 0);
         told.or_else(|| (self.origin == Origin::Live && tid > 0).then(|| procfs::tgid(tid)).flatten())
@@ -164,7 +161,6 @@ impl Session {
         std::iter::successors(Some(pid), |pid| self.parent_of(*pid)).take(MAX_DEPTH).any(|pid| from.contains(&pid))
     }
 
-    /// Returns the user of a running process; `None` for a recording, which does not have it.
     pub(crate) fn user_of(&self, pid: i32) -> Option<u32> {
         (self.origin == Origin::Live).then(|| procfs::uid(pid)).flatten()
     }

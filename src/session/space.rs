@@ -38,12 +38,10 @@ impl<M: Copy + PartialEq> Space<M> {
         Self { before: old.map(|s| s.entries.clone()), ..Self::empty(generation) }
     }
 
-    /// Returns whether an exec is still in progress.
     pub(crate) fn is_in_exec(&self) -> bool {
         self.before.is_some()
     }
 
-    /// Ends an exec: the old program's mappings are gone.
     pub(crate) fn settle(&mut self, generation: u32) {
         self.before = None;
         self.generation = generation;
@@ -58,7 +56,6 @@ impl<M: Copy + PartialEq> Space<M> {
         self.generation
     }
 
-    /// Returns whether no mapping is known.
     pub(crate) fn is_empty(&self) -> bool {
         self.entries.is_empty() && self.before.as_ref().is_none_or(|before| before.is_empty())
     }
@@ -87,12 +84,10 @@ impl<M: Copy + PartialEq> Space<M> {
         self.entries.iter().map(|e| e.map).filter(move |map| last.replace(*map) != Some(*map))
     }
 
-    /// Returns the mappings that an exec in progress has replaced.
     pub(crate) fn before(&self) -> impl Iterator<Item = M> + '_ {
         self.before.iter().flat_map(|entries| entries.iter().map(|e| e.map))
     }
 
-    /// Returns the mappings, and those that an exec in progress has replaced.
     pub(super) fn parts(&self) -> (&[Entry<M>], Option<&[Entry<M>]>) {
         (&self.entries, self.before.as_ref().map(|before| before.as_slice()))
     }

@@ -31,7 +31,6 @@ pub struct Task {
     pub(crate) cgroup: u64,
 }
 
-/// Distinct tasks, each once.
 #[derive(Debug, Default)]
 pub(crate) struct Tasks {
     list: Vec<Task>,
@@ -61,7 +60,6 @@ impl Tasks {
         self.list.capacity() * size_of::<Task>() + self.ids.capacity() * 8 / 7 * (size_of::<TaskId>() + 1)
     }
 
-    /// Empties the table, and returns its tasks.
     pub(crate) fn renew(&mut self) -> Vec<Task> {
         self.ids = HashTable::new();
         std::mem::take(&mut self.list)

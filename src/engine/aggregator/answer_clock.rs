@@ -16,11 +16,9 @@ const SPARE_NS: u64 = 100_000_000;
 /// Time that the source has to deliver pending records after a request.
 const PATIENCE_NS: u64 = 100_000_000;
 
-/// The next step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Due {
     Wait,
-    /// Request the source's pending records.
     Ask,
     Answer,
 }
@@ -54,18 +52,15 @@ impl AnswerClock {
         Self { live, started: now, next: now, breath_until: 0, asked: None, lead: 0 }
     }
 
-    /// Answers immediately, because the source has ended.
     pub(super) fn end(&mut self) {
         self.live = false;
         self.now();
     }
 
-    /// Schedules the next answer immediately.
     pub(super) fn now(&mut self) {
         (self.next, self.asked) = (0, None);
     }
 
-    /// Schedules an answer within `time`.
     pub(super) fn within(&mut self, now: u64, time: u64) {
         self.next = self.next.min(now + time);
     }
@@ -129,7 +124,6 @@ mod tests {
     const MS: u64 = 1_000_000;
     const SECOND: u64 = 1000 * MS;
 
-    /// Returns a clock that is older than a second.
     fn old() -> (AnswerClock, u64) {
         (AnswerClock::new(true, 0), 10 * SECOND)
     }

@@ -9,8 +9,8 @@ use super::{Aggregator, Notice};
 
 /// The interval of checking the program's memory.
 const LOOK_NS: u64 = 100_000_000;
-/// `STEP` limits the fraction of the samples that is dropped at once. `SPARE` is the fraction of their budget that is
-/// freed beyond the minimum. So old samples go in steps, and not at every check.
+/// `STEP` limits the fraction of samples dropped at once; `SPARE` is the fraction of their budget freed beyond the
+/// minimum, so that old samples go in steps, not at every check.
 const STEP: usize = 8;
 const SPARE: usize = 32;
 /// The fraction of the memory limit that saving may use in addition: it takes only seconds, so no samples are dropped.
@@ -39,7 +39,7 @@ impl Aggregator {
         }
     }
 
-    /// Shrinks samples and their stacks so that they and all other private memory fit the limit; `private` is the
+    /// Shrinks samples and their stacks so that they fit the limit with all other private memory; `private` is the
     /// total.
     fn keep_within(&mut self, private: usize) {
         let whole = MemoryLimit(self.options.memory);
@@ -82,7 +82,6 @@ impl Aggregator {
         self.ingest.core().profile.memory() + self.ingest.core().session.memory()
     }
 
-    /// Returns the program's memory by kind.
     pub(super) fn memory(&self) -> Memory {
         let core = self.ingest.core();
         let (samples, stacks, names) = core.profile.parts();
@@ -109,7 +108,6 @@ impl Aggregator {
         (0..part.clamp(1, chunks.div_ceil(STEP).max(1))).take_while(|_| self.drop_oldest()).count() > 0
     }
 
-    /// Drops chunks whose samples are all older than the limit.
     fn drop_old(&mut self) {
         let Some(keep) = self.options.keep else { return };
         let profile = &self.ingest.core().profile;
@@ -125,7 +123,6 @@ impl Aggregator {
         }
     }
 
-    /// Returns the memory limit beyond which samples are dropped.
     fn limit(&self) -> MemoryLimit {
         let over = if self.is_saving() { self.options.memory / SAVING } else { 0 };
         MemoryLimit(self.options.memory.saturating_add(over))

@@ -35,7 +35,6 @@ use crate::ingest::Ingest;
 
 use answer_clock::AnswerClock;
 
-/// The maximum number of notes.
 const MAX_NOTES: usize = 100;
 
 /// The channels of the worker.
@@ -81,10 +80,8 @@ pub struct Aggregator {
     counted_upto: u64,
     /// Samples dropped since the last compaction.
     gone: usize,
-    /// The snapshot that is being saved, if any.
     saved: Weak<()>,
-    /// The time of the next memory check, the private memory at the last one, and the additional peak of recent
-    /// answers.
+    /// The time of the next memory check, the private memory at the last one, and the peak of recent answers beyond it.
     next_look: u64,
     private: usize,
     passing: usize,
@@ -430,7 +427,6 @@ impl Aggregator {
         self.ingest.core().data(self.events.names())
     }
 
-    /// Adds samples that have not been counted yet to the totals of each event.
     fn count_events(&mut self) {
         let profile = &self.ingest.core().profile;
         for (chunk, range) in profile.between(self.counted_upto, profile.end()) {

@@ -24,16 +24,13 @@ use super::answer_clock::MIN_INTERVAL_NS;
 /// The interval and the number of retries for frames of JIT code that was not described yet.
 const RETRY_NS: u64 = 1_000_000_000;
 const RETRIES: u8 = 5;
-/// The maximum number of frames in a request for lines.
 const LINES_AT_ONCE: usize = 4096;
 
 /// The maximum number of functions that are remembered as shown.
 const MAX_SEEN: usize = 1 << 16;
 
-/// The state of names: found, and pending.
 #[derive(Debug, Default)]
 pub(super) struct NameRequests {
-    /// The number of requested frames.
     pub(crate) sought: usize,
     dsos: Vec<Option<Arc<Dso>>>,
     /// Unnamed frames of JIT code, with their number of requests.
@@ -90,7 +87,6 @@ impl Aggregator {
         let _ = self.links.symbolizer.jobs.send(Job { epoch, form: None, anew: None, frames });
     }
 
-    /// Returns the request for a frame.
     fn wanted(&mut self, frame: FrameId) -> WantedName {
         let core = self.ingest.core();
         let one = core.profile.frames.get(frame);
@@ -115,7 +111,6 @@ impl Aggregator {
         }
         self.names.next_retry = now + RETRY_NS;
         if self.names.epoch != self.ingest.core().profile.epoch() {
-            // Frames have been renumbered.
             return self.names.jitted.clear();
         }
         let frames: Vec<FrameId> = self.names.jitted.keys().copied().collect();
@@ -216,7 +211,6 @@ impl Aggregator {
         self.ask(&frames);
     }
 
-    /// Changes the form of all names.
     pub(super) fn rename(&mut self, form: NameForm) {
         let epoch = self.ingest.core().profile.epoch();
         let _ = self.links.symbolizer.jobs.send(Job { epoch, form: Some(form), anew: None, frames: Vec::new() });
@@ -227,7 +221,6 @@ impl Aggregator {
         self.seek_names();
     }
 
-    /// Requests the lines of the functions on the screen.
     pub(super) fn seek_lines(&mut self, answer: &Answer) {
         if self.names.hide_inlined || self.options.no_inline || self.names.lines_asked > 0 {
             return;

@@ -14,7 +14,6 @@ use super::Aggregator;
 /// The first number of units of recordings.
 const RECORDED: u64 = 1 << 32;
 
-/// The unit on the screen, and units of recordings.
 #[derive(Debug, Default)]
 pub(super) struct Looked {
     chosen: Option<u64>,
@@ -132,7 +131,6 @@ impl Aggregator {
         }
     }
 
-    /// Adds a unit with the recording that was read for it.
     pub(super) fn unit_of(&mut self, loaded: Box<Offline>) {
         let id = RECORDED + self.units.next;
         self.units.next += 1;
@@ -142,7 +140,6 @@ impl Aggregator {
         self.due.now();
     }
 
-    /// Returns the figures of all units with all panels.
     pub(super) fn all_unit_figures(&mut self) -> Vec<UnitAnswer> {
         let mut answers = self.ingest.core_mut().unit_answers(None);
         for (id, loaded) in &mut self.units.recorded {

@@ -36,7 +36,6 @@ impl Value<'_> {
         }
     }
 
-    /// Converts to an integer; fractions are truncated.
     pub(crate) fn int(&self) -> Option<i128> {
         match self {
             Self::Int(n) => Some(*n),
@@ -59,7 +58,6 @@ impl Value<'_> {
     }
 }
 
-/// A binary operator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Op {
     Or,
@@ -122,11 +120,9 @@ pub struct Expr {
     pub(crate) names: Vec<NamedField>,
 }
 
-/// A name in an expression.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct NamedField {
     pub(crate) word: String,
-    /// Its position in the text.
     pub(crate) at: usize,
     /// Whether it is text if it is not a field: `comm == nginx`.
     pub(crate) loose: bool,
@@ -139,7 +135,6 @@ pub(crate) trait Scope {
 }
 
 impl Expr {
-    /// Evaluates the expression.
     pub(crate) fn eval<'a>(&'a self, scope: &'a dyn Scope) -> Value<'a> {
         eval(&self.root, scope)
     }

@@ -7,10 +7,8 @@ use crate::lang::quantity::Number;
 use super::super::parse::{glob, regex};
 use super::{CALLS, Diagnostic, Expr, NamedField, Node, Op};
 
-/// The limit of the text's length.
 const MAX_LENGTH: usize = 4096;
 
-/// Binary operators.
 const OPS: &[(&str, Op)] = &[
     ("||", Op::Or),
     ("&&", Op::And),
@@ -32,7 +30,6 @@ const OPS: &[(&str, Op)] = &[
     ("%", Op::Rem),
 ];
 
-/// Parses an expression.
 pub(crate) fn parse(text: &str) -> Result<Expr, Diagnostic> {
     if text.len() > MAX_LENGTH {
         return Err(Diagnostic::new(
@@ -47,7 +44,6 @@ pub(crate) fn parse(text: &str) -> Result<Expr, Diagnostic> {
     Ok(Expr { text: text.trim().to_owned(), root, names: names.0 })
 }
 
-/// The names that an expression uses.
 struct Names(Vec<NamedField>);
 
 impl<'t> Grammar<'t> for Names {

@@ -23,7 +23,6 @@ struct Running {
     policy: u32,
 }
 
-/// The offsets of the test's kernel.
 fn offsets() -> Offsets {
     Offsets {
         thread_flags: Ok((16, 0b11000)),

@@ -16,11 +16,9 @@ use crate::symbols::Resolver;
 use super::super::dump::{register_values, row_of_bytes};
 use super::Shape;
 
-/// A sample with its record.
 pub(crate) struct RecordSample<'a> {
     pub(crate) sample: Sample<'a>,
     pub(crate) rare: RareFields<'a>,
-    /// The flags of the record.
     pub(crate) misc: u16,
     pub(crate) session: &'a Session,
     pub(crate) addresses: &'a mut Addresses,
@@ -181,7 +179,6 @@ fn flags(flags: BranchFlags) -> String {
     format!("/{predicted}/{in_transaction}/{abort}/{cycles}/{kind} ")
 }
 
-/// The format of branch addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum BranchForm {
     Address,

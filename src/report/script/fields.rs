@@ -25,7 +25,6 @@ const fn of(name: &'static str, bit: u64, part: &'static str) -> Field {
     Field { name, needs: Some((bit, part)) }
 }
 
-/// The sample types that contain a weight.
 const WEIGHTS: u64 = sample::WEIGHT | sample::WEIGHT_STRUCT;
 
 pub(crate) const FIELDS: &[Field] = &[
@@ -117,7 +116,6 @@ enum Class {
     Other,
 }
 
-/// The number of event types.
 const CLASSES: usize = Class::Other as usize + 1;
 
 impl Class {
@@ -261,17 +259,14 @@ impl Fields {
         Ok(set)
     }
 
-    /// Returns whether two events have the same event type.
     pub(super) fn are_alike(a: &EventDesc, b: &EventDesc) -> bool {
         Class::of(a) == Class::of(b)
     }
 
-    /// Returns whether source lines are selected.
     pub(crate) fn wants_lines(&self) -> bool {
         self.has_any("srcline")
     }
 
-    /// Returns whether fields about the sampled code are selected.
     pub(crate) fn wants_code(&self) -> bool {
         self.has_any("insn insnlen srccode")
     }

@@ -106,7 +106,6 @@ pub(crate) enum TimeBase {
     Before,
 }
 
-/// Options for printing samples.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ScriptOptions {
     pub(crate) nanoseconds: bool,
@@ -132,7 +131,6 @@ pub(crate) struct LineOwner<'a> {
     pub(crate) record: Option<(u32, u16)>,
 }
 
-/// Prints samples.
 pub(crate) struct Printer<'a> {
     data: Data<'a>,
     shapes: Vec<Arc<Shape>>,
@@ -188,12 +186,10 @@ impl<'a> Printer<'a> {
         self.shapes.get(usize::from(event)).is_none_or(|shape| shape.set == FieldSet::default())
     }
 
-    /// Returns the registers of an interrupt's state for an event.
     pub(crate) fn regs_intr(&self, event: u16) -> u64 {
         self.shapes.get(usize::from(event)).map_or(0, |shape| shape.regs_intr)
     }
 
-    /// Prints a sample; with the fields of its record, if it is available.
     pub(crate) fn sample(&mut self, row: &StackSample, mut record: Option<&mut RecordSample<'_>>, out: &mut String) {
         let shape = self.shapes[usize::from(row.event)].clone();
         let site = self.data.profile.sites.all()[row.site as usize];
@@ -250,7 +246,6 @@ impl<'a> Printer<'a> {
         self.begin(&shape, owner, out);
     }
 
-    /// Writes task and time.
     fn begin(&mut self, shape: &Shape, owner: &LineOwner<'_>, out: &mut String) {
         let narrow = self.options.narrow;
         let has = shape.common;

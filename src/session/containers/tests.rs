@@ -8,7 +8,6 @@ const ID: &str = "4f1c0a7be2d94f1c0a7be2d94f1c0a7be2d94f1c0a7be2d94f1c0a7be2d9aa
 const INNER: &str = "bbbb0a7be2d94f1c0a7be2d94f1c0a7be2d94f1c0a7be2d94f1c0a7be2d9bbbb";
 const UID: &str = "0c2d6f3e-94b0-4a3e-8d1c-3a9be6d7f101";
 
-/// Returns the runtime, the short name, the pod and the container's part of the path.
 fn of(path: &str) -> (Runtime, String, String, String) {
     let places = places(path);
     let place = places.first().expect(path);
@@ -132,7 +131,6 @@ fn whatever_a_file_has_is_read() {
 proptest! {
     #![proptest_config(crate::damage::kept())]
 
-    /// Every place of an arbitrary path is a part of it.
     #[test]
     fn a_place_is_a_part_of_the_path(path in "(/(pod|libpod-|docker-|machine-|[a-f0-9]{64}|\\.\\.|\\\\x2|é|[a-z.]{0,6}){0,3}(\\.slice|\\.scope|\\.service)?){0,5}") {
         for place in places(&path) {

@@ -32,7 +32,6 @@ fn number(out: &mut Vec<u8>, mut n: u64) {
     out.push(n as u8);
 }
 
-/// Appends a number as its difference to a similar one.
 fn beside(out: &mut Vec<u8>, n: i32, other: i32) {
     let by = n.wrapping_sub(other);
     number(out, u64::from(((by << 1) ^ (by >> 31)) as u32));
@@ -98,7 +97,6 @@ impl<'a> Facts<'a> {
         Self { all: bytes.len(), left: bytes, life }
     }
 
-    /// Decodes the kind of the next fact, its time and its thread.
     fn head(&mut self) -> Option<(u8, u64, i32)> {
         let (first, left) = self.left.split_first()?;
         self.left = left;

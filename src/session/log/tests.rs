@@ -7,7 +7,6 @@ fn task(pid: i32, ppid: i32, tid: i32, time: u64) -> Task {
     Task { pid, ppid, tid, ptid: ppid, time }
 }
 
-/// Returns a mapping as its own representative, with its number as its start.
 fn placed(map: MapId) -> Placed {
     Placed { map, start: u64::from(map.0) << 12 }
 }
@@ -21,7 +20,6 @@ fn space(maps: &[(u32, u64)], generation: u32) -> Space {
     space
 }
 
-/// Returns the same space in the form of a history.
 fn told(space: &Space) -> Space<Placed> {
     let entry = |e: &super::super::space::Entry<MapId>| super::super::space::Entry {
         start: e.start,
@@ -97,7 +95,6 @@ proptest! {
     }
 }
 
-/// Adds a short process: started, executed, mapped, ended.
 fn live_through(log: &mut SideLog, pid: i32, parent: &Space, time: u64) {
     log.fork(time, &task(pid, 1, pid, time), parent, placed);
     log.push(time + 1, Side::Comm { pid, tid: pid, exec: true, comm: "short".into() });

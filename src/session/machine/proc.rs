@@ -35,7 +35,6 @@ impl Ticks {
 /// The counters of /proc/stat that are used.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Stat {
-    /// The CPUs that are online, by number.
     pub(crate) cpus: Vec<(u32, Ticks)>,
     /// Runnable tasks, including running ones.
     pub(crate) running: u64,

@@ -49,7 +49,6 @@ impl Topology {
         Self { online, offline, isolated: list("isolated"), nohz_full: list("nohz_full"), places }
     }
 
-    /// Returns the CPUs that are online.
     pub(crate) fn online(sys: &Path) -> Vec<u32> {
         let text = std::fs::read_to_string(sys.join("devices/system/cpu/online")).unwrap_or_default();
         parse_list(&text).unwrap_or_default()

@@ -112,7 +112,6 @@ fn beyond_it_the_oldest_go_step_by_step() {
     assert_eq!(worker.events.total(0).samples, left * CHUNK as u64);
     assert_eq!(worker.events.total(0).period, 2 * left * CHUNK as u64);
     assert_eq!(worker.ingest.core().profile.ledger.evicted, first);
-    // Processes without samples are forgotten.
     assert_eq!((worker.ingest.core().profile.sites.len() as u64, worker.gone), (left, 0));
 }
 
@@ -177,7 +176,6 @@ fn what_is_older_than_is_kept_goes_by_whole_chunks() {
     assert_eq!((worker.kept().0, worker.gone), (8 * CHUNK as u64, 0));
     assert_eq!(worker.ingest.core().profile.sites.len(), 6);
     assert_eq!(worker.events.total(0).samples, 6 * CHUNK as u64);
-    // Nothing is dropped twice.
     worker.keep_budget();
     assert_eq!(worker.kept().0, 8 * CHUNK as u64);
     // As many samples are dropped as kept: not yet enough to free stacks.

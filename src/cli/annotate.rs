@@ -45,8 +45,7 @@ pub(crate) fn run(args: Annotate) -> anyhow::Result<u8> {
     Ok(loaded.exit_code())
 }
 
-/// Returns the functions of this name, or of the only name that contains the word; without a name, all functions with
-/// samples above the limit.
+/// Returns the functions of this name, or of the only name that contains it; by default all above the limit.
 fn chosen(
     loaded: &Offline,
     all: Vec<SampledFunction>,

@@ -13,8 +13,7 @@ use crate::units::kit::Spec;
 const MOST: usize = 5;
 const ABOUT: usize = 70;
 
-/// Returns the units and screens about a word, one command per line, or the nearest names. `commands` are the names of
-/// all commands.
+/// Returns the units, screens and `commands` about a word, one command per line, or the nearest names.
 pub(crate) fn about<'a>(word: &str, commands: impl Iterator<Item = &'a str>) -> String {
     let of = |word: &str| {
         let units = found(word, UNITS.iter().copied(), Spec::findable).into_iter().take(MOST);

@@ -169,8 +169,7 @@ fn see_also(roff: &mut Roff, name: &str) {
     roff.text([roman(list.join(", "))]);
 }
 
-/// Writes the pages of a command and its subcommands; for the program itself, also the topics. Returns the number of
-/// pages.
+/// Writes the pages of a command and its subcommands, and the program's topics. Returns the number of pages.
 fn pages(command: &Command, name: &str, folder: &Path) -> anyhow::Result<usize> {
     write(folder, name, "1", &page(command, name)?)?;
     let mut n = 1;

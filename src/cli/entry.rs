@@ -1,5 +1,4 @@
-//! Shortcuts of the command line: the name of a recording opens it, options may precede the command, and an unknown
-//! word leads to suggestions.
+//! Shortcuts of the command line: a recording's name opens it, options may precede commands, unknown words get hints.
 
 use std::ffi::{OsStr, OsString};
 use std::io::Read;
@@ -128,8 +127,7 @@ fn of_command(words: Vec<OsString>, parser: &clap::Command) -> anyhow::Result<Ve
     Ok(words)
 }
 
-/// Returns how to sample running programs named like a bare word, or how to start one; `None` if the word names no
-/// program.
+/// Returns how to sample running programs of this name, or how to start one; `None` if the word names no program.
 fn how_instead(words: &[OsString], at: usize) -> Option<String> {
     let word = words.get(at)?;
     let text = word.to_string_lossy();

@@ -25,8 +25,7 @@ const USUAL: usize = 256 << 20;
 /// Bytes of a cgroup's memory left for ring buffers and mapped files.
 const REST: u64 = 64 << 20;
 
-/// Returns the default memory limit: at most half of what a cgroup leaves, because the profiled programs may be in the
-/// same cgroup.
+/// Returns the default memory limit: at most half of a cgroup's rest, because it may contain the profiled programs.
 fn usual(machine: u64, limit: Option<u64>) -> usize {
     let share = limit.map_or(u64::MAX, |limit| limit.saturating_sub(REST) / 2).min(machine / 16);
     usize::try_from(share).unwrap_or(USUAL).clamp(LEAST, USUAL)

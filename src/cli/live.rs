@@ -1,5 +1,4 @@
-//! The driver of the screen: starts source, engine and interface, and handles files, signals and the profiled command
-//! for them.
+//! The driver of the screen: starts source, engine and interface; handles files, signals and the profiled command.
 
 use std::io::IsTerminal;
 use std::path::PathBuf;

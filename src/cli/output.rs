@@ -49,8 +49,7 @@ pub(crate) fn print_csv(text: &str) -> anyhow::Result<()> {
     TableOutput::Out.write_as(EscapeForm::Text, Charset::Utf8, text)
 }
 
-/// Destination of a command's table. perf prints tables to standard error, because standard output belongs to the
-/// measured command.
+/// Destination of a command's table. perf uses standard error, because standard output belongs to the measured command.
 #[derive(Debug)]
 pub(crate) enum TableOutput {
     Out,

@@ -58,8 +58,7 @@ fn show<const N: usize>(
     print_table(&Table::of_texts(columns, rows), args.format).map(|()| 0)
 }
 
-/// Returns perf's group: `probe` for the kernel; for programs `probe_FILE`, with the file name up to the first `-` or
-/// `.`.
+/// Returns perf's group: `probe` for the kernel; for programs `probe_FILE`, with the name up to its first `-` or `.`.
 fn group(args: &Probe) -> String {
     let name = args.exec.as_deref().and_then(Path::file_name).map(|name| name.to_string_lossy().into_owned());
     match name.as_deref().and_then(|name| name.split(['-', '.']).find(|part| !part.is_empty())) {

@@ -1,5 +1,4 @@
-//! Live recordings of other machines: `ssh://[USER@]HOST[:PORT]` runs `perfprof-tui record` there as the ssh user, and
-//! reads its output.
+//! Live recordings of other machines: `ssh://[USER@]HOST[:PORT]` runs `perfprof-tui record` there and reads its output.
 
 use std::io::{BufRead, BufReader, Read};
 use std::os::fd::{AsRawFd, OwnedFd};

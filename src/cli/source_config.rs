@@ -72,8 +72,7 @@ pub(crate) fn start(sampling: &Sampling, cmd: &[OsString], output: Output) -> an
     Ok(StartedSource { source, per_sample, warning })
 }
 
-/// The same for commands without a screen: handles signals and prints the warning. Ctrl-C while events are opened also
-/// ends the session properly.
+/// The same for commands without a screen, with signals: Ctrl-C ends the session even while events are opened.
 pub(crate) fn begin(args: &Record, output: Output) -> anyhow::Result<(StartedSource, Arc<AtomicBool>)> {
     let stop = signals::stop_flag()?;
     let started = start(&args.sampling, &args.cmd, output)?;
@@ -81,8 +80,7 @@ pub(crate) fn begin(args: &Record, output: Output) -> anyhow::Result<(StartedSou
     Ok((started, stop))
 }
 
-/// Returns the samples per second of the most frequent event on a busy CPU, if known: from a rate, or from the period
-/// of a clock.
+/// Returns the samples per second of the most frequent event on a busy CPU, if known by its rate or a clock's period.
 fn samples_a_second(config: &LiveConfig) -> Option<u64> {
     let is_clock = |event: &Event| event.attr.kind == TYPE_SOFTWARE && event.attr.config <= SW_TASK_CLOCK;
     let of = |event: &Event| match event.own_rate().unwrap_or(config.rate) {

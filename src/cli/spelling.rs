@@ -1,5 +1,4 @@
-//! perf's other spellings of options: unambiguous prefixes of long names, and `--no-NAME`, which takes back an earlier
-//! option.
+//! perf's other spellings of options: unambiguous prefixes of long names, and `--no-NAME` to revoke an earlier option.
 
 use std::ffi::OsString;
 

@@ -220,8 +220,7 @@ impl<'a> Report<'a> {
         }
     }
 
-    /// Returns lines in perf's format for scripts: values with separators (perf-stat(1), "CSV FORMAT") or JSON ("JSON
-    /// FORMAT").
+    /// Returns lines for scripts: values with separators (perf-stat(1), "CSV FORMAT") or JSON ("JSON FORMAT").
     fn for_scripts(&self, places: &[CountedPlace], seconds: f64, time: Option<f64>) -> Option<String> {
         let more = &self.args.more;
         let separator = more.separator.as_deref();

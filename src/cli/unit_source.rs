@@ -133,8 +133,7 @@ pub(crate) fn start(
     Ok((source, unit))
 }
 
-/// Returns the target of `--container` and `--pod`: the whole machine if events cannot be bound to the cgroups; the
-/// unit then filters.
+/// Returns the target of `--container` and `--pod`: the whole machine, filtered by the unit, if cgroups cannot be used.
 fn of_container(settings: &Settings) -> anyhow::Result<Option<Target>> {
     let Some(wanted) = target::wanted(settings).map_err(Usage)?.into_iter().next() else { return Ok(None) };
     let is_bound = wanted.view(&mut Scanner::here())?.is_none();

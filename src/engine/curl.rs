@@ -57,8 +57,7 @@ impl Curl {
     }
 }
 
-/// Splits a URL into the part without `user:password@`, and the credentials. A password may contain characters that end
-/// a host name.
+/// Splits a URL into the part without `user:password@`, and the credentials, in which `/` and `@` may occur.
 fn divided(url: &str) -> (String, Option<&str>) {
     match url.split_once("://").and_then(|(scheme, rest)| Some((scheme, rest.rsplit_once('@')?))) {
         Some((scheme, (user, rest))) => (format!("{scheme}://{rest}"), Some(user)),

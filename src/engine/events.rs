@@ -87,8 +87,7 @@ impl Events {
         self.rows.iter().map(|row| row.counts.lost)
     }
 
-    /// Applies the counts of the source's events; `slots` maps them to the session's events. Rates cover the time
-    /// between two readings.
+    /// Applies new counts and computes rates; `slots` maps the source's events to the session's.
     pub(crate) fn count(&mut self, read: &CountReading, slots: &[u16]) {
         let seconds = (read.at.saturating_sub(std::mem::replace(&mut self.taken_at, read.at))) as f64 / 1e9;
         for (slot, counts) in slots.iter().zip(&read.of) {

@@ -90,8 +90,7 @@ impl Feeder {
         }
     }
 
-    /// Delivers a message. While the queue is full it waits, and records stay in the rings, where the kernel counts
-    /// those that do not fit.
+    /// Delivers a message. While the queue is full, records stay in the rings, where the kernel counts lost ones.
     fn deliver(&mut self, feed: Feed) -> bool {
         let bytes = match &feed {
             Feed::Batch(batch) => batch.bytes.len(),

@@ -1,5 +1,4 @@
-//! Messages about files whose names or lines could not be read: one line for all of them, without files that the user
-//! cannot provide.
+//! Messages about files whose names or lines could not be read, without those that the user cannot provide.
 
 use std::path::Path;
 

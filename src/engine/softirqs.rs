@@ -1,5 +1,4 @@
-//! Live measurement of the time in softirqs and interrupts, with separate tracepoints and a separate thread, which can
-//! be switched on and off during a session.
+//! Live measurement of the time in softirqs and interrupts: a separate thread with its own tracepoints, on request.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,5 +1,4 @@
-//! The thread that checks triggers' conditions and saves the samples around the moment, with a minimum pause between
-//! two saves, and a maximum number of them.
+//! The thread that checks triggers and saves the samples around the moment, with a minimum pause and a maximum number.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -48,8 +48,7 @@ impl Urgency {
         Self::new(Rank::Nice((own - AHEAD).max(-20)), Rank::Nice(own), PART)
     }
 
-    /// Returns the urgency of a thread that delays a live session. With a priority, it is a real-time thread for 0.2 s
-    /// of each second.
+    /// Returns the urgency of a thread that delays a live session; with a priority, real-time for 0.2 s per second.
     pub(crate) fn of_live(realtime: Option<i32>) -> Self {
         match realtime {
             Some(priority) => Self::new(Rank::Realtime(priority), Rank::Nice(own()), REALTIME_PART),

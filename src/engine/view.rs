@@ -329,8 +329,7 @@ fn bring_up_then(
     fold
 }
 
-/// Returns the matching event of another profile: the one of that name, with or without modifiers, else the first one
-/// with samples.
+/// Returns the matching event of another profile: of that name, even with other modifiers, else the first with samples.
 fn same_event(data: Data<'_>, of: Data<'_>, event: usize) -> usize {
     let name = data.events.get(event).cloned().unwrap_or_default();
     let exact = of.events.iter().position(|other| *other == name);

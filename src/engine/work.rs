@@ -1,5 +1,4 @@
-//! Cycles and instructions of each CPU, counted by its PMU only while they are on the screen: its counters are few, and
-//! other programs need them, too.
+//! Cycles and instructions of each CPU, counted by its PMU only on the screen: other programs need its few counters.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -86,8 +85,7 @@ impl WorkWatch {
     }
 }
 
-/// Returns the count between two readings, scaled to the whole time if the counter ran for a part of it; `None` if it
-/// did not run.
+/// Returns the count between two readings, scaled to the whole time; `None` if the counter did not run.
 fn scaled(then: &Counts, now: &Counts) -> Option<u64> {
     let value = now.value.checked_sub(then.value)?;
     let enabled = now.enabled_ns.checked_sub(then.enabled_ns)?;

@@ -147,8 +147,7 @@ fn sections(info: &Info, events: &[EventDesc], files: &[IdentifiedFile], span: (
     sections
 }
 
-/// Counts of group events, accumulated over kept samples. Readers use the difference of two values as a sample's
-/// period.
+/// Counts of group events over kept samples. Readers use the difference of two values as a sample's period.
 #[derive(Default)]
 struct Counted(HashMap<(u64, i32), u64>);
 

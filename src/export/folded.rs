@@ -70,8 +70,7 @@ fn without_descriptor(text: &str) -> &str {
     text.strip_prefix('L').filter(|_| text.contains('/')).unwrap_or(text)
 }
 
-/// Formats a frame without separators, quotes and arguments, as readers of the format expect; `(anonymous namespace)`
-/// and Go's receivers stay.
+/// Formats a frame without separators, quotes and arguments; `(anonymous namespace)` and Go's receivers stay.
 fn frame(name: &Name, annotate: bool) -> String {
     let inlined = name.text.strip_suffix(INLINED);
     let mut text = tidy(&clean(inlined.unwrap_or(&name.text))).into_owned();

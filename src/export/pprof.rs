@@ -1,5 +1,4 @@
-//! pprof's gzipped protobuf (github.com/google/pprof, proto/profile.proto).
-//! Messages are declared by hand with the field numbers of that file.
+//! pprof's gzipped protobuf (github.com/google/pprof, proto/profile.proto), with that file's field numbers.
 
 use std::io::{self, Write};
 
@@ -101,8 +100,7 @@ impl Builder<'_> {
         })
     }
 
-    /// Returns the mapping of a DSO. There is one per DSO, with addresses in the file, so that processes share
-    /// locations.
+    /// Returns the mapping of a DSO: one with addresses in the file, so that processes share locations.
     fn mapping(&mut self, dso: DsoId) -> u64 {
         if let Some(id) = self.mappings.get(&dso) {
             return *id;

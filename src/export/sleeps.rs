@@ -30,8 +30,7 @@ pub(crate) enum SleepError {
 pub(crate) struct Sleeps {
     switches: Switches,
     state: Option<Field>,
-    /// Scheduler statistics such as `sched:sched_stat_sleep`, with their PID field.
-    /// Without them, a sleep lasts until the next switch to its task.
+    /// Scheduler statistics such as `sched:sched_stat_sleep`, with their PID field; otherwise, switches end sleeps.
     stats: Vec<(u16, Field)>,
     exit: Option<u16>,
     /// Offsets of time and period in the record of a switch.

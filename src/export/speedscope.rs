@@ -1,6 +1,5 @@
-//! speedscope's JSON: a sampled profile per thread, in time order.
-//! The schema is speedscope.app/file-format-schema.json. It is written incrementally, because a recording may have
-//! millions of samples.
+//! speedscope's JSON (speedscope.app/file-format-schema.json): a sampled profile per thread, in time order. It is
+//! written incrementally, because a recording may have millions of samples.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};

@@ -1,5 +1,4 @@
-//! Function tables for a stream.
-//! They are those of the files with samples, each sent once, before the first samples that need it.
+//! Function tables for a stream: of the files with samples, each sent once, before the first samples that need it.
 
 use rustc_hash::FxHashSet;
 

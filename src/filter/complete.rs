@@ -18,8 +18,7 @@ pub enum ExpectedToken {
     Connective,
 }
 
-/// Returns the type of token being typed at the end of `text`.
-/// Also returns the start of the piece that a completion replaces.
+/// Returns the type of token at the end of `text`, and the start of the piece that a completion replaces.
 pub fn expected(text: &str, traced: &[TraceField]) -> (ExpectedToken, usize) {
     let pieces = match LEXICON.pieces(text) {
         Ok(pieces) => pieces,

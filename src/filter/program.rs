@@ -257,8 +257,7 @@ impl Assembler<'_> {
                 self.op(ADD_K, 3, 0, 0, -NUMBERS);
                 self.op(MOV_K, 4, 0, 0, NUMBERS);
                 self.op(CALL, 0, 0, 0, GET_NS_CURRENT_PID_TGID);
-                // The thread's PID, then its process's (`struct bpf_pidns_info`). Without one in our namespace it is 0,
-                // as in samples.
+                // The PIDs of thread, then process (`struct bpf_pidns_info`): 0 outside our namespace, as in samples.
                 let at = if field == Field::Tid { 0 } else { 4 };
                 self.op(LDX_W, 1, 10, at - NUMBERS as i16, 0);
             }

@@ -1,5 +1,4 @@
-//! The call chains of a row in perf's formats: graph, flat and folded.
-//! A graph has shares of the total or of the entry above.
+//! The call chains of a row in perf's formats: graph (shares of the total or of the entry above), flat and folded.
 
 use std::fmt::Write;
 

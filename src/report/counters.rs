@@ -1,5 +1,4 @@
-//! Counter values, with common ratios and their variation over runs.
-//! Values are scaled to the full time. The same as in `perf stat` (perf-stat(1)).
+//! Counter values scaled to the full time, with perf stat's ratios and variation over runs (perf-stat(1)).
 
 use std::sync::Arc;
 

@@ -163,8 +163,7 @@ fn kernel_names(rights: &Rights) -> Check {
     }
 }
 
-/// Checks the user's capabilities, and those of the program file.
-/// `lent` are excess capabilities of the file that were dropped.
+/// Checks the capabilities of the user and of the program file; `lent` are excess ones of the file that were dropped.
 fn capabilities(rights: &Rights, lent: Option<u64>) -> Check {
     let caps = rights.caps;
     let words = |has: bool| {

@@ -1,5 +1,4 @@
-//! Tables of hardware data, with one row per combination of key values.
-//! The data are branches by source and target, memory accesses by data and cache level, and transactions.
+//! Tables of hardware data (branches, memory accesses, transactions), with one row per combination of key values.
 
 use std::sync::Arc;
 

@@ -153,8 +153,7 @@ fn unescaped(name: &str) -> String {
     String::from_utf8_lossy(&out).into_owned()
 }
 
-/// Returns the containers of a cgroup, the innermost first; without any, the unit or the group itself. Empty for the
-/// root.
+/// Returns the containers of a cgroup, innermost first; without any, its unit or the group. Empty for the root.
 pub fn places(path: &str) -> Vec<CgroupPlace<'_>> {
     let parts = parts(path);
     let mut found: Vec<CgroupPlace<'_>> = Vec::new();
@@ -267,8 +266,7 @@ pub(crate) fn is_container(path: &str) -> bool {
     places(path).first().is_some_and(|place| place.runtime.is_container())
 }
 
-/// Returns whether a group may be a container although its path does not show it: containerd's `ctr` uses
-/// `/NAMESPACE/NAME`.
+/// Returns whether a group may be a container of containerd's `ctr`, whose path `/NAMESPACE/NAME` does not show it.
 pub fn may_be_one(path: &str) -> bool {
     places(path).first().is_some_and(|place| place.runtime == Runtime::Plain && place.id.split('/').count() == 2)
 }

@@ -88,8 +88,7 @@ pub struct Dsos {
     pub(super) maps: Maps,
     /// Whether processes that map the same part of a file share a representative mapping.
     pub share: bool,
-    /// Build ids from a recording's header, by path and file. Those without a file identity apply to all other files of
-    /// that path.
+    /// Build ids from a recording's header, by path and file; without a file, for all other files of that path.
     build_ids: HashMap<(HostId, Arc<[u8]>, FileId), BuildId>,
     /// jitdump files by the process that has one mapped.
     dumps: HashMap<(HostId, i32), Arc<[u8]>>,
@@ -308,8 +307,7 @@ fn is_anonymous(name: &[u8]) -> bool {
     name.is_empty() || STARTS.iter().any(|start| name.starts_with(start))
 }
 
-/// Returns whether a file holds code that its process writes at run time: it is mapped shared, unlike programs and
-/// libraries.
+/// Returns whether a file holds code that its process writes at run time: unlike programs, it is mapped shared.
 fn is_written_code(map: &Mmap<'_>) -> bool {
     const SHARED: u32 = libc::MAP_SHARED as u32;
     const EXEC: u32 = libc::PROT_EXEC as u32;
@@ -343,8 +341,7 @@ fn module_name(pid: i32, path: &str) -> Option<Arc<str>> {
     Some(format!("[{}]", name.replace('-', "_")).into())
 }
 
-/// Returns perf's short name: `[JIT] tid N` for a process's anonymous code, the bracketed name, else the last part of
-/// the path.
+/// Returns perf's short name: `[JIT] tid N` for anonymous code, the bracketed name, else the last part of the path.
 fn short_name(path: &Arc<str>) -> Arc<str> {
     if path.starts_with('[') {
         return path.clone();

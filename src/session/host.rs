@@ -40,8 +40,7 @@ pub struct Host {
     /// The name given by the user, or the host name; empty if unknown.
     pub name: Arc<str>,
     pub(super) threads: FxHashMap<i32, Thread>,
-    /// The threads of each process except its first one, and whether each still runs: samples may arrive after a
-    /// thread's exit was reported.
+    /// The threads of each process except its first, and whether each still runs: samples may arrive after an exit.
     siblings: FxHashMap<i32, FxHashMap<i32, bool>>,
     /// The parent of each process, from records.
     pub(super) parents: FxHashMap<i32, i32>,
@@ -115,8 +114,8 @@ impl Host {
             Record::Fork(TaskRecord { pid, tid, .. }) => ThreadChange::Born { pid: *pid, tid: *tid },
             Record::Exit(TaskRecord { pid, tid, .. }) => ThreadChange::Ended { pid: *pid, tid: *tid },
             Record::Comm { pid, exec: true, .. } => {
-                // On exec, the kernel first ends all threads except the calling one, which takes the number of the
-                // first one (de_thread in fs/exec.c).
+                // On exec, the kernel ends all other threads; the calling one takes the first one's number (de_thread
+                // in fs/exec.c).
                 let siblings = self.siblings.get(pid).into_iter().flatten();
                 let mut gone: Vec<i32> = siblings.filter(|(_, runs)| **runs).map(|(tid, _)| *tid).collect();
                 gone.sort_unstable();

@@ -1,5 +1,4 @@
-//! The threads of each process except the first: they keep its mappings when the first one exits (pthread_exit(3) in
-//! main).
+//! The threads of each process except the first: they keep its mappings if the first one exits (pthread_exit(3)).
 
 use rustc_hash::{FxHashMap, FxHashSet};
 

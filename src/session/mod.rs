@@ -400,8 +400,7 @@ impl Session {
         self.here_mut().groups.name(list)
     }
 
-    /// Returns the number of updates of container names on the current machine; data derived from a name is valid until
-    /// it changes.
+    /// Returns the number of updates of container names on the current machine, for caches of derived data.
     pub fn container_names(&self) -> u64 {
         self.here().groups.told
     }

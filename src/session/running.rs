@@ -23,9 +23,8 @@ impl Session {
         });
     }
 
-    /// Reads the mappings of the target's processes before the first record, within a short time limit. They may end
-    /// before their first record is applied, and /proc then no longer shows them. Skips processes of our own program: a
-    /// command runs it until its exec.
+    /// Reads the mappings of the target's processes before the first record, within a short time limit, because /proc
+    /// no longer shows those that end. Skips processes of our own program: a command runs it until its exec.
     pub(crate) fn learn_target(&mut self, tids: &[i32]) {
         const PATIENCE: Duration = Duration::from_millis(200);
         let (begun, own) = (Instant::now(), procfs::executable(std::process::id() as i32));
@@ -115,8 +114,7 @@ impl Session {
         self.here_mut().spaces.insert(pid, space);
     }
 
-    /// Returns the mappings of a running process, with and without code, as (start, end, name). Empty for a recording,
-    /// which only has its records.
+    /// Returns the mappings of a running process, with and without code, as (start, end, name). Empty for a recording.
     pub(crate) fn regions(&self, pid: i32) -> Vec<(u64, u64, Arc<str>)> {
         if self.origin != Origin::Live || pid <= 0 {
             return Vec::new();
@@ -130,8 +128,7 @@ impl Session {
         self.here().parents.get(&pid).copied().or_else(ask).filter(|pid| *pid > 0)
     }
 
-    /// Returns whether two processes run the same program: by their files if both can be looked up, else by their
-    /// names.
+    /// Returns whether two processes run the same program: by their files if they can be looked up, else by name.
     pub(crate) fn run_one_program(&self, pid: i32, other: i32) -> bool {
         let file = |pid| (self.origin == Origin::Live).then(|| procfs::executable(pid)).flatten();
         match (file(pid), file(other)) {

@@ -400,8 +400,7 @@ fn data_is_mapped_where_it_is_asked_for() {
     }
 }
 
-/// Newer code of a JIT is distinguished from older code, also when its memory grows, but not when a file is mapped
-/// there.
+/// Newer code of a JIT is another mapping, also when its memory grows, but not when a file is mapped there.
 #[test]
 fn newer_code_at_an_address_is_another_mapping() {
     let mut s = Session::new(Origin::Recorded);

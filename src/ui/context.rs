@@ -99,8 +99,7 @@ impl Context {
         self.findings.iter().filter(move |f| f.cpu == Some(cpu))
     }
 
-    /// Returns the first event of a live session that samples for the screens. Other events only count, or sample for
-    /// analysis units.
+    /// Returns a live session's first event that samples for the screens. Others only count, or sample for units.
     pub(crate) fn sampled_event(&self) -> Option<usize> {
         let is_sampled = |Meter { state, .. }: &Meter| {
             let runs = matches!(state.run, RunState::Running | RunState::Paused);

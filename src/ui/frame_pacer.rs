@@ -1,5 +1,4 @@
-//! The time of the next frame: immediately, unless the terminal lags or its link is slow. Frames are then dropped,
-//! never queued.
+//! The time of the next frame: at once, unless the terminal lags or its link is slow; then frames are dropped.
 
 use std::time::{Duration, Instant};
 
@@ -31,8 +30,7 @@ struct LinkJudge {
 impl LinkJudge {
     /// Number of consecutive lags after which the link counts as slow.
     const LAGS: u32 = 12;
-    /// The first and the longest probation. Each relapse doubles it, because a slow link keeps up with two frames a
-    /// second, too.
+    /// The first and the longest probation. Each relapse doubles it: a slow link keeps up with two frames a second.
     const PROBATION: (Duration, Duration) = (Duration::from_secs(10), Duration::from_secs(640));
 
     fn new() -> Self {

@@ -1,5 +1,4 @@
-//! The screen: a model, commands that change it, and functions that draw it. It uses questions, answers and panels, but
-//! not the kernel interface.
+//! The screen: a model, commands that change it, and functions that draw it. Does not use the kernel interface.
 
 pub(crate) mod act;
 pub mod app;

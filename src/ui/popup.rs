@@ -136,8 +136,7 @@ impl Palette {
             return vec![PaletteEntry::Command(row)];
         }
         let mut letters = Fuzzy::letters(typed);
-        // Items of the session match whole words only: scattered letters would match too many of thousands of
-        // functions.
+        // Items of the session match whole words only: scattered letters would match too many functions.
         let mut words = Fuzzy::words(typed);
         let mut scored: Vec<(u32, usize, &PaletteEntry)> = self
             .entries

@@ -103,8 +103,7 @@ impl Prompt {
         self.insisted = true;
     }
 
-    /// Returns the message above the completions: an error that they cannot fix, the filter that Enter uses, or a
-    /// remark.
+    /// Returns the message above the completions: an error, the filter that Enter uses instead, or a remark.
     pub(crate) fn message(&self) -> Option<PromptMessage> {
         match (&self.fault, &self.offer) {
             (Some(_), Some(offer)) => Some(PromptMessage::Note(format!("⏎ takes {offer}"))),

@@ -36,8 +36,7 @@ pub(crate) fn mark_frames(on: bool) {
     WHOLE_FRAMES.store(on, Ordering::Relaxed);
 }
 
-/// Returns whether the terminal accepts output without blocking. A lagging terminal gets fewer frames instead of a
-/// queue.
+/// Returns whether the terminal accepts output without blocking. A lagging terminal gets fewer frames, not a queue.
 pub(crate) fn is_ready() -> bool {
     let out = io::stdout();
     let mut fds = [PollFd::new(&out, PollFlags::OUT)];

@@ -1,5 +1,4 @@
-//! `demo`: replays a recorded incident that is compiled in, like a stream from another machine. It needs no rights and
-//! works on any kernel.
+//! `demo`: replays a recorded incident that is compiled in, like a stream. Needs no rights and works on any kernel.
 
 use std::io::Write;
 use std::os::fd::{AsRawFd, OwnedFd};

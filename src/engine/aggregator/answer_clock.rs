@@ -1,5 +1,4 @@
-//! The schedule of answers: the age of a view does not exceed the requested interval, and answering takes only a limited
-//! share of the CPU.
+//! The schedule of answers: a view is at most as old as requested, and answers take a limited share of the CPU.
 
 /// Limits answers to 30 per second.
 pub(super) const MIN_INTERVAL_NS: u64 = 33_000_000;

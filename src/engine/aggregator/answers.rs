@@ -124,8 +124,7 @@ impl Aggregator {
         }
     }
 
-    /// Counts each CPU's samples by their kind. If the sampling changed within the window, the expected number of
-    /// samples is unknown.
+    /// Counts each CPU's samples by kind. After a change of the sampling, their expected number is unknown for a while.
     fn count_cpus(&mut self, cpu: Option<u16>, now: u64) -> CpuAnswer {
         let Some(clock) = self.ingest.core().clock() else { return CpuAnswer::default() };
         let kept = self.cpus.take().filter(|c| c.event() == clock);

@@ -39,8 +39,7 @@ impl Aggregator {
         }
     }
 
-    /// Shrinks samples and their stacks so that they fit the limit with all other private memory; `private` is the
-    /// total.
+    /// Shrinks samples and stacks until all private memory, now `private` bytes, is within the limit.
     fn keep_within(&mut self, private: usize) {
         let whole = MemoryLimit(self.options.memory);
         if whole.holds(private) {

@@ -1,5 +1,4 @@
-//! Names, inlined functions and lines of frames: requests to the threads that look them up, and the handling of their
-//! results.
+//! Names, inlined functions and lines of frames: requests to the threads that look them up, and their results.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -208,16 +208,14 @@ fn processes_share_what_they_have_of_a_file() {
     assert_eq!([first, second, part].map(|id| dsos.placed(id).map), [first, first, part]);
     assert_eq!((dsos.shared(second, 0x9010), dsos.shared(first, 0x4010)), ((first, 0x4010), (first, 0x4010)));
     assert_eq!([first, second, part].map(|map| dsos.is_shared(map)), [true, false, false]);
-    // A process that maps the part already needs its own mapping to distinguish the two; one that maps another part
-    // does not.
+    // A process that already maps the part needs its own mapping; one that maps another part does not.
     space.insert(0xb000, 0xc000, part, 1);
     let third = dsos.map(&at(2, 0xd000, 0x200), Some(&space));
     assert_eq!(dsos.placed(third).map, first);
     space.insert(0xd000, 0xe000, third, 2);
     let again = dsos.map(&at(2, 0xf000, 0x200), Some(&space));
     assert_eq!(dsos.placed(again).map, again);
-    // A process without a known space maps the part for the first time. Mappings of the kernel and of idle tasks are
-    // not shared.
+    // A process without a known space maps the part for the first time. Kernel and idle tasks do not share mappings.
     let new = dsos.map(&at(3, 0x1_1000, 0x200), None);
     assert_eq!(dsos.placed(new).map, first);
     for pid in [0, -1] {

@@ -25,8 +25,7 @@ impl Ticks {
         self.0[..Self::GUEST].iter().fold(0, |sum, n| sum.saturating_add(*n))
     }
 
-    /// Returns the difference to an earlier reading. Counters that went backwards, like idle and iowait on some
-    /// kernels, count as unchanged.
+    /// Returns the difference to an earlier reading. Counters that went backwards, like some kernels' idle, count as 0.
     pub(crate) fn since(&self, before: &Self) -> Self {
         Self(std::array::from_fn(|i| self.0[i].saturating_sub(before.0[i])))
     }
@@ -152,8 +151,7 @@ pub struct Softnet {
     pub(crate) rps: u64,
 }
 
-/// Parses /proc/net/softnet_stat. Kernels before 5.10 do not write a line's CPU; then it is the one at that position of
-/// `online`.
+/// Parses /proc/net/softnet_stat. Before Linux 5.10 a line's CPU is the one at its position in `online`.
 pub(crate) fn softnet(text: &[u8], online: impl Iterator<Item = u32>, out: &mut Vec<Softnet>) {
     out.clear();
     let mut online = online.fuse();
@@ -172,8 +170,7 @@ pub(crate) fn softnet(text: &[u8], online: impl Iterator<Item = u32>, out: &mut 
     }
 }
 
-/// Returns the received and the outgoing packets that all devices dropped since boot: the fourth and the twelfth column
-/// of /proc/net/dev.
+/// Returns the received and outgoing packets that all devices dropped: columns 4 and 12 of /proc/net/dev.
 pub(crate) fn drops(text: &[u8]) -> (u64, u64) {
     let mut sum = (0u64, 0u64);
     for line in lines(text) {

@@ -23,8 +23,7 @@ impl QuotaUse {
         Some(Self { periods: value("nr_periods")?, throttled: value("nr_throttled")?, kept_ns: kept().unwrap_or(0) })
     }
 
-    /// Returns the throttling since an earlier reading, in percent of the periods and in nanoseconds; `None` without
-    /// any.
+    /// Returns the throttling since an earlier reading: percent of the periods, and nanoseconds; `None` without any.
     pub fn since(&self, before: &Self) -> Option<(f64, u64)> {
         let periods = self.periods.checked_sub(before.periods).filter(|periods| *periods > 0)?;
         let throttled = self.throttled.checked_sub(before.throttled).filter(|throttled| *throttled > 0)?;

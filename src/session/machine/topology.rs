@@ -1,5 +1,4 @@
-//! The topology of CPUs (Documentation/admin-guide/cputopology.rst,
-//! Documentation/ABI/testing/sysfs-devices-system-cpu).
+//! The topology of CPUs (Documentation/admin-guide/cputopology.rst, ABI/testing/sysfs-devices-system-cpu).
 
 use std::path::Path;
 

@@ -1,7 +1,5 @@
-//! The history of views: each step that changes the view can be undone and redone, on any screen.
-//!
-//! Navigation is not a step: screens, the map's rows, columns, colours and selection, and the pages of the CPU screen
-//! are not in the history.
+//! The history of views: each change of the view can be undone and redone, on any screen. Navigation is not a step:
+//! screens, the map's rows, columns, colours and selection, and the CPU screen's pages are not part of it.
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;

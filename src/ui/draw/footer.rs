@@ -1,5 +1,4 @@
-//! The two lines at the bottom: details of the item under the cursor or the latest message, and the available keys or
-//! the prompt.
+//! The two lines at the bottom: details of the item under the cursor or the latest message; keys or the prompt.
 
 use ratatui::layout::Rect;
 use ratatui::style::Style;

@@ -38,8 +38,7 @@ pub(crate) fn find(shown: &Cells, next: &Cells) -> Option<(Vec<u8>, Cells)> {
     let width = usize::from(shown.size.width);
     let end = (bottom + 1) * width;
     let gaps = gaps(&stay, bottom + 1 - top);
-    // Deletions from the bottom up, so that the lines above keep their old numbers; then insertions from the top down,
-    // by the new numbers.
+    // Deletions from the bottom up, so that lines above keep their old numbers; then insertions by new numbers.
     for (y, n) in gaps.iter().rev().filter(|gap| gap.old > gap.new).map(|gap| (gap.from + gap.new, gap.old - gap.new)) {
         let y = top + y;
         line(&mut bytes, y, n, 'M');
@@ -88,8 +87,7 @@ fn stay(old: &[Option<u64>], new: &[Option<u64>]) -> Vec<(usize, usize)> {
         // A hash of two rows identifies neither.
         places.entry(mark).and_modify(|place| *place = None).or_insert(Some(y));
     }
-    // Longest increasing subsequence: the index in `rows` where the best sequence of each length ends, and the
-    // predecessors.
+    // Longest increasing subsequence: the index in `rows` where the best one of each length ends, and the predecessors.
     let mut rows: Vec<(usize, usize, Option<usize>)> = Vec::new();
     let mut ends: Vec<usize> = Vec::new();
     for (to, mark) in new.iter().enumerate() {

@@ -9,8 +9,7 @@ use super::*;
 
 const SIZE: Size = Size { width: 24, height: 10 };
 
-/// A terminal, a second one behind a console that adds a carriage return to each line feed, the painter, and the
-/// previous frame.
+/// A terminal, one behind a console that adds a carriage return to each line feed, the painter, and the last frame.
 struct Drawn {
     terminal: vt100::Parser,
     behind_console: vt100::Parser,

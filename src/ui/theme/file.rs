@@ -1,5 +1,4 @@
-//! Theme files: TOML with styles by scope. An unspecified scope has the style of its parent: `code.kernel` that of
-//! `code`.
+//! Theme files: TOML with styles by scope. A missing scope has the style of its parent: `code.kernel` that of `code`.
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,4 @@
-//! Checks that the built-in themes are readable: contrasts, distances between classes with colour vision deficiencies,
-//! and the rendering without colours.
+//! Checks that the built-in themes are readable: contrasts, colour vision deficiencies, and without colours.
 
 use ratatui::style::{Color, Modifier, Style};
 
@@ -127,8 +126,7 @@ fn texts(theme: &Theme) -> Vec<(&'static str, Style, f64)> {
 #[test]
 fn texts_stand_out_from_their_background() {
     for (name, background, theme) in themes() {
-        // The terminal's own palette determines the sixteen colours; xterm's is assumed, which is one of the worst
-        // cases.
+        // The terminal's own palette determines the sixteen colours; xterm's, one of the worst, is assumed.
         let (factor, named) = if name.starts_with("ansi") { (0.45, true) } else { (1.0, false) };
         let factor = if name == "high-contrast" { 7.0 / 4.5 } else { factor };
         for ground in grounds(&theme, background) {

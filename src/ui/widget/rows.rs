@@ -32,8 +32,7 @@ pub(crate) fn eighths(share: f64, cells: usize) -> String {
     format!("{}{}", "█".repeat(eighths / 8), PARTS[eighths % 8])
 }
 
-/// Draws the cursor line in a uniform style, because coloured texts would look like patches; given bars keep their
-/// colour.
+/// Draws the cursor line in one style, because coloured texts would look like patches; given bars keep their colour.
 pub(crate) fn light_up(bars: &[Range<u16>], on: &mut Canvas<'_>) {
     let color = on.theme.bar.fg.unwrap_or(Color::Reset);
     for x in 0..on.area.width.saturating_sub(1) {

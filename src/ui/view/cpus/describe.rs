@@ -1,5 +1,4 @@
-//! The text below the rows of the CPU screen: the cell under the cursor, anomalies, the machine, and measured softirq
-//! durations.
+//! The text below the rows of the CPU screen: the cell under the cursor, anomalies, the machine, softirq durations.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;

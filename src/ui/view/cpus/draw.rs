@@ -1,6 +1,5 @@
 //! The CPU screen: a row per CPU with its shares, a stacked bar, its history and a matrix by softirq vector or
-//! interrupt; below it a description of the cell under the cursor and of anomalies; then, if there is room, charts of
-//! the last minute.
+//! interrupt; below it the cell under the cursor and anomalies; then, if there is room, charts of the last minute.
 
 use ratatui::layout::Rect;
 use ratatui::style::{Modifier, Style};
@@ -318,8 +317,7 @@ fn glyph(share: f32) -> char {
     }
 }
 
-/// Returns softirqs, interrupts and missing ticks of each past second or part of a recording in percent, the newest
-/// last.
+/// Returns softirqs, interrupts and missing ticks of each past second or part of a recording in percent, oldest first.
 fn history(facts: &CpuFacts<'_>, cpu: u32, cells: usize) -> Vec<f32> {
     if let Some(row) = facts.host.and_then(|host| host.row(cpu)) {
         let past = &row.history[row.history.len().saturating_sub(cells)..];

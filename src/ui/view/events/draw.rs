@@ -1,5 +1,4 @@
-//! The event screen: measured events with their figures, below them the catalogue of the machine's events, and a
-//! description of the item under the cursor.
+//! The event screen: measured events with figures, the catalogue of the machine's events, the item under the cursor.
 
 use std::sync::Arc;
 

@@ -1,5 +1,4 @@
-//! The cells of a heat map: half-blocks in seven levels if there are enough colours, otherwise letters of increasing
-//! weight.
+//! The cells of a heat map: half-blocks in seven levels with enough colours, otherwise letters of increasing weight.
 
 use ratatui::style::{Color, Modifier, Style};
 

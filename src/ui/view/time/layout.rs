@@ -99,8 +99,7 @@ pub(crate) fn hit(scene: Scene<'_>, view: &TimeScreen, x: u16, y: u16) -> Option
     (slot < heat.columns && line < area.height && row < heat.rows).then(|| (column_in(scene, heat, slot), row))
 }
 
-/// Returns the rotation of the columns: live, the newest column replaces the oldest one in place, so that nothing
-/// scrolls.
+/// Returns the rotation of the columns: live, the newest replaces the oldest in place, so that nothing scrolls.
 pub(crate) fn turned(scene: Scene<'_>, heat: &Heat) -> usize {
     let turns = scene.context.answer.ended.is_none()
         && scene.context.answer.question.heat.as_ref().is_none_or(|spec| spec.page.is_none());

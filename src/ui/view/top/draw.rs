@@ -149,8 +149,7 @@ fn ordered_share(scene: Scene<'_>, line: &TopLine) -> f64 {
     if scene.selection.rows.order == Order::Children { line.children_percent } else { line.own_percent }
 }
 
-/// Returns the share that fills a bar, given the largest share: a round number, so that bars are stable while figures
-/// change.
+/// Returns the share that fills a bar for the largest share: a round number, so that bars are stable.
 fn full_bar(most: f64) -> f64 {
     [5.0, 10.0, 25.0, 50.0].into_iter().find(|full| most <= *full).unwrap_or(100.0)
 }

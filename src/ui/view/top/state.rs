@@ -1,5 +1,4 @@
-//! The state of the table: cursor, scroll position, search. The cursor follows its item, and the item keeps its place
-//! on the screen while rows are reordered.
+//! The state of the table: cursor, scroll position, search. The cursor follows its item when rows are reordered.
 
 use regex::Regex;
 

@@ -222,8 +222,7 @@ impl App {
         self.views.top.home();
     }
 
-    /// Sorts rows. Call chains then lead to the origin of the figure: for self time to the callers, for children to the
-    /// callees.
+    /// Sorts rows. Call chains then lead to the origin of the figure: callers for self time, callees for children.
     pub(crate) fn set_order(&mut self, order: Order) {
         if (self.selection.rows.order == Order::Children) != (order == Order::Children) {
             let inclusive = order == Order::Children;

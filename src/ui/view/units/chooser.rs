@@ -35,8 +35,7 @@ impl App {
         self.frame.popups.push(Popup::Units(Chooser::default()));
     }
 
-    /// Starts the typed unit, or the one under the cursor if the name is incomplete. Returns whether the list stays
-    /// open.
+    /// Starts the typed unit, or the one under the cursor if the name is partial. Returns whether the list stays open.
     pub(crate) fn take_unit(&mut self, chooser: &mut Chooser) -> bool {
         let typed = chooser.input.value().trim().to_owned();
         let name = typed.split_whitespace().next().unwrap_or_default();

@@ -1,5 +1,4 @@
-//! The unit screen: units at the top, panel titles below them, then the selected panel and, in the lines that it leaves
-//! empty, the following ones.
+//! The unit screen: units, panel titles, the selected panel and, in the lines that it leaves empty, the following ones.
 
 use ratatui::layout::Rect;
 

@@ -1,5 +1,4 @@
-//! The layout of the unit screen: names of units and panels at the top, the selected panel, other panels in the lines
-//! that it leaves empty, notes at the bottom.
+//! The layout of the unit screen: units, panel titles, the selected panel, other panels in its empty lines, notes.
 
 use ratatui::layout::Rect;
 
@@ -65,8 +64,7 @@ pub(crate) fn plan(units: &UnitsScreen, area: Rect) -> UnitsLayout {
     plan
 }
 
-/// Returns the lines that a panel needs. They never decrease while the unit runs, so that other panels keep their
-/// places.
+/// Returns the lines that a panel needs. They never decrease while the unit runs, so that panels keep their places.
 fn lines_of(panel: &Panel, view: &PanelView, width: u16) -> u16 {
     let rows = match &panel.body {
         _ if panel.is_empty() => 1,

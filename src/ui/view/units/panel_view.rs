@@ -142,8 +142,7 @@ fn sort<T>(rows: &Rows, view: &PanelView, list: &mut [T], row: impl Fn(&T) -> us
     }
 }
 
-/// Returns the column by which a unit sorted its rows, preferably one of sums. The previous column is kept as long as
-/// it is consistent.
+/// Returns the column by which a unit sorted its rows, preferably one of sums; the previous one while it is consistent.
 pub(crate) fn own_order(body: &Body, rows: &Rows, before: Option<(usize, bool)>) -> Option<(usize, bool)> {
     if matches!(body, Body::Log(_)) {
         return None;

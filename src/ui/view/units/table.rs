@@ -38,8 +38,7 @@ struct UnitColumnSpan {
 const NARROW: u16 = 14;
 const SUBJECT: u16 = 24;
 
-/// Returns the columns of a panel in an area: the last cell is the scroll bar, and the share that is the sort column
-/// has a bar.
+/// Returns the columns of a panel in an area: the last cell is the scroll bar; a share has a bar if it orders the rows.
 fn spans_of(rows: &Rows, view: &PanelView, area: Rect) -> Vec<UnitColumnSpan> {
     let is_share = |column: usize| {
         let cells = rows.table.rows.iter().filter_map(|row| row.get(column));
@@ -58,8 +57,7 @@ fn spans_of(rows: &Rows, view: &PanelView, area: Rect) -> Vec<UnitColumnSpan> {
 }
 
 /// Returns the columns that fit, with places and widths. Texts are narrowed first, then columns are dropped by rank:
-/// last those that name the thread and the one that orders the rows, never the first and the subject. Widths do not
-/// depend on figures.
+/// last the thread's and the sort column, never the first and the subject. Widths do not depend on figures.
 fn spans(columns: &[Column], ordered: Option<usize>, area: u16) -> Vec<UnitColumnSpan> {
     let last = columns.last().filter(|column| column.width == 0).map(|_| columns.len() - 1);
     let whole = |i: usize| columns[i].width.max(width(&columns[i].title) as u16);

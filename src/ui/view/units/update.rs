@@ -216,8 +216,7 @@ impl App {
         }
     }
 
-    /// Removes the filter, otherwise the zoom, otherwise the selection of a row. Returns `false` if there is none of
-    /// them.
+    /// Removes the filter, otherwise the zoom, otherwise the selection of a row. Returns `false` without any.
     pub(crate) fn leave_row(&mut self) -> bool {
         let Some(view) = self.views.units.panel_view_mut() else { return false };
         let filtered = view.filter.take().is_some();

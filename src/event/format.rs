@@ -12,7 +12,6 @@ use print::{FunctionAt, Printer};
 /// Kernel strings that records refer to by address.
 pub(crate) type Strings = FxHashMap<u64, Box<str>>;
 
-/// The type of a field's data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Shape {
     /// One number.

@@ -101,12 +101,10 @@ pub struct Capture {
     pub trace: Option<String>,
     pub(crate) exclude_user: bool,
     pub(crate) exclude_kernel: bool,
-    /// Opens the event only on these CPUs.
     pub(crate) cpus: Option<Vec<u32>>,
     pub(crate) program: Option<Program>,
     /// Each clause and where it is evaluated.
     pub(crate) clauses: Vec<(String, &'static str)>,
-    /// A remark for the user.
     pub(crate) note: Option<String>,
 }
 

@@ -195,7 +195,6 @@ impl Core {
         answers
     }
 
-    /// Returns a warning about incomplete stacks of units.
     fn short_stacks(&self) -> Option<String> {
         /// The percentage of stacks longer than the copy that is worth a warning.
         const CUT: f64 = 25.0;

@@ -14,7 +14,6 @@ use crate::source::hosts::Hosts;
 pub struct SessionFacts {
     origin: Origin,
     pub(crate) hosts: Hosts,
-    /// The number of records of each type.
     kinds: BTreeMap<u32, u64>,
 }
 

@@ -26,7 +26,6 @@ pub(crate) fn replay(
     }
 }
 
-/// A record and its position.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PlacedRecord<'a> {
     pub(crate) input: usize,

@@ -15,7 +15,6 @@ use crate::symbols::{Resolver, SymbolOptions};
 
 use super::{IntakeOptions, tracepoints};
 
-/// The formats of a session's tracepoints.
 #[derive(Debug)]
 pub(crate) struct Tracing {
     recorded: Formats,

@@ -21,9 +21,7 @@ use super::unit_events::shown;
 mod binding;
 mod kept;
 
-/// The reason why units do not support several machines.
 pub(crate) const SEVERAL_HOSTS: &str = "units support only one machine: open its recording alone";
-/// The maximum number of units at once.
 const MAX_UNITS: usize = 16;
 
 /// A unit's panels, and their interval.
@@ -303,7 +301,6 @@ impl Units {
         self.list.first().is_some_and(|running| running.read_at.is_some())
     }
 
-    /// Applies a record that is not a sample.
     pub(crate) fn side(&mut self, record: &Record<'_>, time: u64, session: &Session) {
         match record {
             Record::Comm { pid, tid, name, .. } => {

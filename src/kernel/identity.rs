@@ -13,7 +13,6 @@ use super::procfs;
 
 /// The user and the group without files of their own (`/proc/sys/kernel/overflowuid`).
 const NOBODY: u32 = 65_534;
-/// The capabilities that bypass file permissions.
 const OVERRIDE: CapabilitySet = CapabilitySet::DAC_OVERRIDE.union(CapabilitySet::DAC_READ_SEARCH);
 
 /// A user with the groups that count for file permissions.

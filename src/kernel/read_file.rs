@@ -9,7 +9,6 @@ use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
 use rustix::io::Errno;
 use rustix::mm::{MapFlags, MprotectFlags, MremapFlags, ProtFlags, mmap_anonymous, mprotect, mremap, munmap};
 
-/// Bytes that are copied at once.
 const PART: usize = 64 << 10;
 
 /// The memory budget of copies in bytes: used and maximum. Parts beyond it read as zeroes.

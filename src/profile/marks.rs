@@ -52,7 +52,6 @@ impl MarkedSet {
         (word & bit != 0).then(|| self.before[at] + (word & (bit - 1)).count_ones())
     }
 
-    /// Returns the new number of a stack.
     pub(crate) fn node(&self, old: NodeId) -> NodeId {
         NodeId(self.number(old.0).unwrap_or(0))
     }

@@ -6,7 +6,6 @@ use std::sync::Arc;
 
 use super::marks::MarkedSet;
 
-/// Entries of a block.
 const BLOCK: usize = 1 << SHIFT;
 const SHIFT: usize = 14;
 
@@ -91,7 +90,6 @@ impl<T, B: Block<T>> Segments<T, B> {
             .flat_map(move |(i, block)| &mut block.entries()[..BLOCK.min(len - (i << SHIFT))])
     }
 
-    /// Returns the items from an index on.
     pub(crate) fn since(&self, from: usize) -> impl Iterator<Item = &T> {
         let from = from.min(self.len);
         let blocks = self.blocks.iter().enumerate().skip(from >> SHIFT);

@@ -153,7 +153,6 @@ impl DataSource {
         format!("{}{}", if place.is_empty() { NOTHING } else { &place }, outcome(level))
     }
 
-    /// Returns the result of snooping other caches.
     pub(crate) fn snoop(self) -> String {
         let more = named(self.part(38, 2), MORE_SNOOPS);
         either(named(self.part(19, 5), SNOOPS).chain(more))

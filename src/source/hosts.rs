@@ -78,17 +78,14 @@ impl Hosts {
         Self { list, of_input, first_time: None }
     }
 
-    /// Returns the machines if there are several, so that output distinguishes them.
     pub(crate) fn several(&self) -> impl Iterator<Item = &SourceHost> {
         self.iter().map(|(_, host)| host).filter(|_| self.are_many())
     }
 
-    /// Returns the machine of an input.
     pub(crate) fn of_input(&self, input: usize) -> HostId {
         self.of_input.get(input).copied().unwrap_or_default()
     }
 
-    /// Returns the nanoseconds to add to an input's timestamps, if known.
     pub(crate) fn shift(&self, input: usize) -> Option<i64> {
         self[self.of_input(input)].shift
     }

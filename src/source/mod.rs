@@ -77,7 +77,6 @@ impl Info {
         Self { origin, chains: true, ..Self::default() }
     }
 
-    /// Returns whether samples have a CPU.
     pub(crate) fn has_cpus(&self) -> bool {
         self.events.iter().any(|e| e.attr.sample_type & sample::CPU != 0)
     }
@@ -184,7 +183,6 @@ pub struct CountReading {
 }
 
 impl CountReading {
-    /// Returns the lost samples of all events.
     pub(crate) fn lost(&self) -> u64 {
         self.of.iter().map(|counts| counts.lost).sum()
     }
@@ -206,7 +204,6 @@ pub struct NamedFrame {
 }
 
 impl NamedFrame {
-    /// Returns a frame with only a name and a DSO.
     pub(crate) fn named(name: &str, dso: &str, kind: DsoKind) -> Self {
         Self { name: name.into(), dso: dso.into(), kind, ip: 0, offset: None, is_unknown: false }
     }
@@ -227,7 +224,6 @@ pub struct NamedSample {
     pub(crate) frames: std::ops::Range<u32>,
     /// Whether the sample is complete.
     pub(crate) closed: bool,
-    /// The text of a tracepoint's fields.
     pub(crate) trace: Option<Arc<str>>,
 }
 
@@ -287,7 +283,6 @@ pub struct CpuCount {
 /// Events for analysis units, which may be measured already.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SharedEvents {
-    /// Whether they are measured on the whole machine even if there is a target.
     pub(crate) machine_wide: bool,
     pub(crate) events: Vec<Event>,
     /// Events that this machine may lack.
@@ -439,7 +434,6 @@ pub enum SourceError {
 pub struct Waker(Option<Arc<OwnedFd>>);
 
 impl Waker {
-    /// Returns the waker for an eventfd that the source waits for.
     pub(crate) fn new(event: Arc<OwnedFd>) -> Self {
         Self(Some(event))
     }
@@ -457,7 +451,7 @@ pub trait Source: Send {
     /// Returns the description of the source as it was opened; [`Source::facts`] has the current state.
     fn info(&self) -> &Info;
 
-    /// Waits for records, for at most a tenth of a second, and adds them to the batch.
+    /// Waits for records, for at most a quarter of a second, and adds them to the batch.
     fn next(&mut self, batch: &mut Batch) -> Result<Progress, SourceError>;
 
     /// Returns the waker that ends a wait in [`Source::next`] early, for urgent controls.

@@ -355,7 +355,6 @@ impl<'a> Parser<'a> {
     }
 }
 
-/// Why bpf-output does not accept terms.
 const BPF_OUTPUT: &str = "bpf-output is not supported: only BPF programs that perf itself loads create its samples";
 
 fn raw(word: &str) -> Option<u64> {

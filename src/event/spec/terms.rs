@@ -78,7 +78,6 @@ pub(super) fn unknown(of: &str, name: &str) -> TermError {
     TermError { message: format!("unknown term {name} of {of}"), known: names().collect() }
 }
 
-/// Adds the terms of all events to the known names.
 pub(super) fn with_names(mut error: TermError) -> TermError {
     if !error.known.is_empty() {
         error.known.extend(names());

@@ -53,7 +53,6 @@ impl Core {
         }
     }
 
-    /// Applies the settings with which an event's samples are kept.
     fn keep_event(&mut self, at: u16) {
         let is_clock = self.events[usize::from(at)].is_clock();
         self.clock = self.clock.or(is_clock.then_some(at));

@@ -130,7 +130,6 @@ impl Units {
         self.list.iter().filter_map(|running| lacks(&running)).collect()
     }
 
-    /// Returns whether a unit requests an event's samples.
     pub(crate) fn takes(&self, event: u16) -> bool {
         self.routes.get(usize::from(event)).is_some_and(|routes| !routes.is_empty())
     }

@@ -6,7 +6,6 @@ use crate::units::kit::{Lost, Sees, Unit};
 
 use super::{MAX_UNITS, Running, Units};
 
-/// The maximum number of ended units that are kept.
 const MAX_ENDED: usize = 4;
 
 #[derive(Debug)]

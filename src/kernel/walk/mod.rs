@@ -83,7 +83,6 @@ pub(crate) struct Mark {
     pub(crate) is_strict: bool,
 }
 
-/// The reason why there is no room for rows or mappings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum NoRoom {
     #[error("the unwind tables have reached their memory limit")]

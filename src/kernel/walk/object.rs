@@ -21,7 +21,6 @@ pub(crate) struct LoadedObject {
     pub(crate) maps: FxHashMap<String, OwnedFd>,
 }
 
-/// Returns the error of a part of the object that is missing or malformed.
 fn odd(what: &str) -> LoadError {
     LoadError { errno: Errno::NOEXEC, log: format!("the program's object has no {what}") }
 }

@@ -1,7 +1,6 @@
-//! Names of containers, read from the state that runtimes keep on disk, without communication with a runtime.
-//!
-//! A runtime's directory, or a user's, is the root of all reads in it ([`Door`]): links cannot lead out of it, and
-//! files that its owner may not read stay closed.
+//! Names of containers, read from the state that runtimes keep on disk, without communication with a runtime. A
+//! runtime's directory, or a user's, is the root of all reads in it ([`Door`]): links cannot lead out of it, and files
+//! that its owner may not read stay closed.
 
 mod docker;
 mod libpod;
@@ -24,7 +23,6 @@ const LIMIT: u64 = 8 << 20;
 /// The directory of the machine's files in `kubectl debug node`, and the state directories of runtimes there.
 const HOST: &str = "/host";
 const CONTAINERS: [&str; 4] = ["run/containerd", "var/lib/docker/containers", "run/containers", "run/k3s"];
-/// The maximum number of entries of a directory.
 const ENTRIES: usize = 20_000;
 
 /// The names of a container; unknown ones are empty.
@@ -41,7 +39,6 @@ struct Names {
 }
 
 impl Names {
-    /// Fills in missing names from another one.
     fn complete(mut self, other: Self) -> Self {
         let pairs = [
             (&mut self.name, other.name),
@@ -59,7 +56,6 @@ impl Names {
 /// The reader of the state of all runtimes.
 #[derive(Debug)]
 pub struct Reader {
-    /// The root of the machine's files.
     root: PathBuf,
     stores: storage::Stores,
 }
@@ -188,7 +184,6 @@ const CONTAINERD: [&str; 4] =
     ["run/containerd", "run/k3s/containerd", "run/k0s/containerd", "var/snap/microk8s/common/run/containerd"];
 const TASKS: &str = "io.containerd.runtime.v2.task";
 
-/// Returns the names in a container's bundle.
 fn bundle(folder: &Opened, id: &str) -> Option<Names> {
     oci::parse(&folder.read(&Path::new(id).join("config.json"))?)
 }
@@ -218,14 +213,12 @@ fn named(place: &CgroupPlace<'_>, runtime: Runtime, names: Names) -> NamedContai
     NamedContainer { root: place.root.into(), container: Arc::new(container) }
 }
 
-/// A user's home, where rootless runtimes keep their state, and the user.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Home {
     path: PathBuf,
     uid: u32,
 }
 
-/// Returns the home of the user whose slice a cgroup is in.
 fn home_of(path: &str, root: &Path) -> Option<Home> {
     let part = path.split('/').find_map(|part| part.strip_prefix("user-")?.strip_suffix(".slice"))?;
     let uid: u32 = part.parse().ok()?;
@@ -243,7 +236,6 @@ fn is_name(name: &str) -> bool {
     !name.is_empty() && name != "." && name != ".." && !name.contains('/')
 }
 
-/// A directory for reads within it.
 #[derive(Debug)]
 struct Opened(Door);
 
@@ -274,11 +266,9 @@ impl Opened {
 
 #[cfg(test)]
 thread_local! {
-    /// The number of files read.
     static READS: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
 }
 
-/// Returns the names in a directory; empty if it does not exist.
 fn entries(folder: &Path) -> Vec<String> {
     let list = std::fs::read_dir(folder).into_iter().flatten().flatten().take(ENTRIES);
     let mut names: Vec<String> = list.filter_map(|entry| entry.file_name().into_string().ok()).collect();

@@ -29,13 +29,11 @@ const KIND: [&str; 2] = ["io.kubernetes.cri.container-type", "io.kubernetes.cri-
 /// The name of the pause container, which holds a pod's namespaces.
 const PAUSE: &str = "pause";
 
-/// Returns the names in a bundle; `None` if it is malformed.
 pub(super) fn parse(bytes: &[u8]) -> Option<Names> {
     let config: Config = serde_json::from_slice(bytes).ok()?;
     Some(of_labels(&config.annotations))
 }
 
-/// Returns the names in annotations, or in labels.
 pub(super) fn of_labels(labels: &HashMap<String, String>) -> Names {
     let first = |keys: &[&str]| {
         keys.iter().find_map(|key| labels.get(*key).filter(|value| !value.is_empty())).cloned().unwrap_or_default()

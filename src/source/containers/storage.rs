@@ -10,15 +10,12 @@ use crate::session::containers::Runtime;
 
 use super::{Home, Names, Opened, entries, libpod, oci};
 
-/// The cached content of the stores.
 #[derive(Debug, Default)]
 pub(super) struct Stores {
     lists: HashMap<PathBuf, Store>,
-    /// Names of Podman's pods, by id.
     pods: HashMap<String, String>,
 }
 
-/// A list as of its last read.
 #[derive(Debug, Default)]
 struct Store {
     /// Inode, size and modification time.
@@ -81,7 +78,6 @@ pub(super) fn find(root: &Path, stores: &mut Stores, id: &str, home: Option<&Hom
 }
 
 impl Stores {
-    /// Returns the name of a pod of Podman's.
     fn pod(&mut self, places: &[PathBuf], id: &str) -> Option<String> {
         if !self.pods.contains_key(id) {
             let name = places.iter().find_map(|place| libpod::pod(place, id))?;

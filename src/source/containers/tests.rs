@@ -9,7 +9,6 @@ const ID: &str = "4f1c0a7be2d94f1c0a7be2d94f1c0a7be2d94f1c0a7be2d94f1c0a7be2d9aa
 const SANDBOX: &str = "cccc0a7be2d94f1c0a7be2d94f1c0a7be2d94f1c0a7be2d94f1c0a7be2d9cccc";
 const UID: &str = "0c2d6f3e-94b0-4a3e-8d1c-3a9be6d7f101";
 
-/// A machine's disk.
 struct Disk(tempfile::TempDir);
 
 impl Disk {
@@ -217,7 +216,6 @@ fn state_that_is_broken_or_too_large_tells_nothing() {
     assert!(!is_named());
 }
 
-/// Reading a new container's names reads only its own state; a shared store is read once.
 #[test]
 fn names_of_hundreds_of_containers_are_read_once() {
     let disk = Disk::new();

@@ -29,26 +29,21 @@ const CYCLES_A_NS: u64 = 3;
 /// The shortest period of such a timer: more samples would take half of a CPU to record.
 const SHORTEST_NS: u64 = 50_000;
 
-/// A CPU's ring and the event that owns it.
 #[derive(Debug)]
 pub(crate) struct CpuRing {
     pub(crate) owner: OwnedFd,
-    /// The owner's id.
     pub(crate) id: u64,
     pub(crate) ring: Ring,
 }
 
-/// The task or cgroup that an event is opened on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum EventTarget {
     /// A task, or -1 for all.
     Task(i32),
-    /// Index of a cgroup.
     Cgroup(usize),
 }
 
 impl EventTarget {
-    /// All tasks.
     pub(crate) const ALL: Self = Self::Task(-1);
 }
 
@@ -70,13 +65,11 @@ impl OpenEvent {
     }
 }
 
-/// Returns an id of an event, with the settings for decoding its records.
 fn fresh(id: u64, event: u16, attr: &Attr) -> FreshId {
     let period = if attr.has(Flag::Freq) { 0 } else { attr.period_or_freq };
     FreshId { id, event, layout: layout(attr), period }
 }
 
-/// All open events and rings.
 pub(crate) struct Attachment {
     pub(crate) sys: Box<dyn Sys>,
     pub(crate) rights: Rights,
@@ -93,12 +86,9 @@ pub(crate) struct Attachment {
     pub(crate) is_narrow: bool,
     /// Whether `--call-graph` is auto.
     pub(crate) is_auto: bool,
-    /// Ids that have not been reported yet.
     pub(crate) fresh_ids: Vec<FreshId>,
     pub(crate) notes: Vec<String>,
-    /// Walks user stacks in the kernel, if requested.
     pub(crate) walks: Option<StackWalks>,
-    /// Reads string arguments of system calls.
     pub(crate) strings: Strings,
     /// Translates task numbers to our own PID namespace, if it is not the outermost one.
     pub(crate) outside: Option<Outside>,
@@ -137,7 +127,6 @@ impl Attachment {
         }
     }
 
-    /// Returns the current kernel attr of an event.
     pub(crate) fn attr(&self, event: usize) -> Attr {
         attr::event(&self.slots[event].event, &self.common, self.have)
     }
@@ -213,7 +202,6 @@ impl Attachment {
         opened.map_err(|errno| OpenError::open("bpf-output", &attr, errno, &self.rights))
     }
 
-    /// Opens walks on all CPUs with an open ring.
     pub(crate) fn open_all_walks(&mut self) -> Result<(), OpenError> {
         let rings = std::mem::take(&mut self.rings);
         let opened = rings.iter().try_for_each(|(cpu, ring)| self.open_walks(*cpu, &ring.owner));
@@ -326,7 +314,6 @@ impl Attachment {
         }
     }
 
-    /// Reads the string arguments of an event's system calls, if it is an event of such calls.
     fn read_strings(&mut self, i: usize, cpu: u32, id: u64, attr: &Attr) {
         let (event, ring) = (&self.slots[i].event, self.rings.get(&cpu));
         let Some(ring) = ring.filter(|_| event.tracepoint.is_some() && !event.no_samples) else { return };
@@ -365,7 +352,6 @@ impl Attachment {
         Ok(())
     }
 
-    /// Returns whether kernel code prevents the event from being opened, and user code would remain without it.
     fn may_leave_kernel_out(&self, i: usize) -> bool {
         !self.common.exclude.kernel && !self.rights.kernel() && !self.attr(i).has(Flag::ExcludeUser)
     }
@@ -390,7 +376,6 @@ impl Attachment {
         let _ = self.sys.ioctl(fd.as_fd(), Ioctl::Enable);
     }
 
-    /// Starts all open events that are not paused.
     pub(crate) fn enable_all(&self) {
         self.start(&self.opened);
     }
@@ -407,7 +392,6 @@ impl Attachment {
         open.event.is_none_or(|i| self.slots[usize::from(i)].run == RunState::Running)
     }
 
-    /// Restarts the leaders of a group's instances with their current members.
     fn restart_leaders(&self, group: u32) {
         let is_of =
             |open: &&OpenEvent| open.event.is_some_and(|i| self.slots[usize::from(i)].event.group == Some(group));
@@ -419,7 +403,6 @@ impl Attachment {
         }
     }
 
-    /// Pauses or resumes the open events of a slot.
     pub(crate) fn pause(&mut self, slot: usize, on: bool) {
         let run = &mut self.slots[slot].run;
         match (&run, on) {
@@ -437,7 +420,6 @@ impl Attachment {
         }
     }
 
-    /// Removes a CPU's ring and events.
     pub(crate) fn close_cpu(&mut self, cpu: u32) -> Option<CpuRing> {
         self.close(|o| o.cpu == cpu);
         if let Some(walks) = &mut self.walks {
@@ -447,7 +429,6 @@ impl Attachment {
         self.rings.remove(&cpu)
     }
 
-    /// Closes events and keeps their counts.
     pub(crate) fn close(&mut self, which: impl Fn(&OpenEvent) -> bool) {
         self.retire(which);
         let Self { strings, opened, slots, .. } = self;

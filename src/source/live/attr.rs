@@ -43,13 +43,11 @@ impl Exclude {
 pub struct Extras {
     /// More fields of each sample: bits of [`sample`].
     pub(crate) fields: u64,
-    /// Call chains contain only the kernel's part, or only the user's.
     pub(crate) kernel_chains_only: bool,
     pub(crate) user_chains_only: bool,
     /// Records of each context switch, and of namespaces.
     pub(crate) switches: bool,
     pub(crate) namespaces: bool,
-    /// No records of BPF programs.
     pub(crate) no_bpf: bool,
     /// The counts of each followed thread at its exit.
     pub(crate) thread_counts: bool,
@@ -60,15 +58,14 @@ pub struct Extras {
     pub(crate) user_regs: u64,
 }
 
-/// Settings common to all events of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct CommonAttrs {
     pub(crate) rate: Rate,
     pub(crate) chains: CallGraph,
     /// Whether a program walks stacks by tables for events that request it.
     pub(crate) tables: bool,
-    /// Whether tracepoints and probes of units copy stacks by default: tables cannot unwind these, and a target limits the
-    /// copies.
+    /// Whether tracepoints and probes of units copy stacks by default: tables cannot unwind these, and a target limits
+    /// the copies.
     pub(crate) copies: bool,
     pub(crate) exclude: Exclude,
     pub(crate) inherit: bool,
@@ -77,7 +74,6 @@ pub(crate) struct CommonAttrs {
     /// Half of the ring in bytes, from which on the kernel wakes the reader.
     pub(crate) watermark: u32,
     pub(crate) enable_on_exec: bool,
-    /// Whether samples have their task's cgroup.
     pub(crate) cgroups: bool,
     pub(crate) extras: Extras,
 }
@@ -204,7 +200,6 @@ pub(crate) fn event(event: &Event, common: &CommonAttrs, have: KernelFeatures) -
     attr
 }
 
-/// Adds call chains to samples, in the mode of the event or the session.
 fn add_chains(attr: &mut Attr, event: &Event, common: &CommonAttrs) {
     let way = own_way(event, common);
     if !way.is_on() {
@@ -238,7 +233,6 @@ fn add_chains(attr: &mut Attr, event: &Event, common: &CommonAttrs) {
     attr.set(Flag::ExcludeCallchainKernel, common.exclude.kernel || event.no_chains || user_only && !kernel_only);
 }
 
-/// Adds requested registers to samples, in addition to those for unwinding.
 fn add_registers(attr: &mut Attr, extras: &Extras) {
     if extras.intr_regs != 0 {
         attr.sample_type |= sample::REGS_INTR;
@@ -255,7 +249,6 @@ pub(crate) fn has_branches(event: &Event) -> bool {
     !matches!(event.attr.kind, TYPE_SOFTWARE | TYPE_TRACEPOINT | TYPE_BREAKPOINT)
 }
 
-/// Returns the bit that reads an event together with its group.
 pub(crate) fn group_format(event: &Event) -> u64 {
     if event.is_read() && event.group.is_some() { read_format::GROUP } else { 0 }
 }
@@ -267,12 +260,10 @@ pub(crate) fn walks(event: &Event, common: &CommonAttrs) -> bool {
     way(event, common) == CallGraph::Tables && !off && may_be_walked(event)
 }
 
-/// Returns whether an event's samples have copies of user stacks that a BPF program may complete.
 pub(crate) fn copies(event: &Event, common: &CommonAttrs) -> bool {
     matches!(way(event, common), CallGraph::Dwarf(_)) && !common.exclude.user && may_be_walked(event)
 }
 
-/// Returns the mode of an event's call chains.
 pub(crate) fn way(event: &Event, common: &CommonAttrs) -> CallGraph {
     if event.no_chains { CallGraph::None } else { own_way(event, common) }
 }
@@ -300,7 +291,6 @@ pub(crate) fn may_be_walked(event: &Event) -> bool {
     !event.no_chains && !event.no_samples && !is_traced(event)
 }
 
-/// Returns true for a tracepoint or a probe.
 fn is_traced(event: &Event) -> bool {
     let probe = ["kprobe/", "uprobe/"].iter().any(|pmu| event.name.starts_with(pmu));
     event.attr.kind == TYPE_TRACEPOINT || event.tracepoint.is_some() || probe
@@ -317,7 +307,6 @@ pub(crate) fn walked(common: &CommonAttrs) -> Attr {
     }
 }
 
-/// Returns the rate or period of an event.
 pub(crate) fn rate(event: &Event, common: &CommonAttrs) -> Rate {
     Rate::of(&self::event(event, common, KernelFeatures::default()))
 }
@@ -363,8 +352,8 @@ pub fn pages_of_copies(cpus: usize) -> usize {
     (bytes / rustix::param::page_size() / 2 + 1).next_power_of_two()
 }
 
-/// Returns the ring pages for a rate: room for two fifths of a second of samples with call chains of 32 frames. At
-/// least 512 KiB per CPU, at most 2 MiB, or 16 MiB if stacks are copied (a power of two).
+/// Returns the ring pages for a rate: room for two fifths of a second of samples with call chains of 32 frames. A power
+/// of two, at least 512 KiB per CPU and at most 2 MiB, 4 MiB with tables, or 16 MiB if stacks are copied.
 pub(crate) fn ring_pages(rate: Rate, events: &[Event], chains: CallGraph) -> usize {
     let page = rustix::param::page_size();
     let every_hit = events.iter().any(|e| matches!(e.attr.kind, TYPE_TRACEPOINT | TYPE_BREAKPOINT));

@@ -18,16 +18,13 @@ const MAX: usize = 1 << 12;
 const ID_AT: usize = HEADER;
 const TIME_AT: usize = HEADER + 24;
 
-/// The state for recognizing foreign ids.
 #[derive(Debug, Default)]
 pub(crate) struct Borrowed {
     /// Our ids; `None` for events that do not share samples.
     ours: FxHashMap<u64, Option<Shared>>,
     /// One id of each slot that may share its samples, with its layout.
     shared: BTreeMap<usize, (u64, Shared)>,
-    /// Our id for each foreign id.
     theirs: FxHashMap<u64, u64>,
-    /// The time of the last sample of each ring.
     latest: FxHashMap<u32, u64>,
 }
 
@@ -38,7 +35,6 @@ struct Shared {
 }
 
 impl Borrowed {
-    /// Adds an id of a slot's event.
     pub(crate) fn learn(&mut self, slot: usize, id: u64, attr: &Attr) {
         let shared = attr.shared().map(|kind| Shared { kind, layout: layout(attr) });
         self.ours.insert(id, shared);
@@ -133,10 +129,8 @@ mod tests {
     const CLOCK: u64 = 1;
     const FAULTS: u64 = 10;
     const SWITCHES: u64 = 11;
-    /// The id of an event with which a program writes.
     const WRITER: u64 = 20;
 
-    /// Returns a clock, page faults with their addresses, and context switches.
     fn borrowed() -> Borrowed {
         let mut borrowed = Borrowed::default();
         let events = [(CLOCK, SW_CPU_CLOCK, USUAL), (FAULTS, 2, USUAL | ADDR), (SWITCHES, 3, USUAL)];
@@ -158,7 +152,6 @@ mod tests {
         record(misc::KERNEL, &[id, 0x10, 7, time, 0, 1, 2, 0x10, 0x20])
     }
 
-    /// Returns ids and times after a round at a time.
     fn mended(borrowed: &mut Borrowed, records: &[Vec<u8>], now: u64) -> Vec<(u64, u64)> {
         let mut bytes = records.concat();
         borrowed.mend(0, &mut bytes, || now, |id| id == WRITER);

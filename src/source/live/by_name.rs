@@ -6,7 +6,6 @@ use crate::kernel::procfs;
 
 /// The maximum bytes of a name in the kernel (TASK_COMM_LEN in include/linux/sched.h, without the zero).
 const COMM_BYTES: usize = 15;
-/// The maximum number of process ids in a message.
 const LISTED: usize = 8;
 
 /// Processes whose first thread's name, or whose file's name, is a word.

@@ -149,7 +149,6 @@ mod tests {
     use crate::record::Record;
     use crate::session::{Origin, Session};
 
-    /// Returns 500 Docker containers, each in its own group.
     fn machine() -> (tempfile::TempDir, tempfile::TempDir) {
         let (tree, disk) = (tempfile::tempdir().expect("tree"), tempfile::tempdir().expect("disk"));
         for at in 0..500 {

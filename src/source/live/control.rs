@@ -15,10 +15,8 @@ use super::follow::CpuChange;
 use super::target::Target;
 use super::{LiveSource, OpenError, attr, stack_walks};
 
-/// The maximum number of events of a session, running or not.
 const MAX_EVENTS: usize = 4096;
 
-/// Returns an error as a single line.
 pub(super) fn line(error: &OpenError) -> String {
     error.to_string().trim_end().replace('\n', ". ")
 }
@@ -120,7 +118,6 @@ impl LiveSource {
         Ok(events.into_iter().map(&mut place).collect())
     }
 
-    /// Checks whether the limit on open files permits more events.
     fn room_for(&self, events: usize) -> Result<(), String> {
         let each = self.attachment.rings.len() * self.whos().len().max(1);
         let need = self.attachment.opened.len() + each * (events + 1) + 64;
@@ -232,7 +229,6 @@ impl LiveSource {
         Ok(())
     }
 
-    /// Samples other tasks from now on.
     fn attach_to(&mut self, text: &str) -> Result<String, String> {
         if let Some(wanted) = Target::wanted(text) {
             let wanted = wanted.map_err(|error| line(&error))?;
@@ -302,7 +298,6 @@ impl LiveSource {
         Ok(())
     }
 
-    /// Reads the rings before their records are joined in another way.
     fn read_rest(&mut self) {
         let mut batch = Batch::default();
         self.drain(&mut batch);

@@ -15,7 +15,6 @@ use super::error::OpenError;
 use super::family::Family;
 use super::target::Target;
 
-/// The settings of counters.
 #[derive(Debug)]
 pub(crate) struct CountConfig {
     pub(crate) events: Vec<Event>,
@@ -30,12 +29,10 @@ pub(crate) struct CountConfig {
     pub(crate) by_cgroup: bool,
 }
 
-/// The CPU, task or cgroup of a count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum CountedOn {
     Cpu(u32),
     Thread(i32),
-    /// The index in the target.
     Cgroup(usize),
 }
 
@@ -55,7 +52,6 @@ pub(crate) struct Counters {
     pub(crate) refused: Vec<Option<String>>,
     /// Why the kernel is left out, if that was not requested.
     pub(crate) note: Option<String>,
-    /// The name of each counted thread.
     pub(crate) comms: BTreeMap<i32, String>,
 }
 
@@ -183,7 +179,6 @@ impl Counters {
         }
     }
 
-    /// Returns whether all counted tasks have ended.
     pub(crate) fn is_over(&self) -> bool {
         self.config.target.is_gone()
     }
@@ -198,7 +193,6 @@ impl Counters {
         groups.get(at).map_or("", |(name, _)| if name.is_empty() { "/" } else { name })
     }
 
-    /// Returns the counts of each event at each place so far.
     pub(crate) fn read(&self) -> BTreeMap<(usize, CountedOn), Counts> {
         let mut counts: BTreeMap<(usize, CountedOn), Counts> = BTreeMap::new();
         for open in &self.open {

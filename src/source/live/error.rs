@@ -75,7 +75,6 @@ impl OpenError {
         Self::new(format!("event {event}"), "opened", reason, remedy)
     }
 
-    /// Returns the error of an event with more `p` modifiers than the CPU has levels of precision.
     pub(crate) fn precision(event: &str) -> Self {
         Self::new(
             format!("event {event}"),
@@ -85,7 +84,6 @@ impl OpenError {
         )
     }
 
-    /// Returns the error of an event whose samples cannot have branches.
     pub(crate) fn branches(event: &str, errno: Errno) -> Self {
         let reason = match errno {
             Errno::OPNOTSUPP => "this CPU does not record branches for it",
@@ -100,7 +98,6 @@ impl OpenError {
         )
     }
 
-    /// Returns the error of missing rights.
     pub(crate) fn rights(event: &str, rights: &Rights) -> Self {
         let (reason, remedy) = refusal(rights);
         let reason = if plain(event).contains(':') && rights.paranoid > -1 && !rights.privileged() {

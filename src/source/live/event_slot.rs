@@ -10,7 +10,6 @@ use crate::source::{EventState, RunState};
 
 use super::attr::{self, CommonAttrs};
 
-/// An event's slot in the session.
 #[derive(Clone, Debug)]
 pub(crate) struct Slot {
     pub(crate) event: Event,
@@ -28,7 +27,6 @@ impl Slot {
         Self { event, run: RunState::Running, note: None, before: Counts::default(), program: None }
     }
 
-    /// Returns whether it is open, counting or not.
     pub(crate) fn is_open(&self) -> bool {
         matches!(self.run, RunState::Running | RunState::Paused)
     }
@@ -38,7 +36,6 @@ impl Slot {
         self.is_open() && self.event.no_samples && !self.event.attr.is_dummy()
     }
 
-    /// Returns whether it is to be opened on a CPU.
     pub(crate) fn wants(&self, cpu: u32) -> bool {
         self.is_open() && self.event.wants(cpu)
     }

@@ -13,10 +13,7 @@ fn online() -> Result<Vec<u32>, OpenError> {
     cpus::online().map_err(|error| OpenError::new("the list of CPUs", "read", error.to_string(), ""))
 }
 
-/// Checks that all of some CPUs are online.
-///
-/// # Errors
-/// The first one that is not.
+/// Checks that all of some CPUs are online; the error names the first one that is not.
 pub(crate) fn can_be_sampled(chosen: &[u32]) -> Result<(), OpenError> {
     let online = online()?;
     let Some(cpu) = chosen.iter().find(|cpu| !online.contains(cpu)) else { return Ok(()) };
@@ -24,7 +21,6 @@ pub(crate) fn can_be_sampled(chosen: &[u32]) -> Result<(), OpenError> {
     Err(OpenError::new(format!("CPU {cpu}"), "sampled", "it is not online", remedy))
 }
 
-/// A change of the sampled CPUs.
 #[derive(Debug)]
 pub(super) enum CpuChange {
     Offline(u32),
@@ -38,7 +34,6 @@ impl CpuChange {
         matches!(self, Self::Failed(_))
     }
 
-    /// Returns the change as a message.
     pub(super) fn note(&self) -> String {
         match self {
             Self::Offline(cpu) => format!("CPU {cpu} went offline"),
@@ -152,7 +147,6 @@ impl LiveSource {
         batch.changed = Some(self.changed());
     }
 
-    /// Returns whether a thread's process, or its parent, is followed already.
     fn inherits(&self, tid: i32) -> bool {
         let pid = procfs::tgid(tid).unwrap_or(tid);
         let followed = |pid: i32| self.known_tasks.binary_search(&pid).is_ok();
@@ -203,7 +197,6 @@ impl LiveSource {
 mod tests {
     use super::*;
 
-    /// A failure's message may contain that of a change.
     #[test]
     fn failures_of_cpus_are_told_from_their_changes_by_type() {
         let failed = OpenError::new("CPU 1", "sampled", "the pipeline went offline", "");

@@ -33,7 +33,6 @@ fn map(start: u64, len: u64, name: &str) -> Mmap<'_> {
     Mmap { pid: -1, tid: 0, start, len, pgoff: start, file: FileId::None, prot: 4, flags: 0, name: name.as_bytes() }
 }
 
-/// Returns the start and the end of the kernel's text, and the symbol at its start.
 fn text() -> Option<(u64, u64, &'static str)> {
     // The start is in the first lines; the end is needed only where modules do not bound the text.
     let mut head = vec![0; 64 << 10];

@@ -98,10 +98,8 @@ pub struct LiveConfig {
 pub struct LiveSource {
     attachment: Attachment,
     target: Target,
-    /// The selected CPUs; all online ones when `None`.
     chosen: Option<Vec<u32>>,
     known_tasks: Vec<i32>,
-    /// The processes of the target with their descendants.
     family: Family,
     /// Tasks that started while events were opened on others, and whose state is still unknown.
     settling: Option<Settling>,
@@ -110,12 +108,10 @@ pub struct LiveSource {
     is_beside: bool,
     held: Option<HeldCommand>,
     epoll: OwnedFd,
-    /// Ends a wait early.
     wake: Arc<OwnedFd>,
     info: Info,
     first: Vec<u8>,
     round_start: u64,
-    /// Bytes of the last round.
     drained: usize,
     /// A buffer for a ring's bytes, if they cannot be passed on directly.
     read: Vec<u8>,
@@ -125,15 +121,12 @@ pub struct LiveSource {
     next_counts: u64,
     count_ns: u64,
     enable_at: Option<u64>,
-    /// Events and handovers since the last batch.
     fresh_events: Vec<EventDesc>,
     handovers: Vec<Handover>,
-    /// Whether children of followed tasks are followed, too.
     inherit: bool,
     tables: usize,
     flood: throttle::FloodGuard,
     probes: probes::Probes,
-    /// Finds containers and their names, if samples have cgroups.
     containers: Option<containers::Watch>,
     /// The filter of the view, until it is reported.
     view: Option<ViewFilter>,
@@ -347,7 +340,6 @@ impl LiveSource {
         (&info(&self.attachment, &self.target, &self.chosen, self.inherit, self.info.start)).into()
     }
 
-    /// Returns whether and how the target ended.
     fn ended(&mut self) -> Option<String> {
         if let Some(child) = &mut self.child
             && let Ok(Some(status)) = child.ended()

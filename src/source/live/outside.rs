@@ -21,7 +21,6 @@ pub(super) const WORDS: &str = "in a nested PID namespace: processes outside it 
 const MAX: usize = 1 << 17;
 const TASK_AT: usize = HEADER + 16;
 
-/// The state for recognizing them, and the numbers of other tasks.
 #[derive(Debug, Default)]
 pub(crate) struct Outside {
     samples: FxHashMap<u64, Place>,
@@ -38,7 +37,6 @@ struct Place {
     tasks: Vec<usize>,
 }
 
-/// Appends a record with their common name.
 pub(super) fn name(out: &mut Vec<u8>, trailer: &[u8]) {
     // A short name always fits.
     let _ = encode_comm(out, OUTSIDE, OUTSIDE, false, OUTSIDE_NAME.as_bytes(), trailer);
@@ -50,7 +48,6 @@ impl Outside {
         (!procfs::sees_all_processes()).then(Self::default)
     }
 
-    /// Learns the layout of an id's samples.
     pub(crate) fn learn(&mut self, id: u64, event: &Event, attr: &Attr) {
         let format = event.tracepoint.as_ref().and_then(|(system, name)| {
             let text = tracepoint::format(&tracepoint::root().ok()?, system, name).ok()?;
@@ -153,7 +150,6 @@ mod tests {
         record(types::SAMPLE, mode, &[&[1, 0x10, pair(tid, tid), 5, 0, 1, chain.len() as u64], chain].concat())
     }
 
-    /// Returns a context switch with the kernel's numbers; the first task's number here is `tid`.
     fn switched(tid: i32, from: i32, to: i32) -> Vec<u8> {
         let data = [pair(28, 0), pair(from, from), pair(to, 77), 0];
         record(types::SAMPLE, misc::KERNEL, &[&[2, 0x10, pair(tid, tid), 5, 0, 1, 0], &data[..]].concat())

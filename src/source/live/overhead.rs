@@ -72,7 +72,6 @@ fn best_speed() -> f64 {
     (0..WINDOWS).map(|_| window()).fold(0.0, f64::max)
 }
 
-/// Returns the share of each sampled CPU that a rate costs, in percent.
 pub(crate) fn percent(per_sample: Duration, hz: u64) -> f64 {
     per_sample.as_secs_f64() * hz as f64 * 100.0
 }

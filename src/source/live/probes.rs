@@ -14,7 +14,6 @@ pub(crate) struct Probes {
     made: Vec<(String, String)>,
 }
 
-/// Returns the group of this process's probes.
 fn own_group() -> String {
     format!("{GROUP}{}", std::process::id())
 }
@@ -54,7 +53,6 @@ pub(crate) fn left_over() -> Vec<tracefs::ExistingProbe> {
     known
 }
 
-/// Returns whether the session that created a probe has ended.
 pub(crate) fn is_left_over(known: &tracefs::ExistingProbe) -> bool {
     let pid = known.group.strip_prefix(GROUP).and_then(|pid| pid.parse::<i32>().ok());
     pid.is_some_and(|pid| crate::kernel::procfs::threads(pid).is_empty())

@@ -37,7 +37,6 @@ pub(super) const COUNT_NS: u64 = 200_000_000;
 const MIN_COUNT_NS: u64 = 10_000_000;
 
 impl LiveSource {
-    /// Wakes up when a CPU's ring is half full.
     pub(super) fn watch(&self, cpu: u32) {
         let Some(ring) = self.attachment.rings.get(&cpu) else { return };
         let data = epoll::EventData::new_u64(u64::from(cpu));
@@ -76,7 +75,6 @@ impl LiveSource {
         }
     }
 
-    /// Reads everything that is in the rings now.
     pub(super) fn drain(&mut self, batch: &mut Batch) {
         let before = std::mem::replace(&mut self.round_start, monotonic_ns());
         let had = batch.bytes.len();
@@ -100,7 +98,6 @@ impl LiveSource {
         self.count_ns = (interval / interval.div_ceil(COUNT_NS)).max(MIN_COUNT_NS);
     }
 
-    /// Returns whether there are events that are only counted.
     pub(super) fn is_counting(&self) -> bool {
         self.attachment.slots.iter().any(Slot::is_counted)
     }
@@ -122,7 +119,6 @@ pub(super) struct Passes<'a> {
     outside: Option<&'a mut Outside>,
     borrowed: &'a mut Borrowed,
     layout: Layout,
-    /// The time of the previous round.
     since: u64,
 }
 

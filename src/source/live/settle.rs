@@ -1,9 +1,7 @@
 //! Tasks that started while events were being opened: some inherit events from their parents, others started too late
-//! to be listed and too early to inherit.
-//!
-//! A task is in /proc before the kernel reports its start, so the rings are read once more between listing tasks and
-//! deciding about them. The kernel reports starts only to the parent's events; a task whose start was not reported has
-//! inherited no events.
+//! to be listed and too early to inherit. A task is in /proc before the kernel reports its start, so the rings are read
+//! once more between listing tasks and deciding about them. The kernel reports starts only to the parent's events; a
+//! task whose start was not reported has inherited no events.
 
 use rustc_hash::FxHashMap;
 
@@ -20,7 +18,6 @@ const MAX_ROUNDS: u32 = 8;
 /// The maximum number of generations between a task and the one that events were opened on.
 const MAX_DEPTH: usize = 64;
 
-/// A start of a task, as reported by the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Birth {
     time: u64,
@@ -30,7 +27,6 @@ struct Birth {
 /// The opening times of events, by task, CPU and event.
 type Opened = FxHashMap<(i32, u32, usize), u64>;
 
-/// The state of tasks that started recently.
 #[derive(Debug, Default)]
 pub(super) struct Settling {
     births: FxHashMap<i32, Birth>,
@@ -40,7 +36,6 @@ pub(super) struct Settling {
 }
 
 impl Settling {
-    /// Reads starts of tasks from a ring's records.
     pub(super) fn read(&mut self, bytes: &[u8]) {
         for (header, record) in (WholeRecords { rest: bytes }) {
             let field = |at: usize| i32_at(record, HEADER + at);
@@ -67,7 +62,6 @@ impl Settling {
 }
 
 impl LiveSource {
-    /// Returns the current threads of the target.
     pub(super) fn tasks(&mut self) -> Vec<i32> {
         let Self { target, family, inherit, .. } = self;
         target.tasks(inherit.then_some(family))
@@ -128,7 +122,6 @@ impl Attachment {
         self.opened.iter().filter_map(of).collect()
     }
 
-    /// Returns the events that are measured on a CPU.
     fn wanted_on(&self, cpu: u32) -> Vec<usize> {
         (0..self.slots.len())
             .filter(|slot| self.slots[*slot].wants(cpu) && !self.slots[*slot].event.machine_wide)

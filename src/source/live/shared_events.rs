@@ -58,8 +58,8 @@ impl LiveSource {
         Ok(missed.join("; "))
     }
 
-    /// Chooses larger rings for copies of stacks and returns whether it did. Locking that much memory needs the right to
-    /// sample the whole machine.
+    /// Chooses larger rings for copies of stacks and returns whether it did. Locking that much memory needs the right
+    /// to sample the whole machine.
     fn make_room_for_copies(&mut self) -> bool {
         let pages = attr::pages_of_copies(self.attachment.rings.len());
         let grows = pages > self.attachment.pages && self.attachment.rights.system_wide();
@@ -119,7 +119,6 @@ impl LiveSource {
         Ok(None)
     }
 
-    /// Measures an event if possible; otherwise adds a note with the reason.
     fn add_optional(&mut self, event: Event) {
         let (name, known) = (event.name.clone(), self.attachment.slots.len());
         let placed = self.place(vec![event]);

@@ -89,12 +89,10 @@ pub(super) fn wanted(
     }
 }
 
-/// The program that walks stacks or completes copies of them, and its output.
 #[derive(Debug)]
 pub(crate) struct StackWalks {
     pub(crate) program: Arc<Program>,
     by_tables: bool,
-    /// The event of each ring through which the program writes.
     writers: BTreeMap<u32, OwnedFd>,
     pub(crate) pairs: WalkJoiner,
     tables: Arc<ArcSwap<Tables>>,
@@ -121,7 +119,6 @@ impl StackWalks {
         self.by_tables
     }
 
-    /// Returns whether the program is set on an event.
     pub(crate) fn is_for(&self, event: &Event, common: &attr::CommonAttrs) -> bool {
         if self.by_tables { attr::walks(event, common) } else { attr::copies(event, common) }
     }
@@ -150,7 +147,6 @@ impl StackWalks {
         self.pairs.waiting.remove(&cpu);
     }
 
-    /// Registers an id whose samples are to be joined.
     pub(crate) fn learn(&mut self, id: u64, attr: &Attr) {
         if !self.by_tables {
             self.pairs.copies.insert(id, layout(attr));
@@ -164,11 +160,9 @@ impl StackWalks {
     }
 }
 
-/// Joins walks to samples.
 #[derive(Debug)]
 pub(crate) struct WalkJoiner {
     news: NewsSender,
-    /// Ids of the program's records.
     pub(crate) writers: FxHashSet<u64>,
     /// The layout of each id's samples with copied stacks.
     copies: FxHashMap<u64, Layout>,
@@ -198,7 +192,6 @@ impl WalkJoiner {
         }
     }
 
-    /// Returns whether an event is one through which the program writes.
     pub(crate) fn is_writer(&self, id: u64) -> bool {
         self.writers.contains(&id)
     }
@@ -241,7 +234,6 @@ impl WalkJoiner {
         self.told.clear();
     }
 
-    /// Evaluates why a walk ended, and what it lacked.
     fn look(&mut self, record: &[u8]) {
         let Some([why, lacked, ..]) = record.get(WHY_AT..FRAMES_AT) else { return };
         if let Some(why) = WalkEnd::of(*why) {
@@ -262,7 +254,6 @@ impl WalkJoiner {
         std::mem::take(&mut self.asked_anew)
     }
 
-    /// Reports the changes of processes to the thread that builds tables.
     fn tell(&mut self, header: Header, body: &[u8]) {
         let [pid, second, tid] = [0, 4, 8].map(|at| i32_at(body, at).unwrap_or(-1));
         let news = match header.kind {

@@ -23,13 +23,11 @@ use super::capture::refused_program;
 const TASK_AT: usize = HEADER + 8;
 const WRITTEN_AT: usize = HEADER + 20;
 
-/// The programs, and the joining of their records to samples.
 #[derive(Debug, Default)]
 pub(crate) struct Strings {
     /// The fields of each tracepoint's records, by its number; `None` for those without strings.
     fields: FxHashMap<u64, Option<Fields>>,
     outlets: Option<ProgramOutputs>,
-    /// The event of each ring through which programs write.
     writers: BTreeMap<u32, OwnedFd>,
     /// For each tracepoint with strings, the event that has the program. The program runs for all calls on the machine,
     /// so one event suffices; it never counts.
@@ -81,13 +79,11 @@ impl Strings {
         self.joints.waiting.remove(&cpu);
     }
 
-    /// Removes programs that no event needs.
     pub(crate) fn keep(&mut self, is_open: impl Fn(u64) -> bool) {
         self.carriers.retain(|number, _| is_open(*number));
     }
 }
 
-/// An open event of a CPU, and the programs that write there.
 pub(crate) struct OpenedEvent<'a> {
     pub(crate) cpu: u32,
     pub(crate) id: u64,
@@ -102,7 +98,6 @@ fn fields_of(event: &Event) -> Option<Fields> {
     Fields::of(&Format::parse(system, &text, cfg!(target_endian = "big"))?)
 }
 
-/// The data for completing a sample of an id.
 #[derive(Clone, Copy, Debug)]
 struct Joint {
     tracepoint: u64,
@@ -112,7 +107,6 @@ struct Joint {
     strings: usize,
 }
 
-/// Joins strings to samples.
 #[derive(Debug, Default)]
 pub(crate) struct StringJoiner {
     writers: FxHashSet<u64>,
@@ -128,7 +122,6 @@ impl StringJoiner {
         self.samples.extend(chain.map(|chain| (id, Joint { tracepoint, chain, at, strings })));
     }
 
-    /// Returns whether an event is one through which the programs write.
     pub(crate) fn is_writer(&self, id: u64) -> bool {
         self.writers.contains(&id)
     }
@@ -241,7 +234,6 @@ mod tests {
         record(&[9, task], &bytes, &[])
     }
 
-    /// Returns the strings of the resulting samples.
     fn read(pieces: &[Vec<u8>]) -> Vec<[Option<String>; 2]> {
         let mut joints = StringJoiner::default();
         joints.writers.insert(9);

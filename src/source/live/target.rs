@@ -73,12 +73,10 @@ impl Target {
         all_there("process", "-e", list, |pid| !procfs::threads(pid).is_empty()).map(Self::Processes)
     }
 
-    /// Returns the threads of `-t`.
     pub(crate) fn threads(list: &[i32]) -> Result<Self, OpenError> {
         all_there("thread", "-eL", list, |tid| procfs::tgid(tid).is_some()).map(Self::Threads)
     }
 
-    /// Returns the user of `-u`, by name or number.
     pub(crate) fn user(name: &str) -> Result<Self, OpenError> {
         let uid = procfs::user_id(name).ok_or_else(|| {
             let names = procfs::user_names();
@@ -107,10 +105,7 @@ impl Target {
         Ok(Self::Cgroups(found))
     }
 
-    /// Returns the running containers of `--container` and `--pod`.
-    ///
-    /// # Errors
-    /// Those of [`Wanted::groups`].
+    /// Returns the running containers of `--container` and `--pod`. The errors are those of [`Wanted::groups`].
     pub fn containers(wanted: Wanted) -> Result<Self, OpenError> {
         let groups = wanted.groups(&mut Scanner::here())?;
         Ok(Self::Containers(Box::new(wanted), groups.into_iter().map(Some).collect()))
@@ -196,7 +191,6 @@ impl Target {
         Ok(Self::Processes(pids))
     }
 
-    /// Opens its groups; empty for other targets.
     pub(crate) fn open_cgroups(&self) -> Result<Vec<OwnedFd>, OpenError> {
         let open = |dir: &PathBuf, name: &str| {
             cgroup::open(dir).map_err(|e| OpenError::new(format!("cgroup {name}"), "opened", e.to_string(), ""))
@@ -233,12 +227,10 @@ impl Target {
         self.tasks(inherit.then(Family::default).as_mut())
     }
 
-    /// Returns whether events are bound to tasks.
     pub(crate) fn is_tasks(&self) -> bool {
         matches!(self, Self::Processes(_) | Self::Threads(_) | Self::User { .. })
     }
 
-    /// Returns whether all named tasks have ended.
     pub(crate) fn is_gone(&self) -> bool {
         match self {
             Self::Processes(pids) => !pids.iter().flat_map(|pid| procfs::threads(*pid)).any(procfs::is_running),
@@ -247,7 +239,6 @@ impl Target {
         }
     }
 
-    /// Returns the label for the header.
     pub(crate) fn label(&self) -> String {
         let list = |ids: &[i32]| ids.iter().map(i32::to_string).collect::<Vec<_>>().join(",");
         match self {

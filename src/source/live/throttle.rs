@@ -15,12 +15,10 @@ use super::overhead::{REFUSE_PERCENT, WARN_PERCENT};
 const HIT_SECONDS: f64 = 1.4e-6;
 const HIT_SECONDS_BARE: f64 = 0.5e-6;
 
-/// Observes how often events hit on each CPU.
 #[derive(Debug)]
 pub(crate) struct FloodGuard {
     off: bool,
     only_tells: bool,
-    /// Counts of each slot by CPU, and their time.
     last: ByCpu,
     at: u64,
     /// Slots that flooded before. Sampling less often permits more hits, so a lower limit applies to them.

@@ -15,7 +15,6 @@ use super::error::{OpenError, nearest_or};
 pub struct Wanted {
     /// The text of the request: `container web*`, `pod shop/cart-7d9`.
     pub words: String,
-    /// The name or pattern of the container, or of the pod.
     name: String,
     matcher: GlobMatcher,
     /// For a pod: the pattern of its namespace.
@@ -32,20 +31,16 @@ impl PartialEq for Wanted {
 impl Eq for Wanted {}
 
 impl Wanted {
-    /// Returns a request for `NAME`, an unambiguous prefix of an id, or a pattern of names.
-    ///
-    /// # Errors
-    /// When the pattern is malformed.
+    /// Returns a request for `NAME`, an unambiguous prefix of an id, or a pattern of names. Fails if the pattern is
+    /// malformed.
     pub fn container(name: &str) -> Result<Self, OpenError> {
         let words = format!("container {name}");
         let matcher = glob(name, &words)?;
         Ok(Self { is_pattern: is_pattern(name), words, name: name.to_owned(), matcher, namespace: None })
     }
 
-    /// Returns a request for `NAMESPACE/NAME`. Both may be patterns; a name alone matches in any namespace.
-    ///
-    /// # Errors
-    /// When a pattern is malformed.
+    /// Returns a request for `NAMESPACE/NAME`. Both may be patterns; a name alone matches in any namespace. Fails if a
+    /// pattern is malformed.
     pub fn pod(text: &str) -> Result<Self, OpenError> {
         let words = format!("pod {text}");
         let (namespace, name) = text.split_once('/').unwrap_or(("*", text));
@@ -64,10 +59,8 @@ impl Wanted {
         }
     }
 
-    /// Returns the running containers that match.
-    ///
-    /// # Errors
-    /// When there are none, unless it is a pattern that later containers may match.
+    /// Returns the running containers that match. Finding none is an error, unless it is a pattern that later
+    /// containers may match.
     pub fn running(&self, scanner: &mut Scanner) -> Result<Vec<RunningContainer>, OpenError> {
         let all = scanner.look().came;
         let found: Vec<RunningContainer> =
@@ -86,9 +79,7 @@ impl Wanted {
     }
 
     /// Returns the filter of a view of the containers if events cannot be bound to their groups; `None` if they can.
-    ///
-    /// # Errors
-    /// As [`Self::running`].
+    /// The errors are those of [`Self::running`].
     pub fn view(&self, scanner: &mut Scanner) -> Result<Option<String>, OpenError> {
         let found = self.running(scanner)?;
         if found.is_empty() || found.iter().any(|running| running.place.is_some()) {
@@ -126,10 +117,8 @@ impl Wanted {
         )
     }
 
-    /// Returns the directories of its groups in the hierarchy of perf events.
-    ///
-    /// # Errors
-    /// As [`Self::running`], and when all of its groups are in other hierarchies.
+    /// Returns the directories of its groups in the hierarchy of perf events. Fails like [`Self::running`], and when
+    /// all of its groups are in other hierarchies.
     pub fn groups(&self, scanner: &mut Scanner) -> Result<Vec<Group>, OpenError> {
         let found = self.running(scanner)?;
         let groups: Vec<Group> = found.iter().filter_map(Group::of).collect();

@@ -13,7 +13,6 @@ use crate::source::hosts::{Hosts, SourceHost};
 
 use super::input::Input;
 
-/// Returns the machines of named inputs, and the machine of each input.
 pub(crate) fn of(inputs: &[Input], named: &[String]) -> Hosts {
     let told = |name: &String| -> Arc<str> { if name.is_empty() { "unnamed".into() } else { name.as_str().into() } };
     let mut list = PerHost::one(describe(&inputs[0], told(&named[0]), &inputs[0]));
@@ -49,7 +48,6 @@ fn describe(input: &Input, name: Arc<str>, first: &Input) -> SourceHost {
     }
 }
 
-/// Returns the build id of an input's kernel.
 fn kernel_id(input: &Input) -> Option<BuildId> {
     let files = input.rec.features.identified_files(input.rec.big);
     files.iter().find(|file| file.kernel && file.path.starts_with("[kernel.kallsyms]")).map(|file| file.id)
@@ -62,7 +60,6 @@ fn ahead(input: &Input) -> Option<i64> {
     Some(wall.wrapping_sub(at) as i64)
 }
 
-/// Returns the note about machines whose clocks cannot be related.
 pub(crate) fn note(hosts: &Hosts) -> Option<String> {
     let names: Vec<&str> = hosts.several().filter(|host| host.shift.is_none()).map(|host| &*host.name).collect();
     (!names.is_empty()).then(|| {
@@ -91,7 +88,6 @@ mod tests {
     use crate::perfdata::read::Recording;
     use crate::source::recording::reader::ByteSource;
 
-    /// Returns an input whose machine's wall clock showed `wall` at `at`.
     fn input(clock: Option<(u64, u64)>) -> Input {
         let mut rec = Recording::default();
         if let Some((wall, at)) = clock {

@@ -35,10 +35,8 @@ pub(crate) struct SideData {
     pub(crate) containers: Vec<NamedContainer>,
 }
 
-/// A stream of records being read.
 pub(crate) struct Input {
     pub(crate) rec: Recording,
-    /// Symbol tables that are sent with the records.
     pub(crate) given: Arc<ShippedTables>,
     reader: ByteSource,
     /// Bytes that were read but not stepped over yet.
@@ -67,9 +65,7 @@ pub(crate) struct Input {
     time_offset: Option<usize>,
     /// Whether to deliver records that the profile does not need, too.
     pub(crate) tells_all: bool,
-    /// Such records that have not been delivered yet, with their offsets.
     met: VecDeque<(u64, Vec<u8>)>,
-    /// The position of the last delivered records.
     pub(crate) place: Place,
 }
 
@@ -115,7 +111,6 @@ impl Input {
         (self.plain.is_empty() && self.packed.is_none()).then_some(&self.reader)
     }
 
-    /// Returns whether it is a pipe from a running writer.
     pub(crate) fn flows(&self) -> bool {
         matches!(self.reader, ByteSource::Pipe { .. })
     }
@@ -240,7 +235,6 @@ impl Input {
         self.finish(&mut out[from..]);
     }
 
-    /// Converts records to our byte order.
     fn finish(&mut self, records: &mut [u8]) {
         let Some(swapper) = &self.swapper else { return };
         let mut rest = records;

@@ -11,7 +11,6 @@ use super::reader::wait;
 /// The time after which a stream without data is not waited for: a link may be down, a machine idle.
 const QUIET: Duration = Duration::from_secs(1);
 
-/// The state of the inputs.
 #[derive(Debug)]
 pub(crate) struct Turns {
     done: Vec<bool>,
@@ -24,7 +23,6 @@ impl Turns {
         Self { done: vec![false; inputs], last: vec![Instant::now(); inputs] }
     }
 
-    /// Marks an input as ended.
     pub(crate) fn end(&mut self, input: usize) {
         self.done[input] = true;
     }
@@ -33,7 +31,6 @@ impl Turns {
         self.done.iter().all(|done| *done)
     }
 
-    /// Marks an input as having had data.
     pub(crate) fn brought(&mut self, input: usize) {
         self.last[input] = Instant::now();
     }
@@ -56,7 +53,6 @@ impl Turns {
         ready.map(|(i, _)| i).min_by_key(|i| reached(info, inputs, *i))
     }
 
-    /// Returns the streams that have been quiet for a while.
     pub(crate) fn quiet(&self, inputs: &[Input]) -> Vec<u16> {
         let is = |i: &usize| !self.done[*i] && inputs[*i].flows() && self.last[*i].elapsed() > QUIET;
         (0..inputs.len()).filter(is).map(|i| i as u16).collect()

@@ -129,7 +129,6 @@ fn head(rec: &Recording) -> Recording {
     }
 }
 
-/// Returns the facts of the header, including marked moments.
 fn facts(rec: &Recording) -> Vec<(String, String)> {
     let marks = rec.features.get(bit::MARKS).map(marks::decode).unwrap_or_default();
     let one = |mark: TimeMark| {

@@ -22,7 +22,6 @@ const HEAD: usize = 64 << 10;
 /// The first bytes of compressed data.
 const GZIP: &[u8] = &[0x1f, 0x8b];
 const ZSTD: &[u8] = &[0x28, 0xb5, 0x2f, 0xfd];
-/// The bytes of a pipe that suffice.
 const ENOUGH: usize = 512;
 
 /// Opens a recording: a file, a directory, `-` for standard input; several files of one recording, such as those of
@@ -185,7 +184,6 @@ fn from_bytes(bytes: Box<dyn Read + Send>, head: Vec<u8>, size: u64, path: &Path
     from_bytes(chained, sniff, 0, path)
 }
 
-/// Returns a stream from its first bytes, and the bytes after its header.
 fn behind_header(mut head: Vec<u8>) -> (Recording, Vec<u8>) {
     let big = crate::perfdata::swap::is_foreign(&head[..8]);
     let behind = head.split_off(PIPE_HEADER as usize);

@@ -7,12 +7,9 @@ use std::io::{self, Read};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::time::Timespec;
 
-/// Bytes per read.
 pub(crate) const PIECE: usize = 1 << 20;
-/// Nanoseconds to wait for a stream.
 const WAIT_NS: i64 = 100_000_000;
 
-/// A source of bytes.
 pub(crate) enum ByteSource {
     /// A part of a file.
     File { file: File, at: u64, end: u64 },
@@ -76,7 +73,6 @@ impl ByteSource {
         }
     }
 
-    /// Returns the pipe to wait for.
     fn empty_pipe(&self) -> Option<&File> {
         match self {
             Self::Pipe { pipe, ahead, .. } if ahead.is_empty() => Some(pipe),
@@ -84,7 +80,6 @@ impl ByteSource {
         }
     }
 
-    /// Returns the offset after the last byte that was read.
     pub(crate) fn at(&self) -> u64 {
         match self {
             Self::File { at, .. } | Self::Stream { at, .. } | Self::Pipe { at, .. } => *at,

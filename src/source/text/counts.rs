@@ -18,7 +18,6 @@ pub(crate) struct Count {
     power: i32,
 }
 
-/// A count as a period.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Period {
     pub(crate) period: u64,
@@ -54,7 +53,6 @@ impl Count {
         any.then_some(count)
     }
 
-    /// Returns the number of decimals in its text.
     fn decimals(&self) -> u8 {
         if self.digits == 0 { 0 } else { u8::try_from(-self.power.clamp(-255, 0)).unwrap_or(u8::MAX) }
     }
@@ -100,18 +98,15 @@ fn last_word(line: &[u8]) -> Option<(&[u8], &[u8])> {
     (!before.is_empty()).then_some((before, &line[at + 1..]))
 }
 
-/// Splits a line into its stack and its count.
 pub(crate) fn split(line: &[u8]) -> Option<(&[u8], Count)> {
     let (stack, word) = last_word(line)?;
     Some((stack, Count::parse(word)?))
 }
 
-/// The form of a file's counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct CountForm {
     /// Whether each stack has two counts.
     pub(crate) has_two: bool,
-    /// The number of decimals that are kept.
     pub(crate) decimals: u8,
 }
 
@@ -147,7 +142,6 @@ impl CountForm {
         Some((stack, vec![first, last]))
     }
 
-    /// Returns the events of the file, one for each count of a stack.
     pub(crate) fn events(self, has_times: bool) -> Vec<EventDesc> {
         let names: &[&str] = if self.has_two { &["old", "new"] } else { &["samples"] };
         let one = |name: &&str| {
@@ -158,7 +152,6 @@ impl CountForm {
         names.iter().map(one).collect()
     }
 
-    /// Returns a description of the form.
     pub(crate) fn words(self) -> String {
         let mut words = String::from("folded stacks: the counts in the file are the periods here");
         if self.has_two {

@@ -17,7 +17,6 @@ const MARKS: &[(&[u8], &str, DsoKind)] = &[
     (b"_[w]", "[waker]", DsoKind::Unknown),
 ];
 
-/// The kind of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FoldedLine {
     /// A stack, and whether one of its counts differs from its period.
@@ -27,7 +26,6 @@ pub(crate) enum FoldedLine {
     Other,
 }
 
-/// Reads a line of a file with this form of counts.
 pub(crate) fn line(text: &[u8], form: CountForm, names: &mut TextNames, batch: &mut Batch) -> FoldedLine {
     let Some((stack, counts)) = form.split(text) else { return FoldedLine::Other };
     let (time, stack) = timestamp(stack);
@@ -54,7 +52,6 @@ pub(crate) fn line(text: &[u8], form: CountForm, names: &mut TextNames, batch: &
     FoldedLine::Stack { is_inexact }
 }
 
-/// Returns whether a line has a timestamp.
 pub(crate) fn has_time(text: &[u8], form: CountForm) -> bool {
     form.split(text).is_some_and(|(stack, _)| timestamp(stack).0 > 0)
 }
@@ -85,7 +82,6 @@ fn frames(text: &[u8], names: &mut TextNames, batch: &mut Batch) {
     names.last = last;
 }
 
-/// The stack of the previous line: its text, and the end and id of each frame.
 #[derive(Debug, Default)]
 pub(crate) struct LastStack {
     text: Vec<u8>,

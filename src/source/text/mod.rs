@@ -25,11 +25,9 @@ pub enum Format {
     Folded,
 }
 
-/// Samples in a batch.
 const BATCH: usize = 2048;
 /// The number of lines of an unknown file that are examined.
 const LINES: usize = 50;
-/// An optional prefix of a file.
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 /// Bytes of folded stacks that are read before the first stack is processed, because the form of counts depends on many
 /// lines.
@@ -49,14 +47,13 @@ pub fn sniff(head: &[u8]) -> Option<Format> {
     is_folded(lines_of(&head[..end])).then_some(Format::Folded)
 }
 
-/// Returns the lines of a text that are neither empty nor comments.
 fn lines_of(text: &[u8]) -> impl Iterator<Item = &[u8]> {
     let text = text.strip_prefix(BYTE_ORDER_MARK).unwrap_or(text);
     text.split(|b| *b == b'\n').filter(|line| !line.trim_ascii().is_empty() && line[0] != b'#')
 }
 
-/// Returns whether at least half of the lines are stacks with counts. A number at the end of a line proves little: there
-/// must be stacks of several frames, or nearly all lines must have a count.
+/// Returns whether at least half of the lines are stacks with counts. A number at the end of a line proves little:
+/// there must be stacks of several frames, or nearly all lines must have a count.
 fn is_folded<'a>(lines: impl Iterator<Item = &'a [u8]>) -> bool {
     let (mut good, mut stacks, mut all) = (0, 0, 0);
     for line in lines {
@@ -104,7 +101,6 @@ pub struct TextSource {
     /// Whether lines with very few fields are samples, as proven by frames below them.
     is_bare: bool,
     names: TextNames,
-    /// The form of counts of folded stacks.
     counts: CountForm,
     /// Stacks whose periods differ from their counts.
     inexact: u64,
@@ -113,7 +109,6 @@ pub struct TextSource {
     stopped: bool,
 }
 
-/// Known names, each reported once.
 #[derive(Default)]
 pub(crate) struct TextNames {
     frames: HashMap<Vec<u8>, u32>,
@@ -175,7 +170,6 @@ impl TextSource {
         source
     }
 
-    /// Determines the form of counts of folded stacks; returns its description.
     fn look_ahead(&mut self) -> String {
         let mut reader = std::mem::replace(&mut self.reader, Box::new(io::empty()));
         let mut ahead = Vec::new();
@@ -299,7 +293,6 @@ impl TextSource {
         after
     }
 
-    /// Adds a sample with all its frames to the batch.
     fn close(&mut self, open: Option<Open>, batch: &mut Batch) {
         match open {
             Some(Open { sample, bare: Some(number), .. }) if sample.frames.is_empty() && !self.is_bare => {

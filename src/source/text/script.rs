@@ -11,20 +11,17 @@ use crate::source::{Batch, NamedFrame, NamedSample};
 
 use super::TextNames;
 
-/// The parts of a sample's first line.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Header<'a> {
     pub(crate) comm: &'a [u8],
     /// -1 if absent.
     pub(crate) pid: i32,
     pub(crate) tid: i32,
-    /// `None` if absent.
     pub(crate) cpu: Option<u32>,
     /// Nanoseconds; 0 if absent.
     pub(crate) time: u64,
     /// 1 if absent.
     pub(crate) period: u64,
-    /// Empty if absent.
     pub(crate) event: &'a [u8],
     /// The frame on the same line, for samples without a call chain.
     pub(crate) frame: Option<&'a [u8]>,
@@ -34,7 +31,6 @@ pub(crate) struct Header<'a> {
     pub(crate) is_bare: bool,
 }
 
-/// The kind of a line that does not start with a tab.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum ScriptLine<'a> {
     Sample(Header<'a>),
@@ -68,7 +64,6 @@ pub(crate) fn without_instruction(line: &[u8]) -> &[u8] {
     &line[..cut(line, b" ilen: ", u8::is_ascii_digit)]
 }
 
-/// Returns the words of a line with their positions.
 fn split_words(line: &[u8]) -> impl Iterator<Item = (usize, &[u8])> {
     let mut at = 0;
     std::iter::from_fn(move || {
@@ -132,7 +127,6 @@ fn timed<'a>(line: &'a [u8], list: &[(usize, &'a [u8])]) -> Option<Header<'a>> {
     Some(Header { comm, pid, tid, cpu, time: time_of(list[t].1)?, is_bare: false, ..header })
 }
 
-/// Parses a line without a time.
 fn untimed<'a>(line: &'a [u8], list: &[(usize, &'a [u8])]) -> Option<Header<'a>> {
     if let Some(comm) = aligned(line) {
         let from = list.iter().position(|word| word.0 > COMM).unwrap_or(list.len());
@@ -166,7 +160,6 @@ fn aligned(line: &[u8]) -> Option<&[u8]> {
     is_aligned.then(|| comm.trim_ascii())
 }
 
-/// A line without fields.
 const BARE: Header<'_> = Header {
     comm: &[],
     pid: -1,
@@ -248,14 +241,12 @@ fn frame_from<'a>(line: &'a [u8], list: &[(usize, &'a [u8])], i: usize) -> Optio
     (is_frame(rest) || (is_hex && width(list, i) >= ADDRESS)).then_some(rest)
 }
 
-/// Returns the width of a word with the blanks before it, in columns.
 fn width(list: &[(usize, &[u8])], i: usize) -> usize {
     let end = |word: &(usize, &[u8])| word.0 + word.1.len();
     let before = i.checked_sub(1).and_then(|i| list.get(i)).map_or(0, end);
     list.get(i).map_or(0, end) - before
 }
 
-/// Parses `pid` or `pid/tid`.
 fn task(word: &[u8]) -> Option<(i32, i32)> {
     let (pid, tid) = match memchr::memchr(b'/', word) {
         Some(slash) => (integer(&word[..slash])?, integer(&word[slash + 1..])?),
@@ -301,7 +292,6 @@ fn is_frame(text: &[u8]) -> bool {
     is_address && (end >= 12 || text.ends_with(b")") || text[end..].starts_with(b" [unknown]"))
 }
 
-/// Returns the sample of a first line.
 pub(crate) fn sample(header: &Header<'_>, names: &mut TextNames, batch: &mut Batch) -> NamedSample {
     let from = batch.stack_frames.len() as u32;
     let trace = (!header.trace.is_empty()).then(|| String::from_utf8_lossy(header.trace).into());
@@ -325,13 +315,11 @@ pub(crate) fn sample(header: &Header<'_>, names: &mut TextNames, batch: &mut Bat
     }
 }
 
-/// Returns whether a name is a tracepoint's: its system and its own name.
 fn is_tracepoint(name: &str) -> bool {
     let name = plain(name);
     name.split_once(':').is_some_and(|(system, own)| !system.is_empty() && !own.is_empty() && !name.contains('/'))
 }
 
-/// Returns the description of an event from its name and the fields of its first sample.
 fn describe_event(name: &str, first: &Header<'_>) -> EventDesc {
     let (kind, config) = match crate::event::names::find(plain(name)) {
         // Some names of times are aliases of the dummy event; no samples are of it.
@@ -352,10 +340,8 @@ fn describe_event(name: &str, first: &Header<'_>) -> EventDesc {
     EventDesc { name: name.to_owned(), attr: Attr { kind, config, sample_type, ..Attr::default() }, ids: Vec::new() }
 }
 
-/// The event of texts without event names.
 const NAMELESS: &[u8] = b"samples";
 
-/// Returns a sample without fields, for the frames that follow.
 pub(crate) fn anonymous(names: &mut TextNames, batch: &mut Batch) -> NamedSample {
     sample(&BARE, names, batch)
 }
@@ -363,13 +349,10 @@ pub(crate) fn anonymous(names: &mut TextNames, batch: &mut Batch) -> NamedSample
 /// A frame's line, `ip [sym[+0xoff]] [(dso)]`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ScriptFrame<'a> {
-    /// The whole line.
     text: &'a [u8],
     ip: u64,
     name: &'a [u8],
-    /// The offset from the function's start.
     offset: Option<u64>,
-    /// The text in parentheses.
     dso: Option<&'a [u8]>,
 }
 
@@ -380,7 +363,6 @@ fn hexadecimal(digits: &[u8]) -> Option<u64> {
     text.and_then(|text| u64::from_str_radix(text, 16).ok())
 }
 
-/// Parses a frame's line; returns `None` if it is malformed.
 pub(crate) fn frame(line: &[u8]) -> Option<ScriptFrame<'_>> {
     let text = line.trim_ascii();
     let end = memchr::memchr(b' ', text).unwrap_or(text.len());
@@ -407,7 +389,6 @@ impl ScriptFrame<'_> {
         self.is_user() && self.name == UNKNOWN && self.dso == Some(UNKNOWN)
     }
 
-    /// Returns the id of the frame, adding it if it is new.
     pub(crate) fn id(&self, names: &mut TextNames, batch: &mut Batch) -> u32 {
         let dso = self.dso.unwrap_or(if self.is_user() { UNKNOWN } else { b"[kernel.kallsyms]" });
         names.frame(self.text, batch, || describe(self, dso))

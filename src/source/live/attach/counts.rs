@@ -9,7 +9,6 @@ use crate::source::{CountReading, Counts, CpuCount};
 
 use super::{Attachment, EventTarget, OpenEvent};
 
-/// Counts by slot and CPU.
 pub(crate) type ByCpu = BTreeMap<(usize, u32), u64>;
 
 impl Attachment {
@@ -39,7 +38,6 @@ impl Attachment {
         (CountReading { at, of: all }, by_cpu)
     }
 
-    /// Returns the counts on each CPU of events that are only counted.
     pub(crate) fn cpu_counts(&self) -> Vec<CpuCount> {
         let mut sums: BTreeMap<(u16, u32), Counts> = BTreeMap::new();
         for open in &self.opened {

@@ -6,7 +6,6 @@ use crate::kernel::fake::FakeSys;
 use crate::source::live::attr::Rate;
 use crate::source::live::attr::tests::COMMON;
 
-/// All tasks.
 const ALL: EventTarget = EventTarget::Task(-1);
 
 pub(crate) fn rights(paranoid: i64) -> Rights {

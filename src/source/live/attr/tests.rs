@@ -128,7 +128,6 @@ fn rings_grow_with_the_rate() {
     assert_eq!((kb(99), kb(999), kb(9_999), kb(49_999)), (512, 512, 2048, 2048));
 }
 
-/// An event's own settings have precedence over the session's.
 #[test]
 fn an_events_own_terms_hold_for_it_alone() {
     let places = crate::event::spec::LookupPaths::system();

@@ -29,7 +29,6 @@ fn sampled(mode: u16, ip: u64, pid: i32, chain: &[u64]) -> Vec<u8> {
     record(types::SAMPLE, mode, &[&head, chain].concat())
 }
 
-/// Returns the kernel's number of a process.
 fn outer(pid: i32) -> u32 {
     pid as u32 + 1000
 }
@@ -60,7 +59,6 @@ fn start() -> Joined {
 }
 
 impl Joined {
-    /// Returns the chains of the resulting samples.
     fn read(&mut self, cpu: u32, pieces: &[Vec<u8>]) -> Vec<Vec<u64>> {
         let mut out = Vec::new();
         self.walks.join(cpu, &pieces.concat(), &mut out);

@@ -7,9 +7,7 @@ use crate::record::kinds::{Header, types};
 
 use super::{Input, STEP, SideData};
 
-/// A compressed record.
 pub(super) struct PackedRecord {
-    /// Its offset in the file.
     at: u64,
     data: Vec<u8>,
     /// The number of decompressed input bytes.
@@ -34,7 +32,6 @@ impl Input {
         self.packed = (!self.broken).then(|| PackedRecord { at: self.offset(0), data: data.to_vec(), upto: 0 });
     }
 
-    /// Decompresses the next step of the data.
     pub(super) fn unpack(&mut self, beside: &mut SideData) {
         let Some(PackedRecord { at, data, upto }) = self.packed.take() else { return };
         match self.inflate(&data, upto) {

@@ -9,7 +9,6 @@ use crate::perfdata::EventDesc;
 use crate::perfdata::features::bit;
 use crate::record::kinds::BuildId;
 
-/// The file offset of the records.
 const AT: u64 = 1000;
 
 fn record(kind: u32, misc: u16, size: u16) -> Vec<u8> {
@@ -31,7 +30,6 @@ fn comms(numbers: std::ops::Range<u8>) -> Vec<u8> {
     numbers.flat_map(comm).collect()
 }
 
-/// Bytes that are not a plausible record.
 const JUNK: [u8; 8] = [0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 8, 0];
 
 /// Returns an input over bytes, which come in pieces of limited size.
@@ -57,7 +55,6 @@ fn read(parts: &[&[u8]]) -> (Vec<u8>, Vec<String>) {
     (out, beside.notes)
 }
 
-/// Returns the numbers of the delivered records.
 fn numbers_of(bytes: &[u8]) -> Vec<u8> {
     bytes.chunks(16).map(|record| record[8]).collect()
 }
@@ -278,7 +275,6 @@ fn compressed_records_are_unpacked_wherever_they_are_cut() {
     );
 }
 
-/// A record of a few kilobytes that decompresses to 64 MB is delivered completely, in steps.
 #[test]
 fn a_record_that_becomes_much_comes_step_by_step() {
     let packed = compressed(&comm(3).repeat(4 << 20));

@@ -56,8 +56,7 @@ pub struct Aggregate {
     news: Changes,
 }
 
-/// Weight that decays with age.
-/// Weights are multiples of 1/[`ONE`] meanwhile, so that small remainders are not lost in rounding.
+/// Weight that decays with age, in multiples of 1/[`ONE`], so that small remainders are not lost in rounding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Decay {
     /// The half-life of a sample's weight, in nanoseconds.
@@ -81,7 +80,6 @@ impl Decay {
     }
 }
 
-/// Returns the time slice of a time key.
 fn quantum(keys: &[ColumnKey]) -> Option<u64> {
     keys.iter().find_map(|key| if let ColumnKey::Time(quantum) = key { Some(*quantum) } else { None })
 }
@@ -90,7 +88,6 @@ fn quantum(keys: &[ColumnKey]) -> Option<u64> {
 struct Sums {
     lanes: Lanes,
     total: Acc,
-    /// The changes, if they are followed.
     news: Changes,
 }
 
@@ -106,8 +103,7 @@ impl Aggregate {
         Self { judge, epoch, names, ..Self::new(usize::from(other.event), None) }
     }
 
-    /// Creates an empty aggregate of another event.
-    /// It has another aggregate's filter with its results, time range and keys.
+    /// Creates an empty aggregate of another event, with another one's filter and its results, time range and keys.
     pub(crate) fn of_event(event: usize, other: &Self) -> Self {
         let lanes = if other.by_cpu { Lanes::ByLane(FxHashMap::default()) } else { Lanes::default() };
         let decay = other.decay.map(|decay| Decay { now: 0, ..decay });
@@ -115,7 +111,6 @@ impl Aggregate {
         Self { event: event as u16, window, lanes, by_cpu, decay, ..Self::like(other) }
     }
 
-    /// Returns whether it equals the result of [`Self::of_event`].
     pub(crate) fn is_of_event(&self, event: usize, other: &Self) -> bool {
         let half = |of: &Self| of.decay.map(|decay| decay.half);
         self.has(event, other.judge.as_ref().map(FilterEvaluator::filter))
@@ -143,12 +138,10 @@ impl Aggregate {
         self.traced.as_ref()
     }
 
-    /// Returns whether it has this event and filter.
     pub(crate) fn has(&self, event: usize, filter: Option<&Arc<Filter>>) -> bool {
         usize::from(self.event) == event && self.judge.as_ref().map(FilterEvaluator::filter) == filter
     }
 
-    /// Returns the time range, if it is restricted.
     pub(crate) fn window(&self) -> Option<&Range<u64>> {
         self.window.as_ref()
     }
@@ -159,7 +152,6 @@ impl Aggregate {
         self
     }
 
-    /// Returns whether this aggregate has this event, filter, keys and decay.
     pub(crate) fn serves(
         &self,
         event: usize,
@@ -176,7 +168,6 @@ impl Aggregate {
         self.has(event, filter) && apart && self.decay.map(|d| d.half) == half
     }
 
-    /// Returns the evaluator of its filter, as of the last update.
     pub(crate) fn judge(&self) -> Option<&FilterEvaluator> {
         self.judge.as_ref()
     }
@@ -225,7 +216,6 @@ impl Aggregate {
         self.counted = first..until.max(first);
     }
 
-    /// Takes the changes since the last call.
     pub(crate) fn take_news(&mut self) -> Changes {
         std::mem::replace(&mut self.news, Changes::none())
     }
@@ -255,7 +245,6 @@ impl Aggregate {
         }
     }
 
-    /// Returns those of the sites that have weight, with the weight.
     fn weights_of(&self, sites: &[u32]) -> Vec<(Lane, u32, Acc)> {
         match &self.lanes {
             Lanes::One(accs) => {
@@ -331,7 +320,6 @@ impl Aggregate {
         sums
     }
 
-    /// Lets weights decay until a time.
     fn age(&mut self, now: u64) {
         let Some(decay) = &mut self.decay else { return };
         let left = decay.left(now.saturating_sub(decay.now));
@@ -441,7 +429,6 @@ impl Aggregate {
         }
     }
 
-    /// Returns the weight of each site, by ID.
     pub(crate) fn by_site(&self) -> Cow<'_, [Acc]> {
         match &self.lanes {
             Lanes::One(accs) if self.decay.is_none() => Cow::Borrowed(accs),

@@ -115,8 +115,7 @@ fn host_of(data: Data<'_>, sym: SymId) -> HostId {
     data.session.dsos.get(data.profile.frames.sym(sym).dso).host
 }
 
-/// Calls `tell` for each stack with weight.
-/// The arguments are the sampled symbol, the machine, the address in its DSO, and the weight.
+/// Calls `tell` for each stack with weight: sampled symbol, machine, address in its DSO, and weight.
 fn each_hit(data: Data<'_>, fold: &Aggregate, mut tell: impl FnMut(SymId, HostId, u64, Acc)) {
     let (profile, dsos) = (data.profile, &data.session.dsos);
     for (_, site, acc) in fold.sites() {
@@ -191,7 +190,6 @@ pub fn hot(rows: &[ListingRow]) -> Vec<usize> {
     list
 }
 
-/// Returns the row of an instruction by its index in the listing.
 pub(crate) fn row_of(rows: &[ListingRow], index: usize) -> Option<usize> {
     rows.iter().position(|row| matches!(row, ListingRow::Code { index: own, .. } if *own == index))
 }

@@ -42,8 +42,7 @@ pub struct TopLine {
     pub id: u64,
     /// 0 for rows, from 1 on inside call chains.
     pub depth: u16,
-    /// The forks from the row to this entry of its call chains.
-    /// There is a character per level (`│├`); empty without forks.
+    /// The forks from the row to this entry of its call chains: a character per level (`│├`); empty without forks.
     pub(crate) forks: Arc<str>,
     pub(crate) mark: Mark,
     pub(crate) group: Arc<Group>,
@@ -60,10 +59,8 @@ pub struct TopLine {
     pub dso: Arc<str>,
     pub(crate) dso_path: Arc<str>,
     pub(crate) kind: DsoKind,
-    /// The state of the name.
     pub(crate) state: SymState,
-    /// Instructions per cycle of rows with enough samples.
-    /// They are of their own or including callees, depending on the sort order.
+    /// Instructions per cycle of rows with enough samples: of their own or including callees, by the sort order.
     pub ipc: Option<f64>,
     /// The comparison with the baseline, for rows.
     pub versus: Option<RowDiff>,
@@ -103,7 +100,6 @@ impl TopLine {
         }
     }
 
-    /// Returns whether this call chain entry is one of several branches.
     pub(crate) fn is_fork(&self) -> bool {
         self.forks.ends_with(['├', '└'])
     }
@@ -295,8 +291,7 @@ pub struct Answer {
     pub events: Vec<EventInfo>,
     /// The view.
     pub view: ViewAnswer,
-    /// Samples of the event since the start or the last clearing.
-    /// They end where the view is frozen, and ignore filter and times.
+    /// Samples of the event since the start or the last clearing, up to a freeze; filter and times do not matter.
     pub unfiltered: Acc,
     /// Samples of the event since the view was frozen.
     pub newer: u64,
@@ -354,7 +349,6 @@ mod tests {
         assert_eq!(long.left_ns(), Some(u64::MAX / 3), "no product overflows");
     }
 
-    /// Shares of the machine are of all sampled CPUs; those of the entry above are left as they are.
     #[test]
     fn shares_of_the_machine_replace_those_of_the_view() {
         let line = |depth| TopLine { depth, own_percent: 40.0, children_percent: 80.0, ..TopLine::staged(1) };

@@ -53,7 +53,6 @@ struct Paths<'a, S: Fn(NodeId) -> u32, I: Fn(NodeId) -> &'a [u32]> {
     mode: LabelMode,
     label: u32,
     reach: TreeKind,
-    /// The symbol of a node.
     sym: S,
     /// The functions inlined at a node, outermost first.
     inlined: I,
@@ -132,7 +131,6 @@ impl Tree {
         some
     }
 
-    /// Adds a child to a node.
     pub(super) fn add(&mut self, at: u32, sym: u32, acc: Acc) -> u32 {
         let child = self.nodes.len() as u32;
         self.nodes.push(TreeNode { sym, acc, children: Vec::new() });

@@ -29,13 +29,11 @@ pub struct Change {
     pub(crate) before: bool,
 }
 
-/// All changes since the last update.
 #[derive(Debug)]
 pub(crate) struct Changes {
     /// Whether everything may have changed.
     pub(crate) anew: bool,
     list: Vec<Change>,
-    /// The former names of renamed frames.
     before: FxHashMap<u32, FormerNames>,
     /// Whether it contains an update. Names between two updates are unknown.
     updated: bool,
@@ -74,7 +72,6 @@ impl Changes {
         self.list.push(change);
     }
 
-    /// Returns whether nothing changed.
     pub(crate) fn is_empty(&self) -> bool {
         !self.anew && self.list.is_empty()
     }

@@ -1,6 +1,5 @@
 //! Merges chains of frames with a single child each into one frame.
 
-/// A tree after its chains were merged.
 pub(crate) struct Collapsed {
     pub(crate) parent: Vec<u32>,
     /// For each node, the original nodes that it replaces, from the root on.

@@ -120,7 +120,6 @@ fn nothing(_: &ColumnInput<'_>, _: ColumnKey) -> ColumnValue {
     ColumnValue::Id(0)
 }
 
-/// Defines the keys and the columns at once.
 macro_rules! columns {
     ($($Key:ident = $entry:expr;)+) => {
         /// A grouping column. Otherwise equal rows are sorted by these values in this order.
@@ -237,7 +236,6 @@ fn place(data: Data<'_>, frame: FrameId) -> String {
 /// Stands for all fields of a tracepoint (perf-report(1), --sort).
 pub(crate) const FIELDS: &str = "trace_fields";
 
-/// Returns the column with the values of a filter field.
 pub(crate) fn of_field(field: Field) -> Option<&'static ColumnDef> {
     let name = field.row()?.name;
     ALL.iter().find(|entry| entry.field == Some(name))
@@ -431,7 +429,6 @@ mod tests {
         }
     }
 
-    /// A task's filter fields match the values of its columns.
     #[test]
     fn fields_of_tasks_have_columns() {
         let of_task: Vec<_> = FIELDS.iter().filter(|row| row.field.is_of_task()).collect();

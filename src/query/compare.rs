@@ -140,7 +140,6 @@ mod tests {
         assert_eq!(shown(&then, &now, &spec, NormalizeBy::Nothing), ["~ a 10 10 +0"]);
     }
 
-    /// With more rows than are shown, the largest differences come first, sorted.
     #[test]
     fn the_largest_of_very_many_differences_come_first() {
         for more in [0, 1, 40] {

@@ -150,7 +150,6 @@ pub(crate) struct Contexts {
 }
 
 impl Contexts {
-    /// Adds new stacks, and updates those with renamed frames.
     pub(crate) fn update(&mut self, data: Data<'_>) {
         let profile = data.profile;
         let renamed = profile.renamed_since(self.names).filter(|_| self.epoch == profile.epoch());

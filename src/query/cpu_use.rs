@@ -39,8 +39,7 @@ impl CpuUse {
         self.machine_factor().filter(|_| self.of_machine).map_or(percent, |factor| percent * factor)
     }
 
-    /// Returns the percentage that decides the heat colour of a displayed one: of one CPU if less than one is busy,
-    /// otherwise of what is shown.
+    /// Returns the percentage for the heat colour: of one CPU if less than one is busy, else of what is shown.
     pub(crate) fn heat(&self, displayed: f64) -> f64 {
         let shown = match self.machine_factor().filter(|factor| self.of_machine && *factor > 0.0) {
             Some(factor) => displayed / factor,

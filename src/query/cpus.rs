@@ -36,7 +36,6 @@ const NEARLY_ALL: f64 = 0.95;
 /// Buckets with fewer samples do not count as peaks.
 const PEAK_SAMPLES: u32 = 10;
 
-/// Returns the slot of a softirq vector.
 pub(crate) fn of_vector(vector: usize) -> usize {
     SOFTIRQ + 1 + vector
 }
@@ -57,7 +56,6 @@ impl CpuSamples {
         self.counts.iter().sum()
     }
 
-    /// Returns the softirq samples of all vectors.
     pub(crate) fn softirqs(&self) -> u64 {
         self.counts[SOFTIRQ..].iter().sum()
     }
@@ -98,15 +96,13 @@ pub struct CpuAnswer {
     pub frequency: u64,
     /// Whether they cover everything that the CPUs did in the window. Then missing samples mean idle time.
     pub whole: bool,
-    /// The share of samples that were received and not idle.
-    /// It is in percent of those that busy CPUs would produce; `None` if unknown.
+    /// Received samples that are not idle, in percent of those that busy CPUs would produce; `None` if unknown.
     pub busy: Option<f64>,
     /// The CPUs that are sampled.
     pub sampled: usize,
     /// The requested CPU.
     pub cpu: Option<u16>,
-    /// The functions responsible for the slots of [`CpuAnswer::cpu`].
-    /// The most frequent is first; empty without a requested CPU.
+    /// The functions responsible for the slots of [`CpuAnswer::cpu`], the most frequent first; empty without one.
     pub behind: Vec<SlotFunction>,
 }
 
@@ -166,7 +162,6 @@ pub struct CpuCounts {
     /// Whether old buckets are dropped. Otherwise buckets grow to cover the whole recording.
     sliding: bool,
     contexts: Contexts,
-    /// The slot of each site.
     slots: Vec<u8>,
     /// The CPUs found, and the index of each in a bucket.
     cpus: Vec<u16>,
@@ -247,7 +242,6 @@ impl CpuCounts {
         };
     }
 
-    /// Moves counts of stacks whose context changed with their names.
     fn move_renamed(&mut self, data: Data<'_>, renamed: &RenamedFrames) {
         let mut moved: FxHashMap<u32, (usize, usize)> = FxHashMap::default();
         for site in renamed.sites(data.profile, self.slots.len()) {
@@ -365,7 +359,6 @@ impl CpuCounts {
         row
     }
 
-    /// Returns the functions responsible for softirqs and interrupts since a time.
     fn find_behind(&self, data: Data<'_>, cpu: u16, since: u64) -> Vec<SlotFunction> {
         let mut sites: FxHashMap<u32, u64> = FxHashMap::default();
         for (chunk, range) in data.profile.between(data.profile.position_at(since), self.counted) {

@@ -37,7 +37,6 @@ impl Data<'_> {
         self.profile.unit(event as u16)
     }
 
-    /// Returns the text of a tracepoint's sample.
     pub(crate) fn trace(&self, id: u32) -> Arc<str> {
         self.profile.sites.traces().get(id as usize).cloned().unwrap_or_default()
     }

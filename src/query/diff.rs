@@ -30,7 +30,6 @@ impl NormalizeBy {
         }
     }
 
-    /// Returns the unit of normalized values.
     pub(crate) fn unit_label(self) -> &'static str {
         match self {
             Self::Total => "percent of each side",

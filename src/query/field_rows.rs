@@ -62,7 +62,6 @@ impl FieldCombinations {
         (!names.is_empty() || quantum.is_some()).then(|| Arc::new(Self { names, quantum, met: RwLock::default() }))
     }
 
-    /// Returns whether it is for these fields and time slices.
     pub(crate) fn serves(
         of: Option<&Arc<Self>>,
         names: impl Iterator<Item = &'static str>,
@@ -71,7 +70,6 @@ impl FieldCombinations {
         names.eq(of.iter().flat_map(|of| of.names.iter().copied())) && of.and_then(|of| of.quantum) == quantum
     }
 
-    /// Returns a reader that numbers an event's samples by their values.
     pub(crate) fn reader(&self, data: Data<'_>, event: u16) -> FieldReader<'_> {
         let format = data.profile.format(event);
         let find = |name: &&str| {
@@ -82,7 +80,6 @@ impl FieldCombinations {
         FieldReader { traced: self, fields, big: format.is_some_and(|format| format.big) }
     }
 
-    /// Returns the value of a field in a numbered combination.
     pub(crate) fn value(&self, number: u16, name: &str) -> ColumnValue {
         let at = self.names.iter().position(|own| *own == name).unwrap_or(0);
         self.of_number(number, |values| values.get(at))

@@ -13,7 +13,6 @@ use super::column::{self, ColumnInput, ColumnValue};
 use super::context::Contexts;
 use super::data::Data;
 
-/// A site's result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
     No,
@@ -149,7 +148,6 @@ impl FilterEvaluator {
         changed
     }
 
-    /// Returns whether a clause uses function names.
     fn is_by_name(&self) -> bool {
         let named = |field: Field| matches!(field, Field::Sym | Field::Stack | Field::Idle) || is_of_context(field);
         self.filter.atoms().iter().any(|atom| named(atom.field))
@@ -270,12 +268,10 @@ impl FilterEvaluator {
     }
 }
 
-/// Returns whether a field is about a CPU's context.
 fn is_of_context(field: Field) -> bool {
     matches!(field, Field::Context | Field::Softirq)
 }
 
-/// The location of a field in a tracepoint's samples.
 #[derive(Clone, Debug)]
 struct FieldPlace {
     field: format::Field,

@@ -23,7 +23,6 @@ pub(crate) struct ChainThreshold {
     pub(crate) of_parent: bool,
     /// The limit of entries below one entry.
     pub(crate) most: usize,
-    /// How entries of the same function are separated.
     pub(crate) apart: ApartBy,
 }
 
@@ -37,7 +36,6 @@ pub(crate) enum ApartBy {
 }
 
 impl ChainThreshold {
-    /// Returns whether an entry reaches the threshold.
     pub(crate) fn is_met(&self, entry: &Acc, above: &Acc) -> bool {
         entry.percent_of(if self.of_parent { above } else { &self.whole }) >= self.least
     }
@@ -53,7 +51,6 @@ pub(crate) struct HeavyTree {
     pub(crate) places: Vec<Option<FrameId>>,
 }
 
-/// The trees of rows, without entries below the threshold.
 pub(crate) struct HeavyTrees<'a> {
     data: Data<'a>,
     top: &'a Top,
@@ -61,8 +58,7 @@ pub(crate) struct HeavyTrees<'a> {
     threshold: ChainThreshold,
 }
 
-/// A stack on its way from a row.
-/// It has the current frame, the number of its inlined functions already visited, and the weight along this path.
+/// A stack on its way from a row: current frame, number of its inlined functions visited, weight along this path.
 #[derive(Clone, Copy, Debug)]
 struct Cursor {
     node: u32,
@@ -70,7 +66,6 @@ struct Cursor {
     acc: Acc,
 }
 
-/// No node.
 const NONE: u32 = u32::MAX;
 
 /// The stacks of some sites by trie node. Reused between groups, clearing only the used nodes.
@@ -133,7 +128,6 @@ impl StackWeights {
         }
     }
 
-    /// Iterates over the children of a node.
     fn below(&self, node: u32) -> impl Iterator<Item = u32> + '_ {
         let some = |n: u32| (n != NONE).then_some(n);
         std::iter::successors(some(self.first[node as usize]), move |n| some(self.next[*n as usize]))
@@ -175,8 +169,7 @@ impl<'a> HeavyTrees<'a> {
         anchors.into_iter().map(|anchors| self.grow(weights, anchors, self.top.mode != LabelMode::Sym)).collect()
     }
 
-    /// Returns the tree of a row that excludes its callees.
-    /// It begins at the root of the stacks, and the row comes last.
+    /// Returns the tree of a row without its callees: it begins at the root of the stacks, and the row comes last.
     fn grow_from_roots(&self, weights: &mut StackWeights, leaves: &[Cursor]) -> HeavyTree {
         weights.take(self.data, leaves.iter().map(|leaf| (leaf.node, leaf.acc)), true);
         let roots = weights.below(0).map(|node| weights.cursor(node)).collect();
@@ -215,8 +208,7 @@ impl<'a> HeavyTrees<'a> {
         self.data.profile.trie.parent(NodeId(node)).0
     }
 
-    /// Returns whether a row begins at a node with its label.
-    /// If the row includes callees, it begins at the outermost occurrence.
+    /// Returns whether a row begins at a node with its label: at the outermost one if the row includes callees.
     fn is_anchor(&self, node: u32, label: u32) -> bool {
         let known = || self.top.first.get(node as usize).copied();
         let is_first = || {

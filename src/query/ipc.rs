@@ -5,7 +5,6 @@ use crate::profile::Acc;
 /// The minimum number of samples of each event. The ratio of ten to ten samples is already off by half easily.
 pub const LEAST: u64 = 10;
 
-/// The quantity that an event counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Counts {
     Cycles,

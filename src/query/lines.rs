@@ -70,7 +70,6 @@ pub fn compared(
     out.done()
 }
 
-/// The lines under construction.
 struct Lines<'a, 'k> {
     data: Data<'a>,
     top: &'a Top,
@@ -93,7 +92,6 @@ impl<'a, 'k> Lines<'a, 'k> {
         ScreenLines { lines: self.out, beside: self.beside }
     }
 
-    /// Adds a row and, if it is unfolded, its call chains.
     fn row(&mut self, row: &TopRow, versus: Option<RowDiff>) {
         let question = self.question;
         let open = question.expand_all != question.toggled.contains(&row.id);

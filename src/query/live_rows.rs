@@ -46,7 +46,6 @@ pub(crate) struct LiveRows {
 }
 
 impl LiveRows {
-    /// Builds the rows of an aggregate.
     pub(crate) fn build(
         data: Data<'_>,
         fold: &Aggregate,
@@ -100,7 +99,6 @@ impl LiveRows {
         tally
     }
 
-    /// Returns whether its rows are the requested ones, in any order.
     pub(crate) fn serves(&self, spec: &TopSpec, partner: Option<Partner>) -> bool {
         self.grouping.keys() == spec.keys && self.children == spec.children && self.partner == partner
     }
@@ -110,7 +108,6 @@ impl LiveRows {
         self.grouping.of(data, lane, data.profile.sites.all()[site as usize])
     }
 
-    /// Applies changes of the shown event's or its partner's aggregate.
     pub(crate) fn follow(&mut self, data: Data<'_>, news: &Changes, side: FoldOf) {
         self.meet_syms(data);
         for change in news.changes() {

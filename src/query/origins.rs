@@ -5,8 +5,7 @@ use crate::profile::{NodeId, SymId};
 
 use super::data::Data;
 
-/// Kernel functions between an event and its cause.
-/// These are the scheduler, system call entry, and the tracepoint code itself.
+/// Kernel functions between an event and its cause: the scheduler, system call entry, and the tracepoint code.
 const BETWEEN: &[&str] = &[
     "schedule",
     "__schedule",
@@ -75,7 +74,6 @@ const FAMILIES: &[&str] = &[
     "bpf_trace_run",
 ];
 
-/// Returns whether a kernel function is between an event and its cause.
 pub(crate) fn is_between(name: &str) -> bool {
     let plain = name.split('.').next().unwrap_or(name);
     BETWEEN.contains(&plain) || FAMILIES.iter().any(|family| plain.starts_with(family))
@@ -116,7 +114,6 @@ impl Origins {
         self.nodes[kept..].iter().zip(&before).any(|(now, then)| now != then)
     }
 
-    /// Returns the stacks that tables use.
     pub(crate) fn nodes(&self) -> &[u32] {
         &self.nodes
     }

@@ -83,8 +83,7 @@ pub struct Baseline {
     pub other: bool,
     /// The normalization of sides with different durations.
     pub per: NormalizeBy,
-    /// Where the baseline ends and the present begins, in nanoseconds from the start.
-    /// It is set if the baseline is the past of the same session.
+    /// The end of a baseline that is the past of the same session, in nanoseconds from the start.
     pub split: Option<u64>,
     /// Only samples of this time range, in nanoseconds from the session's start.
     pub range: Option<(u64, u64)>,
@@ -111,8 +110,7 @@ pub struct Question {
     pub event: usize,
     /// The view filter; all samples count without one.
     pub filter: Option<Arc<Filter>>,
-    /// Only samples of this time range, in nanoseconds from the session's start.
-    /// Heat maps also show the surrounding time.
+    /// Only samples of this time range, in nanoseconds from the start. Heat maps also show the surrounding time.
     pub range: Option<(u64, u64)>,
     /// The baseline; `None` without a comparison.
     pub baseline: Option<Baseline>,

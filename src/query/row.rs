@@ -33,10 +33,8 @@ impl TopRow {
 
 pub(super) struct RowOrder<'a, S> {
     pub(crate) spec: &'a TopSpec,
-    /// Returns the symbol of a label.
     pub(crate) symbol: S,
     pub(crate) groups: &'a [Arc<Group>],
-    /// The partner event for instructions per cycle.
     pub(crate) partner: Option<Partner>,
 }
 

@@ -15,7 +15,6 @@ pub fn arrange_by_key<T, K: Ord>(rows: &mut Vec<T>, key: impl Fn(&T) -> K) {
     arrange(rows, |a, b| key(a).cmp(&key(b)));
 }
 
-/// Returns the indexes of rows in sorted order.
 fn places(count: usize, compare: &dyn Fn(usize, usize) -> Ordering) -> Vec<usize> {
     let mut places: Vec<usize> = (0..count).collect();
     places.sort_by(|a, b| compare(*a, *b));

@@ -12,7 +12,6 @@ pub(crate) fn pattern(text: &str) -> Result<Regex, String> {
 /// The prefix of a case-sensitive pattern.
 const STRICT: &str = "(?-i)";
 
-/// Returns the pattern that matches exactly one name.
 pub(crate) fn exactly(name: &str) -> String {
     format!("{STRICT}^{}$", regex::escape(name))
 }

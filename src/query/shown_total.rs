@@ -31,7 +31,6 @@ impl ShownTotal {
         self.sum
     }
 
-    /// Removes the samples of an evicted chunk.
     pub(crate) fn forget(&mut self, data: Data<'_>, chunk: &Chunk) {
         let first = data.profile.first();
         let base = first - chunk.len() as u64;

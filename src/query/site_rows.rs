@@ -28,7 +28,6 @@ pub(super) struct SiteGroups<'a> {
     pub children: bool,
 }
 
-/// Returns the rows of all groups, unordered.
 pub(super) fn all(groups: SiteGroups<'_>) -> Vec<TopRow> {
     let work = |runs: &[Range<usize>]| {
         let (first, last) = (runs.first().map_or(0, |run| run.start), runs.last().map_or(0, |run| run.end));
@@ -106,8 +105,7 @@ impl Scratch {
     }
 }
 
-/// Groups with more sites than this part of all nodes are added up in one sweep.
-/// The sweep goes over all nodes, without listing those of the group.
+/// Groups with more sites than this part of all nodes are added up in one sweep over all nodes.
 const DENSE: usize = 32;
 
 fn of_groups(all: SiteGroups<'_>, groups: Range<usize>) -> Vec<TopRow> {
@@ -157,7 +155,6 @@ mod tests {
     use crate::query::staged::Staged;
     use crate::query::{ColumnKey, TopSpec};
 
-    /// Each sample has its own stack and its number as weight.
     #[test]
     fn many_sites_are_shared_among_threads() {
         let mut staged = Staged::default();

@@ -1,7 +1,6 @@
 //! perf's sort keys, and the key that a prefix selects.
 
 /// The keys in the order of prefix lookups (perf-report(1), --sort).
-/// They are those of tasks and code, figures, branches, memory accesses.
 pub(crate) const KEYS: &[&str] = &[
     "pid",
     "comm",

@@ -32,8 +32,7 @@ impl StableOrder {
         self.of = None;
     }
 
-    /// Keeps rows at their previous positions.
-    /// They move only if the difference to the rows that would replace them is significant.
+    /// Keeps rows at their previous positions unless they differ significantly from the rows that would replace them.
     pub(crate) fn settle(&mut self, lines: &mut Vec<TopLine>, question: &Question) {
         let spec = &question.top;
         let of: fn(&TopLine) -> (Acc, f64) = match spec.order {
@@ -128,7 +127,6 @@ mod tests {
         assert_eq!(rows(&[(4, 1000), (1, 131), (2, 125), (3, 22)]), [4, 1, 2, 3]);
     }
 
-    /// Rows whose displayed figures are the same keep their places; others are out of order for two answers at most.
     #[test]
     fn displayed_figures_are_soon_in_order() {
         let (mut steady, question) = (StableOrder::default(), Question::default());

@@ -15,7 +15,6 @@ pub(crate) struct StackRules<'a> {
     pub(crate) ignore_callees: Option<IsMeant<'a>>,
     /// Functions that can be parents; the innermost one in a stack is its parent.
     pub(crate) parent: Option<IsMeant<'a>>,
-    /// Whether stacks without a parent are excluded.
     pub(crate) only_with_parent: bool,
     /// Whether stacks whose last function is unnamed are excluded.
     pub(crate) only_named: bool,
@@ -31,7 +30,6 @@ pub struct StackMarks {
     left_out: Vec<bool>,
 }
 
-/// No symbol.
 const NONE: u32 = u32::MAX;
 
 /// The parent of stacks without a matching caller.

@@ -10,7 +10,6 @@ use super::data::Data;
 use super::question::TopSpec;
 use super::top::{RowLimit, Top};
 
-/// A session and its profile.
 pub(crate) struct Staged {
     pub(crate) session: Session,
     pub(crate) profile: Profile,
@@ -48,13 +47,11 @@ impl Staged {
         })
     }
 
-    /// Returns a stack of functions in one file.
     pub(crate) fn stack_in(&mut self, file: &str, functions: &[&str]) -> NodeId {
         let functions: Vec<String> = functions.iter().map(|name| format!("{file}:{name}")).collect();
         self.stack(&functions.iter().map(String::as_str).collect::<Vec<_>>())
     }
 
-    /// Sets a thread's name.
     pub(crate) fn comm(&mut self, pid: i32, tid: i32, exec: bool, name: &str) {
         self.session.apply(&Record::Comm { pid, tid, exec, name: name.as_bytes() }, 0);
     }
@@ -65,7 +62,6 @@ impl Staged {
         self.site_at(pid, stack)
     }
 
-    /// Returns the site of a process's first thread at a stack.
     pub(crate) fn site_at(&mut self, pid: i32, stack: NodeId) -> SiteId {
         let task = self.session.task(pid, pid);
         self.profile.sites.intern(Site { task, stack, trace: Default::default() })
@@ -87,14 +83,12 @@ impl Staged {
         self.profile.frames.set_places(self.profile.trie.frame(node), &dso, &places);
     }
 
-    /// Returns an aggregate of all samples of the first event.
     pub(crate) fn fold(&self) -> Aggregate {
         let mut fold = Aggregate::new(0, None);
         fold.update(self.data(), 0..u64::MAX);
         fold
     }
 
-    /// Returns all rows of the first event.
     pub(crate) fn top(&self, spec: &TopSpec) -> Top {
         Top::build(self.data(), &self.fold(), None, spec, RowLimit::All { sorted: usize::MAX })
     }

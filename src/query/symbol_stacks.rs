@@ -33,7 +33,6 @@ pub(crate) struct SymbolStacks {
 }
 
 impl SymbolStacks {
-    /// Merges the profile's trie by name.
     pub(crate) fn build(data: Data<'_>) -> Self {
         let frames = &data.profile.frames;
         let mut out = Self::default();
@@ -98,7 +97,6 @@ pub fn stacks(data: Data<'_>, named: &SymbolStacks, fold: &Aggregate) -> Vec<(Ar
     list.into_iter().map(|((comm, node), acc)| (comms[comm as usize].clone(), node, acc)).collect()
 }
 
-/// A sample of a profile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct StackSample {
     /// Its position among all samples.

@@ -11,7 +11,6 @@ use super::aggregate::Aggregate;
 use super::column::{ColumnInput, ColumnKey, Group};
 use super::data::Data;
 
-/// The limit of tasks.
 const MOST: usize = 300;
 
 /// The columns that identify a task.

@@ -114,7 +114,6 @@ pub struct TimeRange {
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum End {
-    /// Omitted.
     Open,
     At(Moment),
     /// Nanoseconds after the beginning.
@@ -322,8 +321,7 @@ fn share(part: &str) -> Result<TimeRange, RangeError> {
     Ok(TimeRange { from: Some(Moment::Share(from)), until: End::At(Moment::Share(until)) })
 }
 
-/// Formats nanoseconds since 1970 as local time of day with the zone's offset.
-/// Examples are `14:03:22.345 UTC` and `15:03:22.345 +01:00`.
+/// Formats nanoseconds since 1970 as local time of day with the zone's offset, like `15:03:22.345 +01:00`.
 pub fn time_of_day(wall: u64) -> String {
     time_of_day_in(wall, crate::kernel::local_time)
 }

@@ -37,7 +37,6 @@ impl LabelMode {
         }
     }
 
-    /// Returns the label of a symbol.
     pub(crate) fn label(self, data: Data<'_>, sym: SymId) -> u32 {
         match self {
             Self::Sym => sym.0,
@@ -56,7 +55,6 @@ pub struct Top {
     pub(crate) groups: Vec<Arc<Group>>,
     pub(crate) mode: LabelMode,
     pub(crate) total: Acc,
-    /// The partner event for instructions per cycle, if rows have its weights.
     pub(crate) partner: Option<Partner>,
     pub(super) n_labels: usize,
     /// For each label a symbol that has it, if labels are not symbols.
@@ -204,7 +202,6 @@ impl Grouping {
         &self.groups
     }
 
-    /// Returns the group of a site's samples in a lane.
     pub(super) fn of(&mut self, data: Data<'_>, lane: Lane, site: Site) -> u32 {
         let (trace, stack) = (if self.keys.contains(&ColumnKey::Trace) { site.trace.0 } else { 0 }, site.stack);
         let parent =

@@ -7,12 +7,10 @@ use crate::profile::{Segments, Sym};
 use super::question::Order;
 use super::row::{RowOrder, TopRow};
 
-/// The state of each row.
 #[derive(Clone, Copy, Debug, Default)]
 struct Mark {
     /// Whether it changed since the last sort.
     changed: bool,
-    /// Whether it is among the first.
     first: bool,
 }
 
@@ -29,7 +27,6 @@ pub(super) struct FirstRows {
 }
 
 impl FirstRows {
-    /// Records that a row changed.
     pub(crate) fn change(&mut self, at: u32) {
         if self.marks.len() <= at as usize {
             self.marks.resize(at as usize + 1, Mark::default());
@@ -98,7 +95,6 @@ impl FirstRows {
         self.rows.drain(kept..).for_each(|at| self.marks[at as usize].first = false);
     }
 
-    /// Returns whether a row is among the first.
     pub(crate) fn has(&self, at: u32) -> bool {
         self.marks[at as usize].first
     }

@@ -57,7 +57,6 @@ fn what_has_not_aged_is_exact() {
     assert_eq!(fold.total(), Acc { samples: 2, period: (1 << 53) + 1 });
 }
 
-/// Old samples decay. They are not also removed when they leave the range or the profile.
 #[test]
 fn what_decays_is_not_taken_out() {
     let second = 1_000_000_000;
@@ -203,7 +202,6 @@ fn whom_a_fold_serves() {
     assert!(Aggregate::new(1, None).told_apart(&[ColumnKey::Cpu]).judge().is_none());
 }
 
-/// Renumbered IDs invalidate the counts.
 #[test]
 fn after_compaction_all_is_counted_anew() {
     const CHUNK: u64 = crate::profile::CHUNK as u64;

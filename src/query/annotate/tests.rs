@@ -7,7 +7,6 @@ use crate::session::MapId;
 use crate::symbols::Symbolized;
 use crate::symbols::code::Instruction;
 
-/// A sample at an address of a function.
 fn sample(staged: &mut Staged, pid: i32, map: MapId, (name, start): (&str, u64), ip: u64, weight: u64) {
     let frame = staged.profile.frames.intern(Frame { map, caller: false, ip });
     let dso = staged.session.dsos.of_map(map).clone();
@@ -118,7 +117,6 @@ fn all_functions_come_hottest_first() {
     assert_eq!((list[0].hits.total.samples, list[0].hits.total.period), (5, 118));
 }
 
-/// A function has different addresses on each machine. Those of the shown machine count.
 #[test]
 fn hits_are_of_one_machine() {
     let mut staged = Staged::default();

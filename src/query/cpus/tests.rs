@@ -191,7 +191,6 @@ fn plain(samples: &[&One], start: u64, length: u64, shown: usize) -> (Vec<CpuSam
 proptest! {
     #![proptest_config(crate::damage::kept())]
 
-    /// Counts of a recording equal those of a plain loop, in any order of arrival.
     #[test]
     fn counts_are_what_a_plain_loop_counts(
         samples in proptest::collection::vec(

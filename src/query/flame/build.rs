@@ -37,7 +37,6 @@ pub(super) struct Namer {
     pub(super) edits: Vec<Edit>,
 }
 
-/// Returns the arguments of a command line; `None` without arguments.
 fn arguments(cmdline: &str) -> Option<&str> {
     cmdline.split_once(' ').map(|(_, arguments)| arguments.trim()).filter(|arguments| !arguments.is_empty())
 }
@@ -66,8 +65,7 @@ impl Namer {
         }
     }
 
-    /// Adds all stacks of an aggregate to the tree.
-    /// Returns the weight that ends in each node. Further calls add other profiles.
+    /// Adds an aggregate's stacks to the tree, also another profile's; returns the weight that ends in each node.
     pub(super) fn add(&mut self, data: Data<'_>, fold: &Aggregate, trie: &mut Trie) -> Weights {
         self.of_sym.clear();
         let weights = fold.by_site();
@@ -211,7 +209,6 @@ impl Namer {
         trie.child(NodeId(at), FrameId(name)).0
     }
 
-    /// Merges chains of frames, in the tree and in its weights.
     pub(super) fn collapse(&mut self, trie: &mut Trie, sides: &mut [&mut Weights]) {
         let (parents, names): (Vec<u32>, Vec<u32>) = {
             let (parents, names) = trie.columns();

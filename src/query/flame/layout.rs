@@ -109,7 +109,6 @@ pub struct Flame {
     pub(crate) found: Option<(WeightPair, usize)>,
     /// The part of the zoom that still exists.
     pub(crate) zoom: Vec<Arc<str>>,
-    /// Number of all frames.
     pub(crate) frames: usize,
     /// The normalization of the comparison; `None` without one.
     pub(crate) versus: Option<NormalizeBy>,
@@ -125,7 +124,6 @@ pub struct Flame {
 pub(crate) const SMALL: &str = "small programs";
 
 impl Flame {
-    /// Sets the number of processes of each program's base frame.
     pub(crate) fn count_processes(&mut self, counts: &FxHashMap<Arc<str>, usize>) {
         for block in self.blocks.iter_mut().filter(|block| block.class == Class::Thread && block.small == 0) {
             block.processes = counts.get(&block.name).copied().unwrap_or(0);
@@ -146,13 +144,11 @@ impl Flame {
         }
     }
 
-    /// Returns instructions per cycle of a weight; `None` if unknown.
     pub(crate) fn ipc(&self, both: WeightPair) -> Option<f64> {
         self.partner?.ipc(both.new, both.partner)
     }
 
-    /// Returns the share of a frame's width that differs.
-    /// Both sides are normalized: 0 if unchanged, 1 if it is new or gone.
+    /// Returns the share of a frame's width that differs, normalized: 0 if unchanged, 1 if new or gone.
     pub(crate) fn changed(&self, both: WeightPair) -> f64 {
         let (new, old) = (both.new.period as f64 * self.scale.0 as f64, both.old.period as f64 * self.scale.1 as f64);
         if new == old { 0.0 } else { (new - old) / (new + old) }

@@ -50,7 +50,6 @@ pub struct FlameTree {
     /// The weights of the partner event, if frames have instructions per cycle.
     partner: Option<(Partner, Weights)>,
     class: Vec<Class>,
-    /// The effect of each name on the class of its frames.
     says: Vec<Says>,
     /// The last child of each node, and the previous sibling of each; 0 for none.
     child: Vec<u32>,
@@ -147,7 +146,6 @@ impl FlameTree {
         &self.namer.edits
     }
 
-    /// Returns the partner event whose weights frames have.
     pub(crate) fn partner(&self) -> Option<Partner> {
         self.partner.as_ref().map(|(partner, _)| *partner)
     }
@@ -197,7 +195,6 @@ impl FlameTree {
         }
     }
 
-    /// Adds data for new nodes and names.
     fn grow(&mut self) {
         let names = &self.namer.names;
         self.says.extend(names[self.says.len()..].iter().map(Says::of));
@@ -220,7 +217,6 @@ impl FlameTree {
         }
     }
 
-    /// Returns the number of frames with weight.
     pub(crate) fn frames(&self) -> usize {
         self.frames
     }
@@ -248,7 +244,6 @@ impl FlameTree {
         std::iter::successors(next(self.child[node as usize]), move |of| next(self.sibling[*of as usize]))
     }
 
-    /// Returns the ends of stacks.
     pub(crate) fn leaves(&self) -> &Leaves {
         self.leaves.get_or_init(|| Leaves::new(self))
     }
@@ -278,7 +273,6 @@ impl FlameTree {
         WeightPair { new: left(&self.total), old, partner }
     }
 
-    /// Returns the weight through a node.
     pub(crate) fn total(&self, node: u32) -> WeightPair {
         let old = self.then.as_ref().map_or_else(Acc::default, |then| then.total.get(node));
         let partner = self.partner.as_ref().map_or_else(Acc::default, |(_, total)| total.get(node));
@@ -291,29 +285,24 @@ impl FlameTree {
         u128::from(both.new.period) * u128::from(new) + u128::from(both.old.period) * u128::from(old)
     }
 
-    /// Returns the factors of the current and the baseline's weights. They yield widths.
     pub(crate) fn scale(&self) -> (u64, u64) {
         self.then.as_ref().map_or((1, 0), |then| then.scale)
     }
 
-    /// Returns the durations of the baseline and of the current side, in seconds.
     pub(crate) fn seconds(&self) -> (f64, f64) {
         self.then.as_ref().map_or((0.0, 0.0), |then| then.seconds)
     }
 
-    /// Returns the normalization of a comparison, if it is one.
     pub(crate) fn per(&self) -> Option<NormalizeBy> {
         self.then.as_ref().map(|then| then.per)
     }
 
-    /// Compares two names alphabetically.
     pub(crate) fn by_name(&self, a: u32, b: u32) -> std::cmp::Ordering {
         let of = |name: u32| (&self.namer.names[name as usize].text, &self.namer.names[name as usize].dso);
         of(a).cmp(&of(b)).then(a.cmp(&b))
     }
 
-    /// Returns the weight of all stacks through matching functions.
-    /// Each stack counts once. Also returns the number of matching frames.
+    /// Returns the weight of all stacks through matching functions, each once, and the number of matching frames.
     pub(crate) fn share(&self, matches: &[bool]) -> (WeightPair, usize) {
         let mut inside = vec![false; self.len()];
         let (mut sum, mut count) = (WeightPair::default(), 0);

@@ -217,7 +217,6 @@ fn samples() -> impl Strategy<Value = Vec<One>> {
 proptest! {
     #![proptest_config(crate::damage::kept())]
 
-    /// A tree equals the sums of a plain loop over its samples.
     #[test]
     fn a_tree_is_a_plain_sum(new in samples(), old in samples(), edits in proptest::collection::vec(edit(), 0..3)) {
         let (now, then) = (staged(&new), staged(&old));

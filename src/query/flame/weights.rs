@@ -17,7 +17,6 @@ impl WeightPair {
         self.new.is_zero() && self.old.is_zero()
     }
 
-    /// Returns its current share of a current total, in percent.
     pub(crate) fn percent_of(&self, whole: &Self) -> f64 {
         self.new.percent_of(&whole.new)
     }

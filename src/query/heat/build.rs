@@ -51,7 +51,6 @@ pub fn build(work: HeatInput<'_>, spec: &HeatSpec, before: &[Lane], leaves: &mut
     heat
 }
 
-/// One pass over the columns.
 struct Pass<'a> {
     work: HeatInput<'a>,
     rows: &'a LaneKind,
@@ -125,7 +124,6 @@ impl<'a> Pass<'a> {
     }
 }
 
-/// Marks the cells where samples were lost.
 fn losses(heat: &mut Heat, data: Data<'_>, rows: &LaneKind) {
     heat.lost = vec![0; heat.columns];
     let begin = data.start.saturating_add(heat.column_time(0));

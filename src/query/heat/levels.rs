@@ -22,7 +22,6 @@ pub struct Levels {
 }
 
 impl Levels {
-    /// Computes the levels for cells.
     pub(crate) fn of(cells: &[u32], scale: Scale) -> Self {
         let mut seen: Vec<u32> = cells.iter().copied().filter(|n| *n > 0).collect();
         seen.sort_unstable();
@@ -35,7 +34,6 @@ impl Levels {
         Self { least, max, scale }
     }
 
-    /// Returns the level of a number; `None` for 0.
     pub(crate) fn level(&self, n: u32) -> Option<usize> {
         (n > 0).then(|| self.least.iter().rposition(|least| n >= *least).unwrap_or(0))
     }

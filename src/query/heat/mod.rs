@@ -15,7 +15,6 @@ pub use levels::{Levels, Scale};
 
 /// Nanoseconds per second.
 pub const SECOND: u64 = 1_000_000_000;
-/// The limit of columns.
 pub(crate) const MAX_COLUMNS: usize = 4096;
 /// The limit of rows.
 pub const MAX_ROWS: usize = 1024;
@@ -156,7 +155,6 @@ impl Heat {
         self.cells.get(range.start.min(end)..end).unwrap_or_default().iter().map(|n| u64::from(*n)).sum()
     }
 
-    /// Returns the samples of some rows of some columns.
     pub(crate) fn sum_of(&self, columns: std::ops::Range<usize>, rows: std::ops::Range<usize>) -> u64 {
         columns.map(|column| self.sum(column * self.rows + rows.start..column * self.rows + rows.end)).sum()
     }
@@ -166,14 +164,12 @@ impl Heat {
         self.first.saturating_add(column as u64).saturating_mul(self.length)
     }
 
-    /// Returns the offset of a row in a column, if rows are offsets.
-    /// In nanoseconds, rounded up, so that the result is inside the row.
+    /// Returns a row's offset in its column in nanoseconds, rounded up, so that the result is inside the row.
     pub(crate) fn offset(&self, row: usize) -> u64 {
         (row as u128 * u128::from(self.length)).div_ceil(self.rows.max(1) as u128) as u64
     }
 
-    /// Returns the start of a cell, in nanoseconds from the session's start.
-    /// If rows are offsets it is that of the cell, else that of its column.
+    /// Returns the start of a cell, or of its column unless rows are offsets, in nanoseconds from the session's start.
     pub fn time(&self, cell: usize) -> u64 {
         let (column, row) = (cell / self.rows.max(1), cell % self.rows.max(1));
         let offset = if self.by == HeatBy::Offset { self.offset(row) } else { 0 };
@@ -236,8 +232,7 @@ pub(crate) fn offset_rows(lines: usize, room: usize, hz: u64, length: u64) -> us
         .unwrap_or(room.min(samples))
 }
 
-/// Returns round times in nanoseconds.
-/// These are 1, 2, 2.5, 4 and 5 of each power of ten up to a second, then the lengths of columns.
+/// Returns round times in nanoseconds: 1, 2, 2.5, 4 and 5 of each power of ten up to a second, then [`LENGTHS`].
 fn round_times() -> impl Iterator<Item = u64> {
     let short = (0..8).flat_map(|power| [10, 20, 25, 40, 50].map(|n| n * 10u64.pow(power)));
     short.chain(LENGTHS.iter().copied())

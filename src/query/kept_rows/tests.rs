@@ -20,7 +20,6 @@ use crate::symbols::lines::InlinedFrame;
 use super::KeptRows;
 use crate::query::{Aggregate, ColumnKey, Direction, Order, Partner, RowLimit, Top, TopRow, TopSpec};
 
-/// The second event as the partner of the first.
 fn with(fold: &Aggregate) -> Option<(Partner, &Aggregate)> {
     Partner::of(["cycles", "instructions"].into_iter(), 0).map(|partner| (partner, fold))
 }
@@ -33,7 +32,6 @@ enum Op {
         stack: Vec<u8>,
         cpu: u16,
     },
-    /// A frame gets another function.
     Rename {
         frame: usize,
         name: u8,
@@ -105,7 +103,6 @@ fn paths(staged: &Staged, tree: &Tree) -> Vec<(usize, u32, Acc)> {
     out
 }
 
-/// The incrementally updated state.
 struct Screen {
     fold: Aggregate,
     /// The aggregate of the second event, the partner for instructions per cycle.
@@ -155,7 +152,6 @@ impl Screen {
         self.rows.top(staged.data(), &self.fold, with(&self.partner), &self.spec, keep)
     }
 
-    /// Compares the answer with that of a newly built state.
     fn check(&mut self, staged: &Staged) {
         let top = self.look(staged);
         let mut fold = Aggregate::new(0, self.filter.clone()).told_apart(&self.spec.keys);
@@ -281,7 +277,6 @@ fn what_is_forgotten_is_taken_out() {
     assert_eq!(main, Some(CHUNK as u64));
 }
 
-/// The first of very many rows equal the beginning of the whole table. This holds for any sort order.
 #[test]
 fn the_first_of_very_many_rows() {
     let mut staged = Staged::default();

@@ -38,7 +38,6 @@ fn text(lines: &[TopLine]) -> Vec<String> {
     lines.iter().map(one).collect()
 }
 
-/// Toggles the fold state of a line.
 fn toggle(question: &mut Question, lines: &[TopLine], depth: u16, sym: &str) {
     let line = lines.iter().find(|l| l.depth == depth && *l.sym == *sym).expect("line");
     question.toggled.insert(line.id);

@@ -110,7 +110,6 @@ fn rows_keep_their_identity_from_answer_to_answer() {
 proptest! {
     #![proptest_config(crate::damage::kept())]
 
-    /// Arbitrary stacks of arbitrary tasks, in many groups or in one.
     #[test]
     fn rows_are_what_adding_up_gives(
         samples in proptest::collection::vec((0i32..40, proptest::collection::vec(0usize..4, 0..7), 1u64..100), 1..80),

@@ -8,13 +8,11 @@ pub(super) enum Members<'a> {
     List(Vec<(u32, WeightPair)>),
     /// Nodes where stacks end: their own weight counts.
     Ends(&'a [u32]),
-    /// All nodes where stacks end.
     AllEnds,
     /// Programs that share the zoomed frame: each has its own frame on top of it.
     Programs(Vec<(u32, WeightPair)>),
 }
 
-/// Frames with the same name and parent.
 pub(super) struct Group<'a> {
     pub(super) name: u32,
     /// The number of programs that share this frame; 0 for a separate frame.

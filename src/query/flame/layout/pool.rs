@@ -63,8 +63,7 @@ impl<'a> Layout<'a> {
         out
     }
 
-    /// Draws several frames as one block.
-    /// Frames that they have in common are drawn on top of it if they are wide enough.
+    /// Draws several frames as one block, and on top of it their common frames that are wide enough.
     pub(super) fn pool(
         &mut self,
         pool: Pool<'a>,

@@ -33,8 +33,7 @@ pub(super) struct Layout<'a> {
     pub(super) matches: Vec<bool>,
     /// Slot of each name while children are grouped; `u32::MAX` between uses.
     pub(super) slots: Vec<u32>,
-    /// Weight in frames that share a row with the next one, and in too narrow ones.
-    /// The latter are narrower than a cell.
+    /// Weight in frames that share a row with the next one, and in frames narrower than a cell.
     pub(super) passed: WeightPair,
     pub(super) narrow: WeightPair,
     /// The frames furthest from the anchor: of callers, and of callees.
@@ -176,8 +175,7 @@ impl<'a> Layout<'a> {
         }
     }
 
-    /// Draws the groups on top of a group in one row.
-    /// First come those that are wide enough, then modules, then the rest.
+    /// Draws the groups on top of a group in one row: those that are wide enough, then modules, then the rest.
     pub(super) fn children(&mut self, on: PlacedGroup<'a>, step: GroupStep, row: i32, next: &mut Vec<PlacedGroup<'a>>) {
         let PlacedGroup { group, spot, above } = on;
         let above = above.unwrap_or_else(|| self.standing_on(&group, step, spot));

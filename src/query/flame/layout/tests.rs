@@ -148,8 +148,7 @@ impl Plain {
 /// A frame's letter, and the rest of its paths.
 type Lettered = (char, Vec<String>);
 
-/// A drawn part of a row.
-/// Start and end, number of pooled frames, the frame if it is not pooled, and the rest of the paths.
+/// A drawn part of a row: start, end, number of pooled frames, the frame if not pooled, the rest of the paths.
 type Part = (usize, usize, usize, Option<char>, Vec<String>);
 
 /// Lays out paths of letters at a position, in rows of one direction.
@@ -219,7 +218,6 @@ fn reversed(path: &str) -> String {
 proptest! {
     #![proptest_config(crate::damage::kept())]
 
-    /// Every frame in each direction: position, weight and parent.
     #[test]
     fn blocks_are_what_grouping_strings_gives(
         stacks in proptest::collection::vec("[a-e]{1,6}", 1..60),

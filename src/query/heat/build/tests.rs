@@ -34,7 +34,6 @@ fn mapped(samples: &[(u64, u16, i32, u64)], spec: &HeatSpec, kept: Option<Arc<Fi
     asked(&staged, 0, spec, kept, u64::MAX, &mut SiteLanes::default())
 }
 
-/// The start of the sessions.
 const START: u64 = 500;
 
 /// The map of an event's samples before a position.
@@ -255,7 +254,6 @@ type Clause = (&'static str, fn(&One) -> bool);
 
 const STACKS: [&[&str]; 4] = [&[], &["main", "lib:work"], &["main"], &["main", "lib:work", "lib:poll"]];
 
-/// Returns the row of a sample.
 fn label(by: HeatBy, one: &One) -> String {
     match by {
         HeatBy::Cpu => format!("CPU {}", one.1),
@@ -270,8 +268,6 @@ fn label(by: HeatBy, one: &One) -> String {
 proptest! {
     #![proptest_config(crate::damage::kept())]
 
-    /// Every sample of the page is in one cell, for each kind of rows.
-    /// A range of cells has the samples that pass the filter for its time.
     #[test]
     fn cells_sum_to_samples(
         samples in proptest::collection::vec((0u64..9 * SECOND, 0u16..40, 1i32..30, 1u64..1_000_000), 0..200),
@@ -296,7 +292,6 @@ proptest! {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 40, ..crate::damage::kept() })]
 
-    /// Cells equal the counts of a plain loop, lit and not, in rows sorted by samples.
     #[test]
     fn a_map_is_a_plain_count(
         samples in proptest::collection::vec((0u64..3000, 0u16..4, 0i32..5, 1u64..900, 0usize..4, 0u16..2), 1..120),

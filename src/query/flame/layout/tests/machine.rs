@@ -54,7 +54,6 @@ fn many_small_programs_are_drawn_as_one() {
     assert_eq!((row(&together, 0), row(&together, 1).len()), (vec![("all tasks", 700, 0)], 2));
 }
 
-/// Functions too narrow to draw are pooled by module, with common frames on top.
 #[test]
 fn narrow_functions_are_drawn_as_their_module() {
     let mut staged = Staged::default();
@@ -80,7 +79,6 @@ fn narrow_functions_are_drawn_as_their_module() {
     assert!((flame.named - 100.0 * 1200.0 / 1800.0).abs() < 1e-9, "{}", flame.named);
 }
 
-/// Frames that share a row are the same frames as in separate rows.
 #[test]
 fn frames_with_one_way_on_share_a_row() {
     let stacks: Vec<&str> = ["abcdx"; 60].into_iter().chain(["abcdy"; 38]).chain(["abz"; 2]).collect();
@@ -114,7 +112,6 @@ fn frames_with_one_way_on_share_a_row() {
     assert_eq!(text(&wide), "0t 100, 1ab 100, 2cd 98, 2z 2, 3x 60, 3y 38");
 }
 
-/// A zoom by the names of all frames in a shared row leads to the last of them.
 #[test]
 fn a_zoom_passes_through_shared_rows() {
     let stacks: Vec<&str> = ["abcdx"; 60].into_iter().chain(["abcdy"; 38]).chain(["abz"; 2]).collect();
@@ -127,7 +124,6 @@ fn a_zoom_passes_through_shared_rows() {
     assert_eq!(shape(&zoomed)[5..], named(&[(5, "x", 60), (5, "y", 38)]));
 }
 
-/// Threads with other names are below their process's name.
 #[test]
 fn threads_are_their_programs() {
     let mut staged = Staged::default();

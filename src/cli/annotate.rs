@@ -159,7 +159,6 @@ impl<'a> ListingPrinter<'a> {
     }
 }
 
-/// Options of symbols for a single file.
 pub(crate) fn plain_options(no_demangle: bool) -> SymbolOptions {
     let form = if no_demangle { crate::symbols::NameForm::Raw } else { crate::symbols::NameForm::Plain };
     SymbolOptions { form, live: false, ..SymbolOptions::of_user() }

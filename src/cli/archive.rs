@@ -4,8 +4,7 @@ use std::fs::File;
 use std::io::{self, BufReader, Read};
 use std::path::Path;
 
-/// Maximum ratio of unpacked to packed size (programs with debug information compress to about a fifth), and the size
-/// that is always allowed, in bytes.
+/// Maximum ratio of unpacked to packed size (programs with debug information: about 5), and the bytes always allowed.
 const RATIO: u64 = 24;
 const LEAST: u64 = 64 << 20;
 const MAX_FILES: usize = 1 << 16;
@@ -26,10 +25,7 @@ impl<R: Read> Read for Bounded<R> {
     }
 }
 
-/// Unpacks a tarball. Paths that lead out of the directory are skipped.
-///
-/// # Errors
-/// If it cannot be read or is too large. The directory is removed then.
+/// Unpacks a tarball. Paths that lead out of the directory are skipped. On an error the directory is removed.
 pub(crate) fn unpack(path: &Path) -> anyhow::Result<tempfile::TempDir> {
     // The root cause says more than the library's own message.
     let fail = |e: io::Error| anyhow::anyhow!("--archive {}: {}", path.display(), anyhow::Error::new(e).root_cause());

@@ -39,7 +39,6 @@ pub(crate) fn foremost(loaded: &Offline, events: &[usize]) -> Option<usize> {
     first.or_else(|| with_samples.next()).or(events.first().copied())
 }
 
-/// Reports which of several events is used.
 pub(crate) fn say_foremost(what: &str, loaded: &Offline, event: usize, events: &[usize]) {
     let rest: Vec<&str> = events.iter().filter(|i| **i != event).map(|i| loaded.event_names[*i].as_str()).collect();
     if !rest.is_empty() {

@@ -21,7 +21,6 @@ use super::export::save_again;
 use super::snapshot::{free_name, save, save_figures};
 use super::{open, output, signals};
 
-/// Performs the screen's file operations while the session runs.
 pub(crate) struct SessionDriver {
     pub(crate) outside: Sender<OutsideEvent>,
     pub(crate) name: Option<PathBuf>,

@@ -15,7 +15,6 @@ pub(crate) fn usage(text: impl Into<String>) -> anyhow::Error {
     Usage(text.into()).into()
 }
 
-/// Prints an error and returns the exit code.
 pub(crate) fn code(result: anyhow::Result<u8>) -> ExitCode {
     match result {
         Ok(code) => ExitCode::from(code),
@@ -40,7 +39,6 @@ pub(crate) fn code(result: anyhow::Result<u8>) -> ExitCode {
     }
 }
 
-/// Returns the cause if a command could not be run.
 fn not_run<'a>(cause: &'a (dyn std::error::Error + 'static)) -> Option<&'a NotRun> {
     let inner = cause.downcast_ref::<std::io::Error>().and_then(std::io::Error::get_ref);
     cause.downcast_ref().or_else(|| inner?.downcast_ref())

@@ -47,7 +47,6 @@ fn named(source: &mut dyn Source) -> anyhow::Result<u8> {
     Ok(0)
 }
 
-/// Returns the line of an event: its name and the requested details.
 fn line(event: &EventDesc, size: u32, args: &Evlist, formats: &Formats) -> String {
     let mut words: Vec<String> = Vec::new();
     if args.verbose {

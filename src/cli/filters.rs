@@ -32,7 +32,6 @@ pub(crate) fn read() -> SavedFilters {
     all
 }
 
-/// Writes all filters and returns a message.
 pub(crate) fn write(filters: &SavedFilters) -> Result<String, String> {
     let place = config::place().ok_or("no home directory to save it in; set HOME or XDG_CONFIG_HOME")?;
     let path = place.path().join(NAME);

@@ -31,7 +31,6 @@ fn usual(machine: u64, limit: Option<u64>) -> usize {
     usize::try_from(share).unwrap_or(USUAL).clamp(LEAST, USUAL)
 }
 
-/// Parsed options of retention.
 pub(crate) struct Retention {
     /// Bytes.
     pub(crate) memory: usize,

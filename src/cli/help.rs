@@ -96,7 +96,6 @@ fn of_command(command: Command) -> Command {
     })
 }
 
-/// Shortens the help of an argument to its first clause.
 fn first_clause(arg: Arg) -> Arg {
     match arg.get_help().map(ToString::to_string) {
         Some(help) => arg.help(cut(&help).to_owned()),

@@ -224,7 +224,6 @@ fn invocation() -> Vec<String> {
     words
 }
 
-/// File operations of a session.
 #[derive(Default)]
 struct Files {
     /// Files of the recording itself.

@@ -115,7 +115,6 @@ struct ManualTable {
     cells: Vec<Vec<Inline>>,
 }
 
-/// Writer of Markdown into a manual page.
 struct RoffWriter<'a> {
     roff: &'a mut Roff,
     line: Vec<Inline>,

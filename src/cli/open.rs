@@ -25,7 +25,6 @@ use super::output::complain;
 use super::remote::Remote;
 use super::{Usage, archive, list_containers, remote, usage};
 
-/// An opened recording that is not read yet.
 pub(crate) struct Opened {
     pub(crate) source: Box<dyn Source>,
     pub(crate) symbols: SymbolOptions,
@@ -149,7 +148,6 @@ impl Opened {
         }
     }
 
-    /// Reads the recording to the end and reports problems.
     pub(crate) fn load(mut self, wants: IntakeOptions) -> anyhow::Result<Offline> {
         let loaded = offline::load(&mut *self.source, self.symbols, wants)?;
         loaded.notes.iter().for_each(|note| complain(note));
@@ -217,7 +215,6 @@ impl SampleSelection {
         self.parse(KnownFields::Any, clause.transpose())
     }
 
-    /// Returns all options as one filter for a recording.
     pub(crate) fn filter(&self, loaded: &Offline) -> anyhow::Result<Option<Arc<Filter>>> {
         let core = loaded.ingest.core();
         let has = |bit: u64| core.events.iter().any(|event| event.attr.sample_type & bit != 0);

@@ -16,12 +16,10 @@ use crate::panel::printable::{EscapeForm, Printable};
 use super::args::Format;
 use super::{Usage, usage};
 
-/// Returns standard output for text in pieces.
 pub(crate) fn texts(form: EscapeForm) -> Printable<BufWriter<Stdout>> {
     Printable::new(form, binary())
 }
 
-/// Returns standard output for recordings and other binary data.
 pub(crate) fn binary() -> BufWriter<Stdout> {
     BufWriter::with_capacity(1 << 16, io::stdout())
 }
@@ -140,7 +138,6 @@ fn is_dumb() -> bool {
     privilege::variable("TERM").is_some_and(|term| term == "dumb")
 }
 
-/// Returns an error for a terminal without cursor control.
 pub(crate) fn need_cursor() -> Result<(), Usage> {
     match is_dumb() {
         false => Ok(()),

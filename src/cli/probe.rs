@@ -133,7 +133,6 @@ fn functions(args: &Probe, glob: &str) -> anyhow::Result<u8> {
     show(args, [("name", "Name"), ("kind", "Kind"), ("what", "Operands or size")], rows)
 }
 
-/// Selection of functions by -F and --filter.
 struct NameChoice {
     globs: [GlobMatcher; 2],
     /// True if the second pattern excludes functions.

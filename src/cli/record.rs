@@ -82,7 +82,6 @@ pub(crate) fn run(mut args: Record) -> anyhow::Result<u8> {
     Ok(fate.code(stop.load(Ordering::Relaxed)))
 }
 
-/// Applies perf's options to the sampling configuration.
 fn prepare(args: &mut Record) -> anyhow::Result<()> {
     let (more, sampling) = (&args.more, &mut args.sampling);
     if let Some(clock) =
@@ -102,7 +101,6 @@ fn prepare(args: &mut Record) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Writes batches as they arrive.
 struct Recorder<'a> {
     args: &'a Record,
     info: Info,
@@ -250,7 +248,6 @@ impl<'a> Recorder<'a> {
         anyhow::anyhow!("{why}{}", kept.unwrap_or_default())
     }
 
-    /// Completes the file or stream; returns the name of the file.
     fn complete(&mut self) -> anyhow::Result<PathBuf> {
         let path = self.series.name();
         let RecordSink::File(writer) = &mut self.writer else {

@@ -86,7 +86,6 @@ impl RecordSink {
     }
 }
 
-/// Condition for beginning a new file.
 enum Switch {
     Signal(Arc<AtomicBool>),
     Size(u64),

@@ -55,7 +55,6 @@ fn own_keys(info: &Info, as_perf: bool) -> Vec<ColumnKey> {
     if info.hosts.are_many() { [vec![ColumnKey::Host], keys].concat() } else { keys }
 }
 
-/// Parts of the report of each event.
 struct ReportShape<'a> {
     args: &'a Report,
     columns: Columns,
@@ -168,7 +167,6 @@ fn has_sampled(info: &Info, bit: u64) -> bool {
     info.events.iter().any(|event| event.attr.sample_type & bit != 0)
 }
 
-/// Prints the selected events of a recording.
 fn print_events(loaded: &Offline, name: &str, shape: &ReportShape<'_>) -> anyhow::Result<()> {
     let filter = shape.args.which.filter(loaded)?;
     let marks = shape.patterns.marks(loaded.data());

@@ -55,7 +55,6 @@ impl Keeper {
         self.stop.load(Ordering::Relaxed)
     }
 
-    /// Ends the session and the command; returns the exit code.
     fn end(self) -> u8 {
         self.engine.stop();
         match self.fate.code(self.stop.load(Ordering::Relaxed)) {

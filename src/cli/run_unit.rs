@@ -181,7 +181,6 @@ struct Outputs {
     /// Base name of the files of points, and the open ones.
     points: Option<String>,
     points_of: BTreeMap<String, FigureFile>,
-    /// Output of the figures themselves.
     figures: TableOutput,
     /// True if standard output is used for something else.
     quiet: bool,

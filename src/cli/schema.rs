@@ -52,7 +52,6 @@ fn reference(name: &str) -> Value {
 
 const PREFIX: &str = "#/$defs/";
 
-/// Keeps the definitions that a schema refers to.
 fn keep(schema: &Value, known: &Value, used: &mut Map<String, Value>) {
     match schema {
         Value::Object(fields) => {

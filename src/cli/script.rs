@@ -272,7 +272,6 @@ impl RecordPass<'_> {
         }
     }
 
-    /// Prints a record other than a sample, if requested.
     fn side(&mut self, core: &Core, record: &PlacedRecord<'_>) {
         let (header, body) = (record.header, record.body());
         if header.kind == types::FINISHED_ROUND && self.shows.rounds {
@@ -303,7 +302,6 @@ impl RecordPass<'_> {
     }
 }
 
-/// Returns the thread of a namespaces record.
 fn namespace_owner(body: &[u8]) -> (i32, i32) {
     let word = |at: usize| i32_at(body, at).unwrap_or(0);
     (word(0), word(4))

@@ -58,12 +58,10 @@ struct Steps {
 }
 
 /// Watch over a screen: forwards signals and the loss of the terminal, and ends the screen even if the terminal blocks.
-/// Dropped at the end.
 #[derive(Debug)]
 pub(crate) struct ScreenWatch(Arc<Steps>);
 
 impl ScreenWatch {
-    /// Starts the watch; the screen is notified over a channel.
     pub(crate) fn start(outside: Sender<OutsideEvent>) -> anyhow::Result<Self> {
         outlive_others()?;
         let steps: Arc<Steps> = Arc::default();

@@ -105,7 +105,6 @@ pub(crate) fn run(mut args: Stat) -> anyhow::Result<u8> {
     Ok(code)
 }
 
-/// Runs the shell command of an option before or after a run.
 fn shell(option: &str, line: Option<&str>) -> anyhow::Result<()> {
     let Some(line) = line else { return Ok(()) };
     let status = Command::new("sh").args(["-c", line]).status().context("cannot start sh")?;

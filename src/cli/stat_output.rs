@@ -98,7 +98,6 @@ impl<'a> Report<'a> {
         }
     }
 
-    /// Returns the counters of some runs by place.
     fn places(&self, counters: &Counters, runs: &[CounterRun]) -> Vec<CountedPlace> {
         let mut named: Vec<(CountedOn, String)> = Vec::new();
         for (_, place) in runs.iter().flat_map(|run| run.keys()) {

@@ -79,7 +79,6 @@ fn judge_status(output: &[u8]) -> Option<SendOutcome> {
     String::from_utf8_lossy(output).trim().parse().ok().filter(|code| *code > 0).map(judge)
 }
 
-/// A profile store, and the name of the profiles in it.
 pub(crate) struct Store {
     url: String,
     /// Address as shown in messages, without credentials.

@@ -46,7 +46,6 @@ pub fn spawn(urls: Vec<String>, cache: PathBuf) -> std::io::Result<(Sender<Wante
     Ok((wanted, fetched))
 }
 
-/// Tries the servers one after the other.
 fn fetch(urls: &[String], cache: &Path, id: &BuildId) -> Result<(), String> {
     let place = OwnPlace::new(cache, id.to_string());
     if place.path().join(NAME).is_file() {

@@ -183,7 +183,6 @@ impl HeadlessState<'_> {
         }
     }
 
-    /// Ends all intervals that are over at a time.
     fn cut_until(&mut self, core: &mut Core, time: u64) {
         let interval = self.interval.unwrap_or(u64::MAX);
         if time == 0 || core.start == 0 || interval == u64::MAX && self.duration.is_none() {

@@ -41,7 +41,6 @@ pub struct HostWatch {
     stat: Stat,
     slow: SlowReadings,
     quotas: Quotas,
-    /// Counts of PMUs, if enabled.
     work: WorkWatch,
     counts_work: bool,
     quotas_at: u64,
@@ -245,7 +244,6 @@ pub struct Host {
     thread: JoinHandle<()>,
 }
 
-/// The thread's published view, and its settings.
 #[derive(Debug, Default)]
 struct SharedWithThread {
     view: Arc<ArcSwap<HostView>>,

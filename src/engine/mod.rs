@@ -305,7 +305,6 @@ impl Engine {
         Some(Clock { now: monotonic_ns(), seen })
     }
 
-    /// Returns the urgency of the thread that shows a live session.
     pub(crate) fn urgency(&self) -> Urgency {
         if self.seen.is_some() { Urgency::of_live(self.realtime) } else { Urgency::usual() }
     }
@@ -319,7 +318,6 @@ impl Engine {
         let _ = self.requests.send(request);
     }
 
-    /// Returns another sender of requests, for threads of the caller.
     pub(crate) fn requests(&self) -> Sender<Request> {
         self.requests.clone()
     }

@@ -131,7 +131,6 @@ fn load_into(
     Ok(Offline { ingest, event_names, notes: once(notes), damaged, unread })
 }
 
-/// Frames whose names are looked up before the end of the source.
 #[derive(Default)]
 struct Ahead {
     upto: usize,

@@ -61,7 +61,6 @@ impl ThreadMemory {
         self.peak.fetch_max(own_memory::private().unwrap_or(0), Ordering::Relaxed);
     }
 
-    /// Returns the peak since the last call.
     pub(crate) fn take_peak(&self) -> usize {
         self.peak.swap(0, Ordering::Relaxed)
     }

@@ -26,7 +26,6 @@ const PUBLISH_NS: u64 = 1_000_000_000;
 /// Data pages of each ring: enough for a storm of interrupts during a tick of 100 ms.
 const PAGES: usize = 256;
 
-/// The live tracer: a thread with its own tracepoints and rings.
 #[derive(Debug)]
 pub(crate) struct Tracer {
     times: Arc<ArcSwapOption<HandlerTimes>>,

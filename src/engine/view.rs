@@ -49,7 +49,6 @@ pub struct View {
     other: Option<Box<Offline>>,
 }
 
-/// A table, and its comparison with the baseline.
 #[derive(Debug)]
 struct Shown {
     top: Top,
@@ -239,7 +238,6 @@ impl View {
         heat
     }
 
-    /// Returns the aggregate of the event's partner, if instructions per cycle are requested.
     fn bring_up_partner(
         &mut self,
         data: Data<'_>,
@@ -307,7 +305,6 @@ fn window(data: Data<'_>, range: Option<(u64, u64)>) -> Option<Range<u64>> {
     range.map(|(from, until)| data.start.saturating_add(from)..data.start.saturating_add(until))
 }
 
-/// Returns the aggregate of the baseline, which includes all ages.
 fn bring_up_then(
     kept: Option<Aggregate>,
     data: Data<'_>,

@@ -42,7 +42,6 @@ pub struct Host {
     pub(super) threads: FxHashMap<i32, Thread>,
     /// The threads of each process except its first, and whether each still runs: samples may arrive after an exit.
     siblings: FxHashMap<i32, FxHashMap<i32, bool>>,
-    /// The parent of each process, from records.
     pub(super) parents: FxHashMap<i32, i32>,
     pub(super) spaces: FxHashMap<i32, Space>,
     pub(super) kernel: Space,

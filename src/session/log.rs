@@ -85,7 +85,6 @@ impl Side {
     }
 }
 
-/// The data of a life in addition to its facts.
 #[derive(Clone, Debug)]
 struct Life {
     pid: i32,
@@ -231,7 +230,6 @@ fn bytes((_, facts): &(Life, Arc<[u8]>)) -> usize {
     size_of::<(Life, Arc<[u8]>)>() + COUNTS + facts.len()
 }
 
-/// An iterator over the facts of a history in order of time.
 #[derive(Debug)]
 pub(crate) struct History<'a> {
     lives: Vec<(&'a Life, &'a [u8])>,

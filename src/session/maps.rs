@@ -21,7 +21,6 @@ impl MapId {
     pub(crate) const CUT: Self = Self(3);
     /// The marker for the missing callers of a stack whose next word is not an address of code.
     pub(crate) const BROKEN: Self = Self(4);
-    /// The number of predefined mappings.
     const FIXED: usize = 5;
 }
 
@@ -60,7 +59,6 @@ const RIPE: usize = 10_000;
 pub(crate) struct Maps {
     list: Vec<Map>,
     ids: HashMap<Map, MapId>,
-    /// The representative of each mapping.
     stand_in: Vec<MapId>,
     /// For each mapping, whether it is or was a representative of others, to which histories still refer.
     stood: Vec<bool>,

@@ -75,7 +75,6 @@ pub struct Session {
     pub dsos: Dsos,
     tasks: Tasks,
     hosts: PerHost<Host>,
-    /// The machine of the current records.
     at: HostId,
     generation: u32,
     names: HashMap<Arc<str>, ()>,
@@ -426,7 +425,6 @@ impl Session {
         self.here().spaces.get(&pid).map_or(0, Space::generation)
     }
 
-    /// Returns the look-up of addresses in the current mappings of a process and of its kernel.
     pub(crate) fn places(&self, pid: i32) -> Mappings<'_> {
         let here = self.here();
         Mappings::new(&self.dsos, here.spaces.get(&pid), &here.kernel, here.kernel_text)
@@ -482,7 +480,6 @@ impl Session {
     }
 }
 
-/// Returns the command line of a running process as a text.
 fn command_line(pid: i32) -> String {
     let bytes = procfs::cmdline(pid).unwrap_or_default();
     let words: Vec<String> =

@@ -53,7 +53,6 @@ impl Session {
         self.told.insert(tid, comm);
     }
 
-    /// Registers a thread that existed before the first record.
     pub(super) fn adopt(&mut self, tid: i32, pid: i32) {
         if tid == 0 {
             self.here_mut().threads.insert(0, Thread::new(Arc::from("swapper"), 0));
@@ -169,7 +168,6 @@ impl Session {
         maps.iter().map(|map| String::from_utf8_lossy(&map.name).into_owned()).find(|name| is_libc(name))
     }
 
-    /// Returns the C library of this machine's programs, from its usual paths below a root.
     pub(crate) fn libc_of_system(root: &std::path::Path) -> Option<String> {
         let arch = std::env::consts::ARCH;
         let places = [

@@ -34,7 +34,6 @@ pub struct Task {
 #[derive(Debug, Default)]
 pub(crate) struct Tasks {
     list: Vec<Task>,
-    /// Index of the tasks, which are stored in the list.
     ids: HashTable<TaskId>,
 }
 

@@ -110,13 +110,11 @@ impl std::fmt::Debug for Command {
     }
 }
 
-/// The action of a click on a hint.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum HintAction {
     Command(&'static Command),
     /// Types the first key of a chord.
     Chord(&'static str),
-    /// A key of a popup.
     Key(KeyCode),
 }
 

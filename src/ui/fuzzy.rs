@@ -24,7 +24,6 @@ impl Fuzzy {
         Self { pattern, matcher: Matcher::new(Config::DEFAULT), buffer: Vec::new() }
     }
 
-    /// Returns the score of a text; `None` without a match.
     pub(crate) fn score(&mut self, text: &str) -> Option<u32> {
         self.pattern.score(Utf32Str::new(text, &mut self.buffer), &mut self.matcher)
     }

@@ -13,7 +13,6 @@ pub(crate) const LAYERS: &[(&str, Option<Tab>)] = &[
     ("units", Some(Tab::Units)),
 ];
 
-/// The state that conditions can test.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ScreenState {
     pub(crate) live: bool,

@@ -49,7 +49,6 @@ impl Scene<'_> {
         Some(Notice { text: first.text.clone(), more, urgent: true, of: of(first) })
     }
 
-    /// Reports unsymbolized rows with a large share.
     fn unnamed(self) -> Option<Notice> {
         if self.frame.tab != Tab::Top {
             return None;
@@ -76,7 +75,6 @@ impl Scene<'_> {
         }
     }
 
-    /// Reports stacks that exceed the copied size.
     fn cut(self) -> Option<Notice> {
         const SHORT: f64 = 25.0;
         match self.unwinding()? {

@@ -206,7 +206,6 @@ impl Pen {
     }
 }
 
-/// Returns the sequence for a horizontal movement.
 fn sideways(from: u16, to: u16) -> String {
     match i32::from(to) - i32::from(from) {
         0 => String::new(),

@@ -29,7 +29,6 @@ pub(crate) struct Searched {
     pub(crate) scroll: usize,
 }
 
-/// A list filtered by typing, with its cursor.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Chooser {
     pub(crate) input: Input,

@@ -17,7 +17,6 @@ use crate::ui::view::events::state as events;
 
 #[derive(Clone, Debug)]
 pub(crate) struct Prompt {
-    /// The command and its argument.
     pub(crate) row: &'static Command,
     pub(crate) argument: &'static Argument,
     pub(crate) input: Input,
@@ -43,7 +42,6 @@ pub(crate) struct Prompt {
     refused: Option<String>,
 }
 
-/// A message about the typed text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum PromptMessage {
     Fault(String),
@@ -72,7 +70,6 @@ impl Prompt {
         prompt
     }
 
-    /// Creates a prompt for a capture filter.
     pub(crate) fn about(row: &'static Command, text: String, subject: Subject, context: &Context) -> Option<Self> {
         let mut prompt = Self::new(row, row.argument.as_ref()?, text, context);
         prompt.traced = Arc::new(subject.fields());

@@ -26,7 +26,6 @@ pub(crate) fn label((from, until): (u64, u64)) -> String {
     format!("{:.3}–{:.3} s", from as f64 / 1e9, until as f64 / 1e9)
 }
 
-/// The filter clause of a range.
 pub(crate) fn clause((from, until): (u64, u64)) -> String {
     if until == u64::MAX {
         return format!("time >= {from}ns");

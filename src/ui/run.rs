@@ -204,7 +204,6 @@ fn retake(app: &mut App, screen: &mut Screen) -> io::Result<()> {
     screen.clear()
 }
 
-/// Executes the model's effects; returns `false` to leave.
 fn effects(app: &mut App, screen: &mut Screen, engine: &Engine, driver: &mut dyn Driver) -> io::Result<bool> {
     for effect in std::mem::take(&mut app.effects) {
         match effect {

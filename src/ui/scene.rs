@@ -11,7 +11,6 @@ use crate::ui::frame::Surroundings;
 use crate::ui::keymap::ScreenState;
 use crate::ui::selection::{Selection, describe_age};
 
-/// The minimum size of a terminal.
 pub(crate) const MIN: (u16, u16) = (20, 6);
 
 #[derive(Clone, Copy, Debug)]

@@ -44,7 +44,6 @@ pub(crate) fn is_ready() -> bool {
     poll(&mut fds, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).map_or(true, |n| n > 0)
 }
 
-/// Returns the number of bytes written to the terminal.
 pub(crate) fn written() -> u64 {
     WRITTEN.load(Ordering::Relaxed)
 }

@@ -64,7 +64,6 @@ pub(crate) fn apply(mut command: Command, options: &[OptionDefault]) -> Command 
     command
 }
 
-/// Returns the live screen's arguments with configured defaults.
 pub(crate) fn live_args() -> Live {
     let command = apply(called_by(&[]), &super::get().options);
     let matches = command.try_get_matches_from(["perfprof-tui"]);

@@ -98,7 +98,6 @@ impl<'a> Spelling<'a> {
     }
 }
 
-/// Returns the options of perf's command of this name.
 pub(crate) fn of_command(name: &str) -> impl Iterator<Item = &'static PerfOption> {
     TABLES.iter().filter(move |(of, _)| *of == name).flat_map(|(_, options)| *options)
 }

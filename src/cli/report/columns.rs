@@ -41,7 +41,6 @@ pub(super) struct Columns {
     pub(super) fields: Vec<Field>,
     /// True if these were typed, so that no others are shown.
     pub(super) is_whole: bool,
-    /// Explicit sort columns of the rows.
     pub(super) order: Vec<Field>,
     /// True if rows are sorted by instructions per cycle.
     pub(super) by_ipc: bool,
@@ -74,7 +73,6 @@ impl Columns {
     }
 }
 
-/// Splits a list from its leading +, which adds to the default.
 struct List {
     fields: Vec<Field>,
     adds: bool,

@@ -58,7 +58,6 @@ impl Patterns {
         Ok(out)
     }
 
-    /// Adds the needs of columns.
     pub(super) fn complete(&mut self, keys: &[ColumnKey]) {
         if keys.contains(&ColumnKey::Parent) {
             self.need_parent();
@@ -193,7 +192,6 @@ impl<'a> EventRows<'a> {
         TopTable { words: self.format.as_deref(), ..self.table() }
     }
 
-    /// Prints the rows in perf's layout.
     fn print_as_perf(&self, shape: &ReportShape<'_>) -> anyhow::Result<()> {
         let widths = &shape.args.more.column_widths;
         let only = only_values(shape.args, &self.columns.keys);

@@ -55,7 +55,6 @@ impl SideList {
     }
 }
 
-/// Counts of threads, added to a report of samples.
 pub(super) struct ThreadReport(Arc<Mutex<CountRecords>>);
 
 impl ThreadReport {

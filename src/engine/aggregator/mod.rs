@@ -277,7 +277,6 @@ impl Aggregator {
         }
     }
 
-    /// Applies changes of the source's events.
     fn follow_events(&mut self, counts: Option<CountReading>, changed: Option<SamplingState>) {
         self.events.know(&self.ingest.core().events);
         if let Some(mut changed) = changed {

@@ -67,7 +67,6 @@ fn unlooked(profile: &Profile, since: Option<(u32, u64)>) -> Vec<u32> {
 }
 
 impl Aggregator {
-    /// Sends frames without a name to the symbolizer.
     pub(super) fn seek_names(&mut self) {
         let core = self.ingest.core_mut();
         let (session, profile) = (&core.session, &mut core.profile);
@@ -193,7 +192,6 @@ impl Aggregator {
         let _ = self.links.symbolizer.lists.send(job);
     }
 
-    /// Handles a fetched debug file, or the failure to fetch it.
     pub(super) fn fetched(&mut self, fetched: Fetched) {
         let core = self.ingest.core_mut();
         let dso = Arc::new(core.session.dsos.get(fetched.dso).clone());

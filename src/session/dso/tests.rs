@@ -224,7 +224,6 @@ fn processes_share_what_they_have_of_a_file() {
     }
 }
 
-/// Files of one path, like those of two containers: the build id of a file has precedence over that of the path.
 #[test]
 fn the_first_segment_says_nothing_of_a_files_size() {
     let mut dsos = Dsos::default();
@@ -246,6 +245,7 @@ fn the_first_segment_says_nothing_of_a_files_size() {
     assert_eq!([extent(0, 0x9000), extent(0x1000, 0x3000), extent(0x2000, 0x1000)], [0, 0x4000, 0x4000]);
 }
 
+/// Two containers may have files of one path: a file's build id has precedence over that of the path.
 #[test]
 fn build_ids_of_files_of_one_path() {
     let ids = [1, 2, 3].map(|byte| BuildId::new(&[byte; 20]).expect("id"));

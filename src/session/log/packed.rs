@@ -85,7 +85,6 @@ pub(super) fn put(out: &mut Vec<u8>, time: u64, base: u64, pid: i32, side: &Side
     }
 }
 
-/// An iterator over the facts of a life, each with its offset and its time.
 pub(super) struct Facts<'a> {
     all: usize,
     left: &'a [u8],

@@ -21,7 +21,6 @@ const MAX_STEPS: usize = 200;
 /// Lists the state that a step may change: name, type, place in the model, and description.
 macro_rules! view {
     ($($name:ident: $type:ty, $($place:ident).+, $word:literal;)*) => {
-        /// The part of the screens that a step changes.
         #[derive(Clone, Debug, PartialEq)]
         struct View { $($name: $type,)* units: Arrangement }
 

@@ -122,7 +122,6 @@ fn own_keys(scene: Scene<'_>, theme: &Theme) -> Vec<Styled> {
     lines
 }
 
-/// Explains letters and filters.
 fn letters(theme: &Theme) -> Vec<Styled> {
     let fields: Vec<&str> = crate::filter::FIELDS.iter().map(|row| row.name).collect();
     let letters = "k kernel  b BPF  g guest  u user  l library  j JIT code  i inlined  ? unknown";

@@ -57,7 +57,6 @@ pub(crate) fn places_of(scene: Scene<'_>) -> Option<ScreenAreas> {
     (!scene.is_too_small()).then(|| places(scene, scene.area()))
 }
 
-/// Height of the message; zero on very low screens.
 fn finding_height(scene: Scene<'_>, height: u16) -> u16 {
     u16::from(height >= 10 && scene.notice().is_some())
 }

@@ -195,7 +195,6 @@ fn losses(scene: Scene<'_>, theme: &Theme) -> Vec<Styled> {
     lines
 }
 
-/// Wraps a sentence after its sign.
 fn sentence(sign: &str, text: &str, room: usize, theme: &Theme) -> Vec<Styled> {
     let parts = wrap(text, room.saturating_sub(width(sign)).max(20)).into_iter();
     let signs = std::iter::once(sign).chain(std::iter::repeat("  "));

@@ -155,7 +155,6 @@ const BLOCKS: [&str; 8] = [
 const CELLS: [u8; 7] = [52, 88, 124, 160, 202, 214, 226];
 const HIGHLIGHT: [u8; 7] = [17, 18, 20, 26, 32, 38, 51];
 
-/// Makes a colour darker or lighter.
 fn scaled(color: Option<Color>, factor: f32) -> Option<Color> {
     match color {
         Some(Color::Rgb(r, g, b)) => {

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use crate::query::annotate::{AnnotatedFunction, Hits, ListingRow, hot, jump, row_of, rows};
 use crate::symbols::code::{Flow, Listing};
 
-/// A function on the screen.
 #[derive(Clone, Debug)]
 pub(crate) struct Annotated {
     pub(crate) target: AnnotatedFunction,

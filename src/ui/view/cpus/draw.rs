@@ -37,7 +37,6 @@ pub(crate) struct CpusLayout {
     pub(crate) rows: usize,
     /// Number of description lines below them.
     pub(crate) words: u16,
-    /// The charts below those.
     pub(crate) charts: Grid,
     /// Whether columns at the right are hidden.
     pub(crate) more: bool,

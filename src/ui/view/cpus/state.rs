@@ -155,7 +155,6 @@ impl CpusScreen {
         }
     }
 
-    /// Returns the CPUs in the order of the rows.
     pub(crate) fn rows(&self, facts: &CpuFacts<'_>) -> Vec<u32> {
         let mut cpus = facts.cpus();
         if self.order != CpuColumn::Cpu {

@@ -32,7 +32,6 @@ impl App {
         }
     }
 
-    /// Reports that softirq time cannot be measured.
     pub(crate) fn tracing_failed(&mut self, why: &str) {
         self.context.tracing = false;
         self.error(format!("the time in softirqs cannot be measured: {why}"));

@@ -217,7 +217,6 @@ fn figure_text(theme: &Theme, info: &EventInfo, figure: EventColumn, room: usize
     }
 }
 
-/// Describes the rate of an event.
 pub(crate) fn describe_rate(rate: Rate) -> String {
     match rate {
         Rate::Frequency(hz) => format!("{hz} Hz"),

@@ -89,7 +89,6 @@ pub(crate) fn wide(scene: Scene<'_>, view: &TimeScreen, width: u16) -> u16 {
     }
 }
 
-/// Returns the column and row under the mouse.
 pub(crate) fn hit(scene: Scene<'_>, view: &TimeScreen, x: u16, y: u16) -> Option<(usize, usize)> {
     let heat = scene.context.answer.view.heat.as_ref()?;
     let area = map_area(scene, view);

@@ -143,7 +143,7 @@ impl TimeScreen {
         }
     }
 
-    /// Makes columns longer (1) or shorter (-1). The cursor stays at its time, or else the newest columns visible.
+    /// Makes columns longer (1) or shorter (-1), around the cursor if there is one, else at the newest columns.
     pub(crate) fn zoom(&mut self, step: isize, at: u64, columns: usize) {
         let here = LENGTHS.iter().position(|length| *length >= self.length).unwrap_or(LENGTHS.len() - 1);
         let next = here.saturating_add_signed(step).min(LENGTHS.len() - 1);

@@ -4,7 +4,6 @@ use crate::panel::top::Field;
 use crate::query::{ColumnKey, TopLine};
 use crate::ui::widget::rows::{BAR, BARRED};
 
-/// A column on the screen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TopColumnSpan {
     pub(crate) field: Field,

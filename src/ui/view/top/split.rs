@@ -51,7 +51,6 @@ impl Scene<'_> {
         self.split_now(&splits).map_or("", |at| splits[at].0)
     }
 
-    /// Describes the next split.
     pub(crate) fn next_split(self) -> &'static str {
         let splits = self.splits();
         let next = self.split_now(&splits).map_or(0, |at| (at + 1) % splits.len());

@@ -74,7 +74,6 @@ impl TopScreen {
         self.count_matches(answer);
     }
 
-    /// Moves the cursor by some lines.
     pub(crate) fn step(&mut self, by: isize, answer: &Answer) {
         self.go(self.selected.saturating_add_signed(by), answer);
     }

@@ -23,7 +23,6 @@ impl App {
         }
     }
 
-    /// Saves the current filters under a name.
     pub(crate) fn save_filter(&mut self, name: String) {
         let Some(text) = self.selection.joined(self.selection.filter.as_ref(), std::iter::empty()) else {
             return self.say("there is no filter to save: f sets one");

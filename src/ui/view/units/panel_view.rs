@@ -27,7 +27,6 @@ pub(crate) struct PanelView {
 }
 
 impl PanelView {
-    /// Returns the sort column, and whether it is reversed.
     pub(crate) fn ordered_by(&self) -> Option<(usize, bool)> {
         self.order.or(self.own_order)
     }

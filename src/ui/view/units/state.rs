@@ -78,7 +78,6 @@ impl UnitsScreen {
         self.views.get_mut(&self.current?)
     }
 
-    /// Returns the selected panel with its view.
     pub(crate) fn panel(&self) -> Option<(&Panel, &PanelView)> {
         let view = self.view()?;
         let panel = self.unit()?.panels.get(view.panel)?;
@@ -113,7 +112,6 @@ impl UnitsScreen {
         }
     }
 
-    /// Goes to another panel of the unit.
     pub(crate) fn step_panel(&mut self, by: isize) {
         let n = self.unit().map_or(0, |unit| unit.panels.len()) as isize;
         if let Some(view) = self.view_mut().filter(|_| n > 0) {

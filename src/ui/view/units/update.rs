@@ -73,7 +73,6 @@ impl App {
         self.say(format!("{name} stopped; u brings its figures back"));
     }
 
-    /// Resets the figures of all units.
     pub(crate) fn reset_units(&mut self) {
         if self.views.units.answers.is_empty() {
             return self.say("no unit is running: M starts one");
@@ -261,7 +260,6 @@ impl App {
     }
 }
 
-/// Parses a unit and its options.
 pub(crate) fn unit_of(text: &str) -> Result<(&'static Spec, Settings), String> {
     let words = split_shell_words(text)?;
     let (name, rest) = words.split_first().ok_or("name a unit, such as rundelay")?;

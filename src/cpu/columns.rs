@@ -71,7 +71,6 @@ pub enum CpuColumn {
 pub const SHOWN: [usize; VECTORS.len()] = [1, 3, 2, 4, 7, 9, 6, 8, 0, 5];
 
 impl CpuColumn {
-    /// Returns name, title and width.
     pub(crate) fn column(self) -> Column {
         const SHARES: [(&str, &str); Ticks::N] = [
             ("user", "usr"),
@@ -132,7 +131,6 @@ impl CpuColumn {
         Column::new(name, title, align, width)
     }
 
-    /// Returns a short description of the column.
     pub(crate) fn long(self) -> Cow<'static, str> {
         let words = match self {
             Self::Share(_) => {

@@ -28,7 +28,6 @@ const STAYS: f64 = 0.6;
 /// The minimum number of expected samples for a finding of missing samples.
 const MIN_EXPECTED: f64 = 100.0;
 
-/// The reason why a CPU is anomalous.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum FindingKind {
     Soft,
@@ -70,7 +69,6 @@ pub struct Finding {
     pub(crate) share: f64,
     /// The softirq vector that it is about, if known.
     pub vector: Option<usize>,
-    /// The function behind it.
     pub(crate) function: Option<String>,
     /// For the header: `CPU 32 softirq 43 %, peers 0 %; TIMER (estimation_timer)`.
     pub(crate) text: String,
@@ -98,7 +96,6 @@ impl Finding {
 pub struct FindingInput<'a> {
     pub(crate) host: Option<&'a HostView>,
     pub(crate) samples: Option<&'a CpuAnswer>,
-    /// The time in softirqs, while it is measured.
     pub(crate) times: Option<&'a HandlerTimes>,
     /// The profiler's own CPU time, whose samples are left out, in percent of one CPU.
     pub(crate) own: f64,
@@ -123,7 +120,6 @@ impl FindingInput<'_> {
     }
 }
 
-/// A CPU's share of softirqs and interrupts from all sources.
 struct Seen<'a> {
     cpu: u32,
     soft: f64,

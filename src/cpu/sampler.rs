@@ -27,7 +27,6 @@ pub(crate) struct CpuInterval {
     pub(crate) busy: f32,
     /// Softirqs and interrupts.
     pub(crate) soft: f32,
-    /// Missing ticks.
     pub(crate) missing: f32,
     /// The maximum of `soft` in a tenth of a second.
     pub(crate) peak: f32,
@@ -49,12 +48,10 @@ pub struct WorkDone {
     pub(crate) instructions: Option<u64>,
 }
 
-/// The work of a CPU.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Work {
     /// Cycles per second.
     pub(crate) cycles: f64,
-    /// Instructions per cycle.
     pub(crate) ipc: Option<f64>,
     /// Cycles per nanosecond of busy time; `None` for a CPU that was hardly ever busy, because /proc/stat has a
     /// resolution of 10 ms.
@@ -72,7 +69,6 @@ impl Work {
     }
 }
 
-/// A CPU at a moment.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct CpuRow {
     pub(crate) cpu: u32,
@@ -142,7 +138,6 @@ pub struct HostView {
     pub(crate) blocked: u64,
     /// Context switches a second, of all CPUs.
     pub(crate) switches: f32,
-    /// Pressure by resource.
     pub(crate) pressure: Vec<(&'static str, Pressure)>,
     /// Groups that were throttled by their quotas, the worst first.
     pub(crate) quotas: Vec<ThrottledGroup>,
@@ -159,7 +154,6 @@ impl HostView {
         self.rows.binary_search_by_key(&cpu, |row| row.cpu).ok().map(|at| &self.rows[at])
     }
 
-    /// Returns whether any CPU's PMU counts its work.
     pub(crate) fn counts_work(&self) -> bool {
         self.rows.iter().any(|row| row.work.is_some())
     }

@@ -53,7 +53,6 @@ impl SoftirqEvent {
     }
 }
 
-/// The decoder of one of the tracepoints.
 #[derive(Clone, Debug)]
 pub(crate) struct SoftirqReader {
     which: SoftirqEvent,
@@ -73,7 +72,6 @@ impl SoftirqReader {
         self.which
     }
 
-    /// Decodes a sample.
     pub(crate) fn read<'a>(&self, raw: &'a [u8]) -> Option<SoftirqRecord<'a>> {
         let number = self.number.number(raw, self.big)? as u32;
         let name = self.name.as_ref().and_then(|name| name.bytes(raw, self.big));

@@ -33,7 +33,6 @@ impl<'a> CpuFacts<'a> {
         self.samples.and_then(|samples| samples.row(cpu))
     }
 
-    /// Returns all CPUs with figures.
     pub(crate) fn cpus(&self) -> Vec<u32> {
         let rows = self.host.map_or(&[][..], |host| &host.rows);
         let samples = self.samples.map_or(&[][..], |samples| &samples.rows);
@@ -51,7 +50,6 @@ impl<'a> CpuFacts<'a> {
         self.samples.map_or(0, |samples| samples.expected() as u64)
     }
 
-    /// Returns the name of a column's counter.
     pub(crate) fn title(&self, column: CpuColumn) -> Arc<str> {
         match column {
             CpuColumn::Line(i) => self.host.and_then(|h| h.lines.get(i)).map_or_else(|| "".into(), line_title),
@@ -143,7 +141,6 @@ impl<'a> CpuFacts<'a> {
         }
     }
 
-    /// Returns a description of a cell.
     pub(crate) fn cell_text(&self, column: CpuColumn, cpu: u32) -> String {
         let title = self.title(column);
         let value = self.value(column, cpu);

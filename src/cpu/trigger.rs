@@ -56,7 +56,6 @@ enum Metric {
     Event(String),
 }
 
-/// The CPUs of a condition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum On {
     Any,
@@ -151,7 +150,6 @@ impl Trigger {
         }
     }
 
-    /// Returns the names of the events that it uses.
     pub(crate) fn events(&self) -> impl Iterator<Item = &str> {
         self.conditions.iter().filter_map(|condition| match &condition.metric {
             Metric::Event(name) => Some(name.as_str()),

@@ -20,7 +20,6 @@ pub(crate) enum ChainForm {
     Folded,
 }
 
-/// The value shown at an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ChainValue {
     Percent,
@@ -28,7 +27,6 @@ pub(crate) enum ChainValue {
     Count,
 }
 
-/// The requested call chains.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct ChainSpec {
     pub(crate) form: ChainForm,
@@ -45,7 +43,6 @@ pub(crate) struct ChainSpec {
 /// Deeper chains are not printed.
 const MAX_DEPTH: usize = 512;
 
-/// The indentation of an entry.
 const MARGIN: &str = "            ";
 
 impl ChainSpec {

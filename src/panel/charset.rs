@@ -102,7 +102,6 @@ fn stand_in(c: char) -> Option<char> {
     }
 }
 
-/// Returns the ASCII replacement of a character in a screen cell.
 pub(crate) fn in_cell(c: char) -> char {
     stand_in(c).unwrap_or('?')
 }

@@ -21,7 +21,6 @@ pub struct Histogram {
     pub(crate) steps: Vec<Bar>,
 }
 
-/// The heading of the equal ranges.
 pub(crate) const STEPS: &str = "In equal steps";
 
 /// Cells of the longest bar in text.

@@ -31,7 +31,6 @@ impl<W: Write> Printable<W> {
         Self::with_charset(form, Charset::Utf8, out)
     }
 
-    /// Creates a writer for a terminal with this character set.
     pub(crate) fn with_charset(form: EscapeForm, charset: Charset, out: W) -> Self {
         Self { out, form, charset, rest: Vec::new() }
     }

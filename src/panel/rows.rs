@@ -56,8 +56,7 @@ impl Rows {
         (0..after).chain([row]).chain(folded).chain(after..row).collect()
     }
 
-    /// Returns whether a row is dimmed.
-    /// These are the summary row and its folded rows, unless the summary row is the heaviest.
+    /// Returns whether a row is dimmed: the summary row and its folded rows, unless the summary row is the heaviest.
     pub(crate) fn is_dim(&self, row: usize) -> bool {
         self.rest.is_some_and(|rest| row >= rest.row && !rest.is_largest)
     }

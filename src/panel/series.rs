@@ -26,7 +26,6 @@ pub struct Series {
 /// Eighths of a cell's height, the lowest first.
 pub(crate) const LEVELS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
-/// Returns the greatest known value.
 pub(crate) fn greatest<'a>(values: impl IntoIterator<Item = &'a f32>) -> f32 {
     values.into_iter().copied().filter(|v| v.is_finite()).fold(0.0, f32::max)
 }

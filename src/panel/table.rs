@@ -94,12 +94,10 @@ impl Column {
         matches!(&*self.name, "comm" | "task")
     }
 
-    /// Creates a text column of automatic width.
     pub(crate) const fn texts(name: &'static str, title: &'static str) -> Self {
         Self::new(name, title, Align::Left, 0)
     }
 
-    /// Creates a numeric column of automatic width.
     pub(crate) const fn figures(name: &'static str, title: &'static str) -> Self {
         Self::new(name, title, Align::Right, 0)
     }
@@ -199,7 +197,6 @@ pub struct Table {
 }
 
 impl Table {
-    /// Creates a table of text columns from names and titles.
     pub(crate) fn of_texts<const N: usize>(
         columns: [(&'static str, &'static str); N],
         rows: impl IntoIterator<Item = [impl Into<Arc<str>>; N]>,

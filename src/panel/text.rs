@@ -102,10 +102,8 @@ fn is_everywhere(frame: &str) -> bool {
     })
 }
 
-/// Shortens a stack to fit.
-///
-/// First drops common frames at its ends, then frames in its middle. The outermost frame that is left tells the part of
-/// the program, the frames next to the leaf what that part does.
+/// Shortens a stack to fit: first drops common frames at its ends, then frames in its middle. The outermost frame that
+/// is left tells the part of the program, the frames next to the leaf what that part does.
 pub fn fit_stack(text: &str, cells: usize) -> Cow<'_, str> {
     if width(text) <= cells {
         return Cow::Borrowed(text);

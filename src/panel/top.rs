@@ -120,7 +120,6 @@ pub fn shown(lines: &[TopLine], fields: &[Field]) -> Table {
     Table { columns: fields.iter().map(|f| f.column()).collect(), rows: lines.iter().map(row).collect() }
 }
 
-/// The rows of a top under some columns, for text, CSV and JSON.
 pub(crate) struct TopTable<'a> {
     pub(crate) data: Data<'a>,
     pub(crate) top: &'a Top,
@@ -133,14 +132,12 @@ pub(crate) struct TopTable<'a> {
 }
 
 impl TopTable<'_> {
-    /// Returns the first rows as a table.
     pub(crate) fn table(&self, limit: usize) -> Table {
         let row = |row: &TopRow| self.fields.iter().map(|field| self.cell(row, *field)).collect();
         let rows = self.top.rows.iter().take(limit).map(row).collect();
         Table { columns: self.fields.iter().map(|f| f.column()).collect(), rows }
     }
 
-    /// Returns a row's own weight in a CPU mode.
     pub(crate) fn weight(&self, row: &TopRow, mode: CpuMode) -> Acc {
         self.modes.get(row, mode)
     }

@@ -18,7 +18,6 @@ pub fn hierarchy(data: Data<'_>, top: &Top, keys: &[ColumnKey], limit: f64, whol
     out
 }
 
-/// The state of writing levels.
 struct Levels<'a> {
     data: Data<'a>,
     top: &'a Top,

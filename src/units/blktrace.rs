@@ -56,7 +56,6 @@ const REQUEUE: usize = 4;
 const SECOND: u64 = 1_000_000_000;
 /// The minimum time after which a request can count as never completed, if other requests completed.
 const SOONEST: u64 = SECOND / 20;
-/// Limit of open requests.
 const MAX_OPEN: usize = 1 << 18;
 
 #[derive(Clone, Debug)]
@@ -67,7 +66,6 @@ struct Fields {
     rwbs: Option<Text>,
 }
 
-/// The operation of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 enum Way {
     Read,
@@ -120,7 +118,6 @@ impl Request {
         self.bytes > 0
     }
 
-    /// Whether it is at the disk, as far as known.
     fn is_at_disk(&self) -> bool {
         self.issued && self.counts && !self.overdue
     }
@@ -347,7 +344,6 @@ impl BlkTrace {
     }
 }
 
-/// Parses the device option.
 fn device(text: &str) -> Result<(u32, u32), String> {
     let numbers = text.split_once(':').and_then(|(major, minor)| Some((major.parse().ok()?, minor.parse().ok()?)));
     if let Some(numbers) = numbers {

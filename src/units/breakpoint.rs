@@ -29,7 +29,6 @@ pub(super) const SPEC: Spec = Spec {
     make: |settings| Ok(Box::new(Breakpoint::new(settings)?)),
 };
 
-/// Limit of distinct values.
 const MAX_VALUES: usize = 4096;
 
 #[derive(Clone, Debug, Default)]

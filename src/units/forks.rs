@@ -33,14 +33,12 @@ struct Forks {
     counts: BTreeMap<i32, Forker>,
 }
 
-/// A thread that forks.
 #[derive(Clone, Debug, Default)]
 struct Forker {
     forks: u64,
     last: i32,
     /// The process that started its process; 0 if unknown.
     parent: i32,
-    /// The command line of its process.
     cmdline: Arc<str>,
 }
 
@@ -85,7 +83,6 @@ impl Unit for Forks {
     }
 }
 
-/// The name and number of the process that started a forker.
 fn parent_of(at: &Moment<'_>, of: &Forker) -> Cell {
     if of.parent == 0 { Cell::Empty } else { text(format!("{} {}", at.comm(of.parent), of.parent)) }
 }

@@ -29,7 +29,6 @@ irq:softirq_entry    1   9,667    0     9   11   21   27   31       1…",
     make: |settings| Ok(Box::new(HrCount::new(settings)?)),
 };
 
-/// Number of windows in the strip.
 const STRIP: usize = 240;
 
 #[derive(Clone, Debug, Default)]

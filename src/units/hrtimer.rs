@@ -68,7 +68,6 @@ struct Held {
 }
 
 impl Held {
-    /// Adds the figures of a stack with the same functions.
     fn merge(&mut self, other: &Self) {
         self.times += other.times;
         self.longest = self.longest.max(other.longest);
@@ -157,7 +156,6 @@ impl HrTimer {
     }
 }
 
-/// The name of an event in a condition.
 fn short(selected: &SelectedEvent) -> &str {
     let name = selected.title();
     name.rsplit(':').next().unwrap_or(name)

@@ -47,7 +47,6 @@ struct Row {
 }
 
 impl Row {
-    /// Adds the figures of a stack with the same functions.
     fn merge(&mut self, other: &Self) {
         self.allocs += other.allocs;
         self.bytes += other.bytes;
@@ -57,7 +56,6 @@ impl Row {
     }
 }
 
-/// Figures of places by name.
 type Places<V> = BTreeMap<(Arc<str>, Arc<str>), V>;
 
 #[derive(Clone, Debug)]

@@ -47,10 +47,7 @@ pub fn find(name: &str) -> Option<&'static Spec> {
     UNITS.iter().find(|spec| spec.name == name).copied()
 }
 
-/// Creates a unit with its settings, including those that all units share.
-///
-/// # Errors
-/// If the settings are invalid; the error describes the problem.
+/// Creates a unit with its settings, including those that all units share. Fails if the settings are invalid.
 pub fn make(spec: &Spec, settings: &Settings) -> Result<Box<dyn Unit>, String> {
     let settings = scope::spelled_out(spec, settings).among(UNITS);
     scope::applied(spec, &settings, (spec.make)(&settings)?)

@@ -61,7 +61,6 @@ sched:sched_wakeup  sched:sched_switch    873  18.1 ms  815 ns  20.7…
     make: |settings| Ok(Box::new(MultiTrace::new(settings)?)),
 };
 
-/// Limit of remembered open events.
 const MAX_OPEN: usize = 1 << 18;
 
 #[derive(Clone, Debug)]
@@ -82,7 +81,6 @@ struct Bindings {
     than: Option<BoundExpr>,
 }
 
-/// An event's properties in all roles.
 #[derive(Clone, Debug)]
 struct Known {
     format: Option<Arc<Format>>,
@@ -106,7 +104,6 @@ struct MultiTrace {
     /// By key: the step that has started.
     open: OpenSpans<RowKey, usize, Seen>,
     chosen: ThreadChoice,
-    /// The selected CPUs.
     cpus: Option<Vec<u32>>,
     pairs: BTreeMap<(u16, u16), Stats>,
     rows: FxHashMap<(u16, u16, i32), Stats>,

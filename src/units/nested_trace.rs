@@ -39,7 +39,6 @@ $ perfprof-tui nested-trace --batch --duration 1 \\
     make: |settings| Ok(Box::new(Nested::new(settings)?)),
 };
 
-/// Limit of tree nodes.
 const MAX_NODES: usize = 100_000;
 /// Subsystems whose entries belong to the CPU instead of the thread.
 const BY_CPU: &[&str] = &["irq", "timer", "irq_vectors", "napi", "net", "rcu"];

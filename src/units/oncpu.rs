@@ -62,7 +62,6 @@ struct OnCpu {
     lanes: Grid<u32>,
     tasks: Grid<i32>,
     since: u64,
-    /// Number of missed switches.
     missed: u64,
     containers: ByContainer,
 }
@@ -126,7 +125,6 @@ impl OnCpu {
         }
     }
 
-    /// Returns the rows including the current runs.
     fn with_current(&self, now: u64) -> FxHashMap<i32, (u64, BTreeMap<u32, u64>)> {
         let mut all: FxHashMap<i32, (u64, BTreeMap<u32, u64>)> =
             self.rows.iter().map(|(tid, row)| (*tid, (row.runs.sum, row.on.clone()))).collect();
@@ -178,7 +176,6 @@ impl OnCpu {
         sheet.whole("CPUs").noted(note(self.missed, "switches were not recorded: that time counts for no task"))
     }
 
-    /// The tasks aggregated by command name.
     fn by_comm(&self, at: &Moment<'_>, all: &FxHashMap<i32, (u64, BTreeMap<u32, u64>)>) -> Panel {
         let span = at.now.saturating_sub(self.since);
         let mut commands: BTreeMap<Arc<str>, (u64, Stats, u64, u64)> = BTreeMap::new();

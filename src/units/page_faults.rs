@@ -86,7 +86,6 @@ impl PageFaults {
         if address >> 63 == 1 { "[kernel]".into() } else { "[unknown]".into() }
     }
 
-    /// A table of faults by key.
     fn by<'a, K: Ord + Hash + 'a, const N: usize>(
         &self,
         title: &str,

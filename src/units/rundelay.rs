@@ -61,7 +61,6 @@ spinner          27684    159   1.54 s  4.00 ms  9.67 ms  10.4 ms  16…",
     },
 };
 
-/// The reason why a task waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Why {
     Wakeup,
@@ -84,7 +83,6 @@ impl Why {
 /// The wait of a task, which ends with a switch to it.
 type Wait = OpenSpan<Why, ()>;
 
-/// A task that ran for a while.
 #[derive(Clone, Copy, Debug)]
 struct Run {
     tid: i32,
@@ -133,7 +131,6 @@ struct RunDelay {
     meanwhile: FxHashMap<(i32, i32), u64>,
     map: Grid<u32>,
     slowest: TopN<Slow>,
-    /// Number of missed switches.
     missed: u64,
 }
 
@@ -206,7 +203,6 @@ impl RunDelay {
         }
     }
 
-    /// Ends a wait.
     fn end(&mut self, tid: i32, wait: Wait, hit: &Sample<'_>, cx: &mut Context<'_>) {
         if !cx.counts(hit.cpu) || !self.chosen.follows(tid, cx) {
             return;

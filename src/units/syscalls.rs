@@ -138,7 +138,6 @@ impl Syscalls {
         }
     }
 
-    /// Returns the call that starts.
     fn entering(&mut self, hit: &Sample<'_>, number: i64, cx: &Context<'_>) -> Call {
         let abi = self.abis.read(&hit.registers);
         Call { number, abi: abi.unwrap_or_else(|| abi_of(hit, cx)) }

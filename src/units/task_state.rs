@@ -39,7 +39,6 @@ spinner  27693  R       0 ns  2.05 s   500 ms  24.5 %  1.55 s  75.5 %",
     make: |settings| Ok(Box::new(TaskState::new(settings)?)),
 };
 
-/// The state of a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) enum ThreadState {
     Running,
@@ -295,7 +294,6 @@ impl TaskState {
         spent
     }
 
-    /// Returns each thread's time in each state.
     fn by_thread(&self, at: &Moment<'_>) -> Vec<(i32, [u64; 9])> {
         let all = self.rows.iter().map(|(tid, row)| (*tid, self.spent(*tid, row, at.now)));
         let mut list: Vec<_> = all.filter(|(_, spent)| self.only.is_empty() || self.weight(spent) > 0).collect();

@@ -30,7 +30,6 @@ grep                                141     141.0  16.5 %          141",
     make: |settings| Ok(Box::new(Top::new(settings)?)),
 };
 
-/// Limit of distinct keys.
 const MAX_KEYS: usize = 100_000;
 
 #[derive(Clone, Debug)]
@@ -64,7 +63,6 @@ struct Top {
     key: String,
     /// Title of the key column, if all events use the same key.
     title: String,
-    /// Whether an event names its rows.
     labelled: bool,
     sums: Vec<Sum>,
     stack: bool,

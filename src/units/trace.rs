@@ -108,7 +108,6 @@ impl Trace {
         }
     }
 
-    /// Adds the finding of a unit among the events.
     fn add_found(&mut self, number: u16, found: &Finding, hit: &Sample<'_>, cx: &mut Context<'_>) {
         cx.comm(found.tid);
         let found_at = Sample { event: number, tid: found.tid, raw: &[], stack: found.stack, ..*hit };

@@ -71,7 +71,6 @@ impl Wakeups {
         Ok(Self { chosen: ThreadChoice::of(settings)?, stack: settings.has("stack"), ..Self::default() })
     }
 
-    /// Describes a waker, using its stack.
     fn waker(&mut self, at: &Moment<'_>, waker: Waker, stack: RetainedStack, by_comm: bool) -> Arc<str> {
         let cause = self.causes.cause(at, waker, stack);
         self.wakers.words(at, cause, |at, tid| if by_comm { at.comm(tid) } else { at.task(tid) })

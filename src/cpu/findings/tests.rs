@@ -12,7 +12,6 @@ fn facts<'a>(host: &'a HostView, samples: Option<&'a CpuAnswer>) -> FindingInput
     FindingInput { host: Some(host), samples, times: None, own: 0.0, points: 10.0, before: &[] }
 }
 
-/// Returns a CPU's samples by kind.
 fn row(cpu: u16, counts: &[(usize, u64)]) -> CpuSamples {
     let mut row = CpuSamples { cpu, ..CpuSamples::default() };
     counts.iter().for_each(|(slot, n)| row.counts[*slot] = *n);
@@ -220,7 +219,6 @@ fn timed(list: &[(u32, u32, u64)]) -> HandlerTimes {
     pairs.snapshot()
 }
 
-/// A CPU whose ticks stop while it idles, or waits for a disk, has no missing ticks of running code.
 #[test]
 fn ticks_of_idle_cpus_are_not_missed() {
     let of = |user: u64, times: Option<&HandlerTimes>, busy: f32| {
@@ -275,7 +273,6 @@ fn text_without_keys_speaks_of_none() {
     }
 }
 
-/// A throttled group is reported from some points on, until it is well below them.
 #[test]
 fn who_is_throttled_is_a_finding_of_no_cpu() {
     let throttled = |percent: f64| HostView {

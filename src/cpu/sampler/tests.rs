@@ -85,7 +85,6 @@ fn cpus_come_and_go_and_counters_start_anew() {
     assert_eq!((rise(5, 7), rise((1 << 32) - 2, 3), rise(1000, 3), rise(u64::MAX, 0)), (2, 5, 0, 0));
 }
 
-/// If no counter moves, as on a CPU without a tick, all ticks are missing, and shares are not divided by zero.
 #[test]
 fn a_cpu_whose_ticks_stand_still_has_shares_of_nothing() {
     let mut cpus = Cpus::new(100, Topology::default());

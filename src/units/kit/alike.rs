@@ -56,21 +56,18 @@ impl Alike {
         Self { spelling, lines: ByStack::default() }
     }
 
-    /// For stacks of allocations.
     pub(crate) fn of_allocations(settings: &Settings) -> Self {
         let mut own = Self::of(settings);
         own.spelling.is_of_allocations = true;
         own
     }
 
-    /// For stacks of sleeping tasks.
     pub(crate) fn of_sleep(settings: &Settings) -> Self {
         let mut own = Self::of(settings);
         own.spelling.is_of_sleep = !own.spelling.by_address;
         own
     }
 
-    /// Returns a stack's line.
     pub(crate) fn line(&mut self, at: &Moment<'_>, stack: RetainedStack) -> Arc<str> {
         let spelling = self.spelling;
         self.lines.get(at, stack, || spelling.written(at, stack))

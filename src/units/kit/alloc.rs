@@ -16,7 +16,6 @@ use super::{Context, Event, EventRequest, Sample, Settings};
 /// Larger than any address space: caps wrong sizes, so that sums do not overflow.
 const LARGEST: u64 = 1 << 47;
 
-/// The meaning of a hit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum AllocEvent {
     Alloc { at: (i32, u64), bytes: u64, tid: i32, stack: RetainedStack },
@@ -144,7 +143,6 @@ enum Fields {
     Return { value: Num },
 }
 
-/// A call that has not returned.
 #[derive(Clone, Copy, Debug)]
 struct Pending {
     bytes: u64,
@@ -152,7 +150,6 @@ struct Pending {
     stack: RetainedStack,
 }
 
-/// Decodes allocations and frees.
 #[derive(Clone, Debug)]
 pub(crate) struct AllocReader {
     roles: Vec<Role>,
@@ -160,7 +157,6 @@ pub(crate) struct AllocReader {
     /// Pending calls by thread, with the index of the function.
     pending: OpenSpans<i32, usize, Pending>,
     library: Option<String>,
-    /// The C++ library.
     cxx: Option<String>,
     /// Whether addresses belong to processes rather than the kernel.
     by_process: bool,
@@ -219,7 +215,6 @@ impl AllocReader {
         Ok(Self { roles, fields, pending, library, cxx, by_process, pointer })
     }
 
-    /// Describes the source of allocations.
     pub(crate) fn source_label(&self) -> String {
         match &self.library {
             Some(library) => format!("functions of {library}"),
@@ -343,13 +338,11 @@ impl AllocReader {
         self.pending.forget();
     }
 
-    /// Follows the threads of pending calls.
     pub(crate) fn thread_changed(&mut self, change: &ThreadChange) {
         self.pending.follow(change, |tid| tid);
     }
 }
 
-/// An allocated block, with its time and details.
 pub(crate) type Block<B> = OpenSpan<(), B>;
 
 /// Allocated blocks by process and address.
@@ -361,7 +354,6 @@ pub(crate) struct Blocks<B> {
     len: usize,
 }
 
-/// Limit of tracked blocks.
 const MAX_BLOCKS: usize = 8_000_000;
 
 impl<B> Default for Blocks<B> {
@@ -371,7 +363,6 @@ impl<B> Default for Blocks<B> {
 }
 
 impl<B> Blocks<B> {
-    /// Whether the limit is reached.
     pub(crate) fn is_full(&self) -> bool {
         self.len >= MAX_BLOCKS
     }
@@ -384,7 +375,6 @@ impl<B> Blocks<B> {
         before
     }
 
-    /// Removes a block, if its allocation was seen.
     pub(crate) fn free(&mut self, (pid, address): (i32, u64)) -> Option<Block<B>> {
         let freed = self.by_process.get_mut(&pid)?.take(&address)?;
         self.len -= 1;

@@ -65,5 +65,4 @@ impl ByContainer {
     }
 }
 
-/// Title of these tables.
 pub(crate) const TITLE: &str = "Containers";

@@ -9,7 +9,6 @@ use super::columns::named;
 use super::counts::Counts;
 use super::{Context, CountedEvents, Event, EventRequest, Moment, Sample, Unit};
 
-/// Makes the panels from the counts.
 type Panels = Arc<dyn Fn(&Counted, &Moment<'_>) -> Vec<Panel> + Send + Sync>;
 
 /// Counted events; events that the machine lacks are omitted.
@@ -29,7 +28,6 @@ impl fmt::Debug for Counted {
 }
 
 impl Counted {
-    /// A unit of some events with its panels.
     pub(crate) fn unit(
         events: &'static [(&'static str, &'static str)],
         panels: impl Fn(&Self, &Moment<'_>) -> Vec<Panel> + Send + Sync + 'static,
@@ -67,7 +65,6 @@ impl Ratio {
     }
 }
 
-/// A unit of counters and their ratios.
 pub(crate) fn ratios(events: &'static [(&'static str, &'static str)], ratios: &'static [Ratio]) -> Box<dyn Unit> {
     Counted::unit(events, move |of, at| {
         let event = |role: usize| named(of.events[role].1, Align::Right, 14);

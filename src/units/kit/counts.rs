@@ -6,7 +6,6 @@ use crate::panel::Cell;
 
 use super::{CountedEvents, Grid, Sample, Sheet};
 
-/// Counts by event and CPU.
 #[derive(Clone, Debug)]
 pub(crate) struct Counts {
     /// Counts of this interval.
@@ -24,7 +23,6 @@ impl Counts {
         Self { sums: BTreeMap::new(), course: Grid::with_step(step), by_cpu: Grid::with_step(step), partly: None }
     }
 
-    /// Adds a counter read.
     pub(crate) fn read(&mut self, counted: &CountedEvents) {
         let CountedEvents { role, cpu, from, until, n, running_percent } = *counted;
         *self.sums.entry((role, cpu)).or_default() += n;
@@ -43,7 +41,6 @@ impl Counts {
         self.by_cpu.add(&(hit.role, hit.cpu), hit.time, weight as f64);
     }
 
-    /// Returns all CPUs with counts.
     pub(crate) fn cpus(&self) -> BTreeSet<u32> {
         self.sums.keys().map(|(_, cpu)| *cpu).collect()
     }

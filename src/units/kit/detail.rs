@@ -6,7 +6,6 @@ use crate::lang::quantity;
 /// Default number of events.
 const EVENTS: usize = 64;
 
-/// The selection of events around a slow case.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Detail {
     /// Maximum number of events, those nearest to the end.

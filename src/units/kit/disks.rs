@@ -15,7 +15,6 @@ pub(crate) fn numbers(dev: i64) -> (u32, u32) {
     ((dev >> 20) as u32, (dev & MINOR) as u32)
 }
 
-/// Names of the disks in records.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct DiskNames(FxHashMap<i64, Arc<str>>);
 

@@ -16,7 +16,6 @@ pub(crate) struct Num {
 }
 
 impl Num {
-    /// Finds a field by its name.
     pub(crate) fn of(format: Option<&Arc<Format>>, name: &str) -> Result<Self, String> {
         let format = format.ok_or_else(|| format!("the fields of the event with {name} are unknown"))?;
         let field = format.field(name).ok_or_else(|| {
@@ -42,7 +41,6 @@ impl Num {
         self.field.number(raw, self.big).unwrap_or(0)
     }
 
-    /// Returns the value as a thread id.
     pub(crate) fn tid(&self, raw: &[u8]) -> i32 {
         self.get(raw) as i32
     }
@@ -104,7 +102,6 @@ enum Slot {
     Word,
 }
 
-/// An expression bound to the fields of one event.
 #[derive(Clone, Debug)]
 pub(crate) struct BoundExpr {
     expr: Expr,
@@ -113,7 +110,6 @@ pub(crate) struct BoundExpr {
 }
 
 impl BoundExpr {
-    /// Parses an expression and binds its names to the fields of an event.
     pub(crate) fn parse(text: &str, format: Option<&Arc<Format>>) -> Result<Self, String> {
         let expr = expr::parse(text).map_err(|fault| fault.to_string())?;
         Self::new(&expr, format)
@@ -152,12 +148,10 @@ impl BoundExpr {
         then(self.expr.eval(&scope))
     }
 
-    /// Whether the expression is true for a hit.
     pub(crate) fn holds(&self, hit: &Sample<'_>, names: &ThreadNames, latency: Option<u64>) -> bool {
         self.with(hit, names, latency, |value| value.holds())
     }
 
-    /// Evaluates the expression as a count.
     pub(crate) fn count(&self, hit: &Sample<'_>, names: &ThreadNames) -> Option<u64> {
         self.with(hit, names, None, |value| value.count())
     }
@@ -211,7 +205,6 @@ impl Threshold {
         Self { expr, bound: None }
     }
 
-    /// Whether there is a threshold.
     pub(crate) fn is_set(&self) -> bool {
         self.expr.is_some()
     }
@@ -221,7 +214,6 @@ impl Threshold {
         Ok(())
     }
 
-    /// Whether a latency that ends with a sample exceeds the threshold.
     pub(crate) fn is_exceeded(&self, end: &Sample<'_>, names: &ThreadNames, ns: u64) -> bool {
         self.bound.as_ref().is_some_and(|bound| bound.holds(end, names, Some(ns)))
     }

@@ -13,7 +13,6 @@ use super::Moment;
 const FINEST_NS: u64 = 10_000_000;
 const MOST: usize = 240;
 
-/// Sums by key and time column.
 #[derive(Clone, Debug)]
 pub(crate) struct Grid<K> {
     start: Option<u64>,
@@ -31,17 +30,14 @@ impl<K: Ord + Clone> Default for Grid<K> {
 }
 
 impl<K: Ord + Clone> Grid<K> {
-    /// A grid of the maximum of each column.
     pub(crate) fn of_greatest() -> Self {
         Self { greatest: true, ..Self::default() }
     }
 
-    /// A grid with a minimum column width.
     pub(crate) fn with_step(step: u64) -> Self {
         Self { step: step.max(1), ..Self::default() }
     }
 
-    /// Adds a value to the column of a time.
     pub(crate) fn add(&mut self, key: &K, time: u64, value: f64) {
         let at = self.column(time);
         let row = match self.rows.get_mut(key) {
@@ -101,7 +97,6 @@ impl<K: Ord + Clone> Grid<K> {
         self.columns = self.columns.div_ceil(2);
     }
 
-    /// Returns the number of columns up to a time.
     pub(crate) fn columns_until(&self, time: u64) -> usize {
         self.start.map_or(0, |start| (time.saturating_sub(start) / self.step) as usize + 1)
     }
@@ -111,7 +106,6 @@ impl<K: Ord + Clone> Grid<K> {
         self.step
     }
 
-    /// Returns the rows with their sums.
     pub(crate) fn sums(&self) -> impl Iterator<Item = (&K, f64)> {
         self.rows.iter().map(|(key, row)| (key, row.iter().sum()))
     }
@@ -122,7 +116,6 @@ impl<K: Ord + Clone> Grid<K> {
         Cell::Course(row[row.len().saturating_sub(most)..].iter().map(|value| *value as f32).collect())
     }
 
-    /// Returns a row's columns.
     pub(crate) fn row(&self, key: &K) -> Option<&[f64]> {
         self.rows.get(key).map(Vec::as_slice)
     }
@@ -143,7 +136,6 @@ impl<K: Ord + Clone> Grid<K> {
         Panel::new(title, Body::Heatmap(self.map(at.start, measure, most, label)))
     }
 
-    /// Makes a time series of the sums.
     pub(crate) fn series(
         &self,
         title: &str,

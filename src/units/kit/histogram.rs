@@ -51,13 +51,11 @@ impl Stats {
         self.add_many(value, 1);
     }
 
-    /// Adds a value and whether it exceeds the threshold.
     pub(crate) fn add_than(&mut self, value: u64, above: bool) {
         self.add(value);
         self.than += u64::from(above);
     }
 
-    /// Adds a value `n` times.
     pub(crate) fn add_many(&mut self, value: u64, n: u64) {
         if n == 0 {
             return;
@@ -76,7 +74,6 @@ impl Stats {
         }
     }
 
-    /// Adds the values of another one.
     pub(crate) fn merge(&mut self, other: &Self) {
         self.than += other.than;
         if other.n == 0 {
@@ -234,7 +231,6 @@ mod tests {
     proptest! {
         #![proptest_config(crate::damage::kept())]
 
-        /// The documented error bound, compared with sorting.
         #[test]
         fn quantiles_are_near(mut values in proptest::collection::vec((0u64..10_000_000_000, 0u32..34).prop_map(|(n, by)| n >> by), 1..400), share in 0.0f64..1.0) {
             let (mut stats, mut halves) = (Stats::default(), [Stats::default(), Stats::default()]);

@@ -8,9 +8,7 @@ use super::{Context, Event, EventRequest, Lost, Sample, Sees, Settings, Spec, Un
 /// A unit's finding, an event for another unit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
-    /// The thread concerned.
     pub(crate) tid: i32,
-    /// The place.
     pub(crate) stack: RetainedStack,
     /// Description; empty if the stack suffices.
     pub(crate) text: String,
@@ -87,7 +85,6 @@ impl Sources {
         u16::MAX - 1 - source as u16
     }
 
-    /// Whether a source must see the whole machine.
     pub(crate) fn must_see_all(&self) -> bool {
         self.0.iter().any(|source| source.whole)
     }

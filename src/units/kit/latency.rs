@@ -25,7 +25,6 @@ pub(crate) fn columns(than: bool) -> Vec<Column> {
     columns
 }
 
-/// Returns the cells of [`columns`].
 pub(crate) fn cells(stats: &Stats, than: bool) -> Vec<Cell> {
     cells_of(stats, than, Cell::Time)
 }
@@ -59,5 +58,4 @@ pub(crate) fn by_powers(title: &str, stats: &Stats, measure: Measure) -> Panel {
     )
 }
 
-/// Number of linear steps.
 const STEPS: u64 = 20;

@@ -47,7 +47,6 @@ pub(crate) fn source(value: u64) -> [String; 4] {
 /// Sampling period, close to the default rate of perf mem record.
 const PERIOD: u64 = 1000;
 
-/// Samples of loads or of stores.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Accesses {
     /// The event, with alternative names.
@@ -63,7 +62,6 @@ pub(crate) struct Accesses {
 const MAX_LINES: usize = 1 << 17;
 
 impl Accesses {
-    /// For an event that samples accesses.
     pub(crate) fn of(event: String, settings: &Settings) -> Self {
         Self { event, alike: Alike::of(settings), ..Self::default() }
     }

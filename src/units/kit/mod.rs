@@ -68,9 +68,7 @@ pub(crate) use target::ThreadChoice;
 pub(crate) use top_n::TopN;
 pub(crate) use wakers::{Waker, WakerReader, WakerStacks};
 
-/// The records that a unit needs if there is a target.
-///
-/// [`scope`] passes it only those.
+/// The records that a unit needs if there is a target; [`scope`] passes it only those.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sees {
     /// Records of the target's threads. Without a target, those of all threads except this program's.
@@ -103,14 +101,11 @@ pub struct Spec {
     pub sees: Sees,
     /// The figures that `-C` selects, for a unit that relates records of several CPUs.
     ///
-    /// A task may wake on one CPU and run on another.
-    ///
-    /// Such a unit measures all CPUs, at the same cost as without `-C`, because the selected CPUs do not see a task
-    /// move. `None` if the records of each CPU are independent: then only the selected CPUs are measured.
+    /// A task may wake on one CPU and run on another. Such a unit measures all CPUs, at the same cost as without `-C`,
+    /// because the selected CPUs do not see a task move. `None` if the records of each CPU are independent: then only
+    /// the selected CPUs are measured.
     pub across: Option<&'static str>,
-    /// Default interval of printed figures in seconds.
-    ///
-    /// `None` for one report at the end.
+    /// Default interval of printed figures in seconds; `None` for one report at the end.
     pub interval: Option<f64>,
     pub(crate) make: fn(&Settings) -> Result<Box<dyn Unit>, String>,
 }
@@ -137,9 +132,8 @@ impl Debug for Spec {
 /// An event that a unit needs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct EventRequest {
-    /// The event as in `-e`; for a probe, the name of its event.
-    ///
-    /// Alternatives of a recording's event names follow after `|`; a part of the name follows `~`.
+    /// The event as in `-e`; for a probe, the name of its event. Alternatives of a recording's event names follow after
+    /// `|`; a part of the name follows `~`.
     pub event: String,
     /// A probe that creates the event, as in `probe --add`.
     pub probe: Option<String>,
@@ -195,9 +189,7 @@ impl EventRequest {
 /// An open event of a unit.
 #[derive(Clone, Copy, Debug)]
 pub struct Event<'a> {
-    /// Index into [`Unit::event_requests`].
-    ///
-    /// A request with a pattern may have several events.
+    /// Index into [`Unit::event_requests`]. A request with a pattern may have several events.
     pub role: usize,
     /// The session's event number.
     pub number: u16,
@@ -240,9 +232,7 @@ pub struct Sample<'a> {
     pub guest: bool,
     /// The user registers, if requested with [`EventRequest::registers`].
     pub registers: UserState<'a>,
-    /// A tracepoint's fields in the layout of [`Event::format`].
-    ///
-    /// Empty for other events.
+    /// A tracepoint's fields in the layout of [`Event::format`]; empty for other events.
     pub raw: &'a [u8],
     /// The call chain, if requested.
     pub stack: RetainedStack,
@@ -351,7 +341,6 @@ impl<'a> Context<'a> {
         }
     }
 
-    /// Returns the process of a thread, if known.
     pub(crate) fn process_of(&self, tid: i32) -> Option<i32> {
         let own = self.task.filter(|(pid, of)| *of == tid && *pid > 0);
         own.map(|(pid, _)| pid).or_else(|| self.session.process_of(tid))
@@ -386,7 +375,6 @@ impl Debug for dyn Unit {
     }
 }
 
-/// Whether an expression names a thread.
 pub(crate) fn names_thread(expression: &str) -> bool {
     expression.ends_with("tid") || expression.ends_with("pid")
 }

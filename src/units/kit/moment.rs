@@ -51,9 +51,7 @@ impl Moment<'_> {
         self.names.known(self.session, tid)
     }
 
-    /// Returns the name of a thread's process, which is that of its main thread.
-    ///
-    /// Returns the thread's own name if the process is unknown.
+    /// Returns the name of a thread's process, which is that of its main thread; the thread's own if it is unknown.
     pub fn program(&self, tid: i32) -> Arc<str> {
         let first = self.session.process_of(tid).filter(|pid| *pid != tid);
         let name = first.map(|pid| (pid, self.comm(pid))).filter(|(pid, name)| !is_number_of(*pid, name));
@@ -120,9 +118,7 @@ impl Moment<'_> {
         Stack::of(comm, self.frames(pin), (weight, count))
     }
 
-    /// Makes a flame graph of (thread, stack, weight, count).
-    ///
-    /// Threads of one program are merged.
+    /// Makes a flame graph of (thread, stack, weight, count). Threads of one program are merged.
     pub fn flame(
         &self,
         title: &str,

@@ -31,9 +31,8 @@ impl ThreadNames {
         }
     }
 
-    /// Stores the name of a thread that is not known yet.
-    ///
-    /// Renames have their own records, so that the names in frequent events need no comparison.
+    /// Stores the name of a thread that is not known yet. Renames have their own records, so that the names in frequent
+    /// events need no comparison.
     pub fn meet(&mut self, tid: i32, comm: &[u8]) {
         if !self.map.contains_key(&tid) {
             self.learn(tid, comm);

@@ -15,7 +15,6 @@ const DEEPEST: usize = 64;
 pub(crate) struct Programs(FxHashMap<i32, i32>);
 
 impl Programs {
-    /// Follows new processes and execs.
     pub(crate) fn follow(&mut self, change: &ThreadChange) {
         match change {
             ThreadChange::Born { pid, tid } if pid == tid => _ = self.0.remove(pid),

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use crate::filter::expr::Value;
 use crate::panel::Cell;
 
-/// A value that can be a key.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) enum RowKey {
     Int(i128),
@@ -22,7 +21,6 @@ pub(crate) enum RowKey {
 const LARGEST_ID: i128 = 1 << 32;
 
 impl RowKey {
-    /// Returns the thread id, if the key's expression names a thread.
     pub(crate) fn thread(&self, expression: &str) -> Option<i32> {
         let Self::Int(n) = self else { return None };
         i32::try_from(*n).ok().filter(|_| super::names_thread(expression))

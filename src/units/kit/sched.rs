@@ -7,7 +7,6 @@ use crate::event::format::Format;
 use super::field::{Num, Text};
 use super::{EventRequest, Sample, ThreadNames};
 
-/// The tracepoints by role.
 pub(crate) const SWITCH: &str = "sched:sched_switch";
 /// `perf sched record` records sched_waking instead of sched_wakeup.
 pub(crate) const WAKEUP: &str = "sched:sched_wakeup|sched:sched_waking";
@@ -47,7 +46,6 @@ pub(crate) mod state {
     pub(crate) const UNTOLD: i64 = 1 << 62;
 }
 
-/// A switch on a CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Switch {
     pub(crate) prev: i32,
@@ -96,16 +94,13 @@ impl WakeContext {
     }
 }
 
-/// A task was made runnable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Wakeup {
     pub(crate) tid: i32,
     pub(crate) cpu: u32,
-    /// The context of the waker.
     pub(crate) context: WakeContext,
 }
 
-/// A decoded hit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SchedEvent {
     Switch(Switch),
@@ -129,7 +124,6 @@ struct WakeupFields {
     comm: Option<Text>,
 }
 
-/// Decodes the three tracepoints.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct SchedReader {
     switch: Option<SwitchFields>,

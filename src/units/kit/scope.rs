@@ -22,7 +22,6 @@ pub(crate) fn spelled_out(spec: &Spec, settings: &Settings) -> Settings {
     out
 }
 
-/// Applies the options to a unit.
 pub(crate) fn applied(spec: &Spec, settings: &Settings, unit: Box<dyn Unit>) -> Result<Box<dyn Unit>, String> {
     let whole = spec.sees == Sees::Machine || unit.must_see_all();
     let scope = Scope::of(spec, settings, whole)?;
@@ -170,7 +169,6 @@ struct Scoped {
 }
 
 impl Scoped {
-    /// Whether records of a CPU go to the unit.
     fn is_on(&self, cpu: u32) -> bool {
         self.across || self.scope.cpus.as_ref().is_none_or(|cpus| cpus.binary_search(&cpu).is_ok())
     }

@@ -15,7 +15,6 @@ use crate::filter::expr;
 use crate::lang::Diagnostic;
 use crate::lang::lex::Lexicon;
 
-/// A selected event.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct SelectedEvent {
     pub(crate) event: String,
@@ -60,7 +59,6 @@ impl SelectedEvent {
         self.attributes.iter().find(|(own, _)| own == name).map(|(_, value)| value.as_str())
     }
 
-    /// Sets an attribute.
     pub(crate) fn set(&mut self, name: &str, value: String) {
         self.attributes.retain(|(own, _)| own != name);
         self.attributes.push((name.to_owned(), value));
@@ -74,12 +72,10 @@ impl SelectedEvent {
         self.get(name).is_some()
     }
 
-    /// The displayed text.
     pub(crate) fn title(&self) -> &str {
         self.get("alias").unwrap_or(&self.event)
     }
 
-    /// Returns the request for the engine.
     pub(crate) fn want(&self, stack: bool) -> EventRequest {
         if let Some((_, request)) = &self.source {
             return EventRequest { stack: request.stack || stack || self.has("stack"), ..request.clone() };
@@ -93,7 +89,6 @@ impl SelectedEvent {
         EventRequest { rate, ..request }.only(self.filter.clone())
     }
 
-    /// Returns the source, if a unit is among the events.
     pub(crate) fn source(&self) -> Option<SourceRole> {
         self.source.as_ref().map(|(at, _)| *at)
     }
@@ -120,7 +115,6 @@ fn probe_of(event: &str) -> Option<(String, String)> {
     Some((name, probe))
 }
 
-/// Prints the event as typed.
 impl fmt::Display for SelectedEvent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.event)?;
@@ -147,7 +141,6 @@ fn is_word(c: char) -> bool {
     !c.is_whitespace() && !",/()\"'".contains(c)
 }
 
-/// Parses a list.
 pub(crate) fn parse(text: &str) -> Result<Vec<SelectedEvent>, Diagnostic> {
     parse_with(text, &|_| false)
 }
@@ -212,7 +205,6 @@ pub(crate) fn lists<'a>(texts: impl Iterator<Item = &'a str>) -> Result<Vec<Vec<
     texts.map(|text| parse(text).map_err(|fault| format!("-e: {fault}"))).collect()
 }
 
-/// Error message if no event is named.
 pub(crate) const NONE: &str = "name events with -e, e.g. -e sched:sched_wakeup,raw_syscalls:sys_enter";
 
 /// Returns the events of all lists; an error if there are none.

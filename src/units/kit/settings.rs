@@ -147,7 +147,6 @@ pub const DECIDED_LIVE: &[&str] = &["irqs_disabled", "tif_need_resched", "nr_run
 /// event fields.
 pub(super) const OF_TASKS: &[(&str, &str)] = &[("prio", "prio"), ("sched_policy", "policy")];
 
-/// Whether a text contains only numbers and ranges.
 pub(crate) fn is_number_list(text: &str) -> bool {
     text.bytes().all(|c| c.is_ascii_digit() || b"-, ".contains(&c))
 }
@@ -158,7 +157,6 @@ pub fn decided_live(spec: &super::Spec, settings: &Settings) -> Option<&'static 
     DECIDED_LIVE.iter().chain(of_tasks).find(|name| settings.has(name)).copied()
 }
 
-/// Whether a unit samples tasks in the kernel.
 pub(super) fn samples_tasks(spec: &super::Spec) -> bool {
     spec.options.contains(&"sched_policy")
 }
@@ -217,9 +215,7 @@ impl Settings {
         self.quantity(name, quantity::hertz).map(|value| value.unwrap_or(default))
     }
 
-    /// Returns a time in nanoseconds.
-    ///
-    /// Nanoseconds are also the default unit, as in expressions.
+    /// Returns a time in nanoseconds, which are also the default unit, as in expressions.
     pub fn time(&self, name: &str) -> Result<Option<u64>, String> {
         self.quantity(name, |text| quantity::time_by(text, 1))
     }
@@ -253,7 +249,6 @@ impl Settings {
         if let Target::Processes(pids) = &self.target { pids } else { &[] }
     }
 
-    /// Whether only some threads are selected.
     pub(crate) fn has_choice(&self) -> bool {
         self.target != Target::System
             || ["comm", "cgroups", "container", "pod", "exclude_pid"].iter().any(|name| self.has(name))
@@ -270,14 +265,12 @@ impl Settings {
         Self { target: Target::System, ..self.without(&["cpu"]) }
     }
 
-    /// Returns the settings without some options.
     pub(crate) fn without(&self, names: &[&str]) -> Self {
         let mut out = self.clone();
         out.values.retain(|(own, _)| !names.contains(own));
         out
     }
 
-    /// Returns the settings with the units that may be among events.
     pub(crate) fn among(self, units: &'static [&'static Spec]) -> Self {
         Self { units, ..self }
     }
@@ -336,9 +329,7 @@ impl Settings {
     }
 }
 
-/// Converts perf-prof's address `ADDR[/LEN][:rwx]` to an event.
-///
-/// The default is one byte, write access.
+/// Converts perf-prof's address `ADDR[/LEN][:rwx]` to an event. The default is one byte, write access.
 pub fn address_event(word: &str) -> Option<String> {
     let (place, access) = word.split_once(':').unwrap_or((word, "w"));
     let (address, len) = place.split_once('/').unwrap_or((place, "1"));

@@ -17,7 +17,6 @@ pub(crate) struct Sheet<'a, T> {
 }
 
 impl<'a, T: Copy + 'a> Sheet<'a, T> {
-    /// Creates a sheet of items with row ids.
     pub(crate) fn of(things: impl IntoIterator<Item = T>, id: impl Fn(T) -> u64 + 'a) -> Self {
         Self { things: things.into_iter().collect(), id: Box::new(id), columns: Vec::new(), cells: Vec::new() }
     }
@@ -71,7 +70,6 @@ impl<'a, T: Copy + 'a> Sheet<'a, T> {
         self
     }
 
-    /// Adds a column per key.
     pub(crate) fn each<K: Copy + 'a>(
         self,
         keys: impl IntoIterator<Item = K>,
@@ -83,7 +81,6 @@ impl<'a, T: Copy + 'a> Sheet<'a, T> {
         self.columns(columns, move |thing| keys.iter().map(|key| cell(thing, *key)).collect::<Vec<_>>())
     }
 
-    /// Adds columns if a condition holds.
     pub(crate) fn when(self, wanted: bool, more: impl FnOnce(Self) -> Self) -> Self {
         if wanted { more(self) } else { self }
     }
@@ -94,17 +91,14 @@ impl<'a, T: Copy + 'a> Sheet<'a, T> {
             .right("tid", "TID", 8, move |thing| Cell::Id(tid(thing).into()))
     }
 
-    /// Adds the share of a total.
     pub(crate) fn share(self, part: impl Fn(T) -> u64 + 'a, whole: u64) -> Self {
         self.right("share_pct", "Share", 8, move |thing| share(part(thing), whole))
     }
 
-    /// Adds the columns of [`latency::columns`].
     pub(crate) fn latency<'s>(self, than: bool, stats: impl Fn(T) -> &'s Stats + 'a) -> Self {
         self.columns(latency::columns(than), move |thing| latency::cells(stats(thing), than))
     }
 
-    /// Returns all rows.
     pub(crate) fn rows(self) -> Rows {
         let mut rows = Rows::new(self.columns);
         for thing in self.things {

@@ -52,7 +52,6 @@ impl ThreadChoice {
         })
     }
 
-    /// Whether some threads are excluded.
     pub(crate) fn is_narrow(&self) -> bool {
         self.target != Target::System || self.comms.is_some() || self.groups.is_some() || !self.without.is_empty()
     }
@@ -128,7 +127,6 @@ impl ThreadChoice {
         }
     }
 
-    /// Follows the threads in a record.
     pub(super) fn side(&mut self, record: &Record<'_>, cx: &Context<'_>) {
         if let Record::Fork(begins) = record {
             self.follow(begins);
@@ -169,7 +167,6 @@ impl GroupChoice {
         Ok(is_some.then(|| Self { globs, wanted, known: FxHashMap::default(), names: 0 }))
     }
 
-    /// Whether a thread is in one of them.
     pub(crate) fn has(&mut self, tid: i32, session: &Session) -> bool {
         // A container's name may arrive after its first threads.
         let names = if self.wanted.is_empty() { 0 } else { session.container_names() };

@@ -43,7 +43,6 @@ impl Sleep {
     }
 }
 
-/// The end of a wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum WaitEnd {
     /// Not ended, or the end was not recorded.
@@ -75,7 +74,6 @@ impl WaitEnd {
     }
 }
 
-/// The class of a wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) enum WaitClass {
     /// Work was held up.
@@ -88,12 +86,10 @@ pub(crate) enum WaitClass {
     Work,
 }
 
-/// The place of a wait.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct WaitPlace {
     /// Whether a thread of the same program ended another wait there that may be one for the same thing.
     pub(crate) has_own_wakers: bool,
-    /// Whether its stack is broken.
     pub(crate) is_broken: bool,
 }
 
@@ -157,7 +153,6 @@ mod tests {
         assert_eq!(class(S, WaitEnd::Open, SHARED), WaitClass::EachOther);
     }
 
-    /// A broken stack does not tell a lock from a queue, whether or not the program ended a wait there.
     #[test]
     fn a_broken_stack_has_no_verdict_unless_a_message_ends_the_wait() {
         for place in [ALONE, SHARED].map(|place| WaitPlace { is_broken: true, ..place }) {

@@ -54,7 +54,6 @@ impl Waker {
         if let Self::Softirq { disk, .. } = self { Self::Softirq { on: 0, disk } } else { self }
     }
 
-    /// Returns the cause without a stack.
     pub(crate) fn cause(self) -> Cause {
         cause(self, WakePath::default())
     }
@@ -73,7 +72,6 @@ pub(crate) struct WakerReader {
 }
 
 impl WakerReader {
-    /// Requests the completion event.
     pub(crate) fn request() -> EventRequest {
         EventRequest::new(DISK).optional()
     }
@@ -94,7 +92,6 @@ impl WakerReader {
         hit.role == 1 && self.waking.is_some_and(|number| number != hit.event)
     }
 
-    /// Stores a completed request.
     pub(crate) fn complete(&mut self, hit: &Sample<'_>, cx: &Context<'_>) {
         let Some(dev) = self.dev.as_ref().and_then(|dev| u32::try_from(dev.get(hit.raw)).ok()) else { return };
         self.completed.insert(hit.cpu, (hit.time, dev));
@@ -106,7 +103,6 @@ impl WakerReader {
         self.completed.remove(&cpu);
     }
 
-    /// Returns the waker of a wakeup.
     pub(crate) fn waker(&self, wakeup: Wakeup, hit: &Sample<'_>) -> Waker {
         let last = self.completed.get(&hit.cpu);
         let disk = last.filter(|(time, _)| hit.time.saturating_sub(*time) <= SAME_INTERRUPT_NS).map(|(_, dev)| *dev);
@@ -117,7 +113,6 @@ impl WakerReader {
         }
     }
 
-    /// Describes a cause.
     pub(crate) fn words(&self, at: &Moment<'_>, cause: Cause, task: impl Fn(&Moment<'_>, i32) -> Arc<str>) -> Arc<str> {
         match cause {
             Cause::Task { tid, .. } => task(at, tid),
@@ -257,7 +252,6 @@ fn base(name: &Name) -> &str {
 pub(crate) struct WakerStacks(ByStack<WakePath>);
 
 impl WakerStacks {
-    /// Returns the cause of a wakeup from its waker and the waker's stack.
     pub(crate) fn cause(&mut self, at: &Moment<'_>, waker: Waker, stack: RetainedStack) -> Cause {
         cause(waker, self.0.get(at, stack, || WakePath::of(&at.frames(stack))))
     }

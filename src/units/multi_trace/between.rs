@@ -48,14 +48,11 @@ pub(super) struct Slow {
 
 /// An event of a thread in a stack.
 pub(super) type Place = (u16, i32, RetainedStack);
-/// Limit of counted places.
 const PLACES: usize = 200;
 
-/// The most recent events.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Recent {
     events: VecDeque<Seen>,
-    /// The selection that a slow pair keeps.
     detail: Detail,
 }
 
@@ -138,7 +135,6 @@ mod tests {
         Seen { time, cpu: 0, pid: 7, tid: 7, event: 1, is_chosen: true, raw, stack, found: None }
     }
 
-    /// After a storm between two events, the buffered part is counted, and a note reports the rest.
     #[test]
     fn what_is_not_remembered_any_more_is_said() {
         let mut recent = Recent::of(Detail { events: 4, ..Detail::default() });

@@ -26,7 +26,6 @@ struct Site {
     wakers: BTreeMap<SiteName, Stats>,
 }
 
-/// A site with its row id and name.
 type SiteRow = (u64, SiteName, WaitClass, Site);
 
 /// Sites as rows: first those that may have held work up, then the row for all waits for work, then its sites. The
@@ -55,7 +54,6 @@ impl Site {
         self.wakers.entry(wait.waker.clone()).or_default().merge(&wait.stats);
     }
 
-    /// Its wakers by name.
     fn wakers_text(&self) -> String {
         shared_by(self.wakers.iter().map(|((waker, _), stats)| (waker, stats.sum)))
     }
@@ -81,7 +79,6 @@ fn rest_words(threads: usize) -> Arc<str> {
     format!("{}: {threads} thread{}", WaitClass::Work.label(), if threads == 1 { "" } else { "s" }).into()
 }
 
-/// The id of the row for all waits for work.
 fn rest_id() -> u64 {
     id(&WaitClass::Work.label())
 }

@@ -27,7 +27,6 @@ pub(super) enum Spot {
     Told(usize),
 }
 
-/// A thread that sleeps in a spot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Sleeper {
     pub(super) spot: Spot,
@@ -79,7 +78,6 @@ pub(super) struct Wait {
     pub(super) under_way: Option<UnderWay>,
 }
 
-/// Facts about the spot of a sleep.
 #[derive(Clone, Debug, Default)]
 struct SpotFacts {
     /// The system call, or else the kernel function.
@@ -202,7 +200,6 @@ impl OwnWakes {
     }
 }
 
-/// A wait without a class.
 struct Raw {
     tid: i32,
     sleeper: Sleeper,

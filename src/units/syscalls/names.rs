@@ -3,7 +3,6 @@
 use crate::record::sample::UserState;
 use crate::session::BlockedThread;
 
-/// The ABI of a call.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) enum Abi {
     /// The kernel's native ABI.
@@ -13,7 +12,6 @@ pub(crate) enum Abi {
     Compat,
 }
 
-/// A system call by number and ABI.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Call {
     pub(super) number: i64,
@@ -21,7 +19,6 @@ pub(crate) struct Call {
 }
 
 impl Call {
-    /// Returns the call in which a thread is blocked.
     pub(super) fn of_blocked(thread: &BlockedThread) -> Option<Self> {
         let abi = if thread.is_32_bit { Abi::Compat } else { Abi::Native };
         thread.call.map(|(number, _)| Self { number, abi })
@@ -68,7 +65,6 @@ impl AbiReader {
     }
 }
 
-/// The tables of a machine.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum CallTables {
     X86_64,
@@ -157,7 +153,6 @@ impl CallTables {
         self.known(call).map_or_else(|| format!("call {}", call.number), str::to_owned)
     }
 
-    /// Returns the name of a call's ABI.
     pub(super) fn abi(self, call: Call) -> &'static str {
         match (self, call.abi) {
             (Self::X86_64, Abi::Native) if call.number > 0 && call.number & X32 != 0 => "x32",
@@ -172,8 +167,7 @@ impl CallTables {
     }
 }
 
-/// Returns the name of an error number on x86, Arm and most other architectures.
-/// Returns the number if the name is unknown.
+/// Returns the name of an error number on x86, Arm and most other architectures, or the number if it is unknown.
 pub(super) fn error_name(errno: u32) -> String {
     let known = syscalls::Errno::new(errno as i32).name();
     known.map_or_else(|| errno.to_string(), str::to_owned)

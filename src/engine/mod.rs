@@ -65,7 +65,7 @@ pub use urgency::Urgency;
 use feeder::Feeder;
 use shares::{MemoryLimit, ThreadMemory};
 
-/// The maximum number of batches between source and worker; each covers a tenth of a second.
+/// The maximum number of batches between source and worker; in a live session, each covers up to a second.
 const QUEUE: usize = 256;
 
 /// The settings of a session.

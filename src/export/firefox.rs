@@ -1,4 +1,4 @@
-//! The processed profile format of profiler.firefox.com. It is written with the fxprof-processed-profile crate.
+//! The processed profile format of profiler.firefox.com, written with the fxprof-processed-profile crate.
 
 use std::io::{self, Write};
 use std::time::Duration;

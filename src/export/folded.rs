@@ -1,4 +1,4 @@
-//! Folded stacks: `comm;root;…;leaf PERIOD`, sorted. The format is that of FlameGraph's stackcollapse scripts.
+//! Folded stacks: `comm;root;…;leaf PERIOD`, sorted, like those of FlameGraph's stackcollapse scripts.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;

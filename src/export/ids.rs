@@ -8,7 +8,7 @@ use crate::symbols::SymbolOptions;
 use crate::symbols::debug_image;
 
 const EXEC: u32 = 4;
-/// The limit of files that are read. It bounds the memory that other users' files can take.
+/// The limit of files that are read, which bounds the memory that other users' files can take.
 const MAX_FILES: usize = 1 << 16;
 
 /// The files mapped so far, with their build IDs.

@@ -129,7 +129,7 @@ impl Tables {
     }
 }
 
-/// Builds the profiles of one event. One is of samples and one of periods; they share their tables.
+/// Builds two profiles of one event, of samples and of periods, which share their tables.
 fn build(input: &ExportInput<'_>) -> ProfilesData {
     let mut from = pprof::build(input);
     let mut tables = Tables::new(std::mem::take(&mut from.strings));

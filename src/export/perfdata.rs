@@ -1,4 +1,4 @@
-//! Saves a snapshot as a perf.data file for `perf report`. It has the same samples, stacks and names.
+//! Saves a snapshot as a perf.data file for `perf report`, with the same samples, stacks and names.
 
 use std::collections::{BTreeSet, HashMap};
 use std::io;
@@ -88,7 +88,7 @@ pub fn save(
     Ok(WrittenSize { samples, bytes })
 }
 
-/// Writes a LOST record in the kernel's format. It is for the first event, because all events share a ring buffer.
+/// Writes a LOST record in the kernel's format, for the first event, because all events share a ring buffer.
 fn lost(loss: &Loss, events: &[EventDesc], out: &mut Vec<u8>) {
     let Some(event) = events.first() else { return };
     let id = SampleId { time: loss.time, id: event.ids[0], cpu: loss.cpu.map_or(0, u32::from), ..SampleId::default() };
@@ -273,7 +273,7 @@ fn sections(
     sections
 }
 
-/// Returns the call chain method of each event in the file. Its samples have complete chains.
+/// Returns the call chain method of each event in the file, whose samples have complete chains.
 fn ways(moment: &Snapshot) -> impl Iterator<Item = CallGraph> {
     let ways = moment.ways.iter().copied().chain(std::iter::repeat(CallGraph::None));
     moment.events.iter().zip(ways).filter(|(event, _)| !event.is_derived()).map(|(_, way)| way)

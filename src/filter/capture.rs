@@ -1,5 +1,5 @@
-//! Assigns the clauses of a capture filter to places in the kernel. These are the event's attributes, the kernel's
-//! tracepoint filter, or a BPF program. Clauses that the kernel cannot evaluate are rejected.
+//! Assigns the clauses of a capture filter to places in the kernel: the event's attributes, the kernel's tracepoint
+//! filter, or a BPF program. Clauses that the kernel cannot evaluate are rejected.
 
 use crate::event::format::Format;
 use crate::event::spec::{Capture, LookupPaths};

@@ -1,4 +1,4 @@
-//! The fields of filters. One table is for parser, completion, documentation and columns.
+//! The fields of filters: one table for parser, completion, documentation and columns.
 
 use crate::event::format::Format;
 

@@ -374,7 +374,7 @@ impl Assembler<'_> {
     }
 }
 
-/// Returns a comm and the mask of its significant bytes. These are all of it with its NUL, or only a prefix.
+/// Returns a comm and the mask of its significant bytes: all of it with its NUL, or only a prefix.
 fn masked(text: &str, whole: bool) -> Option<([u8; COMM], [u8; COMM])> {
     let (mut value, mut mask) = ([0; COMM], [0; COMM]);
     value.get_mut(..text.len()).filter(|_| text.len() < COMM)?.copy_from_slice(text.as_bytes());

@@ -1,4 +1,4 @@
-//! Converts a filter back to text. The text is in this language, or in the kernel's for tracepoints.
+//! Converts a filter back to text, in this language or in the kernel's for tracepoints.
 
 use std::fmt::{Display, Formatter, Result as Shown};
 

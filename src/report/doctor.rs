@@ -65,7 +65,7 @@ pub(crate) fn examine() -> Vec<Check> {
     items
 }
 
-/// Returns the items that depend only on the user's rights. These are perf_event_paranoid, capabilities and seccomp.
+/// Returns the items that depend only on the user's rights: perf_event_paranoid, capabilities and seccomp.
 pub(crate) fn rights_items(rights: &Rights) -> Vec<Check> {
     let (reason, remedy) = refusal(rights);
     if rights.blocked.is_some() || rights.shut_out {

@@ -1,4 +1,4 @@
-//! A dump of every record (`-D`) in perf's layout. A record has its position, bytes and decoded content.
+//! A dump of every record (`-D`) in perf's layout: its position, bytes and decoded content.
 
 use std::fmt::Write;
 

@@ -196,7 +196,7 @@ impl RowInput<'_> {
         ColumnValue::Number(self.detail.latency.into())
     }
 
-    /// Returns the function and the offset of an address. The address if the function is unknown.
+    /// Returns the function and the offset of an address; the address if the function is unknown.
     fn place(&self, frame: Option<FrameId>) -> ColumnValue {
         let Some((frame, sym)) = frame.zip(self.sym(frame)) else { return text("") };
         let (ip, at) = (self.data.profile.frames.get(frame).ip, self.offset_of(frame));

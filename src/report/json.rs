@@ -1,4 +1,4 @@
-//! The documented, stable JSON form of a report. It is an object with events and their rows.
+//! The documented, stable JSON form of a report: an object with events and their rows.
 
 use rustc_hash::FxHashMap;
 use serde_json::{Map, Value, json};

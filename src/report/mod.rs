@@ -1,4 +1,4 @@
-//! Answers without a terminal. These are tables as text, CSV and JSON, and the findings of `doctor`.
+//! Answers without a terminal: tables as text, CSV and JSON, and the findings of `doctor`.
 
 pub mod annotated;
 pub(crate) mod chains;

@@ -1,4 +1,4 @@
-//! Records as text. The format is that of perf after `PERF_RECORD_` and the type's name.
+//! Records as text, in perf's format after `PERF_RECORD_` and the type's name.
 
 use std::fmt::Write;
 
@@ -55,7 +55,7 @@ pub(crate) fn kind_name(kind: u32) -> &'static str {
     }
 }
 
-/// Formats `PERF_RECORD_COMM exec: spin:7/7` with its newline. Several lines for types with several in perf.
+/// Formats `PERF_RECORD_COMM exec: spin:7/7` with its newline, or several lines if perf prints several.
 pub(crate) fn words(told: &Told<'_>) -> String {
     let mut out = format!("PERF_RECORD_{}", kind_name(told.header.kind));
     let what = Record::decode(told.header, told.body, told.build_ids).ok().and_then(|record| of_record(told, &record));

@@ -1,4 +1,4 @@
-//! A report in perf's own layout (`report --stdio`). It has a header and columns, with call chains if requested.
+//! A report in perf's own layout (`report --stdio`): a header and columns, with call chains if requested.
 
 use std::fmt::Write;
 

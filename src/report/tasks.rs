@@ -1,4 +1,4 @@
-//! The threads of a recording, their parents and their mappings. Formats are text in perf's layout, and a table.
+//! The threads of a recording, their parents and their mappings, as text in perf's layout or as a table.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;

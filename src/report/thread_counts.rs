@@ -1,4 +1,4 @@
-//! The counts of each thread and event (`record -s`). Formats are text in perf's layout, and a table.
+//! The counts of each thread and event (`record -s`), as text in perf's layout or as a table.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;

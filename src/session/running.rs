@@ -113,7 +113,7 @@ impl Session {
         self.here_mut().spaces.insert(pid, space);
     }
 
-    /// Returns the mappings of a running process, with and without code, as (start, end, name). Empty for a recording.
+    /// Returns the mappings of a running process, with and without code, as (start, end, name); empty for a recording.
     pub(crate) fn regions(&self, pid: i32) -> Vec<(u64, u64, Arc<str>)> {
         if self.origin != Origin::Live || pid <= 0 {
             return Vec::new();

@@ -1,4 +1,4 @@
-//! The grammar of expressions. It has C's operators, numbers with units, and words as text in comparisons with text.
+//! The grammar of expressions: C's operators, numbers with units, and words as text in comparisons with text.
 
 use crate::lang::lex::{Cursor, Lexicon, Piece, Token};
 use crate::lang::parse::{self as lang, Grammar};

@@ -1,4 +1,4 @@
-//! The doctor's checks of the CPU's PMU. The kernel reports events, counters, precision levels and branch records.
+//! The doctor's checks of the CPU's PMU: events, counters, precision levels and branch records.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! The fields that only a sample's record has. These are data addresses, registers, branches and costs.
+//! The fields that only a sample's record has: data addresses, registers, branches and costs.
 
 use std::fmt::Write;
 use std::sync::Arc;
@@ -61,7 +61,7 @@ impl NamedAddress {
     }
 }
 
-/// Returns whether the address of an event's samples is its subject. This is true of page faults and alignment faults.
+/// Returns whether the address of an event's samples is its subject, as for page and alignment faults.
 pub(super) fn names_addr(attr: &Attr) -> bool {
     const FAULTS: [u64; 3] = [2, 5, 6];
     attr.kind == TYPE_SOFTWARE && FAULTS.contains(&attr.config)

@@ -72,7 +72,7 @@ const NOT_HERE: &[(&str, &str)] = &[
     ("metric", "use `perfprof-tui stat` for ratios"),
 ];
 
-/// Fields that are not stored with samples. They require a second pass over the records.
+/// Fields that are not stored with samples, which require a second pass over the records.
 const OF_RECORDS: &str = "addr data_src weight ins_lat iregs uregs brstack brstacksym brstackoff bpf-output phys_addr \
                           data_page_size code_page_size misc";
 

@@ -16,7 +16,7 @@ pub(crate) struct ScreenAreas {
     /// The timeline; empty if hidden.
     pub(crate) timeline: Rect,
     pub(crate) table: Rect,
-    /// The call chains of the row under the cursor, next to the table. Empty if room is short.
+    /// The call chains of the row under the cursor, next to the table; empty if room is short.
     pub(crate) beside: Rect,
     pub(crate) tour: Rect,
     pub(crate) details: Rect,
@@ -61,7 +61,7 @@ fn finding_height(scene: Scene<'_>, height: u16) -> u16 {
     u16::from(height >= 10 && scene.notice().is_some())
 }
 
-/// Height of the timeline. Zero if room is short or the screen is not filtered by it.
+/// Height of the timeline; zero if room is short or the screen is not filtered by it.
 fn timeline_height(scene: Scene<'_>, height: u16) -> u16 {
     u16::from(scene.frame.timeline && matches!(scene.frame.tab, Tab::Top | Tab::Flame) && height >= 20)
 }

@@ -39,7 +39,7 @@ themes! {
     "solarized-light",
 }
 
-/// Returns the default theme of a terminal. Without other information, one with the terminal's own palette.
+/// Returns the default theme of a terminal; without other information, one with the terminal's own palette.
 pub fn suited(depth: Depth, background: Option<Background>) -> &'static str {
     match (depth, background) {
         (Depth::None, _) => "monochrome",

@@ -19,8 +19,8 @@ pub(crate) fn place() -> Option<OwnPlace> {
     OwnPlace::of_user("XDG_CONFIG_HOME", ".config", "perfprof-tui")
 }
 
-/// Reads a file; `None` if it does not exist. Under sudo the directory may belong to another user: files that someone
-/// else could have written are rejected.
+/// Reads a file; `None` if it does not exist. Under sudo the directory may belong to another user: files of unrelated
+/// users, and those that all users may write, are rejected.
 pub(crate) fn private_file(path: &Path) -> Result<Option<String>, String> {
     let fail = |why: &dyn std::fmt::Display| format!("{}: {why}", path.display());
     // Opening a FIFO must not block.
@@ -44,7 +44,7 @@ pub(crate) fn private_file(path: &Path) -> Result<Option<String>, String> {
     String::from_utf8(bytes).map(Some).map_err(|_| fail(&"it is not UTF-8"))
 }
 
-/// Returns true if only root, this user or sudo's caller can have written a file with this owner and mode.
+/// Returns true for a file of root, this user or sudo's caller that not all users may write; a group may.
 fn is_trusted(owner: u32, mode: u32, me: u32, invoker: Option<u32>) -> bool {
     (owner == me || owner == 0 || Some(owner) == invoker) && mode & 0o002 == 0
 }

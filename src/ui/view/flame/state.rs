@@ -69,8 +69,8 @@ impl FlameScreen {
         }
     }
 
-    /// Adapts the number of frames per row: more while the graph is deeper than the screen, fewer only if twice the
-    /// rows would fit, so that it does not change with every sample.
+    /// Adapts the number of frames per row, but not with every sample: more while the graph is deeper than the screen,
+    /// fewer only if twice the rows would fit, one if all frames take at most three quarters of the height.
     pub(crate) fn fit(&mut self, flame: &Flame, height: u16) {
         let (height, above) = (usize::from(height), flame.zoom.len().saturating_sub(PATH));
         let rows = flame.rows.saturating_sub(above);
@@ -83,7 +83,7 @@ impl FlameScreen {
         }
     }
 
-    /// Changes the place, and moves the cursor accordingly.
+    /// Changes the place; the cursor then returns to the zoomed frame.
     pub(crate) fn change(&mut self, change: impl FnOnce(&mut FlameView)) {
         let before = self.place.clone();
         change(&mut self.place);

@@ -1,5 +1,4 @@
-//! The columns of the CPU table: their names, titles and widths, the formats of their values, and the filters for the
-//! samples of a cell.
+//! The columns of the CPU table: names, titles, widths, formats of values, and filters for the samples of a cell.
 
 use std::borrow::Cow;
 
@@ -18,8 +17,7 @@ pub enum CpuColumn {
     Share(usize),
     /// Percent of the elapsed time for which /proc/stat counted no tick.
     Missing,
-    /// The maximum share of softirqs and interrupts in a tenth of a second, or from samples in a bucket of time, in
-    /// percent.
+    /// The maximum percentage of softirqs and interrupts in a tenth of a second, or of samples in a bucket of time.
     Peak,
     /// Percent of the CPU that its ksoftirqd thread used.
     Ksoftirqd,

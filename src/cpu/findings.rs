@@ -224,14 +224,12 @@ fn soft(facts: FindingInput<'_>, all: &[Seen<'_>], one: &Seen<'_>) -> Option<Fin
     Some(Finding { cpu: Some(one.cpu), kind: FindingKind::Soft, share: one.soft, vector, function, text })
 }
 
-/// Returns the mean of the last seconds.
 fn lately(row: &CpuRow, of: impl Fn(&CpuInterval) -> f32) -> f64 {
     let window = row.history.iter().rev().take(WINDOW);
     window.clone().map(|past| f64::from(of(past))).sum::<f64>() / window.count().max(1) as f64
 }
 
-/// Returns the share of time in which code ran on a CPU according to samples or tracepoints, in percent: the larger of
-/// both; 0 without either.
+/// Returns the larger percentage of time that samples or tracepoints show code running on a CPU; 0 without either.
 fn ran(facts: FindingInput<'_>, one: &Seen<'_>) -> f64 {
     let expected = if facts.samples.is_some_and(|samples| samples.whole) { expected(facts) } else { 0.0 };
     let at_work = one.samples.map_or(0, |s| s.total() - s.counts[cpus::IDLE]) as f64;

@@ -1,5 +1,4 @@
-//! The machine's CPUs: a table of figures from samples, counters and tracepoints, with findings; and the triggers that
-//! watch them.
+//! The machine's CPUs: a table of figures from samples, counters and tracepoints, with findings; and triggers on them.
 
 pub mod columns;
 pub mod coverage;

@@ -53,8 +53,7 @@ pub(crate) struct Work {
     /// Cycles per second.
     pub(crate) cycles: f64,
     pub(crate) ipc: Option<f64>,
-    /// Cycles per nanosecond of busy time; `None` for a CPU that was hardly ever busy, because /proc/stat has a
-    /// resolution of 10 ms.
+    /// Cycles per nanosecond of busy time; `None` for a hardly busy CPU: /proc/stat has a resolution of 10 ms.
     pub(crate) ghz: Option<f64>,
 }
 
@@ -110,7 +109,6 @@ impl CpuRow {
     }
 }
 
-/// A line of /proc/interrupts.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct IrqLine {
     pub(crate) label: Arc<str>,
@@ -353,7 +351,6 @@ impl Cpus {
         }
     }
 
-    /// Computes rates of figures with a counter for each CPU.
     fn per_second(&mut self, slow: &SlowReadings, seconds: f64) {
         let per = |before: u64, now: u64| (rise(before, now) as f64 / seconds.max(1e-3)) as f32;
         for now in &slow.softnet {

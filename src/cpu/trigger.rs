@@ -12,7 +12,6 @@ use crate::session::machine::Ticks;
 /// A share of a CPU's time in the last interval, in percent.
 type Share = fn(&CpuRow) -> f32;
 
-/// The figures of each CPU.
 const SHARES: &[(&str, Share)] = &[
     ("busy%", |row| row.busy()),
     ("user%", |row| row.shares[Ticks::USER] + row.shares[Ticks::NICE]),
@@ -39,7 +38,6 @@ const WHOLES: &[(&str, Figure)] = &[
     ("samples", |facts| Some(facts.samples)),
 ];
 
-/// Resources of /proc/pressure.
 const PRESSURES: &[&str] = &["cpu", "io", "irq", "memory"];
 
 #[derive(Clone, Debug, PartialEq)]

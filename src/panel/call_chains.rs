@@ -88,8 +88,7 @@ impl ChainSpec {
         out
     }
 
-    /// Returns an entry's function, with its line if entries are separated by location.
-    /// Without debug information with the offset into the function.
+    /// Returns an entry's function, with its line, or else its offset, if entries are separated by location.
     pub(crate) fn name(&self, data: Data<'_>, heavy: &HeavyTree, node: u32) -> String {
         let frames = &data.profile.frames;
         let sym = frames.sym(SymId(heavy.tree.nodes[node as usize].sym));

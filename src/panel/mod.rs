@@ -1,5 +1,4 @@
-//! The display types of all output.
-//! Screens, text, CSV and JSON are made from panels, so a figure looks the same everywhere.
+//! The display types of all output: screens, text, CSV and JSON, so that a figure looks the same everywhere.
 
 pub mod call_chains;
 pub mod charset;

@@ -296,8 +296,7 @@ impl Table {
         out
     }
 
-    /// Joins the tables of several events.
-    /// Each row follows its event, with empty cells for columns missing in its table.
+    /// Joins the tables of several events: rows follow their event, with empty cells for columns that it lacks.
     pub(crate) fn of_events(tables: Vec<(&str, Self)>) -> Self {
         let mut all = Self { columns: vec![Column::texts("event", "Event")], rows: Vec::new() };
         for (event, table) in tables {

@@ -157,7 +157,6 @@ pub(crate) struct Trees {
 struct Followed {
     tree: Tree,
     edges: Edges,
-    /// Whether the last answer showed it.
     shown: bool,
 }
 

@@ -53,7 +53,6 @@ pub struct ColumnDef {
     pub field: Option<&'static str>,
 }
 
-/// Creates a column whose value belongs to a sample.
 const fn of(
     names: &'static [&'static str],
     title: &'static str,
@@ -327,10 +326,7 @@ impl ColumnKey {
         self.entry().title
     }
 
-    /// Parses `comm,dso,sym`, and `event.field` like perf does. See perf-report(1), dynamic sort keys.
-    ///
-    /// # Errors
-    /// The first unknown word.
+    /// Parses `comm,dso,sym` and `event.field` (perf-report(1), dynamic sort keys). Fails with the first unknown word.
     pub fn parse_list(text: &str) -> Result<Vec<Self>, UnknownKey> {
         let is_name = |part: &str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');
         let one = |word: &str| {

@@ -1,5 +1,4 @@
-//! The context of a sample, determined from the names in the call chain.
-//! It is a task, a softirq of some vector, a hardware interrupt, or idle.
+//! The context of a sample from its call chain's names: a task, a softirq of some vector, an interrupt, or idle.
 //!
 //! Vectors are those of `enum` in linux/interrupt.h (HI_SOFTIRQ to RCU_SOFTIRQ); their handlers are registered with
 //! open_softirq(), by all names that they had over the years.
@@ -138,7 +137,6 @@ fn says(name: &str) -> Says {
     vector.map_or(Says::Nothing, |(v, _)| Says::Vector(*v))
 }
 
-/// The context of every stack, updated as stacks and names arrive.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Contexts {
     nodes: Vec<Context>,

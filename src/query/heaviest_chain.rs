@@ -21,7 +21,6 @@ pub(crate) struct ChainThreshold {
     pub(crate) whole: Acc,
     /// Uses the continuing weight of the parent entry as the base instead.
     pub(crate) of_parent: bool,
-    /// The limit of entries below one entry.
     pub(crate) most: usize,
     pub(crate) apart: ApartBy,
 }

@@ -8,8 +8,7 @@ use crate::kernel::scoped_thread;
 /// The limit of threads: other processes have work, too.
 const MOST: usize = 4;
 
-/// Runs work on parts in several threads, in order.
-/// Each thread gets at least `each` units of work. The first run uses the calling thread.
+/// Runs work on parts in order, each thread with at least `each` units; the first run uses the calling thread.
 pub fn shared<P: Sync, R: Send>(parts: &[P], units: usize, each: usize, work: impl Fn(&[P]) -> R + Sync) -> Vec<R> {
     let cpus = thread::available_parallelism().map_or(1, NonZero::get);
     let threads = (units / each).clamp(1, cpus.min(MOST));

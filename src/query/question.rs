@@ -34,7 +34,6 @@ pub enum Order {
 pub struct TopSpec {
     /// The columns that rows are grouped by.
     pub keys: Vec<ColumnKey>,
-    /// Whether rows include their callees.
     pub(crate) children: bool,
     pub(crate) order: Order,
     pub(crate) reversed: bool,

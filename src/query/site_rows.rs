@@ -13,7 +13,6 @@ const EACH: usize = 12_500;
 /// The number of runs of groups that threads share.
 const RUNS: usize = 4;
 
-/// Weighted stacks by group, and the labels of their nodes.
 #[derive(Clone, Copy)]
 pub(super) struct SiteGroups<'a> {
     pub parents: &'a SharedSegments<u32>,

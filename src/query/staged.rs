@@ -34,8 +34,7 @@ impl Staged {
         known.unwrap_or_else(|| self.session.dsos.named(&path, DsoKind::File))
     }
 
-    /// Returns a stack of functions, root first.
-    /// Each is given as its name, or as `file:name` if it is not in `app`; in the kernel as `kernel:name`.
+    /// Returns a stack of functions, root first: `name` in `app`, else `file:name`; in the kernel `kernel:name`.
     pub(crate) fn stack(&mut self, functions: &[&str]) -> NodeId {
         functions.iter().fold(NodeId::ROOT, |node, function| {
             let (file, name) = function.split_once(':').unwrap_or(("app", function));

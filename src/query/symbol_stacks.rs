@@ -22,7 +22,6 @@ pub struct Name {
     pub(crate) dso: Arc<str>,
 }
 
-/// Stacks of names, root first.
 #[derive(Debug, Default)]
 pub(crate) struct SymbolStacks {
     /// Frames are indexes into `names`.

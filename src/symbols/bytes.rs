@@ -25,8 +25,7 @@ impl Bytes {
         Ok(Self::Mapped(Arc::new(Mapped::new(file)?)))
     }
 
-    /// Returns whether parts read as zeroes for lack of memory.
-    /// Files that others can change have a limited share of memory.
+    /// Returns whether parts read as zeroes: files that others can change have a limited share of memory.
     pub(crate) fn is_cut(&self) -> bool {
         matches!(self, Self::Mapped(mapped) if mapped.is_cut())
     }

@@ -58,10 +58,7 @@ pub struct Functions {
 const MAX_CHECKED: u64 = 512 << 20;
 
 impl Image {
-    /// Opens the file of a DSO and its separate debug files.
-    ///
-    /// # Errors
-    /// The reason why the file cannot be used.
+    /// Opens the file of a DSO and its separate debug files, or returns the reason why the file cannot be used.
     pub fn open(dso: &Dso, options: &SymbolOptions) -> Result<Self, Problem> {
         let opened =
             FileSearch::new(dso, options).map_err(Problem::from).and_then(|places| Self::found(places, dso, options));
@@ -185,10 +182,7 @@ impl Image {
         }
     }
 
-    /// Returns the functions from the best available source.
-    ///
-    /// # Errors
-    /// If the file cannot be read, or does not have any functions.
+    /// Returns the functions from the best available source. Fails if the file cannot be read or has no functions.
     pub fn functions(&self, purse: &mut UnpackBudget) -> Result<Functions, ElfError> {
         let (mut tables, mut left_out) = (Vec::new(), self.left_out.clone());
         let found = self.gather(&mut tables, &mut left_out, purse)?;
@@ -272,8 +266,7 @@ impl Image {
         }
     }
 
-    /// Returns the compressed ELF file in `.gnu_debugdata`.
-    /// It has the functions that are not exported (gdb's manual, "MiniDebugInfo").
+    /// Returns the compressed ELF file of functions that are not exported (gdb's manual, "MiniDebugInfo").
     fn mini<'d>(&self, file: &Elf<'d>) -> Option<&'d [u8]> {
         file.section_by_name(MINI)?.data().ok()
     }

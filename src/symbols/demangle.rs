@@ -94,8 +94,7 @@ fn cpp(text: &str, form: NameForm) -> Option<String> {
     ways.iter().find_map(|way| printed(what, &way.name, form).map(|name| Some(repaired(name?, way, form))))?
 }
 
-/// Splits a name into a description and a mangled name.
-/// The description is that of a special function that belongs to the named one.
+/// Splits a name into the description of a special function, and the mangled name that the function belongs to.
 fn target(text: &str) -> Option<(&'static str, Cow<'_, str>)> {
     let global =
         GLOBALS.iter().find_map(|(mark, what)| Some((*what, text.strip_prefix(std::str::from_utf8(mark).ok()?)?)));
@@ -229,8 +228,7 @@ fn with_suffixes(name: &str) -> String {
     out + rest
 }
 
-/// Returns the index where a function's arguments begin in its readable name.
-/// Skips arguments of templates, of lambdas and of enclosing functions.
+/// Returns where a function's own arguments begin in a name, after those of templates, lambdas and outer functions.
 pub(crate) fn arguments(name: &str) -> Option<usize> {
     let mut depth = 0usize;
     let mut at = 0;
@@ -270,8 +268,7 @@ fn is_scope(text: &str) -> bool {
     end.is_some_and(|end| text[end + 1..].trim_start_matches(" const").starts_with("::"))
 }
 
-/// Writes `<…>` for each outermost pair of angle brackets.
-/// Brackets that begin a path segment stay: `<T as Trait>::f` keeps its beginning, operators keep theirs.
+/// Writes `<…>` for each outermost pair of angle brackets, except as in `<T as Trait>::f` and in operators.
 fn without_arguments(name: &str) -> String {
     let mut out = String::with_capacity(name.len());
     let (mut depth, mut from) = (0usize, 0);
@@ -325,7 +322,6 @@ impl cpp_demangle::DemangleWrite for Limited {
     }
 }
 
-/// A limited output for `std::fmt` writers.
 #[derive(Default)]
 struct Written(Limited);
 
@@ -481,7 +477,6 @@ mod tests {
         assert!(demangle(rust(2).as_bytes(), NameForm::Plain).starts_with("a::f::<(usize, usize), ("), "{}", rust(2));
         assert_eq!(demangle(rust(30).as_bytes(), NameForm::Plain), rust(30));
         assert!(from.elapsed() < std::time::Duration::from_secs(10), "{:?}", from.elapsed());
-        // A short name of that kind is demangled.
         let short = demangle(b"_Z1fSt4pairIiiES_IS0_S0_E", NameForm::Full);
         assert!(short.starts_with("f("), "{short}");
         assert_eq!(demangle(&[b'x'; 1 << 20], NameForm::Plain).len(), MAX_SHOWN);

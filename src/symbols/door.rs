@@ -127,19 +127,13 @@ impl Door {
         Ok(Self { root: procfs::directory("/")?, is_here: true, namers })
     }
 
-    /// Opens a file for reading.
-    ///
-    /// # Errors
-    /// If the file does not exist, or with a [`Refusal`].
+    /// Opens a file for reading. Fails if the file does not exist, or with a [`Refusal`].
     pub fn open(&self, path: &Path, purpose: Purpose) -> io::Result<File> {
         self.pass(path, purpose, OFlags::empty())
     }
 
-    /// Opens a file in a directory that everyone can write to.
-    /// Symbolic links are not followed, and the file must belong to the users who name it, to root, or to us.
-    ///
-    /// # Errors
-    /// Those of [`Door::open`].
+    /// Opens a file in a directory that everyone can write to. Symbolic links are not followed, and the file must
+    /// belong to the users who name it, to root, or to us. Errors are those of [`Door::open`].
     pub fn believed(&self, path: &Path) -> io::Result<File> {
         let file = self.pass(path, Purpose::Stream, OFlags::NOFOLLOW)?;
         let uid = file.metadata()?.uid();
@@ -230,8 +224,7 @@ fn plain(place: &File, path: &Path) -> io::Result<Metadata> {
     Ok(meta)
 }
 
-/// Opens the file that was checked.
-/// It does not block: with a lease on the file, a blocking open would wait up to 45 seconds (fcntl(2), "Leases").
+/// Opens the checked file without blocking: a lease would delay it by up to 45 seconds (fcntl(2), "Leases").
 fn reopen(place: &File) -> io::Result<File> {
     let flags = libc::O_NONBLOCK | libc::O_NOCTTY;
     File::options().read(true).custom_flags(flags).open(format!("/proc/self/fd/{}", place.as_raw_fd()))

@@ -1,5 +1,4 @@
-//! Estimates the memory that a file's DWARF takes once parsed.
-//! Units, abbreviations, ranges and lines of a few bytes each take hundreds of bytes in memory.
+//! Estimates the memory of a file's parsed DWARF: units, abbreviations, ranges and lines of a few bytes take hundreds.
 
 use std::collections::BTreeSet;
 

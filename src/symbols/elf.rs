@@ -1,5 +1,4 @@
-//! Functions of an ELF file by their offsets in the file.
-//! Mappings report offsets, and offsets do not depend on the load address (elf(5)).
+//! Functions of an ELF file by their offsets in the file, which mappings report at any load address (elf(5)).
 
 use object::elf::{
     FileHeader32, FileHeader64, SHN_UNDEF, STB_LOCAL, STB_WEAK, STT_FUNC, STT_GNU_IFUNC, STT_NOTYPE, STT_OBJECT, Sym32,
@@ -113,8 +112,7 @@ fn table_of(
     Ok(SymbolTable::build_in(list, |i| symbols.raw(i), bytes, symbols.names_at))
 }
 
-/// Returns the linked addresses where a file's functions begin, from its symbols.
-/// Cold parts that the compiler moved away from a function have a symbol, too, but are excluded.
+/// Returns the linked addresses where functions begin, from symbols, without the cold parts that compilers move away.
 pub(super) fn starts_of_functions(file: &Elf<'_>, bytes: &[u8]) -> Vec<u64> {
     let is_part = |raw: &Raw<'_>| {
         let name = &raw.name[..memchr::memchr(0, raw.name).unwrap_or(raw.name.len())];
@@ -202,7 +200,6 @@ impl<'d> Symbols<'d> {
         is_code && sym.name != 0 && (sym.name as usize) < self.names.len()
     }
 
-    /// Returns whether a symbol is data with a name.
     fn is_object(&self, sym: &Sym) -> bool {
         let is_data = sym.kind == STT_OBJECT && sym.section != SHN_UNDEF;
         is_data && sym.name != 0 && (sym.name as usize) < self.names.len()

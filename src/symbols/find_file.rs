@@ -41,10 +41,8 @@ pub(crate) struct FoundFile {
 }
 
 impl<'a> FileSearch<'a> {
-    /// Searches the files that a live process sees. Else those below the symfs directory, else those of this machine.
-    ///
-    /// # Errors
-    /// If none of these roots can be opened.
+    /// Searches the files that a live process sees, else those below the symfs directory, else those of this machine.
+    /// Fails if none of these roots can be opened.
     pub fn new(dso: &'a Dso, options: &'a SymbolOptions) -> io::Result<Self> {
         if let Some(door) = process_of(dso, options).and_then(|pid| of_process(pid).ok()) {
             return Ok(Self { dso, options, door, inside: Inside::Live });
@@ -168,10 +166,7 @@ impl<'a> FileSearch<'a> {
         self.door.namers.extend(namers);
     }
 
-    /// Opens a source file that debug information names; `namers` influenced that name.
-    ///
-    /// # Errors
-    /// Those of [`Door::open`].
+    /// Opens a source file that debug information names; `namers` influenced that name. Fails like [`Door::open`].
     pub fn source(&mut self, path: &Path, namers: &Namers) -> io::Result<File> {
         self.door.namers.extend(namers);
         self.door.open(path, Purpose::Source)

@@ -147,8 +147,7 @@ impl GoTable {
         if self.step() == 4 { self.u32(at).map(u64::from) } else { self.pointer(at) }
     }
 
-    /// Returns a function's linked address, and the position of its description.
-    /// After the last function follows only an end address.
+    /// Returns a function's linked address and the position of its description; after the last one, an end address.
     fn entry(&self, i: u64) -> Option<(u64, usize)> {
         let described = usize::try_from(self.listed(2 * i + 1)?).ok()?;
         Some((self.text.wrapping_add(self.listed(2 * i)?), self.base.checked_add(described)?))

@@ -163,7 +163,6 @@ mod tests {
         assert!(threads.iter().all(|id| *id == threads[0] && *id != std::thread::current().id()));
     }
 
-    /// The exit code of that test's process.
     const PASSED: i32 = 7;
 
     #[test]

@@ -29,15 +29,13 @@ const PATIENCE: Duration = Duration::from_millis(200);
 /// Bytes read in total per byte that may be kept. This ends files that repeat the same entries.
 const READ_FOR_KEPT: u64 = 8;
 
-/// One of a process's files, and how far it was read.
 #[derive(Debug)]
 struct Growing {
     file: File,
     /// Bytes that were processed.
     upto: u64,
     dump: bool,
-    /// Its size at two earlier visits.
-    /// `seen` is that of the last one, `tail` that of the one that took an unterminated last line.
+    /// Its size at two earlier visits: the last one, and the one that took an unterminated last line.
     seen: u64,
     tail: u64,
 }
@@ -50,7 +48,6 @@ enum State {
     Done,
 }
 
-/// The JIT of a process: its files, and the functions in them.
 #[derive(Debug)]
 pub(crate) struct Jit {
     files: Vec<Growing>,
@@ -111,8 +108,7 @@ impl Jit {
         is_due.then(|| self.told.left_out.to_string())
     }
 
-    /// Returns the function at an address.
-    /// The address carries the generation of its code where records were ordered by time.
+    /// Returns the function at an address, which carries the generation of its code if records were ordered by time.
     pub(crate) fn find(&self, addr: u64) -> Option<Symbol<'_>> {
         match self.live {
             true => self.told.find_newest(addr),
@@ -228,10 +224,7 @@ pub(crate) fn changes(dso: &Dso, path: &Path, options: &SymbolOptions) -> Vec<Co
     guarded(read).ok().flatten().unwrap_or_default()
 }
 
-/// Reads the new complete lines of a map file.
-///
-/// # Errors
-/// Those of reading, or if the file does not consist of lines.
+/// Reads the new complete lines of a map file. Fails if the file cannot be read or does not consist of lines.
 pub fn read_map(file: &File, upto: &mut u64, told: &mut JitFunctions, slice: &mut VisitBudget) -> io::Result<VisitEnd> {
     if file.metadata()?.len() < *upto {
         // The file was truncated and written again.
@@ -269,8 +262,7 @@ fn take_lines(text: &[u8], told: &mut JitFunctions) -> bool {
     })
 }
 
-/// Parses the address, size and name of a line.
-/// A function of unknown size gets one byte, so that its start is found as by perf.
+/// Parses the address, size and name of a line. A function of unknown size gets one byte, as in perf.
 fn entry(line: &[u8]) -> Option<(u64, u64, &[u8])> {
     let mut parts = line.splitn(3, |b| *b == b' ');
     let mut hex = || u64::from_str_radix(std::str::from_utf8(parts.next()?).ok()?.trim_start_matches("0x"), 16).ok();

@@ -229,8 +229,7 @@ pub(crate) mod tests {
         [&head[..], &9u64.to_le_bytes(), &body].concat()
     }
 
-    /// Tables of a function that pushes and pops a word, like CPython's.
-    /// It pushes in its first four bytes, and pops at its tenth.
+    /// Tables of a function that pushes a word in its first four bytes and pops it at its tenth, like CPython's.
     pub(crate) fn tables(code_size: u64) -> Vec<u8> {
         let mut out = vec![0x14, 0, 0, 0, 0, 0, 0, 0, 1, b'z', b'R', 0, 1, 0x78, 16, 1, 0x1b];
         out.extend([0x0c, 7, 8, 0x90, 1, 0, 0]);

@@ -19,10 +19,7 @@ const HEAD: u64 = 16;
 /// The charge for a record in addition to its bytes: two reads.
 const RECORD: usize = 64;
 
-/// Reads the new complete records; skips the code itself.
-///
-/// # Errors
-/// If the file is not a jitdump file, or a record is damaged.
+/// Reads the new complete records, but not the code itself. Fails if the file is not a jitdump file or is damaged.
 pub fn read_on(file: &File, upto: &mut u64, told: &mut JitFunctions, slice: &mut VisitBudget) -> io::Result<VisitEnd> {
     let len = file.metadata()?.len();
     if *upto == 0 {

@@ -27,7 +27,6 @@ struct One {
     visited: u64,
 }
 
-/// The functions of all JITs, owned by one thread.
 #[derive(Debug, Default)]
 pub(crate) struct Jits {
     list: FxHashMap<DsoId, One>,

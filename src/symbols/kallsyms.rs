@@ -29,10 +29,7 @@ const MOST: u64 = 1 << 29;
 const PIECE: usize = 1 << 16;
 
 impl Kallsyms {
-    /// Reads a kallsyms file, which may be compressed with gzip.
-    ///
-    /// # Errors
-    /// If the file cannot be read, or is not a list of symbols.
+    /// Reads a kallsyms file, which may be compressed with gzip. Fails if it is not a list of symbols.
     pub fn read(path: &Path) -> io::Result<Self> {
         let mut file = door::own(path)?;
         let mut head = Vec::new();

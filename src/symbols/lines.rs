@@ -256,7 +256,6 @@ impl Lines {
         self.all_places(dso, vec![at]).pop().unwrap_or_default()
     }
 
-    /// Returns the functions at several addresses, in their order.
     pub(crate) fn all_places(&mut self, dso: &Dso, at: Vec<u64>) -> Vec<Vec<InlinedFrame>> {
         let mut out = Vec::with_capacity(at.len());
         for some in at.chunks(AT_ONCE) {

@@ -12,8 +12,7 @@ use super::guard::guarded;
 use super::table::SymbolTable;
 use crate::session::Dso;
 
-/// Bytes of a demangled name without its letters.
-/// These are its place in the map, which may be half empty, and its count.
+/// Bytes of a demangled name without its letters: its place in the map, which may be half empty, and its count.
 const ENTRY: usize = 80;
 
 /// Bytes of a known function without a symbol.
@@ -33,7 +32,6 @@ pub struct Symbolized {
 }
 
 impl Symbolized {
-    /// Returns the function that spans a whole DSO.
     pub(super) fn whole(dso: &Dso) -> Self {
         Self { start: 0, end: u64::MAX, name: dso.path.clone(), is_symbol: true }
     }
@@ -93,7 +91,6 @@ impl LoadedFiles {
         Ok(Some(Symbolized { start, end, name, is_symbol: false }))
     }
 
-    /// Returns the known function without a symbol that holds an address.
     fn bare_at(&self, addr: u64) -> Option<(Range<u64>, u64)> {
         let (start, (end, linked)) = self.bare.range(..=addr).next_back()?;
         (addr < *end).then_some((*start..*end, *linked))

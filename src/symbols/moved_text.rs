@@ -42,8 +42,7 @@ impl MovedText {
         self.files.iter().map(|(_, loaded, _)| loaded.memory()).sum()
     }
 
-    /// Returns the function at an address of a process's memory.
-    /// It is that of the file next to the memory. `read` reads a file's functions.
+    /// Returns the function at an address of memory, from the file next to it. `read` reads a file's functions.
     pub(super) fn find(
         &mut self,
         dso: &Dso,
@@ -79,8 +78,7 @@ impl MovedText {
     }
 }
 
-/// Returns the file that is mapped next to the anonymous memory at an address.
-/// It is below or above it, at the distance of the file's segments.
+/// Returns the file that is mapped below or above anonymous memory, at the distance of the file's segments.
 fn neighbour(pid: i32, addr: u64, memory: &Dso) -> Option<Neighbour> {
     let maps = procfs::maps(pid);
     let at = maps.iter().position(|map| (map.start..map.end).contains(&addr)).filter(|at| maps[*at].inode == 0)?;

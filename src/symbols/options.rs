@@ -52,7 +52,6 @@ pub(crate) const MAX_FILES: usize = 4096;
 const BUDGET: usize = 256 << 20;
 
 impl SymbolOptions {
-    /// Returns the tables that came with a DSO's stream.
     pub(super) fn given(&self, dso: &Dso) -> Option<&ShippedTables> {
         self.given.get(dso.host).map(|given| &**given)
     }
@@ -67,8 +66,7 @@ impl SymbolOptions {
         self.kallsyms.as_deref().filter(|_| !self.strangers.contains(&dso.host))
     }
 
-    /// Returns the options for this machine.
-    /// They include the caches of this user's debuginfod client (debuginfod_find_debuginfo(3)).
+    /// Returns the options for this machine, with the caches of the debuginfod client (debuginfod_find_debuginfo(3)).
     pub(crate) fn of_user() -> Self {
         let set = |name: &str| privilege::variable(name).map(PathBuf::from);
         let cache = set("XDG_CACHE_HOME").or_else(|| set("HOME").map(|home| home.join(".cache")));

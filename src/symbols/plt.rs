@@ -93,8 +93,7 @@ impl<'d> Names<'d> {
         Some(self.symbols.raw(number).name()).filter(|name| !name.is_empty())
     }
 
-    /// Returns the name of a stub.
-    /// An unnamed function chosen at load time is named after its resolver's address, like in objdump.
+    /// Returns the name of a stub; an unnamed function chosen at load time has its resolver's address, as in objdump.
     fn stub(&self, target: Target, purse: &mut UnpackBudget) -> Result<Option<Vec<u8>>, UnpackError> {
         let name = match target {
             Target::Symbol(number) => self.get(number),

@@ -33,7 +33,6 @@ pub(crate) struct Segment {
     pub(crate) is_code: bool,
 }
 
-/// An ELF file, read from its program headers.
 #[derive(Debug)]
 pub(crate) struct Program<'d> {
     bytes: &'d [u8],
@@ -129,8 +128,7 @@ impl<'d> Program<'d> {
         })
     }
 
-    /// Returns the unwind table that the search table points to.
-    /// Its own terminator ends it before the end of its segment.
+    /// Returns the unwind table that the search table points to; its terminator ends it before its segment does.
     fn frames(&self) -> Option<Section> {
         let header = self.header.as_ref()?;
         let bases = BaseAddresses::default().set_eh_frame_hdr(header.address());

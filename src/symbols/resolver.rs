@@ -84,7 +84,6 @@ impl Resolver {
         }
     }
 
-    /// Returns whether a recording is of the kernel that runs here.
     pub(crate) fn has_own_kernel(&self) -> bool {
         self.options.same_kernel
     }
@@ -214,7 +213,6 @@ impl Resolver {
         Some(Symbolized { start, end, name: demangle(name, self.options.form).into(), is_symbol: true })
     }
 
-    /// Returns the function of a program whose text was moved to anonymous memory.
     fn moved(&mut self, dso: &Dso, addr: u64) -> Option<Symbolized> {
         let (form, mut purse) = (self.options.form, self.purse());
         let moved = self.moved.entry(dso.id).or_default();

@@ -51,8 +51,7 @@ pub(crate) enum Likeness {
 #[error("the file that was mapped was replaced ({0})")]
 pub(crate) struct Replaced(pub(crate) &'static str);
 
-/// Compares a file with the one that was mapped as a DSO.
-/// `mapped` is the wall-clock time of the first mapping, or a later one.
+/// Compares a file with a DSO's. `mapped` is the wall-clock time of the first mapping, or a later one.
 pub(crate) fn compare(file: &File, dso: &Dso, mapped: Option<u64>) -> Likeness {
     let Ok(meta) = file.metadata() else { return Likeness::Other("its metadata cannot be read") };
     if !has_inode(file, &dso.file) {

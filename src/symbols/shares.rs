@@ -63,8 +63,7 @@ impl<K: Copy + Eq + Hash> Shares<K> {
         self.total -= self.held.remove(&key).map_or(0, |held| held.bytes);
     }
 
-    /// Removes items above the budget and returns them.
-    /// They are the least recently used ones of the user who holds most.
+    /// Removes and returns items above the budget: the least recently used ones of the user who holds most.
     pub(crate) fn excess(&mut self) -> Vec<K> {
         let mut gone = Vec::new();
         while self.total > self.whole || self.held.len() > self.count {

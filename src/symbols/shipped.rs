@@ -187,7 +187,6 @@ mod tests {
         assert!(given.table("/usr/bin/x", &mut UnpackBudget::new(1 << 18)).is_none());
     }
 
-    /// Sends a compressed table in records.
     fn sent(given: &ShippedTables, path: &str, packed: &[u8]) {
         let head = [&0u64.to_le_bytes()[..], &(path.len() as u32).to_le_bytes(), path.as_bytes(), packed].concat();
         let pieces = head.chunks(PIECE).count();

@@ -43,7 +43,6 @@ const ASKS_LIVE: i64 = 5;
 /// Addresses from here on are the kernel's.
 const KERNEL: u64 = 1 << 63;
 
-/// The thread that follows processes and builds their tables.
 #[derive(Debug)]
 pub(crate) struct Following {
     /// It runs until all senders are dropped.
@@ -176,7 +175,6 @@ impl<S: Store> Spaces<S> {
         self.due.extend(self.processes.keys().map(|pid| (*pid, now)));
     }
 
-    /// Stores a table that was built on the other thread.
     fn take_made(&mut self, (job, made): Done) {
         self.changed.get_or_insert_with(Instant::now);
         let id = job.id;

@@ -1,5 +1,4 @@
-//! A sorted table of functions.
-//! It follows perf's rules for duplicates and missing sizes, so that functions are the same as in perf.
+//! A sorted table of functions, with perf's rules for duplicates and missing sizes.
 
 mod names;
 mod starts;
@@ -58,8 +57,7 @@ pub struct SymbolTable {
     names: Names,
 }
 
-/// How many entries are searched backwards for an enclosing function.
-/// The search runs if the nearest one ends before the address.
+/// How many entries are searched backwards for an enclosing function if the nearest one ends before the address.
 const NESTING: usize = 16;
 
 /// Builds a table from symbols that are mostly sorted by address. It does not hold them twice.
@@ -85,8 +83,7 @@ struct Stray {
 }
 
 impl Builder {
-    /// Creates a builder for kallsyms, where symbols do not have sizes.
-    /// perf leaves all but the last symbol at an address empty, so that only the last is found.
+    /// Creates a builder for kallsyms, without sizes: as in perf, only the last symbol at an address is found.
     pub(crate) fn last_wins() -> Self {
         Self { last_wins: true, ..Self::default() }
     }

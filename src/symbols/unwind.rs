@@ -92,7 +92,6 @@ impl ByRule for UnwindRegsAarch64 {
     }
 }
 
-/// Unwinds stacks of one architecture.
 struct Machine<U: Unwinder> {
     cache: U::Cache,
     /// Unwinds code without a file by frame pointers.
@@ -299,8 +298,7 @@ impl std::fmt::Debug for UnwindSpace {
     }
 }
 
-/// Register indexes in a sample (arch/x86/include/uapi/asm/perf_regs.h).
-/// They are those that the tables of System V programs need.
+/// Register indexes in a sample (arch/x86/include/uapi/asm/perf_regs.h), for tables of System V programs.
 mod x86 {
     pub(crate) const BP: u32 = 6;
     pub(crate) const SP: u32 = 7;

@@ -127,10 +127,7 @@ const WIDE: [u8; 8] = [0, 2, 1, 3, 7, 6, 4, 5];
 /// Bytes from the context in a 32-bit signal frame to its instruction pointer.
 const CONTEXT_IP: i64 = 56;
 
-/// Builds a file's rows. An unreadable entry is skipped: its code becomes a gap.
-///
-/// # Errors
-/// The reason why there are no rows.
+/// Builds a file's rows, or returns why there are none. An unreadable entry is skipped: its code becomes a gap.
 pub fn of(bytes: &Bytes) -> Result<UnwindRows, NoRows> {
     let program = Program::of(bytes)?;
     let registers = match program.machine {
@@ -189,8 +186,7 @@ pub(crate) fn is_mostly_bare(bytes: &Bytes) -> bool {
     program.machine == Machine::X86_64 && code > LITTLE && code / RATIO > tables.sum()
 }
 
-/// Returns the rows of a piece of JIT code from its own `.eh_frame`.
-/// The section follows the code; rows are relative to the code's start.
+/// Returns the rows of JIT code, relative to its start, from its own `.eh_frame`, which follows the code.
 pub(crate) fn of_code(frames: &[u8], size: u64, is_arm: bool) -> Option<Vec<u64>> {
     /// The assumed address of the code; entries for other addresses are dropped.
     const AT: u64 = 1 << 20;

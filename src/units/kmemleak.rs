@@ -39,7 +39,6 @@ Survives   Share  Objects  Oldest  A second  Allocated  Freed  Course…
     make: |settings| Ok(Box::new(KmemLeak::new(settings)?)),
 };
 
-/// The size of a block, and where it was allocated.
 #[derive(Clone, Copy, Debug)]
 struct Allocated {
     bytes: u64,

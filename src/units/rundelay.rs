@@ -96,7 +96,6 @@ const YIELD: usize = 3;
 const RUNS: usize = 256;
 /// A larger number of CPUs indicates damaged data.
 const MAX_CPUS: usize = 1 << 14;
-/// Limit of counted pairs of waiters and runners.
 const MAX_PAIRS: usize = 1 << 16;
 
 /// The waits of a thread or a CPU by reason.

@@ -102,7 +102,6 @@ struct Within {
     ended: Option<u64>,
 }
 
-/// The current state of a task.
 type Now = OpenSpan<ThreadState, Within>;
 
 impl Within {

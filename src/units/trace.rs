@@ -40,7 +40,6 @@ $ perfprof-tui trace -e syscalls:sys_enter_openat --batch -n 1
     make: |settings| Ok(Box::new(Trace::new(settings)?)),
 };
 
-/// Default number of kept events.
 const KEEP: u64 = 20_000;
 
 #[derive(Clone, Debug)]

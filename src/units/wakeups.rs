@@ -76,7 +76,6 @@ impl Wakeups {
         self.wakers.words(at, cause, |at, tid| if by_comm { at.comm(tid) } else { at.task(tid) })
     }
 
-    /// Groups pairs by the waker's description.
     fn named<K: Ord>(
         &mut self,
         at: &Moment<'_>,

@@ -1,5 +1,4 @@
-//! Adds up samples to a heat map in one pass over the columns.
-//! Several threads share the work if there are many samples.
+//! Adds up samples to a heat map in one pass over the columns, in several threads if there are many samples.
 
 use std::ops::Range;
 

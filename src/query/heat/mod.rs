@@ -144,7 +144,6 @@ impl Heat {
         self.cells.get(column * self.rows + row).copied().unwrap_or(0)
     }
 
-    /// Returns the lit samples of a cell.
     pub(crate) fn lit(&self, column: usize, row: usize) -> u32 {
         self.lit.get(column * self.rows + row).copied().unwrap_or(0)
     }

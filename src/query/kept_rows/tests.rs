@@ -1,5 +1,4 @@
-//! Compares incrementally updated state with newly built state.
-//! The state consists of rows, call trees and flame graphs.
+//! Compares incrementally updated rows, call trees and flame graphs with newly built ones.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

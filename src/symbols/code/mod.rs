@@ -1,5 +1,4 @@
-//! The instructions of a function, annotated with samples and source lines.
-//! The code is from the file, from the running kernel or from a JIT's dump.
+//! The instructions of a function, from its file, the running kernel or a JIT's dump, with samples and source lines.
 
 mod arm;
 mod bytes;
@@ -61,7 +60,6 @@ pub struct Listing {
     pub instructions: Vec<Instruction>,
     /// Lines of the source files that were found, by file name, from line 1.
     pub sources: Vec<(Arc<str>, Vec<String>)>,
-    /// Notes about missing data.
     pub(crate) notes: Vec<String>,
 }
 
@@ -69,10 +67,7 @@ pub struct Listing {
 const MAX_CODE: u64 = 1 << 20;
 const MAX_SOURCES: usize = 64;
 
-/// Disassembles the function at an address of a DSO.
-///
-/// # Errors
-/// The reason why the code is not available.
+/// Disassembles the function at an address of a DSO, or returns the reason why the code is not available.
 pub fn list(
     dso: &Dso,
     at: u64,

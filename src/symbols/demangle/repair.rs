@@ -106,8 +106,7 @@ fn rewritten(name: &str) -> (String, bool) {
     (out, name.strip_prefix("_ZW").is_some_and(|rest| rest.starts_with(|c: char| c == 'P' || c.is_ascii_digit())))
 }
 
-/// Returns a name that begins with its module as nested names.
-/// They end after the function's own name, or after one of the ends of its template arguments.
+/// Returns a name that begins with its module as nested names, which end after the name or its template arguments.
 fn nested(name: &str) -> Vec<String> {
     let Some(parts) = name.strip_prefix("_Z") else { return Vec::new() };
     let mut rest = parts;

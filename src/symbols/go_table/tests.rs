@@ -79,7 +79,6 @@ fn table(layout: Layout, text: u64) -> Vec<u8> {
     [out, functions, vec![0; 64]].concat()
 }
 
-/// Reads a file with such a table at its end.
 fn read(layout: Layout, text: u64, damage: impl FnOnce(&mut Vec<u8>)) -> (Bytes, Option<GoTable>) {
     let mut file = map(SPIN).to_vec();
     let at = file.len().next_multiple_of(ALIGN);

@@ -131,7 +131,6 @@ fn a_map_that_is_begun_anew_is_read_anew() {
     file.write_all(b"1000 10 first\n2000 10 second\n").expect("write");
     assert_eq!(read_map(&file, &mut upto, &mut all, &mut slice).expect("read"), VisitEnd::All);
     assert_eq!((upto, usize::MAX - slice.bytes), (29, 29));
-    // Without new data nothing is read.
     assert_eq!(read_map(&file, &mut upto, &mut all, &mut slice).expect("read"), VisitEnd::All);
     assert_eq!((upto, usize::MAX - slice.bytes), (29, 29));
     file.set_len(0).expect("emptied");

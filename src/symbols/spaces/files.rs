@@ -215,8 +215,7 @@ impl Files {
         Some(id)
     }
 
-    /// Drops unused tables, least recently used first.
-    /// At most `most` are dropped, and no more than needed for this many rows.
+    /// Drops unused tables, least recently used first: at most `most`, and no more than needed for this many rows.
     fn drop_idle(&mut self, most: usize, rows: usize, store: &mut impl Store) {
         let is_idle = |table: &Table| table.told.processes == 0 && !table.is_to_come();
         let idle = self.tables.iter().filter(|(_, table)| is_idle(table));

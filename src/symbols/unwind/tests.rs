@@ -85,7 +85,6 @@ fn program(machine: u16, frames: &[u8]) -> Vec<u8> {
     out
 }
 
-/// A program on disk.
 struct Stage {
     file: tempfile::NamedTempFile,
     stacks: UnwindSpace,
@@ -186,8 +185,7 @@ fn arm_goes_by_link_register_frame_and_stack_pointer() {
     assert_eq!(walked, Some((vec![0x04, 0x18, 0x28, 0x38], ChainEnd::Root)));
 }
 
-/// A chain of frame pointers misses the caller of a function without a frame.
-/// The link register holds it, as long as the tables say so.
+/// A chain of frame pointers misses the caller of a function without a frame; the link register holds it.
 #[test]
 fn the_link_register_has_the_caller_of_a_leaf() {
     let functions = [

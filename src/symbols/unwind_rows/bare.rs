@@ -1,5 +1,4 @@
-//! AArch64 code without tables whose callers are known anyway.
-//! It consists of PLT stubs, and the few functions of the vDSO.
+//! AArch64 code without tables whose callers are known anyway: PLT stubs, and the few functions of the vDSO.
 
 use object::{Object, ObjectSection, ObjectSymbol};
 

@@ -188,8 +188,7 @@ impl<'a> Tracer<'a> {
         }
     }
 
-    /// Traces new functions, and those that they call.
-    /// It must be known whether they return before code after their calls is interpreted.
+    /// Traces new functions and those that they call: code after a call depends on whether the function returns.
     fn trace_fresh(&mut self) {
         let mut traces: Vec<(u64, Trace)> = Vec::new();
         while let Some(at) = self.fresh.pop() {
@@ -314,8 +313,7 @@ impl<'a> Tracer<'a> {
         }
     }
 
-    /// Returns the function whose address an instruction loads.
-    /// The code there must begin like a function, or be one indirect jump.
+    /// Returns the function whose address an instruction loads, if its code begins like one or is one indirect jump.
     fn pointed(&self, one: &Instruction) -> Option<u64> {
         let is_address = one.mnemonic() == Mnemonic::Lea && one.is_ip_rel_memory_operand();
         let to = one.ip_rel_memory_address();

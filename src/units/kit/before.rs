@@ -61,7 +61,6 @@ impl Before {
     }
 }
 
-/// Marks a row that began before the start.
 pub(crate) fn mark(is_before: bool) -> Cell {
     if is_before { text("since before") } else { Cell::Empty }
 }

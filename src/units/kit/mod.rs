@@ -321,8 +321,7 @@ impl<'a> Context<'a> {
         Self { session, names, own, task: None, cpus: None, points: None, found: None }
     }
 
-    /// Returns whether figures of a CPU count.
-    /// A unit that relates records of several CPUs checks this when it adds to its figures.
+    /// Returns whether figures of a CPU count, for a unit that relates records of several CPUs.
     pub(crate) fn counts(&self, cpu: u32) -> bool {
         self.cpus.is_none_or(|cpus| cpus.binary_search(&cpu).is_ok())
     }
@@ -448,8 +447,8 @@ pub trait Unit: CopyUnit + Send + Sync {
         None
     }
 
-    /// Processes side-band records: names, forks, exits, mappings, BPF programs.
-    /// An override must call [`follow_threads`], like this default.
+    /// Processes side-band records: names, forks, exits, mappings, BPF programs. Overrides must call
+    /// [`follow_threads`].
     fn side(&mut self, record: &Record<'_>, time: u64, cx: &mut Context<'_>) {
         follow_threads(self, record, time, cx);
     }

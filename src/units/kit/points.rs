@@ -7,7 +7,6 @@ use std::collections::BTreeMap;
 pub struct Points(pub BTreeMap<String, Vec<(u64, u64)>>);
 
 impl Points {
-    /// Adds a latency between two events, or a number of one event, with the time of its end.
     pub(crate) fn add(&mut self, between: [&str; 2], time: u64, ns: u64) {
         let words = between.map(|event| event.rsplit(':').next().unwrap_or(event));
         let name = words.into_iter().filter(|word| !word.is_empty()).collect::<Vec<_>>().join("-");

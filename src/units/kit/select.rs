@@ -150,8 +150,7 @@ fn parse_with(text: &str, is_unit: &dyn Fn(&str) -> bool) -> Result<Vec<Selected
     LEXICON.split(text, 0..text.len(), ",")?.into_iter().map(|part| one(text, part, is_unit)).collect()
 }
 
-/// Parses the lists of `-e`, each unit replaced by its events.
-/// These come first, so that a unit's finding precedes the event that caused it.
+/// Parses the lists of `-e`. Units' events replace them and come first: a finding precedes the event that caused it.
 pub(crate) fn joint(settings: &super::Settings) -> Result<(Vec<Vec<SelectedEvent>>, Sources), String> {
     let mut sources = Sources::default();
     let unit = |name: &str| settings.units.iter().find(|spec| spec.name == name);

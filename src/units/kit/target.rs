@@ -56,8 +56,7 @@ impl ThreadChoice {
         self.target != Target::System || self.comms.is_some() || self.groups.is_some() || !self.without.is_empty()
     }
 
-    /// Whether a thread belongs to the target and has a unique id.
-    /// Idle tasks share one id, and so do threads outside of our PID namespace.
+    /// Whether a thread is the target's and has a unique id, unlike idle tasks and threads outside of our namespace.
     pub(crate) fn follows(&mut self, tid: i32, cx: &mut Context<'_>) -> bool {
         tid > 0 && self.has(tid, cx)
     }

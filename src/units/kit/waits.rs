@@ -1,6 +1,5 @@
-//! Classes of waits: a blocked thread waits for work, or its work is held up.
-//!
-//! The end of a wait determines the class, never a function name in its stack.
+//! Classes of waits: a blocked thread waits for work, or its work is held up. The end of a wait determines the class,
+//! never a function name in its stack.
 
 use crate::session::BlockedThread;
 

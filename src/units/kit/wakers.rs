@@ -1,6 +1,4 @@
-//! The causes of wakeups.
-//!
-//! A wakeup record names the task on the CPU, which an interrupt or softirq merely interrupts.
+//! The causes of wakeups. A wakeup record names the task on the CPU, which an interrupt or softirq merely interrupts.
 
 use std::sync::Arc;
 
@@ -62,8 +60,7 @@ impl Waker {
 /// Tracks completed requests, so that wakeups by a disk have its name.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct WakerReader {
-    /// The event number of `sched_waking`, recorded by the waker.
-    /// `sched_wakeup` is recorded by the CPU that gets the task.
+    /// The event number of `sched_waking`, which the waker records; the CPU that gets the task records `sched_wakeup`.
     waking: Option<u16>,
     dev: Option<Num>,
     /// The last completed request on each CPU since its last switch: time and disk.
@@ -76,8 +73,7 @@ impl WakerReader {
         EventRequest::new(DISK).optional()
     }
 
-    /// Binds an event with information about wakers.
-    /// Returns true for [`DISK`], which needs no other lookup; `disk` is its role.
+    /// Binds an event about wakers. Returns true for [`DISK`], which needs no other lookup; `disk` is its role.
     pub(crate) fn bind(&mut self, event: &Event<'_>, disk: usize) -> bool {
         if event.role == disk {
             self.dev = Num::of(event.format, "dev").ok();
@@ -247,7 +243,6 @@ fn base(name: &Name) -> &str {
     name.text.split('.').next().unwrap_or_default()
 }
 
-/// A cache of waker stacks and their facts.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct WakerStacks(ByStack<WakePath>);
 

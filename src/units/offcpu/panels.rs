@@ -38,7 +38,6 @@ pub(super) struct Sites {
 /// Sites with less than this fraction of the blocked time come after the row for all waits for work.
 const TRIFLE: u64 = 100;
 
-/// Number of names listed in a row.
 const NAMED: usize = 2;
 
 impl Site {

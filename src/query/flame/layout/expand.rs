@@ -89,7 +89,6 @@ impl<'a> Layout<'a> {
         groups
     }
 
-    /// Returns the ends of all stacks by name, in the order of the spec.
     pub(super) fn ends(&self) -> Vec<Group<'a>> {
         let leaves = self.tree.leaves();
         let group = |i: usize| {

@@ -1,5 +1,4 @@
-//! Pools frames that are too narrow to draw.
-//! They are pooled by module if the module is wide enough; then follows the rest.
+//! Pools frames that are too narrow to draw: by module if the module is wide enough, then the rest.
 
 use std::sync::Arc;
 

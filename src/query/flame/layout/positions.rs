@@ -107,7 +107,6 @@ impl<'a> Layout<'a> {
         self.count_drawn();
     }
 
-    /// Returns the base position: the full width.
     pub(super) fn ground(&self) -> BlockPlace {
         BlockPlace { block: None, id: 0, depth: -1, x0: 0, x1: u32::from(self.spec.width) * CELL as u32 }
     }

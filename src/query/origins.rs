@@ -1,5 +1,4 @@
-//! Shortens tracepoint stacks in tables. They begin at the first caller outside of the kernel's scheduling, entry and
-//! tracing code, which is the same for all of them.
+//! Tracepoint stacks in tables begin at the first caller outside of the kernel's scheduling, entry and tracing code.
 
 use crate::profile::{NodeId, SymId};
 

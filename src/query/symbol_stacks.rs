@@ -1,5 +1,4 @@
-//! Stacks by name. The trie has frames of the same function merged, with weights. It is the basis of folded stacks,
-//! flame graphs and most formats of other tools.
+//! Stacks by function name: the basis of folded stacks, flame graphs and most formats of other tools.
 
 use std::sync::Arc;
 

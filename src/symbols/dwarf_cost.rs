@@ -25,9 +25,8 @@ const IMPLICIT_CONST: u64 = 0x21;
 
 type Slice<'a> = EndianSlice<'a, RunTimeEndian>;
 
-/// Charges the budget for what is held as soon as a file is opened. Rejects a unit that would not fit once it is used,
-/// and abbreviation tables that overlap: each is read to its end. Abbreviations are parsed once for all units that
-/// share them.
+/// Charges the budget for what is held as soon as a file is opened. Rejects units that would not fit once used, and
+/// abbreviation tables that overlap: each is read to its end. Units that share abbreviations parse them once.
 pub(crate) fn charge(dwarf: &mut Dwarf<Slice<'_>>, purse: &mut UnpackBudget) -> Result<(), UnpackError> {
     all_abbreviations(dwarf, purse)?;
     dwarf.populate_abbreviations_cache(AbbreviationsCacheStrategy::Duplicates);

@@ -41,8 +41,7 @@ pub(crate) struct FoundFile {
 }
 
 impl<'a> FileSearch<'a> {
-    /// Searches the files that a live process sees, else those below the symfs directory, else those of this machine.
-    /// Fails if none of these roots can be opened.
+    /// Searches the files that a live process sees, else those below the symfs directory, else this machine's.
     pub fn new(dso: &'a Dso, options: &'a SymbolOptions) -> io::Result<Self> {
         if let Some(door) = process_of(dso, options).and_then(|pid| of_process(pid).ok()) {
             return Ok(Self { dso, options, door, inside: Inside::Live });
@@ -172,8 +171,7 @@ impl<'a> FileSearch<'a> {
         self.door.open(path, Purpose::Source)
     }
 
-    /// Opens the file that a process's JIT writes at a path. It may have the PID in the process's own namespace. Errors
-    /// are those of [`Door::believed`].
+    /// Opens the file that a process's JIT writes at a path, which may have the PID in the process's own namespace.
     pub(crate) fn jit(&self, path: &Path, dump: bool) -> io::Result<File> {
         let file = self.jit_file(path, dump)?;
         match self.began().zip(same_file::written(&file)) {

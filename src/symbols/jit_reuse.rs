@@ -1,8 +1,6 @@
-//! Addresses that a JIT reuses: which code was where, in order.
-//!
-//! Each piece of code has a generation: 0 if nothing was at its addresses before, else one more than that of the last
-//! code it replaces. Function tables store the generation in the bits above the address, so that all generations keep
-//! their names.
+//! Addresses that a JIT reuses: which code was where, in order. Each piece of code has a generation: 0 if nothing was
+//! at its addresses before, else one more than that of the last code it replaces. Function tables store the generation
+//! in the bits above the address, so that all generations keep their names.
 
 use std::collections::BTreeMap;
 

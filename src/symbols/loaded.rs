@@ -107,8 +107,7 @@ impl LoadedFiles {
         Ok(())
     }
 
-    /// Looks up several addresses in one call of a parser. A call costs as much as a hundred lookups. Errors are those
-    /// of [`Self::find`].
+    /// Looks up several addresses in one call of a parser, which costs as much as a hundred lookups.
     pub(crate) fn prepare(&mut self, addrs: impl Iterator<Item = u64>, form: NameForm) -> Result<(), String> {
         let (mut mangled, mut bare) = (BTreeMap::new(), Vec::new());
         for addr in addrs {

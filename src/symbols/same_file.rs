@@ -88,8 +88,7 @@ pub(crate) fn has_inode(file: &File, id: &FileId) -> bool {
     meta.ino() == inode && is_same_device((libc::major(meta.dev()), libc::minor(meta.dev())), (major, minor))
 }
 
-/// Compares device numbers. Some file systems (btrfs, overlay) report other devices in maps than in stat, so they must
-/// agree only if neither is anonymous.
+/// Compares device numbers; anonymous ones may differ, because btrfs and overlay report others in maps than in stat.
 pub(crate) fn is_same_device(stat: (u32, u32), mapped: (u32, u32)) -> bool {
     stat == mapped || stat.0 == 0 || mapped.0 == 0
 }

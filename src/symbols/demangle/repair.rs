@@ -1,8 +1,6 @@
-//! Rewrites or drops the parts of C++ names that the library cannot parse.
-//!
-//! The library does not support modules, `operator co_await`, template parameters of lambdas, constraints, union fields
-//! in arguments, unified constructors, or class members in the expression of a return type (as GCC writes them). Most
-//! of these follow the function's name.
+//! Rewrites or drops the parts of C++ names that the library cannot parse: modules, `operator co_await`, template
+//! parameters of lambdas, constraints, union fields in arguments, unified constructors, and class members in the
+//! expression of a return type (as GCC writes them). Most of these follow the function's name.
 
 /// Prefixes that replace what the library cannot print. [`restored`] replaces them again.
 const MODULE: &str = "__pf_module_";

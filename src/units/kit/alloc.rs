@@ -114,8 +114,7 @@ const WRAPPERS: &[&str] = &[
     "kcalloc",
 ];
 
-/// Returns the frames up to the allocating function, the outermost first, without the wrappers. If there are only
-/// wrappers, returns all frames.
+/// Returns the frames up to the allocating function, outermost first, without wrappers unless there are only those.
 pub(crate) fn without_wrappers(frames: &[Name]) -> &[Name] {
     let wraps = |name: &&Name| WRAPPERS.iter().any(|wrapper| name.text.starts_with(wrapper));
     let own = frames.len() - frames.iter().rev().take_while(wraps).count();

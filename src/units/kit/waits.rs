@@ -146,8 +146,7 @@ mod tests {
     #[test]
     fn a_wait_that_the_program_ends_is_never_work() {
         assert_eq!(class(S, WaitEnd::OwnProgram, ALONE), WaitClass::EachOther);
-        // A thread that waits for a lock with a timeout resumes the wait: CPython's take_gil, PostgreSQL's deadlock
-        // check.
+        // A thread with a lock's timeout resumes the wait: CPython's take_gil, PostgreSQL's deadlock check.
         assert_eq!(class(S, WaitEnd::Timer, SHARED), WaitClass::EachOther);
         assert_eq!(class(S, WaitEnd::Open, SHARED), WaitClass::EachOther);
     }

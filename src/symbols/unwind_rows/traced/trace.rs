@@ -16,8 +16,7 @@ pub(super) struct Claim {
 
 pub(super) type Claims = FxHashMap<u64, Claim>;
 
-/// The result of tracing code from one address. A stretch is a run of instructions without a branch or a call between
-/// them; the first one begins at the start.
+/// The result of tracing code from one address. Stretches, the first at the start, have no branch or call inside them.
 #[derive(Debug)]
 pub(super) struct Trace {
     pub(super) claims: Claims,

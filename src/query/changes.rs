@@ -40,7 +40,6 @@ pub(crate) struct Changes {
 }
 
 impl Default for Changes {
-    /// Nothing was counted yet.
     fn default() -> Self {
         Self { anew: true, list: Vec::new(), before: FxHashMap::default(), updated: false }
     }

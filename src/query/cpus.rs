@@ -23,7 +23,6 @@ pub(crate) const SOFTIRQ: usize = 4;
 
 /// The limit of CPUs: a damaged recording may contain any number.
 const MAX_CPUS: usize = 4096;
-/// The limit of time buckets.
 const BUCKETS: usize = 256;
 /// The shortest bucket; also the shortest burst that is visible.
 const SHORTEST_NS: u64 = 100_000_000;

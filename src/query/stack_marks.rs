@@ -6,7 +6,6 @@ use std::sync::Arc;
 use crate::profile::frames::SymState;
 use crate::profile::{NodeId, Profile, SymId};
 
-/// Returns whether a name matches.
 pub(crate) type IsMeant<'a> = &'a dyn Fn(&str) -> bool;
 
 #[derive(Clone, Copy, Default)]

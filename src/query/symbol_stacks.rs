@@ -97,7 +97,7 @@ pub fn stacks(data: Data<'_>, named: &SymbolStacks, fold: &Aggregate) -> Vec<(Ar
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct StackSample {
-    /// Its position among all samples.
+    /// The position among all samples.
     pub(crate) at: u64,
     pub(crate) time: u64,
     pub(crate) site: u32,

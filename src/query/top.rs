@@ -80,7 +80,6 @@ pub enum RowLimit {
     },
 }
 
-/// Returns the Bloom filter bit of a label.
 fn path_bit(label: u32) -> u64 {
     1 << (label.wrapping_mul(0x9e37_79b1) >> 26)
 }

@@ -75,7 +75,6 @@ impl Purpose {
     }
 }
 
-/// The reason why an existing file is not opened.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Refusal {
     #[error("{0} is not a regular file")]

@@ -9,13 +9,11 @@ use super::table::{Binding, MAX_NAME, Raw, SymbolTable};
 use crate::perfdata::unpack::UnpackBudget;
 
 pub(super) const SECTIONS: [&str; 2] = [".gopclntab", ".data.rel.ro.gopclntab"];
-/// The limit of functions in a table.
 const MAX_FUNCTIONS: u64 = 1 << 24;
 const ALIGN: usize = 32;
 /// The limit of steps in a table of values; no function is that long.
 const MAX_STEPS: usize = 1 << 20;
 
-/// The layouts, by the table's magic number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Layout {
     Go12,

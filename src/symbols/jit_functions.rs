@@ -34,6 +34,7 @@ fn end_of(start: u64, size: u64) -> Option<u64> {
     start.checked_add(size).filter(|_| size <= MOST_CODE)
 }
 
+/// Entries of JITs' files that were left out.
 #[derive(Debug, Default)]
 pub(crate) struct LeftOut {
     pub(crate) entries: u64,

@@ -49,7 +49,6 @@ enum Holder {
 #[derive(Debug)]
 pub struct Resolver {
     options: SymbolOptions,
-    /// The kernel of each host.
     kernels: FxHashMap<HostId, LoadedFiles>,
     /// The file of each DSO; `None` if it does not have names.
     keys: FxHashMap<DsoId, Option<Key>>,
@@ -57,7 +56,6 @@ pub struct Resolver {
     jits: Jits,
     /// Program text moved to anonymous memory, by the DSO of that memory.
     moved: FxHashMap<DsoId, MovedText>,
-    /// The share of the budget of each holder.
     shares: Shares<Holder>,
     problems: Vec<(DsoId, Problem)>,
     sources: Vec<(DsoId, String)>,

@@ -43,6 +43,7 @@ const ASKS_LIVE: i64 = 5;
 /// Addresses from here on are the kernel's.
 const KERNEL: u64 = 1 << 63;
 
+/// The thread that follows processes and builds their tables.
 #[derive(Debug)]
 pub(crate) struct Following {
     /// It runs until all senders are dropped.
@@ -97,6 +98,7 @@ fn listen(mut asks: Asks) -> io::Result<Receiver<Vec<u32>>> {
     Ok(asked)
 }
 
+/// The mappings of a process.
 #[derive(Debug)]
 struct Process {
     maps: Vec<procfs::ProcMapping>,

@@ -119,7 +119,6 @@ where
         }
     }
 
-    /// Opens a file's tables and evicts others if necessary.
     fn open(&mut self, dso: &Dso, options: &SymbolOptions) {
         let mut purse = UnpackBudget::new(self.shares.most());
         let opened = load(dso, options, &mut purse);

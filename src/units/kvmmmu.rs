@@ -26,7 +26,6 @@ pub(super) const SPEC: Spec = Spec {
     make: |settings| Ok(Box::new(KvmMmu::new(settings)?)),
 };
 
-/// Limit of tracked pages.
 const MAX_PAGES: usize = 1 << 21;
 
 #[derive(Clone, Debug)]

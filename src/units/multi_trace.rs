@@ -99,7 +99,7 @@ struct MultiTrace {
     cycle: bool,
     per_thread: bool,
     events: FxHashMap<u16, Known>,
-    /// By role.
+    /// The expressions of events by role.
     bindings: FxHashMap<usize, Bindings>,
     /// By key: the step that has started.
     open: OpenSpans<RowKey, usize, Seen>,

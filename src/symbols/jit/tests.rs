@@ -90,7 +90,6 @@ fn lines_that_are_no_functions_are_counted_and_told_once() {
     let mut jit = Jit::new(&stage.dso, &recorded(), 1 << 20);
     stage.visit(&mut jit, &mut long()).expect("read");
     let name = |at: u64| jit.find(at).map(|s| String::from_utf8_lossy(s.name).into_owned());
-    // A function of size 0 gets a byte, as in perf.
     assert_eq!([0x1000, 0x3000, 0x500f].map(name), ["good", "stub", "last"].map(|name| Some(name.to_owned())));
     assert_eq!([0x2000, 0x3001, 0x4000, 1 << 40].map(name), [const { None }; 4]);
     let said = jit.take_left_out().expect("told");

@@ -18,7 +18,7 @@ pub(crate) struct Counts {
 }
 
 impl Counts {
-    /// With time columns of at least this many nanoseconds.
+    /// Creates counts with time columns of at least this many nanoseconds.
     pub(crate) fn new(step: u64) -> Self {
         Self { sums: BTreeMap::new(), course: Grid::with_step(step), by_cpu: Grid::with_step(step), partly: None }
     }

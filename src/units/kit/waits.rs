@@ -85,6 +85,7 @@ pub(crate) enum WaitClass {
     Work,
 }
 
+/// The place of a wait.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct WaitPlace {
     /// Whether a thread of the same program ended another wait there that may be one for the same thing.

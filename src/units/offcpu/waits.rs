@@ -83,7 +83,7 @@ struct SpotFacts {
     /// The system call, or else the kernel function.
     call: Arc<str>,
     is_broken: bool,
-    /// Whether it has only kernel functions.
+    /// Whether the stack has only kernel functions.
     is_of_kernel: bool,
 }
 

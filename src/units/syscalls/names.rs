@@ -71,7 +71,7 @@ pub(super) enum CallTables {
     X86,
     Aarch64,
     Arm,
-    /// Those of the machine for which this program is built.
+    /// The tables of the machine for which this program is built.
     #[default]
     Own,
 }

@@ -44,7 +44,6 @@ pub(super) enum Step {
 }
 
 impl State {
-    /// The state at the start of a function.
     pub(super) const ENTRY: Self =
         Self { depth: Some(WORD), frame: FrameRegister::Callers, saved: None, is_root: false };
     pub(super) const ROOT: Self = Self { is_root: true, ..Self::ENTRY };
@@ -99,7 +98,6 @@ impl State {
         self.frame == FrameRegister::Callers && self.saved.is_none()
     }
 
-    /// Returns the state with the stack pointer moved down.
     fn down(self, bytes: i64) -> Self {
         Self { depth: self.depth.and_then(|depth| depth.checked_add(bytes)), ..self }
     }

@@ -4,7 +4,6 @@ use rustc_hash::FxHashMap;
 
 use super::state::State;
 
-/// An instruction with a known state.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Claim {
     pub(super) state: State,

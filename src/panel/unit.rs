@@ -13,7 +13,7 @@ pub fn thousands(n: u64) -> String {
     out
 }
 
-/// Scales a value to the first unit, each a thousand times the previous one, in which it has three digits, or the last.
+/// Scales a value to the first unit, each 1000 times the previous one, in which it has up to three digits, or the last.
 fn scaled<'a>(mut value: f64, units: &[&'a str]) -> (f64, &'a str) {
     let mut unit = 0;
     while value >= 999.5 && unit + 1 < units.len() {

@@ -14,7 +14,7 @@ use crate::query::row_order::arrange_by_key;
 use crate::record::Record;
 use crate::record::open_spans::{OpenSpans, ThreadChange};
 
-use between::{Recent, Seen, Slow};
+use between::{Recent, Seen, Slow, by_share_of_event};
 
 use super::kit::columns::{by_weight, id, text};
 use super::kit::joint::{self, SourceRole, Sources};
@@ -256,15 +256,16 @@ impl MultiTrace {
         found.or_else(|| self.slowest.iter().next()).map(|(.., slow)| slow)
     }
 
-    /// A panel of the most frequent events in between; a storm is one row.
+    /// A panel of the events in between, by their share of all hits of their event.
     fn most(&mut self, at: &Moment<'_>) -> Panel {
         let slow = self.looked_at(at);
         let gap = slow.map_or_else(String::new, |slow| slow.unremembered());
         let counts = slow.map_or_else(Vec::new, |slow| slow.counts.clone());
         let counts = counts.into_iter().map(|((event, tid, stack), n)| ((event, tid), stack, n));
         let lines = self.alike.rows(at, counts, |sum: &mut u64, n| *sum += n);
-        Sheet::of(by_weight(&lines, |n| **n), |(place, _)| id(place))
-            .right("times", "Times", 9, |(_, n)| Cell::Count(*n))
+        let lines = by_share_of_event(lines.iter().map(|(place, n)| (place, *n)), |((event, _), _)| *event);
+        Sheet::of(lines, |(place, _)| id(place))
+            .right("times", "Times", 9, |(_, n)| Cell::Count(n))
             .left("event", "Event", 26, |(((event, _), _), _)| text(self.name(*event)))
             .left("task", "Task", 22, |(((_, tid), _), _)| text(at.task(*tid)))
             .left("stack", "Where", 0, |((_, line), _)| text(line.clone()))

@@ -2,9 +2,11 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
+use rustc_hash::FxHashMap;
+
 use crate::panel::unit::duration;
 use crate::profile::RetainedStack;
-use crate::units::kit::columns::by_weight;
+use crate::query::row_order::arrange;
 use crate::units::kit::{Detail, RowKey, Sample};
 
 /// Number of buffered events: a storm of faults on the whole machine fills it in a second.
@@ -108,7 +110,7 @@ impl Recent {
         let mut places: BTreeMap<Place, u64> = BTreeMap::new();
         let meanwhile = all.iter().filter(|seen| seen.time >= first.time);
         meanwhile.for_each(|seen| *places.entry((seen.event, seen.tid, seen.stack)).or_default() += 1);
-        let mut counts = by_weight(places, |n| *n);
+        let mut counts = by_share_of_event(places, |(event, ..)| *event);
         counts.truncate(PLACES);
         let oldest = self.events.front().filter(|_| self.events.len() == RECENT).map_or(0, |seen| seen.time);
         let forgotten = oldest.saturating_sub(first.time);
@@ -124,6 +126,20 @@ impl Slow {
             ns => format!("of its first {} nothing is remembered: {RECENT} events have come since", duration(ns)),
         }
     }
+}
+
+/// Sorts places by their share of all hits of their event, so that a storm of page faults does not hide the samples.
+pub(super) fn by_share_of_event<K: Ord + Copy>(
+    places: impl IntoIterator<Item = (K, u64)>,
+    event: impl Fn(&K) -> u16,
+) -> Vec<(K, u64)> {
+    let mut places: Vec<(K, u64)> = places.into_iter().collect();
+    let mut sums: FxHashMap<u16, u64> = FxHashMap::default();
+    places.iter().for_each(|(place, n)| *sums.entry(event(place)).or_default() += n);
+    let crossed = |(place, _): &(K, u64), (_, n): &(K, u64)| u128::from(*n) * u128::from(sums[&event(place)]);
+    // a.n / a.sum > b.n / b.sum, without division
+    arrange(&mut places, |a, b| crossed(a, b).cmp(&crossed(b, a)).then_with(|| a.0.cmp(&b.0)));
+    places
 }
 
 #[cfg(test)]
@@ -146,5 +162,22 @@ mod tests {
         assert!(slow.unremembered().contains("10 ns"));
         let slow = recent.between(seen(last - 3), &seen(last + 1), &RowKey::Int(7));
         assert_eq!((slow.forgotten, slow.more, slow.unremembered()), (0, 0, String::new()));
+    }
+
+    #[test]
+    fn a_storm_of_one_event_hides_no_other_event() {
+        let mut recent = Recent::of(Detail { events: 4, ..Detail::default() });
+        let mut time = 10;
+        let mut hit = |event, tid| {
+            time += 1;
+            recent.remember(Seen { event, tid, ..seen(time) });
+        };
+        (0..2 * PLACES as i32).for_each(|tid| (0..5).for_each(|_| hit(1, tid)));
+        (0..3).for_each(|_| hit(2, 7));
+        hit(2, 8);
+        let slow = recent.between(seen(1), &seen(100_000), &RowKey::Int(7));
+        assert_eq!(slow.counts.len(), PLACES);
+        let first: Vec<_> = slow.counts.iter().take(3).map(|((event, tid, _), n)| (*event, *tid, *n)).collect();
+        assert_eq!(first, [(2, 7, 3), (2, 8, 1), (1, 0, 5)]);
     }
 }

@@ -64,6 +64,9 @@ pub struct Event {
     pub(crate) for_units: bool,
     /// Whether it measures the whole machine even if a target was chosen. Some units need a complete view.
     pub(crate) machine_wide: bool,
+    /// Whether a BPF program at its tracepoint walks the user stacks of its samples. The live source decides this when
+    /// it opens the event.
+    pub(crate) is_walked: bool,
     /// Whether the number of `p` is required exactly. Otherwise the highest level available is used (`P`).
     pub(crate) exact_precision: bool,
 }

@@ -10,10 +10,12 @@ use rustix::mm::ProtFlags;
 use super::shared::Shared;
 
 const MAP_CREATE: i64 = 0;
+const MAP_LOOKUP_ELEM: i64 = 1;
 const MAP_UPDATE_ELEM: i64 = 2;
 const MAP_DELETE_ELEM: i64 = 3;
 const PROG_LOAD: i64 = 5;
 const OBJ_GET_INFO_BY_FD: i64 = 15;
+const RAW_TRACEPOINT_OPEN: i64 = 17;
 const BTF_LOAD: i64 = 18;
 const F_MMAPABLE: u32 = 1 << 10;
 
@@ -95,6 +97,14 @@ pub(crate) fn put(map: BorrowedFd<'_>, key: u32, value: [u32; 4]) -> Result<(), 
     attr.point(4, value.as_ptr()).call(MAP_UPDATE_ELEM).map(drop)
 }
 
+/// Returns an element of a map with keys of 4 bytes and values of 16 bytes.
+pub(crate) fn get(map: BorrowedFd<'_>, key: u32) -> Result<[u32; 4], Errno> {
+    let mut value = [0; 4];
+    let attr = Attr::of(&[map.as_raw_fd() as u32]).point(2, &raw const key);
+    attr.point(4, value.as_mut_ptr()).call(MAP_LOOKUP_ELEM)?;
+    Ok(value)
+}
+
 pub(crate) fn take(map: BorrowedFd<'_>, key: u32) -> Result<(), Errno> {
     Attr::of(&[map.as_raw_fd() as u32]).point(2, &raw const key).call(MAP_DELETE_ELEM).map(drop)
 }
@@ -144,6 +154,7 @@ impl From<Errno> for LoadError {
 pub(crate) enum ProgramType {
     Tracepoint = 5,
     Sample = 7,
+    RawTracepoint = 17,
 }
 
 /// A program's instructions, and the types of its functions where it has callbacks.
@@ -188,6 +199,11 @@ pub(crate) fn load(code: &Code<'_>) -> Result<OwnedFd, LoadError> {
         let last = text.lines().rev().find(|l| !l.starts_with("processed") && !l.is_empty());
         LoadError { errno, log: last.unwrap_or_default().to_owned() }
     })
+}
+
+/// Attaches a program of type `RawTracepoint` to a tracepoint until the descriptor is closed.
+pub(crate) fn attach(program: BorrowedFd<'_>, tracepoint: &CStr) -> Result<OwnedFd, Errno> {
+    Attr::default().point(0, tracepoint.as_ptr()).with(2, program.as_raw_fd() as u32).make(RAW_TRACEPOINT_OPEN)
 }
 
 /// Returns the number of instructions that the verifier processed; 0 before Linux 5.16.

@@ -3,6 +3,7 @@
 
 use std::fs;
 use std::io;
+use std::ops::Range;
 use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -427,6 +428,34 @@ fn symbol_in(kallsyms: &str, name: &str) -> Option<u64> {
     u64::from_str_radix(line.split_whitespace().next()?, 16).ok().filter(|address| *address != 0)
 }
 
+/// Returns the addresses of kernel functions whose names begin with `prefix`, sorted; empty if addresses are hidden.
+pub(crate) fn kernel_functions(prefix: &str) -> Vec<Range<u64>> {
+    let Ok(file) = fs::File::open("/proc/kallsyms") else { return Vec::new() };
+    functions_in(io::BufReader::with_capacity(1 << 16, file), prefix)
+}
+
+fn functions_in(mut kallsyms: impl io::BufRead, prefix: &str) -> Vec<Range<u64>> {
+    /// The end of a function that is not followed by another one.
+    const SIZE: u64 = 128;
+    let (mut found, mut line): (Vec<Range<u64>>, _) = (Vec::new(), Vec::new());
+    let mut is_last = false;
+    while kallsyms.read_until(b'\n', &mut line).is_ok_and(|n| n > 0) {
+        let mut words = line.split(u8::is_ascii_whitespace);
+        let address = words.next().and_then(|word| u64::from_str_radix(std::str::from_utf8(word).ok()?, 16).ok());
+        let address = address.filter(|address| *address != 0);
+        if let (true, Some(address), Some(last)) = (is_last, address, found.last_mut())
+            && (last.start + 1..last.end).contains(&address)
+        {
+            last.end = address;
+        }
+        is_last = words.nth(1).is_some_and(|name| name.starts_with(prefix.as_bytes()));
+        found.extend(address.filter(|_| is_last).map(|address| address..address.saturating_add(SIZE)));
+        line.clear();
+    }
+    found.sort_unstable_by_key(|range| range.start);
+    found
+}
+
 /// Returns up to eight bytes of a process's memory at an address as a number; `None` where it cannot be read.
 pub(crate) fn peek(pid: i32, address: u64, len: usize) -> Option<u64> {
     let mut bytes = [0; 8];
@@ -531,6 +560,16 @@ mod tests {
         told.clear();
         comms(Duration::ZERO, |tid, name| told.push((tid, name.to_vec())));
         assert!(told.is_empty());
+    }
+
+    #[test]
+    fn kernel_functions_by_the_beginning_of_their_names() {
+        let text = b"ffffffff81000100 T __trace_b\nffffffff81000140 T other\nffffffff81000000 t __trace_a [m]\n\
+                     0000000000000000 T __trace_hidden\nffffffff81000900 T __trace_c\nffffffff81000900 T __trace_c2\nbad";
+        let ranges: Vec<_> =
+            functions_in(&text[..], "__trace_").into_iter().map(|r| (r.start & 0xfff, r.end & 0xfff)).collect();
+        assert_eq!(ranges, [(0, 0x80), (0x100, 0x140), (0x900, 0x980), (0x900, 0x980)]);
+        assert!(functions_in(&b""[..], "").is_empty());
     }
 
     #[test]

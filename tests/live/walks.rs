@@ -127,6 +127,73 @@ fn a_program_without_frame_pointers_has_whole_stacks() {
     nearly_all(complete(&stage.record("tables", "w", 2, &[]), "work"), "work");
 }
 
+/// Processes that block in functions of different depth: in a mutex, a pipe, a sleep and a poll.
+const BLOCKS: &str = r#"
+#include <poll.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+static pthread_mutex_t *lock;
+static int pipes[2], to[2];
+static volatile int sink;
+#define CALL(a, b) __attribute__((noinline)) void a(void) { volatile char pad[40]; pad[0] = 1; b(); sink += pad[0]; }
+__attribute__((noinline)) void in_lock(void) { pthread_mutex_lock(lock); usleep(3000); pthread_mutex_unlock(lock); }
+__attribute__((noinline)) void in_pipe(void) { char c; if (read(pipes[0], &c, 1) != 1) exit(1); sink++; }
+__attribute__((noinline)) void in_write(void) { char c = 1; usleep(2000); if (write(pipes[1], &c, 1) != 1) exit(1); sink++; }
+__attribute__((noinline)) void in_sleep(void) { struct timespec t = { 0, 3000000 }; clock_nanosleep(CLOCK_MONOTONIC, 0, &t, 0); sink++; }
+__attribute__((noinline)) void in_poll(void) { struct pollfd p = { to[0], POLLIN, 0 }; poll(&p, 1, 3); sink++; }
+CALL(lock1, in_lock) CALL(lock2, lock1) CALL(pipe1, in_pipe) CALL(pipe2, pipe1) CALL(write1, in_write) CALL(write2, write1)
+CALL(sleep1, in_sleep) CALL(sleep2, sleep1) CALL(poll1, in_poll) CALL(poll2, poll1)
+int main(void) {
+  void (*const all[])(void) = { lock2, lock2, pipe2, write2, sleep2, poll2 };
+  pthread_mutexattr_t shared;
+  int i;
+  lock = mmap(0, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  pthread_mutexattr_init(&shared);
+  pthread_mutexattr_setpshared(&shared, PTHREAD_PROCESS_SHARED);
+  pthread_mutex_init(lock, &shared);
+  if (pipe(pipes) || pipe(to)) return 1;
+  for (i = 0; i < 5 && fork(); i++);
+  alarm(60);
+  for (;;) all[i]();
+}
+"#;
+
+/// The callers of blocked threads, whose library has no frame pointers: on the whole machine, and of a target.
+#[test]
+fn blocked_threads_have_whole_stacks() {
+    let Some(stage) = stage() else { return };
+    let path = |name: &str| stage.dir.path().join(name);
+    let (source, blocks) = (path("blocks.c"), path("blocks"));
+    std::fs::write(&source, BLOCKS).expect("source");
+    run(Command::new("cc")
+        .args(["-O2", "-fomit-frame-pointer", "-fno-optimize-sibling-calls", "-w", "-o"])
+        .args([&blocks, &source]));
+    let child = Running(Command::new(&blocks).stdout(Stdio::null()).spawn().expect("starts"));
+    let pid = child.0.id().to_string();
+    let family = ["--pid", &pid];
+    for (name, target) in [("all", &["-a"][..]), ("target", &family)] {
+        let file = path(&format!("{name}.data"));
+        let mut record = program();
+        record.args(["record", "-q", "-e", "sched:sched_switch", "-g", "-o"]).arg(&file).args(target);
+        run(record.args(["--", "sleep", "1"]));
+        for kind in ["lock", "pipe", "write", "sleep", "poll"] {
+            let leaf = format!("in_{kind}");
+            let with = later(&file, &leaf);
+            let callers = [format!("{kind}1"), format!("{kind}2"), "main".to_owned()];
+            let is_whole = |stack: &&Vec<String>| {
+                let at = stack.iter().position(|name| *name == leaf).unwrap_or(0);
+                stack.get(at + 1..at + 4) == Some(&callers) && stack.last().is_some_and(|name| name == "_start")
+            };
+            let whole = with.iter().filter(is_whole).count();
+            println!("{name}, {kind}: {whole} of {} stacks are complete", with.len());
+            assert!(with.len() > 10 && whole * 100 >= with.len() * 99, "{name}, {kind}: {whole} of {}", with.len());
+        }
+    }
+}
+
 /// Tables are loaded within a millisecond or two of the first sample, not when the ring buffers are read: such a
 /// program has ended by then.
 #[test]

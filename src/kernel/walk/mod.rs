@@ -6,13 +6,14 @@ mod object;
 mod pool;
 pub(crate) mod rule;
 
+use std::ffi::CString;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use rustc_hash::FxHashMap;
 
 use super::bpf_calls::LoadError;
-use super::bpf_calls::{self, MapKind, PROG_ARRAY};
+use super::bpf_calls::{self, MapKind, PROG_ARRAY, ProgramType};
 use super::btf::{Btf, BtfError};
 use super::sys::Errno;
 use super::{own_memory, procfs};
@@ -191,6 +192,9 @@ pub(crate) mod lack {
     pub(crate) const ROW: u8 = 4;
 }
 
+/// In the same byte: the walk was made at a tracepoint, for the sample before or after it.
+pub(crate) const AT_TRACEPOINT: u8 = 8;
+
 /// Changes of processes from the rings, which their tables must follow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum ProcessEvent {
@@ -218,20 +222,68 @@ pub(crate) enum ProcessEvent {
     },
 }
 
+/// A tracepoint at which tasks are walked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Hook {
+    /// Its name, without its system.
+    pub(crate) name: String,
+    /// The number of the only system call to walk; the tracepoint is that of all calls.
+    pub(crate) call: Option<u32>,
+}
+
 /// The program in the kernel, as events need it.
 #[derive(Debug)]
 pub struct Program {
+    object: object::LoadedObject,
     program: OwnedFd,
-    events: OwnedFd,
+    /// The same for tracepoints, and for those of system calls, loaded when first needed.
+    at_tracepoints: [OnceLock<OwnedFd>; 2],
     /// A program array with this program, for filter programs that end with a jump to it.
     next: OwnedFd,
+    settings: Settings,
+}
+
+/// `struct settings` of walk.bpf.c.
+#[derive(Clone, Copy, Debug)]
+struct Settings {
+    address: u64,
+    copies: bool,
+    /// The offset of a task's own perf events; 0 if it is unknown.
+    task_events: u32,
+}
+
+impl Settings {
+    fn words(&self, only_measured_tasks: bool) -> [u32; 4] {
+        let events = if only_measured_tasks { self.task_events } else { 0 };
+        [self.address as u32, (self.address >> 32) as u32, self.copies.into(), events]
+    }
 }
 
 impl Program {
     /// Loads the program that writes, before each sample with a copied stack, the return addresses that the copy lacks
     /// (`RETURNS`). [`LoadError`] has the end of the verifier's log.
     pub fn for_copies() -> Result<Arc<Self>, LoadError> {
-        Ok(linked(true)?.0)
+        Ok(Arc::new(Self::load(true)?))
+    }
+
+    fn load(copies: bool) -> Result<Self, LoadError> {
+        let object = object::LoadedObject::load(OBJECT)?;
+        let program = object.program("perf_event", ProgramType::Sample)?;
+        let array = MapKind { kind: PROG_ARRAY, key: 4, value: 4, entries: 1, flags: 0 };
+        let next = bpf_calls::map(&array, None)?;
+        bpf_calls::put(next.as_fd(), 0, [program.as_raw_fd() as u32, 0, 0, 0])?;
+        let mut settings = Settings { address: address_bits(), copies, task_events: 0 };
+        // Without the offsets, a return address that a probe has replaced stays unknown.
+        if let Ok(types) = Btf::system() {
+            if let Ok(offsets) = pending_offsets(&types) {
+                bpf_calls::put(object.map("pendings")?, 0, offsets)?;
+            }
+            settings.task_events = task_events_offset(&types).unwrap_or(0);
+        }
+        // The kernel's types take some 6 MB and are not needed again.
+        own_memory::give_back();
+        bpf_calls::put(object.map("settings")?, 0, settings.words(false))?;
+        Ok(Self { object, program, at_tracepoints: [OnceLock::new(), OnceLock::new()], next, settings })
     }
 
     pub(crate) fn fd(&self) -> BorrowedFd<'_> {
@@ -242,9 +294,43 @@ impl Program {
         self.next.as_fd()
     }
 
+    /// Walks the stack of each task that passes a tracepoint, as long as the returned descriptor is open.
+    ///
+    /// # Errors
+    /// [`Errno::NOENT`] if the kernel has no such tracepoint.
+    pub(crate) fn attach(&self, hook: &Hook) -> Result<OwnedFd, LoadError> {
+        let cell = &self.at_tracepoints[usize::from(hook.call.is_some())];
+        let program = match cell.get() {
+            Some(program) => program,
+            None => {
+                let section = if hook.call.is_some() { "raw_tp_call" } else { "raw_tp" };
+                let program = self.object.program(section, ProgramType::RawTracepoint)?;
+                cell.get_or_init(|| program)
+            }
+        };
+        let name = CString::new(hook.name.as_str()).map_err(|_| Errno::INVAL)?;
+        Ok(bpf_calls::attach(program.as_fd(), &name)?)
+    }
+
+    /// Walks at the tracepoints of this system call, or no more.
+    pub(crate) fn trace_call(&self, number: u32, on: bool) -> Result<(), LoadError> {
+        Ok(bpf_calls::put(self.object.map("calls")?, number, [on.into(), 0, 0, 0])?)
+    }
+
+    /// Lets the programs at tracepoints walk only tasks with perf events of their own, or all tasks.
+    pub(crate) fn walk_measured_tasks_only(&self, only: bool) -> Result<(), LoadError> {
+        Ok(bpf_calls::put(self.object.map("settings")?, 0, self.settings.words(only))?)
+    }
+
+    /// Returns whether the program has the tables of a process, by its kernel number.
+    pub(crate) fn knows(&self, number: u32) -> bool {
+        self.object.map("spaces").is_ok_and(|spaces| bpf_calls::get(spaces, number).is_ok())
+    }
+
     /// Lets an event of type `SW_BPF_OUTPUT` write the records of its CPU.
     pub(crate) fn write_by(&self, cpu: u32, event: BorrowedFd<'_>) -> Result<(), Errno> {
-        bpf_calls::put(self.events.as_fd(), cpu, [event.as_raw_fd() as u32, 0, 0, 0])
+        let events = self.object.map("events").map_err(|error| error.errno)?;
+        bpf_calls::put(events, cpu, [event.as_raw_fd() as u32, 0, 0, 0])
     }
 
     /// Returns the number of the program's instructions that the verifier processed; 0 before Linux 5.16.
@@ -286,16 +372,20 @@ impl Walker {
     /// Loads the program; its tables may take `limit` bytes of kernel memory. [`LoadError`] has the end of the
     /// verifier's log.
     pub fn load(limit: usize) -> Result<Self, LoadError> {
-        let (program, mut maps) = linked(false)?;
-        let mut map = |name: &str| maps.remove(name).ok_or(LoadError::from(Errno::NOENT));
+        let program = Arc::new(Program::load(false)?);
+        let map = |name: &str| {
+            let copy = program.object.map(name)?.try_clone_to_owned();
+            copy.map_err(|error| LoadError::from(Errno::from_io_error(&error).unwrap_or(Errno::MFILE)))
+        };
         let numbers = Numbers::here();
         // In a nested PID namespace, only the records of walks reveal the kernel's numbers.
         let asks = numbers.0.is_none().then(|| map("asks").ok().and_then(|ring| Asks::map(ring).ok())).flatten();
+        let [spaces, pieces, chunks] = [map("spaces")?, map("pieces")?, map("chunks")?];
         Ok(Self {
             program,
-            spaces: map("spaces")?,
-            pieces: map("pieces")?,
-            chunks: map("chunks")?,
+            spaces,
+            pieces,
+            chunks,
             rows: Pool::new(BLOCKS, BLOCK, CHUNK_BYTES, limit - limit / 4, SLOTS),
             mappings: Pool::new(MAPPINGS, MAPPING_WORDS, PIECE_BYTES, limit / 4, SLOTS),
             known: FxHashMap::default(),
@@ -436,32 +526,17 @@ impl Store for Walker {
     }
 }
 
-fn linked(for_copies: bool) -> Result<(Arc<Program>, FxHashMap<String, OwnedFd>), LoadError> {
-    let object::LoadedObject { program, mut maps } = object::link(OBJECT)?;
-    let mut map = |name: &str| maps.remove(name).ok_or(LoadError::from(Errno::NOENT));
-    let array = MapKind { kind: PROG_ARRAY, key: 4, value: 4, entries: 1, flags: 0 };
-    let next = bpf_calls::map(&array, None)?;
-    bpf_calls::put(next.as_fd(), 0, [program.as_raw_fd() as u32, 0, 0, 0])?;
-    let bits = address_bits();
-    bpf_calls::put(map("settings")?.as_fd(), 0, [bits as u32, (bits >> 32) as u32, for_copies.into(), 0])?;
-    // Without the offsets, a return address that a probe has replaced stays unknown.
-    if let Ok(offsets) = pending_offsets() {
-        bpf_calls::put(map("pendings")?.as_fd(), 0, offsets)?;
-    }
-    let events = map("events")?;
-    Ok((Arc::new(Program { program, events, next }), maps))
+/// Returns the offset of the perf events of a task's own, which only tasks have that are measured by themselves. Before
+/// Linux 6.2 they are in two lists; tracepoints are in the second one, that of software events.
+fn task_events_offset(types: &Btf) -> Result<u32, BtfError> {
+    let offset = types.offset("task_struct", &["perf_event_ctxp"])?;
+    let is_one_list = types.offset("perf_event_pmu_context", &["pmu"]).is_ok();
+    Ok(if is_one_list { offset } else { offset + 8 })
 }
 
 /// Returns where the kernel keeps a task's functions whose return is probed (`struct pending` in walk.bpf.c), two
 /// offsets in each word.
-fn pending_offsets() -> Result<[u32; 4], BtfError> {
-    let offsets = pending_offsets_of(&Btf::system()?);
-    // The kernel's types take some 6 MB and are not needed again.
-    own_memory::give_back();
-    offsets
-}
-
-fn pending_offsets_of(types: &Btf) -> Result<[u32; 4], BtfError> {
+fn pending_offsets(types: &Btf) -> Result<[u32; 4], BtfError> {
     let pair = |low: (&str, &[&str]), high: (&str, &[&str])| {
         let of = |(of, path): (&str, &[&str])| {
             let offset = types.offset(of, path)?;

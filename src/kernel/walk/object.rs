@@ -1,6 +1,6 @@
 //! Loads a BPF object file made by clang: creates its maps, and resolves its calls and the types of its functions.
 
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 use object::read::elf::ElfFile64;
 use object::{Endianness, Object, ObjectSection, ObjectSymbol, RelocationTarget, SymbolKind};
@@ -15,51 +15,76 @@ use crate::kernel::sys::Errno;
 const MAP_FD: u64 = 1 << 12;
 const FUNCTION: u64 = 4 << 12;
 
+/// An object file whose maps are in the kernel.
 #[derive(Debug)]
 pub(crate) struct LoadedObject {
-    pub(crate) program: OwnedFd,
-    pub(crate) maps: FxHashMap<String, OwnedFd>,
+    bytes: &'static [u8],
+    maps: FxHashMap<String, OwnedFd>,
+    btf: OwnedFd,
 }
 
 fn odd(what: &str) -> LoadError {
     LoadError { errno: Errno::NOEXEC, log: format!("the program's object has no {what}") }
 }
 
-pub(crate) fn link(bytes: &[u8]) -> Result<LoadedObject, LoadError> {
-    let file = ElfFile64::<Endianness>::parse(bytes).map_err(|error| odd(&error.to_string()))?;
-    let section = |name: &str| file.section_by_name(name).ok_or_else(|| odd(name));
-    let data = |name: &str| section(name).and_then(|s| s.data().map_err(|_| odd(name)));
-    let maps = make_maps(&file, data("maps")?)?;
-    // Callback functions are placed after the program.
-    let (program, text) = (section("perf_event")?, section(".text")?);
-    let mut code = u64s(data("perf_event")?);
-    let text_at = code.len();
-    code.extend(u64s(data(".text")?));
-    for (section, base) in [(&program, 0), (&text, text_at)] {
-        for (offset, relocation) in section.relocations() {
-            let RelocationTarget::Symbol(index) = relocation.target() else { return Err(odd("symbol")) };
-            let symbol = file.symbol_by_index(index).map_err(|_| odd("symbol"))?;
-            let at = base + offset as usize / 8;
-            let word = code.get_mut(at).ok_or_else(|| odd("place"))?;
-            let (low, addend) = (*word & 0xffff_0fff, *word >> 32);
-            *word = if symbol.section_index() == Some(text.index()) {
-                let to = text_at as u64 + (symbol.address() + addend) / 8;
-                low | FUNCTION | (to.wrapping_sub(at as u64 + 1)) << 32
-            } else {
-                let name = symbol.name().unwrap_or_default();
-                let map = maps.get(name).ok_or_else(|| odd(name))?;
-                low | MAP_FD | (map.as_raw_fd() as u64) << 32
-            };
-        }
+fn parse(bytes: &'static [u8]) -> Result<ElfFile64<'static, Endianness>, LoadError> {
+    ElfFile64::parse(bytes).map_err(|error| odd(&error.to_string()))
+}
+
+type Section<'a> = object::read::elf::ElfSection64<'static, 'a, Endianness>;
+
+fn section<'a>(file: &'a ElfFile64<'static, Endianness>, name: &str) -> Result<Section<'a>, LoadError> {
+    file.section_by_name(name).ok_or_else(|| odd(name))
+}
+
+fn data(file: &ElfFile64<'static, Endianness>, name: &str) -> Result<&'static [u8], LoadError> {
+    section(file, name)?.data().map_err(|_| odd(name))
+}
+
+impl LoadedObject {
+    /// Creates the maps of an object and loads its types.
+    pub(crate) fn load(bytes: &'static [u8]) -> Result<Self, LoadError> {
+        let file = parse(bytes)?;
+        let maps = make_maps(&file, data(&file, "maps")?)?;
+        let btf = bpf_calls::btf(data(&file, ".BTF")?)?;
+        Ok(Self { bytes, maps, btf })
     }
-    let licence = std::ffi::CStr::from_bytes_until_nul(data("license")?).map_err(|_| odd("licence"))?;
-    let btf = bpf_calls::btf(data(".BTF")?)?;
-    let places = [("perf_event", 0), (".text", text_at as u32)];
-    let functions = functions(data(".BTF")?, data(".BTF.ext")?, &places).ok_or_else(|| odd("types of functions"))?;
-    let types = Types { btf: btf.as_fd(), functions: &functions };
-    let program =
-        bpf_calls::load(&Code { runs: ProgramType::Sample, instructions: &code, licence, types: Some(types) })?;
-    Ok(LoadedObject { program, maps })
+
+    pub(crate) fn map(&self, name: &str) -> Result<BorrowedFd<'_>, LoadError> {
+        self.maps.get(name).map(AsFd::as_fd).ok_or_else(|| odd(name))
+    }
+
+    /// Loads the program of a section. All programs of the object share its maps.
+    pub(crate) fn program(&self, name: &str, runs: ProgramType) -> Result<OwnedFd, LoadError> {
+        let file = &parse(self.bytes)?;
+        // Callback functions are placed after the program.
+        let (program, text) = (section(file, name)?, section(file, ".text")?);
+        let mut code = u64s(data(file, name)?);
+        let text_at = code.len();
+        code.extend(u64s(data(file, ".text")?));
+        for (section, base) in [(&program, 0), (&text, text_at)] {
+            for (offset, relocation) in section.relocations() {
+                let RelocationTarget::Symbol(index) = relocation.target() else { return Err(odd("symbol")) };
+                let symbol = file.symbol_by_index(index).map_err(|_| odd("symbol"))?;
+                let at = base + offset as usize / 8;
+                let word = code.get_mut(at).ok_or_else(|| odd("place"))?;
+                let (low, addend) = (*word & 0xffff_0fff, *word >> 32);
+                *word = if symbol.section_index() == Some(text.index()) {
+                    let to = text_at as u64 + (symbol.address() + addend) / 8;
+                    low | FUNCTION | (to.wrapping_sub(at as u64 + 1)) << 32
+                } else {
+                    let map = self.map(symbol.name().unwrap_or_default())?;
+                    low | MAP_FD | (map.as_raw_fd() as u64) << 32
+                };
+            }
+        }
+        let licence = std::ffi::CStr::from_bytes_until_nul(data(file, "license")?).map_err(|_| odd("licence"))?;
+        let places = [(name, 0), (".text", text_at as u32)];
+        let functions = functions(data(file, ".BTF")?, data(file, ".BTF.ext")?, &places);
+        let functions = functions.ok_or_else(|| odd("types of functions"))?;
+        let types = Types { btf: self.btf.as_fd(), functions: &functions };
+        bpf_calls::load(&Code { runs, instructions: &code, licence, types: Some(types) })
+    }
 }
 
 fn u64s(bytes: &[u8]) -> Vec<u64> {
@@ -89,8 +114,8 @@ fn make_maps(file: &ElfFile64<'_, Endianness>, section: &[u8]) -> Result<FxHashM
     Ok(maps)
 }
 
-/// Returns the start of each function, in instructions, and its type (`struct btf_ext_header`, then for each section
-/// its name and its functions).
+/// Returns the start of each function in these sections, in instructions, and its type (`struct btf_ext_header`, then for
+/// each section its name and its functions).
 fn functions(btf: &[u8], ext: &[u8], places: &[(&str, u32)]) -> Option<Vec<[u32; 2]>> {
     let header = word(ext, 4)? as usize;
     let strings = word(btf, 4)? as usize + word(btf, 16)? as usize;
@@ -102,10 +127,11 @@ fn functions(btf: &[u8], ext: &[u8], places: &[(&str, u32)]) -> Option<Vec<[u32;
     let mut list = Vec::new();
     while at < end && size >= 8 {
         let (section, n) = (name(word(ext, at)?)?, word(ext, at + 4)?);
-        let (_, base) = places.iter().find(|(name, _)| name.as_bytes() == section)?;
+        let base = places.iter().find(|(name, _)| name.as_bytes() == section).map(|(_, base)| base);
         at += 8;
         for _ in 0..n {
-            list.push([base + word(ext, at)? / 8, word(ext, at + 4)?]);
+            let function = [word(ext, at)?, word(ext, at + 4)?];
+            list.extend(base.map(|base| [base + function[0] / 8, function[1]]));
             at += size;
         }
     }

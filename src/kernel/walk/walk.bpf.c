@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: (MIT OR GPL-2.0-only)
  *
  * Walks the user stack of the sampled task by tables of rows (rule.rs says what a row is), and by frame pointers
- * where there is none. It is attached to sampling events and writes what it found as the record before the sample.
+ * where there is none. It is attached to sampling events and writes what it found as the record before the sample. For
+ * tracepoints' samples it is attached to the tracepoint itself, not to the perf event, whose program would also decide
+ * about the samples of other perf users. The record is then before or behind the sample: the tracepoint calls whoever
+ * came first.
  *
  * Two things keep the verifier's work small on all kernels: what changes from frame to frame stands in a map's value,
  * of which nothing is known, and the searches have no branches. Compiled by `src/kernel/walk/build`; no header is
@@ -119,11 +122,15 @@ struct asker {
 #endif
 
 /* What the loader says of the machine, and whether stacks are copied: then the program does not walk, but writes what
- * return addresses the copies lack. */
+ * return addresses the copies lack. At tracepoints it walks only tasks with perf events of their own, if `events` is
+ * the offset of these in a task. */
 struct settings {
 	u64 address;
-	u32 copies, unused;
+	u32 copies, events;
 };
+
+/* System calls, by number, and those that are traced. */
+#define CALLS 1024
 
 /* Where the kernel keeps the functions of a task whose return is probed, as offsets in its types; all 0 where that is
  * not known. The first is of the task, and leads to what uprobes keep of it; that leads to the innermost function.
@@ -186,6 +193,12 @@ struct state {
 #define PROCESS_UNKNOWN 1
 #define MAPPING_UNKNOWN 2
 #define HAD_NO_ROW 4
+/* Of a tracepoint, in the same byte. */
+#define AT_TRACEPOINT 8
+
+/* A walk at a tracepoint may be interrupted by a sample: each has its own state. */
+#define SAMPLED 0
+#define TRACED 1
 
 /* Kinds of rows (rule.rs). */
 #define K_GAP 0
@@ -209,11 +222,12 @@ struct state {
 #define K_SP_WIDE 16
 #define K_SP_WIDEST 26
 
-struct map DATA("maps") states = { PERCPU_ARRAY, 4, sizeof(struct state), 1, 0, 0 };
+struct map DATA("maps") states = { PERCPU_ARRAY, 4, sizeof(struct state), 2, 0, 0 };
 struct map DATA("maps") spaces = { HASH, 4, sizeof(struct space), 1 << 15, 0, 0 };
 struct map DATA("maps") pieces = { ARRAY_OF_MAPS, 4, 4, 64, 0, sizeof(struct piece) };
 struct map DATA("maps") chunks = { ARRAY_OF_MAPS, 4, 4, 64, 0, sizeof(struct chunk) };
 struct map DATA("maps") settings = { ARRAY, 4, sizeof(struct settings), 1, 0, 0 };
+struct map DATA("maps") calls = { ARRAY, 4, 4, CALLS, 0, 0 };
 struct map DATA("maps") pendings = { ARRAY, 4, sizeof(struct pending), 1, 0, 0 };
 struct map DATA("maps") askers = { ARRAY, 4, sizeof(struct asker), ASKERS, 0, 0 };
 struct map DATA("maps") asks = { RING, 0, 0, ASKS, 0, 0 };
@@ -599,10 +613,10 @@ INLINE long unprobe(struct state *s, long *again)
 }
 
 /* One function whose return is probed. */
-static long collect(u32 round, void *unused)
+static long collect(u32 round, void *which)
 {
 	u32 zero = 0;
-	struct state *s = map_lookup(&states, &zero);
+	struct state *s = map_lookup(&states, which);
 	struct pending *p = map_lookup(&pendings, &zero);
 
 	if (!s || !p || !s->pending)
@@ -615,10 +629,10 @@ static long collect(u32 round, void *unused)
 }
 
 /* One frame: where it is, and who called it. */
-static long step(u32 round, void *unused)
+static long step(u32 round, void *which)
 {
-	u32 zero = 0, rule = K_GAP;
-	struct state *s = map_lookup(&states, &zero);
+	u32 rule = K_GAP;
+	struct state *s = map_lookup(&states, which);
 	u64 at, fresh;
 	long again;
 
@@ -665,12 +679,14 @@ static long step(u32 round, void *unused)
 
 #ifdef ARM64
 struct registers {
-	u64 x[31], sp, pc, state;
+	u64 x[31], sp, pc, state, first;
+	u32 call;
 };
 #define IS_USER(state) (((state) & 15) == 0)
 #define IS_NARROW(state) 0
 #define MODE state
 #define NARROW_MODE state
+#define CALL_NUMBER call
 #else
 struct registers {
 	u64 r15, r14, r13, r12, bp, bx, r11, r10, r9, r8, ax, cx, dx, si, di, orig_ax, ip;
@@ -686,6 +702,7 @@ struct registers {
 #define IS_NARROW(cs) ((u16)(cs) == 0x23)
 #define MODE cs
 #define NARROW_MODE narrow_cs
+#define CALL_NUMBER orig_ax
 #endif
 
 /* Takes the registers of user code; 0 where there is none. */
@@ -742,32 +759,13 @@ INLINE void ask(u32 tgid)
 	tell(&asks, &who, sizeof(who), WAKE);
 }
 
-/* Returns 1, so that the sample is taken: it follows what is written here. */
-SECTION("perf_event") int walk(struct registers *ctx)
+/* Walks from the registers that were taken, and writes the result. */
+INLINE void walk_from_here(void *ctx, struct state *s, const struct settings *said, u32 which, u8 flags)
 {
-	u32 zero = 0, tgid = current_pid_tgid() >> 32;
-	struct state *s = map_lookup(&states, &zero);
-	const struct settings *said;
+	u32 tgid = current_pid_tgid() >> 32;
 	struct space *space;
-	struct registers *r;
 	u64 n;
 
-	if (!s)
-		return 1;
-	s->narrow = 0;
-	if (IS_USER(*(volatile u64 *)&ctx->MODE)) {
-		if (!take(s, ctx))
-			return 1;
-		s->narrow = IS_NARROW(*(volatile u64 *)&ctx->MODE);
-	} else {
-		r = task_regs(current_task());
-		if (!r || !IS_USER(r->NARROW_MODE) || !take(s, r))
-			return 1;
-		s->narrow = IS_NARROW(r->NARROW_MODE);
-	}
-	said = map_lookup(&settings, &zero);
-	if (!said)
-		return 1;
 	s->address = said->address;
 	s->back = 0;
 	s->fresh = 1;
@@ -776,27 +774,27 @@ SECTION("perf_event") int walk(struct registers *ctx)
 	s->len = 0;
 	s->depth = 0;
 	s->why = 0;
-	s->flags = 0;
+	s->flags = flags;
 	s->trampoline = 0;
 	find_pending(s);
 	if (said->copies) {
 		if (!s->pending)
-			return 1;
+			return;
 		s->why = RETURNS;
 		s->ip[0] = s->trampoline;
 		s->depth = 1;
-		loop((FRAMES - 1) / 2, collect, 0, 0);
+		loop((FRAMES - 1) / 2, collect, &which, 0);
 		n = s->depth & 127;
 		output(ctx, &events, CURRENT_CPU, &s->why, 4 + 8 * n);
-		return 1;
+		return;
 	}
 	space = map_lookup(&spaces, &tgid);
 	s->known = space != 0;
 	if (space)
 		s->space = *space;
 	else
-		s->flags = PROCESS_UNKNOWN;
-	loop(FRAMES + 1 + MOST_PENDING, step, 0, 0);
+		s->flags |= PROCESS_UNKNOWN;
+	loop(FRAMES + 1 + MOST_PENDING, step, &which, 0);
 	n = s->depth & 127;
 	if (s->flags & (PROCESS_UNKNOWN | MAPPING_UNKNOWN))
 		ask(tgid);
@@ -804,10 +802,72 @@ SECTION("perf_event") int walk(struct registers *ctx)
 		/* Samples have the number of their reader's namespace: who is to make tables learns the kernel's. */
 		s->ip[n] = tgid;
 		output(ctx, &events, CURRENT_CPU, &s->why, 12 + 8 * n);
-		return 1;
+		return;
 	}
 	output(ctx, &events, CURRENT_CPU, &s->why, 4 + 8 * n);
+}
+
+/* Takes the registers with which the task left user code; 0 where there are none. */
+INLINE u64 take_saved(struct state *s, struct registers *r)
+{
+	if (!r || !IS_USER(r->NARROW_MODE) || !take(s, r))
+		return 0;
+	s->narrow = IS_NARROW(r->NARROW_MODE);
+	return s->pc;
+}
+
+/* Returns 1, so that the sample is taken: it follows what is written here. */
+SECTION("perf_event") int walk(struct registers *ctx)
+{
+	u32 which = SAMPLED, zero = 0;
+	struct state *s = map_lookup(&states, &which);
+	const struct settings *said = map_lookup(&settings, &zero);
+
+	if (!s || !said)
+		return 1;
+	s->narrow = 0;
+	if (IS_USER(*(volatile u64 *)&ctx->MODE)) {
+		if (!take(s, ctx))
+			return 1;
+		s->narrow = IS_NARROW(*(volatile u64 *)&ctx->MODE);
+	} else if (!take_saved(s, task_regs(current_task())))
+		return 1;
+	walk_from_here(ctx, s, said, which, 0);
 	return 1;
+}
+
+/* The walk of the task at a tracepoint. */
+INLINE void walk_task(void *ctx, struct registers *r)
+{
+	u32 which = TRACED, zero = 0;
+	struct state *s = map_lookup(&states, &which);
+	const struct settings *said = map_lookup(&settings, &zero);
+
+	if (!s || !said || (said->events && !kernel_word(current_address() + said->events)))
+		return;
+	if (take_saved(s, r))
+		walk_from_here(ctx, s, said, which, AT_TRACEPOINT);
+}
+
+SECTION("raw_tp") int walk_traced(void *ctx)
+{
+	walk_task(ctx, task_regs(current_task()));
+	return 0;
+}
+
+/* Of system calls only those that are traced: all of them have one tracepoint. */
+SECTION("raw_tp_call") int walk_call(void *ctx)
+{
+	struct registers *r = task_regs(current_task());
+	u32 number, *is_traced;
+
+	if (!r)
+		return 0;
+	number = r->CALL_NUMBER;
+	is_traced = map_lookup(&calls, &number);
+	if (is_traced && *is_traced)
+		walk_task(ctx, r);
+	return 0;
 }
 
 char DATA("license") licence[] = "Dual MIT/GPL";

@@ -9,6 +9,7 @@ use crate::kernel::attr::{Attr, Flag, TYPE_HARDWARE};
 use crate::kernel::limits::Rights;
 use crate::kernel::ring::Ring;
 use crate::kernel::sys::{Errno, Ioctl, Sys};
+use crate::kernel::walk::Hook;
 use crate::perfdata::layout;
 use crate::source::{EventState, FreshId, Handover, RunState};
 
@@ -209,6 +210,41 @@ impl Attachment {
         opened
     }
 
+    /// Attaches the walking program to the tracepoints of these events. Where that is not possible, their stacks are
+    /// taken in another way.
+    pub(crate) fn trace_walks(&mut self, which: &[usize]) {
+        let Self { walks, slots, common, notes, .. } = self;
+        for i in which.iter().copied() {
+            let Slot { event, run, .. } = &mut slots[i];
+            let hook = attr::hook(event, common).filter(|_| matches!(run, RunState::Running | RunState::Paused));
+            event.is_walked = match (hook, &mut *walks) {
+                (Some(hook), Some(walks)) => match walks.trace(&hook) {
+                    Ok(()) => true,
+                    Err(note) => {
+                        notes.extend(note);
+                        false
+                    }
+                },
+                _ => false,
+            };
+        }
+        let is_on_tasks = self.is_on_tasks();
+        let used: Vec<Hook> = self.walked_events().filter_map(attr::traced_at).collect();
+        let Some(walks) = &mut self.walks else { return };
+        walks.keep_traced(&used);
+        walks.walk_measured_tasks_only(is_on_tasks);
+    }
+
+    fn walked_events(&self) -> impl Iterator<Item = &Event> {
+        let open = self.slots.iter().filter(|slot| slot.is_open());
+        open.map(|slot| &slot.event).filter(|event| event.is_walked)
+    }
+
+    /// Returns whether all events that are walked at tracepoints are opened on tasks.
+    pub(super) fn is_on_tasks(&self) -> bool {
+        self.is_narrow && self.common.tasks && !self.walked_events().any(|event| event.machine_wide)
+    }
+
     /// Returns whether an event is opened on a task or cgroup, or on all tasks; those of the whole machine are opened
     /// on all tasks only.
     fn is_for(&self, slot: usize, who: EventTarget) -> bool {
@@ -294,7 +330,10 @@ impl Attachment {
                 Ok(fd) => {
                     self.redirect(&fd, cpu)?;
                     let walks = self.walks.as_mut().filter(|walks| walks.is_for(&self.slots[i].event, &self.common));
-                    self.slots[i].set_programs(&*self.sys, &fd, walks.as_ref().map(|walks| &*walks.program))?;
+                    // At a tracepoint the program is attached to the tracepoint.
+                    let own = walks.as_ref().filter(|_| !self.slots[i].event.is_walked);
+                    let program = own.map(|walks| walks.program.clone());
+                    self.slots[i].set_programs(&*self.sys, &fd, program.as_deref())?;
                     let id = self.sys.ioctl(fd.as_fd(), Ioctl::Id).unwrap_or(0);
                     if let Some(walks) = walks {
                         walks.learn(id, &attr);
@@ -452,6 +491,7 @@ impl Attachment {
     /// handover defines which samples count. After a failure the old events continue.
     pub(crate) fn reopen(&mut self, which: &[usize], whos: &[EventTarget]) -> Result<Handover, OpenError> {
         let (old, reported) = (self.opened.len(), self.fresh_ids.len());
+        self.trace_walks(which);
         let cpus: Vec<u32> = self.rings.keys().copied().collect();
         for (cpu, who) in cpus.iter().flat_map(|cpu| whos.iter().map(|who| (*cpu, *who))) {
             if let Err(error) = self.open_slots(which, cpu, who) {

@@ -7,6 +7,7 @@ use crate::kernel::attr::{
     Attr, Flag, REGS_LINK, REGS_USER, SW_BPF_OUTPUT, SW_CPU_CLOCK, SW_DUMMY, SW_TASK_CLOCK, TYPE_BREAKPOINT,
     TYPE_SOFTWARE, TYPE_TRACEPOINT, branch, read_format, sample,
 };
+use crate::kernel::walk::Hook;
 
 /// The modes that are not sampled.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -64,8 +65,8 @@ pub(crate) struct CommonAttrs {
     pub(crate) chains: CallGraph,
     /// Whether a program walks stacks by tables for events that request it.
     pub(crate) tables: bool,
-    /// Whether tracepoints and probes of units copy stacks by default: tables cannot unwind these, and a target limits
-    /// the copies.
+    /// Whether tracepoints and probes of units copy stacks by default where no program walks them: a target limits the
+    /// copies.
     pub(crate) copies: bool,
     pub(crate) exclude: Exclude,
     pub(crate) inherit: bool,
@@ -253,11 +254,45 @@ pub(crate) fn group_format(event: &Event) -> u64 {
     if event.is_read() && event.group.is_some() { read_format::GROUP } else { 0 }
 }
 
-/// Returns whether a BPF program walks the user stacks of an event's samples. Not possible for traced events, where the
-/// program would apply to all tracers.
+/// Returns whether a BPF program walks the user stacks of an event's samples.
 pub(crate) fn walks(event: &Event, common: &CommonAttrs) -> bool {
-    let off = common.exclude.user || common.extras.kernel_chains_only;
-    way(event, common) == CallGraph::Tables && !off && may_be_walked(event)
+    way(event, common) == CallGraph::Tables && has_user_chains(common) && (may_be_walked(event) || event.is_walked)
+}
+
+fn has_user_chains(common: &CommonAttrs) -> bool {
+    !common.exclude.user && !common.extras.kernel_chains_only
+}
+
+/// Returns the tracepoint at which a program can walk the user stacks of an event's samples, if they are requested. The
+/// program cannot be on the event itself, where it would also decide about the samples of other perf users. It walks at
+/// each hit, so that the event must sample each hit.
+pub(crate) fn hook(event: &Event, common: &CommonAttrs) -> Option<Hook> {
+    let by_tables = settled(event.chains.unwrap_or(common.chains), common) == CallGraph::Tables;
+    let is_filtered = event.filter.as_ref().is_some_and(|filter| filter.trace.is_some());
+    let each_hit = self::event(event, common, KernelFeatures::default()).period_or_freq == 1 && !is_filtered;
+    let off = event.no_chains || event.no_samples || !has_user_chains(common);
+    traced_at(event).filter(|_| by_tables && each_hit && !off)
+}
+
+/// Returns the tracepoint that an event belongs to.
+pub(crate) fn traced_at(event: &Event) -> Option<Hook> {
+    let (system, name) = event.tracepoint.as_ref().filter(|_| event.attr.kind == TYPE_TRACEPOINT)?;
+    if system != "syscalls" {
+        return Some(Hook { name: name.clone(), call: None });
+    }
+    let (hook, call) = name.match_indices('_').nth(1).map(|(at, _)| (&name[..at], &name[at + 1..]))?;
+    Some(Hook { name: hook.to_owned(), call: Some(number_of_call(call)?) })
+}
+
+/// Returns the number of a system call by the name of its function in the kernel.
+fn number_of_call(function: &str) -> Option<u32> {
+    let name = match function {
+        "newstat" | "newlstat" | "newfstat" | "newuname" => &function["new".len()..],
+        "umount" => "umount2",
+        "sendfile64" => "sendfile",
+        other => other,
+    };
+    u32::try_from(name.parse::<syscalls::Sysno>().ok()?.id()).ok()
 }
 
 pub(crate) fn copies(event: &Event, common: &CommonAttrs) -> bool {
@@ -270,7 +305,7 @@ pub(crate) fn way(event: &Event, common: &CommonAttrs) -> CallGraph {
 
 /// Returns the mode in which an event records call chains while they are switched on.
 fn own_way(event: &Event, common: &CommonAttrs) -> CallGraph {
-    let is_limited = !event.machine_wide;
+    let is_limited = !event.machine_wide && !event.is_walked;
     let is_copied = is_limited && event.chains.is_none() && event.for_units && is_traced(event) && !event.no_chains;
     match common.copies && common.chains.is_on() && is_copied {
         true => CallGraph::Dwarf(STACK),
@@ -286,7 +321,7 @@ fn settled(way: CallGraph, common: &CommonAttrs) -> CallGraph {
     }
 }
 
-/// Returns whether a program can walk an event's stacks, if requested.
+/// Returns whether the program of an event can walk the stacks of its samples, if requested.
 pub(crate) fn may_be_walked(event: &Event) -> bool {
     !event.no_chains && !event.no_samples && !is_traced(event)
 }

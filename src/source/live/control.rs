@@ -222,6 +222,7 @@ impl LiveSource {
         }
         let whos = self.whos();
         let handover = self.attachment.reopen(which, &whos)?;
+        self.request_tables();
         self.settle_later();
         if !handover.new.is_empty() {
             self.handovers.push(handover);

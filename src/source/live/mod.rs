@@ -267,8 +267,14 @@ impl LiveSource {
             self.attachment.by_task = false;
         }
         OpenError::room_for(need(if self.attachment.by_task { whos.len() } else { 1 }), 0)?;
+        let all: Vec<usize> = (0..self.attachment.slots.len()).collect();
+        self.attachment.trace_walks(&all);
         for cpu in cpus {
             self.open_cpu(cpu, &whos)?;
+        }
+        let pids = self.request_tables();
+        if let Some(walks) = &self.attachment.walks {
+            walks.await_tables(pids);
         }
         if self.attachment.rings.is_empty() {
             let reason = match self.target {

@@ -3,6 +3,8 @@
 //! once more between listing tasks and deciding about them. The kernel reports starts only to the parent's events; a
 //! task whose start was not reported has inherited no events.
 
+use std::collections::BTreeSet;
+
 use rustc_hash::FxHashMap;
 
 use crate::record::in_place::{i32_at, u64_at};
@@ -74,6 +76,21 @@ impl LiveSource {
         pids.sort_unstable();
         pids.dedup();
         is_chosen.then_some(pids)
+    }
+
+    /// Requests the unwind tables of processes whose stacks are walked at tracepoints from now on, and returns these
+    /// processes.
+    pub(super) fn request_tables(&mut self) -> Vec<i32> {
+        let Self { attachment, known_tasks, .. } = self;
+        let is_on_tasks = attachment.is_on_tasks();
+        let Some(walks) = &mut attachment.walks else { return Vec::new() };
+        walks.request_tables(|| match is_on_tasks {
+            true => {
+                let of = |tid: &i32| crate::kernel::procfs::tgid(*tid);
+                known_tasks.iter().filter_map(of).collect::<BTreeSet<i32>>().into_iter().collect()
+            }
+            false => crate::kernel::procfs::processes(),
+        })
     }
 
     /// Starts looking for tasks that started while events were opened on existing ones. Not necessary for a command

@@ -1,17 +1,25 @@
-//! User stacks walked by a BPF program in the kernel: it writes each stack as a separate record before the sample. This
-//! module joins the two into a sample with the whole chain, as if the kernel had walked it.
+//! User stacks walked by a BPF program in the kernel: it writes each stack as a separate record before the sample, or
+//! next to it at tracepoints. This module joins the two into a sample with the whole chain, as if the kernel had walked
+//! it.
 
-use std::collections::BTreeMap;
+mod traced;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwap;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::event::{CallGraph, Event};
-use crate::kernel::attr::{Attr, sample};
+use crate::kernel::attr::{Attr, TYPE_TRACEPOINT, sample};
+use crate::kernel::procfs;
 use crate::kernel::sys::{Errno, Ioctl, Sys};
-use crate::kernel::walk::{FRAMES, ProcessEvent, Program, RETURNS, WalkEnd, WalkEnds, Walker, lack};
+use crate::kernel::walk::{
+    AT_TRACEPOINT, FRAMES, Hook, ProcessEvent, Program, RETURNS, WalkEnd, WalkEnds, Walker, lack,
+};
 use crate::perfdata::layout;
 use crate::record::Layout;
 use crate::record::in_place::i32_at;
@@ -23,6 +31,7 @@ use crate::symbols::spaces::{self, Following, Tables, WalkFigures};
 use super::attr;
 use super::capture::refused_program;
 use super::error::OpenError;
+use traced::TracedWalk;
 
 /// Offsets in a walk's record before its frames: header, id, task, then the size of the program's data and why the walk
 /// ended.
@@ -33,6 +42,9 @@ const FLAGS_AT: usize = WHY_AT + 1;
 const FRAMES_AT: usize = HEADER + 24;
 /// The number of the stack pointer among the registers of a sample.
 const SP: u32 = if cfg!(target_arch = "aarch64") { 31 } else { 7 };
+
+/// The maximum time that measuring is delayed for the tables of running processes.
+const TABLES: Duration = Duration::from_millis(300);
 
 /// Returns the limit of kernel memory for tables in bytes, given the program's memory limit.
 pub fn tables_of(memory: usize) -> usize {
@@ -47,7 +59,8 @@ pub(super) fn for_events(
     session: CallGraph,
     limit: usize,
 ) -> Result<(CallGraph, Option<StackWalks>, Option<String>), OpenError> {
-    let ways: Vec<CallGraph> = events.iter().filter(|e| attr::may_be_walked(e)).map(|e| e.way(session)).collect();
+    let may_be_walked = |e: &&Event| attr::may_be_walked(e) || attr::traced_at(e).is_some() && !e.no_samples;
+    let ways: Vec<CallGraph> = events.iter().filter(may_be_walked).map(|e| e.way(session)).collect();
     let by_tables = [CallGraph::Tables, CallGraph::Auto].into_iter().find(|way| ways.contains(way));
     let Some(way) = by_tables else {
         let copies = ways.iter().any(|way| matches!(way, CallGraph::Dwarf(_)));
@@ -94,6 +107,13 @@ pub(crate) struct StackWalks {
     pub(crate) program: Arc<Program>,
     by_tables: bool,
     writers: BTreeMap<u32, OwnedFd>,
+    /// The tracepoints that the program is attached to, by their names and whether only some system calls are walked
+    /// there; `None` where that failed.
+    traced: BTreeMap<(String, bool), Option<OwnedFd>>,
+    /// The numbers of these calls.
+    calls: BTreeSet<u32>,
+    /// Whether walks of tasks began whose tables have not been requested.
+    begins: bool,
     pub(crate) pairs: WalkJoiner,
     tables: Arc<ArcSwap<Tables>>,
     told: WalkFigures,
@@ -102,16 +122,28 @@ pub(crate) struct StackWalks {
 impl StackWalks {
     fn new(program: Arc<Program>, following: Following) -> Self {
         let (pairs, tables) = (WalkJoiner::new(following.news), following.tables);
-        Self { program, by_tables: true, writers: BTreeMap::new(), pairs, tables, told: WalkFigures::default() }
+        Self { by_tables: true, ..Self::with(program, pairs, tables) }
+    }
+
+    fn with(program: Arc<Program>, pairs: WalkJoiner, tables: Arc<ArcSwap<Tables>>) -> Self {
+        Self {
+            program,
+            by_tables: false,
+            writers: BTreeMap::new(),
+            traced: BTreeMap::new(),
+            calls: BTreeSet::new(),
+            begins: false,
+            pairs,
+            tables,
+            told: WalkFigures::default(),
+        }
     }
 
     /// Loads the program that completes copied stacks by the return addresses that probes have replaced. `None` if the
     /// kernel refuses it: such stacks end at the probed function.
     fn for_copies() -> Option<Self> {
         let program = Program::for_copies().ok()?;
-        let pairs = WalkJoiner::new(news::channel().0);
-        let (writers, tables, told) = (BTreeMap::new(), Arc::default(), WalkFigures::default());
-        Some(Self { program, by_tables: false, writers, pairs, tables, told })
+        Some(Self::with(program, WalkJoiner::new(news::channel().0), Arc::default()))
     }
 
     /// Returns whether the program walks stacks; else it completes copies of them.
@@ -121,6 +153,85 @@ impl StackWalks {
 
     pub(crate) fn is_for(&self, event: &Event, common: &attr::CommonAttrs) -> bool {
         if self.by_tables { attr::walks(event, common) } else { attr::copies(event, common) }
+    }
+
+    /// Walks the stack of each task that passes a tracepoint. If the kernel refuses it, the error has a note the first
+    /// time.
+    pub(crate) fn trace(&mut self, hook: &Hook) -> Result<(), Option<String>> {
+        if !self.by_tables {
+            return Err(None);
+        }
+        let place = (hook.name.clone(), hook.call.is_some());
+        let (mut note, mut attached) = (None, self.traced.get(&place).is_some_and(Option::is_some));
+        if !self.traced.contains_key(&place) {
+            let program = self.program.attach(hook);
+            note = program.as_ref().err().map(|error| {
+                let (reason, _) = refused_program(error, "");
+                format!("user stacks at the tracepoint {} are not taken by tables: {reason}", hook.name)
+            });
+            attached = program.is_ok();
+            self.begins |= attached;
+            if attached && self.pairs.callers.is_empty() {
+                self.pairs.callers = procfs::kernel_functions("__traceiter_");
+            }
+            self.traced.insert(place, program.ok());
+        }
+        if let Some(number) = hook.call.filter(|number| attached && !self.calls.contains(number)) {
+            attached = self.program.trace_call(number, true).is_ok();
+            self.calls.extend(attached.then_some(number));
+        }
+        if attached { Ok(()) } else { Err(note) }
+    }
+
+    /// Detaches the program from all other tracepoints.
+    pub(crate) fn keep_traced(&mut self, used: &[Hook]) {
+        let is_used = |(name, of_calls): &(String, bool)| {
+            used.iter().any(|hook| hook.name == *name && hook.call.is_some() == *of_calls)
+        };
+        self.traced.retain(|place, attached| attached.is_none() || is_used(place));
+        let calls: BTreeSet<u32> = used.iter().filter_map(|hook| hook.call).collect();
+        for number in self.calls.difference(&calls) {
+            // It fails only if the number is too large, and then it was never set.
+            let _ = self.program.trace_call(*number, false);
+        }
+        self.calls.retain(|number| calls.contains(number));
+    }
+
+    /// Walks only tasks with perf events of their own, or all tasks, at tracepoints.
+    pub(crate) fn walk_measured_tasks_only(&self, only: bool) {
+        // It fails only if the map does not exist. Then all tasks are walked, which costs time.
+        let _ = self.program.walk_measured_tasks_only(only);
+    }
+
+    /// Requests the tables of processes before their first walk, if walks at a tracepoint have begun: a thread that
+    /// blocks for long is walked only once. Returns these processes.
+    pub(crate) fn request_tables(&mut self, pids: impl FnOnce() -> Vec<i32>) -> Vec<i32> {
+        if !std::mem::take(&mut self.begins) {
+            return Vec::new();
+        }
+        let mut pids = pids();
+        // Kernel threads have no executable.
+        pids.retain(|pid| procfs::exe_name(*pid).is_some());
+        for pid in &pids {
+            self.pairs.news.send(ProcessEvent::Lacks { pid: *pid, what: lack::PROCESS, number: None });
+        }
+        pids
+    }
+
+    /// Waits until the tables of these processes are in the kernel, for a limited time.
+    pub(crate) fn await_tables(&self, mut pids: Vec<i32>) {
+        let end = Instant::now() + TABLES;
+        // In a nested PID namespace the kernel's numbers are unknown.
+        if !procfs::sees_all_processes() {
+            return;
+        }
+        while Instant::now() < end {
+            pids.retain(|pid| !self.program.knows(*pid as u32) && procfs::is_there(*pid));
+            if pids.is_empty() {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(2));
+        }
     }
 
     /// Returns the figures of walks if they have changed since the last call.
@@ -145,6 +256,7 @@ impl StackWalks {
     pub(crate) fn close(&mut self, cpu: u32) {
         self.writers.remove(&cpu);
         self.pairs.waiting.remove(&cpu);
+        self.pairs.traced.remove(&cpu);
     }
 
     pub(crate) fn learn(&mut self, id: u64, attr: &Attr) {
@@ -152,12 +264,19 @@ impl StackWalks {
             self.pairs.copies.insert(id, layout(attr));
             return;
         }
-        self.pairs.samples.extend(
-            ChainPlace::of(attr.sample_type)
-                .filter(|_| attr.sample_type & sample::CALLCHAIN != 0)
-                .map(|chain| (id, chain)),
-        );
+        let chain = ChainPlace::of(attr.sample_type).filter(|_| attr.sample_type & sample::CALLCHAIN != 0);
+        let is_traced = attr.kind == TYPE_TRACEPOINT;
+        self.pairs.samples.extend(chain.map(|chain| (id, Sampled { chain, is_traced })));
     }
+}
+
+/// How to join the samples of an id.
+#[derive(Clone, Copy, Debug)]
+struct Sampled {
+    /// The position of the call chain.
+    chain: ChainPlace,
+    /// Whether they are walked at a tracepoint.
+    is_traced: bool,
 }
 
 #[derive(Debug)]
@@ -166,10 +285,13 @@ pub(crate) struct WalkJoiner {
     pub(crate) writers: FxHashSet<u64>,
     /// The layout of each id's samples with copied stacks.
     copies: FxHashMap<u64, Layout>,
-    /// The position of the call chain in the records of each id.
-    samples: FxHashMap<u64, ChainPlace>,
+    samples: FxHashMap<u64, Sampled>,
     /// For each ring, the walk whose sample has not been read yet.
     waiting: BTreeMap<u32, Vec<u8>>,
+    /// The same for walks at tracepoints.
+    traced: BTreeMap<u32, TracedWalk>,
+    /// The functions that call several programs of a tracepoint, sorted by their addresses.
+    callers: Vec<Range<u64>>,
     told: FxHashSet<ProcessEvent>,
     /// Processes whose tables were requested, and whether a new one was among them.
     asked: FxHashSet<i32>,
@@ -185,6 +307,8 @@ impl WalkJoiner {
             copies: FxHashMap::default(),
             samples: FxHashMap::default(),
             waiting: BTreeMap::new(),
+            traced: BTreeMap::new(),
+            callers: Vec::new(),
             told: FxHashSet::default(),
             asked: FxHashSet::default(),
             asked_anew: false,
@@ -199,25 +323,36 @@ impl WalkJoiner {
     /// Joins the records that were read from a CPU's ring, and appends the result to `out`.
     pub(crate) fn join(&mut self, cpu: u32, bytes: &[u8], out: &mut Vec<u8>) {
         let mut waiting = self.waiting.remove(&cpu).unwrap_or_default();
+        let callers = std::mem::take(&mut self.callers);
+        let mut traced = self.traced.remove(&cpu).unwrap_or_default().read(&callers);
         let mut all = WholeRecords { rest: bytes };
         for (header, record) in all.by_ref() {
             let id = (header.kind == types::SAMPLE).then(|| Layout::identifier(header.kind, &record[HEADER..]));
             let Some(id) = id.flatten() else {
                 if header.kind == types::LOST {
                     waiting.clear();
+                    traced.lose(out);
                 }
                 self.tell(header, &record[HEADER..]);
                 out.extend_from_slice(record);
                 continue;
             };
             if self.writers.contains(&id) {
-                waiting.clear();
-                waiting.extend_from_slice(record);
                 self.look(record);
+                if record.get(FLAGS_AT).is_some_and(|flags| flags & AT_TRACEPOINT != 0) {
+                    traced.walked(record, out);
+                } else {
+                    waiting.clear();
+                    waiting.extend_from_slice(record);
+                }
                 continue;
             }
             let joined = match (self.samples.get(&id), self.copies.get(&id)) {
-                (Some(chain), _) => join(record, header, chain, &waiting, out),
+                (Some(Sampled { chain, is_traced: true }), _) => {
+                    traced.sampled(traced::Hit { id, header, record, chain: *chain }, out);
+                    continue;
+                }
+                (Some(Sampled { chain, .. }), _) => join(record, header, chain, &waiting, out),
                 (None, Some(layout)) => mend(record, header, *layout, &waiting, out),
                 (None, None) => {
                     out.extend_from_slice(record);
@@ -229,7 +364,10 @@ impl WalkJoiner {
                 out.extend_from_slice(record);
             }
         }
+        let traced = traced.end(out);
+        self.callers = callers;
         out.extend_from_slice(all.rest);
+        self.traced.insert(cpu, traced);
         self.waiting.insert(cpu, waiting);
         self.told.clear();
     }

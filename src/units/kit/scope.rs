@@ -59,16 +59,15 @@ pub fn idle(spec: &Spec, settings: &Settings, requests: &[EventRequest]) -> Vec<
 
 const MODES: &[&str] = &["exclude-user", "exclude-kernel", "exclude-guest", "exclude-host"];
 
-/// Returns an event with stacks that cannot be unwound by tables: a BPF program on a tracepoint would take its hits
-/// away from all other users.
+/// Returns an event with stacks that cannot be unwound by tables: a BPF program on a probe would take its hits away from
+/// all other users.
 pub fn walked_by_nobody(requests: &[EventRequest]) -> Option<&EventRequest> {
     requests.iter().find(|want| want.stack && !may_be_sampled(want))
 }
 
-/// Whether an event samples running code, in contrast to hits of a tracepoint or probe.
+/// Whether an event samples running code or hits of a tracepoint, in contrast to a probe.
 fn may_be_sampled(want: &EventRequest) -> bool {
-    let named = want.event.split('|').next().unwrap_or_default();
-    want.probe.is_none() && !want.counted && (!named.contains(':') || named.starts_with("mem:"))
+    want.probe.is_none() && !want.counted
 }
 
 /// The samples to omit.

@@ -165,7 +165,42 @@ fn tables_are_taken_where_something_walks_by_them() {
     assert!(!walks(&asked, &session) && walks(&Event::cpu_clock(), &session));
 }
 
-/// Tables cannot unwind at tracepoints: units copy the stacks of their target there.
+/// A program at the tracepoint walks where each hit has a sample.
+#[test]
+fn stacks_of_tracepoints_are_walked_at_the_tracepoint() {
+    let session = CommonAttrs { chains: CallGraph::Tables, tables: true, copies: true, ..COMMON };
+    let traced = |system: &str, name: &str| Event {
+        tracepoint: Some((system.into(), name.into())),
+        attr: Attr { kind: TYPE_TRACEPOINT, ..Attr::default() },
+        for_units: true,
+        ..Event::cpu_clock()
+    };
+    let at = |event: &Event| hook(event, &session).map(|hook| (hook.name, hook.call));
+    let switch = traced("sched", "sched_switch");
+    assert_eq!(at(&switch), Some(("sched_switch".into(), None)));
+    assert_eq!(at(&traced("raw_syscalls", "sys_enter")), Some(("sys_enter".into(), None)));
+    let number = |name: &str| name.parse::<syscalls::Sysno>().ok().map(|call| call.id() as u32);
+    for (call, name) in [("read", "read"), ("newfstatat", "newfstatat"), ("newuname", "uname"), ("umount", "umount2")] {
+        assert_eq!(at(&traced("syscalls", &format!("sys_enter_{call}"))), Some(("sys_enter".into(), number(name))));
+        assert_eq!(at(&traced("syscalls", &format!("sys_exit_{call}"))), Some(("sys_exit".into(), number(name))));
+    }
+    assert_eq!(at(&traced("syscalls", "sys_enter_nonesuch")), None);
+    let filter = Some(crate::event::spec::Capture { trace: Some("a == 1".into()), ..Default::default() });
+    assert_eq!(at(&Event { filter, ..switch.clone() }), None, "it would walk at hits without a sample");
+    let mut seldom = switch.clone();
+    seldom.set_rate(Rate::Period(100));
+    assert_eq!(at(&seldom), None);
+    assert_eq!(at(&Event { no_chains: true, ..switch.clone() }), None);
+    assert_eq!(at(&Event { chains: Some(CallGraph::Fp), ..switch.clone() }), None);
+    assert_eq!(hook(&switch, &CommonAttrs { tables: false, ..session }), None);
+    assert_eq!(hook(&Event::cpu_clock(), &session), None);
+    // Without the program, stacks of the target are copied.
+    let walked = Event { is_walked: true, ..switch.clone() };
+    assert_eq!([&switch, &walked].map(|event| way(event, &session)), [CallGraph::Dwarf(STACK), CallGraph::Tables]);
+    assert_eq!([&switch, &walked].map(|event| walks(event, &session)), [false, true]);
+}
+
+/// Without a program at the tracepoint, units copy the stacks of their target.
 #[test]
 fn stacks_of_what_units_trace_are_copied_where_a_target_is_chosen() {
     let traced =

@@ -54,7 +54,8 @@ fn start() -> Joined {
     let (sender, news) = crate::symbols::spaces::news::channel();
     let mut walks = WalkJoiner::new(sender);
     walks.writers.insert(WRITER);
-    walks.samples.insert(SAMPLE, ChainPlace::of(LAYOUT.sample_type).expect("known"));
+    let chain = ChainPlace::of(LAYOUT.sample_type).expect("known");
+    walks.samples.insert(SAMPLE, Sampled { chain, is_traced: false });
     Joined { walks, news }
 }
 
@@ -189,4 +190,95 @@ fn copied_stacks_get_the_return_addresses_that_probes_have_replaced() {
     assert_eq!(mended(&sample(6, &[1, page, 3]), &returns(RETURNS)), None, "another task's");
     assert_eq!(mended(&copied, &returns(WalkEnd::Complete as u8)), None);
     assert_eq!(mended(&copied, &[]), None);
+}
+
+/// Two events of one tracepoint.
+const TRACED: [u64; 2] = [80, 81];
+const CALLER: u64 = 0xffff_0800;
+
+fn start_traced() -> Joined {
+    let mut joined = start();
+    let chain = ChainPlace::of(LAYOUT.sample_type).expect("known");
+    joined.walks.samples.extend(TRACED.map(|id| (id, Sampled { chain, is_traced: true })));
+    joined.walks.callers = vec![0xffff_0100..0xffff_0110, CALLER - 8..CALLER + 8];
+    joined
+}
+
+fn walked_at(pid: i32, frame: u64) -> Vec<u8> {
+    walked(pid, AT_TRACEPOINT, &[frame])
+}
+
+fn hit(id: u64, pid: i32) -> Vec<u8> {
+    let head = [id, 0xffff_0001, task(pid), 5, 0, 1, 2];
+    record(types::SAMPLE, misc::KERNEL, &[&head[..], &[CONTEXT_KERNEL, 0xffff_0001]].concat())
+}
+
+/// The user frames of each sample; 0 for a sample without them.
+fn frames(chains: &[Vec<u64>]) -> Vec<u64> {
+    chains.iter().map(|chain| chain.get(3).copied().unwrap_or(0)).collect()
+}
+
+#[test]
+fn walks_at_tracepoints_are_before_or_behind_their_samples() {
+    let [a, b] = TRACED;
+    let read = |pieces: &[Vec<u8>]| frames(&start_traced().read(0, pieces));
+    let before = [walked_at(5, 0x10), hit(a, 5), walked_at(6, 0x20), hit(a, 6), walked_at(6, 0x30), hit(a, 6)];
+    assert_eq!(read(&before), [0x10, 0x20, 0x30]);
+    let behind = [hit(a, 5), walked_at(5, 0x10), hit(a, 6), walked_at(6, 0x20), hit(a, 6), walked_at(6, 0x30)];
+    assert_eq!(read(&behind), [0x10, 0x20, 0x30]);
+    // Each event of the tracepoint has one sample of a hit.
+    assert_eq!(read(&[walked_at(5, 0x10), hit(a, 5), hit(b, 5), hit(b, 5)]), [0x10, 0x10, 0]);
+    assert_eq!(read(&[hit(a, 5), hit(b, 5), walked_at(5, 0x10), hit(b, 5)]), [0x10, 0x10, 0]);
+    // Threads of the kernel are not walked, and the walks of other tasks have no samples.
+    assert_eq!(read(&[walked_at(5, 0x10), hit(a, 9), hit(a, 5)]), [0, 0x10]);
+    assert_eq!(read(&[walked_at(5, 0x10), walked_at(6, 0x20), hit(a, 6), hit(a, 9)]), [0x20, 0]);
+    let lost = record(types::LOST, 0, &[a, 1]);
+    assert_eq!(read(&[walked_at(5, 0x10), lost, hit(a, 5)]), [0]);
+}
+
+#[test]
+fn a_task_that_hits_often_keeps_the_order_of_its_walks() {
+    let a = TRACED[0];
+    let mut joined = start_traced();
+    // The walk of task 6 follows its sample, so those of its later samples do, too.
+    let first = [walked_at(5, 0x10), hit(a, 6), walked_at(6, 0x20), hit(a, 6)];
+    assert_eq!(frames(&joined.read(0, &first)), [0x20, 0], "the next walk is not in this read");
+    assert_eq!(frames(&joined.read(0, &[walked_at(6, 0x30), hit(a, 6), walked_at(6, 0x40)])), [0x40]);
+    // The other perf user has ended.
+    let later = [walked_at(7, 0x50), hit(a, 7), walked_at(7, 0x60), hit(a, 7)];
+    assert_eq!(frames(&joined.read(0, &later)), [0x50, 0x60]);
+}
+
+#[test]
+fn samples_between_a_walk_and_its_sample_are_not_mixed_up() {
+    let a = TRACED[0];
+    let sampled = sampled(misc::USER, 0x77, 5, &[]);
+    let pieces = [walked_at(5, 0x10), walked(5, 0, &[0x77]), sampled, hit(a, 5)];
+    let chains = start_traced().read(0, &pieces);
+    assert_eq!(chains, [vec![CONTEXT_USER, 0x77], vec![CONTEXT_KERNEL, 0xffff_0001, CONTEXT_USER, 0x10]]);
+}
+
+#[test]
+fn the_function_that_calls_the_programs_of_a_tracepoint_is_left_out() {
+    let of = |ip: u64, kernel: &[u64]| {
+        let head = [TRACED[0], ip, task(5), 5, 0, 1, kernel.len() as u64];
+        let sample = record(types::SAMPLE, misc::KERNEL, &[&head[..], kernel].concat());
+        let (mut joined, mut out) = (start_traced(), Vec::new());
+        joined.walks.join(0, &[walked_at(5, 0x10), sample.clone(), sample].concat(), &mut out);
+        let all = WholeRecords { rest: &out };
+        let read = |(header, record): (Header, &[u8])| {
+            let sample = LAYOUT.sample(header, &record[HEADER..]).expect("whole");
+            (sample.ip, sample.chain().collect::<Vec<u64>>())
+        };
+        all.map(read).collect::<Vec<_>>()
+    };
+    let with_user = [CONTEXT_KERNEL, 0xffff_0999, CONTEXT_USER, 0x10];
+    let expected = [(0xffff_0999, with_user.to_vec()), (0xffff_0999, with_user[..2].to_vec())];
+    assert_eq!(of(CALLER, &[CONTEXT_KERNEL, CALLER, 0xffff_0999]), expected);
+    assert_eq!(of(0xffff_0999, &[CONTEXT_KERNEL, 0xffff_0999]), expected);
+    assert_eq!(
+        of(CALLER, &[CONTEXT_KERNEL, CALLER])[1],
+        (CALLER, vec![CONTEXT_KERNEL, CALLER]),
+        "nothing else is left"
+    );
 }

@@ -17,7 +17,7 @@ use crate::kernel::limits::Rights;
 use crate::kernel::spawn::{self, Output};
 use crate::kernel::sys::RealSys;
 use crate::lang::quantity;
-use crate::source::live::attr::{Exclude, Rate, has_branches};
+use crate::source::live::attr::{Exclude, Rate};
 use crate::source::live::containers::Scanner;
 use crate::source::live::error::refusal;
 use crate::source::live::wanted::Wanted;
@@ -163,7 +163,7 @@ pub(super) fn config(s: &Sampling, rights: &Rights) -> anyhow::Result<LiveConfig
         if chains == CallGraph::Lbr {
             return Err(usage("-b and -j cannot be combined with --call-graph lbr: both use the CPU's branch records"));
         }
-        if !events.iter().any(has_branches) {
+        if !events.iter().any(Event::is_of_pmu) {
             return Err(usage("-b and -j need an event of the CPU's PMU, e.g. -e cycles"));
         }
     }

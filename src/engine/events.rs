@@ -204,6 +204,7 @@ mod tests {
     fn running(name: &str) -> EventState {
         EventState {
             name: name.to_owned(),
+            replaces: None,
             run: RunState::Running,
             note: None,
             filter: None,

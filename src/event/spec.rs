@@ -1,6 +1,9 @@
 //! Requested events: type, sampling rate, filter and target of each.
 
-use crate::kernel::attr::{Attr, Flag, SW_CPU_CLOCK, SW_DUMMY, SW_TASK_CLOCK, TYPE_HARDWARE, TYPE_SOFTWARE, sample};
+use crate::kernel::attr::{
+    Attr, Flag, SW_CPU_CLOCK, SW_DUMMY, SW_TASK_CLOCK, TYPE_BREAKPOINT, TYPE_HARDWARE, TYPE_SOFTWARE, TYPE_TRACEPOINT,
+    sample,
+};
 use crate::kernel::bpf::Program;
 
 use crate::lang::Diagnostic;
@@ -40,6 +43,8 @@ impl Rate {
 pub struct Event {
     /// As typed, without spaces.
     pub name: String,
+    /// The name of the requested event, if this one replaces it.
+    pub(crate) replaces: Option<String>,
     pub(crate) attr: Attr,
     /// The number of its group in braces; `None` if it is not in a group.
     pub(crate) group: Option<u32>,
@@ -114,6 +119,16 @@ pub struct Capture {
 impl Event {
     pub(crate) fn is_clock(&self) -> bool {
         self.attr.kind == TYPE_SOFTWARE && matches!(self.attr.config, SW_CPU_CLOCK | SW_TASK_CLOCK)
+    }
+
+    /// Returns whether it is an event of a PMU: it counts cycles, instructions and the like.
+    pub(crate) fn is_of_pmu(&self) -> bool {
+        !matches!(self.attr.kind, TYPE_SOFTWARE | TYPE_TRACEPOINT | TYPE_BREAKPOINT)
+    }
+
+    /// Returns whether it has this name, or replaces the event with this name.
+    pub(crate) fn is_called(&self, name: &str) -> bool {
+        self.name == name || self.replaces.as_deref() == Some(name)
     }
 
     /// Returns whether its samples contain its count, or those of its group.
@@ -222,7 +237,7 @@ impl Event {
     pub(crate) fn become_clock(&mut self) {
         let clock = Self::cpu_clock();
         let letters: String = Self::modifiers(&self.name).chars().filter(|c| !matches!(c, 'p' | 'P')).collect();
-        self.name = clock.name;
+        self.replaces = Some(std::mem::replace(&mut self.name, clock.name));
         if !letters.is_empty() {
             self.name.extend([":", &letters]);
         }

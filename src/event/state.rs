@@ -19,8 +19,10 @@ pub enum RunState {
 /// The state of an event: how it is measured.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EventState {
-    /// Its current name, which may differ from the requested one.
+    /// Its current name.
     pub name: String,
+    /// The name of the requested event, if another one replaces it.
+    pub replaces: Option<String>,
     /// Whether it is measured now, and if not, why.
     pub run: RunState,
     /// A fallback that was applied, or another remark.

@@ -339,6 +339,7 @@ mod tests {
         let event = |name: &str| EventDesc { name: name.into(), attr: Attr::default(), ids: Vec::new() };
         let state = |chains| EventState {
             name: String::new(),
+            replaces: None,
             run: RunState::Running,
             note: None,
             filter: None,

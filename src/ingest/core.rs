@@ -44,6 +44,8 @@ pub struct Core {
     pub(crate) events: Vec<EventDesc>,
     /// The current call graph mode of each event of a live session.
     ways: Vec<CallGraph>,
+    /// The names of the requested events that others replace.
+    replaced: FxHashMap<u16, String>,
     /// Marked moments, in order of time.
     pub marks: Vec<TimeMark>,
     /// The first event whose samples represent time.
@@ -83,6 +85,7 @@ impl Core {
             profile: Profile::default(),
             events: info.events.clone(),
             ways: Vec::new(),
+            replaced: FxHashMap::default(),
             marks: marks::decode_from(&info.hosts.first().machine),
             clock: info.clock().map(|at| at as u16),
             own_pid,
@@ -180,7 +183,8 @@ impl Core {
     pub(crate) fn bind_units(&mut self, event: u16) {
         let Some(desc) = self.events.get(usize::from(event)).filter(|_| !self.units.is_empty()) else { return };
         let format = self.tracing.format(desc, |desc| desc.attr.kind == TYPE_TRACEPOINT);
-        self.units.bind(event, &desc.name, format.as_ref());
+        let replaced = self.replaced.get(&event).map(String::as_str);
+        self.units.bind(event, (&desc.name, replaced), format.as_ref());
     }
 
     /// Returns the units' answers; if one is chosen, only its panels are computed.

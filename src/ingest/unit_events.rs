@@ -88,6 +88,13 @@ pub fn shared(wants: &[EventRequest], machine_wide: bool) -> Result<SharedEvents
     Ok(out)
 }
 
+/// Returns the rate of an event whose unit requests none: every hit, except for clocks and events of the PMU, where a
+/// hit is a nanosecond or a cycle.
+fn default_rate(event: &Event) -> Rate {
+    const HZ: u64 = 999;
+    if event.is_clock() || event.is_of_pmu() { Rate::Frequency(HZ) } else { Rate::Period(1) }
+}
+
 fn prepare(event: &mut Event, want: &EventRequest, stack: bool) {
     event.for_units = true;
     event.no_chains = !stack;
@@ -102,7 +109,33 @@ fn prepare(event: &mut Event, want: &EventRequest, stack: bool) {
     match want.rate {
         _ if want.counted => event.set_rate(Rate::Period(0)),
         Some(rate) => event.set_rate(rate),
-        None if event.attr.period_or_freq == 0 => event.set_rate(Rate::Period(1)),
+        None if event.attr.period_or_freq == 0 => event.set_rate(default_rate(event)),
         None => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A sample per nanosecond of each CPU stops the machine.
+    #[test]
+    fn clocks_and_cycles_are_sampled_at_a_rate_and_other_events_at_every_hit() {
+        let rate_of = |name: &str, want: EventRequest| {
+            let mut event = parse(name, &LookupPaths::system()).expect("an event").remove(0);
+            prepare(&mut event, &want, false);
+            event.own_rate()
+        };
+        let asked = |name: &str| rate_of(name, EventRequest::new(name.to_owned()));
+        for name in ["cpu-clock", "task-clock:u", "cycles", "instructions:k", "cache-misses", "r1a8"] {
+            assert_eq!(asked(name), Some(Rate::Frequency(999)), "{name}");
+        }
+        for name in ["page-faults", "context-switches", "mem:0x1000:w"] {
+            assert_eq!(asked(name), Some(Rate::Period(1)), "{name}");
+        }
+        assert_eq!(asked("cycles/period=5000/"), Some(Rate::Period(5000)), "the user's own");
+        let hertz = EventRequest { rate: Some(Rate::Frequency(50)), ..EventRequest::new("cpu-clock") };
+        assert_eq!(rate_of("cpu-clock", hertz), Some(Rate::Frequency(50)));
+        assert_eq!(rate_of("cpu-clock", EventRequest::new("cpu-clock").counted()), Some(Rate::Period(0)));
     }
 }

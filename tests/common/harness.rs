@@ -345,6 +345,7 @@ fn meter(name: &str, samples: u64, span: Option<(u64, u64)>) -> Meter {
     let clock = name == "cpu-clock";
     let state = EventState {
         name: name.to_owned(),
+        replaces: None,
         run: RunState::Running,
         note: None,
         filter: (!clock).then(|| KEPT.to_owned()),

@@ -801,6 +801,19 @@ fn one_report_of_a_given_time() {
     }
 }
 
+/// `cycles` becomes a clock on machines without counters. Neither is sampled at every hit.
+#[test]
+fn cycles_and_clocks_are_sampled_at_a_rate() {
+    needs!(traced());
+    for (event, column) in [("cycles", ["cycles", "cpu-clock"]), ("cpu-clock", ["cpu-clock"; 2])] {
+        let load = ["--", "sh", "-c", "timeout 0.5 sh -c 'while :; do :; done'; true"];
+        let answer = answer(&[&["top", "-e", event, "--key", "comm"][..], &load].concat());
+        let row = rows(&answer, "By comm").iter().find(|row| row["comm"] == "sh").expect("the load");
+        let hits = column.iter().find_map(|name| row[*name].as_u64()).expect("a count");
+        assert!((1..=999).contains(&hits), "{event}: {hits} in half a second");
+    }
+}
+
 #[test]
 fn what_this_machine_lacks_is_said() {
     needs!(traced());

@@ -13,6 +13,7 @@ impl Core {
     pub(super) fn add_event(&mut self, event: EventDesc, states: &[EventState]) {
         let at = self.events.len() as u16;
         let state = states.get(self.slots().len());
+        self.replaced.extend(state.and_then(|state| state.replaces.clone()).map(|name| (at, name)));
         self.inputs.add(at, &event);
         self.events.push(event);
         if state.map_or(self.wants.units_only, |state| state.for_units) {
@@ -45,11 +46,13 @@ impl Core {
         }
     }
 
+    /// Learns how events are opened: their call graph modes, and the requests that they replace.
     pub(super) fn learn_ways(&mut self, states: &[EventState]) {
         for (slot, state) in states.iter().enumerate() {
             let Some(event) = self.slots().get(slot).copied().map(usize::from) else { return };
             self.ways.resize(self.ways.len().max(event + 1), CallGraph::None);
             self.ways[event] = state.chains;
+            self.replaced.extend(state.replaces.clone().map(|name| (event as u16, name)));
         }
     }
 

@@ -81,14 +81,16 @@ impl Units {
         }
     }
 
-    /// Adds an event; units that request it receive it from now on.
-    pub(crate) fn bind(&mut self, event: u16, name: &str, format: Option<&Arc<Format>>) {
+    /// Adds an event; units that request it, or the event that it replaces, receive it from now on.
+    pub(crate) fn bind(&mut self, event: u16, names: (&str, Option<&str>), format: Option<&Arc<Format>>) {
+        let (name, replaced) = names;
         self.know(event);
         let at = usize::from(event);
         for (i, running) in self.list.iter_mut().enumerate() {
             for (role, own) in running.roles.iter_mut().enumerate() {
                 let taken = own.bound && !is_pattern(&own.want.event);
-                if taken || !is_named(&own.want, name) || self.routes[at].contains(&(i, role)) {
+                let is_wanted = is_named(&own.want, name) || replaced.is_some_and(|name| is_named(&own.want, name));
+                if taken || !is_wanted || self.routes[at].contains(&(i, role)) {
                     continue;
                 }
                 let filter = own.want.filter.as_deref().map(|text| BoundExpr::parse(text, format)).transpose();

@@ -188,7 +188,7 @@ pub(crate) fn event(event: &Event, common: &CommonAttrs, have: KernelFeatures) -
     attr.set(Flag::Inherit, is_followed && event.inherits(common.inherit) && !event.is_read());
     attr.set(Flag::InheritStat, common.extras.thread_counts && attr.has(Flag::Inherit));
     let branches = match own.branch_sample_type {
-        0 if has_branches(event) => common.extras.branches,
+        0 if event.is_of_pmu() => common.extras.branches,
         own => own,
     };
     if branches != 0 {
@@ -243,11 +243,6 @@ fn add_registers(attr: &mut Attr, extras: &Extras) {
         attr.sample_type |= sample::REGS_USER;
         attr.regs_user |= extras.user_regs;
     }
-}
-
-/// Returns whether a CPU can record branches before an event's samples: for events of its PMU.
-pub(crate) fn has_branches(event: &Event) -> bool {
-    !matches!(event.attr.kind, TYPE_SOFTWARE | TYPE_TRACEPOINT | TYPE_BREAKPOINT)
 }
 
 pub(crate) fn group_format(event: &Event) -> u64 {

@@ -89,7 +89,8 @@ impl LiveSource {
     pub(super) fn place(&mut self, events: Vec<Event>) -> Result<Vec<usize>, String> {
         let slots = &mut self.attachment.slots;
         let measured = |event: &Event| {
-            let own = |s: &&Slot| s.is_open() && s.event.name == event.name && (event.for_units || !s.event.for_units);
+            let own =
+                |s: &&Slot| s.is_open() && s.event.is_called(&event.name) && (event.for_units || !s.event.for_units);
             slots.iter().find(own)
         };
         if let Some(slot) = events.iter().find_map(measured) {
@@ -99,7 +100,7 @@ impl LiveSource {
             return Err(format!("a session has at most {MAX_EVENTS} events"));
         }
         let groups = slots.iter().filter_map(|s| s.event.group).max().unwrap_or(0);
-        let mut place = |event: Event| match slots.iter().position(|s| s.event.name == event.name) {
+        let mut place = |event: Event| match slots.iter().position(|s| s.event.is_called(&event.name)) {
             Some(at) => {
                 let slot = &mut slots[at];
                 slot.run = RunState::Running;

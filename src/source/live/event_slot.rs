@@ -51,6 +51,7 @@ impl Slot {
     pub(crate) fn state(&self, common: &CommonAttrs) -> EventState {
         EventState {
             name: self.name(common),
+            replaces: self.event.replaces.clone(),
             run: self.run.clone(),
             note: self.note.clone(),
             filter: self.event.filter.as_ref().map(|filter| filter.text.clone()),

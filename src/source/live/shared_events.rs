@@ -94,7 +94,7 @@ impl LiveSource {
     }
 
     fn open_slot(&self, name: &str) -> Option<usize> {
-        self.attachment.slots.iter().position(|slot| slot.is_open() && slot.event.name == name)
+        self.attachment.slots.iter().position(|slot| slot.is_open() && slot.event.is_called(name))
     }
 
     /// Shares an open event with another unit. An event for units is extended to what all of them need. The user's own
@@ -129,7 +129,7 @@ impl LiveSource {
                 self.fresh_events.extend(fresh.map(|slot| desc(&self.attachment, slot)));
             }
             Err(why) => {
-                for slot in self.attachment.slots.iter_mut().filter(|slot| slot.event.name == name) {
+                for slot in self.attachment.slots.iter_mut().filter(|slot| slot.event.is_called(&name)) {
                     slot.run = RunState::Refused(why.clone());
                 }
                 self.attachment.slots.truncate(known);

@@ -25,7 +25,7 @@ pub(crate) fn run(args: Probe) -> anyhow::Result<u8> {
     }
     if let Some(glob) = &args.del {
         let glob = probe_places::glob(glob)?;
-        return removed(&root()?, &|known| glob.is_match(known.event()));
+        return removed(&root()?, &|known| glob.is_match(&known.name) || glob.is_match(known.event()));
     }
     if args.clean {
         return removed(&root()?, &probes::is_left_over);

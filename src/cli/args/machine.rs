@@ -163,7 +163,7 @@ pub(crate) struct Probe {
     /// Program or library [default: the kernel]
     #[arg(short = 'x', long = "exec", value_name = "FILE")]
     pub(crate) exec: Option<PathBuf>,
-    /// Remove the probes whose GROUP:NAME matches
+    /// Remove the probes whose NAME or GROUP:NAME matches
     #[arg(short = 'd', long, value_name = "GLOB")]
     pub(crate) del: Option<String>,
     /// List existing probes; with -x, the static probes of the program

@@ -68,12 +68,13 @@ impl Unit for Forks {
             .task(at, |(tid, _)| *tid)
             .right("forks", "Forks", 9, |(_, of)| Cell::Count(of.forks))
             .right("rate", "A second", 10, |(_, of)| Cell::Number(of.forks as f64 / at.seconds()))
-            .right("last", "Last child", 10, |(_, of)| Cell::Id(of.last.into()));
+            .right("last", "Last child", 10, |(_, of)| Cell::Id(of.last.into()))
+            .ranked(2);
         if self.counts.values().any(|of| of.parent > 0) {
-            table = table.left("parent", "Parent", 24, |(_, of)| parent_of(at, of));
+            table = table.left("parent", "Parent", 24, |(_, of)| parent_of(at, of)).ranked(1);
         }
         if self.counts.values().any(|of| !of.cmdline.is_empty()) {
-            table = table.left("cmdline", "Command line", 60, |(_, of)| text(of.cmdline.clone()));
+            table = table.left("cmdline", "Command line", 0, |(_, of)| text(of.cmdline.clone()));
         }
         vec![table.whole("Forks")]
     }

@@ -33,6 +33,18 @@ fn a_recording_is_walked_filtered_and_left() {
 }
 
 #[test]
+fn forks_name_the_command_on_a_narrow_screen() {
+    needs!(traced());
+    let script = "while :; do /bin/true; done; : marked";
+    let load = std::process::Command::new("timeout").args(["20", "sh", "-c", script]).spawn().expect("starts");
+    let load = common::process::Running(load);
+    let mut session = Session::start(&["forks", "-p", &load.0.id().to_string()], 24, 80);
+    session.wait_for("marked");
+    session.keys("q");
+    assert_eq!(session.end().code(), Some(0));
+}
+
+#[test]
 fn a_locale_without_utf8_gets_ascii() {
     let file = data("ipvs-cpu32.data").display().to_string();
     let no_color = ("NO_COLOR", "1");

@@ -87,7 +87,10 @@ impl Way {
         }
     }
 
-    fn label(self) -> &'static str {
+    /// The width of its longest label.
+    const WIDTH: u16 = Self::Discard.label().len() as u16;
+
+    const fn label(self) -> &'static str {
         match self {
             Self::Read => "read",
             Self::Write => "write",
@@ -302,7 +305,7 @@ impl BlkTrace {
     fn tasks(&self, at: &Moment<'_>) -> Panel {
         Sheet::of(by_weight(&self.by_task, |(stats, _)| stats.sum), |(key, _)| id(key))
             .task(at, |((tid, _), _)| *tid)
-            .left("way", "Way", 6, |((_, way), _)| text(way.label()))
+            .left("way", "Way", Way::WIDTH, |((_, way), _)| text(way.label()))
             .right("bytes", "Bytes", 9, |(_, (_, bytes))| Cell::Bytes(*bytes))
             .latency(self.than.is_set(), |(_, (stats, _))| stats)
             .panel("Requesters")
@@ -313,7 +316,7 @@ impl BlkTrace {
             .right("upto_bytes", "Up to", 9, |((power, _), _)| {
                 Cell::Bytes(1u64.checked_shl(*power).unwrap_or(u64::MAX))
             })
-            .left("way", "Way", 6, |((_, way), _)| text(way.label()))
+            .left("way", "Way", Way::WIDTH, |((_, way), _)| text(way.label()))
             .latency(self.than.is_set(), |(_, stats)| stats)
             .whole("Sizes")
     }
@@ -323,7 +326,7 @@ impl BlkTrace {
         let depth = |dev: &i64| self.inflight.get(dev).copied().unwrap_or_else(|| counted(dev));
         Sheet::of(&self.by_device, |(key, _)| id(key))
             .left("device", "Device", 10, |((dev, _), _)| text(self.names.name(*dev)))
-            .left("way", "Way", 6, |((_, way), _)| text(way.label()))
+            .left("way", "Way", Way::WIDTH, |((_, way), _)| text(way.label()))
             .right("bytes", "Bytes", 9, |(_, (_, bytes))| Cell::Bytes(*bytes))
             .right("bytes_s", "A second", 9, |(_, (_, bytes))| Cell::Bytes((*bytes as f64 / at.seconds()) as u64))
             .right("depth", "Depth now", 9, |((dev, _), _)| Cell::Count(depth(dev)))
@@ -339,7 +342,7 @@ impl BlkTrace {
             .left("device", "Device", 8, |(.., (_, dev, ..))| text(self.names.name(*dev)))
             .right("sector", "Sector", 14, |(.., (_, _, sector, _))| Cell::Id(*sector))
             .right("bytes", "Bytes", 9, |(.., (request, ..))| Cell::Bytes(request.bytes))
-            .left("way", "Way", 6, |(.., (request, ..))| text(request.way.label()))
+            .left("way", "Way", Way::WIDTH, |(.., (request, ..))| text(request.way.label()))
             .whole("Slowest")
     }
 }

@@ -12,7 +12,7 @@ use crate::session::hosts::HostId;
 use crate::session::{Dso, Session};
 use crate::symbols::SymbolOptions;
 use crate::symbols::jit;
-use crate::symbols::jit_reuse::{CodeChange, tagged};
+use crate::symbols::jit_reuse::CodeChange;
 
 #[derive(Debug)]
 pub(super) struct CodeChanges {
@@ -43,7 +43,7 @@ impl CodeChanges {
             self.read(session);
         }
         while let Some((change, host, pid)) = self.coming.pop_front_if(|(change, ..)| change.time <= time) {
-            session.recode(host, pid, (change.start, change.end), tagged(change.start, change.generation));
+            session.recode(host, pid, (change.start, change.end), change.at);
         }
     }
 
@@ -62,6 +62,6 @@ impl CodeChanges {
             let changes = jit::changes(&dso, Path::new(OsStr::from_bytes(path)), &self.options);
             self.coming.extend(changes.into_iter().map(|change| (change, host, pid)));
         }
-        self.coming.make_contiguous().sort_by_key(|(change, ..)| *change);
+        self.coming.make_contiguous().sort_by_key(|(change, ..)| change.time);
     }
 }

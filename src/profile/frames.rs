@@ -46,6 +46,11 @@ impl Frame {
     }
 }
 
+/// Returns an address of a DSO without the tag that a JIT's code has.
+fn in_memory(kind: DsoKind, at: u64) -> u64 {
+    if kind == DsoKind::Anon { untagged(at) } else { at }
+}
+
 /// A function, or an address without one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sym {
@@ -64,6 +69,11 @@ pub struct Sym {
 }
 
 impl Sym {
+    /// Returns the distance of an address of its DSO from its start; `None` before the start.
+    pub(crate) fn offset(&self, at: u64) -> Option<u64> {
+        in_memory(self.kind, at).checked_sub(in_memory(self.kind, self.start))
+    }
+
     /// Returns the function; `0x…` (16 digits) if it is finally unknown, `dso …` while it is being symbolized. All
     /// pending addresses of a DSO have the same name.
     pub(crate) fn name(&self) -> Cow<'_, str> {
@@ -299,7 +309,8 @@ impl Frames {
         let start = code.start;
         let label = self.label(dso);
         let next = self.syms.len() as u32;
-        let key = if self.by_name { 0 } else { start };
+        // A JIT's function that is loaded again at its address stays one function.
+        let key = if self.by_name { 0 } else { in_memory(dso.kind, start) };
         if let Some(((of, at, known), id)) = &self.last_named
             && (*of, *at) == (label, key)
             && Arc::ptr_eq(known, &name)

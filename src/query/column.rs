@@ -227,7 +227,7 @@ fn place(data: Data<'_>, frame: FrameId) -> String {
     let frames = &data.profile.frames;
     let (sym, (_, at)) = (frames.sym(frames.sym_of(frame)), frames.get(frame).place(&data.session.dsos));
     match (&sym.function, sym.state) {
-        (Some(name), SymState::Known) => format!("{name}+{}", at.wrapping_sub(sym.start)),
+        (Some(name), SymState::Known) => format!("{name}+{}", sym.offset(at).unwrap_or_default()),
         _ => format!("{}[{at:x}]", sym.dso_name),
     }
 }

@@ -200,7 +200,7 @@ impl RowInput<'_> {
     fn place(&self, frame: Option<FrameId>) -> ColumnValue {
         let Some((frame, sym)) = frame.zip(self.sym(frame)) else { return text("") };
         let (ip, at) = (self.data.profile.frames.get(frame).ip, self.offset_of(frame));
-        match (&sym.function, at.checked_sub(sym.start)) {
+        match (&sym.function, sym.offset(at)) {
             (Some(name), Some(inside)) => text(&format!("{name}+{inside:#x}")),
             _ => text(&format!("{ip:#018x}")),
         }

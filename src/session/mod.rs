@@ -187,14 +187,16 @@ impl Session {
         }
     }
 
-    /// Marks addresses of a JIT as containing newer code, or none. `at` is the first of them in its DSO.
+    /// Marks addresses of a JIT as containing newer code, or none. `at` is the first of them in its DSO. A JIT may
+    /// report code before the recording has its memory.
     pub(crate) fn recode(&mut self, host: HostId, pid: i32, (start, end): (u64, u64), at: u64) {
         let Host { spaces, recoded, .. } = &mut self.hosts[host];
         let Some(space) = spaces.get_mut(&pid) else { return };
-        let Some(dso) = space.find(start).map(|map| self.dsos.map_of(map).dso) else { return };
-        if self.dsos.get(dso).kind != DsoKind::Anon || start >= end {
-            return;
-        }
+        let dso = match space.find(start) {
+            Some(map) => Some(self.dsos.map_of(map).dso).filter(|dso| self.dsos.get(*dso).kind == DsoKind::Anon),
+            None => self.dsos.anonymous_of(host, pid).map(|dso| dso.id),
+        };
+        let Some(dso) = dso.filter(|_| start < end) else { return };
         let id = self.dsos.maps.id(Map { start, len: end - start, pgoff: at, dso }, |_, _| true);
         self.generation += 1;
         space.insert(start, end, id, self.generation);

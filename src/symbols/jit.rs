@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use super::door;
 use super::find_file::FileSearch;
 use super::guard::guarded;
-use super::jit_functions::JitFunctions;
+use super::jit_functions::{Collected, JitFunctions};
 use super::jit_reuse::CodeChange;
 use super::jit_slice::{PIECE, VisitBudget, VisitEnd};
 use super::jitdump;
@@ -79,7 +79,8 @@ impl Jit {
         // The owner of a process is determined before its files are opened.
         let via = dso.via.filter(|_| live).and_then(|(pid, ..)| Identity::of_process(pid).ok());
         let (user, state) = (via.map(|who| who.uid), State::Reading);
-        let told = if live { JitFunctions::with_changes(most) } else { JitFunctions::new(most) };
+        let collected = if live { Collected::Reused } else { Collected::Nothing };
+        let told = JitFunctions::with_changes(most, collected);
         let (files, older, told_left_out) = (Vec::new(), None, false);
         Self { files, told, state, read: 0, wanted, older, live, has_times, most, told_left_out, user }
     }
@@ -185,9 +186,13 @@ impl Jit {
         }
         let limit = READ_FOR_KEPT * self.most as u64;
         for Growing { file, upto, dump, seen, tail } in &mut self.files {
-            let read = if *dump { jitdump::read_on } else { read_map };
             let (before, left) = (*upto, slice.bytes);
-            let how = read(file, upto, &mut self.told, slice).map_err(|e| e.to_string())?;
+            let how = match (*dump, self.live) {
+                (true, true) => jitdump::read_on(file, upto, &mut self.told, slice),
+                (true, false) => jitdump::read_by_time(file, upto, &mut self.told),
+                (false, _) => read_map(file, upto, &mut self.told, slice),
+            };
+            let how = how.map_err(|e| e.to_string())?;
             self.read += (left - slice.bytes) as u64;
             let size = file.metadata().map_or(0, |meta| meta.len());
             // Live, an unterminated line is still being written, until the file has not grown for a while.
@@ -210,15 +215,15 @@ impl Jit {
     }
 }
 
-/// Returns the changes at reused addresses from a recorded process's jitdump file.
+/// Returns the changes of code from a recorded process's jitdump file, in order of time.
 /// Empty if the file is rejected or uses another clock. Name lookups read the file again.
 pub(crate) fn changes(dso: &Dso, path: &Path, options: &SymbolOptions) -> Vec<CodeChange> {
     let (of, at, options) = (dso.clone(), path.to_owned(), options.clone());
     let read = move || {
         let file = FileSearch::new(&of, &options).and_then(|places| places.jit(&at, true)).ok()?;
-        let (mut told, mut upto) = (JitFunctions::with_changes(options.budget / 4), 0);
+        let mut told = JitFunctions::with_changes(options.budget / 4, Collected::All);
         // Read errors are reported by the name lookup.
-        while jitdump::read_on(&file, &mut upto, &mut told, &mut VisitBudget::default()).ok()? == VisitEnd::Part {}
+        let _ = jitdump::read_by_time(&file, &mut 0, &mut told);
         (!told.is_foreign_clock).then(|| told.take_changes())
     };
     guarded(read).ok().flatten().unwrap_or_default()

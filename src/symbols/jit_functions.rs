@@ -62,6 +62,16 @@ impl std::fmt::Display for LeftOut {
     }
 }
 
+/// The changes of code that a table collects.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Collected {
+    Nothing,
+    /// Those at addresses that held other code before.
+    Reused,
+    /// All, so that samples from before the first code at an address have no name.
+    All,
+}
+
 /// Functions by address; a later one replaces an earlier one.
 #[derive(Debug)]
 pub struct JitFunctions {
@@ -74,7 +84,11 @@ pub struct JitFunctions {
     most: usize,
     /// The newest function at each address, for functions with known times.
     occupied: Occupied,
-    changes: Option<Vec<CodeChange>>,
+    /// Where moved code was loaded, by its tagged address.
+    origins: BTreeMap<u64, u64>,
+    /// Changes that are collected.
+    changes: Vec<CodeChange>,
+    collected: Collected,
     /// Whether these times are of a clock that nothing else uses.
     pub(crate) is_foreign_clock: bool,
 }
@@ -90,17 +104,26 @@ impl JitFunctions {
             live: 0,
             most: most.min(MOST),
             occupied: Occupied::default(),
-            changes: None,
+            origins: BTreeMap::new(),
+            changes: Vec::new(),
+            collected: Collected::Nothing,
             is_foreign_clock: false,
         }
     }
 
-    pub(crate) fn with_changes(most: usize) -> Self {
-        Self { changes: Some(Vec::new()), ..Self::new(most) }
+    /// Creates an empty table that collects changes.
+    pub(crate) fn with_changes(most: usize, collected: Collected) -> Self {
+        Self { collected, ..Self::new(most) }
     }
 
+    /// Takes the collected changes.
     pub(crate) fn take_changes(&mut self) -> Vec<CodeChange> {
-        self.changes.as_mut().map(std::mem::take).unwrap_or_default()
+        std::mem::take(&mut self.changes)
+    }
+
+    /// Returns the limit in bytes.
+    pub(super) fn most(&self) -> usize {
+        self.most
     }
 
     /// Adds a function that exists from a time on. Returns `false` if the table is full.
@@ -112,34 +135,50 @@ impl JitFunctions {
         {
             return true;
         }
-        let generation = self.change(time, start, end);
-        self.put(tagged(start, generation), size, name)
+        let at = self.change(time, start, end, None);
+        self.put(at, size, name)
     }
 
     /// Moves a function at a time. Returns `false` if the table is full.
     pub(crate) fn relocate(&mut self, time: u64, from: u64, to: u64, size: u64) -> bool {
         let Some((end, generation)) = self.occupied.beginning(from) else { return true };
-        let Some(entry) = self.list.get(&tagged(from, generation)).copied() else { return true };
+        let old = tagged(from, generation);
+        let Some(entry) = self.list.get(&old).copied() else { return true };
+        let Some(new_end) = end_of(to, size) else { return true };
         let name = self.name(entry).to_vec();
-        self.change(time, from, end);
-        self.load(time, to, size, &name)
+        let origin = self.origins.get(&old).copied().unwrap_or(old);
+        self.change(time, from, end, None);
+        let new = self.change(time, to, new_end, Some(origin));
+        self.origins.insert(new, origin);
+        self.put(new, size, &name)
     }
 
-    fn change(&mut self, time: u64, start: u64, end: u64) -> u16 {
+    /// Records that the code at some addresses changes; returns the tagged address of the new code.
+    fn change(&mut self, time: u64, start: u64, end: u64, origin: Option<u64>) -> u64 {
         let generation = self.occupied.take(start, end);
-        if let Some(changes) = self.changes.as_mut().filter(|_| generation > 0) {
-            changes.push(CodeChange { time, start, end, generation });
+        let tagged = tagged(start, generation);
+        let is_collected = match self.collected {
+            Collected::Nothing => false,
+            Collected::Reused => generation > 1 || origin.is_some(),
+            Collected::All => generation > 0,
+        };
+        if is_collected {
+            self.changes.push(CodeChange { time, start, end, at: origin.unwrap_or(tagged) });
         }
-        generation
+        tagged
     }
 
     pub(crate) fn find_newest(&self, addr: u64) -> Option<Symbol<'_>> {
-        self.find(tagged(addr, self.occupied.generation(addr)))
+        let newest = tagged(addr, self.occupied.generation(addr));
+        let Symbol { start, end, name } = self.find(newest)?;
+        // The bounds are in the form of the address: with a tag only if it has one.
+        let tag = newest - addr;
+        Some(Symbol { start: start.checked_sub(tag)?, end: end.checked_sub(tag)?, name })
     }
 
     /// Returns the function at an address that never held another one.
     pub(crate) fn find_only(&self, addr: u64) -> Option<Symbol<'_>> {
-        if self.occupied.generation(untagged(addr)) > 0 { None } else { self.find(addr) }
+        if self.occupied.generation(untagged(addr)) > 1 { None } else { self.find_newest(addr) }
     }
 
     /// Adds a function. One that is too long or would end after the last address counts as left out. Returns `false` if
@@ -184,7 +223,8 @@ impl JitFunctions {
     }
 
     pub(crate) fn memory(&self) -> usize {
-        self.names.iter().map(Vec::capacity).sum::<usize>() + (self.list.len() + self.occupied.len()) * ENTRY
+        let entries = self.list.len() + self.occupied.len() + self.origins.len() + self.changes.len();
+        self.names.iter().map(Vec::capacity).sum::<usize>() + entries * ENTRY
     }
 
     fn name(&self, entry: Entry) -> &[u8] {
@@ -253,17 +293,35 @@ mod tests {
 
     #[test]
     fn code_at_used_addresses_keeps_the_names_of_its_time() {
-        let mut told = JitFunctions::with_changes(1 << 20);
+        let mut told = JitFunctions::with_changes(1 << 20, Collected::All);
         assert!(
             told.load(10, 0x1000, 0x40, b"a") && told.load(20, 0x1000, 0x40, b"b") && told.load(30, 0x1000, 0x40, b"b")
         );
         assert!(told.relocate(40, 0x1000, 0x8000, 0x40) && told.relocate(50, 0x5000, 0x6000, 0x40));
-        let change = |time, generation| CodeChange { time, start: 0x1000, end: 0x1040, generation };
-        // A repeated report is not a change, nor is the first function at an address.
-        assert_eq!(told.take_changes(), [change(20, 1), change(40, 2)]);
+        let change =
+            |time, start, generation| CodeChange { time, start, end: start + 0x40, at: tagged(0x1000, generation) };
+        // A repeated report is not a change. Moved code keeps its first place.
+        let [a, b] = [change(10, 0x1000, 1), change(20, 0x1000, 2)];
+        assert_eq!(told.take_changes(), [a, b, change(40, 0x1000, 3), change(40, 0x8000, 2)]);
         let at = |generation| told.find(tagged(0x1004, generation)).map(|s| s.name);
-        assert_eq!([0, 1, 2].map(at), [Some(&b"a"[..]), Some(b"b"), None]);
+        assert_eq!([0, 1, 2, 3].map(at), [None, Some(&b"a"[..]), Some(b"b"), None]);
         assert_eq!([0x1004, 0x8004].map(|at| told.find_newest(at).map(|s| s.name)), [None, Some(&b"b"[..])]);
+        assert_eq!(told.find_newest(0x8004).map(|s| s.start..s.end), Some(0x8000..0x8040));
+        // Moved back, and then other code at the place between.
+        assert!(told.relocate(60, 0x8000, 0x1000, 0x40) && told.load(70, 0x8000, 0x40, b"c"));
+        let away = |time, generation| CodeChange { at: tagged(0x8000, generation), ..change(time, 0x8000, 0) };
+        assert_eq!(told.take_changes(), [away(60, 2), change(60, 0x1000, 2), away(70, 3)]);
+    }
+
+    #[test]
+    fn only_changes_at_used_addresses_are_collected_on_request() {
+        let mut told = JitFunctions::with_changes(1 << 20, Collected::Reused);
+        assert!(told.load(10, 0x1000, 0x40, b"a") && told.load(20, 0x1000, 0x40, b"b"));
+        let second = CodeChange { time: 20, start: 0x1000, end: 0x1040, at: tagged(0x1000, 2) };
+        assert_eq!(told.take_changes(), [second]);
+        let mut told = JitFunctions::new(1 << 20);
+        assert!(told.load(20, 0x1000, 0x40, b"b") && told.relocate(40, 0x1000, 0x8000, 0x40));
+        assert!(told.take_changes().is_empty());
         assert_eq!([0x1004, 0x8004].map(|at| told.find_only(at).map(|s| s.name)), [None, Some(&b"b"[..])]);
     }
 

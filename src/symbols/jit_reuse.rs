@@ -1,6 +1,8 @@
-//! Addresses that a JIT reuses: which code was where, in order. Each piece of code has a generation: 0 if nothing was
-//! at its addresses before, else one more than that of the last code it replaces. Function tables store the generation
-//! in the bits above the address, so that all generations keep their names.
+//! Addresses that a JIT reuses: which code was where, in order.
+//!
+//! Each piece of code has a generation: 1 if nothing was at its addresses before, else one more than that of the last
+//! code it replaces. Function tables store the generation in the bits above the address, so that all generations keep
+//! their names. Generation 0 stands for addresses before their first code.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +18,8 @@ pub(crate) struct CodeChange {
     pub(crate) time: u64,
     pub(crate) start: u64,
     pub(crate) end: u64,
-    pub(crate) generation: u16,
+    /// The tagged address of the code at `start`. Moved code keeps the one it was loaded at.
+    pub(crate) at: u64,
 }
 
 pub(crate) fn tagged(address: u64, generation: u16) -> u64 {
@@ -33,7 +36,7 @@ pub(crate) fn untagged(tagged: u64) -> u64 {
 pub(crate) struct Occupied(BTreeMap<u64, (u64, u16)>);
 
 impl Occupied {
-    /// Records new code, or its removal, at these addresses. Returns its generation.
+    /// Records new code, or its removal, at these addresses. Returns its generation, or 0 for addresses without one.
     pub(crate) fn take(&mut self, start: u64, end: u64) -> u16 {
         if start >= end || end >> ADDRESS_BITS != 0 {
             return 0;
@@ -41,7 +44,7 @@ impl Occupied {
         let before = self.0.range(..start).next_back().filter(|(_, (to, _))| *to > start).map(|(from, _)| *from);
         let within = self.0.range(start..end).map(|(from, _)| *from);
         let over: Vec<u64> = before.into_iter().chain(within).collect();
-        let mut generation = 0;
+        let mut generation = 1;
         for from in over {
             let Some((to, old)) = self.0.remove(&from) else { continue };
             generation = generation.max(old.saturating_add(1)).min(LAST);
@@ -79,14 +82,14 @@ mod tests {
     fn code_in_the_place_of_other_code_has_a_generation_of_its_own() {
         let mut occupied = Occupied::default();
         let taken = [(0x1000, 0x1040), (0x1040, 0x1080), (0x1020, 0x1060), (0x1000, 0x1010), (0x2000, 0x2000)];
-        assert_eq!(taken.map(|(start, end)| occupied.take(start, end)), [0, 0, 1, 1, 0]);
+        assert_eq!(taken.map(|(start, end)| occupied.take(start, end)), [1, 1, 2, 2, 0]);
         let at = [0xfff, 0x1000, 0x100f, 0x1010, 0x101f, 0x1020, 0x105f, 0x1060, 0x107f, 0x1080];
-        assert_eq!(at.map(|at| occupied.generation(at)), [0, 1, 1, 0, 0, 1, 1, 0, 0, 0]);
-        assert_eq!((occupied.take(0, 0x9000), occupied.len()), (2, 1));
-        assert_eq!((occupied.beginning(0), occupied.beginning(0x1000)), (Some((0x9000, 2)), None));
+        assert_eq!(at.map(|at| occupied.generation(at)), [0, 2, 2, 1, 1, 2, 2, 1, 1, 0]);
+        assert_eq!((occupied.take(0, 0x9000), occupied.len()), (3, 1));
+        assert_eq!((occupied.beginning(0), occupied.beginning(0x1000)), (Some((0x9000, 3)), None));
         // Code in the middle of other code leaves both sides of it.
-        assert_eq!(occupied.take(0x1000, 0x2000), 3);
-        assert_eq!([0xfff, 0x1000, 0x2000].map(|at| occupied.generation(at)), [2, 3, 2]);
+        assert_eq!(occupied.take(0x1000, 0x2000), 4);
+        assert_eq!([0xfff, 0x1000, 0x2000].map(|at| occupied.generation(at)), [3, 4, 3]);
         for _ in 0..0x8010 {
             occupied.take(0x1000, 0x2000);
         }

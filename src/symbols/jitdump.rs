@@ -19,39 +19,101 @@ const HEAD: u64 = 16;
 /// The charge for a record in addition to its bytes: two reads.
 const RECORD: usize = 64;
 
-/// Reads the new complete records, but not the code itself. Fails if the file is not a jitdump file or is damaged.
+/// Reads the new complete records in the order of the file; skips the code itself.
+///
+/// # Errors
+/// If the file is not a jitdump file, or a record is damaged.
 pub fn read_on(file: &File, upto: &mut u64, told: &mut JitFunctions, slice: &mut VisitBudget) -> io::Result<VisitEnd> {
-    let len = file.metadata()?.len();
-    if *upto == 0 {
-        let Some((size, flags)) = header(file, len)? else { return Ok(VisitEnd::All) };
-        *upto = size;
-        told.is_foreign_clock = flags & ARCH_TIMESTAMP != 0;
-    }
-    let mut body = [0; 40 + MAX_NAME];
-    while upto.saturating_add(HEAD) <= len {
-        let mut head = [0; HEAD as usize];
-        file.read_exact_at(&mut head, *upto)?;
-        let (kind, size) = (u32_at(&head, 0), u64::from(u32_at(&head, 4)));
-        if size < HEAD {
-            return Err(io::Error::other(format!("the jitdump file is damaged at byte {upto}")));
-        }
-        if *upto + size > len {
-            break;
-        }
-        let body = &mut body[..(size - HEAD).min((40 + MAX_NAME) as u64) as usize];
-        file.read_exact_at(body, *upto + HEAD)?;
-        if !take(kind, u64_at(&head, 8), body, told) {
-            return Ok(VisitEnd::Full);
-        }
-        *upto += size;
-        if !slice.take(RECORD + body.len()) {
+    let Some(len) = begin(file, upto, told)? else { return Ok(VisitEnd::All) };
+    while let Some(head) = RecordHead::read(file, *upto, len)? {
+        let Some(read) = take(file, *upto, head, told)? else { return Ok(VisitEnd::Full) };
+        *upto += head.size;
+        if !slice.take(RECORD + read) {
             return Ok(VisitEnd::Part);
         }
     }
     Ok(VisitEnd::All)
 }
 
-/// Returns the size of the file's header and its flags. `None` if it is not complete yet.
+/// Reads all complete records in the order of their times: threads of a JIT may write them in another one.
+///
+/// # Errors
+/// If the file is not a jitdump file, or a record is damaged; the records before it are read.
+pub(crate) fn read_by_time(file: &File, upto: &mut u64, told: &mut JitFunctions) -> io::Result<VisitEnd> {
+    let Some(len) = begin(file, upto, told)? else { return Ok(VisitEnd::All) };
+    let most = told.most() / size_of::<(u64, u64)>();
+    let mut all: Vec<(u64, u64)> = Vec::new();
+    let end = loop {
+        match RecordHead::read(file, *upto, len) {
+            Ok(Some(head)) if all.len() < most => {
+                if matches!(head.kind, LOAD | MOVE) {
+                    all.push((head.time, *upto));
+                }
+                *upto += head.size;
+            }
+            Ok(Some(_)) => break Ok(VisitEnd::Full),
+            Ok(None) => break Ok(VisitEnd::All),
+            Err(error) => break Err(error),
+        }
+    };
+    // Records of one time stay in the order of the file.
+    all.sort_by_key(|(time, _)| *time);
+    for (_, at) in all {
+        let Some(head) = RecordHead::read(file, at, len)? else { continue };
+        if take(file, at, head, told)?.is_none() {
+            return Ok(VisitEnd::Full);
+        }
+    }
+    end
+}
+
+/// Reads the file's header if that has not happened yet; returns the file's size.
+/// `None` if the header is not complete yet.
+fn begin(file: &File, upto: &mut u64, told: &mut JitFunctions) -> io::Result<Option<u64>> {
+    let len = file.metadata()?.len();
+    if *upto == 0 {
+        let Some((size, flags)) = header(file, len)? else { return Ok(None) };
+        *upto = size;
+        told.is_foreign_clock = flags & ARCH_TIMESTAMP != 0;
+    }
+    Ok(Some(len))
+}
+
+/// The header of a record.
+#[derive(Clone, Copy, Debug)]
+struct RecordHead {
+    kind: u32,
+    /// Bytes of the record with this header.
+    size: u64,
+    time: u64,
+}
+
+impl RecordHead {
+    /// Reads the header at a position; `None` if the record is not complete yet.
+    fn read(file: &File, at: u64, len: u64) -> io::Result<Option<Self>> {
+        if at.saturating_add(HEAD) > len {
+            return Ok(None);
+        }
+        let mut head = [0; HEAD as usize];
+        file.read_exact_at(&mut head, at)?;
+        let (kind, size) = (u32_at(&head, 0), u64::from(u32_at(&head, 4)));
+        if size < HEAD {
+            return Err(io::Error::other(format!("the jitdump file is damaged at byte {at}")));
+        }
+        Ok((at.saturating_add(size) <= len).then_some(Self { kind, size, time: u64_at(&head, 8) }))
+    }
+}
+
+/// Adds the function of a record. Returns the bytes that were read, or `None` if the table is full.
+fn take(file: &File, at: u64, head: RecordHead, told: &mut JitFunctions) -> io::Result<Option<usize>> {
+    let mut body = [0; 40 + MAX_NAME];
+    let body = &mut body[..(head.size - HEAD).min((40 + MAX_NAME) as u64) as usize];
+    file.read_exact_at(body, at + HEAD)?;
+    Ok(take_body(head.kind, head.time, body, told).then_some(body.len()))
+}
+
+/// Returns the size of the file's header and its flags.
+/// `None` if it is not complete yet.
 fn header(file: &File, len: u64) -> io::Result<Option<(u64, u64)>> {
     if len < 40 {
         return Ok(None);
@@ -64,7 +126,7 @@ fn header(file: &File, len: u64) -> io::Result<Option<(u64, u64)>> {
     Ok(Some((u64::from(u32_at(&head, 8)).max(40), u64_at(&head, 32))))
 }
 
-fn take(kind: u32, time: u64, body: &[u8], told: &mut JitFunctions) -> bool {
+fn take_body(kind: u32, time: u64, body: &[u8], told: &mut JitFunctions) -> bool {
     let word = |i: usize| body.get(8 * i..8 * i + 8).map(|b| u64::from_le_bytes(b.try_into().unwrap_or_default()));
     match (kind, word(1), word(2), word(3), word(4)) {
         // PID and TID, address when written, address when run, size, number; then the name and the code.
@@ -90,6 +152,7 @@ fn u32_at(bytes: &[u8], at: usize) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::symbols::jit_reuse::tagged;
     use std::io::Write;
 
     fn record(kind: u32, words: &[u64], name: &[u8], code: usize) -> Vec<u8> {
@@ -113,7 +176,7 @@ mod tests {
         let (mut all, mut upto) = (JitFunctions::new(1 << 20), 0);
         let mut read = |file: &File, all: &mut JitFunctions| read_on(file, &mut upto, all, &mut VisitBudget::default());
         assert_eq!(read(&file, &mut all).expect("read"), VisitEnd::All);
-        assert_eq!(all.find(0x103f).expect("function").name, b"Foo.bar(I)V");
+        assert_eq!(all.find_newest(0x103f).expect("function").name, b"Foo.bar(I)V");
         let moved = record(MOVE, &[0, 0x1000, 0x1000, 0x8000, 0x40, 1], b"", 0);
         file.write_all(&moved[..20]).expect("half");
         assert_eq!(read(&file, &mut all).expect("read"), VisitEnd::All);
@@ -121,7 +184,7 @@ mod tests {
         assert_eq!(read(&file, &mut all).expect("read"), VisitEnd::All);
         assert!(all.find_newest(0x1000).is_none());
         // Samples taken before the move keep its name.
-        assert_eq!(all.find(0x1000).expect("function").name, b"Foo.bar(I)V");
+        assert_eq!(all.find(tagged(0x1000, 1)).expect("function").name, b"Foo.bar(I)V");
         assert_eq!(all.find_newest(0x8000).expect("function").name, b"Foo.bar(I)V");
         file.write_all(&[0; 16]).expect("damage");
         assert!(read(&file, &mut all).is_err());

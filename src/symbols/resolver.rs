@@ -513,9 +513,9 @@ mod tests {
             assert!(begun.elapsed().as_secs() < 60, "never");
             std::thread::sleep(std::time::Duration::from_millis(5));
         };
-        let change = CodeChange { time: 20, start: 0x1000, end: 0x1040, generation: 1 };
+        let change = CodeChange { time: 20, start: 0x1000, end: 0x1040, at: tagged(0x1000, 2) };
         assert_eq!(changes, [(of.id, change)]);
-        let names = [0x1004, tagged(0x1004, 1)].map(|at| name(&mut resolver, at));
+        let names = [0x1004, tagged(0x1004, 2)].map(|at| name(&mut resolver, at));
         assert_eq!(names, [Some("second".to_owned()), Some("second".to_owned())]);
     }
 

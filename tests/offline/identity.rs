@@ -190,6 +190,52 @@ fn a_jits_address_has_the_name_of_its_time() {
     assert_eq!(found, rows(&[("-", 50), ("alone", 1), ("moved", 4)]));
 }
 
+/// Records count by their times, in whatever order threads write them. Code has no name before its first record, and
+/// a function that moves or is loaded again is one row.
+#[test]
+fn a_jits_records_count_in_order_of_time() {
+    let (first, second) = (CODE + 0x100, CODE + 0x300);
+    let early = |dump: Dump| dump.load(1000, first, "func_a");
+    let late = |dump: Dump| dump.load(2000, first, "func_b");
+    let again = |dump: Dump| dump.load(3000, first, "func_a");
+    let moved = |dump: Dump| dump.moved(2000, first, second);
+    let away = |dump: Dump| dump.load(2500, first, "other");
+    let dir = tempfile::tempdir().expect("dir");
+    let check = |name: &str, dump: Dump, samples: &[(u64, u64, u64)], want: &[(&str, u64)]| {
+        let folder = dir.path().join(name);
+        std::fs::create_dir(&folder).expect("folder");
+        let dump = dump.write(&folder);
+        let mut made = Made::new();
+        made.map(910, BASE..BASE + 0x1000, 0, FileId::None, PRIVATE, &dump.to_string_lossy());
+        // Memory may be reported after the first code in it.
+        made.anonymous(1100, 0x10000);
+        samples.iter().for_each(|(time, ip, count)| made.samples(*time, PID, *ip + 4, *count));
+        let path = folder.join("a.data");
+        let (found, said) = made.report(&path);
+        assert_eq!(found, rows(want), "{name}: {said}");
+        let output = program().args(["report", "--format", "json"]).arg(&path).output().expect("runs");
+        assert_eq!(our_rows(&output.stdout).len(), want.len(), "{name}");
+    };
+    let twice = [(1500, first, 10), (2500, first, 30)];
+    let both = [("func_a", 10), ("func_b", 30)];
+    check("in order", late(early(Dump::new())), &twice, &both);
+    check("swapped", early(late(Dump::new())), &twice, &both);
+    let thrice = [twice[0], twice[1], (3500, first, 7)];
+    let all = [("func_a", 17), ("func_b", 30)];
+    check("a b a", again(late(early(Dump::new()))), &thrice, &all);
+    check("a again b", late(again(early(Dump::new()))), &thrice, &all);
+    check("all swapped", early(late(again(Dump::new()))), &thrice, &all);
+    let move_of = [(1500, first, 10), (2600, second, 30)];
+    check("moved", moved(early(Dump::new())), &move_of, &[("func_a", 40)]);
+    check("moved before", early(moved(Dump::new())), &move_of, &[("func_a", 40)]);
+    let reused = [move_of[0], move_of[1], (2700, first, 5)];
+    check("reused", away(early(moved(Dump::new()))), &reused, &[("func_a", 40), ("other", 5)]);
+    check("before its load", late(Dump::new()), &twice, &[("-", 10), ("func_b", 30)]);
+    let overlap = Dump::new().load(2000, first + 32, "func_b").load(1000, first, "func_a");
+    let inside = [(1500, first + 36, 10), (2500, first + 36, 30), (2600, first, 5)];
+    check("overlapping", overlap, &inside, &[("func_a", 15), ("func_b", 30)]);
+}
+
 /// A copy of spin with its file identity in the recording.
 fn spin(dir: &Path) -> (PathBuf, FileId) {
     let path = dir.join("spin");

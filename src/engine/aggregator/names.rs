@@ -14,7 +14,6 @@ use crate::query::annotate::{self, AnnotatedFunction};
 use crate::query::answer::{Answer, BrokenStacks};
 use crate::record::kinds::BuildId;
 use crate::session::{Dso, DsoId, DsoKind};
-use crate::symbols::jit_reuse::tagged;
 use crate::symbols::{NameForm, Problem, ProblemKind};
 
 use super::Aggregator;
@@ -126,8 +125,8 @@ impl Aggregator {
         for (dso, change) in named.changes {
             let of = core.session.dsos.get(dso);
             let Some((pid, ..)) = of.via.filter(|_| self.live) else { continue };
-            let (host, at) = (of.host, tagged(change.start, change.generation));
-            core.session.recode(host, pid, (change.start, change.end), at);
+            let host = of.host;
+            core.session.recode(host, pid, (change.start, change.end), change.at);
         }
         if named.epoch == core.profile.epoch() {
             if std::mem::replace(&mut self.names.epoch, named.epoch) != named.epoch {

@@ -6,10 +6,10 @@ use std::collections::VecDeque;
 
 use rustc_hash::FxHashMap;
 
-use crate::kernel::attr::Flag;
+use crate::kernel::attr::{Flag, sample};
 use crate::perfdata::EventDesc;
 use crate::record::kinds::{encode, split, types};
-use crate::record::sample::DeferredChain;
+use crate::record::sample::{DeferredChain, Layout};
 use crate::session::hosts::HostId;
 
 use super::Core;
@@ -17,8 +17,8 @@ use super::Core;
 /// The maximum bytes of waiting records: beyond them, the oldest sample is applied without its user chain.
 const ROOM: usize = 64 << 20;
 
-/// The machine and the cookie that identify a chain.
-type Cookie = (HostId, u64);
+/// The machine, the thread and the cookie that identify a chain. Records without a thread have -1.
+type Cookie = (HostId, i32, u64);
 
 #[derive(Debug)]
 struct Held {
@@ -62,13 +62,16 @@ impl Deferred {
         let lacks = match header.kind {
             types::CALLCHAIN_DEFERRED => {
                 if let Some(chain) = DeferredChain::read(body) {
-                    self.join(core, (machine, chain.cookie), chain.words);
+                    let (layout, _) = core.form(input, header, body);
+                    let tid = layout.trailer(body).map_or(-1, |id| thread(layout, id.tid));
+                    self.join(core, (machine, tid, chain.cookie), chain.words);
                 }
                 None
             }
             types::SAMPLE => {
-                let sample = core.decode(input, header, body).and_then(|(_, sample)| sample.deferred);
-                sample.map(|cookie| (machine, cookie))
+                let (layout, _) = core.form(input, header, body);
+                let sample = core.decode(input, header, body);
+                sample.and_then(|(_, sample)| Some((machine, thread(layout, sample.tid), sample.deferred?)))
             }
             _ => None,
         };
@@ -111,6 +114,11 @@ impl Deferred {
             core.apply(held.input, held.time, &held.bytes);
         }
     }
+}
+
+/// Returns the thread of a record; -1 if records do not carry it in both forms: in samples, and after other records.
+fn thread(layout: Layout, tid: i32) -> i32 {
+    if layout.id_all && layout.sample_type & sample::TID != 0 { tid } else { -1 }
 }
 
 /// Returns the record of a sample with its user chain in the place of the cookie; `None` if it would be too long.

@@ -19,14 +19,23 @@ fn event() -> EventDesc {
     EventDesc { name: "cpu-clock".into(), attr, ids: Vec::new() }
 }
 
+/// Appends a sample of thread 7 with raw data after its chain.
 fn sampled(out: &mut Vec<u8>, time: u64, chain: &[u64]) {
-    let head = bytes(&[KERNEL, 7 << 32 | 7, time, chain.len() as u64]);
+    sampled_in(out, 7, time, chain);
+}
+
+fn sampled_in(out: &mut Vec<u8>, tid: u64, time: u64, chain: &[u64]) {
+    let head = bytes(&[KERNEL, tid << 32 | 7, time, chain.len() as u64]);
     let parts = [head, bytes(chain), vec![4, 0, 0, 0, 1, 2, 3, 4]];
     encode(out, types::SAMPLE, misc::KERNEL, |out| out.extend(parts.concat())).expect("fits");
 }
 
 fn came(out: &mut Vec<u8>, time: u64, cookie: u64, words: &[u64]) {
-    let body = [bytes(&[cookie, words.len() as u64]), bytes(words), bytes(&[7 << 32 | 7, time])].concat();
+    came_in(out, 7, time, cookie, words);
+}
+
+fn came_in(out: &mut Vec<u8>, tid: u64, time: u64, cookie: u64, words: &[u64]) {
+    let body = [bytes(&[cookie, words.len() as u64]), bytes(words), bytes(&[tid << 32 | 7, time])].concat();
     encode(out, types::CALLCHAIN_DEFERRED, misc::USER, |out| out.extend(body)).expect("fits");
 }
 
@@ -70,6 +79,20 @@ fn a_sample_gets_the_chain_that_its_cookie_brings() {
     let (hurried, lacks) = taken(&records, 0);
     assert_eq!(hurried.iter().map(|(time, _)| *time).collect::<Vec<_>>(), [10, 11, 12, 13, 16]);
     assert_eq!((hurried[0].1.clone(), lacks), (cut, 4));
+}
+
+/// Threads may use the same number at the same time.
+#[test]
+fn a_cookie_is_of_its_thread_alone() {
+    let lacking = [CONTEXT_KERNEL, KERNEL, CONTEXT_USER_DEFERRED, 1];
+    let mut records = Vec::new();
+    sampled_in(&mut records, 7, 10, &lacking);
+    sampled_in(&mut records, 8, 11, &lacking);
+    came_in(&mut records, 9, 12, 1, &[CONTEXT_USER, 0x900]);
+    came_in(&mut records, 8, 13, 1, &[CONTEXT_USER, 0x800]);
+    came_in(&mut records, 7, 14, 1, &[CONTEXT_USER, 0x700]);
+    let want = vec![(10, vec![KERNEL, 0x700]), (11, vec![KERNEL, 0x800])];
+    assert_eq!(taken(&records, ROOM), (want, 0));
 }
 
 #[test]

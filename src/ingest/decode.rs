@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use rustc_hash::FxHashMap;
 
-use crate::kernel::attr::Flag;
+use crate::kernel::attr::{Flag, sample};
 use crate::perfdata::EventDesc;
 use crate::record::in_place::u64_at;
 use crate::record::kinds::types;
@@ -183,8 +183,9 @@ impl Decoder {
         if form.is_off_cpu {
             sample = off_cpu::unpack(sample)?;
         }
-        if sample.period == 0 {
-            sample.period = form.period;
+        // As in perf, a period of 0 counts as 0.
+        if form.layout.sample_type & sample::PERIOD == 0 && !form.is_off_cpu {
+            sample.period = form.period.max(1);
         }
         Some((form, sample))
     }

@@ -61,10 +61,10 @@ impl SessionFacts {
                 ledger.unjoined
             ));
         }
-        if ledger.cut_weights > 0 {
+        if ledger.scale > 0 {
             out.push(format!(
-                "the periods of {} samples were reduced: the sum of all periods is more than 2^64",
-                ledger.cut_weights
+                "periods are divided by 2^{}, because their sum is more than 2^64; shares are exact",
+                ledger.scale
             ));
         }
         let sum =

@@ -24,8 +24,8 @@ pub struct Ledger {
     pub malformed: u64,
     /// Samples whose user call chain was deferred and never arrived.
     pub(crate) unjoined: u64,
-    /// Samples whose weight was reduced so that the sum fits in 64 bits.
-    pub(crate) cut_weights: u64,
+    /// The unit of weights is two to the power of this, so that their sum fits in 64 bits.
+    pub(crate) scale: u32,
     /// Samples of the profiler itself, which are dropped.
     pub(crate) own: u64,
     /// Samples evicted for the memory budget, oldest first.

@@ -66,6 +66,15 @@ const LAST: usize = 1 << 10;
 /// An odd number whose multiples differ in their low bits.
 const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
 
+/// The binary digits by which the unit of weights grows.
+const SCALE_STEP: u32 = 8;
+
+/// Divides a weight by a power of two, and rounds it.
+fn divided(weight: u64, digits: u32) -> u64 {
+    let up = digits.checked_sub(1).map_or(0, |last| weight.checked_shr(last).unwrap_or(0) & 1);
+    weight.checked_shr(digits).unwrap_or(0) + up
+}
+
 /// Samples, stacks and names of a session.
 #[derive(Debug, Default)]
 pub struct Profile {
@@ -110,7 +119,7 @@ impl Profile {
     pub fn add(&mut self, session: &mut Session, sample: &Sample<'_>, mode: u16, event: u16, trace: TraceId) -> SiteId {
         let task = session.task_in(sample.pid, sample.tid, sample.cgroup);
         let site = self.site(session, sample, mode, task, trace);
-        let (weight, cpu) = (sample.period.max(1), sample.cpu as u16);
+        let (weight, cpu) = (sample.period, sample.cpu as u16);
         if sample.raw.is_empty() || !self.formats.contains_key(&event) {
             self.push(sample.time, site, weight, cpu, event);
         } else {
@@ -121,7 +130,7 @@ impl Profile {
 
     /// Adds a sample with a known site, for sources that have names instead of addresses.
     pub fn push(&mut self, time: u64, site: SiteId, weight: u64, cpu: u16, event: u16) {
-        let weight = self.bounded(weight);
+        let weight = self.scaled(weight);
         self.current.push(time, site, weight, cpu, event);
         if self.current.len() == CHUNK {
             self.seal();
@@ -130,7 +139,7 @@ impl Profile {
 
     /// Adds a sample with a tracepoint's raw data; [`Self::set_format`] must have set its fields before.
     pub(crate) fn push_raw(&mut self, time: u64, site: SiteId, weight: u64, cpu: u16, event: u16, raw: &[u8]) {
-        let weight = self.bounded(weight);
+        let weight = self.scaled(weight);
         self.current.push(time, site, weight, cpu, event);
         self.current.push_raw(raw);
         if self.current.len() == CHUNK {
@@ -138,13 +147,34 @@ impl Profile {
         }
     }
 
-    /// Returns the part of a weight that keeps all sums within 64 bits.
-    fn bounded(&mut self, weight: u64) -> u64 {
-        let room = u64::MAX - self.weights;
-        self.ledger.cut_weights += u64::from(weight > room);
-        let weight = weight.min(room);
-        self.weights += weight;
-        weight
+    /// Returns a weight in the unit of all weights. If their sum would exceed 64 bits, makes the unit larger.
+    fn scaled(&mut self, weight: u64) -> u64 {
+        loop {
+            let scaled = divided(weight, self.ledger.scale);
+            match self.weights.checked_add(scaled) {
+                Some(sum) => {
+                    self.weights = sum;
+                    return scaled;
+                }
+                None => self.enlarge_unit(),
+            }
+        }
+    }
+
+    /// Divides all weights, so that shares stay right.
+    fn enlarge_unit(&mut self) {
+        self.ledger.scale += SCALE_STEP;
+        self.weights = 0;
+        let sealed = self.sealed.iter_mut().map(Arc::make_mut);
+        for weight in sealed.chain([&mut self.current]).flat_map(|chunk| &mut chunk.weight) {
+            *weight = divided(*weight, SCALE_STEP);
+            self.weights = self.weights.saturating_add(*weight);
+        }
+    }
+
+    /// Returns a counter of changes that invalidate all sums: of ids, and of the unit of weights.
+    pub(crate) fn sums_epoch(&self) -> (u64, u32) {
+        (self.epoch, self.ledger.scale)
     }
 
     fn seal(&mut self) {

@@ -45,7 +45,7 @@ fn a_stack_keeps_its_addresses_and_which_are_return_addresses() {
     let sample = Sample { pid: 5, tid: 5, ip: 0x99, ..Sample::default() };
     p.add(&mut s, &sample, misc::KERNEL, 0, TraceId::default());
     let (chunk, _) = p.between(3, 4).next().expect("chunk");
-    assert_eq!((chunk.weight[3], p.trie.len()), (1, 6));
+    assert_eq!((chunk.weight[3], p.trie.len()), (0, 6));
 }
 
 #[test]
@@ -317,19 +317,30 @@ fn what_a_tracepoint_says_is_kept_where_its_fields_are_known() {
     assert!(p.has_durations(7) && !p.has_durations(1));
 }
 
+/// Sums of more than 64 bits would wrap around: all weights get a larger unit, so that shares stay right.
 #[test]
-fn weights_are_cut_where_their_sum_has_no_room() {
+fn weights_get_a_larger_unit_if_their_sum_has_no_room() {
     let mut p = Profile::default();
     let site = SiteId(0);
-    for weight in [u64::MAX - 10, 7, 7, 7] {
-        p.push(1, site, weight, 0, 0);
-    }
-    let (chunk, _) = p.between(0, 4).next().expect("a chunk");
-    assert_eq!((chunk.weight.clone(), p.ledger.cut_weights), (vec![u64::MAX - 10, 7, 3, 0], 2));
+    let all = |p: &Profile| p.between(0, 8).next().map(|(chunk, _)| chunk.weight.clone());
+    p.push(1, site, u64::MAX - 10, 0, 0);
+    p.push(1, site, 10, 0, 0);
+    assert_eq!((all(&p), p.sums_epoch()), (Some(vec![u64::MAX - 10, 10]), (0, 0)));
+    p.push(1, site, u64::MAX, 0, 0);
+    p.push(1, site, 1000, 0, 0);
+    let whole = 1 << 56;
+    assert_eq!((all(&p), p.sums_epoch()), (Some(vec![whole, 0, whole, 4]), (0, 8)));
+    assert_eq!(p.weights, 2 * whole + 4);
+    // Sealed chunks are divided as well, also if an answer shares them.
+    let shared = p.share_chunks();
+    (0..CHUNK + 300).for_each(|_| p.push(1, site, u64::MAX, 0, 0));
+    assert_eq!((shared[0].weight[0], p.sums_epoch()), (whole, (0, 16)));
+    let sum: u64 = p.between(0, u64::MAX).flat_map(|(chunk, range)| chunk.weight[range].to_vec()).sum();
+    assert_eq!((sum, all(&p).map(|list| list[..4].to_vec())), (p.weights, Some(vec![1 << 48, 0, 1 << 48, 0])));
     let mut session = Session::new(Origin::Recorded);
     p.clear(&mut session);
-    p.push(1, site, 5, 0, 0);
-    assert_eq!((p.ledger.cut_weights, p.weights), (2, 5));
+    p.push(1, site, 5 << 16, 0, 0);
+    assert_eq!(p.weights, 5);
 }
 
 #[test]

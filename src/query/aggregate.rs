@@ -49,7 +49,7 @@ pub struct Aggregate {
     total: Acc,
     /// Absolute positions of the counted samples.
     counted: Range<u64>,
-    epoch: u64,
+    epoch: (u64, u32),
     /// The version of names at the last update.
     names: u64,
     decay: Option<Decay>,
@@ -177,8 +177,8 @@ impl Aggregate {
     /// Counts everything from scratch if IDs changed, or the range begins or ends earlier than before.
     pub fn update(&mut self, data: Data<'_>, wanted: Range<u64>) {
         self.news.begin();
-        if self.epoch != data.profile.epoch() {
-            self.epoch = data.profile.epoch();
+        if self.epoch != data.profile.sums_epoch() {
+            self.epoch = data.profile.sums_epoch();
             self.judge = self.judge.take().map(|j| FilterEvaluator::new(j.filter().clone()));
             self.reset();
         }
@@ -341,7 +341,7 @@ impl Aggregate {
     /// Removes the samples of an evicted chunk. Decayed weights are almost zero by then.
     pub(crate) fn forget(&mut self, data: Data<'_>, chunk: &Chunk) {
         let first = data.profile.first();
-        if self.epoch != data.profile.epoch() {
+        if self.epoch != data.profile.sums_epoch() {
             return;
         }
         let base = first - chunk.len() as u64;

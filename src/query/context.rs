@@ -144,13 +144,13 @@ pub(crate) struct Contexts {
     said: Vec<Option<Says>>,
     /// The version of names, and the profile's epoch.
     names: u64,
-    epoch: u64,
+    epoch: (u64, u32),
 }
 
 impl Contexts {
     pub(crate) fn update(&mut self, data: Data<'_>) {
         let profile = data.profile;
-        let renamed = profile.renamed_since(self.names).filter(|_| self.epoch == profile.epoch());
+        let renamed = profile.renamed_since(self.names).filter(|_| self.epoch == profile.sums_epoch());
         match renamed {
             Some(renamed) if renamed.is_empty() => {}
             Some(renamed) => self.nodes.truncate(renamed.born.node as usize),
@@ -159,7 +159,7 @@ impl Contexts {
                 self.said.clear();
             }
         }
-        (self.names, self.epoch) = (profile.frames.names(), profile.epoch());
+        (self.names, self.epoch) = (profile.frames.names(), profile.sums_epoch());
         self.said.resize(profile.frames.n_syms(), None);
         for n in self.nodes.len() as u32..profile.trie.len() as u32 {
             let context = self.next(profile, NodeId(n));

@@ -167,7 +167,7 @@ pub struct CpuCounts {
     places: FxHashMap<u16, usize>,
     /// The version of names, and the profile's epoch.
     names: u64,
-    epoch: u64,
+    epoch: (u64, u32),
     /// Absolute position of the first sample that is not counted.
     counted: u64,
     /// The start of the first bucket, and the length of all.
@@ -180,7 +180,7 @@ pub struct CpuCounts {
 impl CpuCounts {
     /// Creates empty counts of an event's samples. `sliding` drops old ones, for a live view.
     pub fn new(event: usize, sliding: bool) -> Self {
-        Self { event, sliding, epoch: u64::MAX, length: SHORTEST_NS, ..Self::default() }
+        Self { event, sliding, epoch: (u64::MAX, 0), length: SHORTEST_NS, ..Self::default() }
     }
 
     pub(crate) fn event(&self) -> usize {
@@ -191,13 +191,13 @@ impl CpuCounts {
     pub fn update(&mut self, data: Data<'_>, until: u64) {
         let profile = data.profile;
         let until = until.min(profile.end());
-        let same = self.epoch == profile.epoch() && until >= self.counted && self.counted >= profile.first();
+        let same = self.epoch == profile.sums_epoch() && until >= self.counted && self.counted >= profile.first();
         self.contexts.update(data);
         match profile.renamed_since(self.names).filter(|_| same) {
             Some(renamed) => self.move_renamed(data, &renamed),
             None => self.begin_anew(data, until),
         }
-        (self.names, self.epoch) = (profile.frames.names(), profile.epoch());
+        (self.names, self.epoch) = (profile.frames.names(), profile.sums_epoch());
         for id in self.slots.len()..profile.sites.len() {
             self.slots.push(self.slot(data, SiteId(id as u32)) as u8);
         }

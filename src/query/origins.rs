@@ -87,14 +87,14 @@ pub(crate) struct Origins {
     /// The cached result of each symbol.
     said: Vec<Option<bool>>,
     names: u64,
-    epoch: u64,
+    epoch: (u64, u32),
 }
 
 impl Origins {
     /// Adds new stacks; returns true if the origin of a known one changed.
     pub(crate) fn update(&mut self, data: Data<'_>) -> bool {
         let profile = data.profile;
-        let renamed = profile.renamed_since(self.names).filter(|_| self.epoch == profile.epoch());
+        let renamed = profile.renamed_since(self.names).filter(|_| self.epoch == profile.sums_epoch());
         let kept = match &renamed {
             Some(renamed) if renamed.is_empty() => self.nodes.len(),
             Some(renamed) => self.nodes.len().min(renamed.born.node as usize),
@@ -105,7 +105,7 @@ impl Origins {
         }
         let before = self.nodes.split_off(kept);
         self.between.truncate(kept);
-        (self.names, self.epoch) = (profile.frames.names(), profile.epoch());
+        (self.names, self.epoch) = (profile.frames.names(), profile.sums_epoch());
         self.said.resize(profile.frames.n_syms(), None);
         for n in kept as u32..profile.trie.len() as u32 {
             self.meet(data, NodeId(n));

@@ -132,7 +132,7 @@ const UNMET: u32 = u32::MAX;
 #[derive(Debug, Default)]
 pub struct SiteLanes {
     /// The kind of rows, the version of names and the profile's epoch.
-    of: Option<(HeatBy, u64, u64)>,
+    of: Option<(HeatBy, u64, (u64, u32))>,
     of_site: Vec<u32>,
     of_sym: Vec<u32>,
     by_label: FxHashMap<Arc<str>, u32>,
@@ -141,7 +141,7 @@ pub struct SiteLanes {
 
 impl SiteLanes {
     fn update(&mut self, data: Data<'_>, by: HeatBy) {
-        let of = Some((by, data.profile.frames.names(), data.profile.epoch()));
+        let of = Some((by, data.profile.frames.names(), data.profile.sums_epoch()));
         if self.of != of {
             *self = Self { of, ..Self::default() };
         }

@@ -8,10 +8,13 @@ use anyhow::Context;
 use crate::engine::IntakeOptions;
 use crate::engine::offline::{self, Offline};
 use crate::filter::{Filter, KnownFields};
+use crate::kernel;
 use crate::kernel::attr::{Flag, sample};
 use crate::kernel::privilege;
 use crate::perfdata::EventDesc;
+use crate::perfdata::features::bit;
 use crate::query::time_range::{RangeError, TimeRange, Timeline};
+use crate::record::in_place::u64_at;
 use crate::session::hosts::PerHost;
 use crate::source::hosts::SourceHost;
 use crate::source::{Batch, Info, Progress, Source, SourceError, recording};
@@ -20,7 +23,7 @@ use crate::symbols::shipped::ShippedTables;
 use crate::symbols::{NameForm, SymbolOptions, door};
 
 use super::args::listed::usual_input;
-use super::args::{Recording, SampleSelection, clauses_of_lists};
+use super::args::{NameArgs, Recording, SampleSelection, clauses_of_lists};
 use super::output::complain;
 use super::remote::Remote;
 use super::{Usage, archive, list_containers, remote, usage};
@@ -73,12 +76,13 @@ impl<F: FnMut(&mut Batch) + Send> Source for Along<F> {
 
 pub(crate) fn open(args: &Recording, no_demangle: bool) -> anyhow::Result<Opened> {
     let (opened, complaint) = open_silently(args, no_demangle)?;
-    complaint.iter().for_each(|text| complain(text));
+    missing_root(&args.names).into_iter().chain(complaint).for_each(|text| complain(&text));
     Ok(opened)
 }
 
 /// Opens a recording for the screen: returns the notes instead of printing them.
 pub(crate) fn open_silently(args: &Recording, no_demangle: bool) -> anyhow::Result<(Opened, Option<String>)> {
+    check_names(&args.names)?;
     let mut paths = args.paths();
     let remotes = remote::start(&mut paths, &args.there)?;
     let names_are_needed = remotes.len() < paths.len();
@@ -160,10 +164,50 @@ fn recorded_times(info: &Info, paths: &[PathBuf]) -> RecordedTimes {
     let files = paths.iter().map(|path| door::own(path).ok().and_then(|file| same_file::written(&file)));
     let until = files.collect::<Option<Vec<u64>>>().and_then(|times| times.into_iter().max());
     let lead = clock.map(|(wall, at)| wall.wrapping_sub(at) as i64);
+    let least_lead = until.filter(|_| paths.len() == 1).and_then(|written| least_lead(info, written));
     let is_monotonic =
         |event: &EventDesc| event.attr.has(Flag::UseClockid) && event.attr.clockid == libc::CLOCK_MONOTONIC;
     let monotonic = !info.events.is_empty() && info.events.iter().all(is_monotonic);
-    RecordedTimes { lead, begun: clock.map(|(wall, _)| wall), until, monotonic }
+    RecordedTimes { lead, least_lead, begun: clock.map(|(wall, _)| wall), until, monotonic }
+}
+
+/// Returns a lower bound of the offset from the clock of this machine's recording to the wall clock. perf's recordings
+/// have no clock data by default. Since a reboot, clocks start again, and a copied file is newer than its samples: so
+/// the clock since boot and the time at which the file was written must agree about the last sample.
+fn least_lead(info: &Info, written: u64) -> Option<i64> {
+    let (head, host) = (info.head.as_ref()?, info.hosts.first());
+    if head.big || info.hosts.are_many() || !host.has_own_kernel() {
+        return None;
+    }
+    let last = u64_at(head.features.get(bit::SAMPLE_TIME)?, 8).filter(|last| *last > 0)?;
+    least_of(kernel::wall_ns().checked_sub(kernel::monotonic_ns())?, written.checked_sub(last)?)
+}
+
+/// Returns a lower bound of two estimates of an offset; `None` if they disagree.
+fn least_of(by_clock: u64, by_file: u64) -> Option<i64> {
+    /// perf writes the file after the last sample, and the clocks drift.
+    const MINUTE: u64 = 60_000_000_000;
+    let agree = by_clock.abs_diff(by_file) <= MINUTE;
+    agree.then(|| by_clock.min(by_file).saturating_sub(MINUTE)).and_then(|least| i64::try_from(least).ok())
+}
+
+/// Checks that the files of kernel names exist, as perf does.
+fn check_names(names: &NameArgs) -> anyhow::Result<()> {
+    let files = [("--kallsyms", &names.kallsyms), ("--vmlinux", &names.vmlinux)];
+    for (option, path) in files.into_iter().filter_map(|(option, path)| Some((option, path.as_ref()?))) {
+        let opened = door::own(path).map(drop);
+        opened.with_context(|| format!("{option} {}: kernel symbols cannot be read", path.display()))?;
+    }
+    Ok(())
+}
+
+/// Returns a warning about a root directory that does not exist. perf ignores it as well.
+fn missing_root(names: &NameArgs) -> Option<String> {
+    let root = names.symfs.as_ref().filter(|root| !root.is_dir())?;
+    let root = root.display();
+    Some(format!(
+        "--symfs {root}: not a directory, so files have no symbols; name the root of the recorded machine's files"
+    ))
 }
 
 /// Returns the sources of a recording's names. The running kernel's names are used only if it is the recorded kernel.

@@ -190,7 +190,7 @@ impl<'a> FileSearch<'a> {
             _ if self.options.symfs.is_some() || !self.options.is_own_kernel(self.dso) => None,
             _ => {
                 let of_survivor = || started_before_mapping(pid, self.dso, self.options);
-                self.options.times.exact(self.dso.since).or_else(of_survivor)
+                self.options.times.earliest(self.dso.since).or_else(of_survivor)
             }
         }
     }

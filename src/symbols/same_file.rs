@@ -15,7 +15,10 @@ use crate::session::Dso;
 pub struct RecordedTimes {
     /// The offset from the recording's clock to the wall clock.
     pub(crate) lead: Option<i64>,
-    /// The wall-clock time of some point in the recording. It is an upper bound for earlier mappings.
+    /// A lower bound of that offset, for a recording without it.
+    pub(crate) least_lead: Option<i64>,
+    /// The wall-clock time of some point in the recording.
+    /// It is an upper bound for earlier mappings.
     pub(crate) begun: Option<u64>,
     /// The last change of the recording's file: its records are older.
     pub(crate) until: Option<u64>,
@@ -32,9 +35,10 @@ impl RecordedTimes {
 }
 
 impl RecordedTimes {
-    /// Converts a time of the recording to wall-clock time, if known exactly. 0 stands for no time.
-    pub(crate) fn exact(&self, at: u64) -> Option<u64> {
-        self.lead.filter(|_| at != 0).and_then(|lead| at.checked_add_signed(lead))
+    /// Converts a time of the recording to wall-clock time, or an earlier one.
+    /// 0 stands for no time.
+    pub(crate) fn earliest(&self, at: u64) -> Option<u64> {
+        self.lead.or(self.least_lead).filter(|_| at != 0).and_then(|lead| at.checked_add_signed(lead))
     }
 }
 
@@ -165,7 +169,7 @@ mod tests {
 
     #[test]
     fn the_wall_clock_is_never_earlier_than_it_was() {
-        let times = |lead, begun, until| RecordedTimes { lead, begun, until, monotonic: false };
+        let times = |lead, begun, until| RecordedTimes { lead, begun, until, ..RecordedTimes::default() };
         assert_eq!([0, 5].map(|at| times(None, None, None).wall(at)), [None, None]);
         assert_eq!([0, 5].map(|at| times(None, None, Some(70)).wall(at)), [Some(70), Some(70)]);
         assert_eq!([0, 5].map(|at| times(Some(100), Some(90), Some(200)).wall(at)), [Some(90), Some(105)]);

@@ -206,7 +206,7 @@ fn print_events(loaded: &Offline, name: &str, shape: &ReportShape<'_>) -> anyhow
 
 fn only_tracepoints(events: &[EventDesc]) -> bool {
     let mut real = events.iter().filter(|e| !is_dummy(e)).peekable();
-    real.peek().is_some() && real.all(|e| e.attr.kind == TYPE_TRACEPOINT || e.attr.sample_type & sample::RAW != 0)
+    real.peek().is_some() && real.all(|e| e.attr.kind == TYPE_TRACEPOINT)
 }
 
 fn header(opened: &open::Opened) -> anyhow::Result<u8> {

@@ -92,7 +92,7 @@ fn tidy(name: &str) -> Cow<'_, str> {
     let name = name.replace(';', ":").replace(['"', '\''], "");
     let is_go = name.find(".(").is_some_and(|at| name[at..].contains(")."));
     let end = if is_go { None } else { arguments(&name) };
-    Cow::Owned(name[..end.unwrap_or(name.len())].to_owned())
+    Cow::Owned(name[..end.unwrap_or(name.len())].trim_end().to_owned())
 }
 
 fn write(input: &ExportInput<'_>, out: &mut dyn Write) -> io::Result<()> {
@@ -118,6 +118,7 @@ mod tests {
             ("main", "main"),
             ("f(int, char)", "f"),
             ("a;b", "a:b"),
+            ("Foo.bar (Bar)(I)V", "Foo.bar"),
             ("A<(char)97, 16ul>::f(int)", "A<(char)97, 16ul>::f"),
             ("std::function<void (int)>::operator()(int) const", "std::function<void (int)>::operator()"),
             ("(anonymous namespace)::g(int)", "(anonymous namespace)::g"),

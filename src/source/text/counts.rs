@@ -1,5 +1,8 @@
 //! The counts after folded stacks: whole numbers, fractions, powers of ten; one per stack, or two as written by
-//! FlameGraph's difffolded.pl.
+//! FlameGraph's difffolded.pl. A line that does not have the form of its file is no stack: flamegraph.pl takes two
+//! numbers at the end of any line for two counts, difffolded.pl takes the first for a part of the name.
+
+use rustc_hash::FxHashSet;
 
 use crate::kernel::attr::sample;
 use crate::perfdata::EventDesc;
@@ -108,38 +111,81 @@ pub(crate) struct CountForm {
     /// Whether each stack has two counts.
     pub(crate) has_two: bool,
     pub(crate) decimals: u8,
+    /// Whether the count of a line with a single number is never a fraction, in a file with one count for each stack.
+    pub(crate) is_whole: bool,
+}
+
+/// The lines of a file by their last words, to find the form of its counts.
+#[derive(Default)]
+struct CountTally<'a> {
+    /// Lines that end with one number, and with two.
+    ones: u64,
+    twos: u64,
+    /// The stacks before two numbers, each once.
+    stacks: FxHashSet<&'a [u8]>,
+    is_deep: bool,
+    /// The decimals and the sum of counts: of lines with one number, and of the first and the last of two.
+    one: (u8, f64),
+    first: (u8, f64),
+    last: (u8, f64),
+}
+
+impl<'a> CountTally<'a> {
+    fn add(&mut self, line: &'a [u8]) {
+        let add = |to: &mut (u8, f64), count: Count| *to = (to.0.max(count.decimals()), to.1 + count.value());
+        let Some((rest, last)) = split(line) else { return };
+        match split(rest) {
+            Some((stack, first)) => {
+                self.twos += 1;
+                self.is_deep |= stack.contains(&b';');
+                self.stacks.insert(stack);
+                add(&mut self.first, first);
+                add(&mut self.last, last);
+            }
+            None => {
+                self.ones += 1;
+                add(&mut self.one, last);
+            }
+        }
+    }
+
+    /// Returns whether stacks have two counts: nearly all lines end with two numbers, and these do not only distinguish
+    /// functions of one name, as in `pool;worker 1 5`.
+    fn has_two(&self) -> bool {
+        self.is_deep && self.twos >= 3 * self.ones && 2 * self.stacks.len() as u64 > self.twos
+    }
 }
 
 impl CountForm {
-    /// Returns the form of some lines. Either all of them have two counts, or none, because a function's name may end
-    /// with a number.
+    /// Returns the form of some lines. A function's name may end with a number.
     pub(crate) fn of<'a>(lines: impl Iterator<Item = &'a [u8]>) -> Self {
-        let (mut ones, mut twos, mut stacks, mut decimals, mut sum) = (0u64, 0u64, false, 0, 0.0);
-        for line in lines {
-            let Some((rest, last)) = split(line) else { continue };
-            ones += 1;
-            let first = split(rest).filter(|(stack, _)| !stack.is_empty());
-            twos += u64::from(first.is_some());
-            stacks |= first.is_some_and(|(stack, _)| stack.contains(&b';'));
-            decimals = decimals.max(last.decimals()).max(first.map_or(0, |(_, count)| count.decimals()));
-            sum += last.value() + first.map_or(0.0, |(_, count)| count.value());
-        }
-        let has_two = ones > 0 && ones == twos && stacks;
-        let mut decimals = decimals.min(MOST_DECIMALS);
+        let mut tally = CountTally::default();
+        lines.for_each(|line| tally.add(line));
+        let has_two = tally.has_two();
+        let is_whole = !has_two && tally.ones > 0 && tally.one.0 == 0;
+        let counts = match (has_two, is_whole) {
+            (true, _) => &[tally.first, tally.last][..],
+            (false, true) => &[tally.one],
+            (false, false) => &[tally.one, tally.last],
+        };
+        let sum: f64 = counts.iter().map(|(_, sum)| sum).sum();
+        let mut decimals = counts.iter().map(|(decimals, _)| *decimals).max().unwrap_or(0).min(MOST_DECIMALS);
         while decimals > 0 && sum * 10f64.powi(decimals.into()) > MOST_SUM {
             decimals -= 1;
         }
-        Self { has_two, decimals }
+        Self { has_two, decimals, is_whole }
     }
 
     /// Splits a line into its stack and its counts. A single count is returned for a file with one count per stack.
+    /// `None` for a line of another form than the file's.
     pub(crate) fn split(self, line: &[u8]) -> Option<(&[u8], Vec<Count>)> {
         let (rest, last) = split(line)?;
-        if !self.has_two {
-            return Some((rest, vec![last]));
+        let before = split(rest);
+        if self.has_two {
+            return before.map(|(stack, first)| (stack, vec![first, last]));
         }
-        let (stack, first) = split(rest)?;
-        Some((stack, vec![first, last]))
+        let is_odd = self.is_whole && before.is_some() && last.decimals() > 0;
+        (!is_odd).then(|| (rest, vec![last]))
     }
 
     pub(crate) fn events(self, has_times: bool) -> Vec<EventDesc> {
@@ -231,6 +277,26 @@ mod tests {
         // Large counts leave less room for decimals.
         assert_eq!(form(&["a;b 1000000000000000.001"]), (false, 3));
         assert_eq!(form(&["a;b 1000000000000000000.001"]), (false, 0));
+        // Versions in names are no counts.
+        assert_eq!(form(&["app;ruby 2.75 5", "app;main 7"]), (false, 0));
+    }
+
+    /// One line of another form is left out, and does not change how the others are read.
+    #[test]
+    fn a_line_of_another_form_is_no_stack() {
+        let read = |lines: &[&'static str]| {
+            let form = CountForm::of(lines.iter().map(|line| line.as_bytes()));
+            let of = |line: &&'static str| form.split(line.as_bytes()).map(|(_, counts)| counts.len());
+            (form.has_two, form.decimals, lines.iter().map(of).collect::<Vec<_>>())
+        };
+        let odd = ["a;b 3", "a;b 3 1.5", "a;c 4", "d 1"];
+        assert_eq!(read(&odd), (false, 0, vec![Some(1), None, Some(1), Some(1)]));
+        assert_eq!(read(&["a;b 0.3", "a;b 3 1.5"]), (false, 1, vec![Some(1); 2]), "fractions are usual here");
+        assert_eq!(read(&["a;b 3", "a;worker 7 1", "a;c 4"]), (false, 0, vec![Some(1); 3]), "a name with a number");
+        let single = ["a;b 3 1", "a;c 4 6", "a;d 7", "d 1 2"];
+        assert_eq!(read(&single), (true, 0, vec![Some(2), Some(2), None, Some(2)]));
+        let workers = ["pool;worker 1 5", "pool;worker 2 7", "pool;worker 3 9"];
+        assert_eq!(read(&workers), (false, 0, vec![Some(1); 3]));
     }
 
     #[test]
@@ -241,7 +307,7 @@ mod tests {
         assert_eq!(stack("a;b c 12"), Some("a;b c"));
         assert_eq!(stack("a;b\t12 \r"), Some("a;b"));
         assert_eq!([stack("12"), stack("a;b"), stack(" 7"), stack("a -1")], [None; 4]);
-        let two = CountForm { has_two: true, decimals: 0 };
+        let two = CountForm { has_two: true, ..one };
         assert_eq!(two.split(b"a;b 10 12").map(|(stack, counts)| (stack, counts.len())), Some((&b"a;b"[..], 2)));
         assert_eq!(two.split(b"a;b 10"), None);
     }

@@ -488,9 +488,9 @@ a 1  1.6: cycles:
         assert_eq!(periods("a;b 0.4\na;c 0.6\na;d 1.4\na;e 2.5\n"), [(0, 4), (0, 6), (0, 14), (0, 25)]);
         assert_eq!(periods("a;b 10 12\na;c 0 3\na;d 7 0\n"), [(0, 10), (1, 12), (1, 3), (0, 7)]);
         assert_eq!(read("a;b 10 12\n")[0].4, ["b@[unknown]"]);
-        let odd = "\u{feff}# a comment\r\na;b\t1e3  \r\nmain;worker 1 2.5e-1\r\n   \r\nm;x y +4\r\n";
+        let odd = "\u{feff}# a comment\r\na;b\t1e3  \r\nmain;worker 1 2.5e-1\r\n   \r\nm;x y +4.5\r\n";
         let got = read(odd);
-        assert_eq!(got.iter().map(|s| s.2).collect::<Vec<_>>(), [100_000, 25, 400]);
+        assert_eq!(got.iter().map(|s| s.2).collect::<Vec<_>>(), [100_000, 25, 450]);
         assert_eq!(
             got.iter().map(|s| &*s.4[0]).collect::<Vec<_>>(),
             ["b@[unknown]", "worker 1@[unknown]", "x y@[unknown]"]

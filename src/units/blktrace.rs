@@ -1,6 +1,7 @@
 //! `blktrace`: disk request times by stage, process and size, and queue depths.
 
 use std::collections::BTreeMap;
+use std::fmt::{self, Display, Formatter};
 
 use rustc_hash::FxHashMap;
 
@@ -26,8 +27,9 @@ pub(super) const SPEC: Spec = Spec {
            complete. Each row is the time from one stage to a later one; end to end is the time from the first stage \
            to completion. Flushes without a sector are not counted. Requests that complete without being issued to \
            the driver are counted by the stages that they had. Some kernels do not report every completion on an idle \
-           CPU. Live, an issued request that /sys/block/DISK/inflight no longer contains counts as never completed; \
-           in a recording, a request that takes ten times as long as the slowest completed one does.",
+           CPU. Live, an issued request that /sys/block/DISK/inflight no longer contains counts as never completed, or \
+           as not known while it is new; in a recording, a request that takes ten times as long as the slowest \
+           completed one counts as never completed.",
     example: "perfprof-tui blktrace -d sda --than 20ms",
     output: "\
 $ perfprof-tui blktrace --batch --duration 2
@@ -123,6 +125,37 @@ impl Request {
 
     fn is_at_disk(&self) -> bool {
         self.issued && self.counts && !self.overdue
+    }
+}
+
+/// What became of the issued requests.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Issued {
+    completed: u64,
+    /// At the disk, by the disk's statistics if they are available.
+    under_way: u64,
+    /// No longer at the disk, and too new to tell whether their completion is missing.
+    not_known: u64,
+    never_completed: u64,
+}
+
+impl Display for Issued {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let Self { completed, under_way, not_known, never_completed } = *self;
+        if never_completed + not_known == 0 {
+            return f.write_str(&note(under_way, "requests are under way"));
+        }
+        let all = [completed, under_way, not_known, never_completed].into_iter().fold(0, u64::saturating_add);
+        write!(f, "of {} issued requests, {} completed", thousands(all), thousands(completed))?;
+        for (n, what) in [(under_way, "under way"), (not_known, "not known"), (never_completed, "never completed")] {
+            if n > 0 {
+                write!(f, ", {} {what}", thousands(n))?;
+            }
+        }
+        if never_completed > 0 {
+            f.write_str(": their completions are missing; the figures contain the completed ones")?;
+        }
+        Ok(())
     }
 }
 
@@ -236,19 +269,37 @@ impl BlkTrace {
 
     /// The limit of open requests is reached: those at their disks count as never completed.
     fn forget(&mut self) {
-        let (at_disk, missing) = self.under_way();
-        self.replaced = missing.saturating_add(at_disk);
+        self.replaced = self.issued().never_completed.saturating_add(self.at_disk().values().sum());
         self.open.forget();
         self.depth.clear();
     }
 
-    /// Returns the number of requests at the disks, as far as known, and of those that never completed.
-    fn under_way(&self) -> (u64, u64) {
-        let requests = || self.open.iter().map(|(_, span)| &span.with);
-        let is_missing =
+    /// Returns the number of open requests at each disk, as far as events show.
+    fn at_disk(&self) -> BTreeMap<i64, u64> {
+        let mut at_disk = BTreeMap::new();
+        let requests = self.open.iter().filter(|(_, span)| span.with.is_at_disk());
+        requests.for_each(|((dev, _), _)| *at_disk.entry(*dev).or_default() += 1);
+        at_disk
+    }
+
+    /// Returns what became of all issued requests.
+    fn issued(&self) -> Issued {
+        let requests = self.open.iter().map(|(_, span)| &span.with);
+        let is_overdue =
             |request: &&Request| request.overdue && request.issued && request.counts && request.has_place();
-        let overdue = requests().filter(is_missing).count() as u64;
-        (requests().filter(|request| request.is_at_disk()).count() as u64, self.replaced + overdue)
+        let overdue = requests.filter(is_overdue).count() as u64;
+        let mut out = Issued {
+            completed: self.whole.n,
+            never_completed: self.replaced.saturating_add(overdue),
+            ..Issued::default()
+        };
+        for (dev, open) in self.at_disk() {
+            // The statistics also count requests of others.
+            let under_way = self.inflight.get(&dev).copied().unwrap_or(open).min(open);
+            out.under_way += under_way;
+            out.not_known += open - under_way;
+        }
+        out
     }
 
     /// Marks the requests whose completion was not seen. If a disk's statistics are available, these are the oldest
@@ -256,9 +307,8 @@ impl BlkTrace {
     fn find_overdue(&mut self) {
         let (now, slowest) = (self.now, self.whole.max.saturating_mul(10));
         let mut old: BTreeMap<i64, Vec<(u64, i64)>> = BTreeMap::new();
-        let mut at_disk: BTreeMap<i64, u64> = BTreeMap::new();
+        let at_disk = self.at_disk();
         for ((dev, sector), span) in self.open.iter().filter(|(_, span)| span.with.is_at_disk()) {
-            *at_disk.entry(*dev).or_default() += 1;
             let soonest = if slowest > 0 { SOONEST } else { SECOND };
             if span.took(now) > slowest.max(soonest) {
                 old.entry(*dev).or_default().push((span.since, *sector));
@@ -278,18 +328,6 @@ impl BlkTrace {
     }
 
     fn stage_panel(&self) -> Panel {
-        let (at_disk, missing) = self.under_way();
-        let known = (!self.inflight.is_empty()).then(|| self.inflight.values().sum());
-        let mut words = vec![note(known.unwrap_or(at_disk), "requests are under way")];
-        words.retain(|words| !words.is_empty());
-        if missing > 0 {
-            let issued = self.whole.n.saturating_add(missing).saturating_add(at_disk);
-            words.push(format!(
-                "of {} issued requests {} never completed: completions are missing; the figures contain the others",
-                thousands(issued),
-                thousands(missing)
-            ));
-        }
         let stages = self.stages.iter().map(|((from, to), stats)| {
             let row = id(&(from, to));
             (row, STAGES[*from].1, STAGES[*to].1, stats)
@@ -299,7 +337,7 @@ impl BlkTrace {
             .left("to", "To", 10, |(_, _, to, _)| text(to))
             .latency(self.than.is_set(), |(.., stats)| stats)
             .whole("Stages")
-            .noted(words.join("; "))
+            .noted(self.issued().to_string())
     }
 
     fn tasks(&self, at: &Moment<'_>) -> Panel {

@@ -1,6 +1,6 @@
 //! The answer to an unknown word on the command line: units, screens and commands about that subject.
 
-use crate::lang::find::{found, nearest_words};
+use crate::lang::find::{found, misspelled};
 use crate::lang::nearest_hint;
 use crate::panel::text::{clean, fit_end};
 use crate::ui::command::Command;
@@ -13,8 +13,9 @@ use crate::units::kit::Spec;
 const MOST: usize = 5;
 const ABOUT: usize = 70;
 
-/// Returns the units, screens and `commands` about a word, one command per line, or the nearest names.
-pub(crate) fn about<'a>(word: &str, commands: impl Iterator<Item = &'a str>) -> String {
+/// Returns the units and screens about a word, one command per line, or what it may misspell. `commands` are the names
+/// of all commands, `running` are those of programs.
+pub(crate) fn about<'a>(word: &str, commands: impl Iterator<Item = &'a str>, running: &[String]) -> String {
     let of = |word: &str| {
         let units = found(word, UNITS.iter().copied(), Spec::findable).into_iter().take(MOST);
         let units = units.map(|spec| format!("  perfprof-tui {:<14} {}", spec.name, fit_end(spec.about, ABOUT)));
@@ -25,12 +26,18 @@ pub(crate) fn about<'a>(word: &str, commands: impl Iterator<Item = &'a str>) -> 
         units.chain(keys).collect::<Vec<_>>()
     };
     let hint = nearest_hint(word, commands);
-    let things = || UNITS.iter().map(|spec| spec.findable()).chain(table::rows().map(Command::findable));
     let mut lines = of(word);
-    if let (true, true, Some(near)) = (lines.is_empty(), hint.is_empty(), nearest_words(word, things()).first()) {
+    if lines.is_empty()
+        && hint.is_empty()
+        && running.is_empty()
+        && let Some(near) = misspelled(word, UNITS.iter().map(|spec| spec.findable()))
+    {
         lines = of(near);
     }
     let mut out = format!("no command, file or program is named {}{hint}", clean(word));
+    if !running.is_empty() {
+        out.push_str(&format!("; running: {}", clean(&running.join(", "))));
+    }
     if !lines.is_empty() {
         out.push_str(&format!("; related:\n{}", lines.join("\n")));
     }
@@ -43,7 +50,7 @@ mod tests {
 
     #[test]
     fn a_word_that_is_no_command_finds_what_is_about_it() {
-        let text = |word: &str| about(word, ["report", "record", "open"].into_iter());
+        let text = |word: &str| about(word, ["report", "record", "open"].into_iter(), &[]);
         for (word, part) in [
             ("locks", "perfprof-tui offcpu "),
             ("latency", "perfprof-tui rundelay "),
@@ -54,6 +61,10 @@ mod tests {
         ] {
             assert!(text(word).contains(part), "{word}: {}", text(word));
         }
-        assert!(!text("qqqq").contains("related"));
+        for far in ["qqqq", "nosuchprog", "nginxx", "pythn3"] {
+            assert!(!text(far).contains("related"), "{}", text(far));
+        }
+        let running = about("nginxx", std::iter::empty(), &["nginx".to_owned()]);
+        assert!(running.contains("named nginxx; running: nginx\n"), "{running}");
     }
 }

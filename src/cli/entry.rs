@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use crate::kernel::privilege;
-use crate::source::live::by_name::NamedProcesses;
+use crate::source::live::by_name::{self, NamedProcesses};
 use crate::ui::view::units::state::quoted;
 
 use super::perf_commands::{self, Meant};
@@ -79,7 +79,8 @@ fn placed(words: Vec<OsString>, parser: &clap::Command) -> anyhow::Result<Vec<Os
         return Ok(words);
     }
     let names = parser.get_subcommands().map(clap::Command::get_name);
-    Err(usage(answers::about(&typed, names.filter(|name| !name.is_empty()))))
+    let running = by_name::misspelled(&typed);
+    Err(usage(answers::about(&typed, names.filter(|name| !name.is_empty()), &running)))
 }
 
 fn is_unknown(word: &OsStr, parser: &clap::Command) -> bool {

@@ -57,7 +57,16 @@ fn nearest_of(word: &str, names: &mut dyn Iterator<Item = &str>) -> Vec<String> 
     scored.into_iter().take(3).map(|(_, n)| n.to_owned()).collect()
 }
 
-/// Returns `; nearest: a, b` to append after an unknown word. Empty if no name is similar.
+/// Returns whether a typed word is probably a misspelling of a name: at most one letter in four is wrong, missing,
+/// superfluous or swapped with the next one.
+pub fn is_misspelled(word: &str, name: &str) -> bool {
+    let (word, name) = (word.to_lowercase(), name.to_lowercase());
+    let letters = word.chars().count().min(name.chars().count());
+    letters > 2 && strsim::osa_distance(&word, &name) <= (letters / 4).max(1)
+}
+
+/// Returns `; nearest: a, b` to append after an unknown word.
+/// Empty if no name is similar.
 pub fn nearest_hint<'a>(word: &str, names: impl IntoIterator<Item = &'a str>) -> String {
     let near = nearest(word, names);
     if near.is_empty() { String::new() } else { format!("; nearest: {}", near.join(", ")) }
@@ -66,6 +75,17 @@ pub fn nearest_hint<'a>(word: &str, names: impl IntoIterator<Item = &'a str>) ->
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_misspelled_word_has_few_wrong_letters() {
+        for (word, name) in [("netwrok", "network"), ("sleap", "sleep"), ("nginxx", "nginx"), ("Jaba", "java")] {
+            assert!(is_misspelled(word, name), "{word} {name}");
+        }
+        for (word, name) in [("nosuchprog", "no-group"), ("pythn3", "python"), ("zsh", "bash"), ("io", "ip"), ("", "a")]
+        {
+            assert!(!is_misspelled(word, name), "{word} {name}");
+        }
+    }
 
     #[test]
     fn the_caret_stands_under_the_fault() {

@@ -1,6 +1,6 @@
 //! Search by words: in names, in keywords, and in descriptions. Used by menus, the palette and the command line.
 
-use super::nearest;
+use super::{is_misspelled, nearest};
 
 /// An item that can be found.
 #[derive(Clone, Copy, Debug)]
@@ -63,6 +63,12 @@ pub fn found<'a, T: Copy>(typed: &str, things: impl Iterator<Item = T>, of: impl
     let mut list: Vec<(u32, T)> = things.filter_map(|thing| Some((of(thing).rank(typed)?, thing))).collect();
     list.sort_by_key(|(rank, _)| *rank);
     list.into_iter().map(|(_, thing)| thing).collect()
+}
+
+/// Returns the first keyword or name that a text probably misspells.
+pub fn misspelled<'a>(typed: &str, things: impl Iterator<Item = Findable<'a>>) -> Option<&'a str> {
+    let mut words = things.flat_map(|thing| std::iter::once(thing.name).chain(thing.words()));
+    words.find(|word| is_misspelled(typed, word))
 }
 
 /// Returns the keywords and names most similar to a text that does not match.

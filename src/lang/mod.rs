@@ -6,4 +6,4 @@ pub(crate) mod lex;
 pub(crate) mod parse;
 pub mod quantity;
 
-pub use diagnostic::{Diagnostic, nearest, nearest_hint};
+pub use diagnostic::{Diagnostic, is_misspelled, nearest, nearest_hint};

@@ -1,8 +1,9 @@
 //! Running processes by name.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::kernel::procfs;
+use crate::lang::is_misspelled;
 
 /// The maximum bytes of a name in the kernel (TASK_COMM_LEN in include/linux/sched.h, without the zero).
 const COMM_BYTES: usize = 15;
@@ -51,6 +52,13 @@ impl std::fmt::Display for NamedProcesses {
     }
 }
 
+/// Returns the names of running programs that a word probably misspells, in order. Excludes threads of the kernel.
+pub(crate) fn misspelled(word: &str) -> Vec<String> {
+    let name = |pid: i32| procfs::exe_name(pid).filter(|name| is_misspelled(word, name));
+    let found: BTreeSet<String> = procfs::processes_as_listed().filter_map(name).collect();
+    found.into_iter().take(LISTED).collect()
+}
+
 /// Returns whether a thread's name is a word, truncated to the kernel's length.
 fn is_comm(word: &str, comm: &[u8]) -> bool {
     let word = word.as_bytes();
@@ -88,6 +96,7 @@ mod tests {
         }
         let found = NamedProcesses::find("sleep").expect("one runs");
         assert!(found.pids.contains_key(&pid) && found.list().contains(&pid.to_string()));
+        assert!(misspelled("sleeep").contains(&"sleep".to_owned()));
         child.kill().expect("killed");
         child.wait().expect("ended");
         assert_eq!(NamedProcesses::find("no-such-program-runs"), None);

@@ -35,8 +35,8 @@ fn a_recording_is_walked_filtered_and_left() {
 #[test]
 fn forks_name_the_command_on_a_narrow_screen() {
     needs!(traced());
-    let script = "while :; do /bin/true; done; : marked";
-    let load = std::process::Command::new("timeout").args(["20", "sh", "-c", script]).spawn().expect("starts");
+    let script = "i=0; while [ $((i += 1)) -lt 9999 ]; do /bin/true; done; : marked";
+    let load = std::process::Command::new("sh").args(["-c", script]).spawn().expect("starts");
     let load = common::process::Running(load);
     let mut session = Session::start(&["forks", "-p", &load.0.id().to_string()], 24, 80);
     session.wait_for("marked");

@@ -366,7 +366,7 @@ impl BlkTrace {
             .left("device", "Device", 10, |((dev, _), _)| text(self.names.name(*dev)))
             .left("way", "Way", Way::WIDTH, |((_, way), _)| text(way.label()))
             .right("bytes", "Bytes", 9, |(_, (_, bytes))| Cell::Bytes(*bytes))
-            .right("bytes_s", "A second", 9, |(_, (_, bytes))| Cell::Bytes((*bytes as f64 / at.seconds()) as u64))
+            .right("bytes_s", "Bytes/s", 9, |(_, (_, bytes))| Cell::Bytes((*bytes as f64 / at.seconds()) as u64))
             .right("depth", "Depth now", 9, |((dev, _), _)| Cell::Count(depth(dev)))
             .latency(self.than.is_set(), |(_, (stats, _))| stats)
             .whole("Devices")

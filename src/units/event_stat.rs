@@ -19,9 +19,9 @@ pub(super) const SPEC: Spec = Spec {
     output: "\
 $ perfprof-tui unit stat -e sched:sched_switch,page-faults --batch \\
     -n 1
-Event                Count  A second  Course
-sched:sched_switch   3,881    3709.7  █▃
-page-faults         72,445   69246.6  █▄",
+Event                Count  Count/s  Course
+sched:sched_switch   3,881   3709.7  █▃
+page-faults         72,445  69246.6  █▄",
     options: &["event", "per-cpu"],
     sees: Sees::Target,
     across: None,
@@ -49,7 +49,7 @@ impl EventStat {
         Sheet::of(0..self.selected.len(), |role| role as u64)
             .left("event", "Event", 28, |role| text(self.selected[role].title()))
             .right("count", "Count", 14, |role| Cell::Count(self.counts.total(role)))
-            .right("rate", "A second", 12, |role| Cell::Number(self.counts.total(role) as f64 / at.seconds()))
+            .right("rate", "Count/s", 12, |role| Cell::Number(self.counts.total(role) as f64 / at.seconds()))
             .left("course", "Course", 60, |role| self.counts.course.course(&role, 60))
             .whole("Events")
             .noted(self.counts.note())

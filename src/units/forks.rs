@@ -18,8 +18,8 @@ pub(super) const SPEC: Spec = Spec {
     example: "perfprof-tui forks -i 1",
     output: "\
 $ perfprof-tui forks --batch -n 1
-Comm        TID  Forks  A second  Last child
-forkexec  28266    698     698.0       28967",
+Comm        TID  Forks  Forks/s  Last child
+forkexec  28266    698    698.0       28967",
     options: &[],
     sees: Sees::Target,
     across: None,
@@ -67,7 +67,7 @@ impl Unit for Forks {
         let mut table = Sheet::of(by_weight(&self.counts, |of| of.forks), |(tid, _)| *tid as u64)
             .task(at, |(tid, _)| *tid)
             .right("forks", "Forks", 9, |(_, of)| Cell::Count(of.forks))
-            .right("rate", "A second", 10, |(_, of)| Cell::Number(of.forks as f64 / at.seconds()))
+            .right("rate", "Forks/s", 10, |(_, of)| Cell::Number(of.forks as f64 / at.seconds()))
             .right("last", "Last child", 10, |(_, of)| Cell::Id(of.last.into()))
             .ranked(2);
         if self.counts.values().any(|of| of.parent > 0) {

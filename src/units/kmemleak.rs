@@ -29,7 +29,7 @@ pub(super) const SPEC: Spec = Spec {
     example: "perfprof-tui kmemleak -p 1234 -g",
     output: "\
 $ perfprof-tui kmemleak -p 27829 --batch --duration 4
-Survives   Share  Objects  Oldest  A second  Allocated  Freed  Course…
+Survives   Share  Objects  Oldest  Growth/s  Allocated  Freed  Course…
   4.1 MB  49.2 %    4,034  4.03 s    1.0 MB      4,034      0  ▇▇▇▇▇▇…
   2.9 MB  35.1 %      180  4.03 s  715.1 kB        180      0  ▄▅▅▅▅▅…",
     options: &["alloc", "free", "library", "age", "pids", "stack", "addresses"],
@@ -228,7 +228,7 @@ impl KmemLeak {
             .share(|(_, site)| site.left.bytes, total)
             .right("objects", "Objects", 9, |(_, site)| Cell::Count(site.left.objects))
             .right("oldest_ns", "Oldest", 8, |(_, site)| time(site.left.oldest))
-            .right("growth_bytes_s", "A second", 10, |(_, site)| growth(site))
+            .right("growth_bytes_s", "Growth/s", 10, |(_, site)| growth(site))
             .right("allocs", "Allocated", 10, |(_, site)| Cell::Count(site.row.allocs))
             .right("frees", "Freed", 10, |(_, site)| Cell::Count(site.row.frees))
             .when(self.has_baseline, |sheet| {

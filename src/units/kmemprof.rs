@@ -25,7 +25,7 @@ pub(super) const SPEC: Spec = Spec {
     example: "perfprof-tui kmemprof -p 1234 -i 1",
     output: "\
 $ perfprof-tui kmemprof -p 27829 --batch -i 2 -n 1
-   Bytes   Share  Times  A second    Mean  Freed        Net  Lives p5…
+   Bytes   Share  Times   Bytes/s    Mean  Freed        Net  Life p50…
   7.4 MB  78.7 %  3,622    3.7 MB  2.0 kB  3,622        0 B    1.94 µ…
   1.9 MB  19.7 %  3,622  927.2 kB   512 B  3,622        0 B    1.74 µ…
 147.5 kB   1.6 %     36   73.7 kB  4.1 kB      0  +147.5 kB         …",
@@ -99,11 +99,11 @@ impl KmemProf {
             .right("bytes", "Bytes", 9, |(_, row)| Cell::Bytes(row.bytes))
             .share(|(_, row)| row.bytes, total)
             .right("allocs", "Times", 10, |(_, row)| Cell::Count(row.allocs))
-            .right("bytes_s", "A second", 9, |(_, row)| Cell::Bytes((row.bytes as f64 / at.seconds()) as u64))
+            .right("bytes_s", "Bytes/s", 9, |(_, row)| Cell::Bytes((row.bytes as f64 / at.seconds()) as u64))
             .right("mean_bytes", "Mean", 8, |(_, row)| Cell::Bytes(row.bytes / row.allocs.max(1)))
             .right("freed", "Freed", 10, |(_, row)| Cell::Count(row.freed))
             .right("net_bytes", "Net", 9, |(_, row)| net(row))
-            .right("life_ns", "Lives p50", 9, |(_, row)| time(row.lives.quantile(0.5)))
+            .right("life_ns", "Life p50", 9, |(_, row)| time(row.lives.quantile(0.5)))
             .left("comm", "Comm", 16, |((comm, _), _)| text(comm.clone()))
             .left("stack", "Allocated in", 0, |((_, stack), _)| text(stack.clone()))
             .panel("Allocations")

@@ -187,9 +187,9 @@ impl Nested {
         let span = at.now.saturating_sub(at.since);
         let rows = Sheet::of(list, |(i, _)| i as u64)
             .latency(self.than.is_some(), |(_, node)| &node.stats)
-            .right("own_ns", "Own", 9, |(_, node)| Cell::Time(node.own))
-            .right("own_pct", "Own", 7, |(_, node)| share(node.own, node.stats.sum))
-            .right("of_time_pct", "Of time", 8, |(_, node)| share(node.stats.sum, span))
+            .right("own_ns", "Self", 9, |(_, node)| Cell::Time(node.own))
+            .right("own_pct", "%self", 7, |(_, node)| share(node.own, node.stats.sum))
+            .right("of_time_pct", "%time", 8, |(_, node)| share(node.stats.sum, span))
             .left("name", "What", 0, |(_, node)| text(node.name.clone()))
             .rows();
         Panel::new("Tree", Body::Tree(Rows { depth, ..rows })).noted(note(self.broken, "entries never ended"))

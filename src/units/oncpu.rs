@@ -28,7 +28,7 @@ pub(super) const SPEC: Spec = Spec {
     example: "perfprof-tui oncpu -C 0-3",
     output: "\
 $ perfprof-tui oncpu -i 1 -n 1 --batch --panel Tasks
-Comm               TID      Ran  Of a CPU  Runs  Mean run      p99  L…
+Comm               TID      Ran      %CPU  Runs  Mean run      p99  L…
 spinner          27684   290 ms    27.8 %    66   3.69 ms  4.02 ms  4…
 spinner          27693   246 ms    23.6 %    74   3.33 ms  4.01 ms  4…
 spinner          27694   245 ms    23.5 %    83   2.95 ms  4.92 ms  4…",
@@ -167,7 +167,7 @@ impl OnCpu {
         let sheet = Sheet::of(&by_cpu, |(cpu, ..)| (*cpu).into())
             .right("cpu", "CPU", 4, |(cpu, ..)| Cell::Id((*cpu).into()))
             .right("busy_ns", "Busy", 9, |(_, busy, _)| Cell::Time(*busy))
-            .right("busy_pct", "Busy", 8, |(_, busy, _)| share(*busy, span))
+            .right("busy_pct", "%busy", 8, |(_, busy, _)| share(*busy, span))
             .right("switches", "Switches", 9, |(cpu, ..)| Cell::Count(self.switches.get(cpu).copied().unwrap_or(0)))
             .right("tasks", "Tasks", 6, |(.., list)| Cell::Count(list.len() as u64))
             .left("now", "Now", 22, |(cpu, ..)| now(*cpu))
@@ -191,7 +191,7 @@ impl OnCpu {
             .left("comm", "Comm", 16, |(comm, _)| text(comm.clone()))
             .right("tasks", "Tasks", 6, |(_, (.., tasks, _))| Cell::Count(*tasks))
             .right("ran_ns", "Ran", 9, |(_, (ns, ..))| Cell::Time(*ns))
-            .right("ran_pct", "Of a CPU", 9, |(_, (ns, ..))| share(*ns, span))
+            .right("ran_pct", "%CPU", 9, |(_, (ns, ..))| share(*ns, span))
             .right("runs", "Runs", 8, |(_, (_, runs, ..))| Cell::Count(runs.n))
             .right("mean_ns", "Mean run", 9, |(_, (_, runs, ..))| time(runs.mean() as u64))
             .right("p99_ns", "p99", 8, |(_, (_, runs, ..))| time(runs.quantile(0.99)))
@@ -213,7 +213,7 @@ impl OnCpu {
         Sheet::of(by_weight(all, |(ns, _)| *ns), |(tid, _)| *tid as u64)
             .task(at, |(tid, _)| *tid)
             .right("ran_ns", "Ran", 9, |(_, (ns, _))| Cell::Time(*ns))
-            .right("ran_pct", "Of a CPU", 9, |(_, (ns, _))| share(*ns, span))
+            .right("ran_pct", "%CPU", 9, |(_, (ns, _))| share(*ns, span))
             .right("runs", "Runs", 8, |(tid, _)| Cell::Count(row(tid).runs.n))
             .right("mean_ns", "Mean run", 9, |(tid, _)| time(row(tid).runs.mean() as u64))
             .right("p99_ns", "p99", 8, |(tid, _)| time(row(tid).runs.quantile(0.99)))

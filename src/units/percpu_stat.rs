@@ -62,7 +62,7 @@ fn times(event: &str, count: u64) -> f64 {
 fn grid(of: &Counted, at: &Moment<'_>) -> Panel {
     let column = |role: usize| named(of.events[role].1, Align::Right, 10);
     let rate = |cpu, role: usize| Cell::Number(times(of.events[role].0, of.counts.on(role, cpu)) / at.seconds());
-    of.counts.sheet(4).each(of.there(), column, rate).whole("A second on each CPU")
+    of.counts.sheet(4).each(of.there(), column, rate).whole("Per second on each CPU")
 }
 
 fn history(of: &Counted, at: &Moment<'_>) -> Panel {
@@ -82,5 +82,5 @@ fn history(of: &Counted, at: &Moment<'_>) -> Panel {
         }
     }
     let whose = cpu.map_or("all CPUs".to_owned(), |cpu| format!("CPU {cpu}"));
-    Panel::new(format!("History of {whose}, a second"), Body::Series(series))
+    Panel::new(format!("History of {whose} per second"), Body::Series(series))
 }

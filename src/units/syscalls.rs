@@ -177,7 +177,7 @@ impl Syscalls {
             .when(self.per_thread, |sheet| sheet.task(at, |((tid, _), _)| *tid))
             .columns(latency::columns(self.than.is_set()), |(_, row)| spread(row))
             .right("errors", "Errors", 8, |(_, row)| some(row.errors.values().sum()))
-            .left("errno", "Most often", 14, |(_, row)| most(row))
+            .left("errno", "Top error", 14, |(_, row)| most(row))
             .right("now", "Now", 5, |(key, _)| some(now.get(key).map_or(0, |(n, _)| *n)))
             .right("oldest_ns", "Oldest", 9, |(key, _)| now.get(key).map_or(Cell::Empty, |(_, ns)| Cell::Time(*ns)));
         let untimed = self.rows.values().map(|row| row.untimed).sum();
@@ -199,7 +199,7 @@ impl Syscalls {
             .left("call", "Call", 20, |(number, ..)| text(tables.name(number)))
             .left("errno", "Error", 18, |(_, error, ..)| text(error_name(error)))
             .right("errors", "Times", 10, |(_, _, n, _)| Cell::Count(n))
-            .right("share_pct", "Of calls", 9, |(_, _, n, calls)| share(n, calls))
+            .right("share_pct", "%calls", 9, |(_, _, n, calls)| share(n, calls))
             .panel("Errors")
     }
 

@@ -28,7 +28,7 @@ pub(super) const SPEC: Spec = Spec {
     example: "perfprof-tui task-state -g -D",
     output: "\
 $ perfprof-tui task-state --comm tick,spinner --batch --duration 2
-Comm       TID  Now   So far   Known        R              RD…
+Comm       TID  Now   So far   Total        R              RD…
 spinner  27683  RD   4.00 ms  2.05 s   503 ms  24.6 %  1.54 s  75.4 %
 spinner  27684  RD   12.0 ms  2.05 s   500 ms  24.5 %  1.55 s  75.5 %
 spinner  27693  R       0 ns  2.05 s   500 ms  24.5 %  1.55 s  75.5 %",
@@ -338,7 +338,7 @@ impl TaskState {
             .task(at, |(tid, _)| tid)
             .left("state", "Now", 4, |(tid, _)| text(now(tid).map_or("–", |now| now.what.letter())))
             .right("so_far_ns", "So far", 8, |(tid, _)| now(tid).map_or(Cell::Empty, so_far))
-            .right("total_ns", "Known", 8, |(_, spent)| Cell::Time(spent.iter().sum()));
+            .right("total_ns", "Total", 8, |(_, spent)| Cell::Time(spent.iter().sum()));
         let sheet = self.with_states(sheet, |(_, spent)| spent);
         let what = "switches from idle were not recorded: those tasks count as running since they could";
         sheet.panel("Tasks").noted(note(self.missed, what))

@@ -20,9 +20,9 @@ pub(super) const SPEC: Spec = Spec {
     example: "perfprof-tui top -e block:block_rq_issue --key 'comm' --by bytes --sum 'bytes / nr_sector'",
     output: "\
 $ perfprof-tui top -e raw_syscalls:sys_enter --key comm --batch -n 1
-comm             raw_syscalls:sys_enter  A second   Share  Since start
-memfd:sealed-91                     360     360.0  42.2 %          360
-grep                                141     141.0  16.5 %          141",
+comm             raw_syscalls:sys_enter  Hits/s   Share  Since start
+memfd:sealed-91                     360   360.0  42.2 %          360
+grep                                141   141.0  16.5 %          141",
     options: &["event", "stack", "key", "only-comm", "sum", "by"],
     sees: Sees::Target,
     across: None,
@@ -129,7 +129,7 @@ impl Top {
             .when(self.is_task() || self.labelled, |sheet| sheet.left("comm", "Comm", 16, |(_, row)| label(row)))
             .each(0..self.names.len(), |i| number(&self.names[i]), |(_, row), i| at_place(&row.hits, i))
             .each(0..self.sums.len(), |i| number(&self.sums[i].text), |(_, row), i| at_place(&row.sums, i))
-            .right("rate", "A second", 10, |(_, row)| Cell::Number(hits(row) as f64 / at.seconds()))
+            .right("rate", "Hits/s", 10, |(_, row)| Cell::Number(hits(row) as f64 / at.seconds()))
             .share(|(_, row)| hits(row), self.total)
             .right("ever", "Since start", 12, |(key, row)| {
                 Cell::Count(self.ever.get(key).copied().unwrap_or(0) + hits(row))

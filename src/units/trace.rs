@@ -146,7 +146,7 @@ impl Trace {
         Sheet::of(by_weight(&self.counts, |hits| **hits), |(event, _)| u64::from(*event))
             .left("event", "Event", 32, |(event, _)| text(self.name(*event)))
             .right("hits", "Hits", 12, |(_, hits)| Cell::Count(*hits))
-            .right("rate", "A second", 12, |(_, hits)| Cell::Number(*hits as f64 / at.seconds()))
+            .right("rate", "Hits/s", 12, |(_, hits)| Cell::Number(*hits as f64 / at.seconds()))
             .left("course", "Course", 40, |(event, _)| self.rates.course(event, usize::MAX))
             .whole("Rates")
     }

@@ -25,10 +25,10 @@ pub(super) const SPEC: Spec = Spec {
     example: "perfprof-tui usdt --usdt /usr/lib/x86_64-linux-gnu/libc.so.6:libc:memory_sbrk_more",
     output: "\
 $ perfprof-tui usdt --usdt ./server --batch -n 1
-Probe                  Hits  A second  Course
-labsrv:request__done    990     953.3  ██████████████████████████████…
-labsrv:request__start   990     953.3  █▇▇▇▇▇▇▇█▇▇█▇▇▇▇█▇▇▇▇▇█▇▇▇▇▇▇▇…
-labsrv:gc                 4       3.9  ▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁█▁▁▁▁▁▁…",
+Probe                  Hits  Hits/s  Course
+labsrv:request__done    990   953.3  ██████████████████████████████…
+labsrv:request__start   990   953.3  █▇▇▇▇▇▇▇█▇▇█▇▇▇▇█▇▇▇▇▇█▇▇▇▇▇▇▇…
+labsrv:gc                 4     3.9  ▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁█▁▁▁▁▁▁…",
     options: &["usdt", "stack", "comm", "pids", "tids", "keep", "addresses"],
     sees: Sees::Target,
     across: None,
@@ -159,7 +159,7 @@ impl Unit for UsdtUnit {
         let probes = Sheet::of(by_weight(&self.counts, |n| **n), |(role, _)| *role as u64)
             .left("probe", "Probe", 40, |(role, _)| name(role))
             .right("hits", "Hits", 12, |(_, n)| Cell::Count(*n))
-            .right("rate", "A second", 12, |(_, n)| Cell::Number(*n as f64 / at.seconds()))
+            .right("rate", "Hits/s", 12, |(_, n)| Cell::Number(*n as f64 / at.seconds()))
             .left("course", "Course", 40, |(role, _)| self.course.course(role, usize::MAX));
         let newest = self.lines.iter().skip(self.lines.len().saturating_sub(at.look.rows));
         let newest: Vec<(&Line, Arc<str>)> = newest.map(|line| (line, self.alike.line(at, line.stack))).collect();

@@ -28,10 +28,10 @@ pub(super) const SPEC: Spec = Spec {
     example: "perfprof-tui wakeups --comm 'nginx*' -g",
     output: "\
 $ perfprof-tui wakeups --batch -i 1 -n 1
-Waker            Out of     Wakes               Times  A second   Sha…
-interrupt        interrupt  worker-27759          133     127.3  44.8…
-interrupt        interrupt  worker-27763          123     117.7  41.4…
-interrupt        interrupt  worker-27760           11      10.5   3.7…",
+Waker            Context    Wakee               Times  Times/s   Sha…
+interrupt        interrupt  worker-27759          133    127.3  44.8…
+interrupt        interrupt  worker-27763          123    117.7  41.4…
+interrupt        interrupt  worker-27760           11     10.5   3.7…",
     options: &["stack", "comm", "pids", "tids"],
     sees: Sees::Machine,
     across: Some("wake-ups made on the chosen CPUs, wherever the woken task runs"),
@@ -95,12 +95,12 @@ impl Wakeups {
     fn table(&self, at: &Moment<'_>, rows: &BTreeMap<Row, Stats>) -> Panel {
         Sheet::of(by_weight(rows, |stats| seen(stats)), |(key, _)| id(key))
             .left("waker", "Waker", 24, |((waker, ..), _)| text(waker.clone()))
-            .left("context", "Out of", 10, |((_, context, _), _)| text(context.label()))
-            .left("woken", "Wakes", 24, |((.., woken), _)| text(at.task(*woken)))
+            .left("context", "Context", 10, |((_, context, _), _)| text(context.label()))
+            .left("woken", "Wakee", 24, |((.., woken), _)| text(at.task(*woken)))
             .right("times", "Times", 9, |(_, stats)| Cell::Count(seen(stats)))
-            .right("rate", "A second", 10, |(_, stats)| Cell::Number(seen(stats) as f64 / at.seconds()))
+            .right("rate", "Times/s", 10, |(_, stats)| Cell::Number(seen(stats) as f64 / at.seconds()))
             .share(|(_, stats)| seen(stats), self.total)
-            .right("mean_ns", "Until it runs", 14, |(_, stats)| time(stats.mean() as u64))
+            .right("mean_ns", "Mean delay", 10, |(_, stats)| time(stats.mean() as u64))
             .right("p99_ns", "p99", 8, |(_, stats)| time(stats.quantile(0.99)))
             .right("max_ns", "Max", 8, |(_, stats)| time(stats.max))
             .panel("Wakers, wakees")
@@ -109,7 +109,7 @@ impl Wakeups {
     fn by_comm(&self, rows: &BTreeMap<(Arc<str>, Arc<str>), Stats>) -> Panel {
         Sheet::of(by_weight(rows, |stats| seen(stats)), |(key, _)| id(key))
             .left("waker", "Waker", 20, |((waker, _), _)| text(waker.clone()))
-            .left("woken", "Wakes", 20, |((_, woken), _)| text(woken.clone()))
+            .left("woken", "Wakee", 20, |((_, woken), _)| text(woken.clone()))
             .right("times", "Times", 10, |(_, stats)| Cell::Count(seen(stats)))
             .share(|(_, stats)| seen(stats), self.total)
             .panel("By name")

@@ -474,7 +474,7 @@ fn counts_rates_and_windows() {
     let stat = answer(&["unit", "stat", "-e", "sched:sched_switch,page-faults", "--duration", "1"]);
     assert!(rows(&stat, "Events")[0]["count"].as_u64() > Some(0));
     let grid = answer(&["percpu-stat", "--duration", "1"]);
-    assert!(rows(&grid, "A second")[0]["switches"].as_f64() > Some(0.0));
+    assert!(rows(&grid, "Per second")[0]["switches"].as_f64() > Some(0.0));
     let windows = answer(&["hrcount", "-e", "sched:sched_switch", "--period", "10ms", "--duration", "1"]);
     let counted: u64 = rows(&windows, "Events").iter().filter_map(|row| row["windows"].as_u64()).sum();
     assert!(counted > 50, "{counted}");

@@ -9,6 +9,7 @@ pub mod measure;
 pub mod printable;
 pub mod rows;
 pub mod series;
+pub(crate) mod stack_line;
 pub mod stacks;
 pub mod table;
 pub mod text;

@@ -32,8 +32,10 @@ pub struct Column {
 pub(crate) enum Cut {
     /// The middle of a name ([`super::text::fit`]).
     Name,
-    /// The ends and the middle of a stack ([`super::text::fit_stack`]).
+    /// The frames of a stack that other rows have, too ([`super::stack_line::FrameCounts::fit`]).
     Stack,
+    /// The end of a text.
+    End,
     /// The last items of a list ([`super::text::fit_list`]).
     List,
 }
@@ -79,11 +81,11 @@ impl Column {
         Self { name: Cow::Borrowed(name), title: Cow::Borrowed(title), align, width, rank: 0, is_list: false }
     }
 
-    /// The way its texts are cut. The text of an event begins with what matters, as a stack does.
+    /// The way its texts are cut. The text of an event begins with what matters.
     pub(crate) fn cut(&self) -> Cut {
         match &*self.name {
             _ if self.is_list => Cut::List,
-            "text" => Cut::Stack,
+            "text" => Cut::End,
             name if name.ends_with("stack") => Cut::Stack,
             _ => Cut::Name,
         }

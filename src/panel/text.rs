@@ -72,58 +72,6 @@ fn java_method(signature: &str) -> Option<&str> {
 
 /// The separator of frames on one line, leaf first.
 pub const BELOW: &str = " < ";
-/// Uninformative frames: every task sleeps, enters the kernel or begins in them. A star marks prefixes.
-const EVERYWHERE: &[&str] = &[
-    "__schedule",
-    "schedule",
-    "schedule_timeout",
-    "io_schedule",
-    "preempt_schedule*",
-    "entry_SYSCALL*",
-    "do_syscall_64",
-    "x64_sys_call",
-    "el0*",
-    "invoke_syscall",
-    "ret_from_fork*",
-    "kthread",
-    "__libc_start*",
-    "_start",
-    "start_thread",
-    "clone",
-    "clone3",
-    "__clone*",
-    "main",
-];
-
-fn is_everywhere(frame: &str) -> bool {
-    EVERYWHERE.iter().any(|name| match name.strip_suffix('*') {
-        Some(start) => frame.starts_with(start),
-        None => frame == *name,
-    })
-}
-
-/// Shortens a stack to fit: first drops common frames at its ends, then frames in its middle. The outermost frame that
-/// is left tells the part of the program, the frames next to the leaf what that part does.
-pub fn fit_stack(text: &str, cells: usize) -> Cow<'_, str> {
-    if width(text) <= cells {
-        return Cow::Borrowed(text);
-    }
-    let frames: Vec<&str> = text.split(BELOW).collect();
-    let tells = |frame: &&str| !is_everywhere(frame);
-    let Some(first) = frames.iter().position(tells) else { return fit_end(text, cells) };
-    let last = frames.iter().rposition(tells).unwrap_or(first);
-    let head = if first > 0 { "… < " } else { "" };
-    let tail = if last + 1 < frames.len() { " < …" } else { "" };
-    let frames = &frames[first..=last];
-    let all = frames.join(BELOW);
-    let without_middle = (1..frames.len().saturating_sub(1)).rev().map(|n| {
-        let outermost = frames[frames.len() - 1];
-        format!("{} < … < {outermost}", frames[..n].join(BELOW))
-    });
-    let mut lines =
-        [format!("{head}{all}{tail}"), format!("{head}{all}"), all.clone()].into_iter().chain(without_middle);
-    Cow::Owned(lines.find(|line| width(line) <= cells).unwrap_or_else(|| fit_end(&all, cells).into_owned()))
-}
 
 /// Fits a list, whose items commas or two blanks divide, into some cells: its first items stay whole. Where not even
 /// one fits, its name loses its middle, and its figure stays.
@@ -236,21 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn stacks_lose_what_every_stack_has() {
-        let stack =
-            "__schedule < schedule < do_epoll_wait < epoll_wait < event_loop < main < __libc_start_main < _start";
-        assert_eq!(fit_stack(stack, 200), stack);
-        assert_eq!(fit_stack(stack, 60), "… < do_epoll_wait < epoll_wait < event_loop < …");
-        assert_eq!(fit_stack(stack, 36), "do_epoll_wait < … < event_loop");
-        assert_eq!(fit_stack(stack, 20), "do_epoll_wait < epo…");
-        assert_eq!(fit_stack("schedule < kthread", 10), "schedule …");
-    }
-
-    #[test]
-    fn stacks_lose_their_middle_and_lists_their_end() {
-        let stack = "folio_wait_bit < fdatasync < XLogFlush < CommitTransaction < PostgresMain < main";
-        assert_eq!(fit_stack(stack, 62), "folio_wait_bit < fdatasync < XLogFlush < … < PostgresMain");
-        assert_eq!(fit_stack(stack, 34), "folio_wait_bit < … < PostgresMain");
+    fn lists_lose_their_end() {
         let wakers = "postgres 45.3 %, pgbench 30.0 %, 20 more";
         assert_eq!(fit_list(wakers, 40), wakers);
         assert_eq!(fit_list(wakers, 36), "postgres 45.3 %, pgbench 30.0 %, …");
@@ -269,7 +203,6 @@ mod tests {
             prop_assert!(!safe.chars().any(is_unsafe));
             prop_assert!(width(&fit(&safe, cells)) <= cells);
             prop_assert!(width(&fit_end(&safe, cells)) <= cells);
-            prop_assert!(width(&fit_stack(&safe, cells)) <= cells);
             prop_assert!(width(&fit_list(&safe, cells)) <= cells);
         }
     }

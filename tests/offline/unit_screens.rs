@@ -9,7 +9,7 @@ use crossterm::event::{Event, KeyCode, KeyEvent, KeyModifiers, MouseButton, Mous
 use perfprof_tui::cpu::sampler::{Cpus, SlowReadings};
 use perfprof_tui::engine::{UnitAnswer, UnitRequest};
 use perfprof_tui::panel::top::Field;
-use perfprof_tui::panel::{Align, Body, Cell, Column, Panel, Rest, Rows};
+use perfprof_tui::panel::{Align, Body, Cell, Column, Panel, Rest, Rows, Table};
 use perfprof_tui::query::{Answer, ColumnKey};
 use perfprof_tui::session::Origin;
 use perfprof_tui::session::machine::{Stat, Topology};
@@ -234,6 +234,57 @@ fn at_80_columns_stacks_lose_their_middle() {
     app.set_units(Arc::new(vec![answer]));
     let text = drawn(&app);
     insta::assert_snapshot!("cut-stack-80x24", text.lines().nth(5).unwrap_or_default());
+}
+
+/// Waits of one program that begin and end in the same functions: at 80 columns each row keeps the function by which it
+/// differs from the others, with its figures; addresses go first.
+#[test]
+fn at_80_columns_rows_keep_what_tells_them_apart() {
+    let mut app = app(80, 24);
+    app.run(&program::UNITS);
+    let mut answer = answer("offcpu");
+    let Body::Table(rows) = &mut answer.panels[0].body else { panic!("no table") };
+    let stack_at = rows.table.columns.iter().position(|column| column.name == "stack").expect("a column");
+    let of_backend = "0x326ce0 < standard_ExecutorRun < 0x475d50 < PortalRun < PostgresMain < PostmasterMain < main";
+    let lock = "epoll_wait < WaitLatch < ProcSleep < 0x45d8a0 < LockAcquireExtended";
+    let stacks = [
+        (format!("{lock} < XactLockTableWait < 0x19e8b0 < {of_backend}"), "XactLockTableWait"),
+        (format!("{lock} < LockTuple < heap_update < {of_backend}"), "LockTuple"),
+        (format!("io_schedule_timeout < fdatasync < 0x1e9f80 < XLogFlush < {of_backend}"), "fdatasync"),
+        ("epoll_wait < WaitLatch < WalWriterMain < PostmasterMain < main".to_owned(), "WalWriterMain"),
+    ];
+    let row = rows.table.rows[0].clone();
+    (rows.table.rows, rows.ids, rows.rest) = (Vec::new(), Vec::new(), None);
+    for ((stack, _), id) in stacks.iter().zip(1..) {
+        let mut cells = row.clone();
+        cells[stack_at] = Cell::Text(stack.as_str().into());
+        rows.push(id, cells);
+    }
+    app.set_units(Arc::new(vec![answer]));
+    let text = drawn(&app);
+    for ((stack, kept), line) in stacks.iter().zip(text.lines().skip(5)) {
+        let leaf: String = stack.chars().take(3).collect();
+        assert!(line.contains(kept) && line.contains(&leaf) && line.contains("100.0 %"), "{kept}: {line}");
+    }
+    let details = text.lines().nth(22).unwrap_or_default();
+    assert!(details.contains("ProcSleep") && details.contains("XactLockTableWait"), "{details}");
+}
+
+/// Columns of rates are titled like their counts, with "/s".
+#[test]
+fn rates_are_titled_per_second_in_every_unit() {
+    let mut rates = 0;
+    for spec in UNITS {
+        for panel in answer(spec.name).panels {
+            let columns = panel.rows().map_or(&[][..], |rows| &rows.table.columns);
+            for column in columns.iter().filter(|column| column.name == "rate" || column.name.ends_with("_s")) {
+                let title = Table { columns: vec![column.clone()], rows: Vec::new() }.to_text();
+                assert!(title.trim().len() > 2 && title.trim().ends_with("/s"), "{}: {title}", spec.name);
+                rates += 1;
+            }
+        }
+    }
+    assert!(rates > 6, "{rates}");
 }
 
 /// A unit with few rows shows its other panels instead of empty lines, and a click on one goes to it.

@@ -2,6 +2,7 @@
 
 use ratatui::layout::Rect;
 
+use crate::panel::table::Cut;
 use crate::panel::text::{clean, fit, fit_end, width};
 use crate::panel::unit::{clock, percent, thousands};
 use crate::panel::{Body, Cell, Panel, Rows};
@@ -15,6 +16,7 @@ use crate::ui::scene::Scene;
 use crate::ui::view::units::layout::plan;
 use crate::ui::view::units::panel_view::{PanelView, cursor, visible};
 use crate::ui::view::units::state::UnitsScreen;
+use crate::ui::view::units::table::frame_counts;
 use crate::ui::view::units::{notes, panels, table};
 use crate::ui::widget::Canvas;
 use crate::ui::widget::rows::place;
@@ -157,20 +159,28 @@ pub(crate) fn details(scene: Scene<'_>, units: &UnitsScreen, on: &mut Canvas<'_>
     }
     let home = scene.context.keymap.key_of(&general::HOME).map(keys::shown);
     let hotter = hotter(view, &list, rows, home).unwrap_or_default();
-    let about = at.map_or_else(String::new, |at| subject(&rows.table.rows[list[at]]));
-    let text = format!("{text}  {about}");
     let x = on.put(1, 0, &hotter, on.theme.warning);
     let x = if x > 0 { x + 3 } else { 1 };
-    on.put(x, 0, &fit(&text, usize::from(on.area.width.saturating_sub(x + 1))), on.theme.dim);
+    let room = usize::from(on.area.width.saturating_sub(x + 1));
+    let Some(row) = at.map(|at| &rows.table.rows[list[at]]) else {
+        on.put(x, 0, &fit(&text, room), on.theme.dim);
+        return;
+    };
+    let (about, is_stack) = subject(rows, row);
+    let left = room.saturating_sub(width(&text) + 2);
+    let about = if is_stack { frame_counts(rows).fit(&about, left).into_owned() } else { about };
+    on.put(x, 0, &fit(&format!("{text}  {about}"), room), on.theme.dim);
 }
 
-/// Returns the subject of a row: the last cell or, if that is a figure, the first text.
-fn subject(row: &[Cell]) -> String {
-    let mut texts = row.last().into_iter().chain(row).filter_map(|cell| match cell {
-        Cell::Text(text) => Some(clean(text)),
+/// Returns the subject of a row, which is the last cell or, if that is a figure, the first text; and whether it is a
+/// stack.
+fn subject(rows: &Rows, row: &[Cell]) -> (String, bool) {
+    let cells = || row.iter().zip(&rows.table.columns);
+    let mut texts = cells().next_back().into_iter().chain(cells()).filter_map(|(cell, column)| match cell {
+        Cell::Text(text) if !text.is_empty() => Some((clean(text).into_owned(), column.cut() == Cut::Stack)),
         _ => None,
     });
-    texts.find(|text| !text.is_empty()).unwrap_or_default().into_owned()
+    texts.next().unwrap_or_default()
 }
 
 /// Returns the text about rows that moved above the visible part while the cursor stayed on its row.

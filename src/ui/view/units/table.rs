@@ -4,8 +4,9 @@ use ratatui::layout::Rect;
 use ratatui::style::{Modifier, Style};
 
 use crate::panel::series::spark;
+use crate::panel::stack_line::FrameCounts;
 use crate::panel::table::Cut;
-use crate::panel::text::{fit, fit_list, fit_stack, width};
+use crate::panel::text::{fit, fit_end, fit_list, width};
 use crate::panel::{Align, Body, Cell, Column, Panel, Rows};
 use crate::ui::theme::Theme;
 use crate::ui::view::units::panel_view::{PanelView, cursor, visible};
@@ -128,9 +129,10 @@ impl UnitTable<'_> {
         let list = visible(&self.panel.body, self.rows, self.view);
         let cursor = cursor(&self.panel.body, self.rows, self.view, &list);
         let first = first_of(self.view, on.area, list.len(), cursor);
+        let frames = frame_counts(self.rows);
         for (i, y) in (first..list.len()).zip(1..on.area.height) {
             let line = &mut on.line(y);
-            self.row(list[i], &spans, line);
+            self.row(list[i], &spans, &frames, line);
             if self.main && cursor == Some(i) {
                 line.put(0, 0, "›", line.theme.title);
                 let is_course =
@@ -168,7 +170,7 @@ impl UnitTable<'_> {
         self.rows.table.rows[row].get(column)
     }
 
-    fn row(&self, row: usize, spans: &[UnitColumnSpan], on: &mut Canvas<'_>) {
+    fn row(&self, row: usize, spans: &[UnitColumnSpan], frames: &FrameCounts<'_>, on: &mut Canvas<'_>) {
         for span in spans {
             let Some(cell) = self.cell(row, span.column) else { continue };
             let column = &self.rows.table.columns[span.column];
@@ -181,7 +183,8 @@ impl UnitTable<'_> {
                     let text = self.cell_text(row, span.column);
                     let cut = match column.cut() {
                         Cut::Name => fit(&text, room),
-                        Cut::Stack => fit_stack(&text, room),
+                        Cut::Stack => frames.fit(&text, room),
+                        Cut::End => fit_end(&text, room),
                         Cut::List => fit_list(&text, room),
                     };
                     cut.into_owned()
@@ -220,6 +223,17 @@ impl UnitTable<'_> {
         };
         format!("{}{mark} {text}", "  ".repeat(usize::from(depth(row))))
     }
+}
+
+/// Returns the frequencies of functions in a table's stacks.
+pub(crate) fn frame_counts(rows: &Rows) -> FrameCounts<'_> {
+    let columns = &rows.table.columns;
+    let texts =
+        rows.table.rows.iter().flat_map(|row| row.iter().zip(columns)).filter_map(|(cell, column)| match cell {
+            Cell::Text(text) if column.cut() == Cut::Stack => Some(&**text),
+            _ => None,
+        });
+    FrameCounts::of(texts)
 }
 
 fn style_of(cell: &Cell, theme: &Theme) -> Style {

@@ -1,0 +1,229 @@
+//! Stacks on one line, the leaf first, shortened to what tells them from the other rows of their table.
+
+use std::borrow::Cow;
+
+use hashbrown::HashMap;
+
+use super::text::{BELOW, fit, fit_end, short_function, width};
+
+/// The separator in place of omitted frames; as wide as [`BELOW`].
+const OMITTED: &str = " … ";
+/// The widths to which long names are shortened before frames are omitted.
+const NAME_WIDTHS: [usize; 3] = [usize::MAX, 40, 24];
+/// The least width of a shortened leaf.
+const LEAST_LEAF: usize = 4;
+
+/// Uninformative frames: every task sleeps, enters the kernel or begins in them.
+/// A star marks prefixes.
+const EVERYWHERE: &[&str] = &[
+    "__schedule",
+    "schedule",
+    "schedule_timeout",
+    "io_schedule",
+    "preempt_schedule*",
+    "entry_SYSCALL*",
+    "do_syscall_64",
+    "x64_sys_call",
+    "el0*",
+    "invoke_syscall",
+    "ret_from_fork*",
+    "kthread",
+    "__libc_start*",
+    "_start",
+    "start_thread",
+    "clone",
+    "clone3",
+    "__clone*",
+    "main",
+];
+
+fn is_everywhere(frame: &str) -> bool {
+    EVERYWHERE.iter().any(|name| match name.strip_suffix('*') {
+        Some(start) => frame.starts_with(start),
+        None => frame == *name,
+    })
+}
+
+/// Whether a frame has no function name: an address, or a mark such as `[broken]`.
+fn is_unnamed(frame: &str) -> bool {
+    frame.starts_with("0x") || frame.starts_with('[')
+}
+
+/// The number of rows of a table in which each function occurs.
+#[derive(Debug, Default)]
+pub(crate) struct FrameCounts<'a>(HashMap<&'a str, usize>);
+
+impl<'a> FrameCounts<'a> {
+    /// Counts the functions of some stacks.
+    pub(crate) fn of(stacks: impl Iterator<Item = &'a str>) -> Self {
+        let mut counts = HashMap::new();
+        for stack in stacks {
+            let mut frames: Vec<&str> = stack.split(BELOW).collect();
+            frames.sort_unstable();
+            frames.dedup();
+            frames.into_iter().for_each(|frame| *counts.entry(frame).or_default() += 1);
+        }
+        Self(counts)
+    }
+
+    /// The frames from the most to the least informative, without the leaf. First come functions that few other rows
+    /// have; of equally frequent ones the outermost, which tells the part of the program, then those next to the leaf.
+    fn by_information(&self, frames: &[&str]) -> Vec<usize> {
+        let last = frames.len().saturating_sub(1);
+        let mut order: Vec<usize> = (1..frames.len()).collect();
+        order.sort_by_key(|at| {
+            let frame = frames[*at];
+            let count = self.0.get(frame).copied().unwrap_or(1);
+            (is_unnamed(frame), is_everywhere(frame), count, *at != last, *at)
+        });
+        order
+    }
+
+    /// Shortens a stack to fit.
+    ///
+    /// Frames that all stacks have at their ends are dropped first. Then long names lose their middle and the least
+    /// informative frames are omitted, until the leaf and one caller are left.
+    pub(crate) fn fit<'t>(&self, text: &'t str, cells: usize) -> Cow<'t, str> {
+        if width(text) <= cells {
+            return Cow::Borrowed(text);
+        }
+        let frames: Vec<&str> = text.split(BELOW).collect();
+        let tells = |frame: &&str| !is_everywhere(frame);
+        let Some(first) = frames.iter().position(tells) else { return fit_end(text, cells) };
+        let last = frames.iter().rposition(tells).unwrap_or(first);
+        let (begins, ends) = (first > 0, last + 1 < frames.len());
+        let frames = &frames[first..=last];
+        let order = self.by_information(frames);
+        if order.is_empty() {
+            return Cow::Owned(with_marks(fit_end(frames[0], cells).into_owned(), begins, ends, cells));
+        }
+        // The separators are equally wide, so that the width depends only on the names.
+        let names = NAME_WIDTHS.map(|most| frames.iter().map(|frame| name_in(frame, most)).collect::<Vec<_>>());
+        let wide = |name: &Cow<'_, str>| width(name) + BELOW.len();
+        let mut used = names.each_ref().map(|names| names.iter().map(wide).sum::<usize>() - BELOW.len());
+        let mut kept: Vec<usize> = (0..frames.len()).collect();
+        for omitted in std::iter::once(None).chain(order.iter().skip(1).rev().map(Some)) {
+            if let Some(omitted) = omitted {
+                kept.retain(|at| at != omitted);
+                used.iter_mut().zip(&names).for_each(|(used, names)| *used -= wide(&names[*omitted]));
+            }
+            if let Some(fits) = used.iter().position(|used| *used <= cells) {
+                return Cow::Owned(with_marks(joined(&kept, &names[fits]), begins, ends, cells));
+            }
+        }
+        Cow::Owned(two(frames[0], frames[order[0]], order[0] == 1, cells))
+    }
+}
+
+/// Joins kept frames: adjacent ones by [`BELOW`].
+fn joined(kept: &[usize], names: &[Cow<'_, str>]) -> String {
+    let mut line = names[0].to_string();
+    for pair in kept.windows(2) {
+        line += if pair[0] + 1 == pair[1] { BELOW } else { OMITTED };
+        line += &names[pair[1]];
+    }
+    line
+}
+
+/// Marks the frames that were dropped at the ends, if there is room.
+fn with_marks(mut line: String, begins: bool, ends: bool, cells: usize) -> String {
+    if ends && width(&line) + 2 <= cells {
+        line += " …";
+    }
+    if begins && width(&line) + 2 <= cells {
+        line.insert_str(0, "… ");
+    }
+    line
+}
+
+/// Returns a leaf and a caller in a few cells: the leaf is shortened first, unless it is short.
+fn two(leaf: &str, caller: &str, adjacent: bool, cells: usize) -> String {
+    let Some(room) = cells.checked_sub(BELOW.len()).filter(|room| *room > 2 * LEAST_LEAF) else {
+        return fit_end(leaf, cells).into_owned();
+    };
+    let least = match width(caller) <= room - LEAST_LEAF {
+        true => LEAST_LEAF,
+        false => width(leaf).min(2 * LEAST_LEAF).min(room / 2),
+    };
+    let caller = name_in(caller, room - least);
+    let leaf = fit_end(leaf, room - width(&caller));
+    let separator = if adjacent { BELOW } else { OMITTED };
+    format!("{leaf}{separator}{caller}")
+}
+
+/// Returns a function's name in some cells: both ends, of a Java method the name.
+fn name_in(name: &str, cells: usize) -> Cow<'_, str> {
+    fit(short_function(name, cells), cells)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn alone(stack: &str, cells: usize) -> String {
+        FrameCounts::of([stack].into_iter()).fit(stack, cells).into_owned()
+    }
+
+    #[test]
+    fn stacks_lose_what_every_stack_has() {
+        let stack =
+            "__schedule < schedule < do_epoll_wait < epoll_wait < event_loop < main < __libc_start_main < _start";
+        assert_eq!(alone(stack, 200), stack);
+        assert_eq!(alone(stack, 60), "… do_epoll_wait < epoll_wait < event_loop …");
+        assert_eq!(alone(stack, 40), "do_epoll_wait < epoll_wait < event_loop");
+        assert_eq!(alone(stack, 36), "… do_epoll_wait … event_loop …");
+        assert_eq!(alone(stack, 20), "do_epo… … event_loop");
+        assert_eq!(alone("schedule < kthread", 10), "schedule …");
+        assert_eq!(alone("io_schedule < read_config < main", 24), "… read_config …");
+    }
+
+    #[test]
+    fn stacks_lose_their_middle() {
+        let stack = "folio_wait_bit < fdatasync < XLogFlush < CommitTransaction < PostgresMain < main";
+        assert_eq!(alone(stack, 62), "folio_wait_bit < fdatasync < XLogFlush … PostgresMain …");
+        assert_eq!(alone(stack, 34), "folio_wait_bit … PostgresMain …");
+    }
+
+    /// The row of a table keeps the function by which it differs from the others, and addresses go first.
+    #[test]
+    fn a_row_keeps_what_tells_it_from_the_others() {
+        let wait = "epoll_wait < WaitLatch < ProcSleep < 0x45d8a0 < LockAcquireExtended";
+        let rest = "0x326ce0 < standard_ExecutorRun < PortalRun < PostgresMain < PostmasterMain < main";
+        let stacks = [
+            format!("{wait} < XactLockTableWait < heap_update < {rest}"),
+            format!("{wait} < LockTuple < heap_update < {rest}"),
+            format!("{wait} < XactLockTableWait < 0x19e8b0 < {rest}"),
+            "epoll_wait < WaitLatch < WalWriterMain < PostmasterMain < main".to_owned(),
+            format!("folio_wait_bit < fdatasync < XLogFlush < {rest}"),
+        ];
+        let counts = FrameCounts::of(stacks.iter().map(String::as_str));
+        let fitted = |row: usize, cells| counts.fit(&stacks[row], cells).into_owned();
+        assert_eq!(fitted(1, 24), "epoll_wait … LockTuple …");
+        assert_eq!(fitted(2, 24), "epo… … XactLockTableWait");
+        assert_eq!(fitted(2, 30), "epoll_wait … XactLockTableWait");
+        assert_eq!(fitted(3, 26), "epoll_wait … WalWriterMain");
+        assert_eq!(fitted(4, 30), "folio_wait_bit < fdatasync …");
+        let wide = fitted(2, 110);
+        assert!(!wide.contains("0x") && wide.contains("LockAcquireExtended < XactLockTableWait"), "{wide}");
+    }
+
+    #[test]
+    fn long_names_are_shortened_before_frames_are_omitted() {
+        let stack = "futex < std::sync::mpsc::Receiver<alloc::vec::Vec<u8>>::recv_timeout < worker < serve";
+        assert_eq!(alone(stack, 70), "futex < std::sync::mpsc::Re…c<u8>>::recv_timeout < worker < serve");
+        assert_eq!(alone(stack, 50), "futex < std::sync::…recv_timeout < worker < serve");
+    }
+
+    proptest! {
+        #![proptest_config(crate::damage::kept())]
+
+        #[test]
+        fn nothing_is_too_wide(texts in proptest::collection::vec("([a-z漢0\\[]{0,12}( < )?){0,6}", 1..4), cells in 0usize..40) {
+            let counts = FrameCounts::of(texts.iter().map(String::as_str));
+            for text in &texts {
+                prop_assert!(width(&counts.fit(text, cells)) <= cells);
+            }
+        }
+    }
+}

@@ -36,17 +36,18 @@ pub(super) const SPEC: Spec = Spec {
            other threads if the waiters wake each other, as with a lock. All other waits are 'held up': by disks, in \
            uninterruptible sleep, or by other programs that send nothing. Processes that were forked without exec are \
            one program. A broken stack hides the place, so its wait has a class only if a message from outside ends \
-           it. Blocked in shows two of the kernel's frames: the system call, and the function that waits. The flame \
+           it, or if the thread sleeps until its own timer expires (clock_nanosleep), which the kernel's functions \
+           show. Blocked in shows two of the kernel's frames: the system call, and the function that waits. The flame \
            graphs and --addresses show the whole stack. Under way lists threads that are blocked now; for waits that \
            began before the measurement, /proc gives the place. The hot and cold graph adds samples of a clock (-F, \
            99 Hz); both are in nanoseconds.",
     example: "perfprof-tui offcpu -p 1234",
     output: "\
 $ perfprof-tui offcpu -p 14663 --batch --duration 3 --panel Blocked
-Blocked   Share  of it D  Times     Mean      Max  Who     Woken by …
+Blocked   Share  D state  Times     Mean      Max  Comm    Woken by …
  2.59 s  23.4 %             110  23.6 ms  44.1 ms  middle  back 99.2 …
  2.55 s  23.0 %             108  23.6 ms  66.0 ms  front   middle 99.…
- 176 ms   1.6 %   176 ms    435   403 µs  7.83 ms  back    vda, inter…
+ 176 ms   1.6 %   176 ms    435   403 µs  7.83 ms  back    vda interr…
  5.73 s  51.7 %             920  6.23 ms   3.00 s  chain…  none yet …",
     options: &["comm", "pids", "tids", "frequency", "addresses"],
     sees: Sees::Machine,

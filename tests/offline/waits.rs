@@ -128,7 +128,7 @@ fn what_ends_a_wait_decides() {
         let is = |waker: &str, class: &str| (waker.to_owned(), class.to_owned());
         // The worker is interrupted: it is not the waker.
         assert_eq!(by(WORKER, HARDIRQ, TIMER), is("timer", WORK));
-        assert_eq!(by(WORKER, SOFTIRQ, PACKET), is("network, softirq", WORK));
+        assert_eq!(by(WORKER, SOFTIRQ, PACKET), is("network softirq", WORK));
         assert_eq!(by(CLIENT, SOFTIRQ, LOOPBACK), is("client", WORK));
         assert_eq!(by(CLIENT, 0, SEND), is("client", WORK));
         assert_eq!(by(CLIENT, 0, UNLOCK), is("client", HELD));
@@ -147,9 +147,9 @@ fn a_disk_is_named_by_its_last_request() {
             wakes(stage, at, CLIENT, SOFTIRQ, DISK, SERVER);
         })
     };
-    assert_eq!(with(Some(MS / 100)), ("254:0, interrupt".to_owned(), HELD.to_owned()));
-    assert_eq!(with(Some(50 * MS)), ("disk, interrupt".to_owned(), HELD.to_owned()));
-    assert_eq!(with(None), ("disk, interrupt".to_owned(), HELD.to_owned()));
+    assert_eq!(with(Some(MS / 100)), ("254:0 interrupt".to_owned(), HELD.to_owned()));
+    assert_eq!(with(Some(50 * MS)), ("disk interrupt".to_owned(), HELD.to_owned()));
+    assert_eq!(with(None), ("disk interrupt".to_owned(), HELD.to_owned()));
 }
 
 /// Uninterruptible sleep is held up regardless of its end, and a stopped task is not idle.
@@ -210,6 +210,30 @@ fn broken_stacks_have_no_verdict() {
     }
     let of_kernel = ["kthread_[k]", "worker_thread_[k]", "schedule_[k]"];
     assert_eq!(ended(1, &of_kernel, |stage, at| _ = stage.until(at)).1, WORK);
+}
+
+/// The kernel shows that a thread sleeps until its own timer expires, also without its callers. A user function of that
+/// name has no effect, and neither has another timer: of a lock with a timeout, of an epoll_wait.
+#[test]
+fn a_sleep_until_a_timer_needs_no_user_stack() {
+    let sleep = ["__x64_sys_clock_nanosleep_[k]", "hrtimer_nanosleep_[k]", "do_nanosleep_[k]", "schedule_[k]"];
+    let class_of = |outer: &[&'static str], kernel: &[&'static str], end: fn(&mut Stage, u64)| {
+        ended(1, &[outer, kernel].concat(), end).1
+    };
+    let timer = |stage: &mut Stage, at| wakes(stage, at, WORKER, HARDIRQ, TIMER, SERVER);
+    let nothing = |stage: &mut Stage, at| _ = stage.until(at);
+    for outer in [&["[broken]"][..], &["clock_nanosleep"]] {
+        assert_eq!(class_of(outer, &sleep, timer), WORK);
+        assert_eq!(class_of(outer, &sleep, nothing), WORK);
+        // A signal of the own program.
+        assert_eq!(class_of(outer, &sleep, |stage, at| wakes(stage, at, WORKER, 0, UNLOCK, SERVER)), BROKEN);
+    }
+    for outer in [&["[broken]"][..], &["do_nanosleep"]] {
+        let futex = ["__x64_sys_futex_[k]", "futex_do_wait_[k]", "schedule_[k]"];
+        let poll = ["__x64_sys_epoll_wait_[k]", "ep_poll_[k]", "schedule_[k]"];
+        assert_eq!(class_of(outer, &futex, timer), BROKEN);
+        assert_eq!(class_of(outer, &poll, timer), BROKEN);
+    }
 }
 
 /// The threads of a pool that nothing wakes are idle although others of the pool get work; the waiters of a lock that
@@ -370,7 +394,7 @@ fn interrupts_are_one_waker_whoever_they_interrupt() {
     let row = |at: usize| (text(pairs, at, "waker"), text(pairs, at, "context"), number(pairs, at, "times"));
     assert_eq!(
         [row(0), row(1), row(2)],
-        [("254:0, interrupt", "softirq"), ("network, softirq", "softirq"), ("timer", "interrupt")]
+        [("254:0 interrupt", "softirq"), ("network softirq", "softirq"), ("timer", "interrupt")]
             .map(|(waker, context)| (waker.to_owned(), context.to_owned(), 10.0))
     );
     assert_eq!(rows(pairs).ids.len(), 3);

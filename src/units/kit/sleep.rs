@@ -13,6 +13,16 @@ const CALLS: &[&str] = &["__x64_sys_", "__ia32_sys_", "__arm64_sys_", "__se_sys_
 /// Minimum length of the words of a system call's name that describe its purpose.
 const TELLING: usize = 5;
 
+/// Functions of the kernel in which a thread sleeps until its own timer expires, and for nothing else.
+const TIMER_SLEEPS: &[&str] = &["do_nanosleep", "hrtimer_nanosleep", "alarmtimer_do_nsleep", "do_cpu_nanosleep"];
+
+/// Returns whether a thread sleeps until its own timer expires, by the kernel functions of its stack alone. No other
+/// thread, disk or message ends such a sleep, except by a signal.
+pub(crate) fn is_of_timer(frames: &[Name]) -> bool {
+    let kernel = frames.iter().rev().take_while(|name| name.kind.is_kernel());
+    kernel.map(|name| name.text.split('.').next().unwrap_or_default()).any(|name| TIMER_SLEEPS.contains(&name))
+}
+
 /// Simplifies a sleeping stack, the outermost first. The kernel part is reduced to the system call, or what else
 /// entered the kernel, and to the wait function if its name adds information.
 pub(crate) fn seen_by_user(frames: &[Name]) -> Vec<Name> {
@@ -41,13 +51,14 @@ pub(crate) fn seen_by_user(frames: &[Name]) -> Vec<Name> {
     out
 }
 
-/// Returns whether a function is the C library's wrapper of a system call, by any of its symbols.
+/// Returns whether a function is the C library's wrapper of a system call, by any of its symbols, with their version.
 fn wraps(function: &str, call: &str) -> bool {
-    let mut rest = function.trim_start_matches('_');
+    let unversioned = function.split('@').next().unwrap_or_default();
+    let mut rest = unversioned.trim_start_matches('_');
     for start in ["GI_", "libc_"] {
         rest = rest.strip_prefix(start).unwrap_or(rest).trim_start_matches('_');
     }
-    rest == call
+    rest == call || call.strip_suffix("64") == Some(rest)
 }
 
 /// Returns the system call that a function implements.
@@ -83,6 +94,16 @@ mod tests {
     }
 
     #[test]
+    fn only_functions_of_the_kernel_make_a_sleep_of_a_timer() {
+        let is_of_timer = |stack: &str| super::is_of_timer(&names(stack));
+        let sleep = "schedule_[k] < do_nanosleep_[k] < hrtimer_nanosleep_[k] < __x64_sys_clock_nanosleep_[k]";
+        assert!(is_of_timer(&format!("{sleep} < [broken]")));
+        assert!(is_of_timer("schedule_[k] < do_nanosleep.isra.0_[k]"));
+        assert!(!is_of_timer("schedule_[k] < futex_do_wait_[k] < __x64_sys_futex_[k] < do_nanosleep < main"));
+        assert!(!is_of_timer("schedule_[k] < ep_poll_[k] < __x64_sys_epoll_wait_[k] < clock_nanosleep"));
+    }
+
+    #[test]
     fn a_sleep_is_told_from_the_users_side() {
         let seen = |stack: &str| {
             let seen = seen_by_user(&names(stack));
@@ -112,6 +133,13 @@ mod tests {
                 format!("folio_wait_bit < {wrapper} < main")
             );
         }
+        let versioned = "schedule_[k] < do_nanosleep_[k] < __x64_sys_clock_nanosleep_[k]";
+        assert_eq!(
+            seen(&format!("{versioned} < {entry} < clock_nanosleep@GLIBC_2.2.5 < main")),
+            "clock_nanosleep@GLIBC_2.2.5 < main"
+        );
+        let sized = "schedule_[k] < folio_wait_bit_[k] < __x64_sys_pread64_[k]";
+        assert_eq!(seen(&format!("{sized} < {entry} < __libc_pread < main")), "folio_wait_bit < __libc_pread < main");
         let other = format!("schedule_[k] < do_wait_[k] < __x64_sys_wait4_[k] < {entry} < waitpid < main");
         assert_eq!(seen(&other), "do_wait < wait4 < waitpid < main");
         let fault = "io_schedule_[k] < filemap_fault_[k] < exc_page_fault_[k] < asm_exc_page_fault_[k] < main";

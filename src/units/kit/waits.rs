@@ -91,11 +91,15 @@ pub(crate) struct WaitPlace {
     /// Whether a thread of the same program ended another wait there that may be one for the same thing.
     pub(crate) has_own_wakers: bool,
     pub(crate) is_broken: bool,
+    /// Whether the thread sleeps until its own timer expires ([`super::sleep::is_of_timer`]).
+    pub(crate) is_of_timer: bool,
 }
 
 impl WaitClass {
     /// Classifies a wait. A timer may end a wait for a lock that the thread resumes at once, and an open wait may be
     /// one for a lock: if the program itself ended such a wait, or a broken stack hides the place, neither is idle.
+    /// This does not apply to a sleep that only the thread's own timer ends: the kernel knows its place without the
+    /// callers.
     pub(crate) fn of(sleep: Sleep, is_of_kernel: bool, end: WaitEnd, place: WaitPlace) -> Self {
         let each_other = if place.is_broken { Self::Broken } else { Self::EachOther };
         match (sleep, end) {
@@ -104,6 +108,7 @@ impl WaitClass {
             // Kernel threads wait for locks and disks uninterruptibly.
             (Sleep::Interruptible, _) if is_of_kernel => Self::Work,
             (Sleep::Interruptible, WaitEnd::OwnProgram) => each_other,
+            (Sleep::Interruptible, WaitEnd::Open | WaitEnd::Timer) if place.is_of_timer => Self::Work,
             (Sleep::Interruptible, WaitEnd::Open | WaitEnd::Timer) if place.is_broken || place.has_own_wakers => {
                 each_other
             }
@@ -128,8 +133,8 @@ mod tests {
     use super::*;
 
     const S: Sleep = Sleep::Interruptible;
-    const ALONE: WaitPlace = WaitPlace { has_own_wakers: false, is_broken: false };
-    const SHARED: WaitPlace = WaitPlace { has_own_wakers: true, is_broken: false };
+    const ALONE: WaitPlace = WaitPlace { has_own_wakers: false, is_broken: false, is_of_timer: false };
+    const SHARED: WaitPlace = WaitPlace { has_own_wakers: true, ..ALONE };
 
     fn class(sleep: Sleep, end: WaitEnd, place: WaitPlace) -> WaitClass {
         WaitClass::of(sleep, false, end, place)
@@ -161,6 +166,21 @@ mod tests {
             assert_eq!(class(S, WaitEnd::Message, place), WaitClass::Work);
             assert_eq!(class(S, WaitEnd::Other, place), WaitClass::Held);
             assert_eq!(WaitClass::of(S, true, WaitEnd::Open, place), WaitClass::Work, "a thread of the kernel");
+        }
+    }
+
+    /// The place of a timer's sleep is known without the callers.
+    #[test]
+    fn a_timer_of_the_thread_itself_is_work_though_the_stack_is_broken() {
+        for place in [ALONE, SHARED, WaitPlace { is_broken: true, ..SHARED }] {
+            let place = WaitPlace { is_of_timer: true, ..place };
+            for end in [WaitEnd::Open, WaitEnd::Timer, WaitEnd::Message] {
+                assert_eq!(class(S, end, place), WaitClass::Work, "{end:?} {place:?}");
+            }
+            // A signal of the program, or of another one, ended it early.
+            let own = if place.is_broken { WaitClass::Broken } else { WaitClass::EachOther };
+            assert_eq!(class(S, WaitEnd::OwnProgram, place), own);
+            assert_eq!(class(S, WaitEnd::Other, place), WaitClass::Held);
         }
     }
 

@@ -114,10 +114,10 @@ impl WakerReader {
             Cause::Task { tid, .. } => task(at, tid),
             Cause::Disk(dev) => {
                 let name = dev.map_or_else(|| "disk".into(), |dev| self.disks.name(dev.into()));
-                format!("{name}, interrupt").into()
+                format!("{name} interrupt").into()
             }
             Cause::Timer => "timer".into(),
-            Cause::Network { .. } => "network, softirq".into(),
+            Cause::Network { .. } => "network softirq".into(),
             Cause::Context(context) => context.label().into(),
             Cause::OtherCpu => "another CPU".into(),
             Cause::Untold => "others".into(),

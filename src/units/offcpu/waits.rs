@@ -85,6 +85,8 @@ struct SpotFacts {
     is_broken: bool,
     /// Whether the stack has only kernel functions.
     is_of_kernel: bool,
+    /// Whether the thread sleeps until its own timer expires.
+    is_of_timer: bool,
 }
 
 /// Spots from /proc, and a cache of facts about stacks.
@@ -138,11 +140,18 @@ impl Places {
                 let user = frames.iter().filter(|name| !name.kind.is_kernel()).count();
                 let is_cut = frames.first().is_none_or(|name| name.kind == DsoKind::Cut);
                 let is_of_kernel = user == 0 && !frames.is_empty();
-                SpotFacts { call: sleep::served(&frames), is_broken: is_cut || user == 1, is_of_kernel }
+                SpotFacts {
+                    call: sleep::served(&frames),
+                    is_broken: is_cut || user == 1,
+                    is_of_kernel,
+                    is_of_timer: sleep::is_of_timer(&frames),
+                }
             }),
             Spot::Told(told) => {
                 let call = self.words(told).next_back().cloned().unwrap_or_default();
-                SpotFacts { call, is_broken: false, is_of_kernel: true }
+                // The function in which the thread sleeps, as /proc names it.
+                let is_of_timer = sleep::is_of_timer(&self.frames(at, spot));
+                SpotFacts { call, is_broken: false, is_of_kernel: true, is_of_timer }
             }
         }
     }
@@ -207,6 +216,7 @@ struct Raw {
     judged: Judged,
     is_broken: bool,
     is_of_kernel: bool,
+    is_of_timer: bool,
     end: WaitEnd,
     waker: SiteName,
     /// The waker where it is a thread of the own program.
@@ -240,9 +250,23 @@ impl OffCpu {
         let judged = (tid, if facts.is_broken || is_told { facts.call } else { line.clone() });
         let is_of_kernel = sleeper.is_of_kernel && facts.is_of_kernel;
         let waker = ("none yet".into(), "".into());
-        let (is_broken, end) = (facts.is_broken, WaitEnd::Open);
+        let (is_broken, is_of_timer, end) = (facts.is_broken, facts.is_of_timer, WaitEnd::Open);
         let (by, own_waker, stats, under_way) = (None, None, Stats::default(), None);
-        Raw { tid, sleeper, line, judged, is_broken, is_of_kernel, end, waker, own_waker, by, stats, under_way }
+        Raw {
+            tid,
+            sleeper,
+            line,
+            judged,
+            is_broken,
+            is_of_kernel,
+            is_of_timer,
+            end,
+            waker,
+            own_waker,
+            by,
+            stats,
+            under_way,
+        }
     }
 
     fn ended(&mut self, at: &Moment<'_>, place: &Place, stats: &Stats) -> Raw {
@@ -277,7 +301,11 @@ impl Raw {
     }
 
     fn judge(self, at: &Moment<'_>, own: &OwnWakes) -> Wait {
-        let place = WaitPlace { has_own_wakers: own.may_concern(&self), is_broken: self.is_broken };
+        let place = WaitPlace {
+            has_own_wakers: own.may_concern(&self),
+            is_broken: self.is_broken,
+            is_of_timer: self.is_of_timer,
+        };
         Wait {
             tid: self.tid,
             comm: at.program(self.tid),

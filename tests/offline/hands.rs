@@ -1,8 +1,11 @@
 //! Input beyond the keys of screens: typing into help, palette and the list of units, and clicks.
 
+use std::collections::BTreeSet;
+
 use crate::common::cells::row;
 use crate::common::harness::{Harness, messages};
-use perfprof_tui::query::ColumnKey;
+use perfprof_tui::panel::top::Field;
+use perfprof_tui::query::{ColumnKey, TopLine};
 use perfprof_tui::ui::Level;
 use perfprof_tui::ui::tab::Tab;
 
@@ -29,7 +32,7 @@ fn keys_of(harness: &Harness) -> &[ColumnKey] {
 #[test]
 fn messages_of_keys() {
     let on_switches = || Harness::open("switches.data", "switches.kallsyms", 100, 24);
-    let of_incident = messages(|| incident(120, 30), &["<tab><tab><tab><tab>", "2<tab><tab>c", "2eb"]);
+    let of_incident = messages(|| incident(120, 30), &["<tab><tab><tab><tab><tab>", "2<tab><tab>c", "2eb"]);
     let of_switches = messages(on_switches, &["<tab>", "}<tab>"]);
     insta::assert_snapshot!("messages", of_incident + &of_switches);
 }
@@ -42,10 +45,35 @@ fn click(harness: Harness, text: &str) -> Harness {
 /// The key skips fields that no sample has: this recording has no cgroups.
 #[test]
 fn rows_are_not_split_by_what_nobody_knows() {
-    let split = incident(100, 24).keys("<tab><tab><tab><tab>");
+    let split = incident(100, 24).keys("<tab><tab><tab><tab><tab>");
     assert!(keys_of(&split).contains(&ColumnKey::Cpu), "{:?}", keys_of(&split));
     let whole = split.keys("<tab>");
     assert_eq!(keys_of(&whole), keys_of(&incident(100, 24)));
+}
+
+/// The first press of the key shows one row for each process, also if its threads have other names; Enter shows the
+/// functions of a process, and a key excludes it. The key goes on to functions, split.
+#[test]
+fn rows_are_rolled_up_by_process_first() {
+    let functions = incident(120, 30);
+    let rolled = incident(120, 30).keys("<tab>");
+    assert_eq!(keys_of(&rolled), [ColumnKey::Pid, ColumnKey::Program]);
+    let view = |h: &Harness| h.app.context.answer.view.clone();
+    assert_eq!(view(&rolled).total.samples, view(&functions).total.samples);
+    let pid = |line: &TopLine| Field::Key(ColumnKey::Pid).cell(line).text();
+    let pids: BTreeSet<String> = view(&rolled).lines.iter().map(pid).collect();
+    assert_eq!((pids.len(), view(&rolled).rows), (view(&rolled).lines.len(), pids.len()));
+    assert!(pids.len() > 1 && view(&rolled).lines.iter().all(|line| line.sym.is_empty()));
+    let first = pid(&view(&rolled).lines[0]);
+    let inside = incident(120, 30).keys("<tab><ret>");
+    assert!(view(&inside).lines.iter().any(|line| line.depth == 1 && !line.sym.is_empty()), "{}", inside.text());
+    let without = incident(120, 30).keys("<tab>x");
+    let left: BTreeSet<String> = view(&without).lines.iter().map(pid).collect();
+    assert_eq!((left.len(), left.contains(&first)), (pids.len() - 1, false), "{:?}", without.filter());
+    let next = incident(120, 30).keys("<tab><tab>");
+    assert_eq!(keys_of(&next), [&[ColumnKey::Comm], &keys_of(&functions)[..]].concat());
+    let again = next.keys("<tab><tab><tab><tab>");
+    assert_eq!(keys_of(&again), keys_of(&functions));
 }
 
 /// The bottom rows of a flame graph zoom into a program, a process or all samples.
@@ -69,7 +97,7 @@ fn the_ground_of_a_flame_graph_is_a_filter() {
 #[test]
 fn rows_are_by_the_texts_of_a_tracepoint() {
     let open = || Harness::open("switches.data", "switches.kallsyms", 100, 24);
-    let clock = open().keys("<tab>");
+    let clock = open().keys("<tab><tab>");
     let usual = [ColumnKey::Comm, ColumnKey::Dso, ColumnKey::Sym];
     assert!(usual.iter().all(|key| keys_of(&clock).contains(key)), "{:?}", keys_of(&clock));
     let by_text = open().keys("}<tab>");
@@ -79,7 +107,7 @@ fn rows_are_by_the_texts_of_a_tracepoint() {
     insta::assert_snapshot!("rows-by-a-text-100x24", unfolded.text());
     let zoomed = unfolded.keys("ko");
     assert_eq!((zoomed.app.selection.zooms.len(), zoomed.app.context.answer.view.rows), (1, 1));
-    let back = zoomed.keys("u<tab><tab>");
+    let back = zoomed.keys("u<tab><tab><tab>");
     assert!(usual.iter().all(|key| keys_of(&back).contains(key)), "{:?}", keys_of(&back));
 }
 

@@ -50,6 +50,7 @@ const VERBS: &[(&str, &[&str])] = &[
             "cpu-screen",
             "names",
             "off-cpu",
+            "split",
             "home",
             "unit-panel",
         ],

@@ -45,10 +45,10 @@ commands! { CHAINS "Call chains" {
 }}
 
 commands! { TABLE "Table" {
-    SPLIT "split" ["tab"] "split rows by comm, process, thread, CPU, container, pod, cgroup, or not"
+    SPLIT "split" ["tab"] "show processes, or split functions by comm, process, thread, CPU, container, pod, cgroup"
         says "process thread container pid"
         => Plain(|app| app.split(1));
-    SPLIT_BACK "split-back" ["backtab"] "split rows by the previous of these" => Plain(|app| app.split(-1));
+    SPLIT_BACK "split-back" ["backtab"] "show the previous of these" => Plain(|app| app.split(-1));
     COLUMNS "columns" ["C"] "choose columns" of table => Plain(|app| app.open(Popup::Columns { cursor: 0 }));
     SORT "sort" [] "group rows by these keys, e.g. comm,dso,sym" (Argument::named("keys"))
         => Given(|app, text| app.sort(text));

@@ -10,7 +10,7 @@ use crate::session::containers::joined;
 use crate::ui::scene::Scene;
 use crate::ui::view::top::columns;
 
-/// The splits of a key with their columns.
+/// The splits of functions with their columns.
 const SPLITS: &[(&str, &[ColumnKey])] = &[
     ("", &[]),
     ("by comm", &[ColumnKey::Comm]),
@@ -27,13 +27,38 @@ const SPLITS: &[(&str, &[ColumnKey])] = &[
 /// Columns that some recordings or tasks lack.
 const GROUPS: &[ColumnKey] = &[ColumnKey::Cgroup, ColumnKey::Container, ColumnKey::Pod, ColumnKey::Namespace];
 
-/// One of the splits that a key cycles through.
-pub(crate) type Split = (&'static str, Vec<ColumnKey>);
+/// The columns of rows that are whole processes. A process is one row although its threads may have other names.
+const PROCESSES: &[ColumnKey] = &[ColumnKey::Pid, ColumnKey::Program, ColumnKey::Cmdline];
+
+/// One of the kinds of rows that a key cycles through.
+#[derive(Clone, Debug)]
+pub(crate) struct Split {
+    /// The description; empty for functions that are not split.
+    pub(crate) words: &'static str,
+    pub(crate) keys: Vec<ColumnKey>,
+    /// Whether rows have no function: they are whole processes, or texts of a tracepoint.
+    pub(crate) is_whole: bool,
+}
+
+impl Split {
+    fn of_functions((words, keys): &(&'static str, &[ColumnKey])) -> Self {
+        Self { words, keys: keys.to_vec(), is_whole: false }
+    }
+
+    fn whole(words: &'static str, keys: &[ColumnKey]) -> Self {
+        Self { words, keys: keys.to_vec(), is_whole: true }
+    }
+
+    /// Whether rows are whole processes.
+    pub(crate) fn is_of_processes(&self) -> bool {
+        self.is_whole && self.keys.contains(&ColumnKey::Pid)
+    }
+}
 
 /// Returns the key of a column of tasks or places.
 pub(crate) fn split_key(field: &Field) -> Option<ColumnKey> {
     match field {
-        Field::Key(ColumnKey::Host | ColumnKey::Program | ColumnKey::Trace | ColumnKey::Dso | ColumnKey::Sym) => None,
+        Field::Key(ColumnKey::Host | ColumnKey::Trace | ColumnKey::Dso | ColumnKey::Sym) => None,
         Field::Key(key) => Some(*key),
         _ => None,
     }
@@ -48,13 +73,18 @@ impl Scene<'_> {
     /// Describes the split of rows; empty without one.
     pub(crate) fn describe_split(self) -> &'static str {
         let splits = self.splits();
-        self.split_now(&splits).map_or("", |at| splits[at].0)
+        self.split_now(&splits).map_or("", |at| splits[at].words)
     }
 
+    /// Describes the next split in a word for the key bar.
     pub(crate) fn next_split(self) -> &'static str {
         let splits = self.splits();
         let next = self.split_now(&splits).map_or(0, |at| (at + 1) % splits.len());
-        if next == 0 { "by function" } else { splits[next].0 }
+        match &splits[next] {
+            _ if next == 0 => "functions",
+            split if split.is_of_processes() => "process",
+            split => split.words,
+        }
     }
 
     /// Returns the index of the current columns among the splits.
@@ -62,9 +92,10 @@ impl Scene<'_> {
         // The command line column appears only if processes of one name differ.
         let tells = |key: &ColumnKey| *key != ColumnKey::Cmdline;
         let own: Vec<ColumnKey> = self.selection.rows.columns.iter().filter_map(split_key).filter(tells).collect();
-        splits.iter().position(|(_, keys)| {
-            let keys: Vec<&ColumnKey> = keys.iter().filter(|key| tells(key)).collect();
-            keys.len() == own.len() && keys.iter().all(|key| own.contains(key))
+        let has_functions = self.selection.rows.columns.contains(&Field::Key(ColumnKey::Sym));
+        splits.iter().position(|split| {
+            let keys: Vec<&ColumnKey> = split.keys.iter().filter(|key| tells(key)).collect();
+            keys.len() == own.len() && keys.iter().all(|key| own.contains(key)) && !(split.is_whole && has_functions)
         })
     }
 
@@ -79,26 +110,28 @@ impl Scene<'_> {
         })
     }
 
-    /// Returns the splits that a key cycles through, without fields that no sample has. For a tracepoint its own texts
-    /// come first, and such rows have no function.
+    /// Returns the kinds of rows that a key cycles through, without fields that no sample has: functions, whole
+    /// processes, and functions by task or place. For a tracepoint its own texts come before processes, and such rows
+    /// have no function.
     pub(crate) fn splits(self) -> Vec<Split> {
         let event = self.event();
         let name = event.and_then(|event| plain(&event.name).split_once(':')).map_or("", |(_, name)| name);
         let texts = event.into_iter().flat_map(|event| &event.texts).map(|text| {
             let key = traced(&format!("{name}.{text}"));
-            (key.entry().words, vec![key])
+            Split::whole(key.entry().words, &[key])
         });
-        let mut splits: Vec<Split> = SPLITS.iter().map(|(words, keys)| (*words, keys.to_vec())).collect();
+        let mut splits: Vec<Split> = SPLITS.iter().map(Split::of_functions).collect();
         let has = |key: ColumnKey| {
             let has = |whose: &TaskSamples| whose.group.text(key).is_some_and(|text| !text.is_empty());
             self.context.answer.view.tasks.iter().any(has)
         };
-        splits.retain(|(_, keys)| keys.iter().all(|key| !GROUPS.contains(key) || has(*key)));
+        splits.retain(|split| split.keys.iter().all(|key| !GROUPS.contains(key) || has(*key)));
         let are_alike = self.has_processes_alike();
-        splits.retain(|(_, keys)| are_alike || !keys.contains(&ColumnKey::Cmdline));
+        splits.retain(|split| are_alike || !split.keys.contains(&ColumnKey::Cmdline));
         // With pods, several of them may have a container of the same name.
-        splits.dedup_by_key(|(words, _)| *words);
-        splits.splice(1..1, texts);
+        splits.dedup_by_key(|split| split.words);
+        let processes = Split::whole("processes", &PROCESSES[..if are_alike { 3 } else { 2 }]);
+        splits.splice(1..1, texts.chain([processes]));
         splits
     }
 }

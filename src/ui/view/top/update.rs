@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use crate::filter::equals;
 use crate::panel::top::Field;
+use crate::profile::frames::SymState;
 use crate::query::column::ColumnValue;
 use crate::query::{ColumnKey, Direction, Order};
 use crate::ui::app::{App, Effect};
@@ -11,7 +12,7 @@ use crate::ui::commands::general;
 use crate::ui::selection::Zoom;
 use crate::ui::view::top::commands::COLUMNS;
 use crate::ui::view::top::hit;
-use crate::ui::view::top::split::{self, split_key};
+use crate::ui::view::top::split::{self, Split, split_key};
 
 impl App {
     /// Sets the view filter; an empty text removes it.
@@ -69,6 +70,10 @@ impl App {
     /// Filters by the value of a column in the line under the cursor, or excludes it.
     pub(crate) fn zoom(&mut self, key: ColumnKey, exclude: bool) {
         let Some(line) = self.line().cloned() else { return };
+        // A filter by a placeholder would match nothing.
+        if key == ColumnKey::Sym && line.state == SymState::Sought && !line.sym.is_empty() {
+            return self.say(format!("the name of this function in {} is still looked up", line.dso));
+        }
         // If rows are not split by thread, use the nearest available field.
         let near = match key {
             ColumnKey::Tid => vec![ColumnKey::Tid, ColumnKey::Comm, ColumnKey::Pid],
@@ -99,20 +104,24 @@ impl App {
 
     /// Returns the columns that identify a row without a function, the last one first.
     fn row_keys(&self) -> impl Iterator<Item = ColumnKey> {
-        self.selection.rows.columns.iter().rev().filter_map(|field| match field {
+        let keys = self.selection.rows.columns.iter().rev().filter_map(|field| match field {
             Field::Key(key) => Some(*key),
             _ => None,
-        })
+        });
+        // Names and command lines may be those of several tasks.
+        let (ids, names): (Vec<_>, Vec<_>) = keys.partition(|key| matches!(key, ColumnKey::Pid | ColumnKey::Tid));
+        ids.into_iter().chain(names)
     }
 
     /// Splits rows by a column first, because the value of one row is required.
     fn split_for(&mut self, key: ColumnKey) {
         let splits = self.scene().splits();
-        let now = self.scene().split_now(&splits).map_or("", |at| splits[at].0);
-        match splits.into_iter().find(|(words, keys)| keys.contains(&key) && *words != now) {
-            Some((words, keys)) => {
-                self.split_by(&keys);
-                self.say(format!("a row is a function {words} now; the same key again zooms into one row"));
+        let now = self.scene().split_now(&splits).map_or("", |at| splits[at].words);
+        let fits = |split: &Split| split.keys.contains(&key) && split.words != now && !split.is_of_processes();
+        match splits.into_iter().find(fits) {
+            Some(split) => {
+                self.split_by(&split);
+                self.say(format!("a row is a function {} now; the same key again zooms into one row", split.words));
             }
             None => self.say(format!("this row has no known {}", key.name())),
         }
@@ -175,30 +184,29 @@ impl App {
         let mut splits = self.scene().splits();
         let now = self.scene().split_now(&splits);
         let next = now.map_or(0, |at| (at as isize + step).rem_euclid(splits.len() as isize) as usize);
-        let (words, keys) = splits.swap_remove(next);
-        self.split_by(&keys);
-        self.say(match keys.first().and_then(|key| key.traced()) {
-            Some(_) => format!("rows {words}"),
-            None if keys == [ColumnKey::Comm] => {
+        let split = splits.swap_remove(next);
+        self.split_by(&split);
+        let words = split.words;
+        self.say(match split.is_whole {
+            true if split.is_of_processes() => "a row is a process; Enter shows its functions".to_owned(),
+            true => format!("rows {words}"),
+            false if split.keys == [ColumnKey::Comm] => {
                 format!("a row is a function {words}; :sort comm has a row for each comm")
             }
-            None => format!("a row is a function {words}").trim_end().to_owned(),
+            false => format!("a row is a function {words}").trim_end().to_owned(),
         });
     }
 
     /// Replaces the columns of tasks and places.
-    fn split_by(&mut self, keys: &[ColumnKey]) {
-        let by_text = keys.iter().any(|key| key.traced().is_some());
-        self.selection
-            .rows
-            .columns
-            .retain(|field| split_key(field).is_none() && !(by_text && matches!(field, Field::Key(_))));
-        if !by_text && !self.selection.rows.columns.iter().any(|field| matches!(field, Field::Key(_))) {
+    fn split_by(&mut self, split: &Split) {
+        let is_kept = |field: &Field| split_key(field).is_none() && !(split.is_whole && matches!(field, Field::Key(_)));
+        self.selection.rows.columns.retain(is_kept);
+        if !split.is_whole && !self.selection.rows.columns.iter().any(|field| matches!(field, Field::Key(_))) {
             self.selection.rows.columns.extend([Field::Key(ColumnKey::Sym), Field::Key(ColumnKey::Dso)]);
         }
         let end = self.selection.rows.columns.len();
         let at = self.selection.rows.columns.iter().position(|field| matches!(field, Field::Key(_))).unwrap_or(end);
-        self.selection.rows.columns.splice(at..at, keys.iter().map(|key| Field::Key(*key)));
+        self.selection.rows.columns.splice(at..at, split.keys.iter().map(|key| Field::Key(*key)));
         if matches!(self.selection.rows.order, Order::By(key) if !self.selection.rows.columns.contains(&Field::Key(key)))
         {
             self.set_order(Order::SelfTime);

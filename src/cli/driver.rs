@@ -100,13 +100,11 @@ impl Driver for SessionDriver {
                 Ok(offline::load(&mut *opened.source, opened.symbols, wants)?)
             };
             let label = path.file_name().map_or_else(String::new, |n| n.to_string_lossy().into_owned());
-            let _ = outside.send(match read() {
-                Ok(loaded) => {
-                    let _ = requests.send(Request::Baseline(Some(Box::new(loaded))));
-                    OutsideEvent::Baseline(label)
-                }
-                Err(error) => OutsideEvent::Saved(Err(format!("{error:#}"))),
+            let read = read().map(|loaded| {
+                let _ = requests.send(Request::Baseline(Some(Box::new(loaded))));
+                label
             });
+            let _ = outside.send(OutsideEvent::Baseline(read.map_err(|error| format!("{error:#}"))));
         };
         self.beside("baseline", work);
     }

@@ -18,7 +18,7 @@ use crate::session::Origin;
 use crate::source::Source;
 use crate::symbols::NameForm;
 use crate::symbols::SymbolOptions;
-use crate::ui::{App, Effect, Start, run as interface, term};
+use crate::ui::{App, Start, run as interface, term};
 use crate::units::kit::{Settings, Spec};
 
 use super::args::unit_args::UnitArgs;
@@ -277,7 +277,7 @@ fn session(
         no_demangle: view.no_demangle,
     };
     if let Some(path) = files.baseline {
-        app.effects.push(Effect::Baseline(path));
+        app.read_baseline(path);
     }
     if let Some((spec, settings)) = files.unit {
         app.start_unit(spec, settings);

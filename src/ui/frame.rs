@@ -38,6 +38,8 @@ pub struct Surroundings {
     pub(crate) before_search: Option<TopScreen>,
     pub(crate) chord: String,
     pub status: Option<(Level, String)>,
+    /// The recording to compare with, while it is read.
+    pub(crate) reading: Option<String>,
     pub size: (u16, u16),
     pub(crate) mouse: bool,
     /// The step of the tour, if it is active.

@@ -1,5 +1,7 @@
 //! The baseline of the view, the age of samples, and output as text.
 
+use std::path::PathBuf;
+
 use crate::ingest::derived::offcpu::NAME as OFF_CPU;
 use crate::lang::quantity::{self, SECOND};
 use crate::panel::top::{Field, shown};
@@ -30,10 +32,15 @@ impl App {
         match self.context.parse(&text) {
             Ok(_) => self.compare(ComparedWith { label: text.clone(), of: BaselineSource::View(Some(text)) }),
             Err(_) => {
-                self.effects.push(Effect::Baseline(text.clone().into()));
-                self.say(format!("reading {text}…"));
+                self.read_baseline(text.into());
             }
         }
+    }
+
+    /// Reads a recording to compare with; the header names it until it is read.
+    pub fn read_baseline(&mut self, path: PathBuf) {
+        self.frame.reading = Some(path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned());
+        self.effects.push(Effect::Baseline(path));
     }
 
     fn mark_now(&mut self) {
@@ -57,9 +64,15 @@ impl App {
         self.compare(ComparedWith { label: label(range), of: BaselineSource::Range(range) });
     }
 
+    /// Reports why a file to compare with was not read.
+    pub fn baseline_failed(&mut self, why: String) {
+        self.frame.reading = None;
+        self.error(why);
+    }
+
     /// Compares with a file that was read.
     pub fn baseline_read(&mut self, label: String) {
-        self.frame.status = None;
+        (self.frame.status, self.frame.reading) = (None, None);
         self.step(|app| app.compare(ComparedWith { label, of: BaselineSource::File }));
         self.ask(false);
     }

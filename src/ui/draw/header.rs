@@ -85,6 +85,9 @@ fn pieces(scene: Scene<'_>, theme: &Theme) -> Vec<Piece> {
         (None, false, Origin::Recorded) if scene.context.info.flows => add(format!("● live {time}"), theme.good, 14),
         (None, false, Origin::Recorded) => add(loading(scene), theme.warning, 14),
     }
+    if let Some(name) = &scene.frame.reading {
+        add(format!("… reading {} to compare", fit(name, NAMES)), theme.warning, 14);
+    }
     if let Some(seconds) = scene.context.behind.late(scene.selection.refresh) {
         add(format!("view {seconds} s old"), theme.error, 12);
     }

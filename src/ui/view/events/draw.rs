@@ -203,7 +203,8 @@ fn figure_text(theme: &Theme, info: &EventInfo, figure: EventColumn, room: usize
             let (text, style) = state(theme, meter);
             (fit_end(&text, room).into_owned(), style)
         }
-        (EventColumn::Rate, Some(m)) if info.unit.is_time() => (duration(m.rate as u64), theme.text),
+        // Events that count time are clocks: nanoseconds per second are CPUs.
+        (EventColumn::Rate, Some(m)) if info.unit.is_time() => (format!("{:.2} CPU", m.rate / 1e9), theme.text),
         (EventColumn::Count, Some(m)) if info.unit.is_time() => (duration(m.count), theme.text),
         (EventColumn::Rate, Some(m)) => number(m.rate),
         (EventColumn::Sampled, Some(m)) => number(m.sampled),

@@ -171,6 +171,7 @@ pub(super) fn config(s: &Sampling, rights: &Rights) -> anyhow::Result<LiveConfig
         events,
         rate,
         chains,
+        walks_later: false,
         cgroups: s.all_cgroups || s.container.is_some() || s.pod.is_some(),
         extras: s.extras,
         exclude: Exclude {

@@ -110,6 +110,7 @@ pub(crate) fn start(
         rate: Rate::Frequency(BESIDE_HZ),
         // A unit that needs them may be added on the screen.
         chains: if !probes || wants.iter().any(|want| want.stack) { args.chains } else { CallGraph::None },
+        walks_later: scope::samples_later(&wants),
         // Containers have names if samples contain cgroups.
         cgroups: true,
         extras: Default::default(),

@@ -80,6 +80,7 @@ fn open(cpus: Option<Vec<u32>>) -> Result<(LiveSource, SoftirqTrace), String> {
         events,
         rate: Rate::Period(1),
         chains: CallGraph::None,
+        walks_later: false,
         cgroups: false,
         extras: Default::default(),
         exclude: Exclude::default(),

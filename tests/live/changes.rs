@@ -112,6 +112,7 @@ fn engine_with(events: Vec<Event>, target: Target, force: bool) -> Engine {
         events,
         rate: Rate::Frequency(99),
         chains: perfprof_tui::event::CallGraph::Fp,
+        walks_later: false,
         cgroups: true,
         exclude: Exclude::default(),
         inherit: false,

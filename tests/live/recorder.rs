@@ -58,6 +58,7 @@ fn the_last_seconds_are_kept_whole() {
         events: parse(HIT, &LookupPaths::system()).expect("known"),
         rate: Rate::Frequency(99),
         chains: perfprof_tui::event::CallGraph::None,
+        walks_later: false,
         cgroups: false,
         exclude: Exclude::default(),
         inherit: false,

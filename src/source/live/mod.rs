@@ -70,6 +70,8 @@ pub struct LiveConfig {
     pub rate: Rate,
     /// The call graph mode, unless an event has no call chains.
     pub chains: CallGraph,
+    /// Whether the stacks of events that are added later will be walked.
+    pub walks_later: bool,
     /// Whether samples have their task's cgroup.
     pub cgroups: bool,
     /// Additional data in samples and other records.
@@ -137,8 +139,8 @@ impl LiveSource {
     /// Opens everything; sampling begins with the first [`Source::next`].
     pub fn start(mut config: LiveConfig, sys: Box<dyn Sys>, rights: Rights) -> Result<Self, OpenError> {
         limits::raise_files(0);
+        let (chains, walks, note) = stack_walks::for_events(&config)?;
         let target = config.target;
-        let (chains, walks, note) = stack_walks::for_events(&config.events, config.chains, config.tables)?;
         let sees_all = config.events.iter().any(|event| event.machine_wide);
         let pages = config.pages.unwrap_or_else(|| attr::ring_pages(config.rate, &config.events, chains));
         let common = CommonAttrs {

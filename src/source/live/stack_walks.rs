@@ -28,6 +28,7 @@ use crate::record::sample::{CONTEXT_USER, ChainPlace, NO_CODE, u64s};
 use crate::symbols::spaces::news::{self, NewsSender};
 use crate::symbols::spaces::{self, Following, Tables, WalkFigures};
 
+use super::LiveConfig;
 use super::attr;
 use super::capture::refused_program;
 use super::error::OpenError;
@@ -53,14 +54,13 @@ pub fn tables_of(memory: usize) -> usize {
     (memory / 2).clamp(LEAST, MOST)
 }
 
-/// Calls [`wanted`] for events, which may request their own modes.
-pub(super) fn for_events(
-    events: &[Event],
-    session: CallGraph,
-    limit: usize,
-) -> Result<(CallGraph, Option<StackWalks>, Option<String>), OpenError> {
+/// Calls [`wanted`] for the events of a session, which may request their own modes.
+pub(super) fn for_events(config: &LiveConfig) -> Result<(CallGraph, Option<StackWalks>, Option<String>), OpenError> {
+    let (session, limit) = (config.chains, config.tables);
     let may_be_walked = |e: &&Event| attr::may_be_walked(e) || attr::traced_at(e).is_some() && !e.no_samples;
-    let ways: Vec<CallGraph> = events.iter().filter(may_be_walked).map(|e| e.way(session)).collect();
+    let later = config.walks_later.then_some(session);
+    let ways: Vec<CallGraph> =
+        config.events.iter().filter(may_be_walked).map(|e| e.way(session)).chain(later).collect();
     let by_tables = [CallGraph::Tables, CallGraph::Auto].into_iter().find(|way| ways.contains(way));
     let Some(way) = by_tables else {
         let copies = ways.iter().any(|way| matches!(way, CallGraph::Dwarf(_)));

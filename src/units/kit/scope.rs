@@ -65,6 +65,11 @@ pub fn walked_by_nobody(requests: &[EventRequest]) -> Option<&EventRequest> {
     requests.iter().find(|want| want.stack && !may_be_sampled(want))
 }
 
+/// Returns whether optional events, which are opened after all others, have stacks that a BPF program can walk.
+pub fn samples_later(requests: &[EventRequest]) -> bool {
+    requests.iter().any(|want| want.stack && want.optional && may_be_sampled(want))
+}
+
 /// Whether an event samples running code or hits of a tracepoint, in contrast to a probe.
 fn may_be_sampled(want: &EventRequest) -> bool {
     want.probe.is_none() && !want.counted

@@ -49,6 +49,12 @@ fn is_unnamed(frame: &str) -> bool {
     frame.starts_with("0x") || frame.starts_with('[')
 }
 
+/// Returns a function's name without the version of a shared library's symbol, as in `pthread_cond_wait@@GLIBC_2.3.2`.
+fn unversioned(frame: &str) -> &str {
+    let name = frame.split_once('@').filter(|(_, version)| version.contains('_')).map(|(name, _)| name);
+    name.filter(|name| !name.is_empty() && !name.contains(' ')).unwrap_or(frame)
+}
+
 /// The number of rows of a table in which each function occurs.
 #[derive(Debug, Default)]
 pub(crate) struct FrameCounts<'a>(HashMap<&'a str, usize>);
@@ -58,7 +64,7 @@ impl<'a> FrameCounts<'a> {
     pub(crate) fn of(stacks: impl Iterator<Item = &'a str>) -> Self {
         let mut counts = HashMap::new();
         for stack in stacks {
-            let mut frames: Vec<&str> = stack.split(BELOW).collect();
+            let mut frames: Vec<&str> = stack.split(BELOW).map(unversioned).collect();
             frames.sort_unstable();
             frames.dedup();
             frames.into_iter().for_each(|frame| *counts.entry(frame).or_default() += 1);
@@ -87,7 +93,7 @@ impl<'a> FrameCounts<'a> {
         if width(text) <= cells {
             return Cow::Borrowed(text);
         }
-        let frames: Vec<&str> = text.split(BELOW).collect();
+        let frames: Vec<&str> = text.split(BELOW).map(unversioned).collect();
         let tells = |frame: &&str| !is_everywhere(frame);
         let Some(first) = frames.iter().position(tells) else { return fit_end(text, cells) };
         let last = frames.iter().rposition(tells).unwrap_or(first);
@@ -206,6 +212,13 @@ mod tests {
         assert_eq!(fitted(4, 30), "folio_wait_bit < fdatasync …");
         let wide = fitted(2, 110);
         assert!(!wide.contains("0x") && wide.contains("LockAcquireExtended < XactLockTableWait"), "{wide}");
+    }
+
+    #[test]
+    fn versions_of_symbols_are_dropped_first() {
+        let stack = "futex < pthread_cond_wait@@GLIBC_2.3.2 < os::PlatformMonitor::wait < memcpy@plt";
+        assert_eq!(alone(stack, 70), "futex < pthread_cond_wait < os::PlatformMonitor::wait < memcpy@plt");
+        assert_eq!(alone(stack, 33), "futex … memcpy@plt");
     }
 
     #[test]

@@ -71,7 +71,7 @@ fn rows_are_rolled_up_by_process_first() {
     let left: BTreeSet<String> = view(&without).lines.iter().map(pid).collect();
     assert_eq!((left.len(), left.contains(&first)), (pids.len() - 1, false), "{:?}", without.filter());
     let next = incident(120, 30).keys("<tab><tab>");
-    assert_eq!(keys_of(&next), [&[ColumnKey::Comm], &keys_of(&functions)[..]].concat());
+    assert_eq!(keys_of(&next), [&[ColumnKey::Comm][..], keys_of(&functions)].concat());
     let again = next.keys("<tab><tab><tab><tab>");
     assert_eq!(keys_of(&again), keys_of(&functions));
 }

@@ -68,8 +68,8 @@ impl Scene<'_> {
     pub(crate) fn why_unnamed(self, line: &TopLine) -> String {
         let why = self.context.answer.sources.get(&line.dso_path).map(String::as_str);
         match line.kind {
-            kind if kind.is_kernel() => "the kernel, whose symbols are not to be seen".to_owned(),
-            DsoKind::Anon => format!("{}: compiled while it runs, and no map says from what", line.dso),
+            kind if kind.is_kernel() => "the kernel: its symbols are hidden".to_owned(),
+            DsoKind::Anon => format!("{}: JIT code without a map of its symbols", line.dso),
             _ if line.state == SymState::Bounded => format!("{}: stripped", line.dso),
             _ => why.map_or_else(|| format!("{}: no symbols", line.dso), |why| format!("{}: {why}", line.dso)),
         }

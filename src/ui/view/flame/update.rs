@@ -107,12 +107,12 @@ impl App {
         let contained =
             |whose: &TaskSamples| whose.group.text(ColumnKey::Container).is_some_and(|name| !name.is_empty());
         let (next, words) = match now {
-            None => (Some(Edit::Processes), "each process for itself"),
+            None => (Some(Edit::Processes), "one tower per process"),
             Some(Edit::Processes) if self.context.answer.view.tasks.iter().any(contained) => {
-                (Some(Edit::Containers), "containers, units and groups for themselves")
+                (Some(Edit::Containers), "one tower per container, systemd unit or cgroup")
             }
-            Some(Edit::Processes | Edit::Containers) => (Some(Edit::AllTasks), "all tasks together"),
-            Some(_) => (None, "processes of one program together"),
+            Some(Edit::Processes | Edit::Containers) => (Some(Edit::AllTasks), "one tower for all tasks"),
+            Some(_) => (None, "one tower per program"),
         };
         self.views.flame.change(|place| {
             place.edits.retain(|edit| !GROUNDS.contains(edit));

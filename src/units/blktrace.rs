@@ -128,7 +128,7 @@ impl Request {
     }
 }
 
-/// What became of the issued requests.
+/// Outcomes of the issued requests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Issued {
     completed: u64,

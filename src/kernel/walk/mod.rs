@@ -526,7 +526,7 @@ impl Store for Walker {
     }
 }
 
-/// Returns the offset of the perf events of a task's own, which only tasks have that are measured by themselves. Before
+/// Returns the offset of a task's own perf events, which exist only if the task is a target. Before
 /// Linux 6.2 they are in two lists; tracepoints are in the second one, that of software events.
 fn task_events_offset(types: &Btf) -> Result<u32, BtfError> {
     let offset = types.offset("task_struct", &["perf_event_ctxp"])?;

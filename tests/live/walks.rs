@@ -331,7 +331,8 @@ count: dec %ecx
   ret
 "#;
 
-/// Tables do not cover 32-bit code; frame pointers work as they do without tables.
+/// Without unwind tables, frame pointers lead through 32-bit code. Compilers omit them by default, so such a stack is
+/// marked as broken, although this one is whole.
 #[test]
 #[cfg(target_arch = "x86_64")]
 fn a_program_of_32_bits_has_stacks_by_frame_pointers() {
@@ -349,8 +350,9 @@ fn a_program_of_32_bits_has_stacks_by_frame_pointers() {
         let _ = record.args(["--", "sh", "-c", &limited]).output().expect("runs");
         let stacks = later(&file, "again");
         // perf names return addresses, after the calls.
-        let own = ["count", "again", "outer"].map(str::to_owned);
-        let whole = stacks.iter().filter(|stack| stack.ends_with(&own)).count();
+        let marker = (mode == "tables").then_some("[unknown]");
+        let own: Vec<&str> = ["count", "again", "outer"].into_iter().chain(marker).collect();
+        let whole = stacks.iter().filter(|stack| stack.iter().map(String::as_str).eq(own.iter().copied())).count();
         println!("{mode}: {whole} of {} stacks", stacks.len());
         (stacks.len(), whole)
     };

@@ -190,10 +190,14 @@ pub(crate) mod lack {
     pub(crate) const MAPPING: u8 = 2;
     /// An address had no row in its mapping.
     pub(crate) const ROW: u8 = 4;
+    /// Any of these.
+    pub(crate) const ANY: u8 = PROCESS | MAPPING | ROW;
 }
 
 /// In the same byte: the walk was made at a tracepoint, for the sample before or after it.
 pub(crate) const AT_TRACEPOINT: u8 = 8;
+/// In the same byte: the code is 32-bit.
+pub(crate) const NARROW: u8 = 16;
 
 /// Changes of processes from the rings, which their tables must follow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -195,6 +195,8 @@ struct state {
 #define HAD_NO_ROW 4
 /* Of a tracepoint, in the same byte. */
 #define AT_TRACEPOINT 8
+/* The code is of 32 bits. */
+#define NARROW 16
 
 /* A walk at a tracepoint may be interrupted by a sample: each has its own state. */
 #define SAMPLED 0
@@ -774,7 +776,7 @@ INLINE void walk_from_here(void *ctx, struct state *s, const struct settings *sa
 	s->len = 0;
 	s->depth = 0;
 	s->why = 0;
-	s->flags = flags;
+	s->flags = flags | (s->narrow ? NARROW : 0);
 	s->trampoline = 0;
 	find_pending(s);
 	if (said->copies) {

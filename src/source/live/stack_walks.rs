@@ -18,7 +18,7 @@ use crate::kernel::attr::{Attr, TYPE_TRACEPOINT, sample};
 use crate::kernel::procfs;
 use crate::kernel::sys::{Errno, Ioctl, Sys};
 use crate::kernel::walk::{
-    AT_TRACEPOINT, FRAMES, Hook, ProcessEvent, Program, RETURNS, WalkEnd, WalkEnds, Walker, lack,
+    AT_TRACEPOINT, FRAMES, Hook, NARROW, ProcessEvent, Program, RETURNS, WalkEnd, WalkEnds, Walker, lack,
 };
 use crate::perfdata::layout;
 use crate::record::Layout;
@@ -373,11 +373,11 @@ impl WalkJoiner {
     }
 
     fn look(&mut self, record: &[u8]) {
-        let Some([why, lacked, ..]) = record.get(WHY_AT..FRAMES_AT) else { return };
-        if let Some(why) = WalkEnd::of(*why) {
-            self.ends.count(why);
+        let Some([_, lacked, ..]) = record.get(WHY_AT..FRAMES_AT) else { return };
+        if let Some(end) = split(record).and_then(|(frames, _)| end_of(record, frames.len() / 8)) {
+            self.ends.count(end);
         }
-        let what = lacked & (lack::PROCESS | lack::MAPPING | lack::ROW);
+        let what = lacked & lack::ANY;
         let pid = i32_at(record, TASK_AT).unwrap_or(-1);
         // Mappings of processes without a number here cannot be looked up.
         if what != 0 && pid > 0 {
@@ -418,11 +418,12 @@ impl WalkJoiner {
     }
 }
 
-/// Returns whether callers are missing: the walk broke or reached its limit of frames, or the process has no tables and
-/// only the leaf was found.
-fn lacks_callers(walk: &[u8], frames: usize) -> bool {
-    let is_bare = frames == 1 && walk[FLAGS_AT] & lack::PROCESS != 0;
-    WalkEnd::of(walk[WHY_AT]).is_some_and(|why| why.is_broken() || why == WalkEnd::Full || is_bare)
+/// Returns how a walk ended. A chain of frame pointers may end early where code keeps other values in the frame
+/// register: 32-bit code omits frame pointers by default, and a single frame without a table may be a leaf.
+fn end_of(walk: &[u8], frames: usize) -> Option<WalkEnd> {
+    let (why, flags) = (*walk.get(WHY_AT)?, *walk.get(FLAGS_AT)?);
+    let is_uncertain = flags & NARROW != 0 || frames == 1 && flags & lack::ANY != 0;
+    WalkEnd::of(why).map(|why| if why == WalkEnd::LastFrame && is_uncertain { WalkEnd::NoFrame } else { why })
 }
 
 /// Returns the frames of a walk and, if the process is unknown, its kernel number, which follows them.
@@ -448,7 +449,8 @@ fn join(record: &[u8], header: Header, place: &ChainPlace, walk: &[u8], out: &mu
         return None;
     }
     let [head, chain, rest] = place.split(record)?;
-    let end = lacks_callers(walk, n).then_some(NO_CODE);
+    let lacks_callers = end_of(walk, n).is_some_and(|end| end.is_broken() || end == WalkEnd::Full);
+    let end = lacks_callers.then_some(NO_CODE);
     let added = 1 + n + usize::from(end.is_some());
     let size = u16::try_from(record.len() + 8 * added).ok()?;
     out.extend_from_slice(&record[..6]);

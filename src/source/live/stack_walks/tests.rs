@@ -105,6 +105,25 @@ fn a_broken_walk_says_that_callers_are_missing() {
     // Without tables, a chain without frame pointers ends at the sampled address; one with frame pointers continues.
     assert_eq!(chain(WalkEnd::LastFrame, lack::PROCESS, &[0x10]), [0x10, NO_CODE]);
     assert_eq!(chain(WalkEnd::LastFrame, lack::PROCESS, &[0x10, 0x20]), [0x10, 0x20]);
+    // So does a leaf in a file without a table, or outside all known mappings.
+    assert_eq!(chain(WalkEnd::LastFrame, lack::ROW, &[0x10]), [0x10, NO_CODE]);
+    assert_eq!(chain(WalkEnd::LastFrame, lack::MAPPING, &[0x10]), [0x10, NO_CODE]);
+}
+
+#[test]
+fn only_tables_prove_that_a_stack_of_32_bits_is_whole() {
+    let mut joined = start();
+    for (why, lacks, is_whole) in [
+        (WalkEnd::Complete, 0, true),
+        (WalkEnd::LastFrame, 0, false),
+        (WalkEnd::LastFrame, lack::ROW, false),
+        (WalkEnd::LastFrame, lack::PROCESS, false),
+    ] {
+        let walk = ended(5, why, NARROW | lacks, &[0x10, 0x20, 0x30]);
+        let chains = joined.read(0, &[walk, sampled(misc::USER, 0x10, 5, &[])]).concat();
+        assert_eq!(chains.last() != Some(&NO_CODE), is_whole, "{why:?} {lacks}");
+    }
+    assert_eq!((joined.walks.ends.of(WalkEnd::Complete), joined.walks.ends.of(WalkEnd::NoFrame)), (1, 3));
 }
 
 #[test]
@@ -136,7 +155,7 @@ fn what_is_of_another_sample_is_not_taken() {
 #[test]
 fn tables_are_asked_for_once_a_round() {
     let mut joined = start();
-    let lacks = walked(5, lack::PROCESS, &[0x10]);
+    let lacks = ended(5, WalkEnd::LastFrame, lack::PROCESS, &[0x10]);
     let chains = joined.read(1, &[lacks.clone(), sampled(misc::USER, 0x10, 5, &[])]);
     assert_eq!(chains, [[CONTEXT_USER, 0x10, NO_CODE]], "its number is not a frame");
     joined.news.receiver.try_iter().for_each(drop);

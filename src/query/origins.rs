@@ -63,6 +63,11 @@ const FAMILIES: &[&str] = &[
     "update_curr_",
     "pick_next_task_",
     "entry_SYSCALL_",
+];
+
+/// Prefixes of the functions that call the probes of a tracepoint. The kernel calls a single probe directly, and several
+/// through one of these.
+const TRACING: &[&str] = &[
     "perf_trace_",
     "perf_tp_",
     "perf_event_",
@@ -73,9 +78,14 @@ const FAMILIES: &[&str] = &[
     "bpf_trace_run",
 ];
 
+/// Returns whether a kernel function belongs to the tracing of an event, not to its cause.
+pub(crate) fn is_tracing(name: &str) -> bool {
+    TRACING.iter().any(|start| name.starts_with(start))
+}
+
 pub(crate) fn is_between(name: &str) -> bool {
     let plain = name.split('.').next().unwrap_or(name);
-    BETWEEN.contains(&plain) || FAMILIES.iter().any(|family| plain.starts_with(family))
+    BETWEEN.contains(&plain) || FAMILIES.iter().any(|family| plain.starts_with(family)) || is_tracing(plain)
 }
 
 /// For every stack the one that tables use, updated as stacks and names arrive.

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::query::origins::is_tracing;
 use crate::query::symbol_stacks::Name;
 use crate::session::DsoKind;
 
@@ -29,7 +30,8 @@ pub(crate) fn seen_by_user(frames: &[Name]) -> Vec<Name> {
     let is_of_kernel = |name: &Name| matches!(name.kind, DsoKind::Kernel | DsoKind::Module);
     let from = frames.iter().rposition(|name| !is_of_kernel(name)).map_or(0, |at| at + 1);
     let (user, kernel) = frames.split_at(from);
-    let leaves = |name: &&Name| LEAVES.contains(&&*name.text) || name.text.starts_with("schedule_");
+    let leaves =
+        |name: &&Name| LEAVES.contains(&&*name.text) || name.text.starts_with("schedule_") || is_tracing(&name.text);
     let waiting = kernel.len() - kernel.iter().rev().take_while(leaves).count();
     // Without any other function, only the switch is known.
     let kernel = if waiting == 0 { kernel } else { &kernel[..waiting] };
@@ -119,6 +121,16 @@ mod tests {
             ("schedule_[k] < pipe_read_[k] < vfs_read_[k] < ksys_read_[k] < __x64_sys_read_[k]", "pipe_read < read"),
             ("schedule_[k] < io_schedule_[k] < folio_wait_bit_[k] < __arm64_sys_read_[k]", "folio_wait_bit < read"),
             ("schedule_[k] < schedule_timeout_[k] < __x64_sys_pause_[k]", "pause"),
+            // The tracepoint has a second probe, besides perf's.
+            (
+                "__traceiter_sched_switch_[k] < __schedule_[k] < schedule_[k] < futex_do_wait_[k] < __x64_sys_futex_[k]",
+                "futex",
+            ),
+            (
+                "perf_trace_sched_switch_[k] < __traceiter_sched_switch_[k] < __schedule_[k] < schedule_[k] < \
+                 do_nanosleep_[k] < __x64_sys_clock_nanosleep_[k]",
+                "clock_nanosleep",
+            ),
         ] {
             assert_eq!(
                 seen(&format!("{inner} < {entry} < take < worker < main")),

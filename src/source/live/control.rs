@@ -218,6 +218,10 @@ impl LiveSource {
 
     /// Opens the events of some slots again, then closes the old ones.
     pub(super) fn reopen(&mut self, which: &[usize]) -> Result<(), OpenError> {
+        if self.load_late_walks(which) {
+            // The new call graph mode has opened all events.
+            return Ok(());
+        }
         if self.target.is_tasks() {
             self.known_tasks = self.tasks();
         }
@@ -229,6 +233,25 @@ impl LiveSource {
             self.handovers.push(handover);
         }
         Ok(())
+    }
+
+    /// Loads the program that walks stacks with the first event that it can walk, and returns whether it did. A session
+    /// that starts without such an event starts without the program.
+    fn load_late_walks(&mut self, which: &[usize]) -> bool {
+        let slots = &self.attachment.slots;
+        let is_walked = |way: CallGraph| {
+            let event = |at: &usize| &slots[*at].event;
+            let mut walked = which.iter().map(event).filter(|event| attr::may_be_walked(event));
+            walked.any(|event| matches!(event.way(way), CallGraph::Tables | CallGraph::Auto))
+        };
+        let Some(way) = self.late_walks.take_if(|way| is_walked(*way)) else { return false };
+        match self.set_call_graph(way) {
+            Ok(_) => true,
+            Err(why) => {
+                self.attachment.notes.push(why);
+                false
+            }
+        }
     }
 
     fn attach_to(&mut self, text: &str) -> Result<String, String> {
@@ -308,6 +331,7 @@ impl LiveSource {
 
     /// Changes the call graph mode; if stacks are copied, replaces the rings by rings of another size.
     fn set_call_graph(&mut self, way: CallGraph) -> Result<String, String> {
+        self.late_walks = None;
         let common = &self.attachment.common;
         let before = (common.chains, common.watermark, self.attachment.pages, common.tables);
         let copied_before = common.copies;
@@ -318,7 +342,7 @@ impl LiveSource {
             stack_walks::wanted(way, self.tables).map_err(|error| line(&error))?
         };
         if before.0 == way {
-            return Err(format!("the call graph mode is {} already", way.spelling()));
+            return Err(note.unwrap_or_else(|| format!("the call graph mode is {} already", way.spelling())));
         }
         if self.attachment.by_task && matches!(way, CallGraph::Dwarf(_)) && !self.attachment.rights.system_wide() {
             return Err("this user's rings cannot grow during a session; restart with --call-graph dwarf".to_owned());

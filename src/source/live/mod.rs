@@ -127,6 +127,8 @@ pub struct LiveSource {
     handovers: Vec<Handover>,
     inherit: bool,
     tables: usize,
+    /// The call graph mode to set with the first event whose stacks the program in the kernel can walk.
+    late_walks: Option<CallGraph>,
     flood: throttle::FloodGuard,
     probes: probes::Probes,
     containers: Option<containers::Watch>,
@@ -161,6 +163,8 @@ impl LiveSource {
         attachment.is_narrow = target != Target::System;
         attachment.is_auto = config.chains == CallGraph::Auto;
         attachment.walks = walks;
+        // Without a note, the program was not refused: no event needs it yet.
+        let is_late = chains != config.chains && note.is_none() && !common.tables;
         attachment.notes.extend(note);
         attachment.cgroups = target.open_cgroups()?;
         let no_poll = |e: Errno| OpenError::new("the event poll", "made", e.to_string(), "");
@@ -197,6 +201,7 @@ impl LiveSource {
             handovers: Vec::new(),
             inherit: config.inherit,
             tables: config.tables,
+            late_walks: is_late.then_some(config.chains),
             flood: throttle::FloodGuard::new(config.force),
             probes: probes::Probes::default(),
             containers: None,

@@ -22,6 +22,8 @@ use super::privilege;
 #[derive(Debug)]
 pub struct HeldCommand {
     program: OsString,
+    /// Where the program was found.
+    path: Option<PathBuf>,
     pid: i32,
     gate: OwnedFd,
     spawning: std::thread::JoinHandle<io::Result<Child>>,
@@ -37,8 +39,9 @@ pub enum Output {
     Discard,
 }
 
-/// Checks that a program exists and may be run, before events are opened or a screen is drawn.
-fn can_run(program: &OsStr) -> io::Result<()> {
+/// Checks that a program exists and may be run, before events are opened or a screen is drawn, and returns its path;
+/// `None` if only the exec can find it.
+fn find(program: &OsStr) -> io::Result<Option<PathBuf>> {
     let kind = |path: &Path| match rustix::fs::access(path, Access::EXEC_OK) {
         Ok(()) if path.is_dir() => Err(io::ErrorKind::PermissionDenied),
         Ok(()) => Ok(()),
@@ -48,21 +51,21 @@ fn can_run(program: &OsStr) -> io::Result<()> {
         (true, _) => vec![program.into()],
         (false, Some(path)) => std::env::split_paths(&path).map(|dir| dir.join(program)).collect(),
         // Where PATH is not trusted, the exec reports the error.
-        (false, None) => return Ok(()),
+        (false, None) => return Ok(None),
     };
     let found: Vec<Result<(), io::ErrorKind>> = places.iter().map(|place| kind(place)).collect();
     // A file without the right to run it does not hide later ones, like in execvp(3).
-    let denied = found.iter().find(|one| **one == Err(io::ErrorKind::PermissionDenied));
-    let tried = match found.contains(&Ok(())) {
-        true => Ok(()),
-        false => denied.copied().unwrap_or(Err(io::ErrorKind::NotFound)),
-    };
-    tried.map_err(|kind| named(program, kind.into()))
+    if let Some(at) = found.iter().position(Result::is_ok) {
+        return Ok(std::path::absolute(&places[at]).ok());
+    }
+    let denied = found.contains(&Err(io::ErrorKind::PermissionDenied));
+    let kind = if denied { io::ErrorKind::PermissionDenied } else { io::ErrorKind::NotFound };
+    Err(named(program, kind.into()))
 }
 
 pub(crate) fn hold(command: &[OsString], output: Output) -> io::Result<HeldCommand> {
     let (program, args) = command.split_first().ok_or_else(|| io::Error::from(io::ErrorKind::InvalidInput))?;
-    can_run(program)?;
+    let path = find(program)?;
     let (gate_read, gate) = pipe_with(PipeFlags::CLOEXEC)?;
     let (pid_read, pid_write) = pipe_with(PipeFlags::CLOEXEC)?;
     let mut cmd = Command::new(program);
@@ -99,7 +102,7 @@ pub(crate) fn hold(command: &[OsString], output: Output) -> io::Result<HeldComma
     match rustix::io::read(pid_read.as_fd(), &mut pid)? {
         4 => {
             let (program, pid) = (program.clone(), i32::from_le_bytes(pid));
-            Ok(HeldCommand { program, pid, gate, spawning, fate: Fate::of(pid) })
+            Ok(HeldCommand { program, path, pid, gate, spawning, fate: Fate::of(pid) })
         }
         _ => match spawning.join() {
             Ok(Err(error)) => Err(named(program, error)),
@@ -132,6 +135,11 @@ fn named(program: &OsStr, error: io::Error) -> io::Error {
 impl HeldCommand {
     pub(crate) fn pid(&self) -> i32 {
         self.pid
+    }
+
+    /// Returns the absolute path of the program; `None` if only the exec can find it.
+    pub(crate) fn path(&self) -> Option<&Path> {
+        self.path.as_deref()
     }
 
     pub(crate) fn fate(&self) -> Fate {

@@ -226,7 +226,7 @@ fn started_before_mapping(pid: i32, dso: &Dso, options: &SymbolOptions) -> Optio
 }
 
 /// Opens the files that a process sees. The process's user decides which file is at a path there.
-fn of_process(pid: i32) -> io::Result<Door> {
+pub(crate) fn of_process(pid: i32) -> io::Result<Door> {
     Ok(Door::new(procfs::root(pid)?, Identity::of_process(pid)?.into()))
 }
 

@@ -24,6 +24,7 @@ pub mod jitdump;
 pub(crate) mod jits;
 pub mod kallsyms;
 pub mod lines;
+mod linked;
 pub(crate) mod loaded;
 mod moved_text;
 pub mod objects;

@@ -6,15 +6,17 @@ mod files;
 mod jit;
 mod made;
 pub(crate) mod news;
+mod startup;
 mod turns;
 
 use std::hash::RandomState;
 use std::io;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwap;
-use crossbeam_channel::{Receiver, bounded, never, select};
+use crossbeam_channel::{Receiver, Sender, bounded, never, select, unbounded};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::kernel::procfs;
@@ -25,6 +27,7 @@ pub(crate) use files::{FileTable, TableOutcome};
 use jit::{JitCode, JitSpans};
 use made::{Done, Id};
 use news::{News, NewsSender};
+use startup::Starting;
 use turns::Turns;
 
 /// The delay until a process's mappings are read again. It doubles each time that nothing changed.
@@ -49,6 +52,22 @@ pub(crate) struct Following {
     /// It runs until all senders are dropped.
     pub(crate) news: NewsSender,
     pub(crate) tables: Arc<ArcSwap<Tables>>,
+    pub(crate) starts: Starts,
+}
+
+/// Announces programs that are about to start.
+#[derive(Clone, Debug)]
+pub(crate) struct Starts(Sender<Starting>);
+
+impl Starts {
+    /// Waits until the tables of a program exist that a process will execute, for a limited time.
+    pub(crate) fn prepare(&self, pid: i32, program: PathBuf, patience: Duration) {
+        let (done, is_done) = bounded(0);
+        if self.0.send(Starting::new(pid, program, done)).is_ok() {
+            // The other end is dropped when the tables exist. Later ones are used as soon as they do.
+            let _ = is_done.recv_timeout(patience);
+        }
+    }
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -75,9 +94,11 @@ pub(crate) fn follow(mut walker: Walker) -> io::Result<Following> {
     let asked = walker.asks().map_or_else(|| Ok(never()), listen)?;
     let hasher = RandomState::new();
     let (elsewhere, made) = made::start(hasher.clone())?;
+    let (starts, starting) = unbounded();
     let spaces = Spaces::new(walker, Files::new(hasher, elsewhere), tables.clone());
-    crate::kernel::thread("tables", move || spaces.run(&news, &asked, &made))?;
-    Ok(Following { news: sender, tables })
+    let from = Inputs { news, asked, made, starting };
+    crate::kernel::thread("tables", move || spaces.run(&from))?;
+    Ok(Following { news: sender, tables, starts: Starts(starts) })
 }
 
 /// Forwards requests for tables until the receiver is dropped.
@@ -96,6 +117,16 @@ fn listen(mut asks: Asks) -> io::Result<Receiver<Vec<u32>>> {
     };
     crate::kernel::thread("asks", work)?;
     Ok(asked)
+}
+
+/// The inputs of the thread that follows processes.
+struct Inputs {
+    news: News,
+    /// Processes that requested tables.
+    asked: Receiver<Vec<u32>>,
+    /// Tables of large files.
+    made: Receiver<Done>,
+    starting: Receiver<Starting>,
 }
 
 /// The mappings of a process.
@@ -120,6 +151,8 @@ struct Process {
 struct Spaces<S> {
     store: S,
     files: Files,
+    /// Programs that are about to start, whose tables are being built.
+    starting: Vec<Starting>,
     processes: FxHashMap<i32, Process>,
     /// When to read which process again.
     due: FxHashMap<i32, Instant>,
@@ -134,6 +167,7 @@ impl<S: Store> Spaces<S> {
         Self {
             store,
             files,
+            starting: Vec::new(),
             processes: FxHashMap::default(),
             due: FxHashMap::default(),
             tables,
@@ -142,7 +176,8 @@ impl<S: Store> Spaces<S> {
         }
     }
 
-    fn run(mut self, news: &News, asked: &Receiver<Vec<u32>>, made: &Receiver<Done>) {
+    fn run(mut self, from: &Inputs) {
+        let Inputs { news, asked, made, starting } = from;
         let mut allowance = Allowance::new();
         loop {
             let told = self.changed.map(|since| since + TOLD);
@@ -161,6 +196,7 @@ impl<S: Store> Spaces<S> {
                     Ok(one) => self.take_made(one),
                     Err(_) => return,
                 },
+                recv(starting) -> one => one.into_iter().for_each(|one| self.prepare(one)),
                 default(wait) => {}
             }
             if news.have_missed() {
@@ -182,6 +218,23 @@ impl<S: Store> Spaces<S> {
         let id = job.id;
         self.files.take_made(job, made, &mut self.store);
         self.place_anew(&FxHashSet::from_iter([id]), Instant::now());
+        self.end_starts();
+    }
+
+    /// Builds the tables of a program that is about to start.
+    fn prepare(&mut self, starting: Starting) {
+        for (name, file) in starting.files() {
+            let _ = self.files.of_file(&name, &file, &mut self.store);
+        }
+        self.starting.push(starting);
+        self.end_starts();
+    }
+
+    /// Reports that the tables of starting programs exist, if no table is being built.
+    fn end_starts(&mut self) {
+        if !self.files.are_coming() {
+            self.starting.clear();
+        }
     }
 
     /// Reschedules processes that use one of these tables.

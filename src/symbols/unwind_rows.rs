@@ -175,8 +175,14 @@ pub(crate) fn beyond_frames(bytes: &Bytes) -> Option<UnwindRows> {
     (program.machine == Machine::X86_64 && (has_both || has_bare())).then(|| of(bytes).ok()).flatten()
 }
 
+/// Returns whether building a file's table takes long, so that tables of other files should not wait for it.
+pub(crate) fn is_slow(bytes: &Bytes) -> bool {
+    const LARGE: usize = 8 << 20;
+    bytes.len() >= LARGE || is_mostly_bare(bytes)
+}
+
 /// Returns whether a file has much code and hardly any table. Then rows are derived from its code, which takes a while.
-pub(crate) fn is_mostly_bare(bytes: &Bytes) -> bool {
+fn is_mostly_bare(bytes: &Bytes) -> bool {
     /// The minimum ratio of code bytes to table bytes. `LITTLE` is an amount of code that is always analyzed at once.
     const RATIO: usize = 40;
     const LITTLE: usize = 1 << 16;

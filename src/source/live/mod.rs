@@ -295,6 +295,9 @@ impl LiveSource {
     }
 
     fn begin(&mut self, batch: &mut Batch) -> Result<(), SourceError> {
+        if let (Some(held), Some(walks)) = (&self.held, &self.attachment.walks) {
+            walks.prepare(held);
+        }
         let mut began = !self.fresh_events.is_empty() && self.enable_at.is_none();
         if self.enable_at.is_some_and(|at| monotonic_ns() >= at) {
             self.enable_at = None;

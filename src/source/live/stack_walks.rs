@@ -16,6 +16,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use crate::event::{CallGraph, Event};
 use crate::kernel::attr::{Attr, TYPE_TRACEPOINT, sample};
 use crate::kernel::procfs;
+use crate::kernel::spawn::HeldCommand;
 use crate::kernel::sys::{Errno, Ioctl, Sys};
 use crate::kernel::walk::{
     AT_TRACEPOINT, FRAMES, Hook, NARROW, ProcessEvent, Program, RETURNS, WalkEnd, WalkEnds, Walker, lack,
@@ -26,7 +27,7 @@ use crate::record::in_place::i32_at;
 use crate::record::kinds::{HEADER, Header, WholeRecords, misc, types};
 use crate::record::sample::{CONTEXT_USER, ChainPlace, NO_CODE, u64s};
 use crate::symbols::spaces::news::{self, NewsSender};
-use crate::symbols::spaces::{self, Following, Tables, WalkFigures};
+use crate::symbols::spaces::{self, Following, Starts, Tables, WalkFigures};
 
 use super::LiveConfig;
 use super::attr;
@@ -116,13 +117,15 @@ pub(crate) struct StackWalks {
     begins: bool,
     pub(crate) pairs: WalkJoiner,
     tables: Arc<ArcSwap<Tables>>,
+    /// `None` if the program only completes copies.
+    starts: Option<Starts>,
     told: WalkFigures,
 }
 
 impl StackWalks {
     fn new(program: Arc<Program>, following: Following) -> Self {
-        let (pairs, tables) = (WalkJoiner::new(following.news), following.tables);
-        Self { by_tables: true, ..Self::with(program, pairs, tables) }
+        let Following { news, tables, starts } = following;
+        Self { by_tables: true, starts: Some(starts), ..Self::with(program, WalkJoiner::new(news), tables) }
     }
 
     fn with(program: Arc<Program>, pairs: WalkJoiner, tables: Arc<ArcSwap<Tables>>) -> Self {
@@ -135,7 +138,16 @@ impl StackWalks {
             begins: false,
             pairs,
             tables,
+            starts: None,
             told: WalkFigures::default(),
+        }
+    }
+
+    /// Waits until the tables of a command's program exist, so that its first stacks are whole. The wait is limited.
+    pub(crate) fn prepare(&self, command: &HeldCommand) {
+        const PATIENCE: Duration = Duration::from_secs(1);
+        if let (Some(starts), Some(path)) = (&self.starts, command.path()) {
+            starts.prepare(command.pid(), path.to_owned(), PATIENCE);
         }
     }
 

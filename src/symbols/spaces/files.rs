@@ -19,8 +19,6 @@ use super::made::{Id, Job, Made};
 /// The limits of files with tables, and of known paths to them.
 const FILES: usize = 4096;
 const PATHS: usize = 4 * FILES;
-/// Tables of larger files are built on another thread. Other tables need not wait for them.
-const LARGE: u64 = 8 << 20;
 /// The limit of queued builds. Further large tables are built at once, so that their user waits.
 const MAX_COMING: usize = 256;
 /// How long freed rows stay reserved, because a BPF program may still read them.
@@ -124,20 +122,29 @@ impl Files {
         if map.major != 0 && !same_file::has_inode(&file, &listed) {
             return None;
         }
-        let key = Key::File(key_of(&file).ok()?);
+        self.of_file(&name(), &file, store)
+    }
+
+    /// Returns the table of a file; `None` if it cannot be read.
+    pub(crate) fn of_file(&mut self, name: &str, file: &std::fs::File, store: &mut impl Store) -> Option<Id> {
+        let key = Key::File(key_of(file).ok()?);
         if let Some(id) = self.known.get(&key) {
             return Some(*id);
         }
-        let bytes = Bytes::of(&file).ok()?;
-        let is_slow = bytes.len() as u64 >= LARGE || unwind_rows::is_mostly_bare(&bytes);
-        if is_slow && self.elsewhere.is_some() && self.coming < MAX_COMING {
-            let id = self.begin(key, name(), store);
+        let bytes = Bytes::of(file).ok()?;
+        if unwind_rows::is_slow(&bytes) && self.elsewhere.is_some() && self.coming < MAX_COMING {
+            let id = self.begin(key, name.to_owned(), store);
             self.order(Job { id, bytes, anew: false });
             return Some(id);
         }
-        let id = self.make(key, name(), &bytes, store);
+        let id = self.make(key, name.to_owned(), &bytes, store);
         bytes.rest();
         Some(id)
+    }
+
+    /// Returns whether tables are being built on the other thread.
+    pub(crate) fn are_coming(&self) -> bool {
+        self.coming > 0
     }
 
     /// Queues a build on the other thread.

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use crossbeam_channel::TryRecvError;
 use proptest::prelude::*;
 
 use super::files::tests::{Counter, may_look};
@@ -52,6 +53,35 @@ fn tables_follow_a_process_from_its_first_sample_to_its_end() {
     spaces.take(ProcessEvent::Lacks { pid, what: 1, number: Some(pid as u32) });
     spaces.step(later());
     assert_eq!(spaces.store.used.len(), tables);
+}
+
+/// A command has its tables before its first instruction: also those of large files, for which it waits.
+#[test]
+fn tables_of_a_command_exist_before_it_starts() {
+    if !may_look("tables_of_a_command_exist_before_it_starts") {
+        return;
+    }
+    let (pid, own) = (std::process::id() as i32, std::env::current_exe().expect("a path"));
+    let ((jobs, wanted), (done, is_done)) = (unbounded(), bounded(0));
+    let mut spaces = spaces(1 << 40);
+    let hasher = RandomState::new();
+    spaces.files = Files::new(hasher.clone(), jobs);
+    spaces.prepare(Starting::new(pid, own, done));
+    let large: Vec<Job> = wanted.try_iter().collect();
+    assert!(!large.is_empty(), "this program is large");
+    assert_eq!(is_done.try_recv(), Err(TryRecvError::Empty));
+    for job in large {
+        let made = Made::of(&job.bytes, &hasher, |_| false);
+        spaces.take_made((job, made));
+    }
+    assert_eq!(is_done.try_recv(), Err(TryRecvError::Disconnected), "all of them exist");
+    let tables = spaces.store.used.len();
+    assert!(tables > 2, "its libraries have tables, too");
+    spaces.take(ProcessEvent::Lacks { pid, what: 1, number: Some(pid as u32) });
+    spaces.step(Instant::now() + LONG_PAUSE);
+    let is_vdso = |file: &FileTable| &*file.name == "[vdso]";
+    let vdso = spaces.tables.load().files.iter().filter(|file| is_vdso(file)).count();
+    assert_eq!((spaces.store.used.len(), wanted.len()), (tables + vdso, 0));
 }
 
 #[test]

@@ -7,6 +7,7 @@ use std::ffi::OsStr;
 use std::ops::Range;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
+use std::sync::Arc;
 
 use framehop::aarch64::{UnwindRegsAarch64, UnwinderAarch64};
 use framehop::x86_64::{UnwindRegsX86_64, UnwinderX86_64};
@@ -27,6 +28,10 @@ use crate::kernel::walk::rule::{Caller, Cfa, Rule, Saved};
 use crate::perfdata::unpack::UnpackBudget;
 use crate::record::sample::UserState;
 use crate::session::{Dso, DsoId, DsoKind};
+
+mod builder;
+
+use builder::Builder;
 
 /// Deeper stacks are cut.
 const MAX_FRAMES: usize = 1024;
@@ -51,6 +56,10 @@ struct Tables<U> {
     /// Tables in sections that the unwinder does not support.
     rows: Option<UnwindRows>,
 }
+
+/// Tables of a file, with the user who could have written it, and the bytes of decompressed sections. `None` if it does
+/// not have any.
+type Built<U> = Option<(Tables<U>, u32, usize)>;
 
 /// Registers that a rule changes to those of the caller.
 trait ByRule {
@@ -101,9 +110,11 @@ struct Machine<U: Unwinder> {
     jits: FxHashMap<DsoId, Option<JitRows>>,
     /// Memory of decompressed sections by DSO.
     shares: Shares<DsoId>,
+    /// Builds tables of a live session.
+    builder: Option<Builder<U>>,
 }
 
-impl<U: Unwinder<Module = Module<Part>> + Default> Machine<U>
+impl<U: Unwinder<Module = Module<Part>> + Default + Send + 'static> Machine<U>
 where
     U::Cache: Default,
     U::UnwindRegs: ByRule,
@@ -116,15 +127,40 @@ where
             files: FxHashMap::default(),
             jits: FxHashMap::default(),
             shares,
+            builder: None,
         }
     }
 
-    fn open(&mut self, dso: &Dso, options: &SymbolOptions) {
-        let mut purse = UnpackBudget::new(self.shares.most());
-        let opened = load(dso, options, &mut purse);
-        self.shares.hold(dso.id, opened.as_ref().map_or(0, |(_, user)| *user), purse.taken());
-        self.files.insert(dso.id, opened.map(|(tables, _)| tables));
-        self.shares.excess().iter().for_each(|gone| drop(self.files.remove(gone)));
+    /// Opens a file's tables. A live session does not wait for large ones: its source continues to write.
+    fn open(&mut self, dso: &Dso, options: &Arc<SymbolOptions>) {
+        if options.live && self.builder.is_none() {
+            // Without the threads, tables are built here.
+            self.builder = Builder::start().ok();
+        }
+        let most = self.shares.most();
+        let built = match &mut self.builder {
+            Some(builder) => builder.order(dso, options, most),
+            None => {
+                let image = Image::open(dso, options).ok();
+                vec![(dso.id, image.and_then(|image| tables_of(&image, most)))]
+            }
+        };
+        self.hold(built);
+    }
+
+    /// Stores tables and evicts others if necessary.
+    fn hold(&mut self, built: Vec<(DsoId, Built<U>)>) {
+        for (id, built) in built {
+            let (user, bytes) = built.as_ref().map_or((0, 0), |(_, user, bytes)| (*user, *bytes));
+            self.shares.hold(id, user, bytes);
+            self.files.insert(id, built.map(|(tables, ..)| tables));
+            self.shares.excess().iter().for_each(|gone| drop(self.files.remove(gone)));
+        }
+    }
+
+    /// Returns whether the tables of a file are being built.
+    fn is_coming(&self, dso: DsoId) -> bool {
+        self.builder.as_ref().is_some_and(|builder| builder.is_coming(dso))
     }
 
     /// Returns the rule of a JIT's code at an address. It is in the file that the JIT writes.
@@ -147,13 +183,16 @@ where
     /// Walks from frame to frame; `find` maps an address to its DSO and offset.
     fn walk<'a>(
         &mut self,
-        options: &SymbolOptions,
+        options: &Arc<SymbolOptions>,
         find: &dyn Fn(u64) -> Option<(&'a Dso, u64)>,
         mut regs: U::UnwindRegs,
         from: u64,
         stack: &Copied<'_>,
         out: &mut Vec<u64>,
     ) -> ChainEnd {
+        if let Some(finished) = self.builder.as_mut().map(Builder::take) {
+            self.hold(finished);
+        }
         let mut at = FrameAddress::from_instruction_pointer(from);
         out.push(from);
         let mut read = |address: u64| stack.read(address).ok_or(());
@@ -166,8 +205,11 @@ where
             let place = find(looked);
             let file = place.filter(|(dso, _)| matches!(dso.kind, DsoKind::File | DsoKind::Vdso));
             if let Some((dso, _)) = file {
-                if !self.files.contains_key(&dso.id) {
+                if !self.files.contains_key(&dso.id) && !self.is_coming(dso.id) {
                     self.open(dso, options);
+                }
+                if self.is_coming(dso.id) {
+                    return ChainEnd::Lost;
                 }
                 self.shares.ask(dso.id);
             }
@@ -212,20 +254,16 @@ where
     }
 }
 
-/// Opens a file's tables; also returns the user who could have written it.
-fn load<U: Unwinder<Module = Module<Part>> + Default>(
-    dso: &Dso,
-    options: &SymbolOptions,
-    purse: &mut UnpackBudget,
-) -> Option<(Tables<U>, u32)> {
-    let image = Image::open(dso, options).ok()?;
+/// Builds a file's tables, whose decompressed sections may take `most` bytes.
+fn tables_of<U: Unwinder<Module = Module<Part>> + Default>(image: &Image, most: usize) -> Built<U> {
+    let mut purse = UnpackBudget::new(most);
     let debug = image.debug.as_ref().map(|(bytes, _)| bytes);
-    let module = module(&image.bytes, debug, purse)?;
+    let module = module(&image.bytes, debug, &mut purse)?;
     let mut unwinder = U::default();
     unwinder.add_module(module);
     let rows = unwind_rows::beyond_frames(&image.bytes);
     let rows = rows.filter(|rows| purse.take(rows.section, size_of_val(&*rows.rows) as u64).is_ok());
-    Some((Tables { unwinder, segments: image.segments, rows }, image.user))
+    Some((Tables { unwinder, segments: image.segments.clone(), rows }, image.user, purse.taken()))
 }
 
 fn module(bytes: &Bytes, debug: Option<&Bytes>, purse: &mut UnpackBudget) -> Option<Module<Part>> {
@@ -286,7 +324,7 @@ impl Copied<'_> {
 
 /// Unwinds the stacks of a session. Owned by one thread.
 pub struct UnwindSpace {
-    options: SymbolOptions,
+    options: Arc<SymbolOptions>,
     x86_64: Machine<UnwinderX86_64<Part>>,
     aarch64: Machine<UnwinderAarch64<Part>>,
 }
@@ -319,7 +357,7 @@ mod arm {
 impl UnwindSpace {
     /// Creates a set without tables: each is read when a stack first needs its file.
     pub fn new(options: SymbolOptions) -> Self {
-        Self { x86_64: Machine::new(&options), aarch64: Machine::new(&options), options }
+        Self { x86_64: Machine::new(&options), aarch64: Machine::new(&options), options: Arc::new(options) }
     }
 
     /// Returns the caller of a function without a frame of its own (yet). It is the link register of a sample without a

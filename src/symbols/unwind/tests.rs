@@ -143,6 +143,31 @@ fn each_caller_by_the_rule_of_its_call() {
     assert_eq!(whole, Some((vec![0x04, 0x20, 0x28, 0x38], ChainEnd::Root)));
 }
 
+/// Tables of a large file take seconds. Until they exist, stacks through it are marked, and its first caller is not
+/// guessed by frame pointers.
+#[test]
+fn stacks_do_not_wait_for_the_tables_of_a_live_session() {
+    let registers = [(x86::BP, 0xdead_0000), (x86::SP, SP), (x86::IP, MAPPED + 4)];
+    let mut stage = x86_64();
+    let (builder, jobs, done) = Builder::new();
+    stage.stacks.x86_64.builder = Some(builder);
+    for _ in 0..2 {
+        assert_eq!(stage.walk(&registers, &x86_64_stack(), true), Some((vec![0x04], ChainEnd::Lost)));
+    }
+    let job = jobs.try_recv().expect("ordered");
+    assert!(jobs.is_empty(), "ordered once");
+    let image = Image::open(&job.dso, &job.options).expect("a file");
+    done.send((job.dso.id, tables_of(&image, 1 << 20))).expect("taken");
+    let whole = Some((vec![0x04, 0x20, 0x28, 0x38], ChainEnd::Root));
+    assert_eq!(stage.walk(&registers, &x86_64_stack(), true), whole);
+    // The threads do the same.
+    let mut stage = x86_64();
+    stage.stacks.x86_64.builder = Some(Builder::start().expect("threads"));
+    while stage.walk(&registers, &x86_64_stack(), true) != whole {
+        std::thread::yield_now();
+    }
+}
+
 #[test]
 fn what_was_not_copied_is_told_from_what_leads_nowhere() {
     let registers = [(x86::BP, 0), (x86::SP, SP), (x86::IP, MAPPED + 4)];

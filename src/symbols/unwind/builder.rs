@@ -1,0 +1,114 @@
+//! Threads that build the tables of copied stacks for a live session, so that samples do not wait for large files.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use crossbeam_channel::{Receiver, Sender, unbounded};
+use framehop::{Module, Unwinder};
+use rustc_hash::FxHashSet;
+
+use super::{Built, tables_of};
+use crate::session::{Dso, DsoId};
+use crate::symbols::bytes::Part;
+use crate::symbols::debug_image::Image;
+use crate::symbols::guard;
+use crate::symbols::options::SymbolOptions;
+use crate::symbols::unwind_rows;
+
+/// How long a stack waits for the tables of one file. Most are there by then.
+const PATIENCE: Duration = Duration::from_millis(20);
+
+/// A file whose tables are to be built, and the limit of their decompressed sections.
+pub(super) struct Job {
+    pub(super) dso: Dso,
+    pub(super) options: Arc<SymbolOptions>,
+    most: usize,
+}
+
+/// The threads, and the files that they have not finished.
+pub(super) struct Builder<U> {
+    jobs: Sender<Job>,
+    built: Receiver<(DsoId, Built<U>)>,
+    coming: FxHashSet<DsoId>,
+}
+
+impl<U: Unwinder<Module = Module<Part>> + Default + Send + 'static> Builder<U> {
+    /// Creates the queues: that of the files to build tables of, and that of the results.
+    pub(super) fn new() -> (Self, Receiver<Job>, Sender<(DsoId, Built<U>)>) {
+        let ((jobs, wanted), (done, built)) = (unbounded(), unbounded());
+        (Self { jobs, built, coming: FxHashSet::default() }, wanted, done)
+    }
+
+    /// Starts a thread for small files and one for large files.
+    ///
+    /// # Errors
+    /// If a thread cannot be started.
+    pub(super) fn start() -> std::io::Result<Self> {
+        let (builder, wanted, done) = Self::new();
+        let (large, large_wanted) = unbounded::<(Job, Image)>();
+        let done_large = done.clone();
+        crate::kernel::thread("stack tables", move || {
+            for job in wanted {
+                let id = job.dso.id;
+                let image = Image::open(&job.dso, &job.options).ok();
+                let built = match image {
+                    Some(image) if unwind_rows::is_slow(&image.bytes) => {
+                        // The receiver is dropped only at the end.
+                        let _ = large.send((job, image));
+                        continue;
+                    }
+                    Some(image) => build(job, image),
+                    None => None,
+                };
+                if done.send((id, built)).is_err() {
+                    return;
+                }
+            }
+        })?;
+        crate::kernel::thread("large stack tables", move || {
+            for (job, image) in large_wanted {
+                let id = job.dso.id;
+                if done_large.send((id, build(job, image))).is_err() {
+                    return;
+                }
+            }
+        })?;
+        Ok(builder)
+    }
+
+    /// Requests the tables of a file, and waits for them for a short time.
+    pub(super) fn order(&mut self, dso: &Dso, options: &Arc<SymbolOptions>, most: usize) -> Vec<(DsoId, Built<U>)> {
+        self.coming.insert(dso.id);
+        let _ = self.jobs.send(Job { dso: dso.clone(), options: options.clone(), most });
+        let until = Instant::now() + PATIENCE;
+        let mut built = Vec::new();
+        while self.is_coming(dso.id)
+            && let Ok(one) = self.built.recv_deadline(until)
+        {
+            self.coming.remove(&one.0);
+            built.push(one);
+        }
+        built
+    }
+
+    /// Returns the tables that were finished since the last call.
+    pub(super) fn take(&mut self) -> Vec<(DsoId, Built<U>)> {
+        if self.coming.is_empty() {
+            return Vec::new();
+        }
+        let built: Vec<_> = self.built.try_iter().collect();
+        built.iter().for_each(|(id, _)| _ = self.coming.remove(id));
+        built
+    }
+
+    /// Returns whether the tables of a file are being built.
+    pub(super) fn is_coming(&self, dso: DsoId) -> bool {
+        self.coming.contains(&dso)
+    }
+}
+
+/// Builds tables; `None` if the file does not have any, or is damaged.
+fn build<U: Unwinder<Module = Module<Part>> + Default + Send + 'static>(job: Job, image: Image) -> Built<U> {
+    let tables = move || tables_of::<U>(&image, job.most);
+    guard::guarded(tables).ok().flatten()
+}

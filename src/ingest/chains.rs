@@ -51,6 +51,9 @@ impl Chains {
     /// stands for the leaf. A DSO is evaluated only by how its own code returns to its caller: what follows another
     /// DSO's frames, such as the start of a program, says nothing about it.
     pub(crate) fn examine(&mut self, session: &Session, sample: &Sample<'_>, caller: Option<u64>) {
+        if !self.judges || !sample.user.stack.is_empty() || !sample.branches.is_empty() {
+            return;
+        }
         let mut user = u64s(sample.chain).skip_while(|word| *word != CONTEXT_USER).skip(1).peekable();
         let Some(leaf) = user.next() else { return };
         let leaf = caller.unwrap_or(leaf);
@@ -80,17 +83,8 @@ impl Chains {
     }
 
     /// Returns a sample with its chain completed as far as possible, without further information.
-    pub(crate) fn follow<'a>(
-        &'a mut self,
-        session: &Session,
-        sample: Sample<'a>,
-        attr: &Attr,
-        caller: Option<u64>,
-    ) -> Sample<'a> {
+    pub(crate) fn follow<'a>(&'a mut self, session: &Session, sample: Sample<'a>, attr: &Attr) -> Sample<'a> {
         if sample.user.stack.is_empty() && sample.branches.is_empty() {
-            if self.judges {
-                self.examine(session, &sample, caller);
-            }
             let with_leaf = !sample.user.regs.is_empty() && self.put_leafs_caller(session, &sample);
             let stopped = super::chain_limit::stopped(attr, sample.chain).filter(|_| self.marks_ends);
             if let Some(frames) = stopped {

@@ -4,6 +4,7 @@ mod events;
 mod samples;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use rustc_hash::FxHashMap;
 
@@ -17,6 +18,7 @@ use crate::record::kinds::{misc, split, types};
 use crate::record::{Header, Layout, Record, Sample};
 use crate::session::hosts::{HostId, PerHost};
 use crate::session::{Host, Origin, Session, TimeMark, containers, marks, recorder, threads_of};
+use crate::source::live::Target;
 use crate::source::{Batch, Info};
 use crate::symbols::NameForm;
 use crate::units::kit::{Spec, Unit};
@@ -52,6 +54,8 @@ pub struct Core {
     clock: Option<u16>,
     pub(super) inputs: Inputs,
     own_pid: Option<i32>,
+    /// The target of a live session.
+    target: Option<Target>,
     wants: IntakeOptions,
     pub(super) tracing: Tracing,
     /// Derived events. Each machine has its own state, because thread and CPU numbers repeat.
@@ -89,6 +93,7 @@ impl Core {
             marks: marks::decode_from(&info.hosts.first().machine),
             clock: info.clock().map(|at| at as u16),
             own_pid,
+            target: None,
             wants,
             tracing: Tracing::new(info, wants),
             inputs: Inputs::new(info),
@@ -121,7 +126,7 @@ impl Core {
         }
         if info.origin == Origin::Live {
             core.session.learn_running();
-            core.session.learn_target(&info.whom.tasks_now(!info.alone));
+            core.follow_target(&info.whom, info.alone);
             core.session.finds_groups = true;
         }
         let topology = info.head.as_deref().filter(|_| !info.hosts.are_many()).and_then(CpuTopology::of);
@@ -146,7 +151,23 @@ impl Core {
         self.session.turn_to(self.told.hosts.of_input(input));
     }
 
+    /// Reads the mappings of the target's processes before their first records, and then those of all processes.
+    fn follow_target(&mut self, target: &Target, alone: bool) {
+        if self.session.origin() == Origin::Live && self.target.as_ref() != Some(target) {
+            self.session.learn_target(&target.tasks_now(!alone));
+            self.session.begin_earlier();
+            self.units.set_target(target.clone(), alone);
+            self.target = Some(target.clone());
+        }
+    }
+
     pub(super) fn learn(&mut self, batch: &mut Batch) {
+        /// The time per batch for reading the mappings of processes without records.
+        const EARLIER: Duration = Duration::from_millis(5);
+        if let Some(changed) = &batch.changed {
+            self.follow_target(&changed.whom, changed.alone);
+        }
+        self.session.learn_earlier(EARLIER);
         let states = batch.changed.as_ref().map_or(&[][..], |changed| &changed.events);
         batch.events.drain(..).for_each(|event| self.add_event(event, states));
         self.follow_states(states);

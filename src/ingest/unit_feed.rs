@@ -9,9 +9,11 @@ use crate::record::sample::CONTEXT_USER;
 use crate::record::{self, Record};
 use crate::session::Session;
 use crate::source::CpuCount;
+use crate::source::live::Target;
 use crate::units::kit::field::Num;
 use crate::units::kit::{
-    BoundExpr, Context, CountedEvents, EventRequest, Lost, Moment, Points, Sample, Spec, ThreadNames, Unit, ViewState,
+    BoundExpr, Context, CountedEvents, EventRequest, Lost, Moment, Points, Sample, Spec, ThreadChoice, ThreadNames,
+    Unit, ViewState,
 };
 
 use kept::KeptFigures;
@@ -92,6 +94,8 @@ pub struct Units {
     callers: FxHashMap<u16, Num>,
     chain: Vec<u8>,
     names: ThreadNames,
+    /// The threads of the session's target.
+    target: ThreadChoice,
     /// This program, or the one that wrote the recording, and its threads.
     own_pid: Option<i32>,
     own: FxHashSet<i32>,
@@ -123,6 +127,19 @@ impl Units {
         self.own_pid = Some(pid);
         self.own.extend(threads);
         self.own.insert(pid);
+    }
+
+    /// Sets the target of the session.
+    pub(crate) fn set_target(&mut self, target: Target, alone: bool) {
+        self.target = ThreadChoice::of_target(target, alone);
+    }
+
+    /// Returns whether a sample's thread belongs to the target of the session. Events of the whole machine have samples
+    /// of other threads, too.
+    pub(crate) fn is_of_target(&mut self, sample: &record::Sample<'_>, session: &Session) -> bool {
+        let Self { target, names, own, .. } = self;
+        let task = Some((sample.pid, sample.tid));
+        target.has(sample.tid, &mut Context { task, ..Context::new(session, names, own) })
     }
 
     pub(crate) fn collect_points(&mut self) {
@@ -320,6 +337,7 @@ impl Units {
             }
             _ => {}
         }
+        self.target.side(record, &Context::new(session, &mut self.names, &self.own));
         self.tell(session, |unit, context| unit.side(record, time, context));
     }
 

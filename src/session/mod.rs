@@ -3,6 +3,7 @@
 
 pub mod containers;
 pub(crate) mod dso;
+mod earlier;
 mod groups;
 mod host;
 pub mod hosts;
@@ -32,6 +33,7 @@ use crate::record::sample::{CONTEXT_MAX, CONTEXT_USER, u64s};
 
 use containers::{Container, NamedContainer};
 pub use dso::{Dso, DsoKind, Dsos};
+use earlier::EarlierMaps;
 pub use host::Host;
 use host::Thread;
 use hosts::{HostId, PerHost};
@@ -80,6 +82,7 @@ pub struct Session {
     names: HashMap<Arc<str>, ()>,
     /// Names of threads at the session's start or from records, for threads that exit before their first sample.
     told: FxHashMap<i32, Arc<str>>,
+    earlier: EarlierMaps,
     /// The socket of each CPU, from a recording of one machine that has them.
     pub(crate) sockets: Vec<u32>,
 }
@@ -99,6 +102,7 @@ impl Session {
             generation: 0,
             names: HashMap::new(),
             told: FxHashMap::default(),
+            earlier: EarlierMaps::default(),
             sockets: Vec::new(),
         }
     }
@@ -252,6 +256,8 @@ impl Session {
             self.here_mut().members.join(task.pid, task.tid);
             self.note(time, Side::thread(*task));
         } else {
+            // The number belonged to another process before.
+            self.earlier.take(task.pid);
             self.here_mut().members.begin(task.pid);
             self.here_mut().parents.insert(task.pid, task.ppid);
             let inherited = self.here().spaces.get(&task.ppid).cloned().unwrap_or_default();

@@ -39,6 +39,28 @@ impl Session {
         }
     }
 
+    /// Starts reading the mappings of all running processes, which [`Session::learn_earlier`] continues.
+    pub(crate) fn begin_earlier(&mut self) {
+        self.earlier.begin(procfs::processes());
+    }
+
+    /// Reads the mappings of more processes that existed before their first record, for a limited time. Such a process
+    /// may end before this record is applied, and /proc then no longer shows them.
+    pub(crate) fn learn_earlier(&mut self, patience: Duration) {
+        let (begun, mut earlier) = (Instant::now(), std::mem::take(&mut self.earlier));
+        while begun.elapsed() < patience {
+            let Some(pid) = earlier.next() else { break };
+            if !self.here().spaces.contains_key(&pid) {
+                earlier.put(pid, self.maps_of(pid));
+            }
+        }
+        self.earlier = earlier;
+    }
+
+    fn maps_of(&self, pid: i32) -> Vec<procfs::ProcMapping> {
+        if self.data_maps { procfs::maps(pid) } else { procfs::exec_maps(pid) }
+    }
+
     /// Sets a thread's name from a record, unless the name is known from another source.
     pub(crate) fn told(&mut self, tid: i32, name: &[u8]) {
         let known = self.here().threads.get(&tid).map(|thread| is_unnamed(tid, &thread.comm));
@@ -89,7 +111,8 @@ impl Session {
         let mut space = Space::empty(self.generation);
         self.note(0, Side::Comm { pid, tid: pid, exec: false, comm: comm.clone() });
         self.dsos.now = 0;
-        for m in if self.data_maps { procfs::maps(pid) } else { procfs::exec_maps(pid) } {
+        let (now, earlier) = (self.maps_of(pid), self.earlier.take(pid));
+        for m in if now.is_empty() { earlier } else { now } {
             let file = match m.inode {
                 0 => FileId::None,
                 inode => FileId::Inode { major: m.major, minor: m.minor, inode, generation: 0 },

@@ -87,7 +87,11 @@ impl Core {
             {
                 self.session.seen(sample.pid, time, mode == misc::USER, sample.chain);
                 let attr = &self.events[usize::from(event)].attr;
-                sample = chains.follow(&self.session, sample, attr, self.units.caller(event, &sample));
+                let caller = self.units.caller(event, &sample);
+                if self.units.is_of_target(&sample, &self.session) {
+                    chains.examine(&self.session, &sample, caller);
+                }
+                sample = chains.follow(&self.session, sample, attr);
             }
             // Units use threads' locations, even without kept samples.
             if sample.cgroup != 0 {
@@ -116,7 +120,12 @@ impl Core {
             let attr = &self.events[usize::from(event)].attr;
             sample = match self.wants.history {
                 true => chains.with_history(sample, attr.branch_sample_type),
-                false => chains.follow(&self.session, sample, attr, None),
+                false => {
+                    if self.units.is_of_target(&sample, &self.session) {
+                        chains.examine(&self.session, &sample, None);
+                    }
+                    chains.follow(&self.session, sample, attr)
+                }
             };
         }
         let site = self.profile.add(&mut self.session, &sample, mode, event, trace);
@@ -179,6 +188,61 @@ mod tests {
         let lost: Vec<_> = files.filter(|map| session.user_map(pid, map.start) == MapId::UNKNOWN).collect();
         assert!(lost.is_empty(), "{lost:?}");
         assert_eq!(session.comm_of(pid).as_deref(), Some("cat"));
+    }
+
+    /// The same for a process outside of the target, or of a target that was chosen later.
+    #[test]
+    fn the_mappings_of_running_processes_outlive_them() {
+        use std::process::{Command, Stdio};
+        for whom in [Target::System, Target::Processes(vec![std::process::id() as i32])] {
+            let mut child = Command::new("cat").stdin(Stdio::piped()).stdout(Stdio::null()).spawn().expect("cat");
+            let pid = child.id() as i32;
+            let files = || procfs::exec_maps(pid).into_iter().filter(|map| map.inode != 0).map(|map| map.start);
+            while procfs::comm(pid, pid).is_none_or(|comm| comm != b"cat") || files().count() < 3 {
+                std::thread::yield_now();
+            }
+            let starts: Vec<u64> = files().collect();
+            let info = Info { whom, alone: true, ..Info::new(Origin::Live) };
+            let mut ingest = Ingest::new(&info, None, IntakeOptions::default());
+            let session = &mut ingest.core_mut().session;
+            session.learn_earlier(std::time::Duration::from_secs(20));
+            child.kill().expect("killed");
+            child.wait().expect("ended");
+            assert!(!session.places(pid).knows_user(), "no record yet");
+            session.task(pid, pid);
+            assert!(starts.iter().all(|start| session.user_map(pid, *start) != MapId::UNKNOWN), "{starts:x?}");
+        }
+    }
+
+    /// An event of the whole machine has samples of other processes, too: their stacks say nothing about the target.
+    #[test]
+    fn stacks_of_other_processes_are_not_judged() {
+        let judged = |whom: fn(i32) -> Target| {
+            let (own, other) = (i32::MAX - 2, i32::MAX - 1);
+            let mut attr = Attr { kind: TYPE_SOFTWARE, ..Attr::default() };
+            attr.sample_type = sample::IP | sample::TID | sample::TIME | sample::CALLCHAIN;
+            attr.set(Flag::SampleIdAll, true);
+            let event = EventDesc { name: "cpu-clock".into(), attr, ids: Vec::new() };
+            let info = Info { whom: whom(own), events: vec![event], ..Info::new(Origin::Live) };
+            let mut ingest = Ingest::new(&info, None, IntakeOptions::default());
+            ingest.complete_chains(crate::symbols::SymbolOptions::live());
+            let mut records = Vec::new();
+            for (pid, name, chain) in [(own, &b"/a"[..], &[0x40_0010, 0x40_0020][..]), (other, b"/b", &[0x40_0010])] {
+                let task = u64::from(pid as u32) << 32 | u64::from(pid as u32);
+                let map = Mmap { pid, tid: pid, start: 0x40_0000, len: 0x1000, prot: 5, name, ..Mmap::default() };
+                map.encode(&mut records, &bytes(&[task, 1])).expect("fits");
+                let body = [&[chain[0], task, 2, 1 + chain.len() as u64, CONTEXT_USER][..], chain].concat();
+                for _ in 0..100 {
+                    encode(&mut records, types::SAMPLE, misc::USER, |out| out.extend(bytes(&body))).expect("fits");
+                }
+            }
+            ingest.feed(&mut Batch { bytes: records, complete_until: Some(u64::MAX), ..Batch::default() });
+            let core = ingest.core();
+            let broken = core.chains.as_ref().expect("completed").broken();
+            broken.map(|(dso, _)| core.session.dsos.get(dso).short.to_string())
+        };
+        assert_eq!(judged(|_| Target::System).as_deref(), Some("b"));
+        assert_eq!(judged(|own| Target::Processes(vec![own])), None);
     }
 
     /// Appends an off-CPU time in the format of perf 6.16: the sample's own fields have only the time.

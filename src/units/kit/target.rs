@@ -52,6 +52,11 @@ impl ThreadChoice {
         })
     }
 
+    /// Chooses the threads of a target.
+    pub(crate) fn of_target(target: Target, alone: bool) -> Self {
+        Self { target, alone, ..Self::default() }
+    }
+
     pub(crate) fn is_narrow(&self) -> bool {
         self.target != Target::System || self.comms.is_some() || self.groups.is_some() || !self.without.is_empty()
     }
@@ -126,7 +131,7 @@ impl ThreadChoice {
         }
     }
 
-    pub(super) fn side(&mut self, record: &Record<'_>, cx: &Context<'_>) {
+    pub(crate) fn side(&mut self, record: &Record<'_>, cx: &Context<'_>) {
         if let Record::Fork(begins) = record {
             self.follow(begins);
         }

@@ -107,7 +107,11 @@ fn engine(events: Vec<Event>, target: Target) -> Engine {
 }
 
 fn engine_with(events: Vec<Event>, target: Target, force: bool) -> Engine {
-    let config = LiveConfig {
+    engine_of(LiveConfig { force, ..config(events, target) })
+}
+
+fn config(events: Vec<Event>, target: Target) -> LiveConfig {
+    LiveConfig {
         extras: Default::default(),
         events,
         rate: Rate::Frequency(99),
@@ -121,9 +125,12 @@ fn engine_with(events: Vec<Event>, target: Target, force: bool) -> Engine {
         target,
         cpus: None,
         command: None,
-        force,
+        force: true,
         tables: 64 << 20,
-    };
+    }
+}
+
+fn engine_of(config: LiveConfig) -> Engine {
     let source = LiveSource::start(config, Box::new(RealSys), Rights::read()).expect("opens");
     let options = Options {
         symbols: SymbolOptions::live(),
@@ -249,6 +256,22 @@ fn members_of_a_group_count_and_go_on() {
         wait(&engine, "more", counts);
         engine.stop();
     }
+}
+
+/// A session that starts without an event to unwind loads the program with the first one.
+#[test]
+fn an_event_that_is_added_is_unwound_by_tables() {
+    needs!(allowed());
+    let events = parse("cpu-clock/call-graph=no/", &LookupPaths::system()).expect("known");
+    let chains = perfprof_tui::event::CallGraph::Auto;
+    let engine = engine_of(LiveConfig { chains, ..config(events, Target::System) });
+    control(&engine, Control::Add("page-faults".to_owned())).expect("added");
+    let by_tables = perfprof_tui::event::CallGraph::Tables;
+    wait(&engine, "its call graph mode", |a| {
+        let added = a.events.iter().find(|event| event.name == "page-faults");
+        added.and_then(|event| event.meter.as_ref()).is_some_and(|meter| meter.state.chains == by_tables)
+    });
+    engine.stop();
 }
 
 /// Samples of a whole session with paused, stopped and rejected events.

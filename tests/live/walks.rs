@@ -308,38 +308,6 @@ fn samples_in_system_calls_and_signal_handlers_have_whole_stacks() {
     nearly_all(complete(&stage.record("tables", "s", 2, &[]), "handler"), "signal handlers");
 }
 
-/// It faults in the C library until it has used a second of CPU time.
-const FAULTS: &str = r#"
-#include <stdlib.h>
-#include <time.h>
-static void *all[500];
-__attribute__((noinline)) void take(void) { for (int i = 0; i < 500; i++) all[i] = malloc(60000); }
-__attribute__((noinline)) void give(void) { for (int i = 500; i-- > 0;) free(all[i]); }
-int main(void) { while (clock() < CLOCKS_PER_SEC) { take(); give(); } return 0; }
-"#;
-
-/// The unit's events are opened after the session has started without any.
-#[test]
-fn events_that_a_unit_adds_are_walked_by_tables() {
-    let Some(stage) = stage() else { return };
-    let [source, faults] = ["faults.c", "faults"].map(|name| stage.dir.path().join(name));
-    std::fs::write(&source, FAULTS).expect("source");
-    run(Command::new("cc").args(["-O2", "-fomit-frame-pointer", "-o"]).args([&faults, &source]));
-    let figures = run(program().args(["page-faults", "--batch", "--format", "json", "--"]).arg(&faults)).stdout;
-    let (mut all, mut whole) = (0, 0);
-    for line in String::from_utf8_lossy(&figures).lines() {
-        let answer: serde_json::Value = serde_json::from_str(line).expect("JSON");
-        for row in answer["panels"][0]["rows"].as_array().expect("rows") {
-            let (faults, stack) = (row["faults"].as_u64().expect("a number"), row["stack"].as_str().expect("a stack"));
-            all += faults;
-            whole += if stack.contains(" < take < main < ") && stack.ends_with("_start") { faults } else { 0 };
-        }
-    }
-    println!("{whole} of {all} faults");
-    // The first ones come before the process's mappings are known.
-    assert!(all > 1000 && whole * 2 > all, "{whole} of {all}");
-}
-
 /// A 32-bit program: start calls outer, which calls inner, which counts; all of them have frames. It ends when its CPU
 /// time is over.
 const NARROW: &str = r#"

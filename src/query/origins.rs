@@ -65,8 +65,8 @@ const FAMILIES: &[&str] = &[
     "entry_SYSCALL_",
 ];
 
-/// Prefixes of the functions that call the probes of a tracepoint. The kernel calls a single probe directly, and several
-/// through one of these.
+/// Prefixes of the functions that call the probes of a tracepoint. The kernel calls a single probe directly, and
+/// several through one of these.
 const TRACING: &[&str] = &[
     "perf_trace_",
     "perf_tp_",

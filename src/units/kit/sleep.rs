@@ -123,7 +123,8 @@ mod tests {
             ("schedule_[k] < schedule_timeout_[k] < __x64_sys_pause_[k]", "pause"),
             // The tracepoint has a second probe, besides perf's.
             (
-                "__traceiter_sched_switch_[k] < __schedule_[k] < schedule_[k] < futex_do_wait_[k] < __x64_sys_futex_[k]",
+                "__traceiter_sched_switch_[k] < __schedule_[k] < schedule_[k] < futex_do_wait_[k] < \
+                 __x64_sys_futex_[k]",
                 "futex",
             ),
             (

@@ -1,7 +1,7 @@
 //! Sort keys and events selected by options.
 
 use crate::engine::offline::Offline;
-use crate::kernel::attr::{SW_DUMMY, TYPE_SOFTWARE, sample};
+use crate::kernel::attr::sample;
 use crate::perfdata::EventDesc;
 use crate::query::ColumnKey;
 
@@ -14,7 +14,7 @@ pub(crate) fn keys_of(text: &str) -> anyhow::Result<Vec<ColumnKey>> {
 }
 
 pub(super) fn is_dummy(event: &EventDesc) -> bool {
-    event.is_derived() || event.attr.kind == TYPE_SOFTWARE && event.attr.config == SW_DUMMY
+    event.is_derived() || event.is_dummy()
 }
 
 /// Returns all events except side-band dummies and derived ones, or all events if there are no others.

@@ -99,10 +99,9 @@ impl Driver for SessionDriver {
                 let wants = IntakeOptions { traces: true, ..IntakeOptions::default() };
                 Ok(offline::load(&mut *opened.source, opened.symbols, wants)?)
             };
-            let label = path.file_name().map_or_else(String::new, |n| n.to_string_lossy().into_owned());
             let read = read().map(|loaded| {
                 let _ = requests.send(Request::Baseline(Some(Box::new(loaded))));
-                label
+                path
             });
             let _ = outside.send(OutsideEvent::Baseline(read.map_err(|error| format!("{error:#}"))));
         };

@@ -4,7 +4,6 @@ use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::Parser;
 use crossbeam_channel::unbounded;
 
 use crate::engine::{Engine, IntakeOptions, Options};
@@ -14,15 +13,18 @@ use crate::kernel::spawn::{Fate, Output};
 use crate::panel::top::Field;
 use crate::query::ColumnKey;
 use crate::query::time_range::TimeRange;
-use crate::session::Origin;
+use crate::session::{EndReason, Origin};
 use crate::source::Source;
 use crate::symbols::NameForm;
 use crate::symbols::SymbolOptions;
-use crate::ui::{App, Start, run as interface, term};
+use crate::ui::commands::{general, table};
+use crate::ui::start::StartupAction;
+use crate::ui::view::cpus;
+use crate::ui::{App, ProgramCall, Start, run as interface, term};
 use crate::units::kit::{Settings, Spec};
 
 use super::args::unit_args::UnitArgs;
-use super::args::{Args, Command, Live, NameArgs, Open, View};
+use super::args::{Live, NameArgs, Open, Recording, View};
 use super::driver::SessionDriver;
 use super::flight_recorder;
 use super::open::{self, Opened, filter_of};
@@ -38,12 +40,9 @@ pub(crate) fn run(mut args: Live) -> anyhow::Result<u8> {
         return Err(usage(format!("-d {refresh:?}: expected seconds, 0.05 or more")));
     }
     let mut start = start(&args.view, refresh)?;
-    if args.softirq_time {
-        start.exec.insert(0, "softirq-time".to_owned());
-    }
-    if args.first.zero {
-        start.exec.insert(0, "window".to_owned());
-    }
+    start.actions.splice(0..0, first_actions(&args));
+    start.invocation.is_forced = args.sampling.force;
+    start.invocation.has_filters = !args.sampling.filters.is_empty();
     let clauses = args.first.clauses();
     if !clauses.is_empty() {
         let all = clauses.into_iter().chain(start.filter.take().map(|filter| format!("({filter})")));
@@ -79,14 +78,25 @@ pub(crate) fn run(mut args: Live) -> anyhow::Result<u8> {
     Ok(fate.code(false))
 }
 
-pub(crate) fn open(mut args: Open) -> anyhow::Result<u8> {
+fn first_actions(args: &Live) -> Vec<StartupAction> {
+    let window = args.first.zero.then(|| general::WINDOW.with("last 30").into());
+    let softirqs = args.softirq_time.then(|| (&cpus::commands::SOFTIRQ_TIME).into());
+    window.into_iter().chain(softirqs).collect()
+}
+
+pub(crate) fn open(args: Open) -> anyhow::Result<u8> {
+    open_with(args, None)
+}
+
+/// Opens a recording, optionally with a unit.
+fn open_with(mut args: Open, unit: Option<(&'static Spec, Settings)>) -> anyhow::Result<u8> {
     if let Some(old) = args.old() {
         args.view.baseline = Some(old);
     }
     let mut start = start(&args.view, Duration::from_millis(100))?;
     if let Some(cpus) = &args.cpus {
         source_config::cpu_list(cpus)?;
-        start.exec.insert(0, format!("zoom-cpu {cpus}"));
+        start.actions.insert(0, general::ZOOM_CPU.with(cpus).into());
     }
     let from_stdin = args.recording.paths().iter().any(|p| p.as_os_str() == "-");
     if !std::io::stdout().is_terminal() || !from_stdin && !std::io::stdin().is_terminal() {
@@ -98,7 +108,7 @@ pub(crate) fn open(mut args: Open) -> anyhow::Result<u8> {
     let info = opened.source.info();
     let recording = (!info.flows && !from_stdin && !info.hosts.are_many()).then(|| args.recording.paths());
     let (baseline, names) = (args.view.baseline.clone(), args.recording.names.clone());
-    let files = Files { recording, baseline, names, unit: None };
+    let files = Files { recording, baseline, names, unit };
     show(opened, &args.view, start, files)
 }
 
@@ -151,34 +161,30 @@ pub(crate) fn unit(spec: &'static Spec, mut args: UnitArgs) -> anyhow::Result<u8
     Ok(fate.code(false))
 }
 
-pub(crate) fn unit_of_recording(spec: &'static Spec, args: UnitArgs) -> anyhow::Result<u8> {
-    let mut words: Vec<std::ffi::OsString> = vec!["perfprof-tui".into(), "open".into()];
-    words.extend(args.files.iter().map(|file| file.as_os_str().to_owned()));
-    let parsed = Args::try_parse_from(words)?;
-    let Some(Command::Open(mut open)) = parsed.command else { return Ok(0) };
-    open.recording.names = args.names;
-    let mut text = vec![spec.name.to_owned()];
-    text.extend(args.words);
-    for (name, list) in [("--pids", args.pids), ("--tids", args.tids)] {
-        text.extend(list.map(|list| [name.to_owned(), list]).into_iter().flatten());
-    }
-    open.view
-        .exec
-        .insert(0, format!("unit {}", crate::ui::view::units::state::quoted(text.iter().map(String::as_str))));
-    self::open(open)
+pub(crate) fn unit_of_recording(spec: &'static Spec, mut args: UnitArgs) -> anyhow::Result<u8> {
+    unit_source::narrow(&mut args)?;
+    let open = Open {
+        recording: Recording::from_files(args.files, args.names),
+        cpus: None,
+        together: false,
+        view: config::live_args().view,
+        there: Vec::new(),
+    };
+    open_with(open, Some((spec, args.settings)))
 }
 
 fn start(view: &View, refresh: Duration) -> anyhow::Result<Start> {
     need_cursor()?;
     filter_of(view.filter.as_deref(), KnownFields::Any)?;
+    let mut actions = Vec::new();
     if let Some(time) = &view.time {
         let list = TimeRange::parse(time).map_err(|wrong| Usage(format!("--time {time}: {wrong}")))?;
-        if list.len() != 1 {
-            return Err(usage(format!("--time {time}: only one range is supported")));
-        }
+        let [range] = list[..] else { return Err(usage(format!("--time {time}: only one range is supported"))) };
+        actions.push(StartupAction::Range { range, typed: time.clone() });
     }
     for command in &view.exec {
-        crate::ui::commands::table::parse(command).map_err(|error| Usage(format!("--exec {command}: {error}")))?;
+        let parsed = table::parse(command).map_err(|error| Usage(format!("--exec {command}: {error}")))?;
+        actions.push(parsed.into());
     }
     let columns = match (&view.sort, &config::get().columns) {
         (Some(sort), _) => {
@@ -196,8 +202,8 @@ fn start(view: &View, refresh: Duration) -> anyhow::Result<Start> {
         limit: view.percent_limit,
         refresh,
         points: source_config::points(view.threshold)?,
-        invocation: invocation(),
-        exec: view.time.iter().map(|time| format!("range clock {time}")).chain(view.exec.clone()).collect(),
+        invocation: ProgramCall { words: invocation(), baseline: view.baseline.clone(), ..ProgramCall::default() },
+        actions,
         form: if view.no_demangle { NameForm::Raw } else { NameForm::Plain },
         inlined: !view.no_inline,
         saved: super::filters::read(),
@@ -288,9 +294,27 @@ fn session(
     let ended = engine.answer().ended.clone();
     signals::farewell(fate, || engine.stop());
     drop(watch);
-    if let Some(text) = ended.filter(|t| t.starts_with("the command")) {
-        complain(&text);
+    if let Some(end @ EndReason::Command(_)) = ended {
+        complain(&end.to_string());
     }
     result?;
     Ok(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+    use crate::cli::args::Args;
+
+    #[test]
+    fn options_of_the_first_view() {
+        let of = |line: &str| first_actions(&Args::try_parse_from(line.split(' ')).expect(line).live);
+        // Without an argument, the command would switch to the next window.
+        let (window, softirqs) = (table::parse("window last 30"), table::parse("softirq-time"));
+        let actions = [window, softirqs].map(|command| StartupAction::from(command.expect("a command")));
+        assert_eq!(of("perfprof-tui -z --softirq-time"), actions);
+        assert_eq!(of("perfprof-tui -a"), []);
+    }
 }

@@ -65,7 +65,7 @@ pub(crate) fn run(args: &Record) -> anyhow::Result<u8> {
                 began = cut(&mut slices, &store, period, began, &sender)?;
             }
             if let Progress::End(why) = step {
-                break Ok(why);
+                break Ok(why.to_string());
             }
         }
     })

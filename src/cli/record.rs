@@ -171,7 +171,7 @@ impl<'a> Recorder<'a> {
             self.named.extend(batch.containers.drain(..).map(|named| (named.root.clone(), named)));
             batch.clear();
             if let Progress::End(why) = step {
-                return Ok(if full { "the file is full".to_owned() } else { why });
+                return Ok(if full { "the file is full".to_owned() } else { why.to_string() });
             }
             full |= self.args.more.max_size.is_some_and(|most| self.bytes + self.writer.written() >= most);
             if self.series.is_due(self.writer.written()) {

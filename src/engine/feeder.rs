@@ -8,6 +8,7 @@ use crossbeam_channel::{Receiver, Sender, TrySendError};
 
 use super::shares::ThreadMemory;
 use super::urgency::Urgency;
+use crate::session::EndReason;
 use crate::source::{Batch, Control, Progress, Source};
 
 /// A live batch is delivered on request, or when it reaches this size or this age. Each delivery wakes the profile's
@@ -39,8 +40,8 @@ pub(super) struct Feeder {
 pub enum Feed {
     /// The records of one wait.
     Batch(Box<Batch>),
-    /// The end of the source, with the reason; `Err` for a failure.
-    End(Result<String, String>),
+    /// The end of the source.
+    End(EndReason),
 }
 
 impl Feeder {
@@ -82,8 +83,8 @@ impl Feeder {
             }
             let end = match step {
                 Ok(Progress::More) => continue,
-                Ok(Progress::End(why)) => Ok(why),
-                Err(error) => Err(error.to_string()),
+                Ok(Progress::End(why)) => why,
+                Err(error) => EndReason::Failed(error.to_string()),
             };
             self.deliver(Feed::End(end));
             return;

@@ -13,7 +13,7 @@ use crate::units::kit::{Points, Spec, Unit};
 
 use super::offline::{name_all, once};
 use super::read_ahead::{self, ReadAhead};
-use crate::ingest::unit_feed::UnitAnswer;
+use crate::ingest::unit_feed::{BlockedBy, BlockedUnit, UnitAnswer};
 use crate::ingest::{Core, Ingest, IntakeOptions};
 
 /// The figures of an interval, or of everything.
@@ -109,10 +109,9 @@ fn take_all(
             if !asked {
                 // A probe's event is in the first batch.
                 asked = true;
-                let missing = core.units.missing();
-                if !missing.is_empty() {
+                if let Some(unit) = core.units.blocked().first() {
                     let reasons: String = once(take(&mut work.notes)).iter().map(|note| format!("\n{note}")).collect();
-                    return Err(RunError::Unit(lacks(&missing, live, spec) + &reasons));
+                    return Err(RunError::Unit(blocked_text(unit, live, spec) + &reasons));
                 }
             }
             if live {
@@ -147,13 +146,12 @@ fn take_all(
     }
 }
 
-fn lacks(missing: &[String], live: bool, spec: &Spec) -> String {
-    let what = missing.join("; ");
-    match (what.contains(" needs "), live) {
-        (false, _) => what,
-        (true, true) => format!("{what}: this cannot be measured here (see perfprof-tui doctor)"),
-        (true, false) => format!(
-            "{what}, which this recording lacks; record with -e the events that perfprof-tui {} --describe lists",
+fn blocked_text(unit: &BlockedUnit, live: bool, spec: &Spec) -> String {
+    match (&unit.by, live) {
+        (BlockedBy::Unusable(_), _) => unit.to_string(),
+        (BlockedBy::Missing(_), true) => format!("{unit}: this cannot be measured here (see perfprof-tui doctor)"),
+        (BlockedBy::Missing(_), false) => format!(
+            "{unit}, which this recording lacks; record with -e the events that perfprof-tui {} --describe lists",
             spec.name
         ),
     }

@@ -19,6 +19,7 @@ use crate::symbols::lines::{InlinedFrame, Lines};
 use crate::symbols::{Problem, Resolver, SymbolOptions};
 use crate::units::kit::{Spec, Unit};
 
+use crate::ingest::unit_feed::BlockedBy;
 use crate::ingest::{Core, Ingest, IntakeOptions};
 
 use super::missing_files::{self, Sought};
@@ -58,9 +59,11 @@ pub fn load_unit(
     let core = ingest.core_mut();
     core.start_unit(spec, unit, 0)?;
     core.bind_all_units();
-    let missing = core.units.missing();
-    if !missing.is_empty() {
-        return Err(format!("{}, which this recording lacks", missing.join("; ")));
+    if let Some(unit) = core.units.blocked().first() {
+        return Err(match unit.by {
+            BlockedBy::Missing(_) => format!("{unit}, which this recording lacks"),
+            BlockedBy::Unusable(_) => unit.to_string(),
+        });
     }
     load_into(ingest, source, symbols, wants).map_err(|error| error.to_string())
 }

@@ -122,6 +122,7 @@ mod tests {
     use std::time::Instant;
 
     use super::*;
+    use crate::session::EndReason;
     use crate::source::Info;
 
     const MEGABYTE: usize = 1 << 20;
@@ -148,7 +149,7 @@ mod tests {
             batch.bytes.resize(MEGABYTE, self.number);
             self.number += 1;
             self.read.fetch_add(1, Ordering::SeqCst);
-            Ok(if self.number == self.last { Progress::End("all".into()) } else { Progress::More })
+            Ok(if self.number == self.last { Progress::End(EndReason::Complete("all".into())) } else { Progress::More })
         }
     }
 
@@ -173,7 +174,7 @@ mod tests {
             (usize::from(batch.bytes[0]) + 1, progress)
         });
         let (numbers, progress) = numbers.expect("a thread");
-        assert_eq!(progress, Progress::End("all".into()));
+        assert_eq!(progress, Progress::End(EndReason::Complete("all".into())));
         assert_eq!(numbers, read.load(Ordering::SeqCst));
     }
 

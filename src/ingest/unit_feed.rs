@@ -16,6 +16,7 @@ use crate::units::kit::{
     Unit, ViewState,
 };
 
+pub(crate) use binding::{BlockedBy, BlockedUnit};
 use kept::KeptFigures;
 
 use super::unit_events::shown;
@@ -70,6 +71,8 @@ struct Running {
     readings: FxHashMap<(usize, u32), u64>,
     lost: u64,
     notes: Vec<String>,
+    /// For how long it was stopped before it was last restarted, in nanoseconds.
+    gap: Option<u64>,
 }
 
 impl Running {
@@ -417,6 +420,7 @@ impl Units {
             let at = Moment { session, profile, names, start, since: running.since, now, look: &running.look };
             let panels = if is_wanted(running) { running.unit.panels(&at) } else { Vec::new() };
             let mut notes = running.notes.clone();
+            notes.extend(running.gap.map(kept::gap_note));
             notes.extend(running.unit.silence().map(str::to_owned));
             if !waiting.is_empty() {
                 notes.push(format!("not measured: {}", waiting.join(", ")));

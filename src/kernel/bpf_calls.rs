@@ -196,7 +196,7 @@ pub(crate) fn load(code: &Code<'_>) -> Result<OwnedFd, LoadError> {
         let _ = attr().with(6, 1).with(7, log.len() as u32).point(8, log.as_mut_ptr()).make(PROG_LOAD);
         let end = log.iter().position(|b| *b == 0).unwrap_or(log.len());
         let text = String::from_utf8_lossy(&log[..end]).into_owned();
-        let last = text.lines().rev().find(|l| !l.starts_with("processed") && !l.is_empty());
+        let last = text.lines().rev().find(|line| !line.starts_with("processed") && !line.is_empty());
         LoadError { errno, log: last.unwrap_or_default().to_owned() }
     })
 }

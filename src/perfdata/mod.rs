@@ -125,7 +125,7 @@ impl EventDesc {
     }
 
     /// Returns whether it never samples and only carries other records.
-    pub(crate) fn is_dummy(&self) -> bool {
+    pub fn is_dummy(&self) -> bool {
         self.attr.is_dummy()
     }
 

@@ -7,7 +7,7 @@ use crate::event::EventState;
 use crate::perfdata::EventUnit;
 use crate::profile::frames::SymState;
 use crate::profile::{Acc, Ledger, Timeline};
-use crate::session::{DsoKind, TimeMark};
+use crate::session::{DsoKind, EndReason, TimeMark};
 use crate::symbols::spaces::WalkFigures;
 
 use super::annotate::Hits;
@@ -120,6 +120,8 @@ pub struct EventInfo {
     pub note: Option<String>,
     /// The kernel's filter.
     pub filter: Option<String>,
+    /// Whether it never samples and only carries other records.
+    pub is_dummy: bool,
     /// Its text fields, if it is a tracepoint.
     pub texts: Vec<Arc<str>>,
     /// Whether its samples have durations.
@@ -312,7 +314,7 @@ pub struct Answer {
     /// This program's memory, by purpose.
     pub memory: Memory,
     /// Why the source has ended, if it has.
-    pub ended: Option<String>,
+    pub ended: Option<EndReason>,
     /// Notes for the user, without duplicates.
     pub notes: Vec<String>,
     /// The sampled CPUs as a list; empty for all.

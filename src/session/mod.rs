@@ -4,6 +4,7 @@
 pub mod containers;
 pub(crate) mod dso;
 mod earlier;
+mod end;
 mod groups;
 mod host;
 pub mod hosts;
@@ -34,6 +35,7 @@ use crate::record::sample::{CONTEXT_MAX, CONTEXT_USER, u64s};
 use containers::{Container, NamedContainer};
 pub use dso::{Dso, DsoKind, Dsos};
 use earlier::EarlierMaps;
+pub use end::EndReason;
 pub use host::Host;
 use host::Thread;
 use hosts::{HostId, PerHost};

@@ -16,7 +16,7 @@ use crate::perfdata::read::Recording;
 use crate::record::Layout;
 use crate::session::containers::NamedContainer;
 use crate::session::hosts::PerHost;
-use crate::session::{DsoKind, Origin};
+use crate::session::{DsoKind, EndReason, Origin};
 use crate::symbols::door::Namers;
 use crate::symbols::shipped::ShippedTables;
 use crate::symbols::spaces::WalkFigures;
@@ -357,8 +357,8 @@ pub struct Handover {
 pub enum Progress {
     /// There may be more.
     More,
-    /// The source has ended, with the reason as a message.
-    End(String),
+    /// The source has ended.
+    End(EndReason),
 }
 
 /// A change to a running source.

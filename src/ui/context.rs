@@ -1,5 +1,6 @@
 //! The session as seen by the interface: its state, the latest answers, the machine, and properties of the terminal.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use crate::cpu::findings::Finding;
@@ -19,6 +20,26 @@ use crate::ui::lag::ViewLag;
 
 pub(crate) type SavedFilters = std::collections::BTreeMap<String, String>;
 
+/// The command line that started the program, which a copied command repeats.
+#[derive(Clone, Debug)]
+pub struct ProgramCall {
+    /// Its words without the filters, ranges and commands of the view.
+    pub words: Vec<String>,
+    /// Whether it lifts the limit of cost.
+    pub is_forced: bool,
+    /// Whether it has filters of events.
+    pub has_filters: bool,
+    /// The recording that it compares with.
+    pub baseline: Option<PathBuf>,
+}
+
+impl Default for ProgramCall {
+    fn default() -> Self {
+        let words = vec!["perfprof-tui".to_owned()];
+        Self { words, is_forced: false, has_filters: false, baseline: None }
+    }
+}
+
 /// The state shared by all screens.
 #[derive(Debug)]
 pub struct Context {
@@ -36,8 +57,8 @@ pub struct Context {
     pub(crate) keymap: Arc<Keymap>,
     pub(crate) themes: Vec<String>,
     pub saved: SavedFilters,
-    /// The command line without its filters and commands.
-    pub(crate) invocation: Vec<String>,
+    /// The command line.
+    pub(crate) invocation: ProgramCall,
     /// Whether there are enough colours for two rows of a map in one cell.
     pub fine: bool,
     /// The characters that the terminal supports.

@@ -33,5 +33,6 @@ pub mod view;
 pub(crate) mod widget;
 
 pub use app::{App, Effect};
+pub use context::ProgramCall;
 pub use frame::Level;
 pub use start::Start;

@@ -29,8 +29,8 @@ pub(crate) enum OutsideEvent {
     Continued,
     /// A save has ended, with a message or an error.
     Saved(Result<String, String>),
-    /// The engine has received a recording to compare with, or the reason why not; its name.
-    Baseline(Result<String, String>),
+    /// The engine has received the recording of this path to compare with, or the reason why not.
+    Baseline(Result<PathBuf, String>),
 }
 
 /// Executes the loop's effects on files and processes.
@@ -189,7 +189,7 @@ fn take_outside(app: &mut App, screen: &mut Screen, what: OutsideEvent) -> io::R
     match what {
         OutsideEvent::Saved(Ok(text)) => app.say(text),
         OutsideEvent::Saved(Err(text)) => app.error(text),
-        OutsideEvent::Baseline(Ok(label)) => app.baseline_read(label),
+        OutsideEvent::Baseline(Ok(path)) => app.baseline_read(path),
         OutsideEvent::Baseline(Err(why)) => app.baseline_failed(why),
         OutsideEvent::Continued => retake(app, screen)?,
         OutsideEvent::Stop => {}

@@ -1,5 +1,6 @@
 //! The selection shared by all screens: event, filter, zooms, time ranges, baseline, and order of rows.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use hashbrown::HashSet;
@@ -24,7 +25,27 @@ pub struct Zoom {
     pub(crate) label: String,
     /// The filter that it adds.
     pub(crate) expression: String,
-    pub(crate) range: Option<(u64, u64)>,
+    pub(crate) kind: ZoomKind,
+}
+
+/// The kind of a zoom, which determines the zooms that it replaces.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ZoomKind {
+    /// A filter.
+    Clause,
+    /// One CPU.
+    Cpu,
+    /// A range of time.
+    Range((u64, u64)),
+}
+
+impl Zoom {
+    pub(crate) fn range(&self) -> Option<(u64, u64)> {
+        match self.kind {
+            ZoomKind::Range(range) => Some(range),
+            ZoomKind::Clause | ZoomKind::Cpu => None,
+        }
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,7 +60,13 @@ pub(crate) enum BaselineSource {
     Past(u64),
     View(Option<String>),
     Range((u64, u64)),
-    File,
+    File(PathBuf),
+}
+
+impl BaselineSource {
+    fn is_file(&self) -> bool {
+        matches!(self, Self::File(_))
+    }
 }
 
 /// The subject of a message, so that a dismissed message does not return.
@@ -206,7 +233,7 @@ impl Selection {
 
     /// Returns the selected time range, in nanoseconds from the session's start.
     pub fn range(&self) -> Option<(u64, u64)> {
-        self.zooms.iter().rev().find_map(|zoom| zoom.range)
+        self.zooms.iter().rev().find_map(Zoom::range)
     }
 
     /// Whether the view is filtered by more than the exclusion of idle CPUs.
@@ -227,7 +254,7 @@ impl Selection {
 
     /// Joins all filters except the time range: zooms, a filter, idle CPUs, and one more clause.
     fn narrowed(&self, filter: Option<&String>, clause: Option<String>) -> Option<String> {
-        let zooms = self.zooms.iter().filter(|z| z.range.is_none()).map(|z| z.expression.clone());
+        let zooms = self.zooms.iter().filter(|z| z.range().is_none()).map(|z| z.expression.clone());
         let idle = self.hide_idle.then(|| "!idle".to_owned());
         joined(zooms.chain(filter.cloned()).chain(idle).chain(clause))
     }
@@ -240,7 +267,7 @@ impl Selection {
     /// Returns the zooms and the filter that another run can use; the times of a live session mean nothing there.
     pub(crate) fn repeatable_filter(&self, context: &Context) -> Option<String> {
         let is_live = context.info.origin == Origin::Live;
-        let zooms = self.zooms.iter().filter(|zoom| !is_live || zoom.range.is_none());
+        let zooms = self.zooms.iter().filter(|zoom| !is_live || zoom.range().is_none());
         joined(zooms.map(|zoom| zoom.expression.clone()).chain(self.filter.clone()))
     }
 
@@ -271,15 +298,15 @@ impl Selection {
                 (self.narrowed(self.filter.as_ref(), Some(format!("time < {ns}ns"))), Some(*ns))
             }
             BaselineSource::View(filter) => (self.narrowed(filter.as_ref(), None), None),
-            BaselineSource::Range(_) | BaselineSource::File => (self.narrowed(self.filter.as_ref(), None), None),
+            BaselineSource::Range(_) | BaselineSource::File(_) => (self.narrowed(self.filter.as_ref(), None), None),
         };
         let filter = text.and_then(|t| context.parse(&t).ok()).map(std::sync::Arc::new);
         let range = match mark.of {
             BaselineSource::Range(range) => Some(range),
-            BaselineSource::File => None,
+            BaselineSource::File(_) => None,
             _ => self.range(),
         };
-        Some(Baseline { event: None, filter, other: mark.of == BaselineSource::File, per: self.per, split, range })
+        Some(Baseline { event: None, filter, other: mark.of.is_file(), per: self.per, split, range })
     }
 
     /// Returns the commands that reproduce the comparison. The past of a live session is not reproducible.
@@ -291,8 +318,8 @@ impl Selection {
             BaselineSource::View(None) => "time >= 0".to_owned(),
             BaselineSource::View(Some(filter)) => filter.clone(),
             BaselineSource::Range((from, until)) => format!("range {},{}", *from as f64 / 1e9, *until as f64 / 1e9),
-            BaselineSource::File if context.invocation.contains(&mark.label) => String::new(),
-            BaselineSource::File => mark.label.clone(),
+            BaselineSource::File(path) if context.invocation.baseline.as_ref() == Some(path) => String::new(),
+            BaselineSource::File(path) => path.display().to_string(),
         };
         let mut commands = Vec::new();
         if !of.is_empty() {
@@ -306,7 +333,7 @@ impl Selection {
 
     /// Returns the visible columns, without those that cannot be compared between runs.
     pub(crate) fn fields(&self) -> Vec<Field> {
-        let other = self.baseline.as_ref().is_some_and(|mark| mark.of == BaselineSource::File);
+        let other = self.baseline.as_ref().is_some_and(|mark| mark.of.is_file());
         let says = |f: &&Field| !other || !matches!(f, Field::Key(key) if key.entry().of_this_run);
         self.rows.columns.iter().filter(says).copied().collect()
     }
@@ -316,7 +343,7 @@ impl Selection {
         match self.baseline.as_ref()?.of {
             BaselineSource::Range(range) => Some(range),
             BaselineSource::Past(ns) => Some((0, ns)),
-            BaselineSource::View(_) | BaselineSource::File => None,
+            BaselineSource::View(_) | BaselineSource::File(_) => None,
         }
     }
 }

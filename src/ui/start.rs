@@ -4,9 +4,31 @@ use std::time::Duration;
 
 use crate::panel::charset::Charset;
 use crate::panel::top::Field;
+use crate::query::time_range::TimeRange;
 use crate::symbols::NameForm;
-use crate::ui::context::SavedFilters;
+use crate::ui::command::Invocation;
+use crate::ui::context::{ProgramCall, SavedFilters};
 use crate::ui::keymap::Keymap;
+
+/// An action that the command line requests.
+#[derive(Clone, Debug, PartialEq)]
+pub enum StartupAction {
+    /// Runs a command of the screens.
+    Command(Invocation),
+    /// Selects a range of the samples' clock.
+    Range {
+        /// The range.
+        range: TimeRange,
+        /// The range as typed, for messages.
+        typed: String,
+    },
+}
+
+impl<T: Into<Invocation>> From<T> for StartupAction {
+    fn from(command: T) -> Self {
+        Self::Command(command.into())
+    }
+}
 
 /// The initial settings of the interface.
 #[derive(Clone, Debug)]
@@ -25,10 +47,10 @@ pub struct Start {
     pub refresh: Duration,
     /// Percentage points that a CPU must exceed the others by to be a finding.
     pub points: f64,
-    /// The command line without its filters and commands.
-    pub invocation: Vec<String>,
-    /// Commands to run, one after each answer.
-    pub exec: Vec<String>,
+    /// The command line.
+    pub invocation: ProgramCall,
+    /// Actions at the start, one after each answer.
+    pub actions: Vec<StartupAction>,
     /// The format of symbols.
     pub form: NameForm,
     /// Whether inlined functions are frames.
@@ -59,8 +81,8 @@ impl Default for Start {
             limit: 0.0,
             refresh: Duration::from_secs(1),
             points: 10.0,
-            invocation: vec!["perfprof-tui".to_owned()],
-            exec: Vec::new(),
+            invocation: ProgramCall::default(),
+            actions: Vec::new(),
             form: NameForm::Plain,
             inlined: true,
             saved: SavedFilters::new(),

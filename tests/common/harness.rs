@@ -12,13 +12,14 @@ use perfprof_tui::engine::view::View;
 use perfprof_tui::event::catalogue::{CatalogueEvent, EventKind};
 use perfprof_tui::event::{EventState, Rate, RunState};
 use perfprof_tui::panel::charset::Charset;
+use perfprof_tui::perfdata::EventDesc;
 use perfprof_tui::query::annotate::{self, AnnotatedFunction};
 use perfprof_tui::query::answer::EventInfo;
 use perfprof_tui::query::answer::{Memory, MemoryShare, Meter};
 use perfprof_tui::query::cpus::{CpuAnswer, CpuCounts};
 use perfprof_tui::query::{Aggregate, Answer, Question};
 use perfprof_tui::session::machine::{Stat, Topology};
-use perfprof_tui::session::{Origin, TimeMark, marks};
+use perfprof_tui::session::{EndReason, Origin, TimeMark, marks};
 use perfprof_tui::source::{Info, recording};
 use perfprof_tui::symbols::SymbolOptions;
 use perfprof_tui::symbols::lines::Lines;
@@ -62,6 +63,14 @@ fn root_of(file: &str, root: &tempfile::TempDir) -> std::path::PathBuf {
 }
 
 impl Harness {
+    /// Starts the screen again, with other settings.
+    pub fn restart(mut self, start: Start) -> Self {
+        self.app = App::new(self.app.context.info.clone(), start);
+        self.app.resize(self.size.0, self.size.1);
+        self.settle();
+        self
+    }
+
     pub fn open(file: &str, kallsyms: &str, width: u16, height: u16) -> Self {
         let (loaded, mut info) = load(file, kallsyms);
         // Keep the path of the checkout off the screen, so that snapshots are equal on every machine.
@@ -175,6 +184,7 @@ impl Harness {
             lost: 0,
             note: None,
             filter: (self.metered && name.contains(':')).then(|| KEPT.to_owned()),
+            is_dummy: self.app.context.info.events.get(i).is_some_and(EventDesc::is_dummy),
             texts: core.profile.format(i as u16).map_or(Vec::new(), |format| format.texts().map(Arc::from).collect()),
             has_durations: core.profile.has_durations(i as u16),
             meter: (self.metered && name != "off-cpu").then(|| meter(name, total(i).samples, core.profile.span())),
@@ -191,7 +201,7 @@ impl Harness {
             timeline: Arc::new(core.timeline.clone()),
             marks: self.marks.clone().into(),
             wall_start: core.told.wall_start(core.start),
-            ended: (!self.metered).then(|| "end of the file".into()),
+            ended: (!self.metered).then(|| EndReason::Complete("the file".into())),
             notes: self.loaded.notes.clone(),
             by_cpu: Arc::new(by_cpu),
             memory: if self.metered { memory() } else { Memory::default() },
@@ -218,7 +228,7 @@ impl Harness {
     /// Compares with another recording.
     pub fn against(mut self, file: &str, kallsyms: &str) -> Self {
         self.view.set_other(Some(Box::new(load(file, kallsyms).0)));
-        self.app.baseline_read(file.to_owned());
+        self.app.baseline_read(file.into());
         self.settle();
         self
     }

@@ -1,6 +1,7 @@
 //! Small points that users without the manual stumble over.
 
 use crate::common::harness::{Harness, messages};
+use perfprof_tui::ui::{ProgramCall, Start};
 
 fn incident() -> Harness {
     Harness::open("ipvs-cpu32.data", "ipvs-cpu32.kallsyms", 160, 30)
@@ -42,6 +43,22 @@ fn a_prompt_without_a_limit_begins_empty() {
 #[test]
 fn differences_are_named_whether_or_not_anything_is_compared() {
     insta::assert_snapshot!("differences", messages(incident, &["P", "bP"]));
+}
+
+/// A copied command names the recording of a comparison by its path, unless the command line has it already.
+#[test]
+fn the_command_has_the_path_of_the_baseline_once() {
+    let command = |start: Start| {
+        let mut harness = incident().restart(start);
+        harness.app.baseline_read("old/x.data".into());
+        harness.keys("K").saved.into_iter().rfind(|effect| effect.starts_with("Copy")).expect("a command")
+    };
+    let copied = command(Start::default());
+    assert!(copied.contains("'baseline old/x.data'"), "{copied}");
+    let words = ["perfprof-tui", "open", "old/x.data", "x.data"].map(str::to_owned).to_vec();
+    let invocation = ProgramCall { words, baseline: Some("old/x.data".into()), ..ProgramCall::default() };
+    let copied = command(Start { invocation, ..Start::default() });
+    assert!(!copied.contains("baseline"), "{copied}");
 }
 
 /// The command of a live view is for another run: it has no times of this one.

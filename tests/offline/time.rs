@@ -11,15 +11,18 @@ use perfprof_tui::profile::Loss;
 use perfprof_tui::query::Answer;
 use perfprof_tui::query::answer::ViewAnswer;
 use perfprof_tui::query::heat::{Heat, HeatBy, SECOND};
+use perfprof_tui::query::time_range::TimeRange;
 use perfprof_tui::record::kinds::{split, types};
 use perfprof_tui::session::TimeMark;
 use perfprof_tui::session::hosts::HostId;
 use perfprof_tui::source::{Batch, Progress, recording};
 use perfprof_tui::symbols::SymbolOptions;
-use perfprof_tui::ui::Level;
+use perfprof_tui::ui::commands::table::parse;
 use perfprof_tui::ui::run::render;
+use perfprof_tui::ui::start::StartupAction;
 use perfprof_tui::ui::tab::Tab;
 use perfprof_tui::ui::theme::{Depth, Theme};
+use perfprof_tui::ui::{Level, Start};
 use ratatui::backend::CrosstermBackend;
 use ratatui::buffer::Buffer;
 use ratatui::{Terminal, TerminalOptions, Viewport};
@@ -235,12 +238,32 @@ fn ranges_that_are_wrong_or_outside() {
         let (from, until) = h.app.selection.range().expect("a range");
         assert!(from.abs_diff(5 * SECOND) < SECOND / 500 && until.abs_diff(6 * SECOND) < SECOND / 500, "{typed}");
     }
-    // The clock of the recording, like --time.
+}
+
+/// Actions that the command line requests run in its order, after the first answers.
+#[test]
+fn actions_at_the_start() {
     let h = incident(100, 24);
     let start = h.app.context.answer.start as f64 / 1e9;
-    let h = h.keys(&format!(":range clock {:.3},{:.3}<ret>", start + 2.0, start + 4.0));
+    // --time is of the recording's clock, unlike :range.
+    let typed = format!("{:.3},{:.3}", start + 2.0, start + 4.0);
+    let range = TimeRange::parse(&typed).expect("a range")[0];
+    let command = |text: &str| StartupAction::from(parse(text).expect("a command"));
+    let actions = vec![
+        StartupAction::Range { range, typed },
+        command("zoom-cpu 0-3"),
+        command("zoom-kernel"),
+        command("undo"),
+        command("flame"),
+    ];
+    let h = h.restart(Start { actions, ..Start::default() });
     let here = h.app.selection.range().expect("a range");
     assert!(here.0.abs_diff(2 * SECOND) < 2_000_000 && here.1.abs_diff(4 * SECOND) < 2_000_000, "{here:?}");
+    assert_eq!((h.filter(), h.app.frame.tab), (Some("(cpu in 0-3) && (!idle)"), Tab::Flame));
+    let typed = "90000,90001".to_owned();
+    let range = TimeRange::parse(&typed).expect("a range")[0];
+    let h = h.restart(Start { actions: vec![StartupAction::Range { range, typed }], ..Start::default() });
+    assert_eq!((h.level(), h.app.selection.range()), (Some(Level::Error), None));
 }
 
 #[test]

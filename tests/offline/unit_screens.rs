@@ -11,8 +11,8 @@ use perfprof_tui::engine::{UnitAnswer, UnitRequest};
 use perfprof_tui::panel::top::Field;
 use perfprof_tui::panel::{Align, Body, Cell, Column, Panel, Rest, Rows, Table};
 use perfprof_tui::query::{Answer, ColumnKey};
-use perfprof_tui::session::Origin;
 use perfprof_tui::session::machine::{Stat, Topology};
+use perfprof_tui::session::{EndReason, Origin};
 use perfprof_tui::source::Info;
 use perfprof_tui::source::hosts::SourceHost;
 use perfprof_tui::ui::commands::{general, program};
@@ -28,7 +28,7 @@ fn app(width: u16, height: u16) -> App {
     info.hosts = SourceHost::named("host").into();
     let mut app = App::new(info, start);
     app.resize(width, height);
-    app.set_answer(Arc::new(Answer { ended: Some("read".into()), ..Answer::default() }));
+    app.set_answer(Arc::new(Answer { ended: Some(EndReason::Complete("read".into())), ..Answer::default() }));
     app
 }
 

@@ -3,6 +3,7 @@
 
 mod circles;
 mod keys;
+mod messages;
 mod words;
 
 use std::path::{Path, PathBuf};

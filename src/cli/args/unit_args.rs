@@ -145,9 +145,6 @@ fn capital(text: &str) -> String {
 pub(crate) struct UnitArgs {
     #[arg(skip)]
     pub(crate) settings: Settings,
-    /// The unit's options as `:unit` takes them.
-    #[arg(skip)]
-    pub(crate) words: Vec<String>,
     /// Recording with the unit's events [default: the running machine]
     #[arg(value_name = "FILE", num_args = 0.., value_hint = ValueHint::FilePath)]
     pub(crate) files: Vec<PathBuf>,
@@ -242,17 +239,12 @@ impl UnitArgs {
                 _ => matches.get_many(opt.name).into_iter().flatten().cloned().collect(),
             };
             for value in values {
-                self.words.push(format!("--{}", opt.name));
-                self.words.extend((!opt.value.is_empty()).then(|| value.clone()));
                 self.settings.set(opt.name, &value)?;
             }
         }
         for file in std::mem::take(&mut self.files) {
             match file.to_str().and_then(address_event).filter(|_| spec.name == BREAKPOINT) {
-                Some(event) => {
-                    self.words.extend(["--event".to_owned(), event.clone()]);
-                    self.settings.set("event", &event)?;
-                }
+                Some(event) => self.settings.set("event", &event)?,
                 None => self.files.push(file),
             }
         }

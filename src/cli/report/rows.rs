@@ -222,8 +222,8 @@ impl<'a> EventRows<'a> {
         };
         let below = branches(shape.children);
         let whole = if by_function && callees && shape.children { branches(false) } else { ChainsByRow::default() };
-        let skips_row =
-            shape.args.more.fields.is_none() && shape.args.sort.as_ref().is_some_and(|s| s.starts_with("sym"));
+        let first_key = shape.args.sort.as_ref().and_then(|sort| ColumnKey::parse_list(sort.split(',').next()?).ok());
+        let skips_row = shape.args.more.fields.is_none() && first_key.is_some_and(|keys| keys == [ColumnKey::Sym]);
         let text = ChainText { spec, whole: &self.whole, skips_row };
         let least = spec.threshold(&self.whole);
         let of_row = |row: &TopRow| {

@@ -19,7 +19,7 @@ use crate::query::answer::Cost;
 use crate::query::cpus::CpuCounts;
 use crate::query::stable_order::StableOrder;
 use crate::query::{Answer, Data, Question};
-use crate::session::{TimeMark, marks};
+use crate::session::{EndReason, TimeMark, marks};
 use crate::source::{Control, CountReading, Info, RunState, SamplingState, Waker};
 use crate::symbols::spaces::WalkFigures;
 
@@ -99,7 +99,7 @@ pub struct Aggregator {
     /// CPU-nanoseconds times Hz so far, for the expected number of samples.
     expected: f64,
     expected_at: u64,
-    ended: Option<String>,
+    ended: Option<EndReason>,
     walked: Option<WalkFigures>,
     live: bool,
     started: u64,
@@ -217,7 +217,7 @@ impl Aggregator {
         let fetched = self.links.fetcher.as_ref().map_or(&nothing, |(_, fetched)| fetched);
         let batches = if self.ended.is_some() { &never } else { &self.links.batches };
         crossbeam_channel::select! {
-            recv(batches) -> feed => feed.map_or_else(|_| Event::Feed(Feed::End(Err("the source ended without a reason".into()))), Event::Feed),
+            recv(batches) -> feed => feed.map_or_else(|_| Event::Feed(Feed::End(EndReason::Failed("the source ended without a reason".into()))), Event::Feed),
             recv(self.links.requests) -> request => request.map_or(Event::Gone, Event::Request),
             recv(self.links.symbolizer.names) -> named => named.map_or(Event::Gone, Event::Names),
             recv(fetched) -> fetched => fetched.map_or(Event::Timeout, Event::Fetched),
@@ -309,11 +309,10 @@ impl Aggregator {
         self.expected += seconds * self.facts.frequency as f64 * self.facts.n_cpus as f64;
     }
 
-    fn end(&mut self, end: Result<String, String>) {
-        let why = end.unwrap_or_else(|error| {
+    fn end(&mut self, why: EndReason) {
+        if let EndReason::Failed(error) = &why {
             self.note(error.clone());
-            error
-        });
+        }
         self.ended = Some(why);
         self.fresh_data = true;
         self.due.end();

@@ -1,5 +1,6 @@
 //! The binding of units to events: the events that each waits for, has, and requires.
 
+use std::fmt::{self, Display, Formatter};
 use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
@@ -11,6 +12,30 @@ use crate::units::kit::field::Num;
 use crate::units::kit::{BoundExpr, Event as Bindable, Sees, Spec, Unit, ViewState};
 
 use super::{MAX_UNITS, Role, Running, Units};
+
+/// A unit that cannot measure.
+#[derive(Debug)]
+pub(crate) struct BlockedUnit {
+    name: &'static str,
+    pub(crate) by: BlockedBy,
+}
+
+#[derive(Debug)]
+pub(crate) enum BlockedBy {
+    /// Events of these names are missing.
+    Missing(Vec<String>),
+    /// Its events are present but not usable, for these reasons.
+    Unusable(Vec<String>),
+}
+
+impl Display for BlockedUnit {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match &self.by {
+            BlockedBy::Missing(names) => write!(f, "{} needs {}", self.name, names.join(", ")),
+            BlockedBy::Unusable(reasons) => write!(f, "{}: {}", self.name, reasons.join("; ")),
+        }
+    }
+}
 
 impl Units {
     pub(crate) fn start(&mut self, spec: &'static Spec, unit: Box<dyn Unit>, now: u64) -> Result<u64, String> {
@@ -33,6 +58,7 @@ impl Units {
             readings: FxHashMap::default(),
             lost: 0,
             notes: Vec::new(),
+            gap: None,
         };
         self.list.push(running);
         self.now = self.now.max(now);
@@ -111,8 +137,8 @@ impl Units {
         }
     }
 
-    /// Returns messages about the required events that units still wait for; empty if all are present.
-    pub(crate) fn missing(&self) -> Vec<String> {
+    /// Returns the units that still wait for required events.
+    pub(crate) fn blocked(&self) -> Vec<BlockedUnit> {
         let lacks = |running: &&Running| {
             let all = running.roles.iter().filter(|role| !role.bound && !role.want.optional);
             let names: Vec<&str> = all.map(|role| role.want.event.as_str()).collect();
@@ -120,14 +146,14 @@ impl Units {
             let nothing = running.roles.iter().all(|role| !role.bound) && !running.roles.is_empty();
             // An event that is present but unusable has a note with the reason.
             if !names.is_empty() && !running.notes.is_empty() {
-                return Some(format!("{}: {}", running.spec.name, running.notes.join("; ")));
+                return Some(BlockedUnit { name: running.spec.name, by: BlockedBy::Unusable(running.notes.clone()) });
             }
             let names = match names.is_empty() && nothing {
                 true => running.roles.iter().map(|role| role.want.event.as_str()).collect(),
                 false => names,
             };
-            let names = names.into_iter().map(shown).collect::<Vec<_>>();
-            (!names.is_empty()).then(|| format!("{} needs {}", running.spec.name, names.join(", ")))
+            let names: Vec<String> = names.into_iter().map(shown).map(str::to_owned).collect();
+            (!names.is_empty()).then(|| BlockedUnit { name: running.spec.name, by: BlockedBy::Missing(names) })
         };
         self.list.iter().filter_map(|running| lacks(&running)).collect()
     }

@@ -65,8 +65,7 @@ impl Units {
         running.measured = now;
         // A counter that is opened again starts at 0.
         running.readings.clear();
-        running.notes.retain(|note| !note.starts_with(GAP));
-        running.notes.push(format!("{GAP} {} while it was stopped", crate::panel::unit::duration(now - at)));
+        running.gap = Some(now - at);
         for (event, role) in events {
             if let Some(routes) = self.routes.get_mut(event) {
                 routes.push((self.list.len(), role));
@@ -105,8 +104,10 @@ impl Units {
     }
 }
 
-/// The prefix of the note on the time for which a unit was stopped.
-const GAP: &str = "nothing was measured for";
+/// Returns the note on the time for which a unit was stopped.
+pub(super) fn gap_note(ns: u64) -> String {
+    format!("nothing was measured for {} while it was stopped", crate::panel::unit::duration(ns))
+}
 
 #[cfg(test)]
 mod tests {

@@ -4,6 +4,7 @@ use crate::event::spec::LookupPaths;
 use crate::event::{CallGraph, Event, parse};
 use crate::filter::capture;
 use crate::kernel::cpus;
+use crate::session::EndReason;
 use crate::source::{Batch, Change, Control, Rate, RunState, ViewFilter};
 
 use super::attach::ByCpu;
@@ -49,7 +50,7 @@ impl LiveSource {
             Control::Share(shared) => self.share(shared),
             Control::CallGraph(way) => self.set_call_graph(*way),
             Control::Stop => {
-                self.stopping = Some("stopped".to_owned());
+                self.stopping = Some(EndReason::Stopped(String::new()));
                 Ok(String::new())
             }
         }

@@ -41,6 +41,7 @@ use crate::kernel::{cgroup, monotonic_ns, procfs};
 use crate::perfdata::EventDesc;
 use crate::record::SampleId;
 use crate::record::kinds::encode_cgroup;
+use crate::session::EndReason;
 
 use super::{Batch, Control, Handover, Info, Progress, SamplingState, Source, SourceError, ViewFilter, Waker};
 use attach::Attachment;
@@ -134,7 +135,7 @@ pub struct LiveSource {
     containers: Option<containers::Watch>,
     /// The filter of the view, until it is reported.
     view: Option<ViewFilter>,
-    stopping: Option<String>,
+    stopping: Option<EndReason>,
 }
 
 impl LiveSource {
@@ -356,16 +357,16 @@ impl LiveSource {
         (&info(&self.attachment, &self.target, &self.chosen, self.inherit, self.info.start)).into()
     }
 
-    fn ended(&mut self) -> Option<String> {
+    fn ended(&mut self) -> Option<EndReason> {
         if let Some(child) = &mut self.child
             && let Ok(Some(status)) = child.ended()
         {
             self.child = None;
-            return Some(format!("the command {}", spawn::describe(status).0));
+            return Some(EndReason::Command(spawn::describe(status).0));
         }
         let counts = self.child.is_none() || self.is_beside;
         if self.ticks.is_multiple_of(5) && self.held.is_none() && counts && self.is_gone() {
-            return Some(format!("{} has ended", self.target.label()));
+            return Some(EndReason::Target(self.target.label()));
         }
         None
     }

@@ -15,9 +15,9 @@ use crate::perfdata::build_ids::IdentifiedFile;
 use crate::perfdata::features::{Features, Section, bit};
 use crate::perfdata::read::Recording;
 use crate::perfdata::{EventDesc, info};
-use crate::session::Origin;
 use crate::session::hosts::{HostId, PerHost};
 use crate::session::marks::{self, TimeMark};
+use crate::session::{EndReason, Origin};
 use crate::symbols::shipped::ShippedTables;
 
 use super::hosts::Hosts;
@@ -160,11 +160,11 @@ impl Source for RecordingSource {
     fn next(&mut self, batch: &mut Batch) -> Result<Progress, SourceError> {
         if self.stopped {
             batch.complete_until = Some(u64::MAX);
-            return Ok(Progress::End(format!("stopped {} bytes into {}", self.progress().0, self.name)));
+            return Ok(Progress::End(EndReason::Stopped(format!("{} bytes into {}", self.progress().0, self.name))));
         }
         if self.turns.all_done() {
             batch.complete_until = Some(u64::MAX);
-            return Ok(Progress::End(format!("end of {}", self.name)));
+            return Ok(Progress::End(EndReason::Complete(self.name.clone())));
         }
         let next = self.turns.next(&self.info, &self.inputs);
         batch.quiet = if self.inputs.len() > 1 { self.turns.quiet(&self.inputs) } else { Vec::new() };

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use hashbrown::HashMap;
 
 use crate::perfdata::EventDesc;
-use crate::session::Origin;
+use crate::session::{EndReason, Origin};
 
 use super::{Batch, Info, NamedFrame, NamedSample, Progress, Source, SourceError};
 use counts::CountForm;
@@ -354,7 +354,7 @@ impl Source for TextSource {
     fn next(&mut self, batch: &mut Batch) -> Result<Progress, SourceError> {
         if self.stopped {
             batch.complete_until = Some(u64::MAX);
-            return Ok(Progress::End(format!("stopped at line {} of {}", self.number, self.name)));
+            return Ok(Progress::End(EndReason::Stopped(format!("at line {} of {}", self.number, self.name))));
         }
         let more = match self.format {
             Format::Folded => self.folded(batch),
@@ -382,7 +382,7 @@ impl Source for TextSource {
             ));
         }
         batch.complete_until = Some(u64::MAX);
-        Ok(Progress::End(format!("end of {}", self.name)))
+        Ok(Progress::End(EndReason::Complete(self.name.clone())))
     }
 }
 

@@ -8,9 +8,10 @@ use crate::panel::top::Field;
 use crate::query::{Age, Answer, Question};
 use crate::session::Origin;
 use crate::ui::app::{App, Effect};
-use crate::ui::commands::table;
+use crate::ui::commands::general;
 use crate::ui::draw::layout;
 use crate::ui::frame::drawn_part;
+use crate::ui::start::StartupAction;
 use crate::ui::tab::Tab;
 use crate::ui::view::time::state::usual;
 
@@ -69,21 +70,18 @@ impl App {
             self.views.top.follow(&answer);
         }
         let loaded = self.context.info.origin == Origin::Live || self.context.info.flows || answer.ended.is_some();
-        // A range may be a share of the whole recording, which must be loaded first.
-        let waits = !loaded && self.exec.front().is_some_and(|text| text.starts_with("range"));
         if answer.question.generation == self.asked.generation
-            && !waits
-            && let Some(text) = self.exec.pop_front()
+            && let Some(action) = self.startup.pop_front_if(|action| loaded || !needs_all(action))
         {
-            self.exec_command(&text);
+            self.step(|app| app.start_with(action));
         }
         self.ask(false);
     }
 
-    pub(crate) fn exec_command(&mut self, text: &str) {
-        match table::parse(text) {
-            Ok(command) => self.step(|app| app.run(command)),
-            Err(error) => self.error(error),
+    fn start_with(&mut self, action: StartupAction) {
+        match action {
+            StartupAction::Command(command) => self.run(command),
+            StartupAction::Range { range, typed } => self.go_to_clock_range(&range, &typed),
         }
     }
 
@@ -122,5 +120,28 @@ impl App {
             self.asked = Question { generation: self.asked.generation + 1, ..question };
             self.request(Request::Ask(Arc::new(self.asked.clone())));
         }
+    }
+}
+
+/// Returns whether a recording must be loaded first: a range may be a share of it.
+fn needs_all(action: &StartupAction) -> bool {
+    match action {
+        StartupAction::Command(command) => command.row.is(&general::RANGE),
+        StartupAction::Range { .. } => true,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::query::time_range::TimeRange;
+    use crate::ui::commands::table::parse;
+
+    #[test]
+    fn only_ranges_wait_for_the_whole_recording() {
+        let waits = |text: &str| needs_all(&parse(text).expect("a command").into());
+        assert!(waits("range 10%-20%") && !waits("range-back") && !waits("zoom-cpu 1"));
+        let typed = "10%-20%".to_owned();
+        assert!(needs_all(&StartupAction::Range { range: TimeRange::parse(&typed).expect("a range")[0], typed }));
     }
 }

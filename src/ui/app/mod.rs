@@ -9,6 +9,7 @@ pub(crate) mod steps;
 pub(crate) mod update;
 pub(crate) mod versus;
 
+use std::collections::VecDeque;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,7 +23,7 @@ use crate::ui::frame::{Level, Surroundings};
 use crate::ui::lag::ViewLag;
 use crate::ui::scene::Scene;
 use crate::ui::selection::Selection;
-use crate::ui::start::Start;
+use crate::ui::start::{Start, StartupAction};
 use crate::ui::view::Views;
 
 /// An action outside of the model.
@@ -73,7 +74,7 @@ pub struct App {
     pub frame: Surroundings,
     pub(crate) steps: steps::Steps,
     pub(crate) asked: Question,
-    pub(crate) exec: std::collections::VecDeque<String>,
+    pub(crate) startup: VecDeque<StartupAction>,
     /// Pending effects in order; the caller executes and removes them.
     pub effects: Vec<Effect>,
 }
@@ -105,7 +106,7 @@ impl App {
             views: Views::default(),
             steps: steps::Steps::default(),
             asked: Question { generation: 0, ..Question::default() },
-            exec: start.exec.into(),
+            startup: start.actions.into(),
             effects: Vec::new(),
         };
         app.ask(true);

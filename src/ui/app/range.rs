@@ -7,7 +7,7 @@ use crate::session::{Origin, TimeMark, marks};
 use crate::ui::app::App;
 use crate::ui::popup::Popup;
 use crate::ui::range::{clause, label};
-use crate::ui::selection::Zoom;
+use crate::ui::selection::{Zoom, ZoomKind};
 use crate::ui::tab::Tab;
 use crate::ui::view::time::state::MapPoint;
 
@@ -27,8 +27,9 @@ impl App {
     }
 
     fn show_range(&mut self, range: (u64, u64)) {
-        self.selection.zooms.retain(|zoom| zoom.range.is_none());
-        self.selection.zooms.push(Zoom { label: label(range), expression: clause(range), range: Some(range) });
+        self.selection.zooms.retain(|zoom| zoom.range().is_none());
+        let kind = ZoomKind::Range(range);
+        self.selection.zooms.push(Zoom { label: label(range), expression: clause(range), kind });
         self.views.top.home();
     }
 
@@ -42,28 +43,39 @@ impl App {
         }
     }
 
-    /// Parses the argument of `:range`: seconds from the start (with the prefix `clock`, those of `--time`), times of
-    /// day, or any form of [`TimeRange`]. The result is relative to the session's start, with an exclusive end.
+    /// Parses the argument of `:range`: seconds from the start, times of day, or any form of [`TimeRange`]. The result
+    /// is relative to the session's start, with an exclusive end.
     pub(crate) fn typed_range(&self, text: &str) -> Result<(u64, u64), String> {
+        let list = TimeRange::parse(text).map_err(|wrong| format!("{text}: {wrong}"))?;
+        match &list[..] {
+            [one] => self.resolved_range(one, text, 0),
+            _ => Err(format!("{text}: one range at a time")),
+        }
+    }
+
+    /// Goes to a range of the samples' clock, as opposed to the time since the session's start.
+    pub(crate) fn go_to_clock_range(&mut self, range: &TimeRange, typed: &str) {
+        match self.resolved_range(range, typed, self.context.answer.start) {
+            Ok(range) => self.go_to_range(range),
+            Err(wrong) => self.error(wrong),
+        }
+    }
+
+    /// Resolves a range on a clock on which the session begins at `start`. The result is as of
+    /// [`typed_range`](Self::typed_range).
+    fn resolved_range(&self, range: &TimeRange, text: &str, start: u64) -> Result<(u64, u64), String> {
         let answer = &self.context.answer;
-        let (start, rest) = text.strip_prefix("clock ").map_or((0, text), |rest| (answer.start, rest));
         let kept = (start.saturating_add(answer.kept_from), start.saturating_add(answer.elapsed_ns));
         let on = Timeline::new(kept, answer.wall_start, start);
-        let resolved = TimeRange::parse(rest).and_then(|list| match &list[..] {
-            [one] => one.resolve(&on).map(Some),
-            _ => Ok(None),
-        });
-        let Some((from, until)) = resolved.map_err(|wrong| format!("{rest}: {wrong}"))? else {
-            return Err(format!("{rest}: one range at a time"));
-        };
+        let (from, until) = range.resolve(&on).map_err(|wrong| format!("{text}: {wrong}"))?;
         // A range up to the end includes the last sample.
         let until = if until >= kept.1 { until.saturating_add(1) } else { until };
         let (from, until) = (from.saturating_sub(start), until.saturating_sub(start));
         if from > answer.elapsed_ns || until <= answer.kept_from {
-            return Err(format!("{rest}: no samples of that time, only of {}", self.span_kept()));
+            return Err(format!("{text}: no samples of that time, only of {}", self.span_kept()));
         }
         if until <= from {
-            return Err(format!("{rest}: {}", RangeError::Reversed));
+            return Err(format!("{text}: {}", RangeError::Reversed));
         }
         Ok((from, until))
     }
@@ -82,7 +94,7 @@ impl App {
     /// Selects a typed time range; `off` removes it.
     pub(crate) fn set_range(&mut self, text: &str) {
         if text == "off" {
-            return self.selection.zooms.retain(|zoom| zoom.range.is_none());
+            return self.selection.zooms.retain(|zoom| zoom.range().is_none());
         }
         match self.typed_range(text) {
             Ok(range) => self.go_to_range(range),

@@ -71,9 +71,10 @@ impl App {
     }
 
     /// Compares with a file that was read.
-    pub fn baseline_read(&mut self, label: String) {
+    pub fn baseline_read(&mut self, path: PathBuf) {
+        let label = path.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
         (self.frame.status, self.frame.reading) = (None, None);
-        self.step(|app| app.compare(ComparedWith { label, of: BaselineSource::File }));
+        self.step(|app| app.compare(ComparedWith { label, of: BaselineSource::File(path) }));
         self.ask(false);
     }
 
@@ -181,7 +182,7 @@ impl App {
 
     /// Copies the command line that reproduces this view, and shows it.
     pub(crate) fn copy_command(&mut self) {
-        let mut words: Vec<String> = self.context.invocation.clone();
+        let mut words: Vec<String> = self.context.invocation.words.clone();
         // Idle CPUs are hidden by default, so they need no clause.
         if let Some(filter) = self.selection.repeatable_filter(&self.context) {
             words.extend(["--where".to_owned(), filter]);
@@ -191,7 +192,7 @@ impl App {
             commands.push("idle".to_owned());
         }
         let capture = self.context.answer.events.get(self.selection.event).and_then(|e| e.filter.as_ref());
-        if let Some(filter) = capture.filter(|_| !self.context.invocation.iter().any(|w| w.starts_with("--filter"))) {
+        if let Some(filter) = capture.filter(|_| !self.context.invocation.has_filters) {
             commands.push(format!("capture {filter}"));
         }
         if self.selection.age_chosen {

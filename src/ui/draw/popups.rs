@@ -190,7 +190,7 @@ fn losses(scene: Scene<'_>, theme: &Theme) -> Vec<Styled> {
         lines.extend(sentence("• ", note, room, theme));
     }
     if let Some(ended) = &answer.ended {
-        lines.extend(sentence("■ ", ended, room, theme));
+        lines.extend(sentence("■ ", &ended.to_string(), room, theme));
     }
     lines
 }

@@ -11,6 +11,7 @@ use crate::query::Order;
 use crate::query::cpus::of_vector;
 use crate::source::Control;
 use crate::ui::app::{App, Effect};
+use crate::ui::selection::{Zoom, ZoomKind};
 use crate::ui::tab::Tab;
 use crate::ui::view::cpus::draw as drawn;
 use crate::ui::view::cpus::state::{CpusScreen, Page};
@@ -151,9 +152,9 @@ impl App {
     }
 
     fn enter(&mut self, label: String, expression: String) {
-        // A cell replaces the previous one, because they exclude each other.
-        self.selection.zooms.retain(|zoom| !zoom.expression.starts_with("cpu == "));
-        self.push_zoom(label, expression);
+        // A CPU replaces the previous one, because they exclude each other.
+        self.selection.zooms.retain(|zoom| zoom.kind != ZoomKind::Cpu);
+        self.push(Zoom { label, expression, kind: ZoomKind::Cpu });
         self.frame.tab = Tab::Top;
         if self.selection.rows.children {
             self.set_order(Order::Children);

@@ -120,7 +120,7 @@ impl EventsScreen {
         let shown = |event: &EventInfo| match event.meter.as_ref().map(|m| &m.state.run) {
             Some(RunState::Stopped) => event.total.samples > 0,
             Some(_) => true,
-            None => !event.name.starts_with("dummy"),
+            None => !event.is_dummy,
         };
         events.iter().enumerate().filter(move |(_, e)| shown(e)).map(|(i, _)| i)
     }

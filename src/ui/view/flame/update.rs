@@ -16,7 +16,7 @@ use crate::ui::app::App;
 use crate::ui::commands::general;
 use crate::ui::draw::layout;
 use crate::ui::scene::MIN;
-use crate::ui::selection::Zoom;
+use crate::ui::selection::{Zoom, ZoomKind};
 use crate::ui::view::flame::commands::{AROUND, ZOOM};
 use crate::ui::view::flame::draw as drawn;
 use crate::ui::view::flame::state::FlameScreen;
@@ -214,7 +214,8 @@ impl App {
             },
             None => return,
         };
-        let zoom = Zoom { label: format!("without {label}"), expression: format!("!({expression})"), range: None };
+        let zoom =
+            Zoom { label: format!("without {label}"), expression: format!("!({expression})"), kind: ZoomKind::Clause };
         if !self.selection.zooms.contains(&zoom) {
             self.selection.zooms.push(zoom);
         }

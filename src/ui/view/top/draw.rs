@@ -99,7 +99,7 @@ fn nothing_passes(scene: Scene<'_>) -> Vec<String> {
         let of = thousands(answer.unfiltered.samples);
         return vec![format!("All {of} samples are of idle CPUs."), "i shows idle CPUs".to_owned()];
     }
-    let zooms = selection.zooms.iter().filter(|zoom| zoom.range.is_none()).map(|zoom| zoom.expression.as_str());
+    let zooms = selection.zooms.iter().filter(|zoom| zoom.range().is_none()).map(|zoom| zoom.expression.as_str());
     let clauses: Vec<&str> = zooms.chain(selection.filter.as_deref()).collect();
     let text = match &clauses[..] {
         [one] => (*one).to_owned(),

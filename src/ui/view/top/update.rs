@@ -9,7 +9,7 @@ use crate::query::column::ColumnValue;
 use crate::query::{ColumnKey, Direction, Order};
 use crate::ui::app::{App, Effect};
 use crate::ui::commands::general;
-use crate::ui::selection::Zoom;
+use crate::ui::selection::{Zoom, ZoomKind};
 use crate::ui::view::top::commands::COLUMNS;
 use crate::ui::view::top::hit;
 use crate::ui::view::top::split::{self, Split, split_key};
@@ -59,7 +59,10 @@ impl App {
     }
 
     pub(crate) fn push_zoom(&mut self, label: String, expression: String) {
-        let zoom = Zoom { label, expression, range: None };
+        self.push(Zoom { label, expression, kind: ZoomKind::Clause });
+    }
+
+    pub(crate) fn push(&mut self, zoom: Zoom) {
         if self.selection.zooms.contains(&zoom) {
             return self.say("already zoomed in there: ⌫ goes back");
         }
@@ -97,7 +100,10 @@ impl App {
                 self.push_zoom(format!("not {label}"), format!("!({expression})"));
                 self.say(format!("samples of {label} are excluded; ⌫ brings them back"));
             }
-            Some((label, expression)) => self.push_zoom(label, expression),
+            Some((label, expression)) => {
+                let kind = if key == ColumnKey::Cpu { ZoomKind::Cpu } else { ZoomKind::Clause };
+                self.push(Zoom { label, expression, kind });
+            }
             None => self.split_for(key),
         }
     }
@@ -270,7 +276,7 @@ impl App {
         let events = &self.context.answer.events;
         let n = events.len() as isize;
         let around = (1..n).map(|i| (self.selection.event as isize + i * step).rem_euclid(n) as usize);
-        let next = around.into_iter().find(|i| !events[*i].name.starts_with("dummy"));
+        let next = around.into_iter().find(|i| !events[*i].is_dummy);
         match next {
             Some(event) => {
                 self.selection.event = event;

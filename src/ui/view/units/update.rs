@@ -41,8 +41,7 @@ impl App {
         match unit_of(&text) {
             Ok((spec, settings)) => {
                 let cost = cost(&self.context, spec).unwrap_or(0.0);
-                let is_forced = self.context.invocation.iter().any(|word| word == "--force");
-                if cost > overhead::REFUSE_PERCENT && !is_forced {
+                if cost > overhead::REFUSE_PERCENT && !self.context.invocation.is_forced {
                     return self.error(format!(
                         "to record the events of {} costs about {} of each CPU: refused above {:.0} %; --force on the \
                          command line lifts the limit",

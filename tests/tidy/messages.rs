@@ -1,0 +1,74 @@
+//! No decision is taken on a text for people: a message, a note, a command line, the name of an event. Decisions are
+//! taken on types.
+
+use regex::Regex;
+
+use super::{root, sources};
+
+/// Forms of such decisions, and what each tests.
+const FORMS: &[(&str, &str)] = &[
+    ("a sentence", r#"\.TEST\("(?:[^"\\]*[a-z] [a-z=<>!][^"\\]*| [a-z]+ )"\)"#),
+    ("a message", r#"\bMESSAGE(?:\.\w+(?:\(\))?)*\.TEST\((?:"|[A-Z_]{2,}\b)"#),
+    ("a message", r#"\bMESSAGE(?:\.\w+(?:\(\))?)* [=!]= ""#),
+    ("a text with a name of one letter", r#"\|&*([a-z])\| !?\(?([a-z])\.(?:contains|starts_with|ends_with)\(""#),
+    ("the name of an event", r#"\bname\)?\.TEST\("[^"]*(?:dummy|clock)"#),
+];
+
+const TESTS: &str = "(?:contains|starts_with|ends_with|strip_prefix|strip_suffix)";
+const MESSAGES: &str = "(?:notes?|messages?|warning|fault|why|said|error|complaint|notice|reason|ended|invocation)";
+
+/// Returns the decisions of a source file, without its tests and comments.
+fn decisions(code: &str) -> Vec<String> {
+    let code = code.split("#[cfg(test)]").next().unwrap_or_default();
+    let lines: Vec<&str> = code.lines().filter(|line| !line.trim_start().starts_with("//")).collect();
+    let mut found = Vec::new();
+    for (what, form) in FORMS {
+        let form = Regex::new(&form.replace("TEST", TESTS).replace("MESSAGE", MESSAGES)).expect("a pattern");
+        for line in &lines {
+            let is_it = |groups: regex::Captures<'_>| {
+                groups.get(1).map(|one| one.as_str()) == groups.get(2).map(|other| other.as_str())
+            };
+            if form.captures_iter(line).any(is_it) {
+                found.push(format!("{what}: {}", line.trim()));
+            }
+        }
+    }
+    found
+}
+
+#[test]
+fn nothing_is_decided_on_a_text_for_people() {
+    let mut wrong = Vec::new();
+    for path in sources(&root().join("src")).iter().filter(|path| !path.to_string_lossy().contains("tests")) {
+        let code = std::fs::read_to_string(path).expect("read");
+        wrong.extend(decisions(&code).into_iter().map(|line| format!("{}: {line}", path.display())));
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn such_decisions_are_found() {
+    for line in [
+        r#"if let Some(text) = ended.filter(|t| t.starts_with("the command")) {"#,
+        r#"match (what.contains(" needs "), live) {"#,
+        r#"zooms.retain(|zoom| !zoom.expression.starts_with("cpu == "));"#,
+        r#"notes.retain(|n| !n.contains("line"));"#,
+        r#"running.notes.retain(|note| !note.starts_with(GAP));"#,
+        r#"self.invocation.iter().any(|w| w.starts_with("--filter"))"#,
+        r#"error.to_string().contains("busy")"#,
+        r#"if why == "gone" {"#,
+        r#"events.find(|event| !event.name.starts_with("dummy"))"#,
+        r#"let unit = if event.name.contains("clock") { 1 } else { 2 };"#,
+    ] {
+        assert_eq!(decisions(line).len().min(1), 1, "{line}");
+    }
+    for line in [
+        r#"path.ends_with(" (deleted)")"#,
+        r#"if !self.notes.contains(&note) {"#,
+        r#"names.filter(|name| !name.starts_with("common_"))"#,
+        r#"// why.contains("busy") is not the question"#,
+        r#"options.find(|o| name.starts_with("x"))"#,
+    ] {
+        assert_eq!(decisions(line), [""; 0], "{line}");
+    }
+}

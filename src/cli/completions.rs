@@ -16,10 +16,7 @@ use crate::units::kit::Spec;
 
 use super::args::{Completions, Man, whole};
 use super::output::{print, print_json};
-use super::perf_options::{self, PerfOption};
-use super::{manual, schema, usage};
-
-const NAME: &str = "perfprof-tui";
+use super::{NAME, manual, schema, usage};
 
 pub(crate) fn completions(args: Completions) -> anyhow::Result<u8> {
     let mut out = Vec::new();
@@ -99,7 +96,6 @@ fn page(command: &Command, name: &str) -> anyhow::Result<String> {
     }
     let mut roff = Roff::new();
     manual::pages().filter(|page| page.about.is_none() && page.name == name).for_each(|page| page.write(&mut roff));
-    perfs(&mut roff, if name == NAME { "top" } else { name.trim_start_matches("perfprof-tui-") });
     if name == NAME {
         keys(&mut roff);
     }
@@ -122,23 +118,6 @@ fn example(roff: &mut Roff, spec: &Spec) {
     if !spec.output.is_empty() {
         roff.control("PP", []);
         manual::verbatim(roff, spec.output);
-    }
-}
-
-/// Appends perf's options, which the help omits.
-fn perfs(roff: &mut Roff, command: &str) {
-    let mut whose = "PERF";
-    let mut all: Vec<_> = perf_options::of_command(command).map(PerfOption::entry).collect();
-    if all.is_empty() && units::find(command).is_some() {
-        whose = "PERF-PROF";
-        all = perf_options::of_unit(command).map(PerfOption::entry).collect();
-    }
-    for (idle, what) in [(true, "WITHOUT EFFECT"), (false, "THAT ARE REFUSED")] {
-        let mut list = all.iter().filter(|(.., is_idle)| *is_idle == idle).peekable();
-        if list.peek().is_some() {
-            roff.control("SH", [format!("OPTIONS OF {whose} {what}").as_str()]);
-        }
-        list.for_each(|(spelled, why, _)| manual::entry(roff, vec![bold(*spelled)], vec![roman(why.as_str())]));
     }
 }
 

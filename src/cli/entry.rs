@@ -20,7 +20,8 @@ pub fn arranged(words: Vec<OsString>, parser: &clap::Command) -> anyhow::Result<
     Ok(spelling::written_out(words, from, own, |text| value_of(text, own) == Some(Need::Must))?)
 }
 
-fn command_of<'a>(words: &[OsString], parser: &'a clap::Command) -> (&'a clap::Command, usize) {
+/// Returns the command that words call, and the index of its first argument.
+pub(super) fn command_of<'a>(words: &[OsString], parser: &'a clap::Command) -> (&'a clap::Command, usize) {
     let (mut own, mut from) = (parser, 1);
     while let Some(below) = words.get(from).and_then(|word| own.find_subcommand(word)) {
         (own, from) = (below, from + 1);

@@ -67,6 +67,9 @@ pub(crate) use error::usage;
 use crate::kernel::{limits, own_memory, privilege};
 use crate::symbols::guard;
 
+/// The name of the program.
+const NAME: &str = "perfprof-tui";
+
 /// Parses the arguments, runs the command and prints errors.
 pub fn main() -> ExitCode {
     guard::end_on_panic();
@@ -87,16 +90,12 @@ fn run() -> ExitCode {
         Ok(words) => words,
         Err(error) => return code(Err(error)),
     };
-    let mut checked = Ok(Vec::new());
     let unit = args::unit_args::called(&words);
-    let parsed = command.try_get_matches_from(words).and_then(|matches| {
+    let parsed = command.try_get_matches_from(&words).and_then(|matches| {
         if let Some((spec, own)) = args::unit_args::find(&matches) {
-            checked = perf_options::check(perf_options::of_unit(spec.name), own);
             return Ok(Parsed::Unit(spec, Box::new(args::unit_args::UnitArgs::of(spec, own)?)));
         }
         let mut args = Args::from_arg_matches(&matches)?;
-        let (name, own) = matches.subcommand().unwrap_or(("top", &matches));
-        checked = perf_options::check(perf_options::of_command(name), own);
         match (&mut args.command, matches.subcommand()) {
             (Some(Command::Record(record)), Some((_, own))) => record.sampling.place_filters(own),
             (None, _) => args.live.sampling.place_filters(&matches),
@@ -107,17 +106,15 @@ fn run() -> ExitCode {
     let parsed = match parsed {
         Ok(parsed) => parsed,
         Err(error) => {
-            if let Some(why) = unit.and_then(|spec| args::unit_args::of_others(spec, &error)) {
+            let of_others = unit.and_then(|spec| args::unit_args::of_others(spec, &error));
+            let unknown = || perf_options::unknown(&error, entry::command_of(&words, &args::called_by(&words)).0);
+            if let Some(why) = of_others.or_else(unknown) {
                 return code(Err(usage(why)));
             }
             output::print_usage(&error);
             return ExitCode::from(if error.use_stderr() { 2 } else { 0 });
         }
     };
-    match checked {
-        Ok(said) => said.iter().for_each(|text| output::complain(text)),
-        Err(refused) => return code(Err(refused)),
-    }
     let args = match parsed {
         Parsed::Unit(spec, args) => return code(run_unit::run(spec, *args)),
         Parsed::Other(args) => args,

@@ -34,7 +34,7 @@ pub(super) fn named<'a>(typed: &str, command: &'a Command) -> Named<'a> {
     }
 }
 
-fn names(arg: &Arg) -> Vec<&str> {
+pub(super) fn names(arg: &Arg) -> Vec<&str> {
     arg.get_long().into_iter().chain(arg.get_all_aliases().unwrap_or_default()).collect()
 }
 

@@ -142,7 +142,8 @@ impl Scene {
             // The test interrupted it, and it ended its command.
             ("runs" | "either", Some(ENDED)) => is_live(line),
             ("refused" | "either", Some(1..)) => has_reason,
-            ("runs" | "refused" | "either", _) => false,
+            ("unknown", Some(USAGE)) => said.contains(words),
+            ("runs" | "refused" | "either" | "unknown", _) => false,
             _ => panic!("unknown kind {kind}"),
         };
         let first: String = said.lines().filter(|text| !text.is_empty()).take(3).collect::<Vec<_>>().join(" | ");

@@ -158,7 +158,7 @@ fn what_cannot_be_injected_is_said() {
     let out = dir.path().join("out.data");
     let file = corpus("flat-99");
     let mut transcript = Transcript::new().with(dir.path(), "DIR");
-    for (args, code) in [(&["-s"][..], 0), (&["--jit"], 1), (&["-v", "-f"], 0)] {
+    for (args, code) in [(&["-s"][..], 0), (&["--jit"], 2), (&["-v", "-f"], 0)] {
         let output = transcript.add(program().arg("inject").args(args).args(["-i", &file, "-o"]).arg(&out));
         assert_eq!(output.status.code(), Some(code), "{args:?}");
     }

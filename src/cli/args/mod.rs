@@ -114,7 +114,7 @@ fn tree(is_asked: &dyn Fn(&str) -> bool) -> clap::Command {
         true => with_perfs(own),
         false => without_arguments(&own),
     });
-    help::with_flags(unit_args::add(perf_options::add(perf_options::of_command("top"), command), is_asked))
+    help::with_flags(unit_args::add(perf_options::add("top", command), is_asked))
 }
 
 fn without_arguments(command: &clap::Command) -> clap::Command {
@@ -134,7 +134,7 @@ fn with_perfs(command: clap::Command) -> clap::Command {
         "script" => command.mut_arg("dsos", |arg| arg.short(None::<char>)),
         _ => command,
     };
-    perf_options::add(perf_options::of_command(&name), command)
+    perf_options::add(&name, command)
 }
 
 #[derive(Debug, ClapArgs)]

@@ -73,7 +73,7 @@ pub(crate) fn of(spec: &'static Spec) -> Command {
     // Units use -k for the key. Adding a group of arguments overwrites the description, so the unit's own is set after
     // it.
     let command = command.mut_arg("vmlinux", |arg| arg.short(None)).about(about).long_about(long);
-    perf_options::add(perf_options::of_unit(spec.name), command)
+    perf_options::add_to_unit(spec, command)
 }
 
 fn arg(opt: &'static Opt) -> Arg {

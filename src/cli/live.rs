@@ -94,6 +94,7 @@ fn open_with(mut args: Open, unit: Option<(&'static Spec, Settings)>) -> anyhow:
         args.view.baseline = Some(old);
     }
     let mut start = start(&args.view, Duration::from_millis(100))?;
+    start.invocation.is_of_unit = unit.is_some();
     if let Some(cpus) = &args.cpus {
         source_config::cpu_list(cpus)?;
         start.actions.insert(0, general::ZOOM_CPU.with(cpus).into());
@@ -147,7 +148,8 @@ fn show(opened: Opened, view: &View, mut start: Start, files: Files) -> anyhow::
 
 pub(crate) fn unit(spec: &'static Spec, mut args: UnitArgs) -> anyhow::Result<u8> {
     let live = config::live_args();
-    let start = start(&live.view, Duration::from_secs(1))?;
+    let mut start = start(&live.view, Duration::from_secs(1))?;
+    start.invocation.is_of_unit = true;
     // The unit's target is known only when the source is open.
     let (source, _) = unit_source::start(spec, &mut args, false)?;
     let fate = source.fate();

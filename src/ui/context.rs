@@ -29,6 +29,8 @@ pub struct ProgramCall {
     pub is_forced: bool,
     /// Whether it has filters of events.
     pub has_filters: bool,
+    /// Whether it calls a unit, whose command has no options of the view.
+    pub is_of_unit: bool,
     /// The recording that it compares with.
     pub baseline: Option<PathBuf>,
 }
@@ -36,7 +38,7 @@ pub struct ProgramCall {
 impl Default for ProgramCall {
     fn default() -> Self {
         let words = vec!["perfprof-tui".to_owned()];
-        Self { words, is_forced: false, has_filters: false, baseline: None }
+        Self { words, is_forced: false, has_filters: false, is_of_unit: false, baseline: None }
     }
 }
 

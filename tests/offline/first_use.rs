@@ -61,6 +61,16 @@ fn the_command_has_the_path_of_the_baseline_once() {
     assert!(!copied.contains("baseline"), "{copied}");
 }
 
+/// A copied command of a unit lacks options of the view, which units do not take.
+#[test]
+fn the_command_of_a_unit_is_repeated_as_it_is() {
+    let words = ["perfprof-tui", "rundelay", "x.data", "--than", "4ms"].map(str::to_owned).to_vec();
+    let invocation = ProgramCall { words, is_of_unit: true, ..ProgramCall::default() };
+    let harness = incident().restart(Start { invocation, ..Start::default() }).keys("fcomm == burn<ret>6K");
+    let copied = harness.saved.iter().rfind(|effect| effect.starts_with("Copy"));
+    assert_eq!(copied.map(String::as_str), Some("Copy(\"perfprof-tui rundelay x.data --than 4ms\")"));
+}
+
 /// The command of a live view is for another run: it has no times of this one.
 #[test]
 fn the_command_of_a_live_view_has_no_times_of_its_session() {

@@ -183,6 +183,17 @@ impl App {
     /// Copies the command line that reproduces this view, and shows it.
     pub(crate) fn copy_command(&mut self) {
         let mut words: Vec<String> = self.context.invocation.words.clone();
+        if !self.context.invocation.is_of_unit {
+            words.extend(self.view_options());
+        }
+        let text = quoted(words.iter().map(String::as_str));
+        self.effects.push(Effect::Copy(text.clone()));
+        self.say(text);
+    }
+
+    /// Returns the options that reproduce the view.
+    fn view_options(&self) -> Vec<String> {
+        let mut words = Vec::new();
         // Idle CPUs are hidden by default, so they need no clause.
         if let Some(filter) = self.selection.repeatable_filter(&self.context) {
             words.extend(["--where".to_owned(), filter]);
@@ -219,9 +230,7 @@ impl App {
         }
         commands.extend(self.views.units.added.iter().map(|unit| format!("unit {unit}")));
         commands.into_iter().for_each(|command| words.extend(["--exec".to_owned(), command]));
-        let text = quoted(words.iter().map(String::as_str));
-        self.effects.push(Effect::Copy(text.clone()));
-        self.say(text);
+        words
     }
 }
 

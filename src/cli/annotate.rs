@@ -3,6 +3,7 @@
 use anyhow::{anyhow, bail};
 
 use crate::engine::{IntakeOptions, Offline};
+use crate::lang::counted;
 use crate::panel::listing as print;
 use crate::profile::SymId;
 use crate::query::Aggregate;
@@ -143,7 +144,11 @@ impl<'a> ListingPrinter<'a> {
     /// Reports the functions that were not shown; an error if none was shown.
     fn end(self, fault: Option<anyhow::Error>) -> anyhow::Result<()> {
         let said = self.missing.iter().map(|one| {
-            let others = if one.others > 0 { format!(" and {} more functions", one.others) } else { String::new() };
+            let others = if one.others > 0 {
+                format!(" and {}", counted(one.others as u64, "more function"))
+            } else {
+                String::new()
+            };
             format!("{}{others} in {}: {}", one.first, one.dso, one.why)
         });
         let said: Vec<String> = said.collect();

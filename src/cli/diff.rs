@@ -7,6 +7,7 @@ use crate::engine::IntakeOptions;
 use crate::engine::offline::Offline;
 use crate::event::plain;
 use crate::export::{folded, svg};
+use crate::lang::counted;
 use crate::panel::printable::EscapeForm;
 use crate::panel::text::clean;
 use crate::panel::top::key_text;
@@ -80,9 +81,9 @@ pub(crate) fn run(args: Diff) -> anyhow::Result<u8> {
         _ => {
             let side = |name: &str, path: &std::path::Path, one: &ComparedSide| {
                 format!(
-                    "# {name} {}: {} samples of {}, {:.1} s\n",
+                    "# {name} {}: {} of {}, {:.1} s\n",
                     clean(&path.display().to_string()),
-                    thousands(one.side.total.samples),
+                    counted(one.side.total.samples, "sample"),
                     clean(&one.loaded.event_names[one.event]),
                     one.side.seconds
                 )

@@ -9,6 +9,7 @@ use crossbeam_channel::Sender;
 use crate::engine::{Engine, IntakeOptions, Offline, Request, offline};
 use crate::ingest::unit_feed::SEVERAL_HOSTS;
 use crate::kernel::tty;
+use crate::lang::counted;
 use crate::panel::printable::EscapeForm;
 use crate::session::TimeMark;
 use crate::ui::context::SavedFilters;
@@ -81,7 +82,8 @@ impl Driver for SessionDriver {
 
     fn write(&mut self, path: PathBuf, text: String) {
         let written = output::file(&path, Some(EscapeForm::Text), |out| Ok(out.write_all(text.as_bytes())?));
-        let said = written.map(|()| format!("{} lines written to {}", text.lines().count(), path.display()));
+        let said =
+            written.map(|()| format!("{} written to {}", counted(text.lines().count() as u64, "line"), path.display()));
         self.tell(said.map_err(|error| error.to_string()));
     }
 

@@ -9,6 +9,7 @@ use crate::event::Rate;
 use crate::export::copy::CopyError;
 use crate::export::{ExportInput, FormatWriter, copy};
 use crate::kernel::files::unwritten;
+use crate::lang::counted;
 use crate::panel::unit;
 use crate::query::symbol_stacks;
 use crate::session::marks::{self, TimeMark};
@@ -103,8 +104,8 @@ fn perfdata(args: &Export, opened: open::Opened) -> anyhow::Result<u8> {
     let marks = marks::decode_from(&opened.source.info().hosts.first().machine);
     let written = copy::copy(&mut *opened.source, &keep, &marks, &args.output)
         .map_err(|e| anyhow::anyhow!("{}", why(&args.output, &e)))?;
-    let samples = unit::thousands(written.samples as u64);
-    complain(&format!("wrote {samples} samples, {} to {}", unit::bytes(written.bytes), args.output.display()));
+    let samples = counted(written.samples as u64, "sample");
+    complain(&format!("wrote {samples}, {} to {}", unit::bytes(written.bytes), args.output.display()));
     Ok(0)
 }
 
@@ -127,6 +128,6 @@ pub(crate) fn save_again(
     let range = range.map_or(0..u64::MAX, |(from, until)| from..until);
     let keep = |_, time| range.contains(&time);
     let written = copy::copy(&mut *source, &keep, marks, path).map_err(|e| why(path, &e))?;
-    let samples = unit::thousands(written.samples as u64);
-    Ok(format!("saved {samples} samples, {} to {}", unit::bytes(written.bytes), path.display()))
+    let samples = counted(written.samples as u64, "sample");
+    Ok(format!("saved {samples}, {} to {}", unit::bytes(written.bytes), path.display()))
 }

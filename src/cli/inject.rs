@@ -3,6 +3,7 @@
 use crate::engine::IntakeOptions;
 use crate::export::copy;
 use crate::export::sleeps::Sleeps;
+use crate::lang::counted;
 use crate::panel::unit;
 use crate::perfdata::build_ids::{self, IdentifiedFile};
 use crate::record::kinds::FileId;
@@ -36,9 +37,9 @@ pub(crate) fn run(args: Inject) -> anyhow::Result<u8> {
     let mut merging = sleeps.as_mut().and_then(|sleeps| sleeps.as_mut().ok());
     let written = copy::copy_with(&mut *source, &|_, _| true, &marks, &added, merging.as_deref_mut(), &args.output)
         .map_err(|error| anyhow::anyhow!("{}", why(&args.output, &error)))?;
-    let mut words = vec![format!("{} samples", unit::thousands(written.samples as u64))];
-    words.extend(merging.map(|sleeps| format!("{} sleeps", unit::thousands(sleeps.merged()))));
-    words.extend(adds.then(|| format!("{} more build ids", added.len())));
+    let mut words = vec![counted(written.samples as u64, "sample")];
+    words.extend(merging.map(|sleeps| counted(sleeps.merged(), "sleep")));
+    words.extend(adds.then(|| counted(added.len() as u64, "more build id")));
     complain(&format!("wrote {}, {} to {}", words.join(", "), unit::bytes(written.bytes), args.output.display()));
     Ok(0)
 }

@@ -13,7 +13,8 @@ use crate::engine::intervals::Slices;
 use crate::engine::read_ahead;
 use crate::kernel::spawn::Output;
 use crate::kernel::wall_ns;
-use crate::panel::unit::{bytes, thousands};
+use crate::lang::counted;
+use crate::panel::unit::bytes;
 use crate::source::{Progress, Rate, Source};
 use crate::symbols::SymbolOptions;
 
@@ -74,7 +75,11 @@ pub(crate) fn run(args: &Record) -> anyhow::Result<u8> {
     let Summary { sent, failed } = post.join().unwrap_or_default();
     let lost = slices.counts().1;
     if !quiet {
-        complain(&format!("{ended}; {sent} profiles pushed, {failed} not, lost {} samples", thousands(lost)));
+        complain(&format!(
+            "{ended}; {} pushed, {failed} not, lost {}",
+            counted(sent, "profile"),
+            counted(lost, "sample")
+        ));
     }
     Ok(match fate.code(stop.load(Ordering::Relaxed)) {
         0 => u8::from(failed > 0),
@@ -161,7 +166,7 @@ fn deliver(store: &Store, parcels: &Receiver<Parcel>, quiet: bool) -> Summary {
             };
             let failed = hidden(&failed, &store.secrets);
             if told != failed {
-                complain(&format!("{}: {failed}; {} profiles queued", store.shown, spool.len()));
+                complain(&format!("{}: {failed}; {} queued", store.shown, counted(spool.len() as u64, "profile")));
                 told = failed;
             }
             break;

@@ -13,6 +13,7 @@ use crate::kernel::cgroup;
 use crate::kernel::files::unwritten;
 use crate::kernel::procfs;
 use crate::kernel::spawn::Output;
+use crate::lang::counted;
 use crate::panel::unit;
 use crate::perfdata::build_ids;
 use crate::perfdata::features;
@@ -69,7 +70,7 @@ pub(crate) fn run(mut args: Record) -> anyhow::Result<u8> {
         let samples = match recorder.samples {
             0 if !source.has_begun() => format!("no samples (the delay -D {:?} was not over)", args.sampling.delay),
             0 if recorder.lost == 0 && !args.sampling.no_samples => "no samples (the target was idle)".to_owned(),
-            n => format!("{} samples", unit::thousands(n)),
+            n => counted(n, "sample"),
         };
         complain(&format!(
             "{ended}; wrote {samples}, lost {}, {} to {}",

@@ -137,7 +137,7 @@ impl HardwareReport {
                 Format::Csv => tables.push((name.as_str(), table)),
                 Format::Json => events.push(json::event(name, EventUnit::Count, &total, lost, table.to_json())),
                 Format::Text => {
-                    let what = if self.words == HardwareWords::Branches { "branches" } else { "samples" };
+                    let what = if self.words == HardwareWords::Branches { "branch" } else { "sample" };
                     let line = json::event_line(name, what, EventUnit::Count, &total, lost);
                     print(&format!("{line}{}\n", table.to_text()))?;
                 }

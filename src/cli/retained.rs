@@ -9,6 +9,7 @@ use crossbeam_channel::bounded;
 
 use crate::engine::{Engine, Notice, Options, Request};
 use crate::kernel::spawn::{Fate, Output};
+use crate::lang::counted;
 use crate::panel::unit;
 use crate::source::Control;
 use crate::symbols::SymbolOptions;
@@ -98,8 +99,8 @@ pub(crate) fn until_triggers(args: &mut Record, kept: Retention) -> anyhow::Resu
     let failed = notices.try_iter().fold(false, |failed, notice| failed | tell(notice));
     if !args.quiet {
         let ledger = &answer.ledger;
-        let (samples, lost) = (unit::thousands(ledger.received), unit::thousands(ledger.lost()));
-        complain(&format!("{samples} samples seen, lost {lost}"));
+        let (samples, lost) = (counted(ledger.received, "sample"), unit::thousands(ledger.lost()));
+        complain(&format!("{samples} seen, lost {lost}"));
     }
     Ok(if code == 0 { u8::from(failed) } else { code })
 }

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use crate::engine::{Snapshot, UnitAnswer};
 use crate::export::perfdata;
 use crate::kernel::files::unwritten;
+use crate::lang::counted;
 use crate::panel::printable::EscapeForm;
 use crate::panel::{Panel, unit};
 use crate::report::unit_figures;
@@ -28,8 +29,8 @@ pub(crate) fn save(moment: &Snapshot, path: &Path, range: Option<(u64, u64)>) ->
         bytes += written.bytes;
         names.push(path.display().to_string());
     }
-    let samples = unit::thousands(samples as u64);
-    Ok(format!("saved {samples} samples, {} to {}", unit::bytes(bytes), names.join(" and ")))
+    let samples = counted(samples as u64, "sample");
+    Ok(format!("saved {samples}, {} to {}", unit::bytes(bytes), names.join(" and ")))
 }
 
 /// Saves the figures of units as text and JSON next to the recording; returns a message, empty without units. `start`

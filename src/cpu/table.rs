@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::lang::counted;
 use crate::panel::unit::{duration, percent, thousands};
 use crate::panel::{Cell, Table};
 use crate::query::context::VECTORS;
@@ -186,7 +187,7 @@ impl<'a> CpuFacts<'a> {
         if let Some(behind) = self.samples.and_then(|s| s.behind(cpu, slot)) {
             words.push_str(&format!(", top: {} {}", behind.name, percent(f64::from(samples.percent(behind.samples)))));
         }
-        words.push_str(&format!("   {} of {} samples", thousands(count), thousands(samples.total())));
+        words.push_str(&format!("   {} of {}", thousands(count), counted(samples.total(), "sample")));
         words
     }
 
@@ -196,10 +197,10 @@ impl<'a> CpuFacts<'a> {
         };
         let runs = &time.runs;
         let mut words = format!(
-            "{name} on CPU {cpu}: {} of {}, {} runs, avg {}, p99 {}, max {}",
+            "{name} on CPU {cpu}: {} of {}, {}, avg {}, p99 {}, max {}",
             percent(times.percent(cpu, what)),
             duration(times.elapsed),
-            thousands(runs.n),
+            counted(runs.n, "run"),
             duration(runs.mean() as u64),
             duration(runs.quantile(0.99)),
             duration(runs.max)
@@ -262,7 +263,7 @@ impl<'a> CpuFacts<'a> {
         if !of.is_empty() {
             words.push_str(&format!(" = {of}"));
         }
-        words.push_str(&format!(", {} irq; {} samples", share(samples.counts[cpus::IRQ]), thousands(samples.total())));
+        words.push_str(&format!(", {} irq; {}", share(samples.counts[cpus::IRQ]), counted(samples.total(), "sample")));
         match self.expected() {
             0 => {}
             n => words.push_str(&format!(" of {} at full load", thousands(n))),
@@ -280,7 +281,7 @@ impl<'a> CpuFacts<'a> {
         add("core", row.place.core.map(|n| n.to_string()));
         add("with", Some(row.place.siblings.clone()).filter(|s| s.contains([',', '-'])));
         words.extend(row.mhz.map(|mhz| format!("{mhz} MHz")));
-        words.extend(row.throttled.filter(|n| *n > 0).map(|n| format!("throttled {} times", thousands(n))));
+        words.extend(row.throttled.filter(|n| *n > 0).map(|n| format!("throttled {}", counted(n, "time"))));
         words.extend(Some(marks(row)).filter(|m| !m.is_empty()));
         words.join("  ")
     }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::kernel::{monotonic_ns, wall_ns};
+use crate::lang::counted;
 use crate::profile::Ledger;
 use crate::record::kinds::types;
 use crate::session::Origin;
@@ -53,12 +54,12 @@ impl SessionFacts {
         let mut out = Vec::new();
         let malformed = ledger.malformed;
         if malformed > 0 {
-            out.push(format!("{malformed} records could not be decoded and were skipped"));
+            out.push(format!("skipped {} that could not be decoded", counted(malformed, "record")));
         }
         if ledger.unjoined > 0 {
             out.push(format!(
-                "{} samples lack their callers in user code: the kernel deferred them, and they are not in the recording",
-                ledger.unjoined
+                "{} without callers in user code: the kernel deferred them, and they are not in the recording",
+                counted(ledger.unjoined, "sample")
             ));
         }
         if ledger.scale > 0 {
@@ -71,11 +72,14 @@ impl SessionFacts {
             |which: &dyn Fn(u32) -> bool| self.kinds.iter().filter(|(k, _)| which(**k)).map(|(_, n)| *n).sum::<u64>();
         let unknown = sum(&|kind| types::name(kind).is_none());
         if unknown > 0 {
-            out.push(format!("{unknown} records of unknown types were skipped"));
+            out.push(format!("skipped {} of unknown types", counted(unknown, "record")));
         }
         let aux = sum(&|kind| kind == types::AUX);
         if aux > 0 {
-            out.push(format!("{aux} AUX records (hardware traces) were skipped: decoding them is not supported"));
+            out.push(format!(
+                "skipped {} (hardware traces): decoding them is not supported",
+                counted(aux, "AUX record")
+            ));
         }
         out
     }

@@ -2,6 +2,7 @@
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
+use crate::lang::counted;
 use crate::panel::Panel;
 use crate::profile::{Profile, RetainedStack};
 use crate::record::kinds::misc;
@@ -426,7 +427,7 @@ impl Units {
                 notes.push(format!("not measured: {}", waiting.join(", ")));
             }
             if running.lost > 0 {
-                notes.push(format!("{} records were lost: {}", running.lost, running.unit.loss_text()));
+                notes.push(format!("lost {}: {}", counted(running.lost, "record"), running.unit.loss_text()));
             }
             UnitAnswer {
                 id: running.id,

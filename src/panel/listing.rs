@@ -2,17 +2,18 @@
 
 use super::text::clean;
 use super::unit::{percent, thousands};
+use crate::lang::counted;
 use crate::query::annotate::{Hits, ListingRow};
 use crate::symbols::code::{Flow, Listing};
 
 /// Formats a line per instruction, after the source lines it was compiled from. `raw` includes the instruction bytes.
 pub fn text(listing: &Listing, hits: &Hits, rows: &[ListingRow], event: &str, raw: bool) -> String {
     let mut out = format!(
-        "{}  {}\n{}: {} samples of the function itself, {} of {}\n",
+        "{}  {}\n{}: {} of the function itself, {} of {}\n",
         clean(&listing.function),
         clean(&listing.dso),
         clean(event),
-        thousands(hits.own.samples),
+        counted(hits.own.samples, "sample"),
         percent(hits.own.percent_of(&hits.total)),
         thousands(hits.total.samples),
     );

@@ -1,17 +1,6 @@
 //! Numbers with units, of stable width.
 
-/// Formats `12,345,678`.
-pub fn thousands(n: u64) -> String {
-    let digits = n.to_string();
-    let mut out = String::with_capacity(digits.len() + digits.len() / 3);
-    for (i, digit) in digits.chars().enumerate() {
-        if i > 0 && (digits.len() - i).is_multiple_of(3) {
-            out.push(',');
-        }
-        out.push(digit);
-    }
-    out
-}
+pub use crate::lang::thousands;
 
 /// Scales a value to the first unit, each 1000 times the previous one, in which it has up to three digits, or the last.
 fn scaled<'a>(mut value: f64, units: &[&'a str]) -> (f64, &'a str) {

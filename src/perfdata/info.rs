@@ -1,5 +1,7 @@
 //! A recording's header as readable lines: (label, value).
 
+use crate::lang::counted;
+
 use super::bytes::Bytes;
 use super::features::{NAMES, bit};
 use super::read::Recording;
@@ -8,25 +10,28 @@ pub(crate) fn lines(rec: &Recording) -> Vec<(String, String)> {
     let mut out: Vec<(String, String)> = Vec::new();
     for event in &rec.events {
         let a = &event.attr;
-        let rate = if a.has(crate::kernel::attr::Flag::Freq) { "Hz" } else { "events per sample" };
+        let rate = match a.has(crate::kernel::attr::Flag::Freq) {
+            true => format!("{} Hz", a.period_or_freq),
+            false => format!("{} per sample", counted(a.period_or_freq, "event")),
+        };
         out.push((
             "event".into(),
             format!(
-                "{}: type {}, config {:#x}, {} {rate}, sample_type {:#x}, read_format {:#x}, {} ids",
+                "{}: type {}, config {:#x}, {rate}, sample_type {:#x}, read_format {:#x}, {}",
                 event.name,
                 a.kind,
                 a.config,
-                a.period_or_freq,
                 a.sample_type,
                 a.read_format,
-                event.ids.len()
+                counted(event.ids.len() as u64, "id")
             ),
         ));
     }
     for (bit, bytes) in &rec.features.list {
         let name = NAMES.iter().find(|(b, _)| b == bit).map_or_else(|| format!("feature {bit}"), |(_, n)| label(n));
         let mut rest = Bytes::new(bytes, rec.big);
-        let values = values(*bit, &mut rest).unwrap_or_else(|| vec![format!("{} bytes, not readable", bytes.len())]);
+        let values = values(*bit, &mut rest)
+            .unwrap_or_else(|| vec![format!("{}, not readable", counted(bytes.len() as u64, "byte"))]);
         out.extend(values.into_iter().map(|value| (name.clone(), value)));
     }
     if rec.big {
@@ -55,7 +60,7 @@ fn values(bit: u8, b: &mut Bytes<'_>) -> Option<Vec<String>> {
         }
         bit::TOTAL_MEM => vec![format!("{} KiB", b.u64()?)],
         bit::CMDLINE => vec![b.list(Bytes::string)?.join(" ")],
-        bit::EVENT_DESC => vec![format!("{} events", b.u32()?)],
+        bit::EVENT_DESC => vec![counted(b.u32()?.into(), "event")],
         bit::CPU_TOPOLOGY => {
             let cores = b.list(Bytes::string)?;
             let threads = b.list(Bytes::string)?;
@@ -74,7 +79,7 @@ fn values(bit: u8, b: &mut Bytes<'_>) -> Option<Vec<String>> {
         ],
         bit::GROUP_DESC => b.list(|b| {
             let name = b.string()?;
-            Some(format!("{{{name}}} from event {} on, {} members", b.u32()?, b.u32()?))
+            Some(format!("{{{name}}} from event {} on, {}", b.u32()?, counted(b.u32()?.into(), "member")))
         })?,
         bit::CACHE => {
             b.u32()?;
@@ -101,7 +106,7 @@ fn values(bit: u8, b: &mut Bytes<'_>) -> Option<Vec<String>> {
         }
         bit::CPU_PMU_CAPS => vec![b.list(|b| Some(format!("{} = {}", b.string()?, b.string()?)))?.join(", ")],
         bit::E_MACHINE => vec![format!("ELF machine {}", b.u32()?)],
-        _ => vec![format!("{} bytes", b.rest.len())],
+        _ => vec![counted(b.rest.len() as u64, "byte")],
     })
 }
 
@@ -208,7 +213,10 @@ mod tests {
         let line = |at: usize| (told[at].0.as_str(), told[at].1.as_str());
         let tail = "sample_type 0x7, read_format 0xc";
         assert_eq!(line(0), ("event", &*format!("cycles: type 4, config 0x1a, 99 Hz, {tail}, 2 ids")));
-        assert_eq!(line(1), ("event", &*format!("faults: type 4, config 0x1a, 1000 events per sample, {tail}, 0 ids")));
+        assert_eq!(
+            line(1),
+            ("event", &*format!("faults: type 4, config 0x1a, 1,000 events per sample, {tail}, 0 ids"))
+        );
         assert_eq!(line(2), ("cpu pmu caps", "0 bytes, not readable"));
         let names: Vec<&str> = told[2..told.len() - 3].iter().map(|(name, _)| name.as_str()).collect();
         let of = |bit: &u8| NAMES.iter().find(|(b, _)| b == bit).map(|(_, name)| label(name)).expect("a name");

@@ -6,6 +6,7 @@ use std::io;
 use std::os::unix::fs::FileExt;
 
 use crate::kernel::attr::{Attr, MIN_SIZE};
+use crate::lang::counted;
 
 use super::bytes::Bytes;
 use super::features::{Features, bit};
@@ -107,8 +108,10 @@ impl Recording {
             rec.warnings.push(format!("the recording was interrupted: its header is incomplete; reading records from byte {data_at} to the end"));
             end = len;
         } else if end > len {
-            rec.warnings
-                .push(format!("the file is cut short: {} bytes of records are missing after byte {len}", end - len));
+            rec.warnings.push(format!(
+                "the file is cut short: {} of records missing after byte {len}",
+                counted(end - len, "byte")
+            ));
             end = len;
         } else {
             let bits: Vec<u8> = (0..4).flat_map(|i| word(72 + 8 * i).to_le_bytes()).collect();

@@ -3,6 +3,7 @@
 use rustc_hash::FxHashMap;
 use serde_json::{Map, Value, json};
 
+use crate::lang::counted;
 use crate::panel::call_chains::{ChainForm, ChainSpec};
 use crate::panel::text::clean;
 use crate::panel::top::{Field, TopTable};
@@ -121,12 +122,12 @@ pub(crate) fn event(name: &str, unit: EventUnit, total: &Acc, lost: u64, rows: V
     json!({ "name": name, "unit": unit.name(), "samples": samples, "period": period, "lost": lost, "rows": rows })
 }
 
-/// Formats the line before an event's table; `what` is the counted unit.
+/// Formats the line before an event's table; `what` is the counted noun.
 pub(crate) fn event_line(name: &str, what: &str, unit: EventUnit, total: &Acc, lost: u64) -> String {
-    let [samples, period, lost] = [total.samples, total.period, lost].map(thousands);
+    let (samples, [period, lost]) = (counted(total.samples, what), [total.period, lost].map(thousands));
     let is_part = matches!(unit, EventUnit::Decimal(1..));
     let unit = if is_part { format!(" ({})", unit.name()) } else { String::new() };
-    format!("# event {}: {samples} {what}, period {period}{unit}, lost {lost}\n", clean(name))
+    format!("# event {}: {samples}, period {period}{unit}, lost {lost}\n", clean(name))
 }
 
 /// Returns the entire report.

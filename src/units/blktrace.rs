@@ -5,6 +5,7 @@ use std::fmt::{self, Display, Formatter};
 
 use rustc_hash::FxHashMap;
 
+use crate::lang::counted;
 use crate::panel::unit::{duration, thousands};
 use crate::panel::{Cell, Measure, Panel};
 use crate::record::open_spans::{OpenSpan, OpenSpans};
@@ -128,7 +129,7 @@ impl Request {
     }
 }
 
-/// Outcomes of the issued requests.
+/// The issued requests by their outcome.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Issued {
     completed: u64,
@@ -143,10 +144,10 @@ impl Display for Issued {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let Self { completed, under_way, not_known, never_completed } = *self;
         if never_completed + not_known == 0 {
-            return f.write_str(&note(under_way, "requests are under way"));
+            return f.write_str(&note(under_way, "request", "under way"));
         }
         let all = [completed, under_way, not_known, never_completed].into_iter().fold(0, u64::saturating_add);
-        write!(f, "of {} issued requests, {} completed", thousands(all), thousands(completed))?;
+        write!(f, "of {}, {} completed", counted(all, "issued request"), thousands(completed))?;
         for (n, what) in [(under_way, "under way"), (not_known, "not known"), (never_completed, "never completed")] {
             if n > 0 {
                 write!(f, ", {} {what}", thousands(n))?;
@@ -282,7 +283,7 @@ impl BlkTrace {
         at_disk
     }
 
-    /// Returns what became of all issued requests.
+    /// Returns the issued requests by their outcome.
     fn issued(&self) -> Issued {
         let requests = self.open.iter().map(|(_, span)| &span.with);
         let is_overdue =

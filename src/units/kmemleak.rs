@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
+use crate::lang::counted;
 use crate::panel::{Cell, Measure, Panel};
 use crate::profile::RetainedStack;
 use crate::record::open_spans::{OpenSpans, ThreadChange};
@@ -246,12 +247,13 @@ impl KmemLeak {
                 (n, unsure) = (n + 1, unsure + block.with.bytes);
             }
             note = format!(
-                "{note}; {} in {n} blocks are from before records were lost and may be freed",
-                crate::panel::unit::bytes(unsure)
+                "{note}; {} in {} from before records were lost, which may be freed",
+                crate::panel::unit::bytes(unsure),
+                counted(n, "block")
             );
         }
         if self.over > 0 {
-            note = format!("{note}; {} blocks were too many to be followed", self.over);
+            note = format!("{note}; too many to follow: {}", counted(self.over, "block"));
         }
         sheet.panel("Survivors").noted(note)
     }

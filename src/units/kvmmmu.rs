@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::lang::counted;
 use crate::panel::{Cell, Measure, Panel};
 use crate::query::row_order::arrange_by_key;
 use crate::record::open_spans::OpenSpans;
@@ -193,12 +194,12 @@ impl Unit for KvmMmu {
             .right("role", "Role", 12, |((.., role), _)| Cell::Address((*role).into()))
             .right("entries", "Entries set", 12, |(_, page)| Cell::Count(page.with.entries))
             .left("range", "Guest addresses", 40, |((_, gfn, role), _)| text(range(*gfn, level_of(*role))));
-        let mut note = note(self.unknown, "zapped pages were made before the start");
+        let mut note = note(self.unknown, "zapped page", "made before the start");
         if self.counts.is_empty() && self.pages.is_empty() {
             note = NO_GUEST.to_owned();
         }
         if self.over > 0 {
-            note = format!("{note} {} pages were too many to be followed", self.over);
+            note = format!("{note} too many to follow: {}", counted(self.over, "page"));
         }
         vec![
             table.whole("Shadow pages").noted(note),

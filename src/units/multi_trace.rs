@@ -9,6 +9,7 @@ use rustc_hash::FxHashMap;
 
 use crate::event::format::Format;
 use crate::filter::expr::Expr;
+use crate::lang::counted;
 use crate::panel::{Cell, Measure, Panel};
 use crate::query::row_order::arrange_by_key;
 use crate::record::Record;
@@ -290,7 +291,7 @@ impl MultiTrace {
             .left("text", "What", 0, |(_, seen)| text(self.event_text(seen, at)));
         let note = slow.map_or_else(String::new, |slow| match slow.more {
             0 => slow.unremembered(),
-            more => format!("{more} more events were in between: --detail keeps more"),
+            more => format!("{} in between: --detail keeps more", counted(more as u64, "more event")),
         });
         sheet.whole(if slow.is_some() { "Events in between" } else { "In between" }).noted(note)
     }

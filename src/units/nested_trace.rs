@@ -192,7 +192,7 @@ impl Nested {
             .right("of_time_pct", "%time", 8, |(_, node)| share(node.stats.sum, span))
             .left("name", "What", 0, |(_, node)| text(node.name.clone()))
             .rows();
-        Panel::new("Tree", Body::Tree(Rows { depth, ..rows })).noted(note(self.broken, "entries never ended"))
+        Panel::new("Tree", Body::Tree(Rows { depth, ..rows })).noted(note(self.broken, "entry", "without an end"))
     }
 
     fn path(&self, mut node: usize) -> String {

@@ -87,7 +87,11 @@ impl NumDist {
             .left("event", "Event", 28, |((event, _), _)| text(self.events[event].name.as_str()))
             .when(self.key.is_some(), |sheet| sheet.left("key", "Key", 20, |((_, key), _)| key.cell()))
             .columns(spread, |(_, stats)| latency::cells_of(stats, self.than.is_some(), Cell::Count));
-        sheet.panel("Distributions").noted(note(self.no_value, "records had no such number, or one below zero"))
+        sheet.panel("Distributions").noted(note(
+            self.no_value,
+            "record",
+            "without such a number, or with one below zero",
+        ))
     }
 
     fn course(&self, at: &Moment<'_>) -> Panel {

@@ -173,7 +173,7 @@ impl OnCpu {
             .left("now", "Now", 22, |(cpu, ..)| now(*cpu))
             .left("most", "Most", 0, |(.., list)| most(list))
             .listed();
-        sheet.whole("CPUs").noted(note(self.missed, "switches were not recorded: that time counts for no task"))
+        sheet.whole("CPUs").noted(note(self.missed, "switch", "not recorded: that time counts for no task"))
     }
 
     fn by_comm(&self, at: &Moment<'_>, all: &FxHashMap<i32, (u64, BTreeMap<u32, u64>)>) -> Panel {

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::event::Rate;
+use crate::lang::counted;
 use crate::lang::quantity;
 use crate::panel::{Cell, Measure, Panel};
 use crate::profile::RetainedStack;
@@ -153,7 +154,7 @@ impl Unit for Profile {
             .panel("Functions");
         let stacks = self.counts.iter().map(|((tid, pin), n)| (*tid, *pin, *n, *n));
         let note = match self.percent {
-            Some(percent) => format!("{} samples of seconds below {percent} % are left out", self.left_out),
+            Some(percent) => format!("without {} of seconds below {percent} %", counted(self.left_out, "sample")),
             None => String::new(),
         };
         vec![

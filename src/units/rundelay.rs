@@ -254,7 +254,7 @@ impl RunDelay {
             .right("preempted_ns", "Preempted", 9, |(_, row, _)| by(row, Why::Preempted))
             .right("yielded_ns", "Yielded", 9, |(_, row, _)| by(row, Why::Yielded))
             .right("now_ns", "Now", 8, |(key, ..)| now(*key));
-        let note = note(self.missed, "switches not recorded: waits end when their CPU idles");
+        let note = note(self.missed, "switch", "not recorded: waits end when their CPU idles");
         sheet.panel(if by_cpu { "CPUs" } else { "Threads" }).noted(note)
     }
 

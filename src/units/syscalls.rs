@@ -181,7 +181,7 @@ impl Syscalls {
             .right("now", "Now", 5, |(key, _)| some(now.get(key).map_or(0, |(n, _)| *n)))
             .right("oldest_ns", "Oldest", 9, |(key, _)| now.get(key).map_or(Cell::Empty, |(_, ns)| Cell::Time(*ns)));
         let untimed = self.rows.values().map(|row| row.untimed).sum();
-        let note = note(untimed, "calls have no time: they began before, or seccomp or a tracer answered them");
+        let note = note(untimed, "call", "without a time: begun before, or answered by seccomp or a tracer");
         sheet.panel("Calls").noted(note)
     }
 

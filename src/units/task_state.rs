@@ -340,8 +340,8 @@ impl TaskState {
             .right("so_far_ns", "So far", 8, |(tid, _)| now(tid).map_or(Cell::Empty, so_far))
             .right("total_ns", "Total", 8, |(_, spent)| Cell::Time(spent.iter().sum()));
         let sheet = self.with_states(sheet, |(_, spent)| spent);
-        let what = "switches from idle were not recorded: those tasks count as running since they could";
-        sheet.panel("Tasks").noted(note(self.missed, what))
+        let what = "from idle not recorded: the tasks count as running since they could";
+        sheet.panel("Tasks").noted(note(self.missed, "switch", what))
     }
 
     fn periods(&self, at: &Moment<'_>) -> Panel {

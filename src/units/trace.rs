@@ -139,7 +139,7 @@ impl Trace {
             .left("text", "What", 0, |line| text(self.event_text(line, at)))
             .rows();
         let gone = self.number - self.lines.len() as u64 + skip as u64;
-        Panel::new("Log", Body::Log(rows)).noted(note(gone, "older events are not shown"))
+        Panel::new("Log", Body::Log(rows)).noted(note(gone, "older event", "not shown"))
     }
 
     fn table(&self, at: &Moment<'_>) -> Panel {

@@ -190,7 +190,7 @@ fn a_jits_address_has_the_name_of_its_time() {
     assert_eq!(found, rows(&[("-", 50), ("alone", 1), ("moved", 4)]));
 }
 
-/// Records count by their times, even if threads write them out of order. Code has no name before its first record, and
+/// Records count in the order of their times, not of the file. Code has no name before its first record, and
 /// a function that moves or is loaded again is one row.
 #[test]
 fn a_jits_records_count_in_order_of_time() {

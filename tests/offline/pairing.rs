@@ -368,7 +368,7 @@ fn a_new_threads_return_is_no_call() {
     hit(&mut stage, 1, 43, 10, &[N(101), N(-1)]);
     let panels = stage.panels();
     assert_eq!(sums(&panels, "Calls", "calls", "total_ns"), (6, 12));
-    assert!(panel(&panels, "Calls").note.starts_with("2 calls have no time"), "{}", panel(&panels, "Calls").note);
+    assert!(panel(&panels, "Calls").note.starts_with("2 calls without a time"), "{}", panel(&panels, "Calls").note);
 }
 
 /// execveat returns with the number of execve, a signal handler with none.

@@ -256,8 +256,13 @@ fn folded_stacks_with_fractions_and_two_counts() {
     let two = shares("a;b 10 12\na;c 30 4\n");
     assert_eq!(two[0].1, [row("c", 75.0), row("b", 25.0)]);
     assert_eq!(two[1].1, [row("b", 75.0), row("c", 25.0)]);
-    // Sums beyond 64 bits are limited, with a warning.
-    let (text, said) = output("a;b 18446744073709551615\na;c 1\n", &["report", "-s", "sym"]);
+    // Sums beyond 64 bits get a larger unit, with a warning.
+    let large = "a;b 18446744073709551615\na;c 18446744073709551615\n";
+    assert_eq!(shares(large)[0].1, [row("b", 50.0), row("c", 50.0)]);
+    let (text, said) = output(large, &["report", "-s", "sym"]);
+    // One line with a fraction and a name that seems to be a count.
+    let odd = shares("a;b 3\na;b 3 1.5\na;c 1\n");
+    assert_eq!(odd, [("count".to_owned(), vec![row("b", 75.0), row("c", 25.0)])]);
     let head = text.lines().next().unwrap_or_default().to_owned();
     let (_, lost) = output("what is this\na;b 1\na;c 2\n", &["report"]);
     let folder = dir.path().to_string_lossy().into_owned();

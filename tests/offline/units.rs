@@ -330,7 +330,7 @@ fn work_of_an_idle_cpu_is_seen_without_the_tracepoint() {
             assert_eq!(cpus.note, "");
         } else {
             // The unit uses no wakeups, and reports the gap.
-            assert_eq!(cpus.note, "10 switches were not recorded: that time counts for no task");
+            assert_eq!(cpus.note, "10 switches not recorded: that time counts for no task");
         }
         let (ran, waited) = if is_told { (40e6, 5e6) } else { (45e6, 0.0) };
         let tasks = states.panels();
@@ -440,7 +440,7 @@ fn a_switch_from_idle_that_is_missing() {
     let panels = stage.panels();
     let tasks = of(&panels, "Tasks");
     assert_eq!(["r_ns", "rd_ns", "s_ns"].map(|column| number(tasks, 0, column)), [2e6, 0.0, 8e6]);
-    assert!(tasks.note.starts_with("1 switches from idle"));
+    assert!(tasks.note.starts_with("1 switch from idle"));
 }
 
 #[test]
@@ -845,7 +845,7 @@ fn distributions() {
         [100.0, 20.0, 2000.0, 101_000.0, 50.0]
     );
     assert!((number(table, 0, "p50") - 1000.0).abs() <= 1000.0 / 64.0);
-    assert!(table.note.starts_with("1 records had no such number"));
+    assert!(table.note.starts_with("1 record without such a number"));
     let Body::Histogram(powers) = &of(&panels, "Powers").body else { panic!("no histogram") };
     assert_eq!(powers.total(), 100);
 }
@@ -870,7 +870,7 @@ fn busy_seconds_only() {
     let panels = scene("profile").panels();
     let table = of(&panels, "Functions");
     assert_eq!((text(table, 0, "function"), number(table, 0, "samples")), ("hash".into(), 80.0));
-    assert!(table.note.starts_with("3 samples of seconds below 50 %"), "{}", table.note);
+    assert!(table.note.starts_with("without 3 samples of seconds below 50 %"), "{}", table.note);
 }
 
 #[test]

@@ -262,7 +262,7 @@ impl<'a> EventRows<'a> {
         if shape.is_perfs_text() {
             return self.print_as_perf(shape);
         }
-        print(&json::event_line(self.name, "samples", self.unit, &self.top.total, self.lost))?;
+        print(&json::event_line(self.name, "sample", self.unit, &self.top.total, self.lost))?;
         if shape.args.hierarchy {
             let least = shape.args.percent_limit;
             print(&panel::tree::hierarchy(self.data, &self.top, &self.columns.keys, least, &self.whole))?;

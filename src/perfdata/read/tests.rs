@@ -109,7 +109,7 @@ fn what_can_be_lived_with_is_a_warning() {
     assert!(words.contains("interrupted") && words.contains(&format!("from byte {data} ")), "{words}");
     let (end, words, features) = told(&bytes[..data as usize + 20]);
     assert_eq!((end, features), (data + 20, 0));
-    assert_eq!(words, format!("the file is cut short: 12 bytes of records are missing after byte {}", data + 20));
+    assert_eq!(words, format!("the file is cut short: 12 bytes of records missing after byte {}", data + 20));
     let (end, words, _) = told(&with(&bytes, 40, bytes.len() as u64));
     assert_eq!(end, bytes.len() as u64);
     assert!(words.contains("32 bytes of records are missing"), "{words}");

@@ -38,6 +38,7 @@ use crate::kernel::limits::{self, Rights};
 use crate::kernel::spawn::{self, Fate, HeldCommand, RunningCommand};
 use crate::kernel::sys::{Errno, Sys};
 use crate::kernel::{cgroup, monotonic_ns, procfs};
+use crate::lang::counted;
 use crate::perfdata::EventDesc;
 use crate::record::SampleId;
 use crate::record::kinds::encode_cgroup;
@@ -213,7 +214,10 @@ impl LiveSource {
         source.info = info(&source.attachment, &source.target, &source.chosen, source.inherit, start);
         let left = probes::left_over().len();
         if left > 0 {
-            let note = format!("{left} probes of a killed session remain; remove them with perfprof-tui probe --clean");
+            let note = format!(
+                "{} left over from a killed session; remove them with perfprof-tui probe --clean",
+                counted(left as u64, "probe")
+            );
             source.info.notes.push(note);
         }
         let now = monotonic_ns();

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use zstd::stream::raw::Decoder;
 
 use crate::kernel::attr::Flag;
+use crate::lang::counted;
 use crate::perfdata::build_ids::IdentifiedFile;
 use crate::perfdata::read::Recording;
 use crate::perfdata::swap::Swapper;
@@ -322,8 +323,8 @@ impl Input {
         match found {
             Some(at) => {
                 beside.notes.push(format!(
-                    "damaged at byte {began}: {} bytes are not readable and were skipped",
-                    self.offset(at) - began
+                    "damaged at byte {began}: skipped {} that are not readable",
+                    counted(self.offset(at) - began, "byte")
                 ));
                 self.carry.drain(..at);
                 (self.damage, self.cut) = (None, false);
@@ -379,7 +380,11 @@ impl Input {
         } else if !self.plain.is_empty() {
             beside.notes.push("cut short: the last compressed record is incomplete".to_owned());
         } else if self.skip > 0 {
-            beside.notes.push(format!("cut short at byte {}: {} bytes are missing", self.reader.at(), self.skip));
+            beside.notes.push(format!(
+                "cut short at byte {}: {} missing",
+                self.reader.at(),
+                counted(self.skip, "byte")
+            ));
         }
         self.carry.clear();
         self.plain.clear();

@@ -1,5 +1,5 @@
 //! The counts after folded stacks: whole numbers, fractions, powers of ten; one per stack, or two as written by
-//! FlameGraph's difffolded.pl. A line in another form than its file is left out: flamegraph.pl takes two
+//! FlameGraph's difffolded.pl. A line with another form than its file is skipped: flamegraph.pl takes two
 //! numbers at the end of any line for two counts, difffolded.pl takes the first for a part of the name.
 
 use rustc_hash::FxHashSet;
@@ -277,7 +277,7 @@ mod tests {
         // Large counts leave less room for decimals.
         assert_eq!(form(&["a;b 1000000000000000.001"]), (false, 3));
         assert_eq!(form(&["a;b 1000000000000000000.001"]), (false, 0));
-        // A version in a name is part of the name.
+        // Names may end with versions.
         assert_eq!(form(&["app;ruby 2.75 5", "app;main 7"]), (false, 0));
     }
 

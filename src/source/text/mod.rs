@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use hashbrown::HashMap;
 
+use crate::lang::counted;
 use crate::perfdata::EventDesc;
 use crate::session::{EndReason, Origin};
 
@@ -370,15 +371,15 @@ impl Source for TextSource {
         }
         if let Some(line) = self.first_bad {
             batch.unread = self.bad;
-            batch
-                .notes
-                .push(format!("{} lines could not be parsed and were skipped, the first is line {line}", self.bad));
+            let lines = counted(self.bad, "line");
+            batch.notes.push(format!("skipped {lines} that could not be parsed; the first is line {line}"));
         }
         if self.inexact > 0 {
             batch.notes.push(format!(
-                "the counts of {} stacks were rounded to {} decimals or cut to 64 bits: the beginning of the file did \
+                "the counts of {} were rounded to {} decimals or cut to 64 bits: the beginning of the file did \
                  not need more",
-                self.inexact, self.counts.decimals
+                counted(self.inexact, "stack"),
+                self.counts.decimals
             ));
         }
         batch.complete_until = Some(u64::MAX);

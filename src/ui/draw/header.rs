@@ -4,6 +4,7 @@ use ratatui::style::Style;
 
 use crate::cpu::sampler::CpuRow;
 use crate::event::CallGraph;
+use crate::lang::counted;
 use crate::panel::text::{clean, fit, fit_end, width};
 use crate::panel::unit::{bytes, clock, percent, thousands};
 use crate::session::Origin;
@@ -95,11 +96,7 @@ fn pieces(scene: Scene<'_>, theme: &Theme) -> Vec<Piece> {
     if !samples_nothing {
         add(scene.age_shown().unwrap_or_default(), theme.text, 10);
         // Without a known time span, the number of samples is less meaningful.
-        add(
-            format!("{} samples", thousands(answer.view.shown.samples)),
-            theme.text,
-            if retention.is_some() { 7 } else { 12 },
-        );
+        add(counted(answer.view.shown.samples, "sample"), theme.text, if retention.is_some() { 7 } else { 12 });
     }
     add(retention.map_or_else(String::new, |kept| format!("retention {}", clock(kept))), theme.dim, 12);
     let lost = answer.ledger.lost();
@@ -247,7 +244,7 @@ fn machine(scene: Scene<'_>, room: usize) -> String {
             let user = share(Ticks::USER) + share(Ticks::NICE);
             let (system, soft) = (share(Ticks::SYSTEM), share(Ticks::IRQ) + share(Ticks::SOFTIRQ));
             let of = used.filter(|used| used.of_machine && used.sampled > 0);
-            let of = of.map_or_else(String::new, |used| format!("shares of {} CPUs  ", used.sampled));
+            let of = of.map_or_else(String::new, |used| format!("shares of {}  ", counted(used.sampled as u64, "CPU")));
             vec![
                 format!("{of}{busy}: user {user:.0}  system {system:.0}  softirq {soft:.0}"),
                 format!("{of}{busy}"),

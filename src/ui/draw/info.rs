@@ -1,5 +1,6 @@
 //! The Info screen: the machine, the header of a recording, its records by type.
 
+use crate::lang::counted;
 use crate::panel::text::{clean, width};
 use crate::panel::unit::{bytes, percent, thousands};
 use crate::symbols::spaces::{TableOutcome, WalkFigures};
@@ -66,17 +67,17 @@ fn walks(walked: &WalkFigures, row: &mut impl FnMut(&str, &str)) {
     let (held, limit) = (bytes(tables.held as u64), bytes(tables.limit as u64));
     row(
         "tables",
-        &format!("{held} of the kernel's memory, of {limit}; {} processes", thousands(tables.processes as u64)),
+        &format!("{held} of the kernel's memory, of {limit}; {}", counted(tables.processes as u64, "process")),
     );
     for file in &tables.files {
         let name = file.name.rsplit('/').next().unwrap_or_default();
         let made = match &file.made {
             TableOutcome::Of(section, rows) => {
-                format!("{} rows of {section}, {}", thousands(*rows as u64), bytes(8 * *rows as u64))
+                format!("{} of {section}, {}", counted(*rows as u64, "row"), bytes(8 * *rows as u64))
             }
             TableOutcome::Without(why) => format!("none: {why}; by frame pointers"),
             TableOutcome::Coming => "being made; until then by frame pointers".to_owned(),
-            TableOutcome::Full(rows) => format!("no room for its {} rows; by frame pointers", thousands(*rows as u64)),
+            TableOutcome::Full(rows) => format!("no room for its {}; by frame pointers", counted(*rows as u64, "row")),
         };
         let processes = if file.processes == 1 { "process" } else { "processes" };
         row(&format!("table {name}"), &format!("{made}; {} {processes} ({})", file.processes, file.name));

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use rustc_hash::FxHasher;
 
+use crate::lang::counted;
 use crate::panel::{Align, Cell, Column};
 use crate::query::row_order::arrange;
 
@@ -46,8 +47,8 @@ pub(crate) fn id(what: &impl Hash) -> u64 {
 }
 
 /// A note with a count; empty if zero.
-pub(crate) fn note(n: u64, what: &str) -> String {
-    if n == 0 { String::new() } else { format!("{n} {what}") }
+pub(crate) fn note(n: u64, noun: &str, what: &str) -> String {
+    if n == 0 { String::new() } else { format!("{} {what}", counted(n, noun)) }
 }
 
 /// Sorts a map by weight, the largest first; ties by key.

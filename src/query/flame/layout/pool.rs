@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
+use crate::lang::counted;
 use crate::query::flame::{Class, WeightPair};
 use crate::query::row_order::{arrange, arrange_by_key};
 use crate::query::symbol_stacks::Name;
@@ -81,8 +82,10 @@ impl<'a> Layout<'a> {
         let class = pool.frames.iter().map(|frame| frame.class).min().unwrap_or(Class::Unknown);
         let shared = Group::shared(self.tree, pool.frames)?;
         let (name, dso, class) = match &pool.module {
-            Some(module) => (format!("{}: {frames} functions", module_name(module)), module.dso.clone(), class),
-            None => (format!("{frames} others"), "".into(), Class::Unknown),
+            Some(module) => {
+                (format!("{}: {}", module_name(module), counted(frames as u64, "function")), module.dso.clone(), class)
+            }
+            None => (counted(frames as u64, "other"), "".into(), Class::Unknown),
         };
         let id = match &pool.module {
             Some(module) => id(at.id, ("module", &module.dso), at.depth),

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::*;
+use crate::lang::counted;
 use crate::query::aggregate::Aggregate;
 use crate::query::diff::Side;
 use crate::query::flame::{FlameStacks, FlameTree};
@@ -199,7 +200,7 @@ fn plain(
                 if edges.0 == edges.1 {
                     continue;
                 }
-                let name = frame.map_or_else(|| format!("{pooled} others"), |c| c.to_string());
+                let name = frame.map_or_else(|| counted(pooled as u64, "other"), |c| c.to_string());
                 let ends = paths.iter().filter(|path| path.is_empty() && !callers);
                 out.push(Plain { row: *row, name, edges, total, own: ends.count() as u64, parent, pooled, below });
                 if frame.is_some() || edges.1 - edges.0 >= 8 {
@@ -290,7 +291,7 @@ fn edges_are_rounded_and_one_cell_is_wide_enough() {
     assert_eq!(edges(&sevenths, 10, false), "a 0-11, b 11-34, c 34-80");
     assert_eq!(edges(&sevenths, 10, true), "c 0-46, b 46-69, a 69-80");
     assert_eq!(edges(&sevenths, 7, false), "a 0-8, b 8-24, c 24-56");
-    assert_eq!(edges(&sevenths, 6, false), "b 0-14, c 14-41, 1 others 41-48");
+    assert_eq!(edges(&sevenths, 6, false), "b 0-14, c 14-41, 1 other 41-48");
 }
 
 #[test]

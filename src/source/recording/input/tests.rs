@@ -60,7 +60,7 @@ fn numbers_of(bytes: &[u8]) -> Vec<u8> {
 }
 
 fn stepped_over(at: u64, bytes: u64) -> String {
-    format!("damaged at byte {at}: {bytes} bytes are not readable and were skipped")
+    format!("damaged at byte {at}: skipped {} that are not readable", counted(bytes, "byte"))
 }
 
 #[test]
@@ -161,7 +161,7 @@ fn payloads_behind_records_are_stepped_over() {
     let (out, notes) = read(&[&comms(0..1), &trace, &[0xff; 3000], &comms(1..3)]);
     assert_eq!((numbers_of(&out), notes), (vec![0, 1, 2], vec![]));
     let (out, notes) = read(&[&comms(0..1), &trace, &[0xff; 2000]]);
-    let missing = format!("cut short at byte {}: 1000 bytes are missing", AT + 16 + 48 + 2000);
+    let missing = format!("cut short at byte {}: 1,000 bytes missing", AT + 16 + 48 + 2000);
     assert_eq!((numbers_of(&out), notes), (vec![0], vec![missing]));
 }
 
@@ -182,7 +182,7 @@ fn payloads_in_a_file_are_not_read() {
     };
     const FAR: u64 = 1 << 40;
     assert_eq!(of(FAR, FAR, &comms(1..3)), (vec![1, 2], vec![], (16 + FAR + 32, 16 + FAR + 32)));
-    let missing = vec![format!("cut short at byte {}: {} bytes are missing", 16 + 5000, FAR - 5000)];
+    let missing = vec![format!("cut short at byte {}: {} missing", 16 + 5000, counted(FAR - 5000, "byte"))];
     assert_eq!(of(FAR, 5000, &[]), (vec![], missing, (16 + 5000, 16 + 5000)));
 }
 

@@ -1,8 +1,9 @@
 //! An annotated function: shares, addresses and instructions with their source lines.
 
+use crate::lang::counted;
 use crate::panel::listing::{hex, instruction, source};
 use crate::panel::text::{clean, fit, fit_end, width};
-use crate::panel::unit::{percent, thousands};
+use crate::panel::unit::percent;
 use crate::query::annotate::ListingRow;
 use crate::symbols::code::Listing;
 use crate::ui::view::annotate::state::Annotated;
@@ -37,7 +38,7 @@ pub(crate) fn draw(screen: &Annotated, on: &mut Canvas<'_>) {
 fn title(screen: &Annotated, on: &mut Canvas<'_>) {
     let hits = &screen.hits;
     let share = percent(hits.own.percent_of(&hits.total));
-    let right = format!("{} samples, {share} of what is shown", thousands(hits.own.samples));
+    let right = format!("{}, {share} of what is shown", counted(hits.own.samples, "sample"));
     let note = match &screen.listing {
         Some(Ok(listing)) => listing.notes.first().map(|note| format!("  {note}")).unwrap_or_default(),
         _ => String::new(),

@@ -92,7 +92,7 @@ fn legend(scene: Scene<'_>, view: &CpusScreen, facts: &CpuFacts<'_>) -> String {
 
 fn describe_machine(facts: &CpuFacts<'_>) -> Option<String> {
     let host = facts.host?;
-    let mut words = vec![format!("{} tasks run or want to, {} wait for a disk", host.running, host.blocked)];
+    let mut words = vec![format!("tasks: {} running or ready, {} waiting for a disk", host.running, host.blocked)];
     for (name, pressure) in &host.pressure {
         words.push(format!("{name} pressure {}", percent(f64::from(pressure.some.max(pressure.full)))));
     }

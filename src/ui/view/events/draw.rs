@@ -6,6 +6,7 @@ use ratatui::style::Style;
 
 use crate::event::CallGraph;
 use crate::event::catalogue::EventKind;
+use crate::lang::counted;
 use crate::panel::series::LEVELS;
 use crate::panel::text::{fit, fit_end, width, wrap};
 use crate::panel::unit::{duration, percent, short, thousands};
@@ -164,7 +165,9 @@ fn heading(scene: Scene<'_>, view: &EventsScreen) -> String {
     match view.search.as_str() {
         "" if !view.has_tracepoints() => format!("{all} events  / searches; {NO_TRACEPOINTS}"),
         "" => format!("{all} events that this machine knows  / searches"),
-        text => format!("/{text}  {} of {all} events", thousands(view.n_matches() as u64)),
+        text => {
+            format!("/{text}  {} of {}", thousands(view.n_matches() as u64), counted(catalogue.len() as u64, "event"))
+        }
     }
 }
 
@@ -315,7 +318,7 @@ fn cursor_line(
 
 fn event_line(theme: &Theme, event: &EventInfo, room: usize) -> Vec<(String, Style)> {
     let Some(meter) = &event.meter else {
-        let mut lines = vec![(format!("{} samples of {}", thousands(event.total.samples), event.name), theme.text)];
+        let mut lines = vec![(format!("{} of {}", counted(event.total.samples, "sample"), event.name), theme.text)];
         lines.extend(event.note.iter().flat_map(|note| wrap(note, room)).map(|text| (text, theme.warning)));
         return lines;
     };
@@ -330,12 +333,12 @@ fn event_line(theme: &Theme, event: &EventInfo, room: usize) -> Vec<(String, Sty
         CallGraph::Fp | CallGraph::Tables => "with call chains".to_owned(),
         other => format!("with call chains by {}", other.spelling()),
     };
-    let samples = thousands(event.total.samples);
-    let counted = match event.unit.is_time() {
+    let samples = counted(event.total.samples, "sample");
+    let hits = match event.unit.is_time() {
         true => format!("{} counted", duration(meter.count)),
-        false => format!("{} hits", thousands(meter.count)),
+        false => counted(meter.count, "hit"),
     };
-    lines.push((format!("{}: {counted}, {samples} samples, {chains}{cpus}", event.name), theme.text));
+    lines.push((format!("{}: {hits}, {samples}, {chains}{cpus}", event.name), theme.text));
     if let Some(filter) = &state.filter {
         lines.push((format!("the kernel keeps only: {filter}"), theme.warning));
     }

@@ -3,6 +3,7 @@
 use ratatui::layout::Rect;
 use ratatui::style::{Modifier, Style};
 
+use crate::lang::counted;
 use crate::panel::stacks::DIVIDER;
 use crate::panel::text::{clean, fit, short_function, width};
 use crate::panel::top as panel;
@@ -122,7 +123,7 @@ const IPC_LEGEND: &[(f64, &str)] = &[(0.0, "< 0.5"), (0.5, "< 1"), (1.0, "< 1.5"
 fn found(scene: Scene<'_>, view: &FlameScreen, flame: &Flame) -> Option<String> {
     let (text, (acc, frames)) = (shown(view.find.as_ref()?), flame.found.as_ref()?);
     let share = percent(scene.context.answer.view.displayed(acc.percent_of(&flame.total)));
-    Some(format!("/{text}  {share} of all, {} frames  n N", thousands(*frames as u64)))
+    Some(format!("/{text}  {share} of all, {}  n N", counted(*frames as u64, "frame")))
 }
 
 /// Whether the graph shows time on and off CPUs instead of a comparison.
@@ -137,7 +138,7 @@ fn drawn(flame: &Flame, room: usize) -> String {
     }
     let short = format!("drawn {}", percent(flame.drawn));
     let named = format!("{short}, {} to the function", percent(flame.named));
-    let whole = format!("{named}, of {} samples", thousands(flame.zoomed.new.samples));
+    let whole = format!("{named}, of {}", counted(flame.zoomed.new.samples, "sample"));
     [whole, named].into_iter().find(|text| width(text) <= room).unwrap_or(short)
 }
 
@@ -390,10 +391,10 @@ fn details_text(scene: Scene<'_>, view: &FlameScreen, flame: &Flame) -> Option<S
     if block.pooled > 0 {
         let of = if block.is_module() { format!(" of {}", clean(&block.dso)) } else { String::new() };
         return Some(format!(
-            "{} functions{of}, each too narrow to draw: {} of all, {} samples; ⏎ on their caller makes room",
-            thousands(block.pooled as u64),
+            "{}{of}, each too narrow to draw: {} of all, {}; ⏎ on their caller makes room",
+            counted(block.pooled as u64, "function"),
             percent(scene.context.answer.view.displayed(block.total.percent_of(&flame.total))),
-            thousands(block.total.new.samples)
+            counted(block.total.new.samples, "sample")
         ));
     }
     if cold(scene) {
@@ -401,12 +402,12 @@ fn details_text(scene: Scene<'_>, view: &FlameScreen, flame: &Flame) -> Option<S
         let all = (whole.new.period + whole.old.period).max(1);
         let both = block.total.new.period + block.total.old.period;
         let figures = format!(
-            "on {}  off {}  together {}  {} samples, {} absences",
+            "on {}  off {}  together {}  {}, {}",
             duration(block.total.new.period),
             duration(block.total.old.period),
             percent(100.0 * both as f64 / all as f64),
-            thousands(block.total.new.samples),
-            thousands(block.total.old.samples)
+            counted(block.total.new.samples, "sample"),
+            counted(block.total.old.samples, "absence")
         );
         return Some(named(block, &figures, room));
     }
@@ -421,12 +422,12 @@ fn details_text(scene: Scene<'_>, view: &FlameScreen, flame: &Flame) -> Option<S
     let all = |weight: &WeightPair| percent(scene.context.answer.view.displayed(weight.percent_of(&flame.total)));
     let ipc = flame.ipc(block.total).map_or_else(String::new, |ipc| format!("  IPC {ipc:.2}"));
     let figures = format!(
-        "total {}  self {}{}{}  {} samples{ipc}",
+        "total {}  self {}{}{}  {}{ipc}",
         all(&block.total),
         all(&block.own),
         part(&block.parent, "parent"),
         part(&flame.zoomed, "zoom"),
-        thousands(block.total.new.samples)
+        counted(block.total.new.samples, "sample")
     );
     Some(named(block, &figures, room))
 }

@@ -2,6 +2,7 @@
 
 use ratatui::layout::Rect;
 
+use crate::lang::counted;
 use crate::panel::text::{clean, fit, width};
 use crate::panel::unit::{duration, percent, thousands};
 use crate::query::heat::{Heat, HeatBy, SECOND};
@@ -187,7 +188,7 @@ fn cursor_line(scene: Scene<'_>, view: &TimeScreen, heat: &Heat, selected: &Sele
     ];
     if let Some(lane) = selected.rows.as_ref().and_then(|rows| heat.lanes.get(rows.start)) {
         let more = selected.rows.as_ref().map_or(0, |rows| rows.len() - 1);
-        let more = if more > 0 { format!(" and {more} more rows") } else { String::new() };
+        let more = if more > 0 { format!(" and {}", counted(more as u64, "more row")) } else { String::new() };
         parts.push(format!("{}{more}", clean(&lane.label)));
     }
     if heat.total > 0 {

@@ -1,5 +1,6 @@
 //! The line below the table: the search, or details of the row under the cursor.
 
+use crate::lang::counted;
 use crate::panel::text::{clean, fit, fit_end, width};
 use crate::panel::unit::{percent, thousands};
 use crate::ui::commands::general;
@@ -43,9 +44,9 @@ fn place(scene: Scene<'_>, view: &TopScreen) -> String {
 fn line_details(scene: Scene<'_>, view: &TopScreen, room: usize) -> Option<String> {
     let line = view.line(&scene.context.answer)?;
     let own = format!("self {} ({})", percent(line.own_percent), thousands(line.own.samples));
-    let total = format!("total {} ({} samples)", percent(line.children_percent), thousands(line.children.samples));
+    let total = format!("total {} ({})", percent(line.children_percent), counted(line.children.samples, "sample"));
     let here =
-        format!("{} ({} samples) on this path", percent(line.children_percent), thousands(line.children.samples));
+        format!("{} ({}) on this path", percent(line.children_percent), counted(line.children.samples, "sample"));
     // In order of importance: position, name, figures, problems, file.
     let place = place(scene, view);
     let room = room.saturating_sub(width(&place) + 2);

@@ -3,6 +3,7 @@
 use ratatui::style::{Modifier, Style};
 
 use crate::event::CPU_CLOCK;
+use crate::lang::counted;
 use crate::panel::text::{clean, fit, fit_end, width};
 use crate::panel::top::Field;
 use crate::panel::unit::thousands;
@@ -43,7 +44,8 @@ pub(crate) fn draw(scene: Scene<'_>, view: &TopScreen, on: &mut Canvas<'_>) {
     let rest = scene.context.answer.view.rows.saturating_sub(shown);
     if rest > 0 {
         let text = format!(
-            "… and {rest} smaller rows (below the limit of {} %, or of {} rows)",
+            "… and {} (below the limit of {} %, or of {} rows)",
+            counted(rest as u64, "smaller row"),
             scene.selection.rows.limit,
             thousands(MAX_ROWS as u64)
         );

@@ -3,6 +3,7 @@
 use ratatui::layout::Rect;
 use ratatui::style::{Color, Style};
 
+use crate::lang::counted;
 use crate::panel::heatmap::{Heatmap, SHADES};
 use crate::panel::histogram::{Histogram, STEPS};
 use crate::panel::series::{Series, level};
@@ -129,7 +130,7 @@ fn heatmap(map: &Heatmap, on: &mut Canvas<'_>) {
         on.put(on.area.width.saturating_sub(width(&text) as u16 + 1), y, &text, on.theme.dim);
     }
     let more = map.rows.len().saturating_sub(usize::from(lines));
-    let more = if more > 0 { format!("  {more} more rows") } else { String::new() };
+    let more = if more > 0 { format!("  {}", counted(more as u64, "more row")) } else { String::new() };
     let text = format!(
         "from {}, {} a column, █ {}, at the right each row's greatest{more}",
         clock(map.start),

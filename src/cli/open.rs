@@ -313,6 +313,17 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_clock_without_data_counts_where_two_estimates_agree() {
+        let second = 1_000_000_000;
+        let minute = 60 * second;
+        assert_eq!(least_of(100 * minute, 100 * minute + 3 * second), Some(99 * minute as i64));
+        assert_eq!(least_of(100 * minute + second, 100 * minute), Some(99 * minute as i64));
+        // A copied file, and a recording from before a reboot.
+        assert_eq!((least_of(100 * minute, 102 * minute), least_of(100 * minute, 7 * minute)), (None, None));
+        assert_eq!(least_of(second, second), Some(0));
+    }
+
+    #[test]
     fn time_ranges_in_perf_spelling() {
         let clause = |text| time_clause(text, 1_000, &Timeline::new((2_000, 12_000), 0, 0));
         assert_eq!(clause("10%-20%").as_deref(), Ok("((time >= 2000ns && time <= 3000ns))"));

@@ -247,3 +247,21 @@ pub(crate) fn doctor(args: Doctor) -> anyhow::Result<u8> {
     }
     Ok(0)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernel::attr::{Attr, SW_BPF_OUTPUT, TYPE_SOFTWARE};
+
+    #[test]
+    fn only_tracepoints_have_a_text() {
+        let event = |kind, config| {
+            let attr = Attr { kind, config, sample_type: sample::RAW, ..Attr::default() };
+            EventDesc { name: "offcpu-time".into(), attr, ids: Vec::new() }
+        };
+        let [traced, off_cpu] = [event(TYPE_TRACEPOINT, 7), event(TYPE_SOFTWARE, SW_BPF_OUTPUT)];
+        assert!(only_tracepoints(std::slice::from_ref(&traced)));
+        assert!(!only_tracepoints(&[traced, off_cpu.clone()]) && !only_tracepoints(&[off_cpu]));
+        assert!(!only_tracepoints(&[]));
+    }
+}

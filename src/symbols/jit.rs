@@ -269,7 +269,7 @@ fn take_lines(text: &[u8], told: &mut JitFunctions) -> bool {
 
 /// Parses the address, size and name of a line. A function of unknown size gets one byte, as in perf.
 fn entry(line: &[u8]) -> Option<(u64, u64, &[u8])> {
-    let mut parts = line.splitn(3, |b| *b == b' ');
+    let mut parts = line.splitn(3, |b| matches!(b, b' ' | b'\t'));
     let mut hex = || u64::from_str_radix(std::str::from_utf8(parts.next()?).ok()?.trim_start_matches("0x"), 16).ok();
     let (start, size) = (hex()?, hex()?);
     let name = parts.next().map(<[u8]>::trim_ascii_end).filter(|name| !name.is_empty())?;

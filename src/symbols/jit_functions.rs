@@ -1,5 +1,7 @@
 //! The functions that a JIT reports one by one, within a memory limit.
 
+use crate::lang::counted;
+
 use std::collections::BTreeMap;
 
 use super::jit_reuse::{CodeChange, Occupied, tagged, untagged};
@@ -55,9 +57,10 @@ impl std::fmt::Display for LeftOut {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(
             f,
-            "{} entries of its JIT were left out: no hexadecimal address and size of at most 1 GiB, then a name; \
+            "{} of its JIT left out: no hexadecimal address and size of at most 1 GiB, then a name; \
              the first begins \"{}\"",
-            self.entries, self.first
+            counted(self.entries, "entry"),
+            self.first
         )
     }
 }

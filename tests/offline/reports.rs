@@ -407,3 +407,21 @@ fn sockets_fields_and_lines_are_perfs() {
     assert!(perf.len() > 2, "{perf:?}");
     assert_eq!(ours, perf);
 }
+
+/// Files of names that cannot be read are an error, as in perf; a missing root directory is a warning.
+#[test]
+fn missing_files_of_names_are_reported() {
+    let report = |option: &str, path: &str| {
+        program().arg("report").arg(option).arg(path).arg(data("flat-k.data")).output().expect("runs")
+    };
+    for option in ["--kallsyms", "--vmlinux"] {
+        let output = report(option, "/nonexistent/symbols");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.code() == Some(1) && output.stdout.is_empty(), "{said}");
+        assert!(said.contains(&format!("{option} /nonexistent/symbols: ")), "{said}");
+    }
+    let output = report("--symfs", "/nonexistent/root");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && !output.stdout.is_empty(), "{said}");
+    assert!(said.contains("--symfs /nonexistent/root: "), "{said}");
+}

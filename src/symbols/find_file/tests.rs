@@ -266,6 +266,30 @@ fn a_process_that_lives_is_asked_for_its_files() {
     assert_eq!((places.inside, ino(places.main())), (Inside::No, want));
 }
 
+/// The map's process has ended; its start is known from the recording, exactly or as a lower bound.
+#[test]
+fn a_map_older_than_a_process_that_has_ended_is_refused() {
+    const SECOND: i64 = 1_000_000_000;
+    let map = tempfile::NamedTempFile::new().expect("file");
+    let at = std::time::UNIX_EPOCH + std::time::Duration::from_secs(5000);
+    map.as_file().set_modified(at).expect("a time");
+    let refused = |times: RecordedTimes, since: u64| {
+        let options = SymbolOptions { live: false, times, ..SymbolOptions::live() };
+        let dso = Dso { via: Some((i32::MAX, 0x1000, 0x2000)), since, ..dso(map.path(), FileId::None) };
+        let opened = FileSearch::new(&dso, &options).expect("places").jit(map.path(), false);
+        opened.err().map(|error| door::is_older(&error))
+    };
+    let exact = |lead: i64| RecordedTimes { lead: Some(lead * SECOND), ..RecordedTimes::default() };
+    let least = |lead: i64| RecordedTimes { least_lead: Some(lead * SECOND), ..RecordedTimes::default() };
+    let since = 100 * SECOND as u64;
+    for times in [exact as fn(i64) -> RecordedTimes, least] {
+        assert_eq!((refused(times(4902), since), refused(times(4900), since)), (Some(true), None));
+        // Mapped before the recording: unknown when.
+        assert_eq!(refused(times(4902), 0), None);
+    }
+    assert_eq!(refused(RecordedTimes::default(), since), None);
+}
+
 /// A recording reports mappings from before its start without a time; the process that still runs has one.
 #[test]
 fn a_map_older_than_a_process_that_still_runs_is_refused() {

@@ -62,17 +62,23 @@ const MODES: &[&str] = &["exclude-user", "exclude-kernel", "exclude-guest", "exc
 /// Returns an event with stacks that cannot be unwound by tables: a BPF program on a probe would take its hits away from
 /// all other users.
 pub fn walked_by_nobody(requests: &[EventRequest]) -> Option<&EventRequest> {
-    requests.iter().find(|want| want.stack && !may_be_sampled(want))
+    requests.iter().find(|want| want.stack && !may_be_walked(want))
 }
 
 /// Returns whether optional events, which are opened after all others, have stacks that a BPF program can walk.
 pub fn samples_later(requests: &[EventRequest]) -> bool {
-    requests.iter().any(|want| want.stack && want.optional && may_be_sampled(want))
+    requests.iter().any(|want| want.stack && want.optional && may_be_walked(want))
 }
 
 /// Whether an event samples running code or hits of a tracepoint, in contrast to a probe.
-fn may_be_sampled(want: &EventRequest) -> bool {
+fn may_be_walked(want: &EventRequest) -> bool {
     want.probe.is_none() && !want.counted
+}
+
+/// Whether an event samples running code, in contrast to hits of a tracepoint or probe.
+fn may_be_sampled(want: &EventRequest) -> bool {
+    let named = want.event.split('|').next().unwrap_or_default();
+    want.probe.is_none() && !want.counted && (!named.contains(':') || named.starts_with("mem:"))
 }
 
 /// The samples to omit.

@@ -153,7 +153,7 @@ impl Units {
                 false => names,
             };
             let names: Vec<String> = names.into_iter().map(shown).map(str::to_owned).collect();
-            (!names.is_empty()).then(|| BlockedUnit { name: running.spec.name, by: BlockedBy::Missing(names) })
+            (!names.is_empty()).then_some(BlockedUnit { name: running.spec.name, by: BlockedBy::Missing(names) })
         };
         self.list.iter().filter_map(|running| lacks(&running)).collect()
     }

@@ -25,16 +25,18 @@ pub(super) struct Job {
     most: usize,
 }
 
+type Finished<U> = (DsoId, Built<U>);
+
 /// The threads, and the files that they have not finished.
 pub(super) struct Builder<U> {
     jobs: Sender<Job>,
-    built: Receiver<(DsoId, Built<U>)>,
+    built: Receiver<Finished<U>>,
     coming: FxHashSet<DsoId>,
 }
 
 impl<U: Unwinder<Module = Module<Part>> + Default + Send + 'static> Builder<U> {
     /// Creates the queues: that of the files to build tables of, and that of the results.
-    pub(super) fn new() -> (Self, Receiver<Job>, Sender<(DsoId, Built<U>)>) {
+    pub(super) fn new() -> (Self, Receiver<Job>, Sender<Finished<U>>) {
         let ((jobs, wanted), (done, built)) = (unbounded(), unbounded());
         (Self { jobs, built, coming: FxHashSet::default() }, wanted, done)
     }

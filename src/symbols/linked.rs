@@ -14,7 +14,7 @@ use crate::kernel::privilege;
 /// The limit of entries that are read.
 const ENTRIES: usize = 4096;
 
-/// What an ELF file is linked with.
+/// The interpreter and the libraries of an ELF file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Linked {
     /// Class and machine of its code: a program needs libraries of the same.

@@ -370,11 +370,15 @@ fn whoever_takes_memory_by_new_is_named() {
     let answer: Value = serde_json::from_str(&line.unwrap_or_default()).expect(&said);
     let survivors = rows(&answer, "Survivors");
     let begins = |row: usize, name: &str| survivors[row]["stack"].as_str().is_some_and(|stack| stack.starts_with(name));
-    assert!(begins(0, "take_job < main") && survivors[0]["objects"] == 400, "{survivors:?}");
+    // The first calls may come before the tables.
+    assert!(begins(0, "take_job < main"), "{survivors:?}");
+    let objects = |row: &Value| row["objects"].as_u64().unwrap_or_default();
+    let jobs = survivors.iter().filter(|row| row["stack"].as_str().is_some_and(|stack| stack.starts_with("take_job")));
+    assert!(jobs.map(objects).sum::<u64>() == 400 && objects(&survivors[0]) >= 300, "{survivors:?}");
     let cache = survivors.iter().position(|row| row["bytes"].as_u64() >= Some(16 << 20)).expect("the cache");
     assert!(begins(cache, "fill_cache < main") && survivors[cache]["growth_bytes_s"].is_null(), "{survivors:?}");
     let rate = survivors[0]["growth_bytes_s"].as_f64().expect("a rate");
-    let whole = 400_000.0 / (survivors[0]["oldest_ns"].as_f64().expect("an age") / 1e9);
+    let whole = 1000.0 * objects(&survivors[0]) as f64 / (survivors[0]["oldest_ns"].as_f64().expect("an age") / 1e9);
     assert!((0.6 * whole..1.2 * whole).contains(&rate), "{rate} of {whole}");
 }
 

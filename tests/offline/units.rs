@@ -1078,7 +1078,7 @@ fn faults_say_what_is_wrong() {
     fails(&["rundelay", "--batch", "--panel", "Nothing"], "--panel: no such panel; available: Threads");
     fails(&["top", "--batch", "-e", "sched:sched_switch", "--key", "prev_comn"], "nearest: prev_comm");
     fails(&["offcpu", "--key", "pid"], "offcpu: --key cannot apply to it; it is an option of top, num-dist,");
-    fails(&["rundelay", "--key", "cpu"], "--key cpu: ");
+    fails(&["rundelay", "--key", "cpu"], "possible values: pid");
     fails(&["rundelay", "--irqs_disabled"], "--irqs_disabled: ");
     fails(&["rundelay", "--exclude-user", "--exclude-kernel"], "nothing would be left");
     fails(&["rundelay", "--exclude_pid", "x"], "invalid process id x");

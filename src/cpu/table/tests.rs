@@ -280,7 +280,7 @@ fn every_cell_in_words() {
     );
     assert_eq!(
         facts.cell_text(CpuColumn::IrqTimed, 1),
-        "interrupt 24 (eth0-rx) on CPU 1: 10.0 % of 10.0 µs, 1 runs, avg 1.00 µs, p99 1.00 µs, max 1.00 µs"
+        "interrupt 24 (eth0-rx) on CPU 1: 10.0 % of 10.0 µs, 1 run, avg 1.00 µs, p99 1.00 µs, max 1.00 µs"
     );
     assert_eq!(facts.cell_text(CpuColumn::IrqTimed, 2), "no interrupt handler has run on CPU 2 since measuring began");
     assert!(facts.cell_text(CpuColumn::Timed(3), 1).ends_with("it has not run since measuring began"));

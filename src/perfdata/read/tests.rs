@@ -112,7 +112,7 @@ fn what_can_be_lived_with_is_a_warning() {
     assert_eq!(words, format!("the file is cut short: 12 bytes of records missing after byte {}", data + 20));
     let (end, words, _) = told(&with(&bytes, 40, bytes.len() as u64));
     assert_eq!(end, bytes.len() as u64);
-    assert!(words.contains("32 bytes of records are missing"), "{words}");
+    assert!(words.contains("32 bytes of records missing"), "{words}");
     // Truncated at the end of the records, within the table, and within the last feature.
     for (len, missing) in [
         (32, "table of features"),

@@ -93,7 +93,7 @@ fn frames_with_one_way_on_share_a_row() {
     };
     assert_eq!(text(&folded), "0t 100, 1abcd 98, 2x 60, 2y 38");
     assert_eq!(text(&whole), "0t 100, 1a 100, 2b 100, 3c 98, 31 other 2, 4d 98, 5x 60, 5y 38");
-    assert_eq!(text(&of(2)), "0t 100, 1ab 100, 2cd 98, 21 others 2, 3x 60, 3y 38");
+    assert_eq!(text(&of(2)), "0t 100, 1ab 100, 2cd 98, 21 other 2, 3x 60, 3y 38");
     assert_eq!((folded.depth, whole.depth, folded.rows, whole.rows), (6, 6, 3, 6));
     for flame in [&folded, &whole] {
         assert!((flame.drawn - 100.0).abs() < 1e-9 && (flame.named - 98.0).abs() < 1e-9, "{flame:?}");

@@ -182,7 +182,8 @@ fn record(url: &str, more: &[&str]) -> String {
 
 /// The numbers of profiles that were pushed and that were not, from the summary at the end.
 fn pushed_and_missed(said: &str) -> Option<(u32, u32)> {
-    let (before, after) = said.split_once(" profiles pushed, ")?;
+    let (before, after) = said.split_once(" pushed, ")?;
+    let before = before.rsplit_once(" profile")?.0;
     let pushed = before.rsplit(|c: char| !c.is_ascii_digit()).next()?.parse().ok()?;
     Some((pushed, after.split_once(" not")?.0.parse().ok()?))
 }
@@ -253,8 +254,5 @@ fn a_store_that_is_not_there_is_said_and_an_address_that_is_none_is_refused() {
     assert_eq!(output.status.code(), Some(1), "{said}");
     // The number of profiles depends on the run time of the command.
     let counts = pushed_and_missed(&said);
-    assert!(
-        said.contains("profiles queued") && counts.is_some_and(|(pushed, missed)| pushed == 0 && missed > 0),
-        "{said}"
-    );
+    assert!(said.contains(" queued") && counts.is_some_and(|(pushed, missed)| pushed == 0 && missed > 0), "{said}");
 }

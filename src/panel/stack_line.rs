@@ -55,32 +55,35 @@ fn unversioned(frame: &str) -> &str {
     name.filter(|name| !name.is_empty() && !name.contains(' ')).unwrap_or(frame)
 }
 
-/// The number of rows of a table in which each function occurs.
+/// The weight of the rows of a table in which each function occurs, so that small rows do not decide what is common.
 #[derive(Debug, Default)]
-pub(crate) struct FrameCounts<'a>(HashMap<&'a str, usize>);
+pub(crate) struct FrameWeights<'a>(HashMap<&'a str, u64>);
 
-impl<'a> FrameCounts<'a> {
-    /// Counts the functions of some stacks.
-    pub(crate) fn of(stacks: impl Iterator<Item = &'a str>) -> Self {
-        let mut counts = HashMap::new();
-        for stack in stacks {
+impl<'a> FrameWeights<'a> {
+    /// Adds up the weights of some stacks.
+    pub(crate) fn of(stacks: impl Iterator<Item = (&'a str, u64)>) -> Self {
+        let mut weights = HashMap::<_, u64>::new();
+        for (stack, weight) in stacks {
             let mut frames: Vec<&str> = stack.split(BELOW).map(unversioned).collect();
             frames.sort_unstable();
             frames.dedup();
-            frames.into_iter().for_each(|frame| *counts.entry(frame).or_default() += 1);
+            for frame in frames {
+                let sum = weights.entry(frame).or_default();
+                *sum = sum.saturating_add(weight);
+            }
         }
-        Self(counts)
+        Self(weights)
     }
 
-    /// The frames from the most to the least informative, without the leaf. First come functions that few other rows
-    /// have; of equally frequent ones the outermost, which tells the part of the program, then those next to the leaf.
+    /// The frames from the most to the least informative, without the leaf. First come functions that little of the
+    /// other rows has; of equally frequent ones the outermost, which tells the part of the program, then those next to the leaf.
     fn by_information(&self, frames: &[&str]) -> Vec<usize> {
         let last = frames.len().saturating_sub(1);
         let mut order: Vec<usize> = (1..frames.len()).collect();
         order.sort_by_key(|at| {
             let frame = frames[*at];
-            let count = self.0.get(frame).copied().unwrap_or(1);
-            (is_unnamed(frame), is_everywhere(frame), count, *at != last, *at)
+            let weight = self.0.get(frame).copied().unwrap_or(1);
+            (is_unnamed(frame), is_everywhere(frame), weight, *at != last, *at)
         });
         order
     }
@@ -168,7 +171,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn alone(stack: &str, cells: usize) -> String {
-        FrameCounts::of([stack].into_iter()).fit(stack, cells).into_owned()
+        FrameWeights::of([(stack, 1)].into_iter()).fit(stack, cells).into_owned()
     }
 
     #[test]
@@ -203,7 +206,7 @@ mod tests {
             "epoll_wait < WaitLatch < WalWriterMain < PostmasterMain < main".to_owned(),
             format!("folio_wait_bit < fdatasync < XLogFlush < {rest}"),
         ];
-        let counts = FrameCounts::of(stacks.iter().map(String::as_str));
+        let counts = FrameWeights::of(stacks.iter().map(|stack| (&**stack, 1)));
         let fitted = |row: usize, cells| counts.fit(&stacks[row], cells).into_owned();
         assert_eq!(fitted(1, 24), "epoll_wait … LockTuple …");
         assert_eq!(fitted(2, 24), "epo… … XactLockTableWait");
@@ -212,6 +215,17 @@ mod tests {
         assert_eq!(fitted(4, 30), "folio_wait_bit < fdatasync …");
         let wide = fitted(2, 110);
         assert!(!wide.contains("0x") && wide.contains("LockAcquireExtended < XactLockTableWait"), "{wide}");
+    }
+
+    #[test]
+    fn small_rows_do_not_decide_what_is_common() {
+        let lock = "ProcSleep < XactLockTableWait < heap_update < main";
+        let large = format!("epoll_wait < WaitEventSetWait < {lock}");
+        let idle = "epoll_wait < WaitEventSetWait < WalWriterMain < main";
+        let small: Vec<String> = (0..9).map(|n| format!("futex < wait{n} < {lock}")).collect();
+        let stacks = [(&*large, 900), (idle, 400)].into_iter().chain(small.iter().map(|stack| (&**stack, 1)));
+        let weights = FrameWeights::of(stacks);
+        assert_eq!(weights.fit(&large, 34), "epoll_wait … heap_update …");
     }
 
     #[test]
@@ -233,7 +247,7 @@ mod tests {
 
         #[test]
         fn nothing_is_too_wide(texts in proptest::collection::vec("([a-z漢0\\[]{0,12}( < )?){0,6}", 1..4), cells in 0usize..40) {
-            let counts = FrameCounts::of(texts.iter().map(String::as_str));
+            let counts = FrameWeights::of(texts.iter().map(|text| (&**text, 1)));
             for text in &texts {
                 prop_assert!(width(&counts.fit(text, cells)) <= cells);
             }

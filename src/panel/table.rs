@@ -32,7 +32,7 @@ pub struct Column {
 pub(crate) enum Cut {
     /// The middle of a name ([`super::text::fit`]).
     Name,
-    /// The frames of a stack that other rows have, too ([`super::stack_line::FrameCounts::fit`]).
+    /// The frames of a stack that other rows have, too ([`super::stack_line::FrameWeights::fit`]).
     Stack,
     /// The end of a text.
     End,

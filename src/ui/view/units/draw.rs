@@ -16,7 +16,7 @@ use crate::ui::scene::Scene;
 use crate::ui::view::units::layout::plan;
 use crate::ui::view::units::panel_view::{PanelView, cursor, visible};
 use crate::ui::view::units::state::UnitsScreen;
-use crate::ui::view::units::table::frame_counts;
+use crate::ui::view::units::table::frame_weights;
 use crate::ui::view::units::{notes, panels, table};
 use crate::ui::widget::Canvas;
 use crate::ui::widget::rows::place;
@@ -168,7 +168,7 @@ pub(crate) fn details(scene: Scene<'_>, units: &UnitsScreen, on: &mut Canvas<'_>
     };
     let (about, is_stack) = subject(rows, row);
     let left = room.saturating_sub(width(&text) + 2);
-    let about = if is_stack { frame_counts(rows).fit(&about, left).into_owned() } else { about };
+    let about = if is_stack { frame_weights(rows).fit(&about, left).into_owned() } else { about };
     on.put(x, 0, &fit(&format!("{text}  {about}"), room), on.theme.dim);
 }
 

@@ -4,7 +4,7 @@ use ratatui::layout::Rect;
 use ratatui::style::{Modifier, Style};
 
 use crate::panel::series::spark;
-use crate::panel::stack_line::FrameCounts;
+use crate::panel::stack_line::FrameWeights;
 use crate::panel::table::Cut;
 use crate::panel::text::{fit, fit_end, fit_list, width};
 use crate::panel::{Align, Body, Cell, Column, Panel, Rows};
@@ -129,7 +129,7 @@ impl UnitTable<'_> {
         let list = visible(&self.panel.body, self.rows, self.view);
         let cursor = cursor(&self.panel.body, self.rows, self.view, &list);
         let first = first_of(self.view, on.area, list.len(), cursor);
-        let frames = frame_counts(self.rows);
+        let frames = frame_weights(self.rows);
         for (i, y) in (first..list.len()).zip(1..on.area.height) {
             let line = &mut on.line(y);
             self.row(list[i], &spans, &frames, line);
@@ -170,7 +170,7 @@ impl UnitTable<'_> {
         self.rows.table.rows[row].get(column)
     }
 
-    fn row(&self, row: usize, spans: &[UnitColumnSpan], frames: &FrameCounts<'_>, on: &mut Canvas<'_>) {
+    fn row(&self, row: usize, spans: &[UnitColumnSpan], frames: &FrameWeights<'_>, on: &mut Canvas<'_>) {
         for span in spans {
             let Some(cell) = self.cell(row, span.column) else { continue };
             let column = &self.rows.table.columns[span.column];
@@ -225,15 +225,23 @@ impl UnitTable<'_> {
     }
 }
 
-/// Returns the frequencies of functions in a table's stacks.
-pub(crate) fn frame_counts(rows: &Rows) -> FrameCounts<'_> {
+/// Returns the weights of functions in a table's stacks, by the first figure of their rows.
+pub(crate) fn frame_weights(rows: &Rows) -> FrameWeights<'_> {
     let columns = &rows.table.columns;
-    let texts =
-        rows.table.rows.iter().flat_map(|row| row.iter().zip(columns)).filter_map(|(cell, column)| match cell {
-            Cell::Text(text) if column.cut() == Cut::Stack => Some(&**text),
+    let weight = |row: &[Cell]| {
+        let figure = row.iter().find_map(|cell| match cell {
+            Cell::Time(figure) | Cell::Count(figure) | Cell::Bytes(figure) => Some(*figure),
             _ => None,
         });
-    FrameCounts::of(texts)
+        figure.unwrap_or(1)
+    };
+    let stacks = rows.table.rows.iter().flat_map(|row| {
+        row.iter().zip(columns).filter_map(move |(cell, column)| match cell {
+            Cell::Text(text) if column.cut() == Cut::Stack => Some((&**text, weight(row))),
+            _ => None,
+        })
+    });
+    FrameWeights::of(stacks)
 }
 
 fn style_of(cell: &Cell, theme: &Theme) -> Style {

@@ -254,5 +254,5 @@ fn a_store_that_is_not_there_is_said_and_an_address_that_is_none_is_refused() {
     assert_eq!(output.status.code(), Some(1), "{said}");
     // The number of profiles depends on the run time of the command.
     let counts = pushed_and_missed(&said);
-    assert!(said.contains(" queued") && counts.is_some_and(|(pushed, missed)| pushed == 0 && missed > 0), "{said}");
+    assert!(counts.is_some_and(|(pushed, missed)| pushed == 0 && missed > 0), "{said}");
 }

@@ -395,7 +395,7 @@ fn stacks_of_page_faults_are_whole() {
         let found = answer(&["page-faults", "-p", &pid, "--duration", "1.5"]);
         let stacks = rows(&found, "By stack");
         let faults = |whole: bool| -> u64 {
-            let of = |row: &&Value| row["stack"].as_str().is_some_and(|stack| stack.contains("[broken]") != whole);
+            let of = |row: &&Value| row["stack"].as_str().is_some_and(|stack| stack.ends_with("[broken]") != whole);
             stacks.iter().filter(of).filter_map(|row| row["faults"].as_u64()).sum()
         };
         faults(true) > 2 * faults(false)

@@ -264,10 +264,10 @@ fn at_80_columns_rows_keep_what_tells_them_apart() {
     let text = drawn(&app);
     for ((stack, kept), line) in stacks.iter().zip(text.lines().skip(5)) {
         let leaf: String = stack.chars().take(3).collect();
-        assert!(line.contains(kept) && line.contains(&leaf) && line.contains("100.0 %"), "{kept}: {line}");
+        assert!([*kept, &leaf, "100.0 %"].iter().all(|part| line.contains(part)), "{kept}: {line}");
     }
     let details = text.lines().nth(22).unwrap_or_default();
-    assert!(details.contains("ProcSleep") && details.contains("XactLockTableWait"), "{details}");
+    assert!(["ProcSleep", "XactLockTableWait"].iter().all(|name| details.contains(name)), "{details}");
 }
 
 /// Columns of rates are titled like their counts, with "/s".

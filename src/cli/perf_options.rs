@@ -1,5 +1,4 @@
-//! perf's options that request what happens here in any case: they are accepted, and change nothing. perf's other
-//! options that are missing here are unknown options.
+//! perf's options that request what happens anyway: accepted without effect. perf's other missing options are unknown.
 
 use clap::builder::PossibleValuesParser;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
@@ -9,8 +8,7 @@ use super::spelling;
 use crate::lang::nearest;
 use crate::units::kit::Spec;
 
-/// The options by command, as perf spells them; `top` is the live screen. A value follows `=`: one of those listed, or
-/// any.
+/// The options by command, as perf spells them; `top` is the live screen. A value follows `=`: a listed one, or any.
 const OF_COMMANDS: &[(&str, &str)] = &[
     ("top", "-v,--verbose -n,--show-nr-samples --children --tui"),
     (
@@ -57,7 +55,6 @@ fn list_of(table: &'static [(&str, &str)], name: &str) -> impl Iterator<Item = &
     own.split_whitespace()
 }
 
-/// Returns the option that a word of a list spells.
 fn option(spelled: &'static str) -> Arg {
     let (names, values) = spelled.split_once('=').map_or((spelled, None), |(names, values)| (names, Some(values)));
     let arg = Arg::new(format!("perf {names}")).value_name("VALUE").hide(true);
@@ -72,7 +69,6 @@ fn option(spelled: &'static str) -> Arg {
     })
 }
 
-/// Adds perf's options to a command.
 pub(crate) fn add(name: &str, command: Command) -> Command {
     let mut options = list_of(OF_COMMANDS, name).peekable();
     if options.peek().is_none() {
@@ -81,7 +77,6 @@ pub(crate) fn add(name: &str, command: Command) -> Command {
     with_options(options, command)
 }
 
-/// Adds perf-prof's options to the command of a unit.
 pub(crate) fn add_to_unit(spec: &Spec, command: Command) -> Command {
     with_options(OF_ALL_UNITS.split_whitespace().chain(list_of(OF_ONE_UNIT, spec.name)), command)
 }

@@ -13,8 +13,7 @@ const NAME_WIDTHS: [usize; 3] = [usize::MAX, 40, 24];
 /// The least width of a shortened leaf.
 const LEAST_LEAF: usize = 4;
 
-/// Uninformative frames: every task sleeps, enters the kernel or begins in them.
-/// A star marks prefixes.
+/// Uninformative frames: every task sleeps, enters the kernel or begins in them. A star marks prefixes.
 const EVERYWHERE: &[&str] = &[
     "__schedule",
     "schedule",
@@ -60,7 +59,6 @@ fn unversioned(frame: &str) -> &str {
 pub(crate) struct FrameWeights<'a>(HashMap<&'a str, u64>);
 
 impl<'a> FrameWeights<'a> {
-    /// Adds up the weights of some stacks.
     pub(crate) fn of(stacks: impl Iterator<Item = (&'a str, u64)>) -> Self {
         let mut weights = HashMap::<_, u64>::new();
         for (stack, weight) in stacks {
@@ -88,10 +86,8 @@ impl<'a> FrameWeights<'a> {
         order
     }
 
-    /// Shortens a stack to fit.
-    ///
-    /// Frames that all stacks have at their ends are dropped first. Then long names lose their middle and the least
-    /// informative frames are omitted, until the leaf and one caller are left.
+    /// Shortens a stack to fit. Frames that all stacks have at their ends are dropped first. Then long names lose their
+    /// middle and the least informative frames are omitted, until the leaf and one caller are left.
     pub(crate) fn fit<'t>(&self, text: &'t str, cells: usize) -> Cow<'t, str> {
         if width(text) <= cells {
             return Cow::Borrowed(text);
@@ -194,7 +190,6 @@ mod tests {
         assert_eq!(alone(stack, 34), "folio_wait_bit … PostgresMain …");
     }
 
-    /// The row of a table keeps the function by which it differs from the others, and addresses go first.
     #[test]
     fn a_row_keeps_what_tells_it_from_the_others() {
         let wait = "epoll_wait < WaitLatch < ProcSleep < 0x45d8a0 < LockAcquireExtended";

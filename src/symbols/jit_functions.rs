@@ -15,11 +15,9 @@ pub(crate) const MAX_NAME: usize = 4096;
 const BLOCK: usize = 1 << 16;
 /// The limit of bytes that block numbers can address.
 const MOST: usize = BLOCK << 15;
-/// Bytes per function without its name, in a B-tree with minimally filled nodes.
-/// These are 288 bytes of a leaf for five functions, and a share of the nodes above.
+/// Bytes per function without its name, in minimally filled B-tree nodes: 288 of a leaf for five, and a share above.
 const ENTRY: usize = 80;
 
-/// The end of a function and the place of its name.
 #[derive(Clone, Copy, Debug)]
 struct Entry {
     end: u64,
@@ -89,7 +87,6 @@ pub struct JitFunctions {
     occupied: Occupied,
     /// Where moved code was loaded, by its tagged address.
     origins: BTreeMap<u64, u64>,
-    /// Changes that are collected.
     changes: Vec<CodeChange>,
     collected: Collected,
     /// Whether these times are of a clock that nothing else uses.
@@ -119,7 +116,6 @@ impl JitFunctions {
         Self { collected, ..Self::new(most) }
     }
 
-    /// Takes the collected changes.
     pub(crate) fn take_changes(&mut self) -> Vec<CodeChange> {
         std::mem::take(&mut self.changes)
     }
@@ -184,8 +180,7 @@ impl JitFunctions {
         if self.occupied.generation(untagged(addr)) > 1 { None } else { self.find_newest(addr) }
     }
 
-    /// Adds a function. One that is too long or would end after the last address counts as left out. Returns `false` if
-    /// the table is full.
+    /// Adds a function; one too long or ending after the last address counts as left out. `false` if the table is full.
     pub(crate) fn put(&mut self, start: u64, size: u64, name: &[u8]) -> bool {
         let name = &name[..name.len().min(MAX_NAME)];
         let Some(end) = end_of(start, size) else { return self.leave_out(start, size, name) };

@@ -1,5 +1,4 @@
-//! jitdump files, in which a JIT reports each piece of code that it creates
-//! (tools/perf/Documentation/jitdump-specification.txt).
+//! jitdump files, in which a JIT reports the code that it creates (tools/perf/Documentation/jitdump-specification.txt).
 
 use std::fs::File;
 use std::io;
@@ -35,10 +34,8 @@ pub fn read_on(file: &File, upto: &mut u64, told: &mut JitFunctions, slice: &mut
     Ok(VisitEnd::All)
 }
 
-/// Reads all complete records in the order of their times: threads of a JIT may write them in another one.
-///
-/// # Errors
-/// If the file is not a jitdump file, or a record is damaged; the records before it are read.
+/// Reads all complete records in the order of their times: threads of a JIT may write them in another one. Fails if the
+/// file is not a jitdump file, or a record is damaged; the records before it are read.
 pub(crate) fn read_by_time(file: &File, upto: &mut u64, told: &mut JitFunctions) -> io::Result<VisitEnd> {
     let Some(len) = begin(file, upto, told)? else { return Ok(VisitEnd::All) };
     let most = told.most() / size_of::<(u64, u64)>();
@@ -67,8 +64,7 @@ pub(crate) fn read_by_time(file: &File, upto: &mut u64, told: &mut JitFunctions)
     end
 }
 
-/// Reads the file's header if that has not happened yet; returns the file's size.
-/// `None` if the header is not complete yet.
+/// Reads the file's header if not yet done; returns the file's size, or `None` if the header is not complete yet.
 fn begin(file: &File, upto: &mut u64, told: &mut JitFunctions) -> io::Result<Option<u64>> {
     let len = file.metadata()?.len();
     if *upto == 0 {
@@ -79,7 +75,6 @@ fn begin(file: &File, upto: &mut u64, told: &mut JitFunctions) -> io::Result<Opt
     Ok(Some(len))
 }
 
-/// The header of a record.
 #[derive(Clone, Copy, Debug)]
 struct RecordHead {
     kind: u32,
@@ -112,8 +107,7 @@ fn take(file: &File, at: u64, head: RecordHead, told: &mut JitFunctions) -> io::
     Ok(take_body(head.kind, head.time, body, told).then_some(body.len()))
 }
 
-/// Returns the size of the file's header and its flags.
-/// `None` if it is not complete yet.
+/// Returns the size of the file's header and its flags. `None` if it is not complete yet.
 fn header(file: &File, len: u64) -> io::Result<Option<(u64, u64)>> {
     if len < 40 {
         return Ok(None);

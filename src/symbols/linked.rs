@@ -1,5 +1,4 @@
-//! The dynamic linking of an ELF file: its interpreter, the libraries that it needs, and the directories with them
-//! (ld.so(8)).
+//! The dynamic linking of an ELF file: its interpreter, the libraries it needs, and their directories (ld.so(8)).
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;

@@ -39,8 +39,7 @@ const JIT_PAUSE: Duration = Duration::from_millis(500);
 const TOLD: Duration = Duration::from_millis(500);
 /// The interval of checking for exited processes. Their exit events may have been lost.
 const SWEEP: Duration = Duration::from_secs(60);
-/// The interval of checking for requests.
-/// `ASKS_LIVE` is the seconds within which the thread notices that the session has ended.
+/// The interval of checking for requests. The thread notices the end of the session within `ASKS_LIVE` seconds.
 const ASKS: Duration = Duration::from_millis(1);
 const ASKS_LIVE: i64 = 5;
 /// Addresses from here on are the kernel's.
@@ -87,7 +86,6 @@ pub struct WalkFigures {
     pub(crate) ends: WalkEnds,
 }
 
-/// Starts the thread that follows processes.
 pub(crate) fn follow(mut walker: Walker) -> io::Result<Following> {
     let (sender, news) = news::channel();
     let tables = Arc::new(ArcSwap::default());
@@ -119,7 +117,6 @@ fn listen(mut asks: Asks) -> io::Result<Receiver<Vec<u32>>> {
     Ok(asked)
 }
 
-/// The inputs of the thread that follows processes.
 struct Inputs {
     news: News,
     /// Processes that requested tables.
@@ -129,7 +126,6 @@ struct Inputs {
     starting: Receiver<Starting>,
 }
 
-/// The mappings of a process.
 #[derive(Debug)]
 struct Process {
     maps: Vec<procfs::ProcMapping>,
@@ -221,7 +217,6 @@ impl<S: Store> Spaces<S> {
         self.end_starts();
     }
 
-    /// Builds the tables of a program that is about to start.
     fn prepare(&mut self, starting: Starting) {
         for (name, file) in starting.files() {
             let _ = self.files.of_file(&name, &file, &mut self.store);

@@ -1,7 +1,6 @@
-//! Call chains from a copy of the user stack and registers.
-//! They use the tables that compilers write for exceptions (`.eh_frame`, `.debug_frame`; DWARF 5, section 6.4).
-//!
-//! Lookups use linked addresses, not mapped ones, so that all processes share one module and one cache.
+//! Call chains from a copy of the user stack and registers, by the tables that compilers write for exceptions
+//! (`.eh_frame`, `.debug_frame`; DWARF 5, section 6.4). Lookups use linked addresses, not mapped ones, so that all
+//! processes share one module and one cache.
 
 use std::ffi::OsStr;
 use std::ops::Range;
@@ -57,8 +56,7 @@ struct Tables<U> {
     rows: Option<UnwindRows>,
 }
 
-/// Tables of a file, with the user who could have written it, and the bytes of decompressed sections. `None` if it does
-/// not have any.
+/// A file's tables, the user who could have written it, and the bytes of decompressed sections. `None` without tables.
 type Built<U> = Option<(Tables<U>, u32, usize)>;
 
 /// Registers that a rule changes to those of the caller.
@@ -158,7 +156,6 @@ where
         }
     }
 
-    /// Returns whether the tables of a file are being built.
     fn is_coming(&self, dso: DsoId) -> bool {
         self.builder.as_ref().is_some_and(|builder| builder.is_coming(dso))
     }
@@ -303,7 +300,6 @@ fn module(bytes: &Bytes, debug: Option<&Bytes>, purse: &mut UnpackBudget) -> Opt
     Some(Module::new(String::new(), 0..u64::MAX, 0, info))
 }
 
-/// The copy of a stack, and its address.
 struct Copied<'a> {
     from: u64,
     bytes: &'a [u8],

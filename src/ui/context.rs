@@ -59,7 +59,6 @@ pub struct Context {
     pub(crate) keymap: Arc<Keymap>,
     pub(crate) themes: Vec<String>,
     pub saved: SavedFilters,
-    /// The command line.
     pub(crate) invocation: ProgramCall,
     /// Whether there are enough colours for two rows of a map in one cell.
     pub fine: bool,

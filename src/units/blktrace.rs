@@ -283,7 +283,6 @@ impl BlkTrace {
         at_disk
     }
 
-    /// Returns the issued requests by their outcome.
     fn issued(&self) -> Issued {
         let requests = self.open.iter().map(|(_, span)| &span.with);
         let is_overdue =

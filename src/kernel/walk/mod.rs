@@ -25,8 +25,7 @@ const OBJECT: &[u8] = include_bytes!("walk.x86_64.o");
 #[cfg(not(target_arch = "x86_64"))]
 const OBJECT: &[u8] = include_bytes!("walk.aarch64.o");
 
-/// Rows in a chunk, and rows per entry of its index, which has the first pc of each block (walk.bpf.c has the same
-/// numbers).
+/// Rows in a chunk, and rows per entry of its index, which has each block's first pc (walk.bpf.c: the same numbers).
 const ROWS: usize = 1 << 20;
 const BLOCK: usize = 64;
 const BLOCKS: u32 = (ROWS / BLOCK) as u32;
@@ -39,8 +38,7 @@ pub(crate) const MAX_MAPPINGS: usize = 8192;
 const SLOTS: usize = 64;
 
 pub(crate) const FRAMES: usize = 127;
-/// The maximum number of frames of a chain, kernel and user together, with the default value of
-/// `kernel.perf_event_max_stack`.
+/// The maximum frames of a chain, kernel and user together, with the default value of `kernel.perf_event_max_stack`.
 pub(crate) const CHAIN_LIMIT: usize = 127;
 /// The maximum number of frames of a chain whose user part is walked by tables: each part has its own limit.
 pub(crate) const CHAIN_LIMIT_BY_TABLES: usize = CHAIN_LIMIT + FRAMES;
@@ -57,9 +55,8 @@ pub(crate) struct RowRange {
 /// The maximum number of mappings of one place that a walk tries (walk.bpf.c has the same number).
 pub(crate) const TURNS: usize = 8;
 
-/// A mapping of code: a row's pc is an address in it minus the bias. A mapping without rows is walked by frame
-/// pointers. Files that take turns at one place have a mapping each, with the same bounds. A walk takes the last one
-/// whose mark is in memory.
+/// A mapping of code: a row's pc is an address in it minus the bias. Without rows, frame pointers are walked. Files
+/// that take turns at one place have a mapping each, with equal bounds; a walk takes the last whose mark is in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Mapping {
     pub(crate) start: u64,
@@ -177,9 +174,8 @@ impl WalkEnds {
     }
 }
 
-/// In place of a [`WalkEnd`]: the record lists return addresses that probes have replaced. Its words are the
-/// replacement, then for each function, the innermost first, the position of the return address on the stack and its
-/// value.
+/// In place of a [`WalkEnd`]: the record lists return addresses that probes replaced. Its words are the replacement,
+/// then for each function, the innermost first, the return address's position on the stack and its value.
 pub(crate) const RETURNS: u8 = 9;
 
 /// Data that a walk lacked, as bits of its record.
@@ -190,7 +186,6 @@ pub(crate) mod lack {
     pub(crate) const MAPPING: u8 = 2;
     /// An address had no row in its mapping.
     pub(crate) const ROW: u8 = 4;
-    /// Any of these.
     pub(crate) const ANY: u8 = PROCESS | MAPPING | ROW;
 }
 
@@ -298,9 +293,7 @@ impl Program {
         self.next.as_fd()
     }
 
-    /// Walks the stack of each task that passes a tracepoint, as long as the returned descriptor is open.
-    ///
-    /// # Errors
+    /// Walks the stack of each task that passes a tracepoint, as long as the returned descriptor is open. Fails with
     /// [`Errno::NOENT`] if the kernel has no such tracepoint.
     pub(crate) fn attach(&self, hook: &Hook) -> Result<OwnedFd, LoadError> {
         let cell = &self.at_tracepoints[usize::from(hook.call.is_some())];
@@ -373,8 +366,7 @@ impl Numbers {
 }
 
 impl Walker {
-    /// Loads the program; its tables may take `limit` bytes of kernel memory. [`LoadError`] has the end of the
-    /// verifier's log.
+    /// Loads the program; its tables may take `limit` bytes of kernel memory. [`LoadError`] has the verifier log's end.
     pub fn load(limit: usize) -> Result<Self, LoadError> {
         let program = Arc::new(Program::load(false)?);
         let map = |name: &str| {
@@ -437,7 +429,6 @@ impl Walker {
     }
 }
 
-/// The store of rows and mappings.
 pub(crate) trait Store {
     /// Stores the rows of a file, sorted by their pc. They may be placed in several ranges, in order.
     fn add(&mut self, rows: &[u64]) -> Result<Vec<RowRange>, NoRoom>;
@@ -538,8 +529,7 @@ fn task_events_offset(types: &Btf) -> Result<u32, BtfError> {
     Ok(if is_one_list { offset } else { offset + 8 })
 }
 
-/// Returns where the kernel keeps a task's functions whose return is probed (`struct pending` in walk.bpf.c), two
-/// offsets in each word.
+/// Returns the place of a task's functions with probed returns (`struct pending` in walk.bpf.c): two offsets a word.
 fn pending_offsets(types: &Btf) -> Result<[u32; 4], BtfError> {
     let pair = |low: (&str, &[&str]), high: (&str, &[&str])| {
         let of = |(of, path): (&str, &[&str])| {

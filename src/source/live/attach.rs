@@ -153,8 +153,7 @@ impl Attachment {
         id
     }
 
-    /// Opens a CPU's ring and its events on `who`. If the thread has exited or the CPU went offline, it is skipped and
-    /// the result is `Ok(false)`.
+    /// Opens a CPU's ring and its events on `who`. `Ok(false)` if the thread has exited or the CPU went offline.
     pub(crate) fn open(&mut self, cpu: u32, who: EventTarget) -> Result<bool, OpenError> {
         if !self.rings.contains_key(&cpu) {
             let pid = match who {
@@ -177,8 +176,7 @@ impl Attachment {
         self.open_slots(&all, cpu, who)
     }
 
-    /// Opens a CPU's ring, with the side-band records of a task or of all (-1). `Ok(false)` if the task or the CPU is
-    /// gone.
+    /// Opens a CPU's ring, with the side-band records of a task or of all (-1). `Ok(false)` if task or CPU are gone.
     pub(crate) fn open_ring(&mut self, cpu: u32, pid: i32) -> Result<bool, OpenError> {
         let Some(owner) = self.open_owner(pid, cpu)? else { return Ok(false) };
         let id = self.report_owner(&owner);
@@ -210,8 +208,7 @@ impl Attachment {
         opened
     }
 
-    /// Attaches the walking program to the tracepoints of these events. Where that is not possible, their stacks are
-    /// taken in another way.
+    /// Attaches the walking program to these events' tracepoints. If that fails, their stacks are taken in another way.
     pub(crate) fn trace_walks(&mut self, which: &[usize]) {
         let Self { walks, slots, common, notes, .. } = self;
         for i in which.iter().copied() {
@@ -245,8 +242,7 @@ impl Attachment {
         self.is_narrow && self.common.tasks && !self.walked_events().any(|event| event.machine_wide)
     }
 
-    /// Returns whether an event is opened on a task or cgroup, or on all tasks; those of the whole machine are opened
-    /// on all tasks only.
+    /// Returns whether an event is opened on a task or cgroup, or on all tasks; machine-wide ones only on all tasks.
     fn is_for(&self, slot: usize, who: EventTarget) -> bool {
         !self.is_narrow || self.slots[slot].event.machine_wide == (who == EventTarget::ALL)
     }

@@ -65,8 +65,7 @@ pub(crate) struct CommonAttrs {
     pub(crate) chains: CallGraph,
     /// Whether a program walks stacks by tables for events that request it.
     pub(crate) tables: bool,
-    /// Whether tracepoints and probes of units copy stacks by default where no program walks them: a target limits the
-    /// copies.
+    /// Whether units' tracepoints and probes copy stacks by default if no program walks them: targets limit the copies.
     pub(crate) copies: bool,
     pub(crate) exclude: Exclude,
     pub(crate) inherit: bool,

@@ -86,8 +86,7 @@ impl Borrowed {
         self.latest.insert(ring, latest);
     }
 
-    /// Returns our event's id for a sample with a foreign id. Both count the same, so the result is always the same for
-    /// a foreign id.
+    /// Returns our event's id for a sample's foreign id. Both count the same, so a foreign id always has one result.
     fn owner(&mut self, id: u64, header: Header, body: &[u8]) -> Option<u64> {
         if let Some(id) = self.theirs.get(&id) {
             return Some(*id);

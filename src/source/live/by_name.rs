@@ -31,8 +31,7 @@ impl NamedProcesses {
         (!word.is_empty() && !pids.is_empty()).then(|| Self { word: word.to_owned(), pids })
     }
 
-    /// Returns the value of `-p` that selects them. If there are many, it lists only those whose parent is not among
-    /// them; the others descend from these.
+    /// Returns their `-p` value. Of many, it lists those whose parent is not among them; the others descend from these.
     pub(crate) fn list(&self) -> String {
         let is_root = |parent: &i32| self.pids.len() <= LISTED || !self.pids.contains_key(parent);
         let pids = self.pids.iter().filter(|(_, parent)| is_root(parent)).map(|(pid, _)| pid.to_string());

@@ -30,8 +30,7 @@ pub(super) fn refused_program(error: &LoadError, no_bpf: &str) -> (String, Strin
     }
 }
 
-/// Sets the text filter of a tracepoint, if it has one. The errnos are those of the kernel's parser
-/// (kernel/trace/trace_events_filter.c).
+/// Sets a tracepoint's text filter, if any. Errnos are of the kernel's parser (kernel/trace/trace_events_filter.c).
 pub(crate) fn set_text(sys: &dyn Sys, fd: &OwnedFd, event: &Event) -> Result<(), OpenError> {
     let Some(filter) = &event.filter else { return Ok(()) };
     let Some(text) = &filter.trace else { return Ok(()) };
@@ -79,8 +78,7 @@ impl Slot {
         set_text(sys, fd, event)
     }
 
-    /// Returns a message about a replaced filter, and whether it is active already: a filter of the same shape only
-    /// needs new parameters.
+    /// Returns a message about a replaced filter, and whether it is active: an equal shape only needs new parameters.
     pub(crate) fn describe_filter(&mut self, before: Option<&Capture>) -> (String, bool) {
         let name = &self.event.name;
         let Some(filter) = &self.event.filter else {

@@ -94,8 +94,7 @@ impl Scanner {
         known.tries += 1;
         let found = self.reader.name(&path, || cgroup::first_process(&dir)).filter(|(named, _)| *named.root == *path);
         let is_named = found.as_ref().is_some_and(|(_, is_named)| *is_named);
-        // Decisions about containers and their descendants are final. A container without names is reported with its
-        // id.
+        // Decisions about containers and their descendants are final. One without names is reported with its id.
         let more_to_come = !is_named && known.tries < TRIES;
         let fresh = is_named || known.tries == 1;
         known.open = more_to_come && (found.is_some() || crate::session::containers::may_be_one(&path));

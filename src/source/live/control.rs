@@ -152,8 +152,7 @@ impl LiveSource {
         }
     }
 
-    /// Applies a change to the slot. Returns a message, and whether the change is active without opening the event
-    /// again.
+    /// Applies a change to the slot. Returns a message, and whether the change is active without reopening the event.
     fn prepare(&mut self, at: usize, change: &Change) -> Result<(String, bool), String> {
         let limit = self.attachment.rights.max_sample_rate;
         let session = self.attachment.common.chains;
@@ -236,8 +235,7 @@ impl LiveSource {
         Ok(())
     }
 
-    /// Loads the program that walks stacks with the first event that it can walk, and returns whether it did. A session
-    /// that starts without such an event starts without the program.
+    /// Loads the walking program only with the first event that it can walk. Returns whether it did.
     fn load_late_walks(&mut self, which: &[usize]) -> bool {
         let slots = &self.attachment.slots;
         let is_walked = |way: CallGraph| {

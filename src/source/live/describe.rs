@@ -11,8 +11,7 @@ use super::Target;
 use super::attach::Attachment;
 use super::attr;
 
-/// Returns an event as the session's profile sees it: with the whole chain, from the kernel or our program, and the
-/// limit of its frames if that is not the default.
+/// Returns an event for the profile: the whole chain, from the kernel or our program; its frame limit if not default.
 pub(super) fn desc(a: &Attachment, i: usize) -> EventDesc {
     let own = a.fresh_ids.iter().filter(|fresh| usize::from(fresh.event) == i);
     let mut attr = a.attr(i);

@@ -83,8 +83,7 @@ impl LiveSource {
         Ok(())
     }
 
-    /// Returns whether the tasks of all events have ended, including those that inherited them. As in perf, sampling
-    /// continues on the children of an ended process.
+    /// Returns whether all events' tasks have ended, with inheritors: as in perf, children of ended processes continue.
     pub(super) fn is_hung_up(&self) -> bool {
         let of_target = self.attachment.opened.iter().filter(|open| open.who != EventTarget::ALL);
         let fds = of_target.map(|open| PollFd::new(&open.fd, PollFlags::empty()));

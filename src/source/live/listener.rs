@@ -1,10 +1,9 @@
-//! Changes of the kernel's code: the event that listens to them, and its records.
-//!
-//! For each listening event on the machine, the kernel increases the size in the header of such a record by the event's
-//! sample ids (`perf_event_ksymbol_output`, `perf_event_bpf_output`, `perf_event_text_poke_output`), newest event
-//! first. So older listeners get records that claim more bytes than were written, and perf rejects their files. Our
-//! event listens without sample ids, which adds nothing. This module cuts its own records, which others' events
-//! enlarge, to the written bytes, and adds the sample id that all records of a recording have.
+//! Changes of the kernel's code: the event that listens to them, and its records. For each listening event on the
+//! machine, the kernel increases the size in the header of such a record by the event's sample ids
+//! (`perf_event_ksymbol_output`, `perf_event_bpf_output`, `perf_event_text_poke_output`), newest event first. So older
+//! listeners get records that claim more bytes than were written, and perf rejects their files. Our event listens
+//! without sample ids, which adds nothing. This module cuts its own records, which others' events enlarge, to the
+//! written bytes, and adds the sample id that all records of a recording have.
 
 use crate::kernel::sys::Errno;
 use crate::record::in_place::u64_at;
@@ -45,8 +44,7 @@ impl Attachment {
     }
 }
 
-/// Adds a sample id to records without one, from an offset on: the first gets `id`, and others the time of the previous
-/// record.
+/// Adds a sample id to records without one, from an offset on: `id` to the first, the previous record's time to others.
 pub(super) fn complete(bytes: &mut Vec<u8>, from: usize, layout: &Layout, mut id: SampleId, now: impl FnOnce() -> u64) {
     let mut all = WholeRecords { rest: &bytes[from..] };
     if !all.any(|(header, record)| written(header.kind, record).is_some()) {

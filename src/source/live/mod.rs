@@ -67,8 +67,7 @@ const HOUSEKEEPING_NS: u64 = 1_000_000_000;
 pub struct LiveConfig {
     /// The events; their own settings have precedence over these.
     pub events: Vec<Event>,
-    /// The rate of events without their own. A frequency does not apply to tracepoints and breakpoints, which are
-    /// sampled at every hit.
+    /// The rate of events without their own. Not a frequency for tracepoints and breakpoints: every hit is sampled.
     pub rate: Rate,
     /// The call graph mode, unless an event has no call chains.
     pub chains: CallGraph,

@@ -70,8 +70,7 @@ impl Outside {
         self.samples.insert(id, place);
     }
 
-    /// Translates the tasks in a ring's records, from an offset on, to their numbers here, and drops records about
-    /// tasks without one.
+    /// Translates the tasks in a ring's records from an offset on to numbers here; drops records of tasks without one.
     pub(crate) fn mend(&mut self, bytes: &mut Vec<u8>, from: usize) {
         let read = bytes.split_off(from);
         let mut all = WholeRecords { rest: &read };

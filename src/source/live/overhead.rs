@@ -15,8 +15,7 @@ use super::attr::{CommonAttrs, Exclude, KernelFeatures, Rate};
 pub(crate) const REFUSE_PERCENT: f64 = 50.0;
 /// Above this share of a CPU, the user is warned.
 pub(crate) const WARN_PERCENT: f64 = 10.0;
-/// Used when the measurement fails or is too noisy: the order of magnitude in small VMs, where a timer interrupt costs
-/// most.
+/// Used when measuring fails or is too noisy: the order of magnitude in small VMs, where a timer interrupt costs most.
 const FALLBACK: Duration = Duration::from_micros(8);
 
 const PROBE_HZ: u64 = 10_000;

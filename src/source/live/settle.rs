@@ -78,8 +78,7 @@ impl LiveSource {
         is_chosen.then_some(pids)
     }
 
-    /// Requests the unwind tables of processes whose stacks are walked at tracepoints from now on, and returns these
-    /// processes.
+    /// Requests the unwind tables of processes whose stacks tracepoints walk from now on. Returns these processes.
     pub(super) fn request_tables(&mut self) -> Vec<i32> {
         let Self { attachment, known_tasks, .. } = self;
         let is_on_tasks = attachment.is_on_tasks();
@@ -93,8 +92,7 @@ impl LiveSource {
         })
     }
 
-    /// Starts looking for tasks that started while events were opened on existing ones. Not necessary for a command
-    /// that has not started.
+    /// Starts looking for tasks that started while events were opened on others. Not needed before a command starts.
     pub(super) fn settle_later(&mut self) {
         let is_alone = self.held.is_some() && !self.is_beside;
         if self.inherit && !is_alone && matches!(self.target, Target::Processes(_)) {

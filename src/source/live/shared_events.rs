@@ -1,5 +1,4 @@
-//! Events for analysis units in addition to those that are measured already: each is opened once and shared by all its
-//! users.
+//! Events for analysis units in addition to those already measured: each is opened once and shared by all its users.
 
 use crate::event::spec::LookupPaths;
 use crate::event::{CallGraph, Event, parse};
@@ -58,8 +57,7 @@ impl LiveSource {
         Ok(missed.join("; "))
     }
 
-    /// Chooses larger rings for copies of stacks and returns whether it did. Locking that much memory needs the right
-    /// to sample the whole machine.
+    /// Returns whether it chose larger rings for copied stacks: locking them needs the right to sample the machine.
     fn make_room_for_copies(&mut self) -> bool {
         let pages = attr::pages_of_copies(self.attachment.rings.len());
         let grows = pages > self.attachment.pages && self.attachment.rights.system_wide();

@@ -1,6 +1,5 @@
 //! User stacks walked by a BPF program in the kernel: it writes each stack as a separate record before the sample, or
-//! next to it at tracepoints. This module joins the two into a sample with the whole chain, as if the kernel had walked
-//! it.
+//! next to it at tracepoints. This module joins both into a sample with the whole chain, as if walked by the kernel.
 
 mod traced;
 
@@ -35,8 +34,7 @@ use super::capture::refused_program;
 use super::error::OpenError;
 use traced::TracedWalk;
 
-/// Offsets in a walk's record before its frames: header, id, task, then the size of the program's data and why the walk
-/// ended.
+/// Offsets before a walk's frames in its record: header, id, task, size of the program's data, why the walk ended.
 const ID_AT: usize = HEADER;
 const TASK_AT: usize = HEADER + 8;
 const WHY_AT: usize = HEADER + 20;
@@ -73,8 +71,7 @@ pub(super) fn for_events(config: &LiveConfig) -> Result<(CallGraph, Option<Stack
     Ok((session, walks, note))
 }
 
-/// Returns the call graph mode for a request, with its program and a note. `limit` is that of kernel memory for tables,
-/// in bytes.
+/// Returns the call graph mode for a request, its program and a note. `limit`: kernel memory for tables, in bytes.
 pub(super) fn wanted(
     way: CallGraph,
     limit: usize,
@@ -108,10 +105,8 @@ pub(crate) struct StackWalks {
     pub(crate) program: Arc<Program>,
     by_tables: bool,
     writers: BTreeMap<u32, OwnedFd>,
-    /// The tracepoints that the program is attached to, by their names and whether only some system calls are walked
-    /// there; `None` where that failed.
+    /// The attached tracepoints, by name and whether only some system calls are walked; `None` where attaching failed.
     traced: BTreeMap<(String, bool), Option<OwnedFd>>,
-    /// The numbers of these calls.
     calls: BTreeSet<u32>,
     /// Whether walks of tasks began whose tables have not been requested.
     begins: bool,
@@ -151,8 +146,7 @@ impl StackWalks {
         }
     }
 
-    /// Loads the program that completes copied stacks by the return addresses that probes have replaced. `None` if the
-    /// kernel refuses it: such stacks end at the probed function.
+    /// Loads the program that completes copied stacks below probed functions. If refused (`None`), stacks end there.
     fn for_copies() -> Option<Self> {
         let program = Program::for_copies().ok()?;
         Some(Self::with(program, WalkJoiner::new(news::channel().0), Arc::default()))
@@ -167,8 +161,7 @@ impl StackWalks {
         if self.by_tables { attr::walks(event, common) } else { attr::copies(event, common) }
     }
 
-    /// Walks the stack of each task that passes a tracepoint. If the kernel refuses it, the error has a note the first
-    /// time.
+    /// Walks the stack of each task that passes a tracepoint. If the kernel refuses it, the first error has a note.
     pub(crate) fn trace(&mut self, hook: &Hook) -> Result<(), Option<String>> {
         if !self.by_tables {
             return Err(None);
@@ -285,9 +278,7 @@ impl StackWalks {
 /// How to join the samples of an id.
 #[derive(Clone, Copy, Debug)]
 struct Sampled {
-    /// The position of the call chain.
     chain: ChainPlace,
-    /// Whether they are walked at a tracepoint.
     is_traced: bool,
 }
 
@@ -300,7 +291,6 @@ pub(crate) struct WalkJoiner {
     samples: FxHashMap<u64, Sampled>,
     /// For each ring, the walk whose sample has not been read yet.
     waiting: BTreeMap<u32, Vec<u8>>,
-    /// The same for walks at tracepoints.
     traced: BTreeMap<u32, TracedWalk>,
     /// The functions that call several programs of a tracepoint, sorted by their addresses.
     callers: Vec<Range<u64>>,
@@ -477,8 +467,7 @@ fn join(record: &[u8], header: Header, place: &ChainPlace, walk: &[u8], out: &mu
     Some(())
 }
 
-/// Writes a sample, with the return addresses that probes have replaced in its copied stack; `None` if the record lists
-/// none for this sample.
+/// Writes a sample with the return addresses that probes replaced in its copied stack; `None` without any for it.
 fn mend(record: &[u8], header: Header, layout: Layout, returns: &[u8], out: &mut Vec<u8>) -> Option<()> {
     let task = record.get(ID_AT + 16..ID_AT + 24)?;
     if *returns.get(WHY_AT)? != RETURNS || returns.get(TASK_AT..TASK_AT + 8)? != task {

@@ -32,8 +32,7 @@ pub enum Target {
     },
     /// (name, directory) of each group.
     Cgroups(Vec<(String, PathBuf)>),
-    /// The requested containers, and the groups of running ones, by the index of their descriptors; `None` for stopped
-    /// ones.
+    /// The requested containers, and the groups of running ones by their descriptors' index; `None` for stopped ones.
     Containers(Box<Wanted>, Vec<Option<Group>>),
 }
 
@@ -48,8 +47,7 @@ impl Target {
         }
     }
 
-    /// Returns whether its events begin with the exec of the command: only if the command is the only target, because
-    /// running processes may never call exec.
+    /// Returns whether events begin with the command's exec: only if it is the only target, as others may never exec.
     pub(crate) fn begins_with_exec(&self, command: Option<&HeldCommand>, delay: Duration) -> bool {
         let alone = |held: &HeldCommand| *self == Self::Processes(vec![held.pid()]);
         delay.is_zero() && command.is_some_and(alone)
@@ -202,8 +200,7 @@ impl Target {
         }
     }
 
-    /// Returns the threads to open events on now; empty for targets that are not tasks. For processes, includes those
-    /// of the `family`, which is updated.
+    /// Returns the threads to open events on now; none if not tasks. Processes include the `family`, which is updated.
     pub(crate) fn tasks(&self, family: Option<&mut Family>) -> Vec<i32> {
         let mut tids: Vec<i32> = match (self, family) {
             (Self::System | Self::Cgroups(_) | Self::Containers(..), _) => Vec::new(),
@@ -221,8 +218,7 @@ impl Target {
         tids
     }
 
-    /// Returns the running threads of the target, and those of descendants if `inherit`; empty for targets that are not
-    /// tasks.
+    /// Returns the target's running threads, with those of descendants if `inherit`; empty if the target is not tasks.
     pub(crate) fn tasks_now(&self, inherit: bool) -> Vec<i32> {
         self.tasks(inherit.then(Family::default).as_mut())
     }

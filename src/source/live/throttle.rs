@@ -1,5 +1,4 @@
-//! The limit on events that hit too often and would slow the machine down. The kernel has no such limit (software
-//! events with period 1 are not throttled).
+//! The limit on events whose hits slow the machine down. The kernel does not throttle software events with period 1.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,8 +9,7 @@ use crate::kernel::monotonic_ns;
 use super::attach::{Attachment, ByCpu};
 use super::overhead::{REFUSE_PERCENT, WARN_PERCENT};
 
-/// The cost of a hit that is written to the ring, with and without its call chain, in seconds: the order of magnitude
-/// in small VMs, where 1.4 and 0.5 µs are usual.
+/// The seconds per hit written to the ring, with and without its call chain: usual in small VMs (1.4 and 0.5 µs).
 const HIT_SECONDS: f64 = 1.4e-6;
 const HIT_SECONDS_BARE: f64 = 0.5e-6;
 

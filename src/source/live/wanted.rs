@@ -31,8 +31,7 @@ impl PartialEq for Wanted {
 impl Eq for Wanted {}
 
 impl Wanted {
-    /// Returns a request for `NAME`, an unambiguous prefix of an id, or a pattern of names. Fails if the pattern is
-    /// malformed.
+    /// Returns a request for `NAME`, an unambiguous prefix of an id, or a pattern. Fails if the pattern is malformed.
     pub fn container(name: &str) -> Result<Self, OpenError> {
         let words = format!("container {name}");
         let matcher = glob(name, &words)?;
@@ -59,8 +58,7 @@ impl Wanted {
         }
     }
 
-    /// Returns the running containers that match. Finding none is an error, unless it is a pattern that later
-    /// containers may match.
+    /// Returns the running containers that match. Finding none is an error, unless later ones may match the pattern.
     pub fn running(&self, scanner: &mut Scanner) -> Result<Vec<RunningContainer>, OpenError> {
         let all = scanner.look().came;
         let found: Vec<RunningContainer> =
@@ -78,8 +76,7 @@ impl Wanted {
         Ok(found)
     }
 
-    /// Returns the filter of a view of the containers if events cannot be bound to their groups; `None` if they can.
-    /// The errors are those of [`Self::running`].
+    /// Returns a view's filter if events cannot be bound to the groups, else `None`. Fails like [`Self::running`].
     pub fn view(&self, scanner: &mut Scanner) -> Result<Option<String>, OpenError> {
         let found = self.running(scanner)?;
         if found.is_empty() || found.iter().any(|running| running.place.is_some()) {
@@ -117,8 +114,7 @@ impl Wanted {
         )
     }
 
-    /// Returns the directories of its groups in the hierarchy of perf events. Fails like [`Self::running`], and when
-    /// all of its groups are in other hierarchies.
+    /// Returns its groups' directories in the hierarchy of perf events. Fails like `running`, or if all are in others.
     pub fn groups(&self, scanner: &mut Scanner) -> Result<Vec<Group>, OpenError> {
         let found = self.running(scanner)?;
         let groups: Vec<Group> = found.iter().filter_map(Group::of).collect();

@@ -176,8 +176,7 @@ impl CountForm {
         Self { has_two, decimals, is_whole }
     }
 
-    /// Splits a line into its stack and its counts. A single count is returned for a file with one count per stack.
-    /// `None` for a line of another form than the file's.
+    /// Splits a line into its stack and its counts: one if the file has one per stack. `None` if it has another form.
     pub(crate) fn split(self, line: &[u8]) -> Option<(&[u8], Vec<Count>)> {
         let (rest, last) = split(line)?;
         let before = split(rest);
@@ -281,7 +280,6 @@ mod tests {
         assert_eq!(form(&["app;ruby 2.75 5", "app;main 7"]), (false, 0));
     }
 
-    /// One line of another form is left out, and does not change how the others are read.
     #[test]
     fn a_line_of_another_form_is_no_stack() {
         let read = |lines: &[&'static str]| {

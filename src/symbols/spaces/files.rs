@@ -147,7 +147,6 @@ impl Files {
         self.coming > 0
     }
 
-    /// Queues a build on the other thread.
     fn order(&mut self, job: Job) {
         self.coming += 1;
         // The receiver is dropped only at the end.
@@ -173,7 +172,6 @@ impl Files {
         }
     }
 
-    /// Adds a table that is being built.
     fn begin(&mut self, key: Key, name: String, store: &mut impl Store) -> Id {
         if self.known.len() >= PATHS {
             self.known.clear();
@@ -190,9 +188,8 @@ impl Files {
         id
     }
 
-    /// Stores the rows of a finished table, and returns its ID from now on. It is that of an existing table with the
-    /// same content. Returns `None` if the existing table was dropped meanwhile and this one must be built after all.
-    /// If there is no room, the tables that were unused for longest are dropped.
+    /// Stores a finished table's rows; returns its new ID: that of an existing table with equal content, or `None` if
+    /// that was dropped meanwhile and this one must be built. Without room, drops the tables unused for longest.
     fn finish(&mut self, id: Id, made: Made, store: &mut impl Store) -> Option<Id> {
         let same = made.digest.and_then(|digest| self.same.get(&digest)).copied();
         if let Some(same) = same {

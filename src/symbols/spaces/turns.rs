@@ -69,8 +69,7 @@ impl Turns {
     }
 }
 
-/// Returns the mappings of one place, the one that a walk tries last first: one without a mark precedes those whose mark
-/// must be in memory.
+/// Returns one place's mappings, the last tried first: one without a mark precedes those whose mark must be in memory.
 fn shared(place: &[Mapping]) -> Vec<Mapping> {
     let mut place = place[..place.len().min(TURNS)].to_vec();
     place.sort_unstable_by_key(|mapping| (mapping.mark, *mapping));

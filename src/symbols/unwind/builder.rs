@@ -41,10 +41,7 @@ impl<U: Unwinder<Module = Module<Part>> + Default + Send + 'static> Builder<U> {
         (Self { jobs, built, coming: FxHashSet::default() }, wanted, done)
     }
 
-    /// Starts a thread for small files and one for large files.
-    ///
-    /// # Errors
-    /// If a thread cannot be started.
+    /// Starts a thread for small files and one for large files. Fails if a thread cannot be started.
     pub(super) fn start() -> std::io::Result<Self> {
         let (builder, wanted, done) = Self::new();
         let (large, large_wanted) = unbounded::<(Job, Image)>();

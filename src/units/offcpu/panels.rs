@@ -18,7 +18,6 @@ use crate::units::kit::{Moment, Sheet, Stats};
 use super::OffCpu;
 use super::waits::{SiteName, UnderWay, Wait};
 
-/// Blocked time of a call site.
 #[derive(Clone, Debug, Default)]
 struct Site {
     blocked: Stats,

@@ -26,7 +26,6 @@ impl Hit<'_> {
         self.record.get(ID_AT + 16..ID_AT + 24)
     }
 
-    /// Writes the sample, with a walk if there is one.
     fn write(&self, walk: &[u8], callers: &[Range<u64>], out: &mut Vec<u8>) {
         let from = out.len();
         if join(self.record, self.header, &self.chain, walk, out).is_none() {
@@ -67,7 +66,6 @@ pub(super) struct TracedWalk {
 }
 
 impl TracedWalk {
-    /// Begins to read a ring.
     pub(super) fn read<'a>(self, callers: &'a [Range<u64>]) -> TracedRing<'a> {
         TracedRing { walk: self, callers, held: Vec::new() }
     }
@@ -88,7 +86,6 @@ pub(super) struct TracedRing<'a> {
 }
 
 impl<'a> TracedRing<'a> {
-    /// Takes a walk.
     pub(super) fn walked(&mut self, record: &[u8], out: &mut Vec<u8>) {
         let walk = &mut self.walk;
         let task = record.get(TASK_AT..TASK_AT + 8);
@@ -107,7 +104,6 @@ impl<'a> TracedRing<'a> {
         }
     }
 
-    /// Takes a sample.
     pub(super) fn sampled(&mut self, hit: Hit<'a>, out: &mut Vec<u8>) {
         let walk = &mut self.walk;
         if hit.is_of(&walk.record) && !walk.used.contains(&hit.id) {
@@ -131,7 +127,6 @@ impl<'a> TracedRing<'a> {
         self.walk.clear();
     }
 
-    /// Ends reading the ring.
     pub(super) fn end(mut self, out: &mut Vec<u8>) -> TracedWalk {
         self.release(out);
         self.walk

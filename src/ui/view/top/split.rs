@@ -49,7 +49,6 @@ impl Split {
         Self { words, keys: keys.to_vec(), is_whole: true }
     }
 
-    /// Whether rows are whole processes.
     pub(crate) fn is_of_processes(&self) -> bool {
         self.is_whole && self.keys.contains(&ColumnKey::Pid)
     }
@@ -110,9 +109,8 @@ impl Scene<'_> {
         })
     }
 
-    /// Returns the kinds of rows that a key cycles through, without fields that no sample has: functions, whole
-    /// processes, and functions by task or place. For a tracepoint its own texts come before processes, and such rows
-    /// have no function.
+    /// Returns the kinds of rows that a key cycles through, without fields that no sample has: functions, processes,
+    /// and functions by task or place. A tracepoint's own texts, without a function, come before whole processes.
     pub(crate) fn splits(self) -> Vec<Split> {
         let event = self.event();
         let name = event.and_then(|event| plain(&event.name).split_once(':')).map_or("", |(_, name)| name);
@@ -136,8 +134,7 @@ impl Scene<'_> {
     }
 }
 
-/// Returns label and filter of a container, by its namespace, pod and name as far as known: each pod of a deployment
-/// has a container of the same name.
+/// Returns a container's label and filter by namespace, pod and name, if known: a deployment's pods share its name.
 pub(crate) fn of_container(parts: &[String; 3]) -> (String, String) {
     let [namespace, pod, name] = parts;
     let clauses = ["namespace", "pod", "container"].into_iter().zip(parts);

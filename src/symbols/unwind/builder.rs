@@ -17,6 +17,8 @@ use crate::symbols::unwind_rows;
 
 /// How long a stack waits for the tables of one file. Most are there by then.
 const PATIENCE: Duration = Duration::from_millis(20);
+/// Time for which the first stacks of a session wait in all, so that those of a command's start are complete.
+const PATIENCE_AT_START: Duration = Duration::from_millis(500);
 
 /// A file whose tables are to be built, and the limit of their decompressed sections.
 pub(super) struct Job {
@@ -32,13 +34,15 @@ pub(super) struct Builder<U> {
     jobs: Sender<Job>,
     built: Receiver<Finished<U>>,
     coming: FxHashSet<DsoId>,
+    /// Rest of [`PATIENCE_AT_START`].
+    spare: Duration,
 }
 
 impl<U: Unwinder<Module = Module<Part>> + Default + Send + 'static> Builder<U> {
     /// Creates the queues: that of the files to build tables of, and that of the results.
     pub(super) fn new() -> (Self, Receiver<Job>, Sender<Finished<U>>) {
         let ((jobs, wanted), (done, built)) = (unbounded(), unbounded());
-        (Self { jobs, built, coming: FxHashSet::default() }, wanted, done)
+        (Self { jobs, built, coming: FxHashSet::default(), spare: PATIENCE_AT_START }, wanted, done)
     }
 
     /// Starts a thread for small files and one for large files. Fails if a thread cannot be started.
@@ -79,7 +83,8 @@ impl<U: Unwinder<Module = Module<Part>> + Default + Send + 'static> Builder<U> {
     pub(super) fn order(&mut self, dso: &Dso, options: &Arc<SymbolOptions>, most: usize) -> Vec<(DsoId, Built<U>)> {
         self.coming.insert(dso.id);
         let _ = self.jobs.send(Job { dso: dso.clone(), options: options.clone(), most });
-        let until = Instant::now() + PATIENCE;
+        let start = Instant::now();
+        let until = start + PATIENCE.max(self.spare);
         let mut built = Vec::new();
         while self.is_coming(dso.id)
             && let Ok(one) = self.built.recv_deadline(until)
@@ -87,6 +92,7 @@ impl<U: Unwinder<Module = Module<Part>> + Default + Send + 'static> Builder<U> {
             self.coming.remove(&one.0);
             built.push(one);
         }
+        self.spare = self.spare.saturating_sub(start.elapsed());
         built
     }
 

@@ -12,7 +12,7 @@ use crate::common::{allowed, data, our_rows, program, run};
 fn recorded(pid: u32, dir: &Path, options: &[&str]) -> PathBuf {
     let (file, gate) = (dir.join("p.data"), dir.join("gate"));
     let mut record = program();
-    record.args(["record", "-e", "cpu-clock", "-p", &pid.to_string()]).args(options);
+    record.args(["record", "-e", "cpu-clock:u", "-p", &pid.to_string()]).args(options);
     record.arg("-o").arg(&file).args(["--", "sh", "-c"]);
     record.arg(format!("until [ -e {} ]; do sleep 0.01; done", gate.display())).stderr(Stdio::null());
     let mut record = Running(record.spawn().expect("starts"));

@@ -285,6 +285,16 @@ impl Program {
         Ok(Self { object, program, at_tracepoints: [OnceLock::new(), OnceLock::new()], next, settings })
     }
 
+    /// A program that was not loaded.
+    #[cfg(test)]
+    pub(crate) fn staged() -> Arc<Self> {
+        let file = || OwnedFd::from(std::fs::File::open("/dev/null").expect("there"));
+        let settings = Settings { address: 0, copies: false, task_events: 0 };
+        let at_tracepoints = Default::default();
+        let object = object::LoadedObject::staged(file());
+        Arc::new(Self { object, program: file(), at_tracepoints, next: file(), settings })
+    }
+
     pub(crate) fn fd(&self) -> BorrowedFd<'_> {
         self.program.as_fd()
     }

@@ -50,6 +50,12 @@ impl LoadedObject {
         Ok(Self { bytes, maps, btf })
     }
 
+    /// An object without maps.
+    #[cfg(test)]
+    pub(super) fn staged(btf: OwnedFd) -> Self {
+        Self { bytes: &[], maps: FxHashMap::default(), btf }
+    }
+
     pub(crate) fn map(&self, name: &str) -> Result<BorrowedFd<'_>, LoadError> {
         self.maps.get(name).map(AsFd::as_fd).ok_or_else(|| odd(name))
     }

@@ -182,28 +182,34 @@ impl Attachment {
         let id = self.report_owner(&owner);
         let ring = self.map(&owner)?;
         self.enable(&owner);
-        self.open_walks(cpu, &owner)?;
+        if !self.open_walks(cpu, &owner)? {
+            return Ok(false);
+        }
         self.rings.insert(cpu, CpuRing { owner, id, ring });
         self.listen(cpu, pid)?;
         Ok(true)
     }
 
-    /// Lets the stack-walking program write into a CPU's ring.
-    pub(super) fn open_walks(&mut self, cpu: u32, owner: &OwnedFd) -> Result<(), OpenError> {
-        let Some(walks) = &mut self.walks else { return Ok(()) };
+    /// Lets the stack-walking program write into a CPU's ring. `Ok(false)` if the CPU went offline.
+    fn open_walks(&mut self, cpu: u32, owner: &OwnedFd) -> Result<bool, OpenError> {
+        let Some(walks) = &mut self.walks else { return Ok(true) };
         let attr = attr::walked(&self.common);
-        let opened = walks.open(&*self.sys, cpu, owner, &attr);
-        if opened.is_err() && !walks.is_by_tables() {
-            // Copied stacks work without it, except below probed functions.
-            self.walks = None;
-            return Ok(());
+        match walks.open(&*self.sys, cpu, owner, &attr) {
+            Ok(()) => Ok(true),
+            // Events of tasks can be opened on a CPU that is offline, but not this one.
+            Err(errno) if OpenError::is_gone(errno, cpu as i32) => Ok(false),
+            Err(_) if !walks.is_by_tables() => {
+                // Copied stacks work without it, except below probed functions.
+                self.walks = None;
+                Ok(true)
+            }
+            Err(errno) => Err(OpenError::open("bpf-output", &attr, errno, &self.rights)),
         }
-        opened.map_err(|errno| OpenError::open("bpf-output", &attr, errno, &self.rights))
     }
 
     pub(crate) fn open_all_walks(&mut self) -> Result<(), OpenError> {
         let rings = std::mem::take(&mut self.rings);
-        let opened = rings.iter().try_for_each(|(cpu, ring)| self.open_walks(*cpu, &ring.owner));
+        let opened = rings.iter().try_for_each(|(cpu, ring)| self.open_walks(*cpu, &ring.owner).map(drop));
         self.rings = rings;
         opened
     }

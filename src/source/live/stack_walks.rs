@@ -138,6 +138,12 @@ impl StackWalks {
         }
     }
 
+    #[cfg(test)]
+    pub(super) fn staged(by_tables: bool) -> Self {
+        let joiner = WalkJoiner::new(news::channel().0);
+        Self { by_tables, ..Self::with(Program::staged(), joiner, Arc::default()) }
+    }
+
     /// Waits until the tables of a command's program exist, so that its first stacks are whole. The wait is limited.
     pub(crate) fn prepare(&self, command: &HeldCommand) {
         const PATIENCE: Duration = Duration::from_secs(1);

@@ -1,7 +1,7 @@
 //! Tests of attachments on a scripted kernel: fallbacks, errors and their remedies, opening and closing of events.
 
 use super::*;
-use crate::kernel::attr::{SW_DUMMY, TYPE_SOFTWARE};
+use crate::kernel::attr::{SW_BPF_OUTPUT, SW_DUMMY, TYPE_SOFTWARE};
 use crate::kernel::fake::FakeSys;
 use crate::source::live::attr::Rate;
 use crate::source::live::attr::tests::COMMON;
@@ -54,6 +54,24 @@ fn a_cpu_that_went_offline_meanwhile_is_skipped() {
         assert_eq!(attachment(at(ring), vec![Event::cpu_clock()], 0).open(4095, ALL), Ok(false));
         assert!(attachment(at(ring), vec![Event::cpu_clock()], 0).open(0, ALL).is_err(), "it is online");
     }
+}
+
+/// The kernel opens events of tasks on a CPU that is offline, but not the event that the walking program writes to.
+#[test]
+fn a_cpu_that_goes_offline_before_its_walks_is_skipped() {
+    let open = |by_tables: bool, cpu: u32| {
+        let is_walks = |attr: &Attr| attr.kind == TYPE_SOFTWARE && attr.config == SW_BPF_OUTPUT;
+        let sys = FakeSys::new(move |attr, _, _| if is_walks(attr) { Err(Errno::NODEV) } else { Ok(()) });
+        let mut a = attachment(sys, vec![Event::cpu_clock()], 0);
+        a.walks = Some(StackWalks::staged(by_tables));
+        (a.open(cpu, ALL).map_err(drop), a.walks.is_some(), a.rings.contains_key(&cpu))
+    };
+    for by_tables in [true, false] {
+        assert_eq!(open(by_tables, 4095), (Ok(false), true, false));
+    }
+    // CPU 0 is online: copied stacks work without the program.
+    assert_eq!(open(true, 0), (Err(()), true, false));
+    assert_eq!(open(false, 0), (Ok(true), false, true));
 }
 
 #[test]

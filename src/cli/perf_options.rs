@@ -10,7 +10,7 @@ use crate::units::kit::Spec;
 
 /// The options by command, as perf spells them; `top` is the live screen. A value follows `=`: a listed one, or any.
 const OF_COMMANDS: &[(&str, &str)] = &[
-    ("top", "-v,--verbose -n,--show-nr-samples --children --tui"),
+    ("top", "-v,--verbose -n,--show-nr-samples --children --stdio --tui"),
     (
         "record",
         "-v,--verbose -N,--no-buildid-cache -P,--period -R,--raw-samples -T,--timestamp --exclude-perf --no-buffering \
@@ -19,13 +19,14 @@ const OF_COMMANDS: &[(&str, &str)] = &[
     ("stat", "-v,--verbose -B,--big-num --no-csv-summary --no-merge --scale"),
     (
         "report",
-        "-v,--verbose -f,--force -q,--quiet --demangle --demangle-kernel --disable-order --full-source-path --skip-empty",
+        "-v,--verbose -f,--force -q,--quiet --demangle --demangle-kernel --disable-order --full-source-path --skip-empty \
+         --tui",
     ),
     ("script", "-v,--verbose -a,--all-cpus -f,--force --demangle --demangle-kernel"),
     (
         "annotate",
         "-v,--verbose -f,--force -l,--print-line -M,--disassembler-style= -n,--show-nr-samples -P,--full-paths \
-         -q,--quiet --demangle --demangle-kernel --skip-missing --source --stdio2",
+         -q,--quiet --demangle --demangle-kernel --skip-missing --source --stdio2 --tui",
     ),
     ("evlist", "-f,--force"),
     ("buildid-list", "-v,--verbose -f,--force"),
@@ -81,12 +82,24 @@ pub(crate) fn add_to_unit(spec: &Spec, command: Command) -> Command {
     with_options(OF_ALL_UNITS.split_whitespace().chain(list_of(OF_ONE_UNIT, spec.name)), command)
 }
 
-/// Adds the options that a command lacks. They have no opposites, which would request something else.
+/// Adds the options that a command lacks. They have no opposites, which would request something else. An option that
+/// the command has, such as the opposite of its own option, gets perf's letter.
 fn with_options(options: impl Iterator<Item = &'static str>, command: Command) -> Command {
     let command = spelling::with_opposites(command);
     let known: Vec<String> = command.get_arguments().flat_map(spelling::names).map(str::to_owned).collect();
-    let is_new = |arg: &Arg| arg.get_long().is_none_or(|long| !known.iter().any(|name| name == long));
-    command.args(options.map(option).filter(is_new))
+    let letters: Vec<char> = command.get_arguments().filter_map(Arg::get_short).collect();
+    let is_known = |arg: &Arg| arg.get_long().is_some_and(|long| known.iter().any(|name| name == long));
+    let (same, new): (Vec<Arg>, Vec<Arg>) = options.map(option).partition(is_known);
+    let letter = |arg: &Arg| {
+        let is_it = |same: &&Arg| same.get_long().is_some_and(|long| spelling::names(arg).contains(&long));
+        let letter = same.iter().find(is_it)?.get_short()?;
+        (arg.get_short().is_none() && !letters.contains(&letter)).then_some(letter)
+    };
+    let command = command.mut_args(|arg| match letter(&arg) {
+        Some(letter) => arg.short(letter),
+        None => arg,
+    });
+    command.args(new)
 }
 
 /// Returns the answer to an option that a command does not have; `None` for other errors.
@@ -128,6 +141,23 @@ mod tests {
         let has = |name: &str| name == "top" || whole.find_subcommand(name).is_some();
         assert!(OF_COMMANDS.iter().all(|(name, _)| has(name)));
         assert!(OF_ONE_UNIT.iter().all(|(name, _)| crate::units::find(name).is_some()));
+    }
+
+    #[test]
+    fn each_option_is_accepted_by_its_names() {
+        let whole = whole();
+        for (name, list) in OF_COMMANDS {
+            for names in list.split_whitespace().map(|spelled| spelled.split('=').collect::<Vec<_>>()) {
+                for option in names[0].split(',') {
+                    let mut words = vec!["perfprof-tui"];
+                    words.extend((*name != "top").then_some(*name));
+                    words.push(option);
+                    words.extend(names.get(1).map(|_| "1"));
+                    let parsed = whole.clone().try_get_matches_from(&words);
+                    assert!(!parsed.is_err_and(|error| error.kind() == ErrorKind::UnknownArgument), "{words:?}");
+                }
+            }
+        }
     }
 
     #[test]

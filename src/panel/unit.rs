@@ -24,6 +24,8 @@ pub fn short(value: f64) -> String {
 pub fn percent(value: f64) -> String {
     match value {
         v if v > 0.0 && v < 0.05 => "<0.1 %".to_owned(),
+        // The sum of no shares is -0.0.
+        v if v.abs() < 0.05 => "0.0 %".to_owned(),
         v => format!("{v:.1} %"),
     }
 }
@@ -70,6 +72,7 @@ mod tests {
             (percent(0.0), percent(0.01), percent(43.04), percent(100.0)),
             ("0.0 %".into(), "<0.1 %".into(), "43.0 %".into(), "100.0 %".into())
         );
+        assert_eq!((percent(-0.0), percent(-0.1)), ("0.0 %".into(), "-0.1 %".into()));
         assert_eq!((clock(42_900_000_000), clock(3_723_000_000_000)), ("00:42".into(), "1:02:03".into()));
         let durations = [850, 12_340, 999_600, 4_560_000_000, 75_000_000_000].map(duration);
         assert_eq!(durations, ["850 ns", "12.3 µs", "1.00 ms", "4.56 s", "75.0 s"]);

@@ -18,6 +18,9 @@ pub enum ReadError {
     /// The file could not be opened or read.
     #[error("{0}")]
     Io(#[from] io::Error),
+    /// The file does not exist.
+    #[error("there is no such file; `perfprof-tui record` writes perf.data")]
+    Missing,
     /// An unknown format, with its first eight bytes as text.
     #[error("not a recording: expected perf.data, `perf script` text or folded stacks (it starts with {0:?})")]
     Magic(String),

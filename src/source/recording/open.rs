@@ -94,7 +94,11 @@ fn open_one(path: &Path, authors: &mut Namers) -> Result<Kind, ReadError> {
         let stdin = File::from(rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdin(), 3).map_err(io::Error::from)?);
         return from_open(stdin, path, authors);
     }
-    if std::fs::metadata(path)?.is_dir() {
+    let found = std::fs::metadata(path).map_err(|error| match error.kind() {
+        io::ErrorKind::NotFound => ReadError::Missing,
+        _ => error.into(),
+    })?;
+    if found.is_dir() {
         return directory(path, authors).map(Kind::Records);
     }
     from_open(door::recording(path)?, path, authors)

@@ -1,8 +1,8 @@
 //! The functions that a JIT reports one by one, within a memory limit.
 
-use crate::lang::counted;
-
 use std::collections::BTreeMap;
+
+use crate::lang::counted;
 
 use super::jit_reuse::{CodeChange, Occupied, tagged, untagged};
 use super::table::Symbol;

@@ -119,10 +119,11 @@ mod tests {
         assert_eq!(Linked::of(b"#!/bin/sh"), None);
         assert_eq!(Linked::of(&own[..64]), None);
         // Damage is never more than a missing name.
-        for at in (0..own.len().min(1 << 14)).step_by(7) {
-            let mut odd = own[..own.len().min(1 << 20)].to_vec();
+        let mut odd = own[..own.len().min(1 << 20)].to_vec();
+        for at in (0..odd.len().min(1 << 14)).step_by(7) {
             odd[at] ^= 0xff;
             let _ = Linked::of(&odd);
+            odd[at] ^= 0xff;
         }
     }
 

@@ -19,9 +19,9 @@ use perfprof_tui::record::Sample;
 use perfprof_tui::session::{Dso, DsoId, MapId, Origin, Session};
 use perfprof_tui::source::Info;
 use perfprof_tui::source::hosts::SourceHost;
-use perfprof_tui::ui::run::{render, show};
+use perfprof_tui::ui::screens::flame::state::FlameScreen;
+use perfprof_tui::ui::terminal::run::{render, show};
 use perfprof_tui::ui::theme::{Depth, Theme};
-use perfprof_tui::ui::view::flame::state::FlameScreen;
 use perfprof_tui::ui::{App, Start};
 
 const SAMPLES: usize = 10_000_000;

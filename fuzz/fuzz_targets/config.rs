@@ -8,7 +8,7 @@ use perfprof_tui::cpu::trigger::Trigger;
 use perfprof_tui::event::callgraph::CallGraph;
 use perfprof_tui::event::spec::{self, LookupPaths};
 use perfprof_tui::kernel::cpus::parse_list;
-use perfprof_tui::ui::commands::table;
+use perfprof_tui::ui::input::commands::table;
 use perfprof_tui::ui::theme::{Depth, Theme, ThemeFile};
 
 fuzz_target!(|bytes: &[u8]| {

@@ -3,9 +3,9 @@
 use crate::lang::find::{found, misspelled};
 use crate::lang::nearest_hint;
 use crate::panel::text::{clean, fit_end};
-use crate::ui::command::Command;
-use crate::ui::commands::table;
-use crate::ui::keys::shown;
+use crate::ui::input::command::Command;
+use crate::ui::input::commands::table;
+use crate::ui::input::keys::shown;
 use crate::units::UNITS;
 use crate::units::kit::Spec;
 

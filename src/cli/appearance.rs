@@ -1,7 +1,7 @@
 //! Colours and theme of a session, from the options, the configuration and the terminal.
 
 use crate::panel::charset::Charset;
-use crate::ui::term;
+use crate::ui::terminal::term;
 use crate::ui::theme::{Depth, Themes};
 
 use super::args::View;

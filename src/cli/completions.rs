@@ -10,7 +10,7 @@ use clap_mangen::roff::{Roff, bold, italic, roman};
 
 use crate::kernel::files::{NewFile, unwritten};
 use crate::lang::nearest_hint;
-use crate::ui::commands::table::rows;
+use crate::ui::input::commands::table::rows;
 use crate::units;
 use crate::units::kit::Spec;
 

@@ -12,8 +12,8 @@ use crate::kernel::tty;
 use crate::lang::counted;
 use crate::panel::printable::EscapeForm;
 use crate::session::TimeMark;
-use crate::ui::context::SavedFilters;
-use crate::ui::run::{Driver, OutsideEvent};
+use crate::ui::state::context::SavedFilters;
+use crate::ui::terminal::run::{Driver, OutsideEvent};
 use crate::units;
 use crate::units::kit::{Settings, Spec};
 

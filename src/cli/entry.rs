@@ -7,7 +7,7 @@ use std::path::Path;
 
 use crate::kernel::privilege;
 use crate::source::live::by_name::{self, NamedProcesses};
-use crate::ui::view::units::state::quoted;
+use crate::ui::screens::units::state::quoted;
 
 use super::perf_commands::{self, Meant};
 use super::spelling::{self, Named};

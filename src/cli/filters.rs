@@ -5,7 +5,7 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use crate::kernel::files::unwritten;
-use crate::ui::context::SavedFilters;
+use crate::ui::state::context::SavedFilters;
 
 use super::config;
 use super::output::complain;

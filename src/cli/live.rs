@@ -17,10 +17,11 @@ use crate::session::{EndReason, Origin};
 use crate::source::Source;
 use crate::symbols::NameForm;
 use crate::symbols::SymbolOptions;
-use crate::ui::commands::{general, table};
-use crate::ui::start::StartupAction;
-use crate::ui::view::cpus;
-use crate::ui::{App, ProgramCall, Start, run as interface, term};
+use crate::ui::input::commands::{general, table};
+use crate::ui::screens::cpus;
+use crate::ui::state::start::StartupAction;
+use crate::ui::terminal::{run as interface, term};
+use crate::ui::{App, ProgramCall, Start};
 use crate::units::kit::{Settings, Spec};
 
 use super::args::unit_args::UnitArgs;

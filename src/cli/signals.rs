@@ -9,7 +9,7 @@ use signal_hook::consts::{SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SI
 
 use crate::kernel::spawn::Fate;
 use crate::kernel::{self, tty};
-use crate::ui::run::OutsideEvent;
+use crate::ui::terminal::run::OutsideEvent;
 
 use super::output::complain;
 

@@ -24,7 +24,7 @@ use perfprof_tui::source::{Info, recording};
 use perfprof_tui::symbols::SymbolOptions;
 use perfprof_tui::symbols::lines::Lines;
 use perfprof_tui::symbols::{Resolver, code};
-use perfprof_tui::ui::run::render;
+use perfprof_tui::ui::terminal::run::render;
 use perfprof_tui::ui::theme::{Depth, Theme};
 use perfprof_tui::ui::{App, Effect, Level, Start};
 

@@ -10,7 +10,7 @@ use perfprof_tui::engine::offline;
 use perfprof_tui::source::recording;
 use perfprof_tui::symbols::SymbolOptions;
 use perfprof_tui::ui::Level;
-use perfprof_tui::ui::tab::Tab;
+use perfprof_tui::ui::state::tab::Tab;
 
 fn incident(width: u16, height: u16) -> Harness {
     Harness::open("ipvs-cpu32.data", "ipvs-cpu32.kallsyms", width, height)

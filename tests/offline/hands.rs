@@ -7,7 +7,7 @@ use crate::common::harness::{Harness, messages};
 use perfprof_tui::panel::top::Field;
 use perfprof_tui::query::{ColumnKey, TopLine};
 use perfprof_tui::ui::Level;
-use perfprof_tui::ui::tab::Tab;
+use perfprof_tui::ui::state::tab::Tab;
 
 fn incident(width: u16, height: u16) -> Harness {
     Harness::open("ipvs-cpu32.data", "ipvs-cpu32.kallsyms", width, height)
@@ -259,7 +259,7 @@ fn an_annotated_function_stands_alone() {
 /// Descriptions of keys are never truncated, at any width.
 #[test]
 fn no_word_of_help_is_cut() {
-    use perfprof_tui::ui::commands::table::rows;
+    use perfprof_tui::ui::input::commands::table::rows;
 
     for width in [60, 80, 120, 200] {
         let text = incident(width, 320).keys("?").text();

@@ -579,7 +579,7 @@ fn a_frame_of_another_size_is_survived() {
         {
             let harness = incident(laid_out.0, laid_out.1).keys(tab);
             let theme = perfprof_tui::ui::theme::Theme::new(perfprof_tui::ui::theme::Depth::True);
-            let _ = perfprof_tui::ui::run::render(&harness.app, &theme, drawn.0, drawn.1);
+            let _ = perfprof_tui::ui::terminal::run::render(&harness.app, &theme, drawn.0, drawn.1);
         }
     }
 }

@@ -10,7 +10,7 @@ use crate::common::picture;
 use perfprof_tui::engine::offline;
 use perfprof_tui::source::recording;
 use perfprof_tui::symbols::SymbolOptions;
-use perfprof_tui::ui::commands::program;
+use perfprof_tui::ui::input::commands::program;
 use perfprof_tui::units;
 use perfprof_tui::units::kit::Settings;
 use ratatui::buffer::Buffer;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use perfprof_tui::ui::commands::table::{parse, rows};
+use perfprof_tui::ui::input::commands::table::{parse, rows};
 use regex::Regex;
 
 use super::{root, sources, texts};

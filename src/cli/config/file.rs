@@ -7,7 +7,7 @@ use crate::filter::{Filter, KnownFields};
 use crate::lang::nearest;
 use crate::lang::quantity;
 use crate::panel::top::Field;
-use crate::ui::popup::columns;
+use crate::ui::popups::columns;
 use crate::ui::theme::Depth;
 
 use super::{Config, OptionDefault};
@@ -237,10 +237,10 @@ fn scalar(value: &DeValue<'_>) -> Option<String> {
 mod tests {
     use super::*;
     use crate::damage;
-    use crate::ui::commands::program;
-    use crate::ui::key_lookup::Lookup;
-    use crate::ui::keymap::ScreenState;
-    use crate::ui::tab::Tab;
+    use crate::ui::input::commands::program;
+    use crate::ui::input::key_lookup::Lookup;
+    use crate::ui::input::keymap::ScreenState;
+    use crate::ui::state::tab::Tab;
 
     #[test]
     fn all_that_can_be_configured() {

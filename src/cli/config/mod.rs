@@ -10,8 +10,8 @@ use std::path::PathBuf;
 use std::sync::OnceLock;
 
 use crate::panel::top::Field;
-use crate::ui::context::SavedFilters;
-use crate::ui::keymap::Keymap;
+use crate::ui::input::keymap::Keymap;
+use crate::ui::state::context::SavedFilters;
 use crate::ui::theme::{Depth, ThemeFile, Themes};
 
 use super::output::complain;

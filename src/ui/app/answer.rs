@@ -8,12 +8,12 @@ use crate::panel::top::Field;
 use crate::query::{Age, Answer, Question};
 use crate::session::Origin;
 use crate::ui::app::{App, Effect};
-use crate::ui::commands::general;
 use crate::ui::draw::layout;
-use crate::ui::frame::drawn_part;
-use crate::ui::start::StartupAction;
-use crate::ui::tab::Tab;
-use crate::ui::view::time::state::usual;
+use crate::ui::input::commands::general;
+use crate::ui::screens::time::state::usual;
+use crate::ui::state::frame::drawn_part;
+use crate::ui::state::start::StartupAction;
+use crate::ui::state::tab::Tab;
 
 impl App {
     /// Sets the size of the terminal.
@@ -135,7 +135,7 @@ fn needs_all(action: &StartupAction) -> bool {
 mod tests {
     use super::*;
     use crate::query::time_range::TimeRange;
-    use crate::ui::commands::table::parse;
+    use crate::ui::input::commands::table::parse;
 
     #[test]
     fn only_ranges_wait_for_the_whole_recording() {

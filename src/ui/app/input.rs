@@ -3,16 +3,16 @@
 use crossterm::event::{Event as Input, KeyEvent, KeyModifiers, MouseButton, MouseEvent, MouseEventKind};
 
 use crate::ui::app::App;
-use crate::ui::command::ArgumentKind;
-use crate::ui::commands::{general, program};
-use crate::ui::key_lookup::Lookup;
-use crate::ui::keys;
-use crate::ui::prompt::Prompt;
-use crate::ui::range::remember;
-use crate::ui::tab::Tab;
-use crate::ui::view::top::commands::TOGGLE;
-use crate::ui::view::top::hit;
-use crate::ui::view::top::state::TopScreen;
+use crate::ui::input::command::ArgumentKind;
+use crate::ui::input::commands::{general, program};
+use crate::ui::input::key_lookup::Lookup;
+use crate::ui::input::keys;
+use crate::ui::popups::prompt::Prompt;
+use crate::ui::screens::top::commands::TOGGLE;
+use crate::ui::screens::top::hit;
+use crate::ui::screens::top::state::TopScreen;
+use crate::ui::state::range::remember;
+use crate::ui::state::tab::Tab;
 
 impl App {
     /// Processes input of the terminal.

@@ -18,13 +18,13 @@ use crate::engine::{Clock, Request, UnitRequest};
 use crate::ingest::tracepoints;
 use crate::query::{Question, TopLine};
 use crate::source::{Control, Info};
-use crate::ui::context::{Context, SavedFilters};
-use crate::ui::frame::{Level, Surroundings};
-use crate::ui::lag::ViewLag;
-use crate::ui::scene::Scene;
-use crate::ui::selection::Selection;
-use crate::ui::start::{Start, StartupAction};
-use crate::ui::view::Views;
+use crate::ui::screens::Views;
+use crate::ui::state::context::{Context, SavedFilters};
+use crate::ui::state::frame::{Level, Surroundings};
+use crate::ui::state::lag::ViewLag;
+use crate::ui::state::scene::Scene;
+use crate::ui::state::selection::Selection;
+use crate::ui::state::start::{Start, StartupAction};
 
 /// An action outside of the model.
 #[derive(Debug)]

@@ -2,8 +2,8 @@
 
 use crate::session::DsoKind;
 use crate::ui::app::App;
-use crate::ui::notice::is_unnamed;
-use crate::ui::selection::NoticeSubject;
+use crate::ui::state::notice::is_unnamed;
+use crate::ui::state::selection::NoticeSubject;
 
 impl App {
     pub(crate) fn dismiss(&mut self) {

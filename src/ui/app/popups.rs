@@ -5,13 +5,14 @@ use tui_input::backend::crossterm::EventHandler;
 
 use crate::query::ColumnKey;
 use crate::ui::app::App;
-use crate::ui::command::{HintAction, Invocation};
-use crate::ui::commands::{general, program, table};
-use crate::ui::draw::{footer, header, layout, popups};
-use crate::ui::popup::{Chooser, Palette, PaletteEntry, Popup, Searched, column_menu};
-use crate::ui::tab::Tab;
-use crate::ui::view::units::chooser::unit_choices;
-use crate::ui::{footer_keys, keys};
+use crate::ui::draw::{footer, footer_keys, header, layout};
+use crate::ui::input::command::{HintAction, Invocation};
+use crate::ui::input::commands::{general, program, table};
+use crate::ui::input::keys;
+use crate::ui::popups::draw as popups;
+use crate::ui::popups::{Chooser, Palette, PaletteEntry, Popup, Searched, column_menu};
+use crate::ui::screens::units::chooser::unit_choices;
+use crate::ui::state::tab::Tab;
 use crate::units::UNITS;
 
 impl App {

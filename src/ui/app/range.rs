@@ -5,11 +5,11 @@ use crate::panel::unit::clock;
 use crate::query::time_range::{RangeError, TimeRange, Timeline, time_of_day};
 use crate::session::{Origin, TimeMark, marks};
 use crate::ui::app::App;
-use crate::ui::popup::Popup;
-use crate::ui::range::{clause, label};
-use crate::ui::selection::{Zoom, ZoomKind};
-use crate::ui::tab::Tab;
-use crate::ui::view::time::state::MapPoint;
+use crate::ui::popups::Popup;
+use crate::ui::screens::time::state::MapPoint;
+use crate::ui::state::range::{clause, label};
+use crate::ui::state::selection::{Zoom, ZoomKind};
+use crate::ui::state::tab::Tab;
 
 impl App {
     pub(crate) fn go_to_range(&mut self, range: (u64, u64)) {
@@ -146,7 +146,7 @@ impl App {
     }
 
     pub(crate) fn go_to_mark(&mut self, mark: &TimeMark) {
-        let columns = crate::ui::view::time::layout::room(self.scene(), &self.views.time).0 as u64;
+        let columns = crate::ui::screens::time::layout::room(self.scene(), &self.views.time).0 as u64;
         let column = mark.at / self.views.time.length.max(1);
         self.views.time.page = Some(column / columns * columns);
         self.views.time.cursor = Some(MapPoint { at: mark.at, row: 0 });

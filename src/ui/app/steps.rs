@@ -9,12 +9,12 @@ use crate::panel::top::Field;
 use crate::query::diff::NormalizeBy;
 use crate::query::{Age, ChainMode, Direction, Order};
 use crate::ui::app::{App, Effect};
-use crate::ui::selection::{ComparedWith, NoticeSubject, Zoom};
-use crate::ui::tab::Tab;
-use crate::ui::view::flame::state::FlameView;
-use crate::ui::view::time::state::MapLook;
-use crate::ui::view::top::state::TopScreen;
-use crate::ui::view::units::state::Arrangement;
+use crate::ui::screens::flame::state::FlameView;
+use crate::ui::screens::time::state::MapLook;
+use crate::ui::screens::top::state::TopScreen;
+use crate::ui::screens::units::state::Arrangement;
+use crate::ui::state::selection::{ComparedWith, NoticeSubject, Zoom};
+use crate::ui::state::tab::Tab;
 
 const MAX_STEPS: usize = 200;
 

@@ -11,16 +11,16 @@ use crate::lang::quantity;
 use crate::profile::frames::SymState;
 use crate::query::answer::Mark;
 use crate::source::{Change, Control};
-use crate::ui::act::Act;
 use crate::ui::app::{App, Effect};
-use crate::ui::command::{Command, Invocation};
-use crate::ui::commands::table::{self, Meaning};
-use crate::ui::commands::{general, program};
 use crate::ui::draw::layout;
-use crate::ui::popup::Popup;
-use crate::ui::prompt::Prompt;
-use crate::ui::tab::Tab;
-use crate::ui::tour;
+use crate::ui::input::act::Act;
+use crate::ui::input::command::{Command, Invocation};
+use crate::ui::input::commands::table::{self, Meaning};
+use crate::ui::input::commands::{general, program};
+use crate::ui::popups::Popup;
+use crate::ui::popups::prompt::Prompt;
+use crate::ui::popups::tour;
+use crate::ui::state::tab::Tab;
 
 impl App {
     /// Runs a command.

@@ -10,11 +10,11 @@ use crate::query::diff::NormalizeBy;
 use crate::query::{Age, Order};
 use crate::session::Origin;
 use crate::ui::app::{App, Effect};
-use crate::ui::range::label;
-use crate::ui::selection::{BaselineSource, ComparedWith, WINDOWS, describe_age};
-use crate::ui::tab::Tab;
-use crate::ui::view::units::state::quoted;
-use crate::ui::view::{cpus, events, flame, time};
+use crate::ui::screens::units::state::quoted;
+use crate::ui::screens::{cpus, events, flame, time};
+use crate::ui::state::range::label;
+use crate::ui::state::selection::{BaselineSource, ComparedWith, WINDOWS, describe_age};
+use crate::ui::state::tab::Tab;
 
 impl App {
     /// Sets the baseline to now, a filter or a file, or removes it.

@@ -4,15 +4,15 @@ use ratatui::layout::Rect;
 use ratatui::style::Style;
 
 use crate::panel::text::{clean, width, wrap};
-use crate::ui::footer_keys;
-use crate::ui::frame::Level;
-use crate::ui::keys::shown;
-use crate::ui::popup::Popup;
-use crate::ui::prompt::{Prompt, PromptMessage};
-use crate::ui::scene::Scene;
-use crate::ui::tab::Tab;
-use crate::ui::view::{Views, flame, top, units};
-use crate::ui::widget::Canvas;
+use crate::ui::draw::footer_keys;
+use crate::ui::input::keys::shown;
+use crate::ui::popups::Popup;
+use crate::ui::popups::prompt::{Prompt, PromptMessage};
+use crate::ui::screens::{Views, flame, top, units};
+use crate::ui::state::frame::Level;
+use crate::ui::state::scene::Scene;
+use crate::ui::state::tab::Tab;
+use crate::ui::widgets::Canvas;
 
 const MOST_LINES: usize = 5;
 

@@ -11,14 +11,14 @@ use crate::session::Origin;
 use crate::session::machine::Ticks;
 use crate::session::recorder;
 use crate::source::Rate;
-use crate::ui::command::Command;
-use crate::ui::commands::program;
-use crate::ui::keys::shown;
-use crate::ui::scene::Scene;
-use crate::ui::tab::Tab;
+use crate::ui::input::command::Command;
+use crate::ui::input::commands::program;
+use crate::ui::input::keys::shown;
+use crate::ui::screens::events::draw::describe_rate;
+use crate::ui::state::scene::Scene;
+use crate::ui::state::tab::Tab;
 use crate::ui::theme::Theme;
-use crate::ui::view::events::draw::describe_rate;
-use crate::ui::widget::Canvas;
+use crate::ui::widgets::Canvas;
 
 /// A part of the header; parts of low weight are dropped first if room is short.
 struct Piece {

@@ -2,10 +2,10 @@
 
 use ratatui::layout::Rect;
 
-use crate::ui::draw::tour;
-use crate::ui::popup::Popup;
-use crate::ui::scene::Scene;
-use crate::ui::tab::Tab;
+use crate::ui::popups::Popup;
+use crate::ui::popups::tour;
+use crate::ui::state::scene::Scene;
+use crate::ui::state::tab::Tab;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ScreenAreas {

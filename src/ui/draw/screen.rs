@@ -4,12 +4,13 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 
 use crate::panel::charset::{Charset, in_cell};
-use crate::ui::draw::{footer, header, layout, popups, tour};
-use crate::ui::scene::{MIN, Scene};
-use crate::ui::tab::Tab;
+use crate::ui::draw::{footer, header, layout};
+use crate::ui::popups::{draw as popups, tour};
+use crate::ui::screens::{Views, cpus, events, flame, time, top, units};
+use crate::ui::state::scene::{MIN, Scene};
+use crate::ui::state::tab::Tab;
 use crate::ui::theme::Theme;
-use crate::ui::view::{Views, cpus, events, flame, time, top, units};
-use crate::ui::widget::{self, Canvas};
+use crate::ui::widgets::{self, Canvas};
 
 /// Draws the whole screen with the supported characters. Returns the cursor position, if any.
 pub(crate) fn draw(
@@ -45,7 +46,7 @@ fn draw_all(scene: Scene<'_>, views: &Views, theme: &Theme, area: Rect, buffer: 
     header::draw(scene, &mut on.part(places.header));
     header::tabs(scene, &mut on.part(places.tabs));
     header::notice(scene, &mut on.part(places.finding));
-    widget::timeline::draw(scene, &mut on.part(places.timeline));
+    widgets::timeline::draw(scene, &mut on.part(places.timeline));
     match scene.frame.tab {
         Tab::Top => {
             top::draw::draw(scene, &views.top, &mut on.part(places.table));

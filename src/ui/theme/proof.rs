@@ -34,7 +34,7 @@ fn rgb(color: Option<Color>) -> Option<Rgb> {
         Color::Reset => return None,
         Color::Rgb(r, g, b) => [r, g, b].map(|c| f64::from(c) / 255.0),
         Color::Indexed(n) => indexed(n),
-        named => indexed(crate::ui::paint::number(named)?),
+        named => indexed(crate::ui::terminal::paint::number(named)?),
     })
 }
 

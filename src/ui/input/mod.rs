@@ -1,0 +1,8 @@
+//! Commands, and the keys that they are bound to.
+
+pub(crate) mod act;
+pub mod command;
+pub mod commands;
+pub(crate) mod key_lookup;
+pub(crate) mod keymap;
+pub(crate) mod keys;

@@ -1,0 +1,49 @@
+//! Commands of the CPU screen, and its overrides of common commands.
+
+use crate::ui::input::act::Act::Plain;
+use crate::ui::input::act::{Acts, commands};
+use crate::ui::input::command::HintAction::{self, Command};
+use crate::ui::input::commands::{general, program};
+use crate::ui::screens::top;
+
+commands! { GROUP "CPUs" on Cpus {
+    LEFT "cpu-left" ["left"] "go to the column on the left" => Plain(|app| app.move_column(-1));
+    RIGHT "cpu-right" ["right"] "go to the column on the right" => Plain(|app| app.move_column(1));
+    ENTER "cpu-enter" ["enter"] "show only the samples of this cell, on every screen"
+        => Plain(|app| app.enter_cell());
+    SOFTIRQ_TIME "softirq-time" ["t"] "measure the time in softirqs and interrupts, or stop measuring it"
+        => Plain(|app| app.toggle_tracing());
+    PAGE "cpu-page" ["tab"] "switch columns: vectors, rates, interrupts, network, topology, cycles" => Plain(|app| app.turn_page());
+    ORDER "cpu-order" ["s"] "sort by the column under the cursor"
+        => Plain(|app| app.order_cpus(app.views.cpus.column));
+    CAPTURE "cpu-capture" ["F"] "sample only the CPU under the cursor from now on" => Plain(|app| app.capture_cpu());
+}}
+
+pub(crate) static HERE: Acts = &[
+    (&general::UP, Plain(|app| app.move_cpu(-1))),
+    (&general::DOWN, Plain(|app| app.move_cpu(1))),
+    (&general::PAGE_UP, Plain(|app| app.move_cpu(-app.cpu_page()))),
+    (&general::PAGE_DOWN, Plain(|app| app.move_cpu(app.cpu_page()))),
+    (&general::HOME, Plain(|app| app.move_cpu(isize::MIN))),
+    (&general::END, Plain(|app| app.move_cpu(isize::MAX))),
+    (&top::commands::REVERSE, Plain(|app| app.views.cpus.reversed = !app.views.cpus.reversed)),
+];
+
+pub(crate) static FOOTER: &[(HintAction, &str)] = &[
+    (Command(&ENTER), "functions"),
+    (Command(&program::FINDING), "anomaly"),
+    (Command(&SOFTIRQ_TIME), "time softirqs"),
+    (Command(&PAGE), "columns"),
+    (Command(&ORDER), "order"),
+    (Command(&CAPTURE), "only this CPU"),
+];
+
+/// The hints for a recording, for which nothing else can be measured.
+pub(crate) static FOOTER_RECORDED: &[(HintAction, &str)] = &[
+    (Command(&ENTER), "functions"),
+    (Command(&program::FINDING), "anomaly"),
+    (Command(&PAGE), "columns"),
+    (Command(&ORDER), "order"),
+    (Command(&program::FLAME), "flame"),
+    (Command(&program::TIME), "time"),
+];

@@ -1,0 +1,55 @@
+//! Commands of the event screen, and its overrides of common commands.
+
+use crate::source::{Change, RunState};
+use crate::ui::input::act::Act::{Given, Plain};
+use crate::ui::input::act::{Acts, commands};
+use crate::ui::input::command::HintAction::{self, Chord, Command};
+use crate::ui::input::command::{Argument, ArgumentKind};
+use crate::ui::input::commands::general;
+
+commands! { GROUP "Events" on Events {
+    ENTER "event-enter" ["enter"] "start the event under the cursor, or show its samples"
+        => Plain(|app| app.enter_item());
+    STOP "event-stop" ["del", "x"] "stop the event; its samples stay" => Plain(|app| app.change_own(|_| Ok(Change::Stop)));
+    PAUSE "event-pause" ["e p"] "pause or resume the event" => Plain(|app| app.change_own(|meter| Ok(Change::Pause(meter.state.run == RunState::Running))));
+    RATE "event-rate" ["e r"] "change its rate: 999 Hz, 1/100 of its hits, or 0 to count only"
+        (Argument::of("hz|1/n", "Hz, or 1/N", ArgumentKind::Rate)) => Given(|app, text| app.rate_event(text));
+    MODIFIERS "event-modifiers" ["e m"] "change its modifiers: u, k, I and others"
+        (Argument::of("letters", "modifiers", ArgumentKind::Modifiers).or_nothing())
+        => Given(|app, text| app.modify_event(text));
+    CHAINS "event-chains" ["e g"] "record its call chains, or stop recording them" => Plain(|app| app.change_own(|meter| Ok(Change::Chains(!meter.state.chains.is_on()))));
+    CPUS "event-cpus" ["e c"] "measure the event on these CPUs only" (Argument::of("cpus", "on CPUs", ArgumentKind::Text).or_nothing())
+        => Given(|app, text| app.cpus_of_event(text));
+}}
+
+/// The argument of a search on this screen.
+pub(crate) static SEARCHED: Argument = Argument::of("regex", "search events", ArgumentKind::Events).or_nothing();
+
+pub(crate) static HERE: Acts = &[
+    (&general::UP, Plain(|app| app.move_item(-1))),
+    (&general::DOWN, Plain(|app| app.move_item(1))),
+    (&general::PAGE_UP, Plain(|app| app.move_item(-app.event_page()))),
+    (&general::PAGE_DOWN, Plain(|app| app.move_item(app.event_page()))),
+    (&general::HOME, Plain(|app| app.move_item(isize::MIN))),
+    (&general::END, Plain(|app| app.move_item(isize::MAX))),
+    (&general::SEARCH, Given(|app, text| app.ask_or_search_events(text))),
+    (&general::CAPTURE, Given(|app, text| app.capture_here(text))),
+];
+
+pub(crate) static FOOTER: &[(HintAction, &str)] = &[
+    (Command(&ENTER), "start/show"),
+    (Command(&STOP), "stop"),
+    (Command(&general::SEARCH), "search"),
+    (Chord("e"), "edit"),
+    (Command(&general::CAPTURE), "filter"),
+    (Command(&general::EVENT), "add by name"),
+];
+
+/// The hints for a recording, which cannot be changed.
+pub(crate) static FOOTER_RECORDED: &[(HintAction, &str)] = &[
+    (Command(&ENTER), "its samples"),
+    (Command(&general::INFO), "recording"),
+    (Command(&general::FILTER), "filter"),
+    (Command(&general::UNIT), "add unit"),
+    (Command(&general::LOSSES), "losses"),
+];

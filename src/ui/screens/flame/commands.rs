@@ -1,0 +1,76 @@
+//! Commands of the flame graph, and its overrides of common commands.
+
+use crate::query::ColumnKey;
+use crate::query::flame::Edit;
+use crate::query::flame::layout::FlameDirection;
+use crate::ui::input::act::Act::{Given, Plain};
+use crate::ui::input::act::{Acts, commands};
+use crate::ui::input::command::HintAction::{self, Chord, Command};
+use crate::ui::input::command::{Argument, ArgumentKind};
+use crate::ui::input::commands::general;
+use crate::ui::screens::top;
+
+commands! { GROUP "Flame graph" on Flame {
+    LEFT "flame-left" ["left"] "go to the sibling on the left"
+        => Plain(|app| app.in_flame(|view, flame| view.sideways(flame, -1)));
+    RIGHT "flame-right" ["right"] "go to the sibling on the right"
+        => Plain(|app| app.in_flame(|view, flame| view.sideways(flame, 1)));
+    TASKS "flame-tasks" ["tab"] "first row: programs, processes, containers, or all tasks together"
+        => Plain(|app| app.next_ground());
+    ZOOM "flame-zoom" ["enter"] "zoom into the frame under the cursor"
+        => Plain(|app| app.flame_zoom());
+    FLIP "flip" ["e u"] "put the root at the bottom, or on top"
+        => Plain(|app| app.views.flame.icicle = !app.views.flame.icicle);
+    LEAVES "leaves" ["R"] "start from the leaves, or from the root" => Plain(|app| app.views.flame.change(|place| {
+        place.way = if place.way == FlameDirection::Leaves { FlameDirection::Roots } else { FlameDirection::Leaves };
+        place.zoom.clear();
+    }));
+    AROUND "around" ["w"] "show callers above and callees below a function" (Argument::of("regex", "around", ArgumentKind::Pattern))
+        => Given(|app, text| app.flame_around(text));
+    MARK_ALL "mark-all" ["*"] "mark the function under the cursor everywhere" => Plain(|app| app.flame_mark());
+    FOCUS "focus" ["e b"] "begin stacks at a function" (Argument::named("name"))
+        => Given(|app, name| app.edit_by(name, |block| &block.name, Edit::Focus));
+    DROP "drop" ["x"] "exclude samples whose stack contains a function" (Argument::named("name"))
+        => Given(|app, name| app.flame_drop(name));
+    MERGE "merge" ["e m"] "count a function for its caller" (Argument::named("name"))
+        => Given(|app, name| app.edit_by(name, |block| &block.name, Edit::MergeFunction));
+    MERGE_DSO "merge-dso" ["e d"] "count all functions of a DSO for their callers" (Argument::named("name"))
+        => Given(|app, name| app.edit_by(name, |block| &block.dso, Edit::MergeDso));
+    RECURSION "recursion" ["e r"] "merge recursive calls into one frame"
+        => Plain(|app| app.flame_edit(Edit::CollapseRecursion));
+    BY_DSO "by-dso" ["e o"] "show DSOs instead of functions" => Plain(|app| app.flame_edit(Edit::ByDso));
+    CHAINS "chains" ["e c"] "merge chains without a branch into one frame"
+        => Plain(|app| app.flame_edit(Edit::CollapseChains));
+    BY_IPC "by-ipc" ["e i"] "colour by instructions per cycle, if both events are sampled"
+        => Plain(|app| app.flame_by_ipc());
+    OFF_CPU "off-cpu" ["e w"] "put time on and off the CPUs into one graph, if switches are recorded"
+        => Plain(|app| app.toggle_off_cpu());
+}}
+
+/// Rows of a page in the flame graph.
+const PAGE: usize = 8;
+
+pub(crate) static HERE: Acts = &[
+    (&general::UP, Plain(|app| app.along_flame(-1, 1))),
+    (&general::DOWN, Plain(|app| app.along_flame(1, 1))),
+    (&general::PAGE_UP, Plain(|app| app.along_flame(-1, PAGE))),
+    (&general::PAGE_DOWN, Plain(|app| app.along_flame(1, PAGE))),
+    (&general::HOME, Plain(|app| app.views.flame.cursor = None)),
+    (&general::END, Plain(|app| app.in_flame(|view, flame| view.far(flame, 1, usize::from(u16::MAX))))),
+    (&general::SEARCH, Given(|app, text| app.flame_search(text))),
+    (&general::NEXT, Plain(|app| app.in_flame(|view, flame| view.next_found(flame, 1)))),
+    (&general::PREVIOUS, Plain(|app| app.in_flame(|view, flame| view.next_found(flame, -1)))),
+    (&general::ZOOM_DSO, Plain(|app| app.flame_filter(ColumnKey::Dso))),
+    (&general::ZOOM_SYMBOL, Plain(|app| app.flame_filter(ColumnKey::Sym))),
+    (&general::ZOOM_COMM, Plain(|app| app.flame_filter(ColumnKey::Comm))),
+    (&top::commands::FRACTAL, Plain(|app| app.flame_percent())),
+];
+
+pub(crate) static FOOTER: &[(HintAction, &str)] = &[
+    (Command(&ZOOM), "zoom"),
+    (Command(&general::SEARCH), "search"),
+    (Command(&AROUND), "around"),
+    (Command(&DROP), "exclude"),
+    (Chord("e"), "edit stacks"),
+    (Command(&LEAVES), "from leaves"),
+];

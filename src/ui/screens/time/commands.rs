@@ -1,0 +1,42 @@
+//! Commands of the heat map of time, and its overrides of common commands.
+
+use crate::ui::input::act::Act::{Given, Plain};
+use crate::ui::input::act::{Acts, commands};
+use crate::ui::input::command::Argument;
+use crate::ui::input::command::HintAction::{self, Command};
+use crate::ui::input::commands::general;
+
+commands! { GROUP "Time" on Time {
+    LEFT "time-left" ["left"] "go one column back" => Plain(|app| app.move_time(-1, 0));
+    RIGHT "time-right" ["right"] "go one column on" => Plain(|app| app.move_time(1, 0));
+    SELECT "time-select" ["v"] "start a selection in order of time, or of rows and columns"
+        => Plain(|app| app.select_time(false));
+    COLUMNS "time-columns" ["V"] "start a selection of whole columns" => Plain(|app| app.select_time(true));
+    ENTER "time-enter" ["enter"] "show only the selection, on every screen" => Plain(|app| app.enter_time());
+    BASELINE "time-baseline" ["b", "m"] "compare with the selected time" => Plain(|app| app.mark_range());
+    ROWS "time-rows" ["tab"] "choose the rows" (Argument::named("offset|cpu|task|dso|function|latency"))
+        => Given(|app, text| app.time_rows(text.as_deref()));
+    IN "time-in" ["+", "="] "make columns shorter" => Plain(|app| app.zoom_time(-1));
+    OUT "time-out" ["-"] "make columns longer" => Plain(|app| app.zoom_time(1));
+    SCALE "time-scale" ["%"] "colour by rank, or by share of the highest cell" => Plain(|app| app.turn_scale());
+    HIGHLIGHT "time-highlight" ["*"] "end the highlight of a function's samples" => Plain(|app| app.drop_highlight());
+}}
+
+pub(crate) static HERE: Acts = &[
+    (&general::UP, Plain(|app| app.move_time(0, -1))),
+    (&general::DOWN, Plain(|app| app.move_time(0, 1))),
+    (&general::PAGE_UP, Plain(|app| app.turn_time(-1))),
+    (&general::PAGE_DOWN, Plain(|app| app.turn_time(1))),
+    (&general::HOME, Plain(|app| app.first_time())),
+    (&general::END, Plain(|app| (app.views.time.page, app.views.time.cursor) = (None, None))),
+    (&general::SEARCH, Given(|app, text| app.highlight_search(text))),
+];
+
+pub(crate) static FOOTER: &[(HintAction, &str)] = &[
+    (Command(&COLUMNS), "select"),
+    (Command(&ENTER), "only this"),
+    (Command(&BASELINE), "compare"),
+    (Command(&ROWS), "rows"),
+    (Command(&IN), "zoom"),
+    (Command(&general::SEARCH), "highlight"),
+];

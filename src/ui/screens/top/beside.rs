@@ -1,0 +1,70 @@
+//! The call chains of the row under the cursor, next to the table.
+
+use super::columns::{self, name_at};
+use super::draw::{chain_signs, name};
+use crate::panel::text::{clean, fit, fit_end, width};
+use crate::panel::top::Field;
+use crate::panel::unit::percent;
+use crate::query::{ColumnKey, Direction, TopLine};
+use crate::ui::screens::top::state::TopScreen;
+use crate::ui::state::scene::Scene;
+use crate::ui::widgets::Canvas;
+
+const SHARE: u16 = 8;
+
+/// Draws the call chains, with shares and with DSOs where they change.
+pub(crate) fn draw(scene: Scene<'_>, view: &TopScreen, on: &mut Canvas<'_>) {
+    if on.area.width <= SHARE {
+        return;
+    }
+    for y in 0..on.area.height {
+        on.put(0, y, "│", on.theme.dim);
+    }
+    let Some(row) = view.row(&scene.context.answer) else { return };
+    let what = match (scene.rows_are_functions(), scene.selection.rows.direction) {
+        (false, _) => "functions of",
+        (true, Direction::Callers) => "callers of",
+        (true, Direction::Callees) => "callees of",
+    };
+    let title = match columns::subject(scene.selection.rows.columns.iter().copied()) {
+        Some(Field::Key(ColumnKey::Sym)) => row.sym.to_string(),
+        Some(field) => field.cell(row).text(),
+        None => row.dso.to_string(),
+    };
+    let title = clean(&title);
+    let room = usize::from(on.area.width).saturating_sub(width(what) + 4);
+    let x = 2 + on.put(2, 0, what, on.theme.dim) + 1;
+    on.put(x, 0, &fit(&title, room), on.theme.head);
+    let lines = &scene.context.answer.view.beside;
+    if lines.is_empty() && scene.context.answer.question.beside == Some(row.id) {
+        on.put(2, 1, "none were sampled", on.theme.dim);
+    }
+    for (y, (i, line)) in (1..on.area.height).zip(lines.iter().enumerate()) {
+        let above = lines[..i].last();
+        let last = y + 1 == on.area.height && i + 1 < lines.len();
+        if last {
+            on.put(2, y, &format!("… {} more: ⏎ unfolds the row", lines.len() - i), on.theme.dim);
+        } else {
+            draw_line(scene, view, (line, above), &mut on.line(y));
+        }
+    }
+}
+
+fn draw_line(scene: Scene<'_>, view: &TopScreen, (line, above): (&TopLine, Option<&TopLine>), on: &mut Canvas<'_>) {
+    let share = percent(line.children_percent);
+    if line.is_fork() || above.is_none_or(|above| percent(above.children_percent) != share) {
+        let pad = usize::from(SHARE).saturating_sub(width(&share)) as u16;
+        on.put(1 + pad, 0, &share, on.theme.share(scene.context.answer.view.heat(line.children_percent)));
+    }
+    let x = SHARE + 1;
+    on.put(x, 0, &chain_signs(scene, line), on.theme.dim);
+    let (text, style) = name(view, on.theme, line);
+    let at = x + name_at(line);
+    let dso = Some(clean(&line.dso)).filter(|_| line.is_fork() || above.is_none_or(|above| above.dso != line.dso));
+    let room = usize::from(on.area.width.saturating_sub(at + 1));
+    let dso = dso.map(|dso| fit_end(&dso, 20).into_owned()).filter(|dso| width(&text) + width(dso) + 2 <= room);
+    on.put(at, 0, &fit(&text, room), style);
+    if let Some(dso) = dso {
+        on.put(on.area.width - 1 - width(&dso) as u16, 0, &dso, on.theme.dim);
+    }
+}

@@ -1,0 +1,311 @@
+//! The table: heading, rows with bars, call chains as an indented tree.
+
+use ratatui::style::{Modifier, Style};
+
+use crate::event::CPU_CLOCK;
+use crate::lang::counted;
+use crate::panel::text::{clean, fit, fit_end, width};
+use crate::panel::top::Field;
+use crate::panel::unit::thousands;
+use crate::panel::{Align, Cell};
+use crate::query::answer::{MAX_ROWS, Mark, TopLine};
+use crate::query::{ColumnKey, Order};
+use crate::ui::input::commands::program;
+use crate::ui::input::keys::shown;
+use crate::ui::popups::complete;
+use crate::ui::screens::top::columns::{self, TopColumnSpan};
+use crate::ui::screens::top::state::TopScreen;
+use crate::ui::state::range::label;
+use crate::ui::state::scene::Scene;
+use crate::ui::theme::Theme;
+use crate::ui::widgets::Canvas;
+use crate::ui::widgets::rows::{arrow, eighths, light_up, scroll_bar};
+
+pub(crate) fn draw(scene: Scene<'_>, view: &TopScreen, on: &mut Canvas<'_>) {
+    let spans = columns::spans(on.area.width, &scene.selection.fields());
+    heading(scene, &spans, on);
+    let lines = &scene.context.answer.view.lines;
+    if lines.is_empty() {
+        return empty(scene, on);
+    }
+    let shares = lines.iter().filter(|line| line.depth == 0).map(|line| ordered_share(scene, line));
+    let places = Places { spans: &spans, full: full_bar(shares.fold(0.0, f64::max)) };
+    for (y, (i, line)) in (1..on.area.height).zip(lines.iter().enumerate().skip(view.top)) {
+        let above = lines[..i].last().filter(|_| y > 1 && line.depth > 0);
+        let row = Row { line, above, selected: i == view.selected };
+        row.draw(scene, view, &places, &mut on.line(y));
+    }
+    scroll_bar((view.top, lines.len()), &mut on.below(1));
+    let next = lines.len().saturating_sub(view.top) + 1;
+    if next >= usize::from(on.area.height) {
+        return;
+    }
+    let shown = lines.iter().filter(|l| l.depth == 0).count();
+    let rest = scene.context.answer.view.rows.saturating_sub(shown);
+    if rest > 0 {
+        let text = format!(
+            "… and {} (below the limit of {} %, or of {} rows)",
+            counted(rest as u64, "smaller row"),
+            scene.selection.rows.limit,
+            thousands(MAX_ROWS as u64)
+        );
+        on.put(1, next as u16, &text, on.theme.dim);
+    }
+}
+
+fn heading(scene: Scene<'_>, spans: &[TopColumnSpan], on: &mut Canvas<'_>) {
+    let subject = columns::subject(spans.iter().map(|span| span.field));
+    for span in spans {
+        let column = span.field.column();
+        let ordered = span.field == scene.selection.order_field();
+        let arrow = arrow(ordered, scene.selection.rows.reversed);
+        let text = format!("{}{arrow}", column.title);
+        let room = usize::from(span.width - span.bar);
+        let pad = match column.align {
+            Align::Right => room.saturating_sub(width(&text)),
+            // Names start after their fold marks.
+            Align::Left if Some(span.field) == subject => 2,
+            Align::Left => 0,
+        };
+        let style = if ordered { on.theme.head.add_modifier(Modifier::BOLD) } else { on.theme.head };
+        on.put(span.x + pad as u16, 0, &fit_end(&text, room.saturating_sub(pad).max(width(&text).min(room))), style);
+    }
+}
+
+/// Draws the text for an empty table: the reason and the remedy.
+pub(crate) fn empty(scene: Scene<'_>, on: &mut Canvas<'_>) {
+    let answer = &scene.context.answer;
+    let lines: Vec<String> =
+        if answer.unfiltered.samples > 0 && answer.view.shown.samples == 0 && scene.selection.range().is_none() {
+            let times = scene.age_shown().unwrap_or_default();
+            vec![format!("No samples in the {times}."), "a shows all since the start".to_owned()]
+        } else if answer.unfiltered.samples > 0 && answer.view.total.samples == 0 {
+            nothing_passes(scene)
+        } else if answer.ended.is_some() {
+            vec![
+                "No samples.".to_owned(),
+                "The event did not happen, the target was idle, or the file is damaged: see l.".to_owned(),
+            ]
+        } else {
+            waiting(scene).into()
+        };
+    for (i, text) in lines.iter().enumerate() {
+        on.put(2, 2 + i as u16, text, if i == 0 { on.theme.text } else { on.theme.dim });
+    }
+}
+
+/// Returns the message that no sample passes the filter, with the available values.
+fn nothing_passes(scene: Scene<'_>) -> Vec<String> {
+    let (answer, selection) = (&scene.context.answer, scene.selection);
+    if !selection.is_narrowed() {
+        let of = thousands(answer.unfiltered.samples);
+        return vec![format!("All {of} samples are of idle CPUs."), "i shows idle CPUs".to_owned()];
+    }
+    let zooms = selection.zooms.iter().filter(|zoom| zoom.range().is_none()).map(|zoom| zoom.expression.as_str());
+    let clauses: Vec<&str> = zooms.chain(selection.filter.as_deref()).collect();
+    let text = match &clauses[..] {
+        [one] => (*one).to_owned(),
+        many => many.iter().map(|clause| format!("({clause})")).collect::<Vec<_>>().join(" && "),
+    };
+    let range = selection.range().map_or_else(String::new, |range| format!(" in {}", label(range)));
+    let filter = scene.context.parse(&text).ok();
+    let field = filter.as_ref().and_then(|filter| filter.atoms().first()).map(|atom| atom.field);
+    let names = complete::seen(field, &answer.view.others);
+    let what = if text.is_empty() { "No samples".to_owned() } else { format!("No sample matches {}", clean(&text)) };
+    let mut lines = vec![format!("{what}{range}.")];
+    if !names.is_empty() {
+        const NAMED: usize = 8;
+        let times = scene.age_shown().map_or_else(String::new, |age| format!(" in the {age}"));
+        let more = if names.len() > NAMED { ", …" } else { "" };
+        lines.push(format!("Seen{times}: {}{more}", clean(&names[..names.len().min(NAMED)].join(", "))));
+    }
+    if let Some((field, word)) = filter.as_ref().and_then(|filter| filter.plain_globs().next()) {
+        let name = field.row().map_or("", |row| row.name);
+        lines.push(format!("~ matches whole names: {name} ~ \"*{word}*\" matches parts of them"));
+    }
+    lines.push("⌫ undoes the last step".to_owned());
+    lines
+}
+
+/// Returns what a live session without samples waits for, or how to get samples.
+fn waiting(scene: Scene<'_>) -> [String; 2] {
+    let events = scene.context.keymap.key_of(&program::EVENTS).map(shown).unwrap_or_default();
+    match (scene.context.samples_nothing(), scene.context.answer.target.is_empty()) {
+        (true, _) => [
+            "This session has no sampling event.".to_owned(),
+            format!("⏎ starts {CPU_CLOCK}, which samples what the CPUs do; {events} lists other events"),
+        ],
+        (_, true) => ["Waiting for samples…".to_owned(), "An idle machine produces few samples.".to_owned()],
+        (_, false) => ["Waiting for samples…".to_owned(), "Sleeping tasks produce no samples.".to_owned()],
+    }
+}
+
+struct Places<'a> {
+    spans: &'a [TopColumnSpan],
+    /// The share in percent that fills a bar.
+    full: f64,
+}
+
+/// Returns the share that rows are sorted by, in percent.
+fn ordered_share(scene: Scene<'_>, line: &TopLine) -> f64 {
+    if scene.selection.rows.order == Order::Children { line.children_percent } else { line.own_percent }
+}
+
+/// Returns the share that fills a bar for the largest share: a round number, so that bars are stable.
+fn full_bar(most: f64) -> f64 {
+    [5.0, 10.0, 25.0, 50.0].into_iter().find(|full| most <= *full).unwrap_or(100.0)
+}
+
+struct Row<'a> {
+    line: &'a TopLine,
+    /// The previous line of the same call chain, whose repeated values are not written again.
+    above: Option<&'a TopLine>,
+    selected: bool,
+}
+
+impl Row<'_> {
+    fn draw(&self, scene: Scene<'_>, view: &TopScreen, places: &Places<'_>, on: &mut Canvas<'_>) {
+        if self.selected {
+            on.put(0, 0, "›", on.theme.title);
+        }
+        let line = self.line;
+        // A name may use the free part of the DSO column after it.
+        let mut free = 0;
+        let subject = columns::subject(places.spans.iter().map(|span| span.field));
+        for (i, span) in places.spans.iter().enumerate().rev() {
+            match span.field {
+                other if other != Field::Key(ColumnKey::Sym) && Some(other) == subject => {
+                    symbol(scene, view, (span, 0), line, on);
+                }
+                Field::Key(ColumnKey::Sym) => {
+                    let behind = places.spans.get(i + 1).is_some_and(|next| next.field == Field::Key(ColumnKey::Dso));
+                    symbol(scene, view, (span, if behind { free } else { 0 }), line, on);
+                }
+                Field::Key(ColumnKey::Dso) => free = self.dso(places, i, on),
+                Field::Delta => {
+                    let style = line.versus.map_or(on.theme.dim, |v| on.theme.verdict(v.verdict).1);
+                    cell(span, &span.field.cell(line), style, on);
+                }
+                Field::Key(_) | Field::Samples | Field::Period | Field::Ipc | Field::Old | Field::Mode(_) => {
+                    let style = if line.depth > 0 { on.theme.dim } else { on.theme.text };
+                    cell(span, &span.field.cell(line), style, on);
+                }
+                Field::Children | Field::SelfTime => self.share(scene, span, places.full, on),
+            }
+        }
+        let has_class = line.depth > 0 || !line.sym.is_empty();
+        if has_class
+            && columns::edge(on.area.width) == columns::EDGE
+            && self.says(|line| on.theme.class(line.kind, &line.dso_path).1)
+        {
+            let letter = on.theme.class(line.kind, &line.dso_path).1;
+            on.put(on.area.width - 2, 0, &letter.to_string(), on.theme.dim);
+        }
+        if self.selected {
+            let bars = places.spans.iter().filter(|span| span.bar > 1);
+            let bars: Vec<_> = bars.map(|s| s.x + s.width - s.bar + 1..s.x + s.width).collect();
+            light_up(&bars, on);
+        }
+    }
+
+    /// Whether a value differs from that of the previous line in the chain.
+    fn says<T: PartialEq>(&self, what: impl Fn(&TopLine) -> T) -> bool {
+        self.line.is_fork() || self.above.is_none_or(|above| what(above) != what(self.line))
+    }
+
+    /// Draws the DSO, moved to the right by a long name. Returns the cells left for the name.
+    fn dso(&self, places: &Places<'_>, at: usize, on: &mut Canvas<'_>) -> u16 {
+        let span = &places.spans[at];
+        if !self.says(|line| line.dso.clone()) {
+            return span.width + 1;
+        }
+        let name =
+            at.checked_sub(1).and_then(|at| places.spans.get(at)).filter(|s| s.field == Field::Key(ColumnKey::Sym));
+        let text = clean(&self.line.dso);
+        let text = fit(&text, usize::from(span.width));
+        let lacks = name.map_or(0, |name| {
+            let wanted = width(&clean(&self.line.sym)) as u16 + columns::name_at(self.line);
+            wanted.saturating_sub(name.width)
+        });
+        let pad = lacks.min(span.width.saturating_sub(width(&text) as u16));
+        let style = if self.line.depth > 0 { on.theme.dim } else { on.theme.text };
+        on.put(span.x + pad, 0, &text, style);
+        pad
+    }
+
+    /// Draws a share, and after the last one the bar of the sort column.
+    fn share(&self, scene: Scene<'_>, span: &TopColumnSpan, full: f64, on: &mut Canvas<'_>) {
+        let line = self.line;
+        let value = span.field.cell(line);
+        if let Cell::Percent(percent) = value
+            && (line.depth == 0 || self.says(|line| span.field.cell(line).text()))
+        {
+            cell(
+                span,
+                &value,
+                if percent == 0.0 { on.theme.dim } else { on.theme.share(scene.context.answer.view.heat(percent)) },
+                on,
+            );
+        }
+        if span.bar > 1 && line.depth == 0 {
+            let bar = eighths(ordered_share(scene, line) / full, usize::from(span.bar - 1));
+            on.put(span.x + span.width - span.bar + 1, 0, &bar, on.theme.bar);
+        }
+    }
+}
+
+fn cell(span: &TopColumnSpan, cell: &Cell, style: Style, on: &mut Canvas<'_>) {
+    let room = usize::from(span.width - span.bar);
+    let text = cell.text_in(room);
+    let text = fit(&text, room);
+    let pad = match span.field.column().align {
+        Align::Right => room.saturating_sub(width(&text)),
+        Align::Left => 0,
+    };
+    on.put(span.x + pad as u16, 0, &text, style);
+}
+
+/// Draws forks, fold mark and name, with additional cells from the next column.
+fn symbol(
+    scene: Scene<'_>,
+    view: &TopScreen,
+    (span, more): (&TopColumnSpan, u16),
+    line: &TopLine,
+    on: &mut Canvas<'_>,
+) {
+    let room = usize::from(span.width + more);
+    let x = span.x;
+    let forks: String = chain_signs(scene, line);
+    on.put(x, 0, &fit_end(&forks, room), on.theme.dim);
+    let (name, style) = match span.field {
+        Field::Key(ColumnKey::Sym) => name(view, on.theme, line),
+        _ if line.depth > 0 => name(view, on.theme, line),
+        // Rows without a function are described by their other keys.
+        field => (field.cell(line).text().into(), on.theme.text),
+    };
+    let at = columns::name_at(line);
+    on.put(x + at, 0, &fit(&name, room.saturating_sub(usize::from(at))), style);
+}
+
+/// Returns the signs before a name: forks and fold mark.
+pub(crate) fn chain_signs(scene: Scene<'_>, line: &TopLine) -> String {
+    let forks = line.forks.chars().count();
+    let forks: String = line.forks.chars().skip(forks.saturating_sub(usize::from(columns::MOST_FORKS))).collect();
+    let mark = match line.mark {
+        _ if !scene.context.info.chains => ' ',
+        // In an unbranched chain, only the row itself shows that it is open.
+        Mark::Open if line.depth > 0 && !line.is_fork() => ' ',
+        Mark::Leaf if line.depth > 0 => ' ',
+        Mark::Leaf => '·',
+        Mark::Closed => '▸',
+        Mark::Open => '▾',
+    };
+    let indent = if line.depth > 0 { "  " } else { "" };
+    format!("{indent}{forks}{mark}")
+}
+
+/// Returns a line's name with its style: search match or class of the code. Addresses are not dim.
+pub(crate) fn name<'a>(view: &TopScreen, theme: &Theme, line: &'a TopLine) -> (std::borrow::Cow<'a, str>, Style) {
+    let style = if view.hit(line) { theme.found } else { theme.class(line.kind, &line.dso_path).0 };
+    (clean(&line.sym), style)
+}

@@ -1,0 +1,294 @@
+//! Commands that filter, zoom, group and sort the table.
+
+use std::time::Duration;
+
+use crate::filter::equals;
+use crate::panel::top::Field;
+use crate::profile::frames::SymState;
+use crate::query::column::ColumnValue;
+use crate::query::{ColumnKey, Direction, Order};
+use crate::ui::app::{App, Effect};
+use crate::ui::input::commands::general;
+use crate::ui::screens::top::commands::COLUMNS;
+use crate::ui::screens::top::hit;
+use crate::ui::screens::top::split::{self, Split, split_key};
+use crate::ui::state::selection::{Zoom, ZoomKind};
+
+impl App {
+    /// Sets the view filter; an empty text removes it.
+    pub(crate) fn set_filter(&mut self, text: String) {
+        match self.context.parse(&text) {
+            _ if text.is_empty() => self.selection.filter = None,
+            Ok(_) => self.selection.filter = Some(text),
+            Err(fault) => self.error(fault.line()),
+        }
+    }
+
+    pub(crate) fn save_filter(&mut self, name: String) {
+        let Some(text) = self.selection.joined(self.selection.filter.as_ref(), std::iter::empty()) else {
+            return self.say("there is no filter to save: f sets one");
+        };
+        self.context.saved.insert(name, text);
+        self.effects.push(Effect::SaveFilters(self.context.saved.clone()));
+    }
+
+    pub(crate) fn use_filter(&mut self, name: Option<String>) {
+        match name.as_ref().map(|name| self.context.saved.get(name).cloned()) {
+            Some(Some(text)) => self.set_filter(text),
+            Some(None) => {
+                let names: Vec<&str> = self.context.saved.keys().map(String::as_str).collect();
+                let known = if names.is_empty() {
+                    "none is saved: :save-filter".to_owned()
+                } else {
+                    format!("saved: {}", names.join(", "))
+                };
+                self.error(format!("no filter is saved as {}; {known}", name.unwrap_or_default()));
+            }
+            None if self.context.saved.is_empty() => {
+                self.refuse(&general::SAVED, "no filter is saved: Esc, then :save-filter NAME saves the current one")
+            }
+            None => self.ask_for(&general::SAVED, String::new()),
+        }
+    }
+
+    pub(crate) fn forget_filter(&mut self, name: Option<String>) {
+        match name.and_then(|name| self.context.saved.remove(&name)) {
+            Some(_) => self.effects.push(Effect::SaveFilters(self.context.saved.clone())),
+            None => self.say("name a saved filter: ^S lists them"),
+        }
+    }
+
+    pub(crate) fn push_zoom(&mut self, label: String, expression: String) {
+        self.push(Zoom { label, expression, kind: ZoomKind::Clause });
+    }
+
+    pub(crate) fn push(&mut self, zoom: Zoom) {
+        if self.selection.zooms.contains(&zoom) {
+            return self.say("already zoomed in there: ⌫ goes back");
+        }
+        self.selection.zooms.push(zoom);
+        self.views.top.home();
+    }
+
+    /// Filters by the value of a column in the line under the cursor, or excludes it.
+    pub(crate) fn zoom(&mut self, key: ColumnKey, exclude: bool) {
+        let Some(line) = self.line().cloned() else { return };
+        // A filter by a placeholder would match nothing.
+        if key == ColumnKey::Sym && line.state == SymState::Sought && !line.sym.is_empty() {
+            return self.say(format!("the name of this function in {} is still looked up", line.dso));
+        }
+        // If rows are not split by thread, use the nearest available field.
+        let near = match key {
+            ColumnKey::Tid => vec![ColumnKey::Tid, ColumnKey::Comm, ColumnKey::Pid],
+            // Rows by the text of a tracepoint or by program have no function: their own columns identify them.
+            ColumnKey::Sym if line.depth == 0 && !self.scene().rows_are_functions() => {
+                line.group.traced().chain(self.row_keys()).collect()
+            }
+            ColumnKey::Sym if line.sym.is_empty() => line.group.traced().collect(),
+            key => vec![key],
+        };
+        let found = match key {
+            ColumnKey::Container => line.value(key).map(|_| {
+                let part =
+                    |key| line.value(key).map(|value: ColumnValue| value.text().into_owned()).unwrap_or_default();
+                split::of_container(&[ColumnKey::Namespace, ColumnKey::Pod, key].map(part))
+            }),
+            _ => near.iter().find_map(|key| key.entry().only(&line.value(*key)?)),
+        };
+        match found {
+            Some((label, expression)) if exclude => {
+                self.push_zoom(format!("not {label}"), format!("!({expression})"));
+                self.say(format!("samples of {label} are excluded; ⌫ brings them back"));
+            }
+            Some((label, expression)) => {
+                let kind = if key == ColumnKey::Cpu { ZoomKind::Cpu } else { ZoomKind::Clause };
+                self.push(Zoom { label, expression, kind });
+            }
+            None => self.split_for(key),
+        }
+    }
+
+    /// Returns the columns that identify a row without a function, the last one first.
+    fn row_keys(&self) -> impl Iterator<Item = ColumnKey> {
+        let keys = self.selection.rows.columns.iter().rev().filter_map(|field| match field {
+            Field::Key(key) => Some(*key),
+            _ => None,
+        });
+        // Names and command lines may be those of several tasks.
+        let (ids, names): (Vec<_>, Vec<_>) = keys.partition(|key| matches!(key, ColumnKey::Pid | ColumnKey::Tid));
+        ids.into_iter().chain(names)
+    }
+
+    /// Splits rows by a column first, because the value of one row is required.
+    fn split_for(&mut self, key: ColumnKey) {
+        let splits = self.scene().splits();
+        let now = self.scene().split_now(&splits).map_or("", |at| splits[at].words);
+        let fits = |split: &Split| split.keys.contains(&key) && split.words != now && !split.is_of_processes();
+        match splits.into_iter().find(fits) {
+            Some(split) => {
+                self.split_by(&split);
+                self.say(format!("a row is a function {} now; the same key again zooms into one row", split.words));
+            }
+            None => self.say(format!("this row has no known {}", key.name())),
+        }
+    }
+
+    /// Filters by the value of the cell under the mouse, or excludes it.
+    pub(crate) fn narrow_by_cell(&mut self, column: u16, row: u16, exclude: bool) {
+        let hit = hit::hit(self.scene(), &self.views.top, column, row);
+        let Some(hit::TopHit::Line(line, Some(field), _)) = hit else { return };
+        self.views.top.go(line, &self.context.answer);
+        match field {
+            Field::Key(key) if key.entry().field.is_some() => self.zoom(key, exclude),
+            _ => self.say("this column has no value to filter by"),
+        }
+    }
+
+    /// Filters by the value of a field: `pid 1`, `comm nginx`.
+    pub(crate) fn zoom_to(&mut self, text: &str) {
+        let (field, value) = text.trim().split_once([' ', '=']).unwrap_or((text, ""));
+        let value = value.trim().trim_start_matches('=').trim();
+        if value.is_empty() {
+            return self.error(format!("{text}: expected a field and its value, such as pid 1 or comm nginx"));
+        }
+        let is_list = value.chars().all(|c| c.is_ascii_digit() || "-,".contains(c));
+        let clauses = [equals(field, value), format!("{field} in {value}")];
+        let parsed = clauses.iter().skip(usize::from(is_list)).find_map(|clause| self.context.parse(clause).ok());
+        match parsed {
+            Some(filter) => self.push_zoom(format!("{field} {value}"), filter.text().to_owned()),
+            None => {
+                let why = self.context.parse(&clauses[0]).err().map(|fault| fault.line()).unwrap_or_default();
+                self.error(format!("{text}: {why}"));
+            }
+        }
+    }
+
+    pub(crate) fn zoom_cpu(&mut self, text: Option<String>) {
+        let own = self.line().and_then(|l| l.group.id(ColumnKey::Cpu)).map(|cpu| cpu.to_string());
+        let Some(text) = text.or(own) else { return self.ask_for(&general::ZOOM_CPU, String::new()) };
+        let expression = format!("cpu in {text}");
+        match self.context.parse(&expression) {
+            Ok(_) => self.push_zoom(format!("CPU {text}"), expression),
+            Err(fault) => self.error(fault.line()),
+        }
+    }
+
+    pub(crate) fn sort(&mut self, text: Option<String>) {
+        let Some(text) = text else { return self.run(&COLUMNS) };
+        match ColumnKey::parse_list(&text) {
+            Ok(keys) => {
+                self.selection.rows.columns.retain(|f| !matches!(f, Field::Key(_)));
+                self.selection.rows.columns.extend(keys.into_iter().map(Field::Key));
+                self.selection.rows.sorted = true;
+            }
+            Err(why) => self.error(why.to_string()),
+        }
+    }
+
+    /// Switches to the next or previous split of rows.
+    pub(crate) fn split(&mut self, step: isize) {
+        let mut splits = self.scene().splits();
+        let now = self.scene().split_now(&splits);
+        let next = now.map_or(0, |at| (at as isize + step).rem_euclid(splits.len() as isize) as usize);
+        let split = splits.swap_remove(next);
+        self.split_by(&split);
+        let words = split.words;
+        self.say(match split.is_whole {
+            true if split.is_of_processes() => "a row is a process; Enter shows its functions".to_owned(),
+            true => format!("rows {words}"),
+            false if split.keys == [ColumnKey::Comm] => {
+                format!("a row is a function {words}; :sort comm has a row for each comm")
+            }
+            false => format!("a row is a function {words}").trim_end().to_owned(),
+        });
+    }
+
+    /// Replaces the columns of tasks and places.
+    fn split_by(&mut self, split: &Split) {
+        let is_kept = |field: &Field| split_key(field).is_none() && !(split.is_whole && matches!(field, Field::Key(_)));
+        self.selection.rows.columns.retain(is_kept);
+        if !split.is_whole && !self.selection.rows.columns.iter().any(|field| matches!(field, Field::Key(_))) {
+            self.selection.rows.columns.extend([Field::Key(ColumnKey::Sym), Field::Key(ColumnKey::Dso)]);
+        }
+        let end = self.selection.rows.columns.len();
+        let at = self.selection.rows.columns.iter().position(|field| matches!(field, Field::Key(_))).unwrap_or(end);
+        self.selection.rows.columns.splice(at..at, split.keys.iter().map(|key| Field::Key(*key)));
+        if matches!(self.selection.rows.order, Order::By(key) if !self.selection.rows.columns.contains(&Field::Key(key)))
+        {
+            self.set_order(Order::SelfTime);
+        }
+        self.views.top.home();
+    }
+
+    pub(crate) fn order_by(&mut self, field: Field) {
+        let order = match field {
+            Field::Children => Order::Children,
+            Field::SelfTime | Field::Period => Order::SelfTime,
+            Field::Samples => Order::Samples,
+            Field::Delta | Field::Old | Field::Mode(_) => Order::Delta,
+            Field::Ipc => Order::Ipc,
+            Field::Key(key) => Order::By(key),
+        };
+        self.selection.rows.reversed = self.selection.rows.order == order && !self.selection.rows.reversed;
+        self.set_order(order);
+        // After sorting, show the first rows.
+        self.views.top.home();
+    }
+
+    /// Sorts rows. Call chains then lead to the origin of the figure: callers for self time, callees for children.
+    pub(crate) fn set_order(&mut self, order: Order) {
+        if (self.selection.rows.order == Order::Children) != (order == Order::Children) {
+            let inclusive = order == Order::Children;
+            self.selection.rows.direction = if inclusive { Direction::Callees } else { Direction::Callers };
+        }
+        self.selection.rows.order = order;
+    }
+
+    pub(crate) fn move_order(&mut self, step: isize) {
+        let n = self.selection.rows.columns.len() as isize;
+        let at =
+            self.selection.rows.columns.iter().position(|f| *f == self.selection.order_field()).unwrap_or(0) as isize;
+        let field = self.selection.rows.columns[(at + step).rem_euclid(n) as usize];
+        self.order_by(field);
+        self.selection.rows.reversed = false;
+    }
+
+    pub(crate) fn toggle_children(&mut self) {
+        if !self.context.info.chains {
+            return self.say("no call chains were recorded (--call-graph none)");
+        }
+        self.selection.rows.children = !self.selection.rows.children;
+        self.selection.rows.toggled.clear();
+        if self.selection.rows.children {
+            let at =
+                self.selection.rows.columns.iter().position(|field| *field == Field::SelfTime).map_or(0, |at| at + 1);
+            self.selection.rows.columns.insert(at, Field::Children);
+            self.set_order(Order::Children);
+        } else {
+            self.selection.rows.columns.retain(|f| *f != Field::Children);
+            self.set_order(Order::SelfTime);
+        }
+        self.views.top.home();
+    }
+
+    /// Goes to another event, skipping dummy events that only carry side-band records.
+    pub(crate) fn move_event(&mut self, step: isize) {
+        let events = &self.context.answer.events;
+        let n = events.len() as isize;
+        let around = (1..n).map(|i| (self.selection.event as isize + i * step).rem_euclid(n) as usize);
+        let next = around.into_iter().find(|i| !events[*i].is_dummy);
+        match next {
+            Some(event) => {
+                self.selection.event = event;
+                self.views.top.home();
+            }
+            None => self.say("there is only one event; -e accepts several"),
+        }
+    }
+
+    pub(crate) fn set_refresh(&mut self, refresh: Duration) {
+        self.selection.refresh = refresh.clamp(Duration::from_millis(100), Duration::from_secs(3600));
+        self.effects.push(Effect::Refresh(self.selection.refresh));
+        self.say(format!("refreshed every {} s", self.selection.refresh.as_secs_f64()));
+    }
+}

@@ -1,0 +1,235 @@
+//! The unit chooser: a searchable list of questions, with the requirements of each unit and whether they are available.
+
+use crate::ingest::unit_events::{is_named, shown};
+use crate::lang::find::{found, nearest_words};
+use crate::panel::unit::percent;
+use crate::session::Origin;
+use crate::source::live::throttle;
+use crate::ui::app::{App, Effect};
+use crate::ui::popups::fuzzy::Fuzzy;
+use crate::ui::popups::{Chooser, Popup};
+use crate::ui::screens::events::state::{EventsScreen, NO_TRACEPOINTS};
+use crate::ui::state::context::Context;
+use crate::ui::state::tab::Tab;
+use crate::units::kit::settings::{OPTIONS, Settings};
+use crate::units::kit::{EventRequest, Spec};
+use crate::units::{self, UNITS};
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Choice {
+    /// A unit's name, or an option of the typed unit.
+    pub(crate) name: String,
+    pub(crate) about: String,
+    /// The text of the completion.
+    pub(crate) text: String,
+    /// The reason why it cannot run here; empty if it can, or if that is unknown.
+    pub(crate) missing: String,
+}
+
+impl App {
+    pub(crate) fn choose_unit(&mut self) {
+        if self.views.events.catalogue.is_none() && self.context.info.origin == Origin::Live {
+            self.effects.push(Effect::Catalogue);
+        }
+        self.frame.tab = Tab::Units;
+        self.frame.popups.push(Popup::Units(Chooser::default()));
+    }
+
+    /// Starts the typed unit, or the one under the cursor if the name is partial. Returns whether the list stays open.
+    pub(crate) fn take_unit(&mut self, chooser: &mut Chooser) -> bool {
+        let typed = chooser.input.value().trim().to_owned();
+        let name = typed.split_whitespace().next().unwrap_or_default();
+        let choices = unit_choices(&self.context, &self.views.events, &typed);
+        let chosen = choices.get(chooser.cursor).or(choices.first());
+        let text = match chosen {
+            _ if units::find(name).is_some() && (typed.len() > name.len() || chooser.cursor == 0) => typed,
+            Some(choice) => choice.text.clone(),
+            None => typed,
+        };
+        self.frame.status = None;
+        self.add_unit(Some(text));
+        let refused = matches!(self.frame.status, Some((crate::ui::state::frame::Level::Error, _)));
+        if refused && let Some(choice) = chosen {
+            // The user can type the missing part after the name.
+            chooser.input = tui_input::Input::new(format!("{} ", choice.text));
+        }
+        refused
+    }
+}
+
+/// Returns the units that match, the best first, or the nearest ones. After a name, its options.
+pub(crate) fn unit_choices(context: &Context, events: &EventsScreen, typed: &str) -> Vec<Choice> {
+    let typed = typed.trim_start();
+    if let Some(options) = option_choices(typed) {
+        return options;
+    }
+    let mut found = units_about(typed);
+    if let (true, Some(word)) = (found.is_empty(), nearest_units(typed).first()) {
+        found = units_about(word);
+    }
+    let choice = |spec: &'static Spec| Choice {
+        name: spec.name.to_owned(),
+        about: spec.about.to_owned(),
+        text: spec.name.to_owned(),
+        missing: lacks(context, events, spec).unwrap_or_default(),
+    };
+    found.into_iter().map(choice).collect()
+}
+
+/// Returns the units that a text finds, the best first; all units without a text.
+fn units_about(typed: &str) -> Vec<&'static Spec> {
+    if typed.trim().is_empty() {
+        return UNITS.to_vec();
+    }
+    let found = found(typed, UNITS.iter().copied(), Spec::findable);
+    if !found.is_empty() {
+        return found;
+    }
+    let mut letters = Fuzzy::letters(typed);
+    UNITS.iter().copied().filter(|spec| letters.score(spec.name).is_some()).collect()
+}
+
+/// Returns the nearest words if a text finds no unit.
+pub(crate) fn nearest_units(typed: &str) -> Vec<String> {
+    let name = typed.split_whitespace().next().unwrap_or_default();
+    match units_about(typed).is_empty() && units::find(name).is_none() {
+        true => nearest_words(typed.trim(), UNITS.iter().map(|spec| spec.findable())),
+        false => Vec::new(),
+    }
+}
+
+/// Returns the options of a unit if its name and a space are typed.
+fn option_choices(typed: &str) -> Option<Vec<Choice>> {
+    let spec = units::find(typed.split_once(char::is_whitespace)?.0)?;
+    let last = typed.rsplit(char::is_whitespace).next().unwrap_or_default();
+    let before = &typed[..typed.len() - last.len()];
+    let wanted = last.trim_start_matches('-');
+    let fits = |name: &&&str| name.starts_with(wanted) && (last.is_empty() || last.starts_with('-'));
+    let choice = |name: &&str| {
+        let option = OPTIONS.iter().find(|option| option.name == *name)?;
+        let name = format!("--{name}");
+        Some(Choice { text: format!("{before}{name}"), name, about: option.help.to_owned(), missing: String::new() })
+    };
+    Some(spec.options.iter().filter(fits).filter_map(choice).collect())
+}
+
+/// Describes a unit and its events.
+pub(crate) fn about_unit(context: &Context, name: &str) -> Option<String> {
+    let spec = units::find(name)?;
+    let needs = match units::make(spec, &Settings::default()) {
+        Ok(unit) => {
+            let wants = unit.event_requests();
+            let names: Vec<&str> = wants.iter().filter(|want| !want.optional).map(|w| shown(&w.event)).collect();
+            let more = if names.len() > 4 { ", …" } else { "" };
+            match names.is_empty() {
+                true => String::new(),
+                false => format!(" From {}{more}.", names[..names.len().min(4)].join(", ")),
+            }
+        }
+        Err(why) => format!(" It needs an argument: {why}, as in {}.", spec.example),
+    };
+    let cost = cost(context, spec).map_or_else(String::new, |cost| {
+        format!(" To record its events costs about {} of each CPU here.", percent(cost))
+    });
+    Some(format!("{name}: {}.{needs}{cost} {}", spec.about, spec.story()))
+}
+
+/// Returns the cost of recording a unit's events, in percent of each CPU, if the rates of all of them are known.
+pub(crate) fn cost(context: &Context, spec: &Spec) -> Option<f64> {
+    let wants = units::make(spec, &Settings::default()).ok()?.event_requests();
+    let cost = |want: &EventRequest| {
+        let meters = context.answer.events.iter().filter(|event| is_named(want, &event.name));
+        let mut costs = meters.filter_map(|event| event.meter.as_ref()).map(|meter| meter.cost_percent);
+        costs.find(|cost| *cost > 0.0).or_else(|| cost_of_switches(context, want))
+    };
+    let costs: Option<Vec<f64>> = wants.iter().filter(|want| !want.optional).map(cost).collect();
+    costs.filter(|costs| !costs.is_empty()).map(|costs| costs.iter().sum())
+}
+
+/// Returns the cost of an event that occurs at each context switch, by the current rate of switches.
+fn cost_of_switches(context: &Context, want: &EventRequest) -> Option<f64> {
+    const ONE_EACH: [&str; 3] = ["sched:sched_switch", "sched:sched_waking", "sched:sched_wakeup"];
+    let host = context.host.as_ref().filter(|host| host.switches > 0.0)?;
+    let cpus = host.rows.iter().filter(|row| row.online).count().max(1);
+    let comes = ONE_EACH.iter().any(|name| is_named(want, name));
+    comes.then(|| throttle::percent(f64::from(host.switches) / cpus as f64, want.stack))
+}
+
+/// Returns the requirements of a unit that are not available.
+fn lacks(context: &Context, events: &EventsScreen, spec: &Spec) -> Option<String> {
+    let wants = units::make(spec, &Settings::default()).ok()?.event_requests();
+    let there = |want: &&EventRequest| lacks_event(context, events, want).is_none();
+    let must: Vec<&EventRequest> = wants.iter().filter(|want| !want.optional).collect();
+    if must.is_empty() {
+        let nothing = !wants.is_empty() && !wants.iter().any(|want| there(&want));
+        return if nothing { lacks_event(context, events, wants.first()?) } else { None };
+    }
+    must.iter().find(|want| !there(want)).and_then(|want| lacks_event(context, events, want))
+}
+
+fn lacks_event(context: &Context, events: &EventsScreen, want: &EventRequest) -> Option<String> {
+    let name = shown(&want.event).trim_start_matches('~');
+    if context.info.origin == Origin::Recorded {
+        let has = context.answer.events.iter().any(|event| is_named(want, &event.name));
+        return (!has).then(|| format!("{name} is not in this recording"));
+    }
+    let catalogue = events.catalogue.as_ref().filter(|_| want.probe.is_none())?;
+    let mut known = catalogue.iter().filter(|entry| is_named(want, &entry.name)).peekable();
+    if known.peek().is_none() {
+        // The list is complete only for tracepoints.
+        let is_tracepoint = name.split_once(':').is_some_and(|(system, _)| system != "mem");
+        return is_tracepoint.then(|| match events.has_tracepoints() {
+            true => format!("no {name} here"),
+            false => NO_TRACEPOINTS.to_owned(),
+        });
+    }
+    let why = known.peek().map(|entry| entry.missing).unwrap_or_default();
+    (!known.any(|entry| entry.missing.is_empty())).then(|| why.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn units_are_found_by_what_people_type() {
+        let first = |typed: &str| units_about(typed).first().map(|spec| spec.name);
+        for (typed, name) in [
+            ("slow", "offcpu"),
+            ("latency", "rundelay"),
+            ("network", "percpu-stat"),
+            ("tcp", "syscalls"),
+            ("lock", "offcpu"),
+            ("locks", "offcpu"),
+            ("futex", "offcpu"),
+            ("contention", "offcpu"),
+            ("malloc", "kmemprof"),
+            ("memory", "kmemleak"),
+            ("leak", "kmemleak"),
+            ("gc", "usdt"),
+            ("throttle", "rundelay"),
+            ("io", "blktrace"),
+            ("disk", "blktrace"),
+            ("why", "offcpu"),
+            ("strace", "syscalls"),
+            ("oom", "kmemleak"),
+            ("deadlock", "offcpu"),
+            ("errno", "syscalls"),
+            ("rundelay", "rundelay"),
+            ("", "trace"),
+        ] {
+            assert_eq!(first(typed), Some(name), "{typed}");
+        }
+        assert!(units_about("lock").iter().all(|spec| spec.name != "blktrace"), "a part of another word");
+        assert_eq!(nearest_units("netwrok").first().map(String::as_str), Some("network"));
+        assert_eq!(nearest_units("qqqq"), Vec::<String>::new());
+    }
+
+    #[test]
+    fn options_are_offered_behind_a_units_name() {
+        let texts =
+            |typed: &str| Some(option_choices(typed)?.into_iter().map(|choice| choice.text).collect::<Vec<_>>());
+        assert_eq!(texts("rundelay --th").and_then(|texts| texts.first().cloned()).as_deref(), Some("rundelay --than"));
+        assert_eq!((texts("rundelay"), texts("nothing --x")), (None, None));
+    }
+}

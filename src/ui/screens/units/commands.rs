@@ -1,0 +1,53 @@
+//! Commands of the unit screen, and its overrides of common commands.
+
+use crate::ui::input::act::Act::{Given, Plain};
+use crate::ui::input::act::{Acts, commands};
+use crate::ui::input::command::HintAction::{self, Command};
+use crate::ui::input::commands::general;
+use crate::ui::screens::top;
+
+commands! { GROUP "Units" on Units {
+    PANEL "unit-panel" ["tab"] "go to the unit's next panel" => Plain(|app| app.views.units.step_panel(1));
+    PANEL_BACK "unit-panel-back" ["backtab"] "go to the previous panel" => Plain(|app| app.views.units.step_panel(-1));
+    LEFT "unit-left" ["left"] "go to the previous panel; in a flame graph, to the frame on the left"
+        => Plain(|app| app.unit_sideways(-1));
+    RIGHT "unit-right" ["right"] "go to the next panel; in a flame graph, to the frame on the right"
+        => Plain(|app| app.unit_sideways(1));
+    NEXT "unit-next" ["}"] "go to the next unit" => Plain(|app| app.views.units.step_unit(1));
+    PREVIOUS "unit-previous" ["{"] "go to the previous unit" => Plain(|app| app.views.units.step_unit(-1));
+    ENTER "unit-enter" ["enter"] "show the subject of the row; fold a row of a tree; zoom into a frame"
+        => Plain(|app| app.enter_row());
+    BASELINE "unit-baseline" ["b", "m"] "compare with this moment, or stop comparing"
+        => Plain(|app| app.unit_baseline());
+    RESET "unit-reset" ["Z"] "reset the figures of all units; undo brings them back" => Plain(|app| app.reset_units());
+    STOP "unit-stop" ["del", "x"] "end the unit; undo brings it back with its figures" => Plain(|app| app.stop_unit());
+}}
+
+pub(crate) static HERE: Acts = &[
+    (&general::UP, Plain(|app| app.unit_line(-1))),
+    (&general::DOWN, Plain(|app| app.unit_line(1))),
+    (&general::PAGE_UP, Plain(|app| app.unit_rows(-app.unit_page()))),
+    (&general::PAGE_DOWN, Plain(|app| app.unit_rows(app.unit_page()))),
+    (&general::HOME, Plain(|app| app.unit_rows(isize::MIN))),
+    (&general::END, Plain(|app| app.unit_rows(isize::MAX))),
+    (&general::SEARCH, Given(|app, text| app.ask_or_filter_rows(text))),
+    (
+        &general::FILTER,
+        Given(|app, text| match text {
+            None => app.ask_or_filter_rows(None),
+            Some(text) => app.set_filter(text),
+        }),
+    ),
+    (&top::commands::ORDER_RIGHT, Plain(|app| app.order_rows(1))),
+    (&top::commands::ORDER_LEFT, Plain(|app| app.order_rows(-1))),
+    (&top::commands::REVERSE, Plain(|app| app.turn_rows(None))),
+];
+
+pub(crate) static FOOTER: &[(HintAction, &str)] = &[
+    (Command(&general::UNIT), "add unit"),
+    (Command(&PANEL), "panel"),
+    (Command(&ENTER), "enter"),
+    (Command(&general::SEARCH), "filter"),
+    (Command(&top::commands::ORDER_RIGHT), "order"),
+    (Command(&STOP), "end unit"),
+];

@@ -1,0 +1,141 @@
+//! The session as seen by the interface: its state, the latest answers, the machine, and properties of the terminal.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use crate::cpu::findings::Finding;
+use crate::cpu::sampler::HostView;
+use crate::cpu::softirq::HandlerTimes;
+use crate::cpu::table::CpuFacts;
+use crate::event::{Rate, RunState, plain};
+use crate::filter::{Diagnostic, Filter, KnownFields, TraceField};
+use crate::panel::charset::Charset;
+use crate::query::answer::Meter;
+use crate::query::cpus::CpuAnswer;
+use crate::query::{Answer, Partner};
+use crate::session::Origin;
+use crate::source::Info;
+use crate::ui::input::keymap::Keymap;
+use crate::ui::state::lag::ViewLag;
+
+pub(crate) type SavedFilters = std::collections::BTreeMap<String, String>;
+
+/// The command line that started the program, which a copied command repeats.
+#[derive(Clone, Debug)]
+pub struct ProgramCall {
+    /// Its words without the filters, ranges and commands of the view.
+    pub words: Vec<String>,
+    /// Whether it lifts the limit of cost.
+    pub is_forced: bool,
+    /// Whether it has filters of events.
+    pub has_filters: bool,
+    /// Whether it calls a unit, whose command has no options of the view.
+    pub is_of_unit: bool,
+    /// The recording that it compares with.
+    pub baseline: Option<PathBuf>,
+}
+
+impl Default for ProgramCall {
+    fn default() -> Self {
+        let words = vec!["perfprof-tui".to_owned()];
+        Self { words, is_forced: false, has_filters: false, is_of_unit: false, baseline: None }
+    }
+}
+
+/// The state shared by all screens.
+#[derive(Debug)]
+pub struct Context {
+    pub info: Info,
+    pub answer: Arc<Answer>,
+    pub(crate) host: Option<Arc<HostView>>,
+    /// The time in softirqs, and whether it is being measured.
+    pub(crate) times: Option<Arc<HandlerTimes>>,
+    pub tracing: bool,
+    /// The tracepoints' own fields, which filters may use.
+    pub(crate) fields: Arc<Vec<TraceField>>,
+    /// CPUs with anomalies, the worst first.
+    pub findings: Vec<Finding>,
+    pub(crate) behind: ViewLag,
+    pub(crate) keymap: Arc<Keymap>,
+    pub(crate) themes: Vec<String>,
+    pub saved: SavedFilters,
+    pub(crate) invocation: ProgramCall,
+    /// Whether there are enough colours for two rows of a map in one cell.
+    pub fine: bool,
+    /// The characters that the terminal supports.
+    pub charset: Charset,
+    /// Whether the link to the terminal is slow, which limits the frame rate to two per second.
+    pub(crate) slow: bool,
+    /// Bytes written to the terminal per second, if displayed.
+    pub(crate) bytes_a_second: Option<f64>,
+}
+
+impl Context {
+    /// Returns the event that gives instructions per cycle together with another one.
+    pub(crate) fn partner(&self, event: usize) -> Option<Partner> {
+        Partner::of(self.answer.events.iter().map(|event| event.name.as_str()), event)
+    }
+
+    pub(crate) fn parse(&self, text: &str) -> Result<Filter, Diagnostic> {
+        Filter::parse_with(text, KnownFields::These(&self.fields))
+    }
+
+    /// Returns the filter of a text; reuses the previous one if it is equal.
+    pub(crate) fn same_or_parsed(&self, text: Option<String>, before: Option<&Arc<Filter>>) -> Option<Arc<Filter>> {
+        match before.filter(|filter| Some(filter.text()) == text.as_deref()) {
+            Some(same) => Some(same.clone()),
+            None => text.and_then(|text| self.parse(&text).ok()).map(Arc::new),
+        }
+    }
+
+    /// Returns the time since the session's start, which advances without new answers.
+    pub(crate) fn elapsed_ns(&self) -> u64 {
+        self.behind.elapsed(self.info.start).unwrap_or(self.answer.elapsed_ns)
+    }
+
+    /// Whether samples of a recording lack timestamps.
+    pub(crate) fn is_timeless(&self) -> bool {
+        let untold = !self.info.has_times() || self.answer.start == 0 && self.answer.elapsed_ns == 0;
+        self.info.origin == Origin::Recorded && self.answer.unfiltered.samples > 0 && untold
+    }
+
+    pub(crate) fn facts(&self) -> CpuFacts<'_> {
+        CpuFacts {
+            host: self.host.as_deref(),
+            samples: Some(&*self.answer.by_cpu).filter(|samples| self.says_cpus(samples)),
+            times: self.times.as_deref(),
+            nice_is_user: true,
+        }
+    }
+
+    /// Whether samples contain their CPU. Parsed texts have no event attributes that would show it.
+    fn says_cpus(&self, samples: &CpuAnswer) -> bool {
+        !samples.rows.is_empty() && (self.info.has_cpus() || samples.rows.iter().any(|row| row.cpu > 0))
+    }
+
+    pub(crate) fn meter(&self, event: usize) -> Option<&Meter> {
+        self.answer.events.get(event)?.meter.as_ref()
+    }
+
+    pub(crate) fn findings_of(&self, cpu: u32) -> impl Iterator<Item = &Finding> {
+        self.findings.iter().filter(move |f| f.cpu == Some(cpu))
+    }
+
+    /// Returns a live session's first event that samples for the screens. Others only count, or sample for units.
+    pub(crate) fn sampled_event(&self) -> Option<usize> {
+        let is_sampled = |Meter { state, .. }: &Meter| {
+            let runs = matches!(state.run, RunState::Running | RunState::Paused);
+            runs && !state.for_units && state.rate != Rate::Period(0)
+        };
+        self.answer.events.iter().position(|event| event.meter.as_ref().is_some_and(is_sampled))
+    }
+
+    /// Whether a live session measures no samples for the screens.
+    pub(crate) fn samples_nothing(&self) -> bool {
+        self.info.origin == Origin::Live && !self.answer.events.is_empty() && self.sampled_event().is_none()
+    }
+
+    pub(crate) fn is_measured(&self, name: &str) -> bool {
+        self.answer.events.iter().any(|e| plain(&e.name) == name)
+    }
+}

@@ -1,0 +1,11 @@
+//! The parts of the model that all screens share.
+
+pub(crate) mod context;
+pub(crate) mod frame;
+pub(crate) mod lag;
+pub(crate) mod notice;
+pub(crate) mod range;
+pub(crate) mod scene;
+pub(crate) mod selection;
+pub mod start;
+pub mod tab;

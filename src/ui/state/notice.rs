@@ -1,0 +1,111 @@
+//! The message above the screens: the most urgent problem, and the key that leads to it.
+
+use crate::cpu::findings::{Finding, FindingKind};
+use crate::event::CallGraph;
+use crate::event::callgraph::MAX_STACK;
+use crate::panel::unit::percent;
+use crate::profile::frames::SymState;
+use crate::query::TopLine;
+use crate::session::{DsoKind, Origin};
+use crate::ui::state::scene::Scene;
+use crate::ui::state::selection::NoticeSubject;
+use crate::ui::state::tab::Tab;
+
+/// The share of unsymbolized code above which there is a message.
+const UNNAMED_PERCENT: f64 = 10.0;
+
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Notice {
+    pub(crate) text: String,
+    /// Additional text, if there is room.
+    pub(crate) more: String,
+    pub(crate) urgent: bool,
+    pub(crate) of: NoticeSubject,
+}
+
+impl Scene<'_> {
+    /// Returns the most urgent message that was not dismissed.
+    pub(crate) fn notice(self) -> Option<Notice> {
+        let kept = |notice: &Notice| !self.selection.dismissed.contains(&notice.of);
+        self.anomaly().or_else(|| self.unnamed().filter(kept)).or_else(|| self.cut().filter(kept))
+    }
+
+    fn anomaly(self) -> Option<Notice> {
+        // The text of a cgroup's finding begins with its name, which distinguishes it.
+        let which = |found: &Finding| match found.kind {
+            FindingKind::Quota => found.text.split(" throttled").next().unwrap_or_default().to_owned(),
+            kind => format!("{kind:?} {:?}", found.vector),
+        };
+        let of = |found: &Finding| NoticeSubject::Anomaly(found.cpu, which(found));
+        let kept = || self.context.findings.iter().filter(|found| !self.selection.dismissed.contains(&of(found)));
+        let first = kept().next()?;
+        let others: std::collections::BTreeSet<u32> =
+            kept().filter(|f| f.cpu != first.cpu).filter_map(|f| f.cpu).collect();
+        let more = match others.len() {
+            0 => String::new(),
+            1 => "  and 1 more CPU".to_owned(),
+            n => format!("  and {n} more CPUs"),
+        };
+        Some(Notice { text: first.text.clone(), more, urgent: true, of: of(first) })
+    }
+
+    fn unnamed(self) -> Option<Notice> {
+        if self.frame.tab != Tab::Top {
+            return None;
+        }
+        let rows = || self.context.answer.view.lines.iter().filter(|line| is_unnamed(line));
+        let share: f64 = rows().map(|line| line.own_percent).sum();
+        let mut paths: hashbrown::HashMap<&str, (f64, &TopLine)> = hashbrown::HashMap::new();
+        for line in rows() {
+            paths.entry(&line.dso_path).or_insert((0.0, line)).0 += line.own_percent;
+        }
+        let (path, (_, line)) = paths.into_iter().max_by(|a, b| a.1.0.total_cmp(&b.1.0).then_with(|| b.0.cmp(a.0)))?;
+        let text = format!("{} without names, most in {}", percent(share), self.why_unnamed(line));
+        let notice = Notice { text, more: String::new(), urgent: false, of: NoticeSubject::Unnamed(path.to_owned()) };
+        (share > UNNAMED_PERCENT).then_some(notice)
+    }
+
+    pub(crate) fn why_unnamed(self, line: &TopLine) -> String {
+        let why = self.context.answer.sources.get(&line.dso_path).map(String::as_str);
+        match line.kind {
+            kind if kind.is_kernel() => "the kernel: its symbols are hidden".to_owned(),
+            DsoKind::Anon => format!("{}: JIT code without a map of its symbols", line.dso),
+            _ if line.state == SymState::Bounded => format!("{}: stripped", line.dso),
+            _ => why.map_or_else(|| format!("{}: no symbols", line.dso), |why| format!("{}: {why}", line.dso)),
+        }
+    }
+
+    fn cut(self) -> Option<Notice> {
+        const SHORT: f64 = 25.0;
+        match self.unwinding()? {
+            CallGraph::Dwarf(size) if self.context.answer.cut_percent > SHORT && size < MAX_STACK => {
+                let text = format!(
+                    "{:.0} % of stacks are longer than the {size} bytes copied",
+                    self.context.answer.cut_percent
+                );
+                Some(Notice { text, more: String::new(), urgent: false, of: NoticeSubject::Cut })
+            }
+            _ => None,
+        }
+    }
+
+    fn unwinding(self) -> Option<CallGraph> {
+        let live = self.context.info.origin == Origin::Live && self.context.answer.ended.is_none();
+        Some(self.context.meter(self.selection.event).filter(|_| live)?.state.chains)
+    }
+
+    /// Describes broken call chains of a DSO, with the remedy.
+    pub(crate) fn broken(self, dso: &str) -> Option<String> {
+        let broken = self.context.answer.broken.as_ref().filter(|broken| *broken.dso == *dso)?;
+        let share = format!("{:.0} % of its stacks are broken", broken.percent);
+        match self.unwinding()? {
+            CallGraph::Fp => Some(format!("{share}, as it has no frame pointers: U unwinds by DWARF")),
+            CallGraph::Tables => Some(format!("{share}: I says why, U unwinds by DWARF")),
+            _ => None,
+        }
+    }
+}
+
+pub(crate) fn is_unnamed(line: &TopLine) -> bool {
+    line.depth == 0 && matches!(line.state, SymState::Bounded | SymState::Unknown) && !line.sym.is_empty()
+}

@@ -1,0 +1,367 @@
+//! The selection shared by all screens: event, filter, zooms, time ranges, baseline, and order of rows.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use hashbrown::HashSet;
+
+use crate::event::plain;
+use crate::ingest::derived::offcpu::NAME as OFF_CPU;
+use crate::panel::top::Field;
+use crate::query::diff::NormalizeBy;
+use crate::query::{Age, Baseline, ChainMode, ColumnKey, Direction, Order, Question, TopSpec};
+use crate::session::Origin;
+use crate::source::Info;
+use crate::symbols::NameForm;
+use crate::ui::state::context::Context;
+use crate::ui::state::range::Ranges;
+use crate::ui::state::start::Start;
+use crate::ui::state::tab::Tab;
+
+/// A reversible step into the data.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Zoom {
+    /// The label in the breadcrumb.
+    pub(crate) label: String,
+    /// The filter that it adds.
+    pub(crate) expression: String,
+    pub(crate) kind: ZoomKind,
+}
+
+/// The kind of a zoom, which determines the zooms that it replaces.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ZoomKind {
+    /// A filter.
+    Clause,
+    /// One CPU.
+    Cpu,
+    /// A range of time.
+    Range((u64, u64)),
+}
+
+impl Zoom {
+    pub(crate) fn range(&self) -> Option<(u64, u64)> {
+        match self.kind {
+            ZoomKind::Range(range) => Some(range),
+            ZoomKind::Clause | ZoomKind::Cpu => None,
+        }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ComparedWith {
+    /// The label in the header.
+    pub(crate) label: String,
+    pub(crate) of: BaselineSource,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum BaselineSource {
+    Past(u64),
+    View(Option<String>),
+    Range((u64, u64)),
+    File(PathBuf),
+}
+
+impl BaselineSource {
+    fn is_file(&self) -> bool {
+        matches!(self, Self::File(_))
+    }
+}
+
+/// The subject of a message, so that a dismissed message does not return.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum NoticeSubject {
+    /// A CPU, if any, and its anomaly.
+    Anomaly(Option<u32>, String),
+    /// The path of an unsymbolized DSO.
+    Unnamed(String),
+    /// Stacks that exceed the copied size.
+    Cut,
+}
+
+/// The windows that `:window` cycles through.
+pub(crate) const WINDOWS: [Age; 3] = [Age::Last(30_000_000_000), Age::All, Age::Half(10_000_000_000)];
+
+/// The default age of samples: the latest ones for a running source, otherwise all.
+fn usual_age(info: &Info) -> Age {
+    if info.origin == Origin::Live || info.flows { WINDOWS[0] } else { Age::All }
+}
+
+/// Grouping, order and expanded rows of the table.
+#[derive(Debug)]
+pub(crate) struct RowChoice {
+    pub(crate) columns: Vec<Field>,
+    /// Whether the IPC column was added automatically. Once the user removes it, it is not added again.
+    pub(crate) offered_ipc: bool,
+    /// Whether the user selected the sort keys.
+    pub(crate) sorted: bool,
+    pub(crate) order: Order,
+    pub(crate) reversed: bool,
+    pub(crate) children: bool,
+    pub(crate) direction: Direction,
+    pub(crate) chain_mode: ChainMode,
+    pub(crate) limit: f64,
+    /// Ids of rows whose expansion differs from the default.
+    pub(crate) toggled: HashSet<u64>,
+    pub(crate) expand_all: bool,
+}
+
+impl RowChoice {
+    /// Adds the IPC column after the shares if the event has it, unless the user has removed it.
+    pub(crate) fn offer_ipc(&mut self, told: bool) {
+        let shown = self.columns.contains(&Field::Ipc);
+        if told && !shown && !self.offered_ipc {
+            let last = self.columns.iter().rposition(|field| matches!(field, Field::SelfTime | Field::Children));
+            self.columns.insert(last.map_or(0, |at| at + 1), Field::Ipc);
+            self.offered_ipc = true;
+        }
+        if !told && shown {
+            self.columns.retain(|field| *field != Field::Ipc);
+            if self.order == Order::Ipc {
+                (self.order, self.reversed) = (Order::SelfTime, false);
+            }
+        }
+        self.offered_ipc &= told;
+    }
+}
+
+/// The selection.
+#[derive(Debug)]
+pub struct Selection {
+    pub(crate) event: usize,
+    pub(crate) filter: Option<String>,
+    pub zooms: Vec<Zoom>,
+    pub(crate) ranges: Ranges,
+    pub hide_idle: bool,
+    pub(crate) age: Age,
+    pub(crate) age_chosen: bool,
+    pub(crate) baseline: Option<ComparedWith>,
+    pub(crate) per: NormalizeBy,
+    /// Whether percentages are of the machine's CPU time rather than of what is shown.
+    pub(crate) of_machine: bool,
+    /// The order of rows before the comparison.
+    pub(crate) order_before: Option<(Order, bool)>,
+    pub(crate) off_cpu: bool,
+    pub(crate) rows: RowChoice,
+    /// The format of symbols, and whether inlined functions are frames.
+    pub(crate) form: NameForm,
+    pub(crate) inlined: bool,
+    pub(crate) frozen: bool,
+    pub(crate) refresh: Duration,
+    /// Percentage points that a CPU must exceed the others by to be a finding.
+    pub(crate) points: f64,
+    pub(crate) dismissed: HashSet<NoticeSubject>,
+}
+
+impl Selection {
+    pub(crate) fn new(info: &Info, start: &Start) -> Self {
+        let children = start.children && info.chains;
+        let mut columns = start.columns.clone();
+        if !children {
+            columns.retain(|f| *f != Field::Children);
+        }
+        Self {
+            event: 0,
+            filter: start.filter.clone(),
+            zooms: Vec::new(),
+            ranges: Ranges::default(),
+            hide_idle: true,
+            age: usual_age(info),
+            age_chosen: false,
+            baseline: None,
+            per: NormalizeBy::Total,
+            of_machine: false,
+            order_before: None,
+            off_cpu: false,
+            rows: RowChoice {
+                columns,
+                offered_ipc: false,
+                sorted: start.sorted,
+                order: Order::SelfTime,
+                reversed: false,
+                children,
+                direction: Direction::Callers,
+                chain_mode: ChainMode::Graph,
+                limit: start.limit,
+                toggled: HashSet::new(),
+                expand_all: false,
+            },
+            form: start.form,
+            inlined: start.inlined,
+            frozen: false,
+            refresh: start.refresh,
+            points: start.points,
+            dismissed: HashSet::new(),
+        }
+    }
+
+    /// Returns the question shared by all screens, to which a view adds its own part. `asked` is the previous one.
+    pub(crate) fn question(&self, context: &Context, tab: Tab, asked: &Question) -> Question {
+        let key = |field: &Field| if let Field::Key(key) = field { Some(*key) } else { None };
+        let keys: Vec<ColumnKey> = self.rows.columns.iter().filter_map(key).collect();
+        Question {
+            generation: asked.generation,
+            event: self.event,
+            filter: context.same_or_parsed(self.asked_filter(), asked.filter.as_ref()),
+            range: self.range(),
+            baseline: self.baseline_asked(context, tab),
+            // A time range already determines the samples.
+            age: if self.range().is_some() { Age::All } else { self.age },
+            top: TopSpec {
+                keys,
+                children: self.rows.children,
+                order: self.rows.order,
+                reversed: self.rows.reversed,
+                origins: self.takes_origins(context),
+            },
+            direction: self.rows.direction,
+            chain_mode: self.rows.chain_mode,
+            of_machine: self.of_machine,
+            limit_percent: self.rows.limit,
+            toggled: self.rows.toggled.clone(),
+            expand_all: self.rows.expand_all,
+            ..Question::default()
+        }
+    }
+
+    /// Whether rows use the first caller outside of the tracepoint code.
+    fn takes_origins(&self, context: &Context) -> bool {
+        let name = context.answer.events.get(self.event).map(|event| plain(&event.name));
+        !self.rows.sorted && context.info.chains && name.is_some_and(|name| name.contains(':'))
+    }
+
+    /// Returns the selected time range, in nanoseconds from the session's start.
+    pub fn range(&self) -> Option<(u64, u64)> {
+        self.zooms.iter().rev().find_map(Zoom::range)
+    }
+
+    /// Whether the view is filtered by more than the exclusion of idle CPUs.
+    pub(crate) fn is_narrowed(&self) -> bool {
+        self.filter.is_some() || !self.zooms.is_empty()
+    }
+
+    pub(crate) fn order_field(&self) -> Field {
+        match self.rows.order {
+            Order::Children => Field::Children,
+            Order::SelfTime => Field::SelfTime,
+            Order::Samples => Field::Samples,
+            Order::Delta => Field::Delta,
+            Order::Ipc => Field::Ipc,
+            Order::By(key) => Field::Key(key),
+        }
+    }
+
+    /// Joins all filters except the time range: zooms, a filter, idle CPUs, and one more clause.
+    fn narrowed(&self, filter: Option<&String>, clause: Option<String>) -> Option<String> {
+        let zooms = self.zooms.iter().filter(|z| z.range().is_none()).map(|z| z.expression.clone());
+        let idle = self.hide_idle.then(|| "!idle".to_owned());
+        joined(zooms.chain(filter.cloned()).chain(idle).chain(clause))
+    }
+
+    /// Joins zooms, a filter and other clauses into one filter.
+    pub(crate) fn joined(&self, filter: Option<&String>, clauses: impl Iterator<Item = String>) -> Option<String> {
+        joined(self.zooms.iter().map(|z| z.expression.clone()).chain(filter.cloned()).chain(clauses))
+    }
+
+    /// Returns the zooms and the filter that another run can use; the times of a live session mean nothing there.
+    pub(crate) fn repeatable_filter(&self, context: &Context) -> Option<String> {
+        let is_live = context.info.origin == Origin::Live;
+        let zooms = self.zooms.iter().filter(|zoom| !is_live || zoom.range().is_none());
+        joined(zooms.map(|zoom| zoom.expression.clone()).chain(self.filter.clone()))
+    }
+
+    pub(crate) fn asked_filter(&self) -> Option<String> {
+        let clause = match self.baseline.as_ref().map(|mark| &mark.of) {
+            Some(BaselineSource::Past(ns)) => Some(format!("time >= {ns}ns")),
+            _ => None,
+        };
+        self.narrowed(self.filter.as_ref(), clause)
+    }
+
+    fn baseline_asked(&self, context: &Context, tab: Tab) -> Option<Baseline> {
+        if self.off_cpu && tab == Tab::Flame {
+            let filter = self.asked_filter().and_then(|t| context.parse(&t).ok()).map(std::sync::Arc::new);
+            let event = context.answer.events.iter().position(|e| e.name == OFF_CPU);
+            return Some(Baseline {
+                event,
+                filter,
+                other: false,
+                per: NormalizeBy::Nothing,
+                split: None,
+                range: self.range(),
+            });
+        }
+        let mark = self.baseline.as_ref()?;
+        let (text, split) = match &mark.of {
+            BaselineSource::Past(ns) => {
+                (self.narrowed(self.filter.as_ref(), Some(format!("time < {ns}ns"))), Some(*ns))
+            }
+            BaselineSource::View(filter) => (self.narrowed(filter.as_ref(), None), None),
+            BaselineSource::Range(_) | BaselineSource::File(_) => (self.narrowed(self.filter.as_ref(), None), None),
+        };
+        let filter = text.and_then(|t| context.parse(&t).ok()).map(std::sync::Arc::new);
+        let range = match mark.of {
+            BaselineSource::Range(range) => Some(range),
+            BaselineSource::File(_) => None,
+            _ => self.range(),
+        };
+        Some(Baseline { event: None, filter, other: mark.of.is_file(), per: self.per, split, range })
+    }
+
+    /// Returns the commands that reproduce the comparison. The past of a live session is not reproducible.
+    pub(crate) fn baseline_command(&self, context: &Context) -> Vec<String> {
+        let Some(mark) = &self.baseline else { return Vec::new() };
+        let of = match &mark.of {
+            BaselineSource::Past(_) => return Vec::new(),
+            BaselineSource::Range(_) if context.info.origin == Origin::Live => return Vec::new(),
+            BaselineSource::View(None) => "time >= 0".to_owned(),
+            BaselineSource::View(Some(filter)) => filter.clone(),
+            BaselineSource::Range((from, until)) => format!("range {},{}", *from as f64 / 1e9, *until as f64 / 1e9),
+            BaselineSource::File(path) if context.invocation.baseline.as_ref() == Some(path) => String::new(),
+            BaselineSource::File(path) => path.display().to_string(),
+        };
+        let mut commands = Vec::new();
+        if !of.is_empty() {
+            commands.push(format!("baseline {of}"));
+        }
+        if self.per != NormalizeBy::Total {
+            commands.push(format!("per {}", self.per.word()));
+        }
+        commands
+    }
+
+    /// Returns the visible columns, without those that cannot be compared between runs.
+    pub(crate) fn fields(&self) -> Vec<Field> {
+        let other = self.baseline.as_ref().is_some_and(|mark| mark.of.is_file());
+        let says = |f: &&Field| !other || !matches!(f, Field::Key(key) if key.entry().of_this_run);
+        self.rows.columns.iter().filter(says).copied().collect()
+    }
+
+    /// Returns the time range of the baseline, if it is one.
+    pub(crate) fn baseline_range(&self) -> Option<(u64, u64)> {
+        match self.baseline.as_ref()?.of {
+            BaselineSource::Range(range) => Some(range),
+            BaselineSource::Past(ns) => Some((0, ns)),
+            BaselineSource::View(_) | BaselineSource::File(_) => None,
+        }
+    }
+}
+
+fn joined(parts: impl Iterator<Item = String>) -> Option<String> {
+    let mut parts: Vec<String> = parts.collect();
+    match parts.len() {
+        0 => None,
+        1 => parts.pop(),
+        _ => Some(parts.iter().map(|p| format!("({p})")).collect::<Vec<_>>().join(" && ")),
+    }
+}
+
+pub(crate) fn describe_age(age: Age) -> String {
+    let seconds = |ns: u64| ns as f64 / 1e9;
+    match age {
+        Age::All => "since start".into(),
+        Age::Last(ns) => format!("last {} s", seconds(ns)),
+        Age::Half(ns) => format!("decaying, half in {} s", seconds(ns)),
+    }
+}

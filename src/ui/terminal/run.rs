@@ -1,0 +1,275 @@
+//! The main loop: processes all pending events, applies the effects, then draws one frame.
+
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use crossbeam_channel::{Receiver, unbounded};
+use crossterm::event::Event as Input;
+use ratatui::layout::Position;
+
+use crate::engine::{Engine, Notice, Request, UnitRequest};
+use crate::session::Origin;
+use crate::ui::app::{App, Effect};
+use crate::ui::draw::screen;
+use crate::ui::state::context::SavedFilters;
+use crate::ui::terminal::frame_pacer::FramePacer;
+use crate::ui::terminal::term::{self, Screen};
+use crate::ui::terminal::term_query::{TermFacts, TermQuery};
+use crate::ui::theme::{Theme, Themes, suited};
+use crate::units::kit::{Settings, Spec};
+
+/// An event from outside of terminal and engine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum OutsideEvent {
+    /// A signal requests the end.
+    Stop,
+    /// Another process stopped and continued this one.
+    Continued,
+    /// A save has ended, with a message or an error.
+    Saved(Result<String, String>),
+    /// The engine has received the recording of this path to compare with, or the reason why not.
+    Baseline(Result<PathBuf, String>),
+}
+
+/// Executes the loop's effects on files and processes.
+pub(crate) trait Driver {
+    /// Saves a snapshot under a name or a generated one: of all kept samples, or of a range of the session's clock.
+    /// The result arrives as [`OutsideEvent::Saved`].
+    fn save(&mut self, engine: &Engine, path: Option<PathBuf>, range: Option<(u64, u64)>);
+
+    /// Writes a text to a file; the result arrives as [`OutsideEvent::Saved`].
+    fn write(&mut self, path: PathBuf, text: String);
+
+    /// Saves the named filters; the result arrives as [`OutsideEvent::Saved`].
+    fn save_filters(&mut self, filters: SavedFilters);
+
+    /// Reads a recording and passes it to the engine for comparison.
+    fn baseline(&mut self, engine: &Engine, path: PathBuf);
+
+    /// Reads the recording for a unit and passes it to the engine.
+    fn unit(&mut self, engine: &Engine, spec: &'static Spec, settings: Settings);
+
+    /// Stops the process, like Ctrl-Z.
+    fn suspend(&mut self);
+}
+
+/// How long the first frame waits for the terminal's answers. Later ones are processed when they arrive.
+const PATIENCE: Duration = Duration::from_millis(150);
+/// How long answers are distinguished from keys.
+const LATEST: Duration = Duration::from_secs(1);
+/// Polling interval for keys typed meanwhile.
+const LISTEN: Duration = Duration::from_millis(20);
+
+/// Runs the interface until the user leaves it. The terminal must be set up.
+pub(crate) fn run(
+    app: &mut App,
+    themes: &Themes,
+    engine: &Engine,
+    outside: &Receiver<OutsideEvent>,
+    driver: &mut dyn Driver,
+) -> io::Result<()> {
+    let mut screen = term::screen()?;
+    let (width, height) = term::size()?;
+    app.resize(width, height);
+    let by_itself = app.frame.theme == "auto";
+    let mut asked = TermQuery::ask();
+    let all = asked.as_mut().is_none_or(|asked| asked.listen(PATIENCE));
+    take_facts(app, themes, by_itself, asked.as_ref().map(TermQuery::facts).unwrap_or_default());
+    asked.iter_mut().flat_map(TermQuery::typed).for_each(|input| app.input(&input));
+    let (inputs, late) = read_inputs(asked.filter(|_| !all))?;
+    let mut dirty = true;
+    let mut theme = Theme::new(themes.depth);
+    theme.charset = themes.charset;
+    let mut shown = String::new();
+    let mut pace = FramePacer::start();
+    let mut urgency = engine.urgency();
+    loop {
+        if !effects(app, &mut screen, engine, driver)? {
+            return Ok(());
+        }
+        if app.frame.theme != shown {
+            theme = themes.get(&app.frame.theme).unwrap_or(theme);
+            app.context.fine = theme.fine;
+            shown.clone_from(&app.frame.theme);
+        }
+        if dirty && pace.may_draw(app) {
+            dirty = false;
+            app.tick(engine.clock());
+            frame(app, &theme, &mut screen)?;
+            pace.drew(app);
+        }
+        crossbeam_channel::select! {
+            recv(inputs) -> input => match input {
+                Ok(input) => app.input(&input),
+                Err(_) => return Ok(()),
+            },
+            recv(engine.notices()) -> notice => match notice {
+                Ok(notice) => take_notice(app, engine, notice),
+                Err(_) => return Ok(()),
+            },
+            recv(outside) -> what => match what {
+                Ok(OutsideEvent::Stop) | Err(_) => return Ok(()),
+                Ok(what) => take_outside(app, &mut screen, what)?,
+            },
+            recv(late) -> what => if let Ok(what) = what {
+                take_facts(app, themes, by_itself, what);
+            },
+            default(pace.wait(app, dirty)) => {}
+        }
+        urgency.keep();
+        while let Ok(input) = inputs.try_recv() {
+            app.input(&input);
+        }
+        while let Ok(notice) = engine.notices().try_recv() {
+            take_notice(app, engine, notice);
+        }
+        dirty = true;
+    }
+}
+
+fn take_facts(app: &mut App, themes: &Themes, by_itself: bool, facts: TermFacts) {
+    term::mark_frames(facts.whole_frames);
+    let before = suited(themes.depth, None);
+    if by_itself && (app.frame.theme == "auto" || app.frame.theme == before) {
+        app.frame.theme = suited(themes.depth, facts.background).to_owned();
+    }
+}
+
+fn read_inputs(asked: Option<TermQuery>) -> io::Result<(Receiver<Input>, Receiver<TermFacts>)> {
+    let (sender, inputs) = unbounded();
+    let (tell, late) = unbounded();
+    let read = move || {
+        if let Some(mut asked) = asked {
+            let until = Instant::now() + LATEST;
+            while !asked.listen(LISTEN) && Instant::now() < until {
+                asked.typed().into_iter().for_each(|input| drop(sender.send(input)));
+            }
+            asked.typed().into_iter().for_each(|input| drop(sender.send(input)));
+            let _ = tell.send(asked.facts());
+        }
+        // Keep the sender: a channel without senders would always be ready.
+        let _tell = tell;
+        while let Ok(input) = crossterm::event::read() {
+            if sender.send(input).is_err() {
+                return;
+            }
+        }
+    };
+    std::thread::Builder::new().name("input".to_owned()).spawn(read)?;
+    Ok((inputs, late))
+}
+
+fn take_notice(app: &mut App, engine: &Engine, notice: Notice) {
+    match notice {
+        Notice::Answer => {
+            app.set_times(engine.softirq_times());
+            app.set_answer(engine.answer());
+            app.set_units(engine.units());
+        }
+        Notice::Host => {
+            app.set_times(engine.softirq_times());
+            app.set_host(engine.host());
+        }
+        Notice::Catalogue(list) => app.set_catalogue(list),
+        Notice::SoftirqsFailed(why) => app.tracing_failed(&why),
+        Notice::Reply(Ok(text)) if text.is_empty() => {}
+        Notice::Reply(Ok(text)) => app.say(text),
+        Notice::Reply(Err(text)) => app.engine_refused(text),
+        Notice::View(view) => {
+            app.set_filter(view.filter);
+            app.say(view.words);
+        }
+        Notice::Listing(target, listing) => app.set_listing(&target, listing),
+    }
+}
+
+fn take_outside(app: &mut App, screen: &mut Screen, what: OutsideEvent) -> io::Result<()> {
+    match what {
+        OutsideEvent::Saved(Ok(text)) => app.say(text),
+        OutsideEvent::Saved(Err(text)) => app.error(text),
+        OutsideEvent::Baseline(Ok(path)) => app.baseline_read(path),
+        OutsideEvent::Baseline(Err(why)) => app.baseline_failed(why),
+        OutsideEvent::Continued => retake(app, screen)?,
+        OutsideEvent::Stop => {}
+    }
+    Ok(())
+}
+
+/// Sets the terminal up again after another program used it.
+fn retake(app: &mut App, screen: &mut Screen) -> io::Result<()> {
+    term::enter()?;
+    let (width, height) = term::size()?;
+    app.resize(width, height);
+    screen.clear()
+}
+
+fn effects(app: &mut App, screen: &mut Screen, engine: &Engine, driver: &mut dyn Driver) -> io::Result<bool> {
+    for effect in std::mem::take(&mut app.effects) {
+        match effect {
+            Effect::Engine(request) => engine.send(request),
+            Effect::Refresh(interval) => {
+                engine.set_host_interval(interval);
+                engine.send(Request::Refresh(interval));
+            }
+            Effect::Catalogue => engine.list_events(),
+            Effect::Softirqs(on) => engine.trace_softirqs(on),
+            Effect::CountWork(on) => engine.count_work(on),
+            Effect::Save(path, range) => driver.save(engine, path, range),
+            Effect::Suspend => {
+                term::leave();
+                driver.suspend();
+                retake(app, screen)?;
+            }
+            Effect::Redraw => screen.clear()?,
+            Effect::Write(path, text) => driver.write(path, text),
+            Effect::SaveFilters(filters) => driver.save_filters(filters),
+            Effect::Baseline(path) => driver.baseline(engine, path),
+            Effect::Copy(text) => term::copy(&text)?,
+            Effect::Mouse(on) => term::mouse(on)?,
+            // A unit needs the recording to be read again, because its records are not kept.
+            Effect::Unit(UnitRequest::Start(spec, settings)) if app.context.info.origin == Origin::Recorded => {
+                driver.unit(engine, spec, settings);
+            }
+            Effect::Unit(request) => engine.send(Request::Unit(request)),
+            Effect::Quit => return Ok(false),
+        }
+    }
+    Ok(true)
+}
+
+fn frame(app: &mut App, theme: &Theme, screen: &mut Screen) -> io::Result<()> {
+    let mut drawn = (0, 0);
+    screen.draw(|frame| {
+        let area = frame.area();
+        drawn = (area.width, area.height);
+        let cursor = screen::draw(app.scene(), &app.views, theme, area, frame.buffer_mut());
+        if let Some((x, y)) = cursor {
+            frame.set_cursor_position(Position { x, y });
+        }
+    })?;
+    // The size-change notification may arrive after the change itself.
+    if drawn != app.frame.size {
+        app.resize(drawn.0, drawn.1);
+        screen.draw(|frame| {
+            let area = frame.area();
+            let _ = screen::draw(app.scene(), &app.views, theme, area, frame.buffer_mut());
+        })?;
+    }
+    Ok(())
+}
+
+/// Draws a frame into a buffer, for tests and screenshots without a terminal.
+pub fn render(app: &App, theme: &Theme, width: u16, height: u16) -> ratatui::buffer::Buffer {
+    let area = ratatui::layout::Rect { x: 0, y: 0, width, height };
+    let mut buffer = ratatui::buffer::Buffer::empty(area);
+    let _ = screen::draw(app.scene(), &app.views, theme, area, &mut buffer);
+    buffer
+}
+
+/// Applies an answer to the model without threads; drawing follows separately.
+pub fn show(app: &mut App, answer: crate::query::Answer, width: u16, height: u16) {
+    app.resize(width, height);
+    app.set_answer(Arc::new(answer));
+}

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use perfprof_tui::engine::host::HostWatch;
 use perfprof_tui::kernel::host::Roots;
 use perfprof_tui::kernel::procfs::own_rss;
-use perfprof_tui::query::context::VECTORS;
+use perfprof_tui::query::cpus::context::VECTORS;
 
 const CPUS: u64 = 512;
 const LINES: u64 = 400;

@@ -15,7 +15,7 @@ use crate::kernel::cpus::format_list;
 use crate::kernel::host::Roots;
 use crate::kernel::spawn::Output;
 use crate::kernel::wall_ns;
-use crate::query::context::VECTORS;
+use crate::query::cpus::context::VECTORS;
 use crate::query::{Answer, Question, cpus};
 use crate::session::machine::Ticks;
 use crate::symbols::SymbolOptions;

@@ -11,7 +11,7 @@ use crate::export::{ExportInput, FormatWriter, copy};
 use crate::kernel::files::unwritten;
 use crate::lang::counted;
 use crate::panel::unit;
-use crate::query::symbol_stacks;
+use crate::query::tree::symbol_stacks;
 use crate::session::marks::{self, TimeMark};
 use crate::source::recording;
 

@@ -14,7 +14,7 @@ use crate::panel;
 use crate::panel::call_chains::ChainSpec;
 use crate::perfdata::EventDesc;
 use crate::query::ColumnKey;
-use crate::query::heaviest_chain::ApartBy;
+use crate::query::tree::heaviest_chain::ApartBy;
 use crate::report::{doctor as checks, json, stdio};
 use crate::source::Info;
 

@@ -5,7 +5,7 @@ use crate::ingest::hardware::HardwareWords;
 use crate::kernel::attr::sample;
 use crate::perfdata::EventUnit;
 use crate::perfdata::features::bit;
-use crate::query::filter_eval::FilterEvaluator;
+use crate::query::aggregate::filter_eval::FilterEvaluator;
 use crate::report::hardware::{HardwareKey, HardwareRows, KEYS, Key, NeededField, usual};
 use crate::report::json;
 use crate::source::Info;

@@ -11,7 +11,7 @@ use crate::engine::offline::Offline;
 use crate::ingest::{Core, PlacedRecord, RecordOrder, replay_all};
 use crate::kernel::cpus;
 use crate::panel::printable::EscapeForm;
-use crate::query::symbol_stacks::{StackSample, samples};
+use crate::query::tree::symbol_stacks::{StackSample, samples};
 use crate::record::Record;
 use crate::record::in_place::i32_at;
 use crate::record::kinds::types;

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use crate::panel::unit::short;
 use crate::panel::{Align, Column};
-use crate::query::context::VECTORS;
+use crate::query::cpus::context::VECTORS;
 use crate::session::machine::Ticks;
 
 /// A column.

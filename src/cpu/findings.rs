@@ -10,7 +10,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::query::context::VECTORS;
+use crate::query::cpus::context::VECTORS;
 use crate::query::cpus::{self, CpuAnswer, CpuSamples};
 use crate::query::row_order::arrange;
 use crate::session::machine::Ticks;

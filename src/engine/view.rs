@@ -6,21 +6,23 @@ use std::sync::Arc;
 
 use crate::event::plain;
 use crate::profile::{Acc, Chunk};
+use crate::query::aggregate::changes::{Changes, FoldOf};
+use crate::query::aggregate::filter_eval::FilterEvaluator;
+use crate::query::aggregate::shown_total::ShownTotal;
 use crate::query::annotate;
 use crate::query::answer::{self, ViewAnswer};
-use crate::query::changes::{Changes, FoldOf};
-use crate::query::compare::{self, SideRow, TableSide};
+use crate::query::diff::compare;
+use crate::query::diff::compare::{SideRow, TableSide};
 use crate::query::diff::{RowDiff, Side};
-use crate::query::filter_eval::FilterEvaluator;
 use crate::query::flame::layout::{self, FlameSpec};
 use crate::query::flame::{FlameStacks, FlameTree};
 use crate::query::heat::{self, Heat, HeatBy, HeatSpec, Lane, SiteLanes};
-use crate::query::kept_rows::KeptRows;
-use crate::query::lines::ScreenLines;
-use crate::query::origins::Origins;
-use crate::query::shown_total::ShownTotal;
-use crate::query::task_choices;
-use crate::query::{Age, Aggregate, Baseline, Data, Partner, Question, RowLimit, Top, TopSpec, lines};
+use crate::query::rows::kept_rows::KeptRows;
+use crate::query::rows::lines;
+use crate::query::rows::lines::ScreenLines;
+use crate::query::rows::task_choices;
+use crate::query::tree::origins::Origins;
+use crate::query::{Age, Aggregate, Baseline, Data, Partner, Question, RowLimit, Top, TopSpec};
 
 use super::offline::Offline;
 

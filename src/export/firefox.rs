@@ -13,7 +13,7 @@ use crate::panel::printable::EscapeForm;
 use crate::perfdata::EventUnit;
 use crate::profile::NodeId;
 use crate::query::Data;
-use crate::query::symbol_stacks::{SymbolStacks, samples};
+use crate::query::tree::symbol_stacks::{SymbolStacks, samples};
 use crate::session::DsoKind;
 
 use super::{ExportInput, Format, FormatWriter};

@@ -10,7 +10,7 @@ use crate::panel::printable::EscapeForm;
 use crate::panel::text::clean;
 use crate::profile::NodeId;
 use crate::profile::frames::INLINED;
-use crate::query::symbol_stacks::{Name, SymbolStacks, stacks};
+use crate::query::tree::symbol_stacks::{Name, SymbolStacks, stacks};
 use crate::query::{Aggregate, Data};
 use crate::session::DsoKind;
 use crate::symbols::demangle::arguments;

@@ -9,7 +9,7 @@ use serde_json::json;
 use crate::panel::printable::EscapeForm;
 use crate::perfdata::EventUnit;
 use crate::profile::NodeId;
-use crate::query::symbol_stacks::{SymbolStacks, samples};
+use crate::query::tree::symbol_stacks::{SymbolStacks, samples};
 use crate::session::TaskId;
 
 use super::{ExportInput, Format, FormatWriter};

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use super::text::clean;
 use super::unit::{percent, thousands};
 use crate::profile::{Acc, SymId};
-use crate::query::heaviest_chain::{ApartBy, ChainThreshold, HeavyTree};
+use crate::query::tree::heaviest_chain::{ApartBy, ChainThreshold, HeavyTree};
 use crate::query::{Data, Direction};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -6,7 +6,7 @@ use super::measure::Measure;
 use crate::profile::Acc;
 use crate::query::flame::FlameTree;
 use crate::query::row_order::{arrange, arrange_by_key};
-use crate::query::symbol_stacks::Name;
+use crate::query::tree::symbol_stacks::Name;
 use crate::session::DsoKind;
 
 /// The frame between a stack and an inverted one on top of it.

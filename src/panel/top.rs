@@ -7,7 +7,7 @@ use crate::profile::{Acc, Sym};
 use crate::query::answer::TopLine;
 use crate::query::column::ColumnValue;
 use crate::query::diff::{NormalizeBy, RowDiff};
-use crate::query::mode_weights::{CpuMode, ModeWeights};
+use crate::query::rows::mode_weights::{CpuMode, ModeWeights};
 use crate::query::{ColumnKey, Data, Top, TopRow};
 
 /// A selectable column.

@@ -12,14 +12,14 @@ use crate::symbols::spaces::WalkFigures;
 
 use super::annotate::Hits;
 use super::column::{ColumnKey, ColumnValue};
-use super::cpu_use::CpuUse;
 use super::cpus::CpuAnswer;
+use super::cpus::cpu_use::CpuUse;
 use super::diff::{RowDiff, Side};
 use super::flame::layout::Flame;
 use super::heat::Heat;
 use super::question::{ChainMode, Question};
-use super::task_choices::TaskSamples;
-use super::top::Group;
+use super::rows::task_choices::TaskSamples;
+use super::rows::top::Group;
 
 /// The limit of rows sent to a screen; the table reports the total.
 pub const MAX_ROWS: usize = 3_000;

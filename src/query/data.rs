@@ -6,7 +6,7 @@ use crate::perfdata::EventUnit;
 use crate::profile::{NodeId, Profile};
 use crate::session::Session;
 
-use super::stack_marks::StackMarks;
+use super::tree::stack_marks::StackMarks;
 
 /// The input of all queries.
 #[derive(Clone, Copy, Debug)]

@@ -8,7 +8,7 @@ use crate::symbols::lines::InlinedFrame;
 use super::aggregate::Aggregate;
 use super::data::Data;
 use super::question::TopSpec;
-use super::top::{RowLimit, Top};
+use super::rows::top::{RowLimit, Top};
 
 pub(crate) struct Staged {
     pub(crate) session: Session,

@@ -5,8 +5,8 @@ use std::fmt::Write;
 use crate::panel::call_chains::{ChainForm, ChainSpec, ChainValue};
 use crate::profile::Acc;
 use crate::query::Data;
-use crate::query::heaviest_chain::HeavyTree;
 use crate::query::row_order::arrange_by_key;
+use crate::query::tree::heaviest_chain::HeavyTree;
 
 /// A node of a call tree: a function with its continuations. The root of a row's tree does not have a name.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -206,7 +206,7 @@ fn rail(on: bool) -> char {
 mod tests {
     use super::*;
     use crate::query::Direction;
-    use crate::query::heaviest_chain::ApartBy;
+    use crate::query::tree::heaviest_chain::ApartBy;
 
     fn acc(period: u64) -> Acc {
         Acc { samples: period, period }

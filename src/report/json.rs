@@ -10,7 +10,7 @@ use crate::panel::top::{Field, TopTable};
 use crate::panel::unit::thousands;
 use crate::perfdata::EventUnit;
 use crate::profile::{Acc, SymId};
-use crate::query::heaviest_chain::HeavyTree;
+use crate::query::tree::heaviest_chain::HeavyTree;
 use crate::query::{ColumnKey, Data, Direction, Top, column};
 
 /// Formatted call chains, by the keys of their rows.

@@ -7,7 +7,7 @@ use rustc_hash::FxHashMap;
 
 use crate::panel::{Cell, Measure, Panel};
 use crate::profile::RetainedStack;
-use crate::query::symbol_stacks::Name;
+use crate::query::tree::symbol_stacks::Name;
 use crate::record::open_spans::{OpenSpans, ThreadChange};
 use crate::session::DsoKind;
 

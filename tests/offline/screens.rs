@@ -7,8 +7,8 @@ use crate::common::harness::{Harness, messages};
 use perfprof_tui::engine::Clock;
 use perfprof_tui::panel::text::printable;
 use perfprof_tui::query::Answer;
-use perfprof_tui::query::cpu_use::CpuUse;
 use perfprof_tui::query::cpus::CpuAnswer;
+use perfprof_tui::query::cpus::cpu_use::CpuUse;
 use perfprof_tui::ui::Level;
 
 fn incident(width: u16, height: u16) -> Harness {

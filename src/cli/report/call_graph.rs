@@ -3,8 +3,8 @@
 use crate::lang::quantity;
 use crate::panel::call_chains::{ChainForm, ChainSpec, ChainValue};
 use crate::query::Direction;
-use crate::query::heaviest_chain::ApartBy;
-use crate::query::lines::CHAIN_LIMIT;
+use crate::query::rows::lines::CHAIN_LIMIT;
+use crate::query::tree::heaviest_chain::ApartBy;
 
 use super::super::args::Report;
 use super::super::usage;

@@ -6,8 +6,9 @@ use std::time::Duration;
 use crate::event::format::Format;
 use crate::lang::nearest_hint;
 use crate::panel::top::{Field, TopTable};
-use crate::query::mode_weights::CpuMode;
-use crate::query::{ColumnKey, TopRow, column, sort_words};
+use crate::query::column::sort_words;
+use crate::query::rows::mode_weights::CpuMode;
+use crate::query::{ColumnKey, TopRow, column};
 
 use super::super::args::Report;
 use super::super::usage;

@@ -9,7 +9,7 @@ use crate::kernel::{monotonic_ns, own_cpu_ns, thread_cpu_ns};
 use crate::perfdata::EventUnit;
 use crate::profile::Ledger;
 use crate::query::answer::ViewAnswer;
-use crate::query::cpu_use::CpuUse;
+use crate::query::cpus::cpu_use::CpuUse;
 use crate::query::cpus::{self, CpuAnswer, CpuCounts};
 use crate::query::{Age, Answer, Progress};
 use crate::session::TimeMark;

@@ -17,7 +17,7 @@ use crate::cpu::softirq::HandlerTimes;
 use crate::kernel::{monotonic_ns, own_cpu_ns};
 use crate::query::answer::Cost;
 use crate::query::cpus::CpuCounts;
-use crate::query::stable_order::StableOrder;
+use crate::query::rows::stable_order::StableOrder;
 use crate::query::{Answer, Data, Question};
 use crate::session::{EndReason, TimeMark, marks};
 use crate::source::{Control, CountReading, Info, RunState, SamplingState, Waker};

@@ -6,9 +6,9 @@ use rustc_hash::FxHashMap;
 
 use crate::profile::{Acc, FrameId, NodeId, Segments, SharedSegments, SymId, Trie};
 use crate::query::aggregate::Aggregate;
-use crate::query::collapse::{collapse, joined};
 use crate::query::data::Data;
-use crate::query::symbol_stacks::{Name, name_in};
+use crate::query::tree::collapse::{collapse, joined};
+use crate::query::tree::symbol_stacks::{Name, name_in};
 use crate::session::{DsoKind, Session, Task};
 
 use super::Edit;

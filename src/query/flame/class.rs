@@ -1,8 +1,8 @@
 //! The kinds of code that determine the colors of flame graphs.
 
 use crate::profile::frames::INLINED;
-use crate::query::context::{IRQ, SOFTIRQ, is_system_vector};
-use crate::query::symbol_stacks::Name;
+use crate::query::cpus::context::{IRQ, SOFTIRQ, is_system_vector};
+use crate::query::tree::symbol_stacks::Name;
 use crate::session::DsoKind;
 
 /// The kind of code of a frame, from its file and its callers.

@@ -8,7 +8,7 @@ use rustc_hash::FxHashMap;
 
 use super::{Class, Edit, WeightPair};
 use crate::query::diff::{NormalizeBy, Verdict};
-use crate::query::ipc::Partner;
+use crate::query::rows::ipc::Partner;
 
 mod expand;
 mod group;

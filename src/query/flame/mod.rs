@@ -6,11 +6,11 @@ use std::sync::OnceLock;
 use crate::profile::{Acc, FrameId, NodeId, SiteId, Trie};
 
 use super::aggregate::Aggregate;
-use super::changes::{Change, Changes, FoldOf};
+use super::aggregate::changes::{Change, Changes, FoldOf};
 use super::data::Data;
 use super::diff::{NormalizeBy, Side};
-use super::ipc::Partner;
-use super::symbol_stacks::Name;
+use super::rows::ipc::Partner;
+use super::tree::symbol_stacks::Name;
 
 mod build;
 mod class;

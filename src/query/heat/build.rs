@@ -4,8 +4,8 @@ use std::ops::Range;
 
 use crate::profile::Chunk;
 use crate::query::aggregate::Aggregate;
+use crate::query::aggregate::filter_eval::FilterEvaluator;
 use crate::query::data::Data;
-use crate::query::filter_eval::FilterEvaluator;
 use crate::query::parallel::shared;
 
 use super::lanes::{LaneKind, SiteLanes, half_octave, lanes};

@@ -18,7 +18,7 @@ use crate::panel::text::clean;
 use crate::perfdata::EventDesc;
 use crate::profile::{FrameId, NodeId};
 use crate::query::Data;
-use crate::query::symbol_stacks::StackSample;
+use crate::query::tree::symbol_stacks::StackSample;
 use crate::record::kinds::{misc, types};
 use crate::symbols::SymbolOptions;
 

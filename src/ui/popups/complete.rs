@@ -6,7 +6,7 @@ use crate::filter::capture::Subject;
 use crate::filter::{ExpectedToken, FIELDS, Field, Filter, KnownFields, TraceField, expected};
 use crate::panel::unit::percent;
 use crate::query::row_order::arrange;
-use crate::query::task_choices::TaskSamples;
+use crate::query::rows::task_choices::TaskSamples;
 use crate::query::{Answer, ColumnKey, TopLine, column};
 
 const MAX: usize = 12;

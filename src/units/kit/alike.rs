@@ -7,7 +7,7 @@ use rustc_hash::FxHashMap;
 
 use crate::panel::text::BELOW;
 use crate::profile::RetainedStack;
-use crate::query::symbol_stacks::Name;
+use crate::query::tree::symbol_stacks::Name;
 
 use super::{Moment, Settings, alloc, sleep};
 

@@ -5,7 +5,7 @@ use std::path::Path;
 use rustc_hash::FxHashMap;
 
 use crate::profile::RetainedStack;
-use crate::query::symbol_stacks::Name;
+use crate::query::tree::symbol_stacks::Name;
 use crate::record::open_spans::{OpenSpan, OpenSpans, ThreadChange};
 use crate::session::Session;
 

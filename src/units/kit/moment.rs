@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::panel::stacks::Stack;
 use crate::panel::{Measure, Panel};
 use crate::profile::{FrameId, NodeId, Profile, RetainedStack, SymId};
-use crate::query::symbol_stacks::{Name, name_in};
+use crate::query::tree::symbol_stacks::{Name, name_in};
 use crate::session::{DsoKind, Session};
 
 use super::{ThreadNames, ViewState, alike};

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use crate::query::origins::is_tracing;
-use crate::query::symbol_stacks::Name;
+use crate::query::tree::origins::is_tracing;
+use crate::query::tree::symbol_stacks::Name;
 use crate::session::DsoKind;
 
 /// Functions in which every task leaves its CPU, and through which it entered the kernel: they carry no information.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use rustc_hash::FxHashMap;
 
 use crate::profile::RetainedStack;
-use crate::query::symbol_stacks::Name;
+use crate::query::tree::symbol_stacks::Name;
 
 use super::alike::ByStack;
 use super::disks::DiskNames;

@@ -8,7 +8,7 @@ use rustc_hash::FxHashSet;
 use crate::panel::stacks::{DIVIDER, Stack};
 use crate::panel::{Cell, Measure, Panel, Rest};
 use crate::query::row_order::arrange;
-use crate::query::symbol_stacks::Name;
+use crate::query::tree::symbol_stacks::Name;
 use crate::session::DsoKind;
 use crate::units::kit::before;
 use crate::units::kit::columns::{by_weight, id, share, text, time};

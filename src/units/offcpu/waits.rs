@@ -6,7 +6,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::panel::text::BELOW;
 use crate::profile::RetainedStack;
-use crate::query::symbol_stacks::Name;
+use crate::query::tree::symbol_stacks::Name;
 use crate::session::{BlockedThread, DsoKind};
 use crate::units::kit::alike::ByStack;
 use crate::units::kit::sleep;

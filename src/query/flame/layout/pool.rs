@@ -7,7 +7,7 @@ use rustc_hash::FxHashMap;
 use crate::lang::counted;
 use crate::query::flame::{Class, WeightPair};
 use crate::query::row_order::{arrange, arrange_by_key};
-use crate::query::symbol_stacks::Name;
+use crate::query::tree::symbol_stacks::Name;
 use crate::session::DsoKind;
 
 use super::Block;

@@ -5,7 +5,7 @@ use crate::filter::equals;
 use crate::panel::top::Field;
 use crate::query::ColumnKey;
 use crate::query::column::traced;
-use crate::query::task_choices::TaskSamples;
+use crate::query::rows::task_choices::TaskSamples;
 use crate::session::containers::joined;
 use crate::ui::screens::top::columns;
 use crate::ui::state::scene::Scene;

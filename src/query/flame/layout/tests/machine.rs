@@ -24,7 +24,7 @@ fn busy() -> (Staged, Aggregate) {
 
 fn seen(staged: &Staged, fold: &Aggregate, spec: &FlameSpec) -> Flame {
     let mut flame = layout(&FlameTree::build(staged.data(), fold, None, &spec.edits), spec);
-    flame.count_processes(&crate::query::task_choices::processes(staged.data(), fold));
+    flame.count_processes(&crate::query::rows::task_choices::processes(staged.data(), fold));
     flame
 }
 

@@ -1,0 +1,109 @@
+//! Changes of an aggregate since the last update. They are applied to rows, call trees and flame graphs.
+
+use rustc_hash::FxHashMap;
+
+use crate::profile::{Acc, FormerNames, Frames};
+
+use crate::query::column::field_rows::Lane;
+
+/// The limit of changes followed one by one. Beyond it everything is counted from scratch.
+const MAX: usize = 1 << 18;
+
+/// The aggregate that changed: that of the shown event, or of its partner.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum FoldOf {
+    Shown,
+    Partner,
+}
+
+/// Weight that a site gained or lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Change {
+    /// 0 unless the aggregate separates samples of one site.
+    pub(crate) lane: Lane,
+    pub(crate) site: u32,
+    pub(crate) acc: Acc,
+    /// Whether it was removed.
+    pub(crate) out: bool,
+    /// Whether it was counted under the former names of its frames.
+    pub(crate) before: bool,
+}
+
+#[derive(Debug)]
+pub(crate) struct Changes {
+    /// Whether everything may have changed.
+    pub(crate) anew: bool,
+    list: Vec<Change>,
+    before: FxHashMap<u32, FormerNames>,
+    /// Whether it contains an update. Names between two updates are unknown.
+    updated: bool,
+}
+
+impl Default for Changes {
+    fn default() -> Self {
+        Self { anew: true, list: Vec::new(), before: FxHashMap::default(), updated: false }
+    }
+}
+
+impl Changes {
+    pub(crate) fn none() -> Self {
+        Self { anew: false, ..Self::default() }
+    }
+
+    /// Begins an update. After a second one the former names are ambiguous.
+    pub(crate) fn begin(&mut self) {
+        if std::mem::replace(&mut self.updated, true) {
+            self.all();
+        }
+    }
+
+    pub(crate) fn rename(&mut self, before: FxHashMap<u32, FormerNames>) {
+        self.before = before;
+    }
+
+    pub(crate) fn note(&mut self, change: Change) {
+        if self.anew {
+            return;
+        }
+        if self.list.len() == MAX {
+            return self.all();
+        }
+        self.list.push(change);
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        !self.anew && self.list.is_empty()
+    }
+
+    /// Stops following: everything may have changed.
+    pub(crate) fn all(&mut self) {
+        *self = Self { updated: self.updated, ..Self::default() };
+    }
+
+    /// Returns the changes, merged by kind and site. Additions precede removals, so that sums do not become negative.
+    pub(crate) fn changes(&self) -> Vec<Change> {
+        let mut sums: FxHashMap<(Lane, u32, bool, bool), Acc> = FxHashMap::default();
+        for change in &self.list {
+            *sums.entry((change.lane, change.site, change.out, change.before)).or_default() += change.acc;
+        }
+        let one = |((lane, site, out, before), acc)| Change { lane, site, acc, out, before };
+        let mut changes: Vec<Change> = sums.into_iter().map(one).collect();
+        changes.sort_unstable_by_key(|change| change.out);
+        changes
+    }
+
+    /// Returns the symbol of a frame at the time of a change.
+    pub(crate) fn sym(&self, frames: &Frames, frame: u32, change: &Change) -> u32 {
+        self.had(frame, change).map_or_else(|| frames.syms()[frame as usize], |had| had.sym)
+    }
+
+    /// Returns the functions inlined in a frame when a change was counted. The outermost is first.
+    pub(crate) fn inlined<'a>(&'a self, frames: &'a Frames, frame: u32, change: &Change) -> &'a [u32] {
+        let had = self.had(frame, change).and_then(|had| had.inlined.as_deref());
+        had.map_or_else(|| frames.inlined(frame), |list| frames.shown_inlined(list))
+    }
+
+    fn had(&self, frame: u32, change: &Change) -> Option<&FormerNames> {
+        if change.before && !self.before.is_empty() { self.before.get(&frame) } else { None }
+    }
+}

@@ -1,0 +1,440 @@
+//! The table of grouping columns. Each has names, display, the value in a sample and the filter field. Used by tables,
+//! JSON, CSV, completion and zooms.
+
+pub(crate) mod field_rows;
+pub(crate) mod sort_words;
+mod value;
+
+use std::sync::Arc;
+
+use parking_lot::RwLock;
+use thiserror::Error;
+
+use crate::filter::{Field, equals, has_field};
+use crate::lang::nearest_hint;
+use crate::profile::frames::SymState;
+use crate::profile::{FrameId, NodeId};
+use crate::session::Task;
+use crate::session::containers::Container;
+use crate::symbols::lines::SourceLine;
+
+use super::Data;
+use field_rows::FieldCombinations;
+pub use value::ColumnValue;
+
+/// The input of a column: the task and the CPU of a sample.
+#[derive(Clone, Copy)]
+pub struct ColumnInput<'a> {
+    pub(crate) data: Data<'a>,
+    pub(crate) task: &'a Task,
+    pub(crate) cpu: u16,
+    /// The ID of a tracepoint sample's text.
+    pub trace: u32,
+    /// The values of tracepoint fields.
+    pub values: Option<(&'a FieldCombinations, u16)>,
+    /// The sampled stack.
+    pub stack: NodeId,
+}
+
+/// A column's definition.
+pub struct ColumnDef {
+    /// The key.
+    pub key: ColumnKey,
+    /// Accepted names, as in perf's `--sort` (perf-report(1)); ours first.
+    pub names: &'static [&'static str],
+    pub(crate) title: &'static str,
+    /// Whether it is a number, aligned right.
+    pub is_number: bool,
+    /// The width in cells; 0 for the remaining width.
+    pub width: u16,
+    /// A description of the grouping.
+    pub words: &'static str,
+    /// Whether the values differ in another run of the same programs.
+    pub of_this_run: bool,
+    /// The value in a sample; `None` if it belongs to the function.
+    pub value: Option<fn(&ColumnInput<'_>, ColumnKey) -> ColumnValue>,
+    /// The filter field with the same values, if there is one.
+    pub field: Option<&'static str>,
+}
+
+const fn of(
+    names: &'static [&'static str],
+    title: &'static str,
+    value: fn(&ColumnInput<'_>, ColumnKey) -> ColumnValue,
+) -> ColumnDef {
+    ColumnDef {
+        key: ColumnKey::Traced(""),
+        names,
+        title,
+        is_number: false,
+        width: 0,
+        words: "",
+        of_this_run: false,
+        value: Some(value),
+        field: Some(names[0]),
+    }
+}
+
+impl ColumnDef {
+    const fn number(self, width: u16) -> Self {
+        Self { is_number: true, width, ..self }
+    }
+
+    const fn wide(self, width: u16) -> Self {
+        Self { width, ..self }
+    }
+
+    const fn of_this_run(self) -> Self {
+        Self { of_this_run: true, ..self }
+    }
+
+    const fn of_function(self, field: &'static str) -> Self {
+        Self { value: None, field: Some(field), ..self }
+    }
+
+    /// Makes it a column of reports, without a filter field.
+    const fn of_reports(self, key: ColumnKey) -> Self {
+        Self { key, ..self.without_field() }
+    }
+
+    const fn without_field(self) -> Self {
+        Self { field: None, ..self }
+    }
+
+    /// Returns title and filter of a view restricted to one value.
+    pub fn only(&self, value: &ColumnValue) -> Option<(String, String)> {
+        let field = self.field?;
+        let name = if self.key.traced().is_some() { field } else { self.names[0] };
+        Some(match value {
+            ColumnValue::Id(id) => (format!("{name} {id}"), format!("{field} == {id}")),
+            ColumnValue::Number(n) => (format!("{name} {n}"), format!("{field} == {n}")),
+            // Function and file names do not need the column's name.
+            ColumnValue::Text(text) if self.value.is_none() => (text.to_string(), equals(field, text)),
+            ColumnValue::Text(text) => (format!("{name} {text}"), equals(field, text)),
+        })
+    }
+}
+
+fn container(of: &ColumnInput<'_>) -> Arc<Container> {
+    of.data.session.container(of.task)
+}
+
+fn nothing(_: &ColumnInput<'_>, _: ColumnKey) -> ColumnValue {
+    ColumnValue::Id(0)
+}
+
+macro_rules! columns {
+    ($($Key:ident = $entry:expr;)+) => {
+        /// A grouping column. Otherwise equal rows are sorted by these values in this order.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub enum ColumnKey {
+            $(
+                /// The column of this name in [`ALL`].
+                $Key,
+            )+
+            /// The innermost caller that matches a pattern.
+            Parent,
+            /// The source line of the sampled instruction.
+            Srcline,
+            /// The file of that line.
+            Srcfile,
+            /// The socket of the CPU.
+            Socket,
+            /// The code size of the sampled function in bytes.
+            SymbolSize,
+            /// The mapped bytes of its file.
+            DsoSize,
+            /// The time slice of a sample; slices have this many nanoseconds.
+            Time(u64),
+            /// A tracepoint field: of one event, `event.field`, or of any. [`FIELDS`] selects all fields.
+            Traced(&'static str),
+        }
+
+        /// All columns, in the order of menus.
+        pub const ALL: &[ColumnDef] = &[$(ColumnDef { key: ColumnKey::$Key, ..$entry }),+];
+    };
+}
+
+columns! {
+    Host = of(&["host"], "Host", |of, _| ColumnValue::Text(of.data.session.host(of.task))).wide(12);
+    Cpu = of(&["cpu"], "CPU", |of, _| ColumnValue::Id(of.cpu.into())).number(4);
+    Comm = of(&["comm"], "Comm", |of, _| ColumnValue::Text(of.task.comm.clone())).wide(15);
+    Program = of(&["program"], "Program", |of, _| ColumnValue::Text(of.task.program.clone())).wide(15);
+    Cmdline = of(&["cmdline"], "Command line", |of, _| ColumnValue::Text(of.task.cmdline.clone())).wide(28).of_this_run();
+    Pid = of(&["pid", "tgid"], "PID", |of, _| ColumnValue::Id(of.task.pid)).number(7).of_this_run();
+    Tid = of(&["tid"], "TID", |of, _| ColumnValue::Id(of.task.tid)).number(7).of_this_run();
+    Cgroup = of(&["cgroup"], "Cgroup", |of, _| ColumnValue::Text(of.data.session.cgroup(of.task))).wide(24);
+    Container = of(&["container"], "Container", |of, _| ColumnValue::Text(container(of).name.clone())).wide(20);
+    Pod = of(&["pod"], "Pod", |of, _| ColumnValue::Text(container(of).pod.clone())).wide(20);
+    Namespace = of(&["namespace"], "Namespace", |of, _| ColumnValue::Text(container(of).namespace.clone())).wide(12);
+    Image = of(&["image"], "Image", |of, _| ColumnValue::Text(container(of).image.clone())).wide(24);
+    Trace = of(&["trace"], "Trace output", |of, _| ColumnValue::Text(of.data.trace(of.trace))).wide(40).without_field();
+    Dso = of(&["dso"], "DSO", nothing).wide(18).of_function("dso");
+    Sym = of(&["sym", "symbol"], "Symbol", nothing).of_function("stack");
+}
+
+/// Columns only for reports. They depend on the stack, and require a pattern or line lookups, which screens do not do.
+pub(crate) static OF_REPORTS: [ColumnDef; 7] = [
+    of(&["parent"], "Parent symbol", |of, _| ColumnValue::Text(of.data.parent(of.stack)))
+        .of_reports(ColumnKey::Parent)
+        .wide(24),
+    of(&["srcline"], "Source line", |of, _| line(of, SourceLine::short, place)).of_reports(ColumnKey::Srcline).wide(24),
+    of(&["srcfile"], "Source file", |of, _| line(of, |line| line.file.to_string(), |_, _| String::new()))
+        .of_reports(ColumnKey::Srcfile)
+        .wide(24),
+    of(&["socket"], "Socket", |of, _| socket(of)).of_reports(ColumnKey::Socket).number(6),
+    of(&["symbol_size"], "Symbol size", |of, _| {
+        size(of, |data, frame| data.profile.frames.sym(data.profile.frames.sym_of(frame)).size)
+    })
+    .of_reports(ColumnKey::SymbolSize)
+    .number(11),
+    of(&["dso_size"], "DSO size", |of, _| {
+        size(of, |data, frame| data.session.dsos.map_of(data.profile.frames.get(frame).map).len)
+    })
+    .of_reports(ColumnKey::DsoSize)
+    .number(11),
+    of(&["time"], "Time", |of, _| of.values.map_or(ColumnValue::Text("".into()), |(met, number)| met.time(number)))
+        .of_reports(ColumnKey::Time(100_000_000))
+        .number(16),
+];
+
+/// Returns the socket of a sample's CPU. Empty if the recording does not contain it.
+fn socket(of: &ColumnInput<'_>) -> ColumnValue {
+    let known = of.data.session.sockets.get(usize::from(of.cpu)).and_then(|socket| i32::try_from(*socket).ok());
+    known.map_or(ColumnValue::Text("".into()), ColumnValue::Id)
+}
+
+/// Returns a size that belongs to a stack's last frame.
+fn size(of: &ColumnInput<'_>, what: impl Fn(Data<'_>, FrameId) -> u64) -> ColumnValue {
+    let stack = of.data.stack(of.stack);
+    let size = if stack == NodeId::ROOT { 0 } else { what(of.data, of.data.profile.trie.frame(stack)) };
+    match i64::try_from(size) {
+        Ok(size) if size > 0 => ColumnValue::Number(size),
+        _ => ColumnValue::Text("unknown".into()),
+    }
+}
+
+/// Formats the line of a stack's last frame, else the frame.
+fn line(
+    of: &ColumnInput<'_>,
+    what: impl Fn(&SourceLine) -> String,
+    without: impl Fn(Data<'_>, FrameId) -> String,
+) -> ColumnValue {
+    let (profile, stack) = (of.data.profile, of.data.stack(of.stack));
+    let frame = (stack != NodeId::ROOT).then(|| profile.trie.frame(stack));
+    let text = frame.map(|frame| profile.frames.line(frame).map_or_else(|| without(of.data, frame), &what));
+    ColumnValue::Text(text.unwrap_or_default().into())
+}
+
+/// Formats a location without a line as in perf. That is an offset into a function, or an address in a file.
+fn place(data: Data<'_>, frame: FrameId) -> String {
+    let frames = &data.profile.frames;
+    let (sym, (_, at)) = (frames.sym(frames.sym_of(frame)), frames.get(frame).place(&data.session.dsos));
+    match (&sym.function, sym.state) {
+        (Some(name), SymState::Known) => format!("{name}+{}", sym.offset(at).unwrap_or_default()),
+        _ => format!("{}[{at:x}]", sym.dso_name),
+    }
+}
+
+/// Stands for all fields of a tracepoint (perf-report(1), --sort).
+pub(crate) const FIELDS: &str = "trace_fields";
+
+pub(crate) fn of_field(field: Field) -> Option<&'static ColumnDef> {
+    let name = field.row()?.name;
+    ALL.iter().find(|entry| entry.field == Some(name))
+}
+
+// The filter language must know the fields that restrict a view to one value.
+const _: () = {
+    let mut i = 0;
+    while i < ALL.len() {
+        if let Some(field) = ALL[i].field {
+            assert!(has_field(field), "the filter language lacks a column's field: use without_field()");
+        }
+        i += 1;
+    }
+};
+
+/// The requested tracepoint field columns; never freed, like all other columns.
+static TRACED: RwLock<Vec<&'static ColumnDef>> = RwLock::new(Vec::new());
+
+/// Returns the column of a tracepoint field. The name is that of one event's field, `event.field`, or of any event's.
+pub fn traced(name: &str) -> ColumnKey {
+    let known = |list: &[&'static ColumnDef]| list.iter().find(|entry| entry.names[0] == name).map(|entry| entry.key);
+    if let Some(key) = known(&TRACED.read()) {
+        return key;
+    }
+    let mut list = TRACED.write();
+    if let Some(key) = known(&list) {
+        return key;
+    }
+    let name: &'static str = Box::leak(name.into());
+    let field = name.rsplit('.').next().unwrap_or(name);
+    let value = |of: &ColumnInput<'_>, key: ColumnKey| {
+        let value = of.values.zip(key.traced()).map(|((traced, number), name)| traced.value(number, name));
+        value.unwrap_or_else(|| ColumnValue::Text("".into()))
+    };
+    let names: &'static [&'static str] = Box::leak(Box::new([name]));
+    let words: &'static str = Box::leak(format!("by {field}").into());
+    let entry = ColumnDef {
+        words,
+        names,
+        title: field,
+        field: Some(field),
+        key: ColumnKey::Traced(name),
+        ..of(&[""], "", value)
+    };
+    list.push(Box::leak(Box::new(entry.wide(20))));
+    ColumnKey::Traced(name)
+}
+
+impl ColumnKey {
+    /// Returns whether it depends on the line of the sampled instruction.
+    pub(crate) fn is_of_line(self) -> bool {
+        matches!(self, Self::Srcline | Self::Srcfile)
+    }
+
+    /// Returns whether it depends only on the sampled frame, not on its callers.
+    pub(crate) fn is_of_leaf(self) -> bool {
+        self.is_of_line() || matches!(self, Self::SymbolSize | Self::DsoSize)
+    }
+
+    /// Returns the name of a tracepoint field, if it is one.
+    pub fn traced(self) -> Option<&'static str> {
+        match self {
+            Self::Traced(name) => Some(name),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn entry(self) -> &'static ColumnDef {
+        if let Self::Traced(name) = self {
+            let list = TRACED.read();
+            return list.iter().find(|entry| entry.names[0] == name).copied().unwrap_or(&ALL[0]);
+        }
+        let is_it = |entry: &&ColumnDef| match self {
+            Self::Time(_) => matches!(entry.key, Self::Time(_)),
+            _ => entry.key == self,
+        };
+        if let Some(entry) = OF_REPORTS.iter().find(is_it) {
+            return entry;
+        }
+        ALL.iter().find(|entry| entry.key == self).unwrap_or(&ALL[0])
+    }
+
+    pub(crate) fn name(self) -> &'static str {
+        self.entry().names[0]
+    }
+
+    pub(crate) fn title(self) -> &'static str {
+        self.entry().title
+    }
+
+    /// Parses `comm,dso,sym` and `event.field` (perf-report(1), dynamic sort keys). Fails with the first unknown word.
+    pub fn parse_list(text: &str) -> Result<Vec<Self>, UnknownKey> {
+        let is_name = |part: &str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');
+        let one = |word: &str| {
+            let found = ALL.iter().find(|entry| entry.names.contains(&word)).map(|entry| entry.key);
+            let of_event = || word.split_once('.').filter(|(event, field)| is_name(event) && is_name(field));
+            found.or_else(|| of_event().map(|_| traced(word))).ok_or_else(|| UnknownKey(word.to_owned()))
+        };
+        let mut keys =
+            text.split(',').map(str::trim).filter(|w| !w.is_empty()).map(one).collect::<Result<Vec<_>, _>>()?;
+        let mut seen = hashbrown::HashSet::new();
+        keys.retain(|k| seen.insert(*k));
+        if keys.is_empty() { Err(UnknownKey(text.to_owned())) } else { Ok(keys) }
+    }
+}
+
+/// An unknown column name; lists the known ones.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+#[error("unknown sort key {0}; available: {names}, and EVENT.FIELD of a tracepoint{hint}", names = key_names().collect::<Vec<_>>().join(", "), hint = nearest_hint(.0, key_names()))]
+pub struct UnknownKey(String);
+
+fn key_names() -> impl Iterator<Item = &'static str> {
+    ALL.iter().map(|entry| entry.names[0])
+}
+
+/// The part of a row's identity that belongs to task and CPU. It consists of the values of the selected keys, in order.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct Group(Vec<(ColumnKey, ColumnValue)>);
+
+impl Group {
+    /// Returns the values of keys in a sample.
+    pub fn of(keys: &[ColumnKey], sampled: &ColumnInput<'_>) -> Self {
+        let one = |key: &ColumnKey| Some((*key, key.entry().value?(sampled, *key)));
+        let mut values: Vec<(ColumnKey, ColumnValue)> = keys.iter().filter_map(one).collect();
+        values.sort_unstable_by_key(|(key, _)| *key);
+        Self(values)
+    }
+
+    /// Creates a group of a single number.
+    #[cfg(test)]
+    pub fn staged(key: ColumnKey, id: i32) -> Self {
+        Self(vec![(key, ColumnValue::Id(id))])
+    }
+
+    pub(crate) fn get(&self, key: ColumnKey) -> Option<&ColumnValue> {
+        self.0.iter().find(|(of, _)| *of == key).map(|(_, value)| value)
+    }
+
+    pub(crate) fn id(&self, key: ColumnKey) -> Option<i32> {
+        match self.get(key)? {
+            ColumnValue::Id(id) => Some(*id),
+            ColumnValue::Text(_) | ColumnValue::Number(_) => None,
+        }
+    }
+
+    /// Returns the keys that are tracepoint fields.
+    pub fn traced(&self) -> impl Iterator<Item = ColumnKey> {
+        self.0.iter().map(|(key, _)| *key).filter(|key| key.traced().is_some())
+    }
+
+    /// Returns all text values.
+    pub fn texts(&self) -> impl Iterator<Item = &Arc<str>> {
+        self.0.iter().filter_map(|(key, _)| self.text(*key))
+    }
+
+    pub(crate) fn text(&self, key: ColumnKey) -> Option<&Arc<str>> {
+        match self.get(key)? {
+            ColumnValue::Text(text) => Some(text),
+            ColumnValue::Id(_) | ColumnValue::Number(_) => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::filter::FIELDS;
+
+    #[test]
+    fn keys_in_perf_spelling() {
+        assert_eq!(ColumnKey::parse_list("comm, symbol,comm"), Ok(vec![ColumnKey::Comm, ColumnKey::Sym]));
+        assert_eq!(ColumnKey::parse_list("comm,nope"), Err(UnknownKey("nope".to_owned())));
+        assert_eq!(ColumnKey::parse_list(""), Err(UnknownKey(String::new())));
+        let field = ColumnKey::parse_list("sched_switch.next_comm").expect("a field")[0];
+        assert_eq!(
+            (field, field.name(), field.title()),
+            (traced("sched_switch.next_comm"), "sched_switch.next_comm", "next_comm")
+        );
+        assert_eq!(
+            field.entry().only(&ColumnValue::Number(-7)).map(|(_, filter)| filter).as_deref(),
+            Some("next_comm == -7")
+        );
+        assert_eq!(ColumnKey::parse_list("sched_switch."), Err(UnknownKey("sched_switch.".to_owned())));
+        for entry in ALL {
+            let names = entry.names.iter().map(|name| ColumnKey::parse_list(name));
+            assert!(names.eq(entry.names.iter().map(|_| Ok(vec![entry.key]))), "{:?}", entry.names);
+        }
+    }
+
+    #[test]
+    fn fields_of_tasks_have_columns() {
+        let of_task: Vec<_> = FIELDS.iter().filter(|row| row.field.is_of_task()).collect();
+        assert!(of_task.len() > 5);
+        for row in of_task {
+            assert!(of_field(row.field).is_some_and(|column| column.value.is_some()), "{} has no column", row.name);
+        }
+    }
+}

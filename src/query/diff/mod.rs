@@ -1,0 +1,278 @@
+//! Compares two profiles: what grew, shrank, appeared or disappeared. Differences that may be chance are marked.
+//!
+//! The pooled two-proportion z test decides whether a difference of shares is significant (NIST/SEMATECH e-Handbook of
+//! Statistical Methods, §7.3.3, "How can we determine whether two processes produce the same proportion of
+//! defectives?"), with the numbers of samples, two-sided at 95 %.
+
+pub mod compare;
+
+use hashbrown::HashMap;
+
+use crate::profile::Acc;
+use crate::query::row_order::arrange;
+
+/// The normalization of weights in a comparison.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NormalizeBy {
+    /// By the total of each profile: shares.
+    Total,
+    /// By the duration of each profile.
+    Second,
+    /// No normalization.
+    Nothing,
+}
+
+impl NormalizeBy {
+    /// Returns its name in commands.
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            Self::Total => "total",
+            Self::Second => "second",
+            Self::Nothing => "nothing",
+        }
+    }
+
+    pub(crate) fn unit_label(self) -> &'static str {
+        match self {
+            Self::Total => "percent of each side",
+            Self::Second => "period per second",
+            Self::Nothing => "period",
+        }
+    }
+}
+
+/// One side of a comparison.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Side {
+    /// All samples of the side that pass its filter.
+    pub total: Acc,
+    /// Its duration.
+    pub seconds: f64,
+}
+
+impl Side {
+    /// Returns a weight in the unit of `per`. That is percent of the total, period per second, or period.
+    pub(crate) fn value(&self, acc: Acc, per: NormalizeBy) -> f64 {
+        match per {
+            NormalizeBy::Total => acc.percent_of(&self.total),
+            NormalizeBy::Second if self.seconds > 0.0 => acc.period as f64 / self.seconds,
+            NormalizeBy::Second => 0.0,
+            NormalizeBy::Nothing => acc.period as f64,
+        }
+    }
+}
+
+/// The significance of a row's difference.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// Significantly more than before.
+    Grew,
+    /// Significantly less than before.
+    Shrank,
+    /// Significant, and not in the baseline.
+    New,
+    /// Only in the baseline, significantly.
+    Gone,
+    /// The difference may be chance.
+    Noise,
+}
+
+impl Verdict {
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            Self::Grew => "grew",
+            Self::Shrank => "shrank",
+            Self::New => "new",
+            Self::Gone => "gone",
+            Self::Noise => "noise",
+        }
+    }
+
+    /// Returns the sign that represents it without color.
+    pub(crate) fn sign(self) -> &'static str {
+        match self {
+            Self::Grew => "▲",
+            Self::Shrank => "▼",
+            Self::New => "+",
+            Self::Gone => "-",
+            Self::Noise => "~",
+        }
+    }
+}
+
+/// A row's values on both sides, in the unit of the comparison.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct RowDiff {
+    pub(crate) old: f64,
+    pub(crate) new: f64,
+    pub(crate) verdict: Verdict,
+    pub(crate) per: NormalizeBy,
+}
+
+impl RowDiff {
+    pub(crate) fn delta(&self) -> f64 {
+        self.new - self.old
+    }
+}
+
+/// A row of both profiles.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DiffRow<K> {
+    pub(crate) key: K,
+    pub(crate) old: Acc,
+    pub(crate) new: Acc,
+    /// In the unit of the comparison.
+    pub(crate) old_value: f64,
+    pub(crate) new_value: f64,
+    pub(crate) z: f64,
+    pub(crate) verdict: Verdict,
+}
+
+impl<K> DiffRow<K> {
+    pub(crate) fn delta(&self) -> f64 {
+        self.new_value - self.old_value
+    }
+}
+
+/// The two-sided 95 % quantile of the normal distribution.
+const Z95: f64 = 1.959_964;
+
+/// Returns the pooled two-proportion z statistic of `a` of `n` against `b` of `m`.
+pub fn z(a: u64, n: u64, b: u64, m: u64) -> f64 {
+    if n == 0 || m == 0 {
+        return 0.0;
+    }
+    let (a, n, b, m) = (a as f64, n as f64, b as f64, m as f64);
+    let pooled = (a + b) / (n + m);
+    let deviation = (pooled * (1.0 - pooled) * (1.0 / n + 1.0 / m)).sqrt();
+    if deviation == 0.0 { 0.0 } else { (b / m - a / n) / deviation }
+}
+
+fn judge(a: Acc, b: Acc, z: f64, delta: f64) -> Verdict {
+    match (a.is_zero(), b.is_zero()) {
+        _ if z.abs() < Z95 => Verdict::Noise,
+        (true, _) => Verdict::New,
+        (_, true) => Verdict::Gone,
+        _ if delta >= 0.0 => Verdict::Grew,
+        _ => Verdict::Shrank,
+    }
+}
+
+/// Returns the verdict on a share: (weight, total) before and now.
+pub fn verdict(old: (Acc, Acc), new: (Acc, Acc)) -> Verdict {
+    let z = z(old.0.samples, old.1.samples, new.0.samples, new.1.samples);
+    judge(old.0, new.0, z, new.0.percent_of(&new.1) - old.0.percent_of(&old.1))
+}
+
+/// Compares rows by their keys: the largest differences first, ties by key. Equal rows are left out.
+pub fn diff<K: Clone + Ord + std::hash::Hash>(
+    old: (&Side, &[(K, Acc)]),
+    new: (&Side, &[(K, Acc)]),
+    per: NormalizeBy,
+) -> Vec<DiffRow<K>> {
+    let mut pairs: HashMap<K, (Acc, Acc)> = HashMap::new();
+    old.1.iter().for_each(|(key, acc)| pairs.entry(key.clone()).or_default().0 += *acc);
+    new.1.iter().for_each(|(key, acc)| pairs.entry(key.clone()).or_default().1 += *acc);
+    let row = |(key, (a, b)): (K, (Acc, Acc))| {
+        let (old_value, new_value) = (old.0.value(a, per), new.0.value(b, per));
+        let z = z(a.samples, old.0.total.samples, b.samples, new.0.total.samples);
+        let verdict = judge(a, b, z, new_value - old_value);
+        DiffRow { key, old: a, new: b, old_value, new_value, z, verdict }
+    };
+    let mut rows: Vec<_> = pairs.into_iter().map(row).filter(|r| r.delta() != 0.0).collect();
+    arrange(&mut rows, |a, b| b.delta().abs().total_cmp(&a.delta().abs()).then_with(|| a.key.cmp(&b.key)));
+    rows
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn acc(samples: u64) -> Acc {
+        Acc { samples, period: samples * 10 }
+    }
+
+    fn side(total: u64) -> Side {
+        Side { total: acc(total), seconds: 2.0 }
+    }
+
+    #[test]
+    fn growth_noise_new_and_gone() {
+        let old = [("a", acc(500)), ("b", acc(490)), ("gone", acc(10))];
+        let new = [("a", acc(700)), ("b", acc(280)), ("fresh", acc(20))];
+        let rows = diff((&side(1000), &old), (&side(1000), &new), NormalizeBy::Total);
+        let shown: Vec<_> = rows.iter().map(|r| (r.key, r.verdict, r.delta().round())).collect();
+        assert_eq!(
+            shown,
+            [
+                ("b", Verdict::Shrank, -21.0),
+                ("a", Verdict::Grew, 20.0),
+                ("fresh", Verdict::New, 2.0),
+                ("gone", Verdict::Gone, -1.0)
+            ]
+        );
+        let rows = diff((&side(100), &[("a", acc(50))]), (&side(100), &[("a", acc(55))]), NormalizeBy::Total);
+        assert_eq!(rows[0].verdict, Verdict::Noise);
+        assert!((rows[0].delta() - 5.0).abs() < 1e-9);
+        let rows = diff((&side(100), &[("a", acc(50))]), (&side(200), &[("a", acc(100))]), NormalizeBy::Second);
+        assert!((rows[0].delta() - 250.0).abs() < 1e-9);
+    }
+
+    /// Computed by hand: 0.14 over the root of 0.17 × 0.83 × 2/50.
+    #[test]
+    fn the_statistic_by_hand() {
+        assert!((z(5, 50, 12, 50) - 1.8635).abs() < 1e-3, "{}", z(5, 50, 12, 50));
+        assert_eq!((z(0, 0, 1, 2), z(1, 2, 0, 0), z(3, 3, 5, 5)), (0.0, 0.0, 0.0));
+        // 0.2 over the root of 29/130 × 101/130 × (1/50 + 1/80).
+        assert!((z(5, 50, 24, 80) - 2.664_845).abs() < 1e-6, "{}", z(5, 50, 24, 80));
+    }
+
+    #[test]
+    fn what_a_difference_is_called() {
+        let none = Acc::default();
+        assert_eq!(judge(acc(3), acc(4), Z95, 0.0), Verdict::Grew);
+        assert_eq!(judge(acc(3), acc(4), -Z95, -0.1), Verdict::Shrank);
+        assert_eq!(judge(acc(3), acc(4), Z95 - 1e-9, 5.0), Verdict::Noise);
+        assert_eq!((judge(none, acc(4), 9.0, 5.0), judge(acc(4), none, -9.0, -5.0)), (Verdict::New, Verdict::Gone));
+        // A fifth becomes a half; a half becomes a fifth although the weight grows.
+        assert_eq!(verdict((acc(20), acc(100)), (acc(100), acc(200))), Verdict::Grew);
+        assert_eq!(verdict((acc(50), acc(100)), (acc(60), acc(300))), Verdict::Shrank);
+        let all = [Verdict::Grew, Verdict::Shrank, Verdict::New, Verdict::Gone, Verdict::Noise];
+        assert_eq!(all.map(Verdict::word), ["grew", "shrank", "new", "gone", "noise"]);
+        assert_eq!(all.map(Verdict::sign), ["▲", "▼", "+", "-", "~"]);
+    }
+
+    #[test]
+    fn values_in_each_unit() {
+        let side = Side { total: acc(40), seconds: 4.0 };
+        let pers = [NormalizeBy::Total, NormalizeBy::Second, NormalizeBy::Nothing];
+        assert_eq!(pers.map(|per| side.value(acc(6), per)), [15.0, 15.0, 60.0]);
+        assert_eq!(Side { seconds: 8.0, ..side }.value(acc(6), NormalizeBy::Second), 7.5);
+        assert_eq!(Side { seconds: 0.5, ..side }.value(acc(6), NormalizeBy::Second), 120.0);
+        assert_eq!(Side { seconds: 0.0, ..side }.value(acc(6), NormalizeBy::Second), 0.0);
+        assert_eq!(pers.map(NormalizeBy::word), ["total", "second", "nothing"]);
+        assert_eq!(pers.map(NormalizeBy::unit_label), ["percent of each side", "period per second", "period"]);
+    }
+
+    proptest! {
+        #![proptest_config(crate::damage::kept())]
+
+        #[test]
+        fn a_profile_against_itself_is_empty(rows in proptest::collection::vec(("[a-f]", 1u64..1000), 0..20)) {
+            let rows: Vec<(String, Acc)> = rows.into_iter().map(|(k, n)| (k, acc(n))).collect();
+            let side = side(rows.iter().map(|(_, a)| a.samples).sum());
+            for per in [NormalizeBy::Total, NormalizeBy::Second, NormalizeBy::Nothing] {
+                prop_assert!(diff((&side, &rows), (&side, &rows), per).is_empty());
+            }
+        }
+
+        #[test]
+        fn turned_around_it_changes_sign(a in 1u64..500, b in 1u64..500) {
+            let (old, new) = ([("k", acc(a))], [("k", acc(b))]);
+            let one = diff((&side(500), &old), (&side(500), &new), NormalizeBy::Total);
+            let two = diff((&side(500), &new), (&side(500), &old), NormalizeBy::Total);
+            prop_assert_eq!(one.first().map(DiffRow::delta), two.first().map(|r| -r.delta()));
+        }
+    }
+}

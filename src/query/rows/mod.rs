@@ -1,0 +1,13 @@
+//! Tables: sites added up to rows, their order, and the lines of a screen.
+
+pub mod ipc;
+pub mod kept_rows;
+pub mod lines;
+pub(crate) mod live_rows;
+pub mod mode_weights;
+mod row;
+pub(crate) mod site_rows;
+pub mod stable_order;
+pub(crate) mod task_choices;
+pub mod top;
+mod top_n;

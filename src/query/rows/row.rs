@@ -1,0 +1,81 @@
+//! A row of a table, and the order of rows.
+
+use std::cmp::Ordering;
+use std::sync::Arc;
+
+use crate::profile::{Acc, Sym};
+
+use super::ipc::Partner;
+pub use crate::query::column::Group;
+use crate::query::question::{ColumnKey, Order, TopSpec};
+
+/// A row. IDs are valid in the table that contains it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TopRow {
+    /// The same for the same row in later answers.
+    pub(crate) id: u64,
+    pub(crate) group: u32,
+    pub(crate) label: u32,
+    pub(crate) own: Acc,
+    /// Own weight and that of its callees; equals `own` if callees are not counted.
+    pub(crate) children: Acc,
+    /// The same two of the partner event for instructions per cycle.
+    pub(crate) partner_own: Acc,
+    pub(crate) partner_children: Acc,
+}
+
+impl TopRow {
+    /// Returns its key in its table.
+    pub(crate) fn place(&self) -> (u32, u32) {
+        (self.group, self.label)
+    }
+}
+
+pub(super) struct RowOrder<'a, S> {
+    pub(crate) spec: &'a TopSpec,
+    pub(crate) symbol: S,
+    pub(crate) groups: &'a [Arc<Group>],
+    pub(crate) partner: Option<Partner>,
+}
+
+impl<'a, S: Fn(u32) -> Option<&'a Sym>> RowOrder<'a, S> {
+    pub(crate) fn compare(&self, a: &TopRow, b: &TopRow) -> Ordering {
+        let group = |r: &TopRow| &*self.groups[r.group as usize];
+        let symbol = |r: &TopRow| (self.symbol)(r.label);
+        let heavy = || b.own.period.cmp(&a.own.period);
+        let by = match self.spec.order {
+            Order::Ipc => return self.by_ipc(a, b).then_with(heavy).then_with(|| self.by_name(a, b)),
+            Order::Children => b.children.period.cmp(&a.children.period).then_with(heavy),
+            // The difference is known only once both sides are.
+            Order::SelfTime | Order::Delta => heavy().then_with(|| b.children.period.cmp(&a.children.period)),
+            Order::Samples => b.own.samples.cmp(&a.own.samples).then_with(heavy),
+            Order::By(ColumnKey::Dso) => {
+                symbol(a).map(|s| &s.dso_name).cmp(&symbol(b).map(|s| &s.dso_name)).then_with(heavy)
+            }
+            Order::By(ColumnKey::Sym) => symbol(a).map(Sym::name).cmp(&symbol(b).map(Sym::name)).then_with(heavy),
+            Order::By(key) => group(a).get(key).cmp(&group(b).get(key)).then_with(heavy),
+        };
+        let by = if self.spec.reversed { by.reverse() } else { by };
+        by.then_with(|| self.by_name(a, b))
+    }
+
+    /// Compares by instructions per cycle, fewest first. Rows with unknown values come last in either direction.
+    fn by_ipc(&self, a: &TopRow, b: &TopRow) -> Ordering {
+        let of = |row: &TopRow| self.partner.and_then(|partner| partner.ipc(row.own, row.partner_own));
+        match (of(a), of(b)) {
+            (Some(a), Some(b)) if self.spec.reversed => b.total_cmp(&a),
+            (Some(a), Some(b)) => a.total_cmp(&b),
+            (a, b) => b.is_some().cmp(&a.is_some()),
+        }
+    }
+
+    /// Compares rows of equal weight.
+    fn by_name(&self, a: &TopRow, b: &TopRow) -> Ordering {
+        let group = |r: &TopRow| &*self.groups[r.group as usize];
+        let symbol = |r: &TopRow| (self.symbol)(r.label);
+        group(a).cmp(group(b)).then_with(|| match (symbol(a), symbol(b)) {
+            (Some(a), Some(b)) => a.compare(b),
+            (a, b) => a.is_some().cmp(&b.is_some()),
+        })
+    }
+}

@@ -1,0 +1,92 @@
+//! The tasks with samples in an answer, the heaviest first.
+//! They are the choices when a task must be selected, independent of the grouping of rows.
+
+use std::sync::Arc;
+
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use crate::profile::{Acc, NodeId};
+
+use crate::query::aggregate::Aggregate;
+use crate::query::column::{ColumnInput, ColumnKey, Group};
+use crate::query::data::Data;
+
+const MOST: usize = 300;
+
+/// The columns that identify a task.
+const KEYS: &[ColumnKey] = &[
+    ColumnKey::Host,
+    ColumnKey::Comm,
+    ColumnKey::Program,
+    ColumnKey::Cmdline,
+    ColumnKey::Pid,
+    ColumnKey::Tid,
+    ColumnKey::Cgroup,
+    ColumnKey::Container,
+    ColumnKey::Pod,
+    ColumnKey::Namespace,
+    ColumnKey::Image,
+];
+
+/// A task and its samples.
+#[derive(Clone, Debug)]
+pub struct TaskSamples {
+    /// All known values of it, without CPU and sample text.
+    pub(crate) group: Group,
+    pub(crate) own: Acc,
+    /// Share of all samples that pass the filter, in percent.
+    pub(crate) percent: f64,
+}
+
+/// Returns the heaviest tasks.
+pub fn heaviest(data: Data<'_>, fold: &Aggregate) -> Vec<TaskSamples> {
+    let tasks = data.session.tasks();
+    let mut sums = vec![Acc::default(); tasks.len()];
+    let sites = data.profile.sites.all();
+    for (_, site, acc) in fold.sites() {
+        sums[sites[site as usize].task.0 as usize] += acc;
+    }
+    let mut list: Vec<(usize, Acc)> = sums.into_iter().enumerate().filter(|(_, acc)| !acc.is_zero()).collect();
+    list.sort_unstable_by(|a, b| b.1.period.cmp(&a.1.period).then_with(|| a.0.cmp(&b.0)));
+    list.truncate(MOST);
+    let total = fold.total();
+    let one = |(task, own): (usize, Acc)| {
+        let sampled = ColumnInput { data, task: &tasks[task], cpu: 0, trace: 0, values: None, stack: NodeId::ROOT };
+        let group = Group::of(KEYS, &sampled);
+        TaskSamples { group, own, percent: own.percent_of(&total) }
+    };
+    list.into_iter().map(one).collect()
+}
+
+/// Returns the number of sampled processes of each program.
+pub fn processes(data: Data<'_>, fold: &Aggregate) -> FxHashMap<Arc<str>, usize> {
+    let (tasks, sites) = (data.session.tasks(), data.profile.sites.all());
+    let mut seen = vec![false; tasks.len()];
+    fold.sites().into_iter().for_each(|(_, site, _)| seen[sites[site as usize].task.0 as usize] = true);
+    let mut pids: FxHashSet<(&Arc<str>, i32)> = FxHashSet::default();
+    let mut counts: FxHashMap<Arc<str>, usize> = FxHashMap::default();
+    for task in tasks.iter().zip(&seen).filter(|(_, seen)| **seen).map(|(task, _)| task) {
+        if pids.insert((&task.program, task.pid)) {
+            *counts.entry(task.program.clone()).or_default() += 1;
+        }
+    }
+    counts
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::query::rows::task_choices::*;
+    use crate::query::staged::Staged;
+
+    #[test]
+    fn the_heaviest_come_first() {
+        let mut staged = Staged::default();
+        for (pid, weight) in [(7, 10), (8, 60), (7, 20), (9, 10)] {
+            staged.sample(1, pid, &["main"], weight);
+        }
+        let list = heaviest(staged.data(), &staged.fold());
+        let told: Vec<_> =
+            list.iter().map(|whose| (whose.group.id(ColumnKey::Pid), whose.own.samples, whose.percent)).collect();
+        assert_eq!(told, [(Some(8), 1, 60.0), (Some(7), 2, 30.0), (Some(9), 1, 10.0)]);
+    }
+}

@@ -1,0 +1,332 @@
+//! The second pass: adds up sites to rows, with self and children like perf.
+//! A row counts a sample once among its children, even if its function recurs (perf-report(1), --children).
+
+use std::sync::Arc;
+
+use rustc_hash::FxHashMap;
+
+use crate::profile::{Acc, NodeId, Site, Sym, SymId};
+
+use super::ipc::Partner;
+use super::row::RowOrder;
+pub use super::row::{Group, TopRow};
+use super::site_rows;
+use super::site_rows::SiteGroups;
+use crate::query::aggregate::Aggregate;
+use crate::query::column::ColumnInput;
+use crate::query::column::field_rows::{FieldCombinations, Lane, cpu_of, values_of};
+use crate::query::data::Data;
+use crate::query::question::{ColumnKey, TopSpec};
+
+/// The label that distinguishes rows of one group.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum LabelMode {
+    #[default]
+    Sym,
+    Dso,
+    None,
+}
+
+impl LabelMode {
+    pub(crate) fn of(keys: &[ColumnKey]) -> Self {
+        if keys.contains(&ColumnKey::Sym) {
+            Self::Sym
+        } else if keys.contains(&ColumnKey::Dso) {
+            Self::Dso
+        } else {
+            Self::None
+        }
+    }
+
+    pub(crate) fn label(self, data: Data<'_>, sym: SymId) -> u32 {
+        match self {
+            Self::Sym => sym.0,
+            Self::Dso => data.profile.frames.sym(sym).dso_label,
+            Self::None => 0,
+        }
+    }
+}
+
+/// All rows, sorted, and the data for call chains.
+#[derive(Debug, Default)]
+pub struct Top {
+    pub(crate) rows: Vec<TopRow>,
+    /// The number of rows, kept or not.
+    pub n_rows: usize,
+    pub(crate) groups: Vec<Arc<Group>>,
+    pub(crate) mode: LabelMode,
+    pub(crate) total: Acc,
+    pub(crate) partner: Option<Partner>,
+    pub(crate) n_labels: usize,
+    /// For each label a symbol that has it, if labels are not symbols.
+    pub(crate) sym_of_label: Vec<u32>,
+    /// In rows of a [`LiveRows`](crate::query::rows::live_rows::LiveRows), each group's number.
+    pub(crate) tallied: Vec<u32>,
+    /// Sites as (stack, weight), sorted by group; `ranges` has each group's part.
+    pub(crate) sites: Vec<(u32, Acc)>,
+    pub(crate) ranges: Vec<std::ops::Range<usize>>,
+    /// For each node, whether no ancestor has the same label.
+    pub(crate) first: Vec<bool>,
+}
+
+/// The kept rows, and how many of them are sorted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RowLimit {
+    /// The first ones, sorted.
+    First(usize),
+    /// All of them; only the first are sorted.
+    All {
+        /// The number of sorted rows.
+        sorted: usize,
+    },
+}
+
+fn path_bit(label: u32) -> u64 {
+    1 << (label.wrapping_mul(0x9e37_79b1) >> 26)
+}
+
+impl Top {
+    /// Builds rows from an aggregate, with their weights in the partner's aggregate.
+    pub fn build(
+        data: Data<'_>,
+        fold: &Aggregate,
+        partner: Option<(Partner, &Aggregate)>,
+        spec: &TopSpec,
+        keep: RowLimit,
+    ) -> Self {
+        let mut grouping = Grouping::new(&spec.keys, fold);
+        let mut top = Self::unsorted(data, fold, spec, &mut grouping);
+        if let Some((partner, fold)) = partner {
+            let rows = Self::unsorted(data, fold, spec, &mut grouping).rows;
+            let by_place: FxHashMap<(u32, u32), &TopRow> =
+                rows.iter().map(|row| ((row.group, row.label), row)).collect();
+            for row in &mut top.rows {
+                let there = by_place.get(&(row.group, row.label)).map(|there| (there.own, there.children));
+                (row.partner_own, row.partner_children) = there.unwrap_or_default();
+            }
+            top.partner = Some(partner);
+        }
+        top.sort(data, spec, keep);
+        top
+    }
+
+    /// Returns instructions per cycle of a row, of its own or including callees.
+    pub(crate) fn ipc(&self, row: &TopRow, children: bool) -> Option<f64> {
+        let partner = self.partner?;
+        if children { partner.ipc(row.children, row.partner_children) } else { partner.ipc(row.own, row.partner_own) }
+    }
+
+    /// Builds all rows, unordered and without IDs.
+    pub(crate) fn unsorted(data: Data<'_>, fold: &Aggregate, spec: &TopSpec, grouping: &mut Grouping) -> Self {
+        let mode = LabelMode::of(&spec.keys);
+        let (ranges, sites, total) = group(data, fold, grouping);
+        let labels = node_labels(data, mode);
+        let mut top = Self {
+            groups: grouping.groups.clone(),
+            mode,
+            total,
+            n_labels: n_labels(data, mode),
+            sites,
+            ranges,
+            ..Self::default()
+        };
+        first_syms(data, mode, 0, &mut top.sym_of_label);
+        if spec.children {
+            top.first = firsts(data, &labels);
+        }
+        top.rows = site_rows::all(SiteGroups {
+            parents: data.profile.trie.columns().0,
+            sites: &top.sites,
+            ranges: &top.ranges,
+            labels: &labels,
+            n_labels: top.n_labels,
+            first: &top.first,
+            children: spec.children,
+        });
+        top
+    }
+
+    pub(crate) fn is_by_function(&self) -> bool {
+        self.mode == LabelMode::Sym
+    }
+
+    /// Returns the symbol that represents a label; `None` for samples without a frame.
+    pub(crate) fn symbol<'a>(&self, data: Data<'a>, label: u32) -> Option<&'a Sym> {
+        symbol(data, self.mode, self.n_labels, &self.sym_of_label, label)
+    }
+
+    pub(crate) fn sort(&mut self, data: Data<'_>, spec: &TopSpec, keep: RowLimit) {
+        let mut rows = std::mem::take(&mut self.rows);
+        self.n_rows = rows.len();
+        let by =
+            RowOrder { spec, symbol: |label| self.symbol(data, label), groups: &self.groups, partner: self.partner };
+        let order = |a: &TopRow, b: &TopRow| by.compare(a, b);
+        // A screen shows the first of very many rows, so these are selected before sorting.
+        let first = match keep {
+            RowLimit::First(n) | RowLimit::All { sorted: n } => n.min(rows.len()),
+        };
+        if first < rows.len() {
+            rows.select_nth_unstable_by(first, order);
+        }
+        if let RowLimit::First(n) = keep {
+            rows.truncate(n);
+        }
+        rows[..first].sort_unstable_by(order);
+        for row in rows.iter_mut().filter(|row| row.id == 0) {
+            row.id = identity(&self.groups[row.group as usize], self.symbol(data, row.label));
+        }
+        self.rows = rows;
+    }
+}
+
+/// The groups that distinguish rows of one function, computed once per task.
+#[derive(Debug, Default)]
+pub(crate) struct Grouping {
+    keys: Vec<ColumnKey>,
+    groups: Vec<Arc<Group>>,
+    ids: FxHashMap<Arc<Group>, u32>,
+    of_task: FxHashMap<(Lane, u32, u32, (u32, u32)), u32>,
+    traced: Option<Arc<FieldCombinations>>,
+}
+
+impl Grouping {
+    pub(crate) fn new(keys: &[ColumnKey], fold: &Aggregate) -> Self {
+        Self { keys: keys.to_vec(), traced: fold.traced().cloned(), ..Self::default() }
+    }
+
+    pub(crate) fn keys(&self) -> &[ColumnKey] {
+        &self.keys
+    }
+
+    pub(crate) fn groups(&self) -> &[Arc<Group>] {
+        &self.groups
+    }
+
+    pub(crate) fn of(&mut self, data: Data<'_>, lane: Lane, site: Site) -> u32 {
+        let (trace, stack) = (if self.keys.contains(&ColumnKey::Trace) { site.trace.0 } else { 0 }, site.stack);
+        let parent =
+            data.marks.filter(|_| self.keys.contains(&ColumnKey::Parent)).map_or(0, |marks| marks.parent(stack));
+        let by_line = self.keys.iter().any(|key| key.is_of_leaf()) && stack != NodeId::ROOT;
+        let leaf = if by_line { data.profile.trie.frame(data.stack(stack)).0 } else { 0 };
+        *self.of_task.entry((lane, site.task.0, trace, (parent, leaf))).or_insert_with(|| {
+            let task = &data.session.tasks()[site.task.0 as usize];
+            let values = self.traced.as_deref().map(|traced| (traced, values_of(lane)));
+            let group = Group::of(&self.keys, &ColumnInput { data, task, cpu: cpu_of(lane), trace, values, stack });
+            let next = self.groups.len() as u32;
+            *self.ids.entry(Arc::new(group)).or_insert_with_key(|group| {
+                self.groups.push(group.clone());
+                next
+            })
+        })
+    }
+}
+
+type Grouped = (Vec<std::ops::Range<usize>>, Vec<(u32, Acc)>, Acc);
+
+/// Sorts the weighted sites that count by group, and adds them up.
+fn group(data: Data<'_>, fold: &Aggregate, grouping: &mut Grouping) -> Grouped {
+    let weighted = fold.sites();
+    let mut tagged: Vec<(u32, u32, Acc)> = Vec::with_capacity(weighted.len());
+    let mut total = fold.total();
+    for (lane, site, acc) in weighted {
+        let site = data.profile.sites.all()[site as usize];
+        if !data.counts(site.stack) {
+            total -= acc;
+            continue;
+        }
+        tagged.push((grouping.of(data, lane, site), data.stack(site.stack).0, acc));
+    }
+    let n = grouping.groups.len();
+    let mut counts = vec![0usize; n + 1];
+    tagged.iter().for_each(|(g, _, _)| counts[*g as usize + 1] += 1);
+    for g in 0..n {
+        counts[g + 1] += counts[g];
+    }
+    let ranges = counts.windows(2).map(|w| w[0]..w[1]).collect();
+    let mut at = counts;
+    let mut sites = vec![(0, Acc::default()); tagged.len()];
+    for (g, stack, acc) in tagged {
+        sites[at[g as usize]] = (stack, acc);
+        at[g as usize] += 1;
+    }
+    (ranges, sites, total)
+}
+
+/// Returns the label of every node. The root's is one past all others, if there are several.
+fn node_labels(data: Data<'_>, mode: LabelMode) -> Vec<u32> {
+    let (_, frames) = data.profile.trie.columns();
+    let syms = data.profile.frames.syms();
+    let none = if mode == LabelMode::None { 0 } else { n_labels(data, mode) as u32 };
+    let label = |frame: &u32| syms.get(*frame as usize).map_or(none, |sym| mode.label(data, SymId(*sym)));
+    frames.iter().map(label).collect()
+}
+
+pub(crate) fn n_labels(data: Data<'_>, mode: LabelMode) -> usize {
+    match mode {
+        LabelMode::Sym => data.profile.frames.n_syms(),
+        LabelMode::Dso => data.profile.frames.n_dso_labels(),
+        LabelMode::None => 1,
+    }
+}
+
+/// Finds the first symbol of each DSO, if DSOs are the labels. Skips the first `known` symbols.
+pub(crate) fn first_syms(data: Data<'_>, mode: LabelMode, known: usize, firsts: &mut Vec<u32>) {
+    if mode != LabelMode::Dso {
+        return;
+    }
+    let frames = &data.profile.frames;
+    firsts.resize(frames.n_dso_labels(), u32::MAX);
+    for i in known as u32..frames.n_syms() as u32 {
+        let slot = &mut firsts[frames.sym(SymId(i)).dso_label as usize];
+        *slot = (*slot).min(i);
+    }
+}
+
+/// Returns for each node whether its label occurs on its path for the first time. A one-word Bloom filter decides most.
+fn firsts(data: Data<'_>, labels: &[u32]) -> Vec<bool> {
+    let (parents, _) = data.profile.trie.columns();
+    let mut bits = vec![0u64; parents.len()];
+    let mut first = vec![true; parents.len()];
+    for n in 1..parents.len() {
+        let parent = parents[n] as usize;
+        let bit = path_bit(labels[n]);
+        bits[n] = bits[parent] | bit;
+        if bits[parent] & bit != 0 {
+            let mut up = parent;
+            while up != 0 && labels[up] != labels[n] {
+                up = parents[up] as usize;
+            }
+            first[n] = up == 0;
+        }
+    }
+    first
+}
+
+/// Returns the symbol that represents a label. `firsts` has the first one of each DSO.
+pub(crate) fn symbol<'a>(
+    data: Data<'a>,
+    mode: LabelMode,
+    n_labels: usize,
+    firsts: &[u32],
+    label: u32,
+) -> Option<&'a Sym> {
+    let sym = match mode {
+        LabelMode::Sym => Some(label).filter(|label| (*label as usize) < n_labels),
+        LabelMode::Dso => firsts.get(label as usize).copied().filter(|sym| *sym != u32::MAX),
+        LabelMode::None => None,
+    };
+    sym.map(|sym| data.profile.frames.sym(SymId(sym)))
+}
+
+pub(crate) fn identity(group: &Group, sym: Option<&Sym>) -> u64 {
+    use std::hash::{BuildHasher, Hash, Hasher};
+    let mut hasher = rustc_hash::FxBuildHasher.build_hasher();
+    group.hash(&mut hasher);
+    if let Some(sym) = sym {
+        (&sym.dso_name, &sym.function, sym.start).hash(&mut hasher);
+    }
+    hasher.finish()
+}
+
+#[cfg(test)]
+mod tests;

@@ -5,21 +5,22 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use crate::common::process::{Running, has_events, ran, state, until};
+use crate::common::process::{Gates, Running, ran, state, until};
 use crate::common::{allowed, data, our_rows, program, run};
 
 /// Records a process until it has run long enough, into a file.
 fn recorded(pid: u32, dir: &Path, options: &[&str]) -> PathBuf {
-    let (file, gate) = (dir.join("p.data"), dir.join("gate"));
+    let barriers = tempfile::tempdir().expect("dir");
+    let (file, gates) = (dir.join("p.data"), Gates(barriers.path()));
     let mut record = program();
     record.args(["record", "-e", "cpu-clock:u", "-p", &pid.to_string()]).args(options);
     record.arg("-o").arg(&file).args(["--", "sh", "-c"]);
-    record.arg(format!("until [ -e {} ]; do sleep 0.01; done", gate.display())).stderr(Stdio::null());
+    record.arg(format!("{}; {}", gates.here("begun"), gates.wait("enough"))).stderr(Stdio::null());
     let mut record = Running(record.spawn().expect("starts"));
-    until("events are open", || has_events(record.pid()));
+    gates.until("begun");
     let begun = ran(pid);
     until("the process runs", || ran(pid) > begun + Duration::from_millis(60));
-    std::fs::write(&gate, "").expect("opened");
+    gates.open("enough");
     assert!(record.0.wait().expect("ends").success());
     file
 }

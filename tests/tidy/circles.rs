@@ -168,7 +168,7 @@ fn a_circle_through_a_folders_own_file_is_found() {
     let module = |path: &str| path.split('/').map(str::to_owned).collect::<Module>();
     let modules = BTreeSet::from_iter(["ui", "ui/keys", "ui/keys/all", "ui/top", "ui/top/own"].map(module));
     let arrows_of = |from: &str, code: &str| (module(from), arrows_of(&module(from), code, &modules));
-    let own = arrows_of("ui/top/own", "use crate::ui::input::keys::all;\nfn f() { all::one() }\n");
+    let own = arrows_of("ui/top/own", "use crate::ui::keys::all;\nfn f() { all::one() }\n");
     assert_eq!(own.1, BTreeSet::from(["ui/keys", "ui/keys/all"].map(module)));
     let file = arrows_of("ui/keys", "use crate::ui::top;\nfn f() { top::own::two() }\n");
     assert_eq!(file.1, BTreeSet::from(["ui/top", "ui/top/own"].map(module)));

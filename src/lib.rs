@@ -22,7 +22,7 @@
 //! * [`profile`]: sample columns, the trie of stacks, names, losses. One thread owns it.
 //! * [`query`]: questions to the profile and their answers: tables, call chains, flame graphs, differences, CPUs.
 //! * [`panel`]: the elements in which answers are shown.
-//! * [`units`]: analysis units, one file each, and their shared kit.
+//! * [`units`]: analysis units, one file each, in folders by topic; their shared kit.
 //! * [`cpu`]: the machine's CPUs: sampler, table, columns, findings, time in softirqs; triggers.
 //! * [`ingest`]: from batches to session and profile: decode, order, call chains, clocks, and derived events.
 //! * [`engine`]: the threads between source and screen.

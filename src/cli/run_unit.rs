@@ -19,8 +19,9 @@ use crate::panel::{Body, Panel};
 use crate::report::unit_figures::{json, stamp, text};
 use crate::source::Source;
 use crate::symbols::SymbolOptions;
-use crate::units::kit::settings::decided_live;
-use crate::units::kit::{Spec, scope};
+use crate::units::kit::Spec;
+use crate::units::kit::options::scope;
+use crate::units::kit::options::settings::decided_live;
 
 use super::args::unit_args::UnitArgs;
 use super::args::{Format, Recording};

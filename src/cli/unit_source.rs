@@ -14,7 +14,8 @@ use crate::source::live::containers::Scanner;
 use crate::source::live::{LiveConfig, LiveSource, Target, can_be_sampled, tables_of};
 use crate::source::{Control, Source};
 use crate::units;
-use crate::units::kit::{Sees, Settings, Spec, Unit, scope, target};
+use crate::units::kit::options::{scope, target};
+use crate::units::kit::{Sees, Settings, Spec, Unit};
 
 use super::args::unit_args::UnitArgs;
 use super::{Usage, source_config, usage};

@@ -5,11 +5,24 @@
 
 pub mod kit;
 
-use kit::{Settings, Spec, Unit, scope};
+use kit::options::scope;
+use kit::{Settings, Spec, Unit};
 
-listed! {
-    /// All units, in the order of the help.
-    pub const UNITS: Spec = SPEC of
+/// Declares the units by topic, and lists them like `listed!`.
+macro_rules! units {
+    ($($(#[$about:meta])* $topic:ident: $($unit:ident),+;)+) => {
+        $($(#[$about])* pub mod $topic {
+            $(pub mod $unit;)+
+        })+
+
+        /// All units, in the order of the help.
+        pub const UNITS: &[&Spec] = &[$($(&$topic::$unit::SPEC),+),+];
+    };
+}
+
+units! {
+    /// Events of any kind: logs, counts, pairs.
+    events:
     trace,
     top,
     num_dist,
@@ -19,25 +32,37 @@ listed! {
     hrtimer,
     multi_trace,
     syscalls,
-    nested_trace,
+    nested_trace;
+
+    /// Run and wait times of tasks.
+    tasks:
     rundelay,
     blktrace,
     task_state,
     oncpu,
     offcpu,
     wakeups,
-    forks,
+    forks;
+
+    /// Allocations, page faults and watched addresses.
+    memory:
     kmemleak,
     kmemprof,
     page_faults,
-    breakpoint,
+    breakpoint;
+
+    /// Execution on CPUs: functions, guests, accesses to memory.
+    cpus:
     profile,
     kvm_exit,
     kvmmmu,
     ldlat_loads,
     ldlat_stores,
     llcstat,
-    tlbstat,
+    tlbstat;
+
+    /// Static probes of programs, and changes in the kernel.
+    system:
     usdt,
     misc;
 }

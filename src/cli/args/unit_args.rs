@@ -10,7 +10,7 @@ use clap::{Arg, ArgAction, ArgMatches, Args as ClapArgs, Command, FromArgMatches
 use crate::cli::{help, perf_options};
 use crate::event::CallGraph;
 use crate::lang::quantity;
-use crate::units::kit::settings::{OPTIONS, Opt, SHARED, address_event};
+use crate::units::kit::options::settings::{OPTIONS, Opt, SHARED, address_event};
 use crate::units::kit::{Settings, Spec};
 use crate::units::{self, UNITS};
 

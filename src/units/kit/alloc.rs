@@ -10,8 +10,9 @@ use crate::record::open_spans::{OpenSpan, OpenSpans, ThreadChange};
 use crate::session::Session;
 
 use super::field::{BoundExpr, Num};
-use super::select::{self, SelectedEvent};
 use super::{Context, Event, EventRequest, Sample, Settings};
+use crate::units::kit::options::select;
+use crate::units::kit::options::select::SelectedEvent;
 
 /// Larger than any address space: caps wrong sizes, so that sums do not overflow.
 const LARGEST: u64 = 1 << 47;
@@ -412,7 +413,7 @@ mod tests {
     fn what_hands_memory_out_is_stepped_over() {
         let said = |frames: &[&str]| {
             let name = |text: &&str| Name { text: (*text).into(), kind: DsoKind::Unknown, dso: "".into() };
-            super::super::alike::line(without_wrappers(&frames.iter().map(name).collect::<Vec<_>>()))
+            crate::units::kit::tables::alike::line(without_wrappers(&frames.iter().map(name).collect::<Vec<_>>()))
         };
         assert_eq!(said(&["main", "load", "operator new(unsigned long)", "malloc"]), "load < main");
         assert_eq!(

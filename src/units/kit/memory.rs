@@ -8,8 +8,9 @@ use crate::event::Rate;
 use crate::panel::{Cell, Column, Measure, Panel};
 use crate::profile::RetainedStack;
 
-use super::columns::{by_weight, id, left, right, text};
-use super::{Alike, Context, EventRequest, Moment, Sample, Settings, Sheet, Stats, Unit, latency};
+use crate::units::kit::figures::latency;
+use crate::units::kit::tables::columns::{by_weight, id, left, right, text};
+use crate::units::kit::{Alike, Context, EventRequest, Moment, Sample, Settings, Sheet, Stats, Unit};
 
 /// The fields of `union perf_mem_data_src` (include/uapi/linux/perf_event.h): names by bit.
 const LEVELS: &[&str] = &[

@@ -3,36 +3,15 @@
 //! A unit is a type in one file of [`super`] that implements [`Unit`], with a [`Spec`]. Screens, text, JSON, CSV, help
 //! and completion are generated from the two. A unit does not access the terminal, open events or symbolize.
 
-pub(crate) mod alike;
 pub(crate) mod alloc;
-pub(crate) mod before;
-pub(crate) mod columns;
-pub(crate) mod containers;
-pub(crate) mod counted;
-pub(crate) mod counts;
-pub(crate) mod detail;
-pub(crate) mod disks;
 pub(crate) mod field;
-pub(crate) mod grid;
-pub(crate) mod histogram;
-pub(crate) mod joint;
-pub(crate) mod latency;
+pub mod figures;
 pub(crate) mod memory;
 pub mod moment;
 pub mod names;
-pub mod points;
-pub(crate) mod programs;
-pub(crate) mod rowkey;
-pub(crate) mod sched;
-pub mod scope;
-pub(crate) mod select;
-pub mod settings;
-pub(crate) mod sheet;
-pub(crate) mod sleep;
-pub(crate) mod target;
-pub(crate) mod top_n;
+pub mod options;
+pub(crate) mod tables;
 pub(crate) mod waits;
-pub(crate) mod wakers;
 
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -49,26 +28,20 @@ use crate::record::open_spans::ThreadChange;
 use crate::record::sample::UserState;
 use crate::session::Session;
 
-pub(crate) use alike::Alike;
-pub(crate) use before::Before;
-pub(crate) use containers::ByContainer;
-pub(crate) use detail::Detail;
 pub(crate) use field::BoundExpr;
-pub(crate) use grid::Grid;
-pub use histogram::Stats;
-pub use joint::Finding;
+pub use figures::histogram::Stats;
+pub use figures::points::Points;
+pub(crate) use figures::{grid::Grid, top_n::TopN};
 pub use moment::Moment;
 pub use names::ThreadNames;
-pub use points::Points;
-pub(crate) use programs::Programs;
-pub(crate) use rowkey::RowKey;
-pub use settings::{Opt, Settings};
-pub(crate) use sheet::Sheet;
-pub(crate) use target::ThreadChoice;
-pub(crate) use top_n::TopN;
-pub(crate) use wakers::{Waker, WakerReader, WakerStacks};
+pub use options::inputs::Finding;
+pub use options::settings::{Opt, Settings};
+pub(crate) use options::{detail::Detail, target::ThreadChoice};
+pub(crate) use tables::{alike::Alike, containers::ByContainer, rowkey::RowKey, sheet::Sheet};
+pub(crate) use waits::wakers::{Waker, WakerReader, WakerStacks};
+pub(crate) use waits::{before::Before, programs::Programs};
 
-/// The records that a unit needs if there is a target; [`scope`] passes it only those.
+/// The records that a unit needs if there is a target; [`options::scope`] passes it only those.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sees {
     /// Records of the target's threads. Without a target, those of all threads except this program's.
@@ -95,7 +68,7 @@ pub struct Spec {
     /// An example run: the command line after `$ `, then the first lines of its output, truncated to 70 columns. Empty
     /// if the machine on which it was written lacks the events.
     pub output: &'static str,
-    /// The [`settings::OPTIONS`] that it takes.
+    /// The [`options::settings::OPTIONS`] that it takes.
     pub options: &'static [&'static str],
     /// The records that it needs if there is a target.
     pub sees: Sees,

@@ -9,7 +9,8 @@ use crate::profile::{FrameId, NodeId, Profile, RetainedStack, SymId};
 use crate::query::tree::symbol_stacks::{Name, name_in};
 use crate::session::{DsoKind, Session};
 
-use super::{ThreadNames, ViewState, alike};
+use crate::units::kit::tables::alike;
+use crate::units::kit::{ThreadNames, ViewState};
 
 /// The state from which panels are made.
 #[derive(Clone, Copy, Debug)]

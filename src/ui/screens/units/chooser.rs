@@ -11,7 +11,7 @@ use crate::ui::popups::{Chooser, Popup};
 use crate::ui::screens::events::state::{EventsScreen, NO_TRACEPOINTS};
 use crate::ui::state::context::Context;
 use crate::ui::state::tab::Tab;
-use crate::units::kit::settings::{OPTIONS, Settings};
+use crate::units::kit::options::settings::{OPTIONS, Settings};
 use crate::units::kit::{EventRequest, Spec};
 use crate::units::{self, UNITS};
 

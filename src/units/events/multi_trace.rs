@@ -1,0 +1,461 @@
+//! `multi-trace`: latency between events, paired by a key, and the events in between.
+
+mod between;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use rustc_hash::FxHashMap;
+
+use crate::event::format::Format;
+use crate::filter::expr::Expr;
+use crate::lang::counted;
+use crate::panel::{Cell, Measure, Panel};
+use crate::query::row_order::arrange_by_key;
+use crate::record::Record;
+use crate::record::open_spans::{OpenSpans, ThreadChange};
+
+use between::{Recent, Seen, Slow, by_share_of_event};
+
+use crate::units::kit::figures::latency;
+use crate::units::kit::options::inputs;
+use crate::units::kit::options::inputs::{SourceRole, Sources};
+use crate::units::kit::options::select;
+use crate::units::kit::options::select::SelectedEvent;
+use crate::units::kit::tables::columns::{by_weight, id, text};
+use crate::units::kit::{
+    Alike, BoundExpr, Context, Detail, Event, EventRequest, Finding, Grid, Lost, Moment, RowKey, Sample, Sees,
+    Settings, Sheet, Spec, Stats, ThreadChoice, TopN, Unit, follow_threads, names_thread,
+};
+
+pub(crate) const SPEC: Spec = Spec {
+    name: "multi-trace",
+    about: "time from event A to B (to C), paired by a key, and the events in between",
+    words: "between request response pair latency network tcp slow",
+    help: "Each -e is a step. An event pairs with the last unpaired event of the previous step that has the same key. \
+           The key is the expression --key, or key= of an event; the default is tid, the thread in which the event \
+           happens, and the table names it. An event with role=1 only begins pairs, one with role=2 only ends them; \
+           the role may be an expression over the event's fields. Untraced events are context. For the slowest pairs, \
+           the other events on the same CPUs, threads and key are kept (--detail). A unit among the events is \
+           context, too: with -e 'sched:sched_switch,profile/-F 999/untraced/' pairs show what ran meanwhile, with \
+           task-state what waited and slept, with page-faults which pages were missing.",
+    example: "perfprof-tui multi-trace -e sched:sched_wakeup -e sched:sched_switch//key=next_pid/ --key pid --than 10ms",
+    output: "\
+$ perfprof-tui multi-trace -e sched:sched_wakeup \\
+    -e sched:sched_switch//key=next_pid/ --key pid
+From                To                  Calls    Total     Min     Me…
+sched:sched_wakeup  sched:sched_switch    873  18.1 ms  815 ns  20.7…
+! paired by pid; 0 begun and not ended",
+    options: &[
+        "event",
+        "key",
+        "than",
+        "only-than",
+        "lower",
+        "cycle",
+        "keep",
+        "detail",
+        "per-thread",
+        "frequency",
+        "addresses",
+    ],
+    sees: Sees::Machine,
+    across: Some("pairs that end on the chosen CPUs"),
+    interval: None,
+    make: |settings| Ok(Box::new(MultiTrace::new(settings)?)),
+};
+
+const MAX_OPEN: usize = 1 << 18;
+
+#[derive(Clone, Debug)]
+struct Role {
+    selected: SelectedEvent,
+    step: usize,
+    begins: bool,
+    ends: bool,
+    /// An expression that selects the event's function: bit 0 starts a pair, bit 1 ends one.
+    by: Option<String>,
+}
+
+/// The expressions of an event in one of its roles.
+#[derive(Clone, Debug, Default)]
+struct Bindings {
+    key: Option<BoundExpr>,
+    does: Option<BoundExpr>,
+    than: Option<BoundExpr>,
+}
+
+#[derive(Clone, Debug)]
+struct Known {
+    format: Option<Arc<Format>>,
+    name: Arc<str>,
+}
+
+#[derive(Clone, Debug, Default)]
+struct MultiTrace {
+    roles: Vec<Role>,
+    sources: Sources,
+    steps: usize,
+    key: String,
+    key_chosen: bool,
+    than: Option<Expr>,
+    only_than: bool,
+    cycle: bool,
+    per_thread: bool,
+    events: FxHashMap<u16, Known>,
+    /// The expressions of events by role.
+    bindings: FxHashMap<usize, Bindings>,
+    /// By key: the step that has started.
+    open: OpenSpans<RowKey, usize, Seen>,
+    chosen: ThreadChoice,
+    cpus: Option<Vec<u32>>,
+    pairs: BTreeMap<(u16, u16), Stats>,
+    rows: FxHashMap<(u16, u16, i32), Stats>,
+    unpaired: BTreeMap<u16, u64>,
+    recent: Recent,
+    slowest: TopN<Slow>,
+    map: Grid<u32>,
+    alike: Alike,
+}
+
+impl MultiTrace {
+    fn new(settings: &Settings) -> Result<Self, String> {
+        // Findings about other tasks matter as well.
+        let all = settings.of_all();
+        let (lists, sources) = select::joint(&all)?;
+        let cycle = settings.has("cycle");
+        if lists.len() < 2 && !(cycle && lists.len() == 1) {
+            return Err("name two steps or more, each with its own -e (or one, with --cycle)".to_owned());
+        }
+        let steps = lists.len();
+        let mut roles = Vec::new();
+        for (step, list) in lists.into_iter().enumerate() {
+            for selected in list {
+                let typed = selected.get("role");
+                let number = typed.map_or(Some(3u8), |text| text.parse().ok());
+                let (bits, by) = (number.unwrap_or(3), typed.filter(|_| number.is_none()).map(str::to_owned));
+                let traced = !selected.has("untraced") && selected.source.is_none();
+                let begins = traced && bits & 1 != 0 && (step + 1 < steps || cycle);
+                let ends = traced && bits & 2 != 0 && (step > 0 || cycle);
+                roles.push(Role { selected, step, begins, ends, by });
+            }
+        }
+        // Units first, as in each list: the finding caused by an event precedes the end of a pair by that event.
+        arrange_by_key(&mut roles, |role| role.selected.source.is_none());
+        let named = |(number, name): (u16, &'static str)| (number, Known { format: None, name: name.into() });
+        Ok(Self {
+            events: sources.names().map(named).collect(),
+            roles,
+            sources,
+            steps,
+            key: settings.get("key").unwrap_or("tid").to_owned(),
+            key_chosen: settings.has("key"),
+            than: settings.than()?,
+            only_than: settings.has("only-than"),
+            cycle,
+            recent: Recent::of(Detail::of(settings)?),
+            chosen: ThreadChoice::of(settings)?,
+            cpus: settings.cpus()?,
+            per_thread: settings.has("per-thread"),
+            slowest: TopN::new(settings.number("keep", 20)?.min(1000) as usize),
+            map: Grid::of_greatest(),
+            alike: Alike::of(settings),
+            ..Self::default()
+        })
+    }
+
+    /// Whether an event of a step may follow one of another step.
+    fn follows(&self, before: usize, step: usize) -> bool {
+        before + 1 == step || self.cycle && step == 0 && before + 1 == self.steps
+    }
+
+    fn pair(&mut self, first: Seen, seen: &Seen, key: &RowKey, hit: &Sample<'_>, cx: &mut Context<'_>) {
+        if !cx.counts(seen.cpu) {
+            return;
+        }
+        let ns = seen.time.saturating_sub(first.time);
+        let than = self.bindings.get(&hit.role).and_then(|own| own.than.as_ref());
+        let above = than.is_some_and(|than| than.holds(hit, cx.names, Some(ns)));
+        if self.only_than && !above {
+            return;
+        }
+        if !self.is_chosen(&[&first, seen], key, hit.role, cx) {
+            return;
+        }
+        let pair = (first.event, seen.event);
+        let mut lists = vec![self.pairs.entry(pair).or_default()];
+        if self.per_thread && !cx.own.contains(&seen.tid) {
+            lists.push(self.rows.entry((pair.0, pair.1, seen.tid)).or_default());
+        }
+        for stats in lists {
+            stats.add_than(ns, above);
+        }
+        self.map.add(&seen.cpu, seen.time, ns as f64);
+        if cx.points.is_some() {
+            cx.point([&self.name(first.event), &self.name(seen.event)], seen.time, ns);
+        }
+        if (self.than.is_none() || above) && self.slowest.takes(ns) {
+            let slow = self.recent.between(first, seen, key);
+            self.slowest.add(ns, slow);
+        }
+    }
+
+    /// Whether a pair belongs to the target: by the thread in its key, otherwise by the threads of its events.
+    fn is_chosen(&mut self, hits: &[&Seen], key: &RowKey, role: usize, cx: &mut Context<'_>) -> bool {
+        let expression = self.roles[role].selected.get("key").unwrap_or(&self.key);
+        let of_thread = key.thread(expression).map(|tid| self.chosen.has(tid, cx));
+        of_thread.unwrap_or_else(|| hits.iter().any(|seen| seen.is_chosen))
+    }
+
+    fn name(&self, event: u16) -> Arc<str> {
+        self.events.get(&event).map_or_else(|| "?".into(), |event| event.name.clone())
+    }
+
+    fn event_text(&self, seen: &Seen, at: &Moment<'_>) -> String {
+        if let Some(found) = &seen.found {
+            return inputs::words(found, seen.stack, |stack| at.line(stack).to_string());
+        }
+        match self.events.get(&seen.event).and_then(|event| event.format.as_ref()) {
+            Some(format) => format.call_or_text(&seen.raw),
+            None => String::new(),
+        }
+    }
+
+    fn table(&self, at: &Moment<'_>) -> Panel {
+        let list: Vec<((u16, u16, i32), &Stats)> = match self.per_thread {
+            true => self.rows.iter().map(|(key, stats)| (*key, stats)).collect(),
+            false => self.pairs.iter().map(|((a, b), stats)| ((*a, *b, 0), stats)).collect(),
+        };
+        let note = match self.key_chosen || self.roles.iter().any(|role| role.selected.has("key")) {
+            true => format!("paired by {}", self.key),
+            false => "paired by tid, the thread that hits: --key chooses something else".to_owned(),
+        };
+        Sheet::of(by_weight(list, |stats| stats.sum), |(key, _)| id(&key))
+            .left("from", "From", 26, |((from, ..), _)| text(self.name(from)))
+            .left("to", "To", 26, |((_, to, _), _)| text(self.name(to)))
+            .when(self.per_thread, |sheet| sheet.task(at, |((.., tid), _)| tid))
+            .latency(self.than.is_some(), |(_, stats)| stats)
+            .panel("Pairs")
+            .noted(format!("{note}; {} begun and not ended", self.begun().count()))
+    }
+
+    fn slow(&self, at: &Moment<'_>) -> Panel {
+        Sheet::of(self.slowest.iter(), |(_, number, _)| number)
+            .right("time_ns", "At", 9, |(.., slow)| Cell::Time(at.after(slow.second.time)))
+            .right("ns", "Took", 9, |(ns, ..)| Cell::Time(ns))
+            .left("key", "Key", 12, |(.., slow)| slow.key.cell())
+            .left("from", "From", 26, |(.., slow)| text(self.name(slow.first.event)))
+            .left("from_task", "Task", 22, |(.., slow)| text(at.task(slow.first.tid)))
+            .right("from_cpu", "CPU", 4, |(.., slow)| Cell::Id(slow.first.cpu.into()))
+            .left("to", "To", 26, |(.., slow)| text(self.name(slow.second.event)))
+            .left("to_task", "Task", 22, |(.., slow)| text(at.task(slow.second.tid)))
+            .right("to_cpu", "CPU", 4, |(.., slow)| Cell::Id(slow.second.cpu.into()))
+            .whole("Slowest")
+    }
+
+    /// Returns the selected slow case, or else the slowest.
+    fn looked_at(&self, at: &Moment<'_>) -> Option<&Slow> {
+        let chosen = at.selected(1);
+        let found = self.slowest.iter().find(|(_, number, _)| chosen == Some(*number));
+        found.or_else(|| self.slowest.iter().next()).map(|(.., slow)| slow)
+    }
+
+    /// A panel of the events in between, by their share of all hits of their event.
+    fn most(&mut self, at: &Moment<'_>) -> Panel {
+        let slow = self.looked_at(at);
+        let gap = slow.map_or_else(String::new, |slow| slow.unremembered());
+        let counts = slow.map_or_else(Vec::new, |slow| slow.counts.clone());
+        let counts = counts.into_iter().map(|((event, tid, stack), n)| ((event, tid), stack, n));
+        let lines = self.alike.rows(at, counts, |sum: &mut u64, n| *sum += n);
+        let lines = by_share_of_event(lines.iter().map(|(place, n)| (place, *n)), |((event, _), _)| *event);
+        Sheet::of(lines, |(place, _)| id(place))
+            .right("times", "Times", 9, |(_, n)| Cell::Count(n))
+            .left("event", "Event", 26, |(((event, _), _), _)| text(self.name(*event)))
+            .left("task", "Task", 22, |(((_, tid), _), _)| text(at.task(*tid)))
+            .left("stack", "Where", 0, |((_, line), _)| text(line.clone()))
+            .panel("Meanwhile")
+            .noted(gap)
+    }
+
+    fn timeline(&self, at: &Moment<'_>) -> Panel {
+        let slow = self.looked_at(at);
+        let began = slow.map_or(0, |slow| slow.first.time);
+        let seen: Vec<&Seen> = slow.map_or_else(Vec::new, |slow| {
+            let before = slow.between.iter().take_while(|seen| seen.time < began).count();
+            let (before, within) = slow.between.split_at(before);
+            before.iter().chain([&slow.first]).chain(within).chain([&slow.second]).collect()
+        });
+        let after = |seen: &Seen| Cell::TimeFrom(seen.time.wrapping_sub(began) as i64);
+        let sheet = Sheet::of(seen.into_iter().enumerate(), |(i, _)| i as u64)
+            .right("after_ns", "After", 9, |(_, seen)| after(seen))
+            .right("cpu", "CPU", 4, |(_, seen)| Cell::Id(seen.cpu.into()))
+            .left("task", "Task", 22, |(_, seen)| text(at.task(seen.tid)))
+            .left("event", "Event", 26, |(_, seen)| text(self.name(seen.event)))
+            .left("text", "What", 0, |(_, seen)| text(self.event_text(seen, at)));
+        let note = slow.map_or_else(String::new, |slow| match slow.more {
+            0 => slow.unremembered(),
+            more => format!("{} in between: --detail keeps more", counted(more as u64, "more event")),
+        });
+        sheet.whole(if slow.is_some() { "Events in between" } else { "In between" }).noted(note)
+    }
+}
+
+impl Unit for MultiTrace {
+    fn event_requests(&self) -> Vec<EventRequest> {
+        self.roles.iter().map(|role| role.selected.want(false)).collect()
+    }
+
+    fn bind(&mut self, event: &Event<'_>) -> Result<(), String> {
+        let role = &self.roles[event.role];
+        if let Some(source) = role.selected.source() {
+            let known = Known { format: event.format.cloned(), name: event.name.into() };
+            self.events.entry(event.number).or_insert(known);
+            return self.sources.bind(source, event);
+        }
+        let traced = role.begins || role.ends;
+        let key = role.selected.get("key").unwrap_or(&self.key);
+        let key =
+            traced.then(|| BoundExpr::parse(key, event.format)).transpose().map_err(|why| format!("--key: {why}"))?;
+        let than =
+            self.than.as_ref().filter(|_| role.ends).map(|than| BoundExpr::new(than, event.format)).transpose()?;
+        let by = role.by.as_ref().filter(|_| traced).map(|text| BoundExpr::parse(text, event.format));
+        let by = by.transpose().map_err(|why| format!("role=: {why}"))?;
+        // An event may have several roles, each with a key.
+        self.bindings.insert(event.role, Bindings { key, does: by, than });
+        let known =
+            || Known { format: event.format.cloned(), name: role.selected.get("alias").unwrap_or(event.name).into() };
+        self.events.entry(event.number).or_insert_with(known);
+        Ok(())
+    }
+
+    fn record(&mut self, hit: &Sample<'_>, cx: &mut Context<'_>) {
+        cx.comm(hit.tid);
+        // Decide at each record, which contains the thread's process: the end of the pair may need the decision later.
+        let is_chosen = self.chosen.has(hit.tid, cx) || !self.chosen.is_narrow();
+        if let Some(source) = self.roles[hit.role].selected.source() {
+            return self.context(source, hit, cx);
+        }
+        let seen = Seen { is_chosen, ..Seen::of(hit) };
+        let own = self.bindings.get(&hit.role);
+        let does = own.and_then(|own| own.does.as_ref());
+        let bits = does.map_or(3, |does| does.count(hit, cx.names).unwrap_or(0));
+        let (step, begins, ends) = {
+            let role = &self.roles[hit.role];
+            (role.step, role.begins && bits & 1 != 0, role.ends && bits & 2 != 0)
+        };
+        let key = own.and_then(|own| own.key.as_ref()).and_then(|key| {
+            let key = key.with(hit, cx.names, None, |value| RowKey::of(&value));
+            matches!(key, RowKey::Int(_) | RowKey::Text(_)).then_some(key)
+        });
+        if let Some(key) = key {
+            let waits = self.open.newest(&key).map(|open| open.what).is_some_and(|open| self.follows(open, step));
+            if ends
+                && waits
+                && let Some(open) = self.open.take(&key)
+            {
+                self.pair(open.with, &seen, &key, hit, cx);
+            }
+            if begins && self.open.len() < MAX_OPEN {
+                let is_chosen = self.is_chosen(&[&seen], &key, hit.role, cx);
+                let begun = Seen { is_chosen, ..seen.clone() };
+                let Some(before) = self.open.replace(key, step, seen.time, begun) else {
+                    return self.recent.remember(seen);
+                };
+                *self.unpaired.entry(before.with.event).or_default() +=
+                    u64::from(before.with.is_chosen && cx.counts(before.with.cpu));
+            }
+        }
+        self.recent.remember(seen);
+    }
+
+    fn came(&mut self, cpu: u32, tid: i32, time: u64, cx: &mut Context<'_>) {
+        for (number, found) in self.sources.came(cpu, tid, time, cx) {
+            self.found(number, found, &Sample::came(cpu, tid, time), cx);
+        }
+    }
+
+    fn side(&mut self, record: &Record<'_>, time: u64, cx: &mut Context<'_>) {
+        self.sources.side(record, time, cx);
+        follow_threads(self, record, time, cx);
+    }
+
+    fn chosen(&mut self) -> Option<&mut ThreadChoice> {
+        Some(&mut self.chosen)
+    }
+
+    fn thread_changed(&mut self, change: &ThreadChange, _time: u64, _cx: &mut Context<'_>) {
+        let mut keys = self.roles.iter().map(|role| role.selected.get("key").unwrap_or(&self.key));
+        if keys.any(names_thread) {
+            self.open.follow_keys(change, |tid| RowKey::Int(tid.into()));
+        }
+    }
+
+    fn lost(&mut self, lost: &Lost) {
+        self.sources.lost(lost);
+        self.open.forget();
+    }
+
+    fn loss_text(&self) -> &'static str {
+        "pairs across the gap are left out"
+    }
+
+    fn panels(&mut self, at: &Moment<'_>) -> Vec<Panel> {
+        let chosen = at.selected(0).and_then(|row| self.pairs.iter().find(|((a, b), _)| id(&(*a, *b, 0i32)) == row));
+        let all = chosen.map_or_else(|| self.pairs.values().sum(), |(_, stats)| stats.clone());
+        vec![
+            self.table(at),
+            self.slow(at),
+            self.timeline(at),
+            self.most(at),
+            latency::by_powers("Distribution", &all, Measure::Time),
+            self.map.heatmap("Slowest by CPU and time", at, Measure::Time, 64, |cpu| format!("CPU {cpu}")),
+            self.unpaired_panel(),
+        ]
+    }
+
+    fn reset(&mut self, now: u64) {
+        self.sources.reset(now);
+        self.pairs.clear();
+        self.rows.clear();
+        self.unpaired.clear();
+        self.slowest.clear();
+        self.map.clear();
+    }
+}
+
+impl MultiTrace {
+    /// Processes a hit of a unit among the events.
+    fn context(&mut self, source: SourceRole, hit: &Sample<'_>, cx: &mut Context<'_>) {
+        let number = Sources::number(source.source);
+        match self.sources.take(source, hit, cx) {
+            None => self.recent.remember(Seen::of(hit)),
+            Some(list) => list.into_iter().for_each(|found| self.found(number, found, hit, cx)),
+        }
+    }
+
+    fn found(&mut self, number: u16, found: Finding, hit: &Sample<'_>, cx: &mut Context<'_>) {
+        cx.comm(found.tid);
+        let Finding { tid, stack, text } = found;
+        let found = Some(text.into_boxed_str());
+        let pid = if tid == hit.tid { hit.pid } else { 0 };
+        self.recent.remember(Seen { event: number, pid, tid, raw: Box::default(), stack, found, ..Seen::of(hit) });
+    }
+
+    /// Returns open starts of the target on the selected CPUs.
+    fn begun(&self) -> impl Iterator<Item = &Seen> {
+        let counts = |seen: &&Seen| self.cpus.as_ref().is_none_or(|cpus| cpus.binary_search(&seen.cpu).is_ok());
+        self.open.iter().map(|(_, open)| &open.with).filter(|seen| seen.is_chosen).filter(counts)
+    }
+
+    fn unpaired_panel(&self) -> Panel {
+        let mut open: BTreeMap<u16, u64> = BTreeMap::new();
+        self.begun().for_each(|one| *open.entry(one.event).or_default() += 1);
+        let events: BTreeSet<u16> = self.unpaired.keys().chain(open.keys()).copied().collect();
+        let count = |map: &BTreeMap<u16, u64>, event| Cell::Count(map.get(&event).copied().unwrap_or(0));
+        Sheet::of(events, |event| event.into())
+            .left("event", "Event", 32, |event| text(self.name(event)))
+            .right("replaced", "Replaced", 12, |event| count(&self.unpaired, event))
+            .right("open", "Open", 12, |event| count(&open, event))
+            .whole("Unpaired")
+    }
+}

@@ -1,0 +1,134 @@
+//! A table built from columns: each has a title and a function from a row's item to a cell.
+
+use crate::panel::{Align, Body, Cell, Column, Panel, Rest, Rows};
+
+use crate::units::kit::figures::latency;
+use crate::units::kit::tables::columns::{MOST_ROWS, share, text};
+use crate::units::kit::{Moment, Stats};
+
+/// Appends the cells of some columns to an item's row.
+type Cells<'a, T> = dyn Fn(T, &mut Vec<Cell>) + 'a;
+
+/// Columns and row items in order; the cells are made when all columns are known.
+pub(crate) struct Sheet<'a, T> {
+    things: Vec<T>,
+    id: Box<dyn Fn(T) -> u64 + 'a>,
+    columns: Vec<Column>,
+    cells: Vec<Box<Cells<'a, T>>>,
+}
+
+impl<'a, T: Copy + 'a> Sheet<'a, T> {
+    pub(crate) fn of(things: impl IntoIterator<Item = T>, id: impl Fn(T) -> u64 + 'a) -> Self {
+        Self { things: things.into_iter().collect(), id: Box::new(id), columns: Vec::new(), cells: Vec::new() }
+    }
+
+    pub(crate) fn left(
+        self,
+        name: &'static str,
+        title: &'static str,
+        width: u16,
+        cell: impl Fn(T) -> Cell + 'a,
+    ) -> Self {
+        self.column(Column::new(name, title, Align::Left, width), cell)
+    }
+
+    pub(crate) fn right(
+        self,
+        name: &'static str,
+        title: &'static str,
+        width: u16,
+        cell: impl Fn(T) -> Cell + 'a,
+    ) -> Self {
+        self.column(Column::new(name, title, Align::Right, width), cell)
+    }
+
+    pub(crate) fn column(mut self, column: Column, cell: impl Fn(T) -> Cell + 'a) -> Self {
+        self.columns.push(column);
+        self.cells.push(Box::new(move |thing, cells| cells.push(cell(thing))));
+        self
+    }
+
+    /// Gives the last column precedence if there is not enough room for all ([`Column::rank`]).
+    pub(crate) fn ranked(mut self, rank: u8) -> Self {
+        self.columns.last_mut().into_iter().for_each(|column| column.rank = rank);
+        self
+    }
+
+    /// Marks the texts of the last column as lists ([`crate::panel::text::fit_list`]).
+    pub(crate) fn listed(mut self) -> Self {
+        self.columns.last_mut().into_iter().for_each(|column| column.is_list = true);
+        self
+    }
+
+    /// Adds a variable number of columns with as many cells.
+    pub(crate) fn columns<C: IntoIterator<Item = Cell>>(
+        mut self,
+        columns: impl IntoIterator<Item = Column>,
+        cells: impl Fn(T) -> C + 'a,
+    ) -> Self {
+        self.columns.extend(columns);
+        self.cells.push(Box::new(move |thing, row| row.extend(cells(thing))));
+        self
+    }
+
+    pub(crate) fn each<K: Copy + 'a>(
+        self,
+        keys: impl IntoIterator<Item = K>,
+        column: impl Fn(K) -> Column,
+        cell: impl Fn(T, K) -> Cell + 'a,
+    ) -> Self {
+        let keys: Vec<K> = keys.into_iter().collect();
+        let columns: Vec<Column> = keys.iter().map(|key| column(*key)).collect();
+        self.columns(columns, move |thing| keys.iter().map(|key| cell(thing, *key)).collect::<Vec<_>>())
+    }
+
+    pub(crate) fn when(self, wanted: bool, more: impl FnOnce(Self) -> Self) -> Self {
+        if wanted { more(self) } else { self }
+    }
+
+    /// Adds `comm` and `tid`.
+    pub(crate) fn task(self, at: &'a Moment<'_>, tid: impl Fn(T) -> i32 + Copy + 'a) -> Self {
+        self.left("comm", "Comm", 16, move |thing| text(at.comm(tid(thing))))
+            .right("tid", "TID", 8, move |thing| Cell::Id(tid(thing).into()))
+    }
+
+    pub(crate) fn share(self, part: impl Fn(T) -> u64 + 'a, whole: u64) -> Self {
+        self.right("share_pct", "Share", 8, move |thing| share(part(thing), whole))
+    }
+
+    pub(crate) fn latency<'s>(self, than: bool, stats: impl Fn(T) -> &'s Stats + 'a) -> Self {
+        self.columns(latency::columns(than), move |thing| latency::cells(stats(thing), than))
+    }
+
+    pub(crate) fn rows(self) -> Rows {
+        let mut rows = Rows::new(self.columns);
+        for thing in self.things {
+            let mut cells = Vec::with_capacity(rows.table.columns.len());
+            self.cells.iter().for_each(|cell| cell(thing, &mut cells));
+            rows.push((self.id)(thing), cells);
+        }
+        rows
+    }
+
+    /// Makes a panel, limited to the first rows.
+    pub(crate) fn panel(mut self, title: impl Into<String>) -> Panel {
+        let more = self.things.len().saturating_sub(MOST_ROWS);
+        self.things.truncate(MOST_ROWS);
+        Panel::new(title, Body::Table(Rows { more, ..self.rows() }))
+    }
+
+    /// Makes a panel with limited rows, then a row for the rest.
+    pub(crate) fn folded_panel(mut self, title: impl Into<String>, rest: Rest) -> Panel {
+        let more = rest.row.saturating_sub(MOST_ROWS);
+        self.things.drain(rest.row - more..rest.row);
+        let row = rest.row - more;
+        let rest = Some(Rest { row, after: rest.after.min(row), ..rest }).filter(|_| row < self.things.len());
+        self.things.truncate(2 * MOST_ROWS);
+        Panel::new(title, Body::Table(Rows { more, rest, ..self.rows() }))
+    }
+
+    /// Makes a panel with all rows, for small tables.
+    pub(crate) fn whole(self, title: impl Into<String>) -> Panel {
+        Panel::new(title, Body::Table(self.rows()))
+    }
+}

@@ -1,0 +1,224 @@
+//! Classes of waits: a blocked thread waits for work, or its work is held up. The end of a wait determines the class,
+//! never a function name in its stack.
+
+use crate::session::BlockedThread;
+
+use crate::units::kit::waits::sched::state;
+use crate::units::kit::waits::wakers::Cause;
+
+/// The state in which a thread leaves its CPU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) enum Sleep {
+    /// S.
+    Interruptible,
+    /// D.
+    Uninterruptible,
+    /// I: an idle kernel thread.
+    Idle,
+    /// Stopped, traced or parked.
+    Stopped,
+}
+
+impl Sleep {
+    /// From `prev_state` of a switch; `None` if the thread remains runnable or ends.
+    pub(crate) fn of(bits: i64) -> Option<Self> {
+        match bits {
+            bits if bits == 0 || bits & (state::PREEMPTED | state::DEAD | state::ZOMBIE) != 0 => None,
+            bits if bits & state::IDLE != 0 => Some(Self::Idle),
+            bits if bits & state::UNINTERRUPTIBLE != 0 => Some(Self::Uninterruptible),
+            bits if bits & (state::STOPPED | state::TRACED | state::PARKED) != 0 => Some(Self::Stopped),
+            _ => Some(Self::Interruptible),
+        }
+    }
+
+    /// From the state letter in /proc.
+    pub(crate) fn of_thread(thread: &BlockedThread) -> Self {
+        match thread.state {
+            'D' => Self::Uninterruptible,
+            'I' => Self::Idle,
+            'T' | 't' | 'P' => Self::Stopped,
+            _ => Self::Interruptible,
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum WaitEnd {
+    /// Not ended, or the end was not recorded.
+    Open,
+    Timer,
+    /// Data or a connection from outside of the program.
+    Message,
+    /// A thread of the same program.
+    OwnProgram,
+    /// A disk, another program without a message, or an unknown cause.
+    Other,
+}
+
+impl WaitEnd {
+    /// From a wakeup; `is_own` if the waker is a thread of the same program.
+    pub(crate) fn of(cause: Cause, is_own: bool) -> Self {
+        match cause {
+            Cause::Task { .. } if is_own => Self::OwnProgram,
+            Cause::Task { sends: true, .. } | Cause::Network { sends: true } => Self::Message,
+            Cause::Timer => Self::Timer,
+            Cause::Unrecorded => Self::Open,
+            Cause::Task { .. }
+            | Cause::Network { .. }
+            | Cause::Disk(_)
+            | Cause::Context(_)
+            | Cause::OtherCpu
+            | Cause::Untold => Self::Other,
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) enum WaitClass {
+    /// Work was held up.
+    Held,
+    /// Unknown: a lock, or a queue with work from another thread of the program.
+    EachOther,
+    /// The stack is broken, and no message from outside ended the wait.
+    Broken,
+    /// The thread had no work.
+    Work,
+}
+
+/// The place of a wait.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct WaitPlace {
+    /// Whether a thread of the same program ended another wait there that may be one for the same thing.
+    pub(crate) has_own_wakers: bool,
+    pub(crate) is_broken: bool,
+    /// Whether the thread sleeps until its own timer expires ([`super::sleep::is_of_timer`]).
+    pub(crate) is_of_timer: bool,
+}
+
+impl WaitClass {
+    /// Classifies a wait. A timer may end a wait for a lock that the thread resumes at once, and an open wait may be
+    /// one for a lock: if the program itself ended such a wait, or a broken stack hides the place, neither is idle.
+    /// This does not apply to a sleep that only the thread's own timer ends: the kernel knows its place without the
+    /// callers.
+    pub(crate) fn of(sleep: Sleep, is_of_kernel: bool, end: WaitEnd, place: WaitPlace) -> Self {
+        let each_other = if place.is_broken { Self::Broken } else { Self::EachOther };
+        match (sleep, end) {
+            (Sleep::Uninterruptible | Sleep::Stopped, _) => Self::Held,
+            (Sleep::Idle, _) => Self::Work,
+            // Kernel threads wait for locks and disks uninterruptibly.
+            (Sleep::Interruptible, _) if is_of_kernel => Self::Work,
+            (Sleep::Interruptible, WaitEnd::OwnProgram) => each_other,
+            (Sleep::Interruptible, WaitEnd::Open | WaitEnd::Timer) if place.is_of_timer => Self::Work,
+            (Sleep::Interruptible, WaitEnd::Open | WaitEnd::Timer) if place.is_broken || place.has_own_wakers => {
+                each_other
+            }
+            (Sleep::Interruptible, WaitEnd::Open | WaitEnd::Timer | WaitEnd::Message) => Self::Work,
+            (Sleep::Interruptible, WaitEnd::Other) => Self::Held,
+        }
+    }
+
+    pub(crate) fn label(self) -> &'static str {
+        match self {
+            Self::Held => "held up",
+            Self::EachOther => "not known: woken by each other",
+            Self::Broken => "not known: stack is broken",
+            Self::Work => "waiting for work",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::sched::WakeContext;
+    use super::*;
+
+    const S: Sleep = Sleep::Interruptible;
+    const ALONE: WaitPlace = WaitPlace { has_own_wakers: false, is_broken: false, is_of_timer: false };
+    const SHARED: WaitPlace = WaitPlace { has_own_wakers: true, ..ALONE };
+
+    fn class(sleep: Sleep, end: WaitEnd, place: WaitPlace) -> WaitClass {
+        WaitClass::of(sleep, false, end, place)
+    }
+
+    #[test]
+    fn what_comes_from_outside_is_work() {
+        for end in [WaitEnd::Open, WaitEnd::Timer, WaitEnd::Message] {
+            assert_eq!(class(S, end, ALONE), WaitClass::Work, "{end:?}");
+        }
+        assert_eq!(class(S, WaitEnd::Message, SHARED), WaitClass::Work);
+        assert_eq!(class(S, WaitEnd::Other, ALONE), WaitClass::Held);
+    }
+
+    #[test]
+    fn a_wait_that_the_program_ends_is_never_work() {
+        assert_eq!(class(S, WaitEnd::OwnProgram, ALONE), WaitClass::EachOther);
+        // A thread with a lock's timeout resumes the wait: CPython's take_gil, PostgreSQL's deadlock check.
+        assert_eq!(class(S, WaitEnd::Timer, SHARED), WaitClass::EachOther);
+        assert_eq!(class(S, WaitEnd::Open, SHARED), WaitClass::EachOther);
+    }
+
+    #[test]
+    fn a_broken_stack_has_no_verdict_unless_a_message_ends_the_wait() {
+        for place in [ALONE, SHARED].map(|place| WaitPlace { is_broken: true, ..place }) {
+            for end in [WaitEnd::Open, WaitEnd::Timer, WaitEnd::OwnProgram] {
+                assert_eq!(class(S, end, place), WaitClass::Broken, "{end:?} {place:?}");
+            }
+            assert_eq!(class(S, WaitEnd::Message, place), WaitClass::Work);
+            assert_eq!(class(S, WaitEnd::Other, place), WaitClass::Held);
+            assert_eq!(WaitClass::of(S, true, WaitEnd::Open, place), WaitClass::Work, "a thread of the kernel");
+        }
+    }
+
+    /// The place of a timer's sleep is known without the callers.
+    #[test]
+    fn a_timer_of_the_thread_itself_is_work_though_the_stack_is_broken() {
+        for place in [ALONE, SHARED, WaitPlace { is_broken: true, ..SHARED }] {
+            let place = WaitPlace { is_of_timer: true, ..place };
+            for end in [WaitEnd::Open, WaitEnd::Timer, WaitEnd::Message] {
+                assert_eq!(class(S, end, place), WaitClass::Work, "{end:?} {place:?}");
+            }
+            // A signal of the program, or of another one, ended it early.
+            let own = if place.is_broken { WaitClass::Broken } else { WaitClass::EachOther };
+            assert_eq!(class(S, WaitEnd::OwnProgram, place), own);
+            assert_eq!(class(S, WaitEnd::Other, place), WaitClass::Held);
+        }
+    }
+
+    #[test]
+    fn the_state_goes_before_what_ends_it() {
+        let all = [WaitEnd::Open, WaitEnd::Timer, WaitEnd::Message, WaitEnd::OwnProgram, WaitEnd::Other];
+        for end in all {
+            assert_eq!(class(Sleep::Uninterruptible, end, ALONE), WaitClass::Held, "{end:?}");
+            assert_eq!(class(Sleep::Stopped, end, ALONE), WaitClass::Held, "{end:?}");
+            assert_eq!(class(Sleep::Idle, end, SHARED), WaitClass::Work, "{end:?}");
+            assert_eq!(WaitClass::of(S, true, end, SHARED), WaitClass::Work, "a kernel thread: {end:?}");
+        }
+        let states = [0, 0x100, 0x10, 0x20, 1, 2, 4, 8, 0x40, 0x80, 0x82];
+        let of = states.map(Sleep::of);
+        assert_eq!(of[..4], [None; 4]);
+        assert_eq!(of[4..6], [Some(S), Some(Sleep::Uninterruptible)]);
+        assert_eq!(of[6..9], [Some(Sleep::Stopped); 3]);
+        assert_eq!(of[9..], [Some(Sleep::Idle); 2]);
+    }
+
+    #[test]
+    fn a_waker_is_who_caused_it() {
+        let task = |sends| Cause::Task { tid: 7, sends };
+        for (cause, is_own, end) in [
+            (task(true), true, WaitEnd::OwnProgram),
+            (task(false), true, WaitEnd::OwnProgram),
+            (task(true), false, WaitEnd::Message),
+            (task(false), false, WaitEnd::Other),
+            (Cause::Network { sends: true }, true, WaitEnd::Message),
+            (Cause::Network { sends: false }, true, WaitEnd::Other),
+            (Cause::Timer, true, WaitEnd::Timer),
+            (Cause::Disk(None), true, WaitEnd::Other),
+            (Cause::Unrecorded, false, WaitEnd::Open),
+            (Cause::OtherCpu, false, WaitEnd::Other),
+            (Cause::Context(WakeContext::Irq), false, WaitEnd::Other),
+            (Cause::Untold, false, WaitEnd::Other),
+        ] {
+            assert_eq!(WaitEnd::of(cause, is_own), end, "{cause:?} {is_own}");
+        }
+    }
+}

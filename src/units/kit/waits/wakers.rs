@@ -1,0 +1,342 @@
+//! The causes of wakeups. A wakeup record names the task on the CPU, which an interrupt or softirq merely interrupts.
+
+use std::sync::Arc;
+
+use rustc_hash::FxHashMap;
+
+use crate::profile::RetainedStack;
+use crate::query::tree::symbol_stacks::Name;
+
+use crate::units::kit::field::Num;
+use crate::units::kit::tables::alike::ByStack;
+use crate::units::kit::waits::disks::DiskNames;
+use crate::units::kit::waits::sched::{WAKING, WakeContext, Wakeup};
+use crate::units::kit::{Context, Event, EventRequest, Moment, Sample};
+
+/// The tracepoint of completed requests: its `dev` is the disk whose interrupt wakes.
+pub(crate) const DISK: &str = "block:block_rq_complete";
+/// A wakeup belongs to a completed request on the same CPU for this long, unless the CPU switches in between.
+const SAME_INTERRUPT_NS: u64 = 1_000_000;
+
+/// The waker of a task, derived from the record and earlier ones on its CPU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) enum Waker {
+    /// A thread.
+    Task(i32),
+    /// A softirq, possibly raised by a system call of the interrupted thread: only the stack shows that.
+    Softirq { on: i32, disk: Option<u32> },
+    /// An interrupt, regardless of the interrupted task.
+    Interrupt { disk: Option<u32> },
+    /// The limit of distinct places was reached.
+    Untold,
+    /// No record has the wakeup, but the thread runs again.
+    Unrecorded,
+}
+
+impl Waker {
+    pub(crate) fn context(self) -> WakeContext {
+        match self {
+            Self::Task(_) | Self::Untold | Self::Unrecorded => WakeContext::Task,
+            Self::Softirq { .. } => WakeContext::Softirq,
+            Self::Interrupt { .. } => WakeContext::Irq,
+        }
+    }
+
+    /// Returns the thread, if the record alone determines it as the cause.
+    pub(crate) fn tid(self) -> Option<i32> {
+        if let Self::Task(tid) = self { Some(tid) } else { None }
+    }
+
+    /// Returns the waker without details that only stacks distinguish.
+    pub(crate) fn without_stack(self) -> Self {
+        if let Self::Softirq { disk, .. } = self { Self::Softirq { on: 0, disk } } else { self }
+    }
+
+    pub(crate) fn cause(self) -> Cause {
+        cause(self, WakePath::default())
+    }
+}
+
+/// Tracks completed requests, so that wakeups by a disk have its name.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct WakerReader {
+    /// The event number of `sched_waking`, which the waker records; the CPU that gets the task records `sched_wakeup`.
+    waking: Option<u16>,
+    dev: Option<Num>,
+    /// The last completed request on each CPU since its last switch: time and disk.
+    completed: FxHashMap<u32, (u64, u32)>,
+    disks: DiskNames,
+}
+
+impl WakerReader {
+    pub(crate) fn request() -> EventRequest {
+        EventRequest::new(DISK).optional()
+    }
+
+    /// Binds an event about wakers. Returns true for [`DISK`], which needs no other lookup; `disk` is its role.
+    pub(crate) fn bind(&mut self, event: &Event<'_>, disk: usize) -> bool {
+        if event.role == disk {
+            self.dev = Num::of(event.format, "dev").ok();
+        } else if event.role == 1 && event.name == WAKING {
+            self.waking = Some(event.number);
+        }
+        event.role == disk
+    }
+
+    /// Whether a hit duplicates a wakeup of sched_waking: recordings may have both.
+    pub(crate) fn is_repeated(&self, hit: &Sample<'_>) -> bool {
+        hit.role == 1 && self.waking.is_some_and(|number| number != hit.event)
+    }
+
+    pub(crate) fn complete(&mut self, hit: &Sample<'_>, cx: &Context<'_>) {
+        let Some(dev) = self.dev.as_ref().and_then(|dev| u32::try_from(dev.get(hit.raw)).ok()) else { return };
+        self.completed.insert(hit.cpu, (hit.time, dev));
+        self.disks.meet(dev.into(), cx.session);
+    }
+
+    /// Forgets a CPU's last completion after a switch: its interrupt is over.
+    pub(crate) fn switch(&mut self, cpu: u32) {
+        self.completed.remove(&cpu);
+    }
+
+    pub(crate) fn waker(&self, wakeup: Wakeup, hit: &Sample<'_>) -> Waker {
+        let last = self.completed.get(&hit.cpu);
+        let disk = last.filter(|(time, _)| hit.time.saturating_sub(*time) <= SAME_INTERRUPT_NS).map(|(_, dev)| *dev);
+        match wakeup.context {
+            WakeContext::Task => Waker::Task(hit.tid),
+            WakeContext::Softirq => Waker::Softirq { on: hit.tid, disk },
+            WakeContext::Irq => Waker::Interrupt { disk },
+        }
+    }
+
+    pub(crate) fn words(&self, at: &Moment<'_>, cause: Cause, task: impl Fn(&Moment<'_>, i32) -> Arc<str>) -> Arc<str> {
+        match cause {
+            Cause::Task { tid, .. } => task(at, tid),
+            Cause::Disk(dev) => {
+                let name = dev.map_or_else(|| "disk".into(), |dev| self.disks.name(dev.into()));
+                format!("{name} interrupt").into()
+            }
+            Cause::Timer => "timer".into(),
+            Cause::Network { .. } => "network softirq".into(),
+            Cause::Context(context) => context.label().into(),
+            Cause::OtherCpu => "another CPU".into(),
+            Cause::Untold => "others".into(),
+            Cause::Unrecorded => "not recorded".into(),
+        }
+    }
+}
+
+/// The cause of a wakeup, from the waker and its stack.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) enum Cause {
+    /// A thread; `sends` if it passed data or a connection on.
+    Task { tid: i32, sends: bool },
+    /// A disk request completed.
+    Disk(Option<u32>),
+    /// A timer expired.
+    Timer,
+    /// A packet arrived; `sends` if it brought data or a connection.
+    Network { sends: bool },
+    /// An interrupt or softirq of another kind.
+    Context(WakeContext),
+    /// The CPU that gets the task completes the wakeup. The waker's own record is missing.
+    OtherCpu,
+    /// See [`Waker::Untold`].
+    Untold,
+    /// See [`Waker::Unrecorded`].
+    Unrecorded,
+}
+
+/// Facts from the kernel part of a waker's stack.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct WakePath {
+    source: Option<Source>,
+    sends: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Source {
+    Timer,
+    Disk,
+    /// `local` if the thread's own call sent the packet, over the loopback device or between namespaces.
+    Network {
+        local: bool,
+    },
+    OtherCpu,
+}
+
+/// Functions of the work of interrupts and softirqs.
+const TIMERS: &[&str] = &[
+    "hrtimer_wakeup",
+    "__hrtimer_run_queues",
+    "hrtimer_interrupt",
+    "hrtimer_run_softirq",
+    "run_timer_softirq",
+    "run_timer_base",
+    "__run_timers",
+    "call_timer_fn",
+];
+const DISKS: &[&str] = &[
+    "bio_endio",
+    "blk_update_request",
+    "blk_mq_end_request",
+    "__blk_mq_end_request",
+    "blk_mq_complete_request",
+    "blk_done_softirq",
+    "blk_complete_reqs",
+];
+const NETWORK: &[&str] = &["net_rx_action", "__napi_poll", "process_backlog", "net_tx_action"];
+const OTHER_CPU: &[&str] = &["sched_ttwu_pending"];
+/// The poll function of packets that this machine sends to itself.
+const BACKLOG: &str = "process_backlog";
+/// A thread that enables softirqs runs the pending ones. An interrupt runs them when it ends.
+const ENABLES: &[&str] = &["__local_bh_enable_ip", "do_softirq"];
+const INTERRUPT_ENDS: &[&str] = &["irq_exit", "irq_exit_rcu", "__irq_exit_rcu", "run_ksoftirqd"];
+/// Functions that pass data, an end of data or a connection to a reader.
+const SENDS: &[&str] = &[
+    "sock_def_readable",
+    "sock_def_wakeup",
+    "sock_def_error_report",
+    "unix_dgram_sendmsg",
+    "unix_stream_sendmsg",
+    "pipe_write",
+    "pipe_release",
+    "anon_pipe_write",
+    "eventfd_write",
+    "n_tty_receive_buf_common",
+];
+
+/// Functions that let a sender continue: there is room again, or its connection is established.
+const MAKES_ROOM: &[&str] =
+    &["sock_def_write_space", "sk_stream_write_space", "unix_write_space", "tcp_finish_connect"];
+
+impl WakePath {
+    /// From the kernel functions of a stack, the innermost first.
+    fn of(frames: &[Name]) -> Self {
+        let kernel: Vec<&str> = frames.iter().rev().take_while(|name| name.kind.is_kernel()).map(base).collect();
+        let first = |list: &[&str]| kernel.iter().position(|name| list.contains(name));
+        let innermost = [TIMERS, DISKS, NETWORK, OTHER_CPU].map(first);
+        let at = innermost.iter().flatten().min();
+        let source = at.map(|at| {
+            let is = |place: usize| innermost[place] == Some(*at);
+            match () {
+                () if is(0) => Source::Timer,
+                () if is(1) => Source::Disk,
+                () if is(2) => Source::Network { local: is_local(&kernel[*at..]) },
+                () => Source::OtherCpu,
+            }
+        });
+        let makes_room = first(MAKES_ROOM).is_some();
+        let sends = matches!(source, Some(Source::Network { .. })) || first(SENDS).is_some();
+        Self { source, sends: sends && !makes_room }
+    }
+}
+
+/// Whether the thread below a network softirq sent the packet itself: `kernel` is the stack from the softirq outwards.
+fn is_local(kernel: &[&str]) -> bool {
+    let below = kernel.iter().find(|name| ENABLES.contains(name) || INTERRUPT_ENDS.contains(name));
+    kernel.contains(&BACKLOG) && below.is_some_and(|name| ENABLES.contains(name))
+}
+
+/// Returns a function's name without compiler suffixes.
+fn base(name: &Name) -> &str {
+    name.text.split('.').next().unwrap_or_default()
+}
+
+#[derive(Clone, Debug, Default)]
+pub(crate) struct WakerStacks(ByStack<WakePath>);
+
+impl WakerStacks {
+    pub(crate) fn cause(&mut self, at: &Moment<'_>, waker: Waker, stack: RetainedStack) -> Cause {
+        cause(waker, self.0.get(at, stack, || WakePath::of(&at.frames(stack))))
+    }
+}
+
+/// The record's flags show whether a thread is the waker. The stack shows which interrupt or softirq.
+fn cause(waker: Waker, path: WakePath) -> Cause {
+    let disk = match waker {
+        Waker::Task(tid) => return Cause::Task { tid, sends: path.sends },
+        Waker::Untold => return Cause::Untold,
+        Waker::Unrecorded => return Cause::Unrecorded,
+        Waker::Softirq { disk, .. } | Waker::Interrupt { disk } => disk,
+    };
+    match (path.source, waker) {
+        (Some(Source::Network { local: true }), Waker::Softirq { on, .. }) => {
+            Cause::Task { tid: on, sends: path.sends }
+        }
+        (Some(Source::Network { .. }), _) => Cause::Network { sends: path.sends },
+        (Some(Source::Timer), _) => Cause::Timer,
+        (Some(Source::Disk), _) => Cause::Disk(disk),
+        (Some(Source::OtherCpu), _) => Cause::OtherCpu,
+        (None, _) if disk.is_some() => Cause::Disk(disk),
+        (None, _) => Cause::Context(waker.context()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::session::DsoKind;
+
+    /// Parses frames, innermost first; kernel functions end in `_[k]`.
+    fn path(stack: &str) -> WakePath {
+        let name = |word: &str| {
+            let (text, kind) = word.strip_suffix("_[k]").map_or((word, DsoKind::File), |text| (text, DsoKind::Kernel));
+            Name { text: text.into(), kind, dso: "".into() }
+        };
+        WakePath::of(&stack.rsplit(" < ").map(name).collect::<Vec<_>>())
+    }
+
+    const TIMER: &str = "try_to_wake_up_[k] < hrtimer_wakeup_[k] < __hrtimer_run_queues_[k] < hrtimer_interrupt_[k] < \
+                         asm_sysvec_apic_timer_interrupt_[k] < net_rx_action < main";
+    const VDA: &str = "try_to_wake_up_[k] < complete_[k] < blk_update_request_[k] < blk_mq_end_request_[k] < \
+                       blk_done_softirq_[k] < handle_softirqs_[k] < __irq_exit_rcu_[k] < common_interrupt_[k] < main";
+    const NIC: &str = "sock_def_readable_[k] < tcp_rcv_established_[k] < __napi_poll_[k] < net_rx_action_[k] < \
+                       handle_softirqs_[k] < __irq_exit_rcu_[k] < common_interrupt_[k] < spin";
+    const LOOPBACK: &str = "sock_def_readable_[k] < tcp_rcv_established_[k] < process_backlog_[k] < __napi_poll_[k] < \
+                            net_rx_action_[k] < handle_softirqs_[k] < do_softirq.part.0_[k] < __local_bh_enable_ip_[k] \
+                            < tcp_sendmsg_[k] < __x64_sys_sendto_[k] < send < main";
+    const BACKLOG_IRQ: &str = "sock_def_readable_[k] < process_backlog_[k] < __napi_poll_[k] < net_rx_action_[k] < \
+                               handle_softirqs_[k] < __irq_exit_rcu_[k] < sysvec_call_function_single_[k] < spin";
+
+    #[test]
+    fn the_task_that_is_interrupted_is_never_the_waker() {
+        let (irq, softirq) = (Waker::Interrupt { disk: None }, Waker::Softirq { on: 7, disk: None });
+        assert_eq!(cause(irq, path(TIMER)), Cause::Timer);
+        assert_eq!(cause(Waker::Softirq { on: 7, disk: Some(9) }, path(VDA)), Cause::Disk(Some(9)));
+        assert_eq!(cause(softirq, path(VDA)), Cause::Disk(None));
+        assert_eq!(cause(softirq, path(NIC)), Cause::Network { sends: true });
+        assert_eq!(cause(softirq, path(BACKLOG_IRQ)), Cause::Network { sends: true }, "of another thread");
+        let acknowledged = NIC.replace("sock_def_readable", "sk_stream_write_space");
+        assert_eq!(cause(softirq, path(&acknowledged)), Cause::Network { sends: false });
+        // Without symbols, flags and completions still determine the cause.
+        for (waker, expected) in [
+            (irq, Cause::Context(WakeContext::Irq)),
+            (softirq, Cause::Context(WakeContext::Softirq)),
+            (Waker::Interrupt { disk: Some(9) }, Cause::Disk(Some(9))),
+        ] {
+            assert_eq!(cause(waker, path("0xffffffff81000000_[k] < spin")), expected);
+        }
+        let pending = "sched_ttwu_pending_[k] < __flush_smp_call_function_queue_[k] < spin";
+        assert_eq!(cause(irq, path(pending)), Cause::OtherCpu);
+        // A timer that expires right after a disk request is not a disk interrupt.
+        assert_eq!(cause(Waker::Interrupt { disk: Some(9) }, path(TIMER)), Cause::Timer);
+    }
+
+    #[test]
+    fn a_thread_that_sends_over_loopback_is_the_waker() {
+        let softirq = Waker::Softirq { on: 7, disk: None };
+        assert_eq!(cause(softirq, path(LOOPBACK)), Cause::Task { tid: 7, sends: true });
+        let send = "try_to_wake_up_[k] < sock_def_readable_[k] < unix_stream_sendmsg_[k] < send < main";
+        assert_eq!(cause(Waker::Task(7), path(send)), Cause::Task { tid: 7, sends: true });
+        let unlock = "try_to_wake_up_[k] < wake_up_q_[k] < futex_wake_[k] < pthread_mutex_unlock < main";
+        assert_eq!(cause(Waker::Task(7), path(unlock)), Cause::Task { tid: 7, sends: false });
+        let read = "try_to_wake_up_[k] < anon_pipe_read_[k] < read < main";
+        assert_eq!(cause(Waker::Task(7), path(read)), Cause::Task { tid: 7, sends: false }, "its writer had no room");
+        // Functions of the program have no effect.
+        assert_eq!(
+            cause(Waker::Task(7), path("futex_wake_[k] < pipe_write < main")),
+            Cause::Task { tid: 7, sends: false }
+        );
+    }
+}

@@ -1,0 +1,89 @@
+//! `forks`: forks by task.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::panel::{Cell, Panel};
+
+use crate::units::kit::field::Num;
+use crate::units::kit::tables::columns::{by_weight, text};
+use crate::units::kit::{Context, Event, EventRequest, Moment, Sample, Sees, Sheet, Spec, Unit};
+
+pub(crate) const SPEC: Spec = Spec {
+    name: "forks",
+    about: "forks by thread: rate, last child, parent, command line",
+    words: "fork exec spawn process storm launch start short-lived",
+    help: "Each fork counts for the thread that called it. Live sessions also show the command line of its process and \
+           the process that started it.",
+    example: "perfprof-tui forks -i 1",
+    output: "\
+$ perfprof-tui forks --batch -n 1
+Comm        TID  Forks  Forks/s  Last child
+forkexec  28266    698    698.0       28967",
+    options: &[],
+    sees: Sees::Target,
+    across: None,
+    interval: Some(1.0),
+    make: |_settings| Ok(Box::new(Forks::default())),
+};
+
+#[derive(Clone, Debug, Default)]
+struct Forks {
+    child: Option<Num>,
+    counts: BTreeMap<i32, Forker>,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Forker {
+    forks: u64,
+    last: i32,
+    /// The process that started its process; 0 if unknown.
+    parent: i32,
+    cmdline: Arc<str>,
+}
+
+impl Unit for Forks {
+    fn event_requests(&self) -> Vec<EventRequest> {
+        vec![EventRequest::new("sched:sched_process_fork")]
+    }
+
+    fn bind(&mut self, event: &Event<'_>) -> Result<(), String> {
+        self.child = Some(Num::of(event.format, "child_pid")?);
+        Ok(())
+    }
+
+    fn record(&mut self, hit: &Sample<'_>, cx: &mut Context<'_>) {
+        cx.comm(hit.tid);
+        let of = self.counts.entry(hit.tid).or_insert_with(|| {
+            let parent = cx.session.parent_of(hit.pid).unwrap_or(0);
+            cx.comm(parent);
+            Forker { cmdline: cx.session.cmdline_of(hit.pid), parent, ..Forker::default() }
+        });
+        of.forks += 1;
+        of.last = self.child.as_ref().map_or(0, |child| child.tid(hit.raw));
+    }
+
+    fn panels(&mut self, at: &Moment<'_>) -> Vec<Panel> {
+        let mut table = Sheet::of(by_weight(&self.counts, |of| of.forks), |(tid, _)| *tid as u64)
+            .task(at, |(tid, _)| *tid)
+            .right("forks", "Forks", 9, |(_, of)| Cell::Count(of.forks))
+            .right("rate", "Forks/s", 10, |(_, of)| Cell::Number(of.forks as f64 / at.seconds()))
+            .right("last", "Last child", 10, |(_, of)| Cell::Id(of.last.into()))
+            .ranked(2);
+        if self.counts.values().any(|of| of.parent > 0) {
+            table = table.left("parent", "Parent", 24, |(_, of)| parent_of(at, of)).ranked(1);
+        }
+        if self.counts.values().any(|of| !of.cmdline.is_empty()) {
+            table = table.left("cmdline", "Command line", 0, |(_, of)| text(of.cmdline.clone()));
+        }
+        vec![table.whole("Forks")]
+    }
+
+    fn reset(&mut self, _now: u64) {
+        self.counts.clear();
+    }
+}
+
+fn parent_of(at: &Moment<'_>, of: &Forker) -> Cell {
+    if of.parent == 0 { Cell::Empty } else { text(format!("{} {}", at.comm(of.parent), of.parent)) }
+}

@@ -1,0 +1,322 @@
+//! The waits of an interval with their classes: the list from which all panels are made.
+
+use std::sync::Arc;
+
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use crate::panel::text::BELOW;
+use crate::profile::RetainedStack;
+use crate::query::tree::symbol_stacks::Name;
+use crate::session::{BlockedThread, DsoKind};
+use crate::units::kit::tables::alike::ByStack;
+use crate::units::kit::waits::classes::{Sleep, WaitClass, WaitEnd, WaitPlace};
+use crate::units::kit::waits::sleep;
+use crate::units::kit::waits::wakers::Cause;
+use crate::units::kit::{Moment, Stats, Waker};
+
+use super::{Away, OffCpu};
+
+/// A blocked task and its place by name; also used for wakers.
+pub(super) type SiteName = (Arc<str>, Arc<str>);
+
+/// The place where a thread sleeps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Spot {
+    Stack(RetainedStack),
+    /// From /proc, as an index of such places.
+    Told(usize),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Sleeper {
+    pub(super) spot: Spot,
+    sleep: Sleep,
+    program: Option<i32>,
+    is_of_kernel: bool,
+}
+
+impl From<Away> for Sleeper {
+    fn from(away: Away) -> Self {
+        let Away { spot, sleep, program, is_of_kernel, is_before: _ } = away;
+        Self { spot, sleep, program, is_of_kernel }
+    }
+}
+
+/// A sleeper and the waker that ended its sleep.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Place {
+    pub(super) tid: i32,
+    pub(super) away: Sleeper,
+    pub(super) waker: Waker,
+    /// Whether the waker is a thread of the same program.
+    pub(super) is_own: bool,
+    pub(super) by: RetainedStack,
+}
+
+/// A wait that has not ended.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct UnderWay {
+    pub(super) ns: u64,
+    pub(super) is_before: bool,
+}
+
+/// The waits of a thread in one spot that one waker ended, or a current wait.
+#[derive(Clone, Debug)]
+pub(super) struct Wait {
+    pub(super) tid: i32,
+    pub(super) comm: Arc<str>,
+    pub(super) spot: Spot,
+    pub(super) line: Arc<str>,
+    pub(super) sleep: Sleep,
+    pub(super) class: WaitClass,
+    /// The waker's name, and its stack as text if it is a thread.
+    pub(super) waker: SiteName,
+    /// The stack of a waker that is a thread.
+    pub(super) by: Option<RetainedStack>,
+    /// The part within the interval.
+    pub(super) stats: Stats,
+    pub(super) under_way: Option<UnderWay>,
+}
+
+#[derive(Clone, Debug, Default)]
+struct SpotFacts {
+    /// The system call, or else the kernel function.
+    call: Arc<str>,
+    is_broken: bool,
+    /// Whether the stack has only kernel functions.
+    is_of_kernel: bool,
+    /// Whether the thread sleeps until its own timer expires.
+    is_of_timer: bool,
+}
+
+/// Spots from /proc, and a cache of facts about stacks.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Places {
+    told: Vec<[Arc<str>; 2]>,
+    facts: ByStack<SpotFacts>,
+}
+
+/// Limit of spots from /proc, which is read once.
+const MOST_TOLD: usize = 1 << 16;
+
+impl Places {
+    /// Returns the spot of a thread that slept before the first record.
+    pub(super) fn told(&mut self, thread: &BlockedThread) -> Spot {
+        let call = crate::units::events::syscalls::name_of_blocked(thread).unwrap_or_default();
+        let spot = [thread.place.as_str().into(), call.into()];
+        let known = self.told.iter().position(|known| *known == spot);
+        if known.is_none() && self.told.len() < MOST_TOLD {
+            self.told.push(spot);
+        }
+        Spot::Told(known.unwrap_or(self.told.len() - 1))
+    }
+
+    /// Returns the functions of a spot, root first.
+    pub(super) fn frames(&self, at: &Moment<'_>, spot: Spot) -> Vec<Name> {
+        match spot {
+            Spot::Stack(stack) => at.frames(stack),
+            Spot::Told(told) => {
+                let kernel = |text: &Arc<str>| Name { text: text.clone(), kind: DsoKind::Kernel, dso: "".into() };
+                self.words(told).rev().map(kernel).collect()
+            }
+        }
+    }
+
+    /// Returns the functions of a spot from /proc, innermost first.
+    fn words(&self, told: usize) -> impl DoubleEndedIterator<Item = &Arc<str>> {
+        self.told.get(told).into_iter().flatten().filter(|word| !word.is_empty())
+    }
+
+    fn line(&self, told: usize) -> Arc<str> {
+        let words: Vec<&str> = self.words(told).map(|word| &**word).collect();
+        if words.is_empty() { "–".into() } else { words.join(BELOW).into() }
+    }
+
+    fn facts(&mut self, at: &Moment<'_>, spot: Spot) -> SpotFacts {
+        match spot {
+            Spot::Stack(stack) => self.facts.get(at, stack, || {
+                let frames = at.frames(stack);
+                // A library without frame pointers may end a stack at its first function, so that it looks complete.
+                let user = frames.iter().filter(|name| !name.kind.is_kernel()).count();
+                let is_cut = frames.first().is_none_or(|name| name.kind == DsoKind::Cut);
+                let is_of_kernel = user == 0 && !frames.is_empty();
+                SpotFacts {
+                    call: sleep::served(&frames),
+                    is_broken: is_cut || user == 1,
+                    is_of_kernel,
+                    is_of_timer: sleep::is_of_timer(&frames),
+                }
+            }),
+            Spot::Told(told) => {
+                let call = self.words(told).next_back().cloned().unwrap_or_default();
+                // The function in which the thread sleeps, as /proc names it.
+                let is_of_timer = sleep::is_of_timer(&self.frames(at, spot));
+                SpotFacts { call, is_broken: false, is_of_kernel: true, is_of_timer }
+            }
+        }
+    }
+}
+
+/// A place of waits: the program, or the thread, and its functions, or the system call.
+type Judged = (i32, Arc<str>);
+
+/// The waits that the own program ended, by place.
+#[derive(Debug, Default)]
+struct OwnWakes {
+    /// The places of each thread.
+    by_thread: FxHashSet<Judged>,
+    /// The number of such waits in each place of a program, and their wakers.
+    by_program: FxHashMap<Judged, (u64, FxHashSet<i32>)>,
+    /// The threads that wait in each place of a program.
+    waiters: FxHashMap<Judged, FxHashSet<i32>>,
+}
+
+/// Fewer waits that the own program ended cannot distinguish a queue from a lock.
+const FEW_WAKES: u64 = 3;
+
+impl OwnWakes {
+    fn of(raw: &[Raw]) -> Self {
+        let mut own = Self::default();
+        for wait in raw {
+            let place = wait.place();
+            if let Some(place) = place.clone() {
+                own.waiters.entry(place).or_default().insert(wait.tid);
+            }
+            // /proc is read some time after the first record: the thread may have been elsewhere before.
+            if wait.end != WaitEnd::OwnProgram || matches!(wait.sleeper.spot, Spot::Told(_)) {
+                continue;
+            }
+            own.by_thread.insert(wait.judged.clone());
+            if let Some(place) = place {
+                let (times, wakers) = own.by_program.entry(place).or_default();
+                *times += wait.stats.n;
+                wakers.extend(wait.own_waker);
+            }
+        }
+        own
+    }
+
+    /// Returns whether a wait that a timer ended, or nothing yet, may be one for a lock. The own program ended another
+    /// wait of the thread there, or of another thread in a place that may be a lock: the waiters of a lock wake each
+    /// other, but the writers of a queue do not wait among its readers.
+    fn may_concern(&self, wait: &Raw) -> bool {
+        self.by_thread.contains(&wait.judged)
+            || wait.place().is_some_and(|place| {
+                let Some((times, wakers)) = self.by_program.get(&place) else { return false };
+                let waits = |waker: &i32| self.waiters.get(&place).is_some_and(|waiters| waiters.contains(waker));
+                *times < FEW_WAKES || wakers.iter().any(waits)
+            })
+    }
+}
+
+struct Raw {
+    tid: i32,
+    sleeper: Sleeper,
+    line: Arc<str>,
+    judged: Judged,
+    is_broken: bool,
+    is_of_kernel: bool,
+    is_of_timer: bool,
+    end: WaitEnd,
+    waker: SiteName,
+    /// The waker where it is a thread of the own program.
+    own_waker: Option<i32>,
+    by: Option<RetainedStack>,
+    stats: Stats,
+    under_way: Option<UnderWay>,
+}
+
+impl OffCpu {
+    /// Returns all waits of the interval; current ones count up to now.
+    pub(super) fn waits(&mut self, at: &Moment<'_>) -> Vec<Wait> {
+        let mut raw: Vec<Raw> = Vec::with_capacity(self.blocked.len() + self.away.len());
+        let blocked = std::mem::take(&mut self.blocked);
+        raw.extend(blocked.iter().map(|(place, stats)| self.ended(at, place, stats)));
+        self.blocked = blocked;
+        let away: Vec<(i32, u64, Away)> = self.away.iter().map(|(tid, span)| (*tid, span.since, span.with)).collect();
+        raw.extend(away.into_iter().map(|(tid, since, away)| self.open(at, tid, since, away)));
+        let own = OwnWakes::of(&raw);
+        raw.into_iter().map(|wait| wait.judge(at, &own)).collect()
+    }
+
+    /// Creates a wait without its end.
+    fn raw(&mut self, at: &Moment<'_>, tid: i32, sleeper: Sleeper) -> Raw {
+        let facts = self.places.facts(at, sleeper.spot);
+        let line = match sleeper.spot {
+            Spot::Stack(stack) => self.slept_in.line(at, stack),
+            Spot::Told(told) => self.places.line(told),
+        };
+        let is_told = matches!(sleeper.spot, Spot::Told(_));
+        let judged = (tid, if facts.is_broken || is_told { facts.call } else { line.clone() });
+        let is_of_kernel = sleeper.is_of_kernel && facts.is_of_kernel;
+        let waker = ("none yet".into(), "".into());
+        let (is_broken, is_of_timer, end) = (facts.is_broken, facts.is_of_timer, WaitEnd::Open);
+        let (by, own_waker, stats, under_way) = (None, None, Stats::default(), None);
+        Raw {
+            tid,
+            sleeper,
+            line,
+            judged,
+            is_broken,
+            is_of_kernel,
+            is_of_timer,
+            end,
+            waker,
+            own_waker,
+            by,
+            stats,
+            under_way,
+        }
+    }
+
+    fn ended(&mut self, at: &Moment<'_>, place: &Place, stats: &Stats) -> Raw {
+        let cause = self.causes.cause(at, place.waker, place.by);
+        let by = matches!(cause, Cause::Task { .. }).then_some(place.by);
+        let stack = by.map(|by| self.alike.line(at, by)).unwrap_or_default();
+        // For a thread of the same program, its own name is more useful than the program's.
+        let task = |at: &Moment<'_>, tid| if place.is_own { at.comm(tid) } else { at.program(tid) };
+        let waker = (self.wakers.words(at, cause, task), stack);
+        let end = WaitEnd::of(cause, place.is_own);
+        let own_waker = match cause {
+            Cause::Task { tid, .. } if end == WaitEnd::OwnProgram => Some(tid),
+            _ => None,
+        };
+        Raw { end, waker, own_waker, by, stats: stats.clone(), ..self.raw(at, place.tid, place.away) }
+    }
+
+    fn open(&mut self, at: &Moment<'_>, tid: i32, since: u64, away: Away) -> Raw {
+        let since_looking = if away.is_before { at.start.min(since) } else { since };
+        let under_way = UnderWay { ns: at.now.saturating_sub(since_looking), is_before: away.is_before };
+        let mut stats = Stats::default();
+        stats.add(at.now.saturating_sub(since_looking.max(at.since)));
+        Raw { stats, under_way: Some(under_way), ..self.raw(at, tid, away.into()) }
+    }
+}
+
+impl Raw {
+    /// Returns its place in the program, if its functions are known.
+    fn place(&self) -> Option<Judged> {
+        let is_known = !self.is_broken && matches!(self.sleeper.spot, Spot::Stack(_));
+        Some((self.sleeper.program.filter(|_| is_known)?, self.line.clone()))
+    }
+
+    fn judge(self, at: &Moment<'_>, own: &OwnWakes) -> Wait {
+        let place = WaitPlace {
+            has_own_wakers: own.may_concern(&self),
+            is_broken: self.is_broken,
+            is_of_timer: self.is_of_timer,
+        };
+        Wait {
+            tid: self.tid,
+            comm: at.program(self.tid),
+            spot: self.sleeper.spot,
+            line: self.line,
+            sleep: self.sleeper.sleep,
+            class: WaitClass::of(self.sleeper.sleep, self.is_of_kernel, self.end, place),
+            waker: self.waker,
+            by: self.by,
+            stats: self.stats,
+            under_way: self.under_way,
+        }
+    }
+}

@@ -1,0 +1,397 @@
+//! `rundelay`: time that runnable tasks waited for a CPU, the reason, and the tasks that ran meanwhile.
+
+mod meanwhile;
+
+use std::collections::VecDeque;
+
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use crate::panel::{Cell, Measure, Panel, unit};
+use crate::profile::RetainedStack;
+use crate::query::row_order::arrange_by_key;
+use crate::record::open_spans::{OpenSpan, OpenSpans, ThreadChange};
+use crate::session::OUTSIDE;
+
+use crate::units::kit::field::Threshold;
+use crate::units::kit::figures::latency;
+use crate::units::kit::tables::columns::{by_weight, note, text, time};
+use crate::units::kit::waits::sched;
+use crate::units::kit::waits::sched::{SchedEvent, SchedReader, state};
+use crate::units::kit::{
+    ByContainer, Context, Event, EventRequest, Grid, Lost, Moment, Sample, Sees, Settings, Sheet, Spec, Stats,
+    ThreadChoice, TopN, Unit,
+};
+
+pub(crate) const SPEC: Spec = Spec {
+    name: "rundelay",
+    about: "run-queue delay: how long tasks wait for a CPU, why, and which tasks run meanwhile",
+    words: "latency slow why runqueue scheduler starvation throttle quota steal wait cpu load contention",
+    help: "A wait begins when a task is woken, is preempted or yields, and ends when the task is switched in. A \
+           wake-up of a task that already waits or runs does not begin a wait. The kernel reports tasks preempted by \
+           a tick on the way to user code like tasks that yield (both have state R); the tracepoint of sched_yield \
+           distinguishes them, and without it all count as preempted. Waits that have not ended appear only in the \
+           column Now. The tasks that ran meanwhile are those that had the CPU on which the wait ended. With \
+           --detail, or with events in addition to its own (-e sched:sched_wakeup*,sched:sched_switch -e \
+           sched:sched_switch,profile/-F 500/untraced/), waits are pairs as in multi-trace, with the events in \
+           between.",
+    example: "perfprof-tui rundelay --than 10ms",
+    output: "\
+$ perfprof-tui rundelay --than 10ms --batch --duration 2
+Comm               TID  Calls    Total      Min     Mean      p50…
+spinner          27694    170   1.54 s  3.99 ms  9.05 ms  9.83 ms  11…
+spinner          27684    159   1.54 s  4.00 ms  9.67 ms  10.4 ms  16…",
+    options: &[
+        "than",
+        "only-than",
+        "lower",
+        "comm",
+        "pids",
+        "tids",
+        "per-cpu",
+        "keep",
+        "event",
+        "detail",
+        "frequency",
+        "addresses",
+    ],
+    sees: Sees::Machine,
+    across: Some("waits that end on the chosen CPUs"),
+    interval: None,
+    make: |settings| match meanwhile::asked(settings)? {
+        Some(pairs) => (crate::units::events::multi_trace::SPEC.make)(&pairs),
+        None => Ok(Box::new(RunDelay::new(settings)?)),
+    },
+};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Why {
+    Wakeup,
+    Preempted,
+    Yielded,
+}
+
+impl Why {
+    const ALL: [Self; 3] = [Self::Wakeup, Self::Preempted, Self::Yielded];
+
+    fn label(self) -> &'static str {
+        match self {
+            Self::Wakeup => "wake-up",
+            Self::Preempted => "preempted",
+            Self::Yielded => "yielded",
+        }
+    }
+}
+
+/// The wait of a task, which ends with a switch to it.
+type Wait = OpenSpan<Why, ()>;
+
+#[derive(Clone, Copy, Debug)]
+struct Run {
+    tid: i32,
+    from: u64,
+    until: u64,
+}
+
+/// The role of the sched_yield tracepoint.
+const YIELD: usize = 3;
+/// Number of remembered runs per CPU.
+const RUNS: usize = 256;
+/// A larger number of CPUs indicates damaged data.
+const MAX_CPUS: usize = 1 << 14;
+const MAX_PAIRS: usize = 1 << 16;
+
+/// The waits of a thread or a CPU by reason.
+type Row = [Stats; 3];
+
+#[derive(Clone, Copy, Debug)]
+struct Slow {
+    tid: i32,
+    cpu: u32,
+    end: u64,
+    why: Why,
+    /// The task that ran longest meanwhile.
+    runner: Option<(i32, u64)>,
+}
+
+#[derive(Clone, Debug, Default)]
+struct RunDelay {
+    reader: SchedReader,
+    chosen: ThreadChoice,
+    than: Threshold,
+    per_cpu: bool,
+    waiting: OpenSpans<i32, Why, ()>,
+    /// Tasks that called sched_yield and have not left their CPU since.
+    yielding: FxHashSet<i32>,
+    tells_yields: bool,
+    /// The thread that each CPU switched to last.
+    current: OpenSpans<u32, i32, ()>,
+    /// Runs by CPU number.
+    runs: Vec<VecDeque<Run>>,
+    rows: FxHashMap<i32, Row>,
+    containers: ByContainer,
+    meanwhile: FxHashMap<(i32, i32), u64>,
+    map: Grid<u32>,
+    slowest: TopN<Slow>,
+    missed: u64,
+}
+
+impl RunDelay {
+    fn new(settings: &Settings) -> Result<Self, String> {
+        Ok(Self {
+            chosen: ThreadChoice::of(settings)?,
+            than: Threshold::new(settings.than()?),
+            per_cpu: settings.has("per-cpu"),
+            slowest: TopN::new(settings.number("keep", 20)? as usize),
+            ..Self::default()
+        })
+    }
+
+    /// Returns the thread on a CPU and its start.
+    fn on(&self, cpu: u32) -> Option<(i32, u64)> {
+        self.current.get(&cpu).map(|run| (run.what, run.since))
+    }
+
+    fn runs_on(&self, cpu: u32, tid: i32) -> bool {
+        self.on(cpu).is_some_and(|(current, _)| current == tid)
+    }
+
+    /// Corrects the history when a thread leaves without a record of its arrival: it waited until its CPU was free,
+    /// and the start of any other run there is unknown.
+    fn mend(&mut self, tid: i32, hit: &Sample<'_>, cx: &mut Context<'_>) {
+        let mended = |current: i32| current != tid && ![current, tid].contains(&OUTSIDE);
+        let Some((current, since)) = self.on(hit.cpu).filter(|(current, _)| mended(*current)) else { return };
+        self.missed += u64::from(cx.counts(hit.cpu));
+        let came = self.waiting.take(&tid).filter(|_| current == 0 && tid != 0).map(|wait| {
+            let time = wait.since.max(since);
+            self.end(tid, wait, &Sample { time, raw: &[], ..*hit }, cx);
+            time
+        });
+        self.current.close(&hit.cpu);
+        if let Some(time) = came {
+            self.current.begin(hit.cpu, tid, time, ());
+        }
+    }
+
+    fn switch(&mut self, switch: sched::Switch, hit: &Sample<'_>, cx: &mut Context<'_>) {
+        self.mend(switch.prev, hit, cx);
+        let at = hit.cpu as usize;
+        if self.runs.len() <= at {
+            self.runs.resize_with((at + 1).min(MAX_CPUS), VecDeque::new);
+        }
+        let Some(runs) = self.runs.get_mut(at) else { return };
+        if let Some(run) = self.current.replace(hit.cpu, switch.next, hit.time, ()) {
+            if runs.len() == RUNS {
+                runs.pop_front();
+            }
+            runs.push_back(Run { tid: run.what, from: run.since, until: hit.time });
+        }
+        if switch.prev != 0 {
+            let why = match switch.prev_state {
+                0 if self.tells_yields && self.yielding.remove(&switch.prev) => Some(Why::Yielded),
+                0 => Some(Why::Preempted),
+                s if s & state::PREEMPTED != 0 => Some(Why::Preempted),
+                _ => None,
+            };
+            match why {
+                Some(why) => drop(self.waiting.replace(switch.prev, why, hit.time, ())),
+                None => self.waiting.close(&switch.prev),
+            }
+        }
+        if switch.next != 0
+            && let Some(wait) = self.waiting.take(&switch.next)
+        {
+            self.end(switch.next, wait, hit, cx);
+        }
+    }
+
+    fn end(&mut self, tid: i32, wait: Wait, hit: &Sample<'_>, cx: &mut Context<'_>) {
+        if !cx.counts(hit.cpu) || !self.chosen.follows(tid, cx) {
+            return;
+        }
+        let ns = wait.took(hit.time);
+        let own = Sample { tid, ..*hit };
+        let above = self.than.is_exceeded(&own, cx.names, ns);
+        let key = if self.per_cpu { hit.cpu as i32 } else { tid };
+        let stats = &mut self.rows.entry(key).or_default()[wait.what as usize];
+        stats.add_than(ns, above);
+        cx.point(["sched_wakeup", "sched_switch"], hit.time, ns);
+        cx.find(tid, RetainedStack::NONE, || format!("waited for CPU {} for {}", hit.cpu, unit::duration(ns)));
+        self.map.spread(&hit.cpu, wait.since, hit.time);
+        let mut longest: Option<(i32, u64)> = None;
+        let runs = self.runs.get(hit.cpu as usize);
+        for run in runs.into_iter().flatten().rev().take_while(|run| run.until > wait.since) {
+            let ns = run.until - run.from.max(wait.since);
+            if run.tid == 0 || run.tid == tid {
+                continue;
+            }
+            let n = self.meanwhile.len();
+            if n < MAX_PAIRS || self.meanwhile.contains_key(&(key, run.tid)) {
+                *self.meanwhile.entry((key, run.tid)).or_default() += ns;
+            }
+            if longest.is_none_or(|(_, most)| ns > most) {
+                longest = Some((run.tid, ns));
+            }
+        }
+        if (above || !self.than.is_set()) && self.slowest.takes(ns) {
+            let slow = Slow { tid, cpu: hit.cpu, end: hit.time, why: wait.what, runner: longest };
+            self.slowest.add(ns, slow);
+        }
+    }
+
+    fn threads(&self, at: &Moment<'_>) -> Panel {
+        let (by_cpu, than) = (self.per_cpu, self.than.is_set());
+        let mut list: Vec<(i32, &Row, Stats)> =
+            self.rows.iter().map(|(key, row)| (*key, row, row.iter().sum())).collect();
+        arrange_by_key(&mut list, |(key, _, all)| (std::cmp::Reverse(all.sum), *key));
+        let by = |row: &Row, why: Why| time(row[why as usize].sum);
+        let now = |key: i32| {
+            let wait = self.waiting.get(&key).filter(|_| !by_cpu);
+            wait.map_or(Cell::Empty, |wait| time(wait.took(at.now)))
+        };
+        let sheet = Sheet::of(&list, |(key, ..)| *key as u64)
+            .when(by_cpu, |sheet| sheet.right("cpu", "CPU", 5, |(cpu, ..)| Cell::Id((*cpu).into())))
+            .when(!by_cpu, |sheet| sheet.task(at, |(tid, ..)| *tid))
+            .latency(than, |(.., all)| all)
+            .right("wakeup_ns", "Wake-up", 9, |(_, row, _)| by(row, Why::Wakeup))
+            .right("preempted_ns", "Preempted", 9, |(_, row, _)| by(row, Why::Preempted))
+            .right("yielded_ns", "Yielded", 9, |(_, row, _)| by(row, Why::Yielded))
+            .right("now_ns", "Now", 8, |(key, ..)| now(*key));
+        let note = note(self.missed, "switch", "not recorded: waits end when their CPU idles");
+        sheet.panel(if by_cpu { "CPUs" } else { "Threads" }).noted(note)
+    }
+
+    fn reasons(&self) -> Panel {
+        let of = |why: Why| self.rows.values().map(|row| &row[why as usize]).sum::<Stats>();
+        let mut list = Why::ALL.map(|why| (why.label(), of(why))).to_vec();
+        list.push(("all", list.iter().map(|(_, stats)| stats).sum()));
+        let note = if self.tells_yields { "" } else { "yields count as preempted: sched_yield was not recorded" };
+        Sheet::of(list.iter().enumerate(), |(at, _)| at as u64)
+            .left("reason", "Reason", 12, |(_, (reason, _))| text(*reason))
+            .latency(self.than.is_set(), |(_, (_, stats))| stats)
+            .whole("Reasons")
+            .noted(note)
+    }
+
+    fn runners(&self, at: &Moment<'_>) -> Panel {
+        let selected = at.selected(0).map(|id| id as i32).filter(|key| self.rows.contains_key(key));
+        let mut sums: FxHashMap<i32, u64> = FxHashMap::default();
+        for ((_, runner), ns) in self.meanwhile.iter().filter(|((key, _), _)| selected.is_none_or(|s| s == *key)) {
+            *sums.entry(*runner).or_default() += ns;
+        }
+        let total = sums.values().sum();
+        let sheet = Sheet::of(by_weight(sums, |ns| *ns), |(tid, _)| tid as u64)
+            .task(at, |(tid, _)| tid)
+            .right("total_ns", "Ran", 9, |(_, ns)| time(ns))
+            .share(|(_, ns)| ns, total);
+        let who = selected.filter(|_| !self.per_cpu).map(|tid| format!(" {}", at.task(tid))).unwrap_or_default();
+        sheet.panel(format!("Ran while{who} waited"))
+    }
+
+    fn slow(&self, at: &Moment<'_>) -> Panel {
+        Sheet::of(self.slowest.iter(), |(_, number, _)| number)
+            .right("time_ns", "At", 9, |(.., slow)| Cell::Time(at.after(slow.end)))
+            .task(at, |(.., slow)| slow.tid)
+            .right("cpu", "CPU", 4, |(.., slow)| Cell::Id(slow.cpu.into()))
+            .right("delay_ns", "Waited", 8, |(ns, ..)| time(ns))
+            .left("reason", "Reason", 10, |(.., slow)| text(slow.why.label()))
+            .left("runner", "Longest runner", 24, |(.., slow)| {
+                slow.runner.map_or(text("–"), |(tid, _)| text(at.task(tid)))
+            })
+            .right("runner_ns", "For", 8, |(.., slow)| time(slow.runner.map_or(0, |(_, ns)| ns)))
+            .whole("Longest waits")
+    }
+}
+
+impl Unit for RunDelay {
+    fn event_requests(&self) -> Vec<EventRequest> {
+        let mut wants = sched::wants(false);
+        wants.push(EventRequest::new("syscalls:sys_enter_sched_yield").optional());
+        wants
+    }
+
+    fn bind(&mut self, event: &Event<'_>) -> Result<(), String> {
+        if event.role == 0 {
+            self.than.bind(event.format)?;
+        }
+        if event.role == YIELD {
+            self.tells_yields = true;
+            return Ok(());
+        }
+        self.reader.bind(event.role, event.format)
+    }
+
+    fn record(&mut self, hit: &Sample<'_>, cx: &mut Context<'_>) {
+        if hit.role == YIELD {
+            self.yielding.insert(hit.tid);
+            return;
+        }
+        match self.reader.read(hit, cx.names) {
+            Some(SchedEvent::Switch(switch)) => self.switch(switch, hit, cx),
+            // A wakeup of a running or waiting task does not start a wait.
+            Some(SchedEvent::Wakeup(wakeup)) => {
+                let begins = !self.runs_on(wakeup.cpu, wakeup.tid) && self.waiting.get(&wakeup.tid).is_none();
+                if begins {
+                    self.waiting.begin(wakeup.tid, Why::Wakeup, hit.time, ());
+                }
+            }
+            None => {}
+        }
+    }
+
+    fn has_findings(&self) -> bool {
+        true
+    }
+
+    fn came(&mut self, cpu: u32, tid: i32, time: u64, cx: &mut Context<'_>) {
+        if let Some(switch) = sched::Switch::untold(self.on(cpu).map(|(tid, _)| tid), tid) {
+            self.switch(switch, &Sample::came(cpu, tid, time), cx);
+        }
+    }
+
+    fn chosen(&mut self) -> Option<&mut ThreadChoice> {
+        Some(&mut self.chosen)
+    }
+
+    fn thread_changed(&mut self, change: &ThreadChange, _time: u64, _cx: &mut Context<'_>) {
+        self.waiting.follow(change, |tid| tid);
+        if let ThreadChange::Exec { pid, from: Some(from), .. } = change {
+            self.current.rename(from, *pid);
+            self.yielding.remove(from);
+        }
+    }
+
+    fn lost(&mut self, _lost: &Lost) {
+        self.waiting.forget();
+        self.yielding.clear();
+        self.current.forget();
+        self.runs.clear();
+    }
+
+    fn loss_text(&self) -> &'static str {
+        "waits open at that time are left out"
+    }
+
+    fn panels(&mut self, at: &Moment<'_>) -> Vec<Panel> {
+        let chosen = at.selected(0).and_then(|id| self.rows.get(&(id as i32)));
+        let stats = chosen.map_or_else(|| self.rows.values().flatten().sum(), |row| row.iter().sum::<Stats>());
+        let powers = latency::by_powers("Distribution", &stats, Measure::Time);
+        let map = self.map.heatmap("Waited by CPU and time", at, Measure::Time, 64, |cpu| format!("CPU {cpu}"));
+        let sums: Vec<(i32, Stats)> = match self.per_cpu {
+            true => Vec::new(),
+            false => self.rows.iter().map(|(tid, row)| (*tid, row.iter().sum())).collect(),
+        };
+        let threads = sums.iter().map(|(tid, stats)| (*tid, stats));
+        let containers = self.containers.panel(at, threads, self.than.is_set());
+        let mut panels = vec![self.threads(at), self.runners(at), self.slow(at), self.reasons(), powers, map];
+        panels.extend(containers);
+        panels
+    }
+
+    fn reset(&mut self, _now: u64) {
+        self.missed = 0;
+        self.rows.clear();
+        self.meanwhile.clear();
+        self.map.clear();
+        self.slowest.clear();
+    }
+}

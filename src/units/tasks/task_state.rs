@@ -1,0 +1,500 @@
+//! `task-state`: time of tasks by state: running, waiting for a CPU, asleep, waiting for a disk.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use rustc_hash::FxHashMap;
+
+use crate::panel::{Cell, Measure, Panel, unit};
+use crate::profile::RetainedStack;
+use crate::query::row_order::arrange_by_key;
+use crate::record::open_spans::{OpenSpan, OpenSpans, ThreadChange};
+
+use crate::units::kit::field::Threshold;
+use crate::units::kit::tables::columns::{by_weight, id, note, right, share, text, time};
+use crate::units::kit::tables::containers;
+use crate::units::kit::waits::sched;
+use crate::units::kit::waits::sched::{SchedEvent, SchedReader, Switch, state};
+use crate::units::kit::{
+    Alike, ByContainer, Context, Event, EventRequest, Lost, Moment, Sample, Sees, Settings, Sheet, Spec, Stats,
+    ThreadChoice, TopN, Unit,
+};
+
+pub(crate) const SPEC: Spec = Spec {
+    name: "task-state",
+    about: "time by state of tasks: R running, RD waiting for a CPU, S and D asleep, T t stopped, I idle",
+    words: "state uninterruptible d-state running sleeping stuck hang why slow time",
+    help: "Times are those within the interval, including the current state, so the states of a thread that existed \
+           all the time add up to the interval. The state before a thread's first wake-up is unknown ('?'). Periods \
+           are counted when they end. With -g, sleep is listed by the stack that went to sleep.",
+    example: "perfprof-tui task-state -g -D",
+    output: "\
+$ perfprof-tui task-state --comm tick,spinner --batch --duration 2
+Comm       TID  Now   So far   Total        R              RD…
+spinner  27683  RD   4.00 ms  2.05 s   503 ms  24.6 %  1.54 s  75.4 %
+spinner  27684  RD   12.0 ms  2.05 s   500 ms  24.5 %  1.55 s  75.5 %
+spinner  27693  R       0 ns  2.05 s   500 ms  24.5 %  1.55 s  75.5 %",
+    options: &["stack", "than", "comm", "pids", "tids", "interruptible", "uninterruptible", "keep", "addresses"],
+    sees: Sees::Machine,
+    across: Some("running on the chosen CPUs, waiting that ends on them, and sleep that begins on them"),
+    interval: None,
+    make: |settings| Ok(Box::new(TaskState::new(settings)?)),
+};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) enum ThreadState {
+    Running,
+    Runnable,
+    Interruptible,
+    Uninterruptible,
+    Stopped,
+    Traced,
+    Idle,
+    Parked,
+    Unknown,
+}
+
+impl ThreadState {
+    /// In order of their numbers: the letter as in `ps` and perf (RD is runnable without a CPU), the columns of time
+    /// and share, and the text in a sentence.
+    const ALL: [(Self, &str, [&str; 2], &str); 9] = [
+        (Self::Running, "R", ["r_ns", "r_pct"], "ran (R)"),
+        (Self::Runnable, "RD", ["rd_ns", "rd_pct"], "waited for a CPU (RD)"),
+        (Self::Interruptible, "S", ["s_ns", "s_pct"], "slept (S)"),
+        (Self::Uninterruptible, "D", ["d_ns", "d_pct"], "slept uninterruptibly (D)"),
+        (Self::Stopped, "T", ["stopped_ns", "stopped_pct"], "was stopped (T)"),
+        (Self::Traced, "t", ["traced_ns", "traced_pct"], "was stopped by its tracer (t)"),
+        (Self::Idle, "I", ["i_ns", "i_pct"], "was idle (I)"),
+        (Self::Parked, "P", ["p_ns", "p_pct"], "was parked (P)"),
+        (Self::Unknown, "?", ["unknown_ns", "unknown_pct"], "was in an unknown state"),
+    ];
+
+    fn letter(self) -> &'static str {
+        Self::ALL[self as usize].1
+    }
+
+    /// From `prev_state`; `None` for a task that ends.
+    fn of(bits: i64) -> Option<Self> {
+        Some(match bits {
+            bits if bits & (state::DEAD | state::ZOMBIE) != 0 => return None,
+            bits if bits & state::PREEMPTED != 0 || bits == 0 => Self::Runnable,
+            bits if bits & state::IDLE != 0 => Self::Idle,
+            bits if bits & state::PARKED != 0 => Self::Parked,
+            bits if bits & state::TRACED != 0 => Self::Traced,
+            bits if bits & state::STOPPED != 0 => Self::Stopped,
+            bits if bits & state::UNINTERRUPTIBLE != 0 => Self::Uninterruptible,
+            bits if bits & state::INTERRUPTIBLE != 0 => Self::Interruptible,
+            _ => Self::Unknown,
+        })
+    }
+
+    fn sleeps(self) -> bool {
+        !matches!(self, Self::Running | Self::Runnable)
+    }
+}
+
+/// The circumstances of a task's state.
+#[derive(Clone, Copy, Debug)]
+struct Within {
+    /// Whether its current, next or last CPU is selected.
+    counts: bool,
+    /// Where it left the CPU.
+    stack: RetainedStack,
+    /// When the end of the task was reported: it runs until its last switch at most.
+    ended: Option<u64>,
+}
+
+type Now = OpenSpan<ThreadState, Within>;
+
+impl Within {
+    fn new(counts: bool, stack: RetainedStack) -> Self {
+        Self { counts, stack, ended: None }
+    }
+}
+
+impl Now {
+    /// Returns the time up to which it counts.
+    fn until(&self, now: u64) -> u64 {
+        self.with.ended.map_or(now, |ended| ended.min(now))
+    }
+}
+
+#[derive(Clone, Debug, Default)]
+struct Row {
+    /// Time in each state in this interval, without the current state.
+    spent: [u64; 9],
+    periods: BTreeMap<ThreadState, Stats>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Slow {
+    tid: i32,
+    state: ThreadState,
+    end: u64,
+    stack: RetainedStack,
+}
+
+#[derive(Clone, Debug, Default)]
+struct TaskState {
+    reader: SchedReader,
+    chosen: ThreadChoice,
+    stack: bool,
+    only: Vec<ThreadState>,
+    than: Threshold,
+    tasks: OpenSpans<i32, ThreadState, Within>,
+    rows: FxHashMap<i32, Row>,
+    /// The start of the record: a task that leaves at the first switch was running since then.
+    began: u64,
+    since: u64,
+    seen_cpus: FxHashMap<u32, i32>,
+    /// The task that each CPU switched to last, and when.
+    current: OpenSpans<u32, i32, ()>,
+    /// Number of switches from idle that were not recorded.
+    missed: u64,
+    blocked: FxHashMap<(i32, ThreadState, RetainedStack), Stats>,
+    slowest: TopN<Slow>,
+    containers: ByContainer,
+    alike: Alike,
+}
+
+impl TaskState {
+    fn new(settings: &Settings) -> Result<Self, String> {
+        let mut only = Vec::new();
+        only.extend(settings.has("interruptible").then_some(ThreadState::Interruptible));
+        only.extend(settings.has("uninterruptible").then_some(ThreadState::Uninterruptible));
+        Ok(Self {
+            chosen: ThreadChoice::of(settings)?,
+            stack: settings.has("stack"),
+            only,
+            than: Threshold::new(settings.than()?),
+            slowest: TopN::new(settings.number("keep", 20)? as usize),
+            alike: Alike::of(settings),
+            ..Self::default()
+        })
+    }
+
+    fn shows(&self, state: ThreadState) -> bool {
+        self.only.is_empty() || self.only.contains(&state)
+    }
+
+    /// Changes the state of a task, or ends the task, on its current or next CPU.
+    fn turn(
+        &mut self,
+        tid: i32,
+        to: Option<ThreadState>,
+        cpu: u32,
+        stack: RetainedStack,
+        hit: &Sample<'_>,
+        cx: &mut Context<'_>,
+    ) {
+        if !self.chosen.follows(tid, cx) {
+            return;
+        }
+        let counts = cx.counts(cpu);
+        let before = match to {
+            Some(state) => self.tasks.replace(tid, state, hit.time, Within::new(counts, stack)),
+            None => self.tasks.take(&tid),
+        };
+        let first = before.is_none();
+        // Before its first record, a task was in the state that this record ends.
+        let before = before.unwrap_or(Now {
+            what: self.first_state(tid, to, hit),
+            since: self.began,
+            with: Within::new(counts, RetainedStack::NONE),
+        });
+        // A waiting task may run on another CPU than the one that it waited for.
+        if !(if before.what == ThreadState::Runnable { counts } else { before.with.counts }) {
+            return;
+        }
+        let (state, stack, ns) = (before.what, before.with.stack, before.took(hit.time));
+        let row = self.rows.entry(tid).or_default();
+        row.spent[state as usize] += hit.time.saturating_sub(before.since.max(self.since));
+        if first || !(self.only.is_empty() || self.only.contains(&state)) {
+            return;
+        }
+        let above = self.than.is_exceeded(&Sample { tid, ..*hit }, cx.names, ns);
+        if above || !self.than.is_set() {
+            let (.., words) = ThreadState::ALL[state as usize];
+            cx.find(tid, stack, || format!("{words} for {}", unit::duration(ns)));
+        }
+        let stats = row.periods.entry(state).or_default();
+        stats.add_than(ns, above);
+        if state.sleeps() {
+            self.blocked.entry((tid, state, stack)).or_default().add(ns);
+        }
+        if state != ThreadState::Running && (above || !self.than.is_set()) && self.slowest.takes(ns) {
+            self.slowest.add(ns, Slow { tid, state, end: hit.time, stack });
+        }
+    }
+
+    /// Ends the time of a task in its state without a record.
+    fn close(&mut self, tid: i32, now: &Now, until: u64) {
+        if now.with.counts {
+            let row = self.rows.entry(tid).or_default();
+            row.spent[now.what as usize] += until.saturating_sub(now.since.max(self.since));
+        }
+    }
+
+    fn first_state(&self, tid: i32, to: Option<ThreadState>, hit: &Sample<'_>) -> ThreadState {
+        match to {
+            // It starts to run without a wakeup since the start: it waited all the time. A context switch record,
+            // however, may also come without a recorded wakeup.
+            Some(ThreadState::Running) if hit.role == 0 => ThreadState::Runnable,
+            // It leaves the CPU.
+            _ if hit.role == 0 && self.seen_cpus.get(&hit.cpu) == Some(&tid) => ThreadState::Running,
+            _ => ThreadState::Unknown,
+        }
+    }
+
+    fn switch(&mut self, switch: Switch, hit: &Sample<'_>, cx: &mut Context<'_>) {
+        self.seen_cpus.entry(hit.cpu).or_insert(switch.prev);
+        if self.began == 0 {
+            (self.began, self.since) = (hit.time, self.since.max(hit.time));
+        }
+        let before = self.current.replace(hit.cpu, switch.next, hit.time, ()).map(|run| (run.what, run.since));
+        let now = self.tasks.get(&switch.prev).copied();
+        if let (Some((0, idle_since)), Some(now)) = (before, now)
+            && now.what == ThreadState::Runnable
+        {
+            // Some guest kernels do not record every switch from idle. The CPU was free, so the task ran from when it
+            // could.
+            self.missed += u64::from(cx.counts(hit.cpu));
+            let at = Sample { time: now.since.max(idle_since), ..*hit };
+            self.turn(switch.prev, Some(ThreadState::Running), hit.cpu, RetainedStack::NONE, &at, cx);
+        }
+        self.turn(switch.prev, ThreadState::of(switch.prev_state), hit.cpu, hit.stack, hit, cx);
+        self.turn(switch.next, Some(ThreadState::Running), hit.cpu, RetainedStack::NONE, hit, cx);
+    }
+
+    fn wakeup(&mut self, sched::Wakeup { tid, cpu, .. }: sched::Wakeup, hit: &Sample<'_>, cx: &mut Context<'_>) {
+        if self.began == 0 {
+            (self.began, self.since) = (hit.time, self.since.max(hit.time));
+        }
+        let awake = self.tasks.get(&tid).is_some_and(|now| !now.what.sleeps());
+        if awake {
+            return;
+        }
+        if hit.role == 2 && self.tasks.get(&tid).is_none() && self.chosen.follows(tid, cx) {
+            // It is created here.
+            let (state, stack, counts) = (ThreadState::Runnable, RetainedStack::NONE, cx.counts(cpu));
+            self.tasks.begin(tid, state, hit.time, Within::new(counts, stack));
+            if counts {
+                self.rows.entry(tid).or_default();
+            }
+            return;
+        }
+        self.turn(tid, Some(ThreadState::Runnable), cpu, RetainedStack::NONE, hit, cx);
+    }
+
+    /// Returns a thread's time in each state up to now.
+    fn spent(&self, tid: i32, row: &Row, now: u64) -> [u64; 9] {
+        let mut spent = row.spent;
+        if let Some(current) = self.tasks.get(&tid).filter(|current| current.with.counts) {
+            spent[current.what as usize] += current.until(now).saturating_sub(current.since.max(self.since));
+        }
+        spent
+    }
+
+    fn by_thread(&self, at: &Moment<'_>) -> Vec<(i32, [u64; 9])> {
+        let all = self.rows.iter().map(|(tid, row)| (*tid, self.spent(*tid, row, at.now)));
+        let mut list: Vec<_> = all.filter(|(_, spent)| self.only.is_empty() || self.weight(spent) > 0).collect();
+        arrange_by_key(&mut list, |(tid, spent)| (std::cmp::Reverse(self.weight(spent)), *tid));
+        list
+    }
+
+    /// Returns the sort key: the time in the selected states, or else in all states except voluntary sleep.
+    fn weight(&self, spent: &[u64; 9]) -> u64 {
+        let chosen = if self.only.is_empty() {
+            &[ThreadState::Running, ThreadState::Runnable, ThreadState::Uninterruptible][..]
+        } else {
+            &self.only
+        };
+        chosen.iter().map(|state| spent[*state as usize]).sum()
+    }
+
+    /// Adds the columns of the visible states.
+    fn with_states<'a, T: Copy + 'a>(&self, sheet: Sheet<'a, T>, spent: impl Fn(T) -> [u64; 9] + 'a) -> Sheet<'a, T> {
+        let shown = ThreadState::ALL.iter().filter(|(state, ..)| self.shows(*state));
+        let columns =
+            shown.clone().flat_map(|(_, letter, [ns, percent], _)| [right(ns, letter, 8), right(percent, "", 7)]);
+        let states: Vec<usize> = shown.map(|(state, ..)| *state as usize).collect();
+        sheet.columns(columns, move |thing| {
+            let spent = spent(thing);
+            let total = spent.iter().sum();
+            states.iter().flat_map(|state| [time(spent[*state]), share(spent[*state], total)]).collect::<Vec<_>>()
+        })
+    }
+
+    fn by_container(&mut self, at: &Moment<'_>, list: &[(i32, [u64; 9])]) -> Option<Panel> {
+        let mut containers = std::mem::take(&mut self.containers);
+        let add = |sum: &mut [u64; 9], spent: [u64; 9]| sum.iter_mut().zip(spent).for_each(|(sum, ns)| *sum += ns);
+        let sums = containers.sums(at, list.iter().copied(), add, |spent| self.weight(spent));
+        self.containers = containers;
+        Some(self.with_states(ByContainer::sheet(&sums)?, |(_, (_, spent))| *spent).panel(containers::TITLE))
+    }
+
+    fn by_task(&self, at: &Moment<'_>, list: &[(i32, [u64; 9])]) -> Panel {
+        let now = |tid: i32| self.tasks.get(&tid).filter(|now| now.with.ended.is_none());
+        let so_far = |now: &Now| Cell::Time(now.took(at.now));
+        let sheet = Sheet::of(list.iter().copied(), |(tid, _)| tid as u64)
+            .task(at, |(tid, _)| tid)
+            .left("state", "Now", 4, |(tid, _)| text(now(tid).map_or("–", |now| now.what.letter())))
+            .right("so_far_ns", "So far", 8, |(tid, _)| now(tid).map_or(Cell::Empty, so_far))
+            .right("total_ns", "Total", 8, |(_, spent)| Cell::Time(spent.iter().sum()));
+        let sheet = self.with_states(sheet, |(_, spent)| spent);
+        let what = "from idle not recorded: the tasks count as running since they could";
+        sheet.panel("Tasks").noted(note(self.missed, "switch", what))
+    }
+
+    fn periods(&self, at: &Moment<'_>) -> Panel {
+        let selected = at.selected(0).map(|id| id as i32).filter(|tid| self.rows.contains_key(tid));
+        let mut list: Vec<(i32, ThreadState, &Stats)> = Vec::new();
+        for (tid, row) in self.rows.iter().filter(|(tid, _)| selected.is_none_or(|s| s == **tid)) {
+            list.extend(row.periods.iter().map(|(state, stats)| (*tid, *state, stats)));
+        }
+        arrange_by_key(&mut list, |(tid, state, stats)| (std::cmp::Reverse(stats.sum), *tid, *state));
+        let sheet = Sheet::of(list, |(tid, state, _)| id(&(tid, state)))
+            .task(at, |(tid, ..)| tid)
+            .left("state", "St", 3, |(_, state, _)| text(state.letter()))
+            .latency(self.than.is_set(), |(.., stats)| stats);
+        let who = selected.map(|tid| format!(" of {}", at.task(tid))).unwrap_or_default();
+        sheet.panel(format!("Periods{who}"))
+    }
+
+    fn slow(&mut self, at: &Moment<'_>) -> Panel {
+        let lines: Vec<Arc<str>> = self.slowest.iter().map(|(.., slow)| self.alike.line(at, slow.stack)).collect();
+        Sheet::of(self.slowest.iter().zip(&lines), |((_, number, _), _)| number)
+            .right("time_ns", "Until", 9, |((.., slow), _)| Cell::Time(at.after(slow.end)))
+            .task(at, |((.., slow), _)| slow.tid)
+            .left("state", "St", 3, |((.., slow), _)| text(slow.state.letter()))
+            .right("ns", "For", 8, |((ns, ..), _)| time(ns))
+            .left("stack", "Where", 0, |(_, line)| text(line.clone()))
+            .whole("Longest periods")
+    }
+
+    /// Returns sleep by stack, including current sleep.
+    fn asleep(&self, at: &Moment<'_>) -> Vec<(i32, ThreadState, RetainedStack, u64, u64)> {
+        let mut sums: FxHashMap<(i32, ThreadState, RetainedStack), (u64, u64)> =
+            self.blocked.iter().map(|(key, stats)| (*key, (stats.sum, stats.n))).collect();
+        let asleep = |now: &Now| now.with.counts && now.what.sleeps() && self.shows(now.what);
+        for (tid, now) in self.tasks.iter().filter(|(_, now)| asleep(now)) {
+            let entry = sums.entry((*tid, now.what, now.with.stack)).or_default();
+            *entry = (entry.0 + at.now.saturating_sub(now.since.max(self.since)), entry.1 + 1);
+        }
+        let mut list: Vec<_> = sums.into_iter().map(|((tid, s, pin), (ns, n))| (tid, s, pin, ns, n)).collect();
+        arrange_by_key(&mut list, |(tid, state, pin, ns, _)| (std::cmp::Reverse(*ns), *tid, *state, *pin));
+        list
+    }
+
+    fn stacks(&mut self, at: &Moment<'_>) -> Vec<Panel> {
+        let list = self.asleep(at);
+        let flame = at.flame(
+            "Sleep as a flame graph",
+            Measure::Time,
+            list.iter().map(|(tid, _, pin, ns, n)| (*tid, *pin, *ns, *n)),
+        );
+        let asleep = list.iter().map(|(tid, state, pin, ns, n)| ((at.comm(*tid), *state), *pin, (*ns, *n)));
+        let places = self.alike.rows(at, asleep, |sum: &mut (u64, u64), (ns, n)| *sum = (sum.0 + ns, sum.1 + n));
+        let sheet = Sheet::of(by_weight(&places, |(ns, _)| *ns), |(key, _)| id(key))
+            .right("total_ns", "Asleep", 9, |(_, (ns, _))| time(*ns))
+            .right("calls", "Times", 8, |(_, (_, n))| Cell::Count(*n))
+            .left("state", "St", 3, |(((_, state), _), _)| text(state.letter()))
+            .left("comm", "Comm", 16, |(((comm, _), _), _)| text(comm.clone()))
+            .left("stack", "Where", 0, |((_, stack), _)| text(stack.clone()));
+        vec![sheet.panel("Stacks that sleep"), flame]
+    }
+}
+
+impl Unit for TaskState {
+    fn event_requests(&self) -> Vec<EventRequest> {
+        let mut wants = sched::wants(false);
+        wants[0].stack = self.stack;
+        wants
+    }
+
+    fn bind(&mut self, event: &Event<'_>) -> Result<(), String> {
+        if event.role == 0 {
+            self.than.bind(event.format)?;
+        }
+        self.reader.bind(event.role, event.format)
+    }
+
+    fn record(&mut self, hit: &Sample<'_>, cx: &mut Context<'_>) {
+        match self.reader.read(hit, cx.names) {
+            Some(SchedEvent::Switch(switch)) => self.switch(switch, hit, cx),
+            Some(SchedEvent::Wakeup(wakeup)) => self.wakeup(wakeup, hit, cx),
+            None => {}
+        }
+    }
+
+    fn has_findings(&self) -> bool {
+        true
+    }
+
+    fn came(&mut self, cpu: u32, tid: i32, time: u64, cx: &mut Context<'_>) {
+        if let Some(switch) = Switch::untold(self.current.get(&cpu).map(|run| run.what), tid) {
+            self.switch(switch, &Sample::came(cpu, tid, time), cx);
+        }
+    }
+
+    fn chosen(&mut self) -> Option<&mut ThreadChoice> {
+        Some(&mut self.chosen)
+    }
+
+    fn thread_changed(&mut self, change: &ThreadChange, time: u64, _cx: &mut Context<'_>) {
+        match change {
+            // A thread that ended without a last switch may have had the id.
+            ThreadChange::Born { tid, .. } => {
+                let before = self.tasks.take(tid);
+                before.into_iter().for_each(|before| self.close(*tid, &before, before.until(time)));
+            }
+            ThreadChange::Ended { tid, .. } => {
+                self.tasks.newest(tid).into_iter().for_each(|now| now.with.ended = Some(time));
+            }
+            ThreadChange::Exec { pid, from, gone } => {
+                for tid in gone {
+                    self.tasks.take(tid).into_iter().for_each(|now| self.close(*tid, &now, time));
+                }
+                if let Some((from, now)) = from.and_then(|from| Some((from, self.tasks.take(&from)?))) {
+                    // The state continues under the new id; the time is divided between the ids.
+                    self.close(from, &now, time);
+                    self.tasks.replace(*pid, now.what, time, now.with);
+                    self.current.rename(&from, *pid);
+                }
+            }
+        }
+    }
+
+    fn lost(&mut self, lost: &Lost) {
+        // The state in the gap is unknown: every known state ends at its start.
+        let tasks = std::mem::take(&mut self.tasks);
+        tasks.iter().for_each(|(tid, now)| self.close(*tid, now, now.until(lost.from)));
+        self.began = lost.until;
+        self.since = self.since.max(lost.until);
+        self.seen_cpus.clear();
+        self.current.forget();
+    }
+
+    fn loss_text(&self) -> &'static str {
+        "the time of the gap counts for no state, and periods across it are left out"
+    }
+
+    fn panels(&mut self, at: &Moment<'_>) -> Vec<Panel> {
+        let list = self.by_thread(at);
+        let mut panels = vec![self.by_task(at, &list), self.periods(at), self.slow(at)];
+        if self.stack {
+            panels.extend(self.stacks(at));
+        }
+        panels.extend(self.by_container(at, &list));
+        panels
+    }
+
+    fn reset(&mut self, now: u64) {
+        (self.since, self.missed) = (now, 0);
+        self.blocked.clear();
+        self.slowest.clear();
+        let alive = &self.tasks;
+        self.rows.retain(|tid, _| alive.get(tid).is_some_and(|now| now.with.counts));
+        self.rows.values_mut().for_each(|row| *row = Row::default());
+    }
+}

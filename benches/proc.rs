@@ -8,9 +8,9 @@ use std::fmt::Write;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use perfprof_tui::engine::host::HostWatch;
 use perfprof_tui::kernel::host::Roots;
 use perfprof_tui::kernel::procfs::own_rss;
+use perfprof_tui::machine::host::HostWatch;
 use perfprof_tui::query::cpus::context::VECTORS;
 
 const CPUS: u64 = 512;

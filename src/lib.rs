@@ -23,8 +23,8 @@
 //! * [`query`]: questions to the profile and their answers: tables, call chains, flame graphs, differences, CPUs.
 //! * [`panel`]: the elements in which answers are shown.
 //! * [`units`]: analysis units, one file each, in folders by topic; their shared kit.
-//! * [`cpu`]: the machine's CPUs: sampler, table, columns, findings, time in softirqs; triggers.
 //! * [`ingest`]: from batches to session and profile: decode, order, call chains, clocks, and derived events.
+//! * [`machine`]: the running machine's CPUs: figures from /proc, table, findings, time in softirqs; triggers.
 //! * [`engine`]: the threads between source and screen.
 //! * [`ui`]: the screen. Does not depend on the kernel.
 //! * [`report`] and [`export`]: answers and profiles without a screen.
@@ -82,11 +82,11 @@ pub mod source;
 pub mod profile;
 pub mod query;
 
-pub mod cpu;
 pub mod panel;
 pub mod units;
 
 pub mod ingest;
+pub mod machine;
 
 pub mod engine;
 

@@ -4,10 +4,10 @@
 
 use libfuzzer_sys::fuzz_target;
 use perfprof_tui::cli::config::Config;
-use perfprof_tui::cpu::trigger::Trigger;
 use perfprof_tui::event::callgraph::CallGraph;
 use perfprof_tui::event::spec::{self, LookupPaths};
 use perfprof_tui::kernel::cpus::parse_list;
+use perfprof_tui::machine::trigger::Trigger;
 use perfprof_tui::ui::input::commands::table;
 use perfprof_tui::ui::theme::{Depth, Theme, ThemeFile};
 

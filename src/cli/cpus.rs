@@ -4,17 +4,18 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::cpu::findings::{self, Finding, FindingInput, FindingKind};
-use crate::cpu::sampler::HostView;
-use crate::cpu::softirq::HandlerTimes;
-use crate::cpu::table::{CpuColumn, CpuFacts, SHOWN};
-use crate::engine::host::HostWatch;
-use crate::engine::softirqs::Tracer;
 use crate::engine::{Engine, Options, Request};
+use crate::ingest::derived::softirq_times::HandlerTimes;
 use crate::kernel::cpus::format_list;
 use crate::kernel::host::Roots;
 use crate::kernel::spawn::Output;
 use crate::kernel::wall_ns;
+use crate::machine::findings;
+use crate::machine::findings::{Finding, FindingInput, FindingKind};
+use crate::machine::host::HostWatch;
+use crate::machine::sampler::HostView;
+use crate::machine::softirqs::Tracer;
+use crate::machine::table::{CpuColumn, CpuFacts, SHOWN};
 use crate::query::cpus::context::VECTORS;
 use crate::query::{Answer, Question, cpus};
 use crate::session::machine::Ticks;
@@ -269,7 +270,7 @@ fn show(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cpu::sampler::CpuRow;
+    use crate::machine::sampler::CpuRow;
 
     #[test]
     fn cpus_that_go_and_come_are_reported_once() {

@@ -6,11 +6,11 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::cpu::trigger::Trigger;
 use crate::engine::{Snapshot, TriggerConfig};
 use crate::kernel::file_error::at;
 use crate::kernel::limits;
 use crate::lang::quantity::{self, SECOND};
+use crate::machine::trigger::Trigger;
 use crate::panel::unit;
 
 use super::Usage;

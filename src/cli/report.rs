@@ -222,7 +222,7 @@ fn coverage(loaded: &Offline, format: Format) -> anyhow::Result<u8> {
     for event in events(loaded) {
         let attr = &loaded.ingest.core().events[event].attr;
         let hz = if attr.has(crate::kernel::attr::Flag::Freq) { attr.period_or_freq } else { 0 };
-        let table = crate::cpu::coverage::table(loaded.data(), event, hz);
+        let table = crate::machine::coverage::table(loaded.data(), event, hz);
         match format {
             Format::Text => {
                 print(&format!("# event {}\n{}\n", panel::text::clean(&loaded.event_names[event]), table.to_text()))?

@@ -6,7 +6,7 @@
 //!        └──Control────────────┘ └──names── symbolizer         Request ◀───────────┘
 //! ```
 //!
-//! In a live session, [`host`] also watches the machine's CPUs, and [`softirqs`] measures the time in softirqs.
+//! In a live session, [`Host`] also watches the machine's CPUs, and [`Tracer`] measures the time in softirqs.
 //!
 //! No thread blocks on another: batches stay in the kernel's rings while the queue is full, the interface reads the
 //! newest answer with an atomic load, and names arrive later than samples.
@@ -18,19 +18,15 @@ mod feeder;
 pub mod fetch;
 pub(crate) mod grpc;
 pub mod headless;
-pub mod host;
 pub mod intervals;
 mod missing_files;
 pub mod offline;
-mod quotas;
 pub(crate) mod read_ahead;
 pub mod shares;
-pub mod softirqs;
 pub mod symbolizer;
 pub(crate) mod trigger_watch;
 pub mod urgency;
 pub mod view;
-mod work;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -40,12 +36,14 @@ use std::time::Duration;
 use arc_swap::{ArcSwap, ArcSwapOption};
 use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
 
-use crate::cpu::sampler::HostView;
-use crate::cpu::softirq::HandlerTimes;
 use crate::event::catalogue::{self, CatalogueEvent};
 use crate::event::spec::LookupPaths;
+use crate::ingest::derived::softirq_times::HandlerTimes;
 use crate::kernel::sys::RealSys;
 use crate::kernel::{mapped, monotonic_ns, own_memory};
+use crate::machine::host::Host;
+use crate::machine::sampler::HostView;
+use crate::machine::softirqs::Tracer;
 use crate::query::annotate::AnnotatedFunction;
 use crate::query::{Answer, Question};
 use crate::session::{Origin, TimeMark};
@@ -177,8 +175,8 @@ pub struct Engine {
     answer: Arc<ArcSwap<Answer>>,
     info: Info,
     /// The thread that watches the machine's CPUs; `None` for recordings.
-    host: Option<host::Host>,
-    tracer: parking_lot::Mutex<Option<softirqs::Tracer>>,
+    host: Option<Host>,
+    tracer: parking_lot::Mutex<Option<Tracer>>,
     times: Arc<ArcSwapOption<HandlerTimes>>,
     units: Arc<ArcSwap<Vec<UnitAnswer>>>,
     threads: Vec<JoinHandle<()>>,
@@ -228,7 +226,10 @@ impl Engine {
         let times = Arc::new(ArcSwapOption::empty());
         let units: Arc<ArcSwap<Vec<UnitAnswer>>> = Arc::default();
         let host = match info.origin {
-            Origin::Live => Some(host::Host::spawn(options.refresh, notice_tx.clone())?),
+            Origin::Live => {
+                let notices = notice_tx.clone();
+                Some(Host::spawn(options.refresh, move || notices.send(Notice::Host).is_ok())?)
+            }
             Origin::Recorded => None,
         };
         let watched = options.watched.clone();
@@ -328,7 +329,7 @@ impl Engine {
     }
 
     pub(crate) fn host(&self) -> Option<Arc<HostView>> {
-        self.host.as_ref().map(host::Host::view).filter(|view| view.interval > 0)
+        self.host.as_ref().map(Host::view).filter(|view| view.interval > 0)
     }
 
     /// Returns the time in softirqs, while it is measured or if the session's own events provide it.
@@ -349,14 +350,18 @@ impl Engine {
             old.abandon();
         }
         if on {
-            match softirqs::Tracer::spawn(self.notice_tx.clone()) {
+            let notices = self.notice_tx.clone();
+            let notify = move |result: Result<(), String>| {
+                let _ = notices.send(result.map_or_else(Notice::SoftirqsFailed, |()| Notice::Host));
+            };
+            match Tracer::spawn(notify) {
                 Ok(new) => *tracer = Some(new),
                 Err(why) => drop(self.notice_tx.send(Notice::SoftirqsFailed(why))),
             }
         }
     }
 
-    fn tracer(&self) -> parking_lot::MutexGuard<'_, Option<softirqs::Tracer>> {
+    fn tracer(&self) -> parking_lot::MutexGuard<'_, Option<Tracer>> {
         self.tracer.lock()
     }
 

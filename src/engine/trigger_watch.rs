@@ -8,9 +8,9 @@ use std::time::Duration;
 use arc_swap::ArcSwap;
 use crossbeam_channel::{Sender, bounded};
 
-use crate::cpu::sampler::HostView;
-use crate::cpu::trigger::{Trigger, TriggerInput};
 use crate::kernel::monotonic_ns;
+use crate::machine::sampler::HostView;
+use crate::machine::trigger::{Trigger, TriggerInput};
 use crate::query::Answer;
 use crate::session::TimeMark;
 

@@ -2,12 +2,14 @@
 
 use std::fmt::Debug;
 
-use crate::cpu::softirq::HandlerTimes;
+use crate::ingest::derived::softirq_times::HandlerTimes;
 use crate::perfdata::EventDesc;
 use crate::profile::SiteId;
 use crate::record::Sample;
 use crate::record::open_spans::ThreadChange;
 use crate::session::Origin;
+
+pub mod softirq_times;
 
 /// A duration: the site of its start, and nanoseconds.
 pub type SiteDuration = (SiteId, u64);

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use super::data;
-use perfprof_tui::cpu::sampler::{Cpus, SlowReadings};
 use perfprof_tui::engine::IntakeOptions;
 use perfprof_tui::engine::Request;
 use perfprof_tui::engine::UnitRequest;
@@ -11,6 +10,7 @@ use perfprof_tui::engine::offline::{self, Offline};
 use perfprof_tui::engine::view::View;
 use perfprof_tui::event::catalogue::{CatalogueEvent, EventKind};
 use perfprof_tui::event::{EventState, Rate, RunState};
+use perfprof_tui::machine::sampler::{Cpus, SlowReadings};
 use perfprof_tui::panel::charset::Charset;
 use perfprof_tui::perfdata::EventDesc;
 use perfprof_tui::query::annotate::{self, AnnotatedFunction};

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use crate::common::data;
 use crate::common::harness::{Harness, messages};
-use perfprof_tui::cpu::softirq::{Handler, Pairs, SoftirqEvent, SoftirqRecord};
 use perfprof_tui::engine::IntakeOptions;
 use perfprof_tui::engine::offline;
+use perfprof_tui::ingest::derived::softirq_times::{Handler, Pairs, SoftirqEvent, SoftirqRecord};
 use perfprof_tui::source::recording;
 use perfprof_tui::symbols::SymbolOptions;
 use perfprof_tui::ui::Level;

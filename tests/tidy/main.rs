@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 /// The folders in the order of a sample's life: each may use those before it.
 const ORDER: &[&str] = &[
     "kernel", "record", "lang", "perfdata", "event", "filter", "session", "symbols", "source", "profile", "query",
-    "panel", "units", "cpu", "ingest", "engine", "ui", "report", "export", "cli",
+    "panel", "units", "ingest", "machine", "engine", "ui", "report", "export", "cli",
 ];
 
 /// Dependencies that the order permits but the design forbids.
@@ -23,7 +23,6 @@ const FORBIDDEN: &[(&str, &str)] = &[
     ("report", "ui"),
     ("export", "ui"),
     ("units", "kernel"),
-    ("cpu", "kernel"),
     ("query", "source"),
     ("panel", "source"),
 ];

@@ -13,7 +13,7 @@ use std::time::Duration;
 use arc_swap::{ArcSwap, ArcSwapOption};
 use crossbeam_channel::{Receiver, Sender};
 
-use crate::cpu::softirq::HandlerTimes;
+use crate::ingest::derived::softirq_times::HandlerTimes;
 use crate::kernel::{monotonic_ns, own_cpu_ns};
 use crate::query::answer::Cost;
 use crate::query::cpus::CpuCounts;

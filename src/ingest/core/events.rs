@@ -1,7 +1,7 @@
 //! Events that are added while records arrive, and derived events.
 
-use crate::cpu::softirq::HandlerTimes;
 use crate::event::{CallGraph, EventState};
+use crate::ingest::derived::softirq_times::HandlerTimes;
 use crate::kernel::monotonic_ns;
 use crate::perfdata::EventDesc;
 use crate::session::Origin;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::cpu::softirq::{EVENTS, HandlerTimes, Pairs, SoftirqEvent, SoftirqReader};
+use crate::ingest::derived::softirq_times::{EVENTS, HandlerTimes, Pairs, SoftirqEvent, SoftirqReader};
 use crate::perfdata::EventDesc;
 use crate::profile::SiteId;
 use crate::record::Sample;

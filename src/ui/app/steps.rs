@@ -76,7 +76,7 @@ view! {
     flame: FlameView, views.flame.place, "flame graph";
     icicle: bool, views.flame.icicle, "flame graph";
     off_cpu: bool, selection.off_cpu, "time off the CPUs";
-    cpu_order: crate::cpu::table::CpuColumn, views.cpus.order, "order of CPUs";
+    cpu_order: crate::machine::table::CpuColumn, views.cpus.order, "order of CPUs";
     cpu_reversed: bool, views.cpus.reversed, "order of CPUs";
     events_search: String, views.events.search, "search of events";
     units_ended: BTreeMap<u64, &'static str>, views.units.ended, "end of a unit";

@@ -2,9 +2,9 @@
 
 use ratatui::style::Style;
 
-use crate::cpu::sampler::CpuRow;
 use crate::event::CallGraph;
 use crate::lang::counted;
+use crate::machine::sampler::CpuRow;
 use crate::panel::text::{clean, fit, fit_end, width};
 use crate::panel::unit::{bytes, clock, percent, thousands};
 use crate::session::Origin;

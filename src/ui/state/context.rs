@@ -3,12 +3,12 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use crate::cpu::findings::Finding;
-use crate::cpu::sampler::HostView;
-use crate::cpu::softirq::HandlerTimes;
-use crate::cpu::table::CpuFacts;
 use crate::event::{Rate, RunState, plain};
 use crate::filter::{Diagnostic, Filter, KnownFields, TraceField};
+use crate::ingest::derived::softirq_times::HandlerTimes;
+use crate::machine::findings::Finding;
+use crate::machine::sampler::HostView;
+use crate::machine::table::CpuFacts;
 use crate::panel::charset::Charset;
 use crate::query::answer::Meter;
 use crate::query::cpus::CpuAnswer;

@@ -1,8 +1,8 @@
 //! The message above the screens: the most urgent problem, and the key that leads to it.
 
-use crate::cpu::findings::{Finding, FindingKind};
 use crate::event::CallGraph;
 use crate::event::callgraph::MAX_STACK;
+use crate::machine::findings::{Finding, FindingKind};
 use crate::panel::unit::percent;
 use crate::profile::frames::SymState;
 use crate::query::TopLine;

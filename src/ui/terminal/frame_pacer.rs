@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::cpu::sampler::CpuRow;
+use crate::machine::sampler::CpuRow;
 use crate::ui::app::App;
 use crate::ui::terminal::term;
 

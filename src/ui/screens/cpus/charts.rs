@@ -3,8 +3,8 @@
 use ratatui::layout::Rect;
 use ratatui::style::{Modifier, Style};
 
-use crate::cpu::sampler::HISTORY;
-use crate::cpu::table::CpuFacts;
+use crate::machine::sampler::HISTORY;
+use crate::machine::table::CpuFacts;
 use crate::panel::series::LEVELS;
 use crate::query::flame::Class;
 use crate::ui::widgets::Canvas;

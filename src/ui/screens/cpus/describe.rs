@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use ratatui::style::Style;
 
-use crate::cpu::softirq::{Handler, SECONDS};
-use crate::cpu::table::{CpuColumn, CpuFacts};
+use crate::ingest::derived::softirq_times::{Handler, SECONDS};
+use crate::machine::table::{CpuColumn, CpuFacts};
 use crate::panel::series::LEVELS;
 use crate::panel::text::{width, wrap};
 use crate::panel::unit::{duration, percent, short};

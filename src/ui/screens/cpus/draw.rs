@@ -4,7 +4,7 @@
 use ratatui::layout::Rect;
 use ratatui::style::{Modifier, Style};
 
-use crate::cpu::table::{CpuColumn, CpuFacts};
+use crate::machine::table::{CpuColumn, CpuFacts};
 use crate::panel::Align;
 use crate::panel::series::LEVELS;
 use crate::panel::text::{fit, fit_end, width};

@@ -1,7 +1,7 @@
 //! The state of the CPU screen: cursor, order, and visible columns.
 
-use crate::cpu::sampler::HostView;
-use crate::cpu::table::{CpuColumn, CpuFacts, SHOWN};
+use crate::machine::sampler::HostView;
+use crate::machine::table::{CpuColumn, CpuFacts, SHOWN};
 use crate::query::row_order::{arrange, arrange_by_key};
 use crate::session::machine::Ticks;
 

@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
-use crate::cpu::findings::{self, FindingInput, FindingKind};
-use crate::cpu::sampler::HostView;
-use crate::cpu::softirq::HandlerTimes;
-use crate::cpu::table::CpuColumn;
+use crate::ingest::derived::softirq_times::HandlerTimes;
 use crate::lang::quantity;
+use crate::machine::findings;
+use crate::machine::findings::{FindingInput, FindingKind};
+use crate::machine::sampler::HostView;
+use crate::machine::table::CpuColumn;
 use crate::query::Order;
 use crate::query::cpus::of_vector;
 use crate::source::Control;

@@ -17,7 +17,7 @@ use crate::session::machine::Ticks;
 use crate::session::machine::quota::ThrottledGroup;
 
 use super::sampler::{CpuInterval, CpuRow, HostView, WINDOW};
-use super::softirq::HandlerTimes;
+use crate::ingest::derived::softirq_times::HandlerTimes;
 
 /// The minimum z-score of an outlier.
 const Z: f64 = 3.5;

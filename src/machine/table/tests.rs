@@ -1,9 +1,9 @@
 //! Tests of cells and descriptions, with CPUs written by hand.
 
 use super::*;
-use crate::cpu::sampler::{NetRates, Work};
-use crate::cpu::softirq::{Pairs, SoftirqEvent, SoftirqRecord};
 use crate::filter::Filter;
+use crate::ingest::derived::softirq_times::{Pairs, SoftirqEvent, SoftirqRecord};
+use crate::machine::sampler::{NetRates, Work};
 use crate::session::machine::topology::CpuPlace;
 
 #[test]

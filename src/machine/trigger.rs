@@ -4,9 +4,9 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use crate::cpu::sampler::{CpuRow, HostView};
 use crate::lang::lex::{Cursor, Lexicon, Piece, Token};
 use crate::lang::{Diagnostic, quantity};
+use crate::machine::sampler::{CpuRow, HostView};
 use crate::session::machine::Ticks;
 
 /// A share of a CPU's time in the last interval, in percent.
@@ -321,8 +321,8 @@ fn value(word: &str) -> Result<(f64, bool), String> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use crate::damage;
+    use crate::machine::trigger::*;
     use crate::session::machine::Pressure;
 
     const SECOND: u64 = 1_000_000_000;

@@ -5,11 +5,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 
 use arc_swap::ArcSwapOption;
-use crossbeam_channel::Sender;
 
-use crate::cpu::softirq::{EVENTS, HandlerTimes};
 use crate::event::spec::LookupPaths;
 use crate::event::{CallGraph, parse};
+use crate::ingest::derived::softirq_times::{EVENTS, HandlerTimes};
 use crate::kernel::limits::Rights;
 use crate::kernel::sys::RealSys;
 use crate::kernel::{monotonic_ns, thread_cpu_ns};
@@ -19,8 +18,6 @@ use crate::source::{Batch, Progress, Source};
 
 use crate::ingest::derived::softirqs::SoftirqTrace;
 use crate::ingest::{Ingest, IntakeOptions};
-
-use super::Notice;
 
 const PUBLISH_NS: u64 = 1_000_000_000;
 /// Data pages of each ring: enough for a storm of interrupts during a tick of 100 ms.
@@ -37,27 +34,23 @@ impl Tracer {
     /// Opens the tracepoints on some CPUs, or on all; the error has the reason of a failure.
     pub(crate) fn start(cpus: Option<Vec<u32>>) -> Result<Self, String> {
         let (source, trace) = open(cpus)?;
-        Self::run(None, move || Ok((source, trace)))
+        Self::run(|_| (), move || Ok((source, trace)))
     }
 
-    /// Starts in the background, because opening takes the kernel a while; errors are sent as notices.
-    pub(crate) fn spawn(notices: Sender<Notice>) -> Result<Self, String> {
-        Self::run(Some(notices), || open(None))
+    /// Starts in the background, because opening takes the kernel a while; `notify` gets new figures and failures.
+    pub(crate) fn spawn(notify: impl Fn(Result<(), String>) + Send + 'static) -> Result<Self, String> {
+        Self::run(notify, || open(None))
     }
 
     fn run(
-        notices: Option<Sender<Notice>>,
+        notify: impl Fn(Result<(), String>) + Send + 'static,
         open: impl FnOnce() -> Result<(LiveSource, SoftirqTrace), String> + Send + 'static,
     ) -> Result<Self, String> {
         let (times, stop) = (Arc::new(ArcSwapOption::empty()), Arc::new(AtomicBool::new(false)));
         let (published, stopped) = (times.clone(), stop.clone());
         let work = move || match open() {
-            Ok((source, trace)) => TracerThread { source, trace, times: published, stop: stopped, notices }.run(),
-            Err(why) => {
-                if let Some(notices) = notices {
-                    let _ = notices.send(Notice::SoftirqsFailed(why));
-                }
-            }
+            Ok((source, trace)) => TracerThread { source, trace, times: published, stop: stopped, notify }.run(),
+            Err(why) => notify(Err(why)),
         };
         let thread = crate::kernel::thread("softirqs", work).map_err(|error| error.to_string())?;
         Ok(Self { times, stop, thread: Some(thread) })
@@ -109,15 +102,15 @@ impl Drop for Tracer {
     }
 }
 
-struct TracerThread {
+struct TracerThread<N> {
     source: LiveSource,
     trace: SoftirqTrace,
     times: Arc<ArcSwapOption<HandlerTimes>>,
     stop: Arc<AtomicBool>,
-    notices: Option<Sender<Notice>>,
+    notify: N,
 }
 
-impl TracerThread {
+impl<N: Fn(Result<(), String>)> TracerThread<N> {
     fn run(mut self) {
         let mut ingest = Ingest::new(
             self.source.info(),
@@ -166,8 +159,6 @@ impl TracerThread {
 
     fn publish(&self) {
         self.times.store(Some(Arc::new(self.trace.pairs.snapshot())));
-        if let Some(notices) = &self.notices {
-            let _ = notices.send(Notice::Host);
-        }
+        (self.notify)(Ok(()));
     }
 }

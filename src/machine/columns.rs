@@ -33,7 +33,7 @@ pub enum CpuColumn {
     IrqTimed,
     /// Softirqs per second.
     Rate(usize),
-    /// Interrupts per second, by the index in [`HostView::lines`](super::sampler::HostView::lines).
+    /// Interrupts per second, by the index in [`HostView::lines`](crate::machine::sampler::HostView::lines).
     Line(usize),
     /// Packets received per second (/proc/net/softnet_stat).
     NetProcessed,

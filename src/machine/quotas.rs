@@ -85,7 +85,7 @@ impl Quotas {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use crate::machine::quotas::*;
 
     #[test]
     fn who_is_throttled_is_told_by_name() {

@@ -13,7 +13,7 @@ use crate::session::machine::Ticks;
 
 pub use super::columns::{CpuColumn, SHOWN};
 use super::sampler::{CpuRow, HostView, IrqLine};
-use super::softirq::{Handler, HandlerTimes};
+use crate::ingest::derived::softirq_times::{Handler, HandlerTimes};
 
 /// All figures of the CPUs; each source may be missing.
 #[derive(Clone, Copy, Debug, Default)]
@@ -64,8 +64,9 @@ impl<'a> CpuFacts<'a> {
         let row = self.row(cpu);
         let online = row.filter(|r| r.online);
         let of = |value: Option<f32>| value.map(f64::from);
-        let net =
-            |of: fn(&super::sampler::NetRates) -> f32| online.and_then(|r| r.net.as_ref()).map(|n| f64::from(of(n)));
+        let net = |of: fn(&crate::machine::sampler::NetRates) -> f32| {
+            online.and_then(|r| r.net.as_ref()).map(|n| f64::from(of(n)))
+        };
         match column {
             CpuColumn::Cpu => Some(f64::from(cpu)),
             CpuColumn::Share(Ticks::USER) if self.nice_is_user && row.is_some() => {

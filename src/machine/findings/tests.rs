@@ -1,7 +1,7 @@
 //! Tests with CPUs written by hand, and the anomalies among them.
 
 use super::*;
-use crate::cpu::softirq::{Pairs, SoftirqEvent, SoftirqRecord};
+use crate::ingest::derived::softirq_times::{Pairs, SoftirqEvent, SoftirqRecord};
 
 fn host(soft: &[f32]) -> HostView {
     let row = |(cpu, soft): (u32, &f32)| CpuRow { cpu, online: true, soft_window: *soft, ..CpuRow::default() };

@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use crate::cpu::sampler::WorkDone;
 use crate::event::{Event, pmu};
 use crate::kernel::attr::TYPE_HARDWARE;
 use crate::kernel::limits::Rights;
 use crate::kernel::sys::{Counts, RealSys, Sys};
+use crate::machine::sampler::WorkDone;
 use crate::source::live::Target;
 use crate::source::live::attr::Exclude;
 use crate::source::live::counters::{CountConfig, CountedOn, Counters};
@@ -95,9 +95,9 @@ fn scaled(then: &Counts, now: &Counts) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use crate::kernel::fake::FakeSys;
     use crate::kernel::sys::Errno;
+    use crate::machine::work::*;
 
     #[test]
     fn what_took_turns_is_scaled_and_what_stood_still_is_nothing() {

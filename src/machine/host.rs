@@ -7,14 +7,12 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
-use crossbeam_channel::Sender;
 
-use crate::cpu::sampler::{Cpus, HostView, SlowReadings};
 use crate::kernel::host::{ProcFile, Roots, ticks_per_second};
 use crate::kernel::{monotonic_ns, procfs, thread_cpu_ns};
+use crate::machine::sampler::{Cpus, HostView, SlowReadings};
 use crate::session::machine::{Matrix, Pressure, Stat, Topology, proc};
 
-use super::Notice;
 use super::quotas::Quotas;
 use super::work::WorkWatch;
 
@@ -253,12 +251,12 @@ struct SharedWithThread {
 }
 
 impl Host {
-    /// Starts the thread, which sends [`Notice::Host`] for each view that it publishes.
-    pub(crate) fn spawn(interval: Duration, notices: Sender<Notice>) -> io::Result<Self> {
+    /// Starts the thread, which calls `published` after each view; it ends when that returns false.
+    pub(crate) fn spawn(interval: Duration, published: impl Fn() -> bool + Send + 'static) -> io::Result<Self> {
         let interval = AtomicU64::new(interval_ns(interval));
         let shared = Arc::new(SharedWithThread { interval, ..SharedWithThread::default() });
         let work = shared.clone();
-        let thread = crate::kernel::thread("host", move || work.run(&notices))?;
+        let thread = crate::kernel::thread("host", move || work.run(published))?;
         Ok(Self { shared, thread })
     }
 
@@ -292,7 +290,7 @@ fn interval_ns(interval: Duration) -> u64 {
 }
 
 impl SharedWithThread {
-    fn run(&self, notices: &Sender<Notice>) {
+    fn run(&self, published: impl Fn() -> bool) {
         let mut reader = HostWatch::new(Roots::default());
         reader.cut();
         let mut cut_at = monotonic_ns() + self.interval.load(Ordering::Relaxed);
@@ -307,7 +305,7 @@ impl SharedWithThread {
             reader.count_work(self.counts_work.load(Ordering::Relaxed));
             self.view.store(Arc::new(reader.cut()));
             cut_at = monotonic_ns() + self.interval.load(Ordering::Relaxed);
-            if notices.send(Notice::Host).is_err() {
+            if !published() {
                 return;
             }
         }
@@ -318,7 +316,7 @@ impl SharedWithThread {
 mod tests {
     use std::io::Write;
 
-    use super::*;
+    use crate::machine::host::*;
 
     #[test]
     fn this_machine_is_read() {

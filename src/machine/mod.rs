@@ -1,0 +1,13 @@
+//! The running machine: its CPUs as figures and as a table with findings, triggers on them, and the threads that read
+//! them.
+
+pub mod columns;
+pub mod coverage;
+pub mod findings;
+pub mod host;
+mod quotas;
+pub mod sampler;
+pub mod softirqs;
+pub mod table;
+pub mod trigger;
+mod work;

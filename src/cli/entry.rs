@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use crate::kernel::privilege;
-use crate::source::live::by_name::{self, NamedProcesses};
+use crate::source::live::target::by_name::{self, NamedProcesses};
 use crate::ui::screens::units::state::quoted;
 
 use super::perf_commands::{self, Meant};

@@ -20,7 +20,7 @@ use crate::lang::quantity;
 use crate::source::live::attr::{Exclude, Rate};
 use crate::source::live::containers::Scanner;
 use crate::source::live::error::refusal;
-use crate::source::live::wanted::Wanted;
+use crate::source::live::target::TargetSelection;
 use crate::source::live::{LiveConfig, LiveSource, Target, overhead, tables_of};
 
 use crate::symbols::SymbolOptions;
@@ -264,9 +264,9 @@ fn target(s: &Sampling) -> anyhow::Result<Target> {
 }
 
 /// Returns the requested containers.
-pub fn wanted(s: &Sampling) -> anyhow::Result<Option<Wanted>> {
-    let container = s.container.as_deref().map(Wanted::container);
-    Ok(container.or_else(|| s.pod.as_deref().map(Wanted::pod)).transpose()?)
+pub fn wanted(s: &Sampling) -> anyhow::Result<Option<TargetSelection>> {
+    let container = s.container.as_deref().map(TargetSelection::container);
+    Ok(container.or_else(|| s.pod.as_deref().map(TargetSelection::pod)).transpose()?)
 }
 
 /// For containers whose cgroups the kernel cannot bind events to: samples the whole machine, filters the view, and

@@ -7,7 +7,7 @@ use crate::common::stage::{START, Stage, cell, number, rows, with_options, with_
 use crate::common::{self, data, program, run};
 use perfprof_tui::panel::{Body, Cell, Panel};
 use perfprof_tui::source::live::Target;
-use perfprof_tui::source::live::wanted::Wanted;
+use perfprof_tui::source::live::target::TargetSelection;
 use perfprof_tui::units::UNITS;
 use perfprof_tui::units::kit::{Sample, Sees};
 
@@ -91,7 +91,7 @@ fn figures(panels: &[Panel]) -> Vec<String> {
 fn what_units_show_is_of_the_target_of_every_kind() {
     let everyone: Vec<i32> = (0..10_000).collect();
     let group = |name: &str| Target::Cgroups(vec![(name.to_owned(), name.into())]);
-    let container = Wanted::container("nothing-of-the-scene").expect("a name");
+    let container = TargetSelection::container("nothing-of-the-scene").expect("a name");
     let of_nobody = [
         Target::Threads(vec![99_999]),
         Target::Processes(vec![99_999]),

@@ -14,12 +14,12 @@ use crate::perfdata::layout;
 use crate::source::{EventState, FreshId, Handover, RunState};
 
 use super::attr::{self, CommonAttrs, KernelFeatures};
-use super::borrowed::Borrowed;
 use super::error::OpenError;
 use super::event_slot::Slot;
-use super::outside::Outside;
-use super::stack_walks::StackWalks;
-use super::strings::{OpenedEvent, Strings};
+use super::records::misattributed::MisattributedSamples;
+use super::records::outer_namespace::OuterNamespaceTasks;
+use super::records::stack_walks::StackWalks;
+use super::records::strings::{OpenedEvent, Strings};
 
 mod counts;
 
@@ -92,9 +92,9 @@ pub(crate) struct Attachment {
     pub(crate) walks: Option<StackWalks>,
     pub(crate) strings: Strings,
     /// Translates task numbers to our own PID namespace, if it is not the outermost one.
-    pub(crate) outside: Option<Outside>,
+    pub(crate) outside: Option<OuterNamespaceTasks>,
     /// Restores our ids in samples of software events.
-    pub(crate) borrowed: Borrowed,
+    pub(crate) borrowed: MisattributedSamples,
 }
 
 impl Attachment {
@@ -123,8 +123,8 @@ impl Attachment {
             notes: Vec::new(),
             walks: None,
             strings: Strings::default(),
-            outside: Outside::here(),
-            borrowed: Borrowed::default(),
+            outside: OuterNamespaceTasks::here(),
+            borrowed: MisattributedSamples::default(),
         }
     }
 

@@ -357,7 +357,7 @@ pub(crate) fn owner(common: &CommonAttrs, have: KernelFeatures) -> Attr {
     attr
 }
 
-/// Returns the dummy that listens to changes of the kernel's code, without sample ids (see [`super::listener`]).
+/// Returns the dummy that listens to changes of the kernel's code, without sample ids (see [`super::records::listener`]).
 pub(crate) fn listener(common: &CommonAttrs) -> Attr {
     let mut attr = Attr { kind: TYPE_SOFTWARE, config: SW_DUMMY, period_or_freq: 1, ..in_ring(common) };
     attr.set(Flag::Ksymbol, true);

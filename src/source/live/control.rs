@@ -11,10 +11,11 @@ use super::attach::ByCpu;
 use super::containers::Scanner;
 use super::describe::desc;
 use super::event_slot::Slot;
-use super::family::Family;
 use super::follow::CpuChange;
+use super::records::stack_walks;
 use super::target::Target;
-use super::{LiveSource, OpenError, attr, stack_walks};
+use super::target::family::Family;
+use super::{LiveSource, OpenError, attr};
 
 const MAX_EVENTS: usize = 4096;
 

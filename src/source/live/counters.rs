@@ -12,8 +12,8 @@ use crate::kernel::sys::{Counts, Errno, Ioctl, Sys};
 use super::attr::Exclude;
 use super::capture;
 use super::error::OpenError;
-use super::family::Family;
 use super::target::Target;
+use super::target::family::Family;
 
 #[derive(Debug)]
 pub(crate) struct CountConfig {

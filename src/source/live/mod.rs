@@ -2,8 +2,6 @@
 
 pub(crate) mod attach;
 pub mod attr;
-mod borrowed;
-pub(crate) mod by_name;
 mod capture;
 pub mod containers;
 mod control;
@@ -11,21 +9,16 @@ pub(crate) mod counters;
 mod describe;
 pub mod error;
 mod event_slot;
-mod family;
 mod follow;
 pub(crate) mod kernel_maps;
-mod listener;
-mod outside;
 pub(crate) mod overhead;
 pub(crate) mod probes;
+mod records;
 mod rounds;
 mod settle;
 mod shared_events;
-mod stack_walks;
-mod strings;
-pub(crate) mod target;
+pub mod target;
 pub(crate) mod throttle;
-pub mod wanted;
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -50,14 +43,15 @@ use attr::{CommonAttrs, Exclude, Rate};
 use describe::info;
 pub(crate) use error::OpenError;
 use event_slot::Slot;
-use family::Family;
 use follow::CpuChange;
 pub(crate) use follow::can_be_sampled;
+use records::outer_namespace;
+pub use records::stack_walks::tables_of;
+use records::stack_walks::{self, StackWalks};
 use rounds::{COUNT_NS, FIRST_TICKS_NS};
 use settle::Settling;
-use stack_walks::StackWalks;
-pub use stack_walks::tables_of;
 pub use target::Target;
+use target::family::Family;
 
 /// The interval of checking threads, CPUs and losses.
 const HOUSEKEEPING_NS: u64 = 1_000_000_000;
@@ -239,8 +233,8 @@ impl LiveSource {
         kernel_maps::records(&mut out, &self.info.events, notes);
         let trailer = self.info.events[0].layout().encode_trailer(&SampleId::default());
         if self.attachment.outside.is_some() {
-            outside::name(&mut out, &trailer);
-            notes.extend((!self.target.is_tasks()).then(|| outside::WORDS.to_owned()));
+            outer_namespace::name(&mut out, &trailer);
+            notes.extend((!self.target.is_tasks()).then(|| outer_namespace::WORDS.to_owned()));
         }
         if self.attachment.common.cgroups && self.attachment.have.cgroup {
             for (id, path) in cgroup::known() {

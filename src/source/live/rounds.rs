@@ -14,12 +14,12 @@ use crate::source::Batch;
 
 use super::LiveSource;
 use super::attach::{Attachment, CpuRing};
-use super::borrowed::Borrowed;
 use super::event_slot::Slot;
-use super::listener;
-use super::outside::Outside;
-use super::stack_walks::StackWalks;
-use super::strings::Strings;
+use super::records::listener;
+use super::records::misattributed::MisattributedSamples;
+use super::records::outer_namespace::OuterNamespaceTasks;
+use super::records::stack_walks::StackWalks;
+use super::records::strings::Strings;
 
 /// The maximum time of records in a ring: a tick of the screen.
 const TICK_NS: u64 = 100_000_000;
@@ -116,8 +116,8 @@ impl LiveSource {
 pub(super) struct Passes<'a> {
     walks: Option<&'a mut StackWalks>,
     strings: &'a mut Strings,
-    outside: Option<&'a mut Outside>,
-    borrowed: &'a mut Borrowed,
+    outside: Option<&'a mut OuterNamespaceTasks>,
+    borrowed: &'a mut MisattributedSamples,
     layout: Layout,
     since: u64,
 }

@@ -8,7 +8,7 @@ use crate::record::kinds::Task;
 use crate::record::open_spans::ThreadChange;
 use crate::session::{Origin, Session, threads_of};
 use crate::source::live::Target;
-use crate::source::live::wanted::Wanted;
+use crate::source::live::target::TargetSelection;
 
 use crate::units::kit::{Context, Settings};
 
@@ -148,7 +148,7 @@ const MAX: usize = 1 << 17;
 #[derive(Clone, Debug)]
 pub(crate) struct GroupChoice {
     globs: Option<GlobSet>,
-    wanted: Vec<Wanted>,
+    wanted: Vec<TargetSelection>,
     known: FxHashMap<i32, bool>,
     /// Number of container names when the cache was filled.
     names: u64,
@@ -206,9 +206,9 @@ fn globs_of(list: &str) -> Result<GlobSet, String> {
 }
 
 /// Returns the containers of `--container` and `--pod`.
-pub(crate) fn wanted(settings: &Settings) -> Result<Vec<Wanted>, String> {
-    let container = settings.get("container").map(Wanted::container);
-    let pod = settings.get("pod").map(Wanted::pod);
+pub(crate) fn wanted(settings: &Settings) -> Result<Vec<TargetSelection>, String> {
+    let container = settings.get("container").map(TargetSelection::container);
+    let pod = settings.get("pod").map(TargetSelection::pod);
     container.into_iter().chain(pod).map(|one| one.map_err(|error| error.to_string())).collect()
 }
 

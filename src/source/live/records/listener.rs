@@ -10,9 +10,9 @@ use crate::record::in_place::u64_at;
 use crate::record::kinds::{HEADER, Header, WholeRecords, types};
 use crate::record::{Layout, SampleId};
 
-use super::attach::{Attachment, EventTarget, OpenEvent};
-use super::attr;
-use super::error::OpenError;
+use crate::source::live::attach::{Attachment, EventTarget, OpenEvent};
+use crate::source::live::attr;
+use crate::source::live::error::OpenError;
 
 /// Bytes of a BPF program's record: type, flags, id and tag.
 const BPF_EVENT: usize = HEADER + 16;
@@ -25,7 +25,7 @@ const LOST: usize = HEADER + 16;
 
 impl Attachment {
     /// Listens on a CPU to changes of the kernel's code by a task, or by all (-1). Not possible before Linux 5.1.
-    pub(super) fn listen(&mut self, cpu: u32, pid: i32) -> Result<(), OpenError> {
+    pub(crate) fn listen(&mut self, cpu: u32, pid: i32) -> Result<(), OpenError> {
         if !self.have.ksymbol {
             return Ok(());
         }
@@ -45,7 +45,7 @@ impl Attachment {
 }
 
 /// Adds a sample id to records without one, from an offset on: `id` to the first, the previous record's time to others.
-pub(super) fn complete(bytes: &mut Vec<u8>, from: usize, layout: &Layout, mut id: SampleId, now: impl FnOnce() -> u64) {
+pub(crate) fn complete(bytes: &mut Vec<u8>, from: usize, layout: &Layout, mut id: SampleId, now: impl FnOnce() -> u64) {
     let mut all = WholeRecords { rest: &bytes[from..] };
     if !all.any(|(header, record)| written(header.kind, record).is_some()) {
         return;

@@ -19,7 +19,7 @@ const ID_AT: usize = HEADER;
 const TIME_AT: usize = HEADER + 24;
 
 #[derive(Debug, Default)]
-pub(crate) struct Borrowed {
+pub(crate) struct MisattributedSamples {
     /// Our ids; `None` for events that do not share samples.
     ours: FxHashMap<u64, Option<Shared>>,
     /// One id of each slot that may share its samples, with its layout.
@@ -34,7 +34,7 @@ struct Shared {
     layout: Layout,
 }
 
-impl Borrowed {
+impl MisattributedSamples {
     pub(crate) fn learn(&mut self, slot: usize, id: u64, attr: &Attr) {
         let shared = attr.shared().map(|kind| Shared { kind, layout: layout(attr) });
         self.ours.insert(id, shared);
@@ -130,8 +130,8 @@ mod tests {
     const SWITCHES: u64 = 11;
     const WRITER: u64 = 20;
 
-    fn borrowed() -> Borrowed {
-        let mut borrowed = Borrowed::default();
+    fn borrowed() -> MisattributedSamples {
+        let mut borrowed = MisattributedSamples::default();
         let events = [(CLOCK, SW_CPU_CLOCK, USUAL), (FAULTS, 2, USUAL | ADDR), (SWITCHES, 3, USUAL)];
         for (slot, (id, config, sample_type)) in events.into_iter().enumerate() {
             borrowed.learn(slot, id, &Attr { kind: TYPE_SOFTWARE, config, sample_type, ..Attr::default() });
@@ -151,7 +151,7 @@ mod tests {
         record(misc::KERNEL, &[id, 0x10, 7, time, 0, 1, 2, 0x10, 0x20])
     }
 
-    fn mended(borrowed: &mut Borrowed, records: &[Vec<u8>], now: u64) -> Vec<(u64, u64)> {
+    fn mended(borrowed: &mut MisattributedSamples, records: &[Vec<u8>], now: u64) -> Vec<(u64, u64)> {
         let mut bytes = records.concat();
         borrowed.mend(0, &mut bytes, || now, |id| id == WRITER);
         let mut at = 0;
@@ -191,7 +191,7 @@ mod tests {
     #[test]
     fn others_and_damaged_records_are_left_alone() {
         // No event has this id, and no event shares its samples.
-        let mut clock = Borrowed::default();
+        let mut clock = MisattributedSamples::default();
         let attr = Attr { kind: TYPE_SOFTWARE, config: SW_CPU_CLOCK, sample_type: USUAL, ..Attr::default() };
         clock.learn(0, CLOCK, &attr);
         assert_eq!(mended(&mut clock, &[fault(90, 5)], 1), [(90, 5)]);

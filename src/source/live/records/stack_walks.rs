@@ -28,10 +28,10 @@ use crate::record::sample::{CONTEXT_USER, ChainPlace, NO_CODE, u64s};
 use crate::symbols::spaces::news::{self, NewsSender};
 use crate::symbols::spaces::{self, Following, Starts, Tables, WalkFigures};
 
-use super::LiveConfig;
-use super::attr;
-use super::capture::refused_program;
-use super::error::OpenError;
+use crate::source::live::LiveConfig;
+use crate::source::live::attr;
+use crate::source::live::capture::refused_program;
+use crate::source::live::error::OpenError;
 use traced::TracedWalk;
 
 /// Offsets before a walk's frames in its record: header, id, task, size of the program's data, why the walk ended.
@@ -54,7 +54,7 @@ pub fn tables_of(memory: usize) -> usize {
 }
 
 /// Calls [`wanted`] for the events of a session, which may request their own modes.
-pub(super) fn for_events(config: &LiveConfig) -> Result<(CallGraph, Option<StackWalks>, Option<String>), OpenError> {
+pub(crate) fn for_events(config: &LiveConfig) -> Result<(CallGraph, Option<StackWalks>, Option<String>), OpenError> {
     let (session, limit) = (config.chains, config.tables);
     let may_be_walked = |e: &&Event| attr::may_be_walked(e) || attr::traced_at(e).is_some() && !e.no_samples;
     let later = config.walks_later.then_some(session);
@@ -72,7 +72,7 @@ pub(super) fn for_events(config: &LiveConfig) -> Result<(CallGraph, Option<Stack
 }
 
 /// Returns the call graph mode for a request, its program and a note. `limit`: kernel memory for tables, in bytes.
-pub(super) fn wanted(
+pub(crate) fn wanted(
     way: CallGraph,
     limit: usize,
 ) -> Result<(CallGraph, Option<StackWalks>, Option<String>), OpenError> {
@@ -139,7 +139,7 @@ impl StackWalks {
     }
 
     #[cfg(test)]
-    pub(super) fn staged(by_tables: bool) -> Self {
+    pub(crate) fn staged(by_tables: bool) -> Self {
         let joiner = WalkJoiner::new(news::channel().0);
         Self { by_tables, ..Self::with(Program::staged(), joiner, Arc::default()) }
     }

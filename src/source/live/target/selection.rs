@@ -7,12 +7,12 @@ use globset::{GlobBuilder, GlobMatcher};
 use crate::filter::equals;
 use crate::session::containers::Container;
 
-use super::containers::{RunningContainer, Scanner};
-use super::error::{OpenError, nearest_or};
+use crate::source::live::containers::{RunningContainer, Scanner};
+use crate::source::live::error::{OpenError, nearest_or};
 
 /// The requested containers.
 #[derive(Clone, Debug)]
-pub struct Wanted {
+pub struct TargetSelection {
     /// The text of the request: `container web*`, `pod shop/cart-7d9`.
     pub words: String,
     name: String,
@@ -22,15 +22,15 @@ pub struct Wanted {
     is_pattern: bool,
 }
 
-impl PartialEq for Wanted {
+impl PartialEq for TargetSelection {
     fn eq(&self, other: &Self) -> bool {
         self.words == other.words
     }
 }
 
-impl Eq for Wanted {}
+impl Eq for TargetSelection {}
 
-impl Wanted {
+impl TargetSelection {
     /// Returns a request for `NAME`, an unambiguous prefix of an id, or a pattern. Fails if the pattern is malformed.
     pub fn container(name: &str) -> Result<Self, OpenError> {
         let words = format!("container {name}");
@@ -115,9 +115,9 @@ impl Wanted {
     }
 
     /// Returns its groups' directories in the hierarchy of perf events. Fails like `running`, or if all are in others.
-    pub fn groups(&self, scanner: &mut Scanner) -> Result<Vec<Group>, OpenError> {
+    pub fn groups(&self, scanner: &mut Scanner) -> Result<Vec<TargetGroup>, OpenError> {
         let found = self.running(scanner)?;
-        let groups: Vec<Group> = found.iter().filter_map(Group::of).collect();
+        let groups: Vec<TargetGroup> = found.iter().filter_map(TargetGroup::of).collect();
         if groups.is_empty() && !found.is_empty() {
             return Err(OpenError::new(
                 &self.words,
@@ -132,13 +132,13 @@ impl Wanted {
 
 /// The group of a sampled container.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Group {
+pub struct TargetGroup {
     /// The container's cgroup.
     pub root: std::sync::Arc<str>,
     pub(crate) dir: PathBuf,
 }
 
-impl Group {
+impl TargetGroup {
     pub(crate) fn of(running: &RunningContainer) -> Option<Self> {
         Some(Self { root: running.named.root.clone(), dir: running.place.clone()? })
     }
@@ -168,8 +168,8 @@ mod tests {
             ..Container::default()
         };
         let alone = Container { name: "cart-7d9".into(), ..Container::default() };
-        let container = |text: &str| Wanted::container(text).expect(text);
-        let pod = |text: &str| Wanted::pod(text).expect(text);
+        let container = |text: &str| TargetSelection::container(text).expect(text);
+        let pod = |text: &str| TargetSelection::pod(text).expect(text);
         for (wanted, is) in [
             (container("app"), true),
             (container("a*"), true),
@@ -184,12 +184,12 @@ mod tests {
             assert_eq!(wanted.is(&cart), is, "{}", wanted.words);
         }
         assert!(!pod("*/*").is(&alone) && container("cart-7d9").is(&alone));
-        assert!(Wanted::container("a[").is_err() && Wanted::pod("a/b[").is_err());
+        assert!(TargetSelection::container("a[").is_err() && TargetSelection::pod("a/b[").is_err());
     }
 
     #[test]
     fn a_name_must_run_and_a_pattern_may_wait() {
-        let wanted = |text: &str| Wanted::container(text).expect(text);
+        let wanted = |text: &str| TargetSelection::container(text).expect(text);
         let error = wanted("no-such-container-here").groups(&mut Scanner::here()).expect_err("none");
         assert!(error.to_string().contains("no such container runs"), "{error}");
         assert_eq!(wanted("no-such-container-h*").groups(&mut Scanner::here()), Ok(Vec::new()));

@@ -17,7 +17,7 @@ use crate::record::Layout;
 use crate::record::kinds::{HEADER, WholeRecords, types};
 use crate::record::sample::ChainPlace;
 
-use super::capture::refused_program;
+use crate::source::live::capture::refused_program;
 
 /// Offsets in a program's record: header, id, task, then its bytes after their size.
 const TASK_AT: usize = HEADER + 8;

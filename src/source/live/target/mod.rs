@@ -1,5 +1,9 @@
 //! The target of sampling: the machine, processes, threads, a user's processes, cgroups.
 
+pub(crate) mod by_name;
+pub(crate) mod family;
+mod selection;
+
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -7,11 +11,11 @@ use std::time::Duration;
 use crate::kernel::spawn::HeldCommand;
 use crate::kernel::{cgroup, procfs};
 
-use super::by_name::NamedProcesses;
-use super::containers::{ContainerChanges, Scanner};
-use super::error::{OpenError, nearest_or};
-use super::family::Family;
-use super::wanted::{Group, Wanted};
+use crate::source::live::containers::{ContainerChanges, Scanner};
+use crate::source::live::error::{OpenError, nearest_or};
+use by_name::NamedProcesses;
+use family::Family;
+pub use selection::{TargetGroup, TargetSelection};
 
 /// The tasks or cgroups that are sampled.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -33,7 +37,7 @@ pub enum Target {
     /// (name, directory) of each group.
     Cgroups(Vec<(String, PathBuf)>),
     /// The requested containers, and the groups of running ones by their descriptors' index; `None` for stopped ones.
-    Containers(Box<Wanted>, Vec<Option<Group>>),
+    Containers(Box<TargetSelection>, Vec<Option<TargetGroup>>),
 }
 
 impl Target {
@@ -103,8 +107,8 @@ impl Target {
         Ok(Self::Cgroups(found))
     }
 
-    /// Returns the running containers of `--container` and `--pod`. The errors are those of [`Wanted::groups`].
-    pub fn containers(wanted: Wanted) -> Result<Self, OpenError> {
+    /// Returns the running containers of `--container` and `--pod`. The errors are those of [`TargetSelection::groups`].
+    pub fn containers(wanted: TargetSelection) -> Result<Self, OpenError> {
         let groups = wanted.groups(&mut Scanner::here())?;
         Ok(Self::Containers(Box::new(wanted), groups.into_iter().map(Some).collect()))
     }
@@ -112,11 +116,11 @@ impl Target {
     /// Updates the containers: returns the indices that became free, and those that new groups use.
     pub fn follow(&mut self, news: &ContainerChanges) -> (Vec<usize>, Vec<(usize, PathBuf)>) {
         let Self::Containers(wanted, groups) = self else { return Default::default() };
-        let is_gone = |group: &Option<Group>| group.as_ref().is_some_and(|group| news.went.contains(&group.root));
+        let is_gone = |group: &Option<TargetGroup>| group.as_ref().is_some_and(|group| news.went.contains(&group.root));
         let gone: Vec<usize> = (0..groups.len()).filter(|at| is_gone(&groups[*at])).collect();
         gone.iter().for_each(|at| groups[*at] = None);
         let mut fresh = Vec::new();
-        for group in news.came.iter().filter(|came| wanted.is(&came.named.container)).filter_map(Group::of) {
+        for group in news.came.iter().filter(|came| wanted.is(&came.named.container)).filter_map(TargetGroup::of) {
             if groups.iter().flatten().any(|known| known.root == group.root) {
                 continue;
             }
@@ -129,11 +133,11 @@ impl Target {
     }
 
     /// Parses a target on the screen that requests containers; `None` for another target.
-    pub(crate) fn wanted(text: &str) -> Option<Result<Wanted, OpenError>> {
+    pub(crate) fn wanted(text: &str) -> Option<Result<TargetSelection, OpenError>> {
         let (kind, name) = text.trim().split_once(char::is_whitespace)?;
         match (kind, name.trim()) {
-            ("container", name) if !name.is_empty() => Some(Wanted::container(name)),
-            ("pod", name) if !name.is_empty() => Some(Wanted::pod(name)),
+            ("container", name) if !name.is_empty() => Some(TargetSelection::container(name)),
+            ("pod", name) if !name.is_empty() => Some(TargetSelection::pod(name)),
             _ => None,
         }
     }
@@ -154,8 +158,8 @@ impl Target {
             ("tid", list) => Self::threads(&Self::ids(list).map_err(wrong)?),
             ("user", name) => Self::user(name),
             ("cgroup", name) => Self::cgroups(name),
-            ("container", name) => Self::containers(Wanted::container(name)?),
-            ("pod", name) => Self::containers(Wanted::pod(name)?),
+            ("container", name) => Self::containers(TargetSelection::container(name)?),
+            ("pod", name) => Self::containers(TargetSelection::pod(name)?),
             _ => Err(OpenError::new(
                 format!("{text:?}"),
                 "sampled",

@@ -14,7 +14,7 @@ use crate::record::sample::{CONTEXT_USER, ChainPlace};
 use crate::session::{OUTSIDE, OUTSIDE_NAME};
 
 /// The consequences, and the remedy.
-pub(super) const WORDS: &str = "in a nested PID namespace: processes outside it are merged as [outside], without function \
+pub(crate) const WORDS: &str = "in a nested PID namespace: processes outside it are merged as [outside], without function \
     names; use hostPID: true (a pod) or --pid host (Docker, Podman)";
 
 /// The maximum number of cached task numbers; beyond it, all are learned again.
@@ -22,7 +22,7 @@ const MAX: usize = 1 << 17;
 const TASK_AT: usize = HEADER + 16;
 
 #[derive(Debug, Default)]
-pub(crate) struct Outside {
+pub(crate) struct OuterNamespaceTasks {
     samples: FxHashMap<u64, Place>,
     /// The number of each task here, by its kernel number.
     numbers: FxHashMap<i32, i32>,
@@ -37,12 +37,12 @@ struct Place {
     tasks: Vec<usize>,
 }
 
-pub(super) fn name(out: &mut Vec<u8>, trailer: &[u8]) {
+pub(crate) fn name(out: &mut Vec<u8>, trailer: &[u8]) {
     // A short name always fits.
     let _ = encode_comm(out, OUTSIDE, OUTSIDE, false, OUTSIDE_NAME.as_bytes(), trailer);
 }
 
-impl Outside {
+impl OuterNamespaceTasks {
     /// Returns the state for our own namespace; `None` if it is the outermost one.
     pub(crate) fn here() -> Option<Self> {
         (!procfs::sees_all_processes()).then(Self::default)
@@ -129,8 +129,8 @@ mod tests {
     const KIND: u64 = IDENTIFIER | IP | TID | TIME | CPU | PERIOD | CALLCHAIN;
     const SWITCH: &str = "name: sched_switch\nID: 1\nformat:\n\tfield:int common_pid;\toffset:4;\tsize:4;\tsigned:1;\n\n\tfield:pid_t prev_pid;\toffset:8;\tsize:4;\tsigned:1;\n\tfield:pid_t next_pid;\toffset:12;\tsize:4;\tsigned:1;\n\tfield:int prev_prio;\toffset:16;\tsize:4;\tsigned:1;\n\nprint fmt: \"\"\n";
 
-    fn outside() -> Outside {
-        let mut outside = Outside::default();
+    fn outside() -> OuterNamespaceTasks {
+        let mut outside = OuterNamespaceTasks::default();
         outside.place(1, None, &Attr { sample_type: KIND, ..Attr::default() });
         let format = Format::parse("sched", SWITCH, false).expect("parses");
         outside.place(2, Some(&format), &Attr { sample_type: KIND | RAW, ..Attr::default() });
@@ -154,7 +154,7 @@ mod tests {
         record(types::SAMPLE, misc::KERNEL, &[&[2, 0x10, pair(tid, tid), 5, 0, 1, 0], &data[..]].concat())
     }
 
-    fn mended(outside: &mut Outside, record: &[u8]) -> Vec<u8> {
+    fn mended(outside: &mut OuterNamespaceTasks, record: &[u8]) -> Vec<u8> {
         let mut out = [b"before", record].concat();
         outside.mend(&mut out, 6);
         out.split_off(6)

@@ -1,0 +1,8 @@
+//! The records of rings on their way to a batch: each file corrects or joins those that the kernel does not write as
+//! needed.
+
+pub(crate) mod listener;
+pub(crate) mod misattributed;
+pub(crate) mod outer_namespace;
+pub(crate) mod stack_walks;
+pub(crate) mod strings;

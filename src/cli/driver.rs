@@ -125,7 +125,7 @@ impl Driver for SessionDriver {
                 let unit = units::make(spec, &settings).map_err(|why| anyhow::anyhow!("{}: {why}", spec.name))?;
                 let recording = Recording::from_files(files, names);
                 let (mut opened, _) = open::open_silently(&recording, no_demangle)?;
-                offline::load_unit(&mut *opened.source, opened.symbols, spec, unit).map_err(anyhow::Error::msg)
+                offline::load_unit(&mut *opened.source, opened.symbols, unit).map_err(anyhow::Error::msg)
             };
             match read() {
                 Ok(loaded) => drop(requests.send(Request::UnitOf(Box::new(loaded)))),

@@ -81,7 +81,6 @@ fn batch(spec: &'static Spec, mut args: UnitArgs) -> anyhow::Result<u8> {
     };
     scope::idle(spec, &args.settings, &unit.event_requests()).iter().for_each(|note| complain(note));
     let run = headless::UnitRun {
-        spec,
         unit,
         symbols,
         interval: interval(spec, &args),

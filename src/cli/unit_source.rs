@@ -15,7 +15,7 @@ use crate::source::live::{LiveConfig, LiveSource, Target, can_be_sampled, tables
 use crate::source::{Control, Source};
 use crate::units;
 use crate::units::kit::options::{scope, target};
-use crate::units::kit::{Sees, Settings, Spec, Unit};
+use crate::units::kit::{FilteredUnit, Settings, Spec};
 
 use super::args::unit_args::UnitArgs;
 use super::{Usage, source_config, usage};
@@ -56,7 +56,7 @@ pub(crate) fn start(
     spec: &'static Spec,
     args: &mut UnitArgs,
     probes: bool,
-) -> anyhow::Result<(LiveSource, Box<dyn Unit>)> {
+) -> anyhow::Result<(LiveSource, FilteredUnit)> {
     let mut target = narrow(args)?;
     if let Some(list) = args.settings.get("cgroups") {
         let groups = Target::cgroups(&if list.contains(',') { format!("{{{list}}}") } else { list.to_owned() })?;
@@ -87,14 +87,12 @@ pub(crate) fn start(
             shown(&want.event)
         )));
     }
-    let sees_all = spec.sees == Sees::Machine || unit.must_see_all();
-    let mut wanted = shared(&wants, sees_all).map_err(|why| anyhow::anyhow!("{}: {why}", spec.name))?;
+    let mut wanted = shared(&wants, unit.sees_machine).map_err(|why| anyhow::anyhow!("{}: {why}", spec.name))?;
     let mut events = std::mem::take(&mut wanted.events);
     if events.is_empty() {
-        events.push(Event { machine_wide: sees_all, ..Event::dummy() });
+        events.push(Event { machine_wide: unit.sees_machine, ..Event::dummy() });
     }
-    let is_across = spec.across.is_some() || unit.is_across();
-    if let Some(cpus) = cpus.as_ref().filter(|_| is_across) {
+    if let Some(cpus) = cpus.as_ref().filter(|_| unit.merges_cpus) {
         can_be_sampled(cpus)?;
     }
     let pages = match &args.pages {
@@ -120,7 +118,7 @@ pub(crate) fn start(
         pages: Some(pages),
         delay: Duration::ZERO,
         target,
-        cpus: cpus.filter(|_| !is_across),
+        cpus: cpus.filter(|_| !unit.merges_cpus),
         command,
         force: true,
         tables: tables_of(usize::MAX),
@@ -142,6 +140,6 @@ fn of_container(settings: &Settings) -> anyhow::Result<Option<Target>> {
     Ok(Some(if is_bound { Target::containers(wanted)? } else { Target::System }))
 }
 
-pub(crate) fn made(spec: &Spec, args: &UnitArgs) -> Result<Box<dyn Unit>, Usage> {
+pub(crate) fn made(spec: &'static Spec, args: &UnitArgs) -> Result<FilteredUnit, Usage> {
     units::make(spec, &args.settings).map_err(|why| Usage(format!("{}: {why}", spec.name)))
 }

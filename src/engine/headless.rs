@@ -9,7 +9,7 @@ use crate::kernel::monotonic_ns;
 use crate::source::{Batch, Progress, Source, SourceError};
 use crate::symbols::Resolver;
 use crate::symbols::SymbolOptions;
-use crate::units::kit::{Points, Spec, Unit};
+use crate::units::kit::{FilteredUnit, Points, Spec};
 
 use super::offline::{name_all, once};
 use super::read_ahead::{self, ReadAhead};
@@ -32,8 +32,7 @@ pub struct IntervalFigures {
 /// A unit and the settings of its run.
 #[derive(Debug)]
 pub struct UnitRun {
-    pub(crate) spec: &'static Spec,
-    pub(crate) unit: Box<dyn Unit>,
+    pub(crate) unit: FilteredUnit,
     pub(crate) symbols: SymbolOptions,
     pub(crate) interval: Option<Duration>,
     pub(crate) duration: Option<Duration>,
@@ -67,7 +66,8 @@ pub fn run(
     let mut ingest = Ingest::new(&info, run.own_pid, IntakeOptions { units_only: true, ..IntakeOptions::default() });
     ingest.complete_chains(run.symbols.clone());
     let core = ingest.core_mut();
-    core.start_unit(run.spec, run.unit, info.start).map_err(RunError::Unit)?;
+    let spec = run.unit.spec;
+    core.start_unit(run.unit, info.start).map_err(RunError::Unit)?;
     if run.points {
         core.units.collect_points();
     }
@@ -83,7 +83,7 @@ pub fn run(
         done: None,
     };
     // Reading continues while names are looked up, which takes seconds for a large file.
-    read_ahead::beside(source, stop, |coming| take_all(&coming, &mut ingest, &mut work, (live, run.spec)))
+    read_ahead::beside(source, stop, |coming| take_all(&coming, &mut ingest, &mut work, (live, spec)))
         .map_err(|why| RunError::Unit(format!("the reader thread cannot be started: {why}")))?
 }
 

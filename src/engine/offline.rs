@@ -17,7 +17,7 @@ use crate::session::{Dso, DsoId, DsoKind};
 use crate::source::{Batch, Progress, Source, SourceError};
 use crate::symbols::lines::{InlinedFrame, Lines};
 use crate::symbols::{Problem, Resolver, SymbolOptions};
-use crate::units::kit::{Spec, Unit};
+use crate::units::kit::FilteredUnit;
 
 use crate::ingest::unit_feed::BlockedBy;
 use crate::ingest::{Core, Ingest, IntakeOptions};
@@ -48,16 +48,11 @@ pub fn load(source: &mut dyn Source, symbols: SymbolOptions, wants: IntakeOption
 }
 
 /// Reads a source to its end for a unit alone; the error says what the recording lacks.
-pub fn load_unit(
-    source: &mut dyn Source,
-    symbols: SymbolOptions,
-    spec: &'static Spec,
-    unit: Box<dyn Unit>,
-) -> Result<Offline, String> {
+pub fn load_unit(source: &mut dyn Source, symbols: SymbolOptions, unit: FilteredUnit) -> Result<Offline, String> {
     let wants = IntakeOptions { units_only: true, ..IntakeOptions::default() };
     let mut ingest = Ingest::new(source.info(), None, wants);
     let core = ingest.core_mut();
-    core.start_unit(spec, unit, 0)?;
+    core.start_unit(unit, 0)?;
     core.bind_all_units();
     if let Some(unit) = core.units.blocked().first() {
         return Err(match unit.by {

@@ -21,7 +21,7 @@ use crate::session::{Host, Origin, Session, TimeMark, containers, marks, recorde
 use crate::source::live::Target;
 use crate::source::{Batch, Info};
 use crate::symbols::NameForm;
-use crate::units::kit::{Spec, Unit};
+use crate::units::kit::FilteredUnit;
 
 use super::IntakeOptions;
 use super::chains::Chains;
@@ -340,11 +340,11 @@ impl Core {
         form.layout.is_read().then(|| self.inputs.decoder_mut(input).shares(&form, &sample))
     }
 
-    pub(crate) fn start_unit(&mut self, spec: &'static Spec, unit: Box<dyn Unit>, now: u64) -> Result<u64, String> {
+    pub(crate) fn start_unit(&mut self, unit: FilteredUnit, now: u64) -> Result<u64, String> {
         if self.derived.are_many() {
             return Err(SEVERAL_HOSTS.to_owned());
         }
-        self.units.start(spec, unit, now)
+        self.units.start(unit, now)
     }
 
     pub(crate) fn rename_texts(&mut self, form: NameForm) {

@@ -13,8 +13,8 @@ use crate::source::CpuCount;
 use crate::source::live::Target;
 use crate::units::kit::field::Num;
 use crate::units::kit::{
-    BoundExpr, Context, CountedEvents, EventRequest, Lost, Moment, Points, Sample, Spec, ThreadChoice, ThreadNames,
-    Unit, ViewState,
+    BoundExpr, Context, CountedEvents, EventRequest, FilteredUnit, Lost, Moment, Points, Sample, ThreadChoice,
+    ThreadNames, ViewState,
 };
 
 pub(crate) use binding::{BlockedBy, BlockedUnit};
@@ -57,8 +57,7 @@ struct Role {
 #[derive(Debug)]
 struct Running {
     id: u64,
-    spec: &'static Spec,
-    unit: Box<dyn Unit>,
+    unit: FilteredUnit,
     /// Whether it observes the whole machine, including this program.
     whole: bool,
     roles: Vec<Role>,
@@ -341,19 +340,19 @@ impl Units {
             }
             _ => {}
         }
-        self.target.side(record, &Context::new(session, &mut self.names, &self.own));
-        self.tell(session, |unit, context| unit.side(record, time, context));
+        self.target.follow_record(record, &Context::new(session, &mut self.names, &self.own));
+        self.tell(session, |unit, context| unit.on_sideband(record, time, context));
     }
 
-    fn tell(&mut self, session: &Session, told: impl Fn(&mut dyn Unit, &mut Context<'_>)) {
+    fn tell(&mut self, session: &Session, told: impl Fn(&mut FilteredUnit, &mut Context<'_>)) {
         let Self { list, names, own, points, .. } = self;
         for running in list {
-            told(&mut *running.unit, &mut Context { points: points.as_mut(), ..Context::new(session, names, own) });
+            told(&mut running.unit, &mut Context { points: points.as_mut(), ..Context::new(session, names, own) });
         }
     }
 
     pub(crate) fn came(&mut self, cpu: u32, tid: i32, time: u64, session: &Session) {
-        self.tell(session, |unit, context| unit.came(cpu, tid, time, context));
+        self.tell(session, |unit, context| unit.on_switch_in(cpu, tid, time, context));
     }
 
     pub(crate) fn lose(&mut self, cpu: Option<u32>, until: u64, records: u64) {
@@ -422,7 +421,7 @@ impl Units {
             let panels = if is_wanted(running) { running.unit.panels(&at) } else { Vec::new() };
             let mut notes = running.notes.clone();
             notes.extend(running.gap.map(kept::gap_note));
-            notes.extend(running.unit.silence().map(str::to_owned));
+            notes.extend(running.unit.why_empty().map(str::to_owned));
             if !waiting.is_empty() {
                 notes.push(format!("not measured: {}", waiting.join(", ")));
             }
@@ -431,7 +430,7 @@ impl Units {
             }
             UnitAnswer {
                 id: running.id,
-                name: running.spec.name,
+                name: running.unit.spec.name,
                 panels,
                 notes,
                 lost: running.lost,
@@ -459,7 +458,7 @@ mod tests {
         let spec = units::find("forks").expect("a unit");
         let unit = units::make(spec, &Settings::default()).expect("needs nothing");
         let mut units = Units::default();
-        let id = units.start(spec, unit, 0).expect("starts");
+        let id = units.start(unit, 0).expect("starts");
         [(None, u64::MAX), (Some(3), 5)].iter().for_each(|(cpu, records)| units.lose(*cpu, 9, *records));
         let answers = units.answers(&Session::new(crate::session::Origin::Live), &Profile::default(), 0, Some(id));
         assert_eq!(answers.iter().map(|answer| answer.lost).collect::<Vec<_>>(), [u64::MAX]);
@@ -473,7 +472,7 @@ mod tests {
         settings.set("event", "page-faults").expect("an option");
         let unit = units::make(spec, &settings).expect("made");
         let mut units = Units::default();
-        let id = units.start(spec, unit, 0).expect("starts");
+        let id = units.start(unit, 0).expect("starts");
         units.routes = vec![vec![(0, 0)]];
         let one = |cpu: u32, time: u64, value: u64| CpuCount { event: 0, cpu, time, value, running_percent: 100.0 };
         units.count(&[one(0, 100, 5), one(1, 100, 0), one(0, 200, 12), one(1, 200, 3)], &[0]);

@@ -6,7 +6,7 @@
 pub mod kit;
 
 use kit::options::scope;
-use kit::{Settings, Spec, Unit};
+use kit::{FilteredUnit, Settings, Spec};
 
 /// Declares the units by topic, and lists them like `listed!`.
 macro_rules! units {
@@ -73,7 +73,6 @@ pub fn find(name: &str) -> Option<&'static Spec> {
 }
 
 /// Creates a unit with its settings, including those that all units share. Fails if the settings are invalid.
-pub fn make(spec: &Spec, settings: &Settings) -> Result<Box<dyn Unit>, String> {
-    let settings = scope::spelled_out(spec, settings).among(UNITS);
-    scope::applied(spec, &settings, (spec.make)(&settings)?)
+pub fn make(spec: &'static Spec, settings: &Settings) -> Result<FilteredUnit, String> {
+    FilteredUnit::new(spec, scope::spelled_out(spec, settings).among(UNITS))
 }

@@ -7,11 +7,10 @@ use perfprof_tui::event::format::Format;
 use perfprof_tui::panel::{self, Panel, Rows};
 use perfprof_tui::profile::{Frame, NodeId, Profile, RetainedStack};
 use perfprof_tui::record::Record;
-use perfprof_tui::record::sample::UserState;
 use perfprof_tui::session::{DsoKind, MapId, Origin, Session};
 use perfprof_tui::source::live::Target;
 use perfprof_tui::units::kit::{
-    Context, Event, Lost, Moment, Points, Sample, Settings, Spec, ThreadNames, Unit, ViewState,
+    Context, Event, FilteredUnit, Lost, Moment, Points, Sample, Settings, Spec, ThreadNames, ViewState,
 };
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -24,7 +23,7 @@ pub enum Value<'a> {
 
 /// A unit and the state that it needs to run.
 pub struct Stage {
-    pub unit: Box<dyn Unit>,
+    pub unit: FilteredUnit,
     pub session: Session,
     pub profile: Profile,
     pub names: ThreadNames,
@@ -76,11 +75,11 @@ pub fn settings(spec: &Spec, words: &[&str]) -> Settings {
 }
 
 impl Stage {
-    pub fn new(spec: &Spec, words: &[&str]) -> Self {
+    pub fn new(spec: &'static Spec, words: &[&str]) -> Self {
         Self::with(spec, settings(spec, words))
     }
 
-    pub fn with(spec: &Spec, settings: Settings) -> Self {
+    pub fn with(spec: &'static Spec, settings: Settings) -> Self {
         let unit = perfprof_tui::units::make(spec, &settings).unwrap_or_else(|why| panic!("{}: {why}", spec.name));
         let formats = vec![None; unit.event_requests().len()];
         Self {
@@ -138,24 +137,7 @@ impl Stage {
 
     /// A template of a hit: on CPU 0, of thread 1, at a time after the start.
     pub fn hit(&self, role: usize, after: u64) -> Sample<'static> {
-        Sample {
-            role,
-            event: role as u16,
-            time: START + after,
-            cpu: 0,
-            pid: 1,
-            tid: 1,
-            ip: 0,
-            addr: 0,
-            period: 1,
-            weight: 0,
-            data_src: 0,
-            user: false,
-            guest: false,
-            registers: UserState::default(),
-            raw: &[],
-            stack: RetainedStack::NONE,
-        }
+        Sample { role, event: role as u16, time: START + after, cpu: 0, pid: 1, tid: 1, period: 1, ..Sample::default() }
     }
 
     /// Passes the unit a hit with values of its fields.
@@ -187,7 +169,7 @@ impl Stage {
     /// Passes the unit a side-band record.
     pub fn side(&mut self, record: &Record<'_>, after: u64) {
         let mut cx = Context::new(&self.session, &mut self.names, &self.own);
-        self.unit.side(record, START + after, &mut cx);
+        self.unit.on_sideband(record, START + after, &mut cx);
     }
 
     /// Passes a record about threads to the session and the unit, like a source.
@@ -200,7 +182,7 @@ impl Stage {
     pub fn come(&mut self, after: u64, cpu: u32, tid: i32) {
         self.now = self.now.max(START + after);
         let mut cx = Context::new(&self.session, &mut self.names, &self.own);
-        self.unit.came(cpu, tid, START + after, &mut cx);
+        self.unit.on_switch_in(cpu, tid, START + after, &mut cx);
     }
 
     pub fn lose(&mut self, cpu: Option<u32>, from: u64, until: u64, records: u64) {

@@ -101,7 +101,7 @@ fn a_unit_of_a_recording() {
     let settings = Settings::parse(&["--than".to_owned(), "10ms".to_owned()], spec.options).expect("options");
     let unit = units::make(spec, &settings).expect("a unit");
     let options = SymbolOptions { live: false, same_kernel: false, kallsyms: None, ..SymbolOptions::live() };
-    let mut loaded = offline::load_unit(&mut *source, options, spec, unit).expect("loads");
+    let mut loaded = offline::load_unit(&mut *source, options, unit).expect("loads");
     let answers = loaded.ingest.core_mut().unit_answers(None);
     let mut harness = Harness::open("fp-sysmix.data", "kallsyms", 120, 40);
     harness.app.context.info.target = "sched.data".to_owned();

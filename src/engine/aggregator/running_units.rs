@@ -7,7 +7,7 @@ use crate::ingest::unit_events::shared;
 use crate::kernel::monotonic_ns;
 use crate::source::{Change, Control};
 use crate::units;
-use crate::units::kit::{Sees, Settings, Spec, ViewState};
+use crate::units::kit::{Settings, Spec, ViewState};
 
 use super::Aggregator;
 
@@ -80,13 +80,13 @@ impl Aggregator {
     fn start_unit(&mut self, spec: &'static Spec, settings: &Settings) -> Result<String, String> {
         let settings = settings.within(&self.facts.whom, self.facts.alone);
         let unit = units::make(spec, &settings).map_err(|why| format!("{}: {why}", spec.name))?;
-        let sees_all = spec.sees == Sees::Machine || unit.must_see_all();
-        if let Some(why) = self.out_of_sight(spec, unit.is_across()) {
+        if let Some(why) = self.out_of_sight(unit.merges_cpus) {
             return Err(format!("{}: {why}; perfprof-tui {} -C {} does", spec.name, spec.name, self.facts.cpus));
         }
-        let shared = shared(&unit.event_requests(), sees_all).map_err(|why| format!("{}: {why}", spec.name))?;
+        let shared =
+            shared(&unit.event_requests(), unit.sees_machine).map_err(|why| format!("{}: {why}", spec.name))?;
         let core = self.ingest.core_mut();
-        self.units.chosen = Some(core.start_unit(spec, unit, monotonic_ns())?);
+        self.units.chosen = Some(core.start_unit(unit, monotonic_ns())?);
         core.bind_all_units();
         core.units.joined();
         let _ = self.links.controls.send(Control::Share(shared));
@@ -95,8 +95,8 @@ impl Aggregator {
     }
 
     /// Returns why a unit that combines records of several CPUs does not work if only some CPUs are measured.
-    fn out_of_sight(&self, spec: &Spec, is_across: bool) -> Option<String> {
-        let is_part = !self.facts.cpus.is_empty() && (spec.across.is_some() || is_across);
+    fn out_of_sight(&self, merges_cpus: bool) -> Option<String> {
+        let is_part = !self.facts.cpus.is_empty() && merges_cpus;
         is_part.then(|| format!("only CPU {} is measured, so what ends on other CPUs is missed", self.facts.cpus))
     }
 
@@ -162,8 +162,8 @@ impl Aggregator {
         let mut answers = self.ingest.core_mut().unit_answers(Some(chosen));
         for answer in &mut answers {
             // Other CPUs may have been chosen while it ran.
-            let spec = units::find(answer.name);
-            let why = spec.and_then(|spec| self.out_of_sight(spec, false));
+            let merges_cpus = units::find(answer.name).is_some_and(|spec| spec.across.is_some());
+            let why = self.out_of_sight(merges_cpus);
             answer.notes.extend(why.map(|why| format!("{why}; the figures are wrong since then")));
         }
         for (id, loaded) in &mut self.units.recorded {

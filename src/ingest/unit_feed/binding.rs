@@ -9,7 +9,7 @@ use crate::event::format::Format;
 use crate::event::plain;
 use crate::ingest::unit_events::{is_named, is_pattern, shown};
 use crate::units::kit::field::Num;
-use crate::units::kit::{BoundExpr, Event as Bindable, Sees, Spec, Unit, ViewState};
+use crate::units::kit::{BoundExpr, Event as Bindable, FilteredUnit, Sees, ViewState};
 
 use super::{MAX_UNITS, Role, Running, Units};
 
@@ -38,7 +38,7 @@ impl Display for BlockedUnit {
 }
 
 impl Units {
-    pub(crate) fn start(&mut self, spec: &'static Spec, unit: Box<dyn Unit>, now: u64) -> Result<u64, String> {
+    pub(crate) fn start(&mut self, unit: FilteredUnit, now: u64) -> Result<u64, String> {
         if self.list.len() >= MAX_UNITS {
             return Err(format!("{MAX_UNITS} units run already; press x on their screen to end one"));
         }
@@ -46,8 +46,7 @@ impl Units {
         let roles = unit.event_requests().into_iter().map(|want| Role { want, filter: None, bound: false }).collect();
         let running = Running {
             id: self.next_id,
-            spec,
-            whole: spec.sees != Sees::Target || unit.must_see_all(),
+            whole: unit.spec.sees != Sees::Target || unit.sees_machine,
             unit,
             roles,
             look: ViewState { rows: 200, ..ViewState::default() },
@@ -146,14 +145,17 @@ impl Units {
             let nothing = running.roles.iter().all(|role| !role.bound) && !running.roles.is_empty();
             // An event that is present but unusable has a note with the reason.
             if !names.is_empty() && !running.notes.is_empty() {
-                return Some(BlockedUnit { name: running.spec.name, by: BlockedBy::Unusable(running.notes.clone()) });
+                return Some(BlockedUnit {
+                    name: running.unit.spec.name,
+                    by: BlockedBy::Unusable(running.notes.clone()),
+                });
             }
             let names = match names.is_empty() && nothing {
                 true => running.roles.iter().map(|role| role.want.event.as_str()).collect(),
                 false => names,
             };
             let names: Vec<String> = names.into_iter().map(shown).map(str::to_owned).collect();
-            (!names.is_empty()).then_some(BlockedUnit { name: running.spec.name, by: BlockedBy::Missing(names) })
+            (!names.is_empty()).then_some(BlockedUnit { name: running.unit.spec.name, by: BlockedBy::Missing(names) })
         };
         self.list.iter().filter_map(|running| lacks(&running)).collect()
     }

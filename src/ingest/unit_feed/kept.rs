@@ -2,7 +2,7 @@
 
 use crate::ingest::unit_events::shared;
 use crate::source::SharedEvents;
-use crate::units::kit::{Lost, Sees, Unit};
+use crate::units::kit::{FilteredUnit, Lost};
 
 use super::{MAX_UNITS, Running, Units};
 
@@ -18,7 +18,7 @@ struct Ended {
 #[derive(Debug)]
 struct BeforeReset {
     id: u64,
-    unit: Box<dyn Unit>,
+    unit: FilteredUnit,
     since: u64,
     lost: u64,
     at: u64,
@@ -39,7 +39,7 @@ impl KeptFigures {
 }
 
 /// Reports a gap without records to a unit, so that it pairs no events across the gap.
-fn span_gap(unit: &mut dyn Unit, from: u64, until: u64) {
+fn span_gap(unit: &mut FilteredUnit, from: u64, until: u64) {
     unit.lost(&Lost { cpu: None, from: from.min(until), until, records: 0 });
 }
 
@@ -56,11 +56,10 @@ impl Units {
             return Err(format!("{MAX_UNITS} units run already; press x on their screen to end one"));
         }
         let running = &self.kept.ended[place].running;
-        let sees_all = running.spec.sees == Sees::Machine || running.unit.must_see_all();
-        let wanted = shared(&running.unit.event_requests(), sees_all)?;
+        let wanted = shared(&running.unit.event_requests(), running.unit.sees_machine)?;
         let Ended { mut running, events, at } = self.kept.ended.remove(place);
         let now = now.max(at);
-        span_gap(&mut *running.unit, at, now);
+        span_gap(&mut running.unit, at, now);
         running.since = running.since.saturating_add(now - at);
         running.measured = now;
         // A counter that is opened again starts at 0.
@@ -80,7 +79,7 @@ impl Units {
     pub(crate) fn reset_kept(&mut self, now: u64) {
         let keep = |running: &Running| BeforeReset {
             id: running.id,
-            unit: running.unit.copy(),
+            unit: running.unit.clone(),
             since: running.since,
             lost: running.lost,
             at: now,
@@ -96,7 +95,7 @@ impl Units {
         for BeforeReset { id, mut unit, since, lost, at } in kept {
             let Some(running) = self.list.iter_mut().find(|running| running.id == id) else { continue };
             let now = now.max(at);
-            span_gap(&mut *unit, at, now);
+            span_gap(&mut unit, at, now);
             (running.unit, running.since, running.lost) = (unit, since.saturating_add(now - at), lost);
             back += 1;
         }
@@ -124,7 +123,7 @@ mod tests {
         settings.set("event", "page-faults").expect("an option");
         let unit = units::make(spec, &settings).expect("made");
         let mut units = Units::default();
-        let id = units.start(spec, unit, 0).expect("starts");
+        let id = units.start(unit, 0).expect("starts");
         units.set_quiet(0, true);
         units.routes[0].push((0, 0));
         units.count(&[one(100, 5), one(200, 12)], &[0]);
@@ -156,7 +155,7 @@ mod tests {
         // Older ones are dropped.
         for _ in 0..=MAX_ENDED {
             let unit = units::make(units::find("forks").expect("a unit"), &Settings::default()).expect("made");
-            let id = units.start(units::find("forks").expect("a unit"), unit, 0).expect("starts");
+            let id = units.start(unit, 0).expect("starts");
             units.stop(id);
         }
         units.stop(id);

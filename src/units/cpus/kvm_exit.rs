@@ -12,8 +12,7 @@ use crate::units::kit::field::{Num, Threshold};
 use crate::units::kit::figures::latency;
 use crate::units::kit::tables::columns::{by_weight, id, share, text};
 use crate::units::kit::{
-    Context, Event, EventRequest, Grid, Lost, Moment, Sample, Sees, Settings, Sheet, Spec, Stats, ThreadChoice, TopN,
-    Unit,
+    Context, Event, EventRequest, Grid, Lost, Moment, Sample, Sees, Settings, Sheet, Spec, Stats, TopN, Unit,
 };
 
 /// The message of KVM units that saw no record.
@@ -44,7 +43,6 @@ struct Row {
 
 #[derive(Clone, Debug, Default)]
 struct KvmExit {
-    chosen: ThreadChoice,
     than: Threshold,
     per_thread: bool,
     format: Option<Arc<Format>>,
@@ -61,7 +59,6 @@ struct KvmExit {
 impl KvmExit {
     fn new(settings: &Settings) -> Result<Self, String> {
         Ok(Self {
-            chosen: ThreadChoice::of(settings)?,
             than: Threshold::new(settings.than()?),
             per_thread: settings.has("per-thread"),
             slowest: TopN::new(settings.number("keep", 20)? as usize),
@@ -101,9 +98,6 @@ impl Unit for KvmExit {
     }
 
     fn record(&mut self, hit: &Sample<'_>, cx: &mut Context<'_>) {
-        if !self.chosen.has(hit.tid, cx) {
-            return;
-        }
         cx.comm(hit.tid);
         if hit.role == 0 {
             let number = |num: &Option<Num>| num.as_ref().map_or(0, |num| num.get(hit.raw) as u64);
@@ -132,10 +126,6 @@ impl Unit for KvmExit {
 
     fn thread_changed(&mut self, change: &ThreadChange, _time: u64, _cx: &mut Context<'_>) {
         self.open.follow(change, |tid| tid);
-    }
-
-    fn chosen(&mut self) -> Option<&mut ThreadChoice> {
-        Some(&mut self.chosen)
     }
 
     fn loss_text(&self) -> &'static str {

@@ -10,9 +10,7 @@ use crate::record::open_spans::OpenSpans;
 use crate::units::cpus::kvm_exit::NO_GUEST;
 use crate::units::kit::field::Num;
 use crate::units::kit::tables::columns::{id, note, text};
-use crate::units::kit::{
-    Context, Event, EventRequest, Grid, Moment, Sample, Sees, Settings, Sheet, Spec, ThreadChoice, Unit,
-};
+use crate::units::kit::{Context, Event, EventRequest, Grid, Moment, Sample, Sees, Settings, Sheet, Spec, Unit};
 
 pub(crate) const SPEC: Spec = Spec {
     name: "kvmmmu",
@@ -26,7 +24,7 @@ pub(crate) const SPEC: Spec = Spec {
     sees: Sees::Machine,
     across: Some("pages that are made on the chosen CPUs"),
     interval: None,
-    make: |settings| Ok(Box::new(KvmMmu::new(settings)?)),
+    make: |settings| Ok(Box::new(KvmMmu::new(settings))),
 };
 
 const MAX_PAGES: usize = 1 << 21;
@@ -58,7 +56,6 @@ struct Count {
 #[derive(Clone, Debug, Default)]
 struct KvmMmu {
     spte: bool,
-    chosen: ThreadChoice,
     fields: [Option<Fields>; 3],
     /// By generation, guest frame and role.
     pages: OpenSpans<(u64, u64, u32), (), Page>,
@@ -70,10 +67,9 @@ struct KvmMmu {
 }
 
 impl KvmMmu {
-    fn new(settings: &Settings) -> Result<Self, String> {
-        let chosen = ThreadChoice::of(settings)?;
+    fn new(settings: &Settings) -> Self {
         let pages = OpenSpans::one_by_one().of_most(MAX_PAGES);
-        Ok(Self { chosen, spte: settings.has("spte"), course: Grid::of_greatest(), pages, ..Self::default() })
+        Self { spte: settings.has("spte"), course: Grid::of_greatest(), pages, ..Self::default() }
     }
 
     fn live(&mut self, level: u8, by: i64, time: u64) {
@@ -114,7 +110,7 @@ impl Unit for KvmMmu {
         let (generation, gfn, role) =
             (number(&fields.generation), fields.gfn.get(hit.raw) as u64, number(&fields.role) as u32);
         let key = (generation, gfn, role);
-        let is_chosen = cx.counts(hit.cpu) && self.chosen.has(hit.tid, cx);
+        let is_chosen = cx.counts(hit.cpu) && cx.has(hit.tid);
         match hit.role {
             0 => {
                 let counts = is_chosen;
@@ -158,10 +154,6 @@ impl Unit for KvmMmu {
                 }
             }
         }
-    }
-
-    fn chosen(&mut self) -> Option<&mut ThreadChoice> {
-        Some(&mut self.chosen)
     }
 
     fn loss_text(&self) -> &'static str {

@@ -12,7 +12,7 @@ use crate::panel::{Cell, Measure, Panel};
 use crate::profile::RetainedStack;
 
 use crate::units::kit::tables::columns::{by_weight, id, share, text};
-use crate::units::kit::{Context, EventRequest, Grid, Moment, Sample, Sees, Settings, Sheet, Spec, ThreadChoice, Unit};
+use crate::units::kit::{Context, EventRequest, Grid, Moment, Sample, Sees, Settings, Sheet, Spec, Unit};
 
 pub(crate) const SPEC: Spec = Spec {
     name: "profile",
@@ -41,7 +41,6 @@ struct Taken {
 
 #[derive(Clone, Debug, Default)]
 struct Profile {
-    chosen: ThreadChoice,
     hz: u64,
     percent: Option<f64>,
     /// The current second of each CPU, with its samples.
@@ -59,7 +58,6 @@ impl Profile {
             percent.ok_or_else(|| format!("--percent {text}: expected a share from 0 to 100"))
         });
         Ok(Self {
-            chosen: ThreadChoice::of(settings)?,
             hz: settings.hertz("frequency", 999)?.clamp(1, 50_000),
             percent: percent.transpose()?,
             busy: Grid::with_step(1_000_000_000),
@@ -90,9 +88,6 @@ impl Unit for Profile {
     }
 
     fn record(&mut self, hit: &Sample<'_>, cx: &mut Context<'_>) {
-        if !self.chosen.has(hit.tid, cx) {
-            return;
-        }
         cx.comm(hit.tid);
         cx.find(hit.tid, hit.stack, String::new);
         let taken = Taken { tid: hit.tid, stack: hit.stack };
@@ -114,10 +109,6 @@ impl Unit for Profile {
 
     fn has_findings(&self) -> bool {
         true
-    }
-
-    fn chosen(&mut self) -> Option<&mut ThreadChoice> {
-        Some(&mut self.chosen)
     }
 
     fn loss_text(&self) -> &'static str {

@@ -15,7 +15,7 @@ use crate::units::kit::options::select;
 use crate::units::kit::options::select::SelectedEvent;
 use crate::units::kit::tables::columns::{by_weight, id, named, text, time};
 use crate::units::kit::{
-    Alike, Context, EventRequest, Grid, Lost, Moment, Sample, Sees, Settings, Sheet, Spec, ThreadChoice, TopN, Unit,
+    Alike, Context, EventRequest, Grid, Lost, Moment, Sample, Sees, Settings, Sheet, Spec, TopN, Unit,
 };
 
 pub(crate) const SPEC: Spec = Spec {
@@ -44,7 +44,6 @@ Windows  Longest  sched_switch  Task                           Where
 
 #[derive(Clone, Debug)]
 struct HrTimer {
-    chosen: ThreadChoice,
     selected: Vec<SelectedEvent>,
     rate: Rate,
     when: Option<Expr>,
@@ -123,14 +122,13 @@ impl HrTimer {
         let (stack, alike) = (settings.has("stack"), Alike::of(settings));
         let longest = TopN::new(settings.number("keep", 20)? as usize);
         let (open, windows, held, map) = Default::default();
-        let chosen = ThreadChoice::of(settings)?;
-        Ok(Self { chosen, selected, rate, when, names, than, stack, open, windows, held, longest, map, alike })
+        Ok(Self { selected, rate, when, names, than, stack, open, windows, held, longest, map, alike })
     }
 
     fn fires(&mut self, hit: &Sample<'_>, cx: &mut Context<'_>) {
         let none = vec![0; self.selected.len()];
         let Some(before) = self.open.replace(hit.cpu, (), hit.time, none) else { return };
-        if !self.chosen.has(hit.tid, cx) {
+        if !cx.has(hit.tid) {
             return;
         }
         let (period, counts) = (before.took(hit.time), before.with);
@@ -163,10 +161,6 @@ fn short(selected: &SelectedEvent) -> &str {
 }
 
 impl Unit for HrTimer {
-    fn chosen(&mut self) -> Option<&mut ThreadChoice> {
-        Some(&mut self.chosen)
-    }
-
     fn event_requests(&self) -> Vec<EventRequest> {
         let mut wants =
             vec![EventRequest { rate: Some(self.rate), ..EventRequest::new("cpu-clock") }.with_stack(self.stack)];

@@ -12,20 +12,19 @@ use crate::filter::expr::Expr;
 use crate::lang::counted;
 use crate::panel::{Cell, Measure, Panel};
 use crate::query::row_order::arrange_by_key;
-use crate::record::Record;
 use crate::record::open_spans::{OpenSpans, ThreadChange};
 
 use between::{Recent, Seen, Slow, by_share_of_event};
 
 use crate::units::kit::figures::latency;
 use crate::units::kit::options::inputs;
-use crate::units::kit::options::inputs::{SourceRole, Sources};
+use crate::units::kit::options::inputs::{SourceRole, UnitInputs};
 use crate::units::kit::options::select;
 use crate::units::kit::options::select::SelectedEvent;
 use crate::units::kit::tables::columns::{by_weight, id, text};
 use crate::units::kit::{
     Alike, BoundExpr, Context, Detail, Event, EventRequest, Finding, Grid, Lost, Moment, RowKey, Sample, Sees,
-    Settings, Sheet, Spec, Stats, ThreadChoice, TopN, Unit, follow_threads, names_thread,
+    Settings, Sheet, Spec, Stats, TopN, Unit, names_thread,
 };
 
 pub(crate) const SPEC: Spec = Spec {
@@ -94,7 +93,7 @@ struct Known {
 #[derive(Clone, Debug, Default)]
 struct MultiTrace {
     roles: Vec<Role>,
-    sources: Sources,
+    inputs: UnitInputs,
     steps: usize,
     key: String,
     key_chosen: bool,
@@ -107,7 +106,6 @@ struct MultiTrace {
     bindings: FxHashMap<usize, Bindings>,
     /// By key: the step that has started.
     open: OpenSpans<RowKey, usize, Seen>,
-    chosen: ThreadChoice,
     cpus: Option<Vec<u32>>,
     pairs: BTreeMap<(u16, u16), Stats>,
     rows: FxHashMap<(u16, u16, i32), Stats>,
@@ -122,7 +120,7 @@ impl MultiTrace {
     fn new(settings: &Settings) -> Result<Self, String> {
         // Findings about other tasks matter as well.
         let all = settings.of_all();
-        let (lists, sources) = select::joint(&all)?;
+        let (lists, inputs) = select::joint(&all)?;
         let cycle = settings.has("cycle");
         if lists.len() < 2 && !(cycle && lists.len() == 1) {
             return Err("name two steps or more, each with its own -e (or one, with --cycle)".to_owned());
@@ -144,9 +142,9 @@ impl MultiTrace {
         arrange_by_key(&mut roles, |role| role.selected.source.is_none());
         let named = |(number, name): (u16, &'static str)| (number, Known { format: None, name: name.into() });
         Ok(Self {
-            events: sources.names().map(named).collect(),
+            events: inputs.names().map(named).collect(),
             roles,
-            sources,
+            inputs,
             steps,
             key: settings.get("key").unwrap_or("tid").to_owned(),
             key_chosen: settings.has("key"),
@@ -154,7 +152,6 @@ impl MultiTrace {
             only_than: settings.has("only-than"),
             cycle,
             recent: Recent::of(Detail::of(settings)?),
-            chosen: ThreadChoice::of(settings)?,
             cpus: settings.cpus()?,
             per_thread: settings.has("per-thread"),
             slowest: TopN::new(settings.number("keep", 20)?.min(1000) as usize),
@@ -201,9 +198,9 @@ impl MultiTrace {
     }
 
     /// Whether a pair belongs to the target: by the thread in its key, otherwise by the threads of its events.
-    fn is_chosen(&mut self, hits: &[&Seen], key: &RowKey, role: usize, cx: &mut Context<'_>) -> bool {
+    fn is_chosen(&self, hits: &[&Seen], key: &RowKey, role: usize, cx: &mut Context<'_>) -> bool {
         let expression = self.roles[role].selected.get("key").unwrap_or(&self.key);
-        let of_thread = key.thread(expression).map(|tid| self.chosen.has(tid, cx));
+        let of_thread = key.thread(expression).map(|tid| cx.has(tid));
         of_thread.unwrap_or_else(|| hits.iter().any(|seen| seen.is_chosen))
     }
 
@@ -310,7 +307,7 @@ impl Unit for MultiTrace {
         if let Some(source) = role.selected.source() {
             let known = Known { format: event.format.cloned(), name: event.name.into() };
             self.events.entry(event.number).or_insert(known);
-            return self.sources.bind(source, event);
+            return self.inputs.bind(source, event);
         }
         let traced = role.begins || role.ends;
         let key = role.selected.get("key").unwrap_or(&self.key);
@@ -331,7 +328,7 @@ impl Unit for MultiTrace {
     fn record(&mut self, hit: &Sample<'_>, cx: &mut Context<'_>) {
         cx.comm(hit.tid);
         // Decide at each record, which contains the thread's process: the end of the pair may need the decision later.
-        let is_chosen = self.chosen.has(hit.tid, cx) || !self.chosen.is_narrow();
+        let is_chosen = cx.has(hit.tid) || !cx.is_narrow();
         if let Some(source) = self.roles[hit.role].selected.source() {
             return self.context(source, hit, cx);
         }
@@ -368,19 +365,10 @@ impl Unit for MultiTrace {
         self.recent.remember(seen);
     }
 
-    fn came(&mut self, cpu: u32, tid: i32, time: u64, cx: &mut Context<'_>) {
-        for (number, found) in self.sources.came(cpu, tid, time, cx) {
-            self.found(number, found, &Sample::came(cpu, tid, time), cx);
+    fn on_switch_in(&mut self, cpu: u32, tid: i32, time: u64, cx: &mut Context<'_>) {
+        for (number, found) in self.inputs.on_switch_in(cpu, tid, time, cx) {
+            self.found(number, found, &Sample::switch_in(cpu, tid, time), cx);
         }
-    }
-
-    fn side(&mut self, record: &Record<'_>, time: u64, cx: &mut Context<'_>) {
-        self.sources.side(record, time, cx);
-        follow_threads(self, record, time, cx);
-    }
-
-    fn chosen(&mut self) -> Option<&mut ThreadChoice> {
-        Some(&mut self.chosen)
     }
 
     fn thread_changed(&mut self, change: &ThreadChange, _time: u64, _cx: &mut Context<'_>) {
@@ -390,8 +378,7 @@ impl Unit for MultiTrace {
         }
     }
 
-    fn lost(&mut self, lost: &Lost) {
-        self.sources.lost(lost);
+    fn lost(&mut self, _lost: &Lost) {
         self.open.forget();
     }
 
@@ -413,8 +400,7 @@ impl Unit for MultiTrace {
         ]
     }
 
-    fn reset(&mut self, now: u64) {
-        self.sources.reset(now);
+    fn reset(&mut self, _now: u64) {
         self.pairs.clear();
         self.rows.clear();
         self.unpaired.clear();
@@ -426,8 +412,8 @@ impl Unit for MultiTrace {
 impl MultiTrace {
     /// Processes a hit of a unit among the events.
     fn context(&mut self, source: SourceRole, hit: &Sample<'_>, cx: &mut Context<'_>) {
-        let number = Sources::number(source.source);
-        match self.sources.take(source, hit, cx) {
+        let number = UnitInputs::number(source.source);
+        match self.inputs.take(source, hit, cx) {
             None => self.recent.remember(Seen::of(hit)),
             Some(list) => list.into_iter().for_each(|found| self.found(number, found, hit, cx)),
         }

@@ -20,7 +20,7 @@ use crate::units::kit::tables::columns::{by_weight, id, note, share, text};
 use crate::units::kit::waits::before;
 use crate::units::kit::{
     Before, ByContainer, Context, Event, EventRequest, Grid, Lost, Moment, Sample, Sees, Settings, Sheet, Spec, Stats,
-    ThreadChoice, TopN, Unit,
+    TopN, Unit,
 };
 
 pub(crate) const SPEC: Spec = Spec {
@@ -63,7 +63,6 @@ type IsHere = bool;
 
 #[derive(Clone, Debug, Default)]
 struct Syscalls {
-    chosen: ThreadChoice,
     than: Threshold,
     per_thread: bool,
     tables: CallTables,
@@ -87,7 +86,6 @@ impl Syscalls {
     fn new(settings: &Settings) -> Result<Self, String> {
         let mut filters = select::own(settings, &EVENTS)?.into_iter();
         Ok(Self {
-            chosen: ThreadChoice::of(settings)?,
             than: Threshold::new(settings.than()?),
             per_thread: settings.has("per-thread"),
             filters: [filters.next().flatten(), filters.next().flatten()],
@@ -276,11 +274,8 @@ impl Unit for Syscalls {
     }
 
     fn record(&mut self, hit: &Sample<'_>, cx: &mut Context<'_>) {
-        if !self.chosen.has(hit.tid, cx) {
-            return;
-        }
         cx.comm(hit.tid);
-        self.before.ask(&mut self.chosen, cx);
+        self.before.ask(cx);
         self.before.is_told(hit.tid);
         if hit.role == 0 {
             if let Some(number) = self.enter.as_ref().map(|number| number.get(hit.raw)) {
@@ -300,11 +295,7 @@ impl Unit for Syscalls {
 
     /// Also needed without any record: a task that makes no call may be in one.
     fn settle(&mut self, cx: &mut Context<'_>) {
-        self.before.ask(&mut self.chosen, cx);
-    }
-
-    fn chosen(&mut self) -> Option<&mut ThreadChoice> {
-        Some(&mut self.chosen)
+        self.before.ask(cx);
     }
 
     fn thread_changed(&mut self, change: &ThreadChange, _time: u64, _cx: &mut Context<'_>) {

@@ -8,16 +8,14 @@ use rustc_hash::FxHashMap;
 use crate::event::format::Format;
 use crate::panel::{Body, Cell, Measure, Panel};
 use crate::profile::RetainedStack;
-use crate::record::Record;
 
 use crate::units::kit::options::inputs;
-use crate::units::kit::options::inputs::Sources;
+use crate::units::kit::options::inputs::UnitInputs;
 use crate::units::kit::options::select;
 use crate::units::kit::options::select::SelectedEvent;
 use crate::units::kit::tables::columns::{by_weight, note, text};
 use crate::units::kit::{
-    Context, Event, EventRequest, Finding, Grid, Lost, Moment, Sample, Sees, Settings, Sheet, Spec, ThreadChoice, Unit,
-    follow_threads,
+    Context, Event, EventRequest, Finding, Grid, Moment, Sample, Sees, Settings, Sheet, Spec, Unit,
 };
 
 pub(crate) const SPEC: Spec = Spec {
@@ -62,9 +60,7 @@ struct Line {
 #[derive(Clone, Debug, Default)]
 struct Trace {
     selected: Vec<SelectedEvent>,
-    sources: Sources,
-    /// The threads to show, if the whole machine is measured for a unit among the events.
-    chosen: Option<ThreadChoice>,
+    inputs: UnitInputs,
     stack: bool,
     keep: usize,
     events: FxHashMap<u16, (Arc<str>, Option<Arc<Format>>)>,
@@ -77,7 +73,7 @@ struct Trace {
 
 impl Trace {
     fn new(settings: &Settings) -> Result<Self, String> {
-        let (lists, sources) = select::joint(settings)?;
+        let (lists, inputs) = select::joint(settings)?;
         let selected: Vec<SelectedEvent> = lists.into_iter().flatten().collect();
         if selected.is_empty() {
             return Err(select::NONE.to_owned());
@@ -85,10 +81,9 @@ impl Trace {
         let named = |(number, name): (u16, &'static str)| (number, (Arc::from(name), None));
         Ok(Self {
             stack: settings.has("stack"),
-            chosen: sources.must_see_all().then(|| ThreadChoice::of(settings)).transpose()?,
-            events: sources.names().map(named).collect(),
+            events: inputs.names().map(named).collect(),
             selected,
-            sources,
+            inputs,
             keep: settings.number("keep", KEEP)?.clamp(1, 1_000_000) as usize,
             ..Self::default()
         })
@@ -179,7 +174,7 @@ impl Unit for Trace {
             // An event that is also listed itself keeps its own name.
             Some(source) => {
                 self.events.entry(event.number).or_insert(named);
-                self.sources.bind(source, event)
+                self.inputs.bind(source, event)
             }
             None => {
                 self.events.insert(event.number, named);
@@ -192,43 +187,28 @@ impl Unit for Trace {
         // Look the name up while the thread lives.
         cx.comm(hit.tid);
         let Some(source) = self.selected[hit.role].source() else {
-            if cx.counts(hit.cpu) && self.chosen.as_mut().is_none_or(|chosen| chosen.has(hit.tid, cx)) {
+            if cx.counts(hit.cpu) && (!self.inputs.see_machine() || cx.has(hit.tid)) {
                 self.add(hit, None);
             }
             return;
         };
-        match self.sources.take(source, hit, cx) {
-            None if self.chosen.as_mut().is_some_and(|chosen| !chosen.has(hit.tid, cx)) => {}
+        match self.inputs.take(source, hit, cx) {
+            None if self.inputs.see_machine() && !cx.has(hit.tid) => {}
             None => self.add(hit, None),
-            Some(list) => list.iter().for_each(|found| self.add_found(Sources::number(source.source), found, hit, cx)),
+            Some(list) => {
+                list.iter().for_each(|found| self.add_found(UnitInputs::number(source.source), found, hit, cx))
+            }
         }
     }
 
-    fn must_see_all(&self) -> bool {
-        self.sources.must_see_all()
+    fn inputs(&mut self) -> Option<&mut UnitInputs> {
+        Some(&mut self.inputs)
     }
 
-    fn is_across(&self) -> bool {
-        self.sources.are_across()
-    }
-
-    fn came(&mut self, cpu: u32, tid: i32, time: u64, cx: &mut Context<'_>) {
-        for (number, found) in self.sources.came(cpu, tid, time, cx) {
-            self.add_found(number, &found, &Sample::came(cpu, tid, time), cx);
+    fn on_switch_in(&mut self, cpu: u32, tid: i32, time: u64, cx: &mut Context<'_>) {
+        for (number, found) in self.inputs.on_switch_in(cpu, tid, time, cx) {
+            self.add_found(number, &found, &Sample::switch_in(cpu, tid, time), cx);
         }
-    }
-
-    fn side(&mut self, record: &Record<'_>, time: u64, cx: &mut Context<'_>) {
-        self.sources.side(record, time, cx);
-        follow_threads(self, record, time, cx);
-    }
-
-    fn chosen(&mut self) -> Option<&mut ThreadChoice> {
-        self.chosen.as_mut()
-    }
-
-    fn lost(&mut self, lost: &Lost) {
-        self.sources.lost(lost);
     }
 
     fn loss_text(&self) -> &'static str {
@@ -244,8 +224,7 @@ impl Unit for Trace {
         panels
     }
 
-    fn reset(&mut self, now: u64) {
-        self.sources.reset(now);
+    fn reset(&mut self, _now: u64) {
         self.lines.clear();
         self.counts.clear();
         self.rates.clear();

@@ -6,6 +6,7 @@
 pub(crate) mod alloc;
 pub(crate) mod field;
 pub mod figures;
+pub mod filtered;
 pub(crate) mod memory;
 pub mod moment;
 pub mod names;
@@ -32,24 +33,26 @@ pub(crate) use field::BoundExpr;
 pub use figures::histogram::Stats;
 pub use figures::points::Points;
 pub(crate) use figures::{grid::Grid, top_n::TopN};
+pub use filtered::FilteredUnit;
 pub use moment::Moment;
 pub use names::ThreadNames;
-pub use options::inputs::Finding;
+pub(crate) use options::detail::Detail;
+pub use options::inputs::{Finding, UnitInputs};
 pub use options::settings::{Opt, Settings};
-pub(crate) use options::{detail::Detail, target::ThreadChoice};
+pub use options::target::ThreadChoice;
 pub(crate) use tables::{alike::Alike, containers::ByContainer, rowkey::RowKey, sheet::Sheet};
 pub(crate) use waits::wakers::{Waker, WakerReader, WakerStacks};
 pub(crate) use waits::{before::Before, programs::Programs};
 
-/// The records that a unit needs if there is a target; [`options::scope`] passes it only those.
+/// The records that a unit needs if there is a target; [`FilteredUnit`] passes it only those.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sees {
     /// Records of the target's threads. Without a target, those of all threads except this program's.
     Target,
     /// Like `Target`, but without a target including this program's threads: the figures are those of CPUs.
     Cpus,
-    /// Records of the whole machine, because other threads' records affect the target's figures. The unit asks its
-    /// [`ThreadChoice`] which figures belong to the target.
+    /// Records of the whole machine, because other threads' records affect the target's figures. The unit asks
+    /// [`Context::has`] which figures belong to the target.
     Machine,
 }
 
@@ -80,7 +83,8 @@ pub struct Spec {
     pub across: Option<&'static str>,
     /// Default interval of printed figures in seconds; `None` for one report at the end.
     pub interval: Option<f64>,
-    pub(crate) make: fn(&Settings) -> Result<Box<dyn Unit>, String>,
+    /// Creates the unit; may replace the settings by equivalent ones.
+    pub(crate) make: fn(&mut Settings) -> Result<Box<dyn Unit>, String>,
 }
 
 impl Spec {
@@ -175,7 +179,7 @@ pub struct Event<'a> {
 }
 
 /// A sample of one of a unit's events.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct Sample<'a> {
     /// Index into [`Unit::event_requests`].
     pub role: usize,
@@ -213,29 +217,8 @@ pub struct Sample<'a> {
 
 impl Sample<'_> {
     /// A context switch record without a tracepoint: a thread started to run on a CPU.
-    pub fn came(cpu: u32, tid: i32, time: u64) -> Self {
-        let (role, event) = (usize::MAX, u16::MAX);
-        let (ip, addr, period, weight, data_src) = (0, 0, 1, 0, 0);
-        let (user, guest, raw, stack) = (false, false, &[][..], RetainedStack::NONE);
-        let (pid, registers) = (-1, UserState::default());
-        Self {
-            role,
-            event,
-            time,
-            cpu,
-            pid,
-            tid,
-            ip,
-            addr,
-            period,
-            weight,
-            data_src,
-            user,
-            guest,
-            registers,
-            raw,
-            stack,
-        }
+    pub fn switch_in(cpu: u32, tid: i32, time: u64) -> Self {
+        Self { role: usize::MAX, event: u16::MAX, time, cpu, pid: -1, tid, period: 1, ..Self::default() }
     }
 }
 
@@ -280,6 +263,8 @@ pub struct Context<'a> {
     pub own: &'a FxHashSet<i32>,
     /// Process and thread of the record, if known.
     pub task: Option<(i32, i32)>,
+    /// The threads that the unit's settings select; `None` outside of a unit.
+    pub choice: Option<&'a mut ThreadChoice>,
     /// The selected CPUs, if records of all CPUs arrive.
     pub cpus: Option<&'a [u32]>,
     /// Collects points of time and latency, if requested.
@@ -291,12 +276,39 @@ pub struct Context<'a> {
 impl<'a> Context<'a> {
     /// A context that selects all CPUs and collects neither points nor findings.
     pub fn new(session: &'a Session, names: &'a mut ThreadNames, own: &'a FxHashSet<i32>) -> Self {
-        Self { session, names, own, task: None, cpus: None, points: None, found: None }
+        Self { session, names, own, task: None, choice: None, cpus: None, points: None, found: None }
     }
 
     /// Returns whether figures of a CPU count, for a unit that relates records of several CPUs.
     pub(crate) fn counts(&self, cpu: u32) -> bool {
         self.cpus.is_none_or(|cpus| cpus.binary_search(&cpu).is_ok())
+    }
+
+    fn of_choice(&mut self, ask: impl FnOnce(&mut ThreadChoice, &mut Self) -> bool) -> bool {
+        let Some(choice) = self.choice.take() else { return false };
+        let answer = ask(choice, self);
+        self.choice = Some(choice);
+        answer
+    }
+
+    /// Whether a thread belongs to the target.
+    pub(crate) fn has(&mut self, tid: i32) -> bool {
+        self.of_choice(|choice, cx| choice.has(tid, cx))
+    }
+
+    /// Whether a thread belongs to the target and has a unique id.
+    pub(crate) fn follows(&mut self, tid: i32) -> bool {
+        tid > 0 && self.has(tid)
+    }
+
+    /// Whether a thread is one of this program's that was not named.
+    pub(crate) fn is_unasked(&mut self, tid: i32) -> bool {
+        self.of_choice(|choice, cx| choice.is_unasked(tid, cx))
+    }
+
+    /// Whether the settings select threads.
+    pub(crate) fn is_narrow(&self) -> bool {
+        self.choice.as_ref().is_some_and(|choice| choice.is_narrow())
     }
 
     /// Collects a point: the time between two events took `ns` and ended at `time`.
@@ -351,15 +363,6 @@ pub(crate) fn names_thread(expression: &str) -> bool {
     expression.ends_with("tid") || expression.ends_with("pid")
 }
 
-/// Lets a unit follow thread changes: its chosen threads and its open spans.
-pub(crate) fn follow_threads(unit: &mut (impl Unit + ?Sized), record: &Record<'_>, time: u64, cx: &mut Context<'_>) {
-    if let Some(chosen) = unit.chosen() {
-        chosen.side(record, cx);
-    }
-    let Some(change) = cx.session.thread_change(record) else { return };
-    unit.thread_changed(&change, time, cx);
-}
-
 /// Copies a unit with its figures, so that a reset can be undone.
 pub trait CopyUnit {
     /// Returns the copy.
@@ -400,37 +403,19 @@ pub trait Unit: CopyUnit + Send + Sync {
         false
     }
 
-    /// Whether it must see the whole machine because of a unit among its events, despite its description.
-    fn must_see_all(&self) -> bool {
-        false
-    }
-
-    /// Whether it relates records of several CPUs because of a unit among its events, despite its description.
-    fn is_across(&self) -> bool {
-        false
-    }
-
-    /// Whether it has seen as many events as requested.
-    fn is_done(&self) -> bool {
-        false
-    }
-
-    /// Returns the threads that the unit itself selects. They are followed across forks and id changes.
-    fn chosen(&mut self) -> Option<&mut ThreadChoice> {
+    /// Returns the units among its events. They receive side-band records and losses, and are reset, like the unit.
+    fn inputs(&mut self) -> Option<&mut UnitInputs> {
         None
     }
 
-    /// Processes side-band records: names, forks, exits, mappings, BPF programs. Overrides must call
-    /// [`follow_threads`].
-    fn side(&mut self, record: &Record<'_>, time: u64, cx: &mut Context<'_>) {
-        follow_threads(self, record, time, cx);
-    }
+    /// Processes side-band records: names, forks, exits, mappings, BPF programs.
+    fn on_sideband(&mut self, _record: &Record<'_>, _time: u64, _cx: &mut Context<'_>) {}
 
     /// Handles a thread that starts, ends or changes its id: a unit with open spans per thread updates them.
     fn thread_changed(&mut self, _change: &ThreadChange, _time: u64, _cx: &mut Context<'_>) {}
 
     /// Handles a context switch record: a thread starts to run on a CPU (`PERF_RECORD_SWITCH_CPU_WIDE`).
-    fn came(&mut self, _cpu: u32, _tid: i32, _time: u64, _cx: &mut Context<'_>) {}
+    fn on_switch_in(&mut self, _cpu: u32, _tid: i32, _time: u64, _cx: &mut Context<'_>) {}
 
     /// Handles lost records, for units that pair or track records.
     fn lost(&mut self, _lost: &Lost) {}
@@ -438,11 +423,6 @@ pub trait Unit: CopyUnit + Send + Sync {
     /// Describes the effect of losses on the figures.
     fn loss_text(&self) -> &'static str {
         "counts are too low"
-    }
-
-    /// Returns why nothing was seen, if no requested sample can have arrived.
-    fn silence(&self) -> Option<&'static str> {
-        None
     }
 
     /// Called before panels are made: the last chance to query state that no record provided.

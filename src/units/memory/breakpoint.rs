@@ -11,9 +11,7 @@ use crate::profile::RetainedStack;
 use crate::units::kit::options::select;
 use crate::units::kit::options::select::SelectedEvent;
 use crate::units::kit::tables::columns::{by_weight, id, text};
-use crate::units::kit::{
-    Alike, Context, EventRequest, Grid, Moment, Sample, Sees, Settings, Sheet, Spec, ThreadChoice, Unit,
-};
+use crate::units::kit::{Alike, Context, EventRequest, Grid, Moment, Sample, Sees, Settings, Sheet, Spec, Unit};
 
 pub(crate) const SPEC: Spec = Spec {
     name: "breakpoint",
@@ -37,7 +35,6 @@ const MAX_VALUES: usize = 4096;
 #[derive(Clone, Debug, Default)]
 struct Breakpoint {
     selected: Vec<SelectedEvent>,
-    chosen: ThreadChoice,
     hits: FxHashMap<(usize, i32, RetainedStack), u64>,
     values: BTreeMap<(usize, u64), (u64, u64)>,
     /// The last time at which a process's memory was read: hits arrive in batches.
@@ -63,7 +60,7 @@ impl Breakpoint {
         if let Some(other) = selected.iter().find(|one| !one.event.starts_with("mem:")) {
             return Err(format!("{}: expected an address such as mem:0x404040/4:w", other.event));
         }
-        Ok(Self { selected, chosen: ThreadChoice::of(settings)?, alike: Alike::of(settings), ..Self::default() })
+        Ok(Self { selected, alike: Alike::of(settings), ..Self::default() })
     }
 
     /// The number of watched bytes: `mem:ADDR/LEN`.
@@ -80,9 +77,6 @@ impl Unit for Breakpoint {
     }
 
     fn record(&mut self, hit: &Sample<'_>, cx: &mut Context<'_>) {
-        if !self.chosen.has(hit.tid, cx) {
-            return;
-        }
         cx.comm(hit.tid);
         *self.hits.entry((hit.role, hit.tid, hit.stack)).or_default() += 1;
         self.course.add(&hit.role, hit.time, 1.0);
@@ -105,10 +99,6 @@ impl Unit for Breakpoint {
 
     fn has_findings(&self) -> bool {
         true
-    }
-
-    fn chosen(&mut self) -> Option<&mut ThreadChoice> {
-        Some(&mut self.chosen)
     }
 
     fn panels(&mut self, at: &Moment<'_>) -> Vec<Panel> {

@@ -11,9 +11,7 @@ use crate::profile::RetainedStack;
 use crate::record::Record;
 
 use crate::units::kit::tables::columns::{by_weight, id, left, right, text};
-use crate::units::kit::{
-    Alike, Context, EventRequest, Grid, Moment, Sample, Sees, Settings, Sheet, Spec, ThreadChoice, Unit, follow_threads,
-};
+use crate::units::kit::{Alike, Context, EventRequest, Grid, Moment, Sample, Sees, Settings, Sheet, Spec, Unit};
 
 pub(crate) const SPEC: Spec = Spec {
     name: "page-faults",
@@ -31,7 +29,7 @@ $ perfprof-tui page-faults --batch --duration 1
     sees: Sees::Target,
     across: None,
     interval: None,
-    make: |settings| Ok(Box::new(PageFaults::new(settings)?)),
+    make: |settings| Ok(Box::new(PageFaults::new(settings))),
 };
 
 /// Roles: separate events for both kinds, or a common one.
@@ -46,7 +44,6 @@ type Region = (u64, u64, Arc<str>);
 
 #[derive(Clone, Debug, Default)]
 struct PageFaults {
-    chosen: ThreadChoice,
     stacks: FxHashMap<(i32, RetainedStack), [u64; 2]>,
     mappings: FxHashMap<(i32, Arc<str>), [u64; 2]>,
     areas: FxHashMap<(i32, u64), [u64; 2]>,
@@ -57,8 +54,8 @@ struct PageFaults {
 }
 
 impl PageFaults {
-    fn new(settings: &Settings) -> Result<Self, String> {
-        Ok(Self { chosen: ThreadChoice::of(settings)?, alike: Alike::of(settings), ..Self::default() })
+    fn new(settings: &Settings) -> Self {
+        Self { alike: Alike::of(settings), ..Self::default() }
     }
 
     fn mapping(&mut self, pid: i32, address: u64, time: u64, cx: &Context<'_>) -> Arc<str> {
@@ -112,9 +109,6 @@ impl Unit for PageFaults {
     }
 
     fn record(&mut self, hit: &Sample<'_>, cx: &mut Context<'_>) {
-        if !self.chosen.has(hit.tid, cx) {
-            return;
-        }
         cx.comm(hit.tid);
         let kind = usize::from(hit.role == MAJOR);
         self.total[kind] += 1;
@@ -135,12 +129,7 @@ impl Unit for PageFaults {
         true
     }
 
-    fn chosen(&mut self) -> Option<&mut ThreadChoice> {
-        Some(&mut self.chosen)
-    }
-
-    fn side(&mut self, record: &Record<'_>, time: u64, cx: &mut Context<'_>) {
-        follow_threads(self, record, time, cx);
+    fn on_sideband(&mut self, record: &Record<'_>, time: u64, _cx: &mut Context<'_>) {
         if let Record::Mmap(map) = record {
             let (_, list) = self.regions.entry(map.pid).or_insert((time, Vec::new()));
             let name: Arc<str> = String::from_utf8_lossy(map.name).into();

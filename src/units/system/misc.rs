@@ -57,7 +57,7 @@ impl Unit for Misc {
         vec![EventRequest { text_poke: true, ..EventRequest::new("dummy|~") }.counted()]
     }
 
-    fn side(&mut self, record: &Record<'_>, time: u64, _cx: &mut Context<'_>) {
+    fn on_sideband(&mut self, record: &Record<'_>, time: u64, _cx: &mut Context<'_>) {
         if time == 0 {
             return;
         }

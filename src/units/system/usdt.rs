@@ -10,9 +10,7 @@ use crate::panel::{Body, Cell, Measure, Panel};
 use crate::profile::RetainedStack;
 
 use crate::units::kit::tables::columns::{by_weight, text};
-use crate::units::kit::{
-    Alike, Context, Event, EventRequest, Grid, Moment, Sample, Sees, Settings, Sheet, Spec, ThreadChoice, Unit,
-};
+use crate::units::kit::{Alike, Context, Event, EventRequest, Grid, Moment, Sample, Sees, Settings, Sheet, Spec, Unit};
 
 pub(crate) const SPEC: Spec = Spec {
     name: "usdt",
@@ -53,7 +51,6 @@ struct Line {
 struct UsdtUnit {
     /// (event name, probe definition, display text)
     probes: Vec<(String, String, String)>,
-    chosen: ThreadChoice,
     stack: bool,
     keep: usize,
     formats: BTreeMap<usize, Arc<Format>>,
@@ -97,7 +94,6 @@ impl UsdtUnit {
         }
         Ok(Self {
             probes,
-            chosen: ThreadChoice::of(settings)?,
             stack: settings.has("stack"),
             alike: Alike::of(settings),
             keep: settings.number("keep", 10_000)? as usize,
@@ -132,9 +128,6 @@ impl Unit for UsdtUnit {
     }
 
     fn record(&mut self, hit: &Sample<'_>, cx: &mut Context<'_>) {
-        if !self.chosen.has(hit.tid, cx) {
-            return;
-        }
         cx.comm(hit.tid);
         *self.counts.entry(hit.role).or_default() += 1;
         self.course.add(&hit.role, hit.time, 1.0);
@@ -144,10 +137,6 @@ impl Unit for UsdtUnit {
         let Sample { time, cpu, tid, role, stack, .. } = *hit;
         self.lines.push_back(Line { number: self.number, time, cpu, tid, role, raw: hit.raw.into(), stack });
         self.number += 1;
-    }
-
-    fn chosen(&mut self) -> Option<&mut ThreadChoice> {
-        Some(&mut self.chosen)
     }
 
     fn loss_text(&self) -> &'static str {

@@ -17,8 +17,7 @@ use crate::units::kit::figures::latency;
 use crate::units::kit::tables::columns::{by_weight, id, note, text};
 use crate::units::kit::waits::disks::{DiskNames, numbers};
 use crate::units::kit::{
-    Context, Event, EventRequest, Grid, Lost, Moment, Sample, Sees, Settings, Sheet, Spec, Stats, ThreadChoice, TopN,
-    Unit,
+    Context, Event, EventRequest, Grid, Lost, Moment, Sample, Sees, Settings, Sheet, Spec, Stats, TopN, Unit,
 };
 
 pub(crate) const SPEC: Spec = Spec {
@@ -166,7 +165,6 @@ type Open = OpenSpans<(i64, i64), usize, Request>;
 
 #[derive(Clone, Debug)]
 struct BlkTrace {
-    chosen: ThreadChoice,
     device: Option<(u32, u32)>,
     than: Threshold,
     fields: [Option<Fields>; 5],
@@ -195,7 +193,6 @@ impl BlkTrace {
         let (stages, whole, by_task, by_size, by_device) = Default::default();
         let (names, depth, latencies) = Default::default();
         Ok(Self {
-            chosen: ThreadChoice::of(settings)?,
             device,
             than: Threshold::new(settings.than()?),
             fields,
@@ -437,7 +434,7 @@ impl Unit for BlkTrace {
             return self.requeue(key, hit.time);
         }
         cx.comm(hit.tid);
-        let (tid, counts) = (hit.tid, cx.counts(hit.cpu) && self.chosen.has(hit.tid, cx));
+        let (tid, counts) = (hit.tid, cx.counts(hit.cpu) && cx.has(hit.tid));
         let (issued, requeued, overdue) = (false, false, false);
         let fresh = Request { began: hit.time, tid, bytes, way, issued, requeued, overdue, counts };
         let mut request = self.reached(key, hit, bytes).unwrap_or(fresh);
@@ -469,10 +466,6 @@ impl Unit for BlkTrace {
             self.inflight = self.depth.keys().filter_map(read).collect();
         }
         self.find_overdue();
-    }
-
-    fn chosen(&mut self) -> Option<&mut ThreadChoice> {
-        Some(&mut self.chosen)
     }
 
     fn lost(&mut self, _lost: &Lost) {

@@ -15,7 +15,7 @@ use crate::units::kit::waits::sched;
 use crate::units::kit::waits::sched::{SchedEvent, SchedReader, Wakeup};
 use crate::units::kit::{
     Alike, Before, ByContainer, Context, Event, EventRequest, Lost, Moment, Programs, Sample, Sees, Settings, Spec,
-    Stats, ThreadChoice, Unit, Waker, WakerReader, WakerStacks,
+    Stats, Unit, Waker, WakerReader, WakerStacks,
 };
 use waits::{Place, Spot};
 
@@ -73,7 +73,6 @@ struct Away {
 struct OffCpu {
     reader: SchedReader,
     wakers: WakerReader,
-    chosen: ThreadChoice,
     programs: Programs,
     hz: u64,
     away: OpenSpans<i32, (), Away>,
@@ -100,7 +99,6 @@ const WHILE_LEAVING_NS: u64 = 100_000;
 impl OffCpu {
     fn new(settings: &Settings) -> Result<Self, String> {
         Ok(Self {
-            chosen: ThreadChoice::of(settings)?,
             alike: Alike::of(settings),
             slept_in: Alike::of_sleep(settings),
             hz: settings.hertz("frequency", 99)?.clamp(1, 10_000),
@@ -110,10 +108,10 @@ impl OffCpu {
 
     /// Adds the tasks that slept before the first record.
     fn take_up(&mut self, time: u64, cx: &mut Context<'_>) {
-        self.before.ask(&mut self.chosen, cx);
+        self.before.ask(cx);
         for thread in self.before.take() {
             // The program's own threads have no record yet.
-            if self.chosen.is_unasked(thread.pid, cx) {
+            if cx.is_unasked(thread.pid) {
                 continue;
             }
             let away = Away {
@@ -133,7 +131,7 @@ impl OffCpu {
         self.away.take(&switch.prev);
         self.came_unseen(switch.next, hit.time);
         let Some(sleep) = Sleep::of(switch.prev_state) else { return };
-        if cx.counts(hit.cpu) && self.chosen.follows(switch.prev, cx) {
+        if cx.counts(hit.cpu) && cx.follows(switch.prev) {
             let away = Away {
                 spot: Spot::Stack(hit.stack),
                 sleep,
@@ -209,7 +207,7 @@ impl Unit for OffCpu {
     fn record(&mut self, hit: &Sample<'_>, cx: &mut Context<'_>) {
         match hit.role {
             CLOCK => {
-                if hit.tid != 0 && cx.counts(hit.cpu) && self.chosen.has(hit.tid, cx) {
+                if hit.tid != 0 && cx.counts(hit.cpu) && cx.has(hit.tid) {
                     let ns = self.hot.entry((hit.tid, hit.stack)).or_default();
                     *ns = ns.saturating_add(hit.period);
                 }
@@ -231,10 +229,6 @@ impl Unit for OffCpu {
         true
     }
 
-    fn chosen(&mut self) -> Option<&mut ThreadChoice> {
-        Some(&mut self.chosen)
-    }
-
     fn thread_changed(&mut self, change: &ThreadChange, _time: u64, _cx: &mut Context<'_>) {
         self.away.follow(change, |tid| tid);
         self.before.follow(change);
@@ -244,7 +238,7 @@ impl Unit for OffCpu {
         }
     }
 
-    fn came(&mut self, _cpu: u32, tid: i32, time: u64, _cx: &mut Context<'_>) {
+    fn on_switch_in(&mut self, _cpu: u32, tid: i32, time: u64, _cx: &mut Context<'_>) {
         self.came_unseen(tid, time);
     }
 

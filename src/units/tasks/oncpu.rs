@@ -16,7 +16,7 @@ use crate::units::kit::waits::sched;
 use crate::units::kit::waits::sched::{SchedEvent, SchedReader, Switch};
 use crate::units::kit::{
     BoundExpr, ByContainer, Context, Event, EventRequest, Grid, Lost, Moment, Sample, Sees, Settings, Sheet, Spec,
-    Stats, ThreadChoice, Unit,
+    Stats, Unit,
 };
 
 pub(crate) const SPEC: Spec = Spec {
@@ -51,7 +51,6 @@ struct Row {
 #[derive(Clone, Debug, Default)]
 struct OnCpu {
     reader: SchedReader,
-    chosen: ThreadChoice,
     /// The selected priorities, and the expressions for the previous and next task of a switch.
     prios: Option<String>,
     prio: Option<(BoundExpr, BoundExpr)>,
@@ -74,8 +73,7 @@ impl OnCpu {
         if let Some(list) = prios.as_ref().filter(|list| !is_number_list(list)) {
             return Err(format!("--prio {list}: expected priorities, such as 0-99"));
         }
-        let (chosen, by_comm) = (ThreadChoice::of(settings)?, settings.has("only-comm"));
-        Ok(Self { chosen, prios, by_comm, ..Self::default() })
+        Ok(Self { prios, by_comm: settings.has("only-comm"), ..Self::default() })
     }
 
     fn ran(&mut self, cpu: u32, tid: i32, from: u64, until: u64) {
@@ -99,9 +97,9 @@ impl OnCpu {
         if self.since == 0 {
             self.since = hit.time;
         }
-        let is_told = switch.next != 0 && comes && self.chosen.has(switch.next, cx);
-        let is_left = switch.prev != 0 && leaves && self.chosen.has(switch.prev, cx);
-        let counts = is_told || is_left || !self.chosen.is_narrow();
+        let is_told = switch.next != 0 && comes && cx.has(switch.next);
+        let is_left = switch.prev != 0 && leaves && cx.has(switch.prev);
+        let counts = is_told || is_left || !cx.is_narrow();
         *self.switches.entry(hit.cpu).or_default() += u64::from(counts);
         let before = self.current.replace(hit.cpu, switch.next, hit.time, is_told).map(|run| (run.what, run.since));
         let (tid, from) = match before {
@@ -116,12 +114,12 @@ impl OnCpu {
             // The task that leaves at the first switch has been running since the start.
             None => (switch.prev, self.since),
         };
-        if tid != 0 && leaves && self.chosen.has(tid, cx) {
+        if tid != 0 && leaves && cx.has(tid) {
             self.ran(hit.cpu, tid, from, hit.time);
         }
         if switch.next != 0 {
             let moved = self.last_cpu.insert(switch.next, hit.cpu).is_some_and(|last| last != hit.cpu);
-            if moved && comes && self.chosen.has(switch.next, cx) {
+            if moved && comes && cx.has(switch.next) {
                 self.rows.entry(switch.next).or_default().migrations += 1;
             }
         }
@@ -246,9 +244,9 @@ impl Unit for OnCpu {
         }
     }
 
-    fn came(&mut self, cpu: u32, tid: i32, time: u64, cx: &mut Context<'_>) {
+    fn on_switch_in(&mut self, cpu: u32, tid: i32, time: u64, cx: &mut Context<'_>) {
         if let Some(switch) = Switch::untold(self.current.get(&cpu).map(|run| run.what), tid) {
-            self.switch(switch, &Sample::came(cpu, tid, time), cx);
+            self.switch(switch, &Sample::switch_in(cpu, tid, time), cx);
         }
     }
 
@@ -261,10 +259,6 @@ impl Unit for OnCpu {
         for cpu in cpus {
             self.current.replace(cpu, OUTSIDE, lost.until, false);
         }
-    }
-
-    fn chosen(&mut self) -> Option<&mut ThreadChoice> {
-        Some(&mut self.chosen)
     }
 
     fn thread_changed(&mut self, change: &ThreadChange, _time: u64, _cx: &mut Context<'_>) {

@@ -18,8 +18,8 @@ use crate::units::kit::tables::columns::{by_weight, note, text, time};
 use crate::units::kit::waits::sched;
 use crate::units::kit::waits::sched::{SchedEvent, SchedReader, state};
 use crate::units::kit::{
-    ByContainer, Context, Event, EventRequest, Grid, Lost, Moment, Sample, Sees, Settings, Sheet, Spec, Stats,
-    ThreadChoice, TopN, Unit,
+    ByContainer, Context, Event, EventRequest, Grid, Lost, Moment, Sample, Sees, Settings, Sheet, Spec, Stats, TopN,
+    Unit,
 };
 
 pub(crate) const SPEC: Spec = Spec {
@@ -58,7 +58,10 @@ spinner          27684    159   1.54 s  4.00 ms  9.67 ms  10.4 ms  16…",
     across: Some("waits that end on the chosen CPUs"),
     interval: None,
     make: |settings| match meanwhile::asked(settings)? {
-        Some(pairs) => (crate::units::events::multi_trace::SPEC.make)(&pairs),
+        Some(pairs) => {
+            *settings = pairs;
+            (crate::units::events::multi_trace::SPEC.make)(settings)
+        }
         None => Ok(Box::new(RunDelay::new(settings)?)),
     },
 };
@@ -116,7 +119,6 @@ struct Slow {
 #[derive(Clone, Debug, Default)]
 struct RunDelay {
     reader: SchedReader,
-    chosen: ThreadChoice,
     than: Threshold,
     per_cpu: bool,
     waiting: OpenSpans<i32, Why, ()>,
@@ -138,7 +140,6 @@ struct RunDelay {
 impl RunDelay {
     fn new(settings: &Settings) -> Result<Self, String> {
         Ok(Self {
-            chosen: ThreadChoice::of(settings)?,
             than: Threshold::new(settings.than()?),
             per_cpu: settings.has("per-cpu"),
             slowest: TopN::new(settings.number("keep", 20)? as usize),
@@ -205,7 +206,7 @@ impl RunDelay {
     }
 
     fn end(&mut self, tid: i32, wait: Wait, hit: &Sample<'_>, cx: &mut Context<'_>) {
-        if !cx.counts(hit.cpu) || !self.chosen.follows(tid, cx) {
+        if !cx.counts(hit.cpu) || !cx.follows(tid) {
             return;
         }
         let ns = wait.took(hit.time);
@@ -342,14 +343,10 @@ impl Unit for RunDelay {
         true
     }
 
-    fn came(&mut self, cpu: u32, tid: i32, time: u64, cx: &mut Context<'_>) {
+    fn on_switch_in(&mut self, cpu: u32, tid: i32, time: u64, cx: &mut Context<'_>) {
         if let Some(switch) = sched::Switch::untold(self.on(cpu).map(|(tid, _)| tid), tid) {
-            self.switch(switch, &Sample::came(cpu, tid, time), cx);
+            self.switch(switch, &Sample::switch_in(cpu, tid, time), cx);
         }
-    }
-
-    fn chosen(&mut self) -> Option<&mut ThreadChoice> {
-        Some(&mut self.chosen)
     }
 
     fn thread_changed(&mut self, change: &ThreadChange, _time: u64, _cx: &mut Context<'_>) {

@@ -16,8 +16,8 @@ use crate::units::kit::tables::containers;
 use crate::units::kit::waits::sched;
 use crate::units::kit::waits::sched::{SchedEvent, SchedReader, Switch, state};
 use crate::units::kit::{
-    Alike, ByContainer, Context, Event, EventRequest, Lost, Moment, Sample, Sees, Settings, Sheet, Spec, Stats,
-    ThreadChoice, TopN, Unit,
+    Alike, ByContainer, Context, Event, EventRequest, Lost, Moment, Sample, Sees, Settings, Sheet, Spec, Stats, TopN,
+    Unit,
 };
 
 pub(crate) const SPEC: Spec = Spec {
@@ -137,7 +137,6 @@ struct Slow {
 #[derive(Clone, Debug, Default)]
 struct TaskState {
     reader: SchedReader,
-    chosen: ThreadChoice,
     stack: bool,
     only: Vec<ThreadState>,
     than: Threshold,
@@ -163,7 +162,6 @@ impl TaskState {
         only.extend(settings.has("interruptible").then_some(ThreadState::Interruptible));
         only.extend(settings.has("uninterruptible").then_some(ThreadState::Uninterruptible));
         Ok(Self {
-            chosen: ThreadChoice::of(settings)?,
             stack: settings.has("stack"),
             only,
             than: Threshold::new(settings.than()?),
@@ -187,7 +185,7 @@ impl TaskState {
         hit: &Sample<'_>,
         cx: &mut Context<'_>,
     ) {
-        if !self.chosen.follows(tid, cx) {
+        if !cx.follows(tid) {
             return;
         }
         let counts = cx.counts(cpu);
@@ -274,7 +272,7 @@ impl TaskState {
         if awake {
             return;
         }
-        if hit.role == 2 && self.tasks.get(&tid).is_none() && self.chosen.follows(tid, cx) {
+        if hit.role == 2 && self.tasks.get(&tid).is_none() && cx.follows(tid) {
             // It is created here.
             let (state, stack, counts) = (ThreadState::Runnable, RetainedStack::NONE, cx.counts(cpu));
             self.tasks.begin(tid, state, hit.time, Within::new(counts, stack));
@@ -431,14 +429,10 @@ impl Unit for TaskState {
         true
     }
 
-    fn came(&mut self, cpu: u32, tid: i32, time: u64, cx: &mut Context<'_>) {
+    fn on_switch_in(&mut self, cpu: u32, tid: i32, time: u64, cx: &mut Context<'_>) {
         if let Some(switch) = Switch::untold(self.current.get(&cpu).map(|run| run.what), tid) {
-            self.switch(switch, &Sample::came(cpu, tid, time), cx);
+            self.switch(switch, &Sample::switch_in(cpu, tid, time), cx);
         }
-    }
-
-    fn chosen(&mut self) -> Option<&mut ThreadChoice> {
-        Some(&mut self.chosen)
     }
 
     fn thread_changed(&mut self, change: &ThreadChange, time: u64, _cx: &mut Context<'_>) {

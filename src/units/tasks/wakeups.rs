@@ -16,8 +16,8 @@ use crate::units::kit::tables::columns::{by_weight, id, text, time};
 use crate::units::kit::waits::sched;
 use crate::units::kit::waits::sched::{SchedEvent, SchedReader, WakeContext, Wakeup};
 use crate::units::kit::{
-    Context, Event, EventRequest, Grid, Lost, Moment, Sample, Sees, Settings, Sheet, Spec, Stats, ThreadChoice, Unit,
-    Waker, WakerReader, WakerStacks,
+    Context, Event, EventRequest, Grid, Lost, Moment, Sample, Sees, Settings, Sheet, Spec, Stats, Unit, Waker,
+    WakerReader, WakerStacks,
 };
 
 pub(crate) const SPEC: Spec = Spec {
@@ -38,7 +38,7 @@ interrupt        interrupt  worker-27760           11     10.5   3.7…",
     sees: Sees::Machine,
     across: Some("wake-ups made on the chosen CPUs, wherever the woken task runs"),
     interval: Some(1.0),
-    make: |settings| Ok(Box::new(Wakeups::new(settings)?)),
+    make: |settings| Ok(Box::new(Wakeups::new(settings))),
 };
 
 const MAX_PAIRS: usize = 1 << 17;
@@ -52,7 +52,6 @@ struct Wakeups {
     reader: SchedReader,
     wakers: WakerReader,
     causes: WakerStacks,
-    chosen: ThreadChoice,
     stack: bool,
     pairs: FxHashMap<Pair, Stats>,
     waking: OpenSpans<i32, (), Pair>,
@@ -69,8 +68,8 @@ fn seen(stats: &Stats) -> u64 {
 }
 
 impl Wakeups {
-    fn new(settings: &Settings) -> Result<Self, String> {
-        Ok(Self { chosen: ThreadChoice::of(settings)?, stack: settings.has("stack"), ..Self::default() })
+    fn new(settings: &Settings) -> Self {
+        Self { stack: settings.has("stack"), ..Self::default() }
     }
 
     fn waker(&mut self, at: &Moment<'_>, waker: Waker, stack: RetainedStack, by_comm: bool) -> Arc<str> {
@@ -131,8 +130,8 @@ impl Wakeups {
     fn woken(&mut self, wakeup: Wakeup, hit: &Sample<'_>, cx: &mut Context<'_>) {
         let waker = self.wakers.waker(wakeup, hit);
         let by = waker.tid();
-        let ours = self.chosen.has(wakeup.tid, cx) || by.is_some_and(|by| self.chosen.has(by, cx));
-        let unasked = [Some(wakeup.tid), by].into_iter().flatten().any(|tid| self.chosen.is_unasked(tid, cx));
+        let ours = cx.has(wakeup.tid) || by.is_some_and(|by| cx.has(by));
+        let unasked = [Some(wakeup.tid), by].into_iter().flatten().any(|tid| cx.is_unasked(tid));
         if !ours || unasked || !cx.counts(hit.cpu) {
             return;
         }
@@ -194,10 +193,6 @@ impl Unit for Wakeups {
 
     fn thread_changed(&mut self, change: &ThreadChange, _time: u64, _cx: &mut Context<'_>) {
         self.waking.follow(change, |tid| tid);
-    }
-
-    fn chosen(&mut self) -> Option<&mut ThreadChoice> {
-        Some(&mut self.chosen)
     }
 
     fn loss_text(&self) -> &'static str {

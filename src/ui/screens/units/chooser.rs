@@ -135,7 +135,7 @@ pub(crate) fn about_unit(context: &Context, name: &str) -> Option<String> {
 }
 
 /// Returns the cost of recording a unit's events, in percent of each CPU, if the rates of all of them are known.
-pub(crate) fn cost(context: &Context, spec: &Spec) -> Option<f64> {
+pub(crate) fn cost(context: &Context, spec: &'static Spec) -> Option<f64> {
     let wants = units::make(spec, &Settings::default()).ok()?.event_requests();
     let cost = |want: &EventRequest| {
         let meters = context.answer.events.iter().filter(|event| is_named(want, &event.name));
@@ -156,7 +156,7 @@ fn cost_of_switches(context: &Context, want: &EventRequest) -> Option<f64> {
 }
 
 /// Returns the requirements of a unit that are not available.
-fn lacks(context: &Context, events: &EventsScreen, spec: &Spec) -> Option<String> {
+fn lacks(context: &Context, events: &EventsScreen, spec: &'static Spec) -> Option<String> {
     let wants = units::make(spec, &Settings::default()).ok()?.event_requests();
     let there = |want: &&EventRequest| lacks_event(context, events, want).is_none();
     let must: Vec<&EventRequest> = wants.iter().filter(|want| !want.optional).collect();

@@ -2,9 +2,9 @@
 
 use crate::profile::RetainedStack;
 use crate::record::Record;
-
-use crate::units::kit::options::{scope, settings};
-use crate::units::kit::{Context, Event, EventRequest, Lost, Sample, Sees, Settings, Spec, Unit};
+use crate::units::kit::filtered::FilteredUnit;
+use crate::units::kit::options::settings::{Settings, takes};
+use crate::units::kit::{Context, Event, EventRequest, Lost, Sample, Spec};
 
 /// A unit's finding, an event for another unit.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,32 +22,23 @@ pub(crate) struct SourceRole {
     pub(crate) role: usize,
 }
 
-#[derive(Clone, Debug)]
-struct Source {
-    name: &'static str,
-    unit: Box<dyn Unit>,
-    whole: bool,
-    across: bool,
-}
-
-impl Source {
-    /// Runs the unit and returns its findings.
-    fn finds(&mut self, cx: &mut Context<'_>, tell: impl FnOnce(&mut dyn Unit, &mut Context<'_>)) -> Vec<Finding> {
-        let mut found = Vec::new();
-        let Context { session, names, own, task, .. } = cx;
-        tell(
-            &mut *self.unit,
-            &mut Context { found: Some(&mut found), task: *task, ..Context::new(session, names, own) },
-        );
-        found
-    }
-}
-
 /// The units among a list of events.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Sources(Vec<Source>);
+pub struct UnitInputs(Vec<FilteredUnit>);
 
-impl Sources {
+/// Runs a unit and returns its findings.
+fn findings(
+    unit: &mut FilteredUnit,
+    cx: &mut Context<'_>,
+    run: impl FnOnce(&mut FilteredUnit, &mut Context<'_>),
+) -> Vec<Finding> {
+    let mut found = Vec::new();
+    let Context { session, names, own, task, .. } = cx;
+    run(unit, &mut Context { found: Some(&mut found), task: *task, ..Context::new(session, names, own) });
+    found
+}
+
+impl UnitInputs {
     /// Adds a unit with its own options and those of the unit that it serves. Returns its events.
     pub(crate) fn add(
         &mut self,
@@ -58,27 +49,25 @@ impl Sources {
         let name = spec.name;
         let words = shlex::split(typed).ok_or_else(|| format!("{name}/{typed}/: a quote is not closed"))?;
         let mut settings = Settings::parse(&words, spec.options).map_err(|why| format!("{name}: {why}"))?;
-        let takes = |option: &&&str| [spec.options, settings::SHARED].iter().any(|list| list.contains(*option));
         (settings.target, settings.alone) = (of.target.clone(), of.alone);
-        for shared in ["frequency", "stack", "comm", "cpu"].iter().filter(|option| takes(option)) {
+        for shared in ["frequency", "stack", "comm", "cpu"].into_iter().filter(|option| takes(spec, option)) {
             if let Some(value) = of.get(shared).filter(|_| !settings.has(shared)) {
                 settings.set(shared, value)?;
             }
         }
-        let unit = (spec.make)(&settings).and_then(|unit| scope::applied(spec, &settings, unit));
-        let unit = unit.map_err(|why| format!("{name}: {why}"))?;
+        let unit = FilteredUnit::new(spec, settings).map_err(|why| format!("{name}: {why}"))?;
         let requests = unit.event_requests();
         if requests.is_empty() || requests.iter().any(|want| want.counted) {
             return Err(format!("{name}: it counts, and has no single events for others"));
         }
         let source = self.0.len();
-        self.0.push(Source { name, unit, whole: spec.sees == Sees::Machine, across: spec.across.is_some() });
+        self.0.push(unit);
         Ok(requests.into_iter().enumerate().map(|(role, want)| (SourceRole { source, role }, want)).collect())
     }
 
     /// Returns the source names by the event number of their findings.
     pub(crate) fn names(&self) -> impl Iterator<Item = (u16, &'static str)> {
-        self.0.iter().enumerate().map(|(at, source)| (Self::number(at), source.name))
+        self.0.iter().enumerate().map(|(at, unit)| (Self::number(at), unit.spec.name))
     }
 
     /// Returns the event number for a source's findings, beyond the numbers of a session's events.
@@ -86,54 +75,52 @@ impl Sources {
         u16::MAX - 1 - source as u16
     }
 
-    pub(crate) fn must_see_all(&self) -> bool {
-        self.0.iter().any(|source| source.whole)
+    /// Whether one of them needs the records of the whole machine.
+    pub(crate) fn see_machine(&self) -> bool {
+        self.0.iter().any(|unit| unit.sees_machine)
     }
 
-    /// Whether a source relates records of several CPUs.
-    pub(crate) fn are_across(&self) -> bool {
-        self.0.iter().any(|source| source.across)
+    /// Whether one of them relates records of several CPUs.
+    pub(crate) fn merge_cpus(&self) -> bool {
+        self.0.iter().any(|unit| unit.merges_cpus)
     }
 
     pub(crate) fn bind(&mut self, at: SourceRole, event: &Event<'_>) -> Result<(), String> {
-        match self.0.get_mut(at.source) {
-            Some(source) => source.unit.bind(&Event { role: at.role, ..*event }),
-            None => Ok(()),
-        }
+        self.0.get_mut(at.source).map_or(Ok(()), |unit| unit.bind(&Event { role: at.role, ..*event }))
     }
 
     /// Passes a hit to its source and returns the findings.
     /// `None` if the event itself is the finding. For a sample without fields, the finding is its stack.
     pub(crate) fn take(&mut self, at: SourceRole, hit: &Sample<'_>, cx: &mut Context<'_>) -> Option<Vec<Finding>> {
-        let source = self.0.get_mut(at.source)?;
-        let found = source.finds(cx, |unit, within| unit.record(&Sample { role: at.role, ..*hit }, within));
+        let unit = self.0.get_mut(at.source)?;
+        let found = findings(unit, cx, |unit, within| unit.record(&Sample { role: at.role, ..*hit }, within));
         let itself = || Finding { tid: hit.tid, stack: hit.stack, text: String::new() };
-        match source.unit.has_findings() {
+        match unit.has_findings() {
             true => Some(found),
             false => hit.raw.is_empty().then(|| vec![itself()]),
         }
     }
 
     /// Passes a context switch record to the sources. Returns findings with the event number of the source.
-    pub(crate) fn came(&mut self, cpu: u32, tid: i32, time: u64, cx: &mut Context<'_>) -> Vec<(u16, Finding)> {
+    pub(crate) fn on_switch_in(&mut self, cpu: u32, tid: i32, time: u64, cx: &mut Context<'_>) -> Vec<(u16, Finding)> {
         let mut all = Vec::new();
-        for (at, source) in self.0.iter_mut().enumerate() {
-            let found = source.finds(cx, |unit, within| unit.came(cpu, tid, time, within));
+        for (at, unit) in self.0.iter_mut().enumerate() {
+            let found = findings(unit, cx, |unit, within| unit.on_switch_in(cpu, tid, time, within));
             all.extend(found.into_iter().map(|finding| (Self::number(at), finding)));
         }
         all
     }
 
-    pub(crate) fn side(&mut self, record: &Record<'_>, time: u64, cx: &mut Context<'_>) {
-        self.0.iter_mut().for_each(|source| source.unit.side(record, time, cx));
+    pub(crate) fn on_sideband(&mut self, record: &Record<'_>, time: u64, cx: &mut Context<'_>) {
+        self.0.iter_mut().for_each(|unit| unit.on_sideband(record, time, cx));
     }
 
     pub(crate) fn lost(&mut self, lost: &Lost) {
-        self.0.iter_mut().for_each(|source| source.unit.lost(lost));
+        self.0.iter_mut().for_each(|unit| unit.lost(lost));
     }
 
     pub(crate) fn reset(&mut self, now: u64) {
-        self.0.iter_mut().for_each(|source| source.unit.reset(now));
+        self.0.iter_mut().for_each(|unit| unit.reset(now));
     }
 }
 

@@ -1,16 +1,9 @@
 //! Options that all units share: the samples that a unit receives, and the grouping of its rows.
 
-use rustc_hash::FxHashSet;
-
 use crate::filter::expr;
-use crate::panel::Panel;
-use crate::record::Record;
-
 use crate::units::kit::options::settings::{DECIDED_LIVE, OF_TASKS, is_number_list, samples_tasks};
-use crate::units::kit::options::target::{ThreadChoice, excluded};
-use crate::units::kit::{
-    Context, CountedEvents, Event, EventRequest, Lost, Moment, Sample, Sees, Settings, Spec, Unit,
-};
+use crate::units::kit::options::target::excluded;
+use crate::units::kit::{EventRequest, Sample, Settings, Spec};
 
 /// Replaces option aliases by the options that they stand for.
 pub(crate) fn spelled_out(spec: &Spec, settings: &Settings) -> Settings {
@@ -22,17 +15,6 @@ pub(crate) fn spelled_out(spec: &Spec, settings: &Settings) -> Settings {
         name.into_iter().for_each(|name| drop(out.set(name, "")));
     }
     out
-}
-
-pub(crate) fn applied(spec: &Spec, settings: &Settings, unit: Box<dyn Unit>) -> Result<Box<dyn Unit>, String> {
-    let whole = spec.sees == Sees::Machine || unit.must_see_all();
-    let scope = Scope::of(spec, settings, whole)?;
-    if !scope.narrows() {
-        return Ok(unit);
-    }
-    let across = spec.across.is_some() || unit.is_across();
-    let wants_guests = scope.host && unit.event_requests().iter().any(may_be_sampled);
-    Ok(Box::new(Scoped { unit, scope, whole, across, wants_guests, traced: FxHashSet::default() }))
 }
 
 /// Returns the shared options that have no effect on this unit, with the reason.
@@ -78,30 +60,29 @@ fn may_be_walked(want: &EventRequest) -> bool {
 }
 
 /// Whether an event samples running code, in contrast to hits of a tracepoint or probe.
-fn may_be_sampled(want: &EventRequest) -> bool {
+pub(crate) fn may_be_sampled(want: &EventRequest) -> bool {
     let named = want.event.split('|').next().unwrap_or_default();
     want.probe.is_none() && !want.counted && (!named.contains(':') || named.starts_with("mem:"))
 }
 
 /// The samples to omit.
 #[derive(Clone, Debug, Default)]
-struct Scope {
+pub(crate) struct Scope {
+    /// Whether samples of user code, of the kernel, of guests and of the host are omitted.
     user: bool,
     kernel: bool,
     guest: bool,
-    host: bool,
-    pids: Vec<i32>,
-    /// The threads whose records the unit receives, unless it needs those of all threads.
-    choice: Option<ThreadChoice>,
-    cpus: Option<Vec<u32>>,
+    pub(crate) host: bool,
+    pub(crate) pids: Vec<i32>,
+    pub(crate) cpus: Option<Vec<u32>>,
     /// Number of events until the end.
-    left: Option<u64>,
+    pub(crate) left: Option<u64>,
     /// A filter for the kernel, in the filter language.
-    capture: Option<String>,
+    pub(crate) capture: Option<String>,
 }
 
 impl Scope {
-    fn of(spec: &Spec, settings: &Settings, whole: bool) -> Result<Self, String> {
+    pub(crate) fn of(spec: &Spec, settings: &Settings) -> Result<Self, String> {
         let pids = excluded(settings)?;
         let mut clauses = Vec::new();
         for (name, word) in [("irqs_disabled", "irqs_off"), ("tif_need_resched", "need_resched")] {
@@ -138,163 +119,15 @@ impl Scope {
         if left == Some(0) {
             return Err("-N 0: expected a number of events".to_owned());
         }
-        Ok(Self {
-            user,
-            kernel,
-            guest,
-            host,
-            pids,
-            choice: (settings.has_choice() && !whole).then(|| ThreadChoice::of(settings)).transpose()?,
-            cpus: settings.cpus()?,
-            left,
-            capture,
-        })
+        Ok(Self { user, kernel, guest, host, pids, cpus: settings.cpus()?, left, capture })
     }
 
-    fn narrows(&self) -> bool {
-        self.guest
-            || self.host
-            || self.choice.is_some()
-            || self.cpus.is_some()
-            || self.left.is_some()
-            || self.capture.is_some()
-    }
-}
-
-/// Reported if only guests are requested and none has a sample.
-const NO_GUESTS: &str =
-    "no sample was of a guest: this host runs none, or only its PMU samples them (cpu-clock is a timer of the host)";
-
-/// A unit that receives only the records in its scope.
-#[derive(Clone, Debug)]
-struct Scoped {
-    unit: Box<dyn Unit>,
-    scope: Scope,
-    /// Whether the unit itself selects tasks, because it needs records of all.
-    whole: bool,
-    /// Whether the unit itself selects CPUs, because it relates records of several.
-    across: bool,
-    /// Whether only guest samples are requested and none has arrived.
-    wants_guests: bool,
-    /// Numbers of the events that do not sample running code.
-    traced: FxHashSet<u16>,
-}
-
-impl Scoped {
-    fn is_on(&self, cpu: u32) -> bool {
-        self.across || self.scope.cpus.as_ref().is_none_or(|cpus| cpus.binary_search(&cpu).is_ok())
+    /// Whether the mode in which a CPU was sampled is selected.
+    pub(crate) fn takes_mode(&self, hit: &Sample<'_>) -> bool {
+        !(if hit.user { self.user } else { self.kernel } || if hit.guest { self.guest } else { self.host })
     }
 
-    /// Calls the unit with the selected CPUs in the context.
-    fn tell(&mut self, cx: &mut Context<'_>, told: impl FnOnce(&mut dyn Unit, &mut Context<'_>)) {
-        let Context { session, names, own, task, cpus, points, found } = cx;
-        let (cpus, points, found) = (self.scope.cpus.as_deref().or(*cpus), points.as_deref_mut(), found.as_deref_mut());
-        told(&mut *self.unit, &mut Context { session, names, own, task: *task, cpus, points, found });
-    }
-
-    fn takes(&mut self, hit: &Sample<'_>, cx: &mut Context<'_>) -> bool {
-        if !self.is_on(hit.cpu) {
-            return false;
-        }
-        self.wants_guests &= !hit.guest;
-        let scope = &mut self.scope;
-        let by_mode = self.traced.contains(&hit.event)
-            || !(if hit.user { scope.user } else { scope.kernel } || if hit.guest { scope.guest } else { scope.host });
-        by_mode
-            && (self.whole
-                || !scope.pids.contains(&hit.pid) && scope.choice.as_mut().is_none_or(|choice| choice.has(hit.tid, cx)))
-    }
-}
-
-impl Unit for Scoped {
-    fn event_requests(&self) -> Vec<EventRequest> {
-        let mut requests = self.unit.event_requests();
-        for want in requests.iter_mut().filter(|want| may_be_sampled(want)) {
-            want.capture.clone_from(&self.scope.capture);
-        }
-        requests
-    }
-
-    fn bind(&mut self, event: &Event<'_>) -> Result<(), String> {
-        if event.format.is_some() {
-            self.traced.insert(event.number);
-        }
-        self.unit.bind(event)
-    }
-
-    fn record(&mut self, hit: &Sample<'_>, cx: &mut Context<'_>) {
-        if self.is_done() || !self.takes(hit, cx) {
-            return;
-        }
-        self.scope.left = self.scope.left.map(|left| left - 1);
-        self.tell(cx, |unit, cx| unit.record(hit, cx));
-    }
-
-    fn is_done(&self) -> bool {
-        self.scope.left == Some(0)
-    }
-
-    fn has_findings(&self) -> bool {
-        self.unit.has_findings()
-    }
-
-    fn must_see_all(&self) -> bool {
-        self.unit.must_see_all()
-    }
-
-    fn is_across(&self) -> bool {
-        self.unit.is_across()
-    }
-
-    fn count(&mut self, counted: &CountedEvents) {
-        if self.is_on(counted.cpu) {
-            self.unit.count(counted);
-        }
-    }
-
-    fn side(&mut self, record: &Record<'_>, time: u64, cx: &mut Context<'_>) {
-        if let Some(choice) = &mut self.scope.choice {
-            choice.side(record, cx);
-        }
-        self.tell(cx, |unit, cx| unit.side(record, time, cx));
-    }
-
-    fn came(&mut self, cpu: u32, tid: i32, time: u64, cx: &mut Context<'_>) {
-        if self.is_on(cpu) {
-            self.tell(cx, |unit, cx| unit.came(cpu, tid, time, cx));
-        }
-    }
-
-    fn lost(&mut self, lost: &Lost) {
-        self.unit.lost(lost);
-    }
-
-    fn loss_text(&self) -> &'static str {
-        self.unit.loss_text()
-    }
-
-    fn silence(&self) -> Option<&'static str> {
-        let none = self.wants_guests.then_some(NO_GUESTS);
-        none.or_else(|| self.unit.silence())
-    }
-
-    fn settle(&mut self, cx: &mut Context<'_>) {
-        self.tell(cx, |unit, cx| unit.settle(cx));
-    }
-
-    fn panels(&mut self, at: &Moment<'_>) -> Vec<Panel> {
-        self.unit.panels(at)
-    }
-
-    fn reset(&mut self, now: u64) {
-        self.unit.reset(now);
-    }
-
-    fn restart(&mut self, now: u64) {
-        self.unit.restart(now);
-    }
-
-    fn baseline(&mut self, set: bool) -> Result<(), String> {
-        self.unit.baseline(set)
+    pub(crate) fn takes_cpu(&self, cpu: u32) -> bool {
+        self.cpus.as_ref().is_none_or(|cpus| cpus.binary_search(&cpu).is_ok())
     }
 }

@@ -12,7 +12,7 @@ use crate::event::{Rate, names};
 use crate::filter::expr;
 use crate::lang::Diagnostic;
 use crate::lang::lex::Lexicon;
-use crate::units::kit::options::inputs::{SourceRole, Sources};
+use crate::units::kit::options::inputs::{SourceRole, UnitInputs};
 use crate::units::kit::{EventRequest, Settings};
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -151,8 +151,8 @@ fn parse_with(text: &str, is_unit: &dyn Fn(&str) -> bool) -> Result<Vec<Selected
 }
 
 /// Parses the lists of `-e`. Units' events replace them and come first: a finding precedes the event that caused it.
-pub(crate) fn joint(settings: &Settings) -> Result<(Vec<Vec<SelectedEvent>>, Sources), String> {
-    let mut sources = Sources::default();
+pub(crate) fn joint(settings: &Settings) -> Result<(Vec<Vec<SelectedEvent>>, UnitInputs), String> {
+    let mut inputs = UnitInputs::default();
     let unit = |name: &str| settings.units.iter().find(|spec| spec.name == name);
     let hz = settings.get("frequency").map(|_| settings.hertz("frequency", 0)).transpose()?;
     let mut lists = Vec::new();
@@ -163,7 +163,7 @@ pub(crate) fn joint(settings: &Settings) -> Result<(Vec<Vec<SelectedEvent>>, Sou
             match unit(&one.event) {
                 None => plain.push(SelectedEvent { hz, ..one }),
                 Some(spec) => {
-                    let events = sources.add(spec, one.filter.as_deref().unwrap_or_default(), settings)?;
+                    let events = inputs.add(spec, one.filter.as_deref().unwrap_or_default(), settings)?;
                     list.extend(events.into_iter().map(|of| SelectedEvent { source: Some(of), ..one.clone() }));
                 }
             }
@@ -171,7 +171,7 @@ pub(crate) fn joint(settings: &Settings) -> Result<(Vec<Vec<SelectedEvent>>, Sou
         list.append(&mut plain);
         lists.push(list);
     }
-    Ok((lists, sources))
+    Ok((lists, inputs))
 }
 
 /// Parses the lists as typed, with units kept.

@@ -140,6 +140,11 @@ pub const SHARED: &[&str] = &[
     "perins",
 ];
 
+/// Whether a unit takes an option.
+pub(crate) fn takes(spec: &Spec, option: &str) -> bool {
+    [spec.options, SHARED].iter().any(|list| list.contains(&option))
+}
+
 /// The options among them that only a running kernel can evaluate, at the time of a sample.
 pub const DECIDED_LIVE: &[&str] = &["irqs_disabled", "tif_need_resched", "nr_running_min", "nr_running_max"];
 

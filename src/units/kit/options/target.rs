@@ -17,8 +17,8 @@ const MAX_KNOWN: usize = 1 << 17;
 
 /// The decision which threads belong to the target, made only here.
 ///
-/// [`scope`](super::scope) applies it for units that receive only the target's records; units that need all records
-/// ask it themselves.
+/// [`FilteredUnit`](crate::units::kit::FilteredUnit) applies it for units that receive only the target's records; units
+/// that need all records ask [`Context`] themselves.
 #[derive(Clone, Debug, Default)]
 pub struct ThreadChoice {
     target: Target,
@@ -59,11 +59,6 @@ impl ThreadChoice {
 
     pub(crate) fn is_narrow(&self) -> bool {
         self.target != Target::System || self.comms.is_some() || self.groups.is_some() || !self.without.is_empty()
-    }
-
-    /// Whether a thread is the target's and has a unique id, unlike idle tasks and threads outside of our namespace.
-    pub(crate) fn follows(&mut self, tid: i32, cx: &mut Context<'_>) -> bool {
-        tid > 0 && self.has(tid, cx)
     }
 
     /// Whether a thread belongs to the target. Threads of this program belong to it only if named.
@@ -131,7 +126,7 @@ impl ThreadChoice {
         }
     }
 
-    pub(crate) fn side(&mut self, record: &Record<'_>, cx: &Context<'_>) {
+    pub(crate) fn follow_record(&mut self, record: &Record<'_>, cx: &Context<'_>) {
         if let Record::Fork(begins) = record {
             self.follow(begins);
         }

@@ -6,8 +6,8 @@ use crate::panel::Cell;
 use crate::record::open_spans::ThreadChange;
 use crate::session::BlockedThread;
 
+use crate::units::kit::Context;
 use crate::units::kit::tables::columns::text;
-use crate::units::kit::{Context, ThreadChoice};
 
 /// Blocked threads of the running machine by thread id.
 #[derive(Clone, Debug, Default)]
@@ -19,13 +19,13 @@ pub(crate) struct Before {
 impl Before {
     /// Queries the blocked threads once: with the first record, or when panels are made without one. A thread with a
     /// later record has woken since.
-    pub(crate) fn ask(&mut self, chosen: &mut ThreadChoice, cx: &mut Context<'_>) {
+    pub(crate) fn ask(&mut self, cx: &mut Context<'_>) {
         if std::mem::replace(&mut self.asked, true) {
             return;
         }
         for thread in cx.session.blocked() {
             cx.names.meet(thread.tid, &thread.comm);
-            if cx.counts(thread.cpu) && chosen.follows(thread.tid, cx) {
+            if cx.counts(thread.cpu) && cx.follows(thread.tid) {
                 self.threads.insert(thread.tid, thread);
             }
         }

@@ -1,0 +1,189 @@
+//! A unit with its settings, which receives only the records that they select.
+
+use rustc_hash::FxHashSet;
+
+use crate::panel::Panel;
+use crate::record::Record;
+
+use super::options::scope::{Scope, may_be_sampled};
+use super::options::target::ThreadChoice;
+use super::{Context, CountedEvents, Event, EventRequest, Lost, Moment, Sample, Sees, Settings, Spec, Unit};
+
+/// Reported if only guests are requested and none has a sample.
+const NO_GUESTS: &str =
+    "no sample was of a guest: this host runs none, or only its PMU samples them (cpu-clock is a timer of the host)";
+
+/// A unit that receives only the records in its scope.
+#[derive(Clone, Debug)]
+pub struct FilteredUnit {
+    /// The unit's description.
+    pub spec: &'static Spec,
+    unit: Box<dyn Unit>,
+    /// Whether it needs the records of the whole machine, and selects tasks itself.
+    pub sees_machine: bool,
+    /// Whether it relates records of several CPUs, and selects CPUs itself.
+    pub merges_cpus: bool,
+    scope: Scope,
+    choice: ThreadChoice,
+    /// Whether it receives only the records of chosen threads.
+    by_choice: bool,
+    /// Whether only guest samples are requested and none has arrived.
+    wants_guests: bool,
+    /// Numbers of the events that do not sample running code.
+    traced: FxHashSet<u16>,
+}
+
+impl FilteredUnit {
+    /// Creates a unit. Fails if the settings are invalid.
+    pub(crate) fn new(spec: &'static Spec, mut settings: Settings) -> Result<Self, String> {
+        let mut unit = (spec.make)(&mut settings)?;
+        let inputs = unit.inputs().map(|inputs| (inputs.see_machine(), inputs.merge_cpus()));
+        let (inputs_see, inputs_merge) = inputs.unwrap_or_default();
+        let sees_machine = spec.sees == Sees::Machine || inputs_see;
+        let scope = Scope::of(spec, &settings)?;
+        Ok(Self {
+            spec,
+            sees_machine,
+            merges_cpus: spec.across.is_some() || inputs_merge,
+            choice: ThreadChoice::of(&settings)?,
+            by_choice: !sees_machine && (spec.sees == Sees::Target || settings.has_choice()),
+            wants_guests: scope.host && unit.event_requests().iter().any(may_be_sampled),
+            traced: FxHashSet::default(),
+            unit,
+            scope,
+        })
+    }
+
+    fn is_on(&self, cpu: u32) -> bool {
+        self.merges_cpus || self.scope.takes_cpu(cpu)
+    }
+
+    /// Calls the unit with the selected threads and CPUs in the context.
+    fn run(&mut self, cx: &mut Context<'_>, call: impl FnOnce(&mut dyn Unit, &mut Context<'_>)) {
+        let Context { session, names, own, task, cpus, points, found, .. } = cx;
+        let (points, found) = (points.as_deref_mut(), found.as_deref_mut());
+        let (cpus, choice) = (self.scope.cpus.as_deref().or(*cpus), Some(&mut self.choice));
+        call(&mut *self.unit, &mut Context { session, names, own, task: *task, choice, cpus, points, found });
+    }
+
+    fn takes(&mut self, hit: &Sample<'_>, cx: &mut Context<'_>) -> bool {
+        if !self.is_on(hit.cpu) {
+            return false;
+        }
+        self.wants_guests &= !hit.guest;
+        (self.traced.contains(&hit.event) || self.scope.takes_mode(hit))
+            && (self.sees_machine || !self.scope.pids.contains(&hit.pid))
+            && (!self.by_choice || self.choice.has(hit.tid, cx))
+    }
+
+    /// Returns the required events with the kernel's part of the scope.
+    pub fn event_requests(&self) -> Vec<EventRequest> {
+        let mut requests = self.unit.event_requests();
+        for want in requests.iter_mut().filter(|want| may_be_sampled(want)) {
+            want.capture.clone_from(&self.scope.capture);
+        }
+        requests
+    }
+
+    /// Binds an open event, as in [`Unit::bind`].
+    pub fn bind(&mut self, event: &Event<'_>) -> Result<(), String> {
+        if event.format.is_some() {
+            self.traced.insert(event.number);
+        }
+        self.unit.bind(event)
+    }
+
+    /// Passes the unit a record in its scope.
+    pub fn record(&mut self, hit: &Sample<'_>, cx: &mut Context<'_>) {
+        if self.is_done() || !self.takes(hit, cx) {
+            return;
+        }
+        self.scope.left = self.scope.left.map(|left| left - 1);
+        self.run(cx, |unit, cx| unit.record(hit, cx));
+    }
+
+    /// Whether it has seen as many events as requested.
+    pub fn is_done(&self) -> bool {
+        self.scope.left == Some(0)
+    }
+
+    /// Whether it reports findings, as in [`Unit::has_findings`].
+    pub fn has_findings(&self) -> bool {
+        self.unit.has_findings()
+    }
+
+    /// Passes the unit a counter read.
+    pub fn count(&mut self, counted: &CountedEvents) {
+        if self.is_on(counted.cpu) {
+            self.unit.count(counted);
+        }
+    }
+
+    /// Passes side-band records to the unit, and follows its threads across forks and id changes.
+    pub fn on_sideband(&mut self, record: &Record<'_>, time: u64, cx: &mut Context<'_>) {
+        self.choice.follow_record(record, cx);
+        self.run(cx, |unit, cx| {
+            if let Some(inputs) = unit.inputs() {
+                inputs.on_sideband(record, time, cx);
+            }
+            if let Some(change) = cx.session.thread_change(record) {
+                unit.thread_changed(&change, time, cx);
+            }
+            unit.on_sideband(record, time, cx);
+        });
+    }
+
+    /// Passes the unit a context switch record: a thread starts to run on a CPU.
+    pub fn on_switch_in(&mut self, cpu: u32, tid: i32, time: u64, cx: &mut Context<'_>) {
+        if self.is_on(cpu) {
+            self.run(cx, |unit, cx| unit.on_switch_in(cpu, tid, time, cx));
+        }
+    }
+
+    /// Reports lost records to the unit.
+    pub fn lost(&mut self, lost: &Lost) {
+        if let Some(inputs) = self.unit.inputs() {
+            inputs.lost(lost);
+        }
+        self.unit.lost(lost);
+    }
+
+    /// Describes the effect of losses on the figures.
+    pub fn loss_text(&self) -> &'static str {
+        self.unit.loss_text()
+    }
+
+    /// Returns why nothing was seen, if no requested sample can have arrived.
+    pub fn why_empty(&self) -> Option<&'static str> {
+        self.wants_guests.then_some(NO_GUESTS)
+    }
+
+    /// Lets the unit query state that no record provided, before panels are made.
+    pub fn settle(&mut self, cx: &mut Context<'_>) {
+        self.run(cx, |unit, cx| unit.settle(cx));
+    }
+
+    /// Returns the current results.
+    pub fn panels(&mut self, at: &Moment<'_>) -> Vec<Panel> {
+        self.unit.panels(at)
+    }
+
+    /// Resets all figures, as in [`Unit::reset`].
+    pub fn reset(&mut self, now: u64) {
+        if let Some(inputs) = self.unit.inputs() {
+            inputs.reset(now);
+        }
+        self.unit.reset(now);
+    }
+
+    /// Resets all figures and stacks, as in [`Unit::restart`].
+    pub fn restart(&mut self, now: u64) {
+        self.reset(now);
+        self.unit.restart(now);
+    }
+
+    /// Sets the baseline to the current figures, or removes it.
+    pub fn baseline(&mut self, set: bool) -> Result<(), String> {
+        self.unit.baseline(set)
+    }
+}

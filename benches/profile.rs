@@ -20,7 +20,7 @@ use perfprof_tui::record::Sample;
 use perfprof_tui::session::{Dso, DsoId, MapId, Origin, Session};
 use perfprof_tui::source::Info;
 use perfprof_tui::source::hosts::SourceHost;
-use perfprof_tui::ui::screens::flame::state::FlameScreen;
+use perfprof_tui::ui::screens::flame::state::FlameState;
 use perfprof_tui::ui::terminal::run::{render, show};
 use perfprof_tui::ui::theme::{Depth, Theme};
 use perfprof_tui::ui::{App, Start};
@@ -87,7 +87,7 @@ fn heats(data: Data<'_>, bare: Duration) {
 /// Selects a time range: its table and its flame graph.
 fn ranges(data: Data<'_>, bare: Duration) {
     let filter = Arc::new(Filter::parse("!idle").expect("filter"));
-    let flame = FlameScreen::default().spec(200, 100, true);
+    let flame = FlameState::default().spec(200, 100, true);
     for (name, flame) in [("table", None), ("flame graph", Some(flame))] {
         let whole = Question { filter: Some(filter.clone()), flame, height: 60, ..Question::default() };
         let mut view = View::default();

@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use crate::engine::Request;
 use crate::ingest::tracepoints;
-use crate::panel::top::Field;
 use crate::query::{Age, Answer, Question};
 use crate::session::Origin;
 use crate::ui::app::{App, Effect};
 use crate::ui::draw::layout;
 use crate::ui::input::commands::general;
+use crate::ui::screens::list::screen;
 use crate::ui::screens::time::state::usual;
 use crate::ui::state::frame::drawn_part;
 use crate::ui::state::start::StartupAction;
@@ -94,9 +94,8 @@ impl App {
     }
 
     pub(crate) fn ask(&mut self, always: bool) {
-        if self.frame.tab == Tab::Events {
-            self.look_up_entry();
-        }
+        let screen = screen(self.frame.tab);
+        screen.prepare(self);
         self.count_work();
         self.settle_time_rows();
         let unfolded = self.selection.rows.expand_all || !self.selection.rows.toggled.is_empty();
@@ -105,17 +104,11 @@ impl App {
             beside: self.row().map(|row| row.id).filter(|_| layout::beside_width(scene, self.frame.size.0) > 0),
             first_line: if unfolded { self.views.top.top } else { 0 },
             height: self.views.top.height.max(1),
-            cpu: self.asked_cpu(),
-            ipc: match self.frame.tab {
-                Tab::Top => self.selection.rows.columns.contains(&Field::Ipc),
-                Tab::Flame => self.views.flame.by_ipc,
-                _ => false,
-            },
-            flame: (self.frame.tab == Tab::Flame).then(|| self.flame_spec()),
-            heat: (self.frame.tab == Tab::Time).then(|| self.heat_spec()),
+            cpu: self.context.findings.first().and_then(|found| u16::try_from(found.cpu?).ok()),
             annotate: self.annotated().map(|screen| screen.target.clone()),
             ..self.selection.question(&self.context, self.frame.tab, &self.asked)
         };
+        let question = screen.question(self, question);
         if always || question != self.asked {
             self.asked = Question { generation: self.asked.generation + 1, ..question };
             self.request(Request::Ask(Arc::new(self.asked.clone())));

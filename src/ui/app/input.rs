@@ -8,9 +8,8 @@ use crate::ui::input::commands::{general, program};
 use crate::ui::input::key_lookup::Lookup;
 use crate::ui::input::keys;
 use crate::ui::popups::prompt::Prompt;
-use crate::ui::screens::top::commands::TOGGLE;
-use crate::ui::screens::top::hit;
-use crate::ui::screens::top::state::TopScreen;
+use crate::ui::screens::list::screen;
+use crate::ui::screens::top::state::TopState;
 use crate::ui::state::range::remember;
 use crate::ui::state::tab::Tab;
 
@@ -73,7 +72,7 @@ impl App {
                 self.frame.theme =
                     self.frame.theme_before.take().unwrap_or_else(|| std::mem::take(&mut self.frame.theme));
                 if let Some(before) = self.frame.before_search.take() {
-                    self.views.top = TopScreen { search: None, height: self.views.top.height, ..before };
+                    self.views.top = TopState { search: None, height: self.views.top.height, ..before };
                 }
                 return;
             }
@@ -93,7 +92,7 @@ impl App {
             self.frame.theme = name.to_owned();
         }
         if let Some(before) = self.frame.before_search.as_ref().filter(|_| self.frame.tab == Tab::Top) {
-            self.views.top = TopScreen { height: self.views.top.height, ..before.clone() };
+            self.views.top = TopState { height: self.views.top.height, ..before.clone() };
             // The prompt itself shows the error of an incomplete pattern.
             let _ = self.views.top.search(prompt.text(), &self.context.answer);
         }
@@ -134,49 +133,17 @@ impl App {
         if !self.frame.popups.is_empty() {
             return self.popup_mouse(mouse);
         }
-        let (tab, x, y) = (self.frame.tab, mouse.column, mouse.row);
+        let (screen, x, y) = (screen(self.frame.tab), mouse.column, mouse.row);
         match mouse.kind {
-            MouseEventKind::Down(button) if tab == Tab::Top && mouse.modifiers.contains(KeyModifiers::ALT) => {
-                self.narrow_by_cell(x, y, button == MouseButton::Right);
-            }
+            MouseEventKind::Down(button)
+                if mouse.modifiers.contains(KeyModifiers::ALT)
+                    && screen.click_cell(self, x, y, button == MouseButton::Right) => {}
             MouseEventKind::Down(MouseButton::Right) => self.run(&general::UNDO),
-            MouseEventKind::Down(MouseButton::Left) => match tab {
-                Tab::Top => self.click_table(x, y),
-                Tab::Flame => self.click_flame(x, y),
-                Tab::Time => self.click_time(x, y),
-                Tab::Cpus => self.click_cpus(x, y),
-                Tab::Events => self.click_events(y),
-                Tab::Units => self.click_units(x, y),
-            },
-            MouseEventKind::Drag(MouseButton::Left) if tab == Tab::Time => self.drag_time(x, y),
-            MouseEventKind::ScrollDown => self.scroll(1),
-            MouseEventKind::ScrollUp => self.scroll(-1),
+            MouseEventKind::Down(MouseButton::Left) => screen.click(self, x, y),
+            MouseEventKind::Drag(MouseButton::Left) => screen.drag(self, x, y),
+            MouseEventKind::ScrollDown => screen.scroll(self, 1),
+            MouseEventKind::ScrollUp => screen.scroll(self, -1),
             _ => {}
-        }
-    }
-
-    /// Handles the mouse wheel, down (1) or up (-1).
-    fn scroll(&mut self, by: isize) {
-        match self.frame.tab {
-            Tab::Top => self.step_line(3 * by),
-            Tab::Cpus => self.move_cpu(3 * by),
-            Tab::Events => self.move_item(3 * by),
-            Tab::Time => self.zoom_time(by),
-            Tab::Flame | Tab::Units => self.run(if by > 0 { &general::DOWN } else { &general::UP }),
-        }
-    }
-
-    fn click_table(&mut self, x: u16, y: u16) {
-        match hit::hit(self.scene(), &self.views.top, x, y) {
-            Some(hit::TopHit::Head(field)) => self.order_by(field),
-            Some(hit::TopHit::Line(line, _, on_mark)) => {
-                let again = self.views.top.selected == line;
-                self.views.top.go(line, &self.context.answer);
-                if on_mark || again {
-                    self.run(&TOGGLE);
-                }
-            }
-            None => {}
         }
     }
 }

@@ -10,8 +10,9 @@ use crate::query::diff::NormalizeBy;
 use crate::query::{Age, ChainMode, Direction, Order};
 use crate::ui::app::{App, Effect};
 use crate::ui::screens::flame::state::FlameView;
+use crate::ui::screens::list::screen;
 use crate::ui::screens::time::state::MapLook;
-use crate::ui::screens::top::state::TopScreen;
+use crate::ui::screens::top::state::TopState;
 use crate::ui::screens::units::state::Arrangement;
 use crate::ui::state::selection::{ComparedWith, NoticeSubject, Zoom};
 use crate::ui::state::tab::Tab;
@@ -103,7 +104,7 @@ impl View {
 #[derive(Clone, Debug)]
 struct Cursors {
     tab: Tab,
-    top: TopScreen,
+    top: TopState,
     flame: Option<u64>,
     time: MapLook,
 }
@@ -157,7 +158,7 @@ pub struct Steps {
     /// Nesting depth: inner steps are part of the outermost one.
     depth: usize,
     /// The table's cursor to restore when the answer for the restored view arrives.
-    cursor: Option<TopScreen>,
+    cursor: Option<TopState>,
 }
 
 impl App {
@@ -218,7 +219,7 @@ impl App {
             && let Some(before) = self.steps.cursor.take()
         {
             let (top, selected, item) = (before.top, before.selected, before.item);
-            self.views.top = TopScreen { top, selected, item, ..self.views.top.clone() };
+            self.views.top = TopState { top, selected, item, ..self.views.top.clone() };
         }
     }
 
@@ -227,28 +228,20 @@ impl App {
         if self.context.answer.progress.is_some() {
             return self.control(crate::source::Control::Stop);
         }
-        let let_go = match self.frame.tab {
-            Tab::Time => self.views.time.anchor.take().is_some(),
-            Tab::Units => self.leave_row(),
-            Tab::Events => !self.views.events.search.is_empty(),
-            Tab::Top => self.views.top.search.take().is_some(),
-            Tab::Flame => self.views.flame.find.take().is_some(),
-            Tab::Cpus => false,
-        };
-        if let_go {
-            if self.frame.tab == Tab::Events {
-                self.search_events(String::new());
-            }
-            return;
+        if !screen(self.frame.tab).leave(self) && self.selection.zooms.pop().is_none() {
+            self.say("no zoom to leave: ⌫ undoes the last step, q quits");
         }
-        if self.frame.tab == Tab::Flame && !self.views.flame.place.zoom.is_empty() {
-            // Return to the zoom from which the frame was entered.
-            let here = &self.views.flame.place.zoom;
+    }
+
+    /// Returns to the zoom from which the flame graph's frame was entered. Returns `false` without a zoom.
+    pub(crate) fn leave_frame(&mut self) -> bool {
+        let here = &self.views.flame.place.zoom;
+        let is_zoomed = !here.is_empty();
+        if is_zoomed {
             let into = self.steps.done.iter().rev().find(|step| step.after.flame.zoom == *here && step.is_into_frame());
             let outside = into.map(|step| step.before.flame.zoom.clone()).unwrap_or_default();
             self.views.flame.change(|place| place.zoom = outside);
-        } else if self.selection.zooms.pop().is_none() {
-            self.say("no zoom to leave: ⌫ undoes the last step, q quits");
         }
+        is_zoomed
     }
 }

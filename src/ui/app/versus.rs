@@ -4,17 +4,16 @@ use std::path::PathBuf;
 
 use crate::ingest::derived::offcpu::NAME as OFF_CPU;
 use crate::lang::quantity::{self, SECOND};
-use crate::panel::top::{Field, shown};
+use crate::panel::top::Field;
 use crate::panel::unit::clock;
 use crate::query::diff::NormalizeBy;
 use crate::query::{Age, Order};
 use crate::session::Origin;
 use crate::ui::app::{App, Effect};
+use crate::ui::screens::list::screen;
 use crate::ui::screens::units::state::quoted;
-use crate::ui::screens::{cpus, events, flame, time};
 use crate::ui::state::range::label;
 use crate::ui::state::selection::{BaselineSource, ComparedWith, WINDOWS, describe_age};
-use crate::ui::state::tab::Tab;
 
 impl App {
     /// Sets the baseline to now, a filter or a file, or removes it.
@@ -155,17 +154,7 @@ impl App {
     }
 
     fn text(&self) -> Option<String> {
-        let scene = self.scene();
-        match self.frame.tab {
-            Tab::Top => Some(shown(&self.context.answer.view.lines, &self.selection.fields()).to_text()),
-            Tab::Flame => {
-                self.context.answer.view.flame.as_ref().map(|flame| flame::draw::text(scene, &self.views.flame, flame))
-            }
-            Tab::Time => self.context.answer.view.heat.as_ref().map(|heat| time::draw::text(heat)),
-            Tab::Cpus => Some(cpus::draw::text(scene, &self.views.cpus)),
-            Tab::Events => Some(events::draw::text(scene)),
-            Tab::Units => Some(self.views.units.panel().map_or_else(String::new, |(panel, _)| panel.to_text())),
-        }
+        screen(self.frame.tab).text(self.scene(), &self.views)
     }
 
     pub(crate) fn copy(&mut self) {
@@ -210,24 +199,10 @@ impl App {
             commands.push(format!("window {}", age_argument(self.selection.age)));
         }
         commands.extend(self.selection.baseline_command(&self.context));
-        if self.frame.tab == Tab::Time {
-            commands.extend([format!("time-rows {}", self.views.time.by.word())]);
-        }
-        if self.frame.tab == Tab::Flame {
-            commands.push("flame".to_owned());
-            commands.extend(self.views.flame.edits_as_commands());
-            commands.extend(self.selection.off_cpu.then(|| "off-cpu".to_owned()));
-        }
+        screen(self.frame.tab).add_commands(self, &mut commands);
         let started =
             self.context.answer.events.iter().filter(|e| e.meter.is_some()).skip(self.context.info.events.len());
         commands.extend(started.map(|e| format!("event {}", e.name)));
-        match self.frame.tab {
-            Tab::Time => commands.insert(0, "time".to_owned()),
-            Tab::Cpus => commands.push("cpu-screen".to_owned()),
-            Tab::Events => commands.push("events".to_owned()),
-            Tab::Units => commands.push("units".to_owned()),
-            Tab::Top | Tab::Flame => {}
-        }
         commands.extend(self.views.units.added.iter().map(|unit| format!("unit {unit}")));
         commands.into_iter().for_each(|command| words.extend(["--exec".to_owned(), command]));
         words

@@ -8,10 +8,10 @@ use crate::ui::draw::footer_keys;
 use crate::ui::input::keys::shown;
 use crate::ui::popups::Popup;
 use crate::ui::popups::prompt::{Prompt, PromptMessage};
-use crate::ui::screens::{Views, flame, top, units};
+use crate::ui::screens::Views;
+use crate::ui::screens::list::screen;
 use crate::ui::state::frame::Level;
 use crate::ui::state::scene::Scene;
-use crate::ui::state::tab::Tab;
 use crate::ui::widgets::Canvas;
 
 const MOST_LINES: usize = 5;
@@ -32,12 +32,7 @@ pub(crate) fn details(scene: Scene<'_>, views: &Views, on: &mut Canvas<'_>) {
     if matches!(scene.frame.popups.last(), Some(Popup::Annotate(_))) {
         return;
     }
-    match scene.frame.tab {
-        Tab::Top => top::details::draw(scene, &views.top, on),
-        Tab::Flame => flame::draw::details(scene, &views.flame, on),
-        Tab::Units => units::draw::details(scene, &views.units, on),
-        Tab::Time | Tab::Cpus | Tab::Events => {}
-    }
+    screen(scene.frame.tab).draw_details(scene, views, on);
 }
 
 /// Returns a cleared part of the screen that extends upwards by some lines.

@@ -4,14 +4,13 @@ use crossterm::event::KeyCode;
 
 use crate::panel::text::width;
 use crate::query::Direction;
-use crate::session::Origin;
-use crate::ui::input::command::{Command, HintAction};
+use crate::ui::input::command::{Command, HintAction, Hints};
 use crate::ui::input::commands::{general, program};
 use crate::ui::input::keys::shown;
 use crate::ui::popups::Popup;
-use crate::ui::screens::{cpus, events, flame, time, top, units};
+use crate::ui::screens::list::screen;
+use crate::ui::screens::top;
 use crate::ui::state::scene::Scene;
-use crate::ui::state::tab::Tab;
 
 #[derive(Clone, Debug)]
 pub(crate) struct Hint {
@@ -46,7 +45,7 @@ impl PlacedHint {
 }
 
 /// The hints of all screens, the most important first.
-static EVERYWHERE: &[(HintAction, &str)] = &[
+static EVERYWHERE: Hints = &[
     (HintAction::Command(&program::HELP), "help"),
     (HintAction::Command(&general::UNDO), "undo"),
     (HintAction::Command(&program::PALETTE), "commands"),
@@ -130,17 +129,7 @@ fn hints(scene: Scene<'_>) -> Vec<Hint> {
         };
         return keys.iter().enumerate().map(one).collect();
     }
-    let recorded = scene.context.info.origin == Origin::Recorded;
-    let own = match scene.frame.tab {
-        Tab::Cpus if recorded => cpus::commands::FOOTER_RECORDED,
-        Tab::Events if recorded => events::commands::FOOTER_RECORDED,
-        Tab::Top => top::commands::FOOTER,
-        Tab::Flame => flame::commands::FOOTER,
-        Tab::Time => time::commands::FOOTER,
-        Tab::Cpus => cpus::commands::FOOTER,
-        Tab::Events => events::commands::FOOTER,
-        Tab::Units => units::commands::FOOTER,
-    };
+    let own = screen(scene.frame.tab).hints(scene.context.info.origin);
     own.iter().chain(EVERYWHERE).filter_map(|(press, word)| hint(scene, *press, word)).collect()
 }
 

@@ -6,9 +6,9 @@ use ratatui::layout::Rect;
 use crate::panel::charset::{Charset, in_cell};
 use crate::ui::draw::{footer, header, layout};
 use crate::ui::popups::{draw as popups, tour};
-use crate::ui::screens::{Views, cpus, events, flame, time, top, units};
+use crate::ui::screens::Views;
+use crate::ui::screens::list::screen;
 use crate::ui::state::scene::{MIN, Scene};
-use crate::ui::state::tab::Tab;
 use crate::ui::theme::Theme;
 use crate::ui::widgets::{self, Canvas};
 
@@ -47,17 +47,7 @@ fn draw_all(scene: Scene<'_>, views: &Views, theme: &Theme, area: Rect, buffer: 
     header::tabs(scene, &mut on.part(places.tabs));
     header::notice(scene, &mut on.part(places.finding));
     widgets::timeline::draw(scene, &mut on.part(places.timeline));
-    match scene.frame.tab {
-        Tab::Top => {
-            top::draw::draw(scene, &views.top, &mut on.part(places.table));
-            top::beside::draw(scene, &views.top, &mut on.part(places.beside));
-        }
-        Tab::Flame => flame::draw::draw(scene, &views.flame, &mut on.part(places.table)),
-        Tab::Time => time::draw::draw(scene, &views.time, &mut on.part(places.table)),
-        Tab::Cpus => cpus::draw::draw(scene, &views.cpus, &mut on.part(places.table)),
-        Tab::Events => events::draw::draw(scene, &views.events, &mut on.part(places.table)),
-        Tab::Units => units::draw::draw(scene, &views.units, &mut on.part(places.table)),
-    }
+    screen(scene.frame.tab).draw(scene, views, &mut on.part(places.table));
     footer::details(scene, views, &mut on.part(places.details));
     let cursor = footer::draw(scene, &mut on.part(places.footer));
     tour::draw(scene, &mut on.part(places.tour));

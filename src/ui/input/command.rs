@@ -110,6 +110,9 @@ impl std::fmt::Debug for Command {
     }
 }
 
+/// Hints of the footer: what a click does, and its description.
+pub(crate) type Hints = &'static [(HintAction, &'static str)];
+
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum HintAction {
     Command(&'static Command),

@@ -3,7 +3,7 @@
 use crate::panel::text::{clean, fit, fit_end, width, wrap};
 use crate::ui::input::keys::shown;
 use crate::ui::popups::{Chooser, Palette, PaletteEntry};
-use crate::ui::screens::events::state::EventsScreen;
+use crate::ui::screens::events::state::EventsState;
 use crate::ui::screens::units::chooser::{about_unit, nearest_units, unit_choices};
 use crate::ui::state::scene::Scene;
 use crate::ui::widgets::Canvas;
@@ -24,7 +24,7 @@ pub(crate) fn unit_rows(height: u16) -> u16 {
 }
 
 /// Draws the unit chooser. Returns the cursor position.
-pub(crate) fn units(scene: Scene<'_>, events: &EventsScreen, chooser: &Chooser, on: &mut Canvas<'_>) -> (u16, u16) {
+pub(crate) fn units(scene: Scene<'_>, events: &EventsState, chooser: &Chooser, on: &mut Canvas<'_>) -> (u16, u16) {
     let typed = chooser.input.value();
     let choices = unit_choices(scene.context, events, typed);
     let on = &mut frame("measure what?", UNITS, on);

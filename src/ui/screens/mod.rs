@@ -4,6 +4,8 @@ pub(crate) mod annotate;
 pub(crate) mod cpus;
 pub(crate) mod events;
 pub mod flame;
+pub(crate) mod list;
+pub(crate) mod screen;
 pub(crate) mod time;
 pub(crate) mod top;
 pub(crate) mod units;
@@ -12,15 +14,15 @@ pub(crate) mod units;
 #[derive(Debug, Default)]
 pub struct Views {
     /// The table of functions.
-    pub top: top::state::TopScreen,
+    pub top: top::state::TopState,
     /// The flame graph.
-    pub flame: flame::state::FlameScreen,
+    pub flame: flame::state::FlameState,
     /// The heat map of time.
-    pub time: time::state::TimeScreen,
+    pub time: time::state::TimeState,
     /// The CPUs.
-    pub cpus: cpus::state::CpusScreen,
+    pub cpus: cpus::state::CpusState,
     /// The events.
-    pub events: events::state::EventsScreen,
+    pub events: events::state::EventsState,
     /// Analysis units.
-    pub units: units::state::UnitsScreen,
+    pub units: units::state::UnitsState,
 }

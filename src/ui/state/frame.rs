@@ -2,7 +2,7 @@
 
 use crate::ui::popups::Popup;
 use crate::ui::popups::prompt::Prompt;
-use crate::ui::screens::top::state::TopScreen;
+use crate::ui::screens::top::state::TopState;
 use crate::ui::state::tab::Tab;
 
 /// The level of a message.
@@ -35,7 +35,7 @@ pub struct Surroundings {
     /// Earlier filters of the view and of events, the newest last.
     pub past_filters: Vec<String>,
     /// The table before a search started: each typed letter searches from there.
-    pub(crate) before_search: Option<TopScreen>,
+    pub(crate) before_search: Option<TopState>,
     pub(crate) chord: String,
     pub status: Option<(Level, String)>,
     /// The recording to compare with, while it is read.

@@ -69,6 +69,15 @@ pub(crate) fn find(name: &str) -> Option<&'static Command> {
     rows().find(|row| row.name == name)
 }
 
+/// Meanings of commands of all screens on single ones.
+static OVERRIDES: &[(Tab, &Acts)] = &[
+    (Tab::Flame, &flame::commands::HERE),
+    (Tab::Time, &time::commands::HERE),
+    (Tab::Cpus, &cpus::commands::HERE),
+    (Tab::Events, &events::commands::HERE),
+    (Tab::Units, &units::commands::HERE),
+];
+
 pub(crate) enum Meaning {
     Act(Act),
     /// It needs the table's rows, which are not visible.
@@ -79,16 +88,9 @@ pub(crate) enum Meaning {
 
 /// Returns the meaning of a command on a screen: the screen's override, or the default.
 pub(crate) fn meaning(row: &Command, tab: Tab) -> Meaning {
-    let here: Acts = match tab {
-        Tab::Top => &[],
-        Tab::Flame => flame::commands::HERE,
-        Tab::Time => time::commands::HERE,
-        Tab::Cpus => cpus::commands::HERE,
-        Tab::Events => events::commands::HERE,
-        Tab::Units => units::commands::HERE,
-    };
     let is_row = |(other, _): &&(&'static Command, Act)| other.is(row);
-    if let Some((_, act)) = here.iter().find(is_row) {
+    let mut here = OVERRIDES.iter().filter(|(own, _)| *own == tab).flat_map(|(_, acts)| acts.iter());
+    if let Some((_, act)) = here.find(is_row) {
         return Meaning::Act(*act);
     }
     if row.of_table && tab != Tab::Top {

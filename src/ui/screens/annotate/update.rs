@@ -16,7 +16,7 @@ use crate::ui::draw::layout;
 use crate::ui::popups::Popup;
 use crate::ui::screens::annotate::draw as drawn;
 use crate::ui::screens::annotate::state::{AnnotateRequest, Annotated};
-use crate::ui::state::tab::Tab;
+use crate::ui::screens::list::screen;
 
 impl App {
     /// Opens the named function, or the one under the cursor.
@@ -29,7 +29,7 @@ impl App {
                     dso: line.map_or_else(|| "".into(), |line| line.dso.clone()),
                 })
             }
-            None => self.under_cursor(),
+            None => screen(self.frame.tab).function(self),
         };
         let Some(target) = target.filter(|target| !target.function.is_empty()) else {
             return self.say("no function under the cursor");
@@ -49,21 +49,6 @@ impl App {
         }
         self.request(Request::List(target.clone(), None));
         self.frame.popups.push(Popup::Annotate(Box::new(Annotated::new(target))));
-    }
-
-    fn under_cursor(&self) -> Option<AnnotatedFunction> {
-        match self.frame.tab {
-            Tab::Top => {
-                let line = self.context.answer.view.lines.get(self.views.top.selected)?;
-                Some(AnnotatedFunction { function: line.sym.clone(), dso: line.dso.clone() })
-            }
-            Tab::Flame => {
-                let block = self.context.answer.view.flame.as_ref().and_then(|flame| self.views.flame.block(flame))?;
-                let block = Some(block).filter(|b| b.pooled == 0)?;
-                Some(AnnotatedFunction { function: block.name.clone(), dso: block.dso.clone() })
-            }
-            _ => None,
-        }
     }
 
     pub(crate) fn annotated(&self) -> Option<&Annotated> {

@@ -2,7 +2,8 @@
 
 use crate::ui::input::act::Act::Plain;
 use crate::ui::input::act::{Acts, commands};
-use crate::ui::input::command::HintAction::{self, Command};
+use crate::ui::input::command::HintAction::Command;
+use crate::ui::input::command::Hints;
 use crate::ui::input::commands::{general, program};
 use crate::ui::screens::top;
 
@@ -29,7 +30,7 @@ pub(crate) static HERE: Acts = &[
     (&top::commands::REVERSE, Plain(|app| app.views.cpus.reversed = !app.views.cpus.reversed)),
 ];
 
-pub(crate) static FOOTER: &[(HintAction, &str)] = &[
+pub(crate) static FOOTER: Hints = &[
     (Command(&ENTER), "functions"),
     (Command(&program::FINDING), "anomaly"),
     (Command(&SOFTIRQ_TIME), "time softirqs"),
@@ -39,7 +40,7 @@ pub(crate) static FOOTER: &[(HintAction, &str)] = &[
 ];
 
 /// The hints for a recording, for which nothing else can be measured.
-pub(crate) static FOOTER_RECORDED: &[(HintAction, &str)] = &[
+pub(crate) static FOOTER_RECORDED: Hints = &[
     (Command(&ENTER), "functions"),
     (Command(&program::FINDING), "anomaly"),
     (Command(&PAGE), "columns"),

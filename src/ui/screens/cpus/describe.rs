@@ -14,12 +14,12 @@ use crate::query::cpus;
 use crate::query::heat::least_of;
 use crate::session::Origin;
 use crate::session::machine::quota::ThrottledGroup;
-use crate::ui::screens::cpus::state::{CpusScreen, Page};
+use crate::ui::screens::cpus::state::{CpusState, Page};
 use crate::ui::state::scene::Scene;
 use crate::ui::widgets::Canvas;
 
 /// Draws the text below the rows, the most important lines first.
-pub(crate) fn draw(scene: Scene<'_>, view: &CpusScreen, facts: &CpuFacts<'_>, cpu: Option<u32>, on: &mut Canvas<'_>) {
+pub(crate) fn draw(scene: Scene<'_>, view: &CpusState, facts: &CpuFacts<'_>, cpu: Option<u32>, on: &mut Canvas<'_>) {
     let Some(cpu) = cpu else { return };
     let mut lines: Vec<(String, Style)> = vec![(facts.cell_text(view.column, cpu), on.theme.text)];
     if scene.context.info.hosts.are_many() {
@@ -65,7 +65,7 @@ pub(crate) fn draw(scene: Scene<'_>, view: &CpusScreen, facts: &CpuFacts<'_>, cp
 }
 
 /// Describes the figures of the matrix and their cost.
-fn legend(scene: Scene<'_>, view: &CpusScreen, facts: &CpuFacts<'_>) -> String {
+fn legend(scene: Scene<'_>, view: &CpusState, facts: &CpuFacts<'_>) -> String {
     let page = view.page(facts);
     let mut text = format!("matrix: {}", page.title());
     match (page, facts.times) {
@@ -127,7 +127,7 @@ pub(crate) fn notes(scene: Scene<'_>, from: u16, on: &mut Canvas<'_>) {
 const LEAST_MAP: u16 = 4;
 
 /// Draws the durations of the cell as a histogram and, if there is room, over time. Returns the lines used.
-fn durations(view: &CpusScreen, facts: &CpuFacts<'_>, cpu: u32, on: &mut Canvas<'_>) -> u16 {
+fn durations(view: &CpusState, facts: &CpuFacts<'_>, cpu: u32, on: &mut Canvas<'_>) -> u16 {
     let histogram = facts.histogram(view.column, cpu).unwrap_or_default();
     let (Some((first, _)), Some((last, _))) = (histogram.first(), histogram.last()) else { return 0 };
     if on.area.height == 0 {

@@ -13,7 +13,7 @@ use crate::session::machine::Ticks;
 use crate::ui::draw::layout::places;
 use crate::ui::screens::cpus::charts::Grid;
 use crate::ui::screens::cpus::describe;
-use crate::ui::screens::cpus::state::{CpusScreen, Page};
+use crate::ui::screens::cpus::state::{CpusState, Page};
 use crate::ui::state::scene::Scene;
 use crate::ui::theme::Theme;
 use crate::ui::widgets::Canvas;
@@ -45,7 +45,7 @@ pub(crate) struct CpusLayout {
 /// Lines of a map of durations on a tall screen.
 const MAP: u16 = 12;
 
-pub(crate) fn plan(scene: Scene<'_>, view: &CpusScreen) -> CpusLayout {
+pub(crate) fn plan(scene: Scene<'_>, view: &CpusState) -> CpusLayout {
     let area = scene.area();
     if scene.is_too_small() {
         return CpusLayout::default();
@@ -72,7 +72,7 @@ pub(crate) fn plan(scene: Scene<'_>, view: &CpusScreen) -> CpusLayout {
 
 type Place = Option<(u16, u16)>;
 
-fn spans(view: &CpusScreen, facts: &CpuFacts<'_>, screen: u16) -> (Vec<CpuColumnSpan>, Place, Place, bool) {
+fn spans(view: &CpusState, facts: &CpuFacts<'_>, screen: u16) -> (Vec<CpuColumnSpan>, Place, Place, bool) {
     let mut x = 2;
     let mut out = Vec::new();
     for column in view.common(facts, screen) {
@@ -115,7 +115,7 @@ pub(crate) enum CpusHit {
     Cell(u32, CpuColumn),
 }
 
-pub(crate) fn hit(scene: Scene<'_>, view: &CpusScreen, x: u16, y: u16) -> Option<CpusHit> {
+pub(crate) fn hit(scene: Scene<'_>, view: &CpusState, x: u16, y: u16) -> Option<CpusHit> {
     let plan = plan(scene, view);
     let area = places(scene, scene.area()).table;
     let first = area.y + 1 + u16::from(plan.overview);
@@ -128,7 +128,7 @@ pub(crate) fn hit(scene: Scene<'_>, view: &CpusScreen, x: u16, y: u16) -> Option
     rows.get(view.top + row).map(|cpu| CpusHit::Cell(*cpu, span.column))
 }
 
-pub(crate) fn draw(scene: Scene<'_>, view: &CpusScreen, on: &mut Canvas<'_>) {
+pub(crate) fn draw(scene: Scene<'_>, view: &CpusState, on: &mut Canvas<'_>) {
     let facts = scene.context.facts();
     let rows = view.rows(&facts);
     let plan = plan(scene, view);
@@ -169,7 +169,7 @@ pub(crate) fn draw(scene: Scene<'_>, view: &CpusScreen, on: &mut Canvas<'_>) {
     plan.charts.draw(&facts, (&rows, selected), &mut on.below(charts));
 }
 
-fn heading(view: &CpusScreen, facts: &CpuFacts<'_>, plan: &CpusLayout, on: &mut Canvas<'_>) {
+fn heading(view: &CpusState, facts: &CpuFacts<'_>, plan: &CpusLayout, on: &mut Canvas<'_>) {
     for span in &plan.spans {
         let ordered = span.column == view.order && (view.order != CpuColumn::Cpu || view.reversed);
         let arrow = arrow(ordered, view.reversed);
@@ -193,7 +193,7 @@ fn heading(view: &CpusScreen, facts: &CpuFacts<'_>, plan: &CpusLayout, on: &mut 
 }
 
 /// Draws one cell per CPU, or the worst of several CPUs.
-fn overview(scene: Scene<'_>, view: &CpusScreen, facts: &CpuFacts<'_>, on: &mut Canvas<'_>) {
+fn overview(scene: Scene<'_>, view: &CpusState, facts: &CpuFacts<'_>, on: &mut Canvas<'_>) {
     let cpus = facts.cpus();
     let room = usize::from(on.area.width.saturating_sub(4)).max(1);
     let each = cpus.len().div_ceil(room);
@@ -216,7 +216,7 @@ fn load(facts: &CpuFacts<'_>, cpu: u32) -> f64 {
     100.0 - idle * (1.0 - missing / 100.0)
 }
 
-fn row(view: &CpusScreen, facts: &CpuFacts<'_>, plan: &CpusLayout, (cpu, selected): (u32, bool), on: &mut Canvas<'_>) {
+fn row(view: &CpusState, facts: &CpuFacts<'_>, plan: &CpusLayout, (cpu, selected): (u32, bool), on: &mut Canvas<'_>) {
     if selected {
         on.put(0, 0, "›", on.theme.title);
     }
@@ -233,7 +233,7 @@ fn row(view: &CpusScreen, facts: &CpuFacts<'_>, plan: &CpusLayout, (cpu, selecte
 }
 
 fn cell(
-    view: &CpusScreen,
+    view: &CpusState,
     facts: &CpuFacts<'_>,
     (cpu, selected): (u32, bool),
     span: &CpuColumnSpan,
@@ -334,7 +334,7 @@ fn history(facts: &CpuFacts<'_>, cpu: u32, cells: usize) -> Vec<f32> {
 }
 
 /// Returns the screen as text: the table with all columns.
-pub(crate) fn text(scene: Scene<'_>, view: &CpusScreen) -> String {
+pub(crate) fn text(scene: Scene<'_>, view: &CpusState) -> String {
     let facts = scene.context.facts();
     let mut columns = view.common(&facts, u16::MAX);
     columns.extend(view.own(&facts).into_iter().filter(|c| !matches!(c, CpuColumn::Line(_))));

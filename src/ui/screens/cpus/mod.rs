@@ -4,5 +4,6 @@ pub(crate) mod charts;
 pub(crate) mod commands;
 pub(crate) mod describe;
 pub(crate) mod draw;
+pub(crate) mod screen;
 pub(crate) mod state;
 pub(crate) mod update;

@@ -37,7 +37,7 @@ impl Page {
 
 /// The CPU screen.
 #[derive(Clone, Debug, Default)]
-pub struct CpusScreen {
+pub struct CpusState {
     /// The CPU under the cursor; the first row's until the cursor is moved.
     pub(crate) cpu: Option<u32>,
     pub(crate) column: CpuColumn,
@@ -55,7 +55,7 @@ pub struct CpusScreen {
 /// Maximum number of interrupt lines, the busiest ones.
 const MAX_LINES: usize = 64;
 
-impl CpusScreen {
+impl CpusState {
     /// Returns the pages that have data.
     pub(crate) fn pages(facts: &CpuFacts<'_>) -> Vec<Page> {
         let mut pages = Vec::new();

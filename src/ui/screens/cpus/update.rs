@@ -13,7 +13,7 @@ use crate::query::cpus::of_vector;
 use crate::source::Control;
 use crate::ui::app::{App, Effect};
 use crate::ui::screens::cpus::draw as drawn;
-use crate::ui::screens::cpus::state::{CpusScreen, Page};
+use crate::ui::screens::cpus::state::{CpusState, Page};
 use crate::ui::state::selection::{Zoom, ZoomKind};
 use crate::ui::state::tab::Tab;
 
@@ -66,16 +66,6 @@ impl App {
         self.views.cpus.note(&self.context.facts());
     }
 
-    /// Returns the CPU of the question: the one under the cursor, or else that of the worst anomaly.
-    pub(crate) fn asked_cpu(&self) -> Option<u16> {
-        let found = self.context.findings.first().and_then(|f| f.cpu);
-        let cpu = match self.frame.tab {
-            Tab::Cpus => self.cpu(),
-            _ => found,
-        };
-        cpu.and_then(|cpu| u16::try_from(cpu).ok())
-    }
-
     pub(crate) fn cpu(&self) -> Option<u32> {
         self.views.cpus.under_cursor(&self.context.facts())
     }
@@ -116,7 +106,7 @@ impl App {
 
     pub(crate) fn turn_page(&mut self) {
         let facts = self.context.facts();
-        let (pages, now) = (CpusScreen::pages(&facts), self.views.cpus.page(&facts));
+        let (pages, now) = (CpusState::pages(&facts), self.views.cpus.page(&facts));
         let at = pages.iter().position(|p| *p == now).unwrap_or(0);
         let Some(next) = pages.get((at + 1) % pages.len().max(1)) else { return };
         self.set_page(*next);
@@ -229,20 +219,6 @@ impl App {
                 self.look_for_findings();
             }
             Some(_) => self.error("expected points from 0.5 to 100, e.g. :threshold 10"),
-        }
-    }
-
-    pub(crate) fn click_cpus(&mut self, x: u16, y: u16) {
-        match drawn::hit(self.scene(), &self.views.cpus, x, y) {
-            Some(drawn::CpusHit::Head(column)) => self.order_cpus(column),
-            Some(drawn::CpusHit::Cell(cpu, column)) => {
-                let again = self.cpu() == Some(cpu) && self.views.cpus.column == column;
-                (self.views.cpus.cpu, self.views.cpus.column) = (Some(cpu), column);
-                if again {
-                    self.enter_cell();
-                }
-            }
-            None => {}
         }
     }
 }

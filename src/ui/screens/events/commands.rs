@@ -3,8 +3,8 @@
 use crate::source::{Change, RunState};
 use crate::ui::input::act::Act::{Given, Plain};
 use crate::ui::input::act::{Acts, commands};
-use crate::ui::input::command::HintAction::{self, Chord, Command};
-use crate::ui::input::command::{Argument, ArgumentKind};
+use crate::ui::input::command::HintAction::{Chord, Command};
+use crate::ui::input::command::{Argument, ArgumentKind, Hints};
 use crate::ui::input::commands::general;
 
 commands! { GROUP "Events" on Events {
@@ -36,7 +36,7 @@ pub(crate) static HERE: Acts = &[
     (&general::CAPTURE, Given(|app, text| app.capture_here(text))),
 ];
 
-pub(crate) static FOOTER: &[(HintAction, &str)] = &[
+pub(crate) static FOOTER: Hints = &[
     (Command(&ENTER), "start/show"),
     (Command(&STOP), "stop"),
     (Command(&general::SEARCH), "search"),
@@ -46,7 +46,7 @@ pub(crate) static FOOTER: &[(HintAction, &str)] = &[
 ];
 
 /// The hints for a recording, which cannot be changed.
-pub(crate) static FOOTER_RECORDED: &[(HintAction, &str)] = &[
+pub(crate) static FOOTER_RECORDED: Hints = &[
     (Command(&ENTER), "its samples"),
     (Command(&general::INFO), "recording"),
     (Command(&general::FILTER), "filter"),

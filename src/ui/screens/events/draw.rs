@@ -15,7 +15,7 @@ use crate::query::answer::{EventInfo, Meter};
 use crate::session::Origin;
 use crate::source::{Rate, RunState};
 use crate::ui::draw::layout::places;
-use crate::ui::screens::events::state::{EventRow, EventsScreen, NO_TRACEPOINTS};
+use crate::ui::screens::events::state::{EventRow, EventsState, NO_TRACEPOINTS};
 use crate::ui::state::scene::Scene;
 use crate::ui::theme::{Depth, Theme};
 use crate::ui::widgets::Canvas;
@@ -72,7 +72,7 @@ pub(crate) fn plan(scene: Scene<'_>) -> EventsLayout {
     };
     // Two heading lines.
     let room = usize::from(table.height.saturating_sub(2 + words));
-    let all = EventsScreen::own(&scene.context.answer.events).count();
+    let all = EventsState::own(&scene.context.answer.events).count();
     let own = all.min((room / 2).max(1)).min(room);
     EventsLayout { figures: figures(table.width), own, listed: room - own, words }
 }
@@ -106,7 +106,7 @@ fn figures(width: u16) -> Vec<(EventColumn, u16, u16)> {
     out
 }
 
-pub(crate) fn hit(scene: Scene<'_>, view: &EventsScreen, y: u16) -> Option<EventRow> {
+pub(crate) fn hit(scene: Scene<'_>, view: &EventsState, y: u16) -> Option<EventRow> {
     let plan = plan(scene);
     let area = places(scene, scene.area()).table;
     let row = usize::from(y.checked_sub(area.y + 1)?);
@@ -118,8 +118,8 @@ pub(crate) fn hit(scene: Scene<'_>, view: &EventsScreen, y: u16) -> Option<Event
 }
 
 /// Returns the visible measured events, including the one under the cursor.
-fn visible_own(scene: Scene<'_>, view: &EventsScreen, plan: &EventsLayout) -> Vec<usize> {
-    let all: Vec<usize> = EventsScreen::own(&scene.context.answer.events).collect();
+fn visible_own(scene: Scene<'_>, view: &EventsState, plan: &EventsLayout) -> Vec<usize> {
+    let all: Vec<usize> = EventsState::own(&scene.context.answer.events).collect();
     let at = match view.item(&scene.context.answer.events) {
         Some(EventRow::Own(event)) => all.iter().position(|e| *e == event).unwrap_or(0),
         _ => 0,
@@ -128,7 +128,7 @@ fn visible_own(scene: Scene<'_>, view: &EventsScreen, plan: &EventsLayout) -> Ve
     all[from..(from + plan.own).min(all.len())].to_vec()
 }
 
-pub(crate) fn draw(scene: Scene<'_>, view: &EventsScreen, on: &mut Canvas<'_>) {
+pub(crate) fn draw(scene: Scene<'_>, view: &EventsState, on: &mut Canvas<'_>) {
     let plan = plan(scene);
     let cursor = view.item(&scene.context.answer.events);
     for (figure, x, cells) in &plan.figures {
@@ -154,7 +154,7 @@ pub(crate) fn draw(scene: Scene<'_>, view: &EventsScreen, on: &mut Canvas<'_>) {
     }
 }
 
-fn heading(scene: Scene<'_>, view: &EventsScreen) -> String {
+fn heading(scene: Scene<'_>, view: &EventsState) -> String {
     let Some(catalogue) = &view.catalogue else {
         return match scene.context.info.origin {
             Origin::Live => "Loading the events of this machine…".to_owned(),
@@ -255,7 +255,7 @@ fn history(meter: &Meter, cells: usize) -> String {
     past.iter().skip(past.len().saturating_sub(cells)).map(glyph).collect()
 }
 
-fn entry(scene: Scene<'_>, view: &EventsScreen, item: &EventRow, here: bool, on: &mut Canvas<'_>) {
+fn entry(scene: Scene<'_>, view: &EventsState, item: &EventRow, here: bool, on: &mut Canvas<'_>) {
     if here {
         on.put(0, 0, "›", on.theme.title);
     }
@@ -294,7 +294,7 @@ fn entry(scene: Scene<'_>, view: &EventsScreen, item: &EventRow, here: bool, on:
 
 fn cursor_line(
     scene: Scene<'_>,
-    view: &EventsScreen,
+    view: &EventsState,
     theme: &Theme,
     item: Option<&EventRow>,
     room: usize,
@@ -353,7 +353,7 @@ fn event_line(theme: &Theme, event: &EventInfo, room: usize) -> Vec<(String, Sty
     lines
 }
 
-fn catalogue_line(view: &EventsScreen, theme: &Theme, name: &str, about: &str, room: usize) -> Vec<(String, Style)> {
+fn catalogue_line(view: &EventsState, theme: &Theme, name: &str, about: &str, room: usize) -> Vec<(String, Style)> {
     let looked_up = view.looked_up.as_ref().filter(|(known, _)| known == name);
     let Some(format) = looked_up.and_then(|(_, format)| format.as_ref()) else {
         return wrap(about, room).into_iter().map(|text| (text, theme.text)).collect();
@@ -374,6 +374,6 @@ pub(crate) fn text(scene: Scene<'_>) -> String {
         let info = scene.context.answer.events.get(event)?;
         Some(figures.iter().map(|f| Cell::Text(Arc::from(figure_text(&theme, info, *f, 200).0.as_str()))).collect())
     };
-    let rows = EventsScreen::own(&scene.context.answer.events).filter_map(row).collect();
+    let rows = EventsState::own(&scene.context.answer.events).filter_map(row).collect();
     Table { columns: figures.iter().map(|f| f.column().clone()).collect(), rows }.to_text()
 }

@@ -39,7 +39,7 @@ impl Group {
 
 /// The event screen.
 #[derive(Clone, Debug, Default)]
-pub struct EventsScreen {
+pub struct EventsState {
     /// The machine's events, once they are loaded.
     pub(crate) catalogue: Option<Arc<Vec<CatalogueEvent>>>,
     pub(crate) groups: Vec<Group>,
@@ -56,7 +56,7 @@ pub struct EventsScreen {
 /// The reason why there are no tracepoints, with the remedy.
 pub(crate) const NO_TRACEPOINTS: &str = "no tracepoints available: mount -t tracefs nodev /sys/kernel/tracing, as root";
 
-impl EventsScreen {
+impl EventsState {
     /// Whether the machine has tracepoints, as far as known.
     pub(crate) fn has_tracepoints(&self) -> bool {
         let any = |list: &Arc<Vec<CatalogueEvent>>| list.iter().any(|entry| entry.sort == EventKind::Tracepoint);
@@ -199,7 +199,7 @@ mod tests {
 
     #[test]
     fn groups_unfold_and_a_search_finds_across_them() {
-        let mut screen = EventsScreen::default();
+        let mut screen = EventsState::default();
         assert!(screen.items(&[]).is_empty());
         screen.set_catalogue(Arc::new(vec![
             entry("cpu-clock", EventKind::Software, ""),
@@ -221,7 +221,7 @@ mod tests {
 
     #[test]
     fn the_cursor_stays_in_sight() {
-        let mut screen = EventsScreen::default();
+        let mut screen = EventsState::default();
         let items: Vec<EventRow> =
             [EventRow::Own(0), EventRow::Own(1)].into_iter().chain((0..50).map(EventRow::Entry)).collect();
         for (at, top) in [(0, 0), (2, 0), (12, 1), (51, 40), (45, 40), (30, 28), (1, 0)] {

@@ -15,7 +15,7 @@ use crate::ui::input::commands::general;
 use crate::ui::popups::prompt::Prompt;
 use crate::ui::screens::events::commands::{CPUS, MODIFIERS, RATE, SEARCHED};
 use crate::ui::screens::events::draw as drawn;
-use crate::ui::screens::events::state::{EventRow, EventsScreen, rate, rate_text};
+use crate::ui::screens::events::state::{EventRow, EventsState, rate, rate_text};
 use crate::ui::state::tab::Tab;
 
 /// The reasons why an event cannot be changed.
@@ -80,23 +80,25 @@ impl App {
     /// Returns the number of lines of the session's events and of the catalogue.
     fn event_lines(&self) -> (usize, usize) {
         let plan = drawn::plan(self.scene());
-        (EventsScreen::own(&self.context.answer.events).count(), plan.listed)
+        (EventsState::own(&self.context.answer.events).count(), plan.listed)
     }
 
     pub(crate) fn move_item(&mut self, by: isize) {
         let items = self.views.events.items(&self.context.answer.events);
-        let at = self.views.events.selected(&items).saturating_add_signed(by);
+        self.go_to_item(self.views.events.selected(&items).saturating_add_signed(by));
+    }
+
+    pub(crate) fn go_to_item(&mut self, at: usize) {
+        let items = self.views.events.items(&self.context.answer.events);
         let (own, height) = self.event_lines();
         self.views.events.go(at, &items, own, height);
     }
 
     pub(crate) fn search_events(&mut self, text: String) {
         self.views.events.search(text);
-        let (own, height) = self.event_lines();
-        let items = self.views.events.items(&self.context.answer.events);
         // Put the cursor on the best match.
         self.views.events.top = 0;
-        self.views.events.go(if self.views.events.search.is_empty() { 0 } else { own }, &items, own, height);
+        self.go_to_item(if self.views.events.search.is_empty() { 0 } else { self.event_lines().0 });
     }
 
     pub(crate) fn event_item(&self) -> Option<EventRow> {
@@ -196,16 +198,5 @@ impl App {
         let runs = |e: &EventInfo| e.meter.as_ref().is_some_and(|m| m.state.run == RunState::Running);
         let on = self.context.answer.events.iter().any(runs);
         self.control(Control::Pause(on));
-    }
-
-    pub(crate) fn click_events(&mut self, y: u16) {
-        let Some(item) = drawn::hit(self.scene(), &self.views.events, y) else { return };
-        if self.event_item() == Some(item.clone()) {
-            return self.enter_item();
-        }
-        let items = self.views.events.items(&self.context.answer.events);
-        let at = items.iter().position(|i| *i == item).unwrap_or(0);
-        let (own, height) = self.event_lines();
-        self.views.events.go(at, &items, own, height);
     }
 }

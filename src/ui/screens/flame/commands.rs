@@ -5,8 +5,8 @@ use crate::query::flame::Edit;
 use crate::query::flame::layout::FlameDirection;
 use crate::ui::input::act::Act::{Given, Plain};
 use crate::ui::input::act::{Acts, commands};
-use crate::ui::input::command::HintAction::{self, Chord, Command};
-use crate::ui::input::command::{Argument, ArgumentKind};
+use crate::ui::input::command::HintAction::{Chord, Command};
+use crate::ui::input::command::{Argument, ArgumentKind, Hints};
 use crate::ui::input::commands::general;
 use crate::ui::screens::top;
 
@@ -66,7 +66,7 @@ pub(crate) static HERE: Acts = &[
     (&top::commands::FRACTAL, Plain(|app| app.flame_percent())),
 ];
 
-pub(crate) static FOOTER: &[(HintAction, &str)] = &[
+pub(crate) static FOOTER: Hints = &[
     (Command(&ZOOM), "zoom"),
     (Command(&general::SEARCH), "search"),
     (Command(&AROUND), "around"),

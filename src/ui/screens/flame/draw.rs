@@ -14,7 +14,7 @@ use crate::query::diff::{NormalizeBy, RowDiff, Verdict};
 use crate::query::flame::layout::{Block, Flame};
 use crate::query::flame::{Class, WeightPair};
 use crate::query::search::shown;
-use crate::ui::screens::flame::state::{FlameScreen, LEGEND};
+use crate::ui::screens::flame::state::{FlameState, LEGEND};
 use crate::ui::screens::top::draw as table;
 use crate::ui::state::scene::Scene;
 use crate::ui::theme::Theme;
@@ -25,7 +25,7 @@ pub(crate) fn graph(area: Rect) -> Rect {
     Rect { y: area.y + 1, height: area.height.saturating_sub(2), ..area }
 }
 
-pub(crate) fn draw(scene: Scene<'_>, view: &FlameScreen, on: &mut Canvas<'_>) {
+pub(crate) fn draw(scene: Scene<'_>, view: &FlameState, on: &mut Canvas<'_>) {
     let Some(flame) = scene.context.answer.view.flame.clone() else {
         on.put(2, 1, "building the graph…", on.theme.dim);
         return;
@@ -60,7 +60,7 @@ pub(crate) fn draw(scene: Scene<'_>, view: &FlameScreen, on: &mut Canvas<'_>) {
 }
 
 /// Draws the path to the zoomed frame, and the drawn share.
-fn head(view: &FlameScreen, flame: &Flame, on: &mut Canvas<'_>) {
+fn head(view: &FlameState, flame: &Flame, on: &mut Canvas<'_>) {
     let mut path: Vec<String> = vec!["all".into()];
     path.extend(flame.zoom.iter().map(|n| clean(n).into_owned()));
     let words = view.edits_as_commands();
@@ -78,7 +78,7 @@ fn head(view: &FlameScreen, flame: &Flame, on: &mut Canvas<'_>) {
     on.put(on.area.width.saturating_sub(width(&right) as u16 + 1), 0, &right, on.theme.dim);
 }
 
-fn legend(scene: Scene<'_>, view: &FlameScreen, flame: &Flame, on: &mut Canvas<'_>) {
+fn legend(scene: Scene<'_>, view: &FlameState, flame: &Flame, on: &mut Canvas<'_>) {
     let y = on.area.height.saturating_sub(1);
     // The search result has priority over the legend.
     let found = found(scene, view, flame);
@@ -120,7 +120,7 @@ fn legend(scene: Scene<'_>, view: &FlameScreen, flame: &Flame, on: &mut Canvas<'
 const IPC_LEGEND: &[(f64, &str)] = &[(0.0, "< 0.5"), (0.5, "< 1"), (1.0, "< 1.5"), (1.5, "< 2"), (2.0, "2 and more")];
 
 /// Describes the matches of a search, with the keys to go through them.
-fn found(scene: Scene<'_>, view: &FlameScreen, flame: &Flame) -> Option<String> {
+fn found(scene: Scene<'_>, view: &FlameState, flame: &Flame) -> Option<String> {
     let (text, (acc, frames)) = (shown(view.find.as_ref()?), flame.found.as_ref()?);
     let share = percent(scene.context.answer.view.displayed(acc.percent_of(&flame.total)));
     Some(format!("/{text}  {share} of all, {}  n N", counted(*frames as u64, "frame")))
@@ -165,7 +165,7 @@ const EIGHTHS: [&str; 8] = [" ", "▏", "▎", "▍", "▌", "▋", "▊", "▉"
 
 fn one(
     scene: Scene<'_>,
-    view: &FlameScreen,
+    view: &FlameState,
     flame: &Flame,
     block: &Block,
     next: Option<&Block>,
@@ -244,14 +244,7 @@ fn round(x: u32) -> u32 {
     (x + 4) / 8
 }
 
-fn style_of(
-    scene: Scene<'_>,
-    view: &FlameScreen,
-    flame: &Flame,
-    block: &Block,
-    selected: bool,
-    theme: &Theme,
-) -> Style {
+fn style_of(scene: Scene<'_>, view: &FlameState, flame: &Flame, block: &Block, selected: bool, theme: &Theme) -> Style {
     let mut style = if block.verdict.is_some() && !cold(scene) {
         theme.unchanged(shade(&block.name))
     } else if view.by_ipc && flame.partner.is_some() {
@@ -379,13 +372,13 @@ fn versus(flame: &Flame, block: &Block, verdict: Verdict) -> RowDiff {
 }
 
 /// Draws the line under the graph: details of the frame under the cursor.
-pub(crate) fn details(scene: Scene<'_>, view: &FlameScreen, on: &mut Canvas<'_>) {
+pub(crate) fn details(scene: Scene<'_>, view: &FlameState, on: &mut Canvas<'_>) {
     if let Some(text) = scene.context.answer.view.flame.as_ref().and_then(|flame| details_text(scene, view, flame)) {
         on.put(1, 0, &text, on.theme.text);
     }
 }
 
-fn details_text(scene: Scene<'_>, view: &FlameScreen, flame: &Flame) -> Option<String> {
+fn details_text(scene: Scene<'_>, view: &FlameState, flame: &Flame) -> Option<String> {
     let block = view.block(flame)?;
     let room = usize::from(scene.frame.size.0).saturating_sub(2);
     if block.pooled > 0 {
@@ -464,7 +457,7 @@ fn compared(flame: &Flame, block: &Block, verdict: Verdict, room: usize) -> Stri
 }
 
 /// Returns the graph as text: an indented tree of the drawn frames, with shares of the total.
-pub(crate) fn text(scene: Scene<'_>, view: &FlameScreen, flame: &Flame) -> String {
+pub(crate) fn text(scene: Scene<'_>, view: &FlameState, flame: &Flame) -> String {
     let mut out = String::new();
     let mut children: Vec<Vec<usize>> = vec![Vec::new(); flame.blocks.len()];
     let mut roots = Vec::new();

@@ -2,5 +2,6 @@
 
 pub(crate) mod commands;
 pub(crate) mod draw;
+pub(crate) mod screen;
 pub mod state;
 pub(crate) mod update;

@@ -19,7 +19,7 @@ pub struct FlameView {
 
 /// The flame graph screen.
 #[derive(Clone, Debug)]
-pub struct FlameScreen {
+pub struct FlameState {
     /// The drawn stacks.
     pub place: FlameView,
     /// Whether the root is at the top.
@@ -35,7 +35,7 @@ pub struct FlameScreen {
     pub(crate) a_row: usize,
 }
 
-impl Default for FlameScreen {
+impl Default for FlameState {
     fn default() -> Self {
         Self {
             place: FlameView::default(),
@@ -54,7 +54,7 @@ const MOST_A_ROW: usize = 64;
 /// Rows of the path to the zoomed frame that stay visible.
 const PATH: usize = 3;
 
-impl FlameScreen {
+impl FlameState {
     /// Returns this screen's part of the question.
     pub fn spec(&self, width: u16, height: u16, by_weight: bool) -> FlameSpec {
         FlameSpec {
@@ -230,7 +230,7 @@ mod tests {
 
     #[test]
     fn rows_are_shared_until_the_graph_is_clearly_less_deep() {
-        let mut view = FlameScreen::default();
+        let mut view = FlameState::default();
         let mut fit = |rows, depth| {
             view.fit(&Flame { rows, depth, ..Flame::default() }, 20);
             view.a_row

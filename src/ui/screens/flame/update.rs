@@ -15,9 +15,9 @@ use crate::session::containers::joined;
 use crate::ui::app::App;
 use crate::ui::draw::layout;
 use crate::ui::input::commands::general;
-use crate::ui::screens::flame::commands::{AROUND, ZOOM};
+use crate::ui::screens::flame::commands::AROUND;
 use crate::ui::screens::flame::draw as drawn;
-use crate::ui::screens::flame::state::FlameScreen;
+use crate::ui::screens::flame::state::FlameState;
 use crate::ui::screens::top::split;
 use crate::ui::state::scene::MIN;
 use crate::ui::state::selection::{Zoom, ZoomKind};
@@ -41,7 +41,7 @@ impl App {
         self.views.flame.spec(area.width, area.height.saturating_mul(2), by_weight)
     }
 
-    pub(crate) fn in_flame(&mut self, go: impl FnOnce(&mut FlameScreen, &Flame)) {
+    pub(crate) fn in_flame(&mut self, go: impl FnOnce(&mut FlameState, &Flame)) {
         if let Some(flame) = self.context.answer.view.flame.clone() {
             go(&mut self.views.flame, &flame);
         }
@@ -239,19 +239,5 @@ impl App {
                 place.edits.push(edit);
             }
         });
-    }
-
-    pub(crate) fn click_flame(&mut self, x: u16, y: u16) {
-        let Some(flame) = self.context.answer.view.flame.clone() else { return };
-        let area = self.flame_area();
-        let Some(y) = y.checked_sub(area.y).filter(|y| *y < area.height) else { return };
-        let view = &self.views.flame;
-        let row = flame.blocks.iter().map(|b| b.row).find(|row| view.y_of(&flame, *row, area.height) == Some(y));
-        let hit = row.and_then(|row| view.at(&flame, x - area.x, row));
-        if hit.is_some() && hit == view.block(&flame).map(|b| b.id) {
-            self.run(&ZOOM);
-        } else if hit.is_some() {
-            self.views.flame.cursor = hit;
-        }
     }
 }

@@ -2,8 +2,8 @@
 
 use crate::ui::input::act::Act::{Given, Plain};
 use crate::ui::input::act::{Acts, commands};
-use crate::ui::input::command::Argument;
-use crate::ui::input::command::HintAction::{self, Command};
+use crate::ui::input::command::HintAction::Command;
+use crate::ui::input::command::{Argument, Hints};
 use crate::ui::input::commands::general;
 
 commands! { GROUP "Time" on Time {
@@ -32,7 +32,7 @@ pub(crate) static HERE: Acts = &[
     (&general::SEARCH, Given(|app, text| app.highlight_search(text))),
 ];
 
-pub(crate) static FOOTER: &[(HintAction, &str)] = &[
+pub(crate) static FOOTER: Hints = &[
     (Command(&COLUMNS), "select"),
     (Command(&ENTER), "only this"),
     (Command(&BASELINE), "compare"),

@@ -10,12 +10,12 @@ use crate::query::time_range::time_of_day;
 use crate::session::Origin;
 use crate::ui::screens::time::heat::{self, Map};
 use crate::ui::screens::time::layout::{RowPacking, map_area, slot_of, turned, wide};
-use crate::ui::screens::time::state::{Selection, TimeScreen};
+use crate::ui::screens::time::state::{Selection, TimeState};
 use crate::ui::screens::top::draw as table;
 use crate::ui::state::scene::Scene;
 use crate::ui::widgets::Canvas;
 
-pub(crate) fn draw(scene: Scene<'_>, view: &TimeScreen, on: &mut Canvas<'_>) {
+pub(crate) fn draw(scene: Scene<'_>, view: &TimeState, on: &mut Canvas<'_>) {
     if scene.context.info.origin == Origin::Live && scene.context.answer.unfiltered.samples == 0 {
         return table::empty(scene, on);
     }
@@ -50,7 +50,7 @@ fn nothing(scene: Scene<'_>, heat: &Heat) -> Option<&'static str> {
 }
 
 /// Draws the legend: rows, columns and colours.
-fn legend(view: &TimeScreen, heat: &Heat, on: &mut Canvas<'_>) {
+fn legend(view: &TimeState, heat: &Heat, on: &mut Canvas<'_>) {
     let rows = match heat.by {
         HeatBy::Offset => format!("rows {}", duration(heat.length / heat.rows.max(1) as u64)),
         by => format!("rows by {}", by.word()),
@@ -77,7 +77,7 @@ fn legend(view: &TimeScreen, heat: &Heat, on: &mut Canvas<'_>) {
 }
 
 /// Returns the levels in use: level, minimum and maximum count.
-fn shown_levels(view: &TimeScreen) -> Vec<(usize, u32, u32)> {
+fn shown_levels(view: &TimeState) -> Vec<(usize, u32, u32)> {
     let levels = &view.levels;
     let mut shown = Vec::new();
     for (level, least) in levels.least.iter().enumerate() {
@@ -101,7 +101,7 @@ fn length(ns: u64) -> String {
     }
 }
 
-fn names(view: &TimeScreen, heat: &Heat, packing: RowPacking, on: &mut Canvas<'_>) {
+fn names(view: &TimeState, heat: &Heat, packing: RowPacking, on: &mut Canvas<'_>) {
     let cursor = view.spot(heat).row / packing.rows_a_line * packing.lines_a_row;
     // Label every fourth line of offsets, every second line of latencies.
     let every = |lines: usize| lines.div_ceil(packing.lines_a_row) * packing.lines_a_row;
@@ -179,7 +179,7 @@ fn time(ns: u64, length: u64) -> String {
 }
 
 /// Describes the time under the cursor or of the selection and its samples, the most important part first.
-fn cursor_line(scene: Scene<'_>, view: &TimeScreen, heat: &Heat, selected: &Selection) -> String {
+fn cursor_line(scene: Scene<'_>, view: &TimeState, heat: &Heat, selected: &Selection) -> String {
     let (from, until) = (selected.from, selected.until);
     let seconds = |ns: u64| ns as f64 / 1e9;
     let mut parts = vec![

@@ -4,7 +4,7 @@ use ratatui::style::{Color, Modifier, Style};
 
 use crate::query::heat::{Heat, HeatBy};
 use crate::ui::screens::time::layout::RowPacking;
-use crate::ui::screens::time::state::{Selection, TimeScreen};
+use crate::ui::screens::time::state::{Selection, TimeState};
 use crate::ui::state::scene::Scene;
 use crate::ui::theme::Theme;
 use crate::ui::widgets::Canvas;
@@ -19,7 +19,7 @@ const NO_DATA: char = '·';
 /// The map and what is drawn on it.
 pub(crate) struct Map<'a> {
     pub(crate) scene: Scene<'a>,
-    pub(crate) view: &'a TimeScreen,
+    pub(crate) view: &'a TimeState,
     pub(crate) heat: &'a Heat,
     pub(crate) selected: &'a Selection,
     pub(crate) packing: RowPacking,

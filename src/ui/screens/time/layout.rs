@@ -4,7 +4,7 @@ use ratatui::layout::Rect;
 
 use crate::query::heat::{Heat, HeatBy};
 use crate::ui::draw::layout::places;
-use crate::ui::screens::time::state::TimeScreen;
+use crate::ui::screens::time::state::TimeState;
 use crate::ui::state::scene::Scene;
 
 /// Lines above the map (legend) and below (axis and description).
@@ -12,7 +12,7 @@ const ABOVE: u16 = 1;
 const BELOW: u16 = 2;
 
 /// Width of the row names.
-fn left(view: &TimeScreen, width: u16) -> u16 {
+fn left(view: &TimeState, width: u16) -> u16 {
     match view.by {
         HeatBy::Offset | HeatBy::Latency => 9,
         HeatBy::Cpu => 12,
@@ -20,7 +20,7 @@ fn left(view: &TimeScreen, width: u16) -> u16 {
     }
 }
 
-pub(crate) fn map_area(scene: Scene<'_>, view: &TimeScreen) -> Rect {
+pub(crate) fn map_area(scene: Scene<'_>, view: &TimeState) -> Rect {
     let table = places(scene, scene.area()).table;
     let left = left(view, table.width);
     Rect {
@@ -43,7 +43,7 @@ pub(crate) struct RowPacking {
 
 impl RowPacking {
     /// Returns the packing that fills the screen.
-    pub(crate) fn of(scene: Scene<'_>, view: &TimeScreen, rows: usize, height: u16) -> Self {
+    pub(crate) fn of(scene: Scene<'_>, view: &TimeState, rows: usize, height: u16) -> Self {
         let height = usize::from(height);
         if rows > height && most_rows_a_line(scene, view, height) == 2 {
             return Self { rows_a_line: 2, lines_a_row: 1 };
@@ -57,7 +57,7 @@ impl RowPacking {
 }
 
 /// Returns the maximum number of rows per line: names need one line each.
-pub(crate) fn most_rows_a_line(scene: Scene<'_>, view: &TimeScreen, height: usize) -> usize {
+pub(crate) fn most_rows_a_line(scene: Scene<'_>, view: &TimeState, height: usize) -> usize {
     match view.by {
         HeatBy::Offset | HeatBy::Latency if scene.context.fine => 2,
         HeatBy::Cpu if scene.context.fine && scene.context.info.n_cpus > height => 2,
@@ -65,7 +65,7 @@ pub(crate) fn most_rows_a_line(scene: Scene<'_>, view: &TimeScreen, height: usiz
     }
 }
 
-pub(crate) fn room(scene: Scene<'_>, view: &TimeScreen) -> (usize, usize) {
+pub(crate) fn room(scene: Scene<'_>, view: &TimeState) -> (usize, usize) {
     if scene.is_too_small() {
         return (1, 1);
     }
@@ -80,7 +80,7 @@ const MAX_WIDE: u64 = 16;
 
 /// Returns the width of a column in cells, so that the columns fill the screen. For a growing map, the width is halved
 /// only when the screen is full, so that columns keep their places in between.
-pub(crate) fn wide(scene: Scene<'_>, view: &TimeScreen, width: u16) -> u16 {
+pub(crate) fn wide(scene: Scene<'_>, view: &TimeState, width: u16) -> u16 {
     let columns = scene.context.elapsed_ns() / view.length.max(1) + 1;
     let fit = (u64::from(width) / columns).clamp(1, MAX_WIDE);
     match &scene.context.answer.ended {
@@ -89,7 +89,7 @@ pub(crate) fn wide(scene: Scene<'_>, view: &TimeScreen, width: u16) -> u16 {
     }
 }
 
-pub(crate) fn hit(scene: Scene<'_>, view: &TimeScreen, x: u16, y: u16) -> Option<(usize, usize)> {
+pub(crate) fn hit(scene: Scene<'_>, view: &TimeState, x: u16, y: u16) -> Option<(usize, usize)> {
     let heat = scene.context.answer.view.heat.as_ref()?;
     let area = map_area(scene, view);
     let (column, line) = (x.checked_sub(area.x)?, y.checked_sub(area.y)?);

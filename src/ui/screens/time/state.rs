@@ -14,7 +14,7 @@ pub struct MapPoint {
 
 /// The time screen.
 #[derive(Clone, Debug)]
-pub struct TimeScreen {
+pub struct TimeState {
     pub(crate) by: HeatBy,
     /// The length of a column in nanoseconds.
     pub length: u64,
@@ -46,7 +46,7 @@ pub(crate) struct MapLook {
     whole: bool,
 }
 
-impl Default for TimeScreen {
+impl Default for TimeState {
     fn default() -> Self {
         Self {
             by: HeatBy::Offset,
@@ -87,7 +87,7 @@ impl Selection {
     }
 }
 
-impl TimeScreen {
+impl TimeState {
     pub(crate) fn look(&self) -> MapLook {
         let &Self { by, length, page, cursor, anchor, whole, .. } = self;
         MapLook { by, length, page, cursor, anchor, whole }
@@ -196,7 +196,7 @@ mod tests {
 
     #[test]
     fn the_selection_is_in_order_of_time() {
-        let mut screen = TimeScreen::default();
+        let mut screen = TimeState::default();
         assert_eq!(screen.selected(&heat(HeatBy::Offset)).span, 8..9);
         (screen.anchor, screen.cursor) = (spot(13 * SECOND, 0), spot(11 * SECOND + SECOND / 2, 0));
         let selected = screen.selected(&heat(HeatBy::Offset));
@@ -209,7 +209,7 @@ mod tests {
     #[test]
     fn where_rows_are_no_offsets_it_is_a_rectangle() {
         let mut screen =
-            TimeScreen { anchor: spot(13 * SECOND, 3), cursor: spot(11 * SECOND, 1), ..TimeScreen::default() };
+            TimeState { anchor: spot(13 * SECOND, 3), cursor: spot(11 * SECOND, 1), ..TimeState::default() };
         let map = heat(HeatBy::Cpu);
         let selected = screen.selected(&map);
         assert_eq!((selected.span.clone(), selected.rows.clone()), (1..4, Some(1..4)));
@@ -220,7 +220,7 @@ mod tests {
 
     #[test]
     fn zooming_keeps_the_time_under_the_cursor() {
-        let mut screen = TimeScreen::default();
+        let mut screen = TimeState::default();
         screen.zoom(-1, 12 * SECOND, 100);
         assert_eq!((screen.length, screen.page, screen.cursor), (500_000_000, None, None));
         screen.cursor = spot(12 * SECOND, 0);

@@ -5,6 +5,7 @@ use crate::query::heat::{Heat, HeatBy, HeatSpec, SECOND, Scale, offset_rows};
 use crate::source::Rate;
 use crate::ui::app::App;
 use crate::ui::input::commands::general;
+use crate::ui::screens::list::screen;
 use crate::ui::screens::time::layout;
 use crate::ui::screens::time::state::{MapPoint, fitting, usual};
 use crate::ui::state::tab::Tab;
@@ -65,11 +66,7 @@ impl App {
 
     /// Shows the time screen, with the samples of the function under the cursor highlighted.
     pub(crate) fn show_time(&mut self) {
-        let name = match self.frame.tab {
-            Tab::Top => self.line().map(|line| line.sym.to_string()),
-            Tab::Flame => self.flame_function().map(|block| block.name.to_string()),
-            _ => None,
-        };
+        let name = screen(self.frame.tab).function(self).map(|found| found.function.to_string());
         if let Some(name) = name.filter(|name| !name.is_empty() && name != "[unknown]") {
             self.views.time.highlight = Some((equals("stack", &name), name));
         }
@@ -210,7 +207,7 @@ impl App {
         self.say("baseline set: select another range; ⏎ shows the difference, B ends it");
     }
 
-    fn spot_at(&self, x: u16, y: u16) -> Option<MapPoint> {
+    pub(crate) fn spot_at(&self, x: u16, y: u16) -> Option<MapPoint> {
         let heat = self.context.answer.view.heat.as_ref()?;
         let (column, row) = layout::hit(self.scene(), &self.views.time, x, y)?;
         let at = match heat.by {
@@ -218,23 +215,5 @@ impl App {
             _ => heat.column_time(column),
         };
         Some(MapPoint { at, row })
-    }
-
-    pub(crate) fn click_time(&mut self, x: u16, y: u16) {
-        let (Some(heat), Some(spot)) = (self.context.answer.view.heat.clone(), self.spot_at(x, y)) else { return };
-        let before = self.views.time.cell(&heat);
-        self.views.time.cursor = Some(spot);
-        let again = self.views.time.anchor.is_none() && self.views.time.cell(&heat) == before;
-        (self.views.time.anchor, self.views.time.whole) = (None, false);
-        if again {
-            self.enter_time();
-        }
-    }
-
-    pub(crate) fn drag_time(&mut self, x: u16, y: u16) {
-        let (Some(heat), Some(spot)) = (self.context.answer.view.heat.clone(), self.spot_at(x, y)) else { return };
-        let here = self.views.time.spot(&heat);
-        self.views.time.anchor.get_or_insert(here);
-        self.views.time.cursor = Some(spot);
     }
 }

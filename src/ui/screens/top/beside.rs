@@ -6,14 +6,14 @@ use crate::panel::text::{clean, fit, fit_end, width};
 use crate::panel::top::Field;
 use crate::panel::unit::percent;
 use crate::query::{ColumnKey, Direction, TopLine};
-use crate::ui::screens::top::state::TopScreen;
+use crate::ui::screens::top::state::TopState;
 use crate::ui::state::scene::Scene;
 use crate::ui::widgets::Canvas;
 
 const SHARE: u16 = 8;
 
 /// Draws the call chains, with shares and with DSOs where they change.
-pub(crate) fn draw(scene: Scene<'_>, view: &TopScreen, on: &mut Canvas<'_>) {
+pub(crate) fn draw(scene: Scene<'_>, view: &TopState, on: &mut Canvas<'_>) {
     if on.area.width <= SHARE {
         return;
     }
@@ -50,7 +50,7 @@ pub(crate) fn draw(scene: Scene<'_>, view: &TopScreen, on: &mut Canvas<'_>) {
     }
 }
 
-fn draw_line(scene: Scene<'_>, view: &TopScreen, (line, above): (&TopLine, Option<&TopLine>), on: &mut Canvas<'_>) {
+fn draw_line(scene: Scene<'_>, view: &TopState, (line, above): (&TopLine, Option<&TopLine>), on: &mut Canvas<'_>) {
     let share = percent(line.children_percent);
     if line.is_fork() || above.is_none_or(|above| percent(above.children_percent) != share) {
         let pad = usize::from(SHARE).saturating_sub(width(&share)) as u16;

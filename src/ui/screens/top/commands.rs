@@ -3,8 +3,8 @@
 use crate::query::{ChainMode, Direction};
 use crate::ui::input::act::Act::{Asked, Given, Plain};
 use crate::ui::input::act::commands;
-use crate::ui::input::command::HintAction::{self, Command};
-use crate::ui::input::command::{Argument, ArgumentKind};
+use crate::ui::input::command::HintAction::Command;
+use crate::ui::input::command::{Argument, ArgumentKind, Hints};
 use crate::ui::input::commands::{general, program};
 use crate::ui::popups::Popup;
 
@@ -64,7 +64,7 @@ commands! { TABLE "Table" {
     PREVIOUS_EVENT "previous-event" ["{"] "show the previous event" => Plain(|app| app.move_event(-1));
 }}
 
-pub(crate) static FOOTER: &[(HintAction, &str)] = &[
+pub(crate) static FOOTER: Hints = &[
     (Command(&TOGGLE), "callers"),
     (Command(&ORDER_RIGHT), "order"),
     (Command(&SPLIT), "split"),

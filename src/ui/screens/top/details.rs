@@ -5,11 +5,11 @@ use crate::panel::text::{clean, fit, fit_end, width};
 use crate::panel::unit::{percent, thousands};
 use crate::ui::input::commands::general;
 use crate::ui::input::keys::shown;
-use crate::ui::screens::top::state::TopScreen;
+use crate::ui::screens::top::state::TopState;
 use crate::ui::state::scene::Scene;
 use crate::ui::widgets::{Canvas, rows};
 
-pub(crate) fn draw(scene: Scene<'_>, view: &TopScreen, on: &mut Canvas<'_>) {
+pub(crate) fn draw(scene: Scene<'_>, view: &TopState, on: &mut Canvas<'_>) {
     let mut x = 1;
     // Away from the matches the line is the row's alone.
     let is_on_match = view.line(&scene.context.answer).is_some_and(|line| view.hit(line));
@@ -28,20 +28,20 @@ pub(crate) fn draw(scene: Scene<'_>, view: &TopScreen, on: &mut Canvas<'_>) {
 }
 
 /// Returns how many rows have moved above the visible part while the cursor stayed on its row.
-fn hotter(scene: Scene<'_>, view: &TopScreen) -> Option<String> {
+fn hotter(scene: Scene<'_>, view: &TopState) -> Option<String> {
     let rows = scene.context.answer.view.lines.iter().take(view.top).filter(|line| line.depth == 0).count();
     rows::hotter(rows, scene.context.keymap.key_of(&general::HOME).map(shown).filter(|_| view.drifted)?)
 }
 
 /// Returns the number of the cursor's row, and the grouping of rows if it is not by function alone.
-fn place(scene: Scene<'_>, view: &TopScreen) -> String {
+fn place(scene: Scene<'_>, view: &TopState) -> String {
     let upto = scene.context.answer.view.lines.iter().take(view.selected + 1).filter(|line| line.depth == 0).count();
     let of = rows::place(upto, scene.context.answer.view.rows);
     let split = scene.describe_split();
     if split.is_empty() || scene.frame.size.0 < 100 { of } else { format!("{of} {split}") }
 }
 
-fn line_details(scene: Scene<'_>, view: &TopScreen, room: usize) -> Option<String> {
+fn line_details(scene: Scene<'_>, view: &TopState, room: usize) -> Option<String> {
     let line = view.line(&scene.context.answer)?;
     let own = format!("self {} ({})", percent(line.own_percent), thousands(line.own.samples));
     let total = format!("total {} ({})", percent(line.children_percent), counted(line.children.samples, "sample"));

@@ -14,14 +14,14 @@ use crate::ui::input::commands::program;
 use crate::ui::input::keys::shown;
 use crate::ui::popups::complete;
 use crate::ui::screens::top::columns::{self, TopColumnSpan};
-use crate::ui::screens::top::state::TopScreen;
+use crate::ui::screens::top::state::TopState;
 use crate::ui::state::range::label;
 use crate::ui::state::scene::Scene;
 use crate::ui::theme::Theme;
 use crate::ui::widgets::Canvas;
 use crate::ui::widgets::rows::{arrow, eighths, light_up, scroll_bar};
 
-pub(crate) fn draw(scene: Scene<'_>, view: &TopScreen, on: &mut Canvas<'_>) {
+pub(crate) fn draw(scene: Scene<'_>, view: &TopState, on: &mut Canvas<'_>) {
     let spans = columns::spans(on.area.width, &scene.selection.fields());
     heading(scene, &spans, on);
     let lines = &scene.context.answer.view.lines;
@@ -164,7 +164,7 @@ struct Row<'a> {
 }
 
 impl Row<'_> {
-    fn draw(&self, scene: Scene<'_>, view: &TopScreen, places: &Places<'_>, on: &mut Canvas<'_>) {
+    fn draw(&self, scene: Scene<'_>, view: &TopState, places: &Places<'_>, on: &mut Canvas<'_>) {
         if self.selected {
             on.put(0, 0, "›", on.theme.title);
         }
@@ -266,13 +266,7 @@ fn cell(span: &TopColumnSpan, cell: &Cell, style: Style, on: &mut Canvas<'_>) {
 }
 
 /// Draws forks, fold mark and name, with additional cells from the next column.
-fn symbol(
-    scene: Scene<'_>,
-    view: &TopScreen,
-    (span, more): (&TopColumnSpan, u16),
-    line: &TopLine,
-    on: &mut Canvas<'_>,
-) {
+fn symbol(scene: Scene<'_>, view: &TopState, (span, more): (&TopColumnSpan, u16), line: &TopLine, on: &mut Canvas<'_>) {
     let room = usize::from(span.width + more);
     let x = span.x;
     let forks: String = chain_signs(scene, line);
@@ -305,7 +299,7 @@ pub(crate) fn chain_signs(scene: Scene<'_>, line: &TopLine) -> String {
 }
 
 /// Returns a line's name with its style: search match or class of the code. Addresses are not dim.
-pub(crate) fn name<'a>(view: &TopScreen, theme: &Theme, line: &'a TopLine) -> (std::borrow::Cow<'a, str>, Style) {
+pub(crate) fn name<'a>(view: &TopState, theme: &Theme, line: &'a TopLine) -> (std::borrow::Cow<'a, str>, Style) {
     let style = if view.hit(line) { theme.found } else { theme.class(line.kind, &line.dso_path).0 };
     (clean(&line.sym), style)
 }

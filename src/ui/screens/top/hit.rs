@@ -3,7 +3,7 @@
 use crate::panel::top::Field;
 use crate::ui::draw::layout;
 use crate::ui::screens::top::columns;
-use crate::ui::screens::top::state::TopScreen;
+use crate::ui::screens::top::state::TopState;
 use crate::ui::state::scene::Scene;
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -13,7 +13,7 @@ pub(crate) enum TopHit {
     Line(usize, Option<Field>, bool),
 }
 
-pub(crate) fn hit(scene: Scene<'_>, view: &TopScreen, column: u16, row: u16) -> Option<TopHit> {
+pub(crate) fn hit(scene: Scene<'_>, view: &TopState, column: u16, row: u16) -> Option<TopHit> {
     let table = layout::places_of(scene)?.table;
     if row < table.y || row >= table.y + table.height || column >= table.x + table.width {
         return None;

@@ -6,6 +6,7 @@ pub(crate) mod commands;
 pub(crate) mod details;
 pub(crate) mod draw;
 pub(crate) mod hit;
+pub(crate) mod screen;
 pub(crate) mod split;
 pub(crate) mod state;
 pub(crate) mod update;

@@ -8,7 +8,7 @@ use crate::query::{Answer, ColumnKey};
 
 /// Cursor and scroll position.
 #[derive(Clone, Debug, Default)]
-pub struct TopScreen {
+pub struct TopState {
     /// The first visible line.
     pub top: usize,
     pub selected: usize,
@@ -43,7 +43,7 @@ fn sought(answer: &Answer, name: &str) -> Option<usize> {
     answer.view.lines.iter().position(|line| line.depth == 0 && &*line.sym == name)
 }
 
-impl TopScreen {
+impl TopState {
     pub(crate) fn line<'a>(&self, answer: &'a Answer) -> Option<&'a TopLine> {
         answer.view.lines.get(self.selected)
     }
@@ -160,7 +160,7 @@ mod tests {
     /// The cursor stays on its row, and the list at its top while the cursor is visible from there.
     #[test]
     fn hotter_rows_stay_in_sight() {
-        let mut screen = TopScreen { height: 4, ..TopScreen::default() };
+        let mut screen = TopState { height: 4, ..TopState::default() };
         screen.go(0, &answer(&[1, 2, 3, 4, 5, 6]));
         screen.follow(&answer(&[2, 3, 4, 1, 5, 6]));
         assert_eq!((screen.selected, screen.top, screen.drifted), (3, 0, false));
@@ -173,7 +173,7 @@ mod tests {
     #[test]
     fn who_scrolls_knows_what_is_above() {
         let list = answer(&[1, 2, 3, 4, 5, 6]);
-        let mut screen = TopScreen { height: 4, ..TopScreen::default() };
+        let mut screen = TopState { height: 4, ..TopState::default() };
         screen.go(5, &list);
         screen.follow(&list);
         assert_eq!((screen.top, screen.drifted), (2, false));

@@ -10,7 +10,6 @@ use crate::query::{ColumnKey, Direction, Order};
 use crate::ui::app::{App, Effect};
 use crate::ui::input::commands::general;
 use crate::ui::screens::top::commands::COLUMNS;
-use crate::ui::screens::top::hit;
 use crate::ui::screens::top::split::{self, Split, split_key};
 use crate::ui::state::selection::{Zoom, ZoomKind};
 
@@ -130,17 +129,6 @@ impl App {
                 self.say(format!("a row is a function {} now; the same key again zooms into one row", split.words));
             }
             None => self.say(format!("this row has no known {}", key.name())),
-        }
-    }
-
-    /// Filters by the value of the cell under the mouse, or excludes it.
-    pub(crate) fn narrow_by_cell(&mut self, column: u16, row: u16, exclude: bool) {
-        let hit = hit::hit(self.scene(), &self.views.top, column, row);
-        let Some(hit::TopHit::Line(line, Some(field), _)) = hit else { return };
-        self.views.top.go(line, &self.context.answer);
-        match field {
-            Field::Key(key) if key.entry().field.is_some() => self.zoom(key, exclude),
-            _ => self.say("this column has no value to filter by"),
         }
     }
 

@@ -8,7 +8,7 @@ use crate::source::live::throttle;
 use crate::ui::app::{App, Effect};
 use crate::ui::popups::fuzzy::Fuzzy;
 use crate::ui::popups::{Chooser, Popup};
-use crate::ui::screens::events::state::{EventsScreen, NO_TRACEPOINTS};
+use crate::ui::screens::events::state::{EventsState, NO_TRACEPOINTS};
 use crate::ui::state::context::Context;
 use crate::ui::state::tab::Tab;
 use crate::units::kit::options::settings::{OPTIONS, Settings};
@@ -58,7 +58,7 @@ impl App {
 }
 
 /// Returns the units that match, the best first, or the nearest ones. After a name, its options.
-pub(crate) fn unit_choices(context: &Context, events: &EventsScreen, typed: &str) -> Vec<Choice> {
+pub(crate) fn unit_choices(context: &Context, events: &EventsState, typed: &str) -> Vec<Choice> {
     let typed = typed.trim_start();
     if let Some(options) = option_choices(typed) {
         return options;
@@ -156,7 +156,7 @@ fn cost_of_switches(context: &Context, want: &EventRequest) -> Option<f64> {
 }
 
 /// Returns the requirements of a unit that are not available.
-fn lacks(context: &Context, events: &EventsScreen, spec: &'static Spec) -> Option<String> {
+fn lacks(context: &Context, events: &EventsState, spec: &'static Spec) -> Option<String> {
     let wants = units::make(spec, &Settings::default()).ok()?.event_requests();
     let there = |want: &&EventRequest| lacks_event(context, events, want).is_none();
     let must: Vec<&EventRequest> = wants.iter().filter(|want| !want.optional).collect();
@@ -167,7 +167,7 @@ fn lacks(context: &Context, events: &EventsScreen, spec: &'static Spec) -> Optio
     must.iter().find(|want| !there(want)).and_then(|want| lacks_event(context, events, want))
 }
 
-fn lacks_event(context: &Context, events: &EventsScreen, want: &EventRequest) -> Option<String> {
+fn lacks_event(context: &Context, events: &EventsState, want: &EventRequest) -> Option<String> {
     let name = shown(&want.event).trim_start_matches('~');
     if context.info.origin == Origin::Recorded {
         let has = context.answer.events.iter().any(|event| is_named(want, &event.name));

@@ -2,7 +2,8 @@
 
 use crate::ui::input::act::Act::{Given, Plain};
 use crate::ui::input::act::{Acts, commands};
-use crate::ui::input::command::HintAction::{self, Command};
+use crate::ui::input::command::HintAction::Command;
+use crate::ui::input::command::Hints;
 use crate::ui::input::commands::general;
 use crate::ui::screens::top;
 
@@ -43,7 +44,7 @@ pub(crate) static HERE: Acts = &[
     (&top::commands::REVERSE, Plain(|app| app.turn_rows(None))),
 ];
 
-pub(crate) static FOOTER: &[(HintAction, &str)] = &[
+pub(crate) static FOOTER: Hints = &[
     (Command(&general::UNIT), "add unit"),
     (Command(&PANEL), "panel"),
     (Command(&ENTER), "enter"),

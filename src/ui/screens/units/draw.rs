@@ -14,7 +14,7 @@ use crate::ui::input::commands::general;
 use crate::ui::input::keys;
 use crate::ui::screens::units::layout::plan;
 use crate::ui::screens::units::panel_view::{PanelView, cursor, visible};
-use crate::ui::screens::units::state::UnitsScreen;
+use crate::ui::screens::units::state::UnitsState;
 use crate::ui::screens::units::table::frame_weights;
 use crate::ui::screens::units::{notes, panels, table};
 use crate::ui::state::scene::Scene;
@@ -39,12 +39,12 @@ fn area_of(scene: Scene<'_>) -> Rect {
 }
 
 /// Returns the number of rows of the selected panel, without its heading.
-pub(crate) fn main_height(scene: Scene<'_>, units: &UnitsScreen) -> usize {
+pub(crate) fn main_height(scene: Scene<'_>, units: &UnitsState) -> usize {
     usize::from(plan(units, area_of(scene)).main.height.saturating_sub(1))
 }
 
 /// Returns the flame graph of the selected panel in its layout.
-pub(crate) fn flame(scene: Scene<'_>, units: &UnitsScreen) -> Option<Flame> {
+pub(crate) fn flame(scene: Scene<'_>, units: &UnitsState) -> Option<Flame> {
     let (panel, view) = units.panel()?;
     flame_of(panel, view, plan(units, area_of(scene)).main)
 }
@@ -54,7 +54,7 @@ fn flame_of(panel: &Panel, view: &PanelView, area: Rect) -> Option<Flame> {
     Some(layout(stacks.tree(), &view.flame.spec(area.width, area.height.saturating_sub(1), true)))
 }
 
-pub(crate) fn hit(scene: Scene<'_>, units: &UnitsScreen, x: u16, y: u16) -> Option<UnitsHit> {
+pub(crate) fn hit(scene: Scene<'_>, units: &UnitsState, x: u16, y: u16) -> Option<UnitsHit> {
     let area = area_of(scene);
     let plan = plan(units, area);
     if y == area.y {
@@ -97,7 +97,7 @@ fn running_cost(scene: Scene<'_>) -> Option<(String, bool)> {
     })
 }
 
-pub(crate) fn draw(scene: Scene<'_>, units: &UnitsScreen, on: &mut Canvas<'_>) {
+pub(crate) fn draw(scene: Scene<'_>, units: &UnitsState, on: &mut Canvas<'_>) {
     let Some(unit) = units.unit() else { return none(units, on) };
     let plan = plan(units, on.area);
     for (x, _, id) in &plan.units {
@@ -148,7 +148,7 @@ pub(crate) fn draw(scene: Scene<'_>, units: &UnitsScreen, on: &mut Canvas<'_>) {
 }
 
 /// Draws the number of the cursor's row, and its subject if the column truncates it.
-pub(crate) fn details(scene: Scene<'_>, units: &UnitsScreen, on: &mut Canvas<'_>) {
+pub(crate) fn details(scene: Scene<'_>, units: &UnitsState, on: &mut Canvas<'_>) {
     let Some((panel, view)) = units.panel() else { return };
     let Some(rows) = panel.rows().filter(|rows| !rows.ids.is_empty()) else { return };
     let list = visible(&panel.body, rows, view);
@@ -189,7 +189,7 @@ fn hotter(view: &PanelView, list: &[usize], rows: &Rows, home: Option<String>) -
     crate::ui::widgets::rows::hotter(above, home.filter(|_| view.drifted)?)
 }
 
-fn none(units: &UnitsScreen, on: &mut Canvas<'_>) {
+fn none(units: &UnitsState, on: &mut Canvas<'_>) {
     if units.pending {
         on.put(2, 1, "the unit starts…", on.theme.dim);
         return;

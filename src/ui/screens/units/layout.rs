@@ -5,7 +5,7 @@ use ratatui::layout::Rect;
 use crate::panel::text::width;
 use crate::panel::{Body, Panel};
 use crate::ui::screens::units::panel_view::PanelView;
-use crate::ui::screens::units::state::UnitsScreen;
+use crate::ui::screens::units::state::UnitsState;
 use crate::ui::screens::units::{notes, panels};
 
 /// The fewest lines of a panel if several are shown: a title and a few rows.
@@ -32,7 +32,7 @@ pub(crate) struct UnitsLayout {
     pub(crate) notes: Rect,
 }
 
-pub(crate) fn plan(units: &UnitsScreen, area: Rect) -> UnitsLayout {
+pub(crate) fn plan(units: &UnitsState, area: Rect) -> UnitsLayout {
     let Some(unit) = units.unit() else { return UnitsLayout::default() };
     let n = unit.panels.len();
     // Returning to a unit, its panels may not have arrived yet.

@@ -5,7 +5,7 @@ use ratatui::style::Style;
 use crate::panel::Cell;
 use crate::panel::text::{clean, fit_end, wrap};
 use crate::query::search::shown;
-use crate::ui::screens::units::state::UnitsScreen;
+use crate::ui::screens::units::state::UnitsState;
 use crate::ui::theme::Theme;
 use crate::ui::widgets::Canvas;
 
@@ -29,7 +29,7 @@ impl Kind {
 }
 
 /// Breaks the notes into lines of a width, the most important first.
-pub(crate) fn lines(units: &UnitsScreen, room: usize) -> (Vec<String>, Kind) {
+pub(crate) fn lines(units: &UnitsState, room: usize) -> (Vec<String>, Kind) {
     let Some(unit) = units.unit() else { return (Vec::new(), Kind::Remark) };
     let panel = units.panel();
     if let Some(filter) = panel.and_then(|(_, view)| view.filter.as_ref()) {
@@ -47,7 +47,7 @@ pub(crate) fn lines(units: &UnitsScreen, room: usize) -> (Vec<String>, Kind) {
 }
 
 /// Draws the notes; the last line is truncated if they need more.
-pub(crate) fn draw(units: &UnitsScreen, on: &mut Canvas<'_>) {
+pub(crate) fn draw(units: &UnitsState, on: &mut Canvas<'_>) {
     let room = usize::from(on.area.width.saturating_sub(2));
     let (lines, kind) = lines(units, room);
     let style = kind.style(on.theme);
@@ -60,7 +60,7 @@ pub(crate) fn draw(units: &UnitsScreen, on: &mut Canvas<'_>) {
 }
 
 /// For an empty panel, returns the row of the first panel that restricts it.
-fn why_empty(units: &UnitsScreen) -> Option<String> {
+fn why_empty(units: &UnitsState) -> Option<String> {
     units.panel().filter(|(panel, _)| panel.is_empty())?;
     let (unit, view) = (units.unit()?, units.view().filter(|view| view.panel > 0)?);
     let (first, chosen) = (unit.panels.first()?, view.panels.first()?.selected?);

@@ -3,7 +3,7 @@
 use hashbrown::HashSet;
 
 use crate::panel::{Body, Cell, Panel, Rows};
-use crate::ui::screens::flame::state::FlameScreen;
+use crate::ui::screens::flame::state::FlameState;
 
 #[derive(Clone, Debug, Default)]
 pub(crate) struct PanelView {
@@ -23,7 +23,7 @@ pub(crate) struct PanelView {
     pub(crate) has_rest_open: bool,
     /// The most rows that were shown at once.
     pub(crate) tallest: usize,
-    pub(crate) flame: FlameScreen,
+    pub(crate) flame: FlameState,
 }
 
 impl PanelView {

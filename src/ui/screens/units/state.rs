@@ -29,7 +29,7 @@ type Arranged = (Option<(usize, bool)>, Option<String>, Vec<Arc<str>>);
 
 /// The unit screen.
 #[derive(Clone, Debug, Default)]
-pub struct UnitsScreen {
+pub struct UnitsState {
     pub(crate) answers: Arc<Vec<UnitAnswer>>,
     pub(crate) current: Option<u64>,
     /// A unit was requested and has not answered yet.
@@ -45,7 +45,7 @@ pub struct UnitsScreen {
     sent: Option<(u64, ViewState)>,
 }
 
-impl UnitsScreen {
+impl UnitsState {
     /// Applies new figures; `height` is the number of visible rows of a panel.
     pub(crate) fn set(&mut self, answers: Arc<Vec<UnitAnswer>>, height: usize) {
         let fresh = answers.iter().map(|answer| answer.id).filter(|id| !self.views.contains_key(id)).max();

@@ -9,7 +9,7 @@ use crate::query::search::pattern;
 use crate::source::live::{Target, overhead};
 use crate::ui::app::{App, Effect};
 use crate::ui::input::commands::general;
-use crate::ui::screens::flame::state::FlameScreen;
+use crate::ui::screens::flame::state::FlameState;
 use crate::ui::screens::units::chooser::cost;
 use crate::ui::screens::units::commands::ENTER;
 use crate::ui::screens::units::draw as drawn;
@@ -214,37 +214,14 @@ impl App {
         }
     }
 
-    /// Removes the filter, otherwise the zoom, otherwise the selection of a row. Returns `false` without any.
-    pub(crate) fn leave_row(&mut self) -> bool {
-        let Some(view) = self.views.units.panel_view_mut() else { return false };
-        let filtered = view.filter.take().is_some();
-        let zoomed = !filtered && !std::mem::take(&mut view.flame.place.zoom).is_empty();
-        filtered || zoomed || view.selected.take().is_some()
-    }
-
-    fn move_in_flame(&mut self, go: impl FnOnce(&mut FlameScreen, &Flame)) {
+    fn move_in_flame(&mut self, go: impl FnOnce(&mut FlameState, &Flame)) {
         let Some(flame) = drawn::flame(self.scene(), &self.views.units) else { return };
         if let Some(view) = self.views.units.panel_view_mut() {
             go(&mut view.flame, &flame);
         }
     }
 
-    pub(crate) fn click_units(&mut self, x: u16, y: u16) {
-        match drawn::hit(self.scene(), &self.views.units, x, y) {
-            Some(drawn::UnitsHit::Unit(id)) => self.views.units.current = Some(id),
-            Some(drawn::UnitsHit::Panel(panel)) => {
-                if let Some(view) = self.views.units.view_mut() {
-                    view.panel = panel;
-                }
-            }
-            Some(drawn::UnitsHit::Head(column)) => self.turn_rows(Some(column)),
-            Some(drawn::UnitsHit::Row(row, on_mark)) => self.click_row(row, on_mark),
-            None => {}
-        }
-        self.tell_units();
-    }
-
-    fn click_row(&mut self, at: usize, on_mark: bool) {
+    pub(crate) fn click_row(&mut self, at: usize, on_mark: bool) {
         let Some((panel, view)) = self.views.units.panel() else { return };
         let Some(rows) = panel.rows() else { return };
         let list = visible(&panel.body, rows, view);

@@ -1,0 +1,60 @@
+//! The behaviour of a screen.
+
+use crate::query::Question;
+use crate::query::annotate::AnnotatedFunction;
+use crate::session::Origin;
+use crate::ui::app::App;
+use crate::ui::input::command::Hints;
+use crate::ui::input::commands::general;
+use crate::ui::screens::Views;
+use crate::ui::state::scene::Scene;
+use crate::ui::widgets::Canvas;
+
+/// A screen, without its state, which is one of [`Views`].
+pub(crate) trait Screen: Sync {
+    fn draw(&self, scene: Scene<'_>, views: &Views, on: &mut Canvas<'_>);
+
+    /// Draws details of the item under the cursor.
+    fn draw_details(&self, _scene: Scene<'_>, _views: &Views, _on: &mut Canvas<'_>) {}
+
+    /// Returns its most useful keys for the footer.
+    fn hints(&self, origin: Origin) -> Hints;
+
+    /// Returns the view as text, if it has data.
+    fn text(&self, scene: Scene<'_>, views: &Views) -> Option<String>;
+
+    /// Adds the commands that show this screen as it is to those of the view.
+    fn add_commands(&self, _app: &App, _commands: &mut Vec<String>) {}
+
+    fn click(&self, app: &mut App, x: u16, y: u16);
+
+    /// Handles a click with Alt on a cell. Returns `false` if it is an ordinary click.
+    fn click_cell(&self, _app: &mut App, _x: u16, _y: u16, _exclude: bool) -> bool {
+        false
+    }
+
+    fn drag(&self, _app: &mut App, _x: u16, _y: u16) {}
+
+    /// Handles the mouse wheel, down (1) or up (-1).
+    fn scroll(&self, app: &mut App, by: isize) {
+        app.run(if by > 0 { &general::DOWN } else { &general::UP });
+    }
+
+    /// Clears its selection, search or innermost zoom. Returns `false` without any.
+    fn leave(&self, _app: &mut App) -> bool {
+        false
+    }
+
+    /// Returns the function under the cursor.
+    fn function(&self, _app: &App) -> Option<AnnotatedFunction> {
+        None
+    }
+
+    /// Updates its state before the next question.
+    fn prepare(&self, _app: &mut App) {}
+
+    /// Adds its part to the question.
+    fn question(&self, _app: &App, question: Question) -> Question {
+        question
+    }
+}

@@ -1,0 +1,64 @@
+//! The heat map of time as a screen.
+
+use crate::query::Question;
+use crate::session::Origin;
+use crate::ui::app::App;
+use crate::ui::input::command::Hints;
+use crate::ui::screens::Views;
+use crate::ui::screens::screen::Screen;
+use crate::ui::screens::time::commands::FOOTER;
+use crate::ui::screens::time::draw;
+use crate::ui::state::scene::Scene;
+use crate::ui::widgets::Canvas;
+
+pub(crate) struct TimeScreen;
+
+impl Screen for TimeScreen {
+    fn draw(&self, scene: Scene<'_>, views: &Views, on: &mut Canvas<'_>) {
+        draw::draw(scene, &views.time, on);
+    }
+
+    fn hints(&self, _origin: Origin) -> Hints {
+        FOOTER
+    }
+
+    fn text(&self, scene: Scene<'_>, _views: &Views) -> Option<String> {
+        scene.context.answer.view.heat.as_ref().map(|heat| draw::text(heat))
+    }
+
+    fn add_commands(&self, app: &App, commands: &mut Vec<String>) {
+        commands.insert(0, "time".to_owned());
+        commands.push(format!("time-rows {}", app.views.time.by.word()));
+    }
+
+    fn click(&self, app: &mut App, x: u16, y: u16) {
+        let (Some(heat), Some(spot)) = (app.context.answer.view.heat.clone(), app.spot_at(x, y)) else { return };
+        let view = &mut app.views.time;
+        let before = view.cell(&heat);
+        view.cursor = Some(spot);
+        let again = view.anchor.is_none() && view.cell(&heat) == before;
+        (view.anchor, view.whole) = (None, false);
+        if again {
+            app.enter_time();
+        }
+    }
+
+    fn drag(&self, app: &mut App, x: u16, y: u16) {
+        let (Some(heat), Some(spot)) = (app.context.answer.view.heat.clone(), app.spot_at(x, y)) else { return };
+        let here = app.views.time.spot(&heat);
+        app.views.time.anchor.get_or_insert(here);
+        app.views.time.cursor = Some(spot);
+    }
+
+    fn scroll(&self, app: &mut App, by: isize) {
+        app.zoom_time(by);
+    }
+
+    fn leave(&self, app: &mut App) -> bool {
+        app.views.time.anchor.take().is_some()
+    }
+
+    fn question(&self, app: &App, question: Question) -> Question {
+        Question { heat: Some(app.heat_spec()), ..question }
+    }
+}

@@ -26,7 +26,9 @@ use perfprof_tui::query::{Age, Answer, Baseline, Question};
 use perfprof_tui::record::kinds::{HEADER, split, types};
 use perfprof_tui::session::hosts::HostId;
 use perfprof_tui::session::{Origin, TimeMark};
-use perfprof_tui::source::{Batch, CountReading, Counts, CpuCount, FreshId, Handover, Info, Waker, recording};
+use perfprof_tui::source::{
+    Batch, CountReading, Counts, CpuCount, FreshId, Handover, Info, SamplingState, SourceEvent, Waker, recording,
+};
 use perfprof_tui::symbols::lines::InlinedFrame;
 use perfprof_tui::symbols::{SymbolOptions, Symbolized};
 use perfprof_tui::units::UNITS;
@@ -350,16 +352,18 @@ fn step(words: &mut Words<'_>, live: &mut Live, began: &mut bool) -> Option<()> 
             desc.attr.sample_type = words.word()? & 0x1ff_ffff;
             (desc.attr.regs_user, desc.attr.branch_sample_type) = (words.word()?, words.word()?);
             let fresh = FreshId { id, event, layout: desc.layout(), period: words.word()? };
-            live.batch.ids.push(fresh);
+            live.batch.events.push(SourceEvent::Id(fresh));
             let handover = Handover { at: words.word()?, old: vec![words.word()?], new: vec![fresh.id] };
-            live.batch.handovers.push(handover);
+            live.batch.events.push(SourceEvent::Handover(handover));
         }
         30 => {
             let (event, cpu) = (u16::from(words.byte()?), u32::from(words.byte()?));
             let (time, value) = (words.word()?, words.word()?);
-            live.batch.cpu_counts.push(CpuCount { event, cpu, time, value, running_percent: 50.0 });
+            let count = CpuCount { event, cpu, time, value, running_percent: 50.0 };
+            live.batch.events.push(SourceEvent::CpuCounts(vec![count]));
             let counts = Counts { value, enabled_ns: time, running_ns: words.word()?, lost: words.word()? };
-            live.batch.counts = Some(CountReading { at: time, of: vec![counts; usize::from(event & 3)] });
+            let reading = CountReading { at: time, of: vec![counts; usize::from(event & 3)] };
+            live.batch.events.push(SourceEvent::Counts(reading));
         }
         _ => match words.byte()? & 7 {
             0 => live.request(Request::Freeze(words.byte()? & 1 == 1)),
@@ -376,14 +380,11 @@ fn step(words: &mut Words<'_>, live: &mut Live, began: &mut bool) -> Option<()> 
                 live.request(Request::Unit(UnitRequest::Start(spec, Settings::default())));
             }
             5 => {
-                live.batch.changed = Some(perfprof_tui::source::SamplingState {
-                    frequency: words.word()?,
-                    n_cpus: 3,
-                    ..Default::default()
-                })
+                let state = SamplingState { frequency: words.word()?, n_cpus: 3, ..SamplingState::default() };
+                live.batch.events.push(SourceEvent::Changed(state));
             }
             6 => drop(live.moment()),
-            _ => live.batch.events.push(EventDesc::derived("late")),
+            _ => live.batch.events.push(SourceEvent::Event(EventDesc::derived("late"))),
         },
     }
     Some(())
@@ -404,7 +405,7 @@ fn check(moment: &Snapshot) {
             samples += u64::from(header.kind == types::SAMPLE);
             rest = after;
         }
-        assert!(batch.notes.is_empty(), "{:?}", batch.notes);
+        assert!(batch.notes().next().is_none(), "{:?}", batch.events);
         if matches!(step, perfprof_tui::source::Progress::End(_)) {
             break;
         }

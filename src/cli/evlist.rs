@@ -7,7 +7,7 @@ use crate::perfdata::EventDesc;
 use crate::perfdata::attr_words;
 use crate::perfdata::read::Recording;
 use crate::report::head::EventGroup;
-use crate::source::{Batch, Info, Progress, Source, recording};
+use crate::source::{Batch, Info, Progress, Source, SourceEvent, recording};
 
 use super::args::listed::Evlist;
 use super::output::print;
@@ -38,7 +38,10 @@ fn named(source: &mut dyn Source) -> anyhow::Result<u8> {
     loop {
         batch.clear();
         let step = source.next(&mut batch)?;
-        names.extend(batch.events.iter().map(|event| event.name.clone()));
+        names.extend(batch.events.iter().filter_map(|event| match event {
+            SourceEvent::Event(event) => Some(event.name.clone()),
+            _ => None,
+        }));
         if matches!(step, Progress::End(_)) {
             break;
         }

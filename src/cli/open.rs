@@ -17,7 +17,7 @@ use crate::query::time_range::{RangeError, TimeRange, Timeline};
 use crate::record::in_place::u64_at;
 use crate::session::hosts::PerHost;
 use crate::source::hosts::SourceHost;
-use crate::source::{Batch, Info, Progress, Source, SourceError, recording};
+use crate::source::{Batch, Info, Progress, Source, SourceError, SourceEvent, recording};
 use crate::symbols::same_file::{self, RecordedTimes};
 use crate::symbols::shipped::ShippedTables;
 use crate::symbols::{NameForm, SymbolOptions, door};
@@ -99,14 +99,18 @@ pub(crate) fn open_silently(args: &Recording, no_demangle: bool) -> anyhow::Resu
                 let said: Vec<String> = remotes.iter().flat_map(Remote::complaints).collect();
                 format!("{name} sent no recording: {}", said.join("; ")).trim_end_matches(": ").to_owned()
             })?;
-            let tell = move |batch: &mut Batch| batch.notes.extend(remotes.iter().flat_map(Remote::complaints));
+            let tell =
+                move |batch: &mut Batch| remotes.iter().flat_map(Remote::complaints).for_each(|note| batch.note(note));
             Box::new(Along { source, tell })
         }
     };
     let source: Box<dyn Source> = match &args.names.containers {
         Some(path) => {
-            let mut told = list_containers::read(path)?;
-            Box::new(Along { source, tell: move |batch: &mut Batch| batch.containers.append(&mut told) })
+            let mut told = Some(list_containers::read(path)?);
+            let tell = move |batch: &mut Batch| {
+                batch.events.extend(told.take().map(SourceEvent::Containers));
+            };
+            Box::new(Along { source, tell })
         }
         None => source,
     };

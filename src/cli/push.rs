@@ -58,7 +58,7 @@ pub(crate) fn run(args: &Record) -> anyhow::Result<u8> {
             let Some((mut batch, step)) = coming.next().transpose()? else {
                 break anyhow::Ok("stopped".to_owned());
             };
-            batch.notes.iter().for_each(|note| complain(note));
+            batch.notes().for_each(complain);
             slices.feed(&mut batch, |buffer| coming.recycle(buffer));
             let over = matches!(step, Progress::End(_));
             if over || Instant::now() >= due {

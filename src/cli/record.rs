@@ -23,7 +23,7 @@ use crate::session::containers::NamedContainer;
 use crate::session::{Origin, Session};
 use crate::source::live::LiveSource;
 use crate::source::live::containers::Scanner;
-use crate::source::{Batch, Control, Info, Progress, Source, SourceError};
+use crate::source::{Batch, Control, Info, Progress, Source, SourceError, SourceEvent};
 
 use crate::symbols::SymbolOptions;
 
@@ -162,14 +162,9 @@ impl<'a> Recorder<'a> {
                 let _ = source.control(&Control::Stop);
             }
             let step = source.next(&mut batch)?;
-            self.ids.learn(&mut self.info.events, &batch.ids);
+            self.note_events(&batch)?;
             self.ids.stand_in(&mut batch.bytes);
             self.write(&batch.bytes)?;
-            self.lost = batch.counts.take().map_or(self.lost, |read| read.lost());
-            batch.notes.iter().for_each(|note| complain(note));
-            batch.containers.retain(|named| self.named.get(&named.root) != Some(named));
-            self.writer.name(&batch.containers)?;
-            self.named.extend(batch.containers.drain(..).map(|named| (named.root.clone(), named)));
             batch.clear();
             if let Progress::End(why) = step {
                 return Ok(if full { "the file is full".to_owned() } else { why.to_string() });
@@ -179,6 +174,24 @@ impl<'a> Recorder<'a> {
                 self.switch(source)?;
             }
         }
+    }
+
+    fn note_events(&mut self, batch: &Batch) -> std::io::Result<()> {
+        for event in &batch.events {
+            match event {
+                SourceEvent::Id(fresh) => self.ids.learn(&mut self.info.events, std::slice::from_ref(fresh)),
+                SourceEvent::Counts(reading) => self.lost = reading.lost(),
+                SourceEvent::Note(note) => complain(note),
+                SourceEvent::Containers(list) => {
+                    let is_new = |named: &&NamedContainer| self.named.get(&named.root) != Some(named);
+                    let fresh: Vec<NamedContainer> = list.iter().filter(is_new).cloned().collect();
+                    self.writer.name(&fresh)?;
+                    self.named.extend(fresh.into_iter().map(|named| (named.root.clone(), named)));
+                }
+                _ => {}
+            }
+        }
+        Ok(())
     }
 
     /// Ends the file and begins another one, with the processes that run now.

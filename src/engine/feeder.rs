@@ -9,7 +9,7 @@ use crossbeam_channel::{Receiver, Sender, TrySendError};
 use super::shares::ThreadMemory;
 use super::urgency::Urgency;
 use crate::session::EndReason;
-use crate::source::{Batch, Control, Progress, Source};
+use crate::source::{Batch, Control, Progress, Source, SourceEvent};
 
 /// A live batch is delivered on request, or when it reaches this size or this age. Each delivery wakes the profile's
 /// thread, which costs more than the records of a quiet tick.
@@ -46,27 +46,22 @@ pub enum Feed {
 
 impl Feeder {
     pub(super) fn run(mut self) {
-        let mut replies = Vec::new();
         let start = Instant::now();
         let mut held: Option<(Batch, Instant)> = None;
         let mut urgency = if self.live { Urgency::of_live(self.realtime) } else { Urgency::usual() };
         while !self.stop.load(Ordering::Relaxed) {
-            let mut changed = None;
+            let (mut batch, since) = held
+                .take()
+                .unwrap_or_else(|| (Batch::reusing(self.recycle.try_recv().unwrap_or_default()), Instant::now()));
             for control in self.controls.try_iter() {
                 let reply = self.source.control(&control);
-                changed = self.source.facts();
-                replies.push(reply);
+                batch.events.extend(self.source.facts().map(SourceEvent::Changed));
+                batch.events.push(SourceEvent::Reply(reply));
             }
-            let (mut batch, since) = held.take().unwrap_or_else(|| {
-                let bytes = self.recycle.try_recv().unwrap_or_default();
-                (Batch { bytes, ..Batch::default() }, Instant::now())
-            });
-            batch.changed = changed.or(batch.changed);
             let step = self.source.next(&mut batch);
             if self.is_bounded {
                 self.held.look();
             }
-            batch.replies.append(&mut replies);
             urgency.keep();
             let wanted = self.wanted.swap(false, Ordering::Relaxed);
             if matches!(step, Ok(Progress::More))

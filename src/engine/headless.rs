@@ -100,7 +100,7 @@ fn take_all(
         let at_end = matches!(read, Some((_, Progress::End(_))));
         let is_over = at_end || read.is_none();
         if let Some((mut batch, _)) = read {
-            work.notes.append(&mut batch.notes);
+            work.notes.extend(batch.notes().map(str::to_owned));
             ingest.feed_to(&mut batch, |core, input, time, record| work.take(core, input, time, record));
             while let Some(buffer) = ingest.spare() {
                 coming.recycle(buffer);

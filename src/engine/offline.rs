@@ -94,7 +94,7 @@ fn load_into(
         })?;
         let reader = scoped_thread(scope, "reader", move || -> Result<(), SourceError> {
             loop {
-                let mut batch = Batch { bytes: empty.try_recv().unwrap_or_default(), ..Batch::default() };
+                let mut batch = Batch::reusing(empty.try_recv().unwrap_or_default());
                 let step = source.next(&mut batch)?;
                 if full_tx.send(batch).is_err() || matches!(step, Progress::End(_)) {
                     return Ok(());
@@ -102,8 +102,8 @@ fn load_into(
             }
         })?;
         for mut batch in full {
-            notes.append(&mut batch.notes);
-            unread += batch.unread;
+            notes.extend(batch.notes().map(str::to_owned));
+            unread += batch.unread();
             ingest.feed(&mut batch);
             let _ = want_tx.send(ahead.fresh(&ingest));
             if let Some(buffer) = ingest.spare() {

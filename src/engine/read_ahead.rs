@@ -96,7 +96,7 @@ impl Reader<'_> {
                 }
                 stopped = Some(Instant::now());
             }
-            let mut batch = Batch { bytes: self.empty.try_recv().unwrap_or_default(), ..Batch::default() };
+            let mut batch = Batch::reusing(self.empty.try_recv().unwrap_or_default());
             let read = self.source.next(&mut batch).map(|step| (batch, step));
             let is_last = !matches!(read, Ok((_, Progress::More)));
             let bytes = read.as_ref().map_or(0, |(batch, _)| batch.bytes.len());

@@ -315,7 +315,7 @@ mod tests {
     use crate::session::Origin;
     use crate::session::hosts::PerHost;
     use crate::source::hosts::{Hosts, SourceHost};
-    use crate::source::{Batch, Info, SamplingState};
+    use crate::source::{Batch, Info, SamplingState, SourceEvent};
 
     /// Returns the recorder's PID in the header of a snapshot. `own` is the PID of the process that takes it.
     fn told(info: &Info, own: Option<i32>) -> Option<i32> {
@@ -359,8 +359,8 @@ mod tests {
         };
         assert_eq!(told(&ingest), [Some(CallGraph::Tables), Some(CallGraph::Dwarf(512)), None]);
         let states = [CallGraph::Fp, CallGraph::Fp, CallGraph::None].map(state).to_vec();
-        let changed = Some(SamplingState { events: states, ..SamplingState::default() });
-        ingest.feed(&mut Batch { changed, ..Batch::default() });
+        let changed = SourceEvent::Changed(SamplingState { events: states, ..SamplingState::default() });
+        ingest.feed(&mut Batch { events: vec![changed], ..Batch::default() });
         assert_eq!(told(&ingest), [Some(CallGraph::Fp), Some(CallGraph::None), None]);
     }
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use rustc_hash::FxHashMap;
 
-use crate::event::CallGraph;
+use crate::event::{CallGraph, EventState};
 use crate::kernel::attr::{TYPE_TRACEPOINT, sample};
 use crate::perfdata::EventDesc;
 use crate::perfdata::topology::CpuTopology;
@@ -19,7 +19,7 @@ use crate::record::{Header, Layout, Record, Sample};
 use crate::session::hosts::{HostId, PerHost};
 use crate::session::{Host, Origin, Session, TimeMark, containers, marks, recorder, threads_of};
 use crate::source::live::Target;
-use crate::source::{Batch, Info};
+use crate::source::{Batch, Info, NamedSamples, SourceEvent};
 use crate::symbols::NameForm;
 use crate::units::kit::FilteredUnit;
 
@@ -164,41 +164,43 @@ impl Core {
     pub(super) fn learn(&mut self, batch: &mut Batch) {
         /// The time per batch for reading the mappings of processes without records.
         const EARLIER: Duration = Duration::from_millis(5);
-        if let Some(changed) = &batch.changed {
-            self.follow_target(&changed.whom, changed.alone);
-        }
         self.session.learn_earlier(EARLIER);
-        let states = batch.changed.as_ref().map_or(&[][..], |changed| &changed.events);
-        batch.events.drain(..).for_each(|event| self.add_event(event, states));
-        self.follow_states(states);
-        batch.ids.drain(..).for_each(|id| self.inputs.learn(id));
-        batch.handovers.drain(..).for_each(|handover| self.inputs.hand_over(&handover));
         self.turn_to(usize::from(batch.input));
-        batch.build_ids.drain(..).for_each(|file| self.session.dsos.learn_build_id(&file));
-        if !batch.containers.is_empty() {
-            let list = std::mem::take(&mut batch.containers);
-            self.renamed_containers |= self.session.name_containers(list);
+        let mut states: &[EventState] = &[];
+        for event in &batch.events {
+            match event {
+                SourceEvent::Changed(changed) => {
+                    self.follow_target(&changed.whom, changed.alone);
+                    states = &changed.events;
+                }
+                SourceEvent::Event(event) => self.add_event(event.clone(), states),
+                SourceEvent::Id(id) => self.inputs.learn(*id),
+                SourceEvent::Handover(handover) => self.inputs.hand_over(handover),
+                SourceEvent::BuildId(file) => self.session.dsos.learn_build_id(file),
+                SourceEvent::Containers(list) => {
+                    self.renamed_containers |= self.session.name_containers(list.clone());
+                }
+                SourceEvent::MeasuredSince(since) => self.units.measured_since(*since),
+                SourceEvent::CpuCounts(counts) => self.units.count(counts, self.inputs.slots()),
+                SourceEvent::Counts(_)
+                | SourceEvent::Walks(_)
+                | SourceEvent::ViewFilter(_)
+                | SourceEvent::Note(_)
+                | SourceEvent::Reply(_)
+                | SourceEvent::Unread(_)
+                | SourceEvent::Progress(..) => {}
+            }
         }
-        for name in batch.names.drain(..) {
-            self.texts.name(name);
-        }
-        for sample in batch.stacks.drain(..) {
+        self.follow_states(states);
+        let NamedSamples { samples, frames, names } = std::mem::take(&mut batch.named);
+        names.into_iter().for_each(|name| self.texts.name(name));
+        for sample in samples {
             let range = sample.frames.start as usize..sample.frames.end as usize;
-            let site = self.texts.site(
-                &sample,
-                batch.stack_frames.get(range).unwrap_or_default(),
-                &mut self.session,
-                &mut self.profile,
-            );
+            let stack = frames.get(range).unwrap_or_default();
+            let site = self.texts.site(&sample, stack, &mut self.session, &mut self.profile);
             self.count(sample.time, sample.event);
             self.profile.push(sample.time, site, sample.period, sample.cpu as u16, sample.event);
         }
-        batch.stack_frames.clear();
-        if let Some(since) = batch.measured_since {
-            self.units.measured_since(since);
-        }
-        self.units.count(&batch.cpu_counts, self.inputs.slots());
-        batch.cpu_counts.clear();
     }
 
     pub(crate) fn bind_units(&mut self, event: u16) {

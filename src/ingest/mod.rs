@@ -23,7 +23,7 @@ use crate::record::kinds::{split, types};
 use crate::record::off_cpu::NO_TIME;
 use crate::record::order::Orderer;
 use crate::session::Origin;
-use crate::source::{Batch, Info, Progress, Source, SourceError};
+use crate::source::{Batch, Info, Progress, Source, SourceError, SourceEvent};
 
 use chains::Chains;
 use code_changes::CodeChanges;
@@ -116,7 +116,11 @@ impl Ingest {
     pub(crate) fn feed(&mut self, batch: &mut Batch) {
         let is_end = batch.complete_until == Some(u64::MAX);
         let mut deferred = std::mem::take(&mut self.deferred);
-        deferred.know(&batch.events);
+        for event in &batch.events {
+            if let SourceEvent::Event(event) = event {
+                deferred.know(std::slice::from_ref(event));
+            }
+        }
         self.feed_to(batch, |core, input, time, record| deferred.take(core, input, time, record));
         if is_end {
             deferred.finish(&mut self.core);

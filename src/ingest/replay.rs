@@ -2,7 +2,7 @@
 
 use crate::perfdata::build_ids::IdentifiedFile;
 use crate::record::kinds::{Header, split, types};
-use crate::source::{Batch, Place, Progress, Source, SourceError};
+use crate::source::{Batch, Place, Progress, Source, SourceError, SourceEvent};
 
 use super::{Core, Ingest, IntakeOptions};
 
@@ -18,7 +18,10 @@ pub(crate) fn replay(
     let mut batch = Batch::default();
     loop {
         let step = ingest.read(source, &mut batch)?;
-        build_ids.extend(batch.build_ids.iter().cloned());
+        build_ids.extend(batch.events.iter().filter_map(|event| match event {
+            SourceEvent::BuildId(file) => Some(file.clone()),
+            _ => None,
+        }));
         ingest.feed_to(&mut batch, |core, input, _, record| each(core, input, record));
         if matches!(step, Progress::End(_)) {
             return Ok(build_ids);

@@ -124,7 +124,7 @@ impl<N: Fn(Result<(), String>)> TracerThread<N> {
         let mut seen = 0u64;
         while !self.stop.load(Ordering::Relaxed) {
             let step = ingest.read(&mut self.source, &mut batch);
-            if let Some(lost) = batch.counts.take().map(|read| read.lost()).filter(|n| *n > lost_before) {
+            if let Some(lost) = batch.lost().filter(|n| *n > lost_before) {
                 self.trace.pairs.lose(lost - lost_before);
                 lost_before = lost;
             }

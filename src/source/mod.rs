@@ -1,5 +1,6 @@
 //! Sources of records behind one trait. Users of [`Source::next`] do not depend on the kind of source.
 
+mod batch;
 pub mod containers;
 pub mod hosts;
 pub mod live;
@@ -13,17 +14,15 @@ use crate::kernel::attr::{Flag, sample};
 use crate::perfdata::EventDesc;
 use crate::perfdata::build_ids::IdentifiedFile;
 use crate::perfdata::read::Recording;
-use crate::record::Layout;
-use crate::session::containers::NamedContainer;
 use crate::session::hosts::PerHost;
-use crate::session::{DsoKind, EndReason, Origin};
+use crate::session::{EndReason, Origin};
 use crate::symbols::door::Namers;
 use crate::symbols::shipped::ShippedTables;
-use crate::symbols::spaces::WalkFigures;
 
 use crate::event::{CallGraph, Event};
 pub use crate::event::{EventState, Rate, RunState};
 pub use crate::kernel::sys::Counts;
+pub use batch::*;
 use hosts::Hosts;
 
 /// The description of a source before the first record.
@@ -113,173 +112,6 @@ impl Info {
     }
 }
 
-/// A filter for the view, and its reason.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ViewFilter {
-    pub(crate) filter: String,
-    pub(crate) words: String,
-}
-
-/// Records and other events since the last batch.
-#[derive(Debug, Default)]
-pub struct Batch {
-    /// Whole records, ring after ring.
-    pub bytes: Vec<u8>,
-    /// The source's input that they are from.
-    pub input: u16,
-    /// Their position in the file, of a recording.
-    pub place: Place,
-    /// Inputs that have been idle for a while: the session does not wait for their records.
-    pub quiet: Vec<u16>,
-    /// Whether that input has ended.
-    pub input_done: bool,
-    /// Samples with names, for sources without addresses.
-    pub stacks: Vec<NamedSample>,
-    /// Ids of the frames of all of them, one sample's after another's.
-    pub stack_frames: Vec<u32>,
-    /// Frames of these samples; their ids continue from batch to batch.
-    pub names: Vec<NamedFrame>,
-    /// Added events, after those in [`Info::events`].
-    pub events: Vec<EventDesc>,
-    /// Files with new build ids.
-    pub build_ids: Vec<IdentifiedFile>,
-    /// Containers with new names.
-    pub containers: Vec<NamedContainer>,
-    /// The time up to which all records have been delivered.
-    pub complete_until: Option<u64>,
-    /// Ids that are used from now on.
-    pub ids: Vec<FreshId>,
-    /// Events that replaced others.
-    pub handovers: Vec<Handover>,
-    /// The counts and losses of each event since its start.
-    pub counts: Option<CountReading>,
-    /// Counts on each CPU of events that are only counted.
-    pub cpu_counts: Vec<CpuCount>,
-    /// Lines of a text that were not understood.
-    pub unread: u64,
-    /// The time since which all existing events are measured, if one was added.
-    pub measured_since: Option<u64>,
-    /// Figures of stack walks since the start, if they have changed.
-    pub walked: Option<WalkFigures>,
-    /// New notes for the user, a sentence each.
-    pub notes: Vec<String>,
-    /// A filter for the view, if the target cannot be sampled alone.
-    pub view: Option<ViewFilter>,
-    /// The new state if the rate or the CPUs have changed.
-    pub changed: Option<SamplingState>,
-    /// Bytes of a file: (read, total).
-    pub progress: Option<(u64, u64)>,
-    /// Replies to controls.
-    pub replies: Vec<Result<String, String>>,
-}
-
-/// The counts of all events at a time.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct CountReading {
-    /// The time of the reading, in nanoseconds of the session's clock; readings are processed with varying delays.
-    pub at: u64,
-    /// By event.
-    pub of: Vec<Counts>,
-}
-
-impl CountReading {
-    pub(crate) fn lost(&self) -> u64 {
-        self.of.iter().map(|counts| counts.lost).sum()
-    }
-}
-
-/// A frame that is known by its name.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NamedFrame {
-    pub(crate) name: Arc<str>,
-    /// Path of the DSO, or its bracketed name.
-    pub(crate) dso: Arc<str>,
-    pub(crate) kind: DsoKind,
-    /// The address in the text; 0 for none.
-    pub(crate) ip: u64,
-    /// Its offset from the function's start, if the text has it.
-    pub(crate) offset: Option<u64>,
-    /// Whether the text has no function for the address.
-    pub(crate) is_unknown: bool,
-}
-
-impl NamedFrame {
-    pub(crate) fn named(name: &str, dso: &str, kind: DsoKind) -> Self {
-        Self { name: name.into(), dso: dso.into(), kind, ip: 0, offset: None, is_unknown: false }
-    }
-}
-
-/// A sample whose frames are names.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NamedSample {
-    pub(crate) comm: Arc<str>,
-    /// -1 when unknown.
-    pub(crate) pid: i32,
-    pub(crate) tid: i32,
-    pub(crate) cpu: u32,
-    pub(crate) time: u64,
-    pub(crate) period: u64,
-    pub(crate) event: u16,
-    /// Its part of [`Batch::stack_frames`], leaf first.
-    pub(crate) frames: std::ops::Range<u32>,
-    /// Whether the sample is complete.
-    pub(crate) closed: bool,
-    pub(crate) trace: Option<Arc<str>>,
-}
-
-impl Batch {
-    /// Returns whether it has only live records of fewer than `bytes` bytes, so that a later call of [`Source::next`]
-    /// may add more before it is delivered.
-    pub(crate) fn may_wait(&self, bytes: usize) -> bool {
-        let quiet = self.ids.is_empty() && self.notes.is_empty() && self.replies.is_empty();
-        let quiet = quiet && self.containers.is_empty() && self.events.is_empty() && self.handovers.is_empty();
-        quiet
-            && self.changed.is_none()
-            && self.cpu_counts.is_empty()
-            && self.measured_since.is_none()
-            && self.progress.is_none()
-            && self.bytes.len() < bytes
-    }
-
-    /// Empties it, keeping its buffer.
-    pub fn clear(&mut self) {
-        let mut bytes = std::mem::take(&mut self.bytes);
-        bytes.clear();
-        *self = Self { bytes, ..Self::default() };
-    }
-}
-
-/// The position of a batch's records in their file.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Place {
-    /// The offset of the first record.
-    pub(crate) at: u64,
-    /// Whether all of them are from one compressed record, at that offset.
-    pub(crate) packed: bool,
-}
-
-impl Place {
-    /// Returns the offset of the record that begins `behind` bytes after the first.
-    pub(crate) fn of(self, behind: usize) -> u64 {
-        if self.packed { self.at } else { self.at + behind as u64 }
-    }
-}
-
-/// The count of an event on a CPU since it was opened.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct CpuCount {
-    /// The source's event.
-    pub event: u16,
-    /// The CPU of the count.
-    pub cpu: u32,
-    /// The time of the reading, in nanoseconds of the session's clock.
-    pub time: u64,
-    /// The count, scaled to the whole time if it was counted for a part of it.
-    pub value: u64,
-    /// The part of the time, in percent.
-    pub running_percent: f64,
-}
-
 /// Events for analysis units, which may be measured already.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SharedEvents {
@@ -289,67 +121,6 @@ pub struct SharedEvents {
     pub(crate) optional: Vec<Event>,
     /// Probes to create, in the syntax of `probe --add`; whether with call chains, and whether they are optional.
     pub(crate) probes: Vec<(String, bool, bool)>,
-}
-
-/// The current sampling settings.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct SamplingState {
-    /// See [`Info::clock_rate`].
-    pub frequency: u64,
-    /// See [`Info::has_whole_cpus`].
-    pub whole_cpus: bool,
-    /// See [`Info::n_cpus`].
-    pub n_cpus: usize,
-    /// See [`Info::cpus`].
-    pub cpus: String,
-    /// The command or target as text.
-    pub target: String,
-    /// See [`Info::whom`].
-    pub whom: live::Target,
-    /// See [`Info::alone`].
-    pub alone: bool,
-    /// See [`Info::states`].
-    pub events: Vec<EventState>,
-}
-
-impl From<&Info> for SamplingState {
-    fn from(info: &Info) -> Self {
-        Self {
-            frequency: info.clock_rate(),
-            whole_cpus: info.has_whole_cpus(),
-            n_cpus: info.n_cpus,
-            cpus: info.cpus.clone(),
-            target: info.target.clone(),
-            whom: info.whom.clone(),
-            alone: info.alone,
-            events: info.states.clone(),
-        }
-    }
-}
-
-/// An id that records have from now on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct FreshId {
-    /// The id in samples and LOST records.
-    pub id: u64,
-    /// The source's event.
-    pub event: u16,
-    /// The layout of its records.
-    pub layout: Layout,
-    /// The period of samples without one; 0 when each has its own.
-    pub period: u64,
-}
-
-/// A handover between events: samples of old ids count before a time, those of new ids from it on. Both events run for
-/// a moment, and each hit must be counted exactly once.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Handover {
-    /// The time, in nanoseconds of the session's clock.
-    pub at: u64,
-    /// The ids of the old events, whose samples count before that time.
-    pub old: Vec<u64>,
-    /// The ids of the new events.
-    pub new: Vec<u64>,
 }
 
 /// The outcome of [`Source::next`].

@@ -20,7 +20,7 @@ use crate::query::cpus::CpuCounts;
 use crate::query::rows::stable_order::StableOrder;
 use crate::query::{Answer, Data, Question};
 use crate::session::{EndReason, TimeMark, marks};
-use crate::source::{Control, CountReading, Info, RunState, SamplingState, Waker};
+use crate::source::{Batch, Control, Info, RunState, SamplingState, SourceEvent, Waker};
 use crate::symbols::spaces::WalkFigures;
 
 use crate::engine::events::Events;
@@ -226,32 +226,20 @@ impl Aggregator {
         }
     }
 
-    fn batch(&mut self, mut batch: crate::source::Batch) {
+    fn batch(&mut self, mut batch: Batch) {
         self.links.held.waiting.fetch_sub(batch.bytes.len(), Ordering::Relaxed);
         self.count_expected();
         let had = self.ingest.core().profile.end();
-        self.progress = batch.progress.or(self.progress);
-        for note in batch.notes.drain(..) {
-            self.note(note);
-        }
-        let counts = batch.counts.take();
-        self.walked = batch.walked.take().or(self.walked.take());
-        for reply in batch.replies.drain(..) {
-            let _ = self.links.notices.send(Notice::Reply(reply));
-        }
-        if let Some(view) = batch.view.take() {
-            let _ = self.links.notices.send(Notice::View(view));
-        }
         let timed = self.ingest.core().profile.ledger.timed;
         // The end of the input is marked by the highest value, which is not a time.
         self.upto = self.upto.max(batch.complete_until.filter(|until| *until < u64::MAX).unwrap_or(0));
         self.ingest.feed(&mut batch);
-        let changed = batch.changed.take();
         if self.facts.frequency == 0 {
             // The number of expected samples is unknown while only some of a clock's samples are kept.
             self.ingest.core_mut().profile.ledger.timed = timed;
         }
-        self.follow_events(counts, changed);
+        self.events.know(&self.ingest.core().events);
+        batch.events.into_iter().for_each(|event| self.source_event(event));
         while let Some(buffer) = self.ingest.spare() {
             if self.links.recycle.try_send(buffer).is_err() {
                 break;
@@ -277,23 +265,40 @@ impl Aggregator {
         }
     }
 
-    fn follow_events(&mut self, counts: Option<CountReading>, changed: Option<SamplingState>) {
-        self.events.know(&self.ingest.core().events);
-        if let Some(mut changed) = changed {
-            let states = std::mem::take(&mut changed.events);
-            let rests = !states.is_empty() && states.iter().all(|state| state.run != RunState::Running);
-            self.ingest.core_mut().profile.gaps.rest(monotonic_ns(), rests);
-            self.events.set_states(&states, self.ingest.core().slots());
-            if changed != self.facts {
-                (self.facts, self.changed_at) = (changed, monotonic_ns());
+    fn source_event(&mut self, event: SourceEvent) {
+        match event {
+            SourceEvent::Changed(changed) => self.changed(changed),
+            SourceEvent::Counts(counts) => {
+                self.count_events();
+                self.events.count(&counts, self.ingest.core().slots());
+                self.fresh_data = true;
             }
-            self.fresh_data = true;
+            SourceEvent::Walks(figures) => self.walked = Some(figures),
+            SourceEvent::ViewFilter(filter) => _ = self.links.notices.send(Notice::View(filter)),
+            SourceEvent::Note(note) => self.note(note),
+            SourceEvent::Reply(reply) => _ = self.links.notices.send(Notice::Reply(reply)),
+            SourceEvent::Progress(done, all) => self.progress = Some((done, all)),
+            // The profile has taken the others.
+            SourceEvent::Event(_)
+            | SourceEvent::Id(_)
+            | SourceEvent::Handover(_)
+            | SourceEvent::BuildId(_)
+            | SourceEvent::Containers(_)
+            | SourceEvent::CpuCounts(_)
+            | SourceEvent::MeasuredSince(_)
+            | SourceEvent::Unread(_) => {}
         }
-        if let Some(counts) = counts {
-            self.count_events();
-            self.events.count(&counts, self.ingest.core().slots());
-            self.fresh_data = true;
+    }
+
+    fn changed(&mut self, mut changed: SamplingState) {
+        let states = std::mem::take(&mut changed.events);
+        let rests = !states.is_empty() && states.iter().all(|state| state.run != RunState::Running);
+        self.ingest.core_mut().profile.gaps.rest(monotonic_ns(), rests);
+        self.events.set_states(&states, self.ingest.core().slots());
+        if changed != self.facts {
+            (self.facts, self.changed_at) = (changed, monotonic_ns());
         }
+        self.fresh_data = true;
     }
 
     fn note(&mut self, note: String) {

@@ -5,13 +5,12 @@ use crate::event::{CallGraph, Event, parse};
 use crate::filter::capture;
 use crate::kernel::cpus;
 use crate::session::EndReason;
-use crate::source::{Batch, Change, Control, Rate, RunState, ViewFilter};
+use crate::source::{Batch, Change, Control, Rate, RunState, SourceEvent, ViewFilter};
 
 use super::attach::ByCpu;
 use super::containers::Scanner;
 use super::describe::desc;
 use super::event_slot::Slot;
-use super::follow::CpuChange;
 use super::records::stack_walks;
 use super::target::Target;
 use super::target::family::Family;
@@ -79,7 +78,7 @@ impl LiveSource {
             }
         }
         let fresh = known..self.attachment.slots.len();
-        self.fresh_events.extend(fresh.map(|slot| desc(&self.attachment, slot)));
+        self.pending.events.extend(fresh.map(|slot| SourceEvent::Event(desc(&self.attachment, slot))));
         opened?;
         Ok(match which.as_slice() {
             [one] => format!("measuring {} from now on", self.attachment.slots[*one].event.name),
@@ -231,7 +230,7 @@ impl LiveSource {
         self.request_tables();
         self.settle_later();
         if !handover.new.is_empty() {
-            self.handovers.push(handover);
+            self.pending.events.push(SourceEvent::Handover(handover));
         }
         Ok(())
     }
@@ -260,7 +259,8 @@ impl LiveSource {
             let filter = wanted.view(&mut Scanner::here()).map_err(|error| line(&error))?;
             if let Some(filter) = filter.filter(|_| self.attachment.common.cgroups) {
                 self.sample("all")?;
-                self.view = Some(ViewFilter { filter, words: wanted.viewed() });
+                let filter = ViewFilter { filter, words: wanted.viewed() };
+                self.pending.events.push(SourceEvent::ViewFilter(filter));
                 return Ok(String::new());
             }
         }
@@ -309,12 +309,12 @@ impl LiveSource {
 
     /// Replaces the rings of tasks by rings of CPUs.
     pub(super) fn own_rings(&mut self) -> Result<(), OpenError> {
-        let mut batch = Batch::default();
+        let mut batch = std::mem::take(&mut self.pending);
         let cpus: Vec<u32> = self.attachment.rings.keys().copied().collect();
         for cpu in &cpus {
             self.close_cpu(*cpu, &mut batch);
         }
-        self.first.append(&mut batch.bytes);
+        self.pending = batch;
         self.attachment.by_task = false;
         for cpu in cpus {
             self.attachment.open_ring(cpu, -1)?;
@@ -324,9 +324,9 @@ impl LiveSource {
     }
 
     fn read_rest(&mut self) {
-        let mut batch = Batch::default();
+        let mut batch = std::mem::take(&mut self.pending);
         self.drain(&mut batch);
-        self.first.append(&mut batch.bytes);
+        self.pending = batch;
     }
 
     /// Changes the call graph mode; if stacks are copied, replaces the rings by rings of another size.
@@ -413,12 +413,11 @@ impl LiveSource {
             self.chosen = before;
             return Err(line(&error));
         }
-        let mut batch = Batch::default();
+        let mut batch = std::mem::take(&mut self.pending);
         let changes = self.follow_cpus(&mut batch);
         // CPUs change because the user chose them: only failures are reported.
-        self.attachment.notes.extend(changes.iter().filter(|change| change.is_failure()).map(CpuChange::note));
-        self.attachment.notes.append(&mut batch.notes);
-        self.first.append(&mut batch.bytes);
+        changes.iter().filter(|change| change.is_failure()).for_each(|change| batch.note(change.note()));
+        self.pending = batch;
         Ok(format!("sampling CPU {} now", cpus::format_list(list)))
     }
 
@@ -432,18 +431,18 @@ impl LiveSource {
         for (slot, period) in self.flood.look(counts, &self.attachment) {
             let name = self.attachment.slots[slot].event.name.clone();
             if self.flood.only_tells() {
-                batch.notes.push(format!(
+                batch.note(format!(
                     "{name} floods: recording every hit takes more than half of a CPU; -c {period} records one in {period}"
                 ));
                 continue;
             }
             match self.change(slot, &Change::Rate(Rate::Period(period))) {
-                Ok(_) => batch.notes.push(format!(
+                Ok(_) => batch.note(format!(
                     "{name} floods: one in {period} is sampled now and counts for all of them (--force samples each)"
                 )),
-                Err(why) => batch.notes.push(format!("{name} floods, and its rate cannot be reduced: {why}")),
+                Err(why) => batch.note(format!("{name} floods, and its rate cannot be reduced: {why}")),
             }
-            batch.changed = Some(self.changed());
+            batch.events.push(SourceEvent::Changed(self.changed()));
         }
     }
 }

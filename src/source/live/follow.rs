@@ -3,7 +3,7 @@
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::kernel::{cgroup, cpus, procfs};
-use crate::source::Batch;
+use crate::source::{Batch, SourceEvent};
 
 use super::attach::EventTarget;
 use super::event_slot::Slot;
@@ -108,7 +108,7 @@ impl LiveSource {
         let cpus: Vec<u32> = self.attachment.rings.keys().copied().collect();
         for (tid, cpu) in fresh.iter().flat_map(|tid| cpus.iter().map(move |cpu| (*tid, *cpu))) {
             if let Err(error) = self.attachment.open(cpu, EventTarget::Task(tid)) {
-                batch.notes.push(error.to_string().replace('\n', " "));
+                batch.note(error.to_string().replace('\n', " "));
                 return;
             }
         }
@@ -135,7 +135,7 @@ impl LiveSource {
             }
             for cpu in &cpus {
                 if let Err(error) = self.attachment.open(*cpu, EventTarget::Cgroup(at)) {
-                    batch.notes.push(error.to_string().replace('\n', " "));
+                    batch.note(error.to_string().replace('\n', " "));
                     return;
                 }
             }
@@ -143,7 +143,7 @@ impl LiveSource {
         if self.enable_at.is_none() {
             self.attachment.enable_all();
         }
-        batch.changed = Some(self.changed());
+        batch.events.push(SourceEvent::Changed(self.changed()));
     }
 
     fn inherits(&self, tid: i32) -> bool {
@@ -177,7 +177,7 @@ impl LiveSource {
         if self.enable_at.is_none() {
             self.attachment.enable_all();
         }
-        batch.changed = Some(self.changed());
+        batch.events.push(SourceEvent::Changed(self.changed()));
         changes
     }
 

@@ -32,18 +32,17 @@ use crate::kernel::spawn::{self, Fate, HeldCommand, RunningCommand};
 use crate::kernel::sys::{Errno, Sys};
 use crate::kernel::{cgroup, monotonic_ns, procfs};
 use crate::lang::counted;
-use crate::perfdata::EventDesc;
 use crate::record::SampleId;
 use crate::record::kinds::encode_cgroup;
 use crate::session::EndReason;
+use crate::session::containers::NamedContainer;
 
-use super::{Batch, Control, Handover, Info, Progress, SamplingState, Source, SourceError, ViewFilter, Waker};
+use super::{Batch, Control, Info, Progress, SamplingState, Source, SourceError, SourceEvent, Waker};
 use attach::Attachment;
 use attr::{CommonAttrs, Exclude, Rate};
 use describe::info;
 pub(crate) use error::OpenError;
 use event_slot::Slot;
-use follow::CpuChange;
 pub(crate) use follow::can_be_sampled;
 use records::outer_namespace;
 pub use records::stack_walks::tables_of;
@@ -107,7 +106,6 @@ pub struct LiveSource {
     epoll: OwnedFd,
     wake: Arc<OwnedFd>,
     info: Info,
-    first: Vec<u8>,
     round_start: u64,
     drained: usize,
     /// A buffer for a ring's bytes, if they cannot be passed on directly.
@@ -118,8 +116,6 @@ pub struct LiveSource {
     next_counts: u64,
     count_ns: u64,
     enable_at: Option<u64>,
-    fresh_events: Vec<EventDesc>,
-    handovers: Vec<Handover>,
     inherit: bool,
     tables: usize,
     /// The call graph mode to set with the first event whose stacks the program in the kernel can walk.
@@ -127,8 +123,8 @@ pub struct LiveSource {
     flood: throttle::FloodGuard,
     probes: probes::Probes,
     containers: Option<containers::Watch>,
-    /// The filter of the view, until it is reported.
-    view: Option<ViewFilter>,
+    /// Records and events that arose outside of [`Source::next`].
+    pending: Batch,
     stopping: Option<EndReason>,
 }
 
@@ -182,7 +178,6 @@ impl LiveSource {
             held: config.command,
             epoll,
             wake: Arc::new(wake),
-            first: Vec::new(),
             round_start: start,
             drained: usize::MAX,
             read: Vec::new(),
@@ -192,15 +187,13 @@ impl LiveSource {
             next_counts: start,
             count_ns: COUNT_NS,
             enable_at: None,
-            fresh_events: Vec::new(),
-            handovers: Vec::new(),
             inherit: config.inherit,
             tables: config.tables,
             late_walks: is_late.then_some(config.chains),
             flood: throttle::FloodGuard::new(config.force),
             probes: probes::Probes::default(),
             containers: None,
-            view: None,
+            pending: Batch::default(),
             stopping: None,
         };
         source.open_all()?;
@@ -217,7 +210,7 @@ impl LiveSource {
         source.enable_at = Some(now + config.delay.as_nanos() as u64);
         source.next_tick = now + FIRST_TICKS_NS[0];
         let mut notes = Vec::new();
-        source.first = source.preamble(&mut notes);
+        source.pending.bytes = source.preamble(&mut notes);
         source.info.notes.append(&mut notes);
         if source.attachment.common.cgroups {
             // Without it, containers are shown by their ids.
@@ -296,7 +289,8 @@ impl LiveSource {
         if let (Some(held), Some(walks)) = (&self.held, &self.attachment.walks) {
             walks.prepare(held);
         }
-        let mut began = !self.fresh_events.is_empty() && self.enable_at.is_none();
+        let is_added = |event: &SourceEvent| matches!(event, SourceEvent::Event(_));
+        let mut began = self.enable_at.is_none() && self.pending.events.iter().any(is_added);
         if self.enable_at.is_some_and(|at| monotonic_ns() >= at) {
             self.enable_at = None;
             // If the exec starts it, the start-up of the command is not measured.
@@ -307,7 +301,7 @@ impl LiveSource {
         }
         if began {
             // Counting starts from these values. The command is not released yet.
-            batch.measured_since = Some(monotonic_ns());
+            batch.events.push(SourceEvent::MeasuredSince(monotonic_ns()));
             self.next_counts = monotonic_ns();
             self.read_counts(batch);
         }
@@ -315,18 +309,16 @@ impl LiveSource {
             self.child = Some(held.release().map_err(SourceError::Command)?);
             self.attachment.common.enable_on_exec = false;
         }
-        batch.bytes.append(&mut self.first);
+        batch.append(&mut self.pending);
         let news: Vec<containers::ContainerChanges> =
             self.containers.iter().flat_map(containers::Watch::news).collect();
         for news in news {
             self.follow_containers(&news, batch);
-            batch.containers.extend(news.came.into_iter().map(|running| running.named));
+            let came: Vec<NamedContainer> = news.came.into_iter().map(|running| running.named).collect();
+            batch.events.extend((!came.is_empty()).then_some(SourceEvent::Containers(came)));
         }
-        batch.events.append(&mut self.fresh_events);
-        batch.ids.append(&mut self.attachment.fresh_ids);
-        batch.handovers.append(&mut self.handovers);
-        batch.notes.append(&mut self.attachment.notes);
-        batch.view = self.view.take();
+        batch.events.extend(self.attachment.fresh_ids.drain(..).map(SourceEvent::Id));
+        batch.events.extend(self.attachment.notes.drain(..).map(SourceEvent::Note));
         Ok(())
     }
 
@@ -342,12 +334,12 @@ impl LiveSource {
         self.next_housekeeping = now + HOUSEKEEPING_NS;
         let (counts, by_cpu) = self.attachment.counts();
         self.limit_copies(&counts, batch);
-        batch.counts = Some(counts);
-        batch.walked = self.attachment.walks.as_mut().and_then(StackWalks::tell);
+        batch.events.push(SourceEvent::Counts(counts));
+        batch.events.extend(self.attachment.walks.as_mut().and_then(StackWalks::tell).map(SourceEvent::Walks));
         self.hold_back(by_cpu, batch);
         self.follow_tasks(batch);
         let changes = self.follow_cpus(batch);
-        batch.notes.extend(changes.iter().map(CpuChange::note));
+        changes.iter().for_each(|change| batch.note(change.note()));
     }
 
     fn changed(&self) -> SamplingState {
@@ -393,8 +385,8 @@ impl Source for LiveSource {
             // Records with earlier timestamps may not be in the ring yet.
             std::thread::sleep(Duration::from_millis(5));
             self.drain(batch);
-            batch.counts = Some(self.attachment.counts().0);
-            batch.cpu_counts.append(&mut self.attachment.cpu_counts());
+            batch.events.push(SourceEvent::Counts(self.attachment.counts().0));
+            batch.events.push(SourceEvent::CpuCounts(self.attachment.cpu_counts()));
             batch.complete_until = Some(u64::MAX);
             self.attachment.close(|_| true);
             return Ok(Progress::End(why));

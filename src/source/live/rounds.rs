@@ -10,7 +10,7 @@ use rustix::event::epoll;
 use crate::kernel::monotonic_ns;
 use crate::perfdata::layout;
 use crate::record::{Layout, SampleId};
-use crate::source::Batch;
+use crate::source::{Batch, SourceEvent};
 
 use super::LiveSource;
 use super::attach::{Attachment, CpuRing};
@@ -107,7 +107,7 @@ impl LiveSource {
         let late = monotonic_ns().saturating_sub(self.next_counts);
         self.next_counts += (late / self.count_ns + 1) * self.count_ns;
         if self.is_counting() {
-            batch.cpu_counts.append(&mut self.attachment.cpu_counts());
+            batch.events.push(SourceEvent::CpuCounts(self.attachment.cpu_counts()));
         }
     }
 }

@@ -110,7 +110,7 @@ impl LiveSource {
         for (tid, cpu) in due.iter().flat_map(|tid| cpus.iter().map(move |cpu| (*tid, *cpu))) {
             let missing = self.attachment.missing(&settling, &opened, tid, cpu);
             if let Err(error) = self.attachment.open_missing(&missing, cpu, tid) {
-                batch.notes.push(line(&error));
+                batch.note(line(&error));
                 return;
             }
         }

@@ -2,7 +2,7 @@
 
 use crate::event::spec::LookupPaths;
 use crate::event::{CallGraph, Event, parse};
-use crate::source::{Batch, CountReading, Rate, RunState, SharedEvents};
+use crate::source::{Batch, CountReading, Rate, RunState, SharedEvents, SourceEvent};
 
 use super::LiveSource;
 use super::attr::{self, CommonAttrs};
@@ -82,13 +82,13 @@ impl LiveSource {
             return;
         }
         (self.attachment.common.copies, self.attachment.is_auto) = (false, false);
-        batch.notes.push(match self.reopen(&which) {
+        batch.note(match self.reopen(&which) {
             Ok(()) => {
                 "copies of stacks were lost: frame pointers from now on; --call-graph dwarf keeps the copies".into()
             }
             Err(error) => line(&error),
         });
-        batch.changed = Some(self.changed());
+        batch.events.push(SourceEvent::Changed(self.changed()));
     }
 
     fn open_slot(&self, name: &str) -> Option<usize> {
@@ -124,7 +124,7 @@ impl LiveSource {
         match opened {
             Ok(which) => {
                 let fresh = which.into_iter().filter(|slot| *slot >= known);
-                self.fresh_events.extend(fresh.map(|slot| desc(&self.attachment, slot)));
+                self.pending.events.extend(fresh.map(|slot| SourceEvent::Event(desc(&self.attachment, slot))));
             }
             Err(why) => {
                 for slot in self.attachment.slots.iter_mut().filter(|slot| slot.event.is_called(&name)) {

@@ -21,7 +21,7 @@ use crate::session::{EndReason, Origin};
 use crate::symbols::shipped::ShippedTables;
 
 use super::hosts::Hosts;
-use super::{Batch, Info, Progress, Source, SourceError};
+use super::{Batch, Info, Progress, Source, SourceError, SourceEvent};
 use input::{Input, SideData};
 use reader::FillOutcome;
 
@@ -180,11 +180,13 @@ impl Source for RecordingSource {
                 batch.input_done = true;
             }
         }
-        batch.notes.append(&mut self.beside.notes);
-        batch.build_ids.extend(self.late_ids.remove(&i).into_iter().flatten());
-        batch.build_ids.append(&mut self.beside.build_ids);
-        batch.containers.append(&mut self.beside.containers);
-        batch.progress = Some(self.progress());
+        let SideData { notes, build_ids, containers } = std::mem::take(&mut self.beside);
+        batch.events.extend(notes.into_iter().map(SourceEvent::Note));
+        let late = self.late_ids.remove(&i).into_iter().flatten();
+        batch.events.extend(late.chain(build_ids).map(SourceEvent::BuildId));
+        batch.events.extend((!containers.is_empty()).then_some(SourceEvent::Containers(containers)));
+        let (done, all) = self.progress();
+        batch.events.push(SourceEvent::Progress(done, all));
         Ok(Progress::More)
     }
 }

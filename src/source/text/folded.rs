@@ -32,10 +32,10 @@ pub(crate) fn line(text: &[u8], form: CountForm, names: &mut TextNames, batch: &
     let end = memchr::memchr(b';', stack).unwrap_or(stack.len());
     let comm = names.comm(&stack[..end]);
     let pid = if comm.starts_with("swapper") { 0 } else { -1 };
-    let from = batch.stack_frames.len();
+    let from = batch.named.frames.len();
     frames(&stack[end..], names, batch);
-    batch.stack_frames[from..].reverse();
-    let frames = from as u32..batch.stack_frames.len() as u32;
+    batch.named.frames[from..].reverse();
+    let frames = from as u32..batch.named.frames.len() as u32;
     let mut is_inexact = false;
     for (event, count) in (0..).zip(counts) {
         // A stack of only one of two profiles has no sample in the other.
@@ -47,7 +47,7 @@ pub(crate) fn line(text: &[u8], form: CountForm, names: &mut TextNames, batch: &
         let (comm, frames) = (comm.clone(), frames.clone());
         let sample =
             NamedSample { comm, pid, tid: pid, cpu: 0, time, period, event, frames, closed: true, trace: None };
-        batch.stacks.push(sample);
+        batch.named.samples.push(sample);
     }
     FoldedLine::Stack { is_inexact }
 }
@@ -78,7 +78,7 @@ fn frames(text: &[u8], names: &mut TextNames, batch: &mut Batch) {
             last.ends.push((at, id));
         }
     }
-    batch.stack_frames.extend(last.ends.iter().map(|(_, id)| *id));
+    batch.named.frames.extend(last.ends.iter().map(|(_, id)| *id));
     names.last = last;
 }
 

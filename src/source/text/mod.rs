@@ -13,7 +13,7 @@ use crate::lang::counted;
 use crate::perfdata::EventDesc;
 use crate::session::{EndReason, Origin};
 
-use super::{Batch, Info, NamedFrame, NamedSample, Progress, Source, SourceError};
+use super::{Batch, Info, NamedFrame, NamedSample, Progress, Source, SourceError, SourceEvent};
 use counts::CountForm;
 use folded::FoldedLine;
 
@@ -123,7 +123,7 @@ impl TextNames {
     pub(crate) fn frame(&mut self, key: &[u8], batch: &mut Batch, describe: impl FnOnce() -> NamedFrame) -> u32 {
         let id = self.frames.len() as u32;
         *self.frames.entry_ref(key).or_insert_with(|| {
-            batch.names.push(describe());
+            batch.named.names.push(describe());
             id
         })
     }
@@ -136,7 +136,7 @@ impl TextNames {
     pub(crate) fn event(&mut self, name: &[u8], batch: &mut Batch, describe: impl FnOnce(&str) -> EventDesc) -> u16 {
         let id = self.events.len() as u16;
         *self.events.entry_ref(name).or_insert_with(|| {
-            batch.events.push(describe(&String::from_utf8_lossy(name)));
+            batch.events.push(SourceEvent::Event(describe(&String::from_utf8_lossy(name))));
             id
         })
     }
@@ -206,7 +206,7 @@ impl TextSource {
     }
 
     fn folded(&mut self, batch: &mut Batch) -> io::Result<bool> {
-        while batch.stacks.len() < BATCH {
+        while batch.named.samples.len() < BATCH {
             if !self.read_line()? {
                 return self.failed.take().map_or(Ok(false), Err);
             }
@@ -232,7 +232,7 @@ impl TextSource {
             if line.is_empty() || !more {
                 self.close(open.take(), batch);
                 after = After::Nothing;
-                if !more || batch.stacks.len() >= BATCH {
+                if !more || batch.named.samples.len() >= BATCH {
                     self.line = line;
                     return Ok(more);
                 }
@@ -301,7 +301,7 @@ impl TextSource {
             }
             Some(open) => {
                 self.is_bare |= open.bare.is_some();
-                batch.stacks.push(open.sample);
+                batch.named.samples.push(open.sample);
             }
             None => {}
         }
@@ -327,8 +327,8 @@ impl Open {
         let is_lost = self.in_user && frame.is_nowhere();
         self.in_user = frame.is_user();
         let id = if is_lost { script::nowhere(names, batch) } else { frame.id(names, batch) };
-        batch.stack_frames.push(id);
-        self.sample.frames.end = batch.stack_frames.len() as u32;
+        batch.named.frames.push(id);
+        self.sample.frames.end = batch.named.frames.len() as u32;
     }
 }
 
@@ -362,20 +362,20 @@ impl Source for TextSource {
             Format::Script => self.script(batch),
         };
         let more = more.unwrap_or_else(|error| {
-            batch.notes.push(format!("reading ends at line {}: {error}", self.number));
+            batch.note(format!("reading ends at line {}: {error}", self.number));
             false
         });
-        batch.progress = Some((self.done, self.size));
+        batch.events.push(SourceEvent::Progress(self.done, self.size));
         if more {
             return Ok(Progress::More);
         }
         if let Some(line) = self.first_bad {
-            batch.unread = self.bad;
+            batch.events.push(SourceEvent::Unread(self.bad));
             let lines = counted(self.bad, "line");
-            batch.notes.push(format!("skipped {lines} that could not be parsed; the first is line {line}"));
+            batch.note(format!("skipped {lines} that could not be parsed; the first is line {line}"));
         }
         if self.inexact > 0 {
-            batch.notes.push(format!(
+            batch.note(format!(
                 "the counts of {} were rounded to {} decimals or cut to 64 bits: the beginning of the file did \
                  not need more",
                 counted(self.inexact, "stack"),
@@ -400,9 +400,9 @@ mod tests {
         loop {
             let mut batch = Batch::default();
             let step = source.next(&mut batch).expect("reads");
-            names.extend(batch.names.iter().map(|n| format!("{}@{}", n.name, n.dso)));
-            for s in &batch.stacks {
-                let ids = &batch.stack_frames[s.frames.start as usize..s.frames.end as usize];
+            names.extend(batch.named.names.iter().map(|n| format!("{}@{}", n.name, n.dso)));
+            for s in &batch.named.samples {
+                let ids = &batch.named.frames[s.frames.start as usize..s.frames.end as usize];
                 let frames = ids.iter().rev().map(|f| names[*f as usize].clone()).collect();
                 out.push((s.comm.to_string(), s.event, s.period, s.time, frames));
             }
@@ -512,8 +512,8 @@ a 1  1.6: cycles:
         let mut source = TextSource::new("t".into(), Format::Folded, reader, 0);
         let mut batch = Batch::default();
         source.next(&mut batch).expect("reads");
-        assert_eq!((batch.unread, batch.stacks.len()), (1, 2));
-        assert!(batch.notes[0].contains("the first is line 1"), "{:?}", batch.notes);
+        assert_eq!((batch.unread(), batch.named.samples.len()), (1, 2));
+        assert!(batch.notes().next().is_some_and(|note| note.contains("the first is line 1")), "{:?}", batch.events);
     }
 
     #[test]
@@ -524,7 +524,7 @@ a 1  1.6: cycles:
             let mut source = TextSource::new("t".into(), Format::Folded, reader, 0);
             let mut batch = Batch::default();
             source.next(&mut batch).expect("reads");
-            assert_eq!((batch.unread, batch.stacks.len(), source.first_bad), (1, 1, Some(line)), "{text:?}");
+            assert_eq!((batch.unread(), batch.named.samples.len(), source.first_bad), (1, 1, Some(line)), "{text:?}");
         }
         assert_eq!(sniff(b"a;b 1,5\na;c 2,5\na;d 3\n"), None);
     }

@@ -293,13 +293,13 @@ fn is_frame(text: &[u8]) -> bool {
 }
 
 pub(crate) fn sample(header: &Header<'_>, names: &mut TextNames, batch: &mut Batch) -> NamedSample {
-    let from = batch.stack_frames.len() as u32;
+    let from = batch.named.frames.len() as u32;
     let trace = (!header.trace.is_empty()).then(|| String::from_utf8_lossy(header.trace).into());
     if let Some(frame) = header.frame.and_then(frame) {
         let id = frame.id(names, batch);
-        batch.stack_frames.push(id);
+        batch.named.frames.push(id);
     }
-    let frames = from..batch.stack_frames.len() as u32;
+    let frames = from..batch.named.frames.len() as u32;
     let name = if header.event.is_empty() { NAMELESS } else { header.event };
     NamedSample {
         comm: names.comm(header.comm),

@@ -104,7 +104,7 @@ fn frames_of_few_fields() {
     for text in ["\t 153e0 update", "\tffffffff81b9764c f(int)+0xc", "\t 153e0", "\t 1 f(int)", "\t 2 g (inlined)"] {
         frame(text.as_bytes()).expect(text).id(&mut names, &mut batch);
     }
-    let got: Vec<(&str, &str)> = batch.names.iter().map(|n| (&*n.name, &*n.dso)).collect();
+    let got: Vec<(&str, &str)> = batch.named.names.iter().map(|n| (&*n.name, &*n.dso)).collect();
     let want = [
         ("update", "[unknown]"),
         ("f(int)", "[kernel.kallsyms]"),
@@ -121,7 +121,7 @@ fn a_deleted_file_keeps_its_parentheses() {
     let mut names = TextNames::default();
     let known = frame(b"\t 12 f(int)+0x3 (/tmp/a (deleted))").expect("a frame");
     assert_eq!(known.id(&mut names, &mut batch), 0);
-    assert_eq!((&*batch.names[0].name, &*batch.names[0].dso), ("f(int)", "/tmp/a (deleted)"));
+    assert_eq!((&*batch.named.names[0].name, &*batch.named.names[0].dso), ("f(int)", "/tmp/a (deleted)"));
     assert_eq!(frame(b"\tnonsense"), None);
 }
 

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use perfprof_tui::engine::{IntakeOptions, offline};
 use perfprof_tui::query::Aggregate;
-use perfprof_tui::query::diff::{NormalizeBy, Side};
+use perfprof_tui::query::diff::{DiffSide, NormalizeBy};
 use perfprof_tui::query::flame::layout::{FlameDirection, FlameSpec, layout};
 use perfprof_tui::query::flame::{FlameStacks, FlameTree};
 use perfprof_tui::source::text::{Format, TextSource};
@@ -54,7 +54,7 @@ fn main() {
         let took = time(|| drop(std::hint::black_box(layout(&tree, &spec(way.clone())))));
         println!("layout at 200x60, {way:?}: {took:.2?}");
     }
-    let side = FlameStacks { data, fold: &fold, side: Side { total: fold.total(), seconds: 1.0 } };
+    let side = FlameStacks { data, aggregate: &fold, side: DiffSide { total: fold.total(), seconds: 1.0 } };
     let took = time(|| drop(std::hint::black_box(FlameTree::compare(side, side, NormalizeBy::Total, &[]))));
     println!("a tree of two such profiles: {took:.1?}, {:.1} of one", took.as_secs_f64() / built.as_secs_f64());
 

@@ -6,15 +6,15 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use perfprof_tui::engine::view::View;
 use perfprof_tui::filter::Filter;
-use perfprof_tui::panel::top::Field;
 use perfprof_tui::perfdata::EventDesc;
 use perfprof_tui::profile::{Frame, NodeId, Profile, Site};
+use perfprof_tui::query::AnswerCache;
 use perfprof_tui::query::answer::{self, ViewAnswer};
 use perfprof_tui::query::heat::{HeatBy, HeatSpec};
 use perfprof_tui::query::rows::kept_rows::KeptRows;
 use perfprof_tui::query::rows::lines;
+use perfprof_tui::query::rows::top_table::TopField;
 use perfprof_tui::query::{Aggregate, Answer, ColumnKey, Data, Question, RowLimit, TopSpec};
 use perfprof_tui::record::Sample;
 use perfprof_tui::session::{Dso, DsoId, MapId, Origin, Session};
@@ -72,11 +72,13 @@ fn heats(data: Data<'_>, bare: Duration) {
     for (by, word) in HeatBy::ALL {
         let spec = HeatSpec { by: *by, length: 10_000_000_000, page: Some(0), columns: 190, rows: 100, lit: None };
         let question = Question { filter: Some(filter.clone()), heat: Some(spec.clone()), ..Question::default() };
-        let refiltered = time(3, || drop(std::hint::black_box(View::default().answer(data, &question, u64::MAX))));
-        let mut view = View::default();
-        view.answer(data, &question, u64::MAX);
+        let refiltered =
+            time(3, || drop(std::hint::black_box(AnswerCache::default().answer(data, None, &question, u64::MAX))));
+        let mut view = AnswerCache::default();
+        view.answer(data, None, &question, u64::MAX);
         let mut cells = 0;
-        let took = time(5, || cells = view.answer(data, &question, u64::MAX).heat.map_or(0, |heat| heat.cells.len()));
+        let took =
+            time(5, || cells = view.answer(data, None, &question, u64::MAX).heat.map_or(0, |heat| heat.cells.len()));
         println!(
             "map by {word:8} {took:8.1?} (with a new filter {refiltered:.1?})  {:5.1} × the bare sum, {cells} cells",
             took.as_secs_f64() / bare.as_secs_f64()
@@ -90,15 +92,15 @@ fn ranges(data: Data<'_>, bare: Duration) {
     let flame = FlameState::default().spec(200, 100, true);
     for (name, flame) in [("table", None), ("flame graph", Some(flame))] {
         let whole = Question { filter: Some(filter.clone()), flame, height: 60, ..Question::default() };
-        let mut view = View::default();
-        view.answer(data, &whole, u64::MAX);
+        let mut view = AnswerCache::default();
+        view.answer(data, None, &whole, u64::MAX);
         let mut from = 0;
         let took = time(5, || {
             // A different half of the time in each round.
             from += 50_000_000_000;
             let question = Question { range: Some((from, from + 500_000_000_000)), ..whole.clone() };
             view.outdated();
-            drop(std::hint::black_box(view.answer(data, &question, u64::MAX)));
+            drop(std::hint::black_box(view.answer(data, None, &question, u64::MAX)));
         });
         println!("range: {name:12} {took:8.1?}  {:5.1} × the bare sum", took.as_secs_f64() / bare.as_secs_f64());
     }
@@ -130,7 +132,7 @@ fn refilter(data: Data<'_>, text: &str, bare: Duration) {
         fold.update(data, 0..u64::MAX);
         let mut rows = KeptRows::default();
         let top = rows.top(data, &fold, None, &question.top, RowLimit::First(answer::MAX_ROWS));
-        lines_out = lines::lines(data, &top, &question, &mut rows.trees(&fold)).lines.len();
+        lines_out = lines::lines(data, &top, &question, (&mut rows, &fold)).lines.len();
     });
     println!(
         "re-filter {text:28} {took:8.1?} (first pass {first_pass:.1?})  {:5.1} × the bare sum, {lines_out} lines",
@@ -145,16 +147,16 @@ fn frames(data: Data<'_>) {
     fold.update(data, 0..u64::MAX);
     let mut rows = KeptRows::default();
     let top = rows.top(data, &fold, None, &question.top, RowLimit::First(answer::MAX_ROWS));
-    let lines = lines::lines(data, &top, &question, &mut rows.trees(&fold)).lines;
+    let lines = lines::lines(data, &top, &question, (&mut rows, &fold)).lines;
     let view = ViewAnswer { total: fold.total(), rows: top.n_rows, lines, ..ViewAnswer::default() };
     let answer = Answer { view, unfiltered: fold.total(), question, ..Answer::default() };
     let columns = [
-        Field::Children,
-        Field::SelfTime,
-        Field::Samples,
-        Field::Key(ColumnKey::Comm),
-        Field::Key(ColumnKey::Dso),
-        Field::Key(ColumnKey::Sym),
+        TopField::Children,
+        TopField::SelfTime,
+        TopField::Samples,
+        TopField::Key(ColumnKey::Comm),
+        TopField::Key(ColumnKey::Dso),
+        TopField::Key(ColumnKey::Sym),
     ];
     let start = Start { columns: columns.to_vec(), ..Start::default() };
     let hosts = SourceHost::named("bench").into();

@@ -6,9 +6,9 @@
 
 use std::time::{Duration, Instant};
 
-use perfprof_tui::engine::view::View;
 use perfprof_tui::filter::Filter;
 use perfprof_tui::profile::{Frame, FrameId, NodeId, Profile, Site};
+use perfprof_tui::query::AnswerCache;
 use perfprof_tui::query::cpus::CpuCounts;
 use perfprof_tui::query::flame::layout::{FlameDirection, FlameSpec};
 use perfprof_tui::query::{Data, Question};
@@ -133,11 +133,11 @@ impl Live {
     fn table(&mut self, unfolded: bool) -> Duration {
         let filter = Filter::parse("!idle").ok().map(std::sync::Arc::new);
         let mut question = Question { filter, height: 60, ..Question::default() };
-        let mut view = View::default();
+        let mut view = AnswerCache::default();
         let mut open = None;
         self.measure(|data| {
             question.toggled.extend(open.take().filter(|_| unfolded));
-            let parts = view.answer(data, &question, u64::MAX);
+            let parts = view.answer(data, None, &question, u64::MAX);
             open = parts
                 .lines
                 .first()
@@ -158,9 +158,9 @@ impl Live {
             a_row: 1,
         };
         let question = Question { flame: Some(spec), ..Question::default() };
-        let mut view = View::default();
+        let mut view = AnswerCache::default();
         self.measure(|data| {
-            drop(view.answer(data, &question, u64::MAX));
+            drop(view.answer(data, None, &question, u64::MAX));
         })
     }
 

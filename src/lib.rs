@@ -20,8 +20,8 @@
 //! * [`symbols`]: addresses to functions, inlined functions and lines; unwinding; the code of functions.
 //! * [`source`]: the sources of records behind one trait: the running machine, recordings in all forms, text.
 //! * [`profile`]: sample columns, the trie of stacks, names, losses. One thread owns it.
-//! * [`query`]: questions to the profile and their answers: tables, call chains, flame graphs, differences, CPUs.
 //! * [`panel`]: the elements in which answers are shown.
+//! * [`query`]: questions to the profile and their answers: tables, call chains, flame graphs, differences, CPUs.
 //! * [`units`]: analysis units, one file each, in folders by topic; their shared kit.
 //! * [`ingest`]: from batches to session and profile: decode, order, call chains, clocks, and derived events.
 //! * [`machine`]: the running machine's CPUs: figures from /proc, table, findings, time in softirqs; triggers.
@@ -79,10 +79,10 @@ pub mod symbols;
 
 pub mod source;
 
-pub mod profile;
-pub mod query;
-
 pub mod panel;
+pub mod profile;
+
+pub mod query;
 pub mod units;
 
 pub mod ingest;

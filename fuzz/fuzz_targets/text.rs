@@ -7,13 +7,13 @@ use std::io::Cursor;
 use libfuzzer_sys::fuzz_target;
 use perfprof_tui::engine::{IntakeOptions, offline};
 use perfprof_tui::export::folded;
-use perfprof_tui::query::time_range::{TimeRange, Timeline};
+use perfprof_tui::query::time_range::{RangeClock, TimeRange};
 use perfprof_tui::source::text::{self, TextSource};
 use perfprof_tui::symbols::SymbolOptions;
 
 fuzz_target!(|bytes: &[u8]| {
     if let Ok(text) = std::str::from_utf8(bytes) {
-        let on = Timeline::new((10, 1_000_000), 1_795_692_720_000_000_000, 10);
+        let on = RangeClock::new((10, 1_000_000), 1_795_692_720_000_000_000, 10);
         for range in TimeRange::parse(text).iter().flatten() {
             let _ = range.resolve(&on);
         }

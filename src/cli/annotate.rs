@@ -4,9 +4,9 @@ use anyhow::{anyhow, bail};
 
 use crate::engine::{IntakeOptions, Offline};
 use crate::lang::counted;
-use crate::panel::listing as print;
 use crate::profile::SymId;
 use crate::query::Aggregate;
+use crate::query::annotate::listing as print;
 use crate::query::annotate::{self, SampledFunction};
 use crate::report::annotated::json;
 use crate::session::Dso;

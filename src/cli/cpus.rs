@@ -11,7 +11,7 @@ use crate::kernel::host::Roots;
 use crate::kernel::spawn::Output;
 use crate::kernel::wall_ns;
 use crate::machine::findings;
-use crate::machine::findings::{Finding, FindingInput, FindingKind};
+use crate::machine::findings::{CpuFinding, FindingInput, FindingKind};
 use crate::machine::host::HostWatch;
 use crate::machine::sampler::HostView;
 use crate::machine::softirqs::Tracer;
@@ -145,7 +145,7 @@ impl Sampler {
         Ok(Self { engine: Engine::spawn(Box::new(started.source), options)?, asked: 0 })
     }
 
-    fn findings(&mut self, facts: FindingInput<'_>) -> Vec<Finding> {
+    fn findings(&mut self, facts: FindingInput<'_>) -> Vec<CpuFinding> {
         let now = self.answer(None);
         let mut found = of_samples(facts, &now);
         let mut named = 0;
@@ -180,7 +180,7 @@ impl Sampler {
     }
 }
 
-fn of_samples(facts: FindingInput<'_>, answer: &Answer) -> Vec<Finding> {
+fn of_samples(facts: FindingInput<'_>, answer: &Answer) -> Vec<CpuFinding> {
     let samples = Some(&*answer.by_cpu).filter(|samples| samples.whole);
     findings::findings(FindingInput { samples, own: answer.cost.own_percent, ..facts })
 }
@@ -225,7 +225,7 @@ fn show(
     view: &HostView,
     times: Option<&HandlerTimes>,
     chosen: Option<&[u32]>,
-    found: &[Finding],
+    found: &[CpuFinding],
     first: bool,
 ) -> anyhow::Result<()> {
     let facts = CpuFacts { host: Some(view), times, ..CpuFacts::default() };

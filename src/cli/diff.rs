@@ -9,12 +9,12 @@ use crate::event::plain;
 use crate::export::{folded, svg};
 use crate::lang::counted;
 use crate::panel::printable::EscapeForm;
+use crate::panel::row_order::arrange;
 use crate::panel::text::clean;
-use crate::panel::top::key_text;
 use crate::panel::unit::{percent, thousands};
 use crate::panel::{Cell, Column, Table};
-use crate::query::diff::{DiffRow, NormalizeBy, Side, diff};
-use crate::query::row_order::arrange;
+use crate::query::diff::{DiffRow, DiffSide, NormalizeBy, diff};
+use crate::query::rows::top_table::key_text;
 use crate::query::{Aggregate, ColumnKey, Order, RowLimit, Top, TopSpec};
 
 use super::args::{Compute, Diff, DiffFormat, OrderSide, PerArg, Recording};
@@ -26,7 +26,7 @@ use super::usage;
 struct ComparedSide {
     loaded: Offline,
     event: usize,
-    side: Side,
+    side: DiffSide,
     rows: Vec<(Vec<String>, crate::profile::Acc)>,
 }
 
@@ -143,7 +143,7 @@ fn paired(args: &Diff, old: &Offline, new: &Offline) -> anyhow::Result<[usize; 2
 impl ComparedSide {
     fn of(args: &Diff, loaded: Offline, event: usize, keys: &[ColumnKey]) -> anyhow::Result<Self> {
         let filter = args.which.filter(&loaded)?;
-        let mut fold = Aggregate::new(event, filter).told_apart(keys);
+        let mut fold = Aggregate::new(event, filter).group_by(keys);
         fold.update(loaded.data(), 0..u64::MAX);
         let spec = TopSpec {
             keys: keys.to_vec(),
@@ -159,7 +159,7 @@ impl ComparedSide {
         };
         let weight = |row: &crate::query::TopRow| if args.children { row.children } else { row.own };
         let rows = top.rows.iter().filter(|r| !weight(r).is_zero()).map(|r| (key(r), weight(r))).collect();
-        let side = Side { total: top.total, seconds };
+        let side = DiffSide { total: top.total, seconds };
         Ok(Self { event, side, rows, loaded })
     }
 }
@@ -178,7 +178,7 @@ struct TableShape {
     per: NormalizeBy,
     compute: Compute,
     formula: bool,
-    totals: [Side; 2],
+    totals: [DiffSide; 2],
 }
 
 impl TableShape {

@@ -10,8 +10,8 @@ use crate::engine::{Engine, IntakeOptions, Options};
 use crate::filter::KnownFields;
 use crate::ingest::tracepoints;
 use crate::kernel::spawn::{Fate, Output};
-use crate::panel::top::Field;
 use crate::query::ColumnKey;
+use crate::query::rows::top_table::TopField;
 use crate::query::time_range::TimeRange;
 use crate::session::{EndReason, Origin};
 use crate::source::Source;
@@ -135,7 +135,7 @@ fn show(opened: Opened, view: &View, mut start: Start, files: Files) -> anyhow::
     let options = Options {
         no_inline: view.no_inline,
         wants: IntakeOptions {
-            traces: start.columns.contains(&Field::Key(ColumnKey::Trace)),
+            traces: start.columns.contains(&TopField::Key(ColumnKey::Trace)),
             ..IntakeOptions::default()
         },
         refresh: start.refresh,
@@ -191,11 +191,11 @@ fn start(view: &View, refresh: Duration) -> anyhow::Result<Start> {
     }
     let columns = match (&view.sort, &config::get().columns) {
         (Some(sort), _) => {
-            let keys = keys_of(sort)?.into_iter().map(Field::Key);
-            [Field::SelfTime, Field::Children].into_iter().chain(keys).collect()
+            let keys = keys_of(sort)?.into_iter().map(TopField::Key);
+            [TopField::SelfTime, TopField::Children].into_iter().chain(keys).collect()
         }
         (None, Some(columns)) => columns.clone(),
-        (None, None) => Field::FIRST.to_vec(),
+        (None, None) => TopField::FIRST.to_vec(),
     };
     Ok(Start {
         columns,
@@ -260,8 +260,8 @@ fn session(
     let (outside_tx, outside) = unbounded();
     let watch = signals::ScreenWatch::start(outside_tx.clone())?;
     if source.info().hosts.are_many() && view.sort.is_none() {
-        let at = start.columns.iter().position(|field| matches!(field, Field::Key(_))).unwrap_or(0);
-        start.columns.insert(at, Field::Key(ColumnKey::Host));
+        let at = start.columns.iter().position(|field| matches!(field, TopField::Key(_))).unwrap_or(0);
+        start.columns.insert(at, TopField::Key(ColumnKey::Host));
     }
     let engine = Engine::spawn(source, options)?;
     let mut app = App::new(engine.info().clone(), start);

@@ -13,7 +13,7 @@ use crate::kernel::attr::{Flag, sample};
 use crate::kernel::privilege;
 use crate::perfdata::EventDesc;
 use crate::perfdata::features::bit;
-use crate::query::time_range::{RangeError, TimeRange, Timeline};
+use crate::query::time_range::{RangeClock, RangeError, TimeRange};
 use crate::record::in_place::u64_at;
 use crate::session::hosts::PerHost;
 use crate::source::hosts::SourceHost;
@@ -270,7 +270,7 @@ impl SampleSelection {
             return Err(usage("--cpu: the samples of this recording have no CPU"));
         }
         let span = core.profile.span().unwrap_or((core.start, core.start));
-        let on = Timeline::new(span, core.told.wall_start(core.start), core.start);
+        let on = RangeClock::new(span, core.told.wall_start(core.start), core.start);
         let clause = self.time.as_deref().map(|time| time_clause(time, core.start, &on));
         self.parse(KnownFields::These(&loaded.fields()), clause.transpose())
     }
@@ -303,7 +303,7 @@ impl SampleSelection {
 }
 
 /// Returns time ranges in the filter language, in nanoseconds from the start of the session.
-fn time_clause(text: &str, start: u64, on: &Timeline) -> Result<String, RangeError> {
+fn time_clause(text: &str, start: u64, on: &RangeClock) -> Result<String, RangeError> {
     let one = |range: &TimeRange| {
         let (from, to) = range.resolve(on)?;
         Ok(format!("(time >= {}ns && time <= {}ns)", from.saturating_sub(start), to.saturating_sub(start)))
@@ -329,7 +329,7 @@ mod tests {
 
     #[test]
     fn time_ranges_in_perf_spelling() {
-        let clause = |text| time_clause(text, 1_000, &Timeline::new((2_000, 12_000), 0, 0));
+        let clause = |text| time_clause(text, 1_000, &RangeClock::new((2_000, 12_000), 0, 0));
         assert_eq!(clause("10%-20%").as_deref(), Ok("((time >= 2000ns && time <= 3000ns))"));
         assert_eq!(clause("10%/2").as_deref(), Ok("((time >= 2000ns && time <= 3000ns))"));
         assert_eq!(clause("0.000003,").as_deref(), Ok("((time >= 2000ns && time <= 11000ns))"));

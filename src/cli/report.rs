@@ -11,10 +11,10 @@ use crate::event::plain;
 use crate::kernel::attr::{TYPE_TRACEPOINT, sample};
 use crate::lang::nearest_hint;
 use crate::panel;
-use crate::panel::call_chains::ChainSpec;
 use crate::perfdata::EventDesc;
 use crate::query::ColumnKey;
 use crate::query::tree::heaviest_chain::ApartBy;
+use crate::report::chain_spec::ChainSpec;
 use crate::report::{doctor as checks, json, stdio};
 use crate::source::Info;
 

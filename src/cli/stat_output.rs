@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use crate::kernel::{children_cpu_ns, wall_ns};
+use crate::panel::row_order::arrange_by_key;
 use crate::panel::{Cell, Table, unit};
 use crate::perfdata::EventUnit;
-use crate::query::row_order::arrange_by_key;
 use crate::report::counters::{self, CountedPlace, Counter, CounterValue, Mean};
 use crate::session::machine::topology::Topology;
 use crate::source::live::counters::{CountedOn, Counters};

@@ -6,7 +6,7 @@
 //!        └──Control────────────┘ └──names── symbolizer         Request ◀───────────┘
 //! ```
 //!
-//! In a live session, [`Host`] also watches the machine's CPUs, and [`Tracer`] measures the time in softirqs.
+//! In a live session, [`HostThread`] also watches the machine's CPUs, and [`Tracer`] measures the time in softirqs.
 //!
 //! No thread blocks on another: batches stay in the kernel's rings while the queue is full, the interface reads the
 //! newest answer with an atomic load, and names arrive later than samples.
@@ -26,7 +26,6 @@ pub mod shares;
 pub mod symbolizer;
 pub(crate) mod trigger_watch;
 pub mod urgency;
-pub mod view;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -41,7 +40,7 @@ use crate::event::spec::LookupPaths;
 use crate::ingest::derived::softirq_times::HandlerTimes;
 use crate::kernel::sys::RealSys;
 use crate::kernel::{mapped, monotonic_ns, own_memory};
-use crate::machine::host::Host;
+use crate::machine::host::HostThread;
 use crate::machine::sampler::HostView;
 use crate::machine::softirqs::Tracer;
 use crate::query::annotate::AnnotatedFunction;
@@ -175,7 +174,7 @@ pub struct Engine {
     answer: Arc<ArcSwap<Answer>>,
     info: Info,
     /// The thread that watches the machine's CPUs; `None` for recordings.
-    host: Option<Host>,
+    host: Option<HostThread>,
     tracer: parking_lot::Mutex<Option<Tracer>>,
     times: Arc<ArcSwapOption<HandlerTimes>>,
     units: Arc<ArcSwap<Vec<UnitAnswer>>>,
@@ -228,7 +227,7 @@ impl Engine {
         let host = match info.origin {
             Origin::Live => {
                 let notices = notice_tx.clone();
-                Some(Host::spawn(options.refresh, move || notices.send(Notice::Host).is_ok())?)
+                Some(HostThread::spawn(options.refresh, move || notices.send(Notice::Host).is_ok())?)
             }
             Origin::Recorded => None,
         };
@@ -329,7 +328,7 @@ impl Engine {
     }
 
     pub(crate) fn host(&self) -> Option<Arc<HostView>> {
-        self.host.as_ref().map(Host::view).filter(|view| view.interval > 0)
+        self.host.as_ref().map(HostThread::view).filter(|view| view.interval > 0)
     }
 
     /// Returns the time in softirqs, while it is measured or if the session's own events provide it.

@@ -32,7 +32,7 @@ pub struct WantedName {
 
 /// Frames to name; `epoch` is that of the profile whose ids they have.
 #[derive(Debug)]
-pub struct Job {
+pub struct LookupJob {
     /// The profile's epoch of the ids; results for other epochs are useless.
     pub epoch: u64,
     /// The form of names from now on.
@@ -95,13 +95,13 @@ pub struct FoundLines {
 #[derive(Debug)]
 pub struct Symbolizer {
     /// Frames to name.
-    pub jobs: Sender<Job>,
+    pub jobs: Sender<LookupJob>,
     /// Functions to annotate; each job has the channel of its answer.
     pub lists: Sender<ListJob>,
     /// Names that were found, in portions.
     pub names: Receiver<LookedUp>,
     /// Frames whose inlined functions and lines are requested.
-    pub line_jobs: Sender<Job>,
+    pub line_jobs: Sender<LookupJob>,
     /// Inlined functions and lines that were found, in portions.
     pub lines: Receiver<FoundLines>,
 }
@@ -128,7 +128,7 @@ impl Waiting {
     }
 
     /// Adds a job. Returns the waiting frames if their ids are of an older epoch, and so useless.
-    fn add(&mut self, job: Job) -> Option<(u64, Vec<WantedName>)> {
+    fn add(&mut self, job: LookupJob) -> Option<(u64, Vec<WantedName>)> {
         let before = std::mem::replace(&mut self.epoch, job.epoch);
         let stale = if before == job.epoch { BTreeMap::new() } else { std::mem::take(&mut self.frames) };
         for wanted in job.frames {
@@ -181,7 +181,7 @@ fn named(resolver: &mut Resolver, epoch: u64, portion: &[WantedName]) -> LookedU
 
 /// Starts the threads, which report their memory in `held`.
 pub fn spawn(options: SymbolOptions, held: Arc<ThreadMemory>) -> std::io::Result<Symbolizer> {
-    let (jobs, job_rx) = unbounded::<Job>();
+    let (jobs, job_rx) = unbounded::<LookupJob>();
     let (name_tx, names) = unbounded();
     let of_lines = (options.clone(), held.clone());
     let (lists, list_rx) = unbounded::<ListJob>();
@@ -245,7 +245,7 @@ pub fn spawn(options: SymbolOptions, held: Arc<ThreadMemory>) -> std::io::Result
         }
     };
     crate::kernel::thread("symbols", work)?;
-    let (line_jobs, line_rx) = unbounded::<Job>();
+    let (line_jobs, line_rx) = unbounded::<LookupJob>();
     let (line_tx, lines) = unbounded();
     let work = move || {
         // Names and samples have priority.
@@ -295,7 +295,7 @@ mod tests {
                 .map(move |at| WantedName { frame: FrameId(at), dso: dso.clone(), at: at.into() })
                 .collect::<Vec<_>>()
         };
-        let job = |epoch, frames| Job { epoch, form: None, anew: None, frames };
+        let job = |epoch, frames| LookupJob { epoch, form: None, anew: None, frames };
         let mut waiting = Waiting::default();
         let all = [many(&large, 600), many(&small, 3), many(&known, 2), many(&kernel, 2)];
         assert!(waiting.add(job(0, all.concat())).is_none());

@@ -10,7 +10,8 @@ use crate::panel::printable::EscapeForm;
 use crate::panel::text::clean;
 use crate::profile::NodeId;
 use crate::profile::frames::INLINED;
-use crate::query::tree::symbol_stacks::{Name, SymbolStacks, stacks};
+use crate::query::tree::symbol_stacks::{SymbolStacks, stacks};
+use crate::panel::stacks::FrameName;
 use crate::query::{Aggregate, Data};
 use crate::session::DsoKind;
 use crate::symbols::demangle::arguments;
@@ -71,7 +72,7 @@ fn without_descriptor(text: &str) -> &str {
 }
 
 /// Formats a frame without separators, quotes and arguments; `(anonymous namespace)` and Go's receivers stay.
-fn frame(name: &Name, annotate: bool) -> String {
+fn frame(name: &FrameName, annotate: bool) -> String {
     let inlined = name.text.strip_suffix(INLINED);
     let mut text = tidy(&clean(inlined.unwrap_or(&name.text))).into_owned();
     if annotate {

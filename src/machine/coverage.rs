@@ -43,7 +43,7 @@ pub fn table(data: Data<'_>, event: usize, frequency: u64) -> Table {
 
 #[cfg(test)]
 mod tests {
-    use crate::machine::coverage::*;
+    use super::*;
     use crate::profile::{NodeId, Profile, Site};
     use crate::session::{Origin, Session};
 

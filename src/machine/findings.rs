@@ -10,9 +10,9 @@
 
 use std::collections::BTreeSet;
 
+use crate::panel::row_order::arrange;
 use crate::query::cpus::context::VECTORS;
 use crate::query::cpus::{self, CpuAnswer, CpuSamples};
-use crate::query::row_order::arrange;
 use crate::session::machine::Ticks;
 use crate::session::machine::quota::ThrottledGroup;
 
@@ -61,7 +61,7 @@ const MISSING_SAMPLES: &str =
 
 /// An anomalous CPU, or a group that is throttled on all CPUs.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Finding {
+pub struct CpuFinding {
     /// `None` for a group.
     pub(crate) cpu: Option<u32>,
     pub(crate) kind: FindingKind,
@@ -74,7 +74,7 @@ pub struct Finding {
     pub(crate) text: String,
 }
 
-impl Finding {
+impl CpuFinding {
     /// Returns its meaning and remedy for output without keys; `timed` if the time in softirqs is measured already.
     pub(crate) fn advice(&self, timed: bool) -> String {
         let cpu = self.cpu.map(|cpu| cpu.to_string()).unwrap_or_default();
@@ -102,7 +102,7 @@ pub struct FindingInput<'a> {
     /// The minimum difference of a share to the others, in points.
     pub(crate) points: f64,
     /// The previous findings: they end only well below the limit, so that they do not flicker.
-    pub(crate) before: &'a [Finding],
+    pub(crate) before: &'a [CpuFinding],
 }
 
 impl FindingInput<'_> {
@@ -128,7 +128,7 @@ struct Seen<'a> {
 }
 
 /// Returns the anomalies, the worst first.
-pub fn findings(facts: FindingInput<'_>) -> Vec<Finding> {
+pub fn findings(facts: FindingInput<'_>) -> Vec<CpuFinding> {
     let seen = seen(facts);
     let mut out = Vec::new();
     for one in &seen {
@@ -184,7 +184,7 @@ fn above(value: f64, others: &[f64], points: f64) -> Option<f64> {
     (value - mid >= points && 0.6745 * (value - mid) / mad >= Z).then_some(mid)
 }
 
-fn soft(facts: FindingInput<'_>, all: &[Seen<'_>], one: &Seen<'_>) -> Option<Finding> {
+fn soft(facts: FindingInput<'_>, all: &[Seen<'_>], one: &Seen<'_>) -> Option<CpuFinding> {
     let peers: Vec<f64> = all.iter().filter(|p| p.cpu != one.cpu).map(|p| p.soft).collect();
     let points = facts.limit(one.cpu, FindingKind::Soft);
     let by_peers = match peers[..] {
@@ -221,7 +221,7 @@ fn soft(facts: FindingInput<'_>, all: &[Seen<'_>], one: &Seen<'_>) -> Option<Fin
     if let Some(function) = &function {
         text.push_str(&format!(" ({function})"));
     }
-    Some(Finding { cpu: Some(one.cpu), kind: FindingKind::Soft, share: one.soft, vector, function, text })
+    Some(CpuFinding { cpu: Some(one.cpu), kind: FindingKind::Soft, share: one.soft, vector, function, text })
 }
 
 fn lately(row: &CpuRow, of: impl Fn(&CpuInterval) -> f32) -> f64 {
@@ -237,7 +237,7 @@ fn ran(facts: FindingInput<'_>, one: &Seen<'_>) -> f64 {
     facts.timed(one.cpu).map_or(0.0, |(_, softirqs, irqs)| softirqs + irqs).max(sampled).min(100.0)
 }
 
-fn missing_ticks(facts: FindingInput<'_>, one: &Seen<'_>) -> Option<Finding> {
+fn missing_ticks(facts: FindingInput<'_>, one: &Seen<'_>) -> Option<CpuFinding> {
     let row = one.row?;
     let share = f64::from(row.missing_window);
     let limit = facts.limit(row.cpu, FindingKind::MissingTicks);
@@ -250,20 +250,20 @@ fn missing_ticks(facts: FindingInput<'_>, one: &Seen<'_>) -> Option<Finding> {
         return None;
     }
     let text = format!("CPU {}: {share:.0} % of its ticks are missing", row.cpu);
-    Some(Finding { cpu: Some(row.cpu), kind: FindingKind::MissingTicks, share, vector: None, function: None, text })
+    Some(CpuFinding { cpu: Some(row.cpu), kind: FindingKind::MissingTicks, share, vector: None, function: None, text })
 }
 
-fn quota(facts: FindingInput<'_>, group: &ThrottledGroup) -> Option<Finding> {
+fn quota(facts: FindingInput<'_>, group: &ThrottledGroup) -> Option<CpuFinding> {
     let text = format!("{} throttled", group.name);
     let known = facts.before.iter().any(|f| f.kind == FindingKind::Quota && f.text.starts_with(&text));
     let limit = if known { STAYS * facts.points } else { facts.points };
     let share = group.percent;
     let text = format!("{text} {share:.0} % of periods, {:.0} ms per second", group.ms);
-    let finding = Finding { cpu: None, kind: FindingKind::Quota, share, vector: None, function: None, text };
+    let finding = CpuFinding { cpu: None, kind: FindingKind::Quota, share, vector: None, function: None, text };
     (share >= limit).then_some(finding)
 }
 
-fn missing_samples(facts: FindingInput<'_>, one: &Seen<'_>) -> Option<Finding> {
+fn missing_samples(facts: FindingInput<'_>, one: &Seen<'_>) -> Option<CpuFinding> {
     let (row, samples) = (one.row?, one.samples?);
     // Our own samples are left out, on any CPU.
     let busy = (lately(row, |past| past.busy) - facts.own).max(0.0);
@@ -274,7 +274,14 @@ fn missing_samples(facts: FindingInput<'_>, one: &Seen<'_>) -> Option<Finding> {
     }
     let text = format!("CPU {}: {got:.0} of {expected:.0} samples came", one.cpu);
     let share = busy * (1.0 - got / expected);
-    Some(Finding { cpu: Some(one.cpu), kind: FindingKind::MissingSamples, share, vector: None, function: None, text })
+    Some(CpuFinding {
+        cpu: Some(one.cpu),
+        kind: FindingKind::MissingSamples,
+        share,
+        vector: None,
+        function: None,
+        text,
+    })
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use arc_swap::ArcSwap;
 
 use crate::kernel::host::{ProcFile, Roots, ticks_per_second};
 use crate::kernel::{monotonic_ns, procfs, thread_cpu_ns};
-use crate::machine::sampler::{Cpus, HostView, SlowReadings};
+use crate::machine::sampler::{CpuSampler, HostView, SlowReadings};
 use crate::session::machine::{Matrix, Pressure, Stat, Topology, proc};
 
 use super::quotas::Quotas;
@@ -42,7 +42,7 @@ pub struct HostWatch {
     work: WorkWatch,
     counts_work: bool,
     quotas_at: u64,
-    cpus: Cpus,
+    cpus: CpuSampler,
     cuts: u64,
     notes: Vec<String>,
     /// Nanoseconds that the last reading of /proc/stat took.
@@ -67,7 +67,7 @@ impl HostWatch {
             ksoftirqd_files: Vec::new(),
             stat: Stat::default(),
             slow: SlowReadings::default(),
-            cpus: Cpus::new(ticks_per_second(), topology),
+            cpus: CpuSampler::new(ticks_per_second(), topology),
             quotas: Quotas::here(),
             work: WorkWatch::default(),
             counts_work: false,
@@ -237,7 +237,7 @@ fn read_matrix(file: &mut ProcFile, matrix: &mut Matrix) {
 
 /// A handle to the thread.
 #[derive(Debug)]
-pub struct Host {
+pub struct HostThread {
     shared: Arc<SharedWithThread>,
     thread: JoinHandle<()>,
 }
@@ -250,7 +250,7 @@ struct SharedWithThread {
     stop: AtomicBool,
 }
 
-impl Host {
+impl HostThread {
     /// Starts the thread, which calls `published` after each view; it ends when that returns false.
     pub(crate) fn spawn(interval: Duration, published: impl Fn() -> bool + Send + 'static) -> io::Result<Self> {
         let interval = AtomicU64::new(interval_ns(interval));
@@ -316,7 +316,7 @@ impl SharedWithThread {
 mod tests {
     use std::io::Write;
 
-    use crate::machine::host::*;
+    use super::*;
 
     #[test]
     fn this_machine_is_read() {
@@ -338,7 +338,7 @@ mod tests {
         assert!(view.notes.is_empty(), "{:?}", view.notes);
     }
 
-    /// Finding the threads that run softirqs does not read processes that started after them.
+    /// CpuFinding the threads that run softirqs does not read processes that started after them.
     #[test]
     fn softirq_threads_are_found_among_the_oldest() {
         let mut reader = HostWatch::new(Roots::default());

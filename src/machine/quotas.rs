@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use crate::kernel::cgroup;
 use crate::kernel::host::ProcFile;
-use crate::query::row_order::arrange;
+use crate::panel::row_order::arrange;
 use crate::session::containers::places;
 use crate::session::machine::quota::{QuotaUse, ThrottledGroup, is_limit};
 use crate::source::containers::Reader;
@@ -85,7 +85,7 @@ impl Quotas {
 
 #[cfg(test)]
 mod tests {
-    use crate::machine::quotas::*;
+    use super::*;
 
     #[test]
     fn who_is_throttled_is_told_by_name() {

@@ -8,7 +8,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-use crate::query::row_order::arrange_by_key;
+use crate::panel::row_order::arrange_by_key;
 use crate::session::machine::proc::MatrixRow;
 use crate::session::machine::quota::ThrottledGroup;
 use crate::session::machine::{CpuPlace, Matrix, Pressure, Softnet, Stat, Ticks, Topology};
@@ -260,7 +260,7 @@ fn rise(before: u64, now: u64) -> u64 {
 
 /// The state between readings: rates and history of each CPU.
 #[derive(Debug, Default)]
-pub struct Cpus {
+pub struct CpuSampler {
     /// Ticks per nanosecond.
     rate: f64,
     topology: Topology,
@@ -278,7 +278,7 @@ pub struct Cpus {
     cut_at: u64,
 }
 
-impl Cpus {
+impl CpuSampler {
     /// Returns the initial state; `ticks` is the number of ticks per second.
     pub fn new(ticks: u64, topology: Topology) -> Self {
         Self { rate: ticks as f64 / 1e9, topology, ..Self::default() }

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use crate::lang::counted;
+use crate::panel::row_order::arrange_by_key;
 use crate::panel::unit::{duration, percent, thousands};
 use crate::panel::{Cell, Table};
 use crate::query::cpus::context::VECTORS;
 use crate::query::cpus::{self, CpuAnswer, CpuSamples};
 use crate::query::heat::least_of;
-use crate::query::row_order::arrange_by_key;
 use crate::session::machine::Ticks;
 
 pub use super::columns::{CpuColumn, SHOWN};

@@ -321,8 +321,8 @@ fn value(word: &str) -> Result<(f64, bool), String> {
 
 #[cfg(test)]
 mod tests {
+    use super::*;
     use crate::damage;
-    use crate::machine::trigger::*;
     use crate::session::machine::Pressure;
 
     const SECOND: u64 = 1_000_000_000;

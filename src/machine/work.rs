@@ -95,9 +95,9 @@ fn scaled(then: &Counts, now: &Counts) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
+    use super::*;
     use crate::kernel::fake::FakeSys;
     use crate::kernel::sys::Errno;
-    use crate::machine::work::*;
 
     #[test]
     fn what_took_turns_is_scaled_and_what_stood_still_is_nothing() {

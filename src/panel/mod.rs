@@ -1,27 +1,24 @@
 //! The display types of all output: screens, text, CSV and JSON, so that a figure looks the same everywhere.
 
-pub mod call_chains;
 pub mod charset;
 pub mod heatmap;
 pub mod histogram;
-pub mod listing;
 pub mod measure;
 pub mod printable;
+pub mod row_order;
 pub mod rows;
 pub mod series;
 pub(crate) mod stack_line;
 pub mod stacks;
 pub mod table;
 pub mod text;
-pub mod top;
-pub mod tree;
 pub mod unit;
 
 pub use heatmap::Heatmap;
 pub use histogram::Histogram;
 pub use measure::Measure;
 pub use rows::{Rest, Rows};
-pub use series::Series;
+pub use series::TimeSeries;
 pub use stacks::Stacks;
 pub use table::{Align, Cell, Column, Table};
 
@@ -52,7 +49,7 @@ pub enum Body {
     /// Values over time, with a row per item.
     Heatmap(Heatmap),
     /// Values over time.
-    Series(Series),
+    Series(TimeSeries),
     /// Stacks, drawn as a flame graph.
     Flame(Arc<Stacks>),
 }

@@ -14,7 +14,7 @@ pub struct SeriesLine {
 
 /// Several lines over the same time.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Series {
+pub struct TimeSeries {
     pub(crate) measure: Measure,
     /// Nanoseconds from the session's start to the first value, and between values.
     pub start: u64,
@@ -47,7 +47,7 @@ pub fn level(value: f64, most: f64) -> char {
     LEVELS[((value / most * 7.0).round() as usize).min(7)]
 }
 
-impl Series {
+impl TimeSeries {
     /// Formats a sparkline for each, with the newest, mean and greatest value.
     pub fn to_text(&self) -> String {
         let wide = self.lines.iter().map(|line| super::text::width(&line.label)).max().unwrap_or(0);

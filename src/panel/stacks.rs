@@ -1,13 +1,19 @@
 //! Weighted stacks for flame graphs and folded text.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use super::measure::Measure;
-use crate::profile::Acc;
-use crate::query::flame::FlameTree;
-use crate::query::row_order::{arrange, arrange_by_key};
-use crate::query::tree::symbol_stacks::Name;
+use crate::panel::row_order::{arrange, arrange_by_key};
 use crate::session::DsoKind;
+
+/// A function as shown in other tools.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct FrameName {
+    /// The function, or the DSO in brackets for an unknown one.
+    pub(crate) text: Arc<str>,
+    pub(crate) kind: DsoKind,
+    pub(crate) dso: Arc<str>,
+}
 
 /// The frame between a stack and an inverted one on top of it.
 pub const DIVIDER: &str = "--";
@@ -16,7 +22,7 @@ pub const DIVIDER: &str = "--";
 #[derive(Clone, Debug, PartialEq)]
 pub struct Stack {
     /// The thread's name, then functions from the root.
-    pub frames: Vec<Name>,
+    pub frames: Vec<FrameName>,
     pub(crate) weight: u64,
     /// The number of occurrences.
     pub count: u64,
@@ -24,25 +30,18 @@ pub struct Stack {
 
 impl Stack {
     /// Creates a stack of a thread, with count and weight in `stats`.
-    pub(crate) fn of(comm: Arc<str>, functions: Vec<Name>, stats: (u64, u64)) -> Self {
-        let mut frames = vec![Name { text: comm, kind: DsoKind::Unknown, dso: "".into() }];
+    pub(crate) fn of(comm: Arc<str>, functions: Vec<FrameName>, stats: (u64, u64)) -> Self {
+        let mut frames = vec![FrameName { text: comm, kind: DsoKind::Unknown, dso: "".into() }];
         frames.extend(functions);
         Self { frames, weight: stats.0, count: stats.1 }
     }
 }
 
 /// Stacks, the heaviest first.
-#[derive(Debug)]
+#[derive(Debug, PartialEq)]
 pub struct Stacks {
     pub(crate) measure: Measure,
     pub(crate) stacks: Vec<Stack>,
-    tree: OnceLock<FlameTree>,
-}
-
-impl PartialEq for Stacks {
-    fn eq(&self, other: &Self) -> bool {
-        (self.measure, &self.stacks) == (other.measure, &other.stacks)
-    }
 }
 
 impl Stacks {
@@ -60,13 +59,7 @@ impl Stacks {
         });
         list.retain(|stack| stack.weight > 0);
         arrange_by_key(&mut list, |stack| std::cmp::Reverse(stack.weight));
-        Self { measure, stacks: list, tree: OnceLock::new() }
-    }
-
-    /// Returns the tree of their names, created once.
-    pub fn tree(&self) -> &FlameTree {
-        let one = |stack: &Stack| Acc { samples: stack.count, period: stack.weight };
-        self.tree.get_or_init(|| FlameTree::of_names(self.stacks.iter().map(|stack| (&stack.frames[..], one(stack)))))
+        Self { measure, stacks: list }
     }
 
     /// Formats folded text for flamegraph.pl: `[prefix;]comm;root;…;leaf N`.

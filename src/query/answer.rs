@@ -14,19 +14,19 @@ use super::annotate::Hits;
 use super::column::{ColumnKey, ColumnValue};
 use super::cpus::CpuAnswer;
 use super::cpus::cpu_use::CpuUse;
-use super::diff::{RowDiff, Side};
+use super::diff::{DiffSide, RowDiff};
 use super::flame::layout::Flame;
 use super::heat::Heat;
 use super::question::{ChainMode, Question};
 use super::rows::task_choices::TaskSamples;
-use super::rows::top::Group;
+use super::rows::top::RowGroup;
 
 /// The limit of rows sent to a screen; the table reports the total.
 pub const MAX_ROWS: usize = 3_000;
 
 /// The fold mark of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mark {
+pub enum FoldMark {
     /// Cannot be unfolded.
     Leaf,
     /// Folded.
@@ -44,8 +44,8 @@ pub struct TopLine {
     pub depth: u16,
     /// The forks from the row to this entry of its call chains: a character per level (`│├`); empty without forks.
     pub(crate) forks: Arc<str>,
-    pub(crate) mark: Mark,
-    pub(crate) group: Arc<Group>,
+    pub(crate) mark: FoldMark,
+    pub(crate) group: Arc<RowGroup>,
     pub(crate) own: Acc,
     /// Samples in it and its callees; for a call chain entry those along this path.
     pub children: Acc,
@@ -63,7 +63,7 @@ pub struct TopLine {
     /// Instructions per cycle of rows with enough samples: of their own or including callees, by the sort order.
     pub ipc: Option<f64>,
     /// The comparison with the baseline, for rows.
-    pub versus: Option<RowDiff>,
+    pub diff: Option<RowDiff>,
 }
 
 #[cfg(test)]
@@ -74,7 +74,7 @@ impl TopLine {
             id,
             depth: 0,
             forks: "".into(),
-            mark: Mark::Closed,
+            mark: FoldMark::Closed,
             group: Arc::default(),
             own: Acc::default(),
             children: Acc::default(),
@@ -86,7 +86,7 @@ impl TopLine {
             kind: DsoKind::File,
             state: SymState::Known,
             ipc: None,
-            versus: None,
+            diff: None,
         }
     }
 }
@@ -211,7 +211,7 @@ pub struct BrokenStacks {
 
 /// The progress of reading a recording.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Progress {
+pub struct ReadProgress {
     /// Bytes.
     pub(crate) done: u64,
     /// Total bytes; 0 if unknown.
@@ -220,7 +220,7 @@ pub struct Progress {
     pub(crate) taken_ns: u64,
 }
 
-impl Progress {
+impl ReadProgress {
     /// Returns the estimated remaining nanoseconds at the pace so far.
     pub(crate) fn left_ns(&self) -> Option<u64> {
         let rest = self.all.checked_sub(self.done)?;
@@ -238,7 +238,7 @@ pub struct ViewAnswer {
     /// The table's lines, with call chains unfolded around the visible ones. Empty while another view is shown.
     pub lines: Vec<TopLine>,
     /// The call chains of the row that was requested separately.
-    pub beside: Vec<TopLine>,
+    pub callers: Vec<TopLine>,
     /// The most sampled tasks.
     pub tasks: Vec<TaskSamples>,
     /// The tasks of the same time, if no sample passes the filter.
@@ -250,7 +250,7 @@ pub struct ViewAnswer {
     /// The samples of the annotated function.
     pub hits: Option<Arc<Hits>>,
     /// The baseline's side and the current one, if there is a baseline.
-    pub sides: Option<(Side, Side)>,
+    pub sides: Option<(DiffSide, DiffSide)>,
     /// Number of all rows, shown or not.
     pub rows: usize,
     /// The CPU time of the samples that pass the filter; `None` where they don't tell it.
@@ -272,7 +272,7 @@ impl ViewAnswer {
     pub(crate) fn set_cpu_use(&mut self, used: Option<CpuUse>, question: &Question) {
         self.cpu_use = used;
         let Some(used) = used.filter(|used| used.of_machine) else { return };
-        for line in self.lines.iter_mut().chain(&mut self.beside) {
+        for line in self.lines.iter_mut().chain(&mut self.callers) {
             line.own_percent = used.displayed(line.own_percent);
             // Shares of the entry above are not of the machine.
             if line.depth == 0 || question.chain_mode == ChainMode::Graph {
@@ -322,7 +322,7 @@ pub struct Answer {
     /// The command or target as text; empty for the whole machine.
     pub target: String,
     /// The progress of reading a recording, meanwhile.
-    pub progress: Option<Progress>,
+    pub progress: Option<ReadProgress>,
     /// Records other than samples, by type.
     pub kinds: Vec<(&'static str, u64)>,
     /// Samples by CPU and context, regardless of the filter.
@@ -345,9 +345,9 @@ mod tests {
 
     #[test]
     fn the_rest_takes_as_long_as_its_share() {
-        let left = |done, all| Progress { done, all, taken_ns: 600 }.left_ns();
+        let left = |done, all| ReadProgress { done, all, taken_ns: 600 }.left_ns();
         assert_eq!([left(30, 100), left(100, 100), left(0, 100), left(3, 2)], [Some(1400), Some(0), None, None]);
-        let long = Progress { done: u64::MAX / 2, all: u64::MAX, taken_ns: u64::MAX / 3 };
+        let long = ReadProgress { done: u64::MAX / 2, all: u64::MAX, taken_ns: u64::MAX / 3 };
         assert_eq!(long.left_ns(), Some(u64::MAX / 3), "no product overflows");
     }
 

@@ -14,6 +14,7 @@
 pub mod aggregate;
 pub mod annotate;
 pub mod answer;
+pub mod answer_cache;
 pub mod column;
 pub mod cpus;
 mod data;
@@ -22,7 +23,6 @@ pub mod flame;
 pub mod heat;
 pub(crate) mod parallel;
 pub mod question;
-pub mod row_order;
 pub mod rows;
 pub mod search;
 #[cfg(test)]
@@ -31,7 +31,8 @@ pub mod time_range;
 pub mod tree;
 
 pub use aggregate::Aggregate;
-pub use answer::{Answer, EventInfo, Mark, Progress, TopLine};
+pub use answer::{Answer, EventInfo, FoldMark, ReadProgress, TopLine};
+pub use answer_cache::AnswerCache;
 pub use data::Data;
 pub use question::{Age, Baseline, ChainMode, ColumnKey, Direction, Order, Question, TopSpec};
 pub use rows::ipc::Partner;

@@ -132,7 +132,7 @@ pub struct Question {
     /// Whether rows are unfolded unless they are in [`Question::toggled`].
     pub expand_all: bool,
     /// The row whose call chains are returned separately, by ID.
-    pub beside: Option<u64>,
+    pub callers_of: Option<u64>,
     /// The first visible line: call chains are unfolded around the visible ones.
     pub first_line: usize,
     /// The number of visible lines from [`Question::first_line`] on.
@@ -164,7 +164,7 @@ impl Default for Question {
             limit_percent: 0.0,
             toggled: HashSet::new(),
             expand_all: false,
-            beside: None,
+            callers_of: None,
             first_line: 0,
             height: 100,
             cpu: None,
@@ -200,7 +200,7 @@ mod tests {
             direction: Direction::Callees,
             toggled: [3].into_iter().collect(),
             expand_all: true,
-            beside: Some(3),
+            callers_of: Some(3),
             first_line: 9,
             height: 4,
             ..question.clone()

@@ -40,7 +40,7 @@ pub enum RangeError {
 
 /// The clock that moments are resolved on.
 #[derive(Clone, Copy, Debug)]
-pub struct Timeline {
+pub struct RangeClock {
     /// The time of the first sample, in nanoseconds.
     pub first: u64,
     /// The time of the last sample, or now.
@@ -51,7 +51,7 @@ pub struct Timeline {
     pub local: fn(i64) -> Option<DateTime>,
 }
 
-impl Timeline {
+impl RangeClock {
     /// Creates a timeline in this process's time zone. `wall` is nanoseconds since 1970 at the clock's time `at`, or 0.
     pub fn new((first, last): (u64, u64), wall: u64, at: u64) -> Self {
         let zero = i128::from(wall) - i128::from(at);
@@ -160,7 +160,7 @@ impl TimeRange {
     }
 
     /// Returns the range on a clock, in nanoseconds. Times before the clock's zero become 0.
-    pub fn resolve(&self, on: &Timeline) -> Result<(u64, u64), RangeError> {
+    pub fn resolve(&self, on: &RangeClock) -> Result<(u64, u64), RangeError> {
         let from = self.from.map(|from| from.resolve(on, None)).transpose()?;
         let until = match self.until {
             End::Open => None,
@@ -189,7 +189,7 @@ impl Moment {
     }
 
     /// Returns the time on a clock. A time of day is the last one in the past; as an end, the first one after `from`.
-    fn resolve(self, on: &Timeline, from: Option<i128>) -> Result<i128, RangeError> {
+    fn resolve(self, on: &RangeClock, from: Option<i128>) -> Result<i128, RangeError> {
         match self {
             Self::First => Ok(i128::from(on.first)),
             Self::Last => Ok(i128::from(on.last)),
@@ -353,13 +353,13 @@ mod tests {
         date_of(second + 5400)
     }
 
-    fn resolve(text: &str, on: &Timeline) -> Result<Vec<(u64, u64)>, RangeError> {
+    fn resolve(text: &str, on: &RangeClock) -> Result<Vec<(u64, u64)>, RangeError> {
         TimeRange::parse(text)?.iter().map(|range| range.resolve(on)).collect()
     }
 
     #[test]
     fn as_perf_spells_them() {
-        let on = Timeline { first: 2_000, last: 12_000, wall: None, local: utc };
+        let on = RangeClock { first: 2_000, last: 12_000, wall: None, local: utc };
         let range = |text| resolve(text, &on);
         assert_eq!(range("10%-20%"), Ok(vec![(3_000, 4_000)]));
         assert_eq!(range("10%/2,0%-1%"), Ok(vec![(3_000, 4_000), (2_000, 2_100)]));
@@ -377,9 +377,9 @@ mod tests {
     }
 
     /// A session from 11:32:00 to 11:34:10 UTC of 26 November 2026.
-    fn session(local: fn(i64) -> Option<DateTime>) -> Timeline {
+    fn session(local: fn(i64) -> Option<DateTime>) -> RangeClock {
         let start = 1_795_692_720 * SECOND;
-        Timeline { first: 0, last: 130 * SECOND, wall: Some(start as i64), local }
+        RangeClock { first: 0, last: 130 * SECOND, wall: Some(start as i64), local }
     }
 
     #[test]
@@ -449,7 +449,7 @@ mod tests {
     fn a_session_over_midnight_has_two_days() {
         // From 23:50 to 00:20.
         let start = (1_795_737_600 - 600) * SECOND;
-        let on = Timeline { first: 0, last: 1800 * SECOND, wall: Some(start as i64), local: utc };
+        let on = RangeClock { first: 0, last: 1800 * SECOND, wall: Some(start as i64), local: utc };
         let one = |text| resolve(text, &on).map(|list| (list[0].0 / SECOND, list[0].1 / SECOND));
         assert_eq!(one("23:55,00:10"), Ok((300, 1200)));
         assert_eq!(one("23:55"), Ok((300, 360)));
@@ -462,7 +462,7 @@ mod tests {
 
         #[test]
         fn nothing_panics(text in "[-0-9:.,TZ+% msto]{0,24}", first: u64, last: u64, wall: Option<i64>) {
-            let on = Timeline { first, last, wall, local: crate::kernel::local_time };
+            let on = RangeClock { first, last, wall, local: crate::kernel::local_time };
             let _ = resolve(&text, &on);
         }
     }

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::json::round;
-use crate::panel::listing::hex;
+use crate::query::annotate::listing::hex;
 use crate::query::annotate::{Hits, ListingRow};
 use crate::symbols::code::Listing;
 

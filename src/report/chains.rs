@@ -2,11 +2,11 @@
 
 use std::fmt::Write;
 
-use crate::panel::call_chains::{ChainForm, ChainSpec, ChainValue};
+use crate::panel::row_order::arrange_by_key;
 use crate::profile::Acc;
 use crate::query::Data;
-use crate::query::row_order::arrange_by_key;
-use crate::query::tree::heaviest_chain::HeavyTree;
+use crate::query::tree::chains::CallTree;
+use crate::report::chain_spec::{ChainForm, ChainSpec, ChainValue};
 
 /// A node of a call tree: a function with its continuations. The root of a row's tree does not have a name.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -22,17 +22,17 @@ pub(crate) struct Branch {
 const MAX_DEPTH: usize = 512;
 
 impl Branch {
-    pub(crate) fn of(spec: &ChainSpec, data: Data<'_>, heavy: &HeavyTree) -> Self {
+    pub(crate) fn of(spec: &ChainSpec, data: Data<'_>, heavy: &CallTree) -> Self {
         Self::at(spec, data, heavy, 0, 0)
     }
 
-    fn at(spec: &ChainSpec, data: Data<'_>, heavy: &HeavyTree, node: u32, depth: usize) -> Self {
-        let entry = &heavy.tree.nodes[node as usize];
+    fn at(spec: &ChainSpec, data: Data<'_>, heavy: &CallTree, node: u32, depth: usize) -> Self {
+        let entry = &heavy.nodes[node as usize];
         let children = entry.children.iter().filter(|_| depth < MAX_DEPTH);
         Self {
             name: if depth == 0 { String::new() } else { spec.name(data, heavy, node) },
             acc: entry.acc,
-            ended: heavy.ended[node as usize],
+            ended: heavy.nodes[node as usize].ended,
             below: children.map(|child| Self::at(spec, data, heavy, *child, depth + 1)).collect(),
         }
     }

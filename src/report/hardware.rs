@@ -6,12 +6,12 @@ use rustc_hash::FxHashMap;
 
 use crate::ingest::hardware::{Detail, HardwareLog, HardwareWords};
 use crate::kernel::attr::sample;
+use crate::panel::row_order::arrange;
 use crate::panel::table::{Cell, Column, Table};
 use crate::profile::{Acc, FrameId, NodeId, Sym};
 use crate::query::aggregate::filter_eval::FilterEvaluator;
 use crate::query::column::sort_words;
 use crate::query::column::{self, ColumnInput, ColumnValue};
-use crate::query::row_order::arrange;
 use crate::query::{ColumnKey, Data};
 use crate::record::hardware::{BranchFlags, DataSource, page_size, transaction};
 use crate::session::Task;

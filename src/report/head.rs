@@ -1,13 +1,13 @@
 //! The header of a recording in perf's words: machine, command, events. It is shown by `--header` and `--header-only`.
 
 use crate::kernel::local_time;
+use crate::panel::row_order::arrange_by_key;
 use crate::panel::text::clean;
 use crate::perfdata::attr_words;
 use crate::perfdata::bytes::Bytes;
 use crate::perfdata::features::{NAMES, bit};
 use crate::perfdata::read::Recording;
 use crate::perfdata::topology::CpuTopology;
-use crate::query::row_order::arrange_by_key;
 
 use super::script::time_of_day;
 

@@ -4,14 +4,14 @@ use rustc_hash::FxHashMap;
 use serde_json::{Map, Value, json};
 
 use crate::lang::counted;
-use crate::panel::call_chains::{ChainForm, ChainSpec};
 use crate::panel::text::clean;
-use crate::panel::top::{Field, TopTable};
 use crate::panel::unit::thousands;
 use crate::perfdata::EventUnit;
 use crate::profile::{Acc, SymId};
-use crate::query::tree::heaviest_chain::HeavyTree;
+use crate::query::rows::top_table::{TopField, TopTable};
+use crate::query::tree::chains::CallTree;
 use crate::query::{ColumnKey, Data, Direction, Top, column};
+use crate::report::chain_spec::{ChainForm, ChainSpec};
 
 /// Formatted call chains, by the keys of their rows.
 pub(crate) type ChainsByRow<R> = FxHashMap<(u32, u32), R>;
@@ -43,7 +43,7 @@ impl EventPart<'_> {
         }
         out.insert("children_pct".into(), json!(round(row.children.percent_of(&table.whole))));
         for field in table.fields {
-            if let Field::Mode(mode) = field {
+            if let TopField::Mode(mode) = field {
                 let share = table.weight(row, *mode).percent_of(&table.whole);
                 out.insert(field.column().name.into_owned(), json!(round(share)));
             }
@@ -57,15 +57,15 @@ impl EventPart<'_> {
 }
 
 /// Returns a row's call tree. Its entries are in tree order, each with its depth below the row.
-pub(crate) fn chain(data: Data<'_>, spec: &ChainSpec, heavy: &HeavyTree, whole: &Acc) -> Value {
-    let nodes = &heavy.tree.nodes;
+pub(crate) fn chain(data: Data<'_>, spec: &ChainSpec, heavy: &CallTree, whole: &Acc) -> Value {
+    let nodes = &heavy.nodes;
     let mut out = Vec::new();
     let mut open: Vec<(u32, u32, usize)> = nodes[0].children.iter().rev().map(|node| (*node, 0, 0)).collect();
     while let Some((node, above, depth)) = open.pop() {
         let entry = &nodes[node as usize];
         let sym = data.profile.frames.sym(SymId(entry.sym));
         let whole = if spec.form == ChainForm::Fractal { &nodes[above as usize].acc } else { whole };
-        let place = heavy.places.get(node as usize).copied().flatten();
+        let place = heavy.nodes[node as usize].frame;
         let mut object = json!({
             "depth": depth, "sym": sym.name(), "dso": &*sym.dso_name, "samples": entry.acc.samples,
             "period": entry.acc.period, "pct": round(entry.acc.percent_of(whole)),

@@ -1,12 +1,14 @@
 //! Answers without a terminal: tables as text, CSV and JSON, and the findings of `doctor`.
 
 pub mod annotated;
+pub(crate) mod chain_spec;
 pub(crate) mod chains;
 pub mod counters;
 pub mod doctor;
 pub(crate) mod dump;
 pub mod hardware;
 pub(crate) mod head;
+pub(crate) mod hierarchy;
 pub mod json;
 pub mod record_stats;
 pub(crate) mod records;

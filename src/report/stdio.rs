@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use crate::panel::table::{Align, Cell};
 use crate::panel::text::{clean, width};
-use crate::panel::top::{Field, TopTable};
+use crate::query::rows::top_table::{TopField, TopTable};
 use crate::query::{ColumnKey, TopRow};
 use crate::session::DsoKind;
 
@@ -74,9 +74,9 @@ impl StdioReport<'_> {
             total.period
         );
         let rows: Vec<&TopRow> = self.table.top.rows.iter().take(limit).collect();
-        let is_one = |field: &Field| self.only.iter().any(|one| *field == Field::Key(one.key));
-        let keys_left = self.table.fields.iter().any(|field| matches!(field, Field::Key(_)) && !is_one(field));
-        let is_told = |field: &Field| keys_left && is_one(field);
+        let is_one = |field: &TopField| self.only.iter().any(|one| *field == TopField::Key(one.key));
+        let keys_left = self.table.fields.iter().any(|field| matches!(field, TopField::Key(_)) && !is_one(field));
+        let is_told = |field: &TopField| keys_left && is_one(field);
         let shown = self.table.fields.iter().filter(|field| !is_told(field)).enumerate();
         let columns: Vec<Printed> = shown.map(|(at, field)| self.column(at, *field, &rows)).collect();
         let titles: Vec<String> = columns.iter().map(|column| column.aligned(&column.title, true)).collect();
@@ -95,12 +95,12 @@ impl StdioReport<'_> {
         out + "\n\n"
     }
 
-    fn column(&self, at: usize, field: Field, rows: &[&TopRow]) -> Printed {
+    fn column(&self, at: usize, field: TopField, rows: &[&TopRow]) -> Printed {
         let cells: Vec<String> = rows.iter().map(|row| self.cell(row, field)).collect();
         let title = self.title(field);
         let least = match field {
-            Field::Samples | Field::Period => 12,
-            Field::Key(_) => 0,
+            TopField::Samples | TopField::Period => 12,
+            TopField::Key(_) => 0,
             _ => 8,
         };
         let own = cells.iter().map(|cell| width(cell)).max().unwrap_or(0).max(width(&title)).max(least);
@@ -109,21 +109,21 @@ impl StdioReport<'_> {
     }
 
     /// Returns perf's title of a column; ours if perf does not have the column.
-    fn title(&self, field: Field) -> String {
+    fn title(&self, field: TopField) -> String {
         let title = match field {
-            Field::SelfTime if !self.children => "Overhead",
-            Field::Key(ColumnKey::Comm) => "Command",
-            Field::Key(ColumnKey::Dso) => "Shared Object",
-            Field::Key(ColumnKey::Srcline) => "Source:Line",
-            Field::Key(ColumnKey::Srcfile) => "Source File",
+            TopField::SelfTime if !self.children => "Overhead",
+            TopField::Key(ColumnKey::Comm) => "Command",
+            TopField::Key(ColumnKey::Dso) => "Shared Object",
+            TopField::Key(ColumnKey::Srcline) => "Source:Line",
+            TopField::Key(ColumnKey::Srcfile) => "Source File",
             field => return field.column().title.into_owned(),
         };
         title.to_owned()
     }
 
-    fn cell(&self, row: &TopRow, field: Field) -> String {
+    fn cell(&self, row: &TopRow, field: TopField) -> String {
         let cell = self.table.cell(row, field);
-        if field == Field::Key(ColumnKey::Sym) {
+        if field == TopField::Key(ColumnKey::Sym) {
             let sym = self.table.top.symbol(self.table.data, row.label);
             let level = sym.map_or('.', |sym| match sym.kind {
                 DsoKind::Guest => 'g',

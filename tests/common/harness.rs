@@ -7,17 +7,16 @@ use perfprof_tui::engine::IntakeOptions;
 use perfprof_tui::engine::Request;
 use perfprof_tui::engine::UnitRequest;
 use perfprof_tui::engine::offline::{self, Offline};
-use perfprof_tui::engine::view::View;
 use perfprof_tui::event::catalogue::{CatalogueEvent, EventKind};
 use perfprof_tui::event::{EventState, Rate, RunState};
-use perfprof_tui::machine::sampler::{Cpus, SlowReadings};
+use perfprof_tui::machine::sampler::{CpuSampler, SlowReadings};
 use perfprof_tui::panel::charset::Charset;
 use perfprof_tui::perfdata::EventDesc;
 use perfprof_tui::query::annotate::{self, AnnotatedFunction};
 use perfprof_tui::query::answer::EventInfo;
 use perfprof_tui::query::answer::{Memory, MemoryShare, Meter};
 use perfprof_tui::query::cpus::{CpuAnswer, CpuCounts};
-use perfprof_tui::query::{Aggregate, Answer, Question};
+use perfprof_tui::query::{Aggregate, Answer, AnswerCache, Question};
 use perfprof_tui::session::machine::{Stat, Topology};
 use perfprof_tui::session::{EndReason, Origin, TimeMark, marks};
 use perfprof_tui::source::{Info, recording};
@@ -31,7 +30,8 @@ use perfprof_tui::ui::{App, Effect, Level, Start};
 /// Engine and interface in one thread, with immediate answers.
 pub struct Harness {
     loaded: Offline,
-    view: View,
+    view: AnswerCache,
+    other: Option<Offline>,
     pub app: App,
     pub size: (u16, u16),
     /// Effects that are not requests to the engine.
@@ -77,7 +77,8 @@ impl Harness {
         info.target = file.to_owned();
         let mut harness = Self {
             loaded,
-            view: View::default(),
+            view: AnswerCache::default(),
+            other: None,
             app: App::new(info, Start::default()),
             size: (width, height),
             saved: Vec::new(),
@@ -163,7 +164,7 @@ impl Harness {
     fn answer(&mut self, question: Arc<Question>) -> Answer {
         let data = self.loaded.data();
         let core = self.loaded.ingest.core();
-        let view = self.view.answer(data, &question, u64::MAX);
+        let view = self.view.answer(data, self.other.as_ref().map(Offline::data), &question, u64::MAX);
         self.view.outdated();
         let mut counts = CpuCounts::new(core.clock().unwrap_or(usize::MAX), false);
         counts.update(data, u64::MAX);
@@ -213,7 +214,7 @@ impl Harness {
     /// Shows the machine's CPUs from two readings of /proc/stat, ten seconds apart.
     pub fn host(mut self, name: &str) -> Self {
         const SECOND: u64 = 1_000_000_000;
-        let mut cpus = Cpus::new(100, Topology::default());
+        let mut cpus = CpuSampler::new(100, Topology::default());
         for (which, at) in [("before", SECOND), ("after", 11 * SECOND)] {
             let mut stat = Stat::default();
             stat.parse(&std::fs::read(data(&format!("{name}.proc_stat.{which}"))).expect("readable"));
@@ -227,7 +228,8 @@ impl Harness {
 
     /// Compares with another recording.
     pub fn against(mut self, file: &str, kallsyms: &str) -> Self {
-        self.view.set_other(Some(Box::new(load(file, kallsyms).0)));
+        self.other = Some(load(file, kallsyms).0);
+        self.view.release_other();
         self.app.baseline_read(file.into());
         self.settle();
         self

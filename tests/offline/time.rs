@@ -143,7 +143,7 @@ fn a_range_as_baseline() {
     let (then, now) = answer.view.sides.expect("sides");
     assert!(then.total.samples > 0 && now.total.samples > 0 && now.total.samples == answer.view.total.samples);
     assert!((then.seconds - 2.0).abs() < 0.01 && (now.seconds - 2.0).abs() < 0.01, "{then:?} {now:?}");
-    assert!(answer.view.lines.iter().any(|line| line.versus.is_some()));
+    assert!(answer.view.lines.iter().any(|line| line.diff.is_some()));
     // The command that the view is copied as gives the same view.
     let again = incident(120, 40).keys(":baseline range 2,4<ret>:range 6,8<ret>");
     let (a, b) = again.app.context.answer.view.sides.expect("sides");

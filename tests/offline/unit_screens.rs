@@ -7,9 +7,9 @@ use crate::common::cells::{cells, row};
 use crate::common::scenes::scene;
 use crossterm::event::{Event, KeyCode, KeyEvent, KeyModifiers, MouseButton, MouseEvent, MouseEventKind};
 use perfprof_tui::engine::{UnitAnswer, UnitRequest};
-use perfprof_tui::machine::sampler::{Cpus, SlowReadings};
-use perfprof_tui::panel::top::Field;
+use perfprof_tui::machine::sampler::{CpuSampler, SlowReadings};
 use perfprof_tui::panel::{Align, Body, Cell, Column, Panel, Rest, Rows, Table};
+use perfprof_tui::query::rows::top_table::TopField;
 use perfprof_tui::query::{Answer, ColumnKey};
 use perfprof_tui::session::machine::{Stat, Topology};
 use perfprof_tui::session::{EndReason, Origin};
@@ -23,7 +23,7 @@ use perfprof_tui::units::UNITS;
 
 fn app(width: u16, height: u16) -> App {
     let start =
-        Start { columns: vec![Field::SelfTime, Field::Key(ColumnKey::Sym)], children: false, ..Start::default() };
+        Start { columns: vec![TopField::SelfTime, TopField::Key(ColumnKey::Sym)], children: false, ..Start::default() };
     let mut info = Info::new(Origin::Recorded);
     info.hosts = SourceHost::named("host").into();
     let mut app = App::new(info, start);
@@ -172,7 +172,7 @@ fn a_unit_whose_records_cost_too_much_is_refused() {
         let mut app = App::new(info, Start::default());
         app.resize(160, 40);
         app.set_answer(Arc::new(Answer::default()));
-        let mut cpus = Cpus::new(100, Topology::default());
+        let mut cpus = CpuSampler::new(100, Topology::default());
         for (at, switches) in [(SECOND, 0), (2 * SECOND, switches)] {
             let mut stat = Stat::default();
             let ticks = at / SECOND * 100;

@@ -10,8 +10,8 @@ use std::path::{Path, PathBuf};
 
 /// The folders in the order of a sample's life: each may use those before it.
 const ORDER: &[&str] = &[
-    "kernel", "record", "lang", "perfdata", "event", "filter", "session", "symbols", "source", "profile", "query",
-    "panel", "units", "ingest", "machine", "engine", "ui", "report", "export", "cli",
+    "kernel", "record", "lang", "perfdata", "event", "filter", "session", "symbols", "source", "profile", "panel",
+    "query", "units", "ingest", "machine", "engine", "ui", "report", "export", "cli",
 ];
 
 /// Dependencies that the order permits but the design forbids.

@@ -6,7 +6,7 @@ use toml::de::{DeTable, DeValue};
 use crate::filter::{Filter, KnownFields};
 use crate::lang::nearest;
 use crate::lang::quantity;
-use crate::panel::top::Field;
+use crate::query::rows::top_table::TopField;
 use crate::ui::popups::columns;
 use crate::ui::theme::Depth;
 
@@ -39,7 +39,7 @@ impl Config {
     }
 }
 
-pub(crate) fn column_name(field: Field) -> String {
+pub(crate) fn column_name(field: TopField) -> String {
     field.column().name.trim_end_matches("_pct").to_owned()
 }
 
@@ -114,7 +114,7 @@ impl ConfigReader<'_> {
         let Some(list) = value.get_ref().as_array() else {
             return self.fault(value, "columns: expected a list of names");
         };
-        let mut chosen: Vec<Field> = Vec::new();
+        let mut chosen: Vec<TopField> = Vec::new();
         for item in list.iter() {
             let name = item.get_ref().as_str().unwrap_or_default();
             match columns().find(|field| column_name(*field) == name) {
@@ -126,7 +126,7 @@ impl ConfigReader<'_> {
                 }
             }
         }
-        if chosen.iter().any(|field| matches!(field, Field::Key(_))) {
+        if chosen.iter().any(|field| matches!(field, TopField::Key(_))) {
             self.config.columns = Some(chosen);
         } else {
             self.fault(value, "columns: expected at least one of cpu, comm, pid, tid, cgroup, trace, dso, sym");

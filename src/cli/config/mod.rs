@@ -9,7 +9,7 @@ mod show;
 use std::path::PathBuf;
 use std::sync::OnceLock;
 
-use crate::panel::top::Field;
+use crate::query::rows::top_table::TopField;
 use crate::ui::input::keymap::Keymap;
 use crate::ui::state::context::SavedFilters;
 use crate::ui::theme::{Depth, ThemeFile, Themes};
@@ -36,7 +36,7 @@ pub struct Config {
     pub(crate) mouse: Option<bool>,
     /// True for plain ASCII output; `None` follows the locale.
     pub(crate) ascii: Option<bool>,
-    pub(crate) columns: Option<Vec<Field>>,
+    pub(crate) columns: Option<Vec<TopField>>,
     /// Shares in percent from which rows are hot and warm.
     pub(crate) hot: Option<f64>,
     pub(crate) warm: Option<f64>,

@@ -7,7 +7,7 @@ use clap::Command;
 use crate::cli::args;
 use crate::cli::output::{charset, complain, print};
 use crate::panel::charset::Charset;
-use crate::panel::top::Field;
+use crate::query::rows::top_table::TopField;
 use crate::ui::theme::{SCOPES, Themes};
 
 use super::file::column_name;
@@ -58,7 +58,7 @@ fn text(config: &Config) -> String {
     let ascii = config.ascii.unwrap_or_else(|| charset() == Charset::Ascii);
     line(&mut out, config.ascii.is_some(), format!("ascii = {ascii}"));
     let columns: Vec<String> =
-        config.columns.as_deref().unwrap_or(Field::FIRST).iter().map(|field| quoted(&column_name(*field))).collect();
+        config.columns.as_deref().unwrap_or(TopField::FIRST).iter().map(|field| quoted(&column_name(*field))).collect();
     line(&mut out, config.columns.is_some(), format!("columns = [{}]", columns.join(", ")));
     let _ = writeln!(out, "\n[thresholds]");
     line(&mut out, config.hot.is_some(), format!("hot = {:?}", config.hot.unwrap_or(Themes::HOT)));

@@ -1,10 +1,10 @@
 //! The value of -g: which call chains are printed, and how.
 
 use crate::lang::quantity;
-use crate::panel::call_chains::{ChainForm, ChainSpec, ChainValue};
 use crate::query::Direction;
 use crate::query::rows::lines::CHAIN_LIMIT;
 use crate::query::tree::heaviest_chain::ApartBy;
+use crate::report::chain_spec::{ChainForm, ChainSpec, ChainValue};
 
 use super::super::args::Report;
 use super::super::usage;

@@ -5,25 +5,25 @@ use std::time::Duration;
 
 use crate::event::format::Format;
 use crate::lang::nearest_hint;
-use crate::panel::top::{Field, TopTable};
 use crate::query::column::sort_words;
 use crate::query::rows::mode_weights::CpuMode;
+use crate::query::rows::top_table::{TopField, TopTable};
 use crate::query::{ColumnKey, TopRow, column};
 
 use super::super::args::Report;
 use super::super::usage;
 
 /// perf's names of figures (perf-report(1), --fields).
-const FIGURES: &[(&str, Field)] = &[
-    ("overhead", Field::SelfTime),
-    ("overhead_children", Field::Children),
-    ("overhead_sys", Field::Mode(CpuMode::Kernel)),
-    ("overhead_us", Field::Mode(CpuMode::User)),
-    ("overhead_guest_sys", Field::Mode(CpuMode::GuestKernel)),
-    ("overhead_guest_us", Field::Mode(CpuMode::GuestUser)),
-    ("sample", Field::Samples),
-    ("period", Field::Period),
-    ("ipc", Field::Ipc),
+const FIGURES: &[(&str, TopField)] = &[
+    ("overhead", TopField::SelfTime),
+    ("overhead_children", TopField::Children),
+    ("overhead_sys", TopField::Mode(CpuMode::Kernel)),
+    ("overhead_us", TopField::Mode(CpuMode::User)),
+    ("overhead_guest_sys", TopField::Mode(CpuMode::GuestKernel)),
+    ("overhead_guest_us", TopField::Mode(CpuMode::GuestUser)),
+    ("sample", TopField::Samples),
+    ("period", TopField::Period),
+    ("ipc", TopField::Ipc),
 ];
 
 /// Keys of perf that are not supported, with alternatives.
@@ -39,10 +39,10 @@ const ELSEWHERE: &[(&str, &str)] = &[
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Columns {
     pub(super) keys: Vec<ColumnKey>,
-    pub(super) fields: Vec<Field>,
+    pub(super) fields: Vec<TopField>,
     /// True if these were typed, so that no others are shown.
     pub(super) is_whole: bool,
-    pub(super) order: Vec<Field>,
+    pub(super) order: Vec<TopField>,
     /// True if rows are sorted by instructions per cycle.
     pub(super) by_ipc: bool,
 }
@@ -62,9 +62,9 @@ impl Columns {
             own.map(|(event, field)| column::traced(&format!("{event}.{field}"))).collect::<Vec<_>>()
         };
         let keys = |key: ColumnKey| if key == all { own() } else { vec![key] };
-        let fields = |list: &[Field]| {
-            let one = |field: &Field| match field {
-                Field::Key(key) => keys(*key).into_iter().map(Field::Key).collect(),
+        let fields = |list: &[TopField]| {
+            let one = |field: &TopField| match field {
+                TopField::Key(key) => keys(*key).into_iter().map(TopField::Key).collect(),
                 field => vec![*field],
             };
             list.iter().flat_map(one).collect::<Vec<_>>()
@@ -75,27 +75,27 @@ impl Columns {
 }
 
 struct List {
-    fields: Vec<Field>,
+    fields: Vec<TopField>,
     adds: bool,
 }
 
 impl List {
     fn keys(&self) -> impl Iterator<Item = ColumnKey> + '_ {
         self.fields.iter().filter_map(|field| match field {
-            Field::Key(key) => Some(*key),
+            TopField::Key(key) => Some(*key),
             _ => None,
         })
     }
 
     /// Figures of every recording.
-    fn figures(&self) -> impl Iterator<Item = Field> + '_ {
-        self.fields.iter().copied().filter(|field| !matches!(field, Field::Key(_) | Field::Ipc))
+    fn figures(&self) -> impl Iterator<Item = TopField> + '_ {
+        self.fields.iter().copied().filter(|field| !matches!(field, TopField::Key(_) | TopField::Ipc))
     }
 
     fn with_quantum(mut self, quantum: Option<Duration>) -> Self {
         let Some(quantum) = quantum else { return self };
         for field in &mut self.fields {
-            if let Field::Key(ColumnKey::Time(ns)) = field {
+            if let TopField::Key(ColumnKey::Time(ns)) = field {
                 *ns = u64::try_from(quantum.as_nanos()).unwrap_or(u64::MAX);
             }
         }
@@ -103,7 +103,7 @@ impl List {
     }
 
     fn has_ipc(&self) -> bool {
-        self.fields.contains(&Field::Ipc)
+        self.fields.contains(&TopField::Ipc)
     }
 }
 
@@ -150,7 +150,7 @@ impl Typed {
         let whole = self.fields.as_ref().filter(|list| !list.adds);
         let mut fields = whole.map_or_else(|| self.figures(children), |list| list.fields.clone());
         let added = self.fields.iter().filter(|list| list.adds).flat_map(|list| list.fields.iter().copied());
-        for field in keys.iter().map(|key| Field::Key(*key)).chain(added) {
+        for field in keys.iter().map(|key| TopField::Key(*key)).chain(added) {
             if !fields.contains(&field) {
                 fields.push(field);
             }
@@ -162,7 +162,7 @@ impl Typed {
     fn keys(&self, own: Vec<ColumnKey>) -> Vec<ColumnKey> {
         let typed = |list: &Option<List>| list.iter().flat_map(List::keys).collect::<Vec<_>>();
         let starts = match (&self.sort, &self.fields) {
-            (Some(list), _) => list.adds || list.fields == [Field::Ipc],
+            (Some(list), _) => list.adds || list.fields == [TopField::Ipc],
             (None, Some(list)) => list.adds,
             (None, None) => true,
         };
@@ -177,27 +177,29 @@ impl Typed {
     }
 
     /// Default figures, and figures that rows are sorted by.
-    fn figures(&self, children: bool) -> Vec<Field> {
-        let modes = [CpuMode::Kernel, CpuMode::User].map(Field::Mode);
-        let mut out = vec![Field::Children, Field::SelfTime];
+    fn figures(&self, children: bool) -> Vec<TopField> {
+        let modes = [CpuMode::Kernel, CpuMode::User].map(TopField::Mode);
+        let mut out = vec![TopField::Children, TopField::SelfTime];
         out.extend(modes.into_iter().filter(|_| self.modes));
-        out.extend([(self.counts, Field::Samples), (self.periods, Field::Period)].iter().filter(|f| f.0).map(|f| f.1));
+        out.extend(
+            [(self.counts, TopField::Samples), (self.periods, TopField::Period)].iter().filter(|f| f.0).map(|f| f.1),
+        );
         for field in self.sort.iter().flat_map(List::figures) {
             if !out.contains(&field) {
                 out.push(field);
             }
         }
-        let typed = |field: Field| self.sort.iter().any(|list| list.fields.contains(&field));
-        out.retain(|field| children || *field != Field::Children || typed(*field));
+        let typed = |field: TopField| self.sort.iter().any(|list| list.fields.contains(&field));
+        out.retain(|field| children || *field != TopField::Children || typed(*field));
         out
     }
 
     /// Without an explicit order, rows are sorted by the list of columns, and first by overhead if the list lacks it.
-    fn order(&self) -> Vec<Field> {
+    fn order(&self) -> Vec<TopField> {
         match (&self.sort, &self.fields) {
             (Some(list), _) if list.figures().next().is_some() && !list.has_ipc() => {
-                let overhead = |field| !matches!(field, Field::Samples | Field::Period);
-                let first = if list.figures().any(overhead) { None } else { Some(Field::SelfTime) };
+                let overhead = |field| !matches!(field, TopField::Samples | TopField::Period);
+                let first = if list.figures().any(overhead) { None } else { Some(TopField::SelfTime) };
                 first.into_iter().chain(list.fields.iter().copied()).collect()
             }
             (None, Some(list)) if !list.adds => list.fields.clone(),
@@ -221,17 +223,17 @@ fn parse(option: &str, text: &str) -> anyhow::Result<List> {
     Ok(List { fields, adds })
 }
 
-fn field(word: &str) -> Option<Field> {
+fn field(word: &str) -> Option<TopField> {
     let is_elsewhere = ELSEWHERE.iter().any(|(name, _)| *name == word);
     whole(word).or_else(|| sort_words::begun(word).filter(|_| !is_elsewhere).and_then(whole))
 }
 
-fn whole(word: &str) -> Option<Field> {
+fn whole(word: &str) -> Option<TopField> {
     let figure = FIGURES.iter().find(|(name, _)| *name == word).map(|(_, field)| *field);
     let of_reports = || column::OF_REPORTS.iter().find(|entry| entry.names[0] == word).map(|entry| entry.key);
     let fields = || (word == column::FIELDS).then(|| column::traced(column::FIELDS));
     let key = || ColumnKey::parse_list(word).ok().and_then(|list| list.first().copied());
-    figure.or_else(|| of_reports().or_else(fields).or_else(key).map(Field::Key))
+    figure.or_else(|| of_reports().or_else(fields).or_else(key).map(TopField::Key))
 }
 
 fn unknown(word: &str) -> String {
@@ -248,16 +250,16 @@ fn unknown(word: &str) -> String {
 }
 
 /// Sorts rows by some columns: figures in descending order, keys by name. The sort is stable.
-pub(super) fn sort(table: &TopTable<'_>, rows: &mut [TopRow], order: &[Field]) {
-    let one = |a: &TopRow, b: &TopRow, field: &Field| {
+pub(super) fn sort(table: &TopTable<'_>, rows: &mut [TopRow], order: &[TopField]) {
+    let one = |a: &TopRow, b: &TopRow, field: &TopField| {
         let by = |weight: &dyn Fn(&TopRow) -> u64| Reverse(weight(a)).cmp(&Reverse(weight(b)));
         match field {
-            Field::SelfTime | Field::Period => by(&|row| row.own.period),
-            Field::Children => by(&|row| row.children.period),
-            Field::Samples => by(&|row| row.own.samples),
-            Field::Mode(mode) => by(&|row| table.weight(row, *mode).period),
-            Field::Ipc | Field::Delta | Field::Old => Ordering::Equal,
-            Field::Key(_) => table.cell(b, *field).compare(&table.cell(a, *field)),
+            TopField::SelfTime | TopField::Period => by(&|row| row.own.period),
+            TopField::Children => by(&|row| row.children.period),
+            TopField::Samples => by(&|row| row.own.samples),
+            TopField::Mode(mode) => by(&|row| table.weight(row, *mode).period),
+            TopField::Ipc | TopField::Delta | TopField::Old => Ordering::Equal,
+            TopField::Key(_) => table.cell(b, *field).compare(&table.cell(a, *field)),
         }
     };
     rows.sort_by(|a, b| order.iter().map(|field| one(a, b, field)).find(|by| by.is_ne()).unwrap_or(Ordering::Equal));
@@ -279,7 +281,7 @@ mod tests {
         };
         let columns = typed.columns(vec![ColumnKey::Comm, ColumnKey::Sym], children);
         let names =
-            |list: &[Field]| list.iter().map(|field| field.column().name.to_string()).collect::<Vec<_>>().join(",");
+            |list: &[TopField]| list.iter().map(|field| field.column().name.to_string()).collect::<Vec<_>>().join(",");
         format!("{} by {}", names(&columns.fields), names(&columns.order))
     }
 

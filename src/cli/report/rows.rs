@@ -9,17 +9,18 @@ use crate::engine::offline::Offline;
 use crate::event::format::Format;
 use crate::filter::Filter;
 use crate::panel;
-use crate::panel::call_chains::{ChainForm, ChainSpec};
-use crate::panel::top::{Field, TopTable};
+use crate::panel::row_order::arrange_by_key;
 use crate::perfdata::EventUnit;
 use crate::profile::Acc;
 use crate::query::parallel::shared;
-use crate::query::row_order::arrange_by_key;
 use crate::query::rows::mode_weights::ModeWeights;
+use crate::query::rows::top_table::{TopField, TopTable};
+use crate::query::tree::chains::CallTree;
 use crate::query::tree::chains::TreeKind;
-use crate::query::tree::heaviest_chain::{HeavyTree, HeavyTrees};
+use crate::query::tree::heaviest_chain::HeavyTrees;
 use crate::query::tree::stack_marks::{StackMarks, StackRules};
 use crate::query::{Aggregate, ColumnKey, Data, Direction, Order, Partner, RowLimit, Top, TopRow, TopSpec};
+use crate::report::chain_spec::{ChainForm, ChainSpec};
 use crate::report::chains::{Branch, ChainText};
 use crate::report::json::{self, ChainsByRow};
 use crate::report::stdio::{OnlyValue, StdioReport};
@@ -94,7 +95,7 @@ pub(super) struct EventRows<'a> {
     unit: EventUnit,
     top: Top,
     pub(super) columns: Columns,
-    fields: Vec<Field>,
+    fields: Vec<TopField>,
     modes: ModeWeights,
     /// Base of percentages.
     whole: Acc,
@@ -127,7 +128,7 @@ impl<'a> EventRows<'a> {
             origins: false,
         };
         let is_filtered = filter.is_some() || marks.is_some();
-        let mut fold = Aggregate::new(event, filter).told_apart(keys);
+        let mut fold = Aggregate::new(event, filter).group_by(keys);
         fold.update(data, 0..u64::MAX);
         let partner = Partner::of(data.events.iter().map(String::as_str), event).filter(|_| fold.traced().is_none());
         let partner = partner.map(|partner| {
@@ -138,9 +139,9 @@ impl<'a> EventRows<'a> {
         let with = partner.as_ref().map(|(partner, other)| (*partner, other));
         let top = Top::build(data, &fold, with, &spec, RowLimit::First(usize::MAX));
         let mut fields = columns.fields.clone();
-        if top.partner.is_some() && !columns.is_whole && !fields.contains(&Field::Ipc) {
-            let at = fields.iter().position(|field| matches!(field, Field::Key(_))).unwrap_or(fields.len());
-            fields.insert(at, Field::Ipc);
+        if top.partner.is_some() && !columns.is_whole && !fields.contains(&TopField::Ipc) {
+            let at = fields.iter().position(|field| matches!(field, TopField::Key(_))).unwrap_or(fields.len());
+            fields.insert(at, TopField::Ipc);
         }
         let mut whole = top.total;
         if is_filtered && shape.args.more.percentage == Some(ShareOf::Absolute) {
@@ -148,7 +149,7 @@ impl<'a> EventRows<'a> {
             all.update(data, 0..u64::MAX);
             whole = all.total();
         }
-        let wants_modes = |list: &[Field]| list.iter().any(|field| matches!(field, Field::Mode(_)));
+        let wants_modes = |list: &[TopField]| list.iter().any(|field| matches!(field, TopField::Mode(_)));
         let modes = if wants_modes(&columns.fields) || wants_modes(&columns.order) {
             ModeWeights::of(data, &top)
         } else {
@@ -265,7 +266,7 @@ impl<'a> EventRows<'a> {
         print(&json::event_line(self.name, "sample", self.unit, &self.top.total, self.lost))?;
         if shape.args.hierarchy {
             let least = shape.args.percent_limit;
-            print(&panel::tree::hierarchy(self.data, &self.top, &self.columns.keys, least, &self.whole))?;
+            print(&crate::report::hierarchy::hierarchy(self.data, &self.top, &self.columns.keys, least, &self.whole))?;
             return print("\n");
         }
         let table = self.table_in_words().table(shape.limit);
@@ -308,7 +309,7 @@ impl<'a> EventRows<'a> {
         &self,
         spec: &ChainSpec,
         shape: &ReportShape<'_>,
-        make: impl Fn(&HeavyTree) -> R + Sync,
+        make: impl Fn(&CallTree) -> R + Sync,
     ) -> ChainsByRow<R> {
         let kind = TreeKind { direction: spec.direction, inclusive: shape.children };
         self.chains_of(kind, spec, shape, make)
@@ -319,7 +320,7 @@ impl<'a> EventRows<'a> {
         kind: TreeKind,
         spec: &ChainSpec,
         shape: &ReportShape<'_>,
-        make: impl Fn(&HeavyTree) -> R + Sync,
+        make: impl Fn(&CallTree) -> R + Sync,
     ) -> ChainsByRow<R> {
         let threshold = spec.threshold(&self.whole);
         // A chain never counts more than its row, so most rows lack chains.

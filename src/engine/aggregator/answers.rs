@@ -3,15 +3,15 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use crate::engine::Notice;
 use crate::engine::events::tell_partial;
+use crate::engine::{Notice, Offline};
 use crate::kernel::{monotonic_ns, own_cpu_ns, thread_cpu_ns};
 use crate::perfdata::EventUnit;
 use crate::profile::Ledger;
 use crate::query::answer::ViewAnswer;
 use crate::query::cpus::cpu_use::CpuUse;
 use crate::query::cpus::{self, CpuAnswer, CpuCounts};
-use crate::query::{Age, Answer, Progress};
+use crate::query::{Age, Answer, ReadProgress};
 use crate::session::TimeMark;
 
 use super::Aggregator;
@@ -66,7 +66,12 @@ impl Aggregator {
         self.count_events();
         let question = self.question.clone();
         let mut view = std::mem::take(&mut self.view);
-        let mut seen = view.answer(self.data(), &question, self.frozen_at.unwrap_or(u64::MAX));
+        let mut seen = view.answer(
+            self.data(),
+            self.other.as_deref().map(Offline::data),
+            &question,
+            self.frozen_at.unwrap_or(u64::MAX),
+        );
         self.view = view;
         match self.live && self.ended.is_none() && self.frozen_at.is_none() {
             true => self.steady.settle(&mut seen.lines, &question),
@@ -113,7 +118,7 @@ impl Aggregator {
             broken: self.broken_stacks(),
             walked: self.walked.clone(),
             cut_percent: self.cut_percent(),
-            progress: self.progress.filter(|_| self.ended.is_none()).map(|(done, all)| Progress {
+            progress: self.progress.filter(|_| self.ended.is_none()).map(|(done, all)| ReadProgress {
                 done,
                 all,
                 taken_ns: now - self.started,

@@ -18,7 +18,7 @@ use crate::kernel::{monotonic_ns, own_cpu_ns};
 use crate::query::answer::Cost;
 use crate::query::cpus::CpuCounts;
 use crate::query::rows::stable_order::StableOrder;
-use crate::query::{Answer, Data, Question};
+use crate::query::{Answer, AnswerCache, Data, Question};
 use crate::session::{EndReason, TimeMark, marks};
 use crate::source::{Batch, Control, Info, RunState, SamplingState, SourceEvent, Waker};
 use crate::symbols::spaces::WalkFigures;
@@ -29,8 +29,7 @@ use crate::engine::fetch;
 use crate::engine::shares::ThreadMemory;
 use crate::engine::symbolizer::{FoundLines, LookedUp, Symbolizer};
 use crate::engine::urgency::Urgency;
-use crate::engine::view::View;
-use crate::engine::{Feed, Notice, Options, Request};
+use crate::engine::{Feed, Notice, Offline, Options, Request};
 use crate::ingest::Ingest;
 
 use answer_clock::AnswerClock;
@@ -87,7 +86,9 @@ pub struct Aggregator {
     passing: usize,
     notes: Vec<String>,
     question: Arc<Question>,
-    view: View,
+    view: AnswerCache,
+    /// The other profile that views may be compared with.
+    other: Option<Box<Offline>>,
     steady: StableOrder,
     cpus: Option<CpuCounts>,
     frozen_at: Option<u64>,
@@ -148,7 +149,8 @@ impl Aggregator {
             passing: 0,
             notes: info.notes.clone(),
             question: Arc::default(),
-            view: View::default(),
+            view: AnswerCache::default(),
+            other: None,
             steady: StableOrder::default(),
             cpus: None,
             frozen_at: None,
@@ -354,7 +356,8 @@ impl Aggregator {
             }
             Request::Clear => self.clear(),
             Request::Baseline(other) => {
-                self.view.set_other(other);
+                self.other = other;
+                self.view.release_other();
                 self.fresh_question = true;
                 self.due.now();
             }

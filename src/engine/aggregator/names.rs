@@ -7,7 +7,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::engine::Notice;
 use crate::engine::fetch::Fetched;
-use crate::engine::symbolizer::{FoundLines, Job, ListJob, LookedUp, WantedName};
+use crate::engine::symbolizer::{FoundLines, ListJob, LookedUp, LookupJob, WantedName};
 use crate::kernel::monotonic_ns;
 use crate::profile::{FrameId, Profile, SymId};
 use crate::query::annotate::{self, AnnotatedFunction};
@@ -81,7 +81,7 @@ impl Aggregator {
         let frames: Vec<WantedName> = frames.iter().map(|frame| self.wanted(*frame)).collect();
         self.names.sought += frames.len();
         let epoch = self.ingest.core().profile.epoch();
-        let _ = self.links.symbolizer.jobs.send(Job { epoch, form: None, anew: None, frames });
+        let _ = self.links.symbolizer.jobs.send(LookupJob { epoch, form: None, anew: None, frames });
     }
 
     fn wanted(&mut self, frame: FrameId) -> WantedName {
@@ -198,7 +198,7 @@ impl Aggregator {
             return self.note(format!("no debug file for {}: {why}", dso.path));
         }
         let epoch = core.profile.epoch();
-        let anew = |frames| Job { epoch, form: None, anew: Some(dso.clone()), frames };
+        let anew = |frames| LookupJob { epoch, form: None, anew: Some(dso.clone()), frames };
         let _ = self.links.symbolizer.jobs.send(anew(Vec::new()));
         let _ = self.links.symbolizer.line_jobs.send(anew(Vec::new()));
         let dsos = &core.session.dsos;
@@ -209,8 +209,9 @@ impl Aggregator {
 
     pub(super) fn rename(&mut self, form: NameForm) {
         let epoch = self.ingest.core().profile.epoch();
-        let _ = self.links.symbolizer.jobs.send(Job { epoch, form: Some(form), anew: None, frames: Vec::new() });
-        let _ = self.links.symbolizer.line_jobs.send(Job { epoch, form: Some(form), anew: None, frames: Vec::new() });
+        let _ = self.links.symbolizer.jobs.send(LookupJob { epoch, form: Some(form), anew: None, frames: Vec::new() });
+        let _ =
+            self.links.symbolizer.line_jobs.send(LookupJob { epoch, form: Some(form), anew: None, frames: Vec::new() });
         self.ingest.core_mut().rename_texts(form);
         self.ingest.core_mut().profile.frames.rename();
         self.names.looked = None;
@@ -257,7 +258,12 @@ impl Aggregator {
         let frames: Vec<WantedName> = list.into_iter().map(|frame| self.wanted(frame)).collect();
         for part in frames.chunks(LINES_AT_ONCE) {
             self.names.lines_asked += 1;
-            let _ = self.links.symbolizer.line_jobs.send(Job { epoch, form: None, anew: None, frames: part.to_vec() });
+            let _ = self.links.symbolizer.line_jobs.send(LookupJob {
+                epoch,
+                form: None,
+                anew: None,
+                frames: part.to_vec(),
+            });
         }
     }
 

@@ -293,19 +293,19 @@ const C: &[&[&str]] = &[
 fn each_pair_of_operators_binds_as_in_c() {
     let all: Vec<(usize, &str)> =
         (0..).zip(C).flat_map(|(level, ops)| ops.iter().map(move |op| (level, *op))).collect();
-    let mut told_apart = 0;
+    let mut group_by = 0;
     for (a, first) in &all {
         for (b, second) in &all {
             for [x, y, z] in [[1, 2, 3], [7, 2, 1], [0, 5, 2], [6, 3, 3]] {
                 let left = of(&format!("({x} {first} {y}) {second} {z}"));
                 let right = of(&format!("{x} {first} ({y} {second} {z})"));
-                told_apart += usize::from(left != right);
+                group_by += usize::from(left != right);
                 let want = if a >= b { left } else { right };
                 assert_eq!(of(&format!("{x} {first} {y} {second} {z}")), want, "{x} {first} {y} {second} {z}");
             }
         }
     }
-    assert!(told_apart > 300, "{told_apart}");
+    assert!(group_by > 300, "{group_by}");
 }
 
 #[test]

@@ -147,7 +147,7 @@ fn a_cpu_alone_needs_twice_the_points_and_a_past_needs_time() {
 #[test]
 fn missing_ticks_from_their_points_on() {
     let ran = sampled(&[500]);
-    let of = |seconds: usize, missing: f32, before: &[Finding]| {
+    let of = |seconds: usize, missing: f32, before: &[CpuFinding]| {
         let mut view = host(&[0.0]);
         (view.rows[0].history, view.rows[0].missing_window) = (vec![CpuInterval::default(); seconds], missing);
         findings(FindingInput { before, ..facts(&view, Some(&ran)) })
@@ -158,7 +158,7 @@ fn missing_ticks_from_their_points_on() {
     // An existing finding stays until it is below six tenths of that; findings of another kind or CPU do not matter.
     assert_eq!([of(3, 6.0, &known).len(), of(3, 5.9, &known).len()], [1, 0]);
     let others =
-        [Finding { cpu: Some(1), ..known[0].clone() }, Finding { kind: FindingKind::Soft, ..known[0].clone() }];
+        [CpuFinding { cpu: Some(1), ..known[0].clone() }, CpuFinding { kind: FindingKind::Soft, ..known[0].clone() }];
     assert!(of(3, 6.0, &others).is_empty());
 }
 
@@ -265,7 +265,8 @@ fn where_the_time_is_measured_it_names_the_vector() {
 fn text_without_keys_speaks_of_none() {
     for kind in [FindingKind::Soft, FindingKind::MissingTicks, FindingKind::MissingSamples, FindingKind::Quota] {
         for timed in [false, true] {
-            let found = Finding { cpu: Some(7), kind, share: 9.0, vector: None, function: None, text: String::new() };
+            let found =
+                CpuFinding { cpu: Some(7), kind, share: 9.0, vector: None, function: None, text: String::new() };
             let advice = found.advice(timed);
             assert!(!advice.contains("Enter") && !advice.contains("t measures"), "{advice}");
             assert!(!timed || !advice.contains("--softirq-time"), "{advice}");
@@ -280,7 +281,7 @@ fn who_is_throttled_is_a_finding_of_no_cpu() {
         ..host(&[0.0, 0.0])
     };
     let found =
-        |percent: f64, before: &[Finding]| findings(FindingInput { before, ..facts(&throttled(percent), None) });
+        |percent: f64, before: &[CpuFinding]| findings(FindingInput { before, ..facts(&throttled(percent), None) });
     let first = found(38.2, &[]);
     assert_eq!((first.len(), first[0].cpu, first[0].kind), (1, None, FindingKind::Quota));
     assert_eq!(first[0].text, "shop/cart-7d9/app throttled 38 % of periods, 312 ms per second");

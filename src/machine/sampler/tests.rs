@@ -17,7 +17,7 @@ fn the_founding_incident_by_its_missing_ticks() {
     before.parse(&read("ipvs-idle.proc_stat.before"));
     after.parse(&read("ipvs-idle.proc_stat.after"));
     assert_eq!(before.cpus.len(), 34);
-    let mut cpus = Cpus::new(100, Topology::default());
+    let mut cpus = CpuSampler::new(100, Topology::default());
     cpus.tick(SECOND, &before);
     cpus.cut(SECOND, &SlowReadings::default());
     let other = after.cpus[0].1.since(&before.cpus[0].1).total();
@@ -42,7 +42,7 @@ fn the_founding_incident_by_its_missing_ticks() {
 
 #[test]
 fn shares_are_of_the_ticks_and_guests_are_users() {
-    let mut cpus = Cpus::new(100, Topology::default());
+    let mut cpus = CpuSampler::new(100, Topology::default());
     cpus.tick(SECOND, &stat(&[(0, [0; 10])]));
     cpus.cut(SECOND, &SlowReadings::default());
     let mut ticks = [0u64; 10];
@@ -65,7 +65,7 @@ fn shares_are_of_the_ticks_and_guests_are_users() {
 #[test]
 fn cpus_come_and_go_and_counters_start_anew() {
     let topology = Topology { offline: vec![1], ..Topology::default() };
-    let mut cpus = Cpus::new(100, topology);
+    let mut cpus = CpuSampler::new(100, topology);
     let idle = |n| [0, 0, 0, n, 0, 0, 0, 0, 0, 0];
     cpus.tick(SECOND, &stat(&[(0, idle(1000)), (1, idle(5))]));
     cpus.tick(2 * SECOND, &stat(&[(0, idle(3))]));
@@ -74,7 +74,7 @@ fn cpus_come_and_go_and_counters_start_anew() {
     cpus.tick(3 * SECOND, &stat(&[(0, idle(103)), (1, idle(9))]));
     let view = cpus.cut(3 * SECOND, &SlowReadings::default());
     // Counts before the reset do not belong to the interval of the reset.
-    let mut reset = Cpus::new(100, Topology::default());
+    let mut reset = CpuSampler::new(100, Topology::default());
     reset.tick(SECOND, &stat(&[(0, [900, 0, 0, 0, 0, 0, 0, 0, 0, 0])]));
     reset.tick(2 * SECOND, &stat(&[(0, [20, 0, 0, 30, 0, 0, 0, 0, 0, 0])]));
     reset.tick(3 * SECOND, &stat(&[(0, [40, 0, 0, 110, 0, 0, 0, 0, 0, 0])]));
@@ -87,7 +87,7 @@ fn cpus_come_and_go_and_counters_start_anew() {
 
 #[test]
 fn a_cpu_whose_ticks_stand_still_has_shares_of_nothing() {
-    let mut cpus = Cpus::new(100, Topology::default());
+    let mut cpus = CpuSampler::new(100, Topology::default());
     cpus.tick(SECOND, &stat(&[(0, [7; 10])]));
     cpus.tick(2 * SECOND, &stat(&[(0, [7; 10])]));
     let row = &cpus.cut(2 * SECOND, &SlowReadings::default()).rows[0];
@@ -103,7 +103,7 @@ fn spent(at: u64, kinds: &[(usize, u64)]) -> [u64; 10] {
 
 #[test]
 fn shares_peaks_and_what_is_missing_over_the_window() {
-    let mut cpus = Cpus::new(100, Topology::default());
+    let mut cpus = CpuSampler::new(100, Topology::default());
     cpus.tick(SECOND, &stat(&[(3, [0; 10])]));
     cpus.cut(SECOND, &SlowReadings::default());
     // Twelve seconds of 60 idle, 10 waiting, 20 user, 10 softirq; in the last two, 20 of 100 ticks are missing.
@@ -148,7 +148,7 @@ fn shares_peaks_and_what_is_missing_over_the_window() {
 
 #[test]
 fn a_peak_is_of_a_tenth_and_no_shorter() {
-    let mut cpus = Cpus::new(1000, Topology::default());
+    let mut cpus = CpuSampler::new(1000, Topology::default());
     let soft = |n| spent(n, &[(Ticks::SOFTIRQ, 1)]);
     cpus.tick(SECOND, &stat(&[(0, soft(0))]));
     cpus.cut(SECOND, &SlowReadings::default());
@@ -174,7 +174,7 @@ fn matrix(cpus: &[u32], rows: &[(&str, &[u64])]) -> Matrix {
 
 #[test]
 fn counters_become_rates() {
-    let mut cpus = Cpus::new(100, Topology::default());
+    let mut cpus = CpuSampler::new(100, Topology::default());
     let busy = |n| stat(&[(0, spent(n, &[(Ticks::USER, 100)])), (1, spent(n, &[(Ticks::USER, 100)]))]);
     let softnet = |cpu, n: u64| Softnet { cpu, processed: 10 * n, dropped: n, squeezed: 2 * n, rps: 3 * n };
     cpus.tick(SECOND, &busy(0));
@@ -237,7 +237,7 @@ fn what_is_special_about_a_cpu() {
     let places = vec![CpuPlace::default(), CpuPlace { core: Some(7), ..CpuPlace::default() }];
     let topology =
         Topology { offline: vec![0, 2], isolated: vec![1], nohz_full: vec![2], places, ..Topology::default() };
-    let mut cpus = Cpus::new(100, Topology::default());
+    let mut cpus = CpuSampler::new(100, Topology::default());
     cpus.set_topology(topology);
     assert_eq!(cpus.topology().offline, [0, 2]);
     cpus.tick(SECOND, &stat(&[(1, [0; 10])]));
@@ -268,7 +268,7 @@ fn counters_that_turn_and_that_are_reset() {
 
 #[test]
 fn what_a_pmu_counts_becomes_ratios() {
-    let mut cpus = Cpus::new(100, Topology::default());
+    let mut cpus = CpuSampler::new(100, Topology::default());
     cpus.tick(SECOND, &stat(&[(0, [0; 10]), (1, [0; 10]), (2, [0; 10])]));
     cpus.cut(SECOND, &SlowReadings::default());
     let half = spent(1, &[(Ticks::USER, 100), (Ticks::IDLE, 100)]);

@@ -11,14 +11,14 @@ const MAX: usize = 1 << 18;
 
 /// The aggregate that changed: that of the shown event, or of its partner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum FoldOf {
+pub(crate) enum AggregateRole {
     Shown,
     Partner,
 }
 
 /// Weight that a site gained or lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Change {
+pub struct SiteChange {
     /// 0 unless the aggregate separates samples of one site.
     pub(crate) lane: Lane,
     pub(crate) site: u32,
@@ -32,8 +32,8 @@ pub struct Change {
 #[derive(Debug)]
 pub(crate) struct Changes {
     /// Whether everything may have changed.
-    pub(crate) anew: bool,
-    list: Vec<Change>,
+    pub(crate) full_rebuild: bool,
+    list: Vec<SiteChange>,
     before: FxHashMap<u32, FormerNames>,
     /// Whether it contains an update. Names between two updates are unknown.
     updated: bool,
@@ -41,13 +41,13 @@ pub(crate) struct Changes {
 
 impl Default for Changes {
     fn default() -> Self {
-        Self { anew: true, list: Vec::new(), before: FxHashMap::default(), updated: false }
+        Self { full_rebuild: true, list: Vec::new(), before: FxHashMap::default(), updated: false }
     }
 }
 
 impl Changes {
     pub(crate) fn none() -> Self {
-        Self { anew: false, ..Self::default() }
+        Self { full_rebuild: false, ..Self::default() }
     }
 
     /// Begins an update. After a second one the former names are ambiguous.
@@ -61,8 +61,8 @@ impl Changes {
         self.before = before;
     }
 
-    pub(crate) fn note(&mut self, change: Change) {
-        if self.anew {
+    pub(crate) fn note(&mut self, change: SiteChange) {
+        if self.full_rebuild {
             return;
         }
         if self.list.len() == MAX {
@@ -72,7 +72,7 @@ impl Changes {
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        !self.anew && self.list.is_empty()
+        !self.full_rebuild && self.list.is_empty()
     }
 
     /// Stops following: everything may have changed.
@@ -81,29 +81,29 @@ impl Changes {
     }
 
     /// Returns the changes, merged by kind and site. Additions precede removals, so that sums do not become negative.
-    pub(crate) fn changes(&self) -> Vec<Change> {
+    pub(crate) fn changes(&self) -> Vec<SiteChange> {
         let mut sums: FxHashMap<(Lane, u32, bool, bool), Acc> = FxHashMap::default();
         for change in &self.list {
             *sums.entry((change.lane, change.site, change.out, change.before)).or_default() += change.acc;
         }
-        let one = |((lane, site, out, before), acc)| Change { lane, site, acc, out, before };
-        let mut changes: Vec<Change> = sums.into_iter().map(one).collect();
+        let one = |((lane, site, out, before), acc)| SiteChange { lane, site, acc, out, before };
+        let mut changes: Vec<SiteChange> = sums.into_iter().map(one).collect();
         changes.sort_unstable_by_key(|change| change.out);
         changes
     }
 
     /// Returns the symbol of a frame at the time of a change.
-    pub(crate) fn sym(&self, frames: &Frames, frame: u32, change: &Change) -> u32 {
+    pub(crate) fn sym(&self, frames: &Frames, frame: u32, change: &SiteChange) -> u32 {
         self.had(frame, change).map_or_else(|| frames.syms()[frame as usize], |had| had.sym)
     }
 
     /// Returns the functions inlined in a frame when a change was counted. The outermost is first.
-    pub(crate) fn inlined<'a>(&'a self, frames: &'a Frames, frame: u32, change: &Change) -> &'a [u32] {
+    pub(crate) fn inlined<'a>(&'a self, frames: &'a Frames, frame: u32, change: &SiteChange) -> &'a [u32] {
         let had = self.had(frame, change).and_then(|had| had.inlined.as_deref());
         had.map_or_else(|| frames.inlined(frame), |list| frames.shown_inlined(list))
     }
 
-    fn had(&self, frame: u32, change: &Change) -> Option<&FormerNames> {
+    fn had(&self, frame: u32, change: &SiteChange) -> Option<&FormerNames> {
         if change.before && !self.before.is_empty() { self.before.get(&frame) } else { None }
     }
 }

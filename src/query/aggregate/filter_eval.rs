@@ -15,7 +15,7 @@ use crate::query::cpus::context::Contexts;
 use crate::query::data::Data;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Verdict {
+pub(crate) enum FilterResult {
     No,
     Yes,
     /// Depends on the sample.
@@ -26,7 +26,7 @@ pub(crate) enum Verdict {
 #[derive(Clone, Debug)]
 pub struct FilterEvaluator {
     filter: Arc<Filter>,
-    verdicts: Vec<Verdict>,
+    verdicts: Vec<FilterResult>,
     bits: Vec<u64>,
     sample_mask: u64,
     names: u64,
@@ -166,12 +166,12 @@ impl FilterEvaluator {
         renamed.map_or_else(|| (0..known as u32).collect(), |renamed| renamed.sites(profile, known))
     }
 
-    fn judge(&mut self, data: Data<'_>, site: u32) -> (Verdict, u64) {
+    fn judge(&mut self, data: Data<'_>, site: u32) -> (FilterResult, u64) {
         let bits = self.site_bits(data, SiteId(site));
         let verdict = match self.filter.partial(bits, !self.sample_mask) {
-            Some(true) => Verdict::Yes,
-            Some(false) => Verdict::No,
-            None => Verdict::Open,
+            Some(true) => FilterResult::Yes,
+            Some(false) => FilterResult::No,
+            None => FilterResult::Open,
         };
         (verdict, bits)
     }
@@ -195,9 +195,9 @@ impl FilterEvaluator {
 
     pub(crate) fn passes(&self, data: Data<'_>, chunk: &Chunk, row: usize) -> bool {
         match self.verdicts[chunk.site[row] as usize] {
-            Verdict::Yes => true,
-            Verdict::No => false,
-            Verdict::Open => self.sample(data, chunk, row),
+            FilterResult::Yes => true,
+            FilterResult::No => false,
+            FilterResult::Open => self.sample(data, chunk, row),
         }
     }
 

@@ -18,7 +18,7 @@ use super::column::ColumnKey;
 use super::column::field_rows::{FieldCombinations, Lane, lane};
 use super::data::Data;
 use super::parallel::shared;
-use changes::{Change, Changes};
+use changes::{Changes, SiteChange};
 use filter_eval::FilterEvaluator;
 
 /// The number of samples from which a full pass uses several threads.
@@ -57,7 +57,7 @@ pub struct Aggregate {
     /// The version of names at the last update.
     names: u64,
     decay: Option<Decay>,
-    news: Changes,
+    changes: Changes,
 }
 
 /// Weight that decays with age, in multiples of 1/[`ONE`], so that small remainders are not lost in rounding.
@@ -92,7 +92,7 @@ fn quantum(keys: &[ColumnKey]) -> Option<u64> {
 struct Sums {
     lanes: Lanes,
     total: Acc,
-    news: Changes,
+    changes: Changes,
 }
 
 impl Aggregate {
@@ -129,7 +129,7 @@ impl Aggregate {
     }
 
     /// Separates samples by those keys that do not belong to sites.
-    pub(crate) fn told_apart(mut self, keys: &[ColumnKey]) -> Self {
+    pub(crate) fn group_by(mut self, keys: &[ColumnKey]) -> Self {
         self.by_cpu = keys.contains(&ColumnKey::Cpu);
         self.traced = FieldCombinations::of(keys.iter().filter_map(|key| key.traced()), quantum(keys));
         let apart = self.by_cpu || self.traced.is_some();
@@ -180,7 +180,7 @@ impl Aggregate {
     /// Adds new samples, removes those that left the range, and moves those whose names or filter results changed.
     /// Counts everything from scratch if IDs changed, or the range begins or ends earlier than before.
     pub fn update(&mut self, data: Data<'_>, wanted: Range<u64>) {
-        self.news.begin();
+        self.changes.begin();
         if self.epoch != data.profile.sums_epoch() {
             self.epoch = data.profile.sums_epoch();
             self.judge = self.judge.take().map(|j| FilterEvaluator::new(j.filter().clone()));
@@ -196,7 +196,7 @@ impl Aggregate {
         }
         match renamed.filter(|_| self.decay.is_none() || changed.is_empty()) {
             Some(renamed) => self.retell(data, renamed, changed),
-            None if changed.is_empty() => self.news.all(),
+            None if changed.is_empty() => self.changes.all(),
             None => self.reset(),
         }
         if let Lanes::One(accs) = &mut self.lanes {
@@ -211,7 +211,7 @@ impl Aggregate {
         self.age(data.profile.time_before(until));
         let todo = self.counted.end.max(first)..until;
         if until.saturating_sub(todo.start) > PARALLEL as u64 {
-            self.news.all();
+            self.changes.all();
             let todo: Vec<Part<'_>> = data.profile.between(todo.start, until).collect();
             self.update_parallel(data, &todo);
         } else {
@@ -220,8 +220,8 @@ impl Aggregate {
         self.counted = first..until.max(first);
     }
 
-    pub(crate) fn take_news(&mut self) -> Changes {
-        std::mem::replace(&mut self.news, Changes::none())
+    pub(crate) fn take_changes(&mut self) -> Changes {
+        std::mem::replace(&mut self.changes, Changes::none())
     }
 
     /// Moves sites with renamed frames. Counts the samples of sites with changed filter results again.
@@ -231,9 +231,9 @@ impl Aggregate {
         }
         let changed: FxHashSet<u32> = changed.into_iter().collect();
         for (lane, site, acc) in self.weights_of(&renamed.sites(data.profile, data.profile.sites.len())) {
-            self.news.note(Change { lane, site, acc, out: true, before: true });
+            self.changes.note(SiteChange { lane, site, acc, out: true, before: true });
             if !changed.contains(&site) {
-                self.news.note(Change { lane, site, acc, out: false, before: false });
+                self.changes.note(SiteChange { lane, site, acc, out: false, before: false });
                 continue;
             }
             self.total -= acc;
@@ -243,7 +243,7 @@ impl Aggregate {
             }
         }
         let from = renamed.born.sample.max(self.counted.start);
-        self.news.rename(renamed.before);
+        self.changes.rename(renamed.before);
         if !changed.is_empty() {
             self.each_of(data, from..self.counted.end, false, |site| changed.contains(&site));
         }
@@ -279,11 +279,11 @@ impl Aggregate {
     }
 
     fn sums(&mut self) -> Sums {
-        Sums { lanes: std::mem::take(&mut self.lanes), total: self.total, news: self.take_news() }
+        Sums { lanes: std::mem::take(&mut self.lanes), total: self.total, changes: self.take_changes() }
     }
 
     fn keep(&mut self, sums: Sums) {
-        (self.lanes, self.total, self.news) = (sums.lanes, sums.total, sums.news);
+        (self.lanes, self.total, self.changes) = (sums.lanes, sums.total, sums.changes);
     }
 
     fn reset(&mut self) {
@@ -293,7 +293,7 @@ impl Aggregate {
         }
         self.total = Acc::default();
         self.counted = 0..0;
-        self.news.all();
+        self.changes.all();
         if let Some(decay) = &mut self.decay {
             decay.now = 0;
         }
@@ -317,7 +317,7 @@ impl Aggregate {
             Lanes::One(accs) => Lanes::One(vec![Acc::default(); accs.len()]),
             Lanes::ByLane(_) => Lanes::ByLane(FxHashMap::default()),
         };
-        let mut sums = Sums { lanes, total: Acc::default(), news: Changes::default() };
+        let mut sums = Sums { lanes, total: Acc::default(), changes: Changes::default() };
         for (chunk, range) in part {
             self.pass(data, chunk, range.clone(), &mut sums, (false, false), &|_| true);
         }
@@ -333,7 +333,7 @@ impl Aggregate {
             acc.period = (acc.period as f64 * left).round() as u64;
         };
         if left < 1.0 && !self.total.is_zero() {
-            self.news.all();
+            self.changes.all();
             scale(&mut self.total);
             match &mut self.lanes {
                 Lanes::One(accs) => accs.iter_mut().for_each(scale),
@@ -369,7 +369,7 @@ impl Aggregate {
         (out, before): (bool, bool),
         of: &impl Fn(u32) -> bool,
     ) {
-        let Sums { lanes, total, news } = sums;
+        let Sums { lanes, total, changes } = sums;
         let reader = self.traced.as_ref().map(|traced| traced.reader(data, self.event));
         let mut passed = Acc::default();
         let mut add = |row: usize, site: u32, one: Acc| {
@@ -385,7 +385,7 @@ impl Aggregate {
             } else {
                 *slot += one
             }
-            news.note(Change { lane, site, acc: one, out, before });
+            changes.note(SiteChange { lane, site, acc: one, out, before });
         };
         self.each(data, chunk, range, of, &mut add);
         if out { *total -= passed } else { *total += passed }

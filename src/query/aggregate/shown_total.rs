@@ -57,7 +57,7 @@ fn sum_of(chunk: &Chunk, event: u16, part: Range<usize>) -> Acc {
 
 #[cfg(test)]
 mod tests {
-    use crate::query::aggregate::shown_total::*;
+    use super::*;
     use crate::query::staged::Staged;
 
     #[test]

@@ -36,10 +36,10 @@ fn what_decays_is_shown_in_whole_samples() {
     let data = staged.data();
     let whole = [Acc::default(), Acc::default(), Acc { samples: 0, period: 250 }, Acc { samples: 1, period: 500 }];
     for by_cpu in [false, true] {
-        let mut fold = Aggregate::new(0, None).told_apart(by(by_cpu)).decaying(Some(1_000_000_000));
+        let mut fold = Aggregate::new(0, None).group_by(by(by_cpu)).decaying(Some(1_000_000_000));
         fold.update(data, 0..u64::MAX);
         assert_eq!((fold.by_site()[2..4].to_vec(), fold.by_site()[4]), (whole[2..].to_vec(), Acc::one(1000)));
-        let mut fold = Aggregate::new(0, None).told_apart(by(by_cpu));
+        let mut fold = Aggregate::new(0, None).group_by(by(by_cpu));
         fold.update(data, 0..u64::MAX);
         assert_eq!(*fold.by_site(), [Acc::one(1000); 5]);
         assert_eq!(matches!(fold.by_site(), Cow::Borrowed(_)), !by_cpu, "copied without need");
@@ -135,11 +135,11 @@ fn many_samples_are_shared_among_threads() {
     let staged = mixed(n);
     let data = staged.data();
     for by_cpu in [false, true] {
-        let mut fold = Aggregate::new(0, None).told_apart(by(by_cpu));
+        let mut fold = Aggregate::new(0, None).group_by(by(by_cpu));
         fold.update(data, 0..u64::MAX);
         check(&fold, &by_hand(0..n, by_cpu, |_| true));
         let filter = Arc::new(Filter::parse("cpu == 1 && pid == 2").expect("parses"));
-        let mut fold = Aggregate::new(0, Some(filter)).told_apart(by(by_cpu));
+        let mut fold = Aggregate::new(0, Some(filter)).group_by(by(by_cpu));
         fold.update(data, 0..u64::MAX);
         check(&fold, &by_hand(0..n, by_cpu, |i| i % 3 == 1 && i / 3 % 2 == 1));
     }
@@ -153,7 +153,7 @@ fn what_was_evicted_is_taken_out() {
         [(0..u64::MAX, false), (0..u64::MAX, true), (50..2 * CHUNK + 7, false), (CHUNK + 9..n, false), (0..40, true)]
     {
         let mut staged = mixed(n);
-        let mut fold = Aggregate::new(0, None).told_apart(by(by_cpu));
+        let mut fold = Aggregate::new(0, None).group_by(by(by_cpu));
         fold.update(staged.data(), range.clone());
         for chunks in 1..=3u64 {
             let chunk = staged.profile.evict().expect("a full one");
@@ -184,7 +184,7 @@ fn only_some_times_count() {
 fn whom_a_fold_serves() {
     let filter = |text: &str| Arc::new(Filter::parse(text).expect("parses"));
     let (a, b) = (filter("pid == 1"), filter("pid == 2"));
-    let fold = Aggregate::new(1, Some(a.clone())).told_apart(&[ColumnKey::Cpu]).decaying(Some(5));
+    let fold = Aggregate::new(1, Some(a.clone())).group_by(&[ColumnKey::Cpu]).decaying(Some(5));
     assert!(fold.serves(1, Some(&a), &[ColumnKey::Cpu], Some(5)) && fold.has(1, Some(&a)));
     assert!(!fold.serves(0, Some(&a), &[ColumnKey::Cpu], Some(5)) && !fold.has(0, Some(&a)));
     assert!(!fold.serves(1, Some(&b), &[ColumnKey::Cpu], Some(5)) && !fold.has(1, Some(&b)));
@@ -192,14 +192,14 @@ fn whom_a_fold_serves() {
     assert!(!fold.serves(1, Some(&a), &[], Some(5)));
     let field = crate::query::column::traced("sched_switch.next_comm");
     assert!(!fold.serves(1, Some(&a), &[ColumnKey::Cpu, field], Some(5)));
-    let by_field = Aggregate::like(&fold).told_apart(&[ColumnKey::Sym, field]);
+    let by_field = Aggregate::like(&fold).group_by(&[ColumnKey::Sym, field]);
     assert!(by_field.serves(1, Some(&a), &[field], None) && !by_field.serves(1, Some(&a), &[], None));
     assert!(
         !fold.serves(1, Some(&a), &[ColumnKey::Cpu], None) && !fold.serves(1, Some(&a), &[ColumnKey::Cpu], Some(6))
     );
     assert!(Aggregate::like(&fold).serves(1, Some(&a), &[], None));
     assert_eq!(fold.judge().map(FilterEvaluator::filter), Some(&a));
-    assert!(Aggregate::new(1, None).told_apart(&[ColumnKey::Cpu]).judge().is_none());
+    assert!(Aggregate::new(1, None).group_by(&[ColumnKey::Cpu]).judge().is_none());
 }
 
 #[test]

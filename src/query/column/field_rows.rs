@@ -144,8 +144,8 @@ impl FieldReader<'_> {
 
 #[cfg(test)]
 mod tests {
+    use super::*;
     use crate::event::format::Format;
-    use crate::query::column::field_rows::*;
     use crate::query::column::{self, ColumnKey};
     use crate::query::staged::Staged;
     use crate::query::{Aggregate, RowLimit, Top, TopSpec};
@@ -169,11 +169,11 @@ mod tests {
             staged.profile.push_raw(i as u64, site, 1, 3, 0, &raw(comm, *prio));
         }
         let keys = ColumnKey::parse_list(keys).expect("keys");
-        let mut fold = Aggregate::new(0, None).told_apart(&keys);
+        let mut fold = Aggregate::new(0, None).group_by(&keys);
         fold.update(staged.data(), 0..u64::MAX);
         let spec = TopSpec { keys: keys.clone(), children: false, ..TopSpec::default() };
         let top = Top::build(staged.data(), &fold, None, &spec, RowLimit::All { sorted: usize::MAX });
-        let words = |group: &column::Group| {
+        let words = |group: &column::RowGroup| {
             keys.iter().filter_map(|key| Some(group.get(*key)?.text().into_owned())).collect::<Vec<_>>().join(" ")
         };
         let mut rows: Vec<(String, u64)> =

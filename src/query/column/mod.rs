@@ -357,9 +357,9 @@ fn key_names() -> impl Iterator<Item = &'static str> {
 
 /// The part of a row's identity that belongs to task and CPU. It consists of the values of the selected keys, in order.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
-pub struct Group(Vec<(ColumnKey, ColumnValue)>);
+pub struct RowGroup(Vec<(ColumnKey, ColumnValue)>);
 
-impl Group {
+impl RowGroup {
     /// Returns the values of keys in a sample.
     pub fn of(keys: &[ColumnKey], sampled: &ColumnInput<'_>) -> Self {
         let one = |key: &ColumnKey| Some((*key, key.entry().value?(sampled, *key)));

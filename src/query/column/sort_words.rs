@@ -69,7 +69,7 @@ pub(crate) fn begun(word: &str) -> Option<&'static str> {
 
 #[cfg(test)]
 mod tests {
-    use crate::query::column::sort_words::*;
+    use super::*;
 
     #[test]
     fn a_beginning_is_the_first_key_that_has_it() {

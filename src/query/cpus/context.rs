@@ -13,7 +13,7 @@ pub const VECTORS: [&str; 10] =
 
 /// The kind of work on a CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Context {
+pub enum CpuContext {
     /// A task's own work: user code, system calls, faults.
     Task,
     /// An index into [`VECTORS`]; `None` if the call chain does not contain it.
@@ -24,7 +24,7 @@ pub enum Context {
     Idle,
 }
 
-impl Context {
+impl CpuContext {
     pub(crate) fn word(self) -> &'static str {
         match self {
             Self::Task => "task",
@@ -139,7 +139,7 @@ fn says(name: &str) -> Says {
 
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Contexts {
-    nodes: Vec<Context>,
+    nodes: Vec<CpuContext>,
     /// The effect of each symbol, as far as determined.
     said: Vec<Option<Says>>,
     /// The version of names, and the profile's epoch.
@@ -168,9 +168,9 @@ impl Contexts {
     }
 
     /// Returns the context of a stack whose callers' context is known.
-    fn next(&mut self, profile: &Profile, node: NodeId) -> Context {
+    fn next(&mut self, profile: &Profile, node: NodeId) -> CpuContext {
         if node == NodeId::ROOT {
-            return Context::Task;
+            return CpuContext::Task;
         }
         let id = profile.frames.sym_of(profile.trie.frame(node));
         let said = *self.said[id.0 as usize].get_or_insert_with(|| {
@@ -178,18 +178,18 @@ impl Contexts {
             if sym.kind.is_kernel() { says(&sym.name()) } else { Says::Nothing }
         });
         match (said, self.nodes[profile.trie.parent(node).0 as usize]) {
-            (Says::Softirq, Context::Softirq(v)) => Context::Softirq(v),
-            (Says::Softirq, _) => Context::Softirq(None),
-            (Says::Irq, _) => Context::Irq,
-            (Says::Vector(v), Context::Softirq(None)) => Context::Softirq(Some(v)),
+            (Says::Softirq, CpuContext::Softirq(v)) => CpuContext::Softirq(v),
+            (Says::Softirq, _) => CpuContext::Softirq(None),
+            (Says::Irq, _) => CpuContext::Irq,
+            (Says::Vector(v), CpuContext::Softirq(None)) => CpuContext::Softirq(Some(v)),
             (_, inherited) => inherited,
         }
     }
 
     /// Returns the context of a stack of a process; the idle tasks are process 0.
-    pub(crate) fn of(&self, stack: NodeId, pid: i32) -> Context {
-        match self.nodes.get(stack.0 as usize).copied().unwrap_or(Context::Task) {
-            Context::Task if pid == 0 => Context::Idle,
+    pub(crate) fn of(&self, stack: NodeId, pid: i32) -> CpuContext {
+        match self.nodes.get(stack.0 as usize).copied().unwrap_or(CpuContext::Task) {
+            CpuContext::Task if pid == 0 => CpuContext::Idle,
             context => context,
         }
     }
@@ -197,7 +197,7 @@ impl Contexts {
 
 #[cfg(test)]
 mod tests {
-    use crate::query::cpus::context::*;
+    use super::*;
     use crate::query::staged::Staged;
 
     fn context(stack: &[&str], pid: i32) -> String {
@@ -231,12 +231,12 @@ mod tests {
         let (mut staged, mut contexts) = (Staged::default(), Contexts::default());
         let (node, kernel) = (staged.stack(&["kernel:a"]), staged.dso("kernel"));
         let frame = staged.profile.trie.frame(node);
-        for (name, want) in [("a", Context::Task), ("do_IRQ", Context::Irq), ("b", Context::Task)] {
+        for (name, want) in [("a", CpuContext::Task), ("do_IRQ", CpuContext::Irq), ("b", CpuContext::Task)] {
             staged.profile.frames.set_named(frame, &kernel, name.into());
             contexts.update(staged.data());
-            assert_eq!((contexts.of(node, 1), contexts.of(NodeId::ROOT, 1)), (want, Context::Task));
+            assert_eq!((contexts.of(node, 1), contexts.of(NodeId::ROOT, 1)), (want, CpuContext::Task));
         }
-        assert_eq!(contexts.of(NodeId(9), 0), Context::Idle, "an unknown stack has no context");
+        assert_eq!(contexts.of(NodeId(9), 0), CpuContext::Idle, "an unknown stack has no context");
     }
 
     #[test]

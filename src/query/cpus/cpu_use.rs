@@ -69,7 +69,7 @@ impl CpuUse {
 
 #[cfg(test)]
 mod tests {
-    use crate::query::cpus::cpu_use::*;
+    use super::*;
 
     const SECOND: u64 = 1_000_000_000;
 

@@ -8,11 +8,11 @@ use std::collections::VecDeque;
 
 use rustc_hash::FxHashMap;
 
+use crate::panel::row_order::{arrange, arrange_by_key};
 use crate::profile::{Acc, NodeId, RenamedFrames, SiteId, SymId};
-use crate::query::row_order::{arrange, arrange_by_key};
 
 use super::data::Data;
-use context::{Context, Contexts, VECTORS, dispatches};
+use context::{Contexts, CpuContext, VECTORS, dispatches};
 
 /// The number of sample slots: [`USER`] to [`SOFTIRQ`], then the softirq vectors.
 pub(crate) const SLOTS: usize = 5 + VECTORS.len();
@@ -290,11 +290,11 @@ impl CpuCounts {
         let site = data.profile.sites.get(site);
         let pid = data.session.tasks()[site.task.0 as usize].pid;
         match self.contexts.of(site.stack, pid) {
-            Context::Idle => IDLE,
-            Context::Irq => IRQ,
-            Context::Softirq(vector) => vector.map_or(SOFTIRQ, |v| of_vector(usize::from(v))),
-            Context::Task if site.stack == NodeId::ROOT => USER,
-            Context::Task => {
+            CpuContext::Idle => IDLE,
+            CpuContext::Irq => IRQ,
+            CpuContext::Softirq(vector) => vector.map_or(SOFTIRQ, |v| of_vector(usize::from(v))),
+            CpuContext::Task if site.stack == NodeId::ROOT => USER,
+            CpuContext::Task => {
                 let leaf = data.profile.frames.sym_of(data.profile.trie.frame(site.stack));
                 if data.profile.frames.sym(leaf).kind.is_kernel() { KERNEL } else { USER }
             }

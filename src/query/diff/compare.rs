@@ -8,7 +8,7 @@ use rustc_hash::FxHashMap;
 use crate::profile::frames::SymState;
 use crate::profile::{Acc, Sym};
 
-use super::{NormalizeBy, RowDiff, Side, verdict};
+use super::{DiffSide, NormalizeBy, RowDiff, verdict};
 use crate::query::answer::MAX_ROWS;
 use crate::query::data::Data;
 use crate::query::question::{Order, TopSpec};
@@ -19,7 +19,7 @@ use crate::query::rows::top::{Top, TopRow};
 pub struct TableSide<'a> {
     pub(crate) data: Data<'a>,
     pub(crate) top: &'a Top,
-    pub(crate) side: Side,
+    pub(crate) side: DiffSide,
 }
 
 /// A row of either side.
@@ -39,7 +39,7 @@ pub fn compare(new: TableSide<'_>, old: TableSide<'_>, spec: &TopSpec, per: Norm
     for (i, row) in (0..).zip(&old.top.rows) {
         left.entry(key(&old, row)).or_default().push_back(i);
     }
-    let versus = |then: Acc, now: Acc| RowDiff {
+    let diff = |then: Acc, now: Acc| RowDiff {
         old: old.side.value(then, per),
         new: new.side.value(now, per),
         verdict: verdict((then, old.side.total), (now, new.side.total)),
@@ -49,13 +49,13 @@ pub fn compare(new: TableSide<'_>, old: TableSide<'_>, spec: &TopSpec, per: Norm
     for (i, row) in (0..).zip(&new.top.rows) {
         let then = left.get_mut(&key(&new, row)).and_then(VecDeque::pop_front);
         let then = then.map_or_else(Acc::default, |at| weight(&old.top.rows[at as usize]));
-        out.push((SideRow::New(i), versus(then, weight(row))));
+        out.push((SideRow::New(i), diff(then, weight(row))));
     }
     let mut gone: Vec<u32> = left.into_values().flatten().collect();
     gone.sort_unstable();
     out.extend(gone.into_iter().filter_map(|i| {
         let then = weight(&old.top.rows[i as usize]);
-        (!then.is_zero()).then(|| (SideRow::Gone(i), versus(then, Acc::default())))
+        (!then.is_zero()).then(|| (SideRow::Gone(i), diff(then, Acc::default())))
     }));
     if spec.order == Order::Delta {
         let order = |(at_a, a): &(SideRow, RowDiff), (at_b, b): &(SideRow, RowDiff)| {
@@ -85,8 +85,8 @@ fn key(table: &TableSide<'_>, row: &TopRow) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use super::*;
     use crate::query::ColumnKey;
-    use crate::query::diff::compare::*;
     use crate::query::staged::Staged;
 
     fn spec(order: Order, reversed: bool) -> TopSpec {
@@ -96,16 +96,16 @@ mod tests {
     /// Rows as sign, name, old value and new value.
     fn shown(then: &Staged, now: &Staged, spec: &TopSpec, per: NormalizeBy) -> Vec<String> {
         let (old, new) = (then.top(spec), now.top(spec));
-        let side = |top: &Top, seconds| Side { total: top.total, seconds };
+        let side = |top: &Top, seconds| DiffSide { total: top.total, seconds };
         let old_table = TableSide { data: then.data(), top: &old, side: side(&old, 2.0) };
         let table = TableSide { data: now.data(), top: &new, side: side(&new, 4.0) };
         let name = |place: &SideRow| match place {
             SideRow::New(i) => new.symbol(table.data, new.rows[*i as usize].label),
             SideRow::Gone(i) => old.symbol(old_table.data, old.rows[*i as usize].label),
         };
-        let one = |(place, versus): &(SideRow, RowDiff)| {
+        let one = |(place, diff): &(SideRow, RowDiff)| {
             let name = name(place).map(|s| s.name().into_owned()).unwrap_or_default();
-            format!("{} {name} {:.0} {:.0} {:+.0}", versus.verdict.sign(), versus.old, versus.new, versus.delta())
+            format!("{} {name} {:.0} {:.0} {:+.0}", diff.verdict.sign(), diff.old, diff.new, diff.delta())
         };
         compare(table, old_table, spec, per).iter().map(one).collect()
     }
@@ -150,15 +150,15 @@ mod tests {
             let (then, spec) = (Staged::default(), spec(Order::Delta, false));
             let (old, mut new) = (then.top(&spec), now.top(&spec));
             new.rows.sort_by_key(|row| row.label);
-            let old = TableSide { data: then.data(), top: &old, side: Side::default() };
+            let old = TableSide { data: then.data(), top: &old, side: DiffSide::default() };
             let rows = compare(
-                TableSide { data: now.data(), top: &new, side: Side::default() },
+                TableSide { data: now.data(), top: &new, side: DiffSide::default() },
                 old,
                 &spec,
                 NormalizeBy::Nothing,
             );
             assert_eq!(rows.len(), n as usize);
-            let first: Vec<f64> = rows[..MAX_ROWS].iter().map(|(_, versus)| versus.delta()).collect();
+            let first: Vec<f64> = rows[..MAX_ROWS].iter().map(|(_, diff)| diff.delta()).collect();
             assert!((0..MAX_ROWS).all(|i| first[i] == (n - i as u64) as f64), "{more}");
         }
     }

@@ -8,8 +8,8 @@ pub mod compare;
 
 use hashbrown::HashMap;
 
+use crate::panel::row_order::arrange;
 use crate::profile::Acc;
-use crate::query::row_order::arrange;
 
 /// The normalization of weights in a comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,14 +43,14 @@ impl NormalizeBy {
 
 /// One side of a comparison.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Side {
+pub struct DiffSide {
     /// All samples of the side that pass its filter.
     pub total: Acc,
     /// Its duration.
     pub seconds: f64,
 }
 
-impl Side {
+impl DiffSide {
     /// Returns a weight in the unit of `per`. That is percent of the total, period per second, or period.
     pub(crate) fn value(&self, acc: Acc, per: NormalizeBy) -> f64 {
         match per {
@@ -166,8 +166,8 @@ pub fn verdict(old: (Acc, Acc), new: (Acc, Acc)) -> Verdict {
 
 /// Compares rows by their keys: the largest differences first, ties by key. Equal rows are left out.
 pub fn diff<K: Clone + Ord + std::hash::Hash>(
-    old: (&Side, &[(K, Acc)]),
-    new: (&Side, &[(K, Acc)]),
+    old: (&DiffSide, &[(K, Acc)]),
+    new: (&DiffSide, &[(K, Acc)]),
     per: NormalizeBy,
 ) -> Vec<DiffRow<K>> {
     let mut pairs: HashMap<K, (Acc, Acc)> = HashMap::new();
@@ -193,8 +193,8 @@ mod tests {
         Acc { samples, period: samples * 10 }
     }
 
-    fn side(total: u64) -> Side {
-        Side { total: acc(total), seconds: 2.0 }
+    fn side(total: u64) -> DiffSide {
+        DiffSide { total: acc(total), seconds: 2.0 }
     }
 
     #[test]
@@ -245,12 +245,12 @@ mod tests {
 
     #[test]
     fn values_in_each_unit() {
-        let side = Side { total: acc(40), seconds: 4.0 };
+        let side = DiffSide { total: acc(40), seconds: 4.0 };
         let pers = [NormalizeBy::Total, NormalizeBy::Second, NormalizeBy::Nothing];
         assert_eq!(pers.map(|per| side.value(acc(6), per)), [15.0, 15.0, 60.0]);
-        assert_eq!(Side { seconds: 8.0, ..side }.value(acc(6), NormalizeBy::Second), 7.5);
-        assert_eq!(Side { seconds: 0.5, ..side }.value(acc(6), NormalizeBy::Second), 120.0);
-        assert_eq!(Side { seconds: 0.0, ..side }.value(acc(6), NormalizeBy::Second), 0.0);
+        assert_eq!(DiffSide { seconds: 8.0, ..side }.value(acc(6), NormalizeBy::Second), 7.5);
+        assert_eq!(DiffSide { seconds: 0.5, ..side }.value(acc(6), NormalizeBy::Second), 120.0);
+        assert_eq!(DiffSide { seconds: 0.0, ..side }.value(acc(6), NormalizeBy::Second), 0.0);
         assert_eq!(pers.map(NormalizeBy::word), ["total", "second", "nothing"]);
         assert_eq!(pers.map(NormalizeBy::unit_label), ["percent of each side", "period per second", "period"]);
     }

@@ -4,11 +4,12 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
+use crate::panel::stacks::FrameName;
 use crate::profile::{Acc, FrameId, NodeId, Segments, SharedSegments, SymId, Trie};
 use crate::query::aggregate::Aggregate;
 use crate::query::data::Data;
 use crate::query::tree::collapse::{collapse, joined};
-use crate::query::tree::symbol_stacks::{Name, name_in};
+use crate::query::tree::symbol_stacks::name_in;
 use crate::session::{DsoKind, Session, Task};
 
 use super::Edit;
@@ -23,8 +24,8 @@ const NO_CONTAINER: &str = "(no container)";
 /// Names of symbols, and edits of stacks.
 #[derive(Debug, Default)]
 pub(super) struct Namer {
-    pub(super) names: Vec<Name>,
-    ids: FxHashMap<Name, u32>,
+    pub(super) names: Vec<FrameName>,
+    ids: FxHashMap<FrameName, u32>,
     /// The name of each symbol, and whether it is merged into its caller.
     of_sym: Vec<u32>,
     merged: Vec<bool>,
@@ -120,7 +121,7 @@ impl Namer {
 
     /// Returns the node of a thread's name.
     pub(super) fn thread(&mut self, trie: &mut Trie, comm: Arc<str>) -> u32 {
-        let text = self.name(Name { text: comm, kind: DsoKind::Unknown, dso: "".into() });
+        let text = self.name(FrameName { text: comm, kind: DsoKind::Unknown, dso: "".into() });
         trie.child(NodeId::ROOT, FrameId(text)).0
     }
 
@@ -167,7 +168,7 @@ impl Namer {
         at
     }
 
-    pub(super) fn name(&mut self, name: Name) -> u32 {
+    pub(super) fn name(&mut self, name: FrameName) -> u32 {
         let next = self.names.len() as u32;
         let id = *self.ids.entry(name.clone()).or_insert(next);
         if id == next {
@@ -239,7 +240,7 @@ impl Namer {
                 let texts: Vec<&str> = chain.iter().map(|n| &*self.names[name[*n as usize] as usize].text).collect();
                 let text = joined(&texts).into();
                 let last = &self.names[name[*last as usize] as usize];
-                let of = Name { text, kind: last.kind, dso: last.dso.clone() };
+                let of = FrameName { text, kind: last.kind, dso: last.dso.clone() };
                 self.name(of)
             }
         }

@@ -1,8 +1,8 @@
 //! The kinds of code that determine the colors of flame graphs.
 
+use crate::panel::stacks::FrameName;
 use crate::profile::frames::INLINED;
 use crate::query::cpus::context::{IRQ, SOFTIRQ, is_system_vector};
-use crate::query::tree::symbol_stacks::Name;
 use crate::session::DsoKind;
 
 /// The kind of code of a frame, from its file and its callers.
@@ -54,7 +54,7 @@ pub(super) struct Says {
 }
 
 impl Says {
-    pub(super) fn of(name: &Name) -> Self {
+    pub(super) fn of(name: &FrameName) -> Self {
         let enters = |list: &[&str]| name.text.split(" › ").any(|part| list.contains(&part));
         let irq = enters(IRQ) || is_system_vector(&name.text);
         Self { own: class_of(name), softirq: enters(SOFTIRQ), irq }
@@ -73,7 +73,7 @@ impl Says {
     }
 }
 
-fn class_of(name: &Name) -> Class {
+fn class_of(name: &FrameName) -> Class {
     match name.kind {
         kind if kind.is_kernel() => Class::Kernel,
         _ if name.text.ends_with(INLINED) => Class::Inlined,

@@ -52,7 +52,7 @@ pub struct FlameSpec {
 
 /// A drawn frame, or several that are too narrow to be drawn separately.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Block {
+pub struct FlameBlock {
     /// The same for the same frame in later answers.
     pub(crate) id: u64,
     /// Row from the anchor: callers in a sandwich have negative rows.
@@ -83,7 +83,7 @@ pub struct Block {
     pub(crate) found: bool,
 }
 
-impl Block {
+impl FlameBlock {
     /// Returns whether it represents several frames of one module.
     pub(crate) fn is_module(&self) -> bool {
         self.pooled > 0 && !self.dso.is_empty()
@@ -93,7 +93,7 @@ impl Block {
 /// A flame graph, ready to draw.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Flame {
-    pub(crate) blocks: Vec<Block>,
+    pub(crate) blocks: Vec<FlameBlock>,
     /// The total weight, and that of the zoomed frame.
     pub(crate) total: WeightPair,
     pub(crate) zoomed: WeightPair,
@@ -111,7 +111,7 @@ pub struct Flame {
     pub(crate) zoom: Vec<Arc<str>>,
     pub(crate) frames: usize,
     /// The normalization of the comparison; `None` without one.
-    pub(crate) versus: Option<NormalizeBy>,
+    pub(crate) compared_by: Option<NormalizeBy>,
     /// The factors of the current and the baseline's weights, which yield widths.
     pub(crate) scale: (u64, u64),
     /// The durations of the baseline and of the current side, in seconds.
@@ -132,7 +132,7 @@ impl Flame {
 
     /// Returns the baseline's and the current weight, in the unit of the comparison.
     pub(crate) fn values(&self, both: WeightPair) -> (f64, f64) {
-        match (self.versus, self.sides) {
+        match (self.compared_by, self.sides) {
             (Some(NormalizeBy::Total), _) => {
                 (both.old.percent_of(&self.total.old), both.new.percent_of(&self.total.new))
             }

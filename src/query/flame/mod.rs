@@ -6,11 +6,11 @@ use std::sync::OnceLock;
 use crate::profile::{Acc, FrameId, NodeId, SiteId, Trie};
 
 use super::aggregate::Aggregate;
-use super::aggregate::changes::{Change, Changes, FoldOf};
+use super::aggregate::changes::{AggregateRole, Changes, SiteChange};
 use super::data::Data;
-use super::diff::{NormalizeBy, Side};
+use super::diff::{DiffSide, NormalizeBy};
 use super::rows::ipc::Partner;
-use super::tree::symbol_stacks::Name;
+use crate::panel::stacks::{FrameName, Stack, Stacks};
 
 mod build;
 mod class;
@@ -60,7 +60,7 @@ pub struct FlameTree {
 }
 
 /// Returns integer factors that normalize two sides. They are small enough that products do not overflow.
-fn scale(new: &Side, old: &Side, per: NormalizeBy) -> (u64, u64) {
+fn scale(new: &DiffSide, old: &DiffSide, per: NormalizeBy) -> (u64, u64) {
     let (a, b) = match per {
         NormalizeBy::Total => (new.total.period, old.total.period),
         NormalizeBy::Second => ((new.seconds * 1e3) as u64, (old.seconds * 1e3) as u64),
@@ -77,30 +77,35 @@ pub struct FlameStacks<'a> {
     /// The profile.
     pub data: Data<'a>,
     /// The weights of its stacks.
-    pub fold: &'a Aggregate,
+    pub aggregate: &'a Aggregate,
     /// Their total and duration, for normalization.
-    pub side: Side,
+    pub side: DiffSide,
 }
 
 impl FlameTree {
     /// Builds the tree of an aggregate's samples. It includes the weights of the partner event.
-    pub fn build(data: Data<'_>, fold: &Aggregate, partner: Option<(Partner, &Aggregate)>, edits: &[Edit]) -> Self {
+    pub fn build(
+        data: Data<'_>,
+        aggregate: &Aggregate,
+        partner: Option<(Partner, &Aggregate)>,
+        edits: &[Edit],
+    ) -> Self {
         let (mut namer, mut trie) = (Namer::new(edits), Trie::default());
-        let own = namer.add(data, fold, &mut trie);
-        let partner = partner.map(|(partner, fold)| (partner, namer.add(data, fold, &mut trie)));
+        let own = namer.add(data, aggregate, &mut trie);
+        let partner = partner.map(|(partner, aggregate)| (partner, namer.add(data, aggregate, &mut trie)));
         Self::whole(namer, trie, own, None, partner)
     }
 
-    /// Builds the tree of stacks of names, root first.
-    pub(crate) fn of_names<'a>(stacks: impl Iterator<Item = (&'a [Name], Acc)>) -> Self {
+    /// Builds the tree of stacks of names.
+    pub(crate) fn of_stacks(stacks: &Stacks) -> Self {
         let (mut namer, mut trie, mut own) = (Namer::default(), Trie::default(), Weights::default());
-        for (frames, acc) in stacks {
+        for Stack { frames, weight, count } in &stacks.stacks {
             let node = frames.iter().fold(NodeId::ROOT, |node, frame| {
                 let name = namer.name(frame.clone());
                 trie.child(node, FrameId(name))
             });
             own.resize(trie.len());
-            own.add(node.0, acc);
+            own.add(node.0, Acc { samples: *count, period: *weight });
         }
         Self::whole(namer, trie, own, None, None)
     }
@@ -108,8 +113,8 @@ impl FlameTree {
     /// Builds one tree of two aggregates. Frames with the same name and caller share a node.
     pub fn compare(new: FlameStacks<'_>, old: FlameStacks<'_>, per: NormalizeBy, edits: &[Edit]) -> Self {
         let (mut namer, mut trie) = (Namer::new(edits), Trie::default());
-        let now = namer.add(new.data, new.fold, &mut trie);
-        let then = namer.add(old.data, old.fold, &mut trie);
+        let now = namer.add(new.data, new.aggregate, &mut trie);
+        let then = namer.add(old.data, old.aggregate, &mut trie);
         let seconds = (old.side.seconds, new.side.seconds);
         let then = Then { total: then, per, scale: scale(&new.side, &old.side, per), seconds };
         Self::whole(namer, trie, now, Some(then), None)
@@ -138,7 +143,7 @@ impl FlameTree {
     }
 
     /// Returns whether it can be updated incrementally; otherwise it must be rebuilt.
-    pub(crate) fn can_follow(&self) -> bool {
+    pub(crate) fn can_apply(&self) -> bool {
         self.then.is_none() && !self.namer.edits.contains(&Edit::CollapseChains)
     }
 
@@ -151,18 +156,18 @@ impl FlameTree {
     }
 
     /// Applies changes of an aggregate that it was built from.
-    pub(crate) fn follow(&mut self, data: Data<'_>, news: &Changes, of: FoldOf) {
+    pub(crate) fn apply(&mut self, data: Data<'_>, changes: &Changes, of: AggregateRole) {
         let profile = data.profile;
         let mut path = Vec::new();
-        for change in news.changes() {
+        for change in changes.changes() {
             let site = profile.sites.get(SiteId(change.site));
             let ground = self.namer.ground(data.session, &data.session.tasks()[site.task.0 as usize]);
             let start = self.namer.thread(&mut self.trie, ground);
             path.extend(profile.trie.walk(site.stack));
             let mut at = self.namer.begin(start);
             while let Some(frame) = path.pop() {
-                let sym = news.sym(&profile.frames, frame.0, &change);
-                let inlined = news.inlined(&profile.frames, frame.0, &change);
+                let sym = changes.sym(&profile.frames, frame.0, &change);
+                let inlined = changes.inlined(&profile.frames, frame.0, &change);
                 at = self.namer.frame(data, &mut self.trie, (at, start), sym, inlined);
             }
             self.grow();
@@ -173,11 +178,11 @@ impl FlameTree {
         self.leaves = OnceLock::new();
     }
 
-    fn change(&mut self, mut node: u32, change: &Change, of: FoldOf) {
+    fn change(&mut self, mut node: u32, change: &SiteChange, of: AggregateRole) {
         let total = match (of, &mut self.partner) {
-            (FoldOf::Shown, _) => &mut self.total,
-            (FoldOf::Partner, Some((_, total))) => total,
-            (FoldOf::Partner, None) => return,
+            (AggregateRole::Shown, _) => &mut self.total,
+            (AggregateRole::Partner, Some((_, total))) => total,
+            (AggregateRole::Partner, None) => return,
         };
         loop {
             let had = !total.get(node).is_zero();
@@ -188,7 +193,7 @@ impl FlameTree {
             if node == 0 {
                 return;
             }
-            if of == FoldOf::Shown {
+            if of == AggregateRole::Shown {
                 self.frames = self.frames + usize::from(!total.get(node).is_zero()) - usize::from(had);
             }
             node = self.trie.parent(NodeId(node)).0;
@@ -221,7 +226,7 @@ impl FlameTree {
         self.frames
     }
 
-    pub(crate) fn names(&self) -> &[Name] {
+    pub(crate) fn names(&self) -> &[FrameName] {
         &self.namer.names
     }
 

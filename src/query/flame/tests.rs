@@ -4,13 +4,19 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use super::*;
+use crate::panel::Measure;
 use crate::profile::frames::INLINED;
 use crate::query::staged::Staged;
 use crate::session::DsoKind;
 use proptest::prelude::*;
 
-fn name(text: &str, kind: DsoKind, dso: &str) -> Name {
-    Name { text: text.into(), kind, dso: dso.into() }
+fn one_stack(frames: &[FrameName]) -> FlameTree {
+    let stack = Stack { frames: frames.to_vec(), weight: 1, count: 1 };
+    FlameTree::of_stacks(&Stacks::new(Measure::Count, vec![stack]))
+}
+
+fn name(text: &str, kind: DsoKind, dso: &str) -> FrameName {
+    FrameName { text: text.into(), kind, dso: dso.into() }
 }
 
 #[test]
@@ -51,8 +57,9 @@ fn frames_are_of_their_file_and_of_what_they_run_inside() {
     ];
     let frames = frames.map(|(text, kind, dso)| name(text, kind, dso));
     let letters = |stack: &[usize]| -> String {
-        let stack: Vec<Name> = std::iter::once(&thread).chain(stack.iter().map(|i| &frames[*i])).cloned().collect();
-        let tree = FlameTree::of_names(std::iter::once((&stack[..], Acc::one(1))));
+        let stack: Vec<FrameName> =
+            std::iter::once(&thread).chain(stack.iter().map(|i| &frames[*i])).cloned().collect();
+        let tree = one_stack(&stack[..]);
         (1..tree.len() as u32).map(|node| tree.class(node).letter()).collect()
     };
     let alone: String = (0..frames.len()).map(|i| letters(&[i]).split_off(1)).collect();
@@ -61,13 +68,13 @@ fn frames_are_of_their_file_and_of_what_they_run_inside() {
     assert_eq!(letters(&[12, 0, 7, 11, 1, 8]), "#sukhlk", "user code does not belong to a softirq");
     assert_eq!(letters(&[12, 12, 13]), "#sss");
     let comm = name("__do_softirq", Kernel, "[kernel]");
-    let tree = FlameTree::of_names(std::iter::once((&[comm.clone(), frames[7].clone()][..], Acc::one(1))));
+    let tree = one_stack(&[comm.clone(), frames[7].clone()][..]);
     assert_eq!([1, 2].map(|node| tree.class(node)), [Class::Thread, Class::Kernel]);
 }
 
 #[test]
 fn sides_in_whole_factors() {
-    let side = |period, seconds| Side { total: Acc { samples: 1, period }, seconds };
+    let side = |period, seconds| DiffSide { total: Acc { samples: 1, period }, seconds };
     let (new, old) = (side(7, 2.5), side(9, 4.0));
     assert_eq!(scale(&new, &old, NormalizeBy::Total), (9, 7));
     assert_eq!(scale(&new, &old, NormalizeBy::Second), (4000, 2500));
@@ -100,12 +107,12 @@ fn a_tree_says_what_it_is_compared_with() {
         (empty.is_empty(), empty.len(), empty.per(), empty.seconds(), empty.scale()),
         (true, 1, None, (0.0, 0.0), (1, 0))
     );
-    let side = |period, seconds| Side { total: Acc { samples: 1, period }, seconds };
-    let stacks = |side| FlameStacks { data: staged.data(), fold: &fold, side };
+    let side = |period, seconds| DiffSide { total: Acc { samples: 1, period }, seconds };
+    let stacks = |side| FlameStacks { data: staged.data(), aggregate: &fold, side };
     let both = FlameTree::compare(stacks(side(7, 2.0)), stacks(side(9, 3.0)), NormalizeBy::Total, &[]);
     assert_eq!((both.per(), both.seconds(), both.scale()), (Some(NormalizeBy::Total), (3.0, 2.0), (9, 7)));
     let stack = [name("t", DsoKind::Unknown, "")];
-    assert!(!FlameTree::of_names(std::iter::once((&stack[..], Acc::one(1)))).is_empty());
+    assert!(!one_stack(&stack[..]).is_empty());
 }
 
 /// A stack of a process, by indexes into [`STACKS`] and [`COMMS`], and its weight.
@@ -221,9 +228,9 @@ proptest! {
     fn a_tree_is_a_plain_sum(new in samples(), old in samples(), edits in proptest::collection::vec(edit(), 0..3)) {
         let (now, then) = (staged(&new), staged(&old));
         let (new_fold, old_fold) = (now.fold(), then.fold());
-        let side = |fold: &Aggregate, seconds| Side { total: fold.total(), seconds };
-        let stacks = FlameStacks { data: now.data(), fold: &new_fold, side: side(&new_fold, 2.0) };
-        let before = FlameStacks { data: then.data(), fold: &old_fold, side: side(&old_fold, 3.0) };
+        let side = |fold: &Aggregate, seconds| DiffSide { total: fold.total(), seconds };
+        let stacks = FlameStacks { data: now.data(), aggregate: &new_fold, side: side(&new_fold, 2.0) };
+        let before = FlameStacks { data: then.data(), aggregate: &old_fold, side: side(&old_fold, 3.0) };
         for (tree, old) in [
             (FlameTree::build(now.data(), &new_fold, None, &edits), &[][..]),
             (FlameTree::compare(stacks, before, NormalizeBy::Second, &edits), &old[..]),

@@ -9,7 +9,7 @@ use crate::query::data::Data;
 use crate::query::parallel::shared;
 
 use super::lanes::{LaneKind, SiteLanes, half_octave, lanes};
-use super::{Heat, HeatBy, HeatSpec, Lane, MAX_COLUMNS, MAX_ROWS, row_at};
+use super::{Heat, HeatBy, HeatLane, HeatSpec, MAX_COLUMNS, MAX_ROWS, row_at};
 
 /// The minimum number of samples per thread.
 const EACH: usize = 1 << 18;
@@ -19,25 +19,25 @@ const EACH: usize = 1 << 18;
 pub struct HeatInput<'a> {
     pub(crate) data: Data<'a>,
     pub(crate) event: usize,
-    pub(crate) fold: &'a Aggregate,
+    pub(crate) aggregate: &'a Aggregate,
     pub(crate) lit: Option<&'a FilterEvaluator>,
     /// Absolute position after the last sample.
     pub end: u64,
 }
 
 /// Builds the map of an event's samples. `before` are the rows of the last map, `leaves` its cached lookups.
-pub fn build(work: HeatInput<'_>, spec: &HeatSpec, before: &[Lane], leaves: &mut SiteLanes) -> Heat {
-    let HeatInput { data, event, fold, .. } = work;
+pub fn build(work: HeatInput<'_>, spec: &HeatSpec, before: &[HeatLane], leaves: &mut SiteLanes) -> Heat {
+    let HeatInput { data, event, aggregate, .. } = work;
     let columns = spec.columns.clamp(1, MAX_COLUMNS);
     let mut heat = Heat { by: spec.by, length: spec.length.max(1), columns, ..Heat::default() };
-    heat.total = fold.total().samples;
+    heat.total = aggregate.total().samples;
     let Some((oldest, newest)) = data.profile.span() else { return heat };
     // A frozen view ends with the newest sample at that time.
     let frozen = work.end < data.profile.end();
     let newest = if frozen { data.profile.time_before(work.end).clamp(oldest, newest) } else { newest };
     (heat.from, heat.until) = (oldest.saturating_sub(data.start), newest.saturating_sub(data.start));
     let spec = HeatSpec { rows: spec.rows.clamp(1, MAX_ROWS), ..spec.clone() };
-    let (lanes, rows) = lanes(data, event, fold, &spec, before, leaves);
+    let (lanes, rows) = lanes(data, event, aggregate, &spec, before, leaves);
     heat.rows = if spec.by == HeatBy::Offset { spec.rows } else { lanes.len() };
     heat.lanes = lanes;
     heat.first = spec.page.unwrap_or((heat.until / heat.length + 1).saturating_sub(columns as u64));
@@ -96,7 +96,7 @@ impl<'a> Pass<'a> {
                 if after >= self.span || usize::from(chunk.event[i]) != self.work.event {
                     continue;
                 }
-                if !self.work.fold.judge().is_none_or(|judge| judge.passes(self.work.data, chunk, i)) {
+                if !self.work.aggregate.judge().is_none_or(|judge| judge.passes(self.work.data, chunk, i)) {
                     continue;
                 }
                 let Some(row) = self.row(chunk, i, after) else { continue };

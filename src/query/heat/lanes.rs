@@ -5,16 +5,16 @@ use std::sync::Arc;
 use rustc_hash::FxHashMap;
 
 use crate::filter::equals;
+use crate::panel::row_order::{arrange, arrange_by_key};
 use crate::profile::{NodeId, SiteId, SymId};
 use crate::query::aggregate::Aggregate;
 use crate::query::data::Data;
-use crate::query::row_order::{arrange, arrange_by_key};
 
 use super::{HeatBy, HeatSpec};
 
 /// A row.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Lane {
+pub struct HeatLane {
     pub(crate) label: Arc<str>,
     /// The filter clause for its samples; `None` for the remainder.
     pub(crate) expression: Option<String>,
@@ -61,21 +61,21 @@ pub fn least_of(half: u32) -> u64 {
 pub(crate) fn lanes(
     data: Data<'_>,
     event: usize,
-    fold: &Aggregate,
+    aggregate: &Aggregate,
     spec: &HeatSpec,
-    before: &[Lane],
+    before: &[HeatLane],
     leaves: &mut SiteLanes,
-) -> (Vec<Lane>, LaneKind) {
+) -> (Vec<HeatLane>, LaneKind) {
     match spec.by {
         HeatBy::Offset => (Vec::new(), LaneKind::Offset),
         HeatBy::Cpu => by_cpu(data, spec.rows),
         HeatBy::Latency => by_weight(data, event, spec.rows),
-        HeatBy::Process => by_process(data, fold, spec, before),
-        HeatBy::Dso | HeatBy::Function => by_leaf(data, fold, spec, before, leaves),
+        HeatBy::Process => by_process(data, aggregate, spec, before),
+        HeatBy::Dso | HeatBy::Function => by_leaf(data, aggregate, spec, before, leaves),
     }
 }
 
-fn by_cpu(data: Data<'_>, room: usize) -> (Vec<Lane>, LaneKind) {
+fn by_cpu(data: Data<'_>, room: usize) -> (Vec<HeatLane>, LaneKind) {
     let mut seen = vec![false; 1 << 16];
     for (chunk, range) in data.profile.between(data.profile.first(), u64::MAX) {
         chunk.cpu[range].iter().for_each(|cpu| seen[usize::from(*cpu)] = true);
@@ -90,12 +90,12 @@ fn by_cpu(data: Data<'_>, room: usize) -> (Vec<Lane>, LaneKind) {
         group.iter().for_each(|cpu| lane_of[*cpu] = row as u16);
         let name = if first == last { first.to_string() } else { format!("{first}-{last}") };
         let expression = Some(format!("cpu in {name}"));
-        lanes.push(Lane { label: format!("CPU {name}").into(), expression });
+        lanes.push(HeatLane { label: format!("CPU {name}").into(), expression });
     }
     (lanes, LaneKind::Cpu(lane_of))
 }
 
-fn by_weight(data: Data<'_>, event: usize, room: usize) -> (Vec<Lane>, LaneKind) {
+fn by_weight(data: Data<'_>, event: usize, room: usize) -> (Vec<HeatLane>, LaneKind) {
     if !data.profile.has_durations(event as u16) {
         return (Vec::new(), LaneKind::None);
     }
@@ -112,7 +112,7 @@ fn by_weight(data: Data<'_>, event: usize, room: usize) -> (Vec<Lane>, LaneKind)
         // The last row includes shorter durations.
         let from = if half == lowest { 0 } else { least_of(half) };
         let clause = format!("period >= {from} && period < {}", least_of(half + 1));
-        Lane { label: two_digits(least_of(half)).into(), expression: Some(clause) }
+        HeatLane { label: two_digits(least_of(half)).into(), expression: Some(clause) }
     };
     ((lowest..=highest).rev().map(lane).collect(), LaneKind::Weight { lowest, highest })
 }
@@ -136,7 +136,7 @@ pub struct SiteLanes {
     of_site: Vec<u32>,
     of_sym: Vec<u32>,
     by_label: FxHashMap<Arc<str>, u32>,
-    lanes: Vec<Lane>,
+    lanes: Vec<HeatLane>,
 }
 
 impl SiteLanes {
@@ -155,7 +155,7 @@ impl SiteLanes {
                 let expression = Some(equals(field, &label)).filter(|_| sym.is_some());
                 let lanes = &mut self.lanes;
                 self.of_sym[at] = *self.by_label.entry(label.clone()).or_insert_with(|| {
-                    lanes.push(Lane { label, expression });
+                    lanes.push(HeatLane { label, expression });
                     lanes.len() as u32 - 1
                 });
             }
@@ -166,14 +166,14 @@ impl SiteLanes {
 
 fn by_leaf(
     data: Data<'_>,
-    fold: &Aggregate,
+    aggregate: &Aggregate,
     spec: &HeatSpec,
-    before: &[Lane],
+    before: &[HeatLane],
     leaves: &mut SiteLanes,
-) -> (Vec<Lane>, LaneKind) {
+) -> (Vec<HeatLane>, LaneKind) {
     leaves.update(data, spec.by);
     let mut totals = vec![0; leaves.lanes.len()];
-    for (at, weight) in leaves.of_site.iter().zip(fold.by_site().iter()) {
+    for (at, weight) in leaves.of_site.iter().zip(aggregate.by_site().iter()) {
         totals[*at as usize] += weight.samples;
     }
     let some: Vec<usize> = (0..totals.len()).filter(|at| totals[*at] > 0).collect();
@@ -185,12 +185,17 @@ fn by_leaf(
     (lanes, LaneKind::Site(leaves.of_site.iter().map(|at| rows[*at as usize]).collect()))
 }
 
-fn by_process(data: Data<'_>, fold: &Aggregate, spec: &HeatSpec, before: &[Lane]) -> (Vec<Lane>, LaneKind) {
-    let weights = fold.by_site();
+fn by_process(
+    data: Data<'_>,
+    aggregate: &Aggregate,
+    spec: &HeatSpec,
+    before: &[HeatLane],
+) -> (Vec<HeatLane>, LaneKind) {
+    let weights = aggregate.by_site();
     let mut of_site = vec![None; data.profile.sites.len()];
     let mut of_task = vec![UNMET; data.session.tasks().len()];
     let mut of_pid: FxHashMap<i32, u32> = FxHashMap::default();
-    let mut groups: Vec<(u64, Lane)> = Vec::new();
+    let mut groups: Vec<(u64, HeatLane)> = Vec::new();
     for (site, weight) in weights.iter().enumerate().filter(|(_, weight)| !weight.is_zero()) {
         let task = data.profile.sites.get(SiteId(site as u32)).task.0 as usize;
         if of_task[task] == UNMET {
@@ -208,12 +213,12 @@ fn by_process(data: Data<'_>, fold: &Aggregate, spec: &HeatSpec, before: &[Lane]
     (lanes, LaneKind::Site(of_site.iter().map(row).collect()))
 }
 
-fn process(data: Data<'_>, pid: i32, comm: &Arc<str>) -> Lane {
+fn process(data: Data<'_>, pid: i32, comm: &Arc<str>) -> HeatLane {
     // The main thread's name is the process's name.
     let main = data.session.tasks().iter().rev().find(|task| task.pid == pid && task.tid == pid);
     let comm = main.map_or(comm, |task| &task.comm);
     let label = if pid == 0 { "swapper".into() } else { format!("{comm} {pid}").into() };
-    Lane { label, expression: (pid >= 0).then(|| format!("pid == {pid}")) }
+    HeatLane { label, expression: (pid >= 0).then(|| format!("pid == {pid}")) }
 }
 
 fn leaf(data: Data<'_>, stack: NodeId) -> Option<SymId> {
@@ -228,20 +233,20 @@ fn text_of(data: Data<'_>, sym: Option<SymId>, by: HeatBy) -> (Arc<str>, &'stati
 }
 
 /// Returns the rows with the most samples that fit, and the row of each group. Rows of the last map keep their places.
-fn choose(groups: Vec<(u64, Lane)>, room: usize, before: &[Lane]) -> (Vec<Lane>, Vec<u16>) {
+fn choose(groups: Vec<(u64, HeatLane)>, room: usize, before: &[HeatLane]) -> (Vec<HeatLane>, Vec<u16>) {
     let mut order: Vec<usize> = (0..groups.len()).collect();
     arrange(&mut order, |a, b| (groups[*b].0, &groups[*a].1.label).cmp(&(groups[*a].0, &groups[*b].1.label)));
     let room = room.max(1);
     let all = order.len() <= room;
     let own = if all { order.len() } else { room - 1 };
     let mut chosen: Vec<usize> = order[..own].to_vec();
-    let place = |lane: &Lane| before.iter().position(|b| b == lane).unwrap_or(usize::MAX);
+    let place = |lane: &HeatLane| before.iter().position(|b| b == lane).unwrap_or(usize::MAX);
     arrange_by_key(&mut chosen, |at| place(&groups[*at].1));
     let mut row_of = vec![own as u16; groups.len()];
     chosen.iter().enumerate().for_each(|(row, at)| row_of[*at] = row as u16);
-    let mut lanes: Vec<Lane> = chosen.iter().map(|at| groups[*at].1.clone()).collect();
+    let mut lanes: Vec<HeatLane> = chosen.iter().map(|at| groups[*at].1.clone()).collect();
     if !all {
-        lanes.push(Lane { label: OTHERS.into(), expression: None });
+        lanes.push(HeatLane { label: OTHERS.into(), expression: None });
     }
     (lanes, row_of)
 }
@@ -287,9 +292,9 @@ mod tests {
 
     #[test]
     fn rows_stay_where_they_are_while_shares_change() {
-        let lane = |name: &str| Lane { label: name.into(), expression: None };
+        let lane = |name: &str| HeatLane { label: name.into(), expression: None };
         let groups = |counts: [u64; 4]| counts.into_iter().zip(["a", "b", "c", "d"].map(lane)).collect::<Vec<_>>();
-        let labels = |lanes: &[Lane]| lanes.iter().map(|l| l.label.to_string()).collect::<Vec<_>>().join(" ");
+        let labels = |lanes: &[HeatLane]| lanes.iter().map(|l| l.label.to_string()).collect::<Vec<_>>().join(" ");
         let (first, rows) = choose(groups([5, 9, 1, 3]), 3, &[]);
         assert_eq!((labels(&first).as_str(), rows), ("b a others", vec![1, 0, 2, 2]));
         let (then, _) = choose(groups([50, 9, 1, 3]), 3, &first);

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use crate::filter::Filter;
 
 pub use build::{HeatInput, build};
-pub use lanes::{Lane, SiteLanes, half_octave, least_of};
+pub use lanes::{HeatLane, SiteLanes, half_octave, least_of};
 pub use levels::{Levels, Scale};
 
 /// Nanoseconds per second.
@@ -119,7 +119,7 @@ pub struct Heat {
     /// The number of rows.
     pub rows: usize,
     /// The rows; empty for offsets.
-    pub lanes: Vec<Lane>,
+    pub lanes: Vec<HeatLane>,
     /// Samples of each cell, at `column * rows + row`.
     pub cells: Vec<u32>,
     /// The number of lit samples per cell; empty if not requested.

@@ -68,7 +68,7 @@ fn told(name: &str) -> Option<(Counts, Place<'_>)> {
 
 #[cfg(test)]
 mod tests {
-    use crate::query::rows::ipc::*;
+    use super::*;
 
     fn partner(names: &[&str], event: usize) -> Option<usize> {
         Partner::of(names.iter().copied(), event).map(|found| found.event)

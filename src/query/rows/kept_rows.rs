@@ -6,27 +6,27 @@ use super::ipc::Partner;
 use super::live_rows::LiveRows;
 use super::top::{RowLimit, Top, TopRow};
 use crate::query::aggregate::Aggregate;
-use crate::query::aggregate::changes::{Changes, FoldOf};
+use crate::query::aggregate::changes::{AggregateRole, Changes};
 use crate::query::data::Data;
 use crate::query::question::TopSpec;
-use crate::query::tree::chains::{Tree, TreeKind, Trees};
+use crate::query::tree::chains::{CallTree, CallTrees, TreeKind};
 
 /// Rows and call trees that are kept between answers.
 #[derive(Debug, Default)]
 pub struct KeptRows {
-    tally: Option<LiveRows>,
-    trees: Trees,
+    rows: Option<LiveRows>,
+    trees: CallTrees,
 }
 
 impl KeptRows {
     /// Applies changes of an aggregate. If there are too many, rows are rebuilt on the next request.
-    pub(crate) fn follow(&mut self, data: Data<'_>, news: &Changes, of: FoldOf) {
-        match &mut self.tally {
-            Some(tally) if !news.anew => {
-                if of == FoldOf::Shown {
-                    self.trees.follow(data, tally, news);
+    pub(crate) fn apply(&mut self, data: Data<'_>, changes: &Changes, of: AggregateRole) {
+        match &mut self.rows {
+            Some(rows) if !changes.full_rebuild => {
+                if of == AggregateRole::Shown {
+                    self.trees.apply(data, rows, changes);
                 }
-                tally.follow(data, news, of);
+                rows.apply(data, changes, of);
             }
             _ => *self = Self::default(),
         }
@@ -41,35 +41,28 @@ impl KeptRows {
         spec: &TopSpec,
         keep: RowLimit,
     ) -> Top {
-        let kept = self.tally.take().filter(|tally| tally.serves(spec, partner.map(|(partner, _)| partner)));
-        let tally = self.tally.insert(match kept {
-            Some(tally) => tally,
+        let kept = self.rows.take().filter(|rows| rows.serves(spec, partner.map(|(partner, _)| partner)));
+        let rows = self.rows.insert(match kept {
+            Some(rows) => rows,
             None => {
-                self.trees = Trees::default();
+                self.trees = CallTrees::default();
                 LiveRows::build(data, fold, partner, spec)
             }
         });
-        tally.top(data, fold, spec, keep)
+        rows.top(data, fold, spec, keep)
     }
 
-    /// Returns the call chains of these rows.
-    pub fn trees<'a>(&'a mut self, fold: &'a Aggregate) -> KeptTrees<'a> {
-        KeptTrees { standing: self, fold }
-    }
-}
-
-/// The call trees of the rows of one table.
-#[derive(Debug)]
-pub struct KeptTrees<'a> {
-    standing: &'a mut KeptRows,
-    fold: &'a Aggregate,
-}
-
-impl KeptTrees<'_> {
-    pub(crate) fn tree(&mut self, data: Data<'_>, top: &Top, row: &TopRow, reach: TreeKind) -> Cow<'_, Tree> {
-        let KeptRows { tally: Some(tally), trees } = &mut *self.standing else { return Cow::Owned(Tree::default()) };
-        let group = top.tallied.get(row.group as usize).copied().unwrap_or(u32::MAX);
-        Cow::Borrowed(trees.of(data, tally, self.fold, (group, row.label), reach))
+    /// Returns the call tree of a row of the last table.
+    pub(crate) fn tree(
+        &mut self,
+        data: Data<'_>,
+        aggregate: &Aggregate,
+        (top, row): (&Top, &TopRow),
+        kind: TreeKind,
+    ) -> Cow<'_, CallTree> {
+        let Self { rows: Some(rows), trees } = self else { return Cow::Owned(CallTree::default()) };
+        let group = top.live_groups.get(row.group as usize).copied().unwrap_or(u32::MAX);
+        Cow::Borrowed(trees.of(data, rows, aggregate, (group, row.label), kind))
     }
 }
 

@@ -7,14 +7,15 @@ use crate::profile::frames::SymState;
 use crate::profile::{Acc, SymId};
 use crate::session::DsoKind;
 
-use super::kept_rows::KeptTrees;
-use super::top::{Group, Top, TopRow};
-use crate::query::answer::{MAX_ROWS, Mark, TopLine};
+use super::kept_rows::KeptRows;
+use super::top::{RowGroup, Top, TopRow};
+use crate::query::aggregate::Aggregate;
+use crate::query::answer::{FoldMark, MAX_ROWS, TopLine};
 use crate::query::data::Data;
 use crate::query::diff::compare::{SideRow, TableSide};
 use crate::query::diff::{NormalizeBy, RowDiff};
 use crate::query::question::{ChainMode, Order, Question};
-use crate::query::tree::chains::{Tree, TreeKind};
+use crate::query::tree::chains::{CallTree, TreeKind};
 
 /// The limit of call chain lines per row.
 const MAX_CHAIN: usize = 2_000;
@@ -24,12 +25,15 @@ const MAX_CHAIN: usize = 2_000;
 pub struct ScreenLines {
     /// The lines of the table.
     pub lines: Vec<TopLine>,
-    pub(crate) beside: Vec<TopLine>,
+    pub(crate) callers: Vec<TopLine>,
 }
 
+/// The rows of a table with their call trees, and the aggregate that they are made of.
+pub type RowsOf<'a> = (&'a mut KeptRows, &'a Aggregate);
+
 /// Returns the lines of a table, with call chains unfolded around the visible part.
-pub fn lines(data: Data<'_>, top: &Top, question: &Question, trees: &mut KeptTrees<'_>) -> ScreenLines {
-    let mut out = Lines::new(data, top, question, trees);
+pub fn lines(data: Data<'_>, top: &Top, question: &Question, kept: RowsOf<'_>) -> ScreenLines {
+    let mut out = Lines::new(data, top, question, kept);
     for row in top.rows.iter().take(MAX_ROWS) {
         let weight = if question.top.order == Order::Children { row.children } else { row.own };
         if weight.percent_of(&top.total) >= question.limit_percent {
@@ -46,65 +50,65 @@ pub fn compared(
     old: TableSide<'_>,
     rows: &[(SideRow, RowDiff)],
     question: &Question,
-    trees: &mut KeptTrees<'_>,
+    kept: RowsOf<'_>,
 ) -> ScreenLines {
-    let mut out = Lines::new(data, top, question, trees);
+    let mut out = Lines::new(data, top, question, kept);
     let limit = question.limit_percent;
-    for (place, versus) in rows.iter().take(MAX_ROWS) {
+    for (place, diff) in rows.iter().take(MAX_ROWS) {
         match place {
             SideRow::New(i) => {
                 let row = &top.rows[*i as usize];
-                let was = if versus.per == NormalizeBy::Total { versus.old } else { 0.0 };
+                let was = if diff.per == NormalizeBy::Total { diff.old } else { 0.0 };
                 if row.own.percent_of(&top.total).max(row.children.percent_of(&top.total)).max(was) >= limit {
-                    out.row(row, Some(*versus));
+                    out.row(row, Some(*diff));
                 }
             }
             SideRow::Gone(i) => {
                 let none = Acc::default();
                 let row = TopRow { own: none, children: none, ..old.top.rows[*i as usize] };
                 let line = row_line(old.data, old.top, &row, false, false);
-                out.out.push(TopLine { mark: Mark::Leaf, versus: Some(*versus), ..line });
+                out.out.push(TopLine { mark: FoldMark::Leaf, diff: Some(*diff), ..line });
             }
         }
     }
     out.done()
 }
 
-struct Lines<'a, 'k> {
+struct Lines<'a> {
     data: Data<'a>,
     top: &'a Top,
     question: &'a Question,
-    trees: &'a mut KeptTrees<'k>,
+    kept: RowsOf<'a>,
     /// The end of the visible part. Rows above it are unfolded, too, so that line numbers do not depend on it.
     sight_end: usize,
     out: Vec<TopLine>,
-    beside: Vec<TopLine>,
+    callers: Vec<TopLine>,
 }
 
-impl<'a, 'k> Lines<'a, 'k> {
-    fn new(data: Data<'a>, top: &'a Top, question: &'a Question, trees: &'a mut KeptTrees<'k>) -> Self {
+impl<'a> Lines<'a> {
+    fn new(data: Data<'a>, top: &'a Top, question: &'a Question, kept: RowsOf<'a>) -> Self {
         let sight_end = question.first_line + 2 * question.height.max(1);
         let out = Vec::with_capacity(top.rows.len().min(MAX_ROWS));
-        Self { data, top, question, trees, sight_end, out, beside: Vec::new() }
+        Self { data, top, question, kept, sight_end, out, callers: Vec::new() }
     }
 
     fn done(self) -> ScreenLines {
-        ScreenLines { lines: self.out, beside: self.beside }
+        ScreenLines { lines: self.out, callers: self.callers }
     }
 
-    fn row(&mut self, row: &TopRow, versus: Option<RowDiff>) {
+    fn row(&mut self, row: &TopRow, diff: Option<RowDiff>) {
         let question = self.question;
         let open = question.expand_all != question.toggled.contains(&row.id);
         let at = self.out.len();
         let inclusive = question.top.order == Order::Children;
-        self.out.push(TopLine { versus, ..row_line(self.data, self.top, row, open, inclusive) });
-        if question.beside == Some(row.id) {
-            self.beside = self.chains(row);
+        self.out.push(TopLine { diff, ..row_line(self.data, self.top, row, open, inclusive) });
+        if question.callers_of == Some(row.id) {
+            self.callers = self.chains(row);
         }
         if open && at < self.sight_end {
             let mut chains = self.chains(row);
             if chains.is_empty() {
-                self.out[at].mark = Mark::Leaf;
+                self.out[at].mark = FoldMark::Leaf;
             }
             self.out.append(&mut chains);
         }
@@ -113,7 +117,12 @@ impl<'a, 'k> Lines<'a, 'k> {
     fn chains(&mut self, row: &TopRow) -> Vec<TopLine> {
         let question = self.question;
         let inclusive = question.top.children && question.top.order == Order::Children;
-        let tree = self.trees.tree(self.data, self.top, row, TreeKind { direction: question.direction, inclusive });
+        let tree = self.kept.0.tree(
+            self.data,
+            self.kept.1,
+            (self.top, row),
+            TreeKind { direction: question.direction, inclusive },
+        );
         let mut out = Vec::new();
         let mut builder = Builder {
             data: self.data,
@@ -138,7 +147,7 @@ fn row_line(data: Data<'_>, top: &Top, row: &TopRow, open: bool, inclusive: bool
         id: row.id,
         depth: 0,
         forks: empty.clone(),
-        mark: if open { Mark::Open } else { Mark::Closed },
+        mark: if open { FoldMark::Open } else { FoldMark::Closed },
         group: top.groups[row.group as usize].clone(),
         own: row.own,
         children: row.children,
@@ -150,7 +159,7 @@ fn row_line(data: Data<'_>, top: &Top, row: &TopRow, open: bool, inclusive: bool
         kind: sym.map_or(DsoKind::Unknown, |s| s.kind),
         state: sym.map_or(SymState::Unknown, |s| s.state),
         ipc: top.ipc(row, inclusive),
-        versus: None,
+        diff: None,
     }
 }
 
@@ -158,8 +167,8 @@ struct Builder<'a> {
     data: Data<'a>,
     top: &'a Top,
     question: &'a Question,
-    tree: &'a Tree,
-    group: &'a Arc<Group>,
+    tree: &'a CallTree,
+    group: &'a Arc<RowGroup>,
     out: &'a mut Vec<TopLine>,
     left: usize,
     no_forks: Arc<str>,
@@ -205,9 +214,9 @@ impl Builder<'_> {
                 depth,
                 forks: here,
                 mark: match (has_more, open) {
-                    (false, _) => Mark::Leaf,
-                    (true, true) => Mark::Open,
-                    (true, false) => Mark::Closed,
+                    (false, _) => FoldMark::Leaf,
+                    (true, true) => FoldMark::Open,
+                    (true, false) => FoldMark::Closed,
                 },
                 group: self.group.clone(),
                 own: Acc::default(),
@@ -220,7 +229,7 @@ impl Builder<'_> {
                 kind: sym.kind,
                 state: sym.state,
                 ipc: None,
-                versus: None,
+                diff: None,
             });
             if open {
                 self.children(*child, id, depth + 1, &format!("{way}{below}"));

@@ -12,7 +12,7 @@ use super::row::RowOrder;
 use super::top::{Grouping, LabelMode, RowLimit, Top, TopRow, first_syms, identity, n_labels, symbol};
 use super::top_n::FirstRows;
 use crate::query::aggregate::Aggregate;
-use crate::query::aggregate::changes::{Change, Changes, FoldOf};
+use crate::query::aggregate::changes::{AggregateRole, Changes, SiteChange};
 use crate::query::column::field_rows::Lane;
 use crate::query::data::Data;
 use crate::query::question::TopSpec;
@@ -90,10 +90,10 @@ impl LiveRows {
         let mut tally = Self::empty(fold, spec);
         tally.meet_syms(data);
         tally.partner = partner.map(|(partner, _)| partner);
-        let sides = [(FoldOf::Shown, Some(fold)), (FoldOf::Partner, partner.map(|(_, fold)| fold))];
+        let sides = [(AggregateRole::Shown, Some(fold)), (AggregateRole::Partner, partner.map(|(_, fold)| fold))];
         for (side, fold) in sides {
             for (lane, site, acc) in fold.map_or(Vec::new(), Aggregate::sites) {
-                tally.count(data, &Changes::none(), &Change { lane, site, acc, out: false, before: false }, side);
+                tally.count(data, &Changes::none(), &SiteChange { lane, site, acc, out: false, before: false }, side);
             }
         }
         tally
@@ -108,10 +108,10 @@ impl LiveRows {
         self.grouping.of(data, lane, data.profile.sites.all()[site as usize])
     }
 
-    pub(crate) fn follow(&mut self, data: Data<'_>, news: &Changes, side: FoldOf) {
+    pub(crate) fn apply(&mut self, data: Data<'_>, changes: &Changes, side: AggregateRole) {
         self.meet_syms(data);
-        for change in news.changes() {
-            self.count(data, news, &change, side);
+        for change in changes.changes() {
+            self.count(data, changes, &change, side);
         }
     }
 
@@ -122,7 +122,7 @@ impl LiveRows {
     }
 
     /// Walks a stack from leaf to root. A row counts it once, even if its function recurs.
-    fn count(&mut self, data: Data<'_>, news: &Changes, change: &Change, side: FoldOf) {
+    fn count(&mut self, data: Data<'_>, changes: &Changes, change: &SiteChange, side: AggregateRole) {
         let profile = data.profile;
         let site = profile.sites.all()[change.site as usize];
         let group = self.grouping.of(data, change.lane, site);
@@ -137,7 +137,7 @@ impl LiveRows {
         self.walks += 1;
         let mut node = stack;
         while node != NodeId::ROOT {
-            let sym = news.sym(&profile.frames, profile.trie.frame(node).0, change);
+            let sym = changes.sym(&profile.frames, profile.trie.frame(node).0, change);
             let label = self.mode.label(data, SymId(sym));
             let first = std::mem::replace(&mut self.met[label as usize], self.walks) != self.walks;
             let leaf = node == stack;
@@ -165,14 +165,14 @@ impl LiveRows {
     }
 
     /// Adds to one row, including its own weight if it is the leaf.
-    fn add(&mut self, (group, label): (u32, u32), change: &Change, own: bool, side: FoldOf) {
+    fn add(&mut self, (group, label): (u32, u32), change: &SiteChange, own: bool, side: AggregateRole) {
         let at = self.place(group, label);
         self.foremost.change(at as u32);
         let row = &mut self.rows[at];
         let had = !row.children.is_zero();
         let (all, of_leaf) = match side {
-            FoldOf::Shown => (&mut row.children, &mut row.own),
-            FoldOf::Partner => (&mut row.partner_children, &mut row.partner_own),
+            AggregateRole::Shown => (&mut row.children, &mut row.own),
+            AggregateRole::Partner => (&mut row.partner_children, &mut row.partner_own),
         };
         for acc in std::iter::once(all).chain(own.then_some(of_leaf)) {
             match change.out {
@@ -216,7 +216,7 @@ impl LiveRows {
             }
             let place = *place.entry(row.group).or_insert_with(|| {
                 top.groups.push(group.clone());
-                top.tallied.push(row.group);
+                top.live_groups.push(row.group);
                 top.groups.len() as u32 - 1
             });
             top.rows.push(TopRow { group: place, ..*row });

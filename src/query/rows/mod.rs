@@ -11,3 +11,4 @@ pub mod stable_order;
 pub(crate) mod task_choices;
 pub mod top;
 mod top_n;
+pub mod top_table;

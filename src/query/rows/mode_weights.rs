@@ -53,7 +53,7 @@ impl ModeWeights {
 
 #[cfg(test)]
 mod tests {
-    use crate::query::rows::mode_weights::*;
+    use super::*;
     use crate::query::staged::Staged;
     use crate::query::{ColumnKey, TopSpec};
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::profile::{Acc, Sym};
 
 use super::ipc::Partner;
-pub use crate::query::column::Group;
+pub use crate::query::column::RowGroup;
 use crate::query::question::{ColumnKey, Order, TopSpec};
 
 /// A row. IDs are valid in the table that contains it.
@@ -34,7 +34,7 @@ impl TopRow {
 pub(super) struct RowOrder<'a, S> {
     pub(crate) spec: &'a TopSpec,
     pub(crate) symbol: S,
-    pub(crate) groups: &'a [Arc<Group>],
+    pub(crate) groups: &'a [Arc<RowGroup>],
     pub(crate) partner: Option<Partner>,
 }
 

@@ -150,7 +150,7 @@ fn of_groups(all: SiteGroups<'_>, groups: Range<usize>) -> Vec<TopRow> {
 
 #[cfg(test)]
 mod tests {
-    use crate::query::rows::site_rows::*;
+    use super::*;
     use crate::query::staged::Staged;
     use crate::query::{ColumnKey, TopSpec};
 

@@ -98,8 +98,8 @@ fn are_apart(a: Acc, b: Acc) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use super::*;
     use crate::query::question::TopSpec;
-    use crate::query::rows::stable_order::*;
 
     fn line(id: u64, depth: u16, samples: u64) -> TopLine {
         let weight = Acc { samples, period: samples * 1000 };

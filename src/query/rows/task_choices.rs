@@ -8,7 +8,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use crate::profile::{Acc, NodeId};
 
 use crate::query::aggregate::Aggregate;
-use crate::query::column::{ColumnInput, ColumnKey, Group};
+use crate::query::column::{ColumnInput, ColumnKey, RowGroup};
 use crate::query::data::Data;
 
 const MOST: usize = 300;
@@ -32,7 +32,7 @@ const KEYS: &[ColumnKey] = &[
 #[derive(Clone, Debug)]
 pub struct TaskSamples {
     /// All known values of it, without CPU and sample text.
-    pub(crate) group: Group,
+    pub(crate) group: RowGroup,
     pub(crate) own: Acc,
     /// Share of all samples that pass the filter, in percent.
     pub(crate) percent: f64,
@@ -52,7 +52,7 @@ pub fn heaviest(data: Data<'_>, fold: &Aggregate) -> Vec<TaskSamples> {
     let total = fold.total();
     let one = |(task, own): (usize, Acc)| {
         let sampled = ColumnInput { data, task: &tasks[task], cpu: 0, trace: 0, values: None, stack: NodeId::ROOT };
-        let group = Group::of(KEYS, &sampled);
+        let group = RowGroup::of(KEYS, &sampled);
         TaskSamples { group, own, percent: own.percent_of(&total) }
     };
     list.into_iter().map(one).collect()
@@ -75,7 +75,7 @@ pub fn processes(data: Data<'_>, fold: &Aggregate) -> FxHashMap<Arc<str>, usize>
 
 #[cfg(test)]
 mod tests {
-    use crate::query::rows::task_choices::*;
+    use super::*;
     use crate::query::staged::Staged;
 
     #[test]

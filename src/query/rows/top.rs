@@ -9,7 +9,7 @@ use crate::profile::{Acc, NodeId, Site, Sym, SymId};
 
 use super::ipc::Partner;
 use super::row::RowOrder;
-pub use super::row::{Group, TopRow};
+pub use super::row::{RowGroup, TopRow};
 use super::site_rows;
 use super::site_rows::SiteGroups;
 use crate::query::aggregate::Aggregate;
@@ -53,7 +53,7 @@ pub struct Top {
     pub(crate) rows: Vec<TopRow>,
     /// The number of rows, kept or not.
     pub n_rows: usize,
-    pub(crate) groups: Vec<Arc<Group>>,
+    pub(crate) groups: Vec<Arc<RowGroup>>,
     pub(crate) mode: LabelMode,
     pub(crate) total: Acc,
     pub(crate) partner: Option<Partner>,
@@ -61,7 +61,7 @@ pub struct Top {
     /// For each label a symbol that has it, if labels are not symbols.
     pub(crate) sym_of_label: Vec<u32>,
     /// In rows of a [`LiveRows`](crate::query::rows::live_rows::LiveRows), each group's number.
-    pub(crate) tallied: Vec<u32>,
+    pub(crate) live_groups: Vec<u32>,
     /// Sites as (stack, weight), sorted by group; `ranges` has each group's part.
     pub(crate) sites: Vec<(u32, Acc)>,
     pub(crate) ranges: Vec<std::ops::Range<usize>>,
@@ -183,8 +183,8 @@ impl Top {
 #[derive(Debug, Default)]
 pub(crate) struct Grouping {
     keys: Vec<ColumnKey>,
-    groups: Vec<Arc<Group>>,
-    ids: FxHashMap<Arc<Group>, u32>,
+    groups: Vec<Arc<RowGroup>>,
+    ids: FxHashMap<Arc<RowGroup>, u32>,
     of_task: FxHashMap<(Lane, u32, u32, (u32, u32)), u32>,
     traced: Option<Arc<FieldCombinations>>,
 }
@@ -198,7 +198,7 @@ impl Grouping {
         &self.keys
     }
 
-    pub(crate) fn groups(&self) -> &[Arc<Group>] {
+    pub(crate) fn groups(&self) -> &[Arc<RowGroup>] {
         &self.groups
     }
 
@@ -211,7 +211,7 @@ impl Grouping {
         *self.of_task.entry((lane, site.task.0, trace, (parent, leaf))).or_insert_with(|| {
             let task = &data.session.tasks()[site.task.0 as usize];
             let values = self.traced.as_deref().map(|traced| (traced, values_of(lane)));
-            let group = Group::of(&self.keys, &ColumnInput { data, task, cpu: cpu_of(lane), trace, values, stack });
+            let group = RowGroup::of(&self.keys, &ColumnInput { data, task, cpu: cpu_of(lane), trace, values, stack });
             let next = self.groups.len() as u32;
             *self.ids.entry(Arc::new(group)).or_insert_with_key(|group| {
                 self.groups.push(group.clone());
@@ -318,7 +318,7 @@ pub(crate) fn symbol<'a>(
     sym.map(|sym| data.profile.frames.sym(SymId(sym)))
 }
 
-pub(crate) fn identity(group: &Group, sym: Option<&Sym>) -> u64 {
+pub(crate) fn identity(group: &RowGroup, sym: Option<&Sym>) -> u64 {
     use std::hash::{BuildHasher, Hash, Hasher};
     let mut hasher = rustc_hash::FxBuildHasher.build_hasher();
     group.hash(&mut hasher);

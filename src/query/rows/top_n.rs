@@ -8,7 +8,7 @@ use super::row::{RowOrder, TopRow};
 use crate::query::question::Order;
 
 #[derive(Clone, Copy, Debug, Default)]
-struct Mark {
+struct FoldMark {
     /// Whether it changed since the last sort.
     changed: bool,
     first: bool,
@@ -23,13 +23,13 @@ pub(super) struct FirstRows {
     /// All other rows sort after this one; `None` if there are no others.
     bound: Option<TopRow>,
     changed: Vec<u32>,
-    marks: Vec<Mark>,
+    marks: Vec<FoldMark>,
 }
 
 impl FirstRows {
     pub(crate) fn change(&mut self, at: u32) {
         if self.marks.len() <= at as usize {
-            self.marks.resize(at as usize + 1, Mark::default());
+            self.marks.resize(at as usize + 1, FoldMark::default());
         }
         if !std::mem::replace(&mut self.marks[at as usize].changed, true) {
             self.changed.push(at);
@@ -45,7 +45,7 @@ impl FirstRows {
     ) {
         let row = |at: &u32| &all[*at as usize];
         let compare = |a: &u32, b: &u32| by.compare(row(a), row(b));
-        self.marks.resize(all.len(), Mark::default());
+        self.marks.resize(all.len(), FoldMark::default());
         let mut fresh = std::mem::take(&mut self.changed);
         let asked = Some((by.spec.order, by.spec.reversed));
         if self.by == asked {
@@ -55,7 +55,7 @@ impl FirstRows {
                 let row = row(at);
                 let is_first = bound.as_ref().is_none_or(|bound| by.compare(row, bound).is_le());
                 let first = is_first && !row.children.is_zero();
-                marks[*at as usize] = Mark { changed: false, first };
+                marks[*at as usize] = FoldMark { changed: false, first };
                 first
             });
             fresh.sort_unstable_by(compare);
@@ -120,10 +120,10 @@ mod tests {
 
     use proptest::prelude::*;
 
+    use super::*;
     use crate::profile::Acc;
     use crate::query::question::{ColumnKey, TopSpec};
-    use crate::query::rows::row::Group;
-    use crate::query::rows::top_n::*;
+    use crate::query::rows::row::RowGroup;
 
     proptest! {
         #![proptest_config(crate::damage::kept())]
@@ -132,7 +132,7 @@ mod tests {
         fn the_first_are_those_of_sorting_all(
             steps in prop::collection::vec((prop::collection::vec((0usize..40, 0u64..5), 0..12), 0usize..9, 0u8..9), 1..30),
         ) {
-            let groups: Vec<_> = (0..40).map(|i| Arc::new(Group::staged(ColumnKey::Pid, i * 7 % 40))).collect();
+            let groups: Vec<_> = (0..40).map(|i| Arc::new(RowGroup::staged(ColumnKey::Pid, i * 7 % 40))).collect();
             let mut rows: Segments<TopRow> = Segments::default();
             let mut foremost = FirstRows::default();
             for (changes, n, order) in steps {

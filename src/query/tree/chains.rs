@@ -2,7 +2,7 @@
 
 use rustc_hash::FxHashMap;
 
-use crate::profile::{Acc, NodeId, SymId};
+use crate::profile::{Acc, FrameId, NodeId, SymId};
 
 use crate::query::aggregate::Aggregate;
 use crate::query::aggregate::changes::Changes;
@@ -13,22 +13,26 @@ use crate::query::rows::top::LabelMode;
 
 /// A node of a call tree. Node 0 is the row itself.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct TreeNode {
+pub(crate) struct CallNode {
     pub(crate) sym: u32,
     pub(crate) acc: Acc,
+    /// The weight that ends here; only in trees of reports.
+    pub(crate) ended: Acc,
+    /// A frame with its address, if entries are separated by location.
+    pub(crate) frame: Option<FrameId>,
     /// Heaviest first.
     pub(crate) children: Vec<u32>,
 }
 
 /// A call tree of one row.
 #[derive(Clone, Debug)]
-pub struct Tree {
-    pub(crate) nodes: Vec<TreeNode>,
+pub struct CallTree {
+    pub(crate) nodes: Vec<CallNode>,
 }
 
-impl Default for Tree {
+impl Default for CallTree {
     fn default() -> Self {
-        Self { nodes: vec![TreeNode::default()] }
+        Self { nodes: vec![CallNode::default()] }
     }
 }
 
@@ -52,7 +56,7 @@ struct Paths<'a, S: Fn(NodeId) -> u32, I: Fn(NodeId) -> &'a [u32]> {
     data: Data<'a>,
     mode: LabelMode,
     label: u32,
-    reach: TreeKind,
+    kind: TreeKind,
     sym: S,
     /// The functions inlined at a node, outermost first.
     inlined: I,
@@ -67,7 +71,7 @@ impl<'a, S: Fn(NodeId) -> u32, I: Fn(NodeId) -> &'a [u32]> Paths<'a, S, I> {
         let up = |n: NodeId| Some(profile.trie.parent(n)).filter(|n| *n != NodeId::ROOT);
         let all = || std::iter::successors(Some(leaf).filter(|n| *n != NodeId::ROOT), |n| up(*n));
         let is_function = self.mode == LabelMode::Sym;
-        let anchor = if self.reach.of_rows(self.mode).inclusive {
+        let anchor = if self.kind.of_rows(self.mode).inclusive {
             all().filter(|n| is_row(*n)).last()
         } else {
             all().next().filter(|n| is_row(*n))
@@ -76,7 +80,7 @@ impl<'a, S: Fn(NodeId) -> u32, I: Fn(NodeId) -> &'a [u32]> Paths<'a, S, I> {
         // The functions inlined in a frame, innermost first.
         let inlined = |n: NodeId| (self.inlined)(n).iter().rev().copied();
         path.clear();
-        match self.reach.direction {
+        match self.kind.direction {
             Direction::Callers => {
                 let first = if is_function { up(anchor) } else { Some(anchor) };
                 for n in std::iter::successors(first, |n| up(*n)) {
@@ -103,7 +107,7 @@ impl<'a, S: Fn(NodeId) -> u32, I: Fn(NodeId) -> &'a [u32]> Paths<'a, S, I> {
 /// The child of a node for each symbol.
 type Edges = FxHashMap<(u32, u32), u32>;
 
-impl Tree {
+impl CallTree {
     fn count(&mut self, edges: &mut Edges, path: &[u32], change: impl Fn(&mut Acc)) {
         let mut at = 0u32;
         change(&mut self.nodes[0].acc);
@@ -133,7 +137,7 @@ impl Tree {
 
     pub(crate) fn add(&mut self, at: u32, sym: u32, acc: Acc) -> u32 {
         let child = self.nodes.len() as u32;
-        self.nodes.push(TreeNode { sym, acc, children: Vec::new() });
+        self.nodes.push(CallNode { sym, acc, ..CallNode::default() });
         self.nodes[at as usize].children.push(child);
         child
     }
@@ -147,7 +151,7 @@ impl Tree {
 
 /// The trees of unfolded rows, updated incrementally.
 #[derive(Debug, Default)]
-pub(crate) struct Trees {
+pub(crate) struct CallTrees {
     list: FxHashMap<(u32, u32, TreeKind), Followed>,
     /// The version of inlined functions.
     inlines: u64,
@@ -155,14 +159,14 @@ pub(crate) struct Trees {
 
 #[derive(Debug, Default)]
 struct Followed {
-    tree: Tree,
+    tree: CallTree,
     edges: Edges,
     shown: bool,
 }
 
-impl Trees {
+impl CallTrees {
     /// Applies changes to the trees that the last answer showed.
-    pub(crate) fn follow(&mut self, data: Data<'_>, tally: &mut LiveRows, news: &Changes) {
+    pub(crate) fn apply(&mut self, data: Data<'_>, rows: &mut LiveRows, changes: &Changes) {
         let inlines = data.profile.frames.inlines();
         if std::mem::replace(&mut self.inlines, inlines) != inlines {
             return self.list.clear();
@@ -172,14 +176,14 @@ impl Trees {
             return;
         }
         let mut path = Vec::new();
-        for change in news.changes() {
-            let group = tally.group_of(data, change.lane, change.site);
+        for change in changes.changes() {
+            let group = rows.group_of(data, change.lane, change.site);
             let stack = data.stack(data.profile.sites.all()[change.site as usize].stack);
             let profile = data.profile;
-            let sym = |n: NodeId| news.sym(&profile.frames, profile.trie.frame(n).0, &change);
-            let inlined = |n: NodeId| news.inlined(&profile.frames, profile.trie.frame(n).0, &change);
-            for ((_, label, reach), one) in self.list.iter_mut().filter(|((of, ..), _)| *of == group) {
-                let paths = Paths { data, mode: tally.mode(), label: *label, reach: *reach, sym, inlined };
+            let sym = |n: NodeId| changes.sym(&profile.frames, profile.trie.frame(n).0, &change);
+            let inlined = |n: NodeId| changes.inlined(&profile.frames, profile.trie.frame(n).0, &change);
+            for ((_, label, kind), one) in self.list.iter_mut().filter(|((of, ..), _)| *of == group) {
+                let paths = Paths { data, mode: rows.mode(), label: *label, kind: *kind, sym, inlined };
                 if paths.follow(stack, &mut path) {
                     let count = |sum: &mut Acc| if change.out { *sum -= change.acc } else { *sum += change.acc };
                     one.tree.count(&mut one.edges, &path, count);
@@ -192,21 +196,21 @@ impl Trees {
     pub(crate) fn of(
         &mut self,
         data: Data<'_>,
-        tally: &mut LiveRows,
+        rows: &mut LiveRows,
         fold: &Aggregate,
         row: (u32, u32),
-        reach: TreeKind,
-    ) -> &Tree {
+        kind: TreeKind,
+    ) -> &CallTree {
         let (group, label) = row;
-        let one = self.list.entry((group, label, reach)).or_insert_with(|| {
+        let one = self.list.entry((group, label, kind)).or_insert_with(|| {
             let mut one = Followed::default();
             let (profile, mut path) = (data.profile, Vec::new());
             let sym = |n: NodeId| profile.frames.sym_of(profile.trie.frame(n)).0;
             let inlined = |n: NodeId| profile.frames.inlined(profile.trie.frame(n).0);
-            let paths = Paths { data, mode: tally.mode(), label, reach, sym, inlined };
+            let paths = Paths { data, mode: rows.mode(), label, kind, sym, inlined };
             for (lane, site, acc) in fold.sites() {
                 let stack = data.stack(profile.sites.all()[site as usize].stack);
-                if tally.group_of(data, lane, site) == group && paths.follow(stack, &mut path) {
+                if rows.group_of(data, lane, site) == group && paths.follow(stack, &mut path) {
                     one.tree.count(&mut one.edges, &path, |sum| *sum += acc);
                 }
             }

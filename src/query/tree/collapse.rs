@@ -53,7 +53,7 @@ pub fn joined(names: &[&str]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use crate::query::tree::collapse::*;
+    use super::*;
 
     #[test]
     fn a_chain_ends_where_it_branches_or_where_time_is_spent() {

@@ -7,7 +7,7 @@ use rustc_hash::{FxBuildHasher, FxHashMap};
 
 use crate::profile::{Acc, FrameId, NodeId, SymId};
 
-use super::chains::{Tree, TreeKind};
+use super::chains::{CallTree, TreeKind};
 use crate::query::data::Data;
 use crate::query::question::Direction;
 use crate::query::rows::top::{LabelMode, Top, TopRow};
@@ -40,20 +40,11 @@ impl ChainThreshold {
     }
 }
 
-/// A row's call tree without entries below the threshold.
-#[derive(Debug, Default)]
-pub(crate) struct HeavyTree {
-    pub(crate) tree: Tree,
-    /// For each node, the weight that ends there.
-    pub(crate) ended: Vec<Acc>,
-    /// For each node, a frame with its address, if entries are separated by location.
-    pub(crate) places: Vec<Option<FrameId>>,
-}
-
+/// The call trees of rows without entries below the threshold.
 pub(crate) struct HeavyTrees<'a> {
     data: Data<'a>,
     top: &'a Top,
-    reach: TreeKind,
+    kind: TreeKind,
     threshold: ChainThreshold,
 }
 
@@ -138,8 +129,8 @@ impl StackWeights {
 }
 
 impl<'a> HeavyTrees<'a> {
-    pub(crate) fn new(data: Data<'a>, top: &'a Top, reach: TreeKind, threshold: ChainThreshold) -> Self {
-        Self { data, top, reach: reach.of_rows(top.mode), threshold }
+    pub(crate) fn new(data: Data<'a>, top: &'a Top, kind: TreeKind, threshold: ChainThreshold) -> Self {
+        Self { data, top, kind: kind.of_rows(top.mode), threshold }
     }
 
     /// Returns the scratch space of [`Self::trees`]; one per thread.
@@ -148,10 +139,10 @@ impl<'a> HeavyTrees<'a> {
     }
 
     /// Returns the trees of some rows of one group, in their order.
-    pub(crate) fn trees(&self, weights: &mut StackWeights, rows: &[&TopRow]) -> Vec<HeavyTree> {
+    pub(crate) fn trees(&self, weights: &mut StackWeights, rows: &[&TopRow]) -> Vec<CallTree> {
         let Some(first) = rows.first() else { return Vec::new() };
         let sites = &self.top.sites[self.top.ranges[first.group as usize].clone()];
-        weights.take(self.data, sites.iter().copied(), self.reach.inclusive);
+        weights.take(self.data, sites.iter().copied(), self.kind.inclusive);
         let wanted: FxHashMap<u32, usize> = rows.iter().enumerate().map(|(i, row)| (row.label, i)).collect();
         let mut anchors = vec![Vec::new(); rows.len()];
         for node in &weights.touched {
@@ -162,14 +153,14 @@ impl<'a> HeavyTrees<'a> {
                 anchors[*row].push(weights.cursor(*node));
             }
         }
-        if self.reach.direction == Direction::Callees && !self.reach.inclusive {
+        if self.kind.direction == Direction::Callees && !self.kind.inclusive {
             return anchors.into_iter().map(|leaves| self.grow_from_roots(weights, &leaves)).collect();
         }
         anchors.into_iter().map(|anchors| self.grow(weights, anchors, self.top.mode != LabelMode::Sym)).collect()
     }
 
     /// Returns the tree of a row without its callees: it begins at the root of the stacks, and the row comes last.
-    fn grow_from_roots(&self, weights: &mut StackWeights, leaves: &[Cursor]) -> HeavyTree {
+    fn grow_from_roots(&self, weights: &mut StackWeights, leaves: &[Cursor]) -> CallTree {
         weights.take(self.data, leaves.iter().map(|leaf| (leaf.node, leaf.acc)), true);
         let roots = weights.below(0).map(|node| weights.cursor(node)).collect();
         self.grow(weights, roots, true)
@@ -214,13 +205,12 @@ impl<'a> HeavyTrees<'a> {
             let mut above = std::iter::successors(Some(self.parent(node)), |n| Some(self.parent(*n)));
             above.find(|n| *n == 0 || self.label(*n) == label) == Some(0)
         };
-        !self.reach.inclusive || known().unwrap_or_else(is_first)
+        !self.kind.inclusive || known().unwrap_or_else(is_first)
     }
 
     /// Grows a tree from the current frames of stacks. Includes these frames if the row does not name them.
-    fn grow(&self, weights: &StackWeights, anchors: Vec<Cursor>, with_first: bool) -> HeavyTree {
-        let mut tree = Tree::default();
-        let (mut ended, mut places) = (vec![Acc::default()], vec![None]);
+    fn grow(&self, weights: &StackWeights, anchors: Vec<Cursor>, with_first: bool) -> CallTree {
+        let mut tree = CallTree::default();
         let apart = self.threshold.apart;
         let place = |cursor: &Cursor| match apart {
             ApartBy::Nothing => 0,
@@ -234,28 +224,29 @@ impl<'a> HeavyTrees<'a> {
             steps.clear();
             let begins = at == 0 && with_first;
             for cursor in &cursors {
-                ended[at as usize] += match self.reach.direction {
+                let ended = match self.kind.direction {
                     Direction::Callees if begins => self.stay((self.sym(cursor.node), *cursor), &mut steps),
                     Direction::Callees => self.down(weights, *cursor, &mut steps),
                     Direction::Callers if begins => self.stay(self.caller(cursor.node, *cursor), &mut steps),
                     Direction::Callers => self.up(*cursor, &mut steps),
                 };
+                tree.nodes[at as usize].ended += ended;
             }
             steps.sort_unstable_by_key(|(sym, cursor)| (*sym, place(cursor), cursor.node, cursor.inlined));
             let mut above = tree.nodes[at as usize].acc;
-            above -= ended[at as usize];
+            above -= tree.nodes[at as usize].ended;
             for same in steps.chunk_by(|a, b| a.0 == b.0 && place(&a.1) == place(&b.1)) {
                 let acc = same.iter().map(|(_, cursor)| cursor.acc).sum();
                 if self.threshold.is_met(&acc, &above) {
-                    open.push((tree.add(at, same[0].0, acc), joined(same)));
-                    ended.push(Acc::default());
-                    places.push((apart != ApartBy::Nothing).then(|| self.frame(same[0].1.node)));
+                    let child = tree.add(at, same[0].0, acc);
+                    tree.nodes[child as usize].frame = (apart != ApartBy::Nothing).then(|| self.frame(same[0].1.node));
+                    open.push((child, joined(same)));
                 }
             }
         }
         tree.sort(self.data);
         tree.nodes.iter_mut().for_each(|node| node.children.truncate(self.threshold.most));
-        HeavyTree { tree, ended, places }
+        tree
     }
 
     /// Adds a step to the current frame of a stack.

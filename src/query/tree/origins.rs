@@ -149,8 +149,8 @@ impl Origins {
 
 #[cfg(test)]
 mod tests {
+    use super::*;
     use crate::query::staged::Staged;
-    use crate::query::tree::origins::*;
     use crate::query::{ColumnKey, RowLimit, Top, TopSpec};
 
     fn rows(stacks: &[&[&str]], origins: bool) -> Vec<(String, u64)> {

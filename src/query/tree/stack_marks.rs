@@ -108,8 +108,8 @@ fn innermost(profile: &Profile, meant: &[bool]) -> Vec<u32> {
 
 #[cfg(test)]
 mod tests {
+    use super::*;
     use crate::query::staged::Staged;
-    use crate::query::tree::stack_marks::*;
     use crate::query::{ColumnKey, Data, RowLimit, Top, TopSpec};
 
     /// Rows of a profile under some rules: key, self and with callees.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use rustc_hash::FxHashMap;
 
 use crate::filter::Filter;
+use crate::panel::stacks::FrameName;
 use crate::profile::{Acc, Chunk, FrameId, NodeId, Profile, SymId, Trie};
 use crate::session::DsoKind;
 
@@ -12,20 +13,11 @@ use crate::query::aggregate::Aggregate;
 use crate::query::aggregate::filter_eval::FilterEvaluator;
 use crate::query::data::Data;
 
-/// A function as shown in other tools.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Name {
-    /// The function, or the DSO in brackets for an unknown one.
-    pub(crate) text: Arc<str>,
-    pub(crate) kind: DsoKind,
-    pub(crate) dso: Arc<str>,
-}
-
 #[derive(Debug, Default)]
 pub(crate) struct SymbolStacks {
     /// Frames are indexes into `names`.
     pub(crate) trie: Trie,
-    pub(crate) names: Vec<Name>,
+    pub(crate) names: Vec<FrameName>,
     /// For each node of the profile's trie, the node here.
     pub(crate) node_of: Vec<NodeId>,
 }
@@ -34,7 +26,7 @@ impl SymbolStacks {
     pub(crate) fn build(data: Data<'_>) -> Self {
         let frames = &data.profile.frames;
         let mut out = Self::default();
-        let mut ids: FxHashMap<Name, u32> = FxHashMap::default();
+        let mut ids: FxHashMap<FrameName, u32> = FxHashMap::default();
         let mut of_sym: Vec<u32> = vec![u32::MAX; frames.n_syms()];
         let (parents, node_frames) = data.profile.trie.columns();
         out.node_of = Vec::with_capacity(parents.len());
@@ -63,7 +55,7 @@ impl SymbolStacks {
 
 /// Returns the name of a symbol. perf prints `[unknown]` and the DSO; stackcollapse-perf.pl puts the DSO in brackets
 /// instead, even if it already has brackets.
-pub(crate) fn name_in(profile: &Profile, sym: SymId) -> Name {
+pub(crate) fn name_in(profile: &Profile, sym: SymId) -> FrameName {
     let sym = profile.frames.sym(sym);
     let text = match &sym.function {
         Some(function) => function.clone(),
@@ -74,7 +66,7 @@ pub(crate) fn name_in(profile: &Profile, sym: SymId) -> Name {
             None => format!("[{}]", sym.dso_name).into(),
         },
     };
-    Name { text, kind: sym.kind, dso: sym.dso_name.clone() }
+    FrameName { text, kind: sym.kind, dso: sym.dso_name.clone() }
 }
 
 /// Returns weights by comm and stack, sorted by both.

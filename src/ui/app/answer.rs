@@ -101,7 +101,7 @@ impl App {
         let unfolded = self.selection.rows.expand_all || !self.selection.rows.toggled.is_empty();
         let scene = self.scene();
         let question = Question {
-            beside: self.row().map(|row| row.id).filter(|_| layout::beside_width(scene, self.frame.size.0) > 0),
+            callers_of: self.row().map(|row| row.id).filter(|_| layout::beside_width(scene, self.frame.size.0) > 0),
             first_line: if unfolded { self.views.top.top } else { 0 },
             height: self.views.top.height.max(1),
             cpu: self.context.findings.first().and_then(|found| u16::try_from(found.cpu?).ok()),

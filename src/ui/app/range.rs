@@ -2,7 +2,7 @@
 
 use crate::engine::Request;
 use crate::panel::unit::clock;
-use crate::query::time_range::{RangeError, TimeRange, Timeline, time_of_day};
+use crate::query::time_range::{RangeClock, RangeError, TimeRange, time_of_day};
 use crate::session::{Origin, TimeMark, marks};
 use crate::ui::app::App;
 use crate::ui::popups::Popup;
@@ -66,7 +66,7 @@ impl App {
     fn resolved_range(&self, range: &TimeRange, text: &str, start: u64) -> Result<(u64, u64), String> {
         let answer = &self.context.answer;
         let kept = (start.saturating_add(answer.kept_from), start.saturating_add(answer.elapsed_ns));
-        let on = Timeline::new(kept, answer.wall_start, start);
+        let on = RangeClock::new(kept, answer.wall_start, start);
         let (from, until) = range.resolve(&on).map_err(|wrong| format!("{text}: {wrong}"))?;
         // A range up to the end includes the last sample.
         let until = if until >= kept.1 { until.saturating_add(1) } else { until };

@@ -5,8 +5,8 @@ use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
 use crate::engine::UnitRequest;
-use crate::panel::top::Field;
 use crate::query::diff::NormalizeBy;
+use crate::query::rows::top_table::TopField;
 use crate::query::{Age, ChainMode, Direction, Order};
 use crate::ui::app::{App, Effect};
 use crate::ui::screens::flame::state::FlameView;
@@ -66,7 +66,7 @@ view! {
     baseline: Option<ComparedWith>, selection.baseline, "comparison";
     per: NormalizeBy, selection.per, "comparison";
     order_before: Option<(Order, bool)>, selection.order_before, "comparison";
-    columns: Vec<Field>, selection.rows.columns, "columns";
+    columns: Vec<TopField>, selection.rows.columns, "columns";
     children: bool, selection.rows.children, "columns";
     order: Order, selection.rows.order, "order";
     reversed: bool, selection.rows.reversed, "order";

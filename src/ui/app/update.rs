@@ -9,7 +9,7 @@ use crate::filter::capture::Subject;
 use crate::ingest::tracepoints;
 use crate::lang::quantity;
 use crate::profile::frames::SymState;
-use crate::query::answer::Mark;
+use crate::query::answer::FoldMark;
 use crate::source::{Change, Control};
 use crate::ui::app::{App, Effect};
 use crate::ui::draw::layout;
@@ -185,7 +185,7 @@ impl App {
     /// Collapses the row under the cursor, or goes to its parent. Undoes the last step if there is no row.
     pub(crate) fn fold(&mut self) {
         let Some(line) = self.line() else { return self.undo() };
-        if line.mark == Mark::Open {
+        if line.mark == FoldMark::Open {
             return self.toggle();
         }
         let before = &self.context.answer.view.lines[..self.views.top.selected];

@@ -4,9 +4,9 @@ use std::path::PathBuf;
 
 use crate::ingest::derived::offcpu::NAME as OFF_CPU;
 use crate::lang::quantity::{self, SECOND};
-use crate::panel::top::Field;
 use crate::panel::unit::clock;
 use crate::query::diff::NormalizeBy;
+use crate::query::rows::top_table::TopField;
 use crate::query::{Age, Order};
 use crate::session::Origin;
 use crate::ui::app::{App, Effect};
@@ -79,7 +79,7 @@ impl App {
 
     fn compare(&mut self, mark: ComparedWith) {
         if self.selection.baseline.is_none() {
-            self.selection.rows.columns.splice(0..0, [Field::Delta, Field::Old]);
+            self.selection.rows.columns.splice(0..0, [TopField::Delta, TopField::Old]);
             self.selection.order_before = Some((self.selection.rows.order, self.selection.rows.reversed));
         }
         self.set_order(Order::Delta);
@@ -92,7 +92,7 @@ impl App {
         if self.selection.baseline.take().is_none() {
             return self.say("there is no baseline: b marks now, :baseline FILE reads a recording");
         }
-        self.selection.rows.columns.retain(|f| !matches!(f, Field::Delta | Field::Old));
+        self.selection.rows.columns.retain(|f| !matches!(f, TopField::Delta | TopField::Old));
         let (order, reversed) = self.selection.order_before.take().unwrap_or((Order::SelfTime, false));
         if self.selection.rows.order == Order::Delta {
             self.set_order(order);

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use crate::filter::capture::Subject;
 use crate::filter::{ExpectedToken, FIELDS, Field, Filter, KnownFields, TraceField, expected};
+use crate::panel::row_order::arrange;
 use crate::panel::unit::percent;
-use crate::query::row_order::arrange;
 use crate::query::rows::task_choices::TaskSamples;
 use crate::query::{Answer, ColumnKey, TopLine, column};
 

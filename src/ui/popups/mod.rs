@@ -12,9 +12,9 @@ pub(crate) mod tour;
 use tui_input::Input;
 
 use crate::lang::find::{Findable, nearest_words};
-use crate::panel::top::Field;
+use crate::panel::row_order::arrange;
 use crate::query::column;
-use crate::query::row_order::arrange;
+use crate::query::rows::top_table::TopField;
 use crate::ui::input::command::{Command, Invocation};
 use crate::ui::popups::fuzzy::Fuzzy;
 use crate::ui::screens::annotate::state::Annotated;
@@ -168,13 +168,13 @@ impl Palette {
 }
 
 /// Returns the available columns in their default order.
-pub(crate) fn columns() -> impl Iterator<Item = Field> {
-    let figures = [Field::Children, Field::SelfTime, Field::Samples, Field::Period, Field::Ipc];
-    figures.into_iter().chain(column::ALL.iter().map(|entry| Field::Key(entry.key)))
+pub(crate) fn columns() -> impl Iterator<Item = TopField> {
+    let figures = [TopField::Children, TopField::SelfTime, TopField::Samples, TopField::Period, TopField::Ipc];
+    figures.into_iter().chain(column::ALL.iter().map(|entry| TopField::Key(entry.key)))
 }
 
 /// Returns the columns for the menu: the visible ones in their order, then the others.
-pub(crate) fn column_menu(shown: &[Field]) -> Vec<Field> {
+pub(crate) fn column_menu(shown: &[TopField]) -> Vec<TopField> {
     let hidden = columns().filter(|f| !shown.contains(f));
     shown.iter().copied().chain(hidden).collect()
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::event::{Rate, RunState, plain};
 use crate::filter::{Diagnostic, Filter, KnownFields, TraceField};
 use crate::ingest::derived::softirq_times::HandlerTimes;
-use crate::machine::findings::Finding;
+use crate::machine::findings::CpuFinding;
 use crate::machine::sampler::HostView;
 use crate::machine::table::CpuFacts;
 use crate::panel::charset::Charset;
@@ -54,7 +54,7 @@ pub struct Context {
     /// The tracepoints' own fields, which filters may use.
     pub(crate) fields: Arc<Vec<TraceField>>,
     /// CPUs with anomalies, the worst first.
-    pub findings: Vec<Finding>,
+    pub findings: Vec<CpuFinding>,
     pub(crate) behind: ViewLag,
     pub(crate) keymap: Arc<Keymap>,
     pub(crate) themes: Vec<String>,
@@ -117,7 +117,7 @@ impl Context {
         self.answer.events.get(event)?.meter.as_ref()
     }
 
-    pub(crate) fn findings_of(&self, cpu: u32) -> impl Iterator<Item = &Finding> {
+    pub(crate) fn findings_of(&self, cpu: u32) -> impl Iterator<Item = &CpuFinding> {
         self.findings.iter().filter(move |f| f.cpu == Some(cpu))
     }
 

@@ -2,7 +2,7 @@
 
 use crate::event::CallGraph;
 use crate::event::callgraph::MAX_STACK;
-use crate::machine::findings::{Finding, FindingKind};
+use crate::machine::findings::{CpuFinding, FindingKind};
 use crate::panel::unit::percent;
 use crate::profile::frames::SymState;
 use crate::query::TopLine;
@@ -32,11 +32,11 @@ impl Scene<'_> {
 
     fn anomaly(self) -> Option<Notice> {
         // The text of a cgroup's finding begins with its name, which distinguishes it.
-        let which = |found: &Finding| match found.kind {
+        let which = |found: &CpuFinding| match found.kind {
             FindingKind::Quota => found.text.split(" throttled").next().unwrap_or_default().to_owned(),
             kind => format!("{kind:?} {:?}", found.vector),
         };
-        let of = |found: &Finding| NoticeSubject::Anomaly(found.cpu, which(found));
+        let of = |found: &CpuFinding| NoticeSubject::Anomaly(found.cpu, which(found));
         let kept = || self.context.findings.iter().filter(|found| !self.selection.dismissed.contains(&of(found)));
         let first = kept().next()?;
         let others: std::collections::BTreeSet<u32> =

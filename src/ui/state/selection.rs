@@ -7,8 +7,8 @@ use hashbrown::HashSet;
 
 use crate::event::plain;
 use crate::ingest::derived::offcpu::NAME as OFF_CPU;
-use crate::panel::top::Field;
 use crate::query::diff::NormalizeBy;
+use crate::query::rows::top_table::TopField;
 use crate::query::{Age, Baseline, ChainMode, ColumnKey, Direction, Order, Question, TopSpec};
 use crate::session::Origin;
 use crate::source::Info;
@@ -91,7 +91,7 @@ fn usual_age(info: &Info) -> Age {
 /// Grouping, order and expanded rows of the table.
 #[derive(Debug)]
 pub(crate) struct RowChoice {
-    pub(crate) columns: Vec<Field>,
+    pub(crate) columns: Vec<TopField>,
     /// Whether the IPC column was added automatically. Once the user removes it, it is not added again.
     pub(crate) offered_ipc: bool,
     /// Whether the user selected the sort keys.
@@ -110,14 +110,14 @@ pub(crate) struct RowChoice {
 impl RowChoice {
     /// Adds the IPC column after the shares if the event has it, unless the user has removed it.
     pub(crate) fn offer_ipc(&mut self, told: bool) {
-        let shown = self.columns.contains(&Field::Ipc);
+        let shown = self.columns.contains(&TopField::Ipc);
         if told && !shown && !self.offered_ipc {
-            let last = self.columns.iter().rposition(|field| matches!(field, Field::SelfTime | Field::Children));
-            self.columns.insert(last.map_or(0, |at| at + 1), Field::Ipc);
+            let last = self.columns.iter().rposition(|field| matches!(field, TopField::SelfTime | TopField::Children));
+            self.columns.insert(last.map_or(0, |at| at + 1), TopField::Ipc);
             self.offered_ipc = true;
         }
         if !told && shown {
-            self.columns.retain(|field| *field != Field::Ipc);
+            self.columns.retain(|field| *field != TopField::Ipc);
             if self.order == Order::Ipc {
                 (self.order, self.reversed) = (Order::SelfTime, false);
             }
@@ -159,7 +159,7 @@ impl Selection {
         let children = start.children && info.chains;
         let mut columns = start.columns.clone();
         if !children {
-            columns.retain(|f| *f != Field::Children);
+            columns.retain(|f| *f != TopField::Children);
         }
         Self {
             event: 0,
@@ -198,7 +198,7 @@ impl Selection {
 
     /// Returns the question shared by all screens, to which a view adds its own part. `asked` is the previous one.
     pub(crate) fn question(&self, context: &Context, tab: Tab, asked: &Question) -> Question {
-        let key = |field: &Field| if let Field::Key(key) = field { Some(*key) } else { None };
+        let key = |field: &TopField| if let TopField::Key(key) = field { Some(*key) } else { None };
         let keys: Vec<ColumnKey> = self.rows.columns.iter().filter_map(key).collect();
         Question {
             generation: asked.generation,
@@ -241,14 +241,14 @@ impl Selection {
         self.filter.is_some() || !self.zooms.is_empty()
     }
 
-    pub(crate) fn order_field(&self) -> Field {
+    pub(crate) fn order_field(&self) -> TopField {
         match self.rows.order {
-            Order::Children => Field::Children,
-            Order::SelfTime => Field::SelfTime,
-            Order::Samples => Field::Samples,
-            Order::Delta => Field::Delta,
-            Order::Ipc => Field::Ipc,
-            Order::By(key) => Field::Key(key),
+            Order::Children => TopField::Children,
+            Order::SelfTime => TopField::SelfTime,
+            Order::Samples => TopField::Samples,
+            Order::Delta => TopField::Delta,
+            Order::Ipc => TopField::Ipc,
+            Order::By(key) => TopField::Key(key),
         }
     }
 
@@ -332,9 +332,9 @@ impl Selection {
     }
 
     /// Returns the visible columns, without those that cannot be compared between runs.
-    pub(crate) fn fields(&self) -> Vec<Field> {
+    pub(crate) fn fields(&self) -> Vec<TopField> {
         let other = self.baseline.as_ref().is_some_and(|mark| mark.of.is_file());
-        let says = |f: &&Field| !other || !matches!(f, Field::Key(key) if key.entry().of_this_run);
+        let says = |f: &&TopField| !other || !matches!(f, TopField::Key(key) if key.entry().of_this_run);
         self.rows.columns.iter().filter(says).copied().collect()
     }
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::panel::charset::Charset;
-use crate::panel::top::Field;
+use crate::query::rows::top_table::TopField;
 use crate::query::time_range::TimeRange;
 use crate::symbols::NameForm;
 use crate::ui::input::command::Invocation;
@@ -34,7 +34,7 @@ impl<T: Into<Invocation>> From<T> for StartupAction {
 #[derive(Clone, Debug)]
 pub struct Start {
     /// The columns of the table.
-    pub columns: Vec<Field>,
+    pub columns: Vec<TopField>,
     /// Whether the user chose them.
     pub sorted: bool,
     /// Whether functions include their callees.
@@ -74,7 +74,7 @@ pub struct Start {
 impl Default for Start {
     fn default() -> Self {
         Self {
-            columns: Field::FIRST.to_vec(),
+            columns: TopField::FIRST.to_vec(),
             sorted: false,
             children: true,
             filter: None,

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::lang::counted;
 use crate::panel::{Cell, Measure, Panel};
-use crate::query::row_order::arrange_by_key;
+use crate::panel::row_order::arrange_by_key;
 use crate::record::open_spans::OpenSpans;
 
 use crate::units::cpus::kvm_exit::NO_GUEST;

@@ -125,7 +125,7 @@ impl Unit for Profile {
             }
         }
         let mut functions: BTreeMap<(Arc<str>, Arc<str>), (u64, u64)> = BTreeMap::new();
-        let mut frames: FxHashMap<RetainedStack, Vec<crate::query::tree::symbol_stacks::Name>> = FxHashMap::default();
+        let mut frames: FxHashMap<RetainedStack, Vec<crate::panel::stacks::FrameName>> = FxHashMap::default();
         for ((_, pin), n) in &self.counts {
             let names = frames.entry(*pin).or_insert_with(|| at.frames(*pin));
             let mut seen = FxHashSet::default();

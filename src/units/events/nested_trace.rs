@@ -6,7 +6,7 @@ use rustc_hash::FxHashMap;
 
 use crate::filter::expr::{Expr, Value};
 use crate::panel::{Body, Cell, Measure, Panel, Rows};
-use crate::query::row_order::arrange_by_key;
+use crate::panel::row_order::arrange_by_key;
 use crate::record::open_spans::{OpenSpans, ThreadChange};
 
 use crate::units::kit::figures::latency;

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use crate::filter::expr::Expr;
-use crate::panel::series::{Series, SeriesLine};
+use crate::panel::series::{TimeSeries, SeriesLine};
 use crate::panel::{Body, Cell, Measure, Panel};
 
 use crate::units::kit::figures::latency;
@@ -106,7 +106,7 @@ impl NumDist {
         };
         let start = self.seconds.front().map_or(0, |(second, _)| at.after(second * 1_000_000_000));
         let lines = vec![line("p50", 0.5), line("p99", 0.99), line("max", 1.0)];
-        let series = Series { measure: Measure::Count, start, step: 1_000_000_000, lines };
+        let series = TimeSeries { measure: Measure::Count, start, step: 1_000_000_000, lines };
         Panel::new("Second by second", Body::Series(series))
     }
 }

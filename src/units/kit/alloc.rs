@@ -4,8 +4,8 @@ use std::path::Path;
 
 use rustc_hash::FxHashMap;
 
+use crate::panel::stacks::FrameName;
 use crate::profile::RetainedStack;
-use crate::query::tree::symbol_stacks::Name;
 use crate::record::open_spans::{OpenSpan, OpenSpans, ThreadChange};
 use crate::session::Session;
 
@@ -116,8 +116,8 @@ const WRAPPERS: &[&str] = &[
 ];
 
 /// Returns the frames up to the allocating function, outermost first, without wrappers unless there are only those.
-pub(crate) fn without_wrappers(frames: &[Name]) -> &[Name] {
-    let wraps = |name: &&Name| WRAPPERS.iter().any(|wrapper| name.text.starts_with(wrapper));
+pub(crate) fn without_wrappers(frames: &[FrameName]) -> &[FrameName] {
+    let wraps = |name: &&FrameName| WRAPPERS.iter().any(|wrapper| name.text.starts_with(wrapper));
     let own = frames.len() - frames.iter().rev().take_while(wraps).count();
     if own == 0 { frames } else { &frames[..own] }
 }
@@ -412,7 +412,7 @@ mod tests {
     #[test]
     fn what_hands_memory_out_is_stepped_over() {
         let said = |frames: &[&str]| {
-            let name = |text: &&str| Name { text: (*text).into(), kind: DsoKind::Unknown, dso: "".into() };
+            let name = |text: &&str| FrameName { text: (*text).into(), kind: DsoKind::Unknown, dso: "".into() };
             crate::units::kit::tables::alike::line(without_wrappers(&frames.iter().map(name).collect::<Vec<_>>()))
         };
         assert_eq!(said(&["main", "load", "operator new(unsigned long)", "malloc"]), "load < main");

@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use crate::panel::stacks::FrameName;
 use crate::panel::stacks::Stack;
 use crate::panel::{Measure, Panel};
 use crate::profile::{FrameId, NodeId, Profile, RetainedStack, SymId};
-use crate::query::tree::symbol_stacks::{Name, name_in};
+use crate::query::tree::symbol_stacks::name_in;
 use crate::session::{DsoKind, Session};
 
 use crate::units::kit::tables::alike;
@@ -69,12 +70,12 @@ impl Moment<'_> {
     }
 
     /// Returns the functions of a stack, root first.
-    pub fn frames(&self, pin: RetainedStack) -> Vec<Name> {
+    pub fn frames(&self, pin: RetainedStack) -> Vec<FrameName> {
         self.frames_with(pin, |_, name| name)
     }
 
     /// Returns the functions of a stack with the address's offset in each.
-    pub(crate) fn addressed_frames(&self, pin: RetainedStack) -> Vec<Name> {
+    pub(crate) fn addressed_frames(&self, pin: RetainedStack) -> Vec<FrameName> {
         self.frames_with(pin, |frame, name| {
             // The end of a broken stack has no address.
             if name.kind == DsoKind::Cut {
@@ -85,12 +86,12 @@ impl Moment<'_> {
             // Without a symbol, only the address is known.
             let start = if sym.function.is_some() { sym.start } else { 0 };
             let text = format!("{}+{:#x}", name.text, address.wrapping_sub(start)).into();
-            Name { text, ..name }
+            FrameName { text, ..name }
         })
     }
 
     /// Returns the functions of a stack, root first. `written` formats those that are not inlined.
-    fn frames_with(&self, pin: RetainedStack, written: impl Fn(FrameId, Name) -> Name) -> Vec<Name> {
+    fn frames_with(&self, pin: RetainedStack, written: impl Fn(FrameId, FrameName) -> FrameName) -> Vec<FrameName> {
         let mut frames = Vec::new();
         let mut node = self.profile.pins.node(pin);
         while node != NodeId::ROOT {

@@ -8,7 +8,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::panel::{Cell, Measure, Panel, unit};
 use crate::profile::RetainedStack;
-use crate::query::row_order::arrange_by_key;
+use crate::panel::row_order::arrange_by_key;
 use crate::record::open_spans::{OpenSpan, OpenSpans, ThreadChange};
 use crate::session::OUTSIDE;
 

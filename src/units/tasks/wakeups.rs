@@ -7,7 +7,7 @@ use rustc_hash::FxHashMap;
 
 use crate::panel::{Cell, Measure, Panel};
 use crate::profile::RetainedStack;
-use crate::query::tree::symbol_stacks::Name;
+use crate::panel::stacks::FrameName;
 use crate::record::open_spans::{OpenSpans, ThreadChange};
 use crate::session::DsoKind;
 
@@ -121,7 +121,7 @@ impl Wakeups {
         let one = |((waker, woken, pin), n): (Pair, u64)| {
             let mut stack = at.stack(self.waker(at, waker, pin, true), pin, n, n);
             let name = format!("→ {}", at.comm(woken)).into();
-            stack.frames.push(Name { text: name, kind: DsoKind::Unknown, dso: "".into() });
+            stack.frames.push(FrameName { text: name, kind: DsoKind::Unknown, dso: "".into() });
             stack
         };
         Panel::flame("Stacks of wakers", Measure::Count, pairs.into_iter().map(one).collect())

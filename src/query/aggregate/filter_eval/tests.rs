@@ -97,12 +97,12 @@ fn a_verdict_follows_the_names() {
     staged.sample(1, 1, &["old", "leaf"], 5);
     let judge = |text: &str| FilterEvaluator::new(Arc::new(Filter::parse(text).expect("parses")));
     for (text, before, after, changed) in [
-        ("sym == new", Verdict::No, Verdict::Yes, true),
-        ("stack == old", Verdict::Yes, Verdict::Yes, false),
-        ("pid == 1", Verdict::Yes, Verdict::Yes, false),
-        ("cpu == 1 && sym == new", Verdict::No, Verdict::Open, true),
-        ("cpu == 1", Verdict::Open, Verdict::Open, false),
-        ("cpu == 1 && sym == leaf || cpu == 2 && sym == new", Verdict::Open, Verdict::Open, true),
+        ("sym == new", FilterResult::No, FilterResult::Yes, true),
+        ("stack == old", FilterResult::Yes, FilterResult::Yes, false),
+        ("pid == 1", FilterResult::Yes, FilterResult::Yes, false),
+        ("cpu == 1 && sym == new", FilterResult::No, FilterResult::Open, true),
+        ("cpu == 1", FilterResult::Open, FilterResult::Open, false),
+        ("cpu == 1 && sym == leaf || cpu == 2 && sym == new", FilterResult::Open, FilterResult::Open, true),
     ] {
         let mut judge = judge(text);
         assert_eq!(judge.update(staged.data()), [0u32; 0], "{text}: what is new has not changed");
@@ -160,8 +160,8 @@ fn a_verdict_follows_ids() {
     staged.sample(1, 1, &["here"], 5);
     let mut judge = FilterEvaluator::new(Arc::new(Filter::parse("pid == 1").expect("parses")));
     judge.follow(staged.data());
-    assert_eq!(judge.verdicts, [Verdict::No, Verdict::Yes]);
+    assert_eq!(judge.verdicts, [FilterResult::No, FilterResult::Yes]);
     staged.profile.compact(&mut staged.session);
     judge.follow(staged.data());
-    assert_eq!(judge.verdicts, [Verdict::Yes]);
+    assert_eq!(judge.verdicts, [FilterResult::Yes]);
 }

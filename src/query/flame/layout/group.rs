@@ -4,7 +4,7 @@ use crate::query::flame::{Class, FlameTree, WeightPair};
 
 /// Tree nodes with the weight through each.
 #[derive(Clone)]
-pub(super) enum Members<'a> {
+pub(super) enum GroupMembers<'a> {
     List(Vec<(u32, WeightPair)>),
     /// Nodes where stacks end: their own weight counts.
     Ends(&'a [u32]),
@@ -13,17 +13,17 @@ pub(super) enum Members<'a> {
     Programs(Vec<(u32, WeightPair)>),
 }
 
-pub(super) struct Group<'a> {
+pub(super) struct FrameGroup<'a> {
     pub(super) name: u32,
     /// The number of programs that share this frame; 0 for a separate frame.
     pub(super) small: usize,
     pub(super) class: Class,
     pub(super) own: WeightPair,
     pub(super) total: WeightPair,
-    pub(super) members: Members<'a>,
+    pub(super) members: GroupMembers<'a>,
 }
 
-impl<'a> Group<'a> {
+impl<'a> FrameGroup<'a> {
     /// Creates the frame that several programs share.
     pub(super) fn shared(tree: &FlameTree, small: Vec<Self>) -> Option<Self> {
         let (name, class) = small.first().map(|first| (first.name, first.class))?;
@@ -33,26 +33,26 @@ impl<'a> Group<'a> {
             class,
             own: WeightPair::default(),
             total: WeightPair::default(),
-            members: Members::AllEnds,
+            members: GroupMembers::AllEnds,
         };
         let mut nodes = Vec::new();
         for one in small {
             all.own += one.own;
             all.total += one.total;
             match one.members {
-                Members::List(list) | Members::Programs(list) => nodes.extend(list),
-                Members::Ends(ends) => nodes.extend(ends.iter().map(|node| (*node, tree.own(*node)))),
-                Members::AllEnds => {}
+                GroupMembers::List(list) | GroupMembers::Programs(list) => nodes.extend(list),
+                GroupMembers::Ends(ends) => nodes.extend(ends.iter().map(|node| (*node, tree.own(*node)))),
+                GroupMembers::AllEnds => {}
             }
         }
-        all.members = Members::List(nodes);
+        all.members = GroupMembers::List(nodes);
         Some(all)
     }
 
     /// Returns the group as shown by a zoom into it: for a shared frame its programs.
     pub(super) fn entered(self) -> Self {
         match self.members {
-            Members::List(list) if self.small > 0 => Self { members: Members::Programs(list), ..self },
+            GroupMembers::List(list) if self.small > 0 => Self { members: GroupMembers::Programs(list), ..self },
             _ => self,
         }
     }

@@ -5,38 +5,38 @@ use std::sync::Arc;
 use rustc_hash::FxHashMap;
 
 use crate::lang::counted;
+use crate::panel::row_order::{arrange, arrange_by_key};
+use crate::panel::stacks::FrameName;
 use crate::query::flame::{Class, WeightPair};
-use crate::query::row_order::{arrange, arrange_by_key};
-use crate::query::tree::symbol_stacks::Name;
 use crate::session::DsoKind;
 
-use super::Block;
-use super::group::Group;
-use super::positions::{BlockPlace, CELL, Layout, PlacedGroup, id};
+use super::FlameBlock;
+use super::group::FrameGroup;
+use super::positions::{BlockPlace, CELL, FlameLayout, PlacedGroup, id};
 
 /// Adjacent groups that are too narrow to draw.
-pub(super) struct Pool<'a> {
+pub(super) struct NarrowPool<'a> {
     /// The module of all of them; `None` if there are several.
-    pub(super) module: Option<Name>,
+    pub(super) module: Option<FrameName>,
     pub(super) sum: WeightPair,
-    pub(super) frames: Vec<Group<'a>>,
+    pub(super) frames: Vec<FrameGroup<'a>>,
 }
 
 /// Returns a module's title: the kernel, or a file without its brackets.
-pub(super) fn module_name(of: &Name) -> &str {
+pub(super) fn module_name(of: &FrameName) -> &str {
     if of.kind == DsoKind::Kernel { "kernel" } else { of.dso.trim_matches(['[', ']']) }
 }
 
-impl<'a> Layout<'a> {
+impl<'a> FlameLayout<'a> {
     /// Pools narrow groups: by modules that are wide enough, then the rest. Modules are in the order of the spec.
-    pub(super) fn pools(&self, narrow: Vec<Group<'a>>, width: u128, whole: u128) -> Vec<Pool<'a>> {
-        let mut rest = Pool { module: None, sum: WeightPair::default(), frames: Vec::new() };
-        let mut modules: FxHashMap<&Arc<str>, Pool<'a>> = FxHashMap::default();
+    pub(super) fn pools(&self, narrow: Vec<FrameGroup<'a>>, width: u128, whole: u128) -> Vec<NarrowPool<'a>> {
+        let mut rest = NarrowPool { module: None, sum: WeightPair::default(), frames: Vec::new() };
+        let mut modules: FxHashMap<&Arc<str>, NarrowPool<'a>> = FxHashMap::default();
         for child in narrow {
             let name = &self.tree.names()[child.name as usize];
             let pool = match name.kind == DsoKind::Unknown || name.dso.is_empty() {
                 true => &mut rest,
-                false => modules.entry(&name.dso).or_insert_with(|| Pool {
+                false => modules.entry(&name.dso).or_insert_with(|| NarrowPool {
                     module: Some(name.clone()),
                     sum: WeightPair::default(),
                     frames: Vec::new(),
@@ -45,7 +45,7 @@ impl<'a> Layout<'a> {
             pool.sum += child.total;
             pool.frames.push(child);
         }
-        let mut pools: Vec<(&Arc<str>, Pool<'a>)> = modules.into_iter().collect();
+        let mut pools: Vec<(&Arc<str>, NarrowPool<'a>)> = modules.into_iter().collect();
         arrange(&mut pools, |(a, _), (b, _)| a.cmp(b));
         if self.spec.by_weight {
             arrange_by_key(&mut pools, |(_, pool)| std::cmp::Reverse(self.width(pool.sum)));
@@ -66,7 +66,7 @@ impl<'a> Layout<'a> {
     /// Draws several frames as one block, and on top of it their common frames that are wide enough.
     pub(super) fn pool(
         &mut self,
-        pool: Pool<'a>,
+        pool: NarrowPool<'a>,
         parent: WeightPair,
         at: BlockPlace,
         row: i32,
@@ -80,7 +80,7 @@ impl<'a> Layout<'a> {
         }
         let frames = pool.frames.len();
         let class = pool.frames.iter().map(|frame| frame.class).min().unwrap_or(Class::Unknown);
-        let shared = Group::shared(self.tree, pool.frames)?;
+        let shared = FrameGroup::shared(self.tree, pool.frames)?;
         let (name, dso, class) = match &pool.module {
             Some(module) => {
                 (format!("{}: {}", module_name(module), counted(frames as u64, "function")), module.dso.clone(), class)
@@ -91,7 +91,7 @@ impl<'a> Layout<'a> {
             Some(module) => id(at.id, ("module", &module.dso), at.depth),
             None => id(at.id, "others", at.depth),
         };
-        self.out.blocks.push(Block {
+        self.out.blocks.push(FlameBlock {
             id,
             row,
             x0: at.x0,

@@ -4,8 +4,8 @@ use crate::query::diff::{Verdict, verdict};
 use crate::query::flame::{Class, FlameTree, WeightPair};
 use crate::query::search::{pattern, shown};
 
-use super::group::{Group, GroupStep, Members};
-use super::{Block, Flame, FlameDirection, FlameSpec, SMALL};
+use super::group::{FrameGroup, GroupMembers, GroupStep};
+use super::{Flame, FlameBlock, FlameDirection, FlameSpec, SMALL};
 
 pub(super) const CELL: u64 = 8;
 
@@ -22,12 +22,12 @@ pub(super) struct BlockPlace {
 
 /// A drawn group, with the groups on top of it if they were expanded.
 pub(super) struct PlacedGroup<'a> {
-    pub(super) group: Group<'a>,
+    pub(super) group: FrameGroup<'a>,
     pub(super) spot: BlockPlace,
-    pub(super) above: Option<Vec<Group<'a>>>,
+    pub(super) above: Option<Vec<FrameGroup<'a>>>,
 }
 
-pub(super) struct Layout<'a> {
+pub(super) struct FlameLayout<'a> {
     pub(super) tree: &'a FlameTree,
     pub(super) spec: &'a FlameSpec,
     pub(super) matches: Vec<bool>,
@@ -53,7 +53,7 @@ pub fn layout(tree: &FlameTree, spec: &FlameSpec) -> Flame {
     let pattern = spec.find.as_ref().and_then(|text| pattern(text).ok());
     let matches: Vec<bool> =
         tree.names().iter().map(|n| pattern.as_ref().is_some_and(|p| p.is_match(&n.text))).collect();
-    let mut l = Layout {
+    let mut l = FlameLayout {
         tree,
         spec,
         matches,
@@ -64,7 +64,7 @@ pub fn layout(tree: &FlameTree, spec: &FlameSpec) -> Flame {
         down: 0,
         out: Flame::default(),
     };
-    (l.out.versus, l.out.scale, l.out.sides) = (tree.per(), tree.scale(), tree.seconds());
+    (l.out.compared_by, l.out.scale, l.out.sides) = (tree.per(), tree.scale(), tree.seconds());
     l.out.partner = tree.partner();
     if tree.is_empty() {
         return l.out;
@@ -75,24 +75,26 @@ pub fn layout(tree: &FlameTree, spec: &FlameSpec) -> Flame {
         l.out.found = Some(tree.share(&l.matches));
     }
     match &spec.way {
-        FlameDirection::Roots => l.tower(Members::List(vec![(0, tree.total(0))]), tree.total(0), GroupStep::Callees),
+        FlameDirection::Roots => {
+            l.tower(GroupMembers::List(vec![(0, tree.total(0))]), tree.total(0), GroupStep::Callees)
+        }
         FlameDirection::Leaves => {
-            l.tower(Members::AllEnds, tree.leaves().total, GroupStep::Callers);
+            l.tower(GroupMembers::AllEnds, tree.leaves().total, GroupStep::Callers);
         }
         FlameDirection::Around(text) => l.sandwich(&text.clone()),
     }
     l.out
 }
 
-impl<'a> Layout<'a> {
+impl<'a> FlameLayout<'a> {
     /// Lays out the graph in one direction. The zoomed frame is as wide as the screen.
-    pub(super) fn tower(&mut self, members: Members<'a>, total: WeightPair, step: GroupStep) {
+    pub(super) fn tower(&mut self, members: GroupMembers<'a>, total: WeightPair, step: GroupStep) {
         let mut base =
-            Group { name: u32::MAX, small: 0, class: Class::Thread, own: WeightPair::default(), total, members };
+            FrameGroup { name: u32::MAX, small: 0, class: Class::Thread, own: WeightPair::default(), total, members };
         let (mut spot, spec) = (self.ground(), self.spec);
         for (row, name) in (0..).zip(&spec.zoom) {
             let groups = self.standing_on(&base, step, spot);
-            let is_meant = |g: &Group<'_>| match g.small {
+            let is_meant = |g: &FrameGroup<'_>| match g.small {
                 0 => *self.tree.names()[g.name as usize].text == **name,
                 _ => **name == *SMALL,
             };
@@ -114,7 +116,7 @@ impl<'a> Layout<'a> {
     /// Draws a group as a block, with `chain` in its row, at the position `at`. Returns the position of the block.
     pub(super) fn put(
         &mut self,
-        group: &Group<'a>,
+        group: &FrameGroup<'a>,
         chain: Vec<u32>,
         parent: WeightPair,
         at: BlockPlace,
@@ -122,7 +124,7 @@ impl<'a> Layout<'a> {
     ) -> BlockPlace {
         let tree = self.tree;
         let name = &tree.names()[group.name as usize];
-        let block = Block {
+        let block = FlameBlock {
             id: match group.small {
                 0 => id(at.id, (&name.text, &name.dso), at.depth),
                 _ => id(at.id, SMALL, at.depth),
@@ -160,7 +162,13 @@ impl<'a> Layout<'a> {
     }
 
     /// Lays out the groups on top of a group, level by level.
-    pub(super) fn fill(&mut self, base: Group<'a>, spot: BlockPlace, step: GroupStep, rows: impl Iterator<Item = i32>) {
+    pub(super) fn fill(
+        &mut self,
+        base: FrameGroup<'a>,
+        spot: BlockPlace,
+        step: GroupStep,
+        rows: impl Iterator<Item = i32>,
+    ) {
         let mut level = vec![PlacedGroup { group: base, spot, above: None }];
         for row in rows {
             let mut next = Vec::new();
@@ -201,7 +209,7 @@ impl<'a> Layout<'a> {
     /// Draws a group, and in its row the successors that get all but half a cell of it. Returns the last of them.
     pub(super) fn place(
         &mut self,
-        child: Group<'a>,
+        child: FrameGroup<'a>,
         parent: WeightPair,
         at: BlockPlace,
         step: GroupStep,
@@ -212,7 +220,7 @@ impl<'a> Layout<'a> {
             let list = self.expand(&child, step);
             let cells = u128::from(at.x1 - at.x0);
             let whole = self.width(child.total).max(1);
-            let goes_on = |g: &Group<'a>| {
+            let goes_on = |g: &FrameGroup<'a>| {
                 g.class == child.class && 2 * cells * (whole - self.width(g.total)) <= u128::from(CELL) * whole
             };
             let Some(i) = list.iter().position(goes_on) else {
@@ -256,13 +264,13 @@ impl<'a> Layout<'a> {
         let names = members.iter().map(|(n, _)| tree.name(*n));
         let name = names.min_by(|a, b| tree.by_name(*a, *b)).unwrap_or_default();
         let classes = members.iter().filter(|(n, _)| tree.name(*n) == name).map(|(n, _)| tree.class(*n));
-        let anchor = Group {
+        let anchor = FrameGroup {
             name,
             small: 0,
             class: classes.min().unwrap_or(Class::Unknown),
             own,
             total,
-            members: Members::List(members.clone()),
+            members: GroupMembers::List(members.clone()),
         };
         self.out.zoomed = total;
         let ground = self.ground();
@@ -271,7 +279,7 @@ impl<'a> Layout<'a> {
             self.out.blocks[0].name = shown(text).into();
         }
         let half = (i32::from(self.spec.height) / 2).max(2);
-        let callers = Group { members: Members::List(members), ..anchor };
+        let callers = FrameGroup { members: GroupMembers::List(members), ..anchor };
         self.fill(anchor, spot, GroupStep::Callees, 1..half);
         // The figures refer to the callees.
         let narrow = self.narrow;
@@ -284,7 +292,7 @@ impl<'a> Layout<'a> {
         let width = |both: WeightPair| self.width(both) as f64;
         let zoomed = width(self.out.zoomed).max(1.0);
         let skip = self.out.zoom.len().saturating_sub(1);
-        let own = |of: &dyn Fn(&Block) -> bool| -> f64 {
+        let own = |of: &dyn Fn(&FlameBlock) -> bool| -> f64 {
             self.out.blocks.iter().skip(skip).filter(|b| of(b)).map(|b| width(b.own)).sum()
         };
         let (named, modules) = match self.spec.way {
@@ -293,7 +301,7 @@ impl<'a> Layout<'a> {
                 let last = self.out.blocks.iter().filter(|b| b.class == Class::Thread);
                 (last.map(|b| width(b.total)).sum(), 0.0)
             }
-            _ => (own(&|b| b.pooled == 0) + width(self.passed), own(&Block::is_module)),
+            _ => (own(&|b| b.pooled == 0) + width(self.passed), own(&FlameBlock::is_module)),
         };
         let drawn = named + modules + width(self.narrow);
         self.out.named = (100.0 * named / zoomed).min(100.0);
@@ -308,7 +316,7 @@ impl<'a> Layout<'a> {
     }
 
     pub(super) fn verdict(&self, total: WeightPair) -> Option<Verdict> {
-        self.out.versus?;
+        self.out.compared_by?;
         let whole = self.out.total;
         Some(verdict((total.old, whole.old), (total.new, whole.new)))
     }

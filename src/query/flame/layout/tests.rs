@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::*;
 use crate::lang::counted;
 use crate::query::aggregate::Aggregate;
-use crate::query::diff::Side;
+use crate::query::diff::DiffSide;
 use crate::query::flame::{FlameStacks, FlameTree};
 use crate::query::staged::Staged;
 use proptest::prelude::*;
@@ -31,9 +31,9 @@ fn compared(old: &[&str], new: &[&str], per: NormalizeBy) -> FlameTree {
 fn compared_over(old: &[&str], new: &[&str], per: NormalizeBy, seconds: (f64, f64)) -> FlameTree {
     let (old, new) = (recorded(old), recorded(new));
     let (then, now) = (old.fold(), new.fold());
-    let side = |fold: &Aggregate, seconds| Side { total: fold.total(), seconds };
-    let before = FlameStacks { data: old.data(), fold: &then, side: side(&then, seconds.0) };
-    let after = FlameStacks { data: new.data(), fold: &now, side: side(&now, seconds.1) };
+    let side = |fold: &Aggregate, seconds| DiffSide { total: fold.total(), seconds };
+    let before = FlameStacks { data: old.data(), aggregate: &then, side: side(&then, seconds.0) };
+    let after = FlameStacks { data: new.data(), aggregate: &now, side: side(&now, seconds.1) };
     FlameTree::compare(after, before, per, &[])
 }
 
@@ -132,7 +132,7 @@ struct Plain {
 }
 
 impl Plain {
-    fn of(block: &Block) -> Self {
+    fn of(block: &FlameBlock) -> Self {
         Self {
             row: block.row,
             name: block.name.to_string(),
@@ -298,7 +298,7 @@ fn edges_are_rounded_and_one_cell_is_wide_enough() {
 fn a_frame_is_the_same_whatever_its_weight() {
     let ids = |stacks: &[&str], way| -> BTreeMap<(i32, String), u64> {
         let blocks = layout(&tree(stacks, &[]), &spec(way)).blocks;
-        let path = |b: &Block| {
+        let path = |b: &FlameBlock| {
             std::iter::successors(Some(b), |b| b.below.map(|at| &blocks[at])).map(|b| &*b.name).collect::<String>()
         };
         blocks.iter().map(|b| ((b.row, path(b)), b.id)).collect()

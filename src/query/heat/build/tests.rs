@@ -50,7 +50,7 @@ fn asked(
     fold.update(data, 0..end);
     let mut lit = spec.lit.clone().map(FilterEvaluator::new);
     lit.iter_mut().for_each(|judge| _ = judge.update(data));
-    build(HeatInput { data, event, fold: &fold, lit: lit.as_ref(), end }, spec, &[], leaves)
+    build(HeatInput { data, event, aggregate: &fold, lit: lit.as_ref(), end }, spec, &[], leaves)
 }
 
 fn filter(text: &str) -> Option<Arc<Filter>> {
@@ -160,7 +160,7 @@ fn rows_of_neighbours_and_of_what_is_shorter() {
     let samples: Vec<_> = [3, 7, 8, 9, 20].iter().map(|cpu| (u64::from(*cpu), *cpu, 1, u64::from(*cpu))).collect();
     let of = |by, rows| {
         let heat = map(&samples, &HeatSpec { length: 100, ..spec(by, Some(0), 1, rows) });
-        let lane = |lane: Lane| format!("{}: {}", lane.label, lane.expression.unwrap_or_default());
+        let lane = |lane: HeatLane| format!("{}: {}", lane.label, lane.expression.unwrap_or_default());
         (heat.lanes.into_iter().map(lane).collect::<Vec<_>>().join("; "), heat.cells)
     };
     assert_eq!(of(HeatBy::Cpu, 2), ("CPU 3-8: cpu in 3-8; CPU 9-20: cpu in 9-20".into(), vec![3, 2]));
@@ -203,8 +203,9 @@ fn functions_are_looked_up_once_until_names_change() {
     let (mut staged, mut leaves) = (Staged::default(), SiteLanes::default());
     let mut of = |staged: &Staged, by| {
         let heat = asked(staged, 0, &spec(by, Some(0), 1, 9), None, u64::MAX, &mut leaves);
-        let lane =
-            |(lane, n): (&Lane, &u32)| format!("{n} {}", lane.expression.as_ref().unwrap_or(&lane.label.to_string()));
+        let lane = |(lane, n): (&HeatLane, &u32)| {
+            format!("{n} {}", lane.expression.as_ref().unwrap_or(&lane.label.to_string()))
+        };
         (heat.lanes.iter().zip(&heat.cells).map(lane).collect::<Vec<_>>().join(", "), heat.lanes[0].label.clone())
     };
     for stack in [&["old"][..], &["old"], &["old"], &["main", "lib:work"], &["main", "lib:work"], &[]] {

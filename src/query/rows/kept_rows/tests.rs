@@ -7,13 +7,13 @@ use proptest::prelude::*;
 
 use crate::filter::Filter;
 use crate::profile::{Acc, CHUNK, FrameId};
-use crate::query::aggregate::changes::FoldOf;
+use crate::query::aggregate::changes::AggregateRole;
 use crate::query::flame::layout::{FlameDirection, FlameSpec, layout};
 use crate::query::flame::{Edit, FlameTree};
 use crate::query::rows::live_rows::LiveRows;
 use crate::query::staged::Staged;
 use crate::query::tree::chains::tests::built;
-use crate::query::tree::chains::{Tree, TreeKind};
+use crate::query::tree::chains::{CallTree, TreeKind};
 use crate::symbols::lines::InlinedFrame;
 
 use super::KeptRows;
@@ -91,7 +91,7 @@ fn sums(staged: &Staged, top: &Top) -> Sums {
 }
 
 /// The paths of a tree with weight, heaviest siblings first.
-fn paths(staged: &Staged, tree: &Tree) -> Vec<(usize, u32, Acc)> {
+fn paths(staged: &Staged, tree: &CallTree) -> Vec<(usize, u32, Acc)> {
     let (mut out, mut left) = (Vec::new(), vec![(0u32, 0usize)]);
     while let Some((at, depth)) = left.pop() {
         let node = &tree.nodes[at as usize];
@@ -117,7 +117,7 @@ struct Screen {
 impl Screen {
     fn new(filter: Option<&str>, keys: &[ColumnKey], children: bool) -> Self {
         let filter = filter.map(|text| Arc::new(Filter::parse(text).expect("filter")));
-        let fold = Aggregate::new(0, filter.clone()).told_apart(keys);
+        let fold = Aggregate::new(0, filter.clone()).group_by(keys);
         Self {
             partner: Aggregate::of_event(1, &fold),
             fold,
@@ -132,16 +132,16 @@ impl Screen {
 
     fn look(&mut self, staged: &Staged) -> Top {
         self.fold.update(staged.data(), self.from..u64::MAX);
-        let news = self.fold.take_news();
+        let changes = self.fold.take_changes();
         self.partner.update(staged.data(), self.from..u64::MAX);
-        let partner_news = self.partner.take_news();
-        self.rows.follow(staged.data(), &news, FoldOf::Shown);
-        self.rows.follow(staged.data(), &partner_news, FoldOf::Partner);
-        match news.anew || partner_news.anew {
+        let partner_changes = self.partner.take_changes();
+        self.rows.apply(staged.data(), &changes, AggregateRole::Shown);
+        self.rows.apply(staged.data(), &partner_changes, AggregateRole::Partner);
+        match changes.full_rebuild || partner_changes.full_rebuild {
             true => self.flame = FlameTree::build(staged.data(), &self.fold, with(&self.partner), &self.edits),
             false => {
-                self.flame.follow(staged.data(), &news, FoldOf::Shown);
-                self.flame.follow(staged.data(), &partner_news, FoldOf::Partner);
+                self.flame.apply(staged.data(), &changes, AggregateRole::Shown);
+                self.flame.apply(staged.data(), &partner_changes, AggregateRole::Partner);
             }
         }
         self.rows_of(staged, RowLimit::All { sorted: usize::MAX })
@@ -153,7 +153,7 @@ impl Screen {
 
     fn check(&mut self, staged: &Staged) {
         let top = self.look(staged);
-        let mut fold = Aggregate::new(0, self.filter.clone()).told_apart(&self.spec.keys);
+        let mut fold = Aggregate::new(0, self.filter.clone()).group_by(&self.spec.keys);
         fold.update(staged.data(), self.from..u64::MAX);
         let mut partner = Aggregate::of_event(1, &fold);
         partner.update(staged.data(), self.from..u64::MAX);
@@ -168,10 +168,9 @@ impl Screen {
         assert_eq!((sums(staged, &walked), ids(&walked)), (sums(staged, &want), ids(&want)), "site by site");
         for (row, anew) in top.rows.iter().zip(&want.rows) {
             for direction in [Direction::Callers, Direction::Callees] {
-                let reach = TreeKind { direction, inclusive: self.spec.children };
-                let want = paths(staged, &built(staged.data(), &want, anew, reach));
-                let mut trees = self.rows.trees(&self.fold);
-                let tree = trees.tree(staged.data(), &top, row, reach);
+                let kind = TreeKind { direction, inclusive: self.spec.children };
+                let want = paths(staged, &built(staged.data(), &want, anew, kind));
+                let tree = self.rows.tree(staged.data(), &self.fold, (&top, row), kind);
                 assert_eq!(paths(staged, &tree), want);
             }
         }

@@ -1,7 +1,7 @@
 //! Tables and unfolded chains, line by line.
 
 use super::*;
-use crate::query::diff::Side;
+use crate::query::diff::DiffSide;
 use crate::query::diff::compare::compare;
 use crate::query::rows::kept_rows::KeptRows;
 use crate::query::staged::Staged;
@@ -17,7 +17,7 @@ fn question(order: Order, direction: Direction) -> Question {
 fn listed(staged: &Staged, question: &Question) -> ScreenLines {
     let (fold, mut rows) = (staged.fold(), KeptRows::default());
     let top = rows.top(staged.data(), &fold, None, &question.top, ALL);
-    lines(staged.data(), &top, question, &mut rows.trees(&fold))
+    lines(staged.data(), &top, question, (&mut rows, &fold))
 }
 
 fn table(staged: &Staged, question: &Question) -> Vec<TopLine> {
@@ -27,9 +27,9 @@ fn table(staged: &Staged, question: &Question) -> Vec<TopLine> {
 /// A line as (fold mark at its depth, name, own and children percent).
 fn text(lines: &[TopLine]) -> Vec<String> {
     let mark = |mark| match mark {
-        Mark::Leaf => '.',
-        Mark::Closed => '>',
-        Mark::Open => 'v',
+        FoldMark::Leaf => '.',
+        FoldMark::Closed => '>',
+        FoldMark::Open => 'v',
     };
     let one = |l: &TopLine| {
         let indent = "  ".repeat(usize::from(l.depth));
@@ -73,9 +73,9 @@ fn lines_unfold_one_by_one() {
     toggle(&mut q, &closed, 0, "k");
     assert_eq!(text(&table(&staged, &q)).last().map(String::as_str), Some(". k 10 10"), "nothing to unfold");
     q.toggled.remove(&closed[0].id);
-    let listed = listed(&staged, &Question { beside: Some(closed[0].id), ..q });
-    let beside: Vec<String> = text(&listed.beside);
-    assert_eq!(beside, ["  > f 0 90", "  . k 0 10"], "also of a folded row");
+    let listed = listed(&staged, &Question { callers_of: Some(closed[0].id), ..q });
+    let callers: Vec<String> = text(&listed.callers);
+    assert_eq!(callers, ["  > f 0 90", "  . k 0 10"], "also of a folded row");
     let line = listed.lines.iter().find(|line| &*line.sym == "h").expect("a row");
     assert_eq!((&*line.dso, &*line.dso_path, line.kind), ("lib", "/usr/lib/lib", DsoKind::File));
     assert_eq!((line.own, line.children, line.group.id(ColumnKey::Pid)), (Acc::default(), Acc::one(30), None));
@@ -244,13 +244,13 @@ fn what_is_gone_has_a_line_without_weight() {
         (q.limit_percent, q.expand_all) = (limit_percent, true);
         let (fold, mut now_rows) = (now.fold(), KeptRows::default());
         let (old, new) = (then.top(&q.top), now_rows.top(now.data(), &fold, None, &q.top, ALL));
-        let side = |top: &Top| Side { total: top.total, seconds: 2.0 };
+        let side = |top: &Top| DiffSide { total: top.total, seconds: 2.0 };
         let old = TableSide { data: then.data(), top: &old, side: side(&old) };
         let table = TableSide { data: now.data(), top: &new, side: side(&new) };
         let rows = compare(table, old, &q.top, per);
-        let lines = compared(now.data(), &new, old, &rows, &q, &mut now_rows.trees(&fold)).lines;
-        let versus = |l: &TopLine| l.versus.map_or(String::new(), |v| format!(" {:.0} {:.0}", v.old, v.new));
-        let text = text(&lines).into_iter().zip(&lines).map(|(text, l)| text + &versus(l));
+        let lines = compared(now.data(), &new, old, &rows, &q, (&mut now_rows, &fold)).lines;
+        let diff = |l: &TopLine| l.diff.map_or(String::new(), |v| format!(" {:.0} {:.0}", v.old, v.new));
+        let text = text(&lines).into_iter().zip(&lines).map(|(text, l)| text + &diff(l));
         text.collect::<Vec<_>>()
     };
     let all = [

@@ -6,19 +6,19 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::query::staged::Staged;
-use crate::query::tree::heaviest_chain::{ApartBy, ChainThreshold, HeavyTree, HeavyTrees, StackWeights};
+use crate::query::tree::heaviest_chain::{ApartBy, ChainThreshold, HeavyTrees, StackWeights};
 use crate::query::{ColumnKey, Top, TopRow, TopSpec};
 
 /// Names from the row on, and the weight of that path.
 type Weights = BTreeMap<Vec<String>, Acc>;
 
 /// The tree of a row, built stack by stack.
-pub(crate) fn built(data: Data<'_>, top: &Top, row: &TopRow, reach: TreeKind) -> Tree {
-    let (mut tree, mut edges, mut path) = (Tree::default(), Edges::default(), Vec::new());
+pub(crate) fn built(data: Data<'_>, top: &Top, row: &TopRow, kind: TreeKind) -> CallTree {
+    let (mut tree, mut edges, mut path) = (CallTree::default(), Edges::default(), Vec::new());
     let profile = data.profile;
     let sym = |n: NodeId| profile.frames.sym_of(profile.trie.frame(n)).0;
     let inlined = |n: NodeId| profile.frames.inlined(profile.trie.frame(n).0);
-    let paths = Paths { data, mode: top.mode, label: row.label, reach, sym, inlined };
+    let paths = Paths { data, mode: top.mode, label: row.label, kind, sym, inlined };
     for (stack, acc) in &top.sites[top.ranges[row.group as usize].clone()] {
         if paths.follow(NodeId(*stack), &mut path) {
             tree.count(&mut edges, &path, |sum| *sum += *acc);
@@ -29,7 +29,7 @@ pub(crate) fn built(data: Data<'_>, top: &Top, row: &TopRow, reach: TreeKind) ->
 }
 
 /// Each path of a tree once; siblings in order.
-fn paths(staged: &Staged, tree: &Tree) -> Weights {
+fn paths(staged: &Staged, tree: &CallTree) -> Weights {
     let sym = |node: u32| staged.profile.frames.sym(crate::profile::SymId(tree.nodes[node as usize].sym));
     let (mut out, mut left) = (Weights::from([(Vec::new(), tree.nodes[0].acc)]), vec![(0u32, Vec::new())]);
     while let Some((at, path)) = left.pop() {
@@ -54,15 +54,15 @@ fn paths(staged: &Staged, tree: &Tree) -> Weights {
 }
 
 /// The weight that ends at each path of a tree.
-fn ended(staged: &Staged, heavy: &HeavyTree) -> Weights {
+fn ended(staged: &Staged, heavy: &CallTree) -> Weights {
     let (mut out, mut left) = (Weights::new(), vec![(0u32, Vec::new())]);
     while let Some((at, path)) = left.pop() {
-        for child in &heavy.tree.nodes[at as usize].children {
-            let sym = crate::profile::SymId(heavy.tree.nodes[*child as usize].sym);
+        for child in &heavy.nodes[at as usize].children {
+            let sym = crate::profile::SymId(heavy.nodes[*child as usize].sym);
             let name = staged.profile.frames.sym(sym).name().into_owned();
             left.push((*child, path.iter().cloned().chain([name]).collect()));
         }
-        let acc = heavy.ended[at as usize];
+        let acc = heavy.nodes[at as usize].ended;
         if !acc.is_zero() {
             out.insert(path, acc);
         }
@@ -140,7 +140,7 @@ proptest! {
             let kind = TreeKind { direction, inclusive };
             let heavy = HeavyTrees::new(staged.data(), &top, kind, threshold);
             // The scratch space is reusable for the next group.
-            prop_assert_eq!(paths(&staged, &heavy.trees(&mut weights, &[row])[0].tree), {
+            prop_assert_eq!(paths(&staged, &heavy.trees(&mut weights, &[row])[0]), {
                 want_printed.retain(|path, acc| path.is_empty() || acc.percent_of(&top.total) >= least);
                 want_printed
             });

@@ -6,8 +6,8 @@ use crate::session::MapId;
 use crate::symbols::Symbolized;
 
 /// The names of a stack, root first.
-fn names(named: &SymbolStacks, node: NodeId) -> Vec<&Name> {
-    let mut names: Vec<&Name> = named.trie.walk(node).map(|frame| &named.names[frame.0 as usize]).collect();
+fn names(named: &SymbolStacks, node: NodeId) -> Vec<&FrameName> {
+    let mut names: Vec<&FrameName> = named.trie.walk(node).map(|frame| &named.names[frame.0 as usize]).collect();
     names.reverse();
     names
 }
@@ -55,7 +55,7 @@ fn stacks_are_put_together_by_comm_and_name() {
     assert!(list.is_sorted_by_key(|(comm, node, _)| (comm.clone(), *node)));
     let f = staged.stack(&["f"]);
     assert_eq!(named.node_of[f.0 as usize], named.node_of[other.0 as usize]);
-    let name = |text: &str, dso: &str| Name { text: text.into(), kind: DsoKind::File, dso: dso.into() };
+    let name = |text: &str, dso: &str| FrameName { text: text.into(), kind: DsoKind::File, dso: dso.into() };
     let file = staged.stack(&["lib:f"]);
     assert_eq!(names(&named, named.node_of[file.0 as usize]), [&name("f", "lib")]);
     assert_eq!(names(&named, named.node_of[f.0 as usize]), [&name("f", "app")]);

@@ -1,10 +1,10 @@
 //! An annotated function: shares, addresses and instructions with their source lines.
 
 use crate::lang::counted;
-use crate::panel::listing::{hex, instruction, source};
 use crate::panel::text::{clean, fit, fit_end, width};
 use crate::panel::unit::percent;
 use crate::query::annotate::ListingRow;
+use crate::query::annotate::listing::{hex, instruction, source};
 use crate::symbols::code::Listing;
 use crate::ui::screens::annotate::state::Annotated;
 use crate::ui::widgets::Canvas;

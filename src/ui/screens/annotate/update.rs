@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use crate::engine::Request;
 use crate::event::CallGraph;
-use crate::panel::listing::text;
 use crate::profile::frames::SymState;
 use crate::query::annotate::AnnotatedFunction;
+use crate::query::annotate::listing::text;
 use crate::session::Origin;
 use crate::source::Control;
 use crate::symbols::NameForm;

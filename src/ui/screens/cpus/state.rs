@@ -2,7 +2,7 @@
 
 use crate::machine::sampler::HostView;
 use crate::machine::table::{CpuColumn, CpuFacts, SHOWN};
-use crate::query::row_order::{arrange, arrange_by_key};
+use crate::panel::row_order::{arrange, arrange_by_key};
 use crate::session::machine::Ticks;
 
 /// A set of columns after the common ones.

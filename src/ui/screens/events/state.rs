@@ -7,8 +7,8 @@ use hashbrown::HashSet;
 use crate::event::catalogue::{CatalogueEvent, EventKind};
 use crate::event::format::Format;
 use crate::lang::quantity;
+use crate::panel::row_order::arrange_by_key;
 use crate::query::answer::EventInfo;
-use crate::query::row_order::arrange_by_key;
 use crate::source::{Rate, RunState};
 use crate::ui::popups::fuzzy::Fuzzy;
 

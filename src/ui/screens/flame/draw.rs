@@ -6,13 +6,13 @@ use ratatui::style::{Modifier, Style};
 use crate::lang::counted;
 use crate::panel::stacks::DIVIDER;
 use crate::panel::text::{clean, fit, short_function, width};
-use crate::panel::top as panel;
 use crate::panel::unit::{duration, percent, thousands};
 use crate::profile::frames::INLINED;
 use crate::query::ChainMode;
 use crate::query::diff::{NormalizeBy, RowDiff, Verdict};
-use crate::query::flame::layout::{Block, Flame};
+use crate::query::flame::layout::{Flame, FlameBlock};
 use crate::query::flame::{Class, WeightPair};
+use crate::query::rows::top_table as panel;
 use crate::query::search::shown;
 use crate::ui::screens::flame::state::{FlameState, LEGEND};
 use crate::ui::screens::top::draw as table;
@@ -89,10 +89,10 @@ fn legend(scene: Scene<'_>, view: &FlameState, flame: &Flame, on: &mut Canvas<'_
     if cold(scene) {
         x += colours.put(x, y, " ░ ", theme.cold);
         x += colours.put(x, y, " off the CPUs ", theme.dim) + 1;
-    } else if flame.versus.is_some() {
+    } else if flame.compared_by.is_some() {
         x = signs(scene, colours);
     }
-    let by_ipc = view.by_ipc && flame.partner.is_some() && flame.versus.is_none();
+    let by_ipc = view.by_ipc && flame.partner.is_some() && flame.compared_by.is_none();
     if by_ipc {
         x += colours.put(x, y, "instructions per cycle ", theme.dim);
         for (from, word) in IPC_LEGEND {
@@ -103,7 +103,7 @@ fn legend(scene: Scene<'_>, view: &FlameState, flame: &Flame, on: &mut Canvas<'_
     // Not every graph has inlined frames.
     let inlined = flame.blocks.iter().any(|block| block.class == Class::Inlined);
     let shown_classes = LEGEND.iter().filter(|(class, _)| inlined || *class != Class::Inlined);
-    for (class, word) in shown_classes.filter(|_| !by_ipc && (flame.versus.is_none() || cold(scene))) {
+    for (class, word) in shown_classes.filter(|_| !by_ipc && (flame.compared_by.is_none() || cold(scene))) {
         // Omit truncated words.
         if x + 4 + width(word) as u16 > left {
             break;
@@ -167,8 +167,8 @@ fn one(
     scene: Scene<'_>,
     view: &FlameState,
     flame: &Flame,
-    block: &Block,
-    next: Option<&Block>,
+    block: &FlameBlock,
+    next: Option<&FlameBlock>,
     selected: bool,
     on: &mut Canvas<'_>,
 ) {
@@ -220,9 +220,9 @@ fn one(
 
 /// Draws a block of a unit's flame graph: whole cells, name and share of the total. Frames without a file are words,
 /// such as a thread or an activity.
-pub(crate) fn plain(block: &Block, whole: &WeightPair, selected: bool, on: &mut Canvas<'_>) {
+pub(crate) fn plain(block: &FlameBlock, whole: &WeightPair, selected: bool, on: &mut Canvas<'_>) {
     let word = (block.class == Class::Unknown && block.dso.is_empty())
-        .then(|| Block { class: Class::Thread, ..block.clone() });
+        .then(|| FlameBlock { class: Class::Thread, ..block.clone() });
     let block = word.as_ref().unwrap_or(block);
     let style = ground(block, on.theme);
     let style = if selected { style.patch(on.theme.selected).add_modifier(Modifier::BOLD) } else { style };
@@ -244,7 +244,14 @@ fn round(x: u32) -> u32 {
     (x + 4) / 8
 }
 
-fn style_of(scene: Scene<'_>, view: &FlameState, flame: &Flame, block: &Block, selected: bool, theme: &Theme) -> Style {
+fn style_of(
+    scene: Scene<'_>,
+    view: &FlameState,
+    flame: &Flame,
+    block: &FlameBlock,
+    selected: bool,
+    theme: &Theme,
+) -> Style {
     let mut style = if block.verdict.is_some() && !cold(scene) {
         theme.unchanged(shade(&block.name))
     } else if view.by_ipc && flame.partner.is_some() {
@@ -261,7 +268,7 @@ fn style_of(scene: Scene<'_>, view: &FlameState, flame: &Flame, block: &Block, s
 }
 
 /// Returns the colour of a block: the module's if all its functions belong to one, none for other pooled blocks.
-fn ground(block: &Block, theme: &Theme) -> Style {
+fn ground(block: &FlameBlock, theme: &Theme) -> Style {
     match (block.is_module(), block.pooled) {
         (true, _) => theme.block(block.class, shade(&block.dso)),
         (false, 0) => theme.block(block.class, shade(&block.name)),
@@ -275,7 +282,7 @@ fn shade(name: &str) -> usize {
     (rustc_hash::FxBuildHasher.hash_one(name) >> 40) as usize
 }
 
-fn label((block, share): (&Block, f64), ipc: Option<f64>, style: Style, on: &mut Canvas<'_>) {
+fn label((block, share): (&FlameBlock, f64), ipc: Option<f64>, style: Style, on: &mut Canvas<'_>) {
     let room = usize::from(on.area.width);
     let short = percent(share);
     let short = ipc.map_or_else(|| short.clone(), |ipc| format!("{ipc:.2} IPC  {short}"));
@@ -308,7 +315,7 @@ fn label((block, share): (&Block, f64), ipc: Option<f64>, style: Style, on: &mut
 }
 
 /// Returns a block's name after those that share its row, in forms of decreasing length.
-fn ways(block: &Block, name: &str) -> Vec<String> {
+fn ways(block: &FlameBlock, name: &str) -> Vec<String> {
     let Some(first) = block.chain.first() else { return vec![name.to_owned()] };
     let whole: Vec<_> = block.chain.iter().map(|name| clean(name)).collect();
     let (first, whole) = (clean(first), whole.join(" › "));
@@ -321,7 +328,7 @@ fn ways(block: &Block, name: &str) -> Vec<String> {
 }
 
 /// Draws sign, name and difference of a compared block over its colours.
-fn changed(flame: &Flame, block: &Block, verdict: Verdict, on: &mut Canvas<'_>) {
+fn changed(flame: &Flame, block: &FlameBlock, verdict: Verdict, on: &mut Canvas<'_>) {
     let edge = if on.theme.fine { "" } else { "│" };
     let room = usize::from(on.area.width);
     let delta = panel::delta(&versus(flame, block, verdict));
@@ -348,7 +355,7 @@ fn over(text: &str, on: &mut Canvas<'_>) {
 }
 
 /// Returns name and times of a block with time on and off CPUs.
-fn on_and_off(block: &Block, room: usize, theme: &Theme) -> String {
+fn on_and_off(block: &FlameBlock, room: usize, theme: &Theme) -> String {
     let edge = if theme.fine { "" } else { "│" };
     let mark = block.class.letter();
     match room {
@@ -366,9 +373,9 @@ fn on_and_off(block: &Block, room: usize, theme: &Theme) -> String {
 }
 
 /// Returns a block's current and previous totals in the unit of the comparison.
-fn versus(flame: &Flame, block: &Block, verdict: Verdict) -> RowDiff {
+fn versus(flame: &Flame, block: &FlameBlock, verdict: Verdict) -> RowDiff {
     let (old, new) = flame.values(block.total);
-    RowDiff { old, new, verdict, per: flame.versus.unwrap_or(NormalizeBy::Total) }
+    RowDiff { old, new, verdict, per: flame.compared_by.unwrap_or(NormalizeBy::Total) }
 }
 
 /// Draws the line under the graph: details of the frame under the cursor.
@@ -426,7 +433,7 @@ fn details_text(scene: Scene<'_>, view: &FlameState, flame: &Flame) -> Option<St
 }
 
 /// Returns name and DSO before the figures, with the name shortened.
-fn named(block: &Block, figures: &str, room: usize) -> String {
+fn named(block: &FlameBlock, figures: &str, room: usize) -> String {
     let dso = if block.dso.is_empty() { String::new() } else { format!(" [{}]", block.dso.trim_matches(['[', ']'])) };
     let before = match block.chain.len() {
         0 => String::new(),
@@ -442,7 +449,7 @@ fn named(block: &Block, figures: &str, room: usize) -> String {
     format!("{name}  {figures}")
 }
 
-fn compared(flame: &Flame, block: &Block, verdict: Verdict, room: usize) -> String {
+fn compared(flame: &Flame, block: &FlameBlock, verdict: Verdict, room: usize) -> String {
     let versus = versus(flame, block, verdict);
     let figures = format!(
         "{}  {}  old {}  new {}  samples {} → {}",

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use crate::query::flame::layout::{Block, Flame, FlameDirection, FlameSpec, SMALL};
+use crate::panel::row_order::arrange_by_key;
+use crate::query::flame::layout::{Flame, FlameBlock, FlameDirection, FlameSpec, SMALL};
 use crate::query::flame::{Class, Edit};
-use crate::query::row_order::arrange_by_key;
 use crate::query::search::shown;
 
 /// The drawn stacks, and their edits.
@@ -99,7 +99,7 @@ impl FlameState {
         by_id.or((!flame.blocks.is_empty()).then_some(start))
     }
 
-    pub(crate) fn block<'a>(&self, flame: &'a Flame) -> Option<&'a Block> {
+    pub(crate) fn block<'a>(&self, flame: &'a Flame) -> Option<&'a FlameBlock> {
         flame.blocks.get(self.index(flame)?)
     }
 
@@ -120,8 +120,8 @@ impl FlameState {
         let Some(at) = self.block(flame) else { return };
         let row = flame.blocks.iter().filter(|b| b.row == at.row + step);
         let middle = (at.x0 + at.x1) / 2;
-        let over = |b: &&Block| b.x0 <= middle && middle < b.x1;
-        let touching: Vec<&Block> = row.filter(|b| b.x0 < at.x1 && at.x0 < b.x1).collect();
+        let over = |b: &&FlameBlock| b.x0 <= middle && middle < b.x1;
+        let touching: Vec<&FlameBlock> = row.filter(|b| b.x0 < at.x1 && at.x0 < b.x1).collect();
         // The widest child, or the parent.
         let wide = touching.iter().max_by_key(|b| (b.x1.min(at.x1) - b.x0.max(at.x0), std::cmp::Reverse(b.x0)));
         let next = if step > 0 { wide } else { touching.iter().find(|b| over(b)).or(wide) };
@@ -147,7 +147,7 @@ impl FlameState {
 
     /// Goes to the next (1) or previous (-1) match, row by row.
     pub(crate) fn next_found(&mut self, flame: &Flame, step: i32) {
-        let mut found: Vec<&Block> = flame.blocks.iter().filter(|b| b.found).collect();
+        let mut found: Vec<&FlameBlock> = flame.blocks.iter().filter(|b| b.found).collect();
         arrange_by_key(&mut found, |b| (b.row, b.x0));
         let Some(at) = self.block(flame) else { return };
         let here = (at.row, at.x0);

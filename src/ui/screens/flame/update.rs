@@ -5,7 +5,7 @@ use std::sync::Arc;
 use ratatui::layout::Rect;
 
 use crate::filter::equals;
-use crate::query::flame::layout::{Block, Flame, FlameDirection, FlameSpec};
+use crate::query::flame::layout::{Flame, FlameBlock, FlameDirection, FlameSpec};
 use crate::query::flame::{Class, Edit, process_of};
 use crate::query::rows::task_choices::TaskSamples;
 use crate::query::search::{exactly, pattern};
@@ -89,14 +89,14 @@ impl App {
     }
 
     /// Returns the frame under the cursor, of a function or a comm.
-    fn flame_frame(&self) -> Option<&Block> {
+    fn flame_frame(&self) -> Option<&FlameBlock> {
         self.views
             .flame
             .block(self.context.answer.view.flame.as_ref()?)
             .filter(|block| block.pooled == 0 && block.small == 0)
     }
 
-    pub(crate) fn flame_function(&self) -> Option<&Block> {
+    pub(crate) fn flame_function(&self) -> Option<&FlameBlock> {
         self.flame_frame().filter(|block| block.class != Class::Thread)
     }
 
@@ -222,7 +222,12 @@ impl App {
     }
 
     /// Edits stacks by a name, by default that of the function under the cursor.
-    pub(crate) fn edit_by(&mut self, name: Option<String>, own: fn(&Block) -> &Arc<str>, edit: fn(Arc<str>) -> Edit) {
+    pub(crate) fn edit_by(
+        &mut self,
+        name: Option<String>,
+        own: fn(&FlameBlock) -> &Arc<str>,
+        edit: fn(Arc<str>) -> Edit,
+    ) {
         let name = name.map(Arc::from).or_else(|| self.flame_function().map(|block| own(block).clone()));
         match name.filter(|name| !name.is_empty()) {
             Some(name) => self.flame_edit(edit(name)),

@@ -3,8 +3,8 @@
 use super::columns::{self, name_at};
 use super::draw::{chain_signs, name};
 use crate::panel::text::{clean, fit, fit_end, width};
-use crate::panel::top::Field;
 use crate::panel::unit::percent;
+use crate::query::rows::top_table::TopField;
 use crate::query::{ColumnKey, Direction, TopLine};
 use crate::ui::screens::top::state::TopState;
 use crate::ui::state::scene::Scene;
@@ -27,7 +27,7 @@ pub(crate) fn draw(scene: Scene<'_>, view: &TopState, on: &mut Canvas<'_>) {
         (true, Direction::Callees) => "callees of",
     };
     let title = match columns::subject(scene.selection.rows.columns.iter().copied()) {
-        Some(Field::Key(ColumnKey::Sym)) => row.sym.to_string(),
+        Some(TopField::Key(ColumnKey::Sym)) => row.sym.to_string(),
         Some(field) => field.cell(row).text(),
         None => row.dso.to_string(),
     };
@@ -35,8 +35,8 @@ pub(crate) fn draw(scene: Scene<'_>, view: &TopState, on: &mut Canvas<'_>) {
     let room = usize::from(on.area.width).saturating_sub(width(what) + 4);
     let x = 2 + on.put(2, 0, what, on.theme.dim) + 1;
     on.put(x, 0, &fit(&title, room), on.theme.head);
-    let lines = &scene.context.answer.view.beside;
-    if lines.is_empty() && scene.context.answer.question.beside == Some(row.id) {
+    let lines = &scene.context.answer.view.callers;
+    if lines.is_empty() && scene.context.answer.question.callers_of == Some(row.id) {
         on.put(2, 1, "none were sampled", on.theme.dim);
     }
     for (y, (i, line)) in (1..on.area.height).zip(lines.iter().enumerate()) {

@@ -1,12 +1,12 @@
 //! The layout of the table: the columns that fit, and their places.
 
-use crate::panel::top::Field;
+use crate::query::rows::top_table::TopField;
 use crate::query::{ColumnKey, TopLine};
 use crate::ui::widgets::rows::{BAR, BARRED};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TopColumnSpan {
-    pub(crate) field: Field,
+    pub(crate) field: TopField,
     pub(crate) x: u16,
     pub(crate) width: u16,
     /// Width of the bar at its end.
@@ -37,51 +37,51 @@ pub(crate) fn name_at(line: &TopLine) -> u16 {
 pub(crate) const MOST_FORKS: u16 = 16;
 
 /// The columns that are dropped, in this order, while a name has less than [`NAME`] cells.
-const FIRST: &[Field] = &[Field::Period, Field::Samples, Field::Children, Field::Old];
+const FIRST: &[TopField] = &[TopField::Period, TopField::Samples, TopField::Children, TopField::Old];
 /// The columns that are dropped next, while a name has less than 16 cells.
-const THEN: &[Field] = &[
-    Field::Key(ColumnKey::Tid),
-    Field::Key(ColumnKey::Pid),
-    Field::Key(ColumnKey::Comm),
-    Field::Key(ColumnKey::Dso),
-    Field::Ipc,
-    Field::SelfTime,
-    Field::Key(ColumnKey::Cpu),
+const THEN: &[TopField] = &[
+    TopField::Key(ColumnKey::Tid),
+    TopField::Key(ColumnKey::Pid),
+    TopField::Key(ColumnKey::Comm),
+    TopField::Key(ColumnKey::Dso),
+    TopField::Ipc,
+    TopField::SelfTime,
+    TopField::Key(ColumnKey::Cpu),
 ];
 
 /// Returns the column with the subject of a row, which also contains its call chains: the function if rows are grouped
 /// by it, or else the last text column.
-pub(crate) fn subject(mut shown: impl DoubleEndedIterator<Item = Field> + Clone) -> Option<Field> {
-    let is_text = |field: &Field| match field {
-        Field::Key(ColumnKey::Dso) => false,
-        Field::Key(key) => !key.entry().is_number,
+pub(crate) fn subject(mut shown: impl DoubleEndedIterator<Item = TopField> + Clone) -> Option<TopField> {
+    let is_text = |field: &TopField| match field {
+        TopField::Key(ColumnKey::Dso) => false,
+        TopField::Key(key) => !key.entry().is_number,
         _ => false,
     };
-    let names = Field::Key(ColumnKey::Sym);
+    let names = TopField::Key(ColumnKey::Sym);
     if shown.clone().any(|field| field == names) { Some(names) } else { shown.rfind(is_text) }
 }
 
 /// Returns the columns that fit; the least important ones are dropped first.
-pub(crate) fn spans(width: u16, chosen: &[Field]) -> Vec<TopColumnSpan> {
-    let mut shown: Vec<Field> = chosen.to_vec();
-    let has_names = chosen.contains(&Field::Key(ColumnKey::Sym));
+pub(crate) fn spans(width: u16, chosen: &[TopField]) -> Vec<TopColumnSpan> {
+    let mut shown: Vec<TopField> = chosen.to_vec();
+    let has_names = chosen.contains(&TopField::Key(ColumnKey::Sym));
     let mut bar: u16 = if width >= BARRED { BAR } else { 0 };
-    let fixed = |field: Field| match field {
-        Field::Key(ColumnKey::Comm) => {
+    let fixed = |field: TopField| match field {
+        TopField::Key(ColumnKey::Comm) => {
             if width >= 100 {
                 15
             } else {
                 12
             }
         }
-        Field::Key(ColumnKey::Dso) if width < 116 => 17,
-        Field::Key(ColumnKey::Dso) if width < 160 => 26,
-        Field::Key(ColumnKey::Dso) => 36,
-        Field::Key(ColumnKey::Sym) => 0,
+        TopField::Key(ColumnKey::Dso) if width < 116 => 17,
+        TopField::Key(ColumnKey::Dso) if width < 160 => 26,
+        TopField::Key(ColumnKey::Dso) => 36,
+        TopField::Key(ColumnKey::Sym) => 0,
         other => other.column().width,
     };
     let need =
-        |shown: &[Field], bar: u16| -> u16 { shown.iter().map(|f| fixed(*f) + 1).sum::<u16>() + bar + edge(width) };
+        |shown: &[TopField], bar: u16| -> u16 { shown.iter().map(|f| fixed(*f) + 1).sum::<u16>() + bar + edge(width) };
     let least = if has_names { NAME } else { 0 };
     if need(&shown, bar) + least > width {
         bar = 0;
@@ -95,7 +95,7 @@ pub(crate) fn spans(width: u16, chosen: &[Field]) -> Vec<TopColumnSpan> {
     }
     let spare = width.saturating_sub(need(&shown, bar));
     let subject = subject(shown.iter().copied());
-    let barred = shown.iter().rposition(|f| matches!(f, Field::Children | Field::SelfTime));
+    let barred = shown.iter().rposition(|f| matches!(f, TopField::Children | TopField::SelfTime));
     let mut x = 1;
     let mut spans = Vec::new();
     for (i, field) in shown.iter().enumerate() {
@@ -112,25 +112,25 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn names(width: u16, chosen: &[Field]) -> Vec<String> {
+    fn names(width: u16, chosen: &[TopField]) -> Vec<String> {
         spans(width, chosen).iter().map(|s| s.field.column().title.into_owned()).collect()
     }
 
     #[test]
     fn at_eighty_columns_names_have_room() {
-        assert_eq!(names(80, Field::FIRST), ["Self", "Children", "Symbol", "DSO"]);
-        let name = spans(80, Field::FIRST).into_iter().find(|s| s.field == Field::Key(ColumnKey::Sym));
+        assert_eq!(names(80, TopField::FIRST), ["Self", "Children", "Symbol", "DSO"]);
+        let name = spans(80, TopField::FIRST).into_iter().find(|s| s.field == TopField::Key(ColumnKey::Sym));
         assert!(name.is_some_and(|s| s.width >= 38), "{name:?}");
-        let mut split = Field::FIRST.to_vec();
-        split.splice(2..2, [Field::Key(ColumnKey::Comm), Field::Key(ColumnKey::Pid)]);
+        let mut split = TopField::FIRST.to_vec();
+        split.splice(2..2, [TopField::Key(ColumnKey::Comm), TopField::Key(ColumnKey::Pid)]);
         assert_eq!(names(80, &split), ["Self", "Comm", "PID", "Symbol", "DSO"]);
         // The previous value is next to the current one.
-        let versus = [Field::Delta, Field::Old, Field::SelfTime, Field::Children, split[4], split[5]];
+        let versus = [TopField::Delta, TopField::Old, TopField::SelfTime, TopField::Children, split[4], split[5]];
         assert_eq!(names(80, &versus), ["Δ", "Old", "Self", "Symbol", "DSO"]);
         assert_eq!(names(56, &split), ["Self", "Symbol", "DSO"]);
-        assert_eq!(names(30, Field::FIRST), ["Self", "Symbol"]);
+        assert_eq!(names(30, TopField::FIRST), ["Self", "Symbol"]);
         assert_eq!(names(120, &split).len(), 6);
-        assert_eq!(names(20, &[Field::Samples]), ["Samples"]);
+        assert_eq!(names(20, &[TopField::Samples]), ["Samples"]);
     }
 
     proptest! {
@@ -138,7 +138,7 @@ mod tests {
 
         #[test]
         fn columns_stay_inside_and_apart(width in 20u16..400, mask in 1u32..1 << 20) {
-            let chosen: Vec<Field> = crate::ui::popups::columns().enumerate().filter(|(i, _)| mask >> i & 1 == 1).map(|(_, f)| f).collect();
+            let chosen: Vec<TopField> = crate::ui::popups::columns().enumerate().filter(|(i, _)| mask >> i & 1 == 1).map(|(_, f)| f).collect();
             let spans = spans(width, &chosen);
             prop_assert!(!spans.is_empty());
             for pair in spans.windows(2) {

@@ -5,10 +5,10 @@ use ratatui::style::{Modifier, Style};
 use crate::event::CPU_CLOCK;
 use crate::lang::counted;
 use crate::panel::text::{clean, fit, fit_end, width};
-use crate::panel::top::Field;
 use crate::panel::unit::thousands;
 use crate::panel::{Align, Cell};
-use crate::query::answer::{MAX_ROWS, Mark, TopLine};
+use crate::query::answer::{FoldMark, MAX_ROWS, TopLine};
+use crate::query::rows::top_table::TopField;
 use crate::query::{ColumnKey, Order};
 use crate::ui::input::commands::program;
 use crate::ui::input::keys::shown;
@@ -174,23 +174,29 @@ impl Row<'_> {
         let subject = columns::subject(places.spans.iter().map(|span| span.field));
         for (i, span) in places.spans.iter().enumerate().rev() {
             match span.field {
-                other if other != Field::Key(ColumnKey::Sym) && Some(other) == subject => {
+                other if other != TopField::Key(ColumnKey::Sym) && Some(other) == subject => {
                     symbol(scene, view, (span, 0), line, on);
                 }
-                Field::Key(ColumnKey::Sym) => {
-                    let behind = places.spans.get(i + 1).is_some_and(|next| next.field == Field::Key(ColumnKey::Dso));
+                TopField::Key(ColumnKey::Sym) => {
+                    let behind =
+                        places.spans.get(i + 1).is_some_and(|next| next.field == TopField::Key(ColumnKey::Dso));
                     symbol(scene, view, (span, if behind { free } else { 0 }), line, on);
                 }
-                Field::Key(ColumnKey::Dso) => free = self.dso(places, i, on),
-                Field::Delta => {
-                    let style = line.versus.map_or(on.theme.dim, |v| on.theme.verdict(v.verdict).1);
+                TopField::Key(ColumnKey::Dso) => free = self.dso(places, i, on),
+                TopField::Delta => {
+                    let style = line.diff.map_or(on.theme.dim, |v| on.theme.verdict(v.verdict).1);
                     cell(span, &span.field.cell(line), style, on);
                 }
-                Field::Key(_) | Field::Samples | Field::Period | Field::Ipc | Field::Old | Field::Mode(_) => {
+                TopField::Key(_)
+                | TopField::Samples
+                | TopField::Period
+                | TopField::Ipc
+                | TopField::Old
+                | TopField::Mode(_) => {
                     let style = if line.depth > 0 { on.theme.dim } else { on.theme.text };
                     cell(span, &span.field.cell(line), style, on);
                 }
-                Field::Children | Field::SelfTime => self.share(scene, span, places.full, on),
+                TopField::Children | TopField::SelfTime => self.share(scene, span, places.full, on),
             }
         }
         let has_class = line.depth > 0 || !line.sym.is_empty();
@@ -220,7 +226,7 @@ impl Row<'_> {
             return span.width + 1;
         }
         let name =
-            at.checked_sub(1).and_then(|at| places.spans.get(at)).filter(|s| s.field == Field::Key(ColumnKey::Sym));
+            at.checked_sub(1).and_then(|at| places.spans.get(at)).filter(|s| s.field == TopField::Key(ColumnKey::Sym));
         let text = clean(&self.line.dso);
         let text = fit(&text, usize::from(span.width));
         let lacks = name.map_or(0, |name| {
@@ -272,7 +278,7 @@ fn symbol(scene: Scene<'_>, view: &TopState, (span, more): (&TopColumnSpan, u16)
     let forks: String = chain_signs(scene, line);
     on.put(x, 0, &fit_end(&forks, room), on.theme.dim);
     let (name, style) = match span.field {
-        Field::Key(ColumnKey::Sym) => name(view, on.theme, line),
+        TopField::Key(ColumnKey::Sym) => name(view, on.theme, line),
         _ if line.depth > 0 => name(view, on.theme, line),
         // Rows without a function are described by their other keys.
         field => (field.cell(line).text().into(), on.theme.text),
@@ -288,11 +294,11 @@ pub(crate) fn chain_signs(scene: Scene<'_>, line: &TopLine) -> String {
     let mark = match line.mark {
         _ if !scene.context.info.chains => ' ',
         // In an unbranched chain, only the row itself shows that it is open.
-        Mark::Open if line.depth > 0 && !line.is_fork() => ' ',
-        Mark::Leaf if line.depth > 0 => ' ',
-        Mark::Leaf => '·',
-        Mark::Closed => '▸',
-        Mark::Open => '▾',
+        FoldMark::Open if line.depth > 0 && !line.is_fork() => ' ',
+        FoldMark::Leaf if line.depth > 0 => ' ',
+        FoldMark::Leaf => '·',
+        FoldMark::Closed => '▸',
+        FoldMark::Open => '▾',
     };
     let indent = if line.depth > 0 { "  " } else { "" };
     format!("{indent}{forks}{mark}")

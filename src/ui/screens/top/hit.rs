@@ -1,6 +1,6 @@
 //! The part of the table under the mouse.
 
-use crate::panel::top::Field;
+use crate::query::rows::top_table::TopField;
 use crate::ui::draw::layout;
 use crate::ui::screens::top::columns;
 use crate::ui::screens::top::state::TopState;
@@ -8,9 +8,9 @@ use crate::ui::state::scene::Scene;
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum TopHit {
-    Head(Field),
+    Head(TopField),
     /// A line, the column if any, and whether its fold mark was hit.
-    Line(usize, Option<Field>, bool),
+    Line(usize, Option<TopField>, bool),
 }
 
 pub(crate) fn hit(scene: Scene<'_>, view: &TopState, column: u16, row: u16) -> Option<TopHit> {

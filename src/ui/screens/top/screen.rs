@@ -1,8 +1,8 @@
 //! The table of functions as a screen.
 
-use crate::panel::top::{Field, shown};
 use crate::query::Question;
 use crate::query::annotate::AnnotatedFunction;
+use crate::query::rows::top_table::{TopField, shown};
 use crate::session::Origin;
 use crate::ui::app::App;
 use crate::ui::draw::layout;
@@ -55,7 +55,7 @@ impl Screen for TopScreen {
         if let Some(TopHit::Line(line, Some(field), _)) = hit(app.scene(), &app.views.top, x, y) {
             app.views.top.go(line, &app.context.answer);
             match field {
-                Field::Key(key) if key.entry().field.is_some() => app.zoom(key, exclude),
+                TopField::Key(key) if key.entry().field.is_some() => app.zoom(key, exclude),
                 _ => app.say("this column has no value to filter by"),
             }
         }
@@ -76,6 +76,6 @@ impl Screen for TopScreen {
     }
 
     fn question(&self, app: &App, question: Question) -> Question {
-        Question { ipc: app.selection.rows.columns.contains(&Field::Ipc), ..question }
+        Question { ipc: app.selection.rows.columns.contains(&TopField::Ipc), ..question }
     }
 }

@@ -2,10 +2,10 @@
 
 use crate::event::plain;
 use crate::filter::equals;
-use crate::panel::top::Field;
 use crate::query::ColumnKey;
 use crate::query::column::traced;
 use crate::query::rows::task_choices::TaskSamples;
+use crate::query::rows::top_table::TopField;
 use crate::session::containers::joined;
 use crate::ui::screens::top::columns;
 use crate::ui::state::scene::Scene;
@@ -55,10 +55,10 @@ impl Split {
 }
 
 /// Returns the key of a column of tasks or places.
-pub(crate) fn split_key(field: &Field) -> Option<ColumnKey> {
+pub(crate) fn split_key(field: &TopField) -> Option<ColumnKey> {
     match field {
-        Field::Key(ColumnKey::Host | ColumnKey::Trace | ColumnKey::Dso | ColumnKey::Sym) => None,
-        Field::Key(key) => Some(*key),
+        TopField::Key(ColumnKey::Host | ColumnKey::Trace | ColumnKey::Dso | ColumnKey::Sym) => None,
+        TopField::Key(key) => Some(*key),
         _ => None,
     }
 }
@@ -66,7 +66,7 @@ pub(crate) fn split_key(field: &Field) -> Option<ColumnKey> {
 impl Scene<'_> {
     /// Returns whether each row is a function; rows of programs, threads or files unfold into functions.
     pub(crate) fn rows_are_functions(self) -> bool {
-        columns::subject(self.selection.rows.columns.iter().copied()) == Some(Field::Key(ColumnKey::Sym))
+        columns::subject(self.selection.rows.columns.iter().copied()) == Some(TopField::Key(ColumnKey::Sym))
     }
 
     /// Describes the split of rows; empty without one.
@@ -91,7 +91,7 @@ impl Scene<'_> {
         // The command line column appears only if processes of one name differ.
         let tells = |key: &ColumnKey| *key != ColumnKey::Cmdline;
         let own: Vec<ColumnKey> = self.selection.rows.columns.iter().filter_map(split_key).filter(tells).collect();
-        let has_functions = self.selection.rows.columns.contains(&Field::Key(ColumnKey::Sym));
+        let has_functions = self.selection.rows.columns.contains(&TopField::Key(ColumnKey::Sym));
         splits.iter().position(|split| {
             let keys: Vec<&ColumnKey> = split.keys.iter().filter(|key| tells(key)).collect();
             keys.len() == own.len() && keys.iter().all(|key| own.contains(key)) && !(split.is_whole && has_functions)

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use crate::filter::equals;
-use crate::panel::top::Field;
 use crate::profile::frames::SymState;
 use crate::query::column::ColumnValue;
+use crate::query::rows::top_table::TopField;
 use crate::query::{ColumnKey, Direction, Order};
 use crate::ui::app::{App, Effect};
 use crate::ui::input::commands::general;
@@ -110,7 +110,7 @@ impl App {
     /// Returns the columns that identify a row without a function, the last one first.
     fn row_keys(&self) -> impl Iterator<Item = ColumnKey> {
         let keys = self.selection.rows.columns.iter().rev().filter_map(|field| match field {
-            Field::Key(key) => Some(*key),
+            TopField::Key(key) => Some(*key),
             _ => None,
         });
         // Names and command lines may be those of several tasks.
@@ -165,8 +165,8 @@ impl App {
         let Some(text) = text else { return self.run(&COLUMNS) };
         match ColumnKey::parse_list(&text) {
             Ok(keys) => {
-                self.selection.rows.columns.retain(|f| !matches!(f, Field::Key(_)));
-                self.selection.rows.columns.extend(keys.into_iter().map(Field::Key));
+                self.selection.rows.columns.retain(|f| !matches!(f, TopField::Key(_)));
+                self.selection.rows.columns.extend(keys.into_iter().map(TopField::Key));
                 self.selection.rows.sorted = true;
             }
             Err(why) => self.error(why.to_string()),
@@ -193,29 +193,30 @@ impl App {
 
     /// Replaces the columns of tasks and places.
     fn split_by(&mut self, split: &Split) {
-        let is_kept = |field: &Field| split_key(field).is_none() && !(split.is_whole && matches!(field, Field::Key(_)));
+        let is_kept =
+            |field: &TopField| split_key(field).is_none() && !(split.is_whole && matches!(field, TopField::Key(_)));
         self.selection.rows.columns.retain(is_kept);
-        if !split.is_whole && !self.selection.rows.columns.iter().any(|field| matches!(field, Field::Key(_))) {
-            self.selection.rows.columns.extend([Field::Key(ColumnKey::Sym), Field::Key(ColumnKey::Dso)]);
+        if !split.is_whole && !self.selection.rows.columns.iter().any(|field| matches!(field, TopField::Key(_))) {
+            self.selection.rows.columns.extend([TopField::Key(ColumnKey::Sym), TopField::Key(ColumnKey::Dso)]);
         }
         let end = self.selection.rows.columns.len();
-        let at = self.selection.rows.columns.iter().position(|field| matches!(field, Field::Key(_))).unwrap_or(end);
-        self.selection.rows.columns.splice(at..at, split.keys.iter().map(|key| Field::Key(*key)));
-        if matches!(self.selection.rows.order, Order::By(key) if !self.selection.rows.columns.contains(&Field::Key(key)))
+        let at = self.selection.rows.columns.iter().position(|field| matches!(field, TopField::Key(_))).unwrap_or(end);
+        self.selection.rows.columns.splice(at..at, split.keys.iter().map(|key| TopField::Key(*key)));
+        if matches!(self.selection.rows.order, Order::By(key) if !self.selection.rows.columns.contains(&TopField::Key(key)))
         {
             self.set_order(Order::SelfTime);
         }
         self.views.top.home();
     }
 
-    pub(crate) fn order_by(&mut self, field: Field) {
+    pub(crate) fn order_by(&mut self, field: TopField) {
         let order = match field {
-            Field::Children => Order::Children,
-            Field::SelfTime | Field::Period => Order::SelfTime,
-            Field::Samples => Order::Samples,
-            Field::Delta | Field::Old | Field::Mode(_) => Order::Delta,
-            Field::Ipc => Order::Ipc,
-            Field::Key(key) => Order::By(key),
+            TopField::Children => Order::Children,
+            TopField::SelfTime | TopField::Period => Order::SelfTime,
+            TopField::Samples => Order::Samples,
+            TopField::Delta | TopField::Old | TopField::Mode(_) => Order::Delta,
+            TopField::Ipc => Order::Ipc,
+            TopField::Key(key) => Order::By(key),
         };
         self.selection.rows.reversed = self.selection.rows.order == order && !self.selection.rows.reversed;
         self.set_order(order);
@@ -248,12 +249,17 @@ impl App {
         self.selection.rows.children = !self.selection.rows.children;
         self.selection.rows.toggled.clear();
         if self.selection.rows.children {
-            let at =
-                self.selection.rows.columns.iter().position(|field| *field == Field::SelfTime).map_or(0, |at| at + 1);
-            self.selection.rows.columns.insert(at, Field::Children);
+            let at = self
+                .selection
+                .rows
+                .columns
+                .iter()
+                .position(|field| *field == TopField::SelfTime)
+                .map_or(0, |at| at + 1);
+            self.selection.rows.columns.insert(at, TopField::Children);
             self.set_order(Order::Children);
         } else {
-            self.selection.rows.columns.retain(|f| *f != Field::Children);
+            self.selection.rows.columns.retain(|f| *f != TopField::Children);
             self.set_order(Order::SelfTime);
         }
         self.views.top.home();

@@ -51,7 +51,7 @@ pub(crate) fn flame(scene: Scene<'_>, units: &UnitsState) -> Option<Flame> {
 
 fn flame_of(panel: &Panel, view: &PanelView, area: Rect) -> Option<Flame> {
     let Body::Flame(stacks) = &panel.body else { return None };
-    Some(layout(stacks.tree(), &view.flame.spec(area.width, area.height.saturating_sub(1), true)))
+    Some(layout(view.tree(stacks), &view.flame.spec(area.width, area.height.saturating_sub(1), true)))
 }
 
 pub(crate) fn hit(scene: Scene<'_>, units: &UnitsState, x: u16, y: u16) -> Option<UnitsHit> {

@@ -1,8 +1,11 @@
 //! The state of a panel's view: visible rows, their order, and the cursor.
 
+use std::sync::{Arc, OnceLock};
+
 use hashbrown::HashSet;
 
-use crate::panel::{Body, Cell, Panel, Rows};
+use crate::panel::{Body, Cell, Panel, Rows, Stacks};
+use crate::query::flame::FlameTree;
 use crate::ui::screens::flame::state::FlameState;
 
 #[derive(Clone, Debug, Default)]
@@ -23,10 +26,16 @@ pub(crate) struct PanelView {
     pub(crate) has_rest_open: bool,
     /// The most rows that were shown at once.
     pub(crate) tallest: usize,
+    /// The tree of the panel's stacks, created on first use.
+    tree: OnceLock<Arc<FlameTree>>,
     pub(crate) flame: FlameState,
 }
 
 impl PanelView {
+    pub(crate) fn tree(&self, stacks: &Stacks) -> &FlameTree {
+        self.tree.get_or_init(|| Arc::new(FlameTree::of_stacks(stacks)))
+    }
+
     pub(crate) fn ordered_by(&self) -> Option<(usize, bool)> {
         self.order.or(self.own_order)
     }
@@ -39,6 +48,7 @@ impl PanelView {
     /// Keeps the cursor on its row, and the row on its line, while other rows come and go. The table stays at its top
     /// unless the cursor would become invisible.
     pub(crate) fn follow(&mut self, before: &Panel, now: &Panel, height: usize) {
+        self.tree = OnceLock::new();
         let Some(rows) = now.rows() else { return };
         self.tallest = self.tallest.max(rows.unfolded());
         self.own_order = own_order(&now.body, rows, self.own_order);

@@ -6,7 +6,7 @@ use ratatui::style::{Color, Style};
 use crate::lang::counted;
 use crate::panel::heatmap::{Heatmap, SHADES};
 use crate::panel::histogram::{Histogram, STEPS};
-use crate::panel::series::{Series, level};
+use crate::panel::series::{TimeSeries, level};
 use crate::panel::text::{clean, fit, width};
 use crate::panel::unit::{clock, duration, percent, thousands};
 use crate::panel::{Body, Panel};
@@ -140,7 +140,7 @@ fn heatmap(map: &Heatmap, on: &mut Canvas<'_>) {
     on.put(1, on.area.height - 1, &text, on.theme.dim);
 }
 
-fn courses(series: &Series, on: &mut Canvas<'_>) {
+fn courses(series: &TimeSeries, on: &mut Canvas<'_>) {
     let label = series.lines.iter().map(|line| width(&line.label)).max().unwrap_or(0).min(28) as u16;
     let room = usize::from(on.area.width.saturating_sub(label + 26));
     let lines = on.area.height.saturating_sub(1);

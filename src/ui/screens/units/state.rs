@@ -6,8 +6,8 @@ use std::sync::Arc;
 use hashbrown::{HashMap, HashSet};
 
 use crate::engine::{UnitAnswer, UnitRequest};
+use crate::panel::row_order::arrange_by_key;
 use crate::panel::{Body, Panel};
-use crate::query::row_order::arrange_by_key;
 use crate::ui::screens::units::panel_view::{PanelView, cursor, visible};
 use crate::units::kit::ViewState;
 

@@ -6,7 +6,7 @@ use rustc_hash::FxHashMap;
 
 use crate::panel::unit::duration;
 use crate::profile::RetainedStack;
-use crate::query::row_order::arrange;
+use crate::panel::row_order::arrange;
 use crate::units::kit::{Detail, RowKey, Sample};
 
 /// Number of buffered events: a storm of faults on the whole machine fills it in a second.

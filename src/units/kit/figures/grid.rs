@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use crate::panel::heatmap::{HeatRow, Heatmap};
-use crate::panel::series::{Series, SeriesLine};
+use crate::panel::row_order::arrange;
+use crate::panel::series::{SeriesLine, TimeSeries};
 use crate::panel::{Body, Cell, Measure, Panel};
-use crate::query::row_order::arrange;
 
 use crate::units::kit::Moment;
 
@@ -176,7 +176,7 @@ impl<K: Ord + Clone> Grid<K> {
         measure: Measure,
         most: usize,
         label: impl Fn(&K) -> String,
-    ) -> Series {
+    ) -> TimeSeries {
         let mut series = self.courses(session_start, measure, most, label);
         let until = until.saturating_sub(session_start);
         let spanned = until.saturating_sub(series.start);
@@ -194,11 +194,11 @@ impl<K: Ord + Clone> Grid<K> {
         series
     }
 
-    fn courses(&self, session_start: u64, measure: Measure, most: usize, label: impl Fn(&K) -> String) -> Series {
+    fn courses(&self, session_start: u64, measure: Measure, most: usize, label: impl Fn(&K) -> String) -> TimeSeries {
         let map = self.map(session_start, measure, most, label);
         let line =
             |row: HeatRow| SeriesLine { label: row.label, values: row.cells.into_iter().map(f64::from).collect() };
-        Series { measure, start: map.start, step: map.step, lines: map.rows.into_iter().map(line).collect() }
+        TimeSeries { measure, start: map.start, step: map.step, lines: map.rows.into_iter().map(line).collect() }
     }
 }
 

@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
+use crate::panel::stacks::FrameName;
 use crate::panel::text::BELOW;
 use crate::profile::RetainedStack;
-use crate::query::tree::symbol_stacks::Name;
 
 use crate::units::kit::waits::sleep;
 use crate::units::kit::{Moment, Settings, alloc};
@@ -101,7 +101,7 @@ impl Spelling {
 }
 
 /// Joins frames, the outermost first, to a line that begins with the innermost.
-pub(crate) fn line(frames: &[Name]) -> String {
+pub(crate) fn line(frames: &[FrameName]) -> String {
     match frames {
         [] => "–".to_owned(),
         frames => frames.iter().rev().map(|name| &*name.text).collect::<Vec<_>>().join(BELOW),

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use rustc_hash::FxHasher;
 
 use crate::lang::counted;
+use crate::panel::row_order::arrange;
 use crate::panel::{Align, Cell, Column};
-use crate::query::row_order::arrange;
 
 /// Row limit of a table; the rows beyond it are the smallest.
 pub(crate) const MOST_ROWS: usize = 500;

@@ -6,7 +6,7 @@ use rustc_hash::FxHashMap;
 
 use crate::panel::Panel;
 
-use crate::query::row_order::arrange;
+use crate::panel::row_order::arrange;
 use crate::units::kit::tables::columns::text;
 use crate::units::kit::{Moment, Sheet, Stats};
 

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
+use crate::panel::stacks::FrameName;
 use crate::query::tree::origins::is_tracing;
-use crate::query::tree::symbol_stacks::Name;
 use crate::session::DsoKind;
 
 /// Functions in which every task leaves its CPU, and through which it entered the kernel: they carry no information.
@@ -19,19 +19,20 @@ const TIMER_SLEEPS: &[&str] = &["do_nanosleep", "hrtimer_nanosleep", "alarmtimer
 
 /// Returns whether a thread sleeps until its own timer expires, by the kernel functions of its stack alone. No other
 /// thread, disk or message ends such a sleep, except by a signal.
-pub(crate) fn is_of_timer(frames: &[Name]) -> bool {
+pub(crate) fn is_of_timer(frames: &[FrameName]) -> bool {
     let kernel = frames.iter().rev().take_while(|name| name.kind.is_kernel());
     kernel.map(|name| name.text.split('.').next().unwrap_or_default()).any(|name| TIMER_SLEEPS.contains(&name))
 }
 
 /// Simplifies a sleeping stack, the outermost first. The kernel part is reduced to the system call, or what else
 /// entered the kernel, and to the wait function if its name adds information.
-pub(crate) fn seen_by_user(frames: &[Name]) -> Vec<Name> {
-    let is_of_kernel = |name: &Name| matches!(name.kind, DsoKind::Kernel | DsoKind::Module);
+pub(crate) fn seen_by_user(frames: &[FrameName]) -> Vec<FrameName> {
+    let is_of_kernel = |name: &FrameName| matches!(name.kind, DsoKind::Kernel | DsoKind::Module);
     let from = frames.iter().rposition(|name| !is_of_kernel(name)).map_or(0, |at| at + 1);
     let (user, kernel) = frames.split_at(from);
-    let leaves =
-        |name: &&Name| LEAVES.contains(&&*name.text) || name.text.starts_with("schedule_") || is_tracing(&name.text);
+    let leaves = |name: &&FrameName| {
+        LEAVES.contains(&&*name.text) || name.text.starts_with("schedule_") || is_tracing(&name.text)
+    };
     let waiting = kernel.len() - kernel.iter().rev().take_while(leaves).count();
     // Without any other function, only the switch is known.
     let kernel = if waiting == 0 { kernel } else { &kernel[..waiting] };
@@ -48,7 +49,7 @@ pub(crate) fn seen_by_user(frames: &[Name]) -> Vec<Name> {
         })
     });
     // The C library's wrapper of the same name is enough.
-    let repeats = |served: &Name| is_call && user.last().is_some_and(|inner| wraps(&inner.text, &served.text));
+    let repeats = |served: &FrameName| is_call && user.last().is_some_and(|inner| wraps(&inner.text, &served.text));
     out.extend(served.iter().filter(|served| !repeats(served)).chain(waits).cloned());
     out
 }
@@ -64,20 +65,20 @@ fn wraps(function: &str, call: &str) -> bool {
 }
 
 /// Returns the system call that a function implements.
-fn called(name: &Name) -> Option<&str> {
+fn called(name: &FrameName) -> Option<&str> {
     CALLS.iter().find_map(|start| name.text.strip_prefix(start))
 }
 
 /// Returns the system call of a stack's kernel part, or its first other function, and whether it is a call.
-fn served_by(kernel: &[Name]) -> (Option<Name>, bool) {
-    let enters = |name: &&Name| ENTERS.iter().any(|start| name.text.starts_with(start));
-    let call = kernel.iter().find_map(|name| Some(Name { text: called(name)?.into(), ..name.clone() }));
+fn served_by(kernel: &[FrameName]) -> (Option<FrameName>, bool) {
+    let enters = |name: &&FrameName| ENTERS.iter().any(|start| name.text.starts_with(start));
+    let call = kernel.iter().find_map(|name| Some(FrameName { text: called(name)?.into(), ..name.clone() }));
     let is_call = call.is_some();
     (call.or_else(|| kernel.iter().find(|name| !enters(name)).cloned()), is_call)
 }
 
 /// Returns the system call in which a stack sleeps, or else its first kernel function.
-pub(crate) fn served(frames: &[Name]) -> Arc<str> {
+pub(crate) fn served(frames: &[FrameName]) -> Arc<str> {
     let from = frames.iter().rposition(|name| !name.kind.is_kernel()).map_or(0, |at| at + 1);
     served_by(&frames[from..]).0.map(|name| name.text).unwrap_or_default()
 }
@@ -87,10 +88,10 @@ mod tests {
     use super::*;
 
     /// Parses frames, innermost first; kernel functions end in `_[k]`.
-    fn names(stack: &str) -> Vec<Name> {
+    fn names(stack: &str) -> Vec<FrameName> {
         let name = |word: &str| {
             let (text, kind) = word.strip_suffix("_[k]").map_or((word, DsoKind::File), |text| (text, DsoKind::Kernel));
-            Name { text: text.into(), kind, dso: "".into() }
+            FrameName { text: text.into(), kind, dso: "".into() }
         };
         stack.rsplit(" < ").map(name).collect()
     }

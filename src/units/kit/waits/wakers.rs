@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
+use crate::panel::stacks::FrameName;
 use crate::profile::RetainedStack;
-use crate::query::tree::symbol_stacks::Name;
 
 use crate::units::kit::field::Num;
 use crate::units::kit::tables::alike::ByStack;
@@ -212,7 +212,7 @@ const MAKES_ROOM: &[&str] =
 
 impl WakePath {
     /// From the kernel functions of a stack, the innermost first.
-    fn of(frames: &[Name]) -> Self {
+    fn of(frames: &[FrameName]) -> Self {
         let kernel: Vec<&str> = frames.iter().rev().take_while(|name| name.kind.is_kernel()).map(base).collect();
         let first = |list: &[&str]| kernel.iter().position(|name| list.contains(name));
         let innermost = [TIMERS, DISKS, NETWORK, OTHER_CPU].map(first);
@@ -239,7 +239,7 @@ fn is_local(kernel: &[&str]) -> bool {
 }
 
 /// Returns a function's name without compiler suffixes.
-fn base(name: &Name) -> &str {
+fn base(name: &FrameName) -> &str {
     name.text.split('.').next().unwrap_or_default()
 }
 
@@ -282,7 +282,7 @@ mod tests {
     fn path(stack: &str) -> WakePath {
         let name = |word: &str| {
             let (text, kind) = word.strip_suffix("_[k]").map_or((word, DsoKind::File), |text| (text, DsoKind::Kernel));
-            Name { text: text.into(), kind, dso: "".into() }
+            FrameName { text: text.into(), kind, dso: "".into() }
         };
         WakePath::of(&stack.rsplit(" < ").map(name).collect::<Vec<_>>())
     }

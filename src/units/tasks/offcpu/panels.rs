@@ -7,8 +7,8 @@ use rustc_hash::FxHashSet;
 
 use crate::panel::stacks::{DIVIDER, Stack};
 use crate::panel::{Cell, Measure, Panel, Rest};
-use crate::query::row_order::arrange;
-use crate::query::tree::symbol_stacks::Name;
+use crate::panel::row_order::arrange;
+use crate::panel::stacks::FrameName;
 use crate::session::DsoKind;
 use crate::units::kit::tables::columns::{by_weight, id, share, text, time};
 use crate::units::kit::waits::before;
@@ -191,7 +191,7 @@ impl OffCpu {
     }
 
     pub(super) fn graphs(&self, at: &Moment<'_>, waits: &[Wait]) -> Vec<Panel> {
-        let word = |text: &str| Name { text: text.into(), kind: DsoKind::Unknown, dso: "".into() };
+        let word = |text: &str| FrameName { text: text.into(), kind: DsoKind::Unknown, dso: "".into() };
         let (mut blocked, mut both) = (Vec::new(), Vec::new());
         for wait in waits {
             let mut one =

@@ -6,7 +6,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::panel::text::BELOW;
 use crate::profile::RetainedStack;
-use crate::query::tree::symbol_stacks::Name;
+use crate::panel::stacks::FrameName;
 use crate::session::{BlockedThread, DsoKind};
 use crate::units::kit::tables::alike::ByStack;
 use crate::units::kit::waits::classes::{Sleep, WaitClass, WaitEnd, WaitPlace};
@@ -112,11 +112,11 @@ impl Places {
     }
 
     /// Returns the functions of a spot, root first.
-    pub(super) fn frames(&self, at: &Moment<'_>, spot: Spot) -> Vec<Name> {
+    pub(super) fn frames(&self, at: &Moment<'_>, spot: Spot) -> Vec<FrameName> {
         match spot {
             Spot::Stack(stack) => at.frames(stack),
             Spot::Told(told) => {
-                let kernel = |text: &Arc<str>| Name { text: text.clone(), kind: DsoKind::Kernel, dso: "".into() };
+                let kernel = |text: &Arc<str>| FrameName { text: text.clone(), kind: DsoKind::Kernel, dso: "".into() };
                 self.words(told).rev().map(kernel).collect()
             }
         }

@@ -85,7 +85,7 @@ fn frames_with_one_way_on_share_a_row() {
     let of = |a_row| layout(&tree(&stacks, &[]), &FlameSpec { a_row, width: 20, ..spec(FlameDirection::Roots) });
     let (folded, whole) = (of(9), of(1));
     let text = |flame: &Flame| {
-        let one = |b: &Block| {
+        let one = |b: &FlameBlock| {
             let chain = b.chain.iter().map(|name| &**name).collect::<String>();
             format!("{}{chain}{} {}", b.row, b.name, b.total.new.samples)
         };

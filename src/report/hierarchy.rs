@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use super::text::clean;
-use super::unit::percent;
+use crate::panel::row_order::arrange;
+use crate::panel::text::clean;
+use crate::panel::unit::percent;
 use crate::profile::Acc;
-use crate::query::row_order::arrange;
 use crate::query::{ColumnKey, Data, Top, TopRow};
 
 /// Formats rows as a tree with a level per key, with shares of the total.
@@ -31,7 +31,8 @@ impl Levels<'_> {
         let Some((key, rest)) = keys.split_first() else { return };
         let mut groups: BTreeMap<String, (Acc, Vec<&TopRow>)> = BTreeMap::new();
         for row in rows {
-            let entry = groups.entry(super::top::key_text(self.data, self.top, row, *key)).or_default();
+            let entry =
+                groups.entry(crate::query::rows::top_table::key_text(self.data, self.top, row, *key)).or_default();
             entry.0 += row.own;
             entry.1.push(row);
         }

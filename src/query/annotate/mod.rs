@@ -1,13 +1,15 @@
 //! A function by instruction: where its samples were taken.
 
+pub mod listing;
+
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
 use hashbrown::HashMap;
 
+use crate::panel::row_order::arrange;
 use crate::profile::{Acc, NodeId, SymId};
-use crate::query::row_order::arrange;
 use crate::session::DsoId;
 use crate::session::hosts::HostId;
 use crate::symbols::code::{Flow, Listing};

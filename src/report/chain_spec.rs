@@ -2,10 +2,11 @@
 
 use std::fmt::Write;
 
-use super::text::clean;
-use super::unit::{percent, thousands};
+use crate::panel::text::clean;
+use crate::panel::unit::{percent, thousands};
 use crate::profile::{Acc, SymId};
-use crate::query::tree::heaviest_chain::{ApartBy, ChainThreshold, HeavyTree};
+use crate::query::tree::chains::CallTree;
+use crate::query::tree::heaviest_chain::{ApartBy, ChainThreshold};
 use crate::query::{Data, Direction};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,9 +62,9 @@ impl ChainSpec {
     }
 
     /// Formats a row's chains as an indented tree with the share of each entry. Entries are indented only at forks.
-    pub(crate) fn tree(&self, data: Data<'_>, heavy: &HeavyTree, whole: &Acc) -> String {
+    pub(crate) fn tree(&self, data: Data<'_>, heavy: &CallTree, whole: &Acc) -> String {
         let mut out = String::new();
-        let nodes = &heavy.tree.nodes;
+        let nodes = &heavy.nodes;
         // (node, parent, indentation, depth)
         let mut stack: Vec<(u32, u32, usize, usize)> =
             nodes[0].children.iter().rev().map(|node| (*node, 0, 0, 0)).collect();
@@ -74,7 +75,7 @@ impl ChainSpec {
             if self.form == ChainForm::Fractal {
                 whole = nodes[above as usize].acc;
                 if above != 0 {
-                    whole -= heavy.ended[above as usize];
+                    whole -= heavy.nodes[above as usize].ended;
                 }
             }
             let value = self.value(&entry.acc, &whole);
@@ -89,12 +90,12 @@ impl ChainSpec {
     }
 
     /// Returns an entry's function, with its line, or else its offset, if entries are separated by location.
-    pub(crate) fn name(&self, data: Data<'_>, heavy: &HeavyTree, node: u32) -> String {
+    pub(crate) fn name(&self, data: Data<'_>, heavy: &CallTree, node: u32) -> String {
         let frames = &data.profile.frames;
-        let sym = frames.sym(SymId(heavy.tree.nodes[node as usize].sym));
+        let sym = frames.sym(SymId(heavy.nodes[node as usize].sym));
         let name = sym.name();
         let name = clean(&name);
-        let place = heavy.places.get(node as usize).copied().flatten();
+        let place = heavy.nodes[node as usize].frame;
         match place.map(|frame| (frames.line(frame), frames.get(frame).place(&data.session.dsos).1)) {
             Some((Some(line), _)) => format!("{name} {}", clean(&line.short())),
             Some((None, at)) if sym.function.is_some() && self.apart == ApartBy::Address => {

@@ -23,7 +23,7 @@ fn places(count: usize, compare: &dyn Fn(usize, usize) -> Ordering) -> Vec<usize
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use crate::panel::row_order::*;
     use proptest::prelude::*;
 
     proptest! {

@@ -1,8 +1,8 @@
 //! The top table as a panel: its columns, and a line's cells.
 
-use super::table::{Align, Cell, Column, Table};
-use super::unit::{percent, short};
 use crate::event::format::Format;
+use crate::panel::table::{Align, Cell, Column, Table};
+use crate::panel::unit::{percent, short};
 use crate::profile::{Acc, Sym};
 use crate::query::answer::TopLine;
 use crate::query::column::ColumnValue;
@@ -12,7 +12,7 @@ use crate::query::{ColumnKey, Data, Top, TopRow};
 
 /// A selectable column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Field {
+pub enum TopField {
     /// Percent of samples in it and its callees.
     Children,
     /// Percent of its own samples.
@@ -33,7 +33,7 @@ pub enum Field {
     Key(ColumnKey),
 }
 
-impl Field {
+impl TopField {
     /// The default columns of a table.
     pub const FIRST: &[Self] = &[Self::SelfTime, Self::Children, Self::Key(ColumnKey::Sym), Self::Key(ColumnKey::Dso)];
 
@@ -69,8 +69,8 @@ impl Field {
             Self::Period if row => Cell::Count(line.own.period),
             Self::SelfTime | Self::Period | Self::Mode(_) => Cell::Empty,
             Self::Ipc => line.ipc.map_or(Cell::Empty, Cell::Ratio),
-            Self::Delta => line.versus.map_or(Cell::Empty, |v| Cell::Text(delta(&v).into())),
-            Self::Old => line.versus.map_or(Cell::Empty, |v| value(v.old, v.per)),
+            Self::Delta => line.diff.map_or(Cell::Empty, |v| Cell::Text(delta(&v).into())),
+            Self::Old => line.diff.map_or(Cell::Empty, |v| value(v.old, v.per)),
             Self::Samples => Cell::Count(line.children.samples),
             Self::Key(ColumnKey::Dso) => Cell::Text(line.dso.clone()),
             Self::Key(ColumnKey::Sym) => Cell::Text(line.sym.clone()),
@@ -109,10 +109,12 @@ pub fn delta(versus: &RowDiff) -> String {
 }
 
 /// Returns the lines of a screen as a table.
-pub fn shown(lines: &[TopLine], fields: &[Field]) -> Table {
+pub fn shown(lines: &[TopLine], fields: &[TopField]) -> Table {
     let row = |line: &TopLine| {
-        let cell = |field: &Field| match field {
-            Field::Key(ColumnKey::Sym) if line.depth > 0 => Cell::Text(format!("  {}{}", line.forks, line.sym).into()),
+        let cell = |field: &TopField| match field {
+            TopField::Key(ColumnKey::Sym) if line.depth > 0 => {
+                Cell::Text(format!("  {}{}", line.forks, line.sym).into())
+            }
             field => field.cell(line),
         };
         fields.iter().map(cell).collect()
@@ -123,7 +125,7 @@ pub fn shown(lines: &[TopLine], fields: &[Field]) -> Table {
 pub(crate) struct TopTable<'a> {
     pub(crate) data: Data<'a>,
     pub(crate) top: &'a Top,
-    pub(crate) fields: &'a [Field],
+    pub(crate) fields: &'a [TopField],
     /// The total that percentages are relative to.
     pub(crate) whole: Acc,
     pub(crate) modes: &'a ModeWeights,
@@ -142,17 +144,17 @@ impl TopTable<'_> {
         self.modes.get(row, mode)
     }
 
-    pub(crate) fn cell(&self, row: &TopRow, field: Field) -> Cell {
+    pub(crate) fn cell(&self, row: &TopRow, field: TopField) -> Cell {
         let share = |acc: Acc| Cell::Percent(acc.percent_of(&self.whole));
         match field {
-            Field::Children => share(row.children),
-            Field::SelfTime => share(row.own),
-            Field::Mode(mode) => share(self.weight(row, mode)),
-            Field::Samples => Cell::Count(row.own.samples),
-            Field::Period => Cell::Count(row.own.period),
-            Field::Ipc => self.top.ipc(row, false).map_or(Cell::Empty, Cell::Ratio),
-            Field::Delta | Field::Old => Cell::Empty,
-            Field::Key(key) => self.in_words(key, key_cell(self.data, self.top, row, key)),
+            TopField::Children => share(row.children),
+            TopField::SelfTime => share(row.own),
+            TopField::Mode(mode) => share(self.weight(row, mode)),
+            TopField::Samples => Cell::Count(row.own.samples),
+            TopField::Period => Cell::Count(row.own.period),
+            TopField::Ipc => self.top.ipc(row, false).map_or(Cell::Empty, Cell::Ratio),
+            TopField::Delta | TopField::Old => Cell::Empty,
+            TopField::Key(key) => self.in_words(key, key_cell(self.data, self.top, row, key)),
         }
     }
 

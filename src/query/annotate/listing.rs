@@ -1,8 +1,8 @@
 //! An annotated function as text.
 
-use super::text::clean;
-use super::unit::{percent, thousands};
 use crate::lang::counted;
+use crate::panel::text::clean;
+use crate::panel::unit::{percent, thousands};
 use crate::query::annotate::{Hits, ListingRow};
 use crate::symbols::code::{Flow, Listing};
 

@@ -75,12 +75,33 @@ pub(crate) fn equals(field: &str, value: &str) -> String {
     }
 }
 
+/// Joins the texts of filters to that of one that all of them must pass.
+pub(crate) fn all_of(mut texts: Vec<String>) -> Option<String> {
+    if texts.len() < 2 {
+        return texts.pop();
+    }
+    Some(texts.iter().map(|text| format!("({text})")).collect::<Vec<_>>().join(" && "))
+}
+
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Expr {
     Atom(u8),
     Not(Box<Expr>),
     And(Vec<Expr>),
     Or(Vec<Expr>),
+}
+
+impl Expr {
+    /// Returns the expression for atoms that follow some others.
+    fn shifted(&self, by: u8) -> Self {
+        let list = |list: &[Self]| list.iter().map(|expr| expr.shifted(by)).collect();
+        match self {
+            Self::Atom(i) => Self::Atom(i.saturating_add(by)),
+            Self::Not(expr) => Self::Not(Box::new(expr.shifted(by))),
+            Self::And(all) => Self::And(list(all)),
+            Self::Or(any) => Self::Or(list(any)),
+        }
+    }
 }
 
 /// The limit of clauses per filter: their results are bits of one word.
@@ -93,6 +114,8 @@ pub struct Filter {
     atoms: Vec<Atom>,
     expr: Expr,
 }
+
+impl Eq for Filter {}
 
 impl PartialEq for Filter {
     fn eq(&self, other: &Self) -> bool {
@@ -109,6 +132,18 @@ impl Filter {
     /// Parses a filter that may use tracepoint fields.
     pub fn parse_with(text: &str, known: KnownFields<'_>) -> Result<Self, Diagnostic> {
         parse::parse(text, known)
+    }
+
+    /// Combines filters to one that all of them must pass. Returns `None` without any, or if they have too many clauses.
+    pub(crate) fn all<'a>(parts: impl IntoIterator<Item = &'a Self>) -> Option<Self> {
+        let (mut texts, mut atoms, mut all) = (Vec::new(), Vec::new(), Vec::new());
+        for part in parts {
+            all.push(part.expr.shifted(atoms.len() as u8));
+            atoms.extend_from_slice(&part.atoms);
+            texts.push(part.text.clone());
+        }
+        let text = all_of(texts)?;
+        (atoms.len() <= MAX_ATOMS).then_some(Self { text, atoms, expr: Expr::And(all) })
     }
 
     /// Returns the text as typed.

@@ -102,7 +102,7 @@ impl App {
         let scene = self.scene();
         let question = Question {
             callers_of: self.row().map(|row| row.id).filter(|_| layout::beside_width(scene, self.frame.size.0) > 0),
-            first_line: if unfolded { self.views.top.top } else { 0 },
+            first_line: if unfolded { self.views.top.list.top } else { 0 },
             height: self.views.top.height.max(1),
             cpu: self.context.findings.first().and_then(|found| u16::try_from(found.cpu?).ok()),
             annotate: self.annotated().map(|screen| screen.target.clone()),

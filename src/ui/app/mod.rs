@@ -82,11 +82,12 @@ pub struct App {
 impl App {
     /// Creates the initial model; its first effect is its first question.
     pub fn new(info: Info, start: Start) -> Self {
+        let fields = Arc::new(tracepoints::first_fields(&info));
         let mut app = Self {
-            selection: Selection::new(&info, &start),
+            selection: Selection::new(&info, &start, &fields),
             frame: Surroundings::new(start.theme, start.tour),
             context: Context {
-                fields: Arc::new(tracepoints::first_fields(&info)),
+                fields,
                 info,
                 answer: Arc::default(),
                 host: None,

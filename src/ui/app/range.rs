@@ -7,8 +7,8 @@ use crate::session::{Origin, TimeMark, marks};
 use crate::ui::app::App;
 use crate::ui::popups::Popup;
 use crate::ui::screens::time::state::MapPoint;
-use crate::ui::state::range::{clause, label};
-use crate::ui::state::selection::{Zoom, ZoomKind};
+use crate::ui::state::range::label;
+use crate::ui::state::selection::{Zoom, ZoomTarget};
 use crate::ui::state::tab::Tab;
 
 impl App {
@@ -28,8 +28,7 @@ impl App {
 
     fn show_range(&mut self, range: (u64, u64)) {
         self.selection.zooms.retain(|zoom| zoom.range().is_none());
-        let kind = ZoomKind::Range(range);
-        self.selection.zooms.push(Zoom { label: label(range), expression: clause(range), kind });
+        self.selection.zooms.push(Zoom { label: label(range), to: ZoomTarget::Range(range) });
         self.views.top.home();
     }
 

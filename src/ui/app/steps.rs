@@ -3,8 +3,10 @@
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use crate::engine::UnitRequest;
+use crate::filter::Filter;
 use crate::query::diff::NormalizeBy;
 use crate::query::rows::top_table::TopField;
 use crate::query::{Age, ChainMode, Direction, Order};
@@ -14,6 +16,7 @@ use crate::ui::screens::list::screen;
 use crate::ui::screens::time::state::MapLook;
 use crate::ui::screens::top::state::TopState;
 use crate::ui::screens::units::state::Arrangement;
+use crate::ui::state::list_cursor::ListCursor;
 use crate::ui::state::selection::{ComparedWith, NoticeSubject, Zoom};
 use crate::ui::state::tab::Tab;
 
@@ -56,7 +59,7 @@ macro_rules! view {
 
 view! {
     zooms: Vec<Zoom>, selection.zooms, "zoom";
-    filter: Option<String>, selection.filter, "filter";
+    filter: Option<Arc<Filter>>, selection.filter, "filter";
     event: usize, selection.event, "event";
     hide_idle: bool, selection.hide_idle, "idle CPUs";
     age: Age, selection.age, "window of time";
@@ -218,8 +221,8 @@ impl App {
         if self.context.answer.question.generation == self.asked.generation
             && let Some(before) = self.steps.cursor.take()
         {
-            let (top, selected, item) = (before.top, before.selected, before.item);
-            self.views.top = TopState { top, selected, item, ..self.views.top.clone() };
+            let list = ListCursor { drifted: self.views.top.list.drifted, ..before.list };
+            self.views.top = TopState { list, selected: before.selected, ..self.views.top.clone() };
         }
     }
 

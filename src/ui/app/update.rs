@@ -170,7 +170,7 @@ impl App {
         if !self.selection.rows.toggled.remove(&id) {
             self.selection.rows.toggled.insert(id);
         }
-        self.views.top.item = Some(id);
+        self.views.top.list.id = Some(id);
     }
 
     /// Starts the event that samples CPUs in a session that measures only for units; returns whether it did.

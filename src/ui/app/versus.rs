@@ -1,6 +1,7 @@
 //! The baseline of the view, the age of samples, and output as text.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use crate::ingest::derived::offcpu::NAME as OFF_CPU;
 use crate::lang::quantity::{self, SECOND};
@@ -29,7 +30,9 @@ impl App {
             };
         }
         match self.context.parse(&text) {
-            Ok(_) => self.compare(ComparedWith { label: text.clone(), of: BaselineSource::View(Some(text)) }),
+            Ok(filter) => {
+                self.compare(ComparedWith { label: text, of: BaselineSource::View(Some(Arc::new(filter))) });
+            }
             Err(_) => {
                 self.read_baseline(text.into());
             }
@@ -54,8 +57,9 @@ impl App {
             self.compare(ComparedWith { label: format!("before {}", clock(at)), of: BaselineSource::Past(at) });
             return self.say("baseline: earlier samples; b sets it again, B ends the comparison");
         }
-        let label = self.selection.filter.clone().unwrap_or_else(|| "all samples".into());
-        self.compare(ComparedWith { label, of: BaselineSource::View(self.selection.filter.clone()) });
+        let filter = self.selection.filter.clone();
+        let label = filter.as_ref().map_or("all samples", |filter| filter.text()).to_owned();
+        self.compare(ComparedWith { label, of: BaselineSource::View(filter) });
         self.say("baseline set: change the filter (f) to see the difference; B ends it");
     }
 

@@ -208,7 +208,7 @@ pub(crate) fn tabs(scene: Scene<'_>, on: &mut Canvas<'_>) {
 fn trail(scene: Scene<'_>) -> Vec<String> {
     let mut trail: Vec<String> = scene.selection.zooms.iter().map(|z| z.label.clone()).collect();
     if let Some(filter) = &scene.selection.filter {
-        trail.push(format!("view: {filter}"));
+        trail.push(format!("view: {}", filter.text()));
     }
     if let Some(mark) = &scene.selection.baseline {
         trail.push(format!("against {}, {}", mark.label, scene.selection.per.unit_label()));

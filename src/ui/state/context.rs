@@ -80,14 +80,6 @@ impl Context {
         Filter::parse_with(text, KnownFields::These(&self.fields))
     }
 
-    /// Returns the filter of a text; reuses the previous one if it is equal.
-    pub(crate) fn same_or_parsed(&self, text: Option<String>, before: Option<&Arc<Filter>>) -> Option<Arc<Filter>> {
-        match before.filter(|filter| Some(filter.text()) == text.as_deref()) {
-            Some(same) => Some(same.clone()),
-            None => text.and_then(|text| self.parse(&text).ok()).map(Arc::new),
-        }
-    }
-
     /// Returns the time since the session's start, which advances without new answers.
     pub(crate) fn elapsed_ns(&self) -> u64 {
         self.behind.elapsed(self.info.start).unwrap_or(self.answer.elapsed_ns)

@@ -3,6 +3,7 @@
 pub(crate) mod context;
 pub(crate) mod frame;
 pub(crate) mod lag;
+pub(crate) mod list_cursor;
 pub(crate) mod notice;
 pub(crate) mod range;
 pub(crate) mod scene;

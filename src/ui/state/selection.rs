@@ -1,11 +1,13 @@
 //! The selection shared by all screens: event, filter, zooms, time ranges, baseline, and order of rows.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use hashbrown::HashSet;
 
 use crate::event::plain;
+use crate::filter::{Filter, KnownFields, TraceField, all_of};
 use crate::ingest::derived::offcpu::NAME as OFF_CPU;
 use crate::query::diff::NormalizeBy;
 use crate::query::rows::top_table::TopField;
@@ -14,7 +16,7 @@ use crate::session::Origin;
 use crate::source::Info;
 use crate::symbols::NameForm;
 use crate::ui::state::context::Context;
-use crate::ui::state::range::Ranges;
+use crate::ui::state::range::{Ranges, clause};
 use crate::ui::state::start::Start;
 use crate::ui::state::tab::Tab;
 
@@ -23,27 +25,39 @@ use crate::ui::state::tab::Tab;
 pub struct Zoom {
     /// The label in the breadcrumb.
     pub(crate) label: String,
-    /// The filter that it adds.
-    pub(crate) expression: String,
-    pub(crate) kind: ZoomKind,
+    pub(crate) to: ZoomTarget,
 }
 
-/// The kind of a zoom, which determines the zooms that it replaces.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum ZoomKind {
-    /// A filter.
-    Clause,
-    /// One CPU.
-    Cpu,
+/// The samples that a zoom shows. Its kind determines the zooms that it replaces.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum ZoomTarget {
+    Clause(Arc<Filter>),
+    /// Those of one CPU.
+    Cpu(Arc<Filter>),
     /// A range of time.
     Range((u64, u64)),
 }
 
 impl Zoom {
     pub(crate) fn range(&self) -> Option<(u64, u64)> {
-        match self.kind {
-            ZoomKind::Range(range) => Some(range),
-            ZoomKind::Clause | ZoomKind::Cpu => None,
+        match self.to {
+            ZoomTarget::Range(range) => Some(range),
+            ZoomTarget::Clause(_) | ZoomTarget::Cpu(_) => None,
+        }
+    }
+
+    /// Returns its filter, unless it is a range of time.
+    pub(crate) fn filter(&self) -> Option<&Filter> {
+        match &self.to {
+            ZoomTarget::Clause(filter) | ZoomTarget::Cpu(filter) => Some(filter),
+            ZoomTarget::Range(_) => None,
+        }
+    }
+
+    fn text(&self) -> String {
+        match &self.to {
+            ZoomTarget::Clause(filter) | ZoomTarget::Cpu(filter) => filter.text().to_owned(),
+            ZoomTarget::Range(range) => clause(*range),
         }
     }
 }
@@ -58,7 +72,7 @@ pub(crate) struct ComparedWith {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum BaselineSource {
     Past(u64),
-    View(Option<String>),
+    View(Option<Arc<Filter>>),
     Range((u64, u64)),
     File(PathBuf),
 }
@@ -130,7 +144,7 @@ impl RowChoice {
 #[derive(Debug)]
 pub struct Selection {
     pub(crate) event: usize,
-    pub(crate) filter: Option<String>,
+    pub(crate) filter: Option<Arc<Filter>>,
     pub zooms: Vec<Zoom>,
     pub(crate) ranges: Ranges,
     pub hide_idle: bool,
@@ -155,7 +169,12 @@ pub struct Selection {
 }
 
 impl Selection {
-    pub(crate) fn new(info: &Info, start: &Start) -> Self {
+    pub(crate) fn new(info: &Info, start: &Start, fields: &[TraceField]) -> Self {
+        // Fields of tracepoints that are added later are not known yet.
+        let parse = |text: &str| {
+            let known = Filter::parse_with(text, KnownFields::These(fields));
+            known.or_else(|_| Filter::parse_with(text, KnownFields::Any)).ok()
+        };
         let children = start.children && info.chains;
         let mut columns = start.columns.clone();
         if !children {
@@ -163,7 +182,7 @@ impl Selection {
         }
         Self {
             event: 0,
-            filter: start.filter.clone(),
+            filter: start.filter.as_deref().and_then(parse).map(Arc::new),
             zooms: Vec::new(),
             ranges: Ranges::default(),
             hide_idle: true,
@@ -203,7 +222,7 @@ impl Selection {
         Question {
             generation: asked.generation,
             event: self.event,
-            filter: context.same_or_parsed(self.asked_filter(), asked.filter.as_ref()),
+            filter: self.asked_filter(),
             range: self.range(),
             baseline: self.baseline_asked(context, tab),
             // A time range already determines the samples.
@@ -252,26 +271,31 @@ impl Selection {
         }
     }
 
-    /// Joins all filters except the time range: zooms, a filter, idle CPUs, and one more clause.
-    fn narrowed(&self, filter: Option<&String>, clause: Option<String>) -> Option<String> {
-        let zooms = self.zooms.iter().filter(|z| z.range().is_none()).map(|z| z.expression.clone());
+    /// Combines all filters except the time range: zooms, a filter, idle CPUs, and one more clause.
+    fn narrowed(&self, filter: Option<&Arc<Filter>>, clause: Option<String>) -> Option<Arc<Filter>> {
         let idle = self.hide_idle.then(|| "!idle".to_owned());
-        joined(zooms.chain(filter.cloned()).chain(idle).chain(clause))
+        let own: Vec<Filter> = idle.into_iter().chain(clause).filter_map(|text| Filter::parse(&text).ok()).collect();
+        let zooms = self.zooms.iter().filter_map(Zoom::filter);
+        Filter::all(zooms.chain(filter.map(|filter| &**filter)).chain(&own)).map(Arc::new)
     }
 
-    /// Joins zooms, a filter and other clauses into one filter.
-    pub(crate) fn joined(&self, filter: Option<&String>, clauses: impl Iterator<Item = String>) -> Option<String> {
-        joined(self.zooms.iter().map(|z| z.expression.clone()).chain(filter.cloned()).chain(clauses))
+    /// Returns the zooms and the filter as one text.
+    pub(crate) fn filter_text(&self) -> Option<String> {
+        self.text_of(|_| true)
     }
 
     /// Returns the zooms and the filter that another run can use; the times of a live session mean nothing there.
     pub(crate) fn repeatable_filter(&self, context: &Context) -> Option<String> {
         let is_live = context.info.origin == Origin::Live;
-        let zooms = self.zooms.iter().filter(|zoom| !is_live || zoom.range().is_none());
-        joined(zooms.map(|zoom| zoom.expression.clone()).chain(self.filter.clone()))
+        self.text_of(|zoom| !is_live || zoom.range().is_none())
     }
 
-    pub(crate) fn asked_filter(&self) -> Option<String> {
+    fn text_of(&self, has: impl Fn(&Zoom) -> bool) -> Option<String> {
+        let zooms = self.zooms.iter().filter(|zoom| has(zoom)).map(Zoom::text);
+        all_of(zooms.chain(self.filter.as_ref().map(|filter| filter.text().to_owned())).collect())
+    }
+
+    pub(crate) fn asked_filter(&self) -> Option<Arc<Filter>> {
         let clause = match self.baseline.as_ref().map(|mark| &mark.of) {
             Some(BaselineSource::Past(ns)) => Some(format!("time >= {ns}ns")),
             _ => None,
@@ -281,7 +305,7 @@ impl Selection {
 
     fn baseline_asked(&self, context: &Context, tab: Tab) -> Option<Baseline> {
         if self.off_cpu && tab == Tab::Flame {
-            let filter = self.asked_filter().and_then(|t| context.parse(&t).ok()).map(std::sync::Arc::new);
+            let filter = self.asked_filter();
             let event = context.answer.events.iter().position(|e| e.name == OFF_CPU);
             return Some(Baseline {
                 event,
@@ -293,14 +317,13 @@ impl Selection {
             });
         }
         let mark = self.baseline.as_ref()?;
-        let (text, split) = match &mark.of {
+        let (filter, split) = match &mark.of {
             BaselineSource::Past(ns) => {
                 (self.narrowed(self.filter.as_ref(), Some(format!("time < {ns}ns"))), Some(*ns))
             }
             BaselineSource::View(filter) => (self.narrowed(filter.as_ref(), None), None),
             BaselineSource::Range(_) | BaselineSource::File(_) => (self.narrowed(self.filter.as_ref(), None), None),
         };
-        let filter = text.and_then(|t| context.parse(&t).ok()).map(std::sync::Arc::new);
         let range = match mark.of {
             BaselineSource::Range(range) => Some(range),
             BaselineSource::File(_) => None,
@@ -316,7 +339,7 @@ impl Selection {
             BaselineSource::Past(_) => return Vec::new(),
             BaselineSource::Range(_) if context.info.origin == Origin::Live => return Vec::new(),
             BaselineSource::View(None) => "time >= 0".to_owned(),
-            BaselineSource::View(Some(filter)) => filter.clone(),
+            BaselineSource::View(Some(filter)) => filter.text().to_owned(),
             BaselineSource::Range((from, until)) => format!("range {},{}", *from as f64 / 1e9, *until as f64 / 1e9),
             BaselineSource::File(path) if context.invocation.baseline.as_ref() == Some(path) => String::new(),
             BaselineSource::File(path) => path.display().to_string(),
@@ -345,15 +368,6 @@ impl Selection {
             BaselineSource::Past(ns) => Some((0, ns)),
             BaselineSource::View(_) | BaselineSource::File(_) => None,
         }
-    }
-}
-
-fn joined(parts: impl Iterator<Item = String>) -> Option<String> {
-    let mut parts: Vec<String> = parts.collect();
-    match parts.len() {
-        0 => None,
-        1 => parts.pop(),
-        _ => Some(parts.iter().map(|p| format!("({p})")).collect::<Vec<_>>().join(" && ")),
     }
 }
 

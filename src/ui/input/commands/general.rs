@@ -40,7 +40,7 @@ commands! { FIND "Find and filter" {
     FILTER "filter" ["f"] "show only samples that match, including earlier ones"
         says "where grep comm process pid nginx"
         (Argument::of("expression", "filter", ArgumentKind::Filter).or_nothing())
-        => Asked(|app, text| app.set_filter(text), |app| app.selection.filter.clone().unwrap_or_default());
+        => Asked(|app, text| app.set_filter(text), |app| app.selection.filter.as_ref().map_or_else(String::new, |filter| filter.text().to_owned()));
     SAVE_FILTER "save-filter" [] "save the current filter and zooms under a name" (Argument::of("name", "keep as", ArgumentKind::Text))
         => Asked(|app, name| app.save_filter(name), |_| String::new());
     SAVED "saved" ["ctrl-s"] "apply a saved filter" (Argument::of("name", "filter kept as", ArgumentKind::Saved))

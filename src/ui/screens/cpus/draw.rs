@@ -125,7 +125,7 @@ pub(crate) fn hit(scene: Scene<'_>, view: &CpusState, x: u16, y: u16) -> Option<
     }
     let row = y.checked_sub(first).map(usize::from).filter(|row| *row < plan.rows)?;
     let rows = view.rows(&scene.context.facts());
-    rows.get(view.top + row).map(|cpu| CpusHit::Cell(*cpu, span.column))
+    rows.get(view.list.top + row).map(|cpu| CpusHit::Cell(*cpu, span.column))
 }
 
 pub(crate) fn draw(scene: Scene<'_>, view: &CpusState, on: &mut Canvas<'_>) {
@@ -152,7 +152,7 @@ pub(crate) fn draw(scene: Scene<'_>, view: &CpusState, on: &mut Canvas<'_>) {
     }
     let selected = rows.get(view.selected(&rows)).copied();
     let first = 1 + u16::from(plan.overview);
-    for (y, cpu) in (first..).zip(rows.iter().skip(view.top).take(plan.rows)) {
+    for (y, cpu) in (first..).zip(rows.iter().skip(view.list.top).take(plan.rows)) {
         let line = &mut on.line(y);
         if scene.context.findings_of(*cpu).next().is_some() {
             line.put(1, 0, "!", line.theme.error);

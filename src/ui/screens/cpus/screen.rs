@@ -35,7 +35,7 @@ impl Screen for CpusScreen {
             Some(CpusHit::Head(column)) => app.order_cpus(column),
             Some(CpusHit::Cell(cpu, column)) => {
                 let again = app.cpu() == Some(cpu) && app.views.cpus.column == column;
-                (app.views.cpus.cpu, app.views.cpus.column) = (Some(cpu), column);
+                (app.views.cpus.list.id, app.views.cpus.column) = (Some(cpu), column);
                 if again {
                     app.enter_cell();
                 }

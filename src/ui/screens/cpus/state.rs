@@ -4,6 +4,7 @@ use crate::machine::sampler::HostView;
 use crate::machine::table::{CpuColumn, CpuFacts, SHOWN};
 use crate::panel::row_order::{arrange, arrange_by_key};
 use crate::session::machine::Ticks;
+use crate::ui::state::list_cursor::ListCursor;
 
 /// A set of columns after the common ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,10 +39,9 @@ impl Page {
 /// The CPU screen.
 #[derive(Clone, Debug, Default)]
 pub struct CpusState {
-    /// The CPU under the cursor; the first row's until the cursor is moved.
-    pub(crate) cpu: Option<u32>,
+    /// The cursor by CPU; it rests on the first row.
+    pub(crate) list: ListCursor<u32>,
     pub(crate) column: CpuColumn,
-    pub(crate) top: usize,
     /// The selected page; `None` for the most informative one.
     pub(crate) page: Option<Page>,
     pub(crate) order: CpuColumn,
@@ -170,7 +170,7 @@ impl CpusState {
     }
 
     pub(crate) fn selected(&self, rows: &[u32]) -> usize {
-        self.cpu.and_then(|cpu| rows.iter().position(|c| *c == cpu)).unwrap_or(0)
+        self.list.id.and_then(|cpu| rows.iter().position(|c| *c == cpu)).unwrap_or(0)
     }
 
     pub(crate) fn under_cursor(&self, facts: &CpuFacts<'_>) -> Option<u32> {
@@ -180,8 +180,7 @@ impl CpusState {
 
     /// Scrolls so that the cursor's row is visible.
     pub(crate) fn follow(&mut self, rows: &[u32], height: usize) {
-        let at = self.selected(rows);
-        self.top = self.top.min(at).max((at + 1).saturating_sub(height)).min(rows.len().saturating_sub(height));
+        self.list.show(self.selected(rows), rows.len(), height);
     }
 }
 

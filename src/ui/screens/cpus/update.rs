@@ -14,7 +14,7 @@ use crate::source::Control;
 use crate::ui::app::{App, Effect};
 use crate::ui::screens::cpus::draw as drawn;
 use crate::ui::screens::cpus::state::{CpusState, Page};
-use crate::ui::state::selection::{Zoom, ZoomKind};
+use crate::ui::state::selection::ZoomTarget;
 use crate::ui::state::tab::Tab;
 
 impl App {
@@ -42,10 +42,10 @@ impl App {
     /// Shows the CPU screen, initially with the cursor on an anomaly.
     pub(crate) fn show_cpus(&mut self) {
         self.frame.tab = Tab::Cpus;
-        if self.views.cpus.cpu.is_none()
+        if self.views.cpus.list.id.is_none()
             && let Some(found) = self.context.findings.first()
         {
-            self.views.cpus.cpu = found.cpu;
+            self.views.cpus.list.id = found.cpu;
             self.move_cpu(0);
         }
     }
@@ -84,7 +84,7 @@ impl App {
         let at = self.views.cpus.selected(&rows).saturating_add_signed(by).min(rows.len().saturating_sub(1));
         let cpu = rows.get(at).copied();
         let height = self.cpu_rows();
-        self.views.cpus.cpu = cpu;
+        self.views.cpus.list.id = cpu;
         self.views.cpus.follow(&rows, height);
     }
 
@@ -123,7 +123,7 @@ impl App {
     pub(crate) fn order_cpus(&mut self, column: CpuColumn) {
         self.views.cpus.reversed = self.views.cpus.order == column && !self.views.cpus.reversed;
         self.views.cpus.order = column;
-        self.views.cpus.top = 0;
+        self.views.cpus.list.top = 0;
         let facts = self.context.facts();
         let rows = self.views.cpus.rows(&facts);
         let height = self.cpu_rows();
@@ -144,8 +144,10 @@ impl App {
 
     fn enter(&mut self, label: String, expression: String) {
         // A CPU replaces the previous one, because they exclude each other.
-        self.selection.zooms.retain(|zoom| zoom.kind != ZoomKind::Cpu);
-        self.push(Zoom { label, expression, kind: ZoomKind::Cpu });
+        self.selection.zooms.retain(|zoom| !matches!(zoom.to, ZoomTarget::Cpu(_)));
+        if let Some(zoom) = self.zoom_of(label, &expression, ZoomTarget::Cpu) {
+            self.push(zoom);
+        }
         self.frame.tab = Tab::Top;
         if self.selection.rows.children {
             self.set_order(Order::Children);
@@ -172,7 +174,7 @@ impl App {
         if finding.cpu.is_none() {
             return self.say(format!("{}: {}", finding.text, finding.kind.keys(true)));
         }
-        self.views.cpus.cpu = finding.cpu;
+        self.views.cpus.list.id = finding.cpu;
         self.move_cpu(0);
         let facts = self.context.facts();
         self.views.cpus.column = match (finding.kind, finding.vector) {

@@ -114,7 +114,7 @@ pub(crate) fn hit(scene: Scene<'_>, view: &EventsState, y: u16) -> Option<EventR
         return visible_own(scene, view, &plan).get(row).map(|i| EventRow::Own(*i));
     }
     let listed = row.checked_sub(plan.own + 1).filter(|row| *row < plan.listed)?;
-    view.listed().get(view.top + listed).cloned()
+    view.listed().get(view.list.top + listed).cloned()
 }
 
 /// Returns the visible measured events, including the one under the cursor.
@@ -142,7 +142,7 @@ pub(crate) fn draw(scene: Scene<'_>, view: &EventsState, on: &mut Canvas<'_>) {
     let middle = 1 + plan.own as u16;
     on.put(2, middle, &heading(scene, view), on.theme.head);
     let listed = view.listed();
-    for (y, item) in (middle + 1..).zip(listed.iter().skip(view.top).take(plan.listed)) {
+    for (y, item) in (middle + 1..).zip(listed.iter().skip(view.list.top).take(plan.listed)) {
         entry(scene, view, item, cursor.as_ref() == Some(item), &mut on.line(y));
     }
     let below = middle + 1 + plan.listed as u16;

@@ -11,6 +11,7 @@ use crate::panel::row_order::arrange_by_key;
 use crate::query::answer::EventInfo;
 use crate::source::{Rate, RunState};
 use crate::ui::popups::fuzzy::Fuzzy;
+use crate::ui::state::list_cursor::ListCursor;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum EventRow {
@@ -47,8 +48,8 @@ pub struct EventsState {
     pub(crate) search: String,
     /// Entries that match the search, the best first.
     matches: Vec<usize>,
-    pub(crate) cursor: Option<EventRow>,
-    pub(crate) top: usize,
+    /// The cursor by line; it rests on the first one. Scrolls the catalogue only.
+    pub(crate) list: ListCursor<EventRow>,
     /// The last tracepoint that was looked up, with its fields, which are read from a file.
     pub(crate) looked_up: Option<(String, Option<Arc<Format>>)>,
 }
@@ -147,7 +148,7 @@ impl EventsState {
 
     /// Returns the index of the line under the cursor. Returns the first one if that line disappeared.
     pub(crate) fn selected(&self, items: &[EventRow]) -> usize {
-        self.cursor.as_ref().and_then(|cursor| items.iter().position(|item| item == cursor)).unwrap_or(0)
+        self.list.id.as_ref().and_then(|cursor| items.iter().position(|item| item == cursor)).unwrap_or(0)
     }
 
     pub(crate) fn item(&self, events: &[EventInfo]) -> Option<EventRow> {
@@ -158,13 +159,7 @@ impl EventsState {
     /// Moves the cursor and scrolls, with `height` catalogue lines below `own` others.
     pub(crate) fn go(&mut self, at: usize, items: &[EventRow], own: usize, height: usize) {
         let at = at.min(items.len().saturating_sub(1));
-        self.cursor = items.get(at).cloned();
-        let Some(listed) = at.checked_sub(own) else {
-            self.top = 0;
-            return;
-        };
-        let last = (items.len() - own).saturating_sub(height);
-        self.top = self.top.min(listed).max((listed + 1).saturating_sub(height.max(1))).min(last);
+        self.list.go(items.get(at).cloned(), at.saturating_sub(own), items.len().saturating_sub(own), height);
     }
 }
 
@@ -226,7 +221,7 @@ mod tests {
             [EventRow::Own(0), EventRow::Own(1)].into_iter().chain((0..50).map(EventRow::Entry)).collect();
         for (at, top) in [(0, 0), (2, 0), (12, 1), (51, 40), (45, 40), (30, 28), (1, 0)] {
             screen.go(at, &items, 2, 10);
-            assert_eq!((screen.top, screen.selected(&items)), (top, at), "{at}");
+            assert_eq!((screen.list.top, screen.selected(&items)), (top, at), "{at}");
         }
         screen.go(999, &items, 2, 10);
         assert_eq!(screen.selected(&items), 51);

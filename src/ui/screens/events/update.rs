@@ -69,7 +69,7 @@ impl App {
 
     /// Looks up the fields of the tracepoint under the cursor, once.
     pub(crate) fn look_up_entry(&mut self) {
-        let Some(EventRow::Entry(entry)) = self.views.events.cursor else { return };
+        let Some(EventRow::Entry(entry)) = self.views.events.list.id else { return };
         let Some(name) = self.views.events.entry(entry).map(|entry| entry.name.clone()) else { return };
         if self.views.events.looked_up.as_ref().is_none_or(|(known, _)| *known != name) {
             let format = tracepoints::format(&self.context.info, plain(&name)).map(Arc::new);
@@ -97,7 +97,7 @@ impl App {
     pub(crate) fn search_events(&mut self, text: String) {
         self.views.events.search(text);
         // Put the cursor on the best match.
-        self.views.events.top = 0;
+        self.views.events.list.top = 0;
         self.go_to_item(if self.views.events.search.is_empty() { 0 } else { self.event_lines().0 });
     }
 

@@ -20,7 +20,7 @@ use crate::ui::screens::flame::draw as drawn;
 use crate::ui::screens::flame::state::FlameState;
 use crate::ui::screens::top::split;
 use crate::ui::state::scene::MIN;
-use crate::ui::state::selection::{Zoom, ZoomKind};
+use crate::ui::state::selection::ZoomTarget;
 
 /// The possible bottom rows of stacks instead of programs.
 const GROUNDS: &[Edit] = &[Edit::Processes, Edit::Containers, Edit::AllTasks];
@@ -214,11 +214,8 @@ impl App {
             },
             None => return,
         };
-        let zoom =
-            Zoom { label: format!("without {label}"), expression: format!("!({expression})"), kind: ZoomKind::Clause };
-        if !self.selection.zooms.contains(&zoom) {
-            self.selection.zooms.push(zoom);
-        }
+        let zoom = self.zoom_of(format!("without {label}"), &format!("!({expression})"), ZoomTarget::Clause);
+        self.selection.zooms.extend(zoom.filter(|zoom| !self.selection.zooms.contains(zoom)));
     }
 
     /// Edits stacks by a name, by default that of the function under the cursor.

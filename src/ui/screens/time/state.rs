@@ -1,7 +1,9 @@
 //! The state of the time screen: kind of rows, page, cursor and selection.
 
 use std::ops::Range;
+use std::sync::Arc;
 
+use crate::filter::Filter;
 use crate::query::heat::{Heat, HeatBy, LENGTHS, Levels, SECOND, Scale};
 
 /// A place on the map that does not depend on its size: nanoseconds from the session's start, and the row unless rows
@@ -31,8 +33,8 @@ pub struct TimeState {
     /// The ranges of the colours, kept as long as they are suitable, so that one high cell does not repaint the map.
     pub(crate) levels: Levels,
     levels_of: Option<(HeatBy, u64, usize, Scale)>,
-    /// The highlighted samples of a function or a search: filter clause and label.
-    pub highlight: Option<(String, String)>,
+    /// The highlighted samples of a function or a search: filter and label.
+    pub highlight: Option<(Arc<Filter>, String)>,
 }
 
 /// The visible part of the map, its resolution, and the selection.

@@ -1,5 +1,7 @@
 //! Updates of the time screen: cursor, selection, zoom and highlights.
 
+use std::sync::Arc;
+
 use crate::filter::equals;
 use crate::query::heat::{Heat, HeatBy, HeatSpec, SECOND, Scale, offset_rows};
 use crate::source::Rate;
@@ -20,8 +22,7 @@ impl App {
             HeatBy::Offset => offset_rows(lines, room.1, self.event_rate(), self.views.time.length),
             _ => room.1,
         };
-        let lit = self.views.time.highlight.as_ref().map(|(clause, _)| clause.clone());
-        let lit = self.context.same_or_parsed(lit, self.asked.heat.as_ref().and_then(|heat| heat.lit.as_ref()));
+        let lit = self.views.time.highlight.as_ref().map(|(filter, _)| filter.clone());
         let length = self.views.time.length;
         // The cursor and the selection stay visible when new samples arrive.
         let pointed = [self.views.time.cursor, self.views.time.anchor]
@@ -67,8 +68,10 @@ impl App {
     /// Shows the time screen, with the samples of the function under the cursor highlighted.
     pub(crate) fn show_time(&mut self) {
         let name = screen(self.frame.tab).function(self).map(|found| found.function.to_string());
-        if let Some(name) = name.filter(|name| !name.is_empty() && name != "[unknown]") {
-            self.views.time.highlight = Some((equals("stack", &name), name));
+        if let Some(name) = name.filter(|name| !name.is_empty() && name != "[unknown]")
+            && let Ok(filter) = self.context.parse(&equals("stack", &name))
+        {
+            self.views.time.highlight = Some((Arc::new(filter), name));
         }
         self.frame.tab = Tab::Time;
     }
@@ -80,7 +83,7 @@ impl App {
             format!("stack =~ {}", if text.contains('"') { format!("'{text}'") } else { format!("\"{text}\"") });
         match self.context.parse(&clause) {
             _ if text.is_empty() => self.views.time.highlight = None,
-            Ok(_) => self.views.time.highlight = Some((clause, format!("/{text}"))),
+            Ok(filter) => self.views.time.highlight = Some((Arc::new(filter), format!("/{text}"))),
             Err(fault) => self.error(fault.line()),
         }
     }

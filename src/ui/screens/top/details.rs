@@ -29,8 +29,8 @@ pub(crate) fn draw(scene: Scene<'_>, view: &TopState, on: &mut Canvas<'_>) {
 
 /// Returns how many rows have moved above the visible part while the cursor stayed on its row.
 fn hotter(scene: Scene<'_>, view: &TopState) -> Option<String> {
-    let rows = scene.context.answer.view.lines.iter().take(view.top).filter(|line| line.depth == 0).count();
-    rows::hotter(rows, scene.context.keymap.key_of(&general::HOME).map(shown).filter(|_| view.drifted)?)
+    let rows = scene.context.answer.view.lines.iter().take(view.list.top).filter(|line| line.depth == 0).count();
+    rows::hotter(rows, scene.context.keymap.key_of(&general::HOME).map(shown).filter(|_| view.list.drifted)?)
 }
 
 /// Returns the number of the cursor's row, and the grouping of rows if it is not by function alone.

@@ -3,6 +3,7 @@
 use ratatui::style::{Modifier, Style};
 
 use crate::event::CPU_CLOCK;
+use crate::filter::Filter;
 use crate::lang::counted;
 use crate::panel::text::{clean, fit, fit_end, width};
 use crate::panel::unit::thousands;
@@ -17,6 +18,7 @@ use crate::ui::screens::top::columns::{self, TopColumnSpan};
 use crate::ui::screens::top::state::TopState;
 use crate::ui::state::range::label;
 use crate::ui::state::scene::Scene;
+use crate::ui::state::selection::Zoom;
 use crate::ui::theme::Theme;
 use crate::ui::widgets::Canvas;
 use crate::ui::widgets::rows::{arrow, eighths, light_up, scroll_bar};
@@ -30,13 +32,13 @@ pub(crate) fn draw(scene: Scene<'_>, view: &TopState, on: &mut Canvas<'_>) {
     }
     let shares = lines.iter().filter(|line| line.depth == 0).map(|line| ordered_share(scene, line));
     let places = Places { spans: &spans, full: full_bar(shares.fold(0.0, f64::max)) };
-    for (y, (i, line)) in (1..on.area.height).zip(lines.iter().enumerate().skip(view.top)) {
+    for (y, (i, line)) in (1..on.area.height).zip(lines.iter().enumerate().skip(view.list.top)) {
         let above = lines[..i].last().filter(|_| y > 1 && line.depth > 0);
         let row = Row { line, above, selected: i == view.selected };
         row.draw(scene, view, &places, &mut on.line(y));
     }
-    scroll_bar((view.top, lines.len()), &mut on.below(1));
-    let next = lines.len().saturating_sub(view.top) + 1;
+    scroll_bar((view.list.top, lines.len()), &mut on.below(1));
+    let next = lines.len().saturating_sub(view.list.top) + 1;
     if next >= usize::from(on.area.height) {
         return;
     }
@@ -101,17 +103,13 @@ fn nothing_passes(scene: Scene<'_>) -> Vec<String> {
         let of = thousands(answer.unfiltered.samples);
         return vec![format!("All {of} samples are of idle CPUs."), "i shows idle CPUs".to_owned()];
     }
-    let zooms = selection.zooms.iter().filter(|zoom| zoom.range().is_none()).map(|zoom| zoom.expression.as_str());
-    let clauses: Vec<&str> = zooms.chain(selection.filter.as_deref()).collect();
-    let text = match &clauses[..] {
-        [one] => (*one).to_owned(),
-        many => many.iter().map(|clause| format!("({clause})")).collect::<Vec<_>>().join(" && "),
-    };
+    let zooms = selection.zooms.iter().filter_map(Zoom::filter);
+    let filter = Filter::all(zooms.chain(selection.filter.as_deref()));
+    let text = filter.as_ref().map_or("", Filter::text);
     let range = selection.range().map_or_else(String::new, |range| format!(" in {}", label(range)));
-    let filter = scene.context.parse(&text).ok();
     let field = filter.as_ref().and_then(|filter| filter.atoms().first()).map(|atom| atom.field);
     let names = complete::seen(field, &answer.view.others);
-    let what = if text.is_empty() { "No samples".to_owned() } else { format!("No sample matches {}", clean(&text)) };
+    let what = if text.is_empty() { "No samples".to_owned() } else { format!("No sample matches {}", clean(text)) };
     let mut lines = vec![format!("{what}{range}.")];
     if !names.is_empty() {
         const NAMED: usize = 8;

@@ -23,7 +23,7 @@ pub(crate) fn hit(scene: Scene<'_>, view: &TopState, column: u16, row: u16) -> O
     if row == table.y {
         return span.map(|(field, _)| TopHit::Head(field));
     }
-    let line = view.top + usize::from(row - table.y - 1);
+    let line = view.list.top + usize::from(row - table.y - 1);
     let found = scene.context.answer.view.lines.get(line)?;
     let subject = columns::subject(spans.iter().map(|span| span.field));
     let mark = span.is_some_and(|(field, x)| Some(field) == subject && column < x + columns::name_at(found));

@@ -1,23 +1,20 @@
-//! The state of the table: cursor, scroll position, search. The cursor follows its item when rows are reordered.
+//! The state of the table: cursor, scroll position, search.
 
 use regex::Regex;
 
 use crate::query::answer::TopLine;
 use crate::query::search::pattern;
 use crate::query::{Answer, ColumnKey};
+use crate::ui::state::list_cursor::ListCursor;
 
 /// Cursor and scroll position.
 #[derive(Clone, Debug, Default)]
 pub struct TopState {
-    /// The first visible line.
-    pub top: usize,
+    /// The cursor by item; it rests on the first line.
+    pub list: ListCursor<u64>,
     pub selected: usize,
-    /// The item under the cursor; `None` while the cursor rests on the first line.
-    pub(crate) item: Option<u64>,
     /// The function whose row the cursor goes to when it appears.
     pub(crate) seek: Option<String>,
-    /// Whether the scroll position results from rows that moved above, not from the user.
-    pub(crate) drifted: bool,
     pub(crate) height: usize,
     pub(crate) search: Option<Search>,
 }
@@ -60,17 +57,16 @@ impl TopState {
             self.seek = None;
             return self.go(at, answer);
         }
-        let row = self.selected.saturating_sub(self.top);
-        if let Some(item) = self.item
-            && let Some(at) = answer.view.lines.iter().position(|l| l.id == item)
+        let lines = &answer.view.lines;
+        if let Some(item) = self.list.id
+            && let Some(at) = lines.iter().position(|l| l.id == item)
         {
-            // Stay at the top unless the cursor would become invisible.
-            let top = if self.top == 0 && at < self.height { 0 } else { at.saturating_sub(row) };
-            self.drifted = top > 0 && (self.drifted || top > self.top);
-            (self.selected, self.top) = (at, top);
+            self.list.follow((self.selected, at), true, lines.len(), self.height);
+            self.selected = at;
         }
-        self.clamp(answer.view.lines.len());
-        self.item = self.item.and_then(|_| answer.view.lines.get(self.selected).map(|l| l.id));
+        self.selected = self.selected.min(lines.len().saturating_sub(1));
+        self.list.show(self.selected, lines.len(), self.height);
+        self.list.id = self.list.id.and_then(|_| lines.get(self.selected).map(|l| l.id));
         self.count_matches(answer);
     }
 
@@ -80,24 +76,15 @@ impl TopState {
 
     /// Puts the cursor on a line.
     pub fn go(&mut self, line: usize, answer: &Answer) {
-        (self.selected, self.drifted) = (line, false);
-        self.clamp(answer.view.lines.len());
-        self.item = answer.view.lines.get(self.selected).map(|l| l.id);
+        let lines = &answer.view.lines;
+        self.selected = line.min(lines.len().saturating_sub(1));
+        self.list.go(lines.get(self.selected).map(|l| l.id), self.selected, lines.len(), self.height);
         self.count_matches(answer);
     }
 
     /// Returns to the first line and stays there.
     pub(crate) fn home(&mut self) {
         *self = Self { height: self.height, search: self.search.take(), ..Self::default() };
-    }
-
-    fn clamp(&mut self, lines: usize) {
-        self.selected = self.selected.min(lines.saturating_sub(1));
-        let height = self.height.max(1);
-        self.top = self.top.min(self.selected).min(lines.saturating_sub(height.min(lines)));
-        if self.selected >= self.top + height {
-            self.top = self.selected + 1 - height;
-        }
     }
 
     /// Starts a search; the cursor goes to the next match.
@@ -163,11 +150,11 @@ mod tests {
         let mut screen = TopState { height: 4, ..TopState::default() };
         screen.go(0, &answer(&[1, 2, 3, 4, 5, 6]));
         screen.follow(&answer(&[2, 3, 4, 1, 5, 6]));
-        assert_eq!((screen.selected, screen.top, screen.drifted), (3, 0, false));
+        assert_eq!((screen.selected, screen.list.top, screen.list.drifted), (3, 0, false));
         screen.follow(&answer(&[2, 3, 4, 5, 6, 1]));
-        assert_eq!((screen.selected, screen.top, screen.drifted), (5, 2, true), "said where they are not");
+        assert_eq!((screen.selected, screen.list.top, screen.list.drifted), (5, 2, true), "said where they are not");
         screen.follow(&answer(&[1, 2, 3, 4, 5, 6]));
-        assert_eq!((screen.selected, screen.top, screen.drifted), (0, 0, false));
+        assert_eq!((screen.selected, screen.list.top, screen.list.drifted), (0, 0, false));
     }
 
     #[test]
@@ -176,8 +163,8 @@ mod tests {
         let mut screen = TopState { height: 4, ..TopState::default() };
         screen.go(5, &list);
         screen.follow(&list);
-        assert_eq!((screen.top, screen.drifted), (2, false));
+        assert_eq!((screen.list.top, screen.list.drifted), (2, false));
         screen.home();
-        assert_eq!((screen.top, screen.item), (0, None));
+        assert_eq!((screen.list.top, screen.list.id), (0, None));
     }
 }

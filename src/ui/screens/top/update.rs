@@ -1,8 +1,9 @@
 //! Commands that filter, zoom, group and sort the table.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use crate::filter::equals;
+use crate::filter::{Filter, equals};
 use crate::profile::frames::SymState;
 use crate::query::column::ColumnValue;
 use crate::query::rows::top_table::TopField;
@@ -11,20 +12,20 @@ use crate::ui::app::{App, Effect};
 use crate::ui::input::commands::general;
 use crate::ui::screens::top::commands::COLUMNS;
 use crate::ui::screens::top::split::{self, Split, split_key};
-use crate::ui::state::selection::{Zoom, ZoomKind};
+use crate::ui::state::selection::{Zoom, ZoomTarget};
 
 impl App {
     /// Sets the view filter; an empty text removes it.
     pub(crate) fn set_filter(&mut self, text: String) {
         match self.context.parse(&text) {
             _ if text.is_empty() => self.selection.filter = None,
-            Ok(_) => self.selection.filter = Some(text),
+            Ok(filter) => self.selection.filter = Some(Arc::new(filter)),
             Err(fault) => self.error(fault.line()),
         }
     }
 
     pub(crate) fn save_filter(&mut self, name: String) {
-        let Some(text) = self.selection.joined(self.selection.filter.as_ref(), std::iter::empty()) else {
+        let Some(text) = self.selection.filter_text() else {
             return self.say("there is no filter to save: f sets one");
         };
         self.context.saved.insert(name, text);
@@ -58,7 +59,23 @@ impl App {
     }
 
     pub(crate) fn push_zoom(&mut self, label: String, expression: String) {
-        self.push(Zoom { label, expression, kind: ZoomKind::Clause });
+        if let Some(zoom) = self.zoom_of(label, &expression, ZoomTarget::Clause) {
+            self.push(zoom);
+        }
+    }
+
+    /// Returns a zoom by a filter; reports a filter that is not valid.
+    pub(crate) fn zoom_of(
+        &mut self,
+        label: String,
+        expression: &str,
+        to: fn(Arc<Filter>) -> ZoomTarget,
+    ) -> Option<Zoom> {
+        match self.context.parse(expression) {
+            Ok(filter) => return Some(Zoom { label, to: to(Arc::new(filter)) }),
+            Err(fault) => self.error(fault.line()),
+        }
+        None
     }
 
     pub(crate) fn push(&mut self, zoom: Zoom) {
@@ -100,8 +117,10 @@ impl App {
                 self.say(format!("samples of {label} are excluded; ⌫ brings them back"));
             }
             Some((label, expression)) => {
-                let kind = if key == ColumnKey::Cpu { ZoomKind::Cpu } else { ZoomKind::Clause };
-                self.push(Zoom { label, expression, kind });
+                let to = if key == ColumnKey::Cpu { ZoomTarget::Cpu } else { ZoomTarget::Clause };
+                if let Some(zoom) = self.zoom_of(label, &expression, to) {
+                    self.push(zoom);
+                }
             }
             None => self.split_for(key),
         }
@@ -143,7 +162,10 @@ impl App {
         let clauses = [equals(field, value), format!("{field} in {value}")];
         let parsed = clauses.iter().skip(usize::from(is_list)).find_map(|clause| self.context.parse(clause).ok());
         match parsed {
-            Some(filter) => self.push_zoom(format!("{field} {value}"), filter.text().to_owned()),
+            Some(filter) => {
+                let label = format!("{field} {value}");
+                self.push(Zoom { label, to: ZoomTarget::Clause(Arc::new(filter)) });
+            }
             None => {
                 let why = self.context.parse(&clauses[0]).err().map(|fault| fault.line()).unwrap_or_default();
                 self.error(format!("{text}: {why}"));
@@ -154,11 +176,7 @@ impl App {
     pub(crate) fn zoom_cpu(&mut self, text: Option<String>) {
         let own = self.line().and_then(|l| l.group.id(ColumnKey::Cpu)).map(|cpu| cpu.to_string());
         let Some(text) = text.or(own) else { return self.ask_for(&general::ZOOM_CPU, String::new()) };
-        let expression = format!("cpu in {text}");
-        match self.context.parse(&expression) {
-            Ok(_) => self.push_zoom(format!("CPU {text}"), expression),
-            Err(fault) => self.error(fault.line()),
-        }
+        self.push_zoom(format!("CPU {text}"), format!("cpu in {text}"));
     }
 
     pub(crate) fn sort(&mut self, text: Option<String>) {

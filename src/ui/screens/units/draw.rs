@@ -185,8 +185,9 @@ fn subject(rows: &Rows, row: &[Cell]) -> (String, bool) {
 
 /// Returns the text about rows that moved above the visible part while the cursor stayed on its row.
 fn hotter(view: &PanelView, list: &[usize], rows: &Rows, home: Option<String>) -> Option<String> {
-    let above = list.iter().take(view.top).filter(|row| rows.depth.get(**row).is_none_or(|depth| *depth == 0)).count();
-    crate::ui::widgets::rows::hotter(above, home.filter(|_| view.drifted)?)
+    let above =
+        list.iter().take(view.list.top).filter(|row| rows.depth.get(**row).is_none_or(|depth| *depth == 0)).count();
+    crate::ui::widgets::rows::hotter(above, home.filter(|_| view.list.drifted)?)
 }
 
 fn none(units: &UnitsState, on: &mut Canvas<'_>) {

@@ -63,7 +63,7 @@ pub(crate) fn draw(units: &UnitsState, on: &mut Canvas<'_>) {
 fn why_empty(units: &UnitsState) -> Option<String> {
     units.panel().filter(|(panel, _)| panel.is_empty())?;
     let (unit, view) = (units.unit()?, units.view().filter(|view| view.panel > 0)?);
-    let (first, chosen) = (unit.panels.first()?, view.panels.first()?.selected?);
+    let (first, chosen) = (unit.panels.first()?, view.panels.first()?.list.id?);
     let rows = first.rows()?;
     let at = rows.ids.iter().position(|id| *id == chosen)?;
     let name = rows.table.rows[at].iter().find_map(|cell| match cell {

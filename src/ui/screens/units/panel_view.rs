@@ -7,14 +7,12 @@ use hashbrown::HashSet;
 use crate::panel::{Body, Cell, Panel, Rows, Stacks};
 use crate::query::flame::FlameTree;
 use crate::ui::screens::flame::state::FlameState;
+use crate::ui::state::list_cursor::ListCursor;
 
 #[derive(Clone, Debug, Default)]
 pub(crate) struct PanelView {
-    /// The row under the cursor, by its id. `None` while the cursor rests on the first row, or a log is followed.
-    pub(crate) selected: Option<u64>,
-    pub(crate) top: usize,
-    /// Whether the scroll position results from rows that moved above, not from the user.
-    pub(crate) drifted: bool,
+    /// The cursor by row; it rests on the first one, or follows a log.
+    pub(crate) list: ListCursor<u64>,
     /// The user's sort column and whether it is reversed. `None` for the unit's own order.
     pub(crate) order: Option<(usize, bool)>,
     /// The unit's own order, derived from the rows.
@@ -45,28 +43,20 @@ impl PanelView {
         self.has_rest_open || self.filter.is_some()
     }
 
-    /// Keeps the cursor on its row, and the row on its line, while other rows come and go. The table stays at its top
-    /// unless the cursor would become invisible.
+    /// Keeps the cursor on its row, or on its position if the row went.
     pub(crate) fn follow(&mut self, before: &Panel, now: &Panel, height: usize) {
         self.tree = OnceLock::new();
         let Some(rows) = now.rows() else { return };
         self.tallest = self.tallest.max(rows.unfolded());
         self.own_order = own_order(&now.body, rows, self.own_order);
-        let (Some(id), Some(old)) = (self.selected, before.rows()) else { return };
+        let (Some(id), Some(old)) = (self.list.id, before.rows()) else { return };
         let at = visible(&before.body, old, self).iter().position(|row| old.ids[*row] == id);
         let Some(at) = at else { return };
         let list = visible(&now.body, rows, self);
         let last = list.len().saturating_sub(1);
         let then = list.iter().position(|row| rows.ids[*row] == id).unwrap_or(at.min(last));
-        self.selected = list.get(then).map(|row| rows.ids[*row]);
-        let is_log = matches!(now.body, Body::Log(_));
-        let top = if self.top == 0 && then < height && !is_log {
-            0
-        } else {
-            then.saturating_sub(at.saturating_sub(self.top)).min(list.len().saturating_sub(height))
-        };
-        self.drifted = top > 0 && !is_log && (self.drifted || top > self.top);
-        self.top = top;
+        self.list.id = list.get(then).map(|row| rows.ids[*row]);
+        self.list.follow((at, then), !matches!(now.body, Body::Log(_)), list.len(), height);
     }
 }
 
@@ -87,7 +77,7 @@ pub(crate) fn visible(body: &Body, rows: &Rows, view: &PanelView) -> Vec<usize> 
 
 /// Returns the cursor among the visible rows: the first by default, none while a log is followed.
 pub(crate) fn cursor(body: &Body, rows: &Rows, view: &PanelView, visible: &[usize]) -> Option<usize> {
-    let chosen = view.selected.and_then(|id| visible.iter().position(|row| rows.ids[*row] == id));
+    let chosen = view.list.id.and_then(|id| visible.iter().position(|row| rows.ids[*row] == id));
     chosen.or((!matches!(body, Body::Log(_)) && !visible.is_empty()).then_some(0))
 }
 
@@ -222,11 +212,11 @@ mod tests {
         };
         let lists =
             [[1, 2, 3, 4, 5, 6], [2, 3, 4, 1, 5, 6], [2, 3, 4, 5, 6, 1], [1, 2, 3, 4, 5, 6]].map(|ids| panel(&ids));
-        let mut view = PanelView { selected: Some(1), ..PanelView::default() };
+        let mut view = PanelView { list: ListCursor { id: Some(1), ..ListCursor::default() }, ..PanelView::default() };
         let mut seen = Vec::new();
         for pair in lists.windows(2) {
             view.follow(&pair[0], &pair[1], 4);
-            seen.push((view.top, view.drifted, view.selected));
+            seen.push((view.list.top, view.list.drifted, view.list.id));
         }
         // Only while two rows are hidden above, their number is shown.
         assert_eq!(seen, [(0, false, Some(1)), (2, true, Some(1)), (0, false, Some(1))]);
@@ -285,7 +275,8 @@ mod tests {
     fn the_cursor_rests_on_the_first_row_and_a_log_is_followed() {
         let rows = of(&[(0, "a", 1, 0), (0, "b", 2, 0)]);
         let at = |body: &Body, selected| {
-            let view = PanelView { selected, ..PanelView::default() };
+            let list = ListCursor { id: selected, ..ListCursor::default() };
+            let view = PanelView { list, ..PanelView::default() };
             cursor(body, &rows, &view, &visible(body, &rows, &view))
         };
         let (table, log) = (Body::Table(rows.clone()), Body::Log(rows.clone()));

@@ -53,6 +53,6 @@ impl Screen for UnitsScreen {
         let Some(view) = app.views.units.panel_view_mut() else { return false };
         let filtered = view.filter.take().is_some();
         let zoomed = !filtered && !std::mem::take(&mut view.flame.place.zoom).is_empty();
-        filtered || zoomed || view.selected.take().is_some()
+        filtered || zoomed || view.list.id.take().is_some()
     }
 }

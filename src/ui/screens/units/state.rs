@@ -144,7 +144,8 @@ impl UnitsState {
             (Some(at), by) => Some(at.saturating_add_signed(by)),
         };
         let next = next.map(|at| at.min(last)).filter(|_| !list.is_empty());
-        self.choose(next.map(|at| (at, rows.ids[list[at]])), height);
+        let (next, rows) = (next.map(|at| (at, rows.ids[list[at]])), list.len());
+        self.choose(next, rows, height);
     }
 
     /// Fixes the cursor to its current row.
@@ -153,14 +154,15 @@ impl UnitsState {
         let Some(rows) = panel.rows() else { return };
         let list = visible(&panel.body, rows, view);
         let at = cursor(&panel.body, rows, view, &list).or(list.len().checked_sub(1));
-        self.choose(at.map(|at| (at, rows.ids[list[at]])), height);
+        let (at, rows) = (at.map(|at| (at, rows.ids[list[at]])), list.len());
+        self.choose(at, rows, height);
     }
 
     /// Expands or collapses the rest of a table. Returns `false` if the cursor is on another row.
     pub(crate) fn turn_rest(&mut self) -> bool {
         let is_rest = |(panel, view): (&Panel, &PanelView)| {
             let rows = panel.rows()?;
-            Some(view.selected == Some(*rows.ids.get(rows.rest?.row)?))
+            Some(view.list.id == Some(*rows.ids.get(rows.rest?.row)?))
         };
         let on_it = self.panel().and_then(is_rest) == Some(true);
         if let Some(view) = self.panel_view_mut().filter(|_| on_it) {
@@ -169,19 +171,17 @@ impl UnitsState {
         on_it
     }
 
-    fn choose(&mut self, row: Option<(usize, u64)>, height: usize) {
-        let Some(view) = self.panel_view_mut() else { return };
-        view.selected = row.map(|(_, id)| id);
-        view.drifted = false;
-        view.top = row.map_or(0, |(at, _)| view.top.min(at).max((at + 1).saturating_sub(height.max(1))));
+    fn choose(&mut self, row: Option<(usize, u64)>, rows: usize, height: usize) {
+        if let Some(view) = self.panel_view_mut() {
+            view.list.go(row.map(|(_, id)| id), row.map_or(0, |(at, _)| at), rows, height);
+        }
     }
 
     /// Returns the request to the engine, if the view has changed. `shown` while this screen is visible.
     pub(crate) fn tell(&mut self, shown: bool) -> Option<UnitRequest> {
         let look = self.current.filter(|_| shown).map(|id| {
             let view = self.view();
-            let selected =
-                view.map(|view| view.panels.iter().map(|panel| panel.selected).collect()).unwrap_or_default();
+            let selected = view.map(|view| view.panels.iter().map(|panel| panel.list.id).collect()).unwrap_or_default();
             let baseline = view.is_some_and(|view| view.baseline);
             (id, ViewState { selected, rows: LOG_ROWS, baseline })
         });

@@ -22,8 +22,7 @@ pub(crate) fn first_row(panel: &Panel, view: &PanelView, area: Rect) -> usize {
 
 fn first_of(view: &PanelView, area: Rect, rows: usize, cursor: Option<usize>) -> usize {
     let height = usize::from(area.height.saturating_sub(1)).max(1);
-    let last = rows.saturating_sub(height);
-    cursor.map_or(last, |at| view.top.min(at).max((at + 1).saturating_sub(height)).min(last))
+    cursor.map_or(rows.saturating_sub(height), |at| view.list.first(at, rows, height))
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -15,6 +15,7 @@ use crate::ui::screens::units::commands::ENTER;
 use crate::ui::screens::units::draw as drawn;
 use crate::ui::screens::units::panel_view::visible;
 use crate::ui::screens::units::state::split_shell_words;
+use crate::ui::state::list_cursor::ListCursor;
 use crate::ui::state::tab::Tab;
 use crate::units;
 use crate::units::kit::{Settings, Spec};
@@ -141,7 +142,7 @@ impl App {
             },
         };
         if let Some(view) = self.views.units.panel_view_mut() {
-            (view.filter, view.selected, view.top) = (filter, None, 0);
+            (view.filter, view.list) = (filter, ListCursor::default());
         }
     }
 
@@ -193,7 +194,7 @@ impl App {
             Body::Tree(_) => {
                 self.views.units.hold_row(height);
                 if let Some(view) = self.views.units.panel_view_mut()
-                    && let Some(id) = view.selected
+                    && let Some(id) = view.list.id
                     && !view.folded.remove(&id)
                 {
                     view.folded.insert(id);
@@ -226,9 +227,9 @@ impl App {
         let Some(rows) = panel.rows() else { return };
         let list = visible(&panel.body, rows, view);
         let Some(id) = list.get(at).map(|row| rows.ids[*row]) else { return };
-        let again = view.selected == Some(id);
+        let again = view.list.id == Some(id);
         if let Some(view) = self.views.units.panel_view_mut() {
-            view.selected = Some(id);
+            view.list.id = Some(id);
         }
         if again || on_mark {
             self.run(&ENTER);

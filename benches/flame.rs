@@ -48,7 +48,7 @@ fn main() {
         height: 60,
         by_weight: true,
         find: None,
-        a_row: 1,
+        frames_per_row: 1,
     };
     for way in [FlameDirection::Roots, FlameDirection::Leaves] {
         let took = time(|| drop(std::hint::black_box(layout(&tree, &spec(way.clone())))));

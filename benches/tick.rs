@@ -155,7 +155,7 @@ impl Live {
             height: 50,
             by_weight: false,
             find: None,
-            a_row: 1,
+            frames_per_row: 1,
         };
         let question = Question { flame: Some(spec), ..Question::default() };
         let mut view = AnswerCache::default();

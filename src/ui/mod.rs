@@ -15,5 +15,5 @@ pub(crate) mod widgets;
 
 pub use app::{App, Effect};
 pub use state::context::ProgramCall;
-pub use state::frame::Level;
+pub use state::environment::Level;
 pub use state::start::Start;

@@ -47,7 +47,7 @@ pub struct FlameSpec {
     /// The search pattern for names, a regular expression.
     pub find: Option<String>,
     /// How many frames with a single successor may share a row; 1 for none.
-    pub a_row: usize,
+    pub frames_per_row: usize,
 }
 
 /// A drawn frame, or several that are too narrow to be drawn separately.

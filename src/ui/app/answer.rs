@@ -11,7 +11,7 @@ use crate::ui::draw::layout;
 use crate::ui::input::commands::general;
 use crate::ui::screens::list::screen;
 use crate::ui::screens::time::state::usual;
-use crate::ui::state::frame::drawn_part;
+use crate::ui::state::environment::drawn_part;
 use crate::ui::state::start::StartupAction;
 use crate::ui::state::tab::Tab;
 

@@ -1,8 +1,8 @@
 //! The model of the interface, without terminal and engine. External actions are returned as effects.
 
 pub(crate) mod answer;
+pub(crate) mod banner;
 pub(crate) mod input;
-pub(crate) mod notice;
 pub(crate) mod popups;
 pub(crate) mod range;
 pub(crate) mod steps;
@@ -19,8 +19,8 @@ use crate::ingest::tracepoints;
 use crate::query::{Question, TopLine};
 use crate::source::{Control, Info};
 use crate::ui::screens::Views;
-use crate::ui::state::context::{Context, SavedFilters};
-use crate::ui::state::frame::{Level, Surroundings};
+use crate::ui::state::context::{SavedFilters, SessionContext};
+use crate::ui::state::environment::{Environment, Level};
 use crate::ui::state::lag::ViewLag;
 use crate::ui::state::scene::Scene;
 use crate::ui::state::selection::Selection;
@@ -65,13 +65,13 @@ pub enum Effect {
 #[derive(Debug)]
 pub struct App {
     /// The session and its latest answers.
-    pub context: Context,
+    pub context: SessionContext,
     /// The selection shared by all screens.
     pub selection: Selection,
     /// The state of each screen.
     pub views: Views,
     /// The surroundings of a screen.
-    pub frame: Surroundings,
+    pub frame: Environment,
     pub(crate) steps: steps::Steps,
     pub(crate) asked: Question,
     pub(crate) startup: VecDeque<StartupAction>,
@@ -85,8 +85,8 @@ impl App {
         let fields = Arc::new(tracepoints::first_fields(&info));
         let mut app = Self {
             selection: Selection::new(&info, &start, &fields),
-            frame: Surroundings::new(start.theme, start.tour),
-            context: Context {
+            frame: Environment::new(start.theme, start.tour),
+            context: SessionContext {
                 fields,
                 info,
                 answer: Arc::default(),

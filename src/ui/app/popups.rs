@@ -212,7 +212,7 @@ impl App {
             self.run(row);
             return true;
         }
-        let finding = places.finding.height > 0 && mouse.row == places.finding.y && self.scene().notice().is_some();
+        let finding = places.finding.height > 0 && mouse.row == places.finding.y && self.scene().banner().is_some();
         if finding {
             self.run(&program::FINDING);
         }

@@ -17,7 +17,7 @@ use crate::ui::screens::time::state::MapLook;
 use crate::ui::screens::top::state::TopState;
 use crate::ui::screens::units::state::Arrangement;
 use crate::ui::state::list_cursor::ListCursor;
-use crate::ui::state::selection::{ComparedWith, NoticeSubject, Zoom};
+use crate::ui::state::selection::{BannerSubject, ComparedWith, Zoom};
 use crate::ui::state::tab::Tab;
 
 const MAX_STEPS: usize = 200;
@@ -65,7 +65,7 @@ view! {
     age: Age, selection.age, "window of time";
     age_chosen: bool, selection.age_chosen, "window of time";
     sorted: bool, selection.rows.sorted, "columns";
-    dismissed: hashbrown::HashSet<NoticeSubject>, selection.dismissed, "message that was dismissed";
+    dismissed: hashbrown::HashSet<BannerSubject>, selection.dismissed, "message that was dismissed";
     baseline: Option<ComparedWith>, selection.baseline, "comparison";
     per: NormalizeBy, selection.per, "comparison";
     order_before: Option<(Order, bool)>, selection.order_before, "comparison";

@@ -13,10 +13,9 @@ use crate::query::answer::FoldMark;
 use crate::source::{Change, Control};
 use crate::ui::app::{App, Effect};
 use crate::ui::draw::layout;
-use crate::ui::input::act::Act;
+use crate::ui::input::action::Action;
 use crate::ui::input::command::{Command, Invocation};
-use crate::ui::input::commands::table::{self, Meaning};
-use crate::ui::input::commands::{general, program};
+use crate::ui::input::commands::{general, program, table};
 use crate::ui::popups::Popup;
 use crate::ui::popups::prompt::Prompt;
 use crate::ui::popups::tour;
@@ -39,17 +38,13 @@ impl App {
     }
 
     fn carry_out_command(&mut self, Invocation { row, argument }: Invocation) {
-        match table::meaning(row, self.frame.tab) {
-            Meaning::OfTable => self.say("this works on the table only: 1 shows it"),
-            Meaning::Nothing => {}
-            Meaning::Act(Act::Plain(act)) => act(self),
-            Meaning::Act(Act::Given(act)) => act(self, argument),
-            Meaning::Act(Act::Asked(act, start)) => match argument {
+        match table::action(row, self.frame.tab) {
+            None => {}
+            Some(Action::Plain(act)) => act(self),
+            Some(Action::Given(act)) => act(self, argument),
+            Some(Action::Asked(act, start)) => match argument {
                 Some(argument) => act(self, argument),
-                None => {
-                    let start = start(self);
-                    self.ask_for(row, start);
-                }
+                None => self.ask_for(row, start(self)),
             },
         }
         self.tell_units();

@@ -10,7 +10,7 @@ use crate::ui::popups::Popup;
 use crate::ui::popups::prompt::{Prompt, PromptMessage};
 use crate::ui::screens::Views;
 use crate::ui::screens::list::screen;
-use crate::ui::state::frame::Level;
+use crate::ui::state::environment::Level;
 use crate::ui::state::scene::Scene;
 use crate::ui::widgets::Canvas;
 

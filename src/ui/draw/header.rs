@@ -299,15 +299,15 @@ fn last_steps(whole: &str, trail: &[String], room: usize) -> String {
 }
 
 /// Draws the most urgent message on every screen, with the keys that go to its subject and dismiss it.
-pub(crate) fn notice(scene: Scene<'_>, on: &mut Canvas<'_>) {
-    let Some(notice) = scene.notice() else { return };
+pub(crate) fn banner(scene: Scene<'_>, on: &mut Canvas<'_>) {
+    let Some(banner) = scene.banner() else { return };
     let key = |row: &Command| scene.context.keymap.key_of(row).map(shown);
     let keys = [(&program::FINDING, "goes there"), (&program::DISMISS, "dismisses")];
     let keys: Vec<String> = keys.iter().filter_map(|(row, words)| Some(format!("  {} {words}", key(row)?))).collect();
-    let style = if notice.urgent { on.theme.error } else { on.theme.warning };
-    let (more, keys) = (clean(&notice.more), keys.concat());
+    let style = if banner.urgent { on.theme.error } else { on.theme.warning };
+    let (more, keys) = (clean(&banner.more), keys.concat());
     let room = usize::from(on.area.width).saturating_sub(2 + width(&more) + width(&keys));
-    let mut x = 1 + on.put(1, 0, &fit_end(&clean(&notice.text), room), style);
+    let mut x = 1 + on.put(1, 0, &fit_end(&clean(&banner.text), room), style);
     x += on.put(x, 0, &more, style);
     on.put(x, 0, &keys, on.theme.key);
 }

@@ -58,7 +58,7 @@ pub(crate) fn places_of(scene: Scene<'_>) -> Option<ScreenAreas> {
 }
 
 fn finding_height(scene: Scene<'_>, height: u16) -> u16 {
-    u16::from(height >= 10 && scene.notice().is_some())
+    u16::from(height >= 10 && scene.banner().is_some())
 }
 
 /// Height of the timeline; zero if room is short or the screen is not filtered by it.

@@ -45,7 +45,7 @@ fn draw_all(scene: Scene<'_>, views: &Views, theme: &Theme, area: Rect, buffer: 
     let places = layout::places(scene, area);
     header::draw(scene, &mut on.part(places.header));
     header::tabs(scene, &mut on.part(places.tabs));
-    header::notice(scene, &mut on.part(places.finding));
+    header::banner(scene, &mut on.part(places.finding));
     widgets::timeline::draw(scene, &mut on.part(places.timeline));
     screen(scene.frame.tab).draw(scene, views, &mut on.part(places.table));
     footer::details(scene, views, &mut on.part(places.details));

@@ -1,5 +1,5 @@
 //! Commands: name, keys, argument and description. Keymap, palette, help, footers, prompt, the table of keys and
-//! `--exec` are generated from them. Each row also contains the command's action ([`crate::ui::input::act`]).
+//! `--exec` are generated from them. Each row also contains the command's action ([`crate::ui::input::action`]).
 
 use crossterm::event::KeyCode;
 

@@ -4,7 +4,7 @@ use crate::lang::Diagnostic;
 use crate::lang::lex::{Cursor, Lexicon, Token};
 use crate::ui::input::command::Invocation;
 use crate::ui::input::commands::table;
-use crate::ui::input::keymap::{Binding, FACTS, Keymap, LAYERS, ScreenState};
+use crate::ui::input::keymap::{FACTS, KeyBinding, Keymap, LAYERS, ScreenState};
 use crate::ui::input::keys;
 use crate::ui::state::tab::Tab;
 
@@ -39,7 +39,7 @@ impl Keymap {
         if let Some(other) = taken.filter(|_| command.is_some()) {
             return Err(format!("{typed}: {} is bound, and one is the start of the other", other.keys));
         }
-        self.own.push(Binding { layer, keys, run: command, when });
+        self.own.push(KeyBinding { layer, keys, run: command, when });
         Ok(())
     }
 

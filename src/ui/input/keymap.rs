@@ -33,7 +33,7 @@ pub(crate) const FACTS: &[Fact] = &[
 
 /// A user's binding; without a command, the keys are unbound.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Binding {
+pub(crate) struct KeyBinding {
     pub(crate) layer: Option<Tab>,
     pub(crate) keys: String,
     pub(crate) run: Option<Invocation>,
@@ -41,7 +41,7 @@ pub(crate) struct Binding {
     pub(crate) when: Vec<(usize, bool)>,
 }
 
-impl Binding {
+impl KeyBinding {
     pub(crate) fn holds(&self, facts: &ScreenState) -> bool {
         self.when.iter().all(|(at, wanted)| FACTS[*at].1(facts) == *wanted)
     }
@@ -50,7 +50,7 @@ impl Binding {
 /// The default bindings and the user's.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Keymap {
-    pub(crate) own: Vec<Binding>,
+    pub(crate) own: Vec<KeyBinding>,
 }
 
 impl Keymap {

@@ -1,6 +1,6 @@
 //! Commands, and the keys that they are bound to.
 
-pub(crate) mod act;
+pub(crate) mod action;
 pub mod command;
 pub mod commands;
 pub(crate) mod key_lookup;

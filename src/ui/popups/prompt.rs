@@ -13,7 +13,7 @@ use crate::filter::{Filter, KnownFields, TraceField};
 use crate::ui::input::command::{Argument, ArgumentKind, Command};
 use crate::ui::popups::complete;
 use crate::ui::screens::events::state as events;
-use crate::ui::state::context::Context;
+use crate::ui::state::context::SessionContext;
 
 #[derive(Clone, Debug)]
 pub(crate) struct Prompt {
@@ -49,7 +49,12 @@ pub(crate) enum PromptMessage {
 }
 
 impl Prompt {
-    pub(crate) fn new(row: &'static Command, argument: &'static Argument, text: String, context: &Context) -> Self {
+    pub(crate) fn new(
+        row: &'static Command,
+        argument: &'static Argument,
+        text: String,
+        context: &SessionContext,
+    ) -> Self {
         let mut prompt = Self {
             row,
             argument,
@@ -70,7 +75,12 @@ impl Prompt {
         prompt
     }
 
-    pub(crate) fn about(row: &'static Command, text: String, subject: Subject, context: &Context) -> Option<Self> {
+    pub(crate) fn about(
+        row: &'static Command,
+        text: String,
+        subject: Subject,
+        context: &SessionContext,
+    ) -> Option<Self> {
         let mut prompt = Self::new(row, row.argument.as_ref()?, text, context);
         prompt.traced = Arc::new(subject.fields());
         prompt.subject = Some(Arc::new(subject));
@@ -80,7 +90,7 @@ impl Prompt {
 
     /// Creates a prompt that shows why it is unavailable. It still receives the keys that the user types before reading
     /// the reason, so that they do not act on the screen.
-    pub(crate) fn refused(row: &'static Command, why: String, context: &Context) -> Option<Self> {
+    pub(crate) fn refused(row: &'static Command, why: String, context: &SessionContext) -> Option<Self> {
         let mut prompt = Self::new(row, row.argument.as_ref()?, String::new(), context);
         prompt.refused = Some(why);
         prompt.refresh(context);
@@ -120,13 +130,13 @@ impl Prompt {
         self.input.value()
     }
 
-    pub(crate) fn key(&mut self, key: KeyEvent, context: &Context) {
+    pub(crate) fn key(&mut self, key: KeyEvent, context: &SessionContext) {
         self.input.handle_event(&Pressed::Key(key));
         self.refresh(context);
     }
 
     /// Inserts pasted text without control characters.
-    pub(crate) fn paste(&mut self, text: &str, context: &Context) {
+    pub(crate) fn paste(&mut self, text: &str, context: &SessionContext) {
         for c in text.chars().filter(|c| !c.is_control()).take(4096) {
             self.input.handle(tui_input::InputRequest::InsertChar(c));
         }
@@ -134,7 +144,7 @@ impl Prompt {
     }
 
     /// Replaces the text by the previous or next one of the history.
-    pub(crate) fn recall(&mut self, past: &[String], back: bool, context: &Context) {
+    pub(crate) fn recall(&mut self, past: &[String], back: bool, context: &SessionContext) {
         let now = past.iter().position(|text| text == self.text());
         let next = match (now, back) {
             (None, true) => past.len().checked_sub(1),
@@ -147,7 +157,7 @@ impl Prompt {
         self.refresh(context);
     }
 
-    pub(crate) fn complete(&mut self, context: &Context) {
+    pub(crate) fn complete(&mut self, context: &SessionContext) {
         if let Some((text, _)) = self.options.get(self.chosen) {
             let kept = &self.input.value()[..self.from.min(self.input.value().len())];
             self.input = Input::new(format!("{kept}{text} "));
@@ -162,7 +172,7 @@ impl Prompt {
         }
     }
 
-    fn refresh(&mut self, context: &Context) {
+    fn refresh(&mut self, context: &SessionContext) {
         self.chosen = 0;
         (self.clauses, self.note, self.offer, self.insisted) = (Vec::new(), None, None, false);
         if let Some(why) = &self.refused {

@@ -44,7 +44,7 @@ impl Default for ProgramCall {
 
 /// The state shared by all screens.
 #[derive(Debug)]
-pub struct Context {
+pub struct SessionContext {
     pub info: Info,
     pub answer: Arc<Answer>,
     pub(crate) host: Option<Arc<HostView>>,
@@ -70,7 +70,7 @@ pub struct Context {
     pub(crate) bytes_a_second: Option<f64>,
 }
 
-impl Context {
+impl SessionContext {
     /// Returns the event that gives instructions per cycle together with another one.
     pub(crate) fn partner(&self, event: usize) -> Option<Partner> {
         Partner::of(self.answer.events.iter().map(|event| event.name.as_str()), event)

@@ -7,17 +7,17 @@ use crate::query::Age;
 use crate::query::answer::EventInfo;
 use crate::session::Origin;
 use crate::ui::input::keymap::ScreenState;
-use crate::ui::state::context::Context;
-use crate::ui::state::frame::Surroundings;
+use crate::ui::state::context::SessionContext;
+use crate::ui::state::environment::Environment;
 use crate::ui::state::selection::{Selection, describe_age};
 
 pub(crate) const MIN: (u16, u16) = (20, 6);
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Scene<'a> {
-    pub(crate) context: &'a Context,
+    pub(crate) context: &'a SessionContext,
     pub(crate) selection: &'a Selection,
-    pub(crate) frame: &'a Surroundings,
+    pub(crate) frame: &'a Environment,
 }
 
 impl<'a> Scene<'a> {

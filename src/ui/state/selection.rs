@@ -15,7 +15,7 @@ use crate::query::{Age, Baseline, ChainMode, ColumnKey, Direction, Order, Questi
 use crate::session::Origin;
 use crate::source::Info;
 use crate::symbols::NameForm;
-use crate::ui::state::context::Context;
+use crate::ui::state::context::SessionContext;
 use crate::ui::state::range::{Ranges, clause};
 use crate::ui::state::start::Start;
 use crate::ui::state::tab::Tab;
@@ -85,7 +85,7 @@ impl BaselineSource {
 
 /// The subject of a message, so that a dismissed message does not return.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum NoticeSubject {
+pub(crate) enum BannerSubject {
     /// A CPU, if any, and its anomaly.
     Anomaly(Option<u32>, String),
     /// The path of an unsymbolized DSO.
@@ -165,7 +165,7 @@ pub struct Selection {
     pub(crate) refresh: Duration,
     /// Percentage points that a CPU must exceed the others by to be a finding.
     pub(crate) points: f64,
-    pub(crate) dismissed: HashSet<NoticeSubject>,
+    pub(crate) dismissed: HashSet<BannerSubject>,
 }
 
 impl Selection {
@@ -216,7 +216,7 @@ impl Selection {
     }
 
     /// Returns the question shared by all screens, to which a view adds its own part. `asked` is the previous one.
-    pub(crate) fn question(&self, context: &Context, tab: Tab, asked: &Question) -> Question {
+    pub(crate) fn question(&self, context: &SessionContext, tab: Tab, asked: &Question) -> Question {
         let key = |field: &TopField| if let TopField::Key(key) = field { Some(*key) } else { None };
         let keys: Vec<ColumnKey> = self.rows.columns.iter().filter_map(key).collect();
         Question {
@@ -245,7 +245,7 @@ impl Selection {
     }
 
     /// Whether rows use the first caller outside of the tracepoint code.
-    fn takes_origins(&self, context: &Context) -> bool {
+    fn takes_origins(&self, context: &SessionContext) -> bool {
         let name = context.answer.events.get(self.event).map(|event| plain(&event.name));
         !self.rows.sorted && context.info.chains && name.is_some_and(|name| name.contains(':'))
     }
@@ -285,7 +285,7 @@ impl Selection {
     }
 
     /// Returns the zooms and the filter that another run can use; the times of a live session mean nothing there.
-    pub(crate) fn repeatable_filter(&self, context: &Context) -> Option<String> {
+    pub(crate) fn repeatable_filter(&self, context: &SessionContext) -> Option<String> {
         let is_live = context.info.origin == Origin::Live;
         self.text_of(|zoom| !is_live || zoom.range().is_none())
     }
@@ -303,7 +303,7 @@ impl Selection {
         self.narrowed(self.filter.as_ref(), clause)
     }
 
-    fn baseline_asked(&self, context: &Context, tab: Tab) -> Option<Baseline> {
+    fn baseline_asked(&self, context: &SessionContext, tab: Tab) -> Option<Baseline> {
         if self.off_cpu && tab == Tab::Flame {
             let filter = self.asked_filter();
             let event = context.answer.events.iter().position(|e| e.name == OFF_CPU);
@@ -333,7 +333,7 @@ impl Selection {
     }
 
     /// Returns the commands that reproduce the comparison. The past of a live session is not reproducible.
-    pub(crate) fn baseline_command(&self, context: &Context) -> Vec<String> {
+    pub(crate) fn baseline_command(&self, context: &SessionContext) -> Vec<String> {
         let Some(mark) = &self.baseline else { return Vec::new() };
         let of = match &mark.of {
             BaselineSource::Past(_) => return Vec::new(),

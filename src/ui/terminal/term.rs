@@ -17,7 +17,7 @@ use rustix::time::Timespec;
 use crate::engine::urgency::thread_wanted_cpu_ns;
 use crate::panel::printable::{EscapeForm, Printable};
 use crate::symbols::guard;
-use crate::ui::state::frame::drawn_part;
+use crate::ui::state::environment::drawn_part;
 use crate::ui::terminal::paint::Painter;
 
 /// Whether the terminal is set up for the interface.

@@ -216,7 +216,7 @@ impl<'a> FlameLayout<'a> {
         row: i32,
     ) -> PlacedGroup<'a> {
         let (mut child, mut at, mut chain, mut above) = (child, at, Vec::new(), None);
-        while chain.len() + 1 < self.spec.a_row && child.class != Class::Thread {
+        while chain.len() + 1 < self.spec.frames_per_row && child.class != Class::Thread {
             let list = self.expand(&child, step);
             let cells = u128::from(at.x1 - at.x0);
             let whole = self.width(child.total).max(1);

@@ -43,7 +43,16 @@ fn tree(stacks: &[&str], edits: &[Edit]) -> FlameTree {
 }
 
 fn spec(way: FlameDirection) -> FlameSpec {
-    FlameSpec { way, zoom: Vec::new(), edits: Vec::new(), width: 80, height: 40, by_weight: true, find: None, a_row: 1 }
+    FlameSpec {
+        way,
+        zoom: Vec::new(),
+        edits: Vec::new(),
+        width: 80,
+        height: 40,
+        by_weight: true,
+        find: None,
+        frames_per_row: 1,
+    }
 }
 
 /// Every frame as (row, name, samples).

@@ -191,7 +191,7 @@ impl Screen {
                     height: 9,
                     by_weight,
                     find,
-                    a_row: if by_weight { 3 } else { 1 },
+                    frames_per_row: if by_weight { 3 } else { 1 },
                 };
                 assert_eq!(layout(&self.flame, &spec), layout(anew, &spec));
             }

@@ -3,8 +3,8 @@
 use crate::engine::Request;
 use crate::query::ColumnKey;
 use crate::source::Control;
-use crate::ui::input::act::Act::{Asked, Given, Plain};
-use crate::ui::input::act::commands;
+use crate::ui::input::action::Action::{Asked, Given, Plain};
+use crate::ui::input::action::commands;
 use crate::ui::input::command::{Argument, ArgumentKind};
 use crate::ui::popups::Popup;
 

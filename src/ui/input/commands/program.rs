@@ -1,8 +1,8 @@
 //! Commands of the program: screens, messages, help, appearance.
 
 use crate::ui::app::Effect;
-use crate::ui::input::act::Act::{Given, Plain};
-use crate::ui::input::act::commands;
+use crate::ui::input::action::Action::{Given, Plain};
+use crate::ui::input::action::commands;
 use crate::ui::input::command::{Argument, ArgumentKind};
 use crate::ui::popups::{Popup, Searched};
 use crate::ui::state::tab::Tab;
@@ -24,7 +24,7 @@ commands! { PROGRAM "Program" {
         => Plain(|app| app.frame.timeline = !app.frame.timeline);
     FINDING "finding" ["!"] "go to the message's subject: an anomalous CPU, code without names"
         says "why problem wrong anomaly throttle quota slow"
-        => Plain(|app| app.go_to_notice());
+        => Plain(|app| app.go_to_banner());
     DISMISS "dismiss" ["~"] "dismiss the message" => Plain(|app| app.dismiss());
     THRESHOLD "threshold" [] "set the points above other CPUs from which a CPU is an anomaly" (Argument::named("points"))
         => Given(|app, text| app.set_threshold(text));

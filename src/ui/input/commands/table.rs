@@ -1,14 +1,14 @@
 //! The table of all commands, and their meaning on each screen.
 
 use crate::lang::nearest_hint;
-use crate::ui::input::act::{Act, Acts};
+use crate::ui::input::action::{Action, Actions};
 use crate::ui::input::command::{Command, Invocation};
 use crate::ui::input::commands::{general, program};
 use crate::ui::screens::{cpus, events, flame, time, top, units};
 use crate::ui::state::tab::Tab;
 
 /// All groups, in the order of the help.
-static GROUPS: &[&Acts] = &[
+static GROUPS: &[&Actions] = &[
     &general::MOVE,
     &general::STEPS,
     &top::commands::CHAINS,
@@ -24,7 +24,7 @@ static GROUPS: &[&Acts] = &[
     &program::PROGRAM,
 ];
 
-fn all() -> impl Iterator<Item = &'static (&'static Command, Act)> + Clone {
+fn all() -> impl Iterator<Item = &'static (&'static Command, Action)> + Clone {
     GROUPS.iter().flat_map(|group| group.iter())
 }
 
@@ -70,7 +70,7 @@ pub(crate) fn find(name: &str) -> Option<&'static Command> {
 }
 
 /// Meanings of commands of all screens on single ones.
-static OVERRIDES: &[(Tab, &Acts)] = &[
+static OVERRIDES: &[(Tab, &Actions)] = &[
     (Tab::Flame, &flame::commands::HERE),
     (Tab::Time, &time::commands::HERE),
     (Tab::Cpus, &cpus::commands::HERE),
@@ -78,27 +78,22 @@ static OVERRIDES: &[(Tab, &Acts)] = &[
     (Tab::Units, &units::commands::HERE),
 ];
 
-pub(crate) enum Meaning {
-    Act(Act),
-    /// It needs the table's rows, which are not visible.
-    OfTable,
-    /// It belongs to another screen.
-    Nothing,
-}
+/// The action of commands that need the table's rows, where these are not visible.
+static OF_TABLE: Action = Action::Plain(|app| app.say("this works on the table only: 1 shows it"));
 
-/// Returns the meaning of a command on a screen: the screen's override, or the default.
-pub(crate) fn meaning(row: &Command, tab: Tab) -> Meaning {
-    let is_row = |(other, _): &&(&'static Command, Act)| other.is(row);
-    let mut here = OVERRIDES.iter().filter(|(own, _)| *own == tab).flat_map(|(_, acts)| acts.iter());
-    if let Some((_, act)) = here.find(is_row) {
-        return Meaning::Act(*act);
+/// Returns the action of a command on a screen, the screen's own or the default; `None` for those of another screen.
+pub(crate) fn action(row: &Command, tab: Tab) -> Option<Action> {
+    let is_row = |(other, _): &&(&'static Command, Action)| other.is(row);
+    let mut here = OVERRIDES.iter().filter(|(own, _)| *own == tab).flat_map(|(_, actions)| actions.iter());
+    if let Some((_, action)) = here.find(is_row) {
+        return Some(*action);
     }
     if row.of_table && tab != Tab::Top {
-        return Meaning::OfTable;
+        return Some(OF_TABLE);
     }
     // The measurement of softirq time is available on every screen.
     let lives_here = row.tab.is_none_or(|own| own == tab) || row.is(&cpus::commands::SOFTIRQ_TIME);
-    all().find(is_row).filter(|_| lives_here).map_or(Meaning::Nothing, |(_, act)| Meaning::Act(*act))
+    all().find(is_row).filter(|_| lives_here).map(|(_, action)| *action)
 }
 
 /// Parses a command as typed after `:`.

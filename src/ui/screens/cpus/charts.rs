@@ -20,7 +20,7 @@ const SCALE: u16 = 6;
 
 /// Charts of one size, side by side and below each other.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Grid {
+pub(crate) struct ChartGrid {
     columns: u16,
     rows: u16,
     each: u16,
@@ -34,7 +34,7 @@ struct Layers {
     missing: f32,
 }
 
-impl Grid {
+impl ChartGrid {
     /// Divides a place among charts of these CPUs; returns no charts if not all have room.
     pub(crate) fn of(cpus: usize, width: u16, height: u16) -> Self {
         let n = u16::try_from(cpus).unwrap_or(u16::MAX);
@@ -139,7 +139,7 @@ mod tests {
     #[test]
     fn charts_use_the_room_that_rows_leave() {
         let size = |cpus, width, height| {
-            let grid = Grid::of(cpus, width, height);
+            let grid = ChartGrid::of(cpus, width, height);
             (grid.columns, grid.rows, grid.each)
         };
         assert_eq!(size(2, 200, 45), (1, 2, 22));

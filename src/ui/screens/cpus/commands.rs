@@ -1,7 +1,7 @@
 //! Commands of the CPU screen, and its overrides of common commands.
 
-use crate::ui::input::act::Act::Plain;
-use crate::ui::input::act::{Acts, commands};
+use crate::ui::input::action::Action::Plain;
+use crate::ui::input::action::{Actions, commands};
 use crate::ui::input::command::HintAction::Command;
 use crate::ui::input::command::Hints;
 use crate::ui::input::commands::{general, program};
@@ -20,7 +20,7 @@ commands! { GROUP "CPUs" on Cpus {
     CAPTURE "cpu-capture" ["F"] "sample only the CPU under the cursor from now on" => Plain(|app| app.capture_cpu());
 }}
 
-pub(crate) static HERE: Acts = &[
+pub(crate) static HERE: Actions = &[
     (&general::UP, Plain(|app| app.move_cpu(-1))),
     (&general::DOWN, Plain(|app| app.move_cpu(1))),
     (&general::PAGE_UP, Plain(|app| app.move_cpu(-app.cpu_page()))),

@@ -14,7 +14,7 @@ use crate::query::cpus;
 use crate::query::heat::least_of;
 use crate::session::Origin;
 use crate::session::machine::quota::ThrottledGroup;
-use crate::ui::screens::cpus::state::{CpusState, Page};
+use crate::ui::screens::cpus::state::{ColumnPage, CpusState};
 use crate::ui::state::scene::Scene;
 use crate::ui::widgets::Canvas;
 
@@ -69,7 +69,7 @@ fn legend(scene: Scene<'_>, view: &CpusState, facts: &CpuFacts<'_>) -> String {
     let page = view.page(facts);
     let mut text = format!("matrix: {}", page.title());
     match (page, facts.times) {
-        (Page::Timed, Some(times)) if scene.context.tracing => {
+        (ColumnPage::Timed, Some(times)) if scene.context.tracing => {
             text.push_str(&format!(
                 "; {} events per second, reading them costs {:.1} % of a CPU",
                 short(times.rate),
@@ -79,7 +79,7 @@ fn legend(scene: Scene<'_>, view: &CpusState, facts: &CpuFacts<'_>) -> String {
                 text.push_str(&format!("; {} lost", short(times.lost as f64)));
             }
         }
-        (Page::Sampled, _) if facts.host.is_some() => {
+        (ColumnPage::Sampled, _) if facts.host.is_some() => {
             text.push_str(&format!(" of the last {} s", cpus::WINDOW_NS / 1_000_000_000))
         }
         _ => {}

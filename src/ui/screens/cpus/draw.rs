@@ -11,9 +11,9 @@ use crate::panel::text::{fit, fit_end, width};
 use crate::query::flame::Class;
 use crate::session::machine::Ticks;
 use crate::ui::draw::layout::places;
-use crate::ui::screens::cpus::charts::Grid;
+use crate::ui::screens::cpus::charts::ChartGrid;
 use crate::ui::screens::cpus::describe;
-use crate::ui::screens::cpus::state::{CpusState, Page};
+use crate::ui::screens::cpus::state::{ColumnPage, CpusState};
 use crate::ui::state::scene::Scene;
 use crate::ui::theme::Theme;
 use crate::ui::widgets::Canvas;
@@ -37,7 +37,7 @@ pub(crate) struct CpusLayout {
     pub(crate) rows: usize,
     /// Number of description lines below them.
     pub(crate) words: u16,
-    pub(crate) charts: Grid,
+    pub(crate) charts: ChartGrid,
     /// Whether columns at the right are hidden.
     pub(crate) more: bool,
 }
@@ -64,9 +64,9 @@ pub(crate) fn plan(scene: Scene<'_>, view: &CpusState) -> CpusLayout {
     let (spans, bar, history, more) = spans(view, &facts, table.width);
     let rows = (room - usize::from(overview)).min(n.max(1));
     // A map of durations is below the words.
-    let words = if view.page(&facts) == Page::Timed && words >= 8 { words + MAP } else { words };
+    let words = if view.page(&facts) == ColumnPage::Timed && words >= 8 { words + MAP } else { words };
     let left = table.height.saturating_sub(1 + u16::from(overview) + rows as u16 + words);
-    let charts = if words >= 8 { Grid::of(n, table.width, left) } else { Grid::default() };
+    let charts = if words >= 8 { ChartGrid::of(n, table.width, left) } else { ChartGrid::default() };
     CpusLayout { spans, bar, history, overview, rows, words, charts, more }
 }
 

@@ -8,7 +8,7 @@ use crate::ui::state::list_cursor::ListCursor;
 
 /// A set of columns after the common ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Page {
+pub(crate) enum ColumnPage {
     Sampled,
     /// Measured time by softirq vector.
     Timed,
@@ -22,7 +22,7 @@ pub(crate) enum Page {
     Work,
 }
 
-impl Page {
+impl ColumnPage {
     pub(crate) fn title(self) -> &'static str {
         match self {
             Self::Sampled => "softirq vectors, % of samples",
@@ -43,7 +43,7 @@ pub struct CpusState {
     pub(crate) list: ListCursor<u32>,
     pub(crate) column: CpuColumn,
     /// The selected page; `None` for the most informative one.
-    pub(crate) page: Option<Page>,
+    pub(crate) page: Option<ColumnPage>,
     pub(crate) order: CpuColumn,
     pub(crate) reversed: bool,
     /// Whether the PMUs count for this screen: only while it is visible.
@@ -57,25 +57,25 @@ const MAX_LINES: usize = 64;
 
 impl CpusState {
     /// Returns the pages that have data.
-    pub(crate) fn pages(facts: &CpuFacts<'_>) -> Vec<Page> {
+    pub(crate) fn pages(facts: &CpuFacts<'_>) -> Vec<ColumnPage> {
         let mut pages = Vec::new();
         if facts.times.is_some() {
-            pages.push(Page::Timed);
+            pages.push(ColumnPage::Timed);
         }
         if facts.samples.is_some() {
-            pages.push(Page::Sampled);
+            pages.push(ColumnPage::Sampled);
         }
         if facts.host.is_some() {
-            pages.extend([Page::Rates, Page::Lines, Page::Net, Page::Place]);
-            pages.extend(counts_work(facts).then_some(Page::Work));
+            pages.extend([ColumnPage::Rates, ColumnPage::Lines, ColumnPage::Net, ColumnPage::Place]);
+            pages.extend(counts_work(facts).then_some(ColumnPage::Work));
         }
         pages
     }
 
-    pub(crate) fn page(&self, facts: &CpuFacts<'_>) -> Page {
+    pub(crate) fn page(&self, facts: &CpuFacts<'_>) -> ColumnPage {
         let pages = Self::pages(facts);
         let chosen = self.page.filter(|page| pages.contains(page));
-        chosen.or(pages.first().copied()).unwrap_or(Page::Sampled)
+        chosen.or(pages.first().copied()).unwrap_or(ColumnPage::Sampled)
     }
 
     /// Returns the common columns for a screen width.
@@ -100,7 +100,7 @@ impl CpusState {
         out.extend((host && self.active.contains(&Ksoftirqd)).then_some(Ksoftirqd));
         out.extend((!host || width >= 140).then_some(Samples));
         // On a wide screen, in addition to the page; otherwise they are on their own page.
-        let work = width >= 140 && counts_work(facts) && self.page(facts) != Page::Work;
+        let work = width >= 140 && counts_work(facts) && self.page(facts) != ColumnPage::Work;
         out.extend(work.then_some([CpuColumn::Ipc, CpuColumn::Ghz]).into_iter().flatten());
         out
     }
@@ -131,18 +131,18 @@ impl CpusState {
 
     pub(crate) fn own(&self, facts: &CpuFacts<'_>) -> Vec<CpuColumn> {
         match self.page(facts) {
-            Page::Sampled => self.vectors(CpuColumn::Sampled),
-            Page::Timed => [vec![CpuColumn::IrqTimed], self.vectors(CpuColumn::Timed)].concat(),
-            Page::Rates => {
+            ColumnPage::Sampled => self.vectors(CpuColumn::Sampled),
+            ColumnPage::Timed => [vec![CpuColumn::IrqTimed], self.vectors(CpuColumn::Timed)].concat(),
+            ColumnPage::Rates => {
                 let n = facts.host.map_or(0, |h| h.vectors.len());
                 let known = SHOWN.into_iter().filter(|v| *v < n);
                 known.chain(SHOWN.len()..n).map(CpuColumn::Rate).collect()
             }
-            Page::Lines => lines(facts),
-            Page::Net => {
+            ColumnPage::Lines => lines(facts),
+            ColumnPage::Net => {
                 vec![CpuColumn::NetProcessed, CpuColumn::NetDropped, CpuColumn::NetSqueezed, CpuColumn::NetRps]
             }
-            Page::Place => vec![
+            ColumnPage::Place => vec![
                 CpuColumn::Mhz,
                 CpuColumn::Throttled,
                 CpuColumn::Node,
@@ -151,7 +151,7 @@ impl CpusState {
                 CpuColumn::Siblings,
                 CpuColumn::Marks,
             ],
-            Page::Work => vec![CpuColumn::Cycles, CpuColumn::Ipc, CpuColumn::Ghz],
+            ColumnPage::Work => vec![CpuColumn::Cycles, CpuColumn::Ipc, CpuColumn::Ghz],
         }
     }
 

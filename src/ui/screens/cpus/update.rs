@@ -13,7 +13,7 @@ use crate::query::cpus::of_vector;
 use crate::source::Control;
 use crate::ui::app::{App, Effect};
 use crate::ui::screens::cpus::draw as drawn;
-use crate::ui::screens::cpus::state::{CpusState, Page};
+use crate::ui::screens::cpus::state::{ColumnPage, CpusState};
 use crate::ui::state::selection::ZoomTarget;
 use crate::ui::state::tab::Tab;
 
@@ -113,7 +113,7 @@ impl App {
         self.say(next.title());
     }
 
-    fn set_page(&mut self, page: Page) {
+    fn set_page(&mut self, page: ColumnPage) {
         self.views.cpus.page = Some(page);
         if !self.cpu_columns().contains(&self.views.cpus.column) {
             self.views.cpus.column = CpuColumn::Cpu;
@@ -180,9 +180,9 @@ impl App {
         self.views.cpus.column = match (finding.kind, finding.vector) {
             (FindingKind::MissingTicks, _) if facts.times.is_none() => CpuColumn::Missing,
             (FindingKind::MissingSamples, _) => CpuColumn::Given,
-            (_, Some(v)) if self.views.cpus.page(&facts) == Page::Timed => CpuColumn::Timed(v),
+            (_, Some(v)) if self.views.cpus.page(&facts) == ColumnPage::Timed => CpuColumn::Timed(v),
             (_, Some(v)) => {
-                self.views.cpus.page = Some(Page::Sampled);
+                self.views.cpus.page = Some(ColumnPage::Sampled);
                 CpuColumn::Sampled(v)
             }
             _ => CpuColumn::Share(crate::session::machine::Ticks::SOFTIRQ),
@@ -198,7 +198,7 @@ impl App {
         }
         self.context.tracing = !self.context.tracing;
         self.effects.push(Effect::Softirqs(self.context.tracing));
-        self.views.cpus.page = self.context.tracing.then_some(Page::Timed);
+        self.views.cpus.page = self.context.tracing.then_some(ColumnPage::Timed);
         self.views.cpus.column = match (self.context.tracing, self.views.cpus.column) {
             (true, CpuColumn::Sampled(v)) => CpuColumn::Timed(v),
             (false, CpuColumn::Timed(v)) => CpuColumn::Sampled(v),

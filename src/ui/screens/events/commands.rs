@@ -1,8 +1,8 @@
 //! Commands of the event screen, and its overrides of common commands.
 
 use crate::source::{Change, RunState};
-use crate::ui::input::act::Act::{Given, Plain};
-use crate::ui::input::act::{Acts, commands};
+use crate::ui::input::action::Action::{Given, Plain};
+use crate::ui::input::action::{Actions, commands};
 use crate::ui::input::command::HintAction::{Chord, Command};
 use crate::ui::input::command::{Argument, ArgumentKind, Hints};
 use crate::ui::input::commands::general;
@@ -25,7 +25,7 @@ commands! { GROUP "Events" on Events {
 /// The argument of a search on this screen.
 pub(crate) static SEARCHED: Argument = Argument::of("regex", "search events", ArgumentKind::Events).or_nothing();
 
-pub(crate) static HERE: Acts = &[
+pub(crate) static HERE: Actions = &[
     (&general::UP, Plain(|app| app.move_item(-1))),
     (&general::DOWN, Plain(|app| app.move_item(1))),
     (&general::PAGE_UP, Plain(|app| app.move_item(-app.event_page()))),

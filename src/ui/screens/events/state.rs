@@ -22,14 +22,14 @@ pub(crate) enum EventRow {
 
 /// Events of one kind and subsystem.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Group {
+pub(crate) struct CatalogueGroup {
     pub(crate) sort: EventKind,
     pub(crate) name: String,
     /// Its entries in the catalogue.
     pub(crate) entries: std::ops::Range<usize>,
 }
 
-impl Group {
+impl CatalogueGroup {
     pub(crate) fn title(&self) -> String {
         match self.name.as_str() {
             "" => format!("{} events", self.sort.word()),
@@ -43,7 +43,7 @@ impl Group {
 pub struct EventsState {
     /// The machine's events, once they are loaded.
     pub(crate) catalogue: Option<Arc<Vec<CatalogueEvent>>>,
-    pub(crate) groups: Vec<Group>,
+    pub(crate) groups: Vec<CatalogueGroup>,
     open: HashSet<usize>,
     pub(crate) search: String,
     /// Entries that match the search, the best first.
@@ -70,7 +70,9 @@ impl EventsState {
         for (i, entry) in catalogue.iter().enumerate() {
             match self.groups.last_mut() {
                 Some(last) if last.sort == entry.sort && last.name == entry.group => last.entries.end = i + 1,
-                _ => self.groups.push(Group { sort: entry.sort, name: entry.group.clone(), entries: i..i + 1 }),
+                _ => {
+                    self.groups.push(CatalogueGroup { sort: entry.sort, name: entry.group.clone(), entries: i..i + 1 })
+                }
             }
         }
         self.catalogue = Some(catalogue);

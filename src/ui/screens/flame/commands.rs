@@ -3,8 +3,8 @@
 use crate::query::ColumnKey;
 use crate::query::flame::Edit;
 use crate::query::flame::layout::FlameDirection;
-use crate::ui::input::act::Act::{Given, Plain};
-use crate::ui::input::act::{Acts, commands};
+use crate::ui::input::action::Action::{Given, Plain};
+use crate::ui::input::action::{Actions, commands};
 use crate::ui::input::command::HintAction::{Chord, Command};
 use crate::ui::input::command::{Argument, ArgumentKind, Hints};
 use crate::ui::input::commands::general;
@@ -50,7 +50,7 @@ commands! { GROUP "Flame graph" on Flame {
 /// Rows of a page in the flame graph.
 const PAGE: usize = 8;
 
-pub(crate) static HERE: Acts = &[
+pub(crate) static HERE: Actions = &[
     (&general::UP, Plain(|app| app.along_flame(-1, 1))),
     (&general::DOWN, Plain(|app| app.along_flame(1, 1))),
     (&general::PAGE_UP, Plain(|app| app.along_flame(-1, PAGE))),

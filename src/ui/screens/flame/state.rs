@@ -32,7 +32,7 @@ pub struct FlameState {
     /// A search has started: the cursor goes to the first match.
     pub(crate) seeks: bool,
     /// Maximum number of frames with a single child that share a row: above one if the graph is deeper than the screen.
-    pub(crate) a_row: usize,
+    pub(crate) frames_per_row: usize,
 }
 
 impl Default for FlameState {
@@ -44,13 +44,13 @@ impl Default for FlameState {
             find: None,
             cursor: None,
             seeks: false,
-            a_row: 1,
+            frames_per_row: 1,
         }
     }
 }
 
 /// Upper limit of frames that share a row.
-const MOST_A_ROW: usize = 64;
+const MOST_PER_ROW: usize = 64;
 /// Rows of the path to the zoomed frame that stay visible.
 const PATH: usize = 3;
 
@@ -65,7 +65,7 @@ impl FlameState {
             height,
             by_weight,
             find: self.find.clone(),
-            a_row: self.a_row,
+            frames_per_row: self.frames_per_row,
         }
     }
 
@@ -75,11 +75,11 @@ impl FlameState {
         let (height, above) = (usize::from(height), flame.zoom.len().saturating_sub(PATH));
         let rows = flame.rows.saturating_sub(above);
         if 4 * flame.depth.saturating_sub(above) <= 3 * height {
-            self.a_row = 1;
-        } else if rows > height && self.a_row < MOST_A_ROW {
-            self.a_row *= 2;
-        } else if 2 * rows <= height && self.a_row > 1 {
-            self.a_row /= 2;
+            self.frames_per_row = 1;
+        } else if rows > height && self.frames_per_row < MOST_PER_ROW {
+            self.frames_per_row *= 2;
+        } else if 2 * rows <= height && self.frames_per_row > 1 {
+            self.frames_per_row /= 2;
         }
     }
 
@@ -233,15 +233,15 @@ mod tests {
         let mut view = FlameState::default();
         let mut fit = |rows, depth| {
             view.fit(&Flame { rows, depth, ..Flame::default() }, 20);
-            view.a_row
+            view.frames_per_row
         };
         let steps = [(20, 20), (21, 21), (21, 40), (11, 40), (10, 40), (12, 16), (15, 15), (20, 20)];
         assert_eq!(steps.map(|(rows, depth)| fit(rows, depth)), [1, 2, 4, 4, 2, 2, 1, 1]);
         // Hidden rows of the path to the zoomed frame need no room.
         let zoom = vec!["f".into(); 10];
         view.fit(&Flame { rows: 27, depth: 27, zoom, ..Flame::default() }, 20);
-        assert_eq!(view.a_row, 1);
+        assert_eq!(view.frames_per_row, 1);
         (0..99).for_each(|_| view.fit(&Flame { rows: 99, depth: 9999, ..Flame::default() }, 20));
-        assert_eq!(view.a_row, MOST_A_ROW);
+        assert_eq!(view.frames_per_row, MOST_PER_ROW);
     }
 }

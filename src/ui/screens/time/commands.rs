@@ -1,7 +1,7 @@
 //! Commands of the heat map of time, and its overrides of common commands.
 
-use crate::ui::input::act::Act::{Given, Plain};
-use crate::ui::input::act::{Acts, commands};
+use crate::ui::input::action::Action::{Given, Plain};
+use crate::ui::input::action::{Actions, commands};
 use crate::ui::input::command::HintAction::Command;
 use crate::ui::input::command::{Argument, Hints};
 use crate::ui::input::commands::general;
@@ -22,7 +22,7 @@ commands! { GROUP "Time" on Time {
     HIGHLIGHT "time-highlight" ["*"] "end the highlight of a function's samples" => Plain(|app| app.drop_highlight());
 }}
 
-pub(crate) static HERE: Acts = &[
+pub(crate) static HERE: Actions = &[
     (&general::UP, Plain(|app| app.move_time(0, -1))),
     (&general::DOWN, Plain(|app| app.move_time(0, 1))),
     (&general::PAGE_UP, Plain(|app| app.turn_time(-1))),

@@ -8,9 +8,9 @@ use crate::panel::unit::{duration, percent, thousands};
 use crate::query::heat::{Heat, HeatBy, SECOND};
 use crate::query::time_range::time_of_day;
 use crate::session::Origin;
-use crate::ui::screens::time::heat::{self, Map};
+use crate::ui::screens::time::heat::{self, HeatMap};
 use crate::ui::screens::time::layout::{RowPacking, map_area, slot_of, turned, wide};
-use crate::ui::screens::time::state::{Selection, TimeState};
+use crate::ui::screens::time::state::{TimeSelection, TimeState};
 use crate::ui::screens::top::draw as table;
 use crate::ui::state::scene::Scene;
 use crate::ui::widgets::Canvas;
@@ -33,7 +33,7 @@ pub(crate) fn draw(scene: Scene<'_>, view: &TimeState, on: &mut Canvas<'_>) {
     let packing = RowPacking::of(scene, view, heat.rows, map.height);
     names(view, heat, packing, &mut on.part(Rect { x: on.area.x, width: map.x - on.area.x, ..map }));
     let wide = wide(scene, view, map.width);
-    heat::draw(&Map { scene, view, heat, selected: &selected, packing, wide }, &mut on.part(map));
+    heat::draw(&HeatMap { scene, view, heat, selected: &selected, packing, wide }, &mut on.part(map));
     axis(scene, heat, wide, &mut on.part(Rect { y: map.y + map.height, height: 1, ..map }));
     let words = cursor_line(scene, view, heat, &selected);
     on.put(1, map.y + map.height + 1 - on.area.y, &words, on.theme.text);
@@ -179,7 +179,7 @@ fn time(ns: u64, length: u64) -> String {
 }
 
 /// Describes the time under the cursor or of the selection and its samples, the most important part first.
-fn cursor_line(scene: Scene<'_>, view: &TimeState, heat: &Heat, selected: &Selection) -> String {
+fn cursor_line(scene: Scene<'_>, view: &TimeState, heat: &Heat, selected: &TimeSelection) -> String {
     let (from, until) = (selected.from, selected.until);
     let seconds = |ns: u64| ns as f64 / 1e9;
     let mut parts = vec![

@@ -4,7 +4,7 @@ use ratatui::style::{Color, Modifier, Style};
 
 use crate::query::heat::{Heat, HeatBy};
 use crate::ui::screens::time::layout::RowPacking;
-use crate::ui::screens::time::state::{Selection, TimeState};
+use crate::ui::screens::time::state::{TimeSelection, TimeState};
 use crate::ui::state::scene::Scene;
 use crate::ui::theme::Theme;
 use crate::ui::widgets::Canvas;
@@ -17,11 +17,11 @@ const LOST: char = '×';
 const NO_DATA: char = '·';
 
 /// The map and what is drawn on it.
-pub(crate) struct Map<'a> {
+pub(crate) struct HeatMap<'a> {
     pub(crate) scene: Scene<'a>,
     pub(crate) view: &'a TimeState,
     pub(crate) heat: &'a Heat,
-    pub(crate) selected: &'a Selection,
+    pub(crate) selected: &'a TimeSelection,
     pub(crate) packing: RowPacking,
     /// Width of a column in cells.
     pub(crate) wide: u16,
@@ -34,7 +34,7 @@ struct Part {
     highlight: bool,
 }
 
-pub(crate) fn draw(map: &Map<'_>, on: &mut Canvas<'_>) {
+pub(crate) fn draw(map: &HeatMap<'_>, on: &mut Canvas<'_>) {
     let columns = (map.heat.columns as u16).saturating_mul(map.wide).min(on.area.width);
     for y in 0..on.area.height {
         let row = map.packing.row(y);
@@ -73,7 +73,7 @@ fn letter(part: Part) -> char {
     part.level.map_or(' ', |level| if part.highlight { HIGHLIGHT[level] } else { LETTERS[level] })
 }
 
-fn cell(map: &Map<'_>, column: usize, row: usize, at: (u16, u16), on: &mut Canvas<'_>) {
+fn cell(map: &HeatMap<'_>, column: usize, row: usize, at: (u16, u16), on: &mut Canvas<'_>) {
     let (heat, theme) = (map.heat, on.theme);
     let part = |row: usize| {
         let inside = row < heat.rows;
@@ -116,7 +116,7 @@ fn cell(map: &Map<'_>, column: usize, row: usize, at: (u16, u16), on: &mut Canva
 }
 
 /// Whether nothing was recorded at that time, or it was evicted. Future cells are just empty.
-fn outside(map: &Map<'_>, column: usize, row: usize) -> bool {
+fn outside(map: &HeatMap<'_>, column: usize, row: usize) -> bool {
     let heat = map.heat;
     let (begin, end) = match heat.by {
         HeatBy::Offset => {

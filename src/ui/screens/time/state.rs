@@ -68,7 +68,7 @@ impl Default for TimeState {
 
 /// The selected part of the map.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Selection {
+pub struct TimeSelection {
     /// Nanoseconds from the session's start.
     pub(crate) from: u64,
     pub(crate) until: u64,
@@ -79,7 +79,7 @@ pub struct Selection {
     pub samples: u64,
 }
 
-impl Selection {
+impl TimeSelection {
     /// Whether it contains a cell.
     pub(crate) fn has(&self, heat: &Heat, column: usize, row: usize) -> bool {
         match heat.by {
@@ -114,7 +114,7 @@ impl TimeState {
     }
 
     /// Returns the selection; by default the cell under the cursor.
-    pub fn selected(&self, heat: &Heat) -> Selection {
+    pub fn selected(&self, heat: &Heat) -> TimeSelection {
         let here = self.spot(heat);
         let other = self.anchor.unwrap_or(here);
         let columns = |a: u64, b: u64| {
@@ -126,14 +126,14 @@ impl TimeState {
             let (a, b) = (heat.cell_at(here.at), heat.cell_at(other.at));
             let cells = if self.whole { span.start * heat.rows..span.end * heat.rows } else { a.min(b)..a.max(b) + 1 };
             let (from, until) = (heat.time(cells.start), heat.time(cells.end));
-            return Selection { from, until, samples: heat.sum(cells.clone()), span: cells, rows: None };
+            return TimeSelection { from, until, samples: heat.sum(cells.clone()), span: cells, rows: None };
         }
         let other_row = other.row.min(heat.rows.saturating_sub(1));
         let rows = here.row.min(other_row)..here.row.max(other_row) + 1;
         let rows = Some(rows).filter(|_| !self.whole);
         let (from, until) = (heat.column_time(span.start), heat.column_time(span.end));
         let samples = heat.sum_of(span.clone(), rows.clone().unwrap_or(0..heat.rows));
-        Selection { from, until, span, rows, samples }
+        TimeSelection { from, until, span, rows, samples }
     }
 
     /// Updates the colour ranges for a map, if the current ones are unsuitable.

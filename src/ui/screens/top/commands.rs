@@ -1,8 +1,8 @@
 //! Commands of the table: call chains, columns, order.
 
 use crate::query::{ChainMode, Direction};
-use crate::ui::input::act::Act::{Asked, Given, Plain};
-use crate::ui::input::act::commands;
+use crate::ui::input::action::Action::{Asked, Given, Plain};
+use crate::ui::input::action::commands;
 use crate::ui::input::command::HintAction::Command;
 use crate::ui::input::command::{Argument, ArgumentKind, Hints};
 use crate::ui::input::commands::{general, program};

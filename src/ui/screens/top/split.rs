@@ -32,7 +32,7 @@ const PROCESSES: &[ColumnKey] = &[ColumnKey::Pid, ColumnKey::Program, ColumnKey:
 
 /// One of the kinds of rows that a key cycles through.
 #[derive(Clone, Debug)]
-pub(crate) struct Split {
+pub(crate) struct RowSplit {
     /// The description; empty for functions that are not split.
     pub(crate) words: &'static str,
     pub(crate) keys: Vec<ColumnKey>,
@@ -40,7 +40,7 @@ pub(crate) struct Split {
     pub(crate) is_whole: bool,
 }
 
-impl Split {
+impl RowSplit {
     fn of_functions((words, keys): &(&'static str, &[ColumnKey])) -> Self {
         Self { words, keys: keys.to_vec(), is_whole: false }
     }
@@ -87,7 +87,7 @@ impl Scene<'_> {
     }
 
     /// Returns the index of the current columns among the splits.
-    pub(crate) fn split_now(self, splits: &[Split]) -> Option<usize> {
+    pub(crate) fn split_now(self, splits: &[RowSplit]) -> Option<usize> {
         // The command line column appears only if processes of one name differ.
         let tells = |key: &ColumnKey| *key != ColumnKey::Cmdline;
         let own: Vec<ColumnKey> = self.selection.rows.columns.iter().filter_map(split_key).filter(tells).collect();
@@ -111,14 +111,14 @@ impl Scene<'_> {
 
     /// Returns the kinds of rows that a key cycles through, without fields that no sample has: functions, processes,
     /// and functions by task or place. A tracepoint's own texts, without a function, come before whole processes.
-    pub(crate) fn splits(self) -> Vec<Split> {
+    pub(crate) fn splits(self) -> Vec<RowSplit> {
         let event = self.event();
         let name = event.and_then(|event| plain(&event.name).split_once(':')).map_or("", |(_, name)| name);
         let texts = event.into_iter().flat_map(|event| &event.texts).map(|text| {
             let key = traced(&format!("{name}.{text}"));
-            Split::whole(key.entry().words, &[key])
+            RowSplit::whole(key.entry().words, &[key])
         });
-        let mut splits: Vec<Split> = SPLITS.iter().map(Split::of_functions).collect();
+        let mut splits: Vec<RowSplit> = SPLITS.iter().map(RowSplit::of_functions).collect();
         let has = |key: ColumnKey| {
             let has = |whose: &TaskSamples| whose.group.text(key).is_some_and(|text| !text.is_empty());
             self.context.answer.view.tasks.iter().any(has)
@@ -128,7 +128,7 @@ impl Scene<'_> {
         splits.retain(|split| are_alike || !split.keys.contains(&ColumnKey::Cmdline));
         // With pods, several of them may have a container of the same name.
         splits.dedup_by_key(|split| split.words);
-        let processes = Split::whole("processes", &PROCESSES[..if are_alike { 3 } else { 2 }]);
+        let processes = RowSplit::whole("processes", &PROCESSES[..if are_alike { 3 } else { 2 }]);
         splits.splice(1..1, texts.chain([processes]));
         splits
     }

@@ -11,7 +11,7 @@ use crate::query::{ColumnKey, Direction, Order};
 use crate::ui::app::{App, Effect};
 use crate::ui::input::commands::general;
 use crate::ui::screens::top::commands::COLUMNS;
-use crate::ui::screens::top::split::{self, Split, split_key};
+use crate::ui::screens::top::split::{self, RowSplit, split_key};
 use crate::ui::state::selection::{Zoom, ZoomTarget};
 
 impl App {
@@ -141,7 +141,7 @@ impl App {
     fn split_for(&mut self, key: ColumnKey) {
         let splits = self.scene().splits();
         let now = self.scene().split_now(&splits).map_or("", |at| splits[at].words);
-        let fits = |split: &Split| split.keys.contains(&key) && split.words != now && !split.is_of_processes();
+        let fits = |split: &RowSplit| split.keys.contains(&key) && split.words != now && !split.is_of_processes();
         match splits.into_iter().find(fits) {
             Some(split) => {
                 self.split_by(&split);
@@ -210,9 +210,8 @@ impl App {
     }
 
     /// Replaces the columns of tasks and places.
-    fn split_by(&mut self, split: &Split) {
-        let is_kept =
-            |field: &TopField| split_key(field).is_none() && !(split.is_whole && matches!(field, TopField::Key(_)));
+    fn split_by(&mut self, split: &RowSplit) {
+        let is_kept = |field: &TopField| split_key(field).is_none() && !(split.is_whole && matches!(field, TopField::Key(_)));
         self.selection.rows.columns.retain(is_kept);
         if !split.is_whole && !self.selection.rows.columns.iter().any(|field| matches!(field, TopField::Key(_))) {
             self.selection.rows.columns.extend([TopField::Key(ColumnKey::Sym), TopField::Key(ColumnKey::Dso)]);

@@ -9,7 +9,7 @@ use crate::ui::app::{App, Effect};
 use crate::ui::popups::fuzzy::Fuzzy;
 use crate::ui::popups::{Chooser, Popup};
 use crate::ui::screens::events::state::{EventsState, NO_TRACEPOINTS};
-use crate::ui::state::context::Context;
+use crate::ui::state::context::SessionContext;
 use crate::ui::state::tab::Tab;
 use crate::units::kit::options::settings::{OPTIONS, Settings};
 use crate::units::kit::{EventRequest, Spec};
@@ -48,7 +48,7 @@ impl App {
         };
         self.frame.status = None;
         self.add_unit(Some(text));
-        let refused = matches!(self.frame.status, Some((crate::ui::state::frame::Level::Error, _)));
+        let refused = matches!(self.frame.status, Some((crate::ui::state::environment::Level::Error, _)));
         if refused && let Some(choice) = chosen {
             // The user can type the missing part after the name.
             chooser.input = tui_input::Input::new(format!("{} ", choice.text));
@@ -58,7 +58,7 @@ impl App {
 }
 
 /// Returns the units that match, the best first, or the nearest ones. After a name, its options.
-pub(crate) fn unit_choices(context: &Context, events: &EventsState, typed: &str) -> Vec<Choice> {
+pub(crate) fn unit_choices(context: &SessionContext, events: &EventsState, typed: &str) -> Vec<Choice> {
     let typed = typed.trim_start();
     if let Some(options) = option_choices(typed) {
         return options;
@@ -114,7 +114,7 @@ fn option_choices(typed: &str) -> Option<Vec<Choice>> {
 }
 
 /// Describes a unit and its events.
-pub(crate) fn about_unit(context: &Context, name: &str) -> Option<String> {
+pub(crate) fn about_unit(context: &SessionContext, name: &str) -> Option<String> {
     let spec = units::find(name)?;
     let needs = match units::make(spec, &Settings::default()) {
         Ok(unit) => {
@@ -135,7 +135,7 @@ pub(crate) fn about_unit(context: &Context, name: &str) -> Option<String> {
 }
 
 /// Returns the cost of recording a unit's events, in percent of each CPU, if the rates of all of them are known.
-pub(crate) fn cost(context: &Context, spec: &'static Spec) -> Option<f64> {
+pub(crate) fn cost(context: &SessionContext, spec: &'static Spec) -> Option<f64> {
     let wants = units::make(spec, &Settings::default()).ok()?.event_requests();
     let cost = |want: &EventRequest| {
         let meters = context.answer.events.iter().filter(|event| is_named(want, &event.name));
@@ -147,7 +147,7 @@ pub(crate) fn cost(context: &Context, spec: &'static Spec) -> Option<f64> {
 }
 
 /// Returns the cost of an event that occurs at each context switch, by the current rate of switches.
-fn cost_of_switches(context: &Context, want: &EventRequest) -> Option<f64> {
+fn cost_of_switches(context: &SessionContext, want: &EventRequest) -> Option<f64> {
     const ONE_EACH: [&str; 3] = ["sched:sched_switch", "sched:sched_waking", "sched:sched_wakeup"];
     let host = context.host.as_ref().filter(|host| host.switches > 0.0)?;
     let cpus = host.rows.iter().filter(|row| row.online).count().max(1);
@@ -156,7 +156,7 @@ fn cost_of_switches(context: &Context, want: &EventRequest) -> Option<f64> {
 }
 
 /// Returns the requirements of a unit that are not available.
-fn lacks(context: &Context, events: &EventsState, spec: &'static Spec) -> Option<String> {
+fn lacks(context: &SessionContext, events: &EventsState, spec: &'static Spec) -> Option<String> {
     let wants = units::make(spec, &Settings::default()).ok()?.event_requests();
     let there = |want: &&EventRequest| lacks_event(context, events, want).is_none();
     let must: Vec<&EventRequest> = wants.iter().filter(|want| !want.optional).collect();
@@ -167,7 +167,7 @@ fn lacks(context: &Context, events: &EventsState, spec: &'static Spec) -> Option
     must.iter().find(|want| !there(want)).and_then(|want| lacks_event(context, events, want))
 }
 
-fn lacks_event(context: &Context, events: &EventsState, want: &EventRequest) -> Option<String> {
+fn lacks_event(context: &SessionContext, events: &EventsState, want: &EventRequest) -> Option<String> {
     let name = shown(&want.event).trim_start_matches('~');
     if context.info.origin == Origin::Recorded {
         let has = context.answer.events.iter().any(|event| is_named(want, &event.name));

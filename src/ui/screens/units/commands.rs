@@ -1,7 +1,7 @@
 //! Commands of the unit screen, and its overrides of common commands.
 
-use crate::ui::input::act::Act::{Given, Plain};
-use crate::ui::input::act::{Acts, commands};
+use crate::ui::input::action::Action::{Given, Plain};
+use crate::ui::input::action::{Actions, commands};
 use crate::ui::input::command::HintAction::Command;
 use crate::ui::input::command::Hints;
 use crate::ui::input::commands::general;
@@ -24,7 +24,7 @@ commands! { GROUP "Units" on Units {
     STOP "unit-stop" ["del", "x"] "end the unit; undo brings it back with its figures" => Plain(|app| app.stop_unit());
 }}
 
-pub(crate) static HERE: Acts = &[
+pub(crate) static HERE: Actions = &[
     (&general::UP, Plain(|app| app.unit_line(-1))),
     (&general::DOWN, Plain(|app| app.unit_line(1))),
     (&general::PAGE_UP, Plain(|app| app.unit_rows(-app.unit_page()))),

@@ -82,7 +82,9 @@ fn narrow_functions_are_drawn_as_their_module() {
 #[test]
 fn frames_with_one_way_on_share_a_row() {
     let stacks: Vec<&str> = ["abcdx"; 60].into_iter().chain(["abcdy"; 38]).chain(["abz"; 2]).collect();
-    let of = |a_row| layout(&tree(&stacks, &[]), &FlameSpec { a_row, width: 20, ..spec(FlameDirection::Roots) });
+    let of = |frames_per_row| {
+        layout(&tree(&stacks, &[]), &FlameSpec { frames_per_row, width: 20, ..spec(FlameDirection::Roots) })
+    };
     let (folded, whole) = (of(9), of(1));
     let text = |flame: &Flame| {
         let one = |b: &FlameBlock| {
@@ -105,10 +107,10 @@ fn frames_with_one_way_on_share_a_row() {
     // A search finds frames in shared rows, and at most half a cell is skipped.
     let found = layout(
         &tree(&stacks, &[]),
-        &FlameSpec { find: Some("^b$".into()), a_row: 9, width: 20, ..spec(FlameDirection::Roots) },
+        &FlameSpec { find: Some("^b$".into()), frames_per_row: 9, width: 20, ..spec(FlameDirection::Roots) },
     );
     assert_eq!(found.blocks.iter().map(|b| b.found).collect::<Vec<_>>(), [false, true, false, false]);
-    let wide = layout(&tree(&stacks, &[]), &FlameSpec { a_row: 9, width: 80, ..spec(FlameDirection::Roots) });
+    let wide = layout(&tree(&stacks, &[]), &FlameSpec { frames_per_row: 9, width: 80, ..spec(FlameDirection::Roots) });
     assert_eq!(text(&wide), "0t 100, 1ab 100, 2cd 98, 2z 2, 3x 60, 3y 38");
 }
 
@@ -117,7 +119,7 @@ fn a_zoom_passes_through_shared_rows() {
     let stacks: Vec<&str> = ["abcdx"; 60].into_iter().chain(["abcdy"; 38]).chain(["abz"; 2]).collect();
     let of = |zoom: &[&str]| {
         let zoom = zoom.iter().map(|name| (*name).into()).collect();
-        layout(&tree(&stacks, &[]), &FlameSpec { zoom, a_row: 9, width: 20, ..spec(FlameDirection::Roots) })
+        layout(&tree(&stacks, &[]), &FlameSpec { zoom, frames_per_row: 9, width: 20, ..spec(FlameDirection::Roots) })
     };
     let zoomed = of(&["t", "a", "b", "c", "d"]);
     assert_eq!((zoomed.zoom.len(), zoomed.zoomed.new.samples, zoomed.depth), (5, 98, 6));

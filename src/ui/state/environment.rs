@@ -28,7 +28,7 @@ pub(crate) fn drawn_part(width: u16, height: u16) -> (u16, u16) {
 
 /// The surroundings of the screens.
 #[derive(Debug, Default)]
-pub struct Surroundings {
+pub struct Environment {
     pub tab: Tab,
     pub(crate) popups: Vec<Popup>,
     pub(crate) prompt: Option<Prompt>,
@@ -50,7 +50,7 @@ pub struct Surroundings {
     pub(crate) theme_before: Option<String>,
 }
 
-impl Surroundings {
+impl Environment {
     pub(crate) fn new(theme: String, tour: bool) -> Self {
         let tour = tour.then_some(0);
         Self { size: (80, 24), mouse: true, timeline: true, theme, tour, ..Self::default() }

@@ -2,23 +2,23 @@
 
 use crate::session::DsoKind;
 use crate::ui::app::App;
-use crate::ui::state::notice::is_unnamed;
-use crate::ui::state::selection::NoticeSubject;
+use crate::ui::state::banner::is_unnamed;
+use crate::ui::state::selection::BannerSubject;
 
 impl App {
     pub(crate) fn dismiss(&mut self) {
-        match self.scene().notice() {
-            Some(notice) => {
-                self.selection.dismissed.insert(notice.of);
+        match self.scene().banner() {
+            Some(banner) => {
+                self.selection.dismissed.insert(banner.of);
             }
             None => self.say("there is no message to dismiss"),
         }
     }
 
-    pub(crate) fn go_to_notice(&mut self) {
-        match self.scene().notice().map(|notice| notice.of) {
-            Some(NoticeSubject::Unnamed(path)) => self.go_to_unnamed(&path),
-            Some(NoticeSubject::Cut) => self.say(":call-graph dwarf,SIZE copies more of each stack"),
+    pub(crate) fn go_to_banner(&mut self) {
+        match self.scene().banner().map(|banner| banner.of) {
+            Some(BannerSubject::Unnamed(path)) => self.go_to_unnamed(&path),
+            Some(BannerSubject::Cut) => self.say(":call-graph dwarf,SIZE copies more of each stack"),
             _ => self.go_to_finding(),
         }
     }

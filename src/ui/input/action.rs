@@ -4,7 +4,7 @@ use crate::ui::app::App;
 use crate::ui::input::command::Command;
 
 #[derive(Clone, Copy)]
-pub(crate) enum Act {
+pub(crate) enum Action {
     Plain(fn(&mut App)),
     /// With its argument, if given; otherwise it uses the current row or state.
     Given(fn(&mut App, Option<String>)),
@@ -13,7 +13,7 @@ pub(crate) enum Act {
 }
 
 /// Commands with their actions: those under a heading of the help, or a screen's overrides of other commands.
-pub(crate) type Acts = &'static [(&'static Command, Act)];
+pub(crate) type Actions = &'static [(&'static Command, Action)];
 
 /// Lists the commands of a group, optionally of one screen (`on Flame`). A row is `NAME "name" ["keys"] "description"
 /// (argument) => action;`. `says "words"` before the argument adds search words; `of table` before the arrow restricts
@@ -35,7 +35,7 @@ macro_rules! commands {
             argument: commands!(@argument $($argument)?),
             of_table: commands!(@table $($table)?),
         };)*
-        pub(crate) static $list: $crate::ui::input::act::Acts = &[$((&$id, $act)),*];
+        pub(crate) static $list: $crate::ui::input::action::Actions = &[$((&$id, $act)),*];
     };
     (@argument) => { None };
     (@argument $argument:expr) => { Some($argument) };

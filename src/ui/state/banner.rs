@@ -8,35 +8,35 @@ use crate::profile::frames::SymState;
 use crate::query::TopLine;
 use crate::session::{DsoKind, Origin};
 use crate::ui::state::scene::Scene;
-use crate::ui::state::selection::NoticeSubject;
+use crate::ui::state::selection::BannerSubject;
 use crate::ui::state::tab::Tab;
 
 /// The share of unsymbolized code above which there is a message.
 const UNNAMED_PERCENT: f64 = 10.0;
 
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Notice {
+pub(crate) struct Banner {
     pub(crate) text: String,
     /// Additional text, if there is room.
     pub(crate) more: String,
     pub(crate) urgent: bool,
-    pub(crate) of: NoticeSubject,
+    pub(crate) of: BannerSubject,
 }
 
 impl Scene<'_> {
     /// Returns the most urgent message that was not dismissed.
-    pub(crate) fn notice(self) -> Option<Notice> {
-        let kept = |notice: &Notice| !self.selection.dismissed.contains(&notice.of);
+    pub(crate) fn banner(self) -> Option<Banner> {
+        let kept = |banner: &Banner| !self.selection.dismissed.contains(&banner.of);
         self.anomaly().or_else(|| self.unnamed().filter(kept)).or_else(|| self.cut().filter(kept))
     }
 
-    fn anomaly(self) -> Option<Notice> {
+    fn anomaly(self) -> Option<Banner> {
         // The text of a cgroup's finding begins with its name, which distinguishes it.
         let which = |found: &CpuFinding| match found.kind {
             FindingKind::Quota => found.text.split(" throttled").next().unwrap_or_default().to_owned(),
             kind => format!("{kind:?} {:?}", found.vector),
         };
-        let of = |found: &CpuFinding| NoticeSubject::Anomaly(found.cpu, which(found));
+        let of = |found: &CpuFinding| BannerSubject::Anomaly(found.cpu, which(found));
         let kept = || self.context.findings.iter().filter(|found| !self.selection.dismissed.contains(&of(found)));
         let first = kept().next()?;
         let others: std::collections::BTreeSet<u32> =
@@ -46,10 +46,10 @@ impl Scene<'_> {
             1 => "  and 1 more CPU".to_owned(),
             n => format!("  and {n} more CPUs"),
         };
-        Some(Notice { text: first.text.clone(), more, urgent: true, of: of(first) })
+        Some(Banner { text: first.text.clone(), more, urgent: true, of: of(first) })
     }
 
-    fn unnamed(self) -> Option<Notice> {
+    fn unnamed(self) -> Option<Banner> {
         if self.frame.tab != Tab::Top {
             return None;
         }
@@ -61,8 +61,8 @@ impl Scene<'_> {
         }
         let (path, (_, line)) = paths.into_iter().max_by(|a, b| a.1.0.total_cmp(&b.1.0).then_with(|| b.0.cmp(a.0)))?;
         let text = format!("{} without names, most in {}", percent(share), self.why_unnamed(line));
-        let notice = Notice { text, more: String::new(), urgent: false, of: NoticeSubject::Unnamed(path.to_owned()) };
-        (share > UNNAMED_PERCENT).then_some(notice)
+        let banner = Banner { text, more: String::new(), urgent: false, of: BannerSubject::Unnamed(path.to_owned()) };
+        (share > UNNAMED_PERCENT).then_some(banner)
     }
 
     pub(crate) fn why_unnamed(self, line: &TopLine) -> String {
@@ -75,7 +75,7 @@ impl Scene<'_> {
         }
     }
 
-    fn cut(self) -> Option<Notice> {
+    fn cut(self) -> Option<Banner> {
         const SHORT: f64 = 25.0;
         match self.unwinding()? {
             CallGraph::Dwarf(size) if self.context.answer.cut_percent > SHORT && size < MAX_STACK => {
@@ -83,7 +83,7 @@ impl Scene<'_> {
                     "{:.0} % of stacks are longer than the {size} bytes copied",
                     self.context.answer.cut_percent
                 );
-                Some(Notice { text, more: String::new(), urgent: false, of: NoticeSubject::Cut })
+                Some(Banner { text, more: String::new(), urgent: false, of: BannerSubject::Cut })
             }
             _ => None,
         }

@@ -15,7 +15,7 @@ use crate::ui::app::{App, Effect};
 use crate::ui::draw::screen;
 use crate::ui::state::context::SavedFilters;
 use crate::ui::terminal::frame_pacer::FramePacer;
-use crate::ui::terminal::term::{self, Screen};
+use crate::ui::terminal::term::{self, ScreenTerminal};
 use crate::ui::terminal::term_query::{TermFacts, TermQuery};
 use crate::ui::theme::{Theme, Themes, suited};
 use crate::units::kit::{Settings, Spec};
@@ -185,7 +185,7 @@ fn take_notice(app: &mut App, engine: &Engine, notice: Notice) {
     }
 }
 
-fn take_outside(app: &mut App, screen: &mut Screen, what: OutsideEvent) -> io::Result<()> {
+fn take_outside(app: &mut App, screen: &mut ScreenTerminal, what: OutsideEvent) -> io::Result<()> {
     match what {
         OutsideEvent::Saved(Ok(text)) => app.say(text),
         OutsideEvent::Saved(Err(text)) => app.error(text),
@@ -198,14 +198,14 @@ fn take_outside(app: &mut App, screen: &mut Screen, what: OutsideEvent) -> io::R
 }
 
 /// Sets the terminal up again after another program used it.
-fn retake(app: &mut App, screen: &mut Screen) -> io::Result<()> {
+fn retake(app: &mut App, screen: &mut ScreenTerminal) -> io::Result<()> {
     term::enter()?;
     let (width, height) = term::size()?;
     app.resize(width, height);
     screen.clear()
 }
 
-fn effects(app: &mut App, screen: &mut Screen, engine: &Engine, driver: &mut dyn Driver) -> io::Result<bool> {
+fn effects(app: &mut App, screen: &mut ScreenTerminal, engine: &Engine, driver: &mut dyn Driver) -> io::Result<bool> {
     for effect in std::mem::take(&mut app.effects) {
         match effect {
             Effect::Engine(request) => engine.send(request),
@@ -239,7 +239,7 @@ fn effects(app: &mut App, screen: &mut Screen, engine: &Engine, driver: &mut dyn
     Ok(true)
 }
 
-fn frame(app: &mut App, theme: &Theme, screen: &mut Screen) -> io::Result<()> {
+fn frame(app: &mut App, theme: &Theme, screen: &mut ScreenTerminal) -> io::Result<()> {
     let mut drawn = (0, 0);
     screen.draw(|frame| {
         let area = frame.area();

@@ -143,7 +143,7 @@ pub(crate) struct QuietBackend {
     cursor_shown: bool,
 }
 
-pub(crate) type Screen = Terminal<QuietBackend>;
+pub(crate) type ScreenTerminal = Terminal<QuietBackend>;
 
 pub(crate) fn size() -> io::Result<(u16, u16)> {
     crossterm::terminal::size()
@@ -154,7 +154,7 @@ fn drawn(size: Size) -> Size {
     Size { width, height }
 }
 
-pub(crate) fn screen() -> io::Result<Screen> {
+pub(crate) fn screen() -> io::Result<ScreenTerminal> {
     let inner = CrosstermBackend::new(FrameWriter { bytes: Vec::with_capacity(1 << 16) });
     let painter = Painter::empty(drawn(inner.size()?));
     Terminal::new(QuietBackend { inner, painter, cursor: Position::ORIGIN, cursor_shown: false })

@@ -211,7 +211,8 @@ impl App {
 
     /// Replaces the columns of tasks and places.
     fn split_by(&mut self, split: &RowSplit) {
-        let is_kept = |field: &TopField| split_key(field).is_none() && !(split.is_whole && matches!(field, TopField::Key(_)));
+        let is_kept =
+            |field: &TopField| split_key(field).is_none() && !(split.is_whole && matches!(field, TopField::Key(_)));
         self.selection.rows.columns.retain(is_kept);
         if !split.is_whole && !self.selection.rows.columns.iter().any(|field| matches!(field, TopField::Key(_))) {
             self.selection.rows.columns.extend([TopField::Key(ColumnKey::Sym), TopField::Key(ColumnKey::Dso)]);

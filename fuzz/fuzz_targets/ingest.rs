@@ -11,7 +11,7 @@ use crossbeam_channel::{Receiver, Sender, unbounded};
 use libfuzzer_sys::fuzz_target;
 use perfprof_tui::engine::aggregator::{Aggregator, AggregatorLinks};
 use perfprof_tui::engine::shares::ThreadMemory;
-use perfprof_tui::engine::symbolizer::{FoundLines, Job, LookedUp, Symbolizer};
+use perfprof_tui::engine::symbolizer::{FoundLines, LookedUp, LookupJob, Symbolizer};
 use perfprof_tui::engine::{Feed, IntakeOptions, Notice, Options, Request, Snapshot, UnitRequest};
 use perfprof_tui::export::perfdata;
 use perfprof_tui::filter::{Filter, KnownFields};
@@ -117,9 +117,9 @@ struct Live {
     requests: Sender<Request>,
     notices: Receiver<Notice>,
     answer: Arc<ArcSwap<Answer>>,
-    jobs: Receiver<Job>,
+    jobs: Receiver<LookupJob>,
     names: Sender<LookedUp>,
-    line_jobs: Receiver<Job>,
+    line_jobs: Receiver<LookupJob>,
     lines: Sender<FoundLines>,
     held: Arc<ThreadMemory>,
     batch: Batch,
@@ -273,7 +273,7 @@ fn question(words: &mut Words<'_>, events: usize) -> Option<Question> {
                 height,
                 by_weight: kind & 8 == 0,
                 find: None,
-                a_row: 1 + usize::from(kind & 3),
+                frames_per_row: 1 + usize::from(kind & 3),
             });
         }
         6 => {

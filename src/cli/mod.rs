@@ -1,60 +1,24 @@
 //! The command line: arguments, the driver of the screen, and the commands without a screen. The only folder that
 //! prints, and the only one that uses both engine and screen.
+//!
+//! * [`args`]: all options and commands, their order on the command line, and their help.
+//! * `perf_compat`: perf's commands and options that differ from ours.
+//! * [`config`]: config.toml, the defaults of options, saved filters.
+//! * `input`: opens recordings and selects their samples and events.
+//! * `sampling`: from arguments to a source of the running machine; retention and snapshots.
+//! * `commands`: each command in a file or folder.
+//! * `manual`: the pages of the manual, and the schema of JSON output.
 
-pub(crate) mod annotate;
-mod answers;
-mod appearance;
-mod archive;
 pub mod args;
-pub(crate) mod buildid_list;
-mod chosen;
-mod completions;
+pub(crate) mod commands;
 pub mod config;
-pub(crate) mod cpus;
-pub(crate) mod demo;
-pub(crate) mod diff;
-pub(crate) mod driver;
-mod dump;
-pub mod entry;
 mod error;
-pub(crate) mod evlist;
-pub(crate) mod export;
-mod filters;
-mod flight_recorder;
-mod help;
-pub(crate) mod inject;
-pub(crate) mod list;
-mod list_containers;
-pub(crate) mod live;
+mod input;
 mod manual;
-pub(crate) mod open;
 mod output;
-mod perf_commands;
-mod perf_options;
-pub(crate) mod probe;
-mod probe_places;
-mod push;
-pub(crate) mod record;
-mod record_file;
-mod record_ids;
-mod remote;
-pub(crate) mod report;
-mod report_hardware;
-mod retained;
-pub(crate) mod run_unit;
-pub(crate) mod schema;
-mod script;
+mod perf_compat;
+mod sampling;
 mod signals;
-mod snapshot;
-pub(crate) mod source_config;
-mod spelling;
-pub(crate) mod stat;
-mod stat_output;
-mod store;
-pub(crate) mod symbols;
-mod unit_source;
-mod usdt;
-mod welcome;
 
 use std::process::ExitCode;
 
@@ -85,8 +49,8 @@ fn run() -> ExitCode {
     let config = config::get();
     output::choose_charset(config.ascii);
     let words: Vec<_> = std::env::args_os().collect();
-    let command = help::of(&words, config::apply(args::called_by(&words), &config.options));
-    let words = match entry::arranged(words, &command) {
+    let command = args::help::of(&words, config::apply(args::called_by(&words), &config.options));
+    let words = match args::arrange::arranged(words, &command) {
         Ok(words) => words,
         Err(error) => return code(Err(error)),
     };
@@ -107,7 +71,12 @@ fn run() -> ExitCode {
         Ok(parsed) => parsed,
         Err(error) => {
             let of_others = unit.and_then(|spec| args::unit_args::of_others(spec, &error));
-            let unknown = || perf_options::unknown(&error, entry::command_of(&words, &args::called_by(&words)).0);
+            let unknown = || {
+                perf_compat::perf_options::unknown(
+                    &error,
+                    args::arrange::command_of(&words, &args::called_by(&words)).0,
+                )
+            };
             if let Some(why) = of_others.or_else(unknown) {
                 return code(Err(usage(why)));
             }
@@ -116,35 +85,13 @@ fn run() -> ExitCode {
         }
     };
     let args = match parsed {
-        Parsed::Unit(spec, args) => return code(run_unit::run(spec, *args)),
+        Parsed::Unit(spec, args) => return code(commands::unit::run(spec, *args)),
         Parsed::Other(args) => args,
     };
     if !matches!(args.command, Some(Command::Config(_))) {
         config.faults.iter().for_each(|fault| output::complain(fault));
     }
-    code(match args.command {
-        None => live::run(args.live),
-        Some(Command::Open(open)) => live::open(open),
-        Some(Command::Record(record)) => record::run(*record),
-        Some(Command::Report(options)) => report::run(*options),
-        Some(Command::Script(options)) => script::run(*options),
-        Some(Command::Evlist(options)) => evlist::run(options),
-        Some(Command::BuildidList(options)) => buildid_list::run(options),
-        Some(Command::Inject(options)) => inject::run(options),
-        Some(Command::Export(options)) => export::run(options),
-        Some(Command::Annotate(options)) => annotate::run(options),
-        Some(Command::Symbols(options)) => symbols::run(options),
-        Some(Command::Diff(options)) => diff::run(options),
-        Some(Command::Cpus(options)) => cpus::run(options),
-        Some(Command::List(options)) => list::run(options),
-        Some(Command::Probe(options)) => probe::run(options),
-        Some(Command::Stat(options)) => stat::run(options),
-        Some(Command::Doctor(doctor)) => report::doctor(doctor),
-        Some(Command::Demo(options)) => demo::run(options),
-        Some(Command::Config(options)) => config::run(options),
-        Some(Command::Completions(options)) => completions::completions(options),
-        Some(Command::Man(options)) => completions::man(options),
-    })
+    code(commands::run(*args))
 }
 
 enum Parsed {

@@ -93,7 +93,7 @@ pub fn hidden(text: &str, secrets: &[String]) -> String {
 }
 
 /// Decodes percent-encoding (RFC 3986, section 2.1).
-pub(super) fn decoded(text: &str) -> String {
+pub(crate) fn decoded(text: &str) -> String {
     let mut out = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
     while let [first, after @ ..] = rest {

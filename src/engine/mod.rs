@@ -16,7 +16,6 @@ pub mod curl;
 pub mod events;
 mod feeder;
 pub mod fetch;
-pub(crate) mod grpc;
 pub mod headless;
 pub mod intervals;
 mod missing_files;

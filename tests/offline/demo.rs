@@ -73,7 +73,7 @@ fn made() -> Vec<u8> {
 
 #[test]
 fn the_demo_is_the_recording() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/cli/demo/incident.zst");
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/cli/commands/demo/incident.zst");
     let now = made();
     if std::env::var_os("UPDATE_DEMO").is_some() {
         std::fs::write(&path, zstd::bulk::compress(&now, 19).expect("packed")).expect("written");

@@ -1,8 +1,7 @@
 //! Arguments of the command line. Where perf has an option, ours has its spelling and meaning.
 
-use std::ffi::OsString;
-use std::path::PathBuf;
-
+pub mod arrange;
+pub(crate) mod help;
 pub(crate) mod listed;
 mod machine;
 pub(crate) mod names;
@@ -12,11 +11,15 @@ mod sampling;
 mod screens;
 mod script;
 pub(crate) mod unit_args;
+mod unknown_word;
+
+use std::ffi::OsString;
+use std::path::PathBuf;
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
 
-use crate::cli::{help, perf_options};
+use crate::cli::perf_compat::perf_options;
 use crate::export;
 use crate::lang::quantity;
 

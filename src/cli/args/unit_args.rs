@@ -7,14 +7,14 @@ use std::time::Duration;
 use clap::error::{ContextKind, ContextValue};
 use clap::{Arg, ArgAction, ArgMatches, Args as ClapArgs, Command, FromArgMatches, ValueHint};
 
-use crate::cli::{help, perf_options};
+use crate::cli::perf_compat::perf_options;
 use crate::event::CallGraph;
 use crate::lang::quantity;
 use crate::units::kit::options::settings::{OPTIONS, Opt, SHARED, address_event};
 use crate::units::kit::{Settings, Spec};
 use crate::units::{self, UNITS};
 
-use super::{Format, NameArgs};
+use super::{Format, NameArgs, help};
 
 /// Units whose name is also a command; they are run by `unit NAME`.
 const TAKEN: &[&str] = &["stat"];

@@ -4,6 +4,7 @@
 mod file;
 mod folder;
 mod options;
+pub(crate) mod saved_filters;
 mod show;
 
 use std::path::PathBuf;

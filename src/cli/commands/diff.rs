@@ -1,0 +1,303 @@
+//! `diff`: compares two recordings.
+
+use std::collections::BTreeMap;
+use std::io::Write;
+
+use crate::engine::IntakeOptions;
+use crate::engine::offline::Offline;
+use crate::event::plain;
+use crate::export::{folded, svg};
+use crate::lang::counted;
+use crate::panel::printable::EscapeForm;
+use crate::panel::row_order::arrange;
+use crate::panel::text::clean;
+use crate::panel::unit::{percent, thousands};
+use crate::panel::{Cell, Column, Table};
+use crate::query::diff::{DiffRow, DiffSide, NormalizeBy, diff};
+use crate::query::rows::top_table::key_text;
+use crate::query::{Aggregate, ColumnKey, Order, RowLimit, Top, TopSpec};
+
+use crate::cli::args::{Compute, Diff, DiffFormat, OrderSide, PerArg, Recording};
+use crate::cli::input;
+use crate::cli::input::selection::{chosen_events, foremost, keys_of, say_foremost};
+use crate::cli::output::{self, complain, print, print_csv, print_json, texts};
+use crate::cli::usage;
+
+struct ComparedSide {
+    loaded: Offline,
+    event: usize,
+    side: DiffSide,
+    rows: Vec<(Vec<String>, crate::profile::Acc)>,
+}
+
+pub(crate) fn run(args: Diff) -> anyhow::Result<u8> {
+    let keys = keys_of(&args.sort)?;
+    args.which.check()?;
+    let per = match args.per {
+        _ if args.period => NormalizeBy::Nothing,
+        PerArg::Total => NormalizeBy::Total,
+        PerArg::Second => NormalizeBy::Second,
+        PerArg::Nothing => NormalizeBy::Nothing,
+    };
+    let (old, new) = (load(&args, &args.old, &keys)?, load(&args, &args.new, &keys)?);
+    let events = paired(&args, &old, &new)?;
+    let (old, new) = (ComparedSide::of(&args, old, events[0], &keys)?, ComparedSide::of(&args, new, events[1], &keys)?);
+    if matches!(args.format, DiffFormat::Folded | DiffFormat::Svg) {
+        return stacks(&args, &old, &new, per);
+    }
+    let rows = diff((&old.side, &old.rows), (&new.side, &new.rows), per);
+    let mut rows: Vec<DiffRow<Vec<String>>> =
+        rows.into_iter().filter(|row| !args.baseline_only || row.old.samples > 0).collect();
+    // The sort is stable: equal rows stay sorted by the largest difference.
+    type Row = DiffRow<Vec<String>>;
+    let most: Option<&dyn Fn(&Row) -> f64> = match args.compute {
+        _ if args.order == Some(OrderSide::Old) => Some(&|row| row.old_value),
+        Compute::DeltaAbs => None,
+        Compute::Delta => Some(&DiffRow::delta),
+        Compute::Ratio => Some(&ratio),
+        Compute::Weighted(before, after) => Some(&move |row| weighted(row, before, after) as f64),
+    };
+    if let Some(value) = most {
+        arrange(&mut rows, |a, b| value(b).total_cmp(&value(a)));
+    }
+    let shape = TableShape { per, compute: args.compute, formula: args.formula, totals: [old.side, new.side] };
+    let rows: Vec<&DiffRow<Vec<String>>> = rows.iter().take(args.limit.unwrap_or(usize::MAX)).collect();
+    match args.format {
+        DiffFormat::Json => {
+            let list: Vec<_> = rows.iter().map(|r| object(r, &keys)).collect();
+            let side = |path: &std::path::Path, one: &ComparedSide| {
+                serde_json::json!({ "file": path.display().to_string(), "event": one.loaded.event_names[one.event],
+                    "samples": one.side.total.samples, "period": one.side.total.period, "seconds": one.side.seconds })
+            };
+            let all = serde_json::json!({ "old": side(&args.old, &old), "new": side(&args.new, &new),
+                "per": per.unit_label(), "test": "two-proportion z, 95 %", "rows": list });
+            print_json(&all)?;
+        }
+        DiffFormat::Csv => print_csv(&table(&rows, &keys, &shape).to_csv())?,
+        DiffFormat::Text if args.separator.is_some() => {
+            let separator = args.separator.as_deref().unwrap_or_default();
+            print(&table(&rows, &keys, &shape).to_separated(separator))?;
+        }
+        _ => {
+            let side = |name: &str, path: &std::path::Path, one: &ComparedSide| {
+                format!(
+                    "# {name} {}: {} of {}, {:.1} s\n",
+                    clean(&path.display().to_string()),
+                    counted(one.side.total.samples, "sample"),
+                    clean(&one.loaded.event_names[one.event]),
+                    one.side.seconds
+                )
+            };
+            print(&side("old", &args.old, &old))?;
+            print(&side("new", &args.new, &new))?;
+            print(&format!(
+                "# values: {}.  ▲ grew  ▼ shrank  + new  - gone  ~ within chance (two-proportion z test, 95 %)\n",
+                per.unit_label()
+            ))?;
+            print(&if rows.is_empty() {
+                "no differences\n".to_owned()
+            } else {
+                table(&rows, &keys, &shape).to_text()
+            })?;
+        }
+    }
+    std::mem::forget((old, new));
+    Ok(0)
+}
+
+fn load(args: &Diff, path: &std::path::Path, keys: &[ColumnKey]) -> anyhow::Result<Offline> {
+    let recording = Recording::from_files(vec![path.to_owned()], args.names.clone());
+    input::open(&recording, args.no_demangle)?.load(IntakeOptions {
+        chains: args.children
+            || matches!(args.format, DiffFormat::Folded | DiffFormat::Svg)
+            || args.which.filter.is_some(),
+        traces: keys.contains(&ColumnKey::Trace),
+        fields: args.which.needs_fields() || keys.iter().any(|key| key.traced().is_some()),
+        ..IntakeOptions::default()
+    })
+}
+
+/// Returns the event of each recording to compare: the first pair with the same name without modifiers, like perf.
+fn paired(args: &Diff, old: &Offline, new: &Offline) -> anyhow::Result<[usize; 2]> {
+    let (of_old, of_new) = (chosen_events(old, &args.which)?, chosen_events(new, &args.which)?);
+    let partner = |event: &usize| {
+        let name = &old.event_names[*event];
+        let is = |like: &dyn Fn(&str) -> bool| of_new.iter().copied().find(|other| like(&new.event_names[*other]));
+        is(&|other| other == name).or_else(|| is(&|other| plain(other) == plain(name)))
+    };
+    let in_both: Vec<usize> = of_old.iter().copied().filter(|event| partner(event).is_some()).collect();
+    if let Some(event) = foremost(old, &in_both)
+        && let Some(other) = partner(&event)
+    {
+        say_foremost("compared", old, event, &in_both);
+        return Ok([event, other]);
+    }
+    let none = |path: &std::path::Path| anyhow::anyhow!("{} has no events", path.display());
+    let event = foremost(old, &of_old).ok_or_else(|| none(&args.old))?;
+    let other = foremost(new, &of_new).ok_or_else(|| none(&args.new))?;
+    let names = (&old.event_names[event], &new.event_names[other]);
+    complain(&format!("comparing {} with {}; choose another event with --event", names.0, names.1));
+    Ok([event, other])
+}
+
+impl ComparedSide {
+    fn of(args: &Diff, loaded: Offline, event: usize, keys: &[ColumnKey]) -> anyhow::Result<Self> {
+        let filter = args.which.filter(&loaded)?;
+        let mut fold = Aggregate::new(event, filter).group_by(keys);
+        fold.update(loaded.data(), 0..u64::MAX);
+        let spec = TopSpec {
+            keys: keys.to_vec(),
+            children: args.children,
+            order: Order::SelfTime,
+            reversed: false,
+            origins: false,
+        };
+        let top = Top::build(loaded.data(), &fold, None, &spec, RowLimit::First(usize::MAX));
+        let seconds = loaded.ingest.core().profile.span().map_or(0.0, |(a, b)| (b.saturating_sub(a)) as f64 / 1e9);
+        let key = |row: &crate::query::TopRow| -> Vec<String> {
+            keys.iter().map(|k| key_text(loaded.data(), &top, row, *k)).collect()
+        };
+        let weight = |row: &crate::query::TopRow| if args.children { row.children } else { row.own };
+        let rows = top.rows.iter().filter(|r| !weight(r).is_zero()).map(|r| (key(r), weight(r))).collect();
+        let side = DiffSide { total: top.total, seconds };
+        Ok(Self { event, side, rows, loaded })
+    }
+}
+
+/// Returns the ratio of new to old; infinite for new rows.
+fn ratio(row: &DiffRow<Vec<String>>) -> f64 {
+    if row.old_value == 0.0 { f64::INFINITY } else { row.new_value / row.old_value }
+}
+
+/// Returns new period × its weight − old period × its weight.
+fn weighted(row: &DiffRow<Vec<String>>, before: i32, after: i32) -> i128 {
+    i128::from(row.new.period) * i128::from(after) - i128::from(row.old.period) * i128::from(before)
+}
+
+struct TableShape {
+    per: NormalizeBy,
+    compute: Compute,
+    formula: bool,
+    totals: [DiffSide; 2],
+}
+
+impl TableShape {
+    /// Returns the formula of a row's value, like perf diff.
+    fn formula_of(&self, row: &DiffRow<Vec<String>>) -> String {
+        let (old, new) = (row.old.period, row.new.period);
+        let [before, after] = self.totals.map(|side| side.total.period);
+        match (self.compute, self.per) {
+            (Compute::Ratio, _) => format!("{new} / {old}"),
+            (Compute::Weighted(first, second), _) => format!("({new} * {second}) - ({old} * {first})"),
+            (_, NormalizeBy::Total) => format!("({new} * 100 / {after}) - ({old} * 100 / {before})"),
+            (_, NormalizeBy::Second) => {
+                let [before, after] = self.totals.map(|side| side.seconds);
+                format!("({new} / {after:.3}) - ({old} / {before:.3})")
+            }
+            (_, NormalizeBy::Nothing) => format!("{new} - {old}"),
+        }
+    }
+}
+
+fn table(rows: &[&DiffRow<Vec<String>>], keys: &[ColumnKey], shape: &TableShape) -> Table {
+    let (per, compute) = (shape.per, shape.compute);
+    let right = Column::figures;
+    let mut columns = vec![
+        match compute {
+            Compute::Ratio => right("ratio", "Ratio"),
+            Compute::Weighted(..) => right("wdiff", "Weighted Δ"),
+            Compute::Delta | Compute::DeltaAbs => right("delta", "Δ"),
+        },
+        right("verdict", ""),
+        right("old", "Old"),
+        right("new", "New"),
+        right("old_samples", "Old samples"),
+        right("new_samples", "New samples"),
+    ];
+    columns.extend(shape.formula.then(|| right("formula", "Formula")));
+    columns.extend(keys.iter().map(|k| Column::texts(k.name(), k.title())));
+    let value = |v: f64| match per {
+        NormalizeBy::Total => Cell::Percent(v),
+        _ => Cell::Count(v.round() as u64),
+    };
+    let delta = |v: f64| -> Cell {
+        let sign = if v < 0.0 { "-" } else { "+" };
+        let size = match per {
+            NormalizeBy::Total => percent(v.abs()),
+            _ => thousands(v.abs().round() as u64),
+        };
+        Cell::Text(format!("{sign}{size}").into())
+    };
+    let row = |r: &&DiffRow<Vec<String>>| {
+        let mut cells = vec![
+            match compute {
+                Compute::Delta | Compute::DeltaAbs => delta(r.delta()),
+                _ if r.old.is_zero() => Cell::Text("new".into()),
+                Compute::Ratio => Cell::Text(format!("{:.3}", ratio(r)).into()),
+                Compute::Weighted(before, after) => Cell::Text(weighted(r, before, after).to_string().into()),
+            },
+            Cell::Text(r.verdict.sign().into()),
+            value(r.old_value),
+            value(r.new_value),
+            Cell::Count(r.old.samples),
+            Cell::Count(r.new.samples),
+        ];
+        cells.extend(shape.formula.then(|| Cell::Text(shape.formula_of(r).into())));
+        cells.extend(r.key.iter().map(|k| Cell::Text(k.as_str().into())));
+        cells
+    };
+    Table { columns, rows: rows.iter().map(row).collect() }
+}
+
+fn object(r: &DiffRow<Vec<String>>, keys: &[ColumnKey]) -> serde_json::Value {
+    let mut out = serde_json::Map::new();
+    for (key, text) in keys.iter().zip(&r.key) {
+        out.insert(key.name().into(), text.as_str().into());
+    }
+    for (name, value) in [("old", r.old_value), ("new", r.new_value), ("delta", r.delta()), ("z", r.z)] {
+        out.insert(name.into(), serde_json::json!((value * 1e4).round() / 1e4));
+    }
+    out.insert("old_samples".into(), r.old.samples.into());
+    out.insert("new_samples".into(), r.new.samples.into());
+    out.insert("verdict".into(), r.verdict.word().into());
+    serde_json::Value::Object(out)
+}
+
+/// Writes folded stacks with both weights, like difffolded.pl (`stack old new`), or their flame graph.
+fn stacks(args: &Diff, old: &ComparedSide, new: &ComparedSide, per: NormalizeBy) -> anyhow::Result<u8> {
+    let mut merged: BTreeMap<String, (f64, f64)> = BTreeMap::new();
+    for (is_new, one) in [(false, old), (true, new)] {
+        let filter = args.which.filter(&one.loaded)?;
+        // Shares are scaled to the new recording's weight, so that the numbers are integers.
+        let scale = match per {
+            NormalizeBy::Total => new.side.total.period as f64 / one.side.total.period.max(1) as f64,
+            NormalizeBy::Second if one.side.seconds > 0.0 => 1.0 / one.side.seconds,
+            _ => 1.0,
+        };
+        folded::lines(one.loaded.data(), one.event, filter, false, |line, n| {
+            let entry = merged.entry(line.to_owned()).or_default();
+            *(if is_new { &mut entry.1 } else { &mut entry.0 }) += n as f64 * scale;
+            Ok(())
+        })?;
+    }
+    let lines: Vec<String> = merged.iter().map(|(line, (a, b))| format!("{line} {a:.0} {b:.0}")).collect();
+    let title = format!("{} to {}", args.old.display(), args.new.display());
+    let write = |out: &mut dyn Write| -> std::io::Result<()> {
+        match args.format {
+            DiffFormat::Svg => svg::write_lines(&lines, &title, &new.loaded.event_names[new.event], out),
+            _ => lines.iter().try_for_each(|line| writeln!(out, "{line}")),
+        }
+    };
+    match &args.output {
+        None => {
+            let mut out = texts(EscapeForm::Text);
+            write(&mut out)?;
+            out.finish()?;
+        }
+        Some(path) => output::file(path, Some(EscapeForm::Text), |out| Ok(write(out)?))?,
+    }
+    if lines.is_empty() {
+        return Err(usage("no samples of either recording pass the filters"));
+    }
+    Ok(0)
+}

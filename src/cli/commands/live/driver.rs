@@ -1,0 +1,148 @@
+//! File operations and process control for the screen.
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use crossbeam_channel::Sender;
+
+use crate::engine::{Engine, IntakeOptions, Offline, Request, offline};
+use crate::ingest::unit_feed::SEVERAL_HOSTS;
+use crate::kernel::tty;
+use crate::lang::counted;
+use crate::panel::printable::EscapeForm;
+use crate::session::TimeMark;
+use crate::ui::state::context::SavedFilters;
+use crate::ui::terminal::run::{Driver, OutsideEvent};
+use crate::units;
+use crate::units::kit::{Settings, Spec};
+
+use crate::cli::args::{NameArgs, Recording};
+use crate::cli::commands::export::save_again;
+use crate::cli::input;
+use crate::cli::output;
+use crate::cli::sampling::snapshot::{free_name, save, save_figures};
+use crate::cli::signals;
+
+pub(crate) struct SessionDriver {
+    pub(crate) outside: Sender<OutsideEvent>,
+    pub(crate) name: Option<PathBuf>,
+    /// Files of the open recording: a save copies from them, with all fields of its samples.
+    pub(crate) recording: Option<Vec<PathBuf>>,
+    pub(crate) names: NameArgs,
+    pub(crate) no_demangle: bool,
+}
+
+impl SessionDriver {
+    fn tell(&self, said: Result<String, String>) {
+        let _ = self.outside.send(OutsideEvent::Saved(said));
+    }
+
+    /// Runs slow operations on another thread.
+    fn beside(&self, name: &str, work: impl FnOnce() + Send + 'static) {
+        if let Err(error) = crate::kernel::thread(name, work) {
+            self.tell(Err(error.to_string()));
+        }
+    }
+}
+
+impl Driver for SessionDriver {
+    fn save(&mut self, engine: &Engine, path: Option<PathBuf>, range: Option<(u64, u64)>) {
+        let path = path.or_else(|| self.name.clone()).unwrap_or_else(|| free_name(Path::new(""), "perfprof-"));
+        let (reply, moments) = crossbeam_channel::bounded(1);
+        let (figures_reply, figures) = crossbeam_channel::bounded(1);
+        engine.send(Request::UnitFigures(figures_reply));
+        let recording = self.recording.clone();
+        if recording.is_none() {
+            engine.send(Request::Save(reply));
+        }
+        let outside = self.outside.clone();
+        let answer = engine.answer();
+        let marks: Vec<TimeMark> = answer
+            .marks
+            .iter()
+            .map(|mark| TimeMark { at: mark.at.saturating_add(answer.start), ..mark.clone() })
+            .collect();
+        let start = (answer.wall_start, answer.start);
+        let work = move || {
+            let saved = match recording {
+                Some(files) => save_again(&files, &path, range, &marks),
+                None => match moments.recv() {
+                    Ok(moment) => save(&moment, &path, range),
+                    Err(_) => Err("the session has ended".to_owned()),
+                },
+            };
+            let figures = figures.recv().unwrap_or_default();
+            let saved = saved.and_then(|samples| {
+                let units = save_figures(&figures, &path, start)?;
+                Ok(if units.is_empty() { samples } else { format!("saved {units}; {samples}") })
+            });
+            let _ = outside.send(OutsideEvent::Saved(saved));
+        };
+        self.beside("save", work);
+    }
+
+    fn write(&mut self, path: PathBuf, text: String) {
+        let written = output::file(&path, Some(EscapeForm::Text), |out| Ok(out.write_all(text.as_bytes())?));
+        let said =
+            written.map(|()| format!("{} written to {}", counted(text.lines().count() as u64, "line"), path.display()));
+        self.tell(said.map_err(|error| error.to_string()));
+    }
+
+    fn save_filters(&mut self, filters: SavedFilters) {
+        self.tell(crate::cli::config::saved_filters::write(&filters));
+    }
+
+    fn baseline(&mut self, engine: &Engine, path: PathBuf) {
+        let (outside, requests) = (self.outside.clone(), engine.requests());
+        let (names, no_demangle) = (self.names.clone(), self.no_demangle);
+        let work = move || {
+            let recording = Recording::from_files(vec![path.clone()], names);
+            let read = || -> anyhow::Result<Offline> {
+                let (mut opened, _) = input::open_silently(&recording, no_demangle)?;
+                let wants = IntakeOptions { traces: true, ..IntakeOptions::default() };
+                Ok(offline::load(&mut *opened.source, opened.symbols, wants)?)
+            };
+            let read = read().map(|loaded| {
+                let _ = requests.send(Request::Baseline(Some(Box::new(loaded))));
+                path
+            });
+            let _ = outside.send(OutsideEvent::Baseline(read.map_err(|error| format!("{error:#}"))));
+        };
+        self.beside("baseline", work);
+    }
+
+    fn unit(&mut self, engine: &Engine, spec: &'static Spec, settings: Settings) {
+        let (outside, requests) = (self.outside.clone(), engine.requests());
+        let (names, no_demangle) = (self.names.clone(), self.no_demangle);
+        let Some(files) = self.recording.clone() else {
+            let why = match engine.info().hosts.are_many() {
+                true => SEVERAL_HOSTS,
+                false => "a recording from a pipe cannot be read again for a unit; open it from a file",
+            };
+            return self.tell(Err(why.to_owned()));
+        };
+        let work = move || {
+            let read = || -> anyhow::Result<Offline> {
+                let unit = units::make(spec, &settings).map_err(|why| anyhow::anyhow!("{}: {why}", spec.name))?;
+                let recording = Recording::from_files(files, names);
+                let (mut opened, _) = input::open_silently(&recording, no_demangle)?;
+                offline::load_unit(&mut *opened.source, opened.symbols, unit).map_err(anyhow::Error::msg)
+            };
+            match read() {
+                Ok(loaded) => drop(requests.send(Request::UnitOf(Box::new(loaded)))),
+                Err(error) => drop(outside.send(OutsideEvent::Saved(Err(format!("{error:#}"))))),
+            }
+        };
+        self.beside("unit", work);
+    }
+
+    fn suspend(&mut self) {
+        let set = |on| signals::SUSPENDED.store(on, Ordering::Release);
+        set(true);
+        tty::stop_self();
+        // The signal thread may see SIGCONT shortly after this thread continues.
+        std::thread::sleep(Duration::from_millis(20));
+        set(false);
+    }
+}

@@ -1,0 +1,256 @@
+//! `report`: the rows of each event; results go to standard output, messages to standard error.
+
+mod call_graph;
+mod columns;
+pub(crate) mod dump;
+mod hardware;
+mod rows;
+mod side;
+
+use crate::engine::IntakeOptions;
+use crate::engine::offline::Offline;
+use crate::event::plain;
+use crate::kernel::attr::{TYPE_TRACEPOINT, sample};
+use crate::lang::nearest_hint;
+use crate::panel;
+use crate::perfdata::EventDesc;
+use crate::query::ColumnKey;
+use crate::query::tree::heaviest_chain::ApartBy;
+use crate::report::chain_spec::ChainSpec;
+use crate::report::{json, stdio};
+use crate::source::Info;
+
+pub(crate) use crate::cli::input::selection::{chosen_events, events, keys_of};
+
+use crate::cli::args::{Format, Report};
+use crate::cli::input;
+use crate::cli::input::selection::is_dummy;
+use crate::cli::output::{complain, print, print_events_csv, print_json};
+use crate::cli::usage;
+use columns::{Columns, Typed};
+use hardware::HardwareReport;
+use rows::{EventRows, Patterns};
+
+/// Checks that the recording has the tracepoint field that a key names.
+fn is_recorded(loaded: &Offline, name: &str) -> anyhow::Result<()> {
+    let Some((event, field)) = name.split_once('.') else { return Ok(()) };
+    let events: Vec<&str> =
+        loaded.event_names.iter().filter_map(|name| plain(name).split_once(':')).map(|n| n.1).collect();
+    let known = loaded.fields();
+    let fields: Vec<&str> = known.iter().map(|field| &*field.name).collect();
+    let (what, word, list) =
+        if events.contains(&event) { ("field", field, fields) } else { ("tracepoint", event, events) };
+    if list.contains(&word) {
+        return Ok(());
+    }
+    let hint = nearest_hint(word, list.iter().copied());
+    Err(usage(format!("--sort {name}: the recording has no {what} {word}{hint}")))
+}
+
+fn own_keys(info: &Info, as_perf: bool) -> Vec<ColumnKey> {
+    // perf also shows the fields of tracepoints by default, because their addresses say little.
+    let keys = if only_tracepoints(&info.events) {
+        if as_perf { vec![ColumnKey::Trace] } else { vec![ColumnKey::Comm, ColumnKey::Trace] }
+    } else {
+        vec![ColumnKey::Comm, ColumnKey::Dso, ColumnKey::Sym]
+    };
+    if info.hosts.are_many() { [vec![ColumnKey::Host], keys].concat() } else { keys }
+}
+
+struct ReportShape<'a> {
+    args: &'a Report,
+    columns: Columns,
+    patterns: Patterns,
+    children: bool,
+    /// True if rows are sorted by children by default.
+    by_children: bool,
+    /// True if tables have perf's layout.
+    as_perf: bool,
+    limit: usize,
+    chains: Option<ChainSpec>,
+}
+
+impl ReportShape<'_> {
+    fn is_perfs_text(&self) -> bool {
+        self.as_perf && self.args.more.separator.is_none() && !self.args.hierarchy
+    }
+}
+
+pub(crate) fn run(args: Report) -> anyhow::Result<u8> {
+    let hardware = HardwareReport::of(&args)?;
+    // --stdio prints tables in perf's layout.
+    let as_perf = args.stdio && args.format == Format::Text;
+    let for_scripts = as_perf || call_graph::is_folded(&args);
+    let typed = if hardware.is_some() { Typed::default() } else { Typed::of(&args, for_scripts)? };
+    let by_stack = args.which.check()?.is_some_and(|f| f.needs_chains());
+    let mut patterns = Patterns::of(&args)?;
+    let opened = input::open(&args.recording, args.frames.no_demangle)?;
+    if args.more.header_only {
+        return header(&opened);
+    }
+    if args.dump {
+        return dump::print(opened);
+    }
+    if let Some(list) = side::SideList::of(&args) {
+        return list.print(opened, args.format);
+    }
+    let by_itself = || HardwareReport::by_itself(&args, opened.source.info());
+    if let Some(hardware) = hardware {
+        let of_branches = hardware.is_of_any_sample().then(by_itself).flatten();
+        return of_branches.unwrap_or(hardware).run(&args, opened);
+    }
+    if let Some(branches) = by_itself() {
+        complain("a recording of branches: this is a table of branches; use --no-branch-stack for functions");
+        return branches.run(&args, opened);
+    }
+    let info = opened.source.info();
+    let own = if args.branch_history { vec![ColumnKey::Sym, ColumnKey::Dso] } else { own_keys(info, as_perf) };
+    let children = !args.no_children && (info.chains || args.branch_history) && !typed.by_leaf();
+    if typed.by_leaf() && args.children {
+        complain("--children has no effect: lines and sizes belong to the sampled code, so rows count no callees");
+    }
+    let columns = typed.columns(own, children);
+    let keys = columns.keys.clone();
+    patterns.complete(&keys);
+    let by_children = children && (args.children || as_perf);
+    let has_chains = info.chains || args.branch_history;
+    let chains = call_graph::of(&args, children, as_perf && has_chains && !args.hierarchy)?;
+    let wants = IntakeOptions {
+        chains: children || chains.is_some() || by_stack || patterns.need_chains(),
+        traces: keys.contains(&ColumnKey::Trace),
+        fields: args.which.needs_fields() || keys.iter().any(|key| key.traced().is_some()),
+        inline: args.frames.inline,
+        lines: keys.iter().any(|key| key.is_of_line()) || chains.is_some_and(|spec| spec.apart != ApartBy::Nothing),
+        history: args.branch_history,
+        max_stack: args.more.max_stack,
+        ..IntakeOptions::default()
+    };
+    if (args.header || args.more.show_info) && args.format == Format::Text {
+        header(&opened)?;
+        print("#\n")?;
+    }
+    if call_graph::says_branches(&args) && has_sampled(info, sample::BRANCH_STACK) {
+        complain("-g branch has no effect; use -b for the predictions of branches");
+    }
+    if keys.contains(&ColumnKey::Cgroup) && !tells_cgroups(info) {
+        complain("the samples have no cgroups; record them with record --all-cgroups");
+    }
+    let name = opened.name.clone();
+    let (opened, counts) = side::ThreadReport::watch(opened, args.more.threads);
+    let loaded = opened.load(wants)?;
+    if let Some(counts) = counts.as_ref().filter(|_| args.format != Format::Text) {
+        return counts.print(&loaded, args.format);
+    }
+    keys.iter().filter_map(|key| key.traced()).try_for_each(|name| is_recorded(&loaded, name))?;
+    if args.coverage {
+        return coverage(&loaded, args.format);
+    }
+    let limit = args.limit.unwrap_or(usize::MAX);
+    print_events(
+        &loaded,
+        &name,
+        &ReportShape { args: &args, columns, patterns, children, by_children, as_perf, limit, chains },
+    )?;
+    let code = match counts {
+        Some(counts) => counts.print(&loaded, args.format)?,
+        None => loaded.exit_code(),
+    };
+    // Freeing millions of small allocations would only delay the exit.
+    std::mem::forget(loaded);
+    Ok(code)
+}
+
+/// Returns true if samples have cgroups, or if that is unknown before they are read.
+fn tells_cgroups(info: &Info) -> bool {
+    info.events.is_empty() || has_sampled(info, sample::CGROUP)
+}
+
+fn has_sampled(info: &Info, bit: u64) -> bool {
+    info.events.iter().any(|event| event.attr.sample_type & bit != 0)
+}
+
+fn print_events(loaded: &Offline, name: &str, shape: &ReportShape<'_>) -> anyhow::Result<()> {
+    let filter = shape.args.which.filter(loaded)?;
+    let marks = shape.patterns.marks(loaded.data());
+    if shape.is_perfs_text() {
+        let lost = |event| loaded.ingest.core().profile.ledger.lost_of(event);
+        let only = rows::only_values(shape.args, &shape.columns.keys);
+        print(&stdio::head(events(loaded).into_iter().map(lost).sum(), &only))?;
+    }
+    let (mut objects, mut tables) = (Vec::new(), Vec::new());
+    for event in chosen_events(loaded, &shape.args.which)? {
+        let rows = EventRows::new(loaded, marks.as_ref(), event, filter.clone(), shape);
+        match shape.args.format {
+            Format::Json => {
+                let chains = shape.chains.map(|spec| rows.chain_objects(&spec, shape));
+                let chains = shape.chains.zip(chains.as_ref());
+                let unit = loaded.data().unit(event);
+                let event = json::EventPart { name: &loaded.event_names[event], unit, lost: rows.lost, chains };
+                objects.push(event.value(&rows.table(), &rows.columns.keys, shape.limit));
+            }
+            Format::Csv => tables.push((&*loaded.event_names[event], rows.table().table(shape.limit))),
+            Format::Text => rows.print(shape)?,
+        }
+        std::mem::forget(rows);
+    }
+    match shape.args.format {
+        Format::Json => print_json(&json::report(name, objects)),
+        Format::Csv => {
+            print_events_csv(tables)?;
+            if shape.chains.is_some() {
+                complain("CSV has no call chains; use --format json, or export --to folded for whole stacks");
+            }
+            Ok(())
+        }
+        Format::Text => Ok(()),
+    }
+}
+
+fn only_tracepoints(events: &[EventDesc]) -> bool {
+    let mut real = events.iter().filter(|e| !is_dummy(e)).peekable();
+    real.peek().is_some() && real.all(|e| e.attr.kind == TYPE_TRACEPOINT)
+}
+
+fn header(opened: &input::Opened) -> anyhow::Result<u8> {
+    for (what, value) in &opened.source.info().facts {
+        print(&format!("# {what:18} : {}\n", panel::text::clean(value)))?;
+    }
+    Ok(0)
+}
+
+/// Prints the samples of each CPU and the number expected from its rate.
+fn coverage(loaded: &Offline, format: Format) -> anyhow::Result<u8> {
+    let mut tables = Vec::new();
+    for event in events(loaded) {
+        let attr = &loaded.ingest.core().events[event].attr;
+        let hz = if attr.has(crate::kernel::attr::Flag::Freq) { attr.period_or_freq } else { 0 };
+        let table = crate::machine::coverage::table(loaded.data(), event, hz);
+        match format {
+            Format::Text => {
+                print(&format!("# event {}\n{}\n", panel::text::clean(&loaded.event_names[event]), table.to_text()))?
+            }
+            Format::Csv => tables.push((&*loaded.event_names[event], table)),
+            Format::Json => return Err(usage("--coverage: use --format text or csv")),
+        }
+    }
+    print_events_csv(tables)?;
+    Ok(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernel::attr::{Attr, SW_BPF_OUTPUT, TYPE_SOFTWARE};
+
+    #[test]
+    fn only_tracepoints_have_a_text() {
+        let event = |kind, config| {
+            let attr = Attr { kind, config, sample_type: sample::RAW, ..Attr::default() };
+            EventDesc { name: "offcpu-time".into(), attr, ids: Vec::new() }
+        };
+        let [traced, off_cpu] = [event(TYPE_TRACEPOINT, 7), event(TYPE_SOFTWARE, SW_BPF_OUTPUT)];
+        assert!(only_tracepoints(std::slice::from_ref(&traced)));
+        assert!(!only_tracepoints(&[traced, off_cpu.clone()]) && !only_tracepoints(&[off_cpu]));
+        assert!(!only_tracepoints(&[]));
+    }
+}

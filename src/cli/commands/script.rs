@@ -1,0 +1,325 @@
+//! `script`: prints each sample as text, in perf script's layout, and on request every other record.
+
+use std::io::{self, Write};
+use std::os::unix::fs::MetadataExt;
+use std::path::PathBuf;
+
+use tempfile::NamedTempFile;
+
+use crate::engine::IntakeOptions;
+use crate::engine::offline::Offline;
+use crate::ingest::{Core, PlacedRecord, RecordOrder, replay_all};
+use crate::kernel::cpus;
+use crate::panel::printable::EscapeForm;
+use crate::query::tree::symbol_stacks::{StackSample, samples};
+use crate::record::Record;
+use crate::record::in_place::i32_at;
+use crate::record::kinds::types;
+use crate::report::dump::Dump;
+use crate::report::head;
+use crate::report::records::{self, Told};
+use crate::report::script::{
+    Addresses, Fields, LineOwner, Printer, RecordSample, ScriptOptions, TimeBase, comm_of, has_records,
+};
+use crate::symbols::Resolver;
+
+use crate::cli::Usage;
+use crate::cli::args::{RareScript, Recording, Script};
+use crate::cli::commands::report::chosen_events;
+use crate::cli::input;
+use crate::cli::output::{print, texts};
+use crate::cli::usage;
+
+pub(crate) fn run(args: Script) -> anyhow::Result<u8> {
+    args.which.check()?;
+    refuse_fields_as_file(&args.recording)?;
+    let fields = Fields::parse(&args.fields).map_err(Usage)?;
+    if args.header_only {
+        return print_head(&args.recording, args.rare.info);
+    }
+    let (recording, _kept) = readable_twice(&args, &fields)?;
+    if args.header {
+        print_head(&recording, args.rare.info)?;
+    }
+    let opened = input::open(&recording, args.frames.no_demangle)?;
+    let (info, symbols) = (opened.source.info().clone(), opened.symbols.clone());
+    let name = opened.name.clone();
+    let loaded = opened.load(IntakeOptions {
+        traces: true,
+        addresses: true,
+        inline: args.frames.inline,
+        lines: fields.wants_lines(),
+        ..IntakeOptions::default()
+    })?;
+    let events = chosen_events(&loaded, &args.which)?;
+    let core = loaded.ingest.core();
+    let printer = Printer::new(loaded.data(), core, &fields, options(&args), &info.arch).map_err(Usage)?;
+    let printer = if fields.wants_code() { printer.with_code(symbols.clone()) } else { printer };
+    let rows = Rows::new(&loaded, &args, &events)?;
+    let mut out = texts(EscapeForm::Text);
+    let is_recorded = !info.inputs.is_empty();
+    if is_recorded && (needs_records(&args, &fields) || core.events.iter().any(has_records)) {
+        let dump = (args.dump || args.rare.dump_unsorted).then(|| Dump::new(&name, &core.events, &info.arch));
+        let source = input::open_silently(&recording, args.frames.no_demangle)?.0.into_source();
+        let addresses = Addresses(Resolver::new(symbols));
+        let told_cpus = args.which.cpu.as_deref().and_then(|list| cpus::parse_list(list).ok());
+        let order = if args.rare.dump_unsorted { RecordOrder::File } else { RecordOrder::Time };
+        let mut pass =
+            RecordPass { printer, rows, dump, addresses, shows: &args.rare, order, told_cpus, text: String::new() };
+        pass.print(source, &mut out)?;
+    } else {
+        print_samples(printer, &rows, &mut out)?;
+    }
+    out.finish()?;
+    drop(out);
+    let code = loaded.exit_code();
+    std::mem::forget(loaded);
+    Ok(code)
+}
+
+/// Prints the header of a recording like perf; `full` adds the machine's topology.
+fn print_head(recording: &Recording, full: bool) -> anyhow::Result<u8> {
+    let opened = input::open_silently(recording, true)?.0;
+    let Some(rec) = &opened.source.info().head else {
+        return Err(usage(format!("{} is text and has no header", opened.name)));
+    };
+    // A stream has no time of recording.
+    let written = recording.paths().first().and_then(|path| std::fs::metadata(path).ok());
+    print(&head::text(rec, written.map_or(0, |file| file.mtime()), full)).map(|()| 0)
+}
+
+/// Returns an error if a file name looks like a list of fields.
+fn refuse_fields_as_file(recording: &Recording) -> anyhow::Result<()> {
+    match recording.files.first().filter(|file| !file.exists()).and_then(|file| file.to_str()) {
+        Some(list) if Fields::parse(&[list.to_owned()]).is_ok() => {
+            Err(usage(format!("no such file: {list}; to choose fields use -F {list} (-f means --force, like in perf)")))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Returns true if options request data that only records have.
+fn needs_records(args: &Script, fields: &Fields) -> bool {
+    let rare = &args.rare;
+    let shows = [
+        rare.tasks,
+        rare.mmaps,
+        rare.switches,
+        rare.namespaces,
+        rare.losses,
+        rare.cgroups,
+        rare.bpf,
+        rare.rounds,
+        rare.text_pokes,
+    ];
+    args.dump || rare.dump_unsorted || fields.wants_records() || shows.contains(&true)
+}
+
+/// Returns a recording that can be read several times; standard input is copied to a file first.
+fn readable_twice(args: &Script, fields: &Fields) -> anyhow::Result<(Recording, Option<NamedTempFile>)> {
+    let mut recording = args.recording.clone();
+    let is_stdin = recording.paths().iter().any(|path| path.as_os_str() == "-");
+    if !is_stdin || !(args.header || needs_records(args, fields)) {
+        return Ok((recording, None));
+    }
+    let mut kept = NamedTempFile::new()?;
+    io::copy(&mut io::stdin().lock(), &mut kept)?;
+    let own = |path: PathBuf| if path.as_os_str() == "-" { kept.path().to_owned() } else { path };
+    (recording.files, recording.input) = (recording.paths().into_iter().map(own).collect(), None);
+    Ok((recording, Some(kept)))
+}
+
+fn options(args: &Script) -> ScriptOptions {
+    let times = match (args.rare.reltime, args.rare.deltatime) {
+        (true, _) => TimeBase::Start,
+        (_, true) => TimeBase::Before,
+        _ => TimeBase::Clock,
+    };
+    ScriptOptions {
+        nanoseconds: args.ns,
+        times,
+        narrow: args.rare.narrow,
+        hide_chains: args.rare.hide_chains,
+        max_stack: args.rare.max_stack,
+        stop_at: args.rare.stop_at.clone(),
+    }
+}
+
+/// All samples that are not derived, in order, and which of them are printed.
+struct Rows {
+    list: Vec<StackSample>,
+    printed: Vec<bool>,
+    derived: Vec<bool>,
+}
+
+impl Rows {
+    fn new(loaded: &Offline, args: &Script, events: &[usize]) -> anyhow::Result<Self> {
+        let core = loaded.ingest.core();
+        let derived: Vec<bool> = core.events.iter().map(|event| event.is_derived()).collect();
+        let mut list = Vec::new();
+        samples(loaded.data(), None, |row| list.push(row));
+        let first = list.first().map_or(0, |row| row.at);
+        let mut printed = vec![false; list.len()];
+        samples(loaded.data(), args.which.filter(loaded)?, |row| {
+            printed[(row.at - first) as usize] = events.contains(&usize::from(row.event));
+        });
+        Ok(Self { list, printed, derived })
+    }
+}
+
+fn print_samples(mut printer: Printer<'_>, rows: &Rows, out: &mut dyn Write) -> io::Result<()> {
+    let mut line = String::new();
+    for (row, printed) in rows.list.iter().zip(&rows.printed) {
+        if !printed || printer.is_silent(row.event) {
+            continue;
+        }
+        line.clear();
+        printer.sample(row, None, &mut line);
+        out.write_all(line.as_bytes())?;
+    }
+    out.flush()
+}
+
+/// Second pass over a recording, in which samples have their records and other records are printed.
+struct RecordPass<'a> {
+    printer: Printer<'a>,
+    rows: Rows,
+    dump: Option<Dump>,
+    addresses: Addresses,
+    shows: &'a RareScript,
+    order: RecordOrder,
+    /// CPUs whose other records are printed; empty for all.
+    told_cpus: Option<Vec<u32>>,
+    text: String,
+}
+
+impl RecordPass<'_> {
+    fn print(&mut self, mut source: Box<dyn crate::source::Source>, out: &mut dyn Write) -> anyhow::Result<()> {
+        let (mut at, mut written) = (0, Ok(()));
+        let order = self.order;
+        replay_all(&mut *source, order, |core, record| {
+            if written.is_err() {
+                return;
+            }
+            self.text.clear();
+            self.record(core, &record, &mut at);
+            written = out.write_all(self.text.as_bytes());
+        })?;
+        // Derived samples come with the last sample they need.
+        self.text.clear();
+        self.derived_until(&mut at);
+        written?;
+        out.write_all(self.text.as_bytes())?;
+        Ok(out.flush()?)
+    }
+
+    fn record(&mut self, core: &mut Core, record: &PlacedRecord<'_>, at: &mut usize) {
+        let mut text = std::mem::take(&mut self.text);
+        if let Some(dump) = &self.dump {
+            dump.record(core, record, &mut text);
+        }
+        self.text = text;
+        if record.header.kind == types::SAMPLE {
+            if self.order == RecordOrder::Time {
+                self.sample(core, record, at);
+            }
+            return;
+        }
+        // An exiting thread still exists when its exit is printed.
+        let before = record.header.kind == types::EXIT;
+        if before {
+            self.side(core, record);
+        }
+        if record.header.kind < types::USER_START {
+            core.apply(record.input, record.time, record.bytes);
+        }
+        if !before {
+            self.side(core, record);
+        }
+    }
+
+    fn sample(&mut self, core: &mut Core, record: &PlacedRecord<'_>, at: &mut usize) {
+        let Some((event, sample)) = core.decode(record.input, record.header, record.body()) else { return };
+        let is_user = record.header.misc & 7 == crate::record::kinds::misc::USER;
+        core.session.seen(sample.pid, record.time, is_user, sample.chain);
+        let shares = core.shares(record.input, record.header, record.body());
+        let count = shares.map_or(1, |list| list.iter().filter(|share| share.is_sample()).count());
+        let (layout, _) = core.form(record.input, record.header, record.body());
+        let regs_intr = self.printer.regs_intr(event);
+        let rare = layout.rare(sample.tail, regs_intr).unwrap_or_default();
+        for _ in 0..count {
+            self.derived_until(at);
+            let Some(row) = self.rows.list.get(*at).copied() else { return };
+            let printed = self.rows.printed[*at] && !self.printer.is_silent(row.event);
+            *at += 1;
+            if let Some(dump) = &self.dump {
+                dump.owner(core, record, &mut self.text);
+            }
+            if printed {
+                let misc = record.header.misc;
+                let mut extra =
+                    RecordSample { sample, rare, misc, session: &core.session, addresses: &mut self.addresses };
+                self.printer.sample(&row, Some(&mut extra), &mut self.text);
+            }
+        }
+    }
+
+    /// Prints the samples of derived events at this position; they have no records.
+    fn derived_until(&mut self, at: &mut usize) {
+        while let Some(row) = self.rows.list.get(*at).copied().filter(|row| self.rows.derived[usize::from(row.event)]) {
+            if self.rows.printed[*at] && !self.printer.is_silent(row.event) {
+                self.printer.sample(&row, None, &mut self.text);
+            }
+            *at += 1;
+        }
+    }
+
+    fn side(&mut self, core: &Core, record: &PlacedRecord<'_>) {
+        let (header, body) = (record.header, record.body());
+        if header.kind == types::FINISHED_ROUND && self.shows.rounds {
+            return self.text.push_str("PERF_RECORD_FINISHED_ROUND\n");
+        }
+        if !is_shown(self.shows, header.kind) {
+            return;
+        }
+        let (layout, build_ids) = core.form(record.input, header, body);
+        let id = layout.trailer(body).unwrap_or_default();
+        if self.told_cpus.as_ref().is_some_and(|cpus| !cpus.contains(&id.cpu)) {
+            return;
+        }
+        let decoded = Record::decode(header, body, build_ids);
+        let thread = match &decoded {
+            Ok(Record::Comm { pid, tid, .. }) => (*pid, *tid),
+            Ok(Record::Fork(task) | Record::Exit(task)) => (task.pid, task.tid),
+            Ok(Record::Mmap(map)) => (map.pid, map.tid),
+            _ if header.kind == types::NAMESPACES => namespace_owner(body),
+            _ => (id.pid, id.tid),
+        };
+        let (pid, tid) = if layout.trailer_len() > 0 { (id.pid, id.tid) } else { thread };
+        let comm = comm_of(core, thread.1);
+        let owner =
+            LineOwner { comm: &comm, pid, tid, cpu: id.cpu, time: id.time, record: Some((header.kind, header.misc)) };
+        self.printer.side(core.event_of(record.input, header, body), &owner, &mut self.text);
+        self.text.push_str(&records::words(&Told { header, body, layout, event: "", build_ids, in_dump: false }));
+    }
+}
+
+fn namespace_owner(body: &[u8]) -> (i32, i32) {
+    let word = |at: usize| i32_at(body, at).unwrap_or(0);
+    (word(0), word(4))
+}
+
+fn is_shown(shows: &RareScript, kind: u32) -> bool {
+    match kind {
+        types::COMM | types::FORK | types::EXIT => shows.tasks,
+        types::MMAP | types::MMAP2 => shows.mmaps,
+        types::SWITCH | types::SWITCH_CPU_WIDE => shows.switches,
+        types::NAMESPACES => shows.namespaces,
+        types::LOST => shows.losses,
+        types::CGROUP => shows.cgroups,
+        types::KSYMBOL => shows.bpf || shows.text_pokes,
+        types::BPF_EVENT => shows.bpf,
+        types::TEXT_POKE => shows.text_pokes,
+        _ => false,
+    }
+}

@@ -1,0 +1,185 @@
+//! perf's options that request what happens anyway: accepted without effect. perf's other missing options are unknown.
+
+use clap::builder::PossibleValuesParser;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::{Arg, ArgAction, Command};
+
+use crate::cli::perf_compat::option_abbreviations;
+use crate::lang::nearest;
+use crate::units::kit::Spec;
+
+/// The options by command, as perf spells them; `top` is the live screen. A value follows `=`: a listed one, or any.
+const OF_COMMANDS: &[(&str, &str)] = &[
+    ("top", "-v,--verbose -n,--show-nr-samples --children --stdio --tui"),
+    (
+        "record",
+        "-v,--verbose -N,--no-buildid-cache -P,--period -R,--raw-samples -T,--timestamp --exclude-perf --no-buffering \
+         --per-thread --sample-cpu --sample-identifier --strict-freq --timestamp-boundary",
+    ),
+    ("stat", "-v,--verbose -B,--big-num --no-csv-summary --no-merge --scale"),
+    (
+        "report",
+        "-v,--verbose -f,--force -q,--quiet --demangle --demangle-kernel --disable-order --full-source-path --skip-empty \
+         --tui",
+    ),
+    ("script", "-v,--verbose -a,--all-cpus -f,--force --demangle --demangle-kernel"),
+    (
+        "annotate",
+        "-v,--verbose -f,--force -l,--print-line -M,--disassembler-style= -n,--show-nr-samples -P,--full-paths \
+         -q,--quiet --demangle --demangle-kernel --skip-missing --source --stdio2 --tui",
+    ),
+    ("evlist", "-f,--force"),
+    ("buildid-list", "-v,--verbose -f,--force"),
+    ("inject", "-v,--verbose -f,--force"),
+    ("diff", "-v,--verbose -f,--force -q,--quiet"),
+    ("probe", "-v,--verbose -f,--force -q,--quiet --demangle --demangle-kernel --no-inlines"),
+    ("list", "-d,--desc -v,--long-desc --deprecated"),
+];
+
+/// perf-prof's, of every unit that has no option of the name.
+const OF_ALL_UNITS: &str = "-v,--verbose -q,--quiet --inherit --ptrace --watermark= --overwrite --monotonic \
+                            --usage-self= --user-callchain --kernel-callchain";
+
+/// perf-prof's, of single units.
+const OF_ONE_UNIT: &[(&str, &str)] = &[
+    ("breakpoint", "-g,--stack"),
+    ("page-faults", "-g,--stack"),
+    ("kmemleak", "--comm"),
+    ("oncpu", "--detail"),
+    ("multi-trace", "--impl=delay|pair|call|call-delay"),
+    ("nested-trace", "--impl=delay|pair|call|call-delay"),
+    ("rundelay", "-k,--key=pid"),
+];
+
+fn list_of(table: &'static [(&str, &str)], name: &str) -> impl Iterator<Item = &'static str> + use<> {
+    let own = table.iter().find(|(of, _)| *of == name).map_or("", |(_, list)| *list);
+    own.split_whitespace()
+}
+
+fn option(spelled: &'static str) -> Arg {
+    let (names, values) = spelled.split_once('=').map_or((spelled, None), |(names, values)| (names, Some(values)));
+    let arg = Arg::new(format!("perf {names}")).value_name("VALUE").hide(true);
+    let arg = match values {
+        None => arg.action(ArgAction::Count),
+        Some("") => arg.action(ArgAction::Append),
+        Some(list) => arg.action(ArgAction::Append).value_parser(PossibleValuesParser::new(list.split('|'))),
+    };
+    names.split(',').fold(arg, |arg, name| match name.strip_prefix("--") {
+        Some(long) => arg.long(long),
+        None => arg.short(name.chars().nth(1)),
+    })
+}
+
+pub(crate) fn add(name: &str, command: Command) -> Command {
+    let mut options = list_of(OF_COMMANDS, name).peekable();
+    if options.peek().is_none() {
+        return command;
+    }
+    with_options(options, command)
+}
+
+pub(crate) fn add_to_unit(spec: &Spec, command: Command) -> Command {
+    with_options(OF_ALL_UNITS.split_whitespace().chain(list_of(OF_ONE_UNIT, spec.name)), command)
+}
+
+/// Adds the options that a command lacks. They have no opposites, which would request something else. An option that
+/// the command has, such as the opposite of its own option, gets perf's letter.
+fn with_options(options: impl Iterator<Item = &'static str>, command: Command) -> Command {
+    let command = option_abbreviations::with_opposites(command);
+    let known: Vec<String> = command.get_arguments().flat_map(option_abbreviations::names).map(str::to_owned).collect();
+    let letters: Vec<char> = command.get_arguments().filter_map(Arg::get_short).collect();
+    let is_known = |arg: &Arg| arg.get_long().is_some_and(|long| known.iter().any(|name| name == long));
+    let (same, new): (Vec<Arg>, Vec<Arg>) = options.map(option).partition(is_known);
+    let letter = |arg: &Arg| {
+        let is_it = |same: &&Arg| same.get_long().is_some_and(|long| option_abbreviations::names(arg).contains(&long));
+        let letter = same.iter().find(is_it)?.get_short()?;
+        (arg.get_short().is_none() && !letters.contains(&letter)).then_some(letter)
+    };
+    let command = command.mut_args(|arg| match letter(&arg) {
+        Some(letter) => arg.short(letter),
+        None => arg,
+    });
+    command.args(new)
+}
+
+/// Returns the answer to an option that a command does not have; `None` for other errors.
+pub(crate) fn unknown(error: &clap::Error, command: &Command) -> Option<String> {
+    let typed = match (error.kind(), error.get(ContextKind::InvalidArg)) {
+        (ErrorKind::UnknownArgument, Some(ContextValue::String(typed))) if typed.starts_with('-') => typed,
+        _ => return None,
+    };
+    let of = command.get_name();
+    let name = typed.split('=').next().unwrap_or(typed).trim_start_matches('-');
+    let shown = command.get_arguments().filter(|arg| !arg.is_hide_set()).filter_map(Arg::get_long);
+    let near: Vec<String> = nearest(name, shown).into_iter().map(|name| format!("--{name}")).collect();
+    let hint = if near.is_empty() { String::new() } else { format!("; nearest: {}", near.join(", ")) };
+    Some(match of == crate::cli::NAME {
+        true => format!("unknown option {typed}{hint}\nperfprof-tui --help-all lists all options"),
+        false => format!("{of}: unknown option {typed}{hint}\nperfprof-tui help {of} lists all options"),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::args::whole;
+
+    #[test]
+    fn options_are_spelled_as_perf_spells_them() {
+        let of = |spelled| {
+            let arg = option(spelled);
+            (arg.get_short(), arg.get_long().map(str::to_owned), arg.get_action().takes_values())
+        };
+        assert_eq!(of("-q,--quiet"), (Some('q'), Some("quiet".into()), false));
+        assert_eq!(of("-M,--disassembler-style="), (Some('M'), Some("disassembler-style".into()), true));
+        assert_eq!(of("--ptrace"), (None, Some("ptrace".into()), false));
+    }
+
+    #[test]
+    fn each_list_is_of_a_command() {
+        let whole = whole();
+        let has = |name: &str| name == "top" || whole.find_subcommand(name).is_some();
+        assert!(OF_COMMANDS.iter().all(|(name, _)| has(name)));
+        assert!(OF_ONE_UNIT.iter().all(|(name, _)| crate::units::find(name).is_some()));
+    }
+
+    #[test]
+    fn each_option_is_accepted_by_its_names() {
+        let whole = whole();
+        for (name, list) in OF_COMMANDS {
+            for names in list.split_whitespace().map(|spelled| spelled.split('=').collect::<Vec<_>>()) {
+                for option in names[0].split(',') {
+                    let mut words = vec!["perfprof-tui"];
+                    words.extend((*name != "top").then_some(*name));
+                    words.push(option);
+                    words.extend(names.get(1).map(|_| "1"));
+                    let parsed = whole.clone().try_get_matches_from(&words);
+                    assert!(!parsed.is_err_and(|error| error.kind() == ErrorKind::UnknownArgument), "{words:?}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn unknown_options_name_the_nearest_and_the_page() {
+        let whole = whole();
+        let said = |line: &str| {
+            let words: Vec<&str> = line.split(' ').collect();
+            let error = whole.clone().try_get_matches_from(&words).expect_err(line);
+            let own = words.get(1).and_then(|name| whole.find_subcommand(name)).unwrap_or(&whole);
+            unknown(&error, own)
+        };
+        for (line, parts) in [
+            ("perfprof-tui report --call-grph", ["report: unknown option --call-grph", "--call-graph", "help report"]),
+            ("perfprof-tui report --group-sort-idx 1", ["option --group-sort-idx", "", "help report"]),
+            ("perfprof-tui stat -M IPC", ["stat: unknown option -M", "", "help stat"]),
+            ("perfprof-tui rundelay --tsc", ["rundelay: unknown option --tsc", "", "help rundelay"]),
+            ("perfprof-tui rundelay --no-ptrace", ["unknown option --no-ptrace", "", "help rundelay"]),
+            ("perfprof-tui --sotr=comm", ["unknown option --sotr", "nearest: --sort", "--help-all"]),
+        ] {
+            let said = said(line).unwrap_or_default();
+            assert!(parts.iter().all(|part| said.contains(part)), "{line}: {said}");
+        }
+        assert_eq!(said("perfprof-tui report --limit x"), None, "another error");
+    }
+}

@@ -56,6 +56,18 @@ pub fn ended(child: &mut std::process::Child) -> std::process::ExitStatus {
     }
 }
 
+/// Repeats an attempt with more seconds until it succeeds: a busy machine loads tables late.
+pub fn with_time(seconds: &[u32], attempt: impl Fn(u32) -> Result<(), String>) {
+    let mut failure = String::new();
+    for seconds in seconds {
+        match attempt(*seconds) {
+            Ok(()) => return,
+            Err(error) => failure = error,
+        }
+    }
+    panic!("{failure}");
+}
+
 /// Returns how many perf events a process has open.
 pub fn events(pid: u32) -> usize {
     let open = std::fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::thread::ScopedJoinHandle;
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::bounded;
@@ -12,10 +11,10 @@ use crate::filter::TraceField;
 use crate::kernel::{own_memory, scoped_thread};
 use crate::perfdata::apart;
 use crate::profile::FrameId;
-use crate::query::Data;
+use crate::query::{Data, parallel};
 use crate::session::{Dso, DsoId, DsoKind};
 use crate::source::{Batch, Progress, Source, SourceError};
-use crate::symbols::lines::{InlinedFrame, Lines};
+use crate::symbols::lines::Lines;
 use crate::symbols::{Problem, Resolver, SymbolOptions};
 use crate::units::kit::FilteredUnit;
 
@@ -233,41 +232,29 @@ fn find_lines(ingest: &mut Ingest, symbols: SymbolOptions, notes: &mut Vec<Strin
         .collect();
     wanted.sort_unstable();
     let same: Vec<&[(DsoId, u64, FrameId)]> = wanted.chunk_by(|a, b| (a.0, a.1) == (b.0, b.1)).collect();
-    let threads = std::thread::available_parallelism().map_or(1, usize::from).min(MOST_THREADS);
-    let share = same.len().div_ceil(threads).max(LINES_EACH);
-    let options = SymbolOptions { budget: symbols.budget / threads, ..symbols };
-    let look = |part: &[&[(DsoId, u64, FrameId)]]| {
+    let options = SymbolOptions { budget: symbols.budget / parallel::threads(), ..symbols };
+    let parts = parallel::shared(&same, same.len(), LINES_EACH, |part| {
         let mut lines = Lines::new(options.clone());
         let files = part.chunk_by(|a, b| a[0].0 == b[0].0);
-        let places = |of: &[&[(DsoId, u64, FrameId)]]| of.iter().map(|same| same[0].1).collect();
-        let found = files.flat_map(|of| lines.all_places(session.dsos.get(of[0][0].0), places(of))).collect();
-        (found, lines.take_problems())
-    };
-    type Looked = (Vec<Vec<InlinedFrame>>, Vec<(DsoId, Problem)>);
-    let parts: Vec<Looked> = std::thread::scope(|scope| {
-        let start = |part| scoped_thread(scope, "lines", move || look(part));
-        let parts: Vec<_> = same.chunks(share).map(|part| (part, start(part))).collect();
-        let nothing = |n| (vec![Vec::new(); n], Vec::new());
-        let looked = |(part, thread): (&[_], std::io::Result<ScopedJoinHandle<'_, Looked>>)| match thread {
-            Ok(thread) => thread.join().unwrap_or_else(|_| nothing(part.len())),
-            // If a thread cannot be started, this thread does its part.
-            Err(_) => look(part),
-        };
-        parts.into_iter().map(looked).collect()
+        let found = files.flat_map(|of| {
+            let places = of.iter().map(|same| same[0].1).collect();
+            lines.all_places(session.dsos.get(of[0][0].0), places)
+        });
+        (part.iter().copied().zip(found).collect::<Vec<_>>(), lines.take_problems())
     });
-    let (found, mut problems): (Vec<_>, Vec<_>) = parts.into_iter().unzip();
     // Two threads may have the same file.
-    let problems: BTreeMap<DsoId, Problem> = problems.drain(..).flatten().collect();
-    notes.extend(missing_files::words(session, problems, Sought::Lines, is_here));
-    let found: Vec<Vec<InlinedFrame>> = found.into_iter().flatten().collect();
-    for (same, places) in same.iter().zip(&found) {
-        let dso = session.dsos.get(same[0].0);
-        same.iter().for_each(|(.., frame)| profile.frames.set_places(*frame, dso, places));
+    let mut problems: BTreeMap<DsoId, Problem> = BTreeMap::new();
+    for (found, faults) in parts {
+        problems.extend(faults);
+        for (same, places) in found {
+            let dso = session.dsos.get(same[0].0);
+            same.iter().for_each(|(.., frame)| profile.frames.set_places(*frame, dso, &places));
+        }
     }
+    notes.extend(missing_files::words(session, problems, Sought::Lines, is_here));
 }
 
-/// The maximum number of threads that look up lines, and the number of lines that justify a thread.
-const MOST_THREADS: usize = 4;
+/// The number of lines that justify a thread.
 const LINES_EACH: usize = 2000;
 
 impl Offline {

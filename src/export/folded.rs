@@ -7,11 +7,11 @@ use std::sync::Arc;
 
 use crate::filter::Filter;
 use crate::panel::printable::EscapeForm;
+use crate::panel::stacks::FrameName;
 use crate::panel::text::clean;
 use crate::profile::NodeId;
 use crate::profile::frames::INLINED;
 use crate::query::tree::symbol_stacks::{SymbolStacks, stacks};
-use crate::panel::stacks::FrameName;
 use crate::query::{Aggregate, Data};
 use crate::session::DsoKind;
 use crate::symbols::demangle::arguments;

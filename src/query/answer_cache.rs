@@ -7,10 +7,10 @@ use std::sync::Arc;
 use crate::event::plain;
 use crate::profile::{Acc, Chunk};
 
-use super::aggregate::Aggregate;
 use super::aggregate::changes::{AggregateRole, Changes};
 use super::aggregate::filter_eval::FilterEvaluator;
 use super::aggregate::shown_total::ShownTotal;
+use super::aggregate::{Aggregate, SampleSelection};
 use super::annotate;
 use super::answer::{MAX_ROWS, ViewAnswer};
 use super::data::Data;
@@ -219,10 +219,11 @@ impl AnswerCache {
     }
 
     fn heat(&mut self, data: Data<'_>, question: &Question, shown: &Aggregate, spec: &HeatSpec, until: u64) -> Heat {
-        let (event, filter) = (question.event, question.filter.as_ref());
+        let event = question.event;
         let own = question.range.is_some() || question.age != Age::All;
-        let kept = self.heat.take().filter(|f| own && f.serves(event, filter, &[], None));
-        self.heat = own.then(|| kept.unwrap_or_else(|| Aggregate::like(shown)));
+        let wanted = SampleSelection { event, filter: question.filter.clone(), ..SampleSelection::default() };
+        let kept = self.heat.take().filter(|kept| own && kept.selection == wanted);
+        self.heat = own.then(|| kept.unwrap_or_else(|| Aggregate::of(wanted, Some(shown))));
         if let Some(aggregate) = &mut self.heat {
             aggregate.update(data, 0..until);
         }
@@ -249,10 +250,10 @@ impl AnswerCache {
     ) -> Option<(Partner, Aggregate)> {
         let kept = self.partner.take();
         // Fields of a tracepoint exist for no other event, and origins for tracepoints alone.
-        let asked = question.ipc && shown.traced().is_none() && !question.top.origins;
+        let asked = question.ipc && shown.traced.is_none() && !question.top.origins;
         let names = data.events.iter().map(String::as_str);
         let partner = asked.then(|| Partner::of(names, question.event)).flatten()?;
-        let kept = kept.map(|(_, kept)| kept).filter(|kept| kept.is_of_event(partner.event, shown));
+        let kept = kept.map(|(_, kept)| kept).filter(|kept| kept.selection == shown.selection_of_event(partner.event));
         let mut own = kept.unwrap_or_else(|| Aggregate::of_event(partner.event, shown));
         own.update(data, since(data, question.age, until)..until);
         Some((partner, own))
@@ -260,23 +261,24 @@ impl AnswerCache {
 
     /// Returns the aggregate of a question's samples: the last one with what is new, if it fits.
     fn updated(&mut self, data: Data<'_>, question: &Question, until: u64) -> Aggregate {
-        let half = match question.age {
+        let half_life = match question.age {
             Age::Half(ns) => Some(ns),
             Age::All | Age::Last(_) => None,
         };
-        let keys = &question.top.keys[..];
-        let (event, filter, window) = (question.event, question.filter.as_ref(), window(data, question.range));
-        let mut aggregate = match self.aggregate.take() {
-            Some(kept) if kept.serves(event, filter, keys, half) && kept.window() == window.as_ref() => kept,
-            kept => {
-                // With the same filter, its decisions are reused.
-                let like = kept.filter(|kept| kept.has(event, filter)).map(|kept| Aggregate::like(&kept));
-                let new = like.unwrap_or_else(|| Aggregate::new(event, question.filter.clone()));
-                new.group_by(keys).decaying(half).within(window)
-            }
-        };
+        let filter = question.filter.clone();
+        let window = window(data, question.range);
+        let wanted = SampleSelection { event: question.event, filter, window, half_life, ..SampleSelection::default() };
+        let mut aggregate = reused(self.aggregate.take(), wanted.group_by(&question.top.keys));
         aggregate.update(data, since(data, question.age, until)..until);
         aggregate
+    }
+}
+
+/// Returns an aggregate of a selection: the kept one if it has it, else an empty one.
+fn reused(kept: Option<Aggregate>, wanted: SampleSelection) -> Aggregate {
+    match kept {
+        Some(kept) if kept.selection == wanted => kept,
+        kept => Aggregate::of(wanted, kept.as_ref()),
     }
 }
 
@@ -320,10 +322,9 @@ fn updated_baseline(
         None if baseline.other => same_event(data, of, question.event),
         None => question.event,
     };
-    let (keys, window) = (&question.top.keys[..], window(of, baseline.range));
-    let mut aggregate = kept
-        .filter(|f| f.serves(event, baseline.filter.as_ref(), keys, None) && f.window() == window.as_ref())
-        .unwrap_or_else(|| Aggregate::new(event, baseline.filter.clone()).group_by(keys).within(window));
+    let (filter, window) = (baseline.filter.clone(), window(of, baseline.range));
+    let wanted = SampleSelection { event, filter, window, ..SampleSelection::default() };
+    let mut aggregate = reused(kept, wanted.group_by(&question.top.keys));
     aggregate.update(of, 0..until);
     aggregate
 }

@@ -8,10 +8,14 @@ use crate::kernel::scoped_thread;
 /// The limit of threads: other processes have work, too.
 const MOST: usize = 4;
 
+/// Returns the number of threads that share large work.
+pub(crate) fn threads() -> usize {
+    thread::available_parallelism().map_or(1, NonZero::get).min(MOST)
+}
+
 /// Runs work on parts in order, each thread with at least `each` units; the first run uses the calling thread.
 pub fn shared<P: Sync, R: Send>(parts: &[P], units: usize, each: usize, work: impl Fn(&[P]) -> R + Sync) -> Vec<R> {
-    let cpus = thread::available_parallelism().map_or(1, NonZero::get);
-    let threads = (units / each).clamp(1, cpus.min(MOST));
+    let threads = (units / each).clamp(1, threads());
     let mut runs = parts.chunks(parts.len().div_ceil(threads).max(1));
     let first = runs.next().unwrap_or_default();
     thread::scope(|scope| {

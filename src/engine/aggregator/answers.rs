@@ -74,7 +74,7 @@ impl Aggregator {
         );
         self.view = view;
         match self.live && self.ended.is_none() && self.frozen_at.is_none() {
-            true => self.steady.settle(&mut seen.lines, &question),
+            true => self.steady.apply_hysteresis(&mut seen.lines, &question),
             false => self.steady.forget(),
         }
         let cpus = self.count_cpus(question.cpu, now);

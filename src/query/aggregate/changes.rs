@@ -29,6 +29,15 @@ pub struct SiteChange {
     pub(crate) before: bool,
 }
 
+impl SiteChange {
+    pub(crate) fn apply_to(&self, sum: &mut Acc) {
+        match self.out {
+            true => *sum -= self.acc,
+            false => *sum += self.acc,
+        }
+    }
+}
+
 #[derive(Debug)]
 pub(crate) struct Changes {
     /// Whether everything may have changed.

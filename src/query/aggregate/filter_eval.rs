@@ -11,7 +11,7 @@ use crate::session::TaskId;
 
 use crate::query::column;
 use crate::query::column::{ColumnInput, ColumnValue};
-use crate::query::cpus::context::Contexts;
+use crate::query::cpus::context::{Contexts, lists};
 use crate::query::data::Data;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,7 +26,7 @@ pub(crate) enum FilterResult {
 #[derive(Clone, Debug)]
 pub struct FilterEvaluator {
     filter: Arc<Filter>,
-    verdicts: Vec<FilterResult>,
+    results: Vec<FilterResult>,
     bits: Vec<u64>,
     sample_mask: u64,
     names: u64,
@@ -51,33 +51,11 @@ pub struct FilterEvaluator {
 
 /// Functions that an idle CPU waits in. Only the leaf counts, because interrupts and softirqs do real work on top of
 /// the idle task. The same as perf top's list of idle symbols, with newer ones.
-pub(crate) const IDLE: &[&str] = &[
-    "acpi_idle_do_entry",
-    "acpi_processor_ffh_cstate_enter",
-    "acpi_safe_halt",
-    "arch_cpu_idle",
-    "cpu_idle",
-    "cpu_idle_poll",
-    "cpu_startup_entry",
-    "cpuidle_enter_state",
-    "default_idle",
-    "default_idle_call",
-    "do_idle",
-    "enter_idle",
-    "idle_cpu",
-    "intel_idle",
-    "intel_idle_ibrs",
-    "intel_idle_irq",
-    "mwait_idle",
-    "mwait_idle_with_hints",
-    "mwait_idle_with_hints.constprop.0",
-    "native_safe_halt",
-    "poll_idle",
-    "ppc64_runlatch_off",
-    "psw_idle",
-    "pseries_dedicated_idle_sleep",
-    "pv_native_safe_halt",
-];
+pub(crate) const IDLE: &str = "\
+    acpi_idle_do_entry acpi_processor_ffh_cstate_enter acpi_safe_halt arch_cpu_idle cpu_idle cpu_idle_poll \
+    cpu_startup_entry cpuidle_enter_state default_idle default_idle_call do_idle enter_idle idle_cpu intel_idle \
+    intel_idle_ibrs intel_idle_irq mwait_idle mwait_idle_with_hints mwait_idle_with_hints.constprop.0 \
+    native_safe_halt poll_idle ppc64_runlatch_off psw_idle pseries_dedicated_idle_sleep pv_native_safe_halt";
 
 /// Filters with up to this many clauses are evaluated by table lookup.
 const TABLE_ATOMS: usize = 10;
@@ -99,7 +77,7 @@ impl FilterEvaluator {
             sample_mask: filter.per_sample_mask(),
             nodes: of(|field| field == Field::Stack).map(|at| (at, Vec::new())).collect(),
             filter,
-            verdicts: Vec::new(),
+            results: Vec::new(),
             bits: Vec::new(),
             names: 0,
             epoch: 0,
@@ -125,7 +103,7 @@ impl FilterEvaluator {
     /// Returns the sites whose result changed and that may have been counted already.
     pub(crate) fn update(&mut self, data: Data<'_>) -> Vec<u32> {
         let profile = data.profile;
-        let known = self.verdicts.len();
+        let known = self.results.len();
         let again = if self.is_by_name() { self.renamed(profile, known) } else { Vec::new() };
         self.names = profile.frames.names();
         self.extend_nodes(data);
@@ -135,15 +113,15 @@ impl FilterEvaluator {
         }
         let mut changed = Vec::new();
         for site in again {
-            let (now, at) = (self.judge(data, site), site as usize);
-            if now != (self.verdicts[at], self.bits[at]) {
-                (self.verdicts[at], self.bits[at]) = now;
+            let (now, at) = (self.evaluate(data, site), site as usize);
+            if now != (self.results[at], self.bits[at]) {
+                (self.results[at], self.bits[at]) = now;
                 changed.push(site);
             }
         }
         for site in known..profile.sites.len() {
-            let (verdict, bits) = self.judge(data, site as u32);
-            self.verdicts.push(verdict);
+            let (result, bits) = self.evaluate(data, site as u32);
+            self.results.push(result);
             self.bits.push(bits);
         }
         changed
@@ -166,14 +144,14 @@ impl FilterEvaluator {
         renamed.map_or_else(|| (0..known as u32).collect(), |renamed| renamed.sites(profile, known))
     }
 
-    fn judge(&mut self, data: Data<'_>, site: u32) -> (FilterResult, u64) {
+    fn evaluate(&mut self, data: Data<'_>, site: u32) -> (FilterResult, u64) {
         let bits = self.site_bits(data, SiteId(site));
-        let verdict = match self.filter.partial(bits, !self.sample_mask) {
+        let result = match self.filter.partial(bits, !self.sample_mask) {
             Some(true) => FilterResult::Yes,
             Some(false) => FilterResult::No,
             None => FilterResult::Open,
         };
-        (verdict, bits)
+        (result, bits)
     }
 
     /// Evaluates the clauses about CPU and event for every value at once. [`Self::sample`] uses the results.
@@ -194,7 +172,7 @@ impl FilterEvaluator {
     }
 
     pub(crate) fn passes(&self, data: Data<'_>, chunk: &Chunk, row: usize) -> bool {
-        match self.verdicts[chunk.site[row] as usize] {
+        match self.results[chunk.site[row] as usize] {
             FilterResult::Yes => true,
             FilterResult::No => false,
             FilterResult::Open => self.sample(data, chunk, row),
@@ -319,9 +297,7 @@ fn leaf(data: Data<'_>, stack: NodeId, atom: &Atom, memo: &mut FxHashMap<SymId, 
     match atom.field {
         Field::Kernel => sym.kind.is_kernel(),
         Field::User => !sym.kind.is_kernel(),
-        Field::Idle => {
-            pid == 0 && sym.kind.is_kernel() && *memo.entry(id).or_insert_with(|| IDLE.contains(&&*sym.name()))
-        }
+        Field::Idle => pid == 0 && sym.kind.is_kernel() && *memo.entry(id).or_insert_with(|| lists(IDLE, &sym.name())),
         Field::Dso => *memo.entry(id).or_insert_with(|| atom.text(&sym.dso_name)),
         _ => *memo.entry(id).or_insert_with(|| atom.text(&sym.name())),
     }

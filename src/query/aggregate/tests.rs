@@ -15,17 +15,21 @@ fn recorded(n: u64) -> Staged {
     staged
 }
 
+fn decaying(half_life: Option<u64>) -> Aggregate {
+    Aggregate::of(SampleSelection { half_life, ..SampleSelection::default() }, None)
+}
+
 #[test]
 fn a_sample_counts_half_after_its_half_life() {
     let staged = recorded(5);
     let data = staged.data();
-    let mut at_once = Aggregate::new(0, None).decaying(Some(1_000_000_000));
+    let mut at_once = decaying(Some(1_000_000_000));
     at_once.update(data, 0..u64::MAX);
     let periods = |fold: &Aggregate| fold.sites().iter().map(|(_, site, acc)| (*site, acc.period)).collect::<Vec<_>>();
     // The oldest ones have less than half a sample left.
     assert_eq!(periods(&at_once), [(3, 500), (4, 1000)]);
     assert_eq!(at_once.total(), Acc { samples: 2, period: 1937 });
-    let mut piecemeal = Aggregate::new(0, None).decaying(Some(1_000_000_000));
+    let mut piecemeal = decaying(Some(1_000_000_000));
     (1..=5).for_each(|until| piecemeal.update(data, 0..until));
     assert_eq!(periods(&piecemeal), periods(&at_once));
 }
@@ -36,7 +40,7 @@ fn what_decays_is_shown_in_whole_samples() {
     let data = staged.data();
     let whole = [Acc::default(), Acc::default(), Acc { samples: 0, period: 250 }, Acc { samples: 1, period: 500 }];
     for by_cpu in [false, true] {
-        let mut fold = Aggregate::new(0, None).group_by(by(by_cpu)).decaying(Some(1_000_000_000));
+        let mut fold = decaying(Some(1_000_000_000)).group_by(by(by_cpu));
         fold.update(data, 0..u64::MAX);
         assert_eq!((fold.by_site()[2..4].to_vec(), fold.by_site()[4]), (whole[2..].to_vec(), Acc::one(1000)));
         let mut fold = Aggregate::new(0, None).group_by(by(by_cpu));
@@ -52,7 +56,7 @@ fn what_has_not_aged_is_exact() {
     let mut staged = Staged::default();
     [1 << 53, 1].into_iter().for_each(|weight| staged.sample(9, 1, &[], weight));
     let data = staged.data();
-    let mut fold = Aggregate::new(0, None).decaying(Some(1_000));
+    let mut fold = decaying(Some(1_000));
     (1..=2).chain([2]).for_each(|until| fold.update(data, 0..until));
     assert_eq!(fold.total(), Acc { samples: 2, period: (1 << 53) + 1 });
 }
@@ -62,13 +66,13 @@ fn what_decays_is_not_taken_out() {
     let second = 1_000_000_000;
     let staged = recorded(4);
     let data = staged.data();
-    let mut fold = Aggregate::new(0, None).decaying(Some(second));
+    let mut fold = decaying(Some(second));
     fold.update(data, 0..3);
     fold.update(data, 3..4);
     assert_eq!(fold.total(), Acc { samples: 2, period: 1875 });
     let n = crate::profile::CHUNK as u64 + 1;
     let mut staged = recorded(n);
-    let mut fold = Aggregate::new(0, None).decaying(Some(n * second));
+    let mut fold = decaying(Some(n * second));
     fold.update(staged.data(), 0..n);
     let before = fold.total();
     let chunk = staged.profile.evict().expect("a full one");
@@ -173,33 +177,39 @@ fn only_some_times_count() {
     let staged = mixed(300);
     let data = staged.data();
     for window in [0..10, 10..20, 20..20, 299..400, 301..500, 300..301] {
-        let mut fold = Aggregate::new(0, None).within(Some(window.clone()));
+        let mut fold =
+            Aggregate::of(SampleSelection { window: Some(window.clone()), ..SampleSelection::default() }, None);
         fold.update(data, 0..u64::MAX);
-        assert_eq!(fold.window(), Some(&window));
         check(&fold, &by_hand(0..300, false, |i| window.contains(&(i + 1))));
     }
 }
 
 #[test]
-fn whom_a_fold_serves() {
-    let filter = |text: &str| Arc::new(Filter::parse(text).expect("parses"));
-    let (a, b) = (filter("pid == 1"), filter("pid == 2"));
-    let fold = Aggregate::new(1, Some(a.clone())).group_by(&[ColumnKey::Cpu]).decaying(Some(5));
-    assert!(fold.serves(1, Some(&a), &[ColumnKey::Cpu], Some(5)) && fold.has(1, Some(&a)));
-    assert!(!fold.serves(0, Some(&a), &[ColumnKey::Cpu], Some(5)) && !fold.has(0, Some(&a)));
-    assert!(!fold.serves(1, Some(&b), &[ColumnKey::Cpu], Some(5)) && !fold.has(1, Some(&b)));
-    assert!(!fold.serves(1, None, &[ColumnKey::Cpu], Some(5)) && !fold.has(1, None));
-    assert!(!fold.serves(1, Some(&a), &[], Some(5)));
+fn selections_differ_by_what_is_counted() {
+    let filter = |text: &str| Some(Arc::new(Filter::parse(text).expect("parses")));
     let field = crate::query::column::traced("sched_switch.next_comm");
-    assert!(!fold.serves(1, Some(&a), &[ColumnKey::Cpu, field], Some(5)));
-    let by_field = Aggregate::like(&fold).group_by(&[ColumnKey::Sym, field]);
-    assert!(by_field.serves(1, Some(&a), &[field], None) && !by_field.serves(1, Some(&a), &[], None));
-    assert!(
-        !fold.serves(1, Some(&a), &[ColumnKey::Cpu], None) && !fold.serves(1, Some(&a), &[ColumnKey::Cpu], Some(6))
-    );
-    assert!(Aggregate::like(&fold).serves(1, Some(&a), &[], None));
-    assert_eq!(fold.judge().map(FilterEvaluator::filter), Some(&a));
-    assert!(Aggregate::new(1, None).group_by(&[ColumnKey::Cpu]).judge().is_none());
+    let of = |event, filter: Option<Arc<Filter>>, half_life, keys: &[ColumnKey]| {
+        SampleSelection { event, filter, half_life, ..SampleSelection::default() }.group_by(keys)
+    };
+    let (a, by_cpu) = (filter("pid == 1"), &[ColumnKey::Cpu][..]);
+    let one = of(1, a.clone(), Some(5), by_cpu);
+    assert_eq!(one, of(1, filter("pid == 1"), Some(5), &[ColumnKey::Sym, ColumnKey::Cpu]));
+    for other in [
+        of(0, a.clone(), Some(5), by_cpu),
+        of(1, filter("pid == 2"), Some(5), by_cpu),
+        of(1, None, Some(5), by_cpu),
+        of(1, a.clone(), Some(5), &[]),
+        of(1, a.clone(), Some(5), &[ColumnKey::Cpu, field]),
+        of(1, a.clone(), None, by_cpu),
+        of(1, a.clone(), Some(6), by_cpu),
+        SampleSelection { window: Some(0..9), ..one.clone() },
+    ] {
+        assert_ne!(one, other);
+    }
+    let fold = Aggregate::of(one.clone(), None);
+    let partner = Aggregate::of_event(2, &fold.group_by(&[ColumnKey::Cpu, field]));
+    assert_eq!(partner.selection, SampleSelection { event: 2, ..one });
+    assert_eq!(partner.evaluator.map(|evaluator| evaluator.filter().clone()), a);
 }
 
 #[test]

@@ -38,11 +38,11 @@ pub struct FieldCombinations {
     names: Vec<&'static str>,
     /// The length of time slices that separate samples, in nanoseconds.
     quantum: Option<u64>,
-    met: RwLock<Met>,
+    seen: RwLock<SeenValues>,
 }
 
 #[derive(Debug, Default)]
-struct Met {
+struct SeenValues {
     list: Vec<Vec<ColumnValue>>,
     numbers: FxHashMap<Box<[u8]>, u16>,
 }
@@ -57,17 +57,9 @@ pub(crate) struct FieldReader<'a> {
 
 impl FieldCombinations {
     /// Creates the combinations for these fields and time slices. `None` if there are none.
-    pub(crate) fn of(names: impl Iterator<Item = &'static str>, quantum: Option<u64>) -> Option<Arc<Self>> {
-        let names: Vec<&'static str> = names.collect();
-        (!names.is_empty() || quantum.is_some()).then(|| Arc::new(Self { names, quantum, met: RwLock::default() }))
-    }
-
-    pub(crate) fn serves(
-        of: Option<&Arc<Self>>,
-        names: impl Iterator<Item = &'static str>,
-        quantum: Option<u64>,
-    ) -> bool {
-        names.eq(of.iter().flat_map(|of| of.names.iter().copied())) && of.and_then(|of| of.quantum) == quantum
+    pub(crate) fn of(names: &[&'static str], quantum: Option<u64>) -> Option<Arc<Self>> {
+        let of = || Arc::new(Self { names: names.to_vec(), quantum, seen: RwLock::default() });
+        (!names.is_empty() || quantum.is_some()).then(of)
     }
 
     pub(crate) fn reader(&self, data: Data<'_>, event: u16) -> FieldReader<'_> {
@@ -91,8 +83,8 @@ impl FieldCombinations {
     }
 
     fn of_number(&self, number: u16, one: impl Fn(&[ColumnValue]) -> Option<&ColumnValue>) -> ColumnValue {
-        let met = self.met.read();
-        let value = met.list.get(usize::from(number)).and_then(|values| one(values));
+        let seen = self.seen.read();
+        let value = seen.list.get(usize::from(number)).and_then(|values| one(values));
         value.cloned().unwrap_or_else(|| ColumnValue::Text(OTHER.into()))
     }
 }
@@ -112,19 +104,19 @@ impl FieldReader<'_> {
             bytes.extend_from_slice(&(end as u32).to_le_bytes());
             bytes.extend_from_slice(&own[..end]);
         }
-        if let Some(number) = self.traced.met.read().numbers.get(&bytes[..]) {
+        if let Some(number) = self.traced.seen.read().numbers.get(&bytes[..]) {
             return *number;
         }
-        let mut met = self.traced.met.write();
-        let next = met.list.len() as u16;
+        let mut seen = self.traced.seen.write();
+        let next = seen.list.len() as u16;
         if next == OTHERS {
             return OTHERS;
         }
-        let number = *met.numbers.entry(bytes.into()).or_insert(next);
+        let number = *seen.numbers.entry(bytes.into()).or_insert(next);
         if number == next {
             let seconds = |ns: u64| format!("{}.{:06}", ns / 1_000_000_000, ns % 1_000_000_000 / 1000);
             let began = began.map(|ns| ColumnValue::Text(seconds(ns).into()));
-            met.list.push(self.fields.iter().map(|field| self.value(field.as_ref(), raw)).chain(began).collect());
+            seen.list.push(self.fields.iter().map(|field| self.value(field.as_ref(), raw)).chain(began).collect());
         }
         number
     }
@@ -198,7 +190,7 @@ mod tests {
 
     #[test]
     fn with_too_many_values_the_rest_is_one() {
-        let traced = FieldCombinations::of(["next_prio"].into_iter(), None).expect("a field");
+        let traced = FieldCombinations::of(&["next_prio"], None).expect("a field");
         let mut staged = Staged::default();
         staged.profile.set_format(0, Arc::new(Format::parse("sched", SWITCH, false).expect("parses")));
         let reader = traced.reader(staged.data(), 0);

@@ -62,40 +62,24 @@ pub(crate) const IRQ: &[&str] = &[
 ];
 
 /// Functions between a context's entry and a registered handler. Their names do not identify the handler.
-pub(crate) const DISPATCH: &[&str] = &[
-    "expire_timers",
-    "call_timer_fn",
-    "__run_timer_base",
-    "process_backlog",
-    "netif_receive_skb",
-    "netif_receive_skb_internal",
-    "netif_receive_skb_list",
-    "netif_receive_skb_list_internal",
-    "__netif_receive_skb",
-    "__netif_receive_skb_one_core",
-    "__netif_receive_skb_core",
-    "__netif_receive_skb_list_core",
-    "napi_gro_receive",
-    "gro_receive_skb",
-    "napi_complete_done",
-    "rcu_nocb_cb_kthread",
-    "generic_handle_irq",
-    "generic_handle_domain_irq",
-    "handle_edge_irq",
-    "handle_fasteoi_irq",
-    "handle_percpu_devid_irq",
-    "handle_irq_desc",
-    "__handle_irq_event_percpu",
-    "handle_irq_event_percpu",
-    "hrtimer_interrupt",
-    "__hrtimer_run_queues",
-];
+pub(crate) const DISPATCH: &str = "\
+    expire_timers call_timer_fn __run_timer_base process_backlog netif_receive_skb netif_receive_skb_internal \
+    netif_receive_skb_list netif_receive_skb_list_internal __netif_receive_skb __netif_receive_skb_one_core \
+    __netif_receive_skb_core __netif_receive_skb_list_core napi_gro_receive gro_receive_skb napi_complete_done \
+    rcu_nocb_cb_kthread generic_handle_irq generic_handle_domain_irq handle_edge_irq handle_fasteoi_irq \
+    handle_percpu_devid_irq handle_irq_desc __handle_irq_event_percpu handle_irq_event_percpu hrtimer_interrupt \
+    __hrtimer_run_queues";
+
+/// Returns whether a list of names, separated by spaces, has a name.
+pub(crate) fn lists(names: &str, name: &str) -> bool {
+    names.split(' ').any(|listed| listed == name)
+}
 
 /// Returns whether a function only dispatches to others.
 /// These are entries, vectors' handlers, and functions in between. Compiler suffixes (`.constprop.0`) are ignored.
 pub(crate) fn dispatches(name: &str) -> bool {
     let plain = name.split('.').next().unwrap_or(name);
-    DISPATCH.contains(&plain) || says(plain) != Says::Nothing
+    lists(DISPATCH, plain) || effect_of(plain) != NameEffect::Nothing
 }
 
 /// Each vector's handlers, and functions that only they call. The latter help if a handler was inlined.
@@ -119,29 +103,29 @@ pub(crate) fn is_system_vector(name: &str) -> bool {
 
 /// The effect of a function on the context of its callees.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Says {
+enum NameEffect {
     Nothing,
     Irq,
     Softirq,
     Vector(u8),
 }
 
-fn says(name: &str) -> Says {
+fn effect_of(name: &str) -> NameEffect {
     if SOFTIRQ.contains(&name) {
-        return Says::Softirq;
+        return NameEffect::Softirq;
     }
     if IRQ.contains(&name) || is_system_vector(name) {
-        return Says::Irq;
+        return NameEffect::Irq;
     }
     let vector = HANDLERS.iter().find(|(_, names)| names.contains(&name));
-    vector.map_or(Says::Nothing, |(v, _)| Says::Vector(*v))
+    vector.map_or(NameEffect::Nothing, |(v, _)| NameEffect::Vector(*v))
 }
 
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Contexts {
     nodes: Vec<CpuContext>,
     /// The effect of each symbol, as far as determined.
-    said: Vec<Option<Says>>,
+    effect: Vec<Option<NameEffect>>,
     /// The version of names, and the profile's epoch.
     names: u64,
     epoch: (u64, u32),
@@ -156,11 +140,11 @@ impl Contexts {
             Some(renamed) => self.nodes.truncate(renamed.born.node as usize),
             None => {
                 self.nodes.clear();
-                self.said.clear();
+                self.effect.clear();
             }
         }
         (self.names, self.epoch) = (profile.frames.names(), profile.sums_epoch());
-        self.said.resize(profile.frames.n_syms(), None);
+        self.effect.resize(profile.frames.n_syms(), None);
         for n in self.nodes.len() as u32..profile.trie.len() as u32 {
             let context = self.next(profile, NodeId(n));
             self.nodes.push(context);
@@ -173,15 +157,15 @@ impl Contexts {
             return CpuContext::Task;
         }
         let id = profile.frames.sym_of(profile.trie.frame(node));
-        let said = *self.said[id.0 as usize].get_or_insert_with(|| {
+        let effect = *self.effect[id.0 as usize].get_or_insert_with(|| {
             let sym = profile.frames.sym(id);
-            if sym.kind.is_kernel() { says(&sym.name()) } else { Says::Nothing }
+            if sym.kind.is_kernel() { effect_of(&sym.name()) } else { NameEffect::Nothing }
         });
-        match (said, self.nodes[profile.trie.parent(node).0 as usize]) {
-            (Says::Softirq, CpuContext::Softirq(v)) => CpuContext::Softirq(v),
-            (Says::Softirq, _) => CpuContext::Softirq(None),
-            (Says::Irq, _) => CpuContext::Irq,
-            (Says::Vector(v), CpuContext::Softirq(None)) => CpuContext::Softirq(Some(v)),
+        match (effect, self.nodes[profile.trie.parent(node).0 as usize]) {
+            (NameEffect::Softirq, CpuContext::Softirq(v)) => CpuContext::Softirq(v),
+            (NameEffect::Softirq, _) => CpuContext::Softirq(None),
+            (NameEffect::Irq, _) => CpuContext::Irq,
+            (NameEffect::Vector(v), CpuContext::Softirq(None)) => CpuContext::Softirq(Some(v)),
             (_, inherited) => inherited,
         }
     }

@@ -198,7 +198,7 @@ impl CpuCounts {
         self.contexts.update(data);
         match profile.renamed_since(self.names).filter(|_| same) {
             Some(renamed) => self.move_renamed(data, &renamed),
-            None => self.begin_anew(data, until),
+            None => self.full_rebuild(data, until),
         }
         (self.names, self.epoch) = (profile.frames.names(), profile.sums_epoch());
         for id in self.slots.len()..profile.sites.len() {
@@ -233,7 +233,7 @@ impl CpuCounts {
         modes
     }
 
-    fn begin_anew(&mut self, data: Data<'_>, until: u64) {
+    fn full_rebuild(&mut self, data: Data<'_>, until: u64) {
         self.slots.clear();
         self.buckets.clear();
         self.behind.0 = None;

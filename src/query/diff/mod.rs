@@ -148,7 +148,7 @@ pub fn z(a: u64, n: u64, b: u64, m: u64) -> f64 {
     if deviation == 0.0 { 0.0 } else { (b / m - a / n) / deviation }
 }
 
-fn judge(a: Acc, b: Acc, z: f64, delta: f64) -> Verdict {
+fn verdict_of(a: Acc, b: Acc, z: f64, delta: f64) -> Verdict {
     match (a.is_zero(), b.is_zero()) {
         _ if z.abs() < Z95 => Verdict::Noise,
         (true, _) => Verdict::New,
@@ -161,7 +161,7 @@ fn judge(a: Acc, b: Acc, z: f64, delta: f64) -> Verdict {
 /// Returns the verdict on a share: (weight, total) before and now.
 pub fn verdict(old: (Acc, Acc), new: (Acc, Acc)) -> Verdict {
     let z = z(old.0.samples, old.1.samples, new.0.samples, new.1.samples);
-    judge(old.0, new.0, z, new.0.percent_of(&new.1) - old.0.percent_of(&old.1))
+    verdict_of(old.0, new.0, z, new.0.percent_of(&new.1) - old.0.percent_of(&old.1))
 }
 
 /// Compares rows by their keys: the largest differences first, ties by key. Equal rows are left out.
@@ -176,7 +176,7 @@ pub fn diff<K: Clone + Ord + std::hash::Hash>(
     let row = |(key, (a, b)): (K, (Acc, Acc))| {
         let (old_value, new_value) = (old.0.value(a, per), new.0.value(b, per));
         let z = z(a.samples, old.0.total.samples, b.samples, new.0.total.samples);
-        let verdict = judge(a, b, z, new_value - old_value);
+        let verdict = verdict_of(a, b, z, new_value - old_value);
         DiffRow { key, old: a, new: b, old_value, new_value, z, verdict }
     };
     let mut rows: Vec<_> = pairs.into_iter().map(row).filter(|r| r.delta() != 0.0).collect();
@@ -231,10 +231,13 @@ mod tests {
     #[test]
     fn what_a_difference_is_called() {
         let none = Acc::default();
-        assert_eq!(judge(acc(3), acc(4), Z95, 0.0), Verdict::Grew);
-        assert_eq!(judge(acc(3), acc(4), -Z95, -0.1), Verdict::Shrank);
-        assert_eq!(judge(acc(3), acc(4), Z95 - 1e-9, 5.0), Verdict::Noise);
-        assert_eq!((judge(none, acc(4), 9.0, 5.0), judge(acc(4), none, -9.0, -5.0)), (Verdict::New, Verdict::Gone));
+        assert_eq!(verdict_of(acc(3), acc(4), Z95, 0.0), Verdict::Grew);
+        assert_eq!(verdict_of(acc(3), acc(4), -Z95, -0.1), Verdict::Shrank);
+        assert_eq!(verdict_of(acc(3), acc(4), Z95 - 1e-9, 5.0), Verdict::Noise);
+        assert_eq!(
+            (verdict_of(none, acc(4), 9.0, 5.0), verdict_of(acc(4), none, -9.0, -5.0)),
+            (Verdict::New, Verdict::Gone)
+        );
         // A fifth becomes a half; a half becomes a fifth although the weight grows.
         assert_eq!(verdict((acc(20), acc(100)), (acc(100), acc(200))), Verdict::Grew);
         assert_eq!(verdict((acc(50), acc(100)), (acc(60), acc(300))), Verdict::Shrank);

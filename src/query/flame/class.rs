@@ -47,13 +47,13 @@ impl Class {
 
 /// The effect of a name on the class of frames. It has a class of its own, and a context that it enters.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Says {
+pub(super) struct ClassEffect {
     own: Class,
     softirq: bool,
     irq: bool,
 }
 
-impl Says {
+impl ClassEffect {
     pub(super) fn of(name: &FrameName) -> Self {
         let enters = |list: &[&str]| name.text.split(" › ").any(|part| list.contains(&part));
         let irq = enters(IRQ) || is_system_vector(&name.text);

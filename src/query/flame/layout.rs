@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
-use super::{Class, Edit, WeightPair};
+use super::{Class, Comparison, Edit, WeightPair};
 use crate::query::diff::{NormalizeBy, Verdict};
 use crate::query::rows::ipc::Partner;
 
@@ -110,12 +110,8 @@ pub struct Flame {
     /// The part of the zoom that still exists.
     pub(crate) zoom: Vec<Arc<str>>,
     pub(crate) frames: usize,
-    /// The normalization of the comparison; `None` without one.
-    pub(crate) compared_by: Option<NormalizeBy>,
-    /// The factors of the current and the baseline's weights, which yield widths.
-    pub(crate) scale: (u64, u64),
-    /// The durations of the baseline and of the current side, in seconds.
-    pub(crate) sides: (f64, f64),
+    /// The comparison with a baseline, if there is one.
+    pub(crate) compared: Option<Comparison>,
     /// The event for instructions per cycle with the drawn one, if requested.
     pub(crate) partner: Option<Partner>,
 }
@@ -132,11 +128,11 @@ impl Flame {
 
     /// Returns the baseline's and the current weight, in the unit of the comparison.
     pub(crate) fn values(&self, both: WeightPair) -> (f64, f64) {
-        match (self.compared_by, self.sides) {
-            (Some(NormalizeBy::Total), _) => {
+        match self.compared {
+            Some(Comparison { per: NormalizeBy::Total, .. }) => {
                 (both.old.percent_of(&self.total.old), both.new.percent_of(&self.total.new))
             }
-            (Some(NormalizeBy::Second), (old, new)) => {
+            Some(Comparison { per: NormalizeBy::Second, seconds: (old, new), .. }) => {
                 let each = |period: u64, seconds: f64| if seconds > 0.0 { period as f64 / seconds } else { 0.0 };
                 (each(both.old.period, old), each(both.new.period, new))
             }
@@ -150,7 +146,8 @@ impl Flame {
 
     /// Returns the share of a frame's width that differs, normalized: 0 if unchanged, 1 if new or gone.
     pub(crate) fn changed(&self, both: WeightPair) -> f64 {
-        let (new, old) = (both.new.period as f64 * self.scale.0 as f64, both.old.period as f64 * self.scale.1 as f64);
+        let scale = self.compared.map_or((1, 0), |compared| compared.scale);
+        let (new, old) = (both.new.period as f64 * scale.0 as f64, both.old.period as f64 * scale.1 as f64);
         if new == old { 0.0 } else { (new - old) / (new + old) }
     }
 }

@@ -22,22 +22,21 @@ mod weights;
 pub(crate) use build::process_of;
 use build::{NOWHERE, Namer, totals};
 pub use class::Class;
-use class::Says;
+use class::ClassEffect;
 pub use edit::Edit;
 use leaves::Leaves;
 pub use weights::WeightPair;
 use weights::Weights;
 
-/// The baseline of a tree: the same nodes' weights in it.
-#[derive(Debug)]
-struct Then {
-    /// The weight through each node; while building, the weight that ends there.
-    total: Weights,
-    per: NormalizeBy,
+/// How the sides of a tree with a baseline are compared.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Comparison {
+    /// The normalization of both sides.
+    pub per: NormalizeBy,
     /// The factors of the current and the baseline's weights, which yield widths.
-    scale: (u64, u64),
+    pub(crate) scale: (u64, u64),
     /// The durations of the baseline and of the current side, in seconds.
-    seconds: (f64, f64),
+    pub(crate) seconds: (f64, f64),
 }
 
 /// The tree. Node 0 is the root; a parent's ID is less than its children's. Nodes without weight remain.
@@ -46,11 +45,12 @@ pub struct FlameTree {
     namer: Namer,
     trie: Trie,
     total: Weights,
-    then: Option<Then>,
+    /// The baseline's weight through the same nodes; while building, the weight that ends there.
+    then: Option<(Comparison, Weights)>,
     /// The weights of the partner event, if frames have instructions per cycle.
     partner: Option<(Partner, Weights)>,
     class: Vec<Class>,
-    says: Vec<Says>,
+    effects: Vec<ClassEffect>,
     /// The last child of each node, and the previous sibling of each; 0 for none.
     child: Vec<u32>,
     sibling: Vec<u32>,
@@ -116,25 +116,25 @@ impl FlameTree {
         let now = namer.add(new.data, new.aggregate, &mut trie);
         let then = namer.add(old.data, old.aggregate, &mut trie);
         let seconds = (old.side.seconds, new.side.seconds);
-        let then = Then { total: then, per, scale: scale(&new.side, &old.side, per), seconds };
-        Self::whole(namer, trie, now, Some(then), None)
+        let comparison = Comparison { per, scale: scale(&new.side, &old.side, per), seconds };
+        Self::whole(namer, trie, now, Some((comparison, then)), None)
     }
 
     fn whole(
         mut namer: Namer,
         mut trie: Trie,
         mut own: Weights,
-        mut then: Option<Then>,
+        mut then: Option<(Comparison, Weights)>,
         mut partner: Option<(Partner, Weights)>,
     ) -> Self {
         if namer.edits.contains(&Edit::CollapseChains) {
-            let before = then.as_mut().map(|then| &mut then.total);
+            let before = then.as_mut().map(|(_, own)| own);
             let other = partner.as_mut().map(|(_, own)| own);
             let mut sides: Vec<&mut Weights> = std::iter::once(&mut own).chain(before).chain(other).collect();
             namer.collapse(&mut trie, &mut sides);
         }
         let total = totals(&trie, own);
-        let then = then.map(|then| Then { total: totals(&trie, then.total), ..then });
+        let then = then.map(|(comparison, own)| (comparison, totals(&trie, own)));
         let partner = partner.map(|(partner, own)| (partner, totals(&trie, own)));
         let mut tree = Self { namer, trie, total, then, partner, ..Self::default() };
         tree.grow();
@@ -202,7 +202,7 @@ impl FlameTree {
 
     fn grow(&mut self) {
         let names = &self.namer.names;
-        self.says.extend(names[self.says.len()..].iter().map(Says::of));
+        self.effects.extend(names[self.effects.len()..].iter().map(ClassEffect::of));
         self.total.resize(self.trie.len());
         if let Some((_, total)) = &mut self.partner {
             total.resize(self.trie.len());
@@ -212,7 +212,7 @@ impl FlameTree {
             let up = if node == 0 { 0 } else { self.parent(node) };
             self.class.push(match up {
                 0 => Class::Thread,
-                _ => self.says[self.name(node) as usize].within(self.class[up as usize]),
+                _ => self.effects[self.name(node) as usize].within(self.class[up as usize]),
             });
             let last = match node {
                 0 => 0,
@@ -268,38 +268,31 @@ impl FlameTree {
 
     /// Returns the weight that ends in a node: its total without its children's.
     pub(crate) fn own(&self, node: u32) -> WeightPair {
-        let left = |total: &Weights| {
+        self.weigh(|total| {
             let mut left = total.get(node);
             self.all_children(node).for_each(|child| left -= total.get(child));
             left
-        };
-        let old = self.then.as_ref().map_or_else(Acc::default, |then| left(&then.total));
-        let partner = self.partner.as_ref().map_or_else(Acc::default, |(_, total)| left(total));
-        WeightPair { new: left(&self.total), old, partner }
+        })
     }
 
     pub(crate) fn total(&self, node: u32) -> WeightPair {
-        let old = self.then.as_ref().map_or_else(Acc::default, |then| then.total.get(node));
-        let partner = self.partner.as_ref().map_or_else(Acc::default, |(_, total)| total.get(node));
-        WeightPair { new: self.total.get(node), old, partner }
+        self.weigh(|total| total.get(node))
+    }
+
+    fn weigh(&self, of: impl Fn(&Weights) -> Acc) -> WeightPair {
+        let old = self.then.as_ref().map_or_else(Acc::default, |(_, total)| of(total));
+        let partner = self.partner.as_ref().map_or_else(Acc::default, |(_, total)| of(total));
+        WeightPair { new: of(&self.total), old, partner }
     }
 
     /// Returns the width of a weight; in a comparison that of both sides together.
     pub(crate) fn width(&self, both: WeightPair) -> u128 {
-        let (new, old) = self.scale();
+        let (new, old) = self.comparison().map_or((1, 0), |comparison| comparison.scale);
         u128::from(both.new.period) * u128::from(new) + u128::from(both.old.period) * u128::from(old)
     }
 
-    pub(crate) fn scale(&self) -> (u64, u64) {
-        self.then.as_ref().map_or((1, 0), |then| then.scale)
-    }
-
-    pub(crate) fn seconds(&self) -> (f64, f64) {
-        self.then.as_ref().map_or((0.0, 0.0), |then| then.seconds)
-    }
-
-    pub(crate) fn per(&self) -> Option<NormalizeBy> {
-        self.then.as_ref().map(|then| then.per)
+    pub(crate) fn comparison(&self) -> Option<Comparison> {
+        self.then.as_ref().map(|(comparison, _)| *comparison)
     }
 
     pub(crate) fn by_name(&self, a: u32, b: u32) -> std::cmp::Ordering {

@@ -103,14 +103,12 @@ fn a_tree_says_what_it_is_compared_with() {
     let staged = Staged::default();
     let fold = Aggregate::new(0, None);
     let empty = FlameTree::build(staged.data(), &fold, None, &[]);
-    assert_eq!(
-        (empty.is_empty(), empty.len(), empty.per(), empty.seconds(), empty.scale()),
-        (true, 1, None, (0.0, 0.0), (1, 0))
-    );
+    assert_eq!((empty.is_empty(), empty.len(), empty.comparison()), (true, 1, None));
     let side = |period, seconds| DiffSide { total: Acc { samples: 1, period }, seconds };
     let stacks = |side| FlameStacks { data: staged.data(), aggregate: &fold, side };
     let both = FlameTree::compare(stacks(side(7, 2.0)), stacks(side(9, 3.0)), NormalizeBy::Total, &[]);
-    assert_eq!((both.per(), both.seconds(), both.scale()), (Some(NormalizeBy::Total), (3.0, 2.0), (9, 7)));
+    let comparison = Comparison { per: NormalizeBy::Total, scale: (9, 7), seconds: (3.0, 2.0) };
+    assert_eq!(both.comparison(), Some(comparison));
     let stack = [name("t", DsoKind::Unknown, "")];
     assert!(!one_stack(&stack[..]).is_empty());
 }
@@ -245,7 +243,7 @@ proptest! {
             let paths: std::collections::BTreeSet<&Path> = all.iter().collect();
             prop_assert_eq!(paths.len(), all.len());
 
-            let width = |both: WeightPair| match tree.per() {
+            let width = |both: WeightPair| match tree.comparison().map(|comparison| comparison.per) {
                 None => u128::from(both.new.period),
                 Some(_) => u128::from(both.new.period) * 3000 + u128::from(both.old.period) * 2000,
             };
@@ -274,9 +272,9 @@ proptest! {
             order.sort_by_key(|(name, both)| (Reverse(width(*both)), name.clone()));
             prop_assert_eq!(leaves.groups.len(), order.len());
             for (at, (name, both)) in order.iter().enumerate() {
-                let group = leaves.groups[at];
+                let group = &leaves.groups[at];
                 let own: Vec<u32> = nodes.clone().filter(|n| of_node(&tree, *n) == *name && !tree.own(*n).is_zero()).collect();
-                prop_assert_eq!((text(at as u32), group.total, leaves.nodes(at)), (name.clone(), *both, &own[..]));
+                prop_assert_eq!((text(at as u32), group.total, &group.nodes[..]), (name.clone(), *both, &own[..]));
                 prop_assert_eq!(Some(group.class), own.iter().map(|node| tree.class(*node)).min());
             }
 

@@ -96,7 +96,13 @@ impl<'a> Pass<'a> {
                 if after >= self.span || usize::from(chunk.event[i]) != self.work.event {
                     continue;
                 }
-                if !self.work.aggregate.judge().is_none_or(|judge| judge.passes(self.work.data, chunk, i)) {
+                if !self
+                    .work
+                    .aggregate
+                    .evaluator
+                    .as_ref()
+                    .is_none_or(|evaluator| evaluator.passes(self.work.data, chunk, i))
+                {
                     continue;
                 }
                 let Some(row) = self.row(chunk, i, after) else { continue };

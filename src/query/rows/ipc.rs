@@ -29,9 +29,9 @@ pub struct Partner {
 impl Partner {
     /// Returns the partner of an event, which has the same PMU and modes.
     pub fn of<'a>(mut names: impl Iterator<Item = &'a str> + Clone, event: usize) -> Option<Self> {
-        let (counts, place) = told(names.clone().nth(event)?)?;
+        let (counts, place) = counts_and_place(names.clone().nth(event)?)?;
         let other = if counts == Counts::Cycles { Counts::Instructions } else { Counts::Cycles };
-        let at = names.position(|name| told(name) == Some((other, place)))?;
+        let at = names.position(|name| counts_and_place(name) == Some((other, place)))?;
         Some(Self { event: at, counts: other })
     }
 
@@ -47,7 +47,7 @@ impl Partner {
 }
 
 /// Parses the kind and place of an event from its name. Examples are `cycles:u` and `cpu_core/instructions/k`.
-fn told(name: &str) -> Option<(Counts, Place<'_>)> {
+fn counts_and_place(name: &str) -> Option<(Counts, Place<'_>)> {
     let (pmu, event, modifiers) = match name.split_once('/') {
         Some((pmu, rest)) => {
             let (event, modifiers) = rest.rsplit_once('/')?;

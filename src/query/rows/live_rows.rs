@@ -1,4 +1,4 @@
-//! Incrementally updated rows.
+//! Incremenout updated rows.
 //! The rows of a new sample are found once, and only shown rows are sorted. The cost depends on new samples only.
 
 use std::hash::BuildHasher;
@@ -9,7 +9,7 @@ use crate::profile::{HashIndex, NodeId, Segments, SymId};
 
 use super::ipc::Partner;
 use super::row::RowOrder;
-use super::top::{Grouping, LabelMode, RowLimit, Top, TopRow, first_syms, identity, n_labels, symbol};
+use super::top::{Grouping, LabelMode, RowLabels, RowLimit, Top, TopRow, identity};
 use super::top_n::FirstRows;
 use crate::query::aggregate::Aggregate;
 use crate::query::aggregate::changes::{AggregateRole, Changes, SiteChange};
@@ -27,22 +27,19 @@ const MANY: usize = 1 << 16;
 #[derive(Debug, Default)]
 pub(crate) struct LiveRows {
     grouping: Grouping,
-    mode: LabelMode,
+    pub(crate) labels: RowLabels,
     children: bool,
     /// The partner event whose weights rows have.
     partner: Option<Partner>,
     rows: Segments<TopRow>,
     /// The row of each group and label.
     index: HashIndex,
-    /// The first symbol of each DSO, if DSOs are the labels. `n_syms` is the number of symbols already processed.
-    sym_of_label: Vec<u32>,
-    n_syms: usize,
     /// For each label, the last walk that found it.
-    met: Vec<u32>,
+    seen: Vec<u32>,
     walks: u32,
     /// The number of rows with weight.
     n_rows: usize,
-    foremost: FirstRows,
+    top_k: FirstRows,
 }
 
 impl LiveRows {
@@ -55,29 +52,29 @@ impl LiveRows {
         if data.profile.trie.len() > MANY {
             return Self::walked(data, fold, partner, spec);
         }
-        let mut tally = Self::empty(fold, spec);
-        let top = Top::unsorted(data, fold, spec, &mut tally.grouping);
-        let n_labels = top.n_labels;
+        let mut out = Self::empty(fold, spec);
+        let top = Top::unsorted(data, fold, spec, &mut out.grouping);
+        let n_labels = top.labels.count;
         let label = |row: &TopRow| if row.label as usize >= n_labels { NO_FRAME } else { row.label };
         for row in &top.rows {
-            let at = tally.place(row.group, label(row));
-            tally.rows[at] = TopRow { label: label(row), ..*row };
+            let at = out.place(row.group, label(row));
+            out.rows[at] = TopRow { label: label(row), ..*row };
         }
-        tally.n_rows = top.rows.iter().filter(|row| !row.children.is_zero()).count();
+        out.n_rows = top.rows.iter().filter(|row| !row.children.is_zero()).count();
         if let Some((partner, fold)) = partner {
-            tally.partner = Some(partner);
-            for row in Top::unsorted(data, fold, spec, &mut tally.grouping).rows {
-                let at = tally.place(row.group, label(&row));
-                (tally.rows[at].partner_own, tally.rows[at].partner_children) = (row.own, row.children);
+            out.partner = Some(partner);
+            for row in Top::unsorted(data, fold, spec, &mut out.grouping).rows {
+                let at = out.place(row.group, label(&row));
+                (out.rows[at].partner_own, out.rows[at].partner_children) = (row.own, row.children);
             }
         }
-        tally.meet_syms(data);
-        tally
+        out.extend_labels(data);
+        out
     }
 
     fn empty(fold: &Aggregate, spec: &TopSpec) -> Self {
-        let (grouping, mode) = (Grouping::new(&spec.keys, fold), LabelMode::of(&spec.keys));
-        Self { grouping, mode, children: spec.children, ..Self::default() }
+        let (grouping, labels) = (Grouping::new(&spec.keys, fold), RowLabels::of(&spec.keys));
+        Self { grouping, labels, children: spec.children, ..Self::default() }
     }
 
     /// Builds the rows without additional memory.
@@ -87,20 +84,20 @@ impl LiveRows {
         partner: Option<(Partner, &Aggregate)>,
         spec: &TopSpec,
     ) -> Self {
-        let mut tally = Self::empty(fold, spec);
-        tally.meet_syms(data);
-        tally.partner = partner.map(|(partner, _)| partner);
+        let mut out = Self::empty(fold, spec);
+        out.extend_labels(data);
+        out.partner = partner.map(|(partner, _)| partner);
         let sides = [(AggregateRole::Shown, Some(fold)), (AggregateRole::Partner, partner.map(|(_, fold)| fold))];
         for (side, fold) in sides {
             for (lane, site, acc) in fold.map_or(Vec::new(), Aggregate::sites) {
-                tally.count(data, &Changes::none(), &SiteChange { lane, site, acc, out: false, before: false }, side);
+                out.count(data, &Changes::none(), &SiteChange { lane, site, acc, out: false, before: false }, side);
             }
         }
-        tally
+        out
     }
 
     pub(crate) fn serves(&self, spec: &TopSpec, partner: Option<Partner>) -> bool {
-        self.grouping.keys() == spec.keys && self.children == spec.children && self.partner == partner
+        self.grouping.keys == spec.keys && self.children == spec.children && self.partner == partner
     }
 
     /// Returns the number of a group in a [`Top`] made from it.
@@ -109,16 +106,15 @@ impl LiveRows {
     }
 
     pub(crate) fn apply(&mut self, data: Data<'_>, changes: &Changes, side: AggregateRole) {
-        self.meet_syms(data);
+        self.extend_labels(data);
         for change in changes.changes() {
             self.count(data, changes, &change, side);
         }
     }
 
-    fn meet_syms(&mut self, data: Data<'_>) {
-        first_syms(data, self.mode, self.n_syms, &mut self.sym_of_label);
-        self.n_syms = data.profile.frames.n_syms();
-        self.met.resize(n_labels(data, self.mode), 0);
+    fn extend_labels(&mut self, data: Data<'_>) {
+        self.labels.extend(data);
+        self.seen.resize(self.labels.count, 0);
     }
 
     /// Walks a stack from leaf to root. A row counts it once, even if its function recurs.
@@ -128,18 +124,18 @@ impl LiveRows {
         let group = self.grouping.of(data, change.lane, site);
         let stack = data.stack(site.stack);
         if stack == NodeId::ROOT {
-            let label = if self.mode == LabelMode::None { 0 } else { NO_FRAME };
+            let label = if self.labels.mode == LabelMode::None { 0 } else { NO_FRAME };
             return self.add((group, label), change, true, side);
         }
         if self.walks == u32::MAX {
-            (self.walks, self.met) = (0, vec![0; self.met.len()]);
+            (self.walks, self.seen) = (0, vec![0; self.seen.len()]);
         }
         self.walks += 1;
         let mut node = stack;
         while node != NodeId::ROOT {
             let sym = changes.sym(&profile.frames, profile.trie.frame(node).0, change);
-            let label = self.mode.label(data, SymId(sym));
-            let first = std::mem::replace(&mut self.met[label as usize], self.walks) != self.walks;
+            let label = self.labels.mode.label(data, SymId(sym));
+            let first = std::mem::replace(&mut self.seen[label as usize], self.walks) != self.walks;
             let leaf = node == stack;
             if first {
                 self.add((group, label), change, leaf, side);
@@ -167,50 +163,42 @@ impl LiveRows {
     /// Adds to one row, including its own weight if it is the leaf.
     fn add(&mut self, (group, label): (u32, u32), change: &SiteChange, own: bool, side: AggregateRole) {
         let at = self.place(group, label);
-        self.foremost.change(at as u32);
+        self.top_k.change(at as u32);
         let row = &mut self.rows[at];
         let had = !row.children.is_zero();
         let (all, of_leaf) = match side {
             AggregateRole::Shown => (&mut row.children, &mut row.own),
             AggregateRole::Partner => (&mut row.partner_children, &mut row.partner_own),
         };
-        for acc in std::iter::once(all).chain(own.then_some(of_leaf)) {
-            match change.out {
-                true => *acc -= change.acc,
-                false => *acc += change.acc,
-            }
-        }
+        std::iter::once(all).chain(own.then_some(of_leaf)).for_each(|acc| change.apply_to(acc));
         self.n_rows = self.n_rows + usize::from(!row.children.is_zero()) - usize::from(had);
     }
 
     /// Returns the requested rows in order. It has only the groups they need, and no sites.
     pub(crate) fn top(&mut self, data: Data<'_>, fold: &Aggregate, spec: &TopSpec, keep: RowLimit) -> Top {
-        let n_labels = n_labels(data, self.mode);
         let (RowLimit::First(n) | RowLimit::All { sorted: n }) = keep;
-        let sym = |label| symbol(data, self.mode, n_labels, &self.sym_of_label, label);
-        let by = RowOrder { spec, symbol: sym, groups: self.grouping.groups(), partner: self.partner };
-        self.foremost.settle(&self.rows, n, &by);
-        let first = self.foremost.rows();
+        let sym = |label| self.labels.symbol(data, label);
+        let by = RowOrder { spec, symbol: sym, groups: &self.grouping.groups, partner: self.partner };
+        self.top_k.sort(&self.rows, n, &by);
+        let first = self.top_k.rows();
         let mut some = first[..n.min(first.len())].to_vec();
         if let RowLimit::All { .. } = keep {
             some.extend(&first[some.len()..]);
-            let rest = (0..self.rows.len() as u32).filter(|at| !self.foremost.has(*at));
+            let rest = (0..self.rows.len() as u32).filter(|at| !self.top_k.has(*at));
             some.extend(rest.filter(|at| !self.rows[*at as usize].children.is_zero()));
         }
         let mut top = Top {
             rows: Vec::with_capacity(some.len()),
             n_rows: self.n_rows,
-            mode: self.mode,
+            labels: self.labels.clone(),
             total: fold.total(),
             partner: self.partner,
-            n_labels,
-            sym_of_label: self.sym_of_label.clone(),
             ..Top::default()
         };
         let mut place: FxHashMap<u32, u32> = FxHashMap::default();
         for at in some {
             let row = &mut self.rows[at as usize];
-            let group = &self.grouping.groups()[row.group as usize];
+            let group = &self.grouping.groups[row.group as usize];
             if row.id == 0 {
                 row.id = identity(group, sym(row.label));
             }
@@ -222,9 +210,5 @@ impl LiveRows {
             top.rows.push(TopRow { group: place, ..*row });
         }
         top
-    }
-
-    pub(crate) fn mode(&self) -> LabelMode {
-        self.mode
     }
 }

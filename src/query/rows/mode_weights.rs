@@ -39,7 +39,7 @@ impl ModeWeights {
                     DsoKind::Guest => CpuMode::GuestUser,
                     _ => CpuMode::User,
                 };
-                let label = if top.mode == LabelMode::None { 0 } else { top.mode.label(data, sym) };
+                let label = if top.labels.mode == LabelMode::None { 0 } else { top.labels.mode.label(data, sym) };
                 out.0.entry((group, label)).or_default()[mode as usize] += *acc;
             }
         }

@@ -33,7 +33,7 @@ impl StableOrder {
     }
 
     /// Keeps rows at their previous positions unless they differ significantly from the rows that would replace them.
-    pub(crate) fn settle(&mut self, lines: &mut Vec<TopLine>, question: &Question) {
+    pub(crate) fn apply_hysteresis(&mut self, lines: &mut Vec<TopLine>, question: &Question) {
         let spec = &question.top;
         let of: fn(&TopLine) -> (Acc, f64) = match spec.order {
             Order::SelfTime => |line| (line.own, line.own_percent),
@@ -110,7 +110,7 @@ mod tests {
     fn settled(steady: &mut StableOrder, rows: &[(u64, u64)], question: &Question) -> Vec<u64> {
         assert!(rows.is_sorted_by(|a, b| a.1 >= b.1), "an answer is in order");
         let mut lines: Vec<TopLine> = rows.iter().map(|(id, samples)| line(*id, 0, *samples)).collect();
-        steady.settle(&mut lines, question);
+        steady.apply_hysteresis(&mut lines, question);
         lines.iter().map(|line| line.id).collect()
     }
 
@@ -134,7 +134,7 @@ mod tests {
             let percent = |samples: u64| samples as f64 / 100.0;
             let mut lines: Vec<TopLine> =
                 rows.iter().map(|(id, n)| TopLine { own_percent: percent(*n), ..line(*id, 0, *n) }).collect();
-            steady.settle(&mut lines, &question);
+            steady.apply_hysteresis(&mut lines, &question);
             lines.iter().map(|line| line.id).collect::<Vec<u64>>()
         };
         assert_eq!(ids(&[(1, 104), (2, 100)]), [1, 2]);
@@ -173,7 +173,7 @@ mod tests {
         let (mut steady, question) = (StableOrder::default(), Question::default());
         settled(&mut steady, &[(1, 100), (2, 98), (3, 9)], &question);
         let mut lines = vec![line(2, 0, 105), line(21, 1, 50), line(22, 2, 40), line(1, 0, 101), line(11, 1, 101)];
-        steady.settle(&mut lines, &question);
+        steady.apply_hysteresis(&mut lines, &question);
         assert_eq!(lines.iter().map(|line| line.id).collect::<Vec<_>>(), [1, 11, 2, 21, 22]);
     }
 }

@@ -54,12 +54,9 @@ pub struct Top {
     /// The number of rows, kept or not.
     pub n_rows: usize,
     pub(crate) groups: Vec<Arc<RowGroup>>,
-    pub(crate) mode: LabelMode,
+    pub(crate) labels: RowLabels,
     pub(crate) total: Acc,
     pub(crate) partner: Option<Partner>,
-    pub(crate) n_labels: usize,
-    /// For each label a symbol that has it, if labels are not symbols.
-    pub(crate) sym_of_label: Vec<u32>,
     /// In rows of a [`LiveRows`](crate::query::rows::live_rows::LiveRows), each group's number.
     pub(crate) live_groups: Vec<u32>,
     /// Sites as (stack, weight), sorted by group; `ranges` has each group's part.
@@ -118,19 +115,12 @@ impl Top {
 
     /// Builds all rows, unordered and without IDs.
     pub(crate) fn unsorted(data: Data<'_>, fold: &Aggregate, spec: &TopSpec, grouping: &mut Grouping) -> Self {
-        let mode = LabelMode::of(&spec.keys);
         let (ranges, sites, total) = group(data, fold, grouping);
-        let labels = node_labels(data, mode);
-        let mut top = Self {
-            groups: grouping.groups.clone(),
-            mode,
-            total,
-            n_labels: n_labels(data, mode),
-            sites,
-            ranges,
-            ..Self::default()
-        };
-        first_syms(data, mode, 0, &mut top.sym_of_label);
+        let mut row_labels = RowLabels::of(&spec.keys);
+        row_labels.extend(data);
+        let labels = row_labels.of_nodes(data);
+        let groups = grouping.groups.clone();
+        let mut top = Self { groups, labels: row_labels, total, sites, ranges, ..Self::default() };
         if spec.children {
             top.first = firsts(data, &labels);
         }
@@ -139,7 +129,7 @@ impl Top {
             sites: &top.sites,
             ranges: &top.ranges,
             labels: &labels,
-            n_labels: top.n_labels,
+            n_labels: top.labels.count,
             first: &top.first,
             children: spec.children,
         });
@@ -147,12 +137,12 @@ impl Top {
     }
 
     pub(crate) fn is_by_function(&self) -> bool {
-        self.mode == LabelMode::Sym
+        self.labels.mode == LabelMode::Sym
     }
 
     /// Returns the symbol that represents a label; `None` for samples without a frame.
     pub(crate) fn symbol<'a>(&self, data: Data<'a>, label: u32) -> Option<&'a Sym> {
-        symbol(data, self.mode, self.n_labels, &self.sym_of_label, label)
+        self.labels.symbol(data, label)
     }
 
     pub(crate) fn sort(&mut self, data: Data<'_>, spec: &TopSpec, keep: RowLimit) {
@@ -182,8 +172,8 @@ impl Top {
 /// The groups that distinguish rows of one function, computed once per task.
 #[derive(Debug, Default)]
 pub(crate) struct Grouping {
-    keys: Vec<ColumnKey>,
-    groups: Vec<Arc<RowGroup>>,
+    pub(crate) keys: Vec<ColumnKey>,
+    pub(crate) groups: Vec<Arc<RowGroup>>,
     ids: FxHashMap<Arc<RowGroup>, u32>,
     of_task: FxHashMap<(Lane, u32, u32, (u32, u32)), u32>,
     traced: Option<Arc<FieldCombinations>>,
@@ -191,15 +181,7 @@ pub(crate) struct Grouping {
 
 impl Grouping {
     pub(crate) fn new(keys: &[ColumnKey], fold: &Aggregate) -> Self {
-        Self { keys: keys.to_vec(), traced: fold.traced().cloned(), ..Self::default() }
-    }
-
-    pub(crate) fn keys(&self) -> &[ColumnKey] {
-        &self.keys
-    }
-
-    pub(crate) fn groups(&self) -> &[Arc<RowGroup>] {
-        &self.groups
+        Self { keys: keys.to_vec(), traced: fold.traced.clone(), ..Self::default() }
     }
 
     pub(crate) fn of(&mut self, data: Data<'_>, lane: Lane, site: Site) -> u32 {
@@ -252,33 +234,58 @@ fn group(data: Data<'_>, fold: &Aggregate, grouping: &mut Grouping) -> Grouped {
     (ranges, sites, total)
 }
 
-/// Returns the label of every node. The root's is one past all others, if there are several.
-fn node_labels(data: Data<'_>, mode: LabelMode) -> Vec<u32> {
-    let (_, frames) = data.profile.trie.columns();
-    let syms = data.profile.frames.syms();
-    let none = if mode == LabelMode::None { 0 } else { n_labels(data, mode) as u32 };
-    let label = |frame: &u32| syms.get(*frame as usize).map_or(none, |sym| mode.label(data, SymId(*sym)));
-    frames.iter().map(label).collect()
+/// The labels of a table's rows.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct RowLabels {
+    pub(crate) mode: LabelMode,
+    /// The number of labels.
+    pub(crate) count: usize,
+    /// The first symbol of each DSO, if DSOs are the labels.
+    first_syms: Vec<u32>,
+    /// The number of symbols that were examined.
+    n_syms: usize,
 }
 
-pub(crate) fn n_labels(data: Data<'_>, mode: LabelMode) -> usize {
-    match mode {
-        LabelMode::Sym => data.profile.frames.n_syms(),
-        LabelMode::Dso => data.profile.frames.n_dso_labels(),
-        LabelMode::None => 1,
+impl RowLabels {
+    pub(crate) fn of(keys: &[ColumnKey]) -> Self {
+        Self { mode: LabelMode::of(keys), ..Self::default() }
     }
-}
 
-/// Finds the first symbol of each DSO, if DSOs are the labels. Skips the first `known` symbols.
-pub(crate) fn first_syms(data: Data<'_>, mode: LabelMode, known: usize, firsts: &mut Vec<u32>) {
-    if mode != LabelMode::Dso {
-        return;
+    /// Adds the labels of new symbols.
+    pub(crate) fn extend(&mut self, data: Data<'_>) {
+        let frames = &data.profile.frames;
+        self.count = match self.mode {
+            LabelMode::Sym => frames.n_syms(),
+            LabelMode::Dso => frames.n_dso_labels(),
+            LabelMode::None => 1,
+        };
+        if self.mode == LabelMode::Dso {
+            self.first_syms.resize(self.count, u32::MAX);
+            for i in self.n_syms as u32..frames.n_syms() as u32 {
+                let slot = &mut self.first_syms[frames.sym(SymId(i)).dso_label as usize];
+                *slot = (*slot).min(i);
+            }
+        }
+        self.n_syms = frames.n_syms();
     }
-    let frames = &data.profile.frames;
-    firsts.resize(frames.n_dso_labels(), u32::MAX);
-    for i in known as u32..frames.n_syms() as u32 {
-        let slot = &mut firsts[frames.sym(SymId(i)).dso_label as usize];
-        *slot = (*slot).min(i);
+
+    /// Returns the label of every node. The root's is one past all others, if there are several.
+    fn of_nodes(&self, data: Data<'_>) -> Vec<u32> {
+        let (_, frames) = data.profile.trie.columns();
+        let syms = data.profile.frames.syms();
+        let none = if self.mode == LabelMode::None { 0 } else { self.count as u32 };
+        let label = |frame: &u32| syms.get(*frame as usize).map_or(none, |sym| self.mode.label(data, SymId(*sym)));
+        frames.iter().map(label).collect()
+    }
+
+    /// Returns the symbol that represents a label; `None` for samples without a frame.
+    pub(crate) fn symbol<'a>(&self, data: Data<'a>, label: u32) -> Option<&'a Sym> {
+        let sym = match self.mode {
+            LabelMode::Sym => Some(label).filter(|label| (*label as usize) < self.count),
+            LabelMode::Dso => self.first_syms.get(label as usize).copied().filter(|sym| *sym != u32::MAX),
+            LabelMode::None => None,
+        };
+        sym.map(|sym| data.profile.frames.sym(SymId(sym)))
     }
 }
 
@@ -300,22 +307,6 @@ fn firsts(data: Data<'_>, labels: &[u32]) -> Vec<bool> {
         }
     }
     first
-}
-
-/// Returns the symbol that represents a label. `firsts` has the first one of each DSO.
-pub(crate) fn symbol<'a>(
-    data: Data<'a>,
-    mode: LabelMode,
-    n_labels: usize,
-    firsts: &[u32],
-    label: u32,
-) -> Option<&'a Sym> {
-    let sym = match mode {
-        LabelMode::Sym => Some(label).filter(|label| (*label as usize) < n_labels),
-        LabelMode::Dso => firsts.get(label as usize).copied().filter(|sym| *sym != u32::MAX),
-        LabelMode::None => None,
-    };
-    sym.map(|sym| data.profile.frames.sym(SymId(sym)))
 }
 
 pub(crate) fn identity(group: &RowGroup, sym: Option<&Sym>) -> u64 {

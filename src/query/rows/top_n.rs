@@ -8,7 +8,7 @@ use super::row::{RowOrder, TopRow};
 use crate::query::question::Order;
 
 #[derive(Clone, Copy, Debug, Default)]
-struct FoldMark {
+struct RowMark {
     /// Whether it changed since the last sort.
     changed: bool,
     first: bool,
@@ -23,13 +23,13 @@ pub(super) struct FirstRows {
     /// All other rows sort after this one; `None` if there are no others.
     bound: Option<TopRow>,
     changed: Vec<u32>,
-    marks: Vec<FoldMark>,
+    marks: Vec<RowMark>,
 }
 
 impl FirstRows {
     pub(crate) fn change(&mut self, at: u32) {
         if self.marks.len() <= at as usize {
-            self.marks.resize(at as usize + 1, FoldMark::default());
+            self.marks.resize(at as usize + 1, RowMark::default());
         }
         if !std::mem::replace(&mut self.marks[at as usize].changed, true) {
             self.changed.push(at);
@@ -37,7 +37,7 @@ impl FirstRows {
     }
 
     /// Sorts at least the first `n` rows with weight.
-    pub(crate) fn settle<'a>(
+    pub(crate) fn sort<'a>(
         &mut self,
         all: &Segments<TopRow>,
         n: usize,
@@ -45,7 +45,7 @@ impl FirstRows {
     ) {
         let row = |at: &u32| &all[*at as usize];
         let compare = |a: &u32, b: &u32| by.compare(row(a), row(b));
-        self.marks.resize(all.len(), FoldMark::default());
+        self.marks.resize(all.len(), RowMark::default());
         let mut fresh = std::mem::take(&mut self.changed);
         let asked = Some((by.spec.order, by.spec.reversed));
         if self.by == asked {
@@ -55,7 +55,7 @@ impl FirstRows {
                 let row = row(at);
                 let is_first = bound.as_ref().is_none_or(|bound| by.compare(row, bound).is_le());
                 let first = is_first && !row.children.is_zero();
-                marks[*at as usize] = FoldMark { changed: false, first };
+                marks[*at as usize] = RowMark { changed: false, first };
                 first
             });
             fresh.sort_unstable_by(compare);
@@ -134,7 +134,7 @@ mod tests {
         ) {
             let groups: Vec<_> = (0..40).map(|i| Arc::new(RowGroup::staged(ColumnKey::Pid, i * 7 % 40))).collect();
             let mut rows: Segments<TopRow> = Segments::default();
-            let mut foremost = FirstRows::default();
+            let mut top_k = FirstRows::default();
             for (changes, n, order) in steps {
                 for (at, weight) in changes {
                     let at = at.min(rows.len());
@@ -143,20 +143,20 @@ mod tests {
                     }
                     let acc = Acc { period: weight, samples: weight };
                     (rows[at].own, rows[at].children) = (acc, acc);
-                    foremost.change(at as u32);
+                    top_k.change(at as u32);
                 }
                 // The order seldom changes.
                 let order = if order == 0 { Order::By(ColumnKey::Pid) } else { Order::SelfTime };
                 let spec = TopSpec { order, ..TopSpec::default() };
                 let by = RowOrder { spec: &spec, symbol: |_| None, groups: &groups, partner: None };
-                foremost.settle(&rows, n, &by);
+                top_k.sort(&rows, n, &by);
                 let mut all: Vec<u32> = (0..).zip(rows.iter()).filter(|(_, row)| row.own.period > 0).map(|(at, _)| at).collect();
                 all.sort_by(|a, b| by.compare(&rows[*a as usize], &rows[*b as usize]));
                 let some = n.min(all.len());
-                prop_assert!(foremost.rows().len() >= some);
-                prop_assert_eq!(foremost.rows(), &all[..foremost.rows().len()]);
-                let known: Vec<u32> = (0..rows.len() as u32).filter(|at| foremost.has(*at)).collect();
-                let mut first = foremost.rows().to_vec();
+                prop_assert!(top_k.rows().len() >= some);
+                prop_assert_eq!(top_k.rows(), &all[..top_k.rows().len()]);
+                let known: Vec<u32> = (0..rows.len() as u32).filter(|at| top_k.has(*at)).collect();
+                let mut first = top_k.rows().to_vec();
                 first.sort_unstable();
                 prop_assert_eq!(known, first);
             }

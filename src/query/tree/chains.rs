@@ -152,13 +152,13 @@ impl CallTree {
 /// The trees of unfolded rows, updated incrementally.
 #[derive(Debug, Default)]
 pub(crate) struct CallTrees {
-    list: FxHashMap<(u32, u32, TreeKind), Followed>,
+    list: FxHashMap<(u32, u32, TreeKind), LiveTree>,
     /// The version of inlined functions.
     inlines: u64,
 }
 
 #[derive(Debug, Default)]
-struct Followed {
+struct LiveTree {
     tree: CallTree,
     edges: Edges,
     shown: bool,
@@ -183,10 +183,9 @@ impl CallTrees {
             let sym = |n: NodeId| changes.sym(&profile.frames, profile.trie.frame(n).0, &change);
             let inlined = |n: NodeId| changes.inlined(&profile.frames, profile.trie.frame(n).0, &change);
             for ((_, label, kind), one) in self.list.iter_mut().filter(|((of, ..), _)| *of == group) {
-                let paths = Paths { data, mode: rows.mode(), label: *label, kind: *kind, sym, inlined };
+                let paths = Paths { data, mode: rows.labels.mode, label: *label, kind: *kind, sym, inlined };
                 if paths.follow(stack, &mut path) {
-                    let count = |sum: &mut Acc| if change.out { *sum -= change.acc } else { *sum += change.acc };
-                    one.tree.count(&mut one.edges, &path, count);
+                    one.tree.count(&mut one.edges, &path, |sum| change.apply_to(sum));
                 }
             }
         }
@@ -203,11 +202,11 @@ impl CallTrees {
     ) -> &CallTree {
         let (group, label) = row;
         let one = self.list.entry((group, label, kind)).or_insert_with(|| {
-            let mut one = Followed::default();
+            let mut one = LiveTree::default();
             let (profile, mut path) = (data.profile, Vec::new());
             let sym = |n: NodeId| profile.frames.sym_of(profile.trie.frame(n)).0;
             let inlined = |n: NodeId| profile.frames.inlined(profile.trie.frame(n).0);
-            let paths = Paths { data, mode: rows.mode(), label, kind, sym, inlined };
+            let paths = Paths { data, mode: rows.labels.mode, label, kind, sym, inlined };
             for (lane, site, acc) in fold.sites() {
                 let stack = data.stack(profile.sites.all()[site as usize].stack);
                 if rows.group_of(data, lane, site) == group && paths.follow(stack, &mut path) {

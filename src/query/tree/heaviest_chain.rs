@@ -130,7 +130,7 @@ impl StackWeights {
 
 impl<'a> HeavyTrees<'a> {
     pub(crate) fn new(data: Data<'a>, top: &'a Top, kind: TreeKind, threshold: ChainThreshold) -> Self {
-        Self { data, top, kind: kind.of_rows(top.mode), threshold }
+        Self { data, top, kind: kind.of_rows(top.labels.mode), threshold }
     }
 
     /// Returns the scratch space of [`Self::trees`]; one per thread.
@@ -156,7 +156,7 @@ impl<'a> HeavyTrees<'a> {
         if self.kind.direction == Direction::Callees && !self.kind.inclusive {
             return anchors.into_iter().map(|leaves| self.grow_from_roots(weights, &leaves)).collect();
         }
-        anchors.into_iter().map(|anchors| self.grow(weights, anchors, self.top.mode != LabelMode::Sym)).collect()
+        anchors.into_iter().map(|anchors| self.grow(weights, anchors, self.top.labels.mode != LabelMode::Sym)).collect()
     }
 
     /// Returns the tree of a row without its callees: it begins at the root of the stacks, and the row comes last.
@@ -186,7 +186,7 @@ impl<'a> HeavyTrees<'a> {
     }
 
     fn label(&self, node: u32) -> u32 {
-        self.top.mode.label(self.data, SymId(self.sym(node)))
+        self.top.labels.mode.label(self.data, SymId(self.sym(node)))
     }
 
     /// Returns the functions inlined at a node, outermost first.

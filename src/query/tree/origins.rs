@@ -2,52 +2,18 @@
 
 use crate::profile::{NodeId, SymId};
 
+use crate::query::cpus::context::lists;
 use crate::query::data::Data;
 
 /// Kernel functions between an event and its cause: the scheduler, system call entry, and the tracepoint code.
-const BETWEEN: &[&str] = &[
-    "schedule",
-    "__schedule",
-    "__cond_resched",
-    "_cond_resched",
-    "cond_resched",
-    "io_schedule",
-    "yield",
-    "do_sched_yield",
-    "do_task_dead",
-    "try_to_wake_up",
-    "default_wake_function",
-    "autoremove_wake_function",
-    "activate_task",
-    "deactivate_task",
-    "finish_task_switch",
-    "prepare_task_switch",
-    "wakeup_preempt",
-    "sched_clock_tick",
-    "pick_next_task",
-    "put_prev_entity",
-    "put_prev_task_fair",
-    "set_next_entity",
-    "set_next_task_fair",
-    "dequeue_entity",
-    "enqueue_entity",
-    "update_curr",
-    "syscall_trace_enter",
-    "syscall_enter_from_user_mode",
-    "syscall_exit_work",
-    "syscall_exit_to_user_mode",
-    "syscall_exit_to_user_mode_prepare",
-    "do_syscall_64",
-    "x64_sys_call",
-    "do_el0_svc",
-    "el0_svc",
-    "el0_svc_common",
-    "invoke_syscall",
-    "el0t_64_sync",
-    "el0t_64_sync_handler",
-    "ret_from_fork",
-    "ret_from_fork_asm",
-];
+const BETWEEN: &str = "\
+    schedule __schedule __cond_resched _cond_resched cond_resched io_schedule yield do_sched_yield do_task_dead \
+    try_to_wake_up default_wake_function autoremove_wake_function activate_task deactivate_task finish_task_switch \
+    prepare_task_switch wakeup_preempt sched_clock_tick pick_next_task put_prev_entity put_prev_task_fair \
+    set_next_entity set_next_task_fair dequeue_entity enqueue_entity update_curr syscall_trace_enter \
+    syscall_enter_from_user_mode syscall_exit_work syscall_exit_to_user_mode syscall_exit_to_user_mode_prepare \
+    do_syscall_64 x64_sys_call do_el0_svc el0_svc el0_svc_common invoke_syscall el0t_64_sync el0t_64_sync_handler \
+    ret_from_fork ret_from_fork_asm";
 
 /// Prefixes of such functions.
 const FAMILIES: &[&str] = &[
@@ -85,7 +51,7 @@ pub(crate) fn is_tracing(name: &str) -> bool {
 
 pub(crate) fn is_between(name: &str) -> bool {
     let plain = name.split('.').next().unwrap_or(name);
-    BETWEEN.contains(&plain) || FAMILIES.iter().any(|family| plain.starts_with(family)) || is_tracing(plain)
+    lists(BETWEEN, plain) || FAMILIES.iter().any(|family| plain.starts_with(family)) || is_tracing(plain)
 }
 
 /// For every stack the one that tables use, updated as stacks and names arrive.

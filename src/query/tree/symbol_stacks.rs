@@ -100,9 +100,9 @@ pub(crate) struct StackSample {
 
 /// Calls `each` for every sample that passes, in order.
 pub fn samples(data: Data<'_>, filter: Option<Arc<Filter>>, mut each: impl FnMut(StackSample)) {
-    let mut judge = filter.map(FilterEvaluator::new);
-    if let Some(judge) = &mut judge {
-        judge.update(data);
+    let mut evaluator = filter.map(FilterEvaluator::new);
+    if let Some(evaluator) = &mut evaluator {
+        evaluator.update(data);
     }
     let row = |chunk: &Chunk, i: usize, at: u64| StackSample {
         at,
@@ -117,7 +117,7 @@ pub fn samples(data: Data<'_>, filter: Option<Arc<Filter>>, mut each: impl FnMut
         for at_row in range {
             let one = row(chunk, at_row, at);
             at += 1;
-            if judge.as_ref().is_none_or(|judge| judge.passes(data, chunk, at_row)) {
+            if evaluator.as_ref().is_none_or(|evaluator| evaluator.passes(data, chunk, at_row)) {
                 each(one);
             }
         }

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use crate::lang::counted;
-use crate::panel::{Cell, Measure, Panel};
 use crate::panel::row_order::arrange_by_key;
+use crate::panel::{Cell, Measure, Panel};
 use crate::record::open_spans::OpenSpans;
 
 use crate::units::cpus::kvm_exit::NO_GUEST;

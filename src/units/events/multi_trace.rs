@@ -10,8 +10,8 @@ use rustc_hash::FxHashMap;
 use crate::event::format::Format;
 use crate::filter::expr::Expr;
 use crate::lang::counted;
-use crate::panel::{Cell, Measure, Panel};
 use crate::panel::row_order::arrange_by_key;
+use crate::panel::{Cell, Measure, Panel};
 use crate::record::open_spans::{OpenSpans, ThreadChange};
 
 use between::{Recent, Seen, Slow, by_share_of_event};

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use rustc_hash::FxHashMap;
 
 use crate::filter::expr::{Expr, Value};
-use crate::panel::{Body, Cell, Measure, Panel, Rows};
 use crate::panel::row_order::arrange_by_key;
+use crate::panel::{Body, Cell, Measure, Panel, Rows};
 use crate::record::open_spans::{OpenSpans, ThreadChange};
 
 use crate::units::kit::figures::latency;

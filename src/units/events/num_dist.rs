@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use crate::filter::expr::Expr;
-use crate::panel::series::{TimeSeries, SeriesLine};
+use crate::panel::series::{SeriesLine, TimeSeries};
 use crate::panel::{Body, Cell, Measure, Panel};
 
 use crate::units::kit::figures::latency;

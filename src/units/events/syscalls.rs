@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::panel::{Cell, Measure, Panel, unit};
 use crate::panel::row_order::arrange_by_key;
+use crate::panel::{Cell, Measure, Panel, unit};
 use crate::record::open_spans::{OpenSpan, OpenSpans, ThreadChange};
 
 pub(crate) use names::name_of_blocked;

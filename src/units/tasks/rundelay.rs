@@ -6,9 +6,9 @@ use std::collections::VecDeque;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
+use crate::panel::row_order::arrange_by_key;
 use crate::panel::{Cell, Measure, Panel, unit};
 use crate::profile::RetainedStack;
-use crate::panel::row_order::arrange_by_key;
 use crate::record::open_spans::{OpenSpan, OpenSpans, ThreadChange};
 use crate::session::OUTSIDE;
 

@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
+use crate::panel::row_order::arrange_by_key;
 use crate::panel::{Cell, Measure, Panel, unit};
 use crate::profile::RetainedStack;
-use crate::panel::row_order::arrange_by_key;
 use crate::record::open_spans::{OpenSpan, OpenSpans, ThreadChange};
 
 use crate::units::kit::field::Threshold;

@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
+use crate::panel::stacks::FrameName;
 use crate::panel::{Cell, Measure, Panel};
 use crate::profile::RetainedStack;
-use crate::panel::stacks::FrameName;
 use crate::record::open_spans::{OpenSpans, ThreadChange};
 use crate::session::DsoKind;
 

@@ -130,7 +130,7 @@ impl<'a> EventRows<'a> {
         let is_filtered = filter.is_some() || marks.is_some();
         let mut fold = Aggregate::new(event, filter).group_by(keys);
         fold.update(data, 0..u64::MAX);
-        let partner = Partner::of(data.events.iter().map(String::as_str), event).filter(|_| fold.traced().is_none());
+        let partner = Partner::of(data.events.iter().map(String::as_str), event).filter(|_| fold.traced.is_none());
         let partner = partner.map(|partner| {
             let mut other = Aggregate::of_event(partner.event, &fold);
             other.update(data, 0..u64::MAX);

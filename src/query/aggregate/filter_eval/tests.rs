@@ -95,7 +95,7 @@ fn each_clause_on_a_machine_at_work() {
 fn a_verdict_follows_the_names() {
     let mut staged = Staged::default();
     staged.sample(1, 1, &["old", "leaf"], 5);
-    let judge = |text: &str| FilterEvaluator::new(Arc::new(Filter::parse(text).expect("parses")));
+    let evaluator = |text: &str| FilterEvaluator::new(Arc::new(Filter::parse(text).expect("parses")));
     for (text, before, after, changed) in [
         ("sym == new", FilterResult::No, FilterResult::Yes, true),
         ("stack == old", FilterResult::Yes, FilterResult::Yes, false),
@@ -104,14 +104,14 @@ fn a_verdict_follows_the_names() {
         ("cpu == 1", FilterResult::Open, FilterResult::Open, false),
         ("cpu == 1 && sym == leaf || cpu == 2 && sym == new", FilterResult::Open, FilterResult::Open, true),
     ] {
-        let mut judge = judge(text);
-        assert_eq!(judge.update(staged.data()), [0u32; 0], "{text}: what is new has not changed");
-        assert_eq!(judge.verdicts, [before], "{text}");
-        assert_eq!(judge.update(staged.data()), [0u32; 0]);
+        let mut evaluator = evaluator(text);
+        assert_eq!(evaluator.update(staged.data()), [0u32; 0], "{text}: what is new has not changed");
+        assert_eq!(evaluator.results, [before], "{text}");
+        assert_eq!(evaluator.update(staged.data()), [0u32; 0]);
         let dso = staged.dso("app");
         staged.profile.frames.set_named(crate::profile::FrameId(1), &dso, "new".into());
         let changed = if changed { vec![0] } else { Vec::new() };
-        assert_eq!((judge.update(staged.data()), &judge.verdicts[..]), (changed, &[after][..]), "{text}");
+        assert_eq!((evaluator.update(staged.data()), &evaluator.results[..]), (changed, &[after][..]), "{text}");
         staged.profile.frames.set_named(crate::profile::FrameId(1), &dso, "leaf".into());
     }
 }
@@ -158,10 +158,10 @@ fn a_verdict_follows_ids() {
     let mut staged = Staged::default();
     staged.site(2, &["gone"]);
     staged.sample(1, 1, &["here"], 5);
-    let mut judge = FilterEvaluator::new(Arc::new(Filter::parse("pid == 1").expect("parses")));
-    judge.follow(staged.data());
-    assert_eq!(judge.verdicts, [FilterResult::No, FilterResult::Yes]);
+    let mut evaluator = FilterEvaluator::new(Arc::new(Filter::parse("pid == 1").expect("parses")));
+    evaluator.follow(staged.data());
+    assert_eq!(evaluator.results, [FilterResult::No, FilterResult::Yes]);
     staged.profile.compact(&mut staged.session);
-    judge.follow(staged.data());
-    assert_eq!(judge.verdicts, [FilterResult::Yes]);
+    evaluator.follow(staged.data());
+    assert_eq!(evaluator.results, [FilterResult::Yes]);
 }

@@ -3,6 +3,7 @@
 use super::group::{FrameGroup, GroupMembers, GroupStep};
 use super::positions::{BlockPlace, CELL, FlameLayout};
 use crate::query::flame::WeightPair;
+use crate::query::flame::leaves::Leaf;
 
 /// The minimum width of a program's frame; smaller ones share a frame.
 const PROGRAM: u128 = 3 * CELL as u128;
@@ -96,14 +97,17 @@ impl<'a> FlameLayout<'a> {
 
     pub(super) fn ends(&self) -> Vec<FrameGroup<'a>> {
         let leaves = self.tree.leaves();
-        let group = |i: usize| {
-            let leaf = leaves.groups[i];
-            let members = GroupMembers::Ends(leaves.nodes(i));
-            FrameGroup { name: leaf.name, small: 0, class: leaf.class, own: leaf.total, total: leaf.total, members }
+        let group = |leaf: &'a Leaf| FrameGroup {
+            name: leaf.name,
+            small: 0,
+            class: leaf.class,
+            own: leaf.total,
+            total: leaf.total,
+            members: GroupMembers::Ends(&leaf.nodes),
         };
         match self.spec.by_weight {
-            true => (0..leaves.groups.len()).map(group).collect(),
-            false => leaves.by_name.iter().map(|i| group(*i as usize)).collect(),
+            true => leaves.groups.iter().map(group).collect(),
+            false => leaves.by_name.iter().map(|at| group(&leaves.groups[*at as usize])).collect(),
         }
     }
 }

@@ -64,8 +64,7 @@ pub fn layout(tree: &FlameTree, spec: &FlameSpec) -> Flame {
         down: 0,
         out: Flame::default(),
     };
-    (l.out.compared_by, l.out.scale, l.out.sides) = (tree.per(), tree.scale(), tree.seconds());
-    l.out.partner = tree.partner();
+    (l.out.compared, l.out.partner) = (tree.comparison(), tree.partner());
     if tree.is_empty() {
         return l.out;
     }
@@ -316,7 +315,7 @@ impl<'a> FlameLayout<'a> {
     }
 
     pub(super) fn verdict(&self, total: WeightPair) -> Option<Verdict> {
-        self.out.compared_by?;
+        self.out.compared?;
         let whole = self.out.total;
         Some(verdict((total.old, whole.old), (total.new, whole.new)))
     }

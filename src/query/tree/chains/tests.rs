@@ -18,7 +18,7 @@ pub(crate) fn built(data: Data<'_>, top: &Top, row: &TopRow, kind: TreeKind) -> 
     let profile = data.profile;
     let sym = |n: NodeId| profile.frames.sym_of(profile.trie.frame(n)).0;
     let inlined = |n: NodeId| profile.frames.inlined(profile.trie.frame(n).0);
-    let paths = Paths { data, mode: top.mode, label: row.label, kind, sym, inlined };
+    let paths = Paths { data, mode: top.labels.mode, label: row.label, kind, sym, inlined };
     for (stack, acc) in &top.sites[top.ranges[row.group as usize].clone()] {
         if paths.follow(NodeId(*stack), &mut path) {
             tree.count(&mut edges, &path, |sum| *sum += *acc);
@@ -73,7 +73,7 @@ fn ended(staged: &Staged, heavy: &CallTree) -> Weights {
 /// The grouping value of a row; `None` for samples without frames.
 fn label(top: &Top, staged: &Staged, row: &TopRow) -> Option<String> {
     let sym = top.symbol(staged.data(), row.label);
-    match top.mode {
+    match top.labels.mode {
         LabelMode::Sym => sym.map(|sym| sym.name().into_owned()),
         LabelMode::Dso => sym.map(|sym| sym.dso_name.to_string()),
         LabelMode::None => (row.label == 0).then(String::new),

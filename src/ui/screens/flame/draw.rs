@@ -89,10 +89,10 @@ fn legend(scene: Scene<'_>, view: &FlameState, flame: &Flame, on: &mut Canvas<'_
     if cold(scene) {
         x += colours.put(x, y, " ░ ", theme.cold);
         x += colours.put(x, y, " off the CPUs ", theme.dim) + 1;
-    } else if flame.compared_by.is_some() {
+    } else if flame.compared.is_some() {
         x = signs(scene, colours);
     }
-    let by_ipc = view.by_ipc && flame.partner.is_some() && flame.compared_by.is_none();
+    let by_ipc = view.by_ipc && flame.partner.is_some() && flame.compared.is_none();
     if by_ipc {
         x += colours.put(x, y, "instructions per cycle ", theme.dim);
         for (from, word) in IPC_LEGEND {
@@ -103,7 +103,7 @@ fn legend(scene: Scene<'_>, view: &FlameState, flame: &Flame, on: &mut Canvas<'_
     // Not every graph has inlined frames.
     let inlined = flame.blocks.iter().any(|block| block.class == Class::Inlined);
     let shown_classes = LEGEND.iter().filter(|(class, _)| inlined || *class != Class::Inlined);
-    for (class, word) in shown_classes.filter(|_| !by_ipc && (flame.compared_by.is_none() || cold(scene))) {
+    for (class, word) in shown_classes.filter(|_| !by_ipc && (flame.compared.is_none() || cold(scene))) {
         // Omit truncated words.
         if x + 4 + width(word) as u16 > left {
             break;
@@ -375,7 +375,7 @@ fn on_and_off(block: &FlameBlock, room: usize, theme: &Theme) -> String {
 /// Returns a block's current and previous totals in the unit of the comparison.
 fn versus(flame: &Flame, block: &FlameBlock, verdict: Verdict) -> RowDiff {
     let (old, new) = flame.values(block.total);
-    RowDiff { old, new, verdict, per: flame.compared_by.unwrap_or(NormalizeBy::Total) }
+    RowDiff { old, new, verdict, per: flame.compared.map_or(NormalizeBy::Total, |compared| compared.per) }
 }
 
 /// Draws the line under the graph: details of the frame under the cursor.

@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, VecDeque};
 
 use rustc_hash::FxHashMap;
 
+use crate::panel::row_order::arrange;
 use crate::panel::unit::duration;
 use crate::profile::RetainedStack;
-use crate::panel::row_order::arrange;
 use crate::units::kit::{Detail, RowKey, Sample};
 
 /// Number of buffered events: a storm of faults on the whole machine fills it in a second.

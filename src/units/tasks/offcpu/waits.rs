@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
+use crate::panel::stacks::FrameName;
 use crate::panel::text::BELOW;
 use crate::profile::RetainedStack;
-use crate::panel::stacks::FrameName;
 use crate::session::{BlockedThread, DsoKind};
 use crate::units::kit::tables::alike::ByStack;
 use crate::units::kit::waits::classes::{Sleep, WaitClass, WaitEnd, WaitPlace};

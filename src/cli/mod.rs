@@ -22,7 +22,7 @@ mod signals;
 
 use std::process::ExitCode;
 
-use args::{Args, Command};
+use args::{Args, CliCommand};
 use clap::FromArgMatches;
 pub use error::Usage;
 use error::code;
@@ -61,7 +61,7 @@ fn run() -> ExitCode {
         }
         let mut args = Args::from_arg_matches(&matches)?;
         match (&mut args.command, matches.subcommand()) {
-            (Some(Command::Record(record)), Some((_, own))) => record.sampling.place_filters(own),
+            (Some(CliCommand::Record(record)), Some((_, own))) => record.sampling.place_filters(own),
             (None, _) => args.live.sampling.place_filters(&matches),
             _ => {}
         }
@@ -88,7 +88,7 @@ fn run() -> ExitCode {
         Parsed::Unit(spec, args) => return code(commands::unit::run(spec, *args)),
         Parsed::Other(args) => args,
     };
-    if !matches!(args.command, Some(Command::Config(_))) {
+    if !matches!(args.command, Some(CliCommand::Config(_))) {
         config.faults.iter().for_each(|fault| output::complain(fault));
     }
     code(commands::run(*args))

@@ -13,7 +13,7 @@ use crate::panel::Table;
 use crate::panel::charset::Charset;
 use crate::panel::printable::{EscapeForm, Printable};
 
-use super::args::Format;
+use super::args::OutputFormat;
 use super::{Usage, usage};
 
 pub(crate) fn texts(form: EscapeForm) -> Printable<BufWriter<Stdout>> {
@@ -103,11 +103,11 @@ pub(crate) fn print_json_line(value: &impl Serialize) -> anyhow::Result<()> {
     TableOutput::Out.write_json_line(value)
 }
 
-pub(crate) fn print_table(table: &Table, format: Format) -> anyhow::Result<()> {
+pub(crate) fn print_table(table: &Table, format: OutputFormat) -> anyhow::Result<()> {
     match format {
-        Format::Text => print(&table.to_text()),
-        Format::Csv => print_csv(&table.to_csv()),
-        Format::Json => print_json(&table.to_json()),
+        OutputFormat::Text => print(&table.to_text()),
+        OutputFormat::Csv => print_csv(&table.to_csv()),
+        OutputFormat::Json => print_json(&table.to_json()),
     }
 }
 

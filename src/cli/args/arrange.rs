@@ -12,14 +12,14 @@ use crate::ui::screens::units::state::quoted;
 use crate::cli::args::unknown_word;
 use crate::cli::commands::probe::usdt;
 use crate::cli::perf_compat::option_abbreviations::{self, Named};
-use crate::cli::perf_compat::perf_commands::{self, Meant};
+use crate::cli::perf_compat::perf_commands;
 use crate::cli::usage;
 
 /// Rearranges the words for the parser.
 pub fn arranged(words: Vec<OsString>, parser: &clap::Command) -> anyhow::Result<Vec<OsString>> {
     let words = placed(words, parser)?;
     let (own, from) = command_of(&words, parser);
-    Ok(option_abbreviations::written_out(words, from, own, |text| value_of(text, own) == Some(Need::Must))?)
+    Ok(option_abbreviations::written_out(words, from, own, |text| value_of(text, own) == Some(ArgKind::Value))?)
 }
 
 /// Returns the command that words call, and the index of its first argument.
@@ -31,8 +31,7 @@ pub(crate) fn command_of<'a>(words: &[OsString], parser: &'a clap::Command) -> (
     (own, from)
 }
 
-fn placed(words: Vec<OsString>, parser: &clap::Command) -> anyhow::Result<Vec<OsString>> {
-    let mut words = words;
+fn placed(mut words: Vec<OsString>, parser: &clap::Command) -> anyhow::Result<Vec<OsString>> {
     // Programs with PPROF_PATH call pprof like this.
     if let Some(word) = words.get_mut(1).filter(|word| **word == "--symbols") {
         *word = "symbols".into();
@@ -52,17 +51,18 @@ fn placed(words: Vec<OsString>, parser: &clap::Command) -> anyhow::Result<Vec<Os
     {
         return Ok(vec![words[0].clone(), "man".into(), "--text".into(), topic.clone()]);
     }
-    match perf_commands::meant(text, &words[at + 1..]) {
-        Some(Meant::Live) => {
-            let mut words = words;
+    match text {
+        "top" if perf_commands::are_perfs(&words[at + 1..]) => {
             words.remove(at);
             return placed(words, parser);
         }
-        Some(Meant::Trace) => anyhow::bail!(perf_commands::TRACE),
-        None => {}
+        "trace" if perf_commands::are_perfs(&words[at + 1..]) => anyhow::bail!(perf_commands::TRACE),
+        _ => {}
     }
     if text == "help" || parser.find_subcommand(text).is_some() {
-        return of_command(with_command_first(words, at, None), parser);
+        let command = words.remove(at);
+        words.insert(1, command);
+        return of_command(words, parser);
     }
     if let Some(instead) = perf_commands::instead_of_program(text, &words[at + 1..]) {
         anyhow::bail!(instead);
@@ -71,7 +71,8 @@ fn placed(words: Vec<OsString>, parser: &clap::Command) -> anyhow::Result<Vec<Os
         return Err(usage(how));
     }
     if is_recording(&word) {
-        return Ok(with_command_first(words, at, Some("open")));
+        words.insert(1, "open".into());
+        return Ok(words);
     }
     let typed = word.to_string_lossy();
     if let Some(instead) = perf_commands::instead(&typed) {
@@ -95,14 +96,16 @@ fn is_unknown(word: &OsStr, parser: &clap::Command) -> bool {
 
 /// Inserts `--` before the program of a perf command: before the first word that belongs to no option. Commands that
 /// read recordings take a program only after `--`.
-fn of_command(words: Vec<OsString>, parser: &clap::Command) -> anyhow::Result<Vec<OsString>> {
+fn of_command(mut words: Vec<OsString>, parser: &clap::Command) -> anyhow::Result<Vec<OsString>> {
     let (own, mut from) = command_of(&words, parser);
     if from == 1 {
         return Ok(words);
     }
     let has = |id: &str| own.get_arguments().find(|arg| arg.get_id() == id);
     let reads = has("files").is_some();
-    let mut words = if reads { files_first(words, from, own) } else { words };
+    if reads {
+        files_first(&mut words, from, own);
+    }
     if !has("cmd").is_some_and(clap::Arg::is_last_set) {
         return Ok(words);
     }
@@ -120,7 +123,7 @@ fn of_command(words: Vec<OsString>, parser: &clap::Command) -> anyhow::Result<Ve
     }
     while let Some(at) = first_word(&words, from, own) {
         if !reads {
-            words = marked(words, at);
+            words.insert(at, "--".into());
             break;
         }
         if let Some(how) = how_instead(&words, at) {
@@ -152,20 +155,14 @@ fn how_instead(words: &[OsString], at: usize) -> Option<String> {
 }
 
 /// Moves the word after an option before it, if the option's value is optional and the word names a file.
-fn files_first(mut words: Vec<OsString>, from: usize, parser: &clap::Command) -> Vec<OsString> {
+fn files_first(words: &mut [OsString], from: usize, parser: &clap::Command) {
     let end = words.iter().position(|word| word == "--").unwrap_or(words.len());
     for at in from..end.saturating_sub(1) {
-        let may = words[at].to_str().and_then(|text| value_of(text, parser)) == Some(Need::May);
+        let may = words[at].to_str().and_then(|text| value_of(text, parser)) == Some(ArgKind::OptionalValue);
         if may && !words[at + 1].as_encoded_bytes().starts_with(b"-") && Path::new(&words[at + 1]).is_file() {
             words.swap(at, at + 1);
         }
     }
-    words
-}
-
-fn marked(mut words: Vec<OsString>, at: usize) -> Vec<OsString> {
-    words.insert(at, "--".into());
-    words
 }
 
 /// Returns the index of the first word before `--` that is neither an option nor an option's value.
@@ -180,8 +177,10 @@ fn first_word(words: &[OsString], from: usize, parser: &clap::Command) -> Option
             return Some(at);
         }
         at += 1 + match value_of(text, parser) {
-            Some(Need::Must) => 1,
-            Some(Need::May) => usize::from(words.get(at + 1).is_some_and(|w| !w.as_encoded_bytes().starts_with(b"-"))),
+            Some(ArgKind::Value) => 1,
+            Some(ArgKind::OptionalValue) => {
+                usize::from(words.get(at + 1).is_some_and(|w| !w.as_encoded_bytes().starts_with(b"-")))
+            }
             None => 0,
         };
     }
@@ -190,16 +189,16 @@ fn first_word(words: &[OsString], from: usize, parser: &clap::Command) -> Option
 
 /// How an option uses the next word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Need {
-    Must,
-    May,
+enum ArgKind {
+    Value,
+    OptionalValue,
 }
 
-fn value_of(text: &str, parser: &clap::Command) -> Option<Need> {
+fn value_of(text: &str, parser: &clap::Command) -> Option<ArgKind> {
     let need = |arg: &clap::Arg| {
         let least = arg.get_num_args().map_or(1, |range| range.min_values());
         let takes = arg.get_action().takes_values() && !(least == 0 && arg.is_require_equals_set());
-        takes.then_some(if least > 0 { Need::Must } else { Need::May })
+        takes.then_some(if least > 0 { ArgKind::Value } else { ArgKind::OptionalValue })
     };
     let named = |is: &dyn Fn(&clap::Arg) -> bool| parser.get_arguments().find(|arg| is(arg)).and_then(need);
     match text.strip_prefix("--") {
@@ -216,14 +215,6 @@ fn value_of(text: &str, parser: &clap::Command) -> Option<Need> {
             of(&letters[first]).filter(|_| first + 1 == letters.len())
         }
     }
-}
-
-/// Moves a command before the options that precede it, or inserts one.
-fn with_command_first(words: Vec<OsString>, at: usize, command: Option<&str>) -> Vec<OsString> {
-    let mut out = words;
-    let command = command.map_or_else(|| out.remove(at), OsString::from);
-    out.insert(1, command);
-    out
 }
 
 /// Returns true for an executable program or script that a shell would find by this word.

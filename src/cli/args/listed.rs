@@ -34,7 +34,7 @@ impl NamedRecording {
 }
 
 #[derive(Debug, ClapArgs)]
-pub(crate) struct Evlist {
+pub(crate) struct EvlistArgs {
     #[command(flatten)]
     pub(crate) recording: NamedRecording,
     /// Print the sampling rate of each event
@@ -52,7 +52,7 @@ pub(crate) struct Evlist {
 }
 
 #[derive(Debug, ClapArgs)]
-pub(crate) struct BuildidList {
+pub(crate) struct BuildidListArgs {
     #[command(flatten)]
     pub(crate) recording: NamedRecording,
     /// Only files with samples
@@ -67,7 +67,7 @@ pub(crate) struct BuildidList {
 }
 
 #[derive(Debug, ClapArgs)]
-pub(crate) struct Inject {
+pub(crate) struct InjectArgs {
     #[command(flatten)]
     pub(crate) recording: NamedRecording,
     /// Output file

@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use clap::{ArgAction, Args as ClapArgs};
 
-use super::{Format, PERF};
+use super::{OutputFormat, PERF};
 use crate::lang::quantity;
 
 #[derive(Debug, ClapArgs)]
-pub(crate) struct Stat {
+pub(crate) struct StatArgs {
     /// Events to count, e.g. cycles:u,page-faults,{branches,branch-misses}
     #[arg(short = 'e', long = "event", value_name = "EVENTS", action = ArgAction::Append)]
     pub(crate) events: Vec<String>,
@@ -56,8 +56,8 @@ pub(crate) struct Stat {
     #[arg(short = 'i', long = "no-inherit")]
     pub(crate) no_inherit: bool,
     /// Output format
-    #[arg(long, value_enum, default_value_t = Format::Text)]
-    pub(crate) format: Format,
+    #[arg(long, value_enum, default_value_t = OutputFormat::Text)]
+    pub(crate) format: OutputFormat,
     /// Write the table to FILE instead of standard error
     #[arg(short = 'o', long, value_name = "FILE", conflicts_with = "log_fd")]
     pub(crate) output: Option<PathBuf>,
@@ -149,7 +149,7 @@ pub(crate) struct MoreOfStat {
 
 /// Options of `probe`. Without any, it lists the existing probes.
 #[derive(Debug, ClapArgs)]
-pub(crate) struct Probe {
+pub(crate) struct ProbeArgs {
     /// Add a probe: `[GROUP:][NAME=]FUNCTION[+BYTES|:LINE|%return]`, or PROVIDER:NAME of a static probe
     #[arg(short = 'a', long, value_name = "PROBE", action = ArgAction::Append, conflicts_with_all = ["del", "funcs", "vars", "clean"])]
     pub(crate) add: Vec<String>,
@@ -189,26 +189,26 @@ pub(crate) struct Probe {
     #[arg(short = 'n', long)]
     pub(crate) dry_run: bool,
     /// Output format
-    #[arg(long, value_enum, default_value_t = Format::Text)]
-    pub(crate) format: Format,
+    #[arg(long, value_enum, default_value_t = OutputFormat::Text)]
+    pub(crate) format: OutputFormat,
 }
 
 #[derive(Debug, ClapArgs)]
-pub(crate) struct List {
+pub(crate) struct ListArgs {
     /// Names, parts of names or globs; hardware, software, cache, pmu, tracepoint or a subsystem; or containers, for
     /// running containers
     #[arg(value_name = "GLOB")]
     pub(crate) globs: Vec<String>,
     /// Output format
-    #[arg(long, value_enum, default_value_t = Format::Text)]
-    pub(crate) format: Format,
+    #[arg(long, value_enum, default_value_t = OutputFormat::Text)]
+    pub(crate) format: OutputFormat,
     /// Print only names and types
     #[arg(long)]
     pub(crate) no_desc: bool,
 }
 
 #[derive(Debug, ClapArgs)]
-pub(crate) struct Cpus {
+pub(crate) struct CpusArgs {
     /// Seconds between two tables
     #[arg(short = 'i', long, value_name = "SECONDS", default_value = "1", value_parser = quantity::duration)]
     pub(crate) interval: Duration,
@@ -225,6 +225,6 @@ pub(crate) struct Cpus {
     #[arg(long, value_name = "POINTS", default_value_t = 10.0, hide_default_value = true, value_parser = quantity::share)]
     pub(crate) threshold: f64,
     /// Output format
-    #[arg(long, value_enum, default_value_t = Format::Text)]
-    pub(crate) format: Format,
+    #[arg(long, value_enum, default_value_t = OutputFormat::Text)]
+    pub(crate) format: OutputFormat,
 }

@@ -23,15 +23,15 @@ use crate::cli::perf_compat::perf_options;
 use crate::export;
 use crate::lang::quantity;
 
-pub(crate) use machine::{Cpus, List, Probe, Stat};
-pub(crate) use recorder::{Record, RetentionArgs, StoreArg};
+pub(crate) use machine::{CpusArgs, ListArgs, ProbeArgs, StatArgs};
+pub(crate) use recorder::{RecordArgs, RetentionArgs, StoreArg};
 pub(crate) use recording::{
-    Compute, Diff, DiffFormat, FrameArgs, NameArgs, OrderSide, PerArg, Recording, Report, SampleSelection, ShareOf,
-    clauses_of_lists,
+    Compute, DiffArgs, DiffFormat, FrameArgs, NameArgs, OrderSide, PerArg, RecordingArgs, ReportArgs, SampleSelection,
+    ShareOf, clauses_of_lists,
 };
 pub(crate) use sampling::Sampling;
-pub(crate) use screens::{Live, Open, View};
-pub(crate) use script::{RareScript, Script};
+pub(crate) use screens::{LiveArgs, OpenArgs, ViewArgs};
+pub(crate) use script::{RareScript, ScriptArgs};
 
 /// Heading of the less common perf options.
 const PERF: &str = "Rarer options of perf";
@@ -49,53 +49,53 @@ const PERF: &str = "Rarer options of perf";
 #[command(after_help = "Without a command: the live screen. `perfprof-tui doctor` lists what you can measure.")]
 pub(crate) struct Args {
     #[command(flatten)]
-    pub(crate) live: Live,
+    pub(crate) live: LiveArgs,
     #[command(subcommand)]
-    pub(crate) command: Option<Command>,
+    pub(crate) command: Option<CliCommand>,
 }
 
 #[derive(Debug, Subcommand)]
-pub(crate) enum Command {
+pub(crate) enum CliCommand {
     /// Show a recording with the same screens as live
-    Open(Open),
+    Open(OpenArgs),
     /// Record to a file, without a terminal, at the lowest cost
-    Record(Box<Record>),
+    Record(Box<RecordArgs>),
     /// Print a recording's table as text, JSON or CSV
-    Report(Box<Report>),
+    Report(Box<ReportArgs>),
     /// Print each sample of a recording as text, like perf script
-    Script(Box<Script>),
+    Script(Box<ScriptArgs>),
     /// List the events of a recording, like perf evlist
-    Evlist(listed::Evlist),
+    Evlist(listed::EvlistArgs),
     /// List the build ids of a recording, the kernel or a program
-    BuildidList(listed::BuildidList),
+    BuildidList(listed::BuildidListArgs),
     /// Add sleep times or build ids to a recording, like perf inject
-    Inject(listed::Inject),
+    Inject(listed::InjectArgs),
     /// Write a recording in another tool's format
-    Export(Export),
+    Export(ExportArgs),
     /// Print a function's instructions with shares and source lines
-    Annotate(names::Annotate),
+    Annotate(names::AnnotateArgs),
     /// Name the addresses on standard input, like pprof --symbols (for gperftools: PPROF_PATH=perfprof-tui)
-    Symbols(names::Symbols),
+    Symbols(names::SymbolsArgs),
     /// Print what changed between two recordings
-    Diff(Diff),
+    Diff(DiffArgs),
     /// Print each CPU's shares, missing ticks and softirqs
-    Cpus(Cpus),
+    Cpus(CpusArgs),
     /// Count events of a command or target, like perf stat
-    Stat(Stat),
+    Stat(StatArgs),
     /// Create, list and remove probes on functions and static probes
-    Probe(Probe),
+    Probe(ProbeArgs),
     /// List the events of this machine
-    List(List),
+    List(ListArgs),
     /// List what you can measure here, and how to enable the rest
-    Doctor(Doctor),
+    Doctor(DoctorArgs),
     /// Replay a recorded incident with a tour; needs no rights
-    Demo(Demo),
+    Demo(DemoArgs),
     /// Print the effective configuration, or check it
     Config(ConfigArgs),
     /// Print the completions of a shell
-    Completions(Completions),
+    Completions(CompletionsArgs),
     /// Print a manual page, or write all of them
-    Man(Man),
+    Man(ManArgs),
 }
 
 /// Returns the whole command tree, units included.
@@ -141,9 +141,9 @@ fn with_perfs(command: clap::Command) -> clap::Command {
 }
 
 #[derive(Debug, ClapArgs)]
-pub(crate) struct Demo {
+pub(crate) struct DemoArgs {
     #[command(flatten)]
-    pub(crate) view: View,
+    pub(crate) view: ViewArgs,
     /// Speed factor of the replay
     #[arg(long, value_name = "FACTOR", default_value_t = 1.0, value_parser = quantity::number)]
     pub(crate) speed: f64,
@@ -153,14 +153,14 @@ pub(crate) struct Demo {
 }
 
 #[derive(Debug, ClapArgs)]
-pub(crate) struct Completions {
+pub(crate) struct CompletionsArgs {
     /// The shell
     #[arg(value_enum)]
     pub(crate) shell: clap_complete::Shell,
 }
 
 #[derive(Debug, ClapArgs)]
-pub(crate) struct Man {
+pub(crate) struct ManArgs {
     /// Command or topic: screens, filter, containers, names, units, json, config.5 [default: the program]
     pub(crate) topic: Option<String>,
     /// Print plain text instead of man(1) source, like `help TOPIC`
@@ -190,7 +190,7 @@ pub(crate) struct ConfigArgs {
 
 /// Output format of figures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Format {
+pub(crate) enum OutputFormat {
     Text,
     Json,
     Csv,
@@ -203,9 +203,9 @@ fn export_format() -> impl TypedValueParser<Value = &'static export::Format> {
 }
 
 #[derive(Debug, ClapArgs)]
-pub(crate) struct Export {
+pub(crate) struct ExportArgs {
     #[command(flatten)]
-    pub(crate) recording: Recording,
+    pub(crate) recording: RecordingArgs,
     #[command(flatten)]
     pub(crate) which: SampleSelection,
     #[arg(long, value_parser = export_format())]
@@ -221,10 +221,10 @@ pub(crate) struct Export {
 }
 
 #[derive(Debug, ClapArgs)]
-pub(crate) struct Doctor {
+pub(crate) struct DoctorArgs {
     /// Output format
     #[arg(long, value_enum, default_value = "text")]
-    pub(crate) format: Format,
+    pub(crate) format: OutputFormat,
 }
 
 #[cfg(test)]

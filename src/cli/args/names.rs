@@ -7,7 +7,7 @@ use clap::Args as ClapArgs;
 use crate::lang::quantity;
 
 use super::listed::{PERF_DATA, usual_input};
-use super::{NameArgs, Recording, SampleSelection};
+use super::{NameArgs, RecordingArgs, SampleSelection};
 
 /// Output format of `annotate`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -17,7 +17,7 @@ pub(crate) enum AnnotateFormat {
 }
 
 #[derive(Debug, ClapArgs)]
-pub(crate) struct Annotate {
+pub(crate) struct AnnotateArgs {
     /// The recording, then the function [default: all functions with samples, hottest first]; with -i, only the
     /// function
     #[arg(value_name = "FILE] [SYMBOL", num_args = 0..=2)]
@@ -52,9 +52,9 @@ pub(crate) struct Annotate {
     pub(crate) stdio: bool,
 }
 
-impl Annotate {
+impl AnnotateArgs {
     /// Returns the recording and the function, or `None` if there are too many words.
-    pub(crate) fn split(&self) -> Option<(Recording, Option<String>)> {
+    pub(crate) fn split(&self) -> Option<(RecordingArgs, Option<String>)> {
         let mut words = self.what.iter().peekable();
         // perf accepts a function without a file.
         let is_symbol = |word: &String| self.what.len() == 1 && self.symbol.is_none() && !Path::new(word).exists();
@@ -65,13 +65,13 @@ impl Annotate {
             .cloned()
             .or_else(|| self.symbol.clone())
             .or_else(|| self.which.symbols.clone());
-        let recording = Recording::from_files(vec![file], self.names.clone());
+        let recording = RecordingArgs::from_files(vec![file], self.names.clone());
         words.next().is_none().then_some((recording, symbol))
     }
 }
 
 #[derive(Debug, ClapArgs)]
-pub(crate) struct Symbols {
+pub(crate) struct SymbolsArgs {
     /// Program or library
     pub(crate) binary: PathBuf,
     /// Print source lines after the names, and inlined functions on separate lines

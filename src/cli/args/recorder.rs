@@ -44,7 +44,7 @@ pub(crate) struct RetentionArgs {
 }
 
 #[derive(Debug, ClapArgs)]
-pub(crate) struct Record {
+pub(crate) struct RecordArgs {
     #[command(flatten)]
     pub(crate) sampling: Sampling,
     #[command(flatten)]
@@ -86,7 +86,7 @@ pub(crate) struct Record {
     pub(crate) cmd: Vec<OsString>,
 }
 
-impl Record {
+impl RecordArgs {
     /// Returns the output file, or - for a stream: the default for a pipe on standard output.
     pub(crate) fn target(&self) -> &Path {
         let more = &self.more;

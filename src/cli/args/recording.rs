@@ -8,11 +8,11 @@ use clap::{Args as ClapArgs, ValueEnum};
 use crate::filter::equals;
 use crate::lang::quantity;
 
-use super::{Format, PERF};
+use super::{OutputFormat, PERF};
 
 /// Recordings to open, and the sources of their names.
 #[derive(Clone, Debug, ClapArgs)]
-pub(crate) struct Recording {
+pub(crate) struct RecordingArgs {
     /// perf.data, a directory of `perf record --threads`, `perf script` text or folded stacks, plain, gzip or zstd;
     /// also several files of one recording or of several machines; - for standard input; ssh://HOST or
     /// ssh://USER@HOST:PORT to record another machine now [default: perf.data]
@@ -54,7 +54,7 @@ pub(crate) struct NameArgs {
     pub(crate) no_bounds: bool,
 }
 
-impl Recording {
+impl RecordingArgs {
     pub(crate) fn from_files(files: Vec<PathBuf>, names: NameArgs) -> Self {
         Self { files, input: None, names, there: Vec::new() }
     }
@@ -128,7 +128,7 @@ fn order_side(text: &str) -> Result<OrderSide, &'static str> {
 }
 
 #[derive(Debug, ClapArgs)]
-pub(crate) struct Diff {
+pub(crate) struct DiffArgs {
     /// Earlier recording [default: perf.data.old]
     #[arg(value_name = "OLD", default_value = "perf.data.old", hide_default_value = true)]
     pub(crate) old: PathBuf,
@@ -226,12 +226,12 @@ pub(crate) fn clauses_of_lists(lists: [&Option<String>; 3]) -> impl Iterator<Ite
 }
 
 #[derive(Debug, ClapArgs)]
-pub(crate) struct Report {
+pub(crate) struct ReportArgs {
     #[command(flatten)]
-    pub(crate) recording: Recording,
+    pub(crate) recording: RecordingArgs,
     /// Output format
     #[arg(long, value_enum, default_value = "text")]
-    pub(crate) format: Format,
+    pub(crate) format: OutputFormat,
     /// Columns that identify rows, such as comm,dso,sym: cpu, comm, pid, tid, container, pod, trace, dso, sym, and
     /// EVENT.FIELD of a tracepoint [default: comm,dso,sym; for tracepoints comm,trace; plus host for several machines]
     ///

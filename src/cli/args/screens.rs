@@ -8,11 +8,11 @@ use clap::{ArgAction, Args as ClapArgs};
 
 use crate::lang::quantity;
 
-use super::{PERF, Recording, RetentionArgs, Sampling};
+use super::{PERF, RecordingArgs, RetentionArgs, Sampling};
 
 /// Initial view of a screen.
 #[derive(Debug, ClapArgs)]
-pub(crate) struct View {
+pub(crate) struct ViewArgs {
     /// Columns that identify rows: cpu, comm, pid, tid, container, pod, dso, sym, and EVENT.FIELD of a tracepoint
     /// [default: dso,sym]
     #[arg(short = 's', long = "sort", value_name = "KEYS")]
@@ -64,11 +64,11 @@ pub(crate) struct View {
 
 /// Options of the live screen.
 #[derive(Debug, ClapArgs)]
-pub(crate) struct Live {
+pub(crate) struct LiveArgs {
     #[command(flatten)]
     pub(crate) sampling: Sampling,
     #[command(flatten)]
-    pub(crate) view: View,
+    pub(crate) view: ViewArgs,
     #[command(flatten)]
     pub(crate) keeping: RetentionArgs,
     /// Seconds between updates of the screen [default: 1]
@@ -116,9 +116,9 @@ impl First {
 }
 
 #[derive(Debug, ClapArgs)]
-pub(crate) struct Open {
+pub(crate) struct OpenArgs {
     #[command(flatten)]
-    pub(crate) recording: Recording,
+    pub(crate) recording: RecordingArgs,
     /// Begin with only these CPUs, e.g. 0-3,32
     #[arg(short = 'C', long = "cpu", value_name = "CPUS")]
     pub(crate) cpus: Option<String>,
@@ -126,13 +126,13 @@ pub(crate) struct Open {
     #[arg(long)]
     pub(crate) together: bool,
     #[command(flatten)]
-    pub(crate) view: View,
+    pub(crate) view: ViewArgs,
     /// After --: options of `record` on ssh://HOST
     #[arg(last = true, value_name = "OPTIONS")]
     pub(crate) there: Vec<String>,
 }
 
-impl Open {
+impl OpenArgs {
     /// Removes and returns the first of two files as the baseline, unless they are parts of one recording.
     pub(crate) fn old(&mut self) -> Option<PathBuf> {
         let [old, new] = self.recording.files.as_slice() else { return None };

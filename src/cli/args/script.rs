@@ -4,12 +4,12 @@ use clap::Args as ClapArgs;
 
 use crate::lang::quantity;
 
-use super::{FrameArgs, PERF, Recording, SampleSelection};
+use super::{FrameArgs, PERF, RecordingArgs, SampleSelection};
 
 #[derive(Debug, ClapArgs)]
-pub(crate) struct Script {
+pub(crate) struct ScriptArgs {
     #[command(flatten)]
-    pub(crate) recording: Recording,
+    pub(crate) recording: RecordingArgs,
     #[command(flatten)]
     pub(crate) which: SampleSelection,
     /// Fields to print: comm, pid, tid, cpu, time, period, event, trace, ip, sym, symoff, dso, srcline, addr, misc…;

@@ -14,7 +14,7 @@ use crate::units::kit::options::settings::{OPTIONS, Opt, SHARED, address_event};
 use crate::units::kit::{Settings, Spec};
 use crate::units::{self, UNITS};
 
-use super::{Format, NameArgs, help};
+use super::{NameArgs, OutputFormat, help};
 
 /// Units whose name is also a command; they are run by `unit NAME`.
 const TAKEN: &[&str] = &["stat"];
@@ -160,7 +160,7 @@ pub(crate) struct UnitArgs {
     pub(crate) batch: bool,
     /// Output format
     #[arg(long, value_names = [""; 0], value_enum, default_value = "text")]
-    pub(crate) format: Format,
+    pub(crate) format: OutputFormat,
     /// Print only panels whose title begins with TITLE (CSV: the first one)
     #[arg(long = "panel", value_name = "TITLE", action = ArgAction::Append)]
     pub(crate) panels: Vec<String>,

@@ -13,14 +13,12 @@ use crate::session::Dso;
 use crate::symbols::lines::Lines;
 use crate::symbols::{Resolver, SymbolOptions, code};
 
-use crate::cli::args::names::{Annotate, AnnotateFormat};
+use crate::cli::args::names::{AnnotateArgs, AnnotateFormat};
 use crate::cli::commands::report::chosen_events;
-use crate::cli::input;
-use crate::cli::output;
 use crate::cli::output::complain;
-use crate::cli::usage;
+use crate::cli::{input, output, usage};
 
-pub(crate) fn run(args: Annotate) -> anyhow::Result<u8> {
+pub(crate) fn run(args: AnnotateArgs) -> anyhow::Result<u8> {
     let Some((recording, symbol)) = args.split() else {
         return Err(usage("too many arguments: expected one recording and one function; quote a name with spaces"));
     };
@@ -96,7 +94,7 @@ struct Missing {
 }
 
 struct ListingPrinter<'a> {
-    args: &'a Annotate,
+    args: &'a AnnotateArgs,
     resolver: Resolver,
     lines: Lines,
     options: SymbolOptions,
@@ -105,7 +103,7 @@ struct ListingPrinter<'a> {
 }
 
 impl<'a> ListingPrinter<'a> {
-    fn new(args: &'a Annotate, options: SymbolOptions) -> Self {
+    fn new(args: &'a AnnotateArgs, options: SymbolOptions) -> Self {
         let (resolver, lines) = (Resolver::new(options.clone()), Lines::new(options.clone()));
         Self { args, resolver, lines, options, printed: 0, missing: Vec::new() }
     }

@@ -15,12 +15,12 @@ use crate::symbols::bytes::Bytes;
 use crate::symbols::kallsyms::{self, Kallsyms};
 use crate::symbols::{door, elf};
 
-use crate::cli::args::listed::BuildidList;
-use crate::cli::args::{NameArgs, Recording};
+use crate::cli::args::listed::BuildidListArgs;
+use crate::cli::args::{NameArgs, RecordingArgs};
 use crate::cli::input;
 use crate::cli::output::print;
 
-pub(crate) fn run(args: BuildidList) -> anyhow::Result<u8> {
+pub(crate) fn run(args: BuildidListArgs) -> anyhow::Result<u8> {
     if args.kernel {
         let id = build_ids::of_kernel().context("the running kernel does not report its build id")?;
         print(&format!("{id}\n"))?;
@@ -35,7 +35,7 @@ pub(crate) fn run(args: BuildidList) -> anyhow::Result<u8> {
         print(&format!("{id}\n"))?;
         return Ok(0);
     }
-    let recording = Recording::from_files(vec![path], NameArgs::default());
+    let recording = RecordingArgs::from_files(vec![path], NameArgs::default());
     let opened = input::open_silently(&recording, true)?.0;
     let files = opened.source.info().build_ids.clone();
     if !args.with_hits && !files.is_empty() {

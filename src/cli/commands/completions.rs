@@ -14,14 +14,12 @@ use crate::ui::input::commands::table::rows;
 use crate::units;
 use crate::units::kit::Spec;
 
-use crate::cli::NAME;
-use crate::cli::args::{Completions, Man, whole};
-use crate::cli::manual;
+use crate::cli::args::{CompletionsArgs, ManArgs, whole};
 use crate::cli::manual::schema;
 use crate::cli::output::{print, print_json};
-use crate::cli::usage;
+use crate::cli::{NAME, manual, usage};
 
-pub(crate) fn completions(args: Completions) -> anyhow::Result<u8> {
+pub(crate) fn completions(args: CompletionsArgs) -> anyhow::Result<u8> {
     let mut out = Vec::new();
     generate(args.shell, &mut whole(), "perfprof-tui", &mut out);
     print(&String::from_utf8_lossy(&out))?;
@@ -29,7 +27,7 @@ pub(crate) fn completions(args: Completions) -> anyhow::Result<u8> {
 }
 
 /// `perfprof-tui man`: prints the page of the program, a command or a topic, or writes all pages to a directory.
-pub(crate) fn man(args: Man) -> anyhow::Result<u8> {
+pub(crate) fn man(args: ManArgs) -> anyhow::Result<u8> {
     if let Some(of) = &args.schema {
         return print_json(&schema::of(of).map_err(usage)?).map(|()| 0);
     }

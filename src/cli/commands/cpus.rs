@@ -21,14 +21,12 @@ use crate::query::{Answer, Question, cpus};
 use crate::session::machine::Ticks;
 use crate::symbols::SymbolOptions;
 
-use crate::cli::args::{Cpus, Format};
-use crate::cli::config;
+use crate::cli::args::{CpusArgs, OutputFormat};
 use crate::cli::output::{complain, print, print_csv, print_json_line, timed_csv};
 use crate::cli::sampling::source_config::{self, cpu_list, points};
-use crate::cli::signals;
-use crate::cli::usage;
+use crate::cli::{config, signals, usage};
 
-pub(crate) fn run(args: Cpus) -> anyhow::Result<u8> {
+pub(crate) fn run(args: CpusArgs) -> anyhow::Result<u8> {
     let interval = args.interval;
     if !(Duration::from_millis(100)..Duration::from_secs(86_400)).contains(&interval) {
         return Err(usage(format!("-i {interval:?}: expected seconds, 0.1 or more")));
@@ -221,7 +219,7 @@ fn columns(view: &HostView, timed: bool) -> Vec<CpuColumn> {
 }
 
 fn show(
-    args: &Cpus,
+    args: &CpusArgs,
     view: &HostView,
     times: Option<&HandlerTimes>,
     chosen: Option<&[u32]>,
@@ -234,14 +232,14 @@ fn show(
     let table = facts.table(&columns(view, args.softirq_time), &cpus);
     let seconds = wall_ns() as f64 / 1e9;
     match args.format {
-        Format::Text => {
+        OutputFormat::Text => {
             let mut out = format!("{seconds:.3}  {:.2} s\n{}", view.interval as f64 / 1e9, table.to_text());
             found.iter().for_each(|f| out.push_str(&format!("! {}: {}\n", f.text, f.advice(args.softirq_time))));
             out.push('\n');
             print(&out)?;
         }
-        Format::Csv => print_csv(&timed_csv(&table, &format!("{seconds:.3}"), first))?,
-        Format::Json => {
+        OutputFormat::Csv => print_csv(&timed_csv(&table, &format!("{seconds:.3}"), first))?,
+        OutputFormat::Json => {
             let found: Vec<_> = found
                 .iter()
                 .map(|f| {

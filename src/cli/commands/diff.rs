@@ -17,11 +17,10 @@ use crate::query::diff::{DiffRow, DiffSide, NormalizeBy, diff};
 use crate::query::rows::top_table::key_text;
 use crate::query::{Aggregate, ColumnKey, Order, RowLimit, Top, TopSpec};
 
-use crate::cli::args::{Compute, Diff, DiffFormat, OrderSide, PerArg, Recording};
-use crate::cli::input;
+use crate::cli::args::{Compute, DiffArgs, DiffFormat, OrderSide, PerArg, RecordingArgs};
 use crate::cli::input::selection::{chosen_events, foremost, keys_of, say_foremost};
 use crate::cli::output::{self, complain, print, print_csv, print_json, texts};
-use crate::cli::usage;
+use crate::cli::{input, usage};
 
 struct ComparedSide {
     loaded: Offline,
@@ -30,7 +29,7 @@ struct ComparedSide {
     rows: Vec<(Vec<String>, crate::profile::Acc)>,
 }
 
-pub(crate) fn run(args: Diff) -> anyhow::Result<u8> {
+pub(crate) fn run(args: DiffArgs) -> anyhow::Result<u8> {
     let keys = keys_of(&args.sort)?;
     args.which.check()?;
     let per = match args.per {
@@ -105,8 +104,8 @@ pub(crate) fn run(args: Diff) -> anyhow::Result<u8> {
     Ok(0)
 }
 
-fn load(args: &Diff, path: &std::path::Path, keys: &[ColumnKey]) -> anyhow::Result<Offline> {
-    let recording = Recording::from_files(vec![path.to_owned()], args.names.clone());
+fn load(args: &DiffArgs, path: &std::path::Path, keys: &[ColumnKey]) -> anyhow::Result<Offline> {
+    let recording = RecordingArgs::from_files(vec![path.to_owned()], args.names.clone());
     input::open(&recording, args.no_demangle)?.load(IntakeOptions {
         chains: args.children
             || matches!(args.format, DiffFormat::Folded | DiffFormat::Svg)
@@ -118,7 +117,7 @@ fn load(args: &Diff, path: &std::path::Path, keys: &[ColumnKey]) -> anyhow::Resu
 }
 
 /// Returns the event of each recording to compare: the first pair with the same name without modifiers, like perf.
-fn paired(args: &Diff, old: &Offline, new: &Offline) -> anyhow::Result<[usize; 2]> {
+fn paired(args: &DiffArgs, old: &Offline, new: &Offline) -> anyhow::Result<[usize; 2]> {
     let (of_old, of_new) = (chosen_events(old, &args.which)?, chosen_events(new, &args.which)?);
     let partner = |event: &usize| {
         let name = &old.event_names[*event];
@@ -141,7 +140,7 @@ fn paired(args: &Diff, old: &Offline, new: &Offline) -> anyhow::Result<[usize; 2
 }
 
 impl ComparedSide {
-    fn of(args: &Diff, loaded: Offline, event: usize, keys: &[ColumnKey]) -> anyhow::Result<Self> {
+    fn of(args: &DiffArgs, loaded: Offline, event: usize, keys: &[ColumnKey]) -> anyhow::Result<Self> {
         let filter = args.which.filter(&loaded)?;
         let mut fold = Aggregate::new(event, filter).group_by(keys);
         fold.update(loaded.data(), 0..u64::MAX);
@@ -264,7 +263,7 @@ fn object(r: &DiffRow<Vec<String>>, keys: &[ColumnKey]) -> serde_json::Value {
 }
 
 /// Writes folded stacks with both weights, like difffolded.pl (`stack old new`), or their flame graph.
-fn stacks(args: &Diff, old: &ComparedSide, new: &ComparedSide, per: NormalizeBy) -> anyhow::Result<u8> {
+fn stacks(args: &DiffArgs, old: &ComparedSide, new: &ComparedSide, per: NormalizeBy) -> anyhow::Result<u8> {
     let mut merged: BTreeMap<String, (f64, f64)> = BTreeMap::new();
     for (is_new, one) in [(false, old), (true, new)] {
         let filter = args.which.filter(&one.loaded)?;

@@ -9,10 +9,10 @@ use crate::perfdata::read::Recording;
 use crate::report::head::EventGroup;
 use crate::source::{Batch, Info, Progress, Source, SourceEvent, recording};
 
-use crate::cli::args::listed::Evlist;
+use crate::cli::args::listed::EvlistArgs;
 use crate::cli::output::print;
 
-pub(crate) fn run(args: Evlist) -> anyhow::Result<u8> {
+pub(crate) fn run(args: EvlistArgs) -> anyhow::Result<u8> {
     let mut source = recording::open(&[args.recording.path()])?;
     let info = source.info().clone();
     let Some(head) = info.head.clone() else { return named(&mut *source) };
@@ -50,7 +50,7 @@ fn named(source: &mut dyn Source) -> anyhow::Result<u8> {
     Ok(0)
 }
 
-fn line(event: &EventDesc, size: u32, args: &Evlist, formats: &Formats) -> String {
+fn line(event: &EventDesc, size: u32, args: &EvlistArgs, formats: &Formats) -> String {
     let mut words: Vec<String> = Vec::new();
     if args.verbose {
         words.extend(attr_words::fields(&event.attr, size).into_iter().map(|(name, value)| format!("{name}: {value}")));

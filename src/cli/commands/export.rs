@@ -15,13 +15,12 @@ use crate::query::tree::symbol_stacks;
 use crate::session::marks::{self, TimeMark};
 use crate::source::recording;
 
-use crate::cli::args::Export;
-use crate::cli::input;
+use crate::cli::args::ExportArgs;
 use crate::cli::input::selection::{chosen_events, foremost, say_foremost};
 use crate::cli::output::{self, complain};
-use crate::cli::usage;
+use crate::cli::{input, usage};
 
-pub(crate) fn run(args: Export) -> anyhow::Result<u8> {
+pub(crate) fn run(args: ExportArgs) -> anyhow::Result<u8> {
     args.which.check()?;
     let opened = input::open(&args.recording, args.frames.no_demangle)?;
     let name = opened.name.clone();
@@ -49,7 +48,7 @@ pub(crate) fn run(args: Export) -> anyhow::Result<u8> {
     Ok(code)
 }
 
-fn input<'a>(args: &Export, loaded: &'a Offline, event: usize, title: &'a str) -> anyhow::Result<ExportInput<'a>> {
+fn input<'a>(args: &ExportArgs, loaded: &'a Offline, event: usize, title: &'a str) -> anyhow::Result<ExportInput<'a>> {
     let core = loaded.ingest.core();
     let attr = &core.events[event].attr;
     let (period, frequency) = match Rate::of(attr) {
@@ -73,7 +72,7 @@ fn input<'a>(args: &Export, loaded: &'a Offline, event: usize, title: &'a str) -
 }
 
 /// Exports perf.data to perf.data: the first pass selects samples, the second copies them.
-fn perfdata(args: &Export, opened: input::Opened) -> anyhow::Result<u8> {
+fn perfdata(args: &ExportArgs, opened: input::Opened) -> anyhow::Result<u8> {
     let paths = args.recording.paths();
     if args.output.as_os_str() == "-" {
         return Err(usage("perf.data cannot be written to standard output; name a file with -o"));

@@ -11,15 +11,14 @@ use crate::session::marks;
 use crate::session::{Dso, DsoKind};
 use crate::symbols::debug_image;
 
-use crate::cli::args::Recording;
-use crate::cli::args::listed::Inject;
+use crate::cli::args::RecordingArgs;
+use crate::cli::args::listed::InjectArgs;
 use crate::cli::commands::buildid_list;
 use crate::cli::commands::export::why;
-use crate::cli::input;
 use crate::cli::output::complain;
-use crate::cli::usage;
+use crate::cli::{input, usage};
 
-pub(crate) fn run(args: Inject) -> anyhow::Result<u8> {
+pub(crate) fn run(args: InjectArgs) -> anyhow::Result<u8> {
     let path = args.recording.path();
     if args.output.as_os_str() == "-" {
         return Err(usage("a recording cannot be written to standard output; name a file with -o"));
@@ -28,7 +27,7 @@ pub(crate) fn run(args: Inject) -> anyhow::Result<u8> {
     if adds && path.as_os_str() == "-" {
         return Err(usage("standard input can be read only once; save it to a file first, then add build ids"));
     }
-    let recording = Recording::from_files(vec![path], args.names.clone());
+    let recording = RecordingArgs::from_files(vec![path], args.names.clone());
     let added = if adds { missing_build_ids(&recording, args.buildid_all)? } else { Vec::new() };
     let mut source = input::open_silently(&recording, true)?.0.into_source();
     let mut sleeps = if args.sched_stat { Some(Sleeps::of(source.info())) } else { None };
@@ -47,7 +46,7 @@ pub(crate) fn run(args: Inject) -> anyhow::Result<u8> {
 }
 
 /// Returns the build ids of files without one in the recording: files with samples, or all mapped files.
-fn missing_build_ids(recording: &Recording, all: bool) -> anyhow::Result<Vec<IdentifiedFile>> {
+fn missing_build_ids(recording: &RecordingArgs, all: bool) -> anyhow::Result<Vec<IdentifiedFile>> {
     let opened = input::open_silently(recording, true)?.0;
     let symbols = opened.symbols.clone();
     let loaded = opened.load(IntakeOptions { chains: false, fields: false, ..IntakeOptions::default() })?;

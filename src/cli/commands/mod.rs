@@ -20,32 +20,32 @@ mod stat;
 mod symbols;
 pub(crate) mod unit;
 
-use super::args::{Args, Command};
+use super::args::{Args, CliCommand};
 use super::config;
 
 /// Runs the command of the arguments, or the live screen if there is none. Returns the exit code.
 pub(crate) fn run(args: Args) -> anyhow::Result<u8> {
     match args.command {
         None => live::run(args.live),
-        Some(Command::Open(options)) => live::open(options),
-        Some(Command::Record(options)) => record::run(*options),
-        Some(Command::Report(options)) => report::run(*options),
-        Some(Command::Script(options)) => script::run(*options),
-        Some(Command::Evlist(options)) => evlist::run(options),
-        Some(Command::BuildidList(options)) => buildid_list::run(options),
-        Some(Command::Inject(options)) => inject::run(options),
-        Some(Command::Export(options)) => export::run(options),
-        Some(Command::Annotate(options)) => annotate::run(options),
-        Some(Command::Symbols(options)) => symbols::run(options),
-        Some(Command::Diff(options)) => diff::run(options),
-        Some(Command::Cpus(options)) => cpus::run(options),
-        Some(Command::List(options)) => list::run(options),
-        Some(Command::Probe(options)) => probe::run(options),
-        Some(Command::Stat(options)) => stat::run(options),
-        Some(Command::Doctor(options)) => doctor::run(options),
-        Some(Command::Demo(options)) => demo::run(options),
-        Some(Command::Config(options)) => config::run(options),
-        Some(Command::Completions(options)) => completions::completions(options),
-        Some(Command::Man(options)) => completions::man(options),
+        Some(CliCommand::Open(options)) => live::open(options),
+        Some(CliCommand::Record(options)) => record::run(*options),
+        Some(CliCommand::Report(options)) => report::run(*options),
+        Some(CliCommand::Script(options)) => script::run(*options),
+        Some(CliCommand::Evlist(options)) => evlist::run(options),
+        Some(CliCommand::BuildidList(options)) => buildid_list::run(options),
+        Some(CliCommand::Inject(options)) => inject::run(options),
+        Some(CliCommand::Export(options)) => export::run(options),
+        Some(CliCommand::Annotate(options)) => annotate::run(options),
+        Some(CliCommand::Symbols(options)) => symbols::run(options),
+        Some(CliCommand::Diff(options)) => diff::run(options),
+        Some(CliCommand::Cpus(options)) => cpus::run(options),
+        Some(CliCommand::List(options)) => list::run(options),
+        Some(CliCommand::Probe(options)) => probe::run(options),
+        Some(CliCommand::Stat(options)) => stat::run(options),
+        Some(CliCommand::Doctor(options)) => doctor::run(options),
+        Some(CliCommand::Demo(options)) => demo::run(options),
+        Some(CliCommand::Config(options)) => config::run(options),
+        Some(CliCommand::Completions(options)) => completions::completions(options),
+        Some(CliCommand::Man(options)) => completions::man(options),
     }
 }

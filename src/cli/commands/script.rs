@@ -23,14 +23,12 @@ use crate::report::script::{
 };
 use crate::symbols::Resolver;
 
-use crate::cli::Usage;
-use crate::cli::args::{RareScript, Recording, Script};
+use crate::cli::args::{RareScript, RecordingArgs, ScriptArgs};
 use crate::cli::commands::report::chosen_events;
-use crate::cli::input;
 use crate::cli::output::{print, texts};
-use crate::cli::usage;
+use crate::cli::{Usage, input, usage};
 
-pub(crate) fn run(args: Script) -> anyhow::Result<u8> {
+pub(crate) fn run(args: ScriptArgs) -> anyhow::Result<u8> {
     args.which.check()?;
     refuse_fields_as_file(&args.recording)?;
     let fields = Fields::parse(&args.fields).map_err(Usage)?;
@@ -78,7 +76,7 @@ pub(crate) fn run(args: Script) -> anyhow::Result<u8> {
 }
 
 /// Prints the header of a recording like perf; `full` adds the machine's topology.
-fn print_head(recording: &Recording, full: bool) -> anyhow::Result<u8> {
+fn print_head(recording: &RecordingArgs, full: bool) -> anyhow::Result<u8> {
     let opened = input::open_silently(recording, true)?.0;
     let Some(rec) = &opened.source.info().head else {
         return Err(usage(format!("{} is text and has no header", opened.name)));
@@ -89,7 +87,7 @@ fn print_head(recording: &Recording, full: bool) -> anyhow::Result<u8> {
 }
 
 /// Returns an error if a file name looks like a list of fields.
-fn refuse_fields_as_file(recording: &Recording) -> anyhow::Result<()> {
+fn refuse_fields_as_file(recording: &RecordingArgs) -> anyhow::Result<()> {
     match recording.files.first().filter(|file| !file.exists()).and_then(|file| file.to_str()) {
         Some(list) if Fields::parse(&[list.to_owned()]).is_ok() => {
             Err(usage(format!("no such file: {list}; to choose fields use -F {list} (-f means --force, like in perf)")))
@@ -99,7 +97,7 @@ fn refuse_fields_as_file(recording: &Recording) -> anyhow::Result<()> {
 }
 
 /// Returns true if options request data that only records have.
-fn needs_records(args: &Script, fields: &Fields) -> bool {
+fn needs_records(args: &ScriptArgs, fields: &Fields) -> bool {
     let rare = &args.rare;
     let shows = [
         rare.tasks,
@@ -116,7 +114,7 @@ fn needs_records(args: &Script, fields: &Fields) -> bool {
 }
 
 /// Returns a recording that can be read several times; standard input is copied to a file first.
-fn readable_twice(args: &Script, fields: &Fields) -> anyhow::Result<(Recording, Option<NamedTempFile>)> {
+fn readable_twice(args: &ScriptArgs, fields: &Fields) -> anyhow::Result<(RecordingArgs, Option<NamedTempFile>)> {
     let mut recording = args.recording.clone();
     let is_stdin = recording.paths().iter().any(|path| path.as_os_str() == "-");
     if !is_stdin || !(args.header || needs_records(args, fields)) {
@@ -129,7 +127,7 @@ fn readable_twice(args: &Script, fields: &Fields) -> anyhow::Result<(Recording, 
     Ok((recording, Some(kept)))
 }
 
-fn options(args: &Script) -> ScriptOptions {
+fn options(args: &ScriptArgs) -> ScriptOptions {
     let times = match (args.rare.reltime, args.rare.deltatime) {
         (true, _) => TimeBase::Start,
         (_, true) => TimeBase::Before,
@@ -153,7 +151,7 @@ struct Rows {
 }
 
 impl Rows {
-    fn new(loaded: &Offline, args: &Script, events: &[usize]) -> anyhow::Result<Self> {
+    fn new(loaded: &Offline, args: &ScriptArgs, events: &[usize]) -> anyhow::Result<Self> {
         let core = loaded.ingest.core();
         let derived: Vec<bool> = core.events.iter().map(|event| event.is_derived()).collect();
         let mut list = Vec::new();

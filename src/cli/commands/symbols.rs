@@ -19,13 +19,13 @@ use crate::symbols::debug_image::Image;
 use crate::symbols::door;
 use crate::symbols::lines::Lines;
 
-use crate::cli::args::names::Symbols;
+use crate::cli::args::names::SymbolsArgs;
 use crate::cli::commands::annotate::plain_options;
 
 /// Longer lines are invalid.
 const MAX_LINE: u64 = 1 << 16;
 
-pub(crate) fn run(args: Symbols) -> anyhow::Result<u8> {
+pub(crate) fn run(args: SymbolsArgs) -> anyhow::Result<u8> {
     let path = std::fs::canonicalize(&args.binary).with_context(|| args.binary.display().to_string())?;
     let file = door::own(&path).with_context(|| args.binary.display().to_string())?;
     let image = Image::of(Bytes::of(&file)?).with_context(|| args.binary.display().to_string())?;

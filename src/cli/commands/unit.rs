@@ -24,14 +24,12 @@ use crate::units::kit::options::scope;
 use crate::units::kit::options::settings::decided_live;
 
 use crate::cli::args::unit_args::UnitArgs;
-use crate::cli::args::{Format, Recording};
+use crate::cli::args::{OutputFormat, RecordingArgs};
 use crate::cli::commands::live;
 use crate::cli::commands::probe::usdt;
-use crate::cli::input;
 use crate::cli::output::{TableOutput, complain, has_terminal, print, timed_csv};
 use crate::cli::sampling::unit_source::{interval, made, narrow, start};
-use crate::cli::signals;
-use crate::cli::usage;
+use crate::cli::{input, signals, usage};
 
 pub(crate) fn run(spec: &'static Spec, args: UnitArgs) -> anyhow::Result<u8> {
     if spec.name == "usdt"
@@ -56,7 +54,7 @@ pub(crate) fn run(spec: &'static Spec, args: UnitArgs) -> anyhow::Result<u8> {
         return Err(usage("--duration: expected seconds"));
     }
     let to_files = args.folded.is_some() || args.points.is_some() || args.output.is_some();
-    let headless = args.batch || to_files || args.format != Format::Text || args.settings.has("exit-N");
+    let headless = args.batch || to_files || args.format != OutputFormat::Text || args.settings.has("exit-N");
     if headless || !has_terminal() {
         return batch(spec, args);
     }
@@ -77,7 +75,7 @@ fn batch(spec: &'static Spec, mut args: UnitArgs) -> anyhow::Result<u8> {
     } else {
         narrow(&mut args)?;
         let unit = made(spec, &args)?;
-        let recording = Recording::from_files(std::mem::take(&mut args.files), args.names.clone());
+        let recording = RecordingArgs::from_files(std::mem::take(&mut args.files), args.names.clone());
         let opened = input::open(&recording, false)?;
         let symbols = opened.symbols.clone();
         (opened.into_source(), symbols, unit)
@@ -233,9 +231,9 @@ impl Outputs {
             return Err(usage(format!("--panel: no such panel; available: {}", titles.join(", "))));
         }
         match args.format {
-            Format::Text => self.figures.write(&text(&cut.answer, cut.wall.1, cut.clock.1, &panels)),
-            Format::Json => self.figures.write_json_line(&json(&cut.answer, cut.wall.1, cut.clock, &panels)),
-            Format::Csv => self.figures.write(&csv(cut, &panels, first)),
+            OutputFormat::Text => self.figures.write(&text(&cut.answer, cut.wall.1, cut.clock.1, &panels)),
+            OutputFormat::Json => self.figures.write_json_line(&json(&cut.answer, cut.wall.1, cut.clock, &panels)),
+            OutputFormat::Csv => self.figures.write(&csv(cut, &panels, first)),
         }
     }
 
@@ -260,7 +258,7 @@ fn points_name(name: &str, between: &str) -> String {
 /// Flame graphs go to files, unless requested.
 fn is_wanted(args: &UnitArgs, panel: &Panel) -> bool {
     if args.panels.is_empty() {
-        return args.format == Format::Json || !matches!(panel.body, Body::Flame(_)) && !panel.is_empty();
+        return args.format == OutputFormat::Json || !matches!(panel.body, Body::Flame(_)) && !panel.is_empty();
     }
     let title = panel.title.to_lowercase();
     args.panels.iter().any(|wanted| title.starts_with(&wanted.to_lowercase()))

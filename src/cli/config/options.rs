@@ -8,7 +8,7 @@ use clap::{Arg, ArgAction, Command, FromArgMatches, Parser};
 use crate::lang::nearest_hint;
 
 use super::OptionDefault;
-use crate::cli::args::{Args, Live, called_by};
+use crate::cli::args::{Args, LiveArgs, called_by};
 
 /// Options without a configurable default, because they end the program or belong to one command line.
 const REFUSED: &[&str] = &["help", "version", "input", "pid", "tid", "uid"];
@@ -64,7 +64,7 @@ pub(crate) fn apply(mut command: Command, options: &[OptionDefault]) -> Command 
     command
 }
 
-pub(crate) fn live_args() -> Live {
+pub(crate) fn live_args() -> LiveArgs {
     let command = apply(called_by(&[]), &super::get().options);
     let matches = command.try_get_matches_from(["perfprof-tui"]);
     let args = matches.and_then(|matches| <Args as FromArgMatches>::from_arg_matches(&matches));

@@ -26,12 +26,11 @@ use crate::symbols::same_file::{self, RecordedTimes};
 use crate::symbols::shipped::ShippedTables;
 use crate::symbols::{NameForm, SymbolOptions, door};
 
-use crate::cli::Usage;
 use crate::cli::args::listed::usual_input;
-use crate::cli::args::{NameArgs, Recording, SampleSelection, clauses_of_lists};
+use crate::cli::args::{NameArgs, RecordingArgs, SampleSelection, clauses_of_lists};
 use crate::cli::commands::list::containers;
 use crate::cli::output::complain;
-use crate::cli::usage;
+use crate::cli::{Usage, usage};
 use remote::Remote;
 
 pub(crate) struct Opened {
@@ -43,7 +42,7 @@ pub(crate) struct Opened {
     _unpacked: Option<tempfile::TempDir>,
 }
 
-impl Recording {
+impl RecordingArgs {
     /// Returns the named files; without any, standard input if it is a pipe, else perf.data.
     pub(crate) fn paths(&self) -> Vec<PathBuf> {
         let named: Vec<PathBuf> = self.input.iter().chain(&self.files).cloned().collect();
@@ -80,14 +79,14 @@ impl<F: FnMut(&mut Batch) + Send> Source for Along<F> {
     }
 }
 
-pub(crate) fn open(args: &Recording, no_demangle: bool) -> anyhow::Result<Opened> {
+pub(crate) fn open(args: &RecordingArgs, no_demangle: bool) -> anyhow::Result<Opened> {
     let (opened, complaint) = open_silently(args, no_demangle)?;
     missing_root(&args.names).into_iter().chain(complaint).for_each(|text| complain(&text));
     Ok(opened)
 }
 
 /// Opens a recording for the screen: returns the notes instead of printing them.
-pub(crate) fn open_silently(args: &Recording, no_demangle: bool) -> anyhow::Result<(Opened, Option<String>)> {
+pub(crate) fn open_silently(args: &RecordingArgs, no_demangle: bool) -> anyhow::Result<(Opened, Option<String>)> {
     check_names(&args.names)?;
     let mut paths = args.paths();
     let remotes = remote::start(&mut paths, &args.there)?;
@@ -221,7 +220,12 @@ fn missing_root(names: &NameArgs) -> Option<String> {
 }
 
 /// Returns the sources of a recording's names. The running kernel's names are used only if it is the recorded kernel.
-fn symbols(args: &Recording, no_demangle: bool, info: &Info, caches: Vec<PathBuf>) -> (SymbolOptions, Option<String>) {
+fn symbols(
+    args: &RecordingArgs,
+    no_demangle: bool,
+    info: &Info,
+    caches: Vec<PathBuf>,
+) -> (SymbolOptions, Option<String>) {
     let strangers = || info.hosts.iter().filter(|(_, host)| !host.has_own_kernel());
     let has_own = strangers().count() < info.hosts.iter().len();
     let is_text = info.inputs.is_empty();

@@ -8,8 +8,7 @@ use std::process::{Child, ChildStderr, Command, Stdio};
 use anyhow::Context;
 use crossbeam_channel::{Receiver, bounded};
 
-use crate::cli::Usage;
-use crate::cli::usage;
+use crate::cli::{Usage, usage};
 use crate::kernel::privilege;
 
 /// The recorder on the other machine, run by ssh; dropping it ends both.

@@ -41,12 +41,11 @@ pub(crate) fn names(arg: &Arg) -> Vec<&str> {
 /// Expands the long names of a command's options, from an index up to `--`, except in values. `needs_value` returns
 /// true if the word after an option is always its value. A prefix of several options is an error.
 pub(crate) fn written_out(
-    words: Vec<OsString>,
+    mut words: Vec<OsString>,
     from: usize,
     command: &Command,
     needs_value: impl Fn(&str) -> bool,
 ) -> Result<Vec<OsString>, Usage> {
-    let mut words = words;
     let mut at = from;
     while let Some(word) = words.get(at) {
         let here = at;

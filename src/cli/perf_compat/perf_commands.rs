@@ -98,22 +98,9 @@ pub(crate) fn instead_of_program(typed: &str, behind: &[OsString]) -> Option<Str
     (is_both && of_events).then(|| instead(typed)).flatten()
 }
 
-/// Commands of perf whose names are units here; units need events, the commands do not.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Meant {
-    /// `perf top`: the live screen.
-    Live,
-    /// `perf trace`: system calls.
-    Trace,
-}
-
-/// Returns the command of perf that a unit's name with these arguments means.
-pub(crate) fn meant(name: &str, behind: &[OsString]) -> Option<Meant> {
-    let meant = match name {
-        "top" => Meant::Live,
-        "trace" => Meant::Trace,
-        _ => return None,
-    };
+/// Returns true if these arguments of `top` or `trace` are perf's. The units of these names need events, the commands
+/// do not.
+pub(crate) fn are_perfs(behind: &[OsString]) -> bool {
     const OF_UNIT: &str =
         "--event --help --describe --key --sum --by --detail --batch --duration --format --panel help";
     let own = behind.iter().take_while(|word| *word != "--").filter_map(|word| word.to_str());
@@ -122,7 +109,7 @@ pub(crate) fn meant(name: &str, behind: &[OsString]) -> Option<Meant> {
         OF_UNIT.split(' ').any(|option| word.starts_with(option))
             || short.is_some_and(|rest| rest.contains(['e', 'k', 'h']))
     });
-    own.next().is_none().then_some(meant)
+    own.next().is_none()
 }
 
 /// Message for `perf trace`.
@@ -151,22 +138,13 @@ mod tests {
     fn units_named_as_commands_of_perf_are_told_by_their_options() {
         let of = |line: &str| {
             let words: Vec<OsString> = line.split_whitespace().map(OsString::from).collect();
-            meant(words[0].to_str().expect("text"), &words[1..])
+            are_perfs(&words[1..])
         };
-        assert_eq!(of("top -p 1 -g"), Some(Meant::Live));
-        assert_eq!(of("top"), Some(Meant::Live));
-        assert_eq!(of("trace -- ls -e"), Some(Meant::Trace));
-        for line in [
-            "top -e cs",
-            "top -ge cs",
-            "top --event=cs",
-            "top --batch",
-            "top help",
-            "top -h",
-            "trace --key pid",
-            "report",
-        ] {
-            assert_eq!(of(line), None, "{line}");
+        assert!(["top -p 1 -g", "top", "trace -- ls -e"].into_iter().all(of));
+        for line in
+            ["top -e cs", "top -ge cs", "top --event=cs", "top --batch", "top help", "top -h", "trace --key pid"]
+        {
+            assert!(!of(line), "{line}");
         }
     }
 }

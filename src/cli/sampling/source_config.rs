@@ -25,10 +25,9 @@ use crate::source::live::{LiveConfig, LiveSource, Target, overhead, tables_of};
 
 use crate::symbols::SymbolOptions;
 
-use crate::cli::args::{Record, Sampling};
+use crate::cli::args::{RecordArgs, Sampling};
 use crate::cli::output::complain;
-use crate::cli::signals;
-use crate::cli::usage;
+use crate::cli::{signals, usage};
 
 pub(crate) struct StartedSource {
     pub(crate) source: LiveSource,
@@ -74,7 +73,7 @@ pub(crate) fn start(sampling: &Sampling, cmd: &[OsString], output: Output) -> an
 }
 
 /// The same for commands without a screen, with signals: Ctrl-C ends the session even while events are opened.
-pub(crate) fn begin(args: &Record, output: Output) -> anyhow::Result<(StartedSource, Arc<AtomicBool>)> {
+pub(crate) fn begin(args: &RecordArgs, output: Output) -> anyhow::Result<(StartedSource, Arc<AtomicBool>)> {
     let stop = signals::stop_flag()?;
     let started = start(&args.sampling, &args.cmd, output)?;
     started.warning.iter().for_each(|text| complain(text));

@@ -17,10 +17,9 @@ use crate::units;
 use crate::units::kit::options::{scope, target};
 use crate::units::kit::{FilteredUnit, Settings, Spec};
 
-use crate::cli::Usage;
 use crate::cli::args::unit_args::UnitArgs;
 use crate::cli::sampling::source_config;
-use crate::cli::usage;
+use crate::cli::{Usage, usage};
 
 /// Default data pages of a ring buffer in a unit's session; large, because tracepoints come in storms.
 const PAGES: usize = 1024;

@@ -23,7 +23,7 @@ const ROUND: Duration = Duration::from_millis(100);
 /// Time span at the start that is sent at once: it includes the first burst.
 const BEFORE: Duration = Duration::from_secs(4);
 
-pub(crate) fn run(args: args::Demo) -> anyhow::Result<u8> {
+pub(crate) fn run(args: args::DemoArgs) -> anyhow::Result<u8> {
     crate::cli::output::need_terminal("report")?;
     if !(args.speed > 0.0 && args.speed <= 100.0) {
         return Err(crate::cli::Usage(format!("--speed {}: expected a factor above 0, up to 100", args.speed)).into());

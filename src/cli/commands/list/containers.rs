@@ -11,14 +11,14 @@ use crate::session::containers::{NamedContainer, Runtime, named};
 use crate::source::live::containers::Scanner;
 
 use crate::cli::Usage;
-use crate::cli::args::Format;
+use crate::cli::args::OutputFormat;
 use crate::cli::output::{complain, print_table};
 
 /// Fields of a container in the order of [`named`], after the cgroup and the runtime.
 const FIELDS: [&str; 5] = ["id", "container", "pod", "namespace", "image"];
 
 /// Prints the running containers.
-pub fn run(format: Format) -> anyhow::Result<u8> {
+pub fn run(format: OutputFormat) -> anyhow::Result<u8> {
     let list: Vec<NamedContainer> = Scanner::here().look().came.into_iter().map(|running| running.named).collect();
     print_table(&table(&list), format)?;
     if list.is_empty() {

@@ -8,10 +8,10 @@ use crate::kernel::sys::RealSys;
 use crate::panel::Table;
 
 use crate::cli::Usage;
-use crate::cli::args::List;
+use crate::cli::args::ListArgs;
 use crate::cli::output::{complain, print_table};
 
-pub(crate) fn run(args: List) -> anyhow::Result<u8> {
+pub(crate) fn run(args: ListArgs) -> anyhow::Result<u8> {
     if args.globs == ["containers"] {
         return containers::run(args.format);
     }

@@ -4,14 +4,12 @@ use crate::panel::charset::Charset;
 use crate::ui::terminal::term;
 use crate::ui::theme::{Depth, Themes};
 
-use crate::cli::Usage;
-use crate::cli::args::View;
-use crate::cli::config;
+use crate::cli::args::ViewArgs;
 use crate::cli::output::{charset, complain};
-use crate::cli::usage;
+use crate::cli::{Usage, config, usage};
 
 /// Returns the themes of a session and the name of the first one; `auto` adapts to the terminal.
-pub(crate) fn choose(view: &View) -> anyhow::Result<(Themes, String)> {
+pub(crate) fn choose(view: &ViewArgs) -> anyhow::Result<(Themes, String)> {
     let asked = view.color.as_ref().or(config::get().color.as_ref());
     let depth = asked.map(|text| Depth::parse(text)).transpose().map_err(Usage)?.flatten();
     let depth = depth.unwrap_or_else(Depth::detect);

@@ -17,12 +17,10 @@ use crate::ui::terminal::run::{Driver, OutsideEvent};
 use crate::units;
 use crate::units::kit::{Settings, Spec};
 
-use crate::cli::args::{NameArgs, Recording};
+use crate::cli::args::{NameArgs, RecordingArgs};
 use crate::cli::commands::export::save_again;
-use crate::cli::input;
-use crate::cli::output;
 use crate::cli::sampling::snapshot::{free_name, save, save_figures};
-use crate::cli::signals;
+use crate::cli::{input, output, signals};
 
 pub(crate) struct SessionDriver {
     pub(crate) outside: Sender<OutsideEvent>,
@@ -97,7 +95,7 @@ impl Driver for SessionDriver {
         let (outside, requests) = (self.outside.clone(), engine.requests());
         let (names, no_demangle) = (self.names.clone(), self.no_demangle);
         let work = move || {
-            let recording = Recording::from_files(vec![path.clone()], names);
+            let recording = RecordingArgs::from_files(vec![path.clone()], names);
             let read = || -> anyhow::Result<Offline> {
                 let (mut opened, _) = input::open_silently(&recording, no_demangle)?;
                 let wants = IntakeOptions { traces: true, ..IntakeOptions::default() };
@@ -125,7 +123,7 @@ impl Driver for SessionDriver {
         let work = move || {
             let read = || -> anyhow::Result<Offline> {
                 let unit = units::make(spec, &settings).map_err(|why| anyhow::anyhow!("{}: {why}", spec.name))?;
-                let recording = Recording::from_files(files, names);
+                let recording = RecordingArgs::from_files(files, names);
                 let (mut opened, _) = input::open_silently(&recording, no_demangle)?;
                 offline::load_unit(&mut *opened.source, opened.symbols, unit).map_err(anyhow::Error::msg)
             };

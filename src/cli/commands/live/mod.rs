@@ -28,22 +28,17 @@ use crate::ui::terminal::{run as interface, term};
 use crate::ui::{App, ProgramCall, Start};
 use crate::units::kit::{Settings, Spec};
 
-use crate::cli::Usage;
 use crate::cli::args::unit_args::UnitArgs;
-use crate::cli::args::{Live, NameArgs, Open, Recording, View};
+use crate::cli::args::{LiveArgs, NameArgs, OpenArgs, RecordingArgs, ViewArgs};
 use crate::cli::commands::report::keys_of;
-use crate::cli::config;
 use crate::cli::input::{self, Opened, filter_of};
 use crate::cli::output::{complain, need_cursor, need_terminal};
-use crate::cli::sampling::flight_recorder;
-use crate::cli::sampling::source_config;
 use crate::cli::sampling::source_config::engine_options;
-use crate::cli::sampling::unit_source;
-use crate::cli::signals;
-use crate::cli::usage;
+use crate::cli::sampling::{flight_recorder, source_config, unit_source};
+use crate::cli::{Usage, config, signals, usage};
 use driver::SessionDriver;
 
-pub(crate) fn run(mut args: Live) -> anyhow::Result<u8> {
+pub(crate) fn run(mut args: LiveArgs) -> anyhow::Result<u8> {
     let refresh = args.refresh;
     if refresh < Duration::from_millis(50) {
         return Err(usage(format!("-d {refresh:?}: expected seconds, 0.05 or more")));
@@ -87,18 +82,18 @@ pub(crate) fn run(mut args: Live) -> anyhow::Result<u8> {
     Ok(fate.code(false))
 }
 
-fn first_actions(args: &Live) -> Vec<StartupAction> {
+fn first_actions(args: &LiveArgs) -> Vec<StartupAction> {
     let window = args.first.zero.then(|| general::WINDOW.with("last 30").into());
     let softirqs = args.softirq_time.then(|| (&cpus::commands::SOFTIRQ_TIME).into());
     window.into_iter().chain(softirqs).collect()
 }
 
-pub(crate) fn open(args: Open) -> anyhow::Result<u8> {
+pub(crate) fn open(args: OpenArgs) -> anyhow::Result<u8> {
     open_with(args, None)
 }
 
 /// Opens a recording, optionally with a unit.
-fn open_with(mut args: Open, unit: Option<(&'static Spec, Settings)>) -> anyhow::Result<u8> {
+fn open_with(mut args: OpenArgs, unit: Option<(&'static Spec, Settings)>) -> anyhow::Result<u8> {
     if let Some(old) = args.old() {
         args.view.baseline = Some(old);
     }
@@ -123,7 +118,7 @@ fn open_with(mut args: Open, unit: Option<(&'static Spec, Settings)>) -> anyhow:
 }
 
 /// Runs the screen on a stream, optionally with the tour. `kept` must stay alive meanwhile.
-pub(crate) fn flow<T>(opened: Opened, view: &View, tour: bool, kept: T) -> anyhow::Result<u8> {
+pub(crate) fn flow<T>(opened: Opened, view: &ViewArgs, tour: bool, kept: T) -> anyhow::Result<u8> {
     let start = Start { tour, ..start(view, Duration::from_secs(1))? };
     let files = Files { baseline: view.baseline.clone(), ..Files::default() };
     let code = show(opened, view, start, files);
@@ -133,7 +128,7 @@ pub(crate) fn flow<T>(opened: Opened, view: &View, tour: bool, kept: T) -> anyho
 
 const CLOCKS: &str = "their clocks cannot be compared, so the recordings are aligned by their starts (key l)";
 
-fn show(opened: Opened, view: &View, mut start: Start, files: Files) -> anyhow::Result<u8> {
+fn show(opened: Opened, view: &ViewArgs, mut start: Start, files: Files) -> anyhow::Result<u8> {
     // An endless stream has the retention of a live session.
     let flows = opened.source.info().flows;
     if flows {
@@ -174,8 +169,8 @@ pub(crate) fn unit(spec: &'static Spec, mut args: UnitArgs) -> anyhow::Result<u8
 
 pub(crate) fn unit_of_recording(spec: &'static Spec, mut args: UnitArgs) -> anyhow::Result<u8> {
     unit_source::narrow(&mut args)?;
-    let open = Open {
-        recording: Recording::from_files(args.files, args.names),
+    let open = OpenArgs {
+        recording: RecordingArgs::from_files(args.files, args.names),
         cpus: None,
         together: false,
         view: config::live_args().view,
@@ -184,7 +179,7 @@ pub(crate) fn unit_of_recording(spec: &'static Spec, mut args: UnitArgs) -> anyh
     open_with(open, Some((spec, args.settings)))
 }
 
-fn start(view: &View, refresh: Duration) -> anyhow::Result<Start> {
+fn start(view: &ViewArgs, refresh: Duration) -> anyhow::Result<Start> {
     need_cursor()?;
     filter_of(view.filter.as_deref(), KnownFields::Any)?;
     let mut actions = Vec::new();
@@ -254,7 +249,7 @@ struct Files {
 fn session(
     source: Box<dyn Source>,
     options: Options,
-    view: &View,
+    view: &ViewArgs,
     mut start: Start,
     warning: Option<String>,
     files: Files,

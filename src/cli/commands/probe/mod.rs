@@ -17,11 +17,11 @@ use crate::panel::{Cell, Column, Table};
 use crate::source::live::probes;
 use crate::symbols::kallsyms::Kallsyms;
 
-use crate::cli::args::Probe;
+use crate::cli::args::ProbeArgs;
 use crate::cli::output::{complain, print, print_table};
 use places::{debug_info, exec, root, source};
 
-pub(crate) fn run(args: Probe) -> anyhow::Result<u8> {
+pub(crate) fn run(args: ProbeArgs) -> anyhow::Result<u8> {
     let added = definitions(&args);
     if !added.is_empty() {
         return add(&args, &root()?, &added);
@@ -54,7 +54,7 @@ pub(crate) fn run(args: Probe) -> anyhow::Result<u8> {
 }
 
 fn show<const N: usize>(
-    args: &Probe,
+    args: &ProbeArgs,
     columns: [(&'static str, &'static str); N],
     rows: impl IntoIterator<Item = [String; N]>,
 ) -> anyhow::Result<u8> {
@@ -62,7 +62,7 @@ fn show<const N: usize>(
 }
 
 /// Returns perf's group: `probe` for the kernel; for programs `probe_FILE`, with the name up to its first `-` or `.`.
-fn group(args: &Probe) -> String {
+fn group(args: &ProbeArgs) -> String {
     let name = args.exec.as_deref().and_then(Path::file_name).map(|name| name.to_string_lossy().into_owned());
     match name.as_deref().and_then(|name| name.split(['-', '.']).find(|part| !part.is_empty())) {
         Some(name) => format!("probe_{}", as_name(name).trim_start_matches('_')),
@@ -71,7 +71,7 @@ fn group(args: &Probe) -> String {
 }
 
 /// Returns the probes to add: one for each -a, or from the words without -a. Words after a single -a are its arguments.
-fn definitions(args: &Probe) -> Vec<String> {
+fn definitions(args: &ProbeArgs) -> Vec<String> {
     let mut list: Vec<String> = args.add.iter().chain(&args.definition).cloned().collect();
     match (list.as_mut_slice(), args.args.as_slice()) {
         (_, []) => {}
@@ -81,7 +81,7 @@ fn definitions(args: &Probe) -> Vec<String> {
     list
 }
 
-fn add(args: &Probe, root: &Path, added: &[String]) -> anyhow::Result<u8> {
+fn add(args: &ProbeArgs, root: &Path, added: &[String]) -> anyhow::Result<u8> {
     let specs = added.iter().map(|spec| places::named(args, spec)).collect::<anyhow::Result<Vec<_>>>()?;
     for spec in specs.concat() {
         let typed = match &args.exec {
@@ -113,7 +113,7 @@ fn static_row(found: &Usdt) -> [String; 3] {
     [found.event(), "static probe".to_owned(), found.operands.join(" ")]
 }
 
-fn static_probes(args: &Probe, path: &Path) -> anyhow::Result<u8> {
+fn static_probes(args: &ProbeArgs, path: &Path) -> anyhow::Result<u8> {
     let probes = elf::static_probes(path).map_err(anyhow::Error::msg)?;
     if probes.is_empty() {
         complain(&format!("{}: no static probes; -F lists its functions", path.display()));
@@ -122,7 +122,7 @@ fn static_probes(args: &Probe, path: &Path) -> anyhow::Result<u8> {
 }
 
 /// Lists the functions and static probes of a file, or the functions of the kernel.
-fn functions(args: &Probe, glob: &str) -> anyhow::Result<u8> {
+fn functions(args: &ProbeArgs, glob: &str) -> anyhow::Result<u8> {
     let matcher = NameChoice::of(args, glob)?;
     if args.exec.is_none() {
         return kernel_functions(args, &matcher);
@@ -143,7 +143,7 @@ struct NameChoice {
 }
 
 impl NameChoice {
-    fn of(args: &Probe, glob: &str) -> anyhow::Result<Self> {
+    fn of(args: &ProbeArgs, glob: &str) -> anyhow::Result<Self> {
         let filter = args.filter.as_deref().unwrap_or("*");
         let (without, filter) = filter.strip_prefix('!').map_or((false, filter), |filter| (true, filter));
         Ok(Self { globs: [places::glob(glob)?, places::glob(filter)?], without })
@@ -154,7 +154,7 @@ impl NameChoice {
     }
 }
 
-fn kernel_functions(args: &Probe, matcher: &NameChoice) -> anyhow::Result<u8> {
+fn kernel_functions(args: &ProbeArgs, matcher: &NameChoice) -> anyhow::Result<u8> {
     let path = Path::new("/proc/kallsyms");
     let known = Kallsyms::read(path).map_err(|error| anyhow::anyhow!("{}: {error}", path.display()))?;
     if known.restricted {
@@ -172,7 +172,7 @@ fn kernel_functions(args: &Probe, matcher: &NameChoice) -> anyhow::Result<u8> {
 }
 
 /// Lists the lines of a function that have code, with their text if the source is available.
-fn lines(args: &Probe, function: &str) -> anyhow::Result<u8> {
+fn lines(args: &ProbeArgs, function: &str) -> anyhow::Result<u8> {
     if args.exec.is_none() {
         anyhow::bail!("lines of kernel functions are not supported; for a program, use -x FILE -L");
     }
@@ -196,7 +196,7 @@ fn lines(args: &Probe, function: &str) -> anyhow::Result<u8> {
     print_table(&Table { columns, rows: lines.iter().map(row).collect() }, args.format).map(|()| 0)
 }
 
-fn variables(args: &Probe, function: &str) -> anyhow::Result<u8> {
+fn variables(args: &ProbeArgs, function: &str) -> anyhow::Result<u8> {
     let known = match &args.exec {
         Some(path) => debug_info(path, "; use the registers arg1 to arg6")?.of(function),
         None => KernelFunctions::system().of(function),

@@ -13,14 +13,14 @@ use crate::event::spec::LookupPaths;
 use crate::symbols::door::{Door, Namers, Purpose};
 
 use crate::cli::Usage;
-use crate::cli::args::Probe;
+use crate::cli::args::ProbeArgs;
 use crate::cli::output::complain;
 
 /// Maximum number of probes for one glob.
 const MAX_PROBES: usize = 128;
 
 /// Returns the definitions that a place stands for; a function name stands for itself.
-pub(crate) fn named(args: &Probe, spec: &str) -> anyhow::Result<Vec<String>> {
+pub(crate) fn named(args: &ProbeArgs, spec: &str) -> anyhow::Result<Vec<String>> {
     let (place, rest) = spec.split_once(' ').unwrap_or((spec, ""));
     let (names, place) = place.split_once('=').map_or(("", place), |(names, place)| (names, place));
     let again = |place: &str| {
@@ -75,7 +75,7 @@ pub(crate) fn root() -> anyhow::Result<PathBuf> {
     LookupPaths::system().tracefs.map_err(|why| anyhow::anyhow!("{why}"))
 }
 
-pub(crate) fn exec(args: &Probe) -> anyhow::Result<&PathBuf> {
+pub(crate) fn exec(args: &ProbeArgs) -> anyhow::Result<&PathBuf> {
     args.exec.as_ref().ok_or_else(|| Usage("name the program or library with -x".to_owned()).into())
 }
 
@@ -103,7 +103,7 @@ pub(crate) fn glob(text: &str) -> anyhow::Result<GlobMatcher> {
 }
 
 /// Returns the line of a function that matches a pattern, ignoring spaces, or the function itself if none matches.
-fn with_line(args: &Probe, function: &str, pattern: &str) -> anyhow::Result<String> {
+fn with_line(args: &ProbeArgs, function: &str, pattern: &str) -> anyhow::Result<String> {
     let glob = glob(pattern.trim())?;
     let name = function.split('@').next().unwrap_or_default();
     let exec = exec(args)?;
@@ -147,11 +147,11 @@ mod tests {
 
     use super::*;
 
-    fn probe(words: &[&str]) -> Probe {
+    fn probe(words: &[&str]) -> ProbeArgs {
         let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/bin/probed.so");
         let typed = [&["p", "probe", "-x", path], words].concat();
         let matches = crate::cli::args::Args::command().try_get_matches_from(typed).expect("parses");
-        Probe::from_arg_matches(matches.subcommand().expect("probe").1).expect("read")
+        ProbeArgs::from_arg_matches(matches.subcommand().expect("probe").1).expect("read")
     }
 
     #[test]

@@ -6,7 +6,7 @@ use crate::event::probe::elf;
 use crate::event::probe::{self, as_name, tracefs};
 use crate::panel::Table;
 
-use crate::cli::args::Format;
+use crate::cli::args::OutputFormat;
 use crate::cli::commands::probe::places::root;
 use crate::cli::output::{complain, print, print_table};
 use crate::cli::usage;
@@ -14,7 +14,7 @@ use crate::cli::usage;
 /// Action of the words after `usdt`, instead of a unit.
 pub(crate) const VERBS: [&str; 3] = ["list", "add", "del"];
 
-pub(crate) fn run(words: &[PathBuf], format: Format) -> anyhow::Result<u8> {
+pub(crate) fn run(words: &[PathBuf], format: OutputFormat) -> anyhow::Result<u8> {
     let texts: Vec<String> = words.iter().map(|word| word.to_string_lossy().into_owned()).collect();
     match texts.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         ["list"] => made(format),
@@ -35,11 +35,11 @@ fn parts(place: &str) -> (Option<&str>, &Path) {
     }
 }
 
-fn table(rows: Vec<[String; 2]>, format: Format) -> anyhow::Result<u8> {
+fn table(rows: Vec<[String; 2]>, format: OutputFormat) -> anyhow::Result<u8> {
     print_table(&Table::of_texts([("event", "Event"), ("what", "Arguments")], rows), format).map(|()| 0)
 }
 
-fn listed(place: &str, format: Format) -> anyhow::Result<u8> {
+fn listed(place: &str, format: OutputFormat) -> anyhow::Result<u8> {
     let (event, path) = parts(place);
     let probes = elf::static_probes(path).map_err(anyhow::Error::msg)?;
     let wanted = |known: &str| event.is_none_or(|event| event == known);
@@ -51,7 +51,7 @@ fn listed(place: &str, format: Format) -> anyhow::Result<u8> {
     table(rows, format)
 }
 
-fn made(format: Format) -> anyhow::Result<u8> {
+fn made(format: OutputFormat) -> anyhow::Result<u8> {
     let known = tracefs::list(&root()?)?;
     table(known.iter().map(|probe| [probe.event(), probe.what.clone()]).collect(), format)
 }

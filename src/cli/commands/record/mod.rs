@@ -32,15 +32,14 @@ use crate::source::{Batch, Control, Info, Progress, Source, SourceError, SourceE
 
 use crate::symbols::SymbolOptions;
 
-use crate::cli::args::Record;
+use crate::cli::args::RecordArgs;
 use crate::cli::output::complain;
-use crate::cli::sampling::flight_recorder;
-use crate::cli::sampling::source_config;
+use crate::cli::sampling::{flight_recorder, source_config};
 use crate::cli::usage;
 use record_file::{FileSeries, RecordSink, described, names_of, recorder_of};
 use record_ids::RecordedIds;
 
-pub(crate) fn run(mut args: Record) -> anyhow::Result<u8> {
+pub(crate) fn run(mut args: RecordArgs) -> anyhow::Result<u8> {
     prepare(&mut args)?;
     if args.more.dry_run {
         return source_config::check(&args.sampling).map(|()| 0);
@@ -89,7 +88,7 @@ pub(crate) fn run(mut args: Record) -> anyhow::Result<u8> {
     Ok(fate.code(stop.load(Ordering::Relaxed)))
 }
 
-fn prepare(args: &mut Record) -> anyhow::Result<()> {
+fn prepare(args: &mut RecordArgs) -> anyhow::Result<()> {
     let (more, sampling) = (&args.more, &mut args.sampling);
     if let Some(clock) =
         more.clockid.as_deref().filter(|clock| !matches!(*clock, "mono" | "monotonic" | "CLOCK_MONOTONIC"))
@@ -109,7 +108,7 @@ fn prepare(args: &mut Record) -> anyhow::Result<()> {
 }
 
 struct Recorder<'a> {
-    args: &'a Record,
+    args: &'a RecordArgs,
     info: Info,
     ids: RecordedIds,
     writer: RecordSink,
@@ -128,7 +127,7 @@ struct Recorder<'a> {
 }
 
 impl<'a> Recorder<'a> {
-    fn start(source: &LiveSource, args: &'a Record, named: &[NamedContainer]) -> anyhow::Result<Self> {
+    fn start(source: &LiveSource, args: &'a RecordArgs, named: &[NamedContainer]) -> anyhow::Result<Self> {
         let mut info = source.info().clone();
         let series = FileSeries::of(args)?;
         let ids = RecordedIds::new(&mut info.events, args.is_streamed());
@@ -317,7 +316,7 @@ mod tests {
     #[derive(Parser)]
     struct Line {
         #[command(flatten)]
-        record: Record,
+        record: RecordArgs,
     }
 
     /// Samples by period would have other fields and ids than the event in the file.

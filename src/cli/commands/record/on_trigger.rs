@@ -14,12 +14,11 @@ use crate::panel::unit;
 use crate::source::Control;
 use crate::symbols::SymbolOptions;
 
-use crate::cli::args::Record;
+use crate::cli::args::RecordArgs;
 use crate::cli::commands::record::record_file::FileSeries;
 use crate::cli::output::complain;
 use crate::cli::sampling::flight_recorder::Retention;
-use crate::cli::sampling::snapshot;
-use crate::cli::sampling::source_config;
+use crate::cli::sampling::{snapshot, source_config};
 use crate::cli::usage;
 
 /// Longest delay until a signal is handled.
@@ -35,7 +34,7 @@ struct Keeper {
 }
 
 impl Keeper {
-    fn start(args: &Record, kept: Retention) -> anyhow::Result<Self> {
+    fn start(args: &RecordArgs, kept: Retention) -> anyhow::Result<Self> {
         let (started, stop) = source_config::begin(args, Output::Inherit)?;
         let fate = started.source.fate();
         let options = Options {
@@ -83,7 +82,7 @@ fn tell(notice: Notice) -> bool {
 }
 
 /// Saves at each trigger until a signal arrives or the command ends.
-pub(crate) fn until_triggers(args: &mut Record, kept: Retention) -> anyhow::Result<u8> {
+pub(crate) fn until_triggers(args: &mut RecordArgs, kept: Retention) -> anyhow::Result<u8> {
     args.sampling.counted = kept.counted();
     let triggers: Vec<String> =
         kept.watched.iter().flat_map(|w| &w.triggers).map(|trigger| format!("`{trigger}`")).collect();
@@ -108,7 +107,7 @@ pub(crate) fn until_triggers(args: &mut Record, kept: Retention) -> anyhow::Resu
 }
 
 /// Saves the newest samples on request and at the end: when a signal arrives or the command ends.
-pub(crate) fn newest(args: &Record, kept: Retention) -> anyhow::Result<u8> {
+pub(crate) fn newest(args: &RecordArgs, kept: Retention) -> anyhow::Result<u8> {
     if args.is_streamed() {
         return Err(usage("--overwrite writes at the end and needs a file; use -o FILE"));
     }

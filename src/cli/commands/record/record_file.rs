@@ -21,7 +21,7 @@ use crate::session::containers::NamedContainer;
 use crate::session::{containers, recorder};
 use crate::source::Info;
 
-use crate::cli::args::Record;
+use crate::cli::args::RecordArgs;
 use crate::cli::usage;
 
 /// Maximum bytes of names per record; a record has at most 64 KiB.
@@ -33,7 +33,7 @@ pub(crate) enum RecordSink {
 }
 
 impl RecordSink {
-    pub(crate) fn open(args: &Record, info: &Info, named: &[NamedContainer]) -> anyhow::Result<Self> {
+    pub(crate) fn open(args: &RecordArgs, info: &Info, named: &[NamedContainer]) -> anyhow::Result<Self> {
         if args.is_streamed() {
             if std::io::stdout().is_terminal() {
                 anyhow::bail!(
@@ -121,7 +121,7 @@ pub(crate) struct FileSeries {
 }
 
 impl FileSeries {
-    pub(crate) fn of(args: &Record) -> anyhow::Result<Self> {
+    pub(crate) fn of(args: &RecordArgs) -> anyhow::Result<Self> {
         let switch = args.more.switch_output.as_deref().map(Switch::of).transpose()?;
         let dated = switch.is_some() || args.more.timestamp_filename;
         if dated && args.is_streamed() {
@@ -173,7 +173,7 @@ pub(crate) fn names_of(named: &[NamedContainer]) -> Option<Section> {
 }
 
 /// Records the profiler's own threads, which readers exclude, and how call chains are taken.
-pub(crate) fn recorder_of(args: &Record, info: &Info) -> Section {
+pub(crate) fn recorder_of(args: &RecordArgs, info: &Info) -> Section {
     let own = (!args.sampling.include_self).then(|| std::process::id() as i32);
     (bit::RECORDER, recorder::encode(own, info.states.iter().map(|state| state.chains)))
 }

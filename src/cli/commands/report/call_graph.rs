@@ -6,11 +6,11 @@ use crate::query::rows::lines::CHAIN_LIMIT;
 use crate::query::tree::heaviest_chain::ApartBy;
 use crate::report::chain_spec::{ChainForm, ChainSpec, ChainValue};
 
-use crate::cli::args::Report;
+use crate::cli::args::ReportArgs;
 use crate::cli::usage;
 
 /// Returns the call chains of a report. `children`: rows include callees; `by_itself`: print chains by default.
-pub(super) fn of(args: &Report, children: bool, by_itself: bool) -> anyhow::Result<Option<ChainSpec>> {
+pub(super) fn of(args: &ReportArgs, children: bool, by_itself: bool) -> anyhow::Result<Option<ChainSpec>> {
     let least = if args.percent_limit > 0.0 { args.percent_limit } else { CHAIN_LIMIT };
     // The default order explains a row's figure (perf-report(1), --call-graph).
     let direction = if children || args.more.inverted { Direction::Callees } else { Direction::Callers };
@@ -23,16 +23,16 @@ pub(super) fn of(args: &Report, children: bool, by_itself: bool) -> anyhow::Resu
 }
 
 /// True for the form that scripts read.
-pub(super) fn is_folded(args: &Report) -> bool {
+pub(super) fn is_folded(args: &ReportArgs) -> bool {
     has_word(args, "folded")
 }
 
 /// True if entries show how their branches were predicted.
-pub(super) fn says_branches(args: &Report) -> bool {
+pub(super) fn says_branches(args: &ReportArgs) -> bool {
     has_word(args, "branch")
 }
 
-fn has_word(args: &Report, word: &str) -> bool {
+fn has_word(args: &ReportArgs, word: &str) -> bool {
     args.call_graph.as_deref().is_some_and(|text| text.split(',').any(|typed| typed.trim() == word))
 }
 

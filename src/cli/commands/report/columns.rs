@@ -10,7 +10,7 @@ use crate::query::rows::mode_weights::CpuMode;
 use crate::query::rows::top_table::{TopField, TopTable};
 use crate::query::{ColumnKey, TopRow, column};
 
-use crate::cli::args::Report;
+use crate::cli::args::ReportArgs;
 use crate::cli::usage;
 
 /// perf's names of figures (perf-report(1), --fields).
@@ -120,7 +120,7 @@ pub(super) struct Typed {
 
 impl Typed {
     /// Parses the options; `for_scripts` for tables whose chains scripts read.
-    pub(super) fn of(args: &Report, for_scripts: bool) -> anyhow::Result<Self> {
+    pub(super) fn of(args: &ReportArgs, for_scripts: bool) -> anyhow::Result<Self> {
         let list = |option: &str, text: &Option<String>| -> anyhow::Result<Option<List>> {
             let list = text.as_deref().map(|text| parse(option, text)).transpose()?;
             Ok(list.map(|list| list.with_quantum(args.more.time_quantum)))

@@ -11,7 +11,7 @@ use crate::report::json;
 use crate::source::Info;
 use crate::symbols::objects::Objects;
 
-use crate::cli::args::{Format, Report};
+use crate::cli::args::{OutputFormat, ReportArgs};
 use crate::cli::input::Opened;
 use crate::cli::input::selection::{chosen_events, keys_of};
 use crate::cli::output::{print, print_events_csv, print_json};
@@ -26,7 +26,7 @@ pub(crate) struct HardwareReport {
 
 impl HardwareReport {
     /// Returns the requested hardware data; `None` for a report of functions.
-    pub(crate) fn of(args: &Report) -> anyhow::Result<Option<Self>> {
+    pub(crate) fn of(args: &ReportArgs) -> anyhow::Result<Option<Self>> {
         let typed = args.sort.as_deref().unwrap_or_default();
         let own = |words| move |word: &str| Key::named(word.trim()).and_then(Key::words) == Some(words);
         let words = match (args.branch_stack, args.mem_mode) {
@@ -43,7 +43,7 @@ impl HardwareReport {
     }
 
     /// A recording of branches is shown as a table of branches by default.
-    pub(crate) fn by_itself(args: &Report, info: &Info) -> Option<Self> {
+    pub(crate) fn by_itself(args: &ReportArgs, info: &Info) -> Option<Self> {
         let of_functions = args.no_branch_stack
             || args.branch_history
             || args.children
@@ -60,7 +60,7 @@ impl HardwareReport {
         (!of_functions && is_of_branches).then(|| Self::with(args, words).ok()).flatten()
     }
 
-    fn with(args: &Report, words: HardwareWords) -> anyhow::Result<Self> {
+    fn with(args: &ReportArgs, words: HardwareWords) -> anyhow::Result<Self> {
         let typed = args.sort.as_deref().unwrap_or_default();
         let list = if typed.is_empty() { usual(words) } else { typed };
         let mut keys = Vec::new();
@@ -94,7 +94,7 @@ impl HardwareReport {
         })
     }
 
-    pub(crate) fn run(self, args: &Report, opened: Opened) -> anyhow::Result<u8> {
+    pub(crate) fn run(self, args: &ReportArgs, opened: Opened) -> anyhow::Result<u8> {
         let needed = match self.words {
             HardwareWords::Branches => Some(NeededField { bit: sample::BRANCH_STACK, what: "branches", option: "-b" }),
             HardwareWords::Accesses if self.by_weight => {
@@ -134,9 +134,9 @@ impl HardwareReport {
             let lost = loaded.ingest.core().profile.ledger.lost_of(event);
             let (name, total) = (&loaded.event_names[event], rows.total);
             match args.format {
-                Format::Csv => tables.push((name.as_str(), table)),
-                Format::Json => events.push(json::event(name, EventUnit::Count, &total, lost, table.to_json())),
-                Format::Text => {
+                OutputFormat::Csv => tables.push((name.as_str(), table)),
+                OutputFormat::Json => events.push(json::event(name, EventUnit::Count, &total, lost, table.to_json())),
+                OutputFormat::Text => {
                     let what = if self.words == HardwareWords::Branches { "branch" } else { "sample" };
                     let line = json::event_line(name, what, EventUnit::Count, &total, lost);
                     print(&format!("{line}{}\n", table.to_text()))?;
@@ -144,7 +144,7 @@ impl HardwareReport {
             }
         }
         print_events_csv(tables)?;
-        if matches!(args.format, Format::Json) {
+        if matches!(args.format, OutputFormat::Json) {
             print_json(&json::report(&name, events))?;
         }
         Ok(loaded.exit_code())

@@ -22,11 +22,10 @@ use crate::source::Info;
 
 pub(crate) use crate::cli::input::selection::{chosen_events, events, keys_of};
 
-use crate::cli::args::{Format, Report};
-use crate::cli::input;
+use crate::cli::args::{OutputFormat, ReportArgs};
 use crate::cli::input::selection::is_dummy;
 use crate::cli::output::{complain, print, print_events_csv, print_json};
-use crate::cli::usage;
+use crate::cli::{input, usage};
 use columns::{Columns, Typed};
 use hardware::HardwareReport;
 use rows::{EventRows, Patterns};
@@ -58,7 +57,7 @@ fn own_keys(info: &Info, as_perf: bool) -> Vec<ColumnKey> {
 }
 
 struct ReportShape<'a> {
-    args: &'a Report,
+    args: &'a ReportArgs,
     columns: Columns,
     patterns: Patterns,
     children: bool,
@@ -76,10 +75,10 @@ impl ReportShape<'_> {
     }
 }
 
-pub(crate) fn run(args: Report) -> anyhow::Result<u8> {
+pub(crate) fn run(args: ReportArgs) -> anyhow::Result<u8> {
     let hardware = HardwareReport::of(&args)?;
     // --stdio prints tables in perf's layout.
-    let as_perf = args.stdio && args.format == Format::Text;
+    let as_perf = args.stdio && args.format == OutputFormat::Text;
     let for_scripts = as_perf || call_graph::is_folded(&args);
     let typed = if hardware.is_some() { Typed::default() } else { Typed::of(&args, for_scripts)? };
     let by_stack = args.which.check()?.is_some_and(|f| f.needs_chains());
@@ -125,7 +124,7 @@ pub(crate) fn run(args: Report) -> anyhow::Result<u8> {
         max_stack: args.more.max_stack,
         ..IntakeOptions::default()
     };
-    if (args.header || args.more.show_info) && args.format == Format::Text {
+    if (args.header || args.more.show_info) && args.format == OutputFormat::Text {
         header(&opened)?;
         print("#\n")?;
     }
@@ -138,7 +137,7 @@ pub(crate) fn run(args: Report) -> anyhow::Result<u8> {
     let name = opened.name.clone();
     let (opened, counts) = side::ThreadReport::watch(opened, args.more.threads);
     let loaded = opened.load(wants)?;
-    if let Some(counts) = counts.as_ref().filter(|_| args.format != Format::Text) {
+    if let Some(counts) = counts.as_ref().filter(|_| args.format != OutputFormat::Text) {
         return counts.print(&loaded, args.format);
     }
     keys.iter().filter_map(|key| key.traced()).try_for_each(|name| is_recorded(&loaded, name))?;
@@ -181,28 +180,28 @@ fn print_events(loaded: &Offline, name: &str, shape: &ReportShape<'_>) -> anyhow
     for event in chosen_events(loaded, &shape.args.which)? {
         let rows = EventRows::new(loaded, marks.as_ref(), event, filter.clone(), shape);
         match shape.args.format {
-            Format::Json => {
+            OutputFormat::Json => {
                 let chains = shape.chains.map(|spec| rows.chain_objects(&spec, shape));
                 let chains = shape.chains.zip(chains.as_ref());
                 let unit = loaded.data().unit(event);
                 let event = json::EventPart { name: &loaded.event_names[event], unit, lost: rows.lost, chains };
                 objects.push(event.value(&rows.table(), &rows.columns.keys, shape.limit));
             }
-            Format::Csv => tables.push((&*loaded.event_names[event], rows.table().table(shape.limit))),
-            Format::Text => rows.print(shape)?,
+            OutputFormat::Csv => tables.push((&*loaded.event_names[event], rows.table().table(shape.limit))),
+            OutputFormat::Text => rows.print(shape)?,
         }
         std::mem::forget(rows);
     }
     match shape.args.format {
-        Format::Json => print_json(&json::report(name, objects)),
-        Format::Csv => {
+        OutputFormat::Json => print_json(&json::report(name, objects)),
+        OutputFormat::Csv => {
             print_events_csv(tables)?;
             if shape.chains.is_some() {
                 complain("CSV has no call chains; use --format json, or export --to folded for whole stacks");
             }
             Ok(())
         }
-        Format::Text => Ok(()),
+        OutputFormat::Text => Ok(()),
     }
 }
 
@@ -219,18 +218,18 @@ fn header(opened: &input::Opened) -> anyhow::Result<u8> {
 }
 
 /// Prints the samples of each CPU and the number expected from its rate.
-fn coverage(loaded: &Offline, format: Format) -> anyhow::Result<u8> {
+fn coverage(loaded: &Offline, format: OutputFormat) -> anyhow::Result<u8> {
     let mut tables = Vec::new();
     for event in events(loaded) {
         let attr = &loaded.ingest.core().events[event].attr;
         let hz = if attr.has(crate::kernel::attr::Flag::Freq) { attr.period_or_freq } else { 0 };
         let table = crate::machine::coverage::table(loaded.data(), event, hz);
         match format {
-            Format::Text => {
+            OutputFormat::Text => {
                 print(&format!("# event {}\n{}\n", panel::text::clean(&loaded.event_names[event]), table.to_text()))?
             }
-            Format::Csv => tables.push((&*loaded.event_names[event], table)),
-            Format::Json => return Err(usage("--coverage: use --format text or csv")),
+            OutputFormat::Csv => tables.push((&*loaded.event_names[event], table)),
+            OutputFormat::Json => return Err(usage("--coverage: use --format text or csv")),
         }
     }
     print_events_csv(tables)?;

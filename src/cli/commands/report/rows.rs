@@ -27,7 +27,7 @@ use crate::report::stdio::{OnlyValue, StdioReport};
 
 use super::columns::Columns;
 use super::{ReportShape, columns};
-use crate::cli::args::{Report, ShareOf};
+use crate::cli::args::{ReportArgs, ShareOf};
 use crate::cli::output::print;
 use crate::cli::usage;
 
@@ -42,7 +42,7 @@ pub(super) struct Patterns {
 const PARENT: &str = "^sys_|^do_page_fault";
 
 impl Patterns {
-    pub(super) fn of(args: &Report) -> anyhow::Result<Self> {
+    pub(super) fn of(args: &ReportArgs) -> anyhow::Result<Self> {
         let read = |option: &str, text: &Option<String>| {
             let refused = |error: regex::Error| usage(format!("{option}: {error}"));
             text.as_deref().map(|text| Regex::new(text).map_err(refused)).transpose()
@@ -348,7 +348,7 @@ impl<'a> EventRows<'a> {
 }
 
 /// Returns the columns with a single value.
-pub(super) fn only_values<'a>(args: &'a Report, keys: &[ColumnKey]) -> Vec<OnlyValue<'a>> {
+pub(super) fn only_values<'a>(args: &'a ReportArgs, keys: &[ColumnKey]) -> Vec<OnlyValue<'a>> {
     let which = &args.which;
     OnlyValue::of(keys, which.comms.as_deref(), which.dsos.as_deref(), which.symbols.as_deref())
 }

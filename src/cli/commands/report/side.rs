@@ -12,7 +12,7 @@ use crate::report::tasks::TaskList;
 use crate::report::thread_counts::{CountRecords, ThreadCounts};
 
 use super::events;
-use crate::cli::args::{Format, Report};
+use crate::cli::args::{OutputFormat, ReportArgs};
 use crate::cli::input::Opened;
 use crate::cli::output::{complain, print, print_table};
 
@@ -25,13 +25,13 @@ pub(super) enum SideList {
 }
 
 impl SideList {
-    pub(super) fn of(args: &Report) -> Option<Self> {
+    pub(super) fn of(args: &ReportArgs) -> Option<Self> {
         let more = &args.more;
         let asked = [(more.mmaps, Self::Maps), (more.tasks, Self::Tasks), (more.stats, Self::Records)];
         asked.into_iter().find(|(asked, _)| *asked).map(|(_, list)| list)
     }
 
-    pub(super) fn print(self, opened: Opened, format: Format) -> anyhow::Result<u8> {
+    pub(super) fn print(self, opened: Opened, format: OutputFormat) -> anyhow::Result<u8> {
         let stats = Arc::new(Mutex::new(RecordStats::default()));
         let counted = stats.clone();
         let opened = opened.watched(move |batch| counted.lock().count(&batch.bytes));
@@ -44,11 +44,11 @@ impl SideList {
         };
         let of_events = || events(&loaded).into_iter().map(samples).filter(|(_, n)| *n > 0).collect::<Vec<_>>();
         match (self, format) {
-            (Self::Tasks, Format::Text) => print(&list.text(false))?,
+            (Self::Tasks, OutputFormat::Text) => print(&list.text(false))?,
             (Self::Tasks, _) => print_table(&list.table(), format)?,
-            (Self::Maps, Format::Text) => print(&list.text(true))?,
+            (Self::Maps, OutputFormat::Text) => print(&list.text(true))?,
             (Self::Maps, _) => print_table(&list.map_table(), format)?,
-            (Self::Records, Format::Text) => print(&stats.lock().text(&of_events()))?,
+            (Self::Records, OutputFormat::Text) => print(&stats.lock().text(&of_events()))?,
             (Self::Records, _) => print_table(&stats.lock().table(&of_events()), format)?,
         }
         Ok(loaded.exit_code())
@@ -68,13 +68,13 @@ impl ThreadReport {
         (opened.watched(move |batch| kept.lock().keep(batch.input, &batch.bytes)), Some(Self(records)))
     }
 
-    pub(super) fn print(&self, loaded: &Offline, format: Format) -> anyhow::Result<u8> {
+    pub(super) fn print(&self, loaded: &Offline, format: OutputFormat) -> anyhow::Result<u8> {
         let counts = ThreadCounts::of(loaded.ingest.core(), &self.0.lock());
         if counts.is_empty() {
             complain("the recording has no counts of threads; record them with record -s");
         }
         match format {
-            Format::Text => print(&counts.text(&loaded.event_names))?,
+            OutputFormat::Text => print(&counts.text(&loaded.event_names))?,
             format => print_table(&counts.table(&loaded.event_names), format)?,
         }
         Ok(loaded.exit_code())

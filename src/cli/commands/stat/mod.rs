@@ -27,12 +27,11 @@ use crate::source::live::Target;
 use crate::source::live::attr::Exclude;
 use crate::source::live::counters::{CountConfig, CountedOn, Counters};
 
-use crate::cli::args::Stat;
+use crate::cli::args::StatArgs;
 use crate::cli::output::complain;
 use crate::cli::sampling::source_config;
-use crate::cli::signals;
-use crate::cli::usage;
-use output::{CounterRun, Report};
+use crate::cli::{signals, usage};
+use output::{CounterReport, CounterRun};
 
 /// Default events of perf stat, and the events that each -d adds.
 const USUAL: &str = "task-clock,context-switches,cpu-migrations,page-faults,cycles,instructions,branches,branch-misses";
@@ -42,7 +41,7 @@ const DETAILED: [&str; 3] = [
     "L1-dcache-prefetches,L1-dcache-prefetch-misses",
 ];
 
-pub(crate) fn run(mut args: Stat) -> anyhow::Result<u8> {
+pub(crate) fn run(mut args: StatArgs) -> anyhow::Result<u8> {
     let has_target = args.all || args.cpus.is_some() || args.pids.is_some() || args.tids.is_some();
     // Like perf, counts the whole machine until Ctrl-C without a target and a command.
     let has_groups = args.more.cgroup.is_some() || args.more.each_cgroup.is_some();
@@ -78,7 +77,7 @@ pub(crate) fn run(mut args: Stat) -> anyhow::Result<u8> {
     }
     let events = events(&args)?;
     let stop = signals::stop_signal()?;
-    let mut report = Report::new(&args)?;
+    let mut report = CounterReport::new(&args)?;
     let mut code = 0;
     let mut last = None;
     let mut done = 0;
@@ -114,7 +113,7 @@ fn shell(option: &str, line: Option<&str>) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn events(args: &Stat) -> anyhow::Result<Vec<Event>> {
+fn events(args: &StatArgs) -> anyhow::Result<Vec<Event>> {
     if args.more.null {
         return Ok(Vec::new());
     }
@@ -153,10 +152,10 @@ fn events(args: &Stat) -> anyhow::Result<Vec<Event>> {
 
 /// Counts over one run of the command, or until the end.
 fn one_run(
-    args: &Stat,
+    args: &StatArgs,
     events: &[Event],
     stop: &AtomicUsize,
-    report: &mut Report<'_>,
+    report: &mut CounterReport<'_>,
 ) -> anyhow::Result<(Counters, u8)> {
     let held = match args.cmd.is_empty() {
         true => None,
@@ -253,12 +252,12 @@ fn put_times(run: &mut CounterRun, events: &[Event], span: Duration, cpu: Option
 }
 
 fn wait(
-    args: &Stat,
+    args: &StatArgs,
     counters: &Counters,
     child: &mut Option<RunningCommand>,
     stop: &AtomicUsize,
     started: Instant,
-    report: &mut Report<'_>,
+    report: &mut CounterReport<'_>,
 ) -> anyhow::Result<u8> {
     let interval = args.interval;
     let (mut then, mut at, mut round) = (read(counters), started, 1u32);

@@ -10,7 +10,7 @@ use crate::report::counters::{self, CountedPlace, Counter, CounterValue, Mean};
 use crate::session::machine::topology::Topology;
 use crate::source::live::counters::{CountedOn, Counters};
 
-use crate::cli::args::{Format, Stat};
+use crate::cli::args::{OutputFormat, StatArgs};
 use crate::cli::output::{TableOutput, complain, print_csv, print_json, print_json_line, timed_csv};
 
 pub(crate) type CounterRun = BTreeMap<(usize, CountedOn), CounterValue>;
@@ -29,7 +29,7 @@ enum Split {
 }
 
 impl Split {
-    fn of(args: &Stat) -> Self {
+    fn of(args: &StatArgs) -> Self {
         let more = &args.more;
         let chosen = [
             (args.per_cpu, Self::Cpu),
@@ -44,8 +44,8 @@ impl Split {
     }
 }
 
-pub(crate) struct Report<'a> {
-    args: &'a Stat,
+pub(crate) struct CounterReport<'a> {
+    args: &'a StatArgs,
     split: Split,
     topology: Topology,
     out: TableOutput,
@@ -56,12 +56,12 @@ pub(crate) struct Report<'a> {
     head: bool,
 }
 
-impl<'a> Report<'a> {
-    pub(crate) fn new(args: &'a Stat) -> anyhow::Result<Self> {
+impl<'a> CounterReport<'a> {
+    pub(crate) fn new(args: &'a StatArgs) -> anyhow::Result<Self> {
         let out = match (&args.output, args.more.log_fd, args.format) {
             (Some(path), ..) => TableOutput::create(path, args.more.append)?,
             (_, Some(fd), _) => TableOutput::descriptor(fd)?,
-            (_, _, Format::Text) => TableOutput::Err,
+            (_, _, OutputFormat::Text) => TableOutput::Err,
             _ => TableOutput::Out,
         };
         let topology = Topology::read(std::path::Path::new("/sys"));
@@ -158,9 +158,9 @@ impl<'a> Report<'a> {
         }
         let table = self.table(&places, seconds);
         match self.args.format {
-            Format::Text => self.out.write(&format!("{time:.3} s\n{}\n", table.to_text())),
-            Format::Csv => print_csv(&timed_csv(&table, &format!("{time:.6}"), std::mem::take(&mut self.head))),
-            Format::Json => {
+            OutputFormat::Text => self.out.write(&format!("{time:.3} s\n{}\n", table.to_text())),
+            OutputFormat::Csv => print_csv(&timed_csv(&table, &format!("{time:.6}"), std::mem::take(&mut self.head))),
+            OutputFormat::Json => {
                 let line = serde_json::json!({ "time": time, "seconds": seconds, "counters": table.to_json() });
                 print_json_line(&line)
             }
@@ -169,7 +169,7 @@ impl<'a> Report<'a> {
 
     fn table(&self, places: &[CountedPlace], seconds: f64) -> Table {
         let mut table = counters::table(places, seconds);
-        if self.args.more.no_big_num && self.args.format == Format::Text {
+        if self.args.more.no_big_num && self.args.format == OutputFormat::Text {
             for cell in table.rows.iter_mut().flatten() {
                 if let Cell::Count(n) = cell {
                     *cell = Cell::Text(n.to_string().into());
@@ -192,7 +192,7 @@ impl<'a> Report<'a> {
         let (user, system) = children_cpu_ns();
         let cpu = [user - self.cpu.0, system - self.cpu.1].map(|ns| ns as f64 / 1e9 / self.runs.len().max(1) as f64);
         match self.args.format {
-            Format::Text => {
+            OutputFormat::Text => {
                 let mut out =
                     if counters.events().is_empty() { String::new() } else { format!("{}\n", table.to_text()) };
                 let error = elapsed.error_percent.map_or(String::new(), |e| format!("  ± {}", unit::percent(e)));
@@ -206,8 +206,8 @@ impl<'a> Report<'a> {
                 said.into_iter().for_each(|why| complain(&format!("not supported: {why}")));
                 Ok(())
             }
-            Format::Csv => print_csv(&table.to_csv()),
-            Format::Json => print_json(&serde_json::json!({
+            OutputFormat::Csv => print_csv(&table.to_csv()),
+            OutputFormat::Json => print_json(&serde_json::json!({
                 "wall": wall_ns() as f64 / 1e9,
                 "runs": self.runs.len(),
                 "seconds": elapsed.mean,

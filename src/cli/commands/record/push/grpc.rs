@@ -4,7 +4,7 @@ use crate::engine::curl::{Curl, decoded};
 
 /// The answer to a call.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Answer {
+pub struct GrpcReply {
     /// The HTTP status code; 0 if there was none.
     pub http: u16,
     /// `grpc-status`.
@@ -30,8 +30,8 @@ pub fn call(curl: Curl, is_plain: bool) -> Curl {
 }
 
 /// Parses curl's output: headers, the body, and the trailers.
-pub fn answer(mut bytes: &[u8]) -> Answer {
-    let mut answer = Answer::default();
+pub fn answer(mut bytes: &[u8]) -> GrpcReply {
+    let mut answer = GrpcReply::default();
     while bytes.starts_with(b"HTTP/") {
         let end = memchr::memmem::find(bytes, b"\r\n\r\n").map_or(bytes.len(), |at| at + 4);
         let head = String::from_utf8_lossy(&bytes[..end]).into_owned();
@@ -49,7 +49,7 @@ pub fn answer(mut bytes: &[u8]) -> Answer {
     answer
 }
 
-impl Answer {
+impl GrpcReply {
     fn fields(&mut self, text: &str) {
         for (name, value) in text.lines().filter_map(|line| line.split_once(':')) {
             match &*name.to_ascii_lowercase() {
@@ -70,7 +70,7 @@ mod tests {
     fn an_answer_is_taken_apart_wherever_its_status_is() {
         let head = b"HTTP/2 200 \r\ncontent-type: application/grpc\r\n\r\n";
         let trailers = b"grpc-status: 8\r\nGrpc-Message: too%20large\r\ngrpc-status-details-bin: AA\r\n\r\n";
-        let want = Answer {
+        let want = GrpcReply {
             http: 200,
             status: Some(8),
             message: "too large".into(),
@@ -79,9 +79,9 @@ mod tests {
         };
         assert_eq!(answer(&[&head[..], &framed(b"\r\n\r\nabc"), trailers].concat()), want);
         let only = [&b"HTTP/2 200 \r\n"[..], trailers].concat();
-        assert_eq!(answer(&only), Answer { body: Vec::new(), ..want });
+        assert_eq!(answer(&only), GrpcReply { body: Vec::new(), ..want });
         assert_eq!(answer(b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 502 Bad Gateway\r\n\r\n").http, 502);
-        assert_eq!(answer(b""), Answer::default());
+        assert_eq!(answer(b""), GrpcReply::default());
         assert_eq!(answer(b"HTTP/2 200\r\n\r\n\0\xff\xff\xff\xffab").body, b"ab", "lengths are not trusted");
     }
 }

@@ -21,11 +21,11 @@ use crate::panel::unit::bytes;
 use crate::source::{Progress, Rate, Source};
 use crate::symbols::SymbolOptions;
 
-use crate::cli::args::Record;
+use crate::cli::args::RecordArgs;
 use crate::cli::output::complain;
 use crate::cli::sampling::source_config;
 use crate::cli::usage;
-use store::{Parcel, SendOutcome, Store};
+use store::{ProfileStore, SendOutcome, UploadPayload};
 
 /// Maximum bytes of queued profiles while the store is unreachable; the oldest are dropped first.
 const SPOOL: usize = 64 << 20;
@@ -36,8 +36,8 @@ const LONGEST: Duration = Duration::from_secs(60);
 const FAREWELL: Duration = Duration::from_secs(10);
 
 /// Samples and sends profiles until a signal arrives or the command ends.
-pub(crate) fn run(args: &Record) -> anyhow::Result<u8> {
-    let store = Arc::new(Store::of(args)?);
+pub(crate) fn run(args: &RecordArgs) -> anyhow::Result<u8> {
+    let store = Arc::new(ProfileStore::of(args)?);
     let interval = args.push_interval;
     if interval < Duration::from_secs(1) {
         return Err(usage(format!("--push-interval {interval:?}: expected 1 second or more")));
@@ -51,7 +51,7 @@ pub(crate) fn run(args: &Record) -> anyhow::Result<u8> {
         Rate::Period(period) => period,
         Rate::Frequency(_) => 0,
     });
-    let (sender, parcels) = bounded::<Parcel>(64);
+    let (sender, parcels) = bounded::<UploadPayload>(64);
     let quiet = args.quiet;
     let to = store.clone();
     let post = crate::kernel::thread("push", move || deliver(&to, &parcels, quiet))?;
@@ -94,10 +94,10 @@ pub(crate) fn run(args: &Record) -> anyhow::Result<u8> {
 /// Hands over the slice and begins the next one; returns its start.
 fn cut(
     slices: &mut Slices,
-    store: &Store,
+    store: &ProfileStore,
     period: u64,
     began: Instant,
-    sender: &Sender<Parcel>,
+    sender: &Sender<UploadPayload>,
 ) -> anyhow::Result<Instant> {
     let now = Instant::now();
     if slices.counts().0 > 0 {
@@ -105,7 +105,7 @@ fn cut(
         let (from, until) = span(wall_ns(), now.duration_since(began));
         let profile = store.profile(slices.data(), period, from)?;
         slices.next();
-        let _ = sender.send(Parcel { profile, from, until });
+        let _ = sender.send(UploadPayload { profile, from, until });
     }
     Ok(now)
 }
@@ -123,9 +123,9 @@ struct Summary {
 }
 
 /// Sends profiles as they arrive; after a failure, retries with growing pauses.
-fn deliver(store: &Store, parcels: &Receiver<Parcel>, quiet: bool) -> Summary {
+fn deliver(store: &ProfileStore, parcels: &Receiver<UploadPayload>, quiet: bool) -> Summary {
     let mut summary = Summary::default();
-    let mut spool: VecDeque<Parcel> = VecDeque::new();
+    let mut spool: VecDeque<UploadPayload> = VecDeque::new();
     let (mut pause, mut again, mut told) = (PAUSE, Instant::now(), String::new());
     let mut open = true;
     let mut deadline = None;
@@ -181,7 +181,7 @@ fn deliver(store: &Store, parcels: &Receiver<Parcel>, quiet: bool) -> Summary {
 }
 
 /// Queues a profile; returns the number of profiles dropped for it.
-fn keep(spool: &mut VecDeque<Parcel>, parcel: Parcel) -> u64 {
+fn keep(spool: &mut VecDeque<UploadPayload>, parcel: UploadPayload) -> u64 {
     spool.push_back(parcel);
     let mut held: usize = spool.iter().map(|parcel| parcel.profile.len()).sum();
     let mut gone = 0;
@@ -208,7 +208,7 @@ mod tests {
     #[test]
     fn the_spool_is_bounded_and_the_oldest_give_way() {
         let mut spool = VecDeque::new();
-        let parcel = |from| Parcel { profile: vec![0; SPOOL / 2], from, until: from };
+        let parcel = |from| UploadPayload { profile: vec![0; SPOOL / 2], from, until: from };
         let gone: u64 = (0..5).map(|from| keep(&mut spool, parcel(from))).sum();
         assert_eq!((gone, spool.front().map(|p| p.from), spool.len()), (3, Some(3), 2));
     }

@@ -14,15 +14,13 @@ use crate::kernel::privilege;
 use crate::lang::quantity;
 use crate::query::Data;
 
-use crate::cli::Usage;
-use crate::cli::args::{Record, StoreArg};
-use crate::cli::config;
+use crate::cli::args::{RecordArgs, StoreArg};
 use crate::cli::output::complain;
-use crate::cli::usage;
+use crate::cli::{Usage, config, usage};
 
 /// A profile in the store's format, and its time range in seconds since 1970.
 #[derive(Clone, Debug)]
-pub(crate) struct Parcel {
+pub(crate) struct UploadPayload {
     pub(crate) profile: Vec<u8>,
     pub(crate) from: u64,
     pub(crate) until: u64,
@@ -31,11 +29,11 @@ pub(crate) struct Parcel {
 struct StoreProtocol {
     /// Path below the store's address that profiles are posted to, and its query.
     path: &'static str,
-    query: fn(&Store, &Parcel) -> String,
+    query: fn(&ProfileStore, &UploadPayload) -> String,
     write: fn(&ExportInput<'_>, &mut dyn Write) -> io::Result<()>,
-    body: fn(&Store, &Parcel) -> Vec<u8>,
+    body: fn(&ProfileStore, &UploadPayload) -> Vec<u8>,
     /// Configures curl to post the file with the body.
-    post: fn(&Store, Curl, &str) -> Curl,
+    post: fn(&ProfileStore, Curl, &str) -> Curl,
     /// Returns the outcome from curl's output.
     judge: fn(&[u8]) -> Option<SendOutcome>,
 }
@@ -43,7 +41,7 @@ struct StoreProtocol {
 /// Grafana Pyroscope, "Server HTTP API", POST /ingest.
 static PYROSCOPE: StoreProtocol = StoreProtocol {
     path: "ingest",
-    query: Store::series,
+    query: ProfileStore::series,
     write: pprof::write,
     body: |_, parcel| parcel.profile.clone(),
     post: |_, curl, file| by_status(curl).option("form", &format!("profile={file};type=application/octet-stream")),
@@ -81,7 +79,7 @@ fn judge_status(output: &[u8]) -> Option<SendOutcome> {
     String::from_utf8_lossy(output).trim().parse().ok().filter(|code| *code > 0).map(judge)
 }
 
-pub(crate) struct Store {
+pub(crate) struct ProfileStore {
     url: String,
     /// Address as shown in messages, without credentials.
     pub(crate) shown: String,
@@ -116,7 +114,7 @@ impl Auth {
     }
 
     /// Reads credentials from the file or the environment. Errors do not contain them.
-    fn of(args: &Record) -> anyhow::Result<Option<Self>> {
+    fn of(args: &RecordArgs) -> anyhow::Result<Option<Self>> {
         let usage = |from: &str| Usage(format!("{from}: expected one line with USER:PASSWORD or Bearer TOKEN"));
         if let Some(path) = &args.push_auth_file {
             let from = format!("--push-auth-file {}", path.display());
@@ -145,8 +143,8 @@ pub(crate) enum SendOutcome {
     Never(String),
 }
 
-impl Store {
-    pub(crate) fn of(args: &Record) -> anyhow::Result<Self> {
+impl ProfileStore {
+    pub(crate) fn of(args: &RecordArgs) -> anyhow::Result<Self> {
         let url = args.push.clone().unwrap_or_default();
         let Some((protocol, address)) = addressed(&url, args.push_to) else {
             // The address may contain a password.
@@ -191,7 +189,7 @@ impl Store {
     }
 
     /// Returns the address to post to: below the store's address, with its query.
-    fn address(&self, parcel: &Parcel) -> String {
+    fn address(&self, parcel: &UploadPayload) -> String {
         let (base, own) = self.url.split_once('?').unwrap_or((&self.url, ""));
         let query = (self.protocol.query)(self, parcel);
         let query = [&query, own].into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("&");
@@ -199,7 +197,7 @@ impl Store {
         format!("{}/{}{mark}{query}", base.trim_end_matches('/'), self.protocol.path)
     }
 
-    fn series(&self, parcel: &Parcel) -> String {
+    fn series(&self, parcel: &UploadPayload) -> String {
         let labels: Vec<String> = self.labels.iter().map(|(key, value)| format!("{key}={value}")).collect();
         let name = escaped(&format!("{}{{{}}}", self.name, labels.join(",")));
         format!(
@@ -221,11 +219,11 @@ impl Store {
         Ok(out)
     }
 
-    pub(crate) fn send(&self, parcel: &Parcel) -> SendOutcome {
+    pub(crate) fn send(&self, parcel: &UploadPayload) -> SendOutcome {
         self.post(parcel).unwrap_or_else(|why| SendOutcome::Later(format!("{why:#}")))
     }
 
-    fn post(&self, parcel: &Parcel) -> anyhow::Result<SendOutcome> {
+    fn post(&self, parcel: &UploadPayload) -> anyhow::Result<SendOutcome> {
         let mut body = tempfile::NamedTempFile::new()?;
         let file = format!("@{}", body.path().display());
         let curl = Curl::new(&self.address(parcel)).option("connect-timeout", "5").option("max-time", "30");
@@ -244,7 +242,7 @@ impl Store {
         }
     }
 
-    fn raw_series(&self, parcel: &Parcel) -> String {
+    fn raw_series(&self, parcel: &UploadPayload) -> String {
         let own = [("__name__".to_owned(), "process_cpu".to_owned()), ("job".to_owned(), self.name.clone())];
         let labels: Vec<serde_json::Value> = own
             .iter()
@@ -299,7 +297,7 @@ fn unanswered(code: Option<i32>, said: &str) -> SendOutcome {
 }
 
 /// Returns the outcome for a gRPC answer (OTLP specification, "OTLP/gRPC Response").
-fn judge_call(answer: &grpc::Answer) -> SendOutcome {
+fn judge_call(answer: &grpc::GrpcReply) -> SendOutcome {
     let Some(status) = answer.status else {
         return match judge(answer.http) {
             SendOutcome::Yes => SendOutcome::Later("the store answers without a gRPC status".to_owned()),
@@ -329,7 +327,7 @@ mod tests {
 
     #[test]
     fn addresses_and_answers() {
-        let store = Store {
+        let store = ProfileStore {
             url: "http://store:4040".into(),
             shown: "http://store:4040".into(),
             auth: None,
@@ -339,13 +337,13 @@ mod tests {
             labels: vec![("host".into(), "node-7".into())],
             rate: 99,
         };
-        let parcel = Parcel { profile: vec![1, 2], from: 100, until: 110 };
+        let parcel = UploadPayload { profile: vec![1, 2], from: 100, until: 110 };
         let address = store.address(&parcel);
         assert!(
             address.starts_with("http://store:4040/ingest?name=web%20cpu%7Bhost%3Dnode-7%7D&from=100&until=110&"),
             "{address}"
         );
-        let queried = Store { protocol: &PARCA, url: "https://store/x?tenant=a".into(), ..store };
+        let queried = ProfileStore { protocol: &PARCA, url: "https://store/x?tenant=a".into(), ..store };
         assert_eq!(queried.address(&parcel), "https://store/x/profiles/writeraw?tenant=a");
         let body = queried.raw_series(&parcel);
         let json: serde_json::Value = serde_json::from_str(&body).expect("JSON");
@@ -365,7 +363,13 @@ mod tests {
     #[test]
     fn an_answer_of_grpc_is_final_or_not() {
         let answer = |status, body: &[u8], has_details| {
-            judge_call(&grpc::Answer { http: 200, status, body: body.to_vec(), has_details, ..grpc::Answer::default() })
+            judge_call(&grpc::GrpcReply {
+                http: 200,
+                status,
+                body: body.to_vec(),
+                has_details,
+                ..grpc::GrpcReply::default()
+            })
         };
         assert_eq!(answer(Some(0), &[], false), SendOutcome::Yes);
         let part = ExportProfilesServiceResponse {

@@ -133,7 +133,11 @@ impl Ingest {
         self.core.learn(batch);
         let input = usize::from(batch.input).min(self.rounds.len() - 1);
         let bytes = std::mem::take(&mut batch.bytes);
-        self.index(input, &bytes);
+        if batch.index.is_empty() {
+            self.index(input, &bytes);
+        } else {
+            std::mem::swap(&mut self.index, &mut batch.index);
+        }
         self.orderer.push(input as u16, bytes, self.index.drain(..));
         if batch.input_done {
             self.rounds[input].complete = u64::MAX;

@@ -18,6 +18,8 @@ use super::{Info, live};
 pub struct Batch {
     /// Whole records, ring after ring.
     pub bytes: Vec<u8>,
+    /// The time and the offset of each of them; empty if the source does not decode records.
+    pub index: Vec<(u64, usize)>,
     /// The source's input that they are from.
     pub input: u16,
     /// Their position in the file, of a recording.
@@ -91,6 +93,8 @@ impl Batch {
 
     /// Moves all records and events of another batch of the same input behind its own.
     pub(crate) fn append(&mut self, later: &mut Self) {
+        let end = self.bytes.len();
+        self.index.extend(later.index.drain(..).map(|(time, at)| (time, end + at)));
         self.bytes.append(&mut later.bytes);
         self.events.append(&mut later.events);
         self.complete_until = self.complete_until.max(later.complete_until.take());
@@ -301,6 +305,7 @@ mod tests {
         let filter = |text: &str| ViewFilter { filter: text.to_owned(), words: String::new() };
         let round = |number: u64| Batch {
             bytes: vec![number as u8; 8],
+            index: vec![(number, 0)],
             complete_until: Some(number),
             events: vec![
                 SourceEvent::ViewFilter(filter(&number.to_string())),
@@ -315,6 +320,7 @@ mod tests {
         let each = format!("{:?}", [round(1).events, round(2).events].concat());
         assert_eq!(format!("{:?}", held.events), each);
         assert_eq!((&*held.bytes, held.complete_until), (&[[1; 8], [2; 8]].concat()[..], Some(2)));
+        assert_eq!(held.index, [(1, 0), (2, 8)]);
         assert!(later.bytes.is_empty() && later.events.is_empty());
     }
 

@@ -182,12 +182,12 @@ impl LiveSource {
     }
 
     pub(super) fn close_cpu(&mut self, cpu: u32, batch: &mut Batch) {
-        let (rings, mut passes) = self.attachment.passes(self.round_start);
+        let (rings, mut pipeline) = self.attachment.pipeline(self.round_start);
         if let Some(ring) = rings.get_mut(&cpu) {
-            passes.drain(cpu, ring, &mut self.read, &mut batch.bytes);
+            pipeline.drain(cpu, ring, &mut self.read, batch);
         }
         if let Some(mut closed) = self.attachment.close_cpu(cpu) {
-            self.attachment.passes(self.round_start).1.drain(cpu, &mut closed, &mut self.read, &mut batch.bytes);
+            self.attachment.pipeline(self.round_start).1.drain(cpu, &mut closed, &mut self.read, batch);
         }
     }
 }

@@ -44,9 +44,9 @@ use describe::info;
 pub(crate) use error::OpenError;
 use event_slot::Slot;
 pub(crate) use follow::can_be_sampled;
-use records::outer_namespace;
 pub use records::stack_walks::tables_of;
 use records::stack_walks::{self, StackWalks};
+use records::{outer_namespace, pipeline};
 use rounds::{COUNT_NS, FIRST_TICKS_NS};
 use settle::Settling;
 pub use target::Target;
@@ -211,6 +211,7 @@ impl LiveSource {
         source.next_tick = now + FIRST_TICKS_NS[0];
         let mut notes = Vec::new();
         source.pending.bytes = source.preamble(&mut notes);
+        source.pending.index = pipeline::index(&source.pending.bytes, &source.info.events[0].layout());
         source.info.notes.append(&mut notes);
         if source.attachment.common.cgroups {
             // Without it, containers are shown by their ids.

@@ -1,25 +1,17 @@
 //! Rounds over the rings: how long records may wait in them, how a wait ends, and which records a round reads. Also the
 //! interval of reading events that are only counted.
 
-use std::collections::BTreeMap;
 use std::os::fd::AsFd;
 use std::time::Duration;
 
 use rustix::event::epoll;
 
 use crate::kernel::monotonic_ns;
-use crate::perfdata::layout;
-use crate::record::{Layout, SampleId};
 use crate::source::{Batch, SourceEvent};
 
 use super::LiveSource;
-use super::attach::{Attachment, CpuRing};
 use super::event_slot::Slot;
-use super::records::listener;
-use super::records::misattributed::MisattributedSamples;
-use super::records::outer_namespace::OuterNamespaceTasks;
 use super::records::stack_walks::StackWalks;
-use super::records::strings::Strings;
 
 /// The maximum time of records in a ring: a tick of the screen.
 const TICK_NS: u64 = 100_000_000;
@@ -78,9 +70,9 @@ impl LiveSource {
     pub(super) fn drain(&mut self, batch: &mut Batch) {
         let before = std::mem::replace(&mut self.round_start, monotonic_ns());
         let had = batch.bytes.len();
-        let (rings, mut passes) = self.attachment.passes(before);
+        let (rings, mut pipeline) = self.attachment.pipeline(before);
         for (cpu, ring) in rings {
-            passes.drain(*cpu, ring, &mut self.read, &mut batch.bytes);
+            pipeline.drain(*cpu, ring, &mut self.read, batch);
         }
         self.drained = batch.bytes.len() - had;
         if let Some(settling) = &mut self.settling {
@@ -108,53 +100,6 @@ impl LiveSource {
         self.next_counts += (late / self.count_ns + 1) * self.count_ns;
         if self.is_counting() {
             batch.events.push(SourceEvent::CpuCounts(self.attachment.cpu_counts()));
-        }
-    }
-}
-
-/// The processing steps of records between a ring and a batch.
-pub(super) struct Passes<'a> {
-    walks: Option<&'a mut StackWalks>,
-    strings: &'a mut Strings,
-    outside: Option<&'a mut OuterNamespaceTasks>,
-    borrowed: &'a mut MisattributedSamples,
-    layout: Layout,
-    since: u64,
-}
-
-impl Attachment {
-    /// Returns the rings and the processing steps; all records were written after the previous round's start, `since`.
-    pub(super) fn passes(&mut self, since: u64) -> (&mut BTreeMap<u32, CpuRing>, Passes<'_>) {
-        let layout = layout(&self.attr(0));
-        let Self { rings, walks, strings, outside, borrowed, .. } = self;
-        (rings, Passes { walks: walks.as_mut(), strings, outside: outside.as_mut(), borrowed, layout, since })
-    }
-}
-
-impl Passes<'_> {
-    /// Reads a ring; `read` is a buffer for records that are joined first.
-    pub(super) fn drain(&mut self, cpu: u32, ring: &mut CpuRing, read: &mut Vec<u8>, out: &mut Vec<u8>) {
-        let (from, strings) = (out.len(), &self.strings.joints);
-        // The task of such a record is unknown, and its time is only known to be after the previous round.
-        let id = SampleId { pid: -1, tid: -1, time: self.since, id: ring.id, cpu };
-        match &mut self.walks {
-            Some(walks) => {
-                read.clear();
-                ring.ring.drain(read);
-                let is_written = |id| walks.pairs.is_writer(id) || strings.is_writer(id);
-                self.borrowed.mend(cpu, read, monotonic_ns, is_written);
-                listener::complete(read, 0, &self.layout, id, monotonic_ns);
-                walks.pairs.join(cpu, read, out);
-            }
-            None => {
-                ring.ring.drain(out);
-                self.borrowed.mend(cpu, &mut out[from..], monotonic_ns, |id| strings.is_writer(id));
-                listener::complete(out, from, &self.layout, id, monotonic_ns);
-            }
-        }
-        self.strings.joints.join(cpu, out, from);
-        if let Some(outside) = &mut self.outside {
-            outside.mend(out, from);
         }
     }
 }

@@ -7,7 +7,7 @@
 
 use crate::kernel::sys::Errno;
 use crate::record::in_place::u64_at;
-use crate::record::kinds::{HEADER, Header, WholeRecords, types};
+use crate::record::kinds::{HEADER, types};
 use crate::record::{Layout, SampleId};
 
 use crate::source::live::attach::{Attachment, EventTarget, OpenEvent};
@@ -44,39 +44,15 @@ impl Attachment {
     }
 }
 
-/// Adds a sample id to records without one, from an offset on: `id` to the first, the previous record's time to others.
-pub(crate) fn complete(bytes: &mut Vec<u8>, from: usize, layout: &Layout, mut id: SampleId, now: impl FnOnce() -> u64) {
-    let mut all = WholeRecords { rest: &bytes[from..] };
-    if !all.any(|(header, record)| written(header.kind, record).is_some()) {
-        return;
-    }
-    let (read, now) = (bytes.split_off(from), now());
-    let mut all = WholeRecords { rest: &read };
-    for (header, record) in all.by_ref() {
-        let whole = written(header.kind, record).and_then(|own| {
-            let (body, trailer) = (record.get(HEADER..own)?, layout.encode_trailer(&id));
-            Some((u16::try_from(own + trailer.len()).ok()?, body, trailer))
-        });
-        match whole {
-            Some((size, body, trailer)) => {
-                bytes.extend_from_slice(&record[..6]);
-                bytes.extend_from_slice(&size.to_le_bytes());
-                bytes.extend_from_slice(body);
-                bytes.extend_from_slice(&trailer);
-            }
-            None => {
-                // A record that was not written for us may have any value there.
-                let time = time(header, &record[HEADER..], layout);
-                id.time = time.filter(|time| (id.time..=now).contains(time)).unwrap_or(id.time);
-                bytes.extend_from_slice(record);
-            }
-        }
-    }
-    bytes.extend_from_slice(all.rest);
+/// Returns a record of `own` bytes with a sample id behind them.
+pub(super) fn completed(record: &[u8], own: usize, layout: &Layout, id: &SampleId) -> Option<Vec<u8>> {
+    let (body, trailer) = (record.get(HEADER..own)?, layout.encode_trailer(id));
+    let size = u16::try_from(own + trailer.len()).ok()?;
+    Some([&record[..6], &size.to_le_bytes(), body, &trailer].concat())
 }
 
 /// Returns the written bytes of a record without a sample id; `None` for others.
-fn written(kind: u32, record: &[u8]) -> Option<usize> {
+pub(super) fn written(kind: u32, record: &[u8]) -> Option<usize> {
     match kind {
         types::BPF_EVENT => Some(BPF_EVENT),
         types::KSYMBOL => {
@@ -93,20 +69,16 @@ fn written(kind: u32, record: &[u8]) -> Option<usize> {
     }
 }
 
-fn time(header: Header, body: &[u8], layout: &Layout) -> Option<u64> {
-    match header.kind {
-        types::SAMPLE => u64_at(body, layout.time_offset()?),
-        _ => layout.trailer(body).map(|id| id.time),
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use super::super::pipeline::RecordPipeline;
+    use super::super::pipeline::tests::OWNER;
     use super::*;
     use crate::kernel::attr::{Attr, Flag, sample};
     use crate::perfdata::layout;
+    use crate::record::kinds::WholeRecords;
 
-    const FIRST: SampleId = SampleId { pid: -1, tid: -1, time: 100, id: 77, cpu: 3 };
+    const FIRST: SampleId = SampleId { pid: -1, tid: -1, time: 100, id: OWNER, cpu: 3 };
     const NOW: u64 = 900;
 
     fn usual() -> Layout {
@@ -153,10 +125,8 @@ mod tests {
     }
 
     fn completed(bytes: &[u8]) -> Vec<u8> {
-        let mut out = [b"before", bytes].concat();
-        complete(&mut out, 6, &usual(), FIRST, || NOW);
-        assert_eq!(&out[..6], b"before");
-        out.split_off(6)
+        let layout = usual();
+        RecordPipeline { layout, since: FIRST.time, now: NOW, ..RecordPipeline::default() }.passed(FIRST.cpu, bytes)
     }
 
     #[test]

@@ -10,13 +10,14 @@ use crate::kernel::attr::{Attr, SwKind, sample};
 use crate::perfdata::layout;
 use crate::record::Layout;
 use crate::record::in_place::{put, u64_at};
-use crate::record::kinds::{HEADER, Header, misc, types};
+use crate::record::kinds::{HEADER, Header, misc};
+
+use super::pipeline::TIME_AT;
 
 /// The maximum number of cached foreign ids; beyond it, all are determined again.
 const MAX: usize = 1 << 12;
-/// The offsets of a sample's id and time.
+/// The offset of a sample's id.
 const ID_AT: usize = HEADER;
-const TIME_AT: usize = HEADER + 24;
 
 #[derive(Debug, Default)]
 pub(crate) struct MisattributedSamples {
@@ -44,46 +45,43 @@ impl MisattributedSamples {
         };
     }
 
-    /// Corrects the samples of a ring in `bytes` from an offset on: sets the id of our event, and a time between the
-    /// previous sample and now. Records of our own programs, recognized by their ids, are not samples.
-    pub(crate) fn mend(
+    /// Returns whether an event shares samples, so that they must be corrected.
+    pub(super) fn is_used(&self) -> bool {
+        !self.shared.is_empty()
+    }
+
+    /// Returns the time of a ring's last sample.
+    pub(super) fn latest(&self, ring: u32) -> u64 {
+        self.latest.get(&ring).copied().unwrap_or_default()
+    }
+
+    pub(super) fn set_latest(&mut self, ring: u32, latest: u64) {
+        self.latest.insert(ring, latest);
+    }
+
+    /// Corrects a sample: sets the id of our event, and a time between the ring's `latest` and now. Records of our own
+    /// programs, recognized by their ids, are not samples.
+    pub(super) fn correct(
         &mut self,
-        ring: u32,
-        bytes: &mut [u8],
-        now: impl FnOnce() -> u64,
+        latest: &mut u64,
+        now: u64,
+        header: Header,
+        record: &mut [u8],
         is_written: impl Fn(u64) -> bool,
     ) {
-        if self.shared.is_empty() || bytes.is_empty() {
-            return;
+        let (Some(id), Some(time)) = (u64_at(record, ID_AT), u64_at(record, TIME_AT)) else { return };
+        match self.ours.get(&id) {
+            Some(None) => return *latest = time.max(*latest),
+            Some(Some(_)) => {}
+            None if is_written(id) => return,
+            None => match self.owner(id, header, &record[HEADER..]) {
+                Some(owner) => put(record, ID_AT, &owner.to_le_bytes()),
+                None => return,
+            },
         }
-        let now = now();
-        let mut at = 0;
-        let mut latest = self.latest.get(&ring).copied().unwrap_or_default();
-        while let Some(header) = Header::read(&bytes[at..]) {
-            let size = usize::from(header.size).max(HEADER);
-            let Some(record) = bytes.get_mut(at..at + size) else { break };
-            at += size;
-            if header.kind != types::SAMPLE {
-                continue;
-            }
-            let (Some(id), Some(time)) = (u64_at(record, ID_AT), u64_at(record, TIME_AT)) else { continue };
-            match self.ours.get(&id) {
-                Some(None) => {
-                    latest = latest.max(time);
-                    continue;
-                }
-                Some(Some(_)) => {}
-                None if is_written(id) => continue,
-                None => match self.owner(id, header, &record[HEADER..]) {
-                    Some(owner) => put(record, ID_AT, &owner.to_le_bytes()),
-                    None => continue,
-                },
-            }
-            // Samples are written in order of time.
-            latest = time.clamp(latest, now.max(latest));
-            put(record, TIME_AT, &latest.to_le_bytes());
-        }
-        self.latest.insert(ring, latest);
+        // Samples are written in order of time.
+        *latest = time.clamp(*latest, now.max(*latest));
+        put(record, TIME_AT, &latest.to_le_bytes());
     }
 
     /// Returns our event's id for a sample's foreign id. Both count the same, so a foreign id always has one result.
@@ -119,10 +117,13 @@ impl Shared {
 
 #[cfg(test)]
 mod tests {
+    use super::super::pipeline::RecordPipeline;
+    use super::super::strings::StringJoiner;
     use super::*;
     use crate::kernel::attr::sample::{ADDR, CALLCHAIN, CPU, IDENTIFIER, IP, PERIOD, TID, TIME};
     use crate::kernel::attr::{SW_CPU_CLOCK, TYPE_SOFTWARE};
     use crate::record::kinds::tests;
+    use crate::record::kinds::{WholeRecords, types};
 
     const USUAL: u64 = IDENTIFIER | IP | TID | TIME | CPU | PERIOD | CALLCHAIN;
     const CLOCK: u64 = 1;
@@ -152,15 +153,13 @@ mod tests {
     }
 
     fn mended(borrowed: &mut MisattributedSamples, records: &[Vec<u8>], now: u64) -> Vec<(u64, u64)> {
-        let mut bytes = records.concat();
-        borrowed.mend(0, &mut bytes, || now, |id| id == WRITER);
-        let mut at = 0;
-        let mut each = |record: &Vec<u8>| {
-            let read = [ID_AT, TIME_AT].map(|field| u64_at(&bytes, at + field).expect("a field"));
-            at += record.len();
-            (read[0], read[1])
-        };
-        records.iter().map(&mut each).collect()
+        let mut strings = StringJoiner::writing_by(WRITER);
+        let strings = Some(&mut strings);
+        let bytes = RecordPipeline { misattributed: Some(borrowed), strings, now, ..RecordPipeline::default() }
+            .passed(0, &records.concat());
+        let field = |record: &[u8], at: usize| u64_at(record, at).expect("a field");
+        let read = |(_, record): (Header, &[u8])| (field(record, ID_AT), field(record, TIME_AT));
+        WholeRecords { rest: &bytes }.map(read).collect()
     }
 
     #[test]
@@ -185,7 +184,7 @@ mod tests {
     #[test]
     fn what_programs_wrote_is_no_sample() {
         let read = mended(&mut borrowed(), &[other(WRITER, 90), other(91, 6)], 100);
-        assert_eq!(read, [(WRITER, 90), (SWITCHES, 6)]);
+        assert_eq!(read, [(SWITCHES, 6)]);
     }
 
     #[test]
@@ -196,8 +195,9 @@ mod tests {
         clock.learn(0, CLOCK, &attr);
         assert_eq!(mended(&mut clock, &[fault(90, 5)], 1), [(90, 5)]);
         let whole = [fault(90, 5), other(91, 6)].concat();
-        for mut odd in crate::damage::each_byte(&whole) {
-            borrowed().mend(0, &mut odd, || 9, |_| false);
+        for odd in crate::damage::each_byte(&whole) {
+            RecordPipeline { misattributed: Some(&mut borrowed()), now: 9, ..RecordPipeline::default() }
+                .passed(0, &odd);
         }
     }
 }

@@ -4,5 +4,6 @@
 pub(crate) mod listener;
 pub(crate) mod misattributed;
 pub(crate) mod outer_namespace;
+pub(crate) mod pipeline;
 pub(crate) mod stack_walks;
 pub(crate) mod strings;

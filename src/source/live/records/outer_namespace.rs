@@ -9,7 +9,7 @@ use crate::kernel::attr::{Attr, sample};
 use crate::kernel::procfs;
 use crate::record::Layout;
 use crate::record::in_place::{i32_at, put};
-use crate::record::kinds::{HEADER, Header, WholeRecords, encode_comm, misc, types};
+use crate::record::kinds::{HEADER, Header, encode_comm, misc, types};
 use crate::record::sample::{CONTEXT_USER, ChainPlace};
 use crate::session::{OUTSIDE, OUTSIDE_NAME};
 
@@ -70,28 +70,21 @@ impl OuterNamespaceTasks {
         self.samples.insert(id, place);
     }
 
-    /// Translates the tasks in a ring's records from an offset on to numbers here; drops records of tasks without one.
-    pub(crate) fn mend(&mut self, bytes: &mut Vec<u8>, from: usize) {
-        let read = bytes.split_off(from);
-        let mut all = WholeRecords { rest: &read };
-        for (header, record) in all.by_ref() {
-            let is_told = matches!(header.kind, types::COMM | types::MMAP | types::MMAP2 | types::FORK | types::EXIT);
-            if is_told && i32_at(record, HEADER).is_some_and(|pid| pid <= 0) {
-                continue;
-            }
-            let start = bytes.len();
-            bytes.extend_from_slice(record);
-            let id = (header.kind == types::SAMPLE).then(|| Layout::identifier(header.kind, &record[HEADER..]));
-            if let Some(place) = id.flatten().and_then(|id| self.samples.get(&id)) {
-                place.mend(header, &mut bytes[start..], &mut self.numbers);
+    /// Translates the tasks in a record to numbers here. Returns `false` for a record of a task without one.
+    pub(super) fn translate(&mut self, header: Header, record: &mut [u8]) -> bool {
+        if header.kind == types::SAMPLE {
+            let place = Layout::identifier(header.kind, &record[HEADER..]).and_then(|id| self.samples.get(&id));
+            if let Some(place) = place {
+                place.translate(header, record, &mut self.numbers);
             }
         }
-        bytes.extend_from_slice(all.rest);
+        let is_of_task = matches!(header.kind, types::COMM | types::MMAP | types::MMAP2 | types::FORK | types::EXIT);
+        !is_of_task || i32_at(record, HEADER).is_none_or(|pid| pid > 0)
     }
 }
 
 impl Place {
-    fn mend(&self, header: Header, record: &mut [u8], numbers: &mut FxHashMap<i32, i32>) {
+    fn translate(&self, header: Header, record: &mut [u8], numbers: &mut FxHashMap<i32, i32>) {
         let Some([_, chain, data]) = self.chain.split(record) else { return };
         let data_at = record.len() - data.len();
         let in_user = header.misc & misc::CPUMODE_MASK == misc::USER || chain.as_chunks().0.contains(&CALLED_BY_USER);
@@ -121,6 +114,7 @@ const CALLED_BY_USER: [u8; 8] = CONTEXT_USER.to_le_bytes();
 
 #[cfg(test)]
 mod tests {
+    use super::super::pipeline::RecordPipeline;
     use super::*;
     use crate::kernel::attr::sample::{CALLCHAIN, CPU, IDENTIFIER, IP, PERIOD, RAW, TID, TIME};
     use crate::record::kinds::tests;
@@ -155,9 +149,7 @@ mod tests {
     }
 
     fn mended(outside: &mut OuterNamespaceTasks, record: &[u8]) -> Vec<u8> {
-        let mut out = [b"before", record].concat();
-        outside.mend(&mut out, 6);
-        out.split_off(6)
+        RecordPipeline { outer: Some(outside), ..RecordPipeline::default() }.passed(0, record)
     }
 
     #[test]

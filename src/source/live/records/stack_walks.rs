@@ -23,11 +23,12 @@ use crate::kernel::walk::{
 use crate::perfdata::layout;
 use crate::record::Layout;
 use crate::record::in_place::i32_at;
-use crate::record::kinds::{HEADER, Header, WholeRecords, misc, types};
+use crate::record::kinds::{HEADER, Header, misc, types};
 use crate::record::sample::{CONTEXT_USER, ChainPlace, NO_CODE, u64s};
 use crate::symbols::spaces::news::{self, NewsSender};
 use crate::symbols::spaces::{self, Following, Starts, Tables, WalkFigures};
 
+use super::pipeline::Output;
 use crate::source::live::LiveConfig;
 use crate::source::live::attr;
 use crate::source::live::capture::refused_program;
@@ -266,8 +267,7 @@ impl StackWalks {
 
     pub(crate) fn close(&mut self, cpu: u32) {
         self.writers.remove(&cpu);
-        self.pairs.waiting.remove(&cpu);
-        self.pairs.traced.remove(&cpu);
+        self.pairs.rings.remove(&cpu);
     }
 
     pub(crate) fn learn(&mut self, id: u64, attr: &Attr) {
@@ -295,9 +295,7 @@ pub(crate) struct WalkJoiner {
     /// The layout of each id's samples with copied stacks.
     copies: FxHashMap<u64, Layout>,
     samples: FxHashMap<u64, Sampled>,
-    /// For each ring, the walk whose sample has not been read yet.
-    waiting: BTreeMap<u32, Vec<u8>>,
-    traced: BTreeMap<u32, TracedWalk>,
+    rings: BTreeMap<u32, RingWalks>,
     /// The functions that call several programs of a tracepoint, sorted by their addresses.
     callers: Vec<Range<u64>>,
     told: FxHashSet<ProcessEvent>,
@@ -307,6 +305,13 @@ pub(crate) struct WalkJoiner {
     pub(crate) ends: WalkEnds,
 }
 
+/// The walks of a ring whose samples have not been read yet.
+#[derive(Debug, Default)]
+pub(super) struct RingWalks {
+    waiting: Vec<u8>,
+    traced: TracedWalk,
+}
+
 impl WalkJoiner {
     fn new(news: NewsSender) -> Self {
         Self {
@@ -314,8 +319,7 @@ impl WalkJoiner {
             writers: FxHashSet::default(),
             copies: FxHashMap::default(),
             samples: FxHashMap::default(),
-            waiting: BTreeMap::new(),
-            traced: BTreeMap::new(),
+            rings: BTreeMap::new(),
             callers: Vec::new(),
             told: FxHashSet::default(),
             asked: FxHashSet::default(),
@@ -328,55 +332,61 @@ impl WalkJoiner {
         self.writers.contains(&id)
     }
 
-    /// Joins the records that were read from a CPU's ring, and appends the result to `out`.
-    pub(crate) fn join(&mut self, cpu: u32, bytes: &[u8], out: &mut Vec<u8>) {
-        let mut waiting = self.waiting.remove(&cpu).unwrap_or_default();
-        let callers = std::mem::take(&mut self.callers);
-        let mut traced = self.traced.remove(&cpu).unwrap_or_default().read(&callers);
-        let mut all = WholeRecords { rest: bytes };
-        for (header, record) in all.by_ref() {
-            let id = (header.kind == types::SAMPLE).then(|| Layout::identifier(header.kind, &record[HEADER..]));
-            let Some(id) = id.flatten() else {
-                if header.kind == types::LOST {
-                    waiting.clear();
-                    traced.lose(out);
-                }
-                self.tell(header, &record[HEADER..]);
-                out.extend_from_slice(record);
-                continue;
-            };
-            if self.writers.contains(&id) {
-                self.look(record);
-                if record.get(FLAGS_AT).is_some_and(|flags| flags & AT_TRACEPOINT != 0) {
-                    traced.walked(record, out);
-                } else {
-                    waiting.clear();
-                    waiting.extend_from_slice(record);
-                }
-                continue;
+    /// Begins to read a CPU's ring.
+    pub(super) fn begin(&mut self, cpu: u32) -> RingWalks {
+        self.rings.remove(&cpu).unwrap_or_default()
+    }
+
+    /// Takes the record at an offset of `read`: keeps a walk for its sample, and joins samples with their walks. Returns
+    /// `false` for a record that stays as it is.
+    pub(super) fn take(
+        &mut self,
+        ring: &mut RingWalks,
+        read: &[u8],
+        at: usize,
+        header: Header,
+        out: &mut Output<'_, '_>,
+    ) -> bool {
+        let range = at..at + usize::from(header.size).max(HEADER);
+        let record = &read[range.clone()];
+        let id = (header.kind == types::SAMPLE).then(|| Layout::identifier(header.kind, &record[HEADER..]));
+        let Some(id) = id.flatten() else {
+            if header.kind == types::LOST {
+                ring.waiting.clear();
+                ring.traced.lose(read, &self.callers, out);
             }
-            let joined = match (self.samples.get(&id), self.copies.get(&id)) {
-                (Some(Sampled { chain, is_traced: true }), _) => {
-                    traced.sampled(traced::Hit { id, header, record, chain: *chain }, out);
-                    continue;
-                }
-                (Some(Sampled { chain, .. }), _) => join(record, header, chain, &waiting, out),
-                (None, Some(layout)) => mend(record, header, *layout, &waiting, out),
-                (None, None) => {
-                    out.extend_from_slice(record);
-                    continue;
-                }
-            };
-            waiting.clear();
-            if joined.is_none() {
-                out.extend_from_slice(record);
+            self.tell(header, &record[HEADER..]);
+            return false;
+        };
+        if self.writers.contains(&id) {
+            self.look(record);
+            if record.get(FLAGS_AT).is_some_and(|flags| flags & AT_TRACEPOINT != 0) {
+                ring.traced.walked(read, record, &self.callers, out);
+            } else {
+                ring.waiting.clear();
+                ring.waiting.extend_from_slice(record);
             }
+            return true;
         }
-        let traced = traced.end(out);
-        self.callers = callers;
-        out.extend_from_slice(all.rest);
-        self.traced.insert(cpu, traced);
-        self.waiting.insert(cpu, waiting);
+        let walk = &ring.waiting;
+        let is_joined = match (self.samples.get(&id), self.copies.get(&id)) {
+            (Some(Sampled { chain, is_traced: true }), _) => {
+                let hit = traced::Hit { id, header, range, chain: *chain };
+                ring.traced.sampled(read, hit, &self.callers, out);
+                return true;
+            }
+            (Some(Sampled { chain, .. }), _) => out.write(|bytes| join(record, header, chain, walk, bytes).is_some()),
+            (None, Some(layout)) => out.write(|bytes| mend(record, header, *layout, walk, bytes).is_some()),
+            (None, None) => return false,
+        };
+        ring.waiting.clear();
+        is_joined
+    }
+
+    /// Ends reading a CPU's ring.
+    pub(super) fn end(&mut self, cpu: u32, mut ring: RingWalks, read: &[u8], out: &mut Output<'_, '_>) {
+        ring.traced.release(read, &self.callers, out);
+        self.rings.insert(cpu, ring);
         self.told.clear();
     }
 

@@ -14,7 +14,7 @@ use crate::kernel::bpf_calls::LoadError;
 use crate::kernel::strings::{ProgramOutputs, StringLayout};
 use crate::kernel::sys::{Ioctl, Sys};
 use crate::record::Layout;
-use crate::record::kinds::{HEADER, WholeRecords, types};
+use crate::record::kinds::{HEADER, Header, types};
 use crate::record::sample::ChainPlace;
 
 use crate::source::live::capture::refused_program;
@@ -122,38 +122,45 @@ impl StringJoiner {
         self.samples.extend(chain.map(|chain| (id, Joint { tracepoint, chain, at, strings })));
     }
 
-    pub(crate) fn is_writer(&self, id: u64) -> bool {
+    pub(super) fn is_used(&self) -> bool {
+        !self.samples.is_empty()
+    }
+
+    pub(super) fn of_ring(&mut self, cpu: u32) -> RingStrings<'_> {
+        RingStrings { writers: &self.writers, samples: &self.samples, waiting: self.waiting.entry(cpu).or_default() }
+    }
+}
+
+/// The strings of a CPU's ring.
+pub(super) struct RingStrings<'a> {
+    writers: &'a FxHashSet<u64>,
+    samples: &'a FxHashMap<u64, Joint>,
+    waiting: &'a mut Vec<u8>,
+}
+
+impl RingStrings<'_> {
+    pub(super) fn is_writer(&self, id: u64) -> bool {
         self.writers.contains(&id)
     }
 
-    /// Joins the records of a CPU's ring, which are in `out` from `from` on.
-    pub(crate) fn join(&mut self, cpu: u32, out: &mut Vec<u8>, from: usize) {
-        if self.samples.is_empty() || out.len() == from {
-            return;
+    /// Joins the record at the end of `out`, from `from` on. Returns `false` for a program's own record.
+    pub(super) fn join(&mut self, header: Header, out: &mut Vec<u8>, from: usize) -> bool {
+        let record = &out[from..];
+        if header.kind == types::LOST {
+            self.waiting.clear();
         }
-        let bytes = out.split_off(from);
-        let waiting = self.waiting.entry(cpu).or_default();
-        let mut all = WholeRecords { rest: &bytes };
-        for (header, record) in all.by_ref() {
-            let id = (header.kind == types::SAMPLE).then(|| Layout::identifier(header.kind, &record[HEADER..]));
-            match id.flatten() {
-                Some(id) if self.writers.contains(&id) => {
-                    waiting.clear();
-                    waiting.extend_from_slice(record);
-                }
-                Some(id) => {
-                    let joined = self.samples.get(&id).and_then(|joint| joint.complete(record, waiting));
-                    out.extend_from_slice(joined.as_deref().unwrap_or(record));
-                }
-                None => {
-                    if header.kind == types::LOST {
-                        waiting.clear();
-                    }
-                    out.extend_from_slice(record);
-                }
-            }
+        let id = (header.kind == types::SAMPLE).then(|| Layout::identifier(header.kind, &record[HEADER..]));
+        let Some(id) = id.flatten() else { return true };
+        if self.writers.contains(&id) {
+            self.waiting.clear();
+            self.waiting.extend_from_slice(record);
+            return false;
         }
-        out.extend_from_slice(all.rest);
+        if let Some(whole) = self.samples.get(&id).and_then(|joint| joint.complete(record, self.waiting)) {
+            out.truncate(from);
+            out.extend_from_slice(&whole);
+        }
+        true
     }
 }
 
@@ -200,9 +207,16 @@ impl Joint {
 
 #[cfg(test)]
 mod tests {
+    use super::super::pipeline::RecordPipeline;
     use super::*;
     use crate::kernel::attr::sample::{CALLCHAIN, CGROUP, CPU, IDENTIFIER, IP, PERIOD, RAW, TID, TIME};
-    use crate::record::kinds::tests;
+    use crate::record::kinds::{WholeRecords, tests};
+
+    impl StringJoiner {
+        pub(crate) fn writing_by(writer: u64) -> Self {
+            Self { writers: FxHashSet::from_iter([writer]), ..Self::default() }
+        }
+    }
 
     const KIND: u64 = IDENTIFIER | IP | TID | TIME | CPU | PERIOD | CALLCHAIN | RAW | CGROUP;
     const CALL: u64 = 600;
@@ -239,11 +253,10 @@ mod tests {
         joints.writers.insert(9);
         let fields = Fields { addresses: vec![16, 24], at: 32 };
         joints.learn(1, CALL, &fields, &Attr { sample_type: KIND, ..Attr::default() });
-        let mut out = b"before".to_vec();
-        out.extend(pieces.concat());
-        joints.join(0, &mut out, 6);
+        let out =
+            RecordPipeline { strings: Some(&mut joints), ..RecordPipeline::default() }.passed(0, &pieces.concat());
         let layout = Layout { sample_type: KIND, id_all: true, ..Layout::default() };
-        let (mut found, mut all) = (Vec::new(), WholeRecords { rest: &out[6..] });
+        let (mut found, mut all) = (Vec::new(), WholeRecords { rest: &out });
         for (header, record) in all.by_ref().filter(|(header, _)| header.kind == types::SAMPLE) {
             let sample = layout.sample(header, &record[HEADER..]).expect("whole");
             assert_eq!((sample.cgroup, sample.raw.len() % 8, &sample.raw[..32]), (77, 4, &[7; 32][..]));
@@ -284,8 +297,7 @@ mod tests {
         short[HEADER + 6 * 8] = 200;
         let mut joints = StringJoiner::default();
         joints.learn(1, CALL, &Fields { addresses: vec![16], at: 32 }, &Attr { sample_type: KIND, ..Attr::default() });
-        let mut out = short.clone();
-        joints.join(0, &mut out, 0);
-        assert_eq!(out, short);
+        let mut pipeline = RecordPipeline { strings: Some(&mut joints), ..RecordPipeline::default() };
+        assert_eq!(pipeline.passed(0, &short), short);
     }
 }

@@ -1,8 +1,9 @@
 //! Tests with walks and samples in the order of a ring.
 
+use super::super::pipeline::RecordPipeline;
 use super::*;
 use crate::kernel::attr::sample::{CALLCHAIN, CPU, IDENTIFIER, IP, PERIOD, TID, TIME};
-use crate::record::kinds::tests;
+use crate::record::kinds::{WholeRecords, tests};
 use crate::record::sample::CONTEXT_KERNEL;
 
 const LAYOUT: Layout = Layout {
@@ -59,10 +60,15 @@ fn start() -> Joined {
     Joined { walks, news }
 }
 
+impl WalkJoiner {
+    fn passed(&mut self, cpu: u32, bytes: &[u8]) -> Vec<u8> {
+        RecordPipeline { walks: Some(self), ..RecordPipeline::default() }.passed(cpu, bytes)
+    }
+}
+
 impl Joined {
     fn read(&mut self, cpu: u32, pieces: &[Vec<u8>]) -> Vec<Vec<u64>> {
-        let mut out = Vec::new();
-        self.walks.join(cpu, &pieces.concat(), &mut out);
+        let out = self.walks.passed(cpu, &pieces.concat());
         let mut all = WholeRecords { rest: &out };
         let samples = all.by_ref().filter(|(header, _)| header.kind == types::SAMPLE);
         let chain =
@@ -148,7 +154,7 @@ fn what_is_of_another_sample_is_not_taken() {
     // Records that are truncated, or claim a larger size.
     let whole = [walked(5, 0, &[0x10]), sampled(misc::USER, 0x10, 5, &[0x77])].concat();
     for odd in crate::damage::each_byte(&whole) {
-        joined.walks.join(0, &odd, &mut Vec::new());
+        joined.walks.passed(0, &odd);
     }
 }
 
@@ -282,8 +288,7 @@ fn the_function_that_calls_the_programs_of_a_tracepoint_is_left_out() {
     let of = |ip: u64, kernel: &[u64]| {
         let head = [TRACED[0], ip, task(5), 5, 0, 1, kernel.len() as u64];
         let sample = record(types::SAMPLE, misc::KERNEL, &[&head[..], kernel].concat());
-        let (mut joined, mut out) = (start_traced(), Vec::new());
-        joined.walks.join(0, &[walked_at(5, 0x10), sample.clone(), sample].concat(), &mut out);
+        let out = start_traced().walks.passed(0, &[walked_at(5, 0x10), sample.clone(), sample].concat());
         let all = WholeRecords { rest: &out };
         let read = |(header, record): (Header, &[u8])| {
             let sample = LAYOUT.sample(header, &record[HEADER..]).expect("whole");

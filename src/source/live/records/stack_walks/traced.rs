@@ -6,33 +6,38 @@ use std::ops::Range;
 use crate::record::kinds::Header;
 use crate::record::sample::{CONTEXT_KERNEL, CONTEXT_MAX, ChainPlace};
 
+use super::super::pipeline::Output;
 use super::{ID_AT, TASK_AT, join};
 
-/// A sample of a traced event.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Hit<'a> {
+/// A sample of a traced event, in the bytes that were read.
+#[derive(Clone, Debug)]
+pub(super) struct Hit {
     pub(super) id: u64,
     pub(super) header: Header,
-    pub(super) record: &'a [u8],
+    pub(super) range: Range<usize>,
     pub(super) chain: ChainPlace,
 }
 
-impl Hit<'_> {
-    fn is_of(&self, walk: &[u8]) -> bool {
-        self.task() == walk.get(TASK_AT..TASK_AT + 8)
+impl Hit {
+    fn is_of(&self, read: &[u8], walk: &[u8]) -> bool {
+        self.task(read) == walk.get(TASK_AT..TASK_AT + 8)
     }
 
-    fn task(&self) -> Option<&[u8]> {
-        self.record.get(ID_AT + 16..ID_AT + 24)
+    fn task<'a>(&self, read: &'a [u8]) -> Option<&'a [u8]> {
+        read[self.range.clone()].get(ID_AT + 16..ID_AT + 24)
     }
 
-    fn write(&self, walk: &[u8], callers: &[Range<u64>], out: &mut Vec<u8>) {
-        let from = out.len();
-        if join(self.record, self.header, &self.chain, walk, out).is_none() {
-            out.extend_from_slice(self.record);
-        }
-        // Otherwise the sample is not from a tracepoint with several programs.
-        let _ = self.leave_out_caller(callers, out, from);
+    fn write(&self, read: &[u8], walk: &[u8], callers: &[Range<u64>], out: &mut Output<'_, '_>) {
+        let record = &read[self.range.clone()];
+        out.write(|out| {
+            let from = out.len();
+            if join(record, self.header, &self.chain, walk, out).is_none() {
+                out.extend_from_slice(record);
+            }
+            // Otherwise the sample is not from a tracepoint with several programs.
+            let _ = self.leave_out_caller(callers, out, from);
+            true
+        });
     }
 
     /// Removes the function that calls the programs of a tracepoint: without our program, the kernel leaves it out.
@@ -63,77 +68,56 @@ pub(super) struct TracedWalk {
     is_first: bool,
     /// Whether walks follow their samples.
     follows: bool,
+    /// Samples of the ring that is being read, whose walk may be the next record.
+    held: Vec<Hit>,
 }
 
 impl TracedWalk {
-    pub(super) fn read<'a>(self, callers: &'a [Range<u64>]) -> TracedRing<'a> {
-        TracedRing { walk: self, callers, held: Vec::new() }
+    pub(super) fn walked(&mut self, read: &[u8], record: &[u8], callers: &[Range<u64>], out: &mut Output<'_, '_>) {
+        let task = record.get(TASK_AT..TASK_AT + 8);
+        let is_new = self.record.get(TASK_AT..TASK_AT + 8) != task;
+        self.clear();
+        self.record.extend_from_slice(record);
+        let is_its = self.held.last().is_some_and(|hit| hit.is_of(read, record));
+        self.is_first = is_new && !is_its;
+        // A task's first walk after its sample.
+        self.follows |= is_new && is_its;
+        if is_its {
+            self.used.extend(self.held.iter().map(|hit| hit.id));
+        }
+        self.held.drain(..).for_each(|hit| hit.write(read, record, callers, out));
+    }
+
+    pub(super) fn sampled(&mut self, read: &[u8], hit: Hit, callers: &[Range<u64>], out: &mut Output<'_, '_>) {
+        if hit.is_of(read, &self.record) && !self.used.contains(&hit.id) {
+            // A task's first walk before its sample.
+            self.follows &= !self.is_first;
+            if !self.follows {
+                self.used.push(hit.id);
+                self.release(read, callers, out);
+                return hit.write(read, &self.record, callers, out);
+            }
+        }
+        if self.held.last().is_some_and(|held| held.task(read) != hit.task(read) || held.id == hit.id) {
+            self.release(read, callers, out);
+        }
+        self.held.push(hit);
+    }
+
+    /// Forgets the walk: records are missing.
+    pub(super) fn lose(&mut self, read: &[u8], callers: &[Range<u64>], out: &mut Output<'_, '_>) {
+        self.release(read, callers, out);
+        self.clear();
+    }
+
+    /// Writes the held samples without a walk.
+    pub(super) fn release(&mut self, read: &[u8], callers: &[Range<u64>], out: &mut Output<'_, '_>) {
+        self.held.drain(..).for_each(|hit| hit.write(read, &[], callers, out));
     }
 
     fn clear(&mut self) {
         self.record.clear();
         self.used.clear();
         self.is_first = false;
-    }
-}
-
-/// The walks and samples of traced events while a ring is read.
-pub(super) struct TracedRing<'a> {
-    walk: TracedWalk,
-    callers: &'a [Range<u64>],
-    /// Samples whose walk may be the next record.
-    held: Vec<Hit<'a>>,
-}
-
-impl<'a> TracedRing<'a> {
-    pub(super) fn walked(&mut self, record: &[u8], out: &mut Vec<u8>) {
-        let walk = &mut self.walk;
-        let task = record.get(TASK_AT..TASK_AT + 8);
-        let is_new = walk.record.get(TASK_AT..TASK_AT + 8) != task;
-        walk.clear();
-        walk.record.extend_from_slice(record);
-        let is_its = self.held.last().is_some_and(|hit| hit.is_of(record));
-        walk.is_first = is_new && !is_its;
-        // A task's first walk after its sample.
-        walk.follows |= is_new && is_its;
-        if is_its {
-            walk.used.extend(self.held.iter().map(|hit| hit.id));
-        }
-        for hit in self.held.drain(..) {
-            hit.write(record, self.callers, out);
-        }
-    }
-
-    pub(super) fn sampled(&mut self, hit: Hit<'a>, out: &mut Vec<u8>) {
-        let walk = &mut self.walk;
-        if hit.is_of(&walk.record) && !walk.used.contains(&hit.id) {
-            // A task's first walk before its sample.
-            walk.follows &= !walk.is_first;
-            if !walk.follows {
-                walk.used.push(hit.id);
-                self.release(out);
-                return hit.write(&self.walk.record, self.callers, out);
-            }
-        }
-        if self.held.last().is_some_and(|held| held.task() != hit.task() || held.id == hit.id) {
-            self.release(out);
-        }
-        self.held.push(hit);
-    }
-
-    /// Forgets the walk: records are missing.
-    pub(super) fn lose(&mut self, out: &mut Vec<u8>) {
-        self.release(out);
-        self.walk.clear();
-    }
-
-    pub(super) fn end(mut self, out: &mut Vec<u8>) -> TracedWalk {
-        self.release(out);
-        self.walk
-    }
-
-    /// Writes the held samples without a walk.
-    fn release(&mut self, out: &mut Vec<u8>) {
-        self.held.drain(..).for_each(|hit| hit.write(&[], self.callers, out));
     }
 }

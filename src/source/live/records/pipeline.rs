@@ -1,0 +1,203 @@
+//! The way of a ring's records into a batch, in one pass: corrections in place, then the records that are joined,
+//! completed or dropped, in this order, and the index of what is left.
+
+use crate::kernel::monotonic_ns;
+use crate::perfdata::layout;
+use crate::record::in_place::u64_at;
+use crate::record::kinds::{HEADER, Header, WholeRecords, types};
+use crate::record::{Layout, SampleId};
+use crate::source::Batch;
+use crate::source::live::attach::{Attachment, CpuRing};
+
+use super::listener;
+use super::misattributed::MisattributedSamples;
+use super::outer_namespace::OuterNamespaceTasks;
+use super::stack_walks::WalkJoiner;
+use super::strings::{RingStrings, StringJoiner};
+
+/// The offset of the time in all our samples: after id, address and task.
+pub(super) const TIME_AT: usize = HEADER + 24;
+
+/// The rewriters of records, in their order.
+#[derive(Default)]
+pub(crate) struct RecordPipeline<'a> {
+    pub(super) misattributed: Option<&'a mut MisattributedSamples>,
+    pub(super) walks: Option<&'a mut WalkJoiner>,
+    pub(super) strings: Option<&'a mut StringJoiner>,
+    pub(super) outer: Option<&'a mut OuterNamespaceTasks>,
+    pub(super) layout: Layout,
+    /// The times between which a ring's records were written.
+    pub(super) since: u64,
+    pub(super) now: u64,
+}
+
+impl Attachment {
+    /// Returns the pipeline for records that were written after the previous round's start, `since`.
+    pub(crate) fn pipeline(
+        &mut self,
+        since: u64,
+    ) -> (&mut std::collections::BTreeMap<u32, CpuRing>, RecordPipeline<'_>) {
+        let layout = layout(&self.attr(0));
+        let Self { rings, walks, strings, outside, borrowed, .. } = self;
+        let pipeline = RecordPipeline {
+            misattributed: Some(borrowed).filter(|samples| samples.is_used()),
+            walks: walks.as_mut().map(|walks| &mut walks.pairs),
+            strings: Some(&mut strings.joints).filter(|joints| joints.is_used()),
+            outer: outside.as_mut(),
+            layout,
+            since,
+            now: since,
+        };
+        (rings, pipeline)
+    }
+}
+
+impl RecordPipeline<'_> {
+    /// Reads a ring into a batch; `read` is a buffer.
+    pub(crate) fn drain(&mut self, cpu: u32, ring: &mut CpuRing, read: &mut Vec<u8>, batch: &mut Batch) {
+        read.clear();
+        ring.ring.drain(read);
+        self.now = monotonic_ns();
+        self.pass(cpu, ring.id, read, batch);
+    }
+
+    /// Passes records that were read from a CPU's ring. Records without a sample id get the id of the ring's owner.
+    pub(super) fn pass(&mut self, cpu: u32, owner: u64, read: &mut [u8], batch: &mut Batch) {
+        let Self { misattributed, walks, strings, outer, layout, since, now } = self;
+        // The task of such a record is unknown, and its time is only known to be after the previous round.
+        let mut id = SampleId { pid: -1, tid: -1, time: *since, id: owner, cpu };
+        let mut walked = walks.as_mut().map(|walks| walks.begin(cpu));
+        let mut strings = strings.as_mut().map(|strings| strings.of_ring(cpu));
+        // Without these, records stay together, and are copied at once.
+        let is_plain = walked.is_none() && strings.is_none() && outer.is_none();
+        let mut latest = misattributed.as_ref().map_or(0, |samples| samples.latest(cpu));
+        let (mut at, mut copied) = (0, 0);
+        while let Some(header) = Header::read(&read[at..]) {
+            let end = at + usize::from(header.size).max(HEADER);
+            let Some(record) = read.get_mut(at..end) else { break };
+            let is_sample = header.kind == types::SAMPLE;
+            if let Some(samples) = misattributed.as_mut().filter(|_| is_sample) {
+                let is_written = |id| {
+                    walks.as_ref().is_some_and(|walks| walks.is_writer(id))
+                        || strings.as_ref().is_some_and(|strings| strings.is_writer(id))
+                };
+                samples.correct(&mut latest, *now, header, record, is_written);
+            }
+            let written = if is_sample { None } else { listener::written(header.kind, record) };
+            let mut out = Output { batch, strings: strings.as_mut(), outer: outer.as_deref_mut(), layout };
+            if written.is_none() && is_plain {
+                let time = time_of(header, &read[at..end], layout);
+                id.time = time.filter(|time| (id.time..=*now).contains(time)).unwrap_or(id.time);
+                let place = out.batch.bytes.len() + at - copied;
+                out.batch.index.push((time.unwrap_or(0), place));
+                at = end;
+                continue;
+            }
+            out.batch.bytes.extend_from_slice(&read[copied..at]);
+            copied = end;
+            let is_taken = match (walks.as_mut(), walked.as_mut()) {
+                (Some(walks), Some(walked)) => walks.take(walked, read, at, header, &mut out),
+                _ => false,
+            };
+            let record = &read[at..end];
+            at = end;
+            let whole = written.and_then(|own| listener::completed(record, own, layout, &id));
+            match whole {
+                Some(whole) => out.push(&whole),
+                None => {
+                    // A record that was not written for us may have any value there.
+                    let time = time_of(header, record, layout);
+                    id.time = time.filter(|time| (id.time..=*now).contains(time)).unwrap_or(id.time);
+                    if !is_taken {
+                        out.push(record);
+                    }
+                }
+            }
+        }
+        let mut out = Output { batch, strings: strings.as_mut(), outer: outer.as_deref_mut(), layout };
+        if let (Some(walks), Some(walked)) = (walks.as_mut(), walked) {
+            walks.end(cpu, walked, read, &mut out);
+        }
+        out.batch.bytes.extend_from_slice(&read[copied..]);
+        if let Some(samples) = misattributed {
+            samples.set_latest(cpu, latest);
+        }
+    }
+}
+
+/// Returns the time and the offset of each of our own records.
+pub(crate) fn index(bytes: &[u8], layout: &Layout) -> Vec<(u64, usize)> {
+    let begin = bytes.as_ptr().addr();
+    let place = |(header, record): (Header, &[u8])| {
+        (time_of(header, record, layout).unwrap_or(0), record.as_ptr().addr() - begin)
+    };
+    WholeRecords { rest: bytes }.map(place).collect()
+}
+
+/// Returns the time of a record in a layout of ours.
+fn time_of(header: Header, record: &[u8], layout: &Layout) -> Option<u64> {
+    match header.kind {
+        types::SAMPLE => u64_at(record, TIME_AT),
+        _ => layout.trailer(&record[HEADER..]).map(|id| id.time),
+    }
+}
+
+/// The end of the pipeline: strings and task numbers of single records, and their place in the batch.
+pub(super) struct Output<'a, 's> {
+    batch: &'a mut Batch,
+    strings: Option<&'a mut RingStrings<'s>>,
+    outer: Option<&'a mut OuterNamespaceTasks>,
+    layout: &'a Layout,
+}
+
+impl Output<'_, '_> {
+    pub(super) fn push(&mut self, record: &[u8]) {
+        self.write(|bytes| {
+            bytes.extend_from_slice(record);
+            true
+        });
+    }
+
+    /// Adds the record that `write` appends to the bytes, unless it returns `false`. Returns the same.
+    pub(super) fn write(&mut self, write: impl FnOnce(&mut Vec<u8>) -> bool) -> bool {
+        let bytes = &mut self.batch.bytes;
+        let from = bytes.len();
+        if !write(bytes) {
+            return false;
+        }
+        let Some(header) = Header::read(&bytes[from..]) else { return true };
+        let is_kept = self.strings.as_mut().is_none_or(|strings| strings.join(header, bytes, from))
+            && self.outer.as_mut().is_none_or(|outer| outer.translate(header, &mut bytes[from..]));
+        if is_kept {
+            let time = time_of(header, &bytes[from..], self.layout).unwrap_or(0);
+            self.batch.index.push((time, from));
+        } else {
+            bytes.truncate(from);
+        }
+        true
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+
+    impl RecordPipeline<'_> {
+        /// Returns what a CPU's records become. The index must have exactly the records that are left.
+        pub(crate) fn passed(&mut self, cpu: u32, bytes: &[u8]) -> Vec<u8> {
+            let mut batch = Batch { bytes: b"before".to_vec(), ..Batch::default() };
+            self.pass(cpu, OWNER, &mut bytes.to_vec(), &mut batch);
+            let mut at = 6;
+            for (time, place) in batch.index {
+                let header = Header::read(&batch.bytes[at..]).expect("a record");
+                let end = at + usize::from(header.size).max(HEADER);
+                assert_eq!((place, time_of(header, &batch.bytes[at..end], &self.layout).unwrap_or(0)), (at, time));
+                at = end;
+            }
+            assert_eq!(&batch.bytes[..6], b"before");
+            batch.bytes.split_off(6)
+        }
+    }
+
+    pub(crate) const OWNER: u64 = 77;
+}

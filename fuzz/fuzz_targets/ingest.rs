@@ -12,7 +12,7 @@ use libfuzzer_sys::fuzz_target;
 use perfprof_tui::engine::aggregator::{Aggregator, AggregatorLinks};
 use perfprof_tui::engine::shares::ThreadMemory;
 use perfprof_tui::engine::symbolizer::{FoundLines, LookedUp, LookupJob, Symbolizer};
-use perfprof_tui::engine::{Feed, IntakeOptions, Notice, Options, Request, Snapshot, UnitRequest};
+use perfprof_tui::engine::{IntakeOptions, Notice, Options, Request, Snapshot, SourceMessage, UnitRequest};
 use perfprof_tui::export::perfdata;
 use perfprof_tui::filter::{Filter, KnownFields};
 use perfprof_tui::kernel::attr::Flag;
@@ -113,7 +113,7 @@ impl Words<'_> {
 /// The worker and all its channels.
 struct Live {
     worker: Aggregator,
-    batches: Sender<Feed>,
+    batches: Sender<SourceMessage>,
     requests: Sender<Request>,
     notices: Receiver<Notice>,
     answer: Arc<ArcSwap<Answer>>,
@@ -179,7 +179,7 @@ impl Live {
     fn feed(&mut self, until: Option<u64>) {
         let batch = Batch { complete_until: until, ..std::mem::take(&mut self.batch) };
         self.held.waiting.fetch_add(batch.bytes.len(), std::sync::atomic::Ordering::Relaxed);
-        self.batches.send(Feed::Batch(Box::new(batch))).expect("the worker is here");
+        self.batches.send(SourceMessage::Batch(Box::new(batch))).expect("the worker is here");
         assert!(self.worker.turn());
     }
 

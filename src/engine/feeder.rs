@@ -20,7 +20,7 @@ const EAGER: Duration = Duration::from_secs(2);
 
 pub(super) struct Feeder {
     pub(super) source: Box<dyn Source>,
-    pub(super) batches: Sender<Feed>,
+    pub(super) batches: Sender<SourceMessage>,
     pub(super) recycle: Receiver<Vec<u8>>,
     pub(super) controls: Receiver<Control>,
     pub(super) stop: Arc<AtomicBool>,
@@ -37,7 +37,7 @@ pub(super) struct Feeder {
 
 /// A message of the source's thread.
 #[derive(Debug)]
-pub enum Feed {
+pub enum SourceMessage {
     /// The records of one wait.
     Batch(Box<Batch>),
     /// The end of the source.
@@ -73,7 +73,7 @@ impl Feeder {
                 held = Some((batch, since));
                 continue;
             }
-            if !self.deliver(Feed::Batch(Box::new(batch))) {
+            if !self.deliver(SourceMessage::Batch(Box::new(batch))) {
                 return;
             }
             let end = match step {
@@ -81,16 +81,16 @@ impl Feeder {
                 Ok(Progress::End(why)) => why,
                 Err(error) => EndReason::Failed(error.to_string()),
             };
-            self.deliver(Feed::End(end));
+            self.deliver(SourceMessage::End(end));
             return;
         }
     }
 
     /// Delivers a message. While the queue is full, records stay in the rings, where the kernel counts lost ones.
-    fn deliver(&mut self, feed: Feed) -> bool {
+    fn deliver(&mut self, feed: SourceMessage) -> bool {
         let bytes = match &feed {
-            Feed::Batch(batch) => batch.bytes.len(),
-            Feed::End(_) => 0,
+            SourceMessage::Batch(batch) => batch.bytes.len(),
+            SourceMessage::End(_) => 0,
         };
         let waiting = &self.held.waiting;
         if waiting.load(Ordering::Relaxed) > self.most_waiting {

@@ -14,7 +14,7 @@ use crate::units::kit::{FilteredUnit, Points, Spec};
 use super::offline::{name_all, once};
 use super::read_ahead::{self, ReadAhead};
 use crate::ingest::unit_feed::{BlockedBy, BlockedUnit, UnitAnswer};
-use crate::ingest::{Core, Ingest, IntakeOptions};
+use crate::ingest::{Ingest, IngestState, IntakeOptions};
 
 /// The figures of an interval, or of everything.
 #[derive(Debug)]
@@ -140,7 +140,7 @@ fn take_all(
                 work.cut(core, end);
             }
             work.done.take().transpose()?;
-            work.notes.extend(core.told.complaints(&core.profile.ledger));
+            work.notes.extend(core.summary.complaints(&core.profile.ledger));
             return Ok(once(take(&mut work.notes)));
         }
     }
@@ -170,7 +170,7 @@ struct HeadlessState<'a> {
 }
 
 impl HeadlessState<'_> {
-    fn take(&mut self, core: &mut Core, input: usize, time: u64, record: &[u8]) {
+    fn take(&mut self, core: &mut IngestState, input: usize, time: u64, record: &[u8]) {
         if self.done.is_none() {
             self.cut_until(core, time);
             core.apply(input, time, record);
@@ -181,7 +181,7 @@ impl HeadlessState<'_> {
         }
     }
 
-    fn cut_until(&mut self, core: &mut Core, time: u64) {
+    fn cut_until(&mut self, core: &mut IngestState, time: u64) {
         let interval = self.interval.unwrap_or(u64::MAX);
         if time == 0 || core.start == 0 || interval == u64::MAX && self.duration.is_none() {
             return;
@@ -208,11 +208,11 @@ impl HeadlessState<'_> {
         self.next = Some(next);
     }
 
-    fn cut(&mut self, core: &mut Core, end: u64) {
+    fn cut(&mut self, core: &mut IngestState, end: u64) {
         core.units.stand_at(end);
         let (_, end) = core.units.span(end);
         name_all(core, &mut self.resolver, &mut self.notes);
-        let wall_start = core.told.wall_start(core.start);
+        let wall_start = core.summary.wall_start(core.start);
         let (start, points) = (core.start, core.units.take_points());
         let answers = core.unit_answers(None);
         if let Some(mut answer) = answers.into_iter().next() {

@@ -53,7 +53,7 @@ use crate::units::kit::{Settings, Spec, ViewState};
 pub use crate::ingest::IntakeOptions;
 pub use crate::ingest::snapshot::{HostSnapshot, Snapshot};
 pub use crate::ingest::unit_feed::UnitAnswer;
-pub use feeder::Feed;
+pub use feeder::SourceMessage;
 pub use offline::Offline;
 pub(crate) use trigger_watch::TriggerConfig;
 pub use urgency::Urgency;

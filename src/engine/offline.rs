@@ -19,7 +19,7 @@ use crate::symbols::{Problem, Resolver, SymbolOptions};
 use crate::units::kit::FilteredUnit;
 
 use crate::ingest::unit_feed::BlockedBy;
-use crate::ingest::{Core, Ingest, IntakeOptions};
+use crate::ingest::{Ingest, IngestState, IntakeOptions};
 
 use super::missing_files::{self, Sought};
 
@@ -114,7 +114,7 @@ fn load_into(
     })?;
     // A source that failed has not marked its end.
     ingest.feed(&mut Batch { complete_until: Some(u64::MAX), ..Batch::default() });
-    notes.extend(ingest.core().told.complaints(&ingest.core().profile.ledger));
+    notes.extend(ingest.core().summary.complaints(&ingest.core().profile.ledger));
     let damaged = !notes.is_empty();
     ahead.outdated(&ingest).for_each(|dso| resolver.forget(dso));
     name_prepared(ingest.core_mut(), &mut resolver, &mut notes, true);
@@ -166,12 +166,12 @@ impl Ahead {
     }
 }
 
-pub(super) fn name_all(core: &mut Core, resolver: &mut Resolver, notes: &mut Vec<String>) {
+pub(super) fn name_all(core: &mut IngestState, resolver: &mut Resolver, notes: &mut Vec<String>) {
     name_prepared(core, resolver, notes, false);
 }
 
 /// Does the same; the resolver may have seen all frames before.
-fn name_prepared(core: &mut Core, resolver: &mut Resolver, notes: &mut Vec<String>, is_prepared: bool) {
+fn name_prepared(core: &mut IngestState, resolver: &mut Resolver, notes: &mut Vec<String>, is_prepared: bool) {
     let frames: Vec<FrameId> = core.profile.frames.unnamed().collect();
     if frames.is_empty() {
         return;

@@ -275,7 +275,7 @@ fn sections(
 
 /// Returns the call chain method of each event in the file, whose samples have complete chains.
 fn ways(moment: &Snapshot) -> impl Iterator<Item = CallGraph> {
-    let ways = moment.ways.iter().copied().chain(std::iter::repeat(CallGraph::None));
+    let ways = moment.call_graph_modes.iter().copied().chain(std::iter::repeat(CallGraph::None));
     moment.events.iter().zip(ways).filter(|(event, _)| !event.is_derived()).map(|(_, way)| way)
 }
 

@@ -1,4 +1,4 @@
-//! Side-band history (forks, comms, mappings) as records.
+//! SideBandEvent-band history (forks, comms, mappings) as records.
 
 use std::collections::HashSet;
 
@@ -6,7 +6,7 @@ use crate::record::kinds::{Mmap, encode_cgroup, encode_comm, encode_task};
 use crate::record::{Layout, SampleId};
 use crate::session::layouts::Layouts;
 use crate::session::log::{Fork, History};
-use crate::session::{Dsos, Placed, Side, SideLog};
+use crate::session::{Dsos, Placed, SideBandEvent, SideLog};
 
 /// Writes history as records, in time order.
 pub(crate) struct SideWriter<'a> {
@@ -32,17 +32,17 @@ impl<'a> SideWriter<'a> {
         }
     }
 
-    fn write(&mut self, time: u64, side: &Side, out: &mut Vec<u8>) {
+    fn write(&mut self, time: u64, side: &SideBandEvent, out: &mut Vec<u8>) {
         let trailer = |pid, tid| self.layout.encode_trailer(&SampleId { pid, tid, time, id: 0, cpu: 0 });
         match side {
-            Side::Map { pid, tid, at, prot, flags } => {
+            SideBandEvent::Map { pid, tid, at, prot, flags } => {
                 let trailer = trailer(*pid, *tid);
                 self.map(*pid, *tid, *at, *prot, *flags, &trailer, out);
             }
-            Side::Comm { pid, tid, exec, comm } => {
+            SideBandEvent::Comm { pid, tid, exec, comm } => {
                 encode_comm(out, *pid, *tid, *exec, comm.as_bytes(), &trailer(*pid, *tid));
             }
-            Side::Fork(fork) => {
+            SideBandEvent::Fork(fork) => {
                 let Fork { task, inherited } = &**fork;
                 let trailer = trailer(task.pid, task.tid);
                 encode_task(out, false, task, &trailer);
@@ -53,10 +53,10 @@ impl<'a> SideWriter<'a> {
                     }
                 }
             }
-            Side::Cgroup { id, path } => {
+            SideBandEvent::Cgroup { id, path } => {
                 encode_cgroup(out, *id, path.as_bytes(), &trailer(0, 0));
             }
-            Side::Exit(task) => {
+            SideBandEvent::Exit(task) => {
                 encode_task(out, true, task, &trailer(task.pid, task.tid));
                 if task.pid == task.tid {
                     // The next process with this PID is another one.
@@ -64,7 +64,7 @@ impl<'a> SideWriter<'a> {
                     return;
                 }
             }
-            Side::Ran { .. } => {}
+            SideBandEvent::Ran { .. } => {}
         }
         self.known.insert(side.pid());
     }

@@ -28,9 +28,9 @@ use super::chains::Chains;
 use super::code_changes::CodeChanges;
 use super::decode::{GroupShare, Inputs};
 use super::derived::Derived;
-use super::facts::SessionFacts;
 use super::hardware::{HardwareLog, HardwareWords};
 use super::snapshot::{HostSnapshot, Snapshot};
+use super::summary::SessionSummary;
 use super::switches::Switches;
 use super::text::Texts;
 use super::tracing::Tracing;
@@ -38,14 +38,14 @@ use super::unit_feed::{SEVERAL_HOSTS, UnitAnswer, Units};
 
 /// The state that records are applied to.
 #[derive(Debug)]
-pub struct Core {
+pub struct IngestState {
     /// The threads, processes and mappings from records.
     pub session: Session,
     /// The kept samples.
     pub profile: Profile,
     pub(crate) events: Vec<EventDesc>,
     /// The current call graph mode of each event of a live session.
-    ways: Vec<CallGraph>,
+    call_graph_modes: Vec<CallGraph>,
     /// The names of the requested events that others replace.
     replaced: FxHashMap<u16, String>,
     /// Marked moments, in order of time.
@@ -73,7 +73,7 @@ pub struct Core {
     /// The session's start in nanoseconds of its clock; 0 before a recording's first record.
     pub start: u64,
     /// Facts that the source reports.
-    pub told: SessionFacts,
+    pub summary: SessionSummary,
     /// The highest timestamp of a sample.
     newest: u64,
     /// The last task that exited on each CPU.
@@ -82,13 +82,13 @@ pub struct Core {
     pub renamed_containers: bool,
 }
 
-impl Core {
+impl IngestState {
     pub(crate) fn new(info: &Info, own_pid: Option<i32>, wants: IntakeOptions) -> Self {
         let mut core = Self {
             session: Session::new(info.origin),
             profile: Profile::default(),
             events: info.events.clone(),
-            ways: Vec::new(),
+            call_graph_modes: Vec::new(),
             replaced: FxHashMap::default(),
             marks: marks::decode_from(&info.hosts.first().machine),
             clock: info.clock().map(|at| at as u16),
@@ -105,13 +105,13 @@ impl Core {
             code: None,
             chains: None,
             timeline: Timeline::default(),
-            told: SessionFacts::new(info),
+            summary: SessionSummary::new(info),
             start: info.start,
             newest: 0,
             exited: FxHashMap::default(),
             renamed_containers: false,
         };
-        core.learn_ways(&info.states);
+        core.learn_call_graph_modes(&info.states);
         if wants.units_only {
             let own = |event: &usize| info.states.get(*event).is_none_or(|state| state.for_units);
             (0..core.events.len()).filter(own).for_each(|event| core.units.set_quiet(event as u16, true));
@@ -148,7 +148,7 @@ impl Core {
     }
 
     fn turn_to(&mut self, input: usize) {
-        self.session.turn_to(self.told.hosts.of_input(input));
+        self.session.turn_to(self.summary.hosts.of_input(input));
     }
 
     /// Reads the mappings of the target's processes before their first records, and then those of all processes.
@@ -267,7 +267,7 @@ impl Core {
         if header.kind == types::SAMPLE {
             return self.sample(input, time, header, body);
         }
-        self.told.count(header.kind);
+        self.summary.count(header.kind);
         if matches!(header.kind, types::SWITCH | types::SWITCH_CPU_WIDE) && header.misc & misc::SWITCH_OUT == 0 {
             let id = self.inputs.decoder(input).form_of(header, body).layout.trailer(body).unwrap_or_default();
             if header.kind == types::SWITCH_CPU_WIDE && !self.units.is_empty() {
@@ -368,7 +368,7 @@ impl Core {
             hosts: self.session.hosts().map(|id, host| self.machine(id, host)),
             has_raw: (0..self.events.len()).map(|event| self.profile.format(event as u16).is_some()).collect(),
             events: self.events.clone(),
-            ways: self.ways.clone(),
+            call_graph_modes: self.call_graph_modes.clone(),
             own_pid: self.own_pid,
             marks: self.marks.clone(),
             losses: self.profile.losses.clone(),
@@ -381,7 +381,7 @@ impl Core {
         HostSnapshot {
             name: host.name.clone(),
             log: host.log.clone(),
-            machine: self.told.hosts[id].machine.clone(),
+            machine: self.summary.hosts[id].machine.clone(),
             containers: host.named_containers().cloned().collect(),
         }
     }

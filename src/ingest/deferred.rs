@@ -12,7 +12,7 @@ use crate::record::kinds::{encode, split, types};
 use crate::record::sample::{DeferredChain, Layout};
 use crate::session::hosts::HostId;
 
-use super::Core;
+use super::IngestState;
 
 /// The maximum bytes of waiting records: beyond them, the oldest sample is applied without its user chain.
 const ROOM: usize = 64 << 20;
@@ -53,12 +53,12 @@ impl Deferred {
     }
 
     /// Takes the next record in order of time, and applies those that are due.
-    pub(crate) fn take(&mut self, core: &mut Core, input: usize, time: u64, record: &[u8]) {
+    pub(crate) fn take(&mut self, core: &mut IngestState, input: usize, time: u64, record: &[u8]) {
         if !self.is_used {
             return core.apply(input, time, record);
         }
         let Ok(Some((header, body, _))) = split(record) else { return };
-        let machine = core.told.hosts.of_input(input);
+        let machine = core.summary.hosts.of_input(input);
         let lacks = match header.kind {
             types::CALLCHAIN_DEFERRED => {
                 if let Some(chain) = DeferredChain::read(body) {
@@ -86,11 +86,11 @@ impl Deferred {
         self.release(core, self.room);
     }
 
-    pub(crate) fn finish(&mut self, core: &mut Core) {
+    pub(crate) fn finish(&mut self, core: &mut IngestState) {
         self.release(core, 0);
     }
 
-    fn join(&mut self, core: &mut Core, cookie: Cookie, user: &[u8]) {
+    fn join(&mut self, core: &mut IngestState, cookie: Cookie, user: &[u8]) {
         for number in self.open.remove(&cookie).unwrap_or_default() {
             let at = number.checked_sub(self.first).and_then(|at| usize::try_from(at).ok());
             let Some(held) = at.and_then(|at| self.held.get_mut(at)) else { continue };
@@ -104,7 +104,7 @@ impl Deferred {
     }
 
     /// Applies records from the oldest on, while they are complete or exceed the memory limit.
-    fn release(&mut self, core: &mut Core, room: usize) {
+    fn release(&mut self, core: &mut IngestState, room: usize) {
         while let Some(held) = self.held.pop_front_if(|held| held.lacks.is_none() || self.bytes > room) {
             self.first += 1;
             self.bytes -= held.bytes.len();
@@ -122,7 +122,7 @@ fn thread(layout: Layout, tid: i32) -> i32 {
 }
 
 /// Returns the record of a sample with its user chain in the place of the cookie; `None` if it would be too long.
-fn joined(core: &Core, held: &Held, user: &[u8]) -> Option<Vec<u8>> {
+fn joined(core: &IngestState, held: &Held, user: &[u8]) -> Option<Vec<u8>> {
     let (header, body, _) = split(&held.bytes).ok()??;
     let (_, sample) = core.decode(held.input, header, body)?;
     // The chain is a part of the body, after the number of its words.

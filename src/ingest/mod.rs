@@ -7,11 +7,11 @@ mod core;
 mod decode;
 mod deferred;
 pub mod derived;
-mod facts;
 pub(crate) mod hardware;
 mod intake;
 mod replay;
 pub mod snapshot;
+mod summary;
 pub(crate) mod switches;
 mod text;
 pub mod tracepoints;
@@ -29,7 +29,7 @@ use chains::Chains;
 use code_changes::CodeChanges;
 use deferred::Deferred;
 
-pub use self::core::Core;
+pub use self::core::IngestState;
 pub use decode::GroupShare;
 pub use intake::IntakeOptions;
 pub(crate) use replay::{PlacedRecord, RecordOrder, replay, replay_all};
@@ -38,7 +38,7 @@ pub(crate) use replay::{PlacedRecord, RecordOrder, replay, replay_all};
 #[derive(Debug)]
 pub struct Ingest {
     orderer: Orderer,
-    core: Core,
+    core: IngestState,
     index: Vec<(u64, usize)>,
     spare: Vec<Vec<u8>>,
     rounds: Vec<Round>,
@@ -66,7 +66,7 @@ impl Round {
 
 impl Ingest {
     pub(crate) fn new(info: &Info, own_pid: Option<i32>, wants: IntakeOptions) -> Self {
-        let core = Core::new(info, own_pid, wants);
+        let core = IngestState::new(info, own_pid, wants);
         let mut deferred = Deferred::default();
         deferred.know(&info.events);
         Self {
@@ -93,12 +93,12 @@ impl Ingest {
     }
 
     /// Returns the state after the records so far.
-    pub fn core(&self) -> &Core {
+    pub fn core(&self) -> &IngestState {
         &self.core
     }
 
     /// Returns the state for changes between two batches.
-    pub fn core_mut(&mut self) -> &mut Core {
+    pub fn core_mut(&mut self) -> &mut IngestState {
         &mut self.core
     }
 
@@ -129,7 +129,7 @@ impl Ingest {
     }
 
     /// Processes a batch's records and passes those that are due, in order of time, to `apply`.
-    pub(crate) fn feed_to(&mut self, batch: &mut Batch, mut apply: impl FnMut(&mut Core, usize, u64, &[u8])) {
+    pub(crate) fn feed_to(&mut self, batch: &mut Batch, mut apply: impl FnMut(&mut IngestState, usize, u64, &[u8])) {
         self.core.learn(batch);
         let input = usize::from(batch.input).min(self.rounds.len() - 1);
         let bytes = std::mem::take(&mut batch.bytes);
@@ -182,11 +182,11 @@ impl Ingest {
                 }
             };
             if header.kind < types::USER_START {
-                let time = self.core.told.hosts.common_time(input, decoder.time(header, body));
+                let time = self.core.summary.hosts.common_time(input, decoder.time(header, body));
                 round.meet(time);
                 self.index.push((time, at));
             } else {
-                self.core.told.count(header.kind);
+                self.core.summary.count(header.kind);
                 if header.kind == types::FINISHED_ROUND {
                     round.complete = round.complete.max(round.at_last_round);
                     round.at_last_round = round.newest;

@@ -2,15 +2,15 @@
 
 use crate::perfdata::build_ids::IdentifiedFile;
 use crate::record::kinds::{Header, split, types};
-use crate::source::{Batch, Place, Progress, Source, SourceError, SourceEvent};
+use crate::source::{Batch, FilePosition, Progress, Source, SourceError, SourceEvent};
 
-use super::{Core, Ingest, IntakeOptions};
+use super::{Ingest, IngestState, IntakeOptions};
 
 /// Reads a source to its end and passes every record, in order of time, to `each` with its input. Keeps no samples.
 /// Returns the files whose build ids are in records.
 pub(crate) fn replay(
     source: &mut dyn Source,
-    mut each: impl FnMut(&mut Core, usize, &[u8]),
+    mut each: impl FnMut(&mut IngestState, usize, &[u8]),
 ) -> Result<Vec<IdentifiedFile>, SourceError> {
     let info = source.info().clone();
     let mut ingest = Ingest::new(&info, None, IntakeOptions::default());
@@ -63,7 +63,7 @@ struct WaitingRecord {
 pub(crate) fn replay_all(
     source: &mut dyn Source,
     order: RecordOrder,
-    mut each: impl FnMut(&mut Core, PlacedRecord<'_>),
+    mut each: impl FnMut(&mut IngestState, PlacedRecord<'_>),
 ) -> Result<(), SourceError> {
     source.tell_all();
     let mut ingest = Ingest::new(&source.info().clone(), None, IntakeOptions::default());
@@ -90,10 +90,10 @@ pub(crate) fn replay_all(
 }
 
 fn hand_out(
-    core: &mut Core,
+    core: &mut IngestState,
     waiting: &mut Vec<WaitingRecord>,
     until: u64,
-    each: &mut impl FnMut(&mut Core, PlacedRecord<'_>),
+    each: &mut impl FnMut(&mut IngestState, PlacedRecord<'_>),
 ) {
     waiting.sort_by_key(|one| one.time);
     let due = waiting.partition_point(|one| one.time <= until);
@@ -110,10 +110,10 @@ impl Ingest {
         &mut self,
         input: usize,
         bytes: &[u8],
-        place: Place,
+        place: FilePosition,
         order: RecordOrder,
         waiting: &mut Vec<WaitingRecord>,
-        each: &mut impl FnMut(&mut Core, PlacedRecord<'_>),
+        each: &mut impl FnMut(&mut IngestState, PlacedRecord<'_>),
     ) {
         let mut at = 0;
         while let Ok(Some((header, body, _))) = split(&bytes[at..]) {
@@ -122,7 +122,7 @@ impl Ingest {
             let is_kernels = header.kind < types::USER_START;
             let time = if is_kernels {
                 let time = self.core.inputs.decoder(input).time(header, body);
-                self.core.told.hosts.common_time(input, time)
+                self.core.summary.hosts.common_time(input, time)
             } else {
                 0
             };

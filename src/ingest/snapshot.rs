@@ -23,7 +23,7 @@ pub struct Snapshot {
     pub hosts: PerHost<HostSnapshot>,
     pub(crate) events: Vec<EventDesc>,
     /// The last call graph mode of each event of a live session.
-    pub(crate) ways: Vec<CallGraph>,
+    pub(crate) call_graph_modes: Vec<CallGraph>,
     /// Whether timestamps are of this machine's CLOCK_MONOTONIC.
     pub(crate) live: bool,
     pub(crate) has_raw: Vec<bool>,

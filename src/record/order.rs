@@ -13,7 +13,7 @@
 //! So after each round, all records up to the previous round's start are released, sorted.
 
 #[derive(Clone, Copy, Debug)]
-struct Waiting {
+struct QueuedRecord {
     time: u64,
     buffer: u32,
     at: u32,
@@ -30,7 +30,7 @@ struct Buffer {
 /// arrival order.
 #[derive(Debug, Default)]
 pub(crate) struct Orderer {
-    waiting: Vec<Waiting>,
+    waiting: Vec<QueuedRecord>,
     buffers: std::collections::VecDeque<Buffer>,
     first_buffer: u32,
     ready: usize,
@@ -41,7 +41,7 @@ impl Orderer {
     pub(crate) fn push(&mut self, tag: u16, buffer: Vec<u8>, records: impl Iterator<Item = (u64, usize)>) {
         let number = self.first_buffer.wrapping_add(self.buffers.len() as u32);
         let before = self.waiting.len();
-        self.waiting.extend(records.map(|(time, at)| Waiting { time, buffer: number, at: at as u32 }));
+        self.waiting.extend(records.map(|(time, at)| QueuedRecord { time, buffer: number, at: at as u32 }));
         self.buffers.push_back(Buffer { bytes: buffer, left: self.waiting.len() - before, tag });
     }
 

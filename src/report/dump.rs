@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use crate::ingest::{Core, PlacedRecord};
+use crate::ingest::{IngestState, PlacedRecord};
 use crate::kernel::attr::sample;
 use crate::panel::text::clean;
 use crate::perfdata::EventDesc;
@@ -36,7 +36,7 @@ impl Dump {
     }
 
     /// Dumps a record, without the fields of samples.
-    pub(crate) fn record(&self, core: &Core, record: &PlacedRecord<'_>, out: &mut String) {
+    pub(crate) fn record(&self, core: &IngestState, record: &PlacedRecord<'_>, out: &mut String) {
         let kind = record.header.kind;
         // Writing into a string cannot fail.
         let _ = writeln!(out, "\n{}@{} [{:#x}]: event: {kind}", hex(record.at), self.name, record.header.size);
@@ -55,7 +55,7 @@ impl Dump {
     }
 
     /// Writes the CPU and the time of a record, if samples have them.
-    fn stamp(&self, core: &Core, record: &PlacedRecord<'_>, out: &mut String) {
+    fn stamp(&self, core: &IngestState, record: &PlacedRecord<'_>, out: &mut String) {
         let kind = record.header.kind;
         if kind != types::SAMPLE && !self.has_id_all {
             return out.push_str("-1 -1 ");
@@ -78,7 +78,7 @@ impl Dump {
         };
     }
 
-    fn sample(&self, core: &Core, record: &PlacedRecord<'_>, out: &mut String) {
+    fn sample(&self, core: &IngestState, record: &PlacedRecord<'_>, out: &mut String) {
         let Some((event, sample)) = core.decode(record.input, record.header, record.body()) else {
             return out.push_str("PERF_RECORD_SAMPLE: its fields exceed the record\n");
         };
@@ -154,7 +154,7 @@ impl Dump {
     }
 
     /// Writes the thread and the DSO of a sample.
-    pub(crate) fn owner(&self, core: &Core, record: &PlacedRecord<'_>, out: &mut String) {
+    pub(crate) fn owner(&self, core: &IngestState, record: &PlacedRecord<'_>, out: &mut String) {
         let Some((_, sample)) = core.decode(record.input, record.header, record.body()) else { return };
         let comm = super::script::comm_of(core, sample.tid);
         let map = match record.header.misc & misc::CPUMODE_MASK {

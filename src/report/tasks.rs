@@ -7,7 +7,7 @@ use std::sync::Arc;
 use crate::panel::text::clean;
 use crate::panel::{Align, Cell, Column, Table};
 use crate::record::kinds::FileId;
-use crate::session::{Placed, Session, Side};
+use crate::session::{Placed, Session, SideBandEvent};
 
 use super::records::map_rights;
 
@@ -43,9 +43,9 @@ impl<'a> TaskList<'a> {
         out
     }
 
-    fn follow(&mut self, side: &Side) {
+    fn follow(&mut self, side: &SideBandEvent) {
         match side {
-            Side::Fork(fork) => {
+            SideBandEvent::Fork(fork) => {
                 let task = &fork.task;
                 let parent = self.threads.get(&task.ptid).map(|parent| parent.comm.clone());
                 let comm = parent.unwrap_or_else(|| format!(":{}", task.tid).into());
@@ -56,15 +56,18 @@ impl<'a> TaskList<'a> {
                     self.maps.insert(task.pid, inherited);
                 }
             }
-            Side::Comm { pid, tid, exec, comm } => {
+            SideBandEvent::Comm { pid, tid, exec, comm } => {
                 let ppid = self.threads.get(tid).map_or(-1, |known| known.ppid);
                 self.threads.insert(*tid, ThreadEntry { pid: *pid, tid: *tid, ppid, comm: comm.clone() });
                 if *exec {
                     self.maps.remove(pid);
                 }
             }
-            Side::Map { pid, at, prot, flags, .. } if *pid >= 0 => self.map(*pid, *at, *prot, *flags),
-            Side::Map { .. } | Side::Exit(_) | Side::Cgroup { .. } | Side::Ran { .. } => {}
+            SideBandEvent::Map { pid, at, prot, flags, .. } if *pid >= 0 => self.map(*pid, *at, *prot, *flags),
+            SideBandEvent::Map { .. }
+            | SideBandEvent::Exit(_)
+            | SideBandEvent::Cgroup { .. }
+            | SideBandEvent::Ran { .. } => {}
         }
     }
 

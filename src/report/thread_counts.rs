@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
-use crate::ingest::Core;
+use crate::ingest::IngestState;
 use crate::panel::text::clean;
 use crate::panel::{Align, Cell, Column, Table};
 use crate::record::kinds;
@@ -37,7 +37,7 @@ pub(crate) struct ThreadCounts {
 }
 
 impl ThreadCounts {
-    pub(crate) fn of(core: &Core, records: &CountRecords) -> Self {
+    pub(crate) fn of(core: &IngestState, records: &CountRecords) -> Self {
         let mut found = Vec::new();
         for (input, bytes) in &records.0 {
             let mut rest = &bytes[..];

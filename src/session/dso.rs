@@ -9,7 +9,7 @@ use crate::record::kinds::{BuildId, FileId, Mmap};
 
 use super::hosts::HostId;
 use super::maps::{DsoId, Map, MapId, Maps, Placed};
-use super::space::Space;
+use super::space::AddressSpace;
 
 /// The kind of code in a DSO.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -165,7 +165,7 @@ impl Dsos {
     }
 
     /// Returns the id of the mapping in a record; `space` is that of its process.
-    pub(super) fn map(&mut self, map: &Mmap<'_>, space: Option<&Space>) -> MapId {
+    pub(super) fn map(&mut self, map: &Mmap<'_>, space: Option<&AddressSpace>) -> MapId {
         let (dso, pgoff) = self.of_record(map);
         let share = self.share && map.pid > 0;
         self.maps.id(Map { start: map.start, len: map.len, pgoff, dso }, |maps, first| {

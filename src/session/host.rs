@@ -12,7 +12,7 @@ use crate::record::open_spans::ThreadChange;
 use super::containers::NamedContainer;
 use super::groups::Groups;
 use super::members::Members;
-use super::space::Space;
+use super::space::AddressSpace;
 use super::{MapId, SideLog, TaskId};
 
 #[derive(Debug)]
@@ -43,8 +43,8 @@ pub struct Host {
     /// The threads of each process except its first, and whether each still runs: samples may arrive after an exit.
     siblings: FxHashMap<i32, FxHashMap<i32, bool>>,
     pub(super) parents: FxHashMap<i32, i32>,
-    pub(super) spaces: FxHashMap<i32, Space>,
-    pub(super) kernel: Space,
+    pub(super) spaces: FxHashMap<i32, AddressSpace>,
+    pub(super) kernel: AddressSpace,
     /// The mapping of kernel addresses outside modules.
     pub(super) kernel_text: MapId,
     /// The number of spaces that may still be inside an exec; avoids a search if it is 0.
@@ -68,7 +68,7 @@ impl Host {
             siblings: FxHashMap::default(),
             parents: FxHashMap::default(),
             spaces: FxHashMap::default(),
-            kernel: Space::empty(generation),
+            kernel: AddressSpace::empty(generation),
             kernel_text,
             in_exec: 0,
             members: Members::default(),

@@ -9,8 +9,8 @@ use super::dso::Dsos;
 use super::host::LINGER_NS;
 use super::maps::Placed;
 use super::members::Members;
-use super::space::Space;
-use super::{MapId, Side};
+use super::space::AddressSpace;
+use super::{MapId, SideBandEvent};
 
 /// The generation of these spaces, which no cache depends on.
 const GENERATION: u32 = 0;
@@ -19,7 +19,7 @@ const GENERATION: u32 = 0;
 #[derive(Debug)]
 pub struct Layouts<'a> {
     dsos: &'a Dsos,
-    spaces: FxHashMap<i32, Space<Placed>>,
+    spaces: FxHashMap<i32, AddressSpace<Placed>>,
     /// For each process: the offset from a representative mapping to its own.
     moved: FxHashMap<i32, FxHashMap<MapId, u64>>,
     /// The exit times of processes whose number is not reused yet: samples may arrive after their process's exit.
@@ -35,7 +35,7 @@ impl<'a> Layouts<'a> {
     }
 
     /// Applies a fact, like [`super::Session::apply`] did.
-    pub(crate) fn follow(&mut self, time: u64, side: &Side) {
+    pub(crate) fn follow(&mut self, time: u64, side: &SideBandEvent) {
         while let Some((_, pid)) = self.leaving.pop_front_if(|(at, _)| at.saturating_add(LINGER_NS) < time) {
             if self.ended.get(&pid).is_some_and(|at| at.saturating_add(LINGER_NS) < time) {
                 self.ended.remove(&pid);
@@ -44,33 +44,35 @@ impl<'a> Layouts<'a> {
             }
         }
         match side {
-            Side::Exit(task) if self.members.leave(task.pid, task.tid) => {
+            SideBandEvent::Exit(task) if self.members.leave(task.pid, task.tid) => {
                 self.ended.insert(task.pid, time);
                 return self.leaving.push_back((time, task.pid));
             }
-            Side::Fork(fork) if fork.task.pid == fork.task.ppid => self.members.join(fork.task.pid, fork.task.tid),
-            Side::Comm { pid, exec: true, .. } => self.members.begin(*pid),
+            SideBandEvent::Fork(fork) if fork.task.pid == fork.task.ppid => {
+                self.members.join(fork.task.pid, fork.task.tid)
+            }
+            SideBandEvent::Comm { pid, exec: true, .. } => self.members.begin(*pid),
             _ => {}
         }
         match side {
-            Side::Exit(_) => return,
+            SideBandEvent::Exit(_) => return,
             _ => _ = self.ended.remove(&side.pid()),
         }
         match side {
-            Side::Map { pid, at, .. } => {
+            SideBandEvent::Map { pid, at, .. } => {
                 let end = at.start.saturating_add(self.dsos.map_of(at.map).len);
                 let space = self.spaces.entry(*pid).or_default();
                 space.insert(at.start, end, *at, GENERATION);
             }
-            Side::Comm { pid, exec: true, .. } => {
-                let space = Space::after_exec(self.spaces.get(pid), GENERATION);
+            SideBandEvent::Comm { pid, exec: true, .. } => {
+                let space = AddressSpace::after_exec(self.spaces.get(pid), GENERATION);
                 self.spaces.insert(*pid, space);
             }
-            Side::Fork(fork) if fork.task.pid != fork.task.ppid => {
+            SideBandEvent::Fork(fork) if fork.task.pid != fork.task.ppid => {
                 self.members.begin(fork.task.pid);
                 self.spaces.insert(fork.task.pid, fork.inherited.clone());
             }
-            Side::Ran { pid } => {
+            SideBandEvent::Ran { pid } => {
                 let Some(space) = self.spaces.get_mut(pid) else { return };
                 space.settle(GENERATION);
             }
@@ -108,14 +110,19 @@ mod tests {
         };
         let maps = [mapped(1, 0x1000), mapped(2, 0x5000)];
         let mut layouts = Layouts::new(&dsos);
-        let tell =
-            |pid: i32, start: u64| Side::Map { pid, tid: pid, at: Placed { map: maps[0].0, start }, prot: 5, flags: 2 };
+        let tell = |pid: i32, start: u64| SideBandEvent::Map {
+            pid,
+            tid: pid,
+            at: Placed { map: maps[0].0, start },
+            prot: 5,
+            flags: 2,
+        };
         layouts.follow(0, &tell(1, 0x1000));
         layouts.follow(0, &tell(2, 0x5000));
-        let ended = |pid| Side::Exit(Task { pid, ppid: 0, tid: pid, ptid: 0, time: 1 });
+        let ended = |pid| SideBandEvent::Exit(Task { pid, ppid: 0, tid: pid, ptid: 0, time: 1 });
         layouts.follow(1, &ended(2));
         let at = |layouts: &mut Layouts<'_>, time| {
-            layouts.follow(time, &Side::Ran { pid: 1 });
+            layouts.follow(time, &SideBandEvent::Ran { pid: 1 });
             layouts.address(2, maps[0].0, 0x1010)
         };
         assert_eq!(at(&mut layouts, 1 + LINGER_NS), 0x5010, "samples may come late");

@@ -15,12 +15,12 @@ use rustc_hash::FxHashMap;
 use crate::record::kinds::Task;
 
 use super::maps::Placed;
-use super::space::Space;
+use super::space::AddressSpace;
 use super::{MapId, OUTSIDE};
 
 /// A fact.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Side {
+pub enum SideBandEvent {
     /// New memory that holds code.
     Map {
         /// The process; -1 for the kernel's own code.
@@ -67,12 +67,12 @@ pub enum Side {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Fork {
     pub(crate) task: Task,
-    pub(crate) inherited: Space<Placed>,
+    pub(crate) inherited: AddressSpace<Placed>,
 }
 
-impl Side {
+impl SideBandEvent {
     pub(super) fn thread(task: Task) -> Self {
-        Self::Fork(Box::new(Fork { task, inherited: Space::default() }))
+        Self::Fork(Box::new(Fork { task, inherited: AddressSpace::default() }))
     }
 
     pub(crate) fn pid(&self) -> i32 {
@@ -86,7 +86,7 @@ impl Side {
 }
 
 #[derive(Clone, Debug)]
-struct Life {
+struct Lifetime {
     pid: i32,
     /// Whether the process was sampled: then its life is kept as long as samples of its time.
     wanted: bool,
@@ -100,7 +100,7 @@ struct Life {
 
 #[derive(Clone, Debug)]
 struct Live {
-    life: Life,
+    life: Lifetime,
     facts: Vec<u8>,
     /// The mappings that its children inherit, and the generation of the space that they are from.
     heritage: Option<(u32, Arc<[u8]>)>,
@@ -111,7 +111,7 @@ struct Live {
 pub struct SideLog {
     live: FxHashMap<i32, Live>,
     /// In the order of their ends.
-    ended: VecDeque<(Life, Arc<[u8]>)>,
+    ended: VecDeque<(Lifetime, Arc<[u8]>)>,
     /// The number of ended lives at the front that have been checked and are kept.
     looked: usize,
     ended_bytes: usize,
@@ -124,19 +124,19 @@ impl SideLog {
             self.born += 1;
             // The life of the kernel, and of facts without a process, never ends.
             let wanted = pid <= 0;
-            let life = Life { pid, wanted, born: self.born, base, last: base, inherited: None };
+            let life = Lifetime { pid, wanted, born: self.born, base, last: base, inherited: None };
             Live { life, facts: Vec::new(), heritage: None }
         })
     }
 
-    pub(super) fn push(&mut self, time: u64, side: Side) {
+    pub(super) fn push(&mut self, time: u64, side: SideBandEvent) {
         let live = self.life(side.pid(), time);
         live.life.last = live.life.last.max(time);
         packed::put(&mut live.facts, time, live.life.base, live.life.pid, &side);
     }
 
     /// Starts a process with the mappings of its parent; an earlier process with its number has ended.
-    pub(super) fn fork(&mut self, time: u64, task: &Task, inherited: &Space, placed: impl Fn(MapId) -> Placed) {
+    pub(super) fn fork(&mut self, time: u64, task: &Task, inherited: &AddressSpace, placed: impl Fn(MapId) -> Placed) {
         let pack = || Arc::from(packed::space(inherited, placed));
         let heritage = match self.live.get_mut(&task.ppid).map(|parent| &mut parent.heritage) {
             _ if inherited.is_empty() => None,
@@ -146,7 +146,7 @@ impl SideLog {
         };
         self.end(task.pid);
         self.life(task.pid, time).life.inherited = heritage;
-        self.push(time, Side::thread(*task));
+        self.push(time, SideBandEvent::thread(*task));
     }
 
     pub(super) fn want(&mut self, pid: i32) {
@@ -189,11 +189,11 @@ impl SideLog {
 
     pub(crate) fn memory(&self) -> usize {
         let live: usize = self.live.values().map(|live| live.facts.capacity()).sum();
-        let spare = (self.ended.capacity() - self.ended.len()) * size_of::<(Life, Arc<[u8]>)>();
+        let spare = (self.ended.capacity() - self.ended.len()) * size_of::<(Lifetime, Arc<[u8]>)>();
         self.live.capacity() * size_of::<(i32, Live)>() + live + self.ended_bytes + spare
     }
 
-    fn lives(&self) -> impl Iterator<Item = (&Life, &[u8])> {
+    fn lives(&self) -> impl Iterator<Item = (&Lifetime, &[u8])> {
         let live = self.live.values().map(|live| (&live.life, &live.facts[..]));
         self.ended.iter().map(|(life, facts)| (life, &facts[..])).chain(live)
     }
@@ -213,7 +213,7 @@ impl SideLog {
     }
 
     pub(crate) fn in_order(&self) -> History<'_> {
-        let mut lives: Vec<(&Life, &[u8])> = self.lives().collect();
+        let mut lives: Vec<(&Lifetime, &[u8])> = self.lives().collect();
         lives.sort_unstable_by_key(|(life, _)| life.born);
         let mut places = Vec::new();
         for (i, (life, facts)) in lives.iter().enumerate() {
@@ -224,15 +224,15 @@ impl SideLog {
     }
 }
 
-fn bytes((_, facts): &(Life, Arc<[u8]>)) -> usize {
+fn bytes((_, facts): &(Lifetime, Arc<[u8]>)) -> usize {
     /// The two counts of an Arc.
     const COUNTS: usize = 16;
-    size_of::<(Life, Arc<[u8]>)>() + COUNTS + facts.len()
+    size_of::<(Lifetime, Arc<[u8]>)>() + COUNTS + facts.len()
 }
 
 #[derive(Debug)]
 pub(crate) struct History<'a> {
-    lives: Vec<(&'a Life, &'a [u8])>,
+    lives: Vec<(&'a Lifetime, &'a [u8])>,
     /// The time of each fact, its life and its offset there.
     places: std::vec::IntoIter<(u64, u32, u32)>,
 }
@@ -244,9 +244,9 @@ impl History<'_> {
 }
 
 impl Iterator for History<'_> {
-    type Item = (u64, Side);
+    type Item = (u64, SideBandEvent);
 
-    fn next(&mut self) -> Option<(u64, Side)> {
+    fn next(&mut self) -> Option<(u64, SideBandEvent)> {
         let (_, life, at) = self.places.next()?;
         let (life, facts) = self.lives[life as usize];
         packed::Facts::of(&facts[at as usize..], life).next().map(|(_, time, side)| (time, side))

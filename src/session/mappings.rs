@@ -2,15 +2,15 @@
 
 use std::ops::Range;
 
-use super::space::Space;
+use super::space::AddressSpace;
 use super::{Dsos, MapId};
 
 /// The mappings of a process and of the kernel at a moment.
 #[derive(Debug)]
 pub struct Mappings<'a> {
     dsos: &'a Dsos,
-    user: Option<&'a Space>,
-    kernel: &'a Space,
+    user: Option<&'a AddressSpace>,
+    kernel: &'a AddressSpace,
     kernel_text: MapId,
     last_user: Near,
     last_kernel: Near,
@@ -25,7 +25,12 @@ struct Near {
 }
 
 impl<'a> Mappings<'a> {
-    pub(super) fn new(dsos: &'a Dsos, user: Option<&'a Space>, kernel: &'a Space, kernel_text: MapId) -> Self {
+    pub(super) fn new(
+        dsos: &'a Dsos,
+        user: Option<&'a AddressSpace>,
+        kernel: &'a AddressSpace,
+        kernel_text: MapId,
+    ) -> Self {
         Self { dsos, user, kernel, kernel_text, last_user: Near::default(), last_kernel: Near::default() }
     }
 
@@ -47,7 +52,7 @@ impl<'a> Mappings<'a> {
 }
 
 impl Near {
-    fn find(&mut self, dsos: &Dsos, space: &Space, outside: Option<MapId>, ip: u64) -> Option<(MapId, u64)> {
+    fn find(&mut self, dsos: &Dsos, space: &AddressSpace, outside: Option<MapId>, ip: u64) -> Option<(MapId, u64)> {
         if !self.range.contains(&ip) {
             let (range, map) = space.around(ip);
             let shared = |map| dsos.shared(map, 0);

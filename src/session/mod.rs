@@ -39,12 +39,12 @@ pub use end::EndReason;
 pub use host::Host;
 use host::Thread;
 use hosts::{HostId, PerHost};
-pub use log::{Side, SideLog};
+pub use log::{SideBandEvent, SideLog};
 pub use mappings::Mappings;
 use maps::Map;
 pub use maps::{DsoId, MapId, Placed};
 pub use marks::TimeMark;
-use space::Space;
+use space::AddressSpace;
 use tasks::Tasks;
 pub(crate) use tasks::{OUTSIDE, OUTSIDE_NAME, Task, TaskId};
 
@@ -72,7 +72,7 @@ pub struct Session {
     /// Whether mappings without code are recorded, too: perf finds unwind tables in them.
     pub(crate) data_maps: bool,
     /// The mappings without code of each process, if addresses of data are looked up.
-    pub(crate) data: Option<FxHashMap<i32, Space>>,
+    pub(crate) data: Option<FxHashMap<i32, AddressSpace>>,
     /// Whether the cgroups of processes are looked up if samples do not have them.
     pub(crate) finds_groups: bool,
     /// The files and other sources of code on all machines, with their mappings.
@@ -113,7 +113,7 @@ impl Session {
         &self.here().log
     }
 
-    fn note(&mut self, time: u64, side: Side) {
+    fn note(&mut self, time: u64, side: SideBandEvent) {
         self.here_mut().log.push(time, side);
     }
 
@@ -154,7 +154,7 @@ impl Session {
             Record::Exit(task) => self.exit(task, time),
             Record::Cgroup { id, path } => {
                 let path = self.intern(path);
-                self.note(time, Side::Cgroup { id: *id, path: path.clone() });
+                self.note(time, SideBandEvent::Cgroup { id: *id, path: path.clone() });
                 self.here_mut().groups.insert(*id, path);
             }
             Record::Ksymbol { addr, len, unregister: false, name } => {
@@ -172,7 +172,7 @@ impl Session {
         self.dsos.now = time;
         let id = self.dsos.map(map, self.hosts[self.at].spaces.get(&map.pid));
         let at = self.dsos.placed(id);
-        self.note(time, Side::Map { pid: map.pid, tid: map.tid, at, prot: map.prot, flags: map.flags });
+        self.note(time, SideBandEvent::Map { pid: map.pid, tid: map.tid, at, prot: map.prot, flags: map.flags });
         self.generation += 1;
         let space = if map.pid == -1 {
             &mut self.hosts[self.at].kernel
@@ -233,11 +233,11 @@ impl Session {
             self.here_mut().recoded.remove(&pid);
             self.here_mut().cmdlines.remove(&pid);
             self.generation += 1;
-            let space = Space::after_exec(self.here().spaces.get(&pid), self.generation);
+            let space = AddressSpace::after_exec(self.here().spaces.get(&pid), self.generation);
             self.here_mut().in_exec += usize::from(space.is_in_exec());
             self.here_mut().spaces.insert(pid, space);
         }
-        self.note(time, Side::Comm { pid, tid, exec, comm: comm.clone() });
+        self.note(time, SideBandEvent::Comm { pid, tid, exec, comm: comm.clone() });
         self.here_mut().meet(pid, tid);
         self.here_mut().threads.insert(tid, Thread::new(comm, pid));
     }
@@ -256,7 +256,7 @@ impl Session {
         let comm = parent.filter(|comm| !is_unnamed(task.ptid, comm)).unwrap_or_else(|| unnamed(task.tid));
         if task.pid == task.ppid {
             self.here_mut().members.join(task.pid, task.tid);
-            self.note(time, Side::thread(*task));
+            self.note(time, SideBandEvent::thread(*task));
         } else {
             // The number belonged to another process before.
             self.earlier.take(task.pid);
@@ -278,7 +278,7 @@ impl Session {
 
     fn exit(&mut self, task: &TaskRecord, time: u64) {
         let here = &mut self.hosts[self.at];
-        here.log.push(time, Side::Exit(*task));
+        here.log.push(time, SideBandEvent::Exit(*task));
         here.leave(task, time);
     }
 
@@ -306,12 +306,12 @@ impl Session {
         if here.in_exec == 0 {
             return;
         }
-        let proves = |space: &Space| user_mode || user_address(chain).is_some_and(|ip| space.is_new(ip));
+        let proves = |space: &AddressSpace| user_mode || user_address(chain).is_some_and(|ip| space.is_new(ip));
         if let Some(space) = here.spaces.get_mut(&pid).filter(|s| s.is_in_exec() && proves(s)) {
             self.generation += 1;
             space.settle(self.generation);
             here.in_exec -= 1;
-            here.log.push(time, Side::Ran { pid });
+            here.log.push(time, SideBandEvent::Ran { pid });
         }
     }
 
@@ -376,7 +376,7 @@ impl Session {
         let path = cgroup_of_process(pid).map(|path| self.intern(path.as_bytes()));
         let (id, fresh) = self.here_mut().groups.find(pid, path.as_ref());
         if let (Some(id), Some(path), true) = (id, path, fresh) {
-            self.note(0, Side::Cgroup { id, path });
+            self.note(0, SideBandEvent::Cgroup { id, path });
         }
         id.unwrap_or(told)
     }
@@ -432,7 +432,7 @@ impl Session {
     /// Returns a number that changes whenever a process's user mappings change, and that processes with shared mappings
     /// have in common. It is part of the cache key of resolved call chains.
     pub(crate) fn space_generation(&self, pid: i32) -> u32 {
-        self.here().spaces.get(&pid).map_or(0, Space::generation)
+        self.here().spaces.get(&pid).map_or(0, AddressSpace::generation)
     }
 
     pub(crate) fn places(&self, pid: i32) -> Mappings<'_> {

@@ -7,8 +7,8 @@ use crate::kernel::{blocked, procfs};
 use crate::record::kinds::{FileId, Mmap, Task as TaskRecord};
 
 use super::host::Thread;
-use super::space::Space;
-use super::{BlockedThread, MAX_TOLD, Origin, Session, Side, is_unnamed, unnamed};
+use super::space::AddressSpace;
+use super::{BlockedThread, MAX_TOLD, Origin, Session, SideBandEvent, is_unnamed, unnamed};
 
 /// The maximum number of blocked threads to look up: each takes three reads.
 const MAX_BLOCKED: usize = 1 << 14;
@@ -97,19 +97,19 @@ impl Session {
         }
         if live && tid != pid {
             let task = TaskRecord { pid, ppid: pid, tid, ptid: pid, time: 0 };
-            self.note(0, Side::thread(task));
+            self.note(0, SideBandEvent::thread(task));
             self.here_mut().meet(pid, tid);
         }
         if live {
-            self.note(0, Side::Comm { pid, tid, exec: false, comm: comm.clone() });
+            self.note(0, SideBandEvent::Comm { pid, tid, exec: false, comm: comm.clone() });
         }
         self.here_mut().threads.insert(tid, Thread::new(comm, pid));
     }
 
     fn adopt_space(&mut self, pid: i32, comm: &Arc<str>) {
         self.generation += 1;
-        let mut space = Space::empty(self.generation);
-        self.note(0, Side::Comm { pid, tid: pid, exec: false, comm: comm.clone() });
+        let mut space = AddressSpace::empty(self.generation);
+        self.note(0, SideBandEvent::Comm { pid, tid: pid, exec: false, comm: comm.clone() });
         self.dsos.now = 0;
         let (now, earlier) = (self.maps_of(pid), self.earlier.take(pid));
         for m in if now.is_empty() { earlier } else { now } {
@@ -130,7 +130,7 @@ impl Session {
             };
             let id = self.dsos.map(&map, Some(&space));
             let at = self.dsos.placed(id);
-            self.note(0, Side::Map { pid, tid: pid, at, prot: m.prot, flags: m.flags });
+            self.note(0, SideBandEvent::Map { pid, tid: pid, at, prot: m.prot, flags: m.flags });
             space.insert(m.start, m.end, id, self.generation);
         }
         self.here_mut().spaces.insert(pid, space);

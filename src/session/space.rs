@@ -14,7 +14,7 @@ pub(super) struct Entry<M> {
 
 /// Mappings in address order. A newer one replaces the parts that it overlaps, because unmapping leaves no record.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Space<M = MapId> {
+pub(crate) struct AddressSpace<M = MapId> {
     entries: Arc<Vec<Entry<M>>>,
     /// The mappings that an exec has replaced, while its system call still runs: until it returns, the call's user
     /// address belongs to the old program.
@@ -22,13 +22,13 @@ pub(crate) struct Space<M = MapId> {
     generation: u32,
 }
 
-impl<M> Default for Space<M> {
+impl<M> Default for AddressSpace<M> {
     fn default() -> Self {
         Self { entries: Arc::default(), before: None, generation: 0 }
     }
 }
 
-impl<M: Copy + PartialEq> Space<M> {
+impl<M: Copy + PartialEq> AddressSpace<M> {
     pub(crate) fn empty(generation: u32) -> Self {
         Self { entries: Arc::default(), before: None, generation }
     }
@@ -131,7 +131,7 @@ mod tests {
         /// Compared with a plain array of bytes, each set by the newest mapping.
         #[test]
         fn the_newest_mapping_wins(maps in proptest::collection::vec((0u64..100, 1u64..40), 0..20)) {
-            let mut space = Space::default();
+            let mut space = AddressSpace::default();
             let mut painted = [None; 160];
             for (i, (start, len)) in maps.iter().enumerate() {
                 space.insert(*start, start + len, MapId(i as u32), i as u32);
@@ -153,13 +153,13 @@ mod tests {
 
     #[test]
     fn an_exec_replaces_what_was_before_it() {
-        let mut old = Space::empty(3);
+        let mut old = AddressSpace::empty(3);
         assert_eq!(old.generation(), 3);
         old.insert(0x1000, 0x2000, MapId(7), 4);
         old.insert(0x3000, 0x4000, MapId(8), 5);
-        let mut new = Space::after_exec(Some(&old), 6);
+        let mut new = AddressSpace::after_exec(Some(&old), 6);
         new.insert(0x3800, 0x5000, MapId(9), 7);
-        let found = |space: &Space| {
+        let found = |space: &AddressSpace| {
             [0x1000, 0x1fff, 0x2000, 0x37ff, 0x3800, 0x4fff, 0x5000].map(|ip| space.find(ip).map(|id| id.0))
         };
         assert_eq!(found(&new), [Some(7), Some(7), None, Some(8), Some(9), Some(9), None]);
@@ -173,12 +173,13 @@ mod tests {
         new.settle(8);
         assert_eq!(found(&new), [None, None, None, None, Some(9), Some(9), None]);
         assert_eq!((new.is_in_exec(), new.before().count(), new.generation()), (false, 0, 8));
-        assert_eq!([&old, &new, &Space::after_exec(Some(&old), 9)].map(Space::is_empty), [false; 3]);
+        assert_eq!([&old, &new, &AddressSpace::after_exec(Some(&old), 9)].map(AddressSpace::is_empty), [false; 3]);
         assert_eq!(
-            [Space::<MapId>::empty(1), Space::after_exec(Some(&Space::empty(1)), 2)].map(|s| s.is_empty()),
+            [AddressSpace::<MapId>::empty(1), AddressSpace::after_exec(Some(&AddressSpace::empty(1)), 2)]
+                .map(|s| s.is_empty()),
             [true; 2]
         );
         assert!(new.is_new(0x3800) && !new.is_new(0x1000));
-        assert!(!Space::<MapId>::after_exec(None, 1).is_in_exec());
+        assert!(!AddressSpace::<MapId>::after_exec(None, 1).is_in_exec());
     }
 }

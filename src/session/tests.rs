@@ -153,12 +153,12 @@ fn an_exec_is_over_when_the_new_program_is_seen() {
         s.seen(1, 3, user_mode, &chain(words));
         assert_eq!(dso(&s, 1, 0x1010) == "[unknown]", over, "{words:x?}");
         assert_eq!(s.space_generation(1) > second, over);
-        let ran = s.log().in_order().filter(|(_, side)| matches!(side, Side::Ran { pid: 1 })).count();
+        let ran = s.log().in_order().filter(|(_, side)| matches!(side, SideBandEvent::Ran { pid: 1 })).count();
         assert_eq!(ran, usize::from(over));
         // It ends only once.
         s.seen(1, 4, true, &[]);
         s.seen(1, 5, true, &[]);
-        let ran = s.log().in_order().filter(|(_, side)| matches!(side, Side::Ran { .. })).count();
+        let ran = s.log().in_order().filter(|(_, side)| matches!(side, SideBandEvent::Ran { .. })).count();
         assert_eq!((ran, s.here().in_exec), (1, 0));
     }
     // Two execs at once are counted separately.
@@ -313,9 +313,9 @@ fn a_running_process_is_asked() {
     s.task(pid, pid);
     let sides: Vec<_> = s.log().in_order().collect();
     assert!(sides.iter().all(|(time, side)| *time == 0 && side.pid() == pid));
-    assert!(sides.iter().filter(|(_, side)| matches!(side, Side::Map { .. })).count() > 3);
+    assert!(sides.iter().filter(|(_, side)| matches!(side, SideBandEvent::Map { .. })).count() > 3);
     // Only threads have a parent thread, and mappings have their real length.
-    assert!(!sides.iter().any(|(_, side)| matches!(side, Side::Fork(_))) && s.space_generation(pid) > 0);
+    assert!(!sides.iter().any(|(_, side)| matches!(side, SideBandEvent::Fork(_))) && s.space_generation(pid) > 0);
     let here = a_running_process_is_asked as fn() as usize as u64;
     let own = procfs::exec_maps(pid).into_iter().find(|map| (map.start..map.end).contains(&here)).expect("mapped");
     assert_eq!(s.dsos.map_of(s.user_map(pid, here)).len, own.end - own.start);
@@ -334,7 +334,7 @@ fn a_running_process_is_asked() {
     let fork = s
         .log()
         .in_order()
-        .any(|(_, side)| matches!(side, Side::Fork(fork) if fork.task.tid == other && fork.task.ptid == pid));
+        .any(|(_, side)| matches!(side, SideBandEvent::Fork(fork) if fork.task.tid == other && fork.task.ptid == pid));
     assert!(fork);
     drop(send);
     let _ = thread.join();

@@ -23,7 +23,7 @@ pub struct Batch {
     /// The source's input that they are from.
     pub input: u16,
     /// Their position in the file, of a recording.
-    pub place: Place,
+    pub place: FilePosition,
     /// Inputs that have been idle for a while: the session does not wait for their records.
     pub quiet: Vec<u16>,
     /// Whether that input has ended.
@@ -205,14 +205,14 @@ pub struct NamedSample {
 
 /// The position of a batch's records in their file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Place {
+pub struct FilePosition {
     /// The offset of the first record.
     pub(crate) at: u64,
     /// Whether all of them are from one compressed record, at that offset.
     pub(crate) packed: bool,
 }
 
-impl Place {
+impl FilePosition {
     /// Returns the offset of the record that begins `behind` bytes after the first.
     pub(crate) fn of(self, behind: usize) -> u64 {
         if self.packed { self.at } else { self.at + behind as u64 }

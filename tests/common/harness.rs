@@ -201,7 +201,7 @@ impl Harness {
             kept_from: span.0.saturating_sub(core.start),
             timeline: Arc::new(core.timeline.clone()),
             marks: self.marks.clone().into(),
-            wall_start: core.told.wall_start(core.start),
+            wall_start: core.summary.wall_start(core.start),
             ended: (!self.metered).then(|| EndReason::Complete("the file".into())),
             notes: self.loaded.notes.clone(),
             by_cpu: Arc::new(by_cpu),

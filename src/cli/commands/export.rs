@@ -55,8 +55,8 @@ fn input<'a>(args: &ExportArgs, loaded: &'a Offline, event: usize, title: &'a st
         Rate::Period(period) => (period, 0),
         Rate::Frequency(frequency) => (0, frequency),
     };
-    let host = core.told.hosts.first();
-    let is_known = !core.told.hosts.are_many() && !host.name.is_empty();
+    let host = core.summary.hosts.first();
+    let is_known = !core.summary.hosts.are_many() && !host.name.is_empty();
     let resource = is_known.then(|| ("host.name".to_owned(), host.name.to_string())).into_iter().collect();
     Ok(ExportInput {
         data: loaded.data(),
@@ -64,7 +64,7 @@ fn input<'a>(args: &ExportArgs, loaded: &'a Offline, event: usize, title: &'a st
         filter: args.which.filter(loaded)?,
         title,
         annotate: args.annotate,
-        wall_ns: core.told.wall_start(core.start),
+        wall_ns: core.summary.wall_start(core.start),
         period,
         frequency,
         resource,

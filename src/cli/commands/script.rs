@@ -8,7 +8,7 @@ use tempfile::NamedTempFile;
 
 use crate::engine::IntakeOptions;
 use crate::engine::offline::Offline;
-use crate::ingest::{Core, PlacedRecord, RecordOrder, replay_all};
+use crate::ingest::{IngestState, PlacedRecord, RecordOrder, replay_all};
 use crate::kernel::cpus;
 use crate::panel::printable::EscapeForm;
 use crate::query::tree::symbol_stacks::{StackSample, samples};
@@ -211,7 +211,7 @@ impl RecordPass<'_> {
         Ok(out.flush()?)
     }
 
-    fn record(&mut self, core: &mut Core, record: &PlacedRecord<'_>, at: &mut usize) {
+    fn record(&mut self, core: &mut IngestState, record: &PlacedRecord<'_>, at: &mut usize) {
         let mut text = std::mem::take(&mut self.text);
         if let Some(dump) = &self.dump {
             dump.record(core, record, &mut text);
@@ -236,7 +236,7 @@ impl RecordPass<'_> {
         }
     }
 
-    fn sample(&mut self, core: &mut Core, record: &PlacedRecord<'_>, at: &mut usize) {
+    fn sample(&mut self, core: &mut IngestState, record: &PlacedRecord<'_>, at: &mut usize) {
         let Some((event, sample)) = core.decode(record.input, record.header, record.body()) else { return };
         let is_user = record.header.misc & 7 == crate::record::kinds::misc::USER;
         core.session.seen(sample.pid, record.time, is_user, sample.chain);
@@ -272,7 +272,7 @@ impl RecordPass<'_> {
         }
     }
 
-    fn side(&mut self, core: &Core, record: &PlacedRecord<'_>) {
+    fn side(&mut self, core: &IngestState, record: &PlacedRecord<'_>) {
         let (header, body) = (record.header, record.body());
         if header.kind == types::FINISHED_ROUND && self.shows.rounds {
             return self.text.push_str("PERF_RECORD_FINISHED_ROUND\n");

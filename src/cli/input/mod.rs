@@ -280,7 +280,7 @@ impl SampleSelection {
             return Err(usage("--cpu: the samples of this recording have no CPU"));
         }
         let span = core.profile.span().unwrap_or((core.start, core.start));
-        let on = RangeClock::new(span, core.told.wall_start(core.start), core.start);
+        let on = RangeClock::new(span, core.summary.wall_start(core.start), core.start);
         let clause = self.time.as_deref().map(|time| time_clause(time, core.start, &on));
         self.parse(KnownFields::These(&loaded.fields()), clause.transpose())
     }

@@ -106,7 +106,7 @@ impl Aggregator {
             kept_from: span.map_or(0, |(first, _)| first.saturating_sub(core.start)),
             timeline: Arc::new(core.timeline.clone()),
             marks: from_start(&core.marks, core.start),
-            wall_start: core.told.wall_start(core.start),
+            wall_start: core.summary.wall_start(core.start),
             cost: self.cost,
             memory: self.memory(),
             ended: self.ended.clone(),
@@ -123,7 +123,7 @@ impl Aggregator {
                 all,
                 taken_ns: now - self.started,
             }),
-            kinds: core.told.kinds_by_name(),
+            kinds: core.summary.kinds_by_name(),
             by_cpu: Arc::new(cpus),
             question,
         }

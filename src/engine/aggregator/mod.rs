@@ -29,7 +29,7 @@ use crate::engine::fetch;
 use crate::engine::shares::ThreadMemory;
 use crate::engine::symbolizer::{FoundLines, LookedUp, Symbolizer};
 use crate::engine::urgency::Urgency;
-use crate::engine::{Feed, Notice, Offline, Options, Request};
+use crate::engine::{Notice, Offline, Options, Request, SourceMessage};
 use crate::ingest::Ingest;
 
 use answer_clock::AnswerClock;
@@ -39,7 +39,7 @@ const MAX_NOTES: usize = 100;
 /// The channels of the worker.
 pub struct AggregatorLinks {
     /// Batches from the source's thread, in order.
-    pub batches: Receiver<Feed>,
+    pub batches: Receiver<SourceMessage>,
     /// Used buffers of batches, for the source.
     pub recycle: Sender<Vec<u8>>,
     /// Requests of the interface.
@@ -118,7 +118,7 @@ pub struct Aggregator {
 }
 
 enum Event {
-    Feed(Feed),
+    SourceMessage(SourceMessage),
     Request(Request),
     Names(LookedUp),
     Lines(FoundLines),
@@ -186,8 +186,8 @@ impl Aggregator {
     /// at the end of the session.
     pub fn turn(&mut self) -> bool {
         match self.wait() {
-            Event::Feed(Feed::Batch(batch)) => self.batch(*batch),
-            Event::Feed(Feed::End(end)) => self.end(end),
+            Event::SourceMessage(SourceMessage::Batch(batch)) => self.batch(*batch),
+            Event::SourceMessage(SourceMessage::End(end)) => self.end(end),
             Event::Request(Request::Stop) | Event::Gone => return false,
             Event::Request(request) => self.request(request),
             Event::Names(named) => {
@@ -219,7 +219,7 @@ impl Aggregator {
         let fetched = self.links.fetcher.as_ref().map_or(&nothing, |(_, fetched)| fetched);
         let batches = if self.ended.is_some() { &never } else { &self.links.batches };
         crossbeam_channel::select! {
-            recv(batches) -> feed => feed.map_or_else(|_| Event::Feed(Feed::End(EndReason::Failed("the source ended without a reason".into()))), Event::Feed),
+            recv(batches) -> feed => feed.map_or_else(|_| Event::SourceMessage(SourceMessage::End(EndReason::Failed("the source ended without a reason".into()))), Event::SourceMessage),
             recv(self.links.requests) -> request => request.map_or(Event::Gone, Event::Request),
             recv(self.links.symbolizer.names) -> named => named.map_or(Event::Gone, Event::Names),
             recv(fetched) -> fetched => fetched.map_or(Event::Timeout, Event::Fetched),

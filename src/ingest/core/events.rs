@@ -6,10 +6,10 @@ use crate::kernel::monotonic_ns;
 use crate::perfdata::EventDesc;
 use crate::session::Origin;
 
-use super::Core;
+use super::IngestState;
 use crate::ingest::switches::Switches;
 
-impl Core {
+impl IngestState {
     pub(super) fn add_event(&mut self, event: EventDesc, states: &[EventState]) {
         let at = self.events.len() as u16;
         let state = states.get(self.slots().len());
@@ -28,13 +28,13 @@ impl Core {
     pub(super) fn follow_states(&mut self, states: &[EventState]) {
         let is_other = |(slot, state): (usize, &EventState)| {
             let event = usize::from(*self.slots().get(slot)?);
-            let before = self.ways.get(event).filter(|way| way.is_on() && state.chains.is_on())?;
+            let before = self.call_graph_modes.get(event).filter(|way| way.is_on() && state.chains.is_on())?;
             Some(*before != state.chains && self.units.wants_stack(event as u16))
         };
         if states.iter().enumerate().any(|state| is_other(state) == Some(true)) {
             self.units.begin_stacks_again(monotonic_ns());
         }
-        self.learn_ways(states);
+        self.learn_call_graph_modes(states);
         for (slot, state) in states.iter().enumerate() {
             let Some(event) = self.slots().get(slot).copied() else { return };
             if self.units.is_quiet(event) != state.for_units {
@@ -47,11 +47,11 @@ impl Core {
     }
 
     /// Learns how events are opened: their call graph modes, and the requests that they replace.
-    pub(super) fn learn_ways(&mut self, states: &[EventState]) {
+    pub(super) fn learn_call_graph_modes(&mut self, states: &[EventState]) {
         for (slot, state) in states.iter().enumerate() {
             let Some(event) = self.slots().get(slot).copied().map(usize::from) else { return };
-            self.ways.resize(self.ways.len().max(event + 1), CallGraph::None);
-            self.ways[event] = state.chains;
+            self.call_graph_modes.resize(self.call_graph_modes.len().max(event + 1), CallGraph::None);
+            self.call_graph_modes[event] = state.chains;
             self.replaced.extend(state.replaces.clone().map(|name| (event as u16, name)));
         }
     }

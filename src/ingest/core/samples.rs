@@ -6,10 +6,10 @@ use crate::record::off_cpu::NO_TIME;
 use crate::record::{Header, Sample};
 use crate::session::Origin;
 
-use super::Core;
+use super::IngestState;
 use crate::ingest::chains::Chains;
 
-impl Core {
+impl IngestState {
     pub(super) fn sample(&mut self, input: usize, time: u64, header: Header, body: &[u8]) {
         if self.inputs.is_cut(time, header, body) {
             return;

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
-use crate::ingest::Core;
+use crate::ingest::IngestState;
 use crate::kernel::attr::{Flag, TYPE_TRACEPOINT, sample};
 use crate::kernel::local_time;
 use crate::panel::text::clean;
@@ -152,7 +152,7 @@ impl<'a> Printer<'a> {
     /// Creates a printer; an error names a field that cannot be printed.
     pub(crate) fn new(
         data: Data<'a>,
-        core: &Core,
+        core: &IngestState,
         fields: &Fields,
         options: ScriptOptions,
         arch: &str,
@@ -165,7 +165,7 @@ impl<'a> Printer<'a> {
             Ok::<_, String>(Arc::new(shape(event, fields.of_event(event, is_first)?, width, options.hide_chains)))
         };
         let shapes = events.iter().enumerate().map(shape).collect::<Result<Vec<_>, _>>()?;
-        let wall = core.told.wall_start(0);
+        let wall = core.summary.wall_start(0);
         if wall == 0 && shapes.iter().any(|shape| shape.set.has("tod")) {
             return Err("tod: the recording does not say what its clock showed at which time of day; \
                         record -k CLOCK_MONOTONIC notes it"
@@ -324,7 +324,7 @@ impl<'a> Printer<'a> {
 }
 
 /// Returns the current comm of a thread, as in perf.
-pub(crate) fn comm_of(core: &Core, tid: i32) -> Arc<str> {
+pub(crate) fn comm_of(core: &IngestState, tid: i32) -> Arc<str> {
     let unnamed = || if tid == 0 { "swapper".into() } else { format!(":{tid}").into() };
     core.session.comm_of(tid).unwrap_or_else(unnamed)
 }

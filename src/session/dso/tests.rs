@@ -202,7 +202,7 @@ fn processes_share_what_they_have_of_a_file() {
     );
     assert_ne!(own, other);
     let mut dsos = Dsos { share: true, ..Dsos::default() };
-    let mut space = Space::default();
+    let mut space = AddressSpace::default();
     let [first, second, part] =
         [at(1, 0x4000, 0x200), at(2, 0x9000, 0x200), at(2, 0xb000, 0x300)].map(|map| dsos.map(&map, Some(&space)));
     assert_eq!([first, second, part].map(|id| dsos.placed(id).map), [first, first, part]);

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use crate::record::kinds::Task;
 use crate::session::MapId;
 use crate::session::maps::Placed;
-use crate::session::space::{Entry, Space};
+use crate::session::space::{AddressSpace, Entry};
 
-use super::{Fork, Life, Side};
+use super::{Fork, Lifetime, SideBandEvent};
 
 /// The kind of a fact, in the low bits of its first byte.
 const MAP: u8 = 0;
@@ -49,14 +49,14 @@ fn task(out: &mut Vec<u8>, task: &Task, time: u64) {
 }
 
 /// Appends a fact of process `pid`, with its time relative to `base`.
-pub(super) fn put(out: &mut Vec<u8>, time: u64, base: u64, pid: i32, side: &Side) {
+pub(super) fn put(out: &mut Vec<u8>, time: u64, base: u64, pid: i32, side: &SideBandEvent) {
     let (kind, tid) = match side {
-        Side::Map { tid, .. } => (MAP, *tid),
-        Side::Comm { tid, exec, .. } => (if *exec { EXEC } else { COMM }, *tid),
-        Side::Fork(fork) => (FORK, fork.task.tid),
-        Side::Exit(task) => (EXIT, task.tid),
-        Side::Cgroup { .. } => (CGROUP, pid),
-        Side::Ran { .. } => (RAN, pid),
+        SideBandEvent::Map { tid, .. } => (MAP, *tid),
+        SideBandEvent::Comm { tid, exec, .. } => (if *exec { EXEC } else { COMM }, *tid),
+        SideBandEvent::Fork(fork) => (FORK, fork.task.tid),
+        SideBandEvent::Exit(task) => (EXIT, task.tid),
+        SideBandEvent::Cgroup { .. } => (CGROUP, pid),
+        SideBandEvent::Ran { .. } => (RAN, pid),
     };
     let is_before = time == 0;
     let is_first = tid == pid;
@@ -68,38 +68,38 @@ pub(super) fn put(out: &mut Vec<u8>, time: u64, base: u64, pid: i32, side: &Side
         beside(out, tid, pid);
     }
     match side {
-        Side::Map { at, prot, flags, .. } => {
+        SideBandEvent::Map { at, prot, flags, .. } => {
             number(out, u64::from(at.map.0));
             number(out, at.start);
             number(out, u64::from(*prot));
             number(out, u64::from(*flags));
         }
-        Side::Comm { comm, .. } => text(out, comm.as_bytes()),
-        Side::Fork(fork) => task(out, &fork.task, time),
-        Side::Exit(ended) => task(out, ended, time),
-        Side::Cgroup { id, path } => {
+        SideBandEvent::Comm { comm, .. } => text(out, comm.as_bytes()),
+        SideBandEvent::Fork(fork) => task(out, &fork.task, time),
+        SideBandEvent::Exit(ended) => task(out, ended, time),
+        SideBandEvent::Cgroup { id, path } => {
             number(out, *id);
             text(out, path.as_bytes());
         }
-        Side::Ran { .. } => {}
+        SideBandEvent::Ran { .. } => {}
     }
 }
 
 pub(super) struct Facts<'a> {
     all: usize,
     left: &'a [u8],
-    life: &'a Life,
+    life: &'a Lifetime,
 }
 
 impl<'a> Facts<'a> {
-    pub(super) fn of(bytes: &'a [u8], life: &'a Life) -> Self {
+    pub(super) fn of(bytes: &'a [u8], life: &'a Lifetime) -> Self {
         Self { all: bytes.len(), left: bytes, life }
     }
 
     fn head(&mut self) -> Option<(u8, u64, i32)> {
         let (first, left) = self.left.split_first()?;
         self.left = left;
-        let Life { pid, base, .. } = *self.life;
+        let Lifetime { pid, base, .. } = *self.life;
         let time = if first & BEFORE == 0 { base.wrapping_add(number_of(&mut self.left)) } else { 0 };
         let tid = if first & FIRST == 0 { beside_of(&mut self.left, pid) } else { pid };
         Some((first & KIND, time, tid))
@@ -132,9 +132,9 @@ impl<'a> Facts<'a> {
 }
 
 impl Iterator for Facts<'_> {
-    type Item = (usize, u64, Side);
+    type Item = (usize, u64, SideBandEvent);
 
-    fn next(&mut self) -> Option<(usize, u64, Side)> {
+    fn next(&mut self) -> Option<(usize, u64, SideBandEvent)> {
         let place = self.all - self.left.len();
         let pid = self.life.pid;
         let (kind, time, tid) = self.head()?;
@@ -142,17 +142,17 @@ impl Iterator for Facts<'_> {
             MAP => {
                 let at = placed_of(&mut self.left);
                 let (prot, flags) = (number_of(&mut self.left) as u32, number_of(&mut self.left) as u32);
-                Side::Map { pid, tid, at, prot, flags }
+                SideBandEvent::Map { pid, tid, at, prot, flags }
             }
             FORK => {
                 let task = self.task(tid, time);
                 let inherited = self.life.inherited.as_deref().filter(|_| task.pid != task.ppid);
-                Side::Fork(Box::new(Fork { task, inherited: inherited.map(space_of).unwrap_or_default() }))
+                SideBandEvent::Fork(Box::new(Fork { task, inherited: inherited.map(space_of).unwrap_or_default() }))
             }
-            EXIT => Side::Exit(self.task(tid, time)),
-            CGROUP => Side::Cgroup { id: number_of(&mut self.left), path: text_of(&mut self.left) },
-            RAN => Side::Ran { pid },
-            kind => Side::Comm { pid, tid, exec: kind == EXEC, comm: text_of(&mut self.left) },
+            EXIT => SideBandEvent::Exit(self.task(tid, time)),
+            CGROUP => SideBandEvent::Cgroup { id: number_of(&mut self.left), path: text_of(&mut self.left) },
+            RAN => SideBandEvent::Ran { pid },
+            kind => SideBandEvent::Comm { pid, tid, exec: kind == EXEC, comm: text_of(&mut self.left) },
         };
         Some((place, time, side))
     }
@@ -192,7 +192,7 @@ fn placed_of(left: &mut &[u8]) -> Placed {
 }
 
 /// Encodes a space, for a life that begins with it.
-pub(super) fn space(space: &Space, placed: impl Fn(MapId) -> Placed) -> Vec<u8> {
+pub(super) fn space(space: &AddressSpace, placed: impl Fn(MapId) -> Placed) -> Vec<u8> {
     let mut out = Vec::new();
     let (entries, before) = space.parts();
     for entries in [Some(entries), before].into_iter().flatten() {
@@ -208,7 +208,7 @@ pub(super) fn space(space: &Space, placed: impl Fn(MapId) -> Placed) -> Vec<u8> 
     out
 }
 
-pub(super) fn space_of(mut bytes: &[u8]) -> Space<Placed> {
+pub(super) fn space_of(mut bytes: &[u8]) -> AddressSpace<Placed> {
     let left = &mut bytes;
     let mut entries = || {
         let entry = |left: &mut &[u8]| {
@@ -218,5 +218,5 @@ pub(super) fn space_of(mut bytes: &[u8]) -> Space<Placed> {
         };
         (!left.is_empty()).then(|| (0..number_of(left)).map(|_| entry(left)).collect::<Vec<_>>())
     };
-    Space::of_parts(entries().unwrap_or_default(), entries())
+    AddressSpace::of_parts(entries().unwrap_or_default(), entries())
 }

@@ -11,8 +11,8 @@ fn placed(map: MapId) -> Placed {
     Placed { map, start: u64::from(map.0) << 12 }
 }
 
-fn space(maps: &[(u32, u64)], generation: u32) -> Space {
-    let mut space = Space::empty(generation);
+fn space(maps: &[(u32, u64)], generation: u32) -> AddressSpace {
+    let mut space = AddressSpace::empty(generation);
     for (map, pages) in maps {
         let start = u64::from(*map) << 12;
         space.insert(start, start + (pages << 12), MapId(*map), generation);
@@ -20,17 +20,17 @@ fn space(maps: &[(u32, u64)], generation: u32) -> Space {
     space
 }
 
-fn told(space: &Space) -> Space<Placed> {
+fn told(space: &AddressSpace) -> AddressSpace<Placed> {
     let entry = |e: &super::super::space::Entry<MapId>| super::super::space::Entry {
         start: e.start,
         end: e.end,
         map: placed(e.map),
     };
     let (entries, before) = space.parts();
-    Space::of_parts(entries.iter().map(entry).collect(), before.map(|before| before.iter().map(entry).collect()))
+    AddressSpace::of_parts(entries.iter().map(entry).collect(), before.map(|before| before.iter().map(entry).collect()))
 }
 
-fn fact() -> impl Strategy<Value = Side> {
+fn fact() -> impl Strategy<Value = SideBandEvent> {
     let id = || prop_oneof![1i32..4, any::<i32>()];
     let number = || prop_oneof![0u64..200, any::<u64>()];
     let text = || "\\PC{0,20}".prop_map(Arc::from);
@@ -39,13 +39,18 @@ fn fact() -> impl Strategy<Value = Side> {
     let task = |(pid, ppid, tid, ptid, time)| Task { pid, ppid, tid, ptid, time };
     prop_oneof![
         maps.prop_map(|(pid, tid, map, start, prot, flags)| {
-            Side::Map { pid, tid, at: Placed { map: MapId(map), start }, prot, flags }
+            SideBandEvent::Map { pid, tid, at: Placed { map: MapId(map), start }, prot, flags }
         }),
-        (id(), id(), any::<bool>(), text()).prop_map(|(pid, tid, exec, comm)| Side::Comm { pid, tid, exec, comm }),
-        tasks().prop_map(move |told| Side::thread(task(told))),
-        tasks().prop_map(move |told| Side::Exit(task(told))),
-        (number(), text()).prop_map(|(id, path)| Side::Cgroup { id, path }),
-        id().prop_map(|pid| Side::Ran { pid }),
+        (id(), id(), any::<bool>(), text()).prop_map(|(pid, tid, exec, comm)| SideBandEvent::Comm {
+            pid,
+            tid,
+            exec,
+            comm
+        }),
+        tasks().prop_map(move |told| SideBandEvent::thread(task(told))),
+        tasks().prop_map(move |told| SideBandEvent::Exit(task(told))),
+        (number(), text()).prop_map(|(id, path)| SideBandEvent::Cgroup { id, path }),
+        id().prop_map(|pid| SideBandEvent::Ran { pid }),
     ]
 }
 
@@ -77,8 +82,8 @@ proptest! {
         before in proptest::option::of(proptest::collection::vec((1u32..50, 1u64..9), 0..12)),
     ) {
         let mut parent = match &before {
-            Some(before) => Space::after_exec(Some(&space(before, 1)), 2),
-            None => Space::empty(2),
+            Some(before) => AddressSpace::after_exec(Some(&space(before, 1)), 2),
+            None => AddressSpace::empty(2),
         };
         for (map, pages) in &maps {
             let start = u64::from(*map) << 12;
@@ -86,31 +91,31 @@ proptest! {
         }
         let mut log = SideLog::default();
         log.fork(7, &task(9, 1, 9, 6), &parent, placed);
-        let found: Vec<Side> = log.in_order().map(|(_, side)| side).collect();
-        let inherited = if parent.is_empty() { Space::default() } else { told(&parent) };
-        prop_assert_eq!(found, [Side::Fork(Box::new(Fork { task: task(9, 1, 9, 6), inherited }))]);
+        let found: Vec<SideBandEvent> = log.in_order().map(|(_, side)| side).collect();
+        let inherited = if parent.is_empty() { AddressSpace::default() } else { told(&parent) };
+        prop_assert_eq!(found, [SideBandEvent::Fork(Box::new(Fork { task: task(9, 1, 9, 6), inherited }))]);
         let mut met = Vec::new();
         log.each_map(|map| met.push(map));
         prop_assert!(parent.maps().chain(parent.before()).eq(met));
     }
 }
 
-fn live_through(log: &mut SideLog, pid: i32, parent: &Space, time: u64) {
+fn live_through(log: &mut SideLog, pid: i32, parent: &AddressSpace, time: u64) {
     log.fork(time, &task(pid, 1, pid, time), parent, placed);
-    log.push(time + 1, Side::Comm { pid, tid: pid, exec: true, comm: "short".into() });
+    log.push(time + 1, SideBandEvent::Comm { pid, tid: pid, exec: true, comm: "short".into() });
     for map in 0..4 {
         let at = Placed { map: MapId(300 + map), start: 0x7f12_3456_7000 + (u64::from(map) << 20) };
-        log.push(time + 2, Side::Map { pid, tid: pid, at, prot: 5, flags: 0x802 });
+        log.push(time + 2, SideBandEvent::Map { pid, tid: pid, at, prot: 5, flags: 0x802 });
     }
-    log.push(time + 1_000_000, Side::Exit(task(pid, 1, pid, time + 1_000_000)));
+    log.push(time + 1_000_000, SideBandEvent::Exit(task(pid, 1, pid, time + 1_000_000)));
 }
 
 #[test]
 fn who_was_never_sampled_is_forgotten_with_his_end_and_the_others_when_their_samples_are() {
     let mut log = SideLog::default();
     let parent = space(&[(1, 5), (7, 2)], 4);
-    log.push(0, Side::Comm { pid: 1, tid: 1, exec: false, comm: "parent".into() });
-    log.push(0, Side::Cgroup { id: 7, path: "/web".into() });
+    log.push(0, SideBandEvent::Comm { pid: 1, tid: 1, exec: false, comm: "parent".into() });
+    log.push(0, SideBandEvent::Cgroup { id: 7, path: "/web".into() });
     let empty = log.memory();
     let at = |i: i32| u64::from(i.unsigned_abs()) * 10_000_000;
     // A number is reused many times: only sampled processes are kept.
@@ -124,7 +129,7 @@ fn who_was_never_sampled_is_forgotten_with_his_end_and_the_others_when_their_sam
         log.trim(0);
     }
     let forks = |log: &SideLog| {
-        let times = log.in_order().filter(|(_, side)| matches!(side, Side::Fork(_))).map(|(time, _)| time);
+        let times = log.in_order().filter(|(_, side)| matches!(side, SideBandEvent::Fork(_))).map(|(time, _)| time);
         times.collect::<Vec<_>>()
     };
     assert_eq!(forks(&log), (1..=1000).map(|i| at(10 * i)).collect::<Vec<_>>());
@@ -137,15 +142,15 @@ fn who_was_never_sampled_is_forgotten_with_his_end_and_the_others_when_their_sam
     assert_eq!(forks(&log), (900..=1000).map(|i| at(10 * i)).collect::<Vec<_>>());
     log.trim(u64::MAX);
     assert_eq!((forks(&log).len(), log.in_order().count()), (0, 2), "running processes and other facts stay");
-    assert!(log.memory() < empty + 3000 * size_of::<(Life, Arc<[u8]>)>(), "{} {empty}", log.memory());
+    assert!(log.memory() < empty + 3000 * size_of::<(Lifetime, Arc<[u8]>)>(), "{} {empty}", log.memory());
 }
 
 #[test]
 fn another_process_of_a_number_is_another_life() {
     let mut log = SideLog::default();
-    let (none, parent) = (Space::default(), space(&[(3, 1)], 2));
+    let (none, parent) = (AddressSpace::default(), space(&[(3, 1)], 2));
     log.want(5);
-    log.push(1, Side::Ran { pid: 5 });
+    log.push(1, SideBandEvent::Ran { pid: 5 });
     log.fork(2, &task(5, 1, 5, 2), &parent, placed);
     log.trim(0);
     assert_eq!(log.in_order().count(), 2, "the first was sampled");
@@ -157,7 +162,7 @@ fn another_process_of_a_number_is_another_life() {
     log.trim(2);
     assert_eq!(log.in_order().count(), 0);
     // A changed space is another heritage.
-    log.push(4, Side::Ran { pid: 1 });
+    log.push(4, SideBandEvent::Ran { pid: 1 });
     for (pid, maps) in [(7, 1), (8, 1), (9, 2)] {
         log.fork(5, &task(pid, 1, pid, 5), &space(&[(3, 1), (4, 1)][..maps], maps as u32), placed);
     }

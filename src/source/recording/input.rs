@@ -19,7 +19,7 @@ use crate::session::containers::NamedContainer;
 use crate::symbols::shipped::ShippedTables;
 
 use super::reader::{ByteSource, FillOutcome, PIECE};
-use crate::source::Place;
+use crate::source::FilePosition;
 use packed::{PackedRecord, is_compressed};
 use special::is_special;
 
@@ -67,7 +67,7 @@ pub(crate) struct Input {
     /// Whether to deliver records that the profile does not need, too.
     pub(crate) tells_all: bool,
     met: VecDeque<(u64, Vec<u8>)>,
-    pub(crate) place: Place,
+    pub(crate) place: FilePosition,
 }
 
 impl Input {
@@ -93,7 +93,7 @@ impl Input {
             time_offset: None,
             tells_all: false,
             met: VecDeque::new(),
-            place: Place::default(),
+            place: FilePosition::default(),
         };
         input.events_known();
         input
@@ -156,7 +156,7 @@ impl Input {
             if !self.plain.is_empty() || self.packed.is_some() {
                 let used = self.whole_records();
                 if used > 0 {
-                    self.place = Place { at: self.packed_at, packed: true };
+                    self.place = FilePosition { at: self.packed_at, packed: true };
                     let from = out.len();
                     out.extend_from_slice(&self.plain[..used]);
                     self.plain.drain(..used);
@@ -214,7 +214,7 @@ impl Input {
     /// Delivers the next record that the profile does not need; returns `false` if there is none.
     fn hand_over_met(&mut self, out: &mut Vec<u8>) -> bool {
         let Some((at, record)) = self.met.pop_front() else { return false };
-        self.place = Place { at, packed: false };
+        self.place = FilePosition { at, packed: false };
         let from = out.len();
         out.extend_from_slice(&record);
         self.finish(&mut out[from..]);
@@ -222,7 +222,7 @@ impl Input {
     }
 
     fn hand_over(&mut self, used: usize, out: &mut Vec<u8>) {
-        self.place = Place { at: self.offset(0), packed: false };
+        self.place = FilePosition { at: self.offset(0), packed: false };
         let from = out.len();
         if out.is_empty() {
             let rest = self.carry.split_off(used);

@@ -84,7 +84,7 @@ impl RecordPipeline<'_> {
                 samples.correct(&mut latest, *now, header, record, is_written);
             }
             let written = if is_sample { None } else { listener::written(header.kind, record) };
-            let mut out = Output { batch, strings: strings.as_mut(), outer: outer.as_deref_mut(), layout };
+            let mut out = RecordOutput { batch, strings: strings.as_mut(), outer: outer.as_deref_mut(), layout };
             if written.is_none() && is_plain {
                 let time = time_of(header, &read[at..end], layout);
                 id.time = time.filter(|time| (id.time..=*now).contains(time)).unwrap_or(id.time);
@@ -114,7 +114,7 @@ impl RecordPipeline<'_> {
                 }
             }
         }
-        let mut out = Output { batch, strings: strings.as_mut(), outer: outer.as_deref_mut(), layout };
+        let mut out = RecordOutput { batch, strings: strings.as_mut(), outer: outer.as_deref_mut(), layout };
         if let (Some(walks), Some(walked)) = (walks.as_mut(), walked) {
             walks.end(cpu, walked, read, &mut out);
         }
@@ -143,14 +143,14 @@ fn time_of(header: Header, record: &[u8], layout: &Layout) -> Option<u64> {
 }
 
 /// The end of the pipeline: strings and task numbers of single records, and their place in the batch.
-pub(super) struct Output<'a, 's> {
+pub(super) struct RecordOutput<'a, 's> {
     batch: &'a mut Batch,
     strings: Option<&'a mut RingStrings<'s>>,
     outer: Option<&'a mut OuterNamespaceTasks>,
     layout: &'a Layout,
 }
 
-impl Output<'_, '_> {
+impl RecordOutput<'_, '_> {
     pub(super) fn push(&mut self, record: &[u8]) {
         self.write(|bytes| {
             bytes.extend_from_slice(record);

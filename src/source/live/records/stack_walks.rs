@@ -28,7 +28,7 @@ use crate::record::sample::{CONTEXT_USER, ChainPlace, NO_CODE, u64s};
 use crate::symbols::spaces::news::{self, NewsSender};
 use crate::symbols::spaces::{self, Following, Starts, Tables, WalkFigures};
 
-use super::pipeline::Output;
+use super::pipeline::RecordOutput;
 use crate::source::live::LiveConfig;
 use crate::source::live::attr;
 use crate::source::live::capture::refused_program;
@@ -345,7 +345,7 @@ impl WalkJoiner {
         read: &[u8],
         at: usize,
         header: Header,
-        out: &mut Output<'_, '_>,
+        out: &mut RecordOutput<'_, '_>,
     ) -> bool {
         let range = at..at + usize::from(header.size).max(HEADER);
         let record = &read[range.clone()];
@@ -384,7 +384,7 @@ impl WalkJoiner {
     }
 
     /// Ends reading a CPU's ring.
-    pub(super) fn end(&mut self, cpu: u32, mut ring: RingWalks, read: &[u8], out: &mut Output<'_, '_>) {
+    pub(super) fn end(&mut self, cpu: u32, mut ring: RingWalks, read: &[u8], out: &mut RecordOutput<'_, '_>) {
         ring.traced.release(read, &self.callers, out);
         self.rings.insert(cpu, ring);
         self.told.clear();

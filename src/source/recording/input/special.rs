@@ -10,7 +10,7 @@ use crate::perfdata::features::bit;
 use crate::perfdata::read::{MAX_FEATURE, MAX_IDS, attr_size, numbers};
 use crate::record::kinds::{HEADER, Header, types};
 use crate::session::containers;
-use crate::source::Place;
+use crate::source::FilePosition;
 
 impl Input {
     /// Removes a record that is not for the profile from the front. Returns `false` if the front is another record, or
@@ -55,7 +55,7 @@ impl Input {
             _ => self.compressed(header.kind, &body),
         }
         // A stream's first records are kept in case they are requested.
-        if self.tells_all || self.place == Place::default() && header.kind != types::TABLE {
+        if self.tells_all || self.place == FilePosition::default() && header.kind != types::TABLE {
             self.met.push_back((self.offset(0), self.carry[..size].to_vec()));
         }
         self.carry.drain(..size);

@@ -6,7 +6,7 @@ use std::ops::Range;
 use crate::record::kinds::Header;
 use crate::record::sample::{CONTEXT_KERNEL, CONTEXT_MAX, ChainPlace};
 
-use super::super::pipeline::Output;
+use super::super::pipeline::RecordOutput;
 use super::{ID_AT, TASK_AT, join};
 
 /// A sample of a traced event, in the bytes that were read.
@@ -27,7 +27,7 @@ impl Hit {
         read[self.range.clone()].get(ID_AT + 16..ID_AT + 24)
     }
 
-    fn write(&self, read: &[u8], walk: &[u8], callers: &[Range<u64>], out: &mut Output<'_, '_>) {
+    fn write(&self, read: &[u8], walk: &[u8], callers: &[Range<u64>], out: &mut RecordOutput<'_, '_>) {
         let record = &read[self.range.clone()];
         out.write(|out| {
             let from = out.len();
@@ -73,7 +73,13 @@ pub(super) struct TracedWalk {
 }
 
 impl TracedWalk {
-    pub(super) fn walked(&mut self, read: &[u8], record: &[u8], callers: &[Range<u64>], out: &mut Output<'_, '_>) {
+    pub(super) fn walked(
+        &mut self,
+        read: &[u8],
+        record: &[u8],
+        callers: &[Range<u64>],
+        out: &mut RecordOutput<'_, '_>,
+    ) {
         let task = record.get(TASK_AT..TASK_AT + 8);
         let is_new = self.record.get(TASK_AT..TASK_AT + 8) != task;
         self.clear();
@@ -88,7 +94,7 @@ impl TracedWalk {
         self.held.drain(..).for_each(|hit| hit.write(read, record, callers, out));
     }
 
-    pub(super) fn sampled(&mut self, read: &[u8], hit: Hit, callers: &[Range<u64>], out: &mut Output<'_, '_>) {
+    pub(super) fn sampled(&mut self, read: &[u8], hit: Hit, callers: &[Range<u64>], out: &mut RecordOutput<'_, '_>) {
         if hit.is_of(read, &self.record) && !self.used.contains(&hit.id) {
             // A task's first walk before its sample.
             self.follows &= !self.is_first;
@@ -105,13 +111,13 @@ impl TracedWalk {
     }
 
     /// Forgets the walk: records are missing.
-    pub(super) fn lose(&mut self, read: &[u8], callers: &[Range<u64>], out: &mut Output<'_, '_>) {
+    pub(super) fn lose(&mut self, read: &[u8], callers: &[Range<u64>], out: &mut RecordOutput<'_, '_>) {
         self.release(read, callers, out);
         self.clear();
     }
 
     /// Writes the held samples without a walk.
-    pub(super) fn release(&mut self, read: &[u8], callers: &[Range<u64>], out: &mut Output<'_, '_>) {
+    pub(super) fn release(&mut self, read: &[u8], callers: &[Range<u64>], out: &mut RecordOutput<'_, '_>) {
         self.held.drain(..).for_each(|hit| hit.write(read, &[], callers, out));
     }
 

@@ -12,13 +12,13 @@ use crate::source::hosts::Hosts;
 
 /// Facts of a session.
 #[derive(Debug)]
-pub struct SessionFacts {
+pub struct SessionSummary {
     origin: Origin,
     pub(crate) hosts: Hosts,
     kinds: BTreeMap<u32, u64>,
 }
 
-impl SessionFacts {
+impl SessionSummary {
     pub(crate) fn new(info: &Info) -> Self {
         Self { origin: info.origin, hosts: info.hosts.clone(), kinds: BTreeMap::new() }
     }
@@ -87,7 +87,7 @@ impl SessionFacts {
 
 #[cfg(test)]
 mod tests {
-    use super::SessionFacts;
+    use super::SessionSummary;
     use crate::perfdata::features::bit;
     use crate::session::Origin;
     use crate::source::Info;
@@ -102,7 +102,7 @@ mod tests {
         let begun = |start: u64, machine: Vec<(u8, Vec<u8>)>| {
             let hosts = SourceHost { machine, ..SourceHost::default() }.into();
             let info = Info { start, hosts, ..Info::new(Origin::Recorded) };
-            SessionFacts::new(&info).wall_start(start)
+            SessionSummary::new(&info).wall_start(start)
         };
         assert_eq!(begun(3 * second, vec![(bit::CLOCK_DATA, data.concat())]), 6 * second);
         assert_eq!(begun(second, vec![(bit::HOSTNAME, vec![9; 24]), (bit::CLOCK_DATA, data.concat())]), 4 * second);
@@ -112,7 +112,7 @@ mod tests {
 
     #[test]
     fn a_live_session_began_when_its_first_sample_says_whatever_that_is() {
-        let begun = |start| SessionFacts::new(&Info { start, ..Info::new(Origin::Live) }).wall_start(start);
+        let begun = |start| SessionSummary::new(&Info { start, ..Info::new(Origin::Live) }).wall_start(start);
         let now = crate::kernel::monotonic_ns();
         assert!(begun(now) > 1_700_000_000_000_000_000 && begun(u64::MAX) > begun(now) && begun(1) < begun(now));
     }

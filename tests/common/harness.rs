@@ -138,6 +138,7 @@ impl Harness {
                     }
                     Effect::Engine(Request::List(target, at)) => self.list(&target, at),
                     Effect::Engine(other) => self.saved.push(format!("{other:?}")),
+                    Effect::Outside(other) => self.saved.push(format!("{other:?}")),
                     other => self.saved.push(format!("{other:?}")),
                 }
             }

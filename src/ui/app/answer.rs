@@ -97,7 +97,6 @@ impl App {
         let screen = screen(self.frame.tab);
         screen.prepare(self);
         self.count_work();
-        self.settle_time_rows();
         let unfolded = self.selection.rows.expand_all || !self.selection.rows.toggled.is_empty();
         let scene = self.scene();
         let question = Question {

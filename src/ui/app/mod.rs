@@ -21,10 +21,10 @@ use crate::source::{Control, Info};
 use crate::ui::screens::Views;
 use crate::ui::state::context::{SavedFilters, SessionContext};
 use crate::ui::state::environment::{Environment, Level};
-use crate::ui::state::lag::ViewLag;
 use crate::ui::state::scene::Scene;
 use crate::ui::state::selection::Selection;
 use crate::ui::state::start::{Start, StartupAction};
+use crate::units::kit::{Settings, Spec};
 
 /// An action outside of the model.
 #[derive(Debug)]
@@ -35,10 +35,8 @@ pub enum Effect {
     Unit(UnitRequest),
     /// Sets the refresh interval.
     Refresh(Duration),
-    /// Saves a snapshot under this name or a generated one, optionally only of a range of the session's clock.
-    Save(Option<PathBuf>, Option<(u64, u64)>),
-    /// Stops the process, like Ctrl-Z.
-    Suspend,
+    /// Requests an action on files and processes.
+    Outside(OutsideRequest),
     /// Redraws the whole screen.
     Redraw,
     /// Enables or disables mouse capture.
@@ -51,14 +49,25 @@ pub enum Effect {
     Catalogue,
     /// Copies a text to the clipboard.
     Copy(String),
+    /// Leaves the program.
+    Quit,
+}
+
+/// An action on files and processes, which the owner of the session carries out.
+#[derive(Debug)]
+pub enum OutsideRequest {
+    /// Saves a snapshot under a name or a generated one: of all kept samples, or of a range of the session's clock.
+    Save(Option<PathBuf>, Option<(u64, u64)>),
     /// Writes a text to a file.
     Write(PathBuf, String),
     /// Saves the named filters.
     SaveFilters(SavedFilters),
-    /// Reads a recording for comparison.
+    /// Reads a recording and passes it to the engine for comparison.
     Baseline(PathBuf),
-    /// Leaves the program.
-    Quit,
+    /// Reads the recording for a unit and passes it to the engine.
+    Unit(&'static Spec, Settings),
+    /// Stops the process, like Ctrl-Z.
+    Suspend,
 }
 
 /// The model.
@@ -89,12 +98,6 @@ impl App {
             context: SessionContext {
                 fields,
                 info,
-                answer: Arc::default(),
-                host: None,
-                times: None,
-                tracing: false,
-                findings: Vec::new(),
-                behind: ViewLag::default(),
                 keymap: Arc::new(start.keymap),
                 themes: start.themes,
                 saved: start.saved,
@@ -102,7 +105,7 @@ impl App {
                 fine: true,
                 charset: start.charset,
                 slow: start.slow,
-                bytes_a_second: None,
+                ..SessionContext::default()
             },
             views: Views::default(),
             steps: steps::Steps::default(),

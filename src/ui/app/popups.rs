@@ -159,22 +159,23 @@ impl App {
     }
 
     pub(crate) fn columns_key(&mut self, cursor: &mut usize, name: &str) {
-        let menu = column_menu(&self.selection.rows.columns);
+        let columns = &mut self.selection.rows.columns;
+        let menu = column_menu(columns);
         let field = menu[(*cursor).min(menu.len() - 1)];
-        let at = self.selection.rows.columns.iter().position(|f| *f == field);
+        let at = columns.iter().position(|f| *f == field);
         match (name, at) {
             ("up", _) | ("k", _) => *cursor = cursor.saturating_sub(1),
             ("down", _) | ("j", _) => *cursor = (*cursor + 1).min(menu.len() - 1),
-            ("space", Some(at)) if self.selection.rows.columns.len() > 1 => {
-                self.selection.rows.columns.remove(at);
+            ("space", Some(at)) if columns.len() > 1 => {
+                columns.remove(at);
             }
-            ("space", None) => self.selection.rows.columns.push(field),
+            ("space", None) => columns.push(field),
             ("K" | "left", Some(at)) if at > 0 => {
-                self.selection.rows.columns.swap(at, at - 1);
+                columns.swap(at, at - 1);
                 *cursor -= 1;
             }
-            ("J" | "right", Some(at)) if at + 1 < self.selection.rows.columns.len() => {
-                self.selection.rows.columns.swap(at, at + 1);
+            ("J" | "right", Some(at)) if at + 1 < columns.len() => {
+                columns.swap(at, at + 1);
                 *cursor += 1;
             }
             _ => {}

@@ -11,7 +11,7 @@ use crate::lang::quantity;
 use crate::profile::frames::SymState;
 use crate::query::answer::FoldMark;
 use crate::source::{Change, Control};
-use crate::ui::app::{App, Effect};
+use crate::ui::app::{App, Effect, OutsideRequest};
 use crate::ui::draw::layout;
 use crate::ui::input::action::Action;
 use crate::ui::input::command::{Command, Invocation};
@@ -19,6 +19,8 @@ use crate::ui::input::commands::{general, program, table};
 use crate::ui::popups::Popup;
 use crate::ui::popups::prompt::Prompt;
 use crate::ui::popups::tour;
+use crate::ui::screens::list::screen;
+use crate::ui::screens::screen::CursorStep;
 use crate::ui::state::tab::Tab;
 
 impl App {
@@ -51,6 +53,10 @@ impl App {
         self.ask(false);
     }
 
+    pub(crate) fn move_cursor(&mut self, step: CursorStep) {
+        screen(self.frame.tab).move_cursor(self, step);
+    }
+
     pub(crate) fn open(&mut self, popup: Popup) {
         self.frame.popups.push(popup);
     }
@@ -66,14 +72,6 @@ impl App {
         if self.context.answer.progress.is_some() {
             self.control(Control::Stop);
         }
-    }
-
-    pub(crate) fn step_line(&mut self, by: isize) {
-        self.views.top.step(by, &self.context.answer);
-    }
-
-    pub(crate) fn table_page(&self) -> isize {
-        self.views.top.height.max(1) as isize
     }
 
     pub(crate) fn set_limit(&mut self, text: &str) {
@@ -108,7 +106,7 @@ impl App {
         let start = self.context.answer.start;
         let range = self.selection.range();
         let range = range.map(|(from, until)| (start.saturating_add(from), start.saturating_add(until)));
-        self.effects.push(Effect::Save(path.map(PathBuf::from), range));
+        self.effects.push(Effect::Outside(OutsideRequest::Save(path.map(PathBuf::from), range)));
     }
 
     /// Sets a theme by name, or opens the theme prompt.

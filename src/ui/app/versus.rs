@@ -10,7 +10,7 @@ use crate::query::diff::NormalizeBy;
 use crate::query::rows::top_table::TopField;
 use crate::query::{Age, Order};
 use crate::session::Origin;
-use crate::ui::app::{App, Effect};
+use crate::ui::app::{App, Effect, OutsideRequest};
 use crate::ui::screens::list::screen;
 use crate::ui::screens::units::state::quoted;
 use crate::ui::state::range::label;
@@ -42,7 +42,7 @@ impl App {
     /// Reads a recording to compare with; the header names it until it is read.
     pub fn read_baseline(&mut self, path: PathBuf) {
         self.frame.reading = Some(path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned());
-        self.effects.push(Effect::Baseline(path));
+        self.effects.push(Effect::Outside(OutsideRequest::Baseline(path)));
     }
 
     fn mark_now(&mut self) {
@@ -86,7 +86,7 @@ impl App {
             self.selection.rows.columns.splice(0..0, [TopField::Delta, TopField::Old]);
             self.selection.order_before = Some((self.selection.rows.order, self.selection.rows.reversed));
         }
-        self.set_order(Order::Delta);
+        self.selection.rows.set_order(Order::Delta);
         self.selection.rows.reversed = false;
         self.selection.baseline = Some(mark);
         self.views.top.home();
@@ -99,7 +99,7 @@ impl App {
         self.selection.rows.columns.retain(|f| !matches!(f, TopField::Delta | TopField::Old));
         let (order, reversed) = self.selection.order_before.take().unwrap_or((Order::SelfTime, false));
         if self.selection.rows.order == Order::Delta {
-            self.set_order(order);
+            self.selection.rows.set_order(order);
             self.selection.rows.reversed = reversed;
         }
         self.views.top.home();
@@ -169,7 +169,7 @@ impl App {
 
     pub(crate) fn write(&mut self, path: String) {
         if let Some(text) = self.text() {
-            self.effects.push(Effect::Write(path.into(), text));
+            self.effects.push(Effect::Outside(OutsideRequest::Write(path.into(), text)));
         }
     }
 

@@ -5,10 +5,30 @@ use crate::query::annotate::AnnotatedFunction;
 use crate::session::Origin;
 use crate::ui::app::App;
 use crate::ui::input::command::Hints;
-use crate::ui::input::commands::general;
 use crate::ui::screens::Views;
 use crate::ui::state::scene::Scene;
 use crate::ui::widgets::Canvas;
+
+/// A movement of the cursor, down or up.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum CursorStep {
+    Lines(i32),
+    Pages(i32),
+    Home,
+    End,
+}
+
+impl CursorStep {
+    /// Returns the lines to move, for a page of some lines.
+    pub(crate) fn lines(self, page: usize) -> isize {
+        match self {
+            Self::Lines(n) => n as isize,
+            Self::Pages(n) => n as isize * page.max(1) as isize,
+            Self::Home => isize::MIN,
+            Self::End => isize::MAX,
+        }
+    }
+}
 
 /// A screen, without its state, which is one of [`Views`].
 pub(crate) trait Screen: Sync {
@@ -35,9 +55,11 @@ pub(crate) trait Screen: Sync {
 
     fn drag(&self, _app: &mut App, _x: u16, _y: u16) {}
 
+    fn move_cursor(&self, app: &mut App, step: CursorStep);
+
     /// Handles the mouse wheel, down (1) or up (-1).
-    fn scroll(&self, app: &mut App, by: isize) {
-        app.run(if by > 0 { &general::DOWN } else { &general::UP });
+    fn scroll(&self, app: &mut App, by: i32) {
+        self.move_cursor(app, CursorStep::Lines(3 * by));
     }
 
     /// Clears its selection, search or innermost zoom. Returns `false` without any.

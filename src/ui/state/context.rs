@@ -43,7 +43,7 @@ impl Default for ProgramCall {
 }
 
 /// The state shared by all screens.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct SessionContext {
     pub info: Info,
     pub answer: Arc<Answer>,

@@ -122,6 +122,47 @@ pub(crate) struct RowChoice {
 }
 
 impl RowChoice {
+    /// Sorts rows. Call chains then lead to the origin of the figure: callers for self time, callees for children.
+    pub(crate) fn set_order(&mut self, order: Order) {
+        if (self.order == Order::Children) != (order == Order::Children) {
+            let inclusive = order == Order::Children;
+            self.direction = if inclusive { Direction::Callees } else { Direction::Callers };
+        }
+        self.order = order;
+    }
+
+    /// Sorts by a column; again, it reverses the order.
+    pub(crate) fn order_by(&mut self, field: TopField) {
+        let order = match field {
+            TopField::Children => Order::Children,
+            TopField::SelfTime | TopField::Period => Order::SelfTime,
+            TopField::Samples => Order::Samples,
+            TopField::Delta | TopField::Old | TopField::Mode(_) => Order::Delta,
+            TopField::Ipc => Order::Ipc,
+            TopField::Key(key) => Order::By(key),
+        };
+        self.reversed = self.order == order && !self.reversed;
+        self.set_order(order);
+    }
+
+    /// Sorts by the next (1) or previous (-1) column.
+    pub(crate) fn move_order(&mut self, step: isize) {
+        let at = self.columns.iter().position(|f| *f == self.order_field()).unwrap_or(0) as isize;
+        self.order_by(self.columns[(at + step).rem_euclid(self.columns.len() as isize) as usize]);
+        self.reversed = false;
+    }
+
+    pub(crate) fn order_field(&self) -> TopField {
+        match self.order {
+            Order::Children => TopField::Children,
+            Order::SelfTime => TopField::SelfTime,
+            Order::Samples => TopField::Samples,
+            Order::Delta => TopField::Delta,
+            Order::Ipc => TopField::Ipc,
+            Order::By(key) => TopField::Key(key),
+        }
+    }
+
     /// Adds the IPC column after the shares if the event has it, unless the user has removed it.
     pub(crate) fn offer_ipc(&mut self, told: bool) {
         let shown = self.columns.contains(&TopField::Ipc);
@@ -258,17 +299,6 @@ impl Selection {
     /// Whether the view is filtered by more than the exclusion of idle CPUs.
     pub(crate) fn is_narrowed(&self) -> bool {
         self.filter.is_some() || !self.zooms.is_empty()
-    }
-
-    pub(crate) fn order_field(&self) -> TopField {
-        match self.rows.order {
-            Order::Children => TopField::Children,
-            Order::SelfTime => TopField::SelfTime,
-            Order::Samples => TopField::Samples,
-            Order::Delta => TopField::Delta,
-            Order::Ipc => TopField::Ipc,
-            Order::By(key) => TopField::Key(key),
-        }
     }
 
     /// Combines all filters except the time range: zooms, a filter, idle CPUs, and one more clause.

@@ -11,14 +11,12 @@ use ratatui::layout::Position;
 
 use crate::engine::{Engine, Notice, Request, UnitRequest};
 use crate::session::Origin;
-use crate::ui::app::{App, Effect};
+use crate::ui::app::{App, Effect, OutsideRequest};
 use crate::ui::draw::screen;
-use crate::ui::state::context::SavedFilters;
 use crate::ui::terminal::frame_pacer::FramePacer;
 use crate::ui::terminal::term::{self, ScreenTerminal};
 use crate::ui::terminal::term_query::{TermFacts, TermQuery};
 use crate::ui::theme::{Theme, Themes, suited};
-use crate::units::kit::{Settings, Spec};
 
 /// An event from outside of terminal and engine.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,28 +31,6 @@ pub(crate) enum OutsideEvent {
     Baseline(Result<PathBuf, String>),
 }
 
-/// Executes the loop's effects on files and processes.
-pub(crate) trait Driver {
-    /// Saves a snapshot under a name or a generated one: of all kept samples, or of a range of the session's clock.
-    /// The result arrives as [`OutsideEvent::Saved`].
-    fn save(&mut self, engine: &Engine, path: Option<PathBuf>, range: Option<(u64, u64)>);
-
-    /// Writes a text to a file; the result arrives as [`OutsideEvent::Saved`].
-    fn write(&mut self, path: PathBuf, text: String);
-
-    /// Saves the named filters; the result arrives as [`OutsideEvent::Saved`].
-    fn save_filters(&mut self, filters: SavedFilters);
-
-    /// Reads a recording and passes it to the engine for comparison.
-    fn baseline(&mut self, engine: &Engine, path: PathBuf);
-
-    /// Reads the recording for a unit and passes it to the engine.
-    fn unit(&mut self, engine: &Engine, spec: &'static Spec, settings: Settings);
-
-    /// Stops the process, like Ctrl-Z.
-    fn suspend(&mut self);
-}
-
 /// How long the first frame waits for the terminal's answers. Later ones are processed when they arrive.
 const PATIENCE: Duration = Duration::from_millis(150);
 /// How long answers are distinguished from keys.
@@ -62,13 +38,16 @@ const LATEST: Duration = Duration::from_secs(1);
 /// Polling interval for keys typed meanwhile.
 const LISTEN: Duration = Duration::from_millis(20);
 
+/// Carries out requests on files and processes; results arrive as [`OutsideEvent`].
+pub(crate) type Serve<'a> = &'a mut dyn FnMut(&Engine, OutsideRequest);
+
 /// Runs the interface until the user leaves it. The terminal must be set up.
 pub(crate) fn run(
     app: &mut App,
     themes: &Themes,
     engine: &Engine,
     outside: &Receiver<OutsideEvent>,
-    driver: &mut dyn Driver,
+    serve: Serve<'_>,
 ) -> io::Result<()> {
     let mut screen = term::screen()?;
     let (width, height) = term::size()?;
@@ -86,7 +65,7 @@ pub(crate) fn run(
     let mut pace = FramePacer::start();
     let mut urgency = engine.urgency();
     loop {
-        if !effects(app, &mut screen, engine, driver)? {
+        if !effects(app, &mut screen, engine, serve)? {
             return Ok(());
         }
         if app.frame.theme != shown {
@@ -205,7 +184,7 @@ fn retake(app: &mut App, screen: &mut ScreenTerminal) -> io::Result<()> {
     screen.clear()
 }
 
-fn effects(app: &mut App, screen: &mut ScreenTerminal, engine: &Engine, driver: &mut dyn Driver) -> io::Result<bool> {
+fn effects(app: &mut App, screen: &mut ScreenTerminal, engine: &Engine, serve: Serve<'_>) -> io::Result<bool> {
     for effect in std::mem::take(&mut app.effects) {
         match effect {
             Effect::Engine(request) => engine.send(request),
@@ -216,21 +195,18 @@ fn effects(app: &mut App, screen: &mut ScreenTerminal, engine: &Engine, driver: 
             Effect::Catalogue => engine.list_events(),
             Effect::Softirqs(on) => engine.trace_softirqs(on),
             Effect::CountWork(on) => engine.count_work(on),
-            Effect::Save(path, range) => driver.save(engine, path, range),
-            Effect::Suspend => {
+            Effect::Outside(request @ OutsideRequest::Suspend) => {
                 term::leave();
-                driver.suspend();
+                serve(engine, request);
                 retake(app, screen)?;
             }
+            Effect::Outside(request) => serve(engine, request),
             Effect::Redraw => screen.clear()?,
-            Effect::Write(path, text) => driver.write(path, text),
-            Effect::SaveFilters(filters) => driver.save_filters(filters),
-            Effect::Baseline(path) => driver.baseline(engine, path),
             Effect::Copy(text) => term::copy(&text)?,
             Effect::Mouse(on) => term::mouse(on)?,
             // A unit needs the recording to be read again, because its records are not kept.
             Effect::Unit(UnitRequest::Start(spec, settings)) if app.context.info.origin == Origin::Recorded => {
-                driver.unit(engine, spec, settings);
+                serve(engine, OutsideRequest::Unit(spec, settings));
             }
             Effect::Unit(request) => engine.send(Request::Unit(request)),
             Effect::Quit => return Ok(false),

@@ -12,8 +12,8 @@ use crate::kernel::tty;
 use crate::lang::counted;
 use crate::panel::printable::EscapeForm;
 use crate::session::TimeMark;
-use crate::ui::state::context::SavedFilters;
-use crate::ui::terminal::run::{Driver, OutsideEvent};
+use crate::ui::app::OutsideRequest;
+use crate::ui::terminal::run::OutsideEvent;
 use crate::units;
 use crate::units::kit::{Settings, Spec};
 
@@ -44,8 +44,20 @@ impl SessionDriver {
     }
 }
 
-impl Driver for SessionDriver {
-    fn save(&mut self, engine: &Engine, path: Option<PathBuf>, range: Option<(u64, u64)>) {
+impl SessionDriver {
+    /// Carries out a request of the screen.
+    pub(crate) fn serve(&self, engine: &Engine, request: OutsideRequest) {
+        match request {
+            OutsideRequest::Save(path, range) => self.save(engine, path, range),
+            OutsideRequest::Write(path, text) => self.write(&path, &text),
+            OutsideRequest::SaveFilters(filters) => self.tell(crate::cli::config::saved_filters::write(&filters)),
+            OutsideRequest::Baseline(path) => self.baseline(engine, path),
+            OutsideRequest::Unit(spec, settings) => self.unit(engine, spec, settings),
+            OutsideRequest::Suspend => suspend(),
+        }
+    }
+
+    fn save(&self, engine: &Engine, path: Option<PathBuf>, range: Option<(u64, u64)>) {
         let path = path.or_else(|| self.name.clone()).unwrap_or_else(|| free_name(Path::new(""), "perfprof-"));
         let (reply, moments) = crossbeam_channel::bounded(1);
         let (figures_reply, figures) = crossbeam_channel::bounded(1);
@@ -80,18 +92,14 @@ impl Driver for SessionDriver {
         self.beside("save", work);
     }
 
-    fn write(&mut self, path: PathBuf, text: String) {
-        let written = output::file(&path, Some(EscapeForm::Text), |out| Ok(out.write_all(text.as_bytes())?));
+    fn write(&self, path: &Path, text: &str) {
+        let written = output::file(path, Some(EscapeForm::Text), |out| Ok(out.write_all(text.as_bytes())?));
         let said =
             written.map(|()| format!("{} written to {}", counted(text.lines().count() as u64, "line"), path.display()));
         self.tell(said.map_err(|error| error.to_string()));
     }
 
-    fn save_filters(&mut self, filters: SavedFilters) {
-        self.tell(crate::cli::config::saved_filters::write(&filters));
-    }
-
-    fn baseline(&mut self, engine: &Engine, path: PathBuf) {
+    fn baseline(&self, engine: &Engine, path: PathBuf) {
         let (outside, requests) = (self.outside.clone(), engine.requests());
         let (names, no_demangle) = (self.names.clone(), self.no_demangle);
         let work = move || {
@@ -110,7 +118,7 @@ impl Driver for SessionDriver {
         self.beside("baseline", work);
     }
 
-    fn unit(&mut self, engine: &Engine, spec: &'static Spec, settings: Settings) {
+    fn unit(&self, engine: &Engine, spec: &'static Spec, settings: Settings) {
         let (outside, requests) = (self.outside.clone(), engine.requests());
         let (names, no_demangle) = (self.names.clone(), self.no_demangle);
         let Some(files) = self.recording.clone() else {
@@ -134,13 +142,13 @@ impl Driver for SessionDriver {
         };
         self.beside("unit", work);
     }
+}
 
-    fn suspend(&mut self) {
-        let set = |on| signals::SUSPENDED.store(on, Ordering::Release);
-        set(true);
-        tty::stop_self();
-        // The signal thread may see SIGCONT shortly after this thread continues.
-        std::thread::sleep(Duration::from_millis(20));
-        set(false);
-    }
+fn suspend() {
+    let set = |on| signals::SUSPENDED.store(on, Ordering::Release);
+    set(true);
+    tty::stop_self();
+    // The signal thread may see SIGCONT shortly after this thread continues.
+    std::thread::sleep(Duration::from_millis(20));
+    set(false);
 }

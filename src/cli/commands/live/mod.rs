@@ -281,7 +281,7 @@ fn session(
     }
     term::restore_on_panic();
     term::enter()?;
-    let mut outer = SessionDriver {
+    let driver = SessionDriver {
         outside: outside_tx,
         name: view.output.clone(),
         recording: files.recording,
@@ -294,7 +294,8 @@ fn session(
     if let Some((spec, settings)) = files.unit {
         app.start_unit(spec, settings);
     }
-    let result = interface::run(&mut app, &themes, &engine, &outside, &mut outer);
+    let result =
+        interface::run(&mut app, &themes, &engine, &outside, &mut |engine, request| driver.serve(engine, request));
     term::leave();
     watch.left();
     let ended = engine.answer().ended.clone();

@@ -7,14 +7,15 @@ use crate::ui::input::action::Action::{Asked, Given, Plain};
 use crate::ui::input::action::commands;
 use crate::ui::input::command::{Argument, ArgumentKind};
 use crate::ui::popups::Popup;
+use crate::ui::screens::screen::CursorStep::{End, Home, Lines, Pages};
 
 commands! { MOVE "Move" {
-    UP "up" ["up", "k"] "move up one line" of table => Plain(|app| app.step_line(-1));
-    DOWN "down" ["down", "j"] "move down one line" of table => Plain(|app| app.step_line(1));
-    PAGE_UP "page-up" ["pgup", "ctrl-b"] "move up one page" of table => Plain(|app| app.step_line(-app.table_page()));
-    PAGE_DOWN "page-down" ["pgdn", "ctrl-f"] "move down one page" of table => Plain(|app| app.step_line(app.table_page()));
-    HOME "home" ["home", "g"] "go to the hottest line, and stay there" => Plain(|app| app.views.top.home());
-    END "end" ["end", "G"] "go to the last line" => Plain(|app| app.step_line(isize::MAX));
+    UP "up" ["up", "k"] "move up one line" => Plain(|app| app.move_cursor(Lines(-1)));
+    DOWN "down" ["down", "j"] "move down one line" => Plain(|app| app.move_cursor(Lines(1)));
+    PAGE_UP "page-up" ["pgup", "ctrl-b"] "move up one page" => Plain(|app| app.move_cursor(Pages(-1)));
+    PAGE_DOWN "page-down" ["pgdn", "ctrl-f"] "move down one page" => Plain(|app| app.move_cursor(Pages(1)));
+    HOME "home" ["home", "g"] "go to the hottest line, and stay there" => Plain(|app| app.move_cursor(Home));
+    END "end" ["end", "G"] "go to the last line" => Plain(|app| app.move_cursor(End));
 }}
 
 commands! { STEPS "Steps" {

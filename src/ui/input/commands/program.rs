@@ -1,6 +1,6 @@
 //! Commands of the program: screens, messages, help, appearance.
 
-use crate::ui::app::Effect;
+use crate::ui::app::{Effect, OutsideRequest};
 use crate::ui::input::action::Action::{Given, Plain};
 use crate::ui::input::action::commands;
 use crate::ui::input::command::{Argument, ArgumentKind};
@@ -47,7 +47,7 @@ commands! { PROGRAM "Program" {
         app.say(if app.frame.mouse { "the mouse is captured" } else { "the mouse is left to the terminal" });
     });
     REDRAW "redraw" ["ctrl-l"] "draw the screen again" => Plain(|app| app.effects.push(Effect::Redraw));
-    SUSPEND "suspend" ["ctrl-z"] "stop the program until fg" => Plain(|app| app.effects.push(Effect::Suspend));
+    SUSPEND "suspend" ["ctrl-z"] "stop the program until fg" => Plain(|app| app.effects.push(Effect::Outside(OutsideRequest::Suspend)));
     QUIT "quit" ["q", "ctrl-c"] "quit"
         says "exit close" => Plain(|app| app.effects.push(Effect::Quit));
 }}

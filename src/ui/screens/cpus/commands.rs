@@ -4,7 +4,7 @@ use crate::ui::input::action::Action::Plain;
 use crate::ui::input::action::{Actions, commands};
 use crate::ui::input::command::HintAction::Command;
 use crate::ui::input::command::Hints;
-use crate::ui::input::commands::{general, program};
+use crate::ui::input::commands::program;
 use crate::ui::screens::top;
 
 commands! { GROUP "CPUs" on Cpus {
@@ -20,15 +20,8 @@ commands! { GROUP "CPUs" on Cpus {
     CAPTURE "cpu-capture" ["F"] "sample only the CPU under the cursor from now on" => Plain(|app| app.capture_cpu());
 }}
 
-pub(crate) static HERE: Actions = &[
-    (&general::UP, Plain(|app| app.move_cpu(-1))),
-    (&general::DOWN, Plain(|app| app.move_cpu(1))),
-    (&general::PAGE_UP, Plain(|app| app.move_cpu(-app.cpu_page()))),
-    (&general::PAGE_DOWN, Plain(|app| app.move_cpu(app.cpu_page()))),
-    (&general::HOME, Plain(|app| app.move_cpu(isize::MIN))),
-    (&general::END, Plain(|app| app.move_cpu(isize::MAX))),
-    (&top::commands::REVERSE, Plain(|app| app.views.cpus.reversed = !app.views.cpus.reversed)),
-];
+pub(crate) static HERE: Actions =
+    &[(&top::commands::REVERSE, Plain(|app| app.views.cpus.reversed = !app.views.cpus.reversed))];
 
 pub(crate) static FOOTER: Hints = &[
     (Command(&ENTER), "functions"),

@@ -7,7 +7,7 @@ use crate::ui::input::command::Hints;
 use crate::ui::screens::Views;
 use crate::ui::screens::cpus::commands::{FOOTER, FOOTER_RECORDED};
 use crate::ui::screens::cpus::draw::{self, CpusHit};
-use crate::ui::screens::screen::Screen;
+use crate::ui::screens::screen::{CursorStep, Screen};
 use crate::ui::state::scene::Scene;
 use crate::ui::widgets::Canvas;
 
@@ -44,8 +44,8 @@ impl Screen for CpusScreen {
         }
     }
 
-    fn scroll(&self, app: &mut App, by: isize) {
-        app.move_cpu(3 * by);
+    fn move_cursor(&self, app: &mut App, step: CursorStep) {
+        app.move_cpu(step.lines(app.cpu_rows()));
     }
 
     /// Asks for the CPU under the cursor, instead of that of the worst anomaly.

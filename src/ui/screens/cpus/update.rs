@@ -70,11 +70,7 @@ impl App {
         self.views.cpus.under_cursor(&self.context.facts())
     }
 
-    pub(crate) fn cpu_page(&self) -> isize {
-        self.cpu_rows().max(1) as isize
-    }
-
-    fn cpu_rows(&self) -> usize {
+    pub(crate) fn cpu_rows(&self) -> usize {
         drawn::plan(self.scene(), &self.views.cpus).rows
     }
 
@@ -150,7 +146,7 @@ impl App {
         }
         self.frame.tab = Tab::Top;
         if self.selection.rows.children {
-            self.set_order(Order::Children);
+            self.selection.rows.set_order(Order::Children);
         }
     }
 

@@ -26,12 +26,6 @@ commands! { GROUP "Events" on Events {
 pub(crate) static SEARCHED: Argument = Argument::of("regex", "search events", ArgumentKind::Events).or_nothing();
 
 pub(crate) static HERE: Actions = &[
-    (&general::UP, Plain(|app| app.move_item(-1))),
-    (&general::DOWN, Plain(|app| app.move_item(1))),
-    (&general::PAGE_UP, Plain(|app| app.move_item(-app.event_page()))),
-    (&general::PAGE_DOWN, Plain(|app| app.move_item(app.event_page()))),
-    (&general::HOME, Plain(|app| app.move_item(isize::MIN))),
-    (&general::END, Plain(|app| app.move_item(isize::MAX))),
     (&general::SEARCH, Given(|app, text| app.ask_or_search_events(text))),
     (&general::CAPTURE, Given(|app, text| app.capture_here(text))),
 ];

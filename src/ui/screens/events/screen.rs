@@ -6,7 +6,7 @@ use crate::ui::input::command::Hints;
 use crate::ui::screens::Views;
 use crate::ui::screens::events::commands::{FOOTER, FOOTER_RECORDED};
 use crate::ui::screens::events::draw;
-use crate::ui::screens::screen::Screen;
+use crate::ui::screens::screen::{CursorStep, Screen};
 use crate::ui::state::scene::Scene;
 use crate::ui::widgets::Canvas;
 
@@ -38,8 +38,9 @@ impl Screen for EventsScreen {
         app.go_to_item(items.iter().position(|i| *i == item).unwrap_or(0));
     }
 
-    fn scroll(&self, app: &mut App, by: isize) {
-        app.move_item(3 * by);
+    fn move_cursor(&self, app: &mut App, step: CursorStep) {
+        let items = app.views.events.items(&app.context.answer.events);
+        app.go_to_item(app.views.events.selected(&items).saturating_add_signed(step.lines(app.event_lines().1)));
     }
 
     fn leave(&self, app: &mut App) -> bool {

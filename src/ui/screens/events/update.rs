@@ -36,10 +36,6 @@ impl App {
         }
     }
 
-    pub(crate) fn event_page(&self) -> isize {
-        self.event_lines().1.max(1) as isize
-    }
-
     pub(crate) fn rate_event(&mut self, text: Option<String>) {
         self.change_by(text, &RATE, |m| rate_text(m.state.rate), |text| rate(text).map(Change::Rate));
     }
@@ -78,14 +74,9 @@ impl App {
     }
 
     /// Returns the number of lines of the session's events and of the catalogue.
-    fn event_lines(&self) -> (usize, usize) {
+    pub(crate) fn event_lines(&self) -> (usize, usize) {
         let plan = drawn::plan(self.scene());
         (EventsState::own(&self.context.answer.events).count(), plan.listed)
-    }
-
-    pub(crate) fn move_item(&mut self, by: isize) {
-        let items = self.views.events.items(&self.context.answer.events);
-        self.go_to_item(self.views.events.selected(&items).saturating_add_signed(by));
     }
 
     pub(crate) fn go_to_item(&mut self, at: usize) {

@@ -47,16 +47,7 @@ commands! { GROUP "Flame graph" on Flame {
         => Plain(|app| app.toggle_off_cpu());
 }}
 
-/// Rows of a page in the flame graph.
-const PAGE: usize = 8;
-
 pub(crate) static HERE: Actions = &[
-    (&general::UP, Plain(|app| app.along_flame(-1, 1))),
-    (&general::DOWN, Plain(|app| app.along_flame(1, 1))),
-    (&general::PAGE_UP, Plain(|app| app.along_flame(-1, PAGE))),
-    (&general::PAGE_DOWN, Plain(|app| app.along_flame(1, PAGE))),
-    (&general::HOME, Plain(|app| app.views.flame.cursor = None)),
-    (&general::END, Plain(|app| app.in_flame(|view, flame| view.far(flame, 1, usize::from(u16::MAX))))),
     (&general::SEARCH, Given(|app, text| app.flame_search(text))),
     (&general::NEXT, Plain(|app| app.in_flame(|view, flame| view.next_found(flame, 1)))),
     (&general::PREVIOUS, Plain(|app| app.in_flame(|view, flame| view.next_found(flame, -1)))),

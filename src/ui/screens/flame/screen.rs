@@ -8,9 +8,12 @@ use crate::ui::input::command::Hints;
 use crate::ui::screens::Views;
 use crate::ui::screens::flame::commands::{FOOTER, ZOOM};
 use crate::ui::screens::flame::draw;
-use crate::ui::screens::screen::Screen;
+use crate::ui::screens::screen::{CursorStep, Screen};
 use crate::ui::state::scene::Scene;
 use crate::ui::widgets::Canvas;
+
+/// Rows of a page in the flame graph.
+const PAGE: usize = 8;
 
 pub(crate) struct FlameScreen;
 
@@ -49,6 +52,19 @@ impl Screen for FlameScreen {
         } else if hit.is_some() {
             app.views.flame.cursor = hit;
         }
+    }
+
+    fn move_cursor(&self, app: &mut App, step: CursorStep) {
+        match step {
+            CursorStep::Lines(n) => app.along_flame(n, 1),
+            CursorStep::Pages(n) => app.along_flame(n, PAGE),
+            CursorStep::Home => app.views.flame.cursor = None,
+            CursorStep::End => app.in_flame(|view, flame| view.far(flame, 1, usize::from(u16::MAX))),
+        }
+    }
+
+    fn scroll(&self, app: &mut App, by: i32) {
+        self.move_cursor(app, CursorStep::Lines(by));
     }
 
     fn leave(&self, app: &mut App) -> bool {

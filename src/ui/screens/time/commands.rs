@@ -22,15 +22,7 @@ commands! { GROUP "Time" on Time {
     HIGHLIGHT "time-highlight" ["*"] "end the highlight of a function's samples" => Plain(|app| app.drop_highlight());
 }}
 
-pub(crate) static HERE: Actions = &[
-    (&general::UP, Plain(|app| app.move_time(0, -1))),
-    (&general::DOWN, Plain(|app| app.move_time(0, 1))),
-    (&general::PAGE_UP, Plain(|app| app.turn_time(-1))),
-    (&general::PAGE_DOWN, Plain(|app| app.turn_time(1))),
-    (&general::HOME, Plain(|app| app.first_time())),
-    (&general::END, Plain(|app| (app.views.time.page, app.views.time.cursor) = (None, None))),
-    (&general::SEARCH, Given(|app, text| app.highlight_search(text))),
-];
+pub(crate) static HERE: Actions = &[(&general::SEARCH, Given(|app, text| app.highlight_search(text)))];
 
 pub(crate) static FOOTER: Hints = &[
     (Command(&COLUMNS), "select"),

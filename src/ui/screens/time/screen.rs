@@ -1,13 +1,15 @@
 //! The heat map of time as a screen.
 
 use crate::query::Question;
+use crate::query::heat::HeatBy;
 use crate::session::Origin;
 use crate::ui::app::App;
 use crate::ui::input::command::Hints;
 use crate::ui::screens::Views;
-use crate::ui::screens::screen::Screen;
+use crate::ui::screens::screen::{CursorStep, Screen};
 use crate::ui::screens::time::commands::FOOTER;
 use crate::ui::screens::time::draw;
+use crate::ui::screens::time::state::MapPoint;
 use crate::ui::state::scene::Scene;
 use crate::ui::widgets::Canvas;
 
@@ -50,12 +52,31 @@ impl Screen for TimeScreen {
         app.views.time.cursor = Some(spot);
     }
 
-    fn scroll(&self, app: &mut App, by: isize) {
-        app.zoom_time(by);
+    fn move_cursor(&self, app: &mut App, step: CursorStep) {
+        match step {
+            CursorStep::Lines(n) => app.move_time(0, n.into()),
+            CursorStep::Pages(n) => app.turn_time(n.into()),
+            CursorStep::Home => {
+                app.views.time.page = Some(0);
+                app.views.time.cursor = Some(MapPoint { at: app.context.answer.kept_from, row: 0 });
+            }
+            CursorStep::End => (app.views.time.page, app.views.time.cursor) = (None, None),
+        }
+    }
+
+    fn scroll(&self, app: &mut App, by: i32) {
+        app.zoom_time(by as isize);
     }
 
     fn leave(&self, app: &mut App) -> bool {
         app.views.time.anchor.take().is_some()
+    }
+
+    /// Leaves rows of durations if the displayed event has none.
+    fn prepare(&self, app: &mut App) {
+        if app.views.time.by == HeatBy::Latency && app.scene().event().is_some_and(|event| !event.has_durations) {
+            app.views.time.by = HeatBy::Offset;
+        }
     }
 
     fn question(&self, app: &App, question: Question) -> Question {

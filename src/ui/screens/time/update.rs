@@ -41,11 +41,6 @@ impl App {
         self.context.meter(self.selection.event).map(|meter| meter.state.rate).or_else(own).map_or(0, Rate::hz)
     }
 
-    pub(crate) fn first_time(&mut self) {
-        self.views.time.page = Some(0);
-        self.views.time.cursor = Some(MapPoint { at: self.context.answer.kept_from, row: 0 });
-    }
-
     pub(crate) fn turn_scale(&mut self) {
         let linear = self.views.time.scale == Scale::Rank;
         self.views.time.scale = if linear { Scale::Linear } else { Scale::Rank };
@@ -97,13 +92,6 @@ impl App {
 
     fn has_durations(&self) -> bool {
         self.scene().event().is_some_and(|event| event.has_durations)
-    }
-
-    /// Leaves rows of durations if the displayed event has no durations.
-    pub(crate) fn settle_time_rows(&mut self) {
-        if self.views.time.by == HeatBy::Latency && self.scene().event().is_some_and(|event| !event.has_durations) {
-            self.views.time.by = HeatBy::Offset;
-        }
     }
 
     pub(crate) fn time_rows(&mut self, text: Option<&str>) {

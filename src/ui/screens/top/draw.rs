@@ -59,7 +59,7 @@ fn heading(scene: Scene<'_>, spans: &[TopColumnSpan], on: &mut Canvas<'_>) {
     let subject = columns::subject(spans.iter().map(|span| span.field));
     for span in spans {
         let column = span.field.column();
-        let ordered = span.field == scene.selection.order_field();
+        let ordered = span.field == scene.selection.rows.order_field();
         let arrow = arrow(ordered, scene.selection.rows.reversed);
         let text = format!("{}{arrow}", column.title);
         let room = usize::from(span.width - span.bar);

@@ -8,7 +8,7 @@ use crate::ui::app::App;
 use crate::ui::draw::layout;
 use crate::ui::input::command::Hints;
 use crate::ui::screens::Views;
-use crate::ui::screens::screen::Screen;
+use crate::ui::screens::screen::{CursorStep, Screen};
 use crate::ui::screens::top::commands::{FOOTER, TOGGLE};
 use crate::ui::screens::top::hit::{TopHit, hit};
 use crate::ui::screens::top::{beside, details, draw};
@@ -62,8 +62,11 @@ impl Screen for TopScreen {
         true
     }
 
-    fn scroll(&self, app: &mut App, by: isize) {
-        app.step_line(3 * by);
+    fn move_cursor(&self, app: &mut App, step: CursorStep) {
+        match step {
+            CursorStep::Home => app.views.top.home(),
+            _ => app.views.top.step(step.lines(app.views.top.height), &app.context.answer),
+        }
     }
 
     fn leave(&self, app: &mut App) -> bool {

@@ -7,8 +7,8 @@ use crate::filter::{Filter, equals};
 use crate::profile::frames::SymState;
 use crate::query::column::ColumnValue;
 use crate::query::rows::top_table::TopField;
-use crate::query::{ColumnKey, Direction, Order};
-use crate::ui::app::{App, Effect};
+use crate::query::{ColumnKey, Order};
+use crate::ui::app::{App, Effect, OutsideRequest};
 use crate::ui::input::commands::general;
 use crate::ui::screens::top::commands::COLUMNS;
 use crate::ui::screens::top::split::{self, RowSplit, split_key};
@@ -29,7 +29,7 @@ impl App {
             return self.say("there is no filter to save: f sets one");
         };
         self.context.saved.insert(name, text);
-        self.effects.push(Effect::SaveFilters(self.context.saved.clone()));
+        self.effects.push(Effect::Outside(OutsideRequest::SaveFilters(self.context.saved.clone())));
     }
 
     pub(crate) fn use_filter(&mut self, name: Option<String>) {
@@ -53,7 +53,7 @@ impl App {
 
     pub(crate) fn forget_filter(&mut self, name: Option<String>) {
         match name.and_then(|name| self.context.saved.remove(&name)) {
-            Some(_) => self.effects.push(Effect::SaveFilters(self.context.saved.clone())),
+            Some(_) => self.effects.push(Effect::Outside(OutsideRequest::SaveFilters(self.context.saved.clone()))),
             None => self.say("name a saved filter: ^S lists them"),
         }
     }
@@ -213,72 +213,45 @@ impl App {
     fn split_by(&mut self, split: &RowSplit) {
         let is_kept =
             |field: &TopField| split_key(field).is_none() && !(split.is_whole && matches!(field, TopField::Key(_)));
-        self.selection.rows.columns.retain(is_kept);
-        if !split.is_whole && !self.selection.rows.columns.iter().any(|field| matches!(field, TopField::Key(_))) {
-            self.selection.rows.columns.extend([TopField::Key(ColumnKey::Sym), TopField::Key(ColumnKey::Dso)]);
+        let rows = &mut self.selection.rows;
+        rows.columns.retain(is_kept);
+        let is_key = |field: &TopField| matches!(field, TopField::Key(_));
+        if !split.is_whole && !rows.columns.iter().any(is_key) {
+            rows.columns.extend([TopField::Key(ColumnKey::Sym), TopField::Key(ColumnKey::Dso)]);
         }
-        let end = self.selection.rows.columns.len();
-        let at = self.selection.rows.columns.iter().position(|field| matches!(field, TopField::Key(_))).unwrap_or(end);
-        self.selection.rows.columns.splice(at..at, split.keys.iter().map(|key| TopField::Key(*key)));
-        if matches!(self.selection.rows.order, Order::By(key) if !self.selection.rows.columns.contains(&TopField::Key(key)))
-        {
-            self.set_order(Order::SelfTime);
+        let at = rows.columns.iter().position(is_key).unwrap_or(rows.columns.len());
+        rows.columns.splice(at..at, split.keys.iter().map(|key| TopField::Key(*key)));
+        if matches!(rows.order, Order::By(key) if !rows.columns.contains(&TopField::Key(key))) {
+            rows.set_order(Order::SelfTime);
         }
         self.views.top.home();
     }
 
     pub(crate) fn order_by(&mut self, field: TopField) {
-        let order = match field {
-            TopField::Children => Order::Children,
-            TopField::SelfTime | TopField::Period => Order::SelfTime,
-            TopField::Samples => Order::Samples,
-            TopField::Delta | TopField::Old | TopField::Mode(_) => Order::Delta,
-            TopField::Ipc => Order::Ipc,
-            TopField::Key(key) => Order::By(key),
-        };
-        self.selection.rows.reversed = self.selection.rows.order == order && !self.selection.rows.reversed;
-        self.set_order(order);
+        self.selection.rows.order_by(field);
         // After sorting, show the first rows.
         self.views.top.home();
     }
 
-    /// Sorts rows. Call chains then lead to the origin of the figure: callers for self time, callees for children.
-    pub(crate) fn set_order(&mut self, order: Order) {
-        if (self.selection.rows.order == Order::Children) != (order == Order::Children) {
-            let inclusive = order == Order::Children;
-            self.selection.rows.direction = if inclusive { Direction::Callees } else { Direction::Callers };
-        }
-        self.selection.rows.order = order;
-    }
-
     pub(crate) fn move_order(&mut self, step: isize) {
-        let n = self.selection.rows.columns.len() as isize;
-        let at =
-            self.selection.rows.columns.iter().position(|f| *f == self.selection.order_field()).unwrap_or(0) as isize;
-        let field = self.selection.rows.columns[(at + step).rem_euclid(n) as usize];
-        self.order_by(field);
-        self.selection.rows.reversed = false;
+        self.selection.rows.move_order(step);
+        self.views.top.home();
     }
 
     pub(crate) fn toggle_children(&mut self) {
         if !self.context.info.chains {
             return self.say("no call chains were recorded (--call-graph none)");
         }
-        self.selection.rows.children = !self.selection.rows.children;
-        self.selection.rows.toggled.clear();
-        if self.selection.rows.children {
-            let at = self
-                .selection
-                .rows
-                .columns
-                .iter()
-                .position(|field| *field == TopField::SelfTime)
-                .map_or(0, |at| at + 1);
-            self.selection.rows.columns.insert(at, TopField::Children);
-            self.set_order(Order::Children);
+        let rows = &mut self.selection.rows;
+        rows.children = !rows.children;
+        rows.toggled.clear();
+        if rows.children {
+            let at = rows.columns.iter().position(|field| *field == TopField::SelfTime).map_or(0, |at| at + 1);
+            rows.columns.insert(at, TopField::Children);
+            rows.set_order(Order::Children);
         } else {
-            self.selection.rows.columns.retain(|f| *f != TopField::Children);
-            self.set_order(Order::SelfTime);
+            rows.columns.retain(|f| *f != TopField::Children);
+            rows.set_order(Order::SelfTime);
         }
         self.views.top.home();
     }

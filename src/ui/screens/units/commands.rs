@@ -25,12 +25,6 @@ commands! { GROUP "Units" on Units {
 }}
 
 pub(crate) static HERE: Actions = &[
-    (&general::UP, Plain(|app| app.unit_line(-1))),
-    (&general::DOWN, Plain(|app| app.unit_line(1))),
-    (&general::PAGE_UP, Plain(|app| app.unit_rows(-app.unit_page()))),
-    (&general::PAGE_DOWN, Plain(|app| app.unit_rows(app.unit_page()))),
-    (&general::HOME, Plain(|app| app.unit_rows(isize::MIN))),
-    (&general::END, Plain(|app| app.unit_rows(isize::MAX))),
     (&general::SEARCH, Given(|app, text| app.ask_or_filter_rows(text))),
     (
         &general::FILTER,

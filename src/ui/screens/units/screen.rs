@@ -4,7 +4,7 @@ use crate::session::Origin;
 use crate::ui::app::App;
 use crate::ui::input::command::Hints;
 use crate::ui::screens::Views;
-use crate::ui::screens::screen::Screen;
+use crate::ui::screens::screen::{CursorStep, Screen};
 use crate::ui::screens::units::commands::FOOTER;
 use crate::ui::screens::units::draw::{self, UnitsHit};
 use crate::ui::state::scene::Scene;
@@ -46,6 +46,21 @@ impl Screen for UnitsScreen {
             None => {}
         }
         app.tell_units();
+    }
+
+    fn move_cursor(&self, app: &mut App, step: CursorStep) {
+        match step {
+            CursorStep::Lines(n) if app.is_in_flame() => app.move_in_flame(|screen, flame| screen.along(flame, n)),
+            _ => {
+                let height = app.unit_height();
+                app.views.units.step_row(step.lines(height), height);
+            }
+        }
+        app.tell_units();
+    }
+
+    fn scroll(&self, app: &mut App, by: i32) {
+        self.move_cursor(app, CursorStep::Lines(by));
     }
 
     /// Removes the filter of rows, otherwise the zoom, otherwise the selection of a row.

@@ -82,28 +82,12 @@ impl App {
         self.say("the figures of all units are reset; u brings them back");
     }
 
-    fn unit_height(&self) -> usize {
+    pub(crate) fn unit_height(&self) -> usize {
         drawn::main_height(self.scene(), &self.views.units)
     }
 
-    pub(crate) fn unit_page(&self) -> isize {
-        self.unit_height().max(1) as isize
-    }
-
-    pub(crate) fn unit_rows(&mut self, by: isize) {
-        let height = self.unit_height();
-        self.views.units.step_row(by, height);
-    }
-
-    fn is_in_flame(&self) -> bool {
+    pub(crate) fn is_in_flame(&self) -> bool {
         matches!(self.views.units.panel().map(|(panel, _)| &panel.body), Some(Body::Flame(_)))
-    }
-
-    pub(crate) fn unit_line(&mut self, by: i32) {
-        match self.is_in_flame() {
-            true => self.move_in_flame(|screen, flame| screen.along(flame, by)),
-            false => self.unit_rows(by as isize),
-        }
     }
 
     /// Goes to the panel, or in a flame graph to the frame, on the right (1) or left (-1).
@@ -215,7 +199,7 @@ impl App {
         }
     }
 
-    fn move_in_flame(&mut self, go: impl FnOnce(&mut FlameState, &Flame)) {
+    pub(crate) fn move_in_flame(&mut self, go: impl FnOnce(&mut FlameState, &Flame)) {
         let Some(flame) = drawn::flame(self.scene(), &self.views.units) else { return };
         if let Some(view) = self.views.units.panel_view_mut() {
             go(&mut view.flame, &flame);

@@ -12,8 +12,7 @@ use crate::ui::input::commands::general;
 use crate::ui::screens::list::screen;
 use crate::ui::screens::time::state::usual;
 use crate::ui::state::environment::drawn_part;
-use crate::ui::state::start::StartupAction;
-use crate::ui::state::tab::Tab;
+use crate::ui::state::{StartupAction, Tab};
 
 impl App {
     /// Sets the size of the terminal.

@@ -2,8 +2,8 @@
 
 use crate::session::DsoKind;
 use crate::ui::app::App;
+use crate::ui::state::BannerSubject;
 use crate::ui::state::banner::is_unnamed;
-use crate::ui::state::selection::BannerSubject;
 
 impl App {
     pub(crate) fn dismiss(&mut self) {

@@ -3,15 +3,15 @@
 use crossterm::event::{Event as Input, KeyEvent, KeyModifiers, MouseButton, MouseEvent, MouseEventKind};
 
 use crate::ui::app::App;
-use crate::ui::input::command::ArgumentKind;
+use crate::ui::input::ArgumentKind;
 use crate::ui::input::commands::{general, program};
 use crate::ui::input::key_lookup::Lookup;
 use crate::ui::input::keys;
 use crate::ui::popups::prompt::Prompt;
 use crate::ui::screens::list::screen;
 use crate::ui::screens::top::state::TopState;
+use crate::ui::state::Tab;
 use crate::ui::state::range::remember;
-use crate::ui::state::tab::Tab;
 
 impl App {
     /// Processes input of the terminal.

@@ -19,11 +19,7 @@ use crate::ingest::tracepoints;
 use crate::query::{Question, TopLine};
 use crate::source::{Control, Info};
 use crate::ui::screens::Views;
-use crate::ui::state::context::{SavedFilters, SessionContext};
-use crate::ui::state::environment::{Environment, Level};
-use crate::ui::state::scene::Scene;
-use crate::ui::state::selection::Selection;
-use crate::ui::state::start::{Start, StartupAction};
+use crate::ui::state::{Environment, Level, SavedFilters, Scene, Selection, SessionContext, Start, StartupAction};
 use crate::units::kit::{Settings, Spec};
 
 /// An action outside of the model.

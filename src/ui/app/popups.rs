@@ -6,13 +6,13 @@ use tui_input::backend::crossterm::EventHandler;
 use crate::query::ColumnKey;
 use crate::ui::app::App;
 use crate::ui::draw::{footer, footer_keys, header, layout};
-use crate::ui::input::command::{HintAction, Invocation};
 use crate::ui::input::commands::{general, program, table};
 use crate::ui::input::keys;
+use crate::ui::input::{HintAction, Invocation};
 use crate::ui::popups::draw as popups;
 use crate::ui::popups::{Chooser, Palette, PaletteEntry, Popup, Searched, column_menu};
 use crate::ui::screens::units::chooser::unit_choices;
-use crate::ui::state::tab::Tab;
+use crate::ui::state::Tab;
 use crate::units::UNITS;
 
 impl App {

@@ -8,8 +8,7 @@ use crate::ui::app::App;
 use crate::ui::popups::Popup;
 use crate::ui::screens::time::state::MapPoint;
 use crate::ui::state::range::label;
-use crate::ui::state::selection::{Zoom, ZoomTarget};
-use crate::ui::state::tab::Tab;
+use crate::ui::state::{Tab, Zoom, ZoomTarget};
 
 impl App {
     pub(crate) fn go_to_range(&mut self, range: (u64, u64)) {

@@ -16,9 +16,7 @@ use crate::ui::screens::list::screen;
 use crate::ui::screens::time::state::MapLook;
 use crate::ui::screens::top::state::TopState;
 use crate::ui::screens::units::state::Arrangement;
-use crate::ui::state::list_cursor::ListCursor;
-use crate::ui::state::selection::{BannerSubject, ComparedWith, Zoom};
-use crate::ui::state::tab::Tab;
+use crate::ui::state::{BannerSubject, ComparedWith, ListCursor, Tab, Zoom};
 
 const MAX_STEPS: usize = 200;
 

@@ -13,15 +13,14 @@ use crate::query::answer::FoldMark;
 use crate::source::{Change, Control};
 use crate::ui::app::{App, Effect, OutsideRequest};
 use crate::ui::draw::layout;
-use crate::ui::input::action::Action;
-use crate::ui::input::command::{Command, Invocation};
 use crate::ui::input::commands::{general, program, table};
+use crate::ui::input::{Action, Command, Invocation};
 use crate::ui::popups::Popup;
 use crate::ui::popups::prompt::Prompt;
 use crate::ui::popups::tour;
 use crate::ui::screens::list::screen;
 use crate::ui::screens::screen::CursorStep;
-use crate::ui::state::tab::Tab;
+use crate::ui::state::Tab;
 
 impl App {
     /// Runs a command.

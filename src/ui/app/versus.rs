@@ -14,7 +14,7 @@ use crate::ui::app::{App, Effect, OutsideRequest};
 use crate::ui::screens::list::screen;
 use crate::ui::screens::units::state::quoted;
 use crate::ui::state::range::label;
-use crate::ui::state::selection::{BaselineSource, ComparedWith, WINDOWS, describe_age};
+use crate::ui::state::{BaselineSource, ComparedWith, WINDOWS, describe_age};
 
 impl App {
     /// Sets the baseline to now, a filter or a file, or removes it.

@@ -5,13 +5,12 @@ use ratatui::style::Style;
 
 use crate::panel::text::{clean, width, wrap};
 use crate::ui::draw::footer_keys;
-use crate::ui::input::keys::shown;
+use crate::ui::input::shown;
 use crate::ui::popups::Popup;
 use crate::ui::popups::prompt::{Prompt, PromptMessage};
 use crate::ui::screens::Views;
 use crate::ui::screens::list::screen;
-use crate::ui::state::environment::Level;
-use crate::ui::state::scene::Scene;
+use crate::ui::state::{Level, Scene};
 use crate::ui::widgets::Canvas;
 
 const MOST_LINES: usize = 5;

@@ -4,13 +4,12 @@ use crossterm::event::KeyCode;
 
 use crate::panel::text::width;
 use crate::query::Direction;
-use crate::ui::input::command::{Command, HintAction, Hints};
 use crate::ui::input::commands::{general, program};
-use crate::ui::input::keys::shown;
+use crate::ui::input::{Command, HintAction, Hints, shown};
 use crate::ui::popups::Popup;
 use crate::ui::screens::list::screen;
 use crate::ui::screens::top;
-use crate::ui::state::scene::Scene;
+use crate::ui::state::Scene;
 
 #[derive(Clone, Debug)]
 pub(crate) struct Hint {

@@ -11,12 +11,10 @@ use crate::session::Origin;
 use crate::session::machine::Ticks;
 use crate::session::recorder;
 use crate::source::Rate;
-use crate::ui::input::command::Command;
 use crate::ui::input::commands::program;
-use crate::ui::input::keys::shown;
+use crate::ui::input::{Command, shown};
 use crate::ui::screens::events::draw::describe_rate;
-use crate::ui::state::scene::Scene;
-use crate::ui::state::tab::Tab;
+use crate::ui::state::{Scene, Tab};
 use crate::ui::theme::Theme;
 use crate::ui::widgets::Canvas;
 

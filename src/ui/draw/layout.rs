@@ -4,8 +4,7 @@ use ratatui::layout::Rect;
 
 use crate::ui::popups::Popup;
 use crate::ui::popups::tour;
-use crate::ui::state::scene::Scene;
-use crate::ui::state::tab::Tab;
+use crate::ui::state::{Scene, Tab};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ScreenAreas {

@@ -8,7 +8,7 @@ use crate::ui::draw::{footer, header, layout};
 use crate::ui::popups::{draw as popups, tour};
 use crate::ui::screens::Views;
 use crate::ui::screens::list::screen;
-use crate::ui::state::scene::{MIN, Scene};
+use crate::ui::state::{MIN, Scene};
 use crate::ui::theme::Theme;
 use crate::ui::widgets::{self, Canvas};
 

@@ -1,7 +1,7 @@
 //! Actions: the effects of commands on the model, listed with their commands.
 
 use crate::ui::app::App;
-use crate::ui::input::command::Command;
+use crate::ui::input::Command;
 
 #[derive(Clone, Copy)]
 pub(crate) enum Action {

@@ -4,7 +4,7 @@
 use crossterm::event::KeyCode;
 
 use crate::lang::find::Findable;
-use crate::ui::state::tab::Tab;
+use crate::ui::state::Tab;
 
 /// A command.
 pub struct Command {

@@ -2,11 +2,11 @@
 
 use crate::lang::Diagnostic;
 use crate::lang::lex::{Cursor, Lexicon, Token};
-use crate::ui::input::command::Invocation;
+use crate::ui::input::Invocation;
 use crate::ui::input::commands::table;
 use crate::ui::input::keymap::{FACTS, KeyBinding, Keymap, LAYERS, ScreenState};
 use crate::ui::input::keys;
-use crate::ui::state::tab::Tab;
+use crate::ui::state::Tab;
 
 /// The meaning of a key after the keys of an unfinished chord.
 #[derive(Debug, PartialEq, Eq)]

@@ -1,7 +1,7 @@
 //! The user's key bindings on top of the default ones.
 
-use crate::ui::input::command::{Command, Invocation};
-use crate::ui::state::tab::Tab;
+use crate::ui::input::{Command, Invocation};
+use crate::ui::state::Tab;
 
 /// The layers of bindings by name in the configuration: all screens, or one.
 pub(crate) const LAYERS: &[(&str, Option<Tab>)] = &[

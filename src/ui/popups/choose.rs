@@ -1,11 +1,11 @@
 //! Lists filtered by typing: the command palette and the unit chooser.
 
 use crate::panel::text::{clean, fit, fit_end, width, wrap};
-use crate::ui::input::keys::shown;
+use crate::ui::input::shown;
 use crate::ui::popups::{Chooser, Palette, PaletteEntry};
 use crate::ui::screens::events::state::EventsState;
 use crate::ui::screens::units::chooser::{about_unit, nearest_units, unit_choices};
-use crate::ui::state::scene::Scene;
+use crate::ui::state::Scene;
 use crate::ui::widgets::Canvas;
 use crate::ui::widgets::popup_frame::{frame, typed_line};
 

@@ -9,7 +9,7 @@ use crate::ui::popups::{Popup, column_menu};
 use crate::ui::popups::{choose, help};
 use crate::ui::screens::Views;
 use crate::ui::screens::units::chooser::unit_choices;
-use crate::ui::state::scene::Scene;
+use crate::ui::state::Scene;
 use crate::ui::theme::{Depth, Theme};
 use crate::ui::widgets::Canvas;
 use crate::ui::widgets::popup_frame::{Styled, centre, frame, list, list_size};

@@ -1,11 +1,10 @@
 //! The help: purpose of a screen and all commands with their keys, with a search.
 
 use crate::panel::text::{width, wrap};
-use crate::ui::input::command::Command;
 use crate::ui::input::commands::table::rows;
-use crate::ui::input::keys::shown;
+use crate::ui::input::{Command, shown};
 use crate::ui::popups::{Searched, has_words};
-use crate::ui::state::scene::Scene;
+use crate::ui::state::Scene;
 use crate::ui::theme::Theme;
 use crate::ui::widgets::Canvas;
 use crate::ui::widgets::popup_frame::{Styled, frame, scrolled, typed_line};

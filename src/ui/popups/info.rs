@@ -4,7 +4,7 @@ use crate::lang::counted;
 use crate::panel::text::{clean, width};
 use crate::panel::unit::{bytes, percent, thousands};
 use crate::symbols::spaces::{TableOutcome, WalkFigures};
-use crate::ui::state::scene::Scene;
+use crate::ui::state::Scene;
 use crate::ui::theme::Theme;
 use crate::ui::widgets::popup_frame::Styled;
 

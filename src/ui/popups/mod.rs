@@ -15,7 +15,7 @@ use crate::lang::find::{Findable, nearest_words};
 use crate::panel::row_order::arrange;
 use crate::query::column;
 use crate::query::rows::top_table::TopField;
-use crate::ui::input::command::{Command, Invocation};
+use crate::ui::input::{Command, Invocation};
 use crate::ui::popups::fuzzy::Fuzzy;
 use crate::ui::screens::annotate::state::Annotated;
 use crate::units::kit::Spec;

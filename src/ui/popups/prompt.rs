@@ -10,10 +10,10 @@ use crate::event::Event;
 use crate::filter::capture::{self, Subject};
 use crate::filter::program::Offsets;
 use crate::filter::{Filter, KnownFields, TraceField};
-use crate::ui::input::command::{Argument, ArgumentKind, Command};
+use crate::ui::input::{Argument, ArgumentKind, Command};
 use crate::ui::popups::complete;
 use crate::ui::screens::events::state as events;
-use crate::ui::state::context::SessionContext;
+use crate::ui::state::SessionContext;
 
 #[derive(Clone, Debug)]
 pub(crate) struct Prompt {

@@ -3,12 +3,10 @@
 use ratatui::widgets::{Block, Widget};
 
 use crate::panel::text::{width, wrap};
-use crate::ui::input::command::Command;
 use crate::ui::input::commands::{general, program};
-use crate::ui::input::keys::shown;
+use crate::ui::input::{Command, shown};
 use crate::ui::screens::{cpus, time, top};
-use crate::ui::state::scene::Scene;
-use crate::ui::state::tab::Tab;
+use crate::ui::state::{Scene, Tab};
 use crate::ui::widgets::Canvas;
 
 /// A step: its text, and the command that it waits for.

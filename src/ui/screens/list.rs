@@ -7,7 +7,7 @@ use crate::ui::screens::screen::Screen;
 use crate::ui::screens::time::screen::TimeScreen;
 use crate::ui::screens::top::screen::TopScreen;
 use crate::ui::screens::units::screen::UnitsScreen;
-use crate::ui::state::tab::Tab;
+use crate::ui::state::Tab;
 
 /// Returns the screen of a tab.
 pub(crate) fn screen(tab: Tab) -> &'static dyn Screen {

@@ -1,13 +1,13 @@
-//! The behaviour of a screen.
+//! The behaviour of a screen, and the types that its implementations name.
 
-use crate::query::Question;
-use crate::query::annotate::AnnotatedFunction;
-use crate::session::Origin;
-use crate::ui::app::App;
-use crate::ui::input::command::Hints;
-use crate::ui::screens::Views;
-use crate::ui::state::scene::Scene;
-use crate::ui::widgets::Canvas;
+pub(crate) use crate::query::Question;
+pub(crate) use crate::query::annotate::AnnotatedFunction;
+pub(crate) use crate::session::Origin;
+pub(crate) use crate::ui::app::App;
+pub(crate) use crate::ui::input::Hints;
+pub(crate) use crate::ui::screens::Views;
+pub(crate) use crate::ui::state::Scene;
+pub(crate) use crate::ui::widgets::Canvas;
 
 /// A movement of the cursor, down or up.
 #[derive(Clone, Copy, Debug)]

@@ -7,9 +7,7 @@ use crate::panel::unit::percent;
 use crate::profile::frames::SymState;
 use crate::query::TopLine;
 use crate::session::{DsoKind, Origin};
-use crate::ui::state::scene::Scene;
-use crate::ui::state::selection::BannerSubject;
-use crate::ui::state::tab::Tab;
+use crate::ui::state::{BannerSubject, Scene, Tab};
 
 /// The share of unsymbolized code above which there is a message.
 const UNNAMED_PERCENT: f64 = 10.0;

@@ -3,7 +3,7 @@
 use crate::ui::popups::Popup;
 use crate::ui::popups::prompt::Prompt;
 use crate::ui::screens::top::state::TopState;
-use crate::ui::state::tab::Tab;
+use crate::ui::state::Tab;
 
 /// The level of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

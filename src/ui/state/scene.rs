@@ -7,9 +7,7 @@ use crate::query::Age;
 use crate::query::answer::EventInfo;
 use crate::session::Origin;
 use crate::ui::input::keymap::ScreenState;
-use crate::ui::state::context::SessionContext;
-use crate::ui::state::environment::Environment;
-use crate::ui::state::selection::{Selection, describe_age};
+use crate::ui::state::{Environment, Selection, SessionContext, describe_age};
 
 pub(crate) const MIN: (u16, u16) = (20, 6);
 

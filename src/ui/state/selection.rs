@@ -15,10 +15,8 @@ use crate::query::{Age, Baseline, ChainMode, ColumnKey, Direction, Order, Questi
 use crate::session::Origin;
 use crate::source::Info;
 use crate::symbols::NameForm;
-use crate::ui::state::context::SessionContext;
 use crate::ui::state::range::{Ranges, clause};
-use crate::ui::state::start::Start;
-use crate::ui::state::tab::Tab;
+use crate::ui::state::{SessionContext, Start, Tab};
 
 /// A reversible step into the data.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -6,9 +6,9 @@ use crate::panel::charset::Charset;
 use crate::query::rows::top_table::TopField;
 use crate::query::time_range::TimeRange;
 use crate::symbols::NameForm;
-use crate::ui::input::command::Invocation;
+use crate::ui::input::Invocation;
 use crate::ui::input::keymap::Keymap;
-use crate::ui::state::context::{ProgramCall, SavedFilters};
+use crate::ui::state::{ProgramCall, SavedFilters};
 
 /// An action that the command line requests.
 #[derive(Clone, Debug, PartialEq)]

@@ -5,7 +5,7 @@ use ratatui::style::Modifier;
 
 use crate::panel::series::LEVELS;
 use crate::panel::unit::clock;
-use crate::ui::state::scene::Scene;
+use crate::ui::state::Scene;
 use crate::ui::widgets::Canvas;
 
 /// Returns a bar for a number relative to the highest; empty for zero.

@@ -42,9 +42,7 @@ impl SessionDriver {
             self.tell(Err(error.to_string()));
         }
     }
-}
 
-impl SessionDriver {
     /// Carries out a request of the screen.
     pub(crate) fn serve(&self, engine: &Engine, request: OutsideRequest) {
         match request {

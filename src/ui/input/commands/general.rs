@@ -5,7 +5,7 @@ use crate::query::ColumnKey;
 use crate::source::Control;
 use crate::ui::input::action::Action::{Asked, Given, Plain};
 use crate::ui::input::action::commands;
-use crate::ui::input::command::{Argument, ArgumentKind};
+use crate::ui::input::{Argument, ArgumentKind};
 use crate::ui::popups::Popup;
 use crate::ui::screens::screen::CursorStep::{End, Home, Lines, Pages};
 

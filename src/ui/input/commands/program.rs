@@ -3,9 +3,9 @@
 use crate::ui::app::{Effect, OutsideRequest};
 use crate::ui::input::action::Action::{Given, Plain};
 use crate::ui::input::action::commands;
-use crate::ui::input::command::{Argument, ArgumentKind};
+use crate::ui::input::{Argument, ArgumentKind};
 use crate::ui::popups::{Popup, Searched};
-use crate::ui::state::tab::Tab;
+use crate::ui::state::Tab;
 
 commands! { PROGRAM "Program" {
     TOP "top" ["1"] "the table"

@@ -1,11 +1,10 @@
 //! The table of all commands, and their meaning on each screen.
 
 use crate::lang::nearest_hint;
-use crate::ui::input::action::{Action, Actions};
-use crate::ui::input::command::{Command, Invocation};
 use crate::ui::input::commands::{general, program};
+use crate::ui::input::{Action, Actions, Command, Invocation};
 use crate::ui::screens::{cpus, events, flame, time, top, units};
-use crate::ui::state::tab::Tab;
+use crate::ui::state::Tab;
 
 /// All groups, in the order of the help.
 static GROUPS: &[&Actions] = &[

@@ -15,7 +15,7 @@ use crate::query::heat::least_of;
 use crate::session::Origin;
 use crate::session::machine::quota::ThrottledGroup;
 use crate::ui::screens::cpus::state::{ColumnPage, CpusState};
-use crate::ui::state::scene::Scene;
+use crate::ui::state::Scene;
 use crate::ui::widgets::Canvas;
 
 /// Draws the text below the rows, the most important lines first.

@@ -14,7 +14,7 @@ use crate::ui::draw::layout::places;
 use crate::ui::screens::cpus::charts::ChartGrid;
 use crate::ui::screens::cpus::describe;
 use crate::ui::screens::cpus::state::{ColumnPage, CpusState};
-use crate::ui::state::scene::Scene;
+use crate::ui::state::Scene;
 use crate::ui::theme::Theme;
 use crate::ui::widgets::Canvas;
 use crate::ui::widgets::rows::arrow;

@@ -1,15 +1,8 @@
 //! The CPUs as a screen.
 
-use crate::query::Question;
-use crate::session::Origin;
-use crate::ui::app::App;
-use crate::ui::input::command::Hints;
-use crate::ui::screens::Views;
 use crate::ui::screens::cpus::commands::{FOOTER, FOOTER_RECORDED};
 use crate::ui::screens::cpus::draw::{self, CpusHit};
-use crate::ui::screens::screen::{CursorStep, Screen};
-use crate::ui::state::scene::Scene;
-use crate::ui::widgets::Canvas;
+use crate::ui::screens::screen::{App, Canvas, CursorStep, Hints, Origin, Question, Scene, Screen, Views};
 
 pub(crate) struct CpusScreen;
 

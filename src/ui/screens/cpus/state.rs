@@ -4,7 +4,7 @@ use crate::machine::sampler::HostView;
 use crate::machine::table::{CpuColumn, CpuFacts, SHOWN};
 use crate::panel::row_order::{arrange, arrange_by_key};
 use crate::session::machine::Ticks;
-use crate::ui::state::list_cursor::ListCursor;
+use crate::ui::state::ListCursor;
 
 /// A set of columns after the common ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -14,8 +14,7 @@ use crate::source::Control;
 use crate::ui::app::{App, Effect};
 use crate::ui::screens::cpus::draw as drawn;
 use crate::ui::screens::cpus::state::{ColumnPage, CpusState};
-use crate::ui::state::selection::ZoomTarget;
-use crate::ui::state::tab::Tab;
+use crate::ui::state::{Tab, ZoomTarget};
 
 impl App {
     /// Applies new figures of the machine's CPUs.

@@ -4,8 +4,8 @@ use crate::source::{Change, RunState};
 use crate::ui::input::action::Action::{Given, Plain};
 use crate::ui::input::action::{Actions, commands};
 use crate::ui::input::command::HintAction::{Chord, Command};
-use crate::ui::input::command::{Argument, ArgumentKind, Hints};
 use crate::ui::input::commands::general;
+use crate::ui::input::{Argument, ArgumentKind, Hints};
 
 commands! { GROUP "Events" on Events {
     ENTER "event-enter" ["enter"] "start the event under the cursor, or show its samples"

@@ -16,7 +16,7 @@ use crate::session::Origin;
 use crate::source::{Rate, RunState};
 use crate::ui::draw::layout::places;
 use crate::ui::screens::events::state::{EventRow, EventsState, NO_TRACEPOINTS};
-use crate::ui::state::scene::Scene;
+use crate::ui::state::Scene;
 use crate::ui::theme::{Depth, Theme};
 use crate::ui::widgets::Canvas;
 

@@ -1,14 +1,8 @@
 //! The events as a screen.
 
-use crate::session::Origin;
-use crate::ui::app::App;
-use crate::ui::input::command::Hints;
-use crate::ui::screens::Views;
 use crate::ui::screens::events::commands::{FOOTER, FOOTER_RECORDED};
 use crate::ui::screens::events::draw;
-use crate::ui::screens::screen::{CursorStep, Screen};
-use crate::ui::state::scene::Scene;
-use crate::ui::widgets::Canvas;
+use crate::ui::screens::screen::{App, Canvas, CursorStep, Hints, Origin, Scene, Screen, Views};
 
 pub(crate) struct EventsScreen;
 

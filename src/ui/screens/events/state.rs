@@ -11,7 +11,7 @@ use crate::panel::row_order::arrange_by_key;
 use crate::query::answer::EventInfo;
 use crate::source::{Rate, RunState};
 use crate::ui::popups::fuzzy::Fuzzy;
-use crate::ui::state::list_cursor::ListCursor;
+use crate::ui::state::ListCursor;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum EventRow {

@@ -10,13 +10,13 @@ use crate::session::Origin;
 use crate::source::{Change, Control, RunState};
 use crate::ui::app::update::cpu_list;
 use crate::ui::app::{App, Effect};
-use crate::ui::input::command::Command;
+use crate::ui::input::Command;
 use crate::ui::input::commands::general;
 use crate::ui::popups::prompt::Prompt;
 use crate::ui::screens::events::commands::{CPUS, MODIFIERS, RATE, SEARCHED};
 use crate::ui::screens::events::draw as drawn;
 use crate::ui::screens::events::state::{EventRow, EventsState, rate, rate_text};
-use crate::ui::state::tab::Tab;
+use crate::ui::state::Tab;
 
 /// The reasons why an event cannot be changed.
 const NO_EVENT: &str = "this event is not measured: select a measured one at the top";

@@ -6,8 +6,8 @@ use crate::query::flame::layout::FlameDirection;
 use crate::ui::input::action::Action::{Given, Plain};
 use crate::ui::input::action::{Actions, commands};
 use crate::ui::input::command::HintAction::{Chord, Command};
-use crate::ui::input::command::{Argument, ArgumentKind, Hints};
 use crate::ui::input::commands::general;
+use crate::ui::input::{Argument, ArgumentKind, Hints};
 use crate::ui::screens::top;
 
 commands! { GROUP "Flame graph" on Flame {

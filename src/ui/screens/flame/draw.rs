@@ -16,7 +16,7 @@ use crate::query::rows::top_table as panel;
 use crate::query::search::shown;
 use crate::ui::screens::flame::state::{FlameState, LEGEND};
 use crate::ui::screens::top::draw as table;
-use crate::ui::state::scene::Scene;
+use crate::ui::state::Scene;
 use crate::ui::theme::Theme;
 use crate::ui::widgets::Canvas;
 

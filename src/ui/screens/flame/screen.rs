@@ -1,16 +1,10 @@
 //! The flame graph as a screen.
 
-use crate::query::Question;
-use crate::query::annotate::AnnotatedFunction;
-use crate::session::Origin;
-use crate::ui::app::App;
-use crate::ui::input::command::Hints;
-use crate::ui::screens::Views;
 use crate::ui::screens::flame::commands::{FOOTER, ZOOM};
 use crate::ui::screens::flame::draw;
-use crate::ui::screens::screen::{CursorStep, Screen};
-use crate::ui::state::scene::Scene;
-use crate::ui::widgets::Canvas;
+use crate::ui::screens::screen::{
+    AnnotatedFunction, App, Canvas, CursorStep, Hints, Origin, Question, Scene, Screen, Views,
+};
 
 /// Rows of a page in the flame graph.
 const PAGE: usize = 8;

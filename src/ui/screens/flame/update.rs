@@ -19,8 +19,7 @@ use crate::ui::screens::flame::commands::AROUND;
 use crate::ui::screens::flame::draw as drawn;
 use crate::ui::screens::flame::state::FlameState;
 use crate::ui::screens::top::split;
-use crate::ui::state::scene::MIN;
-use crate::ui::state::selection::ZoomTarget;
+use crate::ui::state::{MIN, ZoomTarget};
 
 /// The possible bottom rows of stacks instead of programs.
 const GROUNDS: &[Edit] = &[Edit::Processes, Edit::Containers, Edit::AllTasks];

@@ -3,8 +3,8 @@
 use crate::ui::input::action::Action::{Given, Plain};
 use crate::ui::input::action::{Actions, commands};
 use crate::ui::input::command::HintAction::Command;
-use crate::ui::input::command::{Argument, Hints};
 use crate::ui::input::commands::general;
+use crate::ui::input::{Argument, Hints};
 
 commands! { GROUP "Time" on Time {
     LEFT "time-left" ["left"] "go one column back" => Plain(|app| app.move_time(-1, 0));

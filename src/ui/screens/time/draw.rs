@@ -12,7 +12,7 @@ use crate::ui::screens::time::heat::{self, HeatMap};
 use crate::ui::screens::time::layout::{RowPacking, map_area, slot_of, turned, wide};
 use crate::ui::screens::time::state::{TimeSelection, TimeState};
 use crate::ui::screens::top::draw as table;
-use crate::ui::state::scene::Scene;
+use crate::ui::state::Scene;
 use crate::ui::widgets::Canvas;
 
 pub(crate) fn draw(scene: Scene<'_>, view: &TimeState, on: &mut Canvas<'_>) {

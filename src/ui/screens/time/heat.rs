@@ -5,7 +5,7 @@ use ratatui::style::{Color, Modifier, Style};
 use crate::query::heat::{Heat, HeatBy};
 use crate::ui::screens::time::layout::RowPacking;
 use crate::ui::screens::time::state::{TimeSelection, TimeState};
-use crate::ui::state::scene::Scene;
+use crate::ui::state::Scene;
 use crate::ui::theme::Theme;
 use crate::ui::widgets::Canvas;
 

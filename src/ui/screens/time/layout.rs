@@ -5,7 +5,7 @@ use ratatui::layout::Rect;
 use crate::query::heat::{Heat, HeatBy};
 use crate::ui::draw::layout::places;
 use crate::ui::screens::time::state::TimeState;
-use crate::ui::state::scene::Scene;
+use crate::ui::state::Scene;
 
 /// Lines above the map (legend) and below (axis and description).
 const ABOVE: u16 = 1;

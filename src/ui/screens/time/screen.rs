@@ -1,17 +1,10 @@
 //! The heat map of time as a screen.
 
-use crate::query::Question;
 use crate::query::heat::HeatBy;
-use crate::session::Origin;
-use crate::ui::app::App;
-use crate::ui::input::command::Hints;
-use crate::ui::screens::Views;
-use crate::ui::screens::screen::{CursorStep, Screen};
+use crate::ui::screens::screen::{App, Canvas, CursorStep, Hints, Origin, Question, Scene, Screen, Views};
 use crate::ui::screens::time::commands::FOOTER;
 use crate::ui::screens::time::draw;
 use crate::ui::screens::time::state::MapPoint;
-use crate::ui::state::scene::Scene;
-use crate::ui::widgets::Canvas;
 
 pub(crate) struct TimeScreen;
 

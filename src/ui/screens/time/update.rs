@@ -10,7 +10,7 @@ use crate::ui::input::commands::general;
 use crate::ui::screens::list::screen;
 use crate::ui::screens::time::layout;
 use crate::ui::screens::time::state::{MapPoint, fitting, usual};
-use crate::ui::state::tab::Tab;
+use crate::ui::state::Tab;
 
 impl App {
     /// Returns the specification of the map that fits on the screen.

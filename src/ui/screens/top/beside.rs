@@ -7,7 +7,7 @@ use crate::panel::unit::percent;
 use crate::query::rows::top_table::TopField;
 use crate::query::{ColumnKey, Direction, TopLine};
 use crate::ui::screens::top::state::TopState;
-use crate::ui::state::scene::Scene;
+use crate::ui::state::Scene;
 use crate::ui::widgets::Canvas;
 
 const SHARE: u16 = 8;

@@ -4,8 +4,8 @@ use crate::query::{ChainMode, Direction};
 use crate::ui::input::action::Action::{Asked, Given, Plain};
 use crate::ui::input::action::commands;
 use crate::ui::input::command::HintAction::Command;
-use crate::ui::input::command::{Argument, ArgumentKind, Hints};
 use crate::ui::input::commands::{general, program};
+use crate::ui::input::{Argument, ArgumentKind, Hints};
 use crate::ui::popups::Popup;
 
 commands! { CHAINS "Call chains" {

@@ -4,9 +4,9 @@ use crate::lang::counted;
 use crate::panel::text::{clean, fit, fit_end, width};
 use crate::panel::unit::{percent, thousands};
 use crate::ui::input::commands::general;
-use crate::ui::input::keys::shown;
+use crate::ui::input::shown;
 use crate::ui::screens::top::state::TopState;
-use crate::ui::state::scene::Scene;
+use crate::ui::state::Scene;
 use crate::ui::widgets::{Canvas, rows};
 
 pub(crate) fn draw(scene: Scene<'_>, view: &TopState, on: &mut Canvas<'_>) {

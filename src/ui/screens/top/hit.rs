@@ -4,7 +4,7 @@ use crate::query::rows::top_table::TopField;
 use crate::ui::draw::layout;
 use crate::ui::screens::top::columns;
 use crate::ui::screens::top::state::TopState;
-use crate::ui::state::scene::Scene;
+use crate::ui::state::Scene;
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum TopHit {

@@ -1,19 +1,13 @@
 //! The table of functions as a screen.
 
-use crate::query::Question;
-use crate::query::annotate::AnnotatedFunction;
 use crate::query::rows::top_table::{TopField, shown};
-use crate::session::Origin;
-use crate::ui::app::App;
 use crate::ui::draw::layout;
-use crate::ui::input::command::Hints;
-use crate::ui::screens::Views;
-use crate::ui::screens::screen::{CursorStep, Screen};
+use crate::ui::screens::screen::{
+    AnnotatedFunction, App, Canvas, CursorStep, Hints, Origin, Question, Scene, Screen, Views,
+};
 use crate::ui::screens::top::commands::{FOOTER, TOGGLE};
 use crate::ui::screens::top::hit::{TopHit, hit};
 use crate::ui::screens::top::{beside, details, draw};
-use crate::ui::state::scene::Scene;
-use crate::ui::widgets::Canvas;
 
 pub(crate) struct TopScreen;
 

@@ -8,7 +8,7 @@ use crate::query::rows::task_choices::TaskSamples;
 use crate::query::rows::top_table::TopField;
 use crate::session::containers::joined;
 use crate::ui::screens::top::columns;
-use crate::ui::state::scene::Scene;
+use crate::ui::state::Scene;
 
 /// The splits of functions with their columns.
 const SPLITS: &[(&str, &[ColumnKey])] = &[

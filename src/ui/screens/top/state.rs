@@ -5,7 +5,7 @@ use regex::Regex;
 use crate::query::answer::TopLine;
 use crate::query::search::pattern;
 use crate::query::{Answer, ColumnKey};
-use crate::ui::state::list_cursor::ListCursor;
+use crate::ui::state::ListCursor;
 
 /// Cursor and scroll position.
 #[derive(Clone, Debug, Default)]

@@ -12,7 +12,7 @@ use crate::ui::app::{App, Effect, OutsideRequest};
 use crate::ui::input::commands::general;
 use crate::ui::screens::top::commands::COLUMNS;
 use crate::ui::screens::top::split::{self, RowSplit, split_key};
-use crate::ui::state::selection::{Zoom, ZoomTarget};
+use crate::ui::state::{Zoom, ZoomTarget};
 
 impl App {
     /// Sets the view filter; an empty text removes it.

@@ -1,9 +1,9 @@
 //! Commands of the unit screen, and its overrides of common commands.
 
+use crate::ui::input::Hints;
 use crate::ui::input::action::Action::{Given, Plain};
 use crate::ui::input::action::{Actions, commands};
 use crate::ui::input::command::HintAction::Command;
-use crate::ui::input::command::Hints;
 use crate::ui::input::commands::general;
 use crate::ui::screens::top;
 

@@ -17,7 +17,7 @@ use crate::ui::screens::units::panel_view::{PanelView, cursor, visible};
 use crate::ui::screens::units::state::UnitsState;
 use crate::ui::screens::units::table::frame_weights;
 use crate::ui::screens::units::{notes, panels, table};
-use crate::ui::state::scene::Scene;
+use crate::ui::state::Scene;
 use crate::ui::widgets::Canvas;
 use crate::ui::widgets::rows::place;
 use crate::units::UNITS;

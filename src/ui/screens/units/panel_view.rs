@@ -7,7 +7,7 @@ use hashbrown::HashSet;
 use crate::panel::{Body, Cell, Panel, Rows, Stacks};
 use crate::query::flame::FlameTree;
 use crate::ui::screens::flame::state::FlameState;
-use crate::ui::state::list_cursor::ListCursor;
+use crate::ui::state::ListCursor;
 
 #[derive(Clone, Debug, Default)]
 pub(crate) struct PanelView {

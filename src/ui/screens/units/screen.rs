@@ -1,14 +1,8 @@
 //! The analysis units as a screen.
 
-use crate::session::Origin;
-use crate::ui::app::App;
-use crate::ui::input::command::Hints;
-use crate::ui::screens::Views;
-use crate::ui::screens::screen::{CursorStep, Screen};
+use crate::ui::screens::screen::{App, Canvas, CursorStep, Hints, Origin, Scene, Screen, Views};
 use crate::ui::screens::units::commands::FOOTER;
 use crate::ui::screens::units::draw::{self, UnitsHit};
-use crate::ui::state::scene::Scene;
-use crate::ui::widgets::Canvas;
 
 pub(crate) struct UnitsScreen;
 

@@ -15,8 +15,7 @@ use crate::ui::screens::units::commands::ENTER;
 use crate::ui::screens::units::draw as drawn;
 use crate::ui::screens::units::panel_view::visible;
 use crate::ui::screens::units::state::split_shell_words;
-use crate::ui::state::list_cursor::ListCursor;
-use crate::ui::state::tab::Tab;
+use crate::ui::state::{ListCursor, Tab};
 use crate::units;
 use crate::units::kit::{Settings, Spec};
 

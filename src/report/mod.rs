@@ -3,7 +3,9 @@
 pub mod annotated;
 pub(crate) mod chain_spec;
 pub(crate) mod chains;
+pub(crate) mod counter_lines;
 pub mod counters;
+pub(crate) mod diff;
 pub mod doctor;
 pub(crate) mod dump;
 pub mod hardware;

@@ -26,8 +26,8 @@ use crate::lang::quantity;
 pub(crate) use machine::{CpusArgs, ListArgs, ProbeArgs, StatArgs};
 pub(crate) use recorder::{RecordArgs, RetentionArgs, StoreArg};
 pub(crate) use recording::{
-    Compute, DiffArgs, DiffFormat, FrameArgs, NameArgs, OrderSide, PerArg, RecordingArgs, ReportArgs, SampleSelection,
-    ShareOf, clauses_of_lists,
+    DiffArgs, DiffFormat, FrameArgs, NameArgs, OrderSide, PerArg, RecordingArgs, ReportArgs, SelectionArgs, ShareOf,
+    clauses_of_lists,
 };
 pub(crate) use sampling::Sampling;
 pub(crate) use screens::{LiveArgs, OpenArgs, ViewArgs};
@@ -207,7 +207,7 @@ pub(crate) struct ExportArgs {
     #[command(flatten)]
     pub(crate) recording: RecordingArgs,
     #[command(flatten)]
-    pub(crate) which: SampleSelection,
+    pub(crate) which: SelectionArgs,
     #[arg(long, value_parser = export_format())]
     pub(crate) to: &'static export::Format,
     /// Output file; - for standard output

@@ -7,7 +7,7 @@ use clap::Args as ClapArgs;
 use crate::lang::quantity;
 
 use super::listed::{PERF_DATA, usual_input};
-use super::{NameArgs, RecordingArgs, SampleSelection};
+use super::{NameArgs, RecordingArgs, SelectionArgs};
 
 /// Output format of `annotate`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -31,7 +31,7 @@ pub(crate) struct AnnotateArgs {
     #[command(flatten)]
     pub(crate) names: NameArgs,
     #[command(flatten)]
-    pub(crate) which: SampleSelection,
+    pub(crate) which: SelectionArgs,
     /// Omit functions below this share in percent
     #[arg(long, value_name = "%", default_value_t = 0.0, hide_default_value = true, value_parser = quantity::share)]
     pub(crate) percent_limit: f64,

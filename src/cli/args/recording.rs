@@ -7,6 +7,7 @@ use clap::{Args as ClapArgs, ValueEnum};
 
 use crate::filter::equals;
 use crate::lang::quantity;
+use crate::report::diff::Compute;
 
 use super::{OutputFormat, PERF};
 
@@ -83,19 +84,6 @@ pub(crate) enum PerArg {
     Nothing,
 }
 
-/// How differences are computed and rows sorted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Compute {
-    /// Sorted by the absolute difference
-    DeltaAbs,
-    /// Sorted by growth
-    Delta,
-    /// Sorted by the ratio of new to old
-    Ratio,
-    /// Sorted by new period × second weight − old period × first weight
-    Weighted(i32, i32),
-}
-
 fn compute(text: &str) -> Result<Compute, String> {
     Ok(match text.trim_start_matches('+') {
         "delta-abs" => Compute::DeltaAbs,
@@ -138,7 +126,7 @@ pub(crate) struct DiffArgs {
     #[command(flatten)]
     pub(crate) names: NameArgs,
     #[command(flatten)]
-    pub(crate) which: SampleSelection,
+    pub(crate) which: SelectionArgs,
     /// Output format
     #[arg(long, value_enum, default_value = "text")]
     pub(crate) format: DiffFormat,
@@ -182,7 +170,7 @@ pub(crate) struct DiffArgs {
 
 /// Selection of samples. Each option is a condition; all must hold.
 #[derive(Debug, Default, ClapArgs)]
-pub(crate) struct SampleSelection {
+pub(crate) struct SelectionArgs {
     /// Only samples that match, e.g. 'comm == nginx && !idle'
     #[arg(long = "where", value_name = "FILTER")]
     pub(crate) filter: Option<String>,
@@ -241,7 +229,7 @@ pub(crate) struct ReportArgs {
     #[arg(short = 's', long = "sort", value_name = "KEYS")]
     pub(crate) sort: Option<String>,
     #[command(flatten)]
-    pub(crate) which: SampleSelection,
+    pub(crate) which: SelectionArgs,
     /// Print the samples of each CPU and the number expected from a busy CPU instead
     #[arg(long, conflicts_with = "filter")]
     pub(crate) coverage: bool,

@@ -4,14 +4,14 @@ use clap::Args as ClapArgs;
 
 use crate::lang::quantity;
 
-use super::{FrameArgs, PERF, RecordingArgs, SampleSelection};
+use super::{FrameArgs, PERF, RecordingArgs, SelectionArgs};
 
 #[derive(Debug, ClapArgs)]
 pub(crate) struct ScriptArgs {
     #[command(flatten)]
     pub(crate) recording: RecordingArgs,
     #[command(flatten)]
-    pub(crate) which: SampleSelection,
+    pub(crate) which: SelectionArgs,
     /// Fields to print: comm, pid, tid, cpu, time, period, event, trace, ip, sym, symoff, dso, srcline, addr, misc…;
     /// +FIELD and -FIELD change the default, hw:, sw: or trace: before the list chooses a type of event
     #[arg(short = 'F', long = "fields", value_name = "FIELDS", allow_hyphen_values = true)]

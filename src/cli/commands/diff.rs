@@ -11,14 +11,13 @@ use crate::lang::counted;
 use crate::panel::printable::EscapeForm;
 use crate::panel::row_order::arrange;
 use crate::panel::text::clean;
-use crate::panel::unit::{percent, thousands};
-use crate::panel::{Cell, Column, Table};
 use crate::query::diff::{DiffRow, DiffSide, NormalizeBy, diff};
 use crate::query::rows::top_table::key_text;
 use crate::query::{Aggregate, ColumnKey, Order, RowLimit, Top, TopSpec};
+use crate::report::diff::{Compute, DiffTableShape, Row, object, ratio, table, weighted};
 
-use crate::cli::args::{Compute, DiffArgs, DiffFormat, OrderSide, PerArg, RecordingArgs};
-use crate::cli::input::selection::{chosen_events, foremost, keys_of, say_foremost};
+use crate::cli::args::{DiffArgs, DiffFormat, OrderSide, PerArg, RecordingArgs};
+use crate::cli::input::selection::{chosen_events, keys_of, main_event, note_main_event};
 use crate::cli::output::{self, complain, print, print_csv, print_json, texts};
 use crate::cli::{input, usage};
 
@@ -45,10 +44,8 @@ pub(crate) fn run(args: DiffArgs) -> anyhow::Result<u8> {
         return stacks(&args, &old, &new, per);
     }
     let rows = diff((&old.side, &old.rows), (&new.side, &new.rows), per);
-    let mut rows: Vec<DiffRow<Vec<String>>> =
-        rows.into_iter().filter(|row| !args.baseline_only || row.old.samples > 0).collect();
+    let mut rows: Vec<Row> = rows.into_iter().filter(|row| !args.baseline_only || row.old.samples > 0).collect();
     // The sort is stable: equal rows stay sorted by the largest difference.
-    type Row = DiffRow<Vec<String>>;
     let most: Option<&dyn Fn(&Row) -> f64> = match args.compute {
         _ if args.order == Some(OrderSide::Old) => Some(&|row| row.old_value),
         Compute::DeltaAbs => None,
@@ -59,8 +56,8 @@ pub(crate) fn run(args: DiffArgs) -> anyhow::Result<u8> {
     if let Some(value) = most {
         arrange(&mut rows, |a, b| value(b).total_cmp(&value(a)));
     }
-    let shape = TableShape { per, compute: args.compute, formula: args.formula, totals: [old.side, new.side] };
-    let rows: Vec<&DiffRow<Vec<String>>> = rows.iter().take(args.limit.unwrap_or(usize::MAX)).collect();
+    let shape = DiffTableShape { per, compute: args.compute, formula: args.formula, totals: [old.side, new.side] };
+    let rows: Vec<&Row> = rows.iter().take(args.limit.unwrap_or(usize::MAX)).collect();
     match args.format {
         DiffFormat::Json => {
             let list: Vec<_> = rows.iter().map(|r| object(r, &keys)).collect();
@@ -125,15 +122,15 @@ fn paired(args: &DiffArgs, old: &Offline, new: &Offline) -> anyhow::Result<[usiz
         is(&|other| other == name).or_else(|| is(&|other| plain(other) == plain(name)))
     };
     let in_both: Vec<usize> = of_old.iter().copied().filter(|event| partner(event).is_some()).collect();
-    if let Some(event) = foremost(old, &in_both)
+    if let Some(event) = main_event(old, &in_both)
         && let Some(other) = partner(&event)
     {
-        say_foremost("compared", old, event, &in_both);
+        note_main_event("compared", old, event, &in_both);
         return Ok([event, other]);
     }
     let none = |path: &std::path::Path| anyhow::anyhow!("{} has no events", path.display());
-    let event = foremost(old, &of_old).ok_or_else(|| none(&args.old))?;
-    let other = foremost(new, &of_new).ok_or_else(|| none(&args.new))?;
+    let event = main_event(old, &of_old).ok_or_else(|| none(&args.old))?;
+    let other = main_event(new, &of_new).ok_or_else(|| none(&args.new))?;
     let names = (&old.event_names[event], &new.event_names[other]);
     complain(&format!("comparing {} with {}; choose another event with --event", names.0, names.1));
     Ok([event, other])
@@ -161,105 +158,6 @@ impl ComparedSide {
         let side = DiffSide { total: top.total, seconds };
         Ok(Self { event, side, rows, loaded })
     }
-}
-
-/// Returns the ratio of new to old; infinite for new rows.
-fn ratio(row: &DiffRow<Vec<String>>) -> f64 {
-    if row.old_value == 0.0 { f64::INFINITY } else { row.new_value / row.old_value }
-}
-
-/// Returns new period × its weight − old period × its weight.
-fn weighted(row: &DiffRow<Vec<String>>, before: i32, after: i32) -> i128 {
-    i128::from(row.new.period) * i128::from(after) - i128::from(row.old.period) * i128::from(before)
-}
-
-struct TableShape {
-    per: NormalizeBy,
-    compute: Compute,
-    formula: bool,
-    totals: [DiffSide; 2],
-}
-
-impl TableShape {
-    /// Returns the formula of a row's value, like perf diff.
-    fn formula_of(&self, row: &DiffRow<Vec<String>>) -> String {
-        let (old, new) = (row.old.period, row.new.period);
-        let [before, after] = self.totals.map(|side| side.total.period);
-        match (self.compute, self.per) {
-            (Compute::Ratio, _) => format!("{new} / {old}"),
-            (Compute::Weighted(first, second), _) => format!("({new} * {second}) - ({old} * {first})"),
-            (_, NormalizeBy::Total) => format!("({new} * 100 / {after}) - ({old} * 100 / {before})"),
-            (_, NormalizeBy::Second) => {
-                let [before, after] = self.totals.map(|side| side.seconds);
-                format!("({new} / {after:.3}) - ({old} / {before:.3})")
-            }
-            (_, NormalizeBy::Nothing) => format!("{new} - {old}"),
-        }
-    }
-}
-
-fn table(rows: &[&DiffRow<Vec<String>>], keys: &[ColumnKey], shape: &TableShape) -> Table {
-    let (per, compute) = (shape.per, shape.compute);
-    let right = Column::figures;
-    let mut columns = vec![
-        match compute {
-            Compute::Ratio => right("ratio", "Ratio"),
-            Compute::Weighted(..) => right("wdiff", "Weighted Δ"),
-            Compute::Delta | Compute::DeltaAbs => right("delta", "Δ"),
-        },
-        right("verdict", ""),
-        right("old", "Old"),
-        right("new", "New"),
-        right("old_samples", "Old samples"),
-        right("new_samples", "New samples"),
-    ];
-    columns.extend(shape.formula.then(|| right("formula", "Formula")));
-    columns.extend(keys.iter().map(|k| Column::texts(k.name(), k.title())));
-    let value = |v: f64| match per {
-        NormalizeBy::Total => Cell::Percent(v),
-        _ => Cell::Count(v.round() as u64),
-    };
-    let delta = |v: f64| -> Cell {
-        let sign = if v < 0.0 { "-" } else { "+" };
-        let size = match per {
-            NormalizeBy::Total => percent(v.abs()),
-            _ => thousands(v.abs().round() as u64),
-        };
-        Cell::Text(format!("{sign}{size}").into())
-    };
-    let row = |r: &&DiffRow<Vec<String>>| {
-        let mut cells = vec![
-            match compute {
-                Compute::Delta | Compute::DeltaAbs => delta(r.delta()),
-                _ if r.old.is_zero() => Cell::Text("new".into()),
-                Compute::Ratio => Cell::Text(format!("{:.3}", ratio(r)).into()),
-                Compute::Weighted(before, after) => Cell::Text(weighted(r, before, after).to_string().into()),
-            },
-            Cell::Text(r.verdict.sign().into()),
-            value(r.old_value),
-            value(r.new_value),
-            Cell::Count(r.old.samples),
-            Cell::Count(r.new.samples),
-        ];
-        cells.extend(shape.formula.then(|| Cell::Text(shape.formula_of(r).into())));
-        cells.extend(r.key.iter().map(|k| Cell::Text(k.as_str().into())));
-        cells
-    };
-    Table { columns, rows: rows.iter().map(row).collect() }
-}
-
-fn object(r: &DiffRow<Vec<String>>, keys: &[ColumnKey]) -> serde_json::Value {
-    let mut out = serde_json::Map::new();
-    for (key, text) in keys.iter().zip(&r.key) {
-        out.insert(key.name().into(), text.as_str().into());
-    }
-    for (name, value) in [("old", r.old_value), ("new", r.new_value), ("delta", r.delta()), ("z", r.z)] {
-        out.insert(name.into(), serde_json::json!((value * 1e4).round() / 1e4));
-    }
-    out.insert("old_samples".into(), r.old.samples.into());
-    out.insert("new_samples".into(), r.new.samples.into());
-    out.insert("verdict".into(), r.verdict.word().into());
-    serde_json::Value::Object(out)
 }
 
 /// Writes folded stacks with both weights, like difffolded.pl (`stack old new`), or their flame graph.

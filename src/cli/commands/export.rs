@@ -16,7 +16,7 @@ use crate::session::marks::{self, TimeMark};
 use crate::source::recording;
 
 use crate::cli::args::ExportArgs;
-use crate::cli::input::selection::{chosen_events, foremost, say_foremost};
+use crate::cli::input::selection::{chosen_events, main_event, note_main_event};
 use crate::cli::output::{self, complain};
 use crate::cli::{input, usage};
 
@@ -27,8 +27,8 @@ pub(crate) fn run(args: ExportArgs) -> anyhow::Result<u8> {
     let FormatWriter::Profile(form, write) = args.to.writer else { return perfdata(&args, opened) };
     let loaded = opened.load(IntakeOptions { inline: args.frames.inline, ..IntakeOptions::default() })?;
     let events = chosen_events(&loaded, &args.which)?;
-    let Some(event) = foremost(&loaded, &events) else { return Err(anyhow::anyhow!("{name} has no events")) };
-    say_foremost("exported", &loaded, event, &events);
+    let Some(event) = main_event(&loaded, &events) else { return Err(anyhow::anyhow!("{name} has no events")) };
+    note_main_event("exported", &loaded, event, &events);
     let title = Path::new(&name).file_name().map_or_else(|| name.clone(), |n| n.to_string_lossy().into_owned());
     let input = input(&args, &loaded, event, &title)?;
     if args.output.as_os_str() != "-" {

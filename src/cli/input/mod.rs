@@ -27,7 +27,7 @@ use crate::symbols::shipped::ShippedTables;
 use crate::symbols::{NameForm, SymbolOptions, door};
 
 use crate::cli::args::listed::usual_input;
-use crate::cli::args::{NameArgs, RecordingArgs, SampleSelection, clauses_of_lists};
+use crate::cli::args::{NameArgs, RecordingArgs, SelectionArgs, clauses_of_lists};
 use crate::cli::commands::list::containers;
 use crate::cli::output::complain;
 use crate::cli::{Usage, usage};
@@ -54,12 +54,12 @@ impl RecordingArgs {
 const LAST_WORDS: std::time::Duration = std::time::Duration::from_millis(100);
 
 /// A source with its notes, and the objects that must live as long.
-struct Along<F> {
+struct ObservedSource<F> {
     source: Box<dyn Source>,
     tell: F,
 }
 
-impl<F: FnMut(&mut Batch) + Send> Source for Along<F> {
+impl<F: FnMut(&mut Batch) + Send> Source for ObservedSource<F> {
     fn info(&self) -> &Info {
         self.source.info()
     }
@@ -106,7 +106,7 @@ pub(crate) fn open_silently(args: &RecordingArgs, no_demangle: bool) -> anyhow::
             })?;
             let tell =
                 move |batch: &mut Batch| remotes.iter().flat_map(Remote::complaints).for_each(|note| batch.note(note));
-            Box::new(Along { source, tell })
+            Box::new(ObservedSource { source, tell })
         }
     };
     let source: Box<dyn Source> = match &args.names.containers {
@@ -115,7 +115,7 @@ pub(crate) fn open_silently(args: &RecordingArgs, no_demangle: bool) -> anyhow::
             let tell = move |batch: &mut Batch| {
                 batch.events.extend(told.take().map(SourceEvent::Containers));
             };
-            Box::new(Along { source, tell })
+            Box::new(ObservedSource { source, tell })
         }
         None => source,
     };
@@ -150,14 +150,16 @@ impl Opened {
     }
 
     pub(crate) fn watched(self, look: impl FnMut(&mut Batch) + Send + 'static) -> Self {
-        Self { source: Box::new(Along { source: self.source, tell: look }), ..self }
+        Self { source: Box::new(ObservedSource { source: self.source, tell: look }), ..self }
     }
 
     /// Returns the source; unpacked files exist until it is dropped.
     pub(crate) fn into_source(self) -> Box<dyn Source> {
         match self._unpacked {
             None => self.source,
-            Some(unpacked) => Box::new(Along { source: self.source, tell: move |_: &mut Batch| _ = &unpacked }),
+            Some(unpacked) => {
+                Box::new(ObservedSource { source: self.source, tell: move |_: &mut Batch| _ = &unpacked })
+            }
         }
     }
 
@@ -266,7 +268,7 @@ pub(crate) fn filter_of(text: Option<&str>, known: KnownFields<'_>) -> anyhow::R
     text.map(|t| parse(t).map_err(|fault| Usage(format!("--where: {fault}")).into())).transpose()
 }
 
-impl SampleSelection {
+impl SelectionArgs {
     /// Checks the filters before the recording is read, when its fields are not known yet.
     pub(crate) fn check(&self) -> anyhow::Result<Option<Arc<Filter>>> {
         let clause = self.time.as_deref().map(|time| TimeRange::parse(time).map(|_| "time >= 0".to_owned()));

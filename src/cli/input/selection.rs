@@ -5,7 +5,7 @@ use crate::kernel::attr::sample;
 use crate::perfdata::EventDesc;
 use crate::query::ColumnKey;
 
-use crate::cli::args::SampleSelection;
+use crate::cli::args::SelectionArgs;
 use crate::cli::output::complain;
 use crate::cli::usage;
 
@@ -27,7 +27,7 @@ pub(crate) fn events(loaded: &Offline) -> Vec<usize> {
 
 /// Returns the event to use when a command takes only one of several: the first in the recording's order that has
 /// samples and call chains, else the first with samples.
-pub(crate) fn foremost(loaded: &Offline, events: &[usize]) -> Option<usize> {
+pub(crate) fn main_event(loaded: &Offline, events: &[usize]) -> Option<usize> {
     let core = loaded.ingest.core();
     let mut sampled = vec![false; core.events.len()];
     for (chunk, range) in core.profile.between(0, u64::MAX) {
@@ -39,7 +39,7 @@ pub(crate) fn foremost(loaded: &Offline, events: &[usize]) -> Option<usize> {
     first.or_else(|| with_samples.next()).or(events.first().copied())
 }
 
-pub(crate) fn say_foremost(what: &str, loaded: &Offline, event: usize, events: &[usize]) {
+pub(crate) fn note_main_event(what: &str, loaded: &Offline, event: usize, events: &[usize]) {
     let rest: Vec<&str> = events.iter().filter(|i| **i != event).map(|i| loaded.event_names[*i].as_str()).collect();
     if !rest.is_empty() {
         let name = &loaded.event_names[event];
@@ -47,7 +47,7 @@ pub(crate) fn say_foremost(what: &str, loaded: &Offline, event: usize, events: &
     }
 }
 
-pub(crate) fn chosen_events(loaded: &Offline, which: &SampleSelection) -> anyhow::Result<Vec<usize>> {
+pub(crate) fn chosen_events(loaded: &Offline, which: &SelectionArgs) -> anyhow::Result<Vec<usize>> {
     let all = events(loaded);
     let Some(want) = &which.event else { return Ok(all) };
     // Full names have precedence over names without modifiers, and these over prefixes.

@@ -108,7 +108,7 @@ impl List {
 }
 
 #[derive(Default)]
-pub(super) struct Typed {
+pub(super) struct RequestedColumns {
     sort: Option<List>,
     fields: Option<List>,
     parent: bool,
@@ -118,7 +118,7 @@ pub(super) struct Typed {
     periods: bool,
 }
 
-impl Typed {
+impl RequestedColumns {
     /// Parses the options; `for_scripts` for tables whose chains scripts read.
     pub(super) fn of(args: &ReportArgs, for_scripts: bool) -> anyhow::Result<Self> {
         let list = |option: &str, text: &Option<String>| -> anyhow::Result<Option<List>> {
@@ -271,7 +271,7 @@ mod tests {
 
     fn columns(sort: &str, fields: &str, children: bool) -> String {
         let list = |option, text: &str| (!text.is_empty()).then(|| parse(option, text).expect("a list"));
-        let typed = Typed {
+        let typed = RequestedColumns {
             sort: list("-s", sort),
             fields: list("-F", fields),
             parent: false,

@@ -26,7 +26,7 @@ use crate::cli::args::{OutputFormat, ReportArgs};
 use crate::cli::input::selection::is_dummy;
 use crate::cli::output::{complain, print, print_events_csv, print_json};
 use crate::cli::{input, usage};
-use columns::{Columns, Typed};
+use columns::{Columns, RequestedColumns};
 use hardware::HardwareReport;
 use rows::{EventRows, Patterns};
 
@@ -80,7 +80,8 @@ pub(crate) fn run(args: ReportArgs) -> anyhow::Result<u8> {
     // --stdio prints tables in perf's layout.
     let as_perf = args.stdio && args.format == OutputFormat::Text;
     let for_scripts = as_perf || call_graph::is_folded(&args);
-    let typed = if hardware.is_some() { Typed::default() } else { Typed::of(&args, for_scripts)? };
+    let typed =
+        if hardware.is_some() { RequestedColumns::default() } else { RequestedColumns::of(&args, for_scripts)? };
     let by_stack = args.which.check()?.is_some_and(|f| f.needs_chains());
     let mut patterns = Patterns::of(&args)?;
     let opened = input::open(&args.recording, args.frames.no_demangle)?;

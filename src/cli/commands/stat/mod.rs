@@ -22,6 +22,7 @@ use crate::kernel::cpus;
 use crate::kernel::limits::Rights;
 use crate::kernel::spawn::{self, HeldCommand, Output, RunningCommand};
 use crate::kernel::sys::RealSys;
+use crate::report::counter_lines::CounterRun;
 use crate::report::counters::{CounterValue, RunTime};
 use crate::source::live::Target;
 use crate::source::live::attr::Exclude;
@@ -31,7 +32,7 @@ use crate::cli::args::StatArgs;
 use crate::cli::output::complain;
 use crate::cli::sampling::source_config;
 use crate::cli::{signals, usage};
-use output::{CounterReport, CounterRun};
+use output::CounterReport;
 
 /// Default events of perf stat, and the events that each -d adds.
 const USUAL: &str = "task-clock,context-switches,cpu-migrations,page-faults,cycles,instructions,branches,branch-misses";
@@ -92,7 +93,7 @@ pub(crate) fn run(mut args: StatArgs) -> anyhow::Result<u8> {
         let is_over = stop.load(Ordering::Relaxed) != 0;
         if args.repeat == 0 {
             report.end(&counters)?;
-            report.begin_anew();
+            report.restart();
         } else {
             last = Some(counters);
         }

@@ -65,7 +65,7 @@ impl Screen for TimeScreen {
         app.views.time.anchor.take().is_some()
     }
 
-    /// Leaves rows of durations if the displayed event has none.
+    /// Leaves rows of durations for an event without durations.
     fn prepare(&self, app: &mut App) {
         if app.views.time.by == HeatBy::Latency && app.scene().event().is_some_and(|event| !event.has_durations) {
             app.views.time.by = HeatBy::Offset;

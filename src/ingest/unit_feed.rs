@@ -469,7 +469,7 @@ mod tests {
     fn what_is_counted_between_two_readings_of_a_batch_is_taken_in() {
         let spec = units::find("stat").expect("a unit");
         let mut settings = Settings::default();
-        settings.set("event", "page-faults").expect("an option");
+        settings.set("event", "page-faults");
         let unit = units::make(spec, &settings).expect("made");
         let mut units = Units::default();
         let id = units.start(unit, 0).expect("starts");

@@ -70,7 +70,7 @@ pub fn with_options<T>(words: &'static [&'static str], tell: impl FnOnce() -> T)
 /// Parses options as typed after a unit's name.
 pub fn settings(spec: &Spec, words: &[&str]) -> Settings {
     let words: Vec<String> = words.iter().chain(MORE.get()).map(|word| (*word).to_owned()).collect();
-    let settings = Settings::parse(&words, spec.options).unwrap_or_else(|why| panic!("{}: {why}", spec.name));
+    let settings = Settings::parse(&words, spec).unwrap_or_else(|why| panic!("{}: {why}", spec.name));
     settings.within(&TARGET.with_borrow(Target::clone), false)
 }
 

@@ -98,7 +98,7 @@ fn events_that_are_measured_and_those_that_could_be() {
 fn a_unit_of_a_recording() {
     let mut source = recording::open(&[data("units/sched.data")]).expect("opens");
     let spec = units::find("rundelay").expect("a unit");
-    let settings = Settings::parse(&["--than".to_owned(), "10ms".to_owned()], spec.options).expect("options");
+    let settings = Settings::parse(&["--than".to_owned(), "10ms".to_owned()], spec).expect("options");
     let unit = units::make(spec, &settings).expect("a unit");
     let options = SymbolOptions { live: false, same_kernel: false, kallsyms: None, ..SymbolOptions::live() };
     let mut loaded = offline::load_unit(&mut *source, options, unit).expect("loads");

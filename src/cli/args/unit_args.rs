@@ -5,12 +5,12 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::error::{ContextKind, ContextValue};
-use clap::{Arg, ArgAction, ArgMatches, Args as ClapArgs, Command, FromArgMatches, ValueHint};
+use clap::{ArgAction, ArgMatches, Args as ClapArgs, Command, FromArgMatches, ValueHint};
 
 use crate::cli::perf_compat::perf_options;
 use crate::event::CallGraph;
 use crate::lang::quantity;
-use crate::units::kit::options::settings::{OPTIONS, Opt, SHARED, address_event};
+use crate::units::kit::options::settings::{self, OPTIONS, Opt, SHARED, address_event};
 use crate::units::kit::{Settings, Spec};
 use crate::units::{self, UNITS};
 
@@ -64,11 +64,12 @@ pub(crate) fn of(spec: &'static Spec) -> Command {
         let is_interval = arg.get_id() == "intervals";
         if is_interval { arg.help(interval.clone()) } else { arg }
     });
-    let heading = |opt: &Opt| if RARE.contains(&opt.name) { "More options of this unit" } else { help::OWN };
-    let own = own_options(spec).map(|opt| (opt, heading(opt)));
-    for (opt, heading) in own.chain(shared_options().map(|opt| (opt, "Options of all units"))) {
-        command = command.arg(arg(opt).help_heading(heading));
-    }
+    let heading = |opt: &Opt| match opt.name {
+        _ if opt.is_shared() => "Options of all units",
+        name if RARE.contains(&name) => "More options of this unit",
+        _ => help::OWN,
+    };
+    command = command.args(options_of(spec).map(|opt| opt.arg().help_heading(heading(opt))));
     let command = NameArgs::augment_args(command.next_help_heading("Names of a recording"));
     // Units use -k for the key. Adding a group of arguments overwrites the description, so the unit's own is set after
     // it.
@@ -76,44 +77,9 @@ pub(crate) fn of(spec: &'static Spec) -> Command {
     perf_options::add_to_unit(spec, command)
 }
 
-fn arg(opt: &'static Opt) -> Arg {
-    let mut arg = Arg::new(opt.name).long(opt.name).help(opt.help);
-    if let Some(short) = opt.short {
-        arg = arg.short(short);
-    }
-    // perf-prof spells some options with _, some with -.
-    let other = match opt.name.contains('_') {
-        true => opt.name.replace('_', "-"),
-        false => opt.name.replace('-', "_"),
-    };
-    if other != opt.name {
-        arg = arg.alias(other);
-    }
-    match opt.name {
-        "comm" => arg = arg.alias("filter"),
-        "cpu" => arg = arg.alias("cpus"),
-        "percent" | "age" => arg = arg.alias("than"),
-        "latency" => arg = arg.alias("ldlat"),
-        "frequency" => arg = arg.alias("freq"),
-        _ => {}
-    }
-    match (opt.value, opt.many, opt.bare) {
-        ("", ..) => arg.action(ArgAction::SetTrue),
-        (name, true, _) => arg.value_name(name).action(ArgAction::Append),
-        (name, false, "") => arg.value_name(name),
-        (name, false, bare) => {
-            arg.value_name(name).num_args(0..=1).default_missing_value(bare).require_equals(SHARED.contains(&opt.name))
-        }
-    }
-}
-
-/// Returns the options of all units that select what is measured.
-pub(crate) fn shared_options() -> impl Iterator<Item = &'static Opt> {
-    OPTIONS.iter().filter(|opt| SHARED.contains(&opt.name))
-}
-
-pub(crate) fn own_options(spec: &Spec) -> impl Iterator<Item = &'static Opt> + use<'_> {
-    OPTIONS.iter().filter(|opt| spec.options.contains(&opt.name) && !matches!(opt.name, "pids" | "tids"))
+/// Returns the options of a unit on the command line, then those of all units.
+pub(crate) fn options_of(spec: &Spec) -> impl Iterator<Item = &'static Opt> + use<'_> {
+    settings::options_of(spec).filter(|opt| !matches!(opt.name, "pids" | "tids"))
 }
 
 /// Returns the error for an option that only other units have, with their names.
@@ -123,7 +89,7 @@ pub(crate) fn of_others(spec: &Spec, error: &clap::Error) -> Option<String> {
         Some(long) => opt.name == long.split('=').next().unwrap_or(long),
         None => opt.short.is_some_and(|short| typed.strip_prefix('-').is_some_and(|rest| rest.starts_with(short))),
     };
-    let opt = OPTIONS.iter().find(is_typed)?;
+    let opt = OPTIONS.iter().chain(SHARED).find(is_typed)?;
     let having: Vec<&str> =
         UNITS.iter().filter(|other| other.options.contains(&opt.name)).map(|other| other.name).collect();
     let name = spec.name;
@@ -232,19 +198,10 @@ impl UnitArgs {
 
     /// Reads arguments whose meaning depends on the unit or on several words.
     fn read(&mut self, spec: &Spec, matches: &ArgMatches) -> Result<(), String> {
-        for opt in own_options(spec).chain(shared_options()) {
-            let values: Vec<String> = match opt.value {
-                "" if matches.get_flag(opt.name) => vec![String::new()],
-                "" => Vec::new(),
-                _ => matches.get_many(opt.name).into_iter().flatten().cloned().collect(),
-            };
-            for value in values {
-                self.settings.set(opt.name, &value)?;
-            }
-        }
+        self.settings.take(options_of(spec), matches);
         for file in std::mem::take(&mut self.files) {
             match file.to_str().and_then(address_event).filter(|_| spec.name == BREAKPOINT) {
-                Some(event) => self.settings.set("event", &event)?,
+                Some(event) => self.settings.set("event", &event),
                 None => self.files.push(file),
             }
         }
@@ -259,7 +216,7 @@ impl UnitArgs {
             }
         }
         if self.folded.is_some() && spec.options.contains(&"stack") && !self.settings.has("stack") {
-            self.settings.set("stack", "")?;
+            self.settings.set("stack", "");
         }
         self.chains = CallGraph::parse(&self.call_graph)?;
         Ok(())

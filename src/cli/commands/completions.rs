@@ -181,7 +181,7 @@ fn write(folder: &Path, name: &str, section: &str, page: &str) -> anyhow::Result
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cli::args::unit_args::own_options;
+    use crate::cli::args::unit_args::options_of;
     use crate::units::UNITS;
 
     #[test]
@@ -302,7 +302,7 @@ mod tests {
                 let first = page.lines().next().unwrap_or_default().trim_end_matches('.');
                 assert!(first.eq_ignore_ascii_case(spec.about), "{}: {first}", spec.name);
             }
-            for option in own_options(spec) {
+            for option in options_of(spec).filter(|option| !option.is_shared()) {
                 assert!(joined(&short).contains(&joined(option.help)), "{}: {}", spec.name, option.name);
             }
             let line = format!("{} {}", spec.name, short.lines().next().unwrap_or_default());

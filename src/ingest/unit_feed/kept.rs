@@ -120,7 +120,7 @@ mod tests {
     fn counted() -> (Units, u64) {
         let spec = units::find("stat").expect("a unit");
         let mut settings = Settings::default();
-        settings.set("event", "page-faults").expect("an option");
+        settings.set("event", "page-faults");
         let unit = units::make(spec, &settings).expect("made");
         let mut units = Units::default();
         let id = units.start(unit, 0).expect("starts");

@@ -227,7 +227,7 @@ pub(crate) fn unit_of(text: &str) -> Result<(&'static Spec, Settings), String> {
         let near = nearest(name, units::UNITS.iter().map(|spec| spec.name));
         format!("unknown unit {name}; nearest: {}", near.join(", "))
     })?;
-    let mut settings = Settings::parse(rest, spec.options).map_err(|why| format!("{}: {why}", spec.name))?;
+    let mut settings = Settings::parse(rest, spec).map_err(|why| format!("{}: {why}", spec.name))?;
     for (name, target) in [("pids", Target::Processes as fn(Vec<i32>) -> Target), ("tids", Target::Threads)] {
         let ids = settings.get(name).map(Target::ids).transpose().map_err(|why| format!("--{name}: {why}"))?;
         settings.target = ids.map_or(settings.target, target);

@@ -81,7 +81,7 @@ mod tests {
 
     fn of(text: &str) -> Result<Detail, String> {
         let mut settings = Settings::default();
-        settings.set("detail", text).expect("an option");
+        settings.set("detail", text);
         Detail::of(&settings)
     }
 

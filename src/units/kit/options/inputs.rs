@@ -48,11 +48,11 @@ impl UnitInputs {
     ) -> Result<Vec<(SourceRole, EventRequest)>, String> {
         let name = spec.name;
         let words = shlex::split(typed).ok_or_else(|| format!("{name}/{typed}/: a quote is not closed"))?;
-        let mut settings = Settings::parse(&words, spec.options).map_err(|why| format!("{name}: {why}"))?;
+        let mut settings = Settings::parse(&words, spec).map_err(|why| format!("{name}: {why}"))?;
         (settings.target, settings.alone) = (of.target.clone(), of.alone);
         for shared in ["frequency", "stack", "comm", "cpu"].into_iter().filter(|option| takes(spec, option)) {
             if let Some(value) = of.get(shared).filter(|_| !settings.has(shared)) {
-                settings.set(shared, value)?;
+                settings.set(shared, value);
             }
         }
         let unit = FilteredUnit::new(spec, settings).map_err(|why| format!("{name}: {why}"))?;

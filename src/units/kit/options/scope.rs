@@ -12,7 +12,7 @@ pub(crate) fn spelled_out(spec: &Spec, settings: &Settings) -> Settings {
         let has = |name: &str| spec.options.contains(&name);
         let by_thread = has("per-thread") && (!has("per-cpu") || settings.target.is_tasks());
         let name = ["per-thread", "per-cpu"].into_iter().find(|name| has(name) && (*name == "per-thread") == by_thread);
-        name.into_iter().for_each(|name| drop(out.set(name, "")));
+        name.into_iter().for_each(|name| out.set(name, ""));
     }
     out
 }

@@ -1,7 +1,9 @@
 //! The options of units: one table for command line, palette and help.
 
+use clap::error::{ContextKind, ErrorKind};
+use clap::{Arg, ArgAction, ArgMatches, Command};
+
 use crate::filter::expr::Expr;
-use crate::lang::nearest;
 use crate::lang::quantity::{self, QuantityError};
 use crate::session::machine::cpu_list;
 use crate::source::live::Target;
@@ -30,9 +32,45 @@ impl Opt {
     const fn or(self, bare: &'static str) -> Self {
         Self { bare, ..self }
     }
+
+    pub(crate) fn is_shared(&self) -> bool {
+        SHARED.iter().any(|opt| opt.name == self.name)
+    }
+
+    /// Returns its argument of a command.
+    pub(crate) fn arg(&'static self) -> Arg {
+        let mut arg = Arg::new(self.name).long(self.name).help(self.help);
+        if let Some(short) = self.short {
+            arg = arg.short(short);
+        }
+        // perf-prof spells some options with _, some with -.
+        let other = match self.name.contains('_') {
+            true => self.name.replace('_', "-"),
+            false => self.name.replace('-', "_"),
+        };
+        if other != self.name {
+            arg = arg.alias(other);
+        }
+        match self.name {
+            "comm" => arg = arg.alias("filter"),
+            "cpu" => arg = arg.alias("cpus"),
+            "percent" | "age" => arg = arg.alias("than"),
+            "latency" => arg = arg.alias("ldlat"),
+            "frequency" => arg = arg.alias("freq"),
+            _ => {}
+        }
+        match (self.value, self.many, self.bare) {
+            ("", ..) => arg.action(ArgAction::SetTrue),
+            (name, true, _) => arg.value_name(name).action(ArgAction::Append),
+            (name, false, "") => arg.value_name(name),
+            (name, false, bare) => {
+                arg.value_name(name).num_args(0..=1).default_missing_value(bare).require_equals(self.is_shared())
+            }
+        }
+    }
 }
 
-/// All options.
+/// The options of units; each unit takes some of them.
 pub const OPTIONS: &[Opt] = &[
     opt(
         "event",
@@ -104,6 +142,10 @@ pub const OPTIONS: &[Opt] = &[
     opt("percent", None, "PERCENT", false, "Only seconds in which a CPU was busier than PERCENT"),
     opt("usdt", None, "PROBES", true, "Static probes: FILE, or FILE:provider:name"),
     opt("latency", None, "CYCLES", false, "Minimum latency of sampled loads [default: 30]"),
+];
+
+/// The options that every unit takes in addition to its own.
+pub const SHARED: &[Opt] = &[
     opt("cpu", Some('C'), "CPUS", false, "Only these CPUs, e.g. 0-3,32"),
     opt("cgroups", None, "GROUPS", false, "Only these cgroups: paths below the root, with * and ?"),
     opt("container", None, "NAME", false, "Only this container: its name, beginning of its id, or a glob"),
@@ -121,28 +163,14 @@ pub const OPTIONS: &[Opt] = &[
     opt("perins", None, "", false, "Rows by CPU, or by thread of a target, like --per-cpu and --per-thread"),
 ];
 
-/// The options that every unit takes in addition to its own.
-pub const SHARED: &[&str] = &[
-    "cpu",
-    "cgroups",
-    "container",
-    "pod",
-    "exclude-user",
-    "exclude-kernel",
-    "exclude-guest",
-    "exclude-host",
-    "exclude_pid",
-    "irqs_disabled",
-    "tif_need_resched",
-    "nr_running_min",
-    "nr_running_max",
-    "exit-N",
-    "perins",
-];
-
 /// Whether a unit takes an option.
 pub(crate) fn takes(spec: &Spec, option: &str) -> bool {
-    [spec.options, SHARED].iter().any(|list| list.contains(&option))
+    options_of(spec).any(|opt| opt.name == option)
+}
+
+/// The options of a unit, then those of all units.
+pub(crate) fn options_of(spec: &Spec) -> impl Iterator<Item = &'static Opt> + use<'_> {
+    OPTIONS.iter().filter(|opt| spec.options.contains(&opt.name)).chain(SHARED)
 }
 
 /// The options among them that only a running kernel can evaluate, at the time of a sample.
@@ -169,8 +197,11 @@ pub(super) fn samples_tasks(spec: &Spec) -> bool {
 /// The value of `--only-than` that uses the threshold of `--than`.
 const AS_THAN: &str = "than";
 
-/// perf-prof's ring buffer and order options, ignored for a unit among another's events, and whether they take a value.
-const OF_RINGS: &[(&str, bool)] = &[("--watermark", true), ("-m", true), ("--mmap-pages", true), ("--order", false)];
+/// perf-prof's options of ring buffers and order, without effect for a unit among another's events.
+fn ring_options() -> [Arg; 3] {
+    let arg = |name: &'static str| Arg::new(name).long(name);
+    [arg("watermark"), arg("mmap-pages").short('m'), arg("order").action(ArgAction::SetTrue)]
+}
 
 /// The options given to a unit.
 #[derive(Clone, Debug, Default)]
@@ -186,13 +217,21 @@ pub struct Settings {
 
 impl Settings {
     /// Sets an option; the value of a switch is empty.
-    pub fn set(&mut self, name: &str, value: &str) -> Result<(), String> {
-        let known = OPTIONS.iter().find(|opt| opt.name == name).ok_or_else(|| {
-            let near = nearest(name, OPTIONS.iter().map(|opt| opt.name));
-            format!("unknown option --{name}; nearest: --{}", near.join(", --"))
-        })?;
-        self.values.push((known.name, value.to_owned()));
-        Ok(())
+    pub fn set(&mut self, name: &'static str, value: &str) {
+        self.values.push((name, value.to_owned()));
+    }
+
+    /// Adds the options that are given in a command's arguments.
+    pub(crate) fn take(&mut self, options: impl Iterator<Item = &'static Opt>, matches: &ArgMatches) {
+        for opt in options {
+            match opt.value {
+                "" => self.values.extend(matches.get_flag(opt.name).then(|| (opt.name, String::new()))),
+                _ => {
+                    let values = matches.get_many::<String>(opt.name).into_iter().flatten();
+                    self.values.extend(values.map(|value| (opt.name, value.clone())));
+                }
+            }
+        }
     }
 
     /// Whether an option is given.
@@ -281,56 +320,41 @@ impl Settings {
     }
 
     /// Parses options as typed after a unit's name: `--key pid -g`.
-    pub fn parse(words: &[String], allowed: &[&str]) -> Result<Self, String> {
-        let mut settings = Self::default();
-        let mut words = words.iter();
-        while let Some(word) = words.next() {
-            if let Some((_, has_value)) = OF_RINGS.iter().find(|(name, _)| name == word) {
-                has_value.then(|| words.next());
-                continue;
-            }
+    pub fn parse(words: &[String], spec: &Spec) -> Result<Self, String> {
+        let address = |word: &str| address_event(word).ok_or("expected an option such as --key");
+        let addresses = Arg::new(ADDRESSES).num_args(0..).value_parser(address);
+        // perf-prof requires -g where the units here always take stacks.
+        let stack = Arg::new("stack").short('g').long("stack").action(ArgAction::SetTrue);
+        let command = Command::new(spec.name)
+            .no_binary_name(true)
+            .disable_help_flag(true)
+            .args_override_self(true)
+            .args(options_of(spec).map(Opt::arg))
+            .args(ring_options())
+            .args((!takes(spec, "stack")).then_some(stack))
             // If events are allowed, an address is a breakpoint event.
-            if allowed.contains(&"event")
-                && let Some(event) = address_event(word)
-            {
-                settings.set("event", &event)?;
-                continue;
-            }
-            let (name, value) = match word.strip_prefix("--") {
-                Some(long) => match long.split_once('=') {
-                    Some((name, value)) => (name.to_owned(), Some(value.to_owned())),
-                    None => (long.to_owned(), None),
-                },
-                None => {
-                    let rest = word.strip_prefix('-').unwrap_or_default();
-                    let short = rest.chars().next();
-                    let own = OPTIONS.iter().find(|opt| short.is_some() && opt.short == short);
-                    // A value may follow a short option directly.
-                    let joined = short.map(|letter| &rest[letter.len_utf8()..]).filter(|value| !value.is_empty());
-                    let own = own.filter(|opt| joined.is_none() || !opt.value.is_empty());
-                    let own = own.ok_or_else(|| format!("{word}: expected an option such as --key"))?;
-                    (own.name.to_owned(), joined.map(str::to_owned))
-                }
-            };
-            // perf-prof requires -g where the units here always take stacks.
-            if name == "stack" && value.is_none() && !allowed.contains(&"stack") {
-                continue;
-            }
-            let may = |opt: &&Opt| opt.name == name && [allowed, SHARED].iter().any(|list| list.contains(&opt.name));
-            let opt = OPTIONS.iter().find(may).ok_or_else(|| {
-                let list: Vec<String> = allowed.iter().map(|name| format!("--{name}")).collect();
-                format!("unknown option --{name} here; available: {}", list.join(" "))
-            })?;
-            let value = match (opt.value, value) {
-                ("", None) => String::new(),
-                ("", Some(_)) => return Err(format!("--{name} takes no value")),
-                (_, Some(value)) => value,
-                (_, None) if !opt.bare.is_empty() && bare(words.as_slice().first()) => opt.bare.to_owned(),
-                (what, None) => words.next().cloned().ok_or_else(|| format!("--{name}: its {what} is missing"))?,
-            };
-            settings.set(opt.name, &value)?;
-        }
+            .args(takes(spec, "event").then_some(addresses));
+        let mut matches = command.try_get_matches_from(words).map_err(|error| refused(spec, &error))?;
+        let mut settings = Self::default();
+        settings.take(options_of(spec), &matches);
+        let events = matches.try_remove_many::<String>(ADDRESSES).ok().flatten();
+        settings.values.extend(events.into_iter().flatten().map(|event| ("event", event)));
         Ok(settings)
+    }
+}
+
+const ADDRESSES: &str = "ADDR[/LEN][:rwx]";
+
+/// Describes wrong options in a line.
+fn refused(spec: &Spec, error: &clap::Error) -> String {
+    let typed = error.get(ContextKind::InvalidArg).map(ToString::to_string).unwrap_or_default();
+    match error.kind() {
+        ErrorKind::UnknownArgument if typed.starts_with('-') => {
+            let list: Vec<String> = spec.options.iter().map(|name| format!("--{name}")).collect();
+            format!("unknown option {typed} here; available: {}", list.join(" "))
+        }
+        ErrorKind::UnknownArgument => format!("{typed}: expected an option such as --key"),
+        _ => error.to_string().lines().next().unwrap_or_default().trim_start_matches("error: ").to_owned(),
     }
 }
 
@@ -348,48 +372,42 @@ pub fn address_event(word: &str) -> Option<String> {
     })
 }
 
-/// Whether a word cannot be the optional value of the previous option.
-fn bare(next: Option<&String>) -> bool {
-    next.is_none_or(|word| !word.starts_with(|c: char| c.is_ascii_digit()))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::units;
+
+    fn parse(unit: &str, text: &str) -> Result<Settings, String> {
+        let words: Vec<String> = text.split(' ').map(str::to_owned).collect();
+        Settings::parse(&words, units::find(unit).expect("a unit"))
+    }
 
     #[test]
     fn options_as_typed() {
-        let words = |text: &str| text.split(' ').map(str::to_owned).collect::<Vec<_>>();
-        let s = Settings::parse(&words("-g --key=pid --keep 5"), &["stack", "key", "keep"]).expect("parses");
-        assert!(s.has("stack") && s.get("key") == Some("pid") && s.number("keep", 1) == Ok(5));
+        let s = parse("top", "-g --key=pid -e a:b").expect("parses");
+        assert!(s.has("stack") && s.get("key") == Some("pid") && s.get("event") == Some("a:b"));
+        assert_eq!(parse("usdt", "--keep 5").expect("parses").number("keep", 1), Ok(5));
         for (text, why) in
-            [("--kee 1", "unknown option"), ("-g=1", "expected"), ("--keep", "missing"), ("x", "expected")]
+            [("--kee 1", "unknown option"), ("-g=1", "expected"), ("--keep", "required"), ("x", "expected")]
         {
-            let error = Settings::parse(&words(text), &["stack", "keep"]).expect_err(text);
-            assert!(error.contains(why), "{error}");
+            let error = parse("usdt", text).expect_err(text);
+            assert!(error.contains(why) && !error.contains('\n'), "{error}");
         }
-        assert_eq!(
-            Settings::parse(&words("-F99 -g"), &["frequency", "stack"]).expect("parses").get("frequency"),
-            Some("99")
-        );
-        let s = Settings::parse(&words("--detail -g --irqs_disabled=0 --cgroups a*"), &["stack", "detail"])
-            .expect("parses");
+        assert_eq!(parse("trace", "-F99 -g").expect("parses").get("frequency"), Some("99"));
+        let s = parse("multi-trace", "--detail -g --irqs_disabled=0 --cgroups a*").expect("parses");
         assert_eq!((s.get("detail"), s.get("irqs_disabled"), s.get("cgroups")), (Some("64"), Some("0"), Some("a*")));
-        assert_eq!(Settings::parse(&words("--detail 5"), &["detail"]).expect("parses").get("detail"), Some("5"));
+        assert_eq!(parse("multi-trace", "--detail 5").expect("parses").get("detail"), Some("5"));
         // As in perf-prof's manual, between the slashes of an event.
-        let s = Settings::parse(&words("-F 500 --watermark 50 -m 8 -g -N 10"), &["frequency"]).expect("parses");
+        let s = parse("offcpu", "-F 500 --watermark 50 -m 8 -g -N 10").expect("parses");
         assert_eq!((s.get("frequency"), s.get("exit-N"), s.has("stack")), (Some("500"), Some("10"), false));
-        let s = Settings::parse(&words("0x1f0:rw -g 4096/8 0xffff/4:x"), &["event"]).expect("parses");
+        let s = parse("breakpoint", "0x1f0:rw -g 4096/8 0xffff/4:x").expect("parses");
         let events: Vec<&str> = s.all("event").collect();
         assert_eq!(events, ["mem:0x1f0/1:rw", "mem:4096/8:w", "mem:0xffff:x"]);
     }
 
     #[test]
     fn what_is_lower_or_only_greater() {
-        let than = |text: &str| {
-            let words: Vec<String> = text.split(' ').map(str::to_owned).collect();
-            Settings::parse(&words, &["than", "only-than", "lower"]).expect("parses").than()
-        };
+        let than = |text: &str| parse("rundelay", text).expect("parses").than();
         let than = |text: &str| than(text).map(|expr| expr.map(|expr| format!("{expr:?}").replace(' ', "")));
         assert_eq!(than("--only-than=4ms"), than("--than 4ms"));
         assert_eq!(than("--than 4ms --only-than"), than("--than 4ms"));
@@ -399,9 +417,18 @@ mod tests {
 
     #[test]
     fn no_option_means_two_things() {
-        for (i, opt) in OPTIONS.iter().enumerate() {
-            let same = |other: &Opt| other.name == opt.name || opt.short.is_some() && other.short == opt.short;
-            assert!(!OPTIONS[i + 1..].iter().any(same), "{}", opt.name);
+        let all: Vec<&Opt> = OPTIONS.iter().chain(SHARED).collect();
+        for (i, opt) in all.iter().enumerate() {
+            let same = |other: &&Opt| other.name == opt.name || opt.short.is_some() && other.short == opt.short;
+            assert!(!all[i + 1..].iter().any(same), "{}", opt.name);
+        }
+    }
+
+    #[test]
+    fn units_take_existing_options() {
+        for spec in units::UNITS {
+            let missing = |name: &&&str| !OPTIONS.iter().any(|opt| opt.name == **name);
+            assert_eq!(spec.options.iter().find(missing), None, "{}", spec.name);
         }
     }
 }

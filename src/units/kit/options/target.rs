@@ -229,7 +229,7 @@ mod tests {
     #[test]
     fn groups_are_chosen_with_those_below_them() {
         let mut settings = Settings::default();
-        settings.set("cgroups", "web/*,/db").expect("an option");
+        settings.set("cgroups", "web/*,/db");
         let globs = GroupChoice::of(&settings).expect("globs").expect("some").globs.expect("globs");
         let is = |path: &str| is_in(&globs, path);
         assert!(is("/web/a") && is("/web/a/b/c") && is("/db") && is("/db/x"));
@@ -238,9 +238,9 @@ mod tests {
 
     #[test]
     fn threads_are_chosen_by_containers_also_where_these_are_named_later() {
-        let settings = |name: &str, value: &str| {
+        let settings = |name: &'static str, value: &str| {
             let mut settings = Settings::default();
-            settings.set(name, value).expect("an option");
+            settings.set(name, value);
             settings
         };
         let mut session = Session::new(Origin::Recorded);

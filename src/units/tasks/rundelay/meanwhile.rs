@@ -72,9 +72,9 @@ pub(super) fn asked(settings: &Settings) -> Result<Option<Settings>, String> {
     }
     let mut out = settings.without(&["event", "comm", "key", "per-cpu"]);
     for list in [begins, ends] {
-        out.set("event", &list.join(","))?;
+        out.set("event", &list.join(","));
     }
-    out.set("key", "pid")?;
+    out.set("key", "pid");
     Ok(Some(out))
 }
 
@@ -95,10 +95,10 @@ fn with_filter(own: &str, filter: &str) -> String {
 mod tests {
     use super::*;
 
-    fn of(events: &[&str], more: &[(&str, &str)]) -> Result<Option<Vec<String>>, String> {
+    fn of(events: &[&str], more: &[(&'static str, &str)]) -> Result<Option<Vec<String>>, String> {
         let mut settings = Settings::default().among(crate::units::UNITS);
         for (name, value) in events.iter().map(|list| ("event", *list)).chain(more.iter().copied()) {
-            settings.set(name, value).expect("an option");
+            settings.set(name, value);
         }
         let asked = asked(&settings)?;
         Ok(asked.map(|settings| settings.all("event").map(str::to_owned).collect()))

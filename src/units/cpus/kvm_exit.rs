@@ -5,15 +5,7 @@ use std::sync::Arc;
 use rustc_hash::FxHashMap;
 
 use crate::event::format::Format;
-use crate::panel::{Cell, Measure, Panel};
-use crate::record::open_spans::{OpenSpans, ThreadChange};
-
-use crate::units::kit::field::{Num, Threshold};
-use crate::units::kit::figures::latency;
-use crate::units::kit::tables::columns::{by_weight, id, share, text};
-use crate::units::kit::{
-    Context, Event, EventRequest, Grid, Lost, Moment, Sample, Sees, Settings, Sheet, Spec, Stats, TopN, Unit,
-};
+use crate::units::kit::prelude::*;
 
 /// The message of KVM units that saw no record.
 pub(super) const NO_GUEST: &str =

@@ -4,13 +4,8 @@ use std::collections::BTreeMap;
 
 use crate::lang::counted;
 use crate::panel::row_order::arrange_by_key;
-use crate::panel::{Cell, Measure, Panel};
-use crate::record::open_spans::OpenSpans;
-
 use crate::units::cpus::kvm_exit::NO_GUEST;
-use crate::units::kit::field::Num;
-use crate::units::kit::tables::columns::{id, note, text};
-use crate::units::kit::{Context, Event, EventRequest, Grid, Moment, Sample, Sees, Settings, Sheet, Spec, Unit};
+use crate::units::kit::prelude::*;
 
 pub(crate) const SPEC: Spec = Spec {
     name: "kvmmmu",

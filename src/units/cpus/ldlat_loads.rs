@@ -1,7 +1,7 @@
 //! `ldlat-loads`: data sources and latencies of loads: cache levels, functions, cache lines.
 
 use crate::units::kit::memory::Accesses;
-use crate::units::kit::{Sees, Spec};
+use crate::units::kit::prelude::*;
 
 pub(crate) const SPEC: Spec = Spec {
     name: "ldlat-loads",

@@ -1,7 +1,7 @@
 //! `ldlat-stores`: targets of stores and their functions: cache levels, cache lines.
 
 use crate::units::kit::memory::Accesses;
-use crate::units::kit::{Sees, Spec};
+use crate::units::kit::prelude::*;
 
 pub(crate) const SPEC: Spec = Spec {
     name: "ldlat-stores",

@@ -1,7 +1,7 @@
 //! `llcstat`: hit ratio of the last-level cache by CPU.
 
 use crate::units::kit::figures::counted::{Ratio, ratios};
-use crate::units::kit::{Sees, Spec};
+use crate::units::kit::prelude::*;
 
 pub(crate) const SPEC: Spec = Spec {
     name: "llcstat",

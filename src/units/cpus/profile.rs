@@ -5,14 +5,8 @@ use std::sync::Arc;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::event::Rate;
-use crate::lang::counted;
-use crate::lang::quantity;
-use crate::panel::{Cell, Measure, Panel};
-use crate::profile::RetainedStack;
-
-use crate::units::kit::tables::columns::{by_weight, id, share, text};
-use crate::units::kit::{Context, EventRequest, Grid, Moment, Sample, Sees, Settings, Sheet, Spec, Unit};
+use crate::lang::{counted, quantity};
+use crate::units::kit::prelude::*;
 
 pub(crate) const SPEC: Spec = Spec {
     name: "profile",

@@ -1,7 +1,7 @@
 //! `tlbstat`: TLB hit ratios of data reads, data writes and instructions by CPU.
 
 use crate::units::kit::figures::counted::{Ratio, ratios};
-use crate::units::kit::{Sees, Spec};
+use crate::units::kit::prelude::*;
 
 pub(crate) const SPEC: Spec = Spec {
     name: "tlbstat",

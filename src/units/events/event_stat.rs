@@ -1,15 +1,8 @@
 //! `stat`: event counts by CPU and over time.
 
 use crate::panel::heatmap::HeatRow;
-use crate::panel::{Align, Body, Cell, Measure, Panel};
-
 use crate::units::kit::figures::counts::Counts;
-use crate::units::kit::options::select;
-use crate::units::kit::options::select::SelectedEvent;
-use crate::units::kit::tables::columns::{named, text};
-use crate::units::kit::{
-    Context, CountedEvents, Event, EventRequest, Moment, Sample, Sees, Settings, Sheet, Spec, Unit,
-};
+use crate::units::kit::prelude::*;
 
 pub(crate) const SPEC: Spec = Spec {
     name: "stat",

@@ -3,13 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use crate::panel::heatmap::{HeatRow, Heatmap};
-use crate::panel::{Body, Cell, Measure, Panel};
-
-use crate::units::kit::figures::latency;
-use crate::units::kit::options::select;
-use crate::units::kit::options::select::SelectedEvent;
-use crate::units::kit::tables::columns::{id, text};
-use crate::units::kit::{Context, EventRequest, Moment, Sample, Sees, Settings, Sheet, Spec, Stats, Unit};
+use crate::units::kit::prelude::*;
 
 pub(crate) const SPEC: Spec = Spec {
     name: "hrcount",

@@ -5,18 +5,8 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
-use crate::event::Rate;
 use crate::filter::expr::{self, Expr, Scope, Value};
-use crate::panel::{Align, Cell, Measure, Panel};
-use crate::profile::RetainedStack;
-use crate::record::open_spans::OpenSpans;
-
-use crate::units::kit::options::select;
-use crate::units::kit::options::select::SelectedEvent;
-use crate::units::kit::tables::columns::{by_weight, id, named, text, time};
-use crate::units::kit::{
-    Alike, Context, EventRequest, Grid, Lost, Moment, Sample, Sees, Settings, Sheet, Spec, TopN, Unit,
-};
+use crate::units::kit::prelude::*;
 
 pub(crate) const SPEC: Spec = Spec {
     name: "hrtimer",

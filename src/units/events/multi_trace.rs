@@ -11,21 +11,12 @@ use crate::event::format::Format;
 use crate::filter::expr::Expr;
 use crate::lang::counted;
 use crate::panel::row_order::arrange_by_key;
-use crate::panel::{Cell, Measure, Panel};
-use crate::record::open_spans::{OpenSpans, ThreadChange};
-
-use between::{Recent, Seen, Slow, by_share_of_event};
-
-use crate::units::kit::figures::latency;
+use crate::units::kit::names_thread;
 use crate::units::kit::options::inputs;
 use crate::units::kit::options::inputs::{SourceRole, UnitInputs};
-use crate::units::kit::options::select;
-use crate::units::kit::options::select::SelectedEvent;
-use crate::units::kit::tables::columns::{by_weight, id, text};
-use crate::units::kit::{
-    Alike, BoundExpr, Context, Detail, Event, EventRequest, Finding, Grid, Lost, Moment, RowKey, Sample, Sees,
-    Settings, Sheet, Spec, Stats, TopN, Unit, names_thread,
-};
+use crate::units::kit::prelude::*;
+
+use between::{Recent, Seen, Slow, by_share_of_event};
 
 pub(crate) const SPEC: Spec = Spec {
     name: "multi-trace",

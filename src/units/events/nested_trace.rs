@@ -5,18 +5,10 @@ use std::sync::Arc;
 use rustc_hash::FxHashMap;
 
 use crate::filter::expr::{Expr, Value};
+use crate::panel::Rows;
 use crate::panel::row_order::arrange_by_key;
-use crate::panel::{Body, Cell, Measure, Panel, Rows};
-use crate::record::open_spans::{OpenSpans, ThreadChange};
-
-use crate::units::kit::figures::latency;
-use crate::units::kit::options::select;
-use crate::units::kit::options::select::SelectedEvent;
-use crate::units::kit::tables::columns::{note, share, text};
-use crate::units::kit::{
-    BoundExpr, Context, Event, EventRequest, Lost, Moment, Sample, Sees, Settings, Sheet, Spec, Stats, TopN, Unit,
-    names_thread,
-};
+use crate::units::kit::names_thread;
+use crate::units::kit::prelude::*;
 
 pub(crate) const SPEC: Spec = Spec {
     name: "nested-trace",

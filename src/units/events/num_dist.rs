@@ -4,15 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use crate::filter::expr::Expr;
 use crate::panel::series::{SeriesLine, TimeSeries};
-use crate::panel::{Body, Cell, Measure, Panel};
-
-use crate::units::kit::figures::latency;
-use crate::units::kit::options::select;
-use crate::units::kit::options::select::SelectedEvent;
-use crate::units::kit::tables::columns::{by_weight, id, note, text};
-use crate::units::kit::{
-    BoundExpr, Context, Event, EventRequest, Moment, RowKey, Sample, Sees, Settings, Sheet, Spec, Stats, TopN, Unit,
-};
+use crate::units::kit::prelude::*;
 
 pub(crate) const SPEC: Spec = Spec {
     name: "num-dist",

@@ -1,10 +1,7 @@
 //! `percpu-stat`: rates by CPU: switches, faults, interrupts, packets, pages.
 
-use crate::panel::{Align, Body, Cell, Measure, Panel};
-
 use crate::units::kit::figures::counted::Counted;
-use crate::units::kit::tables::columns::named;
-use crate::units::kit::{Moment, Sees, Spec};
+use crate::units::kit::prelude::*;
 
 pub(crate) const SPEC: Spec = Spec {
     name: "percpu-stat",

@@ -7,21 +7,12 @@ use std::collections::BTreeMap;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::panel::row_order::arrange_by_key;
-use crate::panel::{Cell, Measure, Panel, unit};
-use crate::record::open_spans::{OpenSpan, OpenSpans, ThreadChange};
+use crate::panel::unit;
+use crate::units::kit::prelude::*;
+use crate::units::kit::waits::before;
 
 pub(crate) use names::name_of_blocked;
 use names::{Abi, AbiReader, Call, CallTables, REGISTERS, error_name};
-
-use crate::units::kit::field::{Num, Threshold};
-use crate::units::kit::figures::latency;
-use crate::units::kit::options::select;
-use crate::units::kit::tables::columns::{by_weight, id, note, share, text};
-use crate::units::kit::waits::before;
-use crate::units::kit::{
-    Before, ByContainer, Context, Event, EventRequest, Grid, Lost, Moment, Sample, Sees, Settings, Sheet, Spec, Stats,
-    TopN, Unit,
-};
 
 pub(crate) const SPEC: Spec = Spec {
     name: "syscalls",

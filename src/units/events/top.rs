@@ -2,15 +2,7 @@
 
 use rustc_hash::FxHashMap;
 
-use crate::panel::{Align, Cell, Measure, Panel};
-use crate::profile::RetainedStack;
-
-use crate::units::kit::options::select;
-use crate::units::kit::options::select::SelectedEvent;
-use crate::units::kit::tables::columns::{by_weight, id, named, text};
-use crate::units::kit::{
-    BoundExpr, Context, Event, EventRequest, Moment, RowKey, Sample, Sees, Settings, Sheet, Spec, Unit,
-};
+use crate::units::kit::prelude::*;
 
 pub(crate) const SPEC: Spec = Spec {
     name: "top",

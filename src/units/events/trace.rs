@@ -6,17 +6,9 @@ use std::sync::Arc;
 use rustc_hash::FxHashMap;
 
 use crate::event::format::Format;
-use crate::panel::{Body, Cell, Measure, Panel};
-use crate::profile::RetainedStack;
-
 use crate::units::kit::options::inputs;
 use crate::units::kit::options::inputs::UnitInputs;
-use crate::units::kit::options::select;
-use crate::units::kit::options::select::SelectedEvent;
-use crate::units::kit::tables::columns::{by_weight, note, text};
-use crate::units::kit::{
-    Context, Event, EventRequest, Finding, Grid, Moment, Sample, Sees, Settings, Sheet, Spec, Unit,
-};
+use crate::units::kit::prelude::*;
 
 pub(crate) const SPEC: Spec = Spec {
     name: "trace",

@@ -11,6 +11,7 @@ pub(crate) mod memory;
 pub mod moment;
 pub mod names;
 pub mod options;
+pub(crate) mod prelude;
 pub(crate) mod tables;
 pub(crate) mod waits;
 

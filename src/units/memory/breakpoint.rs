@@ -4,14 +4,7 @@ use std::collections::BTreeMap;
 
 use rustc_hash::FxHashMap;
 
-use crate::event::Rate;
-use crate::panel::{Cell, Measure, Panel};
-use crate::profile::RetainedStack;
-
-use crate::units::kit::options::select;
-use crate::units::kit::options::select::SelectedEvent;
-use crate::units::kit::tables::columns::{by_weight, id, text};
-use crate::units::kit::{Alike, Context, EventRequest, Grid, Moment, Sample, Sees, Settings, Sheet, Spec, Unit};
+use crate::units::kit::prelude::*;
 
 pub(crate) const SPEC: Spec = Spec {
     name: "breakpoint",

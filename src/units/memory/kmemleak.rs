@@ -6,17 +6,9 @@ use std::sync::Arc;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::lang::counted;
-use crate::panel::{Cell, Measure, Panel};
-use crate::profile::RetainedStack;
-use crate::record::open_spans::{OpenSpans, ThreadChange};
-
 use crate::units::kit::alloc;
 use crate::units::kit::alloc::{AllocEvent, AllocReader, Blocks};
-use crate::units::kit::figures::latency;
-use crate::units::kit::tables::columns::{by_weight, id, text, time};
-use crate::units::kit::{
-    Alike, Context, Event, EventRequest, Grid, Lost, Moment, Sample, Sees, Settings, Sheet, Spec, Stats, Unit,
-};
+use crate::units::kit::prelude::*;
 
 pub(crate) const SPEC: Spec = Spec {
     name: "kmemleak",

@@ -5,13 +5,8 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
-use crate::event::Rate;
-use crate::panel::{Cell, Column, Measure, Panel};
-use crate::profile::RetainedStack;
 use crate::record::Record;
-
-use crate::units::kit::tables::columns::{by_weight, id, left, right, text};
-use crate::units::kit::{Alike, Context, EventRequest, Grid, Moment, Sample, Sees, Settings, Sheet, Spec, Unit};
+use crate::units::kit::prelude::*;
 
 pub(crate) const SPEC: Spec = Spec {
     name: "page-faults",

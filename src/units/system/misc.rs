@@ -2,11 +2,8 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use crate::panel::{Body, Cell, Panel};
 use crate::record::Record;
-
-use crate::units::kit::tables::columns::text;
-use crate::units::kit::{Context, EventRequest, Moment, Sees, Settings, Sheet, Spec, Unit};
+use crate::units::kit::prelude::*;
 
 pub(crate) const SPEC: Spec = Spec {
     name: "misc",

@@ -6,11 +6,7 @@ use std::sync::Arc;
 
 use crate::event::format::Format;
 use crate::event::probe::{as_name, elf};
-use crate::panel::{Body, Cell, Measure, Panel};
-use crate::profile::RetainedStack;
-
-use crate::units::kit::tables::columns::{by_weight, text};
-use crate::units::kit::{Alike, Context, Event, EventRequest, Grid, Moment, Sample, Sees, Settings, Sheet, Spec, Unit};
+use crate::units::kit::prelude::*;
 
 pub(crate) const SPEC: Spec = Spec {
     name: "usdt",

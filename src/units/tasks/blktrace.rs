@@ -7,18 +7,10 @@ use rustc_hash::FxHashMap;
 
 use crate::lang::counted;
 use crate::panel::unit::{duration, thousands};
-use crate::panel::{Cell, Measure, Panel};
-use crate::record::open_spans::{OpenSpan, OpenSpans};
 use crate::session::Origin;
 use crate::session::machine::{block_device, block_devices, inflight};
-
-use crate::units::kit::field::{Num, Text, Threshold};
-use crate::units::kit::figures::latency;
-use crate::units::kit::tables::columns::{by_weight, id, note, text};
+use crate::units::kit::prelude::*;
 use crate::units::kit::waits::disks::{DiskNames, numbers};
-use crate::units::kit::{
-    Context, Event, EventRequest, Grid, Lost, Moment, Sample, Sees, Settings, Sheet, Spec, Stats, TopN, Unit,
-};
 
 pub(crate) const SPEC: Spec = Spec {
     name: "blktrace",

@@ -3,11 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::panel::{Cell, Panel};
-
-use crate::units::kit::field::Num;
-use crate::units::kit::tables::columns::{by_weight, text};
-use crate::units::kit::{Context, Event, EventRequest, Moment, Sample, Sees, Sheet, Spec, Unit};
+use crate::units::kit::prelude::*;
 
 pub(crate) const SPEC: Spec = Spec {
     name: "forks",

@@ -5,18 +5,13 @@ mod waits;
 
 use rustc_hash::FxHashMap;
 
-use crate::event::Rate;
-use crate::panel::{Panel, unit};
-use crate::profile::RetainedStack;
-use crate::record::open_spans::{OpenSpans, ThreadChange};
-
+use crate::panel::unit;
+use crate::units::kit::prelude::*;
 use crate::units::kit::waits::classes::{Sleep, WaitClass};
 use crate::units::kit::waits::sched;
 use crate::units::kit::waits::sched::{SchedEvent, SchedReader, Wakeup};
-use crate::units::kit::{
-    Alike, Before, ByContainer, Context, Event, EventRequest, Lost, Moment, Programs, Sample, Sees, Settings, Spec,
-    Stats, Unit, Waker, WakerReader, WakerStacks,
-};
+use crate::units::kit::{Programs, Waker, WakerReader, WakerStacks};
+
 use waits::{Place, Spot};
 
 pub(crate) const SPEC: Spec = Spec {

@@ -5,19 +5,11 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
-use crate::panel::{Cell, Measure, Panel};
-use crate::record::open_spans::{OpenSpans, ThreadChange};
 use crate::session::OUTSIDE;
-
-use crate::units::kit::figures::latency;
 use crate::units::kit::options::settings::is_number_list;
-use crate::units::kit::tables::columns::{by_weight, id, note, share, text, time};
+use crate::units::kit::prelude::*;
 use crate::units::kit::waits::sched;
 use crate::units::kit::waits::sched::{SchedEvent, SchedReader, Switch};
-use crate::units::kit::{
-    BoundExpr, ByContainer, Context, Event, EventRequest, Grid, Lost, Moment, Sample, Sees, Settings, Sheet, Spec,
-    Stats, Unit,
-};
 
 pub(crate) const SPEC: Spec = Spec {
     name: "oncpu",

@@ -7,20 +7,11 @@ use std::collections::VecDeque;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::panel::row_order::arrange_by_key;
-use crate::panel::{Cell, Measure, Panel, unit};
-use crate::profile::RetainedStack;
-use crate::record::open_spans::{OpenSpan, OpenSpans, ThreadChange};
+use crate::panel::unit;
 use crate::session::OUTSIDE;
-
-use crate::units::kit::field::Threshold;
-use crate::units::kit::figures::latency;
-use crate::units::kit::tables::columns::{by_weight, note, text, time};
+use crate::units::kit::prelude::*;
 use crate::units::kit::waits::sched;
 use crate::units::kit::waits::sched::{SchedEvent, SchedReader, state};
-use crate::units::kit::{
-    ByContainer, Context, Event, EventRequest, Grid, Lost, Moment, Sample, Sees, Settings, Sheet, Spec, Stats, TopN,
-    Unit,
-};
 
 pub(crate) const SPEC: Spec = Spec {
     name: "rundelay",

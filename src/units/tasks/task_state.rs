@@ -6,19 +6,11 @@ use std::sync::Arc;
 use rustc_hash::FxHashMap;
 
 use crate::panel::row_order::arrange_by_key;
-use crate::panel::{Cell, Measure, Panel, unit};
-use crate::profile::RetainedStack;
-use crate::record::open_spans::{OpenSpan, OpenSpans, ThreadChange};
-
-use crate::units::kit::field::Threshold;
-use crate::units::kit::tables::columns::{by_weight, id, note, right, share, text, time};
+use crate::panel::unit;
+use crate::units::kit::prelude::*;
 use crate::units::kit::tables::containers;
 use crate::units::kit::waits::sched;
 use crate::units::kit::waits::sched::{SchedEvent, SchedReader, Switch, state};
-use crate::units::kit::{
-    Alike, ByContainer, Context, Event, EventRequest, Lost, Moment, Sample, Sees, Settings, Sheet, Spec, Stats, TopN,
-    Unit,
-};
 
 pub(crate) const SPEC: Spec = Spec {
     name: "task-state",

@@ -6,19 +6,11 @@ use std::sync::Arc;
 use rustc_hash::FxHashMap;
 
 use crate::panel::stacks::FrameName;
-use crate::panel::{Cell, Measure, Panel};
-use crate::profile::RetainedStack;
-use crate::record::open_spans::{OpenSpans, ThreadChange};
 use crate::session::DsoKind;
-
-use crate::units::kit::figures::latency;
-use crate::units::kit::tables::columns::{by_weight, id, text, time};
+use crate::units::kit::prelude::*;
 use crate::units::kit::waits::sched;
 use crate::units::kit::waits::sched::{SchedEvent, SchedReader, WakeContext, Wakeup};
-use crate::units::kit::{
-    Context, Event, EventRequest, Grid, Lost, Moment, Sample, Sees, Settings, Sheet, Spec, Stats, Unit, Waker,
-    WakerReader, WakerStacks,
-};
+use crate::units::kit::{Waker, WakerReader, WakerStacks};
 
 pub(crate) const SPEC: Spec = Spec {
     name: "wakeups",

@@ -6,8 +6,7 @@ use rustc_hash::FxHashMap;
 
 use crate::panel::row_order::arrange;
 use crate::panel::unit::duration;
-use crate::profile::RetainedStack;
-use crate::units::kit::{Detail, RowKey, Sample};
+use crate::units::kit::prelude::*;
 
 /// Number of buffered events: a storm of faults on the whole machine fills it in a second.
 const RECENT: usize = 1 << 18;

@@ -5,15 +5,14 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashSet;
 
+use crate::panel::Rest;
 use crate::panel::row_order::arrange;
 use crate::panel::stacks::FrameName;
 use crate::panel::stacks::{DIVIDER, Stack};
-use crate::panel::{Cell, Measure, Panel, Rest};
 use crate::session::DsoKind;
-use crate::units::kit::tables::columns::{by_weight, id, share, text, time};
+use crate::units::kit::prelude::*;
 use crate::units::kit::waits::before;
 use crate::units::kit::waits::classes::{Sleep, WaitClass};
-use crate::units::kit::{Moment, Sheet, Stats};
 
 use super::OffCpu;
 use super::waits::{SiteName, UnderWay, Wait};

@@ -6,13 +6,13 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::panel::stacks::FrameName;
 use crate::panel::text::BELOW;
-use crate::profile::RetainedStack;
 use crate::session::{BlockedThread, DsoKind};
+use crate::units::kit::Waker;
+use crate::units::kit::prelude::*;
 use crate::units::kit::tables::alike::ByStack;
 use crate::units::kit::waits::classes::{Sleep, WaitClass, WaitEnd, WaitPlace};
 use crate::units::kit::waits::sleep;
 use crate::units::kit::waits::wakers::Cause;
-use crate::units::kit::{Moment, Stats, Waker};
 
 use super::{Away, OffCpu};
 

@@ -1,8 +1,6 @@
 //! Waits for a CPU with other events in between: the events of `rundelay` as pairs of `multi-trace`.
 
-use crate::units::kit::Settings;
-use crate::units::kit::options::select;
-use crate::units::kit::options::select::SelectedEvent;
+use crate::units::kit::prelude::*;
 
 /// The unit's own events, as users may name them.
 const OWN: &[&str] = &["sched:sched_wakeup", "sched:sched_wakeup_new", "sched:sched_switch"];

@@ -1,0 +1,15 @@
+//! The names that most units use.
+
+pub(crate) use super::field::{Num, Text, Threshold};
+pub(crate) use super::figures::latency;
+pub(crate) use super::options::select;
+pub(crate) use super::options::select::SelectedEvent;
+pub(crate) use super::tables::columns::{by_weight, id, left, named, note, right, share, text, time};
+pub(crate) use super::{
+    Alike, Before, BoundExpr, ByContainer, Context, CountedEvents, Detail, Event, EventRequest, Finding, Grid, Lost,
+    Moment, RowKey, Sample, Sees, Settings, Sheet, Spec, Stats, TopN, Unit,
+};
+pub(crate) use crate::event::Rate;
+pub(crate) use crate::panel::{Align, Body, Cell, Column, Measure, Panel};
+pub(crate) use crate::profile::RetainedStack;
+pub(crate) use crate::record::open_spans::{OpenSpan, OpenSpans, ThreadChange};

@@ -12,8 +12,7 @@ use crate::filter::expr::Expr;
 use crate::lang::counted;
 use crate::panel::row_order::arrange_by_key;
 use crate::units::kit::names_thread;
-use crate::units::kit::options::inputs;
-use crate::units::kit::options::inputs::{SourceRole, UnitInputs};
+use crate::units::kit::options::inputs::{self, SourceRole, UnitInputs};
 use crate::units::kit::prelude::*;
 
 use between::{Recent, Seen, Slow, by_share_of_event};

@@ -6,8 +6,7 @@ use std::sync::Arc;
 use rustc_hash::FxHashMap;
 
 use crate::event::format::Format;
-use crate::units::kit::options::inputs;
-use crate::units::kit::options::inputs::UnitInputs;
+use crate::units::kit::options::inputs::{self, UnitInputs};
 use crate::units::kit::prelude::*;
 
 pub(crate) const SPEC: Spec = Spec {

@@ -11,8 +11,7 @@ use crate::session::Session;
 
 use super::field::{BoundExpr, Num};
 use super::{Context, Event, EventRequest, Sample, Settings};
-use crate::units::kit::options::select;
-use crate::units::kit::options::select::SelectedEvent;
+use crate::units::kit::options::select::{self, SelectedEvent};
 
 /// Larger than any address space: caps wrong sizes, so that sums do not overflow.
 const LARGEST: u64 = 1 << 47;
@@ -150,7 +149,7 @@ struct Pending {
     stack: RetainedStack,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct AllocReader {
     roles: Vec<Role>,
     fields: FxHashMap<u16, Fields>,

@@ -95,7 +95,7 @@ struct Site {
 /// The allocating task and the place.
 type SiteName = (Arc<str>, Arc<str>);
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 struct KmemLeak {
     reader: AllocReader,
     age: u64,
@@ -117,23 +117,13 @@ struct KmemLeak {
 
 impl KmemLeak {
     fn new(settings: &Settings) -> Result<Self, String> {
-        let (blocks, rows, has_baseline) = Default::default();
-        let (unknown_frees, replaced, at_exec, over, unsure, bytes) = (0, 0, 0, 0, 0, 0);
         Ok(Self {
             reader: AllocReader::new(settings)?,
             age: settings.time("age")?.unwrap_or(0),
-            blocks,
-            rows,
-            unknown_frees,
-            replaced,
-            at_exec,
-            over,
-            unsure,
-            has_baseline,
             course: Grid::of_greatest(),
             total: Grid::of_greatest(),
-            bytes,
             allocated_in: Alike::of_allocations(settings),
+            ..Self::default()
         })
     }
 

@@ -51,7 +51,7 @@ impl Row {
 
 type Places<V> = BTreeMap<(Arc<str>, Arc<str>), V>;
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 struct KmemProf {
     reader: AllocReader,
     /// With size and allocating stack.
@@ -69,18 +69,11 @@ struct KmemProf {
 
 impl KmemProf {
     fn new(settings: &Settings) -> Result<Self, String> {
-        let (blocks, allocs, frees, sizes, course, over, unsure) = Default::default();
         Ok(Self {
             reader: AllocReader::new(settings)?,
-            blocks,
-            allocs,
-            frees,
-            sizes,
-            course,
-            over,
-            unsure,
             allocated_in: Alike::of_allocations(settings),
             freed_in: Alike::of(settings),
+            ..Self::default()
         })
     }
 

@@ -155,7 +155,7 @@ impl Display for Issued {
 /// Requests by device and sector, with their last stage.
 type Open = OpenSpans<(i64, i64), usize, Request>;
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 struct BlkTrace {
     device: Option<(u32, u32)>,
     than: Threshold,
@@ -181,27 +181,13 @@ struct BlkTrace {
 impl BlkTrace {
     fn new(settings: &Settings) -> Result<Self, String> {
         let device = settings.get("device").map(device).transpose()?;
-        let (fields, replaced, inflight, now) = Default::default();
-        let (stages, whole, by_task, by_size, by_device) = Default::default();
-        let (names, depth, latencies) = Default::default();
         Ok(Self {
             device,
             than: Threshold::new(settings.than()?),
-            fields,
             open: OpenSpans::one_by_one().of_most(MAX_OPEN),
-            replaced,
-            inflight,
-            now,
-            stages,
-            whole,
-            by_task,
-            by_size,
-            by_device,
-            names,
-            depth,
             depths: Grid::of_greatest(),
-            latencies,
             slowest: TopN::new(settings.number("keep", 20)? as usize),
+            ..Self::default()
         })
     }
 

@@ -8,8 +8,7 @@ use rustc_hash::FxHashMap;
 use crate::panel::unit;
 use crate::units::kit::prelude::*;
 use crate::units::kit::waits::classes::{Sleep, WaitClass};
-use crate::units::kit::waits::sched;
-use crate::units::kit::waits::sched::{SchedEvent, SchedReader, Wakeup};
+use crate::units::kit::waits::sched::{self, SchedEvent, SchedReader, Wakeup};
 use crate::units::kit::{Programs, Waker, WakerReader, WakerStacks};
 
 use waits::{Place, Spot};

@@ -8,8 +8,7 @@ use rustc_hash::FxHashMap;
 use crate::session::OUTSIDE;
 use crate::units::kit::options::settings::is_number_list;
 use crate::units::kit::prelude::*;
-use crate::units::kit::waits::sched;
-use crate::units::kit::waits::sched::{SchedEvent, SchedReader, Switch};
+use crate::units::kit::waits::sched::{self, SchedEvent, SchedReader, Switch};
 
 pub(crate) const SPEC: Spec = Spec {
     name: "oncpu",

@@ -10,8 +10,7 @@ use crate::panel::row_order::arrange_by_key;
 use crate::panel::unit;
 use crate::session::OUTSIDE;
 use crate::units::kit::prelude::*;
-use crate::units::kit::waits::sched;
-use crate::units::kit::waits::sched::{SchedEvent, SchedReader, state};
+use crate::units::kit::waits::sched::{self, SchedEvent, SchedReader, state};
 
 pub(crate) const SPEC: Spec = Spec {
     name: "rundelay",

@@ -9,8 +9,7 @@ use crate::panel::row_order::arrange_by_key;
 use crate::panel::unit;
 use crate::units::kit::prelude::*;
 use crate::units::kit::tables::containers;
-use crate::units::kit::waits::sched;
-use crate::units::kit::waits::sched::{SchedEvent, SchedReader, Switch, state};
+use crate::units::kit::waits::sched::{self, SchedEvent, SchedReader, Switch, state};
 
 pub(crate) const SPEC: Spec = Spec {
     name: "task-state",

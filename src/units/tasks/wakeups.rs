@@ -8,8 +8,7 @@ use rustc_hash::FxHashMap;
 use crate::panel::stacks::FrameName;
 use crate::session::DsoKind;
 use crate::units::kit::prelude::*;
-use crate::units::kit::waits::sched;
-use crate::units::kit::waits::sched::{SchedEvent, SchedReader, WakeContext, Wakeup};
+use crate::units::kit::waits::sched::{self, SchedEvent, SchedReader, WakeContext, Wakeup};
 use crate::units::kit::{Waker, WakerReader, WakerStacks};
 
 pub(crate) const SPEC: Spec = Spec {

@@ -214,9 +214,7 @@ struct Raw {
     sleeper: Sleeper,
     line: Arc<str>,
     judged: Judged,
-    is_broken: bool,
-    is_of_kernel: bool,
-    is_of_timer: bool,
+    facts: SpotFacts,
     end: WaitEnd,
     waker: SiteName,
     /// The waker where it is a thread of the own program.
@@ -247,26 +245,10 @@ impl OffCpu {
             Spot::Told(told) => self.places.line(told),
         };
         let is_told = matches!(sleeper.spot, Spot::Told(_));
-        let judged = (tid, if facts.is_broken || is_told { facts.call } else { line.clone() });
-        let is_of_kernel = sleeper.is_of_kernel && facts.is_of_kernel;
-        let waker = ("none yet".into(), "".into());
-        let (is_broken, is_of_timer, end) = (facts.is_broken, facts.is_of_timer, WaitEnd::Open);
+        let judged = (tid, if facts.is_broken || is_told { facts.call.clone() } else { line.clone() });
+        let (end, waker) = (WaitEnd::Open, ("none yet".into(), "".into()));
         let (by, own_waker, stats, under_way) = (None, None, Stats::default(), None);
-        Raw {
-            tid,
-            sleeper,
-            line,
-            judged,
-            is_broken,
-            is_of_kernel,
-            is_of_timer,
-            end,
-            waker,
-            own_waker,
-            by,
-            stats,
-            under_way,
-        }
+        Raw { tid, sleeper, line, judged, facts, end, waker, own_waker, by, stats, under_way }
     }
 
     fn ended(&mut self, at: &Moment<'_>, place: &Place, stats: &Stats) -> Raw {
@@ -296,23 +278,24 @@ impl OffCpu {
 impl Raw {
     /// Returns its place in the program, if its functions are known.
     fn place(&self) -> Option<Judged> {
-        let is_known = !self.is_broken && matches!(self.sleeper.spot, Spot::Stack(_));
+        let is_known = !self.facts.is_broken && matches!(self.sleeper.spot, Spot::Stack(_));
         Some((self.sleeper.program.filter(|_| is_known)?, self.line.clone()))
     }
 
     fn judge(self, at: &Moment<'_>, own: &OwnWakes) -> Wait {
         let place = WaitPlace {
             has_own_wakers: own.may_concern(&self),
-            is_broken: self.is_broken,
-            is_of_timer: self.is_of_timer,
+            is_broken: self.facts.is_broken,
+            is_of_timer: self.facts.is_of_timer,
         };
+        let is_of_kernel = self.sleeper.is_of_kernel && self.facts.is_of_kernel;
         Wait {
             tid: self.tid,
             comm: at.program(self.tid),
             spot: self.sleeper.spot,
             line: self.line,
             sleep: self.sleeper.sleep,
-            class: WaitClass::of(self.sleeper.sleep, self.is_of_kernel, self.end, place),
+            class: WaitClass::of(self.sleeper.sleep, is_of_kernel, self.end, place),
             waker: self.waker,
             by: self.by,
             stats: self.stats,

@@ -5,7 +5,7 @@
 use libfuzzer_sys::fuzz_target;
 use object::{Object, ObjectSection};
 use perfprof_tui::symbols::bytes::Bytes;
-use perfprof_tui::symbols::unwind_rows;
+use perfprof_tui::symbols::unwind::rows;
 
 const PROGRAM: &[u8] = include_bytes!("../../tests/data/bin/spin-nopie");
 /// The offset of the machine in an ELF file, and AArch64's number (elf(5)).

@@ -15,7 +15,7 @@ use crate::query::annotate::AnnotatedFunction;
 use crate::record::kinds::BuildId;
 use crate::session::{Dso, DsoId};
 use crate::symbols::SymbolOptions;
-use crate::symbols::jit_reuse::CodeChange;
+use crate::symbols::jit::reuse::CodeChange;
 use crate::symbols::lines::{InlinedFrame, Lines};
 use crate::symbols::{NameForm, Problem, Resolver, Symbolized, code};
 

@@ -1,24 +1,16 @@
 //! Event names: the `-e` grammar, perf's names, PMUs in sysfs, tracepoints.
 
-pub(crate) mod branches;
-pub mod callgraph;
-pub mod catalogue;
-pub mod filter_error;
-pub mod format;
-pub(crate) mod names;
-pub(crate) mod pmu;
+pub mod names;
 pub mod probe;
-pub(crate) mod registers;
-pub mod spec;
-pub(crate) mod state;
-pub(crate) mod strings;
-pub(crate) mod supported;
-pub mod trace_filter;
 pub mod tracepoint;
 
-pub use callgraph::CallGraph;
-pub use spec::{Event, Rate, parse};
-pub use state::{EventState, RunState};
+pub use names::callgraph::CallGraph;
+pub use names::spec::{Event, Rate, parse};
+pub use names::state::{EventState, RunState};
+pub(crate) use names::{branches, pmu, registers, supported};
+pub use names::{callgraph, catalogue, spec};
+pub(crate) use tracepoint::strings;
+pub use tracepoint::{filter_error, format, trace_filter};
 
 /// The event that samples CPUs on every machine.
 pub(crate) const CPU_CLOCK: &str = "cpu-clock";

@@ -14,7 +14,7 @@ use crate::profile::frames::INLINED;
 use crate::query::tree::symbol_stacks::{SymbolStacks, stacks};
 use crate::query::{Aggregate, Data};
 use crate::session::DsoKind;
-use crate::symbols::demangle::arguments;
+use crate::symbols::names::demangle::arguments;
 
 use super::{ExportInput, Format, FormatWriter};
 

@@ -12,7 +12,7 @@ use crate::session::hosts::HostId;
 use crate::session::{Dso, Session};
 use crate::symbols::SymbolOptions;
 use crate::symbols::jit;
-use crate::symbols::jit_reuse::CodeChange;
+use crate::symbols::jit::reuse::CodeChange;
 
 #[derive(Debug)]
 pub(super) struct CodeChanges {

@@ -9,7 +9,7 @@ use crate::profile::{FrameId, NodeId, Profile, Site, SiteId, TraceId};
 use crate::session::Session;
 use crate::source::{NamedFrame, NamedSample};
 use crate::symbols::NameForm;
-use crate::symbols::demangle::{demangle, is_mangled};
+use crate::symbols::names::demangle::{demangle, is_mangled};
 
 /// The names of a text so far.
 #[derive(Debug, Default)]

@@ -2,33 +2,28 @@
 //! here, each block with its reason. This module does not know about profiles: it returns bytes and numbers to its
 //! callers, and takes their requests.
 
-pub mod attr;
 pub(crate) mod blocked;
-pub(crate) mod bpf;
-pub(crate) mod bpf_calls;
-pub mod btf;
-pub mod cgroup;
-pub mod cpus;
-#[cfg(test)]
-pub(crate) mod fake;
+pub mod bpf;
 pub(crate) mod file_error;
 pub mod files;
-pub mod host;
-pub mod identity;
-pub mod limits;
-pub(crate) mod mapped;
-pub mod own_memory;
-pub mod privilege;
+pub mod machine;
+pub mod perf_event;
+pub mod process;
 pub mod procfs;
-mod read_file;
-pub(crate) mod ring;
-pub(crate) mod sched;
 mod shared;
-pub(crate) mod spawn;
-pub(crate) mod strings;
-pub mod sys;
 pub(crate) mod tty;
 pub mod walk;
+
+pub use bpf::btf;
+pub(crate) use bpf::strings;
+pub(crate) use files::mapped;
+pub use machine::{cgroup, cpus, host, identity};
+#[cfg(test)]
+pub(crate) use perf_event::fake;
+pub(crate) use perf_event::ring;
+pub use perf_event::{attr, sys};
+pub use process::{limits, own_memory, privilege};
+pub(crate) use process::{sched, spawn};
 
 /// Starts a thread with this name. If a limit forbids it, the error names the thread and the limits.
 pub(crate) fn thread<T: Send + 'static>(

@@ -11,7 +11,7 @@ use rustc_hash::{FxBuildHasher, FxHashMap};
 use crate::session::dso::Dsos;
 use crate::session::{Dso, DsoId, DsoKind, MapId};
 use crate::symbols::Symbolized;
-use crate::symbols::jit_reuse::untagged;
+use crate::symbols::jit::reuse::untagged;
 use crate::symbols::lines::{InlinedFrame, SourceLine};
 
 use super::index::HashIndex;

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use object::ObjectSection;
 
-use crate::kernel::mapped::Mapped;
+use crate::kernel::files::mapped::Mapped;
 use crate::perfdata::unpack::{self, UnpackBudget, UnpackError};
 
 /// Shared bytes; clones are cheap.

@@ -4,47 +4,28 @@
 //! [`Resolver`] is a chain: each kind of DSO has its sources in order. An address that none of them knows stays an
 //! address.
 
-mod bounds;
 pub mod bytes;
 pub mod code;
 pub mod debug_image;
-pub(crate) mod demangle;
-pub mod door;
-mod dwarf_cost;
+pub mod dwarf;
 pub(crate) mod elf;
-pub mod find_file;
-pub(crate) mod go_table;
-pub(crate) mod guard;
 pub mod jit;
-pub mod jit_functions;
-pub(crate) mod jit_reuse;
-pub mod jit_slice;
-pub(crate) mod jit_unwind;
-pub mod jitdump;
-pub(crate) mod jits;
-pub mod kallsyms;
-pub mod lines;
-mod linked;
-pub(crate) mod loaded;
 mod moved_text;
-pub mod objects;
+pub mod names;
 pub(crate) mod options;
-pub(crate) mod plt;
 pub mod problem;
-pub(crate) mod program;
 pub mod resolver;
-pub(crate) mod same_file;
-mod section;
 pub(crate) mod shares;
-pub mod shipped;
 pub(crate) mod spaces;
-mod split_dwarf;
-pub(crate) mod table;
+pub mod trust;
 pub mod unwind;
-pub mod unwind_rows;
 
-pub use demangle::NameForm;
-pub use loaded::Symbolized;
+pub use dwarf::lines;
+pub use names::demangle::NameForm;
+pub use names::loaded::Symbolized;
+pub use names::{kallsyms, objects, shipped};
 pub use options::SymbolOptions;
 pub use problem::{Problem, ProblemKind};
 pub use resolver::Resolver;
+pub(crate) use trust::guard;
+pub use trust::{door, find_file};

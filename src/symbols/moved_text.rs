@@ -4,12 +4,12 @@
 use std::os::unix::fs::FileExt;
 use std::time::{Duration, Instant};
 
-use super::demangle::NameForm;
-use super::door;
-use super::find_file::FileSearch;
-use super::loaded::{LoadedFiles, Symbolized};
+use super::names::demangle::NameForm;
+use super::names::loaded::{LoadedFiles, Symbolized};
 use super::options::SymbolOptions;
-use super::same_file;
+use super::trust::door;
+use super::trust::find_file::FileSearch;
+use super::trust::same_file;
 use crate::kernel::procfs::{self, ProcMapping};
 use crate::record::kinds::FileId;
 use crate::session::{Dso, DsoKind};

@@ -3,11 +3,11 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::demangle::NameForm;
-use super::door::Namers;
-use super::same_file::RecordedTimes;
-use super::shipped::ShippedTables;
-use crate::kernel::privilege;
+use super::names::demangle::NameForm;
+use super::names::shipped::ShippedTables;
+use super::trust::door::Namers;
+use super::trust::same_file::RecordedTimes;
+use crate::kernel::process::privilege;
 use crate::session::Dso;
 use crate::session::hosts::{HostId, PerHost};
 

@@ -3,8 +3,8 @@
 use std::fmt::{self, Display, Formatter};
 use std::io;
 
-use super::door::Refusal;
-use super::same_file::Replaced;
+use super::trust::door::Refusal;
+use super::trust::same_file::Replaced;
 use crate::record::kinds::BuildId;
 
 /// The kinds of problems.
@@ -94,8 +94,8 @@ impl From<io::Error> for Problem {
 
 #[cfg(test)]
 mod tests {
+    use super::super::trust::door;
     use super::*;
-    use crate::symbols::door;
 
     #[test]
     fn what_is_gone_is_told_by_its_error() {

@@ -4,24 +4,26 @@ use std::path::Path;
 
 use rustc_hash::FxHashMap;
 
-use super::bounds::Bounds;
 use super::bytes::Bytes;
 use super::debug_image::{Functions, Image};
-use super::demangle::{NameForm, demangle};
-use super::guard::guarded;
-use super::jit_reuse::CodeChange;
-use super::jits::{JitVisit, Jits};
-use super::kallsyms::Kallsyms;
-use super::loaded::{LoadedFiles, Symbolized};
+use super::elf;
+use super::elf::bounds::Bounds;
+use super::jit::jits::{JitVisit, Jits};
+use super::jit::reuse::CodeChange;
 use super::moved_text::MovedText;
+use super::names::demangle::{NameForm, demangle};
+use super::names::kallsyms::Kallsyms;
+use super::names::loaded::{LoadedFiles, Symbolized};
+use super::names::shipped;
+use super::names::table::{Symbol, SymbolTable};
 use super::options::{MAX_FILES, SymbolOptions};
 use super::problem::Problem;
 use super::shares::Shares;
-use super::shipped;
-use super::table::{Symbol, SymbolTable};
-use super::{door, elf, find_file};
-use crate::kernel::limits::Rights;
-use crate::kernel::privilege;
+use super::trust::door;
+use super::trust::find_file;
+use super::trust::guard::guarded;
+use crate::kernel::process::limits::Rights;
+use crate::kernel::process::privilege;
 use crate::perfdata::unpack::UnpackBudget;
 use crate::record::kinds::BuildId;
 use crate::session::hosts::HostId;
@@ -441,12 +443,12 @@ fn moved(table: SymbolTable, text: Option<u64>, dso: &Dso) -> LoadedFiles {
 
 #[cfg(test)]
 mod tests {
+    use super::super::jit::reuse::tagged;
+    use super::super::trust::find_file::tests::dso;
     use super::*;
     use crate::record::kinds::FileId;
     use crate::session::{Origin, Session};
     use crate::symbols::ProblemKind;
-    use crate::symbols::find_file::tests::dso;
-    use crate::symbols::jit_reuse::tagged;
     use std::sync::Arc;
 
     #[test]

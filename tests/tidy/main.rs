@@ -136,7 +136,7 @@ fn files_that_others_name_go_through_the_door() {
         let tests = path.ends_with("tests.rs");
         let code = text.split("#[cfg(test)]\nmod tests").next().filter(|_| !tests).unwrap_or_default();
         let opens: Vec<&str> = code.lines().filter(|line| OPENS.iter().any(|word| line.contains(word))).collect();
-        if path.ends_with("symbols/door.rs") {
+        if path.ends_with("symbols/trust/door.rs") {
             doors += usize::from(!opens.is_empty());
         } else {
             assert!(opens.is_empty(), "{} opens files: {opens:#?}", path.display());
@@ -150,7 +150,7 @@ fn files_that_others_name_go_through_the_door() {
 fn the_environment_is_asked_in_one_place() {
     for path in sources(&root().join("src")) {
         // The interface reads the type of its terminal.
-        if path.ends_with("kernel/privilege.rs") || path.ends_with("ui/terminal/term_query.rs") {
+        if path.ends_with("kernel/process/privilege.rs") || path.ends_with("ui/terminal/term_query.rs") {
             continue;
         }
         let text = std::fs::read_to_string(&path).expect("read");
@@ -285,24 +285,24 @@ const NAMED_BY_CALLERS: &[&str] = &[
     "event/probe/tracefs.rs",
     "export/copy.rs",
     "export/perfdata.rs",
-    "kernel/files.rs",
+    "kernel/files/mod.rs",
     // Files in /proc of the machine, or of a process that may have ended: the process is named.
-    "kernel/host.rs",
+    "kernel/machine/host.rs",
     "kernel/procfs.rs",
     // The recording is named.
     "source/recording/open.rs",
     // The file of symbols is named.
-    "symbols/door.rs",
+    "symbols/trust/door.rs",
 ];
 
-/// Modules other than `kernel/files.rs` that write files or folders: they only open files of the kernel, or create
+/// Modules other than `kernel/files/mod.rs` that write files or folders: they only open files of the kernel, or create
 /// folders that the user names.
 const WRITERS: &[&str] = &[
-    "kernel/files.rs",
+    "kernel/files/mod.rs",
     "event/probe/tracefs.rs",
-    "event/filter_error.rs",
+    "event/tracepoint/filter_error.rs",
     "cli/commands/completions.rs",
-    "symbols/find_file.rs",
+    "symbols/trust/find_file.rs",
 ];
 
 /// Hand-written texts by path.

@@ -22,8 +22,8 @@ use crate::record::in_place::u64_at;
 use crate::session::hosts::PerHost;
 use crate::source::hosts::SourceHost;
 use crate::source::{Batch, Info, Progress, Source, SourceError, SourceEvent, recording};
-use crate::symbols::same_file::{self, RecordedTimes};
 use crate::symbols::shipped::ShippedTables;
+use crate::symbols::trust::same_file::{self, RecordedTimes};
 use crate::symbols::{NameForm, SymbolOptions, door};
 
 use crate::cli::args::listed::usual_input;

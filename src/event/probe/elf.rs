@@ -5,7 +5,7 @@ use std::path::Path;
 
 use object::{Object, ObjectSection, ObjectSegment, ObjectSymbol, SymbolKind};
 
-use crate::kernel::mapped::Mapped;
+use crate::kernel::files::mapped::Mapped;
 use crate::lang::nearest_hint;
 use crate::perfdata::unpack::{self, UnpackBudget};
 

@@ -1,6 +1,6 @@
 //! Parameters of the kernel's functions, from its BTF.
 
-use crate::kernel::btf::Btf;
+use crate::kernel::bpf::btf::Btf;
 
 use super::args::{Parameter, Parameters};
 

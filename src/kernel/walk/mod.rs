@@ -12,11 +12,12 @@ use std::sync::{Arc, OnceLock};
 
 use rustc_hash::FxHashMap;
 
-use super::bpf_calls::LoadError;
-use super::bpf_calls::{self, MapKind, PROG_ARRAY, ProgramType};
-use super::btf::{Btf, BtfError};
-use super::sys::Errno;
-use super::{own_memory, procfs};
+use super::bpf::btf::{Btf, BtfError};
+use super::bpf::calls::LoadError;
+use super::bpf::calls::{self, MapKind, PROG_ARRAY, ProgramType};
+use super::perf_event::sys::Errno;
+use super::process::own_memory;
+use super::procfs;
 pub(crate) use asks::Asks;
 use pool::{Pool, Range};
 
@@ -269,19 +270,19 @@ impl Program {
         let object = object::LoadedObject::load(OBJECT)?;
         let program = object.program("perf_event", ProgramType::Sample)?;
         let array = MapKind { kind: PROG_ARRAY, key: 4, value: 4, entries: 1, flags: 0 };
-        let next = bpf_calls::map(&array, None)?;
-        bpf_calls::put(next.as_fd(), 0, [program.as_raw_fd() as u32, 0, 0, 0])?;
+        let next = calls::map(&array, None)?;
+        calls::put(next.as_fd(), 0, [program.as_raw_fd() as u32, 0, 0, 0])?;
         let mut settings = Settings { address: address_bits(), copies, task_events: 0 };
         // Without the offsets, a return address that a probe has replaced stays unknown.
         if let Ok(types) = Btf::system() {
             if let Ok(offsets) = pending_offsets(&types) {
-                bpf_calls::put(object.map("pendings")?, 0, offsets)?;
+                calls::put(object.map("pendings")?, 0, offsets)?;
             }
             settings.task_events = task_events_offset(&types).unwrap_or(0);
         }
         // The kernel's types take some 6 MB and are not needed again.
         own_memory::give_back();
-        bpf_calls::put(object.map("settings")?, 0, settings.words(false))?;
+        calls::put(object.map("settings")?, 0, settings.words(false))?;
         Ok(Self { object, program, at_tracepoints: [OnceLock::new(), OnceLock::new()], next, settings })
     }
 
@@ -316,33 +317,33 @@ impl Program {
             }
         };
         let name = CString::new(hook.name.as_str()).map_err(|_| Errno::INVAL)?;
-        Ok(bpf_calls::attach(program.as_fd(), &name)?)
+        Ok(calls::attach(program.as_fd(), &name)?)
     }
 
     /// Walks at the tracepoints of this system call, or no more.
     pub(crate) fn trace_call(&self, number: u32, on: bool) -> Result<(), LoadError> {
-        Ok(bpf_calls::put(self.object.map("calls")?, number, [on.into(), 0, 0, 0])?)
+        Ok(calls::put(self.object.map("calls")?, number, [on.into(), 0, 0, 0])?)
     }
 
     /// Lets the programs at tracepoints walk only tasks with perf events of their own, or all tasks.
     pub(crate) fn walk_measured_tasks_only(&self, only: bool) -> Result<(), LoadError> {
-        Ok(bpf_calls::put(self.object.map("settings")?, 0, self.settings.words(only))?)
+        Ok(calls::put(self.object.map("settings")?, 0, self.settings.words(only))?)
     }
 
     /// Returns whether the program has the tables of a process, by its kernel number.
     pub(crate) fn knows(&self, number: u32) -> bool {
-        self.object.map("spaces").is_ok_and(|spaces| bpf_calls::get(spaces, number).is_ok())
+        self.object.map("spaces").is_ok_and(|spaces| calls::get(spaces, number).is_ok())
     }
 
     /// Lets an event of type `SW_BPF_OUTPUT` write the records of its CPU.
     pub(crate) fn write_by(&self, cpu: u32, event: BorrowedFd<'_>) -> Result<(), Errno> {
         let events = self.object.map("events").map_err(|error| error.errno)?;
-        bpf_calls::put(events, cpu, [event.as_raw_fd() as u32, 0, 0, 0])
+        calls::put(events, cpu, [event.as_raw_fd() as u32, 0, 0, 0])
     }
 
     /// Returns the number of the program's instructions that the verifier processed; 0 before Linux 5.16.
     pub fn verified(&self) -> Result<u32, Errno> {
-        bpf_calls::verified(self.fd())
+        calls::verified(self.fd())
     }
 }
 
@@ -435,7 +436,7 @@ impl Walker {
     fn tell(&self, tgid: i32, range: Range) -> Result<(), Errno> {
         let Some(number) = self.numbers.of(tgid) else { return Ok(()) };
         // The call is a barrier: a program that sees the range also sees its content.
-        bpf_calls::put(self.spaces.as_fd(), number, [range.array, range.first, range.n, 0])
+        calls::put(self.spaces.as_fd(), number, [range.array, range.first, range.n, 0])
     }
 }
 
@@ -508,7 +509,7 @@ impl Store for Walker {
         match numbers.insert(tgid, number) {
             Some(before) if before == number => return Ok(()),
             // Another number belonged to it before.
-            Some(before) => drop(bpf_calls::take(self.spaces.as_fd(), before)),
+            Some(before) => drop(calls::take(self.spaces.as_fd(), before)),
             None => {}
         }
         self.known.get(&tgid).map_or(Ok(()), |range| self.tell(tgid, *range)).map_err(NoRoom::from)
@@ -521,7 +522,7 @@ impl Store for Walker {
         }
         if let Some(old) = self.known.remove(&tgid) {
             // Fails only if another process has deleted the entry.
-            let _ = number.map(|number| bpf_calls::take(self.spaces.as_fd(), number));
+            let _ = number.map(|number| calls::take(self.spaces.as_fd(), number));
             self.mappings.give_back(old);
         }
     }

@@ -6,10 +6,12 @@ use object::read::elf::ElfFile64;
 use object::{Endianness, Object, ObjectSection, ObjectSymbol, RelocationTarget, SymbolKind};
 use rustc_hash::FxHashMap;
 
-use crate::kernel::bpf_calls::LoadError;
-use crate::kernel::bpf_calls::{self, ARRAY_OF_MAPS, Code, MapKind, MappedValue, PERF_EVENT_ARRAY, ProgramType, Types};
-use crate::kernel::cpus;
-use crate::kernel::sys::Errno;
+use crate::kernel::bpf::calls::LoadError;
+use crate::kernel::bpf::calls::{
+    self, ARRAY_OF_MAPS, Code, MapKind, MappedValue, PERF_EVENT_ARRAY, ProgramType, Types,
+};
+use crate::kernel::machine::cpus;
+use crate::kernel::perf_event::sys::Errno;
 
 /// `BPF_PSEUDO_MAP_FD` and `BPF_PSEUDO_FUNC`, at the position of an instruction's source register.
 const MAP_FD: u64 = 1 << 12;
@@ -46,7 +48,7 @@ impl LoadedObject {
     pub(crate) fn load(bytes: &'static [u8]) -> Result<Self, LoadError> {
         let file = parse(bytes)?;
         let maps = make_maps(&file, data(&file, "maps")?)?;
-        let btf = bpf_calls::btf(data(&file, ".BTF")?)?;
+        let btf = calls::btf(data(&file, ".BTF")?)?;
         Ok(Self { bytes, maps, btf })
     }
 
@@ -89,7 +91,7 @@ impl LoadedObject {
         let functions = functions(data(file, ".BTF")?, data(file, ".BTF.ext")?, &places);
         let functions = functions.ok_or_else(|| odd("types of functions"))?;
         let types = Types { btf: self.btf.as_fd(), functions: &functions };
-        bpf_calls::load(&Code { runs, instructions: &code, licence, types: Some(types) })
+        calls::load(&Code { runs, instructions: &code, licence, types: Some(types) })
     }
 }
 
@@ -115,7 +117,7 @@ fn make_maps(file: &ElfFile64<'_, Endianness>, section: &[u8]) -> Result<FxHashM
         }
         // A temporary inner map defines the layout of all inner maps.
         let inner = if of.kind == ARRAY_OF_MAPS { Some(MappedValue::new(field(5)? as usize)?) } else { None };
-        maps.insert(name, bpf_calls::map(&of, inner.as_ref().map(MappedValue::fd))?);
+        maps.insert(name, calls::map(&of, inner.as_ref().map(MappedValue::fd))?);
     }
     Ok(maps)
 }

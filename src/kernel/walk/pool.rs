@@ -6,8 +6,8 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use crate::kernel::bpf_calls::{self, MappedValue};
-use crate::kernel::sys::Errno;
+use crate::kernel::bpf::calls::{self, MappedValue};
+use crate::kernel::perf_event::sys::Errno;
 
 /// The time for which a freed range may still be read: a program runs for microseconds.
 const GRACE: Duration = Duration::from_secs(1);
@@ -61,7 +61,7 @@ impl Pool {
     fn grow(&mut self, maps: BorrowedFd<'_>) -> Result<(), Errno> {
         let array = self.arrays.len() as u32;
         let shared = MappedValue::new(self.bytes)?;
-        bpf_calls::put(maps, array, [shared.fd().as_raw_fd() as u32, 0, 0, 0])?;
+        calls::put(maps, array, [shared.fd().as_raw_fd() as u32, 0, 0, 0])?;
         self.arrays.push(shared);
         self.free.push(Range { array, first: 0, n: self.units });
         Ok(())

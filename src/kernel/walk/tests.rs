@@ -22,8 +22,8 @@ fn what_the_verifier_refuses_is_said_in_its_words() {
         return;
     }
     let code = [0x95];
-    let refused = bpf_calls::load(&bpf_calls::Code {
-        runs: bpf_calls::ProgramType::Sample,
+    let refused = calls::load(&calls::Code {
+        runs: calls::ProgramType::Sample,
         instructions: &code,
         licence: c"GPL",
         types: None,

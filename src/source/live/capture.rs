@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::event::spec::{Capture, LookupPaths};
 use crate::event::{Event, filter_error};
-use crate::kernel::bpf_calls::LoadError;
+use crate::kernel::bpf::calls::LoadError;
 use crate::kernel::limits::Rights;
 use crate::kernel::privilege::obtain;
 use crate::kernel::sys::{Errno, Ioctl, Sys};

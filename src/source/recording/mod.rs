@@ -9,7 +9,7 @@ pub(crate) mod reader;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use crate::event::names;
+use crate::event::names::perf_names;
 use crate::kernel::attr::sample;
 use crate::perfdata::build_ids::IdentifiedFile;
 use crate::perfdata::features::{Features, Section, bit};
@@ -51,7 +51,7 @@ impl RecordingSource {
         for input in &mut inputs {
             for event in input.rec.events.iter_mut().filter(|e| e.name.is_empty()) {
                 let (kind, config) = (event.attr.kind, event.attr.config);
-                event.name = names::name_of(kind, config).unwrap_or_else(|| format!("event {kind}:{config:#x}"));
+                event.name = perf_names::name_of(kind, config).unwrap_or_else(|| format!("event {kind}:{config:#x}"));
             }
             let mut place: Vec<u16> = Vec::new();
             for e in &input.rec.events {

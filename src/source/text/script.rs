@@ -196,7 +196,7 @@ fn fields<'a>(line: &'a [u8], list: &[(usize, &'a [u8])], from: usize) -> (Heade
 fn is_event(name: &[u8]) -> bool {
     let is_word = |word: &[u8]| !word.is_empty() && word.iter().all(|b| b.is_ascii_alphanumeric() || b"_-".contains(b));
     let Some(colon) = memchr::memchr(b':', name) else {
-        return std::str::from_utf8(name).is_ok_and(|name| crate::event::names::find(name).is_some());
+        return std::str::from_utf8(name).is_ok_and(|name| crate::event::names::perf_names::find(name).is_some());
     };
     is_word(&name[..colon]) && is_word(&name[colon + 1..])
 }
@@ -321,7 +321,7 @@ fn is_tracepoint(name: &str) -> bool {
 }
 
 fn describe_event(name: &str, first: &Header<'_>) -> EventDesc {
-    let (kind, config) = match crate::event::names::find(plain(name)) {
+    let (kind, config) = match crate::event::names::perf_names::find(plain(name)) {
         // Some names of times are aliases of the dummy event; no samples are of it.
         Some((kind, config)) if (kind, config) != (TYPE_SOFTWARE, SW_DUMMY) => (kind, config),
         _ if is_tracepoint(name) => (TYPE_TRACEPOINT, u64::MAX),

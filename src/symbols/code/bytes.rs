@@ -8,10 +8,11 @@ use super::Machine;
 use crate::kernel::procfs;
 use crate::perfdata::unpack::UnpackBudget;
 use crate::session::{Dso, DsoKind};
+use crate::symbols::SymbolOptions;
 use crate::symbols::bytes::Bytes;
 use crate::symbols::debug_image::Image;
 use crate::symbols::elf::{self, Elf, Segments};
-use crate::symbols::{SymbolOptions, door};
+use crate::symbols::trust::door;
 
 /// Code, and the address that it was linked for.
 #[derive(Debug)]

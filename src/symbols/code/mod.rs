@@ -7,10 +7,10 @@ mod x86;
 use std::io::Read;
 use std::sync::Arc;
 
-use super::door::{Namers, Purpose};
-use super::find_file::FileSearch;
-use super::guard::guarded;
-use super::lines::{Lines, SourceLine};
+use super::dwarf::lines::{Lines, SourceLine};
+use super::trust::door::{Namers, Purpose};
+use super::trust::find_file::FileSearch;
+use super::trust::guard::guarded;
 use super::{Resolver, SymbolOptions, Symbolized};
 use crate::session::Dso;
 
@@ -163,8 +163,8 @@ impl Listing {
 
 #[cfg(test)]
 mod tests {
+    use super::super::trust::find_file::tests::own_dso;
     use super::*;
-    use crate::symbols::find_file::tests::own_dso;
 
     #[inline(never)]
     fn counted(n: u64) -> u64 {

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::session::{DsoKind, Dsos};
-use crate::symbols::door;
+use crate::symbols::trust::door;
 use std::io::Write;
 use std::path::Path;
 

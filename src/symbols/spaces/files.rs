@@ -12,7 +12,9 @@ use crate::kernel::procfs;
 use crate::kernel::walk::{Mapping, Mark, RowRange, Store};
 use crate::record::kinds::FileId;
 use crate::symbols::bytes::Bytes;
-use crate::symbols::{door, same_file, unwind_rows};
+use crate::symbols::trust::door;
+use crate::symbols::trust::same_file;
+use crate::symbols::unwind::rows;
 
 use super::made::{Id, Job, Made};
 
@@ -132,7 +134,7 @@ impl Files {
             return Some(*id);
         }
         let bytes = Bytes::of(file).ok()?;
-        if unwind_rows::is_slow(&bytes) && self.elsewhere.is_some() && self.coming < MAX_COMING {
+        if rows::is_slow(&bytes) && self.elsewhere.is_some() && self.coming < MAX_COMING {
             let id = self.begin(key, name.to_owned(), store);
             self.order(Job { id, bytes, anew: false });
             return Some(id);

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use crate::kernel::procfs::{self, ProcMapping};
 use crate::kernel::walk::{Mapping, RowRange, Store};
 use crate::session::dso::is_jitdump;
-use crate::symbols::door;
-use crate::symbols::jit_unwind::JitRows;
+use crate::symbols::trust::door;
+use crate::symbols::unwind::jit::JitRows;
 
 use super::files::place_rows;
 

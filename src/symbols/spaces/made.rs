@@ -8,8 +8,8 @@ use rustc_hash::FxHashSet;
 
 use super::allowance::Allowance;
 use crate::symbols::bytes::Bytes;
-use crate::symbols::program::{Program, Segment};
-use crate::symbols::unwind_rows::{self, NoRows, UnwindRows};
+use crate::symbols::elf::program::{Program, Segment};
+use crate::symbols::unwind::rows::{self, NoRows, UnwindRows};
 
 /// The ID by which processes refer to a table.
 pub(crate) type Id = u32;
@@ -31,11 +31,11 @@ impl Made {
     pub(crate) fn of(bytes: &Bytes, hasher: &RandomState, is_known: impl FnOnce(u64) -> bool) -> Self {
         let program = Program::of(bytes).ok();
         let mark = program.as_ref().and_then(Program::mark);
-        let digest = unwind_rows::contents(bytes).map(|parts| hasher.hash_one((parts, mark)));
+        let digest = rows::contents(bytes).map(|parts| hasher.hash_one((parts, mark)));
         if digest.is_some_and(is_known) {
             return Self { digest, rows: None, segments: Vec::new(), mark: None };
         }
-        let rows = unwind_rows::of(bytes);
+        let rows = rows::of(bytes);
         let base = rows.as_ref().ok().map(|rows| rows.base);
         let segments = program.zip(base).map_or_else(Vec::new, |(program, base)| code(&program, base));
         let mark = mark.zip(base).map(|((address, word), base)| (address.wrapping_sub(base), word));

@@ -9,9 +9,9 @@ use crossbeam_channel::Sender;
 use rustc_hash::FxHashSet;
 
 use crate::symbols::bytes::Bytes;
-use crate::symbols::door::{Door, Purpose};
-use crate::symbols::find_file;
-use crate::symbols::linked::Linked;
+use crate::symbols::elf::linked::Linked;
+use crate::symbols::trust::door::{Door, Purpose};
+use crate::symbols::trust::find_file;
 
 /// The limit of files: programs link a few hundred libraries at most.
 const FILES: usize = 512;

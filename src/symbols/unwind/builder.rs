@@ -7,13 +7,13 @@ use crossbeam_channel::{Receiver, Sender, unbounded};
 use framehop::{Module, Unwinder};
 use rustc_hash::FxHashSet;
 
+use super::rows;
 use super::{Built, tables_of};
 use crate::session::{Dso, DsoId};
 use crate::symbols::bytes::Part;
 use crate::symbols::debug_image::Image;
-use crate::symbols::guard;
 use crate::symbols::options::SymbolOptions;
-use crate::symbols::unwind_rows;
+use crate::symbols::trust::guard;
 
 /// How long a stack waits for the tables of one file. Most are there by then.
 const PATIENCE: Duration = Duration::from_millis(20);
@@ -55,7 +55,7 @@ impl<U: Unwinder<Module = Module<Part>> + Default + Send + 'static> Builder<U> {
                 let id = job.dso.id;
                 let image = Image::open(&job.dso, &job.options).ok();
                 let built = match image {
-                    Some(image) if unwind_rows::is_slow(&image.bytes) => {
+                    Some(image) if rows::is_slow(&image.bytes) => {
                         // The receiver is dropped only at the end.
                         let _ = large.send((job, image));
                         continue;

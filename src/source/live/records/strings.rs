@@ -10,7 +10,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use crate::event::strings::Strings as Fields;
 use crate::event::{Event, format::Format, tracepoint};
 use crate::kernel::attr::{Attr, TYPE_TRACEPOINT, sample};
-use crate::kernel::bpf_calls::LoadError;
+use crate::kernel::bpf::calls::LoadError;
 use crate::kernel::strings::{ProgramOutputs, StringLayout};
 use crate::kernel::sys::{Ioctl, Sys};
 use crate::record::Layout;

@@ -8,7 +8,8 @@ use std::ops::Range;
 
 use globset::Glob;
 
-use crate::event::{Rate, names};
+use crate::event::Rate;
+use crate::event::names::perf_names;
 use crate::filter::expr;
 use crate::lang::Diagnostic;
 use crate::lang::lex::Lexicon;
@@ -223,7 +224,7 @@ fn one(text: &str, part: Range<usize>, is_unit: &dyn Fn(&str) -> bool) -> Result
     let part_end = part.end;
     let mut parts = LEXICON.split(text, part, "/")?.into_iter();
     let event = parts.next().map_or("", |name| text[name].trim());
-    let is_own_name = || names::find(event).is_some();
+    let is_own_name = || perf_names::find(event).is_some();
     let has_parts = event.contains(':') && !event.starts_with("mem:") || is_own_name() || is_unit(event);
     let Some(filter) = parts.next().filter(|_| has_parts).or_else(|| probe_of(event).map(|_| part_end..part_end))
     else {

@@ -1,0 +1,216 @@
+//! The calls of bpf(2): maps, mapped arrays, BTF and programs.
+
+use std::ffi::CStr;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::sync::atomic::AtomicU64;
+
+use rustix::io::Errno;
+use rustix::mm::ProtFlags;
+
+use crate::kernel::shared::Shared;
+
+const MAP_CREATE: i64 = 0;
+const MAP_LOOKUP_ELEM: i64 = 1;
+const MAP_UPDATE_ELEM: i64 = 2;
+const MAP_DELETE_ELEM: i64 = 3;
+const PROG_LOAD: i64 = 5;
+const OBJ_GET_INFO_BY_FD: i64 = 15;
+const RAW_TRACEPOINT_OPEN: i64 = 17;
+const BTF_LOAD: i64 = 18;
+const F_MMAPABLE: u32 = 1 << 10;
+
+pub(crate) const ARRAY: u32 = 2;
+pub(crate) const PROG_ARRAY: u32 = 3;
+pub(crate) const PERF_EVENT_ARRAY: u32 = 4;
+pub(crate) const ARRAY_OF_MAPS: u32 = 12;
+
+// Instructions that several kinds of program use (Documentation/bpf/standardization/instruction-set.rst).
+pub(crate) const MOV_K: u64 = 0xb7;
+pub(crate) const MOV_X: u64 = 0xbf;
+pub(crate) const LD_MAP: u64 = 0x18 | 1 << 12;
+pub(crate) const CALL: u64 = 0x85;
+pub(crate) const EXIT: u64 = 0x95;
+
+/// Encodes an instruction from its opcode, destination and source register, offset and immediate.
+pub(crate) const fn op(code: u64, to: u64, from: u64, offset: i32, value: i32) -> u64 {
+    code | to << 8 | from << 12 | (offset as u16 as u64) << 16 | (value as u32 as u64) << 32
+}
+
+/// `union bpf_attr` as 32-bit words.
+#[derive(Default)]
+struct Attr([u32; 32]);
+
+impl Attr {
+    fn of(words: &[u32]) -> Self {
+        let mut attr = Self::default();
+        attr.0[..words.len()].copy_from_slice(words);
+        attr
+    }
+
+    fn point<T>(mut self, at: usize, to: *const T) -> Self {
+        let to = to as u64;
+        (self.0[at], self.0[at + 1]) = (to as u32, (to >> 32) as u32);
+        self
+    }
+
+    fn with(mut self, at: usize, word: u32) -> Self {
+        self.0[at] = word;
+        self
+    }
+
+    fn call(&mut self, command: i64) -> Result<i32, Errno> {
+        // SAFETY: the kernel reads `size` bytes of the attr, which is the array's length. The callers in this file keep
+        // the targets of its pointers alive until the call returns.
+        let result = unsafe { libc::syscall(libc::SYS_bpf, command, self.0.as_mut_ptr(), size_of_val(&self.0)) };
+        match i32::try_from(result) {
+            Ok(result) if result >= 0 => Ok(result),
+            _ => Err(Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::IO)),
+        }
+    }
+
+    fn make(&mut self, command: i64) -> Result<OwnedFd, Errno> {
+        let fd = self.call(command)?;
+        // SAFETY: the commands that this function serves return a new descriptor, which has no other owner.
+        Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+    }
+}
+
+/// The description of a map; sizes in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct MapKind {
+    pub(crate) kind: u32,
+    pub(crate) key: u32,
+    pub(crate) value: u32,
+    pub(crate) entries: u32,
+    pub(crate) flags: u32,
+}
+
+/// Creates a map. A map of maps takes its inner maps' layout from `inner`.
+pub(crate) fn map(of: &MapKind, inner: Option<BorrowedFd<'_>>) -> Result<OwnedFd, Errno> {
+    let inner = inner.map_or(0, |fd| fd.as_raw_fd() as u32);
+    Attr::of(&[of.kind, of.key, of.value, of.entries, of.flags, inner]).make(MAP_CREATE)
+}
+
+/// Stores an element in a map with keys of 4 bytes and values of at most 16 bytes.
+pub(crate) fn put(map: BorrowedFd<'_>, key: u32, value: [u32; 4]) -> Result<(), Errno> {
+    let attr = Attr::of(&[map.as_raw_fd() as u32]).point(2, &raw const key);
+    attr.point(4, value.as_ptr()).call(MAP_UPDATE_ELEM).map(drop)
+}
+
+/// Returns an element of a map with keys of 4 bytes and values of 16 bytes.
+pub(crate) fn get(map: BorrowedFd<'_>, key: u32) -> Result<[u32; 4], Errno> {
+    let mut value = [0; 4];
+    let attr = Attr::of(&[map.as_raw_fd() as u32]).point(2, &raw const key);
+    attr.point(4, value.as_mut_ptr()).call(MAP_LOOKUP_ELEM)?;
+    Ok(value)
+}
+
+pub(crate) fn take(map: BorrowedFd<'_>, key: u32) -> Result<(), Errno> {
+    Attr::of(&[map.as_raw_fd() as u32]).point(2, &raw const key).call(MAP_DELETE_ELEM).map(drop)
+}
+
+/// A memory-mapped array with a single value, through which programs read what we store.
+#[derive(Debug)]
+pub(crate) struct MappedValue {
+    fd: OwnedFd,
+    value: Shared,
+}
+
+impl MappedValue {
+    pub(crate) fn new(size: usize) -> Result<Self, Errno> {
+        let fd = map(&MapKind { kind: ARRAY, key: 4, value: size as u32, entries: 1, flags: F_MMAPABLE }, None)?;
+        // The kernel rounds the array's only value up to whole pages.
+        let len = size.next_multiple_of(rustix::param::page_size());
+        let value = Shared::map(fd.as_fd(), len, ProtFlags::READ | ProtFlags::WRITE, 0)?;
+        Ok(Self { fd, value })
+    }
+
+    pub(crate) fn fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+
+    pub(crate) fn word(&self, i: usize) -> &AtomicU64 {
+        self.value.word(8 * i)
+    }
+}
+
+/// The reason why a program was not loaded.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LoadError {
+    pub errno: Errno,
+    /// The last line of the verifier's log.
+    pub log: String,
+}
+
+impl From<Errno> for LoadError {
+    fn from(errno: Errno) -> Self {
+        Self { errno, log: String::new() }
+    }
+}
+
+/// The hook that a program runs at (`enum bpf_prog_type`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub(crate) enum ProgramType {
+    Tracepoint = 5,
+    Sample = 7,
+    RawTracepoint = 17,
+}
+
+/// A program's instructions, and the types of its functions where it has callbacks.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Code<'a> {
+    pub(crate) runs: ProgramType,
+    pub(crate) instructions: &'a [u64],
+    pub(crate) licence: &'a CStr,
+    pub(crate) types: Option<Types<'a>>,
+}
+
+/// BTF, and the start and type of each function (`struct bpf_func_info`).
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Types<'a> {
+    pub(crate) btf: BorrowedFd<'a>,
+    pub(crate) functions: &'a [[u32; 2]],
+}
+
+pub(crate) fn btf(bytes: &[u8]) -> Result<OwnedFd, Errno> {
+    Attr::default().point(0, bytes.as_ptr()).with(4, bytes.len() as u32).make(BTF_LOAD)
+}
+
+/// Loads a program for events. The error has the last line of the verifier's log.
+pub(crate) fn load(code: &Code<'_>) -> Result<OwnedFd, LoadError> {
+    let attr = || {
+        let mut attr = Attr::of(&[code.runs as u32, code.instructions.len() as u32])
+            .point(2, code.instructions.as_ptr())
+            .point(4, code.licence.as_ptr());
+        if let Some(types) = &code.types {
+            attr = attr.with(18, types.btf.as_raw_fd() as u32).with(19, size_of::<[u32; 2]>() as u32);
+            attr = attr.point(20, types.functions.as_ptr()).with(22, types.functions.len() as u32);
+        }
+        attr
+    };
+    attr().make(PROG_LOAD).map_err(|errno| {
+        let mut log = vec![0u8; 256 << 10];
+        // A verifier that rejects a program late writes a longer log. Newer kernels truncate it; the call fails either
+        // way.
+        let _ = attr().with(6, 1).with(7, log.len() as u32).point(8, log.as_mut_ptr()).make(PROG_LOAD);
+        let end = log.iter().position(|b| *b == 0).unwrap_or(log.len());
+        let text = String::from_utf8_lossy(&log[..end]).into_owned();
+        let last = text.lines().rev().find(|line| !line.starts_with("processed") && !line.is_empty());
+        LoadError { errno, log: last.unwrap_or_default().to_owned() }
+    })
+}
+
+/// Attaches a program of type `RawTracepoint` to a tracepoint until the descriptor is closed.
+pub(crate) fn attach(program: BorrowedFd<'_>, tracepoint: &CStr) -> Result<OwnedFd, Errno> {
+    Attr::default().point(0, tracepoint.as_ptr()).with(2, program.as_raw_fd() as u32).make(RAW_TRACEPOINT_OPEN)
+}
+
+/// Returns the number of instructions that the verifier processed; 0 before Linux 5.16.
+pub(crate) fn verified(program: BorrowedFd<'_>) -> Result<u32, Errno> {
+    // `struct bpf_prog_info` as 32-bit words.
+    let mut info = [0u32; 64];
+    let words = [program.as_raw_fd() as u32, size_of_val(&info) as u32];
+    Attr::of(&words).point(2, info.as_mut_ptr()).call(OBJ_GET_INFO_BY_FD)?;
+    Ok(info[54])
+}

@@ -1,0 +1,123 @@
+//! BPF programs that read the string arguments of a system call while the calling task's memory is readable, and write
+//! them as a separate record before the call's record.
+
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+
+use super::calls::{
+    self, CALL, Code, EXIT, LD_MAP, LoadError, MOV_K, MOV_X, MapKind, PERF_EVENT_ARRAY, ProgramType, op,
+};
+use crate::kernel::machine::cpus;
+use crate::kernel::perf_event::sys::Errno;
+
+/// Bytes of a program's stack, which holds all that it writes.
+const STACK: usize = 512;
+/// The maximum length of a string, including its NUL.
+const LONGEST: usize = 248;
+
+// Instructions (Documentation/bpf/standardization/instruction-set.rst).
+const LDX_DW: u64 = 0x79;
+const STX_DW: u64 = 0x7b;
+const ST_DW: u64 = 0x7a;
+const MOV32_K: u64 = 0xb4;
+const ADD_K: u64 = 0x07;
+const JLE_K: u64 = 0xb5;
+
+// Helpers (bpf-helpers(7)).
+const PERF_EVENT_OUTPUT: i32 = 25;
+const PROBE_READ_USER_STR: i32 = 114;
+/// `BPF_F_CURRENT_CPU`.
+const CURRENT_CPU: i32 = -1;
+
+/// The layout of a record: the tracepoint, then each string's length or errno, then the strings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct StringLayout {
+    strings: usize,
+}
+
+impl StringLayout {
+    /// Returns the layout of `strings` strings, at least one.
+    pub(crate) fn new(strings: usize) -> Self {
+        Self { strings: strings.max(1) }
+    }
+
+    /// Returns the bytes that a string may have, including its NUL.
+    pub(crate) fn room(self) -> usize {
+        ((STACK - 16) / self.strings - 8).min(LONGEST) & !7
+    }
+
+    fn size(self) -> usize {
+        8 + self.strings * (8 + self.room())
+    }
+
+    /// Returns the tracepoint that a record belongs to.
+    pub(crate) fn of(record: &[u8]) -> Option<u64> {
+        record.first_chunk().map(|tag| u64::from_le_bytes(*tag))
+    }
+
+    /// Returns a string with its NUL; `None` if it could not be read. A string that fills its room is truncated.
+    pub(crate) fn string(self, record: &[u8], i: usize) -> Option<&[u8]> {
+        let length = record.get(8 + 8 * i..)?.first_chunk().map(|length| i64::from_le_bytes(*length))?;
+        let length = usize::try_from(length).ok().filter(|length| (1..=self.room()).contains(length))?;
+        record.get(8 + 8 * self.strings + i * self.room()..)?.get(..length)
+    }
+
+    /// Generates the program for strings whose addresses are at these offsets in a tracepoint's record.
+    fn program(self, tracepoint: u64, addresses: &[usize], events: BorrowedFd<'_>) -> Vec<u64> {
+        // r6: the context. The stack from `base` on is the record.
+        let base = -(self.size() as i32);
+        let mut code = vec![op(MOV_X, 6, 1, 0, 0), op(ST_DW, 10, 0, base, tracepoint as i32)];
+        for (i, address) in addresses.iter().enumerate() {
+            let (length, string) = (8 + 8 * i, 8 + 8 * self.strings + i * self.room());
+            code.extend([
+                op(LDX_DW, 3, 6, *address as i32, 0),
+                op(MOV_X, 1, 10, 0, 0),
+                op(ADD_K, 1, 0, 0, base + string as i32),
+                op(MOV_K, 2, 0, 0, self.room() as i32),
+                op(CALL, 0, 0, 0, PROBE_READ_USER_STR),
+                op(STX_DW, 10, 0, base + length as i32, 0),
+            ]);
+        }
+        // The last string, which is the only one of most calls, is written without padding: r7 is its length.
+        let before_it = self.size() - self.room();
+        code.extend([
+            op(MOV_X, 7, 0, 0, 0),
+            op(JLE_K, 7, 0, 1, self.room() as i32),
+            op(MOV_K, 7, 0, 0, self.room() as i32),
+            op(MOV_X, 1, 6, 0, 0),
+            op(LD_MAP, 2, 0, 0, events.as_raw_fd()),
+            0,
+            op(MOV32_K, 3, 0, 0, CURRENT_CPU),
+            op(MOV_X, 4, 10, 0, 0),
+            op(ADD_K, 4, 0, 0, base),
+            op(MOV_X, 5, 7, 0, 0),
+            op(ADD_K, 5, 0, 0, before_it as i32),
+            op(CALL, 0, 0, 0, PERF_EVENT_OUTPUT),
+            // Return 1, so that other tracers of the call still receive it.
+            op(MOV_K, 0, 0, 0, 1),
+            op(EXIT, 0, 0, 0, 0),
+        ]);
+        code
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct ProgramOutputs(OwnedFd);
+
+impl ProgramOutputs {
+    pub(crate) fn new() -> Result<Self, Errno> {
+        let entries = cpus::possible() as u32;
+        let kind = MapKind { kind: PERF_EVENT_ARRAY, key: 4, value: 4, entries, flags: 0 };
+        Ok(Self(calls::map(&kind, None)?))
+    }
+
+    /// Lets an event of type `SW_BPF_OUTPUT` write the records of its CPU.
+    pub(crate) fn write_by(&self, cpu: u32, event: BorrowedFd<'_>) -> Result<(), Errno> {
+        calls::put(self.0.as_fd(), cpu, [event.as_raw_fd() as u32, 0, 0, 0])
+    }
+
+    /// Loads a program for a tracepoint's event (CAP_BPF and CAP_PERFMON, or CAP_SYS_ADMIN).
+    pub(crate) fn load(&self, tracepoint: u64, addresses: &[usize]) -> Result<OwnedFd, LoadError> {
+        let code = StringLayout::new(addresses.len()).program(tracepoint, addresses, self.0.as_fd());
+        calls::load(&Code { runs: ProgramType::Tracepoint, instructions: &code, licence: c"GPL", types: None })
+    }
+}

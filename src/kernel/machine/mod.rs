@@ -1,0 +1,6 @@
+//! The machine and its parts: CPUs, cgroups, identity.
+
+pub mod cgroup;
+pub mod cpus;
+pub mod host;
+pub mod identity;

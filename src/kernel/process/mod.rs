@@ -1,0 +1,7 @@
+//! The program's own process and those it starts: rights, limits, memory, commands.
+
+pub mod limits;
+pub mod own_memory;
+pub mod privilege;
+pub(crate) mod sched;
+pub(crate) mod spawn;

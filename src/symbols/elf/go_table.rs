@@ -1,0 +1,255 @@
+//! Functions and lines from `.gopclntab` of Go programs. Every Go program carries it for its own stack traces, even
+//! when stripped. The layouts are those of Go 1.2, 1.16, 1.18 and 1.20 (debug/gosym and runtime/symtab.go).
+
+use object::{Object, ObjectSection, ObjectSegment};
+
+use crate::perfdata::unpack::UnpackBudget;
+use crate::symbols::bytes::Bytes;
+use crate::symbols::elf::{Elf, ElfError, Segments};
+use crate::symbols::names::table::{Binding, MAX_NAME, Raw, SymbolTable};
+
+pub(crate) const SECTIONS: [&str; 2] = [".gopclntab", ".data.rel.ro.gopclntab"];
+const MAX_FUNCTIONS: u64 = 1 << 24;
+const ALIGN: usize = 32;
+/// The limit of steps in a table of values; no function is that long.
+const MAX_STEPS: usize = 1 << 20;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Layout {
+    Go12,
+    Go116,
+    /// Functions are relative to the start of the text.
+    Go118,
+}
+
+impl Layout {
+    fn of(magic: u32) -> Option<Self> {
+        Some(match magic {
+            0xffff_fffb => Self::Go12,
+            0xffff_fffa => Self::Go116,
+            0xffff_fff0 | 0xffff_fff1 => Self::Go118,
+            _ => return None,
+        })
+    }
+}
+
+/// The table of a file. It is not copied; positions are offsets in the file.
+#[derive(Clone, Debug)]
+pub(crate) struct GoTable {
+    bytes: Bytes,
+    layout: Layout,
+    wide: bool,
+    big: bool,
+    /// The minimum size of an instruction in bytes.
+    quantum: u64,
+    functions: u64,
+    /// The linked address of the text.
+    text: u64,
+    names: usize,
+    units: usize,
+    files: usize,
+    values: usize,
+    /// Offset of the function list, and the base of the positions in it.
+    list: usize,
+    base: usize,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct GoPlace<'a> {
+    pub(crate) function: &'a [u8],
+    pub(crate) line: Option<(&'a [u8], u32)>,
+}
+
+impl GoTable {
+    /// Finds the table of a Go program. A file without sections is searched for it.
+    pub(crate) fn of(file: &Elf<'_>, bytes: &Bytes) -> Option<Self> {
+        let text = file.section_by_name(".text").map(|section| section.address());
+        let named = SECTIONS.iter().find_map(|name| file.section_by_name(name)?.file_range());
+        if let Some((at, _)) = named {
+            return Self::at(file, bytes, usize::try_from(at).ok()?, text);
+        }
+        if file.sections().next().is_some() {
+            return None;
+        }
+        let code = file.segments().find(|s| s.permissions().executable()).map(|s| s.address());
+        file.segments().take(16).find_map(|segment| {
+            let (from, len) = segment.file_range();
+            let (from, len) = (usize::try_from(from).ok()?, usize::try_from(len).ok()?);
+            let content = bytes.get(from..from.checked_add(len)?)?;
+            let ends: &[u8] = if file.is_little_endian() { &[0xff, 0xff, 0xff, 0, 0] } else { &[0xff, 0xff, 0xff] };
+            let found = memchr::memmem::find_iter(content, ends);
+            let starts = found.filter_map(|at| from.checked_add(at)?.checked_sub(usize::from(file.is_little_endian())));
+            starts.filter(|at| at % ALIGN == 0).find_map(|at| Self::at(file, bytes, at, text.or(code)))
+        })
+    }
+
+    fn at(file: &Elf<'_>, bytes: &Bytes, at: usize, text: Option<u64>) -> Option<Self> {
+        let head: [u8; 8] = bytes.get(at..)?.first_chunk().copied()?;
+        let big = !file.is_little_endian();
+        let word = [head[0], head[1], head[2], head[3]];
+        let layout = Layout::of(if big { u32::from_be_bytes(word) } else { u32::from_le_bytes(word) })?;
+        let [_, _, _, _, 0, 0, quantum @ (1 | 2 | 4), size @ (4 | 8)] = head else { return None };
+        let mut table = Self {
+            bytes: bytes.clone(),
+            layout,
+            wide: size == 8,
+            big,
+            quantum: quantum.into(),
+            functions: 0,
+            text: 0,
+            names: at,
+            units: at,
+            files: at,
+            values: at,
+            list: at,
+            base: at,
+        };
+        let number = |i: usize| table.pointer(at.checked_add(8)?.checked_add(i * usize::from(size))?);
+        let place = |i: usize| at.checked_add(usize::try_from(number(i)?).ok()?).filter(|at| *at < bytes.len());
+        let functions = number(0).filter(|n| (1..=MAX_FUNCTIONS).contains(n))?;
+        let places = match layout {
+            Layout::Go12 => [at, at, at, at, at.checked_add(8)?.checked_add(usize::from(size))?],
+            Layout::Go116 => [place(2)?, place(3)?, place(4)?, place(5)?, place(6)?],
+            Layout::Go118 => [place(3)?, place(4)?, place(5)?, place(6)?, place(7)?],
+        };
+        // The file does not have it if the loader would have written it.
+        let begins = if layout == Layout::Go118 { number(2).filter(|text| *text != 0).or(text)? } else { 0 };
+        (table.functions, table.text) = (functions, begins);
+        [table.names, table.units, table.files, table.values, table.list] = places;
+        table.base = if layout == Layout::Go12 { at } else { table.list };
+        // Data that only resembles a table does not have sorted functions.
+        let (first, second) = (table.entry(0)?.0, table.entry(1)?.0);
+        (first <= second && table.end()? > first).then_some(table)
+    }
+
+    fn u32(&self, at: usize) -> Option<u32> {
+        let word = self.bytes.get(at..)?.first_chunk().copied()?;
+        Some(if self.big { u32::from_be_bytes(word) } else { u32::from_le_bytes(word) })
+    }
+
+    fn pointer(&self, at: usize) -> Option<u64> {
+        if !self.wide {
+            return self.u32(at).map(u64::from);
+        }
+        let word = self.bytes.get(at..)?.first_chunk().copied()?;
+        Some(if self.big { u64::from_be_bytes(word) } else { u64::from_le_bytes(word) })
+    }
+
+    /// Returns the size of a number in the function list, in bytes.
+    fn step(&self) -> usize {
+        if self.layout == Layout::Go118 || !self.wide { 4 } else { 8 }
+    }
+
+    fn listed(&self, i: u64) -> Option<u64> {
+        let at = self.list.checked_add(usize::try_from(i).ok()?.checked_mul(self.step())?)?;
+        if self.step() == 4 { self.u32(at).map(u64::from) } else { self.pointer(at) }
+    }
+
+    /// Returns a function's linked address and the position of its description; after the last one, an end address.
+    fn entry(&self, i: u64) -> Option<(u64, usize)> {
+        let described = usize::try_from(self.listed(2 * i + 1)?).ok()?;
+        Some((self.text.wrapping_add(self.listed(2 * i)?), self.base.checked_add(described)?))
+    }
+
+    fn end(&self) -> Option<u64> {
+        Some(self.text.wrapping_add(self.listed(2 * self.functions)?))
+    }
+
+    /// Returns a number of a function's description. After the address follow the name and others, four bytes each.
+    fn described(&self, function: usize, i: usize) -> Option<u32> {
+        let first = if self.layout == Layout::Go118 || !self.wide { 4 } else { 8 };
+        self.u32(function.checked_add(first + 4 * i)?)
+    }
+
+    fn text_at(&self, base: usize, offset: u32) -> &[u8] {
+        let text = base.checked_add(offset as usize).and_then(|at| self.bytes.get(at..)).unwrap_or_default();
+        let text = &text[..text.len().min(MAX_NAME)];
+        &text[..memchr::memchr(0, text).unwrap_or(text.len())]
+    }
+
+    /// Returns the functions at their offsets in the file; names stay in the file. Fails if the budget is too small.
+    pub(crate) fn symbols(&self, segments: &Segments, purse: &mut UnpackBudget) -> Result<SymbolTable, ElfError> {
+        let each = (SymbolTable::ENTRY + size_of::<(u64, u32)>()) as u64;
+        purse.take(SECTIONS[0], self.functions * each)?;
+        let one = |i: u64| Some((segments.to_offset(self.entry(i)?.0)?, i as u32));
+        let list: Vec<(u64, u32)> = (0..self.functions).filter_map(one).collect();
+        purse.give_back(self.functions * size_of::<(u64, u32)>() as u64);
+        let raw = |i: u32| self.raw(u64::from(i)).unwrap_or(NAMELESS);
+        Ok(SymbolTable::build_in(list, raw, &self.bytes, self.names))
+    }
+
+    fn raw(&self, i: u64) -> Option<Raw<'_>> {
+        let (start, function) = self.entry(i)?;
+        let next = if i + 1 < self.functions { self.entry(i + 1)?.0 } else { self.end()? };
+        let name = self.described(function, 0)? as usize;
+        let name = self.bytes.get(self.names.checked_add(name)?..)?;
+        let name = &name[..name.len().min(MAX_NAME)];
+        Some(Raw { start, size: next.saturating_sub(start), name, binding: Binding::Global })
+    }
+
+    /// Returns the function, file and line of a linked address.
+    pub(crate) fn place(&self, address: u64) -> Option<GoPlace<'_>> {
+        let (mut low, mut high) = (0, self.functions);
+        if address >= self.end()? {
+            return None;
+        }
+        // Finds the last function that does not begin later.
+        while low < high {
+            let middle = low + (high - low) / 2;
+            if self.entry(middle)?.0 <= address { low = middle + 1 } else { high = middle }
+        }
+        let (start, function) = self.entry(low.checked_sub(1)?)?;
+        let name = self.text_at(self.names, self.described(function, 0)?);
+        Some(GoPlace { function: name, line: self.line(function, address.wrapping_sub(start)) })
+    }
+
+    fn line(&self, function: usize, into: u64) -> Option<(&[u8], u32)> {
+        if self.layout == Layout::Go12 {
+            return None;
+        }
+        // After the name: arguments, deferreturn, pcsp, pcfile, pcln, number of tables, unit.
+        let value = |i: usize| self.value(self.described(function, i)?, into);
+        let (file, line) = (value(4)?, value(5)?);
+        let at = self.described(function, 7)?.checked_add(u32::try_from(file).ok()?)?;
+        let name = self.u32(self.units.checked_add((at as usize).checked_mul(4)?)?)?;
+        let file = self.text_at(self.files, name);
+        (name != u32::MAX && !file.is_empty()).then_some((file, u32::try_from(line).ok()?))
+    }
+
+    /// Returns the value at an offset into a function, from a table of value changes.
+    fn value(&self, table: u32, into: u64) -> Option<i64> {
+        let mut rest = self.bytes.get(self.values.checked_add(table as usize)?..)?;
+        let (mut value, mut upto) = (-1i64, 0u64);
+        for step in 0..MAX_STEPS {
+            let change = varint(&mut rest)?;
+            if change == 0 && step > 0 {
+                return None;
+            }
+            let change = (change >> 1) as i64 ^ -((change & 1) as i64);
+            value = value.wrapping_add(change);
+            upto = upto.checked_add(varint(&mut rest)?.checked_mul(self.quantum)?)?;
+            if into < upto {
+                return Some(value);
+            }
+        }
+        None
+    }
+}
+
+const NAMELESS: Raw<'static> = Raw { start: 0, size: 0, name: &[], binding: Binding::Local };
+
+fn varint(bytes: &mut &[u8]) -> Option<u64> {
+    let mut value = 0u64;
+    for shift in (0..35).step_by(7) {
+        let (byte, rest) = bytes.split_first()?;
+        *bytes = rest;
+        value |= u64::from(byte & 0x7f) << shift;
+        if byte & 0x80 == 0 {
+            return Some(value);
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,342 @@
+//! Functions of an ELF file by their offsets in the file, which mappings report at any load address (elf(5)).
+
+pub(crate) mod bounds;
+pub(crate) mod go_table;
+pub(crate) mod linked;
+pub(crate) mod plt;
+pub(crate) mod program;
+pub(crate) mod section;
+
+use object::elf::{
+    FileHeader32, FileHeader64, SHN_UNDEF, STB_LOCAL, STB_WEAK, STT_FUNC, STT_GNU_IFUNC, STT_NOTYPE, STT_OBJECT, Sym32,
+    Sym64, SymbolBind, SymbolSection as SectionIndex, SymbolType,
+};
+use object::read::elf::FileHeader;
+use object::{Endianness, Object, ObjectSection, pod};
+
+use super::bytes::Bytes;
+use super::names::table::{Binding, MAX_NAME, Raw, SymbolTable};
+use crate::perfdata::unpack::{UnpackBudget, UnpackError};
+use crate::record::kinds::BuildId;
+
+/// The reason why a part of a file cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub enum ElfError {
+    #[error("cannot be read as an ELF file: {0}")]
+    Parse(#[from] object::Error),
+    #[error("has no symbols (it is stripped)")]
+    NoSymbols,
+    #[error("has too many sections and segments ({0})")]
+    Parts(u32),
+    #[error("{0}")]
+    LeftOut(String),
+    #[error(transparent)]
+    Refused(#[from] UnpackError),
+}
+
+pub(crate) type Elf<'d> = object::File<'d, &'d [u8]>;
+
+/// The loaded segments of a file: address, size and offset in the file of each.
+#[derive(Clone, Debug, Default)]
+pub struct Segments(Vec<(u64, u64, u64)>);
+
+impl Segments {
+    /// Takes address, size in memory and offset of each segment.
+    pub(super) fn new(parts: impl Iterator<Item = (u64, u64, u64)>) -> Self {
+        Self(parts.take(MAX_SEGMENTS).collect())
+    }
+
+    /// Returns the offset in the file of a linked address.
+    pub(crate) fn to_offset(&self, addr: u64) -> Option<u64> {
+        let (start, _, offset) = self.0.iter().find(|(start, size, _)| addr.wrapping_sub(*start) < *size)?;
+        Some(addr.wrapping_sub(*start).wrapping_add(*offset))
+    }
+
+    /// Returns the linked address of an offset in the file.
+    pub fn to_address(&self, offset: u64) -> Option<u64> {
+        let (start, _, from) = self.0.iter().find(|(_, size, from)| offset.wrapping_sub(*from) < *size)?;
+        Some(offset.wrapping_sub(*from).wrapping_add(*start))
+    }
+}
+
+pub(crate) fn parse(bytes: &[u8]) -> Result<Elf<'_>, ElfError> {
+    let parts = parts(bytes);
+    if parts > MAX_PARTS {
+        return Err(ElfError::Parts(parts));
+    }
+    Ok(object::File::parse(bytes)?)
+}
+
+/// Returns how many sections and segments a file claims to have. Counts that do not fit the header are in the first
+/// section (elf(5)): a sparse file can claim billions, and each search would iterate over them.
+fn parts(bytes: &[u8]) -> u32 {
+    fn of<H: FileHeader>(bytes: &[u8]) -> object::Result<u32> {
+        let header = H::parse(bytes)?;
+        let endian = header.endian()?;
+        Ok(header.shnum(endian, bytes)?.max(header.phnum(endian, bytes)?))
+    }
+    let wide = of::<FileHeader64<Endianness>>(bytes);
+    // Files without such counts fail later, when they are parsed.
+    wide.or_else(|_| of::<FileHeader32<Endianness>>(bytes)).unwrap_or(0)
+}
+
+pub(crate) fn build_id(file: &Elf<'_>) -> Option<BuildId> {
+    file.build_id().ok().flatten().and_then(BuildId::new)
+}
+
+/// Returns the functions of one of a file's symbol tables; names stay in the file.
+/// Empty if the table is missing. `segments` are those of the program if this is its debug file.
+pub(crate) fn functions(
+    bytes: &Bytes,
+    kind: SymbolSection,
+    segments: &Segments,
+    purse: &mut UnpackBudget,
+) -> Result<SymbolTable, ElfError> {
+    table_of(bytes, kind, segments, purse, |symbols, sym| symbols.is_function(sym))
+}
+
+/// Returns functions and data objects of a symbol table.
+pub(crate) fn objects(
+    bytes: &Bytes,
+    kind: SymbolSection,
+    segments: &Segments,
+    purse: &mut UnpackBudget,
+) -> Result<SymbolTable, ElfError> {
+    table_of(bytes, kind, segments, purse, |symbols, sym| symbols.is_function(sym) || symbols.is_object(sym))
+}
+
+fn table_of(
+    bytes: &Bytes,
+    kind: SymbolSection,
+    segments: &Segments,
+    purse: &mut UnpackBudget,
+    is_wanted: fn(&Symbols<'_>, &Sym) -> bool,
+) -> Result<SymbolTable, ElfError> {
+    let file = parse(bytes)?;
+    let symbols = Symbols::of(&file, bytes, kind);
+    let list = symbols.listed(&|addr| segments.to_offset(addr), purse, is_wanted)?;
+    purse.give_back((list.len() * size_of::<(u64, u32)>()) as u64);
+    Ok(SymbolTable::build_in(list, |i| symbols.raw(i), bytes, symbols.names_at))
+}
+
+/// Returns the linked addresses where functions begin, from symbols, without the cold parts that compilers move away.
+pub(super) fn starts_of_functions(file: &Elf<'_>, bytes: &[u8]) -> Vec<u64> {
+    let is_part = |raw: &Raw<'_>| {
+        let name = &raw.name[..memchr::memchr(0, raw.name).unwrap_or(raw.name.len())];
+        memchr::memmem::find(name, b".cold").is_some()
+    };
+    let mut starts = Vec::new();
+    for kind in [SymbolSection::All, SymbolSection::Dynamic] {
+        let symbols = Symbols::of(file, bytes, kind);
+        // A label in assembly may be anywhere.
+        let is_function = |sym: Sym| matches!(sym.kind, STT_FUNC | STT_GNU_IFUNC) && symbols.is_function(&sym);
+        let functions = (0..symbols.len()).filter(|i| symbols.get(*i).is_some_and(is_function));
+        starts.extend(functions.map(|i| symbols.raw(i)).filter(|raw| !is_part(raw)).map(|raw| raw.start));
+    }
+    starts
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SymbolSection {
+    /// `.symtab`: all functions, unless the file was stripped.
+    All,
+    /// `.dynsym`: exported functions.
+    Dynamic,
+}
+
+impl SymbolSection {
+    fn section(self) -> &'static str {
+        if self == Self::All { ".symtab" } else { ".dynsym" }
+    }
+
+    fn names(self) -> &'static str {
+        if self == Self::All { ".strtab" } else { ".dynstr" }
+    }
+}
+
+/// A symbol table and its names, read as two whole sections.
+/// A library that returns symbols one by one is much slower, and searches for the end of each name.
+pub(super) struct Symbols<'d> {
+    kind: SymbolSection,
+    entries: &'d [u8],
+    names: &'d [u8],
+    names_at: usize,
+    wide: bool,
+    endian: Endianness,
+    /// For each section, whether it holds code; empty if labels are ignored.
+    text: Vec<bool>,
+    /// Bit 0 of an ARM function's address marks Thumb code.
+    thumb: u64,
+}
+
+impl<'d> Symbols<'d> {
+    pub(super) fn of(file: &Elf<'d>, bytes: &'d [u8], kind: SymbolSection) -> Self {
+        let place = |name: &str| file.section_by_name(name).and_then(|s| s.file_range());
+        let part = |(at, len): (u64, u64)| {
+            let at = usize::try_from(at).ok()?;
+            Some((at, bytes.get(at..at.checked_add(usize::try_from(len).ok()?)?)?))
+        };
+        let (names_at, names) = place(kind.names()).and_then(part).unwrap_or_default();
+        let entries = place(kind.section()).and_then(part).map(|(_, entries)| entries).unwrap_or_default();
+        let endian = file.endianness();
+        let is_text = |name: &[u8]| memchr::memmem::find(name, b"text").is_some();
+        let sections = file.sections().map(|s| s.name_bytes().is_ok_and(is_text));
+        let is_usual = file.is_64() && file.is_little_endian();
+        let text = if is_usual { std::iter::once(false).chain(sections).collect() } else { Vec::new() };
+        let thumb = u64::from(file.architecture() == object::Architecture::Arm);
+        Self { kind, entries, names, names_at, wide: file.is_64(), endian, text, thumb }
+    }
+
+    pub(super) fn len(&self) -> u32 {
+        let size = if self.wide { size_of::<Sym64<Endianness>>() } else { size_of::<Sym32<Endianness>>() };
+        u32::try_from(self.entries.len() / size).unwrap_or(u32::MAX)
+    }
+
+    pub(super) fn get(&self, i: u32) -> Option<Sym> {
+        let read = if self.wide { Sym::read::<Sym64<Endianness>> } else { Sym::read::<Sym32<Endianness>> };
+        read(self.entries, i as usize, self.endian)
+    }
+
+    /// Returns whether a symbol is a function with a name. Does not read the name: names are megabytes of pages.
+    fn is_function(&self, sym: &Sym) -> bool {
+        let is_code = match sym.kind {
+            STT_FUNC | STT_GNU_IFUNC => sym.section != SHN_UNDEF,
+            STT_NOTYPE => self.text.get(usize::from(sym.section.0)).copied().unwrap_or(false),
+            _ => false,
+        };
+        is_code && sym.name != 0 && (sym.name as usize) < self.names.len()
+    }
+
+    fn is_object(&self, sym: &Sym) -> bool {
+        let is_data = sym.kind == STT_OBJECT && sym.section != SHN_UNDEF;
+        is_data && sym.name != 0 && (sym.name as usize) < self.names.len()
+    }
+
+    /// Collects the wanted symbols, each with its offset.
+    fn listed(
+        &self,
+        to_offset: &dyn Fn(u64) -> Option<u64>,
+        purse: &mut UnpackBudget,
+        is_wanted: fn(&Self, &Sym) -> bool,
+    ) -> Result<Vec<(u64, u32)>, UnpackError> {
+        // Skipped symbols take only time, which is limited by the size of the table.
+        let passed = self.entries.len() as u64 / SYMBOLS_FOR_ONE;
+        purse.take(self.kind.section(), passed)?;
+        purse.give_back(passed);
+        let all = || {
+            (0..self.len()).filter_map(|i| {
+                let sym = self.get(i).filter(|sym| is_wanted(self, sym))?;
+                Some((to_offset(sym.value & !self.thumb)?, i))
+            })
+        };
+        // Counts first: growing a list needs both the old and the new copy.
+        let count = all().count();
+        purse.take(self.kind.section(), (count * (SymbolTable::ENTRY + size_of::<(u64, u32)>())) as u64)?;
+        let mut list = Vec::with_capacity(count);
+        list.extend(all());
+        Ok(list)
+    }
+
+    /// Returns a symbol at its linked address.
+    pub(super) fn raw(&self, i: u32) -> Raw<'d> {
+        let sym = self.get(i).unwrap_or_default();
+        let name = self.names.get(sym.name as usize..).unwrap_or_default();
+        let binding = match sym.binding {
+            STB_WEAK => Binding::Weak,
+            STB_LOCAL => Binding::Local,
+            _ => Binding::Global,
+        };
+        Raw { start: sym.value & !self.thumb, size: sym.size, name: &name[..name.len().min(MAX_NAME)], binding }
+    }
+}
+
+#[derive(Default)]
+pub(super) struct Sym {
+    name: u32,
+    pub(super) kind: SymbolType,
+    binding: SymbolBind,
+    section: SectionIndex,
+    pub(super) value: u64,
+    size: u64,
+}
+
+impl Sym {
+    fn read<S: object::read::elf::Sym>(entries: &[u8], i: usize, endian: S::Endian) -> Option<Self> {
+        let (raw, _) = pod::from_bytes::<S>(entries.get(i * size_of::<S>()..)?).ok()?;
+        let (value, size) = (raw.st_value(endian).into(), raw.st_size(endian).into());
+        let (kind, binding, section) = (raw.st_type(), raw.st_bind(), raw.st_shndx(endian));
+        Some(Self { name: raw.st_name(endian), kind, binding, section, value, size })
+    }
+}
+
+/// Returns the functions of a kernel image (vmlinux) by address. Also returns the address of its `_text`.
+pub(crate) fn kernel(
+    bytes: &Bytes,
+    purse: &mut UnpackBudget,
+) -> Result<(SymbolTable, Option<u64>, Option<BuildId>), ElfError> {
+    let file = parse(bytes)?;
+    let symbols = Symbols::of(&file, bytes, SymbolSection::All);
+    let list = symbols.listed(&Some, purse, Symbols::is_function)?;
+    let passing = (list.len() * (size_of::<(u64, u32)>() + size_of::<Raw<'_>>())) as u64;
+    purse.take(SymbolSection::All.section(), (list.len() * size_of::<Raw<'_>>()) as u64)?;
+    let raw: Vec<Raw<'_>> = list.into_iter().map(|(_, i)| symbols.raw(i)).collect();
+    if raw.is_empty() {
+        return Err(ElfError::NoSymbols);
+    }
+    let named =
+        |s: &Raw<'_>, name: &[u8]| s.name.strip_prefix(name).is_some_and(|rest| rest.first().is_none_or(|b| *b == 0));
+    let start = |name: &[u8]| raw.iter().find(|s| named(s, name)).map(|s| s.start);
+    let text =
+        start(b"_text").or_else(|| start(b"_stext")).or_else(|| file.section_by_name(".text").map(|s| s.address()));
+    SymbolTable::charge_names(&raw, SymbolSection::All.names(), purse)?;
+    let table = SymbolTable::build(raw);
+    purse.give_back(passing);
+    Ok((table, text, build_id(&file)))
+}
+
+/// The limits of segments, and of sections and segments in total. No executable has more.
+pub(super) const MAX_SEGMENTS: usize = 256;
+const MAX_PARTS: u32 = 0xffff;
+/// The limit of a symbol table's size, relative to its functions' memory budget.
+const SYMBOLS_FOR_ONE: u64 = 8;
+
+#[cfg(test)]
+mod tests {
+    use super::super::trust::find_file::tests::{SPIN, map};
+    use super::*;
+    use crate::symbols::debug_image::Image;
+
+    #[test]
+    fn our_own_functions_are_found_at_their_offsets() {
+        let image = Image::of(map("/proc/self/exe")).expect("elf");
+        let table = functions(&image.bytes, SymbolSection::All, &image.segments, &mut UnpackBudget::new(1 << 28))
+            .expect("symbols");
+        assert!(table.len() > 100);
+        let names: Vec<String> =
+            table.iter().map(|s| super::super::names::demangle::demangle(s.name, Default::default())).collect();
+        assert!(names.iter().any(|n| n.contains("our_own_functions_are_found_at_their_offsets")));
+        assert!(names.iter().any(|n| n == "main"));
+        let main = table.iter().find(|s| s.name == b"main").expect("main").start;
+        assert_eq!(image.segments.to_address(main).and_then(|at| image.segments.to_offset(at)), Some(main));
+    }
+
+    /// A kernel image is read by address; any program with symbols has the same layout.
+    #[test]
+    fn a_kernel_image_is_read_by_address() {
+        let (table, text, id) = kernel(&map(SPIN), &mut UnpackBudget::new(1 << 28)).expect("symbols");
+        let main = table.iter().find(|s| s.name == b"main").expect("main");
+        // Linked at a fixed address, far from its offset in the file.
+        assert!(main.start >= 0x40_0000 && table.find(main.start + 1).is_some_and(|s| s.name == b"main"));
+        assert!(text.is_some() && id.is_some());
+    }
+
+    #[test]
+    fn what_is_no_elf_is_an_error() {
+        assert!(Image::of(b"#!/bin/sh\n".to_vec().into()).is_err());
+        let mut cut = std::fs::read("/bin/true").expect("true");
+        for len in [0, 3, 64, 200, cut.len() / 2] {
+            cut.truncate(cut.len().min(len.max(1)));
+            let _ = Image::of(cut.clone().into()).map(|image| image.functions(&mut UnpackBudget::new(1 << 28)));
+        }
+    }
+}

@@ -1,0 +1,481 @@
+//! Rows of unwind tables for the BPF program that walks stacks. They are built once from a file's `.eh_frame` or
+//! `.debug_frame` (LSB Core, "Exception Frames"; DWARF 5, section 6.4).
+
+mod bare;
+mod traced;
+
+use std::ops::Range;
+
+use gimli::{
+    BaseAddresses, CfaRule, Encoding, Expression, FrameDescriptionEntry, Operation, Register, RegisterRule,
+    UnwindContext, UnwindExpression, UnwindSection, UnwindTableRow,
+};
+use thiserror::Error;
+
+use crate::kernel::walk::rule::{Caller, Cfa, Rule, Saved};
+use crate::symbols::bytes::Bytes;
+use crate::symbols::elf::bounds::each_function;
+use crate::symbols::elf::go_table;
+use crate::symbols::elf::program::{Machine, Program, Segment};
+use crate::symbols::elf::section::{Shape, Slice};
+use crate::symbols::elf::{self, ElfError};
+
+/// The limit of rows per file: the largest known files have a twelfth of it.
+const MAX_ROWS: usize = 1 << 24;
+/// Functions are aligned; a gap of up to this many bytes between them is padding.
+const FILLING: u32 = 15;
+/// The minimum page size; mappings begin at a multiple of it.
+const PAGE: u64 = 1 << 12;
+
+/// A file's rows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnwindRows {
+    /// Sorted by address (see [`Rule`]); the last one is a gap.
+    pub rows: Vec<u64>,
+    /// The linked address that row addresses are relative to.
+    pub(crate) base: u64,
+    /// The section they were built from.
+    pub(crate) section: &'static str,
+}
+
+impl UnwindRows {
+    /// Returns the rule at a linked address.
+    pub(crate) fn rule(&self, address: u64) -> Rule {
+        address.checked_sub(self.base).map_or(Rule::Gap, |pc| rule_in(&self.rows, pc))
+    }
+}
+
+/// Returns the rule at an address relative to the rows' base.
+pub(crate) fn rule_in(rows: &[u64], pc: u64) -> Rule {
+    let after = rows.partition_point(|row| u64::from(*row as u32) <= pc);
+    after.checked_sub(1).map_or(Rule::Gap, |at| Rule::of((rows[at] >> 32) as u32))
+}
+
+/// Everything that rows and their positions depend on, for hashing.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Contents<'a> {
+    /// The machine fields of the file's header.
+    head: &'a [u8],
+    segments: Vec<Segment>,
+    /// Addresses of sections that pointers may be relative to.
+    sections: Vec<Option<u64>>,
+    tables: Vec<&'a [u8]>,
+    /// Content that determines rows of code without tables.
+    bare: Vec<&'a [u8]>,
+}
+
+/// Returns the content that a file's rows are built from. `None` if the file does not have a table.
+pub(crate) fn contents(bytes: &Bytes) -> Option<Contents<'_>> {
+    let program = Program::of(bytes).ok()?;
+    let found = |name: &&str| program.section(name).map(|section| section.bytes(bytes));
+    let tables: Vec<&[u8]> = SECTIONS.iter().filter_map(found).collect();
+    if tables.is_empty() {
+        return None;
+    }
+    let names = [".eh_frame", ".debug_frame", ".eh_frame_hdr", ".text", ".got", ".plt", ".iplt"];
+    let address = |name| program.section(name).map(|section| section.address());
+    let sections = names.into_iter().map(address).collect();
+    let bare = match program.machine {
+        Machine::Aarch64 => bare::SECTIONS.iter().filter_map(found).collect(),
+        Machine::X86_64 if traced::has_bare(&code(&program), &covered(&program, bytes)) => {
+            let code = program.code().into_iter().map(|(_, code)| code);
+            SYMBOLS.iter().filter_map(found).chain(code).collect()
+        }
+        _ => Vec::new(),
+    };
+    Some(Contents { head: bytes.get(..HEAD)?, segments: program.segments, sections, tables, bare })
+}
+
+/// The reason why a file has no rows.
+#[derive(Debug, Error)]
+pub enum NoRows {
+    /// Not an ELF object, or a damaged one.
+    #[error(transparent)]
+    NotElf(#[from] ElfError),
+    /// An unsupported architecture.
+    #[error("unsupported architecture; supported: x86-64 and AArch64")]
+    Machine,
+    /// A file without unwind tables, such as code with frame pointers.
+    #[error("it has no .eh_frame and no .debug_frame")]
+    NoTable,
+    /// More than `MAX_ROWS` rows.
+    #[error("its tables have more than {MAX_ROWS} rows")]
+    TooMany,
+}
+
+/// Of two functions at one address, the one in the first section wins.
+const SECTIONS: [&str; 2] = [".eh_frame", ".debug_frame"];
+const SYMBOLS: [&str; 2] = [".symtab", ".dynsym"];
+/// Bytes of the file header with the machine and the entry point.
+const HEAD: usize = 32;
+
+/// The DWARF numbers of the registers in tables.
+#[derive(Clone, Copy, Debug)]
+struct Registers {
+    sp: Register,
+    fp: Register,
+    ra: Register,
+    /// Bytes of a word. Rules count each word as eight bytes.
+    word: i64,
+}
+
+const X86_64: Registers = Registers { sp: Register(7), fp: Register(6), ra: Register(16), word: 8 };
+const AARCH64: Registers = Registers { sp: Register(31), fp: Register(29), ra: Register(30), word: 8 };
+const I386: Registers = Registers { sp: Register(4), fp: Register(5), ra: Register(8), word: 4 };
+/// The numbers of its registers in 64-bit code.
+const WIDE: [u8; 8] = [0, 2, 1, 3, 7, 6, 4, 5];
+/// Bytes from the context in a 32-bit signal frame to its instruction pointer.
+const CONTEXT_IP: i64 = 56;
+
+/// Builds a file's rows, or returns why there are none. An unreadable entry is skipped: its code becomes a gap.
+pub fn of(bytes: &Bytes) -> Result<UnwindRows, NoRows> {
+    let program = Program::of(bytes)?;
+    let registers = match program.machine {
+        Machine::X86_64 | Machine::X32 => X86_64,
+        Machine::Aarch64 => AARCH64,
+        Machine::I386 => I386,
+        Machine::Other => return Err(NoRows::Machine),
+    };
+    let base = program.segments.iter().map(|segment| segment.address).min().unwrap_or(0) & !(PAGE - 1);
+    let (bases, shape) = (program.bases(), program.shape);
+    let mut found = Found::default();
+    let mut from = None;
+    for name in SECTIONS {
+        let Some(section) = program.section(name) else { continue };
+        let before = found.functions.len();
+        if name == SECTIONS[0] {
+            read(&section.eh_frames(bytes, shape), &bases, registers, base, &mut found)?;
+        } else {
+            read(&section.debug_frames(bytes, shape), &bases, registers, base, &mut found)?;
+        }
+        from = from.or((found.functions.len() > before).then_some(name));
+    }
+    match program.machine {
+        Machine::Aarch64 => program.elf.iter().for_each(|elf| bare::add(elf, base, &mut found)),
+        Machine::X86_64 => {
+            let elf = program.elf.as_ref();
+            let symbols = || elf.map_or_else(Vec::new, |elf| elf::starts_of_functions(elf, bytes));
+            traced::add(&code(&program), symbols, base, &mut found);
+        }
+        _ => {}
+    }
+    if found.functions.is_empty() {
+        return Err(NoRows::NoTable);
+    }
+    found.functions.sort_by_key(|function| function.start);
+    Ok(UnwindRows { rows: merged(&found.functions, &found.rows), base, section: from.unwrap_or("its code") })
+}
+
+/// Returns the rows of a file that has more than `.eh_frame`.
+/// They are for the user-space unwinder: of a second table, or of code without a table. `None` for other files.
+pub(crate) fn beyond_frames(bytes: &Bytes) -> Option<UnwindRows> {
+    let program = Program::of(bytes).ok()?;
+    let has_both = SECTIONS.iter().all(|name| program.section(name).is_some());
+    let has_bare = || traced::has_bare(&code(&program), &covered(&program, bytes));
+    (program.machine == Machine::X86_64 && (has_both || has_bare())).then(|| of(bytes).ok()).flatten()
+}
+
+/// Returns whether building a file's table takes long, so that tables of other files should not wait for it.
+pub(crate) fn is_slow(bytes: &Bytes) -> bool {
+    const LARGE: usize = 8 << 20;
+    bytes.len() >= LARGE || is_mostly_bare(bytes)
+}
+
+/// Returns whether a file has much code and hardly any table. Then rows are derived from its code, which takes a while.
+fn is_mostly_bare(bytes: &Bytes) -> bool {
+    /// The minimum ratio of code bytes to table bytes. `LITTLE` is an amount of code that is always analyzed at once.
+    const RATIO: usize = 40;
+    const LITTLE: usize = 1 << 16;
+    let Ok(program) = Program::of(bytes) else { return false };
+    let code: usize = program.code().iter().map(|(_, code)| code.len()).sum();
+    let tables = SECTIONS.iter().filter_map(|name| program.section(name)).map(|section| section.bytes(bytes).len());
+    program.machine == Machine::X86_64 && code > LITTLE && code / RATIO > tables.sum()
+}
+
+/// Returns the rows of JIT code, relative to its start, from its own `.eh_frame`, which follows the code.
+pub(crate) fn of_code(frames: &[u8], size: u64, is_arm: bool) -> Option<Vec<u64>> {
+    /// The assumed address of the code; entries for other addresses are dropped.
+    const AT: u64 = 1 << 20;
+    let shape = Shape::new(gimli::RunTimeEndian::Little, true, is_arm);
+    let mut section = gimli::EhFrame::from(Slice::new(frames, shape.endian));
+    section.set_address_size(shape.size);
+    section.set_vendor(shape.vendor);
+    let behind = AT.checked_add(size.checked_next_multiple_of(8)?)?;
+    let bases = BaseAddresses::default().set_eh_frame(behind).set_text(AT);
+    let mut found = Found::default();
+    read(&section, &bases, if is_arm { AARCH64 } else { X86_64 }, 0, &mut found).ok()?;
+    found.functions.sort_by_key(|function| function.start);
+    let rows = merged(&found.functions, &found.rows);
+    // Some tables are relative to their own address.
+    let start = *rows.first()? as u32;
+    let own = rows.iter().filter(|row| u64::from(**row as u32 - start) <= size);
+    Some(own.map(|row| row >> 32 << 32 | u64::from(*row as u32 - start)).collect())
+}
+
+/// Returns a program's code, which may lack tables. Go code is excluded: it has frame pointers instead of tables.
+fn code<'a>(program: &Program<'a>) -> traced::Code<'a> {
+    if go_table::SECTIONS.iter().any(|name| program.section(name).is_some()) {
+        return traced::Code::default();
+    }
+    traced::Code { parts: program.code(), entry: program.entry }
+}
+
+/// Returns start and end of the functions that tables cover.
+fn covered(program: &Program<'_>, bytes: &[u8]) -> Vec<(u64, u64)> {
+    let (bases, mut all) = (program.bases(), Vec::new());
+    let mut add = |entry: FrameDescriptionEntry<Slice<'_>>| {
+        let start = entry.initial_address();
+        all.extend(start.checked_add(entry.len()).map(|end| (start, end)));
+        if all.len() > MAX_ROWS { Err(()) } else { Ok(()) }
+    };
+    for name in SECTIONS {
+        let Some(section) = program.section(name) else { continue };
+        // With too many functions no rows are built anyway.
+        let _ = if name == SECTIONS[0] {
+            each_function(&section.eh_frames(bytes, program.shape), &bases, &mut add)
+        } else {
+            each_function(&section.debug_frames(bytes, program.shape), &bases, &mut add)
+        };
+    }
+    all
+}
+
+/// A function, and its range among the rows read.
+#[derive(Clone, Debug)]
+struct Function {
+    start: u32,
+    end: u32,
+    rows: Range<usize>,
+}
+
+#[derive(Debug, Default)]
+struct Found {
+    functions: Vec<Function>,
+    rows: Vec<u64>,
+}
+
+impl Found {
+    /// Adds a function with its rules and the address where each begins.
+    fn push(&mut self, start: u64, end: u64, rules: &[(Rule, u64)]) {
+        let first = self.rows.len();
+        let near = |address: u64| u32::try_from(address).ok();
+        let Some((start, end)) = near(start).zip(near(end)).filter(|(start, end)| start < end) else { return };
+        let within =
+            |(rule, at): &(Rule, u64)| near(*at).filter(|at| (start..end).contains(at)).map(|at| rule.from(at));
+        self.rows.extend(rules.iter().filter_map(within));
+        self.functions.push(Function { start, end, rows: first..self.rows.len() });
+    }
+}
+
+fn read<'a, S: UnwindSection<Slice<'a>>>(
+    frames: &S,
+    bases: &BaseAddresses,
+    machine: Registers,
+    base: u64,
+    Found { functions, rows }: &mut Found,
+) -> Result<(), NoRows>
+where
+    S::Offset: std::hash::Hash + Eq,
+{
+    let mut context = UnwindContext::new();
+    each_function(frames, bases, |entry| {
+        let near = |address: u64| u32::try_from(address.checked_sub(base)?).ok();
+        let end = entry.initial_address().checked_add(entry.len()).and_then(near);
+        let Some((start, end)) = near(entry.initial_address()).zip(end).filter(|(start, end)| start < end) else {
+            return Ok(());
+        };
+        let first = rows.len();
+        if entry.is_signal_trampoline() && machine.word == 8 {
+            rows.push(Rule::Signal(0).from(start));
+        } else if each_row(&entry, frames, bases, &mut context, |row| {
+            let at = near(row.start_address()).filter(|at| (start..end).contains(at));
+            rows.extend(at.map(|at| rule(row, frames, entry.cie().encoding(), machine).from(at)));
+        })
+        .is_err()
+        {
+            rows.truncate(first);
+            return Ok(());
+        }
+        functions.push(Function { start, end, rows: first..rows.len() });
+        if rows.len() > MAX_ROWS { Err(NoRows::TooMany) } else { Ok(()) }
+    })
+}
+
+fn each_row<'a, S: UnwindSection<Slice<'a>>>(
+    entry: &FrameDescriptionEntry<Slice<'a>>,
+    frames: &S,
+    bases: &BaseAddresses,
+    context: &mut UnwindContext<usize>,
+    mut each: impl FnMut(&UnwindTableRow<usize>),
+) -> gimli::Result<()> {
+    let mut table = entry.rows(frames, bases, context)?;
+    while let Some(row) = table.next_row()? {
+        each(row);
+    }
+    Ok(())
+}
+
+/// Merges all functions into one table. Of two at one address the first wins; the space between functions becomes a
+/// gap, unless it is padding; consecutive equal rows become one.
+fn merged(functions: &[Function], rows: &[u64]) -> Vec<u64> {
+    let mut all: Vec<u64> = Vec::with_capacity(rows.len());
+    let mut end = None;
+    for function in functions {
+        let free = end.unwrap_or(function.start);
+        if function.start < free {
+            continue;
+        }
+        if function.start - free > FILLING {
+            all.push(Rule::Gap.from(free));
+        }
+        for row in &rows[function.rows.clone()] {
+            if all.last().is_none_or(|last| last >> 32 != row >> 32) {
+                all.push(*row);
+            }
+        }
+        end = Some(function.end);
+    }
+    all.extend(end.map(|end| Rule::Gap.from(end)));
+    all.shrink_to_fit();
+    all
+}
+
+fn rule<'a>(
+    row: &UnwindTableRow<usize>,
+    frames: &impl UnwindSection<Slice<'a>>,
+    encoding: Encoding,
+    machine: Registers,
+) -> Rule {
+    let read = |at: &UnwindExpression<usize>| Some(Operations::of(at.get(frames).ok()?, encoding));
+    let caller = row.register(machine.ra);
+    if caller == Some(RegisterRule::Undefined) {
+        return Rule::End;
+    }
+    // Rules count each word as eight bytes.
+    let (sp, fp) = (machine.sp, machine.fp);
+    let bytes = |n: i64| n.saturating_mul(8 / machine.word);
+    let number = |register: Register| match machine.word {
+        8 => u8::try_from(register.0).ok(),
+        _ => WIDE.get(usize::from(register.0)).copied(),
+    };
+    if let (true, Some(RegisterRule::Expression(at))) = (machine.word == I386.word, &caller) {
+        // Only signal frames have it in another place than on top.
+        let at = read(at).and_then(|said| said.above(sp)).and_then(|at| at.checked_sub(CONTEXT_IP));
+        return at.map_or(Rule::Unsupported, |above| Rule::Signal(bytes(above)));
+    }
+    let cfa = match row.cfa() {
+        CfaRule::RegisterAndOffset { register, offset } if *register == sp => Some(Cfa::Sp(bytes(*offset))),
+        CfaRule::RegisterAndOffset { register, offset } if *register == fp => Some(Cfa::Fp(bytes(*offset))),
+        CfaRule::RegisterAndOffset { register, offset } => {
+            number(*register).map(|register| Cfa::Register(register, bytes(*offset)))
+        }
+        CfaRule::Expression(at) => match read(at) {
+            Some(said) => match said.stub(machine) {
+                Some(from) => return Rule::Stub(from),
+                None => said.cfa(machine),
+            },
+            None => None,
+        },
+    };
+    let at_itself = |at: &_| read(at).is_some_and(|said| said.above(fp) == Some(0));
+    let saved = match row.register(fp) {
+        Some(RegisterRule::Offset(at)) => Saved::At(bytes(at)),
+        Some(RegisterRule::Expression(at)) if at_itself(&at) => Saved::AtItself,
+        _ => Saved::Same,
+    };
+    let (caller, saved) = match (machine.ra == AARCH64.ra, caller) {
+        (false, Some(RegisterRule::Offset(at))) if at == -machine.word => (Caller::OnTop, saved),
+        (false, Some(RegisterRule::Register(register))) => match number(register) {
+            Some(register) => (Caller::In(register), saved),
+            None => return Rule::Unsupported,
+        },
+        (true, None | Some(RegisterRule::SameValue)) => (Caller::Link, saved),
+        (true, Some(RegisterRule::Offset(at))) => match saved {
+            Saved::At(fp) if fp.checked_add(8) == Some(at) => (Caller::Beside, saved),
+            Saved::Same => (Caller::Alone(at), saved),
+            _ => return Rule::Unsupported,
+        },
+        _ => return Rule::Unsupported,
+    };
+    cfa.map_or(Rule::Unsupported, |cfa| Rule::Frame { cfa, saved, caller })
+}
+
+/// A known operation of an expression.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Said {
+    Register(Register, i64),
+    Memory,
+    Number(u64),
+    Plus,
+    PlusNumber(u64),
+    And,
+    AtLeast,
+    Shifted,
+    Other,
+}
+
+/// An expression's operations, up to a maximum number.
+#[derive(Debug)]
+struct Operations(Vec<Said>);
+
+impl Operations {
+    fn of(expression: Expression<Slice<'_>>, encoding: Encoding) -> Self {
+        const MOST: usize = 10;
+        let mut operations = expression.operations(encoding);
+        let next = || operations.next().unwrap_or(Some(Operation::Nop));
+        let said = std::iter::from_fn(next).take(MOST).map(|operation| match operation {
+            Operation::RegisterOffset { register, offset, .. } => Said::Register(register, offset),
+            Operation::Deref { size, space: false, .. } if size == encoding.address_size => Said::Memory,
+            Operation::UnsignedConstant { value } => Said::Number(value),
+            Operation::PlusConstant { value } => Said::PlusNumber(value),
+            Operation::Plus => Said::Plus,
+            Operation::And => Said::And,
+            Operation::Ge => Said::AtLeast,
+            Operation::Shl => Said::Shifted,
+            _ => Said::Other,
+        });
+        Self(said.collect())
+    }
+
+    /// Returns from which instruction on a PLT stub has pushed a word.
+    /// Linkers write one expression for all stubs: sp + 8 + ((pc & 15) >= N) * 8; with four-byte words, 4 instead of 8.
+    fn stub(&self, machine: Registers) -> Option<u8> {
+        use Said::{And, AtLeast, Number, Plus, Register as At, Shifted};
+        let shift = u64::from(machine.word.trailing_zeros());
+        match *self.0.as_slice() {
+            [At(sp, word), At(pc, 0), Number(15), And, Number(from), AtLeast, Number(by), Shifted, Plus]
+                if (sp, pc, word, by) == (machine.sp, machine.ra, machine.word, shift) =>
+            {
+                u8::try_from(from).ok()
+            }
+            _ => None,
+        }
+    }
+
+    /// Returns the offset from a register, if the expression is only that.
+    fn above(&self, register: Register) -> Option<i64> {
+        match *self.0.as_slice() {
+            [Said::Register(own, n)] if own == register => Some(n),
+            _ => None,
+        }
+    }
+
+    /// Returns a CFA that is loaded from memory plus an offset.
+    fn cfa(&self, machine: Registers) -> Option<Cfa> {
+        use Said::{Memory, Number, Plus, PlusNumber, Register as At};
+        let (register, n, m) = match *self.0.as_slice() {
+            [At(register, n), Memory] => (register, n, 0),
+            [At(register, n), Memory, PlusNumber(m)] | [At(register, n), Memory, Number(m), Plus] => (register, n, m),
+            _ => return None,
+        };
+        let bytes = |n: i64| n.checked_mul(8 / machine.word);
+        let (n, m) = (bytes(n)?, bytes(i64::try_from(m).ok()?)?);
+        if register == machine.sp {
+            return Some(Cfa::AtSp(n, m));
+        }
+        (register == machine.fp).then_some(Cfa::AtFp(n, m))
+    }
+}
+
+#[cfg(test)]
+mod tests;

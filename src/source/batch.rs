@@ -1,4 +1,4 @@
-//! What a source delivers at a time: records, and typed events in their order.
+//! Batches: the records of a source since the last one, and typed events in their order.
 
 use std::sync::Arc;
 

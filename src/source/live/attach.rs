@@ -22,6 +22,7 @@ use super::records::stack_walks::StackWalks;
 use super::records::strings::{OpenedEvent, Strings};
 
 mod counts;
+mod listener;
 
 pub(crate) use counts::ByCpu;
 

@@ -47,7 +47,7 @@ pub(crate) use follow::can_be_sampled;
 use poll_loop::{COUNT_NS, FIRST_TICKS_NS};
 pub use records::stack_walks::tables_of;
 use records::stack_walks::{self, StackWalks};
-use records::{outer_namespace, pipeline};
+use records::{outer_namespace, output};
 use settle::Settling;
 pub use target::Target;
 use target::family::Family;
@@ -211,7 +211,7 @@ impl LiveSource {
         source.next_tick = now + FIRST_TICKS_NS[0];
         let mut notes = Vec::new();
         source.pending.bytes = source.preamble(&mut notes);
-        source.pending.index = pipeline::index(&source.pending.bytes, &source.info.events[0].layout());
+        source.pending.index = output::index(&source.pending.bytes, &source.info.events[0].layout());
         source.info.notes.append(&mut notes);
         if source.attachment.common.cgroups {
             // Without it, containers are shown by their ids.

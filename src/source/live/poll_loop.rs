@@ -1,16 +1,20 @@
 //! Rounds over the rings: how long records may wait in them, how a wait ends, and which records a round reads. Also the
 //! interval of reading events that are only counted.
 
+use std::collections::BTreeMap;
 use std::os::fd::AsFd;
 use std::time::Duration;
 
 use rustix::event::epoll;
 
 use crate::kernel::monotonic_ns;
+use crate::perfdata::layout;
 use crate::source::{Batch, SourceEvent};
 
 use super::LiveSource;
+use super::attach::{Attachment, CpuRing};
 use super::event_slot::Slot;
+use super::records::pipeline::RecordPipeline;
 use super::records::stack_walks::StackWalks;
 
 /// The maximum time of records in a ring: a tick of the screen.
@@ -72,7 +76,7 @@ impl LiveSource {
         let had = batch.bytes.len();
         let (rings, mut pipeline) = self.attachment.pipeline(before);
         for (cpu, ring) in rings {
-            pipeline.drain(*cpu, ring, &mut self.read, batch);
+            pipeline.drain(*cpu, (ring.id, &mut ring.ring), &mut self.read, batch);
         }
         self.drained = batch.bytes.len() - had;
         if let Some(settling) = &mut self.settling {
@@ -101,5 +105,23 @@ impl LiveSource {
         if self.is_counting() {
             batch.events.push(SourceEvent::CpuCounts(self.attachment.cpu_counts()));
         }
+    }
+}
+
+impl Attachment {
+    /// Returns the rings, and the pipeline for records that were written after the previous round's start, `since`.
+    pub(super) fn pipeline(&mut self, since: u64) -> (&mut BTreeMap<u32, CpuRing>, RecordPipeline<'_>) {
+        let layout = layout(&self.attr(0));
+        let Self { rings, walks, strings, outside, borrowed, .. } = self;
+        let pipeline = RecordPipeline {
+            misattributed: Some(borrowed).filter(|samples| samples.is_used()),
+            walks: walks.as_mut().map(|walks| &mut walks.pairs),
+            strings: Some(&mut strings.joints).filter(|joints| joints.is_used()),
+            outer: outside.as_mut(),
+            layout,
+            since,
+            now: since,
+        };
+        (rings, pipeline)
     }
 }

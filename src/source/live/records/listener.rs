@@ -5,14 +5,9 @@
 //! without sample ids, which adds nothing. This module cuts its own records, which others' events enlarge, to the
 //! written bytes, and adds the sample id that all records of a recording have.
 
-use crate::kernel::sys::Errno;
 use crate::record::in_place::u64_at;
 use crate::record::kinds::{HEADER, types};
 use crate::record::{Layout, SampleId};
-
-use crate::source::live::attach::{Attachment, EventTarget, OpenEvent};
-use crate::source::live::attr;
-use crate::source::live::error::OpenError;
 
 /// Bytes of a BPF program's record: type, flags, id and tag.
 const BPF_EVENT: usize = HEADER + 16;
@@ -22,27 +17,6 @@ const NAME_AT: usize = HEADER + 16;
 const LENGTHS_AT: usize = HEADER + 8;
 /// Bytes of a record of losses, which the next writer adds with its own sample id, or without one.
 const LOST: usize = HEADER + 16;
-
-impl Attachment {
-    /// Listens on a CPU to changes of the kernel's code by a task, or by all (-1). Not possible before Linux 5.1.
-    pub(crate) fn listen(&mut self, cpu: u32, pid: i32) -> Result<(), OpenError> {
-        if !self.have.ksymbol {
-            return Ok(());
-        }
-        let attr = attr::listener(&self.common);
-        match self.sys.open(&attr, pid, cpu as i32, None, None) {
-            Err(Errno::INVAL) => self.have.ksymbol = false,
-            // Its events will not be opened either.
-            Err(errno) if OpenError::is_gone(errno, cpu as i32) => {}
-            Err(errno) => return Err(OpenError::open("dummy", &attr, errno, &self.rights)),
-            Ok(fd) => {
-                self.redirect(&fd, cpu)?;
-                self.opened.push(OpenEvent::now(fd, None, cpu, EventTarget::Task(pid), 0));
-            }
-        }
-        Ok(())
-    }
-}
 
 /// Returns a record of `own` bytes with a sample id behind them.
 pub(super) fn completed(record: &[u8], own: usize, layout: &Layout, id: &SampleId) -> Option<Vec<u8>> {

@@ -12,7 +12,7 @@ use crate::record::Layout;
 use crate::record::in_place::{put, u64_at};
 use crate::record::kinds::{HEADER, Header, misc};
 
-use super::pipeline::TIME_AT;
+use super::output::TIME_AT;
 
 /// The maximum number of cached foreign ids; beyond it, all are determined again.
 const MAX: usize = 1 << 12;
@@ -46,7 +46,7 @@ impl MisattributedSamples {
     }
 
     /// Returns whether an event shares samples, so that they must be corrected.
-    pub(super) fn is_used(&self) -> bool {
+    pub(crate) fn is_used(&self) -> bool {
         !self.shared.is_empty()
     }
 

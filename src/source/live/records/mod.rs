@@ -4,6 +4,7 @@
 pub(crate) mod listener;
 pub(crate) mod misattributed;
 pub(crate) mod outer_namespace;
+pub(crate) mod output;
 pub(crate) mod pipeline;
 pub(crate) mod stack_walks;
 pub(crate) mod strings;

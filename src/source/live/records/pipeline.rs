@@ -2,63 +2,38 @@
 //! completed or dropped, in this order, and the index of what is left.
 
 use crate::kernel::monotonic_ns;
-use crate::perfdata::layout;
-use crate::record::in_place::u64_at;
-use crate::record::kinds::{HEADER, Header, WholeRecords, types};
+use crate::kernel::ring::Ring;
+use crate::record::kinds::{HEADER, Header, types};
 use crate::record::{Layout, SampleId};
 use crate::source::Batch;
-use crate::source::live::attach::{Attachment, CpuRing};
 
 use super::listener;
 use super::misattributed::MisattributedSamples;
 use super::outer_namespace::OuterNamespaceTasks;
+use super::output::{RecordOutput, time_of};
 use super::stack_walks::WalkJoiner;
-use super::strings::{RingStrings, StringJoiner};
-
-/// The offset of the time in all our samples: after id, address and task.
-pub(super) const TIME_AT: usize = HEADER + 24;
+use super::strings::StringJoiner;
 
 /// The rewriters of records, in their order.
 #[derive(Default)]
 pub(crate) struct RecordPipeline<'a> {
-    pub(super) misattributed: Option<&'a mut MisattributedSamples>,
-    pub(super) walks: Option<&'a mut WalkJoiner>,
-    pub(super) strings: Option<&'a mut StringJoiner>,
-    pub(super) outer: Option<&'a mut OuterNamespaceTasks>,
-    pub(super) layout: Layout,
+    pub(crate) misattributed: Option<&'a mut MisattributedSamples>,
+    pub(crate) walks: Option<&'a mut WalkJoiner>,
+    pub(crate) strings: Option<&'a mut StringJoiner>,
+    pub(crate) outer: Option<&'a mut OuterNamespaceTasks>,
+    pub(crate) layout: Layout,
     /// The times between which a ring's records were written.
-    pub(super) since: u64,
-    pub(super) now: u64,
-}
-
-impl Attachment {
-    /// Returns the pipeline for records that were written after the previous round's start, `since`.
-    pub(crate) fn pipeline(
-        &mut self,
-        since: u64,
-    ) -> (&mut std::collections::BTreeMap<u32, CpuRing>, RecordPipeline<'_>) {
-        let layout = layout(&self.attr(0));
-        let Self { rings, walks, strings, outside, borrowed, .. } = self;
-        let pipeline = RecordPipeline {
-            misattributed: Some(borrowed).filter(|samples| samples.is_used()),
-            walks: walks.as_mut().map(|walks| &mut walks.pairs),
-            strings: Some(&mut strings.joints).filter(|joints| joints.is_used()),
-            outer: outside.as_mut(),
-            layout,
-            since,
-            now: since,
-        };
-        (rings, pipeline)
-    }
+    pub(crate) since: u64,
+    pub(crate) now: u64,
 }
 
 impl RecordPipeline<'_> {
     /// Reads a ring into a batch; `read` is a buffer.
-    pub(crate) fn drain(&mut self, cpu: u32, ring: &mut CpuRing, read: &mut Vec<u8>, batch: &mut Batch) {
+    pub(crate) fn drain(&mut self, cpu: u32, (owner, ring): (u64, &mut Ring), read: &mut Vec<u8>, batch: &mut Batch) {
         read.clear();
-        ring.ring.drain(read);
+        ring.drain(read);
         self.now = monotonic_ns();
-        self.pass(cpu, ring.id, read, batch);
+        self.pass(cpu, owner, read, batch);
     }
 
     /// Passes records that were read from a CPU's ring. Records without a sample id get the id of the ring's owner.
@@ -122,59 +97,6 @@ impl RecordPipeline<'_> {
         if let Some(samples) = misattributed {
             samples.set_latest(cpu, latest);
         }
-    }
-}
-
-/// Returns the time and the offset of each of our own records.
-pub(crate) fn index(bytes: &[u8], layout: &Layout) -> Vec<(u64, usize)> {
-    let begin = bytes.as_ptr().addr();
-    let place = |(header, record): (Header, &[u8])| {
-        (time_of(header, record, layout).unwrap_or(0), record.as_ptr().addr() - begin)
-    };
-    WholeRecords { rest: bytes }.map(place).collect()
-}
-
-/// Returns the time of a record in a layout of ours.
-fn time_of(header: Header, record: &[u8], layout: &Layout) -> Option<u64> {
-    match header.kind {
-        types::SAMPLE => u64_at(record, TIME_AT),
-        _ => layout.trailer(&record[HEADER..]).map(|id| id.time),
-    }
-}
-
-/// The end of the pipeline: strings and task numbers of single records, and their place in the batch.
-pub(super) struct RecordOutput<'a, 's> {
-    batch: &'a mut Batch,
-    strings: Option<&'a mut RingStrings<'s>>,
-    outer: Option<&'a mut OuterNamespaceTasks>,
-    layout: &'a Layout,
-}
-
-impl RecordOutput<'_, '_> {
-    pub(super) fn push(&mut self, record: &[u8]) {
-        self.write(|bytes| {
-            bytes.extend_from_slice(record);
-            true
-        });
-    }
-
-    /// Adds the record that `write` appends to the bytes, unless it returns `false`. Returns the same.
-    pub(super) fn write(&mut self, write: impl FnOnce(&mut Vec<u8>) -> bool) -> bool {
-        let bytes = &mut self.batch.bytes;
-        let from = bytes.len();
-        if !write(bytes) {
-            return false;
-        }
-        let Some(header) = Header::read(&bytes[from..]) else { return true };
-        let is_kept = self.strings.as_mut().is_none_or(|strings| strings.join(header, bytes, from))
-            && self.outer.as_mut().is_none_or(|outer| outer.translate(header, &mut bytes[from..]));
-        if is_kept {
-            let time = time_of(header, &bytes[from..], self.layout).unwrap_or(0);
-            self.batch.index.push((time, from));
-        } else {
-            bytes.truncate(from);
-        }
-        true
     }
 }
 

@@ -28,7 +28,7 @@ use crate::record::sample::{CONTEXT_USER, ChainPlace, NO_CODE, u64s};
 use crate::symbols::spaces::news::{self, NewsSender};
 use crate::symbols::spaces::{self, Following, Starts, Tables, WalkFigures};
 
-use super::pipeline::RecordOutput;
+use super::output::RecordOutput;
 use crate::source::live::LiveConfig;
 use crate::source::live::attr;
 use crate::source::live::capture::refused_program;

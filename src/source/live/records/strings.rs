@@ -122,7 +122,7 @@ impl StringJoiner {
         self.samples.extend(chain.map(|chain| (id, Joint { tracepoint, chain, at, strings })));
     }
 
-    pub(super) fn is_used(&self) -> bool {
+    pub(crate) fn is_used(&self) -> bool {
         !self.samples.is_empty()
     }
 

@@ -6,7 +6,7 @@ use std::ops::Range;
 use crate::record::kinds::Header;
 use crate::record::sample::{CONTEXT_KERNEL, CONTEXT_MAX, ChainPlace};
 
-use super::super::pipeline::RecordOutput;
+use super::super::output::RecordOutput;
 use super::{ID_AT, TASK_AT, join};
 
 /// A sample of a traced event, in the bytes that were read.

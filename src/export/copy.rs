@@ -19,13 +19,14 @@ use crate::session::marks::{self, TimeMark};
 use crate::source::{Info, Source, SourceError};
 
 use super::perfdata::WrittenSize;
-use super::sleeps::{Fate, Sleeps};
-use super::{Format, FormatWriter};
+use super::sleeps::{SleepOutcome, Sleeps};
+use super::{ExportFormat, FormatWriter};
 
 /// Records between two FINISHED_ROUND records, up to which readers may sort.
 const ROUND: usize = 1 << 16;
 
-pub(super) const FORMAT: Format = Format { name: "perfdata", about: "perf.data", writer: FormatWriter::Records };
+pub(super) const FORMAT: ExportFormat =
+    ExportFormat { name: "perfdata", about: "perf.data", writer: FormatWriter::Records };
 
 /// The reason why a recording could not be copied.
 #[derive(Debug, thiserror::Error)]
@@ -74,7 +75,9 @@ pub(crate) fn copy_with(
         let record = &record[..usize::from(header.size)];
         if header.kind == types::SAMPLE {
             let Some((event, sample)) = core.decode(input, header, body) else { return };
-            if let Some(Fate::Taken(instead)) = sleeps.as_mut().map(|sleeps| sleeps.meet(event, &sample, record)) {
+            if let Some(SleepOutcome::Taken(instead)) =
+                sleeps.as_mut().map(|sleeps| sleeps.meet(event, &sample, record))
+            {
                 let Some(record) = instead else { return };
                 samples += 1;
                 span = Some((span.map_or(sample.time, |s| s.0), sample.time));

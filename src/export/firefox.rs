@@ -16,9 +16,9 @@ use crate::query::Data;
 use crate::query::tree::symbol_stacks::{SymbolStacks, samples};
 use crate::session::DsoKind;
 
-use super::{ExportInput, Format, FormatWriter};
+use super::{ExportFormat, ExportInput, FormatWriter};
 
-pub(super) const FORMAT: Format = Format {
+pub(super) const FORMAT: ExportFormat = ExportFormat {
     name: "firefox",
     about: "profiler.firefox.com",
     writer: FormatWriter::Profile(Some(EscapeForm::Json), write),

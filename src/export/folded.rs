@@ -16,9 +16,9 @@ use crate::query::{Aggregate, Data};
 use crate::session::DsoKind;
 use crate::symbols::names::demangle::arguments;
 
-use super::{ExportInput, Format, FormatWriter};
+use super::{ExportFormat, ExportInput, FormatWriter};
 
-pub(super) const FORMAT: Format = Format {
+pub(super) const FORMAT: ExportFormat = ExportFormat {
     name: "folded",
     about: "Folded stacks, for FlameGraph and similar tools",
     writer: FormatWriter::Profile(Some(EscapeForm::Text), write),

@@ -16,12 +16,12 @@ use crate::query::Data;
 
 listed! {
     /// All formats, in the order of the help.
-    pub const FORMATS: Format = FORMAT of folded, svg, pprof, firefox, speedscope, otlp, copy;
+    pub const FORMATS: ExportFormat = FORMAT of folded, svg, pprof, firefox, speedscope, otlp, copy;
 }
 
 /// A format of `export`. Defines the command line, its help and its completion.
 #[derive(Debug)]
-pub struct Format {
+pub struct ExportFormat {
     pub(crate) name: &'static str,
     /// A one-line description.
     pub about: &'static str,

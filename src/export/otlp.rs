@@ -14,9 +14,9 @@ use opentelemetry_proto::tonic::resource::v1::Resource;
 use prost::Message;
 
 use super::pprof;
-use super::{ExportInput, Format, FormatWriter};
+use super::{ExportFormat, ExportInput, FormatWriter};
 
-pub(super) const FORMAT: Format = Format {
+pub(super) const FORMAT: ExportFormat = ExportFormat {
     name: "otlp",
     about: "OTLP profiles, one message ProfilesData",
     writer: FormatWriter::Profile(None, write),

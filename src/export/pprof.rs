@@ -10,7 +10,7 @@ use crate::profile::{Acc, Frame, FrameId, SymId};
 use crate::query::{Aggregate, Data};
 use crate::session::DsoId;
 
-use super::{ExportInput, Format, FormatWriter};
+use super::{ExportFormat, ExportInput, FormatWriter};
 
 /// Declares messages of profile.proto. Each field has its original type, its name and type here, and its number.
 macro_rules! messages {
@@ -203,8 +203,8 @@ pub(super) fn build(input: &ExportInput<'_>) -> Profile {
     b.out
 }
 
-pub(super) const FORMAT: Format =
-    Format { name: "pprof", about: "pprof (Go tool pprof), gzip", writer: FormatWriter::Profile(None, write) };
+pub(super) const FORMAT: ExportFormat =
+    ExportFormat { name: "pprof", about: "pprof (Go tool pprof), gzip", writer: FormatWriter::Profile(None, write) };
 
 pub(crate) fn write(input: &ExportInput<'_>, out: &mut dyn Write) -> io::Result<()> {
     let mut gzip = flate2::write::GzEncoder::new(out, flate2::Compression::fast());

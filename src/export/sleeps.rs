@@ -10,7 +10,7 @@ use crate::record::open_spans::{OpenSpans, ThreadChange};
 use crate::source::Info;
 
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Fate {
+pub(crate) enum SleepOutcome {
     Kept,
     /// Drop it; write this record instead, if there is one.
     Taken(Option<Vec<u8>>),
@@ -71,22 +71,22 @@ impl Sleeps {
     }
 
     /// Handles a sample and its record.
-    pub(crate) fn meet(&mut self, event: u16, sample: &Sample<'_>, record: &[u8]) -> Fate {
+    pub(crate) fn meet(&mut self, event: u16, sample: &Sample<'_>, record: &[u8]) -> SleepOutcome {
         if event == self.switches.event {
-            let Some(switch) = self.switches.read(event, sample.raw) else { return Fate::Taken(None) };
+            let Some(switch) = self.switches.read(event, sample.raw) else { return SleepOutcome::Taken(None) };
             let back = self.stats.is_empty().then(|| self.back_by_switch(switch, sample.time)).flatten();
             self.leave(switch, sample, record);
-            return Fate::Taken(back);
+            return SleepOutcome::Taken(back);
         }
         if Some(event) == self.exit {
             self.asleep.take(&sample.tid);
-            return Fate::Taken(None);
+            return SleepOutcome::Taken(None);
         }
-        let Some((_, pid)) = self.stats.iter().find(|(stat, _)| *stat == event) else { return Fate::Kept };
+        let Some((_, pid)) = self.stats.iter().find(|(stat, _)| *stat == event) else { return SleepOutcome::Kept };
         let tid = pid.number(sample.raw, self.big).and_then(|pid| i32::try_from(pid).ok());
         // A sleep may have several statistics, for example the blocked time and its I/O wait part.
         let slept = tid.and_then(|tid| self.asleep.newest(&tid)).map(|asleep| asleep.with.clone());
-        Fate::Taken(slept.and_then(|record| self.merge(record, sample.period, sample.time)))
+        SleepOutcome::Taken(slept.and_then(|record| self.merge(record, sample.period, sample.time)))
     }
 
     /// Handles a new thread: the previous thread with its TID does not return.

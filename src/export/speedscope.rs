@@ -12,12 +12,12 @@ use crate::profile::NodeId;
 use crate::query::tree::symbol_stacks::{SymbolStacks, samples};
 use crate::session::TaskId;
 
-use super::{ExportInput, Format, FormatWriter};
+use super::{ExportFormat, ExportInput, FormatWriter};
 
 /// A thread's samples; adjacent samples with the same stack are merged.
 type Stacks = Vec<(NodeId, u64)>;
 
-pub(super) const FORMAT: Format = Format {
+pub(super) const FORMAT: ExportFormat = ExportFormat {
     name: "speedscope",
     about: "speedscope.app",
     writer: FormatWriter::Profile(Some(EscapeForm::Json), write),

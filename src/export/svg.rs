@@ -7,9 +7,9 @@ use inferno::flamegraph::{Options, from_lines};
 use crate::panel::printable::EscapeForm;
 use crate::panel::text::clean;
 
-use super::{ExportInput, Format, FormatWriter};
+use super::{ExportFormat, ExportInput, FormatWriter};
 
-pub(super) const FORMAT: Format = Format {
+pub(super) const FORMAT: ExportFormat = ExportFormat {
     name: "svg",
     about: "A flame graph for browsers",
     writer: FormatWriter::Profile(Some(EscapeForm::Text), write),

@@ -10,18 +10,18 @@ use crate::report::chain_spec::{ChainForm, ChainSpec, ChainValue};
 
 /// A node of a call tree: a function with its continuations. The root of a row's tree does not have a name.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Branch {
+pub(crate) struct NamedTree {
     pub(crate) name: String,
     pub(crate) acc: Acc,
     /// The samples whose chains end here.
     pub(crate) ended: Acc,
-    pub(crate) below: Vec<Branch>,
+    pub(crate) below: Vec<NamedTree>,
 }
 
 /// Deeper chains are not printed.
 const MAX_DEPTH: usize = 512;
 
-impl Branch {
+impl NamedTree {
     pub(crate) fn of(spec: &ChainSpec, data: Data<'_>, heavy: &CallTree) -> Self {
         Self::at(spec, data, heavy, 0, 0)
     }
@@ -80,7 +80,7 @@ pub(crate) struct ChainText<'a> {
 
 /// Sibling branches: the base of their shares, and their sum.
 struct Level<'a> {
-    branches: &'a [Branch],
+    branches: &'a [NamedTree],
     total: Acc,
     called: Acc,
 }
@@ -92,7 +92,7 @@ const NAME_MARGIN: usize = 16;
 
 impl ChainText<'_> {
     /// Formats the chains of a row; empty if none of them is heavy enough.
-    pub(crate) fn text(&self, row: &Acc, branches: &[Branch]) -> String {
+    pub(crate) fn text(&self, row: &Acc, branches: &[NamedTree]) -> String {
         match self.spec.form {
             ChainForm::Graph | ChainForm::Fractal => self.graph(row, branches),
             ChainForm::Flat => self.each(branches, |out, (_, acc, names)| {
@@ -107,7 +107,7 @@ impl ChainText<'_> {
     }
 
     /// Formats each chain in which enough samples end, heaviest first.
-    fn each(&self, branches: &[Branch], put: impl Fn(&mut String, &(Acc, Acc, Vec<&str>))) -> String {
+    fn each(&self, branches: &[NamedTree], put: impl Fn(&mut String, &(Acc, Acc, Vec<&str>))) -> String {
         let mut found = Vec::new();
         branches.iter().for_each(|branch| branch.chains(&mut Vec::new(), &mut found));
         found.retain(|(ended, ..)| ended.percent_of(self.whole) >= self.spec.least);
@@ -121,7 +121,7 @@ impl ChainText<'_> {
         self.spec.form == ChainForm::Fractal
     }
 
-    fn graph(&self, row: &Acc, branches: &[Branch]) -> String {
+    fn graph(&self, row: &Acc, branches: &[NamedTree]) -> String {
         let mut out = String::new();
         let total = if self.is_fractal() { *row } else { *self.whole };
         match branches {
@@ -212,9 +212,9 @@ mod tests {
         Acc { samples: period, period }
     }
 
-    fn branch(name: &str, period: u64, below: Vec<Branch>) -> Branch {
+    fn branch(name: &str, period: u64, below: Vec<NamedTree>) -> NamedTree {
         let gone = below.iter().map(|branch| branch.acc).sum();
-        Branch { name: name.to_owned(), acc: acc(period), ended: less(acc(period), gone), below }
+        NamedTree { name: name.to_owned(), acc: acc(period), ended: less(acc(period), gone), below }
     }
 
     const SPEC: ChainSpec = ChainSpec {
@@ -226,11 +226,11 @@ mod tests {
         apart: ApartBy::Nothing,
     };
 
-    fn text(spec: &ChainSpec, row: u64, branches: &[Branch]) -> String {
+    fn text(spec: &ChainSpec, row: u64, branches: &[NamedTree]) -> String {
         ChainText { spec, whole: &acc(200), skips_row: false }.text(&acc(row), branches)
     }
 
-    fn drawn(row: u64, branches: &[Branch], skips_row: bool) -> String {
+    fn drawn(row: u64, branches: &[NamedTree], skips_row: bool) -> String {
         ChainText { spec: &SPEC, whole: &acc(200), skips_row }.text(&acc(row), branches)
     }
 

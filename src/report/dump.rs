@@ -3,6 +3,7 @@
 use std::fmt::Write;
 
 use crate::ingest::{IngestState, PlacedRecord};
+use crate::kernel::attr::read_format::{GROUP, LOST};
 use crate::kernel::attr::sample;
 use crate::panel::text::clean;
 use crate::perfdata::EventDesc;
@@ -12,7 +13,7 @@ use crate::record::sample::{CONTEXT_USER_DEFERRED, UserState, u64s};
 use crate::record::{Layout, Sample, registers};
 use crate::session::MapId;
 
-use super::records::{self, Told, hex};
+use super::records::{self, RecordRow, hex};
 
 pub(crate) struct Dump {
     name: String,
@@ -50,7 +51,7 @@ impl Dump {
         let (layout, build_ids) = core.form(record.input, record.header, record.body());
         let event = core.event_of(record.input, record.header, record.body());
         let event = core.events.get(usize::from(event)).map_or("", |event| &event.name);
-        let told = Told { header: record.header, body: record.body(), layout, event, build_ids, in_dump: true };
+        let told = RecordRow { header: record.header, body: record.body(), layout, event, build_ids, in_dump: true };
         out.push_str(&records::words(&told));
     }
 
@@ -217,8 +218,6 @@ fn branch_stack(bytes: &[u8], out: &mut String) {
 }
 
 fn readings(layout: &Layout, sample: &Sample<'_>, out: &mut String) {
-    const GROUP: u64 = 1 << 3;
-    const LOST: u64 = 1 << 4;
     out.push_str("... sample_read:\n");
     let list: Vec<_> = layout.readings(sample).collect();
     let words: Vec<u64> = u64s(sample.read).collect();

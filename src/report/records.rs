@@ -9,7 +9,7 @@ use crate::record::thread_count::ThreadCount;
 use crate::record::{Layout, Record};
 
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Told<'a> {
+pub(crate) struct RecordRow<'a> {
     pub(crate) header: Header,
     pub(crate) body: &'a [u8],
     pub(crate) layout: Layout,
@@ -56,7 +56,7 @@ pub(crate) fn kind_name(kind: u32) -> &'static str {
 }
 
 /// Formats `PERF_RECORD_COMM exec: spin:7/7` with its newline, or several lines if perf prints several.
-pub(crate) fn words(told: &Told<'_>) -> String {
+pub(crate) fn words(told: &RecordRow<'_>) -> String {
     let mut out = format!("PERF_RECORD_{}", kind_name(told.header.kind));
     let what = Record::decode(told.header, told.body, told.build_ids).ok().and_then(|record| of_record(told, &record));
     out.push_str(&what.or_else(|| of_body(told)).unwrap_or_default());
@@ -65,7 +65,7 @@ pub(crate) fn words(told: &Told<'_>) -> String {
 }
 
 /// Formats the records that are decoded.
-fn of_record(told: &Told<'_>, record: &Record<'_>) -> Option<String> {
+fn of_record(told: &RecordRow<'_>, record: &Record<'_>) -> Option<String> {
     let name = |bytes: &[u8]| clean(&String::from_utf8_lossy(bytes)).into_owned();
     Some(match record {
         Record::Comm { pid, tid, exec, name: comm } => {
@@ -126,7 +126,7 @@ pub(super) fn map_rights(prot: u32, flags: u32) -> String {
 }
 
 /// Formats the records that are only passed through.
-fn of_body(told: &Told<'_>) -> Option<String> {
+fn of_body(told: &RecordRow<'_>) -> Option<String> {
     let fields = Fields(told.body);
     Some(match told.header.kind {
         types::SWITCH => format!(" {}", direction(told.header)),
@@ -164,7 +164,7 @@ fn direction(header: Header) -> &'static str {
 }
 
 /// Formats a thread's count and its duration.
-fn thread_count(told: &Told<'_>) -> Option<String> {
+fn thread_count(told: &RecordRow<'_>) -> Option<String> {
     let count = ThreadCount::decode(&told.layout, told.body).ok()??;
     let mut out = format!(": {} {} {} {}", count.pid, count.tid, clean(told.event), count.value);
     let parts = [
@@ -279,7 +279,7 @@ mod tests {
     fn told(kind: u32, misc: u16, body: &[u8]) -> String {
         let layout = Layout::default();
         let header = Header { kind, misc, size: 0 };
-        words(&Told { header, body, layout, event: "page-faults", build_ids: false, in_dump: true })
+        words(&RecordRow { header, body, layout, event: "page-faults", build_ids: false, in_dump: true })
     }
 
     fn longs(list: &[u64]) -> Vec<u8> {
@@ -321,7 +321,7 @@ mod tests {
         let body = longs(&[7 | 8 << 32, 100, 50, 40, 3, 2]);
         let layout = Layout { read_format: 0b1_0111, ..Layout::default() };
         let header = Header { kind: types::READ, misc: 0, size: 0 };
-        let told = Told { header, body: &body, layout, event: "page-faults", build_ids: false, in_dump: true };
+        let told = RecordRow { header, body: &body, layout, event: "page-faults", build_ids: false, in_dump: true };
         let want = "PERF_RECORD_READ: 7 8 page-faults 100\n... time enabled : 50\n... time running : 40\n\
                     ... id           : 3\n... lost         : 2\n";
         assert_eq!(words(&told), want);

@@ -196,7 +196,7 @@ pub(crate) enum OutputFormat {
     Csv,
 }
 
-fn export_format() -> impl TypedValueParser<Value = &'static export::Format> {
+fn export_format() -> impl TypedValueParser<Value = &'static export::ExportFormat> {
     let values = export::FORMATS.iter().map(|format| PossibleValue::new(format.name).help(format.about));
     PossibleValuesParser::new(values)
         .try_map(|name| export::FORMATS.iter().find(|format| format.name == name).copied().ok_or("unknown format"))
@@ -209,7 +209,7 @@ pub(crate) struct ExportArgs {
     #[command(flatten)]
     pub(crate) which: SelectionArgs,
     #[arg(long, value_parser = export_format())]
-    pub(crate) to: &'static export::Format,
+    pub(crate) to: &'static export::ExportFormat,
     /// Output file; - for standard output
     #[arg(short = 'o', long = "output", value_name = "OUT")]
     pub(crate) output: PathBuf,

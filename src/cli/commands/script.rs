@@ -17,9 +17,9 @@ use crate::record::in_place::i32_at;
 use crate::record::kinds::types;
 use crate::report::dump::Dump;
 use crate::report::head;
-use crate::report::records::{self, Told};
+use crate::report::records::{self, RecordRow};
 use crate::report::script::{
-    Addresses, Fields, LineOwner, Printer, RecordSample, ScriptOptions, TimeBase, comm_of, has_records,
+    Addresses, Fields, LineOwner, RecordSample, SamplePrinter, ScriptOptions, TimeBase, comm_of, has_records,
 };
 use crate::symbols::Resolver;
 
@@ -51,7 +51,7 @@ pub(crate) fn run(args: ScriptArgs) -> anyhow::Result<u8> {
     })?;
     let events = chosen_events(&loaded, &args.which)?;
     let core = loaded.ingest.core();
-    let printer = Printer::new(loaded.data(), core, &fields, options(&args), &info.arch).map_err(Usage)?;
+    let printer = SamplePrinter::new(loaded.data(), core, &fields, options(&args), &info.arch).map_err(Usage)?;
     let printer = if fields.wants_code() { printer.with_code(symbols.clone()) } else { printer };
     let rows = Rows::new(&loaded, &args, &events)?;
     let mut out = texts(EscapeForm::Text);
@@ -165,7 +165,7 @@ impl Rows {
     }
 }
 
-fn print_samples(mut printer: Printer<'_>, rows: &Rows, out: &mut dyn Write) -> io::Result<()> {
+fn print_samples(mut printer: SamplePrinter<'_>, rows: &Rows, out: &mut dyn Write) -> io::Result<()> {
     let mut line = String::new();
     for (row, printed) in rows.list.iter().zip(&rows.printed) {
         if !printed || printer.is_silent(row.event) {
@@ -180,7 +180,7 @@ fn print_samples(mut printer: Printer<'_>, rows: &Rows, out: &mut dyn Write) -> 
 
 /// Second pass over a recording, in which samples have their records and other records are printed.
 struct RecordPass<'a> {
-    printer: Printer<'a>,
+    printer: SamplePrinter<'a>,
     rows: Rows,
     dump: Option<Dump>,
     addresses: Addresses,
@@ -298,7 +298,7 @@ impl RecordPass<'_> {
         let owner =
             LineOwner { comm: &comm, pid, tid, cpu: id.cpu, time: id.time, record: Some((header.kind, header.misc)) };
         self.printer.side(core.event_of(record.input, header, body), &owner, &mut self.text);
-        self.text.push_str(&records::words(&Told { header, body, layout, event: "", build_ids, in_dump: false }));
+        self.text.push_str(&records::words(&RecordRow { header, body, layout, event: "", build_ids, in_dump: false }));
     }
 }
 

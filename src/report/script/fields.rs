@@ -11,23 +11,23 @@ use crate::perfdata::EventDesc;
 pub(crate) struct FieldSet(u64);
 
 /// A field with perf's name.
-pub(crate) struct Field {
+pub(crate) struct ScriptField {
     pub(crate) name: &'static str,
     /// The required part of a sample, with perf's name.
     needs: Option<(u64, &'static str)>,
 }
 
-const fn field(name: &'static str) -> Field {
-    Field { name, needs: None }
+const fn field(name: &'static str) -> ScriptField {
+    ScriptField { name, needs: None }
 }
 
-const fn of(name: &'static str, bit: u64, part: &'static str) -> Field {
-    Field { name, needs: Some((bit, part)) }
+const fn of(name: &'static str, bit: u64, part: &'static str) -> ScriptField {
+    ScriptField { name, needs: Some((bit, part)) }
 }
 
 const WEIGHTS: u64 = sample::WEIGHT | sample::WEIGHT_STRUCT;
 
-pub(crate) const FIELDS: &[Field] = &[
+pub(crate) const FIELDS: &[ScriptField] = &[
     field("comm"),
     field("pid"),
     field("tid"),
@@ -98,7 +98,7 @@ impl FieldSet {
         Self(self.0 & !other.0)
     }
 
-    fn names(self) -> impl Iterator<Item = &'static Field> {
+    fn names(self) -> impl Iterator<Item = &'static ScriptField> {
         FIELDS.iter().enumerate().filter(move |(at, _)| self.0 >> at & 1 == 1).map(|(_, field)| field)
     }
 }

@@ -131,7 +131,7 @@ pub(crate) struct LineOwner<'a> {
     pub(crate) record: Option<(u32, u16)>,
 }
 
-pub(crate) struct Printer<'a> {
+pub(crate) struct SamplePrinter<'a> {
     data: Data<'a>,
     shapes: Vec<Arc<Shape>>,
     options: ScriptOptions,
@@ -148,7 +148,7 @@ pub(crate) struct Printer<'a> {
     code: Option<SampledCode>,
 }
 
-impl<'a> Printer<'a> {
+impl<'a> SamplePrinter<'a> {
     /// Creates a printer; an error names a field that cannot be printed.
     pub(crate) fn new(
         data: Data<'a>,

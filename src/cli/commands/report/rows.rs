@@ -21,7 +21,7 @@ use crate::query::tree::heaviest_chain::HeavyTrees;
 use crate::query::tree::stack_marks::{StackMarks, StackRules};
 use crate::query::{Aggregate, ColumnKey, Data, Direction, Order, Partner, RowLimit, Top, TopRow, TopSpec};
 use crate::report::chain_spec::{ChainForm, ChainSpec};
-use crate::report::chains::{Branch, ChainText};
+use crate::report::chains::{ChainText, NamedTree};
 use crate::report::json::{self, ChainsByRow};
 use crate::report::stdio::{OnlyValue, StdioReport};
 
@@ -219,7 +219,7 @@ impl<'a> EventRows<'a> {
         let by_function = self.top.is_by_function();
         let branches = |inclusive: bool| {
             let kind = TreeKind { direction: spec.direction, inclusive };
-            self.chains_of(kind, &all_entries, shape, |tree| Branch::of(spec, self.data, tree))
+            self.chains_of(kind, &all_entries, shape, |tree| NamedTree::of(spec, self.data, tree))
         };
         let below = branches(shape.children);
         let whole = if by_function && callees && shape.children { branches(false) } else { ChainsByRow::default() };
@@ -248,7 +248,7 @@ impl<'a> EventRows<'a> {
                     same.ended += ended;
                     same.below.extend(below.below);
                 }
-                None if !acc.is_zero() => all.push(Branch { name, acc, ended, below: below.below }),
+                None if !acc.is_zero() => all.push(NamedTree { name, acc, ended, below: below.below }),
                 None => {}
             }
             all.retain(|branch| least.is_met(&branch.acc, &weight));

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::{Receiver, Sender, TrySendError};
 
 use super::shares::ThreadMemory;
-use super::urgency::Urgency;
+use super::thread_priority::ThreadPriority;
 use crate::session::EndReason;
 use crate::source::{Batch, Control, Progress, Source, SourceEvent};
 
@@ -48,7 +48,7 @@ impl Feeder {
     pub(super) fn run(mut self) {
         let start = Instant::now();
         let mut held: Option<(Batch, Instant)> = None;
-        let mut urgency = if self.live { Urgency::of_live(self.realtime) } else { Urgency::usual() };
+        let mut urgency = if self.live { ThreadPriority::of_live(self.realtime) } else { ThreadPriority::usual() };
         while !self.stop.load(Ordering::Relaxed) {
             let (mut batch, since) = held
                 .take()

@@ -23,8 +23,8 @@ pub mod offline;
 pub(crate) mod read_ahead;
 pub mod shares;
 pub mod symbolizer;
+pub mod thread_priority;
 pub(crate) mod trigger_watch;
-pub mod urgency;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -55,8 +55,8 @@ pub use crate::ingest::snapshot::{HostSnapshot, Snapshot};
 pub use crate::ingest::unit_feed::UnitAnswer;
 pub use feeder::SourceMessage;
 pub use offline::Offline;
+pub use thread_priority::ThreadPriority;
 pub(crate) use trigger_watch::TriggerConfig;
-pub use urgency::Urgency;
 
 use feeder::Feeder;
 use shares::{MemoryLimit, ThreadMemory};
@@ -304,8 +304,8 @@ impl Engine {
         Some(Clock { now: monotonic_ns(), seen })
     }
 
-    pub(crate) fn urgency(&self) -> Urgency {
-        if self.seen.is_some() { Urgency::of_live(self.realtime) } else { Urgency::usual() }
+    pub(crate) fn urgency(&self) -> ThreadPriority {
+        if self.seen.is_some() { ThreadPriority::of_live(self.realtime) } else { ThreadPriority::usual() }
     }
 
     pub(crate) fn info(&self) -> &Info {

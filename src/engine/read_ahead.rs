@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Sender, unbounded};
 
-use super::urgency::Urgency;
+use super::thread_priority::ThreadPriority;
 use crate::session::Origin;
 use crate::source::{Batch, Control, Progress, Source, SourceError, Waker};
 
@@ -85,7 +85,7 @@ impl Reader<'_> {
     fn run(self) {
         // Rings that are not emptied in time lose records, so this is the most urgent thread of the program.
         let live = self.source.info().origin == Origin::Live;
-        let mut urgency = if live { Urgency::of_live(None) } else { Urgency::usual() };
+        let mut urgency = if live { ThreadPriority::of_live(None) } else { ThreadPriority::usual() };
         let mut stopped: Option<Instant> = None;
         loop {
             urgency.keep();

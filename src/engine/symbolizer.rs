@@ -9,7 +9,7 @@ use crossbeam_channel::{Receiver, Sender, unbounded};
 
 use super::Notice;
 use super::shares::ThreadMemory;
-use super::urgency::Urgency;
+use super::thread_priority::ThreadPriority;
 use crate::profile::FrameId;
 use crate::query::annotate::AnnotatedFunction;
 use crate::record::kinds::BuildId;
@@ -31,7 +31,7 @@ pub struct WantedName {
 }
 
 /// Frames to name; `epoch` is that of the profile whose ids they have.
-#[derive(Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct LookupJob {
     /// The profile's epoch of the ids; results for other epochs are useless.
     pub epoch: u64,
@@ -189,7 +189,7 @@ pub fn spawn(options: SymbolOptions, held: Arc<ThreadMemory>) -> std::io::Result
         let mut resolver = Resolver::new(options.clone());
         // Lines for stacks get the larger part of the budget, because they are always needed.
         let mut lines = Lines::new(SymbolOptions { budget: options.budget / 2, ..options.clone() });
-        let (mut waiting, mut urgency) = (Waiting::default(), Urgency::ahead());
+        let (mut waiting, mut urgency) = (Waiting::default(), ThreadPriority::ahead());
         loop {
             urgency.keep();
             held.tables.store(resolver.memory(), Ordering::Relaxed);
@@ -249,7 +249,7 @@ pub fn spawn(options: SymbolOptions, held: Arc<ThreadMemory>) -> std::io::Result
     let (line_tx, lines) = unbounded();
     let work = move || {
         // Names and samples have priority.
-        let mut urgency = Urgency::last();
+        let mut urgency = ThreadPriority::last();
         let (options, held) = of_lines;
         let mut lines = Lines::new(options);
         for job in line_rx {
@@ -295,7 +295,7 @@ mod tests {
                 .map(move |at| WantedName { frame: FrameId(at), dso: dso.clone(), at: at.into() })
                 .collect::<Vec<_>>()
         };
-        let job = |epoch, frames| LookupJob { epoch, form: None, anew: None, frames };
+        let job = |epoch, frames| LookupJob { epoch, frames, ..LookupJob::default() };
         let mut waiting = Waiting::default();
         let all = [many(&large, 600), many(&small, 3), many(&known, 2), many(&kernel, 2)];
         assert!(waiting.add(job(0, all.concat())).is_none());

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 
-use crate::engine::{IntakeOptions, Options, urgency};
+use crate::engine::{IntakeOptions, Options, thread_priority};
 use crate::event::spec::LookupPaths;
 use crate::event::{CallGraph, Event, parse, plain};
 use crate::filter::capture;
@@ -111,7 +111,7 @@ fn what_works(rights: &Rights) -> String {
 /// Returns the real-time priority, if requested and permitted.
 pub(crate) fn realtime(sampling: &Sampling) -> anyhow::Result<Option<i32>> {
     if let Some(priority) = sampling.realtime {
-        urgency::may_be_realtime(priority).with_context(|| {
+        thread_priority::may_be_realtime(priority).with_context(|| {
             format!(
                 "-r {priority}: this user may not use real-time priorities\nrun as root, with CAP_SYS_NICE, or raise \
                  ulimit -r; check cpu.rt_runtime_us of the cgroup"

@@ -28,7 +28,7 @@ use crate::engine::events::Events;
 use crate::engine::fetch;
 use crate::engine::shares::ThreadMemory;
 use crate::engine::symbolizer::{FoundLines, LookedUp, Symbolizer};
-use crate::engine::urgency::Urgency;
+use crate::engine::thread_priority::ThreadPriority;
 use crate::engine::{Notice, Offline, Options, Request, SourceMessage};
 use crate::ingest::Ingest;
 
@@ -176,7 +176,8 @@ impl Aggregator {
     }
 
     pub(crate) fn run(mut self) {
-        let mut urgency = if self.live { Urgency::of_live(self.options.realtime) } else { Urgency::usual() };
+        let mut urgency =
+            if self.live { ThreadPriority::of_live(self.options.realtime) } else { ThreadPriority::usual() };
         while self.turn() {
             urgency.keep();
         }

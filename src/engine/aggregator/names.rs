@@ -81,7 +81,7 @@ impl Aggregator {
         let frames: Vec<WantedName> = frames.iter().map(|frame| self.wanted(*frame)).collect();
         self.names.sought += frames.len();
         let epoch = self.ingest.core().profile.epoch();
-        let _ = self.links.symbolizer.jobs.send(LookupJob { epoch, form: None, anew: None, frames });
+        let _ = self.links.symbolizer.jobs.send(LookupJob { epoch, frames, ..LookupJob::default() });
     }
 
     fn wanted(&mut self, frame: FrameId) -> WantedName {
@@ -198,9 +198,9 @@ impl Aggregator {
             return self.note(format!("no debug file for {}: {why}", dso.path));
         }
         let epoch = core.profile.epoch();
-        let anew = |frames| LookupJob { epoch, form: None, anew: Some(dso.clone()), frames };
-        let _ = self.links.symbolizer.jobs.send(anew(Vec::new()));
-        let _ = self.links.symbolizer.line_jobs.send(anew(Vec::new()));
+        let job = LookupJob { epoch, anew: Some(dso.clone()), ..LookupJob::default() };
+        let _ = self.links.symbolizer.jobs.send(job.clone());
+        let _ = self.links.symbolizer.line_jobs.send(job);
         let dsos = &core.session.dsos;
         let frames = core.profile.frames.of_dso(|map| dsos.map_of(map).dso == fetched.dso);
         self.names.looked = None;
@@ -209,9 +209,9 @@ impl Aggregator {
 
     pub(super) fn rename(&mut self, form: NameForm) {
         let epoch = self.ingest.core().profile.epoch();
-        let _ = self.links.symbolizer.jobs.send(LookupJob { epoch, form: Some(form), anew: None, frames: Vec::new() });
-        let _ =
-            self.links.symbolizer.line_jobs.send(LookupJob { epoch, form: Some(form), anew: None, frames: Vec::new() });
+        let job = LookupJob { epoch, form: Some(form), ..LookupJob::default() };
+        let _ = self.links.symbolizer.jobs.send(job.clone());
+        let _ = self.links.symbolizer.line_jobs.send(job);
         self.ingest.core_mut().rename_texts(form);
         self.ingest.core_mut().profile.frames.rename();
         self.names.looked = None;
@@ -258,12 +258,8 @@ impl Aggregator {
         let frames: Vec<WantedName> = list.into_iter().map(|frame| self.wanted(frame)).collect();
         for part in frames.chunks(LINES_AT_ONCE) {
             self.names.lines_asked += 1;
-            let _ = self.links.symbolizer.line_jobs.send(LookupJob {
-                epoch,
-                form: None,
-                anew: None,
-                frames: part.to_vec(),
-            });
+            let job = LookupJob { epoch, frames: part.to_vec(), ..LookupJob::default() };
+            let _ = self.links.symbolizer.line_jobs.send(job);
         }
     }
 

@@ -81,11 +81,16 @@ impl TopField {
 
 /// Returns a row's value as a cell; negative IDs are unknown.
 fn value_cell(value: Option<&ColumnValue>) -> Cell {
-    match value {
-        Some(ColumnValue::Id(id)) if *id >= 0 => Cell::Id((*id).into()),
-        Some(ColumnValue::Text(text)) => Cell::Text(text.clone()),
-        Some(ColumnValue::Number(n)) => Cell::Id(*n),
-        _ => Cell::Empty,
+    value.filter(|value| !matches!(value, ColumnValue::Id(..0))).map_or(Cell::Empty, Cell::from)
+}
+
+impl From<&ColumnValue> for Cell {
+    fn from(value: &ColumnValue) -> Self {
+        match value {
+            ColumnValue::Id(id) => Self::Id((*id).into()),
+            ColumnValue::Text(text) => Self::Text(text.clone()),
+            ColumnValue::Number(n) => Self::Id(*n),
+        }
     }
 }
 
@@ -172,11 +177,7 @@ fn key_cell(data: Data<'_>, top: &Top, row: &TopRow, key: ColumnKey) -> Cell {
         ColumnKey::Dso => sym().map_or(Cell::Empty, |s| Cell::Text(s.dso_name.clone())),
         ColumnKey::Sym => sym().map_or(Cell::Empty, |s| Cell::Text(s.shared_name())),
         ColumnKey::SymbolSize if top.is_by_function() => symbol_size(sym()),
-        key => top.groups[row.group as usize].get(key).map_or(Cell::Empty, |value| match value {
-            ColumnValue::Id(id) => Cell::Id((*id).into()),
-            ColumnValue::Text(text) => Cell::Text(text.clone()),
-            ColumnValue::Number(n) => Cell::Id(*n),
-        }),
+        key => top.groups[row.group as usize].get(key).map_or(Cell::Empty, Cell::from),
     }
 }
 

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::engine::Urgency;
+use crate::engine::ThreadPriority;
 use crate::export::ids::Identities;
 use crate::export::side::SideWriter;
 use crate::export::tables::TableWriter;
@@ -159,7 +159,7 @@ impl<'a> Recorder<'a> {
     fn record(&mut self, source: &mut LiveSource, realtime: Option<i32>, stop: &AtomicBool) -> anyhow::Result<String> {
         source.only_tell_floods();
         let mut batch = Batch::default();
-        let mut urgency = Urgency::of_live(realtime);
+        let mut urgency = ThreadPriority::of_live(realtime);
         let mut full = false;
         loop {
             urgency.keep();

@@ -31,7 +31,7 @@ enum Rank {
 
 /// The urgency of the calling thread, and how much of its part of the second is used.
 #[derive(Debug)]
-pub struct Urgency {
+pub struct ThreadPriority {
     /// The ranks within its part of a second and beyond; `None` if it may not change them.
     ranks: Option<(Rank, Rank)>,
     urgent: bool,
@@ -41,7 +41,7 @@ pub struct Urgency {
     second: (u64, u64),
 }
 
-impl Urgency {
+impl ThreadPriority {
     /// Returns the urgency of a thread that others wait for: urgent for 0.3 s of each second, ordinary beyond.
     pub(crate) fn ahead() -> Self {
         let own = own();
@@ -115,7 +115,7 @@ mod tests {
     #[test]
     fn a_part_of_each_second_and_no_more() {
         const PART: u64 = 300_000_000;
-        let mut one = Urgency { ranks: None, urgent: false, part: PART, second: (5, 7) };
+        let mut one = ThreadPriority { ranks: None, urgent: false, part: PART, second: (5, 7) };
         assert!(one.has_left(6, 7 + PART - 1) && !one.has_left(7, 7 + PART));
         assert!(!one.has_left(5 + SECOND - 1, 7 + 3 * PART));
         assert!(one.has_left(5 + SECOND, 7 + 3 * PART) && !one.has_left(6 + SECOND, 7 + 4 * PART));
@@ -133,7 +133,7 @@ mod tests {
     /// If the user has the right, the thread is urgent; else it stays ordinary.
     #[test]
     fn a_thread_is_ahead_while_some_of_its_part_is_left() {
-        let work = |of: fn() -> Urgency| {
+        let work = |of: fn() -> ThreadPriority| {
             let before = own();
             let mut one = of();
             let Some((within, beyond)) = one.ranks else { return assert!(own() >= before) };
@@ -148,14 +148,19 @@ mod tests {
             one.keep();
             assert_eq!(rank(), within);
         };
-        for of in [Urgency::ahead, Urgency::last, || Urgency::of_live(None), || Urgency::of_live(Some(1))] {
+        for of in [
+            ThreadPriority::ahead,
+            ThreadPriority::last,
+            || ThreadPriority::of_live(None),
+            || ThreadPriority::of_live(Some(1)),
+        ] {
             on_its_own(|| work(of));
         }
     }
 
     #[test]
     fn what_an_urgent_thread_starts_is_not_urgent() {
-        for of in [Urgency::ahead, || Urgency::of_live(Some(1))] {
+        for of in [ThreadPriority::ahead, || ThreadPriority::of_live(Some(1))] {
             let (ahead, started) = on_its_own(|| (of().ranks.is_some(), on_its_own(rank)));
             assert!(!ahead || started == Rank::Nice(0), "{started:?}");
         }

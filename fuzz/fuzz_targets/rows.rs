@@ -23,7 +23,7 @@ fuzz_target!(|bytes: &[u8]| {
     let section = &mut program[from as usize..(from + size) as usize];
     let n = bytes.len().min(section.len());
     section[..n].copy_from_slice(&bytes[..n]);
-    if let Ok(table) = unwind_rows::of(&Bytes::from(program)) {
+    if let Ok(table) = rows::of(&Bytes::from(program)) {
         assert!(table.rows.is_sorted_by_key(|row| *row as u32));
         assert!(table.rows.len() as u64 <= 2 * size);
         assert!(table.rows.last().is_none_or(|row| row >> 32 == 0));

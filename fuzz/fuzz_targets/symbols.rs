@@ -12,10 +12,11 @@ use perfprof_tui::record::sample::UserState;
 use perfprof_tui::session::{Origin, Session};
 use perfprof_tui::symbols::jit;
 use perfprof_tui::symbols::jit::functions::JitFunctions;
+use perfprof_tui::symbols::jit::jitdump;
 use perfprof_tui::symbols::jit::slice::VisitBudget;
 use perfprof_tui::symbols::lines::Lines;
 use perfprof_tui::symbols::unwind::UnwindSpace;
-use perfprof_tui::symbols::{Resolver, SymbolOptions, code, jitdump};
+use perfprof_tui::symbols::{Resolver, SymbolOptions, code};
 
 fuzz_target!(|bytes: &[u8]| {
     let Some((kind, bytes)) = bytes.split_first() else { return };

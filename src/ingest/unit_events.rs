@@ -4,7 +4,7 @@ use crate::event::spec::LookupPaths;
 use crate::event::{Event, Rate, parse, plain};
 use crate::filter::capture;
 use crate::kernel::attr::{Flag, sample};
-use crate::source::SharedEvents;
+use crate::source::{SharedEvents, SharedProbe};
 use crate::units::kit::EventRequest;
 
 /// Returns an event's first name, without the alternatives.
@@ -63,7 +63,7 @@ pub fn shared(wants: &[EventRequest], machine_wide: bool) -> Result<SharedEvents
             if list.len() == 1 { list[0].to_owned() } else { format!("({})", list.join(") || (")) }
         });
         if let Some(probe) = &want.probe {
-            out.probes.push((probe.clone(), stack, want.optional));
+            out.probes.push(SharedProbe { definition: probe.clone(), chains: stack, optional: want.optional });
             continue;
         }
         let mut events = match parse(shown(&want.event), &places) {

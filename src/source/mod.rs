@@ -119,8 +119,17 @@ pub struct SharedEvents {
     pub(crate) events: Vec<Event>,
     /// Events that this machine may lack.
     pub(crate) optional: Vec<Event>,
-    /// Probes to create, in the syntax of `probe --add`; whether with call chains, and whether they are optional.
-    pub(crate) probes: Vec<(String, bool, bool)>,
+    pub(crate) probes: Vec<SharedProbe>,
+}
+
+/// A probe to create for analysis units.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SharedProbe {
+    /// Its definition, in the syntax of `probe --add`.
+    pub(crate) definition: String,
+    pub(crate) chains: bool,
+    /// Whether the units work without it.
+    pub(crate) optional: bool,
 }
 
 /// The outcome of [`Source::next`].

@@ -1,7 +1,7 @@
 //! Functions and static probes of a program, by their offsets in the file. The kernel places probes at file offsets.
 
 use std::fs::File;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use object::{Object, ObjectSection, ObjectSegment, ObjectSymbol, SymbolKind};
 
@@ -9,11 +9,12 @@ use crate::kernel::files::mapped::Mapped;
 use crate::lang::nearest_hint;
 use crate::perfdata::unpack::{self, UnpackBudget};
 
+use super::ProbeError;
 use super::usdt::{self, Usdt};
 
 #[derive(Debug)]
 pub(crate) struct Elf {
-    path: String,
+    path: PathBuf,
     /// (name, offset in the file, size in bytes), sorted by name.
     functions: Vec<(String, u64, u64)>,
     segments: Segments,
@@ -27,17 +28,17 @@ const MAX_NOTES: usize = 16 << 20;
 /// The loaded segments: (address, size in the file, offset in the file).
 type Segments = Vec<(u64, u64, u64)>;
 
-fn bytes(path: &Path) -> Result<Mapped, String> {
-    let say = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
-    let meta = std::fs::metadata(path).map_err(|e| say(&e))?;
+fn bytes(path: &Path) -> Result<Mapped, ProbeError> {
+    let meta = std::fs::metadata(path).map_err(|error| ProbeError::in_file(path, error))?;
     if !meta.is_file() {
-        return Err(say(&"is not a program or library"));
+        return Err(ProbeError::in_file(path, "is not a program or library"));
     }
-    File::open(path).and_then(|file| Mapped::new(&file)).map_err(|e| say(&e))
+    File::open(path).and_then(|file| Mapped::new(&file)).map_err(|error| ProbeError::in_file(path, error))
 }
 
-fn parse<'a>(path: &Path, bytes: &'a [u8]) -> Result<object::File<'a>, String> {
-    object::File::parse(bytes).map_err(|e| format!("{}: cannot be read as an ELF file: {e}", path.display()))
+fn parse<'a>(path: &Path, bytes: &'a [u8]) -> Result<object::File<'a>, ProbeError> {
+    let fault = |error| ProbeError::in_file(path, format_args!("cannot be read as an ELF file: {error}"));
+    object::File::parse(bytes).map_err(fault)
 }
 
 fn segments(file: &object::File<'_>) -> Segments {
@@ -58,14 +59,14 @@ fn probes(file: &object::File<'_>, segments: &Segments) -> Vec<Usdt> {
     probes.unwrap_or_default()
 }
 
-pub(crate) fn static_probes(path: &Path) -> Result<Vec<Usdt>, String> {
+pub(crate) fn static_probes(path: &Path) -> Result<Vec<Usdt>, ProbeError> {
     let bytes = bytes(path)?;
     let file = parse(path, &bytes)?;
     Ok(probes(&file, &segments(&file)))
 }
 
 impl Elf {
-    pub(crate) fn open(path: &Path) -> Result<Self, String> {
+    pub(crate) fn open(path: &Path) -> Result<Self, ProbeError> {
         let bytes = bytes(path)?;
         let file = parse(path, &bytes)?;
         let segments = segments(&file);
@@ -79,7 +80,7 @@ impl Elf {
         functions.sort();
         functions.dedup();
         let probes = probes(&file, &segments);
-        Ok(Self { path: path.display().to_string(), functions, segments, probes })
+        Ok(Self { path: path.to_owned(), functions, segments, probes })
     }
 
     pub(crate) fn offset(&self, address: u64) -> Option<u64> {
@@ -92,19 +93,20 @@ impl Elf {
 
     /// Returns a function's offset in the file, and its length if known. Only function starts are accepted: a probe
     /// inside an instruction would break the program.
-    pub(crate) fn function(&self, name: &str) -> Result<(u64, Option<u64>), String> {
+    pub(crate) fn function(&self, name: &str) -> Result<(u64, Option<u64>), ProbeError> {
+        let fault = |why: String| Err(ProbeError::in_file(&self.path, why));
         let from = self.functions.partition_point(|(known, ..)| known.as_str() < name);
         let same: Vec<_> = self.functions[from..].iter().take_while(|(known, ..)| known == name).collect();
         match same.as_slice() {
-            [] if self.functions.is_empty() => Err(format!("{}: has no symbols (it is stripped)", self.path)),
+            [] if self.functions.is_empty() => fault("has no symbols (it is stripped)".to_owned()),
             [] => {
                 let hint = nearest_hint(name, self.functions.iter().map(|(known, ..)| known.as_str()));
-                Err(format!("{}: has no function {name}{hint}", self.path))
+                fault(format!("has no function {name}{hint}"))
             }
             [first, rest @ ..] if rest.iter().all(|other| other.1 == first.1) => {
                 Ok((first.1, Some(first.2).filter(|size| *size > 0)))
             }
-            several => Err(format!("{}: has {} functions called {name}", self.path, several.len())),
+            several => fault(format!("has {} functions called {name}", several.len())),
         }
     }
 }
@@ -118,12 +120,12 @@ mod tests {
         let own = Elf::open(&std::env::current_exe().expect("path")).expect("reads");
         let (offset, size) = own.function("main").expect("main");
         assert!(offset > 0 && size.is_some());
-        let error = own.function("mian").expect_err("a typo");
+        let error = own.function("mian").expect_err("a typo").to_string();
         assert!(error.contains("has no function mian"), "{error}");
         assert!(Elf::open(Path::new("/proc/self/status")).is_err());
-        assert!(Elf::open(Path::new("/")).expect_err("a directory").contains("not a program"));
+        assert!(Elf::open(Path::new("/")).expect_err("a directory").to_string().contains("not a program"));
         assert!(Elf::open(Path::new("/no/such/file")).is_err());
         assert_eq!(static_probes(&std::env::current_exe().expect("path")).expect("reads").len(), own.probes.len());
-        assert!(static_probes(Path::new("/")).expect_err("a directory").contains("not a program"));
+        assert!(static_probes(Path::new("/")).expect_err("a directory").to_string().contains("not a program"));
     }
 }

@@ -9,6 +9,7 @@ pub(crate) mod lines;
 pub(crate) mod tracefs;
 pub(crate) mod usdt;
 
+use std::fmt::Display;
 use std::path::{Path, PathBuf};
 
 use crate::lang::{Diagnostic, quantity};
@@ -78,23 +79,53 @@ pub struct Spec {
     pub(crate) args: Vec<String>,
 }
 
+/// Why a probe cannot be created.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ProbeError {
+    /// A problem with the program's file.
+    #[error("{}: {why}", path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// The problem, without the path.
+        why: String,
+    },
+    /// A problem with the definition, or with the kernel.
+    #[error("{0}")]
+    Other(String),
+}
+
+impl ProbeError {
+    fn in_file(path: &Path, why: impl Display) -> Self {
+        Self::File { path: path.to_owned(), why: why.to_string() }
+    }
+}
+
+impl From<String> for ProbeError {
+    fn from(why: String) -> Self {
+        Self::Other(why)
+    }
+}
+
 /// The kernel's limit for group and event names (`MAX_EVENT_NAME_LEN`).
 const MAX_NAME: usize = 63;
 
 /// Parses a probe: an optional file after -x, then the syntax of [`Spec::parse`], or for files `PROVIDER:NAME` of a
 /// static probe. The default group is that of the session.
-pub fn parse(text: &str, group: &str) -> Result<Probe, String> {
+pub fn parse(text: &str, group: &str) -> Result<Probe, ProbeError> {
     let (path, rest) = match text.trim().strip_prefix("-x") {
         None => (None, text.trim()),
         Some(rest) => {
-            let (path, rest) =
-                rest.trim_start().split_once(char::is_whitespace).ok_or("name a function after the file")?;
+            let (path, rest) = rest
+                .trim_start()
+                .split_once(char::is_whitespace)
+                .ok_or_else(|| "name a function after the file".to_owned())?;
             (Some(PathBuf::from(path)), rest.trim())
         }
     };
     let Some(path) = path else {
         let spec = Spec::parse(rest).map_err(|fault| fault.line())?;
-        return spec.in_kernel(group, &kernel::KernelFunctions::system());
+        return Ok(spec.in_kernel(group, &kernel::KernelFunctions::system())?);
     };
     if let Some(found) = static_probe(&path, rest, group)? {
         return Ok(found);
@@ -113,8 +144,8 @@ pub fn parse(text: &str, group: &str) -> Result<Probe, String> {
 }
 
 /// Finds a static probe by name, with or without its provider.
-fn static_probe(path: &Path, name: &str, group: &str) -> Result<Option<Probe>, String> {
-    let path = path.canonicalize().map_err(|error| format!("{}: {error}", path.display()))?;
+fn static_probe(path: &Path, name: &str, group: &str) -> Result<Option<Probe>, ProbeError> {
+    let path = path.canonicalize().map_err(|error| ProbeError::in_file(path, error))?;
     let probes = elf::static_probes(&path)?;
     // An inlined probe has several locations; the first one gets the name.
     let found = probes.iter().find(|p| p.event() == name || p.name == name);
@@ -220,10 +251,10 @@ impl Spec {
         group: &str,
         parameters: &dyn Parameters,
         info: Option<&DebugInfo>,
-    ) -> Result<Probe, String> {
-        let path = path.canonicalize().map_err(|error| format!("{}: {error}", path.display()))?;
+    ) -> Result<Probe, ProbeError> {
+        let path = path.canonicalize().map_err(|error| ProbeError::in_file(path, error))?;
         if path.to_string_lossy().contains(|c: char| c.is_whitespace() || c == ':') {
-            return Err(format!("{}: the kernel does not support blanks or colons in the path", path.display()));
+            return Err(ProbeError::in_file(&path, "the kernel does not support blanks or colons in the path"));
         }
         let file = elf::Elf::open(&path)?;
         let offset = file.function(&self.function)?;
@@ -231,23 +262,23 @@ impl Spec {
             let lines = info.lines(&self.function).unwrap_or_default();
             if !lines.first().is_some_and(|line| Path::new(&line.file).ends_with(source)) {
                 let found = lines.first().map_or("no known file", |line| line.file.as_str());
-                return Err(format!("{} is in {found}, not in {source}", self.function));
+                return Err(format!("{} is in {found}, not in {source}", self.function).into());
             }
         }
         if let Some(size) = offset.1.filter(|size| self.offset >= *size && self.offset > 0) {
-            return Err(format!("{} is {size} bytes long", self.function));
+            return Err(format!("{} is {size} bytes long", self.function).into());
         }
         let at = match (self.line, info) {
             (None, _) => offset.0 + self.offset,
             (Some(_), None) => {
-                return Err(format!("{}: has no debug information, so lines are unknown", path.display()));
+                return Err(ProbeError::in_file(&path, "has no debug information, so lines are unknown"));
             }
             (Some(line), Some(info)) => {
                 let address = info.address_of(&self.function, line)?;
                 file.offset(address).ok_or_else(|| format!("line {line} has no code in the file"))?
             }
         };
-        self.at(ProbePoint::File { path, offset: at, semaphore: None }, group, parameters)
+        Ok(self.at(ProbePoint::File { path, offset: at, semaphore: None }, group, parameters)?)
     }
 }
 

@@ -29,7 +29,7 @@ impl LiveSource {
             Control::Cpus(list) => self.set_cpus(list),
             Control::Add(names) => self.add(names),
             Control::Probe(text) => {
-                let event = self.probes.add(text)?;
+                let event = self.probes.add(text).map_err(|error| error.to_string())?;
                 self.add(&event)
             }
             Control::Event(slot, _) if *slot >= self.attachment.slots.len() => {

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use crate::event::probe::{self, tracefs};
+use crate::event::probe::{self, ProbeError, tracefs};
 use crate::event::spec::LookupPaths;
 
 /// The prefix of sessions' groups, before the process id.
@@ -20,12 +20,12 @@ fn own_group() -> String {
 
 impl Probes {
     /// Creates a probe; returns the name of its event.
-    pub(crate) fn add(&mut self, text: &str) -> Result<String, String> {
+    pub(crate) fn add(&mut self, text: &str) -> Result<String, ProbeError> {
         let root = LookupPaths::system().tracefs?;
         let probe = probe::parse(text, &own_group())?;
         let known = tracefs::list(&root).map_err(|error| error.to_string())?;
         if known.iter().any(|k| k.event() == probe.event()) {
-            return Err(format!("{} exists already", probe.event()));
+            return Err(format!("{} exists already", probe.event()).into());
         }
         tracefs::add(&root, &probe)?;
         self.made.push((probe.group.clone(), probe.name.clone()));

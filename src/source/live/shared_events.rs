@@ -1,8 +1,9 @@
 //! Events for analysis units in addition to those already measured: each is opened once and shared by all its users.
 
+use crate::event::probe::ProbeError;
 use crate::event::spec::LookupPaths;
 use crate::event::{CallGraph, Event, parse};
-use crate::source::{Batch, CountReading, Rate, RunState, SharedEvents, SourceEvent};
+use crate::source::{Batch, CountReading, Rate, RunState, SharedEvents, SharedProbe, SourceEvent};
 
 use super::LiveSource;
 use super::attr::{self, CommonAttrs};
@@ -14,23 +15,18 @@ impl LiveSource {
     /// Measures the events of analysis units. The message says what the user's own events lack for them.
     pub(super) fn share(&mut self, shared: &SharedEvents) -> Result<String, String> {
         let mut events = shared.events.clone();
-        for (text, stack, optional) in &shared.probes {
-            // A message that starts with the file applies to all its probes.
-            let file = text.strip_prefix("-x ").and_then(|rest| rest.split(' ').next());
-            let told = |why: String| match file {
-                Some(file) if why.starts_with(file) => why,
-                _ => format!("{text}: {why}"),
-            };
-            match self.probes.add(text) {
+        for probe in &shared.probes {
+            match self.probes.add(&probe.definition) {
                 Ok(name) => {
                     let mut made = parse(&name, &LookupPaths::system()).map_err(|fault| fault.line())?;
                     made.iter_mut().for_each(|event| {
-                        (event.no_chains, event.for_units, event.machine_wide) = (!stack, true, shared.machine_wide);
+                        (event.no_chains, event.for_units, event.machine_wide) =
+                            (!probe.chains, true, shared.machine_wide);
                     });
                     events.append(&mut made);
                 }
-                Err(why) if *optional => self.attachment.notes.push(told(why)),
-                Err(why) => return Err(told(why)),
+                Err(error) if probe.optional => self.attachment.notes.push(message(probe, error)),
+                Err(error) => return Err(message(probe, error)),
             }
         }
         let is_copied = |event: &Event| matches!(attr::way(event, &self.attachment.common), CallGraph::Dwarf(_));
@@ -137,6 +133,14 @@ impl LiveSource {
     }
 }
 
+/// Returns why a probe is missing. A problem with its file is the same for all probes of the file.
+fn message(probe: &SharedProbe, error: ProbeError) -> String {
+    match error {
+        ProbeError::File { .. } => error.to_string(),
+        ProbeError::Other(why) => format!("{}: {why}", probe.definition),
+    }
+}
+
 /// Returns an event for two units; each of them ignores additional samples.
 fn joined(own: &Event, wanted: &Event) -> Event {
     let mut out = own.clone();
@@ -203,6 +207,20 @@ mod tests {
         check(&event(Rate::Period(0), None), &event(Rate::Period(1), None), Rate::Period(1), None);
         check(&event(Rate::Period(100), None), &event(Rate::Period(10), None), Rate::Period(10), None);
         check(&event(Rate::Period(10), None), &event(Rate::Period(0), None), Rate::Period(10), None);
+    }
+
+    /// The path is part of the definition, but only the kind of error decides.
+    #[test]
+    fn problems_of_a_file_are_reported_once_for_all_its_probes() {
+        let probe =
+            |name: &str| SharedProbe { definition: format!("-x /no/file {name}"), chains: false, optional: true };
+        let of_file = ["a", "b"].map(|name| {
+            let probe = probe(name);
+            message(&probe, crate::event::probe::parse(&probe.definition, "g").expect_err("no file"))
+        });
+        assert_eq!(of_file, ["/no/file: No such file or directory (os error 2)"; 2]);
+        let of_probe = ProbeError::from("/no/file is a word of the message".to_owned());
+        assert_eq!(message(&probe("a"), of_probe), "-x /no/file a: /no/file is a word of the message");
     }
 
     #[test]

@@ -50,15 +50,14 @@ pub(super) fn words(
         }
     }
     let what = if sought == Sought::Names { "symbols" } else { "lines" };
-    // Most reasons start with the file's name; the usual reason is left out.
+    // The usual reason is left out.
     let named = |(path, why): &(std::sync::Arc<str>, Problem)| match (why.kind, why.build_id) {
         (ProblemKind::Absent, None) => clean(path).into_owned(),
         (ProblemKind::Absent, Some(id)) => format!("{} (build id is {id})", clean(path)),
-        _ => {
-            let why = why.to_string();
-            let why = why.strip_prefix(&**path).unwrap_or(&why).trim_start_matches([':', ' ']);
-            format!("{} ({why})", clean(path))
+        _ if why.path.as_deref() == Some(path) => {
+            format!("{} ({})", clean(path), Problem { path: None, ..why.clone() })
         }
+        _ => format!("{} ({why})", clean(path)),
     };
     match missing.as_slice() {
         [] => {}
@@ -126,9 +125,20 @@ mod tests {
     }
 
     #[test]
+    fn a_path_is_left_out_only_if_it_is_that_of_the_file() {
+        let refused = |path: &str| Problem { path: Some(path.to_owned()), ..Problem::from("is a link".to_owned()) };
+        let files =
+            [("/bin/a", refused("/bin/a")), ("/bin/b", refused("/bin/b.map")), ("/bin/c", "/bin/c:".to_owned().into())];
+        let want =
+            "symbols of 3 files are missing: /bin/a (is a link), /bin/b (/bin/b.map is a link), /bin/c (/bin/c:)";
+        assert_eq!(said(Sought::Names, true, &files), [want]);
+    }
+
+    #[test]
     fn several_files_are_one_line() {
         // A message with the words of a missing file.
-        let replaced: Problem = "/bin/No such file or directory is not the file that was mapped".to_owned().into();
+        let path = Some("/bin/No such file or directory".to_owned());
+        let replaced = Problem { path, ..Problem::from("is not the file that was mapped".to_owned()) };
         let files = [
             ("/bin/d", gone()),
             ("/bin/No such file or directory", replaced),

@@ -3,7 +3,7 @@
 use std::fmt::{self, Display, Formatter};
 use std::io;
 
-use super::trust::door::Refusal;
+use super::trust::door::{Refusal, RefusalKind};
 use super::trust::same_file::Replaced;
 use crate::record::kinds::BuildId;
 
@@ -31,7 +31,9 @@ pub enum ProblemKind {
 pub struct Problem {
     /// The kind of problem.
     pub kind: ProblemKind,
-    /// The message.
+    /// The path that the message starts with, if any: the subject of its sentence.
+    pub path: Option<String>,
+    /// The message, without the path.
     pub why: String,
     /// The build ID, to find the file elsewhere.
     pub build_id: Option<BuildId>,
@@ -68,6 +70,9 @@ impl Problem {
 
 impl Display for Problem {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        if let Some(path) = &self.path {
+            write!(f, "{path} ")?;
+        }
         f.write_str(&self.why)?;
         self.build_id.map_or(Ok(()), |id| write!(f, "; its build id is {id}"))
     }
@@ -75,17 +80,21 @@ impl Display for Problem {
 
 impl From<String> for Problem {
     fn from(why: String) -> Self {
-        Self { kind: ProblemKind::Other, why, build_id: None }
+        Self { kind: ProblemKind::Other, path: None, why, build_id: None }
     }
 }
 
 impl From<io::Error> for Problem {
     fn from(error: io::Error) -> Self {
-        let refusal = error.get_ref().and_then(|inner| inner.downcast_ref::<Refusal>());
-        let kind = match refusal {
-            Some(Refusal::NotPlain(_) | Refusal::Pseudo(_)) => ProblemKind::NoFile,
-            None if error.get_ref().is_some_and(|inner| inner.is::<Replaced>()) => ProblemKind::Replaced,
-            None if error.kind() == io::ErrorKind::NotFound => ProblemKind::Absent,
+        if let Some(Refusal { path, kind: why }) = error.get_ref().and_then(|inner| inner.downcast_ref()) {
+            let is_no_file = matches!(why, RefusalKind::NotPlain | RefusalKind::Pseudo);
+            let kind = if is_no_file { ProblemKind::NoFile } else { ProblemKind::Other };
+            return Self { kind, path: Some(path.clone()), ..why.to_string().into() };
+        }
+        let is_replaced = error.get_ref().is_some_and(|inner| inner.is::<Replaced>());
+        let kind = match error.kind() {
+            _ if is_replaced => ProblemKind::Replaced,
+            io::ErrorKind::NotFound => ProblemKind::Absent,
             _ => ProblemKind::Other,
         };
         Self { kind, ..error.to_string().into() }

@@ -76,35 +76,43 @@ impl Purpose {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum Refusal {
-    #[error("{0} is not a regular file")]
-    NotPlain(String),
-    #[error("{0} is a symbolic link, which is not followed")]
-    Link(String),
-    #[error("{0} is not a stored file: the kernel generates its content")]
-    Pseudo(String),
-    #[error("{path} is too large: {size} bytes; the limit is {limit}")]
-    TooLarge { path: String, size: u64, limit: u64 },
-    #[error("{path} is not readable by user {uid}, who names it")]
-    Unreadable { path: String, uid: u32 },
-    #[error("{path} belongs to user {uid}, so it is not trusted")]
-    Foreign { path: String, uid: u32 },
-    #[error("{0} is older than its process: an earlier process with the same PID wrote it")]
-    Older(String),
-    #[error("{0} was replaced while it was opened")]
-    Replaced(String),
+#[error("{path} {kind}")]
+pub(crate) struct Refusal {
+    pub(crate) path: String,
+    pub(crate) kind: RefusalKind,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum RefusalKind {
+    #[error("is not a regular file")]
+    NotPlain,
+    #[error("is a symbolic link, which is not followed")]
+    Link,
+    #[error("is not a stored file: the kernel generates its content")]
+    Pseudo,
+    #[error("is too large: {size} bytes; the limit is {limit}")]
+    TooLarge { size: u64, limit: u64 },
+    #[error("is not readable by user {0}, who names it")]
+    Unreadable(u32),
+    #[error("belongs to user {0}, so it is not trusted")]
+    Foreign(u32),
+    #[error("is older than its process: an earlier process with the same PID wrote it")]
+    Older,
+    #[error("was replaced while it was opened")]
+    Replaced,
+}
+
+impl RefusalKind {
+    /// Returns the error of opening a path.
+    pub(crate) fn of(self, path: &Path) -> io::Error {
+        io::Error::other(Refusal { path: path.display().to_string(), kind: self })
+    }
 }
 
 /// Returns whether a file was refused because it is older than its process.
 pub(crate) fn is_older(error: &io::Error) -> bool {
     let refusal = error.get_ref().and_then(|inner| inner.downcast_ref::<Refusal>());
-    matches!(refusal, Some(Refusal::Older(_)))
-}
-
-impl From<Refusal> for io::Error {
-    fn from(refusal: Refusal) -> Self {
-        Self::other(refusal)
-    }
+    refusal.is_some_and(|refusal| refusal.kind == RefusalKind::Older)
 }
 
 /// A directory tree, and the users who choose which of its files to open.
@@ -140,15 +148,13 @@ impl Door {
         if ours.contains(&uid) || self.namers.is_one(uid) {
             return Ok(file);
         }
-        Err(Refusal::Foreign { path: path.display().to_string(), uid }.into())
+        Err(RefusalKind::Foreign(uid).of(path))
     }
 
     fn pass(&self, path: &Path, purpose: Purpose, how: OFlags) -> io::Result<File> {
         let one = |who: &Identity| {
             who.opens(|| self.follow(path, purpose, how)).map_err(|error| match error.kind() {
-                io::ErrorKind::PermissionDenied => {
-                    Refusal::Unreadable { path: path.display().to_string(), uid: who.uid }.into()
-                }
+                io::ErrorKind::PermissionDenied => RefusalKind::Unreadable(who.uid).of(path),
                 _ => error,
             })
         };
@@ -157,7 +163,7 @@ impl Door {
             let file = one(who)?;
             match &found {
                 Some(known) if !is_one(&known.metadata()?, &file.metadata()?) => {
-                    return Err(Refusal::Replaced(path.display().to_string()).into());
+                    return Err(RefusalKind::Replaced.of(path));
                 }
                 Some(_) => {}
                 None => found = Some(file),
@@ -199,13 +205,12 @@ pub(crate) fn recording(path: &Path) -> io::Result<File> {
 /// Opens a resolved file for reading. It is checked first, because opening a device can have side effects.
 fn enter(place: &File, path: &Path, purpose: Purpose) -> io::Result<File> {
     let size = plain(place, path)?.len();
-    let name = || path.display().to_string();
     if PSEUDO.contains(&(fstatfs(place)?.f_type as u32)) {
-        return Err(Refusal::Pseudo(name()).into());
+        return Err(RefusalKind::Pseudo.of(path));
     }
     let limit = purpose.limit();
     if size > limit {
-        return Err(Refusal::TooLarge { path: name(), size, limit }.into());
+        return Err(RefusalKind::TooLarge { size, limit }.of(path));
     }
     reopen(place)
 }
@@ -213,10 +218,10 @@ fn enter(place: &File, path: &Path, purpose: Purpose) -> io::Result<File> {
 fn plain(place: &File, path: &Path) -> io::Result<Metadata> {
     let meta = place.metadata()?;
     if meta.is_symlink() {
-        return Err(Refusal::Link(path.display().to_string()).into());
+        return Err(RefusalKind::Link.of(path));
     }
     if !meta.is_file() {
-        return Err(Refusal::NotPlain(path.display().to_string()).into());
+        return Err(RefusalKind::NotPlain.of(path));
     }
     Ok(meta)
 }

@@ -7,7 +7,7 @@ use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use super::door::{self, Door, Namers, Purpose, Refusal};
+use super::door::{self, Door, Namers, Purpose, RefusalKind};
 use super::same_file::{self, Likeness, Replaced};
 use crate::kernel::machine::identity::Identity;
 use crate::kernel::procfs;
@@ -176,7 +176,7 @@ impl<'a> FileSearch<'a> {
         let file = self.jit_file(path, dump)?;
         match self.began().zip(same_file::written(&file)) {
             Some((began, written)) if !dump && written.saturating_add(OLDER_BY_NS) < began => {
-                Err(Refusal::Older(path.display().to_string()).into())
+                Err(RefusalKind::Older.of(path))
             }
             _ => Ok(file),
         }

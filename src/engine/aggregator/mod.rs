@@ -220,7 +220,10 @@ impl Aggregator {
         let fetched = self.links.fetcher.as_ref().map_or(&nothing, |(_, fetched)| fetched);
         let batches = if self.ended.is_some() { &never } else { &self.links.batches };
         crossbeam_channel::select! {
-            recv(batches) -> feed => feed.map_or_else(|_| Event::SourceMessage(SourceMessage::End(EndReason::Failed("the source ended without a reason".into()))), Event::SourceMessage),
+            recv(batches) -> message => {
+                let failed = || EndReason::Failed("the source ended without a reason".into());
+                Event::SourceMessage(message.unwrap_or_else(|_| SourceMessage::End(failed())))
+            }
             recv(self.links.requests) -> request => request.map_or(Event::Gone, Event::Request),
             recv(self.links.symbolizer.names) -> named => named.map_or(Event::Gone, Event::Names),
             recv(fetched) -> fetched => fetched.map_or(Event::Timeout, Event::Fetched),

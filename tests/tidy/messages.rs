@@ -10,6 +10,8 @@ const FORMS: &[(&str, &str)] = &[
     ("a sentence", r#"\.TEST\("(?:[^"\\]*[a-z] [a-z=<>!][^"\\]*| [a-z]+ )"\)"#),
     ("a message", r#"\bMESSAGE(?:\.\w+(?:\(\))?)*\.TEST\((?:"|[A-Z_]{2,}\b)"#),
     ("a message", r#"\bMESSAGE(?:\.\w+(?:\(\))?)* [=!]= ""#),
+    ("the start or end of a message", r#"\bMESSAGE(?:\.\w+(?:\(\))?)*\.(?:starts|ends|strip)_\w+\("#),
+    ("an option in a text", r#"\.TEST\("-[-a-z]+ "\)"#),
     ("a text with a name of one letter", r#"\|&*([a-z])\| !?\(?([a-z])\.(?:contains|starts_with|ends_with)\(""#),
     ("the name of an event", r#"\bname\)?\.TEST\("[^"]*(?:dummy|clock)"#),
 ];

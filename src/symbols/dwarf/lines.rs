@@ -399,7 +399,7 @@ mod tests {
         let (dso, at) = own_dso(outer as fn(u64) -> u64 as usize as u64);
         let found: Vec<Vec<InlinedFrame>> = (0..24).map(|i| lines.places(&dso, at + i)).collect();
         let here = |place: &InlinedFrame| {
-            place.line.as_ref().is_some_and(|l| l.file.ends_with("symbols/lines.rs") && l.line > 0)
+            place.line.as_ref().is_some_and(|l| l.file.ends_with("dwarf/lines.rs") && l.line > 0)
         };
         assert!(found.iter().any(|places| places.iter().any(here)), "{found:?}");
     }

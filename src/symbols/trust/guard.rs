@@ -168,7 +168,7 @@ mod tests {
     #[test]
     fn a_reader_that_fails_stands_still_and_says_why() {
         let mut own = std::process::Command::new(std::env::current_exe().expect("a path"));
-        let own = own.args(["--ignored", "--exact", "symbols::guard::tests::with_the_programs_hook"]);
+        let own = own.args(["--ignored", "--exact", "symbols::trust::guard::tests::with_the_programs_hook"]);
         assert_eq!(own.output().expect("it runs").status.code(), Some(PASSED));
     }
 

@@ -13,8 +13,7 @@ pub(crate) fn kept() -> Config {
     Config { failure_persistence: Some(Box::new(beside)), ..Config::default() }
 }
 
-/// Runs a test on `cases` inputs. The test returns whether the input reached the tested code; at least `least` percent
-/// must.
+/// Runs a test on `cases` inputs. It returns whether the input reached the tested code; `least` percent must.
 pub(crate) fn reaching<S: Strategy>(cases: u32, least: u32, inputs: S, test: impl Fn(S::Value) -> bool) {
     let (all, reached) = (Cell::new(0u32), Cell::new(0u32));
     let config = Config { cases, failure_persistence: None, ..Config::default() };

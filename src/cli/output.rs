@@ -182,8 +182,7 @@ pub(crate) fn file(
     out.get_mut().commit().map_err(fail)
 }
 
-/// Writes an error or a note to standard error. Lines after the first are indented, so that a name with a line break
-/// cannot imitate a message.
+/// Writes an error or a note to standard error. Indents further lines, so that a name cannot imitate a message.
 pub(crate) fn complain(text: &str) {
     let mut err = Printable::with_charset(EscapeForm::Text, charset(), io::stderr().lock());
     let mut head = "perfprof-tui: ";

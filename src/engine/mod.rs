@@ -108,8 +108,7 @@ pub enum Request {
     Mark(TimeMark),
     /// Removes the mark at an index of the list.
     Unmark(usize),
-    /// Annotates a function: one with samples, or the one at an address of the DSO that was annotated last. The result
-    /// is a [`Notice::Listing`].
+    /// Annotates a function: one with samples, or at an address of the DSO annotated last. Result: [`Notice::Listing`].
     List(AnnotatedFunction, Option<u64>),
     /// Sets the form of all names.
     Names(NameForm),

@@ -227,7 +227,6 @@ mod tests {
         assert_eq!(first.expect("a thread"), Progress::More);
         assert!(read.load(Ordering::SeqCst) <= MOST_WAITING / MEGABYTE + 2);
     }
-    /// A panic of the work ends a reader that waits for room, instead of waiting for it forever.
     #[test]
     fn a_panic_of_the_work_ends_the_reader() {
         let (mut source, read) = counting(255);

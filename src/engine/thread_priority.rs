@@ -80,7 +80,6 @@ impl ThreadPriority {
         }
     }
 
-    /// Returns whether a part of the second is left.
     fn has_left(&mut self, now: u64, spent: u64) -> bool {
         if now.saturating_sub(self.second.0) >= SECOND {
             self.second = (now, spent);

@@ -142,7 +142,6 @@ mod tests {
     use crate::source::Info;
     use parking_lot::Mutex;
 
-    /// A failure to save is reported, the next trigger tries again, and the samples are not affected.
     #[test]
     fn saving_that_fails_is_tried_again_at_the_next_trigger() {
         let tries = Arc::new(Mutex::new(Vec::new()));

@@ -108,7 +108,6 @@ impl Tables {
         });
     }
 
-    /// Converts pprof's labels to the attributes of a sample.
     fn labels(&mut self, of: &pprof::Sample) -> Vec<i32> {
         let one = |label: &pprof::Label| {
             let text = |at: i64| self.out.string_table[at as usize].clone();

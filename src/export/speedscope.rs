@@ -74,7 +74,6 @@ fn one(name: &str, unit: EventUnit, stacks: &Stacks, named: &SymbolStacks, out: 
     out.write_all(b"]}")
 }
 
-/// Writes the entries of a list, separated by commas.
 fn list<T>(
     out: &mut dyn Write,
     entries: impl IntoIterator<Item = T>,

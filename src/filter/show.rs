@@ -326,7 +326,6 @@ mod tests {
     proptest! {
         #![proptest_config(crate::damage::kept())]
 
-        /// A shown filter parses to the same filter.
         #[test]
         fn shown_and_read_again_is_the_same(text in any_filter()) {
             let known = fields();

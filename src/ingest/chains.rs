@@ -1,5 +1,4 @@
-//! Completion of call chains that the kernel does not unwind fully, from a copy of the user stack or from the CPU's
-//! branch records (LBR).
+//! Completion of the kernel's partial call chains, from a copied user stack or the CPU's branch records (LBR).
 
 use rustc_hash::FxHashMap;
 
@@ -19,8 +18,7 @@ pub struct Chains {
     stacks: UnwindSpace,
     /// Whether to count broken stacks by DSO.
     pub(crate) judges: bool,
-    /// Whether broken chains, and those that reached the kernel's limit, end in a marker frame. Off if addresses are
-    /// shown as recorded.
+    /// Whether broken chains, and those at the kernel's limit, end in a marker frame. Off for raw addresses.
     pub(crate) marks_ends: bool,
     user: Vec<u64>,
     bytes: Vec<u8>,

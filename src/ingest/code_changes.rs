@@ -47,8 +47,7 @@ impl CodeChanges {
         }
     }
 
-    /// Reads the files of processes that have mapped one since the last call. A process without JIT code in memory is
-    /// checked again later.
+    /// Reads the files of processes that have mapped one since the last call. Those without JIT code are checked later.
     fn read(&mut self, session: &Session) {
         let fresh: Vec<(HostId, i32, Dso)> = session
             .dsos

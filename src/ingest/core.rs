@@ -44,7 +44,6 @@ pub struct IngestState {
     /// The kept samples.
     pub profile: Profile,
     pub(crate) events: Vec<EventDesc>,
-    /// The current call graph mode of each event of a live session.
     call_graph_modes: Vec<CallGraph>,
     /// The names of the requested events that others replace.
     replaced: FxHashMap<u16, String>,
@@ -335,8 +334,7 @@ impl IngestState {
         self.inputs.decoder(input).form_of(header, body).event
     }
 
-    /// Returns the counts of the events of a record's group, which must be passed in order of time; `None` for a record
-    /// without group counts.
+    /// Returns the counts of a record's group; `None` without group counts. Records must come in order of time.
     pub(crate) fn shares(&mut self, input: usize, header: Header, body: &[u8]) -> Option<Vec<GroupShare>> {
         let (form, sample) = self.inputs.decoder(input).formed(header, body)?;
         form.layout.is_read().then(|| self.inputs.decoder_mut(input).shares(&form, &sample))

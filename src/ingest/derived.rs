@@ -30,8 +30,7 @@ pub trait Series: Send + Sync {
     }
     /// Returns its source events.
     fn made_of(&self) -> Vec<u16>;
-    /// Applies a sample of a source event; returns the duration that it ends. Samples of our own process, which are not
-    /// kept, have no site.
+    /// Applies a source event's sample; returns the duration that it ends. Our own samples have no site: none is kept.
     fn sample(&mut self, event: u16, sample: &Sample<'_>, site: Option<SiteId>) -> Option<SiteDuration>;
     /// Handles a thread that starts running on a CPU, as reported by a separate record.
     fn came(&mut self, _tid: i32, _time: u64) -> Option<SiteDuration> {
@@ -96,8 +95,7 @@ impl Clone for Derived {
 }
 
 impl Derived {
-    /// Creates the further series that these events allow. Returns the names of their events, which follow the existing
-    /// events.
+    /// Creates the series that these events allow. Returns their events' names, which follow the existing ones.
     pub fn find(&mut self, events: &[EventDesc], tracing: &[u8], origin: Origin) -> Vec<String> {
         let place = SeriesInput { events, tracing, origin, known: &self.list };
         let found: SeriesList = KINDS.iter().flat_map(|kind| kind(&place)).collect();

@@ -1,5 +1,4 @@
-//! Hardware data of samples: their branches, or the address and source of their data. Stored by the positions of the
-//! profile's samples.
+//! Branches of samples, or the address and source of their data, by the positions of the profile's samples.
 
 use rustc_hash::FxHashMap;
 

@@ -161,8 +161,7 @@ impl Ingest {
         }
     }
 
-    /// Returns the time up to which all inputs except the quiet ones are complete; if all are quiet, the latest such
-    /// time of any input.
+    /// Returns the time up to which all inputs that are not quiet are complete; if all are quiet, the latest of any.
     fn complete(&self, quiet: &[u16]) -> Option<u64> {
         let waited = (0..self.rounds.len()).filter(|i| !quiet.contains(&(*i as u16)));
         waited.map(|i| self.rounds[i].complete).min().or(self.rounds.iter().map(|round| round.complete).max())

@@ -1,5 +1,4 @@
-//! A complete copy of a session at one moment, cheap because chunks are shared. Saving and exporting use it while the
-//! session continues.
+//! A copy of a session at one moment, cheap because chunks are shared; saved and exported while it continues.
 
 use std::sync::Arc;
 

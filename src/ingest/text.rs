@@ -23,7 +23,6 @@ pub struct Texts {
     /// Whether addresses distinguish frames of one function.
     by_address: bool,
     traces: bool,
-    /// The profile's epoch of frames and nodes.
     epoch: u64,
     /// The last stack: its frames root first and their nodes.
     last: Vec<(u32, NodeId)>,

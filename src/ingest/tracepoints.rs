@@ -10,8 +10,7 @@ use crate::perfdata::EventDesc;
 use crate::session::Origin;
 use crate::source::Info;
 
-/// Returns the index of an event by its name, with or without modifiers, and its format; `None` if it is not recorded
-/// or its fields are unknown.
+/// Returns an event's index by name, modifiers optional, and its format; `None` if it or its fields are unknown.
 pub fn find(info: &Info, name: &str) -> Option<(u16, Format)> {
     among(&info.events, &info.tracing, info.origin, name)
 }
@@ -32,8 +31,7 @@ pub fn format(info: &Info, name: &str) -> Option<Format> {
     find(info, name).map(|(_, format)| format).or_else(of_machine)
 }
 
-/// Returns the fields that filters of a session may use: those of all its tracepoints. A field that is a text in any of
-/// them is a text.
+/// Returns the fields of all tracepoints, for filters. A field that is a text in any of them is a text.
 pub fn fields(info: &Info, names: &[&str]) -> Vec<TraceField> {
     let formats: Vec<Format> = names.iter().filter_map(|name| format(info, plain(name))).collect();
     filter::trace_fields(formats.iter())

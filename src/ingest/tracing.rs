@@ -20,8 +20,7 @@ pub(crate) struct Tracing {
     recorded: Formats,
     origin: Origin,
     wants: IntakeOptions,
-    /// Resolves the kernel's functions for texts, which are formatted once, when samples arrive. Loads its tables on
-    /// first use.
+    /// Resolves kernel functions for texts, formatted once, when samples arrive. Loads its tables on first use.
     functions: Option<Mutex<Resolver>>,
 }
 

@@ -97,7 +97,6 @@ pub struct Units {
     callers: FxHashMap<u16, Num>,
     chain: Vec<u8>,
     names: ThreadNames,
-    /// The threads of the session's target.
     target: ThreadChoice,
     /// This program, or the one that wrote the recording, and its threads.
     own_pid: Option<i32>,
@@ -137,8 +136,7 @@ impl Units {
         self.target = ThreadChoice::of_target(target, alone);
     }
 
-    /// Returns whether a sample's thread belongs to the target of the session. Events of the whole machine have samples
-    /// of other threads, too.
+    /// Returns whether a sample's thread is of the session's target; machine-wide events sample others, too.
     pub(crate) fn is_of_target(&mut self, sample: &record::Sample<'_>, session: &Session) -> bool {
         let Self { target, names, own, .. } = self;
         let task = Some((sample.pid, sample.tid));
@@ -328,8 +326,7 @@ impl Units {
                 self.names.learn(*tid, name);
             }
             Record::Fork(task) => {
-                // An exited thread stays ours until its number is reused, because it leaves its CPU after its exit is
-                // reported.
+                // An exited thread stays ours until its number is reused, because it leaves its CPU later.
                 if self.own_pid == Some(task.pid) {
                     self.own.insert(task.tid);
                 } else {

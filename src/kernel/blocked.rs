@@ -1,5 +1,4 @@
-//! Blocked threads from /proc: their state, kernel function and system call (proc_pid_stat(5), proc_pid_wchan(5),
-//! proc_pid_syscall(5)).
+//! Blocked threads: state, kernel function, system call (proc_pid_stat(5), proc_pid_wchan(5), proc_pid_syscall(5)).
 
 use std::fs;
 
@@ -69,8 +68,7 @@ fn call(line: &str) -> Option<(i64, [u64; 2])> {
     Some((number, [argument()?, argument()?]))
 }
 
-/// Returns whether the stack pointer and the program counter, the last words of the line, lie below 4 GiB. The stack of
-/// a 64-bit program does not.
+/// Returns whether stack pointer and program counter, the last words, lie below 4 GiB. A 64-bit stack does not.
 fn is_32_bit(line: &str) -> bool {
     let mut words = line.split_ascii_whitespace().skip(7);
     let mut is_low = || {

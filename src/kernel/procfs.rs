@@ -236,16 +236,14 @@ pub(crate) fn is_mounted() -> bool {
     fs::symlink_metadata("/proc/self").is_ok()
 }
 
-/// Returns whether processes have the same numbers here as in the kernel's outermost PID namespace. Without /proc,
-/// assumes that they do.
+/// Returns whether PIDs here are those of the outermost PID namespace. Without /proc, assumes that they are.
 pub(crate) fn sees_all_processes() -> bool {
     // PROC_PID_INIT_INO (include/linux/proc_ns.h).
     const OUTERMOST: &str = "pid:[4026531836]";
     fs::read_link("/proc/self/ns/pid").map_or_else(|_| !is_mounted(), |name| name.as_os_str() == OUTERMOST)
 }
 
-/// Returns our PID namespace by device and inode, for BPF programs; `None` for the outermost one, and where it is not
-/// known.
+/// Returns our PID namespace by device and inode, for BPF programs; `None` if it is the outermost or unknown.
 pub(crate) fn pid_namespace() -> Option<(u64, u64)> {
     if sees_all_processes() {
         return None;

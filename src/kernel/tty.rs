@@ -5,8 +5,7 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::termios::{Action, QueueSelector, tcflow, tcflush};
 use rustix::time::Timespec;
 
-/// Blocks until the terminal on standard output hangs up. Returns `false` if there is no terminal, or when `stop`
-/// returns true.
+/// Blocks until the terminal on standard output hangs up; `false` without a terminal, or when `stop` returns true.
 pub(crate) fn wait_for_hangup(stop: &dyn Fn() -> bool) -> bool {
     let tty = rustix::stdio::stdout();
     if !rustix::termios::isatty(tty) {

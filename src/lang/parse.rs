@@ -6,8 +6,7 @@ use super::lex::{Cursor, Lexicon, Piece, Token};
 pub(crate) trait Grammar<'t>: Sized {
     type Node;
     const LEXICON: Lexicon;
-    /// Binary operators by precedence, the lowest first. Those of a row are left-associative. An operator may be a
-    /// word.
+    /// Binary operators by precedence, lowest first, each row left-associative. An operator may be a word.
     const INFIX: &'static [&'static [&'static str]];
     /// Unary prefix operators; they bind strongest.
     const PREFIX: &'static [&'static str];

@@ -250,8 +250,7 @@ pub(crate) fn number(text: &str) -> Result<f64, QuantityError> {
     fraction(text, Dimension::Count, 1)
 }
 
-/// Parses a number in an expression, where the unit determines the dimension. Times are nanoseconds, sizes are bytes. A
-/// single letter is a count.
+/// Parses a number whose unit gives the dimension: nanoseconds for times, bytes for sizes, counts for single letters.
 pub(crate) fn literal(text: &str) -> Result<Number, QuantityError> {
     let (number, unit) = Decimal::read(text).ok_or(QuantityError::NoNumber(Dimension::Count))?;
     if unit.is_empty() && number.power < 0 {

@@ -1,5 +1,4 @@
-//! The running machine: its CPUs as figures and as a table with findings, triggers on them, and the threads that read
-//! them.
+//! The running machine: CPUs as figures and a table with findings, triggers, and the threads that read them.
 
 pub mod columns;
 pub mod coverage;

@@ -195,7 +195,6 @@ struct One {
     row: CpuRow,
 }
 
-/// Counts of a [`Matrix`] and their rates.
 #[derive(Debug, Default)]
 struct Rates {
     before: Matrix,

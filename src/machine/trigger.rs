@@ -165,7 +165,6 @@ impl Trigger {
                 since.entry(*cpu).or_insert(facts.now);
             }
             let long = |cpu: &u32| since.get(cpu).is_some_and(|then| facts.now - then >= condition.lasts);
-            // The worst of those that hold long enough.
             let worst = holding.iter().filter(|(cpu, _)| long(cpu)).max_by(|a, b| condition.compare(a.1, b.1));
             words.extend(worst.map(|(cpu, value)| condition.describe(*cpu, *value)));
         }
@@ -174,7 +173,6 @@ impl Trigger {
 }
 
 impl Condition {
-    /// Returns the CPUs where it holds, and their figures.
     fn holding(&self, facts: TriggerInput<'_>) -> Vec<(u32, f64)> {
         let rows: &[CpuRow] = facts.host.map_or(&[], |host| &host.rows);
         let online = rows.iter().filter(|row| row.online).count();
@@ -338,7 +336,6 @@ mod tests {
         HostView { rows, running: 5, vectors: vec!["TIMER".into()], pressure, ..HostView::default() }
     }
 
-    /// Returns the messages of a trigger, second after second.
     fn run(text: &str, seconds: &[&[f32]]) -> Vec<Option<String>> {
         let mut trigger = Trigger::parse(text).expect(text);
         let events = [("sched:sched_switch".to_owned(), 60_000.0)];

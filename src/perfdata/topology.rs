@@ -10,8 +10,7 @@ use super::read::Recording;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct CpuTopology {
-    /// CPU lists of each socket (old recorders: of each core); `dies` has those of each die, if recorded, and `threads`
-    /// those that share a core.
+    /// CPU lists of each socket (old recorders: core); `dies` has those of dies, if recorded, `threads` those of cores.
     pub(crate) siblings: Vec<String>,
     pub(crate) dies: Option<Vec<String>>,
     pub(crate) threads: Vec<String>,

@@ -135,7 +135,6 @@ pub struct Frames {
     last_named: Option<(SymKey, SymId)>,
     /// Symbols without a function, by DSO label, address, and whether the function is still being looked up.
     nameless: FxHashMap<(u32, u64, bool), SymId>,
-    /// The label of each DSO, once assigned.
     label_of: Vec<u32>,
     dso_labels: HashMap<Arc<str>, u32>,
     asked: usize,
@@ -234,8 +233,7 @@ impl Frames {
         self.inlines
     }
 
-    /// Returns the frames since the last call that need a name. Each gets a provisional symbol, so that it can be
-    /// counted and shown at once.
+    /// Returns the new frames that need a name. A provisional symbol lets each be counted and shown at once.
     pub(crate) fn wanted(&mut self, dsos: &Dsos) -> Vec<FrameId> {
         let from = std::mem::replace(&mut self.asked, self.list.len());
         let again = std::mem::take(&mut self.again);
@@ -390,8 +388,7 @@ impl Frames {
         self.hide_inlined = !show;
     }
 
-    /// Returns the given frames that have a wanted symbol and whose line has not been requested yet, and marks them as
-    /// requested.
+    /// Returns those frames of wanted symbols whose line has not been requested yet, and marks them as requested.
     pub(crate) fn lineless(&mut self, of: impl Iterator<Item = u32>, wanted: impl Fn(SymId) -> bool) -> Vec<FrameId> {
         self.lined.resize(self.list.len(), false);
         let (lined, sym) = (&mut self.lined, &self.sym);
@@ -449,8 +446,7 @@ impl Frames {
         self.inlines += 1;
     }
 
-    /// Removes all frames except `kept`, and the symbols that only they used. Frames that never had a name are
-    /// requested again.
+    /// Removes all frames except `kept`, and the symbols that only they used. Unnamed frames are requested again.
     pub(super) fn keep(&mut self, kept: &MarkedSet) {
         self.list.keep(kept, |frame| frame);
         self.sym.keep(kept, |sym| sym);

@@ -11,8 +11,7 @@
 //! ```
 //!
 //! One thread owns it. Frames have the raw address and its mapping in a form that processes with other addresses share.
-//! The session can convert them back, so that a snapshot written from here is exact. Frames are merged by function only
-//! when a query runs.
+//! The session can convert them back, so that snapshots are exact. Only queries merge frames by function.
 
 mod chain;
 pub mod columns;
@@ -98,8 +97,7 @@ pub struct Profile {
     memory: StackCache<NodeId>,
     /// The same for samples without a chain.
     leaves: StackCache<SiteId>,
-    /// The last chain of each thread, root first, with the node of each step. The next chain mostly has a common
-    /// prefix.
+    /// The last chain of each thread, root first, with its nodes. The next chain mostly has a common prefix.
     last: FxHashMap<i32, Vec<(Frame, NodeId)>>,
     chain: Chain,
     births: renames::FirstSeenLog,
@@ -114,8 +112,7 @@ pub struct Profile {
 }
 
 impl Profile {
-    /// Adds a sample of the event with index `event`, with its text if it is a tracepoint's; `mode` is the record's CPU
-    /// mode. Returns its site.
+    /// Adds a sample of the event with index `event`, with a tracepoint's text, in CPU mode `mode`. Returns its site.
     pub fn add(&mut self, session: &mut Session, sample: &Sample<'_>, mode: u16, event: u16, trace: TraceId) -> SiteId {
         let task = session.task_in(sample.pid, sample.tid, sample.cgroup);
         let site = self.site(session, sample, mode, task, trace);
@@ -361,8 +358,7 @@ impl Profile {
         self.sealed.front()?.times().map(|(_, newest)| newest)
     }
 
-    /// Removes the oldest chunk and returns it, so that callers can subtract it. `None` if only the current one is
-    /// left.
+    /// Removes and returns the oldest chunk, so that callers can subtract it. `None` if only the current one is left.
     pub(crate) fn evict(&mut self) -> Option<Arc<Chunk>> {
         let chunk = self.sealed.pop_front()?;
         self.evicted += chunk.len() as u64;

@@ -1,5 +1,4 @@
-//! Sites: a task and a stack. A sample has one id for both, so a decision that does not depend on the single sample is
-//! made once per site.
+//! Sites: a task and a stack. A sample has one id for both: decisions on both are made once per site.
 
 use std::hash::BuildHasher;
 use std::sync::Arc;

@@ -18,8 +18,7 @@ impl NodeId {
     pub const ROOT: Self = Self(0);
 }
 
-/// The trie as columns and an index. Most nodes have one child: each node stores its first child, and only the others
-/// are in the index.
+/// The trie as columns and an index. Most nodes have one child: nodes store the first, the index has the others.
 #[derive(Clone, Debug)]
 pub struct Trie {
     parent: SharedSegments<u32>,

@@ -233,8 +233,7 @@ pub enum Record<'a> {
         /// The number of records, of any type.
         lost: u64,
     },
-    /// Samples that did not fit in the buffer of hardware that writes them itself, such as PEBS. perf also writes such
-    /// a record for full rings.
+    /// Samples that did not fit in a hardware buffer, such as that of PEBS. perf also writes it for full rings.
     LostSamples {
         /// The number of samples.
         lost: u64,

@@ -141,8 +141,7 @@ impl<L: Eq + Hash, W: PartialEq, B> OpenSpans<L, W, B> {
         self.lanes.get_mut(lane).map(|own| &mut own.newest)
     }
 
-    /// Starts a span in a lane without nesting. Returns the span that it replaces, whose end was missed or is this
-    /// start.
+    /// Starts a span in a lane without nesting. Returns the replaced span, whose end was missed or is this start.
     pub(crate) fn replace(&mut self, lane: L, what: W, since: u64, with: B) -> Option<OpenSpan<W, B>> {
         let before = self.take(&lane);
         self.begin(lane, what, since, with);

@@ -26,8 +26,7 @@ struct Buffer {
     tag: u16,
 }
 
-/// Sorts records by time and releases them once no older ones can arrive. Records with equal timestamps keep their
-/// arrival order.
+/// Sorts records by time and releases them once no older ones can arrive. Equal timestamps keep arrival order.
 #[derive(Debug, Default)]
 pub(crate) struct Orderer {
     waiting: Vec<QueuedRecord>,

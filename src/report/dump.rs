@@ -176,7 +176,6 @@ pub(crate) fn register_values<'a>(state: &UserState<'a>) -> impl Iterator<Item =
     (0..64).filter(move |place| mask >> place & 1 == 1).zip(u64s(state.regs))
 }
 
-/// Writes bytes in rows of sixteen, with their characters.
 fn raw(bytes: &[u8], out: &mut String) {
     let _ = writeln!(out, ".\n. ... raw event: size {} bytes", bytes.len());
     for (row, chunk) in bytes.chunks(16).enumerate() {

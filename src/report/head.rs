@@ -135,7 +135,6 @@ fn events(rec: &Recording) -> Vec<String> {
     rec.events.iter().zip(rec.attr_sizes.iter().copied().chain(std::iter::repeat(0))).map(one).collect()
 }
 
-/// Formats cores, dies, threads and the position of each CPU.
 fn topology(rec: &Recording) -> Option<Vec<String>> {
     let told = CpuTopology::of(rec)?;
     let mut out = Vec::new();

@@ -163,7 +163,6 @@ fn direction(header: Header) -> &'static str {
     }
 }
 
-/// Formats a thread's count and its duration.
 fn thread_count(told: &RecordRow<'_>) -> Option<String> {
     let count = ThreadCount::decode(&told.layout, told.body).ok()??;
     let mut out = format!(": {} {} {} {}", count.pid, count.tid, clean(told.event), count.value);
@@ -225,11 +224,9 @@ fn thread_map(fields: &Fields<'_>) -> String {
     out
 }
 
-/// Formats the CPUs of a map, `0-3,8`.
 fn cpu_map(body: &[u8]) -> String {
     let fields = Fields(body);
     let cpus: Vec<u32> = match fields.u16(0) {
-        // A list.
         0 => (0..listed(u64::from(fields.u16(2)), body.len().saturating_sub(4), 2))
             .map(|i| u32::from(fields.u16(4 + 2 * i)))
             .collect(),

@@ -79,7 +79,6 @@ impl<'a> TaskList<'a> {
         maps.insert(new.start, MapEntry { at: new, prot, flags });
     }
 
-    /// Returns the threads in tree order, each below its parent, with its depth.
     fn tree(&self) -> Vec<(usize, &ThreadEntry)> {
         let mut below: BTreeMap<i32, Vec<i32>> = BTreeMap::new();
         for thread in self.threads.values().filter(|thread| thread.ppid != thread.tid) {

@@ -113,8 +113,7 @@ impl Host {
             Record::Fork(TaskRecord { pid, tid, .. }) => ThreadChange::Born { pid: *pid, tid: *tid },
             Record::Exit(TaskRecord { pid, tid, .. }) => ThreadChange::Ended { pid: *pid, tid: *tid },
             Record::Comm { pid, exec: true, .. } => {
-                // On exec, the kernel ends all other threads; the calling one takes the first one's number (de_thread
-                // in fs/exec.c).
+                // On exec, the kernel ends other threads; the caller takes the first's number (de_thread, fs/exec.c).
                 let siblings = self.siblings.get(pid).into_iter().flatten();
                 let mut gone: Vec<i32> = siblings.filter(|(_, runs)| **runs).map(|(tid, _)| *tid).collect();
                 gone.sort_unstable();

@@ -426,7 +426,6 @@ fn newer_code_at_an_address_is_another_mapping() {
     assert_eq!(dso(&s, 5, 0x8000), "file");
 }
 
-/// An existing process is named after its first thread, even if another one of its threads is sampled first.
 #[test]
 fn a_program_is_called_by_its_first_thread_also_where_another_is_met_first() {
     let (named, name_it) = std::sync::mpsc::channel();

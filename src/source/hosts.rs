@@ -36,8 +36,7 @@ impl SourceHost {
         Some((u64_at(data, 8)?, u64_at(data, 16)?))
     }
 
-    /// Returns whether its kernel is the running one: by its build id, or if that is unknown, by its release and the
-    /// machine's name.
+    /// Returns whether its kernel is the running one: by build id, or if unknown, by release and machine name.
     pub(crate) fn has_own_kernel(&self) -> bool {
         let uname = rustix::system::uname();
         match self.kernel_id {

@@ -1,8 +1,7 @@
 //! Names for addresses. The kernel's are from kallsyms, those of user code from the mapped file and its separate debug
 //! files, a JIT's from the files it writes.
 //!
-//! [`Resolver`] is a chain: each kind of DSO has its sources in order. An address that none of them knows stays an
-//! address.
+//! [`Resolver`] is a chain: each kind of DSO has its sources in order. An unknown address stays an address.
 
 pub mod bytes;
 pub mod code;

@@ -1,7 +1,6 @@
 //! Analysis units, one file each: a type that processes records and makes panels.
 //!
-//! [`kit`] is their framework. Units do not access the terminal; screens, text, CSV and JSON are made from their
-//! panels.
+//! [`kit`] is their framework. Units do not access the terminal: all output is made from their panels.
 
 pub mod kit;
 

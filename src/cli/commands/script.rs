@@ -86,7 +86,6 @@ fn print_head(recording: &RecordingArgs, full: bool) -> anyhow::Result<u8> {
     print(&head::text(rec, written.map_or(0, |file| file.mtime()), full)).map(|()| 0)
 }
 
-/// Returns an error if a file name looks like a list of fields.
 fn refuse_fields_as_file(recording: &RecordingArgs) -> anyhow::Result<()> {
     match recording.files.first().filter(|file| !file.exists()).and_then(|file| file.to_str()) {
         Some(list) if Fields::parse(&[list.to_owned()]).is_ok() => {

@@ -106,7 +106,6 @@ fn batch(spec: &'static Spec, mut args: UnitArgs) -> anyhow::Result<u8> {
     Ok(fate.code(stop.load(Ordering::Relaxed)))
 }
 
-/// Prints a unit's options, and the fields of its events.
 fn describe(spec: &'static Spec, args: &UnitArgs) -> anyhow::Result<u8> {
     print(&crate::cli::args::unit_args::of(spec).render_help().to_string())?;
     let requests = match made(spec, args) {
@@ -248,7 +247,6 @@ impl Outputs {
     }
 }
 
-/// `NAME-EVENT-EVENT.lat`.
 fn points_name(name: &str, between: &str) -> String {
     let word: String = between.chars().map(|c| if c == '/' || c.is_control() { '_' } else { c }).collect();
     let stem = name.strip_suffix(".lat").unwrap_or(name);

@@ -98,8 +98,7 @@ pub(crate) fn instead_of_program(typed: &str, behind: &[OsString]) -> Option<Str
     (is_both && of_events).then(|| instead(typed)).flatten()
 }
 
-/// Returns true if these arguments of `top` or `trace` are perf's. The units of these names need events, the commands
-/// do not.
+/// Returns true if these arguments of `top` or `trace` are perf's. Units of these names need events, commands do not.
 pub(crate) fn are_perfs(behind: &[OsString]) -> bool {
     const OF_UNIT: &str =
         "--event --help --describe --key --sum --by --detail --batch --duration --format --panel help";

@@ -269,8 +269,7 @@ pub fn wanted(s: &Sampling) -> anyhow::Result<Option<TargetSelection>> {
     Ok(container.or_else(|| s.pod.as_deref().map(TargetSelection::pod)).transpose()?)
 }
 
-/// For containers whose cgroups the kernel cannot bind events to: samples the whole machine, filters the view, and
-/// returns a note.
+/// For containers whose cgroups events cannot be bound to: samples the machine, filters the view, returns a note.
 pub fn view_containers(s: &mut Sampling, filter: &mut Option<String>) -> anyhow::Result<Option<String>> {
     let Some(wanted) = wanted(s)? else { return Ok(None) };
     let Some(only) = wanted.view(&mut Scanner::here())? else { return Ok(None) };

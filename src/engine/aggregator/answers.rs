@@ -17,7 +17,6 @@ use crate::session::TimeMark;
 use super::Aggregator;
 use super::answer_clock::{Due, GivenAnswer};
 
-/// Returns marks with times relative to the session's start.
 fn from_start(marks: &[TimeMark], start: u64) -> Arc<[TimeMark]> {
     marks.iter().map(|mark| TimeMark { at: mark.at.saturating_sub(start), ..mark.clone() }).collect()
 }

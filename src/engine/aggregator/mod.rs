@@ -183,8 +183,7 @@ impl Aggregator {
         }
     }
 
-    /// Waits for an event, processes it together with all pending requests, and publishes what is due. Returns `false`
-    /// at the end of the session.
+    /// Waits for an event, processes it and pending requests, publishes what is due; `false` if the session ended.
     pub fn turn(&mut self) -> bool {
         match self.wait() {
             Event::SourceMessage(SourceMessage::Batch(batch)) => self.batch(*batch),
@@ -404,7 +403,6 @@ impl Aggregator {
         }
     }
 
-    /// Converts a control to the source's event numbers.
     fn for_source(&self, control: Control) -> Control {
         match control {
             Control::Event(event, change) => {

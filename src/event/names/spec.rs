@@ -69,8 +69,7 @@ pub struct Event {
     pub(crate) for_units: bool,
     /// Whether it measures the whole machine even if a target was chosen. Some units need a complete view.
     pub(crate) machine_wide: bool,
-    /// Whether a BPF program at its tracepoint walks the user stacks of its samples. The live source decides this when
-    /// it opens the event.
+    /// Whether a BPF program at its tracepoint walks user stacks. The live source decides this when opening it.
     pub(crate) is_walked: bool,
     /// Whether the number of `p` is required exactly. Otherwise the highest level available is used (`P`).
     pub(crate) exact_precision: bool,
@@ -221,7 +220,6 @@ impl Event {
         }
     }
 
-    /// Adds the modifier for user code to a name, as perf does.
     fn user_only_name(name: &str) -> String {
         let letters = Self::modifiers(name);
         let base = &name[..name.len() - letters.len()];

@@ -1,5 +1,4 @@
-//! The arguments of probes in the kernel's fetch syntax. Registers follow the calling convention, names are the known
-//! parameters of a function.
+//! The arguments of probes in fetch syntax. Registers follow the calling convention, names are known parameters.
 
 use super::Spec;
 

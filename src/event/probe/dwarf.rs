@@ -1,5 +1,4 @@
-//! A program's functions from its debug information: parameters in order, and offsets of structure members (DWARF 5,
-//! sections 3.3 and 5.7).
+//! A program's functions from debug information: parameters, offsets of members (DWARF 5, sections 3.3 and 5.7).
 
 use std::borrow::Cow;
 use std::path::Path;
@@ -233,8 +232,7 @@ impl Parameters for DebugInfo {
                     return Err(format!("{name} is in a floating-point register, which probes cannot read"));
                 }
                 Some(Kind::Float) => {}
-                // A structure of up to two words is passed in registers, a larger one on the stack; the size alone does
-                // not determine which.
+                // Structures of up to two words are in registers, others on the stack; the size alone is ambiguous.
                 Some(Kind::Struct) if i <= parameter => {
                     return Err(format!("{name} is a structure passed by value; name the register"));
                 }

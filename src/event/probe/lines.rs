@@ -63,8 +63,7 @@ impl DebugInfo {
         above.into_iter().chain(folder).chain(text(file.path_name())).collect()
     }
 
-    /// Returns the function with the first code of a source line, and the line relative to it. The file is matched by
-    /// the end of its path.
+    /// Returns the function with the first code of a line, and the relative line. Files match by the end of the path.
     pub(crate) fn function_at(&self, source: &str, line: u64) -> Option<(String, u64)> {
         self.units().find_map(|unit| {
             let mut rows = unit.line_program.clone()?.rows();

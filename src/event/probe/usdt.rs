@@ -1,5 +1,4 @@
-//! Static probes in programs (section `.note.stapsdt`, systemtap's sdt.h), and their operands in the kernel's fetch
-//! syntax.
+//! Static probes in programs (section `.note.stapsdt`, systemtap's sdt.h), and operands in the kernel's fetch syntax.
 
 use super::{Probe, ProbePoint, as_name};
 

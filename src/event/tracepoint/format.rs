@@ -104,8 +104,7 @@ impl Format {
         own.filter(|name| self.said(name).is_some_and(Field::is_text))
     }
 
-    /// Formats a sample with the kernel's `print fmt`; if that is unsupported, lists all fields by name. Empty for a
-    /// sample without raw data.
+    /// Formats a sample with the kernel's `print fmt`; else lists all fields by name. Empty without raw data.
     pub fn text(&self, raw: &[u8]) -> String {
         self.text_with(raw, &|_| None)
     }

@@ -18,8 +18,7 @@ enum Class {
     Function,
 }
 
-/// Checks a filter against a tracepoint's format, and translates it to the kernel's syntax: texts in quotes, numbers
-/// without units.
+/// Checks a filter against a format, and translates it to the kernel's syntax: quoted texts, numbers without units.
 pub fn check(text: &str, format: &Format) -> Result<String, Diagnostic> {
     if text.trim().is_empty() {
         return Err(Diagnostic::new(text, 0, 1, "a filter is missing, such as prev_pid == 1"));

@@ -221,7 +221,6 @@ fn tasks() -> impl Strategy<Value = Running> {
 proptest! {
     #![proptest_config(crate::damage::kept())]
 
-    /// A program agrees with its filter for any task.
     #[test]
     #[cfg(target_arch = "x86_64")]
     fn a_program_says_what_its_filter_says(

@@ -83,8 +83,7 @@ impl IngestState {
         self.derived.first().iter()
     }
 
-    /// Returns the time in softirqs, if their tracepoints are recorded; `None` for several machines, because their CPU
-    /// numbers repeat.
+    /// Returns the time in softirqs if it is traced; `None` for several machines, because CPU numbers repeat.
     pub fn softirq_times(&self) -> Option<HandlerTimes> {
         (!self.derived.are_many()).then(|| self.derived[self.session.at()].times()).flatten()
     }

@@ -1,8 +1,7 @@
 //! Time in softirqs and interrupt handlers, from the tracepoints irq:softirq_entry, softirq_exit and softirq_raise,
 //! irq:irq_handler_entry and irq_handler_exit, which are paired on each CPU.
 //!
-//! A softirq's time includes that of interrupts during its run. Delays are counted from the first raise after the last
-//! run.
+//! A softirq's time includes interrupts during its run. Delays count from the first raise after the last run.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -109,8 +108,7 @@ pub struct HandlerTime {
     pub(crate) partial: u64,
     /// The delays from raise to run; softirqs only.
     pub delays: Stats,
-    /// Counts of ended runs by half octave in each of the last seconds, the newest last. Shared, because the whole map
-    /// is published every second.
+    /// Counts of ended runs by half octave and second, the newest last. Shared: the map is published every second.
     pub(crate) map: VecDeque<Arc<BTreeMap<u8, u32>>>,
     /// Nanoseconds of the runs that ended in each of the last ten seconds, the newest last.
     spent: VecDeque<u64>,

@@ -44,8 +44,7 @@ fn span_gap(unit: &mut FilteredUnit, from: u64, until: u64) {
 }
 
 impl Units {
-    /// Restarts an ended unit with its figures, and returns the events that it needs. The error is the reason why it
-    /// cannot be restarted.
+    /// Restarts an ended unit with its figures. Returns the events that it needs, or why it cannot be restarted.
     pub(crate) fn resume(&mut self, id: u64, now: u64) -> Result<SharedEvents, String> {
         let Some(place) = self.kept.ended.iter().position(|ended| ended.running.id == id) else {
             return Err(format!(

@@ -191,8 +191,7 @@ pub(crate) fn load(code: &Code<'_>) -> Result<OwnedFd, LoadError> {
     };
     attr().make(PROG_LOAD).map_err(|errno| {
         let mut log = vec![0u8; 256 << 10];
-        // A verifier that rejects a program late writes a longer log. Newer kernels truncate it; the call fails either
-        // way.
+        // A late rejection writes a longer log. Newer kernels truncate it; the call fails either way.
         let _ = attr().with(6, 1).with(7, log.len() as u32).point(8, log.as_mut_ptr()).make(PROG_LOAD);
         let end = log.iter().position(|b| *b == 0).unwrap_or(log.len());
         let text = String::from_utf8_lossy(&log[..end]).into_owned();

@@ -96,8 +96,7 @@ fn is_ours(file: &File) -> io::Result<bool> {
     Ok(owners.contains(&meta.uid()) && meta.mode() & 0o022 == 0 && fstatfs(file)?.f_type as u32 != FUSE)
 }
 
-/// Maps a file. Root's files can be truncated, too, for example by an upgrade that writes in place; `on_fault` handles
-/// that.
+/// Maps a file. Even root's files can be truncated, e.g. by an upgrade in place; `on_fault` handles that.
 fn map(file: &File, len: usize) -> io::Result<*const u8> {
     // Shared, because the kernel puts uprobes into every private mapping of a file, this one too, and then counts the
     // semaphores of its static probes twice (valid_vma in kernel/events/uprobes.c).

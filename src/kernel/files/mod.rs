@@ -1,5 +1,4 @@
-//! Output files: each appears complete under its name or not at all, and is never written through a link that another
-//! user planted.
+//! Output files: each appears complete or not at all, and is never written through a link of another user.
 
 pub(crate) mod mapped;
 pub(crate) mod read_file;
@@ -130,8 +129,7 @@ impl NewFile {
         })
     }
 
-    /// Renames the file within its folder. A name equal to the one that the user gave keeps pointing to its link's
-    /// target.
+    /// Renames the file within its folder. A name equal to the user's keeps pointing to its link's target.
     pub(crate) fn call(&mut self, name: &OsStr) {
         if let Some(place) = self.place.as_mut().filter(|place| place.asked != name) {
             place.name = name.to_owned();
@@ -185,8 +183,7 @@ fn followed(name: &Path) -> io::Result<Option<PathBuf>> {
     std::fs::read_link(name).map(Some)
 }
 
-/// Returns whether a name is a device, a pipe or a descriptor of a trusted owner. Those of others are replaced like any
-/// file.
+/// Returns whether a name is a trusted owner's device, pipe or descriptor. Others' are replaced like any file.
 fn is_written_directly(target: &Path) -> bool {
     let Ok(meta) = std::fs::symlink_metadata(target) else { return false };
     let above = target.parent().and_then(|above| above.canonicalize().ok());
@@ -458,7 +455,6 @@ mod tests {
             std::fs::create_dir(home.join(part)).expect("made");
         }
         assert!(listed(&victim).is_empty());
-        // The file itself.
         put().expect("written");
         let file = home.join(".config/perfprof-tui/filters.toml");
         std::fs::remove_file(&file).expect("gone");

@@ -1,5 +1,4 @@
-//! Cgroups: their mounted hierarchies and the groups of a process. Perf events use the v1 perf_event hierarchy if it is
-//! mounted, else v2.
+//! Cgroups: their mounted hierarchies and the groups of a process. Perf events use v1's perf_event if mounted, else v2.
 
 use std::fs;
 use std::os::fd::OwnedFd;

@@ -68,8 +68,7 @@ pub trait Sys: Send {
     fn ioctl(&self, fd: BorrowedFd<'_>, request: Ioctl<'_>) -> Result<u64, Errno>;
     /// Maps a ring of `pages` data pages (a power of two) onto an event.
     fn map(&self, fd: BorrowedFd<'_>, pages: usize) -> Result<Ring, Errno>;
-    /// Reads an event's totals; those that `read_format`, with which it was opened, lacks are 0. In a group's read, the
-    /// event is found by its id.
+    /// Reads an event's totals; those that its `read_format` lacks are 0. In a group's read, it is found by its id.
     fn counts(&self, fd: BorrowedFd<'_>, read_format: u64, id: u64) -> Result<Counts, Errno>;
     /// Loads a program for [`Ioctl::SetBpf`]. An accepted sample jumps to the first program of the array `next`.
     fn load(&self, program: &Program, next: Option<BorrowedFd<'_>>) -> Result<LoadedProgram, LoadError>;

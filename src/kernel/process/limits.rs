@@ -116,8 +116,7 @@ impl Rights {
 /// The inode of the first user namespace (`USER_NS_INIT_INO` in linux/nsfs.h).
 const FIRST_USER_NAMESPACE: u64 = 0xEFFF_FFFD;
 
-/// Returns whether capabilities of this process count on the machine. Without /proc, tries to open an event on a whole
-/// CPU.
+/// Returns whether our capabilities count on the machine. Without /proc, tries to open an event on a whole CPU.
 fn in_first_user_namespace() -> bool {
     match rustix::fs::stat("/proc/self/ns/user") {
         Ok(stat) => stat.st_ino == FIRST_USER_NAMESPACE,

@@ -143,8 +143,7 @@ pub(crate) fn directory(name: &str) -> Option<PathBuf> {
     variable(name).map(PathBuf::from).filter(|path| path.is_absolute())
 }
 
-/// Returns a variable's value. With rights that are not the caller's, only HOME is known, and it comes from the user
-/// database.
+/// Returns a variable. With rights that are not the caller's, only HOME is known, from the user database.
 fn believed(
     name: &str,
     lent: bool,

@@ -1,5 +1,4 @@
-//! An allocator of ranges in arrays that BPF programs read. A freed range is reused only when no program can still be
-//! reading it.
+//! An allocator of ranges in arrays that BPF programs read. A range is reused only when no program reads it.
 
 use std::collections::VecDeque;
 use std::os::fd::{AsRawFd, BorrowedFd};
@@ -38,8 +37,7 @@ impl Pool {
         Self { arrays: Vec::new(), units, unit_words, bytes, most, free: Vec::new(), resting: VecDeque::new() }
     }
 
-    /// Allocates a range of `n` units: the first free one that is long enough, else a new array. `None` if there is no
-    /// room.
+    /// Allocates `n` units: the first free range that is long enough, else a new array. `None` if there is no room.
     pub(crate) fn get(&mut self, n: u32, maps: BorrowedFd<'_>) -> Result<Option<Range>, Errno> {
         self.settle();
         if self.longest() < n && n <= self.units && self.arrays.len() < self.most {

@@ -1,5 +1,4 @@
-//! Rows of unwind tables in the format of the BPF program that walks stacks: eight bytes with the start address of a
-//! rule and the rule.
+//! Rows of unwind tables for the BPF program that walks stacks: eight bytes with a start address and a rule.
 //!
 //! The low half of a row is the address in the file, relative to the page of its first loaded segment. The high half is
 //! the rule: its kind in 8 bits; the saved frame register's offset from the CFA in words in 8 bits (0: the register is
@@ -67,8 +66,7 @@ pub(crate) enum Saved {
 pub(crate) enum Caller {
     /// At CFA-8 (x86-64).
     OnTop,
-    /// Kind 9: in a register, by its DWARF number, with CFA sp+n; encoded like `Register`. Only in the interrupted
-    /// frame.
+    /// Kind 9: in a register (DWARF number), CFA sp+n; encoded like `Register`. Only in the interrupted frame.
     In(u8),
     /// Kind 10: in the link register, with CFA sp+n (AArch64). Only in the interrupted frame.
     Link,
@@ -167,8 +165,7 @@ impl Rule {
     }
 }
 
-/// Returns the kind of a rule whose saved registers are too far from the CFA for an offset from there, and their
-/// location.
+/// Returns the kind of a rule whose saved registers are too far from the CFA for an offset, and their location.
 fn far(cfa: Cfa, saved: Saved, caller: Caller) -> Option<(u32, u8)> {
     let (kind, at) = match (caller, saved) {
         (Caller::Beside, Saved::At(at)) => (11, at),

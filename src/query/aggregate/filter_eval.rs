@@ -37,7 +37,6 @@ pub struct FilterEvaluator {
     /// Bits of the clauses about the CPU, by CPU, and about the event, by event.
     by_cpu: Vec<u64>,
     by_event: Vec<u64>,
-    /// Clauses about time and period.
     number_atoms: Vec<u8>,
     /// For each clause about a tracepoint field, its location in samples of each event.
     traced: Vec<(u8, Vec<Option<FieldPlace>>)>,

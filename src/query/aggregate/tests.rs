@@ -83,7 +83,6 @@ fn what_decays_is_not_taken_out() {
 proptest! {
     #![proptest_config(crate::damage::kept())]
 
-    /// A window that moves in either direction equals a new one.
     #[test]
     fn a_moving_window(steps in proptest::collection::vec((-3i64..9, -3i64..9), 1..20)) {
         let staged = recorded(60);

@@ -84,7 +84,6 @@ pub fn locate(data: Data<'_>, target: &AnnotatedFunction, fold: Option<&Aggregat
     best.max_by_key(|sym| (inside(sym.start), std::cmp::Reverse(sym.start))).map(|sym| (sym.dso, sym.start))
 }
 
-/// Returns for each symbol, by ID, whether it is the target.
 fn matching(data: Data<'_>, target: &AnnotatedFunction) -> Vec<bool> {
     let frames = &data.profile.frames;
     let is = |sym: u32| {

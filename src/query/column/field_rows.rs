@@ -152,7 +152,6 @@ mod tests {
         raw
     }
 
-    /// (values of the keys, samples) of the rows.
     fn rows(keys: &str, samples: &[(&str, i32)]) -> Vec<(String, u64)> {
         let mut staged = Staged::default();
         staged.profile.set_format(0, Arc::new(Format::parse("sched", SWITCH, false).expect("parses")));

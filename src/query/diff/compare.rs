@@ -110,7 +110,6 @@ mod tests {
         compare(table, old_table, spec, per).iter().map(one).collect()
     }
 
-    /// A sample of each function, one letter each.
     fn recorded(functions: &str) -> Staged {
         let mut staged = Staged::default();
         functions.chars().for_each(|c| staged.sample(1, 1, &["m", &c.to_string()], 10));

@@ -195,7 +195,6 @@ impl Heat {
     }
 }
 
-/// Returns the row of an offset inside a column.
 fn row_at(offset: u64, rows: usize, length: u64) -> usize {
     match offset.checked_mul(rows as u64) {
         Some(scaled) => (scaled / length.max(1)) as usize,

@@ -29,7 +29,6 @@ pub(crate) struct LiveRows {
     grouping: Grouping,
     pub(crate) labels: RowLabels,
     children: bool,
-    /// The partner event whose weights rows have.
     partner: Option<Partner>,
     rows: Segments<TopRow>,
     /// The row of each group and label.

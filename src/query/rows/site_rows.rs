@@ -54,7 +54,6 @@ fn balance(ranges: &[Range<usize>], parts: usize) -> Vec<Range<usize>> {
     cuts
 }
 
-/// Scratch space of a thread, reused between groups.
 struct Scratch {
     /// Inclusive weights by node; zero between groups.
     incl: Vec<Acc>,

@@ -43,7 +43,6 @@ impl StableOrder {
         if spec.reversed || question.baseline.is_some() {
             return self.forget();
         }
-        // A row and the lines unfolded below it.
         let starts: Vec<usize> = (0..lines.len()).filter(|at| lines[*at].depth == 0).take(ROWS + 1).collect();
         let ends = starts.iter().skip(1).copied().chain([lines.len()]);
         let blocks: Vec<(usize, usize)> = starts.iter().copied().zip(ends).take(ROWS).collect();
@@ -106,7 +105,6 @@ mod tests {
         TopLine { depth, own: weight, children: weight, ..TopLine::staged(id) }
     }
 
-    /// Returns the stable order of an answer's rows: (ID, samples) sorted by weight.
     fn settled(steady: &mut StableOrder, rows: &[(u64, u64)], question: &Question) -> Vec<u64> {
         assert!(rows.is_sorted_by(|a, b| a.1 >= b.1), "an answer is in order");
         let mut lines: Vec<TopLine> = rows.iter().map(|(id, samples)| line(*id, 0, *samples)).collect();

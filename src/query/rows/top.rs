@@ -205,7 +205,6 @@ impl Grouping {
 
 type Grouped = (Vec<std::ops::Range<usize>>, Vec<(u32, Acc)>, Acc);
 
-/// Sorts the weighted sites that count by group, and adds them up.
 fn group(data: Data<'_>, fold: &Aggregate, grouping: &mut Grouping) -> Grouped {
     let weighted = fold.sites();
     let mut tagged: Vec<(u32, u32, Acc)> = Vec::with_capacity(weighted.len());

@@ -92,7 +92,6 @@ impl StackWeights {
         }
     }
 
-    /// Loads the stacks of some sites, optionally with the nodes of their callers.
     fn take(&mut self, data: Data<'_>, sites: impl Iterator<Item = (u32, Acc)>, with_callers: bool) {
         self.clear();
         let (parents, _) = data.profile.trie.columns();
@@ -174,7 +173,6 @@ impl<'a> HeavyTrees<'a> {
         self.data.profile.frames.sym_of(self.frame(node)).0
     }
 
-    /// Returns the address of a node's frame in its DSO.
     fn address(&self, node: u32) -> u64 {
         self.data.profile.frames.get(self.frame(node)).place(&self.data.session.dsos).1
     }

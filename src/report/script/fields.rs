@@ -170,7 +170,6 @@ impl Class {
 /// The selection of `-F` for one event type.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Choice {
-    /// Only these fields.
     only: Option<FieldSet>,
     plus: FieldSet,
     minus: FieldSet,

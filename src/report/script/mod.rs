@@ -144,7 +144,6 @@ pub(crate) struct SamplePrinter<'a> {
     arm: bool,
     /// Text of each frame, by address form, created on first use.
     frames: FxHashMap<(FrameId, AddressForm), (Box<str>, bool)>,
-    /// The code of samples, if it is printed.
     code: Option<SampledCode>,
 }
 

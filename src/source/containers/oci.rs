@@ -1,5 +1,4 @@
-//! The bundle of a container in the OCI runtime specification: `config.json`, with the annotations in which runtimes
-//! store names.
+//! A container's bundle in the OCI runtime specification: `config.json`, in whose annotations runtimes store names.
 
 use std::collections::HashMap;
 

@@ -278,7 +278,6 @@ pub(crate) fn traced_at(event: &Event) -> Option<Hook> {
     Some(Hook { name: hook.to_owned(), call: Some(number_of_call(call)?) })
 }
 
-/// Returns the number of a system call by the name of its function in the kernel.
 fn number_of_call(function: &str) -> Option<u32> {
     let name = match function {
         "newstat" | "newlstat" | "newfstat" | "newuname" => &function["new".len()..],
@@ -373,8 +372,7 @@ pub(crate) fn opened(mut attr: Attr) -> Attr {
     attr
 }
 
-/// Returns the ring pages if stacks are copied by default: 16 MiB per CPU, at most 64 MiB for all CPUs, at least 1 MiB
-/// (a power of two).
+/// Returns the ring pages if stacks are copied by default: 16 MiB per CPU, 1 to 64 MiB for all (a power of two).
 pub fn pages_of_copies(cpus: usize) -> usize {
     const ALL: usize = 64 << 20;
     let bytes = (ALL / cpus.max(1)).clamp(1 << 20, 16 << 20);

@@ -98,8 +98,7 @@ mod tests {
         Input::new(rec, ByteSource::Stream { stream: Box::new(std::io::empty()), at: 0, failed: None })
     }
 
-    /// The first machine's clock is 900 behind the wall clock, the second's 200: its timestamps are higher by 700 for
-    /// the same moment.
+    /// The first machine's clock is 900 behind the wall clock, the second's 200: its timestamps are higher by 700.
     #[test]
     fn what_is_added_to_a_machines_times_makes_them_the_first_ones() {
         let inputs =

@@ -133,8 +133,7 @@ fn from_file(mut file: File, path: &Path) -> Result<Kind, ReadError> {
     from_bytes(Box::new(file), head, size, path)
 }
 
-/// Detects the format of a pipe by its first bytes. A recording that needs seeking is copied to an unnamed temporary
-/// file.
+/// Detects the format of a pipe by its first bytes. Copies it to an unnamed file if it needs seeking.
 fn from_pipe(pipe: File, path: &Path) -> Result<Kind, ReadError> {
     let mut reader = ByteSource::Pipe { pipe, ahead: Vec::new(), at: 0 };
     let mut head = Vec::new();
@@ -232,8 +231,7 @@ fn stream(rec: Recording, reader: ByteSource) -> Result<Input, ReadError> {
     Ok(input)
 }
 
-/// Opens the directory of `perf record --threads`: DIR/data has the header and perf's own records, DIR/data.N the
-/// rings.
+/// Opens the directory of `perf record --threads`: DIR/data has header and perf's records, DIR/data.N the rings.
 fn directory(path: &Path, authors: &mut Namers) -> Result<Vec<Input>, ReadError> {
     // The user names the directory, but its writers name the files in it.
     let root = procfs::directory(path)?;

@@ -102,8 +102,7 @@ pub(crate) fn read_some(stream: &mut dyn Read, most: usize, out: &mut Vec<u8>) -
     (out.len() - before, error)
 }
 
-/// Returns which readers have data, or have ended; `None` stands for one with data. If none has, waits for all of them
-/// together.
+/// Returns which readers have data or have ended; `None` stands for one with data. If none has, waits for all.
 pub(crate) fn wait(readers: &[Option<&ByteSource>]) -> io::Result<Vec<bool>> {
     let pipes: Vec<Option<&File>> = readers.iter().map(|reader| (*reader)?.empty_pipe()).collect();
     let mut fds: Vec<PollFd<'_>> = pipes.iter().flatten().map(|pipe| PollFd::new(*pipe, PollFlags::IN)).collect();

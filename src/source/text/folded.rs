@@ -97,8 +97,7 @@ fn describe(part: &[u8]) -> NamedFrame {
     NamedFrame::named(&String::from_utf8_lossy(name), dso, kind)
 }
 
-/// Returns a leading timestamp in nanoseconds, and the rest of the stack. It is a date and a time, each as a frame, or
-/// seconds with a fraction.
+/// Returns a leading time in nanoseconds, and the rest. It is a date and a time as two frames, or decimal seconds.
 fn timestamp(stack: &[u8]) -> (u64, &[u8]) {
     let first = |s: &[u8]| s.iter().position(|b| *b == b';');
     let Some(end) = first(stack) else { return (0, stack) };

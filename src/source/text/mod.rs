@@ -30,8 +30,7 @@ const BATCH: usize = 2048;
 /// The number of lines of an unknown file that are examined.
 const LINES: usize = 50;
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
-/// Bytes of folded stacks that are read before the first stack is processed, because the form of counts depends on many
-/// lines.
+/// Bytes of folded stacks to read before processing the first: the form of counts depends on many lines.
 const AHEAD: u64 = 8 << 20;
 /// The maximum length of a line; longer ones are damaged.
 const MAX_LINE: usize = 1 << 20;

@@ -53,8 +53,7 @@ impl Header<'_> {
     }
 }
 
-/// Returns a line without the suffix of `-F +insn,+insnlen`. Below a chain this is a separate line that ends the
-/// sample.
+/// Removes the suffix of `-F +insn,+insnlen`. Below a chain this is a separate line that ends the sample.
 pub(crate) fn without_instruction(line: &[u8]) -> &[u8] {
     let cut = |line: &'_ [u8], mark: &[u8], digit: fn(&u8) -> bool| {
         let at = memchr::memmem::rfind(line, mark).filter(|at| line[at + mark.len()..].iter().all(digit));
@@ -178,8 +177,7 @@ const PERIOD: usize = 10;
 /// The width of an address and the blank before it in columns.
 const ADDRESS: usize = 17;
 
-/// Parses the fields from a word on, `[pid[/tid]] [cpu] [misc] [period] [event:] [frame]`. Returns whether it
-/// understood all of them.
+/// Parses the fields from a word on, `[pid[/tid]] [cpu] [misc] [period] [event:] [frame]`. `false` if it cannot.
 fn fields<'a>(line: &'a [u8], list: &[(usize, &'a [u8])], from: usize) -> (Header<'a>, bool) {
     let narrow = list.get(from).filter(|word| word.1.contains(&b'/') || width(list, from) <= PERIOD);
     let task = narrow.and_then(|word| task(word.1));

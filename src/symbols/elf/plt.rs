@@ -47,7 +47,6 @@ enum Target {
     Chosen(u64),
 }
 
-/// Returns the entries of `.rela.plt` or `.rela.dyn`.
 fn relocations<'d>(file: &Elf<'d>, section: &str) -> &'d [Rela64<LittleEndian>] {
     let data = file.section_by_name(section).and_then(|s| s.data().ok()).unwrap_or_default();
     let all = pod::slice_from_bytes(data, data.len() / size_of::<Rela64<LittleEndian>>());
@@ -63,7 +62,6 @@ fn target(rela: &Rela64<LittleEndian>) -> Option<(u64, Target)> {
     Some((rela.r_offset.get(LittleEndian), target))
 }
 
-/// The dynamic symbols' names, by number.
 struct Names<'d> {
     symbols: Symbols<'d>,
     /// Functions chosen at load time, by the address of their resolver.

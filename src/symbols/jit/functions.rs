@@ -38,7 +38,6 @@ fn end_of(start: u64, size: u64) -> Option<u64> {
 #[derive(Debug, Default)]
 pub(crate) struct LeftOut {
     pub(crate) entries: u64,
-    /// The beginning of the first one.
     first: String,
 }
 

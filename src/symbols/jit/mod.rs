@@ -58,7 +58,6 @@ pub(crate) struct Jit {
     files: Vec<Growing>,
     told: JitFunctions,
     state: State,
-    /// Bytes read from all files.
     read: u64,
     /// Missing files are looked for again; refused ones are not.
     wanted: Vec<(PathBuf, bool)>,

@@ -37,7 +37,6 @@ impl Symbolized {
     }
 }
 
-/// Shown names by the start of their functions.
 #[derive(Debug, Default)]
 struct Shown {
     names: FxHashMap<u64, Arc<str>>,

@@ -122,7 +122,6 @@ impl Builder {
         table
     }
 
-    /// Merges the sorted symbols with those out of order.
     fn merged(mut self) -> SymbolTable {
         // A stable sort: of two equally good symbols, the first one wins.
         self.strays.sort_by_key(|stray| stray.start);

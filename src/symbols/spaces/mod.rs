@@ -373,7 +373,6 @@ impl<S: Store> Spaces<S> {
         );
     }
 
-    /// Places the current mappings of a process, with the rows of their files or of its JIT.
     fn place(&mut self, pid: i32, maps: &[procfs::ProcMapping], jit: Option<&JitCode>) -> Placed {
         let (mut mappings, mut of_files, mut files, mut spans) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         for map in maps.iter().filter(|map| map.start < map.end && map.end < KERNEL) {
@@ -402,7 +401,6 @@ struct Placed {
     jit_spans: JitSpans,
 }
 
-/// Holds a file, unless it is among the held ones.
 fn hold(files: &mut Files, file: Id, held: &mut Vec<Id>) {
     if !held.contains(&file) {
         files.take(&[file]);

@@ -67,8 +67,7 @@ impl Reader {
     }
 }
 
-/// Runs a parser of untrusted data. Its captures are leaked if it panics; then the error has the panic's message and
-/// location.
+/// Runs a parser of untrusted data. If it panics, its captures leak, and the error has the message and location.
 pub(crate) fn guarded<R: Send + 'static>(read: impl FnOnce() -> R + Send + 'static) -> Result<R, String> {
     if is_inside() {
         return Ok(read());

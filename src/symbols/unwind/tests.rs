@@ -143,8 +143,7 @@ fn each_caller_by_the_rule_of_its_call() {
     assert_eq!(whole, Some((vec![0x04, 0x20, 0x28, 0x38], ChainEnd::Root)));
 }
 
-/// Tables of a large file take seconds. Until they exist, stacks through it are marked, and its first caller is not
-/// guessed by frame pointers.
+/// Tables of a large file take seconds. Until then, stacks are marked, and the first caller is not guessed.
 #[test]
 fn stacks_do_not_wait_for_the_tables_of_a_live_session() {
     let registers = [(x86::BP, 0xdead_0000), (x86::SP, SP), (x86::IP, MAPPED + 4)];

@@ -184,7 +184,6 @@ impl App {
         self.say(text);
     }
 
-    /// Returns the options that reproduce the view.
     fn view_options(&self) -> Vec<String> {
         let mut words = Vec::new();
         // Idle CPUs are hidden by default, so they need no clause.

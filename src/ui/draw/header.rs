@@ -202,7 +202,6 @@ pub(crate) fn tabs(scene: Scene<'_>, on: &mut Canvas<'_>) {
     on.put(at, 0, &right, style);
 }
 
-/// Returns the zooms and filters of the view as breadcrumb steps.
 fn trail(scene: Scene<'_>) -> Vec<String> {
     let mut trail: Vec<String> = scene.selection.zooms.iter().map(|z| z.label.clone()).collect();
     if let Some(filter) = &scene.selection.filter {

@@ -1,5 +1,4 @@
-//! Queries to the terminal at setup: its background colour (OSC 11), and support of synchronized output (DECRQM of
-//! mode 2026).
+//! Queries to the terminal at setup: its background colour (OSC 11), and synchronized output (DECRQM of mode 2026).
 //!
 //! The last query is for device attributes (DA1), which nearly every terminal answers: after that answer no other will
 //! come. Keys typed meanwhile are kept.

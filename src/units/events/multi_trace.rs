@@ -240,7 +240,6 @@ impl MultiTrace {
             .whole("Slowest")
     }
 
-    /// Returns the selected slow case, or else the slowest.
     fn looked_at(&self, at: &Moment<'_>) -> Option<&Slow> {
         let chosen = at.selected(1);
         let found = self.slowest.iter().find(|(_, number, _)| chosen == Some(*number));

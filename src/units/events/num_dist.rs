@@ -47,7 +47,6 @@ struct NumDist {
     events: BTreeMap<u16, Numbers>,
     rows: BTreeMap<(u16, RowKey), Stats>,
     all: BTreeMap<u16, Stats>,
-    /// (second, values) of all events.
     seconds: VecDeque<(u64, Stats)>,
     no_value: u64,
     greatest: TopN<(u16, u64, i32)>,

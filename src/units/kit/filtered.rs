@@ -58,7 +58,6 @@ impl FilteredUnit {
         self.merges_cpus || self.scope.takes_cpu(cpu)
     }
 
-    /// Calls the unit with the selected threads and CPUs in the context.
     fn run(&mut self, cx: &mut Context<'_>, call: impl FnOnce(&mut dyn Unit, &mut Context<'_>)) {
         let Context { session, names, own, task, cpus, points, found, .. } = cx;
         let (points, found) = (points.as_deref_mut(), found.as_deref_mut());

@@ -31,8 +31,7 @@ impl ThreadNames {
         }
     }
 
-    /// Stores the name of a thread that is not known yet. Renames have their own records, so that the names in frequent
-    /// events need no comparison.
+    /// Stores the name of an unknown thread. Renames have their own records: other names need no comparison.
     pub fn meet(&mut self, tid: i32, comm: &[u8]) {
         if !self.map.contains_key(&tid) {
             self.learn(tid, comm);

@@ -117,7 +117,6 @@ struct RunDelay {
     tells_yields: bool,
     /// The thread that each CPU switched to last.
     current: OpenSpans<u32, i32, ()>,
-    /// Runs by CPU number.
     runs: Vec<VecDeque<Run>>,
     rows: FxHashMap<i32, Row>,
     containers: ByContainer,

@@ -229,7 +229,6 @@ impl TaskState {
             // It starts to run without a wakeup since the start: it waited all the time. A context switch record,
             // however, may also come without a recorded wakeup.
             Some(ThreadState::Running) if hit.role == 0 => ThreadState::Runnable,
-            // It leaves the CPU.
             _ if hit.role == 0 && self.seen_cpus.get(&hit.cpu) == Some(&tid) => ThreadState::Running,
             _ => ThreadState::Unknown,
         }
@@ -245,8 +244,7 @@ impl TaskState {
         if let (Some((0, idle_since)), Some(now)) = (before, now)
             && now.what == ThreadState::Runnable
         {
-            // Some guest kernels do not record every switch from idle. The CPU was free, so the task ran from when it
-            // could.
+            // Some guest kernels do not record every switch from idle. The CPU was free: the task ran at once.
             self.missed += u64::from(cx.counts(hit.cpu));
             let at = Sample { time: now.since.max(idle_since), ..*hit };
             self.turn(switch.prev, Some(ThreadState::Running), hit.cpu, RetainedStack::NONE, &at, cx);
@@ -301,7 +299,6 @@ impl TaskState {
         chosen.iter().map(|state| spent[*state as usize]).sum()
     }
 
-    /// Adds the columns of the visible states.
     fn with_states<'a, T: Copy + 'a>(&self, sheet: Sheet<'a, T>, spent: impl Fn(T) -> [u64; 9] + 'a) -> Sheet<'a, T> {
         let shown = ThreadState::ALL.iter().filter(|(state, ..)| self.shows(*state));
         let columns =
@@ -361,7 +358,6 @@ impl TaskState {
             .whole("Longest periods")
     }
 
-    /// Returns sleep by stack, including current sleep.
     fn asleep(&self, at: &Moment<'_>) -> Vec<(i32, ThreadState, RetainedStack, u64, u64)> {
         let mut sums: FxHashMap<(i32, ThreadState, RetainedStack), (u64, u64)> =
             self.blocked.iter().map(|(key, stats)| (*key, (stats.sum, stats.n))).collect();

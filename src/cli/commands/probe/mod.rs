@@ -121,7 +121,6 @@ fn static_probes(args: &ProbeArgs, path: &Path) -> anyhow::Result<u8> {
     show(args, [("name", "Name"), ("kind", "Kind"), ("what", "Operands")], probes.iter().map(static_row))
 }
 
-/// Lists the functions and static probes of a file, or the functions of the kernel.
 fn functions(args: &ProbeArgs, glob: &str) -> anyhow::Result<u8> {
     let matcher = NameChoice::of(args, glob)?;
     if args.exec.is_none() {

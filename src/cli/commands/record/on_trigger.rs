@@ -1,5 +1,4 @@
-//! `record --trigger` and `record --overwrite`: samples stay in memory, and are saved by a trigger, or by a signal and
-//! at the end.
+//! `record --trigger` and `record --overwrite`: samples stay in memory until a trigger, a signal or the end saves them.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -128,7 +127,6 @@ pub(crate) fn newest(args: &RecordArgs, kept: Retention) -> anyhow::Result<u8> {
     Ok(keeper.end())
 }
 
-/// Writes the samples in memory to the next file.
 fn write(engine: &Engine, series: &mut FileSeries, quiet: bool) -> anyhow::Result<()> {
     let (reply, moments) = bounded(1);
     engine.send(Request::Save(reply));

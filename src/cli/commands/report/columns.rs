@@ -87,7 +87,6 @@ impl List {
         })
     }
 
-    /// Figures of every recording.
     fn figures(&self) -> impl Iterator<Item = TopField> + '_ {
         self.fields.iter().copied().filter(|field| !matches!(field, TopField::Key(_) | TopField::Ipc))
     }

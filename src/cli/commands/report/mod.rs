@@ -30,7 +30,6 @@ use columns::{Columns, RequestedColumns};
 use hardware::HardwareReport;
 use rows::{EventRows, Patterns};
 
-/// Checks that the recording has the tracepoint field that a key names.
 fn is_recorded(loaded: &Offline, name: &str) -> anyhow::Result<()> {
     let Some((event, field)) = name.split_once('.') else { return Ok(()) };
     let events: Vec<&str> =

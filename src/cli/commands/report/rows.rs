@@ -294,7 +294,6 @@ impl<'a> EventRows<'a> {
         print(&(out + "\n"))
     }
 
-    /// Returns the chains of rows as trees, or in perf's other forms.
     fn chain_texts(&self, spec: &ChainSpec, shape: &ReportShape<'_>) -> ChainsByRow<String> {
         match spec.form {
             ChainForm::Graph | ChainForm::Fractal => {

@@ -224,7 +224,6 @@ fn one_run(
     Ok((counters, status))
 }
 
-/// Returns the cgroups of `--for-each-cgroup`, in the order of the option.
 fn each_cgroup(names: &str) -> anyhow::Result<Target> {
     let mut groups = Vec::new();
     for name in names.split(',') {

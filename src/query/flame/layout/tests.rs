@@ -55,7 +55,6 @@ fn spec(way: FlameDirection) -> FlameSpec {
     }
 }
 
-/// Every frame as (row, name, samples).
 fn shape(flame: &Flame) -> Vec<(i32, String, u64)> {
     flame.blocks.iter().map(|b| (b.row, b.name.to_string(), b.total.new.samples)).collect()
 }
@@ -347,7 +346,6 @@ fn a_zoom_goes_as_far_as_it_is_there() {
     assert!(flame.blocks.iter().take(3).all(|b| (b.x0, b.x1) == (0, 640)));
 }
 
-/// A thread of that name is not a function.
 #[test]
 fn around_a_function_that_is_called_like_its_thread() {
     let flame = layout(&tree(&["atb", "c"], &[]), &spec(FlameDirection::Around("^t$".into())));

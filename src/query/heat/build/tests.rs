@@ -72,7 +72,6 @@ fn a_burst_in_every_second_is_a_line_across() {
     assert_eq!(filtered(&samples, &page, filter("cpu == 1")).sum(0..80), 4);
     let lit = map(&samples, &HeatSpec { lit: filter("pid == 2"), ..page.clone() });
     assert_eq!((lit.cell(0, 5), lit.lit(0, 5), heat.lit(0, 5)), (2, 1, 0));
-    // Without a page it ends with the newest sample.
     let newest = map(&samples, &HeatSpec { page: None, ..page.clone() });
     assert_eq!((newest.first, newest.sum(0..80), newest.until / SECOND), (2, 8, 5));
     assert_eq!(map(&[], &page).cells.len(), 0);

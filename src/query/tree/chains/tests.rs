@@ -53,7 +53,6 @@ fn paths(staged: &Staged, tree: &CallTree) -> Weights {
     out
 }
 
-/// The weight that ends at each path of a tree.
 fn ended(staged: &Staged, heavy: &CallTree) -> Weights {
     let (mut out, mut left) = (Weights::new(), vec![(0u32, Vec::new())]);
     while let Some((at, path)) = left.pop() {

@@ -5,7 +5,6 @@ use crate::query::staged::Staged;
 use crate::session::MapId;
 use crate::symbols::Symbolized;
 
-/// The names of a stack, root first.
 fn names(named: &SymbolStacks, node: NodeId) -> Vec<&FrameName> {
     let mut names: Vec<&FrameName> = named.trie.walk(node).map(|frame| &named.names[frame.0 as usize]).collect();
     names.reverse();

@@ -150,8 +150,7 @@ fn without_rights_to_the_kernel_user_code_is_sampled() {
     assert_eq!(a.states()[0].name, "cpu-clock:u");
 }
 
-/// If kernel code is denied, the name of an event, or of the timer that replaces it, shows that only user code is
-/// sampled.
+/// If kernel code is denied, the name of an event, or of the timer in its place, shows :u.
 #[test]
 fn names_say_where_only_user_code_is_sampled() {
     let names = |text: &str, paranoid| {

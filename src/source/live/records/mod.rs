@@ -1,5 +1,4 @@
-//! The records of rings on their way to a batch: each file corrects or joins those that the kernel does not write as
-//! needed.
+//! Records between rings and batch: each file corrects or joins those that the kernel does not write as needed.
 
 pub(crate) mod listener;
 pub(crate) mod misattributed;

@@ -45,7 +45,6 @@ impl Family {
 mod tests {
     use super::*;
 
-    /// Returns the processes of a list of (pid, parent, start).
     fn tree(list: &[(i32, i32, u64)]) -> BTreeMap<i32, Stat> {
         list.iter().map(|(pid, parent, start)| (*pid, Stat { state: b'S', parent: *parent, start: *start })).collect()
     }

@@ -38,8 +38,7 @@ impl TargetSelection {
         Ok(Self { is_pattern: is_pattern(name), words, name: name.to_owned(), matcher, namespace: None })
     }
 
-    /// Returns a request for `NAMESPACE/NAME`. Both may be patterns; a name alone matches in any namespace. Fails if a
-    /// pattern is malformed.
+    /// Returns a request for `NAMESPACE/NAME`, or NAME in any namespace. Fails if one is a malformed pattern.
     pub fn pod(text: &str) -> Result<Self, OpenError> {
         let words = format!("pod {text}");
         let (namespace, name) = text.split_once('/').unwrap_or(("*", text));

@@ -13,8 +13,7 @@ use crate::session::containers;
 use crate::source::FilePosition;
 
 impl Input {
-    /// Removes a record that is not for the profile from the front. Returns `false` if the front is another record, or
-    /// incomplete.
+    /// Removes a record that is not for the profile from the front; `false` if the front is another, or incomplete.
     pub(super) fn special(&mut self, beside: &mut SideData) -> bool {
         let Some(header) = Header::read(&self.carry).map(|h| self.header(h)) else { return false };
         let size = usize::from(header.size);

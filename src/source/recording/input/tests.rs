@@ -65,8 +65,7 @@ fn stepped_over(at: u64, bytes: u64) -> String {
 
 #[test]
 fn four_records_in_a_row_prove_that_damage_is_over() {
-    // Three records are not enough as proof; four are, regardless of what follows. At the end of the file, fewer
-    // suffice.
+    // Three records are not enough as proof; four are. At the end of the file, fewer suffice.
     let parts = [&comms(0..2)[..], &JUNK, &comms(2..5), &JUNK, &comms(5..9), &JUNK, &comms(9..11)];
     let (out, notes) = read(&parts);
     assert_eq!(numbers_of(&out), [0, 1, 5, 6, 7, 8, 9, 10]);

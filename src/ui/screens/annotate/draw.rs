@@ -94,7 +94,6 @@ fn body(screen: &Annotated, listing: &Listing, on: &mut Canvas<'_>) {
     }
 }
 
-/// Returns the part of the jump arrow in a row.
 fn arrow_part(arrow: Option<(usize, usize)>, row: usize) -> &'static str {
     let Some((from, to)) = arrow else { return "" };
     let (first, last) = (from.min(to), from.max(to));

@@ -230,7 +230,6 @@ pub(crate) fn describe_rate(rate: Rate) -> String {
     }
 }
 
-/// Describes the state and the sampling rate of an event.
 fn state(theme: &Theme, meter: &Meter) -> (String, Style) {
     let rate = describe_rate(meter.state.rate);
     match &meter.state.run {

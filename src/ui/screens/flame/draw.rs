@@ -432,7 +432,6 @@ fn details_text(scene: Scene<'_>, view: &FlameState, flame: &Flame) -> Option<St
     Some(named(block, &figures, room))
 }
 
-/// Returns name and DSO before the figures, with the name shortened.
 fn named(block: &FlameBlock, figures: &str, room: usize) -> String {
     let dso = if block.dso.is_empty() { String::new() } else { format!(" [{}]", block.dso.trim_matches(['[', ']'])) };
     let before = match block.chain.len() {

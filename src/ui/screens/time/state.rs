@@ -6,8 +6,7 @@ use std::sync::Arc;
 use crate::filter::Filter;
 use crate::query::heat::{Heat, HeatBy, LENGTHS, Levels, SECOND, Scale};
 
-/// A place on the map that does not depend on its size: nanoseconds from the session's start, and the row unless rows
-/// are offsets.
+/// A place on a map of any size: nanoseconds from the session's start, and the row unless rows are offsets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MapPoint {
     pub at: u64,

@@ -97,7 +97,6 @@ pub(crate) fn nearest_units(typed: &str) -> Vec<String> {
     }
 }
 
-/// Returns the options of a unit if its name and a space are typed.
 fn option_choices(typed: &str) -> Option<Vec<Choice>> {
     let spec = units::find(typed.split_once(char::is_whitespace)?.0)?;
     let last = typed.rsplit(char::is_whitespace).next().unwrap_or_default();

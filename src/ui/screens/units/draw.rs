@@ -172,8 +172,7 @@ pub(crate) fn details(scene: Scene<'_>, units: &UnitsState, on: &mut Canvas<'_>)
     on.put(x, 0, &fit(&format!("{text}  {about}"), room), on.theme.dim);
 }
 
-/// Returns the subject of a row, which is the last cell or, if that is a figure, the first text; and whether it is a
-/// stack.
+/// Returns the subject of a row: the last cell or, if that is a figure, the first text; and whether it is a stack.
 fn subject(rows: &Rows, row: &[Cell]) -> (String, bool) {
     let cells = || row.iter().zip(&rows.table.columns);
     let mut texts = cells().next_back().into_iter().chain(cells()).filter_map(|(cell, column)| match cell {

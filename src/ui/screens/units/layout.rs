@@ -123,8 +123,7 @@ fn shares(wanted: &[u16], lines: u16) -> Vec<u16> {
     out
 }
 
-/// Places titles in one line. Long ones are shortened, except that of the selected panel; if all still do not fit, the
-/// first ones are left out.
+/// Places titles in one line: shortens long ones, except the selected panel's, then leaves out the first ones.
 fn places_of_titles(titles: &[u16], here: usize, room: u16) -> Vec<(u16, u16, usize)> {
     let cells = |i: usize, most: u16| titles[i].min(if i == here { titles[i].max(most) } else { most }) + 3;
     let total = |from: usize, until: usize, most: u16| (from..until).map(|i| cells(i, most)).sum::<u16>() + 1;

@@ -26,7 +26,6 @@ pub(crate) struct SourceRole {
 #[derive(Clone, Debug, Default)]
 pub struct UnitInputs(Vec<FilteredUnit>);
 
-/// Runs a unit and returns its findings.
 fn findings(
     unit: &mut FilteredUnit,
     cx: &mut Context<'_>,

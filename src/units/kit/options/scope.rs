@@ -43,8 +43,7 @@ pub fn idle(spec: &Spec, settings: &Settings, requests: &[EventRequest]) -> Vec<
 
 const MODES: &[&str] = &["exclude-user", "exclude-kernel", "exclude-guest", "exclude-host"];
 
-/// Returns an event with stacks that cannot be unwound by tables: a BPF program on a probe would take its hits away from
-/// all other users.
+/// Returns an event without unwinding by tables: a BPF program on a probe would take its hits from all other users.
 pub fn walked_by_nobody(requests: &[EventRequest]) -> Option<&EventRequest> {
     requests.iter().find(|want| want.stack && !may_be_walked(want))
 }

@@ -176,8 +176,7 @@ pub(crate) fn options_of(spec: &Spec) -> impl Iterator<Item = &'static Opt> + us
 /// The options among them that only a running kernel can evaluate, at the time of a sample.
 pub const DECIDED_LIVE: &[&str] = &["irqs_disabled", "tif_need_resched", "nr_running_min", "nr_running_max"];
 
-/// Options by which a sampling unit selects tasks in the kernel, with the filter word. For other units they refer to
-/// event fields.
+/// Options by which sampling units select tasks in the kernel, with the filter word; elsewhere, event fields.
 pub(super) const OF_TASKS: &[(&str, &str)] = &[("prio", "prio"), ("sched_policy", "policy")];
 
 pub(crate) fn is_number_list(text: &str) -> bool {

@@ -6,7 +6,6 @@ use crate::units::kit::figures::latency;
 use crate::units::kit::tables::columns::{MOST_ROWS, share, text};
 use crate::units::kit::{Moment, Stats};
 
-/// Appends the cells of some columns to an item's row.
 type Cells<'a, T> = dyn Fn(T, &mut Vec<Cell>) + 'a;
 
 /// Columns and row items in order; the cells are made when all columns are known.

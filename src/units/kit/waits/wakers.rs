@@ -211,7 +211,6 @@ const MAKES_ROOM: &[&str] =
     &["sock_def_write_space", "sk_stream_write_space", "unix_write_space", "tcp_finish_connect"];
 
 impl WakePath {
-    /// From the kernel functions of a stack, the innermost first.
     fn of(frames: &[FrameName]) -> Self {
         let kernel: Vec<&str> = frames.iter().rev().take_while(|name| name.kind.is_kernel()).map(base).collect();
         let first = |list: &[&str]| kernel.iter().position(|name| list.contains(name));

@@ -80,7 +80,6 @@ pub(super) struct Wait {
 
 #[derive(Clone, Debug, Default)]
 struct SpotFacts {
-    /// The system call, or else the kernel function.
     call: Arc<str>,
     is_broken: bool,
     /// Whether the stack has only kernel functions.
@@ -160,14 +159,11 @@ impl Places {
 /// A place of waits: the program, or the thread, and its functions, or the system call.
 type Judged = (i32, Arc<str>);
 
-/// The waits that the own program ended, by place.
 #[derive(Debug, Default)]
 struct OwnWakes {
-    /// The places of each thread.
     by_thread: FxHashSet<Judged>,
     /// The number of such waits in each place of a program, and their wakers.
     by_program: FxHashMap<Judged, (u64, FxHashSet<i32>)>,
-    /// The threads that wait in each place of a program.
     waiters: FxHashMap<Judged, FxHashSet<i32>>,
 }
 
@@ -276,7 +272,6 @@ impl OffCpu {
 }
 
 impl Raw {
-    /// Returns its place in the program, if its functions are known.
     fn place(&self) -> Option<Judged> {
         let is_known = !self.facts.is_broken && matches!(self.sleeper.spot, Spot::Stack(_));
         Some((self.sleeper.program.filter(|_| is_known)?, self.line.clone()))

@@ -264,7 +264,6 @@ fn escaped(text: &str) -> String {
     text.bytes().map(one).collect()
 }
 
-/// Returns the protocol of an address, and the address for curl.
 fn addressed(url: &str, to: Option<StoreArg>) -> Option<(&'static StoreProtocol, String)> {
     let (scheme, rest) = url.split_once("://").filter(|(_, rest)| !rest.is_empty())?;
     let (protocol, scheme) = match (scheme, to) {

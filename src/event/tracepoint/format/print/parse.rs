@@ -215,8 +215,7 @@ impl<'a> Parser<'a> {
         Some(Expr::literal(value as i64, kind))
     }
 
-    /// Parses a type in parentheses after the opening one, and for a pointer to numbers the pointee. Consumes nothing
-    /// if it is not a type.
+    /// Parses a type after `(`, and for a pointer to numbers the pointee. Consumes nothing if it is not a type.
     fn cast(&mut self) -> Option<(IntType, Option<IntType>)> {
         let end = self.rest.find(')')?;
         let found = type_of(&self.rest[..end])?;

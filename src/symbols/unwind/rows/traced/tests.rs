@@ -8,7 +8,6 @@ use crate::symbols::unwind::rows;
 
 const BASE: u64 = 0x1000;
 
-/// The rules of code at [`BASE`], by the instructions' offsets. Functions begin at `starts`.
 fn rules(code: &[u8], starts: &[u64]) -> Vec<(u64, Rule)> {
     let code = Code { parts: vec![(BASE, code)], entry: 0 };
     let mut tracer = Tracer::new(&code, Vec::new());

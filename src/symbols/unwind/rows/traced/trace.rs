@@ -85,7 +85,6 @@ impl Trace {
         sure
     }
 
-    /// Returns which stretches are reachable from some of them.
     fn reached(&self, from: &[u32], ways: &[(u32, u32)]) -> Vec<bool> {
         // Edges grouped by their source: `begins` has the index of the first one of each stretch.
         let mut begins = vec![0_usize; self.stretches as usize + 1];

@@ -92,7 +92,6 @@ pub(crate) enum Expr {
 }
 
 impl Expr {
-    /// Returns the expression for atoms that follow some others.
     fn shifted(&self, by: u8) -> Self {
         let list = |list: &[Self]| list.iter().map(|expr| expr.shifted(by)).collect();
         match self {

@@ -51,7 +51,6 @@ pub(super) struct NameRequests {
     listed: Option<DsoId>,
 }
 
-/// Returns the frames that were added or renamed since these numbers of frames and names.
 fn unlooked(profile: &Profile, since: Option<(u32, u64)>) -> Vec<u32> {
     let len = profile.frames.len() as u32;
     match since.and_then(|(upto, names)| Some((upto, profile.renamed_since(names)?))) {

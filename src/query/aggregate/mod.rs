@@ -386,7 +386,6 @@ impl Aggregate {
         self.whole(self.sums.total)
     }
 
-    /// Converts a weight to whole samples.
     fn whole(&self, acc: Acc) -> Acc {
         match self.selection.half_life {
             None => acc,

@@ -204,7 +204,6 @@ fn socket(of: &ColumnInput<'_>) -> ColumnValue {
     known.map_or(ColumnValue::Text("".into()), ColumnValue::Id)
 }
 
-/// Returns a size that belongs to a stack's last frame.
 fn size(of: &ColumnInput<'_>, what: impl Fn(Data<'_>, FrameId) -> u64) -> ColumnValue {
     let stack = of.data.stack(of.stack);
     let size = if stack == NodeId::ROOT { 0 } else { what(of.data, of.data.profile.trie.frame(stack)) };

@@ -66,7 +66,6 @@ fn of_file(dso: &Dso, start: u64, end: u64, options: &SymbolOptions) -> Result<C
     }
 }
 
-/// Reads code from the image with symbols, or from the running kernel.
 fn of_kernel(dso: &Dso, start: u64, end: u64, options: &SymbolOptions) -> Result<Code, String> {
     if let Some(path) = &options.vmlinux {
         let image =

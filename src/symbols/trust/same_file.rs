@@ -124,7 +124,6 @@ mod tests {
         file.set_times(std::fs::FileTimes::new().set_modified(time)).expect("set");
     }
 
-    /// A file of one page, and the DSO of a recording that mapped it.
     fn mapped(generation: u64) -> (tempfile::NamedTempFile, Dso) {
         let mut file = tempfile::NamedTempFile::new().expect("file");
         file.write_all(&[1; 4096]).expect("written");

@@ -460,7 +460,6 @@ impl Operations {
         }
     }
 
-    /// Returns a CFA that is loaded from memory plus an offset.
     fn cfa(&self, machine: Registers) -> Option<Cfa> {
         use Said::{Memory, Number, Plus, PlusNumber, Register as At};
         let (register, n, m) = match *self.0.as_slice() {

@@ -78,7 +78,6 @@ impl App {
         Ok((from, until))
     }
 
-    /// Describes the time span of the kept samples, from the start and by wall clock.
     fn span_kept(&self) -> String {
         let answer = &self.context.answer;
         let kept = (answer.kept_from, answer.elapsed_ns);

@@ -110,7 +110,6 @@ pub(crate) fn height(scene: Scene<'_>, width: u16, room: u16) -> u16 {
 /// Minimum height of the table above it.
 const LEAST: u16 = 6;
 
-/// Returns the wrapped text, the key, and the height of the box.
 fn plan(scene: Scene<'_>, step: &TourStep, width: u16) -> (Vec<String>, String, u16) {
     let key = shown(scene.context.keymap.key_of(step.row).unwrap_or("esc"));
     let room = usize::from(width.saturating_sub(4));

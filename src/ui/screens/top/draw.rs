@@ -143,7 +143,6 @@ struct Places<'a> {
     full: f64,
 }
 
-/// Returns the share that rows are sorted by, in percent.
 fn ordered_share(scene: Scene<'_>, line: &TopLine) -> f64 {
     if scene.selection.rows.order == Order::Children { line.children_percent } else { line.own_percent }
 }

@@ -70,7 +70,6 @@ static OTLP: StoreProtocol = StoreProtocol {
     judge: |output| Some(grpc::answer(output)).filter(|said| said.http > 0).map(|said| judge_call(&said)),
 };
 
-/// Configures curl to write only the status code to standard output.
 fn by_status(curl: Curl) -> Curl {
     curl.option("output", "/dev/null").option("write-out", "%{http_code}")
 }

@@ -8,14 +8,32 @@ use crate::engine::{Notice, Offline};
 use crate::kernel::{monotonic_ns, own_cpu_ns, thread_cpu_ns};
 use crate::perfdata::EventUnit;
 use crate::profile::Ledger;
-use crate::query::answer::ViewAnswer;
+use crate::query::answer::{Cost, ViewAnswer};
 use crate::query::cpus::cpu_use::CpuUse;
 use crate::query::cpus::{self, CpuAnswer, CpuCounts};
-use crate::query::{Age, Answer, ReadProgress};
+use crate::query::rows::stable_order::StableOrder;
+use crate::query::{Age, Answer, AnswerCache, Question, ReadProgress};
 use crate::session::TimeMark;
 
 use super::Aggregator;
 use super::answer_clock::{Due, GivenAnswer};
+
+/// The question, and the state that successive answers share.
+#[derive(Default)]
+pub(super) struct AnswerState {
+    pub(super) question: Arc<Question>,
+    pub(super) cache: AnswerCache,
+    /// The other profile that views may be compared with.
+    pub(super) other: Option<Box<Offline>>,
+    pub(super) cpus: Option<CpuCounts>,
+    steady: StableOrder,
+}
+
+pub(super) struct CostMeter {
+    pub(super) latest: Cost,
+    /// The monotonic time and our CPU time at the last measurement.
+    pub(super) measured_at: (u64, u64),
+}
 
 fn from_start(marks: &[TimeMark], start: u64) -> Arc<[TimeMark]> {
     marks.iter().map(|mark| TimeMark { at: mark.at.saturating_sub(start), ..mark.clone() }).collect()
@@ -24,11 +42,11 @@ fn from_start(marks: &[TimeMark], start: u64) -> Arc<[TimeMark]> {
 impl Aggregator {
     pub(super) fn publish_if_due(&mut self) {
         let now = monotonic_ns();
-        let fresh = self.fresh_data || self.fresh_question;
+        let fresh = self.fresh.data || self.fresh.question;
         if self.due.at(fresh).is_none() {
             return;
         }
-        match self.due.step(now, self.fresh_question) {
+        match self.due.step(now, self.fresh.question) {
             Due::Wait => return,
             Due::Ask => {
                 self.links.wanted.store(true, Ordering::Relaxed);
@@ -52,29 +70,29 @@ impl Aggregator {
         let answer = self.answer(now);
         self.seek_lines(&answer);
         self.publish_units();
-        if self.fresh_data
+        if self.fresh.data
             && let Some(times) = self.ingest.core().softirq_times()
         {
             self.links.times.store(Some(Arc::new(times)));
         }
-        (self.fresh_data, self.fresh_question) = (false, false);
+        (self.fresh.data, self.fresh.question) = (false, false);
         self.links.answer.store(Arc::new(answer));
     }
 
     fn answer(&mut self, now: u64) -> Answer {
         self.count_events();
-        let question = self.question.clone();
-        let mut view = std::mem::take(&mut self.view);
-        let mut seen = view.answer(
+        let question = self.answers.question.clone();
+        let mut cache = std::mem::take(&mut self.answers.cache);
+        let mut seen = cache.answer(
             self.data(),
-            self.other.as_deref().map(Offline::data),
+            self.answers.other.as_deref().map(Offline::data),
             &question,
             self.frozen_at.unwrap_or(u64::MAX),
         );
-        self.view = view;
+        self.answers.cache = cache;
         match self.live && self.ended.is_none() && self.frozen_at.is_none() {
-            true => self.steady.apply_hysteresis(&mut seen.lines, &question),
-            false => self.steady.forget(),
+            true => self.answers.steady.apply_hysteresis(&mut seen.lines, &question),
+            false => self.answers.steady.forget(),
         }
         let cpus = self.count_cpus(question.cpu, now);
         seen.set_cpu_use(self.cpu_use(&seen, now), &question);
@@ -88,7 +106,8 @@ impl Aggregator {
             event.texts = core.profile.format(i).map_or(Vec::new(), |format| format.texts().map(Arc::from).collect());
         }
         tell_partial(&mut events, core.derived());
-        self.cost.sampling_percent = events.iter().filter_map(|e| e.meter.as_ref()).map(|m| m.cost_percent).sum();
+        self.cost.latest.sampling_percent =
+            events.iter().filter_map(|e| e.meter.as_ref()).map(|m| m.cost_percent).sum();
         let span = core.profile.span();
         Answer {
             elapsed_ns: if self.live && self.ended.is_none() {
@@ -106,7 +125,7 @@ impl Aggregator {
             timeline: Arc::new(core.timeline.clone()),
             marks: from_start(&core.marks, core.start),
             wall_start: core.summary.wall_start(core.start),
-            cost: self.cost,
+            cost: self.cost.latest,
             memory: self.memory(),
             ended: self.ended.clone(),
             notes: self.notes.clone(),
@@ -131,11 +150,11 @@ impl Aggregator {
     /// Counts each CPU's samples by kind. After a change of the sampling, their expected number is unknown for a while.
     fn count_cpus(&mut self, cpu: Option<u16>, now: u64) -> CpuAnswer {
         let Some(clock) = self.ingest.core().clock() else { return CpuAnswer::default() };
-        let kept = self.cpus.take().filter(|c| c.event() == clock);
+        let kept = self.answers.cpus.take().filter(|c| c.event() == clock);
         let mut counts = kept.unwrap_or_else(|| CpuCounts::new(clock, self.live));
         counts.update(self.data(), self.frozen_at.unwrap_or(u64::MAX));
         let answer = counts.answer(self.data(), cpu);
-        self.cpus = Some(counts);
+        self.answers.cpus = Some(counts);
         let until = self.frozen_at.map_or(now, |at| self.data().profile.time_before(at));
         let steady = until.saturating_sub(cpus::WINDOW_NS) >= self.changed_at;
         let frequency = if steady { self.facts.frequency } else { 0 };
@@ -148,9 +167,9 @@ impl Aggregator {
 
     /// Returns the CPU time of the samples that are shown, if a clock took them.
     fn cpu_use(&self, seen: &ViewAnswer, now: u64) -> Option<CpuUse> {
-        let (core, question) = (self.ingest.core(), &self.question);
-        let counts = self.cpus.as_ref().filter(|counts| counts.event() == question.event)?;
-        let by_mode = counts.by_mode(&self.view.by_site());
+        let (core, question) = (self.ingest.core(), &self.answers.question);
+        let counts = self.answers.cpus.as_ref().filter(|counts| counts.event() == question.event)?;
+        let by_mode = counts.by_mode(&self.answers.cache.by_site());
         let all: u64 = by_mode.iter().sum();
         let desc = core.events.get(question.event)?;
         // Periods of other events are not times, but their samples arrive at a known rate.
@@ -168,7 +187,7 @@ impl Aggregator {
 
     /// Returns the length of time that the question covers, in nanoseconds; `None` if old samples count for less.
     fn shown_ns(&self, now: u64) -> Option<u64> {
-        let (core, question) = (self.ingest.core(), &self.question);
+        let (core, question) = (self.ingest.core(), &self.answers.question);
         let (first, last) = core.profile.span()?;
         let is_running = self.live && self.ended.is_none();
         let until = match self.frozen_at {
@@ -198,17 +217,17 @@ impl Aggregator {
             *counted = counted.saturating_add(lost);
         }
         ledger.queue_full = self.links.queue_full.load(Ordering::Relaxed);
-        ledger.expected = self.expected as u64;
+        ledger.expected = self.expected.count as u64;
         ledger
     }
 
     fn measure_cost(&mut self, now: u64) {
-        let (then, cpu_then) = self.cost_at;
+        let (then, cpu_then) = self.cost.measured_at;
         if now - then < 500_000_000 {
             return;
         }
         let cpu = own_cpu_ns();
-        self.cost.own_percent = 100.0 * (cpu - cpu_then) as f64 / (now - then) as f64;
-        self.cost_at = (now, cpu);
+        self.cost.latest.own_percent = 100.0 * (cpu - cpu_then) as f64 / (now - then) as f64;
+        self.cost.measured_at = (now, cpu);
     }
 }

@@ -1,5 +1,7 @@
 //! The budget of old data: limits by time and by memory, and the cleanup after samples are dropped.
 
+use std::sync::Weak;
+
 use crate::engine::shares::MemoryLimit;
 use crate::kernel::{mapped, monotonic_ns, own_memory};
 use crate::profile::CHUNK;
@@ -16,6 +18,19 @@ const SPARE: usize = 32;
 /// The fraction of the memory limit that saving may use in addition: it takes only seconds, so no samples are dropped.
 const SAVING: usize = 8;
 
+/// The state of the memory budget between checks.
+#[derive(Default)]
+pub(super) struct Budget {
+    /// Samples dropped since the last compaction.
+    gone: usize,
+    /// The snapshot being saved, which shares the profile's data.
+    pub(super) saved: Weak<()>,
+    next_look: u64,
+    /// The private memory at the last check, and the peak of recent answers beyond it.
+    private: usize,
+    passing: usize,
+}
+
 impl Aggregator {
     /// Drops samples older than the limit. If the program exceeds its memory limit, frees the cheapest data first:
     /// freed memory of the allocator, then stacks and tasks without samples, then the oldest samples.
@@ -23,18 +38,18 @@ impl Aggregator {
         self.drop_old();
         self.forget_ended();
         let now = monotonic_ns();
-        if now >= self.next_look && MemoryLimit(self.options.memory).is_bounded() {
-            self.next_look = now + LOOK_NS;
+        if now >= self.budget.next_look && MemoryLimit(self.options.memory).is_bounded() {
+            self.budget.next_look = now + LOOK_NS;
             // Without /proc, the known sizes must suffice.
             let private = own_memory::private().unwrap_or_else(|| self.used());
-            let before = std::mem::replace(&mut self.private, private);
+            let before = std::mem::replace(&mut self.budget.private, private);
             let passing = self.links.held.take_peak().saturating_sub(before.max(private));
             // The peak will recur, but not between any two checks.
-            self.passing = passing.max(self.passing - self.passing / 64);
-            if !self.limit().holds(private + self.passing) {
+            self.budget.passing = passing.max(self.budget.passing - self.budget.passing / 64);
+            if !self.limit().holds(private + self.budget.passing) {
                 own_memory::give_back();
-                self.private = own_memory::private().unwrap_or(private);
-                self.keep_within(self.private + self.passing);
+                self.budget.private = own_memory::private().unwrap_or(private);
+                self.keep_within(self.budget.private + self.budget.passing);
             }
         }
     }
@@ -51,7 +66,7 @@ impl Aggregator {
             return;
         }
         // Dropped samples may have left unused stacks and tasks, which are freed first.
-        if self.gone > 0 {
+        if self.budget.gone > 0 {
             self.compact();
         }
         let enough = room - room / SPARE;
@@ -117,7 +132,7 @@ impl Aggregator {
             }
         }
         // While a snapshot shares data with the profile, moving it would copy it.
-        if self.gone > self.ingest.core().profile.len() && !self.is_saving() {
+        if self.budget.gone > self.ingest.core().profile.len() && !self.is_saving() {
             self.compact();
         }
     }
@@ -128,7 +143,7 @@ impl Aggregator {
     }
 
     fn is_saving(&self) -> bool {
-        self.saved.strong_count() > 0
+        self.budget.saved.strong_count() > 0
     }
 
     /// Drops the oldest chunk; returns `false` if only the chunk being filled is left.
@@ -138,20 +153,20 @@ impl Aggregator {
         for (event, weight) in chunk.event.iter().zip(&chunk.weight) {
             self.events.take(*event, *weight);
         }
-        let mut view = std::mem::take(&mut self.view);
-        view.forget(self.data(), &chunk);
-        self.view = view;
-        self.gone += chunk.len();
+        let mut cache = std::mem::take(&mut self.answers.cache);
+        cache.forget(self.data(), &chunk);
+        self.answers.cache = cache;
+        self.budget.gone += chunk.len();
         true
     }
 
     fn compact(&mut self) {
         // Data derived from the old numbers is invalid, and would exist in addition to the new.
-        self.view.release();
+        self.answers.cache.release();
         self.forget_ended();
         let core = self.ingest.core_mut();
         core.profile.compact(&mut core.session);
-        self.gone = 0;
+        self.budget.gone = 0;
     }
 
     /// Forgets exited processes without samples. The cost is proportional to the exits since the last call.

@@ -6,8 +6,8 @@ mod budget;
 mod names;
 mod running_units;
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use arc_swap::{ArcSwap, ArcSwapOption};
@@ -16,9 +16,7 @@ use crossbeam_channel::{Receiver, Sender};
 use crate::ingest::derived::softirq_times::HandlerTimes;
 use crate::kernel::{monotonic_ns, own_cpu_ns};
 use crate::query::answer::Cost;
-use crate::query::cpus::CpuCounts;
-use crate::query::rows::stable_order::StableOrder;
-use crate::query::{Answer, AnswerCache, Data, Question};
+use crate::query::{Answer, Data};
 use crate::session::{EndReason, TimeMark, marks};
 use crate::source::{Batch, Control, Info, RunState, SamplingState, SourceEvent, Waker};
 use crate::symbols::spaces::WalkFigures;
@@ -29,10 +27,12 @@ use crate::engine::fetch;
 use crate::engine::shares::ThreadMemory;
 use crate::engine::symbolizer::{FoundLines, LookedUp, Symbolizer};
 use crate::engine::thread_priority::ThreadPriority;
-use crate::engine::{Notice, Offline, Options, Request, SourceMessage};
+use crate::engine::{Notice, Options, Request, SourceMessage};
 use crate::ingest::Ingest;
 
 use answer_clock::AnswerClock;
+use answers::{AnswerState, CostMeter};
+use budget::Budget;
 
 const MAX_NOTES: usize = 100;
 
@@ -77,29 +77,16 @@ pub struct Aggregator {
     ingest: Ingest,
     events: Events,
     counted_upto: u64,
-    /// Samples dropped since the last compaction.
-    gone: usize,
-    saved: Weak<()>,
-    /// The time of the next memory check, the private memory at the last one, and the peak of recent answers beyond it.
-    next_look: u64,
-    private: usize,
-    passing: usize,
+    budget: Budget,
     notes: Vec<String>,
-    question: Arc<Question>,
-    view: AnswerCache,
-    /// The other profile that views may be compared with.
-    other: Option<Box<Offline>>,
-    steady: StableOrder,
-    cpus: Option<CpuCounts>,
+    answers: AnswerState,
     frozen_at: Option<u64>,
     /// When samples were cleared on request, or 0.
     cleared_at: u64,
     /// The sampling settings except events, and the time of their last change.
     facts: SamplingState,
     changed_at: u64,
-    /// CPU-nanoseconds times Hz so far, for the expected number of samples.
-    expected: f64,
-    expected_at: u64,
+    expected: ExpectedSamples,
     ended: Option<EndReason>,
     walked: Option<WalkFigures>,
     live: bool,
@@ -107,14 +94,25 @@ pub struct Aggregator {
     due: AnswerClock,
     /// The time up to which all records have been processed.
     upto: u64,
-    fresh_data: bool,
-    fresh_question: bool,
+    fresh: Fresh,
     names: names::NameRequests,
     units: running_units::Looked,
-    cost_at: (u64, u64),
-    cost: Cost,
+    cost: CostMeter,
     /// Bytes read of a recording, and its size.
     progress: Option<(u64, u64)>,
+}
+
+/// The changes since the last answer.
+struct Fresh {
+    data: bool,
+    question: bool,
+}
+
+struct ExpectedSamples {
+    /// CPU-nanoseconds times Hz so far.
+    count: f64,
+    /// The time up to which they are counted.
+    at: u64,
 }
 
 enum Event {
@@ -142,35 +140,24 @@ impl Aggregator {
             options,
             events,
             counted_upto: 0,
-            gone: 0,
-            saved: Weak::new(),
-            next_look: 0,
-            private: 0,
-            passing: 0,
+            budget: Budget::default(),
             notes: info.notes.clone(),
-            question: Arc::default(),
-            view: AnswerCache::default(),
-            other: None,
-            steady: StableOrder::default(),
-            cpus: None,
+            answers: AnswerState::default(),
             frozen_at: None,
             cleared_at: 0,
             facts: SamplingState { events: Vec::new(), ..SamplingState::from(info) },
             changed_at: 0,
-            expected: 0.0,
-            expected_at: now,
+            expected: ExpectedSamples { count: 0.0, at: now },
             ended: None,
             walked: None,
             live: info.origin == crate::session::Origin::Live,
             started: now,
             due: AnswerClock::new(info.origin == crate::session::Origin::Live, now),
             upto: now,
-            fresh_data: true,
-            fresh_question: true,
+            fresh: Fresh { data: true, question: true },
             names: names::NameRequests::default(),
             units: running_units::Looked::default(),
-            cost_at: (now, own_cpu_ns()),
-            cost: Cost::default(),
+            cost: CostMeter { latest: Cost::default(), measured_at: (now, own_cpu_ns()) },
             progress: None,
         }
     }
@@ -209,7 +196,7 @@ impl Aggregator {
     }
 
     fn wait(&self) -> Event {
-        let due = self.due.at(self.fresh_data || self.fresh_question);
+        let due = self.due.at(self.fresh.data || self.fresh.question);
         let timeout = match due {
             Some(at) => Duration::from_nanos(at.saturating_sub(monotonic_ns())),
             None => Duration::from_secs(3600),
@@ -252,13 +239,13 @@ impl Aggregator {
         }
         if std::mem::take(&mut self.ingest.core_mut().renamed_containers) {
             // Answers that contain their ids are computed again.
-            self.view.release();
-            self.fresh_data = true;
+            self.answers.cache.release();
+            self.fresh.data = true;
         }
         self.seek_names();
         self.keep_budget();
         let core = self.ingest.core();
-        self.fresh_data |= core.profile.end() != had || self.units.is_looked_at() && !core.units.is_empty();
+        self.fresh.data |= core.profile.end() != had || self.units.is_looked_at() && !core.units.is_empty();
         self.end_wait();
     }
 
@@ -276,7 +263,7 @@ impl Aggregator {
             SourceEvent::Counts(counts) => {
                 self.count_events();
                 self.events.count(&counts, self.ingest.core().slots());
-                self.fresh_data = true;
+                self.fresh.data = true;
             }
             SourceEvent::Walks(figures) => self.walked = Some(figures),
             SourceEvent::ViewFilter(filter) => _ = self.links.notices.send(Notice::View(filter)),
@@ -303,20 +290,20 @@ impl Aggregator {
         if changed != self.facts {
             (self.facts, self.changed_at) = (changed, monotonic_ns());
         }
-        self.fresh_data = true;
+        self.fresh.data = true;
     }
 
     fn note(&mut self, note: String) {
         if self.notes.len() < MAX_NOTES && !self.notes.contains(&note) {
             self.notes.push(note);
-            self.fresh_data = true;
+            self.fresh.data = true;
         }
     }
 
     fn count_expected(&mut self) {
         let now = monotonic_ns();
-        let seconds = (now - std::mem::replace(&mut self.expected_at, now)) as f64 / 1e9;
-        self.expected += seconds * self.facts.frequency as f64 * self.facts.n_cpus as f64;
+        let seconds = (now - std::mem::replace(&mut self.expected.at, now)) as f64 / 1e9;
+        self.expected.count += seconds * self.facts.frequency as f64 * self.facts.n_cpus as f64;
     }
 
     fn end(&mut self, why: EndReason) {
@@ -324,18 +311,18 @@ impl Aggregator {
             self.note(error.clone());
         }
         self.ended = Some(why);
-        self.fresh_data = true;
+        self.fresh.data = true;
         self.due.end();
     }
 
     fn request(&mut self, request: Request) {
         match request {
             Request::Ask(question) => {
-                if !question.same_rows(&self.question) {
-                    self.view.outdated();
+                if !question.same_rows(&self.answers.question) {
+                    self.answers.cache.outdated();
                 }
-                self.question = question;
-                self.fresh_question = true;
+                self.answers.question = question;
+                self.fresh.question = true;
                 // Fast typing gets only the last question answered; records are processed in between.
                 self.due.question(monotonic_ns());
             }
@@ -354,14 +341,14 @@ impl Aggregator {
                 self.count_events();
                 self.events.freeze(on);
                 self.frozen_at = on.then_some(self.counted_upto);
-                self.fresh_question = true;
-                self.fresh_data = true;
+                self.fresh.question = true;
+                self.fresh.data = true;
             }
             Request::Clear => self.clear(),
             Request::Baseline(other) => {
-                self.other = other;
-                self.view.release_other();
-                self.fresh_question = true;
+                self.answers.other = other;
+                self.answers.cache.release_other();
+                self.fresh.question = true;
                 self.due.now();
             }
             Request::Refresh(interval) => self.options.refresh = interval,
@@ -369,7 +356,7 @@ impl Aggregator {
                 let core = self.ingest.core_mut();
                 let at = core.start.saturating_add(mark.at);
                 marks::set(&mut core.marks, TimeMark { at, ..mark });
-                self.fresh_question = true;
+                self.fresh.question = true;
                 self.due.now();
             }
             Request::Unmark(place) => {
@@ -377,12 +364,12 @@ impl Aggregator {
                 if place < marks.len() {
                     marks.remove(place);
                 }
-                self.fresh_question = true;
+                self.fresh.question = true;
                 self.due.now();
             }
             Request::Save(reply) => {
                 let moment = self.ingest.core().moment();
-                self.saved = Arc::downgrade(&moment.held);
+                self.budget.saved = Arc::downgrade(&moment.held);
                 let _ = reply.send(Box::new(moment));
             }
             Request::UnitFigures(reply) => {
@@ -394,7 +381,7 @@ impl Aggregator {
             Request::Inlined(show) => {
                 self.names.hide_inlined = !show;
                 self.ingest.core_mut().profile.frames.show_inlined(show);
-                self.fresh_question = true;
+                self.fresh.question = true;
                 self.due.now();
             }
             Request::Unit(request) => self.unit_request(request),
@@ -421,13 +408,13 @@ impl Aggregator {
         core.profile.clear(&mut core.session);
         self.counted_upto = core.profile.end();
         self.events.clear();
-        self.expected = 0.0;
+        self.expected.count = 0.0;
         (core.profile.ledger.received, core.profile.ledger.timed) = (0, 0);
         self.frozen_at = self.frozen_at.map(|_| self.counted_upto);
-        self.view.outdated();
-        self.cpus = None;
+        self.answers.cache.outdated();
+        self.answers.cpus = None;
         self.cleared_at = monotonic_ns();
-        self.fresh_question = true;
+        self.fresh.question = true;
         self.due.now();
     }
 

@@ -159,7 +159,7 @@ impl Aggregator {
             let what = if why.kind == ProblemKind::Unproven { "" } else { "no names for " };
             self.note(format!("{what}{path}: {why}"));
         });
-        self.fresh_data = true;
+        self.fresh.data = true;
         if self.live || self.due.is_young(monotonic_ns()) {
             self.tell_within(MIN_INTERVAL_NS);
         }
@@ -272,7 +272,7 @@ impl Aggregator {
             for (frame, dso, places) in &lined.frames {
                 core.profile.frames.set_places(*frame, core.session.dsos.get(*dso), places);
             }
-            self.fresh_data = true;
+            self.fresh.data = true;
             self.tell_within(3 * MIN_INTERVAL_NS);
         } else {
             // Frames have been renumbered: the results are invalid, and are requested again.

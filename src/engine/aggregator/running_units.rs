@@ -65,7 +65,7 @@ impl Aggregator {
                 }
             }
         }
-        self.fresh_question = true;
+        self.fresh.question = true;
         self.due.now();
     }
 
@@ -136,7 +136,7 @@ impl Aggregator {
         self.units.next += 1;
         self.units.recorded.push((id, loaded));
         self.units.chosen = Some(id);
-        self.fresh_question = true;
+        self.fresh.question = true;
         self.due.now();
     }
 

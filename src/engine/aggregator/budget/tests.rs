@@ -112,7 +112,7 @@ fn beyond_it_the_oldest_go_step_by_step() {
     assert_eq!(worker.events.total(0).samples, left * CHUNK as u64);
     assert_eq!(worker.events.total(0).period, 2 * left * CHUNK as u64);
     assert_eq!(worker.ingest.core().profile.ledger.evicted, first);
-    assert_eq!((worker.ingest.core().profile.sites.len() as u64, worker.gone), (left, 0));
+    assert_eq!((worker.ingest.core().profile.sites.len() as u64, worker.budget.gone), (left, 0));
 }
 
 #[test]
@@ -136,10 +136,10 @@ fn what_the_program_has_is_looked_at_every_tenth_of_a_second() {
     let first = worker.kept().0;
     assert!(first > 0, "a test has more than a megabyte");
     worker.fill(100..200);
-    worker.next_look = u64::MAX;
+    worker.budget.next_look = u64::MAX;
     worker.keep_budget();
     assert_eq!(worker.kept().0, first);
-    worker.next_look = 0;
+    worker.budget.next_look = 0;
     worker.keep_budget();
     assert!(worker.kept().0 > first);
 }
@@ -168,12 +168,12 @@ fn what_is_older_than_is_kept_goes_by_whole_chunks() {
     // Of the seconds 1 to 10: samples older than 10 - 5 are dropped.
     worker.fill(0..10);
     worker.keep_budget();
-    assert_eq!((worker.kept().0, worker.notes.len(), worker.gone), (4 * CHUNK as u64, 0, 4 * CHUNK));
+    assert_eq!((worker.kept().0, worker.notes.len(), worker.budget.gone), (4 * CHUNK as u64, 0, 4 * CHUNK));
     assert_eq!(worker.ingest.core().profile.sites.len(), 10, "their stacks stay for a while");
     worker.fill(10..14);
     worker.keep_budget();
     // More samples are dropped than kept, so their stacks are freed, too.
-    assert_eq!((worker.kept().0, worker.gone), (8 * CHUNK as u64, 0));
+    assert_eq!((worker.kept().0, worker.budget.gone), (8 * CHUNK as u64, 0));
     assert_eq!(worker.ingest.core().profile.sites.len(), 6);
     assert_eq!(worker.events.total(0).samples, 6 * CHUNK as u64);
     worker.keep_budget();
@@ -182,14 +182,14 @@ fn what_is_older_than_is_kept_goes_by_whole_chunks() {
     worker.fill(14..20);
     worker.options.keep = Some(6 * SECOND);
     worker.keep_budget();
-    assert_eq!((worker.kept().0 / CHUNK as u64, worker.gone / CHUNK), (13, 5));
+    assert_eq!((worker.kept().0 / CHUNK as u64, worker.budget.gone / CHUNK), (13, 5));
     worker.fill(20..22);
     worker.keep_budget();
-    assert_eq!((worker.kept().0 / CHUNK as u64, worker.gone / CHUNK), (15, 7));
+    assert_eq!((worker.kept().0 / CHUNK as u64, worker.budget.gone / CHUNK), (15, 7));
     assert_eq!(worker.ingest.core().profile.sites.len(), 14);
     worker.options.keep = Some(5 * SECOND);
     worker.keep_budget();
-    assert_eq!((worker.kept().0 / CHUNK as u64, worker.gone), (16, 0));
+    assert_eq!((worker.kept().0 / CHUNK as u64, worker.budget.gone), (16, 0));
 }
 
 /// Moving data that a snapshot shares would copy it, and the copies would count against the limit.
@@ -202,24 +202,24 @@ fn while_a_moment_is_saved_nothing_is_moved_nor_dropped_for_its_sake() {
     assert_eq!(worker.limit(), MemoryLimit(180 << 20));
     worker.fill(0..14);
     worker.drop_old();
-    assert_eq!((worker.gone / CHUNK, worker.ingest.core().profile.sites.len()), (8, 14));
+    assert_eq!((worker.budget.gone / CHUNK, worker.ingest.core().profile.sites.len()), (8, 14));
     drop(moment);
     assert_eq!(worker.limit(), MemoryLimit(160 << 20));
     worker.drop_old();
-    assert_eq!((worker.gone, worker.ingest.core().profile.sites.len()), (0, 6));
+    assert_eq!((worker.budget.gone, worker.ingest.core().profile.sites.len()), (0, 6));
 }
 
 #[test]
 fn stacks_that_nobody_has_go_before_samples_do() {
     let mut worker = worker(usize::MAX, None);
     worker.fill(0..40);
-    assert!(worker.drop_oldest() && worker.gone == CHUNK);
+    assert!(worker.drop_oldest() && worker.budget.gone == CHUNK);
     worker.options.memory = worker.used() / 31 * 32 + BYTES;
     let trie = &mut worker.ingest.core_mut().profile.trie;
     // As many nodes as twenty chunks take, without samples.
     (0..(20 * BYTES / 12) as u32).fold(NodeId::ROOT, |node, i| trie.child(node, FrameId(i)));
     worker.keep_within(worker.used());
-    assert_eq!((worker.kept().0, worker.gone), (CHUNK as u64, 0));
+    assert_eq!((worker.kept().0, worker.budget.gone), (CHUNK as u64, 0));
     assert!(worker.used() <= worker.options.memory);
 }
 
@@ -310,5 +310,5 @@ fn no_frequency_is_too_high_for_what_is_expected() {
     (worker.facts.frequency, worker.facts.n_cpus) = (u64::MAX, 4);
     std::thread::sleep(Duration::from_millis(2));
     worker.count_expected();
-    assert!(worker.expected > 1e17, "{}", worker.expected);
+    assert!(worker.expected.count > 1e17, "{}", worker.expected.count);
 }

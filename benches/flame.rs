@@ -12,7 +12,7 @@ use perfprof_tui::query::Aggregate;
 use perfprof_tui::query::diff::{DiffSide, NormalizeBy};
 use perfprof_tui::query::flame::layout::{FlameDirection, FlameSpec, layout};
 use perfprof_tui::query::flame::{FlameStacks, FlameTree};
-use perfprof_tui::source::text::{Format, TextSource};
+use perfprof_tui::source::text::{TextFormat, TextSource};
 use perfprof_tui::symbols::SymbolOptions;
 
 const STACKS: usize = 1_000_000;
@@ -30,7 +30,8 @@ fn main() {
     println!("counting semicolons: {bare:.1?}");
 
     let start = Instant::now();
-    let mut source = TextSource::new("b".into(), Format::Folded, Box::new(Cursor::new(text.clone().into_bytes())), 0);
+    let mut source =
+        TextSource::new("b".into(), TextFormat::Folded, Box::new(Cursor::new(text.clone().into_bytes())), 0);
     let wants = IntakeOptions { fields: false, ..IntakeOptions::default() };
     let loaded = offline::load(&mut source, SymbolOptions::live(), wants).expect("loads");
     let (data, mut fold) = (loaded.data(), Aggregate::new(0, None));

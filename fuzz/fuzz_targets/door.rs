@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use libfuzzer_sys::fuzz_target;
 use perfprof_tui::kernel::identity::Identity;
 use perfprof_tui::kernel::procfs;
-use perfprof_tui::symbols::door::{Door, Namers, Purpose};
+use perfprof_tui::symbols::door::{Purpose, TrustedFileOpener, TrustedUids};
 use rustix::fs::{FileType, Mode, OFlags, Stat, fstat, mknodat, openat, readlinkat};
 
 const USERS: [u32; 4] = [0, 4242, 4243, NOBODY];
@@ -185,10 +185,10 @@ fuzz_target!(|bytes: &[u8]| {
     let mut ask = || -> Option<()> {
         let who = words.byte()?;
         let users: Vec<u32> = (0..4).filter(|i| who >> i & 1 == 1).map(|i| USERS[i]).collect();
-        let mut namers = Namers::default();
+        let mut namers = TrustedUids::default();
         users.iter().for_each(|user| namers.add(namer(base.path(), *user, owned)));
         let path = words.path(&outside)?;
-        let door = Door::new(procfs::directory(&tree).expect("root"), namers);
+        let door = TrustedFileOpener::new(procfs::directory(&tree).expect("root"), namers);
         let believed = who & 128 != 0;
         let opened = match believed {
             false => door.open(&path, Purpose::Source),

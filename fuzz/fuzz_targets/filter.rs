@@ -5,7 +5,7 @@
 
 use libfuzzer_sys::fuzz_target;
 use perfprof_tui::event::format::Format;
-use perfprof_tui::event::probe::Spec;
+use perfprof_tui::event::probe::ProbeSpec;
 use perfprof_tui::event::trace_filter;
 use perfprof_tui::filter::capture::{Subject, place};
 use perfprof_tui::filter::program::Offsets;
@@ -37,5 +37,5 @@ fuzz_target!(|text: &str| {
         assert!(trace_filter::check(&trace, &format).is_ok(), "{text} became {trace}");
     }
     let _ = place(text, &Subject::Sampling { clock: true }, Offsets::system());
-    let _ = Spec::parse(text);
+    let _ = ProbeSpec::parse(text);
 });

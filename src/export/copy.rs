@@ -11,7 +11,7 @@ use crate::ingest::GroupShare;
 use crate::kernel::files::NewFile;
 use crate::perfdata::EventDesc;
 use crate::perfdata::build_ids::{self, IdentifiedFile};
-use crate::perfdata::features::{self, Section, bit};
+use crate::perfdata::features::{self, FeatureSection, bit};
 use crate::perfdata::write::Writer;
 use crate::record::Record;
 use crate::record::kinds::{HEADER, split, types};
@@ -141,7 +141,7 @@ fn events(info: &Info) -> Result<Vec<EventDesc>, CopyError> {
     Ok(events)
 }
 
-fn sections(info: &Info, events: &[EventDesc], files: &[IdentifiedFile], span: (u64, u64)) -> Vec<Section> {
+fn sections(info: &Info, events: &[EventDesc], files: &[IdentifiedFile], span: (u64, u64)) -> Vec<FeatureSection> {
     let mut sections = info.hosts.first().machine.clone();
     sections.retain(|(b, _)| ![bit::BUILD_ID, bit::FILES, bit::MARKS].contains(b));
     sections.extend(build_ids::sections(files));

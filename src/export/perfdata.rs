@@ -10,7 +10,7 @@ use crate::kernel::attr::{Flag, TYPE_TRACEPOINT, sample};
 use crate::kernel::files::NewFile;
 use crate::perfdata::EventDesc;
 use crate::perfdata::build_ids::{self, IdentifiedFile};
-use crate::perfdata::features::{self, Section, bit};
+use crate::perfdata::features::{self, FeatureSection, bit};
 use crate::perfdata::topology::CpuTopology;
 use crate::perfdata::write::Writer;
 use crate::profile::{Chunk, Loss, NodeId, SiteId};
@@ -252,7 +252,7 @@ fn sections(
     events: &[EventDesc],
     cmdline: &[String],
     span: (u64, u64),
-) -> Vec<Section> {
+) -> Vec<FeatureSection> {
     let mut sections = if moment.live { features::machine(cmdline) } else { own.machine.clone() };
     sections.push(features::event_desc(events));
     sections.push(features::sample_time(span.0, span.1));
@@ -280,7 +280,7 @@ fn ways(moment: &Snapshot) -> impl Iterator<Item = CallGraph> {
 }
 
 /// Returns the tracing data of the tracepoints among events, if there are any.
-pub(crate) fn tracing(events: &[EventDesc]) -> Option<io::Result<Section>> {
+pub(crate) fn tracing(events: &[EventDesc]) -> Option<io::Result<FeatureSection>> {
     let name = |event: &EventDesc| {
         let (system, name) = event.name.split_once(':')?;
         Some((system.to_owned(), name.split(':').next().unwrap_or(name).to_owned()))

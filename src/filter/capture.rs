@@ -8,7 +8,7 @@ use crate::kernel::cgroup;
 
 use super::program::{self, Offsets};
 use super::show::{ShownExpr, for_kernel};
-use super::{Atom, Diagnostic, Expr, Field, Filter, KnownFields, Test, TraceField};
+use super::{Atom, Diagnostic, Field, Filter, FilterExpr, KnownFields, Test, TraceField};
 
 /// Where a clause is evaluated, for display.
 const BY_KERNEL: &str = "the kernel's filter";
@@ -101,7 +101,7 @@ fn of_sampling(text: &str, clock: bool, offsets: &Offsets) -> Result<Capture, Di
     let mut filter = Filter::parse_with(text, KnownFields::Sampling)?;
     let mut out = Capture { text: text.trim().to_owned(), ..Capture::default() };
     let all = match &filter.expr {
-        Expr::And(all) => all.clone(),
+        FilterExpr::And(all) => all.clone(),
         one => vec![one.clone()],
     };
     let mut rest = Vec::new();
@@ -131,22 +131,22 @@ fn of_sampling(text: &str, clock: bool, offsets: &Offsets) -> Result<Capture, Di
     if rest.is_empty() {
         return Ok(out);
     }
-    let program = program::assemble(&Expr::And(rest), &filter.atoms, offsets);
+    let program = program::assemble(&FilterExpr::And(rest), &filter.atoms, offsets);
     out.program = Some(program.map_err(|(atom, why)| fault(text, &filter, atom, &why))?);
     Ok(out)
 }
 
 /// Returns a part that is a single atom. `true` if the atom is required, `false` if it is negated.
-fn simple(part: &Expr, atoms: &[Atom]) -> Option<(Field, bool)> {
+fn simple(part: &FilterExpr, atoms: &[Atom]) -> Option<(Field, bool)> {
     match part {
-        Expr::Atom(i) => Some((atoms[usize::from(*i)].field, true)),
-        Expr::Not(inner) => simple(inner, atoms).map(|(field, yes)| (field, !yes)),
+        FilterExpr::Atom(i) => Some((atoms[usize::from(*i)].field, true)),
+        FilterExpr::Not(inner) => simple(inner, atoms).map(|(field, yes)| (field, !yes)),
         _ => None,
     }
 }
 
-fn cpus(part: &Expr, atoms: &[Atom]) -> Option<Vec<u32>> {
-    let Expr::Atom(i) = part else { return None };
+fn cpus(part: &FilterExpr, atoms: &[Atom]) -> Option<Vec<u32>> {
+    let FilterExpr::Atom(i) = part else { return None };
     let Test::Ranges(ranges) = &atoms[usize::from(*i)].test else { return None };
     let list = ranges.iter().flat_map(|(from, to)| *from..=(*to).min(u64::from(u16::MAX)));
     Some(list.map(|cpu| cpu as u32).collect())

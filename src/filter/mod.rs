@@ -84,14 +84,14 @@ pub(crate) fn all_of(mut texts: Vec<String>) -> Option<String> {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Expr {
+pub(crate) enum FilterExpr {
     Atom(u8),
-    Not(Box<Expr>),
-    And(Vec<Expr>),
-    Or(Vec<Expr>),
+    Not(Box<FilterExpr>),
+    And(Vec<FilterExpr>),
+    Or(Vec<FilterExpr>),
 }
 
-impl Expr {
+impl FilterExpr {
     fn shifted(&self, by: u8) -> Self {
         let list = |list: &[Self]| list.iter().map(|expr| expr.shifted(by)).collect();
         match self {
@@ -111,7 +111,7 @@ pub(crate) const MAX_ATOMS: usize = 64;
 pub struct Filter {
     text: String,
     atoms: Vec<Atom>,
-    expr: Expr,
+    expr: FilterExpr,
 }
 
 impl Eq for Filter {}
@@ -142,7 +142,7 @@ impl Filter {
             texts.push(part.text.clone());
         }
         let text = all_of(texts)?;
-        (atoms.len() <= MAX_ATOMS).then_some(Self { text, atoms, expr: Expr::And(all) })
+        (atoms.len() <= MAX_ATOMS).then_some(Self { text, atoms, expr: FilterExpr::And(all) })
     }
 
     /// Returns the text as typed.
@@ -188,18 +188,18 @@ impl Filter {
     }
 }
 
-fn eval(expr: &Expr, bits: u64) -> bool {
+fn eval(expr: &FilterExpr, bits: u64) -> bool {
     match expr {
-        Expr::Atom(i) => bits >> i & 1 == 1,
-        Expr::Not(e) => !eval(e, bits),
-        Expr::And(all) => all.iter().all(|e| eval(e, bits)),
-        Expr::Or(any) => any.iter().any(|e| eval(e, bits)),
+        FilterExpr::Atom(i) => bits >> i & 1 == 1,
+        FilterExpr::Not(e) => !eval(e, bits),
+        FilterExpr::And(all) => all.iter().all(|e| eval(e, bits)),
+        FilterExpr::Or(any) => any.iter().any(|e| eval(e, bits)),
     }
 }
 
 /// Kleene's three-valued logic.
-fn partial(expr: &Expr, bits: u64, known: u64) -> Option<bool> {
-    let fold = |list: &[Expr], decisive: bool| {
+fn partial(expr: &FilterExpr, bits: u64, known: u64) -> Option<bool> {
+    let fold = |list: &[FilterExpr], decisive: bool| {
         let mut open = false;
         for e in list {
             match partial(e, bits, known) {
@@ -211,10 +211,10 @@ fn partial(expr: &Expr, bits: u64, known: u64) -> Option<bool> {
         (!open).then_some(!decisive)
     };
     match expr {
-        Expr::Atom(i) => (known >> i & 1 == 1).then(|| bits >> i & 1 == 1),
-        Expr::Not(e) => partial(e, bits, known).map(|v| !v),
-        Expr::And(all) => fold(all, false),
-        Expr::Or(any) => fold(any, true),
+        FilterExpr::Atom(i) => (known >> i & 1 == 1).then(|| bits >> i & 1 == 1),
+        FilterExpr::Not(e) => partial(e, bits, known).map(|v| !v),
+        FilterExpr::And(all) => fold(all, false),
+        FilterExpr::Or(any) => fold(any, true),
     }
 }
 
@@ -235,13 +235,13 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn expr() -> impl Strategy<Value = Expr> {
-        let leaf = (0u8..6).prop_map(Expr::Atom);
+    fn expr() -> impl Strategy<Value = FilterExpr> {
+        let leaf = (0u8..6).prop_map(FilterExpr::Atom);
         leaf.prop_recursive(4, 20, 3, |inner| {
             prop_oneof![
-                inner.clone().prop_map(|e| Expr::Not(Box::new(e))),
-                proptest::collection::vec(inner.clone(), 1..3).prop_map(Expr::And),
-                proptest::collection::vec(inner, 1..3).prop_map(Expr::Or),
+                inner.clone().prop_map(|e| FilterExpr::Not(Box::new(e))),
+                proptest::collection::vec(inner.clone(), 1..3).prop_map(FilterExpr::And),
+                proptest::collection::vec(inner, 1..3).prop_map(FilterExpr::Or),
             ]
         })
     }

@@ -4,7 +4,7 @@ use crate::lang::lex::{Cursor, Lexicon, Piece, Token};
 use crate::lang::parse::{self as lang, Grammar};
 use crate::lang::quantity::{self, Number};
 
-use super::{Atom, Diagnostic, Expr, FIELDS, Field, FieldType, Filter, KnownFields, MAX_ATOMS, Test};
+use super::{Atom, Diagnostic, FIELDS, Field, FieldType, Filter, FilterExpr, KnownFields, MAX_ATOMS, Test};
 
 /// Words consist of the characters in names, globs and numbers.
 pub(super) const LEXICON: Lexicon = Lexicon {
@@ -35,7 +35,7 @@ struct Clauses<'a> {
 
 /// A part of a filter. Without enclosing parentheses, the same operator can extend it.
 struct Node {
-    expr: Expr,
+    expr: FilterExpr,
     open: bool,
 }
 
@@ -54,7 +54,7 @@ impl<'t> Grammar<'t> for Clauses<'_> {
     }
 
     fn prefix(&mut self, _: Piece<'t>, inner: Node, _: &Cursor<'t>) -> Result<Node, Diagnostic> {
-        Ok(Node { expr: Expr::Not(Box::new(inner.expr)), open: false })
+        Ok(Node { expr: FilterExpr::Not(Box::new(inner.expr)), open: false })
     }
 
     fn infix(
@@ -66,16 +66,16 @@ impl<'t> Grammar<'t> for Clauses<'_> {
     ) -> Result<Node, Diagnostic> {
         let right = lang::right(self, level, cursor)?.expr;
         let expr = match left {
-            Node { expr: Expr::Or(mut list), open: true } if op == "||" => {
+            Node { expr: FilterExpr::Or(mut list), open: true } if op == "||" => {
                 list.push(right);
-                Expr::Or(list)
+                FilterExpr::Or(list)
             }
-            Node { expr: Expr::And(mut list), open: true } if op == "&&" => {
+            Node { expr: FilterExpr::And(mut list), open: true } if op == "&&" => {
                 list.push(right);
-                Expr::And(list)
+                FilterExpr::And(list)
             }
-            Node { expr, .. } if op == "||" => Expr::Or(vec![expr, right]),
-            Node { expr, .. } => Expr::And(vec![expr, right]),
+            Node { expr, .. } if op == "||" => FilterExpr::Or(vec![expr, right]),
+            Node { expr, .. } => FilterExpr::And(vec![expr, right]),
         };
         Ok(Node { expr, open: true })
     }
@@ -96,7 +96,12 @@ impl<'t> Grammar<'t> for Clauses<'_> {
 type Value<'t> = (&'t str, Piece<'t>);
 
 impl Clauses<'_> {
-    fn clause<'t>(&mut self, name: &'t str, place: Piece<'t>, cursor: &mut Cursor<'t>) -> Result<Expr, Diagnostic> {
+    fn clause<'t>(
+        &mut self,
+        name: &'t str,
+        place: Piece<'t>,
+        cursor: &mut Cursor<'t>,
+    ) -> Result<FilterExpr, Diagnostic> {
         // In the kernel, a tracepoint's own field hides ours of the same name.
         let own = matches!(self.known, KnownFields::Kernel(fields) if fields.iter().any(|field| field.name == name));
         let row = self.known.rows().find(|row| row.name == name && !own);
@@ -174,13 +179,13 @@ impl Clauses<'_> {
         negated: bool,
         place: Piece<'_>,
         cursor: &Cursor<'_>,
-    ) -> Result<Expr, Diagnostic> {
+    ) -> Result<FilterExpr, Diagnostic> {
         if self.atoms.len() == MAX_ATOMS {
             return Err(cursor.fault_at(place, format!("too many clauses; the limit is {MAX_ATOMS}")));
         }
         self.atoms.push(Atom { field, name: name.to_owned(), test });
-        let expr = Expr::Atom((self.atoms.len() - 1) as u8);
-        Ok(if negated { Expr::Not(Box::new(expr)) } else { expr })
+        let expr = FilterExpr::Atom((self.atoms.len() - 1) as u8);
+        Ok(if negated { FilterExpr::Not(Box::new(expr)) } else { expr })
     }
 }
 

@@ -1,11 +1,11 @@
 //! Compiles a filter to a BPF program. Instructions are generated here, without a compiler. The values that clauses
 //! compare with are in the program's parameters, so that filters of the same shape share their instructions.
 
-use crate::kernel::bpf::{BANK, BANKS_AT, MAX_CONSTANTS, Program};
+use crate::kernel::bpf::{BANK, BANKS_AT, FilterProgram, MAX_CONSTANTS};
 use crate::kernel::btf::{Btf, BtfError};
 use crate::kernel::procfs;
 
-use super::{Atom, Expr, Field, Test};
+use super::{Atom, Field, FilterExpr, Test};
 
 /// The offsets of the running kernel's structures; each may be missing.
 #[derive(Clone, Debug)]
@@ -114,7 +114,7 @@ struct Assembler<'a> {
 }
 
 /// Compiles an expression. The error has the atom that the kernel cannot evaluate, and why.
-pub(crate) fn assemble(expr: &Expr, atoms: &[Atom], offsets: &Offsets) -> Result<Program, (u8, String)> {
+pub(crate) fn assemble(expr: &FilterExpr, atoms: &[Atom], offsets: &Offsets) -> Result<FilterProgram, (u8, String)> {
     let mut a = Assembler { offsets, code: Vec::new(), constants: Vec::new(), labels: Vec::new(), jumps: Vec::new() };
     // r6: the context; r7: the active bank of parameters.
     a.op(MOV_X, 6, 1, 0, 0);
@@ -138,7 +138,7 @@ pub(crate) fn assemble(expr: &Expr, atoms: &[Atom], offsets: &Offsets) -> Result
     if constants.len() > MAX_CONSTANTS {
         return Err((0, format!("too many values; the limit is {}", MAX_CONSTANTS / 2)));
     }
-    Ok(Program { instructions: a.finish(), map_at, constants })
+    Ok(FilterProgram { instructions: a.finish(), map_at, constants })
 }
 
 impl Assembler<'_> {
@@ -176,17 +176,24 @@ impl Assembler<'_> {
         (8 * (self.constants.len().min(MAX_CONSTANTS) - 1)) as i16
     }
 
-    fn expr(&mut self, expr: &Expr, atoms: &[Atom], yes: Label, no: Label) -> Result<(), (u8, String)> {
+    fn expr(&mut self, expr: &FilterExpr, atoms: &[Atom], yes: Label, no: Label) -> Result<(), (u8, String)> {
         match expr {
-            Expr::Atom(i) => self.atom(&atoms[usize::from(*i)], yes, no).map_err(|why| (*i, why)),
-            Expr::Not(inner) => self.expr(inner, atoms, no, yes),
-            Expr::And(all) => self.chain(all, atoms, yes, no, true),
-            Expr::Or(any) => self.chain(any, atoms, yes, no, false),
+            FilterExpr::Atom(i) => self.atom(&atoms[usize::from(*i)], yes, no).map_err(|why| (*i, why)),
+            FilterExpr::Not(inner) => self.expr(inner, atoms, no, yes),
+            FilterExpr::And(all) => self.chain(all, atoms, yes, no, true),
+            FilterExpr::Or(any) => self.chain(any, atoms, yes, no, false),
         }
     }
 
     /// Compiles a list; each part but the last falls through if it is not decisive.
-    fn chain(&mut self, list: &[Expr], atoms: &[Atom], yes: Label, no: Label, all: bool) -> Result<(), (u8, String)> {
+    fn chain(
+        &mut self,
+        list: &[FilterExpr],
+        atoms: &[Atom],
+        yes: Label,
+        no: Label,
+        all: bool,
+    ) -> Result<(), (u8, String)> {
         for (i, part) in list.iter().enumerate() {
             if i + 1 == list.len() {
                 return self.expr(part, atoms, yes, no);

@@ -2,10 +2,10 @@
 
 use std::fmt::{Display, Formatter, Result as Shown};
 
-use super::{Atom, Expr, Field, FieldType, Filter, Test};
+use super::{Atom, Field, FieldType, Filter, FilterExpr, Test};
 
 #[derive(Clone, Copy)]
-pub(crate) struct ShownExpr<'a>(pub(crate) &'a Expr, pub(crate) &'a [Atom]);
+pub(crate) struct ShownExpr<'a>(pub(crate) &'a FilterExpr, pub(crate) &'a [Atom]);
 
 impl Display for Filter {
     fn fmt(&self, f: &mut Formatter<'_>) -> Shown {
@@ -16,14 +16,14 @@ impl Display for Filter {
 impl Display for ShownExpr<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> Shown {
         let expr = without_double_negation(self.0);
-        let join = |f: &mut Formatter<'_>, list: &[Expr], between: &str| {
+        let join = |f: &mut Formatter<'_>, list: &[FilterExpr], between: &str| {
             for (i, part) in list.iter().map(without_double_negation).enumerate() {
                 if i > 0 {
                     f.write_str(between)?;
                 }
                 // `&&` binds stronger than `||`. Adds no more parentheses than were typed, because nesting is limited.
                 match (expr, part) {
-                    (Expr::And(_), Expr::And(_) | Expr::Or(_)) | (_, Expr::Or(_)) => {
+                    (FilterExpr::And(_), FilterExpr::And(_) | FilterExpr::Or(_)) | (_, FilterExpr::Or(_)) => {
                         write!(f, "({})", ShownExpr(part, self.1))?
                     }
                     _ => ShownExpr(part, self.1).fmt(f)?,
@@ -32,18 +32,18 @@ impl Display for ShownExpr<'_> {
             Ok(())
         };
         match expr {
-            Expr::Atom(i) => self.1[usize::from(*i)].fmt(f),
-            Expr::Not(inner) => write!(f, "!({})", ShownExpr(inner, self.1)),
-            Expr::And(all) => join(f, all, " && "),
-            Expr::Or(any) => join(f, any, " || "),
+            FilterExpr::Atom(i) => self.1[usize::from(*i)].fmt(f),
+            FilterExpr::Not(inner) => write!(f, "!({})", ShownExpr(inner, self.1)),
+            FilterExpr::And(all) => join(f, all, " && "),
+            FilterExpr::Or(any) => join(f, any, " || "),
         }
     }
 }
 
-fn without_double_negation(expr: &Expr) -> &Expr {
+fn without_double_negation(expr: &FilterExpr) -> &FilterExpr {
     match expr {
-        Expr::Not(inner) => match &**inner {
-            Expr::Not(twice) => without_double_negation(twice),
+        FilterExpr::Not(inner) => match &**inner {
+            FilterExpr::Not(twice) => without_double_negation(twice),
             _ => expr,
         },
         _ => expr,
@@ -99,16 +99,16 @@ impl Display for Atom {
 
 /// Translates the expression to the kernel's filter syntax for tracepoints. See Documentation/trace/events.rst, "Event
 /// filtering". The error has the atom that the syntax does not support, and why.
-pub(crate) fn for_kernel(expr: &Expr, atoms: &[Atom]) -> Result<String, (u8, String)> {
-    let join = |list: &[Expr], between: &str| -> Result<String, (u8, String)> {
+pub(crate) fn for_kernel(expr: &FilterExpr, atoms: &[Atom]) -> Result<String, (u8, String)> {
+    let join = |list: &[FilterExpr], between: &str| -> Result<String, (u8, String)> {
         let parts: Vec<String> = list.iter().map(|part| for_kernel(part, atoms)).collect::<Result<_, _>>()?;
         Ok(format!("({})", parts.join(between)))
     };
     match expr {
-        Expr::Atom(i) => clause(&atoms[usize::from(*i)]).map_err(|why| (*i, why)),
-        Expr::Not(inner) => Ok(format!("!({})", for_kernel(inner, atoms)?)),
-        Expr::And(all) => join(all, " && "),
-        Expr::Or(any) => join(any, " || "),
+        FilterExpr::Atom(i) => clause(&atoms[usize::from(*i)]).map_err(|why| (*i, why)),
+        FilterExpr::Not(inner) => Ok(format!("!({})", for_kernel(inner, atoms)?)),
+        FilterExpr::And(all) => join(all, " && "),
+        FilterExpr::Or(any) => join(any, " || "),
     }
 }
 

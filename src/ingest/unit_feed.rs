@@ -13,8 +13,8 @@ use crate::source::CpuCount;
 use crate::source::live::Target;
 use crate::units::kit::field::Num;
 use crate::units::kit::{
-    BoundExpr, Context, CountedEvents, EventRequest, FilteredUnit, Lost, Moment, Points, Sample, ThreadChoice,
-    ThreadNames, ViewState,
+    BoundExpr, Context, CountedEvents, EventRequest, FilteredUnit, LostEvents, Moment, Points, ThreadChoice,
+    ThreadNames, UnitSample, ViewState,
 };
 
 pub(crate) use binding::{BlockedBy, BlockedUnit};
@@ -178,7 +178,7 @@ impl Units {
             if ours && !running.whole || sample.time < running.measured {
                 continue;
             }
-            let hit = Sample {
+            let hit = UnitSample {
                 role: *role,
                 event,
                 time: sample.time,
@@ -359,7 +359,7 @@ impl Units {
         };
         for running in &mut self.list {
             running.lost = running.lost.saturating_add(records);
-            running.unit.lost(&Lost { cpu, from: from.min(until), until, records });
+            running.unit.lost(&LostEvents { cpu, from: from.min(until), until, records });
         }
     }
 

@@ -170,7 +170,7 @@ pub(crate) fn threads(pid: i32) -> Vec<i32> {
 
 /// Fields of /proc/PID/stat (proc_pid_stat(5)).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Stat {
+pub(crate) struct ProcessStat {
     pub(crate) state: u8,
     /// The process that started it, or that adopted it.
     pub(crate) parent: i32,
@@ -178,11 +178,11 @@ pub(crate) struct Stat {
     pub(crate) start: u64,
 }
 
-pub(crate) fn stat(tid: i32) -> Option<Stat> {
+pub(crate) fn stat(tid: i32) -> Option<ProcessStat> {
     parse_stat(&fs::read(format!("/proc/{tid}/stat")).ok()?)
 }
 
-fn parse_stat(text: &[u8]) -> Option<Stat> {
+fn parse_stat(text: &[u8]) -> Option<ProcessStat> {
     // The name before it may contain spaces and parentheses.
     let rest = text.get(memchr::memrchr(b')', text)? + 1..)?;
     let mut fields = std::str::from_utf8(rest).ok()?.split_ascii_whitespace();
@@ -190,7 +190,7 @@ fn parse_stat(text: &[u8]) -> Option<Stat> {
     let parent = fields.next()?.parse().ok()?;
     // Fields 3 and 4 are read; the start is field 22.
     let start = fields.nth(17)?.parse().ok()?;
-    Some(Stat { state, parent, start })
+    Some(ProcessStat { state, parent, start })
 }
 
 /// Returns whether the kernel has a task with this number, of any user.
@@ -494,7 +494,7 @@ mod tests {
     fn stat_lines() {
         let tail = "S 1 7 7 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 12345 99 1";
         let stat = |name: &str| parse_stat(format!("42 ({name}) {tail}").as_bytes());
-        let read = Some(Stat { state: b'S', parent: 1, start: 12345 });
+        let read = Some(ProcessStat { state: b'S', parent: 1, start: 12345 });
         assert_eq!([stat("x"), stat("a) Z 9 (b"), stat("tmux: server")], [read; 3]);
         assert_eq!(["", "42 (x)", "42 (x) S", "42 (x) S 1 7"].map(|text| parse_stat(text.as_bytes())), [None; 4]);
         let own = super::stat(std::process::id() as i32).expect("own");

@@ -5,8 +5,8 @@ use std::collections::{HashMap, HashSet};
 
 use crate::record::kinds::{BuildId, FileId, misc};
 
-use super::bytes::{Bytes, text};
-use super::features::{Features, Section, bit};
+use super::bytes::{ByteReader, text};
+use super::features::{FeatureSection, Features, bit};
 
 /// The first line of our feature, which distinguishes files of one path.
 const HEAD: &str = "perfprof-tui files 1";
@@ -29,7 +29,7 @@ impl Features {
         let mut list = Vec::new();
         let mut rest = self.get(bit::BUILD_ID).unwrap_or_default();
         while let Some(head) = rest.first_chunk::<8>() {
-            let mut header = Bytes::new(head, big);
+            let mut header = ByteReader::new(head, big);
             let (_, mode, size) = (header.u32(), header.u16().unwrap_or(0), header.u16().unwrap_or(0));
             let Some(record) = rest.get(8..usize::from(size)) else { break };
             list.extend(of_record(mode, record));
@@ -49,7 +49,7 @@ pub(crate) fn of_record(mode: u16, body: &[u8]) -> Option<IdentifiedFile> {
 }
 
 /// Returns the sections that list files: one id per path, and those of paths with several files.
-pub(crate) fn sections(list: &[IdentifiedFile]) -> Vec<Section> {
+pub(crate) fn sections(list: &[IdentifiedFile]) -> Vec<FeatureSection> {
     let mut first = HashMap::new();
     let mut several = HashSet::new();
     let mut table = Vec::new();

@@ -5,12 +5,12 @@ pub(crate) const MAX_ENTRIES: u32 = 4096;
 
 /// A byte string that is read from its front. Every method returns `None` past its end.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Bytes<'a> {
+pub(crate) struct ByteReader<'a> {
     pub(crate) rest: &'a [u8],
     pub(crate) big: bool,
 }
 
-impl<'a> Bytes<'a> {
+impl<'a> ByteReader<'a> {
     pub(crate) fn new(rest: &'a [u8], big: bool) -> Self {
         Self { rest, big }
     }
@@ -60,18 +60,18 @@ mod tests {
 
     #[test]
     fn both_orders_and_nothing_past_the_end() {
-        let mut b = Bytes::new(&[0, 0, 0, 2, b'h', b'i', 9], true);
+        let mut b = ByteReader::new(&[0, 0, 0, 2, b'h', b'i', 9], true);
         assert_eq!((b.string().as_deref(), b.u16(), b.take(1)), (Some("hi"), None, Some(&[9][..])));
-        let mut b = Bytes::new(&[2, 0, 0, 0, b'h', 0, 1, 0], false);
+        let mut b = ByteReader::new(&[2, 0, 0, 0, b'h', 0, 1, 0], false);
         assert_eq!((b.string().as_deref(), b.u16(), b.u64()), (Some("h"), Some(1), None));
     }
 
     #[test]
     fn numbers_of_either_order() {
         let bytes = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14];
-        let mut b = Bytes::new(&bytes, true);
+        let mut b = ByteReader::new(&bytes, true);
         assert_eq!((b.u16(), b.u32(), b.u64()), (Some(0x0102), Some(0x0304_0506), Some(0x0708_090a_0b0c_0d0e)));
-        let mut b = Bytes::new(&bytes, false);
+        let mut b = ByteReader::new(&bytes, false);
         assert_eq!((b.u16(), b.u32(), b.u64()), (Some(0x0201), Some(0x0605_0403), Some(0x0e0d_0c0b_0a09_0807)));
         assert_eq!((b.take(0), b.take(1), b.u16(), b.u32(), b.string()), (Some(&[][..]), None, None, None, None));
         assert_eq!((text(b"a\0b"), text(b"whole"), text(b"")), ("a".into(), "whole".into(), String::new()));

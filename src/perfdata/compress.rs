@@ -8,7 +8,7 @@ use zstd::stream::raw::{Encoder, InBuffer, Operation, OutBuffer};
 use crate::record::kinds::HEADER;
 use crate::record::types;
 
-use super::features::{Section, bit};
+use super::features::{FeatureSection, bit};
 
 /// Bytes that are compressed into one record: perf's buffer for a record has this size (`comp_mmap_len`).
 const AT_ONCE: usize = 32 << 10;
@@ -63,7 +63,7 @@ impl Packer {
     }
 
     /// Returns the header's section: version, type, level, ratio, and the buffer size for a decompressed record.
-    pub(crate) fn feature(&self) -> Section {
+    pub(crate) fn feature(&self) -> FeatureSection {
         let ratio = self.plain.div_ceil(self.packed.max(1)).max(1) as u32;
         let words = [1, ZSTD, self.level as u32, ratio, AT_ONCE as u32];
         (bit::COMPRESSED, words.iter().flat_map(|word| word.to_le_bytes()).collect())

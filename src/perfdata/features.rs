@@ -3,7 +3,7 @@
 use crate::kernel::{self, cpus};
 
 use super::EventDesc;
-use super::bytes::Bytes;
+use super::bytes::ByteReader;
 
 /// Feature bits, and their names in perf's spelling (`HEADER_*` in tools/perf/util/header.h).
 macro_rules! features {
@@ -66,13 +66,13 @@ features! {
 }
 
 /// A section to write: (bit, bytes).
-pub type Section = (u8, Vec<u8>);
+pub type FeatureSection = (u8, Vec<u8>);
 
 /// The features of a recording, in the recorded machine's byte order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Features {
     /// The sections, at most one per bit.
-    pub list: Vec<Section>,
+    pub list: Vec<FeatureSection>,
 }
 
 impl Features {
@@ -81,7 +81,7 @@ impl Features {
     }
 
     pub(crate) fn text(&self, bit: u8, big: bool) -> Option<String> {
-        Bytes::new(self.get(bit)?, big).string()
+        ByteReader::new(self.get(bit)?, big).string()
     }
 
     pub(crate) fn set(&mut self, bit: u8, bytes: Vec<u8>) {
@@ -90,7 +90,7 @@ impl Features {
     }
 
     /// Returns the features that stay valid when samples are saved again, in this machine's byte order.
-    pub fn carried(&self, big: bool) -> Vec<Section> {
+    pub fn carried(&self, big: bool) -> Vec<FeatureSection> {
         let keep = |bit: &u8| {
             ![bit::EVENT_DESC, bit::AUXTRACE, bit::STAT, bit::SAMPLE_TIME, bit::DIR_FORMAT, bit::COMPRESSED]
                 .contains(bit)
@@ -99,8 +99,8 @@ impl Features {
         if !big {
             return kept.cloned().collect();
         }
-        let turned = |(b, bytes): &Section| {
-            let mut rest = Bytes::new(bytes, true);
+        let turned = |(b, bytes): &FeatureSection| {
+            let mut rest = ByteReader::new(bytes, true);
             let out = match *b {
                 bit::HOSTNAME..=bit::ARCH | bit::CPUDESC | bit::CPUID => string(&rest.string()?),
                 bit::NRCPUS => [rest.u32()?.to_le_bytes(), rest.u32()?.to_le_bytes()].concat(),
@@ -123,7 +123,7 @@ pub fn string(text: &str) -> Vec<u8> {
     out
 }
 
-pub(crate) fn machine(cmdline: &[String]) -> Vec<Section> {
+pub(crate) fn machine(cmdline: &[String]) -> Vec<FeatureSection> {
     let uname = rustix::system::uname();
     let mut args = (cmdline.len() as u32).to_le_bytes().to_vec();
     cmdline.iter().for_each(|arg| args.extend(string(arg)));
@@ -160,7 +160,7 @@ fn cpu_names() -> (String, String) {
 }
 
 /// Encodes the names and ids of the events.
-pub fn event_desc(events: &[EventDesc]) -> Section {
+pub fn event_desc(events: &[EventDesc]) -> FeatureSection {
     let mut out = (events.len() as u32).to_le_bytes().to_vec();
     out.extend((crate::kernel::attr::FILE_SIZE as u32).to_le_bytes());
     for event in events {
@@ -173,12 +173,12 @@ pub fn event_desc(events: &[EventDesc]) -> Section {
 }
 
 /// Encodes the timestamps of the first and the last sample, in the session's clock.
-pub(crate) fn sample_time(first: u64, last: u64) -> Section {
+pub(crate) fn sample_time(first: u64, last: u64) -> FeatureSection {
     (bit::SAMPLE_TIME, [first.to_le_bytes(), last.to_le_bytes()].concat())
 }
 
 /// Returns the sections that declare timestamps of CLOCK_MONOTONIC, and pair one with the wall clock.
-pub(crate) fn clock() -> Vec<Section> {
+pub(crate) fn clock() -> Vec<FeatureSection> {
     let mut data = 1u32.to_le_bytes().to_vec();
     data.extend((libc::CLOCK_MONOTONIC as u32).to_le_bytes());
     data.extend(kernel::wall_ns().to_le_bytes());

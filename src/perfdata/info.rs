@@ -2,7 +2,7 @@
 
 use crate::lang::counted;
 
-use super::bytes::Bytes;
+use super::bytes::ByteReader;
 use super::features::{NAMES, bit};
 use super::read::Recording;
 
@@ -29,7 +29,7 @@ pub(crate) fn lines(rec: &Recording) -> Vec<(String, String)> {
     }
     for (bit, bytes) in &rec.features.list {
         let name = NAMES.iter().find(|(b, _)| b == bit).map_or_else(|| format!("feature {bit}"), |(_, n)| label(n));
-        let mut rest = Bytes::new(bytes, rec.big);
+        let mut rest = ByteReader::new(bytes, rec.big);
         let values = values(*bit, &mut rest)
             .unwrap_or_else(|| vec![format!("{}, not readable", counted(bytes.len() as u64, "byte"))]);
         out.extend(values.into_iter().map(|value| (name.clone(), value)));
@@ -51,7 +51,7 @@ fn label(name: &str) -> String {
     name.to_lowercase().replace('_', " ")
 }
 
-fn values(bit: u8, b: &mut Bytes<'_>) -> Option<Vec<String>> {
+fn values(bit: u8, b: &mut ByteReader<'_>) -> Option<Vec<String>> {
     Some(match bit {
         bit::HOSTNAME..=bit::ARCH | bit::CPUDESC | bit::CPUID => vec![b.string()?],
         bit::NRCPUS => {
@@ -59,11 +59,11 @@ fn values(bit: u8, b: &mut Bytes<'_>) -> Option<Vec<String>> {
             vec![format!("{online} online, {available} available")]
         }
         bit::TOTAL_MEM => vec![format!("{} KiB", b.u64()?)],
-        bit::CMDLINE => vec![b.list(Bytes::string)?.join(" ")],
+        bit::CMDLINE => vec![b.list(ByteReader::string)?.join(" ")],
         bit::EVENT_DESC => vec![counted(b.u32()?.into(), "event")],
         bit::CPU_TOPOLOGY => {
-            let cores = b.list(Bytes::string)?;
-            let threads = b.list(Bytes::string)?;
+            let cores = b.list(ByteReader::string)?;
+            let threads = b.list(ByteReader::string)?;
             vec![format!("cores {}; threads {}", cores.join(" | "), threads.join(" | "))]
         }
         bit::NUMA_TOPOLOGY => b.list(|b| {
@@ -179,7 +179,7 @@ mod tests {
             (99, vec![0; 5], &["5 bytes"]),
         ];
         for (bit, bytes, want) in rows {
-            let told = |bytes: &[u8]| values(*bit, &mut Bytes::new(bytes, false));
+            let told = |bytes: &[u8]| values(*bit, &mut ByteReader::new(bytes, false));
             assert_eq!(told(bytes).expect("readable"), *want, "feature {bit}");
             assert_eq!(told(&bytes[..3]).is_some(), *bit == 99, "feature {bit} is cut");
         }

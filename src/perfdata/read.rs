@@ -8,7 +8,7 @@ use std::os::unix::fs::FileExt;
 use crate::kernel::attr::{Attr, MIN_SIZE};
 use crate::lang::counted;
 
-use super::bytes::Bytes;
+use super::bytes::ByteReader;
 use super::features::{Features, bit};
 use super::{EventDesc, HEADER_SIZE, MAGIC, swap};
 
@@ -69,7 +69,7 @@ pub struct Recording {
 /// Returns whether these first bytes are those of a stream (`perf record -o -`), not of a file.
 pub(crate) fn is_stream(head: &[u8]) -> bool {
     let big = swap::is_foreign(head.get(..8).unwrap_or_default());
-    is_perf(head) && Bytes::new(head.get(8..).unwrap_or_default(), big).u64() == Some(PIPE_HEADER)
+    is_perf(head) && ByteReader::new(head.get(8..).unwrap_or_default(), big).u64() == Some(PIPE_HEADER)
 }
 
 pub(crate) fn is_perf(head: &[u8]) -> bool {
@@ -98,7 +98,7 @@ impl Recording {
             return Ok(Self { data: PIPE_HEADER..u64::MAX, big, ..Self::default() });
         }
         head.resize(HEADER_SIZE as usize, 0);
-        let word = |at: usize| Bytes::new(&head[at..], big).u64().unwrap_or_default();
+        let word = |at: usize| ByteReader::new(&head[at..], big).u64().unwrap_or_default();
         let mut rec = Self { big, ..Self::default() };
         let input = Input { file, len };
         rec.read_events(&input, word(16), word(24), word(32))?;
@@ -139,7 +139,7 @@ impl Recording {
             let (attr, ids) = one.split_at(entry as usize - 16);
             self.attr_sizes.push(attr_size(attr, self.big));
             let attr = Attr::decode(attr, self.big).ok_or_else(|| fault("an event's description is too short"))?;
-            let mut section = Bytes::new(ids, self.big);
+            let mut section = ByteReader::new(ids, self.big);
             let (ids_at, ids_size) = (section.u64().unwrap_or(0), section.u64().unwrap_or(0).min(MAX_IDS * 8));
             let ids = input.bytes(ids_at, ids_size).unwrap_or_default();
             self.events.push(EventDesc { name: String::new(), attr, ids: numbers(&ids, self.big) });
@@ -173,7 +173,7 @@ impl Recording {
     /// Takes the events' names, and ids that the header lacks, from EVENT_DESC.
     pub fn name_events(&mut self) {
         let Some(bytes) = self.features.get(bit::EVENT_DESC) else { return };
-        let mut rest = Bytes::new(bytes, self.big);
+        let mut rest = ByteReader::new(bytes, self.big);
         let (Some(n), Some(attr_size)) = (rest.u32(), rest.u32()) else { return };
         for event in self.events.iter_mut().take(n as usize) {
             let Some(n_ids) = rest.take(attr_size as usize).and_then(|_| rest.u32()) else { return };
@@ -188,12 +188,12 @@ impl Recording {
 }
 
 pub(crate) fn attr_size(bytes: &[u8], big: bool) -> u32 {
-    bytes.get(4..8).and_then(|size| Bytes::new(size, big).u32()).unwrap_or(0)
+    bytes.get(4..8).and_then(|size| ByteReader::new(size, big).u32()).unwrap_or(0)
 }
 
 /// Decodes 64-bit numbers of either byte order.
 pub(crate) fn numbers(bytes: &[u8], big: bool) -> Vec<u64> {
-    let mut rest = Bytes::new(bytes, big);
+    let mut rest = ByteReader::new(bytes, big);
     std::iter::from_fn(|| rest.u64()).collect()
 }
 

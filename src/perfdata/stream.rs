@@ -5,7 +5,7 @@ use std::io::{self, Write};
 
 use crate::record::kinds::{HEADER, encode, types};
 
-use super::features::{Section, bit};
+use super::features::{FeatureSection, bit};
 use super::read::PIPE_HEADER;
 use super::{EventDesc, MAGIC};
 
@@ -23,7 +23,11 @@ impl std::fmt::Debug for StreamWriter {
 
 impl StreamWriter {
     /// Starts a stream of these events, with sections that describe their machine.
-    pub fn start(mut out: Box<dyn Write + Send>, events: &[EventDesc], sections: &[Section]) -> io::Result<Self> {
+    pub fn start(
+        mut out: Box<dyn Write + Send>,
+        events: &[EventDesc],
+        sections: &[FeatureSection],
+    ) -> io::Result<Self> {
         let mut head = Vec::new();
         head.extend_from_slice(MAGIC);
         head.extend_from_slice(&PIPE_HEADER.to_le_bytes());
@@ -53,7 +57,7 @@ impl StreamWriter {
     }
 
     /// Appends a section that replaces an earlier, less precise one.
-    pub fn section(&mut self, (section, bytes): &Section) -> io::Result<()> {
+    pub fn section(&mut self, (section, bytes): &FeatureSection) -> io::Result<()> {
         let mut out = Vec::new();
         feature(&mut out, *section, bytes);
         self.records(&out)

@@ -4,8 +4,8 @@ use std::path::Path;
 
 use crate::kernel::cpus;
 
-use super::bytes::{Bytes, MAX_ENTRIES};
-use super::features::{Section, bit, string};
+use super::bytes::{ByteReader, MAX_ENTRIES};
+use super::features::{FeatureSection, bit, string};
 use super::read::Recording;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -22,22 +22,22 @@ pub(crate) struct CpuTopology {
 
 impl CpuTopology {
     pub(crate) fn of(rec: &Recording) -> Option<Self> {
-        let available = rec.features.get(bit::NRCPUS).and_then(|bytes| Bytes::new(bytes, rec.big).u32());
-        Self::read(&mut Bytes::new(rec.features.get(bit::CPU_TOPOLOGY)?, rec.big), available.unwrap_or(0))
+        let available = rec.features.get(bit::NRCPUS).and_then(|bytes| ByteReader::new(bytes, rec.big).u32());
+        Self::read(&mut ByteReader::new(rec.features.get(bit::CPU_TOPOLOGY)?, rec.big), available.unwrap_or(0))
     }
 
-    fn read(b: &mut Bytes<'_>, cpus: u32) -> Option<Self> {
+    fn read(b: &mut ByteReader<'_>, cpus: u32) -> Option<Self> {
         let cpus = cpus.min(MAX_ENTRIES);
-        let (siblings, threads) = (b.list(Bytes::string)?, b.list(Bytes::string)?);
+        let (siblings, threads) = (b.list(ByteReader::string)?, b.list(ByteReader::string)?);
         let places: Option<Vec<(u32, u32)>> = (0..cpus).map(|_| Some((b.u32()?, b.u32()?))).collect();
-        let dies = b.list(Bytes::string);
+        let dies = b.list(ByteReader::string);
         let die_of: Option<Vec<u32>> = dies.as_ref().and_then(|_| (0..cpus).map(|_| b.u32()).collect());
         let (places, die_of) = (places.unwrap_or_default(), die_of.unwrap_or_default());
         Some(Self { siblings, dies, threads, places, die_of })
     }
 
     /// Returns the section of a machine, from the directories of its CPUs below `dir`.
-    pub(crate) fn section(dir: &Path, cpus: usize) -> Section {
+    pub(crate) fn section(dir: &Path, cpus: usize) -> FeatureSection {
         let file = |cpu: usize, names: &[&str]| {
             let at = |name: &&str| std::fs::read_to_string(dir.join(format!("cpu{cpu}/topology/{name}"))).ok();
             names.iter().find_map(at).map(|text| text.trim().to_owned())
@@ -67,7 +67,7 @@ impl CpuTopology {
         (bit::CPU_TOPOLOGY, out)
     }
 
-    pub(crate) fn here() -> Section {
+    pub(crate) fn here() -> FeatureSection {
         Self::section(Path::new("/sys/devices/system/cpu"), cpus::possible())
     }
 }
@@ -93,17 +93,17 @@ mod tests {
                 .for_each(|(name, text)| std::fs::write(place.join(name), format!("{text}\n")).expect("written"));
         }
         let (_, bytes) = CpuTopology::section(dir.path(), 3);
-        let told = CpuTopology::read(&mut Bytes::new(&bytes, false), 3).expect("readable");
+        let told = CpuTopology::read(&mut ByteReader::new(&bytes, false), 3).expect("readable");
         let lists = || vec!["0".to_owned(), "1".to_owned()];
         let places = vec![(0, 0), (4, 1), (u32::MAX, u32::MAX)];
         let (dies, die_of) = (Some(lists()), vec![0; 3]);
         assert_eq!(told, CpuTopology { siblings: lists(), dies, threads: lists(), places: places.clone(), die_of });
-        let cut = CpuTopology::read(&mut Bytes::new(&bytes[..bytes.len() - 4], false), 3).expect("readable");
+        let cut = CpuTopology::read(&mut ByteReader::new(&bytes[..bytes.len() - 4], false), 3).expect("readable");
         assert!(cut.die_of.is_empty() && cut.places == places && cut.threads == lists());
         // Older recordings have no dies.
         let dies = 4 + 2 * 68 + 3 * 4;
-        let old = CpuTopology::read(&mut Bytes::new(&bytes[..bytes.len() - dies], false), 3).expect("readable");
+        let old = CpuTopology::read(&mut ByteReader::new(&bytes[..bytes.len() - dies], false), 3).expect("readable");
         assert!(old.dies.is_none() && old.places == places);
-        assert_eq!(CpuTopology::read(&mut Bytes::new(&[9, 0], false), 3), None);
+        assert_eq!(CpuTopology::read(&mut ByteReader::new(&[9, 0], false), 3), None);
     }
 }

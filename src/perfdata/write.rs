@@ -16,7 +16,7 @@ use crate::kernel::files::NewFile;
 use crate::record::kinds::{HEADER, encode, types};
 
 use super::compress::Packer;
-use super::features::Section;
+use super::features::FeatureSection;
 use super::{EventDesc, HEADER_SIZE, MAGIC};
 
 const ENTRY: usize = FILE_SIZE + 16;
@@ -108,14 +108,14 @@ impl Writer {
 
     /// Writes the features and the final header, and moves the file to its name. The previous file is kept as NAME.old,
     /// as perf does. Returns the size.
-    pub fn finish(&mut self, sections: Vec<Section>) -> io::Result<u64> {
+    pub fn finish(&mut self, sections: Vec<FeatureSection>) -> io::Result<u64> {
         let size = self.complete(sections)?;
         self.out.get_mut().commit_beside_old()?;
         Ok(size)
     }
 
     /// Finishes a file whose events may have more ids than at its start.
-    pub(crate) fn finish_with_ids(&mut self, sections: Vec<Section>, events: &[EventDesc]) -> io::Result<u64> {
+    pub(crate) fn finish_with_ids(&mut self, sections: Vec<FeatureSection>, events: &[EventDesc]) -> io::Result<u64> {
         let mut size = self.complete(sections)?;
         if count(events) != self.n_ids {
             size = self.list_ids(events, size)?;
@@ -124,7 +124,7 @@ impl Writer {
         Ok(size)
     }
 
-    fn complete(&mut self, mut sections: Vec<Section>) -> io::Result<u64> {
+    fn complete(&mut self, mut sections: Vec<FeatureSection>) -> io::Result<u64> {
         // A file without records would be taken for that of a killed recorder.
         if self.written == 0 {
             self.finish_round()?;

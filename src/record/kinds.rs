@@ -193,7 +193,7 @@ pub struct Mmap<'a> {
 
 /// The body of FORK and EXIT records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Task {
+pub struct TaskRecord {
     /// The process of the thread.
     pub pid: i32,
     /// The process of the parent thread.
@@ -223,9 +223,9 @@ pub enum Record<'a> {
         name: &'a [u8],
     },
     /// A new thread, which is a new process if its two process ids differ.
-    Fork(Task),
+    Fork(TaskRecord),
     /// The exit of a thread.
-    Exit(Task),
+    Exit(TaskRecord),
     /// Records that did not fit in a ring.
     Lost {
         /// The id of the event that wrote to the ring next, not necessarily the event that lost them.
@@ -293,12 +293,12 @@ pub enum Record<'a> {
 }
 
 /// A reader of little-endian fields from the front of a body.
-pub(super) struct Cursor<'a> {
+pub(super) struct RecordCursor<'a> {
     pub(crate) rest: &'a [u8],
     pub(crate) kind: u32,
 }
 
-impl<'a> Cursor<'a> {
+impl<'a> RecordCursor<'a> {
     pub(crate) fn take(&mut self, n: usize, field: &'static str) -> Result<&'a [u8], RecordError> {
         let (head, tail) = self.rest.split_at_checked(n).ok_or(RecordError::Short { kind: self.kind, field })?;
         self.rest = tail;
@@ -338,7 +338,7 @@ impl<'a> Record<'a> {
     /// Decodes a side-band record's body. `build_ids` says whether an event of its source requested build ids: once any
     /// event on the machine has, kernels also set the flag in other events' records, which have an inode there.
     pub fn decode(header: Header, body: &'a [u8], build_ids: bool) -> Result<Self, RecordError> {
-        let mut c = Cursor { rest: body, kind: header.kind };
+        let mut c = RecordCursor { rest: body, kind: header.kind };
         Ok(match header.kind {
             types::MMAP | types::MMAP2 => Self::Mmap(mmap(&mut c, header, build_ids)?),
             types::COMM => Self::Comm {
@@ -372,8 +372,8 @@ impl<'a> Record<'a> {
     }
 }
 
-fn task(c: &mut Cursor<'_>) -> Result<Task, RecordError> {
-    Ok(Task {
+fn task(c: &mut RecordCursor<'_>) -> Result<TaskRecord, RecordError> {
+    Ok(TaskRecord {
         pid: c.i32("pid")?,
         ppid: c.i32("ppid")?,
         tid: c.i32("tid")?,
@@ -382,7 +382,7 @@ fn task(c: &mut Cursor<'_>) -> Result<Task, RecordError> {
     })
 }
 
-fn mmap<'a>(c: &mut Cursor<'a>, header: Header, build_ids: bool) -> Result<Mmap<'a>, RecordError> {
+fn mmap<'a>(c: &mut RecordCursor<'a>, header: Header, build_ids: bool) -> Result<Mmap<'a>, RecordError> {
     let (pid, tid) = (c.i32("pid")?, c.i32("tid")?);
     let (start, len, pgoff) = (c.u64("address")?, c.u64("length")?, c.u64("offset")?);
     let mut map = Mmap { pid, tid, start, len, pgoff, file: FileId::None, prot: 4, flags: 0, name: &[] };
@@ -391,7 +391,7 @@ fn mmap<'a>(c: &mut Cursor<'a>, header: Header, build_ids: bool) -> Result<Mmap<
         map.file = if build_ids && header.misc & misc::MMAP_BUILD_ID != 0 {
             id.get(4..4 + usize::from(id[0])).and_then(BuildId::new).map_or(FileId::None, FileId::BuildId)
         } else {
-            let mut f = Cursor { rest: id, kind: header.kind };
+            let mut f = RecordCursor { rest: id, kind: header.kind };
             FileId::Inode {
                 major: f.u32("device")?,
                 minor: f.u32("device")?,

@@ -1,6 +1,6 @@
 //! Fields of samples that only their text output shows: registers at an interrupt, physical addresses, page sizes.
 
-use super::kinds::{Cursor, RecordError, types};
+use super::kinds::{RecordCursor, RecordError, types};
 use super::sample::{Layout, UserState, bit};
 
 /// The fields after a sample's transaction; absent ones are zero or empty.
@@ -15,7 +15,7 @@ pub(crate) struct RareFields<'a> {
 impl Layout {
     /// Reads them from a sample's tail; `regs_intr` is the mask of registers at an interrupt.
     pub(crate) fn rare<'a>(&self, tail: &'a [u8], regs_intr: u64) -> Result<RareFields<'a>, RecordError> {
-        let mut c = Cursor { rest: tail, kind: types::SAMPLE };
+        let mut c = RecordCursor { rest: tail, kind: types::SAMPLE };
         let mut rare = RareFields::default();
         if self.has(bit::REGS_INTR) {
             rare.interrupted.abi = c.u64("register ABI")?;

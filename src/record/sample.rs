@@ -2,7 +2,7 @@
 //! PERF_RECORD_SAMPLE and `sample_id_all`).
 
 use super::in_place::u64_at;
-use super::kinds::{Cursor, HEADER, Header, RecordError, types};
+use super::kinds::{HEADER, Header, RecordCursor, RecordError, types};
 
 /// `PERF_SAMPLE_*` bits, named here so that this module does not depend on others.
 pub(super) mod bit {
@@ -262,7 +262,7 @@ impl Layout {
     }
 
     fn decode<'a>(&self, header: Header, body: &'a [u8]) -> Result<Sample<'a>, RecordError> {
-        let mut c = Cursor { rest: body, kind: header.kind };
+        let mut c = RecordCursor { rest: body, kind: header.kind };
         let mut s = Sample {
             id: c.u64_if(self.has(bit::IDENTIFIER), "identifier")?,
             ip: c.u64_if(self.has(bit::IP), "ip")?,
@@ -339,7 +339,7 @@ impl Layout {
     }
 
     /// Takes `struct read_format`, single or group, without a group's number of members.
-    fn read<'a>(&self, c: &mut Cursor<'a>) -> Result<&'a [u8], RecordError> {
+    fn read<'a>(&self, c: &mut RecordCursor<'a>) -> Result<&'a [u8], RecordError> {
         let (times, member) = self.read_words();
         let members = if self.read_format & GROUP != 0 { c.u64("read group size")? } else { 1 };
         let words = members.checked_mul(member).and_then(|w| w.checked_add(times)).unwrap_or(u64::MAX);
@@ -386,7 +386,7 @@ impl Layout {
         if len == 0 {
             return None;
         }
-        let mut c = Cursor { rest: &body[start..], kind: types::LOST };
+        let mut c = RecordCursor { rest: &body[start..], kind: types::LOST };
         let mut id = SampleId::default();
         if self.has(bit::TID) {
             (id.pid, id.tid) = (c.i32("pid").ok()?, c.i32("tid").ok()?);

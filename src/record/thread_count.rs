@@ -1,6 +1,6 @@
 //! The count of an event at a thread's exit: `PERF_RECORD_READ`.
 
-use super::kinds::{Cursor, RecordError, types};
+use super::kinds::{RecordCursor, RecordError, types};
 use super::sample::{GROUP, Layout, READ_ID};
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -21,7 +21,7 @@ impl ThreadCount {
         if layout.read_format & GROUP != 0 {
             return Ok(None);
         }
-        let mut c = Cursor { rest: body, kind: types::READ };
+        let mut c = RecordCursor { rest: body, kind: types::READ };
         let (pid, tid, value) = (c.i32("pid")?, c.i32("tid")?, c.u64("count")?);
         let mut part = |bit: u64| (layout.read_format & bit != 0).then(|| c.u64("read values")).transpose();
         let (enabled, running) = (part(1)?, part(1 << 1)?);

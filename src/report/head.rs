@@ -4,7 +4,7 @@ use crate::kernel::local_time;
 use crate::panel::row_order::arrange_by_key;
 use crate::panel::text::clean;
 use crate::perfdata::attr_words;
-use crate::perfdata::bytes::Bytes;
+use crate::perfdata::bytes::ByteReader;
 use crate::perfdata::features::{NAMES, bit};
 use crate::perfdata::read::Recording;
 use crate::perfdata::topology::CpuTopology;
@@ -37,7 +37,7 @@ pub(crate) fn text(rec: &Recording, written: i64, full: bool) -> String {
             lines.push(format!("{name} info available, use -I to display"));
             continue;
         }
-        let told = feature(*bit, &mut Bytes::new(bytes, rec.big), rec);
+        let told = feature(*bit, &mut ByteReader::new(bytes, rec.big), rec);
         lines.extend(told.unwrap_or_else(|| vec![format!("feature {bit} is not readable")]));
     }
     if !stream {
@@ -58,14 +58,14 @@ fn time(seconds: i64) -> String {
     local_time(seconds).unwrap_or_default().strftime("%a %b %e %H:%M:%S %Y").to_string()
 }
 
-fn list<T>(b: &mut Bytes<'_>, mut one: impl FnMut(&mut Bytes<'_>) -> Option<T>) -> Option<Vec<T>> {
+fn list<T>(b: &mut ByteReader<'_>, mut one: impl FnMut(&mut ByteReader<'_>) -> Option<T>) -> Option<Vec<T>> {
     let n = b.u32()?.min(MAX_ENTRIES);
     (0..n).map(|_| one(b)).collect()
 }
 
 /// Formats a feature; empty if it is shown elsewhere.
-fn feature(bit: u8, b: &mut Bytes<'_>, rec: &Recording) -> Option<Vec<String>> {
-    let named = |name: &str, b: &mut Bytes<'_>| Some(vec![format!("{name} : {}", b.string()?)]);
+fn feature(bit: u8, b: &mut ByteReader<'_>, rec: &Recording) -> Option<Vec<String>> {
+    let named = |name: &str, b: &mut ByteReader<'_>| Some(vec![format!("{name} : {}", b.string()?)]);
     Some(match bit {
         bit::HOSTNAME => named("hostname", b)?,
         bit::OSRELEASE => named("os release", b)?,
@@ -92,7 +92,7 @@ fn feature(bit: u8, b: &mut Bytes<'_>, rec: &Recording) -> Option<Vec<String>> {
         .concat(),
         15 => vec!["contains samples with branch stack".to_owned()],
         16 => {
-            let one = |b: &mut Bytes<'_>| {
+            let one = |b: &mut ByteReader<'_>| {
                 let number = b.u32()?;
                 Some(format!("{} = {number}", b.string()?))
             };
@@ -159,7 +159,7 @@ pub(crate) struct EventGroup {
 
 impl EventGroup {
     pub(crate) fn list(rec: &Recording) -> Option<Vec<Self>> {
-        list(&mut Bytes::new(rec.features.get(bit::GROUP_DESC)?, rec.big), |b| {
+        list(&mut ByteReader::new(rec.features.get(bit::GROUP_DESC)?, rec.big), |b| {
             let name = b.string()?;
             let (leader, members) = (b.u32()? as usize, b.u32()? as usize);
             Some(Self { name: if name == "{anon_group}" { String::new() } else { name }, leader, members })
@@ -175,7 +175,7 @@ fn groups(rec: &Recording) -> Option<Vec<String>> {
     Some(EventGroup::list(rec)?.into_iter().map(line).collect())
 }
 
-fn caches(b: &mut Bytes<'_>) -> Option<Vec<String>> {
+fn caches(b: &mut ByteReader<'_>) -> Option<Vec<String>> {
     b.u32()?;
     let lines = list(b, |b| {
         let level = b.u32()?;
@@ -200,7 +200,7 @@ fn sample_time(first: u64, last: u64) -> Vec<String> {
     ]
 }
 
-fn memory(b: &mut Bytes<'_>) -> Option<Vec<String>> {
+fn memory(b: &mut ByteReader<'_>) -> Option<Vec<String>> {
     let (_version, block, nodes) = (b.u64()?, b.u64()?, b.u64()?);
     let mut out = vec![format!("memory nodes (nr {nodes}, block size {block:#x}):")];
     for _ in 0..nodes.min(u64::from(MAX_ENTRIES)) {
@@ -228,7 +228,7 @@ fn human(bytes: u64) -> String {
 }
 
 /// Formats the clock of times, and a pair of clock time and time of day.
-fn clock(b: &mut Bytes<'_>) -> Option<Vec<String>> {
+fn clock(b: &mut ByteReader<'_>) -> Option<Vec<String>> {
     const NAMES: [&str; 12] = [
         "realtime",
         "monotonic",

@@ -161,7 +161,7 @@ impl<'a> TaskList<'a> {
 mod tests {
     use super::*;
     use crate::record::Record;
-    use crate::record::kinds::{Mmap, Task};
+    use crate::record::kinds::{Mmap, TaskRecord};
     use crate::session::Origin;
 
     #[test]
@@ -169,7 +169,7 @@ mod tests {
         let mut session = Session::new(Origin::Recorded);
         let mut tell = |record: Record<'_>| session.apply(&record, 1);
         let comm = |pid, exec, name: &'static str| Record::Comm { pid, tid: pid, exec, name: name.as_bytes() };
-        let fork = |pid, tid, by| Record::Fork(Task { pid, ppid: by, tid, ptid: by, time: 0 });
+        let fork = |pid, tid, by| Record::Fork(TaskRecord { pid, ppid: by, tid, ptid: by, time: 0 });
         let map = |pid, start, name: &'static str| {
             let file = FileId::Inode { major: 8, minor: 1, inode: 77, generation: 0 };
             let name = name.as_bytes();
@@ -209,7 +209,7 @@ mod tests {
     fn threads_that_began_each_other_are_shown_all_the_same() {
         let mut session = Session::new(Origin::Recorded);
         for (tid, by) in [(3, 4), (4, 3), (6, 6)] {
-            session.apply(&Record::Fork(Task { pid: tid, ppid: by, tid, ptid: by, time: 0 }), 1);
+            session.apply(&Record::Fork(TaskRecord { pid: tid, ppid: by, tid, ptid: by, time: 0 }), 1);
         }
         let text = TaskList::of(&session).text(true);
         assert_eq!(text.lines().count(), 5, "{text}");

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use rustc_hash::FxHashMap;
 
 use crate::record::Record;
-use crate::record::kinds::Task as TaskRecord;
+use crate::record::kinds::TaskRecord;
 use crate::record::open_spans::ThreadChange;
 
 use super::containers::NamedContainer;

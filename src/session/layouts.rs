@@ -97,7 +97,7 @@ impl<'a> Layouts<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record::kinds::{FileId, Mmap, Task};
+    use crate::record::kinds::{FileId, Mmap, TaskRecord};
 
     #[test]
     fn what_has_ended_is_forgotten_after_a_while() {
@@ -119,7 +119,7 @@ mod tests {
         };
         layouts.follow(0, &tell(1, 0x1000));
         layouts.follow(0, &tell(2, 0x5000));
-        let ended = |pid| SideBandEvent::Exit(Task { pid, ppid: 0, tid: pid, ptid: 0, time: 1 });
+        let ended = |pid| SideBandEvent::Exit(TaskRecord { pid, ppid: 0, tid: pid, ptid: 0, time: 1 });
         layouts.follow(1, &ended(2));
         let at = |layouts: &mut Layouts<'_>, time| {
             layouts.follow(time, &SideBandEvent::Ran { pid: 1 });

@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
-use crate::record::kinds::Task;
+use crate::record::kinds::TaskRecord;
 
 use super::maps::Placed;
 use super::space::AddressSpace;
@@ -48,7 +48,7 @@ pub enum SideBandEvent {
     /// A new thread or process; boxed, because it is large and rare.
     Fork(Box<Fork>),
     /// The exit of a thread.
-    Exit(Task),
+    Exit(TaskRecord),
     /// The path of a cgroup's id.
     Cgroup {
         /// Its id in samples.
@@ -66,12 +66,12 @@ pub enum SideBandEvent {
 /// A new thread; for a new process, with the inherited mappings.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Fork {
-    pub(crate) task: Task,
+    pub(crate) task: TaskRecord,
     pub(crate) inherited: AddressSpace<Placed>,
 }
 
 impl SideBandEvent {
-    pub(super) fn thread(task: Task) -> Self {
+    pub(super) fn thread(task: TaskRecord) -> Self {
         Self::Fork(Box::new(Fork { task, inherited: AddressSpace::default() }))
     }
 
@@ -136,7 +136,13 @@ impl SideLog {
     }
 
     /// Starts a process with the mappings of its parent; an earlier process with its number has ended.
-    pub(super) fn fork(&mut self, time: u64, task: &Task, inherited: &AddressSpace, placed: impl Fn(MapId) -> Placed) {
+    pub(super) fn fork(
+        &mut self,
+        time: u64,
+        task: &TaskRecord,
+        inherited: &AddressSpace,
+        placed: impl Fn(MapId) -> Placed,
+    ) {
         let pack = || Arc::from(packed::space(inherited, placed));
         let heritage = match self.live.get_mut(&task.ppid).map(|parent| &mut parent.heritage) {
             _ if inherited.is_empty() => None,

@@ -28,7 +28,7 @@ use rustc_hash::FxHashMap;
 pub use crate::kernel::blocked::BlockedThread;
 use crate::kernel::{cgroup, procfs};
 use crate::record::Record;
-use crate::record::kinds::{Mmap, Task as TaskRecord};
+use crate::record::kinds::{Mmap, TaskRecord};
 use crate::record::open_spans::ThreadChange;
 use crate::record::sample::{CONTEXT_MAX, CONTEXT_USER, u64s};
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::kernel::{blocked, procfs};
-use crate::record::kinds::{FileId, Mmap, Task as TaskRecord};
+use crate::record::kinds::{FileId, Mmap, TaskRecord};
 
 use super::host::Thread;
 use super::space::AddressSpace;

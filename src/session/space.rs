@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::MapId;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Entry<M> {
+pub(super) struct SpaceEntry<M> {
     pub start: u64,
     pub end: u64,
     pub map: M,
@@ -15,10 +15,10 @@ pub(super) struct Entry<M> {
 /// Mappings in address order. A newer one replaces the parts that it overlaps, because unmapping leaves no record.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct AddressSpace<M = MapId> {
-    entries: Arc<Vec<Entry<M>>>,
+    entries: Arc<Vec<SpaceEntry<M>>>,
     /// The mappings that an exec has replaced, while its system call still runs: until it returns, the call's user
     /// address belongs to the old program.
-    before: Option<Arc<Vec<Entry<M>>>>,
+    before: Option<Arc<Vec<SpaceEntry<M>>>>,
     generation: u32,
 }
 
@@ -88,12 +88,12 @@ impl<M: Copy + PartialEq> AddressSpace<M> {
         self.before.iter().flat_map(|entries| entries.iter().map(|e| e.map))
     }
 
-    pub(super) fn parts(&self) -> (&[Entry<M>], Option<&[Entry<M>]>) {
+    pub(super) fn parts(&self) -> (&[SpaceEntry<M>], Option<&[SpaceEntry<M>]>) {
         (&self.entries, self.before.as_ref().map(|before| before.as_slice()))
     }
 
     /// Returns the space with these [`Self::parts`].
-    pub(super) fn of_parts(entries: Vec<Entry<M>>, before: Option<Vec<Entry<M>>>) -> Self {
+    pub(super) fn of_parts(entries: Vec<SpaceEntry<M>>, before: Option<Vec<SpaceEntry<M>>>) -> Self {
         Self { entries: Arc::new(entries), before: before.map(Arc::new), generation: 0 }
     }
 
@@ -104,17 +104,17 @@ impl<M: Copy + PartialEq> AddressSpace<M> {
         let last = entries.partition_point(|e| e.start < end);
         let mut fresh = Vec::with_capacity(3);
         if let Some(left) = entries.get(first).filter(|e| e.start < start) {
-            fresh.push(Entry { end: start, ..*left });
+            fresh.push(SpaceEntry { end: start, ..*left });
         }
-        fresh.push(Entry { start, end, map });
+        fresh.push(SpaceEntry { start, end, map });
         if let Some(right) = last.checked_sub(1).and_then(|i| entries.get(i)).filter(|e| e.end > end) {
-            fresh.push(Entry { start: end, ..*right });
+            fresh.push(SpaceEntry { start: end, ..*right });
         }
         entries.splice(first..last.max(first), fresh);
     }
 }
 
-fn find<M: Copy>(entries: &[Entry<M>], ip: u64) -> Option<M> {
+fn find<M: Copy>(entries: &[SpaceEntry<M>], ip: u64) -> Option<M> {
     let after = entries.partition_point(|e| e.start <= ip);
     let entry = entries.get(after.checked_sub(1)?)?;
     (ip < entry.end).then_some(entry.map)

@@ -16,7 +16,7 @@ use crate::perfdata::build_ids::IdentifiedFile;
 use crate::perfdata::read::Recording;
 use crate::session::hosts::PerHost;
 use crate::session::{EndReason, Origin};
-use crate::symbols::door::Namers;
+use crate::symbols::door::TrustedUids;
 use crate::symbols::shipped::ShippedTables;
 
 use crate::event::{CallGraph, Event};
@@ -67,7 +67,7 @@ pub struct Info {
     /// Whether it is a pipe from a recorder that is still running.
     pub flows: bool,
     /// The users who may have written the data, and so choose file names in it. Excludes root and, live, the kernel.
-    pub authors: Namers,
+    pub authors: TrustedUids,
 }
 
 impl Info {

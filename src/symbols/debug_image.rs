@@ -11,12 +11,12 @@ use object::{Object, ObjectSection};
 use super::bytes::Bytes;
 use super::elf::go_table::GoTable;
 use super::elf::plt;
-use super::elf::program::Program;
-use super::elf::{self, Elf, ElfError, Segments, SymbolSection};
+use super::elf::program::ElfProgram;
+use super::elf::{self, Elf, ElfError, ElfSegments, SymbolSection};
 use super::names::table::SymbolTable;
 use super::options::SymbolOptions;
 use super::problem::Problem;
-use super::trust::door::Namers;
+use super::trust::door::TrustedUids;
 use super::trust::find_file::{FileSearch, FoundFile};
 use crate::kernel::procfs;
 use crate::perfdata::unpack::{self, UnpackBudget};
@@ -29,7 +29,7 @@ pub struct Image {
     pub(crate) bytes: Bytes,
     pub(crate) build_id: Option<BuildId>,
     /// The loaded segments, which translate file offsets to addresses.
-    pub segments: Segments,
+    pub segments: ElfSegments,
     /// A user who could have written it.
     pub(crate) user: u32,
     /// Whether it is proven to be the file that was mapped.
@@ -40,7 +40,7 @@ pub struct Image {
     pub(crate) shared: Option<Bytes>,
     pub(crate) left_out: Vec<String>,
     /// The users who influenced which files these are, and the file names in them.
-    pub(crate) namers: Namers,
+    pub(crate) namers: TrustedUids,
 }
 
 /// A file's functions and where they were found.
@@ -99,9 +99,9 @@ impl Image {
 
     /// Wraps one file without looking for debug files.
     pub fn of(bytes: Bytes) -> Result<Self, ElfError> {
-        let program = Program::of(&bytes)?;
+        let program = ElfProgram::of(&bytes)?;
         let (build_id, segments) = (program.elf.as_ref().and_then(elf::build_id), program.places());
-        let (namers, left_out) = (Namers::default(), Vec::new());
+        let (namers, left_out) = (TrustedUids::default(), Vec::new());
         Ok(Self { bytes, build_id, segments, user: 0, proven: true, debug: None, shared: None, left_out, namers })
     }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::names::demangle::NameForm;
 use super::names::shipped::ShippedTables;
-use super::trust::door::Namers;
+use super::trust::door::TrustedUids;
 use super::trust::same_file::RecordedTimes;
 use crate::kernel::process::privilege;
 use crate::session::Dso;
@@ -39,7 +39,7 @@ pub struct SymbolOptions {
     /// Tables that came with the input streams, by host.
     pub given: PerHost<Arc<ShippedTables>>,
     /// The users who wrote the recordings, and so named files. Empty for a live session.
-    pub authors: Namers,
+    pub authors: TrustedUids,
     /// When the input was recorded; unknown for a stream.
     pub times: RecordedTimes,
     /// Hosts with another kernel than the running one, `kallsyms` and `vmlinux`.
@@ -97,7 +97,7 @@ impl SymbolOptions {
             bounds: true,
             budget: BUDGET,
             given: PerHost::default(),
-            authors: Namers::default(),
+            authors: TrustedUids::default(),
             times: RecordedTimes::default(),
             strangers: Vec::new(),
         }

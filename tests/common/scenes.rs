@@ -41,14 +41,14 @@ fn comm(tid: i64) -> &'static str {
 /// Switches a CPU from one task to another.
 pub fn switch(stage: &mut Stage, after: u64, cpu: u32, prev: (i64, i64), next: i64) {
     let hit = stage.hit(0, after);
-    let hit = perfprof_tui::units::kit::Sample { cpu, tid: prev.0 as i32, ..hit };
+    let hit = perfprof_tui::units::kit::UnitSample { cpu, tid: prev.0 as i32, ..hit };
     use Value::{N, T};
     stage.give(hit, &[T(comm(prev.0)), N(prev.0), N(prev.1), T(comm(next)), N(next)]);
 }
 
 /// Wakes a task.
 pub fn wake(stage: &mut Stage, after: u64, by: i32, tid: i64, cpu: i64) {
-    let hit = perfprof_tui::units::kit::Sample { tid: by, ..stage.hit(1, after) };
+    let hit = perfprof_tui::units::kit::UnitSample { tid: by, ..stage.hit(1, after) };
     stage.give(hit, &[Value::T(comm(tid)), Value::N(tid), Value::N(cpu)]);
 }
 
@@ -84,7 +84,7 @@ pub fn scene(name: &str) -> Stage {
             s.call(1, "bash");
             let stack = s.stack(&["main", "execute_command", "execve"]);
             for (after, file, pid) in [(MS, "/bin/ls", 40), (3 * MS, "/bin/cat", 41)] {
-                let hit = perfprof_tui::units::kit::Sample { stack, ..s.hit(0, after) };
+                let hit = perfprof_tui::units::kit::UnitSample { stack, ..s.hit(0, after) };
                 s.give(hit, &[T(file), N(pid)]);
             }
             s.until(1000 * MS);
@@ -161,7 +161,7 @@ pub fn scene(name: &str) -> Stage {
                     let hit = s.hit(1, i * MS + 1);
                     s.give(hit, &[]);
                 }
-                let hit = perfprof_tui::units::kit::Sample { stack, ..s.hit(0, (i + 1) * MS) };
+                let hit = perfprof_tui::units::kit::UnitSample { stack, ..s.hit(0, (i + 1) * MS) };
                 s.give(hit, &[]);
             }
             s
@@ -176,7 +176,7 @@ pub fn scene(name: &str) -> Stage {
                 "\"id=%d\", REC->id",
             );
             for (role, after, id) in [(0, 1, 7), (0, 2, 8), (1, 3, 7), (1, 8, 8), (0, 9, 9)] {
-                let hit = perfprof_tui::units::kit::Sample {
+                let hit = perfprof_tui::units::kit::UnitSample {
                     cpu: role as u32,
                     tid: 1 + role as i32,
                     ..s.hit(role, after * MS)
@@ -198,7 +198,7 @@ pub fn scene(name: &str) -> Stage {
                 let exit = s.hit(1, (after + took) * MS);
                 s.give(exit, &[N(0), N(result)]);
             }
-            let blocked = perfprof_tui::units::kit::Sample { tid: 2, ..s.hit(0, 5 * MS) };
+            let blocked = perfprof_tui::units::kit::UnitSample { tid: 2, ..s.hit(0, 5 * MS) };
             s.give(blocked, &[N(202)]);
             s.until(105 * MS);
             s
@@ -275,11 +275,12 @@ pub fn scene(name: &str) -> Stage {
             let mut s = sched(name, &[]);
             s.plain(3, "cpu-clock");
             let (blocks, wakes) = (s.stack(&["main", "read_config", "io_schedule"]), s.stack(&["worker", "complete"]));
-            let leave = perfprof_tui::units::kit::Sample { tid: 20, stack: blocks, ..s.hit(0, MS) };
+            let leave = perfprof_tui::units::kit::UnitSample { tid: 20, stack: blocks, ..s.hit(0, MS) };
             s.give(leave, &[T("victim"), N(20), N(2), T("hog"), N(10)]);
-            let wake = perfprof_tui::units::kit::Sample { tid: 10, stack: wakes, ..s.hit(1, 9 * MS) };
+            let wake = perfprof_tui::units::kit::UnitSample { tid: 10, stack: wakes, ..s.hit(1, 9 * MS) };
             s.give(wake, &[T("victim"), N(20), N(0)]);
-            let hot = perfprof_tui::units::kit::Sample { tid: 10, stack: wakes, period: 2 * MS, ..s.hit(3, 3 * MS) };
+            let hot =
+                perfprof_tui::units::kit::UnitSample { tid: 10, stack: wakes, period: 2 * MS, ..s.hit(3, 3 * MS) };
             s.give(hot, &[]);
             s.until(10 * MS);
             s
@@ -295,7 +296,7 @@ pub fn scene(name: &str) -> Stage {
             s.call(1, "make");
             s.call(7, "make");
             for (tid, child) in [(1, 40), (7, 41), (7, 42), (1, 43), (7, 44)] {
-                let hit = perfprof_tui::units::kit::Sample { tid, ..s.hit(0, MS) };
+                let hit = perfprof_tui::units::kit::UnitSample { tid, ..s.hit(0, MS) };
                 s.give(hit, &[N(child)]);
             }
             s.until(1000 * MS);
@@ -315,11 +316,11 @@ pub fn scene(name: &str) -> Stage {
             s.call(1, "driver");
             let (leaks, churns) = (s.stack(&["probe", "open_session"]), s.stack(&["probe", "parse_message"]));
             for i in 0..10i64 {
-                let hit = perfprof_tui::units::kit::Sample { stack: leaks, ..s.hit(0, i as u64 * 100 * MS) };
+                let hit = perfprof_tui::units::kit::UnitSample { stack: leaks, ..s.hit(0, i as u64 * 100 * MS) };
                 s.give(hit, &[N(0x1000 + i), N(1024)]);
-                let hit = perfprof_tui::units::kit::Sample { stack: churns, ..s.hit(0, i as u64 * 100 * MS) };
+                let hit = perfprof_tui::units::kit::UnitSample { stack: churns, ..s.hit(0, i as u64 * 100 * MS) };
                 s.give(hit, &[N(0x9000), N(500)]);
-                let hit = perfprof_tui::units::kit::Sample { stack: churns, ..s.hit(1, i as u64 * 100 * MS + MS) };
+                let hit = perfprof_tui::units::kit::UnitSample { stack: churns, ..s.hit(1, i as u64 * 100 * MS + MS) };
                 s.give(hit, &[N(0x9000)]);
             }
             s.until(1000 * MS);
@@ -335,7 +336,7 @@ pub fn scene(name: &str) -> Stage {
             let stack = s.stack(&["main", "load_index"]);
             for i in 0..6u64 {
                 let addr = 0x7f00_0000_0000 + i * 0x10_0000;
-                let hit = perfprof_tui::units::kit::Sample { addr, stack, ..s.hit(usize::from(i == 5), i * MS) };
+                let hit = perfprof_tui::units::kit::UnitSample { addr, stack, ..s.hit(usize::from(i == 5), i * MS) };
                 s.give(hit, &[]);
             }
             s.until(1000 * MS);
@@ -347,7 +348,7 @@ pub fn scene(name: &str) -> Stage {
             s.call(1, "app");
             let (a, b) = (s.stack(&["main", "set_flag"]), s.stack(&["main", "clear_flag"]));
             for (i, stack) in [a, a, b].into_iter().enumerate() {
-                let hit = perfprof_tui::units::kit::Sample { addr: 0x40_4040, stack, ..s.hit(0, i as u64 * MS) };
+                let hit = perfprof_tui::units::kit::UnitSample { addr: 0x40_4040, stack, ..s.hit(0, i as u64 * MS) };
                 s.give(hit, &[]);
             }
             s.until(1000 * MS);
@@ -361,7 +362,7 @@ pub fn scene(name: &str) -> Stage {
             // The first second is busy; the second has only three samples.
             for (second, n, stack) in [(0u64, 80u64, busy), (1, 3, idle)] {
                 for i in 0..n {
-                    let hit = perfprof_tui::units::kit::Sample {
+                    let hit = perfprof_tui::units::kit::UnitSample {
                         stack,
                         period: 10 * MS,
                         ..s.hit(0, second * 1000 * MS + i * 10 * MS)
@@ -423,7 +424,7 @@ pub fn scene(name: &str) -> Stage {
             // Hits in L3 (op load, lvl hit and L3), and loads from RAM.
             for (source, cycles, n) in [(0x2_u64 | 0x2 << 5 | 0x40 << 5, 40, 6), (0x2 | 0x2 << 5 | 0x80 << 5, 300, 2)] {
                 for i in 0..n {
-                    let hit = perfprof_tui::units::kit::Sample {
+                    let hit = perfprof_tui::units::kit::UnitSample {
                         data_src: source,
                         weight: cycles,
                         addr: 0x1000 + i * 8,

@@ -10,7 +10,7 @@ use perfprof_tui::record::Record;
 use perfprof_tui::session::{DsoKind, MapId, Origin, Session};
 use perfprof_tui::source::live::Target;
 use perfprof_tui::units::kit::{
-    Context, Event, FilteredUnit, Lost, Moment, Points, Sample, Settings, Spec, ThreadNames, ViewState,
+    Context, FilteredUnit, LostEvents, Moment, Points, Settings, Spec, ThreadNames, UnitEvent, UnitSample, ViewState,
 };
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -115,14 +115,14 @@ impl Stage {
         text.push_str(&format!("\nprint fmt: {print}\n"));
         let format = Arc::new(Format::parse(system, &text, false).expect("format"));
         self.formats[role] = Some(format.clone());
-        let event = Event { role, number: role as u16, name, format: Some(&format), arch: "" };
+        let event = UnitEvent { role, number: role as u16, name, format: Some(&format), arch: "" };
         self.unit.bind(&event).unwrap_or_else(|why| panic!("{why}"));
         self
     }
 
     /// Binds a second event to a role, under another name and number.
     pub fn second(&mut self, role: usize, name: &str, number: u16) -> &mut Self {
-        let event = Event { role, number, name, format: self.formats[role].as_ref(), arch: "" };
+        let event = UnitEvent { role, number, name, format: self.formats[role].as_ref(), arch: "" };
         self.unit.bind(&event).unwrap_or_else(|why| panic!("{why}"));
         self
     }
@@ -130,18 +130,27 @@ impl Stage {
     /// Binds an event without fields.
     pub fn plain(&mut self, role: usize, name: &str) -> &mut Self {
         self.unit
-            .bind(&Event { role, number: role as u16, name, format: None, arch: "" })
+            .bind(&UnitEvent { role, number: role as u16, name, format: None, arch: "" })
             .unwrap_or_else(|why| panic!("{why}"));
         self
     }
 
     /// A template of a hit: on CPU 0, of thread 1, at a time after the start.
-    pub fn hit(&self, role: usize, after: u64) -> Sample<'static> {
-        Sample { role, event: role as u16, time: START + after, cpu: 0, pid: 1, tid: 1, period: 1, ..Sample::default() }
+    pub fn hit(&self, role: usize, after: u64) -> UnitSample<'static> {
+        UnitSample {
+            role,
+            event: role as u16,
+            time: START + after,
+            cpu: 0,
+            pid: 1,
+            tid: 1,
+            period: 1,
+            ..UnitSample::default()
+        }
     }
 
     /// Passes the unit a hit with values of its fields.
-    pub fn give(&mut self, hit: Sample<'_>, values: &[Value<'_>]) {
+    pub fn give(&mut self, hit: UnitSample<'_>, values: &[Value<'_>]) {
         if hit.role >= self.formats.len() {
             // The unit does not use the event.
             return;
@@ -160,10 +169,10 @@ impl Stage {
         self.now = self.now.max(hit.time);
         self.hits += 1;
         let twin = self.twins.get(&hit.stack).copied().filter(|_| self.hits.is_multiple_of(2));
-        let hit = Sample { stack: twin.unwrap_or(hit.stack), ..hit };
+        let hit = UnitSample { stack: twin.unwrap_or(hit.stack), ..hit };
         let common = Context::new(&self.session, &mut self.names, &self.own);
         let mut cx = Context { points: Some(&mut self.points), task: Some((hit.pid, hit.tid)), ..common };
-        self.unit.record(&Sample { raw: &raw, ..hit }, &mut cx);
+        self.unit.record(&UnitSample { raw: &raw, ..hit }, &mut cx);
     }
 
     /// Passes the unit a side-band record.
@@ -186,7 +195,7 @@ impl Stage {
     }
 
     pub fn lose(&mut self, cpu: Option<u32>, from: u64, until: u64, records: u64) {
-        self.unit.lost(&Lost { cpu, from: START + from, until: START + until, records });
+        self.unit.lost(&LostEvents { cpu, from: START + from, until: START + until, records });
     }
 
     pub fn call(&mut self, tid: i32, comm: &str) {

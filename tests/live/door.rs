@@ -13,7 +13,7 @@ use perfprof_tui::perfdata::unpack::UnpackBudget;
 use perfprof_tui::session::{Dso, Origin, Session};
 use perfprof_tui::symbols::code::{self, Listing};
 use perfprof_tui::symbols::debug_image::Image;
-use perfprof_tui::symbols::door::{Door, Namers, Purpose};
+use perfprof_tui::symbols::door::{Purpose, TrustedFileOpener, TrustedUids};
 use perfprof_tui::symbols::find_file::FileSearch;
 use perfprof_tui::symbols::lines::Lines;
 use perfprof_tui::symbols::{Resolver, SymbolOptions};
@@ -226,7 +226,7 @@ fn a_process_that_hides_has_its_own_user() {
     let (secret, options) = (stage.secret("secret", 0o600), SymbolOptions::live());
     let dso = mapped(running.pid(), &sleep);
     let mut places = FileSearch::new(&dso, &options).expect("places");
-    let said = places.source(&secret, &Namers::default()).expect_err("closed").to_string();
+    let said = places.source(&secret, &TrustedUids::default()).expect_err("closed").to_string();
     assert!(said.contains("is not readable by user 65534"), "{said}");
 }
 
@@ -264,7 +264,7 @@ fn no_link_leads_out_of_a_process_root() {
     let dso = session.dsos.all().iter().find(|dso| dso.path.ends_with("/sleep")).expect("mapped").clone();
     let options = SymbolOptions::live();
     let open = |path: &str| {
-        FileSearch::new(&dso, &options).expect("places").source(Path::new(path), &Namers::default()).map(|_| ())
+        FileSearch::new(&dso, &options).expect("places").source(Path::new(path), &TrustedUids::default()).map(|_| ())
     };
     open("/inner.c").expect("its own");
     open(outer.to_str().expect("utf8")).expect_err("of another root");
@@ -287,7 +287,7 @@ fn a_lease_keeps_nobody_waiting() {
     }
     let began = Instant::now();
     let root = perfprof_tui::kernel::procfs::directory(dir.path()).expect("root");
-    let opened = Door::new(root, Namers::default()).open(Path::new("/x.c"), Purpose::Source);
+    let opened = TrustedFileOpener::new(root, TrustedUids::default()).open(Path::new("/x.c"), Purpose::Source);
     assert_eq!(opened.expect_err("leased").kind(), std::io::ErrorKind::WouldBlock);
     assert!(began.elapsed() < Duration::from_secs(20), "{:?}", began.elapsed());
 }

@@ -4,7 +4,7 @@ use std::fs;
 
 use crate::common::{Nature, has, skipped};
 use perfprof_tui::event::filter_error::kernel_message;
-use perfprof_tui::event::probe::Spec;
+use perfprof_tui::event::probe::ProbeSpec;
 use perfprof_tui::event::probe::kernel::KernelFunctions;
 use perfprof_tui::event::tracepoint;
 use perfprof_tui::kernel::btf::Btf;
@@ -30,11 +30,11 @@ fn the_running_kernel_has_its_tasks() {
 fn names_of_the_running_kernel() {
     needs!(has(Nature::Btf));
     let known = KernelFunctions::system();
-    let spec = Spec::parse("tcp_sendmsg size sk->__sk_common.skc_dport").expect("parses");
+    let spec = ProbeSpec::parse("tcp_sendmsg size sk->__sk_common.skc_dport").expect("parses");
     let line = spec.in_kernel("g", &known).expect("resolved").line();
     assert!(line.starts_with("p:g/tcp_sendmsg tcp_sendmsg size=%dx:u64 skc_dport=+"), "{line}");
     assert!(line.ends_with("(%di):u16"), "{line}");
-    let wrong = Spec::parse("tcp_sendmsg nothing").expect("parses").in_kernel("g", &known).expect_err("unknown");
+    let wrong = ProbeSpec::parse("tcp_sendmsg nothing").expect("parses").in_kernel("g", &known).expect_err("unknown");
     insta::assert_snapshot!("unknown-parameter", wrong);
 }
 

@@ -5,9 +5,9 @@ use crate::common::scenes::{MS, sched, switch, wake};
 use crate::common::stage::{Stage, Value, number, rows};
 use perfprof_tui::panel::Panel;
 use perfprof_tui::record::Record;
-use perfprof_tui::record::kinds::Task;
+use perfprof_tui::record::kinds::TaskRecord;
 use perfprof_tui::units;
-use perfprof_tui::units::kit::Sample;
+use perfprof_tui::units::kit::UnitSample;
 
 use Value::{N, T};
 
@@ -52,7 +52,7 @@ fn made(name: &str, words: &[&str], events: &[(&str, &[&str])]) -> Stage {
 
 /// A hit of a thread.
 fn hit(stage: &mut Stage, role: usize, ms: u64, tid: i64, values: &[Value<'_>]) {
-    let hit = Sample { tid: tid as i32, pid: tid as i32, ..stage.hit(role, ms * MS) };
+    let hit = UnitSample { tid: tid as i32, pid: tid as i32, ..stage.hit(role, ms * MS) };
     stage.give(hit, values);
 }
 
@@ -269,8 +269,8 @@ fn all() -> Vec<Pairing> {
     ]
 }
 
-fn task(pid: i32, tid: i32) -> Task {
-    Task { pid, ppid: pid, tid, ptid: pid, time: 0 }
+fn task(pid: i32, tid: i32) -> TaskRecord {
+    TaskRecord { pid, ppid: pid, tid, ptid: pid, time: 0 }
 }
 
 #[test]

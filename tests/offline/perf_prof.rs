@@ -5,7 +5,7 @@ use crate::common::stage::{Stage, Value, cell, number, rows, settings};
 use crate::common::transcript::Transcript;
 use crate::common::{data, program, run};
 use perfprof_tui::panel::Panel;
-use perfprof_tui::units::kit::{Sample, Spec};
+use perfprof_tui::units::kit::{Spec, UnitSample};
 
 fn unit(name: &str) -> &'static Spec {
     perfprof_tui::units::find(name).expect("a unit")
@@ -104,7 +104,7 @@ fn an_event_that_begins_and_ends_has_a_key_for_each() {
     let mut switch = |ms: u64, prev: i64, next: i64, cpu: u32| {
         use Value::{N, T};
         for role in [1, 2] {
-            let hit = Sample { cpu, event: 1, tid: prev as i32, ..stage.hit(role, ms * MS) };
+            let hit = UnitSample { cpu, event: 1, tid: prev as i32, ..stage.hit(role, ms * MS) };
             stage.give(hit, &[T("a"), N(prev), N(256), T("b"), N(next)]);
         }
     };
@@ -146,7 +146,7 @@ fn what_of_a_slow_case_is_kept() {
             stage.event(role, name, &["int id"], "\"\"");
         }
         let mut give = |role: usize, us: u64, cpu: u32, pid: i32, tid: i32| {
-            let hit = Sample { cpu, pid, tid, ..stage.hit(role, us * 1000) };
+            let hit = UnitSample { cpu, pid, tid, ..stage.hit(role, us * 1000) };
             stage.give(hit, &[Value::N(1)]);
         };
         give(2, 900, 0, 7, 70);
@@ -182,7 +182,7 @@ fn keys_names_and_commands_of_top() {
         stage.event(0, "a:b", &["int who", "char what[16]"], "\"\"");
         use Value::{N, T};
         for (tid, who, what) in [(5, 1, "read"), (5, 1, "read"), (6, 2, "write")] {
-            let hit = Sample { tid, ..stage.hit(0, MS) };
+            let hit = UnitSample { tid, ..stage.hit(0, MS) };
             stage.give(hit, &[N(who), T(what)]);
         }
         stage.panels()

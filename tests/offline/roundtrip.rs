@@ -3,7 +3,7 @@
 use perfprof_tui::kernel::attr::{Attr, Flag};
 use perfprof_tui::kernel::files::NewFile;
 use perfprof_tui::perfdata::EventDesc;
-use perfprof_tui::perfdata::features::{Features, Section, event_desc, string};
+use perfprof_tui::perfdata::features::{FeatureSection, Features, event_desc, string};
 use perfprof_tui::perfdata::read::Recording;
 use perfprof_tui::perfdata::write::Writer;
 use perfprof_tui::record::kinds::encode;
@@ -48,7 +48,7 @@ proptest! {
         }
         let mut writer = Writer::start(NewFile::create(&path).expect("create"), &events).expect("start");
         writer.records(&bytes).expect("records");
-        let sections: Vec<Section> = vec![(3, string(&host)), event_desc(&events)];
+        let sections: Vec<FeatureSection> = vec![(3, string(&host)), event_desc(&events)];
         writer.finish(sections.clone()).expect("finish");
 
         let read = Recording::open(&std::fs::File::open(&path).expect("open")).expect("reads");

@@ -9,7 +9,7 @@ use perfprof_tui::panel::{Body, Cell, Panel};
 use perfprof_tui::source::live::Target;
 use perfprof_tui::source::live::target::TargetSelection;
 use perfprof_tui::units::UNITS;
-use perfprof_tui::units::kit::{Sample, Sees};
+use perfprof_tui::units::kit::{Sees, UnitSample};
 
 fn of<'a>(panels: &'a [Panel], title: &str) -> &'a Panel {
     let found = panels.iter().find(|panel| panel.title.starts_with(title));
@@ -232,7 +232,7 @@ fn addresses_tell_stacks_apart_where_they_are_asked_for() {
     let mut stage = Stage::new(spec, &["-e", "mem:0x404040/4:w", "--addresses"]);
     let stack = stage.stack(&["main", "set_flag"]);
     for _ in 0..2 {
-        let hit = Sample { stack, ..stage.hit(0, MS) };
+        let hit = UnitSample { stack, ..stage.hit(0, MS) };
         stage.give(hit, &[]);
     }
     let panels = stage.panels();
@@ -533,7 +533,7 @@ fn our_own_threads_are_nobodys_figures() {
     own(&mut hrtimer);
     hrtimer.plain(0, "cpu-clock");
     for (after, tid) in [(1, 77), (3, 77), (6, 10)] {
-        let hit = Sample { tid, ..hrtimer.hit(0, after * MS) };
+        let hit = UnitSample { tid, ..hrtimer.hit(0, after * MS) };
         hrtimer.give(hit, &[]);
     }
     let panels = hrtimer.panels();
@@ -549,11 +549,11 @@ fn a_call_site_is_one_row_whoever_wakes_it() {
     for waker in 0..100i32 {
         let wakes = stage.stack(&["worker", &format!("complete_{waker}")]);
         let at = 2 * waker as u64 * MS;
-        let hit = Sample { tid: 20, stack: blocks, ..stage.hit(0, at) };
+        let hit = UnitSample { tid: 20, stack: blocks, ..stage.hit(0, at) };
         stage.give(hit, &[T("victim"), N(20), N(1), T("swapper"), N(0)]);
         let by = if waker < 50 { 10 } else { 300 + waker };
         stage.call(by, if waker < 50 { "hog" } else { "other" });
-        let hit = Sample { tid: by, stack: wakes, ..stage.hit(1, at + MS) };
+        let hit = UnitSample { tid: by, stack: wakes, ..stage.hit(1, at + MS) };
         stage.give(hit, &[T("victim"), N(20), N(0)]);
     }
     let panels = stage.panels();
@@ -642,7 +642,7 @@ fn pairs_by_key_with_what_was_between() {
 fn units_among_events() {
     let switched = |stage: &mut Stage, role: usize| {
         for role in [0, role] {
-            let hit = Sample { tid: 10, ..stage.hit(role, 6 * MS) };
+            let hit = UnitSample { tid: 10, ..stage.hit(role, 6 * MS) };
             use common::stage::Value::{N, T};
             stage.give(hit, &[T("hog"), N(10), N(0x100), T("victim"), N(20)]);
         }
@@ -669,7 +669,7 @@ fn units_among_events() {
     stage.event(3, "app:begin", &["int id"], "\"\"").event(4, "sched:sched_switch", SWITCH, "\"switch\"");
     switch(&mut stage, 0, 0, (0, 0), 10);
     wake(&mut stage, MS, 10, 20, 0);
-    let hit = Sample { tid: 10, ..stage.hit(3, 2 * MS) };
+    let hit = UnitSample { tid: 10, ..stage.hit(3, 2 * MS) };
     stage.give(hit, &[common::stage::Value::N(1)]);
     switched(&mut stage, 4);
     stage.until(7 * MS);
@@ -744,7 +744,7 @@ fn what_grows_stands_before_what_is_large() {
     let (cache, bursts) = (stage.stack(&["probe", "fill_cache"]), stage.stack(&["probe", "take_job"]));
     let wrapped = stage.stack(&["main", "load", "operator new(unsigned long)", "malloc"]);
     let mut give = |stack, at: i64, ms: u64, bytes: i64| {
-        let hit = Sample { stack, ..stage.hit(0, ms * MS) };
+        let hit = UnitSample { stack, ..stage.hit(0, ms * MS) };
         stage.give(hit, &[common::stage::Value::N(at), common::stage::Value::N(bytes)]);
     };
     // In the first quarter of four seconds.

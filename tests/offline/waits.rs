@@ -1,7 +1,7 @@
 //! Classes of waits: the end of a wait determines its class, never the functions in its stack.
 
 use perfprof_tui::panel::{Body, Panel};
-use perfprof_tui::units::kit::Sample;
+use perfprof_tui::units::kit::UnitSample;
 
 use crate::common::scenes::{MS, sched};
 use crate::common::stage::{Stage, Value, cell, number, rows};
@@ -75,7 +75,7 @@ fn stage() -> Stage {
 fn sleeps(stage: &mut Stage, at: u64, (tid, pid, comm): Thread, state: i64, functions: &[&str]) {
     use Value::{N, T};
     stage.flags = 0;
-    let hit = Sample { tid, pid, stack: stage.stack(functions), ..stage.hit(0, at) };
+    let hit = UnitSample { tid, pid, stack: stage.stack(functions), ..stage.hit(0, at) };
     stage.give(hit, &[T(comm), N(tid.into()), N(state), T("swapper"), N(0)]);
 }
 
@@ -83,7 +83,7 @@ fn sleeps(stage: &mut Stage, at: u64, (tid, pid, comm): Thread, state: i64, func
 fn wakes(stage: &mut Stage, at: u64, on: Thread, flags: u8, functions: &[&str], woken: Thread) {
     stage.flags = flags;
     stage.call(on.0, on.2);
-    let hit = Sample { tid: on.0, pid: on.1, stack: stage.stack(functions), ..stage.hit(1, at) };
+    let hit = UnitSample { tid: on.0, pid: on.1, stack: stage.stack(functions), ..stage.hit(1, at) };
     stage.give(hit, &[Value::T(woken.2), Value::N(woken.0.into()), Value::N(0)]);
 }
 
@@ -363,7 +363,7 @@ fn a_wake_up_is_counted_once() {
         // The CPU that receives the thread finishes its wakeup; the other record came first.
         for (event, by, at) in [(77, WORKER, 10), (1, CLIENT, 11)] {
             stage.call(by.0, by.2);
-            let hit = Sample { event, tid: by.0, pid: by.1, ..stage.hit(1, at * MS) };
+            let hit = UnitSample { event, tid: by.0, pid: by.1, ..stage.hit(1, at * MS) };
             stage.give(hit, &[Value::T("server"), Value::N(30), Value::N(0)]);
         }
         let panels = stage.panels();

@@ -2,6 +2,7 @@
 //! program.
 
 mod circles;
+mod folders;
 mod keys;
 mod messages;
 mod words;

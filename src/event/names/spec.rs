@@ -1,6 +1,6 @@
 //! Requested events: type, sampling rate, filter and target of each.
 
-use crate::kernel::bpf::Program;
+use crate::kernel::bpf::FilterProgram;
 use crate::kernel::perf_event::attr::{
     Attr, Flag, SW_CPU_CLOCK, SW_DUMMY, SW_TASK_CLOCK, TYPE_BREAKPOINT, TYPE_HARDWARE, TYPE_SOFTWARE, TYPE_TRACEPOINT,
     sample,
@@ -109,7 +109,7 @@ pub struct Capture {
     pub(crate) exclude_user: bool,
     pub(crate) exclude_kernel: bool,
     pub(crate) cpus: Option<Vec<u32>>,
-    pub(crate) program: Option<Program>,
+    pub(crate) program: Option<FilterProgram>,
     /// Each clause and where it is evaluated.
     pub(crate) clauses: Vec<(String, &'static str)>,
     pub(crate) note: Option<String>,

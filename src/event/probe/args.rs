@@ -1,6 +1,6 @@
 //! The arguments of probes in fetch syntax. Registers follow the calling convention, names are known parameters.
 
-use super::Spec;
+use super::ProbeSpec;
 
 /// The registers of integer and pointer arguments, in order. Names are the kernel's (System V ABI for x86-64; AAPCS64).
 #[cfg(target_arch = "aarch64")]
@@ -43,7 +43,7 @@ impl Parameters for None {
     }
 }
 
-pub(crate) fn resolve_all(spec: &Spec, parameters: &dyn Parameters) -> Result<Vec<String>, String> {
+pub(crate) fn resolve_all(spec: &ProbeSpec, parameters: &dyn Parameters) -> Result<Vec<String>, String> {
     let mut out: Vec<String> = Vec::new();
     for arg in &spec.args {
         let mut resolved = resolve(arg, spec, parameters)?;
@@ -61,7 +61,7 @@ pub(crate) fn resolve_all(spec: &Spec, parameters: &dyn Parameters) -> Result<Ve
 }
 
 /// Resolves `[NAME=]FETCH[:TYPE]` to (name, fetch).
-fn resolve(arg: &str, spec: &Spec, parameters: &dyn Parameters) -> Result<(String, String), String> {
+fn resolve(arg: &str, spec: &ProbeSpec, parameters: &dyn Parameters) -> Result<(String, String), String> {
     let allowed = |c: char| c.is_ascii_alphanumeric() || "_%$@+-()>.:=[]\\*,".contains(c);
     if !arg.chars().all(allowed) {
         return Err(format!(
@@ -143,7 +143,7 @@ mod tests {
     }
 
     fn args(text: &str) -> Result<Vec<String>, String> {
-        resolve_all(&Spec::parse(text).expect(text), &Known)
+        resolve_all(&ProbeSpec::parse(text).expect(text), &Known)
     }
 
     #[test]

@@ -12,11 +12,11 @@ use crate::perfdata::unpack::{self, UnpackBudget};
 
 use super::args::{Parameter, Parameters};
 
-pub(super) type Reader = EndianArcSlice<LittleEndian>;
-pub(super) type Entry = DebuggingInformationEntry<Reader>;
+pub(super) type DebugReader = EndianArcSlice<LittleEndian>;
+pub(super) type DebugEntry = DebuggingInformationEntry<DebugReader>;
 
 pub(crate) struct DebugInfo {
-    pub(super) dwarf: Dwarf<Reader>,
+    pub(super) dwarf: Dwarf<DebugReader>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -44,23 +44,23 @@ impl DebugInfo {
         let file = object::File::parse(&*bytes).ok().filter(|file| file.is_little_endian())?;
         file.section_by_name(".debug_info")?;
         let mut purse = UnpackBudget::new(MAX_UNPACKED);
-        let load = |id: gimli::SectionId| -> Result<Reader, gimli::Error> {
+        let load = |id: gimli::SectionId| -> Result<DebugReader, gimli::Error> {
             let data = file.section_by_name(id.name()).and_then(|s| unpack::section(&s, &mut purse).ok());
-            Ok(Reader::new(data.unwrap_or(Cow::Borrowed(&[])).into(), LittleEndian))
+            Ok(DebugReader::new(data.unwrap_or(Cow::Borrowed(&[])).into(), LittleEndian))
         };
         Some(Self { dwarf: Dwarf::load(load).ok()? })
     }
 
-    pub(super) fn units(&self) -> impl Iterator<Item = Unit<Reader>> + '_ {
+    pub(super) fn units(&self) -> impl Iterator<Item = Unit<DebugReader>> + '_ {
         let mut headers = self.dwarf.units();
         std::iter::from_fn(move || headers.next().ok().flatten()).filter_map(|header| self.dwarf.unit(header).ok())
     }
 
-    fn unit(&self, index: usize) -> Option<Unit<Reader>> {
+    fn unit(&self, index: usize) -> Option<Unit<DebugReader>> {
         self.units().nth(index)
     }
 
-    pub(super) fn text(&self, unit: &Unit<Reader>, entry: &Entry, at: gimli::DwAt) -> Option<String> {
+    pub(super) fn text(&self, unit: &Unit<DebugReader>, entry: &DebugEntry, at: gimli::DwAt) -> Option<String> {
         let value = entry.attr_value(at)?;
         let text = self.dwarf.attr_string(unit, value).ok()?;
         Some(String::from_utf8_lossy(&text).into_owned())
@@ -71,11 +71,11 @@ impl DebugInfo {
         Some(self.children(index, &unit, &entry))
     }
 
-    pub(super) fn function(&self, name: &str) -> Option<(Unit<Reader>, Entry)> {
+    pub(super) fn function(&self, name: &str) -> Option<(Unit<DebugReader>, DebugEntry)> {
         self.find(name).map(|(_, unit, entry)| (unit, entry))
     }
 
-    fn find(&self, function: &str) -> Option<(usize, Unit<Reader>, Entry)> {
+    fn find(&self, function: &str) -> Option<(usize, Unit<DebugReader>, DebugEntry)> {
         for (index, unit) in self.units().enumerate() {
             let mut entries = unit.entries();
             let mut found = None;
@@ -85,7 +85,8 @@ impl DebugInfo {
                 }
                 let entry = entry.clone();
                 let names = [constants::DW_AT_linkage_name, constants::DW_AT_name];
-                let named = |e: &Entry| names.iter().any(|at| self.text(&unit, e, *at).as_deref() == Some(function));
+                let named =
+                    |e: &DebugEntry| names.iter().any(|at| self.text(&unit, e, *at).as_deref() == Some(function));
                 let origin = self.origin(&unit, &entry);
                 let declared = entry.attr_value(constants::DW_AT_declaration).is_some();
                 if declared || !(named(&entry) || origin.as_ref().is_some_and(named)) {
@@ -101,7 +102,7 @@ impl DebugInfo {
         None
     }
 
-    fn origin(&self, unit: &Unit<Reader>, entry: &Entry) -> Option<Entry> {
+    fn origin(&self, unit: &Unit<DebugReader>, entry: &DebugEntry) -> Option<DebugEntry> {
         let of = |at| match entry.attr_value(at)? {
             AttributeValue::UnitRef(offset) => unit.entry(offset).ok(),
             _ => None,
@@ -109,7 +110,7 @@ impl DebugInfo {
         of(constants::DW_AT_abstract_origin).or_else(|| of(constants::DW_AT_specification))
     }
 
-    fn children(&self, index: usize, unit: &Unit<Reader>, function: &Entry) -> Vec<(String, Option<TypeAt>)> {
+    fn children(&self, index: usize, unit: &Unit<DebugReader>, function: &DebugEntry) -> Vec<(String, Option<TypeAt>)> {
         let mut out = Vec::new();
         let Ok(mut tree) = unit.entries_tree(Some(function.offset())) else { return out };
         let Ok(root) = tree.root() else { return out };
@@ -202,7 +203,7 @@ impl DebugInfo {
     }
 }
 
-fn type_of(unit: usize, entry: &Entry) -> Option<TypeAt> {
+fn type_of(unit: usize, entry: &DebugEntry) -> Option<TypeAt> {
     match entry.attr_value(constants::DW_AT_type)? {
         AttributeValue::UnitRef(offset) => Some(TypeAt { unit, offset }),
         _ => None,
@@ -268,7 +269,7 @@ impl Parameters for DebugInfo {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Spec;
+    use super::super::ProbeSpec;
     use super::super::args::resolve_all;
     use super::*;
     use crate::damage;
@@ -280,7 +281,7 @@ mod tests {
     #[cfg(target_arch = "x86_64")]
     fn names_of_a_program_with_debug_information() {
         let info = DebugInfo::open(Path::new(PROBED)).expect("debug information");
-        let args = |text: &str| resolve_all(&Spec::parse(text).expect(text), &info);
+        let args = |text: &str| resolve_all(&ProbeSpec::parse(text).expect(text), &info);
         let known: Vec<(String, String, String)> =
             info.of("send_message").expect("known").into_iter().map(|p| (p.name, p.kind, p.fetch)).collect();
         let row = |name: &str, kind: &str, fetch: &str| (name.to_owned(), kind.to_owned(), fetch.to_owned());

@@ -13,11 +13,11 @@ use super::ProbeError;
 use super::usdt::{self, Usdt};
 
 #[derive(Debug)]
-pub(crate) struct Elf {
+pub(crate) struct ProbedFile {
     path: PathBuf,
     /// (name, offset in the file, size in bytes), sorted by name.
     functions: Vec<(String, u64, u64)>,
-    segments: Segments,
+    segments: ElfSegments,
     pub(crate) probes: Vec<Usdt>,
 }
 
@@ -26,7 +26,7 @@ const MAX_SYMBOLS: usize = 4_000_000;
 const MAX_NOTES: usize = 16 << 20;
 
 /// The loaded segments: (address, size in the file, offset in the file).
-type Segments = Vec<(u64, u64, u64)>;
+type ElfSegments = Vec<(u64, u64, u64)>;
 
 fn bytes(path: &Path) -> Result<Mapped, ProbeError> {
     let meta = std::fs::metadata(path).map_err(|error| ProbeError::in_file(path, error))?;
@@ -41,17 +41,17 @@ fn parse<'a>(path: &Path, bytes: &'a [u8]) -> Result<object::File<'a>, ProbeErro
     object::File::parse(bytes).map_err(fault)
 }
 
-fn segments(file: &object::File<'_>) -> Segments {
+fn segments(file: &object::File<'_>) -> ElfSegments {
     file.segments().map(|s| (s.address(), s.file_range().1, s.file_range().0)).collect()
 }
 
 /// Returns the file offset of an address. Addresses without file content cannot hold code.
-fn offset(segments: &Segments, address: u64) -> Option<u64> {
+fn offset(segments: &ElfSegments, address: u64) -> Option<u64> {
     let of = segments.iter().find(|(start, size, _)| address.wrapping_sub(*start) < *size);
     of.map(|(start, _, offset)| address - start + offset)
 }
 
-fn probes(file: &object::File<'_>, segments: &Segments) -> Vec<Usdt> {
+fn probes(file: &object::File<'_>, segments: &ElfSegments) -> Vec<Usdt> {
     let notes =
         file.section_by_name(".note.stapsdt").and_then(|s| unpack::section(&s, &mut UnpackBudget::new(MAX_NOTES)).ok());
     let base = file.section_by_name(".stapsdt.base").map(|s| s.address());
@@ -65,7 +65,7 @@ pub(crate) fn static_probes(path: &Path) -> Result<Vec<Usdt>, ProbeError> {
     Ok(probes(&file, &segments(&file)))
 }
 
-impl Elf {
+impl ProbedFile {
     pub(crate) fn open(path: &Path) -> Result<Self, ProbeError> {
         let bytes = bytes(path)?;
         let file = parse(path, &bytes)?;
@@ -117,14 +117,14 @@ mod tests {
 
     #[test]
     fn functions_of_this_program() {
-        let own = Elf::open(&std::env::current_exe().expect("path")).expect("reads");
+        let own = ProbedFile::open(&std::env::current_exe().expect("path")).expect("reads");
         let (offset, size) = own.function("main").expect("main");
         assert!(offset > 0 && size.is_some());
         let error = own.function("mian").expect_err("a typo").to_string();
         assert!(error.contains("has no function mian"), "{error}");
-        assert!(Elf::open(Path::new("/proc/self/status")).is_err());
-        assert!(Elf::open(Path::new("/")).expect_err("a directory").to_string().contains("not a program"));
-        assert!(Elf::open(Path::new("/no/such/file")).is_err());
+        assert!(ProbedFile::open(Path::new("/proc/self/status")).is_err());
+        assert!(ProbedFile::open(Path::new("/")).expect_err("a directory").to_string().contains("not a program"));
+        assert!(ProbedFile::open(Path::new("/no/such/file")).is_err());
         assert_eq!(static_probes(&std::env::current_exe().expect("path")).expect("reads").len(), own.probes.len());
         assert!(static_probes(Path::new("/")).expect_err("a directory").to_string().contains("not a program"));
     }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use gimli::{FileEntry, LineProgramHeader, Unit, constants};
 
-use super::dwarf::{DebugInfo, Entry, Reader};
+use super::dwarf::{DebugEntry, DebugInfo, DebugReader};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ProbeLine {
@@ -44,7 +44,7 @@ impl DebugInfo {
     }
 
     /// Returns the code range of a function, if it is contiguous.
-    fn code(&self, unit: &Unit<Reader>, entry: &Entry) -> Option<Range<u64>> {
+    fn code(&self, unit: &Unit<DebugReader>, entry: &DebugEntry) -> Option<Range<u64>> {
         let low = match entry.attr_value(constants::DW_AT_low_pc)? {
             gimli::AttributeValue::Addr(address) => address,
             other => self.dwarf.attr_address(unit, other).ok()??,
@@ -56,7 +56,12 @@ impl DebugInfo {
         Some(low..high)
     }
 
-    fn path(&self, unit: &Unit<Reader>, header: &LineProgramHeader<Reader>, file: &FileEntry<Reader>) -> PathBuf {
+    fn path(
+        &self,
+        unit: &Unit<DebugReader>,
+        header: &LineProgramHeader<DebugReader>,
+        file: &FileEntry<DebugReader>,
+    ) -> PathBuf {
         let text = |value| self.dwarf.attr_string(unit, value).ok().map(|s| String::from_utf8_lossy(&s).into_owned());
         let above = unit.comp_dir.as_ref().map(|dir| String::from_utf8_lossy(dir).into_owned());
         let folder = file.directory(header).and_then(text);

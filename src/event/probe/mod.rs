@@ -65,7 +65,7 @@ impl Probe {
 
 /// A probe as typed, in perf probe's syntax. `[GROUP:][NAME=]FUNCTION[+OFFSET|:LINE|%return] [ARG…]`
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Spec {
+pub struct ProbeSpec {
     pub(crate) group: Option<String>,
     /// The event's name; `None` derives it from function and location.
     pub name: Option<String>,
@@ -110,7 +110,7 @@ impl From<String> for ProbeError {
 /// The kernel's limit for group and event names (`MAX_EVENT_NAME_LEN`).
 const MAX_NAME: usize = 63;
 
-/// Parses a probe: an optional file after -x, then the syntax of [`Spec::parse`], or for files `PROVIDER:NAME` of a
+/// Parses a probe: an optional file after -x, then the syntax of [`ProbeSpec::parse`], or for files `PROVIDER:NAME` of a
 /// static probe. The default group is that of the session.
 pub fn parse(text: &str, group: &str) -> Result<Probe, ProbeError> {
     let (path, rest) = match text.trim().strip_prefix("-x") {
@@ -124,13 +124,13 @@ pub fn parse(text: &str, group: &str) -> Result<Probe, ProbeError> {
         }
     };
     let Some(path) = path else {
-        let spec = Spec::parse(rest).map_err(|fault| fault.line())?;
+        let spec = ProbeSpec::parse(rest).map_err(|fault| fault.line())?;
         return Ok(spec.in_kernel(group, &kernel::KernelFunctions::system())?);
     };
     if let Some(found) = static_probe(&path, rest, group)? {
         return Ok(found);
     }
-    let spec = Spec::parse(rest).map_err(|fault| fault.line())?;
+    let spec = ProbeSpec::parse(rest).map_err(|fault| fault.line())?;
     // Debug information is large, so it is read only to resolve names.
     let by_name = |arg: &String| {
         let what = arg.rsplit('=').next().unwrap_or_default();
@@ -163,7 +163,7 @@ pub(crate) fn as_name(text: &str) -> String {
     if plain.starts_with(|c: char| c.is_ascii_digit()) { format!("_{plain}") } else { plain }
 }
 
-impl Spec {
+impl ProbeSpec {
     /// Parses a probe's definition without the file after -x.
     pub fn parse(text: &str) -> Result<Self, Diagnostic> {
         let mut words = text.split_whitespace();
@@ -256,7 +256,7 @@ impl Spec {
         if path.to_string_lossy().contains(|c: char| c.is_whitespace() || c == ':') {
             return Err(ProbeError::in_file(&path, "the kernel does not support blanks or colons in the path"));
         }
-        let file = elf::Elf::open(&path)?;
+        let file = elf::ProbedFile::open(&path)?;
         let offset = file.function(&self.function)?;
         if let (Some(source), Some(info)) = (&self.source, info) {
             let lines = info.lines(&self.function).unwrap_or_default();
@@ -289,11 +289,11 @@ mod tests {
 
     #[test]
     fn specs_in_the_spelling_of_perf_probe() {
-        let spec = Spec::parse("grp:ev=do_it+0x10 arg1 arg2:string").expect("parses");
+        let spec = ProbeSpec::parse("grp:ev=do_it+0x10 arg1 arg2:string").expect("parses");
         assert_eq!((spec.group.as_deref(), spec.name.as_deref(), spec.offset), (Some("grp"), Some("ev"), 16));
         assert_eq!(spec.args, ["arg1", "arg2:string"]);
-        assert_eq!(Spec::parse("g:n=do_it:12").expect("parses").line, Some(12));
-        assert!(Spec::parse("malloc%return $retval").expect("parses").on_return);
+        assert_eq!(ProbeSpec::parse("g:n=do_it:12").expect("parses").line, Some(12));
+        assert!(ProbeSpec::parse("malloc%return $retval").expect("parses").on_return);
         for (bad, words) in [
             ("", "name a function"),
             ("a-b=x", "letters"),
@@ -303,7 +303,7 @@ mod tests {
             ("%return", "expected FUNCTION"),
             ("a;b", "expected FUNCTION"),
         ] {
-            let fault = Spec::parse(bad).expect_err(bad).line();
+            let fault = ProbeSpec::parse(bad).expect_err(bad).line();
             assert!(fault.contains(words), "{bad}: {fault}");
         }
     }
@@ -311,7 +311,7 @@ mod tests {
     #[test]
     fn lines_as_the_kernel_reads_them() {
         let kernel =
-            |text: &str| Spec::parse(text).expect(text).in_kernel("perfprof", &NoParameters).expect(text).line();
+            |text: &str| ProbeSpec::parse(text).expect(text).in_kernel("perfprof", &NoParameters).expect(text).line();
         assert_eq!(kernel("tcp_sendmsg"), "p:perfprof/tcp_sendmsg tcp_sendmsg");
         assert_eq!(kernel("do_x%return $retval"), "r:perfprof/do_x__return do_x ret=$retval");
         assert_eq!(kernel("n=do_x+8 %ax"), "p:perfprof/n do_x+8 ax=%ax");

@@ -10,10 +10,10 @@ use rustc_hash::FxHashMap;
 use print::{FunctionAt, Printer};
 
 /// Kernel strings that records refer to by address.
-pub(crate) type Strings = FxHashMap<u64, Box<str>>;
+pub(crate) type StringAddresses = FxHashMap<u64, Box<str>>;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Shape {
+pub(crate) enum FieldShape {
     /// One number.
     Number,
     /// Numbers of this many bytes.
@@ -34,7 +34,7 @@ pub struct Field {
     /// Bytes at its offset; for variable-length data those of its location word.
     pub size: usize,
     pub(crate) signed: bool,
-    pub(crate) shape: Shape,
+    pub(crate) shape: FieldShape,
 }
 
 /// A tracepoint's description.
@@ -50,7 +50,7 @@ pub struct Format {
     /// The source of the printer.
     pub print: String,
     pub(crate) big: bool,
-    pub(crate) strings: Arc<Strings>,
+    pub(crate) strings: Arc<StringAddresses>,
 }
 
 impl Format {
@@ -133,7 +133,7 @@ impl Field {
     /// Returns the field's data, following a location word.
     pub(crate) fn bytes<'a>(&self, raw: &'a [u8], big: bool) -> Option<&'a [u8]> {
         let own = raw.get(self.offset..self.offset.checked_add(self.size)?)?;
-        let Shape::Located { relative, .. } = self.shape else { return Some(own) };
+        let FieldShape::Located { relative, .. } = self.shape else { return Some(own) };
         let word = number(own, false, big) as u32;
         let (mut at, len) = ((word & 0xffff) as usize, (word >> 16) as usize);
         if relative {
@@ -143,11 +143,11 @@ impl Field {
     }
 
     pub(crate) fn is_text(&self) -> bool {
-        matches!(self.shape, Shape::Text | Shape::Located { text: true, .. })
+        matches!(self.shape, FieldShape::Text | FieldShape::Located { text: true, .. })
     }
 
     pub(crate) fn is_number(&self) -> bool {
-        self.shape == Shape::Number
+        self.shape == FieldShape::Number
     }
 
     /// Returns the field's number, or the first of several.
@@ -165,10 +165,10 @@ impl Field {
             format!("{{{}}}", numbers.join(", "))
         };
         match self.shape {
-            Shape::Text | Shape::Located { text: true, .. } => text(bytes),
-            Shape::Array(element) | Shape::Located { element, .. } => list(element),
-            Shape::Number if self.signed => number(bytes, true, big).to_string(),
-            Shape::Number => (number(bytes, false, big) as u64).to_string(),
+            FieldShape::Text | FieldShape::Located { text: true, .. } => text(bytes),
+            FieldShape::Array(element) | FieldShape::Located { element, .. } => list(element),
+            FieldShape::Number if self.signed => number(bytes, true, big).to_string(),
+            FieldShape::Number => (number(bytes, false, big) as u64).to_string(),
         }
     }
 }
@@ -214,15 +214,15 @@ fn parse_field(text: &str) -> Option<Field> {
     let is_text = kind.split_whitespace().any(|w| w == "char" || w == "char[]");
     let shape = if located {
         let element = element_size(kind);
-        Shape::Located { text: is_text, relative: kind.contains("__rel_loc"), element }
+        FieldShape::Located { text: is_text, relative: kind.contains("__rel_loc"), element }
     } else if is_text && !kind.trim_end().ends_with('*') && (count.is_some() || size > 1) {
-        Shape::Text
+        FieldShape::Text
     } else if let Some(n) = count.filter(|n| *n > 0) {
-        Shape::Array(size / n)
+        FieldShape::Array(size / n)
     } else if size > 8 {
-        Shape::Array(element_size(kind))
+        FieldShape::Array(element_size(kind))
     } else {
-        Shape::Number
+        FieldShape::Number
     };
     Some(Field { name: name.to_owned(), kind: kind.trim().to_owned(), offset, size, signed, shape })
 }
@@ -296,7 +296,7 @@ impl Formats {
 }
 
 /// Parses tracefs's `printk_formats`: `0xffffffff8281972f : "thaw_processes"`.
-pub(crate) fn strings(text: &str) -> Strings {
+pub(crate) fn strings(text: &str) -> StringAddresses {
     let line = |line: &str| -> Option<(u64, Box<str>)> {
         let (address, string) = line.split_once(" : ")?;
         let address = u64::from_str_radix(address.trim().strip_prefix("0x")?, 16).ok()?;

@@ -1,7 +1,7 @@
 //! Filters that the kernel applies to a tracepoint's fields before a sample. See Documentation/trace/events.rst, "Event
 //! filtering". They are checked here to report the position of errors; the kernel reports only that there is one.
 
-use super::format::{Format, Shape};
+use super::format::{FieldShape, Format};
 use crate::lang::Diagnostic;
 use crate::lang::lex::{Cursor, Lexicon, Piece, Token};
 use crate::lang::parse::{self as lang, Grammar};
@@ -123,7 +123,7 @@ impl<'t> Fields<'_, 't> {
                 _ => None,
             };
         };
-        let is_address = field.shape == Shape::Number && field.size == 8;
+        let is_address = field.shape == FieldShape::Number && field.size == 8;
         match suffix {
             Some("function") => return is_address.then_some(Class::Function),
             // The user-space string that a pointer refers to.
@@ -132,7 +132,7 @@ impl<'t> Fields<'_, 't> {
             None => {}
         }
         Some(match field.shape {
-            Shape::Text | Shape::Located { text: true, .. } => Class::Text,
+            FieldShape::Text | FieldShape::Located { text: true, .. } => Class::Text,
             _ => Class::Number,
         })
     }

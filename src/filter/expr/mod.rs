@@ -129,13 +129,13 @@ pub(crate) struct NamedField {
 }
 
 /// The values of names at one moment.
-pub(crate) trait Scope {
+pub(crate) trait ExprScope {
     /// Returns the value of one of [`Expr::names`], by its index.
     fn value(&self, name: usize) -> Value<'_>;
 }
 
 impl Expr {
-    pub(crate) fn eval<'a>(&'a self, scope: &'a dyn Scope) -> Value<'a> {
+    pub(crate) fn eval<'a>(&'a self, scope: &'a dyn ExprScope) -> Value<'a> {
         eval(&self.root, scope)
     }
 
@@ -148,7 +148,7 @@ impl Expr {
     }
 }
 
-fn eval<'a>(node: &'a Node, scope: &'a dyn Scope) -> Value<'a> {
+fn eval<'a>(node: &'a Node, scope: &'a dyn ExprScope) -> Value<'a> {
     let truth = |holds: bool| Value::Int(i128::from(holds));
     match node {
         Node::Int(n) => Value::Int(*n),

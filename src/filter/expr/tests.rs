@@ -5,7 +5,7 @@ use crate::damage;
 
 struct Words<'a>(&'a Expr);
 
-impl Scope for Words<'_> {
+impl ExprScope for Words<'_> {
     fn value(&self, name: usize) -> Value<'_> {
         let name = &self.0.names[name];
         match name.word.as_str() {

@@ -39,10 +39,13 @@ fn fields_of_tracepoints() {
 #[test]
 fn precedence_and_negation() {
     let f = ok("pid == 1 || pid == 2 && !(user || kernel)");
-    let (a, not, or) =
-        (Expr::Atom(0), Expr::Not(Box::new(Expr::Or(vec![Expr::Atom(2), Expr::Atom(3)]))), Expr::Atom(1));
-    assert_eq!(f.expr, Expr::Or(vec![a, Expr::And(vec![or, not])]));
-    assert_eq!(ok("comm != x").expr, Expr::Not(Box::new(Expr::Atom(0))));
+    let (a, not, or) = (
+        FilterExpr::Atom(0),
+        FilterExpr::Not(Box::new(FilterExpr::Or(vec![FilterExpr::Atom(2), FilterExpr::Atom(3)]))),
+        FilterExpr::Atom(1),
+    );
+    assert_eq!(f.expr, FilterExpr::Or(vec![a, FilterExpr::And(vec![or, not])]));
+    assert_eq!(ok("comm != x").expr, FilterExpr::Not(Box::new(FilterExpr::Atom(0))));
 }
 
 #[test]

@@ -43,7 +43,7 @@ const MAP: u64 = 0x5000;
 const STACK: u64 = 0x9000;
 
 /// Runs a program on a task; `bank` is the active half of the parameters.
-fn run(program: &Program, task: &Running, bank: u64) -> u64 {
+fn run(program: &FilterProgram, task: &Running, bank: u64) -> u64 {
     let mut stack = [0xaau8; 64];
     let mut r = [0u64; 11];
     (r[1], r[10]) = (CONTEXT, STACK);
@@ -251,7 +251,7 @@ proptest! {
 fn groups_are_compared_by_their_ids() {
     let program = |ids: Vec<(u64, u64)>| {
         let atom = Atom { field: Field::Cgroup, name: String::new(), test: Test::Ranges(ids) };
-        assemble(&Expr::Atom(0), &[atom], &offsets()).expect("assembles")
+        assemble(&FilterExpr::Atom(0), &[atom], &offsets()).expect("assembles")
     };
     let task = |cgroup| Running {
         pid: 1,

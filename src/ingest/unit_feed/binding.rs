@@ -9,7 +9,7 @@ use crate::event::format::Format;
 use crate::event::plain;
 use crate::ingest::unit_events::{is_named, is_pattern, shown};
 use crate::units::kit::field::Num;
-use crate::units::kit::{BoundExpr, Event as Bindable, FilteredUnit, Sees, ViewState};
+use crate::units::kit::{BoundExpr, FilteredUnit, Sees, UnitEvent as Bindable, ViewState};
 
 use super::{MAX_UNITS, Role, Running, Units};
 

@@ -2,7 +2,7 @@
 
 use crate::ingest::unit_events::shared;
 use crate::source::SharedEvents;
-use crate::units::kit::{FilteredUnit, Lost};
+use crate::units::kit::{FilteredUnit, LostEvents};
 
 use super::{MAX_UNITS, Running, Units};
 
@@ -40,7 +40,7 @@ impl KeptFigures {
 
 /// Reports a gap without records to a unit, so that it pairs no events across the gap.
 fn span_gap(unit: &mut FilteredUnit, from: u64, until: u64) {
-    unit.lost(&Lost { cpu: None, from: from.min(until), until, records: 0 });
+    unit.lost(&LostEvents { cpu: None, from: from.min(until), until, records: 0 });
 }
 
 impl Units {

@@ -159,7 +159,7 @@ pub(crate) enum ProgramType {
 
 /// A program's instructions, and the types of its functions where it has callbacks.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Code<'a> {
+pub(crate) struct BpfCode<'a> {
     pub(crate) runs: ProgramType,
     pub(crate) instructions: &'a [u64],
     pub(crate) licence: &'a CStr,
@@ -178,7 +178,7 @@ pub(crate) fn btf(bytes: &[u8]) -> Result<OwnedFd, Errno> {
 }
 
 /// Loads a program for events. The error has the last line of the verifier's log.
-pub(crate) fn load(code: &Code<'_>) -> Result<OwnedFd, LoadError> {
+pub(crate) fn load(code: &BpfCode<'_>) -> Result<OwnedFd, LoadError> {
     let attr = || {
         let mut attr = Attr::of(&[code.runs as u32, code.instructions.len() as u32])
             .point(2, code.instructions.as_ptr())

@@ -10,7 +10,7 @@ use std::sync::atomic::Ordering;
 
 use rustix::io::Errno;
 
-use calls::{CALL, Code, EXIT, LD_MAP, LoadError, MOV_K, MOV_X, MappedValue, ProgramType, op};
+use calls::{BpfCode, CALL, EXIT, LD_MAP, LoadError, MOV_K, MOV_X, MappedValue, ProgramType, op};
 
 pub(crate) const MAX_CONSTANTS: usize = 255;
 /// Bytes of a bank. Programs read one of two banks, so that a change is seen whole or not at all.
@@ -21,7 +21,7 @@ const VALUE_SIZE: usize = 4096 * 2;
 
 /// A program that is not loaded yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Program {
+pub struct FilterProgram {
     /// Instructions in the kernel's encoding: opcode, registers, offset, immediate.
     pub(crate) instructions: Vec<u64>,
     /// The index of the two instructions that load the address of the parameters.
@@ -45,7 +45,7 @@ pub(crate) const YES: [u64; 2] = [op(MOV_K, 0, 0, 0, 1), op(EXIT, 0, 0, 0, 0)];
 impl LoadedProgram {
     /// Loads a program (CAP_BPF and CAP_PERFMON, or CAP_SYS_ADMIN). With `next`, an accepted sample jumps to the first
     /// program of that program array. r6 holds the context.
-    pub(crate) fn new(program: &Program, next: Option<BorrowedFd<'_>>) -> Result<Self, LoadError> {
+    pub(crate) fn new(program: &FilterProgram, next: Option<BorrowedFd<'_>>) -> Result<Self, LoadError> {
         let parameters = MappedValue::new(VALUE_SIZE)?;
         store(&parameters, &program.constants);
         let mut code = program.instructions.clone();
@@ -61,7 +61,8 @@ impl LoadedProgram {
             code.push(op(CALL, 0, 0, 0, TAIL_CALL));
             code.extend(YES);
         }
-        let fd = calls::load(&Code { runs: ProgramType::Sample, instructions: &code, licence: c"GPL", types: None })?;
+        let fd =
+            calls::load(&BpfCode { runs: ProgramType::Sample, instructions: &code, licence: c"GPL", types: None })?;
         Ok(Self { fd, parameters })
     }
 

@@ -4,7 +4,7 @@
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 use super::calls::{
-    self, CALL, Code, EXIT, LD_MAP, LoadError, MOV_K, MOV_X, MapKind, PERF_EVENT_ARRAY, ProgramType, op,
+    self, BpfCode, CALL, EXIT, LD_MAP, LoadError, MOV_K, MOV_X, MapKind, PERF_EVENT_ARRAY, ProgramType, op,
 };
 use crate::kernel::machine::cpus;
 use crate::kernel::perf_event::sys::Errno;
@@ -118,6 +118,6 @@ impl ProgramOutputs {
     /// Loads a program for a tracepoint's event (CAP_BPF and CAP_PERFMON, or CAP_SYS_ADMIN).
     pub(crate) fn load(&self, tracepoint: u64, addresses: &[usize]) -> Result<OwnedFd, LoadError> {
         let code = StringLayout::new(addresses.len()).program(tracepoint, addresses, self.0.as_fd());
-        calls::load(&Code { runs: ProgramType::Tracepoint, instructions: &code, licence: c"GPL", types: None })
+        calls::load(&BpfCode { runs: ProgramType::Tracepoint, instructions: &code, licence: c"GPL", types: None })
     }
 }

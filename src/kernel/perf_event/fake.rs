@@ -9,7 +9,7 @@ use super::attr::Attr;
 use super::ring::Ring;
 use super::sys::{Counts, Errno, Ioctl, Sys};
 use crate::kernel::bpf::calls::LoadError;
-use crate::kernel::bpf::{LoadedProgram, Program};
+use crate::kernel::bpf::{FilterProgram, LoadedProgram};
 
 /// Decides an open from (attr, pid, cpu).
 pub(crate) type Script = Box<dyn Fn(&Attr, i32, i32) -> Result<(), Errno> + Send>;
@@ -115,7 +115,7 @@ impl Sys for FakeSys {
         Ring::map(fd.as_fd(), pages)
     }
 
-    fn load(&self, _program: &Program, _next: Option<BorrowedFd<'_>>) -> Result<LoadedProgram, LoadError> {
+    fn load(&self, _program: &FilterProgram, _next: Option<BorrowedFd<'_>>) -> Result<LoadedProgram, LoadError> {
         self.note("load".to_owned());
         Err(self.programs.clone())
     }

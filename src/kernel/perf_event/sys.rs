@@ -8,7 +8,7 @@ pub(crate) use rustix::io::Errno;
 use super::attr::{Attr, Flag, SW_DUMMY, TYPE_SOFTWARE};
 use super::ring::Ring;
 use crate::kernel::bpf::calls::LoadError;
-use crate::kernel::bpf::{LoadedProgram, Program};
+use crate::kernel::bpf::{FilterProgram, LoadedProgram};
 
 pub(crate) const FLAG_CLOEXEC: u64 = perf_event_open_sys::bindings::PERF_FLAG_FD_CLOEXEC as u64;
 /// `PERF_FLAG_PID_CGROUP`: the pid argument is a cgroup directory's descriptor.
@@ -71,7 +71,7 @@ pub trait Sys: Send {
     /// Reads an event's totals; those that its `read_format` lacks are 0. In a group's read, it is found by its id.
     fn counts(&self, fd: BorrowedFd<'_>, read_format: u64, id: u64) -> Result<Counts, Errno>;
     /// Loads a program for [`Ioctl::SetBpf`]. An accepted sample jumps to the first program of the array `next`.
-    fn load(&self, program: &Program, next: Option<BorrowedFd<'_>>) -> Result<LoadedProgram, LoadError>;
+    fn load(&self, program: &FilterProgram, next: Option<BorrowedFd<'_>>) -> Result<LoadedProgram, LoadError>;
 }
 
 /// The running kernel.
@@ -127,7 +127,7 @@ impl Sys for RealSys {
         Ring::map(fd, pages)
     }
 
-    fn load(&self, program: &Program, next: Option<BorrowedFd<'_>>) -> Result<LoadedProgram, LoadError> {
+    fn load(&self, program: &FilterProgram, next: Option<BorrowedFd<'_>>) -> Result<LoadedProgram, LoadError> {
         LoadedProgram::new(program, next)
     }
 

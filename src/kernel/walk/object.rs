@@ -8,7 +8,7 @@ use rustc_hash::FxHashMap;
 
 use crate::kernel::bpf::calls::LoadError;
 use crate::kernel::bpf::calls::{
-    self, ARRAY_OF_MAPS, Code, MapKind, MappedValue, PERF_EVENT_ARRAY, ProgramType, Types,
+    self, ARRAY_OF_MAPS, BpfCode, MapKind, MappedValue, PERF_EVENT_ARRAY, ProgramType, Types,
 };
 use crate::kernel::machine::cpus;
 use crate::kernel::perf_event::sys::Errno;
@@ -91,7 +91,7 @@ impl LoadedObject {
         let functions = functions(data(file, ".BTF")?, data(file, ".BTF.ext")?, &places);
         let functions = functions.ok_or_else(|| odd("types of functions"))?;
         let types = Types { btf: self.btf.as_fd(), functions: &functions };
-        calls::load(&Code { runs, instructions: &code, licence, types: Some(types) })
+        calls::load(&BpfCode { runs, instructions: &code, licence, types: Some(types) })
     }
 }
 

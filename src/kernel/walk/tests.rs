@@ -22,7 +22,7 @@ fn what_the_verifier_refuses_is_said_in_its_words() {
         return;
     }
     let code = [0x95];
-    let refused = calls::load(&calls::Code {
+    let refused = calls::load(&calls::BpfCode {
         runs: calls::ProgramType::Sample,
         instructions: &code,
         licence: c"GPL",

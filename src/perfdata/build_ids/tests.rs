@@ -12,7 +12,7 @@ fn files_round_trip_and_damage_ends_the_list() {
     let files = [of_path(true, "[kernel.kallsyms]", 16), of_path(false, "/bin/a", 16)];
     let mut sections = sections(&files);
     assert_eq!(sections.len(), 1);
-    let list = |sections: &[Section]| Features { list: sections.to_vec() }.identified_files(false);
+    let list = |sections: &[FeatureSection]| Features { list: sections.to_vec() }.identified_files(false);
     assert_eq!(list(&sections), files);
     let bytes = &mut sections[0].1;
     bytes.truncate(bytes.len() - 5);

@@ -6,9 +6,9 @@ use super::*;
 fn strings_round_trip_and_bad_lengths_do_not() {
     let bytes = string("x86_64");
     assert_eq!(bytes.len(), 68);
-    assert_eq!(Bytes::new(&bytes, false).string().as_deref(), Some("x86_64"));
-    assert_eq!(Bytes::new(&[255, 255, 255, 255, 1], false).string(), None);
-    assert_eq!(Bytes::new(&[1], false).string(), None);
+    assert_eq!(ByteReader::new(&bytes, false).string().as_deref(), Some("x86_64"));
+    assert_eq!(ByteReader::new(&[255, 255, 255, 255, 1], false).string(), None);
+    assert_eq!(ByteReader::new(&[1], false).string(), None);
 }
 
 #[test]
@@ -74,14 +74,14 @@ fn sections_byte_by_byte() {
     assert_eq!(sample_time(1, 2), (bit::SAMPLE_TIME, vec![1, 0, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0]));
     let clock = clock();
     assert_eq!(clock[0], (bit::CLOCKID, vec![1, 0, 0, 0, 0, 0, 0, 0]));
-    let mut data = Bytes::new(&clock[1].1, false);
+    let mut data = ByteReader::new(&clock[1].1, false);
     assert_eq!((clock[1].0, data.u32(), data.u32()), (bit::CLOCK_DATA, Some(1), Some(libc::CLOCK_MONOTONIC as u32)));
     // After 2020, and since boot.
     assert!(data.u64().is_some_and(|wall| wall > 1_577_836_800_000_000_000));
     assert!(data.u64().is_some_and(|now| now > 0 && now <= kernel::monotonic_ns()) && data.rest.is_empty());
     let event = |name: &str, ids: &[u64]| EventDesc { name: name.into(), attr: Default::default(), ids: ids.to_vec() };
     let (bit, bytes) = event_desc(&[event("a", &[5]), event("b", &[6, 7])]);
-    let mut rest = Bytes::new(&bytes, false);
+    let mut rest = ByteReader::new(&bytes, false);
     let size = crate::kernel::attr::FILE_SIZE;
     assert_eq!((bit, rest.u32(), rest.u32()), (bit::EVENT_DESC, Some(2), Some(size as u32)));
     for (name, ids) in [("a", &[5u64][..]), ("b", &[6, 7])] {
@@ -101,16 +101,16 @@ fn the_machine_by_other_sources() {
     assert_eq!(text(bit::HOSTNAME), read("/proc/sys/kernel/hostname").trim());
     assert_eq!(text(bit::OSRELEASE), read("/proc/sys/kernel/osrelease").trim());
     assert!(text(bit::VERSION).starts_with("perfprof-tui ") && text(bit::ARCH).contains(std::env::consts::ARCH));
-    let mut args = Bytes::new(sections.get(bit::CMDLINE).expect("args"), false);
+    let mut args = ByteReader::new(sections.get(bit::CMDLINE).expect("args"), false);
     assert_eq!(
         (args.u32(), args.string().as_deref(), args.string().as_deref()),
         (Some(2), Some("perfprof-tui"), Some("record"))
     );
-    let mut cpus = Bytes::new(sections.get(bit::NRCPUS).expect("cpus"), false);
+    let mut cpus = ByteReader::new(sections.get(bit::NRCPUS).expect("cpus"), false);
     let (possible, online) = (cpus.u32().expect("possible"), cpus.u32().expect("online"));
     assert!(online >= 1 && possible >= online);
     assert_eq!(possible as usize, crate::kernel::cpus::possible());
-    let kib = Bytes::new(sections.get(bit::TOTAL_MEM).expect("memory"), false).u64().expect("KiB");
+    let kib = ByteReader::new(sections.get(bit::TOTAL_MEM).expect("memory"), false).u64().expect("KiB");
     assert!(read("/proc/meminfo").contains(&format!("MemTotal: {kib:>14} kB\n")), "{kib}");
     let cpuinfo = read("/proc/cpuinfo");
     if cfg!(target_arch = "x86_64") {

@@ -85,7 +85,7 @@ fn each_type_by_hand() {
         format!("{:?}", Record::decode(header, body, true).expect("decodes"))
     };
     let is = |record: Record<'_>| format!("{record:?}");
-    let task = Task { pid: 1, ppid: 2, tid: 3, ptid: 4, time: 5 };
+    let task = TaskRecord { pid: 1, ppid: 2, tid: 3, ptid: 4, time: 5 };
     assert_eq!(of(types::FORK, 0, &body(&[1, 2, 3, 4], &[5], &[])), is(Record::Fork(task)));
     assert_eq!(of(types::EXIT, 0, &body(&[1, 2, 3, 4], &[5], &[])), is(Record::Exit(task)));
     let comm = |exec| Record::Comm { pid: 7, tid: 8, exec, name: b"ab" };
@@ -185,7 +185,7 @@ fn records_are_written_in_whole_words_and_none_is_too_long() {
     encode_comm(&mut out, 7, 8, true, b"a b", &[]).expect("fits");
     let (header, body) = decode(&out);
     assert_eq!(Record::decode(header, body, true), Ok(Record::Comm { pid: 7, tid: 8, exec: true, name: b"a b" }));
-    let task = Task { pid: 1, ppid: 2, tid: 3, ptid: 4, time: 5 };
+    let task = TaskRecord { pid: 1, ppid: 2, tid: 3, ptid: 4, time: 5 };
     for (exit, want) in [(false, Record::Fork(task)), (true, Record::Exit(task))] {
         let mut out = Vec::new();
         encode_task(&mut out, exit, &task, &[8; 8]).expect("fits");

@@ -1,6 +1,6 @@
 //! Encoding of records in the kernel's format: header, body, padding.
 
-use super::{FileId, HEADER, Mmap, Task, misc, types};
+use super::{FileId, HEADER, Mmap, TaskRecord, misc, types};
 
 /// Appends a record: header, body, zero padding to eight bytes. `None` when it exceeds the 16-bit size.
 pub fn encode(out: &mut Vec<u8>, kind: u32, misc: u16, body: impl FnOnce(&mut Vec<u8>)) -> Option<()> {
@@ -89,7 +89,7 @@ pub fn encode_cgroup(out: &mut Vec<u8>, id: u64, path: &[u8], trailer: &[u8]) ->
     })
 }
 
-pub(crate) fn encode_task(out: &mut Vec<u8>, exit: bool, task: &Task, trailer: &[u8]) -> Option<()> {
+pub(crate) fn encode_task(out: &mut Vec<u8>, exit: bool, task: &TaskRecord, trailer: &[u8]) -> Option<()> {
     encode(out, if exit { types::EXIT } else { types::FORK }, 0, |out| {
         for id in [task.pid, task.ppid, task.tid, task.ptid] {
             out.extend_from_slice(&id.to_le_bytes());

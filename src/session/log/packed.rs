@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use crate::record::kinds::Task;
+use crate::record::kinds::TaskRecord;
 use crate::session::MapId;
 use crate::session::maps::Placed;
-use crate::session::space::{AddressSpace, Entry};
+use crate::session::space::{AddressSpace, SpaceEntry};
 
 use super::{Fork, Lifetime, SideBandEvent};
 
@@ -42,7 +42,7 @@ fn text(out: &mut Vec<u8>, text: &[u8]) {
     out.extend_from_slice(text);
 }
 
-fn task(out: &mut Vec<u8>, task: &Task, time: u64) {
+fn task(out: &mut Vec<u8>, task: &TaskRecord, time: u64) {
     beside(out, task.ppid, task.pid);
     beside(out, task.ptid, task.tid);
     number(out, time.wrapping_sub(task.time));
@@ -124,10 +124,10 @@ impl<'a> Facts<'a> {
         }
     }
 
-    fn task(&mut self, tid: i32, time: u64) -> Task {
+    fn task(&mut self, tid: i32, time: u64) -> TaskRecord {
         let pid = self.life.pid;
         let (ppid, ptid) = (beside_of(&mut self.left, pid), beside_of(&mut self.left, tid));
-        Task { pid, ppid, tid, ptid, time: time.wrapping_sub(number_of(&mut self.left)) }
+        TaskRecord { pid, ppid, tid, ptid, time: time.wrapping_sub(number_of(&mut self.left)) }
     }
 }
 
@@ -214,7 +214,7 @@ pub(super) fn space_of(mut bytes: &[u8]) -> AddressSpace<Placed> {
         let entry = |left: &mut &[u8]| {
             let map = placed_of(left);
             let start = map.start.wrapping_add(number_of(left));
-            Entry { start, end: start.wrapping_add(number_of(left)), map }
+            SpaceEntry { start, end: start.wrapping_add(number_of(left)), map }
         };
         (!left.is_empty()).then(|| (0..number_of(left)).map(|_| entry(left)).collect::<Vec<_>>())
     };

@@ -3,8 +3,8 @@
 use super::*;
 use proptest::prelude::*;
 
-fn task(pid: i32, ppid: i32, tid: i32, time: u64) -> Task {
-    Task { pid, ppid, tid, ptid: ppid, time }
+fn task(pid: i32, ppid: i32, tid: i32, time: u64) -> TaskRecord {
+    TaskRecord { pid, ppid, tid, ptid: ppid, time }
 }
 
 fn placed(map: MapId) -> Placed {
@@ -21,7 +21,7 @@ fn space(maps: &[(u32, u64)], generation: u32) -> AddressSpace {
 }
 
 fn told(space: &AddressSpace) -> AddressSpace<Placed> {
-    let entry = |e: &super::super::space::Entry<MapId>| super::super::space::Entry {
+    let entry = |e: &super::super::space::SpaceEntry<MapId>| super::super::space::SpaceEntry {
         start: e.start,
         end: e.end,
         map: placed(e.map),
@@ -36,7 +36,7 @@ fn fact() -> impl Strategy<Value = SideBandEvent> {
     let text = || "\\PC{0,20}".prop_map(Arc::from);
     let maps = (id(), id(), any::<u32>(), number(), any::<u32>(), any::<u32>());
     let tasks = || (id(), id(), id(), id(), number());
-    let task = |(pid, ppid, tid, ptid, time)| Task { pid, ppid, tid, ptid, time };
+    let task = |(pid, ppid, tid, ptid, time)| TaskRecord { pid, ppid, tid, ptid, time };
     prop_oneof![
         maps.prop_map(|(pid, tid, map, start, prot, flags)| {
             SideBandEvent::Map { pid, tid, at: Placed { map: MapId(map), start }, prot, flags }

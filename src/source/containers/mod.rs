@@ -1,5 +1,5 @@
 //! Names of containers, read from the state that runtimes keep on disk, without communication with a runtime. A
-//! runtime's directory, or a user's, is the root of all reads in it ([`Door`]): links cannot lead out of it, and files
+//! runtime's directory, or a user's, is the root of all reads in it ([`TrustedFileOpener`]): links cannot lead out of it, and files
 //! that its owner may not read stay closed.
 
 mod docker;
@@ -16,7 +16,7 @@ use std::sync::Arc;
 use crate::kernel::identity::Identity;
 use crate::kernel::procfs;
 use crate::session::containers::{CgroupPlace, Container, NamedContainer, Runtime, places};
-use crate::symbols::door::{Door, Namers, Purpose};
+use crate::symbols::door::{Purpose, TrustedFileOpener, TrustedUids};
 
 /// The maximum size of a state file in bytes.
 const LIMIT: u64 = 8 << 20;
@@ -237,18 +237,18 @@ fn is_name(name: &str) -> bool {
 }
 
 #[derive(Debug)]
-struct Opened(Door);
+struct Opened(TrustedFileOpener);
 
 impl Opened {
     /// Opens a directory; files in it are read only if its owner may read them.
     fn of(path: &Path) -> Option<Self> {
-        Self::with(path, Namers::default())
+        Self::with(path, TrustedUids::default())
     }
 
-    fn with(path: &Path, mut namers: Namers) -> Option<Self> {
+    fn with(path: &Path, mut namers: TrustedUids) -> Option<Self> {
         let folder = procfs::directory(path).ok()?;
         namers.add_writers(&folder);
-        Some(Self(Door::new(folder, namers)))
+        Some(Self(TrustedFileOpener::new(folder, namers)))
     }
 
     fn open(&self, path: &Path) -> Option<File> {

@@ -19,7 +19,7 @@ use super::event_slot::Slot;
 use super::records::misattributed::MisattributedSamples;
 use super::records::outer_namespace::OuterNamespaceTasks;
 use super::records::stack_walks::StackWalks;
-use super::records::strings::{OpenedEvent, Strings};
+use super::records::strings::{OpenedEvent, TracedStrings};
 
 mod counts;
 mod listener;
@@ -91,7 +91,7 @@ pub(crate) struct Attachment {
     pub(crate) fresh_ids: Vec<FreshId>,
     pub(crate) notes: Vec<String>,
     pub(crate) walks: Option<StackWalks>,
-    pub(crate) strings: Strings,
+    pub(crate) strings: TracedStrings,
     /// Translates task numbers to our own PID namespace, if it is not the outermost one.
     pub(crate) outside: Option<OuterNamespaceTasks>,
     /// Restores our ids in samples of software events.
@@ -123,7 +123,7 @@ impl Attachment {
             fresh_ids: Vec::new(),
             notes: Vec::new(),
             walks: None,
-            strings: Strings::default(),
+            strings: TracedStrings::default(),
             outside: OuterNamespaceTasks::here(),
             borrowed: MisattributedSamples::default(),
         }

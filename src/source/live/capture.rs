@@ -139,7 +139,7 @@ mod tests {
 
     #[test]
     fn a_program_that_is_refused_is_said_with_its_reason() {
-        let program = crate::kernel::bpf::Program { instructions: Vec::new(), map_at: 0, constants: Vec::new() };
+        let program = crate::kernel::bpf::FilterProgram { instructions: Vec::new(), map_at: 0, constants: Vec::new() };
         let filter = Capture { text: "pid == 1".into(), program: Some(program), ..Capture::default() };
         let event = Event { filter: Some(filter), ..Event::cpu_clock() };
         let verifier = LoadError { errno: Errno::INVAL, log: "R1 is bad".into() };

@@ -168,13 +168,13 @@ mod tests {
     use super::*;
     use crate::event::Event;
     use crate::kernel::fake::FakeSys;
-    use crate::record::kinds::{Task, encode_task};
+    use crate::record::kinds::{TaskRecord, encode_task};
     use crate::source::live::attach::tests::attachment;
 
     fn born(list: &[(i32, i32, u64)]) -> Settling {
         let mut bytes = Vec::new();
         for (tid, parent, time) in list {
-            let task = Task { pid: *tid, ppid: *parent, tid: *tid, ptid: *parent, time: *time };
+            let task = TaskRecord { pid: *tid, ppid: *parent, tid: *tid, ptid: *parent, time: *time };
             encode_task(&mut bytes, false, &task, &[]).expect("fits");
         }
         let mut settling = Settling::default();

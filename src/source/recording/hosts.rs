@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::event::plain;
 use crate::kernel::attr::Flag;
 use crate::perfdata::EventDesc;
-use crate::perfdata::bytes::Bytes;
+use crate::perfdata::bytes::ByteReader;
 use crate::perfdata::features::bit;
 use crate::record::kinds::BuildId;
 use crate::session::hosts::PerHost;
@@ -55,7 +55,7 @@ fn kernel_id(input: &Input) -> Option<BuildId> {
 
 /// Returns the wall clock minus an input's clock, in nanoseconds (CLOCK_DATA in perf.data-file-format.txt).
 fn ahead(input: &Input) -> Option<i64> {
-    let mut bytes = Bytes::new(input.rec.features.get(bit::CLOCK_DATA)?, input.rec.big);
+    let mut bytes = ByteReader::new(input.rec.features.get(bit::CLOCK_DATA)?, input.rec.big);
     let (_, _, wall, at) = (bytes.u32()?, bytes.u32()?, bytes.u64()?, bytes.u64()?);
     Some(wall.wrapping_sub(at) as i64)
 }

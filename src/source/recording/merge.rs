@@ -12,13 +12,13 @@ use super::reader::wait;
 const QUIET: Duration = Duration::from_secs(1);
 
 #[derive(Debug)]
-pub(crate) struct Turns {
+pub(crate) struct MergeTurns {
     done: Vec<bool>,
     /// When each input last had data.
     last: Vec<Instant>,
 }
 
-impl Turns {
+impl MergeTurns {
     pub(crate) fn new(inputs: usize) -> Self {
         Self { done: vec![false; inputs], last: vec![Instant::now(); inputs] }
     }

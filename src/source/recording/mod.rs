@@ -12,7 +12,7 @@ use std::sync::Arc;
 use crate::event::names::perf_names;
 use crate::kernel::attr::sample;
 use crate::perfdata::build_ids::IdentifiedFile;
-use crate::perfdata::features::{Features, Section, bit};
+use crate::perfdata::features::{FeatureSection, Features, bit};
 use crate::perfdata::read::Recording;
 use crate::perfdata::{EventDesc, info};
 use crate::session::hosts::{HostId, PerHost};
@@ -25,7 +25,7 @@ use super::{Batch, Info, Progress, Source, SourceError, SourceEvent};
 use input::{Input, SideData};
 use reader::FillOutcome;
 
-use merge::Turns;
+use merge::MergeTurns;
 
 pub use open::{open, open_as};
 
@@ -33,7 +33,7 @@ pub use open::{open, open_as};
 pub(crate) struct RecordingSource {
     name: String,
     inputs: Vec<Input>,
-    turns: Turns,
+    turns: MergeTurns,
     info: Info,
     /// Build ids of inputs of other machines than the first, until their first records.
     late_ids: HashMap<usize, Vec<IdentifiedFile>>,
@@ -77,7 +77,7 @@ impl RecordingSource {
         let late_ids = others.iter().map(|i| (*i, ids(&inputs[*i]))).collect();
         beside.notes.extend(hosts::note(&hosts));
         let info = describe(&name, &inputs, hosts, events, places, &mut beside);
-        Self { name, turns: Turns::new(inputs.len()), inputs, info, late_ids, beside, stopped: false }
+        Self { name, turns: MergeTurns::new(inputs.len()), inputs, info, late_ids, beside, stopped: false }
     }
 
     fn progress(&self) -> (u64, u64) {
@@ -118,7 +118,7 @@ fn describe(
 /// Returns a header without large features that are available elsewhere.
 fn head(rec: &Recording) -> Recording {
     const LARGE: [u8; 3] = [bit::TRACING_DATA, bit::BPF_PROG_INFO, bit::BPF_BTF];
-    let kept = |(bit, bytes): &Section| (*bit, if LARGE.contains(bit) { Vec::new() } else { bytes.clone() });
+    let kept = |(bit, bytes): &FeatureSection| (*bit, if LARGE.contains(bit) { Vec::new() } else { bytes.clone() });
     Recording {
         events: rec.events.clone(),
         attr_sizes: rec.attr_sizes.clone(),

@@ -11,7 +11,7 @@ use crate::perfdata::features::bit;
 use crate::perfdata::read::{PIPE_HEADER, ReadError, Recording, is_perf, is_stream};
 use crate::source::text::{self, TextSource};
 use crate::source::{Source, SourceError};
-use crate::symbols::door::{self, Door, Namers, Purpose};
+use crate::symbols::door::{self, Purpose, TrustedFileOpener, TrustedUids};
 
 use super::RecordingSource;
 use super::input::{Input, SideData};
@@ -36,7 +36,7 @@ pub fn open_as(
     name: Option<String>,
     hosts: &[Option<String>],
 ) -> Result<Box<dyn Source>, SourceError> {
-    let (mut inputs, mut named, mut authors) = (Vec::new(), Vec::new(), Namers::default());
+    let (mut inputs, mut named, mut authors) = (Vec::new(), Vec::new(), TrustedUids::default());
     let mut absent = Vec::new();
     for (i, path) in paths.iter().enumerate() {
         let remote = hosts.get(i).and_then(Option::as_deref);
@@ -89,7 +89,7 @@ enum Kind {
     Text(Box<TextSource>),
 }
 
-fn open_one(path: &Path, authors: &mut Namers) -> Result<Kind, ReadError> {
+fn open_one(path: &Path, authors: &mut TrustedUids) -> Result<Kind, ReadError> {
     if path.as_os_str() == "-" {
         let stdin = File::from(rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdin(), 3).map_err(io::Error::from)?);
         return from_open(stdin, path, authors);
@@ -105,7 +105,7 @@ fn open_one(path: &Path, authors: &mut Namers) -> Result<Kind, ReadError> {
 }
 
 /// Opens a file or a pipe. A file has known writers; those of a pipe are unknown.
-fn from_open(file: File, path: &Path, authors: &mut Namers) -> Result<Kind, ReadError> {
+fn from_open(file: File, path: &Path, authors: &mut TrustedUids) -> Result<Kind, ReadError> {
     if file.metadata()?.is_file() {
         authors.add_writers(&file);
         return from_file(file, path);
@@ -232,11 +232,11 @@ fn stream(rec: Recording, reader: ByteSource) -> Result<Input, ReadError> {
 }
 
 /// Opens the directory of `perf record --threads`: DIR/data has header and perf's records, DIR/data.N the rings.
-fn directory(path: &Path, authors: &mut Namers) -> Result<Vec<Input>, ReadError> {
+fn directory(path: &Path, authors: &mut TrustedUids) -> Result<Vec<Input>, ReadError> {
     // The user names the directory, but its writers name the files in it.
     let root = procfs::directory(path)?;
     authors.add_writers(&root);
-    let dir = Door::new(root, authors.clone());
+    let dir = TrustedFileOpener::new(root, authors.clone());
     let mut inside = |name: &str| {
         let file = dir.open(Path::new(name), Purpose::Stream)?;
         authors.add_writers(&file);

@@ -19,7 +19,7 @@ use folded::FoldedLine;
 
 /// The format of a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Format {
+pub enum TextFormat {
     /// The text of `perf script`: a line for each sample, followed by the lines of its call chain.
     Script,
     /// Folded stacks: a line for each stack with its frames from the root on, and a count.
@@ -36,15 +36,15 @@ const AHEAD: u64 = 8 << 20;
 const MAX_LINE: usize = 1 << 20;
 
 /// Detects the format from the start of a file; returns `None` if it is not a profile.
-pub fn sniff(head: &[u8]) -> Option<Format> {
+pub fn sniff(head: &[u8]) -> Option<TextFormat> {
     if head.contains(&0) {
         return None;
     }
     let end = memchr::memrchr(b'\n', head).unwrap_or(head.len());
     if is_script(lines_of(&head[..end]).take(LINES)) {
-        return Some(Format::Script);
+        return Some(TextFormat::Script);
     }
-    is_folded(lines_of(&head[..end])).then_some(Format::Folded)
+    is_folded(lines_of(&head[..end])).then_some(TextFormat::Folded)
 }
 
 fn lines_of(text: &[u8]) -> impl Iterator<Item = &[u8]> {
@@ -89,7 +89,7 @@ fn is_script<'a>(lines: impl Iterator<Item = &'a [u8]>) -> bool {
 /// A text being read.
 pub struct TextSource {
     name: String,
-    format: Format,
+    format: TextFormat,
     reader: Box<dyn BufRead + Send>,
     pub(super) info: Info,
     line: Vec<u8>,
@@ -143,7 +143,7 @@ impl TextNames {
 
 impl TextSource {
     /// Returns a source; `size` is that of the whole text, 0 when unknown.
-    pub fn new(name: String, format: Format, reader: Box<dyn BufRead + Send>, size: u64) -> Self {
+    pub fn new(name: String, format: TextFormat, reader: Box<dyn BufRead + Send>, size: u64) -> Self {
         let mut source = Self {
             info: Info { target: name.clone(), ..Info::new(Origin::Recorded) },
             name,
@@ -163,8 +163,8 @@ impl TextSource {
             stopped: false,
         };
         let what = match format {
-            Format::Script => "text of perf script".to_owned(),
-            Format::Folded => source.look_ahead(),
+            TextFormat::Script => "text of perf script".to_owned(),
+            TextFormat::Folded => source.look_ahead(),
         };
         source.info.facts.push(("format".into(), what));
         source
@@ -357,8 +357,8 @@ impl Source for TextSource {
             return Ok(Progress::End(EndReason::Stopped(format!("at line {} of {}", self.number, self.name))));
         }
         let more = match self.format {
-            Format::Folded => self.folded(batch),
-            Format::Script => self.script(batch),
+            TextFormat::Folded => self.folded(batch),
+            TextFormat::Script => self.script(batch),
         };
         let more = more.unwrap_or_else(|error| {
             batch.note(format!("reading ends at line {}: {error}", self.number));
@@ -508,7 +508,7 @@ a 1  1.6: cycles:
             }
         }
         let reader = Box::new(std::io::Cursor::new(b"oops\na;b 1\na;c 1\n".to_vec()));
-        let mut source = TextSource::new("t".into(), Format::Folded, reader, 0);
+        let mut source = TextSource::new("t".into(), TextFormat::Folded, reader, 0);
         let mut batch = Batch::default();
         source.next(&mut batch).expect("reads");
         assert_eq!((batch.unread(), batch.named.samples.len()), (1, 2));
@@ -518,9 +518,9 @@ a 1  1.6: cycles:
     #[test]
     fn one_bad_line_of_two_is_left_out() {
         for (text, line) in [("a;b 1,5\na;c 2\n", 1), ("a;c 2\na;b 1,5\n", 2)] {
-            assert_eq!(sniff(text.as_bytes()), Some(Format::Folded), "{text:?}");
+            assert_eq!(sniff(text.as_bytes()), Some(TextFormat::Folded), "{text:?}");
             let reader = Box::new(std::io::Cursor::new(text.as_bytes().to_vec()));
-            let mut source = TextSource::new("t".into(), Format::Folded, reader, 0);
+            let mut source = TextSource::new("t".into(), TextFormat::Folded, reader, 0);
             let mut batch = Batch::default();
             source.next(&mut batch).expect("reads");
             assert_eq!((batch.unread(), batch.named.samples.len(), source.first_bad), (1, 1, Some(line)), "{text:?}");

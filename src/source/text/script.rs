@@ -12,7 +12,7 @@ use crate::source::{Batch, NamedFrame, NamedSample};
 use super::TextNames;
 
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Header<'a> {
+pub(crate) struct ScriptHeader<'a> {
     pub(crate) comm: &'a [u8],
     /// -1 if absent.
     pub(crate) pid: i32,
@@ -33,13 +33,13 @@ pub(crate) struct Header<'a> {
 
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum ScriptLine<'a> {
-    Sample(Header<'a>),
+    Sample(ScriptHeader<'a>),
     /// A record of another kind (`--show-task-events` and similar); following lines with tabs belong to it.
     Record,
     Other,
 }
 
-impl Header<'_> {
+impl ScriptHeader<'_> {
     pub(crate) fn is_comm_alone(&self) -> bool {
         self.says_little() && self.frame.is_none()
     }
@@ -110,7 +110,7 @@ fn time_of(word: &[u8]) -> Option<u64> {
     word.strip_suffix(b":").and_then(seconds)
 }
 
-fn timed<'a>(line: &'a [u8], list: &[(usize, &'a [u8])]) -> Option<Header<'a>> {
+fn timed<'a>(line: &'a [u8], list: &[(usize, &'a [u8])]) -> Option<ScriptHeader<'a>> {
     let is_time = |i: &usize| time_of(list[*i].1).is_some();
     let task = (1..list.len()).filter(is_time).find_map(|t| ids(&list[..t]).map(|task| (t, task)));
     let (t, (at, pid, tid, cpu)) = match task {
@@ -123,30 +123,30 @@ fn timed<'a>(line: &'a [u8], list: &[(usize, &'a [u8])]) -> Option<Header<'a>> {
     };
     let comm = line[..list[at].0].trim_ascii();
     let (header, _) = after(line, list, t + 1, true);
-    Some(Header { comm, pid, tid, cpu, time: time_of(list[t].1)?, is_bare: false, ..header })
+    Some(ScriptHeader { comm, pid, tid, cpu, time: time_of(list[t].1)?, is_bare: false, ..header })
 }
 
-fn untimed<'a>(line: &'a [u8], list: &[(usize, &'a [u8])]) -> Option<Header<'a>> {
+fn untimed<'a>(line: &'a [u8], list: &[(usize, &'a [u8])]) -> Option<ScriptHeader<'a>> {
     if let Some(comm) = aligned(line) {
         let from = list.iter().position(|word| word.0 > COMM).unwrap_or(list.len());
         let (header, _) = fields(line, list, from);
-        return Some(Header { comm, is_bare: false, ..header });
+        return Some(ScriptHeader { comm, is_bare: false, ..header });
     }
     let (header, is_understood) = fields(line, list, 0);
     if is_understood && is_event(header.event) {
         return Some(header);
     }
     // The most reliable field first: a task before an event, whose name could contain the task.
-    for is_sure in [|header: &Header<'_>| header.tid >= 0, |header: &Header<'_>| !header.event.is_empty()] {
+    for is_sure in [|header: &ScriptHeader<'_>| header.tid >= 0, |header: &ScriptHeader<'_>| !header.event.is_empty()] {
         for (i, (at, _)) in list.iter().enumerate() {
             let (header, is_understood) = fields(line, list, i);
             if is_understood && (is_sure(&header) || (header.frame.is_some() && line[0] == b' ')) {
-                return Some(Header { comm: line[..*at].trim_ascii(), ..header });
+                return Some(ScriptHeader { comm: line[..*at].trim_ascii(), ..header });
             }
         }
     }
     // A leading blank indicates a line of source code (`-F +srcline`).
-    line.first().is_some_and(|b| !b.is_ascii_whitespace()).then(|| Header { comm: line.trim_ascii(), ..BARE })
+    line.first().is_some_and(|b| !b.is_ascii_whitespace()).then(|| ScriptHeader { comm: line.trim_ascii(), ..BARE })
 }
 
 /// The width of a comm in columns without call chains.
@@ -159,7 +159,7 @@ fn aligned(line: &[u8]) -> Option<&[u8]> {
     is_aligned.then(|| comm.trim_ascii())
 }
 
-const BARE: Header<'_> = Header {
+const BARE: ScriptHeader<'_> = ScriptHeader {
     comm: &[],
     pid: -1,
     tid: -1,
@@ -178,7 +178,7 @@ const PERIOD: usize = 10;
 const ADDRESS: usize = 17;
 
 /// Parses the fields from a word on, `[pid[/tid]] [cpu] [misc] [period] [event:] [frame]`. `false` if it cannot.
-fn fields<'a>(line: &'a [u8], list: &[(usize, &'a [u8])], from: usize) -> (Header<'a>, bool) {
+fn fields<'a>(line: &'a [u8], list: &[(usize, &'a [u8])], from: usize) -> (ScriptHeader<'a>, bool) {
     let narrow = list.get(from).filter(|word| word.1.contains(&b'/') || width(list, from) <= PERIOD);
     let task = narrow.and_then(|word| task(word.1));
     let mut next = from + usize::from(task.is_some());
@@ -187,7 +187,7 @@ fn fields<'a>(line: &'a [u8], list: &[(usize, &'a [u8])], from: usize) -> (Heade
     let (header, is_understood) = after(line, list, next, false);
     let (pid, tid) = task.unwrap_or((-1, -1));
     let is_bare = cpu.is_none() && header.frame.is_none() && !is_event(header.event);
-    (Header { pid, tid, cpu, is_bare, ..header }, is_understood || cpu.is_some())
+    (ScriptHeader { pid, tid, cpu, is_bare, ..header }, is_understood || cpu.is_some())
 }
 
 /// Returns whether a name can only be an event's: a tracepoint's, or a name that perf defines.
@@ -200,7 +200,7 @@ fn is_event(name: &[u8]) -> bool {
 }
 
 /// Parses the fields after the time: the period, the event and the frame. Returns whether it understood all of them.
-fn after<'a>(line: &'a [u8], list: &[(usize, &'a [u8])], mut next: usize, is_timed: bool) -> (Header<'a>, bool) {
+fn after<'a>(line: &'a [u8], list: &[(usize, &'a [u8])], mut next: usize, is_timed: bool) -> (ScriptHeader<'a>, bool) {
     // `-F +misc`: kernel, user, hypervisor, guest, and the kind of a switch.
     let is_misc = |word: &[u8]| word.len() <= 3 && word.iter().all(|b| b"KUHGgMESs".contains(b));
     if !is_timed && list.len() > next + 1 && is_misc(list[next].1) {
@@ -290,7 +290,7 @@ fn is_frame(text: &[u8]) -> bool {
     is_address && (end >= 12 || text.ends_with(b")") || text[end..].starts_with(b" [unknown]"))
 }
 
-pub(crate) fn sample(header: &Header<'_>, names: &mut TextNames, batch: &mut Batch) -> NamedSample {
+pub(crate) fn sample(header: &ScriptHeader<'_>, names: &mut TextNames, batch: &mut Batch) -> NamedSample {
     let from = batch.named.frames.len() as u32;
     let trace = (!header.trace.is_empty()).then(|| String::from_utf8_lossy(header.trace).into());
     if let Some(frame) = header.frame.and_then(frame) {
@@ -318,7 +318,7 @@ fn is_tracepoint(name: &str) -> bool {
     name.split_once(':').is_some_and(|(system, own)| !system.is_empty() && !own.is_empty() && !name.contains('/'))
 }
 
-fn describe_event(name: &str, first: &Header<'_>) -> EventDesc {
+fn describe_event(name: &str, first: &ScriptHeader<'_>) -> EventDesc {
     let (kind, config) = match crate::event::names::perf_names::find(plain(name)) {
         // Some names of times are aliases of the dummy event; no samples are of it.
         Some((kind, config)) if (kind, config) != (TYPE_SOFTWARE, SW_DUMMY) => (kind, config),

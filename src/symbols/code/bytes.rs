@@ -4,14 +4,14 @@ use std::os::unix::fs::FileExt;
 
 use object::{Object, ObjectSection, ObjectSegment};
 
-use super::Machine;
+use super::DecodedMachine;
 use crate::kernel::procfs;
 use crate::perfdata::unpack::UnpackBudget;
 use crate::session::{Dso, DsoKind};
 use crate::symbols::SymbolOptions;
 use crate::symbols::bytes::Bytes;
 use crate::symbols::debug_image::Image;
-use crate::symbols::elf::{self, Elf, Segments};
+use crate::symbols::elf::{self, Elf, ElfSegments};
 use crate::symbols::trust::door;
 
 /// Code, and the address that it was linked for.
@@ -19,8 +19,8 @@ use crate::symbols::trust::door;
 pub(crate) struct Code {
     pub(crate) bytes: Vec<u8>,
     pub(crate) address: u64,
-    pub(crate) machine: Machine,
-    segments: Segments,
+    pub(crate) machine: DecodedMachine,
+    segments: ElfSegments,
 }
 
 impl Code {
@@ -41,11 +41,11 @@ pub(crate) fn of(dso: &Dso, start: u64, end: u64, options: &SymbolOptions) -> Re
     }
 }
 
-fn machine(file: &Elf<'_>) -> Result<Machine, String> {
+fn machine(file: &Elf<'_>) -> Result<DecodedMachine, String> {
     match file.architecture() {
-        object::Architecture::X86_64 => Ok(Machine::X86_64),
-        object::Architecture::I386 => Ok(Machine::X86),
-        object::Architecture::Aarch64 => Ok(Machine::Aarch64),
+        object::Architecture::X86_64 => Ok(DecodedMachine::X86_64),
+        object::Architecture::I386 => Ok(DecodedMachine::X86),
+        object::Architecture::Aarch64 => Ok(DecodedMachine::Aarch64),
         other => Err(format!("cannot disassemble code for {other:?}")),
     }
 }
@@ -82,7 +82,7 @@ fn of_kernel(dso: &Dso, start: u64, end: u64, options: &SymbolOptions) -> Result
         if bytes.is_empty() {
             return Err(format!("{} has no code at this address", path.display()));
         }
-        return Ok(Code { bytes, address: start, machine: machine(&file)?, segments: Segments::default() });
+        return Ok(Code { bytes, address: start, machine: machine(&file)?, segments: ElfSegments::default() });
     }
     if !options.is_own_kernel(dso) {
         return Err("code of the recorded kernel is not available; use --vmlinux FILE".to_owned());
@@ -109,5 +109,5 @@ fn from_kcore(start: u64, end: u64) -> Result<Code, String> {
     let at = segment.file_range().0 + (start - segment.address());
     let n = file.read_at(&mut bytes, at).map_err(|e| missing(e.to_string()))?;
     bytes.truncate(n);
-    Ok(Code { bytes, address: start, machine: machine(&elf)?, segments: Segments::default() })
+    Ok(Code { bytes, address: start, machine: machine(&elf)?, segments: ElfSegments::default() })
 }

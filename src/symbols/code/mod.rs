@@ -8,14 +8,14 @@ use std::io::Read;
 use std::sync::Arc;
 
 use super::dwarf::lines::{Lines, SourceLine};
-use super::trust::door::{Namers, Purpose};
+use super::trust::door::{Purpose, TrustedUids};
 use super::trust::find_file::FileSearch;
 use super::trust::guard::guarded;
 use super::{Resolver, SymbolOptions, Symbolized};
 use crate::session::Dso;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Machine {
+pub(crate) enum DecodedMachine {
     X86_64,
     X86,
     Aarch64,
@@ -87,9 +87,9 @@ pub fn list(
     let (code, mut instructions) = guarded(move || {
         let code = bytes::of(&of.0, start, end, &of.1)?;
         let instructions = match code.machine {
-            Machine::X86_64 => x86::decode(&code.bytes, code.address, 64),
-            Machine::X86 => x86::decode(&code.bytes, code.address, 32),
-            Machine::Aarch64 => arm::decode(&code.bytes, code.address),
+            DecodedMachine::X86_64 => x86::decode(&code.bytes, code.address, 64),
+            DecodedMachine::X86 => x86::decode(&code.bytes, code.address, 32),
+            DecodedMachine::Aarch64 => arm::decode(&code.bytes, code.address),
         };
         Ok((code, instructions))
     })
@@ -129,7 +129,7 @@ fn sources(
     instructions: &[Instruction],
     dso: &Dso,
     options: &SymbolOptions,
-    namers: &Namers,
+    namers: &TrustedUids,
 ) -> Vec<(Arc<str>, Vec<String>)> {
     let Ok(mut places) = FileSearch::new(dso, options) else { return Vec::new() };
     let mut names: Vec<Arc<str>> =

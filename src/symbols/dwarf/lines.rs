@@ -19,12 +19,12 @@ use crate::symbols::bytes::{Bytes, Part};
 use crate::symbols::debug_image::Image;
 use crate::symbols::elf::go_table::{GoPlace, GoTable};
 use crate::symbols::elf::section::Shape;
-use crate::symbols::elf::{self, Segments};
+use crate::symbols::elf::{self, ElfSegments};
 use crate::symbols::names::demangle::{NameForm, demangle};
 use crate::symbols::options::{MAX_FILES, SymbolOptions};
 use crate::symbols::problem::Problem;
 use crate::symbols::shares::Shares;
-use crate::symbols::trust::door::Namers;
+use crate::symbols::trust::door::TrustedUids;
 use crate::symbols::trust::guard::guarded;
 
 /// A place in the source.
@@ -116,8 +116,8 @@ struct OneFile {
     parsed: Option<Parsed>,
     /// A Go program's own table, for addresses without DWARF.
     go: Option<GoTable>,
-    segments: Segments,
-    namers: Namers,
+    segments: ElfSegments,
+    namers: TrustedUids,
     /// Interned: many lines share few file names.
     files: FxHashMap<String, Arc<str>>,
 }
@@ -340,7 +340,7 @@ impl Lines {
     }
 
     /// Returns the users who influenced the source file names of a DSO. `None` if it does not name any.
-    pub(crate) fn namers(&self, dso: DsoId) -> Option<&Namers> {
+    pub(crate) fn namers(&self, dso: DsoId) -> Option<&TrustedUids> {
         self.files.get(&dso)?.as_ref().map(|file| &file.namers)
     }
 

@@ -21,7 +21,7 @@ use crate::symbols::bytes::{Bytes, Part};
 use crate::symbols::elf;
 use crate::symbols::elf::section::Shape;
 use crate::symbols::options::SymbolOptions;
-use crate::symbols::trust::door::Namers;
+use crate::symbols::trust::door::TrustedUids;
 use crate::symbols::trust::find_file::FileSearch;
 
 /// The limit of files open per program.
@@ -32,7 +32,7 @@ type Slice<'a> = EndianSlice<'a, RunTimeEndian>;
 pub(super) struct SplitFiles {
     dso: Dso,
     options: SymbolOptions,
-    namers: Namers,
+    namers: TrustedUids,
     /// Units by their DWO ID.
     units: FxHashMap<u64, OnceCell<Option<Unit>>>,
     package: OnceCell<Option<(DwarfPackageSections<Part>, RunTimeEndian)>>,
@@ -50,7 +50,7 @@ struct Unit {
 
 impl SplitFiles {
     /// Lists the split units of a program; does not look for files yet.
-    pub(super) fn of(dso: &Dso, options: &SymbolOptions, namers: &Namers, dwarf: &Dwarf<Slice<'_>>) -> Self {
+    pub(super) fn of(dso: &Dso, options: &SymbolOptions, namers: &TrustedUids, dwarf: &Dwarf<Slice<'_>>) -> Self {
         let mut units = FxHashMap::default();
         let mut headers = dwarf.units();
         while let Some(header) = headers.next().ok().flatten() {

@@ -8,8 +8,8 @@ use std::ops::Range;
 use gimli::{BaseAddresses, CieOrFde, CommonInformationEntry, FrameDescriptionEntry, RunTimeEndian, UnwindSection};
 use rustc_hash::FxHashMap;
 
-use super::Segments;
-use super::program::Program;
+use super::ElfSegments;
+use super::program::ElfProgram;
 use super::section::{Section, Shape, Slice};
 use crate::symbols::bytes::Bytes;
 
@@ -20,7 +20,7 @@ const MAX_LISTED: usize = 1 << 20;
 #[derive(Debug)]
 pub(crate) struct Bounds {
     bytes: Bytes,
-    segments: Segments,
+    segments: ElfSegments,
     way: Option<Way>,
 }
 
@@ -85,7 +85,7 @@ fn last_until(n: usize, start: impl Fn(usize) -> u64, address: u64) -> Option<us
 }
 
 impl Bounds {
-    pub(crate) fn of(bytes: &Bytes, segments: &Segments) -> Self {
+    pub(crate) fn of(bytes: &Bytes, segments: &ElfSegments) -> Self {
         Self { bytes: bytes.clone(), segments: segments.clone(), way: None }
     }
 
@@ -127,7 +127,7 @@ impl Way {
 }
 
 fn read(bytes: &[u8]) -> Option<Way> {
-    let program = Program::of(bytes).ok()?;
+    let program = ElfProgram::of(bytes).ok()?;
     let (shape, bases) = (program.shape, program.bases());
     let of = |name: &str| program.section(name);
     if let (Some(frames), Some(header)) = (of(".eh_frame"), of(".eh_frame_hdr"))
@@ -196,8 +196,8 @@ mod tests {
     use crate::symbols::elf;
     use crate::symbols::trust::find_file::tests::{SPIN, libc, map};
 
-    fn segments(bytes: &Bytes) -> Segments {
-        Program::of(bytes).expect("elf").places()
+    fn segments(bytes: &Bytes) -> ElfSegments {
+        ElfProgram::of(bytes).expect("elf").places()
     }
 
     #[test]

@@ -5,7 +5,7 @@ use object::{Object, ObjectSection, ObjectSegment};
 
 use crate::perfdata::unpack::UnpackBudget;
 use crate::symbols::bytes::Bytes;
-use crate::symbols::elf::{Elf, ElfError, Segments};
+use crate::symbols::elf::{Elf, ElfError, ElfSegments};
 use crate::symbols::names::table::{Binding, MAX_NAME, Raw, SymbolTable};
 
 pub(crate) const SECTIONS: [&str; 2] = [".gopclntab", ".data.rel.ro.gopclntab"];
@@ -168,7 +168,7 @@ impl GoTable {
     }
 
     /// Returns the functions at their offsets in the file; names stay in the file. Fails if the budget is too small.
-    pub(crate) fn symbols(&self, segments: &Segments, purse: &mut UnpackBudget) -> Result<SymbolTable, ElfError> {
+    pub(crate) fn symbols(&self, segments: &ElfSegments, purse: &mut UnpackBudget) -> Result<SymbolTable, ElfError> {
         let each = (SymbolTable::ENTRY + size_of::<(u64, u32)>()) as u64;
         purse.take(SECTIONS[0], self.functions * each)?;
         let one = |i: u64| Some((segments.to_offset(self.entry(i)?.0)?, i as u32));

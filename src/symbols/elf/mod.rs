@@ -38,9 +38,9 @@ pub(crate) type Elf<'d> = object::File<'d, &'d [u8]>;
 
 /// The loaded segments of a file: address, size and offset in the file of each.
 #[derive(Clone, Debug, Default)]
-pub struct Segments(Vec<(u64, u64, u64)>);
+pub struct ElfSegments(Vec<(u64, u64, u64)>);
 
-impl Segments {
+impl ElfSegments {
     /// Takes address, size in memory and offset of each segment.
     pub(super) fn new(parts: impl Iterator<Item = (u64, u64, u64)>) -> Self {
         Self(parts.take(MAX_SEGMENTS).collect())
@@ -89,7 +89,7 @@ pub(crate) fn build_id(file: &Elf<'_>) -> Option<BuildId> {
 pub(crate) fn functions(
     bytes: &Bytes,
     kind: SymbolSection,
-    segments: &Segments,
+    segments: &ElfSegments,
     purse: &mut UnpackBudget,
 ) -> Result<SymbolTable, ElfError> {
     table_of(bytes, kind, segments, purse, |symbols, sym| symbols.is_function(sym))
@@ -99,7 +99,7 @@ pub(crate) fn functions(
 pub(crate) fn objects(
     bytes: &Bytes,
     kind: SymbolSection,
-    segments: &Segments,
+    segments: &ElfSegments,
     purse: &mut UnpackBudget,
 ) -> Result<SymbolTable, ElfError> {
     table_of(bytes, kind, segments, purse, |symbols, sym| symbols.is_function(sym) || symbols.is_object(sym))
@@ -108,9 +108,9 @@ pub(crate) fn objects(
 fn table_of(
     bytes: &Bytes,
     kind: SymbolSection,
-    segments: &Segments,
+    segments: &ElfSegments,
     purse: &mut UnpackBudget,
-    is_wanted: fn(&Symbols<'_>, &Sym) -> bool,
+    is_wanted: fn(&Symbols<'_>, &ElfSym) -> bool,
 ) -> Result<SymbolTable, ElfError> {
     let file = parse(bytes)?;
     let symbols = Symbols::of(&file, bytes, kind);
@@ -129,7 +129,7 @@ pub(super) fn starts_of_functions(file: &Elf<'_>, bytes: &[u8]) -> Vec<u64> {
     for kind in [SymbolSection::All, SymbolSection::Dynamic] {
         let symbols = Symbols::of(file, bytes, kind);
         // A label in assembly may be anywhere.
-        let is_function = |sym: Sym| matches!(sym.kind, STT_FUNC | STT_GNU_IFUNC) && symbols.is_function(&sym);
+        let is_function = |sym: ElfSym| matches!(sym.kind, STT_FUNC | STT_GNU_IFUNC) && symbols.is_function(&sym);
         let functions = (0..symbols.len()).filter(|i| symbols.get(*i).is_some_and(is_function));
         starts.extend(functions.map(|i| symbols.raw(i)).filter(|raw| !is_part(raw)).map(|raw| raw.start));
     }
@@ -192,13 +192,13 @@ impl<'d> Symbols<'d> {
         u32::try_from(self.entries.len() / size).unwrap_or(u32::MAX)
     }
 
-    pub(super) fn get(&self, i: u32) -> Option<Sym> {
-        let read = if self.wide { Sym::read::<Sym64<Endianness>> } else { Sym::read::<Sym32<Endianness>> };
+    pub(super) fn get(&self, i: u32) -> Option<ElfSym> {
+        let read = if self.wide { ElfSym::read::<Sym64<Endianness>> } else { ElfSym::read::<Sym32<Endianness>> };
         read(self.entries, i as usize, self.endian)
     }
 
     /// Returns whether a symbol is a function with a name. Does not read the name: names are megabytes of pages.
-    fn is_function(&self, sym: &Sym) -> bool {
+    fn is_function(&self, sym: &ElfSym) -> bool {
         let is_code = match sym.kind {
             STT_FUNC | STT_GNU_IFUNC => sym.section != SHN_UNDEF,
             STT_NOTYPE => self.text.get(usize::from(sym.section.0)).copied().unwrap_or(false),
@@ -207,7 +207,7 @@ impl<'d> Symbols<'d> {
         is_code && sym.name != 0 && (sym.name as usize) < self.names.len()
     }
 
-    fn is_object(&self, sym: &Sym) -> bool {
+    fn is_object(&self, sym: &ElfSym) -> bool {
         let is_data = sym.kind == STT_OBJECT && sym.section != SHN_UNDEF;
         is_data && sym.name != 0 && (sym.name as usize) < self.names.len()
     }
@@ -217,7 +217,7 @@ impl<'d> Symbols<'d> {
         &self,
         to_offset: &dyn Fn(u64) -> Option<u64>,
         purse: &mut UnpackBudget,
-        is_wanted: fn(&Self, &Sym) -> bool,
+        is_wanted: fn(&Self, &ElfSym) -> bool,
     ) -> Result<Vec<(u64, u32)>, UnpackError> {
         // Skipped symbols take only time, which is limited by the size of the table.
         let passed = self.entries.len() as u64 / SYMBOLS_FOR_ONE;
@@ -251,7 +251,7 @@ impl<'d> Symbols<'d> {
 }
 
 #[derive(Default)]
-pub(super) struct Sym {
+pub(super) struct ElfSym {
     name: u32,
     pub(super) kind: SymbolType,
     binding: SymbolBind,
@@ -260,7 +260,7 @@ pub(super) struct Sym {
     size: u64,
 }
 
-impl Sym {
+impl ElfSym {
     fn read<S: object::read::elf::Sym>(entries: &[u8], i: usize, endian: S::Endian) -> Option<Self> {
         let (raw, _) = pod::from_bytes::<S>(entries.get(i * size_of::<S>()..)?).ok()?;
         let (value, size) = (raw.st_value(endian).into(), raw.st_size(endian).into());

@@ -7,14 +7,14 @@ use object::elf::{R_AARCH64_IRELATIVE, R_X86_64_IRELATIVE, Rela64, STT_GNU_IFUNC
 use object::{LittleEndian, Object, ObjectSection, pod};
 
 use crate::perfdata::unpack::{UnpackBudget, UnpackError};
-use crate::symbols::elf::{Elf, Segments, SymbolSection, Symbols};
+use crate::symbols::elf::{Elf, ElfSegments, SymbolSection, Symbols};
 use crate::symbols::names::table::{Binding, Raw, SymbolTable};
 
 /// Returns the stubs of a file at their offsets. Fails if the budget is too small.
 pub(crate) fn table(
     file: &Elf<'_>,
     bytes: &[u8],
-    segments: &Segments,
+    segments: &ElfSegments,
     purse: &mut UnpackBudget,
 ) -> Result<SymbolTable, UnpackError> {
     let before = purse.taken() as u64;
@@ -159,7 +159,7 @@ fn aarch64(file: &Elf<'_>, bytes: &[u8], purse: &mut UnpackBudget) -> Result<Vec
 
 #[cfg(test)]
 mod tests {
-    use super::super::program::Program;
+    use super::super::program::ElfProgram;
     use super::*;
     use crate::symbols::bytes::Bytes;
     use crate::symbols::elf;
@@ -167,7 +167,7 @@ mod tests {
 
     fn names(bytes: &Bytes) -> Vec<String> {
         let file = elf::parse(bytes).expect("elf");
-        let segments = Program::of(bytes).expect("elf").places();
+        let segments = ElfProgram::of(bytes).expect("elf").places();
         let table = table(&file, bytes, &segments, &mut UnpackBudget::new(1 << 20)).expect("room");
         table.iter().map(|s| String::from_utf8_lossy(s.name).into_owned()).collect()
     }

@@ -10,7 +10,7 @@ use object::read::elf::{FileHeader, ProgramHeader};
 use object::{Endianness, Object, ObjectSection, SectionFlags};
 
 use super::section::{Section, Shape};
-use crate::symbols::elf::{self, Elf, ElfError, MAX_SEGMENTS, Segments};
+use crate::symbols::elf::{self, Elf, ElfError, ElfSegments, MAX_SEGMENTS};
 
 /// The machines whose code is unwound by tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -34,7 +34,7 @@ pub(crate) struct Segment {
 }
 
 #[derive(Debug)]
-pub(crate) struct Program<'d> {
+pub(crate) struct ElfProgram<'d> {
     bytes: &'d [u8],
     pub(crate) machine: Machine,
     pub(crate) shape: Shape,
@@ -47,7 +47,7 @@ pub(crate) struct Program<'d> {
     header: Option<Section>,
 }
 
-impl<'d> Program<'d> {
+impl<'d> ElfProgram<'d> {
     /// Parses the program headers of a file. Fails if it is not an ELF file, or the headers are damaged.
     pub(crate) fn of(bytes: &'d [u8]) -> Result<Self, ElfError> {
         match FileHeader64::<Endianness>::parse(bytes) {
@@ -102,8 +102,8 @@ impl<'d> Program<'d> {
         })
     }
 
-    pub(crate) fn places(&self) -> Segments {
-        Segments::new(self.segments.iter().map(|part| (part.address, part.memory, part.offset)))
+    pub(crate) fn places(&self) -> ElfSegments {
+        ElfSegments::new(self.segments.iter().map(|part| (part.address, part.memory, part.offset)))
     }
 
     /// Returns a word of the loaded parts that identifies the file, and its address as linked. It is the start of the
@@ -193,11 +193,11 @@ mod tests {
     #[test]
     fn tables_are_found_without_section_headers() {
         let whole = map(SPIN);
-        let whole = Program::of(&whole).expect("a program");
+        let whole = ElfProgram::of(&whole).expect("a program");
         let own = whole.section(".eh_frame").expect("a table");
         for offset in [0, u64::MAX, 0x10_0000_0000] {
             let bytes = without_sections(whole.bytes, offset);
-            let program = Program::of(&bytes).expect("a program");
+            let program = ElfProgram::of(&bytes).expect("a program");
             assert!(program.elf.as_ref().is_none_or(|elf| elf.sections().next().is_none()), "{offset:#x}");
             assert_eq!((&program.segments, program.entry), (&whole.segments, whole.entry));
             let found = program.section(".eh_frame").expect("a table");
@@ -212,8 +212,8 @@ mod tests {
     fn damage_is_an_error() {
         let whole = map(SPIN);
         for len in [0, 3, 63, 64, 100, 400] {
-            let _ = Program::of(&whole[..len]).map(|program| (program.section(".eh_frame"), program.code().len()));
+            let _ = ElfProgram::of(&whole[..len]).map(|program| (program.section(".eh_frame"), program.code().len()));
         }
-        assert!(Program::of(b"#!/bin/sh\n").is_err());
+        assert!(ElfProgram::of(b"#!/bin/sh\n").is_err());
     }
 }

@@ -4,7 +4,7 @@
 use std::io::{self, Read};
 use std::path::Path;
 
-use super::table::{Binding, Builder, Raw, SymbolTable};
+use super::table::{Binding, Raw, SymbolTable, SymbolTableBuilder};
 use crate::kernel::procfs;
 use crate::symbols::trust::door;
 
@@ -79,12 +79,12 @@ impl Kallsyms {
 
 struct Reader {
     known: Kallsyms,
-    table: Builder,
+    table: SymbolTableBuilder,
 }
 
 impl Default for Reader {
     fn default() -> Self {
-        Self { known: Kallsyms { restricted: true, ..Kallsyms::default() }, table: Builder::last_wins() }
+        Self { known: Kallsyms { restricted: true, ..Kallsyms::default() }, table: SymbolTableBuilder::last_wins() }
     }
 }
 

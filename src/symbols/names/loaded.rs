@@ -143,7 +143,7 @@ impl LoadedFiles {
 
 #[cfg(test)]
 mod tests {
-    use super::super::table::{Binding, Builder, Raw};
+    use super::super::table::{Binding, Raw, SymbolTableBuilder};
     use super::*;
     use crate::symbols::bytes::Bytes;
 
@@ -151,9 +151,9 @@ mod tests {
     fn what_was_prepared_is_found_as_it_would_be() {
         let own = std::fs::File::open(std::env::current_exe().expect("a path")).expect("opens");
         let bytes = Bytes::of(&own).expect("mapped");
-        let segments = crate::symbols::elf::program::Program::of(&bytes).expect("an ELF file").places();
+        let segments = crate::symbols::elf::program::ElfProgram::of(&bytes).expect("an ELF file").places();
         let loaded = || {
-            let mut builder = Builder::default();
+            let mut builder = SymbolTableBuilder::default();
             for (start, name) in [(16, "_ZN3foo3barEv"), (32, "main"), (48, "_ZN4core3fmt5write17h0123456789abcdefE")] {
                 builder.push(Raw { start, size: 16, name: name.as_bytes(), binding: Binding::Global });
             }

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 
 use parking_lot::Mutex;
 
-use super::table::{Binding, Builder, Raw, SymbolTable};
+use super::table::{Binding, Raw, SymbolTable, SymbolTableBuilder};
 use crate::perfdata::unpack::{self, UnpackBudget};
 use crate::record::kinds::{encode, types};
 
@@ -115,7 +115,7 @@ impl ShippedTables {
         let plain = unpack::zstd("a table of the stream", &came.packed, purse).ok()?;
         let functions = plain.len() as u64 / 18;
         purse.take("a table of the stream", plain.len() as u64 + functions * SymbolTable::ENTRY as u64).ok()?;
-        let mut builder = Builder::default();
+        let mut builder = SymbolTableBuilder::default();
         let mut rest = plain.as_slice();
         while let Some((head, after)) = rest.split_first_chunk::<18>() {
             let word = |at: usize| head.get(at..at + 8).and_then(|b| b.try_into().ok()).map_or(0, u64::from_le_bytes);
@@ -147,7 +147,7 @@ mod tests {
     use proptest::strategy::Just;
 
     fn table(names: &[(u64, u64, &str)]) -> SymbolTable {
-        let mut builder = Builder::default();
+        let mut builder = SymbolTableBuilder::default();
         for (start, size, name) in names {
             builder.push(Raw { start: *start, size: *size, name: name.as_bytes(), binding: Binding::Global });
         }

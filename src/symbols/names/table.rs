@@ -8,7 +8,7 @@ use std::cmp::Ordering;
 use crate::perfdata::unpack::{UnpackBudget, UnpackError};
 use crate::symbols::bytes::Bytes;
 use names::{Names, cut};
-use starts::Starts;
+use starts::NameStarts;
 
 /// Longer names are cut.
 pub(crate) const MAX_NAME: usize = 16 << 10;
@@ -50,7 +50,7 @@ pub struct Symbol<'a> {
 /// Functions sorted by address. Compact: eight bytes each if no function has a size, else twelve, plus the names.
 #[derive(Debug, Default)]
 pub struct SymbolTable {
-    starts: Starts,
+    starts: NameStarts,
     /// Empty if all sizes are unknown. A function of size 0 ends where the next one begins.
     sizes: Vec<u32>,
     names_at: Vec<u32>,
@@ -62,7 +62,7 @@ const NESTING: usize = 16;
 
 /// Builds a table from symbols that are mostly sorted by address. It does not hold them twice.
 #[derive(Debug, Default)]
-pub(crate) struct Builder {
+pub(crate) struct SymbolTableBuilder {
     table: SymbolTable,
     /// Size, binding and name of the last symbol. Another one may have the same address.
     last: Option<(u64, Binding, Vec<u8>)>,
@@ -82,7 +82,7 @@ struct Stray {
     binding: Binding,
 }
 
-impl Builder {
+impl SymbolTableBuilder {
     /// Creates a builder for kallsyms, without sizes: as in perf, only the last symbol at an address is found.
     pub(crate) fn last_wins() -> Self {
         Self { last_wins: true, ..Self::default() }

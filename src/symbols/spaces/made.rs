@@ -8,7 +8,7 @@ use rustc_hash::FxHashSet;
 
 use super::allowance::Allowance;
 use crate::symbols::bytes::Bytes;
-use crate::symbols::elf::program::{Program, Segment};
+use crate::symbols::elf::program::{ElfProgram, Segment};
 use crate::symbols::unwind::rows::{self, NoRows, UnwindRows};
 
 /// The ID by which processes refer to a table.
@@ -29,8 +29,8 @@ pub(crate) struct Made {
 impl Made {
     /// Builds a file's rows, unless rows of the same content are known.
     pub(crate) fn of(bytes: &Bytes, hasher: &RandomState, is_known: impl FnOnce(u64) -> bool) -> Self {
-        let program = Program::of(bytes).ok();
-        let mark = program.as_ref().and_then(Program::mark);
+        let program = ElfProgram::of(bytes).ok();
+        let mark = program.as_ref().and_then(ElfProgram::mark);
         let digest = rows::contents(bytes).map(|parts| hasher.hash_one((parts, mark)));
         if digest.is_some_and(is_known) {
             return Self { digest, rows: None, segments: Vec::new(), mark: None };
@@ -72,7 +72,7 @@ pub(crate) fn start(hasher: RandomState) -> io::Result<(Sender<Job>, Receiver<Do
 }
 
 /// Returns the segments with code, in the format of [`Made`].
-fn code(program: &Program<'_>, base: u64) -> Vec<(u64, u64, u64)> {
+fn code(program: &ElfProgram<'_>, base: u64) -> Vec<(u64, u64, u64)> {
     let segments = program.segments.iter().filter(|segment| segment.is_code);
     let shift = |segment: &Segment| segment.address.wrapping_sub(segment.offset).wrapping_sub(base);
     segments.map(|segment| (segment.offset, segment.size, shift(segment))).collect()

@@ -10,7 +10,7 @@ use rustc_hash::FxHashSet;
 
 use crate::symbols::bytes::Bytes;
 use crate::symbols::elf::linked::Linked;
-use crate::symbols::trust::door::{Door, Purpose};
+use crate::symbols::trust::door::{Purpose, TrustedFileOpener};
 use crate::symbols::trust::find_file;
 
 /// The limit of files: programs link a few hundred libraries at most.
@@ -51,7 +51,7 @@ impl Needed {
         Self { places: vec![path], machine: None }
     }
 
-    fn open(&self, door: &Door) -> Option<(&Path, File, Bytes)> {
+    fn open(&self, door: &TrustedFileOpener) -> Option<(&Path, File, Bytes)> {
         self.places.iter().find_map(|path| {
             let file = door.open(path, Purpose::Code).ok()?;
             let bytes = Bytes::of(&file).ok()?;
@@ -61,7 +61,7 @@ impl Needed {
     }
 }
 
-fn files_of(door: &Door, program: &Path) -> Vec<(String, File)> {
+fn files_of(door: &TrustedFileOpener, program: &Path) -> Vec<(String, File)> {
     let (mut files, mut seen) = (Vec::new(), FxHashSet::default());
     let mut scripts = 0;
     let mut left = VecDeque::from([Needed::at(program.to_owned())]);

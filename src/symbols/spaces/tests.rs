@@ -5,12 +5,12 @@ use std::collections::BTreeSet;
 use crossbeam_channel::TryRecvError;
 use proptest::prelude::*;
 
-use super::files::tests::{Counter, may_look};
+use super::files::tests::{BuildCounter, may_look};
 use super::made::{Job, Made};
 use super::*;
 
-fn spaces(room: usize) -> Spaces<Counter> {
-    Spaces::new(Counter { room, ..Counter::default() }, Files::default(), Arc::default())
+fn spaces(room: usize) -> Spaces<BuildCounter> {
+    Spaces::new(BuildCounter { room, ..BuildCounter::default() }, Files::default(), Arc::default())
 }
 
 #[test]
@@ -121,7 +121,7 @@ fn nobody_waits_for_the_table_of_a_large_file() {
     let here = nobody_waits_for_the_table_of_a_large_file as fn() as usize as u64;
     let own = maps.iter().find(|map| (map.start..map.end).contains(&here)).expect("mapped").start;
     let library = maps.iter().find(|map| map.name.ends_with(b"/libc.so.6")).expect("mapped").start;
-    let has_rows = |spaces: &Spaces<Counter>, at: u64| {
+    let has_rows = |spaces: &Spaces<BuildCounter>, at: u64| {
         spaces.store.processes[&pid].iter().any(|mapping| mapping.start == at && mapping.span.is_some())
     };
     assert_eq!((has_rows(&spaces, library), has_rows(&spaces, own)), (true, false));

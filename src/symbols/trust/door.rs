@@ -20,9 +20,9 @@ use crate::kernel::procfs;
 
 /// The users who influenced which file is opened. All of them must be allowed to read it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Namers(Vec<Identity>);
+pub struct TrustedUids(Vec<Identity>);
 
-impl Namers {
+impl TrustedUids {
     /// Adds a user. Root may read everything, so root is not added.
     pub fn add(&mut self, who: Identity) {
         if !who.is_root() && !self.0.iter().any(|known| known.uid == who.uid) {
@@ -45,7 +45,7 @@ impl Namers {
     }
 }
 
-impl From<Identity> for Namers {
+impl From<Identity> for TrustedUids {
     fn from(who: Identity) -> Self {
         let mut namers = Self::default();
         namers.add(who);
@@ -117,20 +117,20 @@ pub(crate) fn is_older(error: &io::Error) -> bool {
 
 /// A directory tree, and the users who choose which of its files to open.
 #[derive(Debug)]
-pub struct Door {
+pub struct TrustedFileOpener {
     root: File,
     is_here: bool,
-    pub(crate) namers: Namers,
+    pub(crate) namers: TrustedUids,
 }
 
-impl Door {
+impl TrustedFileOpener {
     /// Opens files below a directory, which is also the root for symbolic links.
-    pub fn new(root: File, namers: Namers) -> Self {
+    pub fn new(root: File, namers: TrustedUids) -> Self {
         Self { root, is_here: false, namers }
     }
 
     /// Opens files of this machine; fails if the root directory cannot be opened.
-    pub(crate) fn here(namers: Namers) -> io::Result<Self> {
+    pub(crate) fn here(namers: TrustedUids) -> io::Result<Self> {
         Ok(Self { root: procfs::directory("/")?, is_here: true, namers })
     }
 
@@ -140,7 +140,7 @@ impl Door {
     }
 
     /// Opens a file in a directory that everyone can write to. Symbolic links are not followed, and the file must
-    /// belong to the users who name it, to root, or to us. Errors are those of [`Door::open`].
+    /// belong to the users who name it, to root, or to us. Errors are those of [`TrustedFileOpener::open`].
     pub fn believed(&self, path: &Path) -> io::Result<File> {
         let file = self.pass(path, Purpose::Stream, OFlags::NOFOLLOW)?;
         let uid = file.metadata()?.uid();
@@ -275,8 +275,8 @@ mod tests {
     use std::os::unix::fs::{PermissionsExt, chown, symlink};
     use std::time::{Duration, Instant};
 
-    fn below(dir: &Path, namers: Namers) -> Door {
-        Door::new(procfs::directory(dir).expect("root"), namers)
+    fn below(dir: &Path, namers: TrustedUids) -> TrustedFileOpener {
+        TrustedFileOpener::new(procfs::directory(dir).expect("root"), namers)
     }
 
     fn mode(path: &Path, mode: u32) {
@@ -297,14 +297,14 @@ mod tests {
         symlink("/proc/self/exe", at("magic")).expect("link");
         fs::create_dir(at("dir")).expect("dir");
         rustix::fs::mkfifoat(rustix::fs::CWD, at("fifo"), Mode::RUSR).expect("fifo");
-        let door = below(dir.path(), Namers::default());
+        let door = below(dir.path(), TrustedUids::default());
         let open = |path: &str| door.open(Path::new(path), Purpose::Code);
         // A link resolves as it would for the process: from the process's root.
         assert_eq!(open("/link").expect("inside").metadata().expect("meta").len(), 5);
         for out in ["/out", "/../../../../../../etc/passwd", "/magic", "/dir", "/fifo", "/none"] {
             assert!(open(out).is_err(), "{out}");
         }
-        let here = Door::here(Namers::default()).expect("door");
+        let here = TrustedFileOpener::here(TrustedUids::default()).expect("door");
         for path in ["/dev/null", "/proc/self/exe", "/etc"] {
             assert!(here.open(Path::new(path), Purpose::Code).is_err(), "{path}");
         }
@@ -315,7 +315,7 @@ mod tests {
     #[test]
     fn files_that_are_not_stored_stay_closed() {
         let began = Instant::now();
-        let here = Door::here(Namers::default()).expect("door");
+        let here = TrustedFileOpener::here(TrustedUids::default()).expect("door");
         let paths =
             ["/proc/kmsg", "/proc/self/environ", "/proc/version", "/sys/kernel/notes", "/sys/kernel/vmcoreinfo"];
         let there: Vec<&str> = paths.into_iter().filter(|path| Path::new(path).exists()).collect();
@@ -335,7 +335,7 @@ mod tests {
     fn a_file_is_no_larger_than_its_purpose_allows() {
         let dir = tempfile::tempdir().expect("dir");
         let file = File::create(dir.path().join("x.c")).expect("file");
-        let door = below(dir.path(), Namers::default());
+        let door = below(dir.path(), TrustedUids::default());
         for purpose in [Purpose::Code, Purpose::Source] {
             let open = || door.open(Path::new("/x.c"), purpose);
             file.set_len(purpose.limit()).expect("sparse");
@@ -360,12 +360,12 @@ mod tests {
         let user = |uid| {
             let file = tempfile::NamedTempFile::new().expect("file");
             chown(file.path(), Some(uid), None).expect("owner");
-            let mut namers = Namers::default();
+            let mut namers = TrustedUids::default();
             namers.add_writers(file.as_file());
             namers
         };
-        let open = |namers: Namers, path: &str| below(dir.path(), namers).open(Path::new(path), Purpose::Source);
-        let root: Namers = user(0);
+        let open = |namers: TrustedUids, path: &str| below(dir.path(), namers).open(Path::new(path), Purpose::Source);
+        let root: TrustedUids = user(0);
         mode(dir.path(), 0o755);
         mode(&path, 0o600);
         open(root.clone(), "/x.c").expect("root's");
@@ -386,7 +386,7 @@ mod tests {
         chown(&inner, Some(4242), None).expect("owner");
         open(user(4242), "/inner/x.c").expect("its own");
         for others in [[4242, 4243], [4243, 4242]] {
-            let mut both = Namers::default();
+            let mut both = TrustedUids::default();
             others.into_iter().for_each(|uid| both.extend(&user(uid)));
             assert!(open(both, "/inner/x.c").is_err());
         }
@@ -400,16 +400,16 @@ mod tests {
         symlink("/map", at("link")).expect("link");
         rustix::fs::mkfifoat(rustix::fs::CWD, at("fifo"), Mode::RUSR).expect("fifo");
         let open = |path: &str, namers| below(dir.path(), namers).believed(Path::new(path));
-        open("/map", Namers::default()).expect("ours");
+        open("/map", TrustedUids::default()).expect("ours");
         let no = |path, namers| open(path, namers).expect_err("refused").to_string();
-        assert!(no("/link", Namers::default()).contains("a symbolic link"));
-        assert!(no("/fifo", Namers::default()).contains("not a regular file"));
+        assert!(no("/link", TrustedUids::default()).contains("a symbolic link"));
+        assert!(no("/fifo", TrustedUids::default()).contains("not a regular file"));
         if is_root() {
             mode(dir.path(), 0o755);
             mode(&at("map"), 0o644);
             chown(at("map"), Some(65_534), None).expect("owner");
             open("/map", Identity::nobody().into()).expect("owned by its user");
-            assert!(no("/map", Namers::default()).contains("belongs to user 65534, so it is not trusted"));
+            assert!(no("/map", TrustedUids::default()).contains("belongs to user 65534, so it is not trusted"));
             chown(at("map"), Some(4242), None).expect("owner");
             assert!(no("/map", Identity::nobody().into()).contains("not trusted"));
         }

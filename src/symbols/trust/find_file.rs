@@ -7,7 +7,7 @@ use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use super::door::{self, Door, Namers, Purpose, RefusalKind};
+use super::door::{self, Purpose, RefusalKind, TrustedFileOpener, TrustedUids};
 use super::same_file::{self, Likeness, Replaced};
 use crate::kernel::machine::identity::Identity;
 use crate::kernel::procfs;
@@ -20,7 +20,7 @@ use crate::symbols::options::SymbolOptions;
 pub struct FileSearch<'a> {
     dso: &'a Dso,
     options: &'a SymbolOptions,
-    door: Door,
+    door: TrustedFileOpener,
     inside: Inside,
 }
 
@@ -47,8 +47,8 @@ impl<'a> FileSearch<'a> {
             return Ok(Self { dso, options, door, inside: Inside::Live });
         }
         let door = match &options.symfs {
-            Some(root) => Door::new(procfs::directory(root)?, options.authors.clone()),
-            None => Door::here(options.authors.clone())?,
+            Some(root) => TrustedFileOpener::new(procfs::directory(root)?, options.authors.clone()),
+            None => TrustedFileOpener::here(options.authors.clone())?,
         };
         Ok(Self { dso, options, door, inside: Inside::No })
     }
@@ -72,7 +72,7 @@ impl<'a> FileSearch<'a> {
         self.door.namers.add_writers(file);
     }
 
-    pub(crate) fn namers(&self) -> &Namers {
+    pub(crate) fn namers(&self) -> &TrustedUids {
         &self.door.namers
     }
 
@@ -161,12 +161,12 @@ impl<'a> FileSearch<'a> {
     }
 
     /// Adds the users who influenced an earlier search.
-    pub(crate) fn hear_all(&mut self, namers: &Namers) {
+    pub(crate) fn hear_all(&mut self, namers: &TrustedUids) {
         self.door.namers.extend(namers);
     }
 
-    /// Opens a source file that debug information names; `namers` influenced that name. Fails like [`Door::open`].
-    pub fn source(&mut self, path: &Path, namers: &Namers) -> io::Result<File> {
+    /// Opens a source file that debug information names; `namers` influenced that name. Fails like [`TrustedFileOpener::open`].
+    pub fn source(&mut self, path: &Path, namers: &TrustedUids) -> io::Result<File> {
         self.door.namers.extend(namers);
         self.door.open(path, Purpose::Source)
     }
@@ -202,7 +202,9 @@ impl<'a> FileSearch<'a> {
         let own = || PathBuf::from(format!("/tmp/perf-{}.map", procfs::own_number(pid)));
         let inside = if dump { path.to_path_buf() } else { own() };
         match self.door.believed(&inside) {
-            Err(e) if e.kind() == io::ErrorKind::NotFound => Door::here(self.door.namers.clone())?.believed(path),
+            Err(e) if e.kind() == io::ErrorKind::NotFound => {
+                TrustedFileOpener::here(self.door.namers.clone())?.believed(path)
+            }
             opened => opened,
         }
     }
@@ -226,8 +228,8 @@ fn started_before_mapping(pid: i32, dso: &Dso, options: &SymbolOptions) -> Optio
 }
 
 /// Opens the files that a process sees. The process's user decides which file is at a path there.
-pub(crate) fn of_process(pid: i32) -> io::Result<Door> {
-    Ok(Door::new(procfs::root(pid)?, Identity::of_process(pid)?.into()))
+pub(crate) fn of_process(pid: i32) -> io::Result<TrustedFileOpener> {
+    Ok(TrustedFileOpener::new(procfs::root(pid)?, Identity::of_process(pid)?.into()))
 }
 
 /// Returns a file of a build ID cache in perf's layout.

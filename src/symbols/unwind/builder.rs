@@ -21,7 +21,7 @@ const PATIENCE: Duration = Duration::from_millis(20);
 const PATIENCE_AT_START: Duration = Duration::from_millis(500);
 
 /// A file whose tables are to be built, and the limit of their decompressed sections.
-pub(super) struct Job {
+pub(super) struct UnwindJob {
     pub(super) dso: Dso,
     pub(super) options: Arc<SymbolOptions>,
     most: usize,
@@ -30,17 +30,17 @@ pub(super) struct Job {
 type Finished<U> = (DsoId, Built<U>);
 
 /// The threads, and the files that they have not finished.
-pub(super) struct Builder<U> {
-    jobs: Sender<Job>,
+pub(super) struct ModuleBuilder<U> {
+    jobs: Sender<UnwindJob>,
     built: Receiver<Finished<U>>,
     coming: FxHashSet<DsoId>,
     /// Rest of [`PATIENCE_AT_START`].
     spare: Duration,
 }
 
-impl<U: Unwinder<Module = Module<Part>> + Default + Send + 'static> Builder<U> {
+impl<U: Unwinder<Module = Module<Part>> + Default + Send + 'static> ModuleBuilder<U> {
     /// Creates the queues: that of the files to build tables of, and that of the results.
-    pub(super) fn new() -> (Self, Receiver<Job>, Sender<Finished<U>>) {
+    pub(super) fn new() -> (Self, Receiver<UnwindJob>, Sender<Finished<U>>) {
         let ((jobs, wanted), (done, built)) = (unbounded(), unbounded());
         (Self { jobs, built, coming: FxHashSet::default(), spare: PATIENCE_AT_START }, wanted, done)
     }
@@ -48,7 +48,7 @@ impl<U: Unwinder<Module = Module<Part>> + Default + Send + 'static> Builder<U> {
     /// Starts a thread for small files and one for large files. Fails if a thread cannot be started.
     pub(super) fn start() -> std::io::Result<Self> {
         let (builder, wanted, done) = Self::new();
-        let (large, large_wanted) = unbounded::<(Job, Image)>();
+        let (large, large_wanted) = unbounded::<(UnwindJob, Image)>();
         let done_large = done.clone();
         crate::kernel::thread("stack tables", move || {
             for job in wanted {
@@ -82,7 +82,7 @@ impl<U: Unwinder<Module = Module<Part>> + Default + Send + 'static> Builder<U> {
     /// Requests the tables of a file, and waits for them for a short time.
     pub(super) fn order(&mut self, dso: &Dso, options: &Arc<SymbolOptions>, most: usize) -> Vec<(DsoId, Built<U>)> {
         self.coming.insert(dso.id);
-        let _ = self.jobs.send(Job { dso: dso.clone(), options: options.clone(), most });
+        let _ = self.jobs.send(UnwindJob { dso: dso.clone(), options: options.clone(), most });
         let start = Instant::now();
         let until = start + PATIENCE.max(self.spare);
         let mut built = Vec::new();
@@ -113,7 +113,7 @@ impl<U: Unwinder<Module = Module<Part>> + Default + Send + 'static> Builder<U> {
 }
 
 /// Builds tables; `None` if the file does not have any, or is damaged.
-fn build<U: Unwinder<Module = Module<Part>> + Default + Send + 'static>(job: Job, image: Image) -> Built<U> {
+fn build<U: Unwinder<Module = Module<Part>> + Default + Send + 'static>(job: UnwindJob, image: Image) -> Built<U> {
     let tables = move || tables_of::<U>(&image, job.most);
     guard::guarded(tables).ok().flatten()
 }

@@ -19,8 +19,8 @@ use rustc_hash::FxHashMap;
 
 use super::bytes::{Bytes, Part};
 use super::debug_image::Image;
-use super::elf::program::Program;
-use super::elf::{self, Segments};
+use super::elf::program::ElfProgram;
+use super::elf::{self, ElfSegments};
 use super::options::{MAX_FILES, SymbolOptions};
 use super::shares::Shares;
 use super::trust::find_file::FileSearch;
@@ -33,7 +33,7 @@ use rows::UnwindRows;
 
 mod builder;
 
-use builder::Builder;
+use builder::ModuleBuilder;
 
 /// Deeper stacks are cut.
 const MAX_FRAMES: usize = 1024;
@@ -54,7 +54,7 @@ const TRAMPOLINE: &str = "[uprobes]";
 
 struct Tables<U> {
     unwinder: U,
-    segments: Segments,
+    segments: ElfSegments,
     /// Tables in sections that the unwinder does not support.
     rows: Option<UnwindRows>,
 }
@@ -112,7 +112,7 @@ struct Machine<U: Unwinder> {
     /// Memory of decompressed sections by DSO.
     shares: Shares<DsoId>,
     /// Builds tables of a live session.
-    builder: Option<Builder<U>>,
+    builder: Option<ModuleBuilder<U>>,
 }
 
 impl<U: Unwinder<Module = Module<Part>> + Default + Send + 'static> Machine<U>
@@ -136,7 +136,7 @@ where
     fn open(&mut self, dso: &Dso, options: &Arc<SymbolOptions>) {
         if options.live && self.builder.is_none() {
             // Without the threads, tables are built here.
-            self.builder = Builder::start().ok();
+            self.builder = ModuleBuilder::start().ok();
         }
         let most = self.shares.most();
         let built = match &mut self.builder {
@@ -190,7 +190,7 @@ where
         stack: &Copied<'_>,
         out: &mut Vec<u64>,
     ) -> ChainEnd {
-        if let Some(finished) = self.builder.as_mut().map(Builder::take) {
+        if let Some(finished) = self.builder.as_mut().map(ModuleBuilder::take) {
             self.hold(finished);
         }
         let mut at = FrameAddress::from_instruction_pointer(from);
@@ -267,7 +267,7 @@ fn tables_of<U: Unwinder<Module = Module<Part>> + Default>(image: &Image, most: 
 }
 
 fn module(bytes: &Bytes, debug: Option<&Bytes>, purse: &mut UnpackBudget) -> Option<Module<Part>> {
-    let program = Program::of(bytes).ok()?;
+    let program = ElfProgram::of(bytes).ok()?;
     let own = |name: &str| {
         let section = program.section(name)?;
         let (part, start) = (Part::at(bytes, section.range()), section.address());

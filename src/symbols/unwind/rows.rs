@@ -16,7 +16,7 @@ use crate::kernel::walk::rule::{Caller, Cfa, Rule, Saved};
 use crate::symbols::bytes::Bytes;
 use crate::symbols::elf::bounds::each_function;
 use crate::symbols::elf::go_table;
-use crate::symbols::elf::program::{Machine, Program, Segment};
+use crate::symbols::elf::program::{ElfProgram, Machine, Segment};
 use crate::symbols::elf::section::{Shape, Slice};
 use crate::symbols::elf::{self, ElfError};
 
@@ -66,7 +66,7 @@ pub(crate) struct Contents<'a> {
 
 /// Returns the content that a file's rows are built from. `None` if the file does not have a table.
 pub(crate) fn contents(bytes: &Bytes) -> Option<Contents<'_>> {
-    let program = Program::of(bytes).ok()?;
+    let program = ElfProgram::of(bytes).ok()?;
     let found = |name: &&str| program.section(name).map(|section| section.bytes(bytes));
     let tables: Vec<&[u8]> = SECTIONS.iter().filter_map(found).collect();
     if tables.is_empty() {
@@ -129,7 +129,7 @@ const CONTEXT_IP: i64 = 56;
 
 /// Builds a file's rows, or returns why there are none. An unreadable entry is skipped: its code becomes a gap.
 pub fn of(bytes: &Bytes) -> Result<UnwindRows, NoRows> {
-    let program = Program::of(bytes)?;
+    let program = ElfProgram::of(bytes)?;
     let registers = match program.machine {
         Machine::X86_64 | Machine::X32 => X86_64,
         Machine::Aarch64 => AARCH64,
@@ -169,7 +169,7 @@ pub fn of(bytes: &Bytes) -> Result<UnwindRows, NoRows> {
 /// Returns the rows of a file that has more than `.eh_frame`.
 /// They are for the user-space unwinder: of a second table, or of code without a table. `None` for other files.
 pub(crate) fn beyond_frames(bytes: &Bytes) -> Option<UnwindRows> {
-    let program = Program::of(bytes).ok()?;
+    let program = ElfProgram::of(bytes).ok()?;
     let has_both = SECTIONS.iter().all(|name| program.section(name).is_some());
     let has_bare = || traced::has_bare(&code(&program), &covered(&program, bytes));
     (program.machine == Machine::X86_64 && (has_both || has_bare())).then(|| of(bytes).ok()).flatten()
@@ -186,7 +186,7 @@ fn is_mostly_bare(bytes: &Bytes) -> bool {
     /// The minimum ratio of code bytes to table bytes. `LITTLE` is an amount of code that is always analyzed at once.
     const RATIO: usize = 40;
     const LITTLE: usize = 1 << 16;
-    let Ok(program) = Program::of(bytes) else { return false };
+    let Ok(program) = ElfProgram::of(bytes) else { return false };
     let code: usize = program.code().iter().map(|(_, code)| code.len()).sum();
     let tables = SECTIONS.iter().filter_map(|name| program.section(name)).map(|section| section.bytes(bytes).len());
     program.machine == Machine::X86_64 && code > LITTLE && code / RATIO > tables.sum()
@@ -213,15 +213,15 @@ pub(crate) fn of_code(frames: &[u8], size: u64, is_arm: bool) -> Option<Vec<u64>
 }
 
 /// Returns a program's code, which may lack tables. Go code is excluded: it has frame pointers instead of tables.
-fn code<'a>(program: &Program<'a>) -> traced::Code<'a> {
+fn code<'a>(program: &ElfProgram<'a>) -> traced::UncoveredCode<'a> {
     if go_table::SECTIONS.iter().any(|name| program.section(name).is_some()) {
-        return traced::Code::default();
+        return traced::UncoveredCode::default();
     }
-    traced::Code { parts: program.code(), entry: program.entry }
+    traced::UncoveredCode { parts: program.code(), entry: program.entry }
 }
 
 /// Returns start and end of the functions that tables cover.
-fn covered(program: &Program<'_>, bytes: &[u8]) -> Vec<(u64, u64)> {
+fn covered(program: &ElfProgram<'_>, bytes: &[u8]) -> Vec<(u64, u64)> {
     let (bases, mut all) = (program.bases(), Vec::new());
     let mut add = |entry: FrameDescriptionEntry<Slice<'_>>| {
         let start = entry.initial_address();

@@ -148,7 +148,7 @@ fn each_caller_by_the_rule_of_its_call() {
 fn stacks_do_not_wait_for_the_tables_of_a_live_session() {
     let registers = [(x86::BP, 0xdead_0000), (x86::SP, SP), (x86::IP, MAPPED + 4)];
     let mut stage = x86_64();
-    let (builder, jobs, done) = Builder::new();
+    let (builder, jobs, done) = ModuleBuilder::new();
     stage.stacks.x86_64.builder = Some(builder);
     for _ in 0..2 {
         assert_eq!(stage.walk(&registers, &x86_64_stack(), true), Some((vec![0x04], ChainEnd::Lost)));
@@ -161,7 +161,7 @@ fn stacks_do_not_wait_for_the_tables_of_a_live_session() {
     assert_eq!(stage.walk(&registers, &x86_64_stack(), true), whole);
     // The threads do the same.
     let mut stage = x86_64();
-    stage.stacks.x86_64.builder = Some(Builder::start().expect("threads"));
+    stage.stacks.x86_64.builder = Some(ModuleBuilder::start().expect("threads"));
     while stage.walk(&registers, &x86_64_stack(), true) != whole {
         std::thread::yield_now();
     }

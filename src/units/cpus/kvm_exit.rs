@@ -77,7 +77,7 @@ impl Unit for KvmExit {
         vec![EventRequest::new("kvm:kvm_exit"), EventRequest::new("kvm:kvm_entry")]
     }
 
-    fn bind(&mut self, event: &Event<'_>) -> Result<(), String> {
+    fn bind(&mut self, event: &UnitEvent<'_>) -> Result<(), String> {
         if event.role == 0 {
             self.reason = Some(Num::of(event.format, "exit_reason")?);
             self.rip = Num::any(event.format, &["guest_rip", "vcpu_pc"]).ok();
@@ -89,7 +89,7 @@ impl Unit for KvmExit {
         Ok(())
     }
 
-    fn record(&mut self, hit: &Sample<'_>, cx: &mut Context<'_>) {
+    fn record(&mut self, hit: &UnitSample<'_>, cx: &mut Context<'_>) {
         cx.comm(hit.tid);
         if hit.role == 0 {
             let number = |num: &Option<Num>| num.as_ref().map_or(0, |num| num.get(hit.raw) as u64);
@@ -112,7 +112,7 @@ impl Unit for KvmExit {
         }
     }
 
-    fn lost(&mut self, _lost: &Lost) {
+    fn lost(&mut self, _lost: &LostEvents) {
         self.open.forget();
     }
 

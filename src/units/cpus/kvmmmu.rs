@@ -87,7 +87,7 @@ impl Unit for KvmMmu {
         wants
     }
 
-    fn bind(&mut self, event: &Event<'_>) -> Result<(), String> {
+    fn bind(&mut self, event: &UnitEvent<'_>) -> Result<(), String> {
         let optional = |names: &[&str]| Num::any(event.format, names).ok();
         self.fields[event.role] = Some(Fields {
             generation: optional(&["mmu_valid_gen"]),
@@ -99,7 +99,7 @@ impl Unit for KvmMmu {
         Ok(())
     }
 
-    fn record(&mut self, hit: &Sample<'_>, cx: &mut Context<'_>) {
+    fn record(&mut self, hit: &UnitSample<'_>, cx: &mut Context<'_>) {
         let Some(fields) = &self.fields[hit.role] else { return };
         let number = |num: &Option<Num>| num.as_ref().map_or(0, |num| num.get(hit.raw) as u64);
         let (generation, gfn, role) =

@@ -1,6 +1,6 @@
 //! `llcstat`: hit ratio of the last-level cache by CPU.
 
-use crate::units::kit::figures::counted::{Ratio, ratios};
+use crate::units::kit::figures::counted::{CountRatio, ratios};
 use crate::units::kit::prelude::*;
 
 pub(crate) const SPEC: Spec = Spec {
@@ -26,7 +26,7 @@ const EVENTS: &[(&str, &str)] = &[
     ("amd_l3/event=0x04,umask=0xff/", "L3 refs"),
     ("amd_l3/event=0x04,umask=0x01/", "L3 misses"),
 ];
-const RATIOS: &[Ratio] = &[
-    Ratio { name: "hit_pct", title: "HIT%", all: 0, misses: 1 },
-    Ratio { name: "l3_hit_pct", title: "L3 HIT%", all: 2, misses: 3 },
+const RATIOS: &[CountRatio] = &[
+    CountRatio { name: "hit_pct", title: "HIT%", all: 0, misses: 1 },
+    CountRatio { name: "l3_hit_pct", title: "L3 HIT%", all: 2, misses: 3 },
 ];

@@ -81,7 +81,7 @@ impl Unit for Profile {
         vec![EventRequest { rate: Some(Rate::Frequency(self.hz)), ..clock }]
     }
 
-    fn record(&mut self, hit: &Sample<'_>, cx: &mut Context<'_>) {
+    fn record(&mut self, hit: &UnitSample<'_>, cx: &mut Context<'_>) {
         cx.comm(hit.tid);
         cx.find(hit.tid, hit.stack, String::new);
         let taken = Taken { tid: hit.tid, stack: hit.stack };

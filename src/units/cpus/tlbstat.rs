@@ -1,6 +1,6 @@
 //! `tlbstat`: TLB hit ratios of data reads, data writes and instructions by CPU.
 
-use crate::units::kit::figures::counted::{Ratio, ratios};
+use crate::units::kit::figures::counted::{CountRatio, ratios};
 use crate::units::kit::prelude::*;
 
 pub(crate) const SPEC: Spec = Spec {
@@ -27,8 +27,8 @@ const EVENTS: &[(&str, &str)] = &[
     ("iTLB-loads", "fetches"),
     ("iTLB-load-misses", "fetch misses"),
 ];
-const RATIOS: &[Ratio] = &[
-    Ratio { name: "load_hit_pct", title: "load HIT%", all: 0, misses: 1 },
-    Ratio { name: "store_hit_pct", title: "store HIT%", all: 2, misses: 3 },
-    Ratio { name: "fetch_hit_pct", title: "fetch HIT%", all: 4, misses: 5 },
+const RATIOS: &[CountRatio] = &[
+    CountRatio { name: "load_hit_pct", title: "load HIT%", all: 0, misses: 1 },
+    CountRatio { name: "store_hit_pct", title: "store HIT%", all: 2, misses: 3 },
+    CountRatio { name: "fetch_hit_pct", title: "fetch HIT%", all: 4, misses: 5 },
 ];

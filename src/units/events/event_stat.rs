@@ -1,7 +1,7 @@
 //! `stat`: event counts by CPU and over time.
 
 use crate::panel::heatmap::HeatRow;
-use crate::units::kit::figures::counts::Counts;
+use crate::units::kit::figures::counts::EventCounts;
 use crate::units::kit::prelude::*;
 
 pub(crate) const SPEC: Spec = Spec {
@@ -32,13 +32,13 @@ const STEP_NS: u64 = 1_000_000_000;
 struct EventStat {
     selected: Vec<SelectedEvent>,
     tracepoint: Vec<bool>,
-    counts: Counts,
+    counts: EventCounts,
 }
 
 impl EventStat {
     fn new(settings: &Settings) -> Result<Self, String> {
         let selected = select::flat(settings)?;
-        Ok(Self { tracepoint: vec![false; selected.len()], selected, counts: Counts::new(STEP_NS) })
+        Ok(Self { tracepoint: vec![false; selected.len()], selected, counts: EventCounts::new(STEP_NS) })
     }
 
     fn events(&self, at: &Moment<'_>) -> Panel {
@@ -66,12 +66,12 @@ impl Unit for EventStat {
         self.selected.iter().map(|selected| selected.want(false).counted()).collect()
     }
 
-    fn bind(&mut self, event: &Event<'_>) -> Result<(), String> {
+    fn bind(&mut self, event: &UnitEvent<'_>) -> Result<(), String> {
         self.tracepoint[event.role] = event.format.is_some();
         Ok(())
     }
 
-    fn record(&mut self, hit: &Sample<'_>, _cx: &mut Context<'_>) {
+    fn record(&mut self, hit: &UnitSample<'_>, _cx: &mut Context<'_>) {
         let weight = if self.tracepoint[hit.role] { 1 } else { hit.period.max(1) };
         self.counts.hit(hit, weight);
     }

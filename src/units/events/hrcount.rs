@@ -89,7 +89,7 @@ impl Unit for HrCount {
         self.selected.iter().map(|selected| selected.want(false)).collect()
     }
 
-    fn record(&mut self, hit: &Sample<'_>, _cx: &mut Context<'_>) {
+    fn record(&mut self, hit: &UnitSample<'_>, _cx: &mut Context<'_>) {
         let slots = self.slots.entry((hit.role, hit.cpu)).or_default();
         slots.turn(hit.time / self.period, self.period);
         slots.count += 1;

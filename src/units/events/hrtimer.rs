@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
-use crate::filter::expr::{self, Expr, Scope, Value};
+use crate::filter::expr::{self, Expr, ExprScope, Value};
 use crate::units::kit::prelude::*;
 
 pub(crate) const SPEC: Spec = Spec {
@@ -72,7 +72,7 @@ struct Window<'a> {
     period: u64,
 }
 
-impl Scope for Window<'_> {
+impl ExprScope for Window<'_> {
     fn value(&self, name: usize) -> Value<'_> {
         match self.names.get(name) {
             Some(Some(event)) => Value::Int(self.counts.get(*event).copied().unwrap_or(0).into()),
@@ -115,7 +115,7 @@ impl HrTimer {
         Ok(Self { selected, rate, when, names, than, stack, open, windows, held, longest, map, alike })
     }
 
-    fn fires(&mut self, hit: &Sample<'_>, cx: &mut Context<'_>) {
+    fn fires(&mut self, hit: &UnitSample<'_>, cx: &mut Context<'_>) {
         let none = vec![0; self.selected.len()];
         let Some(before) = self.open.replace(hit.cpu, (), hit.time, none) else { return };
         if !cx.has(hit.tid) {
@@ -158,7 +158,7 @@ impl Unit for HrTimer {
         wants
     }
 
-    fn record(&mut self, hit: &Sample<'_>, cx: &mut Context<'_>) {
+    fn record(&mut self, hit: &UnitSample<'_>, cx: &mut Context<'_>) {
         if hit.role == 0 {
             return self.fires(hit, cx);
         }
@@ -168,7 +168,7 @@ impl Unit for HrTimer {
         }
     }
 
-    fn lost(&mut self, lost: &Lost) {
+    fn lost(&mut self, lost: &LostEvents) {
         match lost.cpu {
             Some(cpu) => self.open.close(&cpu),
             None => self.open.forget(),

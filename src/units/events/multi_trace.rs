@@ -141,7 +141,7 @@ impl MultiTrace {
             than: settings.than()?,
             only_than: settings.has("only-than"),
             cycle,
-            recent: Recent::of(Detail::of(settings)?),
+            recent: Recent::of(CaseDetail::of(settings)?),
             cpus: settings.cpus()?,
             per_thread: settings.has("per-thread"),
             slowest: TopN::new(settings.number("keep", 20)?.min(1000) as usize),
@@ -156,7 +156,7 @@ impl MultiTrace {
         before + 1 == step || self.cycle && step == 0 && before + 1 == self.steps
     }
 
-    fn pair(&mut self, first: Seen, seen: &Seen, key: &RowKey, hit: &Sample<'_>, cx: &mut Context<'_>) {
+    fn pair(&mut self, first: Seen, seen: &Seen, key: &RowKey, hit: &UnitSample<'_>, cx: &mut Context<'_>) {
         if !cx.counts(seen.cpu) {
             return;
         }
@@ -291,7 +291,7 @@ impl Unit for MultiTrace {
         self.roles.iter().map(|role| role.selected.want(false)).collect()
     }
 
-    fn bind(&mut self, event: &Event<'_>) -> Result<(), String> {
+    fn bind(&mut self, event: &UnitEvent<'_>) -> Result<(), String> {
         let role = &self.roles[event.role];
         if let Some(source) = role.selected.source() {
             let known = Known { format: event.format.cloned(), name: event.name.into() };
@@ -314,7 +314,7 @@ impl Unit for MultiTrace {
         Ok(())
     }
 
-    fn record(&mut self, hit: &Sample<'_>, cx: &mut Context<'_>) {
+    fn record(&mut self, hit: &UnitSample<'_>, cx: &mut Context<'_>) {
         cx.comm(hit.tid);
         // Decide at each record, which contains the thread's process: the end of the pair may need the decision later.
         let is_chosen = cx.has(hit.tid) || !cx.is_narrow();
@@ -356,7 +356,7 @@ impl Unit for MultiTrace {
 
     fn on_switch_in(&mut self, cpu: u32, tid: i32, time: u64, cx: &mut Context<'_>) {
         for (number, found) in self.inputs.on_switch_in(cpu, tid, time, cx) {
-            self.found(number, found, &Sample::switch_in(cpu, tid, time), cx);
+            self.found(number, found, &UnitSample::switch_in(cpu, tid, time), cx);
         }
     }
 
@@ -367,7 +367,7 @@ impl Unit for MultiTrace {
         }
     }
 
-    fn lost(&mut self, _lost: &Lost) {
+    fn lost(&mut self, _lost: &LostEvents) {
         self.open.forget();
     }
 
@@ -400,7 +400,7 @@ impl Unit for MultiTrace {
 
 impl MultiTrace {
     /// Processes a hit of a unit among the events.
-    fn context(&mut self, source: SourceRole, hit: &Sample<'_>, cx: &mut Context<'_>) {
+    fn context(&mut self, source: SourceRole, hit: &UnitSample<'_>, cx: &mut Context<'_>) {
         let number = UnitInputs::number(source.source);
         match self.inputs.take(source, hit, cx) {
             None => self.recent.remember(Seen::of(hit)),
@@ -408,7 +408,7 @@ impl MultiTrace {
         }
     }
 
-    fn found(&mut self, number: u16, found: Finding, hit: &Sample<'_>, cx: &mut Context<'_>) {
+    fn found(&mut self, number: u16, found: Finding, hit: &UnitSample<'_>, cx: &mut Context<'_>) {
         cx.comm(found.tid);
         let Finding { tid, stack, text } = found;
         let found = Some(text.into_boxed_str());

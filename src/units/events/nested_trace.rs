@@ -128,7 +128,7 @@ impl Nested {
         at
     }
 
-    fn enter(&mut self, pair: usize, key: i128, hit: &Sample<'_>, cx: &mut Context<'_>) {
+    fn enter(&mut self, pair: usize, key: i128, hit: &UnitSample<'_>, cx: &mut Context<'_>) {
         let label = self.events.get(&(2 * pair, hit.event)).and_then(|event| event.label.as_ref()).map(|label| {
             label.with(hit, cx.names, None, |value| match value {
                 Value::Int(n) => n.to_string(),
@@ -145,7 +145,7 @@ impl Nested {
         self.broken += self.open.begin(key, pair, hit.time, Frame { node, inside: 0 }) as u64;
     }
 
-    fn leave(&mut self, pair: usize, key: i128, hit: &Sample<'_>, cx: &mut Context<'_>) {
+    fn leave(&mut self, pair: usize, key: i128, hit: &UnitSample<'_>, cx: &mut Context<'_>) {
         let Some((begin, missed)) = self.open.end(&key, &pair) else { return };
         self.broken += missed as u64;
         let (frame, ns) = (&begin.with, begin.took(hit.time));
@@ -205,7 +205,7 @@ impl Unit for Nested {
         self.pairs.iter().flatten().map(|selected| selected.want(false)).collect()
     }
 
-    fn bind(&mut self, event: &Event<'_>) -> Result<(), String> {
+    fn bind(&mut self, event: &UnitEvent<'_>) -> Result<(), String> {
         let (pair, end) = (event.role / 2, event.role % 2);
         let selected = &self.pairs[pair][end];
         let system = event.name.split(':').next().unwrap_or_default();
@@ -221,7 +221,7 @@ impl Unit for Nested {
         Ok(())
     }
 
-    fn record(&mut self, hit: &Sample<'_>, cx: &mut Context<'_>) {
+    fn record(&mut self, hit: &UnitSample<'_>, cx: &mut Context<'_>) {
         cx.comm(hit.tid);
         let Some(bindings) = self.events.get(&(hit.role, hit.event)) else { return };
         let Some(key) = bindings.key.with(hit, cx.names, None, |value| value.int()) else { return };
@@ -237,7 +237,7 @@ impl Unit for Nested {
         }
     }
 
-    fn lost(&mut self, _lost: &Lost) {
+    fn lost(&mut self, _lost: &LostEvents) {
         self.open.forget();
     }
 

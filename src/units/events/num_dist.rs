@@ -107,7 +107,7 @@ impl Unit for NumDist {
         self.selected.iter().map(|selected| selected.want(false)).collect()
     }
 
-    fn bind(&mut self, event: &Event<'_>) -> Result<(), String> {
+    fn bind(&mut self, event: &UnitEvent<'_>) -> Result<(), String> {
         let own = &self.selected[event.role];
         let num = own.get("num").or(self.num.as_deref()).unwrap_or("period");
         let key = own.get("key").or(self.key.as_deref());
@@ -121,7 +121,7 @@ impl Unit for NumDist {
         Ok(())
     }
 
-    fn record(&mut self, hit: &Sample<'_>, cx: &mut Context<'_>) {
+    fn record(&mut self, hit: &UnitSample<'_>, cx: &mut Context<'_>) {
         let Some(numbers) = self.events.get(&hit.event) else { return };
         cx.comm(hit.tid);
         let Some(value) = numbers.num.count(hit, cx.names) else {

@@ -88,11 +88,11 @@ impl Syscalls {
     /// Takes the call that a thread returns from. A thread is in one call at a time, so that a return ends it
     /// regardless of its number: a signal handler returns through rt_sigreturn with the number -1; execveat, and an
     /// exec between ABIs, return with the number of the new program's execve.
-    fn returned(&mut self, hit: &Sample<'_>) -> Option<OpenSpan<Call, IsHere>> {
+    fn returned(&mut self, hit: &UnitSample<'_>) -> Option<OpenSpan<Call, IsHere>> {
         self.open.take(&hit.tid)
     }
 
-    fn exited(&mut self, hit: &Sample<'_>, number: i64, result: i64, cx: &mut Context<'_>) {
+    fn exited(&mut self, hit: &UnitSample<'_>, number: i64, result: i64, cx: &mut Context<'_>) {
         let entered = self.returned(hit);
         let is_birth = self.newborn.remove(&hit.tid);
         if !cx.counts(hit.cpu) {
@@ -128,13 +128,13 @@ impl Syscalls {
         }
     }
 
-    fn entering(&mut self, hit: &Sample<'_>, number: i64, cx: &Context<'_>) -> Call {
+    fn entering(&mut self, hit: &UnitSample<'_>, number: i64, cx: &Context<'_>) -> Call {
         let abi = self.abis.read(&hit.registers);
         Call { number, abi: abi.unwrap_or_else(|| abi_of(hit, cx)) }
     }
 
     /// Returns the call that ends without a recorded start.
-    fn returning(&self, hit: &Sample<'_>, number: i64, cx: &Context<'_>) -> Call {
+    fn returning(&self, hit: &UnitSample<'_>, number: i64, cx: &Context<'_>) -> Call {
         Call { number, abi: abi_of(hit, cx) }
     }
 
@@ -237,7 +237,7 @@ impl Syscalls {
 }
 
 /// The ABI of a call whose sample has no registers: that of the process's program.
-fn abi_of(hit: &Sample<'_>, cx: &Context<'_>) -> Abi {
+fn abi_of(hit: &UnitSample<'_>, cx: &Context<'_>) -> Abi {
     if cx.session.is_32_bit(hit.pid) { Abi::Compat } else { Abi::Native }
 }
 
@@ -252,7 +252,7 @@ impl Unit for Syscalls {
         own.map(want).collect()
     }
 
-    fn bind(&mut self, event: &Event<'_>) -> Result<(), String> {
+    fn bind(&mut self, event: &UnitEvent<'_>) -> Result<(), String> {
         self.tables = CallTables::of(event.arch);
         let number = Num::of(event.format, "id")?;
         if event.role == 0 {
@@ -264,7 +264,7 @@ impl Unit for Syscalls {
         Ok(())
     }
 
-    fn record(&mut self, hit: &Sample<'_>, cx: &mut Context<'_>) {
+    fn record(&mut self, hit: &UnitSample<'_>, cx: &mut Context<'_>) {
         cx.comm(hit.tid);
         self.before.ask(cx);
         self.before.is_told(hit.tid);
@@ -301,7 +301,7 @@ impl Unit for Syscalls {
         }
     }
 
-    fn lost(&mut self, _lost: &Lost) {
+    fn lost(&mut self, _lost: &LostEvents) {
         self.open.forget();
         self.newborn.clear();
         self.before.forget();

@@ -144,7 +144,7 @@ impl Unit for Top {
         self.selected.iter().map(|selected| selected.want(self.stack)).collect()
     }
 
-    fn bind(&mut self, event: &Event<'_>) -> Result<(), String> {
+    fn bind(&mut self, event: &UnitEvent<'_>) -> Result<(), String> {
         let own = &self.selected[event.role];
         let key = Some(BoundExpr::parse(own.get("key").unwrap_or(&self.key), event.format)?);
         let label = own.get("comm").filter(|_| self.labelled);
@@ -163,7 +163,7 @@ impl Unit for Top {
         Ok(())
     }
 
-    fn record(&mut self, hit: &Sample<'_>, cx: &mut Context<'_>) {
+    fn record(&mut self, hit: &UnitSample<'_>, cx: &mut Context<'_>) {
         let Some(bindings) = self.bindings.get(&hit.event) else { return };
         cx.comm(hit.tid);
         let mut key = match &bindings.key {

@@ -95,17 +95,17 @@ impl Trace {
         }
     }
 
-    fn add_found(&mut self, number: u16, found: &Finding, hit: &Sample<'_>, cx: &mut Context<'_>) {
+    fn add_found(&mut self, number: u16, found: &Finding, hit: &UnitSample<'_>, cx: &mut Context<'_>) {
         cx.comm(found.tid);
-        let found_at = Sample { event: number, tid: found.tid, raw: &[], stack: found.stack, ..*hit };
+        let found_at = UnitSample { event: number, tid: found.tid, raw: &[], stack: found.stack, ..*hit };
         self.add(&found_at, Some(&found.text));
     }
 
-    fn add(&mut self, hit: &Sample<'_>, found: Option<&str>) {
+    fn add(&mut self, hit: &UnitSample<'_>, found: Option<&str>) {
         if self.lines.len() >= self.keep {
             self.lines.pop_front();
         }
-        let Sample { time, cpu, tid, event, ip, addr, stack, .. } = *hit;
+        let UnitSample { time, cpu, tid, event, ip, addr, stack, .. } = *hit;
         let (raw, found) = (hit.raw.into(), found.map(Into::into));
         self.lines.push_back(Line { number: self.number, time, cpu, tid, event, ip, addr, raw, stack, found });
         self.number += 1;
@@ -158,7 +158,7 @@ impl Unit for Trace {
         self.selected.iter().map(|selected| selected.want(self.stack)).collect()
     }
 
-    fn bind(&mut self, event: &Event<'_>) -> Result<(), String> {
+    fn bind(&mut self, event: &UnitEvent<'_>) -> Result<(), String> {
         let selected = &self.selected[event.role];
         let named = (selected.get("alias").unwrap_or(event.name).into(), event.format.cloned());
         match selected.source() {
@@ -174,7 +174,7 @@ impl Unit for Trace {
         }
     }
 
-    fn record(&mut self, hit: &Sample<'_>, cx: &mut Context<'_>) {
+    fn record(&mut self, hit: &UnitSample<'_>, cx: &mut Context<'_>) {
         // Look the name up while the thread lives.
         cx.comm(hit.tid);
         let Some(source) = self.selected[hit.role].source() else {
@@ -198,7 +198,7 @@ impl Unit for Trace {
 
     fn on_switch_in(&mut self, cpu: u32, tid: i32, time: u64, cx: &mut Context<'_>) {
         for (number, found) in self.inputs.on_switch_in(cpu, tid, time, cx) {
-            self.add_found(number, &found, &Sample::switch_in(cpu, tid, time), cx);
+            self.add_found(number, &found, &UnitSample::switch_in(cpu, tid, time), cx);
         }
     }
 

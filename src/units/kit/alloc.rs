@@ -10,7 +10,7 @@ use crate::record::open_spans::{OpenSpan, OpenSpans, ThreadChange};
 use crate::session::Session;
 
 use super::field::{BoundExpr, Num};
-use super::{Context, Event, EventRequest, Sample, Settings};
+use super::{Context, EventRequest, Settings, UnitEvent, UnitSample};
 use crate::units::kit::options::select::{self, SelectedEvent};
 
 /// Larger than any address space: caps wrong sizes, so that sums do not overflow.
@@ -256,7 +256,7 @@ impl AllocReader {
         self.roles.iter().map(want).collect()
     }
 
-    pub(crate) fn bind(&mut self, event: &Event<'_>) -> Result<(), String> {
+    pub(crate) fn bind(&mut self, event: &UnitEvent<'_>) -> Result<(), String> {
         let pointer = |selected: &SelectedEvent| {
             let own = selected.get("ptr").or_else(|| selected.get("key")).or(self.pointer.as_deref());
             BoundExpr::parse(own.unwrap_or("ptr"), event.format)
@@ -278,7 +278,7 @@ impl AllocReader {
     }
 
     /// Decodes a hit: first its free, then its allocation.
-    pub(crate) fn read(&mut self, hit: &Sample<'_>, cx: &mut Context<'_>) -> [Option<AllocEvent>; 2] {
+    pub(crate) fn read(&mut self, hit: &UnitSample<'_>, cx: &mut Context<'_>) -> [Option<AllocEvent>; 2] {
         let pid = if self.by_process { hit.pid } else { 0 };
         let Some(fields) = self.fields.get(&hit.event) else { return [None, None] };
         let alloc = |address: u64, bytes: u64, stack: RetainedStack| {
@@ -342,7 +342,7 @@ impl AllocReader {
     }
 }
 
-pub(crate) type Block<B> = OpenSpan<(), B>;
+pub(crate) type LiveBlock<B> = OpenSpan<(), B>;
 
 /// Allocated blocks by process and address.
 #[derive(Clone, Debug)]
@@ -367,21 +367,21 @@ impl<B> Blocks<B> {
     }
 
     /// Adds a block. Returns the previous block at its address, whose free was not seen.
-    pub(crate) fn alloc(&mut self, (pid, address): (i32, u64), time: u64, with: B) -> Option<Block<B>> {
+    pub(crate) fn alloc(&mut self, (pid, address): (i32, u64), time: u64, with: B) -> Option<LiveBlock<B>> {
         let own = self.by_process.entry(pid).or_insert_with(|| OpenSpans::one_by_one().of_most(MAX_BLOCKS));
         let before = own.replace(address, (), time, with);
         self.len += usize::from(before.is_none());
         before
     }
 
-    pub(crate) fn free(&mut self, (pid, address): (i32, u64)) -> Option<Block<B>> {
+    pub(crate) fn free(&mut self, (pid, address): (i32, u64)) -> Option<LiveBlock<B>> {
         let freed = self.by_process.get_mut(&pid)?.take(&address)?;
         self.len -= 1;
         Some(freed)
     }
 
     /// Iterates over all blocks, including those of ended processes.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &Block<B>> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &LiveBlock<B>> {
         self.by_process.values().chain(&self.former).flat_map(|own| own.iter().map(|(_, block)| block))
     }
 

@@ -4,9 +4,9 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use crate::event::format::{Field, Format, until_nul};
-use crate::filter::expr::{self, Expr, Scope, Value};
+use crate::filter::expr::{self, Expr, ExprScope, Value};
 
-use super::{Sample, ThreadNames};
+use super::{ThreadNames, UnitSample};
 
 /// A numeric field of a tracepoint.
 #[derive(Clone, Debug)]
@@ -139,7 +139,7 @@ impl BoundExpr {
     /// Evaluates the expression for a hit and passes the value to `then`.
     pub(crate) fn with<T>(
         &self,
-        hit: &Sample<'_>,
+        hit: &UnitSample<'_>,
         names: &ThreadNames,
         latency: Option<u64>,
         then: impl FnOnce(Value<'_>) -> T,
@@ -148,23 +148,23 @@ impl BoundExpr {
         then(self.expr.eval(&scope))
     }
 
-    pub(crate) fn holds(&self, hit: &Sample<'_>, names: &ThreadNames, latency: Option<u64>) -> bool {
+    pub(crate) fn holds(&self, hit: &UnitSample<'_>, names: &ThreadNames, latency: Option<u64>) -> bool {
         self.with(hit, names, latency, |value| value.holds())
     }
 
-    pub(crate) fn count(&self, hit: &Sample<'_>, names: &ThreadNames) -> Option<u64> {
+    pub(crate) fn count(&self, hit: &UnitSample<'_>, names: &ThreadNames) -> Option<u64> {
         self.with(hit, names, None, |value| value.count())
     }
 }
 
 struct At<'a> {
     bound: &'a BoundExpr,
-    hit: &'a Sample<'a>,
+    hit: &'a UnitSample<'a>,
     names: &'a ThreadNames,
     latency: Option<u64>,
 }
 
-impl Scope for At<'_> {
+impl ExprScope for At<'_> {
     fn value(&self, name: usize) -> Value<'_> {
         let (hit, big) = (self.hit, self.bound.big);
         let int = |n: u64| Value::Int(i128::from(n));
@@ -214,7 +214,7 @@ impl Threshold {
         Ok(())
     }
 
-    pub(crate) fn is_exceeded(&self, end: &Sample<'_>, names: &ThreadNames, ns: u64) -> bool {
+    pub(crate) fn is_exceeded(&self, end: &UnitSample<'_>, names: &ThreadNames, ns: u64) -> bool {
         self.bound.as_ref().is_some_and(|bound| bound.holds(end, names, Some(ns)))
     }
 }

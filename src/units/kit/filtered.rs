@@ -7,7 +7,9 @@ use crate::record::Record;
 
 use super::options::scope::{Scope, may_be_sampled};
 use super::options::target::ThreadChoice;
-use super::{Context, CountedEvents, Event, EventRequest, Lost, Moment, Sample, Sees, Settings, Spec, Unit};
+use super::{
+    Context, CountedEvents, EventRequest, LostEvents, Moment, Sees, Settings, Spec, Unit, UnitEvent, UnitSample,
+};
 
 /// Reported if only guests are requested and none has a sample.
 const NO_GUESTS: &str =
@@ -65,7 +67,7 @@ impl FilteredUnit {
         call(&mut *self.unit, &mut Context { session, names, own, task: *task, choice, cpus, points, found });
     }
 
-    fn takes(&mut self, hit: &Sample<'_>, cx: &mut Context<'_>) -> bool {
+    fn takes(&mut self, hit: &UnitSample<'_>, cx: &mut Context<'_>) -> bool {
         if !self.is_on(hit.cpu) {
             return false;
         }
@@ -85,7 +87,7 @@ impl FilteredUnit {
     }
 
     /// Binds an open event, as in [`Unit::bind`].
-    pub fn bind(&mut self, event: &Event<'_>) -> Result<(), String> {
+    pub fn bind(&mut self, event: &UnitEvent<'_>) -> Result<(), String> {
         if event.format.is_some() {
             self.traced.insert(event.number);
         }
@@ -93,7 +95,7 @@ impl FilteredUnit {
     }
 
     /// Passes the unit a record in its scope.
-    pub fn record(&mut self, hit: &Sample<'_>, cx: &mut Context<'_>) {
+    pub fn record(&mut self, hit: &UnitSample<'_>, cx: &mut Context<'_>) {
         if self.is_done() || !self.takes(hit, cx) {
             return;
         }
@@ -140,7 +142,7 @@ impl FilteredUnit {
     }
 
     /// Reports lost records to the unit.
-    pub fn lost(&mut self, lost: &Lost) {
+    pub fn lost(&mut self, lost: &LostEvents) {
         if let Some(inputs) = self.unit.inputs() {
             inputs.lost(lost);
         }

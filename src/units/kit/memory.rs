@@ -10,7 +10,7 @@ use crate::profile::RetainedStack;
 
 use crate::units::kit::figures::latency;
 use crate::units::kit::tables::columns::{by_weight, id, left, right, text};
-use crate::units::kit::{Alike, Context, EventRequest, Moment, Sample, Settings, Sheet, Stats, Unit};
+use crate::units::kit::{Alike, Context, EventRequest, Moment, Settings, Sheet, Stats, Unit, UnitSample};
 
 /// The fields of `union perf_mem_data_src` (include/uapi/linux/perf_event.h): names by bit.
 const LEVELS: &[&str] = &[
@@ -90,7 +90,7 @@ impl Unit for Accesses {
         vec![EventRequest { rate: Some(Rate::Period(PERIOD)), memory: true, ..want }.with_stack(true)]
     }
 
-    fn record(&mut self, hit: &Sample<'_>, cx: &mut Context<'_>) {
+    fn record(&mut self, hit: &UnitSample<'_>, cx: &mut Context<'_>) {
         cx.comm(hit.tid);
         cx.point([&self.event, ""], hit.time, hit.weight);
         let line = (hit.pid, hit.addr & !63);

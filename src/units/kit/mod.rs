@@ -37,12 +37,12 @@ pub(crate) use figures::{grid::Grid, top_n::TopN};
 pub use filtered::FilteredUnit;
 pub use moment::Moment;
 pub use names::ThreadNames;
-pub(crate) use options::detail::Detail;
+pub(crate) use options::detail::CaseDetail;
 pub use options::inputs::{Finding, UnitInputs};
 pub use options::settings::{Opt, Settings};
 pub use options::target::ThreadChoice;
 pub(crate) use tables::{alike::Alike, containers::ByContainer, rowkey::RowKey, sheet::Sheet};
-pub(crate) use waits::wakers::{Waker, WakerReader, WakerStacks};
+pub(crate) use waits::wakers::{TaskWaker, WakerReader, WakerStacks};
 pub(crate) use waits::{before::Before, programs::Programs};
 
 /// The records that a unit needs if there is a target; [`FilteredUnit`] passes it only those.
@@ -166,7 +166,7 @@ impl EventRequest {
 
 /// An open event of a unit.
 #[derive(Clone, Copy, Debug)]
-pub struct Event<'a> {
+pub struct UnitEvent<'a> {
     /// Index into [`Unit::event_requests`]. A request with a pattern may have several events.
     pub role: usize,
     /// The session's event number.
@@ -181,10 +181,10 @@ pub struct Event<'a> {
 
 /// A sample of one of a unit's events.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Sample<'a> {
+pub struct UnitSample<'a> {
     /// Index into [`Unit::event_requests`].
     pub role: usize,
-    /// The session's event number, as in [`Event::number`].
+    /// The session's event number, as in [`UnitEvent::number`].
     pub event: u16,
     /// Nanoseconds of the session's clock.
     pub time: u64,
@@ -200,9 +200,9 @@ pub struct Sample<'a> {
     pub addr: u64,
     /// The sample's period: 1 if each hit is sampled.
     pub period: u64,
-    /// The cost reported by the hardware, as in [`record::Sample::weight`](crate::record::Sample::weight).
+    /// The cost reported by the hardware, as in [`record::UnitSample::weight`](crate::record::Sample::weight).
     pub weight: u64,
-    /// The data source, as in [`record::Sample::data_src`](crate::record::Sample::data_src).
+    /// The data source, as in [`record::UnitSample::data_src`](crate::record::Sample::data_src).
     pub data_src: u64,
     /// Whether user code was running.
     pub user: bool,
@@ -210,13 +210,13 @@ pub struct Sample<'a> {
     pub guest: bool,
     /// The user registers, if requested with [`EventRequest::registers`].
     pub registers: UserState<'a>,
-    /// A tracepoint's fields in the layout of [`Event::format`]; empty for other events.
+    /// A tracepoint's fields in the layout of [`UnitEvent::format`]; empty for other events.
     pub raw: &'a [u8],
     /// The call chain, if requested.
     pub stack: RetainedStack,
 }
 
-impl Sample<'_> {
+impl UnitSample<'_> {
     /// A context switch record without a tracepoint: a thread started to run on a CPU.
     pub fn switch_in(cpu: u32, tid: i32, time: u64) -> Self {
         Self { role: usize::MAX, event: u16::MAX, time, cpu, pid: -1, tid, period: 1, ..Self::default() }
@@ -242,7 +242,7 @@ pub struct CountedEvents {
 
 /// Records that were lost between two times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Lost {
+pub struct LostEvents {
     /// The CPU; `None` if unknown.
     pub cpu: Option<u32>,
     /// Time of the CPU's last record before the loss, in nanoseconds of the session's clock; 0 if there is none.
@@ -388,12 +388,12 @@ pub trait Unit: CopyUnit + Send + Sync {
     fn event_requests(&self) -> Vec<EventRequest>;
 
     /// Binds an open event; the error says why it is unusable.
-    fn bind(&mut self, _event: &Event<'_>) -> Result<(), String> {
+    fn bind(&mut self, _event: &UnitEvent<'_>) -> Result<(), String> {
         Ok(())
     }
 
     /// Processes a record; counted events go to [`Unit::count`].
-    fn record(&mut self, _hit: &Sample<'_>, _cx: &mut Context<'_>) {}
+    fn record(&mut self, _hit: &UnitSample<'_>, _cx: &mut Context<'_>) {}
 
     /// Processes a counter read.
     fn count(&mut self, _counted: &CountedEvents) {}
@@ -419,7 +419,7 @@ pub trait Unit: CopyUnit + Send + Sync {
     fn on_switch_in(&mut self, _cpu: u32, _tid: i32, _time: u64, _cx: &mut Context<'_>) {}
 
     /// Handles lost records, for units that pair or track records.
-    fn lost(&mut self, _lost: &Lost) {}
+    fn lost(&mut self, _lost: &LostEvents) {}
 
     /// Describes the effect of losses on the figures.
     fn loss_text(&self) -> &'static str {

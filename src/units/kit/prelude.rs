@@ -6,8 +6,8 @@ pub(crate) use super::options::select;
 pub(crate) use super::options::select::SelectedEvent;
 pub(crate) use super::tables::columns::{by_weight, id, left, named, note, right, share, text, time};
 pub(crate) use super::{
-    Alike, Before, BoundExpr, ByContainer, Context, CountedEvents, Detail, Event, EventRequest, Finding, Grid, Lost,
-    Moment, RowKey, Sample, Sees, Settings, Sheet, Spec, Stats, TopN, Unit,
+    Alike, Before, BoundExpr, ByContainer, CaseDetail, Context, CountedEvents, EventRequest, Finding, Grid, LostEvents,
+    Moment, RowKey, Sees, Settings, Sheet, Spec, Stats, TopN, Unit, UnitEvent, UnitSample,
 };
 pub(crate) use crate::event::Rate;
 pub(crate) use crate::panel::{Align, Body, Cell, Column, Measure, Panel};

@@ -69,7 +69,7 @@ impl Unit for Breakpoint {
         self.selected.iter().map(|one| EventRequest { rate: Some(Rate::Period(1)), ..one.want(true) }).collect()
     }
 
-    fn record(&mut self, hit: &Sample<'_>, cx: &mut Context<'_>) {
+    fn record(&mut self, hit: &UnitSample<'_>, cx: &mut Context<'_>) {
         cx.comm(hit.tid);
         *self.hits.entry((hit.role, hit.tid, hit.stack)).or_default() += 1;
         self.course.add(&hit.role, hit.time, 1.0);

@@ -40,7 +40,7 @@ struct Allocated {
     stack: RetainedStack,
 }
 
-type Block = alloc::Block<Allocated>;
+type Block = alloc::LiveBlock<Allocated>;
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Row {
@@ -267,11 +267,11 @@ impl Unit for KmemLeak {
         self.reader.wants(true)
     }
 
-    fn bind(&mut self, event: &Event<'_>) -> Result<(), String> {
+    fn bind(&mut self, event: &UnitEvent<'_>) -> Result<(), String> {
         self.reader.bind(event)
     }
 
-    fn record(&mut self, hit: &Sample<'_>, cx: &mut Context<'_>) {
+    fn record(&mut self, hit: &UnitSample<'_>, cx: &mut Context<'_>) {
         for seen in self.reader.read(hit, cx).into_iter().flatten() {
             match seen {
                 // The previous block is gone, even if the new one does not count.
@@ -313,7 +313,7 @@ impl Unit for KmemLeak {
         }
     }
 
-    fn lost(&mut self, lost: &Lost) {
+    fn lost(&mut self, lost: &LostEvents) {
         self.unsure = lost.until;
         self.reader.lost();
     }

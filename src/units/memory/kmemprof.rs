@@ -116,11 +116,11 @@ impl Unit for KmemProf {
         self.reader.wants(true)
     }
 
-    fn bind(&mut self, event: &Event<'_>) -> Result<(), String> {
+    fn bind(&mut self, event: &UnitEvent<'_>) -> Result<(), String> {
         self.reader.bind(event)
     }
 
-    fn record(&mut self, hit: &Sample<'_>, cx: &mut Context<'_>) {
+    fn record(&mut self, hit: &UnitSample<'_>, cx: &mut Context<'_>) {
         for seen in self.reader.read(hit, cx).into_iter().flatten() {
             cx.comm(hit.tid);
             match seen {
@@ -167,7 +167,7 @@ impl Unit for KmemProf {
         self.blocks.thread_changed(change);
     }
 
-    fn lost(&mut self, lost: &Lost) {
+    fn lost(&mut self, lost: &LostEvents) {
         self.unsure = lost.until;
         self.reader.lost();
     }

@@ -103,7 +103,7 @@ impl Unit for PageFaults {
         vec![want("minor-faults|page-faults|faults"), want("major-faults")]
     }
 
-    fn record(&mut self, hit: &Sample<'_>, cx: &mut Context<'_>) {
+    fn record(&mut self, hit: &UnitSample<'_>, cx: &mut Context<'_>) {
         cx.comm(hit.tid);
         let kind = usize::from(hit.role == MAJOR);
         self.total[kind] += 1;

@@ -115,7 +115,7 @@ impl Unit for UsdtUnit {
         self.probes.iter().map(want).collect()
     }
 
-    fn bind(&mut self, event: &Event<'_>) -> Result<(), String> {
+    fn bind(&mut self, event: &UnitEvent<'_>) -> Result<(), String> {
         if let Some(format) = event.format {
             self.formats.insert(event.role, format.clone());
         }
@@ -123,14 +123,14 @@ impl Unit for UsdtUnit {
         Ok(())
     }
 
-    fn record(&mut self, hit: &Sample<'_>, cx: &mut Context<'_>) {
+    fn record(&mut self, hit: &UnitSample<'_>, cx: &mut Context<'_>) {
         cx.comm(hit.tid);
         *self.counts.entry(hit.role).or_default() += 1;
         self.course.add(&hit.role, hit.time, 1.0);
         if self.lines.len() >= self.keep.max(1) {
             self.lines.pop_front();
         }
-        let Sample { time, cpu, tid, role, stack, .. } = *hit;
+        let UnitSample { time, cpu, tid, role, stack, .. } = *hit;
         self.lines.push_back(Line { number: self.number, time, cpu, tid, role, raw: hit.raw.into(), stack });
         self.number += 1;
     }

@@ -191,7 +191,7 @@ impl BlkTrace {
         })
     }
 
-    fn end(&mut self, request: Request, dev: i64, sector: i64, hit: &Sample<'_>, cx: &mut Context<'_>) {
+    fn end(&mut self, request: Request, dev: i64, sector: i64, hit: &UnitSample<'_>, cx: &mut Context<'_>) {
         let ns = hit.time.saturating_sub(request.began);
         let above = self.than.is_exceeded(hit, cx.names, ns);
         let task = self.by_task.entry((request.tid, request.way)).or_default();
@@ -218,7 +218,7 @@ impl BlkTrace {
     }
 
     /// Returns the request that reaches a stage, ending its previous stage. `None` for a new request.
-    fn reached(&mut self, (dev, sector): (i64, i64), hit: &Sample<'_>, bytes: u64) -> Option<Request> {
+    fn reached(&mut self, (dev, sector): (i64, i64), hit: &UnitSample<'_>, bytes: u64) -> Option<Request> {
         let OpenSpan { what: stage, since, with: request } = self.open.take(&(dev, sector))?;
         if stage < hit.role || stage == ISSUE && hit.role == ISSUE && request.requeued {
             if request.counts {
@@ -384,7 +384,7 @@ impl Unit for BlkTrace {
         STAGES.iter().enumerate().map(want).chain([requeue]).collect()
     }
 
-    fn bind(&mut self, event: &Event<'_>) -> Result<(), String> {
+    fn bind(&mut self, event: &UnitEvent<'_>) -> Result<(), String> {
         self.fields[event.role] = Some(Fields {
             dev: Num::of(event.format, "dev")?,
             sector: Num::of(event.format, "sector")?,
@@ -397,7 +397,7 @@ impl Unit for BlkTrace {
         Ok(())
     }
 
-    fn record(&mut self, hit: &Sample<'_>, cx: &mut Context<'_>) {
+    fn record(&mut self, hit: &UnitSample<'_>, cx: &mut Context<'_>) {
         let Some(fields) = &self.fields[hit.role] else { return };
         let (dev, sector) = (fields.dev.get(hit.raw), fields.sector.get(hit.raw));
         if sector == -1 {
@@ -446,7 +446,7 @@ impl Unit for BlkTrace {
         self.find_overdue();
     }
 
-    fn lost(&mut self, _lost: &Lost) {
+    fn lost(&mut self, _lost: &LostEvents) {
         self.open.forget();
         self.depth.clear();
     }

@@ -43,12 +43,12 @@ impl Unit for Forks {
         vec![EventRequest::new("sched:sched_process_fork")]
     }
 
-    fn bind(&mut self, event: &Event<'_>) -> Result<(), String> {
+    fn bind(&mut self, event: &UnitEvent<'_>) -> Result<(), String> {
         self.child = Some(Num::of(event.format, "child_pid")?);
         Ok(())
     }
 
-    fn record(&mut self, hit: &Sample<'_>, cx: &mut Context<'_>) {
+    fn record(&mut self, hit: &UnitSample<'_>, cx: &mut Context<'_>) {
         cx.comm(hit.tid);
         let of = self.counts.entry(hit.tid).or_insert_with(|| {
             let parent = cx.session.parent_of(hit.pid).unwrap_or(0);

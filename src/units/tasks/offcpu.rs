@@ -9,9 +9,9 @@ use crate::panel::unit;
 use crate::units::kit::prelude::*;
 use crate::units::kit::waits::classes::{Sleep, WaitClass};
 use crate::units::kit::waits::sched::{self, SchedEvent, SchedReader, Wakeup};
-use crate::units::kit::{Programs, Waker, WakerReader, WakerStacks};
+use crate::units::kit::{Programs, TaskWaker, WakerReader, WakerStacks};
 
-use waits::{Place, Spot};
+use waits::{Spot, WokenSleep};
 
 pub(crate) const SPEC: Spec = Spec {
     name: "offcpu",
@@ -72,7 +72,7 @@ struct OffCpu {
     away: OpenSpans<i32, (), Away>,
     /// Wakeup times of tasks that were not asleep.
     early: FxHashMap<i32, u64>,
-    blocked: FxHashMap<Place, Stats>,
+    blocked: FxHashMap<WokenSleep, Stats>,
     hot: FxHashMap<(i32, RetainedStack), u64>,
     since: u64,
     containers: ByContainer,
@@ -119,7 +119,7 @@ impl OffCpu {
         }
     }
 
-    fn switched(&mut self, switch: sched::Switch, hit: &Sample<'_>, cx: &mut Context<'_>) {
+    fn switched(&mut self, switch: sched::SchedSwitch, hit: &UnitSample<'_>, cx: &mut Context<'_>) {
         self.wakers.switch(hit.cpu);
         // A thread that leaves a CPU has been running since an unknown time.
         self.away.take(&switch.prev);
@@ -144,20 +144,20 @@ impl OffCpu {
         let early = self.early.remove(&tid).is_some_and(|woken| woken + WHILE_LEAVING_NS >= begin.since);
         // /proc is read some time after the first record, so such a thread may have run at that time.
         if !early && !begin.with.is_before {
-            let (waker, by, is_own) = (Waker::Unrecorded, RetainedStack::NONE, false);
+            let (waker, by, is_own) = (TaskWaker::Unrecorded, RetainedStack::NONE, false);
             let ns = begin.took(time).min(time.saturating_sub(self.since));
-            self.count(Place { tid, away: begin.with.into(), waker, is_own, by }, ns);
+            self.count(WokenSleep { tid, away: begin.with.into(), waker, is_own, by }, ns);
         }
     }
 
-    fn count(&mut self, mut place: Place, ns: u64) {
+    fn count(&mut self, mut place: WokenSleep, ns: u64) {
         if self.blocked.len() >= MAX_PLACES && !self.blocked.contains_key(&place) {
-            place = Place { waker: Waker::Untold, by: RetainedStack::NONE, ..place };
+            place = WokenSleep { waker: TaskWaker::Untold, by: RetainedStack::NONE, ..place };
         }
         self.blocked.entry(place).or_default().add(ns);
     }
 
-    fn woken(&mut self, wakeup: Wakeup, hit: &Sample<'_>, cx: &mut Context<'_>) {
+    fn woken(&mut self, wakeup: Wakeup, hit: &UnitSample<'_>, cx: &mut Context<'_>) {
         let Some(begin) = self.away.take(&wakeup.tid) else {
             if self.early.len() >= MAX_PLACES {
                 self.early.clear();
@@ -174,7 +174,7 @@ impl OffCpu {
             _ => hit.pid == -1 || away.program.is_none(),
         };
         let waker = self.wakers.waker(wakeup, hit);
-        self.count(Place { tid: wakeup.tid, away: away.into(), waker, is_own, by: hit.stack }, ns);
+        self.count(WokenSleep { tid: wakeup.tid, away: away.into(), waker, is_own, by: hit.stack }, ns);
         cx.point(["sched_switch", "sched_wakeup"], hit.time, ns);
         if let Spot::Stack(stack) = away.spot {
             cx.find(wakeup.tid, stack, || format!("was blocked for {}", unit::duration(ns)));
@@ -191,14 +191,14 @@ impl Unit for OffCpu {
         wants
     }
 
-    fn bind(&mut self, event: &Event<'_>) -> Result<(), String> {
+    fn bind(&mut self, event: &UnitEvent<'_>) -> Result<(), String> {
         if event.role == CLOCK || self.wakers.bind(event, DISK) {
             return Ok(());
         }
         self.reader.bind(event.role, event.format)
     }
 
-    fn record(&mut self, hit: &Sample<'_>, cx: &mut Context<'_>) {
+    fn record(&mut self, hit: &UnitSample<'_>, cx: &mut Context<'_>) {
         match hit.role {
             CLOCK => {
                 if hit.tid != 0 && cx.counts(hit.cpu) && cx.has(hit.tid) {
@@ -236,7 +236,7 @@ impl Unit for OffCpu {
         self.came_unseen(tid, time);
     }
 
-    fn lost(&mut self, _lost: &Lost) {
+    fn lost(&mut self, _lost: &LostEvents) {
         self.away.forget();
         self.early.clear();
         self.before.forget();

@@ -8,7 +8,7 @@ use rustc_hash::FxHashMap;
 use crate::session::OUTSIDE;
 use crate::units::kit::options::settings::is_number_list;
 use crate::units::kit::prelude::*;
-use crate::units::kit::waits::sched::{self, SchedEvent, SchedReader, Switch};
+use crate::units::kit::waits::sched::{self, SchedEvent, SchedReader, SchedSwitch};
 
 pub(crate) const SPEC: Spec = Spec {
     name: "oncpu",
@@ -78,12 +78,12 @@ impl OnCpu {
     }
 
     /// Whether the previous and next tasks have a selected priority. A missed switch has no known priority.
-    fn have_prio(&self, hit: &Sample<'_>, cx: &Context<'_>) -> (bool, bool) {
+    fn have_prio(&self, hit: &UnitSample<'_>, cx: &Context<'_>) -> (bool, bool) {
         let has = |is: &BoundExpr| !hit.raw.is_empty() && is.holds(hit, cx.names, None);
         self.prio.as_ref().map_or((true, true), |(prev, next)| (has(prev), has(next)))
     }
 
-    fn switch(&mut self, switch: Switch, hit: &Sample<'_>, cx: &mut Context<'_>) {
+    fn switch(&mut self, switch: SchedSwitch, hit: &UnitSample<'_>, cx: &mut Context<'_>) {
         let (leaves, comes) = self.have_prio(hit, cx);
         if self.since == 0 {
             self.since = hit.time;
@@ -221,7 +221,7 @@ impl Unit for OnCpu {
         vec![EventRequest::new(sched::SWITCH)]
     }
 
-    fn bind(&mut self, event: &Event<'_>) -> Result<(), String> {
+    fn bind(&mut self, event: &UnitEvent<'_>) -> Result<(), String> {
         if let Some(list) = &self.prios {
             let is = |field: &str| BoundExpr::parse(&format!("{field} in {list}"), event.format);
             self.prio = Some((is("prev_prio")?, is("next_prio")?));
@@ -229,19 +229,19 @@ impl Unit for OnCpu {
         self.reader.bind(event.role, event.format)
     }
 
-    fn record(&mut self, hit: &Sample<'_>, cx: &mut Context<'_>) {
+    fn record(&mut self, hit: &UnitSample<'_>, cx: &mut Context<'_>) {
         if let Some(SchedEvent::Switch(switch)) = self.reader.read(hit, cx.names) {
             self.switch(switch, hit, cx);
         }
     }
 
     fn on_switch_in(&mut self, cpu: u32, tid: i32, time: u64, cx: &mut Context<'_>) {
-        if let Some(switch) = Switch::untold(self.current.get(&cpu).map(|run| run.what), tid) {
-            self.switch(switch, &Sample::switch_in(cpu, tid, time), cx);
+        if let Some(switch) = SchedSwitch::untold(self.current.get(&cpu).map(|run| run.what), tid) {
+            self.switch(switch, &UnitSample::switch_in(cpu, tid, time), cx);
         }
     }
 
-    fn lost(&mut self, lost: &Lost) {
+    fn lost(&mut self, lost: &LostEvents) {
         // The task that runs after the gap is known when it leaves, and counts from the end of the gap.
         let cpus: Vec<u32> = match lost.cpu {
             Some(cpu) => vec![cpu],

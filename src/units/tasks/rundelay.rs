@@ -147,13 +147,13 @@ impl RunDelay {
 
     /// Corrects the history when a thread leaves without a record of its arrival: it waited until its CPU was free,
     /// and the start of any other run there is unknown.
-    fn mend(&mut self, tid: i32, hit: &Sample<'_>, cx: &mut Context<'_>) {
+    fn mend(&mut self, tid: i32, hit: &UnitSample<'_>, cx: &mut Context<'_>) {
         let mended = |current: i32| current != tid && ![current, tid].contains(&OUTSIDE);
         let Some((current, since)) = self.on(hit.cpu).filter(|(current, _)| mended(*current)) else { return };
         self.missed += u64::from(cx.counts(hit.cpu));
         let came = self.waiting.take(&tid).filter(|_| current == 0 && tid != 0).map(|wait| {
             let time = wait.since.max(since);
-            self.end(tid, wait, &Sample { time, raw: &[], ..*hit }, cx);
+            self.end(tid, wait, &UnitSample { time, raw: &[], ..*hit }, cx);
             time
         });
         self.current.close(&hit.cpu);
@@ -162,7 +162,7 @@ impl RunDelay {
         }
     }
 
-    fn switch(&mut self, switch: sched::Switch, hit: &Sample<'_>, cx: &mut Context<'_>) {
+    fn switch(&mut self, switch: sched::SchedSwitch, hit: &UnitSample<'_>, cx: &mut Context<'_>) {
         self.mend(switch.prev, hit, cx);
         let at = hit.cpu as usize;
         if self.runs.len() <= at {
@@ -194,12 +194,12 @@ impl RunDelay {
         }
     }
 
-    fn end(&mut self, tid: i32, wait: Wait, hit: &Sample<'_>, cx: &mut Context<'_>) {
+    fn end(&mut self, tid: i32, wait: Wait, hit: &UnitSample<'_>, cx: &mut Context<'_>) {
         if !cx.counts(hit.cpu) || !cx.follows(tid) {
             return;
         }
         let ns = wait.took(hit.time);
-        let own = Sample { tid, ..*hit };
+        let own = UnitSample { tid, ..*hit };
         let above = self.than.is_exceeded(&own, cx.names, ns);
         let key = if self.per_cpu { hit.cpu as i32 } else { tid };
         let stats = &mut self.rows.entry(key).or_default()[wait.what as usize];
@@ -299,7 +299,7 @@ impl Unit for RunDelay {
         wants
     }
 
-    fn bind(&mut self, event: &Event<'_>) -> Result<(), String> {
+    fn bind(&mut self, event: &UnitEvent<'_>) -> Result<(), String> {
         if event.role == 0 {
             self.than.bind(event.format)?;
         }
@@ -310,7 +310,7 @@ impl Unit for RunDelay {
         self.reader.bind(event.role, event.format)
     }
 
-    fn record(&mut self, hit: &Sample<'_>, cx: &mut Context<'_>) {
+    fn record(&mut self, hit: &UnitSample<'_>, cx: &mut Context<'_>) {
         if hit.role == YIELD {
             self.yielding.insert(hit.tid);
             return;
@@ -333,8 +333,8 @@ impl Unit for RunDelay {
     }
 
     fn on_switch_in(&mut self, cpu: u32, tid: i32, time: u64, cx: &mut Context<'_>) {
-        if let Some(switch) = sched::Switch::untold(self.on(cpu).map(|(tid, _)| tid), tid) {
-            self.switch(switch, &Sample::switch_in(cpu, tid, time), cx);
+        if let Some(switch) = sched::SchedSwitch::untold(self.on(cpu).map(|(tid, _)| tid), tid) {
+            self.switch(switch, &UnitSample::switch_in(cpu, tid, time), cx);
         }
     }
 
@@ -346,7 +346,7 @@ impl Unit for RunDelay {
         }
     }
 
-    fn lost(&mut self, _lost: &Lost) {
+    fn lost(&mut self, _lost: &LostEvents) {
         self.waiting.forget();
         self.yielding.clear();
         self.current.forget();

@@ -9,7 +9,7 @@ use crate::panel::row_order::arrange_by_key;
 use crate::panel::unit;
 use crate::units::kit::prelude::*;
 use crate::units::kit::tables::containers;
-use crate::units::kit::waits::sched::{self, SchedEvent, SchedReader, Switch, state};
+use crate::units::kit::waits::sched::{self, SchedEvent, SchedReader, SchedSwitch, state};
 
 pub(crate) const SPEC: Spec = Spec {
     name: "task-state",
@@ -173,7 +173,7 @@ impl TaskState {
         to: Option<ThreadState>,
         cpu: u32,
         stack: RetainedStack,
-        hit: &Sample<'_>,
+        hit: &UnitSample<'_>,
         cx: &mut Context<'_>,
     ) {
         if !cx.follows(tid) {
@@ -201,7 +201,7 @@ impl TaskState {
         if first || !(self.only.is_empty() || self.only.contains(&state)) {
             return;
         }
-        let above = self.than.is_exceeded(&Sample { tid, ..*hit }, cx.names, ns);
+        let above = self.than.is_exceeded(&UnitSample { tid, ..*hit }, cx.names, ns);
         if above || !self.than.is_set() {
             let (.., words) = ThreadState::ALL[state as usize];
             cx.find(tid, stack, || format!("{words} for {}", unit::duration(ns)));
@@ -224,7 +224,7 @@ impl TaskState {
         }
     }
 
-    fn first_state(&self, tid: i32, to: Option<ThreadState>, hit: &Sample<'_>) -> ThreadState {
+    fn first_state(&self, tid: i32, to: Option<ThreadState>, hit: &UnitSample<'_>) -> ThreadState {
         match to {
             // It starts to run without a wakeup since the start: it waited all the time. A context switch record,
             // however, may also come without a recorded wakeup.
@@ -234,7 +234,7 @@ impl TaskState {
         }
     }
 
-    fn switch(&mut self, switch: Switch, hit: &Sample<'_>, cx: &mut Context<'_>) {
+    fn switch(&mut self, switch: SchedSwitch, hit: &UnitSample<'_>, cx: &mut Context<'_>) {
         self.seen_cpus.entry(hit.cpu).or_insert(switch.prev);
         if self.began == 0 {
             (self.began, self.since) = (hit.time, self.since.max(hit.time));
@@ -246,14 +246,14 @@ impl TaskState {
         {
             // Some guest kernels do not record every switch from idle. The CPU was free: the task ran at once.
             self.missed += u64::from(cx.counts(hit.cpu));
-            let at = Sample { time: now.since.max(idle_since), ..*hit };
+            let at = UnitSample { time: now.since.max(idle_since), ..*hit };
             self.turn(switch.prev, Some(ThreadState::Running), hit.cpu, RetainedStack::NONE, &at, cx);
         }
         self.turn(switch.prev, ThreadState::of(switch.prev_state), hit.cpu, hit.stack, hit, cx);
         self.turn(switch.next, Some(ThreadState::Running), hit.cpu, RetainedStack::NONE, hit, cx);
     }
 
-    fn wakeup(&mut self, sched::Wakeup { tid, cpu, .. }: sched::Wakeup, hit: &Sample<'_>, cx: &mut Context<'_>) {
+    fn wakeup(&mut self, sched::Wakeup { tid, cpu, .. }: sched::Wakeup, hit: &UnitSample<'_>, cx: &mut Context<'_>) {
         if self.began == 0 {
             (self.began, self.since) = (hit.time, self.since.max(hit.time));
         }
@@ -397,14 +397,14 @@ impl Unit for TaskState {
         wants
     }
 
-    fn bind(&mut self, event: &Event<'_>) -> Result<(), String> {
+    fn bind(&mut self, event: &UnitEvent<'_>) -> Result<(), String> {
         if event.role == 0 {
             self.than.bind(event.format)?;
         }
         self.reader.bind(event.role, event.format)
     }
 
-    fn record(&mut self, hit: &Sample<'_>, cx: &mut Context<'_>) {
+    fn record(&mut self, hit: &UnitSample<'_>, cx: &mut Context<'_>) {
         match self.reader.read(hit, cx.names) {
             Some(SchedEvent::Switch(switch)) => self.switch(switch, hit, cx),
             Some(SchedEvent::Wakeup(wakeup)) => self.wakeup(wakeup, hit, cx),
@@ -417,8 +417,8 @@ impl Unit for TaskState {
     }
 
     fn on_switch_in(&mut self, cpu: u32, tid: i32, time: u64, cx: &mut Context<'_>) {
-        if let Some(switch) = Switch::untold(self.current.get(&cpu).map(|run| run.what), tid) {
-            self.switch(switch, &Sample::switch_in(cpu, tid, time), cx);
+        if let Some(switch) = SchedSwitch::untold(self.current.get(&cpu).map(|run| run.what), tid) {
+            self.switch(switch, &UnitSample::switch_in(cpu, tid, time), cx);
         }
     }
 
@@ -446,7 +446,7 @@ impl Unit for TaskState {
         }
     }
 
-    fn lost(&mut self, lost: &Lost) {
+    fn lost(&mut self, lost: &LostEvents) {
         // The state in the gap is unknown: every known state ends at its start.
         let tasks = std::mem::take(&mut self.tasks);
         tasks.iter().for_each(|(tid, now)| self.close(*tid, now, now.until(lost.from)));

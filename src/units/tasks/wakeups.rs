@@ -9,7 +9,7 @@ use crate::panel::stacks::FrameName;
 use crate::session::DsoKind;
 use crate::units::kit::prelude::*;
 use crate::units::kit::waits::sched::{self, SchedEvent, SchedReader, WakeContext, Wakeup};
-use crate::units::kit::{Waker, WakerReader, WakerStacks};
+use crate::units::kit::{TaskWaker, WakerReader, WakerStacks};
 
 pub(crate) const SPEC: Spec = Spec {
     name: "wakeups",
@@ -36,7 +36,7 @@ const MAX_PAIRS: usize = 1 << 17;
 const DISK: usize = 3;
 
 /// A waker, the woken task, and with `-g` the waker's stack.
-type Pair = (Waker, i32, RetainedStack);
+type Pair = (TaskWaker, i32, RetainedStack);
 
 #[derive(Clone, Debug, Default)]
 struct Wakeups {
@@ -46,7 +46,7 @@ struct Wakeups {
     stack: bool,
     pairs: FxHashMap<Pair, Stats>,
     waking: OpenSpans<i32, (), Pair>,
-    course: Grid<Waker>,
+    course: Grid<TaskWaker>,
     total: u64,
 }
 
@@ -63,7 +63,7 @@ impl Wakeups {
         Self { stack: settings.has("stack"), ..Self::default() }
     }
 
-    fn waker(&mut self, at: &Moment<'_>, waker: Waker, stack: RetainedStack, by_comm: bool) -> Arc<str> {
+    fn waker(&mut self, at: &Moment<'_>, waker: TaskWaker, stack: RetainedStack, by_comm: bool) -> Arc<str> {
         let cause = self.causes.cause(at, waker, stack);
         self.wakers.words(at, cause, |at, tid| if by_comm { at.comm(tid) } else { at.task(tid) })
     }
@@ -118,7 +118,7 @@ impl Wakeups {
         Panel::flame("Stacks of wakers", Measure::Count, pairs.into_iter().map(one).collect())
     }
 
-    fn woken(&mut self, wakeup: Wakeup, hit: &Sample<'_>, cx: &mut Context<'_>) {
+    fn woken(&mut self, wakeup: Wakeup, hit: &UnitSample<'_>, cx: &mut Context<'_>) {
         let waker = self.wakers.waker(wakeup, hit);
         let by = waker.tid();
         let ours = cx.has(wakeup.tid) || by.is_some_and(|by| cx.has(by));
@@ -147,14 +147,14 @@ impl Unit for Wakeups {
         wants
     }
 
-    fn bind(&mut self, event: &Event<'_>) -> Result<(), String> {
+    fn bind(&mut self, event: &UnitEvent<'_>) -> Result<(), String> {
         if self.wakers.bind(event, DISK) {
             return Ok(());
         }
         self.reader.bind(event.role, event.format)
     }
 
-    fn record(&mut self, hit: &Sample<'_>, cx: &mut Context<'_>) {
+    fn record(&mut self, hit: &UnitSample<'_>, cx: &mut Context<'_>) {
         if hit.role == DISK {
             return self.wakers.complete(hit, cx);
         }
@@ -178,7 +178,7 @@ impl Unit for Wakeups {
         }
     }
 
-    fn lost(&mut self, _lost: &Lost) {
+    fn lost(&mut self, _lost: &LostEvents) {
         self.waking.forget();
     }
 
@@ -194,7 +194,7 @@ impl Unit for Wakeups {
         let all = self.pairs.values().sum();
         let rows = self.named(at, false, |waker, (of, woken, _)| (waker, of.context(), *woken));
         let names = self.named(at, true, |waker, (_, woken, _)| (waker, at.comm(*woken)));
-        let course = |waker: &Waker| self.wakers.words(at, waker.cause(), |at, tid| at.task(tid)).to_string();
+        let course = |waker: &TaskWaker| self.wakers.words(at, waker.cause(), |at, tid| at.task(tid)).to_string();
         let mut panels = vec![
             self.table(at, &rows),
             self.by_comm(&names),

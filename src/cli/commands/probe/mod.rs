@@ -8,7 +8,7 @@ use std::path::Path;
 use globset::GlobMatcher;
 
 use crate::event::probe::args::Parameters;
-use crate::event::probe::elf::{self, Elf};
+use crate::event::probe::elf::{self, ProbedFile};
 use crate::event::probe::kernel::KernelFunctions;
 use crate::event::probe::lines::ProbeLine;
 use crate::event::probe::usdt::Usdt;
@@ -126,7 +126,7 @@ fn functions(args: &ProbeArgs, glob: &str) -> anyhow::Result<u8> {
     if args.exec.is_none() {
         return kernel_functions(args, &matcher);
     }
-    let file = Elf::open(exec(args)?).map_err(anyhow::Error::msg)?;
+    let file = ProbedFile::open(exec(args)?).map_err(anyhow::Error::msg)?;
     let probes = file.probes.iter().filter(|p| matcher.is_match(&p.name) || matcher.is_match(&p.event()));
     let mut functions: Vec<_> = file.functions().filter(|(name, _)| matcher.is_match(name)).collect();
     functions.dedup_by_key(|(name, _)| *name);

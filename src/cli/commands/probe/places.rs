@@ -7,10 +7,10 @@ use std::path::{Path, PathBuf};
 use globset::GlobMatcher;
 
 use crate::event::probe::dwarf::DebugInfo;
-use crate::event::probe::elf::{self, Elf};
+use crate::event::probe::elf::{self, ProbedFile};
 use crate::event::probe::lines::ProbeLine;
 use crate::event::spec::LookupPaths;
-use crate::symbols::door::{Door, Namers, Purpose};
+use crate::symbols::door::{Purpose, TrustedFileOpener, TrustedUids};
 
 use crate::cli::Usage;
 use crate::cli::args::ProbeArgs;
@@ -35,7 +35,7 @@ pub(crate) fn named(args: &ProbeArgs, spec: &str) -> anyhow::Result<Vec<String>>
     }
     // The file of a function follows an @ (`FUNCTION@FILE:LINE`); its name may contain a dot (`read.part.0`).
     let is_function = |name: &str| {
-        let elf = exec(args).ok().and_then(|path| Elf::open(path).ok());
+        let elf = exec(args).ok().and_then(|path| ProbedFile::open(path).ok());
         elf.is_some_and(|elf| elf.functions().any(|(function, _)| function == name))
     };
     let is_file = |name: &str| name.contains('.') && !name.contains('@') && !is_function(name);
@@ -55,7 +55,7 @@ pub(crate) fn named(args: &ProbeArgs, spec: &str) -> anyhow::Result<Vec<String>>
     if !pattern.contains(['*', '?', '[']) {
         return Ok(vec![spec.to_owned()]);
     }
-    let file = Elf::open(exec(args)?).map_err(anyhow::Error::msg)?;
+    let file = ProbedFile::open(exec(args)?).map_err(anyhow::Error::msg)?;
     let matcher = glob(pattern)?;
     let mut found: Vec<&str> = file.functions().map(|(name, _)| name).filter(|name| matcher.is_match(name)).collect();
     found.dedup();
@@ -89,9 +89,9 @@ pub(crate) fn debug_info(path: &Path, else_: &str) -> anyhow::Result<DebugInfo> 
 
 /// Returns the text of a source file, if the owners of the program may read it.
 pub(crate) fn source(exec: &Path, path: &Path) -> Option<String> {
-    let mut namers = Namers::default();
+    let mut namers = TrustedUids::default();
     namers.add_writers(&File::open(exec).ok()?);
-    let file = Door::here(namers).ok()?.open(path, Purpose::Source).ok()?;
+    let file = TrustedFileOpener::here(namers).ok()?.open(path, Purpose::Source).ok()?;
     let mut bytes = Vec::new();
     file.take(Purpose::Source.limit()).read_to_end(&mut bytes).ok()?;
     Some(String::from_utf8_lossy(&bytes).into_owned())

@@ -13,7 +13,7 @@ use crate::export::perfdata;
 use crate::kernel::files::{NewFile, unwritten};
 use crate::lang::quantity;
 use crate::perfdata::features;
-use crate::perfdata::features::{Section, bit};
+use crate::perfdata::features::{FeatureSection, bit};
 use crate::perfdata::stream::StreamWriter;
 use crate::perfdata::topology::CpuTopology;
 use crate::perfdata::write::Writer;
@@ -168,17 +168,17 @@ fn now() -> String {
     format!("{}{:02}", time.strftime("%Y%m%d%H%M%S"), ns % 1_000_000_000 / 10_000_000)
 }
 
-pub(crate) fn names_of(named: &[NamedContainer]) -> Option<Section> {
+pub(crate) fn names_of(named: &[NamedContainer]) -> Option<FeatureSection> {
     (!named.is_empty()).then(|| (bit::CONTAINERS, containers::encode(named.iter())))
 }
 
 /// Records the profiler's own threads, which readers exclude, and how call chains are taken.
-pub(crate) fn recorder_of(args: &RecordArgs, info: &Info) -> Section {
+pub(crate) fn recorder_of(args: &RecordArgs, info: &Info) -> FeatureSection {
     let own = (!args.sampling.include_self).then(|| std::process::id() as i32);
     (bit::RECORDER, recorder::encode(own, info.states.iter().map(|state| state.chains)))
 }
 
-pub(crate) fn described(info: &Info) -> anyhow::Result<Vec<Section>> {
+pub(crate) fn described(info: &Info) -> anyhow::Result<Vec<FeatureSection>> {
     let cmdline: Vec<String> = std::env::args().collect();
     let mut sections = features::machine(&cmdline);
     sections.push(CpuTopology::here());

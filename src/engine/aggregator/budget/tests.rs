@@ -11,7 +11,7 @@ use crate::engine::{IntakeOptions, Options, symbolizer};
 use crate::perfdata::EventDesc;
 use crate::profile::{CHUNK, FrameId, NodeId, Site, SiteId};
 use crate::record::Record;
-use crate::record::kinds::{Mmap, Task};
+use crate::record::kinds::{Mmap, TaskRecord};
 use crate::session::Origin;
 use crate::source::{Info, Waker};
 use crate::symbols::SymbolOptions;
@@ -241,7 +241,7 @@ fn storm(worker: &mut Aggregator, count: i32, sampled: i32, from: u64) {
         }
         let core = worker.ingest.core_mut();
         let (pid, time) = (100 + i % 30_000, from + i as u64 * 1_000_000);
-        let task = Task { pid, ppid: 1, tid: pid, ptid: 1, time };
+        let task = TaskRecord { pid, ppid: 1, tid: pid, ptid: 1, time };
         core.session.apply(&Record::Fork(task), time);
         core.session.apply(&Record::Comm { pid, tid: pid, exec: true, name: b"short" }, time);
         for (part, name) in ["/bin/short", "/lib/libc.6"].iter().enumerate() {

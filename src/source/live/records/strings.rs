@@ -24,7 +24,7 @@ const TASK_AT: usize = HEADER + 8;
 const WRITTEN_AT: usize = HEADER + 20;
 
 #[derive(Debug, Default)]
-pub(crate) struct Strings {
+pub(crate) struct TracedStrings {
     /// The fields of each tracepoint's records, by its number; `None` for those without strings.
     fields: FxHashMap<u64, Option<Fields>>,
     outlets: Option<ProgramOutputs>,
@@ -36,7 +36,7 @@ pub(crate) struct Strings {
     pub(crate) joints: StringJoiner,
 }
 
-impl Strings {
+impl TracedStrings {
     /// Reads the strings of an event's samples on a CPU. Returns a message the first time that this fails.
     pub(crate) fn open(&mut self, sys: &dyn Sys, event: &Event, at: &OpenedEvent<'_>) -> Option<String> {
         let number = event.attr.config;

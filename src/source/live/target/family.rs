@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::kernel::procfs::{self, Stat};
+use crate::kernel::procfs::{self, ProcessStat};
 
 /// Processes by number, with their start times. A process stays in the family when its parent exits and another process
 /// adopts it. The start time shows whether its number was reused by a process outside the family.
@@ -22,11 +22,11 @@ impl Family {
         self.found(named, std::process::id() as i32, all.collect())
     }
 
-    fn found(&mut self, named: &[i32], own: i32, mut all: BTreeMap<i32, Stat>) -> Vec<i32> {
+    fn found(&mut self, named: &[i32], own: i32, mut all: BTreeMap<i32, ProcessStat>) -> Vec<i32> {
         if !named.contains(&own) {
             all.remove(&own);
         }
-        let is_known = |pid: &i32, stat: &Stat| self.members.get(pid) == Some(&stat.start);
+        let is_known = |pid: &i32, stat: &ProcessStat| self.members.get(pid) == Some(&stat.start);
         let roots = all.iter().filter(|(pid, stat)| named.contains(pid) || is_known(pid, stat)).map(|(pid, _)| *pid);
         let mut members: BTreeSet<i32> = roots.collect();
         let mut children: BTreeMap<i32, Vec<i32>> = BTreeMap::new();
@@ -45,8 +45,10 @@ impl Family {
 mod tests {
     use super::*;
 
-    fn tree(list: &[(i32, i32, u64)]) -> BTreeMap<i32, Stat> {
-        list.iter().map(|(pid, parent, start)| (*pid, Stat { state: b'S', parent: *parent, start: *start })).collect()
+    fn tree(list: &[(i32, i32, u64)]) -> BTreeMap<i32, ProcessStat> {
+        list.iter()
+            .map(|(pid, parent, start)| (*pid, ProcessStat { state: b'S', parent: *parent, start: *start }))
+            .collect()
     }
 
     #[test]

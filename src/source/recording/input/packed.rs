@@ -2,7 +2,7 @@
 
 use zstd::stream::raw::{Decoder, InBuffer, Operation, OutBuffer};
 
-use crate::perfdata::bytes::Bytes;
+use crate::perfdata::bytes::ByteReader;
 use crate::record::kinds::{Header, types};
 
 use super::{Input, STEP, SideData};
@@ -22,7 +22,7 @@ impl Input {
     /// Takes a compressed record; those before it have been decompressed.
     pub(super) fn compressed(&mut self, kind: u32, body: &[u8]) {
         let data = if kind == types::COMPRESSED2 {
-            let mut b = Bytes::new(body, self.rec.big);
+            let mut b = ByteReader::new(body, self.rec.big);
             let n = b.u64().unwrap_or(0) as usize;
             &b.rest[..n.min(b.rest.len())]
         } else {

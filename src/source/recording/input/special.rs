@@ -5,7 +5,7 @@ use super::{Input, SideData};
 use crate::kernel::attr::Attr;
 use crate::perfdata::EventDesc;
 use crate::perfdata::build_ids;
-use crate::perfdata::bytes::Bytes;
+use crate::perfdata::bytes::ByteReader;
 use crate::perfdata::features::bit;
 use crate::perfdata::read::{MAX_FEATURE, MAX_IDS, attr_size, numbers};
 use crate::record::kinds::{HEADER, Header, types};
@@ -21,7 +21,7 @@ impl Input {
             return false;
         }
         let body = self.carry[HEADER..size].to_vec();
-        let mut b = Bytes::new(&body, self.rec.big);
+        let mut b = ByteReader::new(&body, self.rec.big);
         let mut payload = 0;
         match header.kind {
             types::HEADER_ATTR => self.event(&body),

@@ -2,7 +2,7 @@
 
 use super::*;
 
-fn header(text: &[u8]) -> Option<Header<'_>> {
+fn header(text: &[u8]) -> Option<ScriptHeader<'_>> {
     match line(text) {
         ScriptLine::Sample(header) if !header.is_bare => Some(header),
         _ => None,
@@ -89,7 +89,7 @@ fn lines_of_few_fields() {
         assert_eq!(got, (comm.as_bytes(), tid, time, period, event.as_bytes(), frame), "{text}");
     }
     for bare in ["ls ", "ls 15242 ", "ls 15242     200000 ", "mine: "] {
-        assert!(matches!(line(bare.as_bytes()), ScriptLine::Sample(Header { is_bare: true, .. })), "{bare}");
+        assert!(matches!(line(bare.as_bytes()), ScriptLine::Sample(ScriptHeader { is_bare: true, .. })), "{bare}");
     }
     for record in ["sh  0 [000]  0.000000: PERF_RECORD_COMM: sh:2/2", "0 0 PERF_RECORD_FINISHED_ROUND"] {
         assert_eq!(line(record.as_bytes()), ScriptLine::Record);

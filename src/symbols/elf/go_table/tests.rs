@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::symbols::elf;
-use crate::symbols::elf::program::Program;
+use crate::symbols::elf::program::ElfProgram;
 use crate::symbols::trust::find_file::tests::{SPIN, map};
 
 const TEXT: u64 = 0x40_1000;
@@ -97,7 +97,7 @@ fn functions_and_lines_of_each_layout() {
     for (layout, text) in [(Layout::Go12, 0), (Layout::Go116, 0), (Layout::Go118, TEXT), (Layout::Go118, 0)] {
         let (bytes, table) = read(layout, text, |_| {});
         let table = table.expect("a table");
-        let segments = Program::of(&bytes).expect("a program").places();
+        let segments = ElfProgram::of(&bytes).expect("a program").places();
         let symbols = table.symbols(&segments, &mut UnpackBudget::new(1 << 20)).expect("room");
         let offset = segments.to_offset(TEXT).expect("code");
         let of = |at: u64| symbols.find(offset + at).map(|s| (s.start - offset, s.end - offset, s.name));
@@ -120,7 +120,7 @@ fn damaged_tables_harm_nobody() {
         for at in 0..len {
             for value in [0, 1, 0x7f, 0xff] {
                 let (bytes, Some(table)) = read(layout, TEXT, |bytes| bytes[at] = value) else { continue };
-                let segments = Program::of(&bytes).expect("a program").places();
+                let segments = ElfProgram::of(&bytes).expect("a program").places();
                 let _ = table.symbols(&segments, &mut UnpackBudget::new(1 << 20)).map(|symbols| symbols.len());
                 let _ = [0, 0x40, 0x8f, 0x90, u64::MAX / 2].map(|at| table.place(TEXT.wrapping_add(at)).is_some());
             }

@@ -5,13 +5,13 @@ const MAX_RUNS: usize = 1024;
 
 /// A run begins with an address 4 GiB or more after the start of the previous run.
 #[derive(Debug, Default)]
-pub(crate) struct Starts {
+pub(crate) struct NameStarts {
     distances: Vec<u32>,
     /// The first entry of each run: index and address.
     runs: Vec<(u32, u64)>,
 }
 
-impl Starts {
+impl NameStarts {
     pub(crate) fn len(&self) -> usize {
         self.distances.len()
     }
@@ -78,7 +78,7 @@ mod tests {
             asked in any::<u64>(),
         ) {
             let list: Vec<u64> = list.into_iter().collect();
-            let mut starts = Starts::default();
+            let mut starts = NameStarts::default();
             prop_assert!(list.iter().all(|start| starts.push(*start)));
             let around = list.iter().flat_map(|start| [start.wrapping_sub(1), *start, start.wrapping_add(1)]);
             for addr in around.chain([asked, asked >> 30, u64::MAX]) {
@@ -97,7 +97,7 @@ mod tests {
 
     #[test]
     fn what_lies_too_far_apart_too_often_is_left_out() {
-        let mut starts = Starts::default();
+        let mut starts = NameStarts::default();
         let taken = (0..2 * MAX_RUNS as u64).filter(|i| starts.push(i << 33)).count();
         assert_eq!((taken, starts.len(), starts.push(((MAX_RUNS as u64 - 1) << 33) + 5)), (MAX_RUNS, MAX_RUNS, true));
         assert_eq!(starts.up_to(u64::MAX), MAX_RUNS + 1);

@@ -16,7 +16,7 @@ fn name(table: &SymbolTable, addr: u64) -> Option<&str> {
 fn order_of_arrival_does_not_matter() {
     let list =
         [raw(0x300, 0, "c", Binding::Global), raw(0x100, 0, "a", Binding::Global), raw(0x200, 0, "b", Binding::Global)];
-    let mut builder = Builder::default();
+    let mut builder = SymbolTableBuilder::default();
     list.into_iter().for_each(|s| builder.push(s));
     let table = builder.finish();
     assert_eq!((name(&table, 0x1ff), name(&table, 0x2ff), name(&table, 0x300)), (Some("a"), Some("b"), Some("c")));
@@ -87,14 +87,14 @@ fn of_symbols_at_one_address_the_best_or_the_last() {
     use Binding::{Global, Local};
     let list =
         [(0x100, "first", Global), (0x100, "second_longer", Global), (0x100, "x", Local), (0x200, "end", Global)];
-    let built = |mut builder: Builder| {
+    let built = |mut builder: SymbolTableBuilder| {
         list.iter().for_each(|(start, name, binding)| builder.push(raw(*start, 0, name, *binding)));
         builder.finish()
     };
-    let (best, last) = (built(Builder::default()), built(Builder::last_wins()));
+    let (best, last) = (built(SymbolTableBuilder::default()), built(SymbolTableBuilder::last_wins()));
     assert_eq!((name(&best, 0x100), name(&last, 0x100)), (Some("second_longer"), Some("x")));
     assert_eq!((best.len(), last.len()), (2, 2));
-    let mut backwards = Builder::default();
+    let mut backwards = SymbolTableBuilder::default();
     [raw(0x300, 0, "c", Global), raw(0x100, 0, "a", Global)].into_iter().for_each(|s| backwards.push(s));
     let table = backwards.finish();
     assert_eq!((name(&table, 0x150), name(&table, 0x350)), (Some("a"), Some("c")));
@@ -150,12 +150,12 @@ proptest! {
         let size = |size: u64| if without_sizes { 0 } else { size };
         let list: Vec<(u64, u64, String)> = list.into_iter().map(|(start, s, name)| (start, size(s), name)).collect();
         let raws = || list.iter().map(|(start, size, name)| raw(*start, *size, name, Binding::Global));
-        let built = |mut builder: Builder| {
+        let built = |mut builder: SymbolTableBuilder| {
             raws().for_each(|raw| builder.push(raw));
             builder.finish()
         };
-        prop_assert_eq!(all(&built(Builder::last_wins())), plain(&list, true));
-        prop_assert_eq!(all(&built(Builder::default())), plain(&list, false));
+        prop_assert_eq!(all(&built(SymbolTableBuilder::last_wins())), plain(&list, true));
+        prop_assert_eq!(all(&built(SymbolTableBuilder::default())), plain(&list, false));
         let table = SymbolTable::build(raws().collect());
         prop_assert_eq!(all(&table), plain(&list, false));
         for (start, end, name) in plain(&list, false) {

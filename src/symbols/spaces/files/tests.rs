@@ -7,14 +7,14 @@ use crate::kernel::walk::NoRoom;
 
 /// A store with room for some rows; released rows are free at once.
 #[derive(Debug, Default)]
-pub(crate) struct Counter {
+pub(crate) struct BuildCounter {
     pub(crate) room: usize,
     pub(crate) used: BTreeMap<u32, usize>,
     pub(crate) processes: BTreeMap<i32, Vec<Mapping>>,
     pub(crate) next: u32,
 }
 
-impl Store for Counter {
+impl Store for BuildCounter {
     fn add(&mut self, rows: &[u64]) -> Result<Vec<RowRange>, NoRoom> {
         if self.used.values().sum::<usize>() + rows.len() > self.room {
             return Err(NoRoom::Limit);
@@ -81,7 +81,7 @@ fn made_of(files: &Files, id: Id) -> &TableOutcome {
 
 #[test]
 fn what_is_the_same_is_made_once() {
-    let (mut files, mut store) = (Files::default(), Counter { room: 1 << 40, ..Counter::default() });
+    let (mut files, mut store) = (Files::default(), BuildCounter { room: 1 << 40, ..BuildCounter::default() });
     let one = files.make(key(1), "/bin/sh".to_owned(), &program(0), &mut store);
     let same = files.make(key(2), "/merged/bin/sh".to_owned(), &program(0), &mut store);
     let other = files.make(key(3), "/bin/sh".to_owned(), &program(1), &mut store);
@@ -98,8 +98,8 @@ fn what_is_the_same_is_made_once() {
 
 #[test]
 fn where_room_ends_those_go_that_nobody_had_for_longest() {
-    let (mut files, mut store) = (Files::default(), Counter { room: 1 << 40, ..Counter::default() });
-    let make = |files: &mut Files, store: &mut Counter, number: u8| {
+    let (mut files, mut store) = (Files::default(), BuildCounter { room: 1 << 40, ..BuildCounter::default() });
+    let make = |files: &mut Files, store: &mut BuildCounter, number: u8| {
         let id = files.make(key(number.into()), format!("/{number}"), &program(number), store);
         files.take(&[id]);
         id
@@ -134,7 +134,7 @@ fn where_room_ends_those_go_that_nobody_had_for_longest() {
 }
 
 /// Starts building a table elsewhere, with key and content from these numbers.
-fn ordered(files: &mut Files, store: &mut Counter, key_of: u64, number: u8) -> (Job, Made) {
+fn ordered(files: &mut Files, store: &mut BuildCounter, key_of: u64, number: u8) -> (Job, Made) {
     let id = files.begin(key(key_of), "/large".to_owned(), store);
     files.coming += 1;
     let bytes = program(number);
@@ -146,7 +146,7 @@ fn ordered(files: &mut Files, store: &mut Counter, key_of: u64, number: u8) -> (
 fn what_was_made_elsewhere_is_as_if_it_was_made_here() {
     let (sender, jobs) = crossbeam_channel::unbounded();
     let (mut files, mut store) =
-        (Files::new(RandomState::new(), sender), Counter { room: 1 << 40, ..Counter::default() });
+        (Files::new(RandomState::new(), sender), BuildCounter { room: 1 << 40, ..BuildCounter::default() });
     let (job, made) = ordered(&mut files, &mut store, 1, 0);
     let one = job.id;
     files.take(&[one]);
@@ -181,7 +181,7 @@ fn a_table_that_is_coming_stays_and_the_next_of_too_many_is_made_at_once() {
     let own = maps.iter().find(|map| (map.start..map.end).contains(&here)).expect("mapped");
     let (sender, jobs) = crossbeam_channel::unbounded();
     let (mut files, mut store) =
-        (Files::new(RandomState::new(), sender), Counter { room: 1 << 40, ..Counter::default() });
+        (Files::new(RandomState::new(), sender), BuildCounter { room: 1 << 40, ..BuildCounter::default() });
     files.coming = MAX_COMING - 1;
     let coming = files.of(pid, own, &mut store).expect("opened");
     files.drop_idle(usize::MAX, usize::MAX, &mut store);

@@ -131,10 +131,10 @@ fn files_below_another_root() {
     assert_eq!(places.beside(Path::new("/usr/bin/a"), b"b.dwo").map(read).as_deref(), Some("/usr/bin/b.dwo"));
     assert_eq!(places.beside(Path::new("/usr/bin/a"), b"/src/x.c").map(read).as_deref(), Some("/src/x.c"));
     assert!(places.beside(Path::new("/usr/bin/a"), b"c.dwo").is_none());
-    assert_eq!(read(places.source(Path::new("/src/x.c"), &Namers::default()).expect("there")), "/src/x.c");
+    assert_eq!(read(places.source(Path::new("/src/x.c"), &TrustedUids::default()).expect("there")), "/src/x.c");
     assert_eq!(read(places.jit(Path::new("/src/x.c"), true).expect("ours")), "/src/x.c");
     assert!(places.jit(Path::new("/src/y.c"), true).is_err());
-    assert_eq!(places.namers(), &Namers::default());
+    assert_eq!(places.namers(), &TrustedUids::default());
     // A file whose name really ends like this.
     tree.write("/usr/bin/a (deleted)");
     assert_eq!(read(tree.places().main().expect("there").file), "/usr/bin/a (deleted)");
@@ -148,9 +148,9 @@ fn those_who_name_files_are_remembered() {
     if rustix::process::geteuid().is_root() {
         std::os::unix::fs::chown(file.path(), Some(4242), None).expect("owner");
     }
-    let mut known = Namers::default();
+    let mut known = TrustedUids::default();
     known.add_writers(file.as_file());
-    assert_ne!(known, Namers::default());
+    assert_ne!(known, TrustedUids::default());
     let mut places = tree.places();
     places.hear(file.as_file());
     assert_eq!(places.namers(), &known);

@@ -112,7 +112,7 @@ fn compared(bytes: &Bytes, stride: usize) -> Option<(u64, u64, usize)> {
     let table = of(bytes).expect("rows");
     let machine = if file.architecture() == Architecture::Aarch64 { AARCH64 } else { X86_64 };
     let frames = Section::of(&file, ".eh_frame")?.eh_frames(bytes, Shape::of(&file));
-    let (bases, mut context) = (Program::of(bytes).expect("elf").bases(), UnwindContext::new());
+    let (bases, mut context) = (ElfProgram::of(bytes).expect("elf").bases(), UnwindContext::new());
     let (mut covered, mut all, mut looked) = (0, 0, 0);
     let mut entries = frames.entries(&bases);
     let mut at = 0;

@@ -26,14 +26,14 @@ const CALLERS_PER_BYTE: u64 = 16;
 const MAX_STATES: usize = 8;
 
 #[derive(Debug, Default)]
-pub(super) struct Code<'a> {
+pub(super) struct UncoveredCode<'a> {
     /// Linked address and content of each part.
     pub(super) parts: Vec<(u64, &'a [u8])>,
     pub(super) entry: u64,
 }
 
 /// Adds the functions in code that no known function covers. Symbols provide some of the starts.
-pub(super) fn add(code: &Code<'_>, symbols: impl FnOnce() -> Vec<u64>, base: u64, found: &mut Found) {
+pub(super) fn add(code: &UncoveredCode<'_>, symbols: impl FnOnce() -> Vec<u64>, base: u64, found: &mut Found) {
     let mut covered: Vec<(u64, u64)> =
         found.functions.iter().map(|f| (base + u64::from(f.start), base + u64::from(f.end))).collect();
     covered.sort_unstable();
@@ -51,7 +51,7 @@ pub(super) fn add(code: &Code<'_>, symbols: impl FnOnce() -> Vec<u64>, base: u64
 }
 
 /// Returns whether some code is outside of all known functions.
-pub(super) fn has_bare(code: &Code<'_>, covered: &[(u64, u64)]) -> bool {
+pub(super) fn has_bare(code: &UncoveredCode<'_>, covered: &[(u64, u64)]) -> bool {
     let mut covered = covered.to_vec();
     covered.sort_unstable();
     (1..=MAX_BYTES).contains(&Tracer::new(code, covered).bare)
@@ -87,7 +87,7 @@ struct Tracer<'a> {
 }
 
 impl<'a> Tracer<'a> {
-    fn new(code: &Code<'a>, covered: Vec<(u64, u64)>) -> Self {
+    fn new(code: &UncoveredCode<'a>, covered: Vec<(u64, u64)>) -> Self {
         let mut tracer = Self {
             parts: code.parts.clone(),
             covered,

@@ -27,8 +27,8 @@ pub(super) struct Seen {
 }
 
 impl Seen {
-    pub(super) fn of(hit: &Sample<'_>) -> Self {
-        let Sample { time, cpu, pid, tid, event, stack, .. } = *hit;
+    pub(super) fn of(hit: &UnitSample<'_>) -> Self {
+        let UnitSample { time, cpu, pid, tid, event, stack, .. } = *hit;
         Self { time, cpu, pid, tid, event, is_chosen: true, raw: hit.raw.into(), stack, found: None }
     }
 }
@@ -44,21 +44,21 @@ pub(super) struct Slow {
     /// The time at the start of the pair that the buffer no longer covered at its end.
     pub(super) forgotten: u64,
     /// Counts of all events in between, kept or not, the largest first.
-    pub(super) counts: Vec<(Place, u64)>,
+    pub(super) counts: Vec<(EventPlace, u64)>,
 }
 
 /// An event of a thread in a stack.
-pub(super) type Place = (u16, i32, RetainedStack);
+pub(super) type EventPlace = (u16, i32, RetainedStack);
 const PLACES: usize = 200;
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct Recent {
     events: VecDeque<Seen>,
-    detail: Detail,
+    detail: CaseDetail,
 }
 
 impl Recent {
-    pub(super) fn of(detail: Detail) -> Self {
+    pub(super) fn of(detail: CaseDetail) -> Self {
         Self { detail, ..Self::default() }
     }
 
@@ -106,7 +106,7 @@ impl Recent {
         }
         kept.reverse();
         let more = all.len() - kept.len();
-        let mut places: BTreeMap<Place, u64> = BTreeMap::new();
+        let mut places: BTreeMap<EventPlace, u64> = BTreeMap::new();
         let meanwhile = all.iter().filter(|seen| seen.time >= first.time);
         meanwhile.for_each(|seen| *places.entry((seen.event, seen.tid, seen.stack)).or_default() += 1);
         let mut counts = by_share_of_event(places, |(event, ..)| *event);
@@ -152,7 +152,7 @@ mod tests {
 
     #[test]
     fn what_is_not_remembered_any_more_is_said() {
-        let mut recent = Recent::of(Detail { events: 4, ..Detail::default() });
+        let mut recent = Recent::of(CaseDetail { events: 4, ..CaseDetail::default() });
         let last = RECENT as u64 + 10;
         (1..=last).for_each(|time| recent.remember(seen(time)));
         let slow = recent.between(seen(1), &seen(last + 1), &RowKey::Int(7));
@@ -165,7 +165,7 @@ mod tests {
 
     #[test]
     fn a_storm_of_one_event_hides_no_other_event() {
-        let mut recent = Recent::of(Detail { events: 4, ..Detail::default() });
+        let mut recent = Recent::of(CaseDetail { events: 4, ..CaseDetail::default() });
         let mut time = 10;
         let mut hit = |event, tid| {
             time += 1;

@@ -5,16 +5,16 @@ use std::sync::Arc;
 
 use crate::panel::{Align, Cell, Column, Measure, Panel};
 
-use crate::units::kit::figures::counts::Counts;
+use crate::units::kit::figures::counts::EventCounts;
 use crate::units::kit::tables::columns::named;
-use crate::units::kit::{Context, CountedEvents, Event, EventRequest, Moment, Sample, Unit};
+use crate::units::kit::{Context, CountedEvents, EventRequest, Moment, Unit, UnitEvent, UnitSample};
 
 type Panels = Arc<dyn Fn(&Counted, &Moment<'_>) -> Vec<Panel> + Send + Sync>;
 
 /// Counted events; events that the machine lacks are omitted.
 #[derive(Clone)]
 pub(crate) struct Counted {
-    pub(crate) counts: Counts,
+    pub(crate) counts: EventCounts,
     /// Each event and its column title, by role.
     pub(crate) events: &'static [(&'static str, &'static str)],
     there: Vec<bool>,
@@ -32,7 +32,7 @@ impl Counted {
         events: &'static [(&'static str, &'static str)],
         panels: impl Fn(&Self, &Moment<'_>) -> Vec<Panel> + Send + Sync + 'static,
     ) -> Box<dyn Unit> {
-        let (counts, there) = (Counts::new(1_000_000_000), vec![false; events.len()]);
+        let (counts, there) = (EventCounts::new(1_000_000_000), vec![false; events.len()]);
         Box::new(Self { counts, events, there, panels: Arc::new(panels) })
     }
 
@@ -44,7 +44,7 @@ impl Counted {
 
 /// A hit ratio in percent: `1 - misses / all`.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Ratio {
+pub(crate) struct CountRatio {
     /// The name in CSV and JSON.
     pub(crate) name: &'static str,
     pub(crate) title: &'static str,
@@ -53,7 +53,7 @@ pub(crate) struct Ratio {
     pub(crate) misses: usize,
 }
 
-impl Ratio {
+impl CountRatio {
     /// The cell of a CPU, or of all CPUs; empty instead of a division by zero.
     fn cell(&self, of: &Counted, cpu: Option<u32>) -> Cell {
         let (all, misses) = (of.counts.on(self.all, cpu), of.counts.on(self.misses, cpu));
@@ -65,10 +65,10 @@ impl Ratio {
     }
 }
 
-pub(crate) fn ratios(events: &'static [(&'static str, &'static str)], ratios: &'static [Ratio]) -> Box<dyn Unit> {
+pub(crate) fn ratios(events: &'static [(&'static str, &'static str)], ratios: &'static [CountRatio]) -> Box<dyn Unit> {
     Counted::unit(events, move |of, at| {
         let event = |role: usize| named(of.events[role].1, Align::Right, 14);
-        let ratio = |ratio: &Ratio| Column::new(ratio.name, ratio.title, Align::Right, 10);
+        let ratio = |ratio: &CountRatio| Column::new(ratio.name, ratio.title, Align::Right, 10);
         let table = of.counts.sheet(5).each(of.there(), event, |cpu, role| Cell::Count(of.counts.on(role, cpu))).each(
             ratios,
             ratio,
@@ -84,12 +84,12 @@ impl Unit for Counted {
         self.events.iter().map(|(event, _)| EventRequest::new(*event).counted().optional()).collect()
     }
 
-    fn bind(&mut self, event: &Event<'_>) -> Result<(), String> {
+    fn bind(&mut self, event: &UnitEvent<'_>) -> Result<(), String> {
         self.there[event.role] = true;
         Ok(())
     }
 
-    fn record(&mut self, hit: &Sample<'_>, _cx: &mut Context<'_>) {
+    fn record(&mut self, hit: &UnitSample<'_>, _cx: &mut Context<'_>) {
         self.counts.hit(hit, hit.period.max(1));
     }
 

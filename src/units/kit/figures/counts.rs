@@ -4,10 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::panel::Cell;
 
-use crate::units::kit::{CountedEvents, Grid, Sample, Sheet};
+use crate::units::kit::{CountedEvents, Grid, Sheet, UnitSample};
 
 #[derive(Clone, Debug)]
-pub(crate) struct Counts {
+pub(crate) struct EventCounts {
     /// Counts of this interval.
     pub(crate) sums: BTreeMap<(usize, u32), u64>,
     /// Over time, by event, and by event and CPU.
@@ -17,7 +17,7 @@ pub(crate) struct Counts {
     pub(crate) partly: Option<f64>,
 }
 
-impl Counts {
+impl EventCounts {
     /// Creates counts with time columns of at least this many nanoseconds.
     pub(crate) fn new(step: u64) -> Self {
         Self { sums: BTreeMap::new(), course: Grid::with_step(step), by_cpu: Grid::with_step(step), partly: None }
@@ -35,7 +35,7 @@ impl Counts {
     }
 
     /// Adds a sample with weight 1 or its period.
-    pub(crate) fn hit(&mut self, hit: &Sample<'_>, weight: u64) {
+    pub(crate) fn hit(&mut self, hit: &UnitSample<'_>, weight: u64) {
         *self.sums.entry((hit.role, hit.cpu)).or_default() += weight;
         self.course.add(&hit.role, hit.time, weight as f64);
         self.by_cpu.add(&(hit.role, hit.cpu), hit.time, weight as f64);

@@ -7,7 +7,7 @@ use crate::units::kit::Settings;
 const EVENTS: usize = 64;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Detail {
+pub(crate) struct CaseDetail {
     /// Maximum number of events, those nearest to the end.
     pub(crate) events: usize,
     /// Whether events must be on the case's CPU, of its process, thread or key. If none is set, all events count.
@@ -23,13 +23,13 @@ pub(crate) struct Detail {
     pub(crate) gap: u64,
 }
 
-impl Default for Detail {
+impl Default for CaseDetail {
     fn default() -> Self {
         Self { events: EVENTS, cpu: true, process: false, thread: true, key: true, ends: [true; 2], before: 0, gap: 0 }
     }
 }
 
-impl Detail {
+impl CaseDetail {
     /// Parses the option: a number of events, or perf-prof's comma-separated words.
     pub(crate) fn of(settings: &Settings) -> Result<Self, String> {
         match settings.get("detail") {
@@ -79,21 +79,22 @@ impl Detail {
 mod tests {
     use super::*;
 
-    fn of(text: &str) -> Result<Detail, String> {
+    fn of(text: &str) -> Result<CaseDetail, String> {
         let mut settings = Settings::default();
         settings.set("detail", text);
-        Detail::of(&settings)
+        CaseDetail::of(&settings)
     }
 
     #[test]
     fn a_number_or_words() {
-        let all = Detail::default();
-        assert_eq!(of("7"), Ok(Detail { events: 7, ..all.clone() }));
-        assert_eq!(of("1k"), Ok(Detail { events: 1000, ..all.clone() }));
-        assert_eq!(of("samecpu"), Ok(Detail { thread: false, key: false, ..all.clone() }));
-        let of_one = Detail { cpu: false, process: true, thread: true, key: false, ends: [false, true], ..all.clone() };
+        let all = CaseDetail::default();
+        assert_eq!(of("7"), Ok(CaseDetail { events: 7, ..all.clone() }));
+        assert_eq!(of("1k"), Ok(CaseDetail { events: 1000, ..all.clone() }));
+        assert_eq!(of("samecpu"), Ok(CaseDetail { thread: false, key: false, ..all.clone() }));
+        let of_one =
+            CaseDetail { cpu: false, process: true, thread: true, key: false, ends: [false, true], ..all.clone() };
         assert_eq!(of("samepid,sametid,2"), Ok(of_one));
-        assert_eq!(of("-1ms,hide<2us"), Ok(Detail { before: 1_000_000, gap: 2_000, ..all.clone() }));
+        assert_eq!(of("-1ms,hide<2us"), Ok(CaseDetail { before: 1_000_000, gap: 2_000, ..all.clone() }));
         assert_eq!(of("1,2"), Ok(all));
         assert!(of("+1ms").expect_err("later").contains("not available"));
         assert!(of("samecup").expect_err("a slip").contains("samecpu, samepid"));

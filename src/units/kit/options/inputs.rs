@@ -4,7 +4,7 @@ use crate::profile::RetainedStack;
 use crate::record::Record;
 use crate::units::kit::filtered::FilteredUnit;
 use crate::units::kit::options::settings::{Settings, takes};
-use crate::units::kit::{Context, Event, EventRequest, Lost, Sample, Spec};
+use crate::units::kit::{Context, EventRequest, LostEvents, Spec, UnitEvent, UnitSample};
 
 /// A unit's finding, an event for another unit.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -84,15 +84,15 @@ impl UnitInputs {
         self.0.iter().any(|unit| unit.merges_cpus)
     }
 
-    pub(crate) fn bind(&mut self, at: SourceRole, event: &Event<'_>) -> Result<(), String> {
-        self.0.get_mut(at.source).map_or(Ok(()), |unit| unit.bind(&Event { role: at.role, ..*event }))
+    pub(crate) fn bind(&mut self, at: SourceRole, event: &UnitEvent<'_>) -> Result<(), String> {
+        self.0.get_mut(at.source).map_or(Ok(()), |unit| unit.bind(&UnitEvent { role: at.role, ..*event }))
     }
 
     /// Passes a hit to its source and returns the findings.
     /// `None` if the event itself is the finding. For a sample without fields, the finding is its stack.
-    pub(crate) fn take(&mut self, at: SourceRole, hit: &Sample<'_>, cx: &mut Context<'_>) -> Option<Vec<Finding>> {
+    pub(crate) fn take(&mut self, at: SourceRole, hit: &UnitSample<'_>, cx: &mut Context<'_>) -> Option<Vec<Finding>> {
         let unit = self.0.get_mut(at.source)?;
-        let found = findings(unit, cx, |unit, within| unit.record(&Sample { role: at.role, ..*hit }, within));
+        let found = findings(unit, cx, |unit, within| unit.record(&UnitSample { role: at.role, ..*hit }, within));
         let itself = || Finding { tid: hit.tid, stack: hit.stack, text: String::new() };
         match unit.has_findings() {
             true => Some(found),
@@ -114,7 +114,7 @@ impl UnitInputs {
         self.0.iter_mut().for_each(|unit| unit.on_sideband(record, time, cx));
     }
 
-    pub(crate) fn lost(&mut self, lost: &Lost) {
+    pub(crate) fn lost(&mut self, lost: &LostEvents) {
         self.0.iter_mut().for_each(|unit| unit.lost(lost));
     }
 

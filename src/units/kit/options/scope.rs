@@ -3,7 +3,7 @@
 use crate::filter::expr;
 use crate::units::kit::options::settings::{DECIDED_LIVE, OF_TASKS, is_number_list, samples_tasks};
 use crate::units::kit::options::target::excluded;
-use crate::units::kit::{EventRequest, Sample, Settings, Spec};
+use crate::units::kit::{EventRequest, Settings, Spec, UnitSample};
 
 /// Replaces option aliases by the options that they stand for.
 pub(crate) fn spelled_out(spec: &Spec, settings: &Settings) -> Settings {
@@ -122,7 +122,7 @@ impl Scope {
     }
 
     /// Whether the mode in which a CPU was sampled is selected.
-    pub(crate) fn takes_mode(&self, hit: &Sample<'_>) -> bool {
+    pub(crate) fn takes_mode(&self, hit: &UnitSample<'_>) -> bool {
         !(if hit.user { self.user } else { self.kernel } || if hit.guest { self.guest } else { self.host })
     }
 

@@ -4,7 +4,7 @@ use globset::{Glob, GlobBuilder, GlobSet, GlobSetBuilder};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::record::Record;
-use crate::record::kinds::Task;
+use crate::record::kinds::TaskRecord;
 use crate::record::open_spans::ThreadChange;
 use crate::session::{Origin, Session, threads_of};
 use crate::source::live::Target;
@@ -99,7 +99,7 @@ impl ThreadChoice {
     }
 
     /// Children of chosen threads are chosen. Threads of an excluded process are excluded.
-    pub(crate) fn follow(&mut self, begins: &Task) {
+    pub(crate) fn follow(&mut self, begins: &TaskRecord) {
         let is_thread = begins.pid == begins.ppid;
         let parent = match &self.target {
             Target::Threads(tids) => Some(tids.contains(&begins.ptid) || self.known.get(&begins.ptid) == Some(&true)),

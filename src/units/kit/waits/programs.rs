@@ -50,7 +50,7 @@ impl Programs {
 mod tests {
     use super::*;
     use crate::record::Record;
-    use crate::record::kinds::Task;
+    use crate::record::kinds::TaskRecord;
     use crate::session::Origin;
 
     #[test]
@@ -58,7 +58,7 @@ mod tests {
         let mut session = Session::new(Origin::Recorded);
         let mut programs = Programs::default();
         let comm = |pid, exec, name: &'static [u8]| Record::Comm { pid, tid: pid, exec, name };
-        let fork = |pid, ppid| Record::Fork(Task { pid, ppid, tid: pid, ptid: ppid, time: 0 });
+        let fork = |pid, ppid| Record::Fork(TaskRecord { pid, ppid, tid: pid, ptid: ppid, time: 0 });
         // As perf records existing processes: names and parents.
         let records = [
             comm(1, false, b"systemd"),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::event::format::Format;
 
 use crate::units::kit::field::{Num, Text};
-use crate::units::kit::{EventRequest, Sample, ThreadNames};
+use crate::units::kit::{EventRequest, ThreadNames, UnitSample};
 
 pub(crate) const SWITCH: &str = "sched:sched_switch";
 /// `perf sched record` records sched_waking instead of sched_wakeup.
@@ -47,13 +47,13 @@ pub(crate) mod state {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Switch {
+pub(crate) struct SchedSwitch {
     pub(crate) prev: i32,
     pub(crate) prev_state: i64,
     pub(crate) next: i32,
 }
 
-impl Switch {
+impl SchedSwitch {
     /// The switch that the tracepoint missed before a thread started to run: some kernels omit it when an idle CPU
     /// gets work. `current` is the last known thread on the CPU; `None` means that no switch is known to be missing.
     pub(crate) fn untold(current: Option<i32>, came: i32) -> Option<Self> {
@@ -103,7 +103,7 @@ pub(crate) struct Wakeup {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SchedEvent {
-    Switch(Switch),
+    Switch(SchedSwitch),
     Wakeup(Wakeup),
 }
 
@@ -154,10 +154,10 @@ impl SchedReader {
     }
 
     /// Decodes a hit, and stores the names in it.
-    pub(crate) fn read(&self, hit: &Sample<'_>, names: &mut ThreadNames) -> Option<SchedEvent> {
+    pub(crate) fn read(&self, hit: &UnitSample<'_>, names: &mut ThreadNames) -> Option<SchedEvent> {
         if hit.role == 0 {
             let fields = self.switch.as_ref()?;
-            let switch = Switch {
+            let switch = SchedSwitch {
                 prev: fields.prev.tid(hit.raw),
                 prev_state: fields.prev_state.get(hit.raw),
                 next: fields.next.tid(hit.raw),

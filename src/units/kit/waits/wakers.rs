@@ -11,7 +11,7 @@ use crate::units::kit::field::Num;
 use crate::units::kit::tables::alike::ByStack;
 use crate::units::kit::waits::disks::DiskNames;
 use crate::units::kit::waits::sched::{WAKING, WakeContext, Wakeup};
-use crate::units::kit::{Context, Event, EventRequest, Moment, Sample};
+use crate::units::kit::{Context, EventRequest, Moment, UnitEvent, UnitSample};
 
 /// The tracepoint of completed requests: its `dev` is the disk whose interrupt wakes.
 pub(crate) const DISK: &str = "block:block_rq_complete";
@@ -20,7 +20,7 @@ const SAME_INTERRUPT_NS: u64 = 1_000_000;
 
 /// The waker of a task, derived from the record and earlier ones on its CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) enum Waker {
+pub(crate) enum TaskWaker {
     /// A thread.
     Task(i32),
     /// A softirq, possibly raised by a system call of the interrupted thread: only the stack shows that.
@@ -33,7 +33,7 @@ pub(crate) enum Waker {
     Unrecorded,
 }
 
-impl Waker {
+impl TaskWaker {
     pub(crate) fn context(self) -> WakeContext {
         match self {
             Self::Task(_) | Self::Untold | Self::Unrecorded => WakeContext::Task,
@@ -74,7 +74,7 @@ impl WakerReader {
     }
 
     /// Binds an event about wakers. Returns true for [`DISK`], which needs no other lookup; `disk` is its role.
-    pub(crate) fn bind(&mut self, event: &Event<'_>, disk: usize) -> bool {
+    pub(crate) fn bind(&mut self, event: &UnitEvent<'_>, disk: usize) -> bool {
         if event.role == disk {
             self.dev = Num::of(event.format, "dev").ok();
         } else if event.role == 1 && event.name == WAKING {
@@ -84,11 +84,11 @@ impl WakerReader {
     }
 
     /// Whether a hit duplicates a wakeup of sched_waking: recordings may have both.
-    pub(crate) fn is_repeated(&self, hit: &Sample<'_>) -> bool {
+    pub(crate) fn is_repeated(&self, hit: &UnitSample<'_>) -> bool {
         hit.role == 1 && self.waking.is_some_and(|number| number != hit.event)
     }
 
-    pub(crate) fn complete(&mut self, hit: &Sample<'_>, cx: &Context<'_>) {
+    pub(crate) fn complete(&mut self, hit: &UnitSample<'_>, cx: &Context<'_>) {
         let Some(dev) = self.dev.as_ref().and_then(|dev| u32::try_from(dev.get(hit.raw)).ok()) else { return };
         self.completed.insert(hit.cpu, (hit.time, dev));
         self.disks.meet(dev.into(), cx.session);
@@ -99,13 +99,13 @@ impl WakerReader {
         self.completed.remove(&cpu);
     }
 
-    pub(crate) fn waker(&self, wakeup: Wakeup, hit: &Sample<'_>) -> Waker {
+    pub(crate) fn waker(&self, wakeup: Wakeup, hit: &UnitSample<'_>) -> TaskWaker {
         let last = self.completed.get(&hit.cpu);
         let disk = last.filter(|(time, _)| hit.time.saturating_sub(*time) <= SAME_INTERRUPT_NS).map(|(_, dev)| *dev);
         match wakeup.context {
-            WakeContext::Task => Waker::Task(hit.tid),
-            WakeContext::Softirq => Waker::Softirq { on: hit.tid, disk },
-            WakeContext::Irq => Waker::Interrupt { disk },
+            WakeContext::Task => TaskWaker::Task(hit.tid),
+            WakeContext::Softirq => TaskWaker::Softirq { on: hit.tid, disk },
+            WakeContext::Irq => TaskWaker::Interrupt { disk },
         }
     }
 
@@ -141,9 +141,9 @@ pub(crate) enum Cause {
     Context(WakeContext),
     /// The CPU that gets the task completes the wakeup. The waker's own record is missing.
     OtherCpu,
-    /// See [`Waker::Untold`].
+    /// See [`TaskWaker::Untold`].
     Untold,
-    /// See [`Waker::Unrecorded`].
+    /// See [`TaskWaker::Unrecorded`].
     Unrecorded,
 }
 
@@ -246,21 +246,21 @@ fn base(name: &FrameName) -> &str {
 pub(crate) struct WakerStacks(ByStack<WakePath>);
 
 impl WakerStacks {
-    pub(crate) fn cause(&mut self, at: &Moment<'_>, waker: Waker, stack: RetainedStack) -> Cause {
+    pub(crate) fn cause(&mut self, at: &Moment<'_>, waker: TaskWaker, stack: RetainedStack) -> Cause {
         cause(waker, self.0.get(at, stack, || WakePath::of(&at.frames(stack))))
     }
 }
 
 /// The record's flags show whether a thread is the waker. The stack shows which interrupt or softirq.
-fn cause(waker: Waker, path: WakePath) -> Cause {
+fn cause(waker: TaskWaker, path: WakePath) -> Cause {
     let disk = match waker {
-        Waker::Task(tid) => return Cause::Task { tid, sends: path.sends },
-        Waker::Untold => return Cause::Untold,
-        Waker::Unrecorded => return Cause::Unrecorded,
-        Waker::Softirq { disk, .. } | Waker::Interrupt { disk } => disk,
+        TaskWaker::Task(tid) => return Cause::Task { tid, sends: path.sends },
+        TaskWaker::Untold => return Cause::Untold,
+        TaskWaker::Unrecorded => return Cause::Unrecorded,
+        TaskWaker::Softirq { disk, .. } | TaskWaker::Interrupt { disk } => disk,
     };
     match (path.source, waker) {
-        (Some(Source::Network { local: true }), Waker::Softirq { on, .. }) => {
+        (Some(Source::Network { local: true }), TaskWaker::Softirq { on, .. }) => {
             Cause::Task { tid: on, sends: path.sends }
         }
         (Some(Source::Network { .. }), _) => Cause::Network { sends: path.sends },
@@ -300,9 +300,9 @@ mod tests {
 
     #[test]
     fn the_task_that_is_interrupted_is_never_the_waker() {
-        let (irq, softirq) = (Waker::Interrupt { disk: None }, Waker::Softirq { on: 7, disk: None });
+        let (irq, softirq) = (TaskWaker::Interrupt { disk: None }, TaskWaker::Softirq { on: 7, disk: None });
         assert_eq!(cause(irq, path(TIMER)), Cause::Timer);
-        assert_eq!(cause(Waker::Softirq { on: 7, disk: Some(9) }, path(VDA)), Cause::Disk(Some(9)));
+        assert_eq!(cause(TaskWaker::Softirq { on: 7, disk: Some(9) }, path(VDA)), Cause::Disk(Some(9)));
         assert_eq!(cause(softirq, path(VDA)), Cause::Disk(None));
         assert_eq!(cause(softirq, path(NIC)), Cause::Network { sends: true });
         assert_eq!(cause(softirq, path(BACKLOG_IRQ)), Cause::Network { sends: true }, "of another thread");
@@ -312,29 +312,33 @@ mod tests {
         for (waker, expected) in [
             (irq, Cause::Context(WakeContext::Irq)),
             (softirq, Cause::Context(WakeContext::Softirq)),
-            (Waker::Interrupt { disk: Some(9) }, Cause::Disk(Some(9))),
+            (TaskWaker::Interrupt { disk: Some(9) }, Cause::Disk(Some(9))),
         ] {
             assert_eq!(cause(waker, path("0xffffffff81000000_[k] < spin")), expected);
         }
         let pending = "sched_ttwu_pending_[k] < __flush_smp_call_function_queue_[k] < spin";
         assert_eq!(cause(irq, path(pending)), Cause::OtherCpu);
         // A timer that expires right after a disk request is not a disk interrupt.
-        assert_eq!(cause(Waker::Interrupt { disk: Some(9) }, path(TIMER)), Cause::Timer);
+        assert_eq!(cause(TaskWaker::Interrupt { disk: Some(9) }, path(TIMER)), Cause::Timer);
     }
 
     #[test]
     fn a_thread_that_sends_over_loopback_is_the_waker() {
-        let softirq = Waker::Softirq { on: 7, disk: None };
+        let softirq = TaskWaker::Softirq { on: 7, disk: None };
         assert_eq!(cause(softirq, path(LOOPBACK)), Cause::Task { tid: 7, sends: true });
         let send = "try_to_wake_up_[k] < sock_def_readable_[k] < unix_stream_sendmsg_[k] < send < main";
-        assert_eq!(cause(Waker::Task(7), path(send)), Cause::Task { tid: 7, sends: true });
+        assert_eq!(cause(TaskWaker::Task(7), path(send)), Cause::Task { tid: 7, sends: true });
         let unlock = "try_to_wake_up_[k] < wake_up_q_[k] < futex_wake_[k] < pthread_mutex_unlock < main";
-        assert_eq!(cause(Waker::Task(7), path(unlock)), Cause::Task { tid: 7, sends: false });
+        assert_eq!(cause(TaskWaker::Task(7), path(unlock)), Cause::Task { tid: 7, sends: false });
         let read = "try_to_wake_up_[k] < anon_pipe_read_[k] < read < main";
-        assert_eq!(cause(Waker::Task(7), path(read)), Cause::Task { tid: 7, sends: false }, "its writer had no room");
+        assert_eq!(
+            cause(TaskWaker::Task(7), path(read)),
+            Cause::Task { tid: 7, sends: false },
+            "its writer had no room"
+        );
         // Functions of the program have no effect.
         assert_eq!(
-            cause(Waker::Task(7), path("futex_wake_[k] < pipe_write < main")),
+            cause(TaskWaker::Task(7), path("futex_wake_[k] < pipe_write < main")),
             Cause::Task { tid: 7, sends: false }
         );
     }

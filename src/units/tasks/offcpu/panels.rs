@@ -28,7 +28,7 @@ type SiteRow = (u64, SiteName, WaitClass, Site);
 
 /// Sites as rows: first those that may have held work up, then the row for all waits for work, then its sites. The
 /// table shows that row after the sites that have more than a trifle of the time.
-pub(super) struct Sites {
+pub(super) struct WaitSites {
     list: Vec<SiteRow>,
     rest: Rest,
 }
@@ -82,7 +82,7 @@ fn rest_id() -> u64 {
 
 impl OffCpu {
     /// Groups waits by blocked task, functions and class; the longest blocked first.
-    pub(super) fn sites(waits: &[Wait]) -> Sites {
+    pub(super) fn sites(waits: &[Wait]) -> WaitSites {
         let mut by_class: BTreeMap<(bool, SiteName, WaitClass), Site> = BTreeMap::new();
         let mut idlers: FxHashSet<i32> = FxHashSet::default();
         for wait in waits {
@@ -101,7 +101,7 @@ impl OffCpu {
         });
         let row = list.len();
         if idle.is_empty() {
-            return Sites { list, rest: Rest { row, after: row, is_largest: false } };
+            return WaitSites { list, rest: Rest { row, after: row, is_largest: false } };
         }
         let mut all = Site::default();
         idle.iter().for_each(|(.., site)| all.merge(site));
@@ -111,11 +111,11 @@ impl OffCpu {
         let who = shared_by(idle.iter().map(|(_, (comm, _), _, site)| (comm, site.blocked.sum)));
         list.push((rest_id(), (who.into(), rest_words(idlers.len())), WaitClass::Work, all));
         list.extend(idle);
-        Sites { list, rest: Rest { row, after, is_largest } }
+        WaitSites { list, rest: Rest { row, after, is_largest } }
     }
 
-    pub(super) fn table(sites: &Sites) -> Panel {
-        let Sites { list, rest } = sites;
+    pub(super) fn table(sites: &WaitSites) -> Panel {
+        let WaitSites { list, rest } = sites;
         let alone = list.len().min(rest.row + 1);
         let total: u64 = list[..alone].iter().map(|(.., site)| site.blocked.sum).sum();
         // The row for all waits for work has the share of its sites.
@@ -167,7 +167,7 @@ impl OffCpu {
     }
 
     /// The wakers of the selected site, or of all sites except waits for work.
-    pub(super) fn wakers_panel(at: &Moment<'_>, sites: &Sites) -> Panel {
+    pub(super) fn wakers_panel(at: &Moment<'_>, sites: &WaitSites) -> Panel {
         let chosen = at.selected(0).and_then(|row| sites.list.iter().find(|(key, ..)| *key == row));
         let mut all: BTreeMap<&SiteName, Stats> = BTreeMap::new();
         for (.., site) in chosen.map_or(&sites.list[..sites.rest.row], std::slice::from_ref) {

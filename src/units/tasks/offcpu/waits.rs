@@ -7,7 +7,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use crate::panel::stacks::FrameName;
 use crate::panel::text::BELOW;
 use crate::session::{BlockedThread, DsoKind};
-use crate::units::kit::Waker;
+use crate::units::kit::TaskWaker;
 use crate::units::kit::prelude::*;
 use crate::units::kit::tables::alike::ByStack;
 use crate::units::kit::waits::classes::{Sleep, WaitClass, WaitEnd, WaitPlace};
@@ -44,10 +44,10 @@ impl From<Away> for Sleeper {
 
 /// A sleeper and the waker that ended its sleep.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Place {
+pub(super) struct WokenSleep {
     pub(super) tid: i32,
     pub(super) away: Sleeper,
-    pub(super) waker: Waker,
+    pub(super) waker: TaskWaker,
     /// Whether the waker is a thread of the same program.
     pub(super) is_own: bool,
     pub(super) by: RetainedStack,
@@ -247,7 +247,7 @@ impl OffCpu {
         Raw { tid, sleeper, line, judged, facts, end, waker, own_waker, by, stats, under_way }
     }
 
-    fn ended(&mut self, at: &Moment<'_>, place: &Place, stats: &Stats) -> Raw {
+    fn ended(&mut self, at: &Moment<'_>, place: &WokenSleep, stats: &Stats) -> Raw {
         let cause = self.causes.cause(at, place.waker, place.by);
         let by = matches!(cause, Cause::Task { .. }).then_some(place.by);
         let stack = by.map(|by| self.alike.line(at, by)).unwrap_or_default();

@@ -1,10 +1,10 @@
 //! C expressions over a tracepoint's fields, and their evaluation.
 
-use super::super::{Format, Shape, number};
+use super::super::{FieldShape, Format, number};
 
 #[derive(Clone, Debug)]
-pub(crate) enum Expr {
-    Number(Number),
+pub(crate) enum PrintExpr {
+    Number(PrintNumber),
     Text(String),
     Field(String),
     /// A name whose value is only in the kernel's source.
@@ -53,12 +53,12 @@ impl IntType {
 
 /// A typed number; its bits are sign- or zero-extended according to its type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Number {
+pub(crate) struct PrintNumber {
     pub(crate) bits: i64,
     pub(crate) kind: IntType,
 }
 
-impl Number {
+impl PrintNumber {
     pub(crate) fn new(bits: i64, kind: IntType) -> Self {
         let bytes = bits.to_le_bytes();
         Self { bits: number(&bytes[..kind.size.clamp(1, 8)], kind.signed, false), kind }
@@ -70,34 +70,34 @@ impl Number {
 }
 
 #[derive(Clone, Debug)]
-pub(crate) enum Value<'a> {
-    Number(Number),
+pub(crate) enum PrintValue<'a> {
+    Number(PrintNumber),
     Bytes(&'a [u8]),
     Text(String),
     /// The record does not contain it.
     Unknown,
 }
 
-impl Value<'_> {
+impl PrintValue<'_> {
     /// Converts to a number: bytes by their first eight, text to 0. `None` if it is unknown.
-    pub(crate) fn number(&self) -> Option<Number> {
+    pub(crate) fn number(&self) -> Option<PrintNumber> {
         Some(match self {
             Self::Number(n) => *n,
-            Self::Bytes(b) => Number::new(number(&b[..b.len().min(8)], false, false), IntType::ULONG),
-            Self::Text(_) => Number::truth(false),
+            Self::Bytes(b) => PrintNumber::new(number(&b[..b.len().min(8)], false, false), IntType::ULONG),
+            Self::Text(_) => PrintNumber::truth(false),
             Self::Unknown => return None,
         })
     }
 }
 
-impl Expr {
+impl PrintExpr {
     /// Evaluates on a sample's data. `None` if the data is too short or a field is missing.
-    pub(crate) fn eval<'a>(&self, format: &Format, raw: &'a [u8]) -> Option<Value<'a>> {
+    pub(crate) fn eval<'a>(&self, format: &Format, raw: &'a [u8]) -> Option<PrintValue<'a>> {
         Context { format, raw }.eval(self)
     }
 
     pub(crate) fn literal(bits: i64, kind: IntType) -> Self {
-        Self::Number(Number::new(bits, kind))
+        Self::Number(PrintNumber::new(bits, kind))
     }
 }
 
@@ -107,104 +107,106 @@ struct Context<'f, 'a> {
 }
 
 impl<'a> Context<'_, 'a> {
-    fn eval(&self, e: &Expr) -> Option<Value<'a>> {
+    fn eval(&self, e: &PrintExpr) -> Option<PrintValue<'a>> {
         let format = self.format;
         Some(match e {
-            Expr::Number(n) => Value::Number(*n),
-            Expr::Text(t) => Value::Text(t.clone()),
-            Expr::Unknown => Value::Unknown,
-            Expr::Record => return None,
-            Expr::Field(name) => self.field(name)?,
-            Expr::Length(name) => {
+            PrintExpr::Number(n) => PrintValue::Number(*n),
+            PrintExpr::Text(t) => PrintValue::Text(t.clone()),
+            PrintExpr::Unknown => PrintValue::Unknown,
+            PrintExpr::Record => return None,
+            PrintExpr::Field(name) => self.field(name)?,
+            PrintExpr::Length(name) => {
                 let len = format.field(name)?.bytes(self.raw, format.big)?.len();
-                Value::Number(Number::new(len as i64, IntType::INT))
+                PrintValue::Number(PrintNumber::new(len as i64, IntType::INT))
             }
-            Expr::Bitmask(name) => Value::Text(bitmask(format.field(name)?.bytes(self.raw, format.big)?, format.big)),
-            Expr::Pointer(_, inner) => self.eval(inner)?,
-            Expr::Index(base, at) => return self.index(base, at),
-            Expr::Cast(kind, inner) => match self.eval(inner)? {
-                Value::Number(n) => Value::Number(Number::new(n.bits, *kind)),
+            PrintExpr::Bitmask(name) => {
+                PrintValue::Text(bitmask(format.field(name)?.bytes(self.raw, format.big)?, format.big))
+            }
+            PrintExpr::Pointer(_, inner) => self.eval(inner)?,
+            PrintExpr::Index(base, at) => return self.index(base, at),
+            PrintExpr::Cast(kind, inner) => match self.eval(inner)? {
+                PrintValue::Number(n) => PrintValue::Number(PrintNumber::new(n.bits, *kind)),
                 other => other,
             },
-            Expr::Unary('*', inner) => return self.index(inner, &Expr::literal(0, IntType::INT)),
-            Expr::Unary(op, inner) => {
-                self.eval(inner)?.number().map_or(Value::Unknown, |n| Value::Number(unary(*op, n)))
+            PrintExpr::Unary('*', inner) => return self.index(inner, &PrintExpr::literal(0, IntType::INT)),
+            PrintExpr::Unary(op, inner) => {
+                self.eval(inner)?.number().map_or(PrintValue::Unknown, |n| PrintValue::Number(unary(*op, n)))
             }
-            Expr::Binary(op, a, b) => match (self.eval(a)?.number(), self.eval(b)?.number()) {
-                (Some(a), Some(b)) => Value::Number(binary(op, a, b)?),
-                _ => Value::Unknown,
+            PrintExpr::Binary(op, a, b) => match (self.eval(a)?.number(), self.eval(b)?.number()) {
+                (Some(a), Some(b)) => PrintValue::Number(binary(op, a, b)?),
+                _ => PrintValue::Unknown,
             },
-            Expr::Choice(test, yes, no) => match self.eval(test)? {
-                Value::Unknown => Value::Unknown,
-                Value::Number(Number { bits: 0, .. }) => return self.eval(no),
+            PrintExpr::Choice(test, yes, no) => match self.eval(test)? {
+                PrintValue::Unknown => PrintValue::Unknown,
+                PrintValue::Number(PrintNumber { bits: 0, .. }) => return self.eval(no),
                 _ => return self.eval(yes),
             },
-            Expr::Symbolic(value, list) => self.eval(value)?.number().map_or(Value::Unknown, |n| {
+            PrintExpr::Symbolic(value, list) => self.eval(value)?.number().map_or(PrintValue::Unknown, |n| {
                 let found = list.iter().find(|(value, _)| self.bits(value) == Some(n.bits));
-                Value::Text(found.map_or_else(|| format!("{:#x}", n.bits), |(_, text)| text.clone()))
+                PrintValue::Text(found.map_or_else(|| format!("{:#x}", n.bits), |(_, text)| text.clone()))
             }),
-            Expr::Flags(value, between, list) => {
+            PrintExpr::Flags(value, between, list) => {
                 let n = self.eval(value)?.number();
-                n.map_or(Value::Unknown, |n| Value::Text(self.flags(n.bits, between, list)))
+                n.map_or(PrintValue::Unknown, |n| PrintValue::Text(self.flags(n.bits, between, list)))
             }
-            Expr::Hex(bytes, len, between) => {
-                let Value::Bytes(b) = self.eval(bytes)? else { return None };
+            PrintExpr::Hex(bytes, len, between) => {
+                let PrintValue::Bytes(b) = self.eval(bytes)? else { return None };
                 let n = match len {
                     Some(len) => usize::try_from(self.bits(len)?).ok()?.min(b.len()),
                     None => b.len(),
                 };
-                Value::Text(b[..n].iter().map(|b| format!("{b:02x}")).collect::<Vec<_>>().join(between))
+                PrintValue::Text(b[..n].iter().map(|b| format!("{b:02x}")).collect::<Vec<_>>().join(between))
             }
-            Expr::Array(bytes, count, size) => {
-                let Value::Bytes(b) = self.eval(bytes)? else { return None };
+            PrintExpr::Array(bytes, count, size) => {
+                let PrintValue::Bytes(b) = self.eval(bytes)? else { return None };
                 let n = usize::try_from(self.bits(count)?).ok()?;
                 let size = usize::try_from(self.bits(size)?).ok()?.clamp(1, 8);
                 let one = |b| format!("{:#x}", number(b, false, format.big));
-                Value::Text(format!("{{{}}}", b.chunks_exact(size).take(n).map(one).collect::<Vec<_>>().join(",")))
+                PrintValue::Text(format!("{{{}}}", b.chunks_exact(size).take(n).map(one).collect::<Vec<_>>().join(",")))
             }
         })
     }
 
-    fn bits(&self, e: &Expr) -> Option<i64> {
+    fn bits(&self, e: &PrintExpr) -> Option<i64> {
         self.eval(e)?.number().map(|n| n.bits)
     }
 
-    fn field(&self, name: &str) -> Option<Value<'a>> {
+    fn field(&self, name: &str) -> Option<PrintValue<'a>> {
         let field = self.format.field(name)?;
         Some(match field.shape {
-            Shape::Number => {
+            FieldShape::Number => {
                 let kind = IntType { size: field.size, signed: field.signed };
-                Value::Number(Number::new(field.number(self.raw, self.format.big)?, kind))
+                PrintValue::Number(PrintNumber::new(field.number(self.raw, self.format.big)?, kind))
             }
-            _ => Value::Bytes(field.bytes(self.raw, self.format.big)?),
+            _ => PrintValue::Bytes(field.bytes(self.raw, self.format.big)?),
         })
     }
 
-    fn index(&self, base: &Expr, at: &Expr) -> Option<Value<'a>> {
-        let Some(at) = self.eval(at)?.number() else { return Some(Value::Unknown) };
+    fn index(&self, base: &PrintExpr, at: &PrintExpr) -> Option<PrintValue<'a>> {
+        let Some(at) = self.eval(at)?.number() else { return Some(PrintValue::Unknown) };
         let at = usize::try_from(at.bits).ok()?;
         let (kind, bytes) = match base {
-            Expr::Field(name) => {
+            PrintExpr::Field(name) => {
                 let field = self.format.field(name)?;
                 let size = match field.shape {
-                    Shape::Array(n) | Shape::Located { element: n, .. } => n.clamp(1, 8),
-                    Shape::Text => 1,
-                    Shape::Number => return None,
+                    FieldShape::Array(n) | FieldShape::Located { element: n, .. } => n.clamp(1, 8),
+                    FieldShape::Text => 1,
+                    FieldShape::Number => return None,
                 };
                 (IntType { size, signed: field.signed }, field.bytes(self.raw, self.format.big)?)
             }
-            Expr::Pointer(kind, inner) => match self.eval(inner)? {
-                Value::Bytes(bytes) => (*kind, bytes),
+            PrintExpr::Pointer(kind, inner) => match self.eval(inner)? {
+                PrintValue::Bytes(bytes) => (*kind, bytes),
                 _ => return None,
             },
             _ => return None,
         };
         let from = at.checked_mul(kind.size)?;
         let bits = number(bytes.get(from..from.checked_add(kind.size)?)?, kind.signed, self.format.big);
-        Some(Value::Number(Number::new(bits, kind)))
+        Some(PrintValue::Number(PrintNumber::new(bits, kind)))
     }
 
-    fn flags(&self, mut n: i64, between: &str, list: &[(Expr, String)]) -> String {
+    fn flags(&self, mut n: i64, between: &str, list: &[(PrintExpr, String)]) -> String {
         let mut names = Vec::new();
         for (mask, name) in list {
             let Some(mask) = self.bits(mask) else { continue };
@@ -228,37 +230,37 @@ fn bitmask(bytes: &[u8], big: bool) -> String {
     words.join(",")
 }
 
-fn unary(op: char, n: Number) -> Number {
+fn unary(op: char, n: PrintNumber) -> PrintNumber {
     let kind = n.kind.promoted();
     match op {
-        '!' => Number::truth(n.bits == 0),
-        '~' => Number::new(!n.bits, kind),
-        '-' => Number::new(n.bits.wrapping_neg(), kind),
-        _ => Number::new(n.bits, kind),
+        '!' => PrintNumber::truth(n.bits == 0),
+        '~' => PrintNumber::new(!n.bits, kind),
+        '-' => PrintNumber::new(n.bits.wrapping_neg(), kind),
+        _ => PrintNumber::new(n.bits, kind),
     }
 }
 
 /// Computes like C; `None` if undefined in C.
-fn binary(op: &str, a: Number, b: Number) -> Option<Number> {
+fn binary(op: &str, a: PrintNumber, b: PrintNumber) -> Option<PrintNumber> {
     match op {
-        "||" => return Some(Number::truth(a.bits != 0 || b.bits != 0)),
-        "&&" => return Some(Number::truth(a.bits != 0 && b.bits != 0)),
+        "||" => return Some(PrintNumber::truth(a.bits != 0 || b.bits != 0)),
+        "&&" => return Some(PrintNumber::truth(a.bits != 0 && b.bits != 0)),
         "<<" | ">>" => return shift(op, a, b),
         _ => {}
     }
     let kind = a.kind.with(b.kind);
-    let (a, b) = (Number::new(a.bits, kind).bits, Number::new(b.bits, kind).bits);
+    let (a, b) = (PrintNumber::new(a.bits, kind).bits, PrintNumber::new(b.bits, kind).bits);
     let order = if kind.signed { a.cmp(&b) } else { (a as u64).cmp(&(b as u64)) };
     let divided = |signed: fn(i64, i64) -> Option<i64>, unsigned: fn(u64, u64) -> Option<u64>| {
         if kind.signed { signed(a, b) } else { unsigned(a as u64, b as u64).map(|n| n as i64) }
     };
     let bits = match op {
-        "==" => return Some(Number::truth(order.is_eq())),
-        "!=" => return Some(Number::truth(order.is_ne())),
-        "<=" => return Some(Number::truth(order.is_le())),
-        ">=" => return Some(Number::truth(order.is_ge())),
-        "<" => return Some(Number::truth(order.is_lt())),
-        ">" => return Some(Number::truth(order.is_gt())),
+        "==" => return Some(PrintNumber::truth(order.is_eq())),
+        "!=" => return Some(PrintNumber::truth(order.is_ne())),
+        "<=" => return Some(PrintNumber::truth(order.is_le())),
+        ">=" => return Some(PrintNumber::truth(order.is_ge())),
+        "<" => return Some(PrintNumber::truth(order.is_lt())),
+        ">" => return Some(PrintNumber::truth(order.is_gt())),
         "|" => a | b,
         "^" => a ^ b,
         "&" => a & b,
@@ -268,11 +270,11 @@ fn binary(op: &str, a: Number, b: Number) -> Option<Number> {
         "/" => divided(i64::checked_div, u64::checked_div)?,
         _ => divided(i64::checked_rem, u64::checked_rem)?,
     };
-    Some(Number::new(bits, kind))
+    Some(PrintNumber::new(bits, kind))
 }
 
 /// Computes a shift, whose type is that of the left operand.
-fn shift(op: &str, a: Number, b: Number) -> Option<Number> {
+fn shift(op: &str, a: PrintNumber, b: PrintNumber) -> Option<PrintNumber> {
     let kind = a.kind.promoted();
     let by = u32::try_from(b.bits).ok().filter(|by| *by < 8 * kind.size as u32)?;
     let bits = match op {
@@ -280,5 +282,5 @@ fn shift(op: &str, a: Number, b: Number) -> Option<Number> {
         _ if kind.signed => a.bits >> by,
         _ => (a.bits as u64 >> by) as i64,
     };
-    Some(Number::new(bits, kind))
+    Some(PrintNumber::new(bits, kind))
 }

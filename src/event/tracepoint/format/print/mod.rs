@@ -11,8 +11,8 @@ use std::iter::Peekable;
 use std::str::Chars;
 use std::sync::Arc;
 
-use super::{Format, Strings, text};
-use expr::{Expr, IntType, Number, Value};
+use super::{Format, StringAddresses, text};
+use expr::{IntType, PrintExpr, PrintNumber, PrintValue};
 use parse::Parser;
 pub(super) use words::of as words;
 
@@ -20,7 +20,7 @@ pub(super) use words::of as words;
 #[derive(Clone, Debug, Default)]
 pub struct Printer {
     pieces: Vec<Piece>,
-    args: Vec<Expr>,
+    args: Vec<PrintExpr>,
     usable: bool,
 }
 
@@ -59,7 +59,7 @@ impl Printer {
     /// Parses the text after `print fmt: `.
     pub fn parse(source: &str) -> Self {
         let mut p = Parser::new(source);
-        let read = |p: &mut Parser<'_>| -> Option<(String, Vec<Expr>)> {
+        let read = |p: &mut Parser<'_>| -> Option<(String, Vec<PrintExpr>)> {
             let format = p.string()?;
             let mut args = Vec::new();
             while p.eat(",") {
@@ -100,7 +100,7 @@ impl Printer {
                     let (width, precision) = (sized(&how.width)?, sized(&how.precision)?);
                     let body = match args.next()?? {
                         // Values missing in the record are shown as unknown.
-                        Value::Unknown => "?".to_owned(),
+                        PrintValue::Unknown => "?".to_owned(),
                         value if how.letter == 'p' => pointer::text(&value, &how.pointer, width, format.big, function),
                         value => convert(&value, how, precision, &format.strings),
                     };
@@ -133,9 +133,9 @@ fn pad(out: &mut String, body: &str, width: usize, left: bool, zero: bool) {
     }
 }
 
-fn convert(value: &Value<'_>, how: &Conversion, precision: Option<usize>, strings: &Strings) -> String {
+fn convert(value: &PrintValue<'_>, how: &Conversion, precision: Option<usize>, strings: &StringAddresses) -> String {
     let bits = value.number().map_or(0, |n| n.bits);
-    let of = |signed| Number::new(bits, IntType { size: how.size, signed }).bits;
+    let of = |signed| PrintNumber::new(bits, IntType { size: how.size, signed }).bits;
     let wide = of(false) as u64;
     match how.letter {
         'd' | 'i' if how.plus && of(true) >= 0 => format!("+{}", of(true)),
@@ -151,13 +151,13 @@ fn convert(value: &Value<'_>, how: &Conversion, precision: Option<usize>, string
         'c' => char::from(bits as u8).to_string(),
         _ => {
             let t = match value {
-                Value::Text(t) => t.clone(),
-                Value::Bytes(b) => text(b),
+                PrintValue::Text(t) => t.clone(),
+                PrintValue::Bytes(b) => text(b),
                 // The address of a kernel string.
-                Value::Number(n) => {
+                PrintValue::Number(n) => {
                     strings.get(&(n.bits as u64)).map_or_else(|| format!("{:x}", n.bits), |s| s.to_string())
                 }
-                Value::Unknown => String::new(),
+                PrintValue::Unknown => String::new(),
             };
             match precision {
                 Some(n) => t.chars().take(n).collect(),

@@ -1,6 +1,6 @@
 //! The parser of C expressions in a `print fmt`.
 
-use super::expr::{Expr, IntType};
+use super::expr::{IntType, PrintExpr};
 
 const MAX_DEPTH: usize = 64;
 
@@ -85,7 +85,7 @@ impl<'a> Parser<'a> {
     }
 
     /// Parses the next expression; `None` if it is unsupported.
-    pub(crate) fn expression(&mut self) -> Option<Expr> {
+    pub(crate) fn expression(&mut self) -> Option<PrintExpr> {
         self.depth += 1;
         if self.depth > MAX_DEPTH {
             return None;
@@ -96,7 +96,7 @@ impl<'a> Parser<'a> {
             if !self.eat(":") {
                 return None;
             }
-            Expr::Choice(Box::new(test), Box::new(yes), Box::new(self.expression()?))
+            PrintExpr::Choice(Box::new(test), Box::new(yes), Box::new(self.expression()?))
         } else {
             test
         };
@@ -104,7 +104,7 @@ impl<'a> Parser<'a> {
         Some(out)
     }
 
-    fn level(&mut self, level: usize) -> Option<Expr> {
+    fn level(&mut self, level: usize) -> Option<PrintExpr> {
         let Some(operators) = LEVELS.get(level) else { return self.unary() };
         let mut left = self.level(level + 1)?;
         'more: loop {
@@ -115,7 +115,7 @@ impl<'a> Parser<'a> {
                     .iter()
                     .any(|l| l.len() > op.len() && self.rest.starts_with(l));
                 if !longer && self.eat(op) {
-                    left = Expr::Binary(op, Box::new(left), Box::new(self.level(level + 1)?));
+                    left = PrintExpr::Binary(op, Box::new(left), Box::new(self.level(level + 1)?));
                     continue 'more;
                 }
             }
@@ -123,7 +123,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    fn unary(&mut self) -> Option<Expr> {
+    fn unary(&mut self) -> Option<PrintExpr> {
         self.depth += 1;
         if self.depth > MAX_DEPTH {
             return None;
@@ -133,7 +133,7 @@ impl<'a> Parser<'a> {
             let text = op.to_string();
             if self.eat(&text) {
                 let inner = self.unary()?;
-                out = Some(if op == '&' { inner } else { Expr::Unary(op, Box::new(inner)) });
+                out = Some(if op == '&' { inner } else { PrintExpr::Unary(op, Box::new(inner)) });
                 break;
             }
         }
@@ -145,7 +145,7 @@ impl<'a> Parser<'a> {
         Some(out)
     }
 
-    fn postfix(&mut self) -> Option<Expr> {
+    fn postfix(&mut self) -> Option<PrintExpr> {
         let mut out = self.primary()?;
         loop {
             out = if self.eat("[") {
@@ -153,19 +153,19 @@ impl<'a> Parser<'a> {
                 if !self.eat("]") {
                     return None;
                 }
-                Expr::Index(Box::new(out), Box::new(at))
-            } else if matches!(out, Expr::Record) && self.eat("->") {
-                Expr::Field(self.word()?.to_owned())
+                PrintExpr::Index(Box::new(out), Box::new(at))
+            } else if matches!(out, PrintExpr::Record) && self.eat("->") {
+                PrintExpr::Field(self.word()?.to_owned())
             } else {
                 return Some(out);
             };
         }
     }
 
-    fn primary(&mut self) -> Option<Expr> {
+    fn primary(&mut self) -> Option<PrintExpr> {
         self.space();
         if self.rest.starts_with('"') {
-            return self.string().map(Expr::Text);
+            return self.string().map(PrintExpr::Text);
         }
         if self.rest.starts_with(|c: char| c.is_ascii_digit()) {
             return self.number();
@@ -173,25 +173,29 @@ impl<'a> Parser<'a> {
         if self.rest.starts_with('\'') {
             let c = self.rest.chars().nth(1)?;
             self.rest = self.rest.get(1 + c.len_utf8()..)?.strip_prefix('\'')?;
-            return Some(Expr::literal(c as i64, IntType::INT));
+            return Some(PrintExpr::literal(c as i64, IntType::INT));
         }
         if self.eat("(") {
             if let Some((kind, pointed)) = self.cast() {
                 let inner = Box::new(self.unary()?);
-                return Some(if let Some(to) = pointed { Expr::Pointer(to, inner) } else { Expr::Cast(kind, inner) });
+                return Some(if let Some(to) = pointed {
+                    PrintExpr::Pointer(to, inner)
+                } else {
+                    PrintExpr::Cast(kind, inner)
+                });
             }
             let inner = self.expression()?;
             return self.eat(")").then_some(inner);
         }
         let word = self.word()?;
         if word == "REC" {
-            return Some(Expr::Record);
+            return Some(PrintExpr::Record);
         }
         // Without a call, it is a constant that the kernel did not replace by its value.
-        if self.eat("(") { self.call(word) } else { Some(Expr::Unknown) }
+        if self.eat("(") { self.call(word) } else { Some(PrintExpr::Unknown) }
     }
 
-    fn number(&mut self) -> Option<Expr> {
+    fn number(&mut self) -> Option<PrintExpr> {
         let end = self.rest.find(|c: char| !c.is_ascii_alphanumeric()).unwrap_or(self.rest.len());
         let (digits, rest) = self.rest.split_at(end);
         self.rest = rest;
@@ -212,7 +216,7 @@ impl<'a> Parser<'a> {
             _ if !unsigned && i64::try_from(value).is_ok() => IntType::LONG,
             _ => IntType::ULONG,
         };
-        Some(Expr::literal(value as i64, kind))
+        Some(PrintExpr::literal(value as i64, kind))
     }
 
     /// Parses a type after `(`, and for a pointer to numbers the pointee. Consumes nothing if it is not a type.
@@ -223,44 +227,44 @@ impl<'a> Parser<'a> {
         Some(found)
     }
 
-    fn call(&mut self, name: &str) -> Option<Expr> {
+    fn call(&mut self, name: &str) -> Option<PrintExpr> {
         let out = match name {
             "__get_str"
             | "__get_rel_str"
             | "__get_dynamic_array"
             | "__get_rel_dynamic_array"
             | "__get_sockaddr"
-            | "__get_rel_sockaddr" => Expr::Field(self.word()?.to_owned()),
+            | "__get_rel_sockaddr" => PrintExpr::Field(self.word()?.to_owned()),
             "__get_bitmask" | "__get_rel_bitmask" | "__get_cpumask" | "__get_rel_cpumask" => {
-                Expr::Bitmask(self.word()?.to_owned())
+                PrintExpr::Bitmask(self.word()?.to_owned())
             }
             "sizeof" => {
                 // The closing parenthesis remains.
                 let end = self.rest.find(')')?;
                 let (kind, _) = type_of(&self.rest[..end])?;
                 self.rest = &self.rest[end..];
-                Expr::literal(kind.size as i64, IntType::ULONG)
+                PrintExpr::literal(kind.size as i64, IntType::ULONG)
             }
-            "__get_dynamic_array_len" | "__get_rel_dynamic_array_len" => Expr::Length(self.word()?.to_owned()),
+            "__get_dynamic_array_len" | "__get_rel_dynamic_array_len" => PrintExpr::Length(self.word()?.to_owned()),
             "__print_symbolic" | "__print_symbolic_u64" => {
                 let value = self.expression()?;
-                Expr::Symbolic(Box::new(value), self.pairs()?)
+                PrintExpr::Symbolic(Box::new(value), self.pairs()?)
             }
             "__print_flags" | "__print_flags_u64" => {
                 let value = self.expression()?;
                 let between = self.eat(",").then(|| self.string())??;
-                Expr::Flags(Box::new(value), between, self.pairs()?)
+                PrintExpr::Flags(Box::new(value), between, self.pairs()?)
             }
             "__print_hex" | "__print_hex_str" => {
                 let bytes = self.expression()?;
                 let len = if self.eat(",") { Some(Box::new(self.expression()?)) } else { None };
-                Expr::Hex(Box::new(bytes), len, if name == "__print_hex" { " " } else { "" })
+                PrintExpr::Hex(Box::new(bytes), len, if name == "__print_hex" { " " } else { "" })
             }
             "__print_array" => {
                 let bytes = self.expression()?;
                 let count = self.eat(",").then(|| self.expression())??;
                 let size = self.eat(",").then(|| self.expression())??;
-                Expr::Array(Box::new(bytes), Box::new(count), Box::new(size))
+                PrintExpr::Array(Box::new(bytes), Box::new(count), Box::new(size))
             }
             "__builtin_expect" => {
                 let value = self.expression()?;
@@ -273,7 +277,7 @@ impl<'a> Parser<'a> {
     }
 
     /// Parses `, { value, "text" }, …`; an entry without text ends the list.
-    fn pairs(&mut self) -> Option<Vec<(Expr, String)>> {
+    fn pairs(&mut self) -> Option<Vec<(PrintExpr, String)>> {
         let mut list = Vec::new();
         let mut has_ended = false;
         while self.eat(",") {
@@ -291,7 +295,7 @@ impl<'a> Parser<'a> {
                 return None;
             }
             match text {
-                Expr::Text(text) if !has_ended => list.push((value, text)),
+                PrintExpr::Text(text) if !has_ended => list.push((value, text)),
                 _ => has_ended = true,
             }
         }

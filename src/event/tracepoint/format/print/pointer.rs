@@ -4,14 +4,20 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 
 use super::super::number;
 use super::FunctionAt;
-use super::expr::Value;
+use super::expr::PrintValue;
 
 const AF_INET: i64 = 2;
 const AF_INET6: i64 = 10;
 
-pub(crate) fn text(value: &Value<'_>, how: &str, count: Option<usize>, big: bool, function: &FunctionAt<'_>) -> String {
+pub(crate) fn text(
+    value: &PrintValue<'_>,
+    how: &str,
+    count: Option<usize>,
+    big: bool,
+    function: &FunctionAt<'_>,
+) -> String {
     let bytes = match value {
-        Value::Bytes(bytes) => *bytes,
+        PrintValue::Bytes(bytes) => *bytes,
         _ => &[],
     };
     let mut letters = how.chars();
@@ -30,7 +36,7 @@ pub(crate) fn text(value: &Value<'_>, how: &str, count: Option<usize>, big: bool
     }
 }
 
-fn symbol(value: &Value<'_>, how: &str, function: &FunctionAt<'_>) -> String {
+fn symbol(value: &PrintValue<'_>, how: &str, function: &FunctionAt<'_>) -> String {
     let at = value.number().map_or(0, |n| n.bits as u64);
     match function(at) {
         Some((name, offset)) if how.starts_with(['S', 'F']) => format!("{name}+{offset:#x}"),
@@ -155,7 +161,7 @@ mod tests {
             (&[1], "I4", None, ""),
             (&[], "bl", Some(64), ""),
         ] {
-            assert_eq!(text(&Value::Bytes(bytes), how, count, false, &|_| None), want, "{how}");
+            assert_eq!(text(&PrintValue::Bytes(bytes), how, count, false, &|_| None), want, "{how}");
         }
     }
 }

@@ -1,7 +1,7 @@
 //! A field's number in the words of the print format: names of flags and states, and functions by address.
 
 use super::super::{Field, Format};
-use super::expr::{Expr, Value};
+use super::expr::{PrintExpr, PrintValue};
 use super::{Piece, Width, convert, pointer};
 
 /// Returns the words for a field's number. `None` if the format prints it as a number, or together with other fields.
@@ -34,7 +34,7 @@ pub(crate) fn of(format: &Format, field: &Field, number: i64) -> Option<String> 
                     return None;
                 }
                 let value = arg.eval(format, &raw)?;
-                tells |= matches!(value, Value::Text(_)) || how.letter == 'p';
+                tells |= matches!(value, PrintValue::Text(_)) || how.letter == 'p';
                 match how.letter {
                     'p' => said.push_str(&pointer::text(&value, &how.pointer, None, format.big, &|_| None)),
                     _ => said.push_str(&convert(&value, how, None, &format.strings)),
@@ -66,15 +66,17 @@ fn record_with(format: &Format, field: &Field, number: i64) -> Option<Vec<u8>> {
     Some(raw)
 }
 
-fn is_of(expr: &Expr, name: &str) -> bool {
-    let of = |expr: &Expr| is_of(expr, name);
+fn is_of(expr: &PrintExpr, name: &str) -> bool {
+    let of = |expr: &PrintExpr| is_of(expr, name);
     match expr {
-        Expr::Number(_) | Expr::Text(_) => true,
-        Expr::Field(field) => field == name,
-        Expr::Cast(_, inner) | Expr::Unary(_, inner) => of(inner),
-        Expr::Binary(_, a, b) => of(a) && of(b),
-        Expr::Choice(test, yes, no) => of(test) && of(yes) && of(no),
-        Expr::Symbolic(value, list) | Expr::Flags(value, _, list) => of(value) && list.iter().all(|(mask, _)| of(mask)),
+        PrintExpr::Number(_) | PrintExpr::Text(_) => true,
+        PrintExpr::Field(field) => field == name,
+        PrintExpr::Cast(_, inner) | PrintExpr::Unary(_, inner) => of(inner),
+        PrintExpr::Binary(_, a, b) => of(a) && of(b),
+        PrintExpr::Choice(test, yes, no) => of(test) && of(yes) && of(no),
+        PrintExpr::Symbolic(value, list) | PrintExpr::Flags(value, _, list) => {
+            of(value) && list.iter().all(|(mask, _)| of(mask))
+        }
         _ => false,
     }
 }

@@ -9,7 +9,7 @@ use crate::symbols::unwind::rows;
 const BASE: u64 = 0x1000;
 
 fn rules(code: &[u8], starts: &[u64]) -> Vec<(u64, Rule)> {
-    let code = Code { parts: vec![(BASE, code)], entry: 0 };
+    let code = UncoveredCode { parts: vec![(BASE, code)], entry: 0 };
     let mut tracer = Tracer::new(&code, Vec::new());
     tracer.trace_all(0, &starts.iter().map(|at| BASE + at).collect::<Vec<u64>>());
     let mut all: Vec<_> = tracer.claimed.iter().map(|(at, claim)| (at - BASE, claim.state.rule())).collect();
@@ -106,7 +106,7 @@ fn a_function_whose_address_is_taken_may_be_one_jump() {
 #[test]
 fn nobody_called_the_first_function() {
     let code = filled(&[0x31, 0xed, 0x48, 0x89, 0xe7, 0xe8, 0, 0, 0, 0, 0xf4]);
-    let all = Code { parts: vec![(BASE, &code)], entry: BASE };
+    let all = UncoveredCode { parts: vec![(BASE, &code)], entry: BASE };
     let mut tracer = Tracer::new(&all, Vec::new());
     tracer.trace_all(BASE, &[]);
     assert!([0, 2, 5].iter().all(|at| tracer.claimed[&(BASE + at)].state.rule() == Rule::End));
@@ -126,7 +126,7 @@ fn same(ours: Rule, theirs: Rule) -> bool {
 fn traced(path: &std::path::Path, with_symbols: bool) -> (u64, u64, Vec<(u64, Rule, Rule)>) {
     let bytes = map(path);
     let table = rows::of(&bytes).expect("rows");
-    let program = rows::Program::of(&bytes).expect("elf");
+    let program = rows::ElfProgram::of(&bytes).expect("elf");
     let elf = program.elf.as_ref().expect("sections");
     let symbols = elf::starts_of_functions(elf, &bytes);
     let code = rows::code(&program);

@@ -387,7 +387,7 @@ mod tests {
         assert!(s.has("stack") && s.get("key") == Some("pid") && s.get("event") == Some("a:b"));
         assert_eq!(parse("usdt", "--keep 5").expect("parses").number("keep", 1), Ok(5));
         for (text, why) in
-            [("--kee 1", "unknown option"), ("-g=1", "expected"), ("--keep", "required"), ("x", "expected")]
+            [("--kee 1", "unknown option"), ("-g=1", "unknown option -="), ("--keep", "required"), ("x", "expected")]
         {
             let error = parse("usdt", text).expect_err(text);
             assert!(error.contains(why) && !error.contains('\n'), "{error}");

@@ -522,6 +522,13 @@ fn account(tid: &str, place: usize) -> f64 {
     text.split(' ').nth(place).and_then(|ns| ns.parse().ok()).expect("nanoseconds")
 }
 
+/// Returns the time that the hypervisor took from all CPUs since boot, in nanoseconds.
+fn stolen() -> f64 {
+    let text = std::fs::read_to_string("/proc/stat").expect("CPU times");
+    let ticks: f64 = text.split_whitespace().nth(8).and_then(|ticks| ticks.parse().ok()).expect("ticks");
+    ticks * 10e6
+}
+
 /// Returns the answers of units, with the minimum and maximum growth of a value from the first start to the last end.
 fn beside_account<const N: usize>(
     account: impl Fn() -> f64 + Sync,
@@ -566,12 +573,13 @@ fn a_thread_of_known_duty() {
     let tid = said.find_map(|line| Some(line.expect("a line").strip_prefix("tid ")?.to_owned())).expect("a thread");
     let ran = || account(&tid, 0);
     for (unit, figure) in [("oncpu", "ran_ns"), ("task-state", "r_ns")] {
+        let stolen_before = stolen();
         let ([one], [least, most]) = beside_account(ran, || [answer(&[unit, "--duration", "1.5", "--tid", &tid])]);
         let row = &rows(&one, "Tasks")[0];
         let got = row[figure].as_f64().expect("a time");
         // The schedstat of a running thread is as old as the last tick, and excludes steal time.
         let tick = 10e6;
-        let (least, most) = (least - tick, 1.05 * most + tick);
+        let (least, most) = (least - tick, 1.05 * most + tick + stolen() - stolen_before);
         assert!((least..=most).contains(&got), "{unit}: {got} is not from {least} to {most}: {row}");
     }
     drop(running);

@@ -48,7 +48,7 @@ impl Feeder {
     pub(super) fn run(mut self) {
         let start = Instant::now();
         let mut held: Option<(Batch, Instant)> = None;
-        let mut urgency = if self.live { ThreadPriority::of_live(self.realtime) } else { ThreadPriority::usual() };
+        let mut priority = if self.live { ThreadPriority::of_live(self.realtime) } else { ThreadPriority::usual() };
         while !self.stop.load(Ordering::Relaxed) {
             let (mut batch, since) = held
                 .take()
@@ -62,7 +62,7 @@ impl Feeder {
             if self.is_bounded {
                 self.held.look();
             }
-            urgency.keep();
+            priority.keep();
             let wanted = self.wanted.swap(false, Ordering::Relaxed);
             if matches!(step, Ok(Progress::More))
                 && !wanted
@@ -87,8 +87,8 @@ impl Feeder {
     }
 
     /// Delivers a message. While the queue is full, records stay in the rings, where the kernel counts lost ones.
-    fn deliver(&mut self, feed: SourceMessage) -> bool {
-        let bytes = match &feed {
+    fn deliver(&mut self, message: SourceMessage) -> bool {
+        let bytes = match &message {
             SourceMessage::Batch(batch) => batch.bytes.len(),
             SourceMessage::End(_) => 0,
         };
@@ -104,11 +104,11 @@ impl Feeder {
             }
         }
         waiting.fetch_add(bytes, Ordering::Relaxed);
-        match self.batches.try_send(feed) {
+        match self.batches.try_send(message) {
             Ok(()) => true,
-            Err(TrySendError::Full(feed)) => {
+            Err(TrySendError::Full(message)) => {
                 self.queue_full.fetch_add(1, Ordering::Relaxed);
-                self.batches.send(feed).is_ok()
+                self.batches.send(message).is_ok()
             }
             Err(TrySendError::Disconnected(_)) => false,
         }

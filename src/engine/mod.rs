@@ -303,7 +303,7 @@ impl Engine {
         Some(Clock { now: monotonic_ns(), seen })
     }
 
-    pub(crate) fn urgency(&self) -> ThreadPriority {
+    pub(crate) fn thread_priority(&self) -> ThreadPriority {
         if self.seen.is_some() { ThreadPriority::of_live(self.realtime) } else { ThreadPriority::usual() }
     }
 

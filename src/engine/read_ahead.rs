@@ -85,10 +85,10 @@ impl Reader<'_> {
     fn run(self) {
         // Rings that are not emptied in time lose records, so this is the most urgent thread of the program.
         let live = self.source.info().origin == Origin::Live;
-        let mut urgency = if live { ThreadPriority::of_live(None) } else { ThreadPriority::usual() };
+        let mut priority = if live { ThreadPriority::of_live(None) } else { ThreadPriority::usual() };
         let mut stopped: Option<Instant> = None;
         loop {
-            urgency.keep();
+            priority.keep();
             if live && stopped.is_none() && self.stop.load(Ordering::Relaxed) {
                 // A source that cannot be stopped is abandoned.
                 if self.source.control(&Control::Stop).is_err() {

@@ -108,7 +108,7 @@ pub struct Symbolizer {
 
 /// Results are sent in portions, so that the first names do not wait for the last.
 const PORTION: usize = 512;
-/// Lines that are looked up between two checks of the thread's urgency.
+/// Lines that are looked up between two checks of the thread's priority.
 const AT_ONCE: usize = 16;
 /// The interval of reading more of files with unread data.
 const PATIENCE: Duration = Duration::from_millis(5);
@@ -189,9 +189,9 @@ pub fn spawn(options: SymbolOptions, held: Arc<ThreadMemory>) -> std::io::Result
         let mut resolver = Resolver::new(options.clone());
         // Lines for stacks get the larger part of the budget, because they are always needed.
         let mut lines = Lines::new(SymbolOptions { budget: options.budget / 2, ..options.clone() });
-        let (mut waiting, mut urgency) = (Waiting::default(), ThreadPriority::ahead());
+        let (mut waiting, mut priority) = (Waiting::default(), ThreadPriority::ahead());
         loop {
-            urgency.keep();
+            priority.keep();
             held.tables.store(resolver.memory(), Ordering::Relaxed);
             held.listings.store(lines.memory(), Ordering::Relaxed);
             // Files with unread data are read while there are no requests, and between portions.
@@ -249,7 +249,7 @@ pub fn spawn(options: SymbolOptions, held: Arc<ThreadMemory>) -> std::io::Result
     let (line_tx, lines) = unbounded();
     let work = move || {
         // Names and samples have priority.
-        let mut urgency = ThreadPriority::last();
+        let mut priority = ThreadPriority::last();
         let (options, held) = of_lines;
         let mut lines = Lines::new(options);
         for job in line_rx {
@@ -262,7 +262,7 @@ pub fn spawn(options: SymbolOptions, held: Arc<ThreadMemory>) -> std::io::Result
                 continue;
             }
             let mut of = |some: &[WantedName]| {
-                urgency.keep();
+                priority.keep();
                 let places = lines.all_places(&some[0].dso, some.iter().map(|w| w.at).collect());
                 some.iter().zip(places).map(|(w, places)| (w.frame, w.dso.id, places)).collect::<Vec<_>>()
             };

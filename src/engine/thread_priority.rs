@@ -29,7 +29,7 @@ enum Rank {
     Realtime(i32),
 }
 
-/// The urgency of the calling thread, and how much of its part of the second is used.
+/// The priority of the calling thread, and how much of its part of the second is used.
 #[derive(Debug)]
 pub struct ThreadPriority {
     /// The ranks within its part of a second and beyond; `None` if it may not change them.
@@ -42,13 +42,13 @@ pub struct ThreadPriority {
 }
 
 impl ThreadPriority {
-    /// Returns the urgency of a thread that others wait for: urgent for 0.3 s of each second, ordinary beyond.
+    /// Returns the priority of a thread that others wait for: urgent for 0.3 s of each second, ordinary beyond.
     pub(crate) fn ahead() -> Self {
         let own = own();
         Self::new(Rank::Nice((own - AHEAD).max(-20)), Rank::Nice(own), PART)
     }
 
-    /// Returns the urgency of a thread that delays a live session; with a priority, real-time for 0.2 s per second.
+    /// Returns the priority of a thread that delays a live session; with a priority, real-time for 0.2 s per second.
     pub(crate) fn of_live(realtime: Option<i32>) -> Self {
         match realtime {
             Some(priority) => Self::new(Rank::Realtime(priority), Rank::Nice(own()), REALTIME_PART),
@@ -56,7 +56,7 @@ impl ThreadPriority {
         }
     }
 
-    /// Returns the urgency of a background thread: ordinary for 0.1 s of each second, with the highest niceness beyond.
+    /// Returns the priority of a background thread: ordinary for 0.1 s of each second, with the highest niceness beyond.
     pub(crate) fn last() -> Self {
         Self::new(Rank::Nice(own()), Rank::Nice(LAST), 100_000_000)
     }
@@ -91,7 +91,7 @@ impl ThreadPriority {
 /// Checks whether a thread of this process may have a real-time priority; the error has the reason.
 pub fn may_be_realtime(priority: i32) -> std::io::Result<()> {
     let attempt = || sched::set_realtime(Some(priority));
-    let tried = std::thread::scope(|scope| scoped_thread(scope, "urgency", attempt).map(ScopedJoinHandle::join));
+    let tried = std::thread::scope(|scope| scoped_thread(scope, "priority", attempt).map(ScopedJoinHandle::join));
     tried?.unwrap_or_else(|_| Err(std::io::Error::other("the test thread panicked")))
 }
 

@@ -93,11 +93,15 @@ impl Batch {
 
     /// Moves all records and events of another batch of the same input behind its own.
     pub(crate) fn append(&mut self, later: &mut Self) {
+        // Every field is named, so that a new one is not forgotten. A live source has no places and names.
+        let Self { bytes, index, input: _, place: _, quiet, input_done, named: _, complete_until, events } = later;
         let end = self.bytes.len();
-        self.index.extend(later.index.drain(..).map(|(time, at)| (time, end + at)));
-        self.bytes.append(&mut later.bytes);
-        self.events.append(&mut later.events);
-        self.complete_until = self.complete_until.max(later.complete_until.take());
+        self.index.extend(index.drain(..).map(|(time, at)| (time, end + at)));
+        self.bytes.append(bytes);
+        self.quiet.append(quiet);
+        self.input_done |= std::mem::take(input_done);
+        self.complete_until = self.complete_until.max(complete_until.take());
+        self.events.append(events);
     }
 
     pub(crate) fn note(&mut self, note: impl Into<String>) {
@@ -307,6 +311,8 @@ mod tests {
             bytes: vec![number as u8; 8],
             index: vec![(number, 0)],
             complete_until: Some(number),
+            quiet: vec![number as u16],
+            input_done: number == 2,
             events: vec![
                 SourceEvent::ViewFilter(filter(&number.to_string())),
                 SourceEvent::Walks(WalkFigures::default()),
@@ -321,7 +327,8 @@ mod tests {
         assert_eq!(format!("{:?}", held.events), each);
         assert_eq!((&*held.bytes, held.complete_until), (&[[1; 8], [2; 8]].concat()[..], Some(2)));
         assert_eq!(held.index, [(1, 0), (2, 8)]);
-        assert!(later.bytes.is_empty() && later.events.is_empty());
+        assert_eq!((held.quiet, held.input_done), (vec![1, 2], true));
+        assert!(later.bytes.is_empty() && later.events.is_empty() && !later.input_done);
     }
 
     #[test]

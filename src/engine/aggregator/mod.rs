@@ -163,10 +163,10 @@ impl Aggregator {
     }
 
     pub(crate) fn run(mut self) {
-        let mut urgency =
+        let mut priority =
             if self.live { ThreadPriority::of_live(self.options.realtime) } else { ThreadPriority::usual() };
         while self.turn() {
-            urgency.keep();
+            priority.keep();
         }
     }
 

@@ -103,14 +103,14 @@ pub fn value(value: f64, per: NormalizeBy) -> Cell {
 }
 
 /// Formats a signed difference, e.g. `▲ +1.2 pp`: shares in percentage points.
-pub fn delta(versus: &RowDiff) -> String {
-    let delta = versus.delta();
+pub fn delta(diff: &RowDiff) -> String {
+    let delta = diff.delta();
     let sign = if delta < 0.0 { '-' } else { '+' };
-    let size = match versus.per {
+    let size = match diff.per {
         NormalizeBy::Total => percent(delta.abs()).replace('%', "pp"),
         _ => short(delta.abs()),
     };
-    format!("{} {sign}{size}", versus.verdict.sign())
+    format!("{} {sign}{size}", diff.verdict.sign())
 }
 
 /// Returns the lines of a screen as a table.

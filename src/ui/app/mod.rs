@@ -2,12 +2,12 @@
 
 pub(crate) mod answer;
 pub(crate) mod banner;
+pub(crate) mod comparison;
 pub(crate) mod input;
 pub(crate) mod popups;
 pub(crate) mod range;
 pub(crate) mod steps;
 pub(crate) mod update;
-pub(crate) mod versus;
 
 use std::collections::VecDeque;
 use std::path::PathBuf;

@@ -63,7 +63,7 @@ pub(crate) fn run(
     theme.charset = themes.charset;
     let mut shown = String::new();
     let mut pace = FramePacer::start();
-    let mut urgency = engine.urgency();
+    let mut priority = engine.thread_priority();
     loop {
         if !effects(app, &mut screen, engine, serve)? {
             return Ok(());
@@ -97,7 +97,7 @@ pub(crate) fn run(
             },
             default(pace.wait(app, dirty)) => {}
         }
-        urgency.keep();
+        priority.keep();
         while let Ok(input) = inputs.try_recv() {
             app.input(&input);
         }

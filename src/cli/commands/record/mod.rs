@@ -159,10 +159,10 @@ impl<'a> Recorder<'a> {
     fn record(&mut self, source: &mut LiveSource, realtime: Option<i32>, stop: &AtomicBool) -> anyhow::Result<String> {
         source.only_tell_floods();
         let mut batch = Batch::default();
-        let mut urgency = ThreadPriority::of_live(realtime);
+        let mut priority = ThreadPriority::of_live(realtime);
         let mut full = false;
         loop {
-            urgency.keep();
+            priority.keep();
             if full || stop.load(Ordering::Relaxed) {
                 let _ = source.control(&Control::Stop);
             }

@@ -331,7 +331,7 @@ fn ways(block: &FlameBlock, name: &str) -> Vec<String> {
 fn changed(flame: &Flame, block: &FlameBlock, verdict: Verdict, on: &mut Canvas<'_>) {
     let edge = if on.theme.fine { "" } else { "│" };
     let room = usize::from(on.area.width);
-    let delta = panel::delta(&versus(flame, block, verdict));
+    let delta = panel::delta(&row_diff(flame, block, verdict));
     let text = match room {
         0..=1 => edge.to_owned(),
         2..=5 => format!("{edge}{}", verdict.sign()),
@@ -373,7 +373,7 @@ fn on_and_off(block: &FlameBlock, room: usize, theme: &Theme) -> String {
 }
 
 /// Returns a block's current and previous totals in the unit of the comparison.
-fn versus(flame: &Flame, block: &FlameBlock, verdict: Verdict) -> RowDiff {
+fn row_diff(flame: &Flame, block: &FlameBlock, verdict: Verdict) -> RowDiff {
     let (old, new) = flame.values(block.total);
     RowDiff { old, new, verdict, per: flame.compared.map_or(NormalizeBy::Total, |compared| compared.per) }
 }
@@ -449,13 +449,13 @@ fn named(block: &FlameBlock, figures: &str, room: usize) -> String {
 }
 
 fn compared(flame: &Flame, block: &FlameBlock, verdict: Verdict, room: usize) -> String {
-    let versus = versus(flame, block, verdict);
+    let diff = row_diff(flame, block, verdict);
     let figures = format!(
         "{}  {}  old {}  new {}  samples {} → {}",
-        panel::delta(&versus),
+        panel::delta(&diff),
         verdict.word(),
-        panel::value(versus.old, versus.per).text(),
-        panel::value(versus.new, versus.per).text(),
+        panel::value(diff.old, diff.per).text(),
+        panel::value(diff.new, diff.per).text(),
         thousands(block.total.old.samples),
         thousands(block.total.new.samples)
     );
@@ -477,7 +477,7 @@ pub(crate) fn text(scene: Scene<'_>, view: &FlameState, flame: &Flame) -> String
     while let Some((i, depth)) = stack.pop() {
         let block = &flame.blocks[i];
         let share = match block.verdict {
-            Some(verdict) => panel::delta(&versus(flame, block, verdict)),
+            Some(verdict) => panel::delta(&row_diff(flame, block, verdict)),
             None => percent(scene.context.answer.view.displayed(block.total.percent_of(&flame.total))),
         };
         let chain = block.chain.iter().chain([&block.name]).map(|name| &**name).collect::<Vec<_>>().join(" › ");

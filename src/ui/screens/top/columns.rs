@@ -125,8 +125,8 @@ mod tests {
         split.splice(2..2, [TopField::Key(ColumnKey::Comm), TopField::Key(ColumnKey::Pid)]);
         assert_eq!(names(80, &split), ["Self", "Comm", "PID", "Symbol", "DSO"]);
         // The previous value is next to the current one.
-        let versus = [TopField::Delta, TopField::Old, TopField::SelfTime, TopField::Children, split[4], split[5]];
-        assert_eq!(names(80, &versus), ["Δ", "Old", "Self", "Symbol", "DSO"]);
+        let compared = [TopField::Delta, TopField::Old, TopField::SelfTime, TopField::Children, split[4], split[5]];
+        assert_eq!(names(80, &compared), ["Δ", "Old", "Self", "Symbol", "DSO"]);
         assert_eq!(names(56, &split), ["Self", "Symbol", "DSO"]);
         assert_eq!(names(30, TopField::FIRST), ["Self", "Symbol"]);
         assert_eq!(names(120, &split).len(), 6);

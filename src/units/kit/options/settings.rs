@@ -348,6 +348,8 @@ const ADDRESSES: &str = "ADDR[/LEN][:rwx]";
 fn refused(spec: &Spec, error: &clap::Error) -> String {
     let typed = error.get(ContextKind::InvalidArg).map(ToString::to_string).unwrap_or_default();
     match error.kind() {
+        // clap reads the value of a switch, as in `-g=1`, as further switches.
+        ErrorKind::UnknownArgument if typed == "-=" => "a switch such as -g takes no value".to_owned(),
         ErrorKind::UnknownArgument if typed.starts_with('-') => {
             let list: Vec<String> = spec.options.iter().map(|name| format!("--{name}")).collect();
             format!("unknown option {typed} here; available: {}", list.join(" "))
@@ -387,7 +389,7 @@ mod tests {
         assert!(s.has("stack") && s.get("key") == Some("pid") && s.get("event") == Some("a:b"));
         assert_eq!(parse("usdt", "--keep 5").expect("parses").number("keep", 1), Ok(5));
         for (text, why) in
-            [("--kee 1", "unknown option"), ("-g=1", "unknown option -="), ("--keep", "required"), ("x", "expected")]
+            [("--kee 1", "unknown option"), ("-g=1", "takes no value"), ("--keep", "required"), ("x", "expected")]
         {
             let error = parse("usdt", text).expect_err(text);
             assert!(error.contains(why) && !error.contains('\n'), "{error}");

@@ -1,5 +1,5 @@
 //! String arguments of system calls: a BPF program in the kernel writes them as a separate record before each call's
-//! record. This module joins the two into one, with the layout that [`crate::event::tracepoint::strings::Strings`] describes.
+//! record. This module joins the two into one, in the layout of [`crate::event::tracepoint::strings::Strings`].
 
 use std::collections::BTreeMap;
 use std::collections::hash_map::Entry;

@@ -318,7 +318,6 @@ impl LiveSource {
             let came: Vec<NamedContainer> = news.came.into_iter().map(|running| running.named).collect();
             batch.events.extend((!came.is_empty()).then_some(SourceEvent::Containers(came)));
         }
-        batch.events.extend(self.attachment.fresh_ids.drain(..).map(SourceEvent::Id));
         batch.events.extend(self.attachment.notes.drain(..).map(SourceEvent::Note));
         Ok(())
     }

@@ -79,6 +79,9 @@ impl LiveSource {
             pipeline.drain(*cpu, (ring.id, &mut ring.ring), &mut self.read, batch);
         }
         self.drained = batch.bytes.len() - had;
+        // Only now: housekeeping opens events whose samples are in this round.
+        batch.events.append(&mut self.pending.events);
+        batch.events.extend(self.attachment.fresh_ids.drain(..).map(SourceEvent::Id));
         if let Some(settling) = &mut self.settling {
             settling.read(&batch.bytes[had..]);
         }
@@ -123,5 +126,53 @@ impl Attachment {
             now: since,
         };
         (rings, pipeline)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::event::{CallGraph, Event, Rate};
+    use crate::kernel::fake::FakeSys;
+    use crate::kernel::limits::Rights;
+    use crate::source::live::attr::Exclude;
+    use crate::source::live::{LiveConfig, Target};
+
+    fn source() -> LiveSource {
+        let config = LiveConfig {
+            events: vec![Event::cpu_clock()],
+            rate: Rate::Frequency(99),
+            chains: CallGraph::None,
+            walks_later: false,
+            cgroups: false,
+            extras: Default::default(),
+            exclude: Exclude::default(),
+            inherit: false,
+            pages: None,
+            delay: Duration::ZERO,
+            target: Target::System,
+            cpus: None,
+            command: None,
+            force: true,
+            tables: 0,
+        };
+        LiveSource::start(config, Box::new(FakeSys::new(|_, _, _| Ok(()))), Rights::read()).expect("started")
+    }
+
+    /// An event that is opened between the start of a round and its reading has samples in that round.
+    #[test]
+    fn a_round_has_the_ids_of_all_its_samples() {
+        let mut source = source();
+        let mut batch = Batch::default();
+        source.begin(&mut batch).expect("begun");
+        source.drain(&mut batch);
+        batch.clear();
+        source.begin(&mut batch).expect("begun");
+        assert!(batch.events.is_empty(), "{:?}", batch.events);
+        source.reopen(&[0]).expect("opened");
+        source.drain(&mut batch);
+        let ids = batch.events.iter().filter(|event| matches!(event, SourceEvent::Id(_))).count();
+        let handed = batch.events.iter().filter(|event| matches!(event, SourceEvent::Handover(_))).count();
+        assert_eq!((ids, handed), (source.attachment.rings.len(), 1), "{:?}", batch.events);
     }
 }

@@ -112,7 +112,7 @@ pub(crate) fn copy_with(
     if !marks.is_empty() {
         sections.push((bit::MARKS, marks::encode(marks)));
     }
-    let bytes = out.writer.finish(sections)?;
+    let bytes = out.writer.finish(sections, &events)?;
     Ok(WrittenSize { samples, bytes })
 }
 

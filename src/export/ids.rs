@@ -48,16 +48,22 @@ impl Identities {
     }
 
     fn read_on(&mut self) {
-        let id_of = |dso: &Dso| {
-            let id = debug_image::build_id(dso, &self.options)?;
-            Some(IdentifiedFile { kernel: false, path: dso.path.to_string(), file: dso.file, id })
-        };
         let fresh = self.dsos.all()[self.read..].iter().filter(|dso| dso.kind == DsoKind::File);
-        self.list.extend(fresh.filter_map(id_of));
+        self.list.extend(fresh.filter_map(|dso| identified(dso, &self.options)));
         self.read = self.dsos.all().len();
     }
 
     pub(crate) fn list(&self) -> &[IdentifiedFile] {
         &self.list
     }
+}
+
+/// Returns a DSO with its build ID: the recorded one, or else that of its file or the running kernel.
+pub(crate) fn identified(dso: &Dso, options: &SymbolOptions) -> Option<IdentifiedFile> {
+    let id = match dso.kind {
+        DsoKind::Kernel if options.is_own_kernel(dso) => build_ids::of_kernel(),
+        DsoKind::File => dso.build_id.or_else(|| debug_image::build_id(dso, options)),
+        _ => None,
+    };
+    Some(IdentifiedFile { kernel: dso.kind == DsoKind::Kernel, path: dso.path.to_string(), file: dso.file, id: id? })
 }

@@ -21,8 +21,8 @@ use crate::session::hosts::HostId;
 use crate::session::layouts::Layouts;
 use crate::session::{DsoId, DsoKind, MapId, containers, marks, recorder};
 use crate::symbols::SymbolOptions;
-use crate::symbols::debug_image;
 
+use super::ids::identified;
 use super::side::SideWriter;
 
 /// The size of a written file.
@@ -84,7 +84,7 @@ pub fn save(
     side.until(u64::MAX, &mut out);
     writer.records(&out)?;
     let sections = sections(moment, own, &events, cmdline, (first.min(last), last));
-    let bytes = writer.finish(sections)?;
+    let bytes = writer.finish(sections, &events)?;
     Ok(WrittenSize { samples, bytes })
 }
 
@@ -293,17 +293,8 @@ pub(crate) fn tracing(events: &[EventDesc]) -> Option<io::Result<FeatureSection>
 /// Returns the kernel and the files with samples, with their build IDs.
 fn identified_files(moment: &Snapshot) -> Vec<IdentifiedFile> {
     let used: BTreeSet<DsoId> = moment.stacks.frames().iter().map(|frame| moment.dsos.map_of(frame.map).dso).collect();
-    let id_of = |dso: &DsoId| {
-        let dso = moment.dsos.get(*dso);
-        let id = match dso.kind {
-            DsoKind::Kernel => build_ids::of_kernel(),
-            DsoKind::File => dso.build_id.or_else(|| debug_image::build_id(dso, &SymbolOptions::live())),
-            _ => None,
-        };
-        let (kernel, path, file) = (dso.kind == DsoKind::Kernel, dso.path.to_string(), dso.file);
-        Some(IdentifiedFile { kernel, path, file, id: id? })
-    };
-    used.iter().filter_map(id_of).collect()
+    let options = SymbolOptions::live();
+    used.iter().filter_map(|dso| identified(moment.dsos.get(*dso), &options)).collect()
 }
 
 #[cfg(test)]

@@ -2,106 +2,42 @@
 
 use crate::kernel::attr::Attr;
 
+/// Names of bits from the lowest on; a number is the bit of the next name.
+type BitNames = &'static str;
+
 /// `PERF_SAMPLE_*` in the order of perf's list, which differs from that of the bits.
-const SAMPLES: &[(u32, &str)] = &[
-    (0, "IP"),
-    (1, "TID"),
-    (2, "TIME"),
-    (3, "ADDR"),
-    (4, "READ"),
-    (5, "CALLCHAIN"),
-    (6, "ID"),
-    (7, "CPU"),
-    (8, "PERIOD"),
-    (9, "STREAM_ID"),
-    (10, "RAW"),
-    (11, "BRANCH_STACK"),
-    (12, "REGS_USER"),
-    (13, "STACK_USER"),
-    (16, "IDENTIFIER"),
-    (18, "REGS_INTR"),
-    (15, "DATA_SRC"),
-    (14, "WEIGHT"),
-    (19, "PHYS_ADDR"),
-    (20, "AUX"),
-    (21, "CGROUP"),
-    (22, "DATA_PAGE_SIZE"),
-    (23, "CODE_PAGE_SIZE"),
-    (24, "WEIGHT_STRUCT"),
-];
+const SAMPLES: BitNames = "IP TID TIME ADDR READ CALLCHAIN ID CPU PERIOD STREAM_ID RAW BRANCH_STACK REGS_USER \
+                           STACK_USER 16 IDENTIFIER 18 REGS_INTR 15 DATA_SRC 14 WEIGHT 19 PHYS_ADDR AUX CGROUP \
+                           DATA_PAGE_SIZE CODE_PAGE_SIZE WEIGHT_STRUCT";
 
-/// `PERF_FORMAT_*`.
-const READS: &[(u32, &str)] =
-    &[(0, "TOTAL_TIME_ENABLED"), (1, "TOTAL_TIME_RUNNING"), (2, "ID"), (3, "GROUP"), (4, "LOST")];
+const READS: BitNames = "TOTAL_TIME_ENABLED TOTAL_TIME_RUNNING ID GROUP LOST";
 
-/// `PERF_SAMPLE_BRANCH_*`.
-const BRANCHES: &[(u32, &str)] = &[
-    (0, "USER"),
-    (1, "KERNEL"),
-    (2, "HV"),
-    (3, "ANY"),
-    (4, "ANY_CALL"),
-    (5, "ANY_RETURN"),
-    (6, "IND_CALL"),
-    (7, "ABORT_TX"),
-    (8, "IN_TX"),
-    (9, "NO_TX"),
-    (10, "COND"),
-    (11, "CALL_STACK"),
-    (12, "IND_JUMP"),
-    (13, "CALL"),
-    (14, "NO_FLAGS"),
-    (15, "NO_CYCLES"),
-    (16, "TYPE_SAVE"),
-    (17, "HW_INDEX"),
-    (18, "PRIV_SAVE"),
-];
+const BRANCHES: BitNames = "USER KERNEL HV ANY ANY_CALL ANY_RETURN IND_CALL ABORT_TX IN_TX NO_TX COND CALL_STACK \
+                            IND_JUMP CALL NO_FLAGS NO_CYCLES TYPE_SAVE HW_INDEX PRIV_SAVE";
 
-/// The flags by bit; `precise_ip` has two.
-const FLAGS: &[(u32, &str)] = &[
-    (0, "disabled"),
-    (1, "inherit"),
-    (2, "pinned"),
-    (3, "exclusive"),
-    (4, "exclude_user"),
-    (5, "exclude_kernel"),
-    (6, "exclude_hv"),
-    (7, "exclude_idle"),
-    (8, "mmap"),
-    (9, "comm"),
-    (10, "freq"),
-    (11, "inherit_stat"),
-    (12, "enable_on_exec"),
-    (13, "task"),
-    (14, "watermark"),
-    (15, "precise_ip"),
-    (17, "mmap_data"),
-    (18, "sample_id_all"),
-    (19, "exclude_host"),
-    (20, "exclude_guest"),
-    (21, "exclude_callchain_kernel"),
-    (22, "exclude_callchain_user"),
-    (23, "mmap2"),
-    (24, "comm_exec"),
-    (25, "use_clockid"),
-    (26, "context_switch"),
-    (27, "write_backward"),
-    (28, "namespaces"),
-    (29, "ksymbol"),
-    (30, "bpf_event"),
-    (31, "aux_output"),
-    (32, "cgroup"),
-    (33, "text_poke"),
-    (34, "build_id"),
-    (35, "inherit_thread"),
-    (36, "remove_on_exec"),
-    (37, "sigtrap"),
-    (38, "defer_callchain"),
-    (39, "defer_output"),
-];
+const FLAGS: BitNames = "disabled inherit pinned exclusive exclude_user exclude_kernel exclude_hv exclude_idle mmap \
+                         comm freq inherit_stat enable_on_exec task watermark precise_ip 17 mmap_data sample_id_all \
+                         exclude_host exclude_guest exclude_callchain_kernel exclude_callchain_user mmap2 comm_exec \
+                         use_clockid context_switch write_backward namespaces ksymbol bpf_event aux_output cgroup \
+                         text_poke build_id inherit_thread remove_on_exec sigtrap defer_callchain defer_output";
 
-fn bits(word: u64, names: &[(u32, &str)]) -> String {
-    names.iter().filter(|(bit, _)| word >> bit & 1 == 1).map(|(_, name)| *name).collect::<Vec<_>>().join("|")
+fn by_bit(names: BitNames) -> impl Iterator<Item = (u32, &'static str)> {
+    let mut next = 0;
+    names.split_whitespace().filter_map(move |word| match word.parse() {
+        Ok(bit) => {
+            next = bit;
+            None
+        }
+        Err(_) => {
+            next += 1;
+            Some((next - 1, word))
+        }
+    })
+}
+
+fn bits(word: u64, names: BitNames) -> String {
+    let set = by_bit(names).filter(|(bit, _)| word >> bit & 1 == 1);
+    set.map(|(_, name)| name).collect::<Vec<_>>().join("|")
 }
 
 /// Returns the fields that are not zero; `size` is that of the attr in its file.
@@ -120,8 +56,8 @@ pub(crate) fn fields(attr: &Attr, size: u32) -> Vec<(&'static str, String)> {
     put("{ sample_period, sample_freq }", attr.period_or_freq != 0, number(attr.period_or_freq));
     put("sample_type", attr.sample_type != 0, bits(attr.sample_type, SAMPLES));
     put("read_format", attr.read_format != 0, bits(attr.read_format, READS));
-    for (bit, name) in FLAGS {
-        let value = if *name == "precise_ip" { u64::from(attr.precise()) } else { attr.flags >> bit & 1 };
+    for (bit, name) in by_bit(FLAGS) {
+        let value = if name == "precise_ip" { u64::from(attr.precise()) } else { attr.flags >> bit & 1 };
         put(name, value != 0, number(value));
     }
     put("{ wakeup_events, wakeup_watermark }", attr.wakeup != 0, number(attr.wakeup.into()));

@@ -7,11 +7,14 @@ use super::bytes::ByteReader;
 
 /// Feature bits, and their names in perf's spelling (`HEADER_*` in tools/perf/util/header.h).
 macro_rules! features {
-    ($($NAME:ident = $bit:literal,)+) => {
+    ($($NAME:ident)+) => {
         /// Feature bits: perf's, and ours far above them, because perf skips unknown features of a file.
         #[expect(missing_docs, reason = "perf's names, see perf.data-file-format.txt")]
         pub mod bit {
-            $(pub const $NAME: u8 = $bit;)+
+            #[allow(clippy::upper_case_acronyms, non_camel_case_types, reason = "perf's names")]
+            enum Bits { $($NAME),+ }
+
+            $(pub const $NAME: u8 = Bits::$NAME as u8 + 1;)+
 
             pub(crate) const MARKS: u8 = 250;
             pub(crate) const CONTAINERS: u8 = 251;
@@ -28,41 +31,12 @@ macro_rules! features {
     };
 }
 
+// Numbered from 1 on.
 features! {
-    TRACING_DATA = 1,
-    BUILD_ID = 2,
-    HOSTNAME = 3,
-    OSRELEASE = 4,
-    VERSION = 5,
-    ARCH = 6,
-    NRCPUS = 7,
-    CPUDESC = 8,
-    CPUID = 9,
-    TOTAL_MEM = 10,
-    CMDLINE = 11,
-    EVENT_DESC = 12,
-    CPU_TOPOLOGY = 13,
-    NUMA_TOPOLOGY = 14,
-    BRANCH_STACK = 15,
-    PMU_MAPPINGS = 16,
-    GROUP_DESC = 17,
-    AUXTRACE = 18,
-    STAT = 19,
-    CACHE = 20,
-    SAMPLE_TIME = 21,
-    MEM_TOPOLOGY = 22,
-    CLOCKID = 23,
-    DIR_FORMAT = 24,
-    BPF_PROG_INFO = 25,
-    BPF_BTF = 26,
-    COMPRESSED = 27,
-    CPU_PMU_CAPS = 28,
-    CLOCK_DATA = 29,
-    HYBRID_TOPOLOGY = 30,
-    PMU_CAPS = 31,
-    CPU_DOMAIN_INFO = 32,
-    E_MACHINE = 33,
-    CLN_SIZE = 34,
+    TRACING_DATA BUILD_ID HOSTNAME OSRELEASE VERSION ARCH NRCPUS CPUDESC CPUID TOTAL_MEM CMDLINE EVENT_DESC
+    CPU_TOPOLOGY NUMA_TOPOLOGY BRANCH_STACK PMU_MAPPINGS GROUP_DESC AUXTRACE STAT CACHE SAMPLE_TIME MEM_TOPOLOGY
+    CLOCKID DIR_FORMAT BPF_PROG_INFO BPF_BTF COMPRESSED CPU_PMU_CAPS CLOCK_DATA HYBRID_TOPOLOGY PMU_CAPS
+    CPU_DOMAIN_INFO E_MACHINE CLN_SIZE
 }
 
 /// A section to write: (bit, bytes).

@@ -108,14 +108,7 @@ impl Writer {
 
     /// Writes the features and the final header, and moves the file to its name. The previous file is kept as NAME.old,
     /// as perf does. Returns the size.
-    pub fn finish(&mut self, sections: Vec<FeatureSection>) -> io::Result<u64> {
-        let size = self.complete(sections)?;
-        self.out.get_mut().commit_beside_old()?;
-        Ok(size)
-    }
-
-    /// Finishes a file whose events may have more ids than at its start.
-    pub(crate) fn finish_with_ids(&mut self, sections: Vec<FeatureSection>, events: &[EventDesc]) -> io::Result<u64> {
+    pub fn finish(&mut self, sections: Vec<FeatureSection>, events: &[EventDesc]) -> io::Result<u64> {
         let mut size = self.complete(sections)?;
         if count(events) != self.n_ids {
             size = self.list_ids(events, size)?;

@@ -113,7 +113,7 @@ pub fn write(path: &Path, events: &[EventDesc], samples: &[Taken]) {
         // HEADER_BRANCH_STACK has no content.
         sections.push((15, Vec::new()));
     }
-    writer.finish(sections).expect("finished");
+    writer.finish(sections, events).expect("finished");
 }
 
 fn fields(event: &EventDesc, sample: &Taken, time: u64) -> Vec<u8> {

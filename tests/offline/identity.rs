@@ -97,7 +97,7 @@ impl Made {
             let data = [1u64 << 32 | 1, wall, at].iter().flat_map(|word| word.to_le_bytes()).collect();
             sections.push((29, data));
         }
-        writer.finish(sections).expect("finished");
+        writer.finish(sections, &events).expect("finished");
     }
 
     /// Returns samples by function, and the warnings about missing symbols.

@@ -52,7 +52,7 @@ fn hostile(dir: &Path) -> PathBuf {
     writer.records(&out).expect("written");
     let said = string(&format!("host{EVIL}"));
     let sections = vec![event_desc(std::slice::from_ref(&event)), (bit::HOSTNAME, said)];
-    writer.finish(sections).expect("finished");
+    writer.finish(sections, &[event]).expect("finished");
     path
 }
 

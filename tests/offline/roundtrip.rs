@@ -16,7 +16,7 @@ fn a_recording_of_nothing_is_whole() {
     let path = dir.path().join("r.data");
     let events = [EventDesc { name: "cpu-clock".into(), attr: Attr { kind: 1, ..Attr::default() }, ids: vec![1] }];
     let mut writer = Writer::start(NewFile::create(&path).expect("file"), &events).expect("start");
-    writer.finish(vec![(3, string("host")), event_desc(&events)]).expect("finish");
+    writer.finish(vec![(3, string("host")), event_desc(&events)], &events).expect("finish");
     let mut source = recording::open(&[path]).expect("opens");
     let mut batch = Batch::default();
     while !matches!(source.next(&mut batch).expect("reads"), Progress::End(_)) {}
@@ -49,7 +49,7 @@ proptest! {
         let mut writer = Writer::start(NewFile::create(&path).expect("create"), &events).expect("start");
         writer.records(&bytes).expect("records");
         let sections: Vec<FeatureSection> = vec![(3, string(&host)), event_desc(&events)];
-        writer.finish(sections.clone()).expect("finish");
+        writer.finish(sections.clone(), &events).expect("finish");
 
         let read = Recording::open(&std::fs::File::open(&path).expect("open")).expect("reads");
         prop_assert_eq!(&read.events, &events);

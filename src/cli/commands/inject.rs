@@ -2,14 +2,14 @@
 
 use crate::engine::IntakeOptions;
 use crate::export::copy;
+use crate::export::ids::identified;
 use crate::export::sleeps::Sleeps;
 use crate::lang::counted;
 use crate::panel::unit;
-use crate::perfdata::build_ids::{self, IdentifiedFile};
+use crate::perfdata::build_ids::IdentifiedFile;
 use crate::record::kinds::FileId;
+use crate::session::Dso;
 use crate::session::marks;
-use crate::session::{Dso, DsoKind};
-use crate::symbols::debug_image;
 
 use crate::cli::args::RecordingArgs;
 use crate::cli::args::listed::InjectArgs;
@@ -52,14 +52,6 @@ fn missing_build_ids(recording: &RecordingArgs, all: bool) -> anyhow::Result<Vec
     let loaded = opened.load(IntakeOptions { chains: false, fields: false, ..IntakeOptions::default() })?;
     let hit = buildid_list::hits(&loaded);
     let lacks = |dso: &&Dso| dso.build_id.is_none() && (all || hit.contains(&dso.id));
-    let found = |dso: &Dso| {
-        let kernel = dso.kind == DsoKind::Kernel;
-        let id = match dso.kind {
-            DsoKind::Kernel if symbols.is_own_kernel(dso) => build_ids::of_kernel(),
-            DsoKind::File => debug_image::build_id(dso, &symbols),
-            _ => None,
-        }?;
-        Some(IdentifiedFile { kernel, path: dso.path.to_string(), file: FileId::None, id })
-    };
+    let found = |dso: &Dso| Some(IdentifiedFile { file: FileId::None, ..identified(dso, &symbols)? });
     Ok(loaded.data().session.dsos.all().iter().filter(lacks).filter_map(found).collect())
 }

@@ -27,7 +27,7 @@ fn whole() -> Vec<u8> {
     writer.records(&RECORD).expect("written");
     assert_eq!(writer.written, 32);
     let size = writer
-        .finish(vec![super::super::features::event_desc(&events()), (bit::HOSTNAME, string("vm"))])
+        .finish(vec![super::super::features::event_desc(&events()), (bit::HOSTNAME, string("vm"))], &events())
         .expect("finished");
     let bytes = std::fs::read(&path).expect("read");
     assert_eq!(size, bytes.len() as u64);
@@ -241,14 +241,14 @@ fn rounds_are_marked_and_a_file_without_records_has_one() {
         let rec = open(bytes).expect("opens");
         bytes[rec.data.start as usize..rec.data.end as usize].to_vec()
     };
-    start().finish(Vec::new()).expect("finished");
+    start().finish(Vec::new(), &events()).expect("finished");
     assert_eq!(records(&std::fs::read(&path).expect("read")), mark);
     let mut writer = start();
     writer.records(&RECORD).expect("written");
     writer.finish_round().expect("written");
     assert_eq!(writer.written, 16 + 8);
     // The previous file is kept next to it.
-    let size = writer.finish_with_ids(vec![(bit::HOSTNAME, string("vm"))], &events()).expect("finished");
+    let size = writer.finish(vec![(bit::HOSTNAME, string("vm"))], &events()).expect("finished");
     let bytes = std::fs::read(&path).expect("read");
     assert_eq!((records(&bytes), size), ([&RECORD[..], &mark].concat(), bytes.len() as u64));
     let old = std::fs::read(dir.path().join("new.data.old")).expect("read");
@@ -266,7 +266,7 @@ fn ids_that_came_later_are_listed_with_the_others() {
     events[0].ids.push(13);
     events[2].ids.extend([31, 32]);
     let sections = vec![super::super::features::event_desc(&events), (bit::HOSTNAME, string("vm"))];
-    let size = writer.finish_with_ids(sections, &events).expect("finished");
+    let size = writer.finish(sections, &events).expect("finished");
     let bytes = std::fs::read(&path).expect("read");
     let rec = open(&bytes).expect("opens");
     assert_eq!((rec.events, size, rec.warnings.len()), (events, bytes.len() as u64, 0));

@@ -281,7 +281,7 @@ impl<'a> Recorder<'a> {
         sections.extend(names_of(&named));
         sections.extend(self.identities.iter().flat_map(|identities| build_ids::sections(identities.list())));
         writer.call(path.file_name().unwrap_or_default());
-        self.bytes += writer.finish_with_ids(sections, &self.info.events)?;
+        self.bytes += writer.finish(sections, &self.info.events)?;
         self.series.ended(&path)?;
         Ok(path)
     }

@@ -20,13 +20,15 @@ mod perf_compat;
 mod sampling;
 mod signals;
 
+use std::ffi::OsString;
 use std::process::ExitCode;
 
-use args::{Args, CliCommand};
+use args::{Args, CliCommand, unit_args};
 use clap::FromArgMatches;
 pub use error::Usage;
 use error::code;
 pub(crate) use error::usage;
+use perf_compat::perf_options;
 
 use crate::kernel::{limits, own_memory, privilege};
 use crate::symbols::guard;
@@ -54,47 +56,36 @@ fn run() -> ExitCode {
         Ok(words) => words,
         Err(error) => return code(Err(error)),
     };
-    let unit = args::unit_args::called(&words);
-    let parsed = command.try_get_matches_from(&words).and_then(|matches| {
-        if let Some((spec, own)) = args::unit_args::find(&matches) {
-            return Ok(Parsed::Unit(spec, Box::new(args::unit_args::UnitArgs::of(spec, own)?)));
-        }
-        let mut args = Args::from_arg_matches(&matches)?;
-        match (&mut args.command, matches.subcommand()) {
-            (Some(CliCommand::Record(record)), Some((_, own))) => record.sampling.place_filters(own),
-            (None, _) => args.live.sampling.place_filters(&matches),
-            _ => {}
-        }
-        Ok(Parsed::Other(Box::new(args)))
-    });
-    let parsed = match parsed {
-        Ok(parsed) => parsed,
-        Err(error) => {
-            let of_others = unit.and_then(|spec| args::unit_args::of_others(spec, &error));
-            let unknown = || {
-                perf_compat::perf_options::unknown(
-                    &error,
-                    args::arrange::command_of(&words, &args::called_by(&words)).0,
-                )
-            };
-            if let Some(why) = of_others.or_else(unknown) {
-                return code(Err(usage(why)));
-            }
-            output::print_usage(&error);
-            return ExitCode::from(if error.use_stderr() { 2 } else { 0 });
-        }
+    let error = match parsed(command, &words) {
+        Ok(call) => return code(call()),
+        Err(error) => error,
     };
-    let args = match parsed {
-        Parsed::Unit(spec, args) => return code(commands::unit::run(spec, *args)),
-        Parsed::Other(args) => args,
-    };
-    if !matches!(args.command, Some(CliCommand::Config(_))) {
-        config.faults.iter().for_each(|fault| output::complain(fault));
+    let of_others = unit_args::called(&words).and_then(|spec| unit_args::of_others(spec, &error));
+    let unknown = || perf_options::unknown(&error, args::arrange::command_of(&words, &args::called_by(&words)).0);
+    if let Some(why) = of_others.or_else(unknown) {
+        return code(Err(usage(why)));
     }
-    code(commands::run(*args))
+    output::print_usage(&error);
+    ExitCode::from(if error.use_stderr() { 2 } else { 0 })
 }
 
-enum Parsed {
-    Unit(&'static crate::units::kit::Spec, Box<args::unit_args::UnitArgs>),
-    Other(Box<Args>),
+/// Returns the call of the command.
+fn parsed(command: clap::Command, words: &[OsString]) -> Result<Box<dyn FnOnce() -> anyhow::Result<u8>>, clap::Error> {
+    let matches = command.try_get_matches_from(words)?;
+    if let Some((spec, own)) = unit_args::find(&matches) {
+        let args = unit_args::UnitArgs::of(spec, own)?;
+        return Ok(Box::new(move || commands::unit::run(spec, args)));
+    }
+    let mut args = Args::from_arg_matches(&matches)?;
+    match (&mut args.command, matches.subcommand()) {
+        (Some(CliCommand::Record(record)), Some((_, own))) => record.sampling.place_filters(own),
+        (None, _) => args.live.sampling.place_filters(&matches),
+        _ => {}
+    }
+    Ok(Box::new(move || {
+        if !matches!(args.command, Some(CliCommand::Config(_))) {
+            config::get().faults.iter().for_each(|fault| output::complain(fault));
+        }
+        commands::run(args)
+    }))
 }

@@ -11,16 +11,9 @@ use crate::ui::screens::units::state::quoted;
 
 use crate::cli::args::unknown_word;
 use crate::cli::commands::probe::usdt;
-use crate::cli::perf_compat::option_abbreviations::{self, Named};
+use crate::cli::perf_compat::option_abbreviations::named;
 use crate::cli::perf_compat::perf_commands;
 use crate::cli::usage;
-
-/// Rearranges the words for the parser.
-pub fn arranged(words: Vec<OsString>, parser: &clap::Command) -> anyhow::Result<Vec<OsString>> {
-    let words = placed(words, parser)?;
-    let (own, from) = command_of(&words, parser);
-    Ok(option_abbreviations::written_out(words, from, own, |text| value_of(text, own) == Some(ArgKind::Value))?)
-}
 
 /// Returns the command that words call, and the index of its first argument.
 pub(crate) fn command_of<'a>(words: &[OsString], parser: &'a clap::Command) -> (&'a clap::Command, usize) {
@@ -31,7 +24,8 @@ pub(crate) fn command_of<'a>(words: &[OsString], parser: &'a clap::Command) -> (
     (own, from)
 }
 
-fn placed(mut words: Vec<OsString>, parser: &clap::Command) -> anyhow::Result<Vec<OsString>> {
+/// Rearranges the words for the parser.
+pub fn arranged(mut words: Vec<OsString>, parser: &clap::Command) -> anyhow::Result<Vec<OsString>> {
     // Programs with PPROF_PATH call pprof like this.
     if let Some(word) = words.get_mut(1).filter(|word| **word == "--symbols") {
         *word = "symbols".into();
@@ -54,7 +48,7 @@ fn placed(mut words: Vec<OsString>, parser: &clap::Command) -> anyhow::Result<Ve
     match text {
         "top" if perf_commands::are_perfs(&words[at + 1..]) => {
             words.remove(at);
-            return placed(words, parser);
+            return arranged(words, parser);
         }
         "trace" if perf_commands::are_perfs(&words[at + 1..]) => anyhow::bail!(perf_commands::TRACE),
         _ => {}
@@ -200,17 +194,16 @@ fn value_of(text: &str, parser: &clap::Command) -> Option<ArgKind> {
         let takes = arg.get_action().takes_values() && !(least == 0 && arg.is_require_equals_set());
         takes.then_some(if least > 0 { ArgKind::Value } else { ArgKind::OptionalValue })
     };
-    let named = |is: &dyn Fn(&clap::Arg) -> bool| parser.get_arguments().find(|arg| is(arg)).and_then(need);
     match text.strip_prefix("--") {
         Some(long) if long.contains('=') => None,
-        Some(long) => match option_abbreviations::named(long, parser) {
-            Named::Option(arg, _) => need(arg),
-            Named::Several(_) | Named::Nothing => None,
+        Some(long) => match named(long, parser)[..] {
+            [(arg, _)] => need(arg),
+            _ => None,
         },
         // Among combined letters, the first that takes a value uses the rest.
         None => {
             let letters: Vec<char> = text.chars().skip(1).collect();
-            let of = |letter: &char| named(&|arg| arg.get_short() == Some(*letter));
+            let of = |letter: &char| parser.get_arguments().find(|arg| arg.get_short() == Some(*letter)).and_then(need);
             let first = letters.iter().position(|letter| of(letter).is_some())?;
             of(&letters[first]).filter(|_| first + 1 == letters.len())
         }
@@ -291,9 +284,9 @@ mod tests {
             ("p -g top -- sleep 1", "p -g -- sleep 1"),
             ("p top -e cs", "p top -e cs"),
             ("p report -g caller Cargo.toml", "p report -g caller Cargo.toml"),
-            ("p record --call dwarf --no-inh ls --call x", "p record --call-graph dwarf --no-inherit -- ls --call x"),
-            ("p script --field -comm --inl x.data", "p script --fields -comm --inline x.data"),
-            ("p --call fp -- ls --call", "p --call-graph fp -- ls --call"),
+            ("p record --call dwarf --no-inh ls --call x", "p record --call dwarf --no-inh -- ls --call x"),
+            ("p script --field -comm --inl x.data", "p script --field -comm --inl x.data"),
+            ("p --call fp -- ls --call", "p --call fp -- ls --call"),
         ] {
             assert_eq!(arranged(typed).as_deref(), Ok(meant));
         }

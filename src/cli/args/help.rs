@@ -6,29 +6,15 @@ use clap::{Arg, ArgAction, Command};
 
 use crate::units::UNITS;
 
-/// Most used options of commands with more than one screen of them, by long name or letter. Other commands show all
-/// options that are not marked as rare.
-const MOST_USED: &[(&str, &str)] = &[
-    ("", "event freq call-graph all-cpus cpu pid cgroup container sort where trigger"),
-    ("open", "input symfs kallsyms together sort where baseline exec time theme"),
-    (
-        "record",
-        "event filter freq count g call-graph all-cpus cpu pid tid uid cgroup container keep trigger output push",
-    ),
-    (
-        "report",
-        "input format sort where comms dsos symbols cpu time event limit percent-limit stdio no-children call-graph \
-         branch-stack hierarchy inline",
-    ),
-    ("script", "input fields ns dump-raw-trace header-only where comms dsos symbols pid tid cpu time event inline"),
-    ("export", "input to output annotate where comms cpu time event symfs inline"),
-    ("annotate", "input s symfs vmlinux where comms dsos cpu time event percent-limit no-source asm-raw format"),
-    ("diff", "format per compute sort children limit output where comms dsos symbols cpu time event symfs"),
-    ("demo", "speed no-tour sort where exec theme color slow"),
-];
+use super::PERF;
 
-/// Options shown for every unit before its own.
-const OF_UNITS: &str = "interval format duration all-cpus cpu pid call-graph describe";
+/// Most used options of commands with more than one screen of them, by long name or letter; `unit` is of all units.
+/// Other commands show all options that are not marked as rare.
+const MOST_USED: &str = include_str!("most_used.txt");
+
+fn most_used(command: &str) -> Option<&'static str> {
+    MOST_USED.lines().find_map(|line| line.strip_prefix(command)?.strip_prefix(": "))
+}
 
 pub(crate) const OWN: &str = "Options of this unit";
 
@@ -38,7 +24,11 @@ pub(crate) fn with_flags(command: Command) -> Command {
     command
         .disable_help_flag(true)
         .mut_subcommands(with_flags)
-        .mut_args(|arg| if arg.is_positional() { arg.help_heading(None) } else { arg })
+        .mut_args(|arg| match arg.get_help_heading() {
+            _ if arg.is_positional() => arg.help_heading(None),
+            Some(PERF) => arg.hide_short_help(true),
+            _ => arg,
+        })
         .arg(short.display_order(1000).help_heading(None))
         .arg(all.display_order(1001).help_heading(None))
 }
@@ -65,32 +55,26 @@ fn one_screen(command: Command) -> Command {
         "unit" => own.mut_subcommands(of_command).help_template(WITHOUT_COMMANDS).after_help(units.clone()),
         _ => of_command(own),
     });
-    of_command(command.name("")).name("perfprof-tui").help_template(WITHOUT_COMMANDS).after_help(lists)
+    of_command(command).help_template(WITHOUT_COMMANDS).after_help(lists)
 }
 
 /// Template of help that lists commands only by name, after the options.
 const WITHOUT_COMMANDS: &str = "{about-with-newline}\n{usage-heading} {usage}\n\nOptions:\n{options}{after-help}";
 
 fn of_command(command: Command) -> Command {
-    let name = command.get_name().to_owned();
-    let listed = MOST_USED.iter().find(|(of, _)| *of == name).map(|(_, list)| *list);
     let is_unit = command.get_arguments().any(|arg| arg.get_id() == "describe");
+    let listed = most_used(if is_unit { "unit" } else { command.get_name() });
     command.mut_args(|arg| {
         if arg.is_positional() {
             return first_clause(arg).help_heading(None);
         }
         let is_own = arg.get_help_heading() == Some(OWN);
-        let has = |list: &str| {
-            let letter = arg.get_short().map(String::from);
-            list.split_whitespace().any(|name| arg.get_long() == Some(name) || letter.as_deref() == Some(name))
-        };
-        let stays = match listed {
-            Some(list) => has(list),
-            None if is_unit => is_own || has(OF_UNITS),
-            None => return arg,
-        };
+        let Some(listed) = listed else { return arg };
+        let letter = arg.get_short().map(String::from);
+        let mut names = listed.split_whitespace();
+        let is_listed = names.any(|name| arg.get_long() == Some(name) || letter.as_deref() == Some(name));
         let is_help = matches!(arg.get_action(), ArgAction::HelpShort | ArgAction::HelpLong);
-        let hidden = arg.is_hide_set() || !(stays || is_help);
+        let hidden = arg.is_hide_set() || !(is_listed || is_own || is_help);
         let arg = if is_own { arg } else { arg.help_heading(None) };
         first_clause(arg).hide(hidden).hide_short_help(false)
     })
@@ -162,8 +146,12 @@ mod tests {
     #[test]
     fn what_most_need_is_what_there_is() {
         let command = whole();
-        for (name, list) in MOST_USED {
-            let own = if name.is_empty() { &command } else { command.find_subcommand(name).expect("a command") };
+        for (name, list) in MOST_USED.lines().map(|line| line.split_once(": ").expect("a list")) {
+            let own = match name {
+                crate::cli::NAME => &command,
+                "unit" => command.find_subcommand("oncpu").expect("a unit"),
+                name => command.find_subcommand(name).expect("a command"),
+            };
             for option in list.split_whitespace() {
                 let is = |arg: &Arg| {
                     arg.get_long() == Some(option) || arg.get_short().map(String::from).as_deref() == Some(option)

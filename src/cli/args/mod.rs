@@ -26,8 +26,7 @@ use crate::lang::quantity;
 pub(crate) use machine::{CpusArgs, ListArgs, ProbeArgs, StatArgs};
 pub(crate) use recorder::{RecordArgs, RetentionArgs, StoreArg};
 pub(crate) use recording::{
-    DiffArgs, DiffFormat, FrameArgs, NameArgs, OrderSide, PerArg, RecordingArgs, ReportArgs, SelectionArgs, ShareOf,
-    clauses_of_lists,
+    DiffArgs, DiffFormat, FrameArgs, NameArgs, OrderSide, RecordingArgs, ReportArgs, SelectionArgs, clauses_of_lists,
 };
 pub(crate) use sampling::Sampling;
 pub(crate) use screens::{LiveArgs, OpenArgs, ViewArgs};
@@ -117,7 +116,7 @@ fn tree(is_asked: &dyn Fn(&str) -> bool) -> clap::Command {
         true => with_perfs(own),
         false => without_arguments(&own),
     });
-    help::with_flags(unit_args::add(perf_options::add("top", command), is_asked))
+    help::with_flags(unit_args::add(perf_options::add("top", command), is_asked)).infer_long_args(true)
 }
 
 fn without_arguments(command: &clap::Command) -> clap::Command {

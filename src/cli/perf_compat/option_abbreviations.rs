@@ -1,24 +1,13 @@
 //! perf's other spellings of options: unambiguous prefixes of long names, and `--no-NAME` to revoke an earlier option.
 
-use std::ffi::OsString;
-
 use clap::{Arg, ArgAction, Command};
 use hashbrown::HashMap;
 
-use crate::cli::Usage;
-
-pub(crate) enum Named<'a> {
-    /// One option, with its full name.
-    Option(&'a Arg, &'a str),
-    Several(Vec<&'a str>),
-    Nothing,
-}
-
-/// Resolves a long name without its dashes and value.
-pub(crate) fn named<'a>(typed: &str, command: &'a Command) -> Named<'a> {
+/// Returns the options that a long name without its dashes and value can mean, each with one of its names.
+pub(crate) fn named<'a>(typed: &str, command: &'a Command) -> Vec<(&'a Arg, &'a str)> {
     let all = || command.get_arguments().flat_map(|arg| names(arg).into_iter().map(move |name| (arg, name)));
-    if let Some((arg, name)) = all().find(|(_, name)| *name == typed) {
-        return Named::Option(arg, name);
+    if let Some(exact) = all().find(|(_, name)| *name == typed) {
+        return vec![exact];
     }
     let mut found: Vec<(&Arg, &str)> = Vec::new();
     for (arg, name) in all().filter(|(_, name)| !typed.is_empty() && name.starts_with(typed)) {
@@ -27,53 +16,11 @@ pub(crate) fn named<'a>(typed: &str, command: &'a Command) -> Named<'a> {
             found.push((arg, name));
         }
     }
-    match found.as_slice() {
-        [] => Named::Nothing,
-        [(arg, name)] => Named::Option(arg, name),
-        several => Named::Several(several.iter().map(|(_, name)| *name).collect()),
-    }
+    found
 }
 
 pub(crate) fn names(arg: &Arg) -> Vec<&str> {
     arg.get_long().into_iter().chain(arg.get_all_aliases().unwrap_or_default()).collect()
-}
-
-/// Expands the long names of a command's options, from an index up to `--`, except in values. `needs_value` returns
-/// true if the word after an option is always its value. A prefix of several options is an error.
-pub(crate) fn written_out(
-    mut words: Vec<OsString>,
-    from: usize,
-    command: &Command,
-    needs_value: impl Fn(&str) -> bool,
-) -> Result<Vec<OsString>, Usage> {
-    let mut at = from;
-    while let Some(word) = words.get(at) {
-        let here = at;
-        at += 1;
-        let Some(text) = word.to_str().filter(|text| text.starts_with('-')).map(str::to_owned) else { continue };
-        if text == "--" {
-            break;
-        }
-        if needs_value(&text) {
-            at += 1;
-        }
-        let Some(long) = text.strip_prefix("--") else { continue };
-        let (typed, value) = long.split_once('=').map_or((long, None), |(name, value)| (name, Some(value)));
-        match named(typed, command) {
-            Named::Option(_, name) if name != typed => {
-                let value = value.map(|value| format!("={value}")).unwrap_or_default();
-                words[here] = format!("--{name}{value}").into();
-            }
-            Named::Several(names) => return Err(Usage(ambiguous(typed, &names))),
-            _ => {}
-        }
-    }
-    Ok(words)
-}
-
-fn ambiguous(typed: &str, names: &[&str]) -> String {
-    let list: Vec<String> = names.iter().map(|name| format!("--{name}")).collect();
-    format!("--{typed} is ambiguous: {}; type more letters", list.join(", "))
 }
 
 /// Adds the missing opposite of each option; of two opposites, the last one wins.
@@ -119,27 +66,18 @@ mod tests {
         with_opposites(of.arg(Arg::new("call").long("call-graph").num_args(0..=1).default_missing_value("fp")))
     }
 
-    fn out(line: &str) -> Result<String, String> {
-        let words = line.split(' ').map(OsString::from).collect();
-        let needs = |text: &str| ["-d", "--dsos", "--ds", "--dso"].contains(&text);
-        let out = written_out(words, 1, &command(), needs).map_err(|usage| usage.0)?;
-        Ok(out.iter().map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" "))
-    }
-
     #[test]
-    fn beginnings_are_written_out() {
-        for (typed, meant) in [
-            ("p --ch --call=dwarf x", "p --children --call-graph=dwarf x"),
-            ("p --ds --ch --no-ch", "p --dsos --ch --no-children"),
-            ("p --dso x --inh", "p --dso x --inherit"),
-            ("p --call -- prog --ch", "p --call-graph -- prog --ch"),
-            ("p --unknown -n", "p --unknown -n"),
-        ] {
-            assert_eq!(out(typed).as_deref(), Ok(meant));
+    fn prefixes_of_one_option_name_it() {
+        let command = command();
+        let meant = |typed| named(typed, &command).into_iter().map(|(_, name)| name).collect::<Vec<_>>();
+        for (typed, name) in
+            [("ch", "children"), ("ds", "dsos"), ("dso", "dso"), ("inh", "inherit"), ("no-ch", "no-children")]
+        {
+            assert_eq!(meant(typed), [name]);
         }
-        let refused = out("p --c").expect_err("several");
-        assert!(refused.contains("--children, --call-graph"), "{refused}");
-        assert!(out("p --no-d").expect_err("several").contains("--no-demangle, --no-dsos"));
+        assert!(meant("unknown").is_empty());
+        assert_eq!(meant("c"), ["children", "call-graph"]);
+        assert_eq!(meant("no-d"), ["no-demangle", "no-dsos"]);
     }
 
     #[test]

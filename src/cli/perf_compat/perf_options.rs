@@ -4,56 +4,17 @@ use clap::builder::PossibleValuesParser;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Arg, ArgAction, Command};
 
-use crate::cli::perf_compat::option_abbreviations;
+use crate::cli::perf_compat::option_abbreviations::{named, names, with_opposites};
 use crate::lang::nearest;
 use crate::units::kit::Spec;
 
-/// The options by command, as perf spells them; `top` is the live screen. A value follows `=`: a listed one, or any.
-const OF_COMMANDS: &[(&str, &str)] = &[
-    ("top", "-v,--verbose -n,--show-nr-samples --children --stdio --tui"),
-    (
-        "record",
-        "-v,--verbose -N,--no-buildid-cache -P,--period -R,--raw-samples -T,--timestamp --exclude-perf --no-buffering \
-         --per-thread --sample-cpu --sample-identifier --strict-freq --timestamp-boundary",
-    ),
-    ("stat", "-v,--verbose -B,--big-num --no-csv-summary --no-merge --scale"),
-    (
-        "report",
-        "-v,--verbose -f,--force -q,--quiet --demangle --demangle-kernel --disable-order --full-source-path --skip-empty \
-         --tui",
-    ),
-    ("script", "-v,--verbose -a,--all-cpus -f,--force --demangle --demangle-kernel"),
-    (
-        "annotate",
-        "-v,--verbose -f,--force -l,--print-line -M,--disassembler-style= -n,--show-nr-samples -P,--full-paths \
-         -q,--quiet --demangle --demangle-kernel --skip-missing --source --stdio2 --tui",
-    ),
-    ("evlist", "-f,--force"),
-    ("buildid-list", "-v,--verbose -f,--force"),
-    ("inject", "-v,--verbose -f,--force"),
-    ("diff", "-v,--verbose -f,--force -q,--quiet"),
-    ("probe", "-v,--verbose -f,--force -q,--quiet --demangle --demangle-kernel --no-inlines"),
-    ("list", "-d,--desc -v,--long-desc --deprecated"),
-];
+/// Lines `COMMAND: OPTIONS` and `unit NAME: OPTIONS` as perf and perf-prof spell them. `top` is the live screen, `unit`
+/// all units without an option of the name. A value follows `=`: a listed one, or any.
+const OPTIONS: &str = include_str!("perf_options.txt");
 
-/// perf-prof's, of every unit that has no option of the name.
-const OF_ALL_UNITS: &str = "-v,--verbose -q,--quiet --inherit --ptrace --watermark= --overwrite --monotonic \
-                            --usage-self= --user-callchain --kernel-callchain";
-
-/// perf-prof's, of single units.
-const OF_ONE_UNIT: &[(&str, &str)] = &[
-    ("breakpoint", "-g,--stack"),
-    ("page-faults", "-g,--stack"),
-    ("kmemleak", "--comm"),
-    ("oncpu", "--detail"),
-    ("multi-trace", "--impl=delay|pair|call|call-delay"),
-    ("nested-trace", "--impl=delay|pair|call|call-delay"),
-    ("rundelay", "-k,--key=pid"),
-];
-
-fn list_of(table: &'static [(&str, &str)], name: &str) -> impl Iterator<Item = &'static str> + use<> {
-    let own = table.iter().find(|(of, _)| *of == name).map_or("", |(_, list)| *list);
-    own.split_whitespace()
+fn list_of(name: &str) -> impl Iterator<Item = &'static str> + use<> {
+    let own = OPTIONS.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": "));
+    own.unwrap_or_default().split_whitespace()
 }
 
 fn option(spelled: &'static str) -> Arg {
@@ -71,7 +32,7 @@ fn option(spelled: &'static str) -> Arg {
 }
 
 pub(crate) fn add(name: &str, command: Command) -> Command {
-    let mut options = list_of(OF_COMMANDS, name).peekable();
+    let mut options = list_of(name).peekable();
     if options.peek().is_none() {
         return command;
     }
@@ -79,19 +40,19 @@ pub(crate) fn add(name: &str, command: Command) -> Command {
 }
 
 pub(crate) fn add_to_unit(spec: &Spec, command: Command) -> Command {
-    with_options(OF_ALL_UNITS.split_whitespace().chain(list_of(OF_ONE_UNIT, spec.name)), command)
+    with_options(list_of("unit").chain(list_of(&format!("unit {}", spec.name))), command)
 }
 
 /// Adds the options that a command lacks. They have no opposites, which would request something else. An option that
 /// the command has, such as the opposite of its own option, gets perf's letter.
 fn with_options(options: impl Iterator<Item = &'static str>, command: Command) -> Command {
-    let command = option_abbreviations::with_opposites(command);
-    let known: Vec<String> = command.get_arguments().flat_map(option_abbreviations::names).map(str::to_owned).collect();
+    let command = with_opposites(command);
+    let known: Vec<String> = command.get_arguments().flat_map(names).map(str::to_owned).collect();
     let letters: Vec<char> = command.get_arguments().filter_map(Arg::get_short).collect();
     let is_known = |arg: &Arg| arg.get_long().is_some_and(|long| known.iter().any(|name| name == long));
     let (same, new): (Vec<Arg>, Vec<Arg>) = options.map(option).partition(is_known);
     let letter = |arg: &Arg| {
-        let is_it = |same: &&Arg| same.get_long().is_some_and(|long| option_abbreviations::names(arg).contains(&long));
+        let is_it = |same: &&Arg| same.get_long().is_some_and(|long| names(arg).contains(&long));
         let letter = same.iter().find(is_it)?.get_short()?;
         (arg.get_short().is_none() && !letters.contains(&letter)).then_some(letter)
     };
@@ -110,6 +71,11 @@ pub(crate) fn unknown(error: &clap::Error, command: &Command) -> Option<String> 
     };
     let of = command.get_name();
     let name = typed.split('=').next().unwrap_or(typed).trim_start_matches('-');
+    let meant = named(name, command);
+    if typed.starts_with("--") && meant.len() > 1 {
+        let names: Vec<&str> = meant.iter().map(|(_, name)| *name).collect();
+        return Some(format!("--{name} is ambiguous: --{}; type more letters", names.join(", --")));
+    }
     let shown = command.get_arguments().filter(|arg| !arg.is_hide_set()).filter_map(Arg::get_long);
     let near: Vec<String> = nearest(name, shown).into_iter().map(|name| format!("--{name}")).collect();
     let hint = if near.is_empty() { String::new() } else { format!("; nearest: {}", near.join(", ")) };
@@ -139,18 +105,20 @@ mod tests {
     fn each_list_is_of_a_command() {
         let whole = whole();
         let has = |name: &str| name == "top" || whole.find_subcommand(name).is_some();
-        assert!(OF_COMMANDS.iter().all(|(name, _)| has(name)));
-        assert!(OF_ONE_UNIT.iter().all(|(name, _)| crate::units::find(name).is_some()));
+        for (name, _) in OPTIONS.lines().map(|line| line.split_once(": ").expect("a list")) {
+            assert!(name.strip_prefix("unit ").map_or_else(|| has(name), |unit| crate::units::find(unit).is_some()));
+        }
     }
 
     #[test]
     fn each_option_is_accepted_by_its_names() {
         let whole = whole();
-        for (name, list) in OF_COMMANDS {
+        let lists = OPTIONS.lines().filter_map(|line| line.split_once(": "));
+        for (name, list) in lists.filter(|(name, _)| !name.starts_with("unit")) {
             for names in list.split_whitespace().map(|spelled| spelled.split('=').collect::<Vec<_>>()) {
                 for option in names[0].split(',') {
                     let mut words = vec!["perfprof-tui"];
-                    words.extend((*name != "top").then_some(*name));
+                    words.extend((name != "top").then_some(name));
                     words.push(option);
                     words.extend(names.get(1).map(|_| "1"));
                     let parsed = whole.clone().try_get_matches_from(&words);
@@ -175,6 +143,7 @@ mod tests {
             ("perfprof-tui stat -M IPC", ["stat: unknown option -M", "", "help stat"]),
             ("perfprof-tui rundelay --tsc", ["rundelay: unknown option --tsc", "", "help rundelay"]),
             ("perfprof-tui rundelay --no-ptrace", ["unknown option --no-ptrace", "", "help rundelay"]),
+            ("perfprof-tui report --c", ["--c is ambiguous: ", "--children", "--comms"]),
             ("perfprof-tui --sotr=comm", ["unknown option --sotr", "nearest: --sort", "--help-all"]),
         ] {
             let said = said(line).unwrap_or_default();

@@ -19,7 +19,7 @@ pub(crate) fn run(args: ListArgs) -> anyhow::Result<u8> {
     let places = LookupPaths::system();
     let wanted = |entry: &CatalogueEvent| {
         let is = |(text, glob): &(String, globset::GlobMatcher)| match of_perf(text) {
-            Some((_, sort)) => entry.sort.word() == *sort,
+            Some(sort) => entry.sort.word() == sort,
             None => glob.is_match(&entry.name) || entry.sort.word() == text.as_str() || entry.group == *text,
         };
         globs.is_empty() || globs.iter().any(is)
@@ -46,20 +46,16 @@ pub(crate) fn run(args: ListArgs) -> anyhow::Result<u8> {
     Ok(0)
 }
 
-/// perf's words for groups of events, and ours.
-const PARTS: &[(&str, &str)] = &[
-    ("hw", "hardware"),
-    ("hardware", "hardware"),
-    ("sw", "software"),
-    ("software", "software"),
-    ("cache", "cache"),
-    ("hwcache", "cache"),
-    ("pmu", "pmu"),
-    ("tracepoint", "tracepoint"),
-];
-
-fn of_perf(word: &str) -> Option<&'static (&'static str, &'static str)> {
-    PARTS.iter().find(|(own, _)| *own == word)
+/// Returns the group of events of perf's word for it, or ours.
+fn of_perf(word: &str) -> Option<&'static str> {
+    Some(match word {
+        "hw" | "hardware" => "hardware",
+        "sw" | "software" => "software",
+        "cache" | "hwcache" => "cache",
+        "pmu" => "pmu",
+        "tracepoint" => "tracepoint",
+        _ => return None,
+    })
 }
 
 /// Returns why a group of events is empty.

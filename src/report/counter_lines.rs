@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use crate::panel::row_order::arrange_by_key;
+use crate::kernel::sys::Counts;
 use crate::perfdata::EventUnit;
-use crate::report::counters::{CountedPlace, Counter, CounterValue, Ratio, RatioKind, ratio};
+use crate::report::counters::{CountedPlace, Counter, Ratio, RatioKind, ratio};
 use crate::session::machine::topology::Topology;
 use crate::source::live::counters::{CountedOn, Counters};
 
-pub(crate) type CounterRun = BTreeMap<(usize, CountedOn), CounterValue>;
+pub(crate) type CounterRun = BTreeMap<(usize, CountedOn), Counts>;
 
 /// Places by which counters are separated, in the words of perf's options.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,44 +52,34 @@ pub(crate) fn counted_places(
     counters: &Counters,
     runs: &[CounterRun],
 ) -> Vec<CountedPlace> {
-    let mut named: Vec<(CountedOn, String)> = Vec::new();
-    for (_, place) in runs.iter().flat_map(|run| run.keys()) {
-        if !named.iter().any(|(known, _)| known == place) {
-            named.push((*place, place_name(split, topology, *place, counters)));
-        }
-    }
+    let name_of = |(_, place): &(usize, CountedOn)| (*place, place_name(split, topology, *place, counters));
+    let mut named: BTreeMap<CountedOn, String> = runs.iter().flat_map(BTreeMap::keys).map(name_of).collect();
     // An event that cannot be counted has a row, too.
     if named.is_empty() {
-        named.push((CountedOn::Cpu(0), String::new()));
+        named.insert(CountedOn::Cpu(0), String::new());
     }
-    arrange_by_key(&mut named, |(place, _)| *place);
-    let mut names: Vec<&str> = Vec::new();
-    named.iter().for_each(|(_, name)| {
-        if !names.contains(&name.as_str()) {
-            names.push(name)
+    let mut names: Vec<&String> = Vec::new();
+    for name in named.values() {
+        if !names.contains(&name) {
+            names.push(name);
         }
-    });
-    let is_of = |place: &CountedOn, of: &str| named.iter().any(|(known, name)| known == place && name == of);
-    let sum = |run: &CounterRun, event: usize, of: &str| {
-        let own = run.iter().filter(|((e, place), _)| *e == event && is_of(place, of));
-        own.fold(None, |sum: Option<CounterValue>, (_, v)| {
-            let sum = sum.unwrap_or_default();
-            Some(CounterValue {
-                raw: sum.raw + v.raw,
-                enabled_ns: sum.enabled_ns + v.enabled_ns,
-                running_ns: sum.running_ns + v.running_ns,
-            })
+    }
+    let sum = |run: &CounterRun, event: usize, of: &String| {
+        let own = run.iter().filter(|((e, place), _)| *e == event && named.get(place) == Some(of));
+        own.map(|(_, value)| *value).reduce(|mut sum, value| {
+            sum.add(&value);
+            sum
         })
     };
-    let counter = |event: usize, of: &str| Counter {
+    let counter = |event: usize, of: &String| Counter {
         name: counters.events()[event].name.clone(),
         unit: if counters.events()[event].is_clock() { EventUnit::Nanoseconds } else { EventUnit::Count },
         values: runs.iter().filter_map(|run| sum(run, event, of)).collect(),
         refused: counters.refused[event].clone(),
     };
-    let place = |name: &str| CountedPlace {
-        name: name.to_owned(),
-        cpus: named.iter().filter(|(_, own)| own == name).count(),
+    let place = |name: &String| CountedPlace {
+        name: name.clone(),
+        cpus: named.values().filter(|own| *own == name).count(),
         counters: (0..counters.events().len()).map(|event| counter(event, name)).collect(),
     };
     names.into_iter().map(place).collect()

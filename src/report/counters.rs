@@ -3,26 +3,18 @@
 use std::sync::Arc;
 
 use crate::event::plain;
+use crate::kernel::sys::Counts;
 use crate::panel::unit::{percent, short};
 use crate::panel::{Cell, Column, Table};
 use crate::perfdata::EventUnit;
 
-/// A counter's value in a run, or in an interval.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct CounterValue {
-    pub(crate) raw: u64,
-    /// Nanoseconds for which it was enabled, and for which it ran on the hardware.
-    pub enabled_ns: u64,
-    pub(crate) running_ns: u64,
-}
-
-impl CounterValue {
+impl Counts {
     /// Returns the count extrapolated to the enabled time; `None` if it never ran.
     pub(crate) fn scaled(&self) -> Option<f64> {
         match (self.enabled_ns, self.running_ns) {
             (_, 0) => None,
-            (enabled, running) if enabled <= running => Some(self.raw as f64),
-            (enabled, running) => Some(self.raw as f64 * enabled as f64 / running as f64),
+            (enabled, running) if enabled <= running => Some(self.value as f64),
+            (enabled, running) => Some(self.value as f64 * enabled as f64 / running as f64),
         }
     }
 
@@ -37,9 +29,10 @@ impl CounterValue {
 
     pub(crate) fn since(&self, then: &Self) -> Self {
         Self {
-            raw: self.raw.saturating_sub(then.raw),
+            value: self.value.saturating_sub(then.value),
             enabled_ns: self.enabled_ns.saturating_sub(then.enabled_ns),
             running_ns: self.running_ns.saturating_sub(then.running_ns),
+            ..Self::default()
         }
     }
 }
@@ -68,7 +61,7 @@ impl Mean {
 pub struct Counter {
     pub(crate) name: String,
     pub(crate) unit: EventUnit,
-    pub(crate) values: Vec<CounterValue>,
+    pub(crate) values: Vec<Counts>,
     /// Why it is not counted.
     pub(crate) refused: Option<String>,
 }
@@ -76,7 +69,7 @@ pub struct Counter {
 impl Counter {
     /// Returns the mean over the runs in which it was counted.
     pub(crate) fn mean(&self) -> Option<Mean> {
-        let runs: Vec<f64> = self.values.iter().filter_map(CounterValue::scaled).collect();
+        let runs: Vec<f64> = self.values.iter().filter_map(Counts::scaled).collect();
         (!runs.is_empty()).then(|| Mean::of(&runs))
     }
 
@@ -90,8 +83,8 @@ impl Counter {
 
     /// Returns the share of the time in which it ran, in percent.
     pub(crate) fn running(&self) -> f64 {
-        let total = |of: fn(&CounterValue) -> u64| self.values.iter().map(of).sum::<u64>();
-        CounterValue { raw: 0, enabled_ns: total(|v| v.enabled_ns), running_ns: total(|v| v.running_ns) }
+        let total = |of: fn(&Counts) -> u64| self.values.iter().map(of).sum::<u64>();
+        Counts { enabled_ns: total(|v| v.enabled_ns), running_ns: total(|v| v.running_ns), ..Counts::default() }
             .running_percent()
     }
 }
@@ -142,9 +135,8 @@ pub(crate) struct Ratio {
 pub(crate) enum RatioKind {
     /// A share in percent, with its description.
     Share(&'static str),
-    CpusUtilized,
-    Gigahertz,
-    PerCycle,
+    /// Another ratio, with its number of decimals and its unit.
+    Plain(usize, &'static str),
     PerSecond,
 }
 
@@ -153,9 +145,7 @@ impl Ratio {
         let value = self.value;
         match self.kind {
             RatioKind::Share(words) => format!("{} {words}", percent(value)),
-            RatioKind::CpusUtilized => format!("{value:.3} CPUs utilized"),
-            RatioKind::Gigahertz => format!("{value:.3} GHz"),
-            RatioKind::PerCycle => format!("{value:.2} insn per cycle"),
+            RatioKind::Plain(decimals, unit) => format!("{value:.decimals$} {unit}"),
             RatioKind::PerSecond if value < 100.0 => format!("{value:.3}/sec"),
             RatioKind::PerSecond => format!("{}/sec", short(value)),
         }
@@ -166,9 +156,7 @@ impl Ratio {
         let value = self.value;
         match self.kind {
             RatioKind::Share(words) => (format!("{value:.2}"), words.to_owned()),
-            RatioKind::CpusUtilized => (format!("{value:.3}"), "CPUs utilized".to_owned()),
-            RatioKind::Gigahertz => (format!("{value:.3}"), "GHz".to_owned()),
-            RatioKind::PerCycle => (format!("{value:.2}"), "insn per cycle".to_owned()),
+            RatioKind::Plain(decimals, unit) => (format!("{value:.decimals$}"), unit.to_owned()),
             RatioKind::PerSecond => {
                 let scales = [(1e9, "G/sec"), (1e6, "M/sec"), (1e3, "K/sec")];
                 let (scale, unit) = scales.into_iter().find(|(scale, _)| value >= *scale).unwrap_or((1.0, "/sec"));
@@ -194,12 +182,12 @@ pub(crate) fn ratio(counters: &[Counter], at: usize, seconds: f64) -> Option<Rat
     {
         return of(100.0 * own / all, RatioKind::Share(words));
     }
-    match name {
-        "task-clock" | "cpu-clock" if seconds > 0.0 => of(own / 1e9 / seconds, RatioKind::CpusUtilized),
-        "cycles" | "cpu-cycles" if clock().is_some() => of(own / clock().unwrap_or(1.0), RatioKind::Gigahertz),
-        "instructions" if other("cycles").is_some_and(|cycles| cycles > 0.0) => {
-            of(own / other("cycles").unwrap_or(1.0), RatioKind::PerCycle)
-        }
+    let figure = |value: f64, decimals, unit| of(value, RatioKind::Plain(decimals, unit));
+    let cycles = other("cycles").filter(|cycles| *cycles > 0.0);
+    match (name, clock(), cycles) {
+        ("task-clock" | "cpu-clock", ..) if seconds > 0.0 => figure(own / 1e9 / seconds, 3, "CPUs utilized"),
+        ("cycles" | "cpu-cycles", Some(ns), _) => figure(own / ns, 3, "GHz"),
+        ("instructions", _, Some(cycles)) => figure(own / cycles, 2, "insn per cycle"),
         _ => {
             let seconds = clock().map_or(seconds, |ns| ns / 1e9);
             if seconds > 0.0 { of(own / seconds, RatioKind::PerSecond) } else { None }
@@ -266,25 +254,21 @@ pub(crate) fn table(places: &[CountedPlace], seconds: f64) -> Table {
 mod tests {
     use super::*;
 
+    fn counts((value, enabled_ns, running_ns): (u64, u64, u64)) -> Counts {
+        Counts { value, enabled_ns, running_ns, lost: 0 }
+    }
+
     fn counter(name: &str, runs: &[(u64, u64, u64)]) -> Counter {
-        let value = |(raw, enabled_ns, running_ns): &(u64, u64, u64)| CounterValue {
-            raw: *raw,
-            enabled_ns: *enabled_ns,
-            running_ns: *running_ns,
-        };
         let unit = if name.ends_with("-clock") { EventUnit::Nanoseconds } else { EventUnit::Count };
-        Counter { name: name.into(), unit, values: runs.iter().map(value).collect(), refused: None }
+        Counter { name: name.into(), unit, values: runs.iter().copied().map(counts).collect(), refused: None }
     }
 
     #[test]
     fn what_was_counted_for_a_part_of_the_time_is_scaled() {
-        let half = CounterValue { raw: 10, enabled_ns: 100, running_ns: 50 };
+        let half = counts((10, 100, 50));
         assert_eq!((half.scaled(), half.running_percent()), (Some(20.0), 50.0));
-        assert_eq!(CounterValue { raw: 10, enabled_ns: 100, running_ns: 0 }.scaled(), None);
-        assert_eq!(
-            half.since(&CounterValue { raw: 4, enabled_ns: 40, running_ns: 20 }),
-            CounterValue { raw: 6, enabled_ns: 60, running_ns: 30 }
-        );
+        assert_eq!(counts((10, 100, 0)).scaled(), None);
+        assert_eq!(half.since(&counts((4, 40, 20))), counts((6, 60, 30)));
     }
 
     #[test]

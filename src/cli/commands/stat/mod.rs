@@ -21,9 +21,9 @@ use crate::kernel::children_cpu_ns;
 use crate::kernel::cpus;
 use crate::kernel::limits::Rights;
 use crate::kernel::spawn::{self, HeldCommand, Output, RunningCommand};
-use crate::kernel::sys::RealSys;
+use crate::kernel::sys::{Counts, RealSys};
 use crate::report::counter_lines::CounterRun;
-use crate::report::counters::{CounterValue, RunTime};
+use crate::report::counters::RunTime;
 use crate::source::live::Target;
 use crate::source::live::attr::Exclude;
 use crate::source::live::counters::{CountConfig, CountedOn, Counters};
@@ -247,7 +247,7 @@ fn put_times(run: &mut CounterRun, events: &[Event], span: Duration, cpu: Option
         };
         let ns = ns.filter(|_| !std::mem::replace(&mut done[*event], true));
         let running_ns = ns.map_or(0, |ns| ns.max(1));
-        *value = CounterValue { raw: ns.unwrap_or_default(), enabled_ns: running_ns, running_ns };
+        *value = Counts { value: ns.unwrap_or_default(), enabled_ns: running_ns, running_ns, ..*value };
     }
 }
 
@@ -341,9 +341,7 @@ fn rest(end: Option<&OwnedFd>, left: Duration) {
 }
 
 fn read(counters: &Counters) -> CounterRun {
-    let value =
-        |c: crate::source::Counts| CounterValue { raw: c.value, enabled_ns: c.enabled_ns, running_ns: c.running_ns };
-    counters.read().into_iter().map(|(at, counts)| (at, value(counts))).collect()
+    counters.read().into_iter().collect()
 }
 
 /// Returns the CPUs that were counted for less time than others, with the percentage: counting on a CPU ends when it
@@ -366,9 +364,8 @@ fn absent(run: &CounterRun) -> Vec<(u32, f64)> {
 const APART_NS: u64 = 100_000_000;
 
 fn since(now: CounterRun, then: &CounterRun) -> CounterRun {
-    let rest = |(at, value): ((usize, CountedOn), CounterValue)| {
-        (at, value.since(&then.get(&at).copied().unwrap_or_default()))
-    };
+    let rest =
+        |(at, value): ((usize, CountedOn), Counts)| (at, value.since(&then.get(&at).copied().unwrap_or_default()));
     now.into_iter().map(rest).collect()
 }
 
@@ -378,7 +375,7 @@ mod tests {
 
     #[test]
     fn a_cpu_that_went_away_is_told_from_one_that_stayed() {
-        let value = |enabled_ns| CounterValue { raw: 7, enabled_ns, running_ns: enabled_ns };
+        let value = |enabled_ns| Counts { value: 7, enabled_ns, running_ns: enabled_ns, ..Counts::default() };
         let run = |list: &[(usize, CountedOn, u64)]| -> CounterRun {
             list.iter().map(|(event, place, ns)| ((*event, *place), value(*ns))).collect()
         };

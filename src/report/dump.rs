@@ -14,6 +14,7 @@ use crate::record::{Layout, Sample, registers};
 use crate::session::MapId;
 
 use super::records::{self, RecordRow, hex};
+use super::text::{comm_of, register_values, row_of_bytes};
 
 pub(crate) struct Dump {
     name: String,
@@ -157,7 +158,7 @@ impl Dump {
     /// Writes the thread and the DSO of a sample.
     pub(crate) fn owner(&self, core: &IngestState, record: &PlacedRecord<'_>, out: &mut String) {
         let Some((_, sample)) = core.decode(record.input, record.header, record.body()) else { return };
-        let comm = super::script::comm_of(core, sample.tid);
+        let comm = comm_of(core, sample.tid);
         let map = match record.header.misc & misc::CPUMODE_MASK {
             misc::KERNEL => core.session.kernel_map(sample.ip),
             misc::USER => core.session.user_map(sample.pid, sample.ip),
@@ -170,28 +171,12 @@ impl Dump {
     }
 }
 
-/// Returns the registers of a state, by index, with their values.
-pub(crate) fn register_values<'a>(state: &UserState<'a>) -> impl Iterator<Item = (u32, u64)> + use<'a> {
-    let mask = state.mask;
-    (0..64).filter(move |place| mask >> place & 1 == 1).zip(u64s(state.regs))
-}
-
 fn raw(bytes: &[u8], out: &mut String) {
     let _ = writeln!(out, ".\n. ... raw event: size {} bytes", bytes.len());
     for (row, chunk) in bytes.chunks(16).enumerate() {
         let _ = write!(out, ".  {:04x}: ", row * 16);
         row_of_bytes(chunk, 16, out);
     }
-}
-
-/// Writes a row of up to `most` bytes, as numbers and as characters.
-pub(super) fn row_of_bytes(bytes: &[u8], most: usize, out: &mut String) {
-    bytes.iter().for_each(|byte| _ = write!(out, " {byte:02x}"));
-    out.extend(std::iter::repeat_n("   ", most - bytes.len()));
-    out.push_str("  ");
-    out.extend(bytes.iter().map(|byte| if matches!(byte, b' '..=b'~') { char::from(*byte) } else { '.' }));
-    out.extend(std::iter::repeat_n(' ', most - bytes.len()));
-    out.push('\n');
 }
 
 fn branch_stack(bytes: &[u8], out: &mut String) {

@@ -4,15 +4,12 @@ use crate::kernel::local_time;
 use crate::panel::row_order::arrange_by_key;
 use crate::panel::text::clean;
 use crate::perfdata::attr_words;
-use crate::perfdata::bytes::ByteReader;
+use crate::perfdata::bytes::{ByteReader, MAX_ENTRIES};
 use crate::perfdata::features::{NAMES, bit};
 use crate::perfdata::read::Recording;
 use crate::perfdata::topology::CpuTopology;
 
-use super::script::time_of_day;
-
-/// The limit of list entries: a header may claim any number.
-const MAX_ENTRIES: u32 = 4096;
+use super::text::time_of_day;
 
 /// Features that are shown only on request, and the text instead.
 const LONG: &[u8] = &[13, 14, 20, 22];
@@ -58,11 +55,6 @@ fn time(seconds: i64) -> String {
     local_time(seconds).unwrap_or_default().strftime("%a %b %e %H:%M:%S %Y").to_string()
 }
 
-fn list<T>(b: &mut ByteReader<'_>, mut one: impl FnMut(&mut ByteReader<'_>) -> Option<T>) -> Option<Vec<T>> {
-    let n = b.u32()?.min(MAX_ENTRIES);
-    (0..n).map(|_| one(b)).collect()
-}
-
 /// Formats a feature; empty if it is shown elsewhere.
 fn feature(bit: u8, b: &mut ByteReader<'_>, rec: &Recording) -> Option<Vec<String>> {
     let named = |name: &str, b: &mut ByteReader<'_>| Some(vec![format!("{name} : {}", b.string()?)]);
@@ -79,24 +71,25 @@ fn feature(bit: u8, b: &mut ByteReader<'_>, rec: &Recording) -> Option<Vec<Strin
         }
         bit::TOTAL_MEM => vec![format!("total memory : {} kB", b.u64()?)],
         bit::CMDLINE => {
-            let words: String = list(b, |b| b.string())?.iter().map(|word| format!("{word} ")).collect();
+            let words: String = b.list(|b| b.string())?.iter().map(|word| format!("{word} ")).collect();
             vec![format!("cmdline : {words}")]
         }
         bit::EVENT_DESC => events(rec),
         bit::CPU_TOPOLOGY => topology(rec)?,
-        14 => list(b, |b| {
-            let (node, total, free) = (b.u32()?, b.u64()?, b.u64()?);
-            let memory = format!("node{node} meminfo  : total = {total} kB, free = {free} kB");
-            Some([memory, format!("node{node} cpu list : {}", b.string()?)])
-        })?
-        .concat(),
+        14 => b
+            .list(|b| {
+                let (node, total, free) = (b.u32()?, b.u64()?, b.u64()?);
+                let memory = format!("node{node} meminfo  : total = {total} kB, free = {free} kB");
+                Some([memory, format!("node{node} cpu list : {}", b.string()?)])
+            })?
+            .concat(),
         15 => vec!["contains samples with branch stack".to_owned()],
         16 => {
             let one = |b: &mut ByteReader<'_>| {
                 let number = b.u32()?;
                 Some(format!("{} = {number}", b.string()?))
             };
-            vec![format!("pmu mappings: {}", list(b, one)?.join(", "))]
+            vec![format!("pmu mappings: {}", b.list(one)?.join(", "))]
         }
         bit::GROUP_DESC => groups(rec)?,
         18 => vec!["contains AUX area data (e.g. instruction trace)".to_owned()],
@@ -112,13 +105,13 @@ fn feature(bit: u8, b: &mut ByteReader<'_>, rec: &Recording) -> Option<Vec<Strin
             vec![format!("compressed : {kind}, level = {level}, ratio = {ratio}")]
         }
         28 => {
-            let caps = list(b, |b| Some(format!("{}={}", b.string()?, b.string()?)))?;
+            let caps = b.list(|b| Some(format!("{}={}", b.string()?, b.string()?)))?;
             vec![format!("cpu pmu capabilities: {}", caps.join(", "))]
         }
         bit::CLOCK_DATA => clock(b)?,
         30 => vec!["hybrid cpu system:".to_owned()]
             .into_iter()
-            .chain(list(b, |b| Some(format!("{} cpu list : {}", b.string()?, b.string()?)))?)
+            .chain(b.list(|b| Some(format!("{} cpu list : {}", b.string()?, b.string()?)))?)
             .collect(),
         _ => Vec::new(),
     })
@@ -159,7 +152,7 @@ pub(crate) struct EventGroup {
 
 impl EventGroup {
     pub(crate) fn list(rec: &Recording) -> Option<Vec<Self>> {
-        list(&mut ByteReader::new(rec.features.get(bit::GROUP_DESC)?, rec.big), |b| {
+        ByteReader::new(rec.features.get(bit::GROUP_DESC)?, rec.big).list(|b| {
             let name = b.string()?;
             let (leader, members) = (b.u32()? as usize, b.u32()? as usize);
             Some(Self { name: if name == "{anon_group}" { String::new() } else { name }, leader, members })
@@ -177,7 +170,7 @@ fn groups(rec: &Recording) -> Option<Vec<String>> {
 
 fn caches(b: &mut ByteReader<'_>) -> Option<Vec<String>> {
     b.u32()?;
-    let lines = list(b, |b| {
+    let lines = b.list(|b| {
         let level = b.u32()?;
         b.take(12)?;
         let (kind, size, cpus) = (b.string()?, b.string()?, b.string()?);
@@ -229,23 +222,11 @@ fn human(bytes: u64) -> String {
 
 /// Formats the clock of times, and a pair of clock time and time of day.
 fn clock(b: &mut ByteReader<'_>) -> Option<Vec<String>> {
-    const NAMES: [&str; 12] = [
-        "realtime",
-        "monotonic",
-        "process_cputime",
-        "thread_cputime",
-        "monotonic_raw",
-        "realtime_coarse",
-        "monotonic_coarse",
-        "boottime",
-        "realtime_alarm",
-        "boottime_alarm",
-        "sgi_cycle",
-        "tai",
-    ];
+    const NAMES: &str = "realtime monotonic process_cputime thread_cputime monotonic_raw realtime_coarse \
+                         monotonic_coarse boottime realtime_alarm boottime_alarm sgi_cycle tai";
     b.u32()?;
     let (id, wall, at) = (b.u32()?, b.u64()?, b.u64()?);
-    let name = NAMES.get(id as usize).copied().unwrap_or("unknown");
+    let name = NAMES.split(' ').nth(id as usize).unwrap_or("unknown");
     let (shown, tod) = (time_of_day(wall), seconds(wall));
     let (whole, rest) = (at / 1_000_000_000, at % 1_000_000_000);
     let reference = format!("reference time: {shown} = {tod} (TOD) = {whole}.{rest:09} ({name})");

@@ -2,7 +2,7 @@
 
 use clap::Args as ClapArgs;
 
-use crate::lang::quantity;
+use crate::report::script::ScriptOptions;
 
 use super::{FrameArgs, PERF, RecordingArgs, SelectionArgs};
 
@@ -38,54 +38,38 @@ pub(crate) struct ScriptArgs {
 #[derive(Debug, ClapArgs)]
 pub(crate) struct RareScript {
     /// Print the header with the machine's CPUs, caches and memory
-    #[arg(short = 'I', long = "show-info", hide_short_help = true)]
+    #[arg(short = 'I', long = "show-info")]
     pub(crate) info: bool,
     /// Like -D, in the order of the file, without decoded samples
-    #[arg(long = "dump-unsorted-raw-trace", hide_short_help = true)]
+    #[arg(long = "dump-unsorted-raw-trace")]
     pub(crate) dump_unsorted: bool,
-    /// Print the sampled function only, not the call chain
-    #[arg(short = 'G', long = "hide-call-graph", hide_short_help = true)]
-    pub(crate) hide_chains: bool,
-    /// Print at most FRAMES frames of a call chain
-    #[arg(long = "max-stack", value_name = "FRAMES", value_parser = quantity::count::<usize>, hide_short_help = true)]
-    pub(crate) max_stack: Option<usize>,
-    /// End call chains at these functions
-    #[arg(long = "stop-bt", value_name = "SYMBOLS", value_delimiter = ',', hide_short_help = true)]
-    pub(crate) stop_at: Vec<String>,
-    /// Print times relative to the first line
-    #[arg(long = "reltime", conflicts_with = "deltatime", hide_short_help = true)]
-    pub(crate) reltime: bool,
-    /// Print times relative to the previous line
-    #[arg(long = "deltatime", hide_short_help = true)]
-    pub(crate) deltatime: bool,
-    /// Print narrow columns
-    #[arg(short = 'L', long = "Latency", hide_short_help = true)]
-    pub(crate) narrow: bool,
+    #[command(flatten)]
+    pub(crate) lines: ScriptOptions,
     /// Also print comms, starts and exits of threads
-    #[arg(long = "show-task-events", hide_short_help = true)]
+    #[arg(long = "show-task-events")]
     pub(crate) tasks: bool,
     /// Also print mappings
-    #[arg(long = "show-mmap-events", hide_short_help = true)]
+    #[arg(long = "show-mmap-events")]
     pub(crate) mmaps: bool,
     /// Also print context switches
-    #[arg(long = "show-switch-events", hide_short_help = true)]
+    #[arg(long = "show-switch-events")]
     pub(crate) switches: bool,
     /// Also print namespaces
-    #[arg(long = "show-namespace-events", hide_short_help = true)]
+    #[arg(long = "show-namespace-events")]
     pub(crate) namespaces: bool,
     /// Also print lost records
-    #[arg(long = "show-lost-events", hide_short_help = true)]
+    #[arg(long = "show-lost-events")]
     pub(crate) losses: bool,
     /// Also print cgroups
-    #[arg(long = "show-cgroup-events", hide_short_help = true)]
+    #[arg(long = "show-cgroup-events")]
     pub(crate) cgroups: bool,
     /// Also print BPF programs that were loaded and unloaded
-    #[arg(long = "show-bpf-events", hide_short_help = true)]
+    #[arg(long = "show-bpf-events")]
     pub(crate) bpf: bool,
     /// Also print the points at which the recorder had read all ring buffers
-    #[arg(long = "show-round-events", hide_short_help = true)]
+    #[arg(long = "show-round-events")]
     pub(crate) rounds: bool,
     /// Also print changes of kernel code
-    #[arg(long = "show-text-poke-events", hide_short_help = true)]
+    #[arg(long = "show-text-poke-events")]
     pub(crate) text_pokes: bool,
 }

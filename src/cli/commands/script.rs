@@ -18,9 +18,8 @@ use crate::record::kinds::types;
 use crate::report::dump::Dump;
 use crate::report::head;
 use crate::report::records::{self, RecordRow};
-use crate::report::script::{
-    Addresses, Fields, LineOwner, RecordSample, SamplePrinter, ScriptOptions, TimeBase, comm_of, has_records,
-};
+use crate::report::script::{Addresses, Fields, LineOwner, RecordSample, SamplePrinter, has_records};
+use crate::report::text::comm_of;
 use crate::symbols::Resolver;
 
 use crate::cli::args::{RareScript, RecordingArgs, ScriptArgs};
@@ -51,7 +50,9 @@ pub(crate) fn run(args: ScriptArgs) -> anyhow::Result<u8> {
     })?;
     let events = chosen_events(&loaded, &args.which)?;
     let core = loaded.ingest.core();
-    let printer = SamplePrinter::new(loaded.data(), core, &fields, options(&args), &info.arch).map_err(Usage)?;
+    let mut options = args.rare.lines.clone();
+    options.nanoseconds = args.ns;
+    let printer = SamplePrinter::new(loaded.data(), core, &fields, options, &info.arch).map_err(Usage)?;
     let printer = if fields.wants_code() { printer.with_code(symbols.clone()) } else { printer };
     let rows = Rows::new(&loaded, &args, &events)?;
     let mut out = texts(EscapeForm::Text);
@@ -62,8 +63,8 @@ pub(crate) fn run(args: ScriptArgs) -> anyhow::Result<u8> {
         let addresses = Addresses(Resolver::new(symbols));
         let told_cpus = args.which.cpu.as_deref().and_then(|list| cpus::parse_list(list).ok());
         let order = if args.rare.dump_unsorted { RecordOrder::File } else { RecordOrder::Time };
-        let mut pass =
-            RecordPass { printer, rows, dump, addresses, shows: &args.rare, order, told_cpus, text: String::new() };
+        let shown = shown_types(&args.rare).collect();
+        let mut pass = RecordPass { printer, rows, dump, addresses, shown, order, told_cpus, text: String::new() };
         pass.print(source, &mut out)?;
     } else {
         print_samples(printer, &rows, &mut out)?;
@@ -97,19 +98,7 @@ fn refuse_fields_as_file(recording: &RecordingArgs) -> anyhow::Result<()> {
 
 /// Returns true if options request data that only records have.
 fn needs_records(args: &ScriptArgs, fields: &Fields) -> bool {
-    let rare = &args.rare;
-    let shows = [
-        rare.tasks,
-        rare.mmaps,
-        rare.switches,
-        rare.namespaces,
-        rare.losses,
-        rare.cgroups,
-        rare.bpf,
-        rare.rounds,
-        rare.text_pokes,
-    ];
-    args.dump || rare.dump_unsorted || fields.wants_records() || shows.contains(&true)
+    args.dump || args.rare.dump_unsorted || fields.wants_records() || shown_types(&args.rare).next().is_some()
 }
 
 /// Returns a recording that can be read several times; standard input is copied to a file first.
@@ -124,22 +113,6 @@ fn readable_twice(args: &ScriptArgs, fields: &Fields) -> anyhow::Result<(Recordi
     let own = |path: PathBuf| if path.as_os_str() == "-" { kept.path().to_owned() } else { path };
     (recording.files, recording.input) = (recording.paths().into_iter().map(own).collect(), None);
     Ok((recording, Some(kept)))
-}
-
-fn options(args: &ScriptArgs) -> ScriptOptions {
-    let times = match (args.rare.reltime, args.rare.deltatime) {
-        (true, _) => TimeBase::Start,
-        (_, true) => TimeBase::Before,
-        _ => TimeBase::Clock,
-    };
-    ScriptOptions {
-        nanoseconds: args.ns,
-        times,
-        narrow: args.rare.narrow,
-        hide_chains: args.rare.hide_chains,
-        max_stack: args.rare.max_stack,
-        stop_at: args.rare.stop_at.clone(),
-    }
 }
 
 /// All samples that are not derived, in order, and which of them are printed.
@@ -183,7 +156,8 @@ struct RecordPass<'a> {
     rows: Rows,
     dump: Option<Dump>,
     addresses: Addresses,
-    shows: &'a RareScript,
+    /// The types of printed records.
+    shown: Vec<u32>,
     order: RecordOrder,
     /// CPUs whose other records are printed; empty for all.
     told_cpus: Option<Vec<u32>>,
@@ -211,11 +185,9 @@ impl RecordPass<'_> {
     }
 
     fn record(&mut self, core: &mut IngestState, record: &PlacedRecord<'_>, at: &mut usize) {
-        let mut text = std::mem::take(&mut self.text);
         if let Some(dump) = &self.dump {
-            dump.record(core, record, &mut text);
+            dump.record(core, record, &mut self.text);
         }
-        self.text = text;
         if record.header.kind == types::SAMPLE {
             if self.order == RecordOrder::Time {
                 self.sample(core, record, at);
@@ -273,11 +245,11 @@ impl RecordPass<'_> {
 
     fn side(&mut self, core: &IngestState, record: &PlacedRecord<'_>) {
         let (header, body) = (record.header, record.body());
-        if header.kind == types::FINISHED_ROUND && self.shows.rounds {
-            return self.text.push_str("PERF_RECORD_FINISHED_ROUND\n");
-        }
-        if !is_shown(self.shows, header.kind) {
+        if !self.shown.contains(&header.kind) {
             return;
+        }
+        if header.kind == types::FINISHED_ROUND {
+            return self.text.push_str("PERF_RECORD_FINISHED_ROUND\n");
         }
         let (layout, build_ids) = core.form(record.input, header, body);
         let id = layout.trailer(body).unwrap_or_default();
@@ -306,17 +278,18 @@ fn namespace_owner(body: &[u8]) -> (i32, i32) {
     (word(0), word(4))
 }
 
-fn is_shown(shows: &RareScript, kind: u32) -> bool {
-    match kind {
-        types::COMM | types::FORK | types::EXIT => shows.tasks,
-        types::MMAP | types::MMAP2 => shows.mmaps,
-        types::SWITCH | types::SWITCH_CPU_WIDE => shows.switches,
-        types::NAMESPACES => shows.namespaces,
-        types::LOST => shows.losses,
-        types::CGROUP => shows.cgroups,
-        types::KSYMBOL => shows.bpf || shows.text_pokes,
-        types::BPF_EVENT => shows.bpf,
-        types::TEXT_POKE => shows.text_pokes,
-        _ => false,
-    }
+/// Returns the types of records that are printed in addition to samples.
+fn shown_types(shows: &RareScript) -> impl Iterator<Item = u32> + use<> {
+    let lists: [(bool, &[u32]); 9] = [
+        (shows.tasks, &[types::COMM, types::FORK, types::EXIT]),
+        (shows.mmaps, &[types::MMAP, types::MMAP2]),
+        (shows.switches, &[types::SWITCH, types::SWITCH_CPU_WIDE]),
+        (shows.namespaces, &[types::NAMESPACES]),
+        (shows.losses, &[types::LOST]),
+        (shows.cgroups, &[types::CGROUP]),
+        (shows.bpf, &[types::KSYMBOL, types::BPF_EVENT]),
+        (shows.text_pokes, &[types::KSYMBOL, types::TEXT_POKE]),
+        (shows.rounds, &[types::FINISHED_ROUND]),
+    ];
+    lists.into_iter().filter(|(is_shown, _)| *is_shown).flat_map(|(_, types)| types.iter().copied())
 }

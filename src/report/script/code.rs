@@ -13,7 +13,7 @@ use crate::symbols::code::{self, Instruction, Listing};
 use crate::symbols::lines::Lines;
 use crate::symbols::{Resolver, SymbolOptions};
 
-use super::Shape;
+use super::{ScriptField, Shape};
 
 /// The limit of functions whose code is held.
 const MOST: usize = 256;
@@ -63,10 +63,10 @@ impl SampledCode {
         let none = Instruction::default();
         let instruction = found.as_ref().map_or(&none, |(listing, place)| &listing.instructions[*place]);
         // Writing into a string cannot fail.
-        if shape.set.has("insnlen") {
+        if shape.set.has(ScriptField::Insnlen) {
             let _ = write!(out, " ilen: {}", instruction.bytes.len());
         }
-        if shape.set.has("insn") && !instruction.bytes.is_empty() {
+        if shape.set.has(ScriptField::Insn) && !instruction.bytes.is_empty() {
             out.push_str(" insn:");
             instruction.bytes.iter().for_each(|byte| _ = write!(out, " {byte:02x}"));
         }

@@ -13,8 +13,8 @@ use crate::record::sample::UserState;
 use crate::session::{DsoKind, MapId, Session};
 use crate::symbols::Resolver;
 
-use super::super::dump::{register_values, row_of_bytes};
-use super::Shape;
+use super::super::text::{register_values, row_of_bytes};
+use super::{ScriptField, Shape};
 
 pub(crate) struct RecordSample<'a> {
     pub(crate) sample: Sample<'a>,
@@ -72,81 +72,78 @@ impl RecordSample<'_> {
     pub(super) fn before_address(&mut self, shape: &Shape, memory_width: &mut usize, out: &mut String) {
         let sample = self.sample;
         // Writing into a string cannot fail.
-        if shape.set.has("addr") {
+        if shape.set.has(ScriptField::Addr) {
             let _ = write!(out, "{:16x}", sample.addr);
             if shape.names_addr {
                 self.name_of_data(shape, out);
             }
         }
-        if shape.set.has("data_src") {
+        if shape.set.has(ScriptField::DataSrc) {
             let text = data_source(DataSource(sample.data_src));
             *memory_width = text.len().max(*memory_width);
             let _ = write!(out, "{:16x} {text:<width$}", sample.data_src, width = *memory_width);
         }
-        if shape.set.has("weight") {
+        if shape.set.has(ScriptField::Weight) {
             let _ = write!(out, "{:16}", sample.weight);
         }
-        if shape.set.has("ins_lat") {
+        if shape.set.has(ScriptField::InsLat) {
             let _ = write!(out, "{:16}", sample.latency);
         }
     }
 
     fn name_of_data(&mut self, shape: &Shape, out: &mut String) {
         let named = self.addresses.at(self.session, self.sample.pid, self.sample.addr);
-        if shape.set.has("sym") {
-            let _ = write!(out, " {}", named.function(shape.set.has("symoff")));
+        if shape.set.has(ScriptField::Sym) {
+            let _ = write!(out, " {}", named.function(shape.set.has(ScriptField::Symoff)));
         }
-        if shape.set.has("dso") {
+        if shape.set.has(ScriptField::Dso) {
             let _ = write!(out, " ({})", clean(&named.dso));
         }
     }
 
     /// Writes the fields after the call chain.
     pub(super) fn behind_address(&mut self, shape: &Shape, arm: bool, out: &mut String) {
-        if shape.set.has("iregs") {
+        if shape.set.has(ScriptField::Iregs) {
             put_registers(&self.rare.interrupted, arm, out);
         }
-        if shape.set.has("uregs") {
+        if shape.set.has(ScriptField::Uregs) {
             put_registers(&self.sample.user, arm, out);
         }
-        for (field, form) in
-            [("brstack", BranchForm::Address), ("brstacksym", BranchForm::Function), ("brstackoff", BranchForm::Offset)]
-        {
-            if shape.set.has(field) {
-                self.branches(shape, form, out);
-                break;
-            }
+        let forms = [ScriptField::Brstack, ScriptField::Brstacksym, ScriptField::Brstackoff];
+        if let Some(form) = forms.into_iter().find(|form| shape.set.has(*form)) {
+            self.branches(shape, form, out);
         }
-        if shape.set.has("bpf-output") && !self.sample.raw.is_empty() {
+        if shape.set.has(ScriptField::BpfOutput) && !self.sample.raw.is_empty() {
             bpf_output(self.sample.raw, out);
         }
     }
 
     /// Writes the fields at the end of a line: the accessed page, and that of the code.
     pub(super) fn pages(&self, shape: &Shape, out: &mut String) {
-        if shape.set.has("phys_addr") {
+        if shape.set.has(ScriptField::PhysAddr) {
             let _ = write!(out, "{:16x}", self.rare.phys_addr);
         }
-        for (field, size) in
-            [("data_page_size", self.rare.data_page_size), ("code_page_size", self.rare.code_page_size)]
-        {
+        for (field, size) in [
+            (ScriptField::DataPageSize, self.rare.data_page_size),
+            (ScriptField::CodePageSize, self.rare.code_page_size),
+        ] {
             if shape.set.has(field) {
                 let _ = write!(out, " {}", page_size(size));
             }
         }
     }
 
-    fn branches(&mut self, shape: &Shape, form: BranchForm, out: &mut String) {
-        let with_dso = shape.set.has("dso");
-        let before = if form == BranchForm::Function { "" } else { " " };
+    fn branches(&mut self, shape: &Shape, form: ScriptField, out: &mut String) {
+        let with_dso = shape.set.has(ScriptField::Dso);
+        let before = if form == ScriptField::Brstacksym { "" } else { " " };
         for branch in branches(self.sample.branches) {
             for (ip, before) in [(branch.from, before), (branch.to, "/")] {
                 let named = self.addresses.at(self.session, self.sample.pid, ip);
                 out.push_str(before);
                 let _ = match form {
-                    BranchForm::Address => write!(out, "{ip:#x}"),
-                    BranchForm::Function => write!(out, "{}", named.function(true)),
-                    BranchForm::Offset => write!(out, "{:#x}", named.at),
+                    ScriptField::Brstack => write!(out, "{ip:#x}"),
+                    ScriptField::Brstacksym => write!(out, "{}", named.function(true)),
+                    _ => write!(out, "{:#x}", named.at),
                 };
                 if with_dso {
                     let _ = write!(out, "({})", clean(&named.dso));
@@ -177,13 +174,6 @@ fn flags(flags: BranchFlags) -> String {
     let abort = if flags.is_abort() { 'A' } else { '-' };
     let (cycles, kind) = (flags.cycles().unwrap_or(0), flags.kind().unwrap_or_default());
     format!("/{predicted}/{in_transaction}/{abort}/{cycles}/{kind} ")
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum BranchForm {
-    Address,
-    Function,
-    Offset,
 }
 
 fn put_registers(state: &UserState<'_>, arm: bool, out: &mut String) {

@@ -1,69 +1,84 @@
 //! The fields printed for samples: perf's names, event types, and defaults.
 
+use strum::{EnumIter, EnumString, IntoEnumIterator, IntoStaticStr};
+
 use crate::kernel::attr::{
     self, SW_BPF_OUTPUT, TYPE_BREAKPOINT, TYPE_HARDWARE, TYPE_HW_CACHE, TYPE_RAW, TYPE_SOFTWARE, TYPE_TRACEPOINT,
     sample,
 };
 use crate::perfdata::EventDesc;
 
-/// A set of fields, as bits of their index in [`FIELDS`].
+/// A set of fields, as bits of their number.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct FieldSet(u64);
 
-/// A field with perf's name.
-pub(crate) struct ScriptField {
-    pub(crate) name: &'static str,
-    /// The required part of a sample, with perf's name.
-    needs: Option<(u64, &'static str)>,
-}
-
-const fn field(name: &'static str) -> ScriptField {
-    ScriptField { name, needs: None }
-}
-
-const fn of(name: &'static str, bit: u64, part: &'static str) -> ScriptField {
-    ScriptField { name, needs: Some((bit, part)) }
-}
-
 const WEIGHTS: u64 = sample::WEIGHT | sample::WEIGHT_STRUCT;
 
-pub(crate) const FIELDS: &[ScriptField] = &[
-    field("comm"),
-    field("pid"),
-    field("tid"),
-    of("cpu", sample::CPU, "CPU"),
-    of("time", sample::TIME, "TIME"),
-    field("period"),
-    field("event"),
-    field("trace"),
-    field("ip"),
-    field("sym"),
-    field("symoff"),
-    field("dso"),
-    field("srcline"),
-    of("addr", sample::ADDR, "ADDR"),
-    of("data_src", sample::DATA_SRC, "DATA_SRC"),
-    of("weight", WEIGHTS, "WEIGHT"),
-    of("ins_lat", sample::WEIGHT_STRUCT, "WEIGHT_STRUCT"),
-    of("iregs", sample::REGS_INTR, "IREGS"),
-    of("uregs", sample::REGS_USER, "UREGS"),
-    field("brstack"),
-    field("brstacksym"),
-    field("brstackoff"),
-    field("bpf-output"),
-    of("phys_addr", sample::PHYS_ADDR, "PHYS_ADDR"),
-    of("data_page_size", sample::DATA_PAGE_SIZE, "DATA_PAGE_SIZE"),
-    of("code_page_size", sample::CODE_PAGE_SIZE, "CODE_PAGE_SIZE"),
-    field("misc"),
-    field("tod"),
-    field("flags"),
-    field("callindent"),
-    field("synth"),
-    field("ipc"),
-    field("insn"),
-    field("insnlen"),
-    field("srccode"),
-];
+/// A field with perf's name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, EnumIter, EnumString, IntoStaticStr)]
+#[strum(serialize_all = "snake_case")]
+pub(crate) enum ScriptField {
+    Comm,
+    Pid,
+    Tid,
+    Cpu,
+    Time,
+    Period,
+    Event,
+    Trace,
+    Ip,
+    Sym,
+    Symoff,
+    Dso,
+    Srcline,
+    Addr,
+    DataSrc,
+    Weight,
+    InsLat,
+    Iregs,
+    Uregs,
+    Brstack,
+    Brstacksym,
+    Brstackoff,
+    #[strum(serialize = "bpf-output")]
+    BpfOutput,
+    PhysAddr,
+    DataPageSize,
+    CodePageSize,
+    Misc,
+    Tod,
+    Flags,
+    Callindent,
+    Synth,
+    Ipc,
+    Insn,
+    Insnlen,
+    Srccode,
+}
+
+impl ScriptField {
+    fn name(self) -> &'static str {
+        self.into()
+    }
+
+    /// The required part of a sample, with perf's name.
+    fn needs(self) -> Option<(u64, &'static str)> {
+        Some(match self {
+            Self::Cpu => (sample::CPU, "CPU"),
+            Self::Time => (sample::TIME, "TIME"),
+            Self::Addr => (sample::ADDR, "ADDR"),
+            Self::DataSrc => (sample::DATA_SRC, "DATA_SRC"),
+            Self::Weight => (WEIGHTS, "WEIGHT"),
+            Self::InsLat => (sample::WEIGHT_STRUCT, "WEIGHT_STRUCT"),
+            Self::Iregs => (sample::REGS_INTR, "IREGS"),
+            Self::Uregs => (sample::REGS_USER, "UREGS"),
+            Self::PhysAddr => (sample::PHYS_ADDR, "PHYS_ADDR"),
+            Self::DataPageSize => (sample::DATA_PAGE_SIZE, "DATA_PAGE_SIZE"),
+            Self::CodePageSize => (sample::CODE_PAGE_SIZE, "CODE_PAGE_SIZE"),
+            _ => return None,
+        })
+    }
+}
 
 /// Fields of perf that are not supported, each with an alternative.
 const NOT_HERE: &[(&str, &str)] = &[
@@ -83,11 +98,11 @@ impl FieldSet {
     }
 
     fn one(name: &str) -> Option<Self> {
-        FIELDS.iter().position(|field| field.name == name).map(|at| Self(1 << at))
+        name.parse::<ScriptField>().ok().map(|field| Self(1 << field as u64))
     }
 
-    pub(crate) fn has(self, name: &str) -> bool {
-        Self::one(name).is_some_and(|one| self.0 & one.0 != 0)
+    pub(crate) fn has(self, field: ScriptField) -> bool {
+        self.0 >> field as u64 & 1 == 1
     }
 
     fn and(self, other: Self) -> Self {
@@ -98,8 +113,8 @@ impl FieldSet {
         Self(self.0 & !other.0)
     }
 
-    fn names(self) -> impl Iterator<Item = &'static ScriptField> {
-        FIELDS.iter().enumerate().filter(move |(at, _)| self.0 >> at & 1 == 1).map(|(_, field)| field)
+    fn fields(self) -> impl Iterator<Item = ScriptField> {
+        ScriptField::iter().filter(move |field| self.has(*field))
     }
 }
 
@@ -243,16 +258,16 @@ impl Fields {
         }
         let asked = choice.only.unwrap_or_default().and(choice.plus);
         set = set.without(class.invalid());
-        for field in set.names() {
+        for field in set.fields() {
             let lacks = |bit: u64| event.attr.sample_type & bit == 0 && !event.is_derived();
-            let Some((_, part)) = field.needs.filter(|(bit, _)| lacks(*bit)) else { continue };
-            if is_first && asked.has(field.name) {
-                let (event, field) = (&event.name, field.name);
+            let Some((_, part)) = field.needs().filter(|(bit, _)| lacks(*bit)) else { continue };
+            if is_first && asked.has(field) {
+                let (event, field) = (&event.name, field.name());
                 return Err(format!("samples of {event} have no {part}, so {field} cannot be printed"));
             }
-            set = set.without(FieldSet::of(field.name));
+            set = set.without(FieldSet(1 << field as u64));
         }
-        if set.has("srcline") && !set.has("ip") {
+        if set.has(ScriptField::Srcline) && !set.has(ScriptField::Ip) {
             return Err("srcline requires ip".to_owned());
         }
         Ok(set)
@@ -293,7 +308,7 @@ fn no_field(word: &str) -> String {
     if let Some((_, instead)) = NOT_HERE.iter().find(|(name, _)| *name == word) {
         return format!("{word} is not supported: {instead}");
     }
-    let names: Vec<&str> = FIELDS.iter().map(|field| field.name).collect();
+    let names: Vec<&str> = ScriptField::iter().map(ScriptField::name).collect();
     format!("unknown field {word}; available: {}", names.join(", "))
 }
 
@@ -309,7 +324,7 @@ mod tests {
     fn names(lists: &[&str], event: &EventDesc) -> Result<String, String> {
         let lists: Vec<String> = lists.iter().map(|list| (*list).to_owned()).collect();
         let set = Fields::parse(&lists)?.of_event(event, true)?;
-        Ok(set.names().map(|field| field.name).collect::<Vec<_>>().join(","))
+        Ok(set.fields().map(ScriptField::name).collect::<Vec<_>>().join(","))
     }
 
     const ALL: u64 = sample::IP | sample::TID | sample::TIME | sample::CPU;

@@ -6,7 +6,7 @@ use crate::profile::{FrameId, SymId};
 use crate::query::Data;
 use crate::session::DsoKind;
 
-use super::{AddressForm, Shape};
+use super::{AddressForm, ScriptField, Shape};
 
 /// The frame that perf prints at the end of a cut stack.
 const CUT: &str = "ffffffffffffffff [unknown] ([unknown])";
@@ -33,30 +33,30 @@ pub(super) fn describe(data: Data<'_>, frame: FrameId, shape: &Shape) -> String 
     // The bounds of BPF programs are in the event that reported them.
     let start = if sym.kind == DsoKind::Bpf { map.start } else { sym.start };
     let mut out = String::new();
-    for sym in data.profile.frames.inlined(frame.0).iter().rev().filter(|_| shape.set.has("sym")) {
+    for sym in data.profile.frames.inlined(frame.0).iter().rev().filter(|_| shape.set.has(ScriptField::Sym)) {
         let name = data.profile.frames.sym(SymId(*sym)).name();
         out.push_str(&format!("{shown:16x} {}\n\t", clean(&name)));
     }
     out.push_str(&format!("{shown:16x}"));
-    if shape.set.has("sym") {
+    if shape.set.has(ScriptField::Sym) {
         out.push(' ');
         match sym.function.as_ref().filter(|_| sym.state != SymState::Bounded) {
             Some(name) => {
                 out.push_str(&clean(name));
                 let offset = text_place.map_or(Some(at.wrapping_sub(start)), |place| place.offset);
-                if let Some(offset) = offset.filter(|_| shape.set.has("symoff")) {
+                if let Some(offset) = offset.filter(|_| shape.set.has(ScriptField::Symoff)) {
                     out.push_str(&format!("+{offset:#x}"));
                 }
             }
             None => out.push_str("[unknown]"),
         }
     }
-    if shape.set.has("dso") {
+    if shape.set.has(ScriptField::Dso) {
         // perf prints modules with their name in `lsmod`.
         let path = if sym.kind == DsoKind::Module { &dso.short } else { &dso.path };
         out.push_str(&format!(" ({})", clean(path)));
     }
-    if let Some(line) = data.profile.frames.line(frame).filter(|_| shape.set.has("srcline")) {
+    if let Some(line) = data.profile.frames.line(frame).filter(|_| shape.set.has(ScriptField::Srcline)) {
         out.push_str(&format!("\n  {}", clean(&line.short())));
     }
     out

@@ -13,7 +13,7 @@ use rustc_hash::FxHashMap;
 
 use crate::ingest::IngestState;
 use crate::kernel::attr::{Flag, TYPE_TRACEPOINT, sample};
-use crate::kernel::local_time;
+use crate::lang::quantity;
 use crate::panel::text::clean;
 use crate::perfdata::EventDesc;
 use crate::profile::{FrameId, NodeId};
@@ -22,54 +22,17 @@ use crate::query::tree::symbol_stacks::StackSample;
 use crate::record::kinds::{misc, types};
 use crate::symbols::SymbolOptions;
 
+use super::text::time_of_day;
 use code::SampledCode;
 pub(crate) use extra::{Addresses, RecordSample};
-use fields::FieldSet;
 pub use fields::Fields;
 pub(crate) use fields::has_records;
-
-/// The fields of nearly every line, looked up once.
-#[derive(Clone, Copy, Debug)]
-struct CommonFields {
-    comm: bool,
-    pid: bool,
-    tid: bool,
-    cpu: bool,
-    misc: bool,
-    tod: bool,
-    time: bool,
-    period: bool,
-    event: bool,
-    flags: bool,
-    trace: bool,
-    ip: bool,
-}
-
-impl From<FieldSet> for CommonFields {
-    fn from(set: FieldSet) -> Self {
-        let has = |name: &str| set.has(name);
-        Self {
-            comm: has("comm"),
-            pid: has("pid"),
-            tid: has("tid"),
-            cpu: has("cpu"),
-            misc: has("misc"),
-            tod: has("tod"),
-            time: has("time"),
-            period: has("period"),
-            event: has("event"),
-            flags: has("flags"),
-            trace: has("trace"),
-            ip: has("ip"),
-        }
-    }
-}
+use fields::{FieldSet, ScriptField};
 
 /// The printed parts of one event's samples.
 #[derive(Debug)]
 struct Shape {
     set: FieldSet,
-    common: CommonFields,
     chain: bool,
     /// Whether chains exclude the kernel, or user code. Then perf does not print the sampled frame if it is excluded.
     no_kernel: bool,
@@ -95,28 +58,29 @@ enum AddressForm {
     Call,
 }
 
-/// The origin of printed times.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum TimeBase {
-    #[default]
-    Clock,
-    /// The first printed sample.
-    Start,
-    /// The previous sample.
-    Before,
-}
-
-#[derive(Clone, Debug, Default)]
+/// Options of the printed lines.
+#[derive(Clone, Debug, Default, clap::Args)]
 pub(crate) struct ScriptOptions {
+    #[arg(skip)]
     pub(crate) nanoseconds: bool,
-    pub(crate) times: TimeBase,
-    /// Whether columns are as narrow as in `-L`.
-    pub(crate) narrow: bool,
-    pub(crate) hide_chains: bool,
-    /// The limit of printed frames of a chain.
-    pub(crate) max_stack: Option<usize>,
-    /// Functions at which chains end.
-    pub(crate) stop_at: Vec<String>,
+    /// Print the sampled function only, not the call chain
+    #[arg(short = 'G', long = "hide-call-graph")]
+    hide_chains: bool,
+    /// Print at most FRAMES frames of a call chain
+    #[arg(long = "max-stack", value_name = "FRAMES", value_parser = quantity::count::<usize>)]
+    max_stack: Option<usize>,
+    /// End call chains at these functions
+    #[arg(long = "stop-bt", value_name = "SYMBOLS", value_delimiter = ',')]
+    stop_at: Vec<String>,
+    /// Print times relative to the first line
+    #[arg(long = "reltime", conflicts_with = "deltatime")]
+    reltime: bool,
+    /// Print times relative to the previous line
+    #[arg(long = "deltatime")]
+    deltatime: bool,
+    /// Print narrow columns
+    #[arg(short = 'L', long = "Latency")]
+    narrow: bool,
 }
 
 /// The task, CPU and time of a line.
@@ -165,7 +129,7 @@ impl<'a> SamplePrinter<'a> {
         };
         let shapes = events.iter().enumerate().map(shape).collect::<Result<Vec<_>, _>>()?;
         let wall = core.summary.wall_start(0);
-        if wall == 0 && shapes.iter().any(|shape| shape.set.has("tod")) {
+        if wall == 0 && shapes.iter().any(|shape| shape.set.has(ScriptField::Tod)) {
             return Err("tod: the recording does not say what its clock showed at which time of day; \
                         record -k CLOCK_MONOTONIC notes it"
                 .to_owned());
@@ -203,16 +167,16 @@ impl<'a> SamplePrinter<'a> {
         };
         self.begin(&shape, &owner, out);
         // Writing into a string cannot fail.
-        if shape.common.period {
+        if shape.set.has(ScriptField::Period) {
             let _ = write!(out, "{:>10} ", row.period);
         }
-        if shape.common.event {
+        if shape.set.has(ScriptField::Event) {
             let _ = write!(out, "{}: ", shape.name);
         }
-        if shape.common.flags {
+        if shape.set.has(ScriptField::Flags) {
             let _ = write!(out, "  {:<21} ", "");
         }
-        if shape.is_trace && shape.common.trace {
+        if shape.is_trace && shape.set.has(ScriptField::Trace) {
             let text = self.data.profile.sites.traces().get(site.trace.0 as usize);
             // Tabs in the kernel's text are kept.
             let parts = text.map_or("", |t| t).split('\t').map(clean);
@@ -221,7 +185,7 @@ impl<'a> SamplePrinter<'a> {
         if let Some(record) = &mut record {
             record.before_address(&shape, &mut self.memory_width, out);
         }
-        if shape.common.ip {
+        if shape.set.has(ScriptField::Ip) {
             self.stack(&shape, site.stack, out);
         }
         if let Some(record) = &mut record {
@@ -234,7 +198,7 @@ impl<'a> SamplePrinter<'a> {
             record.pages(&shape, out);
         }
         out.push('\n');
-        if let Some(code) = self.code.as_mut().filter(|_| shape.set.has("srccode")) {
+        if let Some(code) = self.code.as_mut().filter(|_| shape.set.has(ScriptField::Srccode)) {
             code.source(self.data, task.tid, site.stack, out);
         }
     }
@@ -247,41 +211,41 @@ impl<'a> SamplePrinter<'a> {
 
     fn begin(&mut self, shape: &Shape, owner: &LineOwner<'_>, out: &mut String) {
         let narrow = self.options.narrow;
-        let has = shape.common;
-        if has.comm {
+        let has = |field| shape.set.has(field);
+        if has(ScriptField::Comm) {
             let comm = clean(owner.comm);
-            let _ = match (narrow, shape.chain && has.ip) {
+            let _ = match (narrow, shape.chain && has(ScriptField::Ip)) {
                 (true, _) => write!(out, "{:>8} ", comm.chars().take(8).collect::<String>()),
                 (false, true) => write!(out, "{comm} "),
                 (false, false) => write!(out, "{comm:>16} "),
             };
         }
-        let _ = match (has.pid, has.tid) {
+        let _ = match (has(ScriptField::Pid), has(ScriptField::Tid)) {
             (true, true) => write!(out, "{:>5}/{:<5} ", owner.pid, owner.tid),
             (true, false) => write!(out, "{:>5} ", owner.pid),
             (false, true) => write!(out, "{:>5} ", owner.tid),
             _ => Ok(()),
         };
-        if has.cpu {
+        if has(ScriptField::Cpu) {
             let _ = if narrow { write!(out, "{:>3} ", owner.cpu) } else { write!(out, "[{:03}] ", owner.cpu) };
         }
-        if let Some((kind, flags)) = owner.record.filter(|_| has.misc) {
+        if let Some((kind, flags)) = owner.record.filter(|_| has(ScriptField::Misc)) {
             let _ = write!(out, "{:<6}", letters(kind, flags));
         }
-        if has.tod {
+        if has(ScriptField::Tod) {
             let _ = write!(out, "{} ", time_of_day(self.wall.wrapping_add(owner.time)));
         }
-        if has.time {
+        if has(ScriptField::Time) {
             self.time(owner.time, out);
         }
     }
 
     fn time(&mut self, time: u64, out: &mut String) {
         let base = self.base.get_or_insert(time);
-        let shown = match self.options.times {
-            TimeBase::Clock => time,
-            TimeBase::Start => time.wrapping_sub(*base),
-            TimeBase::Before => time.wrapping_sub(std::mem::replace(base, time)),
+        let shown = match (self.options.reltime, self.options.deltatime) {
+            (true, _) => time.wrapping_sub(*base),
+            (_, true) => time.wrapping_sub(std::mem::replace(base, time)),
+            _ => time,
         };
         let (s, ns) = (shown / 1_000_000_000, shown % 1_000_000_000);
         let _ = if self.options.nanoseconds {
@@ -322,12 +286,6 @@ impl<'a> SamplePrinter<'a> {
     }
 }
 
-/// Returns the current comm of a thread, as in perf.
-pub(crate) fn comm_of(core: &IngestState, tid: i32) -> Arc<str> {
-    let unnamed = || if tid == 0 { "swapper".into() } else { format!(":{tid}").into() };
-    core.session.comm_of(tid).unwrap_or_else(unnamed)
-}
-
 /// Returns the flags of a record as letters: CPU mode, data, exec, switch.
 fn letters(kind: u32, flags: u16) -> String {
     // A mode requires all of its bits.
@@ -349,13 +307,6 @@ fn letters(kind: u32, flags: u16) -> String {
     out
 }
 
-/// Formats nanoseconds since 1970 as `2026-11-21 03:04:46.123076`.
-pub(crate) fn time_of_day(wall: u64) -> String {
-    let time = local_time((wall / 1_000_000_000) as i64).unwrap_or_default();
-    let micros = wall % 1_000_000_000 / 1000;
-    format!("{}.{micros:06}", time.strftime("%Y-%m-%d %H:%M:%S"))
-}
-
 fn shape(event: &EventDesc, set: FieldSet, width: usize, hide_chains: bool) -> Shape {
     let carries = |bit: u64| event.attr.sample_type & bit != 0;
     // Derived samples have the stacks of their source.
@@ -368,7 +319,6 @@ fn shape(event: &EventDesc, set: FieldSet, width: usize, hide_chains: bool) -> S
     };
     Shape {
         set,
-        common: set.into(),
         chain,
         no_kernel: chain && event.attr.has(Flag::ExcludeCallchainKernel),
         no_user: way == AddressForm::InFile && event.attr.has(Flag::ExcludeCallchainUser),

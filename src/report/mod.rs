@@ -2,7 +2,6 @@
 
 pub mod annotated;
 pub(crate) mod chain_spec;
-pub(crate) mod chains;
 pub(crate) mod counter_lines;
 pub mod counters;
 pub(crate) mod diff;
@@ -10,12 +9,12 @@ pub mod doctor;
 pub(crate) mod dump;
 pub mod hardware;
 pub(crate) mod head;
-pub(crate) mod hierarchy;
 pub mod json;
 pub mod record_stats;
 pub(crate) mod records;
+pub(crate) mod rows;
 pub mod script;
-pub(crate) mod stdio;
 pub mod tasks;
+pub(crate) mod text;
 pub(crate) mod thread_counts;
 pub(crate) mod unit_figures;

@@ -72,78 +72,71 @@ pub(crate) struct StatArgs {
 #[derive(Debug, ClapArgs)]
 pub(crate) struct MoreOfStat {
     /// Print values separated by SEPARATOR, in perf's format for scripts
-    #[arg(
-        short = 'x',
-        long = "field-separator",
-        value_name = "SEPARATOR",
-        hide_short_help = true,
-        conflicts_with = "format"
-    )]
+    #[arg(short = 'x', long = "field-separator", value_name = "SEPARATOR", conflicts_with = "format")]
     pub(crate) separator: Option<String>,
     /// Print one JSON object per counter, in perf's format
-    #[arg(short = 'j', long = "json-output", hide_short_help = true, conflicts_with_all = ["format", "separator"])]
+    #[arg(short = 'j', long = "json-output", conflicts_with_all = ["format", "separator"])]
     pub(crate) json: bool,
     /// Append to the file of -o
-    #[arg(long, requires = "output", hide_short_help = true)]
+    #[arg(long, requires = "output")]
     pub(crate) append: bool,
     /// Print numbers without thousands separators
-    #[arg(long, hide_short_help = true)]
+    #[arg(long)]
     pub(crate) no_big_num: bool,
     /// Write the table to this file descriptor
-    #[arg(long = "log-fd", value_name = "FD", hide_short_help = true)]
+    #[arg(long = "log-fd", value_name = "FD")]
     pub(crate) log_fd: Option<i32>,
     /// Print nothing
-    #[arg(long, hide_short_help = true)]
+    #[arg(long)]
     pub(crate) quiet: bool,
     /// One count per core
-    #[arg(long, hide_short_help = true, conflicts_with_all = ["per_cpu", "per_thread"])]
+    #[arg(long, conflicts_with_all = ["per_cpu", "per_thread"])]
     pub(crate) per_core: bool,
     /// One count per die
-    #[arg(long, hide_short_help = true, conflicts_with_all = ["per_cpu", "per_thread", "per_core"])]
+    #[arg(long, conflicts_with_all = ["per_cpu", "per_thread", "per_core"])]
     pub(crate) per_die: bool,
     /// One count per socket
-    #[arg(long, hide_short_help = true, conflicts_with_all = ["per_cpu", "per_thread", "per_core", "per_die"])]
+    #[arg(long, conflicts_with_all = ["per_cpu", "per_thread", "per_core", "per_die"])]
     pub(crate) per_socket: bool,
     /// One count per NUMA node
-    #[arg(long, hide_short_help = true, conflicts_with_all = ["per_cpu", "per_thread", "per_core", "per_die", "per_socket"])]
+    #[arg(long, conflicts_with_all = ["per_cpu", "per_thread", "per_core", "per_die", "per_socket"])]
     pub(crate) per_node: bool,
     /// Count only this cgroup, by its path or a glob
-    #[arg(short = 'G', long, value_name = "NAME", hide_short_help = true, conflicts_with_all = ["pids", "tids"])]
+    #[arg(short = 'G', long, value_name = "NAME", conflicts_with_all = ["pids", "tids"])]
     pub(crate) cgroup: Option<String>,
     /// One count per cgroup: paths or globs, separated by commas
     #[arg(
         long = "for-each-cgroup",
         value_name = "NAMES",
-        hide_short_help = true,
         conflicts_with_all = ["pids", "tids", "cgroup", "per_cpu", "per_thread", "per_core", "per_die", "per_socket", "per_node"]
     )]
     pub(crate) each_cgroup: Option<String>,
     /// Count all events as one group
-    #[arg(short = 'g', long = "group", hide_short_help = true)]
+    #[arg(short = 'g', long = "group")]
     pub(crate) group: bool,
     /// Filter for the tracepoints
-    #[arg(long, value_name = "FILTER", hide_short_help = true)]
+    #[arg(long, value_name = "FILTER")]
     pub(crate) filter: Option<String>,
     /// Start to count MS milliseconds after the command starts
-    #[arg(short = 'D', long, value_name = "MS", value_parser = quantity::milliseconds, hide_short_help = true)]
+    #[arg(short = 'D', long, value_name = "MS", value_parser = quantity::milliseconds)]
     pub(crate) delay: Option<Duration>,
     /// End the measurement and the command after MS milliseconds
-    #[arg(long, value_name = "MS", value_parser = quantity::milliseconds, hide_short_help = true)]
+    #[arg(long, value_name = "MS", value_parser = quantity::milliseconds)]
     pub(crate) timeout: Option<Duration>,
     /// Measure only the duration, count no events
-    #[arg(short = 'n', long, hide_short_help = true)]
+    #[arg(short = 'n', long)]
     pub(crate) null: bool,
     /// Sync disks before each run
-    #[arg(short = 'S', long, hide_short_help = true)]
+    #[arg(short = 'S', long)]
     pub(crate) sync: bool,
     /// Shell command to run before each run
-    #[arg(long, value_name = "COMMAND", hide_short_help = true)]
+    #[arg(long, value_name = "COMMAND")]
     pub(crate) pre: Option<String>,
     /// Shell command to run after each run
-    #[arg(long, value_name = "COMMAND", hide_short_help = true)]
+    #[arg(long, value_name = "COMMAND")]
     pub(crate) post: Option<String>,
     /// Print the totals after the intervals
-    #[arg(long, requires = "interval", hide_short_help = true)]
+    #[arg(long, requires = "interval")]
     pub(crate) summary: bool,
 }
 

@@ -104,92 +104,92 @@ impl RecordArgs {
 #[derive(Debug, ClapArgs)]
 pub(crate) struct More {
     /// Sample the addresses of accessed data
-    #[arg(short = 'd', long = "data", hide_short_help = true)]
+    #[arg(short = 'd', long = "data")]
     pub(crate) data: bool,
     /// Sample the physical addresses of accessed data
-    #[arg(long = "phys-data", hide_short_help = true)]
+    #[arg(long = "phys-data")]
     pub(crate) phys_data: bool,
     /// Sample the page size of accessed data
-    #[arg(long = "data-page-size", hide_short_help = true)]
+    #[arg(long = "data-page-size")]
     pub(crate) data_page_size: bool,
     /// Sample the page size of the code
-    #[arg(long = "code-page-size", hide_short_help = true)]
+    #[arg(long = "code-page-size")]
     pub(crate) code_page_size: bool,
     /// Sample the weight of memory events
-    #[arg(short = 'W', long = "weight", hide_short_help = true)]
+    #[arg(short = 'W', long = "weight")]
     pub(crate) weight: bool,
     /// Sample the state of memory transactions
-    #[arg(long = "transaction", hide_short_help = true)]
+    #[arg(long = "transaction")]
     pub(crate) transaction: bool,
     /// Sample the branches before each sample, of any type, if the CPU records them
-    #[arg(short = 'b', long = "branch-any", hide_short_help = true)]
+    #[arg(short = 'b', long = "branch-any")]
     pub(crate) branch_any: bool,
     /// Sample branches of these types: any, any_call, any_ret, ind_call, cond, call…, and u, k, hv, like perf record
-    #[arg(short = 'j', long = "branch-filter", value_name = "SORTS", value_parser = branches::parse, hide_short_help = true)]
+    #[arg(short = 'j', long = "branch-filter", value_name = "SORTS", value_parser = branches::parse)]
     pub(crate) branch_filter: Option<u64>,
     /// Sample registers at the interrupt: --intr-regs=ax,ip,sp; without a list, all; ? lists them
-    #[arg(short = 'I', long = "intr-regs", value_name = "REGISTERS", num_args = 0..=1, require_equals = true, default_missing_value = "", value_parser = registers::parse, hide_short_help = true)]
+    #[arg(short = 'I', long = "intr-regs", value_name = "REGISTERS", num_args = 0..=1, require_equals = true, default_missing_value = "", value_parser = registers::parse)]
     pub(crate) intr_regs: Option<u64>,
     /// Sample the user registers of the task, in the same form
-    #[arg(long = "user-regs", value_name = "REGISTERS", num_args = 0..=1, require_equals = true, default_missing_value = "", value_parser = registers::parse, hide_short_help = true)]
+    #[arg(long = "user-regs", value_name = "REGISTERS", num_args = 0..=1, require_equals = true, default_missing_value = "", value_parser = registers::parse)]
     pub(crate) user_regs: Option<u64>,
     /// Record no samples, only tasks, mappings and switches
-    #[arg(short = 'n', long = "no-samples", hide_short_help = true)]
+    #[arg(short = 'n', long = "no-samples")]
     pub(crate) no_samples: bool,
     /// Keep only the newest samples (--keep, --memory) and write them at the end; with --switch-output[=TIME], also at
     /// each SIGUSR2 or after each TIME
-    #[arg(long, conflicts_with_all = ["max_size", "push", "triggers", "compression"], hide_short_help = true)]
+    #[arg(long, conflicts_with_all = ["max_size", "push", "triggers", "compression"])]
     pub(crate) overwrite: bool,
     /// Record the counts of each followed thread at its end
-    #[arg(short = 's', long = "stat", hide_short_help = true)]
+    #[arg(short = 's', long = "stat")]
     pub(crate) thread_counts: bool,
     /// Record only kernel call chains
-    #[arg(long = "kernel-callchains", hide_short_help = true)]
+    #[arg(long = "kernel-callchains")]
     pub(crate) kernel_callchains: bool,
     /// Record only user call chains
-    #[arg(long = "user-callchains", hide_short_help = true)]
+    #[arg(long = "user-callchains")]
     pub(crate) user_callchains: bool,
     /// Record each context switch
-    #[arg(long = "switch-events", hide_short_help = true)]
+    #[arg(long = "switch-events")]
     pub(crate) switch_events: bool,
     /// Record the namespaces of tasks
-    #[arg(long = "namespaces", hide_short_help = true)]
+    #[arg(long = "namespaces")]
     pub(crate) namespaces: bool,
     /// Do not record BPF programs that are loaded
-    #[arg(long = "no-bpf-event", hide_short_help = true)]
+    #[arg(long = "no-bpf-event")]
     pub(crate) no_bpf_event: bool,
     /// Do not record build ids
-    #[arg(short = 'B', long = "no-buildid", hide_short_help = true)]
+    #[arg(short = 'B', long = "no-buildid")]
     pub(crate) no_buildid: bool,
     /// Record build ids of all mapped files (always on)
     #[arg(long = "buildid-all", hide = true)]
     pub(crate) buildid_all: bool,
     /// Count all events as one group
-    #[arg(long = "group", hide_short_help = true)]
+    #[arg(long = "group")]
     pub(crate) group: bool,
     /// Also record time off the CPUs: adds sched:sched_switch, from which `report` computes it
-    #[arg(long = "off-cpu", hide_short_help = true)]
+    #[arg(long = "off-cpu")]
     pub(crate) off_cpu: bool,
     /// Clock of timestamps; only monotonic is supported
-    #[arg(short = 'k', long = "clockid", value_name = "CLOCK", hide_short_help = true)]
+    #[arg(short = 'k', long = "clockid", value_name = "CLOCK")]
     pub(crate) clockid: Option<String>,
     /// Compress records, level 1 to 22; levels above 4 equal 4
-    #[arg(short = 'z', long = "compression-level", value_name = "LEVEL", num_args = 0..=1, require_equals = true, default_missing_value = "1", value_parser = clap::value_parser!(i32).range(1..=22), hide_short_help = true)]
+    #[arg(short = 'z', long = "compression-level", value_name = "LEVEL", num_args = 0..=1, require_equals = true, default_missing_value = "1", value_parser = clap::value_parser!(i32).range(1..=22))]
     pub(crate) compression: Option<i32>,
     /// Check the arguments, record nothing
-    #[arg(long = "dry-run", hide_short_help = true)]
+    #[arg(long = "dry-run")]
     pub(crate) dry_run: bool,
     /// End when the file reaches SIZE
-    #[arg(long = "max-size", value_name = "SIZE", value_parser = quantity::size::<u64>, hide_short_help = true)]
+    #[arg(long = "max-size", value_name = "SIZE", value_parser = quantity::size::<u64>)]
     pub(crate) max_size: Option<u64>,
     /// Begin a new file FILE.TIME at each SIGUSR2 (signal), or after a size or time
-    #[arg(long = "switch-output", value_name = "signal|SIZE|TIME", num_args = 0..=1, require_equals = true, default_missing_value = "signal", hide_short_help = true)]
+    #[arg(long = "switch-output", value_name = "signal|SIZE|TIME", num_args = 0..=1, require_equals = true, default_missing_value = "signal")]
     pub(crate) switch_output: Option<String>,
     /// Keep only the newest N of these files
-    #[arg(long = "switch-max-files", value_name = "N", requires = "switch_output", value_parser = quantity::count::<usize>, hide_short_help = true)]
+    #[arg(long = "switch-max-files", value_name = "N", requires = "switch_output", value_parser = quantity::count::<usize>)]
     pub(crate) switch_max_files: Option<usize>,
     /// Name the file FILE.TIME
-    #[arg(long = "timestamp-filename", hide_short_help = true)]
+    #[arg(long = "timestamp-filename")]
     pub(crate) timestamp_filename: bool,
 }
 

@@ -1,13 +1,14 @@
 //! Options of the commands that read recordings: input files, sources of names, selection of samples.
 
 use std::path::PathBuf;
-use std::time::Duration;
 
 use clap::{Args as ClapArgs, ValueEnum};
 
 use crate::filter::equals;
 use crate::lang::quantity;
+use crate::query::diff::NormalizeBy;
 use crate::report::diff::Compute;
+use crate::report::rows::options::{ReportOptions, separator};
 
 use super::{OutputFormat, PERF};
 
@@ -73,17 +74,6 @@ pub(crate) enum DiffFormat {
     Svg,
 }
 
-/// Divisor of weights.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum PerArg {
-    /// The total of each recording: shares
-    Total,
-    /// The duration of each in seconds
-    Second,
-    /// Nothing
-    Nothing,
-}
-
 fn compute(text: &str) -> Result<Compute, String> {
     Ok(match text.trim_start_matches('+') {
         "delta-abs" => Compute::DeltaAbs,
@@ -132,7 +122,7 @@ pub(crate) struct DiffArgs {
     pub(crate) format: DiffFormat,
     /// Divisor of weights before they are compared
     #[arg(long, value_enum, default_value = "total")]
-    pub(crate) per: PerArg,
+    pub(crate) per: NormalizeBy,
     /// Compare periods: perf's spelling of --per nothing
     #[arg(short = 'p', long = "period", hide_short_help = true)]
     pub(crate) period: bool,
@@ -289,91 +279,7 @@ pub(crate) struct ReportArgs {
     #[command(flatten)]
     pub(crate) frames: FrameArgs,
     #[command(flatten, next_help_heading = PERF)]
-    pub(crate) more: MoreOfReport,
-}
-
-/// Base of the percentages in a filtered report.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum ShareOf {
-    /// Samples that pass the filters
-    Relative,
-    /// All samples of the event
-    Absolute,
-}
-
-/// Less common options of perf report.
-#[derive(Debug, ClapArgs)]
-pub(crate) struct MoreOfReport {
-    /// Columns in this order: overhead, overhead_children, overhead_sys, overhead_us, overhead_guest_sys,
-    /// overhead_guest_us, sample, period, and keys; +COLUMNS adds to the default
-    #[arg(short = 'F', long, value_name = "COLUMNS", hide_short_help = true)]
-    pub(crate) fields: Option<String>,
-    /// Print a column of periods (always on, except for -g folded)
-    #[arg(long, hide_short_help = true)]
-    pub(crate) show_total_period: bool,
-    /// Print columns for the kernel and for user code
-    #[arg(long, alias = "showcpuutilization", hide_short_help = true)]
-    pub(crate) show_cpu_utilization: bool,
-    /// Base of percentages when samples are filtered [default: relative]
-    #[arg(long, value_name = "WHOLE", value_enum, hide_short_help = true)]
-    pub(crate) percentage: Option<ShareOf>,
-    /// Print lines for programs, with values separated by SEPARATOR
-    #[arg(short = 't', long = "field-separator", value_name = "SEPARATOR", hide_short_help = true, value_parser = separator)]
-    pub(crate) separator: Option<String>,
-    /// Length of the intervals of -s time [default: 100ms]
-    #[arg(long, value_name = "TIME", value_parser = quantity::duration, hide_short_help = true)]
-    pub(crate) time_quantum: Option<Duration>,
-    /// Widths of the columns in order; 0 for the width of their values
-    #[arg(short = 'w', long, value_name = "CELLS", value_delimiter = ',', hide_short_help = true)]
-    pub(crate) column_widths: Vec<usize>,
-    /// Print call chains from their start, like -g caller
-    #[arg(short = 'G', long, hide_short_help = true)]
-    pub(crate) inverted: bool,
-    /// Maximum frames per stack, counted from the sampled function
-    #[arg(long, value_name = "FRAMES", value_parser = quantity::count::<usize>, hide_short_help = true)]
-    pub(crate) max_stack: Option<usize>,
-    /// Print a column of the innermost caller that matches [default of -s parent: ^sys_|^do_page_fault]
-    #[arg(short = 'p', long, value_name = "REGEX", hide_short_help = true)]
-    pub(crate) parent: Option<String>,
-    /// Only samples with a caller that matches --parent
-    #[arg(short = 'x', long, hide_short_help = true)]
-    pub(crate) exclude_other: bool,
-    /// Count the callees of matching functions for these functions
-    #[arg(long, value_name = "REGEX", hide_short_help = true)]
-    pub(crate) ignore_callees: Option<String>,
-    /// Only rows of functions whose name contains TEXT
-    #[arg(long, value_name = "TEXT", hide_short_help = true)]
-    pub(crate) symbol_filter: Option<String>,
-    /// Only samples in functions that have a name
-    #[arg(short = 'U', long, hide_short_help = true)]
-    pub(crate) hide_unresolved: bool,
-    /// Same as --header
-    #[arg(short = 'I', long, hide_short_help = true)]
-    pub(crate) show_info: bool,
-    /// Print only the header of the recording
-    #[arg(long, hide_short_help = true)]
-    pub(crate) header_only: bool,
-    /// Print the threads and their parents
-    #[arg(long, hide_short_help = true)]
-    pub(crate) tasks: bool,
-    /// Print the threads and the mappings of their processes
-    #[arg(long, hide_short_help = true)]
-    pub(crate) mmaps: bool,
-    /// Also print the counts of each thread and event, if recorded by record -s (CSV and JSON: only these)
-    #[arg(short = 'T', long, hide_short_help = true)]
-    pub(crate) threads: bool,
-    /// Print the number of records of each type, without those that describe the file
-    #[arg(long, hide_short_help = true)]
-    pub(crate) stats: bool,
-}
-
-/// Parses a separator. A dot is not allowed, because it replaces the separator within values.
-fn separator(text: &str) -> Result<String, &'static str> {
-    match text {
-        "" | "." => Err("a dot replaces the separator within values; choose another separator"),
-        "\\t" => Ok("\t".to_owned()),
-        other => Ok(other.to_owned()),
-    }
+    pub(crate) more: ReportOptions,
 }
 
 /// Display of functions.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use clap::{ArgAction, Args as ClapArgs};
 
 use crate::lang::quantity;
-use crate::source::live::attr::Extras;
+use crate::source::live::attr::{Exclude, Extras};
 
 /// Target, rate and other options of sampling.
 #[derive(Debug, ClapArgs)]
@@ -93,18 +93,8 @@ pub(crate) struct Sampling {
     /// A pod, as [NAMESPACE/]NAME, or globs
     #[arg(long, value_name = "POD", conflicts_with = "cgroup")]
     pub(crate) pod: Option<String>,
-    /// Exclude kernel code
-    #[arg(long, visible_alias = "all-user")]
-    pub(crate) exclude_kernel: bool,
-    /// Exclude user code
-    #[arg(long, visible_alias = "all-kernel", conflicts_with = "exclude_kernel")]
-    pub(crate) exclude_user: bool,
-    /// Exclude guests
-    #[arg(long)]
-    pub(crate) exclude_guest: bool,
-    /// Exclude the idle task, with the softirqs and interrupts in it
-    #[arg(long)]
-    pub(crate) exclude_idle: bool,
+    #[command(flatten)]
+    pub(crate) exclude: Exclude,
     /// Exclude descendants of the target, and threads that it starts
     #[arg(short = 'i', long = "no-inherit")]
     pub(crate) no_inherit: bool,

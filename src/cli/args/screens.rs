@@ -88,22 +88,22 @@ pub(crate) struct LiveArgs {
 #[derive(Debug, Default, ClapArgs)]
 pub(crate) struct First {
     /// Only these comms
-    #[arg(long, value_name = "NAMES", hide_short_help = true)]
+    #[arg(long, value_name = "NAMES")]
     pub(crate) comms: Option<String>,
     /// Only samples in these DSOs
-    #[arg(long, value_name = "NAMES", hide_short_help = true)]
+    #[arg(long, value_name = "NAMES")]
     pub(crate) dsos: Option<String>,
     /// Only samples in these functions
-    #[arg(long, value_name = "NAMES", hide_short_help = true)]
+    #[arg(long, value_name = "NAMES")]
     pub(crate) symbols: Option<String>,
     /// Hide kernel functions
-    #[arg(short = 'K', long = "hide_kernel_symbols", hide_short_help = true, conflicts_with = "hide_user")]
+    #[arg(short = 'K', long = "hide_kernel_symbols", conflicts_with = "hide_user")]
     pub(crate) hide_kernel: bool,
     /// Hide user functions
-    #[arg(short = 'U', long = "hide_user_symbols", hide_short_help = true)]
+    #[arg(short = 'U', long = "hide_user_symbols")]
     pub(crate) hide_user: bool,
     /// Only samples of the last 30 seconds (default)
-    #[arg(short = 'z', long, hide_short_help = true)]
+    #[arg(short = 'z', long)]
     pub(crate) zero: bool,
 }
 

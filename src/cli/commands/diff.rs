@@ -16,7 +16,7 @@ use crate::query::rows::top_table::key_text;
 use crate::query::{Aggregate, ColumnKey, Order, RowLimit, Top, TopSpec};
 use crate::report::diff::{Compute, DiffTableShape, Row, object, ratio, table, weighted};
 
-use crate::cli::args::{DiffArgs, DiffFormat, OrderSide, PerArg, RecordingArgs};
+use crate::cli::args::{DiffArgs, DiffFormat, OrderSide, RecordingArgs};
 use crate::cli::input::selection::{chosen_events, keys_of, main_event, note_main_event};
 use crate::cli::output::{self, complain, print, print_csv, print_json, texts};
 use crate::cli::{input, usage};
@@ -31,12 +31,7 @@ struct ComparedSide {
 pub(crate) fn run(args: DiffArgs) -> anyhow::Result<u8> {
     let keys = keys_of(&args.sort)?;
     args.which.check()?;
-    let per = match args.per {
-        _ if args.period => NormalizeBy::Nothing,
-        PerArg::Total => NormalizeBy::Total,
-        PerArg::Second => NormalizeBy::Second,
-        PerArg::Nothing => NormalizeBy::Nothing,
-    };
+    let per = if args.period { NormalizeBy::Nothing } else { args.per };
     let (old, new) = (load(&args, &args.old, &keys)?, load(&args, &args.new, &keys)?);
     let events = paired(&args, &old, &new)?;
     let (old, new) = (ComparedSide::of(&args, old, events[0], &keys)?, ComparedSide::of(&args, new, events[1], &keys)?);
@@ -141,13 +136,8 @@ impl ComparedSide {
         let filter = args.which.filter(&loaded)?;
         let mut fold = Aggregate::new(event, filter).group_by(keys);
         fold.update(loaded.data(), 0..u64::MAX);
-        let spec = TopSpec {
-            keys: keys.to_vec(),
-            children: args.children,
-            order: Order::SelfTime,
-            reversed: false,
-            origins: false,
-        };
+        let spec =
+            TopSpec { keys: keys.to_vec(), children: args.children, order: Order::SelfTime, ..TopSpec::default() };
         let top = Top::build(loaded.data(), &fold, None, &spec, RowLimit::First(usize::MAX));
         let seconds = loaded.ingest.core().profile.span().map_or(0.0, |(a, b)| (b.saturating_sub(a)) as f64 / 1e9);
         let key = |row: &crate::query::TopRow| -> Vec<String> {

@@ -17,7 +17,7 @@ use crate::kernel::limits::Rights;
 use crate::kernel::spawn::{self, Output};
 use crate::kernel::sys::RealSys;
 use crate::lang::quantity;
-use crate::source::live::attr::{Exclude, Rate};
+use crate::source::live::attr::Rate;
 use crate::source::live::containers::Scanner;
 use crate::source::live::error::refusal;
 use crate::source::live::target::TargetSelection;
@@ -174,12 +174,7 @@ pub(crate) fn config(s: &Sampling, rights: &Rights) -> anyhow::Result<LiveConfig
         walks_later: false,
         cgroups: s.all_cgroups || s.container.is_some() || s.pod.is_some(),
         extras: s.extras,
-        exclude: Exclude {
-            kernel: s.exclude_kernel,
-            user: s.exclude_user,
-            guest: s.exclude_guest,
-            idle: s.exclude_idle,
-        },
+        exclude: s.exclude,
         inherit: !s.no_inherit,
         pages: s.pages.as_deref().map(pages).transpose()?,
         delay: s.delay,

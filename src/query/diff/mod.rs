@@ -12,13 +12,13 @@ use crate::panel::row_order::arrange;
 use crate::profile::Acc;
 
 /// The normalization of weights in a comparison.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum NormalizeBy {
-    /// By the total of each profile: shares.
+    /// The total of each recording: shares
     Total,
-    /// By the duration of each profile.
+    /// The duration of each in seconds
     Second,
-    /// No normalization.
+    /// Nothing
     Nothing,
 }
 

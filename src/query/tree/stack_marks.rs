@@ -3,20 +3,26 @@
 
 use std::sync::Arc;
 
+use regex::Regex;
+
 use crate::profile::frames::SymState;
 use crate::profile::{NodeId, Profile, SymId};
 
-pub(crate) type IsMeant<'a> = &'a dyn Fn(&str) -> bool;
-
-#[derive(Clone, Copy, Default)]
-pub(crate) struct StackRules<'a> {
+#[derive(Clone, Default)]
+pub(crate) struct StackRules {
     /// Functions whose callees are ignored: a stack ends at the outermost of them.
-    pub(crate) ignore_callees: Option<IsMeant<'a>>,
+    pub(crate) ignore_callees: Option<Regex>,
     /// Functions that can be parents; the innermost one in a stack is its parent.
-    pub(crate) parent: Option<IsMeant<'a>>,
+    pub(crate) parent: Option<Regex>,
     pub(crate) only_with_parent: bool,
     /// Whether stacks whose last function is unnamed are excluded.
     pub(crate) only_named: bool,
+}
+
+impl StackRules {
+    pub(crate) fn need_chains(&self) -> bool {
+        self.parent.is_some() || self.ignore_callees.is_some()
+    }
 }
 
 /// Results for all stacks, by node.
@@ -35,9 +41,9 @@ const NONE: u32 = u32::MAX;
 const OTHER: &str = "[other]";
 
 impl StackMarks {
-    pub(crate) fn new(profile: &Profile, rules: StackRules<'_>) -> Self {
-        let origins = rules.ignore_callees.map(|is| origins(profile, &named(profile, is)));
-        let parents = rules.parent.map(|is| innermost(profile, &named(profile, is))).unwrap_or_default();
+    pub(crate) fn new(profile: &Profile, rules: &StackRules) -> Self {
+        let origins = rules.ignore_callees.as_ref().map(|regex| origins(profile, &named(profile, regex)));
+        let parents = rules.parent.as_ref().map(|regex| innermost(profile, &named(profile, regex))).unwrap_or_default();
         let taken_for = |node: u32| origins.as_ref().map_or(node, |list| list[node as usize]);
         let is_left_out = |node: u32| {
             let unnamed = || match taken_for(node) {
@@ -77,9 +83,9 @@ fn sym_at(profile: &Profile, node: u32) -> SymId {
 }
 
 /// Returns which symbols match.
-fn named(profile: &Profile, is: IsMeant<'_>) -> Vec<bool> {
+fn named(profile: &Profile, regex: &Regex) -> Vec<bool> {
     let frames = &profile.frames;
-    (0..frames.n_syms() as u32).map(|sym| is(&frames.sym(SymId(sym)).name())).collect()
+    (0..frames.n_syms() as u32).map(|sym| regex.is_match(&frames.sym(SymId(sym)).name())).collect()
 }
 
 /// Returns for each stack the one that ends at its outermost matching frame.
@@ -113,7 +119,7 @@ mod tests {
     use crate::query::{ColumnKey, Data, RowLimit, Top, TopSpec};
 
     /// Rows of a profile under some rules: key, self and with callees.
-    fn rows(keys: &[ColumnKey], rules: StackRules<'_>) -> Vec<(String, u64, u64)> {
+    fn rows(keys: &[ColumnKey], rules: &StackRules) -> Vec<(String, u64, u64)> {
         let mut staged = Staged::default();
         for (stack, weight) in [
             (&["main", "sys_read", "copy"][..], 1),
@@ -145,21 +151,19 @@ mod tests {
 
     #[test]
     fn callees_of_a_function_are_its_own() {
-        let is = |name: &str| name.starts_with("sys_");
-        let rules = StackRules { ignore_callees: Some(&is), ..StackRules::default() };
+        let rules = StackRules { ignore_callees: Regex::new("^sys_").ok(), ..StackRules::default() };
         let want =
             [("", 8, 8), ("loop", 4, 4), ("main", 0, 7), ("sys_read", 1, 1), ("sys_write", 2, 2), ("total", 15, 0)];
-        assert_eq!(rows(&[ColumnKey::Sym], rules), list(&want));
+        assert_eq!(rows(&[ColumnKey::Sym], &rules), list(&want));
     }
 
     #[test]
     fn rows_are_told_apart_by_the_innermost_caller_that_is_meant() {
-        let is = |name: &str| name.starts_with("sys_");
-        let rules = StackRules { parent: Some(&is), ..StackRules::default() };
+        let rules = StackRules { parent: Regex::new("^sys_").ok(), ..StackRules::default() };
         let want = [("[other]", 12, 12), ("sys_read", 3, 3), ("total", 15, 0)];
-        assert_eq!(rows(&[ColumnKey::Parent], rules), list(&want));
+        assert_eq!(rows(&[ColumnKey::Parent], &rules), list(&want));
         let only = StackRules { only_with_parent: true, ..rules };
-        assert_eq!(rows(&[ColumnKey::Parent], only), list(&[("sys_read", 3, 3), ("total", 3, 0)]));
+        assert_eq!(rows(&[ColumnKey::Parent], &only), list(&[("sys_read", 3, 3), ("total", 3, 0)]));
     }
 
     #[test]
@@ -167,6 +171,6 @@ mod tests {
         let rules = StackRules { only_named: true, ..StackRules::default() };
         let want =
             [("copy", 3, 3), ("loop", 4, 4), ("main", 0, 7), ("sys_read", 0, 3), ("sys_write", 0, 2), ("total", 7, 0)];
-        assert_eq!(rows(&[ColumnKey::Sym], rules), list(&want));
+        assert_eq!(rows(&[ColumnKey::Sym], &rules), list(&want));
     }
 }

@@ -8,7 +8,7 @@ use crate::query::rows::top_table::{TopField, TopTable};
 use crate::query::{ColumnKey, TopRow};
 use crate::session::DsoKind;
 
-use super::json::ChainsByRow;
+use crate::report::json::ChainsByRow;
 
 /// A column with a single value. It is shown in the header, and the column is omitted if other columns remain.
 pub(crate) struct OnlyValue<'a> {

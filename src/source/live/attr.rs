@@ -10,11 +10,19 @@ use crate::kernel::attr::{
 use crate::kernel::walk::Hook;
 
 /// The modes that are not sampled.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::Args)]
 pub struct Exclude {
+    /// Exclude kernel code
+    #[arg(id = "exclude_kernel", long = "exclude-kernel", visible_alias = "all-user")]
     pub(crate) kernel: bool,
+    /// Exclude user code
+    #[arg(id = "exclude_user", long = "exclude-user", visible_alias = "all-kernel", conflicts_with = "exclude_kernel")]
     pub(crate) user: bool,
+    /// Exclude guests
+    #[arg(id = "exclude_guest", long = "exclude-guest")]
     pub(crate) guest: bool,
+    /// Exclude the idle task, with the softirqs and interrupts in it
+    #[arg(id = "exclude_idle", long = "exclude-idle")]
     pub(crate) idle: bool,
 }
 

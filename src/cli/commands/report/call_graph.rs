@@ -22,17 +22,7 @@ pub(super) fn of(args: &ReportArgs, children: bool, by_itself: bool) -> anyhow::
     }
 }
 
-/// True for the form that scripts read.
-pub(super) fn is_folded(args: &ReportArgs) -> bool {
-    has_word(args, "folded")
-}
-
-/// True if entries show how their branches were predicted.
-pub(super) fn says_branches(args: &ReportArgs) -> bool {
-    has_word(args, "branch")
-}
-
-fn has_word(args: &ReportArgs, word: &str) -> bool {
+pub(super) fn has_word(args: &ReportArgs, word: &str) -> bool {
     args.call_graph.as_deref().is_some_and(|text| text.split(',').any(|typed| typed.trim() == word))
 }
 
@@ -45,7 +35,7 @@ fn parse(text: &str, spec: ChainSpec) -> anyhow::Result<Option<ChainSpec>> {
             "" | "function" => spec.apart = ApartBy::Nothing,
             "address" => spec.apart = ApartBy::Address,
             "srcline" => spec.apart = ApartBy::Line,
-            // For recordings with branches, see `says_branches`.
+            // The report warns if the recording has branches.
             "branch" => {}
             "none" => shown = false,
             "graph" => spec.form = ChainForm::Graph,
@@ -58,7 +48,7 @@ fn parse(text: &str, spec: ChainSpec) -> anyhow::Result<Option<ChainSpec>> {
             "period" => spec.value = ChainValue::Period,
             "count" => spec.value = ChainValue::Count,
             number => {
-                let refused = || refusal(text, &format!("unknown word {word}; see --help"));
+                let refused = || usage(format!("-g {text}: unknown word {word}; see --help"));
                 match numbers {
                     0 => spec.least = quantity::share(number).map_err(|_| refused())?,
                     1 => spec.most = quantity::count(number).map_err(|_| refused())?,
@@ -69,10 +59,6 @@ fn parse(text: &str, spec: ChainSpec) -> anyhow::Result<Option<ChainSpec>> {
         }
     }
     Ok(shown.then_some(spec))
-}
-
-fn refusal(text: &str, why: &str) -> anyhow::Error {
-    usage(format!("-g {text}: {why}"))
 }
 
 #[cfg(test)]

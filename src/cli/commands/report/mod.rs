@@ -1,11 +1,11 @@
 //! `report`: the rows of each event; results go to standard output, messages to standard error.
 
 mod call_graph;
-mod columns;
 pub(crate) mod dump;
 mod hardware;
-mod rows;
 mod side;
+
+use regex::Regex;
 
 use crate::engine::IntakeOptions;
 use crate::engine::offline::Offline;
@@ -16,8 +16,11 @@ use crate::panel;
 use crate::perfdata::EventDesc;
 use crate::query::ColumnKey;
 use crate::query::tree::heaviest_chain::ApartBy;
-use crate::report::chain_spec::ChainSpec;
-use crate::report::{json, stdio};
+use crate::query::tree::stack_marks::{StackMarks, StackRules};
+use crate::report::json;
+use crate::report::rows::columns::RequestedColumns;
+use crate::report::rows::stdio::{self, OnlyValue};
+use crate::report::rows::{EventRows, ReportShape};
 use crate::source::Info;
 
 pub(crate) use crate::cli::input::selection::{chosen_events, events, keys_of};
@@ -26,9 +29,7 @@ use crate::cli::args::{OutputFormat, ReportArgs};
 use crate::cli::input::selection::is_dummy;
 use crate::cli::output::{complain, print, print_events_csv, print_json};
 use crate::cli::{input, usage};
-use columns::{Columns, RequestedColumns};
 use hardware::HardwareReport;
-use rows::{EventRows, Patterns};
 
 fn is_recorded(loaded: &Offline, name: &str) -> anyhow::Result<()> {
     let Some((event, field)) = name.split_once('.') else { return Ok(()) };
@@ -55,34 +56,35 @@ fn own_keys(info: &Info, as_perf: bool) -> Vec<ColumnKey> {
     if info.hosts.are_many() { [vec![ColumnKey::Host], keys].concat() } else { keys }
 }
 
-struct ReportShape<'a> {
-    args: &'a ReportArgs,
-    columns: Columns,
-    patterns: Patterns,
-    children: bool,
-    /// True if rows are sorted by children by default.
-    by_children: bool,
-    /// True if tables have perf's layout.
-    as_perf: bool,
-    limit: usize,
-    chains: Option<ChainSpec>,
-}
+/// perf's default pattern of a parent.
+const PARENT: &str = "^sys_|^do_page_fault";
 
-impl ReportShape<'_> {
-    fn is_perfs_text(&self) -> bool {
-        self.as_perf && self.args.more.separator.is_none() && !self.args.hierarchy
-    }
+/// Returns the rules for stacks; `by_parent` if parents identify rows.
+fn stack_rules(args: &ReportArgs, by_parent: bool) -> anyhow::Result<StackRules> {
+    let more = &args.more;
+    let read = |option: &str, text: Option<&str>| {
+        text.map(Regex::new).transpose().map_err(|error| usage(format!("{option}: {error}")))
+    };
+    let usual = (by_parent || more.exclude_other).then_some(PARENT);
+    Ok(StackRules {
+        parent: read("--parent", more.parent.as_deref().or(usual))?,
+        ignore_callees: read("--ignore-callees", more.ignore_callees.as_deref())?,
+        only_with_parent: more.exclude_other,
+        only_named: more.hide_unresolved,
+    })
 }
 
 pub(crate) fn run(args: ReportArgs) -> anyhow::Result<u8> {
     let hardware = HardwareReport::of(&args)?;
     // --stdio prints tables in perf's layout.
     let as_perf = args.stdio && args.format == OutputFormat::Text;
-    let for_scripts = as_perf || call_graph::is_folded(&args);
-    let typed =
-        if hardware.is_some() { RequestedColumns::default() } else { RequestedColumns::of(&args, for_scripts)? };
+    let for_scripts = as_perf || call_graph::has_word(&args, "folded");
+    let typed = match hardware {
+        Some(_) => RequestedColumns::default(),
+        None => RequestedColumns::of(args.sort.as_deref(), &args.more, args.samples, for_scripts).map_err(usage)?,
+    };
     let by_stack = args.which.check()?.is_some_and(|f| f.needs_chains());
-    let mut patterns = Patterns::of(&args)?;
+    let rules = stack_rules(&args, typed.by_parent())?;
     let opened = input::open(&args.recording, args.frames.no_demangle)?;
     if args.more.header_only {
         return header(&opened);
@@ -90,8 +92,8 @@ pub(crate) fn run(args: ReportArgs) -> anyhow::Result<u8> {
     if args.dump {
         return dump::print(opened);
     }
-    if let Some(list) = side::SideList::of(&args) {
-        return list.print(opened, args.format);
+    if args.more.mmaps || args.more.tasks || args.more.stats {
+        return side::print_list(&args.more, opened, args.format);
     }
     let by_itself = || HardwareReport::by_itself(&args, opened.source.info());
     if let Some(hardware) = hardware {
@@ -110,12 +112,11 @@ pub(crate) fn run(args: ReportArgs) -> anyhow::Result<u8> {
     }
     let columns = typed.columns(own, children);
     let keys = columns.keys.clone();
-    patterns.complete(&keys);
     let by_children = children && (args.children || as_perf);
     let has_chains = info.chains || args.branch_history;
     let chains = call_graph::of(&args, children, as_perf && has_chains && !args.hierarchy)?;
     let wants = IntakeOptions {
-        chains: children || chains.is_some() || by_stack || patterns.need_chains(),
+        chains: children || chains.is_some() || by_stack || rules.need_chains(),
         traces: keys.contains(&ColumnKey::Trace),
         fields: args.which.needs_fields() || keys.iter().any(|key| key.traced().is_some()),
         inline: args.frames.inline,
@@ -128,7 +129,7 @@ pub(crate) fn run(args: ReportArgs) -> anyhow::Result<u8> {
         header(&opened)?;
         print("#\n")?;
     }
-    if call_graph::says_branches(&args) && has_sampled(info, sample::BRANCH_STACK) {
+    if call_graph::has_word(&args, "branch") && has_sampled(info, sample::BRANCH_STACK) {
         complain("-g branch has no effect; use -b for the predictions of branches");
     }
     if keys.contains(&ColumnKey::Cgroup) && !tells_cgroups(info) {
@@ -144,12 +145,23 @@ pub(crate) fn run(args: ReportArgs) -> anyhow::Result<u8> {
     if args.coverage {
         return coverage(&loaded, args.format);
     }
-    let limit = args.limit.unwrap_or(usize::MAX);
-    print_events(
-        &loaded,
-        &name,
-        &ReportShape { args: &args, columns, patterns, children, by_children, as_perf, limit, chains },
-    )?;
+    let which = &args.which;
+    let only = OnlyValue::of(&keys, which.comms.as_deref(), which.dsos.as_deref(), which.symbols.as_deref());
+    let first_key = args.sort.as_ref().and_then(|sort| ColumnKey::parse_list(sort.split(',').next()?).ok());
+    let shape = ReportShape {
+        options: &args.more,
+        columns,
+        children,
+        by_children,
+        as_perf: as_perf && args.more.separator.is_none() && !args.hierarchy,
+        hierarchy: args.hierarchy,
+        percent_limit: args.percent_limit,
+        limit: args.limit.unwrap_or(usize::MAX),
+        chains,
+        skips_row: args.more.fields.is_none() && first_key.is_some_and(|keys| keys == [ColumnKey::Sym]),
+        only,
+    };
+    print_events(&loaded, &name, &args, &rules, &shape)?;
     let code = match counts {
         Some(counts) => counts.print(&loaded, args.format)?,
         None => loaded.exit_code(),
@@ -168,31 +180,31 @@ fn has_sampled(info: &Info, bit: u64) -> bool {
     info.events.iter().any(|event| event.attr.sample_type & bit != 0)
 }
 
-fn print_events(loaded: &Offline, name: &str, shape: &ReportShape<'_>) -> anyhow::Result<()> {
-    let filter = shape.args.which.filter(loaded)?;
-    let marks = shape.patterns.marks(loaded.data());
-    if shape.is_perfs_text() {
+fn print_events(
+    loaded: &Offline,
+    name: &str,
+    args: &ReportArgs,
+    rules: &StackRules,
+    shape: &ReportShape<'_>,
+) -> anyhow::Result<()> {
+    let filter = args.which.filter(loaded)?;
+    let has_rules = rules.need_chains() || rules.only_named;
+    let marks = has_rules.then(|| StackMarks::new(loaded.data().profile, rules));
+    if shape.as_perf {
         let lost = |event| loaded.ingest.core().profile.ledger.lost_of(event);
-        let only = rows::only_values(shape.args, &shape.columns.keys);
-        print(&stdio::head(events(loaded).into_iter().map(lost).sum(), &only))?;
+        print(&stdio::head(events(loaded).into_iter().map(lost).sum(), &shape.only))?;
     }
     let (mut objects, mut tables) = (Vec::new(), Vec::new());
-    for event in chosen_events(loaded, &shape.args.which)? {
+    for event in chosen_events(loaded, &args.which)? {
         let rows = EventRows::new(loaded, marks.as_ref(), event, filter.clone(), shape);
-        match shape.args.format {
-            OutputFormat::Json => {
-                let chains = shape.chains.map(|spec| rows.chain_objects(&spec, shape));
-                let chains = shape.chains.zip(chains.as_ref());
-                let unit = loaded.data().unit(event);
-                let event = json::EventPart { name: &loaded.event_names[event], unit, lost: rows.lost, chains };
-                objects.push(event.value(&rows.table(), &rows.columns.keys, shape.limit));
-            }
+        match args.format {
+            OutputFormat::Json => objects.push(rows.object(shape)),
             OutputFormat::Csv => tables.push((&*loaded.event_names[event], rows.table().table(shape.limit))),
-            OutputFormat::Text => rows.print(shape)?,
+            OutputFormat::Text => rows.write(shape, print)?,
         }
         std::mem::forget(rows);
     }
-    match shape.args.format {
+    match args.format {
         OutputFormat::Json => print_json(&json::report(name, objects)),
         OutputFormat::Csv => {
             print_events_csv(tables)?;

@@ -10,8 +10,7 @@ use crate::query::rows::mode_weights::CpuMode;
 use crate::query::rows::top_table::{TopField, TopTable};
 use crate::query::{ColumnKey, TopRow, column};
 
-use crate::cli::args::ReportArgs;
-use crate::cli::usage;
+use super::options::ReportOptions;
 
 /// perf's names of figures (perf-report(1), --fields).
 const FIGURES: &[(&str, TopField)] = &[
@@ -37,25 +36,25 @@ const ELSEWHERE: &[(&str, &str)] = &[
 ];
 
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Columns {
-    pub(super) keys: Vec<ColumnKey>,
-    pub(super) fields: Vec<TopField>,
+pub(crate) struct Columns {
+    pub(crate) keys: Vec<ColumnKey>,
+    pub(crate) fields: Vec<TopField>,
     /// True if these were typed, so that no others are shown.
-    pub(super) is_whole: bool,
-    pub(super) order: Vec<TopField>,
+    pub(crate) is_whole: bool,
+    pub(crate) order: Vec<TopField>,
     /// True if rows are sorted by instructions per cycle.
-    pub(super) by_ipc: bool,
+    pub(crate) by_ipc: bool,
 }
 
 impl Columns {
     /// Returns the keys that identify rows in the profile, without those derived from functions.
-    pub(super) fn row_keys(&self) -> Vec<ColumnKey> {
+    pub(crate) fn row_keys(&self) -> Vec<ColumnKey> {
         let by_function = self.keys.contains(&ColumnKey::Sym);
         self.keys.iter().copied().filter(|key| *key != ColumnKey::SymbolSize || !by_function).collect()
     }
 
     /// Expands a requested column for all fields of a tracepoint; other events get no columns.
-    pub(super) fn with_fields(&self, format: Option<&Format>) -> Self {
+    pub(crate) fn with_fields(&self, format: Option<&Format>) -> Self {
         let all = column::traced(column::FIELDS);
         let own = || {
             let own = format.iter().flat_map(|format| format.own_fields().map(|field| (&format.name, &field.name)));
@@ -107,7 +106,7 @@ impl List {
 }
 
 #[derive(Default)]
-pub(super) struct RequestedColumns {
+pub(crate) struct RequestedColumns {
     sort: Option<List>,
     fields: Option<List>,
     parent: bool,
@@ -118,32 +117,41 @@ pub(super) struct RequestedColumns {
 }
 
 impl RequestedColumns {
-    /// Parses the options; `for_scripts` for tables whose chains scripts read.
-    pub(super) fn of(args: &ReportArgs, for_scripts: bool) -> anyhow::Result<Self> {
-        let list = |option: &str, text: &Option<String>| -> anyhow::Result<Option<List>> {
-            let list = text.as_deref().map(|text| parse(option, text)).transpose()?;
-            Ok(list.map(|list| list.with_quantum(args.more.time_quantum)))
+    /// Parses `--sort` and the options. `samples`: show their number; `for_scripts`: scripts read the table's chains.
+    pub(crate) fn of(
+        sort: Option<&str>,
+        options: &ReportOptions,
+        samples: bool,
+        for_scripts: bool,
+    ) -> Result<Self, String> {
+        let list = |option: &str, text: Option<&str>| -> Result<Option<List>, String> {
+            let list = text.map(|text| parse(option, text)).transpose()?;
+            Ok(list.map(|list| list.with_quantum(options.time_quantum)))
         };
         Ok(Self {
-            sort: list("--sort", &args.sort)?,
-            fields: list("--fields", &args.more.fields)?,
-            parent: args.more.parent.is_some(),
-            modes: args.more.show_cpu_utilization,
-            counts: args.samples || !for_scripts,
-            periods: args.more.show_total_period || !for_scripts,
+            sort: list("--sort", sort)?,
+            fields: list("--fields", options.fields.as_deref())?,
+            parent: options.parent.is_some(),
+            modes: options.show_cpu_utilization,
+            counts: samples || !for_scripts,
+            periods: options.show_total_period || !for_scripts,
         })
     }
 
     /// Returns true if a key belongs to the sampled function only.
-    pub(super) fn by_leaf(&self) -> bool {
+    pub(crate) fn by_leaf(&self) -> bool {
         let keys: Vec<ColumnKey> = self.sort.iter().chain(&self.fields).flat_map(List::keys).collect();
         // If functions identify rows, each row has its own size.
         let is_told = |key: ColumnKey| key == ColumnKey::SymbolSize && keys.contains(&ColumnKey::Sym);
         keys.iter().any(|key| key.is_of_leaf() && !is_told(*key))
     }
 
+    pub(crate) fn by_parent(&self) -> bool {
+        self.sort.iter().chain(&self.fields).flat_map(List::keys).any(|key| key == ColumnKey::Parent)
+    }
+
     /// Adds the defaults: `own` keys, and a column of children.
-    pub(super) fn columns(self, own: Vec<ColumnKey>, children: bool) -> Columns {
+    pub(crate) fn columns(self, own: Vec<ColumnKey>, children: bool) -> Columns {
         let keys = self.keys(own);
         // A list of columns is complete, except for keys typed separately.
         let whole = self.fields.as_ref().filter(|list| !list.adds);
@@ -207,17 +215,17 @@ impl RequestedColumns {
     }
 }
 
-fn parse(option: &str, text: &str) -> anyhow::Result<List> {
+fn parse(option: &str, text: &str) -> Result<List, String> {
     let (adds, list) = text.strip_prefix('+').map_or((false, text), |rest| (true, rest));
     let mut fields = Vec::new();
     for word in list.split(',').map(|word| word.trim().trim_start_matches('+')).filter(|word| !word.is_empty()) {
-        let field = field(word).ok_or_else(|| usage(format!("{option} {text}: {}", unknown(word))))?;
+        let field = field(word).ok_or_else(|| format!("{option} {text}: {}", unknown(word)))?;
         if !fields.contains(&field) {
             fields.push(field);
         }
     }
     if fields.is_empty() {
-        return Err(usage(format!("{option} {text}: expected at least one column")));
+        return Err(format!("{option} {text}: expected at least one column"));
     }
     Ok(List { fields, adds })
 }
@@ -249,7 +257,7 @@ fn unknown(word: &str) -> String {
 }
 
 /// Sorts rows by some columns: figures in descending order, keys by name. The sort is stable.
-pub(super) fn sort(table: &TopTable<'_>, rows: &mut [TopRow], order: &[TopField]) {
+pub(crate) fn sort(table: &TopTable<'_>, rows: &mut [TopRow], order: &[TopField]) {
     let one = |a: &TopRow, b: &TopRow, field: &TopField| {
         let by = |weight: &dyn Fn(&TopRow) -> u64| Reverse(weight(a)).cmp(&Reverse(weight(b)));
         match field {
@@ -312,7 +320,7 @@ mod tests {
                 want => assert_eq!(columns(sort, fields, children), want, "-s {sort} -F {fields}"),
             }
         }
-        let said = |text| parse("--sort", text).map(|_| ()).expect_err("refused").to_string();
+        let said = |text| parse("--sort", text).map(|_| ()).expect_err("refused");
         assert!(said("cgroup_i").contains("cgroup_id; use -s cgroup"), "{}", said("cgroup_i"));
         assert!(said("overhed").contains("nearest: overhead"), "{}", said("overhed"));
         assert!(said(",").contains("at least one column"));

@@ -1,111 +1,75 @@
-//! The rows of one event: computed, filtered, sorted and printed, with their call chains.
+//! The rows of one event: computed, filtered, sorted and formatted, with their call chains.
 
+mod chains;
+pub(crate) mod columns;
+pub(crate) mod options;
+pub(crate) mod stdio;
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use regex::Regex;
 use serde_json::Value;
 
 use crate::engine::offline::Offline;
 use crate::event::format::Format;
 use crate::filter::Filter;
-use crate::panel;
 use crate::panel::row_order::arrange_by_key;
+use crate::panel::text::clean;
+use crate::panel::unit::percent;
 use crate::perfdata::EventUnit;
 use crate::profile::Acc;
 use crate::query::parallel::shared;
 use crate::query::rows::mode_weights::ModeWeights;
-use crate::query::rows::top_table::{TopField, TopTable};
+use crate::query::rows::top_table::{TopField, TopTable, key_text};
 use crate::query::tree::chains::CallTree;
 use crate::query::tree::chains::TreeKind;
 use crate::query::tree::heaviest_chain::HeavyTrees;
-use crate::query::tree::stack_marks::{StackMarks, StackRules};
+use crate::query::tree::stack_marks::StackMarks;
 use crate::query::{Aggregate, ColumnKey, Data, Direction, Order, Partner, RowLimit, Top, TopRow, TopSpec};
-use crate::report::chain_spec::{ChainForm, ChainSpec};
-use crate::report::chains::{ChainText, NamedTree};
-use crate::report::json::{self, ChainsByRow};
-use crate::report::stdio::{OnlyValue, StdioReport};
 
-use super::columns::Columns;
-use super::{ReportShape, columns};
-use crate::cli::args::{ReportArgs, ShareOf};
-use crate::cli::output::print;
-use crate::cli::usage;
+use super::chain_spec::{ChainForm, ChainSpec};
+use super::json::{self, ChainsByRow, EventPart};
+use chains::{ChainText, NamedTree};
+use columns::Columns;
+use options::{ReportOptions, ShareOf};
+use stdio::{OnlyValue, StdioReport};
 
-pub(super) struct Patterns {
-    parent: Option<Regex>,
-    ignore_callees: Option<Regex>,
-    only_with_parent: bool,
-    only_named: bool,
+/// The printed rows of each event, and their layout.
+pub(crate) struct ReportShape<'a> {
+    pub(crate) options: &'a ReportOptions,
+    pub(crate) columns: Columns,
+    pub(crate) children: bool,
+    /// True if rows are sorted by children by default.
+    pub(crate) by_children: bool,
+    /// True if tables have perf's layout.
+    pub(crate) as_perf: bool,
+    pub(crate) hierarchy: bool,
+    pub(crate) percent_limit: f64,
+    pub(crate) limit: usize,
+    pub(crate) chains: Option<ChainSpec>,
+    /// True if chains omit the function of their row.
+    pub(crate) skips_row: bool,
+    pub(crate) only: Vec<OnlyValue<'a>>,
 }
 
-/// perf's default pattern of a parent.
-const PARENT: &str = "^sys_|^do_page_fault";
-
-impl Patterns {
-    pub(super) fn of(args: &ReportArgs) -> anyhow::Result<Self> {
-        let read = |option: &str, text: &Option<String>| {
-            let refused = |error: regex::Error| usage(format!("{option}: {error}"));
-            text.as_deref().map(|text| Regex::new(text).map_err(refused)).transpose()
-        };
-        let mut out = Self {
-            parent: read("--parent", &args.more.parent)?,
-            ignore_callees: read("--ignore-callees", &args.more.ignore_callees)?,
-            only_with_parent: args.more.exclude_other,
-            only_named: args.more.hide_unresolved,
-        };
-        if out.only_with_parent {
-            out.need_parent();
-        }
-        Ok(out)
-    }
-
-    pub(super) fn complete(&mut self, keys: &[ColumnKey]) {
-        if keys.contains(&ColumnKey::Parent) {
-            self.need_parent();
-        }
-    }
-
-    fn need_parent(&mut self) {
-        if self.parent.is_none() {
-            self.parent = Regex::new(PARENT).ok();
-        }
-    }
-
-    pub(super) fn need_chains(&self) -> bool {
-        self.parent.is_some() || self.ignore_callees.is_some()
-    }
-
-    /// Evaluates the conditions for the stacks of a profile; empty if there are none.
-    pub(super) fn marks(&self, data: Data<'_>) -> Option<StackMarks> {
-        let parent = self.parent.as_ref().map(|regex| |name: &str| regex.is_match(name));
-        let ignored = self.ignore_callees.as_ref().map(|regex| |name: &str| regex.is_match(name));
-        let rules = StackRules {
-            ignore_callees: ignored.as_ref().map(|is| is as &dyn Fn(&str) -> bool),
-            parent: parent.as_ref().map(|is| is as &dyn Fn(&str) -> bool),
-            only_with_parent: self.only_with_parent,
-            only_named: self.only_named,
-        };
-        (self.need_chains() || self.only_named).then(|| StackMarks::new(data.profile, rules))
-    }
-}
-
-pub(super) struct EventRows<'a> {
+pub(crate) struct EventRows<'a> {
     data: Data<'a>,
     name: &'a str,
     unit: EventUnit,
     top: Top,
-    pub(super) columns: Columns,
+    columns: Columns,
     fields: Vec<TopField>,
     modes: ModeWeights,
     /// Base of percentages.
     whole: Acc,
-    pub(super) lost: u64,
+    lost: u64,
     /// Format of its fields, for a tracepoint.
     format: Option<Arc<Format>>,
 }
 
 impl<'a> EventRows<'a> {
-    pub(super) fn new(
+    pub(crate) fn new(
         loaded: &'a Offline,
         marks: Option<&'a StackMarks>,
         event: usize,
@@ -113,8 +77,8 @@ impl<'a> EventRows<'a> {
         shape: &ReportShape<'_>,
     ) -> Self {
         let data = Data { origins: marks.and_then(StackMarks::origins), marks, ..loaded.data() };
-        let format = u16::try_from(event).ok().and_then(|event| data.profile.format(event));
-        let columns = shape.columns.with_fields(format.map(|format| &**format));
+        let format = data.profile.format(event as u16).cloned();
+        let columns = shape.columns.with_fields(format.as_deref());
         let keys = &columns.row_keys();
         let spec = TopSpec {
             keys: keys.clone(),
@@ -124,8 +88,7 @@ impl<'a> EventRows<'a> {
                 (false, true) => Order::Children,
                 (false, false) => Order::SelfTime,
             },
-            reversed: false,
-            origins: false,
+            ..TopSpec::default()
         };
         let is_filtered = filter.is_some() || marks.is_some();
         let mut fold = Aggregate::new(event, filter).group_by(keys);
@@ -144,7 +107,7 @@ impl<'a> EventRows<'a> {
             fields.insert(at, TopField::Ipc);
         }
         let mut whole = top.total;
-        if is_filtered && shape.args.more.percentage == Some(ShareOf::Absolute) {
+        if is_filtered && shape.options.percentage == Some(ShareOf::Absolute) {
             let mut all = Aggregate::new(event, None);
             all.update(data, 0..u64::MAX);
             whole = all.total();
@@ -156,7 +119,6 @@ impl<'a> EventRows<'a> {
             ModeWeights::default()
         };
         let lost = loaded.ingest.core().profile.ledger.lost_of(event);
-        let format = data.profile.format(event as u16).cloned();
         let (name, unit) = (&*loaded.event_names[event], data.unit(event));
         let mut out = Self { data, name, unit, top, columns, fields, modes, whole, lost, format };
         out.choose(shape);
@@ -165,11 +127,11 @@ impl<'a> EventRows<'a> {
 
     fn choose(&mut self, shape: &ReportShape<'_>) {
         let mut rows = std::mem::take(&mut self.top.rows);
-        let least = shape.args.percent_limit;
+        let least = shape.percent_limit;
         if least > 0.0 {
             rows.retain(|row| row.children.percent_of(&self.whole) >= least);
         }
-        if let Some(part) = &shape.args.more.symbol_filter {
+        if let Some(part) = &shape.options.symbol_filter {
             let name = |row: &TopRow| self.top.symbol(self.data, row.label).map(|sym| sym.name());
             rows.retain(|row| name(row).is_some_and(|name| name.contains(&**part)));
         }
@@ -177,7 +139,7 @@ impl<'a> EventRows<'a> {
         self.top.rows = rows;
     }
 
-    pub(super) fn table(&self) -> TopTable<'_> {
+    pub(crate) fn table(&self) -> TopTable<'_> {
         TopTable {
             data: self.data,
             top: &self.top,
@@ -193,21 +155,16 @@ impl<'a> EventRows<'a> {
         TopTable { words: self.format.as_deref(), ..self.table() }
     }
 
-    fn print_as_perf(&self, shape: &ReportShape<'_>) -> anyhow::Result<()> {
-        let widths = &shape.args.more.column_widths;
-        let only = only_values(shape.args, &self.columns.keys);
+    fn text_as_perf(&self, shape: &ReportShape<'_>) -> String {
         let table = StdioReport {
             table: self.table_in_words(),
             event: self.name,
             children: shape.children,
-            only: &only,
-            widths,
+            only: &shape.only,
+            widths: &shape.options.column_widths,
         };
-        let chains = match &shape.chains {
-            Some(spec) => self.as_perf_has_them(spec, shape),
-            None => ChainsByRow::default(),
-        };
-        print(&table.text(shape.limit, &chains))
+        let chains = shape.chains.map(|spec| self.as_perf_has_them(&spec, shape));
+        table.text(shape.limit, &chains.unwrap_or_default())
     }
 
     /// Returns the chains of rows like perf. If rows include callees and chains are caller first, chains of samples in
@@ -217,15 +174,11 @@ impl<'a> EventRows<'a> {
         let all_entries = ChainSpec { most: usize::MAX, ..*spec };
         let callees = spec.direction == Direction::Callees;
         let by_function = self.top.is_by_function();
-        let branches = |inclusive: bool| {
-            let kind = TreeKind { direction: spec.direction, inclusive };
-            self.chains_of(kind, &all_entries, shape, |tree| NamedTree::of(spec, self.data, tree))
-        };
+        let branches =
+            |inclusive: bool| self.chains(inclusive, &all_entries, shape, |tree| NamedTree::of(spec, self.data, tree));
         let below = branches(shape.children);
         let whole = if by_function && callees && shape.children { branches(false) } else { ChainsByRow::default() };
-        let first_key = shape.args.sort.as_ref().and_then(|sort| ColumnKey::parse_list(sort.split(',').next()?).ok());
-        let skips_row = shape.args.more.fields.is_none() && first_key.is_some_and(|keys| keys == [ColumnKey::Sym]);
-        let text = ChainText { spec, whole: &self.whole, skips_row };
+        let text = ChainText { spec, whole: &self.whole, skips_row: shape.skips_row };
         let least = spec.threshold(&self.whole);
         let of_row = |row: &TopRow| {
             let weight = if shape.children { row.children } else { row.own };
@@ -240,7 +193,7 @@ impl<'a> EventRows<'a> {
                 ended = Acc::default();
             }
             let name = self.top.symbol(self.data, row.label).map_or_else(String::new, |sym| sym.name().into_owned());
-            let name = panel::text::clean(&name).into_owned();
+            let name = clean(&name).into_owned();
             let mut all = whole.get(&row.place()).cloned().unwrap_or_default().below;
             match all.iter_mut().find(|branch| branch.name == name) {
                 Some(same) => {
@@ -252,30 +205,34 @@ impl<'a> EventRows<'a> {
                 None => {}
             }
             all.retain(|branch| least.is_met(&branch.acc, &weight));
-            all.sort_by_key(|branch| std::cmp::Reverse(branch.acc.period));
+            all.sort_by_key(|branch| Reverse(branch.acc.period));
             text.text(&weight, &all)
         };
         let rows = self.top.rows.iter().take(shape.limit);
         rows.map(|row| (row.place(), of_row(row))).collect()
     }
 
-    pub(super) fn print(&self, shape: &ReportShape<'_>) -> anyhow::Result<()> {
-        if shape.is_perfs_text() {
-            return self.print_as_perf(shape);
+    /// Formats the rows, and passes the text on in parts.
+    pub(crate) fn write<E>(
+        &self,
+        shape: &ReportShape<'_>,
+        mut print: impl FnMut(&str) -> Result<(), E>,
+    ) -> Result<(), E> {
+        if shape.as_perf {
+            return print(&self.text_as_perf(shape));
         }
         print(&json::event_line(self.name, "sample", self.unit, &self.top.total, self.lost))?;
-        if shape.args.hierarchy {
-            let least = shape.args.percent_limit;
-            print(&crate::report::hierarchy::hierarchy(self.data, &self.top, &self.columns.keys, least, &self.whole))?;
+        if shape.hierarchy {
+            print(&self.hierarchy(shape.percent_limit))?;
             return print("\n");
         }
         let table = self.table_in_words().table(shape.limit);
         // perf's scripts distinguish rows, which begin with a space, from chains, which begin with a figure.
         let folded = shape.chains.is_some_and(|spec| spec.form == ChainForm::Folded);
-        let (table, margin) = match &shape.args.more.separator {
+        let (table, margin) = match &shape.options.separator {
             Some(separator) => (table.to_separated(separator), ""),
-            None if folded => (table.with_plain_figures().to_text_within(&shape.args.more.column_widths), "    "),
-            None => (table.to_text_within(&shape.args.more.column_widths), ""),
+            None if folded => (table.with_plain_figures().to_text_within(&shape.options.column_widths), "    "),
+            None => (table.to_text_within(&shape.options.column_widths), ""),
         };
         let Some(spec) = shape.chains else {
             print(&table)?;
@@ -294,10 +251,38 @@ impl<'a> EventRows<'a> {
         print(&(out + "\n"))
     }
 
+    /// Formats rows as a tree with a level per key, with shares of the total.
+    fn hierarchy(&self, least: f64) -> String {
+        let keys = &self.columns.keys;
+        let mut out = format!("    Self  {}\n", keys.iter().map(|k| k.title()).collect::<Vec<_>>().join(" / "));
+        let rows: Vec<&TopRow> = self.top.rows.iter().filter(|r| !r.own.is_zero()).collect();
+        self.level(keys, &rows, (0, least), &mut out);
+        out
+    }
+
+    fn level(&self, keys: &[ColumnKey], rows: &[&TopRow], (depth, least): (usize, f64), out: &mut String) {
+        let Some((key, rest)) = keys.split_first() else { return };
+        let mut groups: BTreeMap<String, (Acc, Vec<&TopRow>)> = BTreeMap::new();
+        for row in rows {
+            let group = groups.entry(key_text(self.data, &self.top, row, *key)).or_default();
+            group.0 += row.own;
+            group.1.push(row);
+        }
+        let mut groups: Vec<_> = groups.into_iter().collect();
+        arrange_by_key(&mut groups, |(_, (acc, _))| Reverse(acc.period));
+        for (name, (acc, rows)) in groups {
+            let share = acc.percent_of(&self.whole);
+            if share >= least {
+                out.push_str(&format!("{:>8}  {}{}\n", percent(share), "  ".repeat(depth), clean(&name)));
+                self.level(rest, &rows, (depth + 1, least), out);
+            }
+        }
+    }
+
     fn chain_texts(&self, spec: &ChainSpec, shape: &ReportShape<'_>) -> ChainsByRow<String> {
         match spec.form {
             ChainForm::Graph | ChainForm::Fractal => {
-                self.chains(spec, shape, |tree| spec.tree(self.data, tree, &self.whole))
+                self.chains(shape.children, spec, shape, |tree| spec.tree(self.data, tree, &self.whole))
             }
             ChainForm::Flat | ChainForm::Folded => self.as_perf_has_them(spec, shape),
         }
@@ -306,21 +291,12 @@ impl<'a> EventRows<'a> {
     /// Applies a function to the shown call chains of rows, by row index.
     fn chains<R: Send>(
         &self,
+        inclusive: bool,
         spec: &ChainSpec,
         shape: &ReportShape<'_>,
         make: impl Fn(&CallTree) -> R + Sync,
     ) -> ChainsByRow<R> {
-        let kind = TreeKind { direction: spec.direction, inclusive: shape.children };
-        self.chains_of(kind, spec, shape, make)
-    }
-
-    fn chains_of<R: Send>(
-        &self,
-        kind: TreeKind,
-        spec: &ChainSpec,
-        shape: &ReportShape<'_>,
-        make: impl Fn(&CallTree) -> R + Sync,
-    ) -> ChainsByRow<R> {
+        let kind = TreeKind { direction: spec.direction, inclusive };
         let threshold = spec.threshold(&self.whole);
         // A chain never counts more than its row, so most rows lack chains.
         let counts = |row: &TopRow| if kind.inclusive { row.children } else { row.own };
@@ -341,15 +317,15 @@ impl<'a> EventRows<'a> {
         shared(&groups, groups.len(), 1, of_groups).into_iter().flatten().collect()
     }
 
-    pub(super) fn chain_objects(&self, spec: &ChainSpec, shape: &ReportShape<'_>) -> ChainsByRow<Value> {
-        self.chains(spec, shape, |tree| json::chain(self.data, spec, tree, &self.whole))
+    /// Returns the rows as JSON.
+    pub(crate) fn object(&self, shape: &ReportShape<'_>) -> Value {
+        let objects = shape.chains.map(|spec| {
+            self.chains(shape.children, &spec, shape, |tree| json::chain(self.data, &spec, tree, &self.whole))
+        });
+        let chains = shape.chains.zip(objects.as_ref());
+        let event = EventPart { name: self.name, unit: self.unit, lost: self.lost, chains };
+        event.value(&self.table(), &self.columns.keys, shape.limit)
     }
-}
-
-/// Returns the columns with a single value.
-pub(super) fn only_values<'a>(args: &'a ReportArgs, keys: &[ColumnKey]) -> Vec<OnlyValue<'a>> {
-    let which = &args.which;
-    OnlyValue::of(keys, which.comms.as_deref(), which.dsos.as_deref(), which.symbols.as_deref())
 }
 
 /// Size of the output buffer in bytes.

@@ -4,7 +4,7 @@ pub mod names;
 pub mod probe;
 pub mod tracepoint;
 
-pub use names::callgraph::CallGraph;
+pub use names::callgraph::{CallGraph, Interpreters};
 pub use names::spec::{Event, Rate, parse};
 pub use names::state::{EventState, RunState};
 pub(crate) use names::{branches, pmu, registers, supported};

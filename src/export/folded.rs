@@ -74,7 +74,10 @@ fn without_descriptor(text: &str) -> &str {
 /// Formats a frame without separators, quotes and arguments; `(anonymous namespace)` and Go's receivers stay.
 fn frame(name: &FrameName, annotate: bool) -> String {
     let inlined = name.text.strip_suffix(INLINED);
-    let mut text = tidy(&clean(inlined.unwrap_or(&name.text))).into_owned();
+    let whole = clean(inlined.unwrap_or(&name.text));
+    // A function of Python has its file there, not arguments.
+    let is_interpreted = name.kind == DsoKind::Interpreted;
+    let mut text = if is_interpreted { whole.replace(';', ":") } else { tidy(&whole).into_owned() };
     if annotate {
         text.push_str(match name.kind {
             _ if inlined.is_some() => "_[i]",

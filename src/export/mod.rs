@@ -1,6 +1,7 @@
 //! Profiles in the formats of other tools: each file here defines its `FORMAT`.
 //! The current data is saved by [`perfdata`] from a [`crate::engine::Snapshot`], so a live session continues meanwhile.
 
+pub(crate) mod functions;
 pub mod ids;
 pub mod perfdata;
 pub mod side;

@@ -22,6 +22,7 @@ use crate::session::layouts::Layouts;
 use crate::session::{DsoId, DsoKind, MapId, containers, marks, recorder};
 use crate::symbols::SymbolOptions;
 
+use super::functions;
 use super::ids::identified;
 use super::side::SideWriter;
 
@@ -294,7 +295,15 @@ pub(crate) fn tracing(events: &[EventDesc]) -> Option<io::Result<FeatureSection>
 fn identified_files(moment: &Snapshot) -> Vec<IdentifiedFile> {
     let used: BTreeSet<DsoId> = moment.stacks.frames().iter().map(|frame| moment.dsos.map_of(frame.map).dso).collect();
     let options = SymbolOptions::live();
-    used.iter().filter_map(|dso| identified(moment.dsos.get(*dso), &options)).collect()
+    let id_of = |dso: &DsoId| {
+        let dso = moment.dsos.get(*dso);
+        if dso.kind == DsoKind::Interpreted {
+            // Without it, perf does not name these functions.
+            return functions::put_in_cache(&dso.functions.all()).and_then(Result::ok);
+        }
+        identified(dso, &options)
+    };
+    used.iter().filter_map(id_of).collect()
 }
 
 #[cfg(test)]

@@ -2,11 +2,12 @@
 
 use std::collections::HashSet;
 
+use crate::record::interpreted;
 use crate::record::kinds::{Mmap, encode_cgroup, encode_comm, encode_task};
 use crate::record::{Layout, SampleId};
 use crate::session::layouts::Layouts;
 use crate::session::log::{Fork, History};
-use crate::session::{Dsos, Placed, SideBandEvent, SideLog};
+use crate::session::{DsoKind, Dsos, Placed, SideBandEvent, SideLog};
 
 /// Writes history as records, in time order.
 pub(crate) struct SideWriter<'a> {
@@ -15,13 +16,22 @@ pub(crate) struct SideWriter<'a> {
     history: History<'a>,
     /// Processes whose mappings readers know.
     known: HashSet<i32>,
+    /// Whether the names of interpreted functions were written.
+    is_named: bool,
     /// The address spaces of processes as written so far.
     pub(crate) layouts: Layouts<'a>,
 }
 
 impl<'a> SideWriter<'a> {
     pub(crate) fn new(dsos: &'a Dsos, log: &'a SideLog, layout: Layout) -> Self {
-        Self { dsos, layout, history: log.in_order(), known: HashSet::new(), layouts: Layouts::new(dsos) }
+        Self {
+            dsos,
+            layout,
+            history: log.in_order(),
+            known: HashSet::new(),
+            is_named: false,
+            layouts: Layouts::new(dsos),
+        }
     }
 
     pub(crate) fn until(&mut self, time: u64, out: &mut Vec<u8>) {
@@ -34,6 +44,12 @@ impl<'a> SideWriter<'a> {
 
     fn write(&mut self, time: u64, side: &SideBandEvent, out: &mut Vec<u8>) {
         let trailer = |pid, tid| self.layout.encode_trailer(&SampleId { pid, tid, time, id: 0, cpu: 0 });
+        if !std::mem::replace(&mut self.is_named, true) {
+            let languages = self.dsos.all().iter().filter(|dso| dso.kind == DsoKind::Interpreted);
+            for (at, name) in languages.flat_map(|dso| dso.functions.all()) {
+                interpreted::encode_function(out, interpreted::of_dso(at), &name, &trailer(-1, -1));
+            }
+        }
         match side {
             SideBandEvent::Map { pid, tid, at, prot, flags } => {
                 let trailer = trailer(*pid, *tid);

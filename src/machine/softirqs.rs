@@ -7,7 +7,7 @@ use std::thread::JoinHandle;
 use arc_swap::ArcSwapOption;
 
 use crate::event::spec::LookupPaths;
-use crate::event::{CallGraph, parse};
+use crate::event::{CallGraph, Interpreters, parse};
 use crate::ingest::derived::softirq_times::{EVENTS, HandlerTimes};
 use crate::kernel::limits::Rights;
 use crate::kernel::sys::RealSys;
@@ -85,6 +85,7 @@ fn open(cpus: Option<Vec<u32>>) -> Result<(LiveSource, SoftirqTrace), String> {
         command: None,
         force: true,
         tables: 0,
+        interpreters: Interpreters::Off,
     };
     let source = LiveSource::start(config, Box::new(RealSys), Rights::read()).map_err(|error| error.to_string())?;
     let refused = source.info().states.iter().find_map(|state| state.note.clone());

@@ -3,6 +3,7 @@
 
 pub mod hardware;
 pub(crate) mod in_place;
+pub(crate) mod interpreted;
 pub mod kinds;
 pub(crate) mod off_cpu;
 pub(crate) mod open_spans;

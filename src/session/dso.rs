@@ -1,10 +1,12 @@
 //! Files and other sources of code (DSOs), and their distinct mappings.
 
-use std::sync::Arc;
+use std::collections::BTreeMap;
+use std::sync::{Arc, PoisonError, RwLock};
 
 use hashbrown::HashMap;
 
 use crate::perfdata::build_ids::IdentifiedFile;
+use crate::record::interpreted::{self, FUNCTION_LEN};
 use crate::record::kinds::{BuildId, FileId, Mmap};
 
 use super::hosts::HostId;
@@ -30,6 +32,8 @@ pub enum DsoKind {
     File,
     /// Executable memory without a file: JIT code.
     Anon,
+    /// Functions of an interpreted language, which records of the stream name.
+    Interpreted,
     /// A marker, not code: the stack ends here because its copy was too short, or because it is broken.
     Cut,
 }
@@ -68,7 +72,42 @@ pub struct Dso {
     pub via: Option<(i32, u64, u64)>,
     /// For anonymous code, the jitdump file that its process has mapped.
     pub(crate) dump: Option<Arc<[u8]>>,
+    /// Names of interpreted functions.
+    pub(crate) functions: FunctionNames,
 }
+
+/// The names of interpreted functions by their addresses; copies share them.
+#[derive(Clone, Debug, Default)]
+pub struct FunctionNames(Option<Arc<RwLock<NameMap>>>);
+
+type NameMap = BTreeMap<u64, Arc<str>>;
+
+impl FunctionNames {
+    /// Returns the name of the function that has an address.
+    pub(crate) fn find(&self, address: u64) -> Option<Arc<str>> {
+        self.0.as_ref()?.read().unwrap_or_else(PoisonError::into_inner).get(&(address & !(FUNCTION_LEN - 1))).cloned()
+    }
+
+    /// Returns all functions, in order of their addresses.
+    pub(crate) fn all(&self) -> Vec<(u64, Arc<str>)> {
+        let read = |names: &Arc<RwLock<NameMap>>| {
+            let names = names.read().unwrap_or_else(PoisonError::into_inner);
+            names.iter().map(|(address, name)| (*address, name.clone())).collect()
+        };
+        self.0.as_ref().map(read).unwrap_or_default()
+    }
+
+    fn learn(&mut self, address: u64, name: Arc<str>) {
+        let names = self.0.get_or_insert_default();
+        let mut names = names.write().unwrap_or_else(PoisonError::into_inner);
+        if names.len() < MAX_FUNCTIONS {
+            names.insert(address & !(FUNCTION_LEN - 1), name);
+        }
+    }
+}
+
+/// The maximum number of named functions of a language.
+const MAX_FUNCTIONS: usize = 1 << 18;
 
 impl Dso {
     /// Returns whether its path is a kernel name for memory without a file.
@@ -254,6 +293,13 @@ impl Dsos {
         self.list[dso.0 as usize].build_id.get_or_insert(id);
     }
 
+    /// Learns the name of an interpreted function.
+    pub(crate) fn learn_function(&mut self, address: u64, name: &[u8]) {
+        let dso = self.intern(1, interpreted::PYTHON_NAME, FileId::None, None);
+        let name = String::from_utf8_lossy(name).into();
+        self.list[dso.0 as usize].functions.learn(interpreted::to_dso(address), name);
+    }
+
     /// Returns a DSO that a text names.
     pub fn named(&mut self, path: &str, kind: DsoKind) -> Dso {
         let id = self.intern(if kind.is_kernel() { -1 } else { 1 }, path.as_bytes(), FileId::None, None);
@@ -291,6 +337,7 @@ impl Dsos {
                 extent: 0,
                 via,
                 dump: None,
+                functions: FunctionNames::default(),
             });
         } else if via.is_some() {
             // The newest process is the most likely one to be alive.
@@ -326,6 +373,7 @@ fn kind_of(pid: i32, path: &str) -> DsoKind {
     match path {
         "[kernel.kallsyms]" => DsoKind::Kernel,
         "[vdso]" => DsoKind::Vdso,
+        "[python]" => DsoKind::Interpreted,
         _ if pid == -1 && path.starts_with("bpf_") => DsoKind::Bpf,
         _ if pid == -1 => DsoKind::Module,
         _ if path.starts_with("/tmp/perf-") && path.ends_with(".map") => DsoKind::Anon,

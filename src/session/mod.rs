@@ -28,6 +28,7 @@ use rustc_hash::FxHashMap;
 pub use crate::kernel::blocked::BlockedThread;
 use crate::kernel::{cgroup, procfs};
 use crate::record::Record;
+use crate::record::interpreted;
 use crate::record::kinds::{Mmap, TaskRecord};
 use crate::record::open_spans::ThreadChange;
 use crate::record::sample::{CONTEXT_MAX, CONTEXT_USER, u64s};
@@ -156,6 +157,9 @@ impl Session {
                 let path = self.intern(path);
                 self.note(time, SideBandEvent::Cgroup { id: *id, path: path.clone() });
                 self.here_mut().groups.insert(*id, path);
+            }
+            Record::Ksymbol { addr, unregister: false, name, .. } if interpreted::is_function(*addr) => {
+                self.dsos.learn_function(*addr, name);
             }
             Record::Ksymbol { addr, len, unregister: false, name } => {
                 let (start, len) = (*addr, u64::from(*len));

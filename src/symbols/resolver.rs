@@ -25,6 +25,7 @@ use super::trust::guard::guarded;
 use crate::kernel::process::limits::Rights;
 use crate::kernel::process::privilege;
 use crate::perfdata::unpack::UnpackBudget;
+use crate::record::interpreted::FUNCTION_LEN;
 use crate::record::kinds::BuildId;
 use crate::session::hosts::HostId;
 use crate::session::{Dso, DsoId, DsoKind};
@@ -133,6 +134,10 @@ impl Resolver {
             }
             DsoKind::File | DsoKind::Vdso => self.in_file(dso, addr),
             DsoKind::Anon => self.jitted(dso, addr),
+            DsoKind::Interpreted => {
+                let (start, name) = (addr & !(FUNCTION_LEN - 1), dso.functions.find(addr)?);
+                Some(Symbolized { start, end: start + FUNCTION_LEN, name, is_symbol: true })
+            }
             DsoKind::Cut => Some(Symbolized::whole(dso)),
             DsoKind::Unknown | DsoKind::Guest => None,
         }
@@ -143,7 +148,7 @@ impl Resolver {
         match dso.kind {
             DsoKind::Kernel | DsoKind::Module | DsoKind::Bpf => self.kernels.contains_key(&dso.host),
             DsoKind::File | DsoKind::Vdso => self.keys.contains_key(&dso.id),
-            DsoKind::Anon | DsoKind::Cut | DsoKind::Unknown | DsoKind::Guest => true,
+            DsoKind::Anon | DsoKind::Interpreted | DsoKind::Cut | DsoKind::Unknown | DsoKind::Guest => true,
         }
     }
 

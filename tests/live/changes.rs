@@ -127,6 +127,7 @@ fn config(events: Vec<Event>, target: Target) -> LiveConfig {
         command: None,
         force: true,
         tables: 64 << 20,
+        interpreters: Default::default(),
     }
 }
 

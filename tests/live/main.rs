@@ -15,6 +15,7 @@ mod cpus;
 mod door;
 mod hosts;
 mod identity;
+mod interpreters;
 mod json;
 mod neighbours;
 mod pty;

@@ -69,6 +69,7 @@ fn the_last_seconds_are_kept_whole() {
         command: None,
         force: true,
         tables: 64 << 20,
+        interpreters: Default::default(),
     };
     let source = LiveSource::start(config, Box::new(RealSys), Rights::read()).expect("opens");
     let options = Options {

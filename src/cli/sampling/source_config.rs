@@ -9,7 +9,7 @@ use anyhow::{Context, bail};
 
 use crate::engine::{IntakeOptions, Options, thread_priority};
 use crate::event::spec::LookupPaths;
-use crate::event::{CallGraph, Event, parse, plain};
+use crate::event::{CallGraph, Event, Interpreters, parse, plain};
 use crate::filter::capture;
 use crate::kernel::attr::{SW_TASK_CLOCK, TYPE_SOFTWARE};
 use crate::kernel::cpus;
@@ -183,6 +183,7 @@ pub(crate) fn config(s: &Sampling, rights: &Rights) -> anyhow::Result<LiveConfig
         command: None,
         force: s.force,
         tables: tables_of(s.memory.unwrap_or(usize::MAX)),
+        interpreters: Interpreters::parse(&s.interp).map_err(usage)?,
     })
 }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 
-use crate::event::{CallGraph, Event, Rate};
+use crate::event::{CallGraph, Event, Interpreters, Rate};
 use crate::ingest::unit_events::{shared, shown};
 use crate::kernel::limits::Rights;
 use crate::kernel::spawn::{self, Output};
@@ -123,6 +123,7 @@ pub(crate) fn start(
         command,
         force: true,
         tables: tables_of(usize::MAX),
+        interpreters: Interpreters::default(),
     };
     let mut source = LiveSource::start(config, Box::new(RealSys), Rights::read())?;
     if let Some(every) = interval(spec, args).or(args.duration) {

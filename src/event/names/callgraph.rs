@@ -21,6 +21,33 @@ pub enum CallGraph {
     Auto,
 }
 
+/// The recorded frames of programs in interpreted languages (`--interp`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Interpreters {
+    /// Functions of the language in place of the interpreter's frames.
+    #[default]
+    Auto,
+    /// Both.
+    Both,
+    /// Functions of the language only, without frames of native code.
+    Only,
+    /// Native frames only.
+    Off,
+}
+
+impl Interpreters {
+    /// Parses `auto`, `both`, `only` or `off`; the error names them.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        match text {
+            "auto" => Ok(Self::Auto),
+            "both" => Ok(Self::Both),
+            "only" => Ok(Self::Only),
+            "off" => Ok(Self::Off),
+            _ => Err(format!("--interp {text}: expected auto, both, only or off")),
+        }
+    }
+}
+
 /// Bytes of stack that perf copies by default.
 pub(crate) const STACK: u32 = 8192;
 /// The kernel's limit of copied stack bytes: below 64 KiB, a multiple of 8.

@@ -97,6 +97,12 @@ pub(crate) fn put(map: BorrowedFd<'_>, key: u32, value: [u32; 4]) -> Result<(), 
     attr.point(4, value.as_ptr()).call(MAP_UPDATE_ELEM).map(drop)
 }
 
+/// Stores an element in a map with keys of 4 bytes; the value must have the size of the map's.
+pub(crate) fn put_bytes(map: BorrowedFd<'_>, key: u32, value: &[u8]) -> Result<(), Errno> {
+    let attr = Attr::of(&[map.as_raw_fd() as u32]).point(2, &raw const key);
+    attr.point(4, value.as_ptr()).call(MAP_UPDATE_ELEM).map(drop)
+}
+
 /// Returns an element of a map with keys of 4 bytes and values of 16 bytes.
 pub(crate) fn get(map: BorrowedFd<'_>, key: u32) -> Result<[u32; 4], Errno> {
     let mut value = [0; 4];

@@ -245,6 +245,11 @@ impl OwnPlace {
         NewFile::begin(self.open()?, &self.path(), OsStr::new(name), PRIVATE)
     }
 
+    /// Creates a link in the directory.
+    pub(crate) fn link(&self, name: &str, to: &Path) -> io::Result<()> {
+        Ok(rustix::fs::symlinkat(to, self.open()?, name)?)
+    }
+
     fn open(&self) -> io::Result<OwnedFd> {
         let me = rustix::process::geteuid().as_raw();
         let refuse = |path: &Path| {

@@ -3,8 +3,10 @@
 
 mod asks;
 mod object;
+mod offsets;
 mod pool;
 pub(crate) mod rule;
+pub(crate) mod runtime;
 
 use std::ffi::CString;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -12,7 +14,7 @@ use std::sync::{Arc, OnceLock};
 
 use rustc_hash::FxHashMap;
 
-use super::bpf::btf::{Btf, BtfError};
+use super::bpf::btf::Btf;
 use super::bpf::calls::LoadError;
 use super::bpf::calls::{self, MapKind, PROG_ARRAY, ProgramType};
 use super::perf_event::sys::Errno;
@@ -20,6 +22,8 @@ use super::process::own_memory;
 use super::procfs;
 pub(crate) use asks::Asks;
 use pool::{Pool, Range};
+pub(crate) use runtime::LanguageRuntime;
+use runtime::{RUNTIMES, SEEN_BYTES};
 
 #[cfg(target_arch = "x86_64")]
 const OBJECT: &[u8] = include_bytes!("walk.x86_64.o");
@@ -39,6 +43,8 @@ pub(crate) const MAX_MAPPINGS: usize = 8192;
 const SLOTS: usize = 64;
 
 pub(crate) const FRAMES: usize = 127;
+/// Words of a record at most: addresses, and groups for the frames of interpreters.
+pub(crate) const WORDS: usize = 1024;
 /// The maximum frames of a chain, kernel and user together, with the default value of `kernel.perf_event_max_stack`.
 pub(crate) const CHAIN_LIMIT: usize = 127;
 /// The maximum number of frames of a chain whose user part is walked by tables: each part has its own limit.
@@ -194,6 +200,8 @@ pub(crate) mod lack {
 pub(crate) const AT_TRACEPOINT: u8 = 8;
 /// In the same byte: the code is 32-bit.
 pub(crate) const NARROW: u8 = 16;
+/// In the same byte: the process has an interpreter, so that the words are [`runtime::WalkParts`].
+pub(crate) const MIXED: u8 = 32;
 
 /// Changes of processes from the rings, which their tables must follow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -241,6 +249,7 @@ pub struct Program {
     /// A program array with this program, for filter programs that end with a jump to it.
     next: OwnedFd,
     settings: Settings,
+    thread_pointer: Option<u32>,
 }
 
 /// `struct settings` of walk.bpf.c.
@@ -273,17 +282,22 @@ impl Program {
         let next = calls::map(&array, None)?;
         calls::put(next.as_fd(), 0, [program.as_raw_fd() as u32, 0, 0, 0])?;
         let mut settings = Settings { address: address_bits(), copies, task_events: 0 };
+        let mut thread_pointer = None;
         // Without the offsets, a return address that a probe has replaced stays unknown.
         if let Ok(types) = Btf::system() {
-            if let Ok(offsets) = pending_offsets(&types) {
-                calls::put(object.map("pendings")?, 0, offsets)?;
+            if let Ok(found) = offsets::pending(&types) {
+                calls::put(object.map("pendings")?, 0, found)?;
             }
-            settings.task_events = task_events_offset(&types).unwrap_or(0);
+            settings.task_events = offsets::task_events(&types).unwrap_or(0);
+            if let Ok(found) = offsets::family(&types) {
+                calls::put(object.map("families")?, 0, found)?;
+            }
+            thread_pointer = offsets::thread_pointer(&types).ok();
         }
         // The kernel's types take some 6 MB and are not needed again.
         own_memory::give_back();
         calls::put(object.map("settings")?, 0, settings.words(false))?;
-        Ok(Self { object, program, at_tracepoints: [OnceLock::new(), OnceLock::new()], next, settings })
+        Ok(Self { object, program, at_tracepoints: [OnceLock::new(), OnceLock::new()], next, settings, thread_pointer })
     }
 
     /// A program that was not loaded.
@@ -293,7 +307,7 @@ impl Program {
         let settings = Settings { address: 0, copies: false, task_events: 0 };
         let at_tracepoints = Default::default();
         let object = object::LoadedObject::staged(file());
-        Arc::new(Self { object, program: file(), at_tracepoints, next: file(), settings })
+        Arc::new(Self { object, program: file(), at_tracepoints, next: file(), settings, thread_pointer: None })
     }
 
     pub(crate) fn fd(&self) -> BorrowedFd<'_> {
@@ -335,6 +349,12 @@ impl Program {
         self.object.map("spaces").is_ok_and(|spaces| calls::get(spaces, number).is_ok())
     }
 
+    /// Lets the program write the names of all functions again.
+    pub(crate) fn forget_names(&self) {
+        // It fails only if the map does not exist.
+        let _ = self.object.map("seen").map(|seen| calls::put_bytes(seen, 0, &vec![0; SEEN_BYTES]));
+    }
+
     /// Lets an event of type `SW_BPF_OUTPUT` write the records of its CPU.
     pub(crate) fn write_by(&self, cpu: u32, event: BorrowedFd<'_>) -> Result<(), Errno> {
         let events = self.object.map("events").map_err(|error| error.errno)?;
@@ -357,6 +377,11 @@ pub struct Walker {
     rows: Pool,
     mappings: Pool,
     known: FxHashMap<i32, Range>,
+    runtimes: Vec<bool>,
+    /// The numbers of the interpreters of processes.
+    interpreted: FxHashMap<i32, u32>,
+    /// The offset of the thread pointer in a task; without it, interpreters are not walked.
+    thread_pointer: Option<u32>,
     numbers: Numbers,
     asks: Option<Asks>,
     limit: usize,
@@ -389,13 +414,17 @@ impl Walker {
         let asks = numbers.0.is_none().then(|| map("asks").ok().and_then(|ring| Asks::map(ring).ok())).flatten();
         let [spaces, pieces, chunks] = [map("spaces")?, map("pieces")?, map("chunks")?];
         Ok(Self {
-            program,
             spaces,
             pieces,
             chunks,
             rows: Pool::new(BLOCKS, BLOCK, CHUNK_BYTES, limit - limit / 4, SLOTS),
             mappings: Pool::new(MAPPINGS, MAPPING_WORDS, PIECE_BYTES, limit / 4, SLOTS),
             known: FxHashMap::default(),
+            // The first number stands for none.
+            runtimes: vec![true],
+            interpreted: FxHashMap::default(),
+            thread_pointer: program.thread_pointer,
+            program,
             numbers,
             asks,
             limit,
@@ -435,8 +464,9 @@ impl Walker {
     /// Tells the program where a process has its mappings, if the kernel's number of the process is known.
     fn tell(&self, tgid: i32, range: Range) -> Result<(), Errno> {
         let Some(number) = self.numbers.of(tgid) else { return Ok(()) };
+        let runtime = self.interpreted.get(&tgid).copied().unwrap_or(0);
         // The call is a barrier: a program that sees the range also sees its content.
-        calls::put(self.spaces.as_fd(), number, [range.array, range.first, range.n, 0])
+        calls::put(self.spaces.as_fd(), number, [range.array, range.first, range.n, runtime])
     }
 }
 
@@ -450,6 +480,12 @@ pub(crate) trait Store {
     /// Sets the kernel's number of a process, which may differ from its number here. Its mappings take effect then.
     fn learn(&mut self, pid: i32, number: u32) -> Result<(), NoRoom>;
     fn forget_process(&mut self, pid: i32);
+    /// Stores how to walk an interpreter; returns its number, `None` if there is no room or the kernel cannot do it.
+    fn add_runtime(&mut self, runtime: &LanguageRuntime) -> Option<u32>;
+    /// Frees the number of an interpreter that no process uses.
+    fn drop_runtime(&mut self, number: u32);
+    /// Sets the interpreter of a process until it is forgotten; 0 for none.
+    fn set_runtime(&mut self, pid: i32, number: u32);
     fn held(&self) -> (usize, usize);
 }
 
@@ -520,6 +556,7 @@ impl Store for Walker {
         if let Some(numbers) = &mut self.numbers.0 {
             numbers.remove(&tgid);
         }
+        self.interpreted.remove(&tgid);
         if let Some(old) = self.known.remove(&tgid) {
             // Fails only if another process has deleted the entry.
             let _ = number.map(|number| calls::take(self.spaces.as_fd(), number));
@@ -527,34 +564,35 @@ impl Store for Walker {
         }
     }
 
+    fn add_runtime(&mut self, runtime: &LanguageRuntime) -> Option<u32> {
+        let number = self.runtimes.iter().position(|used| !used).unwrap_or(self.runtimes.len());
+        let thread_pointer = self.thread_pointer.filter(|_| number < RUNTIMES)?;
+        let runtimes = self.program.object.map("runtimes").ok()?;
+        calls::put_bytes(runtimes, number as u32, &runtime.encode(thread_pointer)).ok()?;
+        self.runtimes.resize(self.runtimes.len().max(number + 1), false);
+        self.runtimes[number] = true;
+        Some(number as u32)
+    }
+
+    fn drop_runtime(&mut self, number: u32) {
+        if let Some(used) = self.runtimes.get_mut(number as usize).filter(|_| number > 0) {
+            *used = false;
+        }
+    }
+
+    fn set_runtime(&mut self, tgid: i32, number: u32) {
+        if number == 0 {
+            self.interpreted.remove(&tgid);
+        } else {
+            self.interpreted.insert(tgid, number);
+        }
+        // If there is no room, the process has native frames only.
+        let _ = self.known.get(&tgid).map(|range| self.tell(tgid, *range));
+    }
+
     fn held(&self) -> (usize, usize) {
         (self.rows.held() + self.mappings.held(), self.limit)
     }
-}
-
-/// Returns the offset of a task's own perf events, which exist only if the task is a target. Before
-/// Linux 6.2 they are in two lists; tracepoints are in the second one, that of software events.
-fn task_events_offset(types: &Btf) -> Result<u32, BtfError> {
-    let offset = types.offset("task_struct", &["perf_event_ctxp"])?;
-    let is_one_list = types.offset("perf_event_pmu_context", &["pmu"]).is_ok();
-    Ok(if is_one_list { offset } else { offset + 8 })
-}
-
-/// Returns the place of a task's functions with probed returns (`struct pending` in walk.bpf.c): two offsets a word.
-fn pending_offsets(types: &Btf) -> Result<[u32; 4], BtfError> {
-    let pair = |low: (&str, &[&str]), high: (&str, &[&str])| {
-        let of = |(of, path): (&str, &[&str])| {
-            let offset = types.offset(of, path)?;
-            u16::try_from(offset).map_err(|_| BtfError::NoField(format!("{of}.{} near its start", path.join("."))))
-        };
-        Ok(u32::from(of(low)?) | u32::from(of(high)?) << 16)
-    };
-    Ok([
-        pair(("task_struct", &["utask"]), ("uprobe_task", &["return_instances"]))?,
-        pair(("return_instance", &["stack"]), ("return_instance", &["orig_ret_vaddr"]))?,
-        pair(("return_instance", &["next"]), ("task_struct", &["mm"]))?,
-        pair(("mm_struct", &["uprobes_state", "xol_area"]), ("xol_area", &["vaddr"]))?,
-    ])
 }
 
 /// Returns a mask of the address bits of user code. Kernels for AArch64 are built for 36 to 48 bits, and the bits above

@@ -17,6 +17,7 @@ typedef unsigned int u32;
 typedef unsigned long long u64;
 typedef signed char s8;
 typedef short s16;
+typedef int s32;
 typedef long long s64;
 
 #define SECTION(name) __attribute__((section(name), used))
@@ -84,9 +85,37 @@ struct piece {
 	struct mapping mapping[MAPPINGS];
 };
 
-/* Where a process has its mappings, sorted. */
+#define RUNTIMES 1024
+/* Where a process has its mappings, sorted, and the number of its interpreter; 0 without one. */
 struct space {
-	u32 piece, first, n, unused;
+	u32 piece, first, n, runtime;
+};
+
+/* How to walk the frames of an interpreter (runtime.rs, LanguageRuntime, has the same fields). A frame leads to the next outer one
+ * and to the code of its function; the offsets of these and of what identifies the code are in bytes. */
+struct runtime {
+	/* The functions that execute the language's code: start and length. */
+	u64 loop[2][2];
+	/* The interpreter's own code. */
+	u64 text, text_len;
+	/* The type of code objects; memory of another type ends the chain. */
+	u64 code_type;
+	/* Names are known by this and the code. */
+	u32 id;
+	/* Where the kernel keeps the thread pointer of a task, and the thread's state below or above that. */
+	u32 thread_pointer;
+	s32 slot;
+	/* Where the state has the thread's own number, and that less the thread pointer. */
+	u16 thread_id;
+	s16 self;
+	/* From the state to the innermost frame: one pointer or two. */
+	u16 hops[2];
+	u8 frame_size, code, next, instruction;
+	/* This byte of a frame is at least that in the outermost frame of a call from C; such a frame may have no code. */
+	u8 entry, entry_least, shim, index;
+	u8 code_size, first_line, arguments, flags;
+	u8 name, file, start, kind_shift;
+	u8 ascii, wide, unused[6];
 };
 
 /* Who asked last, of those whose numbers have the same low bits, when, and how long it is not to ask again: twice as
@@ -102,6 +131,30 @@ struct asker {
 #define ASKS (1 << 16)
 
 #define FRAMES 127
+/* The same where an interpreter has native frames between those of its language, and the words of both. */
+#define MIXED_FRAMES 512
+#define WORDS 1024
+/* Bytes of names in a record: the start of a function's, and the end of its file's. */
+#define NAME_BYTES 96
+#define FILE_BYTES 120
+#define NAME_WORDS (4 + (NAME_BYTES + FILE_BYTES) / 8)
+/* Names in a record at most. */
+#define NAMES 16
+
+/* The upper byte of words that are not an address alone: a frame's code, and then its cookie and instruction; a
+ * function's names; the interpreter's id; an address in the interpreter's own code. */
+#define TAG 56
+#define FRAME_TAG (1ull << TAG)
+#define NAME_TAG (2ull << TAG)
+#define RUNTIME_TAG (3ull << TAG)
+#define TEXT_TAG (4ull << TAG)
+#define ADDRESS_BITS ((1ull << TAG) - 1)
+
+/* Functions whose names were written, by the low bits of a hash. */
+#define SEEN (1 << 14)
+struct seen {
+	u64 tag[SEEN];
+};
 #ifdef ARM64
 #define REGISTERS 32
 #define FP 29
@@ -140,6 +193,12 @@ struct pending {
 	u16 uprobes, innermost, stack, address, outer, mm, area, page;
 };
 
+/* Offsets in the kernel's types: of a task's parent, process and memory; of the start of code and of the stack in its
+ * memory. All 0 where these are not known. */
+struct family {
+	u16 parent, tgid, mm, code, stack, unused[3];
+};
+
 /* Bytes at the beginning of that page which functions return to. */
 #define TRAMPOLINE 128
 /* The kernel probes no more nested calls of a task. */
@@ -166,6 +225,15 @@ struct state {
 	/* The code is of 32 bits (x86): a word has four bytes, and rows count these. */
 	u64 narrow;
 	u64 pair[2];
+	/* The innermost frame of the interpreter that is not yet written, and the code of the last that is. */
+	u64 frame, code, cookie;
+	/* The process's interpreter, whether its id is written, whether its frames come next, whether there are no more
+	 * native frames, and how many names may be written. */
+	u32 runtime;
+	u8 named, in_run, done, names;
+	/* Native frames. */
+	u64 frames, most;
+	u64 object[32];
 	/* By their DWARF numbers. */
 	u64 reg[REGISTERS];
 	u64 context[REGISTERS + 1];
@@ -173,7 +241,7 @@ struct state {
 	u32 unused;
 	u8 why, flags;
 	u16 depth;
-	u64 ip[FRAMES + 1];
+	u64 ip[WORDS + NAME_WORDS];
 };
 
 /* Why a walk ended. */
@@ -197,6 +265,8 @@ struct state {
 #define AT_TRACEPOINT 8
 /* The code is of 32 bits. */
 #define NARROW 16
+/* The words may be tagged: the process has an interpreter. */
+#define MIXED 32
 
 /* A walk at a tracepoint may be interrupted by a sample: each has its own state. */
 #define SAMPLED 0
@@ -231,7 +301,10 @@ struct map DATA("maps") chunks = { ARRAY_OF_MAPS, 4, 4, 64, 0, sizeof(struct chu
 struct map DATA("maps") settings = { ARRAY, 4, sizeof(struct settings), 1, 0, 0 };
 struct map DATA("maps") calls = { ARRAY, 4, 4, CALLS, 0, 0 };
 struct map DATA("maps") pendings = { ARRAY, 4, sizeof(struct pending), 1, 0, 0 };
+struct map DATA("maps") families = { ARRAY, 4, sizeof(struct family), 1, 0, 0 };
 struct map DATA("maps") askers = { ARRAY, 4, sizeof(struct asker), ASKERS, 0, 0 };
+struct map DATA("maps") runtimes = { ARRAY, 4, sizeof(struct runtime), RUNTIMES, 0, 0 };
+struct map DATA("maps") seen = { ARRAY, 4, sizeof(struct seen), 1, 0, 0 };
 struct map DATA("maps") asks = { RING, 0, 0, ASKS, 0, 0 };
 struct map DATA("maps") events = { PERF_EVENT_ARRAY, 4, 4, 0, 0, 0 };
 
@@ -630,23 +703,183 @@ static long collect(u32 round, void *which)
 	return 0;
 }
 
-/* One frame: where it is, and who called it. */
-static long step(u32 round, void *which)
+/* Multiplies the hash of what identifies code. */
+INLINE u64 mix(u64 hash, u64 word)
+{
+	return (hash ^ word) * 0x9e3779b97f4a7c15ull ^ hash >> 29;
+}
+
+/* A field of what was read last. */
+INLINE u64 field(struct state *s, u8 at)
+{
+	return *(u64 *)((u8 *)s->object + (at & 0xf8));
+}
+
+INLINE u32 half(struct state *s, u8 at)
+{
+	return *(u32 *)((u8 *)s->object + (at & 0xfc));
+}
+
+/* Finds the innermost frame of the interpreter in the current thread. */
+INLINE void find_frame(struct state *s)
+{
+	u32 number = s->runtime;
+	struct runtime *r;
+	u64 thread;
+
+	s->frame = 0;
+	if (!number)
+		return;
+	r = map_lookup(&runtimes, &number);
+	if (!r || !r->id)
+		return;
+	s->most = MIXED_FRAMES;
+	s->flags |= MIXED;
+	thread = kernel_word(current_address() + r->thread_pointer);
+	if (get(s, thread + r->slot, 8) || !s->pair[0])
+		return;
+	/* The state must be this thread's own. */
+	s->frame = s->pair[0];
+	if (get(s, s->frame + r->thread_id, 8) || s->pair[0] != thread + r->self || get(s, s->frame + r->hops[0], 8)) {
+		s->frame = 0;
+		return;
+	}
+	s->frame = s->pair[0];
+	if (r->hops[1] != 0xffff && s->frame)
+		s->frame = get(s, s->frame + r->hops[1], 8) ? 0 : s->pair[0];
+}
+
+/* Length and state of a string; where its characters are, 0 if that is not known. */
+INLINE u64 string(struct state *s, struct runtime *r, u64 at, u64 *bytes, u64 *head)
+{
+	u64 kind;
+
+	if (read_user(s->context, 24, (const void *)(at + 16)))
+		return 0;
+	kind = s->context[2] >> r->kind_shift;
+	*head = s->context[2] << 32 | (u32)s->context[0];
+	*bytes = s->context[0] << ((kind & 7) >> 1);
+	if (!(kind & 8) || s->context[0] >> 24)
+		return 0;
+	return at + (kind & 16 ? r->ascii : r->wide);
+}
+
+/* Writes the names of a function, unless that was done before. */
+INLINE void name_function(struct state *s, struct runtime *r)
+{
+	u32 zero = 0;
+	struct seen *all = map_lookup(&seen, &zero);
+	u64 tag = mix(mix(s->cookie, s->code), r->id) | 1, *last, at, n, head;
+	u64 *to = &s->ip[s->depth & (WORDS - 1)];
+
+	if (!all || !s->names)
+		return;
+	last = &all->tag[tag >> 50 & (SEEN - 1)];
+	if (*last == tag)
+		return;
+	to[0] = NAME_TAG | (s->code & ADDRESS_BITS);
+	to[1] = s->cookie >> 32 << 32 | half(s, r->first_line);
+	at = string(s, r, field(s, r->name), &n, &head);
+	if (!at)
+		return;
+	to[2] = head;
+	n = n > NAME_BYTES ? NAME_BYTES : n;
+	if (read_user(&to[4], n & 127, (const void *)at))
+		return;
+	at = string(s, r, field(s, r->file), &n, &head);
+	if (!at)
+		return;
+	to[3] = head;
+	if (n > FILE_BYTES) {
+		at += n - FILE_BYTES;
+		n = FILE_BYTES;
+	}
+	if (read_user(&to[4 + NAME_BYTES / 8], n & 127, (const void *)at))
+		return;
+	s->depth += NAME_WORDS;
+	s->names--;
+	*last = tag;
+}
+
+/* One frame of the interpreter. */
+INLINE long interpreted(struct state *s)
+{
+	u32 number = s->runtime;
+	struct runtime *r = map_lookup(&runtimes, &number);
+	u64 code, instruction, is_entry;
+
+	s->in_run = s->done;
+	if (!r || !s->frame)
+		return s->done & 1;
+	if (s->depth > WORDS - NAME_WORDS - 4)
+		return end(s, FULL);
+	if (read_user(s->object, r->frame_size & 127, (const void *)s->frame)) {
+		s->frame = 0;
+		return s->done & 1;
+	}
+	is_entry = *((u8 *)s->object + r->entry) >= r->entry_least;
+	code = field(s, r->code) & ~7ull;
+	instruction = r->index ? half(s, r->instruction) : field(s, r->instruction);
+	s->frame = field(s, r->next);
+	if (is_entry && r->shim)
+		return 0;
+	if (!is_entry)
+		s->in_run = 1;
+	if (code != s->code) {
+		/* The object may be one word longer than what is read. */
+		s->code = code;
+		if (read_user(s->object, r->code_size & 255, (const void *)code) || s->object[1] != r->code_type) {
+			s->frame = 0;
+			s->code = 0;
+			s->in_run = s->done;
+			return s->done & 1;
+		}
+		s->cookie = mix(mix(half(s, r->first_line), field(s, r->name)), field(s, r->file));
+		s->cookie = mix(s->cookie, (u64)half(s, r->flags) << 32 | half(s, r->arguments));
+		if (!s->named) {
+			s->named = 1;
+			s->ip[s->depth & (WORDS - 1)] = RUNTIME_TAG | r->id;
+			s->depth++;
+		}
+		name_function(s, r);
+	}
+	if (!r->index)
+		instruction -= code;
+	s->ip[s->depth & (WORDS - 1)] = FRAME_TAG | (code & ADDRESS_BITS);
+	s->ip[(s->depth + 1) & (WORDS - 1)] = s->cookie >> 32 << 32 | (u32)instruction;
+	s->depth += 2;
+	return 0;
+}
+
+/* The word of a native frame. If it executes frames of the language, these come next. */
+INLINE u64 run_of(struct state *s, u64 at)
+{
+	u32 number = s->runtime;
+	struct runtime *r;
+
+	if (!number)
+		return s->pc;
+	r = map_lookup(&runtimes, &number);
+	if (!r)
+		return s->pc & ADDRESS_BITS;
+	s->in_run = s->frame && (at - r->loop[0][0] < r->loop[0][1] || at - r->loop[1][0] < r->loop[1][1]);
+	return (s->pc & ADDRESS_BITS) | (at - r->text < r->text_len ? TEXT_TAG : 0);
+}
+
+/* One native frame: where it is, and who called it. */
+INLINE long native(struct state *s)
 {
 	u32 rule = K_GAP;
-	struct state *s = map_lookup(&states, which);
 	u64 at, fresh;
 	long again;
 
-	if (!s)
-		return 1;
 	if (s->trampoline && s->pc - s->trampoline < TRAMPOLINE && (s->pc == s->trampoline || !s->depth)) {
 		if (unprobe(s, &again))
 			return 1;
 		if (again)
 			return 0;
 	}
-	if (s->depth >= FRAMES)
+	if (s->frames >= s->most || s->depth >= WORDS - 1)
 		return end(s, FULL);
 	at = s->pc - s->back;
 	if (at - s->start >= s->len && s->known)
@@ -658,8 +891,9 @@ static long step(u32 round, void *which)
 		if (s->by_fp)
 			return end(s, NOWHERE);
 	}
-	s->ip[s->depth & 127] = s->pc;
+	s->ip[s->depth & (WORDS - 1)] = run_of(s, at);
 	s->depth++;
+	s->frames++;
 	fresh = s->fresh;
 	s->fresh = 0;
 	s->back = CALL;
@@ -677,6 +911,23 @@ static long step(u32 round, void *which)
 	if ((u8)rule == K_SIGNAL)
 		return SP_IS_KNOWN(s) ? interrupted(s, rule >> 16) : by_frame_pointer(s);
 	return by_rule(s, rule, fresh);
+}
+
+/* One frame of either kind. Where the native stack ends, those of the language that are left follow. */
+static long step(u32 round, void *which)
+{
+	struct state *s = map_lookup(&states, which);
+
+	if (!s)
+		return 1;
+	if (s->in_run)
+		return interpreted(s);
+	if (!native(s))
+		return 0;
+	if (!s->frame)
+		return 1;
+	s->done = s->in_run = 1;
+	return 0;
 }
 
 #ifdef ARM64
@@ -761,6 +1012,28 @@ INLINE void ask(u32 tgid)
 	tell(&asks, &who, sizeof(who), WAKE);
 }
 
+/* Where the parent of the current process has its mappings, if this was forked and has them, too: executing a program
+ * would have moved the stack. */
+INLINE struct space *inherited(void)
+{
+	u32 zero = 0, tgid;
+	struct family *f = map_lookup(&families, &zero);
+	u64 task = current_address(), parent, own, mm;
+
+	if (!f || !f->parent)
+		return 0;
+	parent = kernel_word(task + f->parent);
+	own = kernel_word(task + f->mm);
+	mm = kernel_word(parent + f->mm);
+	if (!own || !mm)
+		return 0;
+	if (own != mm && (kernel_word(own + f->code) != kernel_word(mm + f->code) ||
+			  kernel_word(own + f->stack) != kernel_word(mm + f->stack)))
+		return 0;
+	tgid = kernel_word(parent + f->tgid);
+	return map_lookup(&spaces, &tgid);
+}
+
 /* Walks from the registers that were taken, and writes the result. */
 INLINE void walk_from_here(void *ctx, struct state *s, const struct settings *said, u32 which, u8 flags)
 {
@@ -791,13 +1064,22 @@ INLINE void walk_from_here(void *ctx, struct state *s, const struct settings *sa
 		return;
 	}
 	space = map_lookup(&spaces, &tgid);
+	if (!space) {
+		s->flags |= PROCESS_UNKNOWN;
+		space = inherited();
+	}
 	s->known = space != 0;
 	if (space)
 		s->space = *space;
-	else
-		s->flags |= PROCESS_UNKNOWN;
-	loop(FRAMES + 1 + MOST_PENDING, step, &which, 0);
-	n = s->depth & 127;
+	s->runtime = space ? space->runtime : 0;
+	s->most = FRAMES;
+	s->frames = 0;
+	s->code = 0;
+	s->named = s->in_run = s->done = 0;
+	s->names = NAMES;
+	find_frame(s);
+	loop((s->frame ? MIXED_FRAMES + WORDS / 2 : FRAMES) + 1 + MOST_PENDING, step, &which, 0);
+	n = s->depth & (WORDS - 1);
 	if (s->flags & (PROCESS_UNKNOWN | MAPPING_UNKNOWN))
 		ask(tgid);
 	if (s->flags & PROCESS_UNKNOWN) {

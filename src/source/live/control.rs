@@ -339,7 +339,7 @@ impl LiveSource {
         let (way, walks, note) = if before.0 == CallGraph::Tables && way == CallGraph::Auto {
             (before.0, None, None)
         } else {
-            stack_walks::wanted(way, self.tables).map_err(|error| line(&error))?
+            stack_walks::wanted(way, self.tables, self.interpreters).map_err(|error| line(&error))?
         };
         if before.0 == way {
             return Err(note.unwrap_or_else(|| format!("the call graph mode is {} already", way.spelling())));

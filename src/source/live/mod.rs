@@ -26,7 +26,7 @@ use std::time::Duration;
 
 use rustix::event::{EventfdFlags, epoll, eventfd};
 
-use crate::event::{CallGraph, Event};
+use crate::event::{CallGraph, Event, Interpreters};
 use crate::kernel::limits::{self, Rights};
 use crate::kernel::spawn::{self, Fate, HeldCommand, RunningCommand};
 use crate::kernel::sys::{Errno, Sys};
@@ -88,6 +88,8 @@ pub struct LiveConfig {
     pub force: bool,
     /// The limit of kernel memory for unwind tables, in bytes.
     pub tables: usize,
+    /// The recorded frames of interpreted programs.
+    pub interpreters: Interpreters,
 }
 
 /// The running machine.
@@ -118,6 +120,7 @@ pub struct LiveSource {
     enable_at: Option<u64>,
     inherit: bool,
     tables: usize,
+    interpreters: Interpreters,
     /// The call graph mode to set with the first event whose stacks the program in the kernel can walk.
     late_walks: Option<CallGraph>,
     flood: throttle::FloodGuard,
@@ -189,6 +192,7 @@ impl LiveSource {
             enable_at: None,
             inherit: config.inherit,
             tables: config.tables,
+            interpreters: config.interpreters,
             late_walks: is_late.then_some(config.chains),
             flood: throttle::FloodGuard::new(config.force),
             probes: probes::Probes::default(),

@@ -12,6 +12,7 @@ use crate::kernel::procfs;
 use crate::kernel::walk::{Mapping, Mark, RowRange, Store};
 use crate::record::kinds::FileId;
 use crate::symbols::bytes::Bytes;
+use crate::symbols::languages::cpython::CpythonFile;
 use crate::symbols::trust::door;
 use crate::symbols::trust::same_file;
 use crate::symbols::unwind::rows;
@@ -72,6 +73,9 @@ struct Table {
     segments: Vec<(u64, u64, u64)>,
     /// A word that identifies the file in memory: its address, counted like those in rows, and its value.
     mark: Option<(u64, u64)>,
+    /// The interpreter in the file; the addresses of rows begin at `base`.
+    interpreter: Option<Arc<CpythonFile>>,
+    base: u64,
     /// Hash of the content that rows depend on, and of the mark.
     digest: Option<u64>,
     /// The value of [`Files::turn`] when its last process ended.
@@ -185,7 +189,19 @@ impl Files {
         self.next = self.next.wrapping_add(1);
         let told = FileTable { name: name.into(), made: TableOutcome::Coming, processes: 0 };
         let (spans, segments) = (Vec::new(), Vec::new());
-        self.tables.insert(id, Table { told, spans, segments, mark: None, digest: None, idle_since: self.turn });
+        self.tables.insert(
+            id,
+            Table {
+                told,
+                spans,
+                segments,
+                mark: None,
+                interpreter: None,
+                base: 0,
+                digest: None,
+                idle_since: self.turn,
+            },
+        );
         self.known.insert(key, id);
         id
     }
@@ -203,6 +219,8 @@ impl Files {
         // It was dropped meanwhile to make room.
         let Some(table) = self.tables.get_mut(&id) else { return Some(id) };
         (table.segments, table.mark, table.digest) = (made.segments, made.mark, made.digest);
+        table.interpreter = made.interpreter;
+        table.base = rows.as_ref().map_or(0, |rows| rows.base);
         let (spans, made) = match rows {
             Ok(rows) => match store.add(&rows.rows) {
                 Ok(spans) => (spans, TableOutcome::Of(rows.section, rows.rows.len())),
@@ -301,6 +319,13 @@ impl Files {
         }
     }
 
+    /// Returns the interpreter in a mapped file, and the difference of its addresses from the linked ones.
+    pub(crate) fn interpreter(&self, id: Id, map: &procfs::ProcMapping) -> Option<(Arc<CpythonFile>, u64)> {
+        let table = self.tables.get(&id)?;
+        let file = table.interpreter.clone()?;
+        Some((file, table.bias(map)?.wrapping_sub(table.base)))
+    }
+
     /// Returns the figures of the tables in use.
     pub(crate) fn told(&self) -> Vec<FileTable> {
         let used = self.tables.values().filter(|table| table.told.processes > 0);
@@ -316,15 +341,19 @@ impl Table {
         matches!(self.told.made, TableOutcome::Coming | TableOutcome::Full(_))
     }
 
-    fn place(&self, map: &procfs::ProcMapping, out: &mut Vec<Mapping>) {
+    /// Returns the difference of a mapping's addresses from those in rows.
+    fn bias(&self, map: &procfs::ProcMapping) -> Option<u64> {
         let within = |(offset, size, _): &&(u64, u64, u64)| {
             map.offset < offset.saturating_add(*size) && offset.saturating_sub(map.offset) < map.end - map.start
         };
-        let segment = self.segments.iter().find(within);
-        let (Some((_, _, shift)), Some(_)) = (segment, self.spans.first()) else {
+        let (_, _, shift) = self.segments.iter().find(within)?;
+        Some(map.start.wrapping_sub(map.offset).wrapping_sub(*shift))
+    }
+
+    fn place(&self, map: &procfs::ProcMapping, out: &mut Vec<Mapping>) {
+        let (Some(bias), Some(_)) = (self.bias(map), self.spans.first()) else {
             return out.push(Mapping::without_rows(map.start, map.end));
         };
-        let bias = map.start.wrapping_sub(map.offset).wrapping_sub(*shift);
         let first = out.len();
         place_rows(&self.spans, bias, map, out);
         let mark = |(at, word)| Mark { address: bias.wrapping_add(at), word, is_strict: false };

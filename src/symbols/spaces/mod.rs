@@ -3,6 +3,7 @@
 
 mod allowance;
 mod files;
+mod interpreters;
 mod jit;
 mod made;
 pub(crate) mod news;
@@ -21,9 +22,12 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::kernel::procfs;
 use crate::kernel::walk::{Asks, Mapping, ProcessEvent, Store, WalkEnds, Walker, lack};
+use crate::symbols::languages::cpython::CpythonFile;
+use crate::symbols::languages::prober::Prober;
 use allowance::Allowance;
 use files::Files;
 pub(crate) use files::{FileTable, TableOutcome};
+use interpreters::Interpreter;
 use jit::{JitCode, JitSpans};
 use made::{Done, Id};
 use news::{News, NewsSender};
@@ -86,14 +90,16 @@ pub struct WalkFigures {
     pub(crate) ends: WalkEnds,
 }
 
-pub(crate) fn follow(mut walker: Walker) -> io::Result<Following> {
+/// Follows processes; with `languages`, also the frames of interpreters.
+pub(crate) fn follow(mut walker: Walker, languages: bool) -> io::Result<Following> {
     let (sender, news) = news::channel();
     let tables = Arc::new(ArcSwap::default());
     let asked = walker.asks().map_or_else(|| Ok(never()), listen)?;
     let hasher = RandomState::new();
     let (elsewhere, made) = made::start(hasher.clone())?;
     let (starts, starting) = unbounded();
-    let spaces = Spaces::new(walker, Files::new(hasher, elsewhere), tables.clone());
+    let mut spaces = Spaces::new(walker, Files::new(hasher, elsewhere), tables.clone());
+    spaces.prober = languages.then(Prober::new);
     let from = Inputs { news, asked, made, starting };
     crate::kernel::thread("tables", move || spaces.run(&from))?;
     Ok(Following { news: sender, tables, starts: Starts(starts) })
@@ -142,6 +148,7 @@ struct Process {
     /// Its JIT's code and the places of its rows.
     jit: Option<JitCode>,
     jit_spans: JitSpans,
+    interpreter: Option<Interpreter>,
 }
 
 struct Spaces<S> {
@@ -156,6 +163,12 @@ struct Spaces<S> {
     /// When the published figures became outdated.
     changed: Option<Instant>,
     swept: Instant,
+    /// Reads the memory of processes with an interpreter; `None` if their languages are not walked.
+    prober: Option<Prober>,
+    /// When to read which of these processes again.
+    probes: FxHashMap<i32, Instant>,
+    /// Interpreters so far.
+    next_interpreter: u32,
 }
 
 impl<S: Store> Spaces<S> {
@@ -169,15 +182,20 @@ impl<S: Store> Spaces<S> {
             tables,
             changed: Some(Instant::now()),
             swept: Instant::now(),
+            prober: None,
+            probes: FxHashMap::default(),
+            next_interpreter: 0,
         }
     }
 
     fn run(mut self, from: &Inputs) {
         let Inputs { news, asked, made, starting } = from;
         let mut allowance = Allowance::new();
+        let probed = self.prober.as_ref().map_or_else(never, |prober| prober.answers.clone());
         loop {
             let told = self.changed.map(|since| since + TOLD);
-            let next = self.due.values().copied().chain(told).chain(self.files.next()).min();
+            let probes = self.probes.values().copied().chain(self.prober.as_ref().and_then(Prober::next));
+            let next = self.due.values().copied().chain(told).chain(self.files.next()).chain(probes).min();
             let wait = next.map_or(LONG_PAUSE, |next| next.saturating_duration_since(Instant::now()));
             select! {
                 recv(news.receiver) -> first => match first {
@@ -192,6 +210,7 @@ impl<S: Store> Spaces<S> {
                     Ok(one) => self.take_made(one),
                     Err(_) => return,
                 },
+                recv(probed) -> answer => answer.into_iter().for_each(|answer| self.take_probed(answer)),
                 recv(starting) -> one => one.into_iter().for_each(|one| self.prepare(one)),
                 default(wait) => {}
             }
@@ -245,6 +264,7 @@ impl<S: Store> Spaces<S> {
     fn step(&mut self, now: Instant) {
         let ready: Vec<i32> = self.due.extract_if(|_, at| *at <= now).map(|(pid, _)| pid).collect();
         ready.into_iter().for_each(|pid| self.read(pid));
+        self.probe(now);
         if self.files.next().is_some_and(|at| at <= now) {
             let waiting = self.files.take_waiting();
             self.place_anew(&waiting, now);
@@ -290,6 +310,9 @@ impl<S: Store> Spaces<S> {
             ProcessEvent::Mapped { .. } => {}
             // The mappings may have been read after these events, so they are read again, not inherited or dropped.
             ProcessEvent::Forked { child: pid, .. } | ProcessEvent::Executed { pid } if is_own(pid) => {
+                if matches!(news, ProcessEvent::Executed { .. }) {
+                    self.forget_interpreter(pid);
+                }
                 self.due.insert(pid, Instant::now());
             }
             ProcessEvent::Forked { parent, child } => self.fork(parent, child),
@@ -305,17 +328,20 @@ impl<S: Store> Spaces<S> {
     fn fork(&mut self, parent: i32, child: i32) {
         self.forget(child);
         let Some(process) = self.processes.get(&parent) else { return };
+        self.store.set_runtime(child, process.interpreter.as_ref().map_or(0, Interpreter::number));
         if self.store.set_process(child, &process.mappings).is_err() {
+            self.store.set_runtime(child, 0);
             return;
         }
         let (maps, mappings, files) = (process.maps.clone(), process.mappings.clone(), process.files.clone());
         let turns = process.turns.clone();
         let jit_spans = process.jit_spans.clone();
+        let interpreter = process.interpreter.clone();
         self.files.take(&files);
         let read = Instant::now();
         let pause = PAUSE;
-        let process =
-            Process { maps, mappings, turns, files, read, pause, is_own: false, stale: false, jit: None, jit_spans };
+        let (is_own, stale, jit) = (false, false, None);
+        let process = Process { maps, mappings, turns, files, read, pause, is_own, stale, jit, jit_spans, interpreter };
         self.put(child, process);
     }
 
@@ -323,19 +349,24 @@ impl<S: Store> Spaces<S> {
     fn put(&mut self, pid: i32, process: Process) {
         self.changed.get_or_insert_with(Instant::now);
         if let Some(before) = self.processes.insert(pid, process) {
-            self.files.give_up(&before.files);
-            before.jit_spans.release(&mut self.store);
+            self.give_up(before);
         }
     }
 
     fn forget(&mut self, pid: i32) {
         self.due.remove(&pid);
+        self.probes.remove(&pid);
         self.store.forget_process(pid);
         if let Some(process) = self.processes.remove(&pid) {
             self.changed.get_or_insert_with(Instant::now);
-            self.files.give_up(&process.files);
-            process.jit_spans.release(&mut self.store);
+            self.give_up(process);
         }
+    }
+
+    fn give_up(&mut self, process: Process) {
+        self.files.give_up(&process.files);
+        process.jit_spans.release(&mut self.store);
+        process.interpreter.into_iter().for_each(|interpreter| interpreter.release(&mut self.store));
     }
 
     /// Reads what a process has mapped now, and builds its tables.
@@ -356,25 +387,27 @@ impl<S: Store> Spaces<S> {
             process.jit = jit;
             return;
         }
-        let Placed { mappings, of_files, mut files, jit_spans } = self.place(pid, &maps, jit.as_ref());
+        let Placed { mappings, of_files, mut files, jit_spans, interpreter } = self.place(pid, &maps, jit.as_ref());
         let (before, read) = (self.processes.get(&pid), Instant::now());
         let turns = before.map_or_else(Turns::default, |before| before.turns.clone()).update(&of_files, read);
         let mappings = turns.arrange(mappings);
         turns.files().for_each(|file| hold(&mut self.files, file, &mut files));
         let is_same = before.is_some_and(|before| before.mappings == mappings);
+        let interpreter = self.interpreter(pid, interpreter);
         if !is_same && self.store.set_process(pid, &mappings).is_err() {
             self.files.give_up(&files);
             jit_spans.release(&mut self.store);
+            interpreter.into_iter().for_each(|interpreter| interpreter.release(&mut self.store));
             return self.forget(pid);
         }
-        self.put(
-            pid,
-            Process { maps, mappings, turns, files, read, pause: PAUSE, is_own: true, stale: false, jit, jit_spans },
-        );
+        let (pause, is_own, stale) = (PAUSE, true, false);
+        let process = Process { maps, mappings, turns, files, read, pause, is_own, stale, jit, jit_spans, interpreter };
+        self.put(pid, process);
     }
 
     fn place(&mut self, pid: i32, maps: &[procfs::ProcMapping], jit: Option<&JitCode>) -> Placed {
         let (mut mappings, mut of_files, mut files, mut spans) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        let mut interpreter = None;
         for map in maps.iter().filter(|map| map.start < map.end && map.end < KERNEL) {
             let Some(id) = self.files.of(pid, map, &mut self.store) else {
                 match jit.and_then(|jit| jit.place(map, &mut self.store, &mut mappings)) {
@@ -385,10 +418,11 @@ impl<S: Store> Spaces<S> {
             };
             hold(&mut self.files, id, &mut files);
             let first = mappings.len();
+            interpreter = interpreter.or_else(|| self.files.interpreter(id, map));
             self.files.place(id, map, &mut mappings);
             of_files.extend(mappings[first..].iter().map(|mapping| (id, *mapping)));
         }
-        Placed { mappings, of_files, files, jit_spans: JitSpans::new(spans) }
+        Placed { mappings, of_files, files, jit_spans: JitSpans::new(spans), interpreter }
     }
 }
 
@@ -399,6 +433,8 @@ struct Placed {
     /// Files, each held once.
     files: Vec<Id>,
     jit_spans: JitSpans,
+    /// The file of an interpreter, and the difference of its addresses from the linked ones.
+    interpreter: Option<(Arc<CpythonFile>, u64)>,
 }
 
 fn hold(files: &mut Files, file: Id, held: &mut Vec<Id>) {

@@ -184,6 +184,7 @@ fn news_that_do_not_last_leave_nothing() {
             stale: false,
             jit: None,
             jit_spans: JitSpans::new(Vec::new()),
+            interpreter: None,
         };
         spaces.store.processes.insert(pid, vec![one]);
         spaces.put(pid, process);

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use crate::record::Record;
+use crate::record::interpreted;
 use crate::units::kit::prelude::*;
 
 pub(crate) const SPEC: Spec = Spec {
@@ -65,6 +66,8 @@ impl Unit for Misc {
                 let kind = if *unload { "BPF unload" } else { "BPF load" };
                 self.add(time, kind, format!("program {id} tag {tag}"));
             }
+            // A function of a program, not of the kernel.
+            Record::Ksymbol { addr, .. } if interpreted::is_function(*addr) => {}
             Record::Ksymbol { addr, len, unregister, name: symbol } => {
                 let kind = if *unregister { "symbol gone" } else { "symbol" };
                 self.add(time, kind, format!("{} at {addr:#x}, {len} bytes", name(symbol)));

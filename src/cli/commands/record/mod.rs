@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::engine::ThreadPriority;
+use crate::export::functions::RecordedFunctions;
 use crate::export::ids::Identities;
 use crate::export::side::SideWriter;
 use crate::export::tables::TableWriter;
@@ -118,6 +119,7 @@ struct Recorder<'a> {
     beside: Vec<u8>,
     /// Build ids of a file's programs; a stream cannot contain data that is known only at its end.
     identities: Option<Identities>,
+    functions: RecordedFunctions,
     named: BTreeMap<Arc<str>, NamedContainer>,
     own_pid: Option<i32>,
     samples: u64,
@@ -147,6 +149,7 @@ impl<'a> Recorder<'a> {
             tables,
             beside: Vec::new(),
             identities,
+            functions: RecordedFunctions::default(),
             named: named.iter().map(|named| (named.root.clone(), named.clone())).collect(),
             own_pid: (!args.sampling.include_self).then(|| std::process::id() as i32),
             samples: 0,
@@ -209,7 +212,9 @@ impl<'a> Recorder<'a> {
         self.writer = RecordSink::open(self.args, &self.info, &named)?;
         let session = running(source.processes(), &self.info);
         self.writer.records(&source.preamble(&mut Vec::new()))?;
-        self.writer.records(&told(&session, &self.info))?;
+        let mut known = told(&session, &self.info);
+        self.functions.repeat(self.info.events[0].layout(), &mut known);
+        self.writer.records(&known)?;
         self.identities = self.identities.is_some().then(|| Identities::new(session.dsos.clone()));
         let layout = self.info.events[0].layout();
         self.tables = self.tables.is_some().then(|| TableWriter::new(session, SymbolOptions::of_user(), layout));
@@ -240,8 +245,11 @@ impl<'a> Recorder<'a> {
                     let time = field(24);
                     self.span = (self.span.0.min(time), self.span.1.max(time));
                 }
-            } else if let Some(identities) = &mut self.identities {
-                identities.follow(header, &bytes[at..]);
+            } else {
+                self.functions.follow(header, &bytes[at..]);
+                if let Some(identities) = &mut self.identities {
+                    identities.follow(header, &bytes[at..]);
+                }
             }
             at += size;
         }
@@ -279,7 +287,12 @@ impl<'a> Recorder<'a> {
         sections.extend(features::clock());
         let named: Vec<NamedContainer> = self.named.values().cloned().collect();
         sections.extend(names_of(&named));
-        sections.extend(self.identities.iter().flat_map(|identities| build_ids::sections(identities.list())));
+        if let Some(identities) = &self.identities {
+            let mut files = identities.list().to_vec();
+            // Without it, perf does not name interpreted functions.
+            files.extend(self.functions.put_in_cache().and_then(Result::ok));
+            sections.extend(build_ids::sections(&files));
+        }
         writer.call(path.file_name().unwrap_or_default());
         self.bytes += writer.finish(sections, &self.info.events)?;
         self.series.ended(&path)?;

@@ -41,7 +41,7 @@ impl RecordPipeline<'_> {
         let Self { misattributed, walks, strings, outer, layout, since, now } = self;
         // The task of such a record is unknown, and its time is only known to be after the previous round.
         let mut id = SampleId { pid: -1, tid: -1, time: *since, id: owner, cpu };
-        let mut walked = walks.as_mut().map(|walks| walks.begin(cpu));
+        let mut walked = walks.as_mut().map(|walks| walks.begin(cpu, *layout, id));
         let mut strings = strings.as_mut().map(|strings| strings.of_ring(cpu));
         // Without these, records stay together, and are copied at once.
         let is_plain = walked.is_none() && strings.is_none() && outer.is_none();

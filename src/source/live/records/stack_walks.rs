@@ -1,6 +1,7 @@
 //! User stacks walked by a BPF program in the kernel: it writes each stack as a separate record before the sample, or
 //! next to it at tracepoints. This module joins both into a sample with the whole chain, as if walked by the kernel.
 
+mod interpreted;
 mod traced;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -12,19 +13,19 @@ use std::time::{Duration, Instant};
 use arc_swap::ArcSwap;
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::event::{CallGraph, Event};
+use crate::event::{CallGraph, Event, Interpreters};
 use crate::kernel::attr::{Attr, TYPE_TRACEPOINT, sample};
 use crate::kernel::procfs;
 use crate::kernel::spawn::HeldCommand;
 use crate::kernel::sys::{Errno, Ioctl, Sys};
 use crate::kernel::walk::{
-    AT_TRACEPOINT, FRAMES, Hook, NARROW, ProcessEvent, Program, RETURNS, WalkEnd, WalkEnds, Walker, lack,
+    AT_TRACEPOINT, Hook, MIXED, NARROW, ProcessEvent, Program, RETURNS, WORDS, WalkEnd, WalkEnds, Walker, lack,
 };
 use crate::perfdata::layout;
-use crate::record::Layout;
 use crate::record::in_place::i32_at;
 use crate::record::kinds::{HEADER, Header, misc, types};
 use crate::record::sample::{CONTEXT_USER, ChainPlace, NO_CODE, u64s};
+use crate::record::{Layout, SampleId};
 use crate::symbols::spaces::news::{self, NewsSender};
 use crate::symbols::spaces::{self, Following, Starts, Tables, WalkFigures};
 
@@ -33,6 +34,7 @@ use crate::source::live::LiveConfig;
 use crate::source::live::attr;
 use crate::source::live::capture::refused_program;
 use crate::source::live::error::OpenError;
+use interpreted::InterpretedFrames;
 use traced::TracedWalk;
 
 /// Offsets before a walk's frames in its record: header, id, task, size of the program's data, why the walk ended.
@@ -67,7 +69,7 @@ pub(crate) fn for_events(config: &LiveConfig) -> Result<(CallGraph, Option<Stack
         let walks = copies.then(StackWalks::for_copies).flatten();
         return Ok((session.without_tables(), walks, None));
     };
-    let (found, walks, note) = wanted(way, limit)?;
+    let (found, walks, note) = wanted(way, limit, config.interpreters)?;
     let session = if matches!(session, CallGraph::Tables | CallGraph::Auto) { found } else { session };
     Ok((session, walks, note))
 }
@@ -76,13 +78,17 @@ pub(crate) fn for_events(config: &LiveConfig) -> Result<(CallGraph, Option<Stack
 pub(crate) fn wanted(
     way: CallGraph,
     limit: usize,
+    interpreters: Interpreters,
 ) -> Result<(CallGraph, Option<StackWalks>, Option<String>), OpenError> {
     let start = || {
         let otherwise = "Use --call-graph fp for frame pointers.";
         let walker = Walker::load(limit).map_err(|error| refused_program(&error, otherwise))?;
         let program = walker.program();
-        let following = spaces::follow(walker).map_err(|error| (error.to_string(), String::new()))?;
-        Ok(StackWalks::new(program, following))
+        let following = spaces::follow(walker, interpreters != Interpreters::Off)
+            .map_err(|error| (error.to_string(), String::new()))?;
+        let mut walks = StackWalks::new(program.clone(), following);
+        walks.pairs.interpreted = InterpretedFrames::new(interpreters, program);
+        Ok(walks)
     };
     match way {
         CallGraph::Tables | CallGraph::Auto => match start() {
@@ -298,6 +304,9 @@ pub(crate) struct WalkJoiner {
     rings: BTreeMap<u32, RingWalks>,
     /// The functions that call several programs of a tracepoint, sorted by their addresses.
     callers: Vec<Range<u64>>,
+    interpreted: InterpretedFrames,
+    /// A walk whose groups are replaced.
+    plain: Vec<u8>,
     told: FxHashSet<ProcessEvent>,
     /// Processes whose tables were requested, and whether a new one was among them.
     asked: FxHashSet<i32>,
@@ -321,6 +330,8 @@ impl WalkJoiner {
             samples: FxHashMap::default(),
             rings: BTreeMap::new(),
             callers: Vec::new(),
+            interpreted: InterpretedFrames::default(),
+            plain: Vec::new(),
             told: FxHashSet::default(),
             asked: FxHashSet::default(),
             asked_anew: false,
@@ -332,8 +343,9 @@ impl WalkJoiner {
         self.writers.contains(&id)
     }
 
-    /// Begins to read a CPU's ring.
-    pub(super) fn begin(&mut self, cpu: u32) -> RingWalks {
+    /// Begins to read a CPU's ring; `layout` and `id` are of records that have no sample.
+    pub(super) fn begin(&mut self, cpu: u32, layout: Layout, id: SampleId) -> RingWalks {
+        self.interpreted.begin(layout, id);
         self.rings.remove(&cpu).unwrap_or_default()
     }
 
@@ -354,20 +366,25 @@ impl WalkJoiner {
             if header.kind == types::LOST {
                 ring.waiting.clear();
                 ring.traced.lose(read, &self.callers, out);
+                self.interpreted.lost();
             }
             self.tell(header, &record[HEADER..]);
             return false;
         };
         if self.writers.contains(&id) {
             self.look(record);
+            let mut plain = std::mem::take(&mut self.plain);
+            let record = self.interpreted.read(record, out, &mut plain);
             if record.get(FLAGS_AT).is_some_and(|flags| flags & AT_TRACEPOINT != 0) {
                 ring.traced.walked(read, record, &self.callers, out);
             } else {
                 ring.waiting.clear();
                 ring.waiting.extend_from_slice(record);
             }
+            self.plain = plain;
             return true;
         }
+        self.interpreted.map(record, out);
         let walk = &ring.waiting;
         let is_joined = match (self.samples.get(&id), self.copies.get(&id)) {
             (Some(Sampled { chain, is_traced: true }), _) => {
@@ -413,13 +430,18 @@ impl WalkJoiner {
     fn tell(&mut self, header: Header, body: &[u8]) {
         let [pid, second, tid] = [0, 4, 8].map(|at| i32_at(body, at).unwrap_or(-1));
         let news = match header.kind {
-            types::FORK if pid != second => ProcessEvent::Forked { parent: second, child: pid },
+            types::FORK if pid != second => {
+                self.interpreted.forked(pid);
+                ProcessEvent::Forked { parent: second, child: pid }
+            }
             types::EXIT if pid == tid => {
                 self.asked.remove(&pid);
+                self.interpreted.exited(pid);
                 ProcessEvent::Exited { pid }
             }
             types::COMM if header.misc & misc::COMM_EXEC != 0 => {
                 self.asked.remove(&pid);
+                self.interpreted.executed(pid);
                 ProcessEvent::Executed { pid }
             }
             types::MMAP | types::MMAP2 if pid > 0 && header.misc & misc::MMAP_DATA == 0 => ProcessEvent::Mapped { pid },
@@ -457,13 +479,15 @@ fn split(walk: &[u8]) -> Option<(&[u8], Option<u32>)> {
 
 /// Writes a sample with its walk; `None` if the walk belongs to another sample, or the record would be too long.
 fn join(record: &[u8], header: Header, place: &ChainPlace, walk: &[u8], out: &mut Vec<u8>) -> Option<()> {
-    let (frames, _) = split(walk)?;
+    let (words, _) = split(walk)?;
+    // The sampled address, if the interpreter's frames are replaced.
+    let (leaf, frames) = if walk[FLAGS_AT] & MIXED != 0 { words.split_at_checked(8)? } else { (words, words) };
     let n = frames.len() / 8;
     // Both records have the id before the address and the task.
     let (ip, task) = (record.get(ID_AT + 8..ID_AT + 16)?, record.get(ID_AT + 16..ID_AT + 24)?);
     let in_user = header.misc & misc::CPUMODE_MASK == misc::USER;
-    let is_its = task == walk.get(TASK_AT..TASK_AT + 8)? && (!in_user || frames.get(..8) == Some(ip));
-    if !is_its || n == 0 || n > FRAMES {
+    let is_its = task == walk.get(TASK_AT..TASK_AT + 8)? && (!in_user || leaf.get(..8) == Some(ip));
+    if !is_its || n == 0 || n > WORDS {
         return None;
     }
     let [head, chain, rest] = place.split(record)?;
@@ -473,7 +497,13 @@ fn join(record: &[u8], header: Header, place: &ChainPlace, walk: &[u8], out: &mu
     let size = u16::try_from(record.len() + 8 * added).ok()?;
     out.extend_from_slice(&record[..6]);
     out.extend_from_slice(&size.to_le_bytes());
+    let body = out.len();
     out.extend_from_slice(&head[HEADER..]);
+    if in_user {
+        // The function of the language that the interpreter executed.
+        let at = body + ID_AT + 8 - HEADER;
+        out[at..at + 8].copy_from_slice(&frames[..8]);
+    }
     out.extend_from_slice(&((chain.len() / 8 + added) as u64).to_le_bytes());
     out.extend_from_slice(chain);
     out.extend_from_slice(&CONTEXT_USER.to_le_bytes());

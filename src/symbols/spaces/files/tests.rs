@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::*;
-use crate::kernel::walk::NoRoom;
+use crate::kernel::walk::{LanguageRuntime, NoRoom};
 
 /// A store with room for some rows; released rows are free at once.
 #[derive(Debug, Default)]
@@ -41,6 +41,14 @@ impl Store for BuildCounter {
         self.processes.remove(&pid);
     }
 
+    fn add_runtime(&mut self, _: &LanguageRuntime) -> Option<u32> {
+        None
+    }
+
+    fn drop_runtime(&mut self, _: u32) {}
+
+    fn set_runtime(&mut self, _: i32, _: u32) {}
+
     fn held(&self) -> (usize, usize) {
         (8 * self.used.values().sum::<usize>(), 8 * self.room)
     }
@@ -60,7 +68,7 @@ pub(crate) fn may_look(test: &str) -> bool {
 
 fn table(spans: Vec<RowRange>, segments: Vec<(u64, u64, u64)>) -> Table {
     let told = FileTable { name: "x".into(), made: TableOutcome::Of(".eh_frame", 9), processes: 0 };
-    Table { told, spans, segments, mark: None, digest: None, idle_since: 0 }
+    Table { told, spans, segments, mark: None, interpreter: None, base: 0, digest: None, idle_since: 0 }
 }
 
 /// A program's bytes: a different program of equal size for each number.

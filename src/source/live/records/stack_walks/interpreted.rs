@@ -1,0 +1,187 @@
+//! Frames of interpreters in walks: turns the groups of words that the kernel writes into addresses of functions, and
+//! names these by records of their own.
+
+use std::sync::Arc;
+
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use crate::event::Interpreters;
+use crate::kernel::walk::runtime::{StringBytes, WalkPart, WalkParts, WalkedFunction};
+use crate::kernel::walk::{MIXED, Program};
+use crate::record::in_place::{i32_at, u64_at};
+use crate::record::interpreted::{self, FUNCTION_LEN};
+use crate::record::{Layout, SampleId};
+use crate::symbols::languages::strings;
+
+use super::super::output::{RecordOutput, TIME_AT};
+use super::{FLAGS_AT, FRAMES_AT, ID_AT, TASK_AT};
+
+/// The maximum number of functions, and of their places in processes.
+const FUNCTIONS: usize = 1 << 17;
+const PLACES: usize = 1 << 18;
+/// CPython's position of a string's kind in its state.
+const KIND_SHIFT: u8 = 2;
+
+/// The functions that have no name yet, and those beyond the limit.
+const UNREAD: u32 = 0;
+const OTHERS: u32 = 1;
+
+#[derive(Debug, Default)]
+pub(super) struct InterpretedFrames {
+    shown: Interpreters,
+    /// The program that writes names; it forgets what was lost.
+    program: Option<Arc<Program>>,
+    /// The number of each function by its name, file and first line.
+    functions: FxHashMap<(String, String, u32), u32>,
+    /// Functions by interpreter, address and content of their code.
+    places: FxHashMap<(u32, u64, u32), u32>,
+    /// Processes whose mapping was written, and those with frames whose next sample needs it.
+    mapped: FxHashSet<i32>,
+    unmapped: FxHashSet<i32>,
+    /// The round of rings in which processes executed another program.
+    executed: FxHashMap<i32, u64>,
+    /// How to write records, with the earliest time of this round.
+    round: Option<(Layout, SampleId)>,
+    words: Vec<u64>,
+}
+
+impl InterpretedFrames {
+    pub(super) fn new(shown: Interpreters, program: Arc<Program>) -> Self {
+        Self { shown, program: Some(program), ..Self::default() }
+    }
+
+    /// Sets the layout and the values of the trailers of records until the next call.
+    pub(super) fn begin(&mut self, layout: Layout, id: SampleId) {
+        self.round = Some((layout, id));
+        self.executed.retain(|_, round| *round == id.time);
+    }
+
+    /// A child has its mapping written, too: that of its parent may be later than the fork.
+    pub(super) fn forked(&mut self, child: i32) {
+        self.mapped.remove(&child);
+    }
+
+    pub(super) fn executed(&mut self, pid: i32) {
+        self.mapped.remove(&pid);
+        self.executed.extend(self.round.map(|(_, id)| (pid, id.time)));
+    }
+
+    pub(super) fn exited(&mut self, pid: i32) {
+        self.mapped.remove(&pid);
+        self.unmapped.remove(&pid);
+        self.executed.remove(&pid);
+    }
+
+    /// Names may be among lost records: they are written again.
+    pub(super) fn lost(&mut self) {
+        if let Some(program) = self.program.as_ref().filter(|_| !self.places.is_empty()) {
+            program.forget_names();
+        }
+    }
+
+    /// Replaces the groups in a walk by addresses of functions: the first word is the sampled address, the others are
+    /// the frames. Appends the records that these need to `out`. Other walks stay as they are.
+    pub(super) fn read<'a>(
+        &mut self,
+        walk: &'a [u8],
+        out: &mut RecordOutput<'_, '_>,
+        room: &'a mut Vec<u8>,
+    ) -> &'a [u8] {
+        let Some(words) = walk.get(FRAMES_AT..).filter(|_| walk[FLAGS_AT] & MIXED != 0) else { return walk };
+        let last = WalkParts::of(words).enumerate().filter(|(_, part)| matches!(part, WalkPart::Frame(_))).last();
+        let outermost = last.map(|(i, _)| i);
+        let (mut runtime, mut leaf) = (0, None);
+        let mut frames = std::mem::take(&mut self.words);
+        frames.clear();
+        for (i, part) in WalkParts::of(words).enumerate() {
+            match part {
+                WalkPart::Runtime(id) => runtime = id,
+                WalkPart::Names(function, name, file) => self.name((runtime, function), name, file, out),
+                WalkPart::Frame(function) => frames.push(interpreted::python(self.number(runtime, function))),
+                WalkPart::Native(address, is_own) => {
+                    leaf.get_or_insert(address);
+                    let is_inner = outermost.is_some_and(|outermost| i < outermost);
+                    let is_hidden = match self.shown {
+                        Interpreters::Only => outermost.is_some(),
+                        Interpreters::Auto => is_own && is_inner,
+                        Interpreters::Both | Interpreters::Off => false,
+                    };
+                    frames.extend((!is_hidden).then_some(address));
+                }
+            }
+        }
+        if outermost.is_some() {
+            let pid = i32_at(walk, TASK_AT).unwrap_or(-1);
+            if pid > 0 && !self.mapped.contains(&pid) {
+                self.unmapped.insert(pid);
+            }
+        }
+        room.clear();
+        room.extend_from_slice(&walk[..FRAMES_AT]);
+        leaf.iter().chain(&frames).for_each(|word| room.extend_from_slice(&word.to_le_bytes()));
+        self.words = frames;
+        room
+    }
+
+    fn number(&self, runtime: u32, function: WalkedFunction) -> u32 {
+        self.places.get(&(runtime, function.code, function.cookie)).copied().unwrap_or(UNREAD)
+    }
+
+    /// Learns a function's name. Equal functions of several processes are the same.
+    fn name(
+        &mut self,
+        (runtime, function): (u32, WalkedFunction),
+        name: StringBytes<'_>,
+        file: StringBytes<'_>,
+        out: &mut RecordOutput<'_, '_>,
+    ) {
+        let read = |string, is_end| strings::decode(string, KIND_SHIFT, is_end);
+        let (Some(name), Some(file)) = (read(name, false), read(file, true)) else { return };
+        if self.functions.is_empty() {
+            self.tell(UNREAD, "(name not read)", out);
+            self.tell(OTHERS, "(other functions)", out);
+        }
+        if self.places.len() >= PLACES {
+            self.places.clear();
+            self.lost();
+        }
+        let next = OTHERS + 1 + self.functions.len() as u32;
+        let key = (name, file, function.at);
+        let number = match self.functions.get(&key) {
+            Some(known) => *known,
+            None if self.functions.len() >= FUNCTIONS => OTHERS,
+            None => {
+                let (name, file, _) = &key;
+                let base = file.rsplit('/').next().unwrap_or(file);
+                self.tell(next, &format!("{name} ({base})"), out);
+                self.functions.insert(key, next);
+                next
+            }
+        };
+        self.places.insert((runtime, function.code, function.cookie), number);
+    }
+
+    fn tell(&self, number: u32, label: &str, out: &mut RecordOutput<'_, '_>) {
+        const _: () = assert!(FUNCTION_LEN == 1 << 16);
+        let Some((layout, id)) = &self.round else { return };
+        // A name is shorter than a record may be.
+        let address = interpreted::python(number);
+        out.write(|out| interpreted::encode_function(out, address, label, &layout.encode_trailer(id)).is_some());
+    }
+
+    /// Writes the mapping of a sample's process if it has frames and no mapping. Records may be read before earlier ones
+    /// of other rings: only the sample's own time is after the process began.
+    pub(super) fn map(&mut self, sample: &[u8], out: &mut RecordOutput<'_, '_>) {
+        if self.unmapped.is_empty() {
+            return;
+        }
+        let Some((pid, time)) = i32_at(sample, ID_AT + 16).zip(u64_at(sample, TIME_AT)) else { return };
+        let Some((layout, id)) = self.round.as_ref().filter(|_| self.unmapped.remove(&pid)) else { return };
+        let trailer = layout.encode_trailer(&SampleId { pid, tid: pid, time, ..*id });
+        out.write(|out| interpreted::encode_mapping(out, pid, &trailer).is_some());
+        // The program that a process executes in this round has no mapping before it: the next round repeats it.
+        if !self.executed.contains_key(&pid) {
+            self.mapped.insert(pid);
+        }
+    }
+}

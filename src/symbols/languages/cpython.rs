@@ -1,0 +1,207 @@
+//! CPython 3.8 to 3.13: its files by their symbols, and where its threads keep their state.
+
+use object::{Object, ObjectSection, ObjectSymbol};
+
+use super::ProcessMemory;
+use super::debug_offsets::{self, Tree};
+use crate::kernel::walk::LanguageRuntime;
+use crate::kernel::walk::runtime::RuntimeLayout;
+use crate::symbols::elf::program::{ElfProgram, Machine};
+
+/// A file that contains the interpreter, with addresses as linked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct CpythonFile {
+    /// The minor version of Python 3.
+    pub(crate) minor: u8,
+    state: u64,
+    code_type: u64,
+    loops: [(u64, u64); 2],
+    text: (u64, u64),
+    layout: RuntimeLayout,
+    tree: Tree,
+}
+
+/// The position of a thread's state relative to its thread pointer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ThreadSlot(i32);
+
+/// Layouts of 3.8 to 3.12, whose types do not change within a minor version (Include/cpython, Include/internal).
+fn known(minor: u8) -> Option<(RuntimeLayout, Tree)> {
+    let heap = RuntimeLayout {
+        thread_id: 176,
+        hops: (24, None),
+        frame_size: 112,
+        code: 32,
+        next: 24,
+        instruction: 104,
+        entry: (0, 0),
+        is_shim: false,
+        is_index: true,
+        code_size: 120,
+        first_line: 40,
+        arguments: 16,
+        flags: 36,
+        name: 112,
+        file: 104,
+        start: 0,
+        kind_shift: 2,
+        ascii: 48,
+        wide: 72,
+    };
+    let stack = RuntimeLayout {
+        thread_id: 152,
+        hops: (56, Some(8)),
+        frame_size: 72,
+        code: 32,
+        next: 48,
+        instruction: 56,
+        entry: (68, 1),
+        is_index: false,
+        code_size: 136,
+        first_line: 72,
+        arguments: 56,
+        flags: 48,
+        name: 128,
+        file: 112,
+        start: 184,
+        ..heap
+    };
+    let tree = |interpreter, thread| Tree { interpreter, thread, next: 8 };
+    Some(match minor {
+        8 | 9 => (heap, tree(32, 8)),
+        10 => (RuntimeLayout { frame_size: 104, instruction: 96, ..heap }, tree(32, 8)),
+        11 => (stack, tree(40, 16)),
+        12 => {
+            let stack =
+                RuntimeLayout { thread_id: 136, hops: (56, Some(0)), code: 0, next: 8, entry: (70, 3), ..stack };
+            let stack = RuntimeLayout { is_shim: true, first_line: 68, arguments: 52, start: 192, ..stack };
+            (RuntimeLayout { ascii: 40, wide: 56, ..stack }, tree(40, 72))
+        }
+        _ => return None,
+    })
+}
+
+const STATE: &[u8] = b"_PyRuntime";
+
+impl CpythonFile {
+    /// Recognizes the interpreter by its symbols; `None` for other files, and for versions whose types are unknown.
+    pub(crate) fn of(program: &ElfProgram<'_>, bytes: &[u8]) -> Option<Self> {
+        let elf = program.elf.as_ref().filter(|_| program.machine == Machine::X86_64)?;
+        let names = elf.section_by_name(".dynstr").and_then(|section| section.data().ok())?;
+        memchr::memmem::find(names, STATE)?;
+        let (mut state, mut code_type, mut version, mut loops) = (None, None, None, [(0, 0); 2]);
+        let (mut own, mut all) = (0, 0);
+        let is_cold = |name: &[u8]| name.starts_with(b"_PyEval_EvalFrameDefault.cold");
+        for symbol in elf.dynamic_symbols().filter(|symbol| symbol.is_definition()) {
+            let (name, address) = (symbol.name_bytes().unwrap_or_default(), symbol.address());
+            all += 1;
+            own += usize::from(name.starts_with(b"Py") || name.starts_with(b"_Py"));
+            match name {
+                STATE => state = Some(address),
+                b"PyCode_Type" => code_type = Some(address),
+                b"Py_Version" => version = Some(address),
+                b"_PyEval_EvalFrameDefault" => loops[0] = (address, symbol.size()),
+                _ => {}
+            }
+        }
+        let (state, code_type) = (state?, code_type?);
+        if loops[0].1 == 0 {
+            return None;
+        }
+        let cold = elf.symbols().find(|symbol| symbol.name_bytes().is_ok_and(is_cold));
+        loops[1] = cold.map_or((0, 0), |symbol| (symbol.address(), symbol.size()));
+        let minor = match version.and_then(|at| content(program, bytes, at, 4)) {
+            Some(version) => minor_of(u32::from_le_bytes(version.try_into().ok()?))?,
+            None => older(elf)?,
+        };
+        let (layout, tree) = match known(minor) {
+            Some(known) => known,
+            None => debug_offsets::parse(minor, content(program, bytes, state, debug_offsets::BYTES)?)?,
+        };
+        // All code of a program that embeds the interpreter is not the interpreter's.
+        let part =
+            program.segments.iter().find(|part| part.is_code && loops[0].0.wrapping_sub(part.address) < part.size);
+        let text = part.filter(|_| own * 4 >= all * 3).map_or(loops[0], |part| (part.address, part.size));
+        Some(Self { minor, state, code_type, loops, text, layout, tree })
+    }
+
+    /// Finds the word near each thread pointer that has the thread's state: in every thread at the same distance. It is
+    /// a thread-local variable below the thread pointer, or a pthread key's value above, which stays set while the
+    /// thread runs without the interpreter's lock.
+    pub(crate) fn slot(&self, bias: u64, memory: &impl ProcessMemory) -> Option<ThreadSlot> {
+        /// Threads that are looked at.
+        const MOST: usize = 64;
+        const ABOVE: usize = 1408;
+        const BELOW: usize = 16 << 10;
+        let interpreter = memory.word(bias.wrapping_add(self.state).wrapping_add(self.tree.interpreter))?;
+        let mut thread = memory.word(interpreter.wrapping_add(self.tree.thread))?;
+        let mut places: Option<Vec<i32>> = None;
+        for _ in 0..MOST {
+            if thread == 0 {
+                break;
+            }
+            let pointer = memory.word(thread.wrapping_add(self.layout.thread_id.into()))?;
+            let mut found = Vec::new();
+            for (from, len) in [(0, ABOVE), (-(BELOW as i64), BELOW)] {
+                let mut bytes = vec![0; len];
+                // The thread may have ended meanwhile.
+                if memory.read(pointer.wrapping_add_signed(from), &mut bytes).is_some() {
+                    let words = bytes.as_chunks::<8>().0.iter().enumerate();
+                    let hits = words.filter(|(_, word)| u64::from_le_bytes(**word) == thread);
+                    found.extend(hits.map(|(i, _)| from as i32 + 8 * i as i32));
+                }
+            }
+            if !found.is_empty() {
+                let common = |places: Vec<i32>| places.into_iter().filter(|place| found.contains(place)).collect();
+                places = Some(places.map_or_else(|| found.clone(), common));
+            }
+            thread = memory.word(thread.wrapping_add(self.tree.next))?;
+        }
+        places?.first().copied().map(ThreadSlot)
+    }
+
+    /// Returns how a process is walked whose file is mapped with this difference from the linked addresses.
+    pub(crate) fn runtime(&self, bias: u64, slot: ThreadSlot, id: u32) -> LanguageRuntime {
+        let at = |address: u64| address.wrapping_add(bias);
+        let range = |(start, len): (u64, u64)| if len == 0 { (0, 0) } else { (at(start), len) };
+        LanguageRuntime {
+            loops: self.loops.map(range),
+            text: range(self.text),
+            code_type: at(self.code_type),
+            id,
+            slot: slot.0,
+            own: 0,
+            layout: self.layout,
+        }
+    }
+}
+
+/// Returns bytes of the file at a linked address.
+fn content<'d>(program: &ElfProgram<'_>, bytes: &'d [u8], address: u64, len: usize) -> Option<&'d [u8]> {
+    let is_in = |part: &&crate::symbols::elf::program::Segment| address.wrapping_sub(part.address) < part.size;
+    let part = program.segments.iter().find(is_in)?;
+    let at = usize::try_from(part.offset.checked_add(address - part.address)?).ok()?;
+    bytes.get(at..at.checked_add(len)?)
+}
+
+/// Returns the minor version of `PY_VERSION_HEX`; `None` if it is not of Python 3.
+fn minor_of(version: u32) -> Option<u8> {
+    let [_, _, minor, major] = version.to_le_bytes();
+    (major == 3).then_some(minor)
+}
+
+/// Returns the minor version of a file before 3.11, from the name of the folder of modules.
+fn older(elf: &crate::symbols::elf::Elf<'_>) -> Option<u8> {
+    let rodata = elf.section_by_name(".rodata")?.data().ok()?;
+    let version = |at: usize| {
+        let rest = rodata.get(at + b"python3.".len()..)?;
+        let digits = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
+        std::str::from_utf8(&rest[..digits.min(2)]).ok()?.parse::<u8>().ok()
+    };
+    let mut found = memchr::memmem::find_iter(rodata, b"python3.").filter_map(version);
+    let first = found.next()?;
+    found.all(|other| other == first).then_some(first)
+}
+
+#[cfg(test)]
+mod tests;

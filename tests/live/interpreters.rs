@@ -1,0 +1,151 @@
+//! Functions of Python programs, whose true call chains are known.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::common::{allowed, installed, program, run, skipped};
+
+/// Below `outer`, C code of the interpreter calls back. The mode `made` compiles functions that are called once and
+/// dropped, whose memory is used again.
+const CHAIN: &str = r#"
+import os, random, sys, time
+
+def spin(seconds):
+    end = time.thread_time() + seconds
+    n = 0
+    while time.thread_time() < end:
+        for i in range(300): n += i * i
+
+def leaf(item):
+    spin(.001)
+    return item
+
+class Shop:
+    def middle(self):
+        sorted(range(4), key=leaf)
+
+def outer():
+    Shop().middle()
+
+def child():
+    spin(.02)
+
+def fork():
+    pid = os.fork()
+    if pid == 0:
+        child()
+        os._exit(0)
+    os.waitpid(pid, 0)
+
+def made():
+    i = random.randrange(100)
+    space = {'spin': spin}
+    exec(f'def inner_{i}():\n spin(.0005)\ndef outer_{i}():\n inner_{i}()\n', space)
+    space[f'outer_{i}']()
+
+mode, end = globals()[sys.argv[1]], time.time() + 3
+while time.time() < end:
+    mode()
+"#;
+
+struct Stage {
+    dir: tempfile::TempDir,
+}
+
+fn stage() -> Option<Stage> {
+    if !cfg!(target_arch = "x86_64") || !allowed() || !installed("python3") || !installed("perf") {
+        return None;
+    }
+    let version = run(Command::new("python3").args(["-c", "import sys; print(sys.version_info[1])"])).stdout;
+    let minor: u32 = String::from_utf8_lossy(&version).trim().parse().expect("a number");
+    if !(8..=13).contains(&minor) {
+        skipped("this version of Python is not known");
+        return None;
+    }
+    let dir = tempfile::tempdir().expect("a directory");
+    std::fs::write(dir.path().join("chain.py"), CHAIN).expect("written");
+    Some(Stage { dir })
+}
+
+impl Stage {
+    fn record(&self, mode: &str, more: &[&str]) -> PathBuf {
+        let file = self.dir.path().join(format!("{mode}.data"));
+        let mut record = program();
+        record.args(["record", "-q", "-e", "cpu-clock", "-F", "499", "-o"]).arg(&file).args(more).arg("--");
+        run(self.at_home(&mut record).arg("python3").arg(self.dir.path().join("chain.py")).arg(mode));
+        file
+    }
+
+    /// Files for perf go to the home directory.
+    fn at_home<'a>(&self, command: &'a mut Command) -> &'a mut Command {
+        command.env("HOME", self.dir.path())
+    }
+
+    /// The functions of Python in each sample, innermost first, in order of time.
+    fn stacks(&self, mut script: Command, file: &Path) -> Vec<Vec<String>> {
+        let text = run(self.at_home(&mut script).args(["script", "-i"]).arg(file)).stdout;
+        let text = String::from_utf8_lossy(&text).into_owned();
+        let name = |line: &str| {
+            let symbol = line.strip_suffix(" ([python])")?.trim_start().split_once(' ')?.1;
+            Some(symbol.split(" (chain.py)").next().unwrap_or(symbol).to_owned())
+        };
+        text.split("\n\n")
+            .filter(|block| !block.trim().is_empty())
+            .map(|b| b.lines().filter_map(name).collect())
+            .collect()
+    }
+
+    /// The later half of the samples: the first ones come before the interpreter is found, which takes longer under load.
+    fn later(&self, file: &Path) -> Vec<Vec<String>> {
+        let mut stacks = self.stacks(program(), file);
+        stacks.split_off(stacks.len() / 2)
+    }
+}
+
+fn share(stacks: &[Vec<String>], is_it: impl Fn(&[String]) -> bool) -> f64 {
+    stacks.iter().filter(|stack| is_it(stack)).count() as f64 / stacks.len() as f64
+}
+
+#[test]
+fn functions_of_python_are_in_order_and_perf_has_the_same_names() {
+    let Some(stage) = stage() else { return };
+    let file = stage.record("outer", &[]);
+    let later = stage.later(&file);
+    let chain = ["spin", "leaf", "Shop.middle", "outer", "<module>"];
+    // Before 3.11, functions have no qualified names.
+    let is_it = |stack: &[String]| {
+        let same = |(own, name): (&String, &&str)| own == name || name.rsplit('.').next() == Some(own);
+        stack.len() == chain.len() && stack.iter().zip(&chain).all(same)
+    };
+    assert!(later.len() > 100 && share(&later, is_it) > 0.9, "{} of {}", share(&later, is_it), later.len());
+    assert_eq!(stage.stacks(Command::new("perf"), &file), stage.stacks(program(), &file));
+    let without = stage.record("outer", &["--interp", "off"]);
+    assert_eq!(share(&stage.stacks(program(), &without), <[String]>::is_empty), 1.0);
+}
+
+#[test]
+fn forked_children_have_functions_of_python_at_once() {
+    let Some(stage) = stage() else { return };
+    let later = stage.later(&stage.record("fork", &[]));
+    let chain = ["spin", "child", "fork", "<module>"];
+    let share = share(&later, |stack| stack.iter().zip(&chain).all(|(own, name)| own == name) && stack.len() == 4);
+    assert!(later.len() > 100 && share > 0.8, "{share} of {}", later.len());
+}
+
+#[test]
+fn functions_that_are_dropped_at_once_have_no_wrong_names() {
+    let Some(stage) = stage() else { return };
+    let later = stage.later(&stage.record("made", &[]));
+    let of = |stack: &[String], kind: &str| stack.iter().find_map(|name| name.strip_prefix(kind).map(str::to_owned));
+    let pairs: Vec<_> = later.iter().filter_map(|s| of(s, "inner_").zip(of(s, "outer_"))).collect();
+    assert!(pairs.len() > 100, "{}", pairs.len());
+    assert_eq!(pairs.iter().find(|(inner, outer)| inner != outer), None);
+    let known = ["spin", "made", "<module>", "(name not read)"];
+    let is_known = |name: &String| {
+        known.contains(&&**name)
+            || [name.strip_prefix("inner_"), name.strip_prefix("outer_")].iter().any(Option::is_some)
+    };
+    // The compiler and the import system have functions of their own files.
+    let other = later.iter().flatten().find(|name| !is_known(name) && !name.contains('('));
+    assert_eq!(other, None);
+}

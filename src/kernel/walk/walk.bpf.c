@@ -764,6 +764,28 @@ INLINE u64 string(struct state *s, struct runtime *r, u64 at, u64 *bytes, u64 *h
 	return at + (kind & 16 ? r->ascii : r->wide);
 }
 
+/* A hash of a string's length and first characters: another may lie at its address later. */
+INLINE u64 content(struct state *s, struct runtime *r, u64 at)
+{
+	u64 kind, n, hash;
+
+	if (read_user(s->context, 24, (const void *)(at + 16)))
+		return 0;
+	kind = s->context[2] >> r->kind_shift;
+	n = hash = s->context[0] << ((kind & 7) >> 1);
+	n = n > 64 ? 64 : n;
+	/* The verifier needs the mask below. */
+	asm volatile("" : "+r"(n));
+#pragma unroll
+	for (int i = 0; i < 8; i++)
+		s->context[3 + i] = 0;
+	read_user(&s->context[3], n & 127, (const void *)(at + (kind & 16 ? r->ascii : r->wide)));
+#pragma unroll
+	for (int i = 0; i < 8; i++)
+		hash = mix(hash, s->context[3 + i]);
+	return hash;
+}
+
 /* Writes the names of a function, unless that was done before. */
 INLINE void name_function(struct state *s, struct runtime *r)
 {
@@ -836,6 +858,7 @@ INLINE long interpreted(struct state *s)
 		}
 		s->cookie = mix(mix(half(s, r->first_line), field(s, r->name)), field(s, r->file));
 		s->cookie = mix(s->cookie, (u64)half(s, r->flags) << 32 | half(s, r->arguments));
+		s->cookie = mix(s->cookie, content(s, r, field(s, r->name)));
 		if (!s->named) {
 			s->named = 1;
 			s->ip[s->depth & (WORDS - 1)] = RUNTIME_TAG | r->id;

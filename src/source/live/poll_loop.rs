@@ -155,6 +155,7 @@ mod tests {
             command: None,
             force: true,
             tables: 0,
+            interpreters: Default::default(),
         };
         LiveSource::start(config, Box::new(FakeSys::new(|_, _, _| Ok(()))), Rights::read()).expect("started")
     }

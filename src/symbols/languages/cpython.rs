@@ -204,4 +204,4 @@ fn older(elf: &crate::symbols::elf::Elf<'_>) -> Option<u8> {
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

@@ -12,12 +12,13 @@ use crate::kernel::procfs;
 use crate::kernel::walk::{Mapping, Mark, RowRange, Store};
 use crate::record::kinds::FileId;
 use crate::symbols::bytes::Bytes;
+use crate::symbols::elf::program::ElfProgram;
 use crate::symbols::languages::cpython::CpythonFile;
 use crate::symbols::trust::door;
 use crate::symbols::trust::same_file;
 use crate::symbols::unwind::rows;
 
-use super::made::{Id, Job, Made};
+use super::made::{Id, Job, Made, code};
 
 /// The limits of files with tables, and of known paths to them.
 const FILES: usize = 4096;
@@ -44,7 +45,7 @@ enum Key {
 const NARROW: u64 = 1 << 32;
 
 /// A file's table, for display.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct FileTable {
     /// The path at which the file was first found.
     pub(crate) name: Arc<str>,
@@ -52,7 +53,7 @@ pub(crate) struct FileTable {
     pub(crate) processes: usize,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) enum TableOutcome {
     /// The section, and its number of rows.
     Of(&'static str, usize),
@@ -61,10 +62,11 @@ pub(crate) enum TableOutcome {
     /// There was no room for this many rows.
     Full(usize),
     /// The table is being built, which takes a while for a large file.
+    #[default]
     Coming,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Table {
     told: FileTable,
     /// Sorted by address; empty if the file does not have rows.
@@ -73,7 +75,7 @@ struct Table {
     segments: Vec<(u64, u64, u64)>,
     /// A word that identifies the file in memory: its address, counted like those in rows, and its value.
     mark: Option<(u64, u64)>,
-    /// The interpreter in the file; the addresses of rows begin at `base`.
+    /// The interpreter in the file, known before its rows; the addresses of rows begin at `base`.
     interpreter: Option<Arc<CpythonFile>>,
     base: u64,
     /// Hash of the content that rows depend on, and of the mark.
@@ -117,7 +119,9 @@ impl Files {
             }
             // The 64-bit vDSO is read from this process, so that others cannot influence it.
             let image = if is_narrow { procfs::memory_of(pid, map) } else { procfs::vdso() };
-            return Some(self.make(key, name(), &Bytes::from(image.unwrap_or_default()), store));
+            let bytes = Bytes::from(image.unwrap_or_default());
+            let id = self.begin(key, name(), &bytes, store);
+            return Some(self.make(id, &bytes, store));
         }
         if map.inode == 0 {
             return None;
@@ -138,12 +142,14 @@ impl Files {
             return Some(*id);
         }
         let bytes = Bytes::of(file).ok()?;
-        if rows::is_slow(&bytes) && self.elsewhere.is_some() && self.coming < MAX_COMING {
-            let id = self.begin(key, name.to_owned(), store);
+        let id = self.begin(key, name.to_owned(), &bytes, store);
+        // Frames of an interpreter's language do not wait for rows.
+        let is_slow = self.tables[&id].interpreter.is_some() || rows::is_slow(&bytes);
+        if is_slow && self.elsewhere.is_some() && self.coming < MAX_COMING {
             self.order(Job { id, bytes, anew: false });
             return Some(id);
         }
-        let id = self.make(key, name.to_owned(), &bytes, store);
+        let id = self.make(id, &bytes, store);
         bytes.rest();
         Some(id)
     }
@@ -160,8 +166,7 @@ impl Files {
     }
 
     /// Builds a file's table, unless there is one with the same content.
-    fn make(&mut self, key: Key, name: String, bytes: &Bytes, store: &mut impl Store) -> Id {
-        let id = self.begin(key, name, store);
+    fn make(&mut self, id: Id, bytes: &Bytes, store: &mut impl Store) -> Id {
         let made = Made::of(bytes, &self.hasher, |digest| self.same.contains_key(&digest));
         self.finish(id, made, store).unwrap_or(id)
     }
@@ -178,7 +183,7 @@ impl Files {
         }
     }
 
-    fn begin(&mut self, key: Key, name: String, store: &mut impl Store) -> Id {
+    fn begin(&mut self, key: Key, name: String, bytes: &Bytes, store: &mut impl Store) -> Id {
         if self.known.len() >= PATHS {
             self.known.clear();
         }
@@ -187,21 +192,10 @@ impl Files {
         }
         let id = self.next;
         self.next = self.next.wrapping_add(1);
-        let told = FileTable { name: name.into(), made: TableOutcome::Coming, processes: 0 };
-        let (spans, segments) = (Vec::new(), Vec::new());
-        self.tables.insert(
-            id,
-            Table {
-                told,
-                spans,
-                segments,
-                mark: None,
-                interpreter: None,
-                base: 0,
-                digest: None,
-                idle_since: self.turn,
-            },
-        );
+        let told = FileTable { name: name.into(), ..FileTable::default() };
+        let mut table = Table { told, idle_since: self.turn, ..Table::default() };
+        table.recognize(bytes);
+        self.tables.insert(id, table);
         self.known.insert(key, id);
         id
     }
@@ -218,9 +212,10 @@ impl Files {
         let rows = made.rows?;
         // It was dropped meanwhile to make room.
         let Some(table) = self.tables.get_mut(&id) else { return Some(id) };
-        (table.segments, table.mark, table.digest) = (made.segments, made.mark, made.digest);
-        table.interpreter = made.interpreter;
-        table.base = rows.as_ref().map_or(0, |rows| rows.base);
+        (table.mark, table.digest) = (made.mark, made.digest);
+        if let Ok(rows) = &rows {
+            (table.segments, table.base) = (made.segments, rows.base);
+        }
         let (spans, made) = match rows {
             Ok(rows) => match store.add(&rows.rows) {
                 Ok(spans) => (spans, TableOutcome::Of(rows.section, rows.rows.len())),
@@ -336,6 +331,15 @@ impl Files {
 }
 
 impl Table {
+    /// Recognizes the interpreter in a file.
+    fn recognize(&mut self, bytes: &Bytes) {
+        let Ok(program) = ElfProgram::of(bytes) else { return };
+        self.interpreter = CpythonFile::of(&program, bytes).map(Arc::new);
+        if self.interpreter.is_some() {
+            self.segments = code(&program, 0);
+        }
+    }
+
     /// Returns whether its rows are still missing, but expected.
     fn is_to_come(&self) -> bool {
         matches!(self.told.made, TableOutcome::Coming | TableOutcome::Full(_))

@@ -10,9 +10,10 @@ use crate::symbols::languages::prober::{ProbeAnswer, ProbeJob};
 
 use super::Spaces;
 
-/// Delays until a process is read again whose interpreter has not begun. Later it is read when its mappings change.
-const AGAIN: [Duration; 4] =
-    [Duration::from_millis(10), Duration::from_millis(50), Duration::from_millis(250), Duration::from_secs(1)];
+/// The delay until a process is read again whose interpreter has not begun. It doubles each time, for this many times;
+/// later the process is read when its mappings change.
+const AGAIN: Duration = Duration::from_millis(2);
+const TRIES: u32 = 12;
 
 /// The interpreter of a process, which it shares with its forked children.
 #[derive(Clone, Debug)]
@@ -21,7 +22,7 @@ pub(super) struct Interpreter {
     bias: u64,
     /// Its number in the kernel, once the state of its threads was found.
     number: Option<Arc<u32>>,
-    tries: usize,
+    tries: u32,
 }
 
 impl Interpreter {
@@ -95,10 +96,10 @@ impl<S: Store> Spaces<S> {
         let is_it = |own: &&mut Interpreter| own.file == job.file && own.bias == job.bias && own.number.is_none();
         let Some(own) = process.filter(is_it) else { return };
         let Some(slot) = slot else {
-            if let Some(delay) = AGAIN.get(own.tries) {
-                self.probes.insert(job.pid, Instant::now() + *delay);
+            if own.tries < TRIES {
+                self.probes.insert(job.pid, Instant::now() + AGAIN * (1 << own.tries));
+                own.tries += 1;
             }
-            own.tries += 1;
             return;
         };
         self.next_interpreter = self.next_interpreter.wrapping_add(1).max(1);

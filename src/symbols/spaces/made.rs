@@ -2,7 +2,6 @@
 
 use std::hash::{BuildHasher, RandomState};
 use std::io;
-use std::sync::Arc;
 
 use crossbeam_channel::{Receiver, Sender, unbounded};
 use rustc_hash::FxHashSet;
@@ -10,7 +9,6 @@ use rustc_hash::FxHashSet;
 use super::allowance::Allowance;
 use crate::symbols::bytes::Bytes;
 use crate::symbols::elf::program::{ElfProgram, Segment};
-use crate::symbols::languages::cpython::CpythonFile;
 use crate::symbols::unwind::rows::{self, NoRows, UnwindRows};
 
 /// The ID by which processes refer to a table.
@@ -26,8 +24,6 @@ pub(crate) struct Made {
     pub(crate) segments: Vec<(u64, u64, u64)>,
     /// A word that identifies the file in memory: its address, counted like those in rows, and its value.
     pub(crate) mark: Option<(u64, u64)>,
-    /// The interpreter in the file.
-    pub(crate) interpreter: Option<Arc<CpythonFile>>,
 }
 
 impl Made {
@@ -37,14 +33,13 @@ impl Made {
         let mark = program.as_ref().and_then(ElfProgram::mark);
         let digest = rows::contents(bytes).map(|parts| hasher.hash_one((parts, mark)));
         if digest.is_some_and(is_known) {
-            return Self { digest, rows: None, segments: Vec::new(), mark: None, interpreter: None };
+            return Self { digest, rows: None, segments: Vec::new(), mark: None };
         }
-        let interpreter = program.as_ref().and_then(|program| CpythonFile::of(program, bytes)).map(Arc::new);
         let rows = rows::of(bytes);
         let base = rows.as_ref().ok().map(|rows| rows.base);
         let segments = program.zip(base).map_or_else(Vec::new, |(program, base)| code(&program, base));
         let mark = mark.zip(base).map(|((address, word), base)| (address.wrapping_sub(base), word));
-        Self { digest, rows: Some(rows), segments, mark, interpreter }
+        Self { digest, rows: Some(rows), segments, mark }
     }
 }
 
@@ -77,7 +72,7 @@ pub(crate) fn start(hasher: RandomState) -> io::Result<(Sender<Job>, Receiver<Do
 }
 
 /// Returns the segments with code, in the format of [`Made`].
-fn code(program: &ElfProgram<'_>, base: u64) -> Vec<(u64, u64, u64)> {
+pub(super) fn code(program: &ElfProgram<'_>, base: u64) -> Vec<(u64, u64, u64)> {
     let segments = program.segments.iter().filter(|segment| segment.is_code);
     let shift = |segment: &Segment| segment.address.wrapping_sub(segment.offset).wrapping_sub(base);
     segments.map(|segment| (segment.offset, segment.size, shift(segment))).collect()

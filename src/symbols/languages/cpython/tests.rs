@@ -18,7 +18,7 @@ impl ProcessMemory for Pieces {
     }
 }
 
-fn file() -> CpythonFile {
+pub(crate) fn file() -> CpythonFile {
     let (layout, tree) = known(11).expect("known");
     CpythonFile {
         minor: 11,

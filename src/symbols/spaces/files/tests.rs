@@ -68,7 +68,7 @@ pub(crate) fn may_look(test: &str) -> bool {
 
 fn table(spans: Vec<RowRange>, segments: Vec<(u64, u64, u64)>) -> Table {
     let told = FileTable { name: "x".into(), made: TableOutcome::Of(".eh_frame", 9), processes: 0 };
-    Table { told, spans, segments, mark: None, interpreter: None, base: 0, digest: None, idle_since: 0 }
+    Table { told, spans, segments, ..Table::default() }
 }
 
 /// A program's bytes: a different program of equal size for each number.
@@ -83,6 +83,12 @@ fn key(number: u64) -> Key {
     Key::File((1, number, 0, 0, 0))
 }
 
+/// Builds a file's table here.
+fn make(files: &mut Files, key: Key, name: String, bytes: &Bytes, store: &mut BuildCounter) -> Id {
+    let id = files.begin(key, name, bytes, store);
+    files.make(id, bytes, store)
+}
+
 fn made_of(files: &Files, id: Id) -> &TableOutcome {
     &files.tables[&id].told.made
 }
@@ -90,9 +96,9 @@ fn made_of(files: &Files, id: Id) -> &TableOutcome {
 #[test]
 fn what_is_the_same_is_made_once() {
     let (mut files, mut store) = (Files::default(), BuildCounter { room: 1 << 40, ..BuildCounter::default() });
-    let one = files.make(key(1), "/bin/sh".to_owned(), &program(0), &mut store);
-    let same = files.make(key(2), "/merged/bin/sh".to_owned(), &program(0), &mut store);
-    let other = files.make(key(3), "/bin/sh".to_owned(), &program(1), &mut store);
+    let one = make(&mut files, key(1), "/bin/sh".to_owned(), &program(0), &mut store);
+    let same = make(&mut files, key(2), "/merged/bin/sh".to_owned(), &program(0), &mut store);
+    let other = make(&mut files, key(3), "/bin/sh".to_owned(), &program(1), &mut store);
     assert_eq!((one, files.known[&key(2)], store.used.len()), (same, one, 2));
     assert_ne!(one, other);
     files.take(&[one, other]);
@@ -100,7 +106,7 @@ fn what_is_the_same_is_made_once() {
     let told: Vec<(usize, TableOutcome)> = files.told().into_iter().map(|told| (told.processes, told.made)).collect();
     let rows = store.used[&1];
     assert_eq!(told, [(2, TableOutcome::Of(".eh_frame", rows)), (1, TableOutcome::Of(".eh_frame", rows))]);
-    let text = files.make(key(4), "/etc/passwd".to_owned(), &Bytes::from(b"root".to_vec()), &mut store);
+    let text = make(&mut files, key(4), "/etc/passwd".to_owned(), &Bytes::from(b"root".to_vec()), &mut store);
     assert!(matches!(made_of(&files, text), TableOutcome::Without(_)));
 }
 
@@ -108,7 +114,7 @@ fn what_is_the_same_is_made_once() {
 fn where_room_ends_those_go_that_nobody_had_for_longest() {
     let (mut files, mut store) = (Files::default(), BuildCounter { room: 1 << 40, ..BuildCounter::default() });
     let make = |files: &mut Files, store: &mut BuildCounter, number: u8| {
-        let id = files.make(key(number.into()), format!("/{number}"), &program(number), store);
+        let id = make(files, key(number.into()), format!("/{number}"), &program(number), store);
         files.take(&[id]);
         id
     };
@@ -143,9 +149,9 @@ fn where_room_ends_those_go_that_nobody_had_for_longest() {
 
 /// Starts building a table elsewhere, with key and content from these numbers.
 fn ordered(files: &mut Files, store: &mut BuildCounter, key_of: u64, number: u8) -> (Job, Made) {
-    let id = files.begin(key(key_of), "/large".to_owned(), store);
-    files.coming += 1;
     let bytes = program(number);
+    let id = files.begin(key(key_of), "/large".to_owned(), &bytes, store);
+    files.coming += 1;
     let made = Made::of(&bytes, &files.hasher, |_| false);
     (Job { id, bytes, anew: false }, made)
 }
@@ -249,4 +255,24 @@ fn segments_of_this_program_are_where_its_code_is() {
     table.place(map, &mut out);
     let pc = here.wrapping_sub(out[0].bias);
     assert!(rows.rows.iter().any(|row| u64::from(*row as u32) == pc), "a function begins with a row");
+}
+
+/// The interpreter of this machine, if it has one that is known.
+#[test]
+#[cfg(target_arch = "x86_64")]
+fn an_interpreter_is_known_before_its_rows() {
+    let Some(bytes) = std::fs::read("/usr/bin/python3").ok().map(Bytes::from) else { return };
+    let (sender, jobs) = crossbeam_channel::unbounded();
+    let (mut files, mut store) =
+        (Files::new(RandomState::new(), sender), BuildCounter { room: 1 << 40, ..BuildCounter::default() });
+    let file = std::fs::File::open("/usr/bin/python3").expect("it was read");
+    let id = files.of_file("/usr/bin/python3", &file, &mut store).expect("a table");
+    let Some(segment) = files.tables[&id].segments.first().copied() else { return };
+    let code = map(0x40_0000, 0x1000, segment.0);
+    let before = files.interpreter(id, &code).expect("it is known");
+    let job = jobs.try_recv().expect("its rows are being built");
+    let made = Made::of(&bytes, &files.hasher, |_| false);
+    files.take_made(job, made, &mut store);
+    assert!(matches!(made_of(&files, id), TableOutcome::Of(..)));
+    assert_eq!(files.interpreter(id, &code), Some(before));
 }

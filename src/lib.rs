@@ -10,6 +10,7 @@
 //!                   order     at time t             derived   stack trie  rows
 //! ```
 //!
+//! * [`perf_abi`]: bits that requests to the kernel and its records share.
 //! * [`kernel`]: perf_event_open, rings, /proc, /sys. Contains all `unsafe` code.
 //! * [`record`]: the record types, decoded and sorted by time.
 //! * [`lang`]: the common parts of all small languages: quantities, errors with their position.
@@ -64,6 +65,8 @@ macro_rules! listed {
         $list_vis const $LIST: &[&$Type] = &[$(&$module::$ITEM),+];
     };
 }
+
+pub mod perf_abi;
 
 pub mod kernel;
 pub mod record;

@@ -1,7 +1,8 @@
 //! Fields of samples that only their text output shows: registers at an interrupt, physical addresses, page sizes.
 
 use super::kinds::{RecordCursor, RecordError, types};
-use super::sample::{Layout, UserState, bit};
+use super::sample::{Layout, UserState};
+use crate::perf_abi::sample as bit;
 
 /// The fields after a sample's transaction; absent ones are zero or empty.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -3,40 +3,12 @@
 
 use super::in_place::u64_at;
 use super::kinds::{HEADER, Header, RecordCursor, RecordError, types};
+use crate::perf_abi::{branch, read_format, sample as bit};
 
-/// `PERF_SAMPLE_*` bits, named here so that this module does not depend on others.
-pub(super) mod bit {
-    pub(crate) const IP: u64 = 1;
-    pub(crate) const TID: u64 = 1 << 1;
-    pub(crate) const TIME: u64 = 1 << 2;
-    pub(crate) const ADDR: u64 = 1 << 3;
-    pub(crate) const READ: u64 = 1 << 4;
-    pub(crate) const CALLCHAIN: u64 = 1 << 5;
-    pub(crate) const ID: u64 = 1 << 6;
-    pub(crate) const CPU: u64 = 1 << 7;
-    pub(crate) const PERIOD: u64 = 1 << 8;
-    pub(crate) const STREAM_ID: u64 = 1 << 9;
-    pub(crate) const RAW: u64 = 1 << 10;
-    pub(crate) const BRANCH_STACK: u64 = 1 << 11;
-    pub(crate) const REGS_USER: u64 = 1 << 12;
-    pub(crate) const STACK_USER: u64 = 1 << 13;
-    pub(crate) const WEIGHT: u64 = 1 << 14;
-    pub(crate) const DATA_SRC: u64 = 1 << 15;
-    pub(crate) const WEIGHT_STRUCT: u64 = 1 << 24;
-    pub(crate) const IDENTIFIER: u64 = 1 << 16;
-    pub(crate) const TRANSACTION: u64 = 1 << 17;
-    pub(crate) const REGS_INTR: u64 = 1 << 18;
-    pub(crate) const PHYS_ADDR: u64 = 1 << 19;
-    pub(crate) const AUX: u64 = 1 << 20;
-    pub(crate) const CGROUP: u64 = 1 << 21;
-    pub(crate) const DATA_PAGE_SIZE: u64 = 1 << 22;
-    pub(crate) const CODE_PAGE_SIZE: u64 = 1 << 23;
-
-    /// The leading fields of samples, a word each: those before the time, those before the period, and all.
-    pub(crate) const BEFORE_TIME: u64 = IDENTIFIER | IP | TID;
-    pub(crate) const BEFORE_PERIOD: u64 = BEFORE_TIME | TIME | ADDR | ID | STREAM_ID | CPU;
-    pub(crate) const FIRST: u64 = BEFORE_PERIOD | PERIOD;
-}
+/// The leading fields of samples, a word each: those before the time, those before the period, and all.
+const BEFORE_TIME: u64 = bit::IDENTIFIER | bit::IP | bit::TID;
+const BEFORE_PERIOD: u64 = BEFORE_TIME | bit::TIME | bit::ADDR | bit::ID | bit::STREAM_ID | bit::CPU;
+const FIRST: u64 = BEFORE_PERIOD | bit::PERIOD;
 
 /// Call-chain words from here up are context markers, not addresses (`PERF_CONTEXT_MAX`).
 pub(crate) const CONTEXT_MAX: u64 = -4095i64 as u64;
@@ -47,9 +19,6 @@ pub(crate) const CONTEXT_USER_DEFERRED: u64 = -640i64 as u64;
 pub(crate) const CONTEXT_GUEST: u64 = -2048i64 as u64;
 pub(crate) const CONTEXT_GUEST_KERNEL: u64 = -2176i64 as u64;
 pub(crate) const CONTEXT_GUEST_USER: u64 = -2560i64 as u64;
-
-/// `PERF_SAMPLE_BRANCH_COUNTERS`: a word per branch after all branches.
-const BRANCH_COUNTERS: u64 = 1 << 19;
 
 /// Our own marker after an unwound user chain: the stack continued past the end of the copy.
 pub(crate) const CONTEXT_CUT: u64 = -4000i64 as u64;
@@ -192,10 +161,6 @@ pub(crate) fn u64s(bytes: &[u8]) -> impl DoubleEndedIterator<Item = u64> + Exact
     bytes.as_chunks::<8>().0.iter().map(|w| u64::from_le_bytes(*w))
 }
 
-/// `PERF_FORMAT_GROUP` and `PERF_FORMAT_ID`.
-pub(super) const GROUP: u64 = 1 << 3;
-pub(super) const READ_ID: u64 = 1 << 2;
-
 /// The fields of a live tracepoint's samples without call chains, which can be very frequent.
 const TRACED: u64 = bit::IDENTIFIER | bit::IP | bit::TID | bit::TIME | bit::CPU | bit::PERIOD | bit::RAW;
 
@@ -244,11 +209,11 @@ impl Layout {
     }
 
     pub(crate) fn time_offset(&self) -> Option<usize> {
-        self.has(bit::TIME).then(|| self.bytes_of(bit::BEFORE_TIME))
+        self.has(bit::TIME).then(|| self.bytes_of(BEFORE_TIME))
     }
 
     pub(crate) fn period_offset(&self) -> Option<usize> {
-        self.has(bit::PERIOD).then(|| self.bytes_of(bit::BEFORE_PERIOD))
+        self.has(bit::PERIOD).then(|| self.bytes_of(BEFORE_PERIOD))
     }
 
     /// Decodes a sample.
@@ -300,7 +265,7 @@ impl Layout {
             c.u64_if(self.branches & HW_INDEX != 0, "branch index")?;
             let bytes = usize::try_from(n).ok().and_then(|n| n.checked_mul(24)).unwrap_or(usize::MAX);
             s.branches = c.take(bytes, "branches")?;
-            if self.branches & BRANCH_COUNTERS != 0 {
+            if self.branches & branch::COUNTERS != 0 {
                 c.take(s.branches.len() / 3, "branch counters")?;
             }
         }
@@ -341,33 +306,34 @@ impl Layout {
     /// Takes `struct read_format`, single or group, without a group's number of members.
     fn read<'a>(&self, c: &mut RecordCursor<'a>) -> Result<&'a [u8], RecordError> {
         let (times, member) = self.read_words();
-        let members = if self.read_format & GROUP != 0 { c.u64("read group size")? } else { 1 };
+        let members = if self.read_format & read_format::GROUP != 0 { c.u64("read group size")? } else { 1 };
         let words = members.checked_mul(member).and_then(|w| w.checked_add(times)).unwrap_or(u64::MAX);
         let bytes = usize::try_from(words).ok().and_then(|n| n.checked_mul(8)).unwrap_or(usize::MAX);
         c.take(bytes, "read values")
     }
 
     fn read_words(&self) -> (u64, u64) {
-        let f = self.read_format;
-        ((f & 1) + (f >> 1 & 1), 1 + u64::from(f & READ_ID != 0) + (f >> 4 & 1))
+        let word = |bit| u64::from(self.read_format & bit != 0);
+        let times = word(read_format::TOTAL_TIME_ENABLED) + word(read_format::TOTAL_TIME_RUNNING);
+        (times, 1 + word(read_format::ID) + word(read_format::LOST))
     }
 
     /// Returns whether samples have the count of each event of their group.
     pub(crate) fn is_read(&self) -> bool {
-        self.has(bit::READ) && self.read_format & READ_ID != 0
+        self.has(bit::READ) && self.read_format & read_format::ID != 0
     }
 
     /// Returns the counts of a sample's group, member by member; empty if the members have no ids.
     pub(crate) fn readings<'a>(&self, sample: &Sample<'a>) -> impl Iterator<Item = Reading> + use<'a> {
         let (times, member) = self.read_words();
         // In a group the times precede all members; in a single read they follow the value.
-        let group = self.read_format & GROUP != 0;
+        let group = self.read_format & read_format::GROUP != 0;
         let (head, id) = if group { (times as usize, 1) } else { (0, 1 + times as usize) };
         let step = if group { member } else { times + member } as usize;
         let bytes = if self.is_read() { sample.read } else { &[] };
-        let before = self.bytes_of(bit::FIRST) + 8 * usize::from(group);
+        let before = self.bytes_of(FIRST) + 8 * usize::from(group);
         let word = move |at: usize| u64_at(bytes, 8 * at);
-        let lost = (self.read_format >> 4 & 1 == 1).then_some(1);
+        let lost = (self.read_format & read_format::LOST != 0).then_some(1);
         (head..bytes.len() / 8).step_by(step).filter_map(move |at| {
             let lost = lost.and_then(|behind| word(at + id + behind)).unwrap_or(0);
             Some(Reading { value: word(at)?, id: word(at + id)?, lost, at: before + 8 * at })
@@ -445,8 +411,8 @@ impl ChainPlace {
     /// Returns `None` for samples that begin differently, or have counts before their chain.
     pub(crate) fn of(sample_type: u64) -> Option<Self> {
         let layout = Layout { sample_type, ..Layout::default() };
-        let is_known = sample_type & (bit::BEFORE_TIME | bit::READ) == bit::BEFORE_TIME;
-        is_known.then(|| Self { at: HEADER + layout.bytes_of(bit::FIRST), is_there: layout.has(bit::CALLCHAIN) })
+        let is_known = sample_type & (BEFORE_TIME | bit::READ) == BEFORE_TIME;
+        is_known.then(|| Self { at: HEADER + layout.bytes_of(FIRST), is_there: layout.has(bit::CALLCHAIN) })
     }
 
     /// Splits a whole record into the bytes up to its chain's length, its chain, and the rest.

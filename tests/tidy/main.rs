@@ -11,8 +11,8 @@ use std::path::{Path, PathBuf};
 
 /// The folders in the order of a sample's life: each may use those before it.
 const ORDER: &[&str] = &[
-    "kernel", "record", "lang", "perfdata", "event", "filter", "session", "symbols", "source", "profile", "panel",
-    "query", "units", "ingest", "machine", "engine", "ui", "report", "export", "cli",
+    "perf_abi", "kernel", "record", "lang", "perfdata", "event", "filter", "session", "symbols", "source", "profile",
+    "panel", "query", "units", "ingest", "machine", "engine", "ui", "report", "export", "cli",
 ];
 
 /// Dependencies that the order permits but the design forbids.
@@ -288,6 +288,7 @@ const NAMED_BY_CALLERS: &[&str] = &[
     "export/perfdata.rs",
     "kernel/files/mod.rs",
     // Files in /proc of the machine, or of a process that may have ended: the process is named.
+    "kernel/kernel_symbols.rs",
     "kernel/machine/host.rs",
     "kernel/procfs.rs",
     // The recording is named.

@@ -1,8 +1,8 @@
 //! The branch types of `perf record -j`, as bits of `branch_sample_type`. See perf-record(1).
 
 use crate::lang::nearest_hint;
+pub(crate) use crate::perf_abi::branch::ANY;
 
-pub(crate) const ANY: u64 = 1 << 3;
 /// Bits that select only the privilege level: user, kernel, hypervisor.
 const WHOSE: u64 = 0b111;
 

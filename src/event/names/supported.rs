@@ -6,7 +6,6 @@ use std::os::fd::{AsFd, OwnedFd};
 use crate::kernel::perf_event::attr::{Attr, Flag, TYPE_HARDWARE, TYPE_HW_CACHE, branch, sample};
 use crate::kernel::perf_event::sys::{Errno, Sys};
 
-use super::branches;
 use super::perf_names;
 
 /// Exceeds the number of counters of any PMU.
@@ -51,7 +50,7 @@ impl Supported {
         };
         answer.precise = (1..=3).rev().find(takes).unwrap_or(0);
         let sample_type = sampled.sample_type | sample::BRANCH_STACK;
-        let with_branches = Attr { sample_type, branch_sample_type: branch::USER | branches::ANY, ..sampled };
+        let with_branches = Attr { sample_type, branch_sample_type: branch::USER | branch::ANY, ..sampled };
         answer.branches = open(sys, &with_branches).is_ok();
         answer.counters = counters(sys);
         Some(answer)
@@ -98,7 +97,7 @@ mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
 
     use super::*;
-    use crate::kernel::perf_event::fake::FakeSys;
+    use crate::kernel::fake::FakeSys;
 
     #[test]
     fn the_kernel_is_asked_for_each_event() {

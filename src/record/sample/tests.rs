@@ -86,7 +86,7 @@ fn counter_values_are_stepped_over() {
     let groups = [(8, 2), (8 | 1, 3), (8 | 2, 3), (8 | 4, 4), (8 | 16, 4), (8 | 1 | 2 | 4 | 16, 8)];
     for (format, words) in single.into_iter().chain(groups) {
         let layout = Layout { sample_type: bit::READ | bit::CALLCHAIN, read_format: format, ..Layout::default() };
-        let size: &[u64] = if format & GROUP != 0 { &[2] } else { &[] };
+        let size: &[u64] = if format & read_format::GROUP != 0 { &[2] } else { &[] };
         let list = [size, &vec![9; words], &[1, 0x77]].concat();
         let chain = layout.sample(HEAD, &body(&list)).map(|s| s.chain().collect::<Vec<_>>());
         assert_eq!(chain, Ok(vec![0x77]), "{format}");
@@ -134,8 +134,8 @@ fn branches_with_what_stands_beside_them() {
     let two = [1, 2, 3, 4, 5, 6];
     assert_eq!(of(0, &[&[2][..], &two, &[77]].concat()), Ok((48, 77)));
     assert_eq!(of(1 << 17, &[&[2, 9][..], &two, &[77]].concat()), Ok((48, 77)));
-    assert_eq!(of(BRANCH_COUNTERS, &[&[2][..], &two, &[8, 8], &[77]].concat()), Ok((48, 77)));
-    assert_eq!(of(BRANCH_COUNTERS | 1 << 17, &[&[0, 9][..], &[77]].concat()), Ok((0, 77)));
+    assert_eq!(of(branch::COUNTERS, &[&[2][..], &two, &[8, 8], &[77]].concat()), Ok((48, 77)));
+    assert_eq!(of(branch::COUNTERS | 1 << 17, &[&[0, 9][..], &[77]].concat()), Ok((0, 77)));
     assert!(of(0, &[3, 1, 2, 3, 4, 5, 6]).is_err() && of(0, &[u64::MAX]).is_err());
 }
 

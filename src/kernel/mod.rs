@@ -6,6 +6,7 @@ pub(crate) mod blocked;
 pub mod bpf;
 pub(crate) mod file_error;
 pub mod files;
+pub(crate) mod kernel_symbols;
 pub mod machine;
 pub mod perf_event;
 pub mod process;
@@ -18,9 +19,9 @@ pub use bpf::btf;
 pub(crate) use bpf::strings;
 pub(crate) use files::mapped;
 pub use machine::{cgroup, cpus, host, identity};
-#[cfg(test)]
-pub(crate) use perf_event::fake;
 pub(crate) use perf_event::ring;
+#[cfg(test)]
+pub(crate) use perf_event::tests as fake;
 pub use perf_event::{attr, sys};
 pub use process::{limits, own_memory, privilege};
 pub(crate) use process::{sched, spawn};

@@ -3,7 +3,6 @@
 
 use std::fs;
 use std::io;
-use std::ops::Range;
 use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -11,6 +10,7 @@ use std::time::{Duration, Instant};
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, openat, statat};
 
 use super::file_error::at;
+use super::machine::host::{ProcFile, ticks_per_second};
 
 /// An executable mapping from a line of /proc/PID/maps (proc_pid_maps(5)).
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -52,11 +52,7 @@ pub(crate) fn cgroups(pid: i32) -> Vec<u8> {
 
 /// Returns when a process was started, in nanoseconds since 1970, with a resolution of 10 ms.
 pub(crate) fn started(pid: i32) -> Option<u64> {
-    let stat = fs::read(format!("/proc/{pid}/stat")).ok()?;
-    // The fields after the name; the first is field 3 of proc_pid_stat(5).
-    let rest = stat.get(memchr::memrchr(b')', &stat)? + 2..)?;
-    let ticks: u64 = std::str::from_utf8(rest.split(|b| *b == b' ').nth(19)?).ok()?.parse().ok()?;
-    let since_boot = ticks.checked_mul(1_000_000_000 / rustix::param::clock_ticks_per_second().max(1))?;
+    let since_boot = stat(pid)?.start.checked_mul(1_000_000_000 / ticks_per_second())?;
     super::boot_wall_ns().checked_add(since_boot)
 }
 
@@ -299,21 +295,13 @@ pub(crate) fn vdso() -> io::Result<Vec<u8>> {
 
 /// Reads a mapping of a process, or its first part where it is large.
 pub(crate) fn memory_of(pid: i32, map: &ProcMapping) -> io::Result<Vec<u8>> {
-    use std::os::unix::fs::FileExt;
     const MOST: u64 = 1 << 20;
-    let mut bytes = vec![0; map.end.saturating_sub(map.start).min(MOST) as usize];
-    fs::File::open(format!("/proc/{pid}/mem"))?.read_exact_at(&mut bytes, map.start)?;
-    Ok(bytes)
+    memory(pid, map.start, map.end.saturating_sub(map.start).min(MOST) as usize)
 }
 
 /// The running kernel's memory, an ELF file (Documentation/filesystems/proc.rst).
 pub(crate) fn kcore() -> io::Result<fs::File> {
     fs::File::open("/proc/kcore")
-}
-
-/// Reads the first bytes of the running kernel's symbols: reading all of them takes 30 ms.
-pub(crate) fn kallsyms_head(bytes: &mut [u8]) -> io::Result<usize> {
-    io::Read::read(&mut fs::File::open("/proc/kallsyms")?, bytes)
 }
 
 /// Returns the loaded modules, one per line; empty for a kernel without modules.
@@ -395,63 +383,11 @@ pub(crate) fn sysctl(name: &str) -> Option<i64> {
 /// Reads a small tracefs file. Some of them return all their content to the first read and nothing to the next, so the
 /// first read must be large; the standard library's has 32 bytes.
 pub(crate) fn read_at_once(path: &std::path::Path) -> io::Result<Vec<u8>> {
-    use io::Read;
-    let mut file = fs::File::open(path).map_err(at(path))?;
-    let mut bytes = vec![0; 1 << 16];
-    let mut used = 0;
-    loop {
-        match file.read(&mut bytes[used..])? {
-            0 => break,
-            n => used += n,
-        }
-        if used == bytes.len() {
-            bytes.resize(2 * used, 0);
-        }
-    }
-    bytes.truncate(used);
-    Ok(bytes)
+    Ok(ProcFile::new(path.to_owned(), 1 << 16).read().map_err(at(path))?.to_vec())
 }
 
 pub(crate) fn line(path: &str) -> io::Result<String> {
     Ok(fs::read_to_string(path).map_err(at(path.as_ref()))?.trim_end_matches('\n').to_owned())
-}
-
-/// Returns the address of a kernel symbol; `None` if it does not exist or addresses are hidden.
-pub(crate) fn kernel_symbol(name: &str) -> Option<u64> {
-    symbol_in(&fs::read_to_string("/proc/kallsyms").ok()?, name)
-}
-
-fn symbol_in(kallsyms: &str, name: &str) -> Option<u64> {
-    let line = kallsyms.lines().find(|line| line.split_whitespace().nth(2) == Some(name))?;
-    u64::from_str_radix(line.split_whitespace().next()?, 16).ok().filter(|address| *address != 0)
-}
-
-/// Returns the addresses of kernel functions whose names begin with `prefix`, sorted; empty if addresses are hidden.
-pub(crate) fn kernel_functions(prefix: &str) -> Vec<Range<u64>> {
-    let Ok(file) = fs::File::open("/proc/kallsyms") else { return Vec::new() };
-    functions_in(io::BufReader::with_capacity(1 << 16, file), prefix)
-}
-
-fn functions_in(mut kallsyms: impl io::BufRead, prefix: &str) -> Vec<Range<u64>> {
-    /// The end of a function that is not followed by another one.
-    const SIZE: u64 = 128;
-    let (mut found, mut line): (Vec<Range<u64>>, _) = (Vec::new(), Vec::new());
-    let mut is_last = false;
-    while kallsyms.read_until(b'\n', &mut line).is_ok_and(|n| n > 0) {
-        let mut words = line.split(u8::is_ascii_whitespace);
-        let address = words.next().and_then(|word| u64::from_str_radix(std::str::from_utf8(word).ok()?, 16).ok());
-        let address = address.filter(|address| *address != 0);
-        if let (true, Some(address), Some(last)) = (is_last, address, found.last_mut())
-            && (last.start + 1..last.end).contains(&address)
-        {
-            last.end = address;
-        }
-        is_last = words.nth(1).is_some_and(|name| name.starts_with(prefix.as_bytes()));
-        found.extend(address.filter(|_| is_last).map(|address| address..address.saturating_add(SIZE)));
-        line.clear();
-    }
-    found.sort_unstable_by_key(|range| range.start);
-    found
 }
 
 /// Returns up to eight bytes of a process's memory at an address as a number; `None` where it cannot be read.
@@ -558,22 +494,5 @@ mod tests {
         told.clear();
         comms(Duration::ZERO, |tid, name| told.push((tid, name.to_vec())));
         assert!(told.is_empty());
-    }
-
-    #[test]
-    fn kernel_functions_by_the_beginning_of_their_names() {
-        let text = b"ffffffff81000100 T __trace_b\nffffffff81000140 T other\nffffffff81000000 t __trace_a [m]\n\
-                     0000000000000000 T __trace_hidden\nffffffff81000900 T __trace_c\nffffffff81000900 T __trace_c2\nbad";
-        let ranges: Vec<_> =
-            functions_in(&text[..], "__trace_").into_iter().map(|r| (r.start & 0xfff, r.end & 0xfff)).collect();
-        assert_eq!(ranges, [(0, 0x80), (0x100, 0x140), (0x900, 0x980), (0x900, 0x980)]);
-        assert!(functions_in(&b""[..], "").is_empty());
-    }
-
-    #[test]
-    fn kernel_symbols_by_name() {
-        let text = "ffffffff81000000 T _text\nffffffff81000010 t do_one\t[mod]\n0000000000000000 D hidden\n";
-        let of = |name| symbol_in(text, name);
-        assert_eq!((of("do_one"), of("hidden"), of("nobody")), (Some(0xffff_ffff_8100_0010), None, None));
     }
 }

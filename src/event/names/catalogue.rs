@@ -61,6 +61,16 @@ pub struct CatalogueEvent {
     pub missing: &'static str,
 }
 
+impl CatalogueEvent {
+    fn new(name: String, sort: EventKind, about: String) -> Self {
+        Self { name, sort, group: String::new(), about, missing: "" }
+    }
+
+    fn of(self, group: String) -> Self {
+        Self { group, ..self }
+    }
+}
+
 const NO_COUNTERS: &str = "no hardware counters here";
 const NOT_COUNTED: &str = "not supported by this machine's PMU";
 
@@ -78,29 +88,15 @@ pub(crate) fn all(places: &LookupPaths, sys: &dyn Sys) -> Vec<CatalogueEvent> {
         out.extend(of_pmu(places, &name));
     }
     if let Ok(root) = &places.tracefs {
-        out.extend(tracepoint::all(root).into_iter().map(|(group, name)| CatalogueEvent {
-            name: format!("{group}:{name}"),
-            sort: EventKind::Tracepoint,
-            group,
-            about: String::new(),
-            missing: "",
+        out.extend(tracepoint::all(root).into_iter().map(|(group, name)| {
+            CatalogueEvent::new(format!("{group}:{name}"), EventKind::Tracepoint, String::new()).of(group)
         }));
     }
-    let entry = |name: &str, sort, about: &str, missing| CatalogueEvent {
-        name: name.to_owned(),
-        sort,
-        group: String::new(),
-        about: about.to_owned(),
-        missing,
-    };
-    out.push(entry(
-        "mem:ADDR[/LEN][:rwx]",
-        EventKind::Breakpoint,
-        "accesses to an address: read, write or execute",
-        "",
-    ));
-    let none = if counters { "" } else { NO_COUNTERS };
-    out.push(entry("rHEX", EventKind::Raw, "a raw event of the CPU, by its number in the manual", none));
+    let about = "accesses to an address: read, write or execute";
+    out.push(CatalogueEvent::new("mem:ADDR[/LEN][:rwx]".into(), EventKind::Breakpoint, about.into()));
+    let about = "a raw event of the CPU, by its number in the manual";
+    let missing = if counters { "" } else { NO_COUNTERS };
+    out.push(CatalogueEvent { missing, ..CatalogueEvent::new("rHEX".into(), EventKind::Raw, about.into()) });
     out.sort_by(|a, b| (a.sort, &a.name).cmp(&(b.sort, &b.name)));
     out
 }
@@ -125,7 +121,7 @@ fn fixed(missing: impl Fn(u32, u64) -> &'static str) -> Vec<CatalogueEvent> {
             TYPE_HW_CACHE => cache_about(&name),
             _ => perf_names::about(&name).to_owned(),
         };
-        out.push(CatalogueEvent { name, sort, group: String::new(), about, missing: missing(kind, config) });
+        out.push(CatalogueEvent { missing: missing(kind, config), ..CatalogueEvent::new(name, sort, about) });
     }
     out
 }
@@ -139,12 +135,8 @@ fn cache_about(name: &str) -> String {
 fn of_pmu(places: &LookupPaths, name: &str) -> Vec<CatalogueEvent> {
     let dir = places.pmus.join(name);
     let text = |path: &str| fs::read_to_string(dir.join(path)).unwrap_or_default().trim().to_owned();
-    let event = |event: String, about: String| CatalogueEvent {
-        name: format!("{name}/{event}/"),
-        sort: EventKind::Pmu,
-        group: name.to_owned(),
-        about,
-        missing: "",
+    let event = |event: String, about| {
+        CatalogueEvent::new(format!("{name}/{event}/"), EventKind::Pmu, about).of(name.to_owned())
     };
     let mut out: Vec<CatalogueEvent> = pmu::all(&dir.join("events"))
         .into_iter()
@@ -174,7 +166,7 @@ pub(crate) fn fields(places: &LookupPaths, name: &str) -> Option<Vec<String>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kernel::perf_event::fake::FakeSys;
+    use crate::kernel::fake::FakeSys;
     use crate::kernel::perf_event::sys::Errno;
 
     #[test]

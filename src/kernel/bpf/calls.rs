@@ -25,6 +25,8 @@ pub(crate) const PERF_EVENT_ARRAY: u32 = 4;
 pub(crate) const ARRAY_OF_MAPS: u32 = 12;
 
 // Instructions that several kinds of program use (Documentation/bpf/standardization/instruction-set.rst).
+pub(crate) const LDX_DW: u64 = 0x79;
+pub(crate) const ADD_K: u64 = 0x07;
 pub(crate) const MOV_K: u64 = 0xb7;
 pub(crate) const MOV_X: u64 = 0xbf;
 pub(crate) const LD_MAP: u64 = 0x18 | 1 << 12;

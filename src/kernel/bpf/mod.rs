@@ -47,7 +47,6 @@ impl LoadedProgram {
     /// program of that program array. r6 holds the context.
     pub(crate) fn new(program: &FilterProgram, next: Option<BorrowedFd<'_>>) -> Result<Self, LoadError> {
         let parameters = MappedValue::new(VALUE_SIZE)?;
-        store(&parameters, &program.constants);
         let mut code = program.instructions.clone();
         let fd = parameters.fd().as_raw_fd() as u64;
         match code.get_mut(program.map_at) {
@@ -63,25 +62,23 @@ impl LoadedProgram {
         }
         let fd =
             calls::load(&BpfCode { runs: ProgramType::Sample, instructions: &code, licence: c"GPL", types: None })?;
-        Ok(Self { fd, parameters })
+        let loaded = Self { fd, parameters };
+        loaded.store(&program.constants);
+        Ok(loaded)
     }
 
     /// Replaces the parameters from the next sample on: fills the inactive bank, then activates it.
     pub(crate) fn store(&self, constants: &[u64]) {
-        store(&self.parameters, constants);
+        let word = |at: usize| self.parameters.word(at / 8);
+        let next = word(0).load(Ordering::Relaxed) & 1 ^ 1;
+        let bank = BANKS_AT + next as usize * BANK;
+        for (i, constant) in constants.iter().take(MAX_CONSTANTS).enumerate() {
+            word(bank + 8 * i).store(*constant, Ordering::Relaxed);
+        }
+        word(0).store(next, Ordering::Release);
     }
 
     pub(crate) fn fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()
     }
-}
-
-fn store(parameters: &MappedValue, constants: &[u64]) {
-    let word = |at: usize| parameters.word(at / 8);
-    let next = word(0).load(Ordering::Relaxed) & 1 ^ 1;
-    let bank = BANKS_AT + next as usize * BANK;
-    for (i, constant) in constants.iter().take(MAX_CONSTANTS).enumerate() {
-        word(bank + 8 * i).store(*constant, Ordering::Relaxed);
-    }
-    word(0).store(next, Ordering::Release);
 }

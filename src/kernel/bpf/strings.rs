@@ -4,7 +4,8 @@
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 use super::calls::{
-    self, BpfCode, CALL, EXIT, LD_MAP, LoadError, MOV_K, MOV_X, MapKind, PERF_EVENT_ARRAY, ProgramType, op,
+    self, ADD_K, BpfCode, CALL, EXIT, LD_MAP, LDX_DW, LoadError, MOV_K, MOV_X, MapKind, PERF_EVENT_ARRAY, ProgramType,
+    op,
 };
 use crate::kernel::machine::cpus;
 use crate::kernel::perf_event::sys::Errno;
@@ -15,11 +16,9 @@ const STACK: usize = 512;
 const LONGEST: usize = 248;
 
 // Instructions (Documentation/bpf/standardization/instruction-set.rst).
-const LDX_DW: u64 = 0x79;
 const STX_DW: u64 = 0x7b;
 const ST_DW: u64 = 0x7a;
 const MOV32_K: u64 = 0xb4;
-const ADD_K: u64 = 0x07;
 const JLE_K: u64 = 0xb5;
 
 // Helpers (bpf-helpers(7)).

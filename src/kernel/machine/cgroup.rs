@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{Mode, OFlags};
@@ -92,53 +93,38 @@ fn folders(dir: &Path) -> impl Iterator<Item = fs::DirEntry> + use<> {
     all.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()))
 }
 
-/// Returns the first process of a group or of its descendants.
-pub fn first_process(dir: &Path) -> Option<i32> {
-    let mut todo = vec![dir.to_owned()];
-    while let Some(dir) = todo.pop() {
-        let first = fs::read_to_string(dir.join("cgroup.procs")).ok().and_then(|t| t.lines().next()?.parse().ok());
-        if first.is_some_and(|pid: i32| pid > 0) {
-            return first;
-        }
-        todo.extend(folders(&dir).map(|entry| entry.path()));
-    }
-    None
-}
-
-/// Returns the groups of a hierarchy whose path below its root matches, as (name, directory).
-pub fn matching(root: &Path, matches: &dyn Fn(&str) -> bool) -> Vec<(String, PathBuf)> {
-    let mut found = Vec::new();
-    let mut todo = vec![root.to_owned()];
-    while let Some(dir) = todo.pop() {
-        let name = dir.strip_prefix(root).map(|p| p.to_string_lossy().into_owned()).unwrap_or_default();
-        if matches(&name) {
-            found.push((name, dir.clone()));
-        }
-        todo.extend(folders(&dir).map(|entry| entry.path()));
-    }
-    found.sort();
-    found
-}
-
-/// Returns all groups below a hierarchy's root, sorted by path. A directory with two links has no subdirectories, like
-/// on other file systems, and is not read.
-pub fn below(root: &Path) -> Vec<(String, PathBuf)> {
-    use std::os::unix::fs::MetadataExt;
-    let mut found = Vec::new();
+/// Returns a group and all groups below it: path below the first one, and directory. A directory with two links has no
+/// subdirectories, like on other file systems, and is not read.
+fn descend(root: &Path) -> impl Iterator<Item = (String, PathBuf)> + use<> {
     let mut todo = vec![(String::new(), root.to_owned())];
-    while let Some((name, dir)) = todo.pop() {
-        if !name.is_empty() {
-            found.push((name.clone(), dir.clone()));
-        }
-        if found.len() >= MAX_GROUPS || fs::symlink_metadata(&dir).is_ok_and(|meta| meta.nlink() == 2) {
-            continue;
-        }
-        for entry in folders(&dir) {
+    std::iter::from_fn(move || {
+        let (name, dir) = todo.pop()?;
+        let is_leaf = fs::symlink_metadata(&dir).is_ok_and(|meta| meta.nlink() == 2);
+        for entry in (!is_leaf).then(|| folders(&dir)).into_iter().flatten() {
             let part = entry.file_name().to_string_lossy().into_owned();
             let inner = if name.is_empty() { part } else { format!("{name}/{part}") };
             todo.push((inner, entry.path()));
         }
-    }
+        Some((name, dir))
+    })
+}
+
+/// Returns the first process of a group or of its descendants.
+pub fn first_process(dir: &Path) -> Option<i32> {
+    let first = |dir: PathBuf| fs::read_to_string(dir.join("cgroup.procs")).ok()?.lines().next()?.parse().ok();
+    descend(dir).filter_map(|(_, dir)| first(dir)).find(|pid: &i32| *pid > 0)
+}
+
+/// Returns the groups of a hierarchy whose path below its root matches, as (name, directory).
+pub fn matching(root: &Path, matches: &dyn Fn(&str) -> bool) -> Vec<(String, PathBuf)> {
+    let mut found: Vec<_> = descend(root).filter(|(name, _)| matches(name)).collect();
+    found.sort();
+    found
+}
+
+/// Returns all groups below a hierarchy's root, sorted by path.
+pub fn below(root: &Path) -> Vec<(String, PathBuf)> {
+    let mut found: Vec<_> = descend(root).skip(1).take(MAX_GROUPS).collect();
     found.sort();
     found
 }
@@ -149,7 +135,6 @@ const MAX_GROUPS: usize = 20_000;
 /// Returns the existing groups as the kernel names them in `PERF_RECORD_CGROUP`: the id, which is the directory's inode
 /// number, and the path below the root of the hierarchy.
 pub fn known() -> Vec<(u64, String)> {
-    use std::os::unix::fs::MetadataExt;
     let Some(root) = tree() else { return Vec::new() };
     let id = |(name, dir): (String, PathBuf)| Some((fs::metadata(dir).ok()?.ino(), format!("/{name}")));
     matching(&root, &|_| true).into_iter().take(MAX_GROUPS).filter_map(id).collect()

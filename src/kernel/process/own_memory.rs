@@ -3,7 +3,7 @@
 use std::alloc::{GlobalAlloc, Layout};
 use std::cell::Cell;
 use std::ffi::{c_int, c_long};
-use std::fmt::Write;
+use std::io::Write;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -79,41 +79,21 @@ fn end_without_memory(size: usize) -> ! {
         // `last` usually finds small free blocks to allocate. If it does not, its failure calls this function again.
         LAST.get().into_iter().for_each(|last| last());
     }
-    let mut text = Fixed::default();
+    // Text that does not fit is cut.
+    let mut bytes = [0; 256];
+    let mut free = &mut bytes[..];
     let limit = getrlimit(Resource::As).current;
-    let _ = writeln!(text, "perfprof-tui: out of memory: {} KiB cannot be allocated", size.div_ceil(1024));
+    let _ = writeln!(free, "perfprof-tui: out of memory: {} KiB cannot be allocated", size.div_ceil(1024));
     let _ = match limit {
-        Some(limit) => writeln!(text, "{INDENT}the address space is limited to {} MiB: raise ulimit -v", limit >> 20),
-        None => writeln!(text, "{INDENT}choose a lower --memory, or free memory on the machine"),
+        Some(limit) => writeln!(free, "{INDENT}the address space is limited to {} MiB: raise ulimit -v", limit >> 20),
+        None => writeln!(free, "{INDENT}choose a lower --memory, or free memory on the machine"),
     };
-    crate::kernel::tty::report(&text.bytes[..text.len]);
+    let left = free.len();
+    crate::kernel::tty::report(&bytes[..bytes.len() - left]);
     crate::kernel::tty::exit_now(1)
 }
 
 const INDENT: &str = "              ";
-
-/// A text buffer without allocations; text that does not fit is cut.
-#[derive(Debug)]
-struct Fixed {
-    bytes: [u8; 256],
-    len: usize,
-}
-
-impl Default for Fixed {
-    fn default() -> Self {
-        Self { bytes: [0; 256], len: 0 }
-    }
-}
-
-impl Write for Fixed {
-    fn write_str(&mut self, text: &str) -> std::fmt::Result {
-        let room = &mut self.bytes[self.len..];
-        let fits = text.len().min(room.len());
-        room[..fits].copy_from_slice(&text.as_bytes()[..fits]);
-        self.len += fits;
-        Ok(())
-    }
-}
 
 // SAFETY: both signatures are those of mimalloc.h of the linked version.
 unsafe extern "C" {

@@ -1,7 +1,7 @@
 //! The kernel's own mappings as records: its text and its modules, like perf writes them at the start of a recording.
 
 use crate::kernel::limits::Rights;
-use crate::kernel::{privilege, procfs};
+use crate::kernel::{kernel_symbols, privilege};
 use crate::perfdata::EventDesc;
 use crate::record::kinds::{FileId, Mmap};
 use crate::record::{Layout, SampleId};
@@ -36,7 +36,7 @@ fn map(start: u64, len: u64, name: &str) -> Mmap<'_> {
 fn text() -> Option<(u64, u64, &'static str)> {
     // The start is in the first lines; the end is needed only where modules do not bound the text.
     let mut head = vec![0; 64 << 10];
-    let n = procfs::kallsyms_head(&mut head).ok()?;
+    let n = kernel_symbols::head(&mut head).ok()?;
     let mut known = kallsyms::Kallsyms::parse(&head[..n]);
     if known.text.is_none() || cfg!(not(target_arch = "x86_64")) {
         known = kallsyms::Kallsyms::read(std::path::Path::new("/proc/kallsyms")).ok()?;

@@ -278,7 +278,7 @@ impl<'a> Parser<'a> {
         };
         let addr_at = at + "mem:".len();
         attr.kind = TYPE_BREAKPOINT;
-        let number = number.or_else(|| crate::kernel::procfs::kernel_symbol(addr));
+        let number = number.or_else(|| crate::kernel::kernel_symbols::address(addr));
         attr.config1 = number.ok_or_else(|| {
             let why = "expected an address, such as mem:0x4004a0:x, or a kernel symbol in kallsyms";
             self.fault(addr_at, addr.len(), why)

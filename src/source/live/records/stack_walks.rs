@@ -15,12 +15,12 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::event::{CallGraph, Event, Interpreters};
 use crate::kernel::attr::{Attr, TYPE_TRACEPOINT, sample};
-use crate::kernel::procfs;
 use crate::kernel::spawn::HeldCommand;
 use crate::kernel::sys::{Errno, Ioctl, Sys};
 use crate::kernel::walk::{
     AT_TRACEPOINT, Hook, MIXED, NARROW, ProcessEvent, Program, RETURNS, WORDS, WalkEnd, WalkEnds, Walker, lack,
 };
+use crate::kernel::{kernel_symbols, procfs};
 use crate::perfdata::layout;
 use crate::record::in_place::i32_at;
 use crate::record::kinds::{HEADER, Header, misc, types};
@@ -190,7 +190,7 @@ impl StackWalks {
             attached = program.is_ok();
             self.begins |= attached;
             if attached && self.pairs.callers.is_empty() {
-                self.pairs.callers = procfs::kernel_functions("__traceiter_");
+                self.pairs.callers = kernel_symbols::functions("__traceiter_");
             }
             self.traced.insert(place, program.ok());
         }

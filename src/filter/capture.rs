@@ -148,14 +148,18 @@ fn simple(part: &FilterExpr, atoms: &[Atom]) -> Option<(Field, bool)> {
 fn cpus(part: &FilterExpr, atoms: &[Atom]) -> Option<Vec<u32>> {
     let FilterExpr::Atom(i) = part else { return None };
     let Test::Ranges(ranges) = &atoms[usize::from(*i)].test else { return None };
-    let list = ranges.iter().flat_map(|(from, to)| *from..=(*to).min(u64::from(u16::MAX)));
+    let list = ranges.iter().flat_map(|(from, to)| *from..=(*to).min(u16::MAX.into()));
     Some(list.map(|cpu| cpu as u32).collect())
 }
 
 /// The kernel knows cgroups by ID: resolves the names that match now.
 fn resolve_cgroups(atoms: &mut [Atom]) {
     for atom in atoms.iter_mut().filter(|a| a.field == Field::Cgroup) {
-        let ids = cgroup::known().into_iter().filter(|(_, path)| atom.text(path)).map(|(id, _)| (id, id)).collect();
+        let ids = cgroup::known()
+            .into_iter()
+            .filter(|(_, path)| atom.text(path))
+            .map(|(id, _)| (id.into(), id.into()))
+            .collect();
         atom.test = Test::Ranges(ids);
     }
 }

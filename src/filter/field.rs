@@ -13,6 +13,16 @@ pub(crate) enum FieldType {
     Flag,
 }
 
+impl FieldType {
+    /// Returns the least and the greatest number.
+    pub(crate) fn limits(self) -> (i128, i128) {
+        match self {
+            Self::Signed => (i64::MIN.into(), i64::MAX.into()),
+            _ => (0, u64::MAX.into()),
+        }
+    }
+}
+
 /// The owner of a field's value, which determines how often a clause is evaluated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum FieldScope {

@@ -26,8 +26,7 @@ pub(crate) enum Test {
     Glob(GlobMatcher),
     Regex(Regex),
     /// Inclusive ranges.
-    Ranges(Vec<(u64, u64)>),
-    Signed(Vec<(i64, i64)>),
+    Ranges(Vec<(i128, i128)>),
     /// Any of these bits.
     Bits(i64),
     Flag,
@@ -51,16 +50,13 @@ impl Atom {
         }
     }
 
-    pub(crate) fn signed(&self, value: i64) -> bool {
+    pub(crate) fn number(&self, value: impl Into<i128>) -> bool {
+        let value = value.into();
         match &self.test {
-            Test::Signed(ranges) => ranges.iter().any(|(from, to)| (*from..=*to).contains(&value)),
-            Test::Bits(bits) => value & bits != 0,
+            Test::Ranges(ranges) => ranges.iter().any(|(from, to)| (*from..=*to).contains(&value)),
+            Test::Bits(bits) => value as i64 & bits != 0,
             _ => false,
         }
-    }
-
-    pub(crate) fn number(&self, value: u64) -> bool {
-        matches!(&self.test, Test::Ranges(ranges) if ranges.iter().any(|(from, to)| (*from..=*to).contains(&value)))
     }
 }
 

@@ -54,7 +54,11 @@ impl<'t> Grammar<'t> for Clauses<'_> {
     }
 
     fn prefix(&mut self, _: Piece<'t>, inner: Node, _: &Cursor<'t>) -> Result<Node, Diagnostic> {
-        Ok(Node { expr: FilterExpr::Not(Box::new(inner.expr)), open: false })
+        let expr = match inner.expr {
+            FilterExpr::Not(denied) => *denied,
+            expr => FilterExpr::Not(Box::new(expr)),
+        };
+        Ok(Node { expr, open: false })
     }
 
     fn infix(
@@ -109,32 +113,14 @@ impl Clauses<'_> {
             Some(row) => (row.field, row.kind),
             None => self.traced(name, place, cursor)?,
         };
-        if kind == FieldType::Flag {
-            return self.atom(field, "", Test::Flag, false, place, cursor);
+        if self.atoms.len() == MAX_ATOMS {
+            return Err(cursor.fault_at(place, format!("too many clauses; the limit is {MAX_ATOMS}")));
         }
-        let piece = cursor.next("an operator")?;
-        let op = match piece.token {
-            Token::Mark(op) if field.operators().contains(&op) => op,
-            Token::Word("in") => "in",
-            _ => {
-                let ops = field.operators().join(", ");
-                let why = match piece.token {
-                    Token::Word("contains" | "like" | "has" | "matches") if kind == FieldType::Text => {
-                        format!("this is written {name} ~ \"*word*\"")
-                    }
-                    Token::Word("is" | "eq" | "equals") => format!("this is written {name} =="),
-                    _ => format!("{name} supports the operators {ops}"),
-                };
-                return Err(cursor.fault_at(piece, why));
-            }
-        };
-        let values = values(op == "in", cursor)?;
-        let (test, negated) = match kind {
-            FieldType::Text => text_test(op, &values, cursor)?,
-            FieldType::Signed => signed_test(op, &values, cursor)?,
-            _ => number_test(op, kind, &values, cursor)?,
-        };
-        self.atom(field, if row.is_some() { "" } else { name }, test, negated, place, cursor)
+        let (test, negated) = test(name, field, kind, cursor)?;
+        let name = if row.is_some() { "" } else { name };
+        self.atoms.push(Atom { field, name: name.to_owned(), test });
+        let expr = FilterExpr::Atom((self.atoms.len() - 1) as u8);
+        Ok(if negated { FilterExpr::Not(Box::new(expr)) } else { expr })
     }
 
     /// Resolves a field of the session's tracepoints.
@@ -170,22 +156,32 @@ impl Clauses<'_> {
             cursor.fault_at(place, format!("unknown field {name}")).offer(names)
         })
     }
+}
 
-    fn atom(
-        &mut self,
-        field: Field,
-        name: &str,
-        test: Test,
-        negated: bool,
-        place: Piece<'_>,
-        cursor: &Cursor<'_>,
-    ) -> Result<FilterExpr, Diagnostic> {
-        if self.atoms.len() == MAX_ATOMS {
-            return Err(cursor.fault_at(place, format!("too many clauses; the limit is {MAX_ATOMS}")));
+/// Parses the operator and the values of a clause. Also returns whether the clause is negated.
+fn test(name: &str, field: Field, kind: FieldType, cursor: &mut Cursor<'_>) -> Result<(Test, bool), Diagnostic> {
+    if kind == FieldType::Flag {
+        return Ok((Test::Flag, false));
+    }
+    let piece = cursor.next("an operator")?;
+    let op = match piece.token {
+        Token::Mark(op) if field.operators().contains(&op) => op,
+        Token::Word("in") => "in",
+        _ => {
+            let why = match piece.token {
+                Token::Word("contains" | "like" | "has" | "matches") if kind == FieldType::Text => {
+                    format!("this is written {name} ~ \"*word*\"")
+                }
+                Token::Word("is" | "eq" | "equals") => format!("this is written {name} =="),
+                _ => format!("{name} supports the operators {}", field.operators().join(", ")),
+            };
+            return Err(cursor.fault_at(piece, why));
         }
-        self.atoms.push(Atom { field, name: name.to_owned(), test });
-        let expr = FilterExpr::Atom((self.atoms.len() - 1) as u8);
-        Ok(if negated { FilterExpr::Not(Box::new(expr)) } else { expr })
+    };
+    let values = values(op == "in", cursor)?;
+    match kind {
+        FieldType::Text => text_test(op, &values, cursor),
+        _ => number_test(op, kind, &values, cursor),
     }
 }
 
@@ -235,11 +231,11 @@ pub(super) fn regex(text: &str, place: Piece<'_>, cursor: &Cursor<'_>) -> Result
 }
 
 /// Parses `1-5` or `7` in a list. The first character may be a sign, so the dash is searched after it.
-fn range<T: PartialOrd + Copy>(
+fn range(
     (text, piece): Value<'_>,
     cursor: &Cursor<'_>,
-    one: impl Fn(&str) -> Result<T, Diagnostic>,
-) -> Result<(T, T), Diagnostic> {
+    one: impl Fn(&str) -> Result<i128, Diagnostic>,
+) -> Result<(i128, i128), Diagnostic> {
     match text.char_indices().skip(1).find(|(_, c)| *c == '-') {
         Some((dash, _)) => match (one(&text[..dash])?, one(&text[dash + 1..])?) {
             (from, to) if from > to => Err(cursor.fault_at(piece, "the range ends before it starts")),
@@ -247,24 +243,6 @@ fn range<T: PartialOrd + Copy>(
         },
         None => one(text).map(|n| (n, n)),
     }
-}
-
-fn signed_test(op: &str, values: &[Value<'_>], cursor: &Cursor<'_>) -> Result<(Test, bool), Diagnostic> {
-    let one = |text: &str, piece| signed(text).ok_or_else(|| cursor.fault_at(piece, format!("{text} is not a number")));
-    if op == "in" {
-        let ranges = values.iter().map(|value| range(*value, cursor, |text| one(text, value.1)));
-        return Ok((Test::Signed(ranges.collect::<Result<_, _>>()?), false));
-    }
-    let n = one(values[0].0, values[0].1)?;
-    let ranges = match op {
-        "&" => return Ok((Test::Bits(n), false)),
-        "<" => n.checked_sub(1).map(|m| (i64::MIN, m)).into_iter().collect(),
-        "<=" => vec![(i64::MIN, n)],
-        ">" => n.checked_add(1).map(|m| (m, i64::MAX)).into_iter().collect(),
-        ">=" => vec![(n, i64::MAX)],
-        _ => vec![(n, n)],
-    };
-    Ok((Test::Signed(ranges), op == "!="))
 }
 
 fn number_test(
@@ -281,17 +259,16 @@ fn number_test(
         let ranges = values.iter().map(|value| range(*value, cursor, |text| one(text, value.1)));
         return Ok((Test::Ranges(ranges.collect::<Result<_, _>>()?), false));
     }
-    let n = one(values[0].0, values[0].1)?;
-    let below = n.checked_sub(1).map(|m| (0, m));
-    let above = n.checked_add(1).map(|m| (m, u64::MAX));
-    let ranges = match op {
-        "<" => below.into_iter().collect(),
-        "<=" => vec![(0, n)],
-        ">" => above.into_iter().collect(),
-        ">=" => vec![(n, u64::MAX)],
-        _ => vec![(n, n)],
+    let (n, (least, most)) = (one(values[0].0, values[0].1)?, kind.limits());
+    let (from, to) = match op {
+        "&" => return Ok((Test::Bits(n as i64), false)),
+        "<" => (least, n - 1),
+        "<=" => (least, n),
+        ">" => (n + 1, most),
+        ">=" => (n, most),
+        _ => (n, n),
     };
-    Ok((Test::Ranges(ranges), op == "!="))
+    Ok((Test::Ranges(Vec::from_iter((from <= to).then_some((from, to)))), op == "!="))
 }
 
 /// Parses a tracepoint's number, possibly negative or with a unit. A number beyond the signed range is taken as bits.
@@ -301,8 +278,12 @@ fn signed(text: &str) -> Option<i64> {
     Some(if value < 0 { bits.wrapping_neg() } else { bits })
 }
 
-fn number(text: &str, kind: FieldType) -> Option<u64> {
-    if kind == FieldType::Seconds { quantity::time(text).ok() } else { quantity::count(text).ok() }
+fn number(text: &str, kind: FieldType) -> Option<i128> {
+    match kind {
+        FieldType::Signed => signed(text).map(i128::from),
+        FieldType::Seconds => quantity::time(text).ok().map(i128::from),
+        _ => quantity::count::<u64>(text).ok().map(i128::from),
+    }
 }
 
 #[cfg(test)]

@@ -1,10 +1,12 @@
 //! Compiles a filter to a BPF program. Instructions are generated here, without a compiler. The values that clauses
 //! compare with are in the program's parameters, so that filters of the same shape share their instructions.
 
+use crate::kernel::bpf::calls::{ADD_K, CALL, EXIT, LDX_DW, MOV_K, MOV_X, op};
 use crate::kernel::bpf::{BANK, BANKS_AT, FilterProgram, MAX_CONSTANTS};
 use crate::kernel::btf::{Btf, BtfError};
 use crate::kernel::procfs;
 
+use super::show::in_kernel;
 use super::{Atom, Field, FilterExpr, Test};
 
 /// The offsets of the running kernel's structures; each may be missing.
@@ -60,28 +62,22 @@ fn resched_bits(release: &str) -> u64 {
 }
 
 // Instructions (Documentation/bpf/standardization/instruction-set.rst).
-const LD_IMM64: u8 = 0x18;
-const LDX_W: u8 = 0x61;
-const LDX_DW: u8 = 0x79;
-const ADD_K: u8 = 0x07;
-const ADD_X: u8 = 0x0f;
-const MUL_K: u8 = 0x27;
-const AND_K: u8 = 0x57;
-const AND_X: u8 = 0x5f;
-const LSH_K: u8 = 0x67;
-const RSH_K: u8 = 0x77;
-const ARSH_K: u8 = 0xc7;
-const XOR_K: u8 = 0xa7;
-const MOV_K: u8 = 0xb7;
-const MOV_X: u8 = 0xbf;
-const JA: u8 = 0x05;
-const JEQ_K: u8 = 0x15;
-const JNE_K: u8 = 0x55;
-const JNE_X: u8 = 0x5d;
-const JSLT_X: u8 = 0xcd;
-const JSLE_X: u8 = 0xdd;
-const CALL: u8 = 0x85;
-const EXIT: u8 = 0x95;
+const LD_IMM64: u64 = 0x18;
+const LDX_W: u64 = 0x61;
+const ADD_X: u64 = 0x0f;
+const MUL_K: u64 = 0x27;
+const AND_K: u64 = 0x57;
+const AND_X: u64 = 0x5f;
+const LSH_K: u64 = 0x67;
+const RSH_K: u64 = 0x77;
+const ARSH_K: u64 = 0xc7;
+const XOR_K: u64 = 0xa7;
+const JA: u64 = 0x05;
+const JEQ_K: u64 = 0x15;
+const JNE_K: u64 = 0x55;
+const JNE_X: u64 = 0x5d;
+const JSLT_X: u64 = 0xcd;
+const JSLE_X: u64 = 0xdd;
 
 // Helpers (bpf-helpers(7)).
 const GET_SMP_PROCESSOR_ID: i32 = 8;
@@ -142,9 +138,8 @@ pub(crate) fn assemble(expr: &FilterExpr, atoms: &[Atom], offsets: &Offsets) -> 
 }
 
 impl Assembler<'_> {
-    fn op(&mut self, code: u8, dst: u8, src: u8, offset: i16, imm: i32) {
-        let low = u64::from(code) | u64::from(dst | src << 4) << 8 | u64::from(offset as u16) << 16;
-        self.code.push(low | u64::from(imm as u32) << 32);
+    fn op(&mut self, code: u64, dst: u64, src: u64, offset: i16, imm: i32) {
+        self.code.push(op(code, dst, src, offset.into(), imm));
     }
 
     fn label(&mut self) -> Label {
@@ -156,7 +151,7 @@ impl Assembler<'_> {
         self.labels[label.0] = Some(self.code.len());
     }
 
-    fn jump(&mut self, code: u8, dst: u8, src: u8, imm: i32, to: Label) {
+    fn jump(&mut self, code: u64, dst: u64, src: u64, imm: i32, to: Label) {
         self.jumps.push((self.code.len(), to));
         self.op(code, dst, src, 0, imm);
     }
@@ -221,13 +216,7 @@ impl Assembler<'_> {
                 Ok(())
             }
             Test::Ranges(ranges) => {
-                let most = i64::MAX as u64;
-                let ranges = ranges.iter().map(|(from, to)| (*from.min(&most) as i64, *to.min(&most) as i64));
-                self.ranges(ranges.collect(), yes, no);
-                Ok(())
-            }
-            Test::Signed(ranges) => {
-                self.ranges(ranges.clone(), yes, no);
+                self.ranges(ranges, yes, no);
                 Ok(())
             }
             _ => Err("the kernel compares it only with numbers".to_owned()),
@@ -235,17 +224,14 @@ impl Assembler<'_> {
     }
 
     /// Compares r1 with ranges.
-    fn ranges(&mut self, mut ranges: Vec<(i64, i64)>, yes: Label, no: Label) {
-        if ranges.is_empty() {
-            // An empty range never matches, but the verifier requires every instruction to be reachable.
-            ranges.push((1, 0));
-        }
-        for (from, to) in ranges {
+    fn ranges(&mut self, ranges: &[(i128, i128)], yes: Label, no: Label) {
+        // An empty range never matches, but the verifier requires every instruction to be reachable.
+        for (from, to) in if ranges.is_empty() { &[(1, 0)] } else { ranges } {
             let next = self.label();
-            let at = self.constant(from as u64);
+            let at = self.constant(in_kernel(*from) as u64);
             self.op(LDX_DW, 2, 7, at, 0);
             self.jump(JSLT_X, 1, 2, 0, next);
-            let at = self.constant(to as u64);
+            let at = self.constant(in_kernel(*to) as u64);
             self.op(LDX_DW, 2, 7, at, 0);
             self.jump(JSLE_X, 1, 2, 0, yes);
             self.place(next);
@@ -325,7 +311,7 @@ impl Assembler<'_> {
         Ok(())
     }
 
-    fn wide(&mut self, register: u8, number: u64) {
+    fn wide(&mut self, register: u64, number: u64) {
         self.op(LD_IMM64, register, 0, 0, number as u32 as i32);
         self.op(0, 0, 0, 0, (number >> 32) as u32 as i32);
     }
@@ -342,7 +328,7 @@ impl Assembler<'_> {
     }
 
     /// Loads a field of the current task into r1.
-    fn task(&mut self, load: u8, at: u32) {
+    fn task(&mut self, load: u64, at: u32) {
         self.op(CALL, 0, 0, 0, GET_CURRENT_TASK_BTF);
         self.op(load, 1, 0, at as i16, 0);
     }

@@ -15,9 +15,9 @@ impl Display for Filter {
 
 impl Display for ShownExpr<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> Shown {
-        let expr = without_double_negation(self.0);
+        let expr = self.0;
         let join = |f: &mut Formatter<'_>, list: &[FilterExpr], between: &str| {
-            for (i, part) in list.iter().map(without_double_negation).enumerate() {
+            for (i, part) in list.iter().enumerate() {
                 if i > 0 {
                     f.write_str(between)?;
                 }
@@ -37,16 +37,6 @@ impl Display for ShownExpr<'_> {
             FilterExpr::And(all) => join(f, all, " && "),
             FilterExpr::Or(any) => join(f, any, " || "),
         }
-    }
-}
-
-fn without_double_negation(expr: &FilterExpr) -> &FilterExpr {
-    match expr {
-        FilterExpr::Not(inner) => match &**inner {
-            FilterExpr::Not(twice) => without_double_negation(twice),
-            _ => expr,
-        },
-        _ => expr,
     }
 }
 
@@ -74,22 +64,13 @@ impl Display for Atom {
             Test::Glob(glob) => write!(f, "{name} ~ {}", quoted(glob.glob().glob())),
             Test::Regex(regex) => write!(f, "{name} =~ {}", quoted(regex.as_str())),
             Test::Bits(bits) => write!(f, "{name} & {bits}"),
-            Test::Ranges(ranges) => match ranges.as_slice() {
-                [] => write!(f, "{name} < 0{unit}"),
-                [(from, u64::MAX)] => write!(f, "{name} >= {from}{unit}"),
-                [(from, to)] if from == to => write!(f, "{name} == {from}{unit}"),
-                ranges => {
-                    let one = |(from, to): &(u64, u64)| format!("{from}{unit}-{to}{unit}");
-                    write!(f, "{name} in {}", list(ranges.iter().map(one).collect()))
-                }
-            },
-            Test::Signed(ranges) => match ranges.as_slice() {
-                [] => write!(f, "{name} < {}", i64::MIN),
-                [(i64::MIN, to)] => write!(f, "{name} <= {to}"),
-                [(from, i64::MAX)] => write!(f, "{name} >= {from}"),
-                [(from, to)] if from == to => write!(f, "{name} == {from}"),
-                ranges => {
-                    let one = |(from, to): &(i64, i64)| format!("{from}-{to}");
+            Test::Ranges(ranges) => match (ranges.as_slice(), self.field.kind().limits()) {
+                ([], (least, _)) => write!(f, "{name} < {least}{unit}"),
+                ([(from, to)], (least @ ..0, _)) if *from == least => write!(f, "{name} <= {to}"),
+                ([(from, to)], (_, most)) if *to == most => write!(f, "{name} >= {from}{unit}"),
+                ([(from, to)], _) if from == to => write!(f, "{name} == {from}{unit}"),
+                (ranges, _) => {
+                    let one = |(from, to): &(i128, i128)| format!("{from}{unit}-{to}{unit}");
                     write!(f, "{name} in {}", list(ranges.iter().map(one).collect()))
                 }
             },
@@ -118,6 +99,11 @@ const NEED_RESCHED: u32 = 4;
 const HARDIRQ: u32 = 8;
 const SOFTIRQ: u32 = 16;
 
+/// Returns a bound as the kernel compares it: signed, in 64 bits.
+pub(super) fn in_kernel(bound: i128) -> i64 {
+    bound.min(i64::MAX.into()) as i64
+}
+
 fn clause(atom: &Atom) -> Result<String, String> {
     let flag = |bits: u32| Ok(format!("common_flags & {bits}"));
     let name = match atom.field {
@@ -136,7 +122,7 @@ fn clause(atom: &Atom) -> Result<String, String> {
         [one] => one.clone(),
         list => format!("({})", list.join(" || ")),
     };
-    let range = |from: i64, to: i64| match (from, to) {
+    let range = |(from, to): &(i128, i128)| match (in_kernel(*from), in_kernel(*to)) {
         (from, to) if from == to => format!("{name} == {from}"),
         (i64::MIN, to) => format!("{name} <= {to}"),
         (from, i64::MAX) => format!("{name} >= {from}"),
@@ -148,11 +134,7 @@ fn clause(atom: &Atom) -> Result<String, String> {
     };
     Ok(match &atom.test {
         Test::Bits(bits) => format!("{name} & {bits}"),
-        Test::Ranges(list) if !list.is_empty() => {
-            let most = i64::MAX as u64;
-            any(list.iter().map(|(from, to)| range(*from.min(&most) as i64, *to.min(&most) as i64)).collect())
-        }
-        Test::Signed(list) if !list.is_empty() => any(list.iter().map(|(from, to)| range(*from, *to)).collect()),
+        Test::Ranges(list) if !list.is_empty() => any(list.iter().map(range).collect()),
         Test::Equals(values) => {
             let each = values.iter().map(|value| Ok(format!("{name} == {}", text(value)?)));
             any(each.collect::<Result<_, String>>()?)

@@ -18,8 +18,8 @@ fn fields_of_tracepoints() {
         .expect("parses");
     let a = f.atoms();
     assert!(a[0].text("kworker/1") && !a[0].text("init") && f.needs_fields() && f.per_sample_mask() == 15);
-    assert!(a[1].signed(-2) && a[1].signed(7) && !a[1].signed(0));
-    assert!(a[2].signed(4) && a[2].signed(16) && !a[2].signed(8));
+    assert!(a[1].number(-2) && a[1].number(7) && !a[1].number(0));
+    assert!(a[2].number(4) && a[2].number(16) && !a[2].number(8));
     for (text, words) in [
         ("prev_pidd == 1", "nearest: prev_pid"),
         ("prev_pid ~ x", "supports the operators"),
@@ -96,7 +96,7 @@ fn each_operator_has_its_values() {
     // Returns which of 3, 4, 5, 6 match.
     let held = |text: &str| {
         let filter = ok(text);
-        [3u64, 4, 5, 6].map(|n| filter.eval(u64::from(filter.atoms()[0].number(n))))
+        [3i64, 4, 5, 6].map(|n| filter.eval(u64::from(filter.atoms()[0].number(n))))
     };
     for (text, want) in [
         ("pid == 5", [false, false, true, false]),
@@ -114,7 +114,7 @@ fn each_operator_has_its_values() {
     let known = [TraceField { name: "n".into(), kind: "int".into(), text: false }];
     let signed = |text: &str| {
         let filter = parse(text, KnownFields::These(&known)).expect(text);
-        [-3i64, -2, -1, 0, 1, 2].map(|n| filter.eval(u64::from(filter.atoms()[0].signed(n))))
+        [-3i64, -2, -1, 0, 1, 2].map(|n| filter.eval(u64::from(filter.atoms()[0].number(n))))
     };
     for (text, want) in [
         ("n == -1", [false, false, true, false, false, false]),

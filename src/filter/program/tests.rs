@@ -73,7 +73,7 @@ fn run(program: &FilterProgram, task: &Running, bank: u64) -> u64 {
     let mut at = 0i64;
     for _ in 0..10_000 {
         let word = program.instructions[at as usize];
-        let (code, dst, src) = (word as u8, (word >> 8 & 15) as usize, (word >> 12 & 15) as usize);
+        let (code, dst, src) = (word & 0xff, (word >> 8 & 15) as usize, (word >> 12 & 15) as usize);
         let (offset, imm) = ((word >> 16) as u16 as i16 as i64, (word >> 32) as u32 as i32 as i64);
         let place = r[src].wrapping_add_signed(offset);
         at += 1;
@@ -156,7 +156,7 @@ fn says(atom: &Atom, task: &Running, apart: bool) -> bool {
         Field::IrqsOff => task.flags & 0x200 == 0,
         Field::NeedResched => task.need_resched & 0b11000 != 0,
         Field::NrRunning => number(task.running.into()),
-        Field::Prio => atom.signed(task.prio.into()),
+        Field::Prio => atom.number(i64::from(task.prio)),
         Field::Policy => number(task.policy.into()),
         other => panic!("{other:?}"),
     }
@@ -249,7 +249,7 @@ proptest! {
 
 #[test]
 fn groups_are_compared_by_their_ids() {
-    let program = |ids: Vec<(u64, u64)>| {
+    let program = |ids: Vec<(i128, i128)>| {
         let atom = Atom { field: Field::Cgroup, name: String::new(), test: Test::Ranges(ids) };
         assemble(&FilterExpr::Atom(0), &[atom], &offsets()).expect("assembles")
     };
@@ -271,7 +271,7 @@ fn groups_are_compared_by_their_ids() {
     assert_eq!([4, 5, 6, 9].map(|id| run(&some, &task(id), 0)), [0, 1, 0, 1]);
     assert_eq!(run(&program(vec![]), &task(5), 0), 0, "no cgroup has this name now");
     // A value beyond the kernel's signed comparison is the maximum.
-    assert_eq!(run(&program(vec![(3, u64::MAX)]), &task(i64::MAX as u64), 0), 1);
+    assert_eq!(run(&program(vec![(3, u64::MAX.into())]), &task(i64::MAX as u64), 0), 1);
 }
 
 #[test]

@@ -160,7 +160,7 @@ impl FilterEvaluator {
             atoms.map(|(i, a)| u64::from(holds(a)) << i).sum::<u64>()
         };
         if self.by_cpu.is_empty() {
-            self.by_cpu = (0..=u16::MAX).map(|cpu| bits(&|a| a.number(u64::from(cpu)), Field::Cpu)).collect();
+            self.by_cpu = (0..=u16::MAX).map(|cpu| bits(&|a| a.number(cpu), Field::Cpu)).collect();
         }
         for (atom, places) in &mut self.traced {
             let name = &self.filter.atoms()[usize::from(*atom)].name;
@@ -263,7 +263,7 @@ impl FieldPlace {
 
     fn holds(&self, atom: &Atom, raw: &[u8]) -> bool {
         match atom.field {
-            Field::TraceNumber => self.field.number(raw, self.big).is_some_and(|n| atom.signed(n)),
+            Field::TraceNumber => self.field.number(raw, self.big).is_some_and(|n| atom.number(n)),
             _ if self.field.is_text() => self.field.bytes(raw, self.big).is_some_and(|bytes| {
                 let end = bytes.iter().position(|b| *b == 0).unwrap_or(bytes.len());
                 atom.text(&String::from_utf8_lossy(&bytes[..end]))
@@ -281,7 +281,7 @@ fn is_of_task(data: Data<'_>, task: TaskId, atom: &Atom) -> bool {
     match column.and_then(|column| Some((column.value?)(&input, column.key))) {
         Some(ColumnValue::Text(text)) => atom.text(&text),
         Some(ColumnValue::Id(id)) => atom.number(id as u64),
-        Some(ColumnValue::Number(n)) => atom.signed(n),
+        Some(ColumnValue::Number(n)) => atom.number(n),
         None => false,
     }
 }

@@ -48,7 +48,7 @@ pub(super) fn of_this_machine(name: &str) -> Option<Format> {
     let text = crate::event::strings::described(system, &text);
     let mut format = Format::parse(system, &text, cfg!(target_endian = "big"))?;
     if format.names_strings() {
-        format.strings = Arc::new(strings(&String::from_utf8_lossy(&tracepoint::strings(&root))));
+        format.strings = Arc::new(strings(&String::from_utf8_lossy(&tracepoint::printk_formats(&root))));
     }
     Some(format)
 }

@@ -47,7 +47,7 @@ pub fn format(root: &Path, system: &str, name: &str) -> io::Result<String> {
 }
 
 /// Returns the list of kernel strings that records refer to by address. Empty if there is none.
-pub(crate) fn strings(root: &Path) -> Vec<u8> {
+pub(crate) fn printk_formats(root: &Path) -> Vec<u8> {
     let text = procfs::read_at_once(&root.join("printk_formats")).unwrap_or_default();
     if u32::try_from(text.len()).is_ok() { text } else { Vec::new() }
 }
@@ -76,38 +76,33 @@ pub fn all(root: &Path) -> Vec<(String, String)> {
 /// Creates the TRACING_DATA of perf.data (feature 1), version 0.6. The format is similar to trace.dat(5); record
 /// layouts are those of a live session.
 pub(crate) fn tracing_data(root: &Path, events: &[(String, String)]) -> io::Result<Vec<u8>> {
-    let mut out = Vec::new();
-    out.extend_from_slice(&[23, 8, 68]);
-    out.extend_from_slice(b"tracing0.6\0");
-    out.extend_from_slice(&[0, 8]);
-    out.extend_from_slice(&(rustix::param::page_size() as u32).to_le_bytes());
+    let sized = |out: &mut Vec<u8>, text: &[u8]| {
+        out.extend((text.len() as u64).to_le_bytes());
+        out.extend(text);
+    };
+    let mut out = b"\x17\x08\x44tracing0.6\0\x00\x08".to_vec();
+    out.extend((rustix::param::page_size() as u32).to_le_bytes());
     for name in ["header_page", "header_event"] {
-        out.extend_from_slice(name.as_bytes());
-        out.push(0);
-        let text = procfs::read_at_once(&root.join("events").join(name))?;
-        out.extend_from_slice(&(text.len() as u64).to_le_bytes());
-        out.extend_from_slice(&text);
+        out.extend(name.bytes().chain([0]));
+        sized(&mut out, &procfs::read_at_once(&root.join("events").join(name))?);
     }
-    out.extend_from_slice(&0u32.to_le_bytes());
+    out.extend(0u32.to_le_bytes());
     let systems: BTreeSet<&str> = events.iter().map(|(s, _)| s.as_str()).collect();
-    out.extend_from_slice(&(systems.len() as u32).to_le_bytes());
+    out.extend((systems.len() as u32).to_le_bytes());
     for system in systems {
-        out.extend_from_slice(system.as_bytes());
-        out.push(0);
+        out.extend(system.bytes().chain([0]));
         let names: Vec<&str> = events.iter().filter(|(s, _)| s == system).map(|(_, n)| n.as_str()).collect();
-        out.extend_from_slice(&(names.len() as u32).to_le_bytes());
+        out.extend((names.len() as u32).to_le_bytes());
         for name in names {
-            let text = crate::event::tracepoint::strings::described(system, &format(root, system, name)?);
-            out.extend_from_slice(&(text.len() as u64).to_le_bytes());
-            out.extend_from_slice(text.as_bytes());
+            sized(&mut out, strings::described(system, &format(root, system, name)?).as_bytes());
         }
     }
     // No kallsyms: readers do not use them from here.
-    out.extend_from_slice(&0u32.to_le_bytes());
-    let strings = strings(root);
-    out.extend_from_slice(&(strings.len() as u32).to_le_bytes());
-    out.extend_from_slice(&strings);
+    out.extend(0u32.to_le_bytes());
+    let strings = printk_formats(root);
+    out.extend((strings.len() as u32).to_le_bytes());
+    out.extend(strings);
     // No saved command lines either.
-    out.extend_from_slice(&0u64.to_le_bytes());
+    out.extend(0u64.to_le_bytes());
     Ok(out)
 }

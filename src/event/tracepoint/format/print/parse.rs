@@ -303,30 +303,31 @@ impl<'a> Parser<'a> {
     }
 }
 
-const TYPE_WORDS: &[&str] = &[
-    "unsigned",
-    "signed",
-    "long",
-    "int",
-    "short",
-    "char",
-    "void",
-    "const",
-    "bool",
-    "size_t",
-    "ssize_t",
-    "dev_t",
-    "gfp_t",
-    "pid_t",
-    "uid_t",
-    "gid_t",
-    "sector_t",
-    "loff_t",
-    "blkcnt_t",
-    "uint",
-    "ulong",
-    "ushort",
-    "uintptr_t",
+/// Words of type names: size in bytes, 0 if the word does not determine it, and whether the type is unsigned.
+const TYPE_WORDS: &[(&str, usize, bool)] = &[
+    ("unsigned", 0, true),
+    ("signed", 0, false),
+    ("long", 8, false),
+    ("int", 0, false),
+    ("short", 2, false),
+    ("char", 1, false),
+    ("void", 0, false),
+    ("const", 0, false),
+    ("bool", 1, true),
+    ("size_t", 8, true),
+    ("ssize_t", 8, false),
+    ("dev_t", 0, true),
+    ("gfp_t", 0, true),
+    ("pid_t", 0, false),
+    ("uid_t", 0, true),
+    ("gid_t", 0, true),
+    ("sector_t", 8, true),
+    ("loff_t", 8, false),
+    ("blkcnt_t", 8, true),
+    ("uint", 0, true),
+    ("ulong", 8, true),
+    ("ushort", 2, true),
+    ("uintptr_t", 8, true),
 ];
 
 /// Parses a type name; for a pointer to numbers also the pointee. `None` if it is not a type.
@@ -336,29 +337,24 @@ fn type_of(text: &str) -> Option<(IntType, Option<IntType>)> {
     let stars = text.matches('*').count();
     let is_named = |w: &str| matches!(w, "struct" | "enum" | "union");
     let fixed = words.iter().find_map(|w| fixed_size(w));
-    let is_word = |w: &&str| TYPE_WORDS.contains(w) || fixed_size(w).is_some();
+    let known = |w: &&str| TYPE_WORDS.iter().find(|row| row.0 == *w);
     let is_type = if is_named(first) {
         words.len() == 2 && words[1].bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
     } else {
-        words.iter().all(is_word) || first.starts_with("__") && first.ends_with("_t") && words.len() == 1
+        words.iter().all(|w| known(w).is_some() || fixed_size(w).is_some())
+            || first.starts_with("__") && first.ends_with("_t") && words.len() == 1
     };
     if !is_type {
         return None;
     }
-    let has = |names: &[&str]| words.iter().any(|w| names.contains(w));
-    let size = match fixed {
-        Some((size, _)) => size,
-        None if has(&["long", "size_t", "ssize_t", "sector_t", "loff_t", "blkcnt_t", "ulong", "uintptr_t"]) => 8,
-        None if has(&["short", "ushort"]) => 2,
-        None if has(&["char", "bool"]) => 1,
-        None => 4,
-    };
-    let unsigned = ["unsigned", "bool", "size_t", "dev_t", "gfp_t", "uid_t", "gid_t", "sector_t", "blkcnt_t", "uint"];
-    let unsigned = has(&unsigned) || has(&["ulong", "ushort", "uintptr_t", "enum"]);
-    let kind = IntType { size, signed: fixed.map_or(!unsigned, |(_, signed)| signed) };
+    let rows = || words.iter().filter_map(known);
+    let size = rows().map(|row| row.1).max().filter(|size| *size > 0).unwrap_or(4);
+    let is_signed = first != "enum" && !rows().any(|row| row.2);
+    let (size, signed) = fixed.unwrap_or((size, is_signed));
+    let kind = IntType { size, signed };
     Some(match stars {
         0 => (kind, None),
-        1 if !is_named(first) && !has(&["void"]) => (IntType::ULONG, Some(kind)),
+        1 if !is_named(first) && !words.contains(&"void") => (IntType::ULONG, Some(kind)),
         _ => (IntType::ULONG, None),
     })
 }

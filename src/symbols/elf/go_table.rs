@@ -6,7 +6,7 @@ use object::{Object, ObjectSection, ObjectSegment};
 use crate::perfdata::unpack::UnpackBudget;
 use crate::symbols::bytes::Bytes;
 use crate::symbols::elf::{Elf, ElfError, ElfSegments};
-use crate::symbols::names::table::{Binding, MAX_NAME, Raw, SymbolTable};
+use crate::symbols::names::table::{Binding, MAX_NAME, Names, Raw, SymbolTable};
 
 pub(crate) const SECTIONS: [&str; 2] = [".gopclntab", ".data.rel.ro.gopclntab"];
 const MAX_FUNCTIONS: u64 = 1 << 24;
@@ -169,13 +169,12 @@ impl GoTable {
 
     /// Returns the functions at their offsets in the file; names stay in the file. Fails if the budget is too small.
     pub(crate) fn symbols(&self, segments: &ElfSegments, purse: &mut UnpackBudget) -> Result<SymbolTable, ElfError> {
-        let each = (SymbolTable::ENTRY + size_of::<(u64, u32)>()) as u64;
-        purse.take(SECTIONS[0], self.functions * each)?;
-        let one = |i: u64| Some((segments.to_offset(self.entry(i)?.0)?, i as u32));
-        let list: Vec<(u64, u32)> = (0..self.functions).filter_map(one).collect();
-        purse.give_back(self.functions * size_of::<(u64, u32)>() as u64);
-        let raw = |i: u32| self.raw(u64::from(i)).unwrap_or(NAMELESS);
-        Ok(SymbolTable::build_in(list, raw, &self.bytes, self.names))
+        let one = |i: u64| {
+            let raw = self.raw(i)?;
+            Some(Raw { start: segments.to_offset(raw.start)?, ..raw })
+        };
+        let names = Names::In(self.bytes.clone(), self.names);
+        Ok(SymbolTable::charged((0..self.functions).filter_map(one), self.functions, names, SECTIONS[0], purse)?)
     }
 
     fn raw(&self, i: u64) -> Option<Raw<'_>> {
@@ -235,8 +234,6 @@ impl GoTable {
         None
     }
 }
-
-const NAMELESS: Raw<'static> = Raw { start: 0, size: 0, name: &[], binding: Binding::Local };
 
 fn varint(bytes: &mut &[u8]) -> Option<u64> {
     let mut value = 0u64;

@@ -15,7 +15,7 @@ use object::read::elf::FileHeader;
 use object::{Endianness, Object, ObjectSection, pod};
 
 use super::bytes::Bytes;
-use super::names::table::{Binding, MAX_NAME, Raw, SymbolTable};
+use super::names::table::{Binding, MAX_NAME, Names, Raw, SymbolTable};
 use crate::perfdata::unpack::{UnpackBudget, UnpackError};
 use crate::record::kinds::BuildId;
 
@@ -114,24 +114,20 @@ fn table_of(
 ) -> Result<SymbolTable, ElfError> {
     let file = parse(bytes)?;
     let symbols = Symbols::of(&file, bytes, kind);
-    let list = symbols.listed(&|addr| segments.to_offset(addr), purse, is_wanted)?;
-    purse.give_back((list.len() * size_of::<(u64, u32)>()) as u64);
-    Ok(SymbolTable::build_in(list, |i| symbols.raw(i), bytes, symbols.names_at))
+    let names = Names::In(bytes.clone(), symbols.names_at);
+    Ok(symbols.table(&|addr| segments.to_offset(addr), names, purse, is_wanted)?)
 }
 
 /// Returns the linked addresses where functions begin, from symbols, without the cold parts that compilers move away.
 pub(super) fn starts_of_functions(file: &Elf<'_>, bytes: &[u8]) -> Vec<u64> {
-    let is_part = |raw: &Raw<'_>| {
-        let name = &raw.name[..memchr::memchr(0, raw.name).unwrap_or(raw.name.len())];
-        memchr::memmem::find(name, b".cold").is_some()
-    };
+    let is_part = |raw: &Raw<'_>| memchr::memmem::find(raw.name(), b".cold").is_some();
     let mut starts = Vec::new();
     for kind in [SymbolSection::All, SymbolSection::Dynamic] {
         let symbols = Symbols::of(file, bytes, kind);
         // A label in assembly may be anywhere.
-        let is_function = |sym: ElfSym| matches!(sym.kind, STT_FUNC | STT_GNU_IFUNC) && symbols.is_function(&sym);
-        let functions = (0..symbols.len()).filter(|i| symbols.get(*i).is_some_and(is_function));
-        starts.extend(functions.map(|i| symbols.raw(i)).filter(|raw| !is_part(raw)).map(|raw| raw.start));
+        let is_function =
+            |all: &Symbols<'_>, sym: &ElfSym| matches!(sym.kind, STT_FUNC | STT_GNU_IFUNC) && all.is_function(sym);
+        starts.extend(symbols.wanted(&Some, is_function).filter(|raw| !is_part(raw)).map(|raw| raw.start));
     }
     starts
 }
@@ -212,34 +208,37 @@ impl<'d> Symbols<'d> {
         is_data && sym.name != 0 && (sym.name as usize) < self.names.len()
     }
 
-    /// Collects the wanted symbols, each with its offset.
-    fn listed(
+    /// Returns the wanted symbols, each at its offset.
+    fn wanted<'s>(
+        &'s self,
+        to_offset: &'s dyn Fn(u64) -> Option<u64>,
+        is_wanted: fn(&Self, &ElfSym) -> bool,
+    ) -> impl Iterator<Item = Raw<'d>> + use<'s, 'd> {
+        (0..self.len()).filter_map(move |i| {
+            let raw = self.raw(self.get(i).filter(|sym| is_wanted(self, sym))?);
+            Some(Raw { start: to_offset(raw.start)?, ..raw })
+        })
+    }
+
+    /// Builds the table of the wanted symbols, each at its offset.
+    fn table(
         &self,
         to_offset: &dyn Fn(u64) -> Option<u64>,
+        names: Names,
         purse: &mut UnpackBudget,
         is_wanted: fn(&Self, &ElfSym) -> bool,
-    ) -> Result<Vec<(u64, u32)>, UnpackError> {
+    ) -> Result<SymbolTable, UnpackError> {
         // Skipped symbols take only time, which is limited by the size of the table.
         let passed = self.entries.len() as u64 / SYMBOLS_FOR_ONE;
         purse.take(self.kind.section(), passed)?;
         purse.give_back(passed);
-        let all = || {
-            (0..self.len()).filter_map(|i| {
-                let sym = self.get(i).filter(|sym| is_wanted(self, sym))?;
-                Some((to_offset(sym.value & !self.thumb)?, i))
-            })
-        };
         // Counts first: growing a list needs both the old and the new copy.
-        let count = all().count();
-        purse.take(self.kind.section(), (count * (SymbolTable::ENTRY + size_of::<(u64, u32)>())) as u64)?;
-        let mut list = Vec::with_capacity(count);
-        list.extend(all());
-        Ok(list)
+        let all = || self.wanted(to_offset, is_wanted);
+        SymbolTable::charged(all(), all().count() as u64, names, self.kind.section(), purse)
     }
 
     /// Returns a symbol at its linked address.
-    pub(super) fn raw(&self, i: u32) -> Raw<'d> {
-        let sym = self.get(i).unwrap_or_default();
+    fn raw(&self, sym: ElfSym) -> Raw<'d> {
         let name = self.names.get(sym.name as usize..).unwrap_or_default();
         let binding = match sym.binding {
             STB_WEAK => Binding::Weak,
@@ -248,9 +247,12 @@ impl<'d> Symbols<'d> {
         };
         Raw { start: sym.value & !self.thumb, size: sym.size, name: &name[..name.len().min(MAX_NAME)], binding }
     }
+
+    pub(super) fn name(&self, i: u32) -> Option<&'d [u8]> {
+        Some(self.raw(self.get(i)?).name()).filter(|name| !name.is_empty())
+    }
 }
 
-#[derive(Default)]
 pub(super) struct ElfSym {
     name: u32,
     pub(super) kind: SymbolType,
@@ -276,21 +278,15 @@ pub(crate) fn kernel(
 ) -> Result<(SymbolTable, Option<u64>, Option<BuildId>), ElfError> {
     let file = parse(bytes)?;
     let symbols = Symbols::of(&file, bytes, SymbolSection::All);
-    let list = symbols.listed(&Some, purse, Symbols::is_function)?;
-    let passing = (list.len() * (size_of::<(u64, u32)>() + size_of::<Raw<'_>>())) as u64;
-    purse.take(SymbolSection::All.section(), (list.len() * size_of::<Raw<'_>>()) as u64)?;
-    let raw: Vec<Raw<'_>> = list.into_iter().map(|(_, i)| symbols.raw(i)).collect();
-    if raw.is_empty() {
-        return Err(ElfError::NoSymbols);
-    }
-    let named =
-        |s: &Raw<'_>, name: &[u8]| s.name.strip_prefix(name).is_some_and(|rest| rest.first().is_none_or(|b| *b == 0));
-    let start = |name: &[u8]| raw.iter().find(|s| named(s, name)).map(|s| s.start);
+    let functions = || symbols.wanted(&Some, Symbols::is_function);
+    let start = |name: &[u8]| functions().find(|raw| raw.name() == name).map(|raw| raw.start);
     let text =
         start(b"_text").or_else(|| start(b"_stext")).or_else(|| file.section_by_name(".text").map(|s| s.address()));
-    SymbolTable::charge_names(&raw, SymbolSection::All.names(), purse)?;
-    let table = SymbolTable::build(raw);
-    purse.give_back(passing);
+    SymbolTable::charge_names(functions(), SymbolSection::All.names(), purse)?;
+    let table = symbols.table(&Some, Names::default(), purse, Symbols::is_function)?;
+    if table.is_empty() {
+        return Err(ElfError::NoSymbols);
+    }
     Ok((table, text, build_id(&file)))
 }
 

@@ -26,7 +26,7 @@ pub(crate) fn table(
     let raw = stubs.iter().filter_map(|(address, size, name)| {
         Some(Raw { start: segments.to_offset(*address)?, size: *size, name, binding: Binding::Global })
     });
-    let table = SymbolTable::build(raw.collect());
+    let table = SymbolTable::build(raw);
     // The temporary data is freed.
     purse.give_back((purse.taken() as u64 - before).saturating_sub(table.memory() as u64));
     Ok(table)
@@ -76,7 +76,7 @@ impl<'d> Names<'d> {
                 continue;
             };
             purse.take(".dynsym", SLOT)?;
-            let is_plain = |number: u32| names.get(number).is_some_and(|name| !name.starts_with(b"_"));
+            let is_plain = |number: u32| names.symbols.name(number).is_some_and(|name| !name.starts_with(b"_"));
             // Of several names, the one that programs use.
             match names.chosen.get(&symbol.value) {
                 Some(_) if !is_plain(number) => {}
@@ -86,16 +86,11 @@ impl<'d> Names<'d> {
         Ok(names)
     }
 
-    fn get(&self, number: u32) -> Option<&'d [u8]> {
-        self.symbols.get(number)?;
-        Some(self.symbols.raw(number).name()).filter(|name| !name.is_empty())
-    }
-
     /// Returns the name of a stub; an unnamed function chosen at load time has its resolver's address, as in objdump.
     fn stub(&self, target: Target, purse: &mut UnpackBudget) -> Result<Option<Vec<u8>>, UnpackError> {
         let name = match target {
-            Target::Symbol(number) => self.get(number),
-            Target::Chosen(by) => match self.chosen.get(&by).and_then(|number| self.get(*number)) {
+            Target::Symbol(number) => self.symbols.name(number),
+            Target::Chosen(by) => match self.chosen.get(&by).and_then(|number| self.symbols.name(*number)) {
                 None => return named(format!("*ABS*+{by:#x}").as_bytes(), purse).map(Some),
                 name => name,
             },

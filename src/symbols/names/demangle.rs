@@ -1,6 +1,9 @@
 //! Demangles names: Rust (v0 and legacy, without the hash) and C++. Other names stay unchanged.
 
 use std::borrow::Cow;
+use std::sync::LazyLock;
+
+use regex::{Captures, Regex};
 
 use crate::symbols::trust::guard::guarded;
 use repair::Repair;
@@ -191,41 +194,15 @@ fn unqualified(name: &str) -> &str {
     if rest.ends_with("operator") { name } else { rest }
 }
 
-/// Types of literals that C++ marks with a suffix.
-const SUFFIXES: [(&str, &str); 5] = [
-    ("(unsigned long)", "ul"),
-    ("(unsigned int)", "u"),
-    ("(long)", "l"),
-    ("(long long)", "ll"),
-    ("(unsigned long long)", "ull"),
-];
-
 /// Writes `16ul` for the library's `(unsigned long)16`. Only literals have a digit after the parenthesis.
 fn with_suffixes(name: &str) -> String {
-    let mut out = String::with_capacity(name.len());
-    let mut rest = name;
-    while let Some(at) = rest.find('(') {
-        let (before, from) = rest.split_at(at);
-        out.push_str(before);
-        let literal = SUFFIXES.iter().find_map(|(kind, suffix)| {
-            let number = from.strip_prefix(kind)?;
-            let sign = usize::from(number.starts_with('-'));
-            let digits = number[sign..].bytes().take_while(u8::is_ascii_digit).count();
-            (digits > 0).then(|| (number.split_at(sign + digits), suffix))
-        });
-        match literal {
-            Some(((number, after), suffix)) => {
-                out.push_str(number);
-                out.push_str(suffix);
-                rest = after;
-            }
-            None => {
-                out.push('(');
-                rest = &from[1..];
-            }
-        }
-    }
-    out + rest
+    const LITERAL: &str = r"\((unsigned int|(?:unsigned )?long(?: long)?)\)(-?[0-9]+)";
+    static FOUND: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(LITERAL).ok());
+    let suffixed = |found: &Captures<'_>| {
+        let unsigned = if found[1].starts_with('u') { "u" } else { "" };
+        format!("{}{unsigned}{}", &found[2], "l".repeat(found[1].matches("long").count()))
+    };
+    FOUND.as_ref().map_or_else(|| name.to_owned(), |literal| literal.replace_all(name, suffixed).into_owned())
 }
 
 /// Returns where a function's own arguments begin in a name, after those of templates, lambdas and outer functions.

@@ -8,8 +8,13 @@ use rustc_hash::FxHashMap;
 
 use super::demangle::{NameForm, demangle, is_mangled};
 use super::table::SymbolTable;
+use crate::perfdata::unpack::UnpackBudget;
+use crate::record::kinds::BuildId;
 use crate::session::Dso;
+use crate::symbols::debug_image::{Functions, Image};
 use crate::symbols::elf::bounds::Bounds;
+use crate::symbols::options::SymbolOptions;
+use crate::symbols::problem::Problem;
 use crate::symbols::trust::guard::guarded;
 
 /// Bytes of a demangled name without its letters: its place in the map, which may be half empty, and its count.
@@ -56,7 +61,7 @@ impl Shown {
 }
 
 /// A file's tables, searched in order.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct LoadedFiles {
     tables: Vec<SymbolTable>,
     shown: Shown,
@@ -70,7 +75,7 @@ pub(crate) struct LoadedFiles {
 
 impl LoadedFiles {
     pub(crate) fn new(tables: Vec<SymbolTable>) -> Self {
-        Self { tables, shown: Shown::default(), bounds: None, bare: BTreeMap::new(), moved: 0 }
+        Self { tables, ..Self::default() }
     }
 
     /// Returns the function that holds an address. If the parser of a stripped file's bounds fails, the bounds are
@@ -138,6 +143,52 @@ impl LoadedFiles {
             + self.shown.bytes
             + self.bounds.as_ref().map_or(0, Bounds::memory)
             + self.bare.len() * BARE
+    }
+}
+
+/// The names of a file that was just read.
+pub(crate) struct FileRead {
+    pub(crate) build_id: Option<BuildId>,
+    /// A user who could have written it.
+    pub(crate) user: u32,
+    /// Whether these are all of its names.
+    pub(crate) whole: bool,
+    pub(crate) problems: Vec<Problem>,
+    /// Its functions and where they come from, or why there are none.
+    pub(crate) names: Result<(LoadedFiles, String), String>,
+}
+
+impl FileRead {
+    pub(crate) fn of(dso: &Dso, options: &SymbolOptions, purse: &mut UnpackBudget) -> Result<Self, Problem> {
+        let image = Image::open(dso, options)?;
+        let functions = image.functions(purse);
+        // All symbols of a large file were read, but few of its names will be.
+        image.rest();
+        let whole = functions.as_ref().is_ok_and(|functions| functions.whole);
+        let mut problems = Vec::new();
+        if image.is_cut() {
+            let words =
+                "read in part: files that other users can change exceed their share of memory; increase --memory";
+            problems.push(words.to_owned().into());
+        }
+        if !image.proven {
+            problems.push(Problem::unproven());
+        }
+        let bounds = options.bounds.then(|| Bounds::of(&image.bytes, &image.segments));
+        let names = match functions {
+            Ok(Functions { tables, from, .. }) => Ok((tables, from)),
+            Err(why) if bounds.is_none() => Err(why.to_string()),
+            Err(why) => {
+                problems.push(why.to_string().into());
+                Ok((Vec::new(), "none, only bounds of functions (it is stripped)".to_owned()))
+            }
+        };
+        let names = names.map(|(tables, from)| {
+            let mut loaded = LoadedFiles::new(tables);
+            loaded.bounds = bounds;
+            (loaded, from)
+        });
+        Ok(Self { build_id: image.build_id, user: image.user, whole, problems, names })
     }
 }
 

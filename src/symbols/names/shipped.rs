@@ -5,7 +5,7 @@ use std::collections::HashMap;
 
 use parking_lot::Mutex;
 
-use super::table::{Binding, Raw, SymbolTable, SymbolTableBuilder};
+use super::table::{Binding, Names, Raw, SymbolTable};
 use crate::perfdata::unpack::{self, UnpackBudget};
 use crate::record::kinds::{encode, types};
 
@@ -113,19 +113,23 @@ impl ShippedTables {
         let came = state.tables.get(path)?;
         // The table and its source are in memory at the same time.
         let plain = unpack::zstd("a table of the stream", &came.packed, purse).ok()?;
-        let functions = plain.len() as u64 / 18;
-        purse.take("a table of the stream", plain.len() as u64 + functions * SymbolTable::ENTRY as u64).ok()?;
-        let mut builder = SymbolTableBuilder::default();
-        let mut rest = plain.as_slice();
-        while let Some((head, after)) = rest.split_first_chunk::<18>() {
-            let word = |at: usize| head.get(at..at + 8).and_then(|b| b.try_into().ok()).map_or(0, u64::from_le_bytes);
-            let len = usize::from(u16::from_le_bytes([head[16], head[17]]));
-            let Some((name, after)) = after.split_at_checked(len) else { break };
-            builder.push(Raw { start: word(0), size: word(8), name, binding: Binding::Global });
-            rest = after;
-        }
-        Some((builder.finish(), (came.text != 0).then_some(came.text)))
+        purse.take("a table of the stream", plain.len() as u64).ok()?;
+        let count = entries(&plain).count() as u64;
+        let table =
+            SymbolTable::charged(entries(&plain), count, Names::default(), "a table of the stream", purse).ok()?;
+        Some((table, (came.text != 0).then_some(came.text)))
     }
+}
+
+/// Returns the functions of [`PackedFunctions`], up to the first damaged entry.
+fn entries(mut rest: &[u8]) -> impl Iterator<Item = Raw<'_>> {
+    std::iter::from_fn(move || {
+        let (head, after) = rest.split_first_chunk::<18>()?;
+        let word = |at: usize| head.get(at..at + 8).and_then(|b| b.try_into().ok()).map_or(0, u64::from_le_bytes);
+        let (name, after) = after.split_at_checked(usize::from(u16::from_le_bytes([head[16], head[17]])))?;
+        rest = after;
+        Some(Raw { start: word(0), size: word(8), name, binding: Binding::Global })
+    })
 }
 
 impl Came {
@@ -147,11 +151,12 @@ mod tests {
     use proptest::strategy::Just;
 
     fn table(names: &[(u64, u64, &str)]) -> SymbolTable {
-        let mut builder = SymbolTableBuilder::default();
-        for (start, size, name) in names {
-            builder.push(Raw { start: *start, size: *size, name: name.as_bytes(), binding: Binding::Global });
-        }
-        builder.finish()
+        SymbolTable::build(names.iter().map(|(start, size, name)| Raw {
+            start: *start,
+            size: *size,
+            name: name.as_bytes(),
+            binding: Binding::Global,
+        }))
     }
 
     #[test]

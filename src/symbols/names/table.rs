@@ -6,8 +6,8 @@ mod starts;
 use std::cmp::Ordering;
 
 use crate::perfdata::unpack::{UnpackBudget, UnpackError};
-use crate::symbols::bytes::Bytes;
-use names::{Names, cut};
+pub(crate) use names::Names;
+use names::cut;
 use starts::NameStarts;
 
 /// Longer names are cut.
@@ -60,24 +60,21 @@ pub struct SymbolTable {
 /// How many entries are searched backwards for an enclosing function if the nearest one ends before the address.
 const NESTING: usize = 16;
 
-/// Builds a table from symbols that are mostly sorted by address. It does not hold them twice.
+/// Builds a table from symbols in any order.
 #[derive(Debug, Default)]
 pub(crate) struct SymbolTableBuilder {
-    table: SymbolTable,
-    /// Size, binding and name of the last symbol. Another one may have the same address.
-    last: Option<(u64, Binding, Vec<u8>)>,
+    list: Vec<ListedSymbol>,
+    names: Names,
     /// Whether the last of the symbols at an address is kept, instead of the best.
     last_wins: bool,
-    /// Symbols out of order, and their names.
-    strays: Vec<Stray>,
-    stray_names: Names,
 }
 
-/// A symbol whose name is stored elsewhere.
+/// A symbol with the position of its name.
 #[derive(Clone, Copy, Debug)]
-struct Stray {
+struct ListedSymbol {
     start: u64,
-    size: u64,
+    /// Functions are shorter than this limit.
+    size: u32,
     name: u32,
     binding: Binding,
 }
@@ -89,79 +86,31 @@ impl SymbolTableBuilder {
     }
 
     pub(crate) fn push(&mut self, raw: Raw<'_>) {
-        match self.table.starts.last() {
-            Some(last) if raw.start < last => {
-                let Raw { start, size, binding, .. } = raw;
-                let name = self.stray_names.place(raw.name);
-                return self.strays.push(Stray { start, size, name, binding });
-            }
-            Some(last) if raw.start == last => {
-                let replaces = self.last_wins
-                    || self.last.as_ref().is_some_and(|(size, binding, name)| {
-                        better(&Raw { start: raw.start, size: *size, name, binding: *binding }, &raw).is_gt()
-                    });
-                if !replaces {
-                    return;
-                }
-                self.table.take_back();
-            }
-            _ => {}
-        }
-        if !self.last_wins {
-            let (size, binding, name) = self.last.get_or_insert((0, Binding::Local, Vec::new()));
-            (*size, *binding) = (raw.size, raw.binding);
-            name.clear();
-            name.extend_from_slice(raw.name());
-        }
-        self.table.append(&raw);
+        let size = u32::try_from(raw.size).unwrap_or(u32::MAX);
+        let name = self.names.place(raw.name);
+        self.list.push(ListedSymbol { start: raw.start, size, name, binding: raw.binding });
     }
 
     pub(crate) fn finish(mut self) -> SymbolTable {
-        let mut table = if self.strays.is_empty() { std::mem::take(&mut self.table) } else { self.merged() };
+        // A stable sort: of two equally good symbols, the first one wins.
+        self.list.sort_by_key(|symbol| symbol.start);
+        let mut table = SymbolTable { names: self.names, ..SymbolTable::default() };
+        for same in self.list.chunk_by(|a, b| a.start == b.start) {
+            let raw = |s: &ListedSymbol| Raw {
+                start: s.start,
+                size: s.size.into(),
+                name: table.names.get(s.name),
+                binding: s.binding,
+            };
+            let best = match same {
+                [one] => Some(one),
+                several if self.last_wins => several.last(),
+                several => several.iter().min_by(|a, b| better(&raw(a), &raw(b))),
+            };
+            best.into_iter().for_each(|symbol| table.append(symbol));
+        }
         table.shrink();
         table
-    }
-
-    fn merged(mut self) -> SymbolTable {
-        // A stable sort: of two equally good symbols, the first one wins.
-        self.strays.sort_by_key(|stray| stray.start);
-        let strays = std::mem::take(&mut self.strays);
-        let mut all = SymbolTable { names: std::mem::take(&mut self.table.names), ..SymbolTable::default() };
-        let mut groups = strays.chunk_by(|a, b| a.start == b.start).peekable();
-        for i in 0..=self.table.len() {
-            let start = self.table.starts.get(i);
-            while let Some(group) = groups.next_if(|group| start.is_none_or(|start| group[0].start < start)) {
-                self.choose(&mut all, None, group);
-            }
-            let Some(start) = start else { break };
-            let same = groups.next_if(|group| group[0].start == start).unwrap_or_default();
-            self.choose(&mut all, Some(i), same);
-        }
-        all
-    }
-
-    /// Adds one of the symbols at an address. Candidates are one of the table, then others.
-    fn choose(&self, all: &mut SymbolTable, in_order: Option<usize>, strays: &[Stray]) {
-        let stray =
-            |s: &Stray| Raw { start: s.start, size: s.size, name: self.stray_names.get(s.name), binding: s.binding };
-        let best = match (in_order, self.last_wins) {
-            (_, true) => strays.last().map(stray),
-            (None, false) => strays.iter().map(stray).min_by(better),
-            (Some(i), false) => {
-                let (start, size) = (self.table.starts.get(i).unwrap_or(0), self.table.size(i).into());
-                let name = all.names.get(self.table.names_at[i]);
-                let own = Raw { start, size, name, binding: Binding::Global };
-                strays.iter().map(stray).min_by(better).filter(|stray| better(stray, &own).is_lt())
-            }
-        };
-        match (best, in_order) {
-            (Some(raw), _) => all.append(&raw),
-            (None, Some(i)) => {
-                let start = self.table.starts.get(i).unwrap_or(0);
-                all.append_at(start, self.table.size(i), self.table.names_at[i]);
-            }
-            (None, None) => {}
-        }
     }
 }
 
@@ -169,69 +118,48 @@ impl SymbolTable {
     /// Bytes that a function takes without its name.
     pub(crate) const ENTRY: usize = 12;
 
-    /// Charges for names that [`Self::build`] copies. Fails if the budget is too small.
-    pub(crate) fn charge_names(raw: &[Raw<'_>], what: &str, purse: &mut UnpackBudget) -> Result<(), UnpackError> {
-        raw.iter().try_for_each(|raw| purse.take(what, raw.name().len() as u64 + 1))
+    /// Charges for names that are copied. Fails if the budget is too small.
+    pub(crate) fn charge_names<'a>(
+        mut symbols: impl Iterator<Item = Raw<'a>>,
+        what: &str,
+        purse: &mut UnpackBudget,
+    ) -> Result<(), UnpackError> {
+        symbols.try_for_each(|raw| purse.take(what, raw.name().len() as u64 + 1))
     }
 
-    pub(crate) fn build(mut raw: Vec<Raw<'_>>) -> Self {
-        // A stable sort: of two equally good symbols, the first in the file wins.
-        raw.sort_by_key(|s| s.start);
-        Self::of_sorted(raw.len(), |i| raw[i], Names::default())
+    pub(crate) fn build<'a>(symbols: impl IntoIterator<Item = Raw<'a>>) -> Self {
+        let mut builder = SymbolTableBuilder::default();
+        symbols.into_iter().for_each(|raw| builder.push(raw));
+        builder.finish()
     }
 
-    /// Builds the table without copying names. All of them are in `file`, less than 4 GiB after `base`. `list` has each
-    /// symbol's address, and its index for `raw`.
-    pub(crate) fn build_in<'a>(
-        mut list: Vec<(u64, u32)>,
-        raw: impl Fn(u32) -> Raw<'a>,
-        file: &Bytes,
-        base: usize,
-    ) -> Self {
-        list.sort_unstable();
-        Self::of_sorted(list.len(), |i| Raw { start: list[i].0, ..raw(list[i].1) }, Names::In(file.clone(), base))
+    /// Builds a table of up to `count` symbols, whose names are copied or stay in their file. Fails if the budget is
+    /// too small for the table and the list that it is built from.
+    pub(crate) fn charged<'a>(
+        symbols: impl Iterator<Item = Raw<'a>>,
+        count: u64,
+        names: Names,
+        what: &str,
+        purse: &mut UnpackBudget,
+    ) -> Result<Self, UnpackError> {
+        let passing = count * size_of::<ListedSymbol>() as u64;
+        purse.take(what, count * Self::ENTRY as u64 + passing)?;
+        let list = Vec::with_capacity(count as usize);
+        let mut builder = SymbolTableBuilder { list, names, last_wins: false };
+        symbols.for_each(|raw| builder.push(raw));
+        purse.give_back(passing);
+        Ok(builder.finish())
     }
 
-    /// Builds a table from sorted symbols, with the best symbol at each address.
-    fn of_sorted<'a>(count: usize, raw: impl Fn(usize) -> Raw<'a>, names: Names) -> Self {
-        let mut table = Self { names, ..Self::default() };
-        let mut best: Option<Raw<'_>> = None;
-        for next in (0..count).map(raw) {
-            best = match best {
-                Some(same) if same.start == next.start => Some(if better(&same, &next).is_gt() { next } else { same }),
-                before => {
-                    before.iter().for_each(|raw| table.append(raw));
-                    Some(next)
-                }
-            };
-        }
-        best.iter().for_each(|raw| table.append(raw));
-        table.shrink();
-        table
-    }
-
-    fn append(&mut self, raw: &Raw<'_>) {
-        let place = self.names.place(raw.name);
-        // Functions are shorter than this limit.
-        self.append_at(raw.start, u32::try_from(raw.size).unwrap_or(u32::MAX), place);
-    }
-
-    fn append_at(&mut self, start: u64, size: u32, place: u32) {
-        if !self.starts.push(start) {
+    fn append(&mut self, symbol: &ListedSymbol) {
+        if !self.starts.push(symbol.start) {
             return;
         }
-        if size > 0 || !self.sizes.is_empty() {
+        if symbol.size > 0 || !self.sizes.is_empty() {
             self.sizes.resize(self.names_at.len(), 0);
-            self.sizes.push(size);
+            self.sizes.push(symbol.size);
         }
-        self.names_at.push(place);
-    }
-
-    fn take_back(&mut self) {
-        self.starts.pop();
-        self.sizes.truncate(self.starts.len());
-        let place = self.names_at.pop();
-        place.into_iter().for_each(|place| self.names.take_back(place));
+        self.names_at.push(symbol.name);
     }
 
     fn shrink(&mut self) {

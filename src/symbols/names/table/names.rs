@@ -51,15 +51,6 @@ impl Names {
         cut(rest.unwrap_or_default())
     }
 
-    /// Removes the name that was added last.
-    pub(crate) fn take_back(&mut self, place: u32) {
-        if let Self::Own(pieces) = self
-            && let Some(piece) = pieces.last_mut().filter(|_| place != NOWHERE)
-        {
-            piece.truncate(place as usize % PIECE);
-        }
-    }
-
     pub(crate) fn shrink(&mut self) {
         if let Self::Own(pieces) = self {
             pieces.shrink_to_fit();
@@ -111,11 +102,7 @@ mod tests {
         let long = vec![b'x'; 5 * MAX_NAME];
         let place = names.place(&long);
         assert_eq!(names.get(place), &long[..MAX_NAME]);
-        names.take_back(place);
         let zero = names.place(b"ab\0cd");
-        assert_eq!(
-            (zero, names.get(zero), names.get(NOWHERE), names.get(places[1])),
-            (place, &b"ab"[..], &b""[..], &of(1)[..])
-        );
+        assert_eq!((names.get(zero), names.get(NOWHERE), names.get(places[1])), (&b"ab"[..], &b""[..], &of(1)[..]));
     }
 }

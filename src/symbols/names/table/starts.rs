@@ -29,17 +29,6 @@ impl NameStarts {
         true
     }
 
-    pub(crate) fn pop(&mut self) {
-        self.distances.pop();
-        if self.runs.last().is_some_and(|(first, _)| *first as usize == self.len()) {
-            self.runs.pop();
-        }
-    }
-
-    pub(crate) fn last(&self) -> Option<u64> {
-        self.get(self.len().checked_sub(1)?)
-    }
-
     pub(crate) fn get(&self, i: usize) -> Option<u64> {
         let distance = *self.distances.get(i)?;
         let run = self.runs.partition_point(|(first, _)| *first as usize <= i).checked_sub(1)?;
@@ -87,11 +76,6 @@ mod tests {
             let held: Vec<Option<u64>> = (0..=list.len()).map(|i| starts.get(i)).collect();
             let plain: Vec<Option<u64>> = list.iter().copied().map(Some).chain([None]).collect();
             prop_assert_eq!(held, plain);
-            for left in (0..list.len()).rev() {
-                starts.pop();
-                prop_assert_eq!((starts.len(), starts.last()), (left, list[..left].last().copied()));
-            }
-            prop_assert!(starts.runs.is_empty());
         }
     }
 

@@ -63,7 +63,7 @@ fn which_of_two_names_it() {
     ] {
         assert_eq!((better(&good, &bad), better(&bad, &good)), (Ordering::Less, Ordering::Greater), "{good:?} {bad:?}");
         for list in [[good, bad], [bad, good]] {
-            let table = SymbolTable::build(list.to_vec());
+            let table = SymbolTable::build(list);
             assert_eq!((table.len(), table.find(1).map(|s| s.name)), (1, Some(good.name)));
         }
     }
@@ -73,7 +73,7 @@ fn which_of_two_names_it() {
 
 #[test]
 fn what_a_table_holds() {
-    let table = SymbolTable::build((0..100).map(|i| raw(0x1000 + 16 * i, 8, "abc", Binding::Global)).collect());
+    let table = SymbolTable::build((0..100).map(|i| raw(0x1000 + 16 * i, 8, "abc", Binding::Global)));
     assert_eq!((table.len(), table.is_empty(), table.iter().count()), (100, false, 100));
     // Twelve bytes each, and names of four.
     assert!((100 * 16..100 * 18).contains(&table.memory()), "{}", table.memory());
@@ -103,7 +103,7 @@ fn of_symbols_at_one_address_the_best_or_the_last() {
 #[test]
 fn copied_names_are_paid_for_to_the_byte() {
     let list = [raw(1, 0, "ab", Binding::Local), raw(2, 0, "cde", Binding::Local)];
-    let fits = |bytes| SymbolTable::charge_names(&list, ".symtab", &mut UnpackBudget::new(bytes)).is_ok();
+    let fits = |bytes| SymbolTable::charge_names(list.into_iter(), ".symtab", &mut UnpackBudget::new(bytes)).is_ok();
     assert_eq!((fits(6), fits(7)), (false, true));
 }
 
@@ -156,7 +156,7 @@ proptest! {
         };
         prop_assert_eq!(all(&built(SymbolTableBuilder::last_wins())), plain(&list, true));
         prop_assert_eq!(all(&built(SymbolTableBuilder::default())), plain(&list, false));
-        let table = SymbolTable::build(raws().collect());
+        let table = SymbolTable::build(raws());
         prop_assert_eq!(all(&table), plain(&list, false));
         for (start, end, name) in plain(&list, false) {
             let inside = table.find(start).map(|s| (s.start, s.end, String::from_utf8_lossy(s.name).into_owned()));

@@ -12,11 +12,11 @@ use super::shares::ThreadMemory;
 use super::thread_priority::ThreadPriority;
 use crate::profile::FrameId;
 use crate::query::annotate::AnnotatedFunction;
-use crate::record::kinds::BuildId;
 use crate::session::{Dso, DsoId};
 use crate::symbols::SymbolOptions;
 use crate::symbols::jit::reuse::CodeChange;
 use crate::symbols::lines::{InlinedFrame, Lines};
+use crate::symbols::resolver::Findings;
 use crate::symbols::{NameForm, Problem, Resolver, Symbolized, code};
 
 /// A frame to look up.
@@ -59,14 +59,8 @@ pub struct LookedUp {
     pub epoch: u64,
     /// Frame, DSO and address of the request, and the function; `None` if no function contains the address.
     pub frames: Vec<(FrameId, DsoId, u64, Option<Symbolized>)>,
-    /// Errors of DSOs.
-    pub problems: Vec<(DsoId, Problem)>,
-    /// Sources of DSOs' names.
-    pub sources: Vec<(DsoId, String)>,
-    /// Files for which a debug file could be fetched.
-    pub stripped: Vec<(DsoId, BuildId)>,
-    /// Build ids of files that no record had.
-    pub identified: Vec<(DsoId, BuildId)>,
+    /// Facts about files that the lookups found.
+    pub found: Findings,
     /// DSOs with more data that has not been read yet.
     pub behind: Vec<DsoId>,
     /// JIT code that replaces other code: later samples belong to it.
@@ -172,11 +166,10 @@ impl Waiting {
 fn named(resolver: &mut Resolver, epoch: u64, portion: &[WantedName]) -> LookedUp {
     resolver.prepare(portion.iter().map(|w| (&*w.dso, w.at)));
     let frames = portion.iter().map(|w| (w.frame, w.dso.id, w.at, resolver.resolve(&w.dso, w.at))).collect();
-    let (problems, sources) = (resolver.take_problems(), resolver.take_sources());
-    let (stripped, identified) = (resolver.take_stripped(), resolver.take_identified());
+    let found = resolver.take_findings();
     let mut behind: Vec<DsoId> = portion.iter().filter(|w| resolver.is_behind(&w.dso)).map(|w| w.dso.id).collect();
     behind.dedup();
-    LookedUp { epoch, frames, problems, sources, stripped, identified, behind, changes: resolver.take_changes() }
+    LookedUp { epoch, frames, found, behind, changes: resolver.jits.take_changes() }
 }
 
 /// Starts the threads, which report their memory in `held`.
@@ -198,7 +191,7 @@ pub fn spawn(options: SymbolOptions, held: Arc<ThreadMemory>) -> std::io::Result
             let patience = match waiting.is_empty() {
                 false => Duration::ZERO,
                 true if resolver.are_behind() => PATIENCE,
-                true if resolver.follows_code() => CODE_PATIENCE,
+                true if resolver.jits.follow_code() => CODE_PATIENCE,
                 true => IDLE,
             };
             let job = crossbeam_channel::select! {
@@ -208,7 +201,7 @@ pub fn spawn(options: SymbolOptions, held: Arc<ThreadMemory>) -> std::io::Result
                         return;
                     }
                     resolver.read_on();
-                    let changes = resolver.take_changes();
+                    let changes = resolver.jits.take_changes();
                     let told = LookedUp { epoch: waiting.epoch, changes, ..LookedUp::default() };
                     if !told.changes.is_empty() && name_tx.send(told).is_err() {
                         return;

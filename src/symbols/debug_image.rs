@@ -1,8 +1,10 @@
 //! A DSO's file and its separate debug files. They are the sources of functions, unwind tables, lines and code of one
 //! mapped file. Each is mapped, never copied, and shared by all users.
 
+use std::ffi::OsStr;
 use std::fs::File;
 use std::io;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::PathBuf;
 
@@ -120,7 +122,7 @@ impl Image {
             self.shared = Some(bytes);
             places.hear(&file);
         }
-        self.namers = places.namers().clone();
+        self.namers = places.door.namers.clone();
         self
     }
 
@@ -153,7 +155,10 @@ impl Image {
         let file = elf::parse(bytes).ok()?;
         let (name, id) = file.gnu_debugaltlink().ok()??;
         let id = BuildId::new(id)?;
-        let found = places.by_build_id(&id).map(|(file, _)| file).or_else(|| places.beside(&path, name))?;
+        let found = places
+            .by_build_id(&id)
+            .map(|(file, _)| file)
+            .or_else(|| places.code(&path.parent()?.join(OsStr::from_bytes(name))))?;
         let bytes = Bytes::of(&found).ok()?;
         let same = elf::parse(&bytes).ok().and_then(|file| elf::build_id(&file)) == Some(id);
         same.then_some((bytes, found))

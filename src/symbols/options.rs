@@ -12,7 +12,7 @@ use crate::session::Dso;
 use crate::session::hosts::{HostId, PerHost};
 
 /// Sources of names, and the form in which they are shown.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct SymbolOptions {
     /// How names are demangled.
     pub form: NameForm,
@@ -85,21 +85,12 @@ impl SymbolOptions {
     /// Returns the options for this machine.
     pub fn live() -> Self {
         Self {
-            form: NameForm::Plain,
             live: true,
             same_kernel: true,
-            symfs: None,
             kallsyms: Some("/proc/kallsyms".into()),
-            vmlinux: None,
-            caches: Vec::new(),
-            debuginfod: Vec::new(),
-            servers: Vec::new(),
             bounds: true,
             budget: BUDGET,
-            given: PerHost::default(),
-            authors: TrustedUids::default(),
-            times: RecordedTimes::default(),
-            strangers: Vec::new(),
+            ..Self::default()
         }
     }
 }

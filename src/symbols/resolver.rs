@@ -5,15 +5,12 @@ use std::path::Path;
 use rustc_hash::FxHashMap;
 
 use super::bytes::Bytes;
-use super::debug_image::{Functions, Image};
 use super::elf;
-use super::elf::bounds::Bounds;
 use super::jit::jits::{JitVisit, Jits};
-use super::jit::reuse::CodeChange;
 use super::moved_text::MovedText;
 use super::names::demangle::{NameForm, demangle};
 use super::names::kallsyms::Kallsyms;
-use super::names::loaded::{LoadedFiles, Symbolized};
+use super::names::loaded::{FileRead, LoadedFiles, Symbolized};
 use super::names::shipped;
 use super::names::table::{Symbol, SymbolTable};
 use super::options::{MAX_FILES, SymbolOptions};
@@ -56,15 +53,24 @@ pub struct Resolver {
     /// The file of each DSO; `None` if it does not have names.
     keys: FxHashMap<DsoId, Option<Key>>,
     files: FxHashMap<Key, LoadedFiles>,
-    jits: Jits,
+    pub(crate) jits: Jits,
     /// Program text moved to anonymous memory, by the DSO of that memory.
     moved: FxHashMap<DsoId, MovedText>,
     shares: Shares<Holder>,
-    problems: Vec<(DsoId, Problem)>,
-    sources: Vec<(DsoId, String)>,
+    found: Findings,
+}
+
+/// Facts about files that lookups found.
+#[derive(Debug, Default)]
+pub struct Findings {
+    /// DSOs without names, and why.
+    pub problems: Vec<(DsoId, Problem)>,
+    /// Sources of DSOs' names.
+    pub sources: Vec<(DsoId, String)>,
     /// Files without names of their own; a debug file would have them.
-    stripped: Vec<(DsoId, BuildId)>,
-    identified: Vec<(DsoId, BuildId)>,
+    pub stripped: Vec<(DsoId, BuildId)>,
+    /// Build IDs of files that no record had.
+    pub identified: Vec<(DsoId, BuildId)>,
 }
 
 impl Resolver {
@@ -78,10 +84,7 @@ impl Resolver {
             files: FxHashMap::default(),
             jits: Jits::default(),
             moved: FxHashMap::default(),
-            problems: Vec::new(),
-            sources: Vec::new(),
-            stripped: Vec::new(),
-            identified: Vec::new(),
+            found: Findings::default(),
         }
     }
 
@@ -113,7 +116,7 @@ impl Resolver {
             self.files.remove(&key);
             self.shares.give_back(Holder::File(key));
         }
-        self.problems.retain(|(of, _)| *of != dso.id);
+        self.found.problems.retain(|(of, _)| *of != dso.id);
     }
 
     /// Returns the function at an address of a DSO. [`crate::session::maps::Map::to_dso`] converts addresses.
@@ -154,20 +157,12 @@ impl Resolver {
 
     /// Takes the problems since the last call: DSOs without names, and why.
     pub fn take_problems(&mut self) -> Vec<(DsoId, Problem)> {
-        std::mem::take(&mut self.problems)
+        std::mem::take(&mut self.found.problems)
     }
 
-    pub(crate) fn take_sources(&mut self) -> Vec<(DsoId, String)> {
-        std::mem::take(&mut self.sources)
-    }
-
-    pub(crate) fn take_stripped(&mut self) -> Vec<(DsoId, BuildId)> {
-        std::mem::take(&mut self.stripped)
-    }
-
-    /// Takes the build IDs of files read since the last call, for DSOs without one.
-    pub(crate) fn take_identified(&mut self) -> Vec<(DsoId, BuildId)> {
-        std::mem::take(&mut self.identified)
+    /// Takes the facts that lookups found since the last call.
+    pub(crate) fn take_findings(&mut self) -> Findings {
+        std::mem::take(&mut self.found)
     }
 
     fn kernel(&mut self, dso: &Dso) -> &mut LoadedFiles {
@@ -175,7 +170,7 @@ impl Resolver {
             let loaded = self.load_kernel(dso);
             self.kernels.insert(dso.host, loaded);
         }
-        self.kernels.entry(dso.host).or_insert_with(|| LoadedFiles::new(Vec::new()))
+        self.kernels.entry(dso.host).or_default()
     }
 
     /// Returns whether a process's JIT has unread data. Then its functions may get names later.
@@ -186,16 +181,6 @@ impl Resolver {
     /// Returns whether [`Self::read_on`] has work to do.
     pub fn are_behind(&self) -> bool {
         self.jits.are_behind()
-    }
-
-    /// Returns whether [`Self::read_on`] may get work soon.
-    /// Running processes with a jitdump file report code at reused addresses.
-    pub(crate) fn follows_code(&self) -> bool {
-        self.jits.follow_code()
-    }
-
-    pub(crate) fn take_changes(&mut self) -> Vec<(DsoId, CodeChange)> {
-        self.jits.take_changes()
     }
 
     /// Reads a little more of what JITs write.
@@ -241,8 +226,8 @@ impl Resolver {
 
     fn visited(&mut self, visit: JitVisit) {
         self.shares.hold(Holder::Jit(visit.dso), visit.user, visit.memory);
-        self.problems.extend(visit.result.err().map(|why| (visit.dso, why.into())));
-        self.problems.extend(visit.left_out.map(|why| (visit.dso, Problem::partial(why))));
+        self.found.problems.extend(visit.result.err().map(|why| (visit.dso, why.into())));
+        self.found.problems.extend(visit.left_out.map(|why| (visit.dso, Problem::partial(why))));
         self.make_room();
     }
 
@@ -272,7 +257,7 @@ impl Resolver {
         let now = loaded.memory();
         let found = found.unwrap_or_else(|why| {
             self.keys.insert(dso.id, None);
-            self.problems.push((dso.id, why.into()));
+            self.found.problems.push((dso.id, why.into()));
             None
         });
         if now != before {
@@ -284,30 +269,19 @@ impl Resolver {
 
     fn file(&mut self, dso: &Dso) -> Option<(Key, &mut LoadedFiles)> {
         let known = self.keys.get(&dso.id).copied();
-        let key = match known {
-            Some(key) => key?,
-            None => Key::Dso(dso.id),
-        };
+        let key = known.unwrap_or(Some(Key::Dso(dso.id)))?;
         if known.is_some() && self.files.contains_key(&key) {
             self.shares.ask(Holder::File(key));
             return Some((key, self.files.get_mut(&key)?));
         }
-        let (key, loaded, user) = match self.load_file(dso) {
-            Ok((key, loaded, user, from)) => {
-                if known.is_none() {
-                    self.sources.push((dso.id, from));
-                }
-                (key, loaded, user)
-            }
-            Err(why) => {
-                let why = why.of_build(dso.build_id.filter(|_| dso.kind == DsoKind::File));
-                // Memory does not have a file, so its absence is not a problem.
-                self.problems.extend((!dso.is_memory()).then_some((dso.id, why)));
-                self.keys.insert(dso.id, None);
-                return None;
-            }
-        };
-        self.keys.insert(dso.id, Some(key));
+        let read = self.load_file(dso).map_err(|why| {
+            let why = why.of_build(dso.build_id.filter(|_| dso.kind == DsoKind::File));
+            // Memory does not have a file, so its absence is not a problem.
+            self.found.problems.extend((!dso.is_memory()).then_some((dso.id, why)));
+        });
+        self.keys.insert(dso.id, read.as_ref().ok().map(|(key, ..)| *key));
+        let (key, loaded, user, from) = read.ok()?;
+        self.found.sources.extend(known.is_none().then_some((dso.id, from)));
         if !self.files.contains_key(&key) {
             self.shares.hold(Holder::File(key), user, loaded.memory());
             self.files.insert(key, loaded);
@@ -331,9 +305,8 @@ impl Resolver {
     }
 
     fn load_kernel(&mut self, dso: &Dso) -> LoadedFiles {
-        if let Some((table, text)) =
-            self.options.given(dso).and_then(|given| given.table(shipped::KERNEL, &mut self.purse()))
-        {
+        let given = self.options.given(dso).and_then(|given| given.table(shipped::KERNEL, &mut self.purse()));
+        if let Some((table, text)) = given {
             return moved(table, text, dso);
         }
         if let Some(path) = self.options.vmlinux.clone() {
@@ -341,17 +314,18 @@ impl Resolver {
             match image.and_then(|bytes| elf::kernel(&bytes, &mut self.purse()).map_err(|e| e.to_string())) {
                 Ok((_, _, Some(have))) if dso.build_id.is_some_and(|want| want != have) => {
                     let why = format!("{} belongs to another kernel: its build id is {have}", path.display());
-                    self.problems.push((dso.id, why.into()));
+                    self.found.problems.push((dso.id, why.into()));
                 }
                 Ok((table, text, _)) => return moved(table, text, dso),
-                Err(e) => self.problems.push((dso.id, format!("{}: {e}", path.display()).into())),
+                Err(e) => self.found.problems.push((dso.id, format!("{}: {e}", path.display()).into())),
             }
         }
         let cached = || find_file::in_cache(&self.options.caches, dso.build_id.as_ref()?, "kallsyms");
         let path = self.options.kallsyms(dso).map(Path::to_owned).or_else(cached);
         let named = |path: &Path, e| format!("the kernel's symbols cannot be read from {}: {e}", path.display());
         match path.map(|path| Kallsyms::read(&path).map_err(|e| named(&path, e))) {
-            Some(Ok(kernel)) if kernel.restricted => {
+            Some(Ok(kernel)) if !kernel.restricted => return moved(kernel.table, kernel.text, dso),
+            Some(Ok(_)) => {
                 let why = match self.options.kallsyms.as_deref() {
                     Some(path) if path != Path::new("/proc/kallsyms") => {
                         format!("{} has only hidden addresses: all are 0", path.display())
@@ -361,16 +335,12 @@ impl Resolver {
                         format!("{why}; {remedy}")
                     }
                 };
-                self.problems.push((dso.id, why.into()));
-                LoadedFiles::new(Vec::new())
+                self.found.problems.push((dso.id, why.into()));
             }
-            Some(Ok(kernel)) => moved(kernel.table, kernel.text, dso),
-            Some(Err(why)) => {
-                self.problems.push((dso.id, why.into()));
-                LoadedFiles::new(Vec::new())
-            }
-            None => LoadedFiles::new(Vec::new()),
+            Some(Err(why)) => self.found.problems.push((dso.id, why.into())),
+            None => {}
         }
+        LoadedFiles::default()
     }
 
     fn load_file(&mut self, dso: &Dso) -> Result<(Key, LoadedFiles, u32, String), Problem> {
@@ -382,56 +352,11 @@ impl Resolver {
         let (of, options) = (dso.clone(), self.options.clone());
         let file = guarded(move || FileRead::of(&of, &options, &mut purse))??;
         let key = file.build_id.map_or(Key::Dso(dso.id), |id| Key::Id(id, file.user));
-        self.identified.extend(file.build_id.filter(|_| dso.build_id.is_none()).map(|id| (dso.id, id)));
-        self.stripped.extend(file.build_id.filter(|_| !file.whole).map(|id| (dso.id, id)));
-        self.problems.extend(file.problems.into_iter().map(|why| (dso.id, why)));
+        self.found.identified.extend(file.build_id.filter(|_| dso.build_id.is_none()).map(|id| (dso.id, id)));
+        self.found.stripped.extend(file.build_id.filter(|_| !file.whole).map(|id| (dso.id, id)));
+        self.found.problems.extend(file.problems.into_iter().map(|why| (dso.id, why)));
         let (loaded, from) = file.names?;
         Ok((key, loaded, file.user, from))
-    }
-}
-
-struct FileRead {
-    build_id: Option<BuildId>,
-    /// A user who could have written it.
-    user: u32,
-    /// Whether these are all of its names.
-    whole: bool,
-    problems: Vec<Problem>,
-    /// Its functions and where they come from, or why there are none.
-    names: Result<(LoadedFiles, String), String>,
-}
-
-impl FileRead {
-    fn of(dso: &Dso, options: &SymbolOptions, purse: &mut UnpackBudget) -> Result<Self, Problem> {
-        let image = Image::open(dso, options)?;
-        let functions = image.functions(purse);
-        // All symbols of a large file were read, but few of its names will be.
-        image.rest();
-        let whole = functions.as_ref().is_ok_and(|functions| functions.whole);
-        let mut problems = Vec::new();
-        if image.is_cut() {
-            let words =
-                "read in part: files that other users can change exceed their share of memory; increase --memory";
-            problems.push(words.to_owned().into());
-        }
-        if !image.proven {
-            problems.push(Problem::unproven());
-        }
-        let bounds = options.bounds.then(|| Bounds::of(&image.bytes, &image.segments));
-        let names = match functions {
-            Ok(Functions { tables, from, .. }) => Ok((tables, from)),
-            Err(why) if bounds.is_none() => Err(why.to_string()),
-            Err(why) => {
-                problems.push(why.to_string().into());
-                Ok((Vec::new(), "none, only bounds of functions (it is stripped)".to_owned()))
-            }
-        };
-        let names = names.map(|(tables, from)| {
-            let mut loaded = LoadedFiles::new(tables);
-            loaded.bounds = bounds;
-            (loaded, from)
-        });
-        Ok(Self { build_id: image.build_id, user: image.user, whole, problems, names })
     }
 }
 
@@ -448,7 +373,7 @@ fn moved(table: SymbolTable, text: Option<u64>, dso: &Dso) -> LoadedFiles {
 
 #[cfg(test)]
 mod tests {
-    use super::super::jit::reuse::tagged;
+    use super::super::jit::reuse::{CodeChange, tagged};
     use super::super::trust::find_file::tests::dso;
     use super::*;
     use crate::record::kinds::FileId;
@@ -508,12 +433,12 @@ mod tests {
         let mut resolver = Resolver::new(SymbolOptions::live());
         let name = |resolver: &mut Resolver, at| resolver.resolve(&of, at).map(|found| found.name.to_string());
         assert_eq!(name(&mut resolver, 0x1004).as_deref(), Some("first"));
-        assert!(resolver.follows_code() && resolver.take_changes().is_empty());
+        assert!(resolver.jits.follow_code() && resolver.jits.take_changes().is_empty());
         load(20, "second");
         let begun = std::time::Instant::now();
         let changes = loop {
             resolver.read_on();
-            let changes = resolver.take_changes();
+            let changes = resolver.jits.take_changes();
             if !changes.is_empty() {
                 break changes;
             }

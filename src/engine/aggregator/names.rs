@@ -14,6 +14,7 @@ use crate::query::annotate::{self, AnnotatedFunction};
 use crate::query::answer::{Answer, BrokenStacks};
 use crate::record::kinds::BuildId;
 use crate::session::{Dso, DsoId, DsoKind};
+use crate::symbols::resolver::Findings;
 use crate::symbols::{NameForm, Problem, ProblemKind};
 
 use super::Aggregator;
@@ -117,10 +118,10 @@ impl Aggregator {
         self.names.sought = self.names.sought.saturating_sub(named.frames.len());
         let core = self.ingest.core_mut();
         let path = |dso: DsoId| core.session.dsos.get(dso).path.clone();
-        let problems: Vec<(Arc<str>, Problem)> =
-            named.problems.into_iter().map(|(dso, why)| (path(dso), why)).collect();
-        let sources: Vec<(Arc<str>, String)> = named.sources.into_iter().map(|(dso, from)| (path(dso), from)).collect();
-        named.identified.into_iter().for_each(|(dso, id)| core.session.dsos.identify(dso, id));
+        let Findings { problems, sources, stripped, identified } = named.found;
+        let problems: Vec<(Arc<str>, Problem)> = problems.into_iter().map(|(dso, why)| (path(dso), why)).collect();
+        let sources: Vec<(Arc<str>, String)> = sources.into_iter().map(|(dso, from)| (path(dso), from)).collect();
+        identified.into_iter().for_each(|(dso, id)| core.session.dsos.identify(dso, id));
         for (dso, change) in named.changes {
             let of = core.session.dsos.get(dso);
             let Some((pid, ..)) = of.via.filter(|_| self.live) else { continue };
@@ -151,7 +152,7 @@ impl Aggregator {
             all.extend(lacking.map(|(path, why)| (path.clone(), format!("none: {why}"))));
         }
         if let Some((fetcher, _)) = &self.links.fetcher {
-            for (dso, id) in named.stripped.into_iter().filter(|(_, id)| self.names.fetched.insert(*id)) {
+            for (dso, id) in stripped.into_iter().filter(|(_, id)| self.names.fetched.insert(*id)) {
                 let _ = fetcher.send((dso, id));
             }
         }

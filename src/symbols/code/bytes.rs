@@ -2,16 +2,15 @@
 
 use std::os::unix::fs::FileExt;
 
-use object::{Object, ObjectSection, ObjectSegment};
+use object::{Architecture, Object, ObjectSection, ObjectSegment};
 
-use super::DecodedMachine;
 use crate::kernel::procfs;
 use crate::perfdata::unpack::UnpackBudget;
 use crate::session::{Dso, DsoKind};
 use crate::symbols::SymbolOptions;
 use crate::symbols::bytes::Bytes;
 use crate::symbols::debug_image::Image;
-use crate::symbols::elf::{self, Elf, ElfSegments};
+use crate::symbols::elf::{self, ElfSegments};
 use crate::symbols::trust::door;
 
 /// Code, and the address that it was linked for.
@@ -19,7 +18,7 @@ use crate::symbols::trust::door;
 pub(crate) struct Code {
     pub(crate) bytes: Vec<u8>,
     pub(crate) address: u64,
-    pub(crate) machine: DecodedMachine,
+    pub(crate) machine: Architecture,
     segments: ElfSegments,
 }
 
@@ -42,19 +41,10 @@ pub(crate) fn of(dso: &Dso, start: u64, end: u64, options: &SymbolOptions) -> Re
     }
 }
 
-fn machine(file: &Elf<'_>) -> Result<DecodedMachine, String> {
-    match file.architecture() {
-        object::Architecture::X86_64 => Ok(DecodedMachine::X86_64),
-        object::Architecture::I386 => Ok(DecodedMachine::X86),
-        object::Architecture::Aarch64 => Ok(DecodedMachine::Aarch64),
-        other => Err(format!("cannot disassemble code for {other:?}")),
-    }
-}
-
 fn of_file(dso: &Dso, start: u64, end: u64, options: &SymbolOptions) -> Result<Code, String> {
     let image = Image::open(dso, options).map_err(|e| e.to_string())?;
     let file = elf::parse(&image.bytes).map_err(|e| e.to_string())?;
-    let machine = machine(&file)?;
+    let machine = file.architecture();
     let range = usize::try_from(start).ok().zip(usize::try_from(end).ok());
     let last = image.bytes.len();
     let bytes = range.and_then(|(from, to)| image.bytes.get(from..to.min(last))).filter(|bytes| !bytes.is_empty());
@@ -83,7 +73,7 @@ fn of_kernel(dso: &Dso, start: u64, end: u64, options: &SymbolOptions) -> Result
         if bytes.is_empty() {
             return Err(format!("{} has no code at this address", path.display()));
         }
-        return Ok(Code { bytes, address: start, machine: machine(&file)?, segments: ElfSegments::default() });
+        return Ok(Code { bytes, address: start, machine: file.architecture(), segments: ElfSegments::default() });
     }
     if !options.is_own_kernel(dso) {
         return Err("code of the recorded kernel is not available; use --vmlinux FILE".to_owned());
@@ -110,5 +100,5 @@ fn from_kcore(start: u64, end: u64) -> Result<Code, String> {
     let at = segment.file_range().0 + (start - segment.address());
     let n = file.read_at(&mut bytes, at).map_err(|e| missing(e.to_string()))?;
     bytes.truncate(n);
-    Ok(Code { bytes, address: start, machine: machine(&elf)?, segments: ElfSegments::default() })
+    Ok(Code { bytes, address: start, machine: elf.architecture(), segments: ElfSegments::default() })
 }

@@ -7,19 +7,14 @@ mod x86;
 use std::io::Read;
 use std::sync::Arc;
 
+use object::Architecture;
+
 use super::dwarf::lines::{Lines, SourceLine};
 use super::trust::door::{Purpose, TrustedUids};
 use super::trust::find_file::FileSearch;
 use super::trust::guard::guarded;
 use super::{Resolver, SymbolOptions, Symbolized};
 use crate::session::Dso;
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum DecodedMachine {
-    X86_64,
-    X86,
-    Aarch64,
-}
 
 /// Where an instruction continues.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -87,9 +82,10 @@ pub fn list(
     let (code, mut instructions) = guarded(move || {
         let code = bytes::of(&of.0, start, end, &of.1)?;
         let instructions = match code.machine {
-            DecodedMachine::X86_64 => x86::decode(&code.bytes, code.address, 64),
-            DecodedMachine::X86 => x86::decode(&code.bytes, code.address, 32),
-            DecodedMachine::Aarch64 => arm::decode(&code.bytes, code.address),
+            Architecture::X86_64 => x86::decode(&code.bytes, code.address, 64),
+            Architecture::I386 => x86::decode(&code.bytes, code.address, 32),
+            Architecture::Aarch64 => arm::decode(&code.bytes, code.address),
+            other => return Err(format!("cannot disassemble code for {other:?}")),
         };
         Ok((code, instructions))
     })

@@ -15,7 +15,7 @@ use object::Object;
 use rustc_hash::FxHashMap;
 
 use super::cost::{self, UNREAD};
-use crate::perfdata::unpack::{UnpackBudget, UnpackError};
+use crate::perfdata::unpack::UnpackBudget;
 use crate::session::Dso;
 use crate::symbols::bytes::{Bytes, Part};
 use crate::symbols::elf;
@@ -28,6 +28,8 @@ use crate::symbols::trust::find_file::FileSearch;
 const MAX_FILES: usize = 2048;
 
 type Slice<'a> = EndianSlice<'a, RunTimeEndian>;
+/// Why a section cannot be read, or does not fit the budget.
+type SectionError = Box<dyn std::error::Error>;
 
 pub(super) struct SplitFiles {
     dso: Dso,
@@ -112,7 +114,7 @@ impl SplitFiles {
 
     fn search(&self) -> Option<FileSearch<'_>> {
         let mut places = FileSearch::new(&self.dso, &self.options).ok()?;
-        places.hear_all(&self.namers);
+        places.door.namers.extend(&self.namers);
         Some(places)
     }
 
@@ -152,7 +154,7 @@ impl SplitFiles {
         if self.open.get() >= MAX_FILES {
             return None;
         }
-        let file: File = places.split(path)?;
+        let file: File = places.code(path)?;
         self.open.set(self.open.get() + 1);
         Bytes::of(&file).ok()
     }
@@ -181,20 +183,5 @@ impl SplitFiles {
         cost::charge(dwarf, &mut purse).ok()?;
         self.left.set(purse.left());
         Some(())
-    }
-}
-
-/// A section that cannot be read or does not fit the budget.
-struct SectionError;
-
-impl From<UnpackError> for SectionError {
-    fn from(_: UnpackError) -> Self {
-        Self
-    }
-}
-
-impl From<gimli::Error> for SectionError {
-    fn from(_: gimli::Error) -> Self {
-        Self
     }
 }

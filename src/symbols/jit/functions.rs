@@ -63,8 +63,9 @@ impl std::fmt::Display for LeftOut {
 }
 
 /// The changes of code that a table collects.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Collected {
+    #[default]
     Nothing,
     /// Those at addresses that held other code before.
     Reused,
@@ -73,7 +74,7 @@ pub(crate) enum Collected {
 }
 
 /// Functions by address; a later one replaces an earlier one.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct JitFunctions {
     pub(crate) left_out: LeftOut,
     list: BTreeMap<u64, Entry>,
@@ -95,19 +96,7 @@ pub struct JitFunctions {
 impl JitFunctions {
     /// Creates an empty table with a limit in bytes.
     pub fn new(most: usize) -> Self {
-        Self {
-            left_out: LeftOut::default(),
-            list: BTreeMap::new(),
-            names: Vec::new(),
-            written: 0,
-            live: 0,
-            most: most.min(MOST),
-            occupied: Occupied::default(),
-            origins: BTreeMap::new(),
-            changes: Vec::new(),
-            collected: Collected::Nothing,
-            is_foreign_clock: false,
-        }
+        Self { most: most.min(MOST), ..Self::default() }
     }
 
     /// Creates an empty table that collects changes.

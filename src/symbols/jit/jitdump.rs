@@ -9,12 +9,14 @@ use super::slice::{VisitBudget, VisitEnd};
 
 /// "JiTD" as a little-endian machine writes it.
 const MAGIC: u32 = 0x4a69_5444;
-const LOAD: u32 = 0;
-const MOVE: u32 = 1;
+pub(crate) const LOAD: u32 = 0;
+pub(crate) const MOVE: u32 = 1;
 /// The flag of a file whose times are CPU counter values. Its name is `JITDUMP_FLAGS_ARCH_TIMESTAMP`.
 const ARCH_TIMESTAMP: u64 = 1;
 /// Bytes of a record's header: type, size, time.
-const HEAD: u64 = 16;
+pub(crate) const HEAD: u64 = 16;
+/// Bytes of a code record before the name.
+pub(crate) const CODE_HEAD: usize = 40;
 /// The charge for a record in addition to its bytes: two reads.
 const RECORD: usize = 64;
 
@@ -68,24 +70,48 @@ pub(crate) fn read_by_time(file: &File, upto: &mut u64, told: &mut JitFunctions)
 fn begin(file: &File, upto: &mut u64, told: &mut JitFunctions) -> io::Result<Option<u64>> {
     let len = file.metadata()?.len();
     if *upto == 0 {
-        let Some((size, flags)) = header(file, len)? else { return Ok(None) };
-        *upto = size;
-        told.is_foreign_clock = flags & ARCH_TIMESTAMP != 0;
+        let Some(head) = FileHead::read(file, len)? else { return Ok(None) };
+        *upto = head.size;
+        told.is_foreign_clock = head.flags & ARCH_TIMESTAMP != 0;
     }
     Ok(Some(len))
 }
 
 #[derive(Clone, Copy, Debug)]
-struct RecordHead {
-    kind: u32,
+pub(crate) struct FileHead {
+    pub(crate) size: u64,
+    /// The machine of the code, as in ELF files.
+    pub(crate) machine: u32,
+    flags: u64,
+}
+
+impl FileHead {
+    /// Reads the header; `None` if it is not complete yet.
+    pub(crate) fn read(file: &File, len: u64) -> io::Result<Option<Self>> {
+        let mut head = [0; 40];
+        if len < head.len() as u64 {
+            return Ok(None);
+        }
+        file.read_exact_at(&mut head, 0)?;
+        if u32_at(&head, 0) != MAGIC {
+            return Err(io::Error::other("not a jitdump file in this machine's byte order"));
+        }
+        let size = u64::from(u32_at(&head, 8)).max(head.len() as u64);
+        Ok(Some(Self { size, machine: u32_at(&head, 12), flags: u64_at(&head, 32) }))
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RecordHead {
+    pub(crate) kind: u32,
     /// Bytes of the record with this header.
-    size: u64,
+    pub(crate) size: u64,
     time: u64,
 }
 
 impl RecordHead {
     /// Reads the header at a position; `None` if the record is not complete yet.
-    fn read(file: &File, at: u64, len: u64) -> io::Result<Option<Self>> {
+    pub(crate) fn read(file: &File, at: u64, len: u64) -> io::Result<Option<Self>> {
         if at.saturating_add(HEAD) > len {
             return Ok(None);
         }
@@ -101,31 +127,18 @@ impl RecordHead {
 
 /// Adds the function of a record. Returns the bytes that were read, or `None` if the table is full.
 fn take(file: &File, at: u64, head: RecordHead, told: &mut JitFunctions) -> io::Result<Option<usize>> {
-    let mut body = [0; 40 + MAX_NAME];
-    let body = &mut body[..(head.size - HEAD).min((40 + MAX_NAME) as u64) as usize];
+    let mut body = [0; CODE_HEAD + MAX_NAME];
+    let body = &mut body[..(head.size - HEAD).min((CODE_HEAD + MAX_NAME) as u64) as usize];
     file.read_exact_at(body, at + HEAD)?;
     Ok(take_body(head.kind, head.time, body, told).then_some(body.len()))
 }
 
-/// Returns the size of the file's header and its flags. `None` if it is not complete yet.
-fn header(file: &File, len: u64) -> io::Result<Option<(u64, u64)>> {
-    if len < 40 {
-        return Ok(None);
-    }
-    let mut head = [0; 40];
-    file.read_exact_at(&mut head, 0)?;
-    if u32_at(&head, 0) != MAGIC {
-        return Err(io::Error::other("not a jitdump file in this machine's byte order"));
-    }
-    Ok(Some((u64::from(u32_at(&head, 8)).max(40), u64_at(&head, 32))))
-}
-
 fn take_body(kind: u32, time: u64, body: &[u8], told: &mut JitFunctions) -> bool {
-    let word = |i: usize| body.get(8 * i..8 * i + 8).map(|b| u64::from_le_bytes(b.try_into().unwrap_or_default()));
+    let word = |i| word(body, i);
     match (kind, word(1), word(2), word(3), word(4)) {
         // PID and TID, address when written, address when run, size, number; then the name and the code.
         (LOAD, Some(_), Some(address), Some(size), Some(_)) => {
-            let rest = body.get(40..).unwrap_or_default();
+            let rest = body.get(CODE_HEAD..).unwrap_or_default();
             let name = &rest[..memchr::memchr(0, rest).unwrap_or(rest.len())];
             told.load(time, address, size, name)
         }
@@ -135,8 +148,13 @@ fn take_body(kind: u32, time: u64, body: &[u8], told: &mut JitFunctions) -> bool
     }
 }
 
+/// Returns a word of a record's body.
+pub(crate) fn word(body: &[u8], i: usize) -> Option<u64> {
+    body.get(8 * i..)?.first_chunk().map(|word| u64::from_le_bytes(*word))
+}
+
 fn u64_at(bytes: &[u8], at: usize) -> u64 {
-    bytes.get(at..at + 8).map_or(0, |b| u64::from_le_bytes(b.try_into().unwrap_or_default()))
+    word(bytes, at / 8).unwrap_or(0)
 }
 
 fn u32_at(bytes: &[u8], at: usize) -> u32 {

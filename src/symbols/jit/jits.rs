@@ -90,7 +90,7 @@ impl Jits {
         while !options.live && one.jit.is_behind() && result.is_ok() {
             result = one.jit.read_on(&one.dso, options, &mut VisitBudget::default());
         }
-        self.changes.extend(one.jit.take_changes().into_iter().map(|change| (dso, change)));
+        self.changes.extend(one.jit.told.take_changes().into_iter().map(|change| (dso, change)));
         let user = one.jit.user();
         let now = Instant::now();
         if options.live {
@@ -101,6 +101,8 @@ impl Jits {
         Some(JitVisit { dso, user, memory: one.jit.memory(), result, left_out })
     }
 
+    /// Returns whether [`Self::read_on`] may get work soon.
+    /// Running processes with a jitdump file report code at reused addresses.
     pub(crate) fn follow_code(&self) -> bool {
         self.list.values().any(|one| one.jit.follows_code())
     }

@@ -139,10 +139,6 @@ impl Jit {
         self.live && self.state != State::Done && self.files.iter().any(|file| file.dump)
     }
 
-    pub(crate) fn take_changes(&mut self) -> Vec<CodeChange> {
-        self.told.take_changes()
-    }
-
     /// Returns whether the last visit ended before the end of the files.
     pub(crate) fn is_behind(&self) -> bool {
         self.state == State::Reading

@@ -20,7 +20,7 @@ use crate::symbols::options::SymbolOptions;
 pub struct FileSearch<'a> {
     dso: &'a Dso,
     options: &'a SymbolOptions,
-    door: TrustedFileOpener,
+    pub(crate) door: TrustedFileOpener,
     inside: Inside,
 }
 
@@ -72,10 +72,6 @@ impl<'a> FileSearch<'a> {
         self.door.namers.add_writers(file);
     }
 
-    pub(crate) fn namers(&self) -> &TrustedUids {
-        &self.door.namers
-    }
-
     /// Opens the DSO's file itself. Fails if another file has its name now.
     pub(crate) fn main(&self) -> io::Result<FoundFile> {
         if let Some(file) = self.mapped() {
@@ -125,7 +121,7 @@ impl<'a> FileSearch<'a> {
     pub(crate) fn by_build_id(&self, id: &BuildId) -> Option<(File, PathBuf)> {
         let hex = id.to_string();
         let below = |dir: &str| Some(Path::new(dir).join(hex.get(..2)?).join(format!("{}.debug", hex.get(2..)?)));
-        let installed = |dir| below(dir).and_then(|path| Some((self.door.open(&path, Purpose::Code).ok()?, path)));
+        let installed = |dir| below(dir).and_then(|path| Some((self.code(&path)?, path)));
         let flat = || installed("/.build-id").filter(|_| self.options.symfs.is_some());
         let cached = || self.cached(id, "debug").map(|file| (file, PathBuf::from("the build-id cache")));
         let fetched = || {
@@ -147,22 +143,12 @@ impl<'a> FileSearch<'a> {
             }
             _ => Vec::new(),
         };
-        list.into_iter().filter_map(|path| Some((self.door.open(&path, Purpose::Code).ok()?, path)))
+        list.into_iter().filter_map(|path| Some((self.code(&path)?, path)))
     }
 
-    /// Opens a file by its name, absolute or relative to the directory of another one.
-    pub(crate) fn beside(&self, base: &Path, name: &[u8]) -> Option<File> {
-        let name = Path::new(OsStr::from_bytes(name));
-        self.door.open(&base.parent()?.join(name), Purpose::Code).ok()
-    }
-
-    pub(crate) fn split(&self, path: &Path) -> Option<File> {
+    /// Opens a file with code or debug information.
+    pub(crate) fn code(&self, path: &Path) -> Option<File> {
         self.door.open(path, Purpose::Code).ok()
-    }
-
-    /// Adds the users who influenced an earlier search.
-    pub(crate) fn hear_all(&mut self, namers: &TrustedUids) {
-        self.door.namers.extend(namers);
     }
 
     /// Opens a source file that debug information names; `namers` influenced that name. Fails like [`TrustedFileOpener::open`].

@@ -32,9 +32,7 @@ impl RecordedTimes {
         let told = if at == 0 { self.begun } else { self.lead.and_then(|lead| at.checked_add_signed(lead)) };
         [told, self.until].into_iter().flatten().min()
     }
-}
 
-impl RecordedTimes {
     /// Converts a time of the recording to wall-clock time, or an earlier one.
     /// 0 stands for no time.
     pub(crate) fn earliest(&self, at: u64) -> Option<u64> {

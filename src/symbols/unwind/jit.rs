@@ -7,18 +7,11 @@ use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
 use crate::kernel::walk::rule::Rule;
+use crate::symbols::jit::jitdump::{CODE_HEAD, FileHead, HEAD, LOAD, MOVE, RecordHead, word};
 use crate::symbols::unwind::rows;
 
-/// "JiTD" as a little-endian machine writes it.
-const MAGIC: u32 = 0x4a69_5444;
-const LOAD: u32 = 0;
-const MOVE: u32 = 1;
 const UNWINDING: u32 = 4;
-/// Bytes of a record's header, and of the file's.
-const HEAD: u64 = 16;
-const FILE_HEAD: usize = 40;
-/// Bytes of a code record before the name, and of a table record before the tables.
-const CODE_HEAD: usize = 40;
+/// Bytes of a table record before the tables.
 const TABLES_HEAD: usize = 24;
 const MAX_TABLES: u64 = 1 << 16;
 /// The limits of code pieces kept, and of records read at a time.
@@ -73,38 +66,19 @@ impl JitRows {
 
     /// Reads a record; `None` if it is not complete yet.
     fn next_record(&mut self) -> std::io::Result<Option<bool>> {
-        let damaged = || std::io::Error::other("the jitdump file is damaged");
         let Some(upto) = self.upto else { return Ok(None) };
         let len = self.file.metadata()?.len();
         if upto == 0 {
-            let mut head = [0; FILE_HEAD];
-            if len < FILE_HEAD as u64 {
-                return Ok(None);
-            }
-            self.file.read_exact_at(&mut head, 0)?;
-            if half(&head, 0) != Some(MAGIC) {
-                return Err(damaged());
-            }
-            self.is_arm = match half(&head, 12) {
+            let Some(head) = FileHead::read(&self.file, len)? else { return Ok(None) };
+            self.is_arm = match head.machine {
                 // CPython writes 0: the code is for this machine.
-                Some(0) | None => cfg!(target_arch = "aarch64"),
-                Some(machine) => machine == u32::from(object::elf::EM_AARCH64.0),
+                0 => cfg!(target_arch = "aarch64"),
+                machine => machine == u32::from(object::elf::EM_AARCH64.0),
             };
-            self.upto = Some(u64::from(half(&head, 8).unwrap_or_default()).max(FILE_HEAD as u64));
+            self.upto = Some(head.size);
             return Ok(Some(false));
         }
-        let mut head = [0; HEAD as usize];
-        if upto.saturating_add(HEAD) > len {
-            return Ok(None);
-        }
-        self.file.read_exact_at(&mut head, upto)?;
-        let (kind, size) = (half(&head, 0).unwrap_or_default(), u64::from(half(&head, 4).unwrap_or_default()));
-        if size < HEAD {
-            return Err(damaged());
-        }
-        if upto.saturating_add(size) > len {
-            return Ok(None);
-        }
+        let Some(RecordHead { kind, size, .. }) = RecordHead::read(&self.file, upto, len)? else { return Ok(None) };
         self.upto = Some(upto + size);
         let wanted = match kind {
             LOAD | MOVE => CODE_HEAD as u64 + 8,
@@ -117,7 +91,7 @@ impl JitRows {
     }
 
     fn take(&mut self, kind: u32, body: &[u8]) -> bool {
-        let word = |i: usize| body.get(8 * i..8 * i + 8).and_then(|b| b.try_into().ok()).map(u64::from_le_bytes);
+        let word = |i| word(body, i);
         match (kind, word(0), word(1), word(2), word(3), word(4)) {
             // The size of the tables, and of the search table at their end.
             (UNWINDING, Some(size), Some(searched), ..) => {
@@ -212,10 +186,6 @@ impl JitRows {
     }
 }
 
-fn half(bytes: &[u8], at: usize) -> Option<u32> {
-    bytes.get(at..at + 4)?.try_into().ok().map(u32::from_le_bytes)
-}
-
 #[cfg(test)]
 pub(crate) mod tests {
     use std::io::Write;
@@ -249,7 +219,7 @@ pub(crate) mod tests {
     }
 
     fn dump_of(functions: &[u64], size: u64, machine: u32) -> Vec<u8> {
-        let mut out = [MAGIC, 1, 40, machine].map(u32::to_le_bytes).concat();
+        let mut out = [0x4a69_5444, 1, 40, machine].map(u32::to_le_bytes).concat();
         out.resize(40, 0);
         for at in functions {
             let tables = tables(size);

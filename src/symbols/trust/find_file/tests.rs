@@ -128,13 +128,13 @@ fn files_below_another_root() {
     }
     let mut places = tree.places();
     assert_eq!(read(places.main().expect("there").file), "/usr/bin/a");
-    assert_eq!(places.beside(Path::new("/usr/bin/a"), b"b.dwo").map(read).as_deref(), Some("/usr/bin/b.dwo"));
-    assert_eq!(places.beside(Path::new("/usr/bin/a"), b"/src/x.c").map(read).as_deref(), Some("/src/x.c"));
-    assert!(places.beside(Path::new("/usr/bin/a"), b"c.dwo").is_none());
+    assert_eq!(places.code(Path::new("/usr/bin/b.dwo")).map(read).as_deref(), Some("/usr/bin/b.dwo"));
+    assert_eq!(places.code(Path::new("/src/x.c")).map(read).as_deref(), Some("/src/x.c"));
+    assert!(places.code(Path::new("/usr/bin/c.dwo")).is_none());
     assert_eq!(read(places.source(Path::new("/src/x.c"), &TrustedUids::default()).expect("there")), "/src/x.c");
     assert_eq!(read(places.jit(Path::new("/src/x.c"), true).expect("ours")), "/src/x.c");
     assert!(places.jit(Path::new("/src/y.c"), true).is_err());
-    assert_eq!(places.namers(), &TrustedUids::default());
+    assert_eq!(places.door.namers, TrustedUids::default());
     // A file whose name really ends like this.
     tree.write("/usr/bin/a (deleted)");
     assert_eq!(read(tree.places().main().expect("there").file), "/usr/bin/a (deleted)");
@@ -153,10 +153,10 @@ fn those_who_name_files_are_remembered() {
     assert_ne!(known, TrustedUids::default());
     let mut places = tree.places();
     places.hear(file.as_file());
-    assert_eq!(places.namers(), &known);
+    assert_eq!(places.door.namers, known);
     let mut places = tree.places();
     let _ = places.source(Path::new("/x.c"), &known);
-    assert_eq!(places.namers(), &known);
+    assert_eq!(places.door.namers, known);
 }
 
 #[test]

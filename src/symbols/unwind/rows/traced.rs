@@ -68,6 +68,7 @@ struct Path {
     is_behind_call: bool,
 }
 
+#[derive(Default)]
 struct Tracer<'a> {
     parts: Vec<(u64, &'a [u8])>,
     /// Start and end of functions with a table.
@@ -88,18 +89,7 @@ struct Tracer<'a> {
 
 impl<'a> Tracer<'a> {
     fn new(code: &UncoveredCode<'a>, covered: Vec<(u64, u64)>) -> Self {
-        let mut tracer = Self {
-            parts: code.parts.clone(),
-            covered,
-            bare: 0,
-            starts: BTreeSet::new(),
-            fresh: Vec::new(),
-            claimed: Claims::default(),
-            disputed: FxHashSet::default(),
-            returning: FxHashSet::default(),
-            effects: Effects::new(),
-            steps: 0,
-        };
+        let mut tracer = Self { parts: code.parts.clone(), covered, ..Self::default() };
         tracer.bare = tracer.gaps().iter().map(|(start, end)| end - start).sum();
         tracer.steps = tracer.bare.saturating_mul(STEPS_PER_BYTE);
         tracer

@@ -118,11 +118,13 @@ impl State {
 
 pub(super) struct Effects(InstructionInfoFactory);
 
-impl Effects {
-    pub(super) fn new() -> Self {
+impl Default for Effects {
+    fn default() -> Self {
         Self(InstructionInfoFactory::new())
     }
+}
 
+impl Effects {
     /// Returns what follows an instruction. `None` if code that returns does not contain it.
     pub(super) fn of(&mut self, one: &Instruction, state: State) -> Option<Step> {
         let is_near = matches!(one.op0_kind(), OpKind::NearBranch64 | OpKind::NearBranch32 | OpKind::NearBranch16);

@@ -48,19 +48,40 @@ pub(crate) fn print_csv(text: &str) -> anyhow::Result<()> {
 }
 
 /// Destination of a command's table. perf uses standard error, because standard output belongs to the measured command.
-#[derive(Debug)]
 pub(crate) enum TableOutput {
     Out,
     Err,
     /// An open file, with its name if it has one.
     File(std::fs::File, Option<PathBuf>),
+    /// A file that gets its name when it is complete.
+    New(PathBuf, Printable<BufWriter<NewFile>>),
+}
+
+pub(crate) fn failed(path: &Path, error: &io::Error) -> anyhow::Error {
+    anyhow::anyhow!("{}", unwritten(path, error))
 }
 
 impl TableOutput {
     /// Opens a file of the user for writing or appending; refuses links of other users.
     pub(crate) fn create(path: &Path, append: bool) -> anyhow::Result<Self> {
-        let file = open_named(path, append).map_err(|error| anyhow::anyhow!("{}", unwritten(path, &error)))?;
+        let file = open_named(path, append).map_err(|error| failed(path, &error))?;
         Ok(Self::File(file, Some(path.to_owned())))
+    }
+
+    /// Creates a file that [`TableOutput::end`] completes; `-` is standard output.
+    pub(crate) fn new_file(name: &str) -> anyhow::Result<Self> {
+        if name == "-" {
+            return Ok(Self::Out);
+        }
+        let path = PathBuf::from(name);
+        let file = NewFile::create(&path).map_err(|error| failed(&path, &error))?;
+        Ok(Self::New(path, Printable::new(EscapeForm::Text, BufWriter::new(file))))
+    }
+
+    pub(crate) fn end(&mut self) -> anyhow::Result<()> {
+        let Self::New(path, file) = self else { return Ok(()) };
+        let end = file.finish().and_then(|()| file.get_mut().get_mut().commit());
+        end.map_err(|error| failed(path, &error))
     }
 
     /// Uses a file descriptor that is already open.
@@ -88,9 +109,10 @@ impl TableOutput {
             Self::Out => Ok(write(&mut binary())?),
             Self::Err => Ok(write(&mut io::stderr().lock())?),
             Self::File(file, path) => write(file).map_err(|error| match path {
-                Some(path) => anyhow::anyhow!("{}", unwritten(path, &error)),
+                Some(path) => failed(path, &error),
                 None => error.into(),
             }),
+            Self::New(path, file) => file.write_all(text.as_bytes()).map_err(|error| failed(path, &error)),
         }
     }
 }
@@ -166,10 +188,10 @@ pub(crate) fn file(
 ) -> anyhow::Result<()> {
     // Errors of the file get its name; errors of the data have their own context.
     let named = |error: anyhow::Error| match error.downcast_ref::<io::Error>() {
-        Some(why) if why.raw_os_error().is_some() => anyhow::anyhow!("{}", unwritten(path, why)),
+        Some(why) if why.raw_os_error().is_some() => failed(path, why),
         _ => error,
     };
-    let fail = |error: io::Error| anyhow::anyhow!("{}", unwritten(path, &error));
+    let fail = |error: io::Error| failed(path, &error);
     let mut out = BufWriter::with_capacity(1 << 18, NewFile::create(path).map_err(fail)?);
     if let Some(form) = form {
         let mut text = Printable::new(form, &mut out);

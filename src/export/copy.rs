@@ -44,18 +44,9 @@ pub(crate) enum CopyError {
 }
 
 /// Copies all other records, and the samples for which `keep` returns true. `keep` receives their index in time order
-/// and their time. `marks` are those of the copy. The file appears under its name once it is complete.
+/// and their time. `marks` are those of the copy, `more` additional build IDs; `sleeps` are merged into switches. The
+/// file appears under its name once it is complete.
 pub(crate) fn copy(
-    source: &mut dyn Source,
-    keep: &dyn Fn(u64, u64) -> bool,
-    marks: &[TimeMark],
-    path: &Path,
-) -> Result<WrittenSize, CopyError> {
-    copy_with(source, keep, marks, &[], None, path)
-}
-
-/// Copies with additional build IDs, and with sleeps merged into switches.
-pub(crate) fn copy_with(
     source: &mut dyn Source,
     keep: &dyn Fn(u64, u64) -> bool,
     marks: &[TimeMark],

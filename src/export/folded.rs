@@ -9,7 +9,6 @@ use crate::filter::Filter;
 use crate::panel::printable::EscapeForm;
 use crate::panel::stacks::FrameName;
 use crate::panel::text::clean;
-use crate::profile::NodeId;
 use crate::profile::frames::INLINED;
 use crate::query::tree::symbol_stacks::{SymbolStacks, stacks};
 use crate::query::{Aggregate, Data};
@@ -46,21 +45,13 @@ pub fn lines(
             std::mem::take(&mut merged).iter().try_for_each(|(line, n)| each(line, *n))?;
         }
         let mut line = clean(&comm).replace(';', ":").replace(' ', "_");
-        path(&named, node, if &*comm == JAVA { &of_java } else { &texts }, &mut line);
+        let texts = if &*comm == JAVA { &of_java } else { &texts };
+        named.path(node).into_iter().for_each(|frame| line.extend([";", texts[frame as usize]]));
         let sum = merged.entry(line).or_default();
         *sum = sum.saturating_add(acc.period);
         comm_now = Some(comm);
     }
     merged.iter().try_for_each(|(line, n)| each(line, *n))
-}
-
-fn path(named: &SymbolStacks, node: NodeId, texts: &[&str], line: &mut String) {
-    let mut frames: Vec<u32> = named.trie.walk(node).map(|f| f.0).collect();
-    frames.reverse();
-    for frame in frames {
-        line.push(';');
-        line.push_str(texts[frame as usize]);
-    }
 }
 
 /// The comm of programs whose frames have Java names.

@@ -64,11 +64,7 @@ fn one(name: &str, unit: EventUnit, stacks: &Stacks, named: &SymbolStacks, out: 
     out.write_all(b"{\"type\":\"sampled\",\"name\":")?;
     serde_json::to_writer(&mut *out, name)?;
     write!(out, ",\"unit\":\"{word}\",\"startValue\":0,\"endValue\":{},\"samples\":[", unit.written(total))?;
-    list(out, stacks, |(node, _), out| {
-        let mut frames: Vec<u32> = named.trie.walk(*node).map(|f| f.0).collect();
-        frames.reverse();
-        Ok(serde_json::to_writer(out, &frames)?)
-    })?;
+    list(out, stacks, |(node, _), out| Ok(serde_json::to_writer(out, &named.path(*node))?))?;
     out.write_all(b"],\"weights\":[")?;
     list(out, stacks, |(_, period), out| write!(out, "{}", unit.written(*period)))?;
     out.write_all(b"]}")

@@ -27,12 +27,6 @@ pub(crate) struct Packer {
     packed: u64,
 }
 
-impl std::fmt::Debug for Packer {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Packer").field("level", &self.level).finish_non_exhaustive()
-    }
-}
-
 impl Packer {
     /// Returns a stream of a level, or of the highest one available.
     pub(crate) fn new(level: i32) -> io::Result<Self> {

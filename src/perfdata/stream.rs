@@ -15,12 +15,6 @@ pub struct StreamWriter {
     written: u64,
 }
 
-impl std::fmt::Debug for StreamWriter {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("StreamWriter").field("written", &self.written).finish_non_exhaustive()
-    }
-}
-
 impl StreamWriter {
     /// Starts a stream of these events, with sections that describe their machine.
     pub fn start(

@@ -22,7 +22,6 @@ use super::{EventDesc, HEADER_SIZE, MAGIC};
 const ENTRY: usize = FILE_SIZE + 16;
 
 /// A recording being written.
-#[derive(Debug)]
 pub struct Writer {
     out: BufWriter<NewFile>,
     attrs_at: u64,

@@ -42,7 +42,7 @@ pub(crate) struct ChainSpec {
 }
 
 /// Deeper chains are not printed.
-const MAX_DEPTH: usize = 512;
+pub(crate) const MAX_DEPTH: usize = 512;
 
 const MARGIN: &str = "            ";
 

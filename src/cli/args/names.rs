@@ -47,9 +47,6 @@ pub(crate) struct AnnotateArgs {
     /// Show names as they are in the files
     #[arg(long)]
     pub(crate) no_demangle: bool,
-    /// Print text to standard output (always on)
-    #[arg(long, hide = true)]
-    pub(crate) stdio: bool,
 }
 
 impl AnnotateArgs {

@@ -161,9 +161,6 @@ pub(crate) struct More {
     /// Do not record build ids
     #[arg(short = 'B', long = "no-buildid")]
     pub(crate) no_buildid: bool,
-    /// Record build ids of all mapped files (always on)
-    #[arg(long = "buildid-all", hide = true)]
-    pub(crate) buildid_all: bool,
     /// Count all events as one group
     #[arg(long = "group")]
     pub(crate) group: bool,

@@ -8,7 +8,7 @@ use clap::Command;
 use clap_complete::generate;
 use clap_mangen::roff::{Roff, bold, italic, roman};
 
-use crate::kernel::files::{NewFile, unwritten};
+use crate::kernel::files::NewFile;
 use crate::lang::nearest_hint;
 use crate::ui::input::commands::table::rows;
 use crate::units;
@@ -16,7 +16,7 @@ use crate::units::kit::Spec;
 
 use crate::cli::args::{CompletionsArgs, ManArgs, whole};
 use crate::cli::manual::schema;
-use crate::cli::output::{print, print_json};
+use crate::cli::output::{failed, print, print_json};
 use crate::cli::{NAME, manual, usage};
 
 pub(crate) fn completions(args: CompletionsArgs) -> anyhow::Result<u8> {
@@ -175,7 +175,7 @@ fn write(folder: &Path, name: &str, section: &str, page: &str) -> anyhow::Result
         file.write_all(page.as_bytes())?;
         file.commit()
     };
-    whole().map_err(|error| anyhow::anyhow!("{}", unwritten(path, &error)))
+    whole().map_err(|error| failed(path, &error))
 }
 
 #[cfg(test)]

@@ -102,7 +102,7 @@ fn perfdata(args: &ExportArgs, opened: input::Opened) -> anyhow::Result<u8> {
     }
     let keep = |at: u64, _| kept.as_ref().is_none_or(|list| list.get(at as usize).copied().unwrap_or(false));
     let marks = marks::decode_from(&opened.source.info().hosts.first().machine);
-    let written = copy::copy(&mut *opened.source, &keep, &marks, &args.output)
+    let written = copy::copy(&mut *opened.source, &keep, &marks, &[], None, &args.output)
         .map_err(|e| anyhow::anyhow!("{}", why(&args.output, &e)))?;
     let samples = counted(written.samples as u64, "sample");
     complain(&format!("wrote {samples}, {} to {}", unit::bytes(written.bytes), args.output.display()));
@@ -127,7 +127,7 @@ pub(crate) fn save_again(
     let mut source = recording::open(paths).map_err(|e| format!("{} was not saved: {e}", path.display()))?;
     let range = range.map_or(0..u64::MAX, |(from, until)| from..until);
     let keep = |_, time| range.contains(&time);
-    let written = copy::copy(&mut *source, &keep, marks, path).map_err(|e| why(path, &e))?;
+    let written = copy::copy(&mut *source, &keep, marks, &[], None, path).map_err(|e| why(path, &e))?;
     let samples = counted(written.samples as u64, "sample");
     Ok(format!("saved {samples}, {} to {}", unit::bytes(written.bytes), path.display()))
 }

@@ -36,7 +36,7 @@ pub(crate) fn run(args: InjectArgs) -> anyhow::Result<u8> {
     }
     let marks = marks::decode_from(&source.info().hosts.first().machine);
     let mut merging = sleeps.as_mut().and_then(|sleeps| sleeps.as_mut().ok());
-    let written = copy::copy_with(&mut *source, &|_, _| true, &marks, &added, merging.as_deref_mut(), &args.output)
+    let written = copy::copy(&mut *source, &|_, _| true, &marks, &added, merging.as_deref_mut(), &args.output)
         .map_err(|error| anyhow::anyhow!("{}", why(&args.output, &error)))?;
     let mut words = vec![counted(written.samples as u64, "sample")];
     words.extend(merging.map(|sleeps| counted(sleeps.merged(), "sleep")));

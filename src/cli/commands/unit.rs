@@ -2,9 +2,8 @@
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
-use std::io::{BufWriter, Write};
 use std::ops::ControlFlow;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -12,9 +11,7 @@ use crate::engine::headless::{self, IntervalFigures};
 use crate::event::spec::LookupPaths;
 use crate::event::{parse, tracepoint};
 use crate::ingest::unit_events::shown;
-use crate::kernel::files::{NewFile, unwritten};
 use crate::kernel::spawn::Fate;
-use crate::panel::printable::{EscapeForm, Printable};
 use crate::panel::{Body, Panel};
 use crate::report::unit_figures::{json, stamp, text};
 use crate::source::Source;
@@ -137,50 +134,16 @@ fn describe(spec: &'static Spec, args: &UnitArgs) -> anyhow::Result<u8> {
     Ok(0)
 }
 
-/// Output for figures of one kind: a file, which gets its name when it is complete, or standard output.
-enum FigureFile {
-    Stdout,
-    File(PathBuf, Printable<BufWriter<NewFile>>),
-}
-
-impl FigureFile {
-    fn open(name: &str) -> anyhow::Result<Self> {
-        if name == "-" {
-            return Ok(Self::Stdout);
-        }
-        let path = PathBuf::from(name);
-        let file = NewFile::create(&path).map_err(|error| failed(&path, &error))?;
-        Ok(Self::File(path, Printable::new(EscapeForm::Text, BufWriter::new(file))))
-    }
-
-    fn write(&mut self, text: &str) -> anyhow::Result<()> {
-        match self {
-            Self::Stdout => print(text),
-            Self::File(path, file) => file.write_all(text.as_bytes()).map_err(|error| failed(path, &error)),
-        }
-    }
-
-    fn end(&mut self) -> anyhow::Result<()> {
-        let Self::File(path, file) = self else { return Ok(()) };
-        let end = file.finish().and_then(|()| file.get_mut().get_mut().commit());
-        end.map_err(|error| failed(path, &error))
-    }
-}
-
-fn failed(path: &Path, error: &std::io::Error) -> anyhow::Error {
-    anyhow::anyhow!("{}", unwritten(path, error))
-}
-
 /// Returns the name with the usual extension.
 fn with_ending(name: &str, ending: &str) -> String {
     if name == "-" || name.ends_with(ending) { name.to_owned() } else { format!("{name}{ending}") }
 }
 
 struct Outputs {
-    folded: Option<FigureFile>,
+    folded: Option<TableOutput>,
     /// Base name of the files of points, and the open ones.
     points: Option<String>,
-    points_of: BTreeMap<String, FigureFile>,
+    points_of: BTreeMap<String, TableOutput>,
     figures: TableOutput,
     /// True if standard output is used for something else.
     quiet: bool,
@@ -190,7 +153,11 @@ impl Outputs {
     fn open(args: &UnitArgs) -> anyhow::Result<Self> {
         let to_stdout = |name: &Option<String>| name.as_deref() == Some("-");
         Ok(Self {
-            folded: args.folded.as_deref().map(|name| FigureFile::open(&with_ending(name, ".folded"))).transpose()?,
+            folded: args
+                .folded
+                .as_deref()
+                .map(|name| TableOutput::new_file(&with_ending(name, ".folded")))
+                .transpose()?,
             points: args.points.clone(),
             points_of: BTreeMap::new(),
             figures: args.output.as_deref().map_or(Ok(TableOutput::Out), |path| TableOutput::create(path, false))?,
@@ -203,7 +170,7 @@ impl Outputs {
             for (between, points) in &cut.points.0 {
                 let file = match self.points_of.entry(between.clone()) {
                     Entry::Occupied(known) => known.into_mut(),
-                    Entry::Vacant(new) => new.insert(FigureFile::open(&points_name(name, between))?),
+                    Entry::Vacant(new) => new.insert(TableOutput::new_file(&points_name(name, between))?),
                 };
                 for (time, ns) in points {
                     file.write(&format!("{time} {ns}\n"))?;

@@ -51,6 +51,13 @@ impl SymbolStacks {
         }
         out
     }
+
+    /// Returns the names of a stack, outermost first.
+    pub(crate) fn path(&self, node: NodeId) -> Vec<u32> {
+        let mut path: Vec<u32> = self.trie.walk(node).map(|frame| frame.0).collect();
+        path.reverse();
+        path
+    }
 }
 
 /// Returns the name of a symbol. perf prints `[unknown]` and the DSO; stackcollapse-perf.pl puts the DSO in brackets

@@ -6,7 +6,7 @@ use crate::panel::row_order::arrange_by_key;
 use crate::profile::Acc;
 use crate::query::Data;
 use crate::query::tree::chains::CallTree;
-use crate::report::chain_spec::{ChainForm, ChainSpec, ChainValue};
+use crate::report::chain_spec::{ChainForm, ChainSpec, ChainValue, MAX_DEPTH};
 
 /// A node of a call tree: a function with its continuations. The root of a row's tree does not have a name.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -17,9 +17,6 @@ pub(crate) struct NamedTree {
     pub(crate) ended: Acc,
     pub(crate) below: Vec<NamedTree>,
 }
-
-/// Deeper chains are not printed.
-const MAX_DEPTH: usize = 512;
 
 impl NamedTree {
     pub(crate) fn of(spec: &ChainSpec, data: Data<'_>, heavy: &CallTree) -> Self {

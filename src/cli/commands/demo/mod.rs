@@ -4,6 +4,8 @@ use std::io::Write;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::time::{Duration, Instant};
 
+use crate::kernel::attr::Attr;
+use crate::perfdata;
 use crate::perfdata::read::PIPE_HEADER;
 use crate::perfdata::unpack::{self, UnpackBudget};
 use crate::record::kinds::{HEADER, Header, types};
@@ -52,7 +54,7 @@ fn play(stream: &[u8], speed: f64, to: OwnedFd) -> std::io::Result<()> {
         let size = usize::from(header.size).max(HEADER);
         let body = stream.get(at + HEADER..at + size).unwrap_or_default();
         if header.kind == types::HEADER_ATTR {
-            layout = layout_of(body).unwrap_or(layout);
+            layout = Attr::decode(body, false).map_or(layout, |attr| perfdata::layout(&attr));
         }
         if header.kind == types::SAMPLE
             && let Ok(sample) = layout.sample(header, body)
@@ -69,11 +71,6 @@ fn play(stream: &[u8], speed: f64, to: OwnedFd) -> std::io::Result<()> {
         at += size;
     }
     out.write_all(&stream[sent..])
-}
-
-fn layout_of(body: &[u8]) -> Option<Layout> {
-    let attr = crate::kernel::attr::Attr::decode(body, false)?;
-    Some(crate::perfdata::EventDesc { name: String::new(), attr, ids: Vec::new() }.layout())
 }
 
 #[cfg(test)]

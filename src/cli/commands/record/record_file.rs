@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use signal_hook::consts::SIGUSR2;
 
 use crate::export::perfdata;
-use crate::kernel::files::{NewFile, unwritten};
+use crate::kernel::files::NewFile;
 use crate::lang::quantity;
 use crate::perfdata::features;
 use crate::perfdata::features::{FeatureSection, bit};
@@ -22,6 +22,7 @@ use crate::session::{containers, recorder};
 use crate::source::Info;
 
 use crate::cli::args::RecordArgs;
+use crate::cli::output::failed;
 use crate::cli::usage;
 
 /// Maximum bytes of names per record; a record has at most 64 KiB.
@@ -54,7 +55,7 @@ impl RecordSink {
             args.more.compression.map_or(Ok(()), |level| writer.pack(level))?;
             Ok(writer)
         };
-        let writer = start().map_err(|error| anyhow::anyhow!("{}", unwritten(args.target(), &error)))?;
+        let writer = start().map_err(|error| failed(args.target(), &error))?;
         Ok(Self::File(Box::new(writer)))
     }
 

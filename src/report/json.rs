@@ -10,50 +10,39 @@ use crate::perfdata::EventUnit;
 use crate::profile::{Acc, SymId};
 use crate::query::rows::top_table::{TopField, TopTable};
 use crate::query::tree::chains::CallTree;
-use crate::query::{ColumnKey, Data, Direction, Top, column};
+use crate::query::{ColumnKey, Data, Direction, Top, TopRow, column};
 use crate::report::chain_spec::{ChainForm, ChainSpec};
 
 /// Formatted call chains, by the keys of their rows.
 pub(crate) type ChainsByRow<R> = FxHashMap<(u32, u32), R>;
 
-/// Additional data of one event's rows.
-pub(crate) struct EventPart<'a> {
-    pub(crate) name: &'a str,
-    pub(crate) unit: EventUnit,
-    pub(crate) lost: u64,
-    /// The chains of rows, if requested.
-    pub(crate) chains: Option<(ChainSpec, &'a ChainsByRow<Value>)>,
-}
-
-impl EventPart<'_> {
-    pub(crate) fn value(&self, table: &TopTable<'_>, keys: &[ColumnKey], limit: usize) -> Value {
-        let top = table.top;
-        let rows: Vec<Value> = top.rows.iter().take(limit).map(|row| self.row(table, row, keys)).collect();
-        event(self.name, self.unit, &top.total, self.lost, rows)
+/// Returns a row, with its chains if requested.
+pub(super) fn row(
+    table: &TopTable<'_>,
+    row: &TopRow,
+    keys: &[ColumnKey],
+    chains: Option<&(ChainSpec, ChainsByRow<Value>)>,
+) -> Value {
+    let mut out = row_object(table.data, table.top, row, keys);
+    out.insert("samples".into(), json!(row.own.samples));
+    out.insert("period".into(), json!(row.own.period));
+    out.insert("self_pct".into(), json!(round(row.own.percent_of(&table.whole))));
+    if table.top.partner.is_some() {
+        out.insert("ipc".into(), json!(table.top.ipc(row, false).map(round)));
+        out.insert("children_ipc".into(), json!(table.top.ipc(row, true).map(round)));
     }
-
-    fn row(&self, table: &TopTable<'_>, row: &crate::query::TopRow, keys: &[ColumnKey]) -> Value {
-        let mut out = row_object(table.data, table.top, row, keys);
-        out.insert("samples".into(), json!(row.own.samples));
-        out.insert("period".into(), json!(row.own.period));
-        out.insert("self_pct".into(), json!(round(row.own.percent_of(&table.whole))));
-        if table.top.partner.is_some() {
-            out.insert("ipc".into(), json!(table.top.ipc(row, false).map(round)));
-            out.insert("children_ipc".into(), json!(table.top.ipc(row, true).map(round)));
+    out.insert("children_pct".into(), json!(round(row.children.percent_of(&table.whole))));
+    for field in table.fields {
+        if let TopField::Mode(mode) = field {
+            let share = table.weight(row, *mode).percent_of(&table.whole);
+            out.insert(field.column().name.into_owned(), json!(round(share)));
         }
-        out.insert("children_pct".into(), json!(round(row.children.percent_of(&table.whole))));
-        for field in table.fields {
-            if let TopField::Mode(mode) = field {
-                let share = table.weight(row, *mode).percent_of(&table.whole);
-                out.insert(field.column().name.into_owned(), json!(round(share)));
-            }
-        }
-        if let Some((spec, chains)) = &self.chains {
-            let name = if spec.direction == Direction::Callers { "callers" } else { "callees" };
-            out.insert(name.into(), chains.get(&row.place()).cloned().unwrap_or_else(|| json!([])));
-        }
-        Value::Object(out)
     }
+    if let Some((spec, chains)) = chains {
+        let name = if spec.direction == Direction::Callers { "callers" } else { "callees" };
+        out.insert(name.into(), chains.get(&row.place()).cloned().unwrap_or_else(|| json!([])));
+    }
+    Value::Object(out)
 }
 
 /// Returns a row's call tree. Its entries are in tree order, each with its depth below the row.
@@ -79,7 +68,7 @@ pub(crate) fn chain(data: Data<'_>, spec: &ChainSpec, heavy: &CallTree, whole: &
     Value::Array(out)
 }
 
-fn row_object(data: Data<'_>, top: &Top, row: &crate::query::TopRow, keys: &[ColumnKey]) -> Map<String, Value> {
+fn row_object(data: Data<'_>, top: &Top, row: &TopRow, keys: &[ColumnKey]) -> Map<String, Value> {
     let group = &top.groups[row.group as usize];
     let sym = top.symbol(data, row.label);
     let mut out = Map::new();

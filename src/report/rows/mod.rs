@@ -29,7 +29,7 @@ use crate::query::tree::stack_marks::StackMarks;
 use crate::query::{Aggregate, ColumnKey, Data, Direction, Order, Partner, RowLimit, Top, TopRow, TopSpec};
 
 use super::chain_spec::{ChainForm, ChainSpec};
-use super::json::{self, ChainsByRow, EventPart};
+use super::json::{self, ChainsByRow};
 use chains::{ChainText, NamedTree};
 use columns::Columns;
 use options::{ReportOptions, ShareOf};
@@ -50,6 +50,7 @@ pub(crate) struct ReportShape<'a> {
     pub(crate) chains: Option<ChainSpec>,
     /// True if chains omit the function of their row.
     pub(crate) skips_row: bool,
+    /// Columns that are omitted, unless no other key remains.
     pub(crate) only: Vec<OnlyValue<'a>>,
 }
 
@@ -156,15 +157,9 @@ impl<'a> EventRows<'a> {
     }
 
     fn text_as_perf(&self, shape: &ReportShape<'_>) -> String {
-        let table = StdioReport {
-            table: self.table_in_words(),
-            event: self.name,
-            children: shape.children,
-            only: &shape.only,
-            widths: &shape.options.column_widths,
-        };
+        let table = StdioReport { table: self.table_in_words(), shape };
         let chains = shape.chains.map(|spec| self.as_perf_has_them(&spec, shape));
-        table.text(shape.limit, &chains.unwrap_or_default())
+        table.text(self.name, &chains.unwrap_or_default())
     }
 
     /// Returns the chains of rows like perf. If rows include callees and chains are caller first, chains of samples in
@@ -317,14 +312,15 @@ impl<'a> EventRows<'a> {
         shared(&groups, groups.len(), 1, of_groups).into_iter().flatten().collect()
     }
 
-    /// Returns the rows as JSON.
+    /// Returns the event and its rows as JSON.
     pub(crate) fn object(&self, shape: &ReportShape<'_>) -> Value {
-        let objects = shape.chains.map(|spec| {
-            self.chains(shape.children, &spec, shape, |tree| json::chain(self.data, &spec, tree, &self.whole))
+        let chains = shape.chains.map(|spec| {
+            let make = |tree: &CallTree| json::chain(self.data, &spec, tree, &self.whole);
+            (spec, self.chains(shape.children, &spec, shape, make))
         });
-        let chains = shape.chains.zip(objects.as_ref());
-        let event = EventPart { name: self.name, unit: self.unit, lost: self.lost, chains };
-        event.value(&self.table(), &self.columns.keys, shape.limit)
+        let (table, shown) = (self.table(), self.top.rows.iter().take(shape.limit));
+        let rows = shown.map(|row| json::row(&table, row, &self.columns.keys, chains.as_ref())).collect();
+        json::event(self.name, self.unit, &self.top.total, self.lost, rows)
     }
 }
 

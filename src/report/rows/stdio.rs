@@ -8,6 +8,7 @@ use crate::query::rows::top_table::{TopField, TopTable};
 use crate::query::{ColumnKey, TopRow};
 use crate::session::DsoKind;
 
+use super::ReportShape;
 use crate::report::json::ChainsByRow;
 
 /// A column with a single value. It is shown in the header, and the column is omitted if other columns remain.
@@ -46,14 +47,9 @@ pub(crate) fn head(lost: u64, only: &[OnlyValue<'_>]) -> String {
 }
 
 /// The rows of an event.
-pub(crate) struct StdioReport<'a> {
-    pub(crate) table: TopTable<'a>,
-    pub(crate) event: &'a str,
-    pub(crate) children: bool,
-    /// Columns that are omitted, unless no other key remains.
-    pub(crate) only: &'a [OnlyValue<'a>],
-    /// Widths of columns; 0 or missing for automatic width.
-    pub(crate) widths: &'a [usize],
+pub(super) struct StdioReport<'a> {
+    pub(super) table: TopTable<'a>,
+    pub(super) shape: &'a ReportShape<'a>,
 }
 
 struct Printed {
@@ -65,16 +61,16 @@ struct Printed {
 
 impl StdioReport<'_> {
     /// Formats the table, with the chains below their rows.
-    pub(crate) fn text(&self, limit: usize, chains: &ChainsByRow<String>) -> String {
+    pub(super) fn text(&self, event: &str, chains: &ChainsByRow<String>) -> String {
         let total = &self.table.top.total;
         let mut out = format!(
             "# Samples: {} of event '{}'\n# Event count (approx.): {}\n#\n",
             rounded(total.samples),
-            clean(self.event),
+            clean(event),
             total.period
         );
-        let rows: Vec<&TopRow> = self.table.top.rows.iter().take(limit).collect();
-        let is_one = |field: &TopField| self.only.iter().any(|one| *field == TopField::Key(one.key));
+        let rows: Vec<&TopRow> = self.table.top.rows.iter().take(self.shape.limit).collect();
+        let is_one = |field: &TopField| self.shape.only.iter().any(|one| *field == TopField::Key(one.key));
         let keys_left = self.table.fields.iter().any(|field| matches!(field, TopField::Key(_)) && !is_one(field));
         let is_told = |field: &TopField| keys_left && is_one(field);
         let shown = self.table.fields.iter().filter(|field| !is_told(field)).enumerate();
@@ -104,14 +100,14 @@ impl StdioReport<'_> {
             _ => 8,
         };
         let own = cells.iter().map(|cell| width(cell)).max().unwrap_or(0).max(width(&title)).max(least);
-        let fixed = self.widths.get(at).copied().filter(|cells| *cells > 0);
+        let fixed = self.shape.options.column_widths.get(at).copied().filter(|cells| *cells > 0);
         Printed { title, align: field.column().align, width: fixed.unwrap_or(own), cells }
     }
 
     /// Returns perf's title of a column; ours if perf does not have the column.
     fn title(&self, field: TopField) -> String {
         let title = match field {
-            TopField::SelfTime if !self.children => "Overhead",
+            TopField::SelfTime if !self.shape.children => "Overhead",
             TopField::Key(ColumnKey::Comm) => "Command",
             TopField::Key(ColumnKey::Dso) => "Shared Object",
             TopField::Key(ColumnKey::Srcline) => "Source:Line",

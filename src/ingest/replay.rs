@@ -59,12 +59,13 @@ struct WaitingRecord {
     bytes: Vec<u8>,
 }
 
-/// Reads a source to its end and passes every record to `each`, including perf's own. Does not apply the records.
-pub(crate) fn replay_all(
+/// Reads a source to its end and passes every record to `each`, including perf's own. Does not apply the records. Ends
+/// with the first error of `each`.
+pub(crate) fn replay_all<E: From<SourceError>>(
     source: &mut dyn Source,
     order: RecordOrder,
-    mut each: impl FnMut(&mut IngestState, PlacedRecord<'_>),
-) -> Result<(), SourceError> {
+    mut each: impl FnMut(&mut IngestState, PlacedRecord<'_>) -> Result<(), E>,
+) -> Result<(), E> {
     source.tell_all();
     let mut ingest = Ingest::new(&source.info().clone(), None, IntakeOptions::default());
     let (mut batch, mut waiting) = (Batch::default(), Vec::new());
@@ -74,14 +75,14 @@ pub(crate) fn replay_all(
         let bytes = std::mem::take(&mut batch.bytes);
         ingest.core.learn(&mut batch);
         let input = usize::from(batch.input).min(ingest.rounds.len() - 1);
-        ingest.meet(input, &bytes, batch.place, order, &mut waiting, &mut each);
+        ingest.meet(input, &bytes, batch.place, order, &mut waiting, &mut each)?;
         if batch.input_done {
             ingest.rounds[input].complete = u64::MAX;
         }
         let ended = matches!(step, Progress::End(_));
         let until = if ended { Some(u64::MAX) } else { ingest.complete(&batch.quiet).filter(|until| *until > 0) };
         if let Some(until) = until {
-            hand_out(&mut ingest.core, &mut waiting, until, &mut each);
+            hand_out(&mut ingest.core, &mut waiting, until, &mut each)?;
         }
         if ended {
             return Ok(());
@@ -89,32 +90,33 @@ pub(crate) fn replay_all(
     }
 }
 
-fn hand_out(
+fn hand_out<E>(
     core: &mut IngestState,
     waiting: &mut Vec<WaitingRecord>,
     until: u64,
-    each: &mut impl FnMut(&mut IngestState, PlacedRecord<'_>),
-) {
+    each: &mut impl FnMut(&mut IngestState, PlacedRecord<'_>) -> Result<(), E>,
+) -> Result<(), E> {
     waiting.sort_by_key(|one| one.time);
     let due = waiting.partition_point(|one| one.time <= until);
     for one in waiting.drain(..due) {
         if let Ok(Some((header, ..))) = split(&one.bytes) {
-            each(core, PlacedRecord { input: one.input, time: one.time, at: one.at, header, bytes: &one.bytes });
+            each(core, PlacedRecord { input: one.input, time: one.time, at: one.at, header, bytes: &one.bytes })?;
         }
     }
+    Ok(())
 }
 
 impl Ingest {
     /// Passes on the records of a batch that need not wait, and keeps the others.
-    fn meet(
+    fn meet<E>(
         &mut self,
         input: usize,
         bytes: &[u8],
         place: FilePosition,
         order: RecordOrder,
         waiting: &mut Vec<WaitingRecord>,
-        each: &mut impl FnMut(&mut IngestState, PlacedRecord<'_>),
-    ) {
+        each: &mut impl FnMut(&mut IngestState, PlacedRecord<'_>) -> Result<(), E>,
+    ) -> Result<(), E> {
         let mut at = 0;
         while let Ok(Some((header, body, _))) = split(&bytes[at..]) {
             let size = usize::from(header.size);
@@ -132,7 +134,7 @@ impl Ingest {
             if is_kernels && time != 0 && order == RecordOrder::Time {
                 waiting.push(WaitingRecord { time, input, at: offset, bytes: own.to_vec() });
             } else {
-                each(&mut self.core, PlacedRecord { input, time, at: offset, header, bytes: own });
+                each(&mut self.core, PlacedRecord { input, time, at: offset, header, bytes: own })?;
             }
             if header.kind == types::FINISHED_ROUND {
                 let round = &mut self.rounds[input];
@@ -140,11 +142,12 @@ impl Ingest {
                 round.at_last_round = round.newest;
                 // perf sorts at each round, not at the ends of our batches.
                 if let Some(until) = self.complete(&[]).filter(|until| *until > 0) {
-                    hand_out(&mut self.core, waiting, until, each);
+                    hand_out(&mut self.core, waiting, until, each)?;
                 }
             }
             at += size;
         }
+        Ok(())
     }
 }
 

@@ -166,20 +166,15 @@ struct RecordPass<'a> {
 
 impl RecordPass<'_> {
     fn print(&mut self, mut source: Box<dyn crate::source::Source>, out: &mut dyn Write) -> anyhow::Result<()> {
-        let (mut at, mut written) = (0, Ok(()));
-        let order = self.order;
-        replay_all(&mut *source, order, |core, record| {
-            if written.is_err() {
-                return;
-            }
+        let mut at = 0;
+        replay_all(&mut *source, self.order, |core, record| {
             self.text.clear();
             self.record(core, &record, &mut at);
-            written = out.write_all(self.text.as_bytes());
+            anyhow::Ok(out.write_all(self.text.as_bytes())?)
         })?;
         // Derived samples come with the last sample they need.
         self.text.clear();
         self.derived_until(&mut at);
-        written?;
         out.write_all(self.text.as_bytes())?;
         Ok(out.flush()?)
     }

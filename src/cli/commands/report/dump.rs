@@ -19,11 +19,8 @@ pub(crate) fn print(opened: Opened) -> anyhow::Result<u8> {
     }
     let dump = Dump::new(&opened.name, &info.events, &info.arch);
     let mut out = texts(EscapeForm::Text);
-    let (mut text, mut written) = (String::new(), Ok(()));
+    let mut text = String::new();
     replay_all(&mut *opened.into_source(), RecordOrder::Time, |core, record| {
-        if written.is_err() {
-            return;
-        }
         text.clear();
         dump.record(core, &record, &mut text);
         if record.header.kind == types::SAMPLE {
@@ -35,9 +32,8 @@ pub(crate) fn print(opened: Opened) -> anyhow::Result<u8> {
         } else if record.header.kind < types::USER_START {
             core.apply(record.input, record.time, record.bytes);
         }
-        written = out.write_all(text.as_bytes());
+        anyhow::Ok(out.write_all(text.as_bytes())?)
     })?;
-    written?;
     out.finish()?;
     Ok(0)
 }

@@ -12,8 +12,8 @@ use crate::ingest::derived::softirq_times::{EVENTS, HandlerTimes};
 use crate::kernel::limits::Rights;
 use crate::kernel::sys::RealSys;
 use crate::kernel::{monotonic_ns, thread_cpu_ns};
-use crate::source::live::attr::{Exclude, Rate};
-use crate::source::live::{LiveConfig, LiveSource, Target};
+use crate::source::live::attr::Rate;
+use crate::source::live::{LiveConfig, LiveSource};
 use crate::source::{Batch, Progress, Source};
 
 use crate::ingest::derived::softirqs::SoftirqTrace;
@@ -73,19 +73,11 @@ fn open(cpus: Option<Vec<u32>>) -> Result<(LiveSource, SoftirqTrace), String> {
         events,
         rate: Rate::Period(1),
         chains: CallGraph::None,
-        walks_later: false,
-        cgroups: false,
-        extras: Default::default(),
-        exclude: Exclude::default(),
-        inherit: false,
         pages: Some(PAGES),
-        delay: std::time::Duration::ZERO,
-        target: Target::System,
         cpus,
-        command: None,
         force: true,
-        tables: 0,
         interpreters: Interpreters::Off,
+        ..LiveConfig::default()
     };
     let source = LiveSource::start(config, Box::new(RealSys), Rights::read()).map_err(|error| error.to_string())?;
     let refused = source.info().states.iter().find_map(|state| state.note.clone());

@@ -15,7 +15,7 @@ use crate::query::tree::symbol_stacks;
 use crate::session::marks::{self, TimeMark};
 use crate::source::recording;
 
-use crate::cli::args::ExportArgs;
+use crate::cli::args::{ExportArgs, SelectionArgs};
 use crate::cli::input::selection::{chosen_events, main_event, note_main_event};
 use crate::cli::output::{self, complain};
 use crate::cli::{input, usage};
@@ -77,10 +77,7 @@ fn perfdata(args: &ExportArgs, opened: input::Opened) -> anyhow::Result<u8> {
     if args.output.as_os_str() == "-" {
         return Err(usage("perf.data cannot be written to standard output; name a file with -o"));
     }
-    let w = &args.which;
-    let all = [&w.filter, &w.comms, &w.dsos, &w.symbols, &w.pid, &w.tid, &w.cpu, &w.time, &w.event]
-        .iter()
-        .all(|o| o.is_none());
+    let all = args.which == SelectionArgs::default();
     let (mut kept, mut opened) = (None::<Vec<bool>>, opened);
     if !all {
         if paths.iter().any(|p| p.as_os_str() == "-") {

@@ -171,7 +171,6 @@ pub(crate) fn config(s: &Sampling, rights: &Rights) -> anyhow::Result<LiveConfig
         events,
         rate,
         chains,
-        walks_later: false,
         cgroups: s.all_cgroups || s.container.is_some() || s.pod.is_some(),
         extras: s.extras,
         exclude: s.exclude,
@@ -180,10 +179,10 @@ pub(crate) fn config(s: &Sampling, rights: &Rights) -> anyhow::Result<LiveConfig
         delay: s.delay,
         target: target(s)?,
         cpus: s.cpus.as_deref().map(cpu_list).transpose()?,
-        command: None,
         force: s.force,
         tables: tables_of(s.memory.unwrap_or(usize::MAX)),
         interpreters: Interpreters::parse(&s.interp).map_err(usage)?,
+        ..LiveConfig::default()
     })
 }
 

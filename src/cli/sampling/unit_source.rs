@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use anyhow::Context;
 
-use crate::event::{CallGraph, Event, Interpreters, Rate};
+use crate::event::{CallGraph, Event, Rate};
 use crate::ingest::unit_events::{shared, shown};
 use crate::kernel::limits::Rights;
 use crate::kernel::spawn::{self, Output};
 use crate::kernel::sys::RealSys;
-use crate::source::live::attr::{self, Exclude};
+use crate::source::live::attr;
 use crate::source::live::containers::Scanner;
 use crate::source::live::{LiveConfig, LiveSource, Target, can_be_sampled, tables_of};
 use crate::source::{Control, Source};
@@ -113,17 +113,14 @@ pub(crate) fn start(
         walks_later: scope::samples_later(&wants),
         // Containers have names if samples contain cgroups.
         cgroups: true,
-        extras: Default::default(),
-        exclude: Exclude::default(),
         inherit: true,
         pages: Some(pages),
-        delay: Duration::ZERO,
         target,
         cpus: cpus.filter(|_| !unit.merges_cpus),
         command,
         force: true,
         tables: tables_of(usize::MAX),
-        interpreters: Interpreters::default(),
+        ..LiveConfig::default()
     };
     let mut source = LiveSource::start(config, Box::new(RealSys), Rights::read())?;
     if let Some(every) = interval(spec, args).or(args.duration) {

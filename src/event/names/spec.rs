@@ -24,6 +24,12 @@ pub enum Rate {
     Period(u64),
 }
 
+impl Default for Rate {
+    fn default() -> Self {
+        Self::Period(0)
+    }
+}
+
 impl Rate {
     pub(crate) fn of(attr: &Attr) -> Self {
         if attr.has(Flag::Freq) { Self::Frequency(attr.period_or_freq) } else { Self::Period(attr.period_or_freq) }

@@ -56,7 +56,7 @@ use target::family::Family;
 const HOUSEKEEPING_NS: u64 = 1_000_000_000;
 
 /// The settings of a live session.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct LiveConfig {
     /// The events; their own settings have precedence over these.
     pub events: Vec<Event>,

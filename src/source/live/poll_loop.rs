@@ -135,27 +135,15 @@ mod tests {
     use crate::event::{CallGraph, Event, Rate};
     use crate::kernel::fake::FakeSys;
     use crate::kernel::limits::Rights;
-    use crate::source::live::attr::Exclude;
-    use crate::source::live::{LiveConfig, Target};
+    use crate::source::live::LiveConfig;
 
     fn source() -> LiveSource {
         let config = LiveConfig {
             events: vec![Event::cpu_clock()],
             rate: Rate::Frequency(99),
             chains: CallGraph::None,
-            walks_later: false,
-            cgroups: false,
-            extras: Default::default(),
-            exclude: Exclude::default(),
-            inherit: false,
-            pages: None,
-            delay: Duration::ZERO,
-            target: Target::System,
-            cpus: None,
-            command: None,
             force: true,
-            tables: 0,
-            interpreters: Default::default(),
+            ..LiveConfig::default()
         };
         LiveSource::start(config, Box::new(FakeSys::new(|_, _, _| Ok(()))), Rights::read()).expect("started")
     }

@@ -69,10 +69,8 @@ pub(crate) fn start(
     let target = target.or(args.all.then_some(Target::System));
     // The screen would be overwritten by the command's output.
     let output = if probes { Output::Inherit } else { Output::Discard };
-    let command = match args.cmd.is_empty() {
-        true => None,
-        false => Some(spawn::hold(&args.cmd, output).context("cannot start the command")?),
-    };
+    let command = (!args.cmd.is_empty()).then(|| spawn::hold(&args.cmd, output)).transpose();
+    let command = command.context("cannot start the command")?;
     let cpus = args.settings.cpus().map_err(Usage)?;
     let target = Target::or_command(target, cpus.is_some(), command.as_ref());
     if target.begins_with_exec(command.as_ref(), Duration::ZERO) {

@@ -158,10 +158,8 @@ fn one_run(
     stop: &AtomicUsize,
     report: &mut CounterReport<'_>,
 ) -> anyhow::Result<(Counters, u8)> {
-    let held = match args.cmd.is_empty() {
-        true => None,
-        false => Some(spawn::hold(&args.cmd, Output::Inherit).context("cannot start the command")?),
-    };
+    let held = (!args.cmd.is_empty()).then(|| spawn::hold(&args.cmd, Output::Inherit)).transpose();
+    let mut held = held.context("cannot start the command")?;
     let chosen = args.cpus.as_deref().map(source_config::cpu_list).transpose()?;
     let named = match (&args.pids, &args.tids, &args.more.cgroup, &args.more.each_cgroup) {
         (Some(pids), ..) => Some(Target::processes(&source_config::ids(pids, "-p")?)?),
@@ -175,10 +173,7 @@ fn one_run(
     let config = CountConfig {
         events: events.to_vec(),
         target,
-        cpus: match chosen {
-            Some(list) => list,
-            None => cpus::online()?,
-        },
+        cpus: chosen.map_or_else(cpus::online, Ok)?,
         exclude: Exclude { kernel: args.exclude_kernel, user: args.exclude_user, ..Exclude::default() },
         inherit: !args.no_inherit,
         on_exec,
@@ -188,25 +183,18 @@ fn one_run(
     if let Some(note) = counters.note.as_ref().filter(|_| report.runs.is_empty()) {
         complain(note);
     }
+    let release = |held: Option<HeldCommand>| held.map(HeldCommand::release).transpose();
     let mut child = None;
-    let mut release = |held: Option<HeldCommand>| -> anyhow::Result<()> {
-        child = held.map(|held| held.release().context("cannot start the command")).transpose()?;
-        Ok(())
-    };
-    let held = match args.more.delay.filter(|delay| !delay.is_zero()) {
-        Some(delay) => {
-            release(held)?;
-            std::thread::sleep(delay);
-            None
-        }
-        None => held,
-    };
+    if let Some(delay) = args.more.delay.filter(|delay| !delay.is_zero()) {
+        child = release(held.take()).context("cannot start the command")?;
+        std::thread::sleep(delay);
+    }
     counters.enable();
     let cpu_before = children_cpu_ns();
     let started = Instant::now();
     let before = read(&counters);
     if held.is_some() {
-        release(held)?;
+        child = release(held).context("cannot start the command")?;
     }
     let status = wait(args, &counters, &mut child, stop, started, report)?;
     let seconds = started.elapsed().as_secs_f64();

@@ -38,30 +38,42 @@ pub struct Check {
     pub(crate) remedy: String,
 }
 
-fn item(name: &'static str, state: CheckState, found: impl Into<String>, remedy: impl Into<String>) -> Check {
-    Check { name, state, found: found.into(), remedy: remedy.into() }
+fn check(state: CheckState, found: impl Into<String>, remedy: impl Into<String>) -> Check {
+    Check { name: "", state, found: found.into(), remedy: remedy.into() }
 }
 
-fn good(name: &'static str, found: impl Into<String>) -> Check {
-    item(name, CheckState::Good, found, "")
+fn good(found: impl Into<String>) -> Check {
+    check(CheckState::Good, found, "")
 }
 
-fn limited(name: &'static str, found: impl Into<String>, remedy: impl Into<String>) -> Check {
-    item(name, CheckState::Limited, found, remedy)
+fn limited(found: impl Into<String>, remedy: impl Into<String>) -> Check {
+    check(CheckState::Limited, found, remedy)
+}
+
+fn bad(found: impl Into<String>, remedy: impl Into<String>) -> Check {
+    check(CheckState::Bad, found, remedy)
+}
+
+impl Check {
+    fn named(self, name: &'static str) -> Self {
+        Self { name, ..self }
+    }
 }
 
 pub(crate) fn examine() -> Vec<Check> {
     let rights = Rights::read();
     let mut items = rights_items(&rights);
-    items.push(capabilities(&rights, privilege::given_up()));
+    items.push(capabilities(&rights, privilege::given_up()).named("capabilities"));
     items.extend(devices(Path::new(pmu::SYSFS)));
-    items.push(tracefs(tracepoint::root().map(|_| ())));
-    items.push(processes(procfs::is_mounted(), procfs::sees_all_processes()));
-    items.push(kernel_names(&rights));
-    items.push(bpf(&rights));
-    items.push(memory(&rights));
-    items.push(files());
-    items.push(debug_files(Path::new("/usr/lib/debug/.build-id").is_dir()));
+    items.extend([
+        tracefs(tracepoint::root().map(|_| ())).named("tracepoints"),
+        processes(procfs::is_mounted(), procfs::sees_all_processes()).named("processes"),
+        kernel_names(&rights).named("kernel names"),
+        bpf(&rights).named("BPF"),
+        memory(&rights).named("ring buffers"),
+        files().named("file descriptors"),
+        debug_files(Path::new("/usr/lib/debug/.build-id").is_dir()).named("debug files"),
+    ]);
     items
 }
 
@@ -69,70 +81,64 @@ pub(crate) fn examine() -> Vec<Check> {
 pub(crate) fn rights_items(rights: &Rights) -> Vec<Check> {
     let (reason, remedy) = refusal(rights);
     if rights.blocked.is_some() || rights.shut_out {
-        return vec![item("perf_event_open", CheckState::Bad, reason, remedy)];
+        return vec![bad(reason, remedy).named("perf_event_open")];
     }
     let level = format!("kernel.perf_event_paranoid is {}", rights.paranoid);
     let by_right = if rights.has(CAP_SYS_ADMIN) { "root" } else { "CAP_PERFMON" };
-    let mut items = vec![good("perf_event_open", "the system call is reachable")];
-    items.push(match rights.system_wide() {
-        true => good(
-            "whole machine",
-            if rights.privileged() { format!("all CPUs and processes, as {by_right}") } else { level.clone() },
-        ),
-        false => item("whole machine", CheckState::Bad, reason.clone(), remedy.clone()),
-    });
-    items.push(match rights.kernel() {
-        true => good("kernel code", "kernel functions can be sampled"),
-        false => limited("kernel code", format!("{reason}: own processes, user code only"), remedy.clone()),
-    });
-    items.push(match rights.privileged() || rights.paranoid < 0 {
-        true => good("tracepoint fields", "readable"),
-        false => item("tracepoint fields", CheckState::Bad, level, remedy),
-    });
-    items.push(good(
-        "sampling rate",
-        format!("up to {} Hz (kernel.perf_event_max_sample_rate)", rights.max_sample_rate),
-    ));
-    items
+    let whole = match rights.system_wide() {
+        true if rights.privileged() => good(format!("all CPUs and processes, as {by_right}")),
+        true => good(level.clone()),
+        false => bad(reason.clone(), remedy.clone()),
+    };
+    let kernel = match rights.kernel() {
+        true => good("kernel functions can be sampled"),
+        false => limited(format!("{reason}: own processes, user code only"), remedy.clone()),
+    };
+    let fields = match rights.privileged() || rights.paranoid < 0 {
+        true => good("readable"),
+        false => bad(level, remedy),
+    };
+    let rate = format!("up to {} Hz (kernel.perf_event_max_sample_rate)", rights.max_sample_rate);
+    vec![
+        good("the system call is reachable").named("perf_event_open"),
+        whole.named("whole machine"),
+        kernel.named("kernel code"),
+        fields.named("tracepoint fields"),
+        good(rate).named("sampling rate"),
+    ]
 }
 
 /// Returns the items of PMUs and probes in a sysfs tree.
 fn devices(root: &Path) -> Vec<Check> {
     if !root.is_dir() {
         let found = format!("{} does not exist, so PMUs and probes are unknown", root.display());
-        return vec![item("PMUs and probes", CheckState::Bad, found, "mount -t sysfs sysfs /sys")];
+        return vec![bad(found, "mount -t sysfs sysfs /sys").named("PMUs and probes")];
     }
     let mut items = hardware::checks(root, &RealSys);
-    items.push(probes(root));
+    items.push(probes(root).named("dynamic probes"));
     items
 }
 
 fn probes(root: &Path) -> Check {
     let has = |name: &str| root.join(name).is_dir();
     match (has("kprobe"), has("uprobe")) {
-        (true, true) => good("dynamic probes", "kprobes and uprobes"),
+        (true, true) => good("kprobes and uprobes"),
         (false, true) => limited(
-            "dynamic probes",
             "uprobes only: this kernel has no kprobes (CONFIG_KPROBES)",
             "Use tracepoints and uprobes, or a kernel with CONFIG_KPROBES.",
         ),
-        (true, false) => limited("dynamic probes", "kprobes only: this kernel has no uprobes (CONFIG_UPROBES)", ""),
-        (false, false) => item("dynamic probes", CheckState::Bad, "this kernel has neither kprobes nor uprobes", ""),
+        (true, false) => limited("kprobes only: this kernel has no uprobes (CONFIG_UPROBES)", ""),
+        (false, false) => bad("this kernel has neither kprobes nor uprobes", ""),
     }
 }
 
 fn tracefs(root: std::io::Result<()>) -> Check {
     match root {
-        Ok(()) => good("tracepoints", "tracefs is readable"),
-        Err(e) if e.kind() == std::io::ErrorKind::PermissionDenied => item(
-            "tracepoints",
-            CheckState::Bad,
-            "tracefs is readable by root only",
-            format!("Run as root, or {}", tracepoint::LEND),
-        ),
-        Err(_) => {
-            item("tracepoints", CheckState::Bad, "tracefs is not mounted", "mount -t tracefs nodev /sys/kernel/tracing")
+        Ok(()) => good("tracefs is readable"),
+        Err(e) if e.kind() == std::io::ErrorKind::PermissionDenied => {
+            bad("tracefs is readable by root only", format!("Run as root, or {}", tracepoint::LEND))
         }
+        Err(_) => bad("tracefs is not mounted", "mount -t tracefs nodev /sys/kernel/tracing"),
     }
 }
 
@@ -142,11 +148,10 @@ fn processes(mounted: bool, all: bool) -> Check {
     match all {
         _ if !mounted => {
             let (found, remedy) = procfs::NOT_MOUNTED.split_once("; ").unwrap_or((procfs::NOT_MOUNTED, ""));
-            item("processes", CheckState::Bad, found, remedy)
+            bad(found, remedy)
         }
-        true => good("processes", "all processes of the machine are visible"),
+        true => good("all processes of the machine are visible"),
         false => limited(
-            "processes",
             "in a PID namespace: other processes of the machine and their containers have no names",
             "Docker, Podman: --pid host; a pod: hostPID: true; kubectl debug node/NODE --profile=sysadmin",
         ),
@@ -155,10 +160,10 @@ fn processes(mounted: bool, all: bool) -> Check {
 
 fn kernel_names(rights: &Rights) -> Check {
     match rights.kernel_names() {
-        true => good("kernel names", "/proc/kallsyms shows addresses"),
+        true => good("/proc/kallsyms shows addresses"),
         false => {
             let (why, remedy) = privilege::names_hidden(rights);
-            item("kernel names", CheckState::Bad, format!("{why}: kernel functions have no names"), remedy)
+            bad(format!("{why}: kernel functions have no names"), remedy)
         }
     }
 }
@@ -173,20 +178,19 @@ fn capabilities(rights: &Rights, lent: Option<u64>) -> Check {
     let (has, lacks) = (words(true), words(false));
     match lent {
         Some(1..) => limited(
-            "capabilities",
             "excess capabilities of the program file were dropped: any user could read any file with them",
             format!("chmod u-s,g-s {PROGRAM}; {}", setcap()),
         ),
-        _ if lacks.is_empty() => good("capabilities", has),
-        _ if has.is_empty() => limited("capabilities", format!("none of {lacks}"), privilege::obtain(rights)),
-        _ => limited("capabilities", format!("{has}; not {lacks}"), privilege::obtain(rights)),
+        _ if lacks.is_empty() => good(has),
+        _ if has.is_empty() => limited(format!("none of {lacks}"), privilege::obtain(rights)),
+        _ => limited(format!("{has}; not {lacks}"), privilege::obtain(rights)),
     }
 }
 
 fn bpf(rights: &Rights) -> Check {
     match rights.has(CAP_SYS_ADMIN) || rights.has(CAP_BPF) && rights.has(CAP_PERFMON) {
-        true => good("BPF", "programs can be loaded"),
-        false => limited("BPF", "CAP_BPF or CAP_PERFMON is missing", privilege::obtain(rights)),
+        true => good("programs can be loaded"),
+        false => limited("CAP_BPF or CAP_PERFMON is missing", privilege::obtain(rights)),
     }
 }
 
@@ -198,11 +202,7 @@ fn memory(rights: &Rights) -> Check {
         rights.mlock_kb,
         if lock == u64::MAX { ", no ulimit".to_owned() } else { format!(", ulimit -l {} KiB", lock / 1024) }
     );
-    if enough {
-        good("ring buffers", found)
-    } else {
-        limited("ring buffers", found, format!("sysctl kernel.perf_event_mlock_kb={need}"))
-    }
+    if enough { good(found) } else { limited(found, format!("sysctl kernel.perf_event_mlock_kb={need}")) }
 }
 
 fn files() -> Check {
@@ -210,14 +210,13 @@ fn files() -> Check {
     let cpus = crate::kernel::cpus::online().map_or(1, |c| c.len()) as u64;
     let events = soft.saturating_sub(32) / (2 * cpus);
     let found = format!("{soft}: enough to follow {events} threads on {cpus} CPUs");
-    if events >= 64 { good("file descriptors", found) } else { limited("file descriptors", found, "ulimit -n 65536") }
+    if events >= 64 { good(found) } else { limited(found, "ulimit -n 65536") }
 }
 
 fn debug_files(there: bool) -> Check {
     match there {
-        true => good("debug files", "/usr/lib/debug/.build-id is there"),
+        true => good("/usr/lib/debug/.build-id is there"),
         false => limited(
-            "debug files",
             "none installed: stripped programs show addresses, or exported functions only",
             "Install the -dbgsym or -debuginfo packages of what you profile.",
         ),

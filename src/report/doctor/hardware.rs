@@ -6,26 +6,27 @@ use crate::event::pmu;
 use crate::event::supported::Supported;
 use crate::kernel::sys::Sys;
 
-use super::{Check, CheckState, good, item, limited};
+use super::{Check, bad, good, limited};
 
 /// Returns the items of the PMUs in a sysfs tree.
 pub(super) fn checks(root: &Path, sys: &dyn Sys) -> Vec<Check> {
     let pmus = pmu::of_cpus(root);
-    let Some(name) = pmus.first() else { return vec![without()] };
+    let Some(name) = pmus.first() else { return vec![without().named("hardware counters")] };
     let Some(has) = Supported::ask(sys) else {
-        return vec![item(
-            "hardware counters",
-            CheckState::Bad,
-            format!("this user may not query the events of the PMU ({})", pmus.join(", ")),
-            "Apply the remedy of perf_event_open.",
-        )];
+        let found = format!("this user may not query the events of the PMU ({})", pmus.join(", "));
+        return vec![bad(found, "Apply the remedy of perf_event_open.").named("hardware counters")];
     };
-    vec![counters(&pmus.join(", "), &has), caches(&has), raw(root, &pmus), precision(root, name, &has), branches(&has)]
+    vec![
+        counters(&pmus.join(", "), &has).named("hardware counters"),
+        caches(&has).named("cache events"),
+        raw(root, &pmus).named("raw events"),
+        precision(root, name, &has).named("precise samples"),
+        branches(&has).named("branch stacks"),
+    ]
 }
 
 fn without() -> Check {
     limited(
-        "hardware counters",
         "no CPU PMU (usual in virtual machines): cycles becomes cpu-clock, a timer; samples of code with interrupts off are attributed to where they are enabled again",
         "On a VM host, expose the PMU (KVM: -cpu host,pmu=on).",
     )
@@ -41,16 +42,14 @@ fn counters(pmus: &str, has: &Supported) -> Check {
     let found = format!("{pmus} counts {}{lacking}{at_a_time}", if counted.is_empty() { "none" } else { &counted });
     match (has.events.0.iter().any(|name| name == "cycles"), has.samples) {
         (false, _) => limited(
-            "hardware counters",
             format!("{found}; cycles becomes cpu-clock, a timer"),
             "On a VM host, expose the whole PMU (KVM: -cpu host,pmu=on).",
         ),
         (true, false) => limited(
-            "hardware counters",
             format!("{found}; it has no interrupt for sampling: cycles becomes cpu-clock, a timer"),
             "`perfprof-tui stat` works; the firmware must report the PMU's interrupt to the kernel.",
         ),
-        (true, true) => good("hardware counters", found),
+        (true, true) => good(found),
     }
 }
 
@@ -58,13 +57,12 @@ fn caches(has: &Supported) -> Check {
     let (counted, lacks) = (&has.caches.0, has.caches.1.len());
     match counted.is_empty() {
         true => limited(
-            "cache events",
             format!(
                 "none: the kernel does not support any of {lacks} events on this PMU (L1-dcache-loads, LLC-loads…)"
             ),
             "Use -e rHEX for events in the CPU's manual.",
         ),
-        false => good("cache events", counted.join(" ")),
+        false => good(counted.join(" ")),
     }
 }
 
@@ -75,35 +73,31 @@ fn raw(root: &Path, pmus: &[String]) -> Check {
     });
     let spelled: Vec<String> = spelled.collect();
     let found = format!("-e rHEX from the CPU's manual, and the terms {}", spelled.join(" "));
-    good("raw events", found)
+    good(found)
 }
 
 fn precision(root: &Path, name: &str, has: &Supported) -> Check {
     let levels = &["none", ":p", ":p :pp", ":p :pp :ppp"][usize::from(has.precise.min(3))];
     match (has.precise, pmu::max_precise(root, name)) {
-        (0, _) => limited("precise samples", "none: cycles:p is not precise; samples are some instructions late", ""),
+        (0, _) => limited("none: cycles:p is not precise; samples are some instructions late", ""),
         (_, Some(0)) | (_, None) => limited(
-            "precise samples",
             format!("{levels} are accepted without effect: {name} reports no precision level (caps/max_precise)"),
             "",
         ),
-        (_, Some(_)) => good("precise samples", format!("cycles{levels}")),
+        (_, Some(_)) => good(format!("cycles{levels}")),
     }
 }
 
 fn branches(has: &Supported) -> Check {
     match has.branches {
-        true => good("branch stacks", "-b, -j and --call-graph lbr"),
-        false => limited(
-            "branch stacks",
-            "none: this CPU or VM has no branch records; -b, -j and --call-graph lbr do not work",
-            "",
-        ),
+        true => good("-b, -j and --call-graph lbr"),
+        false => limited("none: this CPU or VM has no branch records; -b, -j and --call-graph lbr do not work", ""),
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::CheckState;
     use super::*;
     use crate::kernel::attr::{TYPE_HARDWARE, TYPE_HW_CACHE};
     use crate::kernel::fake::FakeSys;

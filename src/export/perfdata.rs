@@ -103,6 +103,7 @@ fn lost(loss: &Loss, events: &[EventDesc], out: &mut Vec<u8>) {
 /// Returns the events with one ID each, and only the fields that a profile keeps.
 fn descriptions(moment: &Snapshot) -> Vec<EventDesc> {
     let chains = moment.events.iter().any(|e| e.attr.sample_type & sample::CALLCHAIN != 0);
+    let cgroups = moment.tasks.iter().any(|task| task.cgroup != 0);
     let fields = sample::IDENTIFIER
         | sample::IP
         | sample::TID
@@ -110,7 +111,7 @@ fn descriptions(moment: &Snapshot) -> Vec<EventDesc> {
         | sample::CPU
         | sample::PERIOD
         | if chains { sample::CALLCHAIN } else { 0 }
-        | if has_cgroups(moment) { sample::CGROUP } else { 0 };
+        | if cgroups { sample::CGROUP } else { 0 };
     let one = |(i, (at, event)): (usize, (usize, &EventDesc))| {
         let mut desc = event.clone();
         let has_raw = moment.has_raw.get(at).copied().unwrap_or(false);
@@ -124,10 +125,6 @@ fn descriptions(moment: &Snapshot) -> Vec<EventDesc> {
     };
     let real = moment.events.iter().enumerate().filter(|(_, e)| !e.is_derived());
     real.enumerate().map(one).collect()
-}
-
-fn has_cgroups(moment: &Snapshot) -> bool {
-    moment.tasks.iter().any(|task| task.cgroup != 0)
 }
 
 /// A call chain as raw words, including markers.

@@ -200,15 +200,12 @@ impl RowInput<'_> {
     /// Returns the function and the offset of an address; the address if the function is unknown.
     fn place(&self, frame: Option<FrameId>) -> ColumnValue {
         let Some((frame, sym)) = frame.zip(self.sym(frame)) else { return text("") };
-        let (ip, at) = (self.data.profile.frames.get(frame).ip, self.offset_of(frame));
+        let place = self.data.profile.frames.get(frame);
+        let (ip, at) = (place.ip, place.place(&self.data.session.dsos).1);
         match (&sym.function, sym.offset(at)) {
             (Some(name), Some(inside)) => text(&format!("{name}+{inside:#x}")),
             _ => text(&format!("{ip:#018x}")),
         }
-    }
-
-    fn offset_of(&self, frame: FrameId) -> u64 {
-        self.data.profile.frames.get(frame).place(&self.data.session.dsos).1
     }
 
     /// Returns the line of an address in perf's format, also for an unknown line.

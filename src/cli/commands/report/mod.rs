@@ -132,7 +132,9 @@ pub(crate) fn run(args: ReportArgs) -> anyhow::Result<u8> {
     if call_graph::has_word(&args, "branch") && has_sampled(info, sample::BRANCH_STACK) {
         complain("-g branch has no effect; use -b for the predictions of branches");
     }
-    if keys.contains(&ColumnKey::Cgroup) && !tells_cgroups(info) {
+    // Without events, it is unknown before samples are read.
+    let lacks_cgroups = !info.events.is_empty() && !has_sampled(info, sample::CGROUP);
+    if keys.contains(&ColumnKey::Cgroup) && lacks_cgroups {
         complain("the samples have no cgroups; record them with record --all-cgroups");
     }
     let name = opened.name.clone();
@@ -169,11 +171,6 @@ pub(crate) fn run(args: ReportArgs) -> anyhow::Result<u8> {
     // Freeing millions of small allocations would only delay the exit.
     std::mem::forget(loaded);
     Ok(code)
-}
-
-/// Returns true if samples have cgroups, or if that is unknown before they are read.
-fn tells_cgroups(info: &Info) -> bool {
-    info.events.is_empty() || has_sampled(info, sample::CGROUP)
 }
 
 fn has_sampled(info: &Info, bit: u64) -> bool {

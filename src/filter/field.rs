@@ -133,22 +133,6 @@ pub enum KnownFields<'a> {
     Kernel(&'a [TraceField]),
 }
 
-/// Returns whether view filters have a field of this name. Fields of tracepoints are not included.
-pub(crate) const fn has_field(name: &str) -> bool {
-    let (name, mut row) = (name.as_bytes(), 0);
-    while row < FIELDS.len() {
-        let (field, mut same) = (FIELDS[row].name.as_bytes(), 0);
-        while same < name.len() && same < field.len() && name[same] == field[same] {
-            same += 1;
-        }
-        if same == name.len() && same == field.len() {
-            return true;
-        }
-        row += 1;
-    }
-    false
-}
-
 /// Fields by which the kernel filters samples, in addition to [`CAPTURE_FIELDS`].
 const SAMPLING: &[Field] =
     &[Field::Pid, Field::Tid, Field::Comm, Field::Cpu, Field::Cgroup, Field::User, Field::Kernel, Field::Idle];

@@ -17,7 +17,7 @@ use regex::Regex;
 
 pub use crate::lang::Diagnostic;
 pub use complete::{ExpectedToken, expected};
-pub(crate) use field::{FIELDS, FieldType, has_field};
+pub(crate) use field::{FIELDS, FieldType};
 pub use field::{Field, KnownFields, TraceField, trace_fields};
 
 #[derive(Clone, Debug)]

@@ -25,7 +25,7 @@ use crate::symbols::options::{MAX_FILES, SymbolOptions};
 use crate::symbols::problem::Problem;
 use crate::symbols::shares::Shares;
 use crate::symbols::trust::door::TrustedUids;
-use crate::symbols::trust::guard::guarded;
+use crate::symbols::trust::isolated::run_isolated;
 
 /// A place in the source.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -119,7 +119,7 @@ struct OneFile {
     segments: ElfSegments,
     namers: TrustedUids,
     /// Interned: many lines share few file names.
-    files: FxHashMap<String, Arc<str>>,
+    files: FxHashSet<Arc<str>>,
 }
 
 impl OneFile {
@@ -147,7 +147,7 @@ impl OneFile {
         let go = if parsed.is_none() { of_go() } else { None };
         let Image { segments, namers, user, .. } = image;
         let is_any = parsed.is_some() || go.is_some();
-        let file = is_any.then(|| Box::new(Self { parsed, go, segments, namers, files: FxHashMap::default() }));
+        let file = is_any.then(|| Box::new(Self { parsed, go, segments, namers, files: FxHashSet::default() }));
         Ok((file, user))
     }
 
@@ -189,13 +189,12 @@ impl OneFile {
     }
 }
 
-fn shared(files: &mut FxHashMap<String, Arc<str>>, file: &str) -> Arc<str> {
-    if let Some(known) = files.get(file) {
-        return known.clone();
-    }
-    let fresh: Arc<str> = file.into();
-    files.insert(file.to_owned(), fresh.clone());
-    fresh
+fn shared(files: &mut FxHashSet<Arc<str>>, file: &str) -> Arc<str> {
+    files.get(file).cloned().unwrap_or_else(|| {
+        let fresh: Arc<str> = file.into();
+        files.insert(fresh.clone());
+        fresh
+    })
 }
 
 /// The limit of inlining depth.
@@ -294,7 +293,7 @@ impl Lines {
     ) -> Vec<Vec<InlinedFrame>> {
         let form = self.options.form;
         let Some(mut file) = self.files.get_mut(&dso.id).and_then(Option::take) else { return Vec::new() };
-        let found = guarded(move || {
+        let found = run_isolated(move || {
             let found = read(&mut file, form);
             (file, found)
         });
@@ -324,7 +323,7 @@ impl Lines {
     fn open(&mut self, dso: &Dso) {
         let (of, options) = (dso.clone(), self.options.clone());
         let mut purse = UnpackBudget::new(self.shares.most());
-        let opened = guarded(move || {
+        let opened = run_isolated(move || {
             let opened = OneFile::of(&of, &options, &mut purse).map_err(|why| why.to_string());
             opened.map(|(file, user)| (file, user, purse.taken()))
         });

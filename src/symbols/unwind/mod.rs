@@ -163,23 +163,6 @@ where
         self.builder.as_ref().is_some_and(|builder| builder.is_coming(dso))
     }
 
-    /// Returns the rule of a JIT's code at an address. It is in the file that the JIT writes.
-    fn jit_rule(&mut self, dso: &Dso, address: u64, options: &SymbolOptions) -> Rule {
-        let Some(path) = dso.dump.as_deref().filter(|_| dso.kind == DsoKind::Anon) else { return Rule::Gap };
-        if self.jits.len() >= MAX_FILES {
-            self.jits.clear();
-        }
-        let rows = self.jits.entry(dso.id).or_insert_with(|| {
-            let places = FileSearch::new(dso, options).ok()?;
-            places.jit(Path::new(OsStr::from_bytes(path)), true).ok().map(JitRows::new)
-        });
-        let Some(rows) = rows else { return Rule::Gap };
-        match rows.rule(address) {
-            Rule::Gap if rows.read_on() => rows.rule(address),
-            rule => rule,
-        }
-    }
-
     /// Walks from frame to frame; `find` maps an address to its DSO and offset.
     fn walk<'a>(
         &mut self,
@@ -219,7 +202,7 @@ where
             });
             let rule = match (&tables, place) {
                 (Some((_, linked, rows)), _) => rows.map_or(Rule::Gap, |rows| rows.rule(*linked)),
-                (None, Some((dso, _))) => self.jit_rule(dso, looked, options),
+                (None, Some((dso, _))) => jit_rule(&mut self.jits, dso, looked, options),
                 (None, None) => Rule::Gap,
             };
             if let Some(caller) = regs.caller(rule, !at.is_return_address(), &mut read) {
@@ -228,11 +211,7 @@ where
                 at = next;
                 continue;
             }
-            let tables = file.and_then(|(dso, offset)| {
-                let tables = self.files.get(&dso.id)?.as_ref()?;
-                Some((&tables.unwinder, tables.segments.to_address(offset)?))
-            });
-            let (unwinder, linked) = tables.unwrap_or((&self.plain, looked));
+            let (unwinder, linked) = tables.map_or((&self.plain, looked), |(unwinder, linked, _)| (unwinder, linked));
             let place = if at.is_return_address() {
                 FrameAddress::from_return_address(linked.wrapping_add(1))
             } else {
@@ -251,6 +230,23 @@ where
             }
         }
         ChainEnd::Cut
+    }
+}
+
+/// Returns the rule of a JIT's code at an address. It is in the file that the JIT writes.
+fn jit_rule(jits: &mut FxHashMap<DsoId, Option<JitRows>>, dso: &Dso, address: u64, options: &SymbolOptions) -> Rule {
+    let Some(path) = dso.dump.as_deref().filter(|_| dso.kind == DsoKind::Anon) else { return Rule::Gap };
+    if jits.len() >= MAX_FILES {
+        jits.clear();
+    }
+    let rows = jits.entry(dso.id).or_insert_with(|| {
+        let places = FileSearch::new(dso, options).ok()?;
+        places.jit(Path::new(OsStr::from_bytes(path)), true).ok().map(JitRows::new)
+    });
+    let Some(rows) = rows else { return Rule::Gap };
+    match rows.rule(address) {
+        Rule::Gap if rows.read_on() => rows.rule(address),
+        rule => rule,
     }
 }
 

@@ -42,7 +42,7 @@
 //! * The main thread runs the interface, for which `input` reads the terminal.
 //!
 //! The interface and sampling never wait for each other. A thread that reads foreign files does so in a second thread
-//! of the same name (`symbols::trust::guard`), which may fail. Questions go down, answers come up, and only immutable values
+//! of the same name (`symbols::trust::isolated`), which may fail. Questions go down, answers come up, and only immutable values
 //! are shared.
 //!
 //! # Invariants

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use libfuzzer_sys::fuzz_target;
 use perfprof_tui::kernel::identity::Identity;
 use perfprof_tui::kernel::procfs;
-use perfprof_tui::symbols::door::{Purpose, TrustedFileOpener, TrustedUids};
+use perfprof_tui::symbols::door::{FileKind, TrustedFileOpener, TrustedUids};
 use rustix::fs::{FileType, Mode, OFlags, Stat, fstat, mknodat, openat, readlinkat};
 
 const USERS: [u32; 4] = [0, 4242, 4243, NOBODY];
@@ -191,7 +191,7 @@ fuzz_target!(|bytes: &[u8]| {
         let door = TrustedFileOpener::new(procfs::directory(&tree).expect("root"), namers);
         let believed = who & 128 != 0;
         let opened = match believed {
-            false => door.open(&path, Purpose::Source),
+            false => door.open(&path, FileKind::Source),
             true => door.believed(&path),
         };
         if !owned {

@@ -31,14 +31,14 @@ pub(crate) use error::usage;
 use perf_compat::perf_options;
 
 use crate::kernel::{limits, own_memory, privilege};
-use crate::symbols::guard;
+use crate::symbols::isolated;
 
 /// The name of the program.
 const NAME: &str = "perfprof-tui";
 
 /// Parses the arguments, runs the command and prints errors.
 pub fn main() -> ExitCode {
-    guard::end_on_panic();
+    isolated::end_on_panic();
     own_memory::take_small_pages();
     if let Err(error) = privilege::shed() {
         output::complain(&error.to_string());

@@ -1,6 +1,6 @@
 //! The events of a session with their figures: samples, counts, rates, losses, states.
 
-use crate::event::plain;
+use crate::event::base_name;
 use crate::kernel::attr::{TYPE_BREAKPOINT, TYPE_TRACEPOINT};
 use crate::perfdata::{EventDesc, apart};
 use crate::profile::{Acc, Ledger};
@@ -166,7 +166,7 @@ pub(crate) fn tell_partial(infos: &mut [EventInfo], derived: impl Iterator<Item 
 
 /// Returns which part of an event's hits is sampled, if not all.
 fn partial(info: &EventInfo) -> Option<String> {
-    let name = plain(&info.name);
+    let name = base_name(&info.name);
     let state = &info.meter.as_ref()?.state;
     match (&info.filter, state.rate) {
         (Some(filter), _) => Some(format!("{name} keeps only {filter}")),

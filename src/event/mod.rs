@@ -16,7 +16,7 @@ pub use tracepoint::{filter_error, format, trace_filter};
 pub(crate) const CPU_CLOCK: &str = "cpu-clock";
 
 /// Returns an event's name without its modifiers.
-pub(crate) fn plain(name: &str) -> &str {
+pub(crate) fn base_name(name: &str) -> &str {
     match name.rsplit_once(':') {
         Some((event, mods)) if mods.bytes().all(|b| spec::MODIFIERS.contains(&b)) => event,
         _ => name,
@@ -25,14 +25,14 @@ pub(crate) fn plain(name: &str) -> &str {
 
 #[cfg(test)]
 mod tests {
-    use super::plain;
+    use super::base_name;
 
     #[test]
     fn a_tracepoint_is_not_taken_for_modifiers() {
-        assert_eq!(plain("cycles:ppp"), "cycles");
-        assert_eq!(plain("cpu-clock"), "cpu-clock");
-        assert_eq!(plain("sched:sched_switch"), "sched:sched_switch");
-        assert_eq!(plain("sched:sched_switch:u"), "sched:sched_switch");
-        assert_eq!(plain("cycles:"), "cycles");
+        assert_eq!(base_name("cycles:ppp"), "cycles");
+        assert_eq!(base_name("cpu-clock"), "cpu-clock");
+        assert_eq!(base_name("sched:sched_switch"), "sched:sched_switch");
+        assert_eq!(base_name("sched:sched_switch:u"), "sched:sched_switch");
+        assert_eq!(base_name("cycles:"), "cycles");
     }
 }

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
+use crate::event::base_name;
 use crate::event::format::{Format, Formats, strings};
-use crate::event::plain;
 use crate::event::tracepoint;
 use crate::filter::{self, TraceField};
 use crate::perfdata::EventDesc;
@@ -33,7 +33,7 @@ pub fn format(info: &Info, name: &str) -> Option<Format> {
 
 /// Returns the fields of all tracepoints, for filters. A field that is a text in any of them is a text.
 pub fn fields(info: &Info, names: &[&str]) -> Vec<TraceField> {
-    let formats: Vec<Format> = names.iter().filter_map(|name| format(info, plain(name))).collect();
+    let formats: Vec<Format> = names.iter().filter_map(|name| format(info, base_name(name))).collect();
     filter::trace_fields(formats.iter())
 }
 

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
+use crate::event::base_name;
 use crate::event::format::{Format, Formats};
-use crate::event::plain;
 use crate::kernel::attr::{TYPE_TRACEPOINT, sample};
 use crate::perfdata::EventDesc;
 use crate::profile::Profile;
@@ -40,7 +40,7 @@ impl Tracing {
     pub(crate) fn format(&self, desc: &EventDesc, fits: impl Fn(&EventDesc) -> bool) -> Option<Arc<Format>> {
         let recorded = self.recorded.by_id.get(&desc.attr.config).filter(|_| fits(desc)).cloned();
         let found = match self.origin {
-            Origin::Live => recorded.or_else(|| tracepoints::of_this_machine(plain(&desc.name))),
+            Origin::Live => recorded.or_else(|| tracepoints::of_this_machine(base_name(&desc.name))),
             Origin::Recorded => recorded,
         };
         found.map(Arc::new)

@@ -1,7 +1,7 @@
 //! The events that units request: their names, and the kernel events that provide them.
 
 use crate::event::spec::LookupPaths;
-use crate::event::{Event, Rate, parse, plain};
+use crate::event::{Event, Rate, base_name, parse};
 use crate::filter::capture;
 use crate::kernel::attr::{Flag, sample};
 use crate::source::{SharedEvents, SharedProbe};
@@ -16,11 +16,11 @@ pub fn shown(event: &str) -> &str {
 /// function. Alternatives are separated by bars.
 pub(crate) fn is_named(want: &EventRequest, name: &str) -> bool {
     // A request with modifiers must match exactly.
-    let exact = |wanted: &str| plain(wanted) != wanted && wanted == name;
+    let exact = |wanted: &str| base_name(wanted) != wanted && wanted == name;
     if want.event.split('|').any(exact) {
         return true;
     }
-    let name = plain(name);
+    let name = base_name(name);
     let own = |wanted: &str| {
         let part = wanted.strip_prefix('~');
         wanted == name

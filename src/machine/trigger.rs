@@ -206,7 +206,7 @@ impl Condition {
                 whole(found.map(|(_, pressure)| f64::from(pressure.some)))
             }
             Metric::Event(name) => {
-                let found = facts.events.iter().find(|(known, _)| crate::event::plain(known) == name);
+                let found = facts.events.iter().find(|(known, _)| crate::event::base_name(known) == name);
                 whole(found.map(|(_, rate)| *rate))
             }
         }

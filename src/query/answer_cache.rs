@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::Arc;
 
-use crate::event::plain;
+use crate::event::base_name;
 use crate::profile::{Acc, Chunk};
 
 use super::aggregate::changes::{AggregateRole, Changes};
@@ -333,7 +333,7 @@ fn updated_baseline(
 fn same_event(data: Data<'_>, of: Data<'_>, event: usize) -> usize {
     let name = data.events.get(event).cloned().unwrap_or_default();
     let exact = of.events.iter().position(|other| *other == name);
-    let near = || of.events.iter().position(|other| plain(other) == plain(&name));
+    let near = || of.events.iter().position(|other| base_name(other) == base_name(&name));
     let sampled = || {
         let (chunk, range) = of.profile.between(of.profile.first(), u64::MAX).next()?;
         chunk.event.get(range.start).map(|event| usize::from(*event))

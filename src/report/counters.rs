@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::event::plain;
+use crate::event::base_name;
 use crate::kernel::sys::Counts;
 use crate::panel::unit::{percent, short};
 use crate::panel::{Cell, Column, Table};
@@ -103,7 +103,7 @@ pub(crate) enum RunTime {
 impl RunTime {
     /// Returns the time with an event's name.
     pub(crate) fn of(name: &str) -> Option<Self> {
-        match plain(name) {
+        match base_name(name) {
             "duration_time" => Some(Self::Duration),
             "user_time" => Some(Self::User),
             "system_time" => Some(Self::System),
@@ -170,10 +170,10 @@ impl Ratio {
 pub(crate) fn ratio(counters: &[Counter], at: usize, seconds: f64) -> Option<Ratio> {
     let counter = &counters[at];
     let own = counter.mean()?.mean;
-    let other = |name: &str| counters.iter().find(|c| plain(&c.name) == name)?.mean().map(|m| m.mean);
+    let other = |name: &str| counters.iter().find(|c| base_name(&c.name) == name)?.mean().map(|m| m.mean);
     let clock = || other("task-clock").or_else(|| other("cpu-clock")).filter(|ns| *ns > 0.0);
     let of = |value: f64, kind| Some(Ratio { value, kind });
-    let name = plain(&counter.name);
+    let name = base_name(&counter.name);
     if counter.time().is_some() {
         return None;
     }

@@ -27,5 +27,5 @@ pub use names::{kallsyms, objects, shipped};
 pub use options::SymbolOptions;
 pub use problem::{Problem, ProblemKind};
 pub use resolver::Resolver;
-pub(crate) use trust::guard;
+pub(crate) use trust::isolated;
 pub use trust::{door, find_file};

@@ -18,7 +18,7 @@ use super::problem::Problem;
 use super::shares::Shares;
 use super::trust::door;
 use super::trust::find_file;
-use super::trust::guard::guarded;
+use super::trust::isolated::run_isolated;
 use crate::kernel::process::limits::Rights;
 use crate::kernel::process::privilege;
 use crate::perfdata::unpack::UnpackBudget;
@@ -212,7 +212,7 @@ impl Resolver {
             &self.options,
             |of, options| {
                 let (of, options) = (of.clone(), options.clone());
-                let read = guarded(move || FileRead::of(&of, &options, &mut purse)).ok()?.ok()?;
+                let read = run_isolated(move || FileRead::of(&of, &options, &mut purse)).ok()?.ok()?;
                 Some((read.names.ok()?.0, read.user))
             },
             form,
@@ -350,7 +350,7 @@ impl Resolver {
             return Ok((key, LoadedFiles::new(vec![table]), GIVEN, "the recorded machine".to_owned()));
         }
         let (of, options) = (dso.clone(), self.options.clone());
-        let file = guarded(move || FileRead::of(&of, &options, &mut purse))??;
+        let file = run_isolated(move || FileRead::of(&of, &options, &mut purse))??;
         let key = file.build_id.map_or(Key::Dso(dso.id), |id| Key::Id(id, file.user));
         self.found.identified.extend(file.build_id.filter(|_| dso.build_id.is_none()).map(|id| (dso.id, id)));
         self.found.stripped.extend(file.build_id.filter(|_| !file.whole).map(|id| (dso.id, id)));

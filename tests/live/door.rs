@@ -13,7 +13,7 @@ use perfprof_tui::perfdata::unpack::UnpackBudget;
 use perfprof_tui::session::{Dso, Origin, Session};
 use perfprof_tui::symbols::code::{self, Listing};
 use perfprof_tui::symbols::debug_image::Image;
-use perfprof_tui::symbols::door::{Purpose, TrustedFileOpener, TrustedUids};
+use perfprof_tui::symbols::door::{FileKind, TrustedFileOpener, TrustedUids};
 use perfprof_tui::symbols::find_file::FileSearch;
 use perfprof_tui::symbols::lines::Lines;
 use perfprof_tui::symbols::{Resolver, SymbolOptions};
@@ -287,7 +287,7 @@ fn a_lease_keeps_nobody_waiting() {
     }
     let began = Instant::now();
     let root = perfprof_tui::kernel::procfs::directory(dir.path()).expect("root");
-    let opened = TrustedFileOpener::new(root, TrustedUids::default()).open(Path::new("/x.c"), Purpose::Source);
+    let opened = TrustedFileOpener::new(root, TrustedUids::default()).open(Path::new("/x.c"), FileKind::Source);
     assert_eq!(opened.expect_err("leased").kind(), std::io::ErrorKind::WouldBlock);
     assert!(began.elapsed() < Duration::from_secs(20), "{:?}", began.elapsed());
 }

@@ -5,7 +5,7 @@ use std::io::Write;
 
 use crate::engine::IntakeOptions;
 use crate::engine::offline::Offline;
-use crate::event::plain;
+use crate::event::base_name;
 use crate::export::{folded, svg};
 use crate::lang::counted;
 use crate::panel::printable::EscapeForm;
@@ -114,7 +114,7 @@ fn paired(args: &DiffArgs, old: &Offline, new: &Offline) -> anyhow::Result<[usiz
     let partner = |event: &usize| {
         let name = &old.event_names[*event];
         let is = |like: &dyn Fn(&str) -> bool| of_new.iter().copied().find(|other| like(&new.event_names[*other]));
-        is(&|other| other == name).or_else(|| is(&|other| plain(other) == plain(name)))
+        is(&|other| other == name).or_else(|| is(&|other| base_name(other) == base_name(name)))
     };
     let in_both: Vec<usize> = of_old.iter().copied().filter(|event| partner(event).is_some()).collect();
     if let Some(event) = main_event(old, &in_both)

@@ -9,7 +9,7 @@ use anyhow::{Context, bail};
 
 use crate::engine::{IntakeOptions, Options, thread_priority};
 use crate::event::spec::LookupPaths;
-use crate::event::{CallGraph, Event, Interpreters, parse, plain};
+use crate::event::{CallGraph, Event, Interpreters, base_name, parse};
 use crate::filter::capture;
 use crate::kernel::attr::{SW_TASK_CLOCK, TYPE_SOFTWARE};
 use crate::kernel::cpus;
@@ -195,7 +195,7 @@ fn events(s: &Sampling) -> anyhow::Result<Vec<Event>> {
         events.iter_mut().for_each(|event| event.set_rate(Rate::Period(0)));
     }
     for name in &s.counted {
-        if !events.iter().any(|event| plain(&event.name) == name) {
+        if !events.iter().any(|event| base_name(&event.name) == name) {
             let counted = parse(name, &LookupPaths::system()).map_err(|fault| usage(format!("--trigger: {fault}")))?;
             events.extend(counted.into_iter().map(|mut event| {
                 event.set_rate(Rate::Period(0));

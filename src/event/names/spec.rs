@@ -159,7 +159,7 @@ impl Event {
         // A PMU event ends in a slash; its modifiers follow without a colon.
         let (stem, colon) = match self.name.rfind('/') {
             Some(slash) => (&self.name[..=slash], ""),
-            None => (crate::event::plain(&self.name), ":"),
+            None => (crate::event::base_name(&self.name), ":"),
         };
         let name = if letters.is_empty() { stem.to_owned() } else { format!("{stem}{colon}{letters}") };
         *self = Self { name, ..changed };
@@ -255,7 +255,7 @@ impl Event {
     pub(crate) fn modifiers(name: &str) -> &str {
         match name.rfind('/') {
             Some(slash) => name[slash + 1..].trim_start_matches(':'),
-            None => name.strip_prefix(crate::event::plain(name)).unwrap_or_default().trim_start_matches(':'),
+            None => name.strip_prefix(crate::event::base_name(name)).unwrap_or_default().trim_start_matches(':'),
         }
     }
 }

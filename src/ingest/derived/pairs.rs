@@ -1,8 +1,8 @@
 //! Durations between a start and an end tracepoint: softirqs, interrupts, system calls, disk requests, timers, work
 //! items. Their samples have the stack of the start, the timestamp of the end, and nanoseconds as their period.
 
+use crate::event::base_name;
 use crate::event::format::{Field, Format};
-use crate::event::plain;
 use crate::profile::SiteId;
 use crate::record::Sample;
 use crate::record::open_spans::{OpenSpans, ThreadChange};
@@ -52,7 +52,7 @@ fn among(place: &SeriesInput<'_>) -> SeriesList {
     let mut found: SeriesList = Vec::new();
     let mut add = |begin: &str, end: &str, key: Key, name: &str| {
         // Most sessions have neither event, so the formats need not be searched.
-        let there = |name: &str| place.events.iter().any(|event| plain(&event.name) == name);
+        let there = |name: &str| place.events.iter().any(|event| base_name(&event.name) == name);
         if !place.has(name) && there(begin) && there(end) {
             let new = Pairing::new(place, (begin, end), key, name);
             found.extend(new.map(|pairing| Box::new(pairing) as Box<dyn Series>));
@@ -62,7 +62,7 @@ fn among(place: &SeriesInput<'_>) -> SeriesList {
         add(begin, end, *key, name);
     }
     for event in place.events {
-        if let Some(call) = plain(&event.name).strip_prefix("syscalls:sys_enter_") {
+        if let Some(call) = base_name(&event.name).strip_prefix("syscalls:sys_enter_") {
             let (begin, end) = (format!("syscalls:sys_enter_{call}"), format!("syscalls:sys_exit_{call}"));
             add(&begin, &end, Key::Thread(&[]), &format!("{call}-time"));
         }

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
+use crate::event::base_name;
 use crate::event::format::Format;
-use crate::event::plain;
 use crate::ingest::unit_events::{is_named, is_pattern, shown};
 use crate::units::kit::field::Num;
 use crate::units::kit::{BoundExpr, FilteredUnit, Sees, UnitEvent as Bindable, ViewState};
@@ -120,7 +120,7 @@ impl Units {
                 }
                 let filter = own.want.filter.as_deref().map(|text| BoundExpr::parse(text, format)).transpose();
                 let arch = &self.arch;
-                let bindable = Bindable { role, number: event, name: plain(name), format, arch };
+                let bindable = Bindable { role, number: event, name: base_name(name), format, arch };
                 let bound = running.unit.bind(&bindable).and(filter);
                 match bound {
                     Ok(filter) => {

@@ -16,7 +16,7 @@ use std::sync::Arc;
 use crate::kernel::identity::Identity;
 use crate::kernel::procfs;
 use crate::session::containers::{CgroupPlace, Container, NamedContainer, Runtime, places};
-use crate::symbols::door::{Purpose, TrustedFileOpener, TrustedUids};
+use crate::symbols::door::{FileKind, TrustedFileOpener, TrustedUids};
 
 /// The maximum size of a state file in bytes.
 const LIMIT: u64 = 8 << 20;
@@ -252,7 +252,7 @@ impl Opened {
     }
 
     fn open(&self, path: &Path) -> Option<File> {
-        self.0.open(path, Purpose::Source).ok()
+        self.0.open(path, FileKind::Source).ok()
     }
 
     fn read(&self, path: &Path) -> Option<Vec<u8>> {

@@ -1,6 +1,6 @@
 //! Messages about events that cannot be opened, with remedies. The command line, the screen and `doctor` share them.
 
-use crate::event::plain;
+use crate::event::base_name;
 use crate::kernel::attr::{Attr, TYPE_BREAKPOINT};
 use crate::kernel::cpus;
 use crate::kernel::limits::{Rights, most_files, raise_files};
@@ -100,7 +100,7 @@ impl OpenError {
 
     pub(crate) fn rights(event: &str, rights: &Rights) -> Self {
         let (reason, remedy) = refusal(rights);
-        let reason = if plain(event).contains(':') && rights.paranoid > -1 && !rights.privileged() {
+        let reason = if base_name(event).contains(':') && rights.paranoid > -1 && !rights.privileged() {
             format!("{reason}; tracepoints need perf_event_paranoid -1")
         } else {
             reason

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::event::plain;
+use crate::event::base_name;
 use crate::kernel::attr::Flag;
 use crate::perfdata::EventDesc;
 use crate::perfdata::bytes::ByteReader;
@@ -75,7 +75,7 @@ pub(crate) fn note(hosts: &Hosts) -> Option<String> {
 /// Tracepoints also need the same number in each kernel, because it identifies their fields.
 pub(crate) fn is_alike(a: &EventDesc, b: &EventDesc) -> bool {
     let left_out = [Flag::ExcludeUser, Flag::ExcludeKernel, Flag::ExcludeIdle];
-    plain(&a.name) == plain(&b.name)
+    base_name(&a.name) == base_name(&b.name)
         && (a.attr.kind, a.attr.config) == (b.attr.kind, b.attr.config)
         && left_out.iter().all(|flag| a.attr.has(*flag) == b.attr.has(*flag))
 }

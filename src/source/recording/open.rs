@@ -11,7 +11,7 @@ use crate::perfdata::features::bit;
 use crate::perfdata::read::{PIPE_HEADER, ReadError, Recording, is_perf, is_stream};
 use crate::source::text::{self, TextSource};
 use crate::source::{Source, SourceError};
-use crate::symbols::door::{self, Purpose, TrustedFileOpener, TrustedUids};
+use crate::symbols::door::{self, FileKind, TrustedFileOpener, TrustedUids};
 
 use super::RecordingSource;
 use super::input::{Input, SideData};
@@ -238,7 +238,7 @@ fn directory(path: &Path, authors: &mut TrustedUids) -> Result<Vec<Input>, ReadE
     authors.add_writers(&root);
     let dir = TrustedFileOpener::new(root, authors.clone());
     let mut inside = |name: &str| {
-        let file = dir.open(Path::new(name), Purpose::Stream)?;
+        let file = dir.open(Path::new(name), FileKind::Stream)?;
         authors.add_writers(&file);
         io::Result::Ok(file)
     };

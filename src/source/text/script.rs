@@ -1,7 +1,7 @@
 //! `perf script` text with any selection of fields (perf-script(1), `-F`): a line for each sample, and with call chains
 //! the frames below it, leaf first, each after a tab.
 
-use crate::event::plain;
+use crate::event::base_name;
 use crate::kernel::attr::{
     Attr, SW_BPF_OUTPUT, SW_DUMMY, TYPE_HARDWARE, TYPE_SOFTWARE, TYPE_TRACEPOINT, sample as field,
 };
@@ -314,12 +314,12 @@ pub(crate) fn sample(header: &ScriptHeader<'_>, names: &mut TextNames, batch: &m
 }
 
 fn is_tracepoint(name: &str) -> bool {
-    let name = plain(name);
+    let name = base_name(name);
     name.split_once(':').is_some_and(|(system, own)| !system.is_empty() && !own.is_empty() && !name.contains('/'))
 }
 
 fn describe_event(name: &str, first: &ScriptHeader<'_>) -> EventDesc {
-    let (kind, config) = match crate::event::names::perf_names::find(plain(name)) {
+    let (kind, config) = match crate::event::names::perf_names::find(base_name(name)) {
         // Some names of times are aliases of the dummy event; no samples are of it.
         Some((kind, config)) if (kind, config) != (TYPE_SOFTWARE, SW_DUMMY) => (kind, config),
         _ if is_tracepoint(name) => (TYPE_TRACEPOINT, u64::MAX),

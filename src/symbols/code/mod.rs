@@ -10,9 +10,9 @@ use std::sync::Arc;
 use object::Architecture;
 
 use super::dwarf::lines::{Lines, SourceLine};
-use super::trust::door::{Purpose, TrustedUids};
+use super::trust::door::{FileKind, TrustedUids};
 use super::trust::find_file::FileSearch;
-use super::trust::guard::guarded;
+use super::trust::isolated::run_isolated;
 use super::{Resolver, SymbolOptions, Symbolized};
 use crate::session::Dso;
 
@@ -79,7 +79,7 @@ pub fn list(
     }
     let end = end.min(start.saturating_add(MAX_CODE));
     let of = (dso.clone(), options.clone());
-    let (code, mut instructions) = guarded(move || {
+    let (code, mut instructions) = run_isolated(move || {
         let code = bytes::of(&of.0, start, end, &of.1)?;
         let instructions = match code.machine {
             Architecture::X86_64 => x86::decode(&code.bytes, code.address, 64),
@@ -136,7 +136,7 @@ fn sources(
     let read = |name: Arc<str>| {
         let file = places.source(std::path::Path::new(&*name), namers).ok()?;
         // Reads no more than the size at opening: the file may keep growing.
-        let size = file.metadata().ok()?.len().min(Purpose::Source.limit());
+        let size = file.metadata().ok()?.len().min(FileKind::Source.limit());
         let mut bytes = Vec::new();
         file.take(size).read_to_end(&mut bytes).ok()?;
         let text = String::from_utf8_lossy(&bytes);

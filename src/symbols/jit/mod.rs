@@ -22,7 +22,7 @@ use super::names::table::Symbol;
 use super::options::SymbolOptions;
 use super::trust::door;
 use super::trust::find_file::FileSearch;
-use super::trust::guard::guarded;
+use super::trust::isolated::run_isolated;
 use crate::kernel::machine::identity::Identity;
 use crate::session::Dso;
 use crate::symbols::jit::functions::{Collected, JitFunctions};
@@ -226,7 +226,7 @@ pub(crate) fn changes(dso: &Dso, path: &Path, options: &SymbolOptions) -> Vec<Co
         let _ = jitdump::read_by_time(&file, &mut 0, &mut told);
         (!told.is_foreign_clock).then(|| told.take_changes())
     };
-    guarded(read).ok().flatten().unwrap_or_default()
+    run_isolated(read).ok().flatten().unwrap_or_default()
 }
 
 /// Reads the new complete lines of a map file. Fails if the file cannot be read or does not consist of lines.

@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 
 use regex::{Captures, Regex};
 
-use crate::symbols::trust::guard::guarded;
+use crate::symbols::trust::isolated::run_isolated;
 use repair::Repair;
 
 mod repair;
@@ -76,7 +76,7 @@ const DESTRUCTORS: &str = "global destructors keyed to ";
 
 /// Returns `None` if the name is not mangled, or its parser fails.
 fn readable(mangled: String, form: NameForm) -> Option<String> {
-    guarded(move || rust(&mangled).or_else(|| cpp(&mangled, form))).ok().flatten()
+    run_isolated(move || rust(&mangled).or_else(|| cpp(&mangled, form))).ok().flatten()
 }
 
 fn rust(text: &str) -> Option<String> {

@@ -15,7 +15,7 @@ use crate::symbols::debug_image::{Functions, Image};
 use crate::symbols::elf::bounds::Bounds;
 use crate::symbols::options::SymbolOptions;
 use crate::symbols::problem::Problem;
-use crate::symbols::trust::guard::guarded;
+use crate::symbols::trust::isolated::run_isolated;
 
 /// Bytes of a demangled name without its letters: its place in the map, which may be half empty, and its count.
 const ENTRY: usize = 80;
@@ -102,7 +102,7 @@ impl LoadedFiles {
 
     fn look_for(&mut self, addrs: Vec<u64>) -> Result<(), String> {
         let Some(mut bounds) = self.bounds.take() else { return Ok(()) };
-        let (bounds, found) = guarded(move || {
+        let (bounds, found) = run_isolated(move || {
             let found: Vec<_> = addrs.into_iter().filter_map(|addr| bounds.find(addr)).collect();
             (bounds, found)
         })?;
@@ -126,7 +126,7 @@ impl LoadedFiles {
         let is_any = !mangled.is_empty();
         let readable = move || mangled.into_iter().map(|(start, name)| (start, demangle(&name, form))).collect();
         // If the batch fails, each name is tried alone later.
-        let names: Vec<(u64, String)> = if is_any { guarded(readable).unwrap_or_default() } else { Vec::new() };
+        let names: Vec<(u64, String)> = if is_any { run_isolated(readable).unwrap_or_default() } else { Vec::new() };
         for (start, name) in names {
             self.shown.name(start, || name);
         }

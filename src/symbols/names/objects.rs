@@ -10,7 +10,7 @@ use crate::perfdata::unpack::UnpackBudget;
 use crate::session::{Dso, DsoId, DsoKind};
 use crate::symbols::debug_image::Image;
 use crate::symbols::options::SymbolOptions;
-use crate::symbols::trust::guard::guarded;
+use crate::symbols::trust::isolated::run_isolated;
 
 /// The tables of the files that were requested.
 #[derive(Debug)]
@@ -33,7 +33,7 @@ impl Objects {
         let table = self.files.entry(dso.id).or_insert_with(|| {
             let (dso, options) = (dso.clone(), self.options.clone());
             let read = move || Image::open(&dso, &options).ok()?.objects(&mut UnpackBudget::new(options.budget)).ok();
-            guarded(read).ok().flatten()
+            run_isolated(read).ok().flatten()
         });
         let found = table.as_ref()?.find(offset)?;
         Some((demangle(found.name, self.options.form).into(), offset - found.start))

@@ -6,7 +6,7 @@ use std::io;
 use crossbeam_channel::{Receiver, Sender, unbounded};
 use rustc_hash::FxHashSet;
 
-use super::allowance::Allowance;
+use super::cpu_budget::CpuBudget;
 use crate::symbols::bytes::Bytes;
 use crate::symbols::elf::program::{ElfProgram, Segment};
 use crate::symbols::unwind::rows::{self, NoRows, UnwindRows};
@@ -15,7 +15,7 @@ use crate::symbols::unwind::rows::{self, NoRows, UnwindRows};
 pub(crate) type Id = u32;
 
 #[derive(Debug)]
-pub(crate) struct Made {
+pub(crate) struct BuiltTable {
     /// Hash of the content that rows depend on. `None` if the file does not have a table.
     pub(crate) digest: Option<u64>,
     /// `None` if rows of the same content exist.
@@ -26,7 +26,7 @@ pub(crate) struct Made {
     pub(crate) mark: Option<(u64, u64)>,
 }
 
-impl Made {
+impl BuiltTable {
     /// Builds a file's rows, unless rows of the same content are known.
     pub(crate) fn of(bytes: &Bytes, hasher: &RandomState, is_known: impl FnOnce(u64) -> bool) -> Self {
         let program = ElfProgram::of(bytes).ok();
@@ -44,34 +44,34 @@ impl Made {
 }
 
 #[derive(Debug)]
-pub(crate) struct Job {
+pub(crate) struct BuildRequest {
     pub(crate) id: Id,
     pub(crate) bytes: Bytes,
     /// Whether to build it even if one of the same content exists.
     pub(crate) anew: bool,
 }
 
-pub(crate) type Done = (Job, Made);
+pub(crate) type Done = (BuildRequest, BuiltTable);
 
 /// Starts the thread that builds tables of large files. It builds one after the other, until all senders are dropped.
-pub(crate) fn start(hasher: RandomState) -> io::Result<(Sender<Job>, Receiver<Done>)> {
-    let ((jobs, wanted), (done, made)) = (unbounded::<Job>(), unbounded());
+pub(crate) fn start(hasher: RandomState) -> io::Result<(Sender<BuildRequest>, Receiver<Done>)> {
+    let ((jobs, wanted), (done, made)) = (unbounded::<BuildRequest>(), unbounded());
     let work = move || {
-        let (mut allowance, mut known) = (Allowance::new(), FxHashSet::default());
+        let (mut budget, mut known) = (CpuBudget::new(), FxHashSet::default());
         for job in wanted {
-            let made = Made::of(&job.bytes, &hasher, |digest| !known.insert(digest) && !job.anew);
+            let made = BuiltTable::of(&job.bytes, &hasher, |digest| !known.insert(digest) && !job.anew);
             job.bytes.rest();
             if done.send((job, made)).is_err() {
                 return;
             }
-            allowance.pause();
+            budget.pause();
         }
     };
     crate::kernel::thread("large tables", work)?;
     Ok((jobs, made))
 }
 
-/// Returns the segments with code, in the format of [`Made`].
+/// Returns the segments with code, in the format of [`BuiltTable`].
 pub(super) fn code(program: &ElfProgram<'_>, base: u64) -> Vec<(u64, u64, u64)> {
     let segments = program.segments.iter().filter(|segment| segment.is_code);
     let shift = |segment: &Segment| segment.address.wrapping_sub(segment.offset).wrapping_sub(base);

@@ -11,13 +11,13 @@ const LONGEST: Duration = Duration::from_secs(1);
 
 /// The CPU time that the creating thread may use now.
 #[derive(Debug)]
-pub(super) struct Allowance {
+pub(super) struct CpuBudget {
     left: i64,
     since: Instant,
     used: u64,
 }
 
-impl Allowance {
+impl CpuBudget {
     pub(super) fn new() -> Self {
         Self { left: SAVED_NS, since: Instant::now(), used: thread_cpu_ns() }
     }

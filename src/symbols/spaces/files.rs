@@ -18,7 +18,7 @@ use crate::symbols::trust::door;
 use crate::symbols::trust::same_file;
 use crate::symbols::unwind::rows;
 
-use super::made::{Id, Job, Made, code};
+use super::built_table::{BuildRequest, BuiltTable, Id, code};
 
 /// The limits of files with tables, and of known paths to them.
 const FILES: usize = 4096;
@@ -93,7 +93,7 @@ pub(crate) struct Files {
     /// Randomly seeded, so that others cannot construct hash collisions.
     hasher: RandomState,
     /// The thread that builds tables of large files; without it, they are built here.
-    elsewhere: Option<Sender<Job>>,
+    elsewhere: Option<Sender<BuildRequest>>,
     /// How many tables it is building.
     coming: usize,
     turn: u64,
@@ -104,7 +104,7 @@ pub(crate) struct Files {
 }
 
 impl Files {
-    pub(crate) fn new(hasher: RandomState, elsewhere: Sender<Job>) -> Self {
+    pub(crate) fn new(hasher: RandomState, elsewhere: Sender<BuildRequest>) -> Self {
         Self { hasher, elsewhere: Some(elsewhere), ..Self::default() }
     }
 
@@ -146,7 +146,7 @@ impl Files {
         // Frames of an interpreter's language do not wait for rows.
         let is_slow = self.tables[&id].interpreter.is_some() || rows::is_slow(&bytes);
         if is_slow && self.elsewhere.is_some() && self.coming < MAX_COMING {
-            self.order(Job { id, bytes, anew: false });
+            self.order(BuildRequest { id, bytes, anew: false });
             return Some(id);
         }
         let id = self.make(id, &bytes, store);
@@ -159,7 +159,7 @@ impl Files {
         self.coming > 0
     }
 
-    fn order(&mut self, job: Job) {
+    fn order(&mut self, job: BuildRequest) {
         self.coming += 1;
         // The receiver is dropped only at the end.
         let _ = self.elsewhere.as_ref().map(|elsewhere| elsewhere.send(job));
@@ -167,15 +167,15 @@ impl Files {
 
     /// Builds a file's table, unless there is one with the same content.
     fn make(&mut self, id: Id, bytes: &Bytes, store: &mut impl Store) -> Id {
-        let made = Made::of(bytes, &self.hasher, |digest| self.same.contains_key(&digest));
+        let made = BuiltTable::of(bytes, &self.hasher, |digest| self.same.contains_key(&digest));
         self.finish(id, made, store).unwrap_or(id)
     }
 
     /// Stores a table built elsewhere. The caller updates the mappings of its processes.
-    pub(crate) fn take_made(&mut self, job: Job, made: Made, store: &mut impl Store) {
+    pub(crate) fn take_made(&mut self, job: BuildRequest, made: BuiltTable, store: &mut impl Store) {
         self.coming -= 1;
         if self.finish(job.id, made, store).is_none() {
-            return self.order(Job { anew: true, ..job });
+            return self.order(BuildRequest { anew: true, ..job });
         }
         let is_vain = |table: &Table| table.told.processes == 0 && matches!(table.told.made, TableOutcome::Full(_));
         if self.tables.get(&job.id).is_some_and(is_vain) {
@@ -202,7 +202,7 @@ impl Files {
 
     /// Stores a finished table's rows; returns its new ID: that of an existing table with equal content, or `None` if
     /// that was dropped meanwhile and this one must be built. Without room, drops the tables unused for longest.
-    fn finish(&mut self, id: Id, made: Made, store: &mut impl Store) -> Option<Id> {
+    fn finish(&mut self, id: Id, made: BuiltTable, store: &mut impl Store) -> Option<Id> {
         let same = made.digest.and_then(|digest| self.same.get(&digest)).copied();
         if let Some(same) = same {
             self.known.values_mut().filter(|own| **own == id).for_each(|own| *own = same);

@@ -8,7 +8,7 @@ use crate::kernel::walk::Store;
 use crate::symbols::languages::cpython::CpythonFile;
 use crate::symbols::languages::prober::{ProbeAnswer, ProbeJob};
 
-use super::Spaces;
+use super::AddressSpaceTracker;
 
 /// The delay until a process is read again whose interpreter has not begun. It doubles each time, for this many times;
 /// later the process is read when its mappings change.
@@ -38,7 +38,7 @@ impl Interpreter {
     }
 }
 
-impl<S: Store> Spaces<S> {
+impl<S: Store> AddressSpaceTracker<S> {
     /// Returns the interpreter of a process whose mappings were read: the known one if it is the same.
     pub(super) fn interpreter(&mut self, pid: i32, found: Option<(Arc<CpythonFile>, u64)>) -> Option<Interpreter> {
         self.prober.as_ref()?;

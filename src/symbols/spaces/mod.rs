@@ -1,12 +1,12 @@
 //! Unwind tables with which the kernel walks stacks of live processes. They are built from the files that a sampled
 //! process has mapped, on a background thread, and updated as processes change and exit.
 
-mod allowance;
+mod built_table;
+mod cpu_budget;
 mod files;
 mod interpreters;
 mod jit;
-mod made;
-pub(crate) mod news;
+pub(crate) mod process_events;
 mod startup;
 mod turns;
 
@@ -24,13 +24,13 @@ use crate::kernel::procfs;
 use crate::kernel::walk::{Asks, Mapping, ProcessEvent, Store, WalkEnds, Walker, lack};
 use crate::symbols::languages::cpython::CpythonFile;
 use crate::symbols::languages::prober::Prober;
-use allowance::Allowance;
+use built_table::{Done, Id};
+use cpu_budget::CpuBudget;
 use files::Files;
 pub(crate) use files::{FileTable, TableOutcome};
 use interpreters::Interpreter;
 use jit::{JitCode, JitSpans};
-use made::{Done, Id};
-use news::{News, NewsSender};
+use process_events::{ProcessEventSender, ProcessEvents};
 use startup::Starting;
 use turns::Turns;
 
@@ -51,9 +51,9 @@ const KERNEL: u64 = 1 << 63;
 
 /// The thread that follows processes and builds their tables.
 #[derive(Debug)]
-pub(crate) struct Following {
+pub(crate) struct UnwindTableService {
     /// It runs until all senders are dropped.
-    pub(crate) news: NewsSender,
+    pub(crate) news: ProcessEventSender,
     pub(crate) tables: Arc<ArcSwap<Tables>>,
     pub(crate) starts: Starts,
 }
@@ -91,18 +91,18 @@ pub struct WalkFigures {
 }
 
 /// Follows processes; with `languages`, also the frames of interpreters.
-pub(crate) fn follow(mut walker: Walker, languages: bool) -> io::Result<Following> {
-    let (sender, news) = news::channel();
+pub(crate) fn follow(mut walker: Walker, languages: bool) -> io::Result<UnwindTableService> {
+    let (sender, news) = process_events::channel();
     let tables = Arc::new(ArcSwap::default());
     let asked = walker.asks().map_or_else(|| Ok(never()), listen)?;
     let hasher = RandomState::new();
-    let (elsewhere, made) = made::start(hasher.clone())?;
+    let (elsewhere, made) = built_table::start(hasher.clone())?;
     let (starts, starting) = unbounded();
-    let mut spaces = Spaces::new(walker, Files::new(hasher, elsewhere), tables.clone());
+    let mut spaces = AddressSpaceTracker::new(walker, Files::new(hasher, elsewhere), tables.clone());
     spaces.prober = languages.then(Prober::new);
     let from = Inputs { news, asked, made, starting };
     crate::kernel::thread("tables", move || spaces.run(&from))?;
-    Ok(Following { news: sender, tables, starts: Starts(starts) })
+    Ok(UnwindTableService { news: sender, tables, starts: Starts(starts) })
 }
 
 /// Forwards requests for tables until the receiver is dropped.
@@ -124,7 +124,7 @@ fn listen(mut asks: Asks) -> io::Result<Receiver<Vec<u32>>> {
 }
 
 struct Inputs {
-    news: News,
+    news: ProcessEvents,
     /// Processes that requested tables.
     asked: Receiver<Vec<u32>>,
     /// Tables of large files.
@@ -151,7 +151,7 @@ struct Process {
     interpreter: Option<Interpreter>,
 }
 
-struct Spaces<S> {
+struct AddressSpaceTracker<S> {
     store: S,
     files: Files,
     /// Programs that are about to start, whose tables are being built.
@@ -171,7 +171,7 @@ struct Spaces<S> {
     next_interpreter: u32,
 }
 
-impl<S: Store> Spaces<S> {
+impl<S: Store> AddressSpaceTracker<S> {
     fn new(store: S, files: Files, tables: Arc<ArcSwap<Tables>>) -> Self {
         Self {
             store,
@@ -190,7 +190,7 @@ impl<S: Store> Spaces<S> {
 
     fn run(mut self, from: &Inputs) {
         let Inputs { news, asked, made, starting } = from;
-        let mut allowance = Allowance::new();
+        let mut budget = CpuBudget::new();
         let probed = self.prober.as_ref().map_or_else(never, |prober| prober.answers.clone());
         loop {
             let told = self.changed.map(|since| since + TOLD);
@@ -201,7 +201,7 @@ impl<S: Store> Spaces<S> {
                 recv(news.receiver) -> first => match first {
                     Ok(first) => {
                         let all = std::iter::once(first).chain(news.receiver.try_iter()).collect();
-                        news::lasting(all).into_iter().for_each(|one| self.take(one));
+                        process_events::lasting(all).into_iter().for_each(|one| self.take(one));
                     }
                     Err(_) => return,
                 },
@@ -218,7 +218,7 @@ impl<S: Store> Spaces<S> {
                 self.look_anew();
             }
             self.step(Instant::now());
-            allowance.pause();
+            budget.pause();
         }
     }
 

@@ -12,12 +12,12 @@ use crate::kernel::walk::ProcessEvent;
 const MOST: usize = 1 << 16;
 
 #[derive(Clone, Debug)]
-pub(crate) struct NewsSender {
+pub(crate) struct ProcessEventSender {
     sender: Sender<ProcessEvent>,
     missed: Arc<AtomicBool>,
 }
 
-impl NewsSender {
+impl ProcessEventSender {
     /// Sends without waiting. If the queue is full, the receiver learns that events were lost.
     pub(crate) fn send(&self, one: ProcessEvent) {
         // The receiver is dropped only at the end.
@@ -28,20 +28,20 @@ impl NewsSender {
 }
 
 #[derive(Debug)]
-pub(crate) struct News {
+pub(crate) struct ProcessEvents {
     pub(crate) receiver: Receiver<ProcessEvent>,
     missed: Arc<AtomicBool>,
 }
 
-impl News {
+impl ProcessEvents {
     pub(super) fn have_missed(&self) -> bool {
         self.missed.swap(false, Ordering::Relaxed)
     }
 }
 
-pub(crate) fn channel() -> (NewsSender, News) {
+pub(crate) fn channel() -> (ProcessEventSender, ProcessEvents) {
     let ((sender, receiver), missed) = (bounded(MOST), Arc::new(AtomicBool::default()));
-    (NewsSender { sender, missed: missed.clone() }, News { receiver, missed })
+    (ProcessEventSender { sender, missed: missed.clone() }, ProcessEvents { receiver, missed })
 }
 
 /// Drops events of short-lived processes from a batch. A child that exits or executes another program within the batch

@@ -10,7 +10,7 @@ use rustc_hash::FxHashSet;
 
 use crate::symbols::bytes::Bytes;
 use crate::symbols::elf::linked::Linked;
-use crate::symbols::trust::door::{Purpose, TrustedFileOpener};
+use crate::symbols::trust::door::{FileKind, TrustedFileOpener};
 use crate::symbols::trust::find_file;
 
 /// The limit of files: programs link a few hundred libraries at most.
@@ -53,7 +53,7 @@ impl Needed {
 
     fn open(&self, door: &TrustedFileOpener) -> Option<(&Path, File, Bytes)> {
         self.places.iter().find_map(|path| {
-            let file = door.open(path, Purpose::Code).ok()?;
+            let file = door.open(path, FileKind::Code).ok()?;
             let bytes = Bytes::of(&file).ok()?;
             let is_it = self.machine.is_none() || Linked::of(&bytes).map(|linked| linked.machine) == self.machine;
             is_it.then_some((path.as_path(), file, bytes))

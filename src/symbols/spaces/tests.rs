@@ -5,12 +5,12 @@ use std::collections::BTreeSet;
 use crossbeam_channel::TryRecvError;
 use proptest::prelude::*;
 
+use super::built_table::{BuildRequest, BuiltTable};
 use super::files::tests::{BuildCounter, may_look};
-use super::made::{Job, Made};
 use super::*;
 
-fn spaces(room: usize) -> Spaces<BuildCounter> {
-    Spaces::new(BuildCounter { room, ..BuildCounter::default() }, Files::default(), Arc::default())
+fn spaces(room: usize) -> AddressSpaceTracker<BuildCounter> {
+    AddressSpaceTracker::new(BuildCounter { room, ..BuildCounter::default() }, Files::default(), Arc::default())
 }
 
 #[test]
@@ -67,11 +67,11 @@ fn tables_of_a_command_exist_before_it_starts() {
     let hasher = RandomState::new();
     spaces.files = Files::new(hasher.clone(), jobs);
     spaces.prepare(Starting::new(pid, own, done));
-    let large: Vec<Job> = wanted.try_iter().collect();
+    let large: Vec<BuildRequest> = wanted.try_iter().collect();
     assert!(!large.is_empty(), "this program is large");
     assert_eq!(is_done.try_recv(), Err(TryRecvError::Empty));
     for job in large {
-        let made = Made::of(&job.bytes, &hasher, |_| false);
+        let made = BuiltTable::of(&job.bytes, &hasher, |_| false);
         spaces.take_made((job, made));
     }
     assert_eq!(is_done.try_recv(), Err(TryRecvError::Disconnected), "all of them exist");
@@ -121,13 +121,13 @@ fn nobody_waits_for_the_table_of_a_large_file() {
     let here = nobody_waits_for_the_table_of_a_large_file as fn() as usize as u64;
     let own = maps.iter().find(|map| (map.start..map.end).contains(&here)).expect("mapped").start;
     let library = maps.iter().find(|map| map.name.ends_with(b"/libc.so.6")).expect("mapped").start;
-    let has_rows = |spaces: &Spaces<BuildCounter>, at: u64| {
+    let has_rows = |spaces: &AddressSpaceTracker<BuildCounter>, at: u64| {
         spaces.store.processes[&pid].iter().any(|mapping| mapping.start == at && mapping.span.is_some())
     };
     assert_eq!((has_rows(&spaces, library), has_rows(&spaces, own)), (true, false));
     let job = jobs.try_recv().expect("it is wanted");
     assert!(jobs.is_empty(), "once");
-    let made = Made::of(&job.bytes, &hasher, |_| false);
+    let made = BuiltTable::of(&job.bytes, &hasher, |_| false);
     spaces.take_made((job, made));
     spaces.step(Instant::now());
     assert!(has_rows(&spaces, own));
@@ -138,10 +138,10 @@ fn nobody_waits_for_the_table_of_a_large_file() {
 /// The second file with the same content is only reported as known.
 #[test]
 fn large_files_are_made_until_nobody_asks() {
-    let (jobs, made) = made::start(RandomState::new()).expect("a thread");
+    let (jobs, made) = built_table::start(RandomState::new()).expect("a thread");
     let bytes = crate::symbols::bytes::Bytes::from(std::fs::read("/bin/sh").expect("a shell"));
     for (id, anew) in [(1, false), (2, false), (3, true)] {
-        jobs.send(Job { id, bytes: bytes.clone(), anew }).expect("it waits");
+        jobs.send(BuildRequest { id, bytes: bytes.clone(), anew }).expect("it waits");
     }
     drop(jobs);
     let made: Vec<(Id, Option<u64>, bool)> =
@@ -193,7 +193,7 @@ fn news_that_do_not_last_leave_nothing() {
         (spaces.store.processes, due)
     };
     proptest!(|(news in prop::collection::vec(any_news(), 0..24))| {
-        let lasting = news::lasting(news.clone());
+        let lasting = process_events::lasting(news.clone());
         prop_assert_eq!(after(&lasting), after(&news));
     });
     let storm = [
@@ -201,12 +201,12 @@ fn news_that_do_not_last_leave_nothing() {
         ProcessEvent::Executed { pid: 1 << 30 },
         ProcessEvent::Exited { pid: 1 << 30 },
     ];
-    assert_eq!(news::lasting(storm.to_vec()), storm[1..]);
+    assert_eq!(process_events::lasting(storm.to_vec()), storm[1..]);
 }
 
 #[test]
 fn who_missed_news_looks_at_all_again() {
-    let (sender, news) = news::channel();
+    let (sender, news) = process_events::channel();
     for pid in 0..1 << 16 {
         sender.send(ProcessEvent::Exited { pid });
     }

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use rustc_hash::FxHashSet;
 
-use super::made::Id;
+use super::built_table::Id;
 use crate::kernel::walk::{Mapping, Mark, TURNS};
 
 /// How long unmapped mappings are kept, and the maximum number of them per process.

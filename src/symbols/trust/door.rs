@@ -55,7 +55,7 @@ impl From<Identity> for TrustedUids {
 
 /// The purpose of opening a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Purpose {
+pub enum FileKind {
     /// Programs, libraries and their debug files.
     Code,
     /// Source text, which is read whole and shown.
@@ -64,7 +64,7 @@ pub enum Purpose {
     Stream,
 }
 
-impl Purpose {
+impl FileKind {
     /// Returns the size limit in bytes.
     pub(crate) fn limit(self) -> u64 {
         match self {
@@ -135,14 +135,14 @@ impl TrustedFileOpener {
     }
 
     /// Opens a file for reading. Fails if the file does not exist, or with a [`Refusal`].
-    pub fn open(&self, path: &Path, purpose: Purpose) -> io::Result<File> {
+    pub fn open(&self, path: &Path, purpose: FileKind) -> io::Result<File> {
         self.pass(path, purpose, OFlags::empty())
     }
 
     /// Opens a file in a directory that everyone can write to. Symbolic links are not followed, and the file must
     /// belong to the users who name it, to root, or to us. Errors are those of [`TrustedFileOpener::open`].
     pub fn believed(&self, path: &Path) -> io::Result<File> {
-        let file = self.pass(path, Purpose::Stream, OFlags::NOFOLLOW)?;
+        let file = self.pass(path, FileKind::Stream, OFlags::NOFOLLOW)?;
         let uid = file.metadata()?.uid();
         let ours = [0, rustix::process::geteuid().as_raw()];
         if ours.contains(&uid) || self.namers.is_one(uid) {
@@ -151,7 +151,7 @@ impl TrustedFileOpener {
         Err(RefusalKind::Foreign(uid).of(path))
     }
 
-    fn pass(&self, path: &Path, purpose: Purpose, how: OFlags) -> io::Result<File> {
+    fn pass(&self, path: &Path, purpose: FileKind, how: OFlags) -> io::Result<File> {
         let one = |who: &Identity| {
             who.opens(|| self.follow(path, purpose, how)).map_err(|error| match error.kind() {
                 io::ErrorKind::PermissionDenied => RefusalKind::Unreadable(who.uid).of(path),
@@ -173,7 +173,7 @@ impl TrustedFileOpener {
     }
 
     /// Resolves a path with the current rights of this thread.
-    fn follow(&self, path: &Path, purpose: Purpose, how: OFlags) -> io::Result<File> {
+    fn follow(&self, path: &Path, purpose: FileKind, how: OFlags) -> io::Result<File> {
         let flags = how | OFlags::PATH | OFlags::CLOEXEC;
         let rules = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;
         let place = match openat2(&self.root, path, flags, Mode::empty(), rules) {
@@ -187,7 +187,7 @@ impl TrustedFileOpener {
 
 /// Opens a file by a process's mapping: the kernel has let the process read or execute it. Fails with a [`Refusal`].
 pub(crate) fn mapped(pid: i32, start: u64, end: u64) -> io::Result<File> {
-    enter(&procfs::map_file(pid, start, end)?, Path::new("what is mapped"), Purpose::Code)
+    enter(&procfs::map_file(pid, start, end)?, Path::new("what is mapped"), FileKind::Code)
 }
 
 /// Opens a regular file that we or our caller name. The kernel may generate it, as with `/proc/kallsyms`.
@@ -203,7 +203,7 @@ pub(crate) fn recording(path: &Path) -> io::Result<File> {
 }
 
 /// Opens a resolved file for reading. It is checked first, because opening a device can have side effects.
-fn enter(place: &File, path: &Path, purpose: Purpose) -> io::Result<File> {
+fn enter(place: &File, path: &Path, purpose: FileKind) -> io::Result<File> {
     let size = plain(place, path)?.len();
     if PSEUDO.contains(&(fstatfs(place)?.f_type as u32)) {
         return Err(RefusalKind::Pseudo.of(path));
@@ -298,7 +298,7 @@ mod tests {
         fs::create_dir(at("dir")).expect("dir");
         rustix::fs::mkfifoat(rustix::fs::CWD, at("fifo"), Mode::RUSR).expect("fifo");
         let door = below(dir.path(), TrustedUids::default());
-        let open = |path: &str| door.open(Path::new(path), Purpose::Code);
+        let open = |path: &str| door.open(Path::new(path), FileKind::Code);
         // A link resolves as it would for the process: from the process's root.
         assert_eq!(open("/link").expect("inside").metadata().expect("meta").len(), 5);
         for out in ["/out", "/../../../../../../etc/passwd", "/magic", "/dir", "/fifo", "/none"] {
@@ -306,7 +306,7 @@ mod tests {
         }
         let here = TrustedFileOpener::here(TrustedUids::default()).expect("door");
         for path in ["/dev/null", "/proc/self/exe", "/etc"] {
-            assert!(here.open(Path::new(path), Purpose::Code).is_err(), "{path}");
+            assert!(here.open(Path::new(path), FileKind::Code).is_err(), "{path}");
         }
         assert!(own(&at("fifo")).is_err() && own(dir.path()).is_err() && own(Path::new("/dev/null")).is_err());
     }
@@ -321,7 +321,7 @@ mod tests {
         let there: Vec<&str> = paths.into_iter().filter(|path| Path::new(path).exists()).collect();
         assert!(there.len() > 2, "{there:?}");
         for path in there {
-            for opened in [here.open(Path::new(path), Purpose::Source), here.believed(Path::new(path))] {
+            for opened in [here.open(Path::new(path), FileKind::Source), here.believed(Path::new(path))] {
                 let said = opened.expect_err("closed").to_string();
                 assert!(said.contains("not a stored file") || said.contains("ermission"), "{path}: {said}");
             }
@@ -336,7 +336,7 @@ mod tests {
         let dir = tempfile::tempdir().expect("dir");
         let file = File::create(dir.path().join("x.c")).expect("file");
         let door = below(dir.path(), TrustedUids::default());
-        for purpose in [Purpose::Code, Purpose::Source] {
+        for purpose in [FileKind::Code, FileKind::Source] {
             let open = || door.open(Path::new("/x.c"), purpose);
             file.set_len(purpose.limit()).expect("sparse");
             open().expect("not too large");
@@ -352,9 +352,9 @@ mod tests {
         fs::write(&path, b"secret").expect("write");
         if !is_root() {
             // Without privileges, this process cannot change to another user.
-            assert!(below(dir.path(), Identity::nobody().into()).open(Path::new("/x.c"), Purpose::Source).is_ok());
+            assert!(below(dir.path(), Identity::nobody().into()).open(Path::new("/x.c"), FileKind::Source).is_ok());
             mode(&path, 0);
-            assert!(below(dir.path(), Identity::nobody().into()).open(Path::new("/x.c"), Purpose::Source).is_err());
+            assert!(below(dir.path(), Identity::nobody().into()).open(Path::new("/x.c"), FileKind::Source).is_err());
             return;
         }
         let user = |uid| {
@@ -364,7 +364,7 @@ mod tests {
             namers.add_writers(file.as_file());
             namers
         };
-        let open = |namers: TrustedUids, path: &str| below(dir.path(), namers).open(Path::new(path), Purpose::Source);
+        let open = |namers: TrustedUids, path: &str| below(dir.path(), namers).open(Path::new(path), FileKind::Source);
         let root: TrustedUids = user(0);
         mode(dir.path(), 0o755);
         mode(&path, 0o600);

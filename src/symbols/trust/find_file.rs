@@ -7,7 +7,7 @@ use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use super::door::{self, Purpose, RefusalKind, TrustedFileOpener, TrustedUids};
+use super::door::{self, FileKind, RefusalKind, TrustedFileOpener, TrustedUids};
 use super::same_file::{self, Likeness, Replaced};
 use crate::kernel::machine::identity::Identity;
 use crate::kernel::procfs;
@@ -94,7 +94,7 @@ impl<'a> FileSearch<'a> {
 
     /// Opens the file at a path, if it is the one that was mapped.
     fn at(&self, path: &Path) -> io::Result<FoundFile> {
-        let file = self.door.open(path, Purpose::Code)?;
+        let file = self.door.open(path, FileKind::Code)?;
         // A build ID is stronger than an inode, and is compared once the file is read.
         if self.options.symfs.is_some() || !self.options.live && self.dso.build_id.is_some() {
             return Ok(FoundFile { file, proven: true });
@@ -148,13 +148,13 @@ impl<'a> FileSearch<'a> {
 
     /// Opens a file with code or debug information.
     pub(crate) fn code(&self, path: &Path) -> Option<File> {
-        self.door.open(path, Purpose::Code).ok()
+        self.door.open(path, FileKind::Code).ok()
     }
 
     /// Opens a source file that debug information names; `namers` influenced that name. Fails like [`TrustedFileOpener::open`].
     pub fn source(&mut self, path: &Path, namers: &TrustedUids) -> io::Result<File> {
         self.door.namers.extend(namers);
-        self.door.open(path, Purpose::Source)
+        self.door.open(path, FileKind::Source)
     }
 
     /// Opens the file that a process's JIT writes at a path, which may have the PID in the process's own namespace.

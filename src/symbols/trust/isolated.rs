@@ -68,7 +68,7 @@ impl Reader {
 }
 
 /// Runs a parser of untrusted data. If it panics, its captures leak, and the error has the message and location.
-pub(crate) fn guarded<R: Send + 'static>(read: impl FnOnce() -> R + Send + 'static) -> Result<R, String> {
+pub(crate) fn run_isolated<R: Send + 'static>(read: impl FnOnce() -> R + Send + 'static) -> Result<R, String> {
     if is_inside() {
         return Ok(read());
     }
@@ -148,15 +148,15 @@ mod tests {
     #[test]
     fn a_panic_inside_is_an_error_and_the_thread_goes_on() {
         let list = [1, 2];
-        let failed = guarded(move || list[std::hint::black_box(7)]);
+        let failed = run_isolated(move || list[std::hint::black_box(7)]);
         assert!(failed.is_err_and(|why| why.starts_with("its parser failed")));
         assert!(!is_inside());
-        assert_eq!(guarded(|| (is_inside(), guarded(is_inside), is_inside())), Ok((true, Ok(true), true)));
+        assert_eq!(run_isolated(|| (is_inside(), run_isolated(is_inside), is_inside())), Ok((true, Ok(true), true)));
     }
 
     #[test]
     fn what_is_read_comes_back() {
-        let list = (0..1000).map(|i| guarded(move || (i, std::thread::current().id())).expect("read"));
+        let list = (0..1000).map(|i| run_isolated(move || (i, std::thread::current().id())).expect("read"));
         let (numbers, threads): (Vec<i32>, Vec<_>) = list.unzip();
         assert_eq!(numbers, (0..1000).collect::<Vec<_>>());
         assert!(threads.iter().all(|id| *id == threads[0] && *id != std::thread::current().id()));
@@ -167,7 +167,7 @@ mod tests {
     #[test]
     fn a_reader_that_fails_stands_still_and_says_why() {
         let mut own = std::process::Command::new(std::env::current_exe().expect("a path"));
-        let own = own.args(["--ignored", "--exact", "symbols::trust::guard::tests::with_the_programs_hook"]);
+        let own = own.args(["--ignored", "--exact", "symbols::trust::isolated::tests::with_the_programs_hook"]);
         assert_eq!(own.output().expect("it runs").status.code(), Some(PASSED));
     }
 
@@ -176,9 +176,10 @@ mod tests {
     fn with_the_programs_hook() {
         end_on_panic();
         for n in 0..2 {
-            let failed = guarded(move || assert!(std::hint::black_box(n) > 7, "damaged {n}")).expect_err("it fails");
-            assert!(failed.starts_with(&format!("its parser failed: damaged {n} (guard.rs:")), "{failed}");
-            assert_eq!(guarded(move || n + 1), Ok(n + 1));
+            let failed =
+                run_isolated(move || assert!(std::hint::black_box(n) > 7, "damaged {n}")).expect_err("it fails");
+            assert!(failed.starts_with(&format!("its parser failed: damaged {n} (isolated.rs:")), "{failed}");
+            assert_eq!(run_isolated(move || n + 1), Ok(n + 1));
         }
         #[allow(clippy::disallowed_methods, reason = "the harness would remove the hook, and wait for the readers")]
         std::process::exit(PASSED);

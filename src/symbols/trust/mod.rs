@@ -2,5 +2,5 @@
 
 pub mod door;
 pub mod find_file;
-pub(crate) mod guard;
+pub(crate) mod isolated;
 pub(crate) mod same_file;

@@ -13,7 +13,7 @@ use crate::session::{Dso, DsoId};
 use crate::symbols::bytes::Part;
 use crate::symbols::debug_image::Image;
 use crate::symbols::options::SymbolOptions;
-use crate::symbols::trust::guard;
+use crate::symbols::trust::isolated;
 
 /// How long a stack waits for the tables of one file. Most are there by then.
 const PATIENCE: Duration = Duration::from_millis(20);
@@ -115,5 +115,5 @@ impl<U: Unwinder<Module = Module<Part>> + Default + Send + 'static> ModuleBuilde
 /// Builds tables; `None` if the file does not have any, or is damaged.
 fn build<U: Unwinder<Module = Module<Part>> + Default + Send + 'static>(job: UnwindJob, image: Image) -> Built<U> {
     let tables = move || tables_of::<U>(&image, job.most);
-    guard::guarded(tables).ok().flatten()
+    isolated::run_isolated(tables).ok().flatten()
 }

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::event::{CPU_CLOCK, plain};
+use crate::event::{CPU_CLOCK, base_name};
 use crate::filter::Filter;
 use crate::filter::capture::Subject;
 use crate::ingest::tracepoints;
@@ -130,7 +130,7 @@ impl App {
         let Some(info) = self.context.answer.events.get(event).filter(|info| info.meter.is_some()) else {
             return self.refuse(&general::CAPTURE, "capture filters need a live session: Esc, then f filters the view");
         };
-        let subject = match tracepoints::format(&self.context.info, plain(&info.name)) {
+        let subject = match tracepoints::format(&self.context.info, base_name(&info.name)) {
             Some(format) => Subject::Tracepoint(Box::new(format)),
             None => Subject::Sampling { clock: info.unit.is_time() },
         };

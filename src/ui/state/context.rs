@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use crate::event::{Rate, RunState, plain};
+use crate::event::{Rate, RunState, base_name};
 use crate::filter::{Diagnostic, Filter, KnownFields, TraceField};
 use crate::ingest::derived::softirq_times::HandlerTimes;
 use crate::machine::findings::CpuFinding;
@@ -128,6 +128,6 @@ impl SessionContext {
     }
 
     pub(crate) fn is_measured(&self, name: &str) -> bool {
-        self.answer.events.iter().any(|e| plain(&e.name) == name)
+        self.answer.events.iter().any(|e| base_name(&e.name) == name)
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use hashbrown::HashSet;
 
-use crate::event::plain;
+use crate::event::base_name;
 use crate::filter::{Filter, KnownFields, TraceField, all_of};
 use crate::ingest::derived::offcpu::NAME as OFF_CPU;
 use crate::query::diff::NormalizeBy;
@@ -285,7 +285,7 @@ impl Selection {
 
     /// Whether rows use the first caller outside of the tracepoint code.
     fn takes_origins(&self, context: &SessionContext) -> bool {
-        let name = context.answer.events.get(self.event).map(|event| plain(&event.name));
+        let name = context.answer.events.get(self.event).map(|event| base_name(&event.name));
         !self.rows.sorted && context.info.chains && name.is_some_and(|name| name.contains(':'))
     }
 

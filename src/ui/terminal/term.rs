@@ -16,7 +16,7 @@ use rustix::time::Timespec;
 
 use crate::engine::thread_priority::thread_wanted_cpu_ns;
 use crate::panel::printable::{EscapeForm, Printable};
-use crate::symbols::guard;
+use crate::symbols::isolated;
 use crate::ui::state::environment::drawn_part;
 use crate::ui::terminal::paint::Painter;
 
@@ -94,7 +94,7 @@ pub(crate) fn copy(text: &str) -> io::Result<()> {
 
 /// Restores the terminal before the message of a panic.
 pub(crate) fn restore_on_panic() {
-    guard::before_the_end(leave);
+    isolated::before_the_end(leave);
 }
 
 fn write_all(bytes: &[u8]) -> io::Result<()> {

@@ -10,7 +10,7 @@ use crate::event::probe::dwarf::DebugInfo;
 use crate::event::probe::elf::{self, ProbedFile};
 use crate::event::probe::lines::ProbeLine;
 use crate::event::spec::LookupPaths;
-use crate::symbols::door::{Purpose, TrustedFileOpener, TrustedUids};
+use crate::symbols::door::{FileKind, TrustedFileOpener, TrustedUids};
 
 use crate::cli::Usage;
 use crate::cli::args::ProbeArgs;
@@ -91,9 +91,9 @@ pub(crate) fn debug_info(path: &Path, else_: &str) -> anyhow::Result<DebugInfo> 
 pub(crate) fn source(exec: &Path, path: &Path) -> Option<String> {
     let mut namers = TrustedUids::default();
     namers.add_writers(&File::open(exec).ok()?);
-    let file = TrustedFileOpener::here(namers).ok()?.open(path, Purpose::Source).ok()?;
+    let file = TrustedFileOpener::here(namers).ok()?.open(path, FileKind::Source).ok()?;
     let mut bytes = Vec::new();
-    file.take(Purpose::Source.limit()).read_to_end(&mut bytes).ok()?;
+    file.take(FileKind::Source.limit()).read_to_end(&mut bytes).ok()?;
     Some(String::from_utf8_lossy(&bytes).into_owned())
 }
 

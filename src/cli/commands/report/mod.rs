@@ -9,7 +9,7 @@ use regex::Regex;
 
 use crate::engine::IntakeOptions;
 use crate::engine::offline::Offline;
-use crate::event::plain;
+use crate::event::base_name;
 use crate::kernel::attr::{TYPE_TRACEPOINT, sample};
 use crate::lang::nearest_hint;
 use crate::panel;
@@ -34,7 +34,7 @@ use hardware::HardwareReport;
 fn is_recorded(loaded: &Offline, name: &str) -> anyhow::Result<()> {
     let Some((event, field)) = name.split_once('.') else { return Ok(()) };
     let events: Vec<&str> =
-        loaded.event_names.iter().filter_map(|name| plain(name).split_once(':')).map(|n| n.1).collect();
+        loaded.event_names.iter().filter_map(|name| base_name(name).split_once(':')).map(|n| n.1).collect();
     let known = loaded.fields();
     let fields: Vec<&str> = known.iter().map(|field| &*field.name).collect();
     let (what, word, list) =

@@ -26,8 +26,8 @@ use crate::record::in_place::i32_at;
 use crate::record::kinds::{HEADER, Header, misc, types};
 use crate::record::sample::{CONTEXT_USER, ChainPlace, NO_CODE, u64s};
 use crate::record::{Layout, SampleId};
-use crate::symbols::spaces::news::{self, NewsSender};
-use crate::symbols::spaces::{self, Following, Starts, Tables, WalkFigures};
+use crate::symbols::spaces::process_events::{self, ProcessEventSender};
+use crate::symbols::spaces::{self, Starts, Tables, UnwindTableService, WalkFigures};
 
 use super::output::RecordOutput;
 use crate::source::live::LiveConfig;
@@ -125,8 +125,8 @@ pub(crate) struct StackWalks {
 }
 
 impl StackWalks {
-    fn new(program: Arc<Program>, following: Following) -> Self {
-        let Following { news, tables, starts } = following;
+    fn new(program: Arc<Program>, following: UnwindTableService) -> Self {
+        let UnwindTableService { news, tables, starts } = following;
         Self { by_tables: true, starts: Some(starts), ..Self::with(program, WalkJoiner::new(news), tables) }
     }
 
@@ -147,7 +147,7 @@ impl StackWalks {
 
     #[cfg(test)]
     pub(crate) fn staged(by_tables: bool) -> Self {
-        let joiner = WalkJoiner::new(news::channel().0);
+        let joiner = WalkJoiner::new(process_events::channel().0);
         Self { by_tables, ..Self::with(Program::staged(), joiner, Arc::default()) }
     }
 
@@ -162,7 +162,7 @@ impl StackWalks {
     /// Loads the program that completes copied stacks below probed functions. If refused (`None`), stacks end there.
     fn for_copies() -> Option<Self> {
         let program = Program::for_copies().ok()?;
-        Some(Self::with(program, WalkJoiner::new(news::channel().0), Arc::default()))
+        Some(Self::with(program, WalkJoiner::new(process_events::channel().0), Arc::default()))
     }
 
     /// Returns whether the program walks stacks; else it completes copies of them.
@@ -296,7 +296,7 @@ struct Sampled {
 
 #[derive(Debug)]
 pub(crate) struct WalkJoiner {
-    news: NewsSender,
+    news: ProcessEventSender,
     pub(crate) writers: FxHashSet<u64>,
     /// The layout of each id's samples with copied stacks.
     copies: FxHashMap<u64, Layout>,
@@ -322,7 +322,7 @@ pub(super) struct RingWalks {
 }
 
 impl WalkJoiner {
-    fn new(news: NewsSender) -> Self {
+    fn new(news: ProcessEventSender) -> Self {
         Self {
             news,
             writers: FxHashSet::default(),

@@ -148,12 +148,12 @@ fn where_room_ends_those_go_that_nobody_had_for_longest() {
 }
 
 /// Starts building a table elsewhere, with key and content from these numbers.
-fn ordered(files: &mut Files, store: &mut BuildCounter, key_of: u64, number: u8) -> (Job, Made) {
+fn ordered(files: &mut Files, store: &mut BuildCounter, key_of: u64, number: u8) -> (BuildRequest, BuiltTable) {
     let bytes = program(number);
     let id = files.begin(key(key_of), "/large".to_owned(), &bytes, store);
     files.coming += 1;
-    let made = Made::of(&bytes, &files.hasher, |_| false);
-    (Job { id, bytes, anew: false }, made)
+    let made = BuiltTable::of(&bytes, &files.hasher, |_| false);
+    (BuildRequest { id, bytes, anew: false }, made)
 }
 
 #[test]
@@ -169,17 +169,17 @@ fn what_was_made_elsewhere_is_as_if_it_was_made_here() {
     // The same content under another name gets the first ID.
     let (job, made) = ordered(&mut files, &mut store, 2, 0);
     let second = job.id;
-    files.take_made(job, Made { rows: None, ..made }, &mut store);
+    files.take_made(job, BuiltTable { rows: None, ..made }, &mut store);
     assert_eq!((files.known[&key(2)], files.tables.contains_key(&second), store.used.len()), (one, false, 1));
     // If the first was dropped meanwhile, it is built after all.
     let (job, made) = ordered(&mut files, &mut store, 3, 1);
     let third = job.id;
-    files.take_made(job, Made { rows: None, ..made }, &mut store);
+    files.take_made(job, BuiltTable { rows: None, ..made }, &mut store);
     let job = jobs.try_recv().expect("ordered again");
     assert!(job.anew && job.id == third && files.coming == 1);
     // Its processes have ended when it is ready, and there is no room: it does not wait for room.
     store.room = 0;
-    let made = Made::of(&job.bytes, &files.hasher, |_| false);
+    let made = BuiltTable::of(&job.bytes, &files.hasher, |_| false);
     files.take_made(job, made, &mut store);
     assert!(!files.tables.contains_key(&third) && files.waiting.is_empty() && files.coming == 0);
 }
@@ -247,7 +247,7 @@ fn segments_of_this_program_are_where_its_code_is() {
     let map = maps.iter().find(|map| (map.start..map.end).contains(&here)).expect("mapped");
     let file = door::mapped(std::process::id() as i32, map.start, map.end);
     let bytes = Bytes::of(&file.expect("opened")).expect("read");
-    let made = Made::of(&bytes, &RandomState::new(), |_| false);
+    let made = BuiltTable::of(&bytes, &RandomState::new(), |_| false);
     let rows = made.rows.expect("made").expect("rows");
     let span = RowRange { chunk: 0, first: 0, n: rows.rows.len() as u32, pc: rows.rows[0] as u32 };
     let table = table(vec![span], made.segments);
@@ -271,7 +271,7 @@ fn an_interpreter_is_known_before_its_rows() {
     let code = map(0x40_0000, 0x1000, segment.0);
     let before = files.interpreter(id, &code).expect("it is known");
     let job = jobs.try_recv().expect("its rows are being built");
-    let made = Made::of(&bytes, &files.hasher, |_| false);
+    let made = BuiltTable::of(&bytes, &files.hasher, |_| false);
     files.take_made(job, made, &mut store);
     assert!(matches!(made_of(&files, id), TableOutcome::Of(..)));
     assert_eq!(files.interpreter(id, &code), Some(before));

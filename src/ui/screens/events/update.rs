@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::event::catalogue::CatalogueEvent;
-use crate::event::{Event, plain};
+use crate::event::{Event, base_name};
 use crate::ingest::tracepoints;
 use crate::query::answer::{EventInfo, Meter};
 use crate::session::Origin;
@@ -68,7 +68,7 @@ impl App {
         let Some(EventRow::Entry(entry)) = self.views.events.list.id else { return };
         let Some(name) = self.views.events.entry(entry).map(|entry| entry.name.clone()) else { return };
         if self.views.events.looked_up.as_ref().is_none_or(|(known, _)| *known != name) {
-            let format = tracepoints::format(&self.context.info, plain(&name)).map(Arc::new);
+            let format = tracepoints::format(&self.context.info, base_name(&name)).map(Arc::new);
             self.views.events.looked_up = Some((name, format));
         }
     }

@@ -1,6 +1,6 @@
 //! Splits of functions' rows: by task, by place, or by the text of a tracepoint.
 
-use crate::event::plain;
+use crate::event::base_name;
 use crate::filter::equals;
 use crate::query::ColumnKey;
 use crate::query::column::traced;
@@ -113,7 +113,7 @@ impl Scene<'_> {
     /// and functions by task or place. A tracepoint's own texts, without a function, come before whole processes.
     pub(crate) fn splits(self) -> Vec<RowSplit> {
         let event = self.event();
-        let name = event.and_then(|event| plain(&event.name).split_once(':')).map_or("", |(_, name)| name);
+        let name = event.and_then(|event| base_name(&event.name).split_once(':')).map_or("", |(_, name)| name);
         let texts = event.into_iter().flat_map(|event| &event.texts).map(|text| {
             let key = traced(&format!("{name}.{text}"));
             RowSplit::whole(key.entry().words, &[key])

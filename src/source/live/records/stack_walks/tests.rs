@@ -48,11 +48,11 @@ fn ended(pid: i32, why: WalkEnd, lacks: u8, frames: &[u64]) -> Vec<u8> {
 
 struct Joined {
     walks: WalkJoiner,
-    news: crate::symbols::spaces::news::News,
+    news: crate::symbols::spaces::process_events::ProcessEvents,
 }
 
 fn start() -> Joined {
-    let (sender, news) = crate::symbols::spaces::news::channel();
+    let (sender, news) = crate::symbols::spaces::process_events::channel();
     let mut walks = WalkJoiner::new(sender);
     walks.writers.insert(WRITER);
     let chain = ChainPlace::of(LAYOUT.sample_type).expect("known");

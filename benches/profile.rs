@@ -168,7 +168,7 @@ fn frames(data: Data<'_>) {
             let answer = answer.clone();
             let start = Instant::now();
             show(&mut app, answer, 200, 60);
-            app.views.top.list.top = i * 40 % 9000;
+            app.model.top.list.top = i * 40 % 9000;
             std::hint::black_box(render(&app, &theme, 200, 60));
             start.elapsed()
         })

@@ -13,7 +13,9 @@ pub mod terminal;
 pub mod theme;
 pub(crate) mod widgets;
 
-pub use app::{App, Effect};
+pub use app::App;
 pub use state::context::ProgramCall;
+pub use state::effect::{Effect, OutsideRequest};
 pub use state::environment::Level;
+pub use state::model::Model;
 pub use state::start::Start;

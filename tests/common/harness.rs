@@ -65,7 +65,7 @@ fn root_of(file: &str, root: &tempfile::TempDir) -> std::path::PathBuf {
 impl Harness {
     /// Starts the screen again, with other settings.
     pub fn restart(mut self, start: Start) -> Self {
-        self.app = App::new(self.app.context.info.clone(), start);
+        self.app = App::new(self.app.model.context.info.clone(), start);
         self.app.resize(self.size.0, self.size.1);
         self.settle();
         self
@@ -107,10 +107,10 @@ impl Harness {
         let mut list: Vec<CatalogueEvent> = text.lines().filter_map(entry).collect();
         list.sort_by(|a, b| (a.sort, &a.name).cmp(&(b.sort, &b.name)));
         self.metered = true;
-        self.app.context.info.origin = Origin::Live;
+        self.app.model.context.info.origin = Origin::Live;
         self.app.set_catalogue(Arc::new(list));
         self.app.resize(self.size.0, self.size.1);
-        let answer = self.answer(self.app.context.answer.question.clone());
+        let answer = self.answer(self.app.model.context.answer.question.clone());
         self.app.set_answer(Arc::new(answer));
         self.settle();
         self
@@ -118,8 +118,8 @@ impl Harness {
 
     /// Answers requests until none are left.
     pub fn settle(&mut self) {
-        while !self.app.effects.is_empty() {
-            for effect in std::mem::take(&mut self.app.effects) {
+        while !self.app.model.effects.is_empty() {
+            for effect in std::mem::take(&mut self.app.model.effects) {
                 if let Effect::Unit(UnitRequest::Start(spec, _)) = &effect {
                     self.started.push(spec.name);
                 }
@@ -158,7 +158,7 @@ impl Harness {
     }
 
     fn ask_again(&mut self) {
-        let answer = self.answer(self.app.context.answer.question.clone());
+        let answer = self.answer(self.app.model.context.answer.question.clone());
         self.app.set_answer(Arc::new(answer));
     }
 
@@ -171,7 +171,7 @@ impl Harness {
         counts.update(data, u64::MAX);
         let by_cpu = CpuAnswer {
             frequency: 999,
-            whole: self.app.context.info.has_whole_cpus(),
+            whole: self.app.model.context.info.has_whole_cpus(),
             ..counts.answer(data, question.cpu)
         };
         let total = |event| {
@@ -186,7 +186,7 @@ impl Harness {
             lost: 0,
             note: None,
             filter: (self.metered && name.contains(':')).then(|| KEPT.to_owned()),
-            is_dummy: self.app.context.info.events.get(i).is_some_and(EventDesc::is_dummy),
+            is_dummy: self.app.model.context.info.events.get(i).is_some_and(EventDesc::is_dummy),
             texts: core.profile.format(i as u16).map_or(Vec::new(), |format| format.texts().map(Arc::from).collect()),
             has_durations: core.profile.has_durations(i as u16),
             meter: (self.metered && name != "off-cpu").then(|| meter(name, total(i).samples, core.profile.span())),
@@ -293,19 +293,19 @@ impl Harness {
     /// The screen at a colour depth.
     pub fn buffer_in(&self, depth: Depth) -> ratatui::buffer::Buffer {
         let mut theme = Theme::new(depth);
-        theme.charset = self.app.context.charset;
+        theme.charset = self.app.model.context.charset;
         render(&self.app, &theme, self.size.0, self.size.1)
     }
 
     /// Simulates a terminal that shows plain ASCII only.
     pub fn in_ascii(mut self) -> Self {
-        (self.app.context.charset, self.app.context.fine) = (Charset::Ascii, false);
+        (self.app.model.context.charset, self.app.model.context.fine) = (Charset::Ascii, false);
         self
     }
 
     /// The message in the footer.
     pub fn message(&self) -> Option<(Level, &str)> {
-        self.app.frame.status.as_ref().map(|(level, text)| (*level, text.as_str()))
+        self.app.model.frame.status.as_ref().map(|(level, text)| (*level, text.as_str()))
     }
 
     /// The level of the message in the footer.
@@ -315,7 +315,7 @@ impl Harness {
 
     /// Removes the message, which hides the keys in the footer.
     pub fn quiet(mut self) -> Self {
-        self.app.frame.status = None;
+        self.app.model.frame.status = None;
         self
     }
 
@@ -326,7 +326,7 @@ impl Harness {
 
     /// The filter of the question: that of the view, with its zooms.
     pub fn filter(&self) -> Option<&str> {
-        self.app.context.answer.question.filter.as_ref().map(|filter| filter.text())
+        self.app.model.context.answer.question.filter.as_ref().map(|filter| filter.text())
     }
 
     /// The screen as text.

@@ -45,18 +45,18 @@ fn what_a_recording_tells() {
 fn two_keys_lead_to_the_guilty_function() {
     let start = incident(120, 30).host("ipvs-busy");
     let harness = start.keys("!");
-    assert_eq!(harness.app.frame.tab, Tab::Cpus);
+    assert_eq!(harness.app.model.frame.tab, Tab::Cpus);
     insta::assert_snapshot!("anomaly-120x30", harness.text());
     let harness = harness.keys("<ret>");
     insta::assert_snapshot!("anomaly-path", harness.text().lines().take(4).collect::<Vec<_>>().join("\n"));
-    assert_eq!(harness.app.context.answer.view.total.samples, 3856);
-    let here = harness.app.line().expect("a row");
+    assert_eq!(harness.app.model.context.answer.view.total.samples, 3856);
+    let here = harness.app.model.line().expect("a row");
     assert_eq!((&*here.sym, here.depth), ("estimation_timer", 0));
     // The flame graph shows the same selection, and one key goes back.
     let filter = harness.filter().map(str::to_owned);
     assert_eq!(harness.keys("2").filter().map(str::to_owned), filter);
     let back = incident(120, 30).host("ipvs-busy").keys("!<ret><bs>");
-    assert!(back.app.selection.zooms.is_empty());
+    assert!(back.app.model.selection.zooms.is_empty());
 }
 
 #[test]
@@ -143,13 +143,13 @@ fn the_vector_that_takes_most_time_is_named_while_it_is_measured() {
         pairs.add(32, at + ms * 1_000_000, seen(SoftirqEvent::Exit));
     }
     let mut harness = incident(120, 30).host("ipvs-busy");
-    let named = |harness: &Harness| harness.app.context.findings.first().and_then(|finding| finding.vector);
+    let named = |harness: &Harness| harness.app.model.context.findings.first().and_then(|finding| finding.vector);
     assert_eq!(named(&harness), Some(1));
-    harness.app.context.tracing = true;
+    harness.app.model.context.tracing = true;
     harness.app.set_times(Some(pairs.snapshot().into()));
     harness = harness.host("ipvs-busy");
     assert_eq!(named(&harness), Some(8));
     insta::assert_snapshot!("measured-vector", harness.text().lines().nth(2).unwrap_or_default());
-    harness.app.context.tracing = false;
+    harness.app.model.context.tracing = false;
     assert_eq!(named(&harness.host("ipvs-busy")), Some(1));
 }

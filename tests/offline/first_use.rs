@@ -18,11 +18,11 @@ fn rows_of_programs_have_functions_and_are_left_out_like_others() {
         assert!(title.is_some_and(|title| !title.is_empty()), "{keys}: {text}");
         said += &format!("{keys}: {}\n", rows.footer().trim());
         let without = rows.keys("x");
-        assert_eq!(without.app.selection.zooms.len(), 1, "{keys}");
+        assert_eq!(without.app.model.selection.zooms.len(), 1, "{keys}");
         let copied = without.keys("K");
         let command = copied.saved.last().cloned().unwrap_or_default();
         assert!(command.contains(&format!("!({field} ")), "{keys}: {command}");
-        assert!(copied.keys("u").app.selection.zooms.is_empty());
+        assert!(copied.keys("u").app.model.selection.zooms.is_empty());
     }
     let functions = incident().text();
     let titles = functions.lines().filter(|line| line.split_once("│ callers of ").is_some());

@@ -25,7 +25,7 @@ fn place(harness: &Harness, text: &str) -> (u16, u16) {
 
 /// The columns that rows are grouped by.
 fn keys_of(harness: &Harness) -> &[ColumnKey] {
-    &harness.app.context.answer.question.top.keys
+    &harness.app.model.context.answer.question.top.keys
 }
 
 /// The messages of keys without effect, and of keys that change the rows.
@@ -58,7 +58,7 @@ fn rows_are_rolled_up_by_process_first() {
     let functions = incident(120, 30);
     let rolled = incident(120, 30).keys("<tab>");
     assert_eq!(keys_of(&rolled), [ColumnKey::Pid, ColumnKey::Program]);
-    let view = |h: &Harness| h.app.context.answer.view.clone();
+    let view = |h: &Harness| h.app.model.context.answer.view.clone();
     assert_eq!(view(&rolled).total.samples, view(&functions).total.samples);
     let pid = |line: &TopLine| TopField::Key(ColumnKey::Pid).cell(line).text();
     let pids: BTreeSet<String> = view(&rolled).lines.iter().map(pid).collect();
@@ -84,8 +84,8 @@ fn the_ground_of_a_flame_graph_is_a_filter() {
         let zoomed = incident(120, 30).keys(keys);
         let (now, before) = (zoomed.filter().unwrap_or_default(), usual.filter().unwrap_or_default());
         let is_narrower = now.starts_with(&format!("({field} ")) && now.ends_with(&format!("({before})"));
-        assert!(is_narrower && zoomed.app.selection.zooms.len() == 1, "{now}");
-        let samples = |h: &Harness| h.app.context.answer.view.total.samples;
+        assert!(is_narrower && zoomed.app.model.selection.zooms.len() == 1, "{now}");
+        let samples = |h: &Harness| h.app.model.context.answer.view.total.samples;
         assert!(samples(&zoomed) > 0 && samples(&zoomed) < samples(&usual), "{keys}");
     }
     let all = incident(120, 30).keys("2<tab><tab>c");
@@ -106,7 +106,7 @@ fn rows_are_by_the_texts_of_a_tracepoint() {
     let unfolded = by_text.keys("<ret>j");
     insta::assert_snapshot!("rows-by-a-text-100x24", unfolded.text());
     let zoomed = unfolded.keys("ko");
-    assert_eq!((zoomed.app.selection.zooms.len(), zoomed.app.context.answer.view.rows), (1, 1));
+    assert_eq!((zoomed.app.model.selection.zooms.len(), zoomed.app.model.context.answer.view.rows), (1, 1));
     let back = zoomed.keys("u<tab><tab><tab>");
     assert!(usual.iter().all(|key| keys_of(&back).contains(key)), "{:?}", keys_of(&back));
 }
@@ -201,7 +201,7 @@ fn the_palette_takes_words() {
 #[test]
 fn tabs_hints_and_popups_are_clicked() {
     let h = click(incident(80, 24), "4 CPUs");
-    assert_eq!(h.app.frame.tab, Tab::Cpus);
+    assert_eq!(h.app.model.frame.tab, Tab::Cpus);
     let screen = h.text();
     let h = click(h, "? help");
     assert_eq!(h.text(), incident(80, 24).keys("4?").text());
@@ -209,10 +209,10 @@ fn tabs_hints_and_popups_are_clicked() {
     assert_eq!(h.text(), screen);
     // A click on an anomaly goes to it.
     let h = click(incident(120, 30).host("ipvs-busy"), "CPU 32 softirq");
-    assert_eq!(h.app.frame.tab, Tab::Cpus);
+    assert_eq!(h.app.model.frame.tab, Tab::Cpus);
     // A click on a row of the palette selects it, a second click runs it.
     let h = click(incident(100, 30).keys(":idle"), "show or hide idle");
-    assert!(!h.app.selection.hide_idle);
+    assert!(!h.app.model.selection.hide_idle);
     let h = click(incident(100, 30).keys("MKmem"), "kmemprof");
     assert!(h.started.is_empty());
     assert_eq!(click(h, "kmemprof").started, ["kmemprof"]);
@@ -236,15 +236,15 @@ fn text_for_a_prompt_that_does_not_open_goes_nowhere() {
     let typed = incident(80, 24).keys("Fqzq2");
     // The reason stays above the typed text.
     let above = |text: &str| text.lines().take(23).map(str::to_owned).collect::<Vec<_>>();
-    assert_eq!((above(&typed.text()), typed.app.frame.tab), (above(&refused), Tab::Top));
+    assert_eq!((above(&typed.text()), typed.app.model.frame.tab), (above(&refused), Tab::Top));
     let done = typed.keys("<ret>");
-    assert_eq!((done.level().is_some(), done.app.frame.tab), (true, Tab::Top));
-    assert_eq!(done.keys("2").app.frame.tab, Tab::Flame);
+    assert_eq!((done.level().is_some(), done.app.model.frame.tab), (true, Tab::Top));
+    assert_eq!(done.keys("2").app.model.frame.tab, Tab::Flame);
     let events = incident(80, 24).keys("5er9q2");
-    assert_eq!(events.app.frame.tab, Tab::Events);
+    assert_eq!(events.app.model.frame.tab, Tab::Events);
     let below: Vec<String> = events.text().lines().skip(22).map(str::to_owned).collect();
     insta::assert_snapshot!("prompt-for-an-event", below.join("\n"));
-    assert_eq!(events.keys("<esc>2").app.frame.tab, Tab::Flame);
+    assert_eq!(events.keys("<esc>2").app.model.frame.tab, Tab::Flame);
 }
 
 /// The screen of an annotated function shows no details of other rows.

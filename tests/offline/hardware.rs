@@ -131,7 +131,7 @@ fn the_table_and_the_flame_graph_show_instructions_a_cycle() {
     let by_ipc = open().keys(">>").text();
     let column = by_ipc.split_whitespace().find(|word| word.starts_with("IPC")).map(|word| word.len() > 3);
     assert_eq!(column, Some(true), "the column has no mark of the order: {by_ipc}");
-    assert_eq!(&*open().keys(">>").app.line().expect("a row").sym, "burn_alpha");
+    assert_eq!(&*open().keys(">>").app.model.line().expect("a row").sym, "burn_alpha");
     insta::assert_snapshot!("ipc-flame-120x24", open().keys("2ei").text());
     assert_eq!(open().keys("2eiei").quiet().text(), open().keys("2").text());
     let lacks = Harness::open("fp-spin.data", "kallsyms", 120, 24).keys("2ei");

@@ -25,7 +25,7 @@ fn a_word_alone_is_offered_as_a_name_and_taken_by_enter() {
     insta::assert_snapshot!("offers", prompts(&["burn", "4711", "kernel"]));
     let taken = incident().keys("fburn<ret>");
     let named = incident().keys(r#"fcomm == "burn" || program == "burn"<ret>"#);
-    let total = |h: &Harness| h.app.context.answer.view.total.samples;
+    let total = |h: &Harness| h.app.model.context.answer.view.total.samples;
     assert!(total(&taken) > 0 && total(&taken) == total(&named));
     assert_eq!(taken.filter(), named.filter());
 }
@@ -57,7 +57,7 @@ fn a_filter_that_nothing_passes_says_what_there_is() {
     let mut said = String::new();
     for typed in ["nginx<ret>", "pid == 99999<ret>", "comm == absent && kernel<ret>", "sym ~ timer<ret>"] {
         let h = incident().keys(&format!("f{typed}"));
-        assert_eq!(h.app.context.answer.view.total.samples, 0, "{typed}");
+        assert_eq!(h.app.model.context.answer.view.total.samples, 0, "{typed}");
         let text = h.text();
         let words =
             text.lines().skip(5).take(20).map(|line| line.trim_matches([' ', '│'])).filter(|line| !line.is_empty());
@@ -81,10 +81,10 @@ fn the_palette_and_the_units_answer_words() {
 #[test]
 fn other_names_of_commands_are_taken() {
     let h = incident().keys(":pid 4711<ret>");
-    assert_eq!((h.app.selection.zooms.len(), h.filter()), (1, Some("(pid in 4711) && (!idle)")));
+    assert_eq!((h.app.model.selection.zooms.len(), h.filter()), (1, Some("(pid in 4711) && (!idle)")));
     let h = incident().keys(":comm burn<ret>");
     let filter = h.filter().unwrap_or_default();
-    assert!(h.app.selection.zooms.len() == 1 && filter.starts_with("(comm ") && filter != "(!idle)", "{filter}");
+    assert!(h.app.model.selection.zooms.len() == 1 && filter.starts_with("(comm ") && filter != "(!idle)", "{filter}");
     assert_eq!(incident().keys(":help<ret>").text(), incident().keys("?").text());
     assert!(incident().keys(":w /tmp/x.txt<ret>").saved.iter().any(|effect| effect.starts_with("Write")));
 }

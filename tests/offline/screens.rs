@@ -105,7 +105,7 @@ fn the_lowest_screen_keeps_to_its_areas() {
 /// Sets the clock to a time after the start, with a view of some age.
 fn at(late: Harness, now: f64, age: f64) -> Harness {
     let mut late = late;
-    let now = late.app.context.info.start + (now * 1e9) as u64;
+    let now = late.app.model.context.info.start + (now * 1e9) as u64;
     late.app.tick(Some(Clock { now, seen: now - (age * 1e9) as u64 }));
     late
 }
@@ -127,7 +127,7 @@ fn the_clock_runs_by_itself_and_a_view_that_is_late_says_so() {
 /// A live session with a modified answer.
 fn answered(width: u16, keys: &str, change: impl FnOnce(&mut Answer)) -> Harness {
     let mut harness = Harness::open("switches.data", "switches.kallsyms", width, 24).metered().keys(keys);
-    let mut answer = (*harness.app.context.answer).clone();
+    let mut answer = (*harness.app.model.context.answer).clone();
     change(&mut answer);
     harness.app.set_answer(Arc::new(answer));
     harness
@@ -213,7 +213,7 @@ fn heat_goes_by_cpu_time() {
             answer.view.cpu_use = Some(CpuUse { cpus, sampled: 2, modes: [100.0, 0.0, 0.0, 0.0], of_machine: false });
         });
         let buffer = harness.buffer();
-        let shares = harness.app.context.answer.view.lines.len().min(5) as u16;
+        let shares = harness.app.model.context.answer.view.lines.len().min(5) as u16;
         let row = |y: u16| (0..20).map(move |x| (x, y));
         let cells = (4..4 + shares).flat_map(row).map(|at| buffer[at].clone());
         cells.filter(|cell| cell.symbol() == "%").map(|cell| cell.style()).collect::<Vec<_>>()
@@ -243,7 +243,7 @@ fn screens_without_an_event_say_what_would_give_them_one() {
         })
     };
     let mut harness = of_units("1");
-    let mut answer = (*harness.app.context.answer).clone();
+    let mut answer = (*harness.app.model.context.answer).clone();
     let started = &mut answer.events[1];
     started.meter.as_mut().expect("measured").state.for_units = false;
     let name = started.name.clone();
@@ -296,23 +296,23 @@ fn a_hostile_name_stays_on_its_line() {
 #[test]
 fn the_cursor_stays_on_its_item_when_rows_come_above_it() {
     let harness = incident(120, 20).keys("<down><down><down>");
-    let (item, at) = (harness.app.line().expect("line").id, harness.app.views.top.selected);
+    let (item, at) = (harness.app.model.line().expect("line").id, harness.app.model.top.selected);
     // Idle samples form the largest row.
     let moved = harness.keys("i");
-    assert_eq!(moved.app.line().expect("line").id, item);
-    assert_ne!(moved.app.views.top.selected, at);
+    assert_eq!(moved.app.model.line().expect("line").id, item);
+    assert_ne!(moved.app.model.top.selected, at);
     let home = moved.keys("<home>");
-    assert_eq!(home.app.views.top.selected, 0);
+    assert_eq!(home.app.model.top.selected, 0);
 }
 
 #[test]
 fn a_search_starts_from_where_the_cursor_was_for_every_letter() {
     let harness = incident(120, 20).keys("/estx");
-    assert_eq!(harness.app.views.top.selected, 0, "estx must not match");
+    assert_eq!(harness.app.model.top.selected, 0, "estx must not match");
     let harness = harness.keys("<esc>/estimation<ret>");
-    assert!(harness.app.line().expect("line").sym.starts_with("estimation"));
+    assert!(harness.app.model.line().expect("line").sym.starts_with("estimation"));
     let harness = harness.keys("<bs>/zz<esc>");
-    assert!(harness.app.line().expect("line").sym.starts_with("estimation"), "Esc goes back");
+    assert!(harness.app.model.line().expect("line").sym.starts_with("estimation"), "Esc goes back");
 }
 
 #[test]
@@ -419,8 +419,9 @@ fn a_view_against_another_and_its_command_line() {
 
 #[test]
 fn old_samples_count_for_less_or_not_at_all() {
-    let all = incident(100, 24).app.context.answer.view.total.samples;
-    let some = |age: &str| incident(100, 24).keys(&format!(":window {age}<ret>")).app.context.answer.view.total.samples;
+    let all = incident(100, 24).app.model.context.answer.view.total.samples;
+    let some =
+        |age: &str| incident(100, 24).keys(&format!(":window {age}<ret>")).app.model.context.answer.view.total.samples;
     let (last, half) = (some("last 2"), some("half 1"));
     assert!(last * 4 < all && last * 6 > all, "{last} of {all}: two of ten seconds");
     // The sum of a decay with a half-life is the samples of one half-life over ln 2.
@@ -463,14 +464,14 @@ fn time_off_the_cpus_beside_the_time_on_them() {
 #[test]
 fn values_are_left_out_and_filters_come_back() {
     let mut h = Harness::open("fp-sysmix.data", "kallsyms", 100, 24);
-    let all = h.app.context.answer.view.total.samples;
-    let dso = h.app.line().expect("a line").dso.to_string();
+    let all = h.app.model.context.answer.view.total.samples;
+    let dso = h.app.model.line().expect("a line").dso.to_string();
     h = h.keys("-d");
-    let left = h.app.context.answer.view.total.samples;
+    let left = h.app.model.context.answer.view.total.samples;
     assert!(left < all && left > 0);
-    assert!(h.app.context.answer.view.lines.iter().all(|line| *line.dso != *dso), "{dso}");
+    assert!(h.app.model.context.answer.view.lines.iter().all(|line| *line.dso != *dso), "{dso}");
     h = h.keys("<bs>d");
-    assert_eq!(h.app.context.answer.view.total.samples, all - left);
+    assert_eq!(h.app.model.context.answer.view.total.samples, all - left);
     // With the mouse: Alt and a click filters by the cell's value, with the right button it excludes the value.
     h = h.keys("<bs>");
     let click = |h: &mut Harness, button| {
@@ -481,17 +482,17 @@ fn values_are_left_out_and_filters_come_back() {
         h.app.input(&Event::Mouse(MouseEvent { kind, column, row, modifiers: KeyModifiers::ALT }));
         h.settle();
     };
-    h.app.views.top.go(0, &h.app.context.answer.clone());
+    h.app.model.top.go(0, &h.app.model.context.answer.clone());
     click(&mut h, crossterm::event::MouseButton::Right);
-    assert_eq!(h.app.context.answer.view.total.samples, left);
+    assert_eq!(h.app.model.context.answer.view.total.samples, left);
     h = h.keys("<bs>");
     click(&mut h, crossterm::event::MouseButton::Left);
-    assert_eq!(h.app.context.answer.view.total.samples, all - left);
+    assert_eq!(h.app.model.context.answer.view.total.samples, all - left);
     h = h.keys("<bs>fuser<ret><bs>fkernel<ret>");
-    let kernel = h.app.context.answer.view.total.samples;
+    let kernel = h.app.model.context.answer.view.total.samples;
     h = h.keys("<bs>f<ctrl-p><ctrl-p><ret>");
-    assert_eq!(h.app.context.answer.view.total.samples + kernel, all);
-    assert_eq!(h.app.frame.past_filters, ["kernel", "user"]);
+    assert_eq!(h.app.model.context.answer.view.total.samples + kernel, all);
+    assert_eq!(h.app.model.frame.past_filters, ["kernel", "user"]);
 }
 
 /// The event screen at each size, with its figures, the list of all events and a search.
@@ -516,19 +517,19 @@ fn events_and_what_could_be_measured() {
 fn filters_are_kept_under_names() {
     let mut h = Harness::open("fp-sysmix.data", "kallsyms", 100, 24).keys("fuser<ret>:zoom-kernel<ret>");
     h = h.keys(":save-filter mine<ret>");
-    let kept = h.app.context.saved.get("mine").cloned().expect("kept");
+    let kept = h.app.model.context.saved.get("mine").cloned().expect("kept");
     assert_eq!(kept, "(kernel) && (user)");
     assert!(h.saved.iter().any(|effect| effect.starts_with("SaveFilters")));
-    let both = h.app.context.answer.view.total.samples;
+    let both = h.app.model.context.answer.view.total.samples;
     h = h.keys("<bs><bs>");
-    assert!(h.app.context.answer.view.total.samples > both);
+    assert!(h.app.model.context.answer.view.total.samples > both);
     h = h.keys(":saved mi<ret>");
     assert_eq!(h.level(), Some(Level::Error));
     insta::assert_snapshot!("unknown-saved-filter", h.message().map_or("", |(_, text)| text));
     h = h.keys("<esc>:saved mine<ret>");
-    assert_eq!(h.app.context.answer.view.total.samples, both);
+    assert_eq!(h.app.model.context.answer.view.total.samples, both);
     h = h.keys(":forget-filter mine<ret>");
-    assert!(h.app.context.saved.is_empty());
+    assert!(h.app.model.context.saved.is_empty());
 }
 
 /// The heat map of time at each size, a selection, and the selected range on every screen.
@@ -539,25 +540,25 @@ fn the_map_of_time_and_a_range_of_it() {
         insta::assert_snapshot!(format!("time-{width}x{height}"), h.keys("3").text());
     }
     let mut h = Harness::open("ipvs-cpu32.data", "ipvs-cpu32.kallsyms", 80, 24);
-    let all = h.app.context.answer.view.total.samples;
+    let all = h.app.model.context.answer.view.total.samples;
     h = h.keys("3<home><right><right>v<right><right><down>");
-    let heat = h.app.context.answer.view.heat.clone().expect("a map");
+    let heat = h.app.model.context.answer.view.heat.clone().expect("a map");
     let cells = h.app.views.time.selected(&heat);
     let wanted = cells.samples;
     assert_eq!(cells.span.len(), 2 * heat.rows + 2);
     assert!(wanted > 0 && wanted < all);
     h = h.keys("<ret>");
-    assert_eq!(h.app.context.answer.view.total.samples, wanted);
-    let (from, until) = h.app.selection.range().expect("a range");
+    assert_eq!(h.app.model.context.answer.view.total.samples, wanted);
+    let (from, until) = h.app.model.selection.range().expect("a range");
     assert_eq!((from / 1_000_000, until / 10_000_000), (2000, 408));
     insta::assert_snapshot!("path-of-a-range", h.text().lines().take(4).collect::<Vec<_>>().join("\n"));
     // The map shows the range with its surroundings; Backspace returns to the whole recording.
     h = h.keys("3");
-    assert_eq!(h.app.context.answer.view.heat.clone().expect("a map").sum(0..usize::MAX), all);
+    assert_eq!(h.app.model.context.answer.view.heat.clone().expect("a map").sum(0..usize::MAX), all);
     h = h.keys("1<bs>");
-    assert_eq!(h.app.context.answer.view.total.samples, all);
+    assert_eq!(h.app.model.context.answer.view.total.samples, all);
     h = h.keys("[");
-    assert_eq!(h.app.context.answer.view.total.samples, wanted, "not the previous range");
+    assert_eq!(h.app.model.context.answer.view.total.samples, wanted, "not the previous range");
 }
 
 /// The hottest function by instruction, without its source.

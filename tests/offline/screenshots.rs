@@ -104,7 +104,7 @@ fn a_unit_of_a_recording() {
     let mut loaded = offline::load_unit(&mut *source, options, unit).expect("loads");
     let answers = loaded.ingest.core_mut().unit_answers(None);
     let mut harness = Harness::open("fp-sysmix.data", "kallsyms", 120, 40);
-    harness.app.context.info.target = "sched.data".to_owned();
+    harness.app.model.context.info.target = "sched.data".to_owned();
     harness.app.run(&program::UNITS);
     harness.app.set_units(Arc::new(answers));
     compare("rundelay", &harness.buffer_of_theme(THEME));

@@ -66,15 +66,15 @@ fn messages_name_the_step() {
 #[test]
 fn looking_is_no_step() {
     let zoomed = incident().keys("d");
-    let narrowed = zoomed.app.selection.zooms.clone();
+    let narrowed = zoomed.app.model.selection.zooms.clone();
     assert_eq!(narrowed.len(), 1);
     for look in ["3<tab><tab><tab>", "3%+-V<right>", "3v<esc>", "4<tab>", "5", "2", "6", "T", "3<tab>1"] {
         let looked = incident().keys("d").keys(look);
-        let tab = looked.app.frame.tab;
+        let tab = looked.app.model.frame.tab;
         let undone = looked.keys("u");
-        assert!(undone.app.selection.zooms.is_empty(), "{look}: {}", undone.text());
+        assert!(undone.app.model.selection.zooms.is_empty(), "{look}: {}", undone.text());
         assert_eq!(undone.level(), Some(Level::Info), "{look}: {}", undone.text());
-        assert_eq!(undone.app.frame.tab, tab, "{look} leads elsewhere");
+        assert_eq!(undone.app.model.frame.tab, tab, "{look} leads elsewhere");
         let undone = undone.quiet();
         let start = undone.text();
         assert_eq!(undone.keys("u").quiet().text(), start, "{look} was a step");
@@ -96,14 +96,14 @@ fn steps_are_undone_one_by_one_wherever_one_is() {
 #[test]
 fn counting_from_now_on_is_a_step_like_others() {
     let live = incident().metered();
-    let before = (live.text(), live.app.context.answer.view.total.samples);
+    let before = (live.text(), live.app.model.context.answer.view.total.samples);
     let reset = live.keys("z");
-    assert_eq!(reset.app.context.answer.view.total.samples, 0);
+    assert_eq!(reset.app.model.context.answer.view.total.samples, 0);
     insta::assert_snapshot!("counted-from-now-on", reset.text().lines().take(3).collect::<Vec<_>>().join("\n"));
     assert!(!reset.saved.iter().any(|effect| effect == "Clear"), "{:?}", reset.saved);
     let back = reset.keys("u");
     let back = back.quiet();
-    assert_eq!((back.text(), back.app.context.answer.view.total.samples), before);
+    assert_eq!((back.text(), back.app.model.context.answer.view.total.samples), before);
     // A recording has no new samples.
     assert_eq!(incident().keys("z").level(), Some(Level::Info));
 }
@@ -117,8 +117,8 @@ fn esc_closes_then_goes_back_a_step_of_zoom() {
     let closed = searched.keys("<esc><home>");
     assert_eq!(closed.text(), narrowed, "Esc did not close the search first");
     let out = closed.keys("<esc>");
-    assert_eq!(out.app.selection.zooms.len(), 0);
-    assert_eq!(out.keys("u").app.selection.zooms.len(), 1, "leaving a zoom is not a step");
+    assert_eq!(out.app.model.selection.zooms.len(), 0);
+    assert_eq!(out.keys("u").app.model.selection.zooms.len(), 1, "leaving a zoom is not a step");
     let flame = incident().keys("2<right><down><ret>");
     assert!(!flame.app.views.flame.place.zoom.is_empty());
     let flame = flame.keys("er<esc>");
@@ -136,7 +136,7 @@ fn left_folds_before_it_leaves() {
     let inside = open.keys("<down>");
     let row = inside.keys("<left><left><left>");
     assert_eq!(row.text(), folded);
-    assert_eq!(row.keys("<left>").app.selection.zooms.len(), 0);
+    assert_eq!(row.keys("<left>").app.model.selection.zooms.len(), 0);
 }
 
 /// A key that filters by a field first splits rows by it, and then filters by the row's value.
@@ -146,11 +146,11 @@ fn what_a_row_is_not_of_is_told_apart_first() {
         [("t", ColumnKey::Tid, "tid"), ("p", ColumnKey::Pid, "pid"), ("c", ColumnKey::Comm, "comm")]
     {
         let split = incident().keys(key);
-        assert!(split.app.selection.zooms.is_empty(), "{key}");
-        let columns = |h: &Harness| h.app.context.answer.question.top.keys.clone();
+        assert!(split.app.model.selection.zooms.is_empty(), "{key}");
+        let columns = |h: &Harness| h.app.model.context.answer.question.top.keys.clone();
         assert!(columns(&split).contains(&column) && !columns(&incident()).contains(&column), "{key}");
         let kept = split.keys(key);
-        let zoom = &kept.app.selection.zooms[..];
+        let zoom = &kept.app.model.selection.zooms[..];
         assert!(zoom.len() == 1 && format!("{zoom:?}").contains(label), "{key}: {zoom:?}");
         assert_eq!(kept.keys("uu").quiet().text(), incident().text(), "{key}");
     }
@@ -164,6 +164,6 @@ fn what_a_row_is_not_of_is_told_apart_first() {
 fn rows_are_not_zoomed_into_unseen() {
     for way in ["3", "4", "5", "6"] {
         let h = incident().keys(way).keys("c");
-        assert_eq!((h.app.selection.zooms.len(), h.level()), (0, Some(Level::Info)), "{way}");
+        assert_eq!((h.app.model.selection.zooms.len(), h.level()), (0, Some(Level::Info)), "{way}");
     }
 }

@@ -32,7 +32,7 @@ fn incident(width: u16, height: u16) -> Harness {
 }
 
 fn heat(h: &Harness) -> Arc<Heat> {
-    h.app.context.answer.view.heat.clone().expect("a map")
+    h.app.model.context.answer.view.heat.clone().expect("a map")
 }
 
 /// A recording of a program that works from 300 to 380 ms after each full second of the wall clock.
@@ -42,7 +42,7 @@ fn a_periodic_burst_is_a_stripe_at_its_offset() {
     let map = heat(&h);
     assert_eq!((map.by, map.length), (HeatBy::Offset, SECOND));
     // Columns start at the start of the session; the recording has the offset of its clock to the wall clock.
-    let phase = h.app.context.answer.wall_start % SECOND;
+    let phase = h.app.model.context.answer.wall_start % SECOND;
     assert!(phase > 0);
     let (mut inside, mut outside) = (0, 0);
     for column in 0..map.columns {
@@ -98,7 +98,7 @@ fn each_map_in_each_depth_of_colour() {
     let depths = [("none", Depth::None), ("16", Depth::Ansi16), ("256", Depth::Ansi256), ("true", Depth::True)];
     for (name, depth) in depths {
         let mut h = incident(76, 16);
-        h.app.context.fine = matches!(depth, Depth::Ansi256 | Depth::True);
+        h.app.model.context.fine = matches!(depth, Depth::Ansi256 | Depth::True);
         h.app.resize(76, 16);
         h.settle();
         h = h.keys("/estimation_timer<ret>3");
@@ -108,7 +108,7 @@ fn each_map_in_each_depth_of_colour() {
             h = h.keys("<tab>");
         }
         let mut h = Harness::open("switches.data", "switches.kallsyms", 76, 16);
-        h.app.context.fine = matches!(depth, Depth::Ansi256 | Depth::True);
+        h.app.model.context.fine = matches!(depth, Depth::Ansi256 | Depth::True);
         let h = h.keys("}}3:time-rows latency<ret>");
         insta::assert_snapshot!(format!("map-latency-{name}"), styled(&h.buffer_in(depth)));
     }
@@ -118,7 +118,7 @@ fn each_map_in_each_depth_of_colour() {
 #[test]
 fn linked_views() {
     let h = incident(120, 40).keys("/estimation_timer<ret>");
-    let name = h.app.line().expect("a line").sym.to_string();
+    let name = h.app.model.line().expect("a line").sym.to_string();
     let h = h.keys("3");
     let (map, lit) = (heat(&h), h.app.views.time.highlight.clone().expect("lit").1);
     let sum: u64 = map.lit.iter().map(|n| u64::from(*n)).sum();
@@ -138,15 +138,15 @@ fn linked_views() {
 #[test]
 fn a_range_as_baseline() {
     let h = incident(120, 40).keys("3<home><right><right>V<right>b<right><right><right>V<right><ret>");
-    assert_eq!(h.app.frame.tab, Tab::Top);
-    let answer = &h.app.context.answer;
+    assert_eq!(h.app.model.frame.tab, Tab::Top);
+    let answer = &h.app.model.context.answer;
     let (then, now) = answer.view.sides.expect("sides");
     assert!(then.total.samples > 0 && now.total.samples > 0 && now.total.samples == answer.view.total.samples);
     assert!((then.seconds - 2.0).abs() < 0.01 && (now.seconds - 2.0).abs() < 0.01, "{then:?} {now:?}");
     assert!(answer.view.lines.iter().any(|line| line.diff.is_some()));
     // The command that the view is copied as gives the same view.
     let again = incident(120, 40).keys(":baseline range 2,4<ret>:range 6,8<ret>");
-    let (a, b) = again.app.context.answer.view.sides.expect("sides");
+    let (a, b) = again.app.model.context.answer.view.sides.expect("sides");
     assert_eq!((a.total, b.total), (then.total, now.total));
 }
 
@@ -155,7 +155,7 @@ fn a_range_as_baseline() {
 fn a_range_of_the_past_cannot_be_compared_with_what_comes() {
     let h = incident(120, 30).metered().keys(":range 2,4<ret>b");
     assert_eq!(h.level(), Some(Level::Error));
-    assert!(h.app.context.answer.view.sides.is_none());
+    assert!(h.app.model.context.answer.view.sides.is_none());
     // New samples can be compared with those up to now, or with all.
     for way in ["b", "zb"] {
         let h = incident(120, 30).metered().keys(way);
@@ -194,7 +194,7 @@ fn the_map_fills_the_screen() {
 #[test]
 fn ranges_have_a_history() {
     let h = incident(100, 24).keys(":range 1,2<ret>:range 20%-40%<ret>:range 3,4<ret>");
-    let at = |h: &Harness| h.app.selection.range().map(|(from, _)| from / 100_000_000);
+    let at = |h: &Harness| h.app.model.selection.range().map(|(from, _)| from / 100_000_000);
     assert_eq!(at(&h), Some(30));
     let h = h.keys("[[");
     assert_eq!(at(&h), Some(10));
@@ -209,7 +209,7 @@ fn ranges_have_a_history() {
     let h = h.keys("[");
     assert_eq!(at(&h), Some(22), "[ did not return to the last range");
     let h = h.keys(":range off<ret>");
-    assert_eq!(h.app.selection.range(), None);
+    assert_eq!(h.app.model.selection.range(), None);
 }
 
 /// Ranges that cannot be read, and ranges without samples.
@@ -230,12 +230,12 @@ fn messages_of_time() {
 fn ranges_that_are_wrong_or_outside() {
     for typed in WRONG {
         let h = incident(100, 24).keys(&format!(":range {typed}<ret>"));
-        assert_eq!((h.level(), h.app.selection.range()), (Some(Level::Error), None), "{typed}");
+        assert_eq!((h.level(), h.app.model.selection.range()), (Some(Level::Error), None), "{typed}");
     }
     // The same second in each common notation.
     for typed in ["5", "5,6", "5s", "5-6", "5..6", "5s,6s", "-6.278,-5.278", "5,-5.278"] {
         let h = incident(100, 24).keys(&format!(":range {typed}<ret>"));
-        let (from, until) = h.app.selection.range().expect("a range");
+        let (from, until) = h.app.model.selection.range().expect("a range");
         assert!(from.abs_diff(5 * SECOND) < SECOND / 500 && until.abs_diff(6 * SECOND) < SECOND / 500, "{typed}");
     }
 }
@@ -244,7 +244,7 @@ fn ranges_that_are_wrong_or_outside() {
 #[test]
 fn actions_at_the_start() {
     let h = incident(100, 24);
-    let start = h.app.context.answer.start as f64 / 1e9;
+    let start = h.app.model.context.answer.start as f64 / 1e9;
     // --time is of the recording's clock, unlike :range.
     let typed = format!("{:.3},{:.3}", start + 2.0, start + 4.0);
     let range = TimeRange::parse(&typed).expect("a range")[0];
@@ -257,13 +257,13 @@ fn actions_at_the_start() {
         command("flame"),
     ];
     let h = h.restart(Start { actions, ..Start::default() });
-    let here = h.app.selection.range().expect("a range");
+    let here = h.app.model.selection.range().expect("a range");
     assert!(here.0.abs_diff(2 * SECOND) < 2_000_000 && here.1.abs_diff(4 * SECOND) < 2_000_000, "{here:?}");
-    assert_eq!((h.filter(), h.app.frame.tab), (Some("(cpu in 0-3) && (!idle)"), Tab::Flame));
+    assert_eq!((h.filter(), h.app.model.frame.tab), (Some("(cpu in 0-3) && (!idle)"), Tab::Flame));
     let typed = "90000,90001".to_owned();
     let range = TimeRange::parse(&typed).expect("a range")[0];
     let h = h.restart(Start { actions: vec![StartupAction::Range { range, typed }], ..Start::default() });
-    assert_eq!((h.level(), h.app.selection.range()), (Some(Level::Error), None));
+    assert_eq!((h.level(), h.app.model.selection.range()), (Some(Level::Error), None));
 }
 
 #[test]
@@ -271,11 +271,11 @@ fn marks_are_set_listed_and_gone_to() {
     let h = incident(100, 24).keys("3<home><right><right><right>'a:mark b deploy<ret>:note it was slow<ret>''");
     insta::assert_snapshot!("marks", h.text());
     let h = h.keys("<esc>1'a");
-    assert_eq!((h.app.frame.tab, h.app.views.time.cursor.map(|spot| spot.at / SECOND)), (Tab::Time, Some(3)));
+    assert_eq!((h.app.model.frame.tab, h.app.views.time.cursor.map(|spot| spot.at / SECOND)), (Tab::Time, Some(3)));
     let h = h.keys("'.");
-    assert_eq!((h.level(), h.app.context.answer.marks.len()), (Some(Level::Error), 3));
+    assert_eq!((h.level(), h.app.model.context.answer.marks.len()), (Some(Level::Error), 3));
     let h = h.keys("''<down>x<esc>");
-    assert_eq!(h.app.context.answer.marks.len(), 2);
+    assert_eq!(h.app.model.context.answer.marks.len(), 2);
 }
 
 #[test]
@@ -302,7 +302,7 @@ fn recordings_without_time_without_samples_or_out_of_order() {
     let shuffled = Harness::open("corpus/synth-shuffled.data", "kallsyms", 90, 24).keys("i3");
     for _ in HeatBy::ALL.iter().filter(|(by, _)| *by != HeatBy::Latency) {
         let map = heat(&shuffled);
-        assert_eq!(map.sum(0..usize::MAX), shuffled.app.context.answer.unfiltered.samples);
+        assert_eq!(map.sum(0..usize::MAX), shuffled.app.model.context.answer.unfiltered.samples);
     }
     // Losses have a separate glyph.
     let lost = Harness::open("corpus/synth-throttle.data", "kallsyms", 90, 24).keys("i3");
@@ -395,7 +395,7 @@ fn a_live_map_writes_little() {
         let load = 1 + random.next(3) * (second % 7) / 2;
         cells.extend((0..50).map(|_| load * 5 + random.next(6)));
     }
-    let answer = app.context.answer.clone();
+    let answer = app.model.context.answer.clone();
     // Shows a part of the last second.
     let mut show = |tick: u64| {
         let (second, part) = (tick / 50, (tick % 50) as usize);
@@ -460,7 +460,7 @@ fn written(before: &Buffer, now: &Buffer) -> usize {
 fn the_end_of_the_clock_is_drawn() {
     let h = incident(130, 32).keys("''<esc>3V:range 1,2<ret>");
     let mut app = h.app;
-    let answer = app.context.answer.clone();
+    let answer = app.model.context.answer.clone();
     let marks = vec![TimeMark { at: u64::MAX, name: "a".into(), note: "late".into() }];
     for length in [1_000_000, SECOND, 365 * 86_400 * SECOND] {
         for rows in [1, 50, 1024] {
@@ -477,18 +477,18 @@ fn the_end_of_the_clock_is_drawn() {
             };
             app.set_answer(Arc::new(whole));
             for tab in [Tab::Time, Tab::Top] {
-                app.frame.tab = tab;
+                app.model.frame.tab = tab;
                 render(&app, &Theme::new(Depth::Ansi256), 130, 900);
                 render(&app, &Theme::new(Depth::None), 130, 32);
             }
-            app.frame.tab = Tab::Time;
+            app.model.frame.tab = Tab::Time;
             for key in ['\u{1b}', 'v', 'V', 'y', '+', '-', 'b', ']', 'E'] {
                 app.input(&Input::Key(KeyEvent::from(KeyCode::Char(key))));
             }
             for code in
                 [KeyCode::PageUp, KeyCode::PageDown, KeyCode::Right, KeyCode::Down, KeyCode::Enter, KeyCode::Home]
             {
-                app.frame.tab = Tab::Time;
+                app.model.frame.tab = Tab::Time;
                 app.input(&Input::Key(KeyEvent::from(code)));
                 render(&app, &Theme::new(Depth::Ansi256), 130, 32);
             }

@@ -42,7 +42,7 @@ fn answer(name: &str) -> UnitAnswer {
 
 /// The screen as text, without trailing spaces.
 fn drawn(app: &App) -> String {
-    let buffer = render(app, &Theme::new(Depth::None), app.frame.size.0, app.frame.size.1);
+    let buffer = render(app, &Theme::new(Depth::None), app.model.frame.size.0, app.model.frame.size.1);
     let line = |y: u16| {
         let text: String = (0..buffer.area.width).map(|x| buffer[(x, y)].symbol()).collect();
         text.trim_end().to_owned()
@@ -138,7 +138,7 @@ fn shown_unit(app: &App) -> String {
 }
 
 fn level(app: &App) -> Option<Level> {
-    app.frame.status.as_ref().map(|(level, _)| *level)
+    app.model.frame.status.as_ref().map(|(level, _)| *level)
 }
 
 #[test]
@@ -155,8 +155,8 @@ fn no_unit_and_one_that_starts() {
         press(&mut app, KeyCode::Char(c));
     }
     press(&mut app, KeyCode::Enter);
-    let started = app.effects.iter().any(|effect| matches!(effect, Effect::Unit(UnitRequest::Start(spec, settings)) if spec.name == "rundelay" && settings.get("than") == Some("4ms")));
-    assert!(started, "{:?}", app.effects);
+    let started = app.model.effects.iter().any(|effect| matches!(effect, Effect::Unit(UnitRequest::Start(spec, settings)) if spec.name == "rundelay" && settings.get("than") == Some("4ms")));
+    assert!(started, "{:?}", app.model.effects);
     insta::assert_snapshot!("starts-80x24", drawn(&app));
     app.engine_refused("rundelay: no tracepoints".to_owned());
     insta::assert_snapshot!("refused-80x24", drawn(&app));
@@ -181,8 +181,8 @@ fn a_unit_whose_records_cost_too_much_is_refused() {
             app.set_host(Some(Arc::new(cpus.cut(at, &SlowReadings::default()))));
         }
         app.run(general::UNIT.with("offcpu"));
-        let starts = app.effects.iter().any(|effect| matches!(effect, Effect::Unit(UnitRequest::Start(..))));
-        (starts, app.frame.status.map(|(_, text)| text))
+        let starts = app.model.effects.iter().any(|effect| matches!(effect, Effect::Unit(UnitRequest::Start(..))));
+        (starts, app.model.frame.status.map(|(_, text)| text))
     };
     // 1.4 µs for each of the two records of a switch, on two CPUs.
     let (starts, message) = start(1_000_000);
@@ -353,9 +353,9 @@ fn keys_move_among_rows_and_panels_and_tell_the_engine() {
     let mut app = app(100, 40);
     press(&mut app, KeyCode::Char('6'));
     app.set_units(Arc::new(vec![answer("rundelay")]));
-    app.effects.clear();
+    app.model.effects.clear();
     press(&mut app, KeyCode::Down);
-    let told = app.effects.iter().find_map(|effect| match effect {
+    let told = app.model.effects.iter().find_map(|effect| match effect {
         Effect::Unit(UnitRequest::Look(Some((id, look)))) => Some((*id, look.selected.clone())),
         _ => None,
     });
@@ -376,9 +376,9 @@ fn keys_move_among_rows_and_panels_and_tell_the_engine() {
     press(&mut app, KeyCode::Char('R'));
     assert_eq!(sorted(&app), ["Calls▴"]);
     press(&mut app, KeyCode::Char('x'));
-    assert!(app.effects.iter().any(|effect| matches!(effect, Effect::Unit(UnitRequest::Stop(1)))));
+    assert!(app.model.effects.iter().any(|effect| matches!(effect, Effect::Unit(UnitRequest::Stop(1)))));
     press(&mut app, KeyCode::Char('1'));
-    assert!(app.effects.iter().any(|effect| matches!(effect, Effect::Unit(UnitRequest::Look(None)))));
+    assert!(app.model.effects.iter().any(|effect| matches!(effect, Effect::Unit(UnitRequest::Look(None)))));
 }
 
 #[test]
@@ -486,7 +486,7 @@ fn headings_and_marks_are_clicked_and_undone() {
     assert_eq!(sorted(&app), ["Max▴"]);
     press(&mut app, KeyCode::Char('u'));
     press(&mut app, KeyCode::Char('u'));
-    app.frame.status = None;
+    app.model.frame.status = None;
     assert_eq!(drawn(&app), first);
     app.set_units(Arc::new(vec![UnitAnswer { id: 2, ..answer("nested-trace") }]));
     let (x, y) = place(&drawn(&app), "▾ softirq 1");
@@ -499,7 +499,7 @@ fn headings_and_marks_are_clicked_and_undone() {
     press(&mut app, KeyCode::Enter);
     assert_ne!(drawn(&app), before);
     press(&mut app, KeyCode::Backspace);
-    app.frame.status = None;
+    app.model.frame.status = None;
     assert_eq!(drawn(&app), before);
 }
 
@@ -511,11 +511,11 @@ fn the_end_of_a_unit_and_a_reset_are_undone() {
     app.set_units(Arc::new(vec![answer("rundelay")]));
     let mut messages = String::new();
     let mut said = |key: char| {
-        app.effects.clear();
+        app.model.effects.clear();
         press(&mut app, KeyCode::Char(key));
         assert_eq!(level(&app), Some(Level::Info), "{key}: {}", drawn(&app));
-        messages += &format!("{key}  {}\n", app.frame.status.as_ref().map_or("", |(_, text)| text));
-        let requests = app.effects.iter().filter_map(|effect| match effect {
+        messages += &format!("{key}  {}\n", app.model.frame.status.as_ref().map_or("", |(_, text)| text));
+        let requests = app.model.effects.iter().filter_map(|effect| match effect {
             Effect::Unit(UnitRequest::Look(_)) => None,
             Effect::Unit(request) => Some(format!("{request:?}")),
             _ => None,
@@ -588,7 +588,7 @@ fn what_is_wrong_with_a_unit_is_said() {
     for text in ["rundely", "top", "rundelay --key x"] {
         app.run(general::UNIT.with(text));
         assert_eq!(level(&app), Some(Level::Error), "{text}");
-        messages += &format!("{text}\n    {}\n", app.frame.status.as_ref().map_or("", |(_, text)| text));
+        messages += &format!("{text}\n    {}\n", app.model.frame.status.as_ref().map_or("", |(_, text)| text));
     }
     insta::assert_snapshot!("messages", messages);
 }

@@ -71,9 +71,9 @@ fn arrows_run_downwards_only() {
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
-/// Drawing code receives the data that it shows, not the whole model.
+/// Drawing code receives the state that it shows, and cannot change it.
 #[test]
-fn drawing_never_sees_the_model() {
+fn drawing_never_sees_the_app() {
     let ui = root().join("src/ui");
     let draws = |path: &Path| {
         let inside = path.strip_prefix(&ui).expect("below ui");
@@ -84,7 +84,7 @@ fn drawing_never_sees_the_model() {
     for path in files {
         let text = std::fs::read_to_string(&path).expect("read");
         let words = text.split(|c: char| !(c.is_alphanumeric() || c == '_'));
-        assert!(!words.into_iter().any(|word| word == "App"), "{} uses the model", path.display());
+        assert!(!words.into_iter().any(|word| word == "App"), "{} uses App", path.display());
     }
 }
 

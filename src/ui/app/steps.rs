@@ -3,6 +3,7 @@
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use crate::engine::UnitRequest;
@@ -10,13 +11,12 @@ use crate::filter::Filter;
 use crate::query::diff::NormalizeBy;
 use crate::query::rows::top_table::TopField;
 use crate::query::{Age, ChainMode, Direction, Order};
-use crate::ui::app::{App, Effect};
+use crate::ui::app::App;
 use crate::ui::screens::flame::state::FlameView;
-use crate::ui::screens::list::screen;
 use crate::ui::screens::time::state::MapLook;
 use crate::ui::screens::top::state::TopState;
 use crate::ui::screens::units::state::Arrangement;
-use crate::ui::state::{BannerSubject, ComparedWith, ListCursor, Tab, Zoom};
+use crate::ui::state::{BannerSubject, ComparedWith, Effect, ListCursor, Tab, Zoom};
 
 const MAX_STEPS: usize = 200;
 
@@ -56,28 +56,28 @@ macro_rules! view {
 }
 
 view! {
-    zooms: Vec<Zoom>, selection.zooms, "zoom";
-    filter: Option<Arc<Filter>>, selection.filter, "filter";
-    event: usize, selection.event, "event";
-    hide_idle: bool, selection.hide_idle, "idle CPUs";
-    age: Age, selection.age, "window of time";
-    age_chosen: bool, selection.age_chosen, "window of time";
-    sorted: bool, selection.rows.sorted, "columns";
-    dismissed: hashbrown::HashSet<BannerSubject>, selection.dismissed, "message that was dismissed";
-    baseline: Option<ComparedWith>, selection.baseline, "comparison";
-    per: NormalizeBy, selection.per, "comparison";
-    order_before: Option<(Order, bool)>, selection.order_before, "comparison";
-    columns: Vec<TopField>, selection.rows.columns, "columns";
-    children: bool, selection.rows.children, "columns";
-    order: Order, selection.rows.order, "order";
-    reversed: bool, selection.rows.reversed, "order";
-    direction: Direction, selection.rows.direction, "direction of call chains";
-    chain_mode: ChainMode, selection.rows.chain_mode, "percentages";
-    of_machine: bool, selection.of_machine, "percentages";
-    limit: f64, selection.rows.limit, "limit";
+    zooms: Vec<Zoom>, model.selection.zooms, "zoom";
+    filter: Option<Arc<Filter>>, model.selection.filter, "filter";
+    event: usize, model.selection.event, "event";
+    hide_idle: bool, model.selection.hide_idle, "idle CPUs";
+    age: Age, model.selection.age, "window of time";
+    age_chosen: bool, model.selection.age_chosen, "window of time";
+    sorted: bool, model.selection.rows.sorted, "columns";
+    dismissed: hashbrown::HashSet<BannerSubject>, model.selection.dismissed, "message that was dismissed";
+    baseline: Option<ComparedWith>, model.selection.baseline, "comparison";
+    per: NormalizeBy, model.selection.per, "comparison";
+    order_before: Option<(Order, bool)>, model.selection.order_before, "comparison";
+    columns: Vec<TopField>, model.selection.rows.columns, "columns";
+    children: bool, model.selection.rows.children, "columns";
+    order: Order, model.selection.rows.order, "order";
+    reversed: bool, model.selection.rows.reversed, "order";
+    direction: Direction, model.selection.rows.direction, "direction of call chains";
+    chain_mode: ChainMode, model.selection.rows.chain_mode, "percentages";
+    of_machine: bool, model.selection.of_machine, "percentages";
+    limit: f64, model.selection.rows.limit, "limit";
     flame: FlameView, views.flame.place, "flame graph";
     icicle: bool, views.flame.icicle, "flame graph";
-    off_cpu: bool, selection.off_cpu, "time off the CPUs";
+    off_cpu: bool, model.selection.off_cpu, "time off the CPUs";
     cpu_order: crate::machine::table::CpuColumn, views.cpus.order, "order of CPUs";
     cpu_reversed: bool, views.cpus.reversed, "order of CPUs";
     events_search: String, views.events.search, "search of events";
@@ -113,8 +113,8 @@ struct Cursors {
 impl Cursors {
     fn of(app: &App) -> Self {
         Self {
-            tab: app.frame.tab,
-            top: app.views.top.clone(),
+            tab: app.model.frame.tab,
+            top: app.model.top.clone(),
             flame: app.views.flame.cursor,
             time: app.views.time.look(),
         }
@@ -171,22 +171,28 @@ impl App {
         self.steps.depth += 1;
         change(self);
         self.steps.depth -= 1;
-        let closed = self.frame.prompt.is_none() && self.frame.popups.is_empty();
+        let closed = self.model.frame.prompt.is_none() && self.model.frame.popups.is_empty();
         if self.steps.depth > 0 || !closed {
             return;
         }
         let Some((before, from)) = self.steps.begun.take().map(|begun| *begun) else { return };
         let after = View::of(self);
         if before != after {
-            self.steps.done.push(UndoStep { before, after, from, to: self.frame.tab });
+            self.steps.done.push(UndoStep { before, after, from, to: self.model.frame.tab });
             let n = self.steps.done.len();
             self.steps.done.drain(..n.saturating_sub(MAX_STEPS));
             self.steps.undone.clear();
         }
     }
 
+    /// Compares with a file that was read.
+    pub fn baseline_read(&mut self, path: PathBuf) {
+        self.step(|app| app.model.compare_with_file(path));
+        self.ask(false);
+    }
+
     pub(crate) fn undo(&mut self) {
-        let Some(step) = self.steps.done.pop() else { return self.say("there is nothing to undo") };
+        let Some(step) = self.steps.done.pop() else { return self.model.say("there is nothing to undo") };
         self.replay(&step, (&step.before, &step.after), step.from.tab, "undone");
         self.views.flame.cursor = step.from.flame;
         if step.from.tab == Tab::Time {
@@ -197,9 +203,9 @@ impl App {
     }
 
     pub(crate) fn redo(&mut self) {
-        let Some(step) = self.steps.undone.pop() else { return self.say("there is nothing to redo") };
+        let Some(step) = self.steps.undone.pop() else { return self.model.say("there is nothing to redo") };
         self.replay(&step, (&step.after, &step.before), step.to, "redone");
-        self.views.top.home();
+        self.model.top.home();
         self.steps.done.push(step);
     }
 
@@ -207,35 +213,37 @@ impl App {
     fn replay(&mut self, step: &UndoStep, (view, other): (&View, &View), tab: Tab, what: &str) {
         self.steps.begun = None;
         view.put(other, self);
-        self.effects.extend(view.unit_requests(other).map(Effect::Unit));
-        self.follow_heat();
+        self.model.effects.extend(view.unit_requests(other).map(Effect::Unit));
+        self.views.time.follow(&self.model);
         if step.from.tab != step.to {
-            self.frame.tab = tab;
+            self.model.frame.tab = tab;
         }
-        self.say(format!("{what}: {}", step.describe()));
+        self.model.say(format!("{what}: {}", step.describe()));
     }
 
     pub(crate) fn return_cursor(&mut self) {
-        if self.context.answer.question.generation == self.asked.generation
+        if self.model.context.answer.question.generation == self.asked.generation
             && let Some(before) = self.steps.cursor.take()
         {
-            let list = ListCursor { drifted: self.views.top.list.drifted, ..before.list };
-            self.views.top = TopState { list, selected: before.selected, ..self.views.top.clone() };
+            let list = ListCursor { drifted: self.model.top.list.drifted, ..before.list };
+            self.model.top = TopState { list, selected: before.selected, ..self.model.top.clone() };
         }
     }
 
     /// Esc on a screen without popups: clears the selection or search, then undoes a zoom.
     pub(crate) fn leave(&mut self) {
-        if self.context.answer.progress.is_some() {
-            return self.control(crate::source::Control::Stop);
+        if self.model.context.answer.progress.is_some() {
+            return self.model.control(crate::source::Control::Stop);
         }
-        if !screen(self.frame.tab).leave(self) && self.selection.zooms.pop().is_none() {
-            self.say("no zoom to leave: ⌫ undoes the last step, q quits");
+        let tab = self.model.frame.tab;
+        let left = self.views.screen_mut(tab).leave(&mut self.model) || tab == Tab::Flame && self.leave_frame();
+        if !left && self.model.selection.zooms.pop().is_none() {
+            self.model.say("no zoom to leave: ⌫ undoes the last step, q quits");
         }
     }
 
     /// Returns to the zoom from which the flame graph's frame was entered. Returns `false` without a zoom.
-    pub(crate) fn leave_frame(&mut self) -> bool {
+    fn leave_frame(&mut self) -> bool {
         let here = &self.views.flame.place.zoom;
         let is_zoomed = !here.is_empty();
         if is_zoomed {

@@ -1,220 +1,257 @@
-//! Changes of the model by commands.
+//! Commands and answers: the one place where they change the state, and the questions that follow.
 
-use std::path::PathBuf;
-use std::time::Duration;
+use std::sync::Arc;
 
-use crate::event::{CPU_CLOCK, base_name};
-use crate::filter::Filter;
-use crate::filter::capture::Subject;
+use crate::engine::{Request, UnitAnswer};
+use crate::event::catalogue::CatalogueEvent;
+use crate::ingest::derived::softirq_times::HandlerTimes;
 use crate::ingest::tracepoints;
-use crate::lang::quantity;
-use crate::profile::frames::SymState;
-use crate::query::answer::FoldMark;
-use crate::source::{Change, Control};
-use crate::ui::app::{App, Effect, OutsideRequest};
+use crate::machine::sampler::HostView;
+use crate::query::annotate::AnnotatedFunction;
+use crate::query::{Age, Answer, Question};
+use crate::session::Origin;
+use crate::symbols::code::Listing;
+use crate::ui::app::App;
 use crate::ui::draw::layout;
-use crate::ui::input::commands::{general, program, table};
-use crate::ui::input::{Action, Command, Invocation};
-use crate::ui::popups::Popup;
-use crate::ui::popups::prompt::Prompt;
+use crate::ui::input::commands::{general, table};
+use crate::ui::input::{Action, Invocation};
 use crate::ui::popups::tour;
-use crate::ui::screens::list::screen;
 use crate::ui::screens::screen::CursorStep;
-use crate::ui::state::Tab;
+use crate::ui::screens::time::state::usual;
+use crate::ui::screens::units::state::quoted;
+use crate::ui::state::environment::drawn_part;
+use crate::ui::state::{BannerSubject, Effect, OutsideRequest, StartupAction, Tab};
 
 impl App {
     /// Runs a command.
     pub fn run(&mut self, command: impl Into<Invocation>) {
         let command = command.into();
-        let Some(at) = self.frame.tour else { return self.carry_out_command(command) };
-        if command.row.is(&general::LEAVE) || command.row.is(&general::STOP) {
-            self.frame.tour = None;
-            self.views.top.height = layout::table_height(self.scene());
-            return;
-        }
+        let Some(at) = self.model.frame.tour else { return self.carry_out(command) };
         let row = command.row;
-        self.carry_out_command(command);
-        self.frame.tour = Some(tour::after(at, row, self.frame.tab));
-        self.views.top.height = layout::table_height(self.scene());
+        self.model.frame.tour = if row.is(&general::LEAVE) || row.is(&general::STOP) {
+            None
+        } else {
+            self.carry_out(command);
+            Some(tour::after(at, row, self.model.frame.tab))
+        };
+        self.model.top.height = layout::table_height(&self.model);
     }
 
-    fn carry_out_command(&mut self, Invocation { row, argument }: Invocation) {
-        match table::action(row, self.frame.tab) {
+    fn carry_out(&mut self, Invocation { row, argument }: Invocation) {
+        match table::action(row, self.model.frame.tab) {
             None => {}
             Some(Action::Plain(act)) => act(self),
             Some(Action::Given(act)) => act(self, argument),
             Some(Action::Asked(act, start)) => match argument {
                 Some(argument) => act(self, argument),
-                None => self.ask_for(row, start(self)),
+                None => self.model.ask_for(row, start(&self.model)),
             },
         }
-        self.tell_units();
+        self.views.units.tell(&mut self.model);
         self.ask(false);
     }
 
     pub(crate) fn move_cursor(&mut self, step: CursorStep) {
-        screen(self.frame.tab).move_cursor(self, step);
+        self.views.screen_mut(self.model.frame.tab).move_cursor(&mut self.model, step);
     }
 
-    pub(crate) fn open(&mut self, popup: Popup) {
-        self.frame.popups.push(popup);
-    }
-
-    pub(crate) fn show_flame(&mut self) {
-        match self.context.info.chains {
-            true => self.frame.tab = Tab::Flame,
-            false => self.say("no call chains were recorded: there is nothing to draw"),
+    /// Goes to the subject of the message above the screens.
+    pub(crate) fn go_to_banner(&mut self) {
+        match self.model.banner().map(|banner| banner.of) {
+            Some(BannerSubject::Unnamed(path)) => self.model.go_to_unnamed(&path),
+            Some(BannerSubject::Cut) => self.model.say(":call-graph dwarf,SIZE copies more of each stack"),
+            _ => self.views.cpus.go_to_finding(&mut self.model),
         }
     }
 
-    pub(crate) fn stop_loading(&mut self) {
-        if self.context.answer.progress.is_some() {
-            self.control(Control::Stop);
+    /// Opens the named function, or the one under the cursor.
+    pub(crate) fn annotate(&mut self, name: Option<String>) {
+        let here = self.views.screen(self.model.frame.tab).function(&self.model);
+        self.model.annotate(name, here);
+    }
+
+    /// Shows the time screen, with the samples of the function under the cursor highlighted.
+    pub(crate) fn show_time(&mut self) {
+        let here = self.views.screen(self.model.frame.tab).function(&self.model);
+        self.views.time.show(&mut self.model, here);
+    }
+
+    fn text(&self) -> Option<String> {
+        self.views.screen(self.model.frame.tab).text(&self.model)
+    }
+
+    pub(crate) fn copy(&mut self) {
+        let Some(text) = self.text() else { return };
+        self.model.effects.push(Effect::Copy(text));
+        self.model.say("the view is on the clipboard, as text");
+    }
+
+    pub(crate) fn write(&mut self, path: String) {
+        if let Some(text) = self.text() {
+            self.model.effects.push(Effect::Outside(OutsideRequest::Write(path.into(), text)));
         }
     }
 
-    pub(crate) fn set_limit(&mut self, text: &str) {
-        match quantity::share(text) {
-            Ok(percent) if (0.0..100.0).contains(&percent) => self.selection.rows.limit = percent,
-            _ => self.error(format!("{text}: expected a percentage below 100")),
+    /// Copies the command line that reproduces this view, and shows it.
+    pub(crate) fn copy_command(&mut self) {
+        let mut words = self.model.context.invocation.words.clone();
+        if !self.model.context.invocation.is_of_unit {
+            let mut commands = self.model.view_commands();
+            self.views.screen(self.model.frame.tab).add_commands(&self.model, &mut commands);
+            commands.extend(self.model.context.started_events().map(|event| format!("event {}", event.name)));
+            commands.extend(self.views.units.added.iter().map(|unit| format!("unit {unit}")));
+            // Idle CPUs are hidden by default, so they need no clause.
+            let filter = self.model.selection.repeatable_filter(&self.model.context);
+            words.extend(filter.into_iter().flat_map(|filter| ["--where".to_owned(), filter]));
+            words.extend(commands.into_iter().flat_map(|command| ["--exec".to_owned(), command]));
+        }
+        let text = quoted(words.iter().map(String::as_str));
+        self.model.effects.push(Effect::Copy(text.clone()));
+        self.model.say(text);
+    }
+
+    /// Sets the size of the terminal.
+    pub fn resize(&mut self, width: u16, height: u16) {
+        let drawn = drawn_part(width, height);
+        if drawn != (width, height) {
+            let (columns, rows) = drawn;
+            self.model.say(format!("the terminal reports {width}×{height}; only {columns}×{rows} are drawn"));
+        }
+        self.model.frame.size = drawn;
+        self.model.top.height = layout::table_height(&self.model);
+        self.model.follow_rows();
+        self.ask(false);
+    }
+
+    /// Applies a new answer.
+    pub fn set_answer(&mut self, answer: Arc<Answer>) {
+        let Self { model, views, .. } = self;
+        let had_nothing = model.context.samples_nothing();
+        let before = std::mem::replace(&mut model.context.answer, answer.clone());
+        if let Some(event) = model.context.sampled_event().filter(|_| had_nothing) {
+            // Show the first event that is started in a session without samples.
+            model.selection.event = event;
+        }
+        if answer.events.len() > before.events.len().max(model.context.info.events.len()) {
+            let names: Vec<&str> = answer.events.iter().map(|e| e.name.as_str()).collect();
+            model.context.fields = Arc::new(tracepoints::fields(&model.context.info, &names));
+        }
+        if answer.ended.is_some() && !std::mem::replace(&mut views.time.chosen, true) {
+            views.time.length = usual(answer.elapsed_ns);
+        }
+        if answer.ended.is_some() && !model.selection.age_chosen {
+            // Show all of an ended source.
+            model.selection.age = Age::All;
+        }
+        model.selection.rows.offer_ipc(model.context.partner(model.selection.event).is_some());
+        views.cpus.look_for_findings(model);
+        model.top.height = layout::table_height(model);
+        views.time.follow(model);
+        model.follow_hits();
+        if let Some(flame) = &answer.view.flame {
+            views.flame.follow(model, flame);
+        }
+        self.return_cursor();
+        self.model.follow_rows();
+        let info = &self.model.context.info;
+        let loaded = info.origin == Origin::Live || info.flows || answer.ended.is_some();
+        if answer.question.generation == self.asked.generation
+            && let Some(action) = self.startup.pop_front_if(|action| loaded || !needs_all(action))
+        {
+            self.step(|app| app.start_with(action));
+        }
+        self.ask(false);
+    }
+
+    fn start_with(&mut self, action: StartupAction) {
+        match action {
+            StartupAction::Command(command) => self.run(command),
+            StartupAction::Range { range, typed } => self.model.go_to_clock_range(&range, &typed),
         }
     }
 
-    pub(crate) fn parse_refresh(&mut self, text: &str) {
-        match quantity::duration(text) {
-            Ok(time) if !time.is_zero() => self.set_refresh(time.min(Duration::from_secs(3600))),
-            _ => self.error(format!("{text}: expected a number of seconds")),
+    /// Applies new figures of units.
+    pub fn set_units(&mut self, answers: Arc<Vec<UnitAnswer>>) {
+        self.views.units.set_answers(&mut self.model, answers);
+    }
+
+    /// Applies new figures of the machine's CPUs.
+    pub fn set_host(&mut self, host: Option<Arc<HostView>>) {
+        if !self.model.selection.frozen || self.model.context.host.is_none() {
+            self.model.context.host = host;
+        }
+        self.views.cpus.look_for_findings(&mut self.model);
+        self.ask(false);
+    }
+
+    /// Applies new softirq times.
+    pub fn set_times(&mut self, times: Option<Arc<HandlerTimes>>) {
+        if !self.model.selection.frozen {
+            self.model.context.times = times;
         }
     }
 
-    pub(crate) fn set_frequency(&mut self, text: &str) {
-        match quantity::hertz(text) {
-            Ok(hz) => self.control(Control::Frequency(hz)),
-            Err(_) => self.error(format!("{text}: expected samples per second")),
+    /// Stores the catalogue of the machine's events.
+    pub fn set_catalogue(&mut self, catalogue: Arc<Vec<CatalogueEvent>>) {
+        self.views.events.set_catalogue(&catalogue);
+        self.model.context.catalogue = Some(catalogue);
+    }
+
+    /// Applies the disassembly of a function.
+    pub fn set_listing(&mut self, target: &AnnotatedFunction, listing: Result<Arc<Listing>, String>) {
+        self.model.set_listing(target, listing);
+    }
+
+    /// Enables the PMU counters of the CPUs while their screen is visible.
+    fn count_work(&mut self) {
+        let wanted = self.model.frame.tab == Tab::Cpus && self.model.context.info.origin == Origin::Live;
+        if std::mem::replace(&mut self.views.cpus.counts_work, wanted) != wanted {
+            self.model.effects.push(Effect::CountWork(wanted));
         }
     }
 
-    pub(crate) fn sample_cpus(&mut self, text: &str) {
-        match cpu_list(text) {
-            Ok(list) => self.control(Control::Cpus(list)),
-            Err(error) => self.error(error),
-        }
-    }
-
-    pub(crate) fn save(&mut self, path: Option<String>) {
-        let start = self.context.answer.start;
-        let range = self.selection.range();
-        let range = range.map(|(from, until)| (start.saturating_add(from), start.saturating_add(until)));
-        self.effects.push(Effect::Outside(OutsideRequest::Save(path.map(PathBuf::from), range)));
-    }
-
-    /// Sets a theme by name, or opens the theme prompt.
-    pub(crate) fn set_theme(&mut self, name: Option<String>) {
-        let Some(name) = name else {
-            self.frame.theme_before = Some(self.frame.theme.clone());
-            return self.ask_for(&program::THEME, String::new());
+    pub(crate) fn ask(&mut self, always: bool) {
+        let tab = self.model.frame.tab;
+        self.views.screen_mut(tab).prepare(&self.model);
+        self.count_work();
+        let Self { model, views, asked, .. } = self;
+        let rows = &model.selection.rows;
+        let unfolded = rows.expand_all || !rows.toggled.is_empty();
+        let question = Question {
+            callers_of: model.row().map(|row| row.id).filter(|_| layout::beside_width(model, model.frame.size.0) > 0),
+            first_line: if unfolded { model.top.list.top } else { 0 },
+            height: model.top.height.max(1),
+            cpu: model.context.findings.first().and_then(|found| u16::try_from(found.cpu?).ok()),
+            annotate: model.annotated().map(|screen| screen.target.clone()),
+            ..model.selection.question(&model.context, tab, asked)
         };
-        if !self.context.themes.contains(&name) {
-            return self.error(format!("unknown theme {name}; available: {}", self.context.themes.join(", ")));
-        }
-        self.say(format!("theme = \"{name}\" in config.toml keeps it"));
-        self.frame.theme = name;
-    }
-
-    /// Sets the kernel filter of an event, or prompts for it; an empty text removes it.
-    pub(crate) fn capture_of(&mut self, event: usize, text: Option<String>) {
-        if let Some(text) = text {
-            let text = Some(text).filter(|text| !text.is_empty());
-            return self.control(Control::Event(event, Change::Filter(text)));
-        }
-        let Some(info) = self.context.answer.events.get(event).filter(|info| info.meter.is_some()) else {
-            return self.refuse(&general::CAPTURE, "capture filters need a live session: Esc, then f filters the view");
-        };
-        let subject = match tracepoints::format(&self.context.info, base_name(&info.name)) {
-            Some(format) => Subject::Tracepoint(Box::new(format)),
-            None => Subject::Sampling { clock: info.unit.is_time() },
-        };
-        let text = info.filter.clone().unwrap_or_default();
-        self.frame.prompt = Prompt::about(&general::CAPTURE, text, subject, &self.context);
-    }
-
-    pub(crate) fn refuse(&mut self, row: &'static Command, why: &str) {
-        self.frame.prompt = Prompt::refused(row, why.to_owned(), &self.context);
-    }
-
-    pub(crate) fn ask_for(&mut self, row: &'static Command, text: String) {
-        if let Some(argument) = &row.argument {
-            self.frame.prompt = Some(Prompt::new(row, argument, text, &self.context));
-        }
-    }
-
-    pub(crate) fn toggle(&mut self) {
-        if self.start_sampling() {
-            return;
-        }
-        let Some(id) = self.line().map(|l| l.id) else { return };
-        if !self.context.info.chains {
-            return self.say("no call chains were recorded (--call-graph none)");
-        }
-        if self.line().is_some_and(|line| line.depth == 0 && line.state == SymState::Sought) {
-            return self.say("symbols are still being resolved; this row then disappears");
-        }
-        if !self.selection.rows.toggled.remove(&id) {
-            self.selection.rows.toggled.insert(id);
-        }
-        self.views.top.list.id = Some(id);
-    }
-
-    /// Starts the event that samples CPUs in a session that measures only for units; returns whether it did.
-    pub(crate) fn start_sampling(&mut self) -> bool {
-        let starts = self.context.samples_nothing();
-        if starts {
-            self.add_event(Some(CPU_CLOCK.to_owned()));
-        }
-        starts
-    }
-
-    /// Collapses the row under the cursor, or goes to its parent. Undoes the last step if there is no row.
-    pub(crate) fn fold(&mut self) {
-        let Some(line) = self.line() else { return self.undo() };
-        if line.mark == FoldMark::Open {
-            return self.toggle();
-        }
-        let before = &self.context.answer.view.lines[..self.views.top.selected];
-        match before.iter().rposition(|above| above.depth < line.depth) {
-            Some(at) => self.views.top.go(at, &self.context.answer),
-            None => self.undo(),
-        }
-    }
-
-    pub(crate) fn toggle_row(&mut self) {
-        let lines = &self.context.answer.view.lines;
-        let row = (0..=self.views.top.selected).rev().find(|i| lines.get(*i).is_some_and(|l| l.depth == 0));
-        if let Some(row) = row {
-            self.views.top.go(row, &self.context.answer);
-            self.toggle();
-        }
-    }
-
-    pub(crate) fn search(&mut self, text: Option<String>) {
-        let Some(text) = text else {
-            self.frame.before_search = Some(self.views.top.clone());
-            return self.ask_for(&general::SEARCH, String::new());
-        };
-        match self.views.top.search(&text, &self.context.answer) {
-            Ok(()) if self.views.top.search.as_ref().is_some_and(|s| s.matches == 0) => {
-                self.say(format!("{text} matches nothing"))
-            }
-            Ok(()) => {}
-            Err(error) => self.error(error),
+        let question = views.screen(tab).question(model, question);
+        if always || question != *asked {
+            *asked = Question { generation: asked.generation + 1, ..question };
+            model.request(Request::Ask(Arc::new(asked.clone())));
         }
     }
 }
 
-pub(crate) fn cpu_list(text: &str) -> Result<Vec<u32>, String> {
-    use crate::filter::Test;
-    let filter = Filter::parse(&format!("cpu in {text}")).map_err(|f| f.line())?;
-    let Some(Test::Ranges(ranges)) = filter.atoms().first().map(|a| &a.test) else { return Err("no CPUs".into()) };
-    let list: Vec<u32> = ranges.iter().flat_map(|(a, b)| (*a..=(*b).min(1 << 16)).map(|c| c as u32)).collect();
-    if list.is_empty() { Err("no CPU given".into()) } else { Ok(list) }
+/// Returns whether a recording must be loaded first: a range may be a share of it.
+fn needs_all(action: &StartupAction) -> bool {
+    match action {
+        StartupAction::Command(command) => command.row.is(&general::RANGE),
+        StartupAction::Range { .. } => true,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::query::time_range::TimeRange;
+    use crate::ui::input::commands::table::parse;
+
+    #[test]
+    fn only_ranges_wait_for_the_whole_recording() {
+        let waits = |text: &str| needs_all(&parse(text).expect("a command").into());
+        assert!(waits("range 10%-20%") && !waits("range-back") && !waits("zoom-cpu 1"));
+        let typed = "10%-20%".to_owned();
+        assert!(needs_all(&StartupAction::Range { range: TimeRange::parse(&typed).expect("a range")[0], typed }));
+    }
 }

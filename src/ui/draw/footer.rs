@@ -9,29 +9,28 @@ use crate::ui::input::shown;
 use crate::ui::popups::Popup;
 use crate::ui::popups::prompt::{Prompt, PromptMessage};
 use crate::ui::screens::Views;
-use crate::ui::screens::list::screen;
-use crate::ui::state::{Level, Scene};
+use crate::ui::state::{Level, Model};
 use crate::ui::widgets::Canvas;
 
 const MOST_LINES: usize = 5;
 
 /// Draws completions or an error during input, a message, or details of the line under the cursor.
-pub(crate) fn details(scene: Scene<'_>, views: &Views, on: &mut Canvas<'_>) {
-    if let Some(prompt) = &scene.frame.prompt {
+pub(crate) fn details(model: &Model, views: &Views, on: &mut Canvas<'_>) {
+    if let Some(prompt) = &model.frame.prompt {
         return prompt_help(prompt, on);
     }
-    if !scene.frame.chord.is_empty() {
-        return chord_help(scene, on);
+    if !model.frame.chord.is_empty() {
+        return chord_help(model, on);
     }
-    if let Some((level, text)) = &scene.frame.status {
+    if let Some((level, text)) = &model.frame.status {
         let style = if *level == Level::Error { on.theme.error } else { on.theme.warning };
         return said(text, style, on);
     }
     // An annotated function shows its own details.
-    if matches!(scene.frame.popups.last(), Some(Popup::Annotate(_))) {
+    if matches!(model.frame.popups.last(), Some(Popup::Annotate(_))) {
         return;
     }
-    screen(scene.frame.tab).draw_details(scene, views, on);
+    views.screen(model.frame.tab).draw_details(model, on);
 }
 
 /// Returns a cleared part of the screen that extends upwards by some lines.
@@ -42,8 +41,8 @@ fn upwards<'a>(above: u16, on: &'a mut Canvas<'_>) -> Canvas<'a> {
 }
 
 /// Draws the keys that may follow in a chord, upwards over as many lines as needed, in columns.
-fn chord_help(scene: Scene<'_>, on: &mut Canvas<'_>) {
-    let list = scene.context.keymap.continuations(&scene.frame.chord, scene.frame.tab, &scene.key_facts());
+fn chord_help(model: &Model, on: &mut Canvas<'_>) {
+    let list = model.context.keymap.continuations(&model.frame.chord, model.frame.tab, &model.key_facts());
     let widest = list.iter().map(|(key, doc)| width(&shown(key)) + width(doc) + 4).max().unwrap_or(1);
     let room = usize::from(on.area.width.saturating_sub(2)).max(1);
     let columns = (room / widest).clamp(1, list.len().max(1));
@@ -120,15 +119,15 @@ fn prompt_help(prompt: &Prompt, on: &mut Canvas<'_>) {
 }
 
 /// Draws the prompt, the continuations of a chord, or the keys. Returns the cursor position.
-pub(crate) fn draw(scene: Scene<'_>, on: &mut Canvas<'_>) -> Option<(u16, u16)> {
-    if let Some(prompt) = &scene.frame.prompt {
+pub(crate) fn draw(model: &Model, views: &Views, on: &mut Canvas<'_>) -> Option<(u16, u16)> {
+    if let Some(prompt) = &model.frame.prompt {
         return Some(prompt_line(prompt, on));
     }
-    if !scene.frame.chord.is_empty() {
-        on.put(1, 0, &format!("{} …  Esc leaves it", shown(&scene.frame.chord)), on.theme.title);
+    if !model.frame.chord.is_empty() {
+        on.put(1, 0, &format!("{} …  Esc leaves it", shown(&model.frame.chord)), on.theme.title);
         return None;
     }
-    for laid in footer_keys::laid(scene, on.area.width) {
+    for laid in footer_keys::laid(model, views, on.area.width) {
         let x = laid.x + on.put(laid.x, 0, &laid.hint.key, on.theme.key) + 1;
         on.put(x, 0, laid.hint.word, on.theme.text);
     }

@@ -7,9 +7,8 @@ use crate::query::Direction;
 use crate::ui::input::commands::{general, program};
 use crate::ui::input::{Command, HintAction, Hints, shown};
 use crate::ui::popups::Popup;
-use crate::ui::screens::list::screen;
-use crate::ui::screens::top;
-use crate::ui::state::Scene;
+use crate::ui::screens::{Views, top};
+use crate::ui::state::Model;
 
 #[derive(Clone, Debug)]
 pub(crate) struct Hint {
@@ -107,8 +106,8 @@ const ANNOTATE: Keys = &[
     ("Esc", "close", KeyCode::Esc),
 ];
 
-fn hints(scene: Scene<'_>) -> Vec<Hint> {
-    if let Some(popup) = scene.frame.popups.last() {
+fn hints(model: &Model, views: &Views) -> Vec<Hint> {
+    if let Some(popup) = model.frame.popups.last() {
         let keys = match popup {
             Popup::Help(_) => HELP,
             Popup::Losses { .. } | Popup::Info { .. } => TEXT,
@@ -121,52 +120,52 @@ fn hints(scene: Scene<'_>) -> Vec<Hint> {
         };
         // The last key leaves the popup.
         let one = |(i, (key, word, code)): (usize, &(&str, &'static str, KeyCode))| Hint {
-            key: scene.context.charset.key_names(key).into_owned(),
+            key: model.context.charset.key_names(key).into_owned(),
             word,
             press: HintAction::Key(*code),
             stays: i + 1 == keys.len(),
         };
         return keys.iter().enumerate().map(one).collect();
     }
-    let own = screen(scene.frame.tab).hints(scene.context.info.origin);
-    own.iter().chain(EVERYWHERE).filter_map(|(press, word)| hint(scene, *press, word)).collect()
+    let own = views.screen(model.frame.tab).hints(model.context.info.origin);
+    own.iter().chain(EVERYWHERE).filter_map(|(press, word)| hint(model, *press, word)).collect()
 }
 
-fn hint(scene: Scene<'_>, press: HintAction, mut word: &'static str) -> Option<Hint> {
+fn hint(model: &Model, press: HintAction, mut word: &'static str) -> Option<Hint> {
     let row = match press {
         HintAction::Command(row) => row,
         HintAction::Chord(begun) => {
-            let key = scene.context.charset.key_names(&shown(begun)).into_owned();
+            let key = model.context.charset.key_names(&shown(begun)).into_owned();
             return Some(Hint { key, word, press, stays: false });
         }
         HintAction::Key(_) => return None,
     };
-    let mut key = shown(scene.context.keymap.key_of(row)?);
+    let mut key = shown(model.context.keymap.key_of(row)?);
     if row.is(&top::commands::SPLIT) {
-        word = scene.next_split();
+        word = model.next_split();
     } else if row.is(&top::commands::ORDER_RIGHT) {
         "< >".clone_into(&mut key);
-    } else if row.is(&top::commands::TOGGLE) && !scene.rows_are_functions() {
+    } else if row.is(&top::commands::TOGGLE) && !model.rows_are_functions() {
         word = "functions";
-    } else if row.is(&top::commands::TOGGLE) && scene.selection.rows.direction == Direction::Callees {
+    } else if row.is(&top::commands::TOGGLE) && model.selection.rows.direction == Direction::Callees {
         word = "callees";
     }
     let stays = STAYING.iter().any(|staying| row.is(staying));
-    Some(Hint { key: scene.context.charset.key_names(&key).into_owned(), word, press, stays })
+    Some(Hint { key: model.context.charset.key_names(&key).into_owned(), word, press, stays })
 }
 
 /// The commands of [`EVERYWHERE`] whose keys every screen shows, however narrow it is.
 static STAYING: &[&Command] = &[&program::HELP, &program::PALETTE, &general::SAVE, &program::QUIT];
 
 /// Places the hints that fit into a line.
-pub(crate) fn laid(scene: Scene<'_>, room: u16) -> Vec<PlacedHint> {
+pub(crate) fn laid(model: &Model, views: &Views, room: u16) -> Vec<PlacedHint> {
     let mut x = 1;
     let place = |hint: Hint| {
         let laid = PlacedHint { x, width: hint.width(), hint };
         x += laid.width + GAP;
         laid
     };
-    fitting(hints(scene), room).into_iter().map(place).collect()
+    fitting(hints(model, views), room).into_iter().map(place).collect()
 }
 
 /// The hints that fit into a line. Where there is no room for all, those that stay have it before the others, and

@@ -14,7 +14,7 @@ use crate::source::Rate;
 use crate::ui::input::commands::program;
 use crate::ui::input::{Command, shown};
 use crate::ui::screens::events::draw::describe_rate;
-use crate::ui::state::{Scene, Tab};
+use crate::ui::state::{Model, Tab};
 use crate::ui::theme::Theme;
 use crate::ui::widgets::Canvas;
 
@@ -25,8 +25,8 @@ struct Piece {
     weight: u8,
 }
 
-pub(crate) fn draw(scene: Scene<'_>, on: &mut Canvas<'_>) {
-    let mut pieces = pieces(scene, on.theme);
+pub(crate) fn draw(model: &Model, on: &mut Canvas<'_>) {
+    let mut pieces = pieces(model, on.theme);
     let gap = |piece: &Piece| if piece.weight == RATE { 1 } else { 2 };
     let total = |pieces: &[Piece]| pieces.iter().map(|p| width(&p.text) + gap(p)).sum::<usize>() + 1;
     while total(&pieces) > usize::from(on.area.width) && pieces.len() > 1 {
@@ -40,59 +40,59 @@ pub(crate) fn draw(scene: Scene<'_>, on: &mut Canvas<'_>) {
     }
 }
 
-fn pieces(scene: Scene<'_>, theme: &Theme) -> Vec<Piece> {
-    let answer = &scene.context.answer;
+fn pieces(model: &Model, theme: &Theme) -> Vec<Piece> {
+    let answer = &model.context.answer;
     let mut out = Vec::new();
     let mut add = |text: String, style, weight| {
         if !text.is_empty() {
             out.push(Piece { text: clean(&text).into_owned(), style, weight });
         }
     };
-    let several = scene.context.info.hosts.are_many();
-    let room = if several && scene.frame.size.0 >= 120 { 2 * NAMES } else { NAMES };
-    add(fit_end(&hosts(scene), room).into_owned(), theme.text, 8);
-    add(if several { String::new() } else { scene.context.info.hosts.first().kernel.clone() }, theme.dim, 1);
-    let samples_nothing = scene.context.samples_nothing();
+    let several = model.context.info.hosts.are_many();
+    let room = if several && model.frame.size.0 >= 120 { 2 * NAMES } else { NAMES };
+    add(fit_end(&hosts(model), room).into_owned(), theme.text, 8);
+    add(if several { String::new() } else { model.context.info.hosts.first().kernel.clone() }, theme.dim, 1);
+    let samples_nothing = model.context.samples_nothing();
     let event = match samples_nothing {
         true => "no sampling event".to_owned(),
-        false => scene.event().map_or_else(String::new, |event| event.name.clone()),
+        false => model.event().map_or_else(String::new, |event| event.name.clone()),
     };
-    let running = scene.context.meter(scene.selection.event).map(|meter| meter.state.chains);
+    let running = model.context.meter(model.selection.event).map(|meter| meter.state.chains);
     let recorded = || {
-        let told = recorder::way(&scene.context.info.hosts.first().machine, scene.selection.event);
-        told.or_else(|| scene.recorded_event().map(|event| CallGraph::of(&event.attr))).unwrap_or(CallGraph::Fp)
+        let told = recorder::way(&model.context.info.hosts.first().machine, model.selection.event);
+        told.or_else(|| model.recorded_event().map(|event| CallGraph::of(&event.attr))).unwrap_or(CallGraph::Fp)
     };
-    let way = running.or_else(|| scene.context.info.chains.then(recorded)).filter(|way| way.is_on());
+    let way = running.or_else(|| model.context.info.chains.then(recorded)).filter(|way| way.is_on());
     let chains = way.map_or_else(String::new, |way| format!("-g {}", way.spelling()));
     add(event, theme.text, 13);
     if !samples_nothing {
-        add(rate(scene), theme.text, RATE);
+        add(rate(model), theme.text, RATE);
     }
     add(chains, theme.dim, 3);
     let cpus = if answer.cpus.is_empty() { String::new() } else { format!("CPU {}", answer.cpus) };
     add(fit_end(&cpus, NAMES).into_owned(), theme.text, 9);
-    add(if several { String::new() } else { target(scene) }, theme.text, 9);
-    if let Some(filter) = scene.event().and_then(|e| e.filter.as_ref()) {
+    add(if several { String::new() } else { target(model) }, theme.text, 9);
+    if let Some(filter) = model.event().and_then(|e| e.filter.as_ref()) {
         add(fit_end(&format!("capture: {filter}"), 2 * NAMES).into_owned(), theme.warning, 7);
     }
-    let time = clock(scene.context.elapsed_ns());
-    match (&answer.ended, scene.selection.frozen, scene.context.info.origin) {
+    let time = clock(model.context.elapsed_ns());
+    match (&answer.ended, model.selection.frozen, model.context.info.origin) {
         (Some(_), _, Origin::Recorded) => add(format!("■ file {time}"), theme.dim, 14),
         (Some(_), _, _) => add(format!("■ ended {time}"), theme.warning, 14),
         (None, true, _) => add(format!("‖ frozen {time} +{}", thousands(answer.newer)), theme.warning, 14),
         (None, false, Origin::Live) => add(format!("● live {time}"), theme.good, 14),
-        (None, false, Origin::Recorded) if scene.context.info.flows => add(format!("● live {time}"), theme.good, 14),
-        (None, false, Origin::Recorded) => add(loading(scene), theme.warning, 14),
+        (None, false, Origin::Recorded) if model.context.info.flows => add(format!("● live {time}"), theme.good, 14),
+        (None, false, Origin::Recorded) => add(loading(model), theme.warning, 14),
     }
-    if let Some(name) = &scene.frame.reading {
+    if let Some(name) = &model.frame.reading {
         add(format!("… reading {} to compare", fit(name, NAMES)), theme.warning, 14);
     }
-    if let Some(seconds) = scene.context.behind.late(scene.selection.refresh) {
+    if let Some(seconds) = model.context.behind.late(model.selection.refresh) {
         add(format!("view {seconds} s old"), theme.error, 12);
     }
-    let retention = scene.retention();
+    let retention = model.retention();
     if !samples_nothing {
-        add(scene.age_shown().unwrap_or_default(), theme.text, 10);
+        add(model.age_shown().unwrap_or_default(), theme.text, 10);
         // Without a known time span, the number of samples is less meaningful.
         add(counted(answer.view.shown.samples, "sample"), theme.text, if retention.is_some() { 7 } else { 12 });
     }
@@ -103,13 +103,13 @@ fn pieces(scene: Scene<'_>, theme: &Theme) -> Vec<Piece> {
         n => format!("lost {} ({})", thousands(n), percent(answer.ledger.lost_percent())),
     };
     add(lost_text, if lost > 0 { theme.error } else { theme.dim }, 11);
-    if scene.context.slow {
+    if model.context.slow {
         add("slow link".to_owned(), theme.warning, 8);
     }
-    if let Some(rate) = scene.context.bytes_a_second {
+    if let Some(rate) = model.context.bytes_a_second {
         add(format!("screen {}/s", bytes(rate as u64)), theme.dim, 10);
     }
-    if scene.context.info.origin == Origin::Live {
+    if model.context.info.origin == Origin::Live {
         let cost = answer.cost.own_percent;
         let (style, weight) = if cost > 10.0 { (theme.warning, 5) } else { (theme.dim, 2) };
         add(format!("own cost {cost:.1} %"), style, weight);
@@ -124,31 +124,31 @@ const NAMES: usize = 24;
 const RATE: u8 = 6;
 
 /// Returns the machine's name, the names of a few, or their number.
-fn hosts(scene: Scene<'_>) -> String {
-    let names: Vec<&str> = scene.context.info.hosts.iter().map(|(_, host)| &*host.name).collect();
+fn hosts(model: &Model) -> String {
+    let names: Vec<&str> = model.context.info.hosts.iter().map(|(_, host)| &*host.name).collect();
     if names.len() > 3 { format!("{} hosts", names.len()) } else { names.join(" ") }
 }
 
-fn rate(scene: Scene<'_>) -> String {
-    let running = scene.context.meter(scene.selection.event).map(|meter| meter.state.rate);
-    let recorded = || scene.recorded_event().map(|e| Rate::of(&e.attr)).filter(|rate| *rate != Rate::Period(0));
+fn rate(model: &Model) -> String {
+    let running = model.context.meter(model.selection.event).map(|meter| meter.state.rate);
+    let recorded = || model.recorded_event().map(|e| Rate::of(&e.attr)).filter(|rate| *rate != Rate::Period(0));
     running.or_else(recorded).map(describe_rate).unwrap_or_default()
 }
 
 /// Describes the target, which may have changed since the start. For a recording, returns its file name.
-fn target(scene: Scene<'_>) -> String {
-    if scene.context.info.origin == Origin::Live {
-        return fit_end(&clean(&scene.context.answer.target), NAMES).into_owned();
+fn target(model: &Model) -> String {
+    if model.context.info.origin == Origin::Live {
+        return fit_end(&clean(&model.context.answer.target), NAMES).into_owned();
     }
-    let text = clean(&scene.context.info.target);
+    let text = clean(&model.context.info.target);
     // Show the name of a file, but an address as a whole.
     let name = text.rsplit('/').next().filter(|name| !name.is_empty() && !text.contains("://")).unwrap_or(&text);
     fit(name, NAMES).into_owned()
 }
 
 /// Describes the progress of reading a recording, with the remaining time.
-fn loading(scene: Scene<'_>) -> String {
-    let Some(progress) = scene.context.answer.progress else { return "… loading".into() };
+fn loading(model: &Model) -> String {
+    let Some(progress) = model.context.answer.progress else { return "… loading".into() };
     if progress.all == 0 {
         return format!("… reading, {} so far", bytes(progress.done));
     }
@@ -167,18 +167,18 @@ static TABS: &[(Tab, &Command)] = &[
 ];
 
 /// Returns the screens with their names, or only the digits if room is short.
-fn tab_names(scene: Scene<'_>, room: u16) -> impl Iterator<Item = (Tab, &'static Command, String)> {
+fn tab_names(model: &Model, room: u16) -> impl Iterator<Item = (Tab, &'static Command, String)> {
     let brief = TABS.iter().map(|(tab, _)| width(tab.name()) + 4).sum::<usize>() > usize::from(room);
-    let here = scene.frame.tab;
+    let here = model.frame.tab;
     (1..).zip(TABS).map(move |(n, (tab, row))| {
         let name = if brief && *tab != here { n.to_string() } else { format!("{n} {}", tab.name()) };
         (*tab, *row, if *tab == here { format!("[{name}]") } else { format!(" {name} ") })
     })
 }
 
-pub(crate) fn tab_at(scene: Scene<'_>, room: u16, column: u16) -> Option<&'static Command> {
+pub(crate) fn tab_at(model: &Model, room: u16, column: u16) -> Option<&'static Command> {
     let mut x = 1;
-    let mut found = tab_names(scene, room).map(|(_, row, name)| {
+    let mut found = tab_names(model, room).map(|(_, row, name)| {
         x += width(&name) as u16;
         (row, x)
     });
@@ -186,29 +186,29 @@ pub(crate) fn tab_at(scene: Scene<'_>, room: u16, column: u16) -> Option<&'stati
 }
 
 /// Draws the tab line: the screens, then the filters of the view or the load of the machine.
-pub(crate) fn tabs(scene: Scene<'_>, on: &mut Canvas<'_>) {
+pub(crate) fn tabs(model: &Model, on: &mut Canvas<'_>) {
     let mut x = 1;
-    for (tab, _, text) in tab_names(scene, on.area.width) {
-        let style = if tab == scene.frame.tab { on.theme.title } else { on.theme.dim };
+    for (tab, _, text) in tab_names(model, on.area.width) {
+        let style = if tab == model.frame.tab { on.theme.title } else { on.theme.dim };
         x += on.put(x, 0, &text, style);
     }
-    let trail = trail(scene);
+    let trail = trail(model);
     let room = usize::from(on.area.width.saturating_sub(x + 3));
     let (right, style) = match trail.is_empty() {
-        true => (machine(scene, room), on.theme.text),
-        false => (narrowed(scene, &trail, room), on.theme.warning),
+        true => (machine(model, room), on.theme.text),
+        false => (narrowed(model, &trail, room), on.theme.warning),
     };
     let at = on.area.width.saturating_sub(width(&right) as u16 + 1).max(x);
     on.put(at, 0, &right, style);
 }
 
-fn trail(scene: Scene<'_>) -> Vec<String> {
-    let mut trail: Vec<String> = scene.selection.zooms.iter().map(|z| z.label.clone()).collect();
-    if let Some(filter) = &scene.selection.filter {
+fn trail(model: &Model) -> Vec<String> {
+    let mut trail: Vec<String> = model.selection.zooms.iter().map(|z| z.label.clone()).collect();
+    if let Some(filter) = &model.selection.filter {
         trail.push(format!("view: {}", filter.text()));
     }
-    if let Some(mark) = &scene.selection.baseline {
-        trail.push(format!("against {}, {}", mark.label, scene.selection.per.unit_label()));
+    if let Some(mark) = &model.selection.baseline {
+        trail.push(format!("against {}, {}", mark.label, model.selection.per.unit_label()));
     }
     trail
 }
@@ -219,17 +219,17 @@ fn is_narrowed(tab: Tab) -> bool {
 }
 
 /// Describes the load that shares refer to, of the CPUs or the target, in the longest form that fits.
-fn machine(scene: Scene<'_>, room: usize) -> String {
-    let (seen, all) = (scene.context.answer.view.total, scene.context.answer.view.shown);
-    let whole = scene.context.answer.target.is_empty() && scene.context.answer.cpus.is_empty();
-    let host = scene
+fn machine(model: &Model, room: usize) -> String {
+    let (seen, all) = (model.context.answer.view.total, model.context.answer.view.shown);
+    let whole = model.context.answer.target.is_empty() && model.context.answer.cpus.is_empty();
+    let host = model
         .context
         .host
         .as_ref()
-        .filter(|host| whole && !host.rows.is_empty() && scene.context.answer.ended.is_none());
-    let by_cpu = &scene.context.answer.by_cpu;
-    let used = scene.context.answer.view.cpu_use;
-    let of_target = scene.context.info.origin == Origin::Live && !scene.context.answer.target.is_empty();
+        .filter(|host| whole && !host.rows.is_empty() && model.context.answer.ended.is_none());
+    let by_cpu = &model.context.answer.by_cpu;
+    let used = model.context.answer.view.cpu_use;
+    let of_target = model.context.info.origin == Origin::Live && !model.context.answer.target.is_empty();
     let words = match (host, by_cpu.busy) {
         (Some(host), _) => {
             let mean = |of: &dyn Fn(&CpuRow) -> f32| {
@@ -248,16 +248,16 @@ fn machine(scene: Scene<'_>, room: usize) -> String {
                 busy,
             ]
         }
-        (None, _) if used.is_some() && scene.context.answer.cpus.is_empty() && is_narrowed(scene.frame.tab) => {
+        (None, _) if used.is_some() && model.context.answer.cpus.is_empty() && is_narrowed(model.frame.tab) => {
             used.map(|used| used.words().to_vec()).unwrap_or_default()
         }
         (None, Some(busy)) if of_target => vec![format!("uses {:.0} % of a CPU", busy * by_cpu.sampled as f64)],
-        (None, Some(busy)) if !scene.context.answer.cpus.is_empty() => {
+        (None, Some(busy)) if !model.context.answer.cpus.is_empty() => {
             let of = |cpus: &str| format!("{cpus} busy {busy:.0} %");
-            vec![of(&format!("CPU {}", scene.context.answer.cpus)), of("these CPUs")]
+            vec![of(&format!("CPU {}", model.context.answer.cpus)), of("these CPUs")]
         }
         (None, Some(busy)) => vec![format!("CPU busy {busy:.0} %")],
-        (None, None) if scene.selection.hide_idle && seen.period < all.period && is_narrowed(scene.frame.tab) => {
+        (None, None) if model.selection.hide_idle && seen.period < all.period && is_narrowed(model.frame.tab) => {
             let hidden = format!("idle hidden: {}", percent(100.0 - seen.percent_of(&all)));
             vec![format!("{hidden} of samples"), hidden]
         }
@@ -267,15 +267,15 @@ fn machine(scene: Scene<'_>, room: usize) -> String {
 }
 
 /// Describes the filters of the view and the share of samples that pass.
-fn narrowed(scene: Scene<'_>, trail: &[String], room: usize) -> String {
-    let (seen, all) = (scene.context.answer.view.total, scene.context.answer.view.shown);
+fn narrowed(model: &Model, trail: &[String], room: usize) -> String {
+    let (seen, all) = (model.context.answer.view.total, model.context.answer.view.shown);
     let by = clean(&format!("all › {}", trail.join(" › "))).into_owned();
     let is_part = all.samples > 0 && seen.samples < all.samples;
     let share = match is_part {
         true => format!("  shown: {} of samples", percent(seen.percent_of(&all))),
         false => String::new(),
     };
-    let used = scene.context.answer.view.cpu_use.filter(|_| is_narrowed(scene.frame.tab));
+    let used = model.context.answer.view.cpu_use.filter(|_| is_narrowed(model.frame.tab));
     let [long, brief] = used.map_or_else(Default::default, |used| used.words().map(|words| format!("  {words}")));
     // The CPU time goes before the share of samples, and its number before the steps that led here.
     let all = [format!("{share}{long}"), long, format!("{share}{brief}"), brief.clone()];
@@ -296,9 +296,9 @@ fn last_steps(whole: &str, trail: &[String], room: usize) -> String {
 }
 
 /// Draws the most urgent message on every screen, with the keys that go to its subject and dismiss it.
-pub(crate) fn banner(scene: Scene<'_>, on: &mut Canvas<'_>) {
-    let Some(banner) = scene.banner() else { return };
-    let key = |row: &Command| scene.context.keymap.key_of(row).map(shown);
+pub(crate) fn banner(model: &Model, on: &mut Canvas<'_>) {
+    let Some(banner) = model.banner() else { return };
+    let key = |row: &Command| model.context.keymap.key_of(row).map(shown);
     let keys = [(&program::FINDING, "goes there"), (&program::DISMISS, "dismisses")];
     let keys: Vec<String> = keys.iter().filter_map(|(row, words)| Some(format!("  {} {words}", key(row)?))).collect();
     let style = if banner.urgent { on.theme.error } else { on.theme.warning };

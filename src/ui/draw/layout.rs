@@ -4,7 +4,7 @@ use ratatui::layout::Rect;
 
 use crate::ui::popups::Popup;
 use crate::ui::popups::tour;
-use crate::ui::state::{Scene, Tab};
+use crate::ui::state::{Model, Tab};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ScreenAreas {
@@ -22,13 +22,13 @@ pub(crate) struct ScreenAreas {
     pub(crate) footer: Rect,
 }
 
-pub(crate) fn places(scene: Scene<'_>, area: Rect) -> ScreenAreas {
+pub(crate) fn places(model: &Model, area: Rect) -> ScreenAreas {
     let row = |y: u16, height: u16| Rect { x: area.x, y: area.y + y, width: area.width, height };
     let h = area.height;
-    let (found, timeline) = (finding_height(scene, h), timeline_height(scene, h));
+    let (found, timeline) = (finding_height(model, h), timeline_height(model, h));
     let above = 2 + found + timeline;
-    let tour = tour::height(scene, area.width, h.saturating_sub(2 + above));
-    let (whole, beside) = (row(above, h - 2 - above - tour), beside_width(scene, area.width));
+    let tour = tour::height(model, area.width, h.saturating_sub(2 + above));
+    let (whole, beside) = (row(above, h - 2 - above - tour), beside_width(model, area.width));
     let table = Rect { width: whole.width - beside, ..whole };
     ScreenAreas {
         header: row(0, 1),
@@ -44,33 +44,33 @@ pub(crate) fn places(scene: Scene<'_>, area: Rect) -> ScreenAreas {
 }
 
 /// Returns the area of a popup. An annotated function also covers the panel next to the table, which shows another row.
-pub(crate) fn popup(scene: Scene<'_>, places: &ScreenAreas) -> Rect {
-    match scene.frame.popups.last() {
+pub(crate) fn popup(model: &Model, places: &ScreenAreas) -> Rect {
+    match model.frame.popups.last() {
         Some(Popup::Annotate(_)) => places.table.union(places.beside),
         _ => places.table,
     }
 }
 
 /// Returns the parts of the terminal; `None` if it is too small.
-pub(crate) fn places_of(scene: Scene<'_>) -> Option<ScreenAreas> {
-    (!scene.is_too_small()).then(|| places(scene, scene.area()))
+pub(crate) fn places_of(model: &Model) -> Option<ScreenAreas> {
+    (!model.is_too_small()).then(|| places(model, model.area()))
 }
 
-fn finding_height(scene: Scene<'_>, height: u16) -> u16 {
-    u16::from(height >= 10 && scene.banner().is_some())
+fn finding_height(model: &Model, height: u16) -> u16 {
+    u16::from(height >= 10 && model.banner().is_some())
 }
 
 /// Height of the timeline; zero if room is short or the screen is not filtered by it.
-fn timeline_height(scene: Scene<'_>, height: u16) -> u16 {
-    u16::from(scene.frame.timeline && matches!(scene.frame.tab, Tab::Top | Tab::Flame) && height >= 20)
+fn timeline_height(model: &Model, height: u16) -> u16 {
+    u16::from(model.frame.timeline && matches!(model.frame.tab, Tab::Top | Tab::Flame) && height >= 20)
 }
 
 /// Width of the call chains next to the table; zero if the table needs the room.
-pub(crate) fn beside_width(scene: Scene<'_>, width: u16) -> u16 {
+pub(crate) fn beside_width(model: &Model, width: u16) -> u16 {
     const LEAST: u16 = 140;
-    if scene.frame.tab == Tab::Top && scene.context.info.chains && width >= LEAST { (width * 2 / 5).min(90) } else { 0 }
+    if model.frame.tab == Tab::Top && model.context.info.chains && width >= LEAST { (width * 2 / 5).min(90) } else { 0 }
 }
 
-pub(crate) fn table_height(scene: Scene<'_>) -> usize {
-    places_of(scene).map_or(0, |places| usize::from(places.table.height.saturating_sub(1)))
+pub(crate) fn table_height(model: &Model) -> usize {
+    places_of(model).map_or(0, |places| usize::from(places.table.height.saturating_sub(1)))
 }

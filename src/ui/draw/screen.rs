@@ -7,20 +7,13 @@ use crate::panel::charset::{Charset, in_cell};
 use crate::ui::draw::{footer, header, layout};
 use crate::ui::popups::{draw as popups, tour};
 use crate::ui::screens::Views;
-use crate::ui::screens::list::screen;
-use crate::ui::state::{MIN, Scene};
+use crate::ui::state::{MIN, Model};
 use crate::ui::theme::Theme;
 use crate::ui::widgets::{self, Canvas};
 
 /// Draws the whole screen with the supported characters. Returns the cursor position, if any.
-pub(crate) fn draw(
-    scene: Scene<'_>,
-    views: &Views,
-    theme: &Theme,
-    area: Rect,
-    buffer: &mut Buffer,
-) -> Option<(u16, u16)> {
-    let cursor = draw_all(scene, views, theme, area, buffer);
+pub(crate) fn draw(model: &Model, views: &Views, theme: &Theme, area: Rect, buffer: &mut Buffer) -> Option<(u16, u16)> {
+    let cursor = draw_all(model, views, theme, area, buffer);
     if theme.charset == Charset::Ascii {
         let beyond = buffer.content.iter_mut().filter(|cell| !cell.symbol().is_ascii());
         for (cell, first) in beyond.filter_map(|cell| cell.symbol().chars().next().map(|first| (cell, first))) {
@@ -30,7 +23,7 @@ pub(crate) fn draw(
     cursor
 }
 
-fn draw_all(scene: Scene<'_>, views: &Views, theme: &Theme, area: Rect, buffer: &mut Buffer) -> Option<(u16, u16)> {
+fn draw_all(model: &Model, views: &Views, theme: &Theme, area: Rect, buffer: &mut Buffer) -> Option<(u16, u16)> {
     let on = &mut Canvas { theme, area, buffer };
     on.buffer.set_style(area, theme.ground);
     if area.width < MIN.0 || area.height < MIN.1 {
@@ -39,18 +32,18 @@ fn draw_all(scene: Scene<'_>, views: &Views, theme: &Theme, area: Rect, buffer: 
         return None;
     }
     // The terminal may have changed its size since the layout; skip such a frame.
-    if (area.width, area.height) != scene.frame.size {
+    if (area.width, area.height) != model.frame.size {
         return None;
     }
-    let places = layout::places(scene, area);
-    header::draw(scene, &mut on.part(places.header));
-    header::tabs(scene, &mut on.part(places.tabs));
-    header::banner(scene, &mut on.part(places.finding));
-    widgets::timeline::draw(scene, &mut on.part(places.timeline));
-    screen(scene.frame.tab).draw(scene, views, &mut on.part(places.table));
-    footer::details(scene, views, &mut on.part(places.details));
-    let cursor = footer::draw(scene, &mut on.part(places.footer));
-    tour::draw(scene, &mut on.part(places.tour));
-    let over = popups::draw(scene, views, &mut on.part(layout::popup(scene, &places)));
+    let places = layout::places(model, area);
+    header::draw(model, &mut on.part(places.header));
+    header::tabs(model, &mut on.part(places.tabs));
+    header::banner(model, &mut on.part(places.finding));
+    widgets::timeline::draw(model, &mut on.part(places.timeline));
+    views.screen(model.frame.tab).draw(model, &mut on.part(places.table));
+    footer::details(model, views, &mut on.part(places.details));
+    let cursor = footer::draw(model, views, &mut on.part(places.footer));
+    tour::draw(model, &mut on.part(places.tour));
+    let over = popups::draw(model, &mut on.part(layout::popup(model, &places)));
     over.or(cursor)
 }

@@ -2,6 +2,7 @@
 
 use crate::ui::app::App;
 use crate::ui::input::Command;
+use crate::ui::state::Model;
 
 #[derive(Clone, Copy)]
 pub(crate) enum Action {
@@ -9,7 +10,7 @@ pub(crate) enum Action {
     /// With its argument, if given; otherwise it uses the current row or state.
     Given(fn(&mut App, Option<String>)),
     /// With its argument. A missing one is requested in a prompt with this initial text.
-    Asked(fn(&mut App, String), fn(&App) -> String),
+    Asked(fn(&mut App, String), fn(&Model) -> String),
 }
 
 /// Commands with their actions: those under a heading of the help, or a screen's overrides of other commands.

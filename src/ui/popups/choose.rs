@@ -3,9 +3,8 @@
 use crate::panel::text::{clean, fit, fit_end, width, wrap};
 use crate::ui::input::shown;
 use crate::ui::popups::{Chooser, Palette, PaletteEntry};
-use crate::ui::screens::events::state::EventsState;
 use crate::ui::screens::units::chooser::{about_unit, nearest_units, unit_choices};
-use crate::ui::state::Scene;
+use crate::ui::state::Model;
 use crate::ui::widgets::Canvas;
 use crate::ui::widgets::popup_frame::{frame, typed_line};
 
@@ -24,9 +23,9 @@ pub(crate) fn unit_rows(height: u16) -> u16 {
 }
 
 /// Draws the unit chooser. Returns the cursor position.
-pub(crate) fn units(scene: Scene<'_>, events: &EventsState, chooser: &Chooser, on: &mut Canvas<'_>) -> (u16, u16) {
+pub(crate) fn units(model: &Model, chooser: &Chooser, on: &mut Canvas<'_>) -> (u16, u16) {
     let typed = chooser.input.value();
-    let choices = unit_choices(scene.context, events, typed);
+    let choices = unit_choices(&model.context, typed);
     let on = &mut frame("measure what?", UNITS, on);
     let words = ("> ", "type what it is about: wait, memory, disk…");
     let place = typed_line(words, &chooser.input, on);
@@ -49,7 +48,7 @@ pub(crate) fn units(scene: Scene<'_>, events: &EventsState, chooser: &Chooser, o
         on.put(1, (choices.len() as u16 + 1).min(rows), &why, on.theme.error);
     }
     let name = typed.split_once(char::is_whitespace).map(|(name, _)| name);
-    let about = |name: &str| about_unit(scene.context, name);
+    let about = |name: &str| about_unit(&model.context, name);
     let name =
         name.filter(|name| about(name).is_some()).or(choices.get(chooser.cursor).map(|choice| choice.name.as_str()));
     // A short list leaves more room for the description.
@@ -75,7 +74,7 @@ fn nothing_found(typed: &str, nearest: &[String], listed: usize) -> Option<Strin
 }
 
 /// Draws the palette. Returns the cursor position.
-pub(crate) fn palette(scene: Scene<'_>, palette: &Palette, on: &mut Canvas<'_>) -> (u16, u16) {
+pub(crate) fn palette(model: &Model, palette: &Palette, on: &mut Canvas<'_>) -> (u16, u16) {
     let matches = palette.matches();
     let on = &mut frame("commands", PALETTE, on);
     let place = typed_line((":", ""), &palette.input, on);
@@ -84,7 +83,7 @@ pub(crate) fn palette(scene: Scene<'_>, palette: &Palette, on: &mut Canvas<'_>) 
         let style = if i == palette.cursor { on.theme.selected } else { on.theme.text };
         let (name, key) = match entry {
             PaletteEntry::Command(row) => {
-                let key = scene.context.keymap.keys_of(row).first().map(|key| shown(key)).unwrap_or_default();
+                let key = model.context.keymap.keys_of(row).first().map(|key| shown(key)).unwrap_or_default();
                 (format!("{}{}", row.name, row.noun()), (key, on.theme.key))
             }
             PaletteEntry::Unit(spec) => (spec.name.to_owned(), ("unit".to_owned(), on.theme.dim)),

@@ -7,37 +7,29 @@ use crate::panel::unit::{duration, percent, thousands};
 use crate::session::TimeMark;
 use crate::ui::popups::{Popup, column_menu};
 use crate::ui::popups::{choose, help};
-use crate::ui::screens::Views;
 use crate::ui::screens::units::chooser::unit_choices;
-use crate::ui::state::Scene;
+use crate::ui::state::Model;
 use crate::ui::theme::{Depth, Theme};
 use crate::ui::widgets::Canvas;
 use crate::ui::widgets::popup_frame::{Styled, centre, frame, list, list_size};
 
 /// Draws the topmost popup. Returns the cursor position.
-pub(crate) fn draw(scene: Scene<'_>, views: &Views, on: &mut Canvas<'_>) -> Option<(u16, u16)> {
-    match scene.frame.popups.last()? {
-        Popup::Help(searched) => return Some(help::draw(scene, searched, on)),
-        Popup::Losses { scroll } => list("losses and notes", &losses(scene, on.theme), *scroll, on),
-        Popup::Info { scroll } => list("info", &crate::ui::popups::info::lines(scene, on.theme), *scroll, on),
-        Popup::Columns { cursor } => columns(scene, *cursor, on),
-        Popup::Marks { cursor } => marks(scene, *cursor, on),
+pub(crate) fn draw(model: &Model, on: &mut Canvas<'_>) -> Option<(u16, u16)> {
+    match model.frame.popups.last()? {
+        Popup::Help(searched) => return Some(help::draw(model, searched, on)),
+        Popup::Losses { scroll } => list("losses and notes", &losses(model, on.theme), *scroll, on),
+        Popup::Info { scroll } => list("info", &crate::ui::popups::info::lines(model, on.theme), *scroll, on),
+        Popup::Columns { cursor } => columns(model, *cursor, on),
+        Popup::Marks { cursor } => marks(model, *cursor, on),
         Popup::Annotate(screen) => crate::ui::screens::annotate::draw::draw(screen, on),
-        Popup::Palette(palette) => return Some(choose::palette(scene, palette, on)),
-        Popup::Units(chooser) => return Some(choose::units(scene, &views.events, chooser, on)),
+        Popup::Palette(palette) => return Some(choose::palette(model, palette, on)),
+        Popup::Units(chooser) => return Some(choose::units(model, chooser, on)),
     }
     None
 }
 
 /// Returns the area of a popup's rows and the row at a position. Without rows, returns the whole area.
-pub(crate) fn hit(
-    scene: Scene<'_>,
-    views: &Views,
-    popup: &Popup,
-    area: Rect,
-    column: u16,
-    row: u16,
-) -> Option<(Rect, Option<usize>)> {
+pub(crate) fn hit(model: &Model, popup: &Popup, area: Rect, column: u16, row: u16) -> Option<(Rect, Option<usize>)> {
     let (frame, above, from, rows) = match popup {
         Popup::Palette(palette) => {
             let frame = centre(choose::PALETTE, area);
@@ -46,19 +38,14 @@ pub(crate) fn hit(
         Popup::Units(chooser) => {
             let frame = centre(choose::UNITS, area);
             let list = choose::unit_rows(frame.height);
-            (
-                frame,
-                1,
-                choose::first(chooser.cursor, list),
-                unit_choices(scene.context, &views.events, chooser.input.value()).len(),
-            )
+            (frame, 1, choose::first(chooser.cursor, list), unit_choices(&model.context, chooser.input.value()).len())
         }
         Popup::Columns { .. } => {
-            let n = column_menu(&scene.selection.rows.columns).len();
+            let n = column_menu(&model.selection.rows.columns).len();
             (centre((46, n as u16 + 2), area), 0, 0, n)
         }
         Popup::Marks { cursor } => {
-            let lines = mark_lines(scene, &Theme::new(Depth::None), *cursor);
+            let lines = mark_lines(model, &Theme::new(Depth::None), *cursor);
             let frame = centre(list_size(MARKS, &lines), area);
             let shown = usize::from(frame.height.saturating_sub(2)).max(1);
             (frame, 0, marks_from(*cursor, lines.len(), shown), lines.len())
@@ -71,12 +58,12 @@ pub(crate) fn hit(
     Some((frame, at.map(|at| from + usize::from(at)).filter(|at| *at < rows)))
 }
 
-pub(crate) fn last_scroll(scene: Scene<'_>, popup: &Popup, area: Rect) -> usize {
+pub(crate) fn last_scroll(model: &Model, popup: &Popup, area: Rect) -> usize {
     let theme = Theme::new(Depth::None);
     let lines = match popup {
-        Popup::Help(searched) => help::lines(scene, &theme, searched.input.value()).len() + 1,
-        Popup::Losses { .. } => losses(scene, &theme).len(),
-        Popup::Info { .. } => crate::ui::popups::info::lines(scene, &theme).len(),
+        Popup::Help(searched) => help::lines(model, &theme, searched.input.value()).len() + 1,
+        Popup::Losses { .. } => losses(model, &theme).len(),
+        Popup::Info { .. } => crate::ui::popups::info::lines(model, &theme).len(),
         _ => 0,
     };
     lines.saturating_sub(usize::from(area.height.saturating_sub(2)))
@@ -89,8 +76,8 @@ fn marks_from(cursor: usize, lines: usize, rows: usize) -> usize {
     cursor.saturating_sub(rows / 2).min(lines.saturating_sub(rows))
 }
 
-fn mark_lines(scene: Scene<'_>, theme: &Theme, cursor: usize) -> Vec<Styled> {
-    let marks = &scene.context.answer.marks;
+fn mark_lines(model: &Model, theme: &Theme, cursor: usize) -> Vec<Styled> {
+    let marks = &model.context.answer.marks;
     let cursor = cursor.min(marks.len().saturating_sub(1));
     let one = |(i, mark): (usize, &TimeMark)| -> Styled {
         let style = if i == cursor { theme.selected } else { theme.text };
@@ -100,23 +87,23 @@ fn mark_lines(scene: Scene<'_>, theme: &Theme, cursor: usize) -> Vec<Styled> {
     marks.iter().enumerate().map(one).collect()
 }
 
-fn marks(scene: Scene<'_>, cursor: usize, on: &mut Canvas<'_>) {
-    let marks = &scene.context.answer.marks;
+fn marks(model: &Model, cursor: usize, on: &mut Canvas<'_>) {
+    let marks = &model.context.answer.marks;
     if marks.is_empty() {
         let none = "None yet: ' and a letter sets one, :note TEXT notes something.".to_owned();
         return list(MARKS, &[vec![(none, on.theme.text)]], 0, on);
     }
-    let lines = mark_lines(scene, on.theme, cursor);
+    let lines = mark_lines(model, on.theme, cursor);
     let rows = usize::from(centre(list_size(MARKS, &lines), on.area).height.saturating_sub(2)).max(1);
     list(MARKS, &lines, marks_from(cursor, lines.len(), rows), on);
 }
 
-fn losses(scene: Scene<'_>, theme: &Theme) -> Vec<Styled> {
-    let answer = &scene.context.answer;
+fn losses(model: &Model, theme: &Theme) -> Vec<Styled> {
+    let answer = &model.context.answer;
     let ledger = &answer.ledger;
     let mut lines: Vec<Styled> = Vec::new();
     // Inside of the frame and a space on each side.
-    let room = usize::from(scene.frame.size.0).saturating_sub(4);
+    let room = usize::from(model.frame.size.0).saturating_sub(4);
     let mut row = |name: &str, value: String, bad: bool, meaning: &str| {
         let style = if bad { theme.error } else { theme.text };
         let (mut name, mut value) = (format!("{name:20}"), format!("{value:>14}  "));
@@ -159,13 +146,13 @@ fn losses(scene: Scene<'_>, theme: &Theme) -> Vec<Styled> {
         answer.cost.own_percent > 10.0,
         "of one CPU, recently",
     );
-    if let (Some(age), Some((n, became))) = (scene.context.behind.age(), scene.context.behind.became()) {
+    if let (Some(age), Some((n, became))) = (model.context.behind.age(), model.context.behind.became()) {
         let [median, most, worst] = became.map(duration);
         let meaning = format!(
             "of {} views, half were at most {median} old, 99 % at most {most}, the oldest {worst}",
             thousands(n)
         );
-        row("age of the view", duration(age), scene.context.behind.late(scene.selection.refresh).is_some(), &meaning);
+        row("age of the view", duration(age), model.context.behind.late(model.selection.refresh).is_some(), &meaning);
     }
     if answer.cost.sampling_percent > 0.0 {
         let cost = answer.cost.sampling_percent;
@@ -201,11 +188,11 @@ fn sentence(sign: &str, text: &str, room: usize, theme: &Theme) -> Vec<Styled> {
     parts.zip(signs).map(|(part, sign)| vec![(sign.to_owned(), theme.warning), (part, theme.text)]).collect()
 }
 
-fn columns(scene: Scene<'_>, cursor: usize, on: &mut Canvas<'_>) {
-    let menu = column_menu(&scene.selection.rows.columns);
+fn columns(model: &Model, cursor: usize, on: &mut Canvas<'_>) {
+    let menu = column_menu(&model.selection.rows.columns);
     let inner = &mut frame("columns", (46, menu.len() as u16 + 2), on);
     for (i, field) in menu.iter().enumerate() {
-        let is_shown = scene.selection.rows.columns.contains(field);
+        let is_shown = model.selection.rows.columns.contains(field);
         let text = format!("{} {:12}", if is_shown { "[x]" } else { "[ ]" }, field.column().title);
         let style = if i == cursor.min(menu.len() - 1) { inner.theme.selected } else { inner.theme.text };
         inner.put(1, i as u16, &text, style);

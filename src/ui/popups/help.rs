@@ -4,15 +4,15 @@ use crate::panel::text::{width, wrap};
 use crate::ui::input::commands::table::rows;
 use crate::ui::input::{Command, shown};
 use crate::ui::popups::{Searched, has_words};
-use crate::ui::state::Scene;
+use crate::ui::state::Model;
 use crate::ui::theme::Theme;
 use crate::ui::widgets::Canvas;
 use crate::ui::widgets::popup_frame::{Styled, frame, scrolled, typed_line};
 
 /// Draws the help. Returns the cursor position.
-pub(crate) fn draw(scene: Scene<'_>, searched: &Searched, on: &mut Canvas<'_>) -> (u16, u16) {
-    let lines = lines(scene, on.theme, searched.input.value());
-    let inner = &mut frame(&format!("help: {}", scene.frame.tab.name()), (104, on.area.height), on);
+pub(crate) fn draw(model: &Model, searched: &Searched, on: &mut Canvas<'_>) -> (u16, u16) {
+    let lines = lines(model, on.theme, searched.input.value());
+    let inner = &mut frame(&format!("help: {}", model.frame.tab.name()), (104, on.area.height), on);
     let place = typed_line(("/", "type to search"), &searched.input, inner);
     let list = &mut inner.below(1);
     scrolled(&lines, searched.scroll, list);
@@ -23,11 +23,11 @@ pub(crate) fn draw(scene: Scene<'_>, searched: &Searched, on: &mut Canvas<'_>) -
 }
 
 /// Returns all lines, or those of all screens that match the search.
-pub(crate) fn lines(scene: Scene<'_>, theme: &Theme, typed: &str) -> Vec<Styled> {
-    let room = usize::from(scene.frame.size.0).saturating_sub(6).min(100);
+pub(crate) fn lines(model: &Model, theme: &Theme, typed: &str) -> Vec<Styled> {
+    let room = usize::from(model.frame.size.0).saturating_sub(6).min(100);
     let lines = match typed.trim() {
-        "" => whole(scene, theme),
-        typed => found(scene, theme, typed),
+        "" => whole(model, theme),
+        typed => found(model, theme, typed),
     };
     lines.into_iter().flat_map(|line| whole_words(line, room)).collect()
 }
@@ -55,41 +55,41 @@ fn whole_words(mut line: Styled, room: usize) -> Vec<Styled> {
 }
 
 /// Returns the purpose of the screen, its own keys, then those of all screens.
-fn whole(scene: Scene<'_>, theme: &Theme) -> Vec<Styled> {
-    let (about, tab) = (scene.frame.tab.about(), scene.frame.tab);
-    let mut lines: Vec<Styled> = wrap(about, usize::from(scene.frame.size.0).saturating_sub(8).min(96))
+fn whole(model: &Model, theme: &Theme) -> Vec<Styled> {
+    let (about, tab) = (model.frame.tab.about(), model.frame.tab);
+    let mut lines: Vec<Styled> = wrap(about, usize::from(model.frame.size.0).saturating_sub(8).min(96))
         .into_iter()
         .map(|text| vec![(text, theme.text)])
         .collect();
     // Keys of other screens do not work here.
     let here = rows().filter(|row| row.tab == Some(tab));
     let everywhere = rows().filter(|row| row.tab.is_none());
-    lines.extend(grouped(scene, theme, here.chain(everywhere)));
-    lines.extend(own_keys(scene, theme));
+    lines.extend(grouped(model, theme, here.chain(everywhere)));
+    lines.extend(own_keys(model, theme));
     lines.push(Vec::new());
     lines.extend(letters(theme));
     lines
 }
 
-fn found(scene: Scene<'_>, theme: &Theme, typed: &str) -> Vec<Styled> {
-    let is_here = |row: &&'static Command| row.tab.is_none_or(|tab| tab == scene.frame.tab);
+fn found(model: &Model, theme: &Theme, typed: &str) -> Vec<Styled> {
+    let is_here = |row: &&'static Command| row.tab.is_none_or(|tab| tab == model.frame.tab);
     let has = |row: &&'static Command| {
-        let keys = scene.context.keymap.keys_of(row).join(" ");
-        scene.context.keymap.keys_of(row).contains(&typed)
+        let keys = model.context.keymap.keys_of(row).join(" ");
+        model.context.keymap.keys_of(row).contains(&typed)
             || has_words(&format!("{} {} {keys} {}", row.group, row.name, row.doc), typed)
     };
     // Keys of this screen come first.
     let here = rows().filter(is_here).filter(has);
     let elsewhere = rows().filter(|row| !is_here(row)).filter(has);
-    let mut lines = grouped(scene, theme, here.chain(elsewhere));
+    let mut lines = grouped(model, theme, here.chain(elsewhere));
     lines.drain(..usize::from(!lines.is_empty()));
     let text = |line: &Styled| line.iter().map(|(text, _)| text.as_str()).collect::<String>();
-    lines.extend(own_keys(scene, theme).into_iter().filter(|line| has_words(&text(line), typed)));
+    lines.extend(own_keys(model, theme).into_iter().filter(|line| has_words(&text(line), typed)));
     lines.extend(letters(theme).into_iter().filter(|line| has_words(&text(line), typed)));
     lines
 }
 
-fn grouped(scene: Scene<'_>, theme: &Theme, rows: impl Iterator<Item = &'static Command>) -> Vec<Styled> {
+fn grouped(model: &Model, theme: &Theme, rows: impl Iterator<Item = &'static Command>) -> Vec<Styled> {
     let mut lines: Vec<Styled> = Vec::new();
     let mut group = "";
     for row in rows {
@@ -98,7 +98,7 @@ fn grouped(scene: Scene<'_>, theme: &Theme, rows: impl Iterator<Item = &'static 
             lines.push(Vec::new());
             lines.push(vec![(group.to_owned(), theme.title)]);
         }
-        let keys: Vec<String> = scene.context.keymap.keys_of(row).into_iter().map(shown).collect();
+        let keys: Vec<String> = model.context.keymap.keys_of(row).into_iter().map(shown).collect();
         lines.push(vec![
             (format!("{:12} ", keys.join(" ")), theme.key),
             (format!("{:20} ", format!(":{}{}", row.name, row.noun())), theme.dim),
@@ -109,8 +109,8 @@ fn grouped(scene: Scene<'_>, theme: &Theme, rows: impl Iterator<Item = &'static 
 }
 
 /// Returns keys that the user bound to commands with arguments.
-fn own_keys(scene: Scene<'_>, theme: &Theme) -> Vec<Styled> {
-    let others: Vec<_> = scene.context.keymap.own().filter(|(_, _, run)| run.contains(' ')).collect();
+fn own_keys(model: &Model, theme: &Theme) -> Vec<Styled> {
+    let others: Vec<_> = model.context.keymap.own().filter(|(_, _, run)| run.contains(' ')).collect();
     if others.is_empty() {
         return Vec::new();
     }

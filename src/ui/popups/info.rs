@@ -4,7 +4,7 @@ use crate::lang::counted;
 use crate::panel::text::{clean, width};
 use crate::panel::unit::{bytes, percent, thousands};
 use crate::symbols::spaces::{TableOutcome, WalkFigures};
-use crate::ui::state::Scene;
+use crate::ui::state::Model;
 use crate::ui::theme::Theme;
 use crate::ui::widgets::popup_frame::Styled;
 
@@ -12,8 +12,8 @@ use crate::ui::widgets::popup_frame::Styled;
 const LABEL: usize = 24;
 
 /// Returns the lines of the screen; long values wrap.
-pub(crate) fn lines(scene: Scene<'_>, theme: &Theme) -> Vec<Styled> {
-    let room = usize::from(scene.frame.size.0).saturating_sub(LABEL + 8).max(20);
+pub(crate) fn lines(model: &Model, theme: &Theme) -> Vec<Styled> {
+    let room = usize::from(model.frame.size.0).saturating_sub(LABEL + 8).max(20);
     let mut out: Vec<Styled> = Vec::new();
     let mut row = |label: &str, value: &str| {
         let value = clean(value);
@@ -23,8 +23,8 @@ pub(crate) fn lines(scene: Scene<'_>, theme: &Theme) -> Vec<Styled> {
             label = " ".repeat(LABEL + 1);
         }
     };
-    row("recording", &scene.context.info.target);
-    for host in scene.context.info.hosts.several() {
+    row("recording", &model.context.info.target);
+    for host in model.context.info.hosts.several() {
         let clock = match host.shift {
             Some(0) => String::new(),
             Some(ns) => format!(", clock offset {:+.6} s from the first one", -(ns as f64) / 1e9),
@@ -32,25 +32,25 @@ pub(crate) fn lines(scene: Scene<'_>, theme: &Theme) -> Vec<Styled> {
         };
         row("host", &format!("{} {}{clock}", host.name, host.kernel));
     }
-    if scene.context.info.facts.is_empty() {
-        let host = scene.context.info.hosts.first();
+    if model.context.info.facts.is_empty() {
+        let host = model.context.info.hosts.first();
         row("host", &host.name);
         row("kernel", &host.kernel);
-        for event in &scene.context.info.events {
+        for event in &model.context.info.events {
             row("event", &format!("{}: sample_type {:#x}", event.name, event.attr.sample_type));
         }
     }
-    for (what, value) in &scene.context.info.facts {
+    for (what, value) in &model.context.info.facts {
         row(what, value);
     }
-    for (kind, n) in &scene.context.answer.kinds {
+    for (kind, n) in &model.context.answer.kinds {
         row(&format!("records {}", kind.to_lowercase()), &thousands(*n));
     }
-    row("records sample", &thousands(scene.context.answer.ledger.received));
-    if let Some(walked) = &scene.context.answer.walked {
+    row("records sample", &thousands(model.context.answer.ledger.received));
+    if let Some(walked) = &model.context.answer.walked {
         walks(walked, &mut row);
     }
-    for (dso, from) in scene.context.answer.sources.iter() {
+    for (dso, from) in model.context.answer.sources.iter() {
         row(&format!("names {}", dso.rsplit('/').next().unwrap_or(dso)), &format!("{from} ({dso})"));
     }
     out

@@ -6,6 +6,7 @@ pub(crate) mod draw;
 pub(crate) mod fuzzy;
 pub(crate) mod help;
 pub(crate) mod info;
+pub(crate) mod keys;
 pub(crate) mod prompt;
 pub(crate) mod tour;
 

@@ -6,7 +6,7 @@ use crate::panel::text::{width, wrap};
 use crate::ui::input::commands::{general, program};
 use crate::ui::input::{Command, shown};
 use crate::ui::screens::{cpus, time, top};
-use crate::ui::state::{Scene, Tab};
+use crate::ui::state::{Model, Tab};
 use crate::ui::widgets::Canvas;
 
 /// A step: its text, and the command that it waits for.
@@ -102,16 +102,16 @@ pub(crate) fn after(at: usize, row: &Command, tab: Tab) -> usize {
 }
 
 /// Returns the height of the tour's box; zero without a tour, or if room is short.
-pub(crate) fn height(scene: Scene<'_>, width: u16, room: u16) -> u16 {
-    let lines = scene.frame.tour.and_then(step).map_or(0, |step| plan(scene, step, width).2);
+pub(crate) fn height(model: &Model, width: u16, room: u16) -> u16 {
+    let lines = model.frame.tour.and_then(step).map_or(0, |step| plan(model, step, width).2);
     if lines + LEAST <= room && width >= 30 { lines } else { 0 }
 }
 
 /// Minimum height of the table above it.
 const LEAST: u16 = 6;
 
-fn plan(scene: Scene<'_>, step: &TourStep, width: u16) -> (Vec<String>, String, u16) {
-    let key = shown(scene.context.keymap.key_of(step.row).unwrap_or("esc"));
+fn plan(model: &Model, step: &TourStep, width: u16) -> (Vec<String>, String, u16) {
+    let key = shown(model.context.keymap.key_of(step.row).unwrap_or("esc"));
     let room = usize::from(width.saturating_sub(4));
     let lines = wrap(step.text, room);
     // The key follows the text if there is room.
@@ -124,12 +124,12 @@ fn has_room(lines: &[String], key: &str, room: usize) -> bool {
     lines.last().map_or(0, |line| width(line)) + width(key) + 3 <= room
 }
 
-pub(crate) fn draw(scene: Scene<'_>, on: &mut Canvas<'_>) {
-    let Some((at, step)) = scene.frame.tour.and_then(|at| Some((at, step(at)?))) else { return };
+pub(crate) fn draw(model: &Model, on: &mut Canvas<'_>) {
+    let Some((at, step)) = model.frame.tour.and_then(|at| Some((at, step(at)?))) else { return };
     if on.area.height == 0 {
         return;
     }
-    let (lines, key, _) = plan(scene, step, on.area.width);
+    let (lines, key, _) = plan(model, step, on.area.width);
     let title = format!(" tour {} of {}, Esc ends it ", at + 1, STEPS.len());
     let block = Block::bordered().title(title).title_style(on.theme.title).border_style(on.theme.bar);
     let inner = block.inner(on.area);

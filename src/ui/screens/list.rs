@@ -1,22 +1,31 @@
 //! The list of screens.
 
-use crate::ui::screens::cpus::screen::CpusScreen;
-use crate::ui::screens::events::screen::EventsScreen;
-use crate::ui::screens::flame::screen::FlameScreen;
+use crate::ui::screens::Views;
 use crate::ui::screens::screen::Screen;
-use crate::ui::screens::time::screen::TimeScreen;
-use crate::ui::screens::top::screen::TopScreen;
-use crate::ui::screens::units::screen::UnitsScreen;
 use crate::ui::state::Tab;
 
-/// Returns the screen of a tab.
-pub(crate) fn screen(tab: Tab) -> &'static dyn Screen {
-    match tab {
-        Tab::Top => &TopScreen,
-        Tab::Flame => &FlameScreen,
-        Tab::Time => &TimeScreen,
-        Tab::Cpus => &CpusScreen,
-        Tab::Events => &EventsScreen,
-        Tab::Units => &UnitsScreen,
+impl Views {
+    /// Returns the screen of a tab.
+    pub(crate) fn screen(&self, tab: Tab) -> &dyn Screen {
+        match tab {
+            Tab::Top => &self.top,
+            Tab::Flame => &self.flame,
+            Tab::Time => &self.time,
+            Tab::Cpus => &self.cpus,
+            Tab::Events => &self.events,
+            Tab::Units => &self.units,
+        }
+    }
+
+    /// Returns the screen of a tab, to change it.
+    pub(crate) fn screen_mut(&mut self, tab: Tab) -> &mut dyn Screen {
+        match tab {
+            Tab::Top => &mut self.top,
+            Tab::Flame => &mut self.flame,
+            Tab::Time => &mut self.time,
+            Tab::Cpus => &mut self.cpus,
+            Tab::Events => &mut self.events,
+            Tab::Units => &mut self.units,
+        }
     }
 }

@@ -14,7 +14,7 @@ pub(crate) mod units;
 #[derive(Debug, Default)]
 pub struct Views {
     /// The table of functions.
-    pub top: top::state::TopState,
+    pub top: top::screen::TopScreen,
     /// The flame graph.
     pub flame: flame::state::FlameState,
     /// The heat map of time.

@@ -3,10 +3,8 @@
 pub(crate) use crate::query::Question;
 pub(crate) use crate::query::annotate::AnnotatedFunction;
 pub(crate) use crate::session::Origin;
-pub(crate) use crate::ui::app::App;
-pub(crate) use crate::ui::input::Hints;
-pub(crate) use crate::ui::screens::Views;
-pub(crate) use crate::ui::state::Scene;
+pub(crate) use crate::ui::input::{Command, Hints};
+pub(crate) use crate::ui::state::Model;
 pub(crate) use crate::ui::widgets::Canvas;
 
 /// A movement of the cursor, down or up.
@@ -30,53 +28,54 @@ impl CursorStep {
     }
 }
 
-/// A screen, without its state, which is one of [`Views`].
-pub(crate) trait Screen: Sync {
-    fn draw(&self, scene: Scene<'_>, views: &Views, on: &mut Canvas<'_>);
+/// A screen with its state.
+pub(crate) trait Screen {
+    fn draw(&self, model: &Model, on: &mut Canvas<'_>);
 
     /// Draws details of the item under the cursor.
-    fn draw_details(&self, _scene: Scene<'_>, _views: &Views, _on: &mut Canvas<'_>) {}
+    fn draw_details(&self, _model: &Model, _on: &mut Canvas<'_>) {}
 
     /// Returns its most useful keys for the footer.
     fn hints(&self, origin: Origin) -> Hints;
 
     /// Returns the view as text, if it has data.
-    fn text(&self, scene: Scene<'_>, views: &Views) -> Option<String>;
+    fn text(&self, model: &Model) -> Option<String>;
 
     /// Adds the commands that show this screen as it is to those of the view.
-    fn add_commands(&self, _app: &App, _commands: &mut Vec<String>) {}
+    fn add_commands(&self, _model: &Model, _commands: &mut Vec<String>) {}
 
-    fn click(&self, app: &mut App, x: u16, y: u16);
+    /// Handles a click. Returns the command that it stands for, if any.
+    fn click(&mut self, model: &mut Model, x: u16, y: u16) -> Option<&'static Command>;
 
     /// Handles a click with Alt on a cell. Returns `false` if it is an ordinary click.
-    fn click_cell(&self, _app: &mut App, _x: u16, _y: u16, _exclude: bool) -> bool {
+    fn click_cell(&mut self, _model: &mut Model, _x: u16, _y: u16, _exclude: bool) -> bool {
         false
     }
 
-    fn drag(&self, _app: &mut App, _x: u16, _y: u16) {}
+    fn drag(&mut self, _model: &mut Model, _x: u16, _y: u16) {}
 
-    fn move_cursor(&self, app: &mut App, step: CursorStep);
+    fn move_cursor(&mut self, model: &mut Model, step: CursorStep);
 
     /// Handles the mouse wheel, down (1) or up (-1).
-    fn scroll(&self, app: &mut App, by: i32) {
-        self.move_cursor(app, CursorStep::Lines(3 * by));
+    fn scroll(&mut self, model: &mut Model, by: i32) {
+        self.move_cursor(model, CursorStep::Lines(3 * by));
     }
 
     /// Clears its selection, search or innermost zoom. Returns `false` without any.
-    fn leave(&self, _app: &mut App) -> bool {
+    fn leave(&mut self, _model: &mut Model) -> bool {
         false
     }
 
     /// Returns the function under the cursor.
-    fn function(&self, _app: &App) -> Option<AnnotatedFunction> {
+    fn function(&self, _model: &Model) -> Option<AnnotatedFunction> {
         None
     }
 
     /// Updates its state before the next question.
-    fn prepare(&self, _app: &mut App) {}
+    fn prepare(&mut self, _model: &Model) {}
 
     /// Adds its part to the question.
-    fn question(&self, _app: &App, question: Question) -> Question {
+    fn question(&self, _model: &Model, question: Question) -> Question {
         question
     }
 }

@@ -7,7 +7,7 @@ use crate::panel::unit::percent;
 use crate::profile::frames::SymState;
 use crate::query::TopLine;
 use crate::session::{DsoKind, Origin};
-use crate::ui::state::{BannerSubject, Scene, Tab};
+use crate::ui::state::{BannerSubject, Model, Tab};
 
 /// The share of unsymbolized code above which there is a message.
 const UNNAMED_PERCENT: f64 = 10.0;
@@ -21,14 +21,14 @@ pub(crate) struct Banner {
     pub(crate) of: BannerSubject,
 }
 
-impl Scene<'_> {
+impl Model {
     /// Returns the most urgent message that was not dismissed.
-    pub(crate) fn banner(self) -> Option<Banner> {
+    pub(crate) fn banner(&self) -> Option<Banner> {
         let kept = |banner: &Banner| !self.selection.dismissed.contains(&banner.of);
         self.anomaly().or_else(|| self.unnamed().filter(kept)).or_else(|| self.cut().filter(kept))
     }
 
-    fn anomaly(self) -> Option<Banner> {
+    fn anomaly(&self) -> Option<Banner> {
         // The text of a cgroup's finding begins with its name, which distinguishes it.
         let which = |found: &CpuFinding| match found.kind {
             FindingKind::Quota => found.text.split(" throttled").next().unwrap_or_default().to_owned(),
@@ -47,7 +47,7 @@ impl Scene<'_> {
         Some(Banner { text: first.text.clone(), more, urgent: true, of: of(first) })
     }
 
-    fn unnamed(self) -> Option<Banner> {
+    fn unnamed(&self) -> Option<Banner> {
         if self.frame.tab != Tab::Top {
             return None;
         }
@@ -63,7 +63,7 @@ impl Scene<'_> {
         (share > UNNAMED_PERCENT).then_some(banner)
     }
 
-    pub(crate) fn why_unnamed(self, line: &TopLine) -> String {
+    pub(crate) fn why_unnamed(&self, line: &TopLine) -> String {
         let why = self.context.answer.sources.get(&line.dso_path).map(String::as_str);
         match line.kind {
             kind if kind.is_kernel() => "the kernel: its symbols are hidden".to_owned(),
@@ -73,7 +73,7 @@ impl Scene<'_> {
         }
     }
 
-    fn cut(self) -> Option<Banner> {
+    fn cut(&self) -> Option<Banner> {
         const SHORT: f64 = 25.0;
         match self.unwinding()? {
             CallGraph::Dwarf(size) if self.context.answer.cut_percent > SHORT && size < MAX_STACK => {
@@ -87,13 +87,13 @@ impl Scene<'_> {
         }
     }
 
-    fn unwinding(self) -> Option<CallGraph> {
+    fn unwinding(&self) -> Option<CallGraph> {
         let live = self.context.info.origin == Origin::Live && self.context.answer.ended.is_none();
         Some(self.context.meter(self.selection.event).filter(|_| live)?.state.chains)
     }
 
     /// Describes broken call chains of a DSO, with the remedy.
-    pub(crate) fn broken(self, dso: &str) -> Option<String> {
+    pub(crate) fn broken(&self, dso: &str) -> Option<String> {
         let broken = self.context.answer.broken.as_ref().filter(|broken| *broken.dso == *dso)?;
         let share = format!("{:.0} % of its stacks are broken", broken.percent);
         match self.unwinding()? {
@@ -102,8 +102,62 @@ impl Scene<'_> {
             _ => None,
         }
     }
+
+    pub(crate) fn dismiss(&mut self) {
+        match self.banner() {
+            Some(banner) => {
+                self.selection.dismissed.insert(banner.of);
+            }
+            None => self.say("there is no message to dismiss"),
+        }
+    }
+
+    /// Goes to a DSO's first unsymbolized row, and shows how to symbolize it.
+    pub(crate) fn go_to_unnamed(&mut self, path: &str) {
+        let answer = self.context.answer.clone();
+        let Some(at) = answer.view.lines.iter().position(|line| is_unnamed(line) && &*line.dso_path == path) else {
+            return;
+        };
+        self.top.go(at, &answer);
+        let line = &answer.view.lines[at];
+        let remedy = match line.kind {
+            kind if kind.is_kernel() => {
+                "run as root, or sysctl kernel.kptr_restrict=0; of a recording: --kallsyms FILE of that machine"
+                    .to_owned()
+            }
+            DsoKind::Anon => jit_remedy(path),
+            _ => format!(
+                "{path} is stripped: its package of debug symbols, or DEBUGINFOD_URLS in the environment, names it; of \
+                 another machine's recording: --symfs DIR"
+            ),
+        };
+        self.say(format!("{}: {remedy}", self.why_unnamed(line)));
+    }
 }
 
 pub(crate) fn is_unnamed(line: &TopLine) -> bool {
     line.depth == 0 && matches!(line.state, SymState::Bounded | SymState::Unknown) && !line.sym.is_empty()
+}
+
+/// Returns how a runtime can be made to name its code. The path of a JIT's code has the number of its process.
+fn jit_remedy(path: &str) -> String {
+    let pid = path.strip_prefix("/tmp/perf-").and_then(|rest| rest.strip_suffix(".map"));
+    let pid = pid.filter(|pid| pid.parse::<u32>().is_ok()).unwrap_or("PID");
+    format!(
+        "its runtime must write /tmp/perf-{pid}.map; Java 17 or later does at once: jcmd {pid} Compiler.perfmap; others \
+         need a restart: node --perf-basic-prof, python -X perf (3.12 or later)"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_remedy_for_a_jit_names_its_process() {
+        assert!(jit_remedy("/tmp/perf-4344.map").contains("jcmd 4344 Compiler.perfmap"));
+        for other in ["//anon", "/tmp/perf-x.map", ""] {
+            assert!(jit_remedy(other).contains("jcmd PID Compiler.perfmap"), "{other}");
+        }
+    }
 }

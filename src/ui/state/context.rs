@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use crate::event::catalogue::{CatalogueEvent, EventKind};
 use crate::event::{Rate, RunState, base_name};
 use crate::filter::{Diagnostic, Filter, KnownFields, TraceField};
 use crate::ingest::derived::softirq_times::HandlerTimes;
@@ -10,7 +11,7 @@ use crate::machine::findings::CpuFinding;
 use crate::machine::sampler::HostView;
 use crate::machine::table::CpuFacts;
 use crate::panel::charset::Charset;
-use crate::query::answer::Meter;
+use crate::query::answer::{EventInfo, Meter};
 use crate::query::cpus::CpuAnswer;
 use crate::query::{Answer, Partner};
 use crate::session::Origin;
@@ -53,6 +54,8 @@ pub struct SessionContext {
     pub tracing: bool,
     /// The tracepoints' own fields, which filters may use.
     pub(crate) fields: Arc<Vec<TraceField>>,
+    /// The machine's events, once they are loaded.
+    pub(crate) catalogue: Option<Arc<Vec<CatalogueEvent>>>,
     /// CPUs with anomalies, the worst first.
     pub findings: Vec<CpuFinding>,
     pub(crate) behind: ViewLag,
@@ -125,6 +128,25 @@ impl SessionContext {
     /// Whether a live session measures no samples for the screens.
     pub(crate) fn samples_nothing(&self) -> bool {
         self.info.origin == Origin::Live && !self.answer.events.is_empty() && self.sampled_event().is_none()
+    }
+
+    /// Returns the machine's events; none before they are loaded.
+    pub(crate) fn catalogue(&self) -> &[CatalogueEvent] {
+        self.catalogue.as_ref().map_or(&[], |list| list)
+    }
+
+    pub(crate) fn entry(&self, at: usize) -> Option<&CatalogueEvent> {
+        self.catalogue().get(at)
+    }
+
+    /// Whether the machine has tracepoints, as far as known.
+    pub(crate) fn has_tracepoints(&self) -> bool {
+        self.catalogue.is_none() || self.catalogue().iter().any(|entry| entry.sort == EventKind::Tracepoint)
+    }
+
+    /// Returns the events that were added to those of the start.
+    pub(crate) fn started_events(&self) -> impl Iterator<Item = &EventInfo> {
+        self.answer.events.iter().filter(|event| event.meter.is_some()).skip(self.info.events.len())
     }
 
     pub(crate) fn is_measured(&self, name: &str) -> bool {

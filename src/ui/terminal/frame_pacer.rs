@@ -69,7 +69,7 @@ impl LinkJudge {
 fn is_machine_busy(app: &App) -> bool {
     /// In percent of all CPUs.
     const BUSY: f32 = 90.0;
-    app.context.host.as_ref().is_some_and(|host| {
+    app.model.context.host.as_ref().is_some_and(|host| {
         let online = host.rows.iter().filter(|row| row.online);
         online.clone().map(CpuRow::busy).sum::<f32>() >= BUSY * online.count().max(1) as f32
     })
@@ -97,9 +97,9 @@ impl FramePacer {
             return false;
         }
         let since = now.duration_since(self.written.1);
-        if app.context.bytes_a_second.is_some() && since >= Duration::from_secs(1) {
+        if app.model.context.bytes_a_second.is_some() && since >= Duration::from_secs(1) {
             let written = term::written();
-            app.context.bytes_a_second = Some((written - self.written.0) as f64 / since.as_secs_f64());
+            app.model.context.bytes_a_second = Some((written - self.written.0) as f64 / since.as_secs_f64());
             self.written = (written, now);
         }
         self.blocked = term::blocked_ns();
@@ -111,30 +111,30 @@ impl FramePacer {
         let waited = Duration::from_nanos(term::blocked_ns().saturating_sub(self.blocked));
         // The waiting time counts as if the terminal had been polled repeatedly.
         match waited.as_millis() / Self::AGAIN.as_millis() {
-            0..2 if self.link.keeps_up(now, app.context.slow) => {
-                app.context.slow = false;
-                app.say("the terminal keeps up again: the frame limit is off");
+            0..2 if self.link.keeps_up(now, app.model.context.slow) => {
+                app.model.context.slow = false;
+                app.model.say("the terminal keeps up again: the frame limit is off");
             }
             0..2 => {}
             n => self.lags(app, n as u32),
         }
-        self.next = if app.context.slow { now + Self::SLOW } else { now };
+        self.next = if app.model.context.slow { now + Self::SLOW } else { now };
     }
 
     fn lags(&mut self, app: &mut App, by: u32) {
-        if !is_machine_busy(app) && self.link.lags(by, Instant::now(), app.context.slow) {
-            app.context.slow = true;
-            app.say("the terminal lags: two frames per second until it keeps up (:frame-limit changes that)");
+        if !is_machine_busy(app) && self.link.lags(by, Instant::now(), app.model.context.slow) {
+            app.model.context.slow = true;
+            app.model.say("the terminal lags: two frames per second until it keeps up (:frame-limit changes that)");
         }
     }
 
     /// Returns how long to wait for events; `dirty` if a frame is due.
     pub(crate) fn wait(&self, app: &App, dirty: bool) -> Duration {
-        match (dirty, app.context.bytes_a_second) {
+        match (dirty, app.model.context.bytes_a_second) {
             (true, _) => self.next.saturating_duration_since(Instant::now()).max(Duration::from_millis(1)),
             (false, Some(_)) => Duration::from_secs(1),
             (false, None) => {
-                app.context.behind.next_second(app.context.info.start).unwrap_or(Duration::from_secs(3600))
+                app.model.context.behind.next_second(app.model.context.info.start).unwrap_or(Duration::from_secs(3600))
             }
         }
     }

@@ -11,8 +11,9 @@ use ratatui::layout::Position;
 
 use crate::engine::{Engine, Notice, Request, UnitRequest};
 use crate::session::Origin;
-use crate::ui::app::{App, Effect, OutsideRequest};
+use crate::ui::app::App;
 use crate::ui::draw::screen;
+use crate::ui::state::{Effect, OutsideRequest};
 use crate::ui::terminal::frame_pacer::FramePacer;
 use crate::ui::terminal::term::{self, ScreenTerminal};
 use crate::ui::terminal::term_query::{TermFacts, TermQuery};
@@ -52,7 +53,7 @@ pub(crate) fn run(
     let mut screen = term::screen()?;
     let (width, height) = term::size()?;
     app.resize(width, height);
-    let by_itself = app.frame.theme == "auto";
+    let by_itself = app.model.frame.theme == "auto";
     let mut asked = TermQuery::ask();
     let all = asked.as_mut().is_none_or(|asked| asked.listen(PATIENCE));
     take_facts(app, themes, by_itself, asked.as_ref().map(TermQuery::facts).unwrap_or_default());
@@ -68,10 +69,10 @@ pub(crate) fn run(
         if !effects(app, &mut screen, engine, serve)? {
             return Ok(());
         }
-        if app.frame.theme != shown {
-            theme = themes.get(&app.frame.theme).unwrap_or(theme);
-            app.context.fine = theme.fine;
-            shown.clone_from(&app.frame.theme);
+        if app.model.frame.theme != shown {
+            theme = themes.get(&app.model.frame.theme).unwrap_or(theme);
+            app.model.context.fine = theme.fine;
+            shown.clone_from(&app.model.frame.theme);
         }
         if dirty && pace.may_draw(app) {
             dirty = false;
@@ -111,8 +112,8 @@ pub(crate) fn run(
 fn take_facts(app: &mut App, themes: &Themes, by_itself: bool, facts: TermFacts) {
     term::mark_frames(facts.whole_frames);
     let before = suited(themes.depth, None);
-    if by_itself && (app.frame.theme == "auto" || app.frame.theme == before) {
-        app.frame.theme = suited(themes.depth, facts.background).to_owned();
+    if by_itself && (app.model.frame.theme == "auto" || app.model.frame.theme == before) {
+        app.model.frame.theme = suited(themes.depth, facts.background).to_owned();
     }
 }
 
@@ -152,13 +153,13 @@ fn take_notice(app: &mut App, engine: &Engine, notice: Notice) {
             app.set_host(engine.host());
         }
         Notice::Catalogue(list) => app.set_catalogue(list),
-        Notice::SoftirqsFailed(why) => app.tracing_failed(&why),
+        Notice::SoftirqsFailed(why) => app.model.tracing_failed(&why),
         Notice::Reply(Ok(text)) if text.is_empty() => {}
-        Notice::Reply(Ok(text)) => app.say(text),
+        Notice::Reply(Ok(text)) => app.model.say(text),
         Notice::Reply(Err(text)) => app.engine_refused(text),
         Notice::View(view) => {
-            app.set_filter(view.filter);
-            app.say(view.words);
+            app.model.set_filter(view.filter);
+            app.model.say(view.words);
         }
         Notice::Listing(target, listing) => app.set_listing(&target, listing),
     }
@@ -166,10 +167,10 @@ fn take_notice(app: &mut App, engine: &Engine, notice: Notice) {
 
 fn take_outside(app: &mut App, screen: &mut ScreenTerminal, what: OutsideEvent) -> io::Result<()> {
     match what {
-        OutsideEvent::Saved(Ok(text)) => app.say(text),
-        OutsideEvent::Saved(Err(text)) => app.error(text),
+        OutsideEvent::Saved(Ok(text)) => app.model.say(text),
+        OutsideEvent::Saved(Err(text)) => app.model.error(text),
         OutsideEvent::Baseline(Ok(path)) => app.baseline_read(path),
-        OutsideEvent::Baseline(Err(why)) => app.baseline_failed(why),
+        OutsideEvent::Baseline(Err(why)) => app.model.baseline_failed(why),
         OutsideEvent::Continued => retake(app, screen)?,
         OutsideEvent::Stop => {}
     }
@@ -185,7 +186,7 @@ fn retake(app: &mut App, screen: &mut ScreenTerminal) -> io::Result<()> {
 }
 
 fn effects(app: &mut App, screen: &mut ScreenTerminal, engine: &Engine, serve: Serve<'_>) -> io::Result<bool> {
-    for effect in std::mem::take(&mut app.effects) {
+    for effect in std::mem::take(&mut app.model.effects) {
         match effect {
             Effect::Engine(request) => engine.send(request),
             Effect::Refresh(interval) => {
@@ -205,7 +206,7 @@ fn effects(app: &mut App, screen: &mut ScreenTerminal, engine: &Engine, serve: S
             Effect::Copy(text) => term::copy(&text)?,
             Effect::Mouse(on) => term::mouse(on)?,
             // A unit needs the recording to be read again, because its records are not kept.
-            Effect::Unit(UnitRequest::Start(spec, settings)) if app.context.info.origin == Origin::Recorded => {
+            Effect::Unit(UnitRequest::Start(spec, settings)) if app.model.context.info.origin == Origin::Recorded => {
                 serve(engine, OutsideRequest::Unit(spec, settings));
             }
             Effect::Unit(request) => engine.send(Request::Unit(request)),
@@ -220,17 +221,17 @@ fn frame(app: &mut App, theme: &Theme, screen: &mut ScreenTerminal) -> io::Resul
     screen.draw(|frame| {
         let area = frame.area();
         drawn = (area.width, area.height);
-        let cursor = screen::draw(app.scene(), &app.views, theme, area, frame.buffer_mut());
+        let cursor = screen::draw(&app.model, &app.views, theme, area, frame.buffer_mut());
         if let Some((x, y)) = cursor {
             frame.set_cursor_position(Position { x, y });
         }
     })?;
     // The size-change notification may arrive after the change itself.
-    if drawn != app.frame.size {
+    if drawn != app.model.frame.size {
         app.resize(drawn.0, drawn.1);
         screen.draw(|frame| {
             let area = frame.area();
-            let _ = screen::draw(app.scene(), &app.views, theme, area, frame.buffer_mut());
+            let _ = screen::draw(&app.model, &app.views, theme, area, frame.buffer_mut());
         })?;
     }
     Ok(())
@@ -240,7 +241,7 @@ fn frame(app: &mut App, theme: &Theme, screen: &mut ScreenTerminal) -> io::Resul
 pub fn render(app: &App, theme: &Theme, width: u16, height: u16) -> ratatui::buffer::Buffer {
     let area = ratatui::layout::Rect { x: 0, y: 0, width, height };
     let mut buffer = ratatui::buffer::Buffer::empty(area);
-    let _ = screen::draw(app.scene(), &app.views, theme, area, &mut buffer);
+    let _ = screen::draw(&app.model, &app.views, theme, area, &mut buffer);
     buffer
 }
 

@@ -5,7 +5,7 @@ use ratatui::style::Modifier;
 
 use crate::panel::series::LEVELS;
 use crate::panel::unit::clock;
-use crate::ui::state::Scene;
+use crate::ui::state::Model;
 use crate::ui::widgets::Canvas;
 
 /// Returns a bar for a number relative to the highest; empty for zero.
@@ -13,32 +13,32 @@ pub(crate) fn bar(n: u64, top: u64) -> char {
     if n == 0 { ' ' } else { LEVELS[(n * 7).div_ceil(top.max(1)).min(7) as usize] }
 }
 
-pub(crate) fn draw(scene: Scene<'_>, on: &mut Canvas<'_>) {
-    let end = clock(scene.context.answer.elapsed_ns);
+pub(crate) fn draw(model: &Model, on: &mut Canvas<'_>) {
+    let end = clock(model.context.answer.elapsed_ns);
     let room = on.area.width.saturating_sub(10 + end.len() as u16);
     if on.area.height == 0 || room < 10 {
         return;
     }
-    if scene.context.is_timeless() {
+    if model.context.is_timeless() {
         on.put(1, 0, "these samples do not say when they were taken", on.theme.dim);
         return;
     }
     let x = 1 + on.put(1, 0, "00:00 ", on.theme.dim);
-    let grows = scene.context.answer.ended.is_none();
-    let parts = scene.context.answer.timeline.parts(scene.context.answer.elapsed_ns, usize::from(room), grows);
+    let grows = model.context.answer.ended.is_none();
+    let parts = model.context.answer.timeline.parts(model.context.answer.elapsed_ns, usize::from(room), grows);
     // The newest part is incomplete, and would look like a decrease.
     let top = parts.counts.iter().copied().max().unwrap_or(0);
     let last = parts.counts.len().saturating_sub(1) as u64;
     let place = |ns: u64| x + (ns / parts.length).min(last) as u16;
     for (i, (n, lost)) in parts.counts.iter().zip(&parts.lost).enumerate() {
-        let kept = (i as u64 + 1) * parts.length > scene.context.answer.kept_from;
+        let kept = (i as u64 + 1) * parts.length > model.context.answer.kept_from;
         let style = if kept { on.theme.bar } else { on.theme.dim };
         let (text, style) = if *lost > 0 { ('×', on.theme.error) } else { (bar(*n, top), style) };
         on.put(x + i as u16, 0, text.encode_utf8(&mut [0; 4]), style);
     }
     let ranges = [
-        (scene.selection.baseline_range(), on.theme.same.add_modifier(Modifier::UNDERLINED)),
-        (scene.selection.range(), on.theme.found),
+        (model.selection.baseline_range(), on.theme.same.add_modifier(Modifier::UNDERLINED)),
+        (model.selection.range(), on.theme.found),
     ];
     for (range, style) in ranges {
         let Some((from, until)) = range else { continue };
@@ -46,7 +46,7 @@ pub(crate) fn draw(scene: Scene<'_>, on: &mut Canvas<'_>) {
         let cells = Rect { x: on.area.x + from, width: until.saturating_sub(from) + 1, height: 1, ..on.area };
         on.buffer.set_style(cells.intersection(on.area), style);
     }
-    for mark in scene.context.answer.marks.iter() {
+    for mark in model.context.answer.marks.iter() {
         let name = if mark.name.is_empty() { "▾" } else { &mark.name };
         on.put(place(mark.at), 0, name, on.theme.found);
     }

@@ -12,7 +12,7 @@ use crate::kernel::tty;
 use crate::lang::counted;
 use crate::panel::printable::EscapeForm;
 use crate::session::TimeMark;
-use crate::ui::app::OutsideRequest;
+use crate::ui::OutsideRequest;
 use crate::ui::terminal::run::OutsideEvent;
 use crate::units;
 use crate::units::kit::{Settings, Spec};

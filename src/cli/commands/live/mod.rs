@@ -268,16 +268,16 @@ fn session(
     }
     let engine = Engine::spawn(source, options)?;
     let mut app = App::new(engine.info().clone(), start);
-    app.context.fine = themes.are_fine();
-    app.context.themes = themes.names().map(str::to_owned).collect();
-    app.frame.theme = theme;
+    app.model.context.fine = themes.are_fine();
+    app.model.context.themes = themes.names().map(str::to_owned).collect();
+    app.model.frame.theme = theme;
     if config::get().mouse == Some(false) {
-        app.leave_mouse();
+        app.model.leave_mouse();
     }
     let note = || engine.info().states.iter().find_map(|s| s.note.clone());
-    let hint = || welcome::hint().filter(|_| app.frame.tour.is_none()).map(str::to_owned);
+    let hint = || welcome::hint().filter(|_| app.model.frame.tour.is_none()).map(str::to_owned);
     if let Some(text) = warning.or_else(note).or_else(hint) {
-        app.say(text);
+        app.model.say(text);
     }
     term::restore_on_panic();
     term::enter()?;
@@ -289,10 +289,10 @@ fn session(
         no_demangle: view.no_demangle,
     };
     if let Some(path) = files.baseline {
-        app.read_baseline(path);
+        app.model.read_baseline(path);
     }
     if let Some((spec, settings)) = files.unit {
-        app.start_unit(spec, settings);
+        app.views.units.start(&mut app.model, spec, settings);
     }
     let result =
         interface::run(&mut app, &themes, &engine, &outside, &mut |engine, request| driver.serve(engine, request));

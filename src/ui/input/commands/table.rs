@@ -78,7 +78,7 @@ static OVERRIDES: &[(Tab, &Actions)] = &[
 ];
 
 /// The action of commands that need the table's rows, where these are not visible.
-static OF_TABLE: Action = Action::Plain(|app| app.say("this works on the table only: 1 shows it"));
+static OF_TABLE: Action = Action::Plain(|app| app.model.say("this works on the table only: 1 shows it"));
 
 /// Returns the action of a command on a screen, the screen's own or the default; `None` for those of another screen.
 pub(crate) fn action(row: &Command, tab: Tab) -> Option<Action> {

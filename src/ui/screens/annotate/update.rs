@@ -1,26 +1,23 @@
-//! Commands of annotated functions, of the symbol format and of call graph modes.
+//! Commands of annotated functions and of the symbol format.
 
 use std::sync::Arc;
 
 use crate::engine::Request;
-use crate::event::CallGraph;
 use crate::profile::frames::SymState;
 use crate::query::annotate::AnnotatedFunction;
 use crate::query::annotate::listing::text;
 use crate::session::Origin;
-use crate::source::Control;
 use crate::symbols::NameForm;
 use crate::symbols::code::Listing;
-use crate::ui::app::{App, Effect};
 use crate::ui::draw::layout;
 use crate::ui::popups::Popup;
 use crate::ui::screens::annotate::draw as drawn;
 use crate::ui::screens::annotate::state::{AnnotateRequest, Annotated};
-use crate::ui::screens::list::screen;
+use crate::ui::state::{Effect, Model};
 
-impl App {
+impl Model {
     /// Opens the named function, or the one under the cursor.
-    pub(crate) fn annotate(&mut self, name: Option<String>) {
+    pub(crate) fn annotate(&mut self, name: Option<String>, here: Option<AnnotatedFunction>) {
         let target = match name {
             Some(name) => {
                 let line = self.context.answer.view.lines.iter().find(|line| *line.sym == *name);
@@ -29,7 +26,7 @@ impl App {
                     dso: line.map_or_else(|| "".into(), |line| line.dso.clone()),
                 })
             }
-            None => screen(self.frame.tab).function(self),
+            None => here,
         };
         let Some(target) = target.filter(|target| !target.function.is_empty()) else {
             return self.say("no function under the cursor");
@@ -37,14 +34,8 @@ impl App {
         if target.function.ends_with(crate::profile::frames::INLINED) {
             return self.say("an inlined function has no code of its own: annotate the one that it is in");
         }
-        if self
-            .context
-            .answer
-            .view
-            .lines
-            .iter()
-            .any(|line| line.sym == target.function && line.state == SymState::Unknown)
-        {
+        let lines = &self.context.answer.view.lines;
+        if lines.iter().any(|line| line.sym == target.function && line.state == SymState::Unknown) {
             return self.say("that address is in no known function");
         }
         self.request(Request::List(target.clone(), None));
@@ -60,7 +51,7 @@ impl App {
 
     /// Returns its number of lines on the screen.
     pub(crate) fn annotate_room(&self) -> usize {
-        drawn::room(layout::places(self.scene(), self.scene().area()).table.height)
+        drawn::room(layout::places(self, self.area()).table.height)
     }
 
     fn with_annotated(&mut self, change: impl FnOnce(&mut Annotated, usize)) {
@@ -99,7 +90,7 @@ impl App {
             AnnotateRequest::Say(text) => self.say(text),
             AnnotateRequest::Copy => {
                 if let Some(Ok(listing)) = &screen.listing {
-                    let event = self.context.answer.events.get(self.selection.event).map_or("", |event| &event.name);
+                    let event = self.event().map_or("", |event| &event.name);
                     self.effects.push(Effect::Copy(text(listing, &screen.hits, &screen.rows, event, screen.bytes)));
                     self.say("copied");
                 }
@@ -129,22 +120,5 @@ impl App {
             true => "inlined functions are frames of their own",
             false => "inlined functions count for the function that they are in",
         });
-    }
-
-    /// Sets the call graph mode of user stacks. Without a name, toggles between DWARF and frame pointers.
-    pub(crate) fn call_graph(&mut self, way: Option<String>) {
-        if self.context.info.origin == Origin::Recorded {
-            return self.say("the stacks of a recording cannot be changed");
-        }
-        let now = self.context.answer.events.iter().find_map(|e| e.meter.as_ref()).map(|meter| meter.state.chains);
-        let way = match way {
-            Some(text) => match CallGraph::parse(&text) {
-                Ok(way) => way,
-                Err(why) => return self.error(why),
-            },
-            None if matches!(now, Some(CallGraph::Dwarf(_))) => CallGraph::Auto,
-            None => CallGraph::Dwarf(crate::event::callgraph::STACK),
-        };
-        self.control(Control::CallGraph(way));
     }
 }

@@ -8,16 +8,16 @@ use crate::ui::input::commands::program;
 use crate::ui::screens::top;
 
 commands! { GROUP "CPUs" on Cpus {
-    LEFT "cpu-left" ["left"] "go to the column on the left" => Plain(|app| app.move_column(-1));
-    RIGHT "cpu-right" ["right"] "go to the column on the right" => Plain(|app| app.move_column(1));
+    LEFT "cpu-left" ["left"] "go to the column on the left" => Plain(|app| app.views.cpus.move_column(&app.model, -1));
+    RIGHT "cpu-right" ["right"] "go to the column on the right" => Plain(|app| app.views.cpus.move_column(&app.model, 1));
     ENTER "cpu-enter" ["enter"] "show only the samples of this cell, on every screen"
-        => Plain(|app| app.enter_cell());
+        => Plain(|app| app.views.cpus.enter_cell(&mut app.model));
     SOFTIRQ_TIME "softirq-time" ["t"] "measure the time in softirqs and interrupts, or stop measuring it"
-        => Plain(|app| app.toggle_tracing());
-    PAGE "cpu-page" ["tab"] "switch columns: vectors, rates, interrupts, network, topology, cycles" => Plain(|app| app.turn_page());
+        => Plain(|app| app.views.cpus.toggle_tracing(&mut app.model));
+    PAGE "cpu-page" ["tab"] "switch columns: vectors, rates, interrupts, network, topology, cycles" => Plain(|app| app.views.cpus.turn_page(&mut app.model));
     ORDER "cpu-order" ["s"] "sort by the column under the cursor"
-        => Plain(|app| app.order_cpus(app.views.cpus.column));
-    CAPTURE "cpu-capture" ["F"] "sample only the CPU under the cursor from now on" => Plain(|app| app.capture_cpu());
+        => Plain(|app| app.views.cpus.order_by(&app.model, app.views.cpus.column));
+    CAPTURE "cpu-capture" ["F"] "sample only the CPU under the cursor from now on" => Plain(|app| app.views.cpus.capture(&mut app.model));
 }}
 
 pub(crate) static HERE: Actions =

@@ -15,23 +15,23 @@ use crate::query::heat::least_of;
 use crate::session::Origin;
 use crate::session::machine::quota::ThrottledGroup;
 use crate::ui::screens::cpus::state::{ColumnPage, CpusState};
-use crate::ui::state::Scene;
+use crate::ui::state::Model;
 use crate::ui::widgets::Canvas;
 
 /// Draws the text below the rows, the most important lines first.
-pub(crate) fn draw(scene: Scene<'_>, view: &CpusState, facts: &CpuFacts<'_>, cpu: Option<u32>, on: &mut Canvas<'_>) {
+pub(crate) fn draw(model: &Model, view: &CpusState, facts: &CpuFacts<'_>, cpu: Option<u32>, on: &mut Canvas<'_>) {
     let Some(cpu) = cpu else { return };
     let mut lines: Vec<(String, Style)> = vec![(facts.cell_text(view.column, cpu), on.theme.text)];
-    if scene.context.info.hosts.are_many() {
+    if model.context.info.hosts.are_many() {
         lines.push((
             format!("CPU {cpu} of all machines combined: open a single recording to see one machine"),
             on.theme.dim,
         ));
     }
     // The first finding is already shown at the top of the screen.
-    let first = scene.context.findings.first();
-    let live = scene.context.info.origin == Origin::Live;
-    lines.extend(scene.context.findings_of(cpu).map(|f| match first {
+    let first = model.context.findings.first();
+    let live = model.context.info.origin == Origin::Live;
+    lines.extend(model.context.findings_of(cpu).map(|f| match first {
         Some(first) if first == f => (format!("! {}", f.kind.keys(live)), on.theme.error),
         _ => (format!("! {}: {}", f.text, f.kind.keys(live)), on.theme.error),
     }));
@@ -39,7 +39,7 @@ pub(crate) fn draw(scene: Scene<'_>, view: &CpusState, facts: &CpuFacts<'_>, cpu
     if facts.samples.is_some() {
         lines.push((facts.cpu_text(cpu), on.theme.dim));
     }
-    lines.push((legend(scene, view, facts), on.theme.dim));
+    lines.push((legend(model, view, facts), on.theme.dim));
     if view.column != CpuColumn::Cpu && facts.host.is_some() {
         lines.push((facts.place_text(cpu), on.theme.dim));
     }
@@ -61,15 +61,15 @@ pub(crate) fn draw(scene: Scene<'_>, view: &CpusState, facts: &CpuFacts<'_>, cpu
         y += 1;
     }
     y += durations(view, facts, cpu, &mut on.below(y));
-    notes(scene, y, on);
+    notes(model, y, on);
 }
 
 /// Describes the figures of the matrix and their cost.
-fn legend(scene: Scene<'_>, view: &CpusState, facts: &CpuFacts<'_>) -> String {
+fn legend(model: &Model, view: &CpusState, facts: &CpuFacts<'_>) -> String {
     let page = view.page(facts);
     let mut text = format!("matrix: {}", page.title());
     match (page, facts.times) {
-        (ColumnPage::Timed, Some(times)) if scene.context.tracing => {
+        (ColumnPage::Timed, Some(times)) if model.context.tracing => {
             text.push_str(&format!(
                 "; {} events per second, reading them costs {:.1} % of a CPU",
                 short(times.rate),
@@ -84,7 +84,7 @@ fn legend(scene: Scene<'_>, view: &CpusState, facts: &CpuFacts<'_>) -> String {
         }
         _ => {}
     }
-    if scene.context.tracing && facts.times.is_none() {
+    if model.context.tracing && facts.times.is_none() {
         text.push_str("; softirq times appear in a second");
     }
     text
@@ -116,8 +116,8 @@ fn describe_quota(facts: &CpuFacts<'_>) -> Option<String> {
 }
 
 /// Draws the notes about figures that could not be read.
-pub(crate) fn notes(scene: Scene<'_>, from: u16, on: &mut Canvas<'_>) {
-    let notes = scene.context.host.iter().flat_map(|host| &host.notes);
+pub(crate) fn notes(model: &Model, from: u16, on: &mut Canvas<'_>) {
+    let notes = model.context.host.iter().flat_map(|host| &host.notes);
     for (y, note) in (from..on.area.height).zip(notes) {
         on.put(1, y, note, on.theme.warning);
     }

@@ -14,7 +14,7 @@ use crate::ui::draw::layout::places;
 use crate::ui::screens::cpus::charts::ChartGrid;
 use crate::ui::screens::cpus::describe;
 use crate::ui::screens::cpus::state::{ColumnPage, CpusState};
-use crate::ui::state::Scene;
+use crate::ui::state::Model;
 use crate::ui::theme::Theme;
 use crate::ui::widgets::Canvas;
 use crate::ui::widgets::rows::arrow;
@@ -45,13 +45,13 @@ pub(crate) struct CpusLayout {
 /// Lines of a map of durations on a tall screen.
 const MAP: u16 = 12;
 
-pub(crate) fn plan(scene: Scene<'_>, view: &CpusState) -> CpusLayout {
-    let area = scene.area();
-    if scene.is_too_small() {
+pub(crate) fn plan(model: &Model, view: &CpusState) -> CpusLayout {
+    let area = model.area();
+    if model.is_too_small() {
         return CpusLayout::default();
     }
-    let table = places(scene, area).table;
-    let facts = scene.context.facts();
+    let table = places(model, area).table;
+    let facts = model.context.facts();
     let words = match table.height {
         h if h >= 30 => 8,
         h if h >= 12 => 4,
@@ -115,46 +115,46 @@ pub(crate) enum CpusHit {
     Cell(u32, CpuColumn),
 }
 
-pub(crate) fn hit(scene: Scene<'_>, view: &CpusState, x: u16, y: u16) -> Option<CpusHit> {
-    let plan = plan(scene, view);
-    let area = places(scene, scene.area()).table;
+pub(crate) fn hit(model: &Model, view: &CpusState, x: u16, y: u16) -> Option<CpusHit> {
+    let plan = plan(model, view);
+    let area = places(model, model.area()).table;
     let first = area.y + 1 + u16::from(plan.overview);
     let span = plan.spans.iter().find(|s| (s.x..=s.x + s.width).contains(&x)).or(plan.spans.first())?;
     if y == area.y {
         return Some(CpusHit::Head(span.column));
     }
     let row = y.checked_sub(first).map(usize::from).filter(|row| *row < plan.rows)?;
-    let rows = view.rows(&scene.context.facts());
+    let rows = view.rows(&model.context.facts());
     rows.get(view.list.top + row).map(|cpu| CpusHit::Cell(*cpu, span.column))
 }
 
-pub(crate) fn draw(scene: Scene<'_>, view: &CpusState, on: &mut Canvas<'_>) {
-    let facts = scene.context.facts();
+pub(crate) fn draw(model: &Model, view: &CpusState, on: &mut Canvas<'_>) {
+    let facts = model.context.facts();
     let rows = view.rows(&facts);
-    let plan = plan(scene, view);
+    let plan = plan(model, view);
     if rows.is_empty() {
-        let text = match scene.context.answer.ended {
-            Some(_) if scene.context.info.clock().is_none() => {
+        let text = match model.context.answer.ended {
+            Some(_) if model.context.info.clock().is_none() => {
                 "No event of this recording samples time (cpu-clock, cycles), so the load of CPUs is unknown."
             }
-            Some(_) if scene.context.answer.unfiltered.samples > 0 => {
+            Some(_) if model.context.answer.unfiltered.samples > 0 => {
                 "These samples lack their CPU (perf record -a, or --sample-cpu)."
             }
             Some(_) => "No samples, so the CPUs are unknown.",
             None => "Waiting for the first second…",
         };
         on.put(2, 2, text, on.theme.text);
-        return describe::notes(scene, 3, on);
+        return describe::notes(model, 3, on);
     }
     heading(view, &facts, &plan, on);
     if plan.overview {
-        overview(scene, view, &facts, &mut on.line(1));
+        overview(model, view, &facts, &mut on.line(1));
     }
     let selected = rows.get(view.selected(&rows)).copied();
     let first = 1 + u16::from(plan.overview);
     for (y, cpu) in (first..).zip(rows.iter().skip(view.list.top).take(plan.rows)) {
         let line = &mut on.line(y);
-        if scene.context.findings_of(*cpu).next().is_some() {
+        if model.context.findings_of(*cpu).next().is_some() {
             line.put(1, 0, "!", line.theme.error);
         }
         row(view, &facts, &plan, (*cpu, selected == Some(*cpu)), line);
@@ -163,7 +163,7 @@ pub(crate) fn draw(scene: Scene<'_>, view: &CpusState, on: &mut Canvas<'_>) {
     if plan.words > 0 && on.area.height > below {
         let mut words = on.below(below);
         words.area.height -= plan.charts.height().min(words.area.height);
-        describe::draw(scene, view, &facts, selected, &mut words);
+        describe::draw(model, view, &facts, selected, &mut words);
     }
     let charts = on.area.height.saturating_sub(plan.charts.height());
     plan.charts.draw(&facts, (&rows, selected), &mut on.below(charts));
@@ -193,13 +193,13 @@ fn heading(view: &CpusState, facts: &CpuFacts<'_>, plan: &CpusLayout, on: &mut C
 }
 
 /// Draws one cell per CPU, or the worst of several CPUs.
-fn overview(scene: Scene<'_>, view: &CpusState, facts: &CpuFacts<'_>, on: &mut Canvas<'_>) {
+fn overview(model: &Model, view: &CpusState, facts: &CpuFacts<'_>, on: &mut Canvas<'_>) {
     let cpus = facts.cpus();
     let room = usize::from(on.area.width.saturating_sub(4)).max(1);
     let each = cpus.len().div_ceil(room);
     for (x, group) in (2..).zip(cpus.chunks(each)) {
         let hot = group.iter().map(|cpu| load(facts, *cpu)).fold(0.0, f64::max);
-        let found = group.iter().any(|cpu| scene.context.findings_of(*cpu).next().is_some());
+        let found = group.iter().any(|cpu| model.context.findings_of(*cpu).next().is_some());
         let glyph = if found { '!' } else { LEVELS[((hot * 7.0 / 100.0).round() as usize).min(7)] };
         let here = view.under_cursor(facts).is_some_and(|cpu| group.contains(&cpu));
         let style = if found { on.theme.error } else { heat(on.theme, hot) };
@@ -334,8 +334,8 @@ fn history(facts: &CpuFacts<'_>, cpu: u32, cells: usize) -> Vec<f32> {
 }
 
 /// Returns the screen as text: the table with all columns.
-pub(crate) fn text(scene: Scene<'_>, view: &CpusState) -> String {
-    let facts = scene.context.facts();
+pub(crate) fn text(model: &Model, view: &CpusState) -> String {
+    let facts = model.context.facts();
     let mut columns = view.common(&facts, u16::MAX);
     columns.extend(view.own(&facts).into_iter().filter(|c| !matches!(c, CpuColumn::Line(_))));
     facts.table(&columns, &view.rows(&facts)).to_text()

@@ -4,6 +4,5 @@ pub(crate) mod charts;
 pub(crate) mod commands;
 pub(crate) mod describe;
 pub(crate) mod draw;
-pub(crate) mod screen;
 pub(crate) mod state;
 pub(crate) mod update;

@@ -16,7 +16,7 @@ use crate::session::Origin;
 use crate::source::{Rate, RunState};
 use crate::ui::draw::layout::places;
 use crate::ui::screens::events::state::{EventRow, EventsState, NO_TRACEPOINTS};
-use crate::ui::state::Scene;
+use crate::ui::state::Model;
 use crate::ui::theme::{Depth, Theme};
 use crate::ui::widgets::Canvas;
 
@@ -60,11 +60,11 @@ pub(crate) struct EventsLayout {
     pub(crate) words: u16,
 }
 
-pub(crate) fn plan(scene: Scene<'_>) -> EventsLayout {
-    if scene.is_too_small() {
+pub(crate) fn plan(model: &Model) -> EventsLayout {
+    if model.is_too_small() {
         return EventsLayout::default();
     }
-    let table = places(scene, scene.area()).table;
+    let table = places(model, model.area()).table;
     let words = match table.height {
         h if h >= 30 => 6,
         h if h >= 14 => 3,
@@ -72,7 +72,7 @@ pub(crate) fn plan(scene: Scene<'_>) -> EventsLayout {
     };
     // Two heading lines.
     let room = usize::from(table.height.saturating_sub(2 + words));
-    let all = EventsState::own(&scene.context.answer.events).count();
+    let all = EventsState::own(&model.context.answer.events).count();
     let own = all.min((room / 2).max(1)).min(room);
     EventsLayout { figures: figures(table.width), own, listed: room - own, words }
 }
@@ -106,21 +106,21 @@ fn figures(width: u16) -> Vec<(EventColumn, u16, u16)> {
     out
 }
 
-pub(crate) fn hit(scene: Scene<'_>, view: &EventsState, y: u16) -> Option<EventRow> {
-    let plan = plan(scene);
-    let area = places(scene, scene.area()).table;
+pub(crate) fn hit(model: &Model, view: &EventsState, y: u16) -> Option<EventRow> {
+    let plan = plan(model);
+    let area = places(model, model.area()).table;
     let row = usize::from(y.checked_sub(area.y + 1)?);
     if row < plan.own {
-        return visible_own(scene, view, &plan).get(row).map(|i| EventRow::Own(*i));
+        return visible_own(model, view, &plan).get(row).map(|i| EventRow::Own(*i));
     }
     let listed = row.checked_sub(plan.own + 1).filter(|row| *row < plan.listed)?;
     view.listed().get(view.list.top + listed).cloned()
 }
 
 /// Returns the visible measured events, including the one under the cursor.
-fn visible_own(scene: Scene<'_>, view: &EventsState, plan: &EventsLayout) -> Vec<usize> {
-    let all: Vec<usize> = EventsState::own(&scene.context.answer.events).collect();
-    let at = match view.item(&scene.context.answer.events) {
+fn visible_own(model: &Model, view: &EventsState, plan: &EventsLayout) -> Vec<usize> {
+    let all: Vec<usize> = EventsState::own(&model.context.answer.events).collect();
+    let at = match view.item(&model.context.answer.events) {
         Some(EventRow::Own(event)) => all.iter().position(|e| *e == event).unwrap_or(0),
         _ => 0,
     };
@@ -128,42 +128,42 @@ fn visible_own(scene: Scene<'_>, view: &EventsState, plan: &EventsLayout) -> Vec
     all[from..(from + plan.own).min(all.len())].to_vec()
 }
 
-pub(crate) fn draw(scene: Scene<'_>, view: &EventsState, on: &mut Canvas<'_>) {
-    let plan = plan(scene);
-    let cursor = view.item(&scene.context.answer.events);
+pub(crate) fn draw(model: &Model, view: &EventsState, on: &mut Canvas<'_>) {
+    let plan = plan(model);
+    let cursor = view.item(&model.context.answer.events);
     for (figure, x, cells) in &plan.figures {
         let column = figure.column();
         let pad = if column.align == Align::Right { cells.saturating_sub(width(&column.title) as u16) } else { 0 };
         on.put(x + pad, 0, &fit_end(&column.title, usize::from(*cells)), on.theme.head);
     }
-    for (y, event) in (1..).zip(visible_own(scene, view, &plan)) {
-        own(scene, &plan, event, cursor == Some(EventRow::Own(event)), &mut on.line(y));
+    for (y, event) in (1..).zip(visible_own(model, view, &plan)) {
+        own(model, &plan, event, cursor == Some(EventRow::Own(event)), &mut on.line(y));
     }
     let middle = 1 + plan.own as u16;
-    on.put(2, middle, &heading(scene, view), on.theme.head);
+    on.put(2, middle, &heading(model, view), on.theme.head);
     let listed = view.listed();
     for (y, item) in (middle + 1..).zip(listed.iter().skip(view.list.top).take(plan.listed)) {
-        entry(scene, view, item, cursor.as_ref() == Some(item), &mut on.line(y));
+        entry(model, view, item, cursor.as_ref() == Some(item), &mut on.line(y));
     }
     let below = middle + 1 + plan.listed as u16;
     if plan.words > 0 {
-        let words = cursor_line(scene, view, on.theme, cursor.as_ref(), usize::from(on.area.width) - 3);
+        let words = cursor_line(model, view, on.theme, cursor.as_ref(), usize::from(on.area.width) - 3);
         for (y, (text, style)) in (below..on.area.height).zip(words) {
             on.put(2, y, &text, style);
         }
     }
 }
 
-fn heading(scene: Scene<'_>, view: &EventsState) -> String {
-    let Some(catalogue) = &view.catalogue else {
-        return match scene.context.info.origin {
+fn heading(model: &Model, view: &EventsState) -> String {
+    let Some(catalogue) = &model.context.catalogue else {
+        return match model.context.info.origin {
             Origin::Live => "Loading the events of this machine…".to_owned(),
             Origin::Recorded => "This is a recording: what was measured cannot be changed".to_owned(),
         };
     };
     let all = thousands(catalogue.len() as u64);
     match view.search.as_str() {
-        "" if !view.has_tracepoints() => format!("{all} events  / searches; {NO_TRACEPOINTS}"),
+        "" if !model.context.has_tracepoints() => format!("{all} events  / searches; {NO_TRACEPOINTS}"),
         "" => format!("{all} events that this machine knows  / searches"),
         text => {
             format!("/{text}  {} of {}", thousands(view.n_matches() as u64), counted(catalogue.len() as u64, "event"))
@@ -171,17 +171,17 @@ fn heading(scene: Scene<'_>, view: &EventsState) -> String {
     }
 }
 
-fn own(scene: Scene<'_>, plan: &EventsLayout, event: usize, here: bool, on: &mut Canvas<'_>) {
-    let Some(info) = scene.context.answer.events.get(event) else { return };
+fn own(model: &Model, plan: &EventsLayout, event: usize, here: bool, on: &mut Canvas<'_>) {
+    let Some(info) = model.context.answer.events.get(event) else { return };
     if here {
         on.put(0, 0, "›", on.theme.title);
     }
-    if event == scene.selection.event {
+    if event == model.selection.event {
         on.put(1, 0, "*", on.theme.key);
     }
     for (figure, x, cells) in &plan.figures {
         let room = usize::from(*cells);
-        let (text, style) = match (figure, &info.meter, scene.context.info.origin) {
+        let (text, style) = match (figure, &info.meter, model.context.info.origin) {
             (EventColumn::State, None, Origin::Live) => ("made of others".to_owned(), on.theme.dim),
             _ => figure_text(on.theme, info, *figure, room),
         };
@@ -254,7 +254,7 @@ fn history(meter: &Meter, cells: usize) -> String {
     past.iter().skip(past.len().saturating_sub(cells)).map(glyph).collect()
 }
 
-fn entry(scene: Scene<'_>, view: &EventsState, item: &EventRow, here: bool, on: &mut Canvas<'_>) {
+fn entry(model: &Model, view: &EventsState, item: &EventRow, here: bool, on: &mut Canvas<'_>) {
     if here {
         on.put(0, 0, "›", on.theme.title);
     }
@@ -271,8 +271,8 @@ fn entry(scene: Scene<'_>, view: &EventsState, item: &EventRow, here: bool, on: 
             on.put(3 + room as u16, 0, &text, on.theme.dim);
         }
         EventRow::Entry(e) => {
-            let Some(entry) = view.entry(*e) else { return };
-            let measured = scene.context.is_measured(&entry.name);
+            let Some(entry) = model.context.entry(*e) else { return };
+            let measured = model.context.is_measured(&entry.name);
             let indent = if view.search.is_empty() { 2 } else { 0 };
             if measured {
                 on.put(1 + indent, 0, "●", on.theme.good);
@@ -292,7 +292,7 @@ fn entry(scene: Scene<'_>, view: &EventsState, item: &EventRow, here: bool, on: 
 }
 
 fn cursor_line(
-    scene: Scene<'_>,
+    model: &Model,
     view: &EventsState,
     theme: &Theme,
     item: Option<&EventRow>,
@@ -300,10 +300,10 @@ fn cursor_line(
 ) -> Vec<(String, Style)> {
     match item {
         Some(EventRow::Own(event)) => {
-            scene.context.answer.events.get(*event).map(|e| event_line(theme, e, room)).unwrap_or_default()
+            model.context.answer.events.get(*event).map(|e| event_line(theme, e, room)).unwrap_or_default()
         }
         Some(EventRow::Entry(e)) => {
-            view.entry(*e).map(|e| catalogue_line(view, theme, &e.name, &e.about, room)).unwrap_or_default()
+            model.context.entry(*e).map(|e| catalogue_line(view, theme, &e.name, &e.about, room)).unwrap_or_default()
         }
         Some(EventRow::Group(_)) | None => vec![
             (
@@ -366,13 +366,13 @@ fn catalogue_line(view: &EventsState, theme: &Theme, name: &str, about: &str, ro
 }
 
 /// Returns the measured events as text.
-pub(crate) fn text(scene: Scene<'_>) -> String {
+pub(crate) fn text(model: &Model) -> String {
     let figures: Vec<EventColumn> = FIGURES.iter().map(|(f, _)| *f).filter(|f| *f != EventColumn::History).collect();
     let theme = Theme::new(Depth::None);
     let row = |event: usize| -> Option<Vec<Cell>> {
-        let info = scene.context.answer.events.get(event)?;
+        let info = model.context.answer.events.get(event)?;
         Some(figures.iter().map(|f| Cell::Text(Arc::from(figure_text(&theme, info, *f, 200).0.as_str()))).collect())
     };
-    let rows = EventsState::own(&scene.context.answer.events).filter_map(row).collect();
+    let rows = EventsState::own(&model.context.answer.events).filter_map(row).collect();
     Table { columns: figures.iter().map(|f| f.column().clone()).collect(), rows }.to_text()
 }

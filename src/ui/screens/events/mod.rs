@@ -2,6 +2,5 @@
 
 pub(crate) mod commands;
 pub(crate) mod draw;
-pub(crate) mod screen;
 pub(crate) mod state;
 pub(crate) mod update;

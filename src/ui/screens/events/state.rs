@@ -41,8 +41,6 @@ impl CatalogueGroup {
 /// The event screen.
 #[derive(Clone, Debug, Default)]
 pub struct EventsState {
-    /// The machine's events, once they are loaded.
-    pub(crate) catalogue: Option<Arc<Vec<CatalogueEvent>>>,
     pub(crate) groups: Vec<CatalogueGroup>,
     open: HashSet<usize>,
     pub(crate) search: String,
@@ -58,14 +56,8 @@ pub struct EventsState {
 pub(crate) const NO_TRACEPOINTS: &str = "no tracepoints available: mount -t tracefs nodev /sys/kernel/tracing, as root";
 
 impl EventsState {
-    /// Whether the machine has tracepoints, as far as known.
-    pub(crate) fn has_tracepoints(&self) -> bool {
-        let any = |list: &Arc<Vec<CatalogueEvent>>| list.iter().any(|entry| entry.sort == EventKind::Tracepoint);
-        self.catalogue.as_ref().is_none_or(any)
-    }
-
-    /// Stores the catalogue, which is sorted by kind and name.
-    pub(crate) fn set_catalogue(&mut self, catalogue: Arc<Vec<CatalogueEvent>>) {
+    /// Groups the catalogue, which is sorted by kind and name.
+    pub(crate) fn set_catalogue(&mut self, catalogue: &[CatalogueEvent]) {
         self.groups.clear();
         for (i, entry) in catalogue.iter().enumerate() {
             match self.groups.last_mut() {
@@ -75,20 +67,17 @@ impl EventsState {
                 }
             }
         }
-        self.catalogue = Some(catalogue);
         let search = std::mem::take(&mut self.search);
-        self.search(search);
-    }
-
-    pub(crate) fn entry(&self, at: usize) -> Option<&CatalogueEvent> {
-        self.catalogue.as_ref()?.get(at)
+        self.search(catalogue, search);
     }
 
     /// Searches names and descriptions fuzzily.
-    pub(crate) fn search(&mut self, text: String) {
+    pub(crate) fn search(&mut self, catalogue: &[CatalogueEvent], text: String) {
         self.search = text;
         self.matches.clear();
-        let Some(catalogue) = self.catalogue.clone().filter(|_| !self.search.is_empty()) else { return };
+        if self.search.is_empty() {
+            return;
+        }
         let mut letters = Fuzzy::letters(&self.search);
         let mut scored: Vec<(u32, usize)> = Vec::new();
         for (i, entry) in catalogue.iter().enumerate() {
@@ -198,21 +187,22 @@ mod tests {
     fn groups_unfold_and_a_search_finds_across_them() {
         let mut screen = EventsState::default();
         assert!(screen.items(&[]).is_empty());
-        screen.set_catalogue(Arc::new(vec![
+        let catalogue = [
             entry("cpu-clock", EventKind::Software, ""),
             entry("irq:softirq_entry", EventKind::Tracepoint, "irq"),
             entry("sched:sched_stat_wait", EventKind::Tracepoint, "sched"),
             entry("sched:sched_switch", EventKind::Tracepoint, "sched"),
-        ]));
+        ];
+        screen.set_catalogue(&catalogue);
         assert_eq!(screen.items(&[]), [EventRow::Group(0), EventRow::Group(1), EventRow::Group(2)]);
         assert_eq!((screen.groups[0].title(), screen.groups[2].title()), ("software events".into(), "sched".into()));
         screen.toggle(2);
         assert_eq!(screen.items(&[])[3..], [EventRow::Entry(2), EventRow::Entry(3)]);
-        screen.search("schsw".into());
+        screen.search(&catalogue, "schsw".into());
         assert_eq!(screen.items(&[]).first(), Some(&EventRow::Entry(3)));
-        screen.search("switch".into());
+        screen.search(&catalogue, "switch".into());
         assert_eq!(screen.items(&[]), [EventRow::Entry(3)]);
-        screen.search("zzz".into());
+        screen.search(&catalogue, "zzz".into());
         assert_eq!((screen.n_matches(), screen.selected(&[])), (0, 0));
     }
 

@@ -2,192 +2,202 @@
 
 use std::sync::Arc;
 
-use crate::event::catalogue::CatalogueEvent;
 use crate::event::{Event, base_name};
 use crate::ingest::tracepoints;
-use crate::query::answer::{EventInfo, Meter};
-use crate::session::Origin;
+use crate::query::answer::Meter;
 use crate::source::{Change, Control, RunState};
-use crate::ui::app::update::cpu_list;
-use crate::ui::app::{App, Effect};
-use crate::ui::input::Command;
 use crate::ui::input::commands::general;
 use crate::ui::popups::prompt::Prompt;
-use crate::ui::screens::events::commands::{CPUS, MODIFIERS, RATE, SEARCHED};
+use crate::ui::screens::events::commands::{CPUS, FOOTER, FOOTER_RECORDED, MODIFIERS, RATE, SEARCHED};
 use crate::ui::screens::events::draw as drawn;
 use crate::ui::screens::events::state::{EventRow, EventsState, rate, rate_text};
+use crate::ui::screens::screen::{Canvas, Command, CursorStep, Hints, Model, Origin, Screen};
 use crate::ui::state::Tab;
+use crate::ui::state::sampling::cpu_list;
 
 /// The reasons why an event cannot be changed.
 const NO_EVENT: &str = "this event is not measured: select a measured one at the top";
 const UNCHANGEABLE: &str = "events of recordings and derived events cannot be changed";
-const RECORDED: &str = "the events of a recording cannot be changed";
 
-impl App {
-    /// Stores the catalogue of the machine's events.
-    pub fn set_catalogue(&mut self, catalogue: Arc<Vec<CatalogueEvent>>) {
-        self.views.events.set_catalogue(catalogue);
+impl Screen for EventsState {
+    fn draw(&self, model: &Model, on: &mut Canvas<'_>) {
+        drawn::draw(model, self, on);
     }
 
-    pub(crate) fn show_events(&mut self) {
-        self.frame.tab = Tab::Events;
-        if self.views.events.catalogue.is_none() && self.context.info.origin == Origin::Live {
-            self.effects.push(Effect::Catalogue);
+    fn hints(&self, origin: Origin) -> Hints {
+        if origin == Origin::Recorded { FOOTER_RECORDED } else { FOOTER }
+    }
+
+    fn text(&self, model: &Model) -> Option<String> {
+        Some(drawn::text(model))
+    }
+
+    fn add_commands(&self, _model: &Model, commands: &mut Vec<String>) {
+        commands.push("events".to_owned());
+    }
+
+    fn click(&mut self, model: &mut Model, _x: u16, y: u16) -> Option<&'static Command> {
+        let item = drawn::hit(model, self, y)?;
+        if self.row_here(model).as_ref() == Some(&item) {
+            self.enter(model);
+            return None;
         }
+        let items = self.items(&model.context.answer.events);
+        self.go_to(model, items.iter().position(|i| *i == item).unwrap_or(0));
+        None
     }
 
-    pub(crate) fn rate_event(&mut self, text: Option<String>) {
-        self.change_by(text, &RATE, |m| rate_text(m.state.rate), |text| rate(text).map(Change::Rate));
+    fn move_cursor(&mut self, model: &mut Model, step: CursorStep) {
+        let items = self.items(&model.context.answer.events);
+        self.go_to(model, self.selected(&items).saturating_add_signed(step.lines(Self::lines(model).1)));
     }
 
-    pub(crate) fn modify_event(&mut self, text: Option<String>) {
+    fn leave(&mut self, model: &mut Model) -> bool {
+        let is_searched = !self.search.is_empty();
+        if is_searched {
+            self.search_for(model, String::new());
+        }
+        is_searched
+    }
+
+    fn prepare(&mut self, model: &Model) {
+        self.look_up(model);
+    }
+}
+
+impl EventsState {
+    pub(crate) fn set_rate(&self, model: &mut Model, text: Option<String>) {
+        self.change_by(model, text, &RATE, |m| rate_text(m.state.rate), |text| rate(text).map(Change::Rate));
+    }
+
+    pub(crate) fn set_modifiers(&self, model: &mut Model, text: Option<String>) {
         let now = |m: &Meter| Event::modifiers(&m.state.name).to_owned();
-        self.change_by(text, &MODIFIERS, now, |text| Ok(Change::Modifiers(text.to_owned())));
+        self.change_by(model, text, &MODIFIERS, now, |text| Ok(Change::Modifiers(text.to_owned())));
     }
 
-    pub(crate) fn cpus_of_event(&mut self, text: Option<String>) {
+    pub(crate) fn set_cpus(&self, model: &mut Model, text: Option<String>) {
         let parse = |text: &str| match text {
             "" => Ok(Change::Cpus(None)),
             text => cpu_list(text).map(|list| Change::Cpus(Some(list))),
         };
-        self.change_by(text, &CPUS, |m| m.state.cpus.clone(), parse);
+        self.change_by(model, text, &CPUS, |m| m.state.cpus.clone(), parse);
     }
 
-    pub(crate) fn ask_or_search_events(&mut self, text: Option<String>) {
+    pub(crate) fn ask_or_search(&mut self, model: &mut Model, text: Option<String>) {
         match text {
-            Some(text) => self.search_events(text),
+            Some(text) => self.search_for(model, text),
             None => {
-                let text = self.views.events.search.clone();
-                self.frame.prompt = Some(Prompt::new(&general::SEARCH, &SEARCHED, text, &self.context));
+                let text = self.search.clone();
+                model.frame.prompt = Some(Prompt::new(&general::SEARCH, &SEARCHED, text, &model.context));
             }
         }
     }
 
     /// Looks up the fields of the tracepoint under the cursor, once.
-    pub(crate) fn look_up_entry(&mut self) {
-        let Some(EventRow::Entry(entry)) = self.views.events.list.id else { return };
-        let Some(name) = self.views.events.entry(entry).map(|entry| entry.name.clone()) else { return };
-        if self.views.events.looked_up.as_ref().is_none_or(|(known, _)| *known != name) {
-            let format = tracepoints::format(&self.context.info, base_name(&name)).map(Arc::new);
-            self.views.events.looked_up = Some((name, format));
+    pub(crate) fn look_up(&mut self, model: &Model) {
+        let Some(EventRow::Entry(entry)) = self.list.id else { return };
+        let Some(name) = model.context.entry(entry).map(|entry| entry.name.clone()) else { return };
+        if self.looked_up.as_ref().is_none_or(|(known, _)| *known != name) {
+            let format = tracepoints::format(&model.context.info, base_name(&name)).map(Arc::new);
+            self.looked_up = Some((name, format));
         }
     }
 
     /// Returns the number of lines of the session's events and of the catalogue.
-    pub(crate) fn event_lines(&self) -> (usize, usize) {
-        let plan = drawn::plan(self.scene());
-        (EventsState::own(&self.context.answer.events).count(), plan.listed)
+    fn lines(model: &Model) -> (usize, usize) {
+        (EventsState::own(&model.context.answer.events).count(), drawn::plan(model).listed)
     }
 
-    pub(crate) fn go_to_item(&mut self, at: usize) {
-        let items = self.views.events.items(&self.context.answer.events);
-        let (own, height) = self.event_lines();
-        self.views.events.go(at, &items, own, height);
+    fn go_to(&mut self, model: &Model, at: usize) {
+        let items = self.items(&model.context.answer.events);
+        let (own, height) = Self::lines(model);
+        self.go(at, &items, own, height);
     }
 
-    pub(crate) fn search_events(&mut self, text: String) {
-        self.views.events.search(text);
+    pub(crate) fn search_for(&mut self, model: &Model, text: String) {
+        self.search(model.context.catalogue(), text);
         // Put the cursor on the best match.
-        self.views.events.list.top = 0;
-        self.go_to_item(if self.views.events.search.is_empty() { 0 } else { self.event_lines().0 });
+        self.list.top = 0;
+        self.go_to(model, if self.search.is_empty() { 0 } else { Self::lines(model).0 });
     }
 
-    pub(crate) fn event_item(&self) -> Option<EventRow> {
-        self.views.events.item(&self.context.answer.events)
+    fn row_here(&self, model: &Model) -> Option<EventRow> {
+        self.item(&model.context.answer.events)
     }
 
-    pub(crate) fn enter_item(&mut self) {
-        match self.event_item() {
-            Some(EventRow::Group(group)) => self.views.events.toggle(group),
+    pub(crate) fn enter(&mut self, model: &mut Model) {
+        match self.row_here(model) {
+            Some(EventRow::Group(group)) => self.toggle(group),
             Some(EventRow::Entry(entry)) => {
-                let Some(name) = self.views.events.entry(entry).map(|e| e.name.clone()) else { return };
-                self.start_event(name);
+                let Some(name) = model.context.entry(entry).map(|e| e.name.clone()) else { return };
+                Self::start_event(model, name);
             }
-            Some(EventRow::Own(event)) => match self.context.meter(event) {
+            Some(EventRow::Own(event)) => match model.context.meter(event) {
                 Some(Meter { state, .. })
                     if state.for_units || !matches!(state.run, RunState::Running | RunState::Paused) =>
                 {
-                    self.control(Control::Event(event, Change::Start));
+                    model.control(Control::Event(event, Change::Start));
                 }
-                _ => {
-                    self.selection.event = event;
-                    self.frame.tab = Tab::Top;
-                    self.views.top.home();
-                }
+                _ => model.show_samples_of(event),
             },
             None => {}
         }
     }
 
     /// Starts an event of the catalogue; for a pattern, prompts for its placeholders.
-    fn start_event(&mut self, name: String) {
+    fn start_event(model: &mut Model, name: String) {
         if name.contains("N/") || name.contains("=N") || name.contains(['[', 'X']) {
             let stem = name.split(['[', 'X', 'A']).next().unwrap_or_default();
-            return self.ask_for(&general::EVENT, stem.replace("=N", "="));
+            return model.ask_for(&general::EVENT, stem.replace("=N", "="));
         }
-        self.add_event(Some(name));
-    }
-
-    pub(crate) fn add_event(&mut self, names: Option<String>) {
-        match names {
-            None if self.context.info.origin == Origin::Recorded => self.refuse(&general::EVENT, RECORDED),
-            Some(_) if self.context.info.origin == Origin::Recorded => self.say(RECORDED),
-            None => self.ask_for(&general::EVENT, String::new()),
-            Some(names) => self.control(Control::Add(names)),
-        }
+        model.add_event(Some(name));
     }
 
     /// Returns the event to change: the one under the cursor on this screen, or else the displayed one.
-    fn own_event(&self) -> Option<usize> {
-        match (self.frame.tab, self.event_item()) {
+    fn own_event(&self, model: &Model) -> Option<usize> {
+        match (model.frame.tab, self.row_here(model)) {
             (Tab::Events, Some(EventRow::Own(event))) => Some(event),
             (Tab::Events, _) => None,
-            _ => Some(self.selection.event),
+            _ => Some(model.selection.event),
         }
     }
 
     /// Prompts for the capture filter of the event under the cursor, or shows why there is none.
-    pub(crate) fn capture_here(&mut self, text: Option<String>) {
-        match self.own_event() {
-            Some(event) => self.capture_of(event, text),
-            None => self.refuse(&general::CAPTURE, NO_EVENT),
+    pub(crate) fn capture(&self, model: &mut Model, text: Option<String>) {
+        match self.own_event(model) {
+            Some(event) => model.capture_of(event, text),
+            None => model.refuse(&general::CAPTURE, NO_EVENT),
         }
     }
 
-    pub(crate) fn change_own(&mut self, change: impl FnOnce(&Meter) -> Result<Change, String>) {
-        let Some(event) = self.own_event() else { return self.say(NO_EVENT) };
-        match self.context.meter(event) {
-            None => self.say(UNCHANGEABLE),
-            Some(meter) => match change(meter) {
-                Ok(change) => self.control(Control::Event(event, change)),
-                Err(why) => self.error(why),
+    pub(crate) fn change(&self, model: &mut Model, make: impl FnOnce(&Meter) -> Result<Change, String>) {
+        let Some(event) = self.own_event(model) else { return model.say(NO_EVENT) };
+        match model.context.meter(event) {
+            None => model.say(UNCHANGEABLE),
+            Some(meter) => match make(meter) {
+                Ok(change) => model.control(Control::Event(event, change)),
+                Err(why) => model.error(why),
             },
         }
     }
 
     fn change_by(
-        &mut self,
+        &self,
+        model: &mut Model,
         text: Option<String>,
         row: &'static Command,
         now: impl FnOnce(&Meter) -> String,
         parse: impl FnOnce(&str) -> Result<Change, String>,
     ) {
         match text {
-            Some(text) => self.change_own(|_| parse(text.trim())),
+            Some(text) => self.change(model, |_| parse(text.trim())),
             None => {
-                let Some(event) = self.own_event() else { return self.refuse(row, NO_EVENT) };
-                match self.context.meter(event) {
-                    Some(meter) => self.ask_for(row, now(meter)),
-                    None => self.refuse(row, UNCHANGEABLE),
+                let Some(event) = self.own_event(model) else { return model.refuse(row, NO_EVENT) };
+                match model.context.meter(event) {
+                    Some(meter) => model.ask_for(row, now(meter)),
+                    None => model.refuse(row, UNCHANGEABLE),
                 }
             }
         }
-    }
-
-    /// Pauses all events if any is running, otherwise resumes them.
-    pub(crate) fn pause_all(&mut self) {
-        let runs = |e: &EventInfo| e.meter.as_ref().is_some_and(|m| m.state.run == RunState::Running);
-        let on = self.context.answer.events.iter().any(runs);
-        self.control(Control::Pause(on));
     }
 }

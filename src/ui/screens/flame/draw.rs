@@ -16,7 +16,7 @@ use crate::query::rows::top_table as panel;
 use crate::query::search::shown;
 use crate::ui::screens::flame::state::{FlameState, LEGEND};
 use crate::ui::screens::top::draw as table;
-use crate::ui::state::Scene;
+use crate::ui::state::Model;
 use crate::ui::theme::Theme;
 use crate::ui::widgets::Canvas;
 
@@ -25,17 +25,17 @@ pub(crate) fn graph(area: Rect) -> Rect {
     Rect { y: area.y + 1, height: area.height.saturating_sub(2), ..area }
 }
 
-pub(crate) fn draw(scene: Scene<'_>, view: &FlameState, on: &mut Canvas<'_>) {
-    let Some(flame) = scene.context.answer.view.flame.clone() else {
+pub(crate) fn draw(model: &Model, view: &FlameState, on: &mut Canvas<'_>) {
+    let Some(flame) = model.context.answer.view.flame.clone() else {
         on.put(2, 1, "building the graph…", on.theme.dim);
         return;
     };
     head(view, &flame, on);
-    legend(scene, view, &flame, on);
+    legend(model, view, &flame, on);
     let place = graph(on.area);
     if flame.blocks.is_empty() {
         if flame.total.is_zero() {
-            table::empty(scene, &mut on.part(place));
+            table::empty(model, &mut on.part(place));
         } else {
             let dim = on.theme.dim;
             on.part(place).put(1, 1, "no frames left: ⌫ undoes the last step", dim);
@@ -54,7 +54,7 @@ pub(crate) fn draw(scene: Scene<'_>, view: &FlameState, on: &mut Canvas<'_>) {
         for (at, i) in row.iter().enumerate() {
             let block = &flame.blocks[*i];
             let next = row.get(at + 1).map(|n| &flame.blocks[*n]).filter(|n| n.x0 == block.x1);
-            one(scene, view, &flame, block, next, selected == Some(*i), &mut on.part(place).line(y));
+            one(model, view, &flame, block, next, selected == Some(*i), &mut on.part(place).line(y));
         }
     }
 }
@@ -78,19 +78,19 @@ fn head(view: &FlameState, flame: &Flame, on: &mut Canvas<'_>) {
     on.put(on.area.width.saturating_sub(width(&right) as u16 + 1), 0, &right, on.theme.dim);
 }
 
-fn legend(scene: Scene<'_>, view: &FlameState, flame: &Flame, on: &mut Canvas<'_>) {
+fn legend(model: &Model, view: &FlameState, flame: &Flame, on: &mut Canvas<'_>) {
     let y = on.area.height.saturating_sub(1);
     // The search result has priority over the legend.
-    let found = found(scene, view, flame);
+    let found = found(model, view, flame);
     let left = on.area.width.saturating_sub(found.as_ref().map_or(0, |text| width(text) as u16 + 2));
     let theme = on.theme;
     let colours = &mut on.part(Rect { width: left, ..on.area });
     let mut x = 1;
-    if cold(scene) {
+    if cold(model) {
         x += colours.put(x, y, " ░ ", theme.cold);
         x += colours.put(x, y, " off the CPUs ", theme.dim) + 1;
     } else if flame.compared.is_some() {
-        x = signs(scene, colours);
+        x = signs(model, colours);
     }
     let by_ipc = view.by_ipc && flame.partner.is_some() && flame.compared.is_none();
     if by_ipc {
@@ -103,7 +103,7 @@ fn legend(scene: Scene<'_>, view: &FlameState, flame: &Flame, on: &mut Canvas<'_
     // Not every graph has inlined frames.
     let inlined = flame.blocks.iter().any(|block| block.class == Class::Inlined);
     let shown_classes = LEGEND.iter().filter(|(class, _)| inlined || *class != Class::Inlined);
-    for (class, word) in shown_classes.filter(|_| !by_ipc && (flame.compared.is_none() || cold(scene))) {
+    for (class, word) in shown_classes.filter(|_| !by_ipc && (flame.compared.is_none() || cold(model))) {
         // Omit truncated words.
         if x + 4 + width(word) as u16 > left {
             break;
@@ -120,15 +120,15 @@ fn legend(scene: Scene<'_>, view: &FlameState, flame: &Flame, on: &mut Canvas<'_
 const IPC_LEGEND: &[(f64, &str)] = &[(0.0, "< 0.5"), (0.5, "< 1"), (1.0, "< 1.5"), (1.5, "< 2"), (2.0, "2 and more")];
 
 /// Describes the matches of a search, with the keys to go through them.
-fn found(scene: Scene<'_>, view: &FlameState, flame: &Flame) -> Option<String> {
+fn found(model: &Model, view: &FlameState, flame: &Flame) -> Option<String> {
     let (text, (acc, frames)) = (shown(view.find.as_ref()?), flame.found.as_ref()?);
-    let share = percent(scene.context.answer.view.displayed(acc.percent_of(&flame.total)));
+    let share = percent(model.context.answer.view.displayed(acc.percent_of(&flame.total)));
     Some(format!("/{text}  {share} of all, {}  n N", counted(*frames as u64, "frame")))
 }
 
 /// Whether the graph shows time on and off CPUs instead of a comparison.
-fn cold(scene: Scene<'_>) -> bool {
-    scene.context.answer.question.baseline.as_ref().is_some_and(|b| b.event.is_some())
+fn cold(model: &Model) -> bool {
+    model.context.answer.question.baseline.as_ref().is_some_and(|b| b.event.is_some())
 }
 
 /// Describes the drawn share, as detailed as there is room.
@@ -143,7 +143,7 @@ fn drawn(flame: &Flame, room: usize) -> String {
 }
 
 /// Draws the legend of a comparison's bars and signs.
-fn signs(scene: Scene<'_>, on: &mut Canvas<'_>) -> u16 {
+fn signs(model: &Model, on: &mut Canvas<'_>) -> u16 {
     let y = on.area.height.saturating_sub(1);
     let mut x = 1;
     let list = [
@@ -157,14 +157,14 @@ fn signs(scene: Scene<'_>, on: &mut Canvas<'_>) -> u16 {
         x += on.put(x, y, &format!(" {} ", verdict.sign()), on.theme.verdict(verdict).0);
         x += on.put(x, y, &format!(" {word} "), on.theme.dim) + 1;
     }
-    let text = format!("width old + new, bar the difference, in {}", scene.selection.per.unit_label());
+    let text = format!("width old + new, bar the difference, in {}", model.selection.per.unit_label());
     x + on.put(x, y, &text, on.theme.dim) + 2
 }
 
 const EIGHTHS: [&str; 8] = [" ", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
 
 fn one(
-    scene: Scene<'_>,
+    model: &Model,
     view: &FlameState,
     flame: &Flame,
     block: &FlameBlock,
@@ -172,7 +172,7 @@ fn one(
     selected: bool,
     on: &mut Canvas<'_>,
 ) {
-    let style = style_of(scene, view, flame, block, selected, on.theme);
+    let style = style_of(model, view, flame, block, selected, on.theme);
     let fine = on.theme.fine && !selected;
     // Whole cells; the block on the left draws an edge inside a cell.
     let (from, to) = if fine { (block.x0.div_ceil(8), block.x1 / 8) } else { (round(block.x0), round(block.x1)) };
@@ -181,7 +181,7 @@ fn one(
         on.buffer[(on.area.x + x, on.area.y)].set_symbol(" ").set_style(style);
     }
     if fine && !block.x1.is_multiple_of(8) && block.x1 / 8 < u32::from(on.area.width) {
-        let right = next.map(|n| style_of(scene, view, flame, n, false, on.theme)).unwrap_or_default();
+        let right = next.map(|n| style_of(model, view, flame, n, false, on.theme)).unwrap_or_default();
         let edge = Style { fg: style.bg, bg: right.bg, ..Style::default() };
         let cell = &mut on.buffer[(on.area.x + (block.x1 / 8) as u16, on.area.y)];
         cell.set_symbol(EIGHTHS[(block.x1 % 8) as usize]).set_style(edge);
@@ -191,7 +191,7 @@ fn one(
         return;
     }
     let area = Rect { x: on.area.x + from, width: room as u16, ..on.area };
-    if let Some(verdict) = block.verdict.filter(|_| !cold(scene)) {
+    if let Some(verdict) = block.verdict.filter(|_| !cold(model)) {
         let bar = (flame.changed(block.total).abs() * room as f64).round() as u16;
         let bar_style = match verdict {
             Verdict::Noise => on.theme.same.add_modifier(Modifier::DIM),
@@ -202,7 +202,7 @@ fn one(
         }
         return changed(flame, block, verdict, &mut on.part(area));
     }
-    if cold(scene) {
+    if cold(model) {
         let part = block.total.old.period as f64 / (block.total.old.period + block.total.new.period).max(1) as f64;
         let off = (part * room as f64).round() as u16;
         for x in (to - off..to).filter(|_| !selected) {
@@ -211,9 +211,9 @@ fn one(
         return over(&on_and_off(block, room, on.theme), &mut on.part(area));
     }
     let ipc = view.by_ipc.then(|| flame.ipc(block.total)).flatten();
-    let share = match scene.selection.rows.chain_mode {
+    let share = match model.selection.rows.chain_mode {
         ChainMode::Fractal => block.total.percent_of(&block.parent),
-        ChainMode::Graph => scene.context.answer.view.displayed(block.total.percent_of(&flame.total)),
+        ChainMode::Graph => model.context.answer.view.displayed(block.total.percent_of(&flame.total)),
     };
     label((block, share), ipc, style, &mut on.part(area));
 }
@@ -245,14 +245,14 @@ fn round(x: u32) -> u32 {
 }
 
 fn style_of(
-    scene: Scene<'_>,
+    model: &Model,
     view: &FlameState,
     flame: &Flame,
     block: &FlameBlock,
     selected: bool,
     theme: &Theme,
 ) -> Style {
-    let mut style = if block.verdict.is_some() && !cold(scene) {
+    let mut style = if block.verdict.is_some() && !cold(model) {
         theme.unchanged(shade(&block.name))
     } else if view.by_ipc && flame.partner.is_some() {
         flame.ipc(block.total).map_or(theme.others, |ipc| theme.ipc(ipc))
@@ -379,25 +379,25 @@ fn row_diff(flame: &Flame, block: &FlameBlock, verdict: Verdict) -> RowDiff {
 }
 
 /// Draws the line under the graph: details of the frame under the cursor.
-pub(crate) fn details(scene: Scene<'_>, view: &FlameState, on: &mut Canvas<'_>) {
-    if let Some(text) = scene.context.answer.view.flame.as_ref().and_then(|flame| details_text(scene, view, flame)) {
+pub(crate) fn details(model: &Model, view: &FlameState, on: &mut Canvas<'_>) {
+    if let Some(text) = model.context.answer.view.flame.as_ref().and_then(|flame| details_text(model, view, flame)) {
         on.put(1, 0, &text, on.theme.text);
     }
 }
 
-fn details_text(scene: Scene<'_>, view: &FlameState, flame: &Flame) -> Option<String> {
+fn details_text(model: &Model, view: &FlameState, flame: &Flame) -> Option<String> {
     let block = view.block(flame)?;
-    let room = usize::from(scene.frame.size.0).saturating_sub(2);
+    let room = usize::from(model.frame.size.0).saturating_sub(2);
     if block.pooled > 0 {
         let of = if block.is_module() { format!(" of {}", clean(&block.dso)) } else { String::new() };
         return Some(format!(
             "{}{of}, each too narrow to draw: {} of all, {}; ⏎ on their caller makes room",
             counted(block.pooled as u64, "function"),
-            percent(scene.context.answer.view.displayed(block.total.percent_of(&flame.total))),
+            percent(model.context.answer.view.displayed(block.total.percent_of(&flame.total))),
             counted(block.total.new.samples, "sample")
         ));
     }
-    if cold(scene) {
+    if cold(model) {
         let whole = flame.total;
         let all = (whole.new.period + whole.old.period).max(1);
         let both = block.total.new.period + block.total.old.period;
@@ -419,7 +419,7 @@ fn details_text(scene: Scene<'_>, view: &FlameState, flame: &Flame) -> Option<St
         true => String::new(),
         false => format!("  of {word} {}", percent(block.total.percent_of(of))),
     };
-    let all = |weight: &WeightPair| percent(scene.context.answer.view.displayed(weight.percent_of(&flame.total)));
+    let all = |weight: &WeightPair| percent(model.context.answer.view.displayed(weight.percent_of(&flame.total)));
     let ipc = flame.ipc(block.total).map_or_else(String::new, |ipc| format!("  IPC {ipc:.2}"));
     let figures = format!(
         "total {}  self {}{}{}  {}{ipc}",
@@ -463,7 +463,7 @@ fn compared(flame: &Flame, block: &FlameBlock, verdict: Verdict, room: usize) ->
 }
 
 /// Returns the graph as text: an indented tree of the drawn frames, with shares of the total.
-pub(crate) fn text(scene: Scene<'_>, view: &FlameState, flame: &Flame) -> String {
+pub(crate) fn text(model: &Model, view: &FlameState, flame: &Flame) -> String {
     let mut out = String::new();
     let mut children: Vec<Vec<usize>> = vec![Vec::new(); flame.blocks.len()];
     let mut roots = Vec::new();
@@ -478,7 +478,7 @@ pub(crate) fn text(scene: Scene<'_>, view: &FlameState, flame: &Flame) -> String
         let block = &flame.blocks[i];
         let share = match block.verdict {
             Some(verdict) => panel::delta(&row_diff(flame, block, verdict)),
-            None => percent(scene.context.answer.view.displayed(block.total.percent_of(&flame.total))),
+            None => percent(model.context.answer.view.displayed(block.total.percent_of(&flame.total))),
         };
         let chain = block.chain.iter().chain([&block.name]).map(|name| &**name).collect::<Vec<_>>().join(" › ");
         out.push_str(&format!("{share:>11}  {}{}\n", "  ".repeat(depth), clean(&chain)));

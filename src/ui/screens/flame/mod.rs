@@ -2,6 +2,5 @@
 
 pub(crate) mod commands;
 pub(crate) mod draw;
-pub(crate) mod screen;
 pub mod state;
 pub(crate) mod update;

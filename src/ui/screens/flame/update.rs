@@ -12,172 +12,239 @@ use crate::query::search::{exactly, pattern};
 use crate::query::{ChainMode, ColumnKey};
 use crate::session::Origin;
 use crate::session::containers::joined;
-use crate::ui::app::App;
 use crate::ui::draw::layout;
 use crate::ui::input::commands::general;
-use crate::ui::screens::flame::commands::AROUND;
+use crate::ui::screens::flame::commands::{AROUND, FOOTER, ZOOM};
 use crate::ui::screens::flame::draw as drawn;
 use crate::ui::screens::flame::state::FlameState;
+use crate::ui::screens::screen::{AnnotatedFunction, Canvas, Command, CursorStep, Hints, Model, Question, Screen};
 use crate::ui::screens::top::split;
 use crate::ui::state::{MIN, ZoomTarget};
 
 /// The possible bottom rows of stacks instead of programs.
 const GROUNDS: &[Edit] = &[Edit::Processes, Edit::Containers, Edit::AllTasks];
 
-impl App {
-    pub(crate) fn flame_area(&self) -> Rect {
-        let area = Rect { x: 0, y: 0, width: self.frame.size.0, height: self.frame.size.1.max(MIN.1) };
-        drawn::graph(layout::places(self.scene(), area).table)
+/// Rows of a page in the flame graph.
+const PAGE: usize = 8;
+
+impl Screen for FlameState {
+    fn draw(&self, model: &Model, on: &mut Canvas<'_>) {
+        drawn::draw(model, self, on);
     }
 
-    pub(crate) fn flame_spec(&self) -> FlameSpec {
-        let area = self.flame_area();
+    fn draw_details(&self, model: &Model, on: &mut Canvas<'_>) {
+        drawn::details(model, self, on);
+    }
+
+    fn hints(&self, _origin: Origin) -> Hints {
+        FOOTER
+    }
+
+    fn text(&self, model: &Model) -> Option<String> {
+        model.context.answer.view.flame.as_ref().map(|flame| drawn::text(model, self, flame))
+    }
+
+    fn add_commands(&self, model: &Model, commands: &mut Vec<String>) {
+        commands.push("flame".to_owned());
+        commands.extend(self.edits_as_commands());
+        commands.extend(model.selection.off_cpu.then(|| "off-cpu".to_owned()));
+    }
+
+    fn click(&mut self, model: &mut Model, x: u16, y: u16) -> Option<&'static Command> {
+        let flame = model.context.answer.view.flame.clone()?;
+        let area = self.area(model);
+        let y = y.checked_sub(area.y).filter(|y| *y < area.height)?;
+        let mut rows = flame.blocks.iter().map(|b| b.row);
+        let row = rows.find(|row| self.y_of(&flame, *row, area.height) == Some(y))?;
+        let hit = self.at(&flame, x - area.x, row)?;
+        if Some(hit) == self.block(&flame).map(|b| b.id) {
+            return Some(&ZOOM);
+        }
+        self.cursor = Some(hit);
+        None
+    }
+
+    fn move_cursor(&mut self, model: &mut Model, step: CursorStep) {
+        match step {
+            CursorStep::Lines(n) => self.move_along(model, n, 1),
+            CursorStep::Pages(n) => self.move_along(model, n, PAGE),
+            CursorStep::Home => self.cursor = None,
+            CursorStep::End => self.in_flame(model, |view, flame| view.far(flame, 1, usize::from(u16::MAX))),
+        }
+    }
+
+    fn scroll(&mut self, model: &mut Model, by: i32) {
+        self.move_cursor(model, CursorStep::Lines(by));
+    }
+
+    fn leave(&mut self, _model: &mut Model) -> bool {
+        self.find.take().is_some()
+    }
+
+    fn function(&self, model: &Model) -> Option<AnnotatedFunction> {
+        let block = self.function_here(model)?;
+        Some(AnnotatedFunction { function: block.name.clone(), dso: block.dso.clone() })
+    }
+
+    fn question(&self, model: &Model, question: Question) -> Question {
+        Question { ipc: self.by_ipc, flame: Some(self.spec_of(model)), ..question }
+    }
+}
+
+impl FlameState {
+    /// Follows a new graph: the cursor goes to the first match of a new search, and rows adapt to its depth.
+    pub(crate) fn follow(&mut self, model: &Model, flame: &Flame) {
+        if flame.found.is_some() && std::mem::take(&mut self.seeks) {
+            self.seek_found(flame);
+        }
+        self.fit(flame, self.area(model).height);
+    }
+
+    fn area(&self, model: &Model) -> Rect {
+        let area = Rect { x: 0, y: 0, width: model.frame.size.0, height: model.frame.size.1.max(MIN.1) };
+        drawn::graph(layout::places(model, area).table)
+    }
+
+    fn spec_of(&self, model: &Model) -> FlameSpec {
+        let area = self.area(model);
         // During recording, frames are sorted by name, so that they keep their places.
-        let by_weight = self.context.info.origin == Origin::Recorded && !self.context.info.flows
-            || self.selection.frozen
-            || self.context.answer.ended.is_some();
+        let by_weight = model.context.info.origin == Origin::Recorded && !model.context.info.flows
+            || model.selection.frozen
+            || model.context.answer.ended.is_some();
         // Request more rows than fit, so that the cursor finds the next frame.
-        self.views.flame.spec(area.width, area.height.saturating_mul(2), by_weight)
+        self.spec(area.width, area.height.saturating_mul(2), by_weight)
     }
 
-    pub(crate) fn in_flame(&mut self, go: impl FnOnce(&mut FlameState, &Flame)) {
-        if let Some(flame) = self.context.answer.view.flame.clone() {
-            go(&mut self.views.flame, &flame);
+    pub(crate) fn in_flame(&mut self, model: &Model, go: impl FnOnce(&mut FlameState, &Flame)) {
+        if let Some(flame) = model.context.answer.view.flame.clone() {
+            go(self, &flame);
         }
     }
 
     /// Moves along the stack by some rows, down (1) or up (-1) on the screen.
-    pub(crate) fn along_flame(&mut self, down: i32, rows: usize) {
-        let view = &self.views.flame;
-        let roots_above = view.icicle || matches!(view.place.way, FlameDirection::Around(_));
+    fn move_along(&mut self, model: &Model, down: i32, rows: usize) {
+        let roots_above = self.icicle || matches!(self.place.way, FlameDirection::Around(_));
         let step = if roots_above { down } else { -down };
-        self.in_flame(|view, flame| view.far(flame, step, rows));
+        self.in_flame(model, |view, flame| view.far(flame, step, rows));
     }
 
     /// Searches frames; an empty text ends the search.
-    pub(crate) fn flame_search(&mut self, text: Option<String>) {
+    pub(crate) fn search(&mut self, model: &mut Model, text: Option<String>) {
         let Some(text) = text else {
-            return self.ask_for(&general::SEARCH, self.views.flame.find.clone().unwrap_or_default());
+            return model.ask_for(&general::SEARCH, self.find.clone().unwrap_or_default());
         };
         match pattern(&text) {
-            _ if text.is_empty() => self.views.flame.find = None,
-            Ok(_) => (self.views.flame.find, self.views.flame.seeks) = (Some(text), true),
-            Err(error) => self.error(error),
+            _ if text.is_empty() => self.find = None,
+            Ok(_) => (self.find, self.seeks) = (Some(text), true),
+            Err(error) => model.error(error),
         }
     }
 
-    pub(crate) fn flame_mark(&mut self) {
-        let name = self.flame_frame().map(|block| exactly(&block.name));
-        self.views.flame.find = if self.views.flame.find == name { None } else { name };
+    pub(crate) fn mark(&mut self, model: &Model) {
+        let name = self.frame(model).map(|block| exactly(&block.name));
+        self.find = if self.find == name { None } else { name };
     }
 
-    pub(crate) fn flame_percent(&mut self) {
-        let of_all = self.selection.rows.chain_mode == ChainMode::Fractal;
-        self.selection.rows.chain_mode = if of_all { ChainMode::Graph } else { ChainMode::Fractal };
-        self.say(if of_all { "percent of all that is shown" } else { "percent of the frame below" });
+    pub(crate) fn turn_percent(&self, model: &mut Model) {
+        let of_all = model.selection.rows.chain_mode == ChainMode::Fractal;
+        model.selection.rows.chain_mode = if of_all { ChainMode::Graph } else { ChainMode::Fractal };
+        model.say(if of_all { "percent of all that is shown" } else { "percent of the frame below" });
     }
 
     /// Toggles between colours by instructions per cycle and by kind of code.
-    pub(crate) fn flame_by_ipc(&mut self) {
-        let told = self.context.partner(self.selection.event).is_some();
-        if !told && !self.views.flame.by_ipc {
-            return self.say("instructions per cycle need both events: -e cycles,instructions");
+    pub(crate) fn turn_ipc(&mut self, model: &mut Model) {
+        let told = model.context.partner(model.selection.event).is_some();
+        if !told && !self.by_ipc {
+            return model.say("instructions per cycle need both events: -e cycles,instructions");
         }
-        self.views.flame.by_ipc = !self.views.flame.by_ipc;
-        self.say(if self.views.flame.by_ipc { "colours by instructions per cycle" } else { "colours by kind of code" });
+        self.by_ipc = !self.by_ipc;
+        model.say(if self.by_ipc { "colours by instructions per cycle" } else { "colours by kind of code" });
     }
 
     /// Returns the frame under the cursor, of a function or a comm.
-    fn flame_frame(&self) -> Option<&FlameBlock> {
-        self.views
-            .flame
-            .block(self.context.answer.view.flame.as_ref()?)
-            .filter(|block| block.pooled == 0 && block.small == 0)
+    fn frame<'a>(&self, model: &'a Model) -> Option<&'a FlameBlock> {
+        self.block(model.context.answer.view.flame.as_ref()?).filter(|block| block.pooled == 0 && block.small == 0)
     }
 
-    pub(crate) fn flame_function(&self) -> Option<&FlameBlock> {
-        self.flame_frame().filter(|block| block.class != Class::Thread)
+    fn function_here<'a>(&self, model: &'a Model) -> Option<&'a FlameBlock> {
+        self.frame(model).filter(|block| block.class != Class::Thread)
     }
 
     /// Switches the bottom row of stacks: programs, processes, containers if there are any, or none.
-    pub(crate) fn next_ground(&mut self) {
-        let edits = &self.views.flame.place.edits;
+    pub(crate) fn next_ground(&mut self, model: &mut Model) {
+        let edits = &self.place.edits;
         let now = edits.iter().find(|edit| GROUNDS.contains(edit));
         let contained =
             |whose: &TaskSamples| whose.group.text(ColumnKey::Container).is_some_and(|name| !name.is_empty());
         let (next, words) = match now {
             None => (Some(Edit::Processes), "one tower per process"),
-            Some(Edit::Processes) if self.context.answer.view.tasks.iter().any(contained) => {
+            Some(Edit::Processes) if model.context.answer.view.tasks.iter().any(contained) => {
                 (Some(Edit::Containers), "one tower per container, systemd unit or cgroup")
             }
             Some(Edit::Processes | Edit::Containers) => (Some(Edit::AllTasks), "one tower for all tasks"),
             Some(_) => (None, "one tower per program"),
         };
-        self.views.flame.change(|place| {
+        self.change(|place| {
             place.edits.retain(|edit| !GROUNDS.contains(edit));
             place.edits.extend(next);
             place.zoom.clear();
         });
-        self.say(words);
+        model.say(words);
     }
 
     /// Shows callers and callees of a function, by default the one under the cursor.
-    pub(crate) fn flame_around(&mut self, text: Option<String>) {
-        let here = || self.flame_function().map(|block| exactly(&block.name));
-        let Some(text) = text.or_else(here) else { return self.ask_for(&AROUND, String::new()) };
+    pub(crate) fn around(&mut self, model: &mut Model, text: Option<String>) {
+        let here = || self.function_here(model).map(|block| exactly(&block.name));
+        let Some(text) = text.or_else(here) else { return model.ask_for(&AROUND, String::new()) };
         match pattern(&text) {
-            Ok(_) => {
-                self.views.flame.change(|place| (place.way, place.zoom) = (FlameDirection::Around(text), Vec::new()))
-            }
-            Err(error) => self.error(error),
+            Ok(_) => self.change(|place| (place.way, place.zoom) = (FlameDirection::Around(text), Vec::new())),
+            Err(error) => model.error(error),
         }
     }
 
-    pub(crate) fn flame_zoom(&mut self) {
-        if self.start_sampling() {
+    pub(crate) fn zoom(&mut self, model: &mut Model) {
+        if model.start_sampling() {
             return;
         }
-        let Some(flame) = self.context.answer.view.flame.clone() else { return };
-        let Some(index) = self.views.flame.index(&flame) else { return };
-        if matches!(self.views.flame.place.way, FlameDirection::Around(_)) {
+        let Some(flame) = model.context.answer.view.flame.clone() else { return };
+        let Some(index) = self.index(&flame) else { return };
+        if matches!(self.place.way, FlameDirection::Around(_)) {
             let name = flame.blocks[index].name.to_string();
-            return self.flame_around(Some(exactly(&name)));
+            return self.around(model, Some(exactly(&name)));
         }
         let id = flame.blocks[index].id;
-        let names = self.views.flame.names(&flame, index);
-        self.views.flame.change(|place| place.zoom = names);
-        self.views.flame.cursor = Some(id);
+        let names = self.names(&flame, index);
+        self.change(|place| place.zoom = names);
+        self.cursor = Some(id);
     }
 
     /// Filters by the frame under the cursor, like on the table.
-    pub(crate) fn flame_filter(&mut self, key: ColumnKey) {
-        let Some(flame) = self.context.answer.view.flame.clone() else { return };
-        let Some(index) =
-            self.views.flame.index(&flame).filter(|i| flame.blocks[*i].pooled == 0 && flame.blocks[*i].small == 0)
+    pub(crate) fn filter_by(&mut self, model: &mut Model, key: ColumnKey) {
+        let Some(flame) = model.context.answer.view.flame.clone() else { return };
+        let Some(index) = self.index(&flame).filter(|i| flame.blocks[*i].pooled == 0 && flame.blocks[*i].small == 0)
         else {
             return;
         };
         let block = &flame.blocks[index];
-        let ground = self.views.flame.names(&flame, index).first().cloned();
+        let ground = self.names(&flame, index).first().cloned();
         let only = match key {
             ColumnKey::Dso => Some(("dso", &block.dso)).filter(|(_, dso)| !dso.is_empty()),
             ColumnKey::Comm => None,
             _ => Some(("stack", &block.name)),
         };
         let only = only.map(|(field, value)| (format!("{field} {value}"), equals(field, value))).or_else(|| {
-            let ground =
-                ground.filter(|_| key == ColumnKey::Comm && self.views.flame.place.way == FlameDirection::Roots)?;
-            self.of_ground(&ground)
+            let ground = ground.filter(|_| key == ColumnKey::Comm && self.place.way == FlameDirection::Roots)?;
+            self.of_ground(model, &ground)
         });
         match only {
-            Some((label, expression)) => self.push_zoom(label, expression),
-            None => self.say(format!("no frame with a {} under the cursor", key.name())),
+            Some((label, expression)) => model.push_zoom(label, expression),
+            None => model.say(format!("no frame with a {} under the cursor", key.name())),
         }
     }
 
     /// Returns label and filter of samples of a program or a process in the bottom row.
-    fn of_ground(&self, ground: &str) -> Option<(String, String)> {
-        let edits = &self.views.flame.place.edits;
+    fn of_ground(&self, model: &Model, ground: &str) -> Option<(String, String)> {
+        let edits = &self.place.edits;
         if edits.contains(&Edit::AllTasks) {
             return None;
         }
@@ -186,53 +253,54 @@ impl App {
             return Some((format!("pid {pid}"), format!("pid == {pid}")));
         }
         if edits.contains(&Edit::Containers) {
-            return self.of_container(ground);
+            return self.of_container(model, ground);
         }
         Some((format!("program {ground}"), equals("program", ground)))
     }
 
     /// Returns label and filter of a container, by all parts of its name.
-    fn of_container(&self, ground: &str) -> Option<(String, String)> {
+    fn of_container(&self, model: &Model, ground: &str) -> Option<(String, String)> {
         let part = |whose: &TaskSamples, key: ColumnKey| {
             whose.group.text(key).map(|text| text.to_string()).unwrap_or_default()
         };
         const KEYS: [ColumnKey; 3] = [ColumnKey::Namespace, ColumnKey::Pod, ColumnKey::Container];
-        let parts = self.context.answer.view.tasks.iter().map(|whose| KEYS.map(|key| part(whose, key)));
+        let parts = model.context.answer.view.tasks.iter().map(|whose| KEYS.map(|key| part(whose, key)));
         let found = parts.into_iter().find(|[namespace, pod, name]| joined(namespace, pod, name) == ground)?;
         Some(split::of_container(&found))
     }
 
-    pub(crate) fn flame_drop(&mut self, name: Option<String>) {
+    pub(crate) fn exclude(&mut self, model: &mut Model, name: Option<String>) {
         let of_stack = |name: String| (equals("stack", &name), name);
-        let frame = || self.flame_frame().map(|b| (b.name.to_string(), b.class == Class::Thread));
+        let frame = || self.frame(model).map(|b| (b.name.to_string(), b.class == Class::Thread));
         let (expression, label) = match name.map(|name| (name, false)).or_else(frame) {
             Some((name, false)) => of_stack(name),
-            Some((ground, true)) => match self.of_ground(&ground) {
+            Some((ground, true)) => match self.of_ground(model, &ground) {
                 Some((_, expression)) => (expression, ground),
-                None => return self.say("these are all samples already"),
+                None => return model.say("these are all samples already"),
             },
             None => return,
         };
-        let zoom = self.zoom_of(format!("without {label}"), &format!("!({expression})"), ZoomTarget::Clause);
-        self.selection.zooms.extend(zoom.filter(|zoom| !self.selection.zooms.contains(zoom)));
+        let zoom = model.zoom_of(format!("without {label}"), &format!("!({expression})"), ZoomTarget::Clause);
+        model.selection.zooms.extend(zoom.filter(|zoom| !model.selection.zooms.contains(zoom)));
     }
 
     /// Edits stacks by a name, by default that of the function under the cursor.
     pub(crate) fn edit_by(
         &mut self,
+        model: &mut Model,
         name: Option<String>,
         own: fn(&FlameBlock) -> &Arc<str>,
         edit: fn(Arc<str>) -> Edit,
     ) {
-        let name = name.map(Arc::from).or_else(|| self.flame_function().map(|block| own(block).clone()));
+        let name = name.map(Arc::from).or_else(|| self.function_here(model).map(|block| own(block).clone()));
         match name.filter(|name| !name.is_empty()) {
-            Some(name) => self.flame_edit(edit(name)),
-            None => self.say("no function under the cursor"),
+            Some(name) => self.edit(edit(name)),
+            None => model.say("no function under the cursor"),
         }
     }
 
-    pub(crate) fn flame_edit(&mut self, edit: Edit) {
-        self.views.flame.change(|place| {
+    pub(crate) fn edit(&mut self, edit: Edit) {
+        self.change(|place| {
             // The same edit again reverts it.
             if place.edits.contains(&edit) {
                 place.edits.retain(|e| *e != edit);

@@ -7,22 +7,23 @@ use crate::ui::input::commands::general;
 use crate::ui::input::{Argument, Hints};
 
 commands! { GROUP "Time" on Time {
-    LEFT "time-left" ["left"] "go one column back" => Plain(|app| app.move_time(-1, 0));
-    RIGHT "time-right" ["right"] "go one column on" => Plain(|app| app.move_time(1, 0));
+    LEFT "time-left" ["left"] "go one column back" => Plain(|app| app.views.time.step(&app.model, -1, 0));
+    RIGHT "time-right" ["right"] "go one column on" => Plain(|app| app.views.time.step(&app.model, 1, 0));
     SELECT "time-select" ["v"] "start a selection in order of time, or of rows and columns"
-        => Plain(|app| app.select_time(false));
-    COLUMNS "time-columns" ["V"] "start a selection of whole columns" => Plain(|app| app.select_time(true));
-    ENTER "time-enter" ["enter"] "show only the selection, on every screen" => Plain(|app| app.enter_time());
-    BASELINE "time-baseline" ["b", "m"] "compare with the selected time" => Plain(|app| app.mark_range());
+        => Plain(|app| app.views.time.select(&app.model, false));
+    COLUMNS "time-columns" ["V"] "start a selection of whole columns" => Plain(|app| app.views.time.select(&app.model, true));
+    ENTER "time-enter" ["enter"] "show only the selection, on every screen" => Plain(|app| app.views.time.enter(&mut app.model));
+    BASELINE "time-baseline" ["b", "m"] "compare with the selected time" => Plain(|app| app.views.time.mark_baseline(&mut app.model));
     ROWS "time-rows" ["tab"] "choose the rows" (Argument::named("offset|cpu|task|dso|function|latency"))
-        => Given(|app, text| app.time_rows(text.as_deref()));
-    IN "time-in" ["+", "="] "make columns shorter" => Plain(|app| app.zoom_time(-1));
-    OUT "time-out" ["-"] "make columns longer" => Plain(|app| app.zoom_time(1));
-    SCALE "time-scale" ["%"] "colour by rank, or by share of the highest cell" => Plain(|app| app.turn_scale());
-    HIGHLIGHT "time-highlight" ["*"] "end the highlight of a function's samples" => Plain(|app| app.drop_highlight());
+        => Given(|app, text| app.views.time.set_rows(&mut app.model, text.as_deref()));
+    IN "time-in" ["+", "="] "make columns shorter" => Plain(|app| app.views.time.zoom_by(&app.model, -1));
+    OUT "time-out" ["-"] "make columns longer" => Plain(|app| app.views.time.zoom_by(&app.model, 1));
+    SCALE "time-scale" ["%"] "colour by rank, or by share of the highest cell" => Plain(|app| app.views.time.turn_scale(&mut app.model));
+    HIGHLIGHT "time-highlight" ["*"] "end the highlight of a function's samples" => Plain(|app| app.views.time.drop_highlight(&mut app.model));
 }}
 
-pub(crate) static HERE: Actions = &[(&general::SEARCH, Given(|app, text| app.highlight_search(text)))];
+pub(crate) static HERE: Actions =
+    &[(&general::SEARCH, Given(|app, text| app.views.time.highlight_search(&mut app.model, text)))];
 
 pub(crate) static FOOTER: Hints = &[
     (Command(&COLUMNS), "select"),

@@ -12,38 +12,38 @@ use crate::ui::screens::time::heat::{self, HeatMap};
 use crate::ui::screens::time::layout::{RowPacking, map_area, slot_of, turned, wide};
 use crate::ui::screens::time::state::{TimeSelection, TimeState};
 use crate::ui::screens::top::draw as table;
-use crate::ui::state::Scene;
+use crate::ui::state::Model;
 use crate::ui::widgets::Canvas;
 
-pub(crate) fn draw(scene: Scene<'_>, view: &TimeState, on: &mut Canvas<'_>) {
-    if scene.context.info.origin == Origin::Live && scene.context.answer.unfiltered.samples == 0 {
-        return table::empty(scene, on);
+pub(crate) fn draw(model: &Model, view: &TimeState, on: &mut Canvas<'_>) {
+    if model.context.info.origin == Origin::Live && model.context.answer.unfiltered.samples == 0 {
+        return table::empty(model, on);
     }
-    let Some(heat) = scene.context.answer.view.heat.as_ref().filter(|heat| heat.length > 0) else {
+    let Some(heat) = model.context.answer.view.heat.as_ref().filter(|heat| heat.length > 0) else {
         on.put(2, 1, "building the map…", on.theme.dim);
         return;
     };
-    if let Some(why) = nothing(scene, heat) {
+    if let Some(why) = nothing(model, heat) {
         on.put(2, 1, why, on.theme.text);
         return;
     }
-    let map = map_area(scene, view);
+    let map = map_area(model, view);
     let selected = view.selected(heat);
     legend(view, heat, &mut on.part(Rect { height: 1, ..on.area }));
-    let packing = RowPacking::of(scene, view, heat.rows, map.height);
+    let packing = RowPacking::of(model, view, heat.rows, map.height);
     names(view, heat, packing, &mut on.part(Rect { x: on.area.x, width: map.x - on.area.x, ..map }));
-    let wide = wide(scene, view, map.width);
-    heat::draw(&HeatMap { scene, view, heat, selected: &selected, packing, wide }, &mut on.part(map));
-    axis(scene, heat, wide, &mut on.part(Rect { y: map.y + map.height, height: 1, ..map }));
-    let words = cursor_line(scene, view, heat, &selected);
+    let wide = wide(model, view, map.width);
+    heat::draw(&HeatMap { model, view, heat, selected: &selected, packing, wide }, &mut on.part(map));
+    axis(model, heat, wide, &mut on.part(Rect { y: map.y + map.height, height: 1, ..map }));
+    let words = cursor_line(model, view, heat, &selected);
     on.put(1, map.y + map.height + 1 - on.area.y, &words, on.theme.text);
 }
 
-fn nothing(scene: Scene<'_>, heat: &Heat) -> Option<&'static str> {
-    if scene.context.is_timeless() {
+fn nothing(model: &Model, heat: &Heat) -> Option<&'static str> {
+    if model.context.is_timeless() {
         return Some("These samples do not say when they were taken: record with perf record -T.");
     }
-    if scene.context.answer.unfiltered.samples == 0 {
+    if model.context.answer.unfiltered.samples == 0 {
         return Some("There are no samples of this event.");
     }
     (heat.rows == 0).then_some("No sample passes the filter: ⌫ takes it back.")
@@ -129,37 +129,37 @@ fn names(view: &TimeState, heat: &Heat, packing: RowPacking, on: &mut Canvas<'_>
 }
 
 /// Draws the time axis with marks and losses; the selected range is underlined.
-fn axis(scene: Scene<'_>, heat: &Heat, wide: u16, on: &mut Canvas<'_>) {
+fn axis(model: &Model, heat: &Heat, wide: u16, on: &mut Canvas<'_>) {
     // A space separates two times, however long the last one is.
     let longest = width(&time(heat.column_time(heat.columns.saturating_sub(1)), heat.length)) as u16;
     let wide_enough = (longest + 1).div_ceil(wide.max(1));
     let step = u64::from((10 / wide.max(1)).max(wide_enough));
     for column in (0..heat.columns).filter(|column| (heat.first + *column as u64).is_multiple_of(step)) {
         let text = time(heat.column_time(column), heat.length);
-        let x = slot_of(scene, heat, column) * wide;
+        let x = slot_of(model, heat, column) * wide;
         if usize::from(on.area.width.saturating_sub(x)) > width(&text) {
             on.put(x, 0, &text, on.theme.dim);
         }
     }
     // In a live map, the newest column is to the left of the oldest one: mark the boundary.
-    if turned(scene, heat) > 0 {
-        on.put(slot_of(scene, heat, 0) * wide, 0, "┊", on.theme.key);
+    if turned(model, heat) > 0 {
+        on.put(slot_of(model, heat, 0) * wide, 0, "┊", on.theme.key);
     }
     for (column, _) in heat.lost.iter().enumerate().filter(|(_, n)| **n > 0) {
-        on.put(slot_of(scene, heat, column) * wide, 0, "×", on.theme.error);
+        on.put(slot_of(model, heat, column) * wide, 0, "×", on.theme.error);
     }
-    for mark in scene.context.answer.marks.iter() {
+    for mark in model.context.answer.marks.iter() {
         let column = (mark.at / heat.length).checked_sub(heat.first).filter(|c| *c < heat.columns as u64);
         if let Some(column) = column {
             let name = if mark.name.is_empty() { "▾" } else { &mark.name };
-            on.put(slot_of(scene, heat, column as usize) * wide, 0, name, on.theme.found);
+            on.put(slot_of(model, heat, column as usize) * wide, 0, name, on.theme.found);
         }
     }
-    if let Some((from, until)) = scene.selection.range() {
+    if let Some((from, until)) = model.selection.range() {
         for column in 0..heat.columns {
             let begin = heat.column_time(column);
             if heat.column_time(column + 1) > from && begin < until {
-                let cells = Rect { x: on.area.x + slot_of(scene, heat, column) * wide, width: wide, ..on.area };
+                let cells = Rect { x: on.area.x + slot_of(model, heat, column) * wide, width: wide, ..on.area };
                 on.buffer.set_style(cells.intersection(on.area), ratatui::style::Style::new().underlined());
             }
         }
@@ -179,7 +179,7 @@ fn time(ns: u64, length: u64) -> String {
 }
 
 /// Describes the time under the cursor or of the selection and its samples, the most important part first.
-fn cursor_line(scene: Scene<'_>, view: &TimeState, heat: &Heat, selected: &TimeSelection) -> String {
+fn cursor_line(model: &Model, view: &TimeState, heat: &Heat, selected: &TimeSelection) -> String {
     let (from, until) = (selected.from, selected.until);
     let seconds = |ns: u64| ns as f64 / 1e9;
     let mut parts = vec![
@@ -194,16 +194,16 @@ fn cursor_line(scene: Scene<'_>, view: &TimeState, heat: &Heat, selected: &TimeS
     if heat.total > 0 {
         parts.push(format!("{} of all", percent(100.0 * selected.samples as f64 / heat.total as f64)));
     }
-    if scene.context.answer.wall_start > 0 {
-        parts.push(time_of_day(scene.context.answer.wall_start.saturating_add(from)));
+    if model.context.answer.wall_start > 0 {
+        parts.push(time_of_day(model.context.answer.wall_start.saturating_add(from)));
     }
     let near = |mark: &&crate::session::TimeMark| (from..until).contains(&mark.at) && !mark.note.is_empty();
-    if let Some(mark) = scene.context.answer.marks.iter().find(near) {
+    if let Some(mark) = model.context.answer.marks.iter().find(near) {
         parts.push(clean(&mark.note).into_owned());
     }
     let words = parts.join("  ");
     let hint = if view.anchor.is_some() { "  ⏎ only these" } else { "  v selects from here" };
-    if width(&words) + width(hint) + 1 < usize::from(scene.frame.size.0) { words + hint } else { words }
+    if width(&words) + width(hint) + 1 < usize::from(model.frame.size.0) { words + hint } else { words }
 }
 
 /// Returns the map as text: a line per row with its name and sample counts.

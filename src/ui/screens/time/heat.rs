@@ -5,7 +5,7 @@ use ratatui::style::{Color, Modifier, Style};
 use crate::query::heat::{Heat, HeatBy};
 use crate::ui::screens::time::layout::RowPacking;
 use crate::ui::screens::time::state::{TimeSelection, TimeState};
-use crate::ui::state::Scene;
+use crate::ui::state::Model;
 use crate::ui::theme::Theme;
 use crate::ui::widgets::Canvas;
 
@@ -18,7 +18,7 @@ const NO_DATA: char = '·';
 
 /// The map and what is drawn on it.
 pub(crate) struct HeatMap<'a> {
-    pub(crate) scene: Scene<'a>,
+    pub(crate) model: &'a Model,
     pub(crate) view: &'a TimeState,
     pub(crate) heat: &'a Heat,
     pub(crate) selected: &'a TimeSelection,
@@ -42,7 +42,7 @@ pub(crate) fn draw(map: &HeatMap<'_>, on: &mut Canvas<'_>) {
             return;
         }
         for x in 0..columns {
-            let column = crate::ui::screens::time::layout::column_in(map.scene, map.heat, usize::from(x / map.wide));
+            let column = crate::ui::screens::time::layout::column_in(map.model, map.heat, usize::from(x / map.wide));
             cell(map, column, row, (on.area.x + x, on.area.y + y), on);
         }
     }
@@ -126,8 +126,8 @@ fn outside(map: &HeatMap<'_>, column: usize, row: usize) -> bool {
         _ => (heat.column_time(column), heat.column_time(column + 1)),
     };
     let rested = |(from, until): &(u64, u64)| begin >= *from && end <= *until;
-    if heat.gaps.iter().any(rested) && begin <= map.scene.context.answer.elapsed_ns {
+    if heat.gaps.iter().any(rested) && begin <= map.model.context.answer.elapsed_ns {
         return true;
     }
-    end <= heat.from || map.scene.context.answer.ended.is_some() && begin > heat.until
+    end <= heat.from || map.model.context.answer.ended.is_some() && begin > heat.until
 }

@@ -5,7 +5,7 @@ use ratatui::layout::Rect;
 use crate::query::heat::{Heat, HeatBy};
 use crate::ui::draw::layout::places;
 use crate::ui::screens::time::state::TimeState;
-use crate::ui::state::Scene;
+use crate::ui::state::Model;
 
 /// Lines above the map (legend) and below (axis and description).
 const ABOVE: u16 = 1;
@@ -20,8 +20,8 @@ fn left(view: &TimeState, width: u16) -> u16 {
     }
 }
 
-pub(crate) fn map_area(scene: Scene<'_>, view: &TimeState) -> Rect {
-    let table = places(scene, scene.area()).table;
+pub(crate) fn map_area(model: &Model, view: &TimeState) -> Rect {
+    let table = places(model, model.area()).table;
     let left = left(view, table.width);
     Rect {
         x: table.x + left,
@@ -43,9 +43,9 @@ pub(crate) struct RowPacking {
 
 impl RowPacking {
     /// Returns the packing that fills the screen.
-    pub(crate) fn of(scene: Scene<'_>, view: &TimeState, rows: usize, height: u16) -> Self {
+    pub(crate) fn of(model: &Model, view: &TimeState, rows: usize, height: u16) -> Self {
         let height = usize::from(height);
-        if rows > height && most_rows_a_line(scene, view, height) == 2 {
+        if rows > height && most_rows_a_line(model, view, height) == 2 {
             return Self { rows_a_line: 2, lines_a_row: 1 };
         }
         Self { rows_a_line: 1, lines_a_row: (height / rows.max(1)).clamp(1, MAX_TALL) }
@@ -57,22 +57,22 @@ impl RowPacking {
 }
 
 /// Returns the maximum number of rows per line: names need one line each.
-pub(crate) fn most_rows_a_line(scene: Scene<'_>, view: &TimeState, height: usize) -> usize {
+pub(crate) fn most_rows_a_line(model: &Model, view: &TimeState, height: usize) -> usize {
     match view.by {
-        HeatBy::Offset | HeatBy::Latency if scene.context.fine => 2,
-        HeatBy::Cpu if scene.context.fine && scene.context.info.n_cpus > height => 2,
+        HeatBy::Offset | HeatBy::Latency if model.context.fine => 2,
+        HeatBy::Cpu if model.context.fine && model.context.info.n_cpus > height => 2,
         _ => 1,
     }
 }
 
-pub(crate) fn room(scene: Scene<'_>, view: &TimeState) -> (usize, usize) {
-    if scene.is_too_small() {
+pub(crate) fn room(model: &Model, view: &TimeState) -> (usize, usize) {
+    if model.is_too_small() {
         return (1, 1);
     }
-    let area = map_area(scene, view);
-    let columns = usize::from(area.width / wide(scene, view, area.width)).max(1);
+    let area = map_area(model, view);
+    let columns = usize::from(area.width / wide(model, view, area.width)).max(1);
     let lines = usize::from(area.height);
-    (columns, (most_rows_a_line(scene, view, lines) * lines).max(1))
+    (columns, (most_rows_a_line(model, view, lines) * lines).max(1))
 }
 
 /// Maximum width of a column in cells.
@@ -80,36 +80,36 @@ const MAX_WIDE: u64 = 16;
 
 /// Returns the width of a column in cells, so that the columns fill the screen. For a growing map, the width is halved
 /// only when the screen is full, so that columns keep their places in between.
-pub(crate) fn wide(scene: Scene<'_>, view: &TimeState, width: u16) -> u16 {
-    let columns = scene.context.elapsed_ns() / view.length.max(1) + 1;
+pub(crate) fn wide(model: &Model, view: &TimeState, width: u16) -> u16 {
+    let columns = model.context.elapsed_ns() / view.length.max(1) + 1;
     let fit = (u64::from(width) / columns).clamp(1, MAX_WIDE);
-    match &scene.context.answer.ended {
+    match &model.context.answer.ended {
         Some(_) => fit as u16,
         None => 1 << fit.ilog2(),
     }
 }
 
-pub(crate) fn hit(scene: Scene<'_>, view: &TimeState, x: u16, y: u16) -> Option<(usize, usize)> {
-    let heat = scene.context.answer.view.heat.as_ref()?;
-    let area = map_area(scene, view);
+pub(crate) fn hit(model: &Model, view: &TimeState, x: u16, y: u16) -> Option<(usize, usize)> {
+    let heat = model.context.answer.view.heat.as_ref()?;
+    let area = map_area(model, view);
     let (column, line) = (x.checked_sub(area.x)?, y.checked_sub(area.y)?);
-    let slot = usize::from(column / wide(scene, view, area.width));
-    let row = RowPacking::of(scene, view, heat.rows, area.height).row(line);
-    (slot < heat.columns && line < area.height && row < heat.rows).then(|| (column_in(scene, heat, slot), row))
+    let slot = usize::from(column / wide(model, view, area.width));
+    let row = RowPacking::of(model, view, heat.rows, area.height).row(line);
+    (slot < heat.columns && line < area.height && row < heat.rows).then(|| (column_in(model, heat, slot), row))
 }
 
 /// Returns the rotation of the columns: live, the newest replaces the oldest in place, so that nothing scrolls.
-pub(crate) fn turned(scene: Scene<'_>, heat: &Heat) -> usize {
-    let turns = scene.context.answer.ended.is_none()
-        && scene.context.answer.question.heat.as_ref().is_none_or(|spec| spec.page.is_none());
+pub(crate) fn turned(model: &Model, heat: &Heat) -> usize {
+    let turns = model.context.answer.ended.is_none()
+        && model.context.answer.question.heat.as_ref().is_none_or(|spec| spec.page.is_none());
     if turns { (heat.first % heat.columns.max(1) as u64) as usize } else { 0 }
 }
 
 /// Returns the column at a position, counted from the left.
-pub(crate) fn column_in(scene: Scene<'_>, heat: &Heat, slot: usize) -> usize {
-    (slot + heat.columns - turned(scene, heat)) % heat.columns.max(1)
+pub(crate) fn column_in(model: &Model, heat: &Heat, slot: usize) -> usize {
+    (slot + heat.columns - turned(model, heat)) % heat.columns.max(1)
 }
 
-pub(crate) fn slot_of(scene: Scene<'_>, heat: &Heat, column: usize) -> u16 {
-    ((column + turned(scene, heat)) % heat.columns.max(1)) as u16
+pub(crate) fn slot_of(model: &Model, heat: &Heat, column: usize) -> u16 {
+    ((column + turned(model, heat)) % heat.columns.max(1)) as u16
 }

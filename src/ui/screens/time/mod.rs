@@ -4,6 +4,5 @@ pub(crate) mod commands;
 pub(crate) mod draw;
 pub(crate) mod heat;
 pub(crate) mod layout;
-pub(crate) mod screen;
 pub(crate) mod state;
 pub(crate) mod update;

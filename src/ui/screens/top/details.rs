@@ -5,50 +5,50 @@ use crate::panel::text::{clean, fit, fit_end, width};
 use crate::panel::unit::{percent, thousands};
 use crate::ui::input::commands::general;
 use crate::ui::input::shown;
-use crate::ui::screens::top::state::TopState;
-use crate::ui::state::Scene;
+use crate::ui::state::Model;
 use crate::ui::widgets::{Canvas, rows};
 
-pub(crate) fn draw(scene: Scene<'_>, view: &TopState, on: &mut Canvas<'_>) {
+pub(crate) fn draw(model: &Model, on: &mut Canvas<'_>) {
     let mut x = 1;
     // Away from the matches the line is the row's alone.
-    let is_on_match = view.line(&scene.context.answer).is_some_and(|line| view.hit(line));
-    if let Some(search) = view.search.as_ref().filter(|_| is_on_match) {
+    let is_on_match = model.top.line(&model.context.answer).is_some_and(|line| model.top.hit(line));
+    if let Some(search) = model.top.search.as_ref().filter(|_| is_on_match) {
         let room = usize::from(on.area.width) / 4;
         let text = format!("/{} {}/{}", fit(&clean(&search.text), room), search.current, search.matches);
         x += on.put(x, 0, &text, on.theme.found) + 2;
         x += on.put(x, 0, "n N", on.theme.key) + 3;
     }
-    let hotter = hotter(scene, view).unwrap_or_default();
+    let hotter = hotter(model).unwrap_or_default();
     let taken = on.put(x, 0, &hotter, on.theme.warning);
     x += if taken > 0 { taken + 3 } else { 0 };
-    if let Some(text) = line_details(scene, view, usize::from(on.area.width.saturating_sub(x + 1))) {
+    if let Some(text) = line_details(model, usize::from(on.area.width.saturating_sub(x + 1))) {
         on.put(x, 0, &text, on.theme.dim);
     }
 }
 
 /// Returns how many rows have moved above the visible part while the cursor stayed on its row.
-fn hotter(scene: Scene<'_>, view: &TopState) -> Option<String> {
-    let rows = scene.context.answer.view.lines.iter().take(view.list.top).filter(|line| line.depth == 0).count();
-    rows::hotter(rows, scene.context.keymap.key_of(&general::HOME).map(shown).filter(|_| view.list.drifted)?)
+fn hotter(model: &Model) -> Option<String> {
+    let rows = model.context.answer.view.lines.iter().take(model.top.list.top).filter(|line| line.depth == 0).count();
+    rows::hotter(rows, model.context.keymap.key_of(&general::HOME).map(shown).filter(|_| model.top.list.drifted)?)
 }
 
 /// Returns the number of the cursor's row, and the grouping of rows if it is not by function alone.
-fn place(scene: Scene<'_>, view: &TopState) -> String {
-    let upto = scene.context.answer.view.lines.iter().take(view.selected + 1).filter(|line| line.depth == 0).count();
-    let of = rows::place(upto, scene.context.answer.view.rows);
-    let split = scene.describe_split();
-    if split.is_empty() || scene.frame.size.0 < 100 { of } else { format!("{of} {split}") }
+fn place(model: &Model) -> String {
+    let upto =
+        model.context.answer.view.lines.iter().take(model.top.selected + 1).filter(|line| line.depth == 0).count();
+    let of = rows::place(upto, model.context.answer.view.rows);
+    let split = model.describe_split();
+    if split.is_empty() || model.frame.size.0 < 100 { of } else { format!("{of} {split}") }
 }
 
-fn line_details(scene: Scene<'_>, view: &TopState, room: usize) -> Option<String> {
-    let line = view.line(&scene.context.answer)?;
+fn line_details(model: &Model, room: usize) -> Option<String> {
+    let line = model.top.line(&model.context.answer)?;
     let own = format!("self {} ({})", percent(line.own_percent), thousands(line.own.samples));
     let total = format!("total {} ({})", percent(line.children_percent), counted(line.children.samples, "sample"));
     let here =
         format!("{} ({}) on this path", percent(line.children_percent), counted(line.children.samples, "sample"));
     // In order of importance: position, name, figures, problems, file.
-    let place = place(scene, view);
+    let place = place(model);
     let room = room.saturating_sub(width(&place) + 2);
     // A row without a function is described by its texts.
     let texts = || line.group.texts().map(|text| clean(text)).collect::<Vec<_>>().join(" ");
@@ -56,7 +56,7 @@ fn line_details(scene: Scene<'_>, view: &TopState, room: usize) -> Option<String
     let figures = if line.depth == 0 { format!("{own}  {total}") } else { here };
     let name = fit(&name, room.saturating_sub(width(&figures) + 2).max(room / 3));
     let mut text = format!("{name}  {figures}");
-    if let Some(wrong) = scene.broken(&line.dso) {
+    if let Some(wrong) = model.broken(&line.dso) {
         let left = room.saturating_sub(width(&text) + 2);
         text.push_str(&format!("  {}", fit_end(&wrong, left)));
     }
@@ -65,7 +65,7 @@ fn line_details(scene: Scene<'_>, view: &TopState, room: usize) -> Option<String
         text.push_str(&format!("  {}", fit(&clean(&line.dso_path), left)));
     }
     // Show the source of the symbols if it is unusual.
-    let from = scene.context.answer.sources.get(&line.dso_path).filter(|from| *from != "symbol table");
+    let from = model.context.answer.sources.get(&line.dso_path).filter(|from| *from != "symbol table");
     let left = room.saturating_sub(width(&text) + 2);
     if let Some(from) = from.filter(|_| left >= 16) {
         text.push_str(&format!("  {}", fit_end(&clean(&format!("names: {from}")), left)));

@@ -15,51 +15,50 @@ use crate::ui::input::commands::program;
 use crate::ui::input::shown;
 use crate::ui::popups::complete;
 use crate::ui::screens::top::columns::{self, TopColumnSpan};
-use crate::ui::screens::top::state::TopState;
 use crate::ui::state::range::label;
-use crate::ui::state::{Scene, Zoom};
+use crate::ui::state::{Model, Zoom};
 use crate::ui::theme::Theme;
 use crate::ui::widgets::Canvas;
 use crate::ui::widgets::rows::{arrow, eighths, light_up, scroll_bar};
 
-pub(crate) fn draw(scene: Scene<'_>, view: &TopState, on: &mut Canvas<'_>) {
-    let spans = columns::spans(on.area.width, &scene.selection.fields());
-    heading(scene, &spans, on);
-    let lines = &scene.context.answer.view.lines;
+pub(crate) fn draw(model: &Model, on: &mut Canvas<'_>) {
+    let spans = columns::spans(on.area.width, &model.selection.fields());
+    heading(model, &spans, on);
+    let lines = &model.context.answer.view.lines;
     if lines.is_empty() {
-        return empty(scene, on);
+        return empty(model, on);
     }
-    let shares = lines.iter().filter(|line| line.depth == 0).map(|line| ordered_share(scene, line));
+    let shares = lines.iter().filter(|line| line.depth == 0).map(|line| ordered_share(model, line));
     let places = Places { spans: &spans, full: full_bar(shares.fold(0.0, f64::max)) };
-    for (y, (i, line)) in (1..on.area.height).zip(lines.iter().enumerate().skip(view.list.top)) {
+    for (y, (i, line)) in (1..on.area.height).zip(lines.iter().enumerate().skip(model.top.list.top)) {
         let above = lines[..i].last().filter(|_| y > 1 && line.depth > 0);
-        let row = Row { line, above, selected: i == view.selected };
-        row.draw(scene, view, &places, &mut on.line(y));
+        let row = Row { line, above, selected: i == model.top.selected };
+        row.draw(model, &places, &mut on.line(y));
     }
-    scroll_bar((view.list.top, lines.len()), &mut on.below(1));
-    let next = lines.len().saturating_sub(view.list.top) + 1;
+    scroll_bar((model.top.list.top, lines.len()), &mut on.below(1));
+    let next = lines.len().saturating_sub(model.top.list.top) + 1;
     if next >= usize::from(on.area.height) {
         return;
     }
     let shown = lines.iter().filter(|l| l.depth == 0).count();
-    let rest = scene.context.answer.view.rows.saturating_sub(shown);
+    let rest = model.context.answer.view.rows.saturating_sub(shown);
     if rest > 0 {
         let text = format!(
             "… and {} (below the limit of {} %, or of {} rows)",
             counted(rest as u64, "smaller row"),
-            scene.selection.rows.limit,
+            model.selection.rows.limit,
             thousands(MAX_ROWS as u64)
         );
         on.put(1, next as u16, &text, on.theme.dim);
     }
 }
 
-fn heading(scene: Scene<'_>, spans: &[TopColumnSpan], on: &mut Canvas<'_>) {
+fn heading(model: &Model, spans: &[TopColumnSpan], on: &mut Canvas<'_>) {
     let subject = columns::subject(spans.iter().map(|span| span.field));
     for span in spans {
         let column = span.field.column();
-        let ordered = span.field == scene.selection.rows.order_field();
-        let arrow = arrow(ordered, scene.selection.rows.reversed);
+        let ordered = span.field == model.selection.rows.order_field();
+        let arrow = arrow(ordered, model.selection.rows.reversed);
         let text = format!("{}{arrow}", column.title);
         let room = usize::from(span.width - span.bar);
         let pad = match column.align {
@@ -74,21 +73,21 @@ fn heading(scene: Scene<'_>, spans: &[TopColumnSpan], on: &mut Canvas<'_>) {
 }
 
 /// Draws the text for an empty table: the reason and the remedy.
-pub(crate) fn empty(scene: Scene<'_>, on: &mut Canvas<'_>) {
-    let answer = &scene.context.answer;
+pub(crate) fn empty(model: &Model, on: &mut Canvas<'_>) {
+    let answer = &model.context.answer;
     let lines: Vec<String> =
-        if answer.unfiltered.samples > 0 && answer.view.shown.samples == 0 && scene.selection.range().is_none() {
-            let times = scene.age_shown().unwrap_or_default();
+        if answer.unfiltered.samples > 0 && answer.view.shown.samples == 0 && model.selection.range().is_none() {
+            let times = model.age_shown().unwrap_or_default();
             vec![format!("No samples in the {times}."), "a shows all since the start".to_owned()]
         } else if answer.unfiltered.samples > 0 && answer.view.total.samples == 0 {
-            nothing_passes(scene)
+            nothing_passes(model)
         } else if answer.ended.is_some() {
             vec![
                 "No samples.".to_owned(),
                 "The event did not happen, the target was idle, or the file is damaged: see l.".to_owned(),
             ]
         } else {
-            waiting(scene).into()
+            waiting(model).into()
         };
     for (i, text) in lines.iter().enumerate() {
         on.put(2, 2 + i as u16, text, if i == 0 { on.theme.text } else { on.theme.dim });
@@ -96,8 +95,8 @@ pub(crate) fn empty(scene: Scene<'_>, on: &mut Canvas<'_>) {
 }
 
 /// Returns the message that no sample passes the filter, with the available values.
-fn nothing_passes(scene: Scene<'_>) -> Vec<String> {
-    let (answer, selection) = (&scene.context.answer, scene.selection);
+fn nothing_passes(model: &Model) -> Vec<String> {
+    let (answer, selection) = (&model.context.answer, &model.selection);
     if !selection.is_narrowed() {
         let of = thousands(answer.unfiltered.samples);
         return vec![format!("All {of} samples are of idle CPUs."), "i shows idle CPUs".to_owned()];
@@ -112,7 +111,7 @@ fn nothing_passes(scene: Scene<'_>) -> Vec<String> {
     let mut lines = vec![format!("{what}{range}.")];
     if !names.is_empty() {
         const NAMED: usize = 8;
-        let times = scene.age_shown().map_or_else(String::new, |age| format!(" in the {age}"));
+        let times = model.age_shown().map_or_else(String::new, |age| format!(" in the {age}"));
         let more = if names.len() > NAMED { ", …" } else { "" };
         lines.push(format!("Seen{times}: {}{more}", clean(&names[..names.len().min(NAMED)].join(", "))));
     }
@@ -125,9 +124,9 @@ fn nothing_passes(scene: Scene<'_>) -> Vec<String> {
 }
 
 /// Returns what a live session without samples waits for, or how to get samples.
-fn waiting(scene: Scene<'_>) -> [String; 2] {
-    let events = scene.context.keymap.key_of(&program::EVENTS).map(shown).unwrap_or_default();
-    match (scene.context.samples_nothing(), scene.context.answer.target.is_empty()) {
+fn waiting(model: &Model) -> [String; 2] {
+    let events = model.context.keymap.key_of(&program::EVENTS).map(shown).unwrap_or_default();
+    match (model.context.samples_nothing(), model.context.answer.target.is_empty()) {
         (true, _) => [
             "This session has no sampling event.".to_owned(),
             format!("⏎ starts {CPU_CLOCK}, which samples what the CPUs do; {events} lists other events"),
@@ -143,8 +142,8 @@ struct Places<'a> {
     full: f64,
 }
 
-fn ordered_share(scene: Scene<'_>, line: &TopLine) -> f64 {
-    if scene.selection.rows.order == Order::Children { line.children_percent } else { line.own_percent }
+fn ordered_share(model: &Model, line: &TopLine) -> f64 {
+    if model.selection.rows.order == Order::Children { line.children_percent } else { line.own_percent }
 }
 
 /// Returns the share that fills a bar for the largest share: a round number, so that bars are stable.
@@ -160,7 +159,7 @@ struct Row<'a> {
 }
 
 impl Row<'_> {
-    fn draw(&self, scene: Scene<'_>, view: &TopState, places: &Places<'_>, on: &mut Canvas<'_>) {
+    fn draw(&self, model: &Model, places: &Places<'_>, on: &mut Canvas<'_>) {
         if self.selected {
             on.put(0, 0, "›", on.theme.title);
         }
@@ -171,12 +170,12 @@ impl Row<'_> {
         for (i, span) in places.spans.iter().enumerate().rev() {
             match span.field {
                 other if other != TopField::Key(ColumnKey::Sym) && Some(other) == subject => {
-                    symbol(scene, view, (span, 0), line, on);
+                    symbol(model, (span, 0), line, on);
                 }
                 TopField::Key(ColumnKey::Sym) => {
                     let behind =
                         places.spans.get(i + 1).is_some_and(|next| next.field == TopField::Key(ColumnKey::Dso));
-                    symbol(scene, view, (span, if behind { free } else { 0 }), line, on);
+                    symbol(model, (span, if behind { free } else { 0 }), line, on);
                 }
                 TopField::Key(ColumnKey::Dso) => free = self.dso(places, i, on),
                 TopField::Delta => {
@@ -192,7 +191,7 @@ impl Row<'_> {
                     let style = if line.depth > 0 { on.theme.dim } else { on.theme.text };
                     cell(span, &span.field.cell(line), style, on);
                 }
-                TopField::Children | TopField::SelfTime => self.share(scene, span, places.full, on),
+                TopField::Children | TopField::SelfTime => self.share(model, span, places.full, on),
             }
         }
         let has_class = line.depth > 0 || !line.sym.is_empty();
@@ -236,7 +235,7 @@ impl Row<'_> {
     }
 
     /// Draws a share, and after the last one the bar of the sort column.
-    fn share(&self, scene: Scene<'_>, span: &TopColumnSpan, full: f64, on: &mut Canvas<'_>) {
+    fn share(&self, model: &Model, span: &TopColumnSpan, full: f64, on: &mut Canvas<'_>) {
         let line = self.line;
         let value = span.field.cell(line);
         if let Cell::Percent(percent) = value
@@ -245,12 +244,12 @@ impl Row<'_> {
             cell(
                 span,
                 &value,
-                if percent == 0.0 { on.theme.dim } else { on.theme.share(scene.context.answer.view.heat(percent)) },
+                if percent == 0.0 { on.theme.dim } else { on.theme.share(model.context.answer.view.heat(percent)) },
                 on,
             );
         }
         if span.bar > 1 && line.depth == 0 {
-            let bar = eighths(ordered_share(scene, line) / full, usize::from(span.bar - 1));
+            let bar = eighths(ordered_share(model, line) / full, usize::from(span.bar - 1));
             on.put(span.x + span.width - span.bar + 1, 0, &bar, on.theme.bar);
         }
     }
@@ -268,14 +267,14 @@ fn cell(span: &TopColumnSpan, cell: &Cell, style: Style, on: &mut Canvas<'_>) {
 }
 
 /// Draws forks, fold mark and name, with additional cells from the next column.
-fn symbol(scene: Scene<'_>, view: &TopState, (span, more): (&TopColumnSpan, u16), line: &TopLine, on: &mut Canvas<'_>) {
+fn symbol(model: &Model, (span, more): (&TopColumnSpan, u16), line: &TopLine, on: &mut Canvas<'_>) {
     let room = usize::from(span.width + more);
     let x = span.x;
-    let forks: String = chain_signs(scene, line);
+    let forks: String = chain_signs(model, line);
     on.put(x, 0, &fit_end(&forks, room), on.theme.dim);
     let (name, style) = match span.field {
-        TopField::Key(ColumnKey::Sym) => name(view, on.theme, line),
-        _ if line.depth > 0 => name(view, on.theme, line),
+        TopField::Key(ColumnKey::Sym) => name(model, on.theme, line),
+        _ if line.depth > 0 => name(model, on.theme, line),
         // Rows without a function are described by their other keys.
         field => (field.cell(line).text().into(), on.theme.text),
     };
@@ -284,11 +283,11 @@ fn symbol(scene: Scene<'_>, view: &TopState, (span, more): (&TopColumnSpan, u16)
 }
 
 /// Returns the signs before a name: forks and fold mark.
-pub(crate) fn chain_signs(scene: Scene<'_>, line: &TopLine) -> String {
+pub(crate) fn chain_signs(model: &Model, line: &TopLine) -> String {
     let forks = line.forks.chars().count();
     let forks: String = line.forks.chars().skip(forks.saturating_sub(usize::from(columns::MOST_FORKS))).collect();
     let mark = match line.mark {
-        _ if !scene.context.info.chains => ' ',
+        _ if !model.context.info.chains => ' ',
         // In an unbranched chain, only the row itself shows that it is open.
         FoldMark::Open if line.depth > 0 && !line.is_fork() => ' ',
         FoldMark::Leaf if line.depth > 0 => ' ',
@@ -301,7 +300,7 @@ pub(crate) fn chain_signs(scene: Scene<'_>, line: &TopLine) -> String {
 }
 
 /// Returns a line's name with its style: search match or class of the code. Addresses are not dim.
-pub(crate) fn name<'a>(view: &TopState, theme: &Theme, line: &'a TopLine) -> (std::borrow::Cow<'a, str>, Style) {
-    let style = if view.hit(line) { theme.found } else { theme.class(line.kind, &line.dso_path).0 };
+pub(crate) fn name<'a>(model: &Model, theme: &Theme, line: &'a TopLine) -> (std::borrow::Cow<'a, str>, Style) {
+    let style = if model.top.hit(line) { theme.found } else { theme.class(line.kind, &line.dso_path).0 };
     (clean(&line.sym), style)
 }

@@ -5,7 +5,6 @@ pub(crate) mod columns;
 pub(crate) mod commands;
 pub(crate) mod details;
 pub(crate) mod draw;
-pub(crate) mod hit;
 pub(crate) mod screen;
 pub(crate) mod split;
 pub(crate) mod state;

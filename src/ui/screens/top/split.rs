@@ -8,7 +8,7 @@ use crate::query::rows::task_choices::TaskSamples;
 use crate::query::rows::top_table::TopField;
 use crate::session::containers::joined;
 use crate::ui::screens::top::columns;
-use crate::ui::state::Scene;
+use crate::ui::state::Model;
 
 /// The splits of functions with their columns.
 const SPLITS: &[(&str, &[ColumnKey])] = &[
@@ -63,20 +63,20 @@ pub(crate) fn split_key(field: &TopField) -> Option<ColumnKey> {
     }
 }
 
-impl Scene<'_> {
+impl Model {
     /// Returns whether each row is a function; rows of programs, threads or files unfold into functions.
-    pub(crate) fn rows_are_functions(self) -> bool {
+    pub(crate) fn rows_are_functions(&self) -> bool {
         columns::subject(self.selection.rows.columns.iter().copied()) == Some(TopField::Key(ColumnKey::Sym))
     }
 
     /// Describes the split of rows; empty without one.
-    pub(crate) fn describe_split(self) -> &'static str {
+    pub(crate) fn describe_split(&self) -> &'static str {
         let splits = self.splits();
         self.split_now(&splits).map_or("", |at| splits[at].words)
     }
 
     /// Describes the next split in a word for the key bar.
-    pub(crate) fn next_split(self) -> &'static str {
+    pub(crate) fn next_split(&self) -> &'static str {
         let splits = self.splits();
         let next = self.split_now(&splits).map_or(0, |at| (at + 1) % splits.len());
         match &splits[next] {
@@ -87,7 +87,7 @@ impl Scene<'_> {
     }
 
     /// Returns the index of the current columns among the splits.
-    pub(crate) fn split_now(self, splits: &[RowSplit]) -> Option<usize> {
+    pub(crate) fn split_now(&self, splits: &[RowSplit]) -> Option<usize> {
         // The command line column appears only if processes of one name differ.
         let tells = |key: &ColumnKey| *key != ColumnKey::Cmdline;
         let own: Vec<ColumnKey> = self.selection.rows.columns.iter().filter_map(split_key).filter(tells).collect();
@@ -99,7 +99,7 @@ impl Scene<'_> {
     }
 
     /// Whether several processes of one name have different command lines.
-    fn has_processes_alike(self) -> bool {
+    fn has_processes_alike(&self) -> bool {
         let mut of: hashbrown::HashMap<&str, (i32, &str)> = hashbrown::HashMap::new();
         self.context.answer.view.tasks.iter().any(|task| {
             let text = |key| task.group.text(key).map_or("", |text| &**text);
@@ -111,7 +111,7 @@ impl Scene<'_> {
 
     /// Returns the kinds of rows that a key cycles through, without fields that no sample has: functions, processes,
     /// and functions by task or place. A tracepoint's own texts, without a function, come before whole processes.
-    pub(crate) fn splits(self) -> Vec<RowSplit> {
+    pub(crate) fn splits(&self) -> Vec<RowSplit> {
         let event = self.event();
         let name = event.and_then(|event| base_name(&event.name).split_once(':')).map_or("", |(_, name)| name);
         let texts = event.into_iter().flat_map(|event| &event.texts).map(|text| {

@@ -1,20 +1,19 @@
 //! Commands that filter, zoom, group and sort the table.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use crate::filter::{Filter, equals};
 use crate::profile::frames::SymState;
+use crate::query::answer::FoldMark;
 use crate::query::column::ColumnValue;
 use crate::query::rows::top_table::TopField;
 use crate::query::{ColumnKey, Order};
-use crate::ui::app::{App, Effect, OutsideRequest};
 use crate::ui::input::commands::general;
-use crate::ui::screens::top::commands::COLUMNS;
+use crate::ui::popups::Popup;
 use crate::ui::screens::top::split::{self, RowSplit, split_key};
-use crate::ui::state::{Zoom, ZoomTarget};
+use crate::ui::state::{Effect, Model, OutsideRequest, Zoom, ZoomTarget};
 
-impl App {
+impl Model {
     /// Sets the view filter; an empty text removes it.
     pub(crate) fn set_filter(&mut self, text: String) {
         match self.context.parse(&text) {
@@ -83,7 +82,7 @@ impl App {
             return self.say("already zoomed in there: ⌫ goes back");
         }
         self.selection.zooms.push(zoom);
-        self.views.top.home();
+        self.top.home();
     }
 
     /// Filters by the value of a column in the line under the cursor, or excludes it.
@@ -97,7 +96,7 @@ impl App {
         let near = match key {
             ColumnKey::Tid => vec![ColumnKey::Tid, ColumnKey::Comm, ColumnKey::Pid],
             // Rows by the text of a tracepoint or by program have no function: their own columns identify them.
-            ColumnKey::Sym if line.depth == 0 && !self.scene().rows_are_functions() => {
+            ColumnKey::Sym if line.depth == 0 && !self.rows_are_functions() => {
                 line.group.traced().chain(self.row_keys()).collect()
             }
             ColumnKey::Sym if line.sym.is_empty() => line.group.traced().collect(),
@@ -139,8 +138,8 @@ impl App {
 
     /// Splits rows by a column first, because the value of one row is required.
     fn split_for(&mut self, key: ColumnKey) {
-        let splits = self.scene().splits();
-        let now = self.scene().split_now(&splits).map_or("", |at| splits[at].words);
+        let splits = self.splits();
+        let now = self.split_now(&splits).map_or("", |at| splits[at].words);
         let fits = |split: &RowSplit| split.keys.contains(&key) && split.words != now && !split.is_of_processes();
         match splits.into_iter().find(fits) {
             Some(split) => {
@@ -180,7 +179,7 @@ impl App {
     }
 
     pub(crate) fn sort(&mut self, text: Option<String>) {
-        let Some(text) = text else { return self.run(&COLUMNS) };
+        let Some(text) = text else { return self.frame.popups.push(Popup::Columns { cursor: 0 }) };
         match ColumnKey::parse_list(&text) {
             Ok(keys) => {
                 self.selection.rows.columns.retain(|f| !matches!(f, TopField::Key(_)));
@@ -193,8 +192,8 @@ impl App {
 
     /// Switches to the next or previous split of rows.
     pub(crate) fn split(&mut self, step: isize) {
-        let mut splits = self.scene().splits();
-        let now = self.scene().split_now(&splits);
+        let mut splits = self.splits();
+        let now = self.split_now(&splits);
         let next = now.map_or(0, |at| (at as isize + step).rem_euclid(splits.len() as isize) as usize);
         let split = splits.swap_remove(next);
         self.split_by(&split);
@@ -224,18 +223,18 @@ impl App {
         if matches!(rows.order, Order::By(key) if !rows.columns.contains(&TopField::Key(key))) {
             rows.set_order(Order::SelfTime);
         }
-        self.views.top.home();
+        self.top.home();
     }
 
     pub(crate) fn order_by(&mut self, field: TopField) {
         self.selection.rows.order_by(field);
         // After sorting, show the first rows.
-        self.views.top.home();
+        self.top.home();
     }
 
     pub(crate) fn move_order(&mut self, step: isize) {
         self.selection.rows.move_order(step);
-        self.views.top.home();
+        self.top.home();
     }
 
     pub(crate) fn toggle_children(&mut self) {
@@ -253,7 +252,7 @@ impl App {
             rows.columns.retain(|f| *f != TopField::Children);
             rows.set_order(Order::SelfTime);
         }
-        self.views.top.home();
+        self.top.home();
     }
 
     /// Goes to another event, skipping dummy events that only carry side-band records.
@@ -265,15 +264,64 @@ impl App {
         match next {
             Some(event) => {
                 self.selection.event = event;
-                self.views.top.home();
+                self.top.home();
             }
             None => self.say("there is only one event; -e accepts several"),
         }
     }
 
-    pub(crate) fn set_refresh(&mut self, refresh: Duration) {
-        self.selection.refresh = refresh.clamp(Duration::from_millis(100), Duration::from_secs(3600));
-        self.effects.push(Effect::Refresh(self.selection.refresh));
-        self.say(format!("refreshed every {} s", self.selection.refresh.as_secs_f64()));
+    pub(crate) fn toggle(&mut self) {
+        if self.start_sampling() {
+            return;
+        }
+        let Some(id) = self.line().map(|l| l.id) else { return };
+        if !self.context.info.chains {
+            return self.say("no call chains were recorded (--call-graph none)");
+        }
+        if self.line().is_some_and(|line| line.depth == 0 && line.state == SymState::Sought) {
+            return self.say("symbols are still being resolved; this row then disappears");
+        }
+        if !self.selection.rows.toggled.remove(&id) {
+            self.selection.rows.toggled.insert(id);
+        }
+        self.top.list.id = Some(id);
+    }
+
+    /// Collapses the row under the cursor, or goes to its parent. Returns `false` if there is no row.
+    pub(crate) fn fold(&mut self) -> bool {
+        let Some(line) = self.line() else { return false };
+        if line.mark == FoldMark::Open {
+            self.toggle();
+            return true;
+        }
+        let before = &self.context.answer.view.lines[..self.top.selected];
+        let parent = before.iter().rposition(|above| above.depth < line.depth);
+        if let Some(at) = parent {
+            self.top.go(at, &self.context.answer);
+        }
+        parent.is_some()
+    }
+
+    pub(crate) fn toggle_row(&mut self) {
+        let lines = &self.context.answer.view.lines;
+        let row = (0..=self.top.selected).rev().find(|i| lines.get(*i).is_some_and(|l| l.depth == 0));
+        if let Some(row) = row {
+            self.top.go(row, &self.context.answer);
+            self.toggle();
+        }
+    }
+
+    pub(crate) fn search(&mut self, text: Option<String>) {
+        let Some(text) = text else {
+            self.frame.before_search = Some(self.top.clone());
+            return self.ask_for(&general::SEARCH, String::new());
+        };
+        match self.top.search(&text, &self.context.answer) {
+            Ok(()) if self.top.search.as_ref().is_some_and(|s| s.matches == 0) => {
+                self.say(format!("{text} matches nothing"))
+            }
+            Ok(()) => {}
+            Err(error) => self.error(error),
+        }
     }
 }

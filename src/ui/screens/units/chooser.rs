@@ -5,11 +5,11 @@ use crate::lang::find::{found, nearest_words};
 use crate::panel::unit::percent;
 use crate::session::Origin;
 use crate::source::live::throttle;
-use crate::ui::app::{App, Effect};
 use crate::ui::popups::fuzzy::Fuzzy;
 use crate::ui::popups::{Chooser, Popup};
-use crate::ui::screens::events::state::{EventsState, NO_TRACEPOINTS};
-use crate::ui::state::{SessionContext, Tab};
+use crate::ui::screens::events::state::NO_TRACEPOINTS;
+use crate::ui::screens::units::state::UnitsState;
+use crate::ui::state::{Model, SessionContext, Tab};
 use crate::units::kit::options::settings::{OPTIONS, Settings};
 use crate::units::kit::{EventRequest, Spec};
 use crate::units::{self, UNITS};
@@ -25,39 +25,28 @@ pub(crate) struct Choice {
     pub(crate) missing: String,
 }
 
-impl App {
-    pub(crate) fn choose_unit(&mut self) {
-        if self.views.events.catalogue.is_none() && self.context.info.origin == Origin::Live {
-            self.effects.push(Effect::Catalogue);
-        }
-        self.frame.tab = Tab::Units;
-        self.frame.popups.push(Popup::Units(Chooser::default()));
-    }
-
-    /// Starts the typed unit, or the one under the cursor if the name is partial. Returns whether the list stays open.
-    pub(crate) fn take_unit(&mut self, chooser: &mut Chooser) -> bool {
-        let typed = chooser.input.value().trim().to_owned();
-        let name = typed.split_whitespace().next().unwrap_or_default();
-        let choices = unit_choices(&self.context, &self.views.events, &typed);
-        let chosen = choices.get(chooser.cursor).or(choices.first());
-        let text = match chosen {
-            _ if units::find(name).is_some() && (typed.len() > name.len() || chooser.cursor == 0) => typed,
-            Some(choice) => choice.text.clone(),
-            None => typed,
-        };
-        self.frame.status = None;
-        self.add_unit(Some(text));
-        let refused = matches!(self.frame.status, Some((crate::ui::state::environment::Level::Error, _)));
-        if refused && let Some(choice) = chosen {
-            // The user can type the missing part after the name.
-            chooser.input = tui_input::Input::new(format!("{} ", choice.text));
-        }
-        refused
+impl UnitsState {
+    pub(crate) fn choose_unit(model: &mut Model) {
+        model.load_catalogue();
+        model.frame.tab = Tab::Units;
+        model.frame.popups.push(Popup::Units(Chooser::default()));
     }
 }
 
+/// Returns the unit to start: the typed one, or the one under the cursor if the name is partial. The chooser then shows
+/// it, so that the user can type a missing part after the name.
+pub(crate) fn chosen_unit(context: &SessionContext, chooser: &mut Chooser) -> String {
+    let typed = chooser.input.value().trim().to_owned();
+    let name = typed.split_whitespace().next().unwrap_or_default();
+    let choices = unit_choices(context, &typed);
+    let Some(choice) = choices.get(chooser.cursor).or(choices.first()) else { return typed };
+    chooser.input = tui_input::Input::new(format!("{} ", choice.text));
+    let is_whole = units::find(name).is_some() && (typed.len() > name.len() || chooser.cursor == 0);
+    if is_whole { typed } else { choice.text.clone() }
+}
+
 /// Returns the units that match, the best first, or the nearest ones. After a name, its options.
-pub(crate) fn unit_choices(context: &SessionContext, events: &EventsState, typed: &str) -> Vec<Choice> {
+pub(crate) fn unit_choices(context: &SessionContext, typed: &str) -> Vec<Choice> {
     let typed = typed.trim_start();
     if let Some(options) = option_choices(typed) {
         return options;
@@ -70,7 +59,7 @@ pub(crate) fn unit_choices(context: &SessionContext, events: &EventsState, typed
         name: spec.name.to_owned(),
         about: spec.about.to_owned(),
         text: spec.name.to_owned(),
-        missing: lacks(context, events, spec).unwrap_or_default(),
+        missing: lacks(context, spec).unwrap_or_default(),
     };
     found.into_iter().map(choice).collect()
 }
@@ -154,29 +143,29 @@ fn cost_of_switches(context: &SessionContext, want: &EventRequest) -> Option<f64
 }
 
 /// Returns the requirements of a unit that are not available.
-fn lacks(context: &SessionContext, events: &EventsState, spec: &'static Spec) -> Option<String> {
+fn lacks(context: &SessionContext, spec: &'static Spec) -> Option<String> {
     let wants = units::make(spec, &Settings::default()).ok()?.event_requests();
-    let there = |want: &&EventRequest| lacks_event(context, events, want).is_none();
+    let there = |want: &&EventRequest| lacks_event(context, want).is_none();
     let must: Vec<&EventRequest> = wants.iter().filter(|want| !want.optional).collect();
     if must.is_empty() {
         let nothing = !wants.is_empty() && !wants.iter().any(|want| there(&want));
-        return if nothing { lacks_event(context, events, wants.first()?) } else { None };
+        return if nothing { lacks_event(context, wants.first()?) } else { None };
     }
-    must.iter().find(|want| !there(want)).and_then(|want| lacks_event(context, events, want))
+    must.iter().find(|want| !there(want)).and_then(|want| lacks_event(context, want))
 }
 
-fn lacks_event(context: &SessionContext, events: &EventsState, want: &EventRequest) -> Option<String> {
+fn lacks_event(context: &SessionContext, want: &EventRequest) -> Option<String> {
     let name = shown(&want.event).trim_start_matches('~');
     if context.info.origin == Origin::Recorded {
         let has = context.answer.events.iter().any(|event| is_named(want, &event.name));
         return (!has).then(|| format!("{name} is not in this recording"));
     }
-    let catalogue = events.catalogue.as_ref().filter(|_| want.probe.is_none())?;
+    let catalogue = context.catalogue.as_ref().filter(|_| want.probe.is_none())?;
     let mut known = catalogue.iter().filter(|entry| is_named(want, &entry.name)).peekable();
     if known.peek().is_none() {
         // The list is complete only for tracepoints.
         let is_tracepoint = name.split_once(':').is_some_and(|(system, _)| system != "mem");
-        return is_tracepoint.then(|| match events.has_tracepoints() {
+        return is_tracepoint.then(|| match context.has_tracepoints() {
             true => format!("no {name} here"),
             false => NO_TRACEPOINTS.to_owned(),
         });

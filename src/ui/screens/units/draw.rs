@@ -17,7 +17,7 @@ use crate::ui::screens::units::panel_view::{PanelView, cursor, visible};
 use crate::ui::screens::units::state::UnitsState;
 use crate::ui::screens::units::table::frame_weights;
 use crate::ui::screens::units::{notes, panels, table};
-use crate::ui::state::Scene;
+use crate::ui::state::Model;
 use crate::ui::widgets::Canvas;
 use crate::ui::widgets::rows::place;
 use crate::units::UNITS;
@@ -31,22 +31,22 @@ pub(crate) enum UnitsHit {
     Row(usize, bool),
 }
 
-fn area_of(scene: Scene<'_>) -> Rect {
-    if scene.is_too_small() {
+fn area_of(model: &Model) -> Rect {
+    if model.is_too_small() {
         return Rect::default();
     }
-    places(scene, scene.area()).table
+    places(model, model.area()).table
 }
 
 /// Returns the number of rows of the selected panel, without its heading.
-pub(crate) fn main_height(scene: Scene<'_>, units: &UnitsState) -> usize {
-    usize::from(plan(units, area_of(scene)).main.height.saturating_sub(1))
+pub(crate) fn main_height(model: &Model, units: &UnitsState) -> usize {
+    usize::from(plan(units, area_of(model)).main.height.saturating_sub(1))
 }
 
 /// Returns the flame graph of the selected panel in its layout.
-pub(crate) fn flame(scene: Scene<'_>, units: &UnitsState) -> Option<Flame> {
+pub(crate) fn flame(model: &Model, units: &UnitsState) -> Option<Flame> {
     let (panel, view) = units.panel()?;
-    flame_of(panel, view, plan(units, area_of(scene)).main)
+    flame_of(panel, view, plan(units, area_of(model)).main)
 }
 
 fn flame_of(panel: &Panel, view: &PanelView, area: Rect) -> Option<Flame> {
@@ -54,8 +54,8 @@ fn flame_of(panel: &Panel, view: &PanelView, area: Rect) -> Option<Flame> {
     Some(layout(view.tree(stacks), &view.flame.spec(area.width, area.height.saturating_sub(1), true)))
 }
 
-pub(crate) fn hit(scene: Scene<'_>, units: &UnitsState, x: u16, y: u16) -> Option<UnitsHit> {
-    let area = area_of(scene);
+pub(crate) fn hit(model: &Model, units: &UnitsState, x: u16, y: u16) -> Option<UnitsHit> {
+    let area = area_of(model);
     let plan = plan(units, area);
     if y == area.y {
         return plan
@@ -84,20 +84,20 @@ pub(crate) fn hit(scene: Scene<'_>, units: &UnitsState, x: u16, y: u16) -> Optio
 }
 
 /// Describes the cost of the running units, with whether it exceeds the limit of a rate.
-fn running_cost(scene: Scene<'_>) -> Option<(String, bool)> {
-    if scene.context.info.origin != Origin::Live || scene.context.answer.ended.is_some() {
+fn running_cost(model: &Model) -> Option<(String, bool)> {
+    if model.context.info.origin != Origin::Live || model.context.answer.ended.is_some() {
         return None;
     }
-    let meters = scene.context.answer.events.iter().filter_map(|event| event.meter.as_ref());
+    let meters = model.context.answer.events.iter().filter_map(|event| event.meter.as_ref());
     let records: f64 = meters.filter(|meter| meter.state.for_units).map(|meter| meter.cost_percent).sum();
-    let own = scene.context.answer.cost.own_percent;
+    let own = model.context.answer.cost.own_percent;
     let is_over = records.max(own) > overhead::REFUSE_PERCENT;
     (records > 0.0 || own > 0.0).then(|| {
         (format!("records cost {} of each CPU, the program {} of one", percent(records), percent(own)), is_over)
     })
 }
 
-pub(crate) fn draw(scene: Scene<'_>, units: &UnitsState, on: &mut Canvas<'_>) {
+pub(crate) fn draw(model: &Model, units: &UnitsState, on: &mut Canvas<'_>) {
     let Some(unit) = units.unit() else { return none(units, on) };
     let plan = plan(units, on.area);
     for (x, _, id) in &plan.units {
@@ -108,7 +108,7 @@ pub(crate) fn draw(scene: Scene<'_>, units: &UnitsState, on: &mut Canvas<'_>) {
     }
     let lost = if unit.lost > 0 { format!("lost {}  ", thousands(unit.lost)) } else { String::new() };
     let span = format!("{lost}figures of {} to {}", clock(unit.since), clock(unit.until));
-    let (cost, is_over) = running_cost(scene).unwrap_or_default();
+    let (cost, is_over) = running_cost(model).unwrap_or_default();
     let free = on.area.width.saturating_sub(plan.units.last().map_or(0, |(at, wide, _)| at + wide) + 1);
     let span_style = if unit.lost > 0 { on.theme.error } else { on.theme.dim };
     let cost_style = if is_over { on.theme.warning } else { on.theme.dim };
@@ -148,7 +148,7 @@ pub(crate) fn draw(scene: Scene<'_>, units: &UnitsState, on: &mut Canvas<'_>) {
 }
 
 /// Draws the number of the cursor's row, and its subject if the column truncates it.
-pub(crate) fn details(scene: Scene<'_>, units: &UnitsState, on: &mut Canvas<'_>) {
+pub(crate) fn details(model: &Model, units: &UnitsState, on: &mut Canvas<'_>) {
     let Some((panel, view)) = units.panel() else { return };
     let Some(rows) = panel.rows().filter(|rows| !rows.ids.is_empty()) else { return };
     let list = visible(&panel.body, rows, view);
@@ -157,7 +157,7 @@ pub(crate) fn details(scene: Scene<'_>, units: &UnitsState, on: &mut Canvas<'_>)
     if rows.more > 0 {
         text += &format!(" and {} more that are not shown", thousands(rows.more as u64));
     }
-    let home = scene.context.keymap.key_of(&general::HOME).map(keys::shown);
+    let home = model.context.keymap.key_of(&general::HOME).map(keys::shown);
     let hotter = hotter(view, &list, rows, home).unwrap_or_default();
     let x = on.put(1, 0, &hotter, on.theme.warning);
     let x = if x > 0 { x + 3 } else { 1 };

@@ -7,7 +7,6 @@ pub(crate) mod layout;
 pub(crate) mod notes;
 pub(crate) mod panel_view;
 pub(crate) mod panels;
-pub(crate) mod screen;
 pub(crate) mod state;
 pub(crate) mod table;
 pub(crate) mod update;

@@ -178,7 +178,7 @@ impl UnitsState {
     }
 
     /// Returns the request to the engine, if the view has changed. `shown` while this screen is visible.
-    pub(crate) fn tell(&mut self, shown: bool) -> Option<UnitRequest> {
+    pub(crate) fn look(&mut self, shown: bool) -> Option<UnitRequest> {
         let look = self.current.filter(|_| shown).map(|id| {
             let view = self.view();
             let selected = view.map(|view| view.panels.iter().map(|panel| panel.list.id).collect()).unwrap_or_default();

@@ -1,5 +1,7 @@
 //! Updates of the unit screen: starting and ending units, navigation in panels and rows.
 
+use std::sync::Arc;
+
 use crate::engine::{UnitAnswer, UnitRequest};
 use crate::lang::nearest;
 use crate::panel::unit::percent;
@@ -7,42 +9,104 @@ use crate::panel::{Body, Panel};
 use crate::query::flame::layout::Flame;
 use crate::query::search::pattern;
 use crate::source::live::{Target, overhead};
-use crate::ui::app::{App, Effect};
 use crate::ui::input::commands::general;
 use crate::ui::screens::flame::state::FlameState;
+use crate::ui::screens::screen::{Canvas, Command, CursorStep, Hints, Model, Origin, Screen};
 use crate::ui::screens::units::chooser::cost;
-use crate::ui::screens::units::commands::ENTER;
-use crate::ui::screens::units::draw as drawn;
+use crate::ui::screens::units::commands::{ENTER, FOOTER};
+use crate::ui::screens::units::draw::{self as drawn, UnitsHit};
 use crate::ui::screens::units::panel_view::visible;
-use crate::ui::screens::units::state::split_shell_words;
-use crate::ui::state::{ListCursor, Tab};
+use crate::ui::screens::units::state::{UnitsState, split_shell_words};
+use crate::ui::state::{Effect, ListCursor, Tab};
 use crate::units;
 use crate::units::kit::{Settings, Spec};
 
-impl App {
+impl Screen for UnitsState {
+    fn draw(&self, model: &Model, on: &mut Canvas<'_>) {
+        drawn::draw(model, self, on);
+    }
+
+    fn draw_details(&self, model: &Model, on: &mut Canvas<'_>) {
+        drawn::details(model, self, on);
+    }
+
+    fn hints(&self, _origin: Origin) -> Hints {
+        FOOTER
+    }
+
+    fn text(&self, _model: &Model) -> Option<String> {
+        Some(self.panel().map_or_else(String::new, |(panel, _)| panel.to_text()))
+    }
+
+    fn add_commands(&self, _model: &Model, commands: &mut Vec<String>) {
+        commands.push("units".to_owned());
+    }
+
+    fn click(&mut self, model: &mut Model, x: u16, y: u16) -> Option<&'static Command> {
+        let mut command = None;
+        match drawn::hit(model, self, x, y) {
+            Some(UnitsHit::Unit(id)) => self.current = Some(id),
+            Some(UnitsHit::Panel(panel)) => {
+                if let Some(view) = self.view_mut() {
+                    view.panel = panel;
+                }
+            }
+            Some(UnitsHit::Head(column)) => self.turn_rows(model, Some(column)),
+            Some(UnitsHit::Row(row, on_mark)) => command = self.click_row(row, on_mark),
+            None => {}
+        }
+        self.tell(model);
+        command
+    }
+
+    fn move_cursor(&mut self, model: &mut Model, step: CursorStep) {
+        match step {
+            CursorStep::Lines(n) if self.is_in_flame() => self.move_in_flame(model, |view, flame| view.along(flame, n)),
+            _ => {
+                let height = self.height(model);
+                self.step_row(step.lines(height), height);
+            }
+        }
+        self.tell(model);
+    }
+
+    fn scroll(&mut self, model: &mut Model, by: i32) {
+        self.move_cursor(model, CursorStep::Lines(by));
+    }
+
+    /// Removes the filter of rows, otherwise the zoom, otherwise the selection of a row.
+    fn leave(&mut self, _model: &mut Model) -> bool {
+        let Some(view) = self.panel_view_mut() else { return false };
+        let filtered = view.filter.take().is_some();
+        let zoomed = !filtered && !std::mem::take(&mut view.flame.place.zoom).is_empty();
+        filtered || zoomed || view.list.id.take().is_some()
+    }
+}
+
+impl UnitsState {
     /// Applies new figures of units.
-    pub fn set_units(&mut self, answers: std::sync::Arc<Vec<UnitAnswer>>) {
-        self.views.units.pending &= answers.is_empty();
-        let height = self.unit_height();
-        self.views.units.set(answers, height);
-        self.tell_units();
+    pub fn set_answers(&mut self, model: &mut Model, answers: Arc<Vec<UnitAnswer>>) {
+        self.pending &= answers.is_empty();
+        let height = self.height(model);
+        self.set(answers, height);
+        self.tell(model);
     }
 
     /// Reports the visible part of the units to the engine.
-    pub(crate) fn tell_units(&mut self) {
-        if let Some(request) = self.views.units.tell(self.frame.tab == Tab::Units) {
-            self.effects.push(Effect::Unit(request));
+    pub(crate) fn tell(&mut self, model: &mut Model) {
+        if let Some(request) = self.look(model.frame.tab == Tab::Units) {
+            model.effects.push(Effect::Unit(request));
         }
     }
 
     /// Starts a unit, given by name and options; opens the chooser if none is given.
-    pub(crate) fn add_unit(&mut self, text: Option<String>) {
-        let Some(text) = text else { return self.choose_unit() };
+    pub(crate) fn add(&mut self, model: &mut Model, text: Option<String>) {
+        let Some(text) = text else { return Self::choose_unit(model) };
         match unit_of(&text) {
             Ok((spec, settings)) => {
-                let cost = cost(&self.context, spec).unwrap_or(0.0);
-                if cost > overhead::REFUSE_PERCENT && !self.context.invocation.is_forced {
-                    return self.error(format!(
+                let cost = cost(&model.context, spec).unwrap_or(0.0);
+                if cost > overhead::REFUSE_PERCENT && !model.context.invocation.is_forced {
+                    return model.error(format!(
                         "to record the events of {} costs about {} of each CPU: refused above {:.0} %; --force on the \
                          command line lifts the limit",
                         spec.name,
@@ -50,173 +114,171 @@ impl App {
                         overhead::REFUSE_PERCENT
                     ));
                 }
-                self.views.units.added.push(text);
-                self.start_unit(spec, settings);
+                self.added.push(text);
+                self.start(model, spec, settings);
             }
-            Err(why) => self.error(why),
+            Err(why) => model.error(why),
         }
     }
 
-    pub(crate) fn start_unit(&mut self, spec: &'static Spec, settings: Settings) {
-        self.frame.tab = Tab::Units;
-        self.views.units.pending = true;
-        self.effects.push(Effect::Unit(UnitRequest::Start(spec, settings)));
+    pub(crate) fn start(&mut self, model: &mut Model, spec: &'static Spec, settings: Settings) {
+        model.frame.tab = Tab::Units;
+        self.pending = true;
+        model.effects.push(Effect::Unit(UnitRequest::Start(spec, settings)));
     }
 
-    pub(crate) fn stop_unit(&mut self) {
-        let Some((id, name)) = self.views.units.unit().map(|unit| (unit.id, unit.name)) else {
-            return self.say("no unit is running: M starts one");
+    pub(crate) fn stop(&mut self, model: &mut Model) {
+        let Some((id, name)) = self.unit().map(|unit| (unit.id, unit.name)) else {
+            return model.say("no unit is running: M starts one");
         };
-        self.views.units.ended.insert(id, name);
-        self.effects.push(Effect::Unit(UnitRequest::Stop(id)));
-        self.say(format!("{name} stopped; u brings its figures back"));
+        self.ended.insert(id, name);
+        model.effects.push(Effect::Unit(UnitRequest::Stop(id)));
+        model.say(format!("{name} stopped; u brings its figures back"));
     }
 
-    pub(crate) fn reset_units(&mut self) {
-        if self.views.units.answers.is_empty() {
-            return self.say("no unit is running: M starts one");
+    pub(crate) fn reset(&mut self, model: &mut Model) {
+        if self.answers.is_empty() {
+            return model.say("no unit is running: M starts one");
         }
-        self.views.units.resets += 1;
-        self.effects.push(Effect::Unit(UnitRequest::Reset));
-        self.say("the figures of all units are reset; u brings them back");
+        self.resets += 1;
+        model.effects.push(Effect::Unit(UnitRequest::Reset));
+        model.say("the figures of all units are reset; u brings them back");
     }
 
-    pub(crate) fn unit_height(&self) -> usize {
-        drawn::main_height(self.scene(), &self.views.units)
+    fn height(&self, model: &Model) -> usize {
+        drawn::main_height(model, self)
     }
 
-    pub(crate) fn is_in_flame(&self) -> bool {
-        matches!(self.views.units.panel().map(|(panel, _)| &panel.body), Some(Body::Flame(_)))
+    fn is_in_flame(&self) -> bool {
+        matches!(self.panel().map(|(panel, _)| &panel.body), Some(Body::Flame(_)))
     }
 
     /// Goes to the panel, or in a flame graph to the frame, on the right (1) or left (-1).
-    pub(crate) fn unit_sideways(&mut self, by: i32) {
+    pub(crate) fn sideways(&mut self, model: &Model, by: i32) {
         match self.is_in_flame() {
-            true => self.move_in_flame(|screen, flame| screen.sideways(flame, by)),
-            false => self.views.units.step_panel(by as isize),
+            true => self.move_in_flame(model, |screen, flame| screen.sideways(flame, by)),
+            false => self.step_panel(by as isize),
         }
     }
 
-    pub(crate) fn ask_or_filter_rows(&mut self, text: Option<String>) {
+    pub(crate) fn ask_or_filter_rows(&mut self, model: &mut Model, text: Option<String>) {
         if let Some(text) = text {
-            return self.filter_rows(&text);
+            return self.filter_rows(model, &text);
         }
-        let before = self.views.units.panel().and_then(|(_, view)| view.filter.as_ref());
+        let before = self.panel().and_then(|(_, view)| view.filter.as_ref());
         let text = before.map_or(String::new(), |filter| filter.as_str().trim_start_matches("(?i)").to_owned());
-        self.ask_for(&general::SEARCH, text);
+        model.ask_for(&general::SEARCH, text);
     }
 
-    pub(crate) fn unit_baseline(&mut self) {
-        let Some(id) = self.views.units.current else { return };
-        let Some(view) = self.views.units.view_mut() else { return };
+    pub(crate) fn toggle_baseline(&mut self, model: &mut Model) {
+        let Some(id) = self.current else { return };
+        let Some(view) = self.view_mut() else { return };
         view.baseline = !view.baseline;
         let set = view.baseline;
-        self.effects.push(Effect::Unit(UnitRequest::Baseline(id, set)));
-        self.say(if set { "comparing with this moment from now on" } else { "stopped comparing" });
+        model.effects.push(Effect::Unit(UnitRequest::Baseline(id, set)));
+        model.say(if set { "comparing with this moment from now on" } else { "stopped comparing" });
     }
 
     /// Filters the rows of the panel by a text; an empty text removes the filter.
-    pub(crate) fn filter_rows(&mut self, text: &str) {
+    fn filter_rows(&mut self, model: &mut Model, text: &str) {
         let filter = match text {
             "" => None,
             text => match pattern(text) {
                 Ok(filter) => Some(filter),
-                Err(why) => return self.error(why),
+                Err(why) => return model.error(why),
             },
         };
-        if let Some(view) = self.views.units.panel_view_mut() {
+        if let Some(view) = self.panel_view_mut() {
             (view.filter, view.list) = (filter, ListCursor::default());
         }
     }
 
     /// Returns the order of the visible rows, if they can be sorted.
-    fn order_now(&mut self) -> Option<(usize, bool)> {
-        match self.views.units.panel() {
+    fn order_now(&self, model: &mut Model) -> Option<(usize, bool)> {
+        match self.panel() {
             Some((Panel { body: Body::Table(_) | Body::Tree(_), .. }, view)) => {
                 Some(view.ordered_by().unwrap_or((usize::MAX, false)))
             }
             Some((Panel { body: Body::Log(_), .. }, _)) => {
-                self.say("a log is in the order of time");
+                model.say("a log is in the order of time");
                 None
             }
             _ => None,
         }
     }
 
-    pub(crate) fn order_rows(&mut self, by: isize) {
-        let Some((column, turned)) = self.order_now() else { return };
-        let titles = self.views.units.panel().and_then(|(panel, _)| panel.rows()).map(|rows| &rows.table.columns);
+    pub(crate) fn order_rows(&mut self, model: &mut Model, by: isize) {
+        let Some((column, turned)) = self.order_now(model) else { return };
+        let titles = self.panel().and_then(|(panel, _)| panel.rows()).map(|rows| &rows.table.columns);
         let Some(titles) = titles.filter(|titles| !titles.is_empty()) else { return };
         let n = titles.len() as isize;
         let next = isize::try_from(column).map_or(0, |column| (column + by).rem_euclid(n)) as usize;
         let title = titles[next].title.to_string();
-        if let Some(view) = self.views.units.panel_view_mut() {
+        if let Some(view) = self.panel_view_mut() {
             view.order = Some((next, turned && view.order.is_some()));
         }
-        self.say(format!("sorted by {title}"));
+        model.say(format!("sorted by {title}"));
     }
 
     /// Reverses the order, or sorts by a clicked heading; a second click reverses.
-    pub(crate) fn turn_rows(&mut self, clicked: Option<usize>) {
-        let Some((by, turned)) = self.order_now() else { return };
+    pub(crate) fn turn_rows(&mut self, model: &mut Model, clicked: Option<usize>) {
+        let Some((by, turned)) = self.order_now(model) else { return };
         let by = if by == usize::MAX { 0 } else { by };
         let (column, turned) = clicked.map_or((by, !turned), |clicked| (clicked, clicked == by && !turned));
-        if let Some(view) = self.views.units.panel_view_mut() {
+        if let Some(view) = self.panel_view_mut() {
             view.order = Some((column, turned));
         }
     }
 
     /// Collapses a row of a tree, zooms into a frame, or goes to the subject of a row.
-    pub(crate) fn enter_row(&mut self) {
-        if self.views.units.current.is_none() && !self.views.units.pending {
-            return self.choose_unit();
+    pub(crate) fn enter_row(&mut self, model: &mut Model) {
+        if self.current.is_none() && !self.pending {
+            return Self::choose_unit(model);
         }
-        let height = self.unit_height();
-        let Some((panel, _)) = self.views.units.panel() else { return };
+        let height = self.height(model);
+        let Some((panel, _)) = self.panel() else { return };
         match &panel.body {
             Body::Tree(_) => {
-                self.views.units.hold_row(height);
-                if let Some(view) = self.views.units.panel_view_mut()
+                self.hold_row(height);
+                if let Some(view) = self.panel_view_mut()
                     && let Some(id) = view.list.id
                     && !view.folded.remove(&id)
                 {
                     view.folded.insert(id);
                 }
             }
-            Body::Flame(_) => self.move_in_flame(|view, flame| {
+            Body::Flame(_) => self.move_in_flame(model, |view, flame| {
                 if let Some(index) = view.index(flame) {
                     let names = view.names(flame, index);
                     view.change(|place| place.zoom = names);
                 }
             }),
             _ => {
-                self.views.units.hold_row(height);
-                if !self.views.units.turn_rest() {
-                    self.views.units.step_panel(1);
+                self.hold_row(height);
+                if !self.turn_rest() {
+                    self.step_panel(1);
                 }
             }
         }
     }
 
-    pub(crate) fn move_in_flame(&mut self, go: impl FnOnce(&mut FlameState, &Flame)) {
-        let Some(flame) = drawn::flame(self.scene(), &self.views.units) else { return };
-        if let Some(view) = self.views.units.panel_view_mut() {
+    fn move_in_flame(&mut self, model: &Model, go: impl FnOnce(&mut FlameState, &Flame)) {
+        let Some(flame) = drawn::flame(model, self) else { return };
+        if let Some(view) = self.panel_view_mut() {
             go(&mut view.flame, &flame);
         }
     }
 
-    pub(crate) fn click_row(&mut self, at: usize, on_mark: bool) {
-        let Some((panel, view)) = self.views.units.panel() else { return };
-        let Some(rows) = panel.rows() else { return };
+    fn click_row(&mut self, at: usize, on_mark: bool) -> Option<&'static Command> {
+        let (panel, view) = self.panel()?;
+        let rows = panel.rows()?;
         let list = visible(&panel.body, rows, view);
-        let Some(id) = list.get(at).map(|row| rows.ids[*row]) else { return };
+        let id = rows.ids[*list.get(at)?];
         let again = view.list.id == Some(id);
-        if let Some(view) = self.views.units.panel_view_mut() {
+        if let Some(view) = self.panel_view_mut() {
             view.list.id = Some(id);
         }
-        if again || on_mark {
-            self.run(&ENTER);
-        }
+        (again || on_mark).then_some(&ENTER)
     }
 }
 

@@ -1,4 +1,4 @@
-//! The baseline of the view, the age of samples, and output as text.
+//! The baseline of the view, and the age of samples.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -10,13 +10,10 @@ use crate::query::diff::NormalizeBy;
 use crate::query::rows::top_table::TopField;
 use crate::query::{Age, Order};
 use crate::session::Origin;
-use crate::ui::app::{App, Effect, OutsideRequest};
-use crate::ui::screens::list::screen;
-use crate::ui::screens::units::state::quoted;
 use crate::ui::state::range::label;
-use crate::ui::state::{BaselineSource, ComparedWith, WINDOWS, describe_age};
+use crate::ui::state::{BaselineSource, ComparedWith, Effect, Model, OutsideRequest, WINDOWS, describe_age};
 
-impl App {
+impl Model {
     /// Sets the baseline to now, a filter or a file, or removes it.
     pub(crate) fn set_baseline(&mut self, text: Option<String>) {
         let Some(text) = text else { return self.mark_now() };
@@ -74,11 +71,10 @@ impl App {
     }
 
     /// Compares with a file that was read.
-    pub fn baseline_read(&mut self, path: PathBuf) {
+    pub(crate) fn compare_with_file(&mut self, path: PathBuf) {
         let label = path.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
         (self.frame.status, self.frame.reading) = (None, None);
-        self.step(|app| app.compare(ComparedWith { label, of: BaselineSource::File(path) }));
-        self.ask(false);
+        self.compare(ComparedWith { label, of: BaselineSource::File(path) });
     }
 
     fn compare(&mut self, mark: ComparedWith) {
@@ -89,7 +85,7 @@ impl App {
         self.selection.rows.set_order(Order::Delta);
         self.selection.rows.reversed = false;
         self.selection.baseline = Some(mark);
-        self.views.top.home();
+        self.top.home();
     }
 
     pub(crate) fn drop_baseline(&mut self) {
@@ -102,7 +98,7 @@ impl App {
             self.selection.rows.set_order(order);
             self.selection.rows.reversed = reversed;
         }
-        self.views.top.home();
+        self.top.home();
     }
 
     pub(crate) fn set_per(&mut self, text: Option<String>) {
@@ -157,44 +153,13 @@ impl App {
         }
     }
 
-    fn text(&self) -> Option<String> {
-        screen(self.frame.tab).text(self.scene(), &self.views)
-    }
-
-    pub(crate) fn copy(&mut self) {
-        let Some(text) = self.text() else { return };
-        self.effects.push(Effect::Copy(text));
-        self.say("the view is on the clipboard, as text");
-    }
-
-    pub(crate) fn write(&mut self, path: String) {
-        if let Some(text) = self.text() {
-            self.effects.push(Effect::Outside(OutsideRequest::Write(path.into(), text)));
-        }
-    }
-
-    /// Copies the command line that reproduces this view, and shows it.
-    pub(crate) fn copy_command(&mut self) {
-        let mut words: Vec<String> = self.context.invocation.words.clone();
-        if !self.context.invocation.is_of_unit {
-            words.extend(self.view_options());
-        }
-        let text = quoted(words.iter().map(String::as_str));
-        self.effects.push(Effect::Copy(text.clone()));
-        self.say(text);
-    }
-
-    fn view_options(&self) -> Vec<String> {
-        let mut words = Vec::new();
-        // Idle CPUs are hidden by default, so they need no clause.
-        if let Some(filter) = self.selection.repeatable_filter(&self.context) {
-            words.extend(["--where".to_owned(), filter]);
-        }
+    /// Returns the commands that reproduce the view, except for what the screens add.
+    pub(crate) fn view_commands(&self) -> Vec<String> {
         let mut commands = Vec::new();
         if !self.selection.hide_idle {
             commands.push("idle".to_owned());
         }
-        let capture = self.context.answer.events.get(self.selection.event).and_then(|e| e.filter.as_ref());
+        let capture = self.event().and_then(|event| event.filter.as_ref());
         if let Some(filter) = capture.filter(|_| !self.context.invocation.has_filters) {
             commands.push(format!("capture {filter}"));
         }
@@ -202,13 +167,7 @@ impl App {
             commands.push(format!("window {}", age_argument(self.selection.age)));
         }
         commands.extend(self.selection.baseline_command(&self.context));
-        screen(self.frame.tab).add_commands(self, &mut commands);
-        let started =
-            self.context.answer.events.iter().filter(|e| e.meter.is_some()).skip(self.context.info.events.len());
-        commands.extend(started.map(|e| format!("event {}", e.name)));
-        commands.extend(self.views.units.added.iter().map(|unit| format!("unit {unit}")));
-        commands.into_iter().for_each(|command| words.extend(["--exec".to_owned(), command]));
-        words
+        commands
     }
 }
 

@@ -1,0 +1,138 @@
+//! The state that all screens share.
+
+use ratatui::layout::Rect;
+
+use crate::engine::Request;
+use crate::perfdata::EventDesc;
+use crate::query::answer::EventInfo;
+use crate::query::{Age, TopLine};
+use crate::session::Origin;
+use crate::source::Control;
+use crate::ui::input::Command;
+use crate::ui::input::keymap::ScreenState;
+use crate::ui::popups::prompt::Prompt;
+use crate::ui::screens::top::state::TopState;
+use crate::ui::state::{Effect, Environment, Level, Selection, SessionContext, Tab, describe_age};
+
+pub(crate) const MIN: (u16, u16) = (20, 6);
+
+/// The shared part of the interface's state: screens draw it, and change it together with their own state.
+#[derive(Debug)]
+pub struct Model {
+    /// The session and its latest answers.
+    pub context: SessionContext,
+    /// The selection shared by all screens.
+    pub selection: Selection,
+    /// The surroundings of a screen.
+    pub frame: Environment,
+    /// The cursor of the table of functions.
+    pub top: TopState,
+    /// Pending effects in order; the caller executes and removes them.
+    pub effects: Vec<Effect>,
+}
+
+impl Model {
+    pub(crate) fn leave_mouse(&mut self) {
+        self.frame.mouse = false;
+        self.effects.push(Effect::Mouse(false));
+    }
+
+    pub(crate) fn request(&mut self, request: Request) {
+        self.effects.push(Effect::Engine(request));
+    }
+
+    pub(crate) fn control(&mut self, control: Control) {
+        self.request(Request::Control(control));
+    }
+
+    pub(crate) fn error(&mut self, text: impl Into<String>) {
+        self.frame.status = Some((Level::Error, text.into()));
+    }
+
+    pub(crate) fn say(&mut self, text: impl Into<String>) {
+        self.frame.status = Some((Level::Info, text.into()));
+    }
+
+    /// Asks for a command's argument in the prompt.
+    pub(crate) fn ask_for(&mut self, row: &'static Command, text: String) {
+        if let Some(argument) = &row.argument {
+            self.frame.prompt = Some(Prompt::new(row, argument, text, &self.context));
+        }
+    }
+
+    /// Opens the prompt of a command that is not available, with the reason.
+    pub(crate) fn refuse(&mut self, row: &'static Command, why: &str) {
+        self.frame.prompt = Prompt::refused(row, why.to_owned(), &self.context);
+    }
+
+    /// Returns the line under the cursor.
+    pub fn line(&self) -> Option<&TopLine> {
+        self.top.line(&self.context.answer)
+    }
+
+    /// Returns the row under the cursor, or the row of the call chain entry under it.
+    pub(crate) fn row(&self) -> Option<&TopLine> {
+        self.top.row(&self.context.answer)
+    }
+
+    /// Shows the samples of an event.
+    pub(crate) fn show_samples_of(&mut self, event: usize) {
+        (self.frame.tab, self.selection.event) = (Tab::Top, event);
+        self.top.home();
+    }
+
+    /// Keeps the table's cursor on its row. Other screens' answers have no rows.
+    pub(crate) fn follow_rows(&mut self) {
+        let answer = &self.context.answer;
+        if answer.view.flame.is_none() && answer.view.heat.is_none() {
+            self.top.follow(answer);
+        }
+    }
+
+    /// Returns the state that conditions of key bindings test.
+    pub(crate) fn key_facts(&self) -> ScreenState {
+        ScreenState {
+            live: self.context.info.origin == Origin::Live,
+            frozen: self.selection.frozen,
+            filtered: self.selection.is_narrowed(),
+            comparing: self.selection.baseline.is_some(),
+        }
+    }
+
+    pub(crate) fn event(&self) -> Option<&EventInfo> {
+        self.context.answer.events.get(self.selection.event)
+    }
+
+    /// Returns the displayed event as recorded.
+    pub(crate) fn recorded_event(&self) -> Option<&EventDesc> {
+        self.context.info.events.get(self.selection.event)
+    }
+
+    pub(crate) fn area(&self) -> Rect {
+        let (width, height) = self.frame.size;
+        Rect { x: 0, y: 0, width, height }
+    }
+
+    pub(crate) fn is_too_small(&self) -> bool {
+        self.frame.size.0 < MIN.0 || self.frame.size.1 < MIN.1
+    }
+
+    /// Returns how far back a live session's samples reach, if old ones were evicted.
+    pub(crate) fn retention(&self) -> Option<u64> {
+        let answer = &self.context.answer;
+        let forgot = answer.ledger.evicted > 0 && self.context.info.origin == Origin::Live;
+        forgot.then(|| answer.elapsed_ns.saturating_sub(answer.kept_from))
+    }
+
+    /// Describes the ages of the samples that count, among those that are kept.
+    pub(crate) fn age_shown(&self) -> Option<String> {
+        let (age, chosen) = (self.selection.age, self.selection.age_chosen);
+        let shown = self.selection.range().is_none() && (chosen || age != Age::All);
+        let words = match (age, self.retention()) {
+            (Age::Last(ns), Some(kept)) if kept < ns => describe_age(Age::Last(kept - kept % 1_000_000_000)),
+            (Age::All, Some(_)) => "all that is kept".to_owned(),
+            _ => describe_age(age),
+        };
+        (shown && self.context.info.has_times()).then_some(words)
+    }
+}

@@ -31,8 +31,7 @@ pub fn lines(
     annotate: bool,
     mut each: impl FnMut(&str, u64) -> io::Result<()>,
 ) -> io::Result<()> {
-    let mut fold = Aggregate::new(event, filter);
-    fold.update(data, 0..u64::MAX);
+    let fold = Aggregate::new(event, filter).over(data);
     let named = SymbolStacks::build(data);
     let texts: Vec<String> = named.names.iter().map(|name| frame(name, annotate)).collect();
     let of_java: Vec<&str> = texts.iter().map(|text| without_descriptor(text)).collect();

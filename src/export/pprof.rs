@@ -155,8 +155,7 @@ impl Builder<'_> {
 /// Builds the profile of one event, with a value for samples and one for periods.
 pub(super) fn build(input: &ExportInput<'_>) -> Profile {
     let (data, event) = (input.data, input.event);
-    let mut fold = Aggregate::new(event, input.filter.clone());
-    fold.update(data, 0..u64::MAX);
+    let fold = Aggregate::new(event, input.filter.clone()).over(data);
     let mut b = Builder {
         data,
         out: Profile::default(),

@@ -34,8 +34,7 @@ pub(crate) fn run(args: AnnotateArgs) -> anyhow::Result<u8> {
     // For a named function, the reason why an event has no samples of it; otherwise, that there are no samples.
     let mut fault = None;
     for event in chosen_events(&loaded, &args.which)? {
-        let mut fold = Aggregate::new(event, args.which.filter(&loaded)?);
-        fold.update(loaded.data(), 0..u64::MAX);
+        let fold = Aggregate::new(event, args.which.filter(&loaded)?).over(loaded.data());
         let all = annotate::functions(loaded.data(), &fold);
         match chosen(&loaded, all, symbol.as_deref(), args.percent_limit) {
             Ok(list) => list.iter().try_for_each(|one| printer.print(&loaded, &loaded.event_names[event], one))?,

@@ -134,8 +134,7 @@ fn paired(args: &DiffArgs, old: &Offline, new: &Offline) -> anyhow::Result<[usiz
 impl ComparedSide {
     fn of(args: &DiffArgs, loaded: Offline, event: usize, keys: &[ColumnKey]) -> anyhow::Result<Self> {
         let filter = args.which.filter(&loaded)?;
-        let mut fold = Aggregate::new(event, filter).group_by(keys);
-        fold.update(loaded.data(), 0..u64::MAX);
+        let fold = Aggregate::new(event, filter).group_by(keys).over(loaded.data());
         let spec =
             TopSpec { keys: keys.to_vec(), children: args.children, order: Order::SelfTime, ..TopSpec::default() };
         let top = Top::build(loaded.data(), &fold, None, &spec, RowLimit::First(usize::MAX));

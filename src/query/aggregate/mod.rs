@@ -185,6 +185,12 @@ impl Aggregate {
         Self::of(self.selection.clone().group_by(keys), Some(&self))
     }
 
+    /// Adds all samples.
+    pub(crate) fn over(mut self, data: Data<'_>) -> Self {
+        self.update(data, 0..u64::MAX);
+        self
+    }
+
     /// Updates the weights to the samples at these absolute positions.
     /// Adds new samples, removes those that left the range, and moves those whose names or filter results changed.
     /// Counts everything from scratch if IDs changed, or the range begins or ends earlier than before.

@@ -92,14 +92,9 @@ impl<'a> EventRows<'a> {
             ..TopSpec::default()
         };
         let is_filtered = filter.is_some() || marks.is_some();
-        let mut fold = Aggregate::new(event, filter).group_by(keys);
-        fold.update(data, 0..u64::MAX);
+        let fold = Aggregate::new(event, filter).group_by(keys).over(data);
         let partner = Partner::of(data.events.iter().map(String::as_str), event).filter(|_| fold.traced.is_none());
-        let partner = partner.map(|partner| {
-            let mut other = Aggregate::of_event(partner.event, &fold);
-            other.update(data, 0..u64::MAX);
-            (partner, other)
-        });
+        let partner = partner.map(|partner| (partner, Aggregate::of_event(partner.event, &fold).over(data)));
         let with = partner.as_ref().map(|(partner, other)| (*partner, other));
         let top = Top::build(data, &fold, with, &spec, RowLimit::First(usize::MAX));
         let mut fields = columns.fields.clone();
@@ -109,9 +104,7 @@ impl<'a> EventRows<'a> {
         }
         let mut whole = top.total;
         if is_filtered && shape.options.percentage == Some(ShareOf::Absolute) {
-            let mut all = Aggregate::new(event, None);
-            all.update(data, 0..u64::MAX);
-            whole = all.total();
+            whole = Aggregate::new(event, None).over(data).total();
         }
         let wants_modes = |list: &[TopField]| list.iter().any(|field| matches!(field, TopField::Mode(_)));
         let modes = if wants_modes(&columns.fields) || wants_modes(&columns.order) {

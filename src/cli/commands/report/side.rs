@@ -24,11 +24,8 @@ pub(super) fn print_list(options: &ReportOptions, opened: Opened, format: Output
     let opened = opened.watched(move |batch| counted.lock().count(&batch.bytes));
     let loaded = opened.load(IntakeOptions { chains: false, fields: false, ..IntakeOptions::default() })?;
     let list = TaskList::of(&loaded.ingest.core().session);
-    let samples = |event: usize| {
-        let mut fold = Aggregate::new(event, None);
-        fold.update(loaded.data(), 0..u64::MAX);
-        (loaded.event_names[event].clone(), fold.total().samples)
-    };
+    let samples = |event| Aggregate::new(event, None).over(loaded.data()).total().samples;
+    let samples = |event: usize| (loaded.event_names[event].clone(), samples(event));
     let of_events = || events(&loaded).into_iter().map(samples).filter(|(_, n)| *n > 0).collect::<Vec<_>>();
     match (options.mmaps, options.tasks, format) {
         (true, _, OutputFormat::Text) => print(&list.text(true))?,

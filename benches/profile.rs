@@ -162,7 +162,7 @@ fn frames(data: Data<'_>) {
     let hosts = SourceHost::named("bench").into();
     let info = Info { hosts, n_cpus: 1, ..Info::new(Origin::Recorded) };
     let mut app = App::new(info, start);
-    let theme = Theme::new(Depth::True);
+    let theme = Theme::new(Depth::TrueColor);
     let mut took: Vec<Duration> = (0..200)
         .map(|i| {
             let answer = answer.clone();

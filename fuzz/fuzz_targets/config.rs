@@ -23,7 +23,7 @@ fuzz_target!(|bytes: &[u8]| {
         }
         1 => {
             if let Ok(file) = ThemeFile::parse(text) {
-                for depth in [Depth::True, Depth::Ansi256, Depth::Ansi16, Depth::None] {
+                for depth in [Depth::TrueColor, Depth::Ansi256, Depth::Ansi16, Depth::NoColor] {
                     let _ = Theme::of(&file, depth);
                 }
             }

@@ -287,7 +287,7 @@ impl Harness {
 
     /// The screen in a built-in theme with true colour.
     pub fn buffer_of_theme(&self, name: &str) -> ratatui::buffer::Buffer {
-        render(&self.app, &Theme::built_in(name, Depth::True), self.size.0, self.size.1)
+        render(&self.app, &Theme::built_in(name, Depth::TrueColor), self.size.0, self.size.1)
     }
 
     /// The screen at a colour depth.

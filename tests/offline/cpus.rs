@@ -86,7 +86,7 @@ fn order_columns_and_every_key_on_it() {
 #[test]
 fn the_selection_is_seen_without_colours() {
     use perfprof_tui::ui::theme::Depth;
-    let buffer = incident(80, 24).host("ipvs-busy").keys("4!").buffer_in(Depth::None);
+    let buffer = incident(80, 24).host("ipvs-busy").keys("4!").buffer_in(Depth::NoColor);
     let reversed = buffer.content.iter().filter(|c| c.modifier.contains(ratatui::style::Modifier::REVERSED)).count();
     assert!(reversed >= 4, "{reversed} cells");
 }

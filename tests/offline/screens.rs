@@ -434,7 +434,7 @@ fn old_samples_count_for_less_or_not_at_all() {
 fn colours_have_a_meaning_and_are_not_needed() {
     use perfprof_tui::ui::theme::Depth;
     let harness = incident(120, 40).keys("2");
-    let buffer = harness.buffer_in(Depth::True);
+    let buffer = harness.buffer_in(Depth::TrueColor);
     let rows: Vec<String> = (0..40).map(|y| (0..120).map(|x| buffer[(x, y)].symbol().to_owned()).collect()).collect();
     let mut colours = std::collections::HashSet::new();
     for (y, row) in rows.iter().enumerate() {
@@ -444,7 +444,7 @@ fn colours_have_a_meaning_and_are_not_needed() {
         }
     }
     assert_eq!(colours.len(), 1, "{colours:?}");
-    let plain = harness.buffer_in(Depth::None);
+    let plain = harness.buffer_in(Depth::NoColor);
     assert!((0..40).flat_map(|y| (0..120).map(move |x| (x, y))).all(|at| plain[at].bg == ratatui::style::Color::Reset));
     let text: String = (0..120).map(|x| plain[(x, 12)].symbol().to_owned()).collect();
     let classes = text.split('│').filter_map(|frame| frame.split(' ').next());
@@ -579,7 +579,7 @@ fn a_frame_of_another_size_is_survived() {
         for (laid_out, drawn) in [((160, 50), (80, 29)), ((200, 60), (20, 6)), ((30, 8), (120, 40)), ((80, 24), (1, 1))]
         {
             let harness = incident(laid_out.0, laid_out.1).keys(tab);
-            let theme = perfprof_tui::ui::theme::Theme::new(perfprof_tui::ui::theme::Depth::True);
+            let theme = perfprof_tui::ui::theme::Theme::new(perfprof_tui::ui::theme::Depth::TrueColor);
             let _ = perfprof_tui::ui::terminal::run::render(&harness.app, &theme, drawn.0, drawn.1);
         }
     }

@@ -95,10 +95,10 @@ fn styled(buffer: &Buffer) -> String {
 
 #[test]
 fn each_map_in_each_depth_of_colour() {
-    let depths = [("none", Depth::None), ("16", Depth::Ansi16), ("256", Depth::Ansi256), ("true", Depth::True)];
+    let depths = [("none", Depth::NoColor), ("16", Depth::Ansi16), ("256", Depth::Ansi256), ("true", Depth::TrueColor)];
     for (name, depth) in depths {
         let mut h = incident(76, 16);
-        h.app.model.context.fine = matches!(depth, Depth::Ansi256 | Depth::True);
+        h.app.model.context.fine = matches!(depth, Depth::Ansi256 | Depth::TrueColor);
         h.app.resize(76, 16);
         h.settle();
         h = h.keys("/estimation_timer<ret>3");
@@ -108,7 +108,7 @@ fn each_map_in_each_depth_of_colour() {
             h = h.keys("<tab>");
         }
         let mut h = Harness::open("switches.data", "switches.kallsyms", 76, 16);
-        h.app.model.context.fine = matches!(depth, Depth::Ansi256 | Depth::True);
+        h.app.model.context.fine = matches!(depth, Depth::Ansi256 | Depth::TrueColor);
         let h = h.keys("}}3:time-rows latency<ret>");
         insta::assert_snapshot!(format!("map-latency-{name}"), styled(&h.buffer_in(depth)));
     }
@@ -479,7 +479,7 @@ fn the_end_of_the_clock_is_drawn() {
             for tab in [Tab::Time, Tab::Top] {
                 app.model.frame.tab = tab;
                 render(&app, &Theme::new(Depth::Ansi256), 130, 900);
-                render(&app, &Theme::new(Depth::None), 130, 32);
+                render(&app, &Theme::new(Depth::NoColor), 130, 32);
             }
             app.model.frame.tab = Tab::Time;
             for key in ['\u{1b}', 'v', 'V', 'y', '+', '-', 'b', ']', 'E'] {

@@ -42,7 +42,7 @@ fn answer(name: &str) -> UnitAnswer {
 
 /// The screen as text, without trailing spaces.
 fn drawn(app: &App) -> String {
-    let buffer = render(app, &Theme::new(Depth::None), app.model.frame.size.0, app.model.frame.size.1);
+    let buffer = render(app, &Theme::new(Depth::NoColor), app.model.frame.size.0, app.model.frame.size.1);
     let line = |y: u16| {
         let text: String = (0..buffer.area.width).map(|x| buffer[(x, y)].symbol()).collect();
         text.trim_end().to_owned()
@@ -92,7 +92,7 @@ fn every_panel_at_every_size() {
                 {
                     press(&mut app, code);
                 }
-                for depth in [Depth::None, Depth::Ansi16, Depth::True] {
+                for depth in [Depth::NoColor, Depth::Ansi16, Depth::TrueColor] {
                     let _ = render(&app, &Theme::new(depth), width, height);
                 }
             }

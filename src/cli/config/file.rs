@@ -8,7 +8,7 @@ use crate::lang::nearest;
 use crate::lang::quantity;
 use crate::query::rows::top_table::TopField;
 use crate::ui::popups::columns;
-use crate::ui::theme::Depth;
+use crate::ui::theme::parse_depth;
 
 use super::{Config, OptionDefault};
 
@@ -59,7 +59,7 @@ impl ConfigReader<'_> {
                 "theme" => self.config.theme = self.string("theme", value),
                 "color" => {
                     self.config.color = self.string("color", value);
-                    if let Some(Err(why)) = self.config.color.as_deref().map(Depth::parse) {
+                    if let Some(Err(why)) = self.config.color.as_deref().map(parse_depth) {
                         self.config.color = None;
                         self.fault(value, why.trim_start_matches("--"));
                     }

@@ -28,7 +28,7 @@ pub(crate) fn run(args: args::ConfigArgs) -> anyhow::Result<u8> {
     }
     let mut faults = config.faults.clone();
     faults.extend(own_themes().into_iter().filter_map(|(_, file)| file.err()));
-    let depth = crate::ui::theme::Depth::True;
+    let depth = crate::ui::theme::Depth::TrueColor;
     if let Some(name) = config.theme.as_ref().filter(|name| *name != "auto" && super::themes(depth).get(name).is_none())
     {
         faults.push(format!("theme: unknown theme {name}"));

@@ -45,7 +45,7 @@ pub(crate) fn hit(model: &Model, popup: &Popup, area: Rect, column: u16, row: u1
             (centre((46, n as u16 + 2), area), 0, 0, n)
         }
         Popup::Marks { cursor } => {
-            let lines = mark_lines(model, &Theme::new(Depth::None), *cursor);
+            let lines = mark_lines(model, &Theme::new(Depth::NoColor), *cursor);
             let frame = centre(list_size(MARKS, &lines), area);
             let shown = usize::from(frame.height.saturating_sub(2)).max(1);
             (frame, 0, marks_from(*cursor, lines.len(), shown), lines.len())
@@ -59,7 +59,7 @@ pub(crate) fn hit(model: &Model, popup: &Popup, area: Rect, column: u16, row: u1
 }
 
 pub(crate) fn last_scroll(model: &Model, popup: &Popup, area: Rect) -> usize {
-    let theme = Theme::new(Depth::None);
+    let theme = Theme::new(Depth::NoColor);
     let lines = match popup {
         Popup::Help(searched) => help::lines(model, &theme, searched.input.value()).len() + 1,
         Popup::Losses { .. } => losses(model, &theme).len(),

@@ -11,6 +11,7 @@ use std::io::Write;
 use ratatui::buffer::{Cell, CellWidth};
 use ratatui::layout::Size;
 use ratatui::style::{Color, Modifier};
+use termprofile::AdaptableColor;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Look {
@@ -269,25 +270,7 @@ fn color(color: Color, base: u8) -> String {
 
 /// Returns the number of one of the sixteen colours.
 pub(crate) fn number(color: Color) -> Option<u8> {
-    Some(match color {
-        Color::Black => 0,
-        Color::Red => 1,
-        Color::Green => 2,
-        Color::Yellow => 3,
-        Color::Blue => 4,
-        Color::Magenta => 5,
-        Color::Cyan => 6,
-        Color::Gray => 7,
-        Color::DarkGray => 8,
-        Color::LightRed => 9,
-        Color::LightGreen => 10,
-        Color::LightYellow => 11,
-        Color::LightBlue => 12,
-        Color::LightMagenta => 13,
-        Color::LightCyan => 14,
-        Color::White => 15,
-        Color::Reset | Color::Indexed(_) | Color::Rgb(..) => return None,
-    })
+    color.as_ansi_16().map(|named| named as u8)
 }
 
 #[cfg(test)]

@@ -5,42 +5,7 @@ use std::collections::BTreeMap;
 use ratatui::style::{Color, Modifier, Style};
 use serde::Deserialize;
 
-use super::BUILT_IN;
-
-/// All scopes, for authors of themes.
-pub const SCOPES: &[(&str, &str)] = &[
-    ("text", "all that is nothing else; its background fills the screen"),
-    ("text.title", "names of screens and panels"),
-    ("text.dim", "what matters less"),
-    ("text.head", "heads of tables"),
-    ("text.key", "keys in the footer and the help"),
-    ("select", "the line under the cursor"),
-    ("found", "matches of a search"),
-    ("bar", "bars of shares and courses"),
-    ("share.hot", "shares of 5 % and more"),
-    ("share.warm", "shares of 0.5 % and more"),
-    ("say.good", "what is well"),
-    ("say.warning", "warnings, losses"),
-    ("say.error", "errors"),
-    ("code.kernel", "names of the kernel's functions"),
-    ("code.user", "names of the program's functions"),
-    ("code.library", "names of libraries' functions"),
-    ("code.jit", "names of functions compiled at run time"),
-    ("code.unknown", "addresses without a name"),
-    ("flame.thread", "blocks of a flame graph: threads"),
-    ("flame.kernel", "kernel"),
-    ("flame.softirq", "softirqs"),
-    ("flame.irq", "hardware interrupts"),
-    ("flame.user", "the program"),
-    ("flame.library", "libraries"),
-    ("flame.jit", "code compiled at run time"),
-    ("flame.unknown", "addresses without a name"),
-    ("flame.others", "what is too narrow to be drawn, together"),
-    ("flame.off-cpu", "time off the CPUs"),
-    ("diff.grew", "of a comparison: what grew"),
-    ("diff.shrank", "what shrank"),
-    ("diff.same", "what is as it was"),
-];
+use super::{BUILT_IN, SCOPES};
 
 /// The background that a theme is designed for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]

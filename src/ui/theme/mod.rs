@@ -3,7 +3,7 @@
 mod depth;
 mod file;
 #[cfg(test)]
-mod proof;
+mod tests;
 
 use std::collections::BTreeMap;
 
@@ -14,8 +14,8 @@ use crate::query::diff::Verdict;
 use crate::query::flame::Class;
 use crate::session::DsoKind;
 
-pub use depth::Depth;
-pub use file::{Background, SCOPES, ThemeFile};
+pub use depth::{Depth, detect_depth, parse_depth};
+pub use file::{Background, ThemeFile};
 
 macro_rules! themes {
     ($($name:literal,)+) => {
@@ -42,7 +42,7 @@ themes! {
 /// Returns the default theme of a terminal; without other information, one with the terminal's own palette.
 pub fn suited(depth: Depth, background: Option<Background>) -> &'static str {
     match (depth, background) {
-        (Depth::None, _) => "monochrome",
+        (Depth::NoColor, _) => "monochrome",
         (Depth::Ansi16, Some(Background::Light)) => "ansi-light",
         (Depth::Ansi16, _) | (_, None) => "ansi",
         (_, Some(Background::Dark)) => "dark",
@@ -50,26 +50,46 @@ pub fn suited(depth: Depth, background: Option<Background>) -> &'static str {
     }
 }
 
-/// Lists the styles of a theme with their scopes, followed by its other fields.
+/// Lists the styles of a theme with their scopes and descriptions, the blocks of flame graphs by class, and the theme's
+/// other fields.
 macro_rules! theme {
-    (styles { $($(#[$about:meta])* $vis:vis $name:ident: $scope:literal,)+ } others { $($others:tt)* }) => {
+    (
+        styles { $($(#[$about:meta])* $vis:vis $name:ident: $scope:literal, $what:literal;)+ }
+        blocks { $($class:ident: $block:literal, $block_what:literal;)+ }
+        styles { $($(#[$more_about:meta])* $more_vis:vis $more:ident: $more_scope:literal, $more_what:literal;)+ }
+        others { $($others:tt)* }
+    ) => {
+        /// All scopes, for authors of themes.
+        pub const SCOPES: &[(&str, &str)] =
+            &[$(($scope, $what),)+ $(($block, $block_what),)+ $(($more_scope, $more_what),)+];
+
+        /// Scopes of the blocks of a flame graph.
+        const BLOCKS: &[(Class, &str)] = &[$((Class::$class, $block)),+];
+
         /// Styles by meaning. Colour is never the only carrier of a meaning.
         #[derive(Clone, Debug)]
-        pub struct Theme { $($(#[$about])* $vis $name: Style,)+ $($others)* }
+        pub struct Theme {
+            $($(#[$about])* $vis $name: Style,)+
+            $($(#[$more_about])* $more_vis $more: Style,)+
+            $($others)*
+        }
 
         impl Theme {
             /// Creates a theme for a colour depth.
             pub fn of(file: &ThemeFile, depth: Depth) -> Self {
                 let of = |scope: &str| file.style(scope);
+                let blocks = BLOCKS.iter().map(|(_, scope)| of(scope));
                 let mut theme = Self {
                     $($name: of($scope),)+
+                    $($more: of($more_scope),)+
+                    ground: of("text"),
                     heat: HeatColors {
                         cells: file.heat.unwrap_or(CELLS.map(Color::Indexed)),
                         highlight: file.highlight.unwrap_or(HIGHLIGHT.map(Color::Indexed)),
                     },
                     ipc: between(of("flame.softirq"), of("diff.same"), of("diff.shrank")),
-                    shades: BLOCKS.map(of).into_iter().chain([of("diff.same")]).map(shades).collect(),
-                    fine: matches!(depth, Depth::True | Depth::Ansi256),
+                    shades: blocks.chain([of("diff.same")]).map(shades).collect(),
+                    fine: depth >= Depth::Ansi256,
                     charset: Charset::Utf8,
                     hot_from: Themes::HOT,
                     warm_from: Themes::WARM,
@@ -80,7 +100,7 @@ macro_rules! theme {
 
             fn all(&mut self) -> impl Iterator<Item = &mut Style> {
                 let shades = self.shades.iter_mut().flatten().chain(&mut self.ipc);
-                [$(&mut self.$name),+].into_iter().chain(shades)
+                [&mut self.ground, $(&mut self.$name,)+ $(&mut self.$more),+].into_iter().chain(shades)
             }
         }
     };
@@ -88,35 +108,47 @@ macro_rules! theme {
 
 theme! {
     styles {
-        /// The background of the screen.
-        pub ground: "text",
-        pub(crate) title: "text.title",
-        pub(crate) text: "text",
-        pub(crate) dim: "text.dim",
-        pub(crate) head: "text.head",
-        pub(crate) selected: "select",
-        pub(crate) hot: "share.hot",
-        pub(crate) warm: "share.warm",
-        pub(crate) bar: "bar",
-        pub(crate) good: "say.good",
-        pub(crate) warning: "say.warning",
-        pub(crate) error: "say.error",
-        pub(crate) found: "found",
-        pub(crate) key: "text.key",
-        pub(crate) kernel: "code.kernel",
-        pub(crate) user: "code.user",
-        pub(crate) library: "code.library",
-        pub(crate) jit: "code.jit",
-        pub(crate) unknown: "code.unknown",
-        pub(crate) others: "flame.others",
-        /// Comparison: growth, decrease, no change.
-        pub grew: "diff.grew",
-        pub(crate) shrank: "diff.shrank",
-        pub(crate) same: "diff.same",
+        pub(crate) text: "text", "all that is nothing else; its background fills the screen";
+        pub(crate) title: "text.title", "names of screens and panels";
+        pub(crate) dim: "text.dim", "what matters less";
+        pub(crate) head: "text.head", "heads of tables";
+        pub(crate) key: "text.key", "keys in the footer and the help";
+        pub(crate) selected: "select", "the line under the cursor";
+        pub(crate) found: "found", "matches of a search";
+        pub(crate) bar: "bar", "bars of shares and courses";
+        pub(crate) hot: "share.hot", "shares of 5 % and more";
+        pub(crate) warm: "share.warm", "shares of 0.5 % and more";
+        pub(crate) good: "say.good", "what is well";
+        pub(crate) warning: "say.warning", "warnings, losses";
+        pub(crate) error: "say.error", "errors";
+        pub(crate) kernel: "code.kernel", "names of the kernel's functions";
+        pub(crate) user: "code.user", "names of the program's functions";
+        pub(crate) library: "code.library", "names of libraries' functions";
+        pub(crate) jit: "code.jit", "names of functions compiled at run time";
+        pub(crate) unknown: "code.unknown", "addresses without a name";
+    }
+    blocks {
+        Thread: "flame.thread", "blocks of a flame graph: threads";
+        Kernel: "flame.kernel", "kernel";
+        Softirq: "flame.softirq", "softirqs";
+        Irq: "flame.irq", "hardware interrupts";
+        User: "flame.user", "the program";
+        Library: "flame.library", "libraries";
+        Jit: "flame.jit", "code compiled at run time";
+        Unknown: "flame.unknown", "addresses without a name";
+    }
+    styles {
+        pub(crate) others: "flame.others", "what is too narrow to be drawn, together";
         /// Off-CPU time.
-        pub cold: "flame.off-cpu",
+        pub cold: "flame.off-cpu", "time off the CPUs";
+        /// Comparison: growth, decrease, no change.
+        pub grew: "diff.grew", "of a comparison: what grew";
+        pub(crate) shrank: "diff.shrank", "what shrank";
+        pub(crate) same: "diff.same", "what is as it was";
     }
     others {
+        /// The background of the screen.
+        pub ground: Style,
         /// Cells of heat maps.
         pub heat: HeatColors,
         /// Blocks by instructions per cycle, from the softirq red of the lowest to the blue of decrease.
@@ -138,18 +170,6 @@ pub struct HeatColors {
     pub(crate) cells: [Color; 7],
     pub(crate) highlight: [Color; 7],
 }
-
-/// Scopes of the blocks of a flame graph.
-const BLOCKS: [&str; 8] = [
-    "flame.thread",
-    "flame.kernel",
-    "flame.softirq",
-    "flame.irq",
-    "flame.user",
-    "flame.library",
-    "flame.jit",
-    "flame.unknown",
-];
 
 /// Ramps in the 256-colour palette, both of increasing lightness.
 const CELLS: [u8; 7] = [52, 88, 124, 160, 202, 214, 226];
@@ -174,21 +194,22 @@ impl Theme {
 
     /// Creates a theme with the terminal's own sixteen colours.
     pub fn new(depth: Depth) -> Self {
-        Self::built_in(if depth == Depth::None { "monochrome" } else { "ansi" }, depth)
+        Self::built_in(if depth == Depth::NoColor { "monochrome" } else { "ansi" }, depth)
     }
 
     fn at(mut self, depth: Depth) -> Self {
         for style in self.all() {
             let had_background = style.bg.is_some();
-            (style.fg, style.bg) = (style.fg.and_then(|c| depth.adapt(c)), style.bg.and_then(|c| depth.adapt(c)));
-            if depth == Depth::None && had_background && !style.add_modifier.contains(Modifier::UNDERLINED) {
+            (style.fg, style.bg) =
+                (style.fg.and_then(|c| depth.adapt_color(c)), style.bg.and_then(|c| depth.adapt_color(c)));
+            if depth == Depth::NoColor && had_background && !style.add_modifier.contains(Modifier::UNDERLINED) {
                 *style = style.underlined();
             }
         }
         for color in self.heat.cells.iter_mut().chain(&mut self.heat.highlight) {
-            *color = depth.adapt(*color).unwrap_or(Color::Reset);
+            *color = depth.adapt_color(*color).unwrap_or(Color::Reset);
         }
-        if depth == Depth::None {
+        if depth == Depth::NoColor {
             // A background that fills the screen is not a marker.
             self.ground = Style::new();
             // Bars must be visible; their signs show the direction.
@@ -196,7 +217,7 @@ impl Theme {
             self.ipc = [Style::new(); 5];
         }
         // The cursor and matches must be visible even if the theme lacks their styles.
-        if self.selected == Style::new() || depth == Depth::None {
+        if self.selected == Style::new() || depth == Depth::NoColor {
             self.selected = Style::new().reversed();
         }
         if self.found == Style::new() {
@@ -207,18 +228,9 @@ impl Theme {
 
     /// Returns the style of a flame graph's block. `shade` distinguishes functions of one class.
     pub fn block(&self, class: Class, shade: usize) -> Style {
-        let at = match class {
-            Class::Thread => 0,
-            Class::Kernel => 1,
-            Class::Softirq => 2,
-            Class::Irq => 3,
-            Class::User => 4,
-            Class::Library => 5,
-            Class::Jit => 6,
-            // Like its enclosing function; the letter marks it as inlined.
-            Class::Inlined => 4,
-            Class::Unknown => 7,
-        };
+        // An inlined function looks like the program; the letter marks it as inlined.
+        let class = if class == Class::Inlined { Class::User } else { class };
+        let at = BLOCKS.iter().position(|(known, _)| *known == class).unwrap_or(0);
         self.shades.get(at).map_or(self.text, |shades| shades[shade % 3])
     }
 
@@ -297,7 +309,7 @@ impl Themes {
 
     /// Whether there are enough colours and characters for edges inside a cell.
     pub(crate) fn are_fine(&self) -> bool {
-        matches!(self.depth, Depth::True | Depth::Ansi256) && self.charset == Charset::Utf8
+        self.depth >= Depth::Ansi256 && self.charset == Charset::Utf8
     }
 
     /// Sets the minimum shares in percent of hot and warm rows.

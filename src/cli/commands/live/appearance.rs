@@ -2,7 +2,7 @@
 
 use crate::panel::charset::Charset;
 use crate::ui::terminal::term;
-use crate::ui::theme::{Depth, Themes};
+use crate::ui::theme::{Themes, detect_depth, parse_depth};
 
 use crate::cli::args::ViewArgs;
 use crate::cli::output::{charset, complain};
@@ -11,8 +11,8 @@ use crate::cli::{Usage, config, usage};
 /// Returns the themes of a session and the name of the first one; `auto` adapts to the terminal.
 pub(crate) fn choose(view: &ViewArgs) -> anyhow::Result<(Themes, String)> {
     let asked = view.color.as_ref().or(config::get().color.as_ref());
-    let depth = asked.map(|text| Depth::parse(text)).transpose().map_err(Usage)?.flatten();
-    let depth = depth.unwrap_or_else(Depth::detect);
+    let depth = asked.map(|text| parse_depth(text)).transpose().map_err(Usage)?.flatten();
+    let depth = depth.unwrap_or_else(detect_depth);
     term::own_colors();
     let mut themes = config::themes(depth);
     themes.charset = if view.ascii { Charset::Ascii } else { charset() };

@@ -8,7 +8,7 @@ use crate::event::CallGraph;
 use crate::event::catalogue::EventKind;
 use crate::lang::counted;
 use crate::panel::series::LEVELS;
-use crate::panel::text::{fit, fit_end, width, wrap};
+use crate::panel::text::{fit, fit_end, wrap};
 use crate::panel::unit::{duration, percent, short, thousands};
 use crate::panel::{Align, Cell, Column, Table};
 use crate::query::answer::{EventInfo, Meter};
@@ -133,8 +133,7 @@ pub(crate) fn draw(model: &Model, view: &EventsState, on: &mut Canvas<'_>) {
     let cursor = view.item(&model.context.answer.events);
     for (figure, x, cells) in &plan.figures {
         let column = figure.column();
-        let pad = if column.align == Align::Right { cells.saturating_sub(width(&column.title) as u16) } else { 0 };
-        on.put(x + pad, 0, &fit_end(&column.title, usize::from(*cells)), on.theme.head);
+        on.put_in((*x, *cells), column.align, &fit_end(&column.title, usize::from(*cells)), on.theme.head);
     }
     for (y, event) in (1..).zip(visible_own(model, view, &plan)) {
         own(model, &plan, event, cursor == Some(EventRow::Own(event)), &mut on.line(y));
@@ -185,9 +184,8 @@ fn own(model: &Model, plan: &EventsLayout, event: usize, here: bool, on: &mut Ca
             (EventColumn::State, None, Origin::Live) => ("made of others".to_owned(), on.theme.dim),
             _ => figure_text(on.theme, info, *figure, room),
         };
-        let pad = if figure.column().align == Align::Right { room.saturating_sub(width(&text)) } else { 0 };
         let style = if here && *figure == EventColumn::Name { on.theme.selected } else { style };
-        on.put(x + pad as u16, 0, &text, style);
+        on.put_in((*x, *cells), figure.column().align, &text, style);
     }
 }
 
@@ -368,7 +366,7 @@ fn catalogue_line(view: &EventsState, theme: &Theme, name: &str, about: &str, ro
 /// Returns the measured events as text.
 pub(crate) fn text(model: &Model) -> String {
     let figures: Vec<EventColumn> = FIGURES.iter().map(|(f, _)| *f).filter(|f| *f != EventColumn::History).collect();
-    let theme = Theme::new(Depth::None);
+    let theme = Theme::new(Depth::NoColor);
     let row = |event: usize| -> Option<Vec<Cell>> {
         let info = model.context.answer.events.get(event)?;
         Some(figures.iter().map(|f| Cell::Text(Arc::from(figure_text(&theme, info, *f, 200).0.as_str()))).collect())

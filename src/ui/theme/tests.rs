@@ -90,7 +90,7 @@ fn distance(a: Rgb, b: Rgb) -> (f64, &'static str) {
 fn themes() -> impl Iterator<Item = (&'static str, Background, Theme)> {
     BUILT_IN.iter().map(|(name, text)| {
         let file = ThemeFile::parse(text).expect(name);
-        (*name, file.background, Theme::of(&file, Depth::True))
+        (*name, file.background, Theme::of(&file, Depth::TrueColor))
     })
 }
 
@@ -181,7 +181,7 @@ fn classes_are_told_apart_by_all_eyes() {
     for (name, _, theme) in themes().filter(|(name, ..)| *name != "monochrome") {
         let need = if name == "color-blind" { 20.0 } else { 10.0 };
         let blocks: Vec<(&str, Option<Rgb>)> =
-            BLOCKS.iter().zip(&theme.shades).map(|(scope, shades)| (*scope, rgb(shades[0].bg))).collect();
+            BLOCKS.iter().zip(&theme.shades).map(|((_, scope), shades)| (*scope, rgb(shades[0].bg))).collect();
         let codes =
             [("kernel", theme.kernel), ("library", theme.library), ("jit", theme.jit), ("unknown", theme.unknown)];
         let codes: Vec<(&str, Option<Rgb>)> = codes.iter().map(|(what, style)| (*what, rgb(style.fg))).collect();
@@ -218,7 +218,7 @@ fn maps_rise_step_by_step() {
 #[test]
 fn without_colours_all_marks_are_left() {
     for (name, text) in BUILT_IN {
-        let mut none = Theme::of(&ThemeFile::parse(text).expect("valid"), Depth::None);
+        let mut none = Theme::of(&ThemeFile::parse(text).expect("valid"), Depth::NoColor);
         assert_eq!(none.selected.add_modifier, Modifier::REVERSED, "{name}");
         assert!(none.all().all(|style| style.fg.is_none() && style.bg.is_none()), "{name}");
         assert!(!none.found.add_modifier.is_empty(), "{name}: a match is still seen");
@@ -233,7 +233,7 @@ fn fewer_colours_keep_classes_apart() {
         let theme = Theme::of(&ThemeFile::parse(text).expect("valid"), Depth::Ansi256);
         let blocks: Vec<Option<Color>> = theme.shades[..BLOCKS.len()].iter().map(|shades| shades[0].bg).collect();
         for (i, a) in blocks.iter().enumerate() {
-            assert!(!blocks[i + 1..].contains(a), "{name}: {} is another's", BLOCKS[i]);
+            assert!(!blocks[i + 1..].contains(a), "{name}: {} is another's", BLOCKS[i].1);
         }
     }
 }

@@ -9,7 +9,8 @@ use ratatui::layout::Rect;
 use ratatui::style::Style;
 use ratatui::widgets::{Clear, Widget};
 
-use crate::panel::text::{clean, fit_end};
+use crate::panel::Align;
+use crate::panel::text::{clean, fit_end, width};
 use crate::ui::theme::Theme;
 
 /// A part of the screen to draw on, with the styles.
@@ -51,5 +52,11 @@ impl Canvas<'_> {
         let text = fit_end(&text, room);
         let (end, _) = self.buffer.set_stringn(area.x + x, area.y + y, text.as_ref(), room, style);
         end - area.x - x
+    }
+
+    /// Writes a text into a column of some cells, at its left or right end.
+    pub(crate) fn put_in(&mut self, (x, cells): (u16, u16), align: Align, text: &str, style: Style) {
+        let pad = if align == Align::Right { cells.saturating_sub(width(text) as u16) } else { 0 };
+        self.put(x + pad, 0, text, style);
     }
 }

@@ -5,7 +5,6 @@ use ratatui::layout::Rect;
 use ratatui::style::{Modifier, Style};
 
 use crate::machine::table::{CpuColumn, CpuFacts};
-use crate::panel::Align;
 use crate::panel::series::LEVELS;
 use crate::panel::text::{fit, fit_end, width};
 use crate::query::flame::Class;
@@ -176,10 +175,8 @@ fn heading(view: &CpusState, facts: &CpuFacts<'_>, plan: &CpusLayout, on: &mut C
         let title = facts.title(span.column);
         let room = usize::from(span.width);
         let text = format!("{}{arrow}", fit(&title, room.saturating_sub(width(arrow))));
-        let right = span.column.column().align == Align::Right;
-        let pad = if right { room.saturating_sub(width(&text)) } else { 0 };
         let style = if ordered { on.theme.head.add_modifier(Modifier::BOLD) } else { on.theme.head };
-        on.put(span.x + pad as u16, 0, &text, style);
+        on.put_in((span.x, span.width), span.column.column().align, &text, style);
     }
     for (place, long, brief) in [(plan.bar, "now", "now"), (plan.history, "softirq + irq + miss", "history")] {
         if let Some((x, cells)) = place {
@@ -245,10 +242,7 @@ fn cell(
         (Some(v), column) => column.short(v),
         (None, _) => "-".to_owned(),
     };
-    let room = usize::from(span.width);
-    let text = fit(&text, room);
-    let right = span.column.column().align == Align::Right;
-    let pad = if right { room.saturating_sub(width(&text)) } else { 0 } as u16;
+    let text = fit(&text, usize::from(span.width));
     let style = match (span.column, value) {
         (CpuColumn::Cpu, _) => on.theme.text,
         (_, None) => on.theme.dim,
@@ -264,7 +258,7 @@ fn cell(
             on.put(x, 0, " ", on.theme.selected);
         }
     }
-    on.put(span.x + pad, 0, &text, if here { on.theme.selected } else { style });
+    on.put_in((span.x, span.width), span.column.column().align, &text, if here { on.theme.selected } else { style });
 }
 
 /// Returns the style of a share: low ones are dim, high ones stand out.

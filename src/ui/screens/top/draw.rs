@@ -258,12 +258,7 @@ impl Row<'_> {
 fn cell(span: &TopColumnSpan, cell: &Cell, style: Style, on: &mut Canvas<'_>) {
     let room = usize::from(span.width - span.bar);
     let text = cell.text_in(room);
-    let text = fit(&text, room);
-    let pad = match span.field.column().align {
-        Align::Right => room.saturating_sub(width(&text)),
-        Align::Left => 0,
-    };
-    on.put(span.x + pad as u16, 0, &text, style);
+    on.put_in((span.x, room as u16), span.field.column().align, &fit(&text, room), style);
 }
 
 /// Draws forks, fold mark and name, with additional cells from the next column.

@@ -159,9 +159,8 @@ impl UnitTable<'_> {
                 fit(&column.title, room - width(mark).min(room)).into_owned()
             };
             let text = title + mark;
-            let pad = if column.align == Align::Right { room.saturating_sub(width(&text)) } else { 0 };
             let style = if ordered { on.theme.head.add_modifier(Modifier::BOLD) } else { on.theme.head };
-            on.put(span.x + pad as u16, 0, &text, style);
+            on.put_in((span.x, room as u16), column.align, &text, style);
         }
     }
 
@@ -189,12 +188,10 @@ impl UnitTable<'_> {
                     cut.into_owned()
                 }
             };
-            let right = column.align == Align::Right;
-            let pad = if right { room.saturating_sub(width(&text)) } else { 0 };
             let place = &mut on.part(Rect { width: (span.x + span.cells).min(on.area.width), ..on.area });
             let theme = place.theme;
             let style = if self.rows.is_dim(row) { theme.dim } else { style_of(cell, theme) };
-            place.put(span.x + pad as u16, 0, &text, style);
+            place.put_in((span.x, room as u16), column.align, &text, style);
             if let (Cell::Percent(share), true) = (cell, span.bar > 1) {
                 let bar = eighths(share / 100.0, usize::from(span.bar - 1));
                 place.put(span.x + span.cells - span.bar + 1, 0, &bar, theme.bar);

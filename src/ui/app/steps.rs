@@ -13,7 +13,7 @@ use crate::query::rows::top_table::TopField;
 use crate::query::{Age, ChainMode, Direction, Order};
 use crate::ui::app::App;
 use crate::ui::screens::flame::state::FlameView;
-use crate::ui::screens::time::state::MapLook;
+use crate::ui::screens::time::state::TimeState;
 use crate::ui::screens::top::state::TopState;
 use crate::ui::screens::units::state::Arrangement;
 use crate::ui::state::{BannerSubject, ComparedWith, Effect, ListCursor, Tab, Zoom};
@@ -107,7 +107,7 @@ struct Cursors {
     tab: Tab,
     top: TopState,
     flame: Option<u64>,
-    time: MapLook,
+    time: TimeState,
 }
 
 impl Cursors {
@@ -116,7 +116,7 @@ impl Cursors {
             tab: app.model.frame.tab,
             top: app.model.top.clone(),
             flame: app.views.flame.cursor,
-            time: app.views.time.look(),
+            time: app.views.time.clone(),
         }
     }
 }
@@ -196,7 +196,7 @@ impl App {
         self.replay(&step, (&step.before, &step.after), step.from.tab, "undone");
         self.views.flame.cursor = step.from.flame;
         if step.from.tab == Tab::Time {
-            self.views.time.look_at(step.from.time);
+            self.views.time.return_to(&step.from.time);
         }
         self.steps.cursor = Some(step.from.top.clone());
         self.steps.undone.push(step);

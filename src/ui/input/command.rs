@@ -7,6 +7,7 @@ use crate::lang::find::Findable;
 use crate::ui::state::Tab;
 
 /// A command.
+#[derive(Debug)]
 pub struct Command {
     /// The name typed after `:`.
     pub name: &'static str,
@@ -101,12 +102,6 @@ impl Command {
 
     pub(crate) fn is(&self, other: &Command) -> bool {
         self.name == other.name
-    }
-}
-
-impl std::fmt::Debug for Command {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(self.name)
     }
 }
 

@@ -35,28 +35,19 @@ impl PopupOutcome {
 /// Handles a key on a popup.
 pub(crate) fn press(popup: &mut Popup, model: &mut Model, key: KeyEvent, name: &str) -> PopupOutcome {
     let page = model.top.height.max(1);
-    let outcome = match popup {
-        Popup::Help(help) => PopupOutcome::stays(help_key(help, key, name, page)),
-        Popup::Losses { scroll } | Popup::Info { scroll } => PopupOutcome::stays(scrolled(scroll, name, page)),
-        Popup::Palette(palette) => return palette_key(palette, model, key, name),
-        Popup::Units(chooser) => return chooser_key(chooser, model, key, name),
-        Popup::Marks { cursor } => return marks_key(cursor, model, name),
+    let last = layout::places_of(model).map_or(0, |places| draw::last_scroll(model, popup, places.table));
+    match popup {
+        Popup::Help(help) => PopupOutcome::stays(help_key(help, key, name, (page, last))),
+        Popup::Losses { scroll } | Popup::Info { scroll } => PopupOutcome::stays(scrolled(scroll, name, (page, last))),
+        Popup::Palette(palette) => palette_key(palette, model, key, name),
+        Popup::Units(chooser) => chooser_key(chooser, model, key, name),
+        Popup::Marks { cursor } => marks_key(cursor, model, name),
         Popup::Annotate(screen) => {
             let wish = screen.key(name, model.annotate_room());
-            return PopupOutcome::stays(model.carry_out(wish, screen));
+            PopupOutcome::stays(model.carry_out(wish, screen))
         }
-        Popup::Columns { cursor } => return columns_key(cursor, model, name),
-    };
-    if let Popup::Help(Searched { scroll, .. }) | Popup::Losses { scroll } | Popup::Info { scroll } = popup
-        && let Some(places) = layout::places_of(model)
-    {
-        let at = *scroll;
-        let last = draw::last_scroll(model, popup, places.table);
-        if let Popup::Help(Searched { scroll, .. }) | Popup::Losses { scroll } | Popup::Info { scroll } = popup {
-            *scroll = at.min(last);
-        }
+        Popup::Columns { cursor } => columns_key(cursor, model, name),
     }
-    outcome
 }
 
 /// Moves the cursor of a list with the keys that all lists have, up to the last row; returns whether the key was one.
@@ -184,22 +175,23 @@ fn marks_key(cursor: &mut usize, model: &mut Model, name: &str) -> PopupOutcome 
     PopupOutcome::Stays
 }
 
-/// Scrolls a text with list keys; any other key closes it.
-fn scrolled(scroll: &mut usize, name: &str, page: usize) -> bool {
+/// Scrolls a text with list keys, by pages of some lines up to a last position; any other key closes it.
+fn scrolled(scroll: &mut usize, name: &str, (page, last): (usize, usize)) -> bool {
     match name {
         "up" | "k" => *scroll = scroll.saturating_sub(1),
         "down" | "j" => *scroll = scroll.saturating_add(1),
         "pgup" | "ctrl-b" => *scroll = scroll.saturating_sub(page),
         "pgdn" | "ctrl-f" | "space" => *scroll = scroll.saturating_add(page),
         "home" | "g" => *scroll = 0,
-        "end" | "G" => *scroll = usize::MAX,
+        "end" | "G" => *scroll = last,
         _ => return false,
     }
+    *scroll = (*scroll).min(last);
     true
 }
 
 /// Searches the help for typed text, ignoring a leading slash. Returns whether the help stays open.
-fn help_key(help: &mut Searched, key: KeyEvent, name: &str, page: usize) -> bool {
+fn help_key(help: &mut Searched, key: KeyEvent, name: &str, page: (usize, usize)) -> bool {
     let empty = help.input.value().is_empty();
     match name {
         "esc" if !empty => *help = Searched::default(),

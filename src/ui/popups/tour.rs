@@ -10,6 +10,7 @@ use crate::ui::state::{Model, Tab};
 use crate::ui::widgets::Canvas;
 
 /// A step: its text, and the command that it waits for.
+#[derive(Debug)]
 pub(crate) struct TourStep {
     pub(crate) row: &'static Command,
     pub(crate) text: &'static str,
@@ -30,12 +31,6 @@ impl TourStep {
     fn is_done(&self, row: &Command, tab: Tab) -> bool {
         let is_its = self.row.is(row) || self.also.iter().any(|other| other.is(row));
         is_its && self.screen.is_none_or(|screen| screen == tab)
-    }
-}
-
-impl std::fmt::Debug for TourStep {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(self.row.name)
     }
 }
 

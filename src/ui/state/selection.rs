@@ -333,29 +333,17 @@ impl Selection {
 
     fn baseline_asked(&self, context: &SessionContext, tab: Tab) -> Option<Baseline> {
         if self.off_cpu && tab == Tab::Flame {
-            let filter = self.asked_filter();
             let event = context.answer.events.iter().position(|e| e.name == OFF_CPU);
-            return Some(Baseline {
-                event,
-                filter,
-                other: false,
-                per: NormalizeBy::Nothing,
-                split: None,
-                range: self.range(),
-            });
+            let (filter, range, per) = (self.asked_filter(), self.range(), NormalizeBy::Nothing);
+            return Some(Baseline { event, filter, other: false, per, split: None, range });
         }
         let mark = self.baseline.as_ref()?;
-        let (filter, split) = match &mark.of {
-            BaselineSource::Past(ns) => {
-                (self.narrowed(self.filter.as_ref(), Some(format!("time < {ns}ns"))), Some(*ns))
-            }
-            BaselineSource::View(filter) => (self.narrowed(filter.as_ref(), None), None),
-            BaselineSource::Range(_) | BaselineSource::File(_) => (self.narrowed(self.filter.as_ref(), None), None),
-        };
-        let range = match mark.of {
-            BaselineSource::Range(range) => Some(range),
-            BaselineSource::File(_) => None,
-            _ => self.range(),
+        let own = self.filter.as_ref();
+        let (filter, split, range) = match &mark.of {
+            BaselineSource::Past(ns) => (self.narrowed(own, Some(format!("time < {ns}ns"))), Some(*ns), self.range()),
+            BaselineSource::View(filter) => (self.narrowed(filter.as_ref(), None), None, self.range()),
+            BaselineSource::Range(range) => (self.narrowed(own, None), None, Some(*range)),
+            BaselineSource::File(_) => (self.narrowed(own, None), None, None),
         };
         Some(Baseline { event: None, filter, other: mark.of.is_file(), per: self.per, split, range })
     }

@@ -36,17 +36,6 @@ pub struct TimeState {
     pub highlight: Option<(Arc<Filter>, String)>,
 }
 
-/// The visible part of the map, its resolution, and the selection.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct MapLook {
-    by: HeatBy,
-    length: u64,
-    page: Option<u64>,
-    cursor: Option<MapPoint>,
-    anchor: Option<MapPoint>,
-    whole: bool,
-}
-
 impl Default for TimeState {
     fn default() -> Self {
         Self {
@@ -89,14 +78,10 @@ impl TimeSelection {
 }
 
 impl TimeState {
-    pub(crate) fn look(&self) -> MapLook {
-        let &Self { by, length, page, cursor, anchor, whole, .. } = self;
-        MapLook { by, length, page, cursor, anchor, whole }
-    }
-
-    pub(crate) fn look_at(&mut self, look: MapLook) {
-        (self.by, self.length, self.page) = (look.by, look.length, look.page);
-        (self.cursor, self.anchor, self.whole) = (look.cursor, look.anchor, look.whole);
+    /// Returns to the visible part of the map, the resolution and the selection of an earlier state.
+    pub(crate) fn return_to(&mut self, past: &Self) {
+        (self.by, self.length, self.page) = (past.by, past.length, past.page);
+        (self.cursor, self.anchor, self.whole) = (past.cursor, past.anchor, past.whole);
     }
 
     pub(crate) fn spot(&self, heat: &Heat) -> MapPoint {

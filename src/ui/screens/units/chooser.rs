@@ -151,7 +151,7 @@ fn lacks(context: &SessionContext, spec: &'static Spec) -> Option<String> {
         let nothing = !wants.is_empty() && !wants.iter().any(|want| there(&want));
         return if nothing { lacks_event(context, wants.first()?) } else { None };
     }
-    must.iter().find(|want| !there(want)).and_then(|want| lacks_event(context, want))
+    must.iter().find_map(|want| lacks_event(context, want))
 }
 
 fn lacks_event(context: &SessionContext, want: &EventRequest) -> Option<String> {

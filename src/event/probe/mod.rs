@@ -137,10 +137,7 @@ pub fn parse(text: &str, group: &str) -> Result<Probe, ProbeError> {
         !what.starts_with(['%', '$', '@', '+', '-', '\\']) && !what.starts_with("arg")
     };
     let wanted = spec.line.is_some() || spec.source.is_some() || spec.args.iter().any(by_name);
-    match wanted.then(|| DebugInfo::open(&path)).flatten() {
-        Some(info) => spec.in_file(&path, group, &info, Some(&info)),
-        None => spec.in_file(&path, group, &args::None, None),
-    }
+    spec.in_file(&path, group, wanted.then(|| DebugInfo::open(&path)).flatten().as_ref())
 }
 
 /// Finds a static probe by name, with or without its provider.
@@ -245,13 +242,7 @@ impl ProbeSpec {
         })
     }
 
-    pub(crate) fn in_file(
-        &self,
-        path: &Path,
-        group: &str,
-        parameters: &dyn Parameters,
-        info: Option<&DebugInfo>,
-    ) -> Result<Probe, ProbeError> {
+    fn in_file(&self, path: &Path, group: &str, info: Option<&DebugInfo>) -> Result<Probe, ProbeError> {
         let path = path.canonicalize().map_err(|error| ProbeError::in_file(path, error))?;
         if path.to_string_lossy().contains(|c: char| c.is_whitespace() || c == ':') {
             return Err(ProbeError::in_file(&path, "the kernel does not support blanks or colons in the path"));
@@ -278,6 +269,7 @@ impl ProbeSpec {
                 file.offset(address).ok_or_else(|| format!("line {line} has no code in the file"))?
             }
         };
+        let parameters = info.map_or(&args::None as &dyn Parameters, |info| info);
         Ok(self.at(ProbePoint::File { path, offset: at, semaphore: None }, group, parameters)?)
     }
 }

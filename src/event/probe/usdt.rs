@@ -1,5 +1,9 @@
 //! Static probes in programs (section `.note.stapsdt`, systemtap's sdt.h), and operands in the kernel's fetch syntax.
 
+use object::LittleEndian;
+use object::elf::FileHeader64;
+use object::read::elf::NoteIterator;
+
 use super::{Probe, ProbePoint, as_name};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,29 +25,10 @@ const MAX_PROBES: usize = 100_000;
 /// Parses the notes. Addresses move with the base section if a file was prelinked.
 /// A semaphore without file content is dropped: writing there would change something else.
 pub fn parse(notes: &[u8], base: Option<u64>, is_64: bool, to_offset: &dyn Fn(u64) -> Option<u64>) -> Vec<Usdt> {
-    let mut out = Vec::new();
-    let mut rest = notes;
-    while let Some((note, after)) = one(rest) {
-        rest = after;
-        let Some((kind, desc)) = note else { continue };
-        if kind == NOTE_TYPE && out.len() < MAX_PROBES {
-            out.extend(probe(desc, base, is_64, to_offset));
-        }
-    }
-    out
-}
-
-type Note<'a> = Option<(u32, &'a [u8])>;
-
-fn one(bytes: &[u8]) -> Option<(Note<'_>, &[u8])> {
-    let word = |at: usize| Some(u32::from_le_bytes(bytes.get(at..at + 4)?.try_into().ok()?));
-    let (name_len, desc_len, kind) = (word(0)? as usize, word(4)? as usize, word(8)?);
-    let desc_at = 12usize.checked_add(name_len.checked_next_multiple_of(4)?)?;
-    let end = desc_at.checked_add(desc_len)?;
-    let desc = bytes.get(desc_at..end)?;
-    let ours = bytes.get(12..12 + name_len)? == b"stapsdt\0";
-    let next = end.checked_next_multiple_of(4)?.min(bytes.len());
-    Some((ours.then_some((kind, desc)), &bytes[next..]))
+    let notes = NoteIterator::<FileHeader64<LittleEndian>>::new(LittleEndian, 4, notes);
+    let ours = notes.into_iter().flatten().map_while(Result::ok).filter(|note| note.name_bytes() == b"stapsdt\0");
+    let ours = ours.filter(|note| note.n_type(LittleEndian).0 == NOTE_TYPE);
+    ours.filter_map(|note| probe(note.desc(), base, is_64, to_offset)).take(MAX_PROBES).collect()
 }
 
 fn probe(desc: &[u8], base: Option<u64>, is_64: bool, to_offset: &dyn Fn(u64) -> Option<u64>) -> Option<Usdt> {
@@ -133,13 +118,8 @@ fn x86_register(name: &str) -> Option<String> {
     }
     let stem = name.strip_prefix(['r', 'e']).unwrap_or(name);
     let of_part = |whole: &&&str| {
-        stem == **whole || stem.strip_suffix('l') == Some(whole) || {
-            let mut letters = whole.chars();
-            whole.ends_with('x')
-                && stem.len() == 2
-                && stem.starts_with(letters.next().unwrap_or(' '))
-                && stem.ends_with('l')
-        }
+        let is_low = whole.ends_with('x') && stem.strip_suffix('l') == Some(&whole[..1]);
+        stem == **whole || stem.strip_suffix('l') == Some(whole) || is_low
     };
     WHOLE.iter().find(of_part).map(|whole| (*whole).to_owned())
 }

@@ -166,7 +166,7 @@ impl Waiting {
 fn named(resolver: &mut Resolver, epoch: u64, portion: &[WantedName]) -> LookedUp {
     resolver.prepare(portion.iter().map(|w| (&*w.dso, w.at)));
     let frames = portion.iter().map(|w| (w.frame, w.dso.id, w.at, resolver.resolve(&w.dso, w.at))).collect();
-    let found = resolver.take_findings();
+    let found = std::mem::take(&mut resolver.found);
     let mut behind: Vec<DsoId> = portion.iter().filter(|w| resolver.is_behind(&w.dso)).map(|w| w.dso.id).collect();
     behind.dedup();
     LookedUp { epoch, frames, found, behind, changes: resolver.jits.take_changes() }

@@ -206,7 +206,7 @@ impl Image {
         let own = [(&self.bytes, SymbolSection::All), (&self.bytes, SymbolSection::Dynamic)];
         let mut last = SymbolTable::default();
         for (bytes, kind) in debug.chain(own) {
-            last = elf::objects(bytes, kind, &self.segments, purse)?;
+            last = elf::symbols(bytes, kind, &self.segments, true, purse)?;
             if !last.is_empty() {
                 break;
             }
@@ -236,7 +236,7 @@ impl Image {
         };
         let found = |from: String, whole| Ok(Some(Functions { tables: Vec::new(), from, whole }));
         let functions = |bytes: &Bytes, kind, purse: &mut UnpackBudget| {
-            purse.attempt(|purse| elf::functions(bytes, kind, &self.segments, purse))
+            purse.attempt(|purse| elf::symbols(bytes, kind, &self.segments, false, purse))
         };
         add(
             tables,
@@ -253,7 +253,7 @@ impl Image {
         let mini = self.mini(&file).is_some_and(|packed| {
             let unpacked = |purse: &mut UnpackBudget| {
                 let bytes = unpack::xz(MINI, packed, purse)?.into();
-                elf::functions(&bytes, SymbolSection::All, &self.segments, purse)
+                elf::symbols(&bytes, SymbolSection::All, &self.segments, false, purse)
             };
             add(tables, purse.attempt(unpacked))
         });

@@ -57,7 +57,7 @@ pub struct Resolver {
     /// Program text moved to anonymous memory, by the DSO of that memory.
     moved: FxHashMap<DsoId, MovedText>,
     shares: Shares<Holder>,
-    found: Findings,
+    pub(crate) found: Findings,
 }
 
 /// Facts about files that lookups found.
@@ -158,11 +158,6 @@ impl Resolver {
     /// Takes the problems since the last call: DSOs without names, and why.
     pub fn take_problems(&mut self) -> Vec<(DsoId, Problem)> {
         std::mem::take(&mut self.found.problems)
-    }
-
-    /// Takes the facts that lookups found since the last call.
-    pub(crate) fn take_findings(&mut self) -> Findings {
-        std::mem::take(&mut self.found)
     }
 
     fn kernel(&mut self, dso: &Dso) -> &mut LoadedFiles {

@@ -5,7 +5,7 @@
 use std::hash::Hash;
 use std::ops::Range;
 
-use gimli::{BaseAddresses, CieOrFde, CommonInformationEntry, FrameDescriptionEntry, RunTimeEndian, UnwindSection};
+use gimli::{BaseAddresses, CieOrFde, CommonInformationEntry, FrameDescriptionEntry, Reader, UnwindSection};
 use rustc_hash::FxHashMap;
 
 use super::ElfSegments;
@@ -49,8 +49,7 @@ const HEAD: usize = 12;
 
 impl Shape {
     fn word(self, bytes: &[u8], at: usize) -> u32 {
-        let word = bytes.get(at..).and_then(|rest| rest.first_chunk()).copied().unwrap_or_default();
-        if self.endian == RunTimeEndian::Little { u32::from_le_bytes(word) } else { u32::from_be_bytes(word) }
+        Slice::new(bytes.get(at..).unwrap_or_default(), self.endian).read_u32().unwrap_or_default()
     }
 
     /// Returns the offset in `.eh_frame` of an address's entry.
@@ -111,7 +110,7 @@ impl Way {
     fn find(&self, bytes: &[u8], address: u64) -> Option<(u64, u64)> {
         match self {
             Self::Header { frames, header, bases, shape } => {
-                let at = shape.entry(header.bytes(bytes), header.address(), frames.address(), address)?;
+                let at = shape.entry(header.bytes(bytes), header.address, frames.address, address)?;
                 let at = gimli::EhFrameOffset(usize::try_from(at).ok()?);
                 let frames = frames.eh_frames(bytes, *shape);
                 let found = frames.fde_from_offset(bases, at, gimli::EhFrame::cie_from_offset).ok()?;
@@ -121,7 +120,7 @@ impl Way {
                 let after = list.partition_point(|(start, _)| *start <= address);
                 list.get(after.checked_sub(1)?).copied()
             }
-            Self::Index { entries, shape } => shape.indexed(entries.bytes(bytes), entries.address(), address),
+            Self::Index { entries, shape } => shape.indexed(entries.bytes(bytes), entries.address, address),
         }
     }
 }
@@ -206,7 +205,7 @@ mod tests {
         let segments = segments(&bytes);
         let mut bounds = Bounds::of(&bytes, &segments);
         let mut purse = crate::perfdata::unpack::UnpackBudget::new(1 << 28);
-        let table = elf::functions(&bytes, elf::SymbolSection::All, &segments, &mut purse).expect("symbols");
+        let table = elf::symbols(&bytes, elf::SymbolSection::All, &segments, false, &mut purse).expect("symbols");
         let ours: Vec<_> = table.iter().filter(|s| memchr::memmem::find(s.name, b"perfprof_tui").is_some()).collect();
         assert!(ours.len() > 1000);
         let mut same = |s: &&crate::symbols::names::table::Symbol<'_>| {
@@ -243,7 +242,7 @@ mod tests {
 
     #[test]
     fn an_arm_index_is_searched_by_distance() {
-        let shape = Shape { endian: RunTimeEndian::Little, size: 4, vendor: Vendor::Default };
+        let shape = Shape { endian: gimli::RunTimeEndian::Little, size: 4, vendor: Vendor::Default };
         // Entries at 0x1000: functions at 0x800, 0x900 and 0xa00.
         let entries: Vec<u8> = [0x800u32, 0x900, 0xa00]
             .iter()
@@ -263,7 +262,7 @@ mod tests {
         let bytes = map(SPIN);
         let segments = segments(&bytes);
         let file = elf::parse(&bytes).expect("elf");
-        let places = [".eh_frame_hdr", ".eh_frame"].map(|name| Section::of(&file, name).expect("section").range());
+        let places = [".eh_frame_hdr", ".eh_frame"].map(|name| Section::of(&file, name).expect("section").range);
         let text = file.section_by_name(".text").and_then(|s| s.file_range()).expect("text").0;
         let mut seed = 1u64;
         for _ in 0..3000 {

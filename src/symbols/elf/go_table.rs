@@ -1,10 +1,12 @@
 //! Functions and lines from `.gopclntab` of Go programs. Every Go program carries it for its own stack traces, even
 //! when stripped. The layouts are those of Go 1.2, 1.16, 1.18 and 1.20 (debug/gosym and runtime/symtab.go).
 
+use gimli::{Reader, RunTimeEndian};
 use object::{Object, ObjectSection, ObjectSegment};
 
 use crate::perfdata::unpack::UnpackBudget;
 use crate::symbols::bytes::Bytes;
+use crate::symbols::elf::section::{Shape, Slice};
 use crate::symbols::elf::{Elf, ElfError, ElfSegments};
 use crate::symbols::names::table::{Binding, MAX_NAME, Names, Raw, SymbolTable};
 
@@ -39,7 +41,7 @@ pub(crate) struct GoTable {
     bytes: Bytes,
     layout: Layout,
     wide: bool,
-    big: bool,
+    endian: RunTimeEndian,
     /// The minimum size of an instruction in bytes.
     quantum: u64,
     functions: u64,
@@ -85,15 +87,14 @@ impl GoTable {
 
     fn at(file: &Elf<'_>, bytes: &Bytes, at: usize, text: Option<u64>) -> Option<Self> {
         let head: [u8; 8] = bytes.get(at..)?.first_chunk().copied()?;
-        let big = !file.is_little_endian();
-        let word = [head[0], head[1], head[2], head[3]];
-        let layout = Layout::of(if big { u32::from_be_bytes(word) } else { u32::from_le_bytes(word) })?;
+        let endian = Shape::of(file).endian;
+        let layout = Layout::of(Slice::new(&head, endian).read_u32().ok()?)?;
         let [_, _, _, _, 0, 0, quantum @ (1 | 2 | 4), size @ (4 | 8)] = head else { return None };
         let mut table = Self {
             bytes: bytes.clone(),
             layout,
             wide: size == 8,
-            big,
+            endian,
             quantum: quantum.into(),
             functions: 0,
             text: 0,
@@ -122,17 +123,16 @@ impl GoTable {
         (first <= second && table.end()? > first).then_some(table)
     }
 
+    fn from(&self, at: usize) -> Option<Slice<'_>> {
+        Some(Slice::new(self.bytes.get(at..)?, self.endian))
+    }
+
     fn u32(&self, at: usize) -> Option<u32> {
-        let word = self.bytes.get(at..)?.first_chunk().copied()?;
-        Some(if self.big { u32::from_be_bytes(word) } else { u32::from_le_bytes(word) })
+        self.from(at)?.read_u32().ok()
     }
 
     fn pointer(&self, at: usize) -> Option<u64> {
-        if !self.wide {
-            return self.u32(at).map(u64::from);
-        }
-        let word = self.bytes.get(at..)?.first_chunk().copied()?;
-        Some(if self.big { u64::from_be_bytes(word) } else { u64::from_le_bytes(word) })
+        self.from(at)?.read_address(if self.wide { 8 } else { 4 }).ok()
     }
 
     /// Returns the size of a number in the function list, in bytes.
@@ -217,35 +217,22 @@ impl GoTable {
 
     /// Returns the value at an offset into a function, from a table of value changes.
     fn value(&self, table: u32, into: u64) -> Option<i64> {
-        let mut rest = self.bytes.get(self.values.checked_add(table as usize)?..)?;
+        let mut rest = self.from(self.values.checked_add(table as usize)?)?;
         let (mut value, mut upto) = (-1i64, 0u64);
         for step in 0..MAX_STEPS {
-            let change = varint(&mut rest)?;
+            let change = rest.read_uleb128().ok()?;
             if change == 0 && step > 0 {
                 return None;
             }
             let change = (change >> 1) as i64 ^ -((change & 1) as i64);
             value = value.wrapping_add(change);
-            upto = upto.checked_add(varint(&mut rest)?.checked_mul(self.quantum)?)?;
+            upto = upto.checked_add(rest.read_uleb128().ok()?.checked_mul(self.quantum)?)?;
             if into < upto {
                 return Some(value);
             }
         }
         None
     }
-}
-
-fn varint(bytes: &mut &[u8]) -> Option<u64> {
-    let mut value = 0u64;
-    for shift in (0..35).step_by(7) {
-        let (byte, rest) = bytes.split_first()?;
-        *bytes = rest;
-        value |= u64::from(byte & 0x7f) << shift;
-        if byte & 0x80 == 0 {
-            return Some(value);
-        }
-    }
-    None
 }
 
 #[cfg(test)]

@@ -84,34 +84,16 @@ pub(crate) fn build_id(file: &Elf<'_>) -> Option<BuildId> {
     file.build_id().ok().flatten().and_then(BuildId::new)
 }
 
-/// Returns the functions of one of a file's symbol tables; names stay in the file.
+/// Returns the functions, and data objects on request, of one of a file's symbol tables; names stay in the file.
 /// Empty if the table is missing. `segments` are those of the program if this is its debug file.
-pub(crate) fn functions(
+pub(crate) fn symbols(
     bytes: &Bytes,
     kind: SymbolSection,
     segments: &ElfSegments,
+    with_data: bool,
     purse: &mut UnpackBudget,
 ) -> Result<SymbolTable, ElfError> {
-    table_of(bytes, kind, segments, purse, |symbols, sym| symbols.is_function(sym))
-}
-
-/// Returns functions and data objects of a symbol table.
-pub(crate) fn objects(
-    bytes: &Bytes,
-    kind: SymbolSection,
-    segments: &ElfSegments,
-    purse: &mut UnpackBudget,
-) -> Result<SymbolTable, ElfError> {
-    table_of(bytes, kind, segments, purse, |symbols, sym| symbols.is_function(sym) || symbols.is_object(sym))
-}
-
-fn table_of(
-    bytes: &Bytes,
-    kind: SymbolSection,
-    segments: &ElfSegments,
-    purse: &mut UnpackBudget,
-    is_wanted: fn(&Symbols<'_>, &ElfSym) -> bool,
-) -> Result<SymbolTable, ElfError> {
+    let is_wanted = if with_data { Symbols::is_function_or_object } else { Symbols::is_function };
     let file = parse(bytes)?;
     let symbols = Symbols::of(&file, bytes, kind);
     let names = Names::In(bytes.clone(), symbols.names_at);
@@ -203,9 +185,9 @@ impl<'d> Symbols<'d> {
         is_code && sym.name != 0 && (sym.name as usize) < self.names.len()
     }
 
-    fn is_object(&self, sym: &ElfSym) -> bool {
+    fn is_function_or_object(&self, sym: &ElfSym) -> bool {
         let is_data = sym.kind == STT_OBJECT && sym.section != SHN_UNDEF;
-        is_data && sym.name != 0 && (sym.name as usize) < self.names.len()
+        self.is_function(sym) || is_data && sym.name != 0 && (sym.name as usize) < self.names.len()
     }
 
     /// Returns the wanted symbols, each at its offset.
@@ -305,7 +287,7 @@ mod tests {
     #[test]
     fn our_own_functions_are_found_at_their_offsets() {
         let image = Image::of(map("/proc/self/exe")).expect("elf");
-        let table = functions(&image.bytes, SymbolSection::All, &image.segments, &mut UnpackBudget::new(1 << 28))
+        let table = symbols(&image.bytes, SymbolSection::All, &image.segments, false, &mut UnpackBudget::new(1 << 28))
             .expect("symbols");
         assert!(table.len() > 100);
         let names: Vec<String> =

@@ -131,7 +131,7 @@ impl<'d> ElfProgram<'d> {
     /// Returns the unwind table that the search table points to; its terminator ends it before its segment does.
     fn frames(&self) -> Option<Section> {
         let header = self.header.as_ref()?;
-        let bases = BaseAddresses::default().set_eh_frame_hdr(header.address());
+        let bases = BaseAddresses::default().set_eh_frame_hdr(header.address);
         let (endian, size) = (self.shape.endian, self.shape.size);
         let slice = EndianSlice::new(header.bytes(self.bytes), endian);
         let gimli::Pointer::Direct(at) = gimli::EhFrameHdr::from(slice).parse(&bases, size).ok()?.eh_frame_ptr() else {
@@ -150,7 +150,7 @@ impl<'d> ElfProgram<'d> {
             (".text", BaseAddresses::set_text),
             (".got", BaseAddresses::set_got),
         ] {
-            bases = self.section(name).map_or(bases.clone(), |section| set(bases, section.address()));
+            bases = self.section(name).map_or(bases.clone(), |section| set(bases, section.address));
         }
         bases
     }
@@ -201,7 +201,7 @@ mod tests {
             assert!(program.elf.as_ref().is_none_or(|elf| elf.sections().next().is_none()), "{offset:#x}");
             assert_eq!((&program.segments, program.entry), (&whole.segments, whole.entry));
             let found = program.section(".eh_frame").expect("a table");
-            assert_eq!(found.address(), own.address());
+            assert_eq!(found.address, own.address);
             assert!(found.bytes(&bytes).starts_with(own.bytes(whole.bytes)));
             let code: usize = program.code().iter().map(|(_, code)| code.len()).sum();
             assert!(code >= whole.code().iter().map(|(_, code)| code.len()).sum());

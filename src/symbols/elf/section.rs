@@ -12,8 +12,8 @@ pub(crate) type Slice<'a> = EndianSlice<'a, RunTimeEndian>;
 /// A section's range in the file, and its linked address.
 #[derive(Clone, Debug)]
 pub(crate) struct Section {
-    range: Range<usize>,
-    address: u64,
+    pub(crate) range: Range<usize>,
+    pub(crate) address: u64,
 }
 
 impl Section {
@@ -21,14 +21,6 @@ impl Section {
     pub(crate) fn at(offset: u64, size: u64, address: u64) -> Option<Self> {
         let range = usize::try_from(offset).ok()?..usize::try_from(offset.checked_add(size)?).ok()?;
         Some(Self { range, address }).filter(|section| !section.range.is_empty())
-    }
-
-    pub(crate) fn address(&self) -> u64 {
-        self.address
-    }
-
-    pub(crate) fn range(&self) -> Range<usize> {
-        self.range.clone()
     }
 
     pub(crate) fn of(file: &elf::Elf<'_>, name: &str) -> Option<Self> {

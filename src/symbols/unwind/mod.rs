@@ -266,7 +266,7 @@ fn module(bytes: &Bytes, debug: Option<&Bytes>, purse: &mut UnpackBudget) -> Opt
     let program = ElfProgram::of(bytes).ok()?;
     let own = |name: &str| {
         let section = program.section(name)?;
-        let (part, start) = (Part::at(bytes, section.range()), section.address());
+        let (part, start) = (Part::at(bytes, section.range), section.address);
         let svma = start..start.checked_add(part.len() as u64)?;
         Some((part, svma))
     };

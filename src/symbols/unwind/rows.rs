@@ -73,7 +73,7 @@ pub(crate) fn contents(bytes: &Bytes) -> Option<Contents<'_>> {
         return None;
     }
     let names = [".eh_frame", ".debug_frame", ".eh_frame_hdr", ".text", ".got", ".plt", ".iplt"];
-    let address = |name| program.section(name).map(|section| section.address());
+    let address = |name| program.section(name).map(|section| section.address);
     let sections = names.into_iter().map(address).collect();
     let bare = match program.machine {
         Machine::Aarch64 => bare::SECTIONS.iter().filter_map(found).collect(),

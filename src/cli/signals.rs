@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::Sender;
 use signal_hook::consts::{SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGXFSZ};
 
-use crate::kernel::spawn::Fate;
+use crate::kernel::spawn::ExitOutcome;
 use crate::kernel::{self, tty};
 use crate::ui::terminal::run::OutsideEvent;
 
@@ -143,7 +143,7 @@ impl Steps {
 pub(crate) static SUSPENDED: AtomicBool = AtomicBool::new(false);
 
 /// Reports a command that is slow to end or does not end, while `end` runs.
-pub(crate) fn farewell<R>(fate: &Fate, end: impl FnOnce() -> R) -> R {
+pub(crate) fn farewell<R>(fate: &ExitOutcome, end: impl FnOnce() -> R) -> R {
     let over = Arc::new(AtomicBool::new(false));
     let (fate_seen, seen) = (fate.clone(), over.clone());
     let watch = move || {

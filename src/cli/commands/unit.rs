@@ -11,7 +11,7 @@ use crate::engine::headless::{self, IntervalFigures};
 use crate::event::spec::LookupPaths;
 use crate::event::{parse, tracepoint};
 use crate::ingest::unit_events::shown;
-use crate::kernel::spawn::Fate;
+use crate::kernel::spawn::ExitOutcome;
 use crate::panel::{Body, Panel};
 use crate::report::unit_figures::{json, stamp, text};
 use crate::source::Source;
@@ -64,7 +64,7 @@ fn batch(spec: &'static Spec, mut args: UnitArgs) -> anyhow::Result<u8> {
     let stop = signals::stop_flag()?;
     let mut outputs = Outputs::open(&args)?;
     let live = args.files.is_empty();
-    let mut fate = Fate::default();
+    let mut fate = ExitOutcome::default();
     let (mut source, symbols, unit): (Box<dyn Source>, SymbolOptions, _) = if live {
         let (source, unit) = start(spec, &mut args, true)?;
         fate = source.fate();

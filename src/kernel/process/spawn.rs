@@ -27,7 +27,7 @@ pub struct HeldCommand {
     pid: i32,
     gate: OwnedFd,
     spawning: std::thread::JoinHandle<io::Result<Child>>,
-    fate: Fate,
+    fate: ExitOutcome,
 }
 
 /// The destination of a held command's output while a screen owns the terminal, or a recording standard output.
@@ -102,7 +102,7 @@ pub(crate) fn hold(command: &[OsString], output: Output) -> io::Result<HeldComma
     match rustix::io::read(pid_read.as_fd(), &mut pid)? {
         4 => {
             let (program, pid) = (program.clone(), i32::from_le_bytes(pid));
-            Ok(HeldCommand { program, path, pid, gate, spawning, fate: Fate::of(pid) })
+            Ok(HeldCommand { program, path, pid, gate, spawning, fate: ExitOutcome::of(pid) })
         }
         _ => match spawning.join() {
             Ok(Err(error)) => Err(named(program, error)),
@@ -142,7 +142,7 @@ impl HeldCommand {
         self.path.as_deref()
     }
 
-    pub(crate) fn fate(&self) -> Fate {
+    pub(crate) fn fate(&self) -> ExitOutcome {
         self.fate.clone()
     }
 
@@ -167,7 +167,7 @@ impl HeldCommand {
 #[derive(Debug)]
 pub struct RunningCommand {
     child: Child,
-    fate: Fate,
+    fate: ExitOutcome,
 }
 
 /// The time that a command has to end after SIGTERM. A command that ignores the signal is left running.
@@ -179,7 +179,7 @@ impl RunningCommand {
         self.child.id() as i32
     }
 
-    pub(crate) fn fate(&self) -> Fate {
+    pub(crate) fn fate(&self) -> ExitOutcome {
         self.fate.clone()
     }
 
@@ -240,13 +240,13 @@ impl Drop for RunningCommand {
 
 /// How a command ended, for messages after its owner is gone.
 #[derive(Clone, Debug, Default)]
-pub struct Fate {
+pub struct ExitOutcome {
     /// The command's process; 0 where there is no command.
     pid: i32,
     ended: Arc<OnceLock<(ExitStatus, bool)>>,
 }
 
-impl Fate {
+impl ExitOutcome {
     fn of(pid: i32) -> Self {
         Self { pid, ended: Arc::default() }
     }

@@ -28,7 +28,7 @@ use rustix::event::{EventfdFlags, epoll, eventfd};
 
 use crate::event::{CallGraph, Event, Interpreters};
 use crate::kernel::limits::{self, Rights};
-use crate::kernel::spawn::{self, Fate, HeldCommand, RunningCommand};
+use crate::kernel::spawn::{self, ExitOutcome, HeldCommand, RunningCommand};
 use crate::kernel::sys::{Errno, Sys};
 use crate::kernel::{cgroup, monotonic_ns, procfs};
 use crate::lang::counted;
@@ -243,7 +243,7 @@ impl LiveSource {
     }
 
     /// Returns a handle to how the command ends, valid after the source is dropped; without a command, success.
-    pub(crate) fn fate(&self) -> Fate {
+    pub(crate) fn fate(&self) -> ExitOutcome {
         let held = self.held.as_ref().map(HeldCommand::fate);
         held.or_else(|| self.child.as_ref().map(RunningCommand::fate)).unwrap_or_default()
     }

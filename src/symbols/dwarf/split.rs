@@ -36,8 +36,8 @@ pub(super) struct SplitFiles {
     options: SymbolOptions,
     namers: TrustedUids,
     /// Units by their DWO ID.
-    units: FxHashMap<u64, OnceCell<Option<Unit>>>,
-    package: OnceCell<Option<(DwarfPackageSections<Part>, RunTimeEndian)>>,
+    units: FxHashMap<u64, OnceCell<Option<Loaded<DwarfSections<Part>>>>>,
+    package: OnceCell<Option<Loaded<DwarfPackageSections<Part>>>>,
     /// The remaining budget of decompressed bytes, and of open files.
     left: Cell<usize>,
     open: Cell<usize>,
@@ -45,10 +45,8 @@ pub(super) struct SplitFiles {
     missing: RefCell<Option<PathBuf>>,
 }
 
-struct Unit {
-    sections: DwarfSections<Part>,
-    endian: RunTimeEndian,
-}
+/// The sections of a file, and the byte order of its numbers.
+type Loaded<S> = (S, RunTimeEndian);
 
 impl SplitFiles {
     /// Lists the split units of a program; does not look for files yet.
@@ -106,8 +104,8 @@ impl SplitFiles {
     }
 
     fn in_file<'a>(&'a self, load: &SplitDwarfLoad<Slice<'a>>) -> Option<Dwarf<Slice<'a>>> {
-        let unit = self.units.get(&load.dwo_id.0)?.get_or_init(|| self.open_unit(load)).as_ref()?;
-        let mut dwarf = unit.sections.borrow(|part| EndianSlice::new(part, unit.endian));
+        let (sections, endian) = self.units.get(&load.dwo_id.0)?.get_or_init(|| self.open_unit(load)).as_ref()?;
+        let mut dwarf = sections.borrow(|part| EndianSlice::new(part, *endian));
         dwarf.make_dwo(&load.parent);
         Some(dwarf)
     }
@@ -119,7 +117,7 @@ impl SplitFiles {
     }
 
     /// Opens the package file next to the program.
-    fn open_package(&self) -> Option<(DwarfPackageSections<Part>, RunTimeEndian)> {
+    fn open_package(&self) -> Option<Loaded<DwarfPackageSections<Part>>> {
         let places = self.search()?;
         let mut path = places.path().as_os_str().to_owned();
         path.push(".dwp");
@@ -130,7 +128,7 @@ impl SplitFiles {
     }
 
     /// Opens a unit's file, which is where it was compiled, or next to the program. In another build it has another ID.
-    fn open_unit(&self, load: &SplitDwarfLoad<Slice<'_>>) -> Option<Unit> {
+    fn open_unit(&self, load: &SplitDwarfLoad<Slice<'_>>) -> Option<Loaded<DwarfSections<Part>>> {
         let places = self.search()?;
         let text = |text: &Slice<'_>| PathBuf::from(OsStr::from_bytes(text.slice()));
         let path = text(load.path.as_ref()?);
@@ -146,7 +144,7 @@ impl SplitFiles {
             let header = dwarf.units().next().ok()??;
             let is_it = dwarf.unit(header).is_ok_and(|unit| unit.dwo_id == Some(load.dwo_id));
             self.afford(&mut dwarf).filter(|()| is_it)?;
-            Some(Unit { sections, endian })
+            Some((sections, endian))
         })
     }
 

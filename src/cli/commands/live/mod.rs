@@ -13,7 +13,7 @@ use crossbeam_channel::unbounded;
 use crate::engine::{Engine, IntakeOptions, Options};
 use crate::filter::KnownFields;
 use crate::ingest::tracepoints;
-use crate::kernel::spawn::{Fate, Output};
+use crate::kernel::spawn::{ExitOutcome, Output};
 use crate::query::ColumnKey;
 use crate::query::rows::top_table::TopField;
 use crate::query::time_range::TimeRange;
@@ -147,7 +147,7 @@ fn show(opened: Opened, view: &ViewArgs, mut start: Start, files: Files) -> anyh
     let apart = opened.source.info().hosts.several().any(|host| host.shift.is_none());
     let absent = || opened.source.info().notes.first().filter(|_| flows).cloned();
     let warning = apart.then(|| CLOCKS.to_owned()).or_else(absent);
-    session(opened.source, options, view, start, warning, files, &Fate::default())
+    session(opened.source, options, view, start, warning, files, &ExitOutcome::default())
 }
 
 pub(crate) fn unit(spec: &'static Spec, mut args: UnitArgs) -> anyhow::Result<u8> {
@@ -253,7 +253,7 @@ fn session(
     mut start: Start,
     warning: Option<String>,
     files: Files,
-    fate: &Fate,
+    fate: &ExitOutcome,
 ) -> anyhow::Result<u8> {
     let (themes, theme) = appearance::choose(view)?;
     start.charset = themes.charset;

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::bounded;
 
 use crate::engine::{Engine, Notice, Options, Request};
-use crate::kernel::spawn::{Fate, Output};
+use crate::kernel::spawn::{ExitOutcome, Output};
 use crate::lang::counted;
 use crate::panel::unit;
 use crate::source::Control;
@@ -28,7 +28,7 @@ const LAST: Duration = Duration::from_secs(5);
 struct Keeper {
     engine: Engine,
     stop: Arc<AtomicBool>,
-    fate: Fate,
+    fate: ExitOutcome,
     failed: bool,
 }
 

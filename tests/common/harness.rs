@@ -154,7 +154,7 @@ impl Harness {
         let (mut resolver, mut lines) = (Resolver::new(options.clone()), Lines::new(options.clone()));
         let dso = data.session.dsos.get(dso);
         let listing = code::list(dso, at.unwrap_or(start), &mut resolver, &mut lines, &options);
-        self.app.set_listing(target, listing.map(Arc::new));
+        self.app.model.set_listing(target, listing.map(Arc::new));
     }
 
     fn ask_again(&mut self) {

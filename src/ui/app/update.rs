@@ -7,10 +7,8 @@ use crate::event::catalogue::CatalogueEvent;
 use crate::ingest::derived::softirq_times::HandlerTimes;
 use crate::ingest::tracepoints;
 use crate::machine::sampler::HostView;
-use crate::query::annotate::AnnotatedFunction;
 use crate::query::{Age, Answer, Question};
 use crate::session::Origin;
-use crate::symbols::code::Listing;
 use crate::ui::app::App;
 use crate::ui::draw::layout;
 use crate::ui::input::commands::{general, table};
@@ -195,11 +193,6 @@ impl App {
     pub fn set_catalogue(&mut self, catalogue: Arc<Vec<CatalogueEvent>>) {
         self.views.events.set_catalogue(&catalogue);
         self.model.context.catalogue = Some(catalogue);
-    }
-
-    /// Applies the disassembly of a function.
-    pub fn set_listing(&mut self, target: &AnnotatedFunction, listing: Result<Arc<Listing>, String>) {
-        self.model.set_listing(target, listing);
     }
 
     /// Enables the PMU counters of the CPUs while their screen is visible.

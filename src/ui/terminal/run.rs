@@ -161,7 +161,7 @@ fn take_notice(app: &mut App, engine: &Engine, notice: Notice) {
             app.model.set_filter(view.filter);
             app.model.say(view.words);
         }
-        Notice::Listing(target, listing) => app.set_listing(&target, listing),
+        Notice::Listing(target, listing) => app.model.set_listing(&target, listing),
     }
 }
 

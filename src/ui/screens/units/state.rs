@@ -5,14 +5,11 @@ use std::sync::Arc;
 
 use hashbrown::{HashMap, HashSet};
 
-use crate::engine::{UnitAnswer, UnitRequest};
+use crate::engine::UnitAnswer;
 use crate::panel::row_order::arrange_by_key;
 use crate::panel::{Body, Panel};
 use crate::ui::screens::units::panel_view::{PanelView, cursor, visible};
 use crate::units::kit::ViewState;
-
-/// Number of log rows to request.
-const LOG_ROWS: usize = 1000;
 
 #[derive(Clone, Debug, Default)]
 pub(crate) struct UnitView {
@@ -42,7 +39,7 @@ pub struct UnitsState {
     pub(crate) resets: u64,
     views: HashMap<u64, UnitView>,
     /// The last view state sent to the engine.
-    sent: Option<(u64, ViewState)>,
+    pub(crate) sent: Option<(u64, ViewState)>,
 }
 
 impl UnitsState {
@@ -175,21 +172,6 @@ impl UnitsState {
         if let Some(view) = self.panel_view_mut() {
             view.list.go(row.map(|(_, id)| id), row.map_or(0, |(at, _)| at), rows, height);
         }
-    }
-
-    /// Returns the request to the engine, if the view has changed. `shown` while this screen is visible.
-    pub(crate) fn look(&mut self, shown: bool) -> Option<UnitRequest> {
-        let look = self.current.filter(|_| shown).map(|id| {
-            let view = self.view();
-            let selected = view.map(|view| view.panels.iter().map(|panel| panel.list.id).collect()).unwrap_or_default();
-            let baseline = view.is_some_and(|view| view.baseline);
-            (id, ViewState { selected, rows: LOG_ROWS, baseline })
-        });
-        if look == self.sent {
-            return None;
-        }
-        self.sent.clone_from(&look);
-        Some(UnitRequest::Look(look))
     }
 }
 

@@ -19,7 +19,10 @@ use crate::ui::screens::units::panel_view::visible;
 use crate::ui::screens::units::state::{UnitsState, split_shell_words};
 use crate::ui::state::{Effect, ListCursor, Tab};
 use crate::units;
-use crate::units::kit::{Settings, Spec};
+use crate::units::kit::{Settings, Spec, ViewState};
+
+/// Number of log rows to request.
+const LOG_ROWS: usize = 1000;
 
 impl Screen for UnitsState {
     fn draw(&self, model: &Model, on: &mut Canvas<'_>) {
@@ -92,10 +95,17 @@ impl UnitsState {
         self.tell(model);
     }
 
-    /// Reports the visible part of the units to the engine.
+    /// Reports the visible part of the units to the engine, if it has changed.
     pub(crate) fn tell(&mut self, model: &mut Model) {
-        if let Some(request) = self.look(model.frame.tab == Tab::Units) {
-            model.effects.push(Effect::Unit(request));
+        let look = self.current.filter(|_| model.frame.tab == Tab::Units).map(|id| {
+            let view = self.view();
+            let selected = view.map(|view| view.panels.iter().map(|panel| panel.list.id).collect()).unwrap_or_default();
+            let baseline = view.is_some_and(|view| view.baseline);
+            (id, ViewState { selected, rows: LOG_ROWS, baseline })
+        });
+        if look != self.sent {
+            self.sent.clone_from(&look);
+            model.effects.push(Effect::Unit(UnitRequest::Look(look)));
         }
     }
 

@@ -53,7 +53,6 @@ impl App {
         self.views.screen_mut(self.model.frame.tab).move_cursor(&mut self.model, step);
     }
 
-    /// Goes to the subject of the message above the screens.
     pub(crate) fn go_to_banner(&mut self) {
         match self.model.banner().map(|banner| banner.of) {
             Some(BannerSubject::Unnamed(path)) => self.model.go_to_unnamed(&path),

@@ -18,9 +18,7 @@ use crate::units::UNITS;
 pub(crate) enum PopupOutcome {
     Stays,
     Closes,
-    /// Closes the popup and runs a command.
     Runs(Invocation),
-    /// Closes the popup and goes to a mark.
     GoesTo(TimeMark),
     /// Starts a unit; if it is refused, the popup stays.
     Starts(String),
@@ -32,7 +30,6 @@ impl PopupOutcome {
     }
 }
 
-/// Handles a key on a popup.
 pub(crate) fn press(popup: &mut Popup, model: &mut Model, key: KeyEvent, name: &str) -> PopupOutcome {
     let page = model.top.height.max(1);
     let last = layout::places_of(model).map_or(0, |places| draw::last_scroll(model, popup, places.table));

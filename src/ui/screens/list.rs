@@ -17,7 +17,6 @@ impl Views {
         }
     }
 
-    /// Returns the screen of a tab, to change it.
     pub(crate) fn screen_mut(&mut self, tab: Tab) -> &mut dyn Screen {
         match tab {
             Tab::Top => &mut self.top,

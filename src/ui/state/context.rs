@@ -144,7 +144,6 @@ impl SessionContext {
         self.catalogue.is_none() || self.catalogue().iter().any(|entry| entry.sort == EventKind::Tracepoint)
     }
 
-    /// Returns the events that were added to those of the start.
     pub(crate) fn started_events(&self) -> impl Iterator<Item = &EventInfo> {
         self.answer.events.iter().filter(|event| event.meter.is_some()).skip(self.info.events.len())
     }

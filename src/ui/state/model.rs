@@ -53,7 +53,6 @@ impl Model {
         self.frame.status = Some((Level::Info, text.into()));
     }
 
-    /// Asks for a command's argument in the prompt.
     pub(crate) fn ask_for(&mut self, row: &'static Command, text: String) {
         if let Some(argument) = &row.argument {
             self.frame.prompt = Some(Prompt::new(row, argument, text, &self.context));
@@ -75,7 +74,6 @@ impl Model {
         self.top.row(&self.context.answer)
     }
 
-    /// Shows the samples of an event.
     pub(crate) fn show_samples_of(&mut self, event: usize) {
         (self.frame.tab, self.selection.event) = (Tab::Top, event);
         self.top.home();

@@ -8,7 +8,6 @@ use crate::ui::screens::screen::{
 use crate::ui::screens::top::commands::{FOOTER, TOGGLE};
 use crate::ui::screens::top::{beside, columns, details, draw};
 
-/// The part of the table under the mouse.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum TopHit {
     Head(TopField),

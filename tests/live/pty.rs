@@ -181,6 +181,22 @@ fn a_snapshot_of_a_recording_gives_the_same_report() {
     assert_eq!(left.len(), 1, "partial files are left: {left:?}");
 }
 
+/// The keys arrive at once, so that the program ends while the snapshot is written.
+#[test]
+fn a_snapshot_is_complete_before_the_program_ends() {
+    let dir = tempfile::tempdir().expect("dir");
+    let path = dir.path().join("snap.data");
+    let mut session = open(24, 100);
+    session.keys(&format!(":save {}\rq", path.display()));
+    assert_eq!(session.end().code(), Some(0));
+    session.wait_for("saved 8,971 samples");
+    assert!(path.exists());
+    let mut session = open(24, 100);
+    session.keys(":save /no/such/dir/x\rq");
+    assert_eq!(session.end().code(), Some(1));
+    session.wait_for("was not written");
+}
+
 #[test]
 fn live_numbers_come_and_the_view_freezes() {
     needs!(allowed());

@@ -1,10 +1,12 @@
 //! File operations and process control for the screen.
 
+use std::cell::RefCell;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
-use crossbeam_channel::Sender;
+use crossbeam_channel::{Receiver, Sender};
 
 use crate::engine::{Engine, IntakeOptions, Offline, Request, offline};
 use crate::ingest::unit_feed::SEVERAL_HOSTS;
@@ -19,6 +21,7 @@ use crate::units::kit::{Settings, Spec};
 
 use crate::cli::args::{NameArgs, RecordingArgs};
 use crate::cli::commands::export::save_again;
+use crate::cli::output::complain;
 use crate::cli::sampling::snapshot::{free_name, save, save_figures};
 use crate::cli::{input, output, signals};
 
@@ -29,18 +32,48 @@ pub(crate) struct SessionDriver {
     pub(crate) recording: Option<Vec<PathBuf>>,
     pub(crate) names: NameArgs,
     pub(crate) no_demangle: bool,
+    pub(crate) saves: RefCell<Vec<JoinHandle<()>>>,
 }
 
+/// Interval of looks at saves that are under way.
+const LOOK: Duration = Duration::from_millis(20);
+/// Time after which the end's wait for a save is reported.
+const LATE: Duration = Duration::from_secs(1);
+
 impl SessionDriver {
+    /// Waits for saves under way, until a signal, and reports what the screen no longer can. Whether all succeeded.
+    pub(crate) fn finish(&self, outside: &Receiver<OutsideEvent>) -> bool {
+        let (begun, mut is_reported, mut succeeded) = (Instant::now(), false, true);
+        loop {
+            let is_saving = self.saves.borrow().iter().any(|save| !save.is_finished());
+            match outside.recv_timeout(if is_saving { LOOK } else { Duration::ZERO }) {
+                Ok(OutsideEvent::Saved(Ok(text))) => complain(&text),
+                Ok(OutsideEvent::Saved(Err(text))) => {
+                    complain(&text);
+                    succeeded = false;
+                }
+                Ok(OutsideEvent::Stop) if is_saving => {
+                    complain("the snapshot is incomplete: a signal ended the program while it was written");
+                    return false;
+                }
+                Ok(_) => {}
+                Err(_) if !is_saving => return succeeded,
+                Err(_) if !is_reported && begun.elapsed() > LATE => {
+                    complain("waiting for the snapshot to be written; ^C ends without it");
+                    is_reported = true;
+                }
+                Err(_) => {}
+            }
+        }
+    }
+
     fn tell(&self, said: Result<String, String>) {
         let _ = self.outside.send(OutsideEvent::Saved(said));
     }
 
     /// Runs slow operations on another thread.
-    fn beside(&self, name: &str, work: impl FnOnce() + Send + 'static) {
-        if let Err(error) = crate::kernel::thread(name, work) {
-            self.tell(Err(error.to_string()));
-        }
+    fn beside(&self, name: &str, work: impl FnOnce() + Send + 'static) -> Option<JoinHandle<()>> {
+        crate::kernel::thread(name, work).map_err(|error| self.tell(Err(error.to_string()))).ok()
     }
 
     /// Carries out a request of the screen.
@@ -87,7 +120,9 @@ impl SessionDriver {
             });
             let _ = outside.send(OutsideEvent::Saved(saved));
         };
-        self.beside("save", work);
+        let mut saves = self.saves.borrow_mut();
+        saves.retain(|save| !save.is_finished());
+        saves.extend(self.beside("save", work));
     }
 
     fn write(&self, path: &Path, text: &str) {

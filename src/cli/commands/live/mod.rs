@@ -4,6 +4,7 @@ mod appearance;
 mod driver;
 mod welcome;
 
+use std::cell::RefCell;
 use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -78,8 +79,8 @@ pub(crate) fn run(mut args: LiveArgs) -> anyhow::Result<u8> {
         ..engine_options(symbols, kept.memory)
     };
     let files = Files { baseline: args.view.baseline.clone(), ..Files::default() };
-    session(Box::new(started.source), options, &args.view, start, viewed.or(started.warning), files, &fate)?;
-    Ok(fate.code(false))
+    let code = session(Box::new(started.source), options, &args.view, start, viewed.or(started.warning), files, &fate)?;
+    Ok(fate.code(false).max(code))
 }
 
 fn first_actions(args: &LiveArgs) -> Vec<StartupAction> {
@@ -163,8 +164,8 @@ pub(crate) fn unit(spec: &'static Spec, mut args: UnitArgs) -> anyhow::Result<u8
         ..engine_options(SymbolOptions::of_user(), flight_recorder::kept(&live.keeping)?.memory)
     };
     let files = Files { names: args.names, unit: Some((spec, args.settings)), ..Files::default() };
-    session(Box::new(source), options, &live.view, start, None, files, &fate)?;
-    Ok(fate.code(false))
+    let code = session(Box::new(source), options, &live.view, start, None, files, &fate)?;
+    Ok(fate.code(false).max(code))
 }
 
 pub(crate) fn unit_of_recording(spec: &'static Spec, mut args: UnitArgs) -> anyhow::Result<u8> {
@@ -287,6 +288,7 @@ fn session(
         recording: files.recording,
         names: files.names,
         no_demangle: view.no_demangle,
+        saves: RefCell::default(),
     };
     if let Some(path) = files.baseline {
         app.model.read_baseline(path);
@@ -298,6 +300,7 @@ fn session(
         interface::run(&mut app, &themes, &engine, &outside, &mut |engine, request| driver.serve(engine, request));
     term::leave();
     watch.left();
+    let saved = driver.finish(&outside);
     let ended = engine.answer().ended.clone();
     signals::farewell(fate, || engine.stop());
     drop(watch);
@@ -305,7 +308,7 @@ fn session(
         complain(&end.to_string());
     }
     result?;
-    Ok(0)
+    Ok(u8::from(!saved))
 }
 
 #[cfg(test)]

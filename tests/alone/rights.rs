@@ -70,7 +70,7 @@ fn each_level_sees_what_the_readme_says() {
     let open = std::os::unix::fs::PermissionsExt::from_mode(0o777);
     std::fs::set_permissions(dir.path(), open).expect("opened");
     let program = dir.path().join("perfprof-tui");
-    std::fs::copy(env!("CARGO_BIN_EXE_perfprof-tui"), &program).expect("copied");
+    crate::common::copy_program(env!("CARGO_BIN_EXE_perfprof-tui"), &program);
     // Capabilities, level, and whether the whole machine and the kernel side of own commands can be sampled.
     let rows = [("", 0, true, true), ("", 1, false, true), ("", 2, false, false), ("perfmon", 2, true, true)];
     for (caps, paranoid, machine, kernel) in rows {
@@ -150,7 +150,7 @@ fn a_program_with_more_rights_reads_as_its_caller() {
     assert!(compiled.success());
     let lends = |name: &str| {
         let program = at(name);
-        std::fs::copy(env!("CARGO_BIN_EXE_perfprof-tui"), &program).expect("copied");
+        crate::common::copy_program(env!("CARGO_BIN_EXE_perfprof-tui"), &program);
         program
     };
     let (capable, setuid) = (lends("capable"), lends("setuid"));
@@ -203,7 +203,7 @@ fn programs_of_other_users_have_native_frames() {
     let open = std::os::unix::fs::PermissionsExt::from_mode(0o777);
     std::fs::set_permissions(dir.path(), open).expect("opened");
     let program = dir.path().join("perfprof-tui");
-    std::fs::copy(env!("CARGO_BIN_EXE_perfprof-tui"), &program).expect("copied");
+    crate::common::copy_program(env!("CARGO_BIN_EXE_perfprof-tui"), &program);
     let script = "import sys\ndef secret():\n while True: pass\nsecret()\n";
     let named = |user: u32, caps: &str| {
         let mut target = as_user(user, Path::new("python3"), dir.path(), "");
@@ -259,7 +259,7 @@ fn rings_shrink_to_a_cpus_share_where_no_memory_may_be_locked() {
     let open = std::os::unix::fs::PermissionsExt::from_mode(0o777);
     std::fs::set_permissions(dir.path(), open).expect("opened");
     let program = dir.path().join("perfprof-tui");
-    std::fs::copy(env!("CARGO_BIN_EXE_perfprof-tui"), &program).expect("copied");
+    crate::common::copy_program(env!("CARGO_BIN_EXE_perfprof-tui"), &program);
     let paranoid = std::fs::read_to_string(PARANOID).expect("readable");
     if !matches!(paranoid.trim(), "0" | "1" | "2") {
         return skipped("kernel.perf_event_paranoid is -1 or the kernel is patched: locked memory is unlimited");

@@ -70,6 +70,13 @@ pub fn symfs() -> tempfile::TempDir {
 }
 
 /// Runs a command that must succeed.
+/// Copies a program that the test starts. Another process writes it: a descriptor of ours could be open for writing in
+/// the child of another test at that moment, and the program could not be executed (ETXTBSY).
+pub fn copy_program(from: impl AsRef<Path>, to: impl AsRef<Path>) {
+    let status = Command::new("cp").arg("--").arg(from.as_ref()).arg(to.as_ref()).status();
+    assert!(status.expect("cp").success(), "{}", from.as_ref().display());
+}
+
 pub fn run(command: &mut Command) -> Output {
     let output = command.output().expect("runs");
     assert!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));

@@ -41,7 +41,7 @@ impl Pods {
         let dir = tempfile::tempdir().map_err(|error| error.to_string())?;
         let at = |name: &str| dir.path().join(name);
         std::fs::create_dir_all(at("rootfs/bin")).expect("made");
-        std::fs::copy(BUSYBOX, at("rootfs/bin/busybox")).expect("copied");
+        super::copy_program(BUSYBOX, at("rootfs/bin/busybox"));
         for name in ["sh", "sleep"] {
             std::os::unix::fs::symlink("busybox", at(&format!("rootfs/bin/{name}"))).expect("link");
         }

@@ -199,7 +199,7 @@ fn rootfs(function: &str) -> Option<tempfile::TempDir> {
         let to = at(path.trim_start_matches('/'));
         if !path.ends_with("libwork.so") {
             std::fs::create_dir_all(to.parent().expect("a folder")).expect("made");
-            std::fs::copy(path, to).expect("copied");
+            crate::common::copy_program(path, to);
         }
     }
     Some(dir)

@@ -80,11 +80,12 @@ impl Running {
         self.0.id() as i32
     }
 
-    /// Waits until the child has executed the program.
+    /// Waits until the child has executed the program and mapped its file, which happens after its name changes.
     fn settle(self, name: &str) -> Self {
         let began = Instant::now();
-        let comm = || std::fs::read_to_string(format!("/proc/{}/comm", self.pid())).unwrap_or_default();
-        while comm().trim() != name {
+        let file = |of: &str| std::fs::read_to_string(format!("/proc/{}/{of}", self.pid())).unwrap_or_default();
+        let is_mapped = || file("maps").lines().any(|line| line.ends_with(&format!("/{name}")));
+        while file("comm").trim() != name || !is_mapped() {
             assert!(began.elapsed() < PATIENCE, "{name} has not started");
             std::thread::sleep(Duration::from_millis(5));
         }
@@ -212,7 +213,7 @@ fn a_recording_names_sources_for_its_owner_alone() {
 fn a_process_that_hides_has_its_own_user() {
     let Some(stage) = Stage::new(&["setpriv"]) else { return };
     let sleep = stage.at("hidden");
-    std::fs::copy("/bin/sleep", &sleep).expect("copied");
+    common::copy_program("/bin/sleep", &sleep);
     // A program that its user may run but not read is such a process.
     mode(&sleep, 0o711);
     let running = Running::start(as_nobody(&sleep).arg("60")).settle("hidden");
@@ -244,7 +245,10 @@ fn no_link_leads_out_of_a_process_root() {
         command
     };
     let built = match busybox {
-        Some(path) => std::fs::copy(path, &sleep).is_ok(),
+        Some(path) => {
+            common::copy_program(path, &sleep);
+            true
+        }
         None => {
             let code = stage.at("sleep.c");
             std::fs::write(&code, "#include <unistd.h>\nint main(void) { sleep(60); return 0; }\n").expect("code");

@@ -41,7 +41,7 @@ fn a_deleted_program_without_its_first_thread_is_named() {
     needs!(allowed());
     let dir = tempfile::tempdir().expect("dir");
     let path = dir.path().join("leaderless");
-    std::fs::copy(data("bin/leaderless"), &path).expect("copied");
+    crate::common::copy_program(data("bin/leaderless"), &path);
     let child = Running(Command::new(&path).spawn().expect("starts"));
     until("the first thread has ended", || state(child.pid()) == Some('Z'));
     std::fs::remove_file(&path).expect("removed");

@@ -65,7 +65,7 @@ fn page_faults_are_counted_beside_others_who_count_them() {
             .count()
     };
     let own = dir.path().join(OWN);
-    std::fs::copy("/bin/true", &own).expect("copied");
+    crate::common::copy_program("/bin/true", &own);
     let each = format!("i=0; while [ $i -lt 20 ]; do {}; i=$((i+1)); done", own.display());
     assert!(record(&ours, &each).wait().expect("ends").success());
     let alone = faults();
@@ -90,7 +90,7 @@ fn a_recording_has_the_build_ids_of_what_ran() {
     needs!(allowed(), installed("perf"));
     let dir = tempfile::tempdir().expect("dir");
     let (copy, file) = (dir.path().join("short-lived"), dir.path().join("ours.data"));
-    std::fs::copy("/bin/sleep", &copy).expect("copied");
+    crate::common::copy_program("/bin/sleep", &copy);
     let work = format!("{0} 0.5; rm {0}", copy.display());
     run(program().args(["record", "-q", "-a", "-o"]).arg(&file).args(["--", "sh", "-c", &work]));
     let listed = |args: &[&str]| {

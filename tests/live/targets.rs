@@ -30,7 +30,7 @@ impl Scene {
         let dir = tempfile::tempdir().expect("a folder");
         std::fs::set_permissions(dir.path(), PermissionsExt::from_mode(0o755)).expect("mode");
         let shell = dir.path().join(BUSY);
-        std::fs::copy("/bin/sh", &shell).expect("copied");
+        crate::common::copy_program("/bin/sh", &shell);
         let mut command = Command::new(&shell);
         command.arg0("sh").args(["-c", "while :; do :; done"]);
         if is_root() {
@@ -282,7 +282,7 @@ fn the_screen_shows_who_was_chosen_beside_a_command() {
 /// A sleeping process with a busy child that it started before.
 fn with_child(dir: &Path, name: &str, then: &str) -> Running {
     let shell = dir.join(name);
-    std::fs::copy("/bin/sh", &shell).expect("copied");
+    crate::common::copy_program("/bin/sh", &shell);
     let burns = format!("{} -c 'while :; do :; done' & echo $! > {}", shell.display(), dir.join("child").display());
     let parent = Running(Command::new("sh").args(["-c", &format!("{burns}; {then}wait")]).spawn().expect("it runs"));
     let comm = || {

@@ -443,7 +443,7 @@ fn without_rights_there_are_frame_pointers_and_the_remedy() {
     needs!(allowed(), installed("setpriv"));
     let copy = tempfile::Builder::new().prefix("perfprof").tempdir().expect("dir");
     let own = copy.path().join("program");
-    std::fs::copy(env!("CARGO_BIN_EXE_perfprof-tui"), &own).expect("copied");
+    crate::common::copy_program(env!("CARGO_BIN_EXE_perfprof-tui"), &own);
     for path in [copy.path(), &own] {
         std::fs::set_permissions(path, std::os::unix::fs::PermissionsExt::from_mode(0o777)).expect("mode");
     }

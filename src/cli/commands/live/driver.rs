@@ -59,7 +59,7 @@ impl SessionDriver {
                 Ok(_) => {}
                 Err(_) if !is_saving => return succeeded,
                 Err(_) if !is_reported && begun.elapsed() > LATE => {
-                    complain("waiting for the snapshot to be written; ^C ends without it");
+                    complain("waiting for the snapshot to be written; SIGINT ends the program without it");
                     is_reported = true;
                 }
                 Err(_) => {}

@@ -198,29 +198,35 @@ fn a_program_with_more_rights_reads_as_its_caller() {
 #[test]
 fn programs_of_other_users_have_native_frames() {
     let _alone = alone();
-    needs!(allowed(), is_root(), installed("setpriv"), installed("python3"), cfg!(target_arch = "x86_64"));
+    needs!(
+        allowed(),
+        is_root(),
+        installed("setpriv"),
+        Path::new("/usr/bin/python3").exists(),
+        cfg!(target_arch = "x86_64")
+    );
     let dir = tempfile::tempdir().expect("dir");
     let open = std::os::unix::fs::PermissionsExt::from_mode(0o777);
     std::fs::set_permissions(dir.path(), open).expect("opened");
     let program = dir.path().join("perfprof-tui");
     crate::common::copy_program(env!("CARGO_BIN_EXE_perfprof-tui"), &program);
     let script = "import sys\ndef secret():\n while True: pass\nsecret()\n";
-    let named = |user: u32, caps: &str| {
-        let mut target = as_user(user, Path::new("python3"), dir.path(), "");
+    let named = |user: u32, recorder: u32, caps: &str| {
+        let mut target = as_user(user, Path::new("/usr/bin/python3"), dir.path(), "");
         let mut target = target.args(["-c", script]).spawn().expect("spawns");
-        let file = dir.path().join(format!("{user}-{}.data", caps.len()));
-        let mut record = as_user(NOBODY, &program, dir.path(), caps);
+        let file = dir.path().join(format!("{user}-{recorder}-{}.data", caps.len()));
+        let mut record = as_user(recorder, &program, dir.path(), caps);
         record.args(["record", "-q", "-e", "cpu-clock", "-F", "199", "-p", &target.id().to_string(), "-o"]).arg(&file);
         let output = record.args(["--", "sleep", "2"]).output().expect("ran");
         let _ = target.kill();
         let _ = target.wait();
         assert!(output.status.success(), "{}", text(&output));
-        assert!(count(&program, &file, "user") > 20, "{user} with {caps}");
+        assert!(count(&program, &file, "user") > 20, "{user} by {recorder} with {caps}");
         count(&program, &file, "stack ~ 'secret (*'")
     };
-    assert_eq!(named(NOBODY - 1, "perfmon,bpf"), 0);
-    assert!(named(NOBODY, "perfmon,bpf") > 0);
-    assert!(named(NOBODY - 1, "perfmon,bpf,sys_ptrace") == 0, "the program drops this right");
+    assert!(named(NOBODY - 1, 0, "") > 0, "root sees them");
+    assert_eq!(named(NOBODY - 1, NOBODY, "perfmon,bpf"), 0);
+    assert_eq!(named(NOBODY - 1, NOBODY, "perfmon,bpf,sys_ptrace"), 0, "the program drops this right");
 }
 
 /// Whether a process runs perfprof-tui under this user, with all four user ids and only the capabilities that sampling

@@ -53,7 +53,7 @@ impl SessionDriver {
                     succeeded = false;
                 }
                 Ok(OutsideEvent::Stop) if is_saving => {
-                    complain("the snapshot is incomplete: a signal ended the program while it was written");
+                    complain("the snapshot was not written: a signal ended the program first");
                     return false;
                 }
                 Ok(_) => {}

@@ -31,7 +31,7 @@ fuzz_target!(|bytes: &[u8]| {
             if let Some(format) = Format::parse("s", &head, big) {
                 let _ = format.text(raw);
                 for field in &format.fields {
-                    let _ = (field.text(raw, big), field.number(raw, big));
+                    let _ = (field.text(raw), field.number(raw));
                 }
             }
         }

@@ -36,7 +36,6 @@ pub(crate) struct Sleeps {
     /// Offsets of time and period in the record of a switch.
     time_at: usize,
     period_at: usize,
-    big: bool,
     /// Unfinished sleeps by task, each with the record of its switch.
     asleep: OpenSpans<i32, (), Vec<u8>>,
     merged: u64,
@@ -60,7 +59,6 @@ impl Sleeps {
             exit: tracepoints::find(info, "sched:sched_process_exit").map(|(event, _)| event),
             time_at: HEADER + places.0,
             period_at: HEADER + places.1,
-            big: format.big,
             asleep: OpenSpans::one_by_one(),
             merged: 0,
         })
@@ -83,7 +81,7 @@ impl Sleeps {
             return SleepOutcome::Taken(None);
         }
         let Some((_, pid)) = self.stats.iter().find(|(stat, _)| *stat == event) else { return SleepOutcome::Kept };
-        let tid = pid.number(sample.raw, self.big).and_then(|pid| i32::try_from(pid).ok());
+        let tid = pid.number(sample.raw).and_then(|pid| i32::try_from(pid).ok());
         // A sleep may have several statistics, for example the blocked time and its I/O wait part.
         let slept = tid.and_then(|tid| self.asleep.newest(&tid)).map(|asleep| asleep.with.clone());
         SleepOutcome::Taken(slept.and_then(|record| self.merge(record, sample.period, sample.time)))
@@ -97,8 +95,7 @@ impl Sleeps {
     /// Handles a switch away from a task that sleeps, or is preempted. Only statistics count preemption.
     fn leave(&mut self, switch: Switch, sample: &Sample<'_>, record: &[u8]) {
         // Higher bits describe how a runnable task was preempted.
-        let sleeps =
-            self.state.as_ref().and_then(|state| state.number(sample.raw, self.big)).is_none_or(|s| s & 0xff != 0);
+        let sleeps = self.state.as_ref().and_then(|state| state.number(sample.raw)).is_none_or(|s| s & 0xff != 0);
         // An exited task does not have a TID any longer, and does not return.
         if sample.tid == -1 {
             return;

@@ -13,7 +13,6 @@ pub struct Switches {
     prev: Field,
     next: Field,
     comms: [Option<Field>; 2],
-    big: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,7 +30,6 @@ impl Switches {
             prev: format.field("prev_pid")?.clone(),
             next: format.field("next_pid")?.clone(),
             comms: ["prev_comm", "next_comm"].map(|name| format.field(name).cloned()),
-            big: format.big,
         })
     }
 
@@ -39,7 +37,7 @@ impl Switches {
         if event != self.event {
             return None;
         }
-        let number = |field: &Field| i32::try_from(field.number(raw, self.big)?).ok();
+        let number = |field: &Field| i32::try_from(field.number(raw)?).ok();
         Some(Switch { prev: number(&self.prev)?, next: number(&self.next)? })
     }
 
@@ -48,7 +46,7 @@ impl Switches {
         let Some(switch) = self.read(event, raw) else { return [None; 2] };
         let [prev, next] = &self.comms;
         [(switch.prev, prev), (switch.next, next)].map(|(tid, field)| {
-            let name = field.as_ref()?.bytes(raw, self.big)?;
+            let name = field.as_ref()?.bytes(raw)?;
             let end = name.iter().position(|byte| *byte == 0).unwrap_or(name.len());
             (tid > 0 && end > 0).then(|| (tid, &name[..end]))
         })

@@ -34,6 +34,8 @@ pub struct Field {
     /// Bytes at its offset; for variable-length data those of its location word.
     pub size: usize,
     pub(crate) signed: bool,
+    /// Whether the data is big-endian.
+    big: bool,
     pub(crate) shape: FieldShape,
 }
 
@@ -70,7 +72,7 @@ impl Format {
             } else if let Some(number) = line.strip_prefix("ID: ") {
                 id = number.trim().parse().ok();
             } else if let Some(field) = line.trim_start().strip_prefix("field:") {
-                format.fields.extend(parse_field(field));
+                format.fields.extend(parse_field(field, big));
             }
         }
         format.id = id?;
@@ -124,17 +126,17 @@ impl Format {
             return String::new();
         }
         self.printer.print(self, raw, function).unwrap_or_else(|| {
-            self.own_fields().map(|f| format!("{}={}", f.name, f.text(raw, self.big))).collect::<Vec<_>>().join(" ")
+            self.own_fields().map(|f| format!("{}={}", f.name, f.text(raw))).collect::<Vec<_>>().join(" ")
         })
     }
 }
 
 impl Field {
     /// Returns the field's data, following a location word.
-    pub(crate) fn bytes<'a>(&self, raw: &'a [u8], big: bool) -> Option<&'a [u8]> {
+    pub(crate) fn bytes<'a>(&self, raw: &'a [u8]) -> Option<&'a [u8]> {
         let own = raw.get(self.offset..self.offset.checked_add(self.size)?)?;
         let FieldShape::Located { relative, .. } = self.shape else { return Some(own) };
-        let word = number(own, false, big) as u32;
+        let word = number(own, false, self.big) as u32;
         let (mut at, len) = ((word & 0xffff) as usize, (word >> 16) as usize);
         if relative {
             at += self.offset + self.size;
@@ -151,14 +153,15 @@ impl Field {
     }
 
     /// Returns the field's number, or the first of several.
-    pub fn number(&self, raw: &[u8], big: bool) -> Option<i64> {
+    pub fn number(&self, raw: &[u8]) -> Option<i64> {
         let own = raw.get(self.offset..self.offset.checked_add(self.size)?)?;
-        Some(number(&own[..own.len().min(8)], self.signed, big))
+        Some(number(&own[..own.len().min(8)], self.signed, self.big))
     }
 
     /// Formats the field as text.
-    pub fn text(&self, raw: &[u8], big: bool) -> String {
-        let Some(bytes) = self.bytes(raw, big) else { return String::new() };
+    pub fn text(&self, raw: &[u8]) -> String {
+        let Some(bytes) = self.bytes(raw) else { return String::new() };
+        let big = self.big;
         let list = |element: usize| {
             let numbers: Vec<String> =
                 bytes.chunks_exact(element.max(1)).map(|b| format!("{:#x}", number(b, false, big))).collect();
@@ -199,7 +202,7 @@ pub(crate) fn text_of(name: &str) -> String {
 }
 
 /// Parses `unsigned long args[6]; offset:16; size:48; signed:0;`.
-fn parse_field(text: &str) -> Option<Field> {
+fn parse_field(text: &str, big: bool) -> Option<Field> {
     let mut parts = text.split(';').map(str::trim);
     let declaration = parts.next()?;
     let mut value = |key: &str| parts.next()?.strip_prefix(key)?.parse::<usize>().ok();
@@ -224,7 +227,7 @@ fn parse_field(text: &str) -> Option<Field> {
     } else {
         FieldShape::Number
     };
-    Some(Field { name: name.to_owned(), kind: kind.trim().to_owned(), offset, size, signed, shape })
+    Some(Field { name: name.to_owned(), kind: kind.trim().to_owned(), offset, size, signed, big, shape })
 }
 
 fn element_size(kind: &str) -> usize {
@@ -344,8 +347,8 @@ mod tests {
     fn fields_and_text() {
         let f = Format::parse("raw_syscalls", SYS_ENTER, false).expect("format");
         assert_eq!((f.id, f.fields.len()), (19, 4));
-        assert_eq!(f.field("id").and_then(|id| id.number(&raw(), false)), Some(-3));
-        assert_eq!(f.field("args").map(|a| a.text(&raw(), false)).as_deref(), Some("{0xab, 0xcd}"));
+        assert_eq!(f.field("id").and_then(|id| id.number(&raw())), Some(-3));
+        assert_eq!(f.field("args").map(|a| a.text(&raw())).as_deref(), Some("{0xab, 0xcd}"));
         assert_eq!(f.text(&raw()), "NR -3 (ab, cd) hi");
         assert_eq!(f.text(&raw()[..20]), "id=-3 args= name=");
     }

@@ -41,7 +41,6 @@ struct Pairing {
     key: Key,
     /// The key's fields in the start and in the end.
     fields: [Vec<Field>; 2],
-    big: bool,
     name: String,
     begun: OpenSpans<[u64; 2], [u64; 2], SiteId>,
 }
@@ -82,7 +81,6 @@ impl Pairing {
             end,
             key,
             fields: [of(&first)?, of(&second)?],
-            big: first.big,
             name: name.to_owned(),
             begun: if matches!(key, Key::WithinCpu(_)) { OpenSpans::nested() } else { OpenSpans::one_by_one() },
         })
@@ -91,7 +89,7 @@ impl Pairing {
     fn lane(&self, fields: &[Field], sample: &Sample<'_>) -> Option<([u64; 2], [u64; 2])> {
         let mut what = [0; 2];
         for (slot, field) in what.iter_mut().zip(fields) {
-            *slot = field.number(sample.raw, self.big)? as u64;
+            *slot = field.number(sample.raw)? as u64;
         }
         Some(match self.key {
             Key::Cpu(_) | Key::WithinCpu(_) => ([u64::from(sample.cpu), 0], what),
@@ -206,7 +204,6 @@ mod tests {
             end: 1,
             key: Key::Thread(&["id"]),
             fields: [vec![id.clone()], vec![id.clone()]],
-            big: false,
             name: "syscall-time".to_owned(),
             begun: OpenSpans::one_by_one(),
         };

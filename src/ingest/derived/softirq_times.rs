@@ -57,14 +57,13 @@ pub(crate) struct SoftirqReader {
     which: SoftirqEvent,
     number: Field,
     name: Option<Field>,
-    big: bool,
 }
 
 impl SoftirqReader {
     /// Returns `None` when the format lacks the field.
     pub(crate) fn new(which: SoftirqEvent, format: &Format) -> Option<Self> {
         let number = format.field(which.number())?.clone();
-        Some(Self { which, number, name: format.field("name").cloned(), big: format.big })
+        Some(Self { which, number, name: format.field("name").cloned() })
     }
 
     pub(crate) fn which(&self) -> SoftirqEvent {
@@ -72,8 +71,8 @@ impl SoftirqReader {
     }
 
     pub(crate) fn read<'a>(&self, raw: &'a [u8]) -> Option<SoftirqRecord<'a>> {
-        let number = self.number.number(raw, self.big)? as u32;
-        let name = self.name.as_ref().and_then(|name| name.bytes(raw, self.big));
+        let number = self.number.number(raw)? as u32;
+        let name = self.name.as_ref().and_then(|name| name.bytes(raw));
         Some(SoftirqRecord { which: self.which, number, name })
     }
 }

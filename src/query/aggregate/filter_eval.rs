@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
-use crate::event::format::{self, Format};
+use crate::event::format;
 use crate::filter::{Atom, Field, Filter};
 use crate::profile::{Chunk, NodeId, Profile, SiteId, SymId};
 use crate::session::TaskId;
@@ -39,7 +39,7 @@ pub struct FilterEvaluator {
     by_event: Vec<u64>,
     number_atoms: Vec<u8>,
     /// For each clause about a tracepoint field, its location in samples of each event.
-    traced: Vec<(u8, Vec<Option<FieldPlace>>)>,
+    traced: Vec<(u8, Vec<Option<format::Field>>)>,
     /// The result for every combination of atoms, if there are few.
     table: Vec<bool>,
     /// For clauses about contexts.
@@ -164,7 +164,7 @@ impl FilterEvaluator {
         }
         for (atom, places) in &mut self.traced {
             let name = &self.filter.atoms()[usize::from(*atom)].name;
-            let place = |event| data.profile.format(event as u16).and_then(|format| FieldPlace::new(format, name));
+            let place = |event| data.profile.format(event as u16).and_then(|format| format.said(name)).cloned();
             *places = (0..data.events.len()).map(place).collect();
         }
         self.by_event = data.events.iter().map(|name| bits(&|a| a.text(name), Field::Event)).collect();
@@ -185,7 +185,8 @@ impl FilterEvaluator {
         bits |= self.by_cpu[usize::from(chunk.cpu[row])];
         for (i, places) in &self.traced {
             let place = places.get(usize::from(event)).and_then(Option::as_ref);
-            let holds = place.is_some_and(|place| place.holds(&self.filter.atoms()[usize::from(*i)], chunk.raw(row)));
+            let holds =
+                place.is_some_and(|field| field_holds(field, &self.filter.atoms()[usize::from(*i)], chunk.raw(row)));
             bits |= u64::from(holds) << i;
         }
         bits |= self.by_event.get(usize::from(event)).copied().unwrap_or(0);
@@ -250,26 +251,14 @@ fn is_of_context(field: Field) -> bool {
     matches!(field, Field::Context | Field::Softirq)
 }
 
-#[derive(Clone, Debug)]
-struct FieldPlace {
-    field: format::Field,
-    big: bool,
-}
-
-impl FieldPlace {
-    fn new(format: &Format, name: &str) -> Option<Self> {
-        Some(Self { field: format.said(name)?.clone(), big: format.big })
-    }
-
-    fn holds(&self, atom: &Atom, raw: &[u8]) -> bool {
-        match atom.field {
-            Field::TraceNumber => self.field.number(raw, self.big).is_some_and(|n| atom.number(n)),
-            _ if self.field.is_text() => self.field.bytes(raw, self.big).is_some_and(|bytes| {
-                let end = bytes.iter().position(|b| *b == 0).unwrap_or(bytes.len());
-                atom.text(&String::from_utf8_lossy(&bytes[..end]))
-            }),
-            _ => atom.text(&self.field.text(raw, self.big)),
+/// Returns whether a clause about a tracepoint's field matches.
+fn field_holds(field: &format::Field, atom: &Atom, raw: &[u8]) -> bool {
+    match atom.field {
+        Field::TraceNumber => field.number(raw).is_some_and(|n| atom.number(n)),
+        _ if field.is_text() => {
+            field.bytes(raw).is_some_and(|bytes| atom.text(&String::from_utf8_lossy(format::until_nul(bytes))))
         }
+        _ => atom.text(&field.text(raw)),
     }
 }
 

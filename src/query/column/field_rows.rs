@@ -52,7 +52,6 @@ struct SeenValues {
 pub(crate) struct FieldReader<'a> {
     traced: &'a FieldCombinations,
     fields: Vec<Option<format::Field>>,
-    big: bool,
 }
 
 impl FieldCombinations {
@@ -69,7 +68,7 @@ impl FieldCombinations {
             format.filter(|format| of.is_none_or(|of| of == format.name))?.said(field).cloned()
         };
         let fields = self.names.iter().map(find).collect();
-        FieldReader { traced: self, fields, big: format.is_some_and(|format| format.big) }
+        FieldReader { traced: self, fields }
     }
 
     pub(crate) fn value(&self, number: u16, name: &str) -> ColumnValue {
@@ -96,7 +95,7 @@ impl FieldReader<'_> {
         let began = self.traced.quantum.map(|quantum| time - time % quantum.max(1));
         bytes.extend(began.into_iter().flat_map(u64::to_le_bytes));
         for field in &self.fields {
-            let own = field.as_ref().and_then(|field| field.bytes(raw, self.big)).unwrap_or_default();
+            let own = field.as_ref().and_then(|field| field.bytes(raw)).unwrap_or_default();
             let end = match field {
                 Some(field) if field.is_text() => memchr::memchr(0, own).unwrap_or(own.len()),
                 _ => own.len(),
@@ -122,13 +121,13 @@ impl FieldReader<'_> {
     }
 
     fn value(&self, field: Option<&format::Field>, raw: &[u8]) -> ColumnValue {
-        let known = field.filter(|field| field.bytes(raw, self.big).is_some());
+        let known = field.filter(|field| field.bytes(raw).is_some());
         match known {
             Some(field) if field.is_number() && field.kind.ends_with('*') => {
-                ColumnValue::Text(format!("{:#x}", field.number(raw, self.big).unwrap_or(0)).into())
+                ColumnValue::Text(format!("{:#x}", field.number(raw).unwrap_or(0)).into())
             }
-            Some(field) if field.is_number() => ColumnValue::Number(field.number(raw, self.big).unwrap_or(0)),
-            Some(field) => ColumnValue::Text(field.text(raw, self.big).into()),
+            Some(field) if field.is_number() => ColumnValue::Number(field.number(raw).unwrap_or(0)),
+            Some(field) => ColumnValue::Text(field.text(raw).into()),
             None => ColumnValue::Text("".into()),
         }
     }

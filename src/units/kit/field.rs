@@ -10,10 +10,7 @@ use super::{ThreadNames, UnitSample};
 
 /// A numeric field of a tracepoint.
 #[derive(Clone, Debug)]
-pub(crate) struct Num {
-    field: Field,
-    big: bool,
-}
+pub(crate) struct Num(Field);
 
 impl Num {
     pub(crate) fn of(format: Option<&Arc<Format>>, name: &str) -> Result<Self, String> {
@@ -27,7 +24,7 @@ impl Num {
                 known.join(" ")
             )
         })?;
-        Ok(Self { field: field.clone(), big: format.big })
+        Ok(Self(field.clone()))
     }
 
     /// Finds the first of some fields that exists.
@@ -38,7 +35,7 @@ impl Num {
 
     /// Returns the value; 0 if the record is too short.
     pub(crate) fn get(&self, raw: &[u8]) -> i64 {
-        self.field.number(raw, self.big).unwrap_or(0)
+        self.0.number(raw).unwrap_or(0)
     }
 
     pub(crate) fn tid(&self, raw: &[u8]) -> i32 {
@@ -57,7 +54,7 @@ impl Text {
 
     /// Returns the bytes up to the first NUL.
     pub(crate) fn bytes<'a>(&self, raw: &'a [u8]) -> &'a [u8] {
-        until_nul(self.0.field.bytes(raw, self.0.big).unwrap_or_default())
+        until_nul(self.0.0.bytes(raw).unwrap_or_default())
     }
 }
 
@@ -106,7 +103,6 @@ enum Slot {
 pub(crate) struct BoundExpr {
     expr: Expr,
     slots: Vec<Slot>,
-    big: bool,
 }
 
 impl BoundExpr {
@@ -133,7 +129,7 @@ impl BoundExpr {
                 }
             });
         }
-        Ok(Self { expr: expr.clone(), slots, big: format.is_some_and(|format| format.big) })
+        Ok(Self { expr: expr.clone(), slots })
     }
 
     /// Evaluates the expression for a hit and passes the value to `then`.
@@ -166,16 +162,16 @@ struct At<'a> {
 
 impl ExprScope for At<'_> {
     fn value(&self, name: usize) -> Value<'_> {
-        let (hit, big) = (self.hit, self.bound.big);
+        let hit = self.hit;
         let int = |n: u64| Value::Int(i128::from(n));
         match &self.bound.slots[name] {
-            Slot::Number(field) => match field.number(hit.raw, big) {
+            Slot::Number(field) => match field.number(hit.raw) {
                 Some(n) if field.signed => Value::Int(i128::from(n)),
                 Some(n) => int(n as u64),
                 None => Value::Empty,
             },
             Slot::Text(field) => {
-                Value::Text(String::from_utf8_lossy(until_nul(field.bytes(hit.raw, big).unwrap_or_default())))
+                Value::Text(String::from_utf8_lossy(until_nul(field.bytes(hit.raw).unwrap_or_default())))
             }
             Slot::Common(common) => match common {
                 Common::Tid => Value::Int(hit.tid.into()),

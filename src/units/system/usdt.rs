@@ -101,7 +101,7 @@ impl UsdtUnit {
     fn arguments(&self, line: &Line) -> String {
         let Some(format) = self.formats.get(&line.role) else { return String::new() };
         let own = format.own_fields().filter(|field| !field.name.starts_with("__probe"));
-        own.map(|field| format!("{}={}", field.name, field.text(&line.raw, format.big))).collect::<Vec<_>>().join(" ")
+        own.map(|field| format!("{}={}", field.name, field.text(&line.raw))).collect::<Vec<_>>().join(" ")
     }
 }
 

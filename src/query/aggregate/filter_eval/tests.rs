@@ -1,6 +1,7 @@
 //! Compares clauses with the samples that they should match.
 
 use super::*;
+use crate::event::format::Format;
 use crate::filter::KnownFields;
 use crate::profile::Acc;
 use crate::query::Aggregate;

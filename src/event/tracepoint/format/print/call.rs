@@ -8,13 +8,13 @@ pub(crate) fn text(format: &Format, raw: &[u8]) -> Option<String> {
         return None;
     }
     if let Some(name) = format.name.strip_prefix("sys_exit_") {
-        let result = format.field("ret")?.number(raw, format.big)?;
+        let result = format.field("ret")?.number(raw)?;
         return Some(format!("{name} = {result}"));
     }
     let name = format.name.strip_prefix("sys_enter_")?;
     let mut arguments = Vec::new();
     for field in format.own_fields().filter(|field| !field.name.starts_with("__")) {
-        let value = field.number(raw, format.big)?;
+        let value = field.number(raw)?;
         let is_said = value != 0 || !["flags", "flag", "mode", "prot"].contains(&&*field.name);
         if is_said {
             arguments.push(format!("{}: {}", field.name, argument(format, field, value, raw)));
@@ -24,7 +24,7 @@ pub(crate) fn text(format: &Format, raw: &[u8]) -> Option<String> {
 }
 
 fn argument(format: &Format, field: &Field, value: i64, raw: &[u8]) -> String {
-    let string = format.field(&text_of(&field.name)).and_then(|text| text.bytes(raw, format.big));
+    let string = format.field(&text_of(&field.name)).and_then(|text| text.bytes(raw));
     if let Some(bytes) = string.filter(|bytes| !bytes.is_empty()) {
         return format!("{:?}", super::super::text(bytes));
     }

@@ -116,12 +116,10 @@ impl<'a> Context<'_, 'a> {
             PrintExpr::Record => return None,
             PrintExpr::Field(name) => self.field(name)?,
             PrintExpr::Length(name) => {
-                let len = format.field(name)?.bytes(self.raw, format.big)?.len();
+                let len = format.field(name)?.bytes(self.raw)?.len();
                 PrintValue::Number(PrintNumber::new(len as i64, IntType::INT))
             }
-            PrintExpr::Bitmask(name) => {
-                PrintValue::Text(bitmask(format.field(name)?.bytes(self.raw, format.big)?, format.big))
-            }
+            PrintExpr::Bitmask(name) => PrintValue::Text(bitmask(format.field(name)?.bytes(self.raw)?, format.big)),
             PrintExpr::Pointer(_, inner) => self.eval(inner)?,
             PrintExpr::Index(base, at) => return self.index(base, at),
             PrintExpr::Cast(kind, inner) => match self.eval(inner)? {
@@ -176,9 +174,9 @@ impl<'a> Context<'_, 'a> {
         Some(match field.shape {
             FieldShape::Number => {
                 let kind = IntType { size: field.size, signed: field.signed };
-                PrintValue::Number(PrintNumber::new(field.number(self.raw, self.format.big)?, kind))
+                PrintValue::Number(PrintNumber::new(field.number(self.raw)?, kind))
             }
-            _ => PrintValue::Bytes(field.bytes(self.raw, self.format.big)?),
+            _ => PrintValue::Bytes(field.bytes(self.raw)?),
         })
     }
 
@@ -193,7 +191,7 @@ impl<'a> Context<'_, 'a> {
                     FieldShape::Text => 1,
                     FieldShape::Number => return None,
                 };
-                (IntType { size, signed: field.signed }, field.bytes(self.raw, self.format.big)?)
+                (IntType { size, signed: field.signed }, field.bytes(self.raw)?)
             }
             PrintExpr::Pointer(kind, inner) => match self.eval(inner)? {
                 PrintValue::Bytes(bytes) => (*kind, bytes),

@@ -35,7 +35,6 @@ struct Row {
 
 #[derive(Clone, Debug, Default)]
 struct KvmExit {
-    than: Threshold,
     per_thread: bool,
     format: Option<Arc<Format>>,
     reason: Option<Num>,
@@ -45,17 +44,12 @@ struct KvmExit {
     open: OpenSpans<i32, (), ((u64, u64), bool)>,
     rows: FxHashMap<(i32, (u64, u64)), Row>,
     course: Grid<(u64, u64)>,
-    slowest: TopN<(i32, (u64, u64), u64)>,
+    slowest: Slowest<(i32, (u64, u64), u64)>,
 }
 
 impl KvmExit {
     fn new(settings: &Settings) -> Result<Self, String> {
-        Ok(Self {
-            than: Threshold::new(settings.than()?),
-            per_thread: settings.has("per-thread"),
-            slowest: TopN::new(settings.number("keep", 20)? as usize),
-            ..Self::default()
-        })
+        Ok(Self { per_thread: settings.has("per-thread"), slowest: Slowest::of(settings)?, ..Self::default() })
     }
 
     /// Learns the name of a reason from the tracepoint's text: `vcpu 0 reason HLT rip 0x… info1 …`.
@@ -84,7 +78,7 @@ impl Unit for KvmExit {
             self.isa = Num::of(event.format, "isa").ok();
             self.format = event.format.cloned();
         } else {
-            self.than.bind(event.format)?;
+            self.slowest.bind(event)?;
         }
         Ok(())
     }
@@ -101,15 +95,13 @@ impl Unit for KvmExit {
         }
         let Some(exit) = self.open.take(&hit.tid).filter(|_| cx.counts(hit.cpu)) else { return };
         let ((key, guest_kernel), ns) = (exit.with, exit.took(hit.time));
-        let above = self.than.is_exceeded(hit, cx.names, ns);
+        let above = self.slowest.exceeds(hit, cx.names, ns);
         let row = self.rows.entry((if self.per_thread { hit.tid } else { 0 }, key)).or_default();
         row.stats.add_than(ns, above);
         row.guest_kernel += if guest_kernel { ns } else { 0 };
         self.course.add(&key, hit.time, 1.0);
         cx.point(["kvm_exit", "kvm_entry"], hit.time, ns);
-        if (above || !self.than.is_set()) && self.slowest.takes(ns) {
-            self.slowest.add(ns, (hit.tid, key, hit.time));
-        }
+        self.slowest.add(above, ns, || (hit.tid, key, hit.time));
     }
 
     fn lost(&mut self, _lost: &LostEvents) {
@@ -132,7 +124,7 @@ impl Unit for KvmExit {
         let exits = Sheet::of(list, |(key, _)| id(key))
             .left("reason", "Reason", 24, |((_, reason), _)| text(self.name(*reason)))
             .when(self.per_thread, |sheet| sheet.task(at, |((tid, _), _)| *tid))
-            .latency(self.than.is_set(), |(_, row)| &row.stats)
+            .latency(self.slowest.has_threshold(), |(_, row)| &row.stats)
             .right("gsys_pct", "%gsys", 8, |(_, row)| share(row.guest_kernel, row.stats.sum));
         let slowest = Sheet::of(self.slowest.iter(), |(_, number, _)| number)
             .right("time_ns", "At", 9, |(.., (.., time))| Cell::Time(at.after(*time)))

@@ -47,7 +47,7 @@ struct HrTimer {
     held: FxHashMap<(i32, RetainedStack), Held>,
     longest: TopN<(u32, i32, u64, Vec<u64>, RetainedStack)>,
     map: Grid<u32>,
-    alike: Alike,
+    labels: Alike,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -109,10 +109,10 @@ impl HrTimer {
         if when.is_none() && than.is_none() {
             return Err("choose windows: --when 'sched_switch > 20', or --than 5ms for late timers".to_owned());
         }
-        let (stack, alike) = (settings.has("stack"), Alike::of(settings));
+        let (stack, labels) = (settings.has("stack"), Alike::of(settings));
         let longest = TopN::new(settings.number("keep", 20)? as usize);
         let (open, windows, held, map) = Default::default();
-        Ok(Self { selected, rate, when, names, than, stack, open, windows, held, longest, map, alike })
+        Ok(Self { selected, rate, when, names, than, stack, open, windows, held, longest, map, labels })
     }
 
     fn fires(&mut self, hit: &UnitSample<'_>, cx: &mut Context<'_>) {
@@ -186,8 +186,8 @@ impl Unit for HrTimer {
         let stacks = self.held.iter().map(|((tid, pin), held)| (*tid, *pin, held.times, held.times));
         let flame = at.flame("Flame graph of windows", Measure::Count, stacks);
         let held = self.held.iter().map(|((tid, pin), held)| (*tid, *pin, held));
-        let places = self.alike.rows(at, held, |sum: &mut Held, held| sum.merge(held));
-        let worst_in: Vec<Arc<str>> = self.longest.iter().map(|(.., (.., pin))| self.alike.line(at, *pin)).collect();
+        let places = self.labels.rows(at, held, |sum: &mut Held, held| sum.merge(held));
+        let worst_in: Vec<Arc<str>> = self.longest.iter().map(|(.., (.., pin))| self.labels.line(at, *pin)).collect();
         let by_stack = Sheet::of(by_weight(&places, |held| (held.times, held.longest)), |(key, _)| id(key))
             .right("windows", "Windows", 9, |(_, held)| Cell::Count(held.times))
             .right("longest_ns", "Longest", 9, |(_, held)| time(held.longest))

@@ -8,7 +8,6 @@ use std::sync::Arc;
 use rustc_hash::FxHashMap;
 
 use crate::event::format::Format;
-use crate::filter::expr::Expr;
 use crate::lang::counted;
 use crate::panel::row_order::arrange_by_key;
 use crate::units::kit::names_thread;
@@ -71,7 +70,6 @@ struct Role {
 struct Bindings {
     key: Option<BoundExpr>,
     does: Option<BoundExpr>,
-    than: Option<BoundExpr>,
 }
 
 #[derive(Clone, Debug)]
@@ -87,7 +85,6 @@ struct MultiTrace {
     steps: usize,
     key: String,
     key_chosen: bool,
-    than: Option<Expr>,
     only_than: bool,
     cycle: bool,
     per_thread: bool,
@@ -101,9 +98,9 @@ struct MultiTrace {
     rows: FxHashMap<(u16, u16, i32), Stats>,
     unpaired: BTreeMap<u16, u64>,
     recent: Recent,
-    slowest: TopN<Slow>,
+    slowest: Slowest<Slow>,
     map: Grid<u32>,
-    alike: Alike,
+    labels: Alike,
 }
 
 impl MultiTrace {
@@ -138,15 +135,14 @@ impl MultiTrace {
             steps,
             key: settings.get("key").unwrap_or("tid").to_owned(),
             key_chosen: settings.has("key"),
-            than: settings.than()?,
             only_than: settings.has("only-than"),
             cycle,
             recent: Recent::of(CaseDetail::of(settings)?),
             cpus: settings.cpus()?,
             per_thread: settings.has("per-thread"),
-            slowest: TopN::new(settings.number("keep", 20)?.min(1000) as usize),
+            slowest: Slowest::of(settings)?.at_most(1000),
             map: Grid::of_greatest(),
-            alike: Alike::of(settings),
+            labels: Alike::of(settings),
             ..Self::default()
         })
     }
@@ -161,8 +157,7 @@ impl MultiTrace {
             return;
         }
         let ns = seen.time.saturating_sub(first.time);
-        let than = self.bindings.get(&hit.role).and_then(|own| own.than.as_ref());
-        let above = than.is_some_and(|than| than.holds(hit, cx.names, Some(ns)));
+        let above = self.slowest.exceeds(hit, cx.names, ns);
         if self.only_than && !above {
             return;
         }
@@ -181,10 +176,7 @@ impl MultiTrace {
         if cx.points.is_some() {
             cx.point([&self.name(first.event), &self.name(seen.event)], seen.time, ns);
         }
-        if (self.than.is_none() || above) && self.slowest.takes(ns) {
-            let slow = self.recent.between(first, seen, key);
-            self.slowest.add(ns, slow);
-        }
+        self.slowest.add(above, ns, || self.recent.between(first, seen, key));
     }
 
     /// Whether a pair belongs to the target: by the thread in its key, otherwise by the threads of its events.
@@ -221,7 +213,7 @@ impl MultiTrace {
             .left("from", "From", 26, |((from, ..), _)| text(self.name(from)))
             .left("to", "To", 26, |((_, to, _), _)| text(self.name(to)))
             .when(self.per_thread, |sheet| sheet.task(at, |((.., tid), _)| tid))
-            .latency(self.than.is_some(), |(_, stats)| stats)
+            .latency(self.slowest.has_threshold(), |(_, stats)| stats)
             .panel("Pairs")
             .noted(format!("{note}; {} begun and not ended", self.begun().count()))
     }
@@ -252,7 +244,7 @@ impl MultiTrace {
         let gap = slow.map_or_else(String::new, |slow| slow.unremembered());
         let counts = slow.map_or_else(Vec::new, |slow| slow.counts.clone());
         let counts = counts.into_iter().map(|((event, tid, stack), n)| ((event, tid), stack, n));
-        let lines = self.alike.rows(at, counts, |sum: &mut u64, n| *sum += n);
+        let lines = self.labels.rows(at, counts, |sum: &mut u64, n| *sum += n);
         let lines = by_share_of_event(lines.iter().map(|(place, n)| (place, *n)), |((event, _), _)| *event);
         Sheet::of(lines, |(place, _)| id(place))
             .right("times", "Times", 9, |(_, n)| Cell::Count(n))
@@ -302,12 +294,13 @@ impl Unit for MultiTrace {
         let key = role.selected.get("key").unwrap_or(&self.key);
         let key =
             traced.then(|| BoundExpr::parse(key, event.format)).transpose().map_err(|why| format!("--key: {why}"))?;
-        let than =
-            self.than.as_ref().filter(|_| role.ends).map(|than| BoundExpr::new(than, event.format)).transpose()?;
+        if role.ends {
+            self.slowest.bind(event)?;
+        }
         let by = role.by.as_ref().filter(|_| traced).map(|text| BoundExpr::parse(text, event.format));
         let by = by.transpose().map_err(|why| format!("role=: {why}"))?;
         // An event may have several roles, each with a key.
-        self.bindings.insert(event.role, Bindings { key, does: by, than });
+        self.bindings.insert(event.role, Bindings { key, does: by });
         let known =
             || Known { format: event.format.cloned(), name: role.selected.get("alias").unwrap_or(event.name).into() };
         self.events.entry(event.number).or_insert_with(known);

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
-use crate::filter::expr::{Expr, Value};
+use crate::filter::expr::Value;
 use crate::panel::Rows;
 use crate::panel::row_order::arrange_by_key;
 use crate::units::kit::names_thread;
@@ -59,7 +59,6 @@ struct Frame {
 struct Bindings {
     key: BoundExpr,
     label: Option<BoundExpr>,
-    than: Option<BoundExpr>,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -68,13 +67,12 @@ struct Nested {
     key: Option<String>,
     /// Whether the key of an entry names a thread.
     by_thread: bool,
-    than: Option<Expr>,
     events: FxHashMap<(usize, u16), Bindings>,
     open: OpenSpans<i128, usize, Frame>,
     nodes: Vec<Node>,
     index: FxHashMap<(usize, Arc<str>), usize>,
     broken: u64,
-    slowest: TopN<(usize, u64, u32, i32)>,
+    slowest: Slowest<(usize, u64, u32, i32)>,
 }
 
 impl Nested {
@@ -92,10 +90,9 @@ impl Nested {
         Ok(Self {
             pairs,
             key: settings.get("key").map(str::to_owned),
-            than: settings.than()?,
             open: OpenSpans::nested(),
             nodes: vec![Node::default()],
-            slowest: TopN::new(settings.number("keep", 20)? as usize),
+            slowest: Slowest::of(settings)?,
             ..Self::default()
         })
     }
@@ -155,15 +152,12 @@ impl Nested {
         if !cx.counts(hit.cpu) {
             return;
         }
-        let than = self.events.get(&(2 * pair + 1, hit.event)).and_then(|event| event.than.as_ref());
-        let above = than.is_some_and(|than| than.holds(hit, cx.names, Some(ns)));
+        let above = self.slowest.exceeds(hit, cx.names, ns);
         let node = &mut self.nodes[frame.node];
         node.stats.add_than(ns, above);
         node.own += ns.saturating_sub(frame.inside);
         cx.point([&self.name(pair), ""], hit.time, ns);
-        if (self.than.is_none() || above) && self.slowest.takes(ns) {
-            self.slowest.add(ns, (frame.node, hit.time, hit.cpu, hit.tid));
-        }
+        self.slowest.add(above, ns, || (frame.node, hit.time, hit.cpu, hit.tid));
     }
 
     fn tree(&self, at: &Moment<'_>) -> Panel {
@@ -180,7 +174,7 @@ impl Nested {
         let depth = list.iter().map(|(_, node)| node.depth).collect();
         let span = at.now.saturating_sub(at.since);
         let rows = Sheet::of(list, |(i, _)| i as u64)
-            .latency(self.than.is_some(), |(_, node)| &node.stats)
+            .latency(self.slowest.has_threshold(), |(_, node)| &node.stats)
             .right("own_ns", "Self", 9, |(_, node)| Cell::Time(node.own))
             .right("own_pct", "%self", 7, |(_, node)| share(node.own, node.stats.sum))
             .right("of_time_pct", "%time", 8, |(_, node)| share(node.stats.sum, span))
@@ -215,10 +209,9 @@ impl Unit for Nested {
         let bindings = Bindings {
             key: BoundExpr::parse(key, event.format)?,
             label: selected.get("comm").map(|label| BoundExpr::parse(label, event.format)).transpose()?,
-            than: self.than.as_ref().filter(|_| end == 1).map(|than| BoundExpr::new(than, event.format)).transpose()?,
         };
         self.events.insert((event.role, event.number), bindings);
-        Ok(())
+        if end == 1 { self.slowest.bind(event) } else { Ok(()) }
     }
 
     fn record(&mut self, hit: &UnitSample<'_>, cx: &mut Context<'_>) {

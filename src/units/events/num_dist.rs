@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use crate::filter::expr::Expr;
 use crate::panel::series::{SeriesLine, TimeSeries};
 use crate::units::kit::prelude::*;
 
@@ -34,7 +33,6 @@ const SECONDS: usize = 120;
 struct Numbers {
     num: BoundExpr,
     key: Option<BoundExpr>,
-    than: Option<BoundExpr>,
     name: String,
 }
 
@@ -43,13 +41,12 @@ struct NumDist {
     selected: Vec<SelectedEvent>,
     num: Option<String>,
     key: Option<String>,
-    than: Option<Expr>,
     events: BTreeMap<u16, Numbers>,
     rows: BTreeMap<(u16, RowKey), Stats>,
     all: BTreeMap<u16, Stats>,
     seconds: VecDeque<(u64, Stats)>,
     no_value: u64,
-    greatest: TopN<(u16, u64, i32)>,
+    greatest: Slowest<(u16, u64, i32)>,
 }
 
 impl NumDist {
@@ -66,19 +63,18 @@ impl NumDist {
             selected,
             num,
             key: settings.get("key").map(str::to_owned),
-            than: settings.get("than").map(crate::units::kit::field::than).transpose()?,
-            greatest: TopN::new(settings.number("keep", 20)? as usize),
+            greatest: Slowest::of(settings)?,
             ..Self::default()
         })
     }
 
     fn table(&self) -> Panel {
         // The values have no common unit.
-        let spread = latency::columns(self.than.is_some()).into_iter().map(|column| column.of_unit(""));
+        let spread = latency::columns(self.greatest.has_threshold()).into_iter().map(|column| column.of_unit(""));
         let sheet = Sheet::of(by_weight(&self.rows, |stats| stats.sum), |(key, _)| id(key))
             .left("event", "Event", 28, |((event, _), _)| text(self.events[event].name.as_str()))
             .when(self.key.is_some(), |sheet| sheet.left("key", "Key", 20, |((_, key), _)| key.cell()))
-            .columns(spread, |(_, stats)| latency::cells_of(stats, self.than.is_some(), Cell::Count));
+            .columns(spread, |(_, stats)| latency::cells_of(stats, self.greatest.has_threshold(), Cell::Count));
         sheet.panel("Distributions").noted(note(
             self.no_value,
             "record",
@@ -114,11 +110,10 @@ impl Unit for NumDist {
         let numbers = Numbers {
             num: BoundExpr::parse(num, event.format)?,
             key: key.map(|key| BoundExpr::parse(key, event.format)).transpose()?,
-            than: self.than.as_ref().map(|than| BoundExpr::new(than, event.format)).transpose()?,
             name: own.get("alias").map_or_else(|| format!("{} {num}", event.name), str::to_owned),
         };
         self.events.insert(event.number, numbers);
-        Ok(())
+        self.greatest.bind(event)
     }
 
     fn record(&mut self, hit: &UnitSample<'_>, cx: &mut Context<'_>) {
@@ -128,7 +123,7 @@ impl Unit for NumDist {
             self.no_value += 1;
             return;
         };
-        let above = numbers.than.as_ref().is_some_and(|than| than.holds(hit, cx.names, Some(value)));
+        let above = self.greatest.exceeds(hit, cx.names, value);
         let key = numbers.key.as_ref();
         let key = key.map_or(RowKey::Empty, |key| key.with(hit, cx.names, None, |value| RowKey::of(&value)));
         let own = self.selected[hit.role].get("key").or(self.key.as_deref());
@@ -158,9 +153,7 @@ impl Unit for NumDist {
         if let Some(event) = self.events.get(&hit.event).filter(|_| cx.points.is_some()) {
             cx.point([&event.name, ""], hit.time, value);
         }
-        if self.than.is_none() || above {
-            self.greatest.add(value, (hit.event, hit.time, hit.tid));
-        }
+        self.greatest.add(above, value, || (hit.event, hit.time, hit.tid));
     }
 
     fn loss_text(&self) -> &'static str {

@@ -57,14 +57,14 @@ fn times(event: &str, count: u64) -> f64 {
 }
 
 fn grid(of: &Counted, at: &Moment<'_>) -> Panel {
-    let column = |role: usize| named(of.events[role].1, Align::Right, 10);
-    let rate = |cpu, role: usize| Cell::Number(times(of.events[role].0, of.counts.on(role, cpu)) / at.seconds());
+    let column = |role: usize| named(of.title(role), Align::Right, 10);
+    let rate = |cpu, role: usize| Cell::Number(times(&of.events[role].0.event, of.counts.on(role, cpu)) / at.seconds());
     of.counts.sheet(4).each(of.there(), column, rate).whole("Per second on each CPU")
 }
 
 fn history(of: &Counted, at: &Moment<'_>) -> Panel {
     let cpu = at.selected(0).and_then(|row| u32::try_from(row).ok());
-    let label = |role: &usize| of.events[*role].1.to_owned();
+    let label = |role: &usize| of.title(*role).to_owned();
     let mut series = match cpu {
         None => of.counts.course.rates(at.start, at.now, Measure::Count, 32, label),
         Some(cpu) => {
@@ -74,8 +74,8 @@ fn history(of: &Counted, at: &Moment<'_>) -> Panel {
     };
     series.lines.retain(|line| !line.label.is_empty());
     for line in &mut series.lines {
-        if let Some((event, _)) = of.events.iter().find(|(_, title)| *title == line.label) {
-            line.values.iter_mut().for_each(|value| *value *= times(event, 1));
+        if let Some((request, _)) = of.events.iter().find(|(_, title)| *title == line.label) {
+            line.values.iter_mut().for_each(|value| *value *= times(&request.event, 1));
         }
     }
     let whose = cpu.map_or("all CPUs".to_owned(), |cpu| format!("CPU {cpu}"));

@@ -54,7 +54,6 @@ type IsHere = bool;
 
 #[derive(Clone, Debug, Default)]
 struct Syscalls {
-    than: Threshold,
     per_thread: bool,
     tables: CallTables,
     abis: AbiReader,
@@ -68,19 +67,18 @@ struct Syscalls {
     rows: FxHashMap<(i32, Call), Row>,
     threads: FxHashMap<i32, Stats>,
     containers: ByContainer,
-    slowest: TopN<(i32, Call, u64, i64)>,
+    slowest: Slowest<(i32, Call, u64, i64)>,
     course: Grid<Call>,
-    before: Before,
+    initial: Before,
 }
 
 impl Syscalls {
     fn new(settings: &Settings) -> Result<Self, String> {
         let mut filters = select::own(settings, &EVENTS)?.into_iter();
         Ok(Self {
-            than: Threshold::new(settings.than()?),
             per_thread: settings.has("per-thread"),
             filters: [filters.next().flatten(), filters.next().flatten()],
-            slowest: TopN::new(settings.number("keep", 20)? as usize),
+            slowest: Slowest::of(settings)?,
             ..Self::default()
         })
     }
@@ -114,18 +112,16 @@ impl Syscalls {
             return;
         };
         let ns = begin.took(hit.time);
-        let above = self.than.is_exceeded(hit, cx.names, ns);
+        let above = self.slowest.exceeds(hit, cx.names, ns);
         row.stats.add_than(ns, above);
         self.threads.entry(hit.tid).or_default().add(ns);
         self.course.add(&call, hit.time, 1.0);
         cx.point(["sys_enter", "sys_exit"], hit.time, ns);
-        if above || !self.than.is_set() {
+        if self.slowest.lists(above) {
             let tables = self.tables;
             cx.find(hit.tid, hit.stack, || format!("{} = {result} took {}", tables.name(call), unit::duration(ns)));
         }
-        if (above || !self.than.is_set()) && self.slowest.takes(ns) {
-            self.slowest.add(ns, (hit.tid, call, hit.time, result));
-        }
+        self.slowest.add(above, ns, || (hit.tid, call, hit.time, result));
     }
 
     fn entering(&mut self, hit: &UnitSample<'_>, number: i64, cx: &Context<'_>) -> Call {
@@ -156,7 +152,7 @@ impl Syscalls {
         let some = |n: u64| if n > 0 { Cell::Count(n) } else { Cell::Empty };
         // Includes calls without a time.
         let spread = |row: &Row| {
-            let mut cells = latency::cells(&row.stats, self.than.is_set());
+            let mut cells = latency::cells(&row.stats, self.slowest.has_threshold());
             cells[0] = Cell::Count(row.stats.n + row.untimed);
             cells
         };
@@ -165,7 +161,7 @@ impl Syscalls {
             .left("call", "Call", 20, |((_, call), _)| text(tables.name(*call)))
             .when(is_mixed, |sheet| sheet.left("abi", "ABI", 6, |((_, call), _)| text(tables.abi(*call))))
             .when(self.per_thread, |sheet| sheet.task(at, |((tid, _), _)| *tid))
-            .columns(latency::columns(self.than.is_set()), |(_, row)| spread(row))
+            .columns(latency::columns(self.slowest.has_threshold()), |(_, row)| spread(row))
             .right("errors", "Errors", 8, |(_, row)| some(row.errors.values().sum()))
             .left("errno", "Top error", 14, |(_, row)| most(row))
             .right("now", "Now", 5, |(key, _)| some(now.get(key).map_or(0, |(n, _)| *n)))
@@ -201,7 +197,8 @@ impl Syscalls {
             .filter(|(_, begin)| begin.with)
             .map(|(tid, begin)| (*tid, begin.what, begin.took(at.now), false));
         let ns = at.now.saturating_sub(at.start);
-        let before = self.before.threads().filter_map(|thread| Some((thread.tid, Call::of_blocked(thread)?, ns, true)));
+        let before =
+            self.initial.threads().filter_map(|thread| Some((thread.tid, Call::of_blocked(thread)?, ns, true)));
         let mut list: Vec<(i32, Call, u64, bool)> = began.chain(before).collect();
         arrange_by_key(&mut list, |(tid, _, ns, _)| (std::cmp::Reverse(*ns), *tid));
         Sheet::of(list, |(tid, ..)| tid as u64)
@@ -259,15 +256,15 @@ impl Unit for Syscalls {
             (self.enter, self.abis) = (Some(number), AbiReader::of(self.tables));
             return Ok(());
         }
-        self.than.bind(event.format)?;
+        self.slowest.bind(event)?;
         self.exit = Some((number, Num::of(event.format, "ret")?));
         Ok(())
     }
 
     fn record(&mut self, hit: &UnitSample<'_>, cx: &mut Context<'_>) {
         cx.comm(hit.tid);
-        self.before.ask(cx);
-        self.before.is_told(hit.tid);
+        self.initial.ask(cx);
+        self.initial.is_told(hit.tid);
         if hit.role == 0 {
             if let Some(number) = self.enter.as_ref().map(|number| number.get(hit.raw)) {
                 let call = self.entering(hit, number, cx);
@@ -286,12 +283,12 @@ impl Unit for Syscalls {
 
     /// Also needed without any record: a task that makes no call may be in one.
     fn settle(&mut self, cx: &mut Context<'_>) {
-        self.before.ask(cx);
+        self.initial.ask(cx);
     }
 
     fn thread_changed(&mut self, change: &ThreadChange, _time: u64, _cx: &mut Context<'_>) {
         self.open.follow(change, |tid| tid);
-        self.before.follow(change);
+        self.initial.follow(change);
         match change {
             ThreadChange::Born { tid, .. } => drop(self.newborn.insert(*tid)),
             ThreadChange::Ended { tid, .. } => drop(self.newborn.remove(tid)),
@@ -304,7 +301,7 @@ impl Unit for Syscalls {
     fn lost(&mut self, _lost: &LostEvents) {
         self.open.forget();
         self.newborn.clear();
-        self.before.forget();
+        self.initial.forget();
     }
 
     fn loss_text(&self) -> &'static str {

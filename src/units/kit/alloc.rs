@@ -412,7 +412,9 @@ mod tests {
     fn what_hands_memory_out_is_stepped_over() {
         let said = |frames: &[&str]| {
             let name = |text: &&str| FrameName { text: (*text).into(), kind: DsoKind::Unknown, dso: "".into() };
-            crate::units::kit::tables::alike::line(without_wrappers(&frames.iter().map(name).collect::<Vec<_>>()))
+            crate::units::kit::tables::alike::line(without_wrappers(
+                &frames.iter().map(name).collect::<Vec<_>>(),
+            ))
         };
         assert_eq!(said(&["main", "load", "operator new(unsigned long)", "malloc"]), "load < main");
         assert_eq!(

@@ -189,32 +189,6 @@ impl ExprScope for At<'_> {
     }
 }
 
-/// An optional latency threshold, bound to the event that ends a latency.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Threshold {
-    expr: Option<Expr>,
-    bound: Option<BoundExpr>,
-}
-
-impl Threshold {
-    pub(crate) fn new(expr: Option<Expr>) -> Self {
-        Self { expr, bound: None }
-    }
-
-    pub(crate) fn is_set(&self) -> bool {
-        self.expr.is_some()
-    }
-
-    pub(crate) fn bind(&mut self, format: Option<&Arc<Format>>) -> Result<(), String> {
-        self.bound = self.expr.as_ref().map(|expr| BoundExpr::new(expr, format)).transpose()?;
-        Ok(())
-    }
-
-    pub(crate) fn is_exceeded(&self, end: &UnitSample<'_>, names: &ThreadNames, ns: u64) -> bool {
-        self.bound.as_ref().is_some_and(|bound| bound.holds(end, names, Some(ns)))
-    }
-}
-
 /// Parses a threshold: `4ms`, or an expression such as `latency > 4ms && cpu == 3`.
 pub(crate) fn than(text: &str) -> Result<Expr, String> {
     let parsed = expr::parse(text).map_err(|fault| format!("--than: {fault}"))?;

@@ -10,7 +10,7 @@ use crate::profile::RetainedStack;
 
 use crate::units::kit::figures::latency;
 use crate::units::kit::tables::columns::{by_weight, id, left, right, text};
-use crate::units::kit::{Alike, Context, EventRequest, Moment, Settings, Sheet, Stats, Unit, UnitSample};
+use crate::units::kit::{Context, EventRequest, Moment, Settings, Sheet, Alike, Stats, Unit, UnitSample};
 
 /// The fields of `union perf_mem_data_src` (include/uapi/linux/perf_event.h): names by bit.
 const LEVELS: &[&str] = &[
@@ -56,7 +56,7 @@ pub(crate) struct Accesses {
     functions: FxHashMap<(i32, RetainedStack), Stats>,
     lines: FxHashMap<(i32, u64), Stats>,
     all: Stats,
-    alike: Alike,
+    labels: Alike,
 }
 
 /// Limit of distinct cache lines.
@@ -64,7 +64,7 @@ const MAX_LINES: usize = 1 << 17;
 
 impl Accesses {
     pub(crate) fn of(event: String, settings: &Settings) -> Self {
-        Self { event, alike: Alike::of(settings), ..Self::default() }
+        Self { event, labels: Alike::of(settings), ..Self::default() }
     }
 
     /// A table of accesses by a key, the highest cost first.
@@ -111,7 +111,7 @@ impl Unit for Accesses {
 
     fn panels(&mut self, at: &Moment<'_>) -> Vec<Panel> {
         let functions = self.functions.iter().map(|((tid, pin), stats)| (*tid, *pin, stats));
-        let places = self.alike.rows(at, functions, |sum: &mut Stats, stats| sum.merge(stats));
+        let places = self.labels.rows(at, functions, |sum: &mut Stats, stats| sum.merge(stats));
         let data =
             [left("level", "Level", 20), left("snoop", "Snoop", 8), left("tlb", "TLB", 14), left("lock", "Lock", 8)];
         let sources = self.by(&self.sources, |value| *value, data, |value| source(*value).map(text));
@@ -128,8 +128,8 @@ impl Unit for Accesses {
     }
 
     fn reset(&mut self, _now: u64) {
-        let (event, alike) = (std::mem::take(&mut self.event), std::mem::take(&mut self.alike));
-        *self = Self { event, alike, ..Self::default() };
+        let (event, labels) = (std::mem::take(&mut self.event), std::mem::take(&mut self.labels));
+        *self = Self { event, labels, ..Self::default() };
     }
 }
 

@@ -33,7 +33,7 @@ use crate::session::Session;
 pub(crate) use field::BoundExpr;
 pub use figures::histogram::Stats;
 pub use figures::points::Points;
-pub(crate) use figures::{grid::Grid, top_n::TopN};
+pub(crate) use figures::{grid::Grid, slowest::Slowest, top_n::TopN};
 pub use filtered::FilteredUnit;
 pub use moment::Moment;
 pub use names::ThreadNames;
@@ -41,7 +41,7 @@ pub(crate) use options::detail::CaseDetail;
 pub use options::inputs::{Finding, UnitInputs};
 pub use options::settings::{Opt, Settings};
 pub use options::target::ThreadChoice;
-pub(crate) use tables::{alike::Alike, containers::ByContainer, rowkey::RowKey, sheet::Sheet};
+pub(crate) use tables::{containers::ByContainer, rowkey::RowKey, sheet::Sheet, alike::Alike};
 pub(crate) use waits::wakers::{TaskWaker, WakerReader, WakerStacks};
 pub(crate) use waits::{before::Before, programs::Programs};
 

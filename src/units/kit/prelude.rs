@@ -1,13 +1,13 @@
 //! The names that most units use.
 
-pub(crate) use super::field::{Num, Text, Threshold};
+pub(crate) use super::field::{Num, Text};
 pub(crate) use super::figures::latency;
 pub(crate) use super::options::select;
 pub(crate) use super::options::select::SelectedEvent;
 pub(crate) use super::tables::columns::{by_weight, id, left, named, note, right, share, text, time};
 pub(crate) use super::{
-    Alike, Before, BoundExpr, ByContainer, CaseDetail, Context, CountedEvents, EventRequest, Finding, Grid, LostEvents,
-    Moment, RowKey, Sees, Settings, Sheet, Spec, Stats, TopN, Unit, UnitEvent, UnitSample,
+    BoundExpr, ByContainer, CaseDetail, Context, EventRequest, Finding, Grid, Before, LostEvents, Moment,
+    RowKey, Sees, Settings, Sheet, Slowest, Spec, Alike, Stats, TopN, Unit, UnitEvent, UnitSample,
 };
 pub(crate) use crate::event::Rate;
 pub(crate) use crate::panel::{Align, Body, Cell, Column, Measure, Panel};

@@ -34,7 +34,7 @@ struct Breakpoint {
     read: FxHashMap<(i32, u64), u64>,
     course: Grid<usize>,
     total: u64,
-    alike: Alike,
+    labels: Alike,
 }
 
 impl Breakpoint {
@@ -53,7 +53,7 @@ impl Breakpoint {
         if let Some(other) = selected.iter().find(|one| !one.event.starts_with("mem:")) {
             return Err(format!("{}: expected an address such as mem:0x404040/4:w", other.event));
         }
-        Ok(Self { selected, alike: Alike::of(settings), ..Self::default() })
+        Ok(Self { selected, labels: Alike::of(settings), ..Self::default() })
     }
 
     /// The number of watched bytes: `mem:ADDR/LEN`.
@@ -96,7 +96,7 @@ impl Unit for Breakpoint {
 
     fn panels(&mut self, at: &Moment<'_>) -> Vec<Panel> {
         let hits = self.hits.iter().map(|((role, tid, pin), n)| ((*role, *tid), *pin, *n));
-        let places = self.alike.rows(at, hits, |sum: &mut u64, n| *sum += n);
+        let places = self.labels.rows(at, hits, |sum: &mut u64, n| *sum += n);
         let title = |role: &usize| self.selected[*role].title();
         let hits = Sheet::of(by_weight(&places, |n| **n), |(key, _)| id(key))
             .right("hits", "Hits", 10, |(_, n)| Cell::Count(*n))

@@ -45,12 +45,12 @@ struct PageFaults {
     regions: FxHashMap<i32, (u64, Vec<Region>)>,
     course: Grid<&'static str>,
     total: [u64; 2],
-    alike: Alike,
+    labels: Alike,
 }
 
 impl PageFaults {
     fn new(settings: &Settings) -> Self {
-        Self { alike: Alike::of(settings), ..Self::default() }
+        Self { labels: Alike::of(settings), ..Self::default() }
     }
 
     fn mapping(&mut self, pid: i32, address: u64, time: u64, cx: &Context<'_>) -> Arc<str> {
@@ -139,7 +139,7 @@ impl Unit for PageFaults {
         let mapping = [left("process", "Process", 22), left("mapping", "Mapping", 0)];
         let area = [left("process", "Process", 22), right("from", "From", 18), right("to", "To", 18)];
         let faults = self.stacks.iter().map(|((tid, pin), faults)| (*tid, *pin, *faults));
-        let places = self.alike.rows(at, faults, |sum: &mut [u64; 2], [minor, major]| {
+        let places = self.labels.rows(at, faults, |sum: &mut [u64; 2], [minor, major]| {
             *sum = [sum[0] + minor, sum[1] + major];
         });
         let stacks = self.stacks.iter().map(|((tid, pin), [minor, major])| (*tid, *pin, minor + major, minor + major));

@@ -54,7 +54,7 @@ struct UsdtUnit {
     course: Grid<usize>,
     lines: VecDeque<Line>,
     number: u64,
-    alike: Alike,
+    labels: Alike,
 }
 
 impl UsdtUnit {
@@ -91,7 +91,7 @@ impl UsdtUnit {
         Ok(Self {
             probes,
             stack: settings.has("stack"),
-            alike: Alike::of(settings),
+            labels: Alike::of(settings),
             keep: settings.number("keep", 10_000)? as usize,
             ..Self::default()
         })
@@ -147,7 +147,7 @@ impl Unit for UsdtUnit {
             .right("rate", "Hits/s", 12, |(_, n)| Cell::Number(*n as f64 / at.seconds()))
             .left("course", "Course", 40, |(role, _)| self.course.course(role, usize::MAX));
         let newest = self.lines.iter().skip(self.lines.len().saturating_sub(at.look.rows));
-        let newest: Vec<(&Line, Arc<str>)> = newest.map(|line| (line, self.alike.line(at, line.stack))).collect();
+        let newest: Vec<(&Line, Arc<str>)> = newest.map(|line| (line, self.labels.line(at, line.stack))).collect();
         let log = Sheet::of(&newest, |(line, _)| line.number)
             .right("time_ns", "At", 9, |(line, _)| Cell::Time(at.after(line.time)))
             .right("cpu", "CPU", 4, |(line, _)| Cell::Id(line.cpu.into()))

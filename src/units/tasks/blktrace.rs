@@ -158,7 +158,6 @@ type Open = OpenSpans<(i64, i64), usize, Request>;
 #[derive(Clone, Debug, Default)]
 struct BlkTrace {
     device: Option<(u32, u32)>,
-    than: Threshold,
     fields: [Option<Fields>; 5],
     open: Open,
     /// Issued requests whose sector was reused before their completion was seen.
@@ -175,7 +174,7 @@ struct BlkTrace {
     depth: BTreeMap<i64, i64>,
     depths: Grid<i64>,
     latencies: Grid<u32>,
-    slowest: TopN<(Request, i64, i64, u64)>,
+    slowest: Slowest<(Request, i64, i64, u64)>,
 }
 
 impl BlkTrace {
@@ -183,17 +182,16 @@ impl BlkTrace {
         let device = settings.get("device").map(device).transpose()?;
         Ok(Self {
             device,
-            than: Threshold::new(settings.than()?),
             open: OpenSpans::one_by_one().of_most(MAX_OPEN),
             depths: Grid::of_greatest(),
-            slowest: TopN::new(settings.number("keep", 20)? as usize),
+            slowest: Slowest::of(settings)?,
             ..Self::default()
         })
     }
 
     fn end(&mut self, request: Request, dev: i64, sector: i64, hit: &UnitSample<'_>, cx: &mut Context<'_>) {
         let ns = hit.time.saturating_sub(request.began);
-        let above = self.than.is_exceeded(hit, cx.names, ns);
+        let above = self.slowest.exceeds(hit, cx.names, ns);
         let task = self.by_task.entry((request.tid, request.way)).or_default();
         let device = self.by_device.entry((dev, request.way)).or_default();
         task.1 = task.1.saturating_add(request.bytes);
@@ -206,9 +204,7 @@ impl BlkTrace {
         }
         self.latencies.add(&(ns.max(1).ilog2()), hit.time, 1.0);
         cx.point(["block_rq_issue", "block_rq_complete"], hit.time, ns);
-        if (above || !self.than.is_set()) && self.slowest.takes(ns) {
-            self.slowest.add(ns, (request, dev, sector, hit.time));
-        }
+        self.slowest.add(above, ns, || (request, dev, sector, hit.time));
     }
 
     fn queue(&mut self, dev: i64, by: i64, time: u64) {
@@ -311,7 +307,7 @@ impl BlkTrace {
         Sheet::of(stages.chain([(u64::MAX, "end", "to end", &self.whole)]), |(row, ..)| row)
             .left("from", "From", 10, |(_, from, ..)| text(from))
             .left("to", "To", 10, |(_, _, to, _)| text(to))
-            .latency(self.than.is_set(), |(.., stats)| stats)
+            .latency(self.slowest.has_threshold(), |(.., stats)| stats)
             .whole("Stages")
             .noted(self.issued().to_string())
     }
@@ -321,7 +317,7 @@ impl BlkTrace {
             .task(at, |((tid, _), _)| *tid)
             .left("way", "Way", Way::WIDTH, |((_, way), _)| text(way.label()))
             .right("bytes", "Bytes", 9, |(_, (_, bytes))| Cell::Bytes(*bytes))
-            .latency(self.than.is_set(), |(_, (stats, _))| stats)
+            .latency(self.slowest.has_threshold(), |(_, (stats, _))| stats)
             .panel("Requesters")
     }
 
@@ -331,7 +327,7 @@ impl BlkTrace {
                 Cell::Bytes(1u64.checked_shl(*power).unwrap_or(u64::MAX))
             })
             .left("way", "Way", Way::WIDTH, |((_, way), _)| text(way.label()))
-            .latency(self.than.is_set(), |(_, stats)| stats)
+            .latency(self.slowest.has_threshold(), |(_, stats)| stats)
             .whole("Sizes")
     }
 
@@ -344,7 +340,7 @@ impl BlkTrace {
             .right("bytes", "Bytes", 9, |(_, (_, bytes))| Cell::Bytes(*bytes))
             .right("bytes_s", "Bytes/s", 9, |(_, (_, bytes))| Cell::Bytes((*bytes as f64 / at.seconds()) as u64))
             .right("depth", "Depth now", 9, |((dev, _), _)| Cell::Count(depth(dev)))
-            .latency(self.than.is_set(), |(_, (stats, _))| stats)
+            .latency(self.slowest.has_threshold(), |(_, (stats, _))| stats)
             .whole("Devices")
     }
 
@@ -392,7 +388,7 @@ impl Unit for BlkTrace {
             rwbs: Text::of(event.format, "rwbs").ok(),
         });
         if event.role == COMPLETE {
-            self.than.bind(event.format)?;
+            self.slowest.bind(event)?;
         }
         Ok(())
     }

@@ -76,11 +76,11 @@ struct OffCpu {
     hot: FxHashMap<(i32, RetainedStack), u64>,
     since: u64,
     containers: ByContainer,
-    alike: Alike,
+    labels: Alike,
     slept_in: Alike,
     causes: WakerStacks,
     places: waits::Places,
-    before: Before,
+    initial: Before,
 }
 
 const CLOCK: usize = 3;
@@ -93,7 +93,7 @@ const WHILE_LEAVING_NS: u64 = 100_000;
 impl OffCpu {
     fn new(settings: &Settings) -> Result<Self, String> {
         Ok(Self {
-            alike: Alike::of(settings),
+            labels: Alike::of(settings),
             slept_in: Alike::of_sleep(settings),
             hz: settings.hertz("frequency", 99)?.clamp(1, 10_000),
             ..Self::default()
@@ -102,8 +102,8 @@ impl OffCpu {
 
     /// Adds the tasks that slept before the first record.
     fn take_up(&mut self, time: u64, cx: &mut Context<'_>) {
-        self.before.ask(cx);
-        for thread in self.before.take() {
+        self.initial.ask(cx);
+        for thread in self.initial.take() {
             // The program's own threads have no record yet.
             if cx.is_unasked(thread.pid) {
                 continue;
@@ -225,7 +225,7 @@ impl Unit for OffCpu {
 
     fn thread_changed(&mut self, change: &ThreadChange, _time: u64, _cx: &mut Context<'_>) {
         self.away.follow(change, |tid| tid);
-        self.before.follow(change);
+        self.initial.follow(change);
         self.programs.follow(change);
         if let ThreadChange::Born { tid, .. } = change {
             self.early.remove(tid);
@@ -239,7 +239,7 @@ impl Unit for OffCpu {
     fn lost(&mut self, _lost: &LostEvents) {
         self.away.forget();
         self.early.clear();
-        self.before.forget();
+        self.initial.forget();
     }
 
     fn loss_text(&self) -> &'static str {

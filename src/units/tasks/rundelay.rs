@@ -109,7 +109,6 @@ struct Slow {
 #[derive(Clone, Debug, Default)]
 struct RunDelay {
     reader: SchedReader,
-    than: Threshold,
     per_cpu: bool,
     waiting: OpenSpans<i32, Why, ()>,
     /// Tasks that called sched_yield and have not left their CPU since.
@@ -122,18 +121,13 @@ struct RunDelay {
     containers: ByContainer,
     meanwhile: FxHashMap<(i32, i32), u64>,
     map: Grid<u32>,
-    slowest: TopN<Slow>,
+    slowest: Slowest<Slow>,
     missed: u64,
 }
 
 impl RunDelay {
     fn new(settings: &Settings) -> Result<Self, String> {
-        Ok(Self {
-            than: Threshold::new(settings.than()?),
-            per_cpu: settings.has("per-cpu"),
-            slowest: TopN::new(settings.number("keep", 20)? as usize),
-            ..Self::default()
-        })
+        Ok(Self { per_cpu: settings.has("per-cpu"), slowest: Slowest::of(settings)?, ..Self::default() })
     }
 
     /// Returns the thread on a CPU and its start.
@@ -200,7 +194,7 @@ impl RunDelay {
         }
         let ns = wait.took(hit.time);
         let own = UnitSample { tid, ..*hit };
-        let above = self.than.is_exceeded(&own, cx.names, ns);
+        let above = self.slowest.exceeds(&own, cx.names, ns);
         let key = if self.per_cpu { hit.cpu as i32 } else { tid };
         let stats = &mut self.rows.entry(key).or_default()[wait.what as usize];
         stats.add_than(ns, above);
@@ -222,14 +216,11 @@ impl RunDelay {
                 longest = Some((run.tid, ns));
             }
         }
-        if (above || !self.than.is_set()) && self.slowest.takes(ns) {
-            let slow = Slow { tid, cpu: hit.cpu, end: hit.time, why: wait.what, runner: longest };
-            self.slowest.add(ns, slow);
-        }
+        self.slowest.add(above, ns, || Slow { tid, cpu: hit.cpu, end: hit.time, why: wait.what, runner: longest });
     }
 
     fn threads(&self, at: &Moment<'_>) -> Panel {
-        let (by_cpu, than) = (self.per_cpu, self.than.is_set());
+        let (by_cpu, than) = (self.per_cpu, self.slowest.has_threshold());
         let mut list: Vec<(i32, &Row, Stats)> =
             self.rows.iter().map(|(key, row)| (*key, row, row.iter().sum())).collect();
         arrange_by_key(&mut list, |(key, _, all)| (std::cmp::Reverse(all.sum), *key));
@@ -257,7 +248,7 @@ impl RunDelay {
         let note = if self.tells_yields { "" } else { "yields count as preempted: sched_yield was not recorded" };
         Sheet::of(list.iter().enumerate(), |(at, _)| at as u64)
             .left("reason", "Reason", 12, |(_, (reason, _))| text(*reason))
-            .latency(self.than.is_set(), |(_, (_, stats))| stats)
+            .latency(self.slowest.has_threshold(), |(_, (_, stats))| stats)
             .whole("Reasons")
             .noted(note)
     }
@@ -301,7 +292,7 @@ impl Unit for RunDelay {
 
     fn bind(&mut self, event: &UnitEvent<'_>) -> Result<(), String> {
         if event.role == 0 {
-            self.than.bind(event.format)?;
+            self.slowest.bind(event)?;
         }
         if event.role == YIELD {
             self.tells_yields = true;
@@ -367,7 +358,7 @@ impl Unit for RunDelay {
             false => self.rows.iter().map(|(tid, row)| (*tid, row.iter().sum())).collect(),
         };
         let threads = sums.iter().map(|(tid, stats)| (*tid, stats));
-        let containers = self.containers.panel(at, threads, self.than.is_set());
+        let containers = self.containers.panel(at, threads, self.slowest.has_threshold());
         let mut panels = vec![self.threads(at), self.runners(at), self.slow(at), self.reasons(), powers, map];
         panels.extend(containers);
         panels

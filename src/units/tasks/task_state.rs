@@ -130,7 +130,6 @@ struct TaskState {
     reader: SchedReader,
     stack: bool,
     only: Vec<ThreadState>,
-    than: Threshold,
     tasks: OpenSpans<i32, ThreadState, Within>,
     rows: FxHashMap<i32, Row>,
     /// The start of the record: a task that leaves at the first switch was running since then.
@@ -142,9 +141,9 @@ struct TaskState {
     /// Number of switches from idle that were not recorded.
     missed: u64,
     blocked: FxHashMap<(i32, ThreadState, RetainedStack), Stats>,
-    slowest: TopN<Slow>,
+    slowest: Slowest<Slow>,
     containers: ByContainer,
-    alike: Alike,
+    labels: Alike,
 }
 
 impl TaskState {
@@ -155,9 +154,8 @@ impl TaskState {
         Ok(Self {
             stack: settings.has("stack"),
             only,
-            than: Threshold::new(settings.than()?),
-            slowest: TopN::new(settings.number("keep", 20)? as usize),
-            alike: Alike::of(settings),
+            slowest: Slowest::of(settings)?,
+            labels: Alike::of(settings),
             ..Self::default()
         })
     }
@@ -201,8 +199,8 @@ impl TaskState {
         if first || !(self.only.is_empty() || self.only.contains(&state)) {
             return;
         }
-        let above = self.than.is_exceeded(&UnitSample { tid, ..*hit }, cx.names, ns);
-        if above || !self.than.is_set() {
+        let above = self.slowest.exceeds(&UnitSample { tid, ..*hit }, cx.names, ns);
+        if self.slowest.lists(above) {
             let (.., words) = ThreadState::ALL[state as usize];
             cx.find(tid, stack, || format!("{words} for {}", unit::duration(ns)));
         }
@@ -211,8 +209,8 @@ impl TaskState {
         if state.sleeps() {
             self.blocked.entry((tid, state, stack)).or_default().add(ns);
         }
-        if state != ThreadState::Running && (above || !self.than.is_set()) && self.slowest.takes(ns) {
-            self.slowest.add(ns, Slow { tid, state, end: hit.time, stack });
+        if state != ThreadState::Running {
+            self.slowest.add(above, ns, || Slow { tid, state, end: hit.time, stack });
         }
     }
 
@@ -342,13 +340,13 @@ impl TaskState {
         let sheet = Sheet::of(list, |(tid, state, _)| id(&(tid, state)))
             .task(at, |(tid, ..)| tid)
             .left("state", "St", 3, |(_, state, _)| text(state.letter()))
-            .latency(self.than.is_set(), |(.., stats)| stats);
+            .latency(self.slowest.has_threshold(), |(.., stats)| stats);
         let who = selected.map(|tid| format!(" of {}", at.task(tid))).unwrap_or_default();
         sheet.panel(format!("Periods{who}"))
     }
 
     fn slow(&mut self, at: &Moment<'_>) -> Panel {
-        let lines: Vec<Arc<str>> = self.slowest.iter().map(|(.., slow)| self.alike.line(at, slow.stack)).collect();
+        let lines: Vec<Arc<str>> = self.slowest.iter().map(|(.., slow)| self.labels.line(at, slow.stack)).collect();
         Sheet::of(self.slowest.iter().zip(&lines), |((_, number, _), _)| number)
             .right("time_ns", "Until", 9, |((.., slow), _)| Cell::Time(at.after(slow.end)))
             .task(at, |((.., slow), _)| slow.tid)
@@ -379,7 +377,7 @@ impl TaskState {
             list.iter().map(|(tid, _, pin, ns, n)| (*tid, *pin, *ns, *n)),
         );
         let asleep = list.iter().map(|(tid, state, pin, ns, n)| ((at.comm(*tid), *state), *pin, (*ns, *n)));
-        let places = self.alike.rows(at, asleep, |sum: &mut (u64, u64), (ns, n)| *sum = (sum.0 + ns, sum.1 + n));
+        let places = self.labels.rows(at, asleep, |sum: &mut (u64, u64), (ns, n)| *sum = (sum.0 + ns, sum.1 + n));
         let sheet = Sheet::of(by_weight(&places, |(ns, _)| *ns), |(key, _)| id(key))
             .right("total_ns", "Asleep", 9, |(_, (ns, _))| time(*ns))
             .right("calls", "Times", 8, |(_, (_, n))| Cell::Count(*n))
@@ -399,7 +397,7 @@ impl Unit for TaskState {
 
     fn bind(&mut self, event: &UnitEvent<'_>) -> Result<(), String> {
         if event.role == 0 {
-            self.than.bind(event.format)?;
+            self.slowest.bind(event)?;
         }
         self.reader.bind(event.role, event.format)
     }

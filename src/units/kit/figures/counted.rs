@@ -6,6 +6,7 @@ use std::sync::Arc;
 use crate::panel::{Align, Cell, Column, Measure, Panel};
 
 use crate::units::kit::figures::counts::EventCounts;
+use crate::units::kit::options::select::SelectedEvent;
 use crate::units::kit::tables::columns::named;
 use crate::units::kit::{Context, CountedEvents, EventRequest, Moment, Unit, UnitEvent, UnitSample};
 
@@ -15,9 +16,11 @@ type Panels = Arc<dyn Fn(&Counted, &Moment<'_>) -> Vec<Panel> + Send + Sync>;
 #[derive(Clone)]
 pub(crate) struct Counted {
     pub(crate) counts: EventCounts,
-    /// Each event and its column title, by role.
-    pub(crate) events: &'static [(&'static str, &'static str)],
+    /// Each event and its title, by role.
+    pub(crate) events: Vec<(EventRequest, String)>,
     there: Vec<bool>,
+    /// The tracepoints of a recording whose samples count as one hit, whatever their period.
+    hits: Option<Vec<bool>>,
     panels: Panels,
 }
 
@@ -28,12 +31,35 @@ impl fmt::Debug for Counted {
 }
 
 impl Counted {
+    /// Counts events that have titles, without those that the machine lacks.
     pub(crate) fn unit(
-        events: &'static [(&'static str, &'static str)],
+        events: &[(&str, &str)],
         panels: impl Fn(&Self, &Moment<'_>) -> Vec<Panel> + Send + Sync + 'static,
     ) -> Box<dyn Unit> {
+        let request = |(event, title): &(&str, &str)| (EventRequest::new(*event).optional(), (*title).to_owned());
+        Box::new(Self::of(events.iter().map(request).collect(), panels))
+    }
+
+    fn of(
+        events: Vec<(EventRequest, String)>,
+        panels: impl Fn(&Self, &Moment<'_>) -> Vec<Panel> + Send + Sync + 'static,
+    ) -> Self {
         let (counts, there) = (EventCounts::new(1_000_000_000), vec![false; events.len()]);
-        Box::new(Self { counts, events, there, panels: Arc::new(panels) })
+        Self { counts, events, there, hits: None, panels: Arc::new(panels) }
+    }
+
+    /// Counts selected events; the samples of tracepoints count as one hit each.
+    pub(crate) fn selected(
+        selected: &[SelectedEvent],
+        panels: impl Fn(&Self, &Moment<'_>) -> Vec<Panel> + Send + Sync + 'static,
+    ) -> Box<dyn Unit> {
+        let events = selected.iter().map(|one| (one.want(false), one.title().to_owned())).collect();
+        Box::new(Self { hits: Some(vec![false; selected.len()]), ..Self::of(events, panels) })
+    }
+
+    /// Returns the title of an event.
+    pub(crate) fn title(&self, role: usize) -> &str {
+        self.events.get(role).map_or("", |(_, title)| title)
     }
 
     /// Returns the roles of the available events.
@@ -65,32 +91,34 @@ impl CountRatio {
     }
 }
 
-pub(crate) fn ratios(events: &'static [(&'static str, &'static str)], ratios: &'static [CountRatio]) -> Box<dyn Unit> {
+pub(crate) fn ratios(events: &[(&str, &str)], ratios: &'static [CountRatio]) -> Box<dyn Unit> {
     Counted::unit(events, move |of, at| {
-        let event = |role: usize| named(of.events[role].1, Align::Right, 14);
+        let event = |role: usize| named(of.title(role), Align::Right, 14);
         let ratio = |ratio: &CountRatio| Column::new(ratio.name, ratio.title, Align::Right, 10);
         let table = of.counts.sheet(5).each(of.there(), event, |cpu, role| Cell::Count(of.counts.on(role, cpu))).each(
             ratios,
             ratio,
             |cpu, ratio| ratio.cell(of, cpu),
         );
-        let course = of.counts.course.series("Course", at, Measure::Count, 16, |role| of.events[*role].1.to_owned());
+        let course = of.counts.course.series("Course", at, Measure::Count, 16, |role| of.title(*role).to_owned());
         vec![table.whole("By CPU").noted(of.counts.note()), course]
     })
 }
 
 impl Unit for Counted {
     fn event_requests(&self) -> Vec<EventRequest> {
-        self.events.iter().map(|(event, _)| EventRequest::new(*event).counted().optional()).collect()
+        self.events.iter().map(|(request, _)| request.clone().counted()).collect()
     }
 
     fn bind(&mut self, event: &UnitEvent<'_>) -> Result<(), String> {
         self.there[event.role] = true;
+        self.hits.iter_mut().for_each(|hits| hits[event.role] = event.format.is_some());
         Ok(())
     }
 
     fn record(&mut self, hit: &UnitSample<'_>, _cx: &mut Context<'_>) {
-        self.counts.hit(hit, hit.period.max(1));
+        let is_hit = self.hits.as_ref().is_some_and(|hits| hits[hit.role]);
+        self.counts.hit(hit, if is_hit { 1 } else { hit.period.max(1) });
     }
 
     fn count(&mut self, counted: &CountedEvents) {

@@ -6,4 +6,5 @@ pub(crate) mod grid;
 pub mod histogram;
 pub(crate) mod latency;
 pub mod points;
+pub(crate) mod slowest;
 pub(crate) mod top_n;

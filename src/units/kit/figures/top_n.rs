@@ -11,15 +11,13 @@ pub(crate) struct TopN<T> {
     list: BTreeMap<(u64, Reverse<u64>), T>,
 }
 
-impl<T> Default for TopN<T> {
-    fn default() -> Self {
-        Self::new(0)
-    }
-}
-
 impl<T> TopN<T> {
     pub(crate) fn new(keep: usize) -> Self {
         Self { keep, arrived: 0, list: BTreeMap::new() }
+    }
+
+    pub(crate) fn at_most(self, most: usize) -> Self {
+        Self { keep: self.keep.min(most), ..self }
     }
 
     /// Whether a value would be kept, so that its data need be created.

@@ -1,7 +1,7 @@
 //! Tables: columns and rows, row keys, and rows by stack or container.
 
-pub(crate) mod alike;
 pub(crate) mod columns;
 pub(crate) mod containers;
 pub(crate) mod rowkey;
 pub(crate) mod sheet;
+pub(crate) mod alike;

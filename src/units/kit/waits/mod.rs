@@ -1,8 +1,8 @@
 //! Waits of tasks: scheduler events, classes of waits, wakers and the places where tasks sleep.
 
-pub(crate) mod before;
 pub(crate) mod classes;
 pub(crate) mod disks;
+pub(crate) mod before;
 pub(crate) mod programs;
 pub(crate) mod sched;
 pub(crate) mod sleep;

@@ -11,8 +11,8 @@ use crate::panel::stacks::FrameName;
 use crate::panel::stacks::{DIVIDER, Stack};
 use crate::session::DsoKind;
 use crate::units::kit::prelude::*;
-use crate::units::kit::waits::before;
 use crate::units::kit::waits::classes::{Sleep, WaitClass};
+use crate::units::kit::waits::before;
 
 use super::OffCpu;
 use super::waits::{SiteName, UnderWay, Wait};

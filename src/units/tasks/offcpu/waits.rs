@@ -250,7 +250,7 @@ impl OffCpu {
     fn ended(&mut self, at: &Moment<'_>, place: &WokenSleep, stats: &Stats) -> Raw {
         let cause = self.causes.cause(at, place.waker, place.by);
         let by = matches!(cause, Cause::Task { .. }).then_some(place.by);
-        let stack = by.map(|by| self.alike.line(at, by)).unwrap_or_default();
+        let stack = by.map(|by| self.labels.line(at, by)).unwrap_or_default();
         // For a thread of the same program, its own name is more useful than the program's.
         let task = |at: &Moment<'_>, tid| if place.is_own { at.comm(tid) } else { at.program(tid) };
         let waker = (self.wakers.words(at, cause, task), stack);

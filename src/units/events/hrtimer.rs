@@ -47,7 +47,7 @@ struct HrTimer {
     held: FxHashMap<(i32, RetainedStack), Held>,
     longest: TopN<(u32, i32, u64, Vec<u64>, RetainedStack)>,
     map: Grid<u32>,
-    labels: Alike,
+    labels: StackLabels,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -109,7 +109,7 @@ impl HrTimer {
         if when.is_none() && than.is_none() {
             return Err("choose windows: --when 'sched_switch > 20', or --than 5ms for late timers".to_owned());
         }
-        let (stack, labels) = (settings.has("stack"), Alike::of(settings));
+        let (stack, labels) = (settings.has("stack"), StackLabels::of(settings));
         let longest = TopN::new(settings.number("keep", 20)? as usize);
         let (open, windows, held, map) = Default::default();
         Ok(Self { selected, rate, when, names, than, stack, open, windows, held, longest, map, labels })

@@ -100,7 +100,7 @@ struct MultiTrace {
     recent: Recent,
     slowest: Slowest<Slow>,
     map: Grid<u32>,
-    labels: Alike,
+    labels: StackLabels,
 }
 
 impl MultiTrace {
@@ -142,7 +142,7 @@ impl MultiTrace {
             per_thread: settings.has("per-thread"),
             slowest: Slowest::of(settings)?.at_most(1000),
             map: Grid::of_greatest(),
-            labels: Alike::of(settings),
+            labels: StackLabels::of(settings),
             ..Self::default()
         })
     }

@@ -9,7 +9,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use crate::panel::row_order::arrange_by_key;
 use crate::panel::unit;
 use crate::units::kit::prelude::*;
-use crate::units::kit::waits::before;
+use crate::units::kit::waits::initially_blocked;
 
 pub(crate) use names::name_of_blocked;
 use names::{Abi, AbiReader, Call, CallTables, REGISTERS, error_name};
@@ -69,7 +69,7 @@ struct Syscalls {
     containers: ByContainer,
     slowest: Slowest<(i32, Call, u64, i64)>,
     course: Grid<Call>,
-    initial: Before,
+    initial: InitiallyBlocked,
 }
 
 impl Syscalls {
@@ -205,7 +205,7 @@ impl Syscalls {
             .task(at, |(tid, ..)| tid)
             .left("call", "Call", 20, |(_, call, ..)| text(tables.name(call)))
             .right("so_far_ns", "So far", 9, |(_, _, ns, _)| Cell::Time(ns))
-            .left("since", "", 12, |(.., is_before)| before::mark(is_before))
+            .left("since", "", 12, |(.., is_before)| initially_blocked::mark(is_before))
             .panel("Under way")
     }
 

@@ -412,7 +412,7 @@ mod tests {
     fn what_hands_memory_out_is_stepped_over() {
         let said = |frames: &[&str]| {
             let name = |text: &&str| FrameName { text: (*text).into(), kind: DsoKind::Unknown, dso: "".into() };
-            crate::units::kit::tables::alike::line(without_wrappers(
+            crate::units::kit::tables::stack_labels::line(without_wrappers(
                 &frames.iter().map(name).collect::<Vec<_>>(),
             ))
         };

@@ -10,7 +10,7 @@ use crate::profile::RetainedStack;
 
 use crate::units::kit::figures::latency;
 use crate::units::kit::tables::columns::{by_weight, id, left, right, text};
-use crate::units::kit::{Context, EventRequest, Moment, Settings, Sheet, Alike, Stats, Unit, UnitSample};
+use crate::units::kit::{Context, EventRequest, Moment, Settings, Sheet, StackLabels, Stats, Unit, UnitSample};
 
 /// The fields of `union perf_mem_data_src` (include/uapi/linux/perf_event.h): names by bit.
 const LEVELS: &[&str] = &[
@@ -56,7 +56,7 @@ pub(crate) struct Accesses {
     functions: FxHashMap<(i32, RetainedStack), Stats>,
     lines: FxHashMap<(i32, u64), Stats>,
     all: Stats,
-    labels: Alike,
+    labels: StackLabels,
 }
 
 /// Limit of distinct cache lines.
@@ -64,7 +64,7 @@ const MAX_LINES: usize = 1 << 17;
 
 impl Accesses {
     pub(crate) fn of(event: String, settings: &Settings) -> Self {
-        Self { event, labels: Alike::of(settings), ..Self::default() }
+        Self { event, labels: StackLabels::of(settings), ..Self::default() }
     }
 
     /// A table of accesses by a key, the highest cost first.

@@ -41,9 +41,9 @@ pub(crate) use options::detail::CaseDetail;
 pub use options::inputs::{Finding, UnitInputs};
 pub use options::settings::{Opt, Settings};
 pub use options::target::ThreadChoice;
-pub(crate) use tables::{containers::ByContainer, rowkey::RowKey, sheet::Sheet, alike::Alike};
+pub(crate) use tables::{containers::ByContainer, rowkey::RowKey, sheet::Sheet, stack_labels::StackLabels};
 pub(crate) use waits::wakers::{TaskWaker, WakerReader, WakerStacks};
-pub(crate) use waits::{before::Before, programs::Programs};
+pub(crate) use waits::{initially_blocked::InitiallyBlocked, programs::Programs};
 
 /// The records that a unit needs if there is a target; [`FilteredUnit`] passes it only those.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -10,7 +10,7 @@ use crate::profile::{FrameId, NodeId, Profile, RetainedStack, SymId};
 use crate::query::tree::symbol_stacks::name_in;
 use crate::session::{DsoKind, Session};
 
-use crate::units::kit::tables::alike;
+use crate::units::kit::tables::stack_labels;
 use crate::units::kit::{ThreadNames, ViewState};
 
 /// The state from which panels are made.
@@ -112,7 +112,7 @@ impl Moment<'_> {
 
     /// Returns a stack as a line, the leaf first.
     pub fn line(&self, pin: RetainedStack) -> Arc<str> {
-        alike::line(&self.frames(pin)).into()
+        stack_labels::line(&self.frames(pin)).into()
     }
 
     /// Returns a thread's stack for a flame graph.

@@ -6,8 +6,8 @@ pub(crate) use super::options::select;
 pub(crate) use super::options::select::SelectedEvent;
 pub(crate) use super::tables::columns::{by_weight, id, left, named, note, right, share, text, time};
 pub(crate) use super::{
-    BoundExpr, ByContainer, CaseDetail, Context, EventRequest, Finding, Grid, Before, LostEvents, Moment,
-    RowKey, Sees, Settings, Sheet, Slowest, Spec, Alike, Stats, TopN, Unit, UnitEvent, UnitSample,
+    BoundExpr, ByContainer, CaseDetail, Context, EventRequest, Finding, Grid, InitiallyBlocked, LostEvents, Moment,
+    RowKey, Sees, Settings, Sheet, Slowest, Spec, StackLabels, Stats, TopN, Unit, UnitEvent, UnitSample,
 };
 pub(crate) use crate::event::Rate;
 pub(crate) use crate::panel::{Align, Body, Cell, Column, Measure, Panel};

@@ -34,7 +34,7 @@ struct Breakpoint {
     read: FxHashMap<(i32, u64), u64>,
     course: Grid<usize>,
     total: u64,
-    labels: Alike,
+    labels: StackLabels,
 }
 
 impl Breakpoint {
@@ -53,7 +53,7 @@ impl Breakpoint {
         if let Some(other) = selected.iter().find(|one| !one.event.starts_with("mem:")) {
             return Err(format!("{}: expected an address such as mem:0x404040/4:w", other.event));
         }
-        Ok(Self { selected, labels: Alike::of(settings), ..Self::default() })
+        Ok(Self { selected, labels: StackLabels::of(settings), ..Self::default() })
     }
 
     /// The number of watched bytes: `mem:ADDR/LEN`.

@@ -112,7 +112,7 @@ struct KmemLeak {
     course: Grid<RetainedStack>,
     total: Grid<u8>,
     bytes: u64,
-    allocated_in: Alike,
+    allocated_in: StackLabels,
 }
 
 impl KmemLeak {
@@ -122,7 +122,7 @@ impl KmemLeak {
             age: settings.time("age")?.unwrap_or(0),
             course: Grid::of_greatest(),
             total: Grid::of_greatest(),
-            allocated_in: Alike::of_allocations(settings),
+            allocated_in: StackLabels::of_allocations(settings),
             ..Self::default()
         })
     }

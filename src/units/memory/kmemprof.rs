@@ -63,16 +63,16 @@ struct KmemProf {
     over: u64,
     /// Time of the last loss of records: lifetimes of older blocks are unknown.
     unsure: u64,
-    allocated_in: Alike,
-    freed_in: Alike,
+    allocated_in: StackLabels,
+    freed_in: StackLabels,
 }
 
 impl KmemProf {
     fn new(settings: &Settings) -> Result<Self, String> {
         Ok(Self {
             reader: AllocReader::new(settings)?,
-            allocated_in: Alike::of_allocations(settings),
-            freed_in: Alike::of(settings),
+            allocated_in: StackLabels::of_allocations(settings),
+            freed_in: StackLabels::of(settings),
             ..Self::default()
         })
     }

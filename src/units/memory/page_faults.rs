@@ -45,12 +45,12 @@ struct PageFaults {
     regions: FxHashMap<i32, (u64, Vec<Region>)>,
     course: Grid<&'static str>,
     total: [u64; 2],
-    labels: Alike,
+    labels: StackLabels,
 }
 
 impl PageFaults {
     fn new(settings: &Settings) -> Self {
-        Self { labels: Alike::of(settings), ..Self::default() }
+        Self { labels: StackLabels::of(settings), ..Self::default() }
     }
 
     fn mapping(&mut self, pid: i32, address: u64, time: u64, cx: &Context<'_>) -> Arc<str> {

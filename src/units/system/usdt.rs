@@ -54,7 +54,7 @@ struct UsdtUnit {
     course: Grid<usize>,
     lines: VecDeque<Line>,
     number: u64,
-    labels: Alike,
+    labels: StackLabels,
 }
 
 impl UsdtUnit {
@@ -91,7 +91,7 @@ impl UsdtUnit {
         Ok(Self {
             probes,
             stack: settings.has("stack"),
-            labels: Alike::of(settings),
+            labels: StackLabels::of(settings),
             keep: settings.number("keep", 10_000)? as usize,
             ..Self::default()
         })

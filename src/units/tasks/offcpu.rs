@@ -76,11 +76,11 @@ struct OffCpu {
     hot: FxHashMap<(i32, RetainedStack), u64>,
     since: u64,
     containers: ByContainer,
-    labels: Alike,
-    slept_in: Alike,
+    labels: StackLabels,
+    slept_in: StackLabels,
     causes: WakerStacks,
     places: waits::Places,
-    initial: Before,
+    initial: InitiallyBlocked,
 }
 
 const CLOCK: usize = 3;
@@ -93,8 +93,8 @@ const WHILE_LEAVING_NS: u64 = 100_000;
 impl OffCpu {
     fn new(settings: &Settings) -> Result<Self, String> {
         Ok(Self {
-            labels: Alike::of(settings),
-            slept_in: Alike::of_sleep(settings),
+            labels: StackLabels::of(settings),
+            slept_in: StackLabels::of_sleep(settings),
             hz: settings.hertz("frequency", 99)?.clamp(1, 10_000),
             ..Self::default()
         })

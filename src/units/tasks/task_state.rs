@@ -143,7 +143,7 @@ struct TaskState {
     blocked: FxHashMap<(i32, ThreadState, RetainedStack), Stats>,
     slowest: Slowest<Slow>,
     containers: ByContainer,
-    labels: Alike,
+    labels: StackLabels,
 }
 
 impl TaskState {
@@ -155,7 +155,7 @@ impl TaskState {
             stack: settings.has("stack"),
             only,
             slowest: Slowest::of(settings)?,
-            labels: Alike::of(settings),
+            labels: StackLabels::of(settings),
             ..Self::default()
         })
     }

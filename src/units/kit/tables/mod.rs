@@ -4,4 +4,4 @@ pub(crate) mod columns;
 pub(crate) mod containers;
 pub(crate) mod rowkey;
 pub(crate) mod sheet;
-pub(crate) mod alike;
+pub(crate) mod stack_labels;

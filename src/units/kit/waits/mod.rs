@@ -2,7 +2,7 @@
 
 pub(crate) mod classes;
 pub(crate) mod disks;
-pub(crate) mod before;
+pub(crate) mod initially_blocked;
 pub(crate) mod programs;
 pub(crate) mod sched;
 pub(crate) mod sleep;

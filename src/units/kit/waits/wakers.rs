@@ -8,7 +8,7 @@ use crate::panel::stacks::FrameName;
 use crate::profile::RetainedStack;
 
 use crate::units::kit::field::Num;
-use crate::units::kit::tables::alike::ByStack;
+use crate::units::kit::tables::stack_labels::ByStack;
 use crate::units::kit::waits::disks::DiskNames;
 use crate::units::kit::waits::sched::{WAKING, WakeContext, Wakeup};
 use crate::units::kit::{Context, EventRequest, Moment, UnitEvent, UnitSample};

@@ -12,7 +12,7 @@ use crate::panel::stacks::{DIVIDER, Stack};
 use crate::session::DsoKind;
 use crate::units::kit::prelude::*;
 use crate::units::kit::waits::classes::{Sleep, WaitClass};
-use crate::units::kit::waits::before;
+use crate::units::kit::waits::initially_blocked;
 
 use super::OffCpu;
 use super::waits::{SiteName, UnderWay, Wait};
@@ -157,7 +157,7 @@ impl OffCpu {
         let rest = &rest;
         Sheet::of(rows, |one| one.map_or(u64::from(u32::MAX), |(wait, _)| u64::from(wait.tid as u32)))
             .right("so_far_ns", "So far", 9, |one| one.map_or(Cell::Empty, |(_, so_far)| time(so_far.ns)))
-            .left("since", "", 12, |one| before::mark(one.is_some_and(|(_, so_far)| so_far.is_before)))
+            .left("since", "", 12, |one| initially_blocked::mark(one.is_some_and(|(_, so_far)| so_far.is_before)))
             .left("comm", "Comm", 16, |one| one.map_or(Cell::Empty, |(wait, _)| text(wait.comm.clone())))
             .right("tid", "TID", 8, |one| one.map_or(Cell::Empty, |(wait, _)| Cell::Id(wait.tid.into())))
             .left("class", "Class", 30, |one| text(one.map_or(WaitClass::Work, |(wait, _)| wait.class).label()))

@@ -9,7 +9,7 @@ use crate::panel::text::BELOW;
 use crate::session::{BlockedThread, DsoKind};
 use crate::units::kit::TaskWaker;
 use crate::units::kit::prelude::*;
-use crate::units::kit::tables::alike::ByStack;
+use crate::units::kit::tables::stack_labels::ByStack;
 use crate::units::kit::waits::classes::{Sleep, WaitClass, WaitEnd, WaitPlace};
 use crate::units::kit::waits::sleep;
 use crate::units::kit::waits::wakers::Cause;

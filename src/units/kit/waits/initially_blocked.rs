@@ -11,12 +11,12 @@ use crate::units::kit::tables::columns::text;
 
 /// Blocked threads of the running machine by thread id.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Before {
+pub(crate) struct InitiallyBlocked {
     asked: bool,
     threads: BTreeMap<i32, BlockedThread>,
 }
 
-impl Before {
+impl InitiallyBlocked {
     /// Queries the blocked threads once: with the first record, or when panels are made without one. A thread with a
     /// later record has woken since.
     pub(crate) fn ask(&mut self, cx: &mut Context<'_>) {

@@ -37,7 +37,7 @@ impl<T: Clone> ByStack<T> {
 
 /// Stacks as text lines, the leaf first.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Alike {
+pub(crate) struct StackLabels {
     spelling: Spelling,
     lines: ByStack<Arc<str>>,
 }
@@ -51,7 +51,7 @@ struct Spelling {
     is_of_sleep: bool,
 }
 
-impl Alike {
+impl StackLabels {
     pub(crate) fn of(settings: &Settings) -> Self {
         let spelling = Spelling { by_address: settings.has("addresses"), ..Spelling::default() };
         Self { spelling, lines: ByStack::default() }

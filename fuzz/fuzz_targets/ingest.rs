@@ -6,11 +6,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use arc_swap::{ArcSwap, ArcSwapOption};
 use crossbeam_channel::{Receiver, Sender, unbounded};
 use libfuzzer_sys::fuzz_target;
 use perfprof_tui::engine::aggregator::{Aggregator, AggregatorLinks};
-use perfprof_tui::engine::shares::ThreadMemory;
+use perfprof_tui::engine::shared::Shared;
 use perfprof_tui::engine::symbolizer::{FoundLines, LookedUp, LookupJob, Symbolizer};
 use perfprof_tui::engine::{IntakeOptions, Notice, Options, Request, Snapshot, SourceMessage, UnitRequest};
 use perfprof_tui::export::perfdata;
@@ -22,7 +21,7 @@ use perfprof_tui::query::diff::NormalizeBy;
 use perfprof_tui::query::flame::Edit;
 use perfprof_tui::query::flame::layout::{FlameDirection, FlameSpec};
 use perfprof_tui::query::heat::{HeatBy, HeatSpec};
-use perfprof_tui::query::{Age, Answer, Baseline, Question};
+use perfprof_tui::query::{Age, Baseline, Question};
 use perfprof_tui::record::kinds::{HEADER, split, types};
 use perfprof_tui::session::hosts::HostId;
 use perfprof_tui::session::{Origin, TimeMark};
@@ -116,12 +115,11 @@ struct Live {
     batches: Sender<SourceMessage>,
     requests: Sender<Request>,
     notices: Receiver<Notice>,
-    answer: Arc<ArcSwap<Answer>>,
+    shared: Arc<Shared>,
     jobs: Receiver<LookupJob>,
     names: Sender<LookedUp>,
     line_jobs: Receiver<LookupJob>,
     lines: Sender<FoundLines>,
-    held: Arc<ThreadMemory>,
     batch: Batch,
 }
 
@@ -135,8 +133,7 @@ impl Live {
         let ((job_tx, jobs), (names, name_rx)) = (unbounded(), unbounded());
         let ((line_tx, line_jobs), (lines, line_rx)) = (unbounded(), unbounded());
         let (lists, listed) = unbounded();
-        let answer = Arc::new(ArcSwap::from_pointee(Answer::default()));
-        let held = Arc::new(ThreadMemory::default());
+        let shared = Arc::new(Shared::default());
         let links = AggregatorLinks {
             batches: batch_rx,
             recycle,
@@ -144,15 +141,9 @@ impl Live {
             controls,
             waker: Waker::default(),
             notices: notice_tx,
-            answer: answer.clone(),
-            times: Arc::new(ArcSwapOption::empty()),
-            units: Arc::default(),
+            shared: shared.clone(),
             symbolizer: Symbolizer { jobs: job_tx, lists, names: name_rx, line_jobs: line_tx, lines: line_rx },
             fetcher: None,
-            queue_full: Arc::default(),
-            held: held.clone(),
-            wanted: Default::default(),
-            seen: Default::default(),
         };
         // Files of this machine would make runs depend on it.
         let symbols =
@@ -171,14 +162,14 @@ impl Live {
         };
         let worker = Aggregator::new(info, options, links);
         let batch = Batch::default();
-        let live = Self { worker, batches, requests, notices, answer, jobs, names, line_jobs, lines, held, batch };
+        let live = Self { worker, batches, requests, notices, shared, jobs, names, line_jobs, lines, batch };
         (live, (recycled, controlled, listed))
     }
 
     /// Sends the pending batch, which is complete up to a time.
     fn feed(&mut self, until: Option<u64>) {
         let batch = Batch { complete_until: until, ..std::mem::take(&mut self.batch) };
-        self.held.waiting.fetch_add(batch.bytes.len(), std::sync::atomic::Ordering::Relaxed);
+        self.shared.held.waiting.fetch_add(batch.bytes.len(), std::sync::atomic::Ordering::Relaxed);
         self.batches.send(SourceMessage::Batch(Box::new(batch))).expect("the worker is here");
         assert!(self.worker.turn());
     }
@@ -193,7 +184,7 @@ impl Live {
         self.requests.send(Request::Ask(Arc::new(question))).expect("the worker is here");
         // A mark that does not exist is answered at once.
         self.request(Request::Unmark(usize::MAX));
-        let answer = self.answer.load();
+        let answer = self.shared.answer.load();
         assert!(answer.view.lines.len() <= 10_000 && answer.ledger.received >= answer.ledger.timed);
         while self.notices.try_recv().is_ok() {}
     }

@@ -1,12 +1,12 @@
 //! The feeder: the source's thread, which transfers batches and controls without decoding them.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Sender, TrySendError};
 
-use super::shares::ThreadMemory;
+use super::shared::Shared;
 use super::thread_priority::ThreadPriority;
 use crate::session::EndReason;
 use crate::source::{Batch, Control, Progress, Source, SourceEvent};
@@ -23,14 +23,10 @@ pub(super) struct Feeder {
     pub(super) batches: Sender<SourceMessage>,
     pub(super) recycle: Receiver<Vec<u8>>,
     pub(super) controls: Receiver<Control>,
-    pub(super) stop: Arc<AtomicBool>,
-    pub(super) queue_full: Arc<AtomicU64>,
-    /// Set while the worker requests pending records.
-    pub(super) wanted: Arc<AtomicBool>,
+    pub(super) shared: Arc<Shared>,
     pub(super) live: bool,
     pub(super) realtime: Option<i32>,
-    /// The bytes of records that the worker has not processed yet, and their limit.
-    pub(super) held: Arc<ThreadMemory>,
+    /// The maximum bytes of records that the worker has not processed yet.
     pub(super) most_waiting: usize,
     pub(super) is_bounded: bool,
 }
@@ -49,7 +45,7 @@ impl Feeder {
         let start = Instant::now();
         let mut held: Option<(Batch, Instant)> = None;
         let mut priority = if self.live { ThreadPriority::of_live(self.realtime) } else { ThreadPriority::usual() };
-        while !self.stop.load(Ordering::Relaxed) {
+        while !self.shared.stop.load(Ordering::Relaxed) {
             let (mut batch, since) = held
                 .take()
                 .unwrap_or_else(|| (Batch::reusing(self.recycle.try_recv().unwrap_or_default()), Instant::now()));
@@ -60,10 +56,10 @@ impl Feeder {
             }
             let step = self.source.next(&mut batch);
             if self.is_bounded {
-                self.held.look();
+                self.shared.held.look();
             }
             priority.keep();
-            let wanted = self.wanted.swap(false, Ordering::Relaxed);
+            let wanted = self.shared.wanted.swap(false, Ordering::Relaxed);
             if matches!(step, Ok(Progress::More))
                 && !wanted
                 && batch.may_wait(HOLD_BYTES)
@@ -92,22 +88,22 @@ impl Feeder {
             SourceMessage::Batch(batch) => batch.bytes.len(),
             SourceMessage::End(_) => 0,
         };
-        let waiting = &self.held.waiting;
+        let waiting = &self.shared.held.waiting;
         if waiting.load(Ordering::Relaxed) > self.most_waiting {
-            self.queue_full.fetch_add(1, Ordering::Relaxed);
+            self.shared.queue_full.fetch_add(1, Ordering::Relaxed);
         }
-        while waiting.load(Ordering::Relaxed) > self.most_waiting && !self.stop.load(Ordering::Relaxed) {
+        while waiting.load(Ordering::Relaxed) > self.most_waiting && !self.shared.stop.load(Ordering::Relaxed) {
             std::thread::sleep(Duration::from_millis(2));
             // Memory peaks now, during a long answer.
             if self.is_bounded {
-                self.held.look();
+                self.shared.held.look();
             }
         }
         waiting.fetch_add(bytes, Ordering::Relaxed);
         match self.batches.try_send(message) {
             Ok(()) => true,
             Err(TrySendError::Full(message)) => {
-                self.queue_full.fetch_add(1, Ordering::Relaxed);
+                self.shared.queue_full.fetch_add(1, Ordering::Relaxed);
                 self.batches.send(message).is_ok()
             }
             Err(TrySendError::Disconnected(_)) => false,

@@ -38,15 +38,24 @@ pub(super) fn words(
     missing.sort_by_cached_key(|(path, why)| (path.clone(), why.to_string()));
     missing.dedup_by(|a, b| a.0 == b.0);
     unproven.sort_by_cached_key(|(path, _)| path.clone());
+    // The first few, and the number of the others.
+    let some = |mut list: Vec<String>| {
+        let more = list.len().saturating_sub(NAMED);
+        list.truncate(NAMED);
+        list.extend((more > 0).then(|| format!("{more} more")));
+        list.join(", ")
+    };
     match unproven.as_slice() {
         [] => {}
         [(path, why)] => out.push(format!("{}: {why}", clean(path))),
         several => {
-            let mut list: Vec<String> = several.iter().take(NAMED).map(|(path, _)| clean(path).into_owned()).collect();
-            list.extend(several.len().checked_sub(NAMED).filter(|n| *n > 0).map(|n| format!("{n} more")));
             let words = "files may be other builds than those that were mapped: they have no build id, and were changed \
                          since or nothing tells when they were mapped";
-            out.push(format!("{} {words}: {}", several.len(), list.join(", ")));
+            out.push(format!(
+                "{} {words}: {}",
+                several.len(),
+                some(several.iter().map(|(path, _)| clean(path).into_owned()).collect())
+            ));
         }
     }
     let what = if sought == Sought::Names { "symbols" } else { "lines" };
@@ -63,9 +72,8 @@ pub(super) fn words(
         [] => {}
         [(path, why)] => out.push(format!("{path}: {why}")),
         several => {
-            let mut list: Vec<String> = several.iter().take(NAMED).map(named).collect();
-            list.extend(several.len().checked_sub(NAMED).filter(|n| *n > 0).map(|n| format!("{n} more")));
-            out.push(format!("{what} of {} files are missing: {}", several.len(), list.join(", ")));
+            let list = some(several.iter().map(named).collect());
+            out.push(format!("{what} of {} files are missing: {list}", several.len()));
         }
     }
     out

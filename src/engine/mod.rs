@@ -21,17 +21,17 @@ pub mod intervals;
 mod missing_files;
 pub mod offline;
 pub(crate) mod read_ahead;
+pub mod shared;
 pub mod shares;
 pub mod symbolizer;
 pub mod thread_priority;
 pub(crate) mod trigger_watch;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use arc_swap::{ArcSwap, ArcSwapOption};
 use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
 
 use crate::event::catalogue::{self, CatalogueEvent};
@@ -59,7 +59,8 @@ pub use thread_priority::ThreadPriority;
 pub(crate) use trigger_watch::TriggerConfig;
 
 use feeder::Feeder;
-use shares::{MemoryLimit, ThreadMemory};
+use shared::Shared;
+use shares::MemoryLimit;
 
 /// The maximum number of batches between source and worker; in a live session, each covers up to a second.
 const QUEUE: usize = 256;
@@ -169,17 +170,14 @@ pub struct Engine {
     requests: Sender<Request>,
     notices: Receiver<Notice>,
     notice_tx: Sender<Notice>,
-    answer: Arc<ArcSwap<Answer>>,
+    shared: Arc<Shared>,
+    live: bool,
     info: Info,
     /// The thread that watches the machine's CPUs; `None` for recordings.
     host: Option<HostThread>,
     tracer: parking_lot::Mutex<Option<Tracer>>,
-    times: Arc<ArcSwapOption<HandlerTimes>>,
-    units: Arc<ArcSwap<Vec<UnitAnswer>>>,
     threads: Vec<JoinHandle<()>>,
-    stop: Arc<AtomicBool>,
     waker: Waker,
-    seen: Option<Arc<AtomicU64>>,
     realtime: Option<i32>,
 }
 
@@ -207,21 +205,15 @@ impl Engine {
         let (batch_tx, batch_rx) = bounded(QUEUE);
         let (recycle_tx, recycle_rx) = bounded(QUEUE);
         let (control_tx, control_rx) = unbounded();
-        let answer = Arc::new(ArcSwap::from_pointee(Answer::default()));
-        let stop = Arc::new(AtomicBool::new(false));
-        let queue_full = Arc::new(AtomicU64::new(0));
-        let (wanted, seen) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(monotonic_ns())));
+        let shared = Arc::new(Shared { seen: AtomicU64::new(monotonic_ns()), ..Shared::default() });
         let (live, realtime) = (info.origin == Origin::Live, options.realtime);
-        let held = Arc::new(ThreadMemory::default());
-        let symbolizer = symbolizer::spawn(options.symbols.clone(), held.clone())?;
+        let symbolizer = symbolizer::spawn(options.symbols.clone(), shared.held.clone())?;
         let fetcher = match options.symbols.debuginfod.first() {
             Some(cache) if !options.symbols.servers.is_empty() => {
                 Some(fetch::spawn(options.symbols.servers.clone(), cache.clone())?)
             }
             _ => None,
         };
-        let times = Arc::new(ArcSwapOption::empty());
-        let units: Arc<ArcSwap<Vec<UnitAnswer>>> = Arc::default();
         let host = match info.origin {
             Origin::Live => {
                 let notices = notice_tx.clone();
@@ -240,15 +232,9 @@ impl Engine {
                 controls: control_tx,
                 waker: waker.clone(),
                 notices: notice_tx.clone(),
-                answer: answer.clone(),
-                times: times.clone(),
-                units: units.clone(),
+                shared: shared.clone(),
                 symbolizer,
                 fetcher,
-                queue_full: queue_full.clone(),
-                wanted: wanted.clone(),
-                seen: seen.clone(),
-                held: held.clone(),
             },
         );
         let feeder = Feeder {
@@ -256,12 +242,9 @@ impl Engine {
             batches: batch_tx,
             recycle: recycle_rx,
             controls: control_rx,
-            stop: stop.clone(),
-            queue_full,
-            wanted,
+            shared: shared.clone(),
             live,
             realtime,
-            held,
             is_bounded: whole.is_bounded(),
             most_waiting: whole.waiting(),
         };
@@ -271,10 +254,9 @@ impl Engine {
         if let (Some(watched), Some(host)) = (watched, &host) {
             let links = trigger_watch::TriggerLinks {
                 host: host.shared(),
-                answer: answer.clone(),
+                shared: shared.clone(),
                 requests: requests.clone(),
                 notices: notice_tx.clone(),
-                stop: stop.clone(),
             };
             // Before the profile's thread, which it may still need when the session ends.
             threads.insert(0, trigger_watch::spawn(watched, links)?);
@@ -283,28 +265,24 @@ impl Engine {
             requests,
             notices,
             notice_tx,
-            answer,
+            shared,
+            live,
             info,
             host,
             tracer: parking_lot::Mutex::default(),
-            times,
-            units,
             threads,
-            stop,
             waker,
-            seen: live.then_some(seen),
             realtime,
         })
     }
 
     /// Returns the session's time and that of the newest answer; `None` for a recording.
     pub(crate) fn clock(&self) -> Option<Clock> {
-        let seen = self.seen.as_ref()?.load(Ordering::Relaxed);
-        Some(Clock { now: monotonic_ns(), seen })
+        self.live.then(|| Clock { now: monotonic_ns(), seen: self.shared.seen.load(Ordering::Relaxed) })
     }
 
     pub(crate) fn thread_priority(&self) -> ThreadPriority {
-        if self.seen.is_some() { ThreadPriority::of_live(self.realtime) } else { ThreadPriority::usual() }
+        if self.live { ThreadPriority::of_live(self.realtime) } else { ThreadPriority::usual() }
     }
 
     pub(crate) fn info(&self) -> &Info {
@@ -322,7 +300,7 @@ impl Engine {
 
     /// Returns the newest answer.
     pub fn answer(&self) -> Arc<Answer> {
-        self.answer.load_full()
+        self.shared.answer.load_full()
     }
 
     pub(crate) fn host(&self) -> Option<Arc<HostView>> {
@@ -333,12 +311,12 @@ impl Engine {
     pub(crate) fn softirq_times(&self) -> Option<Arc<HandlerTimes>> {
         match self.tracer().as_ref() {
             Some(tracer) => tracer.times(),
-            None => self.times.load_full(),
+            None => self.shared.times.load_full(),
         }
     }
 
     pub(crate) fn units(&self) -> Arc<Vec<UnitAnswer>> {
-        self.units.load_full()
+        self.shared.units.load_full()
     }
 
     pub(crate) fn trace_softirqs(&self, on: bool) {
@@ -395,7 +373,7 @@ impl Engine {
 /// Resources of the source, such as a command that it started, are released on every way out of the session.
 impl Drop for Engine {
     fn drop(&mut self) {
-        self.stop.store(true, Ordering::Relaxed);
+        self.shared.stop.store(true, Ordering::Relaxed);
         self.waker.wake();
         let profile = self.threads.pop();
         for thread in self.threads.drain(..) {

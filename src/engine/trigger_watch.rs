@@ -1,7 +1,7 @@
 //! The thread that checks triggers and saves the samples around the moment, with a minimum pause and a maximum number.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -14,6 +14,7 @@ use crate::machine::trigger::{Trigger, TriggerInput};
 use crate::query::Answer;
 use crate::session::TimeMark;
 
+use super::shared::Shared;
 use super::{Notice, Request, Snapshot};
 
 /// The interval of checking conditions; the machine's figures cover a second.
@@ -43,10 +44,9 @@ impl std::fmt::Debug for TriggerConfig {
 /// The thread's links to the session.
 pub struct TriggerLinks {
     pub host: Arc<ArcSwap<HostView>>,
-    pub answer: Arc<ArcSwap<Answer>>,
     pub requests: Sender<Request>,
     pub notices: Sender<Notice>,
-    pub stop: Arc<AtomicBool>,
+    pub shared: Arc<Shared>,
 }
 
 /// Starts the thread.
@@ -71,7 +71,7 @@ impl Watch {
     }
 
     fn run(mut self) {
-        while !self.links.stop.load(Ordering::Relaxed) {
+        while !self.links.shared.stop.load(Ordering::Relaxed) {
             std::thread::park_timeout(LOOK);
             let now = monotonic_ns();
             if let Some((what, at, _)) = self.pending.take_if(|(.., due)| now >= *due) {
@@ -91,7 +91,7 @@ impl Watch {
             return;
         }
         self.host_at = host.at;
-        let answer = self.links.answer.load_full();
+        let answer = self.links.shared.answer.load_full();
         let (lost, received) = (answer.ledger.lost(), answer.ledger.received);
         let (lost_then, received_then, then) = std::mem::replace(&mut self.last, (lost, received, now));
         let seconds = now.saturating_sub(then) as f64 / 1e9;
@@ -154,13 +154,7 @@ mod tests {
         let (requests, wanted) = crossbeam_channel::unbounded();
         let (notices, said) = crossbeam_channel::unbounded();
         let host = Arc::new(ArcSwap::from_pointee(HostView { running: 9, at: 1, interval: 1, ..HostView::default() }));
-        let links = TriggerLinks {
-            host: host.clone(),
-            answer: Arc::new(ArcSwap::from_pointee(Answer::default())),
-            requests,
-            notices,
-            stop: Arc::default(),
-        };
+        let links = TriggerLinks { host: host.clone(), requests, notices, shared: Arc::default() };
         let triggers = vec![Trigger::parse("runqueue > 4").expect("parses")];
         let mut watch = Watch::new(TriggerConfig { triggers, before: 1000, after: 0, pause: 50, save }, links);
         let core = Ingest::new(&Info::new(Origin::Live), None, IntakeOptions::default());

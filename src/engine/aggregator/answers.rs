@@ -49,7 +49,7 @@ impl Aggregator {
         match self.due.step(now, self.fresh.question) {
             Due::Wait => return,
             Due::Ask => {
-                self.links.wanted.store(true, Ordering::Relaxed);
+                self.links.shared.wanted.store(true, Ordering::Relaxed);
                 return self.links.waker.wake();
             }
             Due::Answer => {}
@@ -58,7 +58,7 @@ impl Aggregator {
         if fresh {
             self.publish(now);
         }
-        self.links.seen.store(self.upto, Ordering::Relaxed);
+        self.links.shared.seen.store(self.upto, Ordering::Relaxed);
         if fresh {
             let _ = self.links.notices.send(Notice::Answer);
         }
@@ -73,10 +73,10 @@ impl Aggregator {
         if self.fresh.data
             && let Some(times) = self.ingest.core().softirq_times()
         {
-            self.links.times.store(Some(Arc::new(times)));
+            self.links.shared.times.store(Some(Arc::new(times)));
         }
         (self.fresh.data, self.fresh.question) = (false, false);
-        self.links.answer.store(Arc::new(answer));
+        self.links.shared.answer.store(Arc::new(answer));
     }
 
     fn answer(&mut self, now: u64) -> Answer {
@@ -216,7 +216,7 @@ impl Aggregator {
             let counted = &mut ledger.losses_of(event as u16).counted;
             *counted = counted.saturating_add(lost);
         }
-        ledger.queue_full = self.links.queue_full.load(Ordering::Relaxed);
+        ledger.queue_full = self.links.shared.queue_full.load(Ordering::Relaxed);
         ledger.expected = self.expected.count as u64;
         ledger
     }

@@ -7,7 +7,7 @@ use crate::kernel::{mapped, monotonic_ns, own_memory};
 use crate::profile::CHUNK;
 use crate::query::answer::{Memory, MemoryShare};
 
-use super::{Aggregator, Notice};
+use super::Aggregator;
 
 /// The interval of checking the program's memory.
 const LOOK_NS: u64 = 100_000_000;
@@ -43,7 +43,7 @@ impl Aggregator {
             // Without /proc, the known sizes must suffice.
             let private = own_memory::private().unwrap_or_else(|| self.used());
             let before = std::mem::replace(&mut self.budget.private, private);
-            let passing = self.links.held.take_peak().saturating_sub(before.max(private));
+            let passing = self.links.shared.held.take_peak().saturating_sub(before.max(private));
             // The peak will recur, but not between any two checks.
             self.budget.passing = passing.max(self.budget.passing - self.budget.passing / 64);
             if !self.limit().holds(private + self.budget.passing) {
@@ -87,7 +87,7 @@ impl Aggregator {
         let early = if self.options.keep.is_some() { ", earlier than --keep" } else { "" };
         let told = format!("the limit of {reached} MiB (--memory) is reached: the oldest samples are dropped{early}");
         if self.live && !self.notes.contains(&told) {
-            let _ = self.links.notices.send(Notice::Reply(Ok(told.clone())));
+            self.reply(Ok(told.clone()));
         }
         self.note(told);
     }
@@ -110,7 +110,7 @@ impl Aggregator {
         Memory {
             bound: Some(self.options.memory).filter(|memory| MemoryLimit(*memory).is_bounded()),
             private: own_memory::private().unwrap_or(0),
-            parts: own.chain(self.links.held.parts()).collect(),
+            parts: own.chain(self.links.shared.held.parts()).collect(),
         }
     }
 

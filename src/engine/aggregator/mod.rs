@@ -7,16 +7,14 @@ mod names;
 mod running_units;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use arc_swap::{ArcSwap, ArcSwapOption};
 use crossbeam_channel::{Receiver, Sender};
 
-use crate::ingest::derived::softirq_times::HandlerTimes;
 use crate::kernel::{monotonic_ns, own_cpu_ns};
+use crate::query::Data;
 use crate::query::answer::Cost;
-use crate::query::{Answer, Data};
 use crate::session::{EndReason, TimeMark, marks};
 use crate::source::{Batch, Control, Info, RunState, SamplingState, SourceEvent, Waker};
 use crate::symbols::spaces::WalkFigures;
@@ -24,7 +22,7 @@ use crate::symbols::spaces::WalkFigures;
 use crate::engine::events::Events;
 
 use crate::engine::fetch;
-use crate::engine::shares::ThreadMemory;
+use crate::engine::shared::Shared;
 use crate::engine::symbolizer::{FoundLines, LookedUp, Symbolizer};
 use crate::engine::thread_priority::ThreadPriority;
 use crate::engine::{Notice, Options, Request, SourceMessage};
@@ -50,24 +48,12 @@ pub struct AggregatorLinks {
     pub waker: Waker,
     /// Notifications to the interface, in addition to answers.
     pub notices: Sender<Notice>,
-    /// The newest answer, which the interface reads.
-    pub answer: Arc<ArcSwap<Answer>>,
-    /// The time in softirqs, if the session's own events measure it.
-    pub times: Arc<ArcSwapOption<HandlerTimes>>,
-    /// The figures of analysis units.
-    pub units: Arc<ArcSwap<Vec<crate::engine::UnitAnswer>>>,
+    /// The values that threads publish.
+    pub shared: Arc<Shared>,
     /// The threads that look up names and lines.
     pub symbolizer: Symbolizer,
     /// The thread that fetches debug files, if servers are configured.
     pub fetcher: Option<(Sender<fetch::WantedFile>, Receiver<fetch::Fetched>)>,
-    /// How often the source's thread found the queue of batches full.
-    pub queue_full: Arc<AtomicU64>,
-    /// Requests pending records from the source.
-    pub wanted: Arc<AtomicBool>,
-    /// The time up to which the published answer is complete.
-    pub seen: Arc<AtomicU64>,
-    /// The memory that other threads use.
-    pub held: Arc<ThreadMemory>,
 }
 
 /// The owner of the profile.
@@ -219,7 +205,7 @@ impl Aggregator {
     }
 
     fn batch(&mut self, mut batch: Batch) {
-        self.links.held.waiting.fetch_sub(batch.bytes.len(), Ordering::Relaxed);
+        self.links.shared.held.waiting.fetch_sub(batch.bytes.len(), Ordering::Relaxed);
         self.count_expected();
         let had = self.ingest.core().profile.end();
         let timed = self.ingest.core().profile.ledger.timed;
@@ -252,7 +238,8 @@ impl Aggregator {
     /// Ends the wait for the source's newest records once these and the names of their functions have arrived. Without
     /// the names, rows would appear in one answer and vanish in the next.
     fn end_wait(&mut self) {
-        if !self.links.wanted.load(Ordering::Relaxed) && self.links.batches.is_empty() && self.names.sought == 0 {
+        if !self.links.shared.wanted.load(Ordering::Relaxed) && self.links.batches.is_empty() && self.names.sought == 0
+        {
             self.due.came();
         }
     }
@@ -268,7 +255,7 @@ impl Aggregator {
             SourceEvent::Walks(figures) => self.walked = Some(figures),
             SourceEvent::ViewFilter(filter) => _ = self.links.notices.send(Notice::View(filter)),
             SourceEvent::Note(note) => self.note(note),
-            SourceEvent::Reply(reply) => _ = self.links.notices.send(Notice::Reply(reply)),
+            SourceEvent::Reply(reply) => self.reply(reply),
             SourceEvent::Progress(done, all) => self.progress = Some((done, all)),
             // The profile has taken the others.
             SourceEvent::Event(_)
@@ -330,11 +317,8 @@ impl Aggregator {
                 if let (Control::CallGraph(_), Some(chains)) = (&control, &mut self.ingest.core_mut().chains) {
                     chains.forget();
                 }
-                let control = self.for_source(control);
-                let sent = self.links.controls.send(control);
-                self.links.waker.wake();
-                if sent.is_err() || self.ended.is_some() {
-                    let _ = self.links.notices.send(Notice::Reply(Err("the session has ended".to_owned())));
+                if !self.control(self.for_source(control)) || self.ended.is_some() {
+                    self.reply(Err("the session has ended".to_owned()));
                 }
             }
             Request::Freeze(on) => {
@@ -348,24 +332,21 @@ impl Aggregator {
             Request::Baseline(other) => {
                 self.answers.other = other;
                 self.answers.cache.release_other();
-                self.fresh.question = true;
-                self.due.now();
+                self.answer_again();
             }
             Request::Refresh(interval) => self.options.refresh = interval,
             Request::Mark(mark) => {
                 let core = self.ingest.core_mut();
                 let at = core.start.saturating_add(mark.at);
                 marks::set(&mut core.marks, TimeMark { at, ..mark });
-                self.fresh.question = true;
-                self.due.now();
+                self.answer_again();
             }
             Request::Unmark(place) => {
                 let marks = &mut self.ingest.core_mut().marks;
                 if place < marks.len() {
                     marks.remove(place);
                 }
-                self.fresh.question = true;
-                self.due.now();
+                self.answer_again();
             }
             Request::Save(reply) => {
                 let moment = self.ingest.core().moment();
@@ -373,16 +354,14 @@ impl Aggregator {
                 let _ = reply.send(Box::new(moment));
             }
             Request::UnitFigures(reply) => {
-                let figures = self.all_unit_figures();
-                let _ = reply.send(figures);
+                let _ = reply.send(self.all_unit_figures());
             }
             Request::List(target, at) => self.list(target, at),
             Request::Names(form) => self.rename(form),
             Request::Inlined(show) => {
                 self.names.hide_inlined = !show;
                 self.ingest.core_mut().profile.frames.show_inlined(show);
-                self.fresh.question = true;
-                self.due.now();
+                self.answer_again();
             }
             Request::Unit(request) => self.unit_request(request),
             Request::UnitOf(loaded) => self.unit_of(loaded),
@@ -414,8 +393,24 @@ impl Aggregator {
         self.answers.cache.outdated();
         self.answers.cpus = None;
         self.cleared_at = monotonic_ns();
+        self.answer_again();
+    }
+
+    /// Makes the next answer due at once.
+    fn answer_again(&mut self) {
         self.fresh.question = true;
         self.due.now();
+    }
+
+    fn reply(&self, reply: Result<String, String>) {
+        let _ = self.links.notices.send(Notice::Reply(reply));
+    }
+
+    /// Sends a change to the source's thread; fails if that has ended.
+    fn control(&self, control: Control) -> bool {
+        let sent = self.links.controls.send(control);
+        self.links.waker.wake();
+        sent.is_ok()
     }
 
     fn data(&self) -> Data<'_> {

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use crate::engine::{Notice, Offline, UnitAnswer, UnitRequest};
+use crate::engine::{Offline, UnitAnswer, UnitRequest};
 use crate::ingest::unit_events::shared;
 use crate::kernel::monotonic_ns;
-use crate::source::{Change, Control};
+use crate::source::{Change, Control, SharedEvents};
 use crate::units;
 use crate::units::kit::{Settings, Spec, ViewState};
 
@@ -34,12 +34,12 @@ impl Aggregator {
         match request {
             UnitRequest::Start(spec, settings) => {
                 let reply = self.start_unit(spec, &settings);
-                let _ = self.links.notices.send(Notice::Reply(reply));
+                self.reply(reply);
             }
             UnitRequest::Stop(id) => self.stop_unit(id),
             UnitRequest::Resume(id) => {
                 let reply = self.resume_unit(id);
-                let _ = self.links.notices.send(Notice::Reply(reply));
+                self.reply(reply);
             }
             UnitRequest::Look(look) => {
                 self.units.chosen = look.as_ref().map(|(id, _)| *id);
@@ -56,17 +56,16 @@ impl Aggregator {
                 let units = &mut self.ingest.core_mut().units;
                 let now = units.now();
                 if let Err(why) = units.undo_reset(now) {
-                    let _ = self.links.notices.send(Notice::Reply(Err(why)));
+                    self.reply(Err(why));
                 }
             }
             UnitRequest::Baseline(id, set) => {
                 if let Err(why) = self.ingest.core_mut().units.baseline(id, set) {
-                    let _ = self.links.notices.send(Notice::Reply(Err(why)));
+                    self.reply(Err(why));
                 }
             }
         }
-        self.fresh.question = true;
-        self.due.now();
+        self.answer_again();
     }
 
     fn look(&mut self, id: u64, look: ViewState) {
@@ -85,12 +84,8 @@ impl Aggregator {
         }
         let shared =
             shared(&unit.event_requests(), unit.sees_machine).map_err(|why| format!("{}: {why}", spec.name))?;
-        let core = self.ingest.core_mut();
-        self.units.chosen = Some(core.start_unit(unit, monotonic_ns())?);
-        core.bind_all_units();
-        core.units.joined();
-        let _ = self.links.controls.send(Control::Share(shared));
-        self.links.waker.wake();
+        self.units.chosen = Some(self.ingest.core_mut().start_unit(unit, monotonic_ns())?);
+        self.share(shared);
         Ok(format!("{} runs", spec.name))
     }
 
@@ -106,13 +101,17 @@ impl Aggregator {
             self.units.recorded.push(ended);
             return Ok(String::new());
         }
+        let shared = self.ingest.core_mut().units.resume(id, monotonic_ns())?;
+        self.share(shared);
+        Ok(String::new())
+    }
+
+    /// Binds a new unit to the open events, and requests the others from the source.
+    fn share(&mut self, events: SharedEvents) {
         let core = self.ingest.core_mut();
-        let shared = core.units.resume(id, monotonic_ns())?;
         core.bind_all_units();
         core.units.joined();
-        let _ = self.links.controls.send(Control::Share(shared));
-        self.links.waker.wake();
-        Ok(String::new())
+        self.control(Control::Share(events));
     }
 
     fn stop_unit(&mut self, id: u64) {
@@ -120,10 +119,8 @@ impl Aggregator {
             self.units.ended = Some(self.units.recorded.remove(at));
         }
         for event in self.ingest.core_mut().units.stop(id) {
-            let control = self.for_source(Control::Event(event, Change::Stop));
-            let _ = self.links.controls.send(control);
+            self.control(self.for_source(Control::Event(event, Change::Stop)));
         }
-        self.links.waker.wake();
         if self.units.chosen == Some(id) {
             let left = self.ingest.core().units.last().or(self.units.recorded.last().map(|(id, _)| *id));
             // After the last unit ends, the screen needs one more update.
@@ -136,8 +133,7 @@ impl Aggregator {
         self.units.next += 1;
         self.units.recorded.push((id, loaded));
         self.units.chosen = Some(id);
-        self.fresh.question = true;
-        self.due.now();
+        self.answer_again();
     }
 
     pub(super) fn all_unit_figures(&mut self) -> Vec<UnitAnswer> {
@@ -152,7 +148,7 @@ impl Aggregator {
     /// Publishes the figures of units that are on the screen.
     pub(super) fn publish_units(&mut self) {
         let nothing = self.ingest.core().units.is_empty() && self.units.recorded.is_empty();
-        if nothing && self.links.units.load().is_empty() {
+        if nothing && self.links.shared.units.load().is_empty() {
             return;
         }
         let Some(chosen) = self.units.chosen.or(nothing.then_some(0)) else { return };
@@ -171,6 +167,6 @@ impl Aggregator {
             let own = loaded.ingest.core_mut().unit_answers(Some(of));
             answers.extend(own.into_iter().map(|answer| UnitAnswer { id: *id, ..answer }));
         }
-        self.links.units.store(Arc::new(answers));
+        self.links.shared.units.store(Arc::new(answers));
     }
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use crossbeam_channel::unbounded;
 
 use super::*;
+use crate::engine::Notice;
 use crate::engine::aggregator::AggregatorLinks;
 use crate::engine::{IntakeOptions, Options, symbolizer};
 use crate::perfdata::EventDesc;
@@ -43,15 +44,9 @@ fn worker(memory: usize, keep: Option<u64>) -> Aggregator {
         controls: unbounded().0,
         waker: Waker::default(),
         notices: unbounded().0,
-        answer: Default::default(),
-        times: Default::default(),
-        units: Default::default(),
+        shared: Arc::default(),
         symbolizer: symbolizer::spawn(symbols, Arc::default()).expect("threads"),
         fetcher: None,
-        queue_full: Default::default(),
-        wanted: Default::default(),
-        seen: Default::default(),
-        held: Default::default(),
     };
     Aggregator::new(&info, options, links)
 }

@@ -47,14 +47,14 @@ pub struct UnitAnswer {
     pub until: u64,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Role {
     want: EventRequest,
     filter: Option<BoundExpr>,
     bound: bool,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Running {
     id: u64,
     unit: FilteredUnit,

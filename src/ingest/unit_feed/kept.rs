@@ -15,20 +15,12 @@ struct Ended {
     at: u64,
 }
 
-#[derive(Debug)]
-struct BeforeReset {
-    id: u64,
-    unit: FilteredUnit,
-    since: u64,
-    lost: u64,
-    at: u64,
-}
-
 /// Figures that can be restored: those of the last ended units, and those before the last reset.
 #[derive(Debug, Default)]
 pub(super) struct KeptFigures {
     ended: Vec<Ended>,
-    reset: Vec<BeforeReset>,
+    reset: Vec<Running>,
+    reset_at: u64,
 }
 
 impl KeptFigures {
@@ -76,14 +68,7 @@ impl Units {
 
     /// Resets the figures of all units, and keeps the old ones until the next reset.
     pub(crate) fn reset_kept(&mut self, now: u64) {
-        let keep = |running: &Running| BeforeReset {
-            id: running.id,
-            unit: running.unit.clone(),
-            since: running.since,
-            lost: running.lost,
-            at: now,
-        };
-        self.kept.reset = self.list.iter().map(keep).collect();
+        (self.kept.reset, self.kept.reset_at) = (self.list.clone(), now);
         self.reset(now);
     }
 
@@ -91,9 +76,10 @@ impl Units {
     pub(crate) fn undo_reset(&mut self, now: u64) -> Result<(), String> {
         let kept = std::mem::take(&mut self.kept.reset);
         let mut back = 0;
-        for BeforeReset { id, mut unit, since, lost, at } in kept {
+        let at = self.kept.reset_at;
+        let now = now.max(at);
+        for Running { id, mut unit, since, lost, .. } in kept {
             let Some(running) = self.list.iter_mut().find(|running| running.id == id) else { continue };
-            let now = now.max(at);
             span_gap(&mut unit, at, now);
             (running.unit, running.since, running.lost) = (unit, since.saturating_add(now - at), lost);
             back += 1;

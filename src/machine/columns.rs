@@ -1,6 +1,7 @@
 //! The columns of the CPU table: names, titles, widths, formats of values, and filters for the samples of a cell.
 
 use std::borrow::Cow;
+use std::sync::LazyLock;
 
 use crate::panel::unit::short;
 use crate::panel::{Align, Column};
@@ -68,6 +69,14 @@ pub enum CpuColumn {
 /// The vectors in display order: the most frequent ones first.
 pub const SHOWN: [usize; VECTORS.len()] = [1, 3, 2, 4, 7, 9, 6, 8, 0, 5];
 
+/// Names by vector: of its samples, of its time, and of its frequency.
+static OF_VECTORS: LazyLock<[[String; 3]; VECTORS.len()]> = LazyLock::new(|| {
+    VECTORS.map(|vector| {
+        let vector = vector.to_lowercase();
+        [format!("sampled_{vector}"), format!("time_{vector}"), format!("{vector}_s")]
+    })
+});
+
 impl CpuColumn {
     pub(crate) fn column(self) -> Column {
         const SHARES: [(&str, &str); Ticks::N] = [
@@ -82,21 +91,8 @@ impl CpuColumn {
             ("guest", "gst"),
             ("guest_nice", "gni"),
         ];
-        /// Names by vector: of its samples, of its time, and of its frequency.
-        const OF_VECTORS: [[&str; 3]; VECTORS.len()] = [
-            ["sampled_hi", "time_hi", "hi_s"],
-            ["sampled_timer", "time_timer", "timer_s"],
-            ["sampled_net_tx", "time_net_tx", "net_tx_s"],
-            ["sampled_net_rx", "time_net_rx", "net_rx_s"],
-            ["sampled_block", "time_block", "block_s"],
-            ["sampled_irq_poll", "time_irq_poll", "irq_poll_s"],
-            ["sampled_tasklet", "time_tasklet", "tasklet_s"],
-            ["sampled_sched", "time_sched", "sched_s"],
-            ["sampled_hrtimer", "time_hrtimer", "hrtimer_s"],
-            ["sampled_rcu", "time_rcu", "rcu_s"],
-        ];
         let vector = |v: usize| VECTORS.get(v).copied().unwrap_or("?");
-        let named = |of: usize, v: usize| OF_VECTORS.get(v).map_or("more_s", |names| names[of]);
+        let named = |of: usize, v: usize| OF_VECTORS.get(v).map_or("more_s", |names| names[of].as_str());
         let (name, title, width) = match self {
             Self::Cpu => ("cpu", "CPU", 4),
             Self::Share(i) => (SHARES[i].0, SHARES[i].1, 4),

@@ -75,6 +75,11 @@ pub struct CpuFinding {
 }
 
 impl CpuFinding {
+    /// A finding without a vector.
+    fn new(cpu: Option<u32>, kind: FindingKind, share: f64, text: String) -> Self {
+        Self { cpu, kind, share, vector: None, function: None, text }
+    }
+
     /// Returns its meaning and remedy for output without keys; `timed` if the time in softirqs is measured already.
     pub(crate) fn advice(&self, timed: bool) -> String {
         let cpu = self.cpu.map(|cpu| cpu.to_string()).unwrap_or_default();
@@ -221,7 +226,7 @@ fn soft(facts: FindingInput<'_>, all: &[Seen<'_>], one: &Seen<'_>) -> Option<Cpu
     if let Some(function) = &function {
         text.push_str(&format!(" ({function})"));
     }
-    Some(CpuFinding { cpu: Some(one.cpu), kind: FindingKind::Soft, share: one.soft, vector, function, text })
+    Some(CpuFinding { vector, function, ..CpuFinding::new(Some(one.cpu), FindingKind::Soft, one.soft, text) })
 }
 
 fn lately(row: &CpuRow, of: impl Fn(&CpuInterval) -> f32) -> f64 {
@@ -250,7 +255,7 @@ fn missing_ticks(facts: FindingInput<'_>, one: &Seen<'_>) -> Option<CpuFinding> 
         return None;
     }
     let text = format!("CPU {}: {share:.0} % of its ticks are missing", row.cpu);
-    Some(CpuFinding { cpu: Some(row.cpu), kind: FindingKind::MissingTicks, share, vector: None, function: None, text })
+    Some(CpuFinding::new(Some(row.cpu), FindingKind::MissingTicks, share, text))
 }
 
 fn quota(facts: FindingInput<'_>, group: &ThrottledGroup) -> Option<CpuFinding> {
@@ -259,8 +264,7 @@ fn quota(facts: FindingInput<'_>, group: &ThrottledGroup) -> Option<CpuFinding> 
     let limit = if known { STAYS * facts.points } else { facts.points };
     let share = group.percent;
     let text = format!("{text} {share:.0} % of periods, {:.0} ms per second", group.ms);
-    let finding = CpuFinding { cpu: None, kind: FindingKind::Quota, share, vector: None, function: None, text };
-    (share >= limit).then_some(finding)
+    (share >= limit).then(|| CpuFinding::new(None, FindingKind::Quota, share, text))
 }
 
 fn missing_samples(facts: FindingInput<'_>, one: &Seen<'_>) -> Option<CpuFinding> {
@@ -274,14 +278,7 @@ fn missing_samples(facts: FindingInput<'_>, one: &Seen<'_>) -> Option<CpuFinding
     }
     let text = format!("CPU {}: {got:.0} of {expected:.0} samples came", one.cpu);
     let share = busy * (1.0 - got / expected);
-    Some(CpuFinding {
-        cpu: Some(one.cpu),
-        kind: FindingKind::MissingSamples,
-        share,
-        vector: None,
-        function: None,
-        text,
-    })
+    Some(CpuFinding::new(Some(one.cpu), FindingKind::MissingSamples, share, text))
 }
 
 #[cfg(test)]

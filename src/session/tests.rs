@@ -3,8 +3,11 @@
 mod history;
 mod undone;
 
+use super::apply::user_address;
 use super::running::is_libc;
 use super::*;
+use crate::record::kinds::{Mmap, TaskRecord};
+use crate::record::sample::{CONTEXT_MAX, CONTEXT_USER};
 
 fn map(pid: i32, start: u64, len: u64, name: &'static str) -> Record<'static> {
     Record::Mmap(Mmap { pid, tid: pid, start, len, prot: 5, flags: 2, name: name.as_bytes(), ..Mmap::default() })

@@ -1,0 +1,143 @@
+use super::*;
+
+/// Returns all samples as (comm, event, period, time, frames root first).
+pub(crate) fn read(text: &str) -> Vec<(String, u16, u64, u64, Vec<String>)> {
+    let format = sniff(text.as_bytes()).expect("a profile");
+    let reader = Box::new(std::io::Cursor::new(text.as_bytes().to_vec()));
+    let mut source = TextSource::new("t".into(), format, reader, 0);
+    let (mut names, mut out) = (Vec::new(), Vec::new());
+    loop {
+        let mut batch = Batch::default();
+        let step = source.next(&mut batch).expect("reads");
+        names.extend(batch.named.names.iter().map(|n| format!("{}@{}", n.name, n.dso)));
+        for s in &batch.named.samples {
+            let ids = &batch.named.frames[s.frames.start as usize..s.frames.end as usize];
+            let frames = ids.iter().rev().map(|f| names[*f as usize].clone()).collect();
+            out.push((s.comm.to_string(), s.event, s.period, s.time, frames));
+        }
+        if matches!(step, Progress::End(_)) {
+            return out;
+        }
+    }
+}
+
+#[test]
+fn folded_stacks_with_marks_and_times() {
+    let text = "# a comment\nnginx;main;tcp_send_[k] 12\n2026-11-21;03:04:05;a b;f;g_[j] 3\nx;inl_[i] 1\n";
+    let got = read(text);
+    assert_eq!(got[0], ("nginx".into(), 0, 12, 0, vec!["main@[unknown]".into(), "tcp_send@[kernel.kallsyms]".into()]));
+    assert_eq!((&*got[1].0, got[1].4[1].as_str()), ("a b", "g@[jit]"));
+    assert_eq!(got[1].3 % (86_400 * 1_000_000_000), (3 * 3600 + 4 * 60 + 5) * 1_000_000_000);
+    assert_eq!(got[2].4, ["inl@[inlined]"]);
+}
+
+#[test]
+fn frames_of_old_perfs_stand_behind_nothing() {
+    let text = "java 19983 cycles:\nffffffff8103d0ca native_write ([kernel.kallsyms])\n7f7243090b7d f (/lib/x.so)\n\n\
+                java 19983 cycles:\n400b3c g (/a (deleted))\n\n";
+    let got = read(text);
+    assert_eq!(got.len(), 2);
+    assert_eq!((&*got[0].0, got[0].2), ("java", 1));
+    assert_eq!(got[0].4, ["f@/lib/x.so", "native_write@[kernel.kallsyms]"]);
+    assert_eq!(got[1].4, ["g@/a (deleted)"]);
+}
+
+#[test]
+fn perf_script_as_perf_prints_it() {
+    let text = "\
+spin x 17520/17521 [001]  2024.627136880:    1001001 cpu-clock:ppp: 
+\t            1224 burn_alpha+0x24 (/tmp/w/spin)
+\tffffffff8175328f elf_load(int, char const*)+0x1af ([kernel.kallsyms])
+\t           2724a [unknown] (/usr/lib/libc.so.6)
+
+:12 12  1.5: page-faults:  ffffffff8175336a elf_load+0x28a ([kernel.kallsyms])
+a 7 [000] 3.000000: sched:sched_switch: prev_comm=a (x)
+
+";
+    let got = read(text);
+    assert_eq!(got.len(), 3);
+    assert_eq!((&*got[0].0, got[0].2, got[0].3), ("spin x", 1_001_001, 2_024_627_136_880));
+    assert_eq!(got[0].4[0], "[unknown]@/usr/lib/libc.so.6");
+    assert_eq!(got[0].4[1..], ["elf_load(int, char const*)@[kernel.kallsyms]", "burn_alpha@/tmp/w/spin"]);
+    assert_eq!((&*got[1].0, got[1].1, got[1].3, got[1].4.len()), (":12", 1, 1_500_000_000, 1));
+    assert_eq!((got[2].1, got[2].4.len()), (2, 0));
+}
+
+#[test]
+fn callers_where_no_code_is_stay_in_the_stack() {
+    let text = "\
+a 1  1.5: cycles:
+\tffffffff8175328f f ([kernel.kallsyms])
+\t            7fff [unknown] ([unknown])
+\t            1224 g (/a)
+\t            7ffe [unknown] ([unknown])
+\t            1225 h (/a)
+\t               0 [unknown] ([unknown])
+
+a 1  1.6: cycles:
+\t            1224 g (/a)
+\t            1225 [unknown] (/a)
+\t            7fff [unknown]
+\t            7ffe [unknown] ([unknown])
+
+";
+    let got = read(text);
+    let lost = "[unknown]@[unknown]";
+    assert_eq!(got[0].4, [lost, "h@/a", lost, "g@/a", lost, "f@[kernel.kallsyms]"]);
+    // A frame without a DSO in parentheses may be anywhere.
+    assert_eq!(got[1].4, [lost, lost, "[unknown]@/a", "g@/a"]);
+}
+
+#[test]
+fn fractions_are_summed_exactly_and_two_counts_are_two_events() {
+    let periods = |text: &str| read(text).iter().map(|s| (s.1, s.2)).collect::<Vec<_>>();
+    assert_eq!(periods(&"a;b 0.004\n".repeat(1000)).iter().map(|(_, period)| period).sum::<u64>(), 4000);
+    assert_eq!(periods("a;b 0.4\na;c 0.6\na;d 1.4\na;e 2.5\n"), [(0, 4), (0, 6), (0, 14), (0, 25)]);
+    assert_eq!(periods("a;b 10 12\na;c 0 3\na;d 7 0\n"), [(0, 10), (1, 12), (1, 3), (0, 7)]);
+    assert_eq!(read("a;b 10 12\n")[0].4, ["b@[unknown]"]);
+    let odd = "\u{feff}# a comment\r\na;b\t1e3  \r\nmain;worker 1 2.5e-1\r\n   \r\nm;x y +4.5\r\n";
+    let got = read(odd);
+    assert_eq!(got.iter().map(|s| s.2).collect::<Vec<_>>(), [100_000, 25, 450]);
+    assert_eq!(
+        got.iter().map(|s| &*s.4[0]).collect::<Vec<_>>(),
+        ["b@[unknown]", "worker 1@[unknown]", "x y@[unknown]"]
+    );
+    assert_eq!(periods("a;b 99999999999999999999\na;c 1\n"), [(0, u64::MAX), (0, 1)]);
+}
+
+#[test]
+fn a_bad_line_does_not_refuse_a_file() {
+    for bad in ["not a stack\n", "WARNING: something\nwas -1 here\n", "a;b\n"] {
+        for good in ["a;b 1\n", "a;b 1\na;c 2\n", "a;b 1\na;c 2\na;d 3\n"] {
+            let lines = bad.lines().count();
+            let text = format!("{bad}{}", good.repeat(1 + lines));
+            assert_eq!(read(&text).len(), good.lines().count() * (1 + lines), "{text}");
+        }
+    }
+    let reader = Box::new(std::io::Cursor::new(b"oops\na;b 1\na;c 1\n".to_vec()));
+    let mut source = TextSource::new("t".into(), TextFormat::Folded, reader, 0);
+    let mut batch = Batch::default();
+    source.next(&mut batch).expect("reads");
+    assert_eq!((batch.unread(), batch.named.samples.len()), (1, 2));
+    assert!(batch.notes().next().is_some_and(|note| note.contains("the first is line 1")), "{:?}", batch.events);
+}
+
+#[test]
+fn one_bad_line_of_two_is_left_out() {
+    for (text, line) in [("a;b 1,5\na;c 2\n", 1), ("a;c 2\na;b 1,5\n", 2)] {
+        assert_eq!(sniff(text.as_bytes()), Some(TextFormat::Folded), "{text:?}");
+        let reader = Box::new(std::io::Cursor::new(text.as_bytes().to_vec()));
+        let mut source = TextSource::new("t".into(), TextFormat::Folded, reader, 0);
+        let mut batch = Batch::default();
+        source.next(&mut batch).expect("reads");
+        assert_eq!((batch.unread(), batch.named.samples.len(), source.first_bad), (1, 1, Some(line)), "{text:?}");
+    }
+    assert_eq!(sniff(b"a;b 1,5\na;c 2,5\na;d 3\n"), None);
+}
+
+#[test]
+fn what_is_no_profile_is_refused() {
+    for text in ["hello world\n", "#!/bin/sh\nexit 1\n", "", "42\n", "{\"a\": 1}\n"] {
+        assert_eq!(sniff(text.as_bytes()), None, "{text:?}");
+    }
+}

@@ -54,18 +54,20 @@ impl Default for TopSpec {
 }
 
 /// The direction of an unfolded row.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Direction {
     /// From the function to its callers.
+    #[default]
     Callers,
     /// From the function to its callees.
     Callees,
 }
 
 /// The base of percentages inside a call chain.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ChainMode {
     /// The shown total.
+    #[default]
     Graph,
     /// The parent entry.
     Fractal,
@@ -101,7 +103,7 @@ pub enum Age {
 }
 
 /// A question; equal questions have equal answers over equal data.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Question {
     /// Increases with every change, to distinguish answers.
     pub generation: u64,
@@ -145,34 +147,6 @@ pub struct Question {
     pub heat: Option<HeatSpec>,
     /// The function whose instructions are shown.
     pub annotate: Option<AnnotatedFunction>,
-}
-
-impl Default for Question {
-    fn default() -> Self {
-        Self {
-            generation: 0,
-            event: 0,
-            filter: None,
-            range: None,
-            baseline: None,
-            age: Age::All,
-            top: TopSpec::default(),
-            ipc: false,
-            direction: Direction::Callers,
-            chain_mode: ChainMode::Graph,
-            of_machine: false,
-            limit_percent: 0.0,
-            toggled: HashSet::new(),
-            expand_all: false,
-            callers_of: None,
-            first_line: 0,
-            height: 100,
-            cpu: None,
-            flame: None,
-            heat: None,
-            annotate: None,
-        }
-    }
 }
 
 impl Question {

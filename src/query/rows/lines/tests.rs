@@ -11,7 +11,7 @@ const ALL: RowLimit = RowLimit::All { sorted: usize::MAX };
 
 fn question(order: Order, direction: Direction) -> Question {
     let top = TopSpec { keys: vec![ColumnKey::Sym], children: true, order, reversed: false, origins: false };
-    Question { top, direction, ..Question::default() }
+    Question { top, direction, height: 100, ..Question::default() }
 }
 
 fn listed(staged: &Staged, question: &Question) -> ScreenLines {

@@ -24,9 +24,10 @@ pub enum Rate {
     Period(u64),
 }
 
+/// Every occurrence is sampled.
 impl Default for Rate {
     fn default() -> Self {
-        Self::Period(0)
+        Self::Period(1)
     }
 }
 

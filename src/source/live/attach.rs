@@ -173,8 +173,11 @@ impl Attachment {
             self.opened.push(OpenEvent::now(fd, None, cpu, who, 0));
             self.listen(cpu, pid)?;
         }
-        let all: Vec<usize> = (0..self.slots.len()).collect();
-        self.open_slots(&all, cpu, who)
+        self.open_slots(&self.all_slots(), cpu, who)
+    }
+
+    pub(super) fn all_slots(&self) -> Vec<usize> {
+        (0..self.slots.len()).collect()
     }
 
     /// Opens a CPU's ring, with the side-band records of a task or of all (-1). `Ok(false)` if task or CPU are gone.

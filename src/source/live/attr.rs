@@ -67,7 +67,7 @@ pub struct Extras {
     pub(crate) user_regs: u64,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct CommonAttrs {
     pub(crate) rate: Rate,
     pub(crate) chains: CallGraph,

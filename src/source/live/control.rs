@@ -217,6 +217,10 @@ impl LiveSource {
     }
 
     /// Opens the events of some slots again, then closes the old ones.
+    pub(super) fn reopen_all(&mut self) -> Result<(), OpenError> {
+        self.reopen(&self.attachment.all_slots())
+    }
+
     pub(super) fn reopen(&mut self, which: &[usize]) -> Result<(), OpenError> {
         if self.load_late_walks(which) {
             // The new call graph mode has opened all events.
@@ -297,8 +301,7 @@ impl LiveSource {
         if self.attachment.by_task {
             self.own_rings().map_err(|error| line(&error))?;
         }
-        let all: Vec<usize> = (0..self.attachment.slots.len()).collect();
-        if let Err(error) = self.reopen(&all) {
+        if let Err(error) = self.reopen_all() {
             (self.target, self.attachment.cgroups, self.family) = before;
             self.attachment.common = common;
             self.attachment.is_narrow = self.target != Target::System;
@@ -333,15 +336,14 @@ impl LiveSource {
     fn set_call_graph(&mut self, way: CallGraph) -> Result<String, String> {
         self.late_walks = None;
         let common = &self.attachment.common;
-        let before = (common.chains, common.watermark, self.attachment.pages, common.tables);
-        let copied_before = common.copies;
+        let (before, pages_before) = (*common, self.attachment.pages);
         let is_open = way == CallGraph::Auto;
-        let (way, walks, note) = if before.0 == CallGraph::Tables && way == CallGraph::Auto {
-            (before.0, None, None)
+        let (way, walks, note) = if before.chains == CallGraph::Tables && way == CallGraph::Auto {
+            (before.chains, None, None)
         } else {
             stack_walks::wanted(way, self.tables, self.interpreters).map_err(|error| line(&error))?
         };
-        if before.0 == way {
+        if before.chains == way {
             return Err(note.unwrap_or_else(|| format!("the call graph mode is {} already", way.spelling())));
         }
         if self.attachment.by_task && matches!(way, CallGraph::Dwarf(_)) && !self.attachment.rights.system_wide() {
@@ -349,7 +351,6 @@ impl LiveSource {
         }
         let events: Vec<Event> = self.attachment.slots.iter().map(|slot| slot.event.clone()).collect();
         let pages = attr::ring_pages(self.attachment.common.rate, &events, way).max(self.attachment.pages);
-        let all: Vec<usize> = (0..self.attachment.slots.len()).collect();
         self.attachment.common.chains = way;
         self.attachment.common.tables = way == CallGraph::Tables;
         self.attachment.common.copies = is_open && self.attachment.is_narrow;
@@ -366,18 +367,16 @@ impl LiveSource {
             walks.pairs.writers.extend(before.unwrap_or_default());
             self.attachment.walks = Some(walks);
         }
-        let grown = if pages > before.2 { self.own_rings() } else { Ok(()) };
+        let grown = if pages > pages_before { self.own_rings() } else { Ok(()) };
         let open = |done: &mut Self| if starts { done.attachment.open_all_walks() } else { Ok(()) };
-        let done = grown.and_then(|()| open(self)).and_then(|()| self.reopen(&all));
+        let done = grown.and_then(|()| open(self)).and_then(|()| self.reopen_all());
         if done.is_ok() != starts && self.attachment.walks.is_some() {
             self.read_rest();
             self.attachment.walks = None;
         }
         if let Err(error) = done {
-            let common = &mut self.attachment.common;
-            (common.chains, common.watermark, self.attachment.pages, common.tables) = before;
-            common.copies = copied_before;
-            let _ = self.reopen(&all);
+            (self.attachment.common, self.attachment.pages) = (before, pages_before);
+            let _ = self.reopen_all();
             return Err(line(&error));
         }
         self.attachment.is_auto = is_open;
@@ -399,8 +398,7 @@ impl LiveSource {
             return Err(beyond(limit));
         }
         let before = std::mem::replace(&mut self.attachment.common.rate, Rate::Frequency(hz));
-        let all: Vec<usize> = (0..self.attachment.slots.len()).collect();
-        self.reopen(&all).map_err(|error| {
+        self.reopen_all().map_err(|error| {
             self.attachment.common.rate = before;
             line(&error)
         })?;

@@ -270,8 +270,7 @@ impl LiveSource {
             self.attachment.by_task = false;
         }
         OpenError::room_for(need(if self.attachment.by_task { whos.len() } else { 1 }), 0)?;
-        let all: Vec<usize> = (0..self.attachment.slots.len()).collect();
-        self.attachment.trace_walks(&all);
+        self.attachment.trace_walks(&self.attachment.all_slots());
         for cpu in cpus {
             self.open_cpu(cpu, &whos)?;
         }

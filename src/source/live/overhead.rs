@@ -9,7 +9,7 @@ use crate::kernel::sys::{Ioctl, Sys};
 use crate::kernel::{monotonic_ns, own_cpu_ns};
 
 use super::attr;
-use super::attr::{CommonAttrs, Exclude, KernelFeatures, Rate};
+use super::attr::{CommonAttrs, KernelFeatures, Rate};
 
 /// Above this share of a CPU, sampling is refused unless forced.
 pub(crate) const REFUSE_PERCENT: f64 = 50.0;
@@ -32,15 +32,8 @@ fn measure(sys: &dyn Sys) -> Option<Duration> {
     let common = CommonAttrs {
         rate: Rate::Frequency(PROBE_HZ),
         chains: CallGraph::None,
-        tables: false,
-        copies: false,
-        exclude: Exclude::default(),
-        inherit: false,
-        tasks: false,
         watermark: 1 << 16,
-        enable_on_exec: false,
-        cgroups: false,
-        extras: Default::default(),
+        ..CommonAttrs::default()
     };
     let mut probe =
         attr::event(&Event::cpu_clock(), &common, KernelFeatures { lost: false, cgroup: false, ksymbol: false });

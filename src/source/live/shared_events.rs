@@ -34,8 +34,7 @@ impl LiveSource {
         // The side-band records of all tasks are needed as well.
         let sees_more = shared.machine_wide && self.attachment.by_task;
         if sees_more || are_copied && self.make_room_for_copies() {
-            let all: Vec<usize> = (0..self.attachment.slots.len()).collect();
-            self.own_rings().and_then(|()| self.reopen(&all)).map_err(|error| line(&error))?;
+            self.own_rings().and_then(|()| self.reopen_all()).map_err(|error| line(&error))?;
         }
         let (mut missed, mut fresh) = (Vec::new(), Vec::new());
         let optional = shared.optional.iter().map(|event| (event.clone(), true));

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Sender, TrySendError};
 
-use super::shared::Shared;
+use super::published::Published;
 use super::thread_priority::ThreadPriority;
 use crate::session::EndReason;
 use crate::source::{Batch, Control, Progress, Source, SourceEvent};
@@ -23,7 +23,7 @@ pub(super) struct Feeder {
     pub(super) batches: Sender<SourceMessage>,
     pub(super) recycle: Receiver<Vec<u8>>,
     pub(super) controls: Receiver<Control>,
-    pub(super) shared: Arc<Shared>,
+    pub(super) shared: Arc<Published>,
     pub(super) live: bool,
     pub(super) realtime: Option<i32>,
     /// The maximum bytes of records that the worker has not processed yet.

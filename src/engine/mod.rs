@@ -20,8 +20,8 @@ pub mod headless;
 pub mod intervals;
 mod missing_files;
 pub mod offline;
+pub mod published;
 pub(crate) mod read_ahead;
-pub mod shared;
 pub mod shares;
 pub mod symbolizer;
 pub mod thread_priority;
@@ -59,7 +59,7 @@ pub use thread_priority::ThreadPriority;
 pub(crate) use trigger_watch::TriggerConfig;
 
 use feeder::Feeder;
-use shared::Shared;
+use published::Published;
 use shares::MemoryLimit;
 
 /// The maximum number of batches between source and worker; in a live session, each covers up to a second.
@@ -170,7 +170,7 @@ pub struct Engine {
     requests: Sender<Request>,
     notices: Receiver<Notice>,
     notice_tx: Sender<Notice>,
-    shared: Arc<Shared>,
+    shared: Arc<Published>,
     live: bool,
     info: Info,
     /// The thread that watches the machine's CPUs; `None` for recordings.
@@ -205,7 +205,7 @@ impl Engine {
         let (batch_tx, batch_rx) = bounded(QUEUE);
         let (recycle_tx, recycle_rx) = bounded(QUEUE);
         let (control_tx, control_rx) = unbounded();
-        let shared = Arc::new(Shared { seen: AtomicU64::new(monotonic_ns()), ..Shared::default() });
+        let shared = Arc::new(Published { seen: AtomicU64::new(monotonic_ns()), ..Published::default() });
         let (live, realtime) = (info.origin == Origin::Live, options.realtime);
         let symbolizer = symbolizer::spawn(options.symbols.clone(), shared.held.clone())?;
         let fetcher = match options.symbols.debuginfod.first() {

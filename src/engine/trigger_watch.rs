@@ -14,7 +14,7 @@ use crate::machine::trigger::{Trigger, TriggerInput};
 use crate::query::Answer;
 use crate::session::TimeMark;
 
-use super::shared::Shared;
+use super::published::Published;
 use super::{Notice, Request, Snapshot};
 
 /// The interval of checking conditions; the machine's figures cover a second.
@@ -46,7 +46,7 @@ pub struct TriggerLinks {
     pub host: Arc<ArcSwap<HostView>>,
     pub requests: Sender<Request>,
     pub notices: Sender<Notice>,
-    pub shared: Arc<Shared>,
+    pub shared: Arc<Published>,
 }
 
 /// Starts the thread.

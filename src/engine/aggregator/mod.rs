@@ -22,7 +22,7 @@ use crate::symbols::spaces::WalkFigures;
 use crate::engine::events::Events;
 
 use crate::engine::fetch;
-use crate::engine::shared::Shared;
+use crate::engine::published::Published;
 use crate::engine::symbolizer::{FoundLines, LookedUp, Symbolizer};
 use crate::engine::thread_priority::ThreadPriority;
 use crate::engine::{Notice, Options, Request, SourceMessage};
@@ -49,7 +49,7 @@ pub struct AggregatorLinks {
     /// Notifications to the interface, in addition to answers.
     pub notices: Sender<Notice>,
     /// The values that threads publish.
-    pub shared: Arc<Shared>,
+    pub shared: Arc<Published>,
     /// The threads that look up names and lines.
     pub symbolizer: Symbolizer,
     /// The thread that fetches debug files, if servers are configured.

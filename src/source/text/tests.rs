@@ -1,3 +1,5 @@
+//! Text formats are told apart and read into samples.
+
 use super::*;
 
 /// Returns all samples as (comm, event, period, time, frames root first).

@@ -19,7 +19,7 @@ pub(crate) struct Counted {
     /// Each event and its title, by role.
     pub(crate) events: Vec<(EventRequest, String)>,
     there: Vec<bool>,
-    /// The tracepoints of a recording whose samples count as one hit, whatever their period.
+    /// The tracepoints of a recording whose samples each count as one hit, at any period.
     hits: Option<Vec<bool>>,
     panels: Panels,
 }

@@ -13,7 +13,7 @@ use super::shares::ThreadMemory;
 
 /// The newest values, which any thread may read.
 #[derive(Debug, Default)]
-pub struct Shared {
+pub struct Published {
     /// The newest answer.
     pub answer: ArcSwap<Answer>,
     /// The time in softirqs, if the session's own events measure it.

@@ -1,4 +1,4 @@
-//! Text formats are told apart and read into samples.
+//! Tests of the detection and the reading of text formats.
 
 use super::*;
 

@@ -8,7 +8,7 @@ use std::ops::Range;
 
 use gimli::{
     BaseAddresses, CfaRule, Encoding, Expression, FrameDescriptionEntry, Operation, Register, RegisterRule,
-    UnwindContext, UnwindExpression, UnwindSection, UnwindTableRow,
+    UnwindContext, UnwindContextStorage, UnwindExpression, UnwindSection, UnwindTableRow,
 };
 use thiserror::Error;
 
@@ -267,6 +267,16 @@ impl Found {
     }
 }
 
+/// Room for the registers of a row, in nearly all files. gimli's own storage, which is copied for each function, has room
+/// for 192 of them.
+#[derive(Debug, PartialEq, Eq)]
+struct FewRegisters;
+
+impl UnwindContextStorage<usize> for FewRegisters {
+    type Rules = [(Register, RegisterRule<usize>); 16];
+    type Stack = Box<[UnwindTableRow<usize, Self>; 4]>;
+}
+
 fn read<'a, S: UnwindSection<Slice<'a>>>(
     frames: &S,
     bases: &BaseAddresses,
@@ -277,7 +287,7 @@ fn read<'a, S: UnwindSection<Slice<'a>>>(
 where
     S::Offset: std::hash::Hash + Eq,
 {
-    let mut context = UnwindContext::new();
+    let (mut few, mut many) = (UnwindContext::<_, FewRegisters>::new_in(), None);
     each_function(frames, bases, |entry| {
         let near = |address: u64| u32::try_from(address.checked_sub(base)?).ok();
         let end = entry.initial_address().checked_add(entry.len()).and_then(near);
@@ -287,30 +297,35 @@ where
         let first = rows.len();
         if entry.is_signal_trampoline() && machine.word == 8 {
             rows.push(Rule::Signal(0).from(start));
-        } else if each_row(&entry, frames, bases, &mut context, |row| {
-            let at = near(row.start_address()).filter(|at| (start..end).contains(at));
-            rows.extend(at.map(|at| rule(row, frames, entry.cie().encoding(), machine).from(at)));
-        })
-        .is_err()
-        {
-            rows.truncate(first);
-            return Ok(());
+        } else {
+            let within = |at: u64| near(at).filter(|at| (start..end).contains(at));
+            let from = (&entry, frames, bases);
+            let mut done = read_function(from, machine, &mut few, within, rows);
+            if matches!(done, Err(gimli::Error::TooManyRegisterRules)) {
+                rows.truncate(first);
+                done = read_function(from, machine, many.get_or_insert_with(UnwindContext::new), within, rows);
+            }
+            if done.is_err() {
+                rows.truncate(first);
+                return Ok(());
+            }
         }
         functions.push(Function { start, end, rows: first..rows.len() });
         if rows.len() > MAX_ROWS { Err(NoRows::TooMany) } else { Ok(()) }
     })
 }
 
-fn each_row<'a, S: UnwindSection<Slice<'a>>>(
-    entry: &FrameDescriptionEntry<Slice<'a>>,
-    frames: &S,
-    bases: &BaseAddresses,
-    context: &mut UnwindContext<usize>,
-    mut each: impl FnMut(&UnwindTableRow<usize>),
+fn read_function<'a, S: UnwindSection<Slice<'a>>, T: UnwindContextStorage<usize>>(
+    (entry, frames, bases): (&FrameDescriptionEntry<Slice<'a>>, &S, &BaseAddresses),
+    machine: Registers,
+    context: &mut UnwindContext<usize, T>,
+    within: impl Fn(u64) -> Option<u32>,
+    rows: &mut Vec<u64>,
 ) -> gimli::Result<()> {
     let mut table = entry.rows(frames, bases, context)?;
     while let Some(row) = table.next_row()? {
-        each(row);
+        let at = within(row.start_address());
+        rows.extend(at.map(|at| rule(row, frames, entry.cie().encoding(), machine).from(at)));
     }
     Ok(())
 }
@@ -341,7 +356,7 @@ fn merged(functions: &[Function], rows: &[u64]) -> Vec<u64> {
 }
 
 fn rule<'a>(
-    row: &UnwindTableRow<usize>,
+    row: &UnwindTableRow<usize, impl UnwindContextStorage<usize>>,
     frames: &impl UnwindSection<Slice<'a>>,
     encoding: Encoding,
     machine: Registers,

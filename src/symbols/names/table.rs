@@ -1,6 +1,7 @@
 //! A sorted table of functions, with perf's rules for duplicates and missing sizes.
 
 mod names;
+mod order;
 mod starts;
 
 use std::cmp::Ordering;
@@ -91,23 +92,23 @@ impl SymbolTableBuilder {
         self.list.push(ListedSymbol { start: raw.start, size, name, binding: raw.binding });
     }
 
-    pub(crate) fn finish(mut self) -> SymbolTable {
-        // A stable sort: of two equally good symbols, the first one wins.
-        self.list.sort_by_key(|symbol| symbol.start);
-        let mut table = SymbolTable { names: self.names, ..SymbolTable::default() };
-        for same in self.list.chunk_by(|a, b| a.start == b.start) {
-            let raw = |s: &ListedSymbol| Raw {
-                start: s.start,
-                size: s.size.into(),
-                name: table.names.get(s.name),
-                binding: s.binding,
+    pub(crate) fn finish(self) -> SymbolTable {
+        let Self { list, names, last_wins } = self;
+        let order = order::by_address(list.iter().map(|symbol| symbol.start));
+        let symbol = |at: &u32| &list[*at as usize];
+        let mut table = SymbolTable { names, ..SymbolTable::default() };
+        for same in order.chunk_by(|a, b| symbol(a).start == symbol(b).start) {
+            let raw = |at: &u32| {
+                let ListedSymbol { start, size, name, binding } = *symbol(at);
+                Raw { start, size: size.into(), name: table.names.get(name), binding }
             };
             let best = match same {
                 [one] => Some(one),
-                several if self.last_wins => several.last(),
+                several if last_wins => several.last(),
+                // Of two equally good symbols, the first one wins.
                 several => several.iter().min_by(|a, b| better(&raw(a), &raw(b))),
             };
-            best.into_iter().for_each(|symbol| table.append(symbol));
+            best.into_iter().for_each(|at| table.append(symbol(at)));
         }
         table.shrink();
         table
@@ -186,21 +187,28 @@ impl SymbolTable {
         self.sizes.get(i).copied().unwrap_or(0)
     }
 
-    fn get(&self, i: usize) -> Option<Symbol<'_>> {
+    /// Returns start and end of a function.
+    fn range(&self, i: usize) -> Option<(u64, u64)> {
         let start = self.starts.get(i)?;
-        let end = match (self.size(i), self.starts.get(i + 1)) {
-            (0, Some(next)) => next,
+        let end = match self.size(i) {
             // perf gives the last symbol the rest of its page and the next page.
-            (0, None) => (start | 0xfff).saturating_add(1 + 0x1000),
-            (size, _) => start.saturating_add(size.into()),
+            0 => self.starts.get(i + 1).unwrap_or((start | 0xfff).saturating_add(1 + 0x1000)),
+            size => start.saturating_add(size.into()),
         };
+        Some((start, end))
+    }
+
+    fn get(&self, i: usize) -> Option<Symbol<'_>> {
+        let (start, end) = self.range(i)?;
         Some(Symbol { start, end, name: self.names.get(self.names_at[i]) })
     }
 
     pub(crate) fn find(&self, addr: u64) -> Option<Symbol<'_>> {
         let after = self.starts.up_to(addr);
-        let mut before = (after.saturating_sub(NESTING)..after).rev().filter_map(|i| self.get(i));
-        before.find(|symbol| addr < symbol.end && !symbol.name.is_empty())
+        let nearest = (after.saturating_sub(NESTING)..after).rev();
+        // Only the name of a function that holds the address is read.
+        let mut holders = nearest.filter(|i| self.range(*i).is_some_and(|(_, end)| addr < end));
+        holders.find_map(|i| self.get(i).filter(|symbol| !symbol.name.is_empty()))
     }
 
     /// Iterates over all functions, sorted by address.

@@ -31,7 +31,10 @@ impl NameStarts {
 
     pub(crate) fn get(&self, i: usize) -> Option<u64> {
         let distance = *self.distances.get(i)?;
-        let run = self.runs.partition_point(|(first, _)| *first as usize <= i).checked_sub(1)?;
+        let run = match self.runs.len() {
+            1 => 0,
+            _ => self.runs.partition_point(|(first, _)| *first as usize <= i).checked_sub(1)?,
+        };
         Some(self.runs[run].1 + u64::from(distance))
     }
 

@@ -97,7 +97,7 @@ impl Changes {
         }
         let one = |((lane, site, out, before), acc)| SiteChange { lane, site, acc, out, before };
         let mut changes: Vec<SiteChange> = sums.into_iter().map(one).collect();
-        changes.sort_unstable_by_key(|change| change.out);
+        changes.sort_unstable_by_key(|change| (change.out, change.site, change.lane, change.before));
         changes
     }
 

@@ -23,6 +23,17 @@ const NO_FRAME: u32 = u32::MAX;
 /// Adding up over all stacks is faster, but takes sixty bytes per stack, more than the stacks themselves.
 const MANY: usize = 1 << 16;
 
+/// The last walk that found a label, and the row of the label that was found last.
+#[derive(Clone, Copy, Debug)]
+struct SeenLabel {
+    walk: u32,
+    group: u32,
+    row: u32,
+}
+
+/// No row of a label was found yet.
+const NO_ROW: u32 = u32::MAX;
+
 /// All rows of an aggregate, unordered.
 #[derive(Debug, Default)]
 pub(crate) struct LiveRows {
@@ -33,8 +44,7 @@ pub(crate) struct LiveRows {
     rows: Segments<TopRow>,
     /// The row of each group and label.
     index: HashIndex,
-    /// For each label, the last walk that found it.
-    seen: Vec<u32>,
+    seen: Vec<SeenLabel>,
     walks: u32,
     /// The number of rows with weight.
     n_rows: usize,
@@ -113,7 +123,7 @@ impl LiveRows {
 
     fn extend_labels(&mut self, data: Data<'_>) {
         self.labels.extend(data);
-        self.seen.resize(self.labels.count, 0);
+        self.seen.resize(self.labels.count, SeenLabel { walk: 0, group: 0, row: NO_ROW });
     }
 
     /// Walks a stack from leaf to root. A row counts it once, even if its function recurs.
@@ -124,20 +134,23 @@ impl LiveRows {
         let stack = data.stack(site.stack);
         if stack == NodeId::ROOT {
             let label = if self.labels.mode == LabelMode::None { 0 } else { NO_FRAME };
-            return self.add((group, label), change, true, side);
+            let row = self.place(group, label);
+            return self.add(row, change, true, side);
         }
         if self.walks == u32::MAX {
-            (self.walks, self.seen) = (0, vec![0; self.seen.len()]);
+            self.walks = 0;
+            self.seen.iter_mut().for_each(|seen| seen.walk = 0);
         }
         self.walks += 1;
         let mut node = stack;
         while node != NodeId::ROOT {
             let sym = changes.sym(&profile.frames, profile.trie.frame(node).0, change);
             let label = self.labels.mode.label(data, SymId(sym));
-            let first = std::mem::replace(&mut self.seen[label as usize], self.walks) != self.walks;
-            let leaf = node == stack;
-            if first {
-                self.add((group, label), change, leaf, side);
+            let seen = &mut self.seen[label as usize];
+            if std::mem::replace(&mut seen.walk, self.walks) != self.walks {
+                let known = Some(seen.row).filter(|row| seen.group == group && *row != NO_ROW);
+                let row = known.map_or_else(|| self.place(group, label), |row| row as usize);
+                self.add(row, change, node == stack, side);
             }
             if !self.children {
                 return;
@@ -156,12 +169,14 @@ impl LiveRows {
         if at == next {
             self.rows.push(row);
         }
+        if let Some(seen) = self.seen.get_mut(label as usize) {
+            (seen.group, seen.row) = (group, at);
+        }
         at as usize
     }
 
     /// Adds to one row, including its own weight if it is the leaf.
-    fn add(&mut self, (group, label): (u32, u32), change: &SiteChange, own: bool, side: AggregateRole) {
-        let at = self.place(group, label);
+    fn add(&mut self, at: usize, change: &SiteChange, own: bool, side: AggregateRole) {
         self.top_k.change(at as u32);
         let row = &mut self.rows[at];
         let had = !row.children.is_zero();

@@ -66,7 +66,7 @@ pub fn compared(
             SideRow::Gone(i) => {
                 let none = Acc::default();
                 let row = TopRow { own: none, children: none, ..old.top.rows[*i as usize] };
-                let line = row_line(old.data, old.top, &row, false, false);
+                let line = row_line(old.data, old.top, &row, (false, false), &out.empty);
                 out.out.push(TopLine { mark: FoldMark::Leaf, diff: Some(*diff), ..line });
             }
         }
@@ -83,13 +83,15 @@ struct Lines<'a> {
     sight_end: usize,
     out: Vec<TopLine>,
     callers: Vec<TopLine>,
+    /// Shared by all lines.
+    empty: Arc<str>,
 }
 
 impl<'a> Lines<'a> {
     fn new(data: Data<'a>, top: &'a Top, question: &'a Question, kept: RowsOf<'a>) -> Self {
         let sight_end = question.first_line + 2 * question.height.max(1);
         let out = Vec::with_capacity(top.rows.len().min(MAX_ROWS));
-        Self { data, top, question, kept, sight_end, out, callers: Vec::new() }
+        Self { data, top, question, kept, sight_end, out, callers: Vec::new(), empty: Arc::from("") }
     }
 
     fn done(self) -> ScreenLines {
@@ -101,7 +103,7 @@ impl<'a> Lines<'a> {
         let open = question.expand_all != question.toggled.contains(&row.id);
         let at = self.out.len();
         let inclusive = question.top.order == Order::Children;
-        self.out.push(TopLine { diff, ..row_line(self.data, self.top, row, open, inclusive) });
+        self.out.push(TopLine { diff, ..row_line(self.data, self.top, row, (open, inclusive), &self.empty) });
         if question.callers_of == Some(row.id) {
             self.callers = self.chains(row);
         }
@@ -132,17 +134,16 @@ impl<'a> Lines<'a> {
             group: &self.top.groups[row.group as usize],
             out: &mut out,
             left: MAX_CHAIN,
-            no_forks: Arc::from(""),
+            no_forks: self.empty.clone(),
         };
         builder.children(0, row.id, 1, "");
         out
     }
 }
 
-fn row_line(data: Data<'_>, top: &Top, row: &TopRow, open: bool, inclusive: bool) -> TopLine {
+fn row_line(data: Data<'_>, top: &Top, row: &TopRow, (open, inclusive): (bool, bool), empty: &Arc<str>) -> TopLine {
     let sym = top.symbol(data, row.label);
     let dso = sym.map(|s| data.session.dsos.get(s.dso));
-    let empty: Arc<str> = Arc::from("");
     TopLine {
         id: row.id,
         depth: 0,
@@ -155,7 +156,7 @@ fn row_line(data: Data<'_>, top: &Top, row: &TopRow, open: bool, inclusive: bool
         children_percent: row.children.percent_of(&top.total),
         sym: sym.map_or_else(|| empty.clone(), |s| s.shared_name()),
         dso: sym.map_or_else(|| empty.clone(), |s| s.dso_name.clone()),
-        dso_path: dso.map_or(empty, |d| d.path.clone()),
+        dso_path: dso.map_or_else(|| empty.clone(), |d| d.path.clone()),
         kind: sym.map_or(DsoKind::Unknown, |s| s.kind),
         state: sym.map_or(SymState::Unknown, |s| s.state),
         ipc: top.ipc(row, inclusive),

@@ -350,8 +350,16 @@ pub struct RowGroup(Vec<(ColumnKey, ColumnValue)>);
 impl RowGroup {
     /// Returns the values of keys in a sample.
     pub fn of(keys: &[ColumnKey], sampled: &ColumnInput<'_>) -> Self {
-        let one = |key: &ColumnKey| Some((*key, key.entry().value?(sampled, *key)));
-        let mut values: Vec<(ColumnKey, ColumnValue)> = keys.iter().filter_map(one).collect();
+        Self::of_columns(keys.iter().map(|key| (*key, key.entry())), sampled)
+    }
+
+    /// Returns the values of columns, for callers that look up the columns of many groups once.
+    pub(crate) fn of_columns(
+        columns: impl ExactSizeIterator<Item = (ColumnKey, &'static ColumnDef)>,
+        sampled: &ColumnInput<'_>,
+    ) -> Self {
+        let mut values = Vec::with_capacity(columns.len());
+        values.extend(columns.filter_map(|(key, column)| Some((key, column.value?(sampled, key)))));
         values.sort_unstable_by_key(|(key, _)| *key);
         Self(values)
     }

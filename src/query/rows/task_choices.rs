@@ -14,7 +14,7 @@ use crate::query::data::Data;
 const MOST: usize = 300;
 
 /// The columns that identify a task.
-const KEYS: &[ColumnKey] = &[
+const KEYS: [ColumnKey; 11] = [
     ColumnKey::Host,
     ColumnKey::Comm,
     ColumnKey::Program,
@@ -49,10 +49,10 @@ pub fn heaviest(data: Data<'_>, fold: &Aggregate) -> Vec<TaskSamples> {
     let mut list: Vec<(usize, Acc)> = sums.into_iter().enumerate().filter(|(_, acc)| !acc.is_zero()).collect();
     list.sort_unstable_by(|a, b| b.1.period.cmp(&a.1.period).then_with(|| a.0.cmp(&b.0)));
     list.truncate(MOST);
-    let total = fold.total();
+    let (total, columns) = (fold.total(), KEYS.map(|key| (key, key.entry())));
     let one = |(task, own): (usize, Acc)| {
         let sampled = ColumnInput { data, task: &tasks[task], cpu: 0, trace: 0, values: None, stack: NodeId::ROOT };
-        let group = RowGroup::of(KEYS, &sampled);
+        let group = RowGroup::of_columns(columns.into_iter(), &sampled);
         TaskSamples { group, own, percent: own.percent_of(&total) }
     };
     list.into_iter().map(one).collect()

@@ -42,6 +42,15 @@ impl DsoKind {
     pub(crate) fn is_kernel(self) -> bool {
         matches!(self, Self::Kernel | Self::Module | Self::Bpf)
     }
+
+    /// Returns the language of its functions, as filters and columns name it.
+    pub(crate) fn language(self) -> &'static str {
+        match self {
+            Self::Interpreted => "python",
+            _ if self.is_kernel() => "kernel",
+            _ => "native",
+        }
+    }
 }
 
 /// A source of code.

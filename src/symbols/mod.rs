@@ -9,7 +9,7 @@ pub mod debug_image;
 pub mod dwarf;
 pub(crate) mod elf;
 pub mod jit;
-pub(crate) mod languages;
+pub mod languages;
 mod moved_text;
 pub mod names;
 pub(crate) mod options;

@@ -286,6 +286,7 @@ fn leaf(data: Data<'_>, stack: NodeId, atom: &Atom, memo: &mut FxHashMap<SymId, 
         Field::Kernel => sym.kind.is_kernel(),
         Field::User => !sym.kind.is_kernel(),
         Field::Idle => pid == 0 && sym.kind.is_kernel() && *memo.entry(id).or_insert_with(|| lists(IDLE, &sym.name())),
+        Field::Lang => atom.text(sym.kind.language()),
         Field::Dso => *memo.entry(id).or_insert_with(|| atom.text(&sym.dso_name)),
         _ => *memo.entry(id).or_insert_with(|| atom.text(&sym.name())),
     }

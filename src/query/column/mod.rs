@@ -169,6 +169,7 @@ columns! {
     Namespace = of(&["namespace"], "Namespace", |of, _| ColumnValue::Text(container(of).namespace.clone())).wide(12);
     Image = of(&["image"], "Image", |of, _| ColumnValue::Text(container(of).image.clone())).wide(24);
     Trace = of(&["trace"], "Trace output", |of, _| ColumnValue::Text(of.data.trace(of.trace))).wide(40).without_field();
+    Lang = of(&["lang"], "Lang", |of, _| ColumnValue::Text(language(of).into())).wide(7);
     Dso = of(&["dso"], "DSO", nothing).wide(18).of_function("dso");
     Sym = of(&["sym", "symbol"], "Symbol", nothing).of_function("stack");
 }
@@ -211,6 +212,13 @@ fn size(of: &ColumnInput<'_>, what: impl Fn(Data<'_>, FrameId) -> u64) -> Column
         Ok(size) if size > 0 => ColumnValue::Number(size),
         _ => ColumnValue::Text("unknown".into()),
     }
+}
+
+/// Returns the language of a stack's last frame; empty without frames.
+fn language(of: &ColumnInput<'_>) -> &'static str {
+    let (profile, stack) = (of.data.profile, of.data.stack(of.stack));
+    let frame = (stack != NodeId::ROOT).then(|| profile.trie.frame(stack));
+    frame.map_or("", |frame| profile.frames.sym(profile.frames.sym_of(frame)).kind.language())
 }
 
 /// Formats the line of a stack's last frame, else the frame.
@@ -284,7 +292,7 @@ impl ColumnKey {
 
     /// Returns whether it depends only on the sampled frame, not on its callers.
     pub(crate) fn is_of_leaf(self) -> bool {
-        self.is_of_line() || matches!(self, Self::SymbolSize | Self::DsoSize)
+        self.is_of_line() || matches!(self, Self::Lang | Self::SymbolSize | Self::DsoSize)
     }
 
     /// Returns the name of a tracepoint field, if it is one.

@@ -2,8 +2,10 @@
 
 use object::{Object, ObjectSection, ObjectSymbol};
 
+use super::NotWalked;
 use super::ProcessMemory;
 use super::debug_offsets::{self, Tree};
+use crate::kernel::procfs::ProcMapping;
 use crate::kernel::walk::LanguageRuntime;
 use crate::kernel::walk::runtime::RuntimeLayout;
 use crate::symbols::elf::program::{ElfProgram, Machine};
@@ -16,6 +18,8 @@ pub(crate) struct CpythonFile {
     state: u64,
     code_type: u64,
     loops: [(u64, u64); 2],
+    /// Where the first of them is in the file.
+    offset: u64,
     text: (u64, u64),
     layout: RuntimeLayout,
     tree: Tree,
@@ -84,8 +88,9 @@ fn known(minor: u8) -> Option<(RuntimeLayout, Tree)> {
 const STATE: &[u8] = b"_PyRuntime";
 
 impl CpythonFile {
-    /// Recognizes the interpreter by its symbols; `None` for other files, and for versions whose types are unknown.
-    pub(crate) fn of(program: &ElfProgram<'_>, bytes: &[u8]) -> Option<Self> {
+    /// Recognizes the interpreter by its symbols; `None` for other files. Fails if the types of its version are unknown.
+    pub(crate) fn of(bytes: &[u8]) -> Option<Result<Self, NotWalked>> {
+        let program = &ElfProgram::of(bytes).ok()?;
         let elf = program.elf.as_ref().filter(|_| program.machine == Machine::X86_64)?;
         let names = elf.section_by_name(".dynstr").and_then(|section| section.data().ok())?;
         memchr::memmem::find(names, STATE)?;
@@ -114,33 +119,47 @@ impl CpythonFile {
             Some(version) => minor_of(u32::from_le_bytes(version.try_into().ok()?))?,
             None => older(elf)?,
         };
-        let (layout, tree) = match known(minor) {
-            Some(known) => known,
-            None => debug_offsets::parse(minor, content(program, bytes, state, debug_offsets::BYTES)?)?,
+        let described = || debug_offsets::parse(minor, content(program, bytes, state, debug_offsets::BYTES)?);
+        let Some((layout, tree)) = known(minor).or_else(described) else {
+            return Some(Err(NotWalked::Version(minor)));
         };
         // All code of a program that embeds the interpreter is not the interpreter's.
         let part =
-            program.segments.iter().find(|part| part.is_code && loops[0].0.wrapping_sub(part.address) < part.size);
-        let text = part.filter(|_| own * 4 >= all * 3).map_or(loops[0], |part| (part.address, part.size));
-        Some(Self { minor, state, code_type, loops, text, layout, tree })
+            program.segments.iter().find(|part| part.is_code && loops[0].0.wrapping_sub(part.address) < part.size)?;
+        let text = if own * 4 >= all * 3 { (part.address, part.size) } else { loops[0] };
+        let offset = part.offset.checked_add(loops[0].0 - part.address)?;
+        Some(Ok(Self { minor, state, code_type, loops, offset, text, layout, tree }))
+    }
+
+    /// Returns the difference of addresses in memory from the linked ones, if a mapping of the file has the interpreter.
+    pub(crate) fn bias(&self, map: &ProcMapping) -> Option<u64> {
+        let from = self.offset.checked_sub(map.offset).filter(|from| *from < map.end.saturating_sub(map.start))?;
+        Some(map.start.wrapping_add(from).wrapping_sub(self.loops[0].0))
     }
 
     /// Finds the word near each thread pointer that has the thread's state: in every thread at the same distance. It is
     /// a thread-local variable below the thread pointer, or a pthread key's value above, which stays set while the
     /// thread runs without the interpreter's lock.
-    pub(crate) fn slot(&self, bias: u64, memory: &impl ProcessMemory) -> Option<ThreadSlot> {
+    pub(crate) fn slot(&self, bias: u64, memory: &impl ProcessMemory) -> Result<ThreadSlot, NotWalked> {
         /// Threads that are looked at.
         const MOST: usize = 64;
         const ABOVE: usize = 1408;
         const BELOW: usize = 16 << 10;
-        let interpreter = memory.word(bias.wrapping_add(self.state).wrapping_add(self.tree.interpreter))?;
-        let mut thread = memory.word(interpreter.wrapping_add(self.tree.thread))?;
+        let word = |at: u64, offset: u64| memory.word(at.wrapping_add(offset)).ok_or(NotWalked::Unreadable);
+        let interpreter = word(bias.wrapping_add(self.state), self.tree.interpreter)?;
+        if interpreter == 0 {
+            return Err(NotWalked::NotBegun);
+        }
+        let mut thread = word(interpreter, self.tree.thread)?;
+        if thread == 0 {
+            return Err(NotWalked::NotBegun);
+        }
         let mut places: Option<Vec<i32>> = None;
         for _ in 0..MOST {
             if thread == 0 {
                 break;
             }
-            let pointer = memory.word(thread.wrapping_add(self.layout.thread_id.into()))?;
+            let pointer = word(thread, self.layout.thread_id.into())?;
             let mut found = Vec::new();
             for (from, len) in [(0, ABOVE), (-(BELOW as i64), BELOW)] {
                 let mut bytes = vec![0; len];
@@ -155,9 +174,9 @@ impl CpythonFile {
                 let common = |places: Vec<i32>| places.into_iter().filter(|place| found.contains(place)).collect();
                 places = Some(places.map_or_else(|| found.clone(), common));
             }
-            thread = memory.word(thread.wrapping_add(self.tree.next))?;
+            thread = word(thread, self.tree.next)?;
         }
-        places?.first().copied().map(ThreadSlot)
+        places.and_then(|places| places.first().copied()).map(ThreadSlot).ok_or(NotWalked::NotFound)
     }
 
     /// Returns how a process is walked whose file is mapped with this difference from the linked addresses.

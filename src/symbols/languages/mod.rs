@@ -1,9 +1,44 @@
 //! Interpreters: how files and processes of a language's runtime are recognized, so that the kernel walks its frames.
 
+use crate::kernel::walk::runtime::{WalkPart, WalkParts};
+
 pub(crate) mod cpython;
 mod debug_offsets;
 pub(crate) mod prober;
 pub(crate) mod strings;
+pub(crate) mod survey;
+
+/// The reason why the functions of a process's interpreter are not walked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, thiserror::Error)]
+pub(crate) enum NotWalked {
+    #[error("version 3.{0} is not supported")]
+    Version(u8),
+    #[error("this user may not read its memory")]
+    Unreadable,
+    #[error("none of its threads runs the interpreter")]
+    NotBegun,
+    #[error("the state of its threads was not found")]
+    NotFound,
+    #[error("its memory could not be read in time")]
+    Delayed,
+    #[error("too many interpreters are walked already")]
+    NoRoom,
+}
+
+/// Reads bytes as the inputs that processes write; the first byte selects a file, its table of offsets, or a walk.
+pub fn read_untrusted(bytes: &[u8]) {
+    let Some((kind, bytes)) = bytes.split_first() else { return };
+    match kind % 3 {
+        0 => drop(cpython::CpythonFile::of(bytes)),
+        1 => drop(debug_offsets::parse(13, bytes)),
+        _ => WalkParts::of(bytes).for_each(|part| {
+            if let WalkPart::Names(_, name, file) = part {
+                strings::decode(name, 2, false);
+                strings::decode(file, 2, true);
+            }
+        }),
+    }
+}
 
 /// The memory of a process, which may contain anything.
 pub(crate) trait ProcessMemory {
@@ -14,5 +49,23 @@ pub(crate) trait ProcessMemory {
         let mut bytes = [0; 8];
         self.read(at, &mut bytes)?;
         Some(u64::from_le_bytes(bytes))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #![proptest_config(crate::damage::kept())]
+
+        #[test]
+        fn any_words_of_a_walk_are_read(words in proptest::collection::vec((0u64..6, any::<u64>()), 0..80)) {
+            let tagged = |(tag, word): (u64, u64)| (tag << 56 | word & 0x00ff_ffff_ffff_ffff).to_le_bytes();
+            let bytes: Vec<u8> = std::iter::once(2).chain(words.into_iter().flat_map(tagged)).collect();
+            read_untrusted(&bytes);
+        }
     }
 }

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::{Receiver, Sender, unbounded};
 use std::collections::VecDeque;
 
+use super::NotWalked;
 use super::ProcessMemory;
 use super::cpython::{CpythonFile, ThreadSlot};
 use crate::kernel::procfs;
@@ -24,25 +25,40 @@ pub(crate) struct ProbeJob {
     pub(crate) bias: u64,
 }
 
-/// A process that was read; `None` if the state of its threads was not found.
-pub(crate) type ProbeAnswer = (u64, ProbeJob, Option<ThreadSlot>);
+pub(crate) type Found = Result<ThreadSlot, NotWalked>;
+
+/// A process that was read, and where its threads keep their state.
+pub(crate) type ProbeAnswer = (u64, ProbeJob, Found);
 
 #[derive(Debug)]
 pub(crate) struct Prober {
+    read: fn(&ProbeJob) -> Found,
     worker: Option<Sender<(u64, ProbeJob)>>,
     done: Sender<ProbeAnswer>,
     pub(crate) answers: Receiver<ProbeAnswer>,
     waiting: VecDeque<ProbeJob>,
-    /// The number of the process that is being read, and since when.
-    reading: Option<(u64, Instant)>,
+    /// The number and the process of what is being read, and since when.
+    reading: Option<(u64, i32, Instant)>,
     next: u64,
     lost: usize,
 }
 
 impl Prober {
     pub(crate) fn new() -> Self {
+        Self::with(|job| job.file.slot(job.bias, &Process(job.pid)))
+    }
+
+    fn with(read: fn(&ProbeJob) -> Found) -> Self {
         let (done, answers) = unbounded();
-        Self { worker: None, done, answers, waiting: VecDeque::new(), reading: None, next: 0, lost: 0 }
+        Self { read, worker: None, done, answers, waiting: VecDeque::new(), reading: None, next: 0, lost: 0 }
+    }
+
+    /// Reads a process now.
+    pub(crate) fn read_now(&mut self, job: ProbeJob) -> Found {
+        self.ask(job);
+        let answer = self.answers.recv_timeout(PATIENCE).ok().and_then(|answer| self.take(answer));
+        self.go_on(Instant::now());
+        answer.map_or(Err(NotWalked::Delayed), |(_, found)| found)
     }
 
     pub(crate) fn ask(&mut self, job: ProbeJob) {
@@ -53,44 +69,51 @@ impl Prober {
     }
 
     /// Takes an answer; `None` if its process took too long.
-    pub(crate) fn take(&mut self, (number, job, slot): ProbeAnswer) -> Option<(ProbeJob, Option<ThreadSlot>)> {
-        self.reading.take_if(|(reading, _)| *reading == number)?;
+    pub(crate) fn take(&mut self, (number, job, slot): ProbeAnswer) -> Option<(ProbeJob, Found)> {
+        self.reading.take_if(|(reading, ..)| *reading == number)?;
         self.go_on(Instant::now());
         Some((job, slot))
     }
 
     /// Returns when to call [`Self::go_on`] again.
     pub(crate) fn next(&self) -> Option<Instant> {
-        self.reading.map(|(_, since)| since + PATIENCE)
+        self.reading.map(|(.., since)| since + PATIENCE)
     }
 
-    /// Leaves a thread that takes too long to itself, and begins with the next process.
-    pub(crate) fn go_on(&mut self, now: Instant) {
-        if self.reading.is_some_and(|(_, since)| now.duration_since(since) >= PATIENCE) {
-            (self.reading, self.worker) = (None, None);
+    /// Leaves a thread that takes too long to itself, and begins with the next process. Returns the process that took
+    /// too long.
+    pub(crate) fn go_on(&mut self, now: Instant) -> Option<i32> {
+        let delayed = self.reading.take_if(|(.., since)| now.duration_since(*since) >= PATIENCE).map(|(_, pid, _)| pid);
+        if delayed.is_some() {
+            self.worker = None;
             self.lost += 1;
         }
-        if self.reading.is_some() || self.lost >= MOST_LOST {
-            return;
+        if self.reading.is_none() && self.lost < MOST_LOST {
+            self.begin(now);
         }
+        delayed
+    }
+
+    fn begin(&mut self, now: Instant) {
         let Some(job) = self.waiting.pop_front() else { return };
         if self.worker.is_none() {
-            self.worker = start(self.done.clone());
+            self.worker = start(self.read, self.done.clone());
         }
         self.next += 1;
+        let pid = job.pid;
         if self.worker.as_ref().is_some_and(|worker| worker.send((self.next, job)).is_ok()) {
-            self.reading = Some((self.next, now));
+            self.reading = Some((self.next, pid, now));
         }
     }
 }
 
 /// Starts a thread that reads one process after the other, until its sender is dropped.
-fn start(done: Sender<ProbeAnswer>) -> Option<Sender<(u64, ProbeJob)>> {
+fn start(read: fn(&ProbeJob) -> Found, done: Sender<ProbeAnswer>) -> Option<Sender<(u64, ProbeJob)>> {
     let (jobs, wanted) = unbounded::<(u64, ProbeJob)>();
     let work = move || {
         for (number, job) in wanted {
-            let slot = job.file.slot(job.bias, &Process(job.pid));
-            if done.send((number, job, slot)).is_err() {
+            let found = read(&job);
+            if done.send((number, job, found)).is_err() {
                 return;
             }
         }
@@ -105,5 +128,53 @@ impl ProcessMemory for Process {
     fn read(&self, at: u64, to: &mut [u8]) -> Option<()> {
         to.copy_from_slice(&procfs::memory(self.0, at, to.len()).ok()?);
         Some(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use parking_lot::Mutex;
+
+    use super::super::cpython::tests::file;
+    use super::*;
+
+    /// Reading this process lasts as long as the lock is held.
+    const ENDLESS: i32 = 7;
+    static BLOCKED: Mutex<()> = Mutex::new(());
+
+    fn read(job: &ProbeJob) -> Found {
+        let _held = (job.pid == ENDLESS).then(|| BLOCKED.lock());
+        Err(NotWalked::NotBegun)
+    }
+
+    #[test]
+    fn a_process_that_blocks_its_reader_delays_no_other() {
+        const LONG: Duration = Duration::from_secs(60);
+        let blocked = BLOCKED.lock();
+        let job = |pid| ProbeJob { pid, file: Arc::new(file()), bias: 0 };
+        let mut prober = Prober::with(read);
+        for lost in 1..=MOST_LOST {
+            prober.ask(job(ENDLESS));
+            prober.ask(job(1));
+            let until = prober.next().expect("a process is being read");
+            assert_eq!(prober.go_on(until - Duration::from_millis(1)), None);
+            assert!(prober.answers.is_empty());
+            assert_eq!((prober.go_on(until), prober.lost), (Some(ENDLESS), lost));
+            if lost < MOST_LOST {
+                let answer = prober.answers.recv_timeout(LONG).expect("the other process is read");
+                let (job, found) = prober.take(answer).expect("in time");
+                assert_eq!((job.pid, found), (1, Err(NotWalked::NotBegun)));
+            }
+        }
+        // Too many threads wait: no further process is read.
+        prober.ask(job(1));
+        assert!(prober.reading.is_none() && prober.answers.is_empty());
+        drop(blocked);
+        for _ in 0..MOST_LOST {
+            let late = prober.answers.recv_timeout(LONG).expect("the reader is free");
+            assert!(prober.take(late).is_none());
+        }
+        // A fifth thread was never started.
+        assert!(prober.answers.is_empty());
     }
 }

@@ -72,7 +72,7 @@ pub(crate) fn start(hasher: RandomState) -> io::Result<(Sender<BuildRequest>, Re
 }
 
 /// Returns the segments with code, in the format of [`BuiltTable`].
-pub(super) fn code(program: &ElfProgram<'_>, base: u64) -> Vec<(u64, u64, u64)> {
+fn code(program: &ElfProgram<'_>, base: u64) -> Vec<(u64, u64, u64)> {
     let segments = program.segments.iter().filter(|segment| segment.is_code);
     let shift = |segment: &Segment| segment.address.wrapping_sub(segment.offset).wrapping_sub(base);
     segments.map(|segment| (segment.offset, segment.size, shift(segment))).collect()

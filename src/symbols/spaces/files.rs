@@ -12,13 +12,14 @@ use crate::kernel::procfs;
 use crate::kernel::walk::{Mapping, Mark, RowRange, Store};
 use crate::record::kinds::FileId;
 use crate::symbols::bytes::Bytes;
-use crate::symbols::elf::program::ElfProgram;
+use crate::symbols::languages::NotWalked;
 use crate::symbols::languages::cpython::CpythonFile;
 use crate::symbols::trust::door;
 use crate::symbols::trust::same_file;
 use crate::symbols::unwind::rows;
 
-use super::built_table::{BuildRequest, BuiltTable, Id, code};
+use super::InterpreterFigures;
+use super::built_table::{BuildRequest, BuiltTable, Id};
 
 /// The limits of files with tables, and of known paths to them.
 const FILES: usize = 4096;
@@ -75,9 +76,8 @@ struct Table {
     segments: Vec<(u64, u64, u64)>,
     /// A word that identifies the file in memory: its address, counted like those in rows, and its value.
     mark: Option<(u64, u64)>,
-    /// The interpreter in the file, known before its rows; the addresses of rows begin at `base`.
-    interpreter: Option<Arc<CpythonFile>>,
-    base: u64,
+    /// The interpreter in the file, known before its rows.
+    interpreter: Option<Result<Arc<CpythonFile>, NotWalked>>,
     /// Hash of the content that rows depend on, and of the mark.
     digest: Option<u64>,
     /// The value of [`Files::turn`] when its last process ended.
@@ -193,9 +193,8 @@ impl Files {
         let id = self.next;
         self.next = self.next.wrapping_add(1);
         let told = FileTable { name: name.into(), ..FileTable::default() };
-        let mut table = Table { told, idle_since: self.turn, ..Table::default() };
-        table.recognize(bytes);
-        self.tables.insert(id, table);
+        let interpreter = CpythonFile::of(bytes).map(|file| file.map(Arc::new));
+        self.tables.insert(id, Table { told, interpreter, idle_since: self.turn, ..Table::default() });
         self.known.insert(key, id);
         id
     }
@@ -212,10 +211,7 @@ impl Files {
         let rows = made.rows?;
         // It was dropped meanwhile to make room.
         let Some(table) = self.tables.get_mut(&id) else { return Some(id) };
-        (table.mark, table.digest) = (made.mark, made.digest);
-        if let Ok(rows) = &rows {
-            (table.segments, table.base) = (made.segments, rows.base);
-        }
+        (table.segments, table.mark, table.digest) = (made.segments, made.mark, made.digest);
         let (spans, made) = match rows {
             Ok(rows) => match store.add(&rows.rows) {
                 Ok(spans) => (spans, TableOutcome::Of(rows.section, rows.rows.len())),
@@ -316,9 +312,17 @@ impl Files {
 
     /// Returns the interpreter in a mapped file, and the difference of its addresses from the linked ones.
     pub(crate) fn interpreter(&self, id: Id, map: &procfs::ProcMapping) -> Option<(Arc<CpythonFile>, u64)> {
-        let table = self.tables.get(&id)?;
-        let file = table.interpreter.clone()?;
-        Some((file, table.bias(map)?.wrapping_sub(table.base)))
+        let file = self.tables.get(&id)?.interpreter.clone()?.ok()?;
+        let bias = file.bias(map)?;
+        Some((file, bias))
+    }
+
+    /// Returns the processes whose interpreters are not supported.
+    pub(crate) fn unknown_interpreters(&self) -> impl Iterator<Item = InterpreterFigures> {
+        self.tables.values().filter(|table| table.told.processes > 0).filter_map(|table| {
+            let why = table.interpreter.as_ref()?.as_ref().err()?;
+            Some(InterpreterFigures { version: None, walked: Err(*why), processes: table.told.processes })
+        })
     }
 
     /// Returns the figures of the tables in use.
@@ -331,33 +335,20 @@ impl Files {
 }
 
 impl Table {
-    /// Recognizes the interpreter in a file.
-    fn recognize(&mut self, bytes: &Bytes) {
-        let Ok(program) = ElfProgram::of(bytes) else { return };
-        self.interpreter = CpythonFile::of(&program, bytes).map(Arc::new);
-        if self.interpreter.is_some() {
-            self.segments = code(&program, 0);
-        }
-    }
-
     /// Returns whether its rows are still missing, but expected.
     fn is_to_come(&self) -> bool {
         matches!(self.told.made, TableOutcome::Coming | TableOutcome::Full(_))
     }
 
-    /// Returns the difference of a mapping's addresses from those in rows.
-    fn bias(&self, map: &procfs::ProcMapping) -> Option<u64> {
+    fn place(&self, map: &procfs::ProcMapping, out: &mut Vec<Mapping>) {
         let within = |(offset, size, _): &&(u64, u64, u64)| {
             map.offset < offset.saturating_add(*size) && offset.saturating_sub(map.offset) < map.end - map.start
         };
-        let (_, _, shift) = self.segments.iter().find(within)?;
-        Some(map.start.wrapping_sub(map.offset).wrapping_sub(*shift))
-    }
-
-    fn place(&self, map: &procfs::ProcMapping, out: &mut Vec<Mapping>) {
-        let (Some(bias), Some(_)) = (self.bias(map), self.spans.first()) else {
+        let segment = self.segments.iter().find(within);
+        let (Some((_, _, shift)), Some(_)) = (segment, self.spans.first()) else {
             return out.push(Mapping::without_rows(map.start, map.end));
         };
+        let bias = map.start.wrapping_sub(map.offset).wrapping_sub(*shift);
         let first = out.len();
         place_rows(&self.spans, bias, map, out);
         let mark = |(at, word)| Mark { address: bias.wrapping_add(at), word, is_strict: false };

@@ -5,10 +5,11 @@ use std::time::{Duration, Instant};
 
 use crate::kernel::procfs;
 use crate::kernel::walk::Store;
+use crate::symbols::languages::NotWalked;
 use crate::symbols::languages::cpython::CpythonFile;
 use crate::symbols::languages::prober::{ProbeAnswer, ProbeJob};
 
-use super::AddressSpaceTracker;
+use super::{AddressSpaceTracker, InterpreterFigures};
 
 /// The delay until a process is read again whose interpreter has not begun. It doubles each time, for this many times;
 /// later the process is read when its mappings change.
@@ -23,9 +24,16 @@ pub(super) struct Interpreter {
     /// Its number in the kernel, once the state of its threads was found.
     number: Option<Arc<u32>>,
     tries: u32,
+    /// Why it has no number.
+    why: NotWalked,
 }
 
 impl Interpreter {
+    fn figures(&self) -> InterpreterFigures {
+        let walked = if self.number.is_some() { Ok(()) } else { Err(self.why) };
+        InterpreterFigures { version: Some(self.file.minor), walked, processes: 1 }
+    }
+
     pub(super) fn number(&self) -> u32 {
         self.number.as_deref().copied().unwrap_or(0)
     }
@@ -50,13 +58,26 @@ impl<S: Store> AddressSpaceTracker<S> {
         let is_it = |known: &Interpreter| known.file == file && known.bias == bias;
         let own = match before.filter(is_it).or_else(|| self.inherited(pid).filter(is_it)) {
             Some(known) => known,
-            None => Interpreter { file, bias, number: None, tries: 0 },
+            None => Interpreter { file, bias, number: None, tries: 0, why: NotWalked::NotBegun },
         };
         self.store.set_runtime(pid, own.number());
         if own.number.is_none() {
             self.probes.entry(pid).or_insert_with(Instant::now);
         }
         Some(own)
+    }
+
+    /// Returns the interpreters of all processes by version and result.
+    pub(super) fn interpreters(&self) -> Vec<InterpreterFigures> {
+        let own = self.processes.values().filter_map(|process| process.interpreter.as_ref()).map(Interpreter::figures);
+        let mut all: Vec<InterpreterFigures> = own.chain(self.files.unknown_interpreters()).collect();
+        all.sort_unstable_by_key(|one| (one.version, one.walked));
+        all.dedup_by(|next, first| {
+            let is_same = (next.version, next.walked) == (first.version, first.walked);
+            first.processes += if is_same { next.processes } else { 0 };
+            is_same
+        });
+        all
     }
 
     /// Returns the interpreter of a process's parent. If that is unknown, it is read: the next children inherit from it,
@@ -82,11 +103,16 @@ impl<S: Store> AddressSpaceTracker<S> {
     /// Requests to read the processes that are due.
     pub(super) fn probe(&mut self, now: Instant) {
         let Some(prober) = &mut self.prober else { return };
-        prober.go_on(now);
+        let delayed = prober.go_on(now);
         let due: Vec<i32> = self.probes.extract_if(|_, at| *at <= now).map(|(pid, _)| pid).collect();
         for pid in due {
             let Some(own) = self.processes.get(&pid).and_then(|process| process.interpreter.as_ref()) else { continue };
             prober.ask(ProbeJob { pid, file: own.file.clone(), bias: own.bias });
+        }
+        let process = delayed.and_then(|pid| self.processes.get_mut(&pid));
+        if let Some(own) = process.and_then(|process| process.interpreter.as_mut()) {
+            own.why = NotWalked::Delayed;
+            self.changed.get_or_insert(now);
         }
     }
 
@@ -95,15 +121,21 @@ impl<S: Store> AddressSpaceTracker<S> {
         let process = self.processes.get_mut(&job.pid).and_then(|process| process.interpreter.as_mut());
         let is_it = |own: &&mut Interpreter| own.file == job.file && own.bias == job.bias && own.number.is_none();
         let Some(own) = process.filter(is_it) else { return };
-        let Some(slot) = slot else {
-            if own.tries < TRIES {
-                self.probes.insert(job.pid, Instant::now() + AGAIN * (1 << own.tries));
-                own.tries += 1;
+        self.changed.get_or_insert_with(Instant::now);
+        let slot = match slot {
+            Ok(slot) => slot,
+            Err(why) => {
+                own.why = why;
+                if own.tries < TRIES {
+                    self.probes.insert(job.pid, Instant::now() + AGAIN * (1 << own.tries));
+                    own.tries += 1;
+                }
+                return;
             }
-            return;
         };
         self.next_interpreter = self.next_interpreter.wrapping_add(1).max(1);
         let runtime = job.file.runtime(job.bias, slot, self.next_interpreter);
+        own.why = NotWalked::NoRoom;
         if let Some(number) = self.store.add_runtime(&runtime) {
             own.number = Some(Arc::new(number));
             self.store.set_runtime(job.pid, number);

@@ -22,6 +22,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::kernel::procfs;
 use crate::kernel::walk::{Asks, Mapping, ProcessEvent, Store, WalkEnds, Walker, lack};
+use crate::symbols::languages::NotWalked;
 use crate::symbols::languages::cpython::CpythonFile;
 use crate::symbols::languages::prober::Prober;
 use built_table::{Done, Id};
@@ -78,9 +79,29 @@ pub(crate) struct Tables {
     /// Sorted by the number of processes, highest first.
     pub(crate) files: Vec<FileTable>,
     pub(crate) processes: usize,
+    /// The interpreters of these processes; empty if their languages are not walked.
+    pub(crate) interpreters: Vec<InterpreterFigures>,
     /// Bytes of kernel memory in use, and the limit.
     pub(crate) held: usize,
     pub(crate) limit: usize,
+}
+
+/// Processes with the same version of an interpreter.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct InterpreterFigures {
+    /// The minor version of Python 3, if it is supported.
+    pub(crate) version: Option<u8>,
+    pub(crate) walked: Result<(), NotWalked>,
+    pub(crate) processes: usize,
+}
+
+/// Frames of interpreted functions since the start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct InterpretedFigures {
+    pub(crate) frames: u64,
+    /// Frames whose names were not read.
+    pub(crate) unnamed: u64,
+    pub(crate) functions: usize,
 }
 
 /// User stacks that the kernel walked with tables.
@@ -88,6 +109,7 @@ pub(crate) struct Tables {
 pub struct WalkFigures {
     pub(crate) tables: Arc<Tables>,
     pub(crate) ends: WalkEnds,
+    pub(crate) interpreted: InterpretedFigures,
 }
 
 /// Follows processes; with `languages`, also the frames of interpreters.
@@ -279,7 +301,8 @@ impl<S: Store> AddressSpaceTracker<S> {
             self.changed = None;
             let (held, limit) = self.store.held();
             let files = self.files.told();
-            self.tables.store(Arc::new(Tables { files, processes: self.processes.len(), held, limit }));
+            let (processes, interpreters) = (self.processes.len(), self.interpreters());
+            self.tables.store(Arc::new(Tables { files, processes, interpreters, held, limit }));
         }
     }
 

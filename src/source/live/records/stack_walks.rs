@@ -254,7 +254,8 @@ impl StackWalks {
 
     /// Returns the figures of walks if they have changed since the last call.
     pub(crate) fn tell(&mut self) -> Option<WalkFigures> {
-        let now = WalkFigures { tables: self.tables.load_full(), ends: self.pairs.ends };
+        let interpreted = self.pairs.interpreted.figures();
+        let now = WalkFigures { tables: self.tables.load_full(), ends: self.pairs.ends, interpreted };
         let fresh = now.ends != self.told.ends || self.by_tables && !Arc::ptr_eq(&now.tables, &self.told.tables);
         fresh.then(|| self.told.clone_from(&now))?;
         Some(now)

@@ -25,6 +25,7 @@ pub(crate) fn file() -> CpythonFile {
         state: 0x1000,
         code_type: 0x9000,
         loops: [(0x100, 0x80), (0, 0)],
+        offset: 0x100,
         text: (0x100, 0x80),
         layout,
         tree,
@@ -57,17 +58,32 @@ fn process(above: u64, below: u64) -> BTreeMap<u64, Vec<u8>> {
 }
 
 #[test]
+fn a_mapping_with_the_interpreter_tells_where_it_is() {
+    let map = |line: &str| crate::kernel::procfs::parse_maps_line(line.as_bytes()).expect("a line");
+    let bias = |line: &str| file().bias(&map(line));
+    assert_eq!(bias("400000-401000 r-xp 00000000 08:01 7 /python"), Some(0x40_0000));
+    assert_eq!(bias("400000-401000 r-xp 00000100 08:01 7 /python"), Some(0x3f_ff00));
+    assert_eq!(bias("400000-401000 r-xp 00000101 08:01 7 /python"), None);
+    assert_eq!(bias("400000-400100 r-xp 00000000 08:01 7 /python"), None);
+}
+
+#[test]
 fn the_state_of_threads_is_found_at_the_same_place_in_each() {
     let found = |above, below| file().slot(BIAS, &Pieces(process(above, below)));
-    assert_eq!(found(0x318, 0x40), Some(ThreadSlot(0x318)));
-    assert_eq!(found(0x318, 0x2000), Some(ThreadSlot(0x318)));
+    assert_eq!(found(0x318, 0x40), Ok(ThreadSlot(0x318)));
+    assert_eq!(found(0x318, 0x2000), Ok(ThreadSlot(0x318)));
     // The key's value is beyond what is read.
-    assert_eq!(found(0xf00, 0x40), Some(ThreadSlot(-0x40)));
+    assert_eq!(found(0xf00, 0x40), Ok(ThreadSlot(-0x40)));
     let mut pieces = process(0x318, 0x40);
+    // Nothing points to the state.
+    for (_, pointer) in THREADS {
+        pieces.insert(pointer - 0x8000, vec![0; 0x9000]);
+    }
+    assert_eq!(file().slot(BIAS, &Pieces(pieces.clone())), Err(NotWalked::NotFound));
     // No thread runs the interpreter yet.
     pieces.insert(0x50_0000, vec![0; 64]);
-    assert_eq!(file().slot(BIAS, &Pieces(pieces)), None);
-    assert_eq!(file().slot(0, &Pieces(process(0x318, 0x40))), None);
+    assert_eq!(file().slot(BIAS, &Pieces(pieces)), Err(NotWalked::NotBegun));
+    assert_eq!(file().slot(0, &Pieces(process(0x318, 0x40))), Err(NotWalked::Unreadable));
 }
 
 proptest! {

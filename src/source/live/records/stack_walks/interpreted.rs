@@ -12,6 +12,7 @@ use crate::record::in_place::{i32_at, u64_at};
 use crate::record::interpreted::{self, FUNCTION_LEN};
 use crate::record::{Layout, SampleId};
 use crate::symbols::languages::strings;
+use crate::symbols::spaces::InterpretedFigures;
 
 use super::super::output::{RecordOutput, TIME_AT};
 use super::{FLAGS_AT, FRAMES_AT, ID_AT, TASK_AT};
@@ -43,6 +44,7 @@ pub(super) struct InterpretedFrames {
     /// How to write records, with the earliest time of this round.
     round: Option<(Layout, SampleId)>,
     words: Vec<u64>,
+    figures: InterpretedFigures,
 }
 
 impl InterpretedFrames {
@@ -97,7 +99,12 @@ impl InterpretedFrames {
             match part {
                 WalkPart::Runtime(id) => runtime = id,
                 WalkPart::Names(function, name, file) => self.name((runtime, function), name, file, out),
-                WalkPart::Frame(function) => frames.push(interpreted::python(self.number(runtime, function))),
+                WalkPart::Frame(function) => {
+                    let number = self.number(runtime, function);
+                    self.figures.frames += 1;
+                    self.figures.unnamed += u64::from(number == UNREAD);
+                    frames.push(interpreted::python(number));
+                }
                 WalkPart::Native(address, is_own) => {
                     leaf.get_or_insert(address);
                     let is_inner = outermost.is_some_and(|outermost| i < outermost);
@@ -121,6 +128,10 @@ impl InterpretedFrames {
         leaf.iter().chain(&frames).for_each(|word| room.extend_from_slice(&word.to_le_bytes()));
         self.words = frames;
         room
+    }
+
+    pub(super) fn figures(&self) -> InterpretedFigures {
+        InterpretedFigures { functions: self.functions.len(), ..self.figures }
     }
 
     fn number(&self, runtime: u32, function: WalkedFunction) -> u32 {

@@ -1,0 +1,52 @@
+//! The interpreters of this machine's processes, without walking them.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use super::NotWalked;
+use super::cpython::CpythonFile;
+use super::prober::{ProbeJob, Prober};
+use crate::kernel::procfs::{self, ProcMapping};
+use crate::symbols::bytes::Bytes;
+use crate::symbols::trust::door;
+
+/// A process that has an interpreter mapped.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct SurveyedProcess {
+    pub(crate) pid: i32,
+    /// The minor version of Python 3, if it is supported.
+    pub(crate) version: Option<u8>,
+    pub(crate) walked: Result<(), NotWalked>,
+}
+
+type Recognized = Option<Result<Arc<CpythonFile>, NotWalked>>;
+
+/// Looks at all processes; those whose mappings this user may not read are missing.
+pub(crate) fn survey() -> Vec<SurveyedProcess> {
+    let (mut files, mut prober) = (HashMap::new(), Prober::new());
+    procfs::processes().into_iter().filter_map(|pid| process(pid, &mut files, &mut prober)).collect()
+}
+
+fn process(pid: i32, files: &mut HashMap<(u32, u32, u64), Recognized>, prober: &mut Prober) -> Option<SurveyedProcess> {
+    let maps = procfs::exec_maps(pid);
+    let of_files = maps.iter().filter(|map| map.inode != 0);
+    let mut recognized = of_files.filter_map(|map| {
+        let file = files.entry((map.major, map.minor, map.inode)).or_insert_with(|| recognize(pid, map));
+        Some((file.clone()?, map))
+    });
+    let (file, map) = recognized.next()?;
+    let (version, walked) = match file {
+        Ok(file) => {
+            let bias = file.bias(map).or_else(|| recognized.find_map(|(_, map)| file.bias(map)));
+            let found = bias.map(|bias| prober.read_now(ProbeJob { pid, file: file.clone(), bias }));
+            (Some(file.minor), found.unwrap_or(Err(NotWalked::NotBegun)).map(drop))
+        }
+        Err(why) => (None, Err(why)),
+    };
+    Some(SurveyedProcess { pid, version, walked })
+}
+
+fn recognize(pid: i32, map: &ProcMapping) -> Recognized {
+    let file = door::mapped(pid, map.start, map.end).ok()?;
+    Some(CpythonFile::of(&Bytes::of(&file).ok()?)?.map(Arc::new))
+}

@@ -225,6 +225,7 @@ fn programs_of_other_users_have_native_frames() {
         count(&program, &file, "stack ~ 'secret (*'")
     };
     assert!(named(NOBODY - 1, 0, "") > 0, "root sees them");
+    assert!(named(NOBODY, NOBODY, "perfmon,bpf") > 0, "users see their own");
     assert_eq!(named(NOBODY - 1, NOBODY, "perfmon,bpf"), 0);
     assert_eq!(named(NOBODY - 1, NOBODY, "perfmon,bpf,sys_ptrace"), 0, "the program drops this right");
 }

@@ -1,7 +1,8 @@
 //! Functions of Python programs, whose true call chains are known.
 
+use std::io::Read;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use crate::common::{allowed, installed, program, run, skipped};
 
@@ -149,4 +150,56 @@ fn functions_that_are_dropped_at_once_have_no_wrong_names() {
     // The compiler and the import system have functions of their own files.
     let other = later.iter().flatten().find(|name| !is_known(name) && !name.contains('('));
     assert_eq!(other, None);
+}
+
+/// Puts the head of the list of interpreters into memory whose readers wait for ever (userfaultfd(2)).
+const BLOCKING: &str = "
+import ctypes, fcntl, mmap, struct
+handle = ctypes.CDLL(None).syscall(323, 0)
+page = mmap.mmap(-1, 4096, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+address = ctypes.addressof(ctypes.c_char.from_buffer(page))
+fcntl.ioctl(handle, 0xc018aa3f, struct.pack('3Q', 0xaa, 0, 0))
+fcntl.ioctl(handle, 0xc020aa00, struct.pack('4Q', address, 4096, 1, 0))
+state = ctypes.addressof(ctypes.c_char.in_dll(ctypes.pythonapi, '_PyRuntime'))
+import sys
+head = {8: 32, 9: 32, 10: 32, 11: 40, 12: 40}[sys.version_info[1]]
+ctypes.c_uint64.from_address(state + head).value = address
+print(flush=True)
+while True: pass
+";
+
+#[test]
+fn a_process_whose_memory_blocks_its_reader_has_native_frames() {
+    let Some(stage) = stage() else { return };
+    let script = stage.dir.path().join("blocking.py");
+    std::fs::write(&script, BLOCKING).expect("written");
+    let mut blocking = Command::new("python3").arg(&script).stdout(Stdio::piped()).spawn().expect("spawns");
+    let mut line = [0];
+    let is_blocking = blocking.stdout.as_mut().is_some_and(|pipe| pipe.read_exact(&mut line).is_ok());
+    let mut other =
+        Command::new("python3").arg(stage.dir.path().join("chain.py")).arg("outer").spawn().expect("spawns");
+    let file = stage.dir.path().join("blocked.data");
+    let mut record = program();
+    record.args(["record", "-q", "-e", "cpu-clock", "-F", "499", "-o"]).arg(&file);
+    record.args(["-p", &format!("{},{}", blocking.id(), other.id()), "--", "sleep", "2"]);
+    let output = stage.at_home(&mut record).output().expect("runs");
+    for child in [&mut blocking, &mut other] {
+        let _ = child.kill();
+        let _ = child.wait();
+    }
+    if !is_blocking {
+        return skipped("userfaultfd is not permitted, or this version of Python is not known");
+    }
+    assert!(output.status.success());
+    let named = |pid: u32| {
+        let report = run(program()
+            .arg("report")
+            .arg(&file)
+            .args(["--format", "json", "--where"])
+            .args([format!("pid == {pid} && lang == python")]));
+        let json: serde_json::Value = serde_json::from_slice(&report.stdout).expect("JSON");
+        json["events"][0]["samples"].as_u64().expect("a count")
+    };
+    assert_eq!(named(blocking.id()), 0);
+    assert!(named(other.id()) > 0, "the other process was read");
 }

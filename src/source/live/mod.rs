@@ -274,6 +274,12 @@ impl LiveSource {
         for cpu in cpus {
             self.open_cpu(cpu, &whos)?;
         }
+        // The first stacks of chosen processes are whole, if these are few.
+        const FEW: usize = 64;
+        let is_few = (1..=FEW).contains(&self.known_tasks.len()) && self.attachment.is_on_tasks();
+        if let Some(walks) = self.attachment.walks.as_mut().filter(|_| is_few && self.held.is_none()) {
+            walks.expect_tasks();
+        }
         let pids = self.request_tables();
         if let Some(walks) = &self.attachment.walks {
             walks.await_tables(pids);

@@ -78,7 +78,7 @@ impl LiveSource {
         is_chosen.then_some(pids)
     }
 
-    /// Requests the unwind tables of processes whose stacks tracepoints walk from now on. Returns these processes.
+    /// Requests the unwind tables of processes whose stacks are walked from now on. Returns these processes.
     pub(super) fn request_tables(&mut self) -> Vec<i32> {
         let Self { attachment, known_tasks, .. } = self;
         let is_on_tasks = attachment.is_on_tasks();

@@ -55,10 +55,21 @@ impl Prober {
 
     /// Reads a process now.
     pub(crate) fn read_now(&mut self, job: ProbeJob) -> Found {
-        self.ask(job);
-        let answer = self.answers.recv_timeout(PATIENCE).ok().and_then(|answer| self.take(answer));
+        let found = self.read_within(job, PATIENCE);
         self.go_on(Instant::now());
-        answer.map_or(Err(NotWalked::Delayed), |(_, found)| found)
+        found.unwrap_or(Err(NotWalked::Delayed))
+    }
+
+    /// Reads a process and waits for the answer for a limited time, unless others wait before it. A later answer comes
+    /// like those of [`Self::ask`].
+    pub(crate) fn read_within(&mut self, job: ProbeJob, patience: Duration) -> Option<Found> {
+        let is_idle = self.reading.is_none() && self.waiting.is_empty();
+        self.ask(job);
+        if !is_idle || self.reading.is_none() {
+            return None;
+        }
+        let answer = self.answers.recv_timeout(patience).ok()?;
+        self.take(answer).map(|(_, found)| found)
     }
 
     pub(crate) fn ask(&mut self, job: ProbeJob) {

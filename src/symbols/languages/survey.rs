@@ -8,7 +8,7 @@ use super::cpython::CpythonFile;
 use super::prober::{ProbeJob, Prober};
 use crate::kernel::procfs::{self, ProcMapping};
 use crate::symbols::bytes::Bytes;
-use crate::symbols::trust::door;
+use crate::symbols::trust::find_file;
 
 /// A process that has an interpreter mapped.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,6 +47,6 @@ fn process(pid: i32, files: &mut HashMap<(u32, u32, u64), Recognized>, prober: &
 }
 
 fn recognize(pid: i32, map: &ProcMapping) -> Recognized {
-    let file = door::mapped(pid, map.start, map.end).ok()?;
+    let file = find_file::of_mapping(pid, map).ok()?;
     Some(CpythonFile::of(&Bytes::of(&file).ok()?)?.map(Arc::new))
 }

@@ -10,12 +10,10 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::kernel::procfs;
 use crate::kernel::walk::{Mapping, Mark, RowRange, Store};
-use crate::record::kinds::FileId;
 use crate::symbols::bytes::Bytes;
 use crate::symbols::languages::NotWalked;
 use crate::symbols::languages::cpython::CpythonFile;
-use crate::symbols::trust::door;
-use crate::symbols::trust::same_file;
+use crate::symbols::trust::find_file;
 use crate::symbols::unwind::rows;
 
 use super::InterpreterFigures;
@@ -126,12 +124,7 @@ impl Files {
         if map.inode == 0 {
             return None;
         }
-        let file = door::mapped(pid, map.start, map.end).ok()?;
-        // Another file may have been mapped here since the mappings were listed.
-        let listed = FileId::Inode { major: map.major, minor: map.minor, inode: map.inode, generation: 0 };
-        if map.major != 0 && !same_file::has_inode(&file, &listed) {
-            return None;
-        }
+        let file = find_file::of_mapping(pid, map).ok()?;
         self.of_file(&name(), &file, store)
     }
 

@@ -7,14 +7,16 @@ use crate::kernel::procfs;
 use crate::kernel::walk::Store;
 use crate::symbols::languages::NotWalked;
 use crate::symbols::languages::cpython::CpythonFile;
-use crate::symbols::languages::prober::{ProbeAnswer, ProbeJob};
+use crate::symbols::languages::prober::{Found, ProbeAnswer, ProbeJob};
 
 use super::{AddressSpaceTracker, InterpreterFigures};
 
-/// The delay until a process is read again whose interpreter has not begun. It doubles each time, for this many times;
-/// later the process is read when its mappings change.
+/// The delay until a process is read again whose interpreter has not begun. It grows by a quarter each time, for this
+/// many times; later the process is read when its mappings change.
 const AGAIN: Duration = Duration::from_millis(2);
-const TRIES: u32 = 12;
+const TRIES: u32 = 32;
+/// How long the first stacks of a process wait for its interpreter.
+const PATIENCE: Duration = Duration::from_millis(10);
 
 /// The interpreter of a process, which it shares with its forked children.
 #[derive(Clone, Debug)]
@@ -23,6 +25,8 @@ pub(super) struct Interpreter {
     bias: u64,
     /// Its number in the kernel, once the state of its threads was found.
     number: Option<Arc<u32>>,
+    /// When to try again, and how many tries there were.
+    delay: Duration,
     tries: u32,
     /// Why it has no number.
     why: NotWalked,
@@ -58,13 +62,27 @@ impl<S: Store> AddressSpaceTracker<S> {
         let is_it = |known: &Interpreter| known.file == file && known.bias == bias;
         let own = match before.filter(is_it).or_else(|| self.inherited(pid).filter(is_it)) {
             Some(known) => known,
-            None => Interpreter { file, bias, number: None, tries: 0, why: NotWalked::NotBegun },
+            None => {
+                let own = Interpreter { file, bias, number: None, delay: AGAIN, tries: 0, why: NotWalked::NotBegun };
+                return Some(self.begin_interpreter(pid, own));
+            }
         };
         self.store.set_runtime(pid, own.number());
         if own.number.is_none() {
             self.probes.entry(pid).or_insert_with(Instant::now);
         }
         Some(own)
+    }
+
+    /// Reads a process for the first time. Its first stacks have its functions if it answers in time.
+    fn begin_interpreter(&mut self, pid: i32, mut own: Interpreter) -> Interpreter {
+        self.probes.remove(&pid);
+        self.store.set_runtime(pid, 0);
+        let job = ProbeJob { pid, file: own.file.clone(), bias: own.bias };
+        if let Some(found) = self.prober.as_mut().and_then(|prober| prober.read_within(job, PATIENCE)) {
+            self.settle_interpreter(pid, &mut own, found);
+        }
+        own
     }
 
     /// Returns the interpreters of all processes by version and result.
@@ -117,28 +135,35 @@ impl<S: Store> AddressSpaceTracker<S> {
     }
 
     pub(super) fn take_probed(&mut self, answer: ProbeAnswer) {
-        let Some((job, slot)) = self.prober.as_mut().and_then(|prober| prober.take(answer)) else { return };
-        let process = self.processes.get_mut(&job.pid).and_then(|process| process.interpreter.as_mut());
-        let is_it = |own: &&mut Interpreter| own.file == job.file && own.bias == job.bias && own.number.is_none();
-        let Some(own) = process.filter(is_it) else { return };
+        let Some((job, found)) = self.prober.as_mut().and_then(|prober| prober.take(answer)) else { return };
+        let process = self.processes.get(&job.pid).and_then(|process| process.interpreter.as_ref());
+        let is_it = |own: &&Interpreter| own.file == job.file && own.bias == job.bias && own.number.is_none();
+        let Some(mut own) = process.filter(is_it).cloned() else { return };
+        self.settle_interpreter(job.pid, &mut own, found);
+        self.processes.entry(job.pid).and_modify(|process| process.interpreter = Some(own));
+    }
+
+    /// Starts walking an interpreter whose threads were found; else schedules the next try.
+    fn settle_interpreter(&mut self, pid: i32, own: &mut Interpreter, found: Found) {
         self.changed.get_or_insert_with(Instant::now);
-        let slot = match slot {
+        let slot = match found {
             Ok(slot) => slot,
             Err(why) => {
                 own.why = why;
                 if own.tries < TRIES {
-                    self.probes.insert(job.pid, Instant::now() + AGAIN * (1 << own.tries));
+                    self.probes.insert(pid, Instant::now() + own.delay);
+                    own.delay += own.delay / 4;
                     own.tries += 1;
                 }
                 return;
             }
         };
         self.next_interpreter = self.next_interpreter.wrapping_add(1).max(1);
-        let runtime = job.file.runtime(job.bias, slot, self.next_interpreter);
+        let runtime = own.file.runtime(own.bias, slot, self.next_interpreter);
         own.why = NotWalked::NoRoom;
         if let Some(number) = self.store.add_runtime(&runtime) {
             own.number = Some(Arc::new(number));
-            self.store.set_runtime(job.pid, number);
+            self.store.set_runtime(pid, number);
         }
     }
 }

@@ -218,6 +218,25 @@ pub(crate) fn of_process(pid: i32) -> io::Result<TrustedFileOpener> {
     Ok(TrustedFileOpener::new(procfs::root(pid)?, Identity::of_process(pid)?.into()))
 }
 
+/// Opens a file that a live process has mapped. Users without CAP_CHECKPOINT_RESTORE may not open it by its mapping;
+/// for them, opens the mapping's path if that still has the same device and inode.
+pub(crate) fn of_mapping(pid: i32, map: &procfs::ProcMapping) -> io::Result<File> {
+    // Another file may have been mapped here since the mappings were listed.
+    let listed = FileId::Inode { major: map.major, minor: map.minor, inode: map.inode, generation: 0 };
+    let file = match door::mapped(pid, map.start, map.end) {
+        // btrfs and overlay report other numbers in maps than in stat.
+        Ok(file) if map.major == 0 => return Ok(file),
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+            of_process(pid)?.open(Path::new(OsStr::from_bytes(&map.name)), FileKind::Code)?
+        }
+        found => found?,
+    };
+    if !same_file::has_inode(&file, &listed) {
+        return Err(io::Error::other(Replaced("another inode")));
+    }
+    Ok(file)
+}
+
 /// Returns a file of a build ID cache in perf's layout.
 /// `DIR/.build-id/xx/yyyy…` is a link to a directory that holds it under the name of its kind, or to the file itself
 /// (perf-buildid-cache(1)); or the layout is that of installed debug files.

@@ -115,7 +115,7 @@ pub(crate) struct StackWalks {
     /// The attached tracepoints, by name and whether only some system calls are walked; `None` where attaching failed.
     traced: BTreeMap<(String, bool), Option<OwnedFd>>,
     calls: BTreeSet<u32>,
-    /// Whether walks of tasks began whose tables have not been requested.
+    /// Whether walks of known tasks began or will begin whose tables have not been requested.
     begins: bool,
     pub(crate) pairs: WalkJoiner,
     tables: Arc<ArcSwap<Tables>>,
@@ -219,6 +219,11 @@ impl StackWalks {
     pub(crate) fn walk_measured_tasks_only(&self, only: bool) {
         // It fails only if the map does not exist. Then all tasks are walked, which costs time.
         let _ = self.program.walk_measured_tasks_only(only);
+    }
+
+    /// Lets the next request of tables be for all processes that are walked.
+    pub(crate) fn expect_tasks(&mut self) {
+        self.begins = self.by_tables;
     }
 
     /// Requests the tables of processes before their first walk, if walks at a tracepoint have begun: a thread that

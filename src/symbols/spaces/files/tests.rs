@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use crate::symbols::trust::door;
+
 use super::*;
 use crate::kernel::walk::{LanguageRuntime, NoRoom};
 

@@ -277,7 +277,9 @@ impl LiveSource {
         // The first stacks of chosen processes are whole, if these are few.
         const FEW: usize = 64;
         let is_few = (1..=FEW).contains(&self.known_tasks.len()) && self.attachment.is_on_tasks();
-        if let Some(walks) = self.attachment.walks.as_mut().filter(|_| is_few && self.held.is_none()) {
+        if let Some(walks) =
+            self.attachment.walks.as_mut().filter(|_| is_few && (self.held.is_none() || self.is_beside))
+        {
             walks.expect_tasks();
         }
         let pids = self.request_tables();

@@ -92,6 +92,8 @@ pub(crate) struct Files {
     hasher: RandomState,
     /// The thread that builds tables of large files; without it, they are built here.
     elsewhere: Option<Sender<BuildRequest>>,
+    /// Whether it builds all tables: something does not wait for rows.
+    pub(crate) is_urgent: bool,
     /// How many tables it is building.
     coming: usize,
     turn: u64,
@@ -137,7 +139,7 @@ impl Files {
         let bytes = Bytes::of(file).ok()?;
         let id = self.begin(key, name.to_owned(), &bytes, store);
         // Frames of an interpreter's language do not wait for rows.
-        let is_slow = self.tables[&id].interpreter.is_some() || rows::is_slow(&bytes);
+        let is_slow = self.is_urgent || self.tables[&id].interpreter.is_some() || rows::is_slow(&bytes);
         if is_slow && self.elsewhere.is_some() && self.coming < MAX_COMING {
             self.order(BuildRequest { id, bytes, anew: false });
             return Some(id);

@@ -442,9 +442,12 @@ impl<S: Store> AddressSpaceTracker<S> {
             hold(&mut self.files, id, &mut files);
             let first = mappings.len();
             interpreter = interpreter.or_else(|| self.files.interpreter(id, map));
+            // Its frames do not wait for the rows of the other files.
+            self.files.is_urgent = interpreter.is_some() && self.prober.is_some();
             self.files.place(id, map, &mut mappings);
             of_files.extend(mappings[first..].iter().map(|mapping| (id, *mapping)));
         }
+        self.files.is_urgent = false;
         Placed { mappings, of_files, files, jit_spans: JitSpans::new(spans), interpreter }
     }
 }

@@ -437,11 +437,6 @@ fn stacks_of_a_unit_are_taken_as_it_is_told() {
     assert!(share > 80.0 && !notes.contains("frame pointers"), "{share}: {notes}");
     let (_, notes) = of("dwarf,64");
     assert!(notes.contains("longer than their copy"), "{notes}");
-    // Tables are rejected for stacks of probes instead of silently replaced.
-    let probe = "uprobe:malloc@\"/lib/libc.so.6\"//stack/";
-    let wrong = program().args(["trace", "-e", probe, "--call-graph", "tables", "--batch"]).output().expect("runs");
-    let said = String::from_utf8_lossy(&wrong.stderr);
-    assert!(said.contains("--call-graph tables") && said.contains("--call-graph dwarf"), "{said}");
     let mut transcript = Transcript::new();
     let wrong = transcript.add(program().args(["profile", "--call-graph", "orc", "--batch"]));
     assert_eq!(wrong.status.code(), Some(2));

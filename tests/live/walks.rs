@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use object::{Object, ObjectSection};
 use perfprof_tui::kernel::walk::Walker;
 
-use crate::common::process::{Running, with_time};
+use crate::common::process::{Running, until, with_time};
 use crate::common::{allowed, data, environment, installed, program, run, skipped};
 
 /// Twenty nested functions with frames of different sizes, 600 kB in main, and below them work, file reads or a signal
@@ -167,43 +167,107 @@ int main(void) {
 }
 "#;
 
-/// The callers of blocked threads, whose library has no frame pointers: on the whole machine, and of a target.
-#[test]
-fn blocked_threads_have_whole_stacks() {
-    let Some(stage) = stage() else { return };
-    let path = |name: &str| stage.dir.path().join(name);
-    let (source, blocks) = (path("blocks.c"), path("blocks"));
-    std::fs::write(&source, BLOCKS).expect("source");
-    run(Command::new("cc")
-        .args(["-O2", "-fomit-frame-pointer", "-fno-optimize-sibling-calls", "-w", "-o"])
-        .args([&blocks, &source]));
-    let child = Running(Command::new(&blocks).stdout(Stdio::null()).spawn().expect("starts"));
-    let pid = child.0.id().to_string();
-    let family = ["--pid", &pid];
-    for (name, target) in [("all", &["-a"][..]), ("target", &family)] {
-        let file = path(&format!("{name}.data"));
-        with_time(&[1, 4, 16], |seconds| {
-            let mut record = program();
-            record.args(["record", "-q", "-e", "sched:sched_switch", "-g", "-o"]).arg(&file).args(target);
-            run(record.args(["--", "sleep", &seconds.to_string()]));
-            ["lock", "pipe", "write", "sleep", "poll"].iter().try_for_each(|kind| are_whole(&file, name, kind))
-        });
-    }
+/// Records the processes that block, and checks the callers of each event in the second half of the recording.
+fn callers_are_whole(stage: &Stage, events: &str, target: &[&str]) {
+    let file = stage.dir.path().join("blocks.data");
+    with_time(&[1, 4, 16], |seconds| {
+        let mut record = program();
+        record.args(["record", "-q", "-e", events, "-g", "-o"]).arg(&file).args(target);
+        run(record.args(["--", "sleep", &seconds.to_string()]));
+        let found = ["lock", "pipe", "write", "sleep", "poll"].map(|kind| whole_callers(&file, kind));
+        println!("{events} {target:?}: {found:?} are complete");
+        let is_right = found.iter().all(|(all, whole)| *all > 10 && whole * 100 >= all * 99);
+        if is_right { Ok(()) } else { Err(format!("{events} {target:?}: {found:?}")) }
+    });
 }
 
-/// Returns an error unless the callers of what blocks in a way are in its stacks.
-fn are_whole(file: &Path, name: &str, kind: &str) -> Result<(), String> {
+/// The later stacks of processes that block in one way, and the complete ones among them.
+fn whole_callers(file: &Path, kind: &str) -> (usize, usize) {
     let leaf = format!("in_{kind}");
-    let with = later(file, &leaf);
     let callers = [format!("{kind}1"), format!("{kind}2"), "main".to_owned()];
     let is_whole = |stack: &&Vec<String>| {
         let at = stack.iter().position(|name| *name == leaf).unwrap_or(0);
         stack.get(at + 1..at + 4) == Some(&callers) && stack.last().is_some_and(|name| name == "_start")
     };
-    let whole = with.iter().filter(is_whole).count();
-    println!("{name}, {kind}: {whole} of {} stacks are complete", with.len());
-    let is_right = with.len() > 10 && whole * 100 >= with.len() * 99;
-    if is_right { Ok(()) } else { Err(format!("{name}, {kind}: {whole} of {}", with.len())) }
+    let with = later(file, &leaf);
+    (with.len(), with.iter().filter(is_whole).count())
+}
+
+fn start_blocks(stage: &Stage) -> Running {
+    let (source, blocks) = (stage.dir.path().join("blocks.c"), stage.dir.path().join("blocks"));
+    std::fs::write(&source, BLOCKS).expect("source");
+    let options = ["-O2", "-fomit-frame-pointer", "-fno-optimize-sibling-calls", "-w", "-o"];
+    run(Command::new("cc").args(options).args([&blocks, &source]));
+    Running(Command::new(&blocks).stdout(Stdio::null()).spawn().expect("starts"))
+}
+
+/// The callers of blocked threads, whose library has no frame pointers: on the whole machine, and of a target.
+#[test]
+fn blocked_threads_have_whole_stacks() {
+    let Some(stage) = stage() else { return };
+    let child = start_blocks(&stage);
+    callers_are_whole(&stage, "sched:sched_switch", &["-a"]);
+    callers_are_whole(&stage, "sched:sched_switch", &["--pid", &child.0.id().to_string()]);
+}
+
+/// The same for wake-ups, system calls and timers, and where another perf user has sampled the tracepoint before: then
+/// the kernel writes each walk behind its sample.
+#[test]
+fn traced_events_have_whole_stacks() {
+    let Some(stage) = stage() else { return };
+    let _child = start_blocks(&stage);
+    let events = "sched:sched_waking,syscalls:sys_enter_read,syscalls:sys_exit_poll,timer:hrtimer_start";
+    callers_are_whole(&stage, events, &["-a"]);
+    let theirs = stage.dir.path().join("theirs.data");
+    let mut perf = Command::new("perf");
+    perf.args(["record", "-q", "-a", "-e", "raw_syscalls:sys_enter", "-e", "sched:sched_switch", "-o"]).arg(&theirs);
+    // It ends when its input does.
+    let begun = stage.dir.path().join("begun");
+    perf.args(["--", "sh", "-c", "touch $0; cat"]).arg(&begun).stdin(Stdio::piped()).stdout(Stdio::null());
+    let mut perf = perf.spawn().expect("perf");
+    until("perf has started", || begun.exists());
+    callers_are_whole(&stage, "raw_syscalls:sys_enter,sched:sched_switch", &["-a"]);
+    drop(perf.stdin.take());
+    assert!(perf.wait().expect("ends").success());
+    let script = run(Command::new("perf").args(["script", "-F", "comm", "-i"]).arg(&theirs).stdin(Stdio::null()));
+    let hits = String::from_utf8_lossy(&script.stdout).lines().filter(|line| line.trim() == "blocks").count();
+    assert!(hits > 100, "perf has {hits} hits of its own");
+}
+
+/// Runs a command to its end, and returns its process number.
+fn ended(command: &mut Command) -> u32 {
+    let mut child = command.stdout(Stdio::null()).spawn().expect("starts");
+    assert!(child.wait().expect("ends").success());
+    child.id()
+}
+
+/// At a probe of the session, whose function has not set up its frame. Without tables no stack of the program is whole.
+#[test]
+fn probed_functions_have_their_callers() {
+    let Some(stage) = stage() else { return };
+    let _child = start_blocks(&stage);
+    let event = format!("uprobe:in_sleep@\"{}\"//stack/", stage.dir.path().join("blocks").display());
+    // Under load the tables of a debug build take long.
+    with_time(&[1, 4, 16], |seconds| {
+        let folded = stage.dir.path().join(format!("probed{seconds}"));
+        let mut trace = program();
+        trace
+            .args(["trace", "-e", &event, "--batch", "--duration", &seconds.to_string(), "--flame-graph"])
+            .arg(&folded);
+        let group = format!("perfprof_{}/", ended(&mut trace));
+        let probes = std::fs::read_to_string("/sys/kernel/tracing/uprobe_events").unwrap_or_default();
+        assert!(!probes.contains(&group), "probes are left: {probes}");
+        let text = std::fs::read_to_string(folded.with_extension("folded")).expect("folded stacks");
+        let of = |end: &str| -> u64 {
+            let counts =
+                text.lines().filter_map(|line| line.rsplit_once(' ')).filter(|(stack, _)| stack.ends_with(end));
+            counts.filter_map(|(_, count)| count.parse::<u64>().ok()).sum()
+        };
+        let (all, whole) = (of("in_sleep"), of(";main;sleep2;sleep1;in_sleep"));
+        println!("{whole} of {all} stacks are complete");
+        let is_right = all > 50 && whole * 2 > all;
+        if is_right { Ok(()) } else { Err(format!("{whole} of {all}")) }
+    });
 }
 
 /// Tables are loaded within a millisecond or two of the first sample, not when the ring buffers are read: such a

@@ -158,9 +158,8 @@ pub(crate) struct UnitArgs {
     pub(crate) tids: Option<String>,
     /// How user stacks are unwound: auto, fp (frame pointers), tables, dwarf or dwarf,SIZE, lbr or none
     ///
-    /// auto unwinds samples and stacks at tracepoints by the files' tables. Probes, and tracepoints with a filter, copy
-    /// the stacks of a target (-p, -t, --cgroups, --container or a command) and unwind them by DWARF; on the whole machine
-    /// they use frame pointers.
+    /// auto unwinds stacks by the files' tables. Tracepoints and probes that are filtered copy the stacks of a target (-p,
+    /// -t, --cgroups, --container or a command) and unwind them by DWARF; on the whole machine they use frame pointers.
     #[arg(long, value_name = "MODE", default_value = "auto")]
     call_graph: String,
     #[arg(skip)]

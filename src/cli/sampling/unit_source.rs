@@ -5,7 +5,7 @@ use std::time::Duration;
 use anyhow::Context;
 
 use crate::event::{CallGraph, Event, Rate};
-use crate::ingest::unit_events::{shared, shown};
+use crate::ingest::unit_events::shared;
 use crate::kernel::limits::Rights;
 use crate::kernel::spawn::{self, Output};
 use crate::kernel::sys::RealSys;
@@ -17,9 +17,9 @@ use crate::units;
 use crate::units::kit::options::{scope, target};
 use crate::units::kit::{FilteredUnit, Settings, Spec};
 
+use crate::cli::Usage;
 use crate::cli::args::unit_args::UnitArgs;
 use crate::cli::sampling::source_config;
-use crate::cli::{Usage, usage};
 
 /// Default data pages of a ring buffer in a unit's session; large, because tracepoints come in storms.
 const PAGES: usize = 1024;
@@ -78,14 +78,6 @@ pub(crate) fn start(
     }
     let unit = made(spec, args)?;
     let wants = unit.event_requests();
-    if let Some(want) = scope::walked_by_nobody(&wants).filter(|_| args.chains == CallGraph::Tables) {
-        return Err(usage(format!(
-            "{}: --call-graph tables: not available for stacks of {}; for code without frame pointers use \
-             --call-graph dwarf",
-            spec.name,
-            shown(&want.event)
-        )));
-    }
     let mut wanted = shared(&wants, unit.sees_machine).map_err(|why| anyhow::anyhow!("{}: {why}", spec.name))?;
     let mut events = std::mem::take(&mut wanted.events);
     if events.is_empty() {

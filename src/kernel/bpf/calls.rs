@@ -160,6 +160,7 @@ impl From<Errno> for LoadError {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub(crate) enum ProgramType {
+    Probe = 2,
     Tracepoint = 5,
     Sample = 7,
     RawTracepoint = 17,

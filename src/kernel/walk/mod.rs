@@ -214,6 +214,10 @@ pub(crate) enum ProcessEvent {
         what: u8,
         number: Option<u32>,
     },
+    /// A process may be walked for the first time soon.
+    Runs {
+        pid: i32,
+    },
     /// A child with a copy of its parent's mappings.
     Forked {
         parent: i32,
@@ -232,13 +236,41 @@ pub(crate) enum ProcessEvent {
     },
 }
 
-/// A tracepoint at which tasks are walked.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Hook {
-    /// Its name, without its system.
-    pub(crate) name: String,
-    /// The number of the only system call to walk; the tracepoint is that of all calls.
-    pub(crate) call: Option<u32>,
+/// The place where tasks are walked for an event that is no sampling event.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Hook {
+    /// A tracepoint, by its name without its system.
+    Tracepoint(String),
+    /// The tracepoint of all system calls at their start or end, and the number of the only call to walk.
+    Call(&'static str, u32),
+    /// A probe that belongs to the session, by the number of its event.
+    Probe(u64),
+}
+
+impl Hook {
+    /// Returns the name of its tracepoint.
+    pub(crate) fn tracepoint(&self) -> Option<&str> {
+        match self {
+            Self::Tracepoint(name) => Some(name),
+            Self::Call(name, _) => Some(name),
+            Self::Probe(_) => None,
+        }
+    }
+
+    pub(crate) fn call(&self) -> Option<u32> {
+        match self {
+            Self::Call(_, number) => Some(*number),
+            Self::Tracepoint(_) | Self::Probe(_) => None,
+        }
+    }
+
+    /// Returns the hook of all events that one attachment of the program serves.
+    pub(crate) fn place(&self) -> Self {
+        match self {
+            Self::Call(name, _) => Self::Call(name, 0),
+            other => other.clone(),
+        }
+    }
 }
 
 /// The program in the kernel, as events need it.
@@ -246,8 +278,8 @@ pub(crate) struct Hook {
 pub struct Program {
     object: object::LoadedObject,
     program: OwnedFd,
-    /// The same for tracepoints, and for those of system calls, loaded when first needed.
-    at_tracepoints: [OnceLock<OwnedFd>; 2],
+    /// The same for each kind of hook, loaded when first needed.
+    at_hooks: [OnceLock<OwnedFd>; 3],
     /// A program array with this program, for filter programs that end with a jump to it.
     next: OwnedFd,
     settings: Settings,
@@ -299,7 +331,7 @@ impl Program {
         // The kernel's types take some 6 MB and are not needed again.
         own_memory::give_back();
         calls::put(object.map("settings")?, 0, settings.words(false))?;
-        Ok(Self { object, program, at_tracepoints: [OnceLock::new(), OnceLock::new()], next, settings, thread_pointer })
+        Ok(Self { object, program, at_hooks: [const { OnceLock::new() }; 3], next, settings, thread_pointer })
     }
 
     /// A program that was not loaded.
@@ -307,9 +339,9 @@ impl Program {
     pub(crate) fn staged() -> Arc<Self> {
         let file = || OwnedFd::from(std::fs::File::open("/dev/null").expect("there"));
         let settings = Settings { address: 0, copies: false, task_events: 0 };
-        let at_tracepoints = Default::default();
+        let at_hooks = Default::default();
         let object = object::LoadedObject::staged(file());
-        Arc::new(Self { object, program: file(), at_tracepoints, next: file(), settings, thread_pointer: None })
+        Arc::new(Self { object, program: file(), at_hooks, next: file(), settings, thread_pointer: None })
     }
 
     pub(crate) fn fd(&self) -> BorrowedFd<'_> {
@@ -320,20 +352,26 @@ impl Program {
         self.next.as_fd()
     }
 
+    /// Returns the program for a hook.
+    pub(crate) fn at(&self, hook: &Hook) -> Result<BorrowedFd<'_>, LoadError> {
+        let (cell, section, runs) = match hook {
+            Hook::Tracepoint(_) => (0, "raw_tp", ProgramType::RawTracepoint),
+            Hook::Call(..) => (1, "raw_tp_call", ProgramType::RawTracepoint),
+            Hook::Probe(_) => (2, "probe", ProgramType::Probe),
+        };
+        let cell = &self.at_hooks[cell];
+        if cell.get().is_none() {
+            let program = self.object.program(section, runs)?;
+            cell.get_or_init(|| program);
+        }
+        cell.get().map(AsFd::as_fd).ok_or(LoadError::from(Errno::NOENT))
+    }
+
     /// Walks the stack of each task that passes a tracepoint, as long as the returned descriptor is open. Fails with
     /// [`Errno::NOENT`] if the kernel has no such tracepoint.
-    pub(crate) fn attach(&self, hook: &Hook) -> Result<OwnedFd, LoadError> {
-        let cell = &self.at_tracepoints[usize::from(hook.call.is_some())];
-        let program = match cell.get() {
-            Some(program) => program,
-            None => {
-                let section = if hook.call.is_some() { "raw_tp_call" } else { "raw_tp" };
-                let program = self.object.program(section, ProgramType::RawTracepoint)?;
-                cell.get_or_init(|| program)
-            }
-        };
-        let name = CString::new(hook.name.as_str()).map_err(|_| Errno::INVAL)?;
-        Ok(calls::attach(program.as_fd(), &name)?)
+    pub(crate) fn attach(&self, hook: &Hook, tracepoint: &str) -> Result<OwnedFd, LoadError> {
+        let name = CString::new(tracepoint).map_err(|_| Errno::INVAL)?;
+        Ok(calls::attach(self.at(hook)?, &name)?)
     }
 
     /// Walks at the tracepoints of this system call, or no more.

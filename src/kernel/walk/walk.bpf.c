@@ -206,6 +206,8 @@ struct family {
 
 /* One walk. */
 struct state {
+	/* The task. */
+	u64 owner;
 	u64 pc, sp, fp;
 	/* How much of a call lies before the pc: nothing where it was interrupted. */
 	u64 back;
@@ -268,9 +270,11 @@ struct state {
 /* The words may be tagged: the process has an interpreter. */
 #define MIXED 32
 
-/* A walk at a tracepoint may be interrupted by a sample: each has its own state. */
+/* A walk at a tracepoint or probe may be interrupted by a sample: each has its own state. A walk at a probe may also be
+ * interrupted by another task's: it is lost then. */
 #define SAMPLED 0
 #define TRACED 1
+#define PROBED 2
 
 /* Kinds of rows (rule.rs). */
 #define K_GAP 0
@@ -294,7 +298,7 @@ struct state {
 #define K_SP_WIDE 16
 #define K_SP_WIDEST 26
 
-struct map DATA("maps") states = { PERCPU_ARRAY, 4, sizeof(struct state), 2, 0, 0 };
+struct map DATA("maps") states = { PERCPU_ARRAY, 4, sizeof(struct state), 3, 0, 0 };
 struct map DATA("maps") spaces = { HASH, 4, sizeof(struct space), 1 << 15, 0, 0 };
 struct map DATA("maps") pieces = { ARRAY_OF_MAPS, 4, 4, 64, 0, sizeof(struct piece) };
 struct map DATA("maps") chunks = { ARRAY_OF_MAPS, 4, 4, 64, 0, sizeof(struct chunk) };
@@ -1060,10 +1064,11 @@ INLINE struct space *inherited(void)
 /* Walks from the registers that were taken, and writes the result. */
 INLINE void walk_from_here(void *ctx, struct state *s, const struct settings *said, u32 which, u8 flags)
 {
-	u32 tgid = current_pid_tgid() >> 32;
+	u64 task = current_pid_tgid(), n;
+	u32 tgid = task >> 32;
 	struct space *space;
-	u64 n;
 
+	s->owner = task;
 	s->address = said->address;
 	s->back = 0;
 	s->fresh = 1;
@@ -1103,6 +1108,8 @@ INLINE void walk_from_here(void *ctx, struct state *s, const struct settings *sa
 	find_frame(s);
 	loop((s->frame ? MIXED_FRAMES + WORDS / 2 : FRAMES) + 1 + MOST_PENDING, step, &which, 0);
 	n = s->depth & (WORDS - 1);
+	if (s->owner != task)
+		return;
 	if (s->flags & (PROCESS_UNKNOWN | MAPPING_UNKNOWN))
 		ask(tgid);
 	if (s->flags & PROCESS_UNKNOWN) {
@@ -1123,23 +1130,36 @@ INLINE u64 take_saved(struct state *s, struct registers *r)
 	return s->pc;
 }
 
-/* Returns 1, so that the sample is taken: it follows what is written here. */
-SECTION("perf_event") int walk(struct registers *ctx)
+/* The walk of the task that is interrupted. */
+INLINE void walk_interrupted(struct registers *ctx, u32 which)
 {
-	u32 which = SAMPLED, zero = 0;
+	u32 zero = 0;
 	struct state *s = map_lookup(&states, &which);
 	const struct settings *said = map_lookup(&settings, &zero);
 
 	if (!s || !said)
-		return 1;
+		return;
 	s->narrow = 0;
 	if (IS_USER(*(volatile u64 *)&ctx->MODE)) {
 		if (!take(s, ctx))
-			return 1;
+			return;
 		s->narrow = IS_NARROW(*(volatile u64 *)&ctx->MODE);
 	} else if (!take_saved(s, task_regs(current_task())))
-		return 1;
+		return;
 	walk_from_here(ctx, s, said, which, 0);
+}
+
+/* Returns 1, so that the sample is taken: it follows what is written here. */
+SECTION("perf_event") int walk(struct registers *ctx)
+{
+	walk_interrupted(ctx, SAMPLED);
+	return 1;
+}
+
+/* The same for the session's own probes. */
+SECTION("probe") int walk_probed(struct registers *ctx)
+{
+	walk_interrupted(ctx, PROBED);
 	return 1;
 }
 

@@ -220,12 +220,12 @@ impl Attachment {
 
     /// Attaches the walking program to these events' tracepoints. If that fails, their stacks are taken in another way.
     pub(crate) fn trace_walks(&mut self, which: &[usize]) {
-        let Self { walks, slots, common, notes, .. } = self;
+        let Self { walks, slots, common, notes, sys, .. } = self;
         for i in which.iter().copied() {
             let Slot { event, run, .. } = &mut slots[i];
             let hook = attr::hook(event, common).filter(|_| matches!(run, RunState::Running | RunState::Paused));
             event.is_walked = match (hook, &mut *walks) {
-                (Some(hook), Some(walks)) => match walks.trace(&hook) {
+                (Some(hook), Some(walks)) => match walks.trace(&**sys, &hook) {
                     Ok(()) => true,
                     Err(note) => {
                         notes.extend(note);
@@ -336,13 +336,12 @@ impl Attachment {
                 Ok(fd) => {
                     self.redirect(&fd, cpu)?;
                     let walks = self.walks.as_mut().filter(|walks| walks.is_for(&self.slots[i].event, &self.common));
-                    // At a tracepoint the program is attached to the tracepoint.
-                    let own = walks.as_ref().filter(|_| !self.slots[i].event.is_walked);
-                    let program = own.map(|walks| walks.program.clone());
+                    let program = walks.as_ref().map(|walks| walks.program.clone());
                     self.slots[i].set_programs(&*self.sys, &fd, program.as_deref())?;
+                    let is_traced = self.slots[i].is_walked_at_tracepoint();
                     let id = self.sys.ioctl(fd.as_fd(), Ioctl::Id).unwrap_or(0);
                     if let Some(walks) = walks {
-                        walks.learn(id, &attr);
+                        walks.learn(id, &attr, is_traced);
                     }
                     self.read_strings(i, cpu, id, &attr);
                     if let Some(outside) = &mut self.outside {

@@ -9,6 +9,8 @@ use crate::kernel::attr::{
 };
 use crate::kernel::walk::Hook;
 
+use super::probes;
+
 /// The modes that are not sampled.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::Args)]
 pub struct Exclude {
@@ -265,9 +267,9 @@ fn has_user_chains(common: &CommonAttrs) -> bool {
     !common.exclude.user && !common.extras.kernel_chains_only
 }
 
-/// Returns the tracepoint at which a program can walk the user stacks of an event's samples, if they are requested. The
-/// program cannot be on the event itself, where it would also decide about the samples of other perf users. It walks at
-/// each hit, so that the event must sample each hit.
+/// Returns where a program can walk the user stacks of a traced event's samples, if they are requested. Only for the
+/// session's own probes, the program is on a perf event: at a tracepoint it would also decide about the samples of other
+/// perf users. It walks at each hit, so that the event must sample each hit.
 pub(crate) fn hook(event: &Event, common: &CommonAttrs) -> Option<Hook> {
     let by_tables = settled(event.chains.unwrap_or(common.chains), common) == CallGraph::Tables;
     let is_filtered = event.filter.as_ref().is_some_and(|filter| filter.trace.is_some());
@@ -276,14 +278,18 @@ pub(crate) fn hook(event: &Event, common: &CommonAttrs) -> Option<Hook> {
     traced_at(event).filter(|_| by_tables && each_hit && !off)
 }
 
-/// Returns the tracepoint that an event belongs to.
+/// Returns where the stacks of a traced event can be walked.
 pub(crate) fn traced_at(event: &Event) -> Option<Hook> {
     let (system, name) = event.tracepoint.as_ref().filter(|_| event.attr.kind == TYPE_TRACEPOINT)?;
-    if system != "syscalls" {
-        return Some(Hook { name: name.clone(), call: None });
+    match system.as_str() {
+        "syscalls" => {
+            let of = |hook: &'static str| Some((hook, name.strip_prefix(hook)?.strip_prefix('_')?));
+            let (hook, call) = ["sys_enter", "sys_exit"].into_iter().find_map(of)?;
+            Some(Hook::Call(hook, number_of_call(call)?))
+        }
+        system if probes::is_own(system) => Some(Hook::Probe(event.attr.config)),
+        _ => Some(Hook::Tracepoint(name.clone())),
     }
-    let (hook, call) = name.match_indices('_').nth(1).map(|(at, _)| (&name[..at], &name[at + 1..]))?;
-    Some(Hook { name: hook.to_owned(), call: Some(number_of_call(call)?) })
 }
 
 fn number_of_call(function: &str) -> Option<u32> {
@@ -330,6 +336,13 @@ pub(crate) fn may_be_walked(event: &Event) -> bool {
 fn is_traced(event: &Event) -> bool {
     let probe = ["kprobe/", "uprobe/"].iter().any(|pmu| event.name.starts_with(pmu));
     event.attr.kind == TYPE_TRACEPOINT || event.tracepoint.is_some() || probe
+}
+
+/// Returns the event that holds the walking program of a probe: the kernel runs the program for all events of the probe.
+pub(crate) fn holder(config: u64) -> Attr {
+    let mut attr = Attr { kind: TYPE_TRACEPOINT, config, ..Attr::default() };
+    attr.set(Flag::Disabled, true);
+    attr
 }
 
 /// Returns the event with which that program writes a stack before each sample.

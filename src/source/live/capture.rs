@@ -52,6 +52,8 @@ impl Slot {
     /// Sets the filter of an event that was just opened for this slot, and the program that walks the stacks of
     /// accepted samples. An event has only one program, so the filter jumps to the other one.
     pub(crate) fn set_programs(&mut self, sys: &dyn Sys, fd: &OwnedFd, walk: Option<&Walk>) -> Result<(), OpenError> {
+        // The program of a traced event is attached to its hook.
+        let walk = walk.filter(|_| !self.event.is_walked);
         let Self { event, program, .. } = self;
         let filter = event.filter.as_ref().filter(|filter| filter.program.is_some());
         if let (Some(walk), None) = (walk, filter) {

@@ -36,6 +36,11 @@ impl Slot {
         self.is_open() && self.event.no_samples && !self.event.attr.is_dummy()
     }
 
+    /// Returns whether its stacks are walked at its tracepoint.
+    pub(crate) fn is_walked_at_tracepoint(&self) -> bool {
+        self.event.is_walked && attr::traced_at(&self.event).is_some_and(|hook| hook.tracepoint().is_some())
+    }
+
     pub(crate) fn wants(&self, cpu: u32) -> bool {
         self.is_open() && self.event.wants(cpu)
     }

@@ -427,6 +427,9 @@ impl Drop for LiveSource {
         }
         // The kernel removes a probe only while no event uses it.
         self.attachment.close(|_| true);
+        if let Some(walks) = &mut self.attachment.walks {
+            walks.keep_traced(&[]);
+        }
         self.probes.remove();
     }
 }

@@ -18,6 +18,11 @@ fn own_group() -> String {
     format!("{GROUP}{}", std::process::id())
 }
 
+/// Returns whether probes of a group belong to this session.
+pub(super) fn is_own(group: &str) -> bool {
+    group.strip_prefix(GROUP).is_some_and(|pid| pid.parse() == Ok(std::process::id()))
+}
+
 impl Probes {
     /// Creates a probe; returns the name of its event.
     pub(crate) fn add(&mut self, text: &str) -> Result<String, ProbeError> {

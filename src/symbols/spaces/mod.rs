@@ -181,6 +181,8 @@ struct AddressSpaceTracker<S> {
     processes: FxHashMap<i32, Process>,
     /// When to read which process again.
     due: FxHashMap<i32, Instant>,
+    /// Processes to read when no process waits for its tables, the next one last.
+    early: Vec<i32>,
     tables: Arc<ArcSwap<Tables>>,
     /// When the published figures became outdated.
     changed: Option<Instant>,
@@ -201,6 +203,7 @@ impl<S: Store> AddressSpaceTracker<S> {
             starting: Vec::new(),
             processes: FxHashMap::default(),
             due: FxHashMap::default(),
+            early: Vec::new(),
             tables,
             changed: Some(Instant::now()),
             swept: Instant::now(),
@@ -218,7 +221,10 @@ impl<S: Store> AddressSpaceTracker<S> {
             let told = self.changed.map(|since| since + TOLD);
             let probes = self.probes.values().copied().chain(self.prober.as_ref().and_then(Prober::next));
             let next = self.due.values().copied().chain(told).chain(self.files.next()).chain(probes).min();
-            let wait = next.map_or(LONG_PAUSE, |next| next.saturating_duration_since(Instant::now()));
+            let wait = match self.early.is_empty() {
+                true => next.map_or(LONG_PAUSE, |next| next.saturating_duration_since(Instant::now())),
+                false => Duration::ZERO,
+            };
             select! {
                 recv(news.receiver) -> first => match first {
                     Ok(first) => {
@@ -240,7 +246,17 @@ impl<S: Store> AddressSpaceTracker<S> {
                 self.look_anew();
             }
             self.step(Instant::now());
+            self.read_early();
             budget.pause();
+        }
+    }
+
+    /// Reads one of the processes that have not been walked yet.
+    fn read_early(&mut self) {
+        while let Some(pid) = self.early.pop() {
+            if !self.processes.contains_key(&pid) {
+                return self.read(pid);
+            }
         }
     }
 
@@ -331,6 +347,7 @@ impl<S: Store> AddressSpaceTracker<S> {
                 self.want(pid);
             }
             ProcessEvent::Mapped { .. } => {}
+            ProcessEvent::Runs { pid } => self.early.push(pid),
             // The mappings may have been read after these events, so they are read again, not inherited or dropped.
             ProcessEvent::Forked { child: pid, .. } | ProcessEvent::Executed { pid } if is_own(pid) => {
                 if matches!(news, ProcessEvent::Executed { .. }) {

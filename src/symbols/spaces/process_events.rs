@@ -60,7 +60,7 @@ pub(super) fn lasting(mut news: Vec<ProcessEvent>) -> Vec<ProcessEvent> {
             true
         }
         ProcessEvent::Forked { child, .. } => !gone.remove(&child) || parents.contains(&child),
-        ProcessEvent::Lacks { .. } | ProcessEvent::Mapped { .. } => true,
+        ProcessEvent::Lacks { .. } | ProcessEvent::Mapped { .. } | ProcessEvent::Runs { .. } => true,
     });
     news.reverse();
     news

@@ -85,6 +85,24 @@ fn tables_of_a_command_exist_before_it_starts() {
 }
 
 #[test]
+fn processes_that_may_be_walked_are_read_when_no_other_waits() {
+    if !may_look("processes_that_may_be_walked_are_read_when_no_other_waits") {
+        return;
+    }
+    let (pid, mut spaces) = (std::process::id() as i32, spaces(1 << 40));
+    spaces.take(ProcessEvent::Runs { pid });
+    spaces.take(ProcessEvent::Runs { pid });
+    spaces.step(Instant::now() + LONG_PAUSE);
+    assert!(spaces.store.processes.is_empty(), "it has not asked");
+    spaces.read_early();
+    let read = spaces.processes.get(&pid).map(|process| process.read);
+    assert!(read.is_some() && spaces.store.processes.contains_key(&pid));
+    spaces.read_early();
+    assert_eq!(spaces.processes.get(&pid).map(|process| process.read), read, "it is known");
+    assert!(spaces.early.is_empty());
+}
+
+#[test]
 fn who_had_no_room_is_served_when_there_is_some() {
     if !may_look("who_had_no_room_is_served_when_there_is_some") {
         return;

@@ -175,16 +175,18 @@ fn stacks_of_tracepoints_are_walked_at_the_tracepoint() {
         for_units: true,
         ..Event::cpu_clock()
     };
-    let at = |event: &Event| hook(event, &session).map(|hook| (hook.name, hook.call));
+    let at = |event: &Event| hook(event, &session);
     let switch = traced("sched", "sched_switch");
-    assert_eq!(at(&switch), Some(("sched_switch".into(), None)));
-    assert_eq!(at(&traced("raw_syscalls", "sys_enter")), Some(("sys_enter".into(), None)));
-    let number = |name: &str| name.parse::<syscalls::Sysno>().ok().map(|call| call.id() as u32);
+    assert_eq!(at(&switch), Some(Hook::Tracepoint("sched_switch".into())));
+    assert_eq!(at(&traced("raw_syscalls", "sys_enter")), Some(Hook::Tracepoint("sys_enter".into())));
+    let number = |name: &str| name.parse::<syscalls::Sysno>().map_or(0, |call| call.id() as u32);
     for (call, name) in [("read", "read"), ("newfstatat", "newfstatat"), ("newuname", "uname"), ("umount", "umount2")] {
-        assert_eq!(at(&traced("syscalls", &format!("sys_enter_{call}"))), Some(("sys_enter".into(), number(name))));
-        assert_eq!(at(&traced("syscalls", &format!("sys_exit_{call}"))), Some(("sys_exit".into(), number(name))));
+        assert_eq!(at(&traced("syscalls", &format!("sys_enter_{call}"))), Some(Hook::Call("sys_enter", number(name))));
+        assert_eq!(at(&traced("syscalls", &format!("sys_exit_{call}"))), Some(Hook::Call("sys_exit", number(name))));
     }
     assert_eq!(at(&traced("syscalls", "sys_enter_nonesuch")), None);
+    let own = traced(&format!("perfprof_{}", std::process::id()), "malloc");
+    assert_eq!(at(&own), Some(Hook::Probe(own.attr.config)));
     let filter = Some(crate::event::spec::Capture { trace: Some("a == 1".into()), ..Default::default() });
     assert_eq!(at(&Event { filter, ..switch.clone() }), None, "it would walk at hits without a sample");
     let mut seldom = switch.clone();

@@ -14,7 +14,8 @@ use arc_swap::ArcSwap;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::event::{CallGraph, Event, Interpreters};
-use crate::kernel::attr::{Attr, TYPE_TRACEPOINT, sample};
+use crate::kernel::attr::{Attr, sample};
+use crate::kernel::bpf::calls::LoadError;
 use crate::kernel::spawn::HeldCommand;
 use crate::kernel::sys::{Errno, Ioctl, Sys};
 use crate::kernel::walk::{
@@ -112,8 +113,8 @@ pub(crate) struct StackWalks {
     pub(crate) program: Arc<Program>,
     by_tables: bool,
     writers: BTreeMap<u32, OwnedFd>,
-    /// The attached tracepoints, by name and whether only some system calls are walked; `None` where attaching failed.
-    traced: BTreeMap<(String, bool), Option<OwnedFd>>,
+    /// The places that the program is attached to; `None` where attaching failed.
+    traced: BTreeMap<Hook, Option<OwnedFd>>,
     calls: BTreeSet<u32>,
     /// Whether walks of known tasks began or will begin whose tables have not been requested.
     begins: bool,
@@ -174,40 +175,52 @@ impl StackWalks {
         if self.by_tables { attr::walks(event, common) } else { attr::copies(event, common) }
     }
 
-    /// Walks the stack of each task that passes a tracepoint. If the kernel refuses it, the first error has a note.
-    pub(crate) fn trace(&mut self, hook: &Hook) -> Result<(), Option<String>> {
+    /// Prepares the walks of an event at its hook. If the kernel refuses it, the first error has a note.
+    pub(crate) fn trace(&mut self, sys: &dyn Sys, hook: &Hook) -> Result<(), Option<String>> {
         if !self.by_tables {
             return Err(None);
         }
-        let place = (hook.name.clone(), hook.call.is_some());
-        let (mut note, mut attached) = (None, self.traced.get(&place).is_some_and(Option::is_some));
+        let place = hook.place();
+        let (mut note, mut is_ready) = (None, self.traced.get(&place).is_some_and(Option::is_some));
         if !self.traced.contains_key(&place) {
-            let program = self.program.attach(hook);
-            note = program.as_ref().err().map(|error| {
+            let attached = self.attach(sys, hook);
+            note = attached.as_ref().err().map(|error| {
                 let (reason, _) = refused_program(error, "");
-                format!("user stacks at the tracepoint {} are not taken by tables: {reason}", hook.name)
+                let what = hook.tracepoint().map_or("probes".to_owned(), |name| format!("the tracepoint {name}"));
+                format!("user stacks at {what} are not taken by tables: {reason}")
             });
-            attached = program.is_ok();
-            self.begins |= attached;
-            if attached && self.pairs.callers.is_empty() {
+            is_ready = attached.is_ok();
+            self.begins |= is_ready;
+            if is_ready && self.pairs.callers.is_empty() {
                 self.pairs.callers = kernel_symbols::functions("__traceiter_");
             }
-            self.traced.insert(place, program.ok());
+            self.traced.insert(place, attached.ok());
         }
-        if let Some(number) = hook.call.filter(|number| attached && !self.calls.contains(number)) {
-            attached = self.program.trace_call(number, true).is_ok();
-            self.calls.extend(attached.then_some(number));
+        if let Some(number) = hook.call().filter(|number| is_ready && !self.calls.contains(number)) {
+            is_ready = self.program.trace_call(number, true).is_ok();
+            self.calls.extend(is_ready.then_some(number));
         }
-        if attached { Ok(()) } else { Err(note) }
+        if is_ready { Ok(()) } else { Err(note) }
     }
 
-    /// Detaches the program from all other tracepoints.
-    pub(crate) fn keep_traced(&mut self, used: &[Hook]) {
-        let is_used = |(name, of_calls): &(String, bool)| {
-            used.iter().any(|hook| hook.name == *name && hook.call.is_some() == *of_calls)
+    fn attach(&self, sys: &dyn Sys, hook: &Hook) -> Result<OwnedFd, LoadError> {
+        let config = match hook {
+            Hook::Tracepoint(name) => return self.program.attach(hook, name),
+            Hook::Call(name, _) => return self.program.attach(hook, name),
+            Hook::Probe(config) => *config,
         };
-        self.traced.retain(|place, attached| attached.is_none() || is_used(place));
-        let calls: BTreeSet<u32> = used.iter().filter_map(|hook| hook.call).collect();
+        // Any CPU will do.
+        let cpu = self.writers.keys().next().map_or(0, |cpu| *cpu as i32);
+        let holder = sys.open(&attr::holder(config), -1, cpu, None, None)?;
+        sys.ioctl(holder.as_fd(), Ioctl::SetBpf(self.program.at(hook)?))?;
+        Ok(holder)
+    }
+
+    /// Detaches the program from all other places.
+    pub(crate) fn keep_traced(&mut self, used: &[Hook]) {
+        let places: BTreeSet<Hook> = used.iter().map(Hook::place).collect();
+        self.traced.retain(|place, attached| attached.is_none() || places.contains(place));
+        let calls: BTreeSet<u32> = used.iter().filter_map(Hook::call).collect();
         for number in self.calls.difference(&calls) {
             // It fails only if the number is too large, and then it was never set.
             let _ = self.program.trace_call(*number, false);
@@ -236,7 +249,7 @@ impl StackWalks {
         // Kernel threads have no executable.
         pids.retain(|pid| procfs::exe_name(*pid).is_some());
         for pid in &pids {
-            self.pairs.news.send(ProcessEvent::Lacks { pid: *pid, what: lack::PROCESS, number: None });
+            self.pairs.news.send(ProcessEvent::Runs { pid: *pid });
         }
         pids
     }
@@ -282,13 +295,12 @@ impl StackWalks {
         self.pairs.rings.remove(&cpu);
     }
 
-    pub(crate) fn learn(&mut self, id: u64, attr: &Attr) {
+    pub(crate) fn learn(&mut self, id: u64, attr: &Attr, is_traced: bool) {
         if !self.by_tables {
             self.pairs.copies.insert(id, layout(attr));
             return;
         }
         let chain = ChainPlace::of(attr.sample_type).filter(|_| attr.sample_type & sample::CALLCHAIN != 0);
-        let is_traced = attr.kind == TYPE_TRACEPOINT;
         self.pairs.samples.extend(chain.map(|chain| (id, Sampled { chain, is_traced })));
     }
 }

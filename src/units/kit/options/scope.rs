@@ -43,19 +43,9 @@ pub fn idle(spec: &Spec, settings: &Settings, requests: &[EventRequest]) -> Vec<
 
 const MODES: &[&str] = &["exclude-user", "exclude-kernel", "exclude-guest", "exclude-host"];
 
-/// Returns an event without unwinding by tables: a BPF program on a probe would take its hits from all other users.
-pub fn walked_by_nobody(requests: &[EventRequest]) -> Option<&EventRequest> {
-    requests.iter().find(|want| want.stack && !may_be_walked(want))
-}
-
-/// Returns whether optional events, which are opened after all others, have stacks that a BPF program can walk.
+/// Returns whether optional events or probes, which are opened after all others, have stacks.
 pub fn samples_later(requests: &[EventRequest]) -> bool {
-    requests.iter().any(|want| want.stack && want.optional && may_be_walked(want))
-}
-
-/// Whether an event samples running code or hits of a tracepoint, in contrast to a probe.
-fn may_be_walked(want: &EventRequest) -> bool {
-    want.probe.is_none() && !want.counted
+    requests.iter().any(|want| want.stack && (want.optional || want.probe.is_some()))
 }
 
 /// Whether an event samples running code, in contrast to hits of a tracepoint or probe.

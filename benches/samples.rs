@@ -7,16 +7,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use arc_swap::{ArcSwap, ArcSwapOption};
 use crossbeam_channel::{Receiver, Sender, unbounded};
 use perfprof_tui::engine::aggregator::{Aggregator, AggregatorLinks};
-use perfprof_tui::engine::shares::ThreadMemory;
+use perfprof_tui::engine::published::Published;
 use perfprof_tui::engine::symbolizer::{LookedUp, LookupJob, Symbolizer};
 use perfprof_tui::engine::{IntakeOptions, Options, Request, SourceMessage};
 use perfprof_tui::filter::Filter;
 use perfprof_tui::kernel::attr::{Attr, Flag};
 use perfprof_tui::perfdata::EventDesc;
-use perfprof_tui::query::{Age, Answer, Question};
+use perfprof_tui::query::{Age, Question};
 use perfprof_tui::record::kinds::{FileId, Mmap, encode, encode_comm, types};
 use perfprof_tui::session::Origin;
 use perfprof_tui::source::{Batch, Info, Waker};
@@ -57,7 +56,7 @@ fn main() {
         }
     }
     let all_ns = (taken_ns + view_ns) as f64;
-    let answer = live.answer.load();
+    let answer = live.shared.answer.load();
     let samples = answer.ledger.received;
     println!("{cpus} CPUs, {seconds} s: {samples} samples, {records} records, {} rows", answer.view.rows);
     println!("records: {:.2} µs per sample", taken_ns as f64 / 1e3 / samples as f64);
@@ -178,10 +177,9 @@ struct Live {
     worker: Aggregator,
     batches: Sender<SourceMessage>,
     requests: Sender<Request>,
-    answer: Arc<ArcSwap<Answer>>,
+    shared: Arc<Published>,
     jobs: Receiver<LookupJob>,
     names: Sender<LookedUp>,
-    held: Arc<ThreadMemory>,
     known: FxHashMap<(u32, u64), Arc<str>>,
     recycled: Receiver<Vec<u8>>,
     /// The other ends of unused channels.
@@ -200,8 +198,7 @@ impl Live {
         let ((job_tx, jobs), (names, name_rx)) = (unbounded(), unbounded());
         let ((line_jobs, line_rx), (line_tx, lines)) = (unbounded(), unbounded());
         let ((controls, control_rx), (lists, list_rx)) = (unbounded(), unbounded());
-        let answer = Arc::new(ArcSwap::from_pointee(Answer::default()));
-        let held = Arc::new(ThreadMemory::default());
+        let shared = Arc::new(Published::default());
         let links = AggregatorLinks {
             batches: batch_rx,
             recycle,
@@ -209,15 +206,9 @@ impl Live {
             controls,
             waker: Waker::default(),
             notices: notice_tx,
-            answer: answer.clone(),
-            times: Arc::new(ArcSwapOption::empty()),
-            units: Arc::default(),
+            shared: shared.clone(),
             symbolizer: Symbolizer { jobs: job_tx, lists, names: name_rx, line_jobs, lines },
             fetcher: None,
-            queue_full: Arc::default(),
-            held: held.clone(),
-            wanted: Default::default(),
-            seen: Default::default(),
         };
         let options = Options {
             symbols: SymbolOptions::live(),
@@ -235,7 +226,7 @@ impl Live {
         let worker = Aggregator::new(&info, options, links);
         let others = Box::new((notices, line_rx, line_tx, control_rx, list_rx));
         let known = FxHashMap::default();
-        let mut live = Self { worker, batches, requests, answer, jobs, names, held, known, recycled, _others: others };
+        let mut live = Self { worker, batches, requests, shared, jobs, names, known, recycled, _others: others };
         let question = Question {
             age: Age::Last(30_000_000_000),
             filter: Filter::parse("!idle").ok().map(Arc::new),
@@ -248,7 +239,7 @@ impl Live {
 
     /// Returns the CPU time that the worker takes for a batch and the names of its new frames.
     fn take(&mut self, batch: Batch) -> u64 {
-        self.held.waiting.fetch_add(batch.bytes.len(), std::sync::atomic::Ordering::Relaxed);
+        self.shared.held.waiting.fetch_add(batch.bytes.len(), std::sync::atomic::Ordering::Relaxed);
         self.batches.send(SourceMessage::Batch(Box::new(batch))).expect("the worker is here");
         let mut took = self.turn();
         while let Ok(job) = self.jobs.try_recv() {

@@ -9,7 +9,7 @@ use std::time::Duration;
 use crossbeam_channel::{Receiver, Sender, unbounded};
 use libfuzzer_sys::fuzz_target;
 use perfprof_tui::engine::aggregator::{Aggregator, AggregatorLinks};
-use perfprof_tui::engine::shared::Shared;
+use perfprof_tui::engine::published::Published;
 use perfprof_tui::engine::symbolizer::{FoundLines, LookedUp, LookupJob, Symbolizer};
 use perfprof_tui::engine::{IntakeOptions, Notice, Options, Request, Snapshot, SourceMessage, UnitRequest};
 use perfprof_tui::export::perfdata;
@@ -115,7 +115,7 @@ struct Live {
     batches: Sender<SourceMessage>,
     requests: Sender<Request>,
     notices: Receiver<Notice>,
-    shared: Arc<Shared>,
+    shared: Arc<Published>,
     jobs: Receiver<LookupJob>,
     names: Sender<LookedUp>,
     line_jobs: Receiver<LookupJob>,
@@ -133,7 +133,7 @@ impl Live {
         let ((job_tx, jobs), (names, name_rx)) = (unbounded(), unbounded());
         let ((line_tx, line_jobs), (lines, line_rx)) = (unbounded(), unbounded());
         let (lists, listed) = unbounded();
-        let shared = Arc::new(Shared::default());
+        let shared = Arc::new(Published::default());
         let links = AggregatorLinks {
             batches: batch_rx,
             recycle,

@@ -65,8 +65,8 @@ fn without_descriptor(text: &str) -> &str {
 fn frame(name: &FrameName, annotate: bool) -> String {
     let inlined = name.text.strip_suffix(INLINED);
     let whole = clean(inlined.unwrap_or(&name.text));
-    // A function of Python has its file there, not arguments.
-    let is_interpreted = name.kind == DsoKind::Interpreted;
+    // An interpreted function has its file there, not arguments.
+    let is_interpreted = matches!(name.kind, DsoKind::Interpreted(_));
     let mut text = if is_interpreted { whole.replace(';', ":") } else { tidy(&whole).into_owned() };
     if annotate {
         text.push_str(match name.kind {

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use crate::kernel::files::OwnPlace;
 use crate::kernel::process::privilege;
 use crate::perfdata::build_ids::IdentifiedFile;
-use crate::record::interpreted::{self, FUNCTION_LEN, PYTHON_NAME};
+use crate::record::interpreted::{self, FUNCTION_LEN, Language};
 use crate::record::kinds::{BuildId, FileId, Header, Mmap, Record, split, types};
 use crate::record::{Layout, SampleId};
 
@@ -18,7 +18,7 @@ use crate::record::{Layout, SampleId};
 #[derive(Clone, Debug, Default)]
 pub(crate) struct RecordedFunctions {
     functions: BTreeMap<u64, Arc<str>>,
-    processes: BTreeSet<i32>,
+    processes: BTreeSet<(i32, Language)>,
 }
 
 impl RecordedFunctions {
@@ -28,11 +28,13 @@ impl RecordedFunctions {
         }
         let Ok(Some((header, body, _))) = split(record) else { return };
         match Record::decode(header, body, false) {
-            Ok(Record::Ksymbol { addr, name, .. }) if interpreted::is_function(addr) => {
+            Ok(Record::Ksymbol { addr, name, .. }) if Language::of_address(addr).is_some() => {
                 self.functions.insert(addr & !(FUNCTION_LEN - 1), String::from_utf8_lossy(name).into());
             }
-            Ok(Record::Mmap(Mmap { pid, name: PYTHON_NAME, .. })) => drop(self.processes.insert(pid)),
-            Ok(Record::Exit(task)) if task.pid == task.tid => drop(self.processes.remove(&task.pid)),
+            Ok(Record::Mmap(Mmap { pid, name, .. })) => {
+                self.processes.extend(Language::of_dso(name).map(|language| (pid, language)));
+            }
+            Ok(Record::Exit(task)) if task.pid == task.tid => self.processes.retain(|(pid, _)| *pid != task.pid),
             _ => {}
         }
     }
@@ -43,28 +45,31 @@ impl RecordedFunctions {
         for (address, name) in &self.functions {
             interpreted::encode_function(out, *address, name, &trailer(-1));
         }
-        for pid in &self.processes {
-            interpreted::encode_mapping(out, *pid, &trailer(*pid));
+        for (pid, language) in &self.processes {
+            interpreted::encode_mapping(out, *language, *pid, &trailer(*pid));
         }
     }
 
-    /// Writes the file of symbols into the cache of this user; `None` if there are no functions.
-    pub(crate) fn put_in_cache(&self) -> Option<io::Result<IdentifiedFile>> {
-        let functions = self.functions.iter().map(|(address, name)| (interpreted::to_dso(*address), name.clone()));
-        put_in_cache(&functions.collect::<Vec<_>>())
+    /// Writes a file of symbols for each language into the cache of this user.
+    pub(crate) fn put_in_cache(&self) -> Vec<io::Result<IdentifiedFile>> {
+        let of = |language| {
+            let own = self.functions.iter().filter(|(address, _)| Language::of_address(**address) == Some(language));
+            own.map(|(address, name)| (interpreted::to_dso(*address), name.clone())).collect::<Vec<_>>()
+        };
+        Language::ALL.into_iter().filter_map(|language| put_in_cache(language, &of(language))).collect()
     }
 }
 
-/// Writes functions by their addresses in the file of symbols into perf's cache of this user.
-pub(crate) fn put_in_cache(functions: &[(u64, Arc<str>)]) -> Option<io::Result<IdentifiedFile>> {
+/// Writes functions by their addresses in the file of symbols into perf's cache of this user; `None` without functions.
+pub(crate) fn put_in_cache(language: Language, functions: &[(u64, Arc<str>)]) -> Option<io::Result<IdentifiedFile>> {
     let home = privilege::directory("HOME").filter(|_| !functions.is_empty())?;
-    Some(write_below(&home, functions))
+    Some(write_below(&home, language, functions))
 }
 
 /// Writes the file and the link from its build id, as perf does.
-fn write_below(home: &Path, functions: &[(u64, Arc<str>)]) -> io::Result<IdentifiedFile> {
+fn write_below(home: &Path, language: Language, functions: &[(u64, Arc<str>)]) -> io::Result<IdentifiedFile> {
     let (id, bytes) = symbols_file(functions).ok_or(io::ErrorKind::FileTooLarge)?;
-    let (name, hex) = (String::from_utf8_lossy(PYTHON_NAME).into_owned(), id.to_string());
+    let (name, hex) = (language.dso().to_owned(), id.to_string());
     let (head, tail) = hex.split_at(2);
     let own = Path::new(&name).join(&hex);
     let mut file = OwnPlace::new(home, Path::new(".debug").join(&own)).create("elf")?;
@@ -147,7 +152,7 @@ mod tests {
     fn symbols_in_the_cache_are_found_by_their_build_id() {
         let dir = tempfile::tempdir().expect("a directory");
         let list: Vec<(u64, Arc<str>)> = vec![(0x3_0000, "spin (app.py)".into()), (0x5_0000, "größe (app.py)".into())];
-        let file = write_below(dir.path(), &list).expect("it is written");
+        let file = write_below(dir.path(), Language::Python, &list).expect("it is written");
         let hex = file.id.to_string();
         let path = dir.path().join(".debug/.build-id").join(&hex[..2]).join(&hex[2..]).join("elf");
         let bytes = std::fs::read(path).expect("it is there");
@@ -164,9 +169,9 @@ mod tests {
     #[test]
     fn functions_are_repeated_for_the_next_file() {
         let (layout, mut bytes) = (Layout::default(), Vec::new());
-        interpreted::encode_function(&mut bytes, interpreted::python(2), "spin (app.py)", &[]).expect("short");
-        interpreted::encode_mapping(&mut bytes, 7, &[]).expect("short");
-        interpreted::encode_mapping(&mut bytes, 8, &[]).expect("short");
+        interpreted::encode_function(&mut bytes, Language::Python.address(2), "spin (app.py)", &[]).expect("short");
+        interpreted::encode_mapping(&mut bytes, Language::Python, 7, &[]).expect("short");
+        interpreted::encode_mapping(&mut bytes, Language::Php, 8, &[]).expect("short");
         let mut functions = RecordedFunctions::default();
         let follow = |functions: &mut RecordedFunctions, bytes: &[u8]| {
             for (header, record) in (crate::record::kinds::WholeRecords { rest: bytes }) {
@@ -179,6 +184,6 @@ mod tests {
         let mut read = RecordedFunctions::default();
         follow(&mut read, &again);
         assert_eq!(read.functions.values().map(|name| &**name).collect::<Vec<_>>(), ["spin (app.py)"]);
-        assert_eq!(read.processes.into_iter().collect::<Vec<_>>(), [7, 8]);
+        assert_eq!(read.processes.into_iter().collect::<Vec<_>>(), [(7, Language::Python), (8, Language::Php)]);
     }
 }

@@ -294,9 +294,9 @@ fn identified_files(moment: &Snapshot) -> Vec<IdentifiedFile> {
     let options = SymbolOptions::live();
     let id_of = |dso: &DsoId| {
         let dso = moment.dsos.get(*dso);
-        if dso.kind == DsoKind::Interpreted {
+        if let DsoKind::Interpreted(language) = dso.kind {
             // Without it, perf does not name these functions.
-            return functions::put_in_cache(&dso.functions.all()).and_then(Result::ok);
+            return functions::put_in_cache(language, &dso.functions.all()).and_then(Result::ok);
         }
         identified(dso, &options)
     };

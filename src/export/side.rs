@@ -45,9 +45,11 @@ impl<'a> SideWriter<'a> {
     fn write(&mut self, time: u64, side: &SideBandEvent, out: &mut Vec<u8>) {
         let trailer = |pid, tid| self.layout.encode_trailer(&SampleId { pid, tid, time, id: 0, cpu: 0 });
         if !std::mem::replace(&mut self.is_named, true) {
-            let languages = self.dsos.all().iter().filter(|dso| dso.kind == DsoKind::Interpreted);
-            for (at, name) in languages.flat_map(|dso| dso.functions.all()) {
-                interpreted::encode_function(out, interpreted::of_dso(at), &name, &trailer(-1, -1));
+            for dso in self.dsos.all() {
+                let DsoKind::Interpreted(language) = dso.kind else { continue };
+                for (at, name) in dso.functions.all() {
+                    interpreted::encode_function(out, language.address_of(at), &name, &trailer(-1, -1));
+                }
             }
         }
         match side {

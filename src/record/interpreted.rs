@@ -3,35 +3,68 @@
 
 use super::kinds::{Mmap, encode, types};
 
-/// The addresses of Python's functions.
-pub(crate) const PYTHON: u64 = 1 << 56 | 1 << 48;
-/// The addresses of a language, and those of a function.
+/// A language whose functions are frames.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Language {
+    Python,
+    Php,
+}
+
+/// The addresses of all languages, those of one, and those of a function.
+const LANGUAGES: u64 = 1 << 56;
 pub(crate) const LANGUAGE_LEN: u64 = 1 << 48;
 pub(crate) const FUNCTION_LEN: u64 = 1 << 16;
-/// The name of the mapping of Python's functions.
-pub(crate) const PYTHON_NAME: &[u8] = b"[python]";
 /// Where functions begin in a file that describes them.
 const OFFSET: u64 = 1 << 16;
 
+impl Language {
+    pub(crate) const ALL: [Self; 2] = [Self::Python, Self::Php];
+
+    /// Returns its name, as filters and columns have it.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Python => "python",
+            Self::Php => "php",
+        }
+    }
+
+    /// Returns the name of the mapping of its functions.
+    pub(crate) fn dso(self) -> &'static str {
+        match self {
+            Self::Python => "[python]",
+            Self::Php => "[php]",
+        }
+    }
+
+    /// Returns the language with this name of a mapping.
+    pub(crate) fn of_dso(name: &[u8]) -> Option<Self> {
+        Self::ALL.into_iter().find(|language| language.dso().as_bytes() == name)
+    }
+
+    /// Returns the language of a function's address; `None` for other addresses.
+    pub(crate) fn of_address(address: u64) -> Option<Self> {
+        Self::ALL.into_iter().find(|language| address & !(LANGUAGE_LEN - 1) == language.start())
+    }
+
+    fn start(self) -> u64 {
+        LANGUAGES | (self as u64 + 1) * LANGUAGE_LEN
+    }
+
+    /// Returns an address in a function by its number. Callers are looked up one byte before: its first byte is not
+    /// used.
+    pub(crate) fn address(self, function: u32) -> u64 {
+        self.start() | u64::from(function) << 16 | 1
+    }
+
+    /// Returns the address of a function that has this one in a file that describes the functions.
+    pub(crate) fn address_of(self, in_file: u64) -> u64 {
+        in_file.wrapping_sub(OFFSET).wrapping_add(self.start())
+    }
+}
+
 /// Returns the address of a function in the file that would describe it.
 pub(crate) fn to_dso(address: u64) -> u64 {
-    address.wrapping_sub(PYTHON).wrapping_add(OFFSET)
-}
-
-/// Returns an address in a function of Python by its number. Callers are looked up one byte before: its first byte is
-/// not used.
-pub(crate) fn python(function: u32) -> u64 {
-    PYTHON | u64::from(function) << 16 | 1
-}
-
-/// Returns the address of a function that has this one in such a file.
-pub(crate) fn of_dso(address: u64) -> u64 {
-    address.wrapping_sub(OFFSET).wrapping_add(PYTHON)
-}
-
-/// Returns whether an address is that of an interpreted function.
-pub(crate) fn is_function(address: u64) -> bool {
-    address >> 48 == PYTHON >> 48
+    (address & (LANGUAGE_LEN - 1)) + OFFSET
 }
 
 /// Appends the record that names a function.
@@ -46,8 +79,8 @@ pub(crate) fn encode_function(out: &mut Vec<u8>, address: u64, name: &str, trail
     })
 }
 
-/// Appends the record of a process's mapping of Python's functions.
-pub(crate) fn encode_mapping(out: &mut Vec<u8>, pid: i32, trailer: &[u8]) -> Option<()> {
-    let (start, len, pgoff, name) = (PYTHON, LANGUAGE_LEN, OFFSET, PYTHON_NAME);
+/// Appends the record of a process's mapping of a language's functions.
+pub(crate) fn encode_mapping(out: &mut Vec<u8>, language: Language, pid: i32, trailer: &[u8]) -> Option<()> {
+    let (start, len, pgoff, name) = (language.start(), LANGUAGE_LEN, OFFSET, language.dso().as_bytes());
     Mmap { pid, tid: pid, start, len, pgoff, prot: 5, name, ..Mmap::default() }.encode(out, trailer)
 }

@@ -71,7 +71,7 @@ pub(crate) fn examine() -> Vec<Check> {
         processes(procfs::is_mounted(), procfs::sees_all_processes()).named("processes"),
         kernel_names(&rights).named("kernel names"),
         bpf(&rights).named("BPF"),
-        languages::python().named("languages"),
+        languages::languages().named("languages"),
         memory(&rights).named("ring buffers"),
         files().named("file descriptors"),
         debug_files(Path::new("/usr/lib/debug/.build-id").is_dir()).named("debug files"),

@@ -1,7 +1,7 @@
 //! The session's state after each record: mappings, names, forks and exits.
 
 use crate::record::Record;
-use crate::record::interpreted;
+use crate::record::interpreted::Language;
 use crate::record::kinds::{Mmap, TaskRecord};
 use crate::record::sample::{CONTEXT_MAX, CONTEXT_USER, u64s};
 
@@ -24,10 +24,10 @@ impl Session {
                 self.note(time, SideBandEvent::Cgroup { id: *id, path: path.clone() });
                 self.here_mut().groups.insert(*id, path);
             }
-            Record::Ksymbol { addr, unregister: false, name, .. } if interpreted::is_function(*addr) => {
-                self.dsos.learn_function(*addr, name);
-            }
             Record::Ksymbol { addr, len, unregister: false, name } => {
+                if let Some(language) = Language::of_address(*addr) {
+                    return self.dsos.learn_function(language, *addr, name);
+                }
                 let (start, len) = (*addr, u64::from(*len));
                 self.mmap(&Mmap { pid: -1, start, len, pgoff: start, prot: 4, name, ..Mmap::default() }, time);
             }

@@ -6,7 +6,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use hashbrown::HashMap;
 
 use crate::perfdata::build_ids::IdentifiedFile;
-use crate::record::interpreted::{self, FUNCTION_LEN};
+use crate::record::interpreted::{self, FUNCTION_LEN, Language};
 use crate::record::kinds::{BuildId, FileId, Mmap};
 
 use super::hosts::HostId;
@@ -33,7 +33,7 @@ pub enum DsoKind {
     /// Executable memory without a file: JIT code.
     Anon,
     /// Functions of an interpreted language, which records of the stream name.
-    Interpreted,
+    Interpreted(Language),
     /// A marker, not code: the stack ends here because its copy was too short, or because it is broken.
     Cut,
 }
@@ -46,7 +46,7 @@ impl DsoKind {
     /// Returns the language of its functions, as filters and columns name it.
     pub(crate) fn language(self) -> &'static str {
         match self {
-            Self::Interpreted => "python",
+            Self::Interpreted(language) => language.name(),
             _ if self.is_kernel() => "kernel",
             _ => "native",
         }
@@ -303,8 +303,8 @@ impl Dsos {
     }
 
     /// Learns the name of an interpreted function.
-    pub(crate) fn learn_function(&mut self, address: u64, name: &[u8]) {
-        let dso = self.intern(1, interpreted::PYTHON_NAME, FileId::None, None);
+    pub(crate) fn learn_function(&mut self, language: Language, address: u64, name: &[u8]) {
+        let dso = self.intern(1, language.dso().as_bytes(), FileId::None, None);
         let name = String::from_utf8_lossy(name).into();
         self.list[dso.0 as usize].functions.learn(interpreted::to_dso(address), name);
     }
@@ -379,10 +379,12 @@ pub(crate) fn is_jitdump(path: &[u8]) -> bool {
 }
 
 fn kind_of(pid: i32, path: &str) -> DsoKind {
+    if let Some(language) = Language::of_dso(path.as_bytes()) {
+        return DsoKind::Interpreted(language);
+    }
     match path {
         "[kernel.kallsyms]" => DsoKind::Kernel,
         "[vdso]" => DsoKind::Vdso,
-        "[python]" => DsoKind::Interpreted,
         _ if pid == -1 && path.starts_with("bpf_") => DsoKind::Bpf,
         _ if pid == -1 => DsoKind::Module,
         _ if path.starts_with("/tmp/perf-") && path.ends_with(".map") => DsoKind::Anon,

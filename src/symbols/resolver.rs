@@ -137,7 +137,7 @@ impl Resolver {
             }
             DsoKind::File | DsoKind::Vdso => self.in_file(dso, addr),
             DsoKind::Anon => self.jitted(dso, addr),
-            DsoKind::Interpreted => {
+            DsoKind::Interpreted(_) => {
                 let (start, name) = (addr & !(FUNCTION_LEN - 1), dso.functions.find(addr)?);
                 Some(Symbolized { start, end: start + FUNCTION_LEN, name, is_symbol: true })
             }
@@ -151,7 +151,7 @@ impl Resolver {
         match dso.kind {
             DsoKind::Kernel | DsoKind::Module | DsoKind::Bpf => self.kernels.contains_key(&dso.host),
             DsoKind::File | DsoKind::Vdso => self.keys.contains_key(&dso.id),
-            DsoKind::Anon | DsoKind::Interpreted | DsoKind::Cut | DsoKind::Unknown | DsoKind::Guest => true,
+            DsoKind::Anon | DsoKind::Interpreted(_) | DsoKind::Cut | DsoKind::Unknown | DsoKind::Guest => true,
         }
     }
 

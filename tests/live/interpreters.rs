@@ -1,4 +1,4 @@
-//! Functions of Python programs, whose true call chains are known.
+//! Functions of Python and PHP programs, whose true call chains are known.
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -84,12 +84,18 @@ impl Stage {
     }
 
     /// The functions of Python in each sample, innermost first, in order of time.
-    fn stacks(&self, mut script: Command, file: &Path) -> Vec<Vec<String>> {
+    fn stacks(&self, script: Command, file: &Path) -> Vec<Vec<String>> {
+        self.frames(script, file, "[python]")
+    }
+
+    /// The same of a language, by the name of its mapping.
+    fn frames(&self, mut script: Command, file: &Path, dso: &str) -> Vec<Vec<String>> {
         let text = run(self.at_home(&mut script).args(["script", "-i"]).arg(file)).stdout;
         let text = String::from_utf8_lossy(&text).into_owned();
         let name = |line: &str| {
-            let symbol = line.strip_suffix(" ([python])")?.trim_start().split_once(' ')?.1;
-            Some(symbol.split(" (chain.py)").next().unwrap_or(symbol).to_owned())
+            let symbol = line.strip_suffix(&format!(" ({dso})"))?.trim_start().split_once(' ')?.1;
+            let symbol = symbol.rsplit_once("+0x").map_or(symbol, |(symbol, _)| symbol);
+            Some(symbol.split(" (chain.p").next().unwrap_or(symbol).to_owned())
         };
         text.split("\n\n")
             .filter(|block| !block.trim().is_empty())
@@ -202,4 +208,50 @@ fn a_process_whose_memory_blocks_its_reader_has_native_frames() {
     };
     assert_eq!(named(blocking.id()), 0);
     assert!(named(other.id()) > 0, "the other process was read");
+}
+
+/// Below `outer`, C code of PHP calls back, and a generator runs.
+const PHP: &str = r#"<?php
+function spin($us) {
+    $end = hrtime(true) + $us * 1000;
+    while (hrtime(true) < $end) for ($i = 0; $i < 300; $i++) $x = $i * 31;
+}
+class Shop {
+    function compare($a, $b) { spin(1000); return $a - $b; }
+    function sorted() { $list = [5, 2, 8]; usort($list, [$this, 'compare']); }
+}
+function produce() { for ($i = 0; $i < 3; $i++) { spin(1000); yield $i; } }
+function consume() { foreach (produce() as $one); }
+function outer() { (new Shop)->sorted(); consume(); }
+$end = microtime(true) + 3;
+while (microtime(true) < $end) outer();
+"#;
+
+#[test]
+fn functions_of_php_are_in_order_and_perf_has_the_same_names() {
+    if !cfg!(target_arch = "x86_64") || !allowed() || !installed("php") || !installed("perf") {
+        return;
+    }
+    let stage = Stage { dir: tempfile::tempdir().expect("a directory") };
+    let script = stage.dir.path().join("chain.php");
+    std::fs::write(&script, PHP).expect("written");
+    let file = stage.dir.path().join("php.data");
+    let mut record = program();
+    record.args(["record", "-q", "-e", "cpu-clock", "-F", "499", "-o"]).arg(&file).args(["--", "php"]).arg(script);
+    run(stage.at_home(&mut record));
+    let mut stacks = stage.frames(program(), &file, "[php]");
+    assert_eq!(stage.frames(Command::new("perf"), &file, "[php]"), stacks);
+    let later = stacks.split_off(stacks.len() / 2);
+    // The clock is a function in C.
+    let is_own = |name: &&String| *name != "hrtime";
+    let chains = [
+        &["spin", "Shop::compare", "usort", "Shop::sorted", "outer", "{main}"][..],
+        &["spin", "produce", "consume", "outer", "{main}"],
+    ];
+    for chain in chains {
+        let share = share(&later, |stack| stack.iter().filter(is_own).eq(chain.iter()));
+        assert!(later.len() > 100 && share > 0.3, "{chain:?}: {share} of {}", later.len());
+    }
+    let share = share(&later, |stack| chains.iter().any(|chain| stack.iter().filter(is_own).eq(chain.iter())));
+    assert!(share > 0.9, "{share}");
 }

@@ -5,7 +5,7 @@
 pub(super) const RUNTIMES: usize = 1024;
 pub(super) const SEEN_BYTES: usize = 8 << 14;
 /// The size of `struct runtime`.
-const BYTES: usize = 104;
+const BYTES: usize = 112;
 
 /// Bytes of a function's name, from its start, and of its file's, up to its end.
 pub(crate) const NAME_BYTES: usize = 96;
@@ -20,6 +20,8 @@ pub(crate) struct LanguageRuntime {
     pub(crate) text: (u64, u64),
     /// The type of code objects.
     pub(crate) code_type: u64,
+    /// The address of a pointer to the innermost frame, if all threads have the same; else 0.
+    pub(crate) global: u64,
     /// Names are known by this and the address of the code.
     pub(crate) id: u32,
     /// The position of the thread's state, and the value of its `thread_id`, relative to the thread pointer.
@@ -38,8 +40,10 @@ pub(crate) struct RuntimeLayout {
     pub(crate) code: u8,
     pub(crate) next: u8,
     pub(crate) instruction: u8,
-    /// A byte of frames, and its least value in the outermost frame of a call from C.
-    pub(crate) entry: (u8, u8),
+    /// Whether functions are those of PHP: their type is their first byte, and they may have a class.
+    pub(crate) is_php: bool,
+    /// A byte of frames, its least value in the outermost frame of a call from C, and the bits that count.
+    pub(crate) entry: (u8, u8, u8),
     /// Whether such a frame has no code.
     pub(crate) is_shim: bool,
     /// Whether the instruction is an index of 32 bits instead of a pointer.
@@ -52,6 +56,8 @@ pub(crate) struct RuntimeLayout {
     pub(crate) file: u8,
     /// The first instruction, relative to the code object.
     pub(crate) start: u8,
+    /// Bytes from a string's length to its state; without a state, those of its length.
+    pub(crate) head: u8,
     /// The lowest bit of a string's kind, and the offsets of the characters of ASCII and of other strings.
     pub(crate) kind_shift: u8,
     pub(crate) ascii: u8,
@@ -64,7 +70,7 @@ impl LanguageRuntime {
         let l = &self.layout;
         let mut out = Vec::with_capacity(BYTES);
         let ranges = self.loops.iter().chain([&self.text]).flat_map(|(start, len)| [*start, *len]);
-        ranges.chain([self.code_type]).for_each(|word| out.extend(word.to_le_bytes()));
+        ranges.chain([self.code_type, self.global]).for_each(|word| out.extend(word.to_le_bytes()));
         [self.id, thread_pointer, self.slot as u32].iter().for_each(|half| out.extend(half.to_le_bytes()));
         out.extend(thread_id.to_le_bytes());
         out.extend(self.own.to_le_bytes());
@@ -72,7 +78,7 @@ impl LanguageRuntime {
         out.extend([l.frame_size, l.code, l.next, l.instruction]);
         out.extend([entry.0, entry.1, l.is_shim.into(), l.is_index.into()]);
         out.extend([l.code_size, l.first_line, l.arguments, l.flags]);
-        out.extend([l.name, l.file, l.start, l.kind_shift, l.ascii, l.wide]);
+        out.extend([l.name, l.file, l.start, l.kind_shift, l.ascii, l.wide, entry.2, l.head, l.is_php.into()]);
         out.resize(BYTES, 0);
         out
     }

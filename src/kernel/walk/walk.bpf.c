@@ -100,6 +100,8 @@ struct runtime {
 	u64 text, text_len;
 	/* The type of code objects; memory of another type ends the chain. */
 	u64 code_type;
+	/* Where all threads have the pointer to the innermost frame, if it is not in a thread's state. */
+	u64 global;
 	/* Names are known by this and the code. */
 	u32 id;
 	/* Where the kernel keeps the thread pointer of a task, and the thread's state below or above that. */
@@ -111,11 +113,16 @@ struct runtime {
 	/* From the state to the innermost frame: one pointer or two. */
 	u16 hops[2];
 	u8 frame_size, code, next, instruction;
-	/* This byte of a frame is at least that in the outermost frame of a call from C; such a frame may have no code. */
+	/* These bits (mask) of this byte of a frame are at least that in the outermost frame of a call from C; such a frame
+	 * may have no code. */
 	u8 entry, entry_least, shim, index;
 	u8 code_size, first_line, arguments, flags;
 	u8 name, file, start, kind_shift;
-	u8 ascii, wide, unused[6];
+	u8 ascii, wide, entry_mask;
+	/* Bytes of a string from its length to its state; PHP's has no state. */
+	u8 head;
+	/* Functions are those of PHP. */
+	u8 php, unused[3];
 };
 
 /* Who asked last, of those whose numbers have the same low bits, when, and how long it is not to ask again: twice as
@@ -739,6 +746,10 @@ INLINE void find_frame(struct state *s)
 		return;
 	s->most = MIXED_FRAMES;
 	s->flags |= MIXED;
+	if (r->global) {
+		s->frame = get(s, r->global, 8) ? 0 : s->pair[0];
+		return;
+	}
 	thread = kernel_word(current_address() + r->thread_pointer);
 	if (get(s, thread + r->slot, 8) || !s->pair[0])
 		return;
@@ -753,14 +764,25 @@ INLINE void find_frame(struct state *s)
 		s->frame = get(s, s->frame + r->hops[1], 8) ? 0 : s->pair[0];
 }
 
+/* Reads the head of a string. Returns the bits of its kind, which PHP's has not: bytes, like ASCII. */
+INLINE u64 head_of(struct state *s, struct runtime *r, u64 at)
+{
+	if (read_user(s->context, r->head & 31, (const void *)(at + 16)))
+		return 0;
+	if (r->php) {
+		s->context[2] = 0;
+		return 1 | 8 | 16;
+	}
+	return s->context[2] >> r->kind_shift | 1ull << 63;
+}
+
 /* Length and state of a string; where its characters are, 0 if that is not known. */
 INLINE u64 string(struct state *s, struct runtime *r, u64 at, u64 *bytes, u64 *head)
 {
-	u64 kind;
+	u64 kind = head_of(s, r, at);
 
-	if (read_user(s->context, 24, (const void *)(at + 16)))
+	if (!kind)
 		return 0;
-	kind = s->context[2] >> r->kind_shift;
 	*head = s->context[2] << 32 | (u32)s->context[0];
 	*bytes = s->context[0] << ((kind & 7) >> 1);
 	if (!(kind & 8) || s->context[0] >> 24)
@@ -771,11 +793,10 @@ INLINE u64 string(struct state *s, struct runtime *r, u64 at, u64 *bytes, u64 *h
 /* A hash of a string's length and first characters: another may lie at its address later. */
 INLINE u64 content(struct state *s, struct runtime *r, u64 at)
 {
-	u64 kind, n, hash;
+	u64 kind = head_of(s, r, at), n, hash;
 
-	if (read_user(s->context, 24, (const void *)(at + 16)))
+	if (!kind)
 		return 0;
-	kind = s->context[2] >> r->kind_shift;
 	n = hash = s->context[0] << ((kind & 7) >> 1);
 	n = n > 64 ? 64 : n;
 	/* The verifier needs the mask below. */
@@ -788,6 +809,28 @@ INLINE u64 content(struct state *s, struct runtime *r, u64 at)
 	for (int i = 0; i < 8; i++)
 		hash = mix(hash, s->context[3 + i]);
 	return hash;
+}
+
+/* Writes the class of a function of PHP, if it has one, into the second half of the name; not 0 if it cannot be read. */
+#define CLASS_BYTES (NAME_BYTES / 2)
+INLINE long name_class(struct state *s, struct runtime *r, u64 *to)
+{
+	u64 scope = field(s, 16), at, n, head;
+
+	if (!scope)
+		return 0;
+	/* zend_class_entry: its type, and its name. */
+	if (get(s, scope + 8, 8))
+		return 1;
+	at = string(s, r, s->pair[0], &n, &head);
+	if (!at)
+		return 1;
+	if (n > CLASS_BYTES) {
+		at += n - CLASS_BYTES;
+		n = CLASS_BYTES;
+	}
+	to[2] |= n << 32;
+	return read_user(&to[4 + CLASS_BYTES / 8], n & 63, (const void *)at);
 }
 
 /* Writes the names of a function, unless that was done before. */
@@ -805,15 +848,20 @@ INLINE void name_function(struct state *s, struct runtime *r)
 		return;
 	to[0] = NAME_TAG | (s->code & ADDRESS_BITS);
 	to[1] = s->cookie >> 32 << 32 | half(s, r->first_line);
+	n = head = 0;
 	at = string(s, r, field(s, r->name), &n, &head);
-	if (!at)
+	/* The code of a file has no name, and a function that is written in C has no file. */
+	if (!at && (!r->php || field(s, r->name)))
 		return;
 	to[2] = head;
 	n = n > NAME_BYTES ? NAME_BYTES : n;
 	if (read_user(&to[4], n & 127, (const void *)at))
 		return;
+	if (r->php && name_class(s, r, to))
+		return;
+	n = head = 0;
 	at = string(s, r, field(s, r->file), &n, &head);
-	if (!at)
+	if (!at && (!r->php || field(s, r->file)))
 		return;
 	to[3] = head;
 	if (n > FILE_BYTES) {
@@ -825,6 +873,19 @@ INLINE void name_function(struct state *s, struct runtime *r)
 	s->depth += NAME_WORDS;
 	s->names--;
 	*last = tag;
+}
+
+/* Whether what was read last is the code of a function. */
+INLINE int is_code(struct state *s, struct runtime *r)
+{
+	u8 type = s->object[0];
+
+	if (!r->php)
+		return s->object[1] == r->code_type;
+	/* A function in C: what is behind its name and class is not that of PHP's. */
+	if (type == 1)
+		*(u64 *)((u8 *)s->object + (r->file & 0xf8)) = *(u64 *)((u8 *)s->object + (r->first_line & 0xf8)) = 0;
+	return type == 1 || type == 2;
 }
 
 /* One frame of the interpreter. */
@@ -843,7 +904,7 @@ INLINE long interpreted(struct state *s)
 		s->frame = 0;
 		return s->done & 1;
 	}
-	is_entry = *((u8 *)s->object + r->entry) >= r->entry_least;
+	is_entry = (*((u8 *)s->object + r->entry) & r->entry_mask) >= r->entry_least;
 	code = field(s, r->code) & ~7ull;
 	instruction = r->index ? half(s, r->instruction) : field(s, r->instruction);
 	s->frame = field(s, r->next);
@@ -851,10 +912,13 @@ INLINE long interpreted(struct state *s)
 		return 0;
 	if (!is_entry)
 		s->in_run = 1;
+	/* A frame of PHP for a call from C outside of functions. */
+	if (!code && r->php)
+		return 0;
 	if (code != s->code) {
 		/* The object may be one word longer than what is read. */
 		s->code = code;
-		if (read_user(s->object, r->code_size & 255, (const void *)code) || s->object[1] != r->code_type) {
+		if (read_user(s->object, r->code_size & 255, (const void *)code) || !is_code(s, r)) {
 			s->frame = 0;
 			s->code = 0;
 			s->in_run = s->done;

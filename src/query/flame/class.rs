@@ -79,7 +79,7 @@ fn class_of(name: &FrameName) -> Class {
         _ if name.text.ends_with(INLINED) => Class::Inlined,
         DsoKind::File | DsoKind::Vdso if name.dso.contains(".so") || name.kind == DsoKind::Vdso => Class::Library,
         DsoKind::File => Class::User,
-        DsoKind::Anon | DsoKind::Interpreted => Class::Jit,
+        DsoKind::Anon | DsoKind::Interpreted(_) => Class::Jit,
         _ => Class::Unknown,
     }
 }

@@ -3,43 +3,44 @@
 use std::collections::BTreeMap;
 
 use super::{Check, good, limited};
+use crate::record::interpreted::Language;
 use crate::symbols::languages::NotWalked;
+use crate::symbols::languages::runtime_file::LanguageVersion;
 use crate::symbols::languages::survey::{SurveyedProcess, survey};
 
-pub(super) fn python() -> Check {
+pub(super) fn languages() -> Check {
     check(&survey())
 }
 
 fn check(processes: &[SurveyedProcess]) -> Check {
     /// Processes of a reason that are named.
     const PIDS: usize = 3;
-    let mut walked: BTreeMap<u8, usize> = BTreeMap::new();
-    let mut others: BTreeMap<NotWalked, Vec<i32>> = BTreeMap::new();
+    let mut walked: BTreeMap<LanguageVersion, usize> = BTreeMap::new();
+    let mut others: BTreeMap<(Language, NotWalked), Vec<i32>> = BTreeMap::new();
     for process in processes {
-        match (process.version, process.walked) {
-            (Some(minor), Ok(())) => *walked.entry(minor).or_default() += 1,
-            (_, Err(why)) => others.entry(why).or_default().push(process.pid),
-            (None, Ok(())) => {}
+        match process.walked {
+            Ok(()) => *walked.entry(process.version).or_default() += 1,
+            Err(why) => others.entry((process.version.language, why)).or_default().push(process.pid),
         }
     }
-    let versions: Vec<String> = walked.iter().map(|(minor, n)| format!("{n} × 3.{minor}")).collect();
+    let versions: Vec<String> = walked.iter().map(|(version, n)| format!("{n} × {version}")).collect();
     let versions = versions.join(", ");
-    let Some((why, _)) = others.first_key_value() else {
-        return good(if versions.is_empty() { "no process runs CPython".to_owned() } else { versions });
+    let Some(((language, why), _)) = others.first_key_value() else {
+        return good(if versions.is_empty() { "no process runs CPython or PHP".to_owned() } else { versions });
     };
     let mut parts: Vec<String> = (!versions.is_empty()).then_some(versions).into_iter().collect();
-    for (why, pids) in &others {
+    for ((language, why), pids) in &others {
         let list: Vec<String> = pids.iter().take(PIDS).map(i32::to_string).collect();
         let more = if pids.len() > PIDS { format!(" and {} more", pids.len() - PIDS) } else { String::new() };
-        parts.push(format!("native frames of pid {}{more}: {why}", list.join(", ")));
+        parts.push(format!("native frames of {} in pid {}{more}: {why}", language.name(), list.join(", ")));
     }
-    limited(parts.join("; "), remedy(*why))
+    limited(parts.join("; "), remedy(*language, *why))
 }
 
-fn remedy(why: NotWalked) -> &'static str {
+fn remedy(language: Language, why: NotWalked) -> &'static str {
     match why {
-        NotWalked::Version(12..) => "Start the program with python -X perf: its functions are in a perf map then.",
-        NotWalked::Version(_) => "Run the program with CPython 3.8 or later.",
+        NotWalked::Version if language == Language::Php => "Run the program with PHP 7.4 to 8.4.",
+        NotWalked::Version => "Run the program with CPython 3.8 to 3.13, or 3.12 and later with python -X perf.",
         NotWalked::Unreadable => "Run as root or as the user of the process; see kernel.yama.ptrace_scope.",
         NotWalked::NotBegun | NotWalked::Delayed | NotWalked::NoRoom => "Try again when the program runs.",
         NotWalked::NotFound => "Start the program with python -X perf (3.12 and later).",
@@ -53,22 +54,25 @@ mod tests {
 
     #[test]
     fn processes_are_counted_by_version_and_reason() {
+        let python = |minor| LanguageVersion { language: Language::Python, major: 3, minor };
+        let php = LanguageVersion { language: Language::Php, major: 8, minor: 2 };
         let one = |pid, version, walked| SurveyedProcess { pid, version, walked };
         assert_eq!(check(&[]).state, CheckState::Good);
-        let walked = [one(1, Some(11), Ok(())), one(2, Some(8), Ok(())), one(3, Some(11), Ok(()))];
+        let walked =
+            [one(1, python(11), Ok(())), one(2, python(8), Ok(())), one(3, python(11), Ok(())), one(4, php, Ok(()))];
         let found = check(&walked);
-        assert_eq!((found.state, &*found.found), (CheckState::Good, "1 × 3.8, 2 × 3.11"));
+        assert_eq!((found.state, &*found.found), (CheckState::Good, "1 × python 3.8, 2 × python 3.11, 1 × php 8.2"));
         let mut all = walked.to_vec();
-        all.extend((4..9).map(|pid| one(pid, Some(12), Err(NotWalked::Unreadable))));
-        all.push(one(9, None, Err(NotWalked::Version(14))));
+        all.extend((4..9).map(|pid| one(pid, python(12), Err(NotWalked::Unreadable))));
+        all.push(one(9, python(14), Err(NotWalked::Version)));
         let found = check(&all);
         assert_eq!(found.state, CheckState::Limited);
         assert_eq!(
             found.found,
-            "1 × 3.8, 2 × 3.11; native frames of pid 9: version 3.14 is not supported; native frames of pid 4, 5, 6 \
-             and 2 more: this user may not read its memory"
+            "1 × python 3.8, 2 × python 3.11, 1 × php 8.2; native frames of python in pid 9: this version is not \
+             supported; native frames of python in pid 4, 5, 6 and 2 more: this user may not read its memory"
         );
-        assert_eq!(found.remedy, remedy(NotWalked::Version(14)));
+        assert_eq!(found.remedy, remedy(Language::Python, NotWalked::Version));
     }
 
     #[test]
@@ -84,7 +88,7 @@ mod tests {
         let _ = child.kill();
         let _ = child.wait();
         // A user without rights cannot open what is mapped.
-        let is_known = found.as_ref().is_some_and(|process| process.version.is_some());
+        let is_known = found.as_ref().is_some_and(|process| process.walked != Err(NotWalked::Version));
         assert!(!is_known || found.is_some_and(|process| process.walked == Ok(())));
     }
 }

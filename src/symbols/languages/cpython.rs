@@ -2,19 +2,16 @@
 
 use object::{Object, ObjectSection, ObjectSymbol};
 
-use super::NotWalked;
-use super::ProcessMemory;
 use super::debug_offsets::{self, Tree};
+use super::{NotWalked, ProcessMemory, ThreadSlot, bias, content};
 use crate::kernel::procfs::ProcMapping;
 use crate::kernel::walk::LanguageRuntime;
 use crate::kernel::walk::runtime::RuntimeLayout;
-use crate::symbols::elf::program::{ElfProgram, Machine};
+use crate::symbols::elf::program::ElfProgram;
 
 /// A file that contains the interpreter, with addresses as linked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct CpythonFile {
-    /// The minor version of Python 3.
-    pub(crate) minor: u8,
     state: u64,
     code_type: u64,
     loops: [(u64, u64); 2],
@@ -25,10 +22,6 @@ pub(crate) struct CpythonFile {
     tree: Tree,
 }
 
-/// The position of a thread's state relative to its thread pointer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct ThreadSlot(i32);
-
 /// Layouts of 3.8 to 3.12, whose types do not change within a minor version (Include/cpython, Include/internal).
 fn known(minor: u8) -> Option<(RuntimeLayout, Tree)> {
     let heap = RuntimeLayout {
@@ -38,7 +31,8 @@ fn known(minor: u8) -> Option<(RuntimeLayout, Tree)> {
         code: 32,
         next: 24,
         instruction: 104,
-        entry: (0, 0),
+        is_php: false,
+        entry: (0, 0, u8::MAX),
         is_shim: false,
         is_index: true,
         code_size: 120,
@@ -48,6 +42,7 @@ fn known(minor: u8) -> Option<(RuntimeLayout, Tree)> {
         name: 112,
         file: 104,
         start: 0,
+        head: 24,
         kind_shift: 2,
         ascii: 48,
         wide: 72,
@@ -59,7 +54,7 @@ fn known(minor: u8) -> Option<(RuntimeLayout, Tree)> {
         code: 32,
         next: 48,
         instruction: 56,
-        entry: (68, 1),
+        entry: (68, 1, u8::MAX),
         is_index: false,
         code_size: 136,
         first_line: 72,
@@ -76,8 +71,14 @@ fn known(minor: u8) -> Option<(RuntimeLayout, Tree)> {
         10 => (RuntimeLayout { frame_size: 104, instruction: 96, ..heap }, tree(32, 8)),
         11 => (stack, tree(40, 16)),
         12 => {
-            let stack =
-                RuntimeLayout { thread_id: 136, hops: (56, Some(0)), code: 0, next: 8, entry: (70, 3), ..stack };
+            let stack = RuntimeLayout {
+                thread_id: 136,
+                hops: (56, Some(0)),
+                code: 0,
+                next: 8,
+                entry: (70, 3, u8::MAX),
+                ..stack
+            };
             let stack = RuntimeLayout { is_shim: true, first_line: 68, arguments: 52, start: 192, ..stack };
             (RuntimeLayout { ascii: 40, wide: 56, ..stack }, tree(40, 72))
         }
@@ -88,10 +89,10 @@ fn known(minor: u8) -> Option<(RuntimeLayout, Tree)> {
 const STATE: &[u8] = b"_PyRuntime";
 
 impl CpythonFile {
-    /// Recognizes the interpreter by its symbols; `None` for other files. Fails if the types of its version are unknown.
-    pub(crate) fn of(bytes: &[u8]) -> Option<Result<Self, NotWalked>> {
-        let program = &ElfProgram::of(bytes).ok()?;
-        let elf = program.elf.as_ref().filter(|_| program.machine == Machine::X86_64)?;
+    /// Recognizes the interpreter by its symbols; `None` for other files. Returns its minor version; fails if the types
+    /// of that are unknown.
+    pub(super) fn of(program: &ElfProgram<'_>, bytes: &[u8]) -> Option<(u8, Result<Self, NotWalked>)> {
+        let elf = program.elf.as_ref()?;
         let names = elf.section_by_name(".dynstr").and_then(|section| section.data().ok())?;
         memchr::memmem::find(names, STATE)?;
         let (mut state, mut code_type, mut version, mut loops) = (None, None, None, [(0, 0); 2]);
@@ -121,26 +122,25 @@ impl CpythonFile {
         };
         let described = || debug_offsets::parse(minor, content(program, bytes, state, debug_offsets::BYTES)?);
         let Some((layout, tree)) = known(minor).or_else(described) else {
-            return Some(Err(NotWalked::Version(minor)));
+            return Some((minor, Err(NotWalked::Version)));
         };
         // All code of a program that embeds the interpreter is not the interpreter's.
         let part =
             program.segments.iter().find(|part| part.is_code && loops[0].0.wrapping_sub(part.address) < part.size)?;
         let text = if own * 4 >= all * 3 { (part.address, part.size) } else { loops[0] };
         let offset = part.offset.checked_add(loops[0].0 - part.address)?;
-        Some(Ok(Self { minor, state, code_type, loops, offset, text, layout, tree }))
+        Some((minor, Ok(Self { state, code_type, loops, offset, text, layout, tree })))
     }
 
     /// Returns the difference of addresses in memory from the linked ones, if a mapping of the file has the interpreter.
-    pub(crate) fn bias(&self, map: &ProcMapping) -> Option<u64> {
-        let from = self.offset.checked_sub(map.offset).filter(|from| *from < map.end.saturating_sub(map.start))?;
-        Some(map.start.wrapping_add(from).wrapping_sub(self.loops[0].0))
+    pub(super) fn bias(&self, map: &ProcMapping) -> Option<u64> {
+        bias(self.offset, self.loops[0].0, map)
     }
 
     /// Finds the word near each thread pointer that has the thread's state: in every thread at the same distance. It is
     /// a thread-local variable below the thread pointer, or a pthread key's value above, which stays set while the
     /// thread runs without the interpreter's lock.
-    pub(crate) fn slot(&self, bias: u64, memory: &impl ProcessMemory) -> Result<ThreadSlot, NotWalked> {
+    pub(super) fn slot(&self, bias: u64, memory: &impl ProcessMemory) -> Result<ThreadSlot, NotWalked> {
         /// Threads that are looked at.
         const MOST: usize = 64;
         const ABOVE: usize = 1408;
@@ -180,27 +180,20 @@ impl CpythonFile {
     }
 
     /// Returns how a process is walked whose file is mapped with this difference from the linked addresses.
-    pub(crate) fn runtime(&self, bias: u64, slot: ThreadSlot, id: u32) -> LanguageRuntime {
+    pub(super) fn runtime(&self, bias: u64, slot: ThreadSlot, id: u32) -> LanguageRuntime {
         let at = |address: u64| address.wrapping_add(bias);
         let range = |(start, len): (u64, u64)| if len == 0 { (0, 0) } else { (at(start), len) };
         LanguageRuntime {
             loops: self.loops.map(range),
             text: range(self.text),
             code_type: at(self.code_type),
+            global: 0,
             id,
             slot: slot.0,
             own: 0,
             layout: self.layout,
         }
     }
-}
-
-/// Returns bytes of the file at a linked address.
-fn content<'d>(program: &ElfProgram<'_>, bytes: &'d [u8], address: u64, len: usize) -> Option<&'d [u8]> {
-    let is_in = |part: &&crate::symbols::elf::program::Segment| address.wrapping_sub(part.address) < part.size;
-    let part = program.segments.iter().find(is_in)?;
-    let at = usize::try_from(part.offset.checked_add(address - part.address)?).ok()?;
-    bytes.get(at..at.checked_add(len)?)
 }
 
 /// Returns the minor version of `PY_VERSION_HEX`; `None` if it is not of Python 3.

@@ -1,18 +1,22 @@
 //! Interpreters: how files and processes of a language's runtime are recognized, so that the kernel walks its frames.
 
+use crate::kernel::procfs::ProcMapping;
 use crate::kernel::walk::runtime::{WalkPart, WalkParts};
+use crate::symbols::elf::program::{ElfProgram, Segment};
 
-pub(crate) mod cpython;
+mod cpython;
 mod debug_offsets;
+mod php;
 pub(crate) mod prober;
+pub(crate) mod runtime_file;
 pub(crate) mod strings;
 pub(crate) mod survey;
 
 /// The reason why the functions of a process's interpreter are not walked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, thiserror::Error)]
 pub(crate) enum NotWalked {
-    #[error("version 3.{0} is not supported")]
-    Version(u8),
+    #[error("this version is not supported")]
+    Version,
     #[error("this user may not read its memory")]
     Unreadable,
     #[error("none of its threads runs the interpreter")]
@@ -29,15 +33,35 @@ pub(crate) enum NotWalked {
 pub fn read_untrusted(bytes: &[u8]) {
     let Some((kind, bytes)) = bytes.split_first() else { return };
     match kind % 3 {
-        0 => drop(cpython::CpythonFile::of(bytes)),
+        0 => drop(runtime_file::RuntimeFile::of(bytes)),
         1 => drop(debug_offsets::parse(13, bytes)),
         _ => WalkParts::of(bytes).for_each(|part| {
             if let WalkPart::Names(_, name, file) = part {
                 strings::decode(name, 2, false);
                 strings::decode(file, 2, true);
+                strings::qualified(name);
+                strings::bytes(file, true);
             }
         }),
     }
+}
+
+/// The position of a thread's state relative to its thread pointer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct ThreadSlot(i32);
+
+/// Returns the difference of addresses in memory from the linked ones, if a mapping of a file has this function.
+fn bias(offset: u64, address: u64, map: &ProcMapping) -> Option<u64> {
+    let from = offset.checked_sub(map.offset).filter(|from| *from < map.end.saturating_sub(map.start))?;
+    Some(map.start.wrapping_add(from).wrapping_sub(address))
+}
+
+/// Returns bytes of the file at a linked address.
+fn content<'d>(program: &ElfProgram<'_>, bytes: &'d [u8], address: u64, len: usize) -> Option<&'d [u8]> {
+    let is_in = |part: &&Segment| address.wrapping_sub(part.address) < part.size;
+    let part = program.segments.iter().find(is_in)?;
+    let at = usize::try_from(part.offset.checked_add(address - part.address)?).ok()?;
+    bytes.get(at..at.checked_add(len)?)
 }
 
 /// The memory of a process, which may contain anything.

@@ -6,9 +6,8 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::{Receiver, Sender, unbounded};
 use std::collections::VecDeque;
 
-use super::NotWalked;
-use super::ProcessMemory;
-use super::cpython::{CpythonFile, ThreadSlot};
+use super::runtime_file::RuntimeFile;
+use super::{NotWalked, ProcessMemory, ThreadSlot};
 use crate::kernel::procfs;
 
 /// The longest time that a process may take, and how many threads may wait for longer ones.
@@ -21,7 +20,7 @@ const MOST_WAITING: usize = 1 << 12;
 #[derive(Clone, Debug)]
 pub(crate) struct ProbeJob {
     pub(crate) pid: i32,
-    pub(crate) file: Arc<CpythonFile>,
+    pub(crate) file: Arc<RuntimeFile>,
     pub(crate) bias: u64,
 }
 
@@ -149,20 +148,39 @@ mod tests {
     use super::super::cpython::tests::file;
     use super::*;
 
-    /// Reading this process lasts as long as the lock is held.
+    /// Reading these processes lasts as long as their locks are held.
     const ENDLESS: i32 = 7;
     static BLOCKED: Mutex<()> = Mutex::new(());
+    const ENDLESS_TOO: i32 = 8;
+    static BLOCKED_TOO: Mutex<()> = Mutex::new(());
 
     fn read(job: &ProbeJob) -> Found {
         let _held = (job.pid == ENDLESS).then(|| BLOCKED.lock());
+        let _held_too = (job.pid == ENDLESS_TOO).then(|| BLOCKED_TOO.lock());
         Err(NotWalked::NotBegun)
+    }
+
+    #[test]
+    fn an_answer_is_awaited_unless_others_wait() {
+        const LONG: Duration = Duration::from_secs(60);
+        let blocked = BLOCKED_TOO.lock();
+        let job = |pid| ProbeJob { pid, file: Arc::new(RuntimeFile::of_python(11, file())), bias: 0 };
+        let mut prober = Prober::with(read);
+        assert_eq!(prober.read_within(job(1), LONG), Some(Err(NotWalked::NotBegun)));
+        assert_eq!(prober.read_within(job(ENDLESS_TOO), Duration::from_millis(1)), None);
+        assert_eq!(prober.read_within(job(1), LONG), None);
+        drop(blocked);
+        for pid in [ENDLESS_TOO, 1] {
+            let answer = prober.answers.recv_timeout(LONG).expect("the reader is free");
+            assert_eq!(prober.take(answer).map(|(job, _)| job.pid), Some(pid));
+        }
     }
 
     #[test]
     fn a_process_that_blocks_its_reader_delays_no_other() {
         const LONG: Duration = Duration::from_secs(60);
         let blocked = BLOCKED.lock();
-        let job = |pid| ProbeJob { pid, file: Arc::new(file()), bias: 0 };
+        let job = |pid| ProbeJob { pid, file: Arc::new(RuntimeFile::of_python(11, file())), bias: 0 };
         let mut prober = Prober::with(read);
         for lost in 1..=MOST_LOST {
             prober.ask(job(ENDLESS));

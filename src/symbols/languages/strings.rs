@@ -24,12 +24,58 @@ pub(crate) fn decode(string: StringBytes<'_>, kind_shift: u8, is_end: bool) -> O
     Some(text)
 }
 
+/// Decodes the bytes that a walk has of a string of PHP.
+pub(crate) fn bytes(string: StringBytes<'_>, is_end: bool) -> String {
+    let len = usize::try_from(string.len).unwrap_or(usize::MAX);
+    text(&string.bytes[..len.min(string.bytes.len())], len > string.bytes.len(), is_end)
+}
+
+/// Decodes a method of PHP after its class, or a function. The state is the length of what there is of the class, whose
+/// end is in the second half; the first half is the method's then.
+pub(crate) fn qualified(string: StringBytes<'_>) -> String {
+    let half = string.bytes.len() / 2;
+    let class = usize::try_from(string.state).unwrap_or(0).min(half);
+    if class == 0 {
+        return bytes(string, false);
+    }
+    let (method, of_class) = string.bytes.split_at(half);
+    // The name of a class without one has its file after a zero byte.
+    let class = of_class[..class].split(|byte| *byte == 0).next().unwrap_or_default();
+    format!("{}::{}", text(class, class.len() == half, true), bytes(StringBytes { bytes: method, ..string }, false))
+}
+
+fn text(bytes: &[u8], is_cut: bool, is_end: bool) -> String {
+    let text = String::from_utf8_lossy(bytes);
+    match (is_cut, is_end) {
+        (true, true) => format!("…{text}"),
+        (true, false) => format!("{text}…"),
+        _ => text.into_owned(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn read(text: &[u8], kind: u32, len: u32, is_end: bool) -> Option<String> {
         decode(StringBytes { len, state: kind << 2 | 1 << 5, bytes: text }, 2, is_end)
+    }
+
+    #[test]
+    fn methods_of_php_follow_their_classes() {
+        let mut names = [0; 96];
+        names[..5].copy_from_slice(b"total");
+        names[48..56].copy_from_slice(b"App\\Cart");
+        let read = |len, state, names: &[u8]| qualified(StringBytes { len, state, bytes: names });
+        assert_eq!(read(5, 8, &names), "App\\Cart::total");
+        assert_eq!(read(5, 0, &names), "total");
+        assert_eq!(read(0, 0, &names), "");
+        names[53] = 0;
+        assert_eq!(read(5, 8, &names), "App\\C::total");
+        assert_eq!(read(200, 0, &[b'n'; 96]), format!("{}…", "n".repeat(96)));
+        assert_eq!(read(48, 48, &[b'n'; 96]), format!("…{0}::{0}", "n".repeat(48)));
+        assert_eq!(read(u32::MAX, u32::MAX, &[0xff; 4]), "…\u{fffd}\u{fffd}::\u{fffd}\u{fffd}…");
+        assert_eq!(read(9, 9, &[]), "…");
     }
 
     #[test]

@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::NotWalked;
-use super::cpython::CpythonFile;
 use super::prober::{ProbeJob, Prober};
+use super::runtime_file::{LanguageVersion, RuntimeFile};
 use crate::kernel::procfs::{self, ProcMapping};
 use crate::symbols::bytes::Bytes;
 use crate::symbols::trust::find_file;
@@ -14,12 +14,11 @@ use crate::symbols::trust::find_file;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct SurveyedProcess {
     pub(crate) pid: i32,
-    /// The minor version of Python 3, if it is supported.
-    pub(crate) version: Option<u8>,
+    pub(crate) version: LanguageVersion,
     pub(crate) walked: Result<(), NotWalked>,
 }
 
-type Recognized = Option<Result<Arc<CpythonFile>, NotWalked>>;
+type Recognized = Option<(LanguageVersion, Result<Arc<RuntimeFile>, NotWalked>)>;
 
 /// Looks at all processes; those whose mappings this user may not read are missing.
 pub(crate) fn survey() -> Vec<SurveyedProcess> {
@@ -34,19 +33,20 @@ fn process(pid: i32, files: &mut HashMap<(u32, u32, u64), Recognized>, prober: &
         let file = files.entry((map.major, map.minor, map.inode)).or_insert_with(|| recognize(pid, map));
         Some((file.clone()?, map))
     });
-    let (file, map) = recognized.next()?;
-    let (version, walked) = match file {
+    let ((version, file), map) = recognized.next()?;
+    let walked = match file {
         Ok(file) => {
             let bias = file.bias(map).or_else(|| recognized.find_map(|(_, map)| file.bias(map)));
             let found = bias.map(|bias| prober.read_now(ProbeJob { pid, file: file.clone(), bias }));
-            (Some(file.minor), found.unwrap_or(Err(NotWalked::NotBegun)).map(drop))
+            found.unwrap_or(Err(NotWalked::NotBegun)).map(drop)
         }
-        Err(why) => (None, Err(why)),
+        Err(why) => Err(why),
     };
     Some(SurveyedProcess { pid, version, walked })
 }
 
 fn recognize(pid: i32, map: &ProcMapping) -> Recognized {
     let file = find_file::of_mapping(pid, map).ok()?;
-    Some(CpythonFile::of(&Bytes::of(&file).ok()?)?.map(Arc::new))
+    let (version, file) = RuntimeFile::of(&Bytes::of(&file).ok()?)?;
+    Some((version, file.map(Arc::new)))
 }

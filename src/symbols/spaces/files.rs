@@ -12,7 +12,7 @@ use crate::kernel::procfs;
 use crate::kernel::walk::{Mapping, Mark, RowRange, Store};
 use crate::symbols::bytes::Bytes;
 use crate::symbols::languages::NotWalked;
-use crate::symbols::languages::cpython::CpythonFile;
+use crate::symbols::languages::runtime_file::{LanguageVersion, RuntimeFile};
 use crate::symbols::trust::find_file;
 use crate::symbols::unwind::rows;
 
@@ -75,7 +75,7 @@ struct Table {
     /// A word that identifies the file in memory: its address, counted like those in rows, and its value.
     mark: Option<(u64, u64)>,
     /// The interpreter in the file, known before its rows.
-    interpreter: Option<Result<Arc<CpythonFile>, NotWalked>>,
+    interpreter: Option<(LanguageVersion, Result<Arc<RuntimeFile>, NotWalked>)>,
     /// Hash of the content that rows depend on, and of the mark.
     digest: Option<u64>,
     /// The value of [`Files::turn`] when its last process ended.
@@ -188,7 +188,7 @@ impl Files {
         let id = self.next;
         self.next = self.next.wrapping_add(1);
         let told = FileTable { name: name.into(), ..FileTable::default() };
-        let interpreter = CpythonFile::of(bytes).map(|file| file.map(Arc::new));
+        let interpreter = RuntimeFile::of(bytes).map(|(version, file)| (version, file.map(Arc::new)));
         self.tables.insert(id, Table { told, interpreter, idle_since: self.turn, ..Table::default() });
         self.known.insert(key, id);
         id
@@ -306,8 +306,8 @@ impl Files {
     }
 
     /// Returns the interpreter in a mapped file, and the difference of its addresses from the linked ones.
-    pub(crate) fn interpreter(&self, id: Id, map: &procfs::ProcMapping) -> Option<(Arc<CpythonFile>, u64)> {
-        let file = self.tables.get(&id)?.interpreter.clone()?.ok()?;
+    pub(crate) fn interpreter(&self, id: Id, map: &procfs::ProcMapping) -> Option<(Arc<RuntimeFile>, u64)> {
+        let file = self.tables.get(&id)?.interpreter.clone()?.1.ok()?;
         let bias = file.bias(map)?;
         Some((file, bias))
     }
@@ -315,8 +315,9 @@ impl Files {
     /// Returns the processes whose interpreters are not supported.
     pub(crate) fn unknown_interpreters(&self) -> impl Iterator<Item = InterpreterFigures> {
         self.tables.values().filter(|table| table.told.processes > 0).filter_map(|table| {
-            let why = table.interpreter.as_ref()?.as_ref().err()?;
-            Some(InterpreterFigures { version: None, walked: Err(*why), processes: table.told.processes })
+            let (version, found) = table.interpreter.as_ref()?;
+            let why = found.as_ref().err()?;
+            Some(InterpreterFigures { version: *version, walked: Err(*why), processes: table.told.processes })
         })
     }
 

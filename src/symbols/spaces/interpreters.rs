@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 use crate::kernel::procfs;
 use crate::kernel::walk::Store;
 use crate::symbols::languages::NotWalked;
-use crate::symbols::languages::cpython::CpythonFile;
 use crate::symbols::languages::prober::{Found, ProbeAnswer, ProbeJob};
+use crate::symbols::languages::runtime_file::RuntimeFile;
 
 use super::{AddressSpaceTracker, InterpreterFigures};
 
@@ -21,7 +21,7 @@ const PATIENCE: Duration = Duration::from_millis(10);
 /// The interpreter of a process, which it shares with its forked children.
 #[derive(Clone, Debug)]
 pub(super) struct Interpreter {
-    file: Arc<CpythonFile>,
+    file: Arc<RuntimeFile>,
     bias: u64,
     /// Its number in the kernel, once the state of its threads was found.
     number: Option<Arc<u32>>,
@@ -35,7 +35,7 @@ pub(super) struct Interpreter {
 impl Interpreter {
     fn figures(&self) -> InterpreterFigures {
         let walked = if self.number.is_some() { Ok(()) } else { Err(self.why) };
-        InterpreterFigures { version: Some(self.file.minor), walked, processes: 1 }
+        InterpreterFigures { version: self.file.version, walked, processes: 1 }
     }
 
     pub(super) fn number(&self) -> u32 {
@@ -52,7 +52,7 @@ impl Interpreter {
 
 impl<S: Store> AddressSpaceTracker<S> {
     /// Returns the interpreter of a process whose mappings were read: the known one if it is the same.
-    pub(super) fn interpreter(&mut self, pid: i32, found: Option<(Arc<CpythonFile>, u64)>) -> Option<Interpreter> {
+    pub(super) fn interpreter(&mut self, pid: i32, found: Option<(Arc<RuntimeFile>, u64)>) -> Option<Interpreter> {
         self.prober.as_ref()?;
         let before = self.processes.get(&pid).and_then(|process| process.interpreter.clone());
         let Some((file, bias)) = found else {

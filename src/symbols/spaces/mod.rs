@@ -22,9 +22,10 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::kernel::procfs;
 use crate::kernel::walk::{Asks, Mapping, ProcessEvent, Store, WalkEnds, Walker, lack};
+use crate::record::interpreted::Language;
 use crate::symbols::languages::NotWalked;
-use crate::symbols::languages::cpython::CpythonFile;
 use crate::symbols::languages::prober::Prober;
+use crate::symbols::languages::runtime_file::{LanguageVersion, RuntimeFile};
 use built_table::{Done, Id};
 use cpu_budget::CpuBudget;
 use files::Files;
@@ -89,8 +90,7 @@ pub(crate) struct Tables {
 /// Processes with the same version of an interpreter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct InterpreterFigures {
-    /// The minor version of Python 3, if it is supported.
-    pub(crate) version: Option<u8>,
+    pub(crate) version: LanguageVersion,
     pub(crate) walked: Result<(), NotWalked>,
     pub(crate) processes: usize,
 }
@@ -102,6 +102,20 @@ pub struct InterpretedFigures {
     /// Frames whose names were not read.
     pub(crate) unnamed: u64,
     pub(crate) functions: usize,
+    /// The languages of these frames, as bits.
+    pub(crate) languages: u8,
+}
+
+impl InterpretedFigures {
+    pub(crate) fn count(&mut self, language: Language, is_named: bool) {
+        self.frames += 1;
+        self.unnamed += u64::from(!is_named);
+        self.languages |= 1 << language as u8;
+    }
+
+    pub(crate) fn languages(&self) -> impl Iterator<Item = Language> {
+        Language::ALL.into_iter().filter(|language| self.languages & 1 << *language as u8 != 0)
+    }
 }
 
 /// User stacks that the kernel walked with tables.
@@ -477,7 +491,7 @@ struct Placed {
     files: Vec<Id>,
     jit_spans: JitSpans,
     /// The file of an interpreter, and the difference of its addresses from the linked ones.
-    interpreter: Option<(Arc<CpythonFile>, u64)>,
+    interpreter: Option<(Arc<RuntimeFile>, u64)>,
 }
 
 fn hold(files: &mut Files, file: Id, held: &mut Vec<Id>) {

@@ -63,8 +63,8 @@ fn pieces(model: &Model, theme: &Theme) -> Vec<Piece> {
         told.or_else(|| model.recorded_event().map(|event| CallGraph::of(&event.attr))).unwrap_or(CallGraph::Fp)
     };
     let way = running.or_else(|| model.context.info.chains.then(recorded)).filter(|way| way.is_on());
-    let walked = answer.walked.as_ref().filter(|walked| walked.interpreted.frames > 0);
-    let languages = if walked.is_some() { "+python" } else { "" };
+    let languages = answer.walked.iter().flat_map(|walked| walked.interpreted.languages());
+    let languages: String = languages.map(|language| format!("+{}", language.name())).collect();
     let chains = way.map_or_else(String::new, |way| format!("-g {}{languages}", way.spelling()));
     add(event, theme.text, 13);
     if !samples_nothing {

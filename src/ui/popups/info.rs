@@ -76,12 +76,11 @@ fn walks(walked: &WalkFigures, row: &mut impl FnMut(&str, &str)) {
             counted(interpreted.frames, "frame"),
             counted(interpreted.functions as u64, "function")
         );
-        row("python", &format!("{frames}; {} without a name", thousands(interpreted.unnamed)));
+        row("languages", &format!("{frames}; {} without a name", thousands(interpreted.unnamed)));
     }
     for one in &tables.interpreters {
-        let version = one.version.map_or_else(String::new, |minor| format!(" 3.{minor}"));
         let walked = one.walked.map_or_else(|why| format!("native frames only: {why}"), |()| "functions".to_owned());
-        row(&format!("python{version}"), &format!("{}: {walked}", counted(one.processes as u64, "process")));
+        row(&one.version.to_string(), &format!("{}: {walked}", counted(one.processes as u64, "process")));
     }
     for file in &tables.files {
         let name = file.name.rsplit('/').next().unwrap_or_default();

@@ -264,7 +264,7 @@ impl Theme {
             DsoKind::File if path.contains(".so") => (self.library, 'l'),
             DsoKind::File => (self.user, 'u'),
             DsoKind::Anon => (self.jit, 'j'),
-            DsoKind::Interpreted => (self.jit, 'p'),
+            DsoKind::Interpreted(_) => (self.jit, 'p'),
             DsoKind::Unknown | DsoKind::Cut => (self.unknown, '?'),
         }
     }

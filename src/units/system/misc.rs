@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use crate::record::Record;
-use crate::record::interpreted;
+use crate::record::interpreted::Language;
 use crate::units::kit::prelude::*;
 
 pub(crate) const SPEC: Spec = Spec {
@@ -67,7 +67,7 @@ impl Unit for Misc {
                 self.add(time, kind, format!("program {id} tag {tag}"));
             }
             // A function of a program, not of the kernel.
-            Record::Ksymbol { addr, .. } if interpreted::is_function(*addr) => {}
+            Record::Ksymbol { addr, .. } if Language::of_address(*addr).is_some() => {}
             Record::Ksymbol { addr, len, unregister, name: symbol } => {
                 let kind = if *unregister { "symbol gone" } else { "symbol" };
                 self.add(time, kind, format!("{} at {addr:#x}, {len} bytes", name(symbol)));

@@ -290,7 +290,7 @@ impl<'a> Recorder<'a> {
         if let Some(identities) = &self.identities {
             let mut files = identities.list().to_vec();
             // Without it, perf does not name interpreted functions.
-            files.extend(self.functions.put_in_cache().and_then(Result::ok));
+            files.extend(self.functions.put_in_cache().into_iter().flatten());
             sections.extend(build_ids::sections(&files));
         }
         writer.call(path.file_name().unwrap_or_default());

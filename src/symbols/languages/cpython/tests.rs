@@ -21,7 +21,6 @@ impl ProcessMemory for Pieces {
 pub(crate) fn file() -> CpythonFile {
     let (layout, tree) = known(11).expect("known");
     CpythonFile {
-        minor: 11,
         state: 0x1000,
         code_type: 0x9000,
         loops: [(0x100, 0x80), (0, 0)],
@@ -134,7 +133,7 @@ fn the_table_of_offsets_is_believed_if_it_can_be_true() {
     };
     let (layout, tree) = parse(&words, 13).expect("true");
     assert_eq!(tree, Tree { interpreter: 632, thread: 7344, next: 8 });
-    assert_eq!((layout.hops, layout.thread_id, layout.entry, layout.frame_size), ((72, None), 152, (70, 3), 72));
+    assert_eq!((layout.hops, layout.thread_id, layout.entry, layout.frame_size), ((72, None), 152, (70, 3, 255), 72));
     assert_eq!((layout.name, layout.file, layout.code_size, layout.start), (128, 112, 136, 200));
     assert_eq!(parse(&words, 14), None);
     for (at, word) in [(0, 7), (1, 0x030c_00f0), (23, 65_536), (23, 400), (31, 200), (35, 300), (39, 69), (33, 250)] {

@@ -9,8 +9,9 @@ use crate::event::Interpreters;
 use crate::kernel::walk::runtime::{StringBytes, WalkPart, WalkParts, WalkedFunction};
 use crate::kernel::walk::{MIXED, Program};
 use crate::record::in_place::{i32_at, u64_at};
-use crate::record::interpreted::{self, FUNCTION_LEN};
+use crate::record::interpreted::{self, FUNCTION_LEN, Language};
 use crate::record::{Layout, SampleId};
+use crate::symbols::languages::runtime_file::language_of;
 use crate::symbols::languages::strings;
 use crate::symbols::spaces::InterpretedFigures;
 
@@ -27,18 +28,23 @@ const KIND_SHIFT: u8 = 2;
 const UNREAD: u32 = 0;
 const OTHERS: u32 = 1;
 
+/// The language of a function, its name, file and first line.
+type FunctionKey = (Language, String, String, u32);
+
 #[derive(Debug, Default)]
 pub(super) struct InterpretedFrames {
     shown: Interpreters,
     /// The program that writes names; it forgets what was lost.
     program: Option<Arc<Program>>,
     /// The number of each function by its name, file and first line.
-    functions: FxHashMap<(String, String, u32), u32>,
+    functions: FxHashMap<FunctionKey, u32>,
+    /// The languages whose unnamed functions were described.
+    described: Vec<Language>,
     /// Functions by interpreter, address and content of their code.
     places: FxHashMap<(u32, u64, u32), u32>,
     /// Processes whose mapping was written, and those with frames whose next sample needs it.
-    mapped: FxHashSet<i32>,
-    unmapped: FxHashSet<i32>,
+    mapped: FxHashSet<(i32, Language)>,
+    unmapped: FxHashSet<(i32, Language)>,
     /// The round of rings in which processes executed another program.
     executed: FxHashMap<i32, u64>,
     /// How to write records, with the earliest time of this round.
@@ -60,18 +66,24 @@ impl InterpretedFrames {
 
     /// A child has its mapping written, too: that of its parent may be later than the fork.
     pub(super) fn forked(&mut self, child: i32) {
-        self.mapped.remove(&child);
+        self.forget(child);
     }
 
     pub(super) fn executed(&mut self, pid: i32) {
-        self.mapped.remove(&pid);
+        self.forget(pid);
         self.executed.extend(self.round.map(|(_, id)| (pid, id.time)));
     }
 
     pub(super) fn exited(&mut self, pid: i32) {
-        self.mapped.remove(&pid);
-        self.unmapped.remove(&pid);
+        self.forget(pid);
+        self.unmapped.retain(|(mapped, _)| *mapped != pid);
         self.executed.remove(&pid);
+    }
+
+    fn forget(&mut self, pid: i32) {
+        for language in Language::ALL {
+            self.mapped.remove(&(pid, language));
+        }
     }
 
     /// Names may be among lost records: they are written again.
@@ -92,18 +104,20 @@ impl InterpretedFrames {
         let Some(words) = walk.get(FRAMES_AT..).filter(|_| walk[FLAGS_AT] & MIXED != 0) else { return walk };
         let last = WalkParts::of(words).enumerate().filter(|(_, part)| matches!(part, WalkPart::Frame(_))).last();
         let outermost = last.map(|(i, _)| i);
-        let (mut runtime, mut leaf) = (0, None);
+        let (mut runtime, mut leaf, mut language) = (0, None, None);
         let mut frames = std::mem::take(&mut self.words);
         frames.clear();
         for (i, part) in WalkParts::of(words).enumerate() {
             match part {
-                WalkPart::Runtime(id) => runtime = id,
-                WalkPart::Names(function, name, file) => self.name((runtime, function), name, file, out),
+                WalkPart::Runtime(id) => (runtime, language) = (id, language_of(id)),
+                WalkPart::Names(function, name, file) => {
+                    language.into_iter().for_each(|language| self.name(language, (runtime, function), name, file, out));
+                }
                 WalkPart::Frame(function) => {
+                    let Some(language) = language else { continue };
                     let number = self.number(runtime, function);
-                    self.figures.frames += 1;
-                    self.figures.unnamed += u64::from(number == UNREAD);
-                    frames.push(interpreted::python(number));
+                    self.figures.count(language, number != UNREAD);
+                    frames.push(language.address(number));
                 }
                 WalkPart::Native(address, is_own) => {
                     leaf.get_or_insert(address);
@@ -117,10 +131,10 @@ impl InterpretedFrames {
                 }
             }
         }
-        if outermost.is_some() {
+        if let Some(language) = language.filter(|_| outermost.is_some()) {
             let pid = i32_at(walk, TASK_AT).unwrap_or(-1);
-            if pid > 0 && !self.mapped.contains(&pid) {
-                self.unmapped.insert(pid);
+            if pid > 0 && !self.mapped.contains(&(pid, language)) {
+                self.unmapped.insert((pid, language));
             }
         }
         room.clear();
@@ -141,30 +155,33 @@ impl InterpretedFrames {
     /// Learns a function's name. Equal functions of several processes are the same.
     fn name(
         &mut self,
+        language: Language,
         (runtime, function): (u32, WalkedFunction),
         name: StringBytes<'_>,
         file: StringBytes<'_>,
         out: &mut RecordOutput<'_, '_>,
     ) {
-        let read = |string, is_end| strings::decode(string, KIND_SHIFT, is_end);
-        let (Some(name), Some(file)) = (read(name, false), read(file, true)) else { return };
-        if self.functions.is_empty() {
-            self.tell(UNREAD, "(name not read)", out);
-            self.tell(OTHERS, "(other functions)", out);
+        let Some((name, file)) = texts(language, name, file) else { return };
+        if !self.described.contains(&language) {
+            self.described.push(language);
+            self.tell(language.address(UNREAD), "(name not read)", out);
+            self.tell(language.address(OTHERS), "(other functions)", out);
         }
         if self.places.len() >= PLACES {
             self.places.clear();
             self.lost();
         }
         let next = OTHERS + 1 + self.functions.len() as u32;
-        let key = (name, file, function.at);
+        let key = (language, name, file, function.at);
         let number = match self.functions.get(&key) {
             Some(known) => *known,
             None if self.functions.len() >= FUNCTIONS => OTHERS,
             None => {
-                let (name, file, _) = &key;
+                let (_, name, file, _) = &key;
                 let base = file.rsplit('/').next().unwrap_or(file);
-                self.tell(next, &format!("{name} ({base})"), out);
+                // Functions that are written in C have no file.
+                let label = if file.is_empty() { name.clone() } else { format!("{name} ({base})") };
+                self.tell(language.address(next), &label, out);
                 self.functions.insert(key, next);
                 next
             }
@@ -172,11 +189,10 @@ impl InterpretedFrames {
         self.places.insert((runtime, function.code, function.cookie), number);
     }
 
-    fn tell(&self, number: u32, label: &str, out: &mut RecordOutput<'_, '_>) {
+    fn tell(&self, address: u64, label: &str, out: &mut RecordOutput<'_, '_>) {
         const _: () = assert!(FUNCTION_LEN == 1 << 16);
         let Some((layout, id)) = &self.round else { return };
         // A name is shorter than a record may be.
-        let address = interpreted::python(number);
         out.write(|out| interpreted::encode_function(out, address, label, &layout.encode_trailer(id)).is_some());
     }
 
@@ -187,12 +203,32 @@ impl InterpretedFrames {
             return;
         }
         let Some((pid, time)) = i32_at(sample, ID_AT + 16).zip(u64_at(sample, TIME_AT)) else { return };
-        let Some((layout, id)) = self.round.as_ref().filter(|_| self.unmapped.remove(&pid)) else { return };
+        let Some((layout, id)) = self.round.as_ref() else { return };
         let trailer = layout.encode_trailer(&SampleId { pid, tid: pid, time, ..*id });
-        out.write(|out| interpreted::encode_mapping(out, pid, &trailer).is_some());
-        // The program that a process executes in this round has no mapping before it: the next round repeats it.
-        if !self.executed.contains_key(&pid) {
-            self.mapped.insert(pid);
+        for language in Language::ALL {
+            if !self.unmapped.remove(&(pid, language)) {
+                continue;
+            }
+            out.write(|out| interpreted::encode_mapping(out, language, pid, &trailer).is_some());
+            // The program that a process executes in this round has no mapping before it: the next round repeats it.
+            if !self.executed.contains_key(&pid) {
+                self.mapped.insert((pid, language));
+            }
+        }
+    }
+}
+
+/// Returns the texts of a function's name and its file.
+fn texts(language: Language, name: StringBytes<'_>, file: StringBytes<'_>) -> Option<(String, String)> {
+    match language {
+        Language::Python => {
+            let read = |string, is_end| strings::decode(string, KIND_SHIFT, is_end);
+            read(name, false).zip(read(file, true))
+        }
+        Language::Php => {
+            let name = strings::qualified(name);
+            // The code of a file outside functions.
+            Some((if name.is_empty() { "{main}".to_owned() } else { name }, strings::bytes(file, true)))
         }
     }
 }

@@ -1,0 +1,170 @@
+//! PHP 7.4 to 8.4 without thread safety: its files by their symbols, and where they keep the innermost frame.
+
+use object::{Object, ObjectSection, ObjectSymbol};
+
+use super::{NotWalked, ProcessMemory, ThreadSlot, bias};
+use crate::kernel::procfs::ProcMapping;
+use crate::kernel::walk::LanguageRuntime;
+use crate::kernel::walk::runtime::RuntimeLayout;
+use crate::symbols::elf::program::ElfProgram;
+
+/// A file that contains PHP, with addresses as linked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct PhpFile {
+    /// The pointer to the innermost frame.
+    frame: u64,
+    execute: (u64, u64),
+    /// Where `execute` is in the file.
+    offset: u64,
+    text: (u64, u64),
+    layout: RuntimeLayout,
+}
+
+/// The position of `current_execute_data` in `executor_globals`.
+const FRAME: u64 = 488;
+
+/// Layouts of `zend_execute_data`, `zend_function` and `zend_string` (Zend/zend_compile.h, Zend/zend_types.h).
+fn known(version: (u8, u8)) -> Option<RuntimeLayout> {
+    let file = match version {
+        (7, 4) => 136,
+        (8, 0 | 1 | 3) => 144,
+        (8, 2) => 152,
+        (8, 4) => 168,
+        _ => return None,
+    };
+    /// `ZEND_CALL_TOP` in the third byte of a frame's flags: C code called it.
+    const TOP: u8 = 2;
+    Some(RuntimeLayout {
+        thread_id: 0,
+        hops: (0, None),
+        frame_size: 56,
+        code: 24,
+        next: 48,
+        instruction: 0,
+        is_php: true,
+        entry: (42, TOP, TOP),
+        is_shim: false,
+        is_index: false,
+        code_size: file + 16,
+        first_line: file + 8,
+        arguments: 32,
+        flags: 4,
+        name: 8,
+        file,
+        start: 0,
+        head: 8,
+        kind_shift: 0,
+        ascii: 24,
+        wide: 24,
+    })
+}
+
+impl PhpFile {
+    /// Recognizes PHP by its symbols; `None` for other files. Returns its version; fails if the types of that are
+    /// unknown.
+    pub(super) fn of(program: &ElfProgram<'_>) -> Option<((u8, u8), Result<Self, NotWalked>)> {
+        let elf = program.elf.as_ref()?;
+        let names = elf.section_by_name(".dynstr").and_then(|section| section.data().ok())?;
+        // The linker may have merged it with the end of a longer name.
+        memchr::memmem::find(names, b"execute_ex\0")?;
+        let (mut globals, mut execute, mut own, mut all) = (None, None, 0, 0);
+        for symbol in elf.dynamic_symbols().filter(|symbol| symbol.is_definition()) {
+            let name = symbol.name_bytes().unwrap_or_default();
+            all += 1;
+            own +=
+                usize::from([&b"zend"[..], b"php", b"_z", b"zif", b"_php"].iter().any(|start| name.starts_with(start)));
+            match name {
+                b"executor_globals" if symbol.size() > FRAME => globals = Some(symbol.address()),
+                b"execute_ex" if symbol.size() > 0 => execute = Some((symbol.address(), symbol.size())),
+                _ => {}
+            }
+        }
+        let (globals, execute) = (globals?, execute?);
+        let version = version(elf.section_by_name(".rodata")?.data().ok()?)?;
+        let Some(layout) = known(version) else { return Some((version, Err(NotWalked::Version))) };
+        let part =
+            program.segments.iter().find(|part| part.is_code && execute.0.wrapping_sub(part.address) < part.size)?;
+        // All code of a program that embeds PHP is not PHP's.
+        let text = if own * 2 >= all { (part.address, part.size) } else { execute };
+        let offset = part.offset.checked_add(execute.0 - part.address)?;
+        Some((version, Ok(Self { frame: globals.checked_add(FRAME)?, execute, offset, text, layout })))
+    }
+
+    pub(super) fn bias(&self, map: &ProcMapping) -> Option<u64> {
+        bias(self.offset, self.execute.0, map)
+    }
+
+    pub(super) fn slot(&self, bias: u64, memory: &impl ProcessMemory) -> Result<ThreadSlot, NotWalked> {
+        let frame = memory.word(bias.wrapping_add(self.frame)).ok_or(NotWalked::Unreadable)?;
+        if frame % 8 == 0 { Ok(ThreadSlot::default()) } else { Err(NotWalked::NotFound) }
+    }
+
+    pub(super) fn runtime(&self, bias: u64, id: u32) -> LanguageRuntime {
+        let at = |address: u64| address.wrapping_add(bias);
+        let range = |(start, len): (u64, u64)| (at(start), len);
+        LanguageRuntime {
+            loops: [range(self.execute), (0, 0)],
+            text: range(self.text),
+            code_type: 0,
+            global: at(self.frame),
+            id,
+            slot: 0,
+            own: 0,
+            layout: self.layout,
+        }
+    }
+}
+
+/// Returns the version in the header that PHP adds to responses.
+fn version(rodata: &[u8]) -> Option<(u8, u8)> {
+    const HEADER: &[u8] = b"X-Powered-By: PHP/";
+    let rest = rodata.get(memchr::memmem::find(rodata, HEADER)? + HEADER.len()..)?;
+    let text = std::str::from_utf8(rest.get(..rest.len().min(8))?).ok()?;
+    let mut numbers = text.split('.').map(str::parse);
+    Some((numbers.next()?.ok()?, numbers.next()?.ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::symbols::bytes::Bytes;
+
+    #[test]
+    fn versions_are_those_of_the_response_header() {
+        assert_eq!(version(b"..X-Powered-By: PHP/8.2.36\0..."), Some((8, 2)));
+        assert_eq!(version(b"X-Powered-By: PHP/8.10.1"), Some((8, 10)));
+        for other in [&b"X-Powered-By: PHP/"[..], b"X-Powered-By: PHP/8", b"X-Powered-By: PHP/%s.%s.", b"PHP/8.2.1"] {
+            assert_eq!(version(other), None);
+        }
+        assert_eq!([(7, 4), (8, 4)].map(|version| known(version).map(|layout| layout.file)), [Some(136), Some(168)]);
+        assert_eq!([(7, 3), (8, 5), (9, 0)].map(known), [None; 3]);
+    }
+
+    /// The PHP of this machine, if it has one.
+    #[test]
+    fn the_program_of_this_machine_is_recognized() {
+        let Ok(bytes) = std::fs::read("/usr/bin/php").map(Bytes::from) else { return };
+        let (version, found) = PhpFile::of(&ElfProgram::of(&bytes).expect("a program")).expect("it is PHP");
+        assert_eq!(found.err(), known(version).is_none().then_some(NotWalked::Version));
+    }
+
+    struct Word(u64, u64);
+
+    impl ProcessMemory for Word {
+        fn read(&self, at: u64, to: &mut [u8]) -> Option<()> {
+            (at == self.0).then(|| to.copy_from_slice(&self.1.to_le_bytes()[..to.len()]))
+        }
+    }
+
+    #[test]
+    fn a_process_must_be_readable() {
+        let layout = known((8, 2)).expect("known");
+        let file = PhpFile { frame: 0x1000, execute: (0x100, 0x80), offset: 0x100, text: (0x100, 0x80), layout };
+        assert_eq!(file.slot(0x5000, &Word(0x6000, 0)), Ok(ThreadSlot::default()));
+        assert_eq!(file.slot(0x5000, &Word(0x6000, 0x7ff8)), Ok(ThreadSlot::default()));
+        assert_eq!(file.slot(0x5000, &Word(0x6000, 0x7ff1)), Err(NotWalked::NotFound));
+        assert_eq!(file.slot(0x5000, &Word(0, 0)), Err(NotWalked::Unreadable));
+        let runtime = file.runtime(0x5000, 17);
+        assert_eq!((runtime.global, runtime.loops[0], runtime.id), (0x6000, (0x5100, 0x80), 17));
+    }
+}

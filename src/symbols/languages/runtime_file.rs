@@ -1,0 +1,99 @@
+//! Files that contain the runtime of a language.
+
+use std::fmt;
+
+use crate::kernel::procfs::ProcMapping;
+use crate::kernel::walk::LanguageRuntime;
+use crate::record::interpreted::Language;
+use crate::symbols::elf::program::{ElfProgram, Machine};
+
+use super::cpython::CpythonFile;
+use super::php::PhpFile;
+use super::{NotWalked, ProcessMemory, ThreadSlot};
+
+/// A language and the version of its runtime.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct LanguageVersion {
+    pub(crate) language: Language,
+    pub(crate) major: u8,
+    pub(crate) minor: u8,
+}
+
+impl fmt::Display for LanguageVersion {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(to, "{} {}.{}", self.language.name(), self.major, self.minor)
+    }
+}
+
+/// A file with a runtime, with addresses as linked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct RuntimeFile {
+    pub(crate) version: LanguageVersion,
+    kind: Kind,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Kind {
+    Cpython(CpythonFile),
+    Php(PhpFile),
+}
+
+/// A file that was recognized; an error if its version is not supported.
+pub(crate) type Recognized = (LanguageVersion, Result<RuntimeFile, NotWalked>);
+
+impl RuntimeFile {
+    /// Recognizes a runtime by its symbols; `None` for other files.
+    pub(crate) fn of(bytes: &[u8]) -> Option<Recognized> {
+        let program = &ElfProgram::of(bytes).ok().filter(|program| program.machine == Machine::X86_64)?;
+        let python = || {
+            let (minor, file) = CpythonFile::of(program, bytes)?;
+            Some((LanguageVersion { language: Language::Python, major: 3, minor }, file.map(Kind::Cpython)))
+        };
+        let php = || {
+            let ((major, minor), file) = PhpFile::of(program)?;
+            Some((LanguageVersion { language: Language::Php, major, minor }, file.map(Kind::Php)))
+        };
+        let (version, kind) = python().or_else(php)?;
+        Some((version, kind.map(|kind| Self { version, kind })))
+    }
+
+    /// Returns the difference of addresses in memory from the linked ones, if a mapping of the file has the runtime.
+    pub(crate) fn bias(&self, map: &ProcMapping) -> Option<u64> {
+        match &self.kind {
+            Kind::Cpython(file) => file.bias(map),
+            Kind::Php(file) => file.bias(map),
+        }
+    }
+
+    /// Finds where threads keep their state. The process must be readable, even if nothing of it is needed: the kernel
+    /// reads it without this user's rights.
+    pub(crate) fn slot(&self, bias: u64, memory: &impl ProcessMemory) -> Result<ThreadSlot, NotWalked> {
+        match &self.kind {
+            Kind::Cpython(file) => file.slot(bias, memory),
+            Kind::Php(file) => file.slot(bias, memory),
+        }
+    }
+
+    /// Returns how a process is walked whose file is mapped with this difference from the linked addresses.
+    pub(crate) fn runtime(&self, bias: u64, slot: ThreadSlot, number: u32) -> LanguageRuntime {
+        let id = number << LANGUAGE_BITS | self.version.language as u32;
+        match &self.kind {
+            Kind::Cpython(file) => file.runtime(bias, slot, id),
+            Kind::Php(file) => file.runtime(bias, id),
+        }
+    }
+
+    #[cfg(test)]
+    pub(super) fn of_python(minor: u8, file: CpythonFile) -> Self {
+        let version = LanguageVersion { language: Language::Python, major: 3, minor };
+        Self { version, kind: Kind::Cpython(file) }
+    }
+}
+
+/// The lowest bits of a runtime's ID in walks are its language.
+const LANGUAGE_BITS: u32 = 4;
+
+/// Returns the language of a runtime by its ID in walks.
+pub(crate) fn language_of(id: u32) -> Option<Language> {
+    Language::ALL.get(id as usize & ((1 << LANGUAGE_BITS) - 1)).copied()
+}

@@ -47,7 +47,7 @@ impl Language {
     }
 
     fn start(self) -> u64 {
-        LANGUAGES | (self as u64 + 1) * LANGUAGE_LEN
+        LANGUAGES + (self as u64 + 1) * LANGUAGE_LEN
     }
 
     /// Returns an address in a function by its number. Callers are looked up one byte before: its first byte is not

@@ -313,3 +313,15 @@ fn a_map_older_than_a_process_that_still_runs_is_refused() {
     // The process that has the number now started after the recording.
     assert_eq!(refused(old, started - second), None);
 }
+
+#[test]
+fn a_mapping_is_opened_only_if_it_has_its_inode() {
+    let pid = std::process::id() as i32;
+    // Overlay file systems report other numbers in maps.
+    let maps = procfs::exec_maps(pid);
+    let Some(map) = maps.iter().find(|map| map.inode != 0 && map.major != 0) else { return };
+    let file = of_mapping(pid, map).expect("it is mapped");
+    assert_eq!(std::os::unix::fs::MetadataExt::ino(&file.metadata().expect("open")), map.inode);
+    let other = procfs::ProcMapping { inode: map.inode + 1, ..map.clone() };
+    assert!(of_mapping(pid, &other).is_err());
+}

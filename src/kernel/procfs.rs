@@ -402,9 +402,14 @@ pub(crate) fn memory(pid: i32, address: u64, len: usize) -> io::Result<Vec<u8>> 
     use std::os::unix::fs::FileExt;
     of_living(pid, |tid| {
         let mut bytes = vec![0; len];
-        fs::File::open(format!("/proc/{tid}/mem"))?.read_exact_at(&mut bytes, address)?;
+        open_memory(tid)?.read_exact_at(&mut bytes, address)?;
         Ok(bytes)
     })
+}
+
+/// Opens the memory of a process, of the program that it executes now.
+pub(crate) fn open_memory(pid: i32) -> io::Result<fs::File> {
+    fs::File::open(format!("/proc/{pid}/mem"))
 }
 
 #[cfg(test)]

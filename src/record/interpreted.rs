@@ -8,6 +8,7 @@ use super::kinds::{Mmap, encode, types};
 pub enum Language {
     Python,
     Php,
+    Java,
 }
 
 /// The addresses of all languages, those of one, and those of a function.
@@ -18,13 +19,14 @@ pub(crate) const FUNCTION_LEN: u64 = 1 << 16;
 const OFFSET: u64 = 1 << 16;
 
 impl Language {
-    pub(crate) const ALL: [Self; 2] = [Self::Python, Self::Php];
+    pub(crate) const ALL: [Self; 3] = [Self::Python, Self::Php, Self::Java];
 
     /// Returns its name, as filters and columns have it.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Python => "python",
             Self::Php => "php",
+            Self::Java => "java",
         }
     }
 
@@ -33,6 +35,7 @@ impl Language {
         match self {
             Self::Python => "[python]",
             Self::Php => "[php]",
+            Self::Java => "[java]",
         }
     }
 

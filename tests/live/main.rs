@@ -16,6 +16,7 @@ mod door;
 mod hosts;
 mod identity;
 mod interpreters;
+mod java;
 mod json;
 mod neighbours;
 mod pty;

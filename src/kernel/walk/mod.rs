@@ -2,6 +2,7 @@
 //! compiled by the `build` next to it) and the data that it reads.
 
 mod asks;
+pub(crate) mod code_cache;
 mod object;
 mod offsets;
 mod pool;

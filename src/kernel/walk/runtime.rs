@@ -92,6 +92,8 @@ pub(crate) enum WalkPart<'a> {
     /// The interpreter whose frames follow.
     Runtime(u32),
     Frame(WalkedFunction),
+    /// A frame of code that a virtual machine made.
+    Generated(GeneratedFrame),
     /// The names of a function and of its file, once.
     Names(WalkedFunction, StringBytes<'a>, StringBytes<'a>),
 }
@@ -104,6 +106,30 @@ pub(crate) struct WalkedFunction {
     /// The instruction relative to the code; in `WalkPart::Names`, the function's first line.
     pub(crate) at: u32,
 }
+
+/// The identity of a frame in code of a virtual machine for Java.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct GeneratedFrame {
+    /// The blob of code; if it is interpreted, the constant part of its method.
+    pub(crate) code: u64,
+    /// The number of the compilation; if it is interpreted, a hash of the constant part.
+    pub(crate) cookie: u32,
+    /// The address relative to the blob, or the index of the bytecode.
+    pub(crate) at: u32,
+    pub(crate) is_interpreted: bool,
+}
+
+/// Returns the hash of what identifies a method (walk.bpf.c computes the same), given the start of its constant part.
+pub(crate) fn method_cookie(constant: &[u8; METHOD_BYTES]) -> u32 {
+    let words = constant.as_chunks::<8>().0;
+    let mix = |hash: u64, word: usize| {
+        (hash ^ u64::from_le_bytes(words[word])).wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ hash >> 29
+    };
+    (mix(mix(u64::from_le_bytes(words[1]), 4), 5) >> 32) as u32
+}
+
+/// Bytes of a method's constant part that identify it.
+pub(crate) const METHOD_BYTES: usize = 48;
 
 /// A string of the process: its length in characters, its state, and its first or last bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -146,6 +172,11 @@ impl<'a> Iterator for WalkParts<'a> {
             0 => Some(WalkPart::Native(low, false)),
             4 => Some(WalkPart::Native(low, true)),
             3 => Some(WalkPart::Runtime(low as u32)),
+            5 | 6 => {
+                let key = self.word()?;
+                let (cookie, at) = ((key >> 32) as u32, key as u32);
+                Some(WalkPart::Generated(GeneratedFrame { code: low, cookie, at, is_interpreted: tag == 6 }))
+            }
             1 | 2 => {
                 let key = self.word()?;
                 let function = WalkedFunction { code: low, cookie: (key >> 32) as u32, at: key as u32 };

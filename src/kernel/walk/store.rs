@@ -2,6 +2,7 @@
 
 use std::os::fd::AsFd;
 
+use super::code_cache::CodeCache;
 use super::pool::Range;
 use super::runtime::{LanguageRuntime, RUNTIMES};
 use super::{BLOCK, MAX_MAPPINGS, Mapping, Mark, NoRoom, RowRange, Walker};
@@ -19,6 +20,8 @@ pub(crate) trait Store {
     fn forget_process(&mut self, pid: i32);
     /// Stores how to walk an interpreter; returns its number, `None` if there is no room or the kernel cannot do it.
     fn add_runtime(&mut self, runtime: &LanguageRuntime) -> Option<u32>;
+    /// Stores where a virtual machine has its code, like [`Self::add_runtime`].
+    fn add_code_cache(&mut self, cache: &CodeCache) -> Option<u32>;
     /// Frees the number of an interpreter that no process uses.
     fn drop_runtime(&mut self, number: u32);
     /// Sets the interpreter of a process until it is forgotten; 0 for none.
@@ -102,13 +105,14 @@ impl Store for Walker {
     }
 
     fn add_runtime(&mut self, runtime: &LanguageRuntime) -> Option<u32> {
-        let number = self.runtimes.iter().position(|used| !used).unwrap_or(self.runtimes.len());
-        let thread_pointer = self.thread_pointer.filter(|_| number < RUNTIMES)?;
-        let runtimes = self.program.object.map("runtimes").ok()?;
-        calls::put_bytes(runtimes, number as u32, &runtime.encode(thread_pointer)).ok()?;
-        self.runtimes.resize(self.runtimes.len().max(number + 1), false);
-        self.runtimes[number] = true;
-        Some(number as u32)
+        let runtime = runtime.encode(self.thread_pointer?);
+        self.store_runtime(&runtime, &CodeCache::default())
+    }
+
+    fn add_code_cache(&mut self, cache: &CodeCache) -> Option<u32> {
+        // Its ID is 0: it has no list of frames.
+        let none = LanguageRuntime::default().encode(0);
+        self.store_runtime(&none, cache)
     }
 
     fn drop_runtime(&mut self, number: u32) {
@@ -129,5 +133,18 @@ impl Store for Walker {
 
     fn held(&self) -> (usize, usize) {
         (self.rows.held() + self.mappings.held(), self.limit)
+    }
+}
+
+impl Walker {
+    /// Stores both descriptions of an interpreter at a free number; one of them is empty.
+    fn store_runtime(&mut self, runtime: &[u8], cache: &CodeCache) -> Option<u32> {
+        let number = self.runtimes.iter().position(|used| !used).unwrap_or(self.runtimes.len());
+        let object = Some(&self.program.object).filter(|_| number < RUNTIMES)?;
+        calls::put_bytes(object.map("runtimes").ok()?, number as u32, runtime).ok()?;
+        calls::put_bytes(object.map("code_caches").ok()?, number as u32, &cache.encode()).ok()?;
+        self.runtimes.resize(self.runtimes.len().max(number + 1), false);
+        self.runtimes[number] = true;
+        Some(number as u32)
     }
 }

@@ -125,6 +125,26 @@ struct runtime {
 	u8 php, unused[3];
 };
 
+/* The heaps of code of a virtual machine for Java (code_cache.rs, CodeCache, has the same fields): where it may have
+ * code, where its interpreter is, and each heap with its map of segments. A byte of that counts back to the first of
+ * a block. The length is 0 where the number is of another kind of interpreter. */
+#define HEAPS 3
+struct code_heap {
+	u64 start, len, segments;
+};
+struct code_cache {
+	u64 start, len, interpreter, interpreter_len;
+	struct code_heap heap[HEAPS];
+	u32 id;
+	/* From a block to its blob, and from a blob to the number of its compilation. */
+	u16 blob, compilation;
+	/* Fields of a blob; where code begins is a pointer or an offset of 32 bits. */
+	u8 size, frame_size, complete, complete_is_short, code, code_is_offset;
+	/* From a method to its constant part, and the size of that before the bytecode. */
+	u8 constant, constant_size;
+	u8 segment_shift, unused[7];
+};
+
 /* Who asked last, of those whose numbers have the same low bits, when, and how long it is not to ask again: twice as
  * long each time, unless it had no reason to for much longer. */
 #define ASKERS 4096
@@ -155,7 +175,15 @@ struct asker {
 #define NAME_TAG (2ull << TAG)
 #define RUNTIME_TAG (3ull << TAG)
 #define TEXT_TAG (4ull << TAG)
+/* A frame in a blob of the virtual machine, and then its compilation and the pc in the blob; the constant part of a
+ * method that is interpreted, and then its cookie and the bytecode's index. */
+#define BLOB_TAG (5ull << TAG)
+#define METHOD_TAG (6ull << TAG)
 #define ADDRESS_BITS ((1ull << TAG) - 1)
+
+/* Bytes that a blob's head is read by, and steps back to its first segment. */
+#define BLOB_HEAD 128
+#define HOPS 12
 
 /* Functions whose names were written, by the low bits of a hash. */
 #define SEEN (1 << 14)
@@ -240,6 +268,9 @@ struct state {
 	 * native frames, and how many names may be written. */
 	u32 runtime;
 	u8 named, in_run, done, names;
+	/* The range of code of a virtual machine; and the last blob with a frame of its own. */
+	u64 code_start, code_len, blob, blob_len;
+	u32 blob_frame, compilation;
 	/* Native frames. */
 	u64 frames, most;
 	u64 object[32];
@@ -315,6 +346,7 @@ struct map DATA("maps") pendings = { ARRAY, 4, sizeof(struct pending), 1, 0, 0 }
 struct map DATA("maps") families = { ARRAY, 4, sizeof(struct family), 1, 0, 0 };
 struct map DATA("maps") askers = { ARRAY, 4, sizeof(struct asker), ASKERS, 0, 0 };
 struct map DATA("maps") runtimes = { ARRAY, 4, sizeof(struct runtime), RUNTIMES, 0, 0 };
+struct map DATA("maps") code_caches = { ARRAY, 4, sizeof(struct code_cache), RUNTIMES, 0, 0 };
 struct map DATA("maps") seen = { ARRAY, 4, sizeof(struct seen), 1, 0, 0 };
 struct map DATA("maps") asks = { RING, 0, 0, ASKS, 0, 0 };
 struct map DATA("maps") events = { PERF_EVENT_ARRAY, 4, 4, 0, 0, 0 };
@@ -731,6 +763,20 @@ INLINE u32 half(struct state *s, u8 at)
 	return *(u32 *)((u8 *)s->object + (at & 0xfc));
 }
 
+/* Finds the code of the process's virtual machine. */
+INLINE void find_code(struct state *s)
+{
+	u32 number = s->runtime;
+	struct code_cache *c = map_lookup(&code_caches, &number);
+
+	if (!c || !c->len)
+		return;
+	s->code_start = c->start;
+	s->code_len = c->len;
+	s->most = MIXED_FRAMES;
+	s->flags |= MIXED;
+}
+
 /* Finds the innermost frame of the interpreter in the current thread. */
 INLINE void find_frame(struct state *s)
 {
@@ -742,8 +788,10 @@ INLINE void find_frame(struct state *s)
 	if (!number)
 		return;
 	r = map_lookup(&runtimes, &number);
-	if (!r || !r->id)
+	if (!r)
 		return;
+	if (!r->id)
+		return find_code(s);
 	s->most = MIXED_FRAMES;
 	s->flags |= MIXED;
 	if (r->global) {
@@ -957,6 +1005,198 @@ INLINE u64 run_of(struct state *s, u64 at)
 	return (s->pc & ADDRESS_BITS) | (at - r->text < r->text_len ? TEXT_TAG : 0);
 }
 
+/* Whether an address is in code of the virtual machine. */
+INLINE int is_java(struct state *s, u64 at)
+{
+	return at - s->code_start < s->code_len;
+}
+
+/* Finds the blob of code that has an address, reads its head, and returns its address; 0 without a blob. */
+INLINE u64 find_blob(struct state *s, struct code_cache *c, u64 at)
+{
+	u64 start = 0, segments = 0, segment, by = 0;
+
+#pragma unroll
+	for (int i = 0; i < HEAPS; i++) {
+		if (at - c->heap[i].start < c->heap[i].len) {
+			start = c->heap[i].start;
+			segments = c->heap[i].segments;
+		}
+	}
+	if (!segments)
+		return 0;
+	s->pair[1] = (at - start) >> (c->segment_shift & 31);
+#pragma unroll
+	for (int i = 0; i < HOPS; i++) {
+		segment = s->pair[1];
+		s->pair[0] = 0;
+		if (read_user(&s->pair[0], 1, (const void *)(segments + segment)))
+			return 0;
+		by = s->pair[0];
+		if (!by)
+			break;
+		if (by == 0xff)
+			return 0;
+		s->pair[1] = segment - by;
+	}
+	if (by)
+		return 0;
+	start += (s->pair[1] << (c->segment_shift & 31)) + c->blob;
+	return read_user(s->object, BLOB_HEAD, (const void *)start) ? 0 : start;
+}
+
+/* Takes the return address at this place of the stack if it is in code of the virtual machine, as it is for all that
+ * was called from there. */
+INLINE int returns_at(struct state *s, u64 at)
+{
+	if (get(s, at, 8) || !is_java(s, s->pair[0]))
+		return 0;
+	s->sp = at + 8;
+	s->pc = s->pair[0];
+	return 1;
+}
+
+/* Whether only the rest of a function's end is left: 1 if its frame pointer is popped, 2 if that comes first. */
+INLINE u64 is_leaving(struct state *s)
+{
+	u64 bytes;
+
+	if (get(s, s->pc, 16))
+		return 0;
+	bytes = s->pair[0];
+	if ((u8)bytes == 0x5d)
+		return 2;
+	/* ret; cmp rsp, [r15 + n]; mov r10, [r15 + n]; ja to what polls, before ret. */
+	if ((u8)bytes == 0xc3 || (bytes & 0x3fffff) == 0x273b49 || (bytes & 0xffffff) == 0x978b4d)
+		return 1;
+	return (u16)bytes == 0x870f && (u8)(bytes >> 48) == 0xc3;
+}
+
+/* The caller of the innermost function, which may not have its own frame yet, or has left it. */
+INLINE long leaf_caller(struct state *s, struct code_cache *c, u64 blob, u64 size)
+{
+	s32 word = half(s, c->complete);
+	s32 complete = !c->complete_is_short ? word : c->complete & 2 ? word >> 16 : (s16)word;
+	u64 code = c->code_is_offset ? blob + half(s, c->code) : field(s, c->code), leaving;
+
+	leaving = size ? is_leaving(s) : 0;
+	if (leaving == 1 || !size || complete < 0 || s->pc - code < (u64)complete) {
+		if (returns_at(s, s->sp))
+			return 0;
+	}
+	if (leaving == 2 || (size && s->pc - code < (u64)complete)) {
+		if (returns_at(s, s->sp + 8)) {
+			if (get(s, s->sp - 16, 8))
+				return end(s, FAULT);
+			s->fp = s->pair[0];
+			return 0;
+		}
+	}
+	if (!size)
+		return by_frame_pointer(s);
+	if (get(s, s->sp + size - 16, 16))
+		return end(s, FAULT);
+	if (!is_java(s, s->pair[1]))
+		return returns_at(s, s->sp) ? 0 : end(s, NOWHERE);
+	s->sp += size;
+	s->fp = s->pair[0];
+	s->pc = s->pair[1];
+	return 0;
+}
+
+/* A frame of the virtual machine's interpreter: a method, where its bytecode is executed, and who called it. */
+INLINE long bytecode(struct state *s, struct code_cache *c, u64 fresh)
+{
+	u64 sp, fp, pc, method, at, constant, cookie;
+
+	s->ip[s->depth & (WORDS - 1)] = TEXT_TAG | (s->pc & ADDRESS_BITS);
+	s->depth++;
+	if (s->fp & 7 || s->fp - s->sp >= 4 << 20)
+		return end(s, NO_FRAME);
+	/* From the bytecode's address, eight words below, to the return address. */
+	if (read_user(s->object, 80, (const void *)(s->fp - 64)))
+		return end(s, FAULT);
+	at = s->object[0];
+	method = s->object[5];
+	sp = s->object[7];
+	fp = s->object[8];
+	pc = s->object[9];
+	if (!get(s, method + c->constant, 8)) {
+		constant = s->pair[0];
+		if (!read_user(s->object, 48, (const void *)constant)) {
+			cookie = mix(mix(s->object[1], s->object[4]), s->object[5]);
+			constant += c->constant_size;
+#ifndef ARM64
+			if (fresh && s->reg[13] - constant < 0x10000)
+				at = s->reg[13];
+#endif
+			at -= constant;
+			constant -= c->constant_size;
+			s->ip[s->depth & (WORDS - 1)] = METHOD_TAG | (constant & ADDRESS_BITS);
+			s->ip[(s->depth + 1) & (WORDS - 1)] = cookie >> 32 << 32 | (u32)at;
+			s->depth += 2;
+		}
+	}
+	if (sp <= s->sp || sp - s->fp >= 4 << 20 || !is_java(s, pc))
+		return end(s, NOWHERE);
+	s->sp = sp;
+	s->fp = fp;
+	s->pc = pc;
+	return 0;
+}
+
+/* One frame of code that a virtual machine made: what it is, and who called it. */
+INLINE long generated(struct state *s, u64 at)
+{
+	u32 number = s->runtime;
+	struct code_cache *c = map_lookup(&code_caches, &number);
+	u64 fresh = s->fresh, blob, size;
+
+	if (!c || s->depth > WORDS - 8)
+		return end(s, FULL);
+	s->frames++;
+	s->fresh = 0;
+	s->back = CALL;
+	s->by_fp = 0;
+	if (!s->named) {
+		s->named = 1;
+		s->ip[s->depth & (WORDS - 1)] = RUNTIME_TAG | c->id;
+		s->depth++;
+	}
+	if (at - c->interpreter < c->interpreter_len)
+		return bytecode(s, c, fresh);
+	blob = s->blob;
+	if (fresh || at - blob >= s->blob_len) {
+		blob = find_blob(s, c, at);
+		s->blob = blob;
+		s->blob_len = blob ? half(s, c->size) : 0;
+		s->blob_frame = half(s, c->frame_size);
+		s->compilation = 0;
+		if (blob && !get(s, blob + c->compilation, 4))
+			s->compilation = (u32)s->pair[0];
+	}
+	if (!blob) {
+		s->ip[s->depth & (WORDS - 1)] = s->pc & ADDRESS_BITS;
+		s->depth++;
+		return by_frame_pointer(s);
+	}
+	s->ip[s->depth & (WORDS - 1)] = BLOB_TAG | (blob & ADDRESS_BITS);
+	s->ip[(s->depth + 1) & (WORDS - 1)] = (u64)s->compilation << 32 | (u32)(s->pc - blob);
+	s->depth += 2;
+	/* Code without a frame of known size has a frame pointer, but where it begins. */
+	size = s->blob_frame < 1 << 20 ? (u64)s->blob_frame * 8 : 0;
+	if (fresh)
+		return leaf_caller(s, c, blob, size);
+	if (!size)
+		return by_frame_pointer(s);
+	if (get(s, s->sp + size - 16, 16))
+		return end(s, FAULT);
+	s->sp += size;
+	s->fp = s->pair[0];
+	s->pc = s->pair[1];
+	return is_java(s, s->pc) ? 0 : end(s, NOWHERE);
+}
+
 /* One native frame: where it is, and who called it. */
 INLINE long native(struct state *s)
 {
@@ -973,6 +1213,8 @@ INLINE long native(struct state *s)
 	if (s->frames >= s->most || s->depth >= WORDS - 1)
 		return end(s, FULL);
 	at = s->pc - s->back;
+	if (is_java(s, at))
+		return generated(s, at);
 	if (at - s->start >= s->len && s->known)
 		find(s, at);
 	if (s->len)
@@ -1169,8 +1411,9 @@ INLINE void walk_from_here(void *ctx, struct state *s, const struct settings *sa
 	s->code = 0;
 	s->named = s->in_run = s->done = 0;
 	s->names = NAMES;
+	s->code_len = s->blob_len = 0;
 	find_frame(s);
-	loop((s->frame ? MIXED_FRAMES + WORDS / 2 : FRAMES) + 1 + MOST_PENDING, step, &which, 0);
+	loop((s->frame || s->code_len ? MIXED_FRAMES + WORDS / 2 : FRAMES) + 1 + MOST_PENDING, step, &which, 0);
 	n = s->depth & (WORDS - 1);
 	if (s->owner != task)
 		return;

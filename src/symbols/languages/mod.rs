@@ -6,6 +6,7 @@ use crate::symbols::elf::program::{ElfProgram, Segment};
 
 mod cpython;
 mod debug_offsets;
+pub(crate) mod hotspot;
 mod php;
 pub(crate) mod prober;
 pub(crate) mod runtime_file;
@@ -32,9 +33,10 @@ pub(crate) enum NotWalked {
 /// Reads bytes as the inputs that processes write; the first byte selects a file, its table of offsets, or a walk.
 pub fn read_untrusted(bytes: &[u8]) {
     let Some((kind, bytes)) = bytes.split_first() else { return };
-    match kind % 3 {
+    match kind % 4 {
         0 => drop(runtime_file::RuntimeFile::of(bytes)),
         1 => drop(debug_offsets::parse(13, bytes)),
+        2 => hotspot::read_untrusted(bytes),
         _ => WalkParts::of(bytes).for_each(|part| {
             if let WalkPart::Names(_, name, file) = part {
                 strings::decode(name, 2, false);
@@ -86,9 +88,9 @@ mod tests {
         #![proptest_config(crate::damage::kept())]
 
         #[test]
-        fn any_words_of_a_walk_are_read(words in proptest::collection::vec((0u64..6, any::<u64>()), 0..80)) {
+        fn any_words_of_a_walk_are_read(words in proptest::collection::vec((0u64..8, any::<u64>()), 0..80)) {
             let tagged = |(tag, word): (u64, u64)| (tag << 56 | word & 0x00ff_ffff_ffff_ffff).to_le_bytes();
-            let bytes: Vec<u8> = std::iter::once(2).chain(words.into_iter().flat_map(tagged)).collect();
+            let bytes: Vec<u8> = std::iter::once(3).chain(words.into_iter().flat_map(tagged)).collect();
             read_untrusted(&bytes);
         }
     }

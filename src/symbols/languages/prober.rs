@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::{Receiver, Sender, unbounded};
 use std::collections::VecDeque;
 
-use super::runtime_file::RuntimeFile;
-use super::{NotWalked, ProcessMemory, ThreadSlot};
+use super::runtime_file::{FoundRuntime, RuntimeFile};
+use super::{NotWalked, ProcessMemory};
 use crate::kernel::procfs;
 
 /// The longest time that a process may take, and how many threads may wait for longer ones.
@@ -24,9 +24,9 @@ pub(crate) struct ProbeJob {
     pub(crate) bias: u64,
 }
 
-pub(crate) type Found = Result<ThreadSlot, NotWalked>;
+pub(crate) type Found = Result<FoundRuntime, NotWalked>;
 
-/// A process that was read, and where its threads keep their state.
+/// A process that was read, and its runtime.
 pub(crate) type ProbeAnswer = (u64, ProbeJob, Found);
 
 #[derive(Debug)]
@@ -44,7 +44,7 @@ pub(crate) struct Prober {
 
 impl Prober {
     pub(crate) fn new() -> Self {
-        Self::with(|job| job.file.slot(job.bias, &Process(job.pid)))
+        Self::with(|job| job.file.find(job.bias, &Process(job.pid)))
     }
 
     fn with(read: fn(&ProbeJob) -> Found) -> Self {

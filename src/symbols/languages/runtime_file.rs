@@ -8,6 +8,7 @@ use crate::record::interpreted::Language;
 use crate::symbols::elf::program::{ElfProgram, Machine};
 
 use super::cpython::CpythonFile;
+use super::hotspot::{HotspotFile, JavaMachine};
 use super::php::PhpFile;
 use super::{NotWalked, ProcessMemory, ThreadSlot};
 
@@ -21,7 +22,12 @@ pub(crate) struct LanguageVersion {
 
 impl fmt::Display for LanguageVersion {
     fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(to, "{} {}.{}", self.language.name(), self.major, self.minor)
+        match (self.language, self.major) {
+            // The version is known only from the memory of a process.
+            (Language::Java, 0) => to.write_str(self.language.name()),
+            (Language::Java, major) => write!(to, "java {major}"),
+            (language, major) => write!(to, "{} {major}.{}", language.name(), self.minor),
+        }
     }
 }
 
@@ -36,6 +42,14 @@ pub(crate) struct RuntimeFile {
 enum Kind {
     Cpython(CpythonFile),
     Php(PhpFile),
+    Hotspot(HotspotFile),
+}
+
+/// A runtime in the memory of a process.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum FoundRuntime {
+    Threads(ThreadSlot),
+    Machine(Box<JavaMachine>),
 }
 
 /// A file that was recognized; an error if its version is not supported.
@@ -53,7 +67,11 @@ impl RuntimeFile {
             let ((major, minor), file) = PhpFile::of(program)?;
             Some((LanguageVersion { language: Language::Php, major, minor }, file.map(Kind::Php)))
         };
-        let (version, kind) = python().or_else(php)?;
+        let java = || {
+            let file = HotspotFile::of(program)?;
+            Some((LanguageVersion { language: Language::Java, major: 0, minor: 0 }, Ok(Kind::Hotspot(file))))
+        };
+        let (version, kind) = python().or_else(php).or_else(java)?;
         Some((version, kind.map(|kind| Self { version, kind })))
     }
 
@@ -62,24 +80,32 @@ impl RuntimeFile {
         match &self.kind {
             Kind::Cpython(file) => file.bias(map),
             Kind::Php(file) => file.bias(map),
+            Kind::Hotspot(file) => file.bias(map),
         }
     }
 
-    /// Finds where threads keep their state. The process must be readable, even if nothing of it is needed: the kernel
-    /// reads it without this user's rights.
-    pub(crate) fn slot(&self, bias: u64, memory: &impl ProcessMemory) -> Result<ThreadSlot, NotWalked> {
+    /// Finds the runtime in the memory of a process. The process must be readable, even if nothing of it is needed: the
+    /// kernel reads it without this user's rights.
+    pub(crate) fn find(&self, bias: u64, memory: &impl ProcessMemory) -> Result<FoundRuntime, NotWalked> {
         match &self.kind {
-            Kind::Cpython(file) => file.slot(bias, memory),
-            Kind::Php(file) => file.slot(bias, memory),
+            Kind::Cpython(file) => file.slot(bias, memory).map(FoundRuntime::Threads),
+            Kind::Php(file) => file.slot(bias, memory).map(FoundRuntime::Threads),
+            Kind::Hotspot(file) => file.machine(bias, memory).map(Box::new).map(FoundRuntime::Machine),
         }
     }
 
-    /// Returns how a process is walked whose file is mapped with this difference from the linked addresses.
-    pub(crate) fn runtime(&self, bias: u64, slot: ThreadSlot, number: u32) -> LanguageRuntime {
-        let id = number << LANGUAGE_BITS | self.version.language as u32;
+    /// Returns the runtime's ID in walks, given a number.
+    pub(crate) fn id(&self, number: u32) -> u32 {
+        number << LANGUAGE_BITS | self.version.language as u32
+    }
+
+    /// Returns how the frames of a process are walked whose file is mapped with this difference from the linked addresses;
+    /// `None` if it has no list of frames.
+    pub(crate) fn runtime(&self, bias: u64, slot: ThreadSlot, id: u32) -> Option<LanguageRuntime> {
         match &self.kind {
-            Kind::Cpython(file) => file.runtime(bias, slot, id),
-            Kind::Php(file) => file.runtime(bias, id),
+            Kind::Cpython(file) => Some(file.runtime(bias, slot, id)),
+            Kind::Php(file) => Some(file.runtime(bias, id)),
+            Kind::Hotspot(_) => None,
         }
     }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::NotWalked;
 use super::prober::{ProbeJob, Prober};
-use super::runtime_file::{LanguageVersion, RuntimeFile};
+use super::runtime_file::{FoundRuntime, LanguageVersion, RuntimeFile};
 use crate::kernel::procfs::{self, ProcMapping};
 use crate::symbols::bytes::Bytes;
 use crate::symbols::trust::find_file;
@@ -33,11 +33,14 @@ fn process(pid: i32, files: &mut HashMap<(u32, u32, u64), Recognized>, prober: &
         let file = files.entry((map.major, map.minor, map.inode)).or_insert_with(|| recognize(pid, map));
         Some((file.clone()?, map))
     });
-    let ((version, file), map) = recognized.next()?;
+    let ((mut version, file), map) = recognized.next()?;
     let walked = match file {
         Ok(file) => {
             let bias = file.bias(map).or_else(|| recognized.find_map(|(_, map)| file.bias(map)));
             let found = bias.map(|bias| prober.read_now(ProbeJob { pid, file: file.clone(), bias }));
+            if let Some(Ok(FoundRuntime::Machine(machine))) = &found {
+                version.major = machine.layout.major;
+            }
             found.unwrap_or(Err(NotWalked::NotBegun)).map(drop)
         }
         Err(why) => Err(why),

@@ -5,9 +5,10 @@ use std::time::{Duration, Instant};
 
 use crate::kernel::procfs;
 use crate::kernel::walk::Store;
+use crate::kernel::walk::code_cache::CodeCache;
 use crate::symbols::languages::NotWalked;
 use crate::symbols::languages::prober::{Found, ProbeAnswer, ProbeJob};
-use crate::symbols::languages::runtime_file::RuntimeFile;
+use crate::symbols::languages::runtime_file::{FoundRuntime, LanguageVersion, RuntimeFile};
 
 use super::{AddressSpaceTracker, InterpreterFigures};
 
@@ -23,6 +24,7 @@ const PATIENCE: Duration = Duration::from_millis(10);
 pub(super) struct Interpreter {
     file: Arc<RuntimeFile>,
     bias: u64,
+    version: LanguageVersion,
     /// Its number in the kernel, once the state of its threads was found.
     number: Option<Arc<u32>>,
     /// When to try again, and how many tries there were.
@@ -35,7 +37,7 @@ pub(super) struct Interpreter {
 impl Interpreter {
     fn figures(&self) -> InterpreterFigures {
         let walked = if self.number.is_some() { Ok(()) } else { Err(self.why) };
-        InterpreterFigures { version: self.file.version, walked, processes: 1 }
+        InterpreterFigures { version: self.version, walked, processes: 1 }
     }
 
     pub(super) fn number(&self) -> u32 {
@@ -63,7 +65,15 @@ impl<S: Store> AddressSpaceTracker<S> {
         let own = match before.filter(is_it).or_else(|| self.inherited(pid).filter(is_it)) {
             Some(known) => known,
             None => {
-                let own = Interpreter { file, bias, number: None, delay: AGAIN, tries: 0, why: NotWalked::NotBegun };
+                let own = Interpreter {
+                    version: file.version,
+                    file,
+                    bias,
+                    number: None,
+                    delay: AGAIN,
+                    tries: 0,
+                    why: NotWalked::NotBegun,
+                };
                 return Some(self.begin_interpreter(pid, own));
             }
         };
@@ -146,8 +156,8 @@ impl<S: Store> AddressSpaceTracker<S> {
     /// Starts walking an interpreter whose threads were found; else schedules the next try.
     fn settle_interpreter(&mut self, pid: i32, own: &mut Interpreter, found: Found) {
         self.changed.get_or_insert_with(Instant::now);
-        let slot = match found {
-            Ok(slot) => slot,
+        let found = match found {
+            Ok(found) => found,
             Err(why) => {
                 own.why = why;
                 if own.tries < TRIES {
@@ -159,9 +169,19 @@ impl<S: Store> AddressSpaceTracker<S> {
             }
         };
         self.next_interpreter = self.next_interpreter.wrapping_add(1).max(1);
-        let runtime = own.file.runtime(own.bias, slot, self.next_interpreter);
         own.why = NotWalked::NoRoom;
-        if let Some(number) = self.store.add_runtime(&runtime) {
+        let id = own.file.id(self.next_interpreter);
+        let number = match found {
+            FoundRuntime::Threads(slot) => {
+                own.file.runtime(own.bias, slot, id).and_then(|runtime| self.store.add_runtime(&runtime))
+            }
+            FoundRuntime::Machine(machine) => {
+                own.version.major = machine.layout.major;
+                self.machines.add(id, pid, machine.layout);
+                self.store.add_code_cache(&CodeCache { id, ..machine.cache })
+            }
+        };
+        if let Some(number) = number {
             own.number = Some(Arc::new(number));
             self.store.set_runtime(pid, number);
         }

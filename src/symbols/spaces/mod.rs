@@ -24,6 +24,7 @@ use crate::kernel::procfs;
 use crate::kernel::walk::{Asks, Mapping, ProcessEvent, Store, WalkEnds, Walker, lack};
 use crate::record::interpreted::Language;
 use crate::symbols::languages::NotWalked;
+use crate::symbols::languages::hotspot::names::JavaMachines;
 use crate::symbols::languages::prober::Prober;
 use crate::symbols::languages::runtime_file::{LanguageVersion, RuntimeFile};
 use built_table::{Done, Id};
@@ -58,6 +59,7 @@ pub(crate) struct UnwindTableService {
     pub(crate) news: ProcessEventSender,
     pub(crate) tables: Arc<ArcSwap<Tables>>,
     pub(crate) starts: Starts,
+    pub(crate) machines: JavaMachines,
 }
 
 /// Announces programs that are about to start.
@@ -137,8 +139,9 @@ pub(crate) fn follow(mut walker: Walker, languages: bool) -> io::Result<UnwindTa
     let mut spaces = AddressSpaceTracker::new(walker, Files::new(hasher, elsewhere), tables.clone());
     spaces.prober = languages.then(Prober::new);
     let from = Inputs { news, asked, made, starting };
+    let machines = spaces.machines.clone();
     crate::kernel::thread("tables", move || spaces.run(&from))?;
-    Ok(UnwindTableService { news: sender, tables, starts: Starts(starts) })
+    Ok(UnwindTableService { news: sender, tables, starts: Starts(starts), machines })
 }
 
 /// Forwards requests for tables until the receiver is dropped.
@@ -205,6 +208,8 @@ struct AddressSpaceTracker<S> {
     prober: Option<Prober>,
     /// When to read which of these processes again.
     probes: FxHashMap<i32, Instant>,
+    /// Those of Java.
+    machines: JavaMachines,
     /// Interpreters so far.
     next_interpreter: u32,
 }
@@ -223,6 +228,7 @@ impl<S: Store> AddressSpaceTracker<S> {
             swept: Instant::now(),
             prober: None,
             probes: FxHashMap::default(),
+            machines: JavaMachines::default(),
             next_interpreter: 0,
         }
     }

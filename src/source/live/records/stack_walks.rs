@@ -1,6 +1,7 @@
 //! User stacks walked by a BPF program in the kernel: it writes each stack as a separate record before the sample, or
 //! next to it at tracepoints. This module joins both into a sample with the whole chain, as if walked by the kernel.
 
+mod generated;
 mod interpreted;
 mod traced;
 
@@ -87,8 +88,9 @@ pub(crate) fn wanted(
         let program = walker.program();
         let following = spaces::follow(walker, interpreters != Interpreters::Off)
             .map_err(|error| (error.to_string(), String::new()))?;
+        let machines = following.machines.clone();
         let mut walks = StackWalks::new(program.clone(), following);
-        walks.pairs.interpreted = InterpretedFrames::new(interpreters, program);
+        walks.pairs.interpreted = InterpretedFrames::new(interpreters, program, machines);
         Ok(walks)
     };
     match way {
@@ -127,7 +129,7 @@ pub(crate) struct StackWalks {
 
 impl StackWalks {
     fn new(program: Arc<Program>, following: UnwindTableService) -> Self {
-        let UnwindTableService { news, tables, starts } = following;
+        let UnwindTableService { news, tables, starts, .. } = following;
         Self { by_tables: true, starts: Some(starts), ..Self::with(program, WalkJoiner::new(news), tables) }
     }
 

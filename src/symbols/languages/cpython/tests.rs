@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use super::*;
 
 /// ProcessMemory in pieces.
-struct Pieces(BTreeMap<u64, Vec<u8>>);
+pub(crate) struct Pieces(pub(crate) BTreeMap<u64, Vec<u8>>);
 
 impl ProcessMemory for Pieces {
     fn read(&self, at: u64, to: &mut [u8]) -> Option<()> {

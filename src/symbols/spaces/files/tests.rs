@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use crate::symbols::trust::door;
 
 use super::*;
+use crate::kernel::walk::code_cache::CodeCache;
 use crate::kernel::walk::{LanguageRuntime, NoRoom};
 
 /// A store with room for some rows; released rows are free at once.
@@ -41,6 +42,10 @@ impl Store for BuildCounter {
 
     fn forget_process(&mut self, pid: i32) {
         self.processes.remove(&pid);
+    }
+
+    fn add_code_cache(&mut self, _: &CodeCache) -> Option<u32> {
+        None
     }
 
     fn add_runtime(&mut self, _: &LanguageRuntime) -> Option<u32> {

@@ -6,16 +6,18 @@ use std::sync::Arc;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::event::Interpreters;
-use crate::kernel::walk::runtime::{StringBytes, WalkPart, WalkParts, WalkedFunction};
+use crate::kernel::walk::runtime::{GeneratedFrame, StringBytes, WalkPart, WalkParts, WalkedFunction};
 use crate::kernel::walk::{MIXED, Program};
 use crate::record::in_place::{i32_at, u64_at};
 use crate::record::interpreted::{self, FUNCTION_LEN, Language};
 use crate::record::{Layout, SampleId};
+use crate::symbols::languages::hotspot::names::JavaMachines;
 use crate::symbols::languages::runtime_file::language_of;
 use crate::symbols::languages::strings;
 use crate::symbols::spaces::InterpretedFigures;
 
 use super::super::output::{RecordOutput, TIME_AT};
+use super::generated::{GeneratedFrames, GeneratedFunctions};
 use super::{FLAGS_AT, FRAMES_AT, ID_AT, TASK_AT};
 
 /// The maximum number of functions, and of their places in processes.
@@ -40,6 +42,7 @@ pub(super) struct InterpretedFrames {
     functions: FxHashMap<FunctionKey, u32>,
     /// The languages whose unnamed functions were described.
     described: Vec<Language>,
+    generated: GeneratedFrames,
     /// Functions by interpreter, address and content of their code.
     places: FxHashMap<(u32, u64, u32), u32>,
     /// Processes whose mapping was written, and those with frames whose next sample needs it.
@@ -54,8 +57,8 @@ pub(super) struct InterpretedFrames {
 }
 
 impl InterpretedFrames {
-    pub(super) fn new(shown: Interpreters, program: Arc<Program>) -> Self {
-        Self { shown, program: Some(program), ..Self::default() }
+    pub(super) fn new(shown: Interpreters, program: Arc<Program>, machines: JavaMachines) -> Self {
+        Self { shown, program: Some(program), generated: GeneratedFrames::new(machines), ..Self::default() }
     }
 
     /// Sets the layout and the values of the trailers of records until the next call.
@@ -102,9 +105,8 @@ impl InterpretedFrames {
         room: &'a mut Vec<u8>,
     ) -> &'a [u8] {
         let Some(words) = walk.get(FRAMES_AT..).filter(|_| walk[FLAGS_AT] & MIXED != 0) else { return walk };
-        let last = WalkParts::of(words).enumerate().filter(|(_, part)| matches!(part, WalkPart::Frame(_))).last();
-        let outermost = last.map(|(i, _)| i);
-        let (mut runtime, mut leaf, mut language) = (0, None, None);
+        let outermost = self.look(words);
+        let (mut runtime, mut leaf, mut hidden, mut language) = (0, None, None, None);
         let mut frames = std::mem::take(&mut self.words);
         frames.clear();
         for (i, part) in WalkParts::of(words).enumerate() {
@@ -119,6 +121,14 @@ impl InterpretedFrames {
                     self.figures.count(language, number != UNREAD);
                     frames.push(language.address(number));
                 }
+                WalkPart::Generated(frame) => {
+                    let address = frame.code.wrapping_add(frame.at.into());
+                    leaf.get_or_insert(address);
+                    if !self.generated((runtime, frame), &mut frames, out) {
+                        // Its interpreter's address was hidden for it.
+                        frames.extend(if frame.is_interpreted { hidden.take() } else { Some(address) });
+                    }
+                }
                 WalkPart::Native(address, is_own) => {
                     leaf.get_or_insert(address);
                     let is_inner = outermost.is_some_and(|outermost| i < outermost);
@@ -127,6 +137,7 @@ impl InterpretedFrames {
                         Interpreters::Auto => is_own && is_inner,
                         Interpreters::Both | Interpreters::Off => false,
                     };
+                    hidden = is_hidden.then_some(address);
                     frames.extend((!is_hidden).then_some(address));
                 }
             }
@@ -162,22 +173,31 @@ impl InterpretedFrames {
         out: &mut RecordOutput<'_, '_>,
     ) {
         let Some((name, file)) = texts(language, name, file) else { return };
+        if self.places.len() >= PLACES {
+            self.places.clear();
+            self.lost();
+        }
+        let number = self.function((language, name, file, function.at), out);
+        self.places.insert((runtime, function.code, function.cookie), number);
+    }
+
+    fn describe(&mut self, language: Language, out: &mut RecordOutput<'_, '_>) {
         if !self.described.contains(&language) {
             self.described.push(language);
             self.tell(language.address(UNREAD), "(name not read)", out);
             self.tell(language.address(OTHERS), "(other functions)", out);
         }
-        if self.places.len() >= PLACES {
-            self.places.clear();
-            self.lost();
-        }
+    }
+
+    /// Returns the number of a function, and describes it if it is new.
+    fn function(&mut self, key: FunctionKey, out: &mut RecordOutput<'_, '_>) -> u32 {
+        self.describe(key.0, out);
         let next = OTHERS + 1 + self.functions.len() as u32;
-        let key = (language, name, file, function.at);
-        let number = match self.functions.get(&key) {
+        match self.functions.get(&key) {
             Some(known) => *known,
             None if self.functions.len() >= FUNCTIONS => OTHERS,
             None => {
-                let (_, name, file, _) = &key;
+                let (language, name, file, _) = &key;
                 let base = file.rsplit('/').next().unwrap_or(file);
                 // Functions that are written in C have no file.
                 let label = if file.is_empty() { name.clone() } else { format!("{name} ({base})") };
@@ -185,8 +205,50 @@ impl InterpretedFrames {
                 self.functions.insert(key, next);
                 next
             }
-        };
-        self.places.insert((runtime, function.code, function.cookie), number);
+        }
+    }
+
+    /// Returns the position of the outermost frame of a language, and asks for names of code of a virtual machine.
+    fn look(&mut self, words: &[u8]) -> Option<usize> {
+        let (mut runtime, mut outermost, mut unknown) = (0, None, Vec::new());
+        for (i, part) in WalkParts::of(words).enumerate() {
+            match part {
+                WalkPart::Runtime(id) => runtime = id,
+                WalkPart::Frame(_) => outermost = Some(i),
+                WalkPart::Generated(frame) => {
+                    outermost = Some(i);
+                    let code = GeneratedFrame { at: 0, ..frame };
+                    if !self.generated.knows(runtime, code) && !unknown.contains(&code) {
+                        unknown.push(code);
+                    }
+                }
+                WalkPart::Native(..) | WalkPart::Names(..) => {}
+            }
+        }
+        if !unknown.is_empty() {
+            self.generated.ask(runtime, unknown);
+        }
+        outermost
+    }
+
+    /// Adds the functions of a frame in code of a virtual machine; returns `false` if that may not be read.
+    fn generated(
+        &mut self,
+        (runtime, frame): (u32, GeneratedFrame),
+        frames: &mut Vec<u64>,
+        out: &mut RecordOutput<'_, '_>,
+    ) -> bool {
+        let (mut generated, before) = (std::mem::take(&mut self.generated), frames.len());
+        let number = |label: &str| self.function((Language::Java, label.to_owned(), String::new(), 0), out);
+        let found = generated.functions(runtime, frame, number, frames);
+        self.generated = generated;
+        if found == GeneratedFunctions::Unread {
+            self.describe(Language::Java, out);
+            frames.push(Language::Java.address(UNREAD));
+        }
+        let is_named = found == GeneratedFunctions::Known;
+        (before..frames.len()).for_each(|_| self.figures.count(Language::Java, is_named));
+        found != GeneratedFunctions::Unreadable
     }
 
     fn tell(&self, address: u64, label: &str, out: &mut RecordOutput<'_, '_>) {
@@ -225,6 +287,8 @@ fn texts(language: Language, name: StringBytes<'_>, file: StringBytes<'_>) -> Op
             let read = |string, is_end| strings::decode(string, KIND_SHIFT, is_end);
             read(name, false).zip(read(file, true))
         }
+        // Names of Java are not in walks.
+        Language::Java => None,
         Language::Php => {
             let name = strings::qualified(name);
             // The code of a file outside functions.

@@ -1,0 +1,155 @@
+//! Functions of the frames that walks found in code of a virtual machine, read from the memory of its process.
+
+use std::sync::Arc;
+
+use rustc_hash::FxHashMap;
+
+use super::layout::{DataLayout, InlinedLayout, JavaLayout};
+use super::{scopes, tables};
+use crate::kernel::walk::runtime::{GeneratedFrame, METHOD_BYTES, method_cookie};
+use crate::symbols::languages::ProcessMemory;
+
+/// Bytes of each table of compiled code at most, and functions at all of its addresses together.
+const TABLE: u64 = 1 << 20;
+const FUNCTIONS: usize = 1 << 16;
+
+/// The names of the functions in a piece of code: one, or those that were inlined into it at its addresses.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct CodeNames {
+    /// The function itself is the first.
+    pub(crate) labels: Vec<Arc<str>>,
+    /// The start of the code, relative to the blob.
+    code: u64,
+    /// The ends of ranges of addresses relative to the code, in order, each with its place in `chains`.
+    ends: Vec<(i32, u32)>,
+    /// The places of labels, the innermost first.
+    chains: Vec<Box<[u32]>>,
+}
+
+impl CodeNames {
+    fn one(label: Arc<str>) -> Self {
+        Self { labels: vec![label], code: 0, ends: Vec::new(), chains: Vec::new() }
+    }
+
+    /// Reads the names of a frame's code; `None` if the code is gone or is not understood.
+    pub(crate) fn read(frame: GeneratedFrame, layout: &JavaLayout, memory: &impl ProcessMemory) -> Option<Self> {
+        // Other code may have been placed there since the sample, and methods live as long as code that names them.
+        let is_same = || (cookie_of(frame, layout, memory)? == frame.cookie).then_some(());
+        is_same()?;
+        let names = match frame.is_interpreted {
+            true => Self::one(layout.constant.label(frame.code, memory)?.into()),
+            false => Self::of_blob(frame.code, layout, memory)?,
+        };
+        is_same()?;
+        Some(names)
+    }
+
+    fn of_blob(blob: u64, layout: &JavaLayout, memory: &impl ProcessMemory) -> Option<Self> {
+        let name = memory.word(blob.checked_add(layout.blob_name)?)?;
+        let name = tables::string::<96>(name, memory)?;
+        match &name[..] {
+            b"nmethod" | b"native nmethod" => Self::compiled(blob, layout, memory),
+            other => Some(Self::one(String::from_utf8_lossy(other).into())),
+        }
+    }
+
+    fn compiled(blob: u64, layout: &JavaLayout, memory: &impl ProcessMemory) -> Option<Self> {
+        let word = |at: u64| memory.word(blob.checked_add(at)?);
+        let (code_at, is_offset) = layout.blob.code;
+        let code = word(code_at.into())?;
+        let code = if is_offset { u64::from(code as u32) } else { code.checked_sub(blob)? };
+        let label = |method: u64| -> Option<Arc<str>> {
+            let constant = memory.word(method.checked_add(layout.blob.constant.into())?)?;
+            Some(layout.constant.label(constant, memory)?.into())
+        };
+        let mut names = Self { code, ..Self::one(label(word(layout.method)?)?) };
+        let inlined = layout.inlined.as_ref();
+        if let Some([positions, scopes, methods]) = inlined.and_then(|inlined| tables_of(blob, inlined, memory)) {
+            let methods = methods.as_chunks::<8>().0;
+            let label = |index: u32| label(u64::from_le_bytes(*methods.get((index as usize).checked_sub(1)?)?));
+            names.add_inlined(&positions, &scopes, layout.major, label);
+        }
+        Some(names)
+    }
+
+    /// Adds the functions at all addresses of compiled code. Where they are damaged, there is only its own.
+    fn add_inlined(&mut self, positions: &[u8], scopes: &[u8], version: u8, label: impl Fn(u32) -> Option<Arc<str>>) {
+        const OWN: u32 = 0;
+        self.chains.push([OWN].into());
+        let (mut of_scope, mut of_method) = (FxHashMap::default(), FxHashMap::default());
+        let mut left = FUNCTIONS;
+        for position in scopes::positions(positions) {
+            let place = *of_scope.entry(position.scope).or_insert_with(|| {
+                let found = scopes::functions(scopes, position.scope, version).filter(|found| found.len() <= left);
+                let mut place = |method: u32| -> Option<u32> {
+                    *of_method.entry(method).or_insert_with(|| {
+                        self.labels.push(label(method)?);
+                        u32::try_from(self.labels.len() - 1).ok()
+                    })
+                };
+                let chain: Option<Box<[u32]>> = found.and_then(|found| found.into_iter().map(&mut place).collect());
+                let Some(chain) = chain.filter(|chain| !chain.is_empty()) else { return OWN };
+                left -= chain.len();
+                self.chains.push(chain);
+                self.chains.len() as u32 - 1
+            });
+            self.ends.push((position.at, place));
+        }
+    }
+
+    /// Returns the places of the labels at an address of the blob, the innermost first. An address is in the range that
+    /// ends at it, or at the next end: that of a return address is an end.
+    pub(crate) fn at(&self, at: u32) -> &[u32] {
+        let at = u64::from(at).checked_sub(self.code).and_then(|at| i32::try_from(at).ok());
+        let range = at.and_then(|at| self.ends.get(self.ends.partition_point(|(end, _)| *end < at)));
+        range.and_then(|(_, place)| self.chains.get(*place as usize)).map_or(&[0], |chain| &**chain)
+    }
+
+    /// Returns about how much memory it takes.
+    pub(crate) fn bytes(&self) -> usize {
+        let labels: usize = self.labels.iter().map(|label| label.len() + 32).sum();
+        let chains: usize = self.chains.iter().map(|chain| 4 * chain.len() + 16).sum();
+        labels + chains + 8 * self.ends.len() + 128
+    }
+}
+
+/// Reads the positions, scopes and methods of compiled code.
+fn tables_of(blob: u64, inlined: &InlinedLayout, memory: &impl ProcessMemory) -> Option<[Vec<u8>; 3]> {
+    let word = |at: u64| memory.word(blob.checked_add(at)?);
+    let half = |at: u64| word(at).map(|word| u64::from(word as u32));
+    let (first, last) = (half(inlined.positions.0)?, half(inlined.positions.1)?);
+    let ranges = match inlined.data {
+        DataLayout::Inside { scopes, methods } => {
+            let (begin, end) = (word(scopes)?, blob.checked_add(first)?);
+            [(end, blob.checked_add(last)?), (begin, end), (blob.checked_add(half(methods)?)?, begin)]
+        }
+        DataLayout::Apart { immutable, immutable_size, mutable, mutable_size, relocations } => {
+            let (data, size) = (word(immutable)?, half(immutable_size)?);
+            let at = |offset: u64| data.checked_add(offset);
+            let own = word(mutable)?;
+            let methods = own.checked_add(half(relocations)?.next_multiple_of(8))?;
+            let end = own.checked_add(half(mutable_size)?)?;
+            [(at(first)?, at(last)?), (at(last)?, at(size)?), (methods, end)]
+        }
+    };
+    let read = |(begin, end): (u64, u64)| {
+        let len = end.checked_sub(begin).filter(|len| *len <= TABLE)?;
+        let mut bytes = vec![0; len as usize];
+        memory.read(begin, &mut bytes)?;
+        Some(bytes)
+    };
+    let [positions, scopes, methods] = ranges.map(read);
+    Some([positions?, scopes?, methods?])
+}
+
+/// Returns what identifies the code that is at the place of a frame's code now.
+fn cookie_of(frame: GeneratedFrame, layout: &JavaLayout, memory: &impl ProcessMemory) -> Option<u32> {
+    if frame.is_interpreted {
+        let mut constant = [0; METHOD_BYTES];
+        memory.read(frame.code, &mut constant)?;
+        return Some(method_cookie(&constant));
+    }
+    let mut bytes = [0; 4];
+    memory.read(frame.code.checked_add(layout.blob.compilation.into())?, &mut bytes)?;
+    Some(u32::from_le_bytes(bytes))
+}

@@ -1,0 +1,108 @@
+//! Virtual machines for Java (HotSpot): their files by the tables that describe their types, where a process has code,
+//! and the functions of its frames.
+
+pub(crate) mod frames;
+mod layout;
+mod methods;
+pub(crate) mod names;
+mod pages;
+mod scopes;
+mod tables;
+#[cfg(test)]
+mod tests;
+
+use object::{Object, ObjectSection, ObjectSymbol};
+
+use super::{NotWalked, ProcessMemory};
+use crate::kernel::procfs::ProcMapping;
+use crate::kernel::walk::code_cache::CodeCache;
+use crate::kernel::walk::runtime::GeneratedFrame;
+use crate::symbols::elf::program::ElfProgram;
+use frames::CodeNames;
+pub(crate) use layout::JavaLayout;
+use pages::Pages;
+use tables::{TableAddresses, VmTables};
+
+/// A file that contains a virtual machine, with addresses as linked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct HotspotFile {
+    addresses: TableAddresses,
+    /// The first code: its offset in the file and its address.
+    code: (u64, u64),
+}
+
+/// A virtual machine that has begun.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct JavaMachine {
+    pub(crate) layout: JavaLayout,
+    pub(crate) cache: CodeCache,
+}
+
+impl HotspotFile {
+    /// Recognizes a virtual machine by its symbols.
+    pub(crate) fn of(program: &ElfProgram<'_>) -> Option<Self> {
+        const FIELDS: &[u8] = b"gHotSpotVMStructs";
+        let elf = program.elf.as_ref()?;
+        let names = elf.section_by_name(".dynstr").and_then(|section| section.data().ok())?;
+        memchr::memmem::find(names, FIELDS)?;
+        let mut addresses = TableAddresses::default();
+        for symbol in elf.dynamic_symbols().filter(|symbol| symbol.is_definition()) {
+            let place = match symbol.name_bytes().unwrap_or_default() {
+                FIELDS => &mut addresses.fields,
+                b"gHotSpotVMStructEntryArrayStride" => &mut addresses.field_stride,
+                b"gHotSpotVMTypes" => &mut addresses.types,
+                b"gHotSpotVMTypeEntryArrayStride" => &mut addresses.type_stride,
+                _ => continue,
+            };
+            *place = symbol.address();
+        }
+        let TableAddresses { fields, field_stride, types, type_stride } = addresses;
+        [fields, field_stride, types, type_stride].iter().all(|at| *at != 0).then_some(())?;
+        let code = program.segments.iter().find(|segment| segment.is_code)?;
+        Some(Self { addresses, code: (code.offset, code.address) })
+    }
+
+    /// Returns the difference of addresses in memory from the linked ones, if a mapping of the file has its code.
+    pub(crate) fn bias(&self, map: &ProcMapping) -> Option<u64> {
+        let (offset, address) = self.code;
+        let from = offset.checked_sub(map.offset).filter(|from| *from < map.end.saturating_sub(map.start))?;
+        Some(map.start.wrapping_add(from).wrapping_sub(address))
+    }
+
+    /// Finds the code of a process whose file is mapped with this difference from the linked addresses.
+    pub(crate) fn machine(&self, bias: u64, memory: &impl ProcessMemory) -> Result<JavaMachine, NotWalked> {
+        let pages = Pages::new(memory);
+        memory.word(bias.wrapping_add(self.addresses.fields)).ok_or(NotWalked::Unreadable)?;
+        let tables = VmTables::read(&self.addresses, bias, &pages).ok_or(NotWalked::NotBegun)?;
+        let layout = JavaLayout::of(&tables, &pages).ok_or(NotWalked::Version)?;
+        let cache = layout.code_cache(&tables, &pages).ok_or(NotWalked::NotBegun)?;
+        Ok(JavaMachine { layout, cache })
+    }
+}
+
+/// Reads bytes as the memory of a virtual machine: its tables, its heaps, and the functions of frames.
+pub(super) fn read_untrusted(bytes: &[u8]) {
+    /// Memory that repeats itself, so that addresses lead somewhere.
+    struct Repeated<'a>(&'a [u8]);
+
+    impl ProcessMemory for Repeated<'_> {
+        fn read(&self, at: u64, to: &mut [u8]) -> Option<()> {
+            let len = u64::try_from(self.0.len()).ok().filter(|len| *len > 0)?;
+            let from = |i: usize| (at.wrapping_add(i as u64) % len) as usize;
+            to.iter_mut().enumerate().for_each(|(i, byte)| *byte = self.0[from(i)]);
+            Some(())
+        }
+    }
+
+    let memory = Repeated(bytes);
+    let Some(words) = bytes.first_chunk::<48>() else { return };
+    let [fields, field_stride, types, type_stride, code, layout] =
+        [0, 8, 16, 24, 32, 40].map(|at| u64::from(words[at]) | u64::from(words[at + 1]) << 8);
+    let file = HotspotFile { addresses: TableAddresses { fields, field_stride, types, type_stride }, code: (0, 0) };
+    let found = file.machine(0, &memory).map(|machine| machine.layout);
+    for (layout, is_interpreted) in [(JavaLayout::of_17(), false), (JavaLayout::of_25(), layout % 2 == 0)] {
+        let cookie = u32::from_le_bytes([words[32], words[33], words[34], words[35]]);
+        let frame = GeneratedFrame { code, cookie, at: layout.major.into(), is_interpreted };
+        let _ = CodeNames::read(frame, &found.unwrap_or(layout), &memory).map(|names| names.at(frame.at).len());
+    }
+}

@@ -1,0 +1,193 @@
+//! Names of Java's functions, read on a separate thread: a process can delay its reader for ever (userfaultfd(2)).
+
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use crossbeam_channel::{Receiver, Sender, unbounded};
+use parking_lot::Mutex;
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use super::frames::CodeNames;
+use super::layout::JavaLayout;
+use crate::kernel::procfs;
+use crate::kernel::walk::runtime::GeneratedFrame;
+use crate::symbols::languages::ProcessMemory;
+
+/// How long the reader of rings waits for names in each span of time.
+const WAIT: Duration = Duration::from_millis(50);
+const SPAN: Duration = Duration::from_millis(100);
+/// The longest time that a process may take, and how many threads may wait for longer ones.
+const PATIENCE: Duration = Duration::from_secs(1);
+const MOST_LOST: usize = 4;
+/// Virtual machines that are known at a time, and processes whose memory is open.
+const MACHINES: usize = 1024;
+const OPEN: usize = 64;
+
+/// The virtual machines of processes by the numbers in walks.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct JavaMachines(Arc<Mutex<FxHashMap<u32, (i32, JavaLayout)>>>);
+
+impl JavaMachines {
+    pub(crate) fn add(&self, id: u32, pid: i32, layout: JavaLayout) {
+        let mut known = self.0.lock();
+        if known.len() >= MACHINES
+            && let Some(oldest) = known.keys().min().copied()
+        {
+            known.remove(&oldest);
+        }
+        known.insert(id, (pid, layout));
+    }
+
+    fn get(&self, id: u32) -> Option<(i32, JavaLayout)> {
+        self.0.lock().get(&id).copied()
+    }
+}
+
+/// The names of a frame's code.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum FrameNames {
+    Known(CodeNames),
+    /// Its code is gone, or is not understood.
+    Unknown,
+    /// The process may not be read.
+    Unreadable,
+}
+
+#[derive(Debug)]
+struct Question {
+    number: u64,
+    id: u32,
+    pid: i32,
+    layout: JavaLayout,
+    frames: Vec<GeneratedFrame>,
+}
+
+type Answer = (u64, u32, Vec<(GeneratedFrame, FrameNames)>);
+
+/// A client of the thread that reads names. It waits for a limited time.
+#[derive(Debug)]
+pub(crate) struct NameReader {
+    machines: JavaMachines,
+    worker: Option<Sender<Question>>,
+    done: Sender<Answer>,
+    answers: Receiver<Answer>,
+    /// The number and the virtual machine of the question without an answer, and since when.
+    open: Option<(u64, u32, Instant)>,
+    next: u64,
+    lost: usize,
+    /// Virtual machines that took too long.
+    delayed: FxHashSet<u32>,
+    /// Since when the current span is, and how long of it was spent waiting.
+    span: (Instant, Duration),
+}
+
+impl NameReader {
+    pub(crate) fn new(machines: JavaMachines) -> Self {
+        let (done, answers) = unbounded();
+        Self {
+            machines,
+            worker: None,
+            done,
+            answers,
+            open: None,
+            next: 0,
+            lost: 0,
+            delayed: FxHashSet::default(),
+            span: (Instant::now(), Duration::ZERO),
+        }
+    }
+
+    /// Reads the names of frames of a virtual machine. The caller may repeat questions without an answer in time; answers
+    /// to earlier questions come with a later one.
+    pub(crate) fn read(
+        &mut self,
+        id: u32,
+        frames: Vec<GeneratedFrame>,
+        mut learn: impl FnMut(u32, GeneratedFrame, FrameNames),
+    ) {
+        let now = Instant::now();
+        if now.duration_since(self.span.0) >= SPAN {
+            self.span = (now, Duration::ZERO);
+        }
+        let known = self.machines.get(id).filter(|_| !self.delayed.contains(&id) && self.lost < MOST_LOST);
+        let Some((pid, layout)) = known else {
+            return frames.into_iter().for_each(|frame| learn(id, frame, FrameNames::Unreadable));
+        };
+        let until = now + WAIT.saturating_sub(self.span.1);
+        self.take(until, &mut learn);
+        match self.open {
+            Some(_) => self.give_up(Instant::now()),
+            None => self.ask(Question { number: self.next, id, pid, layout, frames }, now),
+        }
+        self.take(until, &mut learn);
+        self.span.1 += now.elapsed();
+    }
+
+    fn ask(&mut self, question: Question, now: Instant) {
+        let (number, id) = (question.number, question.id);
+        self.next += 1;
+        if self.worker.is_none() {
+            self.worker = start(self.done.clone());
+        }
+        if self.worker.as_ref().is_some_and(|worker| worker.send(question).is_ok()) {
+            self.open = Some((number, id, now));
+        }
+    }
+
+    fn take(&mut self, until: Instant, learn: &mut impl FnMut(u32, GeneratedFrame, FrameNames)) {
+        while let Some((number, ..)) = self.open {
+            let Ok((of, id, names)) = self.answers.recv_deadline(until) else { return };
+            self.open.take_if(|_| of == number);
+            names.into_iter().for_each(|(frame, names)| learn(id, frame, names));
+        }
+    }
+
+    /// Leaves a thread that takes too long to itself.
+    fn give_up(&mut self, now: Instant) {
+        let Some((_, id, _)) = self.open.take_if(|(.., since)| now.duration_since(*since) >= PATIENCE) else { return };
+        self.worker = None;
+        self.lost += 1;
+        self.delayed.insert(id);
+    }
+}
+
+/// Starts a thread that answers one question after the other, until its sender is dropped.
+fn start(done: Sender<Answer>) -> Option<Sender<Question>> {
+    let (questions, asked) = unbounded::<Question>();
+    let work = move || {
+        let mut processes: FxHashMap<u32, Option<ProcessFile>> = FxHashMap::default();
+        for Question { number, id, pid, layout, frames } in asked {
+            if processes.len() >= OPEN && !processes.contains_key(&id) {
+                processes.clear();
+            }
+            let file = &*processes.entry(id).or_insert_with(|| ProcessFile::open(pid));
+            let names = |frame| match file {
+                Some(file) => CodeNames::read(frame, &layout, file).map_or(FrameNames::Unknown, FrameNames::Known),
+                None => FrameNames::Unreadable,
+            };
+            let names = frames.into_iter().map(|frame| (frame, names(frame))).collect();
+            if done.send((number, id, names)).is_err() {
+                return;
+            }
+        }
+    };
+    crate::kernel::thread("java names", work).ok()?;
+    Some(questions)
+}
+
+/// The memory of a process: of the program that it executed when this was opened.
+struct ProcessFile(File);
+
+impl ProcessFile {
+    fn open(pid: i32) -> Option<Self> {
+        procfs::open_memory(pid).ok().map(Self)
+    }
+}
+
+impl ProcessMemory for ProcessFile {
+    fn read(&self, at: u64, to: &mut [u8]) -> Option<()> {
+        self.0.read_exact_at(to, at).ok()
+    }
+}

@@ -1,6 +1,6 @@
 //! String arguments of system calls. The kernel records only their addresses; a live session reads the strings in the
 //! kernel and writes records in the layout of Linux 6.19 and later: next to `filename`, a field `__filename_val` has
-//! the text.
+//! the text. The words of a futex are read likewise.
 
 use super::format::{Format, text_of};
 
@@ -13,7 +13,12 @@ pub(crate) struct Strings {
     pub(crate) addresses: Vec<usize>,
     /// Offset of the location words of the texts, four bytes each.
     pub(crate) at: usize,
+    /// Whether the address is that of a futex: then [`FUTEX_WORDS`] are read.
+    pub(crate) is_futex: bool,
 }
+
+/// The words at the address of a futex: its own, and those that glibc's mutexes have behind it. Fields of four bytes.
+pub(crate) const FUTEX_WORDS: [&str; 3] = ["uaddr_val", "uaddr_count", "uaddr_owner"];
 
 impl Strings {
     /// Finds the strings of a tracepoint. `None` if it does not have any, or the kernel records their text.
@@ -28,9 +33,13 @@ impl Strings {
             _ => false,
         };
         let strings = format.fields.iter().filter(|field| ends_in_nul(&field.kind, &field.name) && field.size == 8);
-        let addresses: Vec<usize> = strings.map(|field| field.offset).take(MOST).collect();
+        let mut addresses: Vec<usize> = strings.map(|field| field.offset).take(MOST).collect();
+        let is_futex = format.name == "sys_enter_futex";
+        if is_futex {
+            addresses.extend(format.field("uaddr").filter(|field| field.size == 8).map(|field| field.offset));
+        }
         let at = format.fields.iter().map(|field| field.offset + field.size).max()?;
-        (!addresses.is_empty()).then_some(Self { addresses, at })
+        (!addresses.is_empty()).then_some(Self { addresses, at, is_futex })
     }
 }
 
@@ -39,6 +48,12 @@ pub(crate) fn described(system: &str, text: &str) -> String {
     let Some(strings) = Strings::of(&format) else { return text.to_owned() };
     let (head, print) = text.split_once("\nprint fmt: ").unwrap_or((text, ""));
     let (mut head, mut print) = (head.trim_end().to_owned() + "\n", print.to_owned());
+    if strings.is_futex {
+        for (i, name) in FUTEX_WORDS.iter().enumerate() {
+            head += &format!("\tfield:u32 {name};\toffset:{};\tsize:4;\tsigned:0;\n", strings.at + 4 * i);
+        }
+        return format!("{head}\nprint fmt: {print}");
+    }
     let fields = strings.addresses.iter().filter_map(|at| format.fields.iter().find(|field| field.offset == *at));
     for (i, field) in fields.enumerate() {
         let (name, own, at) = (&field.name, text_of(&field.name), strings.at + 4 * i);
@@ -74,6 +89,22 @@ mod tests {
         assert_eq!(format.text(&raw), r#"oldname: 0x00001000 "a", newname: 0x00002000 "bc""#);
         assert_eq!(described("syscalls", &text), text);
         assert_eq!(described("sched", RENAME), RENAME);
+    }
+
+    #[test]
+    fn a_futex_has_its_words() {
+        let call = RENAME.replace("rename", "futex").replace("const char * oldname", "u32 * uaddr");
+        let call = call.replace("const char * newname", "int op");
+        let text = described("syscalls", &call);
+        let format = Format::parse("syscalls", &text, false).expect("format");
+        let mut raw = vec![0; 32];
+        raw.extend([2u32, 1, 77].into_iter().flat_map(u32::to_le_bytes));
+        let words = FUTEX_WORDS.map(|name| format.field(name).and_then(|field| field.number(&raw)));
+        assert_eq!(words, [Some(2), Some(1), Some(77)]);
+        assert_eq!(described("syscalls", &text), text);
+        let other =
+            Strings::of(&Format::parse("syscalls", &call.replace("sys_enter", "sys_exit"), false).expect("format"));
+        assert_eq!(other, None);
     }
 
     #[test]

@@ -23,6 +23,7 @@ const JLE_K: u64 = 0xb5;
 
 // Helpers (bpf-helpers(7)).
 const PERF_EVENT_OUTPUT: i32 = 25;
+const PROBE_READ_USER: i32 = 112;
 const PROBE_READ_USER_STR: i32 = 114;
 /// `BPF_F_CURRENT_CPU`.
 const CURRENT_CPU: i32 = -1;
@@ -99,6 +100,40 @@ impl StringLayout {
     }
 }
 
+/// Bytes of a futex that are read: its word and the two behind it, which glibc's mutexes have.
+pub(crate) const FUTEX_BYTES: usize = 12;
+
+/// Returns the bytes of a futex in a record: the tracepoint, the result, the bytes. `None` if they could not be read.
+pub(crate) fn futex_bytes(record: &[u8]) -> Option<&[u8]> {
+    record.get(8..16)?.iter().all(|byte| *byte == 0).then(|| record.get(16..16 + FUTEX_BYTES))?
+}
+
+/// Generates the program for a futex whose address is at this offset in a tracepoint's record.
+fn futex_program(tracepoint: u64, address: usize, events: BorrowedFd<'_>) -> Vec<u64> {
+    const BASE: i32 = -32;
+    vec![
+        op(MOV_X, 6, 1, 0, 0),
+        op(ST_DW, 10, 0, BASE, tracepoint as i32),
+        op(LDX_DW, 3, 6, address as i32, 0),
+        op(MOV_X, 1, 10, 0, 0),
+        op(ADD_K, 1, 0, 0, BASE + 16),
+        op(MOV_K, 2, 0, 0, FUTEX_BYTES as i32),
+        op(CALL, 0, 0, 0, PROBE_READ_USER),
+        op(STX_DW, 10, 0, BASE + 8, 0),
+        op(MOV_X, 1, 6, 0, 0),
+        op(LD_MAP, 2, 0, 0, events.as_raw_fd()),
+        0,
+        op(MOV32_K, 3, 0, 0, CURRENT_CPU),
+        op(MOV_X, 4, 10, 0, 0),
+        op(ADD_K, 4, 0, 0, BASE),
+        op(MOV_K, 5, 0, 0, 16 + FUTEX_BYTES as i32),
+        op(CALL, 0, 0, 0, PERF_EVENT_OUTPUT),
+        // Other tracers of the call receive it, too.
+        op(MOV_K, 0, 0, 0, 1),
+        op(EXIT, 0, 0, 0, 0),
+    ]
+}
+
 #[derive(Debug)]
 pub(crate) struct ProgramOutputs(OwnedFd);
 
@@ -114,9 +149,13 @@ impl ProgramOutputs {
         calls::put(self.0.as_fd(), cpu, [event.as_raw_fd() as u32, 0, 0, 0])
     }
 
-    /// Loads a program for a tracepoint's event (CAP_BPF and CAP_PERFMON, or CAP_SYS_ADMIN).
-    pub(crate) fn load(&self, tracepoint: u64, addresses: &[usize]) -> Result<OwnedFd, LoadError> {
-        let code = StringLayout::new(addresses.len()).program(tracepoint, addresses, self.0.as_fd());
+    /// Loads a program for a tracepoint's event (CAP_BPF and CAP_PERFMON, or CAP_SYS_ADMIN). It reads the strings at
+    /// these addresses, or the words of a futex.
+    pub(crate) fn load(&self, tracepoint: u64, addresses: &[usize], is_futex: bool) -> Result<OwnedFd, LoadError> {
+        let code = match addresses {
+            [address] if is_futex => futex_program(tracepoint, *address, self.0.as_fd()),
+            _ => StringLayout::new(addresses.len()).program(tracepoint, addresses, self.0.as_fd()),
+        };
         calls::load(&BpfCode { runs: ProgramType::Tracepoint, instructions: &code, licence: c"GPL", types: None })
     }
 }

@@ -11,7 +11,7 @@ use crate::event::strings::Strings as Fields;
 use crate::event::{Event, format::Format, tracepoint};
 use crate::kernel::attr::{Attr, TYPE_TRACEPOINT, sample};
 use crate::kernel::bpf::calls::LoadError;
-use crate::kernel::strings::{ProgramOutputs, StringLayout};
+use crate::kernel::strings::{FUTEX_BYTES, ProgramOutputs, StringLayout, futex_bytes};
 use crate::kernel::sys::{Ioctl, Sys};
 use crate::record::Layout;
 use crate::record::kinds::{HEADER, Header, types};
@@ -65,7 +65,7 @@ impl TracedStrings {
             self.writers.insert(at.cpu, writer);
         }
         if let Entry::Vacant(place) = self.carriers.entry(number) {
-            let program = outlets.load(number, &fields.addresses)?;
+            let program = outlets.load(number, &fields.addresses, fields.is_futex)?;
             let attr = Attr { kind: TYPE_TRACEPOINT, config: number, ..Attr::default() };
             let carrier = sys.open(&attr, -1, at.cpu as i32, None, None)?;
             sys.ioctl(carrier.as_fd(), Ioctl::SetBpf(program.as_fd()))?;
@@ -105,6 +105,7 @@ struct Joint {
     /// The offset of the words that locate strings in the raw data, and their number.
     at: usize,
     strings: usize,
+    is_futex: bool,
 }
 
 #[derive(Debug, Default)]
@@ -118,8 +119,8 @@ pub(crate) struct StringJoiner {
 impl StringJoiner {
     fn learn(&mut self, id: u64, tracepoint: u64, fields: &Fields, attr: &Attr) {
         let chain = ChainPlace::of(attr.sample_type).filter(|_| attr.sample_type & sample::RAW != 0);
-        let (at, strings) = (fields.at, fields.addresses.len());
-        self.samples.extend(chain.map(|chain| (id, Joint { tracepoint, chain, at, strings })));
+        let (at, strings, is_futex) = (fields.at, fields.addresses.len(), fields.is_futex);
+        self.samples.extend(chain.map(|chain| (id, Joint { tracepoint, chain, at, strings, is_futex })));
     }
 
     pub(crate) fn is_used(&self) -> bool {
@@ -174,11 +175,28 @@ impl Joint {
         let written = waiting.get(WRITTEN_AT..).unwrap_or_default();
         let is_its = StringLayout::of(written) == Some(self.tracepoint)
             && record.get(HEADER + 16..HEADER + 24) == waiting.get(TASK_AT..TASK_AT + 8);
+        let written = Some(written).filter(|_| is_its).unwrap_or_default();
+        match self.is_futex {
+            true => whole.extend_from_slice(futex_bytes(written).unwrap_or(&[0; FUTEX_BYTES])),
+            false => self.add_strings(written, &mut whole)?,
+        }
+        // The size has four bytes, and the total consists of 64-bit words.
+        whole.resize((whole.len() + 4).next_multiple_of(8) - 4, 0);
+        let mut out = record[..record.len() - data.len()].to_vec();
+        out.extend_from_slice(&(whole.len() as u32).to_le_bytes());
+        out.append(&mut whole);
+        out.extend_from_slice(rest);
+        let size = u16::try_from(out.len()).ok()?;
+        out[6..HEADER].copy_from_slice(&size.to_le_bytes());
+        Some(out)
+    }
+
+    /// Adds the location of each string, then the strings.
+    fn add_strings(&self, written: &[u8], whole: &mut Vec<u8>) -> Option<()> {
         let mut texts = Vec::new();
         let layout = StringLayout::new(self.strings);
         for i in 0..self.strings {
-            let text =
-                Some(written).filter(|_| is_its).and_then(|written| layout.string(written, i)).unwrap_or_default();
+            let text = layout.string(written, i).unwrap_or_default();
             // Truncated strings are marked like the kernel does. A string that was not read has length 0, but an offset
             // to a NUL, because perf only looks for the NUL.
             let (text, end): (_, &[u8]) = match text.len() {
@@ -193,15 +211,7 @@ impl Joint {
             texts.extend_from_slice(end);
         }
         whole.extend(texts);
-        // The size has four bytes, and the total consists of 64-bit words.
-        whole.resize((whole.len() + 4).next_multiple_of(8) - 4, 0);
-        let mut out = record[..record.len() - data.len()].to_vec();
-        out.extend_from_slice(&(whole.len() as u32).to_le_bytes());
-        out.append(&mut whole);
-        out.extend_from_slice(rest);
-        let size = u16::try_from(out.len()).ok()?;
-        out[6..HEADER].copy_from_slice(&size.to_le_bytes());
-        Some(out)
+        Some(())
     }
 }
 
@@ -251,7 +261,7 @@ mod tests {
     fn read(pieces: &[Vec<u8>]) -> Vec<[Option<String>; 2]> {
         let mut joints = StringJoiner::default();
         joints.writers.insert(9);
-        let fields = Fields { addresses: vec![16, 24], at: 32 };
+        let fields = Fields { addresses: vec![16, 24], at: 32, is_futex: false };
         joints.learn(1, CALL, &fields, &Attr { sample_type: KIND, ..Attr::default() });
         let out =
             RecordPipeline { strings: Some(&mut joints), ..RecordPipeline::default() }.passed(0, &pieces.concat());
@@ -292,11 +302,41 @@ mod tests {
     }
 
     #[test]
+    fn a_futex_gets_the_words_that_were_read_for_it() {
+        let read = |task: u64, result: u64| {
+            let mut bytes = [CALL.to_le_bytes(), result.to_le_bytes()].concat();
+            bytes.extend([2u32, 1, 77].into_iter().flat_map(u32::to_le_bytes));
+            record(&[9, task], &bytes, &[])
+        };
+        for (task, result, want) in [(5, 0, [2, 1, 77]), (5, u64::MAX - 13, [0; 3]), (6, 0, [0; 3])] {
+            let mut joints = StringJoiner::writing_by(9);
+            let fields = Fields { addresses: vec![16], at: 32, is_futex: true };
+            joints.learn(1, CALL, &fields, &Attr { sample_type: KIND, ..Attr::default() });
+            let mut pipeline = RecordPipeline { strings: Some(&mut joints), ..RecordPipeline::default() };
+            let out = pipeline.passed(0, &[read(task, result), call(5)].concat());
+            let layout = Layout { sample_type: KIND, id_all: true, ..Layout::default() };
+            let samples = WholeRecords { rest: &out }.filter(|(header, _)| header.kind == types::SAMPLE);
+            let words: Vec<[u32; 3]> = samples
+                .map(|(header, record)| {
+                    let raw = layout.sample(header, &record[HEADER..]).expect("whole").raw;
+                    [32, 36, 40].map(|at| u32::from_le_bytes(*raw[at..].first_chunk().expect("word")))
+                })
+                .collect();
+            assert_eq!(words, [want]);
+        }
+    }
+
+    #[test]
     fn damaged_records_pass_as_they_are() {
         let mut short = call(5);
         short[HEADER + 6 * 8] = 200;
         let mut joints = StringJoiner::default();
-        joints.learn(1, CALL, &Fields { addresses: vec![16], at: 32 }, &Attr { sample_type: KIND, ..Attr::default() });
+        joints.learn(
+            1,
+            CALL,
+            &Fields { addresses: vec![16], at: 32, is_futex: false },
+            &Attr { sample_type: KIND, ..Attr::default() },
+        );
         let mut pipeline = RecordPipeline { strings: Some(&mut joints), ..RecordPipeline::default() };
         assert_eq!(pipeline.passed(0, &short), short);
     }

@@ -118,6 +118,25 @@ const EACH_OTHER: &str = "not known: woken by each other";
 const BROKEN: &str = "not known: stack is broken";
 const HELD: &str = "held up";
 
+/// Threads of Go's scheduler without a goroutine wait for work, although other threads of the program wake them.
+#[test]
+fn idle_threads_of_go_wait_for_work() {
+    let end = |functions: &[&'static str]| {
+        let stack = [&["[broken]", "runtime.mcall"][..], functions, &["runtime.futex", "futex_do_wait_[k]"]].concat();
+        ended(1, &stack, |stage, at| wakes(stage, at, WORKER, 0, UNLOCK, SERVER)).1
+    };
+    assert_eq!(end(&["runtime.schedule", "runtime.findRunnable", "runtime.stopm", "runtime.notesleep"]), WORK);
+    assert_eq!(end(&["runtime.mallocgc", "runtime.lock2"]), BROKEN);
+    // /proc shows no functions of user code, but the same thread waits as a worker later.
+    let mut stage = stage();
+    let idle = ["main", "runtime.findRunnable", "runtime.stopm", "__x64_sys_futex_[k]"];
+    for at in [1, 21, 41] {
+        sleeps(&mut stage, at * MS, SERVER, 1, &idle);
+        wakes(&mut stage, (at + 10) * MS, WORKER, 0, UNLOCK, SERVER);
+    }
+    assert_eq!(text(of(&stage.panels(), "Blocked"), 0, "class"), WORK);
+}
+
 /// The end of the wait determines whether a stack is idle; a lock or a poll in its functions has no effect.
 #[test]
 fn what_ends_a_wait_decides() {

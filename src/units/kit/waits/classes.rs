@@ -93,6 +93,8 @@ pub(crate) struct WaitPlace {
     pub(crate) is_broken: bool,
     /// Whether the thread sleeps until its own timer expires ([`super::sleep::is_of_timer`]).
     pub(crate) is_of_timer: bool,
+    /// Whether the thread is an idle worker ([`super::sleep::is_idle_worker`]).
+    pub(crate) is_idle_worker: bool,
 }
 
 impl WaitClass {
@@ -106,6 +108,7 @@ impl WaitClass {
             (Sleep::Idle, _) => Self::Work,
             // Kernel threads wait for locks and disks uninterruptibly.
             (Sleep::Interruptible, _) if is_of_kernel => Self::Work,
+            (Sleep::Interruptible, _) if place.is_idle_worker => Self::Work,
             (Sleep::Interruptible, WaitEnd::OwnProgram) => each_other,
             (Sleep::Interruptible, WaitEnd::Open | WaitEnd::Timer) if place.is_of_timer => Self::Work,
             (Sleep::Interruptible, WaitEnd::Open | WaitEnd::Timer) if place.is_broken || place.has_own_wakers => {
@@ -132,7 +135,8 @@ mod tests {
     use super::*;
 
     const S: Sleep = Sleep::Interruptible;
-    const ALONE: WaitPlace = WaitPlace { has_own_wakers: false, is_broken: false, is_of_timer: false };
+    const ALONE: WaitPlace =
+        WaitPlace { has_own_wakers: false, is_broken: false, is_of_timer: false, is_idle_worker: false };
     const SHARED: WaitPlace = WaitPlace { has_own_wakers: true, ..ALONE };
 
     fn class(sleep: Sleep, end: WaitEnd, place: WaitPlace) -> WaitClass {
@@ -181,6 +185,15 @@ mod tests {
             assert_eq!(class(S, WaitEnd::OwnProgram, place), own);
             assert_eq!(class(S, WaitEnd::Other, place), WaitClass::Held);
         }
+    }
+
+    #[test]
+    fn an_idle_worker_waits_for_work_whatever_wakes_it() {
+        let place = WaitPlace { is_idle_worker: true, is_broken: true, ..SHARED };
+        for end in [WaitEnd::Open, WaitEnd::Timer, WaitEnd::Message, WaitEnd::OwnProgram, WaitEnd::Other] {
+            assert_eq!(class(S, end, place), WaitClass::Work, "{end:?}");
+        }
+        assert_eq!(class(Sleep::Uninterruptible, WaitEnd::Other, place), WaitClass::Held);
     }
 
     #[test]

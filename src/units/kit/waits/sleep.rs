@@ -24,6 +24,15 @@ pub(crate) fn is_of_timer(frames: &[FrameName]) -> bool {
     kernel.map(|name| name.text.split('.').next().unwrap_or_default()).any(|name| TIMER_SLEEPS.contains(&name))
 }
 
+/// Functions of Go's scheduler in which a thread without a goroutine to run waits for one. Goroutines that wait for each
+/// other do not block threads.
+const IDLE_WORKERS: &[&str] = &["runtime.stopm", "runtime.findRunnable", "runtime.findrunnable", "runtime.sysmon"];
+
+/// Returns whether a thread is an idle worker of a runtime that schedules its work onto threads.
+pub(crate) fn is_idle_worker(frames: &[FrameName]) -> bool {
+    frames.iter().filter(|name| !name.kind.is_kernel()).any(|name| IDLE_WORKERS.contains(&&*name.text))
+}
+
 /// Simplifies a sleeping stack, the outermost first. The kernel part is reduced to the system call, or what else
 /// entered the kernel, and to the wait function if its name adds information.
 pub(crate) fn seen_by_user(frames: &[FrameName]) -> Vec<FrameName> {
@@ -104,6 +113,16 @@ mod tests {
         assert!(is_of_timer("schedule_[k] < do_nanosleep.isra.0_[k]"));
         assert!(!is_of_timer("schedule_[k] < futex_do_wait_[k] < __x64_sys_futex_[k] < do_nanosleep < main"));
         assert!(!is_of_timer("schedule_[k] < ep_poll_[k] < __x64_sys_epoll_wait_[k] < clock_nanosleep"));
+    }
+
+    #[test]
+    fn a_thread_of_go_without_a_goroutine_is_an_idle_worker() {
+        let is_idle = |stack: &str| is_idle_worker(&names(stack));
+        let parked = "futex_do_wait_[k] < runtime.futex < runtime.notesleep < runtime.stopm < runtime.schedule";
+        assert!(is_idle(&format!("{parked} < runtime.mcall < [broken]")));
+        assert!(is_idle("do_epoll_wait_[k] < runtime.epollwait < runtime.findRunnable < runtime.schedule"));
+        assert!(!is_idle("futex_do_wait_[k] < runtime.futex < runtime.lock2 < runtime.mallocgc < main.work"));
+        assert!(!is_idle("runtime.stopm_[k] < futex < main"));
     }
 
     #[test]

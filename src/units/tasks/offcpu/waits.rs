@@ -86,6 +86,8 @@ struct SpotFacts {
     is_of_kernel: bool,
     /// Whether the thread sleeps until its own timer expires.
     is_of_timer: bool,
+    /// Whether the thread is a worker without work.
+    is_idle_worker: bool,
 }
 
 /// Spots from /proc, and a cache of facts about stacks.
@@ -144,13 +146,14 @@ impl Places {
                     is_broken: is_cut || user == 1,
                     is_of_kernel,
                     is_of_timer: sleep::is_of_timer(&frames),
+                    is_idle_worker: sleep::is_idle_worker(&frames),
                 }
             }),
             Spot::Told(told) => {
                 let call = self.words(told).next_back().cloned().unwrap_or_default();
                 // The function in which the thread sleeps, as /proc names it.
                 let is_of_timer = sleep::is_of_timer(&self.frames(at, spot));
-                SpotFacts { call, is_broken: false, is_of_kernel: true, is_of_timer }
+                SpotFacts { call, is_of_kernel: true, is_of_timer, ..SpotFacts::default() }
             }
         }
     }
@@ -165,6 +168,8 @@ struct OwnWakes {
     /// The number of such waits in each place of a program, and their wakers.
     by_program: FxHashMap<Judged, (u64, FxHashSet<i32>)>,
     waiters: FxHashMap<Judged, FxHashSet<i32>>,
+    /// The system calls in which a thread waits as a worker without work.
+    idle_workers: FxHashSet<Judged>,
 }
 
 /// Fewer waits that the own program ended cannot distinguish a queue from a lock.
@@ -174,6 +179,9 @@ impl OwnWakes {
     fn of(raw: &[Raw]) -> Self {
         let mut own = Self::default();
         for wait in raw {
+            if wait.facts.is_idle_worker {
+                own.idle_workers.insert((wait.tid, wait.facts.call.clone()));
+            }
             let place = wait.place();
             if let Some(place) = place.clone() {
                 own.waiters.entry(place).or_default().insert(wait.tid);
@@ -190,6 +198,13 @@ impl OwnWakes {
             }
         }
         own
+    }
+
+    /// Returns whether a thread waits as a worker without work; /proc does not show functions of user code, but other
+    /// waits of the thread in that system call may.
+    fn is_idle_worker(&self, wait: &Raw) -> bool {
+        let is_told = matches!(wait.sleeper.spot, Spot::Told(_));
+        wait.facts.is_idle_worker || is_told && self.idle_workers.contains(&(wait.tid, wait.facts.call.clone()))
     }
 
     /// Returns whether a wait that a timer ended, or nothing yet, may be one for a lock. The own program ended another
@@ -282,6 +297,7 @@ impl Raw {
             has_own_wakers: own.may_concern(&self),
             is_broken: self.facts.is_broken,
             is_of_timer: self.facts.is_of_timer,
+            is_idle_worker: own.is_idle_worker(&self),
         };
         let is_of_kernel = self.sleeper.is_of_kernel && self.facts.is_of_kernel;
         Wait {

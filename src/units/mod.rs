@@ -40,6 +40,7 @@ units! {
     task_state,
     oncpu,
     offcpu,
+    locks,
     wakeups,
     forks;
 

@@ -64,6 +64,63 @@ fn run_queue(stage: &mut Stage) {
     stage.until(20 * MS);
 }
 
+pub const FUTEX: &[&str] = &["long uaddr", "long op", "int uaddr_val", "int uaddr_count", "int uaddr_owner"];
+
+/// A stage of `locks` with its events, and the threads of process 1.
+pub fn locks() -> Stage {
+    let mut s = sched("locks", &[]);
+    s.plain(3, "cpu-clock").event(4, "syscalls:sys_enter_futex", FUTEX, "\"\"");
+    s.event(5, "syscalls:sys_exit_futex", &["long ret"], "\"\"");
+    s.event(6, "lock:contention_begin", &["long lock_addr", "unsigned int flags"], "\"\"");
+    s.event(7, "lock:contention_end", &["long lock_addr", "int ret"], "\"\"");
+    for (tid, name) in [(1, &b"app"[..]), (2, b"front"), (3, b"middle"), (4, b"back")] {
+        s.thread(&Record::Comm { pid: 1, tid, exec: false, name }, 0);
+        s.call(tid, std::str::from_utf8(name).expect("text"));
+    }
+    s
+}
+
+/// A thread waits for a futex whose mutex has an owner.
+pub fn wait(s: &mut Stage, after: u64, tid: i32, futex: i64, owner: i64, functions: &[&str]) {
+    let hit = perfprof_tui::units::kit::UnitSample { tid, stack: s.stack(functions), ..s.hit(4, after) };
+    s.give(hit, &[Value::N(futex), Value::N(0x80), Value::N(2), Value::N(1), Value::N(owner)]);
+}
+
+/// A thread wakes another one in its release, and that returns from its wait a millisecond later.
+pub fn unlock(s: &mut Stage, after: u64, by: i32, woken: i32, functions: &[&str]) {
+    let hit = perfprof_tui::units::kit::UnitSample { tid: by, stack: s.stack(functions), ..s.hit(1, after) };
+    s.give(hit, &[Value::T("other"), Value::N(woken.into()), Value::N(0)]);
+    let hit = perfprof_tui::units::kit::UnitSample { tid: woken, ..s.hit(5, after + MS) };
+    s.give(hit, &[Value::N(0)]);
+}
+
+/// Thread "front" waits for a lock of "middle", which waits for one of "back", which sleeps in fsync and runs.
+fn lock_chain() -> Stage {
+    use Value::{N, T};
+    let mut s = locks();
+    wait(&mut s, MS, 3, 0xb000, 4, &["main", "middle_round", "pthread_mutex_lock", "__lll_lock_wait", "futex_[k]"]);
+    wait(&mut s, 2 * MS, 2, 0xa000, 3, &["main", "front_round", "pthread_mutex_lock", "__lll_lock_wait", "futex_[k]"]);
+    let disk = s.stack(&["main", "slow_disk", "fsync", "__x64_sys_fsync_[k]", "io_schedule_[k]"]);
+    let leave = perfprof_tui::units::kit::UnitSample { tid: 4, stack: disk, ..s.hit(0, 3 * MS) };
+    s.give(leave, &[T("back"), N(4), N(2), T("other"), N(9)]);
+    s.flags = 8;
+    let wake = perfprof_tui::units::kit::UnitSample { tid: 9, ..s.hit(1, 15 * MS) };
+    s.give(wake, &[T("back"), N(4), N(0)]);
+    s.flags = 0;
+    let runs = s.stack(&["main", "slow_work"]);
+    let ran = perfprof_tui::units::kit::UnitSample { tid: 4, stack: runs, period: 8 * MS, ..s.hit(3, 24 * MS) };
+    s.give(ran, &[]);
+    unlock(&mut s, 25 * MS, 4, 3, &["main", "back_round", "pthread_mutex_unlock"]);
+    unlock(&mut s, 27 * MS, 3, 2, &["main", "middle_round", "pthread_mutex_unlock"]);
+    let fault = s.stack(&["main", "touch", "asm_exc_page_fault_[k]", "lock_mm_and_find_vma_[k]", "down_read_[k]"]);
+    let begin = perfprof_tui::units::kit::UnitSample { tid: 2, stack: fault, ..s.hit(6, 30 * MS) };
+    s.give(begin, &[N(-0x1000), N(2)]);
+    let end = perfprof_tui::units::kit::UnitSample { tid: 2, ..s.hit(7, 33 * MS) };
+    s.give(end, &[N(-0x1000), N(0)]);
+    s.until(40 * MS);
+    s
+}
+
 /// The count of a counter in the `ns` nanoseconds before a time.
 pub fn counted(role: usize, cpu: u32, until: u64, ns: u64, n: u64, running_percent: f64) -> CountedEvents {
     CountedEvents { role, cpu, from: until - ns, until, n, running_percent }
@@ -285,6 +342,7 @@ pub fn scene(name: &str) -> Stage {
             s.until(10 * MS);
             s
         }
+        "locks" => lock_chain(),
         "wakeups" => {
             let mut s = sched(name, &["-g"]);
             run_queue(&mut s);

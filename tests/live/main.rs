@@ -18,6 +18,7 @@ mod identity;
 mod interpreters;
 mod java;
 mod json;
+mod locks;
 mod neighbours;
 mod pty;
 mod push;

@@ -19,6 +19,7 @@ mod identity;
 mod json;
 mod judges;
 mod listed;
+mod locks;
 mod names;
 mod pairing;
 mod perf_options;

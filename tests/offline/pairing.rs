@@ -1,7 +1,7 @@
 //! Every unit that pairs a start with an end: ends without a start, starts without an end, changed and reused thread
 //! ids, and records lost in between.
 
-use crate::common::scenes::{MS, sched, switch, wake};
+use crate::common::scenes::{MS, locks, sched, switch, wait as lock_wait, wake};
 use crate::common::stage::{Stage, Value, number, rows};
 use perfprof_tui::panel::Panel;
 use perfprof_tui::record::Record;
@@ -161,6 +161,16 @@ fn all() -> Vec<Pairing> {
             figures: |panels| sums(panels, "Blocked", "times", "blocked_ns"),
             open: |panels| Some(rows(panel(panels, "Under way")).table.rows.len() as u64),
             expected: USUAL,
+        },
+        Pairing {
+            name: "locks",
+            stage: locks,
+            begin: |s, ms, tid| lock_wait(s, ms * MS, tid as i32, 0xa000, 0, &["main", "pthread_mutex_lock"]),
+            end: |s, ms, tid| hit(s, 5, ms, tid, &[N(0)]),
+            figures: |panels| sums(panels, "Locks", "waits", "waited_ns"),
+            open: none,
+            // A thread that calls exec no longer waits.
+            expected: Expected { exec: (0, 0), ..USUAL },
         },
         Pairing {
             name: "wakeups",

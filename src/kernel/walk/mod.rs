@@ -237,7 +237,7 @@ pub(crate) enum ProcessEvent {
     },
 }
 
-/// The place where tasks are walked for an event that is no sampling event.
+/// The place where tasks are walked for a tracepoint or probe.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Hook {
     /// A tracepoint, by its name without its system.

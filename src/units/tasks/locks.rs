@@ -1,0 +1,323 @@
+//! `locks`: waits for locks, their holders, and the holders' activities.
+
+mod lock_names;
+mod lock_table;
+mod panels;
+
+use std::sync::Arc;
+
+use crate::event::format::Format;
+use crate::units::kit::prelude::*;
+use crate::units::kit::tables::stack_labels::ByStack;
+use crate::units::kit::waits::classes::Sleep;
+use crate::units::kit::waits::sched::{self, SchedEvent, SchedReader, WakeContext};
+use crate::units::kit::{Programs, WakerReader};
+
+use lock_names::LockName;
+use lock_table::{Deed, LockKey, LockTable, Waiting};
+
+pub(crate) const SPEC: Spec = Spec {
+    name: "locks",
+    about: "locks: how long threads wait for each, who holds it and does what meanwhile, chains and deadlocks",
+    words: "lock mutex contention holder owner futex deadlock gil rwlock monitor spinlock semaphore blocked wait hang \
+            stuck slow",
+    help: "A row is a lock by its address: a futex of a process, or a lock of the kernel. Its name is the function that \
+           takes it, and its kind follows from the functions in which threads wait. Waited is the time in futex calls, \
+           from the call to its return, and includes waits that have not ended; the time after the release is 'until \
+           running'. The holder of a wait is the thread that released the lock, with its stack at that time. Each part \
+           of a wait belongs to the next release, so that a wait may have several holders. While nothing is released, \
+           the holder is the owner in glibc's mutexes and in futexes with priority inheritance; such a name has the \
+           mark 'as the lock says', because the program may write anything there, and is used only if it is a thread \
+           of the process. Chain shows for the selected lock what its holders did while others waited: functions that \
+           they ran (samples of a clock, -F, 99 Hz), places where they slept, and locks that they waited for, with the \
+           holders of these. Threads that wait for each other in a circle for 100 ms are reported as a deadlock. \
+           Condition variables, semaphores and joins come after the locks: their 'holder' is the thread that signaled. \
+           Kernel locks need the events lock:contention_begin and _end (Linux 5.19); spinlocks have no holder, because \
+           no thread is woken. Recordings need the events syscalls:sys_enter_futex, syscalls:sys_exit_futex, \
+           sched:sched_switch and sched:sched_waking with stacks (record -g).",
+    example: "perfprof-tui locks -p 1234",
+    output: "\
+$ perfprof-tui locks -p 4733 --batch --duration 3 --panel Locks
+Waited   Share  Waits      p99      Max  Waiting  Lock                …
+2.58 s  50.3 %    110  49.8 ms  76.7 ms        0  middle_round 0x561bd…
+2.55 s  49.7 %     98   102 ms   102 ms        0  front_round 0x561bdc…",
+    options: &["comm", "pids", "tids", "frequency", "addresses"],
+    sees: Sees::Machine,
+    across: Some("waits that begin on the chosen CPUs"),
+    interval: None,
+    make: |settings| Ok(Box::new(Locks::new(settings)?)),
+};
+
+const CLOCK: usize = 3;
+const ENTER: usize = 4;
+const EXIT: usize = 5;
+const BEGIN: usize = 6;
+const END: usize = 7;
+
+/// Operations of futex(2) that wait, without their flags, and those whose word contains the owner.
+const WAITS: &[i64] = &[0, 6, 9, 11, 13];
+const OWNED: &[i64] = &[6, 13];
+const OPERATION: i64 = 0x7f;
+const PRIVATE: i64 = 0x80;
+const OWNER_BITS: i64 = 0x3fff_ffff;
+/// The highest number of a thread (`PID_MAX_LIMIT`).
+const MOST_TID: i64 = 1 << 22;
+/// glibc's mutexes have their owner so many bytes after the futex.
+const OWNER_AT: u64 = 8;
+/// The result of a wait that did not take place, because the word had changed.
+const CHANGED: i64 = -11;
+
+#[derive(Clone, Debug)]
+struct FutexFields {
+    address: Num,
+    operation: Num,
+    value: Option<Num>,
+    word: Option<Num>,
+    owner: Option<Num>,
+}
+
+impl FutexFields {
+    fn of(format: Option<&Arc<Format>>) -> Result<Self, String> {
+        let optional = |name: &str| Num::of(format, name).ok();
+        Ok(Self {
+            address: Num::of(format, "uaddr")?,
+            operation: Num::of(format, "op")?,
+            value: optional("val"),
+            word: optional("uaddr_val"),
+            owner: optional("uaddr_owner"),
+        })
+    }
+
+    /// Returns the owner that the lock names, if any.
+    fn owner(&self, operation: i64, raw: &[u8]) -> i64 {
+        let get = |field: &Option<Num>| field.as_ref().map_or(0, |field| field.get(raw));
+        if OWNED.contains(&(operation & OPERATION)) { get(&self.word) & OWNER_BITS } else { get(&self.owner) }
+    }
+}
+
+#[derive(Clone, Debug)]
+struct ContentionFields {
+    address: Num,
+    flags: Option<Num>,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Locks {
+    reader: SchedReader,
+    wakers: WakerReader,
+    programs: Programs,
+    hz: u64,
+    futex: Option<FutexFields>,
+    result: Option<Num>,
+    contention: Option<ContentionFields>,
+    /// Futexes, and the locks of the kernel.
+    user: LockTable,
+    kernel: LockTable,
+    asleep: OpenSpans<i32, (), RetainedStack>,
+    before: InitiallyBlocked,
+    slept_in: StackLabels,
+    has_addresses: bool,
+    worked: ByStack<Arc<str>>,
+    names: ByStack<LockName>,
+}
+
+impl Locks {
+    fn new(settings: &Settings) -> Result<Self, String> {
+        Ok(Self {
+            slept_in: StackLabels::of_sleep(settings),
+            has_addresses: settings.has("addresses"),
+            hz: settings.hertz("frequency", 99)?.clamp(1, 10_000),
+            ..Self::default()
+        })
+    }
+
+    /// Returns the lock of a futex: a shared one belongs to all processes of the program.
+    fn key(&mut self, pid: i32, address: u64, operation: i64, cx: &Context<'_>) -> LockKey {
+        let shared = (operation & PRIVATE == 0).then(|| self.programs.root(pid, cx.session)).flatten();
+        LockKey { space: shared.unwrap_or(pid), address }
+    }
+
+    /// Returns an owner that may be right: a thread of the process, or of any process if the futex is shared.
+    fn owner(owner: i64, pid: i32, operation: i64, cx: &Context<'_>) -> Option<i32> {
+        let tid = i32::try_from(owner).ok().filter(|_| (1..MOST_TID).contains(&owner))?;
+        let process = cx.process_of(tid)?;
+        (process == pid || operation & PRIVATE == 0).then_some(tid)
+    }
+
+    /// Adds the threads that waited before the first record.
+    fn take_up(&mut self, time: u64, cx: &mut Context<'_>) {
+        self.before.ask(cx);
+        for thread in self.before.take() {
+            let is_futex = crate::units::events::syscalls::name_of_blocked(&thread).as_deref() == Some("futex");
+            let Some((_, [address, operation])) = thread.call.filter(|_| is_futex) else { continue };
+            let operation = operation as i64;
+            if !WAITS.contains(&(operation & OPERATION)) || cx.is_unasked(thread.pid) {
+                continue;
+            }
+            let is_owned = OWNED.contains(&(operation & OPERATION));
+            let at = address.saturating_add(if is_owned { 0 } else { OWNER_AT });
+            let word = cx.session.peek(thread.pid, at, 4).unwrap_or(0) as i64;
+            let owner = Self::owner(word & OWNER_BITS, thread.pid, operation, cx);
+            owner.into_iter().for_each(|tid| drop(cx.comm(tid)));
+            let lock = self.key(thread.pid, address, operation, cx);
+            self.user.wait(thread.tid, lock, time, RetainedStack::NONE, owner);
+        }
+    }
+
+    fn entered(&mut self, hit: &UnitSample<'_>, cx: &mut Context<'_>) {
+        let Some(fields) = &self.futex else { return };
+        let (address, operation) = (fields.address.get(hit.raw) as u64, fields.operation.get(hit.raw));
+        if !WAITS.contains(&(operation & OPERATION)) || !cx.counts(hit.cpu) || !cx.follows(hit.tid) {
+            return;
+        }
+        // A futex of all processes that contains a thread is cleared at the end of that (CLONE_CHILD_CLEARTID).
+        let value = fields.value.as_ref().filter(|_| operation & PRIVATE == 0).map_or(0, |value| value.get(hit.raw));
+        let joined = Self::owner(value, hit.pid, PRIVATE, cx).filter(|tid| *tid != hit.tid);
+        let owner = joined.or_else(|| Self::owner(fields.owner(operation, hit.raw), hit.pid, operation, cx));
+        cx.comm(hit.tid);
+        let lock = self.key(hit.pid, address, operation, cx);
+        self.user.wait(hit.tid, lock, hit.time, hit.stack, owner);
+        self.user.locks.get_mut(&lock).into_iter().for_each(|of| of.is_end = joined.is_some());
+    }
+
+    fn returned(&mut self, hit: &UnitSample<'_>, cx: &mut Context<'_>) {
+        if self.result.as_ref().is_some_and(|result| result.get(hit.raw) == CHANGED) {
+            return self.user.cancel(hit.tid, hit.time);
+        }
+        let Some((Waiting { lock, since, stack, .. }, ns)) = self.user.end(hit.tid, hit.time) else { return };
+        self.user.did(hit.tid, Deed::WaitedFor(lock), since, hit.time);
+        cx.point(["sys_enter_futex", "sys_exit_futex"], hit.time, ns);
+        cx.find(hit.tid, stack, || format!("waited {} for a lock", crate::panel::unit::duration(ns)));
+    }
+
+    /// A thread waits for a lock of the kernel. A mutex reports that again when it no longer spins.
+    fn contended(&mut self, hit: &UnitSample<'_>, cx: &mut Context<'_>) {
+        let Some(fields) = self.contention.as_ref().filter(|_| cx.counts(hit.cpu) && cx.follows(hit.tid)) else {
+            return;
+        };
+        let lock = LockKey { space: 0, address: fields.address.get(hit.raw) as u64 };
+        let flags = fields.flags.as_ref().map_or(0, |flags| flags.get(hit.raw) as u32);
+        if self.kernel.waits_for(hit.tid).is_some_and(|(known, _)| known == lock) {
+            return;
+        }
+        cx.comm(hit.tid);
+        self.kernel.wait(hit.tid, lock, hit.time, hit.stack, None);
+        self.kernel.locks.get_mut(&lock).into_iter().for_each(|of| of.flags = flags);
+    }
+
+    fn awake(&mut self, tid: i32, time: u64) {
+        if let Some(span) = self.asleep.take(&tid)
+            && !self.user.waiting.contains_key(&tid)
+        {
+            self.user.did(tid, Deed::Slept(span.with), span.since, time);
+        }
+    }
+
+    fn scheduled(&mut self, hit: &UnitSample<'_>, cx: &mut Context<'_>) {
+        match self.reader.read(hit, cx.names) {
+            Some(SchedEvent::Switch(switch)) => {
+                self.awake(switch.next, hit.time);
+                if switch.prev > 0 && Sleep::of(switch.prev_state).is_some() {
+                    self.asleep.begin(switch.prev, (), hit.time, hit.stack);
+                }
+            }
+            Some(SchedEvent::Wakeup(wakeup)) => {
+                if wakeup.context == WakeContext::Task && hit.tid > 0 {
+                    cx.comm(hit.tid);
+                    self.user.release(wakeup.tid, hit.tid, hit.stack, hit.time);
+                    self.kernel.release(wakeup.tid, hit.tid, hit.stack, hit.time);
+                }
+                self.awake(wakeup.tid, hit.time);
+            }
+            None => {}
+        }
+    }
+
+    fn forget_thread(&mut self, tid: i32, time: u64) {
+        self.user.forget_thread(tid, time);
+        self.kernel.forget_thread(tid, time);
+    }
+}
+
+impl Unit for Locks {
+    fn event_requests(&self) -> Vec<EventRequest> {
+        let mut wants = sched::wants_wakers(true);
+        let clock = EventRequest::new("cpu-clock|task-clock").with_stack(true).optional();
+        wants.push(EventRequest { rate: Some(Rate::Frequency(self.hz)), ..clock });
+        wants.push(EventRequest::new("syscalls:sys_enter_futex").with_stack(true));
+        wants.push(EventRequest::new("syscalls:sys_exit_futex"));
+        wants.push(EventRequest::new("lock:contention_begin").with_stack(true).optional());
+        wants.push(EventRequest::new("lock:contention_end").optional());
+        wants
+    }
+
+    fn bind(&mut self, event: &UnitEvent<'_>) -> Result<(), String> {
+        match event.role {
+            CLOCK | END => {}
+            ENTER => self.futex = Some(FutexFields::of(event.format)?),
+            EXIT => self.result = Num::of(event.format, "ret").ok(),
+            BEGIN => {
+                let flags = Num::of(event.format, "flags").ok();
+                self.contention = Some(ContentionFields { address: Num::of(event.format, "lock_addr")?, flags });
+            }
+            role => {
+                self.wakers.bind(event, usize::MAX);
+                return self.reader.bind(role, event.format);
+            }
+        }
+        Ok(())
+    }
+
+    fn record(&mut self, hit: &UnitSample<'_>, cx: &mut Context<'_>) {
+        self.take_up(hit.time, cx);
+        match hit.role {
+            CLOCK => self.user.did(hit.tid, Deed::Ran(hit.stack), hit.time.saturating_sub(hit.period), hit.time),
+            ENTER => self.entered(hit, cx),
+            EXIT => self.returned(hit, cx),
+            BEGIN => self.contended(hit, cx),
+            END => drop(self.kernel.end(hit.tid, hit.time)),
+            _ if self.wakers.is_repeated(hit) => {}
+            _ => self.scheduled(hit, cx),
+        }
+    }
+
+    fn has_findings(&self) -> bool {
+        true
+    }
+
+    fn thread_changed(&mut self, change: &ThreadChange, time: u64, _cx: &mut Context<'_>) {
+        self.asleep.follow(change, |tid| tid);
+        self.before.follow(change);
+        self.programs.follow(change);
+        match change {
+            ThreadChange::Born { tid, .. } | ThreadChange::Ended { tid, .. } => self.forget_thread(*tid, time),
+            ThreadChange::Exec { pid, from, gone } => {
+                gone.iter().chain(from).chain([pid]).for_each(|tid| self.forget_thread(*tid, time));
+            }
+        }
+    }
+
+    fn on_switch_in(&mut self, _cpu: u32, tid: i32, time: u64, _cx: &mut Context<'_>) {
+        self.awake(tid, time);
+    }
+
+    fn lost(&mut self, _lost: &LostEvents) {
+        self.user.forget();
+        self.kernel.forget();
+        self.asleep.forget();
+        self.before.forget();
+    }
+
+    fn loss_text(&self) -> &'static str {
+        "waits open at that time are left out"
+    }
+
+    fn panels(&mut self, at: &Moment<'_>) -> Vec<Panel> {
+        self.all_panels(at)
+    }
+
+    fn reset(&mut self, now: u64) {
+        self.user.reset(now);
+        self.kernel.reset(now);
+    }
+}

@@ -1,0 +1,264 @@
+//! Kinds and names of locks, from the functions in which threads wait for them.
+
+use std::sync::Arc;
+
+use crate::panel::stacks::FrameName;
+use crate::session::DsoKind;
+
+use super::lock_table::LockKey;
+
+/// The name of a lock.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct LockName {
+    pub(super) kind: Arc<str>,
+    /// The function that takes the lock; empty if the stack does not reach it.
+    pub(super) taken_in: Arc<str>,
+    /// Whether threads wait there for work or for each other's end, as at a condition variable.
+    pub(super) is_queue: bool,
+}
+
+/// Parts of function names that tell the kind, and whether it is a queue. The outermost function of a wait decides:
+/// CPython's lock is a mutex with a condition variable.
+const KINDS: &[(&str, &str, bool)] = &[
+    ("pthread_mutex", "mutex", false),
+    ("lll_lock", "mutex", false),
+    ("lll_mutex", "mutex", false),
+    ("pthread_rwlock_rd", "rwlock, reading", false),
+    ("pthread_rwlock_wr", "rwlock, writing", false),
+    ("pthread_rwlock", "rwlock", false),
+    ("pthread_cond", "condition variable", true),
+    ("pthread_barrier", "barrier", true),
+    ("pthread_join", "end of a thread", true),
+    ("clockjoin", "end of a thread", true),
+    ("JoinHandle", "end of a thread", true),
+    ("sem_wait", "semaphore", true),
+    ("sem_timedwait", "semaphore", true),
+    ("sem_clockwait", "semaphore", true),
+    ("new_sem_", "semaphore", true),
+    ("take_gil", "Python's global lock", false),
+    ("PyThread_acquire_lock", "Python lock", false),
+    ("acquire_timed", "Python lock", false),
+    ("PyMutex_Lock", "Python mutex", false),
+    ("_wait_for_tstate_lock", "end of a thread", true),
+    ("Condition.wait", "condition variable", true),
+    ("Semaphore.acquire", "semaphore", true),
+    ("sync::mutex", "mutex", false),
+    ("sync::poison::mutex", "mutex", false),
+    ("sync::rwlock", "rwlock", false),
+    ("sync::poison::rwlock", "rwlock", false),
+    ("parking_lot", "parking_lot lock", false),
+    ("condvar", "condition variable", true),
+    ("Condvar", "condition variable", true),
+    ("thread_parking", "parked thread", true),
+    ("thread::park", "parked thread", true),
+    ("Thread>::park", "parked thread", true),
+    ("park_timeout", "parked thread", true),
+    (">::recv", "channel", true),
+    ("std::mutex", "mutex", false),
+    ("std::shared_mutex", "rwlock", false),
+    ("std::condition_variable", "condition variable", true),
+    ("ObjectMonitor::enter", "Java monitor", false),
+    ("ObjectMonitor::wait", "Java wait", true),
+    ("Parker::park", "Java park", true),
+    ("Unsafe_Park", "Java park", true),
+    ("Monitor::", "JVM monitor", true),
+    ("Mutex::lock", "mutex", false),
+    ("runtime.lock", "Go runtime lock", false),
+    ("runtime.notesleep", "idle Go worker", true),
+    ("runtime.notetsleep", "idle Go worker", true),
+    ("runtime.stopm", "idle Go worker", true),
+    ("runtime.mPark", "idle Go worker", true),
+];
+
+/// Parts of the names of functions between the taker and the system call.
+const WRAPPERS: &[&str] = &[
+    "futex",
+    "syscall",
+    "__gthread",
+    "lock_guard",
+    "unique_lock",
+    "scoped_lock",
+    "shared_lock",
+    "lock_contended",
+    "runtime.",
+    "do_sem_wait",
+];
+
+/// Functions of the kernel that wait for its locks.
+const KERNEL_WAITS: &[&str] = &[
+    "slowpath",
+    "mutex_lock",
+    "__mutex",
+    "rwsem",
+    "down_",
+    "_raw_",
+    "queued_",
+    "osq_lock",
+    "native_",
+    "pv_",
+    "kvm_",
+    "traceiter",
+    "perf_",
+    "trace_",
+    "percpu_down",
+    "rt_mutex",
+    "rtlock",
+    "rwbase",
+    "rt_spin",
+    "bpf_",
+    "preempt_schedule",
+    "schedule",
+];
+
+impl LockName {
+    /// Names a futex from the stack of a wait, the outermost function first.
+    pub(super) fn of_futex(frames: &[FrameName]) -> Self {
+        let mut name = Self { kind: "futex".into(), ..Self::default() };
+        let mut is_native = true;
+        for frame in frames.iter().rev().filter(|frame| !frame.kind.is_kernel()) {
+            if let Some((_, kind, is_queue)) = KINDS.iter().find(|(part, ..)| frame.text.contains(part)) {
+                (name.kind, name.is_queue) = ((*kind).into(), *is_queue);
+                is_native = frame.kind != DsoKind::Interpreted;
+            } else if frame.kind == DsoKind::Cut {
+                break;
+            } else if !WRAPPERS.iter().any(|part| frame.text.contains(part)) {
+                name.taken_in = frame.text.clone();
+                if is_native && frame.kind == DsoKind::Interpreted {
+                    name.of_python();
+                }
+                break;
+            }
+        }
+        name
+    }
+
+    /// Names a lock of CPython: stacks of Python programs omit the interpreter's own functions.
+    fn of_python(&mut self) {
+        let is_global = &*self.kind == "condition variable";
+        self.kind = if is_global { "Python's global lock" } else { "Python lock" }.into();
+        self.is_queue = false;
+    }
+
+    /// Names a futex whose word is a thread's number, which the kernel clears at the end of the thread.
+    pub(super) fn of_end(name: Self) -> Self {
+        Self { kind: "end of a thread".into(), is_queue: true, ..name }
+    }
+
+    /// Names a kernel lock from the flags of its contention (LCB_F_* in include/trace/events/lock.h) and the stack.
+    pub(super) fn of_kernel(frames: &[FrameName], flags: u32) -> Self {
+        const SPIN: u32 = 1;
+        const READ: u32 = 2;
+        const WRITE: u32 = 4;
+        const REAL_TIME: u32 = 8;
+        const PERCPU: u32 = 16;
+        const MUTEX: u32 = 32;
+        let has = |bit: u32| flags & bit != 0;
+        let mode = if has(READ) {
+            ", reading"
+        } else if has(WRITE) {
+            ", writing"
+        } else {
+            ""
+        };
+        let kind = match () {
+            () if has(MUTEX) => "kernel mutex",
+            () if has(PERCPU) => "percpu rwsem",
+            () if has(REAL_TIME) => "rt mutex",
+            () if has(SPIN) && mode.is_empty() => "spinlock",
+            () if has(SPIN) => "kernel rwlock",
+            () => "rwsem",
+        };
+        let is_wait = |frame: &&FrameName| KERNEL_WAITS.iter().any(|part| frame.text.contains(part));
+        let taker = frames.iter().rev().take_while(|frame| frame.kind.is_kernel()).find(|frame| !is_wait(frame));
+        let taken_in = taker.map(|frame| frame.text.clone()).unwrap_or_default();
+        Self { kind: format!("{kind}{mode}").into(), taken_in, is_queue: false }
+    }
+
+    /// Returns the taker and the address.
+    pub(super) fn text(&self, key: LockKey) -> String {
+        match self.taken_in.is_empty() {
+            true => format!("{:#x}", key.address),
+            false => format!("{} {:#x}", self.taken_in, key.address),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn frames(stack: &str) -> Vec<FrameName> {
+        let name = |word: &str| {
+            let (text, kind) = word.strip_suffix("_[k]").map_or((word, DsoKind::File), |text| (text, DsoKind::Kernel));
+            FrameName { text: text.into(), kind, dso: "".into() }
+        };
+        stack.rsplit(" < ").map(name).collect()
+    }
+
+    #[test]
+    fn a_lock_has_the_name_of_its_taker() {
+        for (stack, kind, taken_in, is_queue) in [
+            ("__lll_lock_wait < pthread_mutex_lock@@GLIBC_2.2.5 < want_lock < waiter", "mutex", "want_lock", false),
+            ("futex_wait < __lll_lock_wait_private < malloc < parse", "mutex", "malloc", false),
+            ("__futex_abstimed_wait_common < ___pthread_rwlock_rdlock < lookup", "rwlock, reading", "lookup", false),
+            (
+                "__futex_abstimed_wait < pthread_cond_timedwait < take_gil < PyEval_RestoreThread",
+                "Python's global lock",
+                "PyEval_RestoreThread",
+                false,
+            ),
+            ("__futex_abstimed_wait < pthread_cond_wait < pool_worker", "condition variable", "pool_worker", true),
+            ("syscall < <std::thread::thread::Thread>::park_timeout < app::idle", "parked thread", "app::idle", true),
+            ("syscall < <std::sync::mpmc::list::Channel<u8>>::recv < app::next", "channel", "app::next", true),
+            ("syscall < std::sys::sync::mutex::futex::Mutex::lock_contended < app::take", "mutex", "app::take", false),
+            (
+                "runtime.futex < runtime.futexsleep < runtime.notesleep < runtime.mPark < runtime.stopm < runtime.schedule",
+                "idle Go worker",
+                "",
+                true,
+            ),
+            ("", "futex", "", false),
+        ] {
+            let name = LockName::of_futex(&if stack.is_empty() { Vec::new() } else { frames(stack) });
+            assert_eq!((&*name.kind, &*name.taken_in, name.is_queue), (kind, taken_in, is_queue), "{stack}");
+        }
+    }
+
+    #[test]
+    fn a_lock_of_python_is_none_of_its_library() {
+        let of = |native: &str, functions: &[&str]| {
+            let mut all = frames(native);
+            let python = |text: &&str| FrameName { text: (*text).into(), kind: DsoKind::Interpreted, dso: "".into() };
+            all.splice(0..0, functions.iter().rev().map(python));
+            let name = LockName::of_futex(&all);
+            (name.kind.to_string(), name.taken_in.to_string(), name.is_queue)
+        };
+        let is = |kind: &str, taken_in: &str, is_queue| (kind.to_owned(), taken_in.to_owned(), is_queue);
+        assert_eq!(of("do_futex_wait < __new_sem_wait_slow64", &["want", "main"]), is("Python lock", "want", false));
+        assert_eq!(of("pthread_cond_timedwait", &["work", "main"]), is("Python's global lock", "work", false));
+        let join = ["Thread._wait_for_tstate_lock", "Thread.join", "main"];
+        assert_eq!(of("__new_sem_wait_slow64", &join), is("end of a thread", "Thread.join", true));
+        assert_eq!(of("sem_wait", &["Condition.wait", "Queue.get"]), is("condition variable", "Queue.get", true));
+    }
+
+    #[test]
+    fn a_kernel_lock_has_kind_and_taker() {
+        let stack =
+            "rwsem_down_read_slowpath_[k] < down_read_[k] < do_user_addr_fault_[k] < exc_page_fault_[k] < touch";
+        let of = |flags| LockName::of_kernel(&frames(stack), flags);
+        assert_eq!((&*of(2).kind, &*of(2).taken_in), ("rwsem, reading", "do_user_addr_fault"));
+        for (flags, kind) in [
+            (1, "spinlock"),
+            (3, "kernel rwlock, reading"),
+            (4, "rwsem, writing"),
+            (33, "kernel mutex"),
+            (18, "percpu rwsem, reading"),
+            (8, "rt mutex"),
+        ] {
+            assert_eq!(&*of(flags).kind, kind);
+        }
+        let key = LockKey { space: 0, address: 0x1000 };
+        assert_eq!(of(2).text(key), "do_user_addr_fault 0x1000");
+        assert_eq!(LockName::of_kernel(&frames("main"), 1).text(key), "0x1000");
+    }
+}

@@ -1,0 +1,429 @@
+//! Waits for locks and their holders: the time between two releases belongs to the thread that released last.
+
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use crate::profile::RetainedStack;
+use crate::units::kit::Stats;
+
+/// A lock by its address in an address space; 0 is that of the kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(super) struct LockKey {
+    pub(super) space: i32,
+    pub(super) address: u64,
+}
+
+/// A thread, and the stack of its wait or of its release.
+pub(super) type ThreadStack = (i32, RetainedStack);
+
+/// An activity of a holder while others waited.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(super) enum Deed {
+    Ran(RetainedStack),
+    Slept(RetainedStack),
+    WaitedFor(LockKey),
+}
+
+/// The figures of a lock.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Lock {
+    /// The kernel's flags of its kind; 0 for futexes.
+    pub(super) flags: u32,
+    /// Whether threads wait for the end of another one.
+    pub(super) is_end: bool,
+    pub(super) waits: Stats,
+    pub(super) sites: FxHashMap<ThreadStack, (u64, u64)>,
+    /// Time by the thread that held it, with the stack of its release.
+    pub(super) holders: FxHashMap<ThreadStack, u64>,
+    /// Time from a release to the return from the wait.
+    pub(super) ready: u64,
+    pub(super) deeds: FxHashMap<(i32, Deed), u64>,
+    /// The threads that wait now.
+    pub(super) waiters: FxHashSet<i32>,
+    /// The holder, as the lock says.
+    pub(super) owner: Option<i32>,
+    /// How often the owner in the lock released it, and another thread did.
+    pub(super) confirmed: u64,
+    pub(super) contradicted: u64,
+    /// When the present waiters' waits began.
+    since: u64,
+    /// How many of the waiters were not released, and the time up to which their waits are in `pending`.
+    blocked: u64,
+    counted: u64,
+    /// Time of waits since the last release: it belongs to the next releaser.
+    pending: u64,
+}
+
+impl Lock {
+    /// Counts the waits up to now, before their number changes.
+    fn count(&mut self, now: u64) {
+        let ns = now.saturating_sub(std::mem::replace(&mut self.counted, now));
+        self.pending = self.pending.saturating_add(self.blocked.saturating_mul(ns));
+    }
+}
+
+/// A wait that has not ended.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Waiting {
+    pub(super) lock: LockKey,
+    pub(super) since: u64,
+    pub(super) stack: RetainedStack,
+    released: Option<u64>,
+}
+
+impl Waiting {
+    pub(super) fn took(&self, now: u64, start: u64) -> u64 {
+        now.saturating_sub(self.since.max(start))
+    }
+}
+
+/// Limits of locks, and of distinct threads with stacks of one lock; further ones are counted without a stack.
+const MOST_LOCKS: usize = 1 << 16;
+const MOST_STACKS: usize = 1 << 12;
+/// Limit of waiting threads, and of locks that a thread holds.
+const MOST_WAITING: usize = 1 << 20;
+const MOST_HELD: usize = 64;
+
+/// Locks of one kind, of user code or of the kernel.
+#[derive(Clone, Debug, Default)]
+pub(super) struct LockTable {
+    pub(super) locks: FxHashMap<LockKey, Lock>,
+    pub(super) waiting: FxHashMap<i32, Waiting>,
+    held: FxHashMap<i32, Vec<LockKey>>,
+    /// The start of the figures.
+    start: u64,
+    /// Locks that were dropped because there were too many.
+    pub(super) dropped: u64,
+}
+
+impl LockTable {
+    /// A thread begins to wait. `owner` is the holder that the lock names.
+    pub(super) fn wait(&mut self, tid: i32, lock: LockKey, now: u64, stack: RetainedStack, owner: Option<i32>) {
+        self.cancel(tid, now);
+        if self.waiting.len() >= MOST_WAITING {
+            self.forget();
+        }
+        self.make_room(lock);
+        let of = self.locks.entry(lock).or_default();
+        if of.waiters.is_empty() {
+            of.since = now;
+        }
+        of.count(now);
+        of.blocked += 1;
+        of.waiters.insert(tid);
+        self.waiting.insert(tid, Waiting { lock, since: now, stack, released: None });
+        if owner.is_some() {
+            self.set_owner(lock, owner);
+        }
+    }
+
+    fn set_owner(&mut self, lock: LockKey, owner: Option<i32>) {
+        let Some(of) = self.locks.get_mut(&lock) else { return };
+        let before = std::mem::replace(&mut of.owner, owner);
+        if before == owner {
+            return;
+        }
+        if let Some(held) = before.and_then(|tid| self.held.get_mut(&tid)) {
+            held.retain(|own| *own != lock);
+        }
+        if let Some(tid) = owner {
+            let held = self.held.entry(tid).or_default();
+            if held.len() < MOST_HELD {
+                held.push(lock);
+            }
+        }
+    }
+
+    /// A thread wakes another one: if that waits for a lock, the waker held the lock since the last release.
+    pub(super) fn release(&mut self, woken: i32, by: i32, stack: RetainedStack, now: u64) {
+        let Some(wait) = self.waiting.get_mut(&woken).filter(|wait| wait.released.is_none()) else { return };
+        wait.released = Some(now);
+        let lock = wait.lock;
+        let Some(of) = self.locks.get_mut(&lock) else { return };
+        of.count(now);
+        of.blocked = of.blocked.saturating_sub(1);
+        let ns = std::mem::take(&mut of.pending);
+        match of.owner {
+            Some(owner) if owner == by => of.confirmed += 1,
+            Some(_) => of.contradicted += 1,
+            None => {}
+        }
+        *bounded(&mut of.holders, (by, stack)) += ns;
+        self.set_owner(lock, None);
+    }
+
+    /// A thread returns from its wait. Returns the wait and its time.
+    pub(super) fn end(&mut self, tid: i32, now: u64) -> Option<(Waiting, u64)> {
+        let wait = self.leave(tid, now)?;
+        let ns = wait.took(now, self.start);
+        let of = self.locks.get_mut(&wait.lock)?;
+        of.waits.add(ns);
+        let site = bounded(&mut of.sites, (tid, wait.stack));
+        *site = (site.0 + ns, site.1 + 1);
+        of.ready += wait.released.map_or(0, |released| now.saturating_sub(released.max(self.start)));
+        Some((wait, ns))
+    }
+
+    /// A wait did not take place, or nothing is known about its end.
+    pub(super) fn cancel(&mut self, tid: i32, now: u64) {
+        self.leave(tid, now);
+    }
+
+    fn leave(&mut self, tid: i32, now: u64) -> Option<Waiting> {
+        let wait = self.waiting.remove(&tid)?;
+        if let Some(of) = self.locks.get_mut(&wait.lock) {
+            of.waiters.remove(&tid);
+            if wait.released.is_none() {
+                of.count(now);
+                of.blocked = of.blocked.saturating_sub(1);
+            }
+        }
+        Some(wait)
+    }
+
+    /// Adds what a thread did to the locks that it holds and others wait for.
+    pub(super) fn did(&mut self, tid: i32, deed: Deed, since: u64, until: u64) {
+        let Some(held) = self.held.get(&tid) else { return };
+        for lock in held {
+            let Some(of) = self.locks.get_mut(lock).filter(|of| !of.waiters.is_empty()) else { continue };
+            let ns = until.saturating_sub(since.max(of.since).max(self.start));
+            if ns > 0 {
+                *bounded(&mut of.deeds, (tid, deed)) += ns;
+            }
+        }
+    }
+
+    /// Returns the owner of the lock that a thread waits for, as the lock says.
+    pub(super) fn waits_for(&self, tid: i32) -> Option<(LockKey, Option<i32>)> {
+        let wait = self.waiting.get(&tid)?;
+        Some((wait.lock, self.locks.get(&wait.lock)?.owner))
+    }
+
+    /// Returns the threads that wait for each other in a circle, each circle from its lowest number on.
+    pub(super) fn circles(&self, now: u64) -> Vec<Vec<i32>> {
+        let mut circles = Vec::new();
+        let next = |tid: i32| {
+            let wait = self.waiting.get(&tid).filter(|wait| now.saturating_sub(wait.since) >= SURE_NS)?;
+            self.locks.get(&wait.lock)?.owner
+        };
+        let mut seen: FxHashSet<i32> = FxHashSet::default();
+        let mut all: Vec<i32> = self.waiting.keys().copied().collect();
+        all.sort_unstable();
+        for first in all {
+            let (mut path, mut at) = (Vec::new(), Some(first));
+            while let Some(tid) = at.filter(|tid| seen.insert(*tid)) {
+                path.push(tid);
+                at = next(tid);
+            }
+            if let Some(from) = at.and_then(|tid| path.iter().position(|one| *one == tid)) {
+                let mut circle = path.split_off(from);
+                let lowest = (0..circle.len()).min_by_key(|i| circle[*i]).unwrap_or(0);
+                circle.rotate_left(lowest);
+                circles.push(circle);
+            }
+        }
+        circles
+    }
+
+    /// Drops the locks with the shortest waits, if there are too many.
+    fn make_room(&mut self, lock: LockKey) {
+        if self.locks.len() < MOST_LOCKS || self.locks.contains_key(&lock) {
+            return;
+        }
+        let mut sums: Vec<u64> = self.locks.values().map(|of| of.waits.sum).collect();
+        let (_, median, _) = sums.select_nth_unstable(MOST_LOCKS / 2);
+        let least = *median;
+        let before = self.locks.len();
+        self.locks.retain(|_, of| of.waits.sum > least || !of.waiters.is_empty());
+        if self.locks.len() == before {
+            self.forget();
+            self.locks.clear();
+        }
+        self.dropped += (before - self.locks.len()) as u64;
+        let locks = &self.locks;
+        self.held.values_mut().for_each(|held| held.retain(|lock| locks.contains_key(lock)));
+    }
+
+    /// Forgets all open waits and holders, because records were lost.
+    pub(super) fn forget(&mut self) {
+        self.waiting.clear();
+        self.held.clear();
+        for of in self.locks.values_mut() {
+            of.waiters.clear();
+            of.owner = None;
+            (of.blocked, of.pending) = (0, 0);
+        }
+    }
+
+    /// Forgets a thread that ended.
+    pub(super) fn forget_thread(&mut self, tid: i32, now: u64) {
+        self.cancel(tid, now);
+        for lock in self.held.remove(&tid).unwrap_or_default() {
+            self.locks.get_mut(&lock).into_iter().for_each(|of| of.owner = None);
+        }
+    }
+
+    /// Begins the figures again. Open waits stay, and count from now on.
+    pub(super) fn reset(&mut self, now: u64) {
+        self.start = now;
+        self.dropped = 0;
+        self.locks.retain(|_, of| !of.waiters.is_empty());
+        for of in self.locks.values_mut() {
+            let Lock { flags, is_end, owner, since, blocked, .. } = *of;
+            let waiters = std::mem::take(&mut of.waiters);
+            *of = Lock { flags, is_end, waiters, owner, since, blocked, counted: now, ..Lock::default() };
+        }
+        let locks = &self.locks;
+        self.held.values_mut().for_each(|held| held.retain(|lock| locks.contains_key(lock)));
+    }
+
+    /// Returns the open waits of a lock: thread, wait and its time up to now.
+    pub(super) fn open<'a>(&'a self, of: &'a Lock, now: u64) -> impl Iterator<Item = (i32, Waiting, u64)> + 'a {
+        let wait = move |tid: &i32| self.waiting.get(tid).map(|wait| (*tid, *wait, wait.took(now, self.start)));
+        of.waiters.iter().filter_map(wait)
+    }
+}
+
+/// A circle of waits is a deadlock if each wait is at least this long: an owner may be outdated for a moment.
+const SURE_NS: u64 = 100_000_000;
+
+/// Returns an entry; that of the thread alone if there are too many.
+fn bounded<K: Eq + std::hash::Hash + Unstacked, V: Default>(map: &mut FxHashMap<K, V>, key: K) -> &mut V {
+    let key = if map.len() >= MOST_STACKS && !map.contains_key(&key) { key.unstacked() } else { key };
+    map.entry(key).or_default()
+}
+
+/// A key without its details.
+trait Unstacked {
+    fn unstacked(self) -> Self;
+}
+
+impl Unstacked for ThreadStack {
+    fn unstacked(self) -> Self {
+        (0, RetainedStack::NONE)
+    }
+}
+
+impl Unstacked for (i32, Deed) {
+    fn unstacked(self) -> Self {
+        (0, Deed::Ran(RetainedStack::NONE))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+    const LOCK: LockKey = LockKey { space: 1, address: 0x1000 };
+    const OTHER: LockKey = LockKey { space: 1, address: 0x2000 };
+
+    fn stack(n: u32) -> RetainedStack {
+        RetainedStack(n)
+    }
+
+    #[test]
+    fn each_part_of_a_wait_belongs_to_the_thread_that_ends_it() {
+        let mut table = LockTable::default();
+        table.wait(2, LOCK, 0, stack(1), Some(10));
+        table.wait(3, LOCK, 10 * MS, stack(1), Some(10));
+        // Thread 10 releases the lock to 2, which holds it for a moment.
+        table.release(2, 10, stack(5), 30 * MS);
+        table.end(2, 31 * MS);
+        table.release(3, 2, stack(6), 32 * MS);
+        table.end(3, 33 * MS);
+        let of = &table.locks[&LOCK];
+        assert_eq!(of.holders[&(10, stack(5))], 30 * MS + 20 * MS);
+        assert_eq!(of.holders[&(2, stack(6))], 2 * MS);
+        assert_eq!((of.waits.sum, of.waits.n, of.ready), (31 * MS + 23 * MS, 2, 2 * MS));
+        assert_eq!((of.confirmed, of.contradicted), (1, 0));
+        assert!(of.waiters.is_empty() && table.waiting.is_empty());
+    }
+
+    /// CPython's lock: each wait ends by a timer after 5 ms, and is repeated.
+    #[test]
+    fn waits_that_a_timer_ends_belong_to_the_next_releaser() {
+        let mut table = LockTable::default();
+        for round in 0..3 {
+            table.wait(2, LOCK, round * 5 * MS, stack(1), None);
+            table.end(2, (round + 1) * 5 * MS);
+        }
+        table.wait(2, LOCK, 15 * MS, stack(1), None);
+        table.release(2, 9, stack(7), 17 * MS);
+        table.end(2, 17 * MS);
+        assert_eq!(table.locks[&LOCK].holders[&(9, stack(7))], 17 * MS);
+    }
+
+    #[test]
+    fn what_a_holder_does_counts_while_others_wait() {
+        let mut table = LockTable::default();
+        table.wait(2, LOCK, 10 * MS, stack(1), Some(10));
+        table.wait(10, OTHER, 5 * MS, stack(2), Some(11));
+        table.did(10, Deed::WaitedFor(OTHER), 5 * MS, 30 * MS);
+        table.did(11, Deed::Slept(stack(3)), 0, 30 * MS);
+        table.did(12, Deed::Slept(stack(3)), 0, 30 * MS);
+        assert_eq!(table.locks[&LOCK].deeds[&(10, Deed::WaitedFor(OTHER))], 20 * MS);
+        assert_eq!(table.locks[&OTHER].deeds[&(11, Deed::Slept(stack(3)))], 25 * MS);
+        // After the release, it holds nothing.
+        table.release(2, 10, stack(5), 30 * MS);
+        table.did(10, Deed::Ran(stack(4)), 30 * MS, 40 * MS);
+        assert_eq!(table.locks[&LOCK].deeds.len(), 1);
+    }
+
+    #[test]
+    fn circles_are_found_once_and_only_of_long_waits() {
+        let mut table = LockTable::default();
+        table.wait(7, LOCK, 0, stack(1), Some(5));
+        table.wait(5, OTHER, MS, stack(2), Some(7));
+        table.wait(3, LOCK, MS, stack(1), Some(5));
+        assert_eq!(table.circles(50 * MS), Vec::<Vec<i32>>::new());
+        assert_eq!(table.circles(SURE_NS + MS), [vec![5, 7]]);
+        table.release(5, 7, stack(3), SURE_NS + MS);
+        assert!(table.circles(2 * SURE_NS).is_empty());
+        // A lock that names its waiter.
+        table.wait(4, LOCK, 0, stack(1), Some(4));
+        assert_eq!(table.circles(2 * SURE_NS), [vec![4]]);
+    }
+
+    #[test]
+    fn a_reset_and_lost_records_leave_no_time_behind() {
+        let mut table = LockTable::default();
+        table.wait(2, LOCK, 0, stack(1), Some(10));
+        table.reset(10 * MS);
+        let open: u64 = table.open(&table.locks[&LOCK], 15 * MS).map(|(.., ns)| ns).sum();
+        assert_eq!(open, 5 * MS);
+        table.release(2, 10, stack(5), 20 * MS);
+        table.end(2, 20 * MS);
+        let of = &table.locks[&LOCK];
+        assert_eq!((of.waits.sum, of.holders[&(10, stack(5))]), (10 * MS, 10 * MS));
+        table.wait(2, LOCK, 30 * MS, stack(1), Some(10));
+        table.forget();
+        assert!(table.end(2, 40 * MS).is_none() && table.waiting.is_empty());
+        table.wait(2, LOCK, 50 * MS, stack(1), Some(10));
+        table.forget_thread(10, 60 * MS);
+        assert_eq!(table.waits_for(2), Some((LOCK, None)));
+        table.forget_thread(2, 60 * MS);
+        assert!(table.locks[&LOCK].waiters.is_empty());
+    }
+
+    #[test]
+    fn a_million_locks_stay_bounded_and_the_longest_are_kept() {
+        let mut table = LockTable::default();
+        for address in 0..3 * MOST_LOCKS as u64 {
+            let ns = if address % 1000 == 0 { 1000 * MS } else { 1 + address % 7 };
+            table.wait(2, LockKey { space: 1, address }, 0, stack(1), None);
+            table.end(2, ns);
+        }
+        assert!(table.locks.len() <= MOST_LOCKS && table.dropped > 0);
+        let kept = (0..3 * MOST_LOCKS as u64)
+            .step_by(1000)
+            .all(|address| table.locks.contains_key(&LockKey { space: 1, address }));
+        assert!(kept);
+        assert_eq!(table.dropped as usize + table.locks.len(), 3 * MOST_LOCKS);
+        // Many waiters with stacks of their own.
+        for n in 0..2 * MOST_STACKS as u32 {
+            table.wait(2, LOCK, 0, stack(n), None);
+            table.end(2, 1);
+        }
+        assert!(table.locks[&LOCK].sites.len() <= MOST_STACKS + 1);
+    }
+}

@@ -1,0 +1,354 @@
+//! The panels of locks: rows, waiters, holders, the chain of a lock, flame graph.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use rustc_hash::FxHashSet;
+
+use crate::panel::row_order::arrange;
+use crate::panel::stacks::FrameName;
+use crate::panel::{Rows, unit};
+use crate::session::DsoKind;
+use crate::units::kit::prelude::*;
+use crate::units::kit::tables::stack_labels;
+
+use super::Locks;
+use super::lock_names::LockName;
+use super::lock_table::{Deed, Lock, LockKey, LockTable, ThreadStack};
+
+/// A lock as a row.
+pub(super) struct LockRow {
+    is_kernel: bool,
+    key: LockKey,
+    name: LockName,
+    waits: Stats,
+    /// Including the waits that have not ended.
+    ns: u64,
+    ready: u64,
+    waiting: u64,
+    holder: Arc<str>,
+    holder_in: Arc<str>,
+    /// Times by waiter, and by holder, with their stacks.
+    sites: Vec<(ThreadStack, (u64, u64))>,
+    holders: Vec<(ThreadStack, u64)>,
+}
+
+/// An activity of a holder, its time, and the lock if it waited for one.
+type DeedRow = (Arc<str>, u64, Option<LockKey>);
+
+/// Locks that the table shows, those with the longest waits.
+const MOST_ROWS: usize = 200;
+/// Holders and their deeds that a chain shows at each step, and its steps.
+const NAMED: usize = 3;
+const DEEPEST: usize = 8;
+
+fn row_id(is_kernel: bool, key: LockKey) -> u64 {
+    id(&(is_kernel, key))
+}
+
+/// Returns a share of a time in words.
+fn percent(part: u64, whole: u64) -> String {
+    unit::percent(100.0 * part as f64 / whole.max(1) as f64)
+}
+
+/// Sums up times by a part of their key, the longest first.
+fn sums<K: Ord + Copy>(all: impl Iterator<Item = (K, u64)>) -> Vec<(K, u64)> {
+    let mut sums: BTreeMap<K, u64> = BTreeMap::new();
+    all.for_each(|(key, ns)| *sums.entry(key).or_default() += ns);
+    by_weight(sums, |ns| *ns)
+}
+
+impl Locks {
+    fn table(&self, is_kernel: bool) -> &LockTable {
+        if is_kernel { &self.kernel } else { &self.user }
+    }
+
+    pub(super) fn all_panels(&mut self, at: &Moment<'_>) -> Vec<Panel> {
+        let mut keys: Vec<(u64, (bool, LockKey))> = Vec::new();
+        for is_kernel in [false, true] {
+            let table = self.table(is_kernel);
+            let ns = |of: &Lock| of.waits.sum + table.open(of, at.now).map(|(.., ns)| ns).sum::<u64>();
+            keys.extend(table.locks.iter().map(|(key, of)| (ns(of), (is_kernel, *key))).filter(|(ns, _)| *ns > 0));
+        }
+        arrange(&mut keys, |a, b| b.0.cmp(&a.0).then_with(|| a.1.cmp(&b.1)));
+        let total: u64 = keys.iter().map(|(ns, _)| ns).sum();
+        let more = keys.len().saturating_sub(MOST_ROWS);
+        keys.truncate(MOST_ROWS);
+        let mut rows: Vec<LockRow> =
+            keys.into_iter().filter_map(|(_, (is_kernel, key))| self.row(at, is_kernel, key)).collect();
+        arrange(&mut rows, |a, b| {
+            let place = |row: &LockRow| (row.name.is_queue, std::cmp::Reverse(row.ns), row.is_kernel, row.key);
+            place(a).cmp(&place(b))
+        });
+        let selected = at.selected(0).and_then(|id| rows.iter().find(|row| row_id(row.is_kernel, row.key) == id));
+        let chosen = selected.or(rows.first());
+        let chain = self.chain(at, chosen);
+        vec![
+            Self::lock_panel(at, &rows, total, more).noted(self.note(at)),
+            chain,
+            self.waiters(at, chosen),
+            self.holders(at, chosen),
+            self.graph(at, &rows),
+        ]
+    }
+
+    /// Reports deadlocks and dropped locks.
+    fn note(&self, at: &Moment<'_>) -> String {
+        let mut notes: Vec<String> = Vec::new();
+        for circle in self.user.circles(at.now) {
+            let names: Vec<Arc<str>> = circle.iter().map(|tid| at.task(*tid)).collect();
+            notes.push(match &names[..] {
+                [one] => format!("deadlock: {one} waits for a lock that it holds itself, as the lock says"),
+                names => format!("deadlock: {} wait for each other, as their locks say", names.join(" ⇄ ")),
+            });
+        }
+        let dropped = self.user.dropped + self.kernel.dropped;
+        notes.extend((dropped > 0).then(|| note(dropped, "lock", "with short waits left out")));
+        notes.join("; ")
+    }
+
+    fn row(&mut self, at: &Moment<'_>, is_kernel: bool, key: LockKey) -> Option<LockRow> {
+        let table = self.table(is_kernel);
+        let of = table.locks.get(&key)?;
+        let (mut waits, mut sites) = (of.waits.clone(), of.sites.clone());
+        for (tid, wait, ns) in table.open(of, at.now) {
+            waits.add(ns);
+            let site = sites.entry((tid, wait.stack)).or_default();
+            *site = (site.0 + ns, site.1 + 1);
+        }
+        if waits.n == 0 {
+            return None;
+        }
+        let (flags, waiting, ready, is_end) = (of.flags, of.waiters.len() as u64, of.ready, of.is_end);
+        let sites = by_weight(sites, |site| site.0);
+        let holders = by_weight(of.holders.iter().map(|(key, ns)| (*key, *ns)), |ns| *ns);
+        let (holder, holder_in) = self.holder(at, is_kernel, key);
+        // A stack that reaches the taker names the lock, whichever weighs most.
+        let names = sites.iter().take(8).map(|((_, stack), _)| self.name(at, *stack, is_kernel, flags));
+        let mut names: Vec<LockName> = names.collect();
+        let best = names.iter().position(|name| !name.taken_in.is_empty()).unwrap_or(0);
+        let name = if names.is_empty() { LockName::default() } else { names.swap_remove(best) };
+        let name = if is_end { LockName::of_end(name) } else { name };
+        let ns = waits.sum;
+        Some(LockRow { is_kernel, key, name, waits, ns, ready, waiting, holder, holder_in, sites, holders })
+    }
+
+    fn name(&mut self, at: &Moment<'_>, stack: RetainedStack, is_kernel: bool, flags: u32) -> LockName {
+        if is_kernel {
+            return LockName::of_kernel(&at.frames(stack), flags);
+        }
+        self.names.get(at, stack, || LockName::of_futex(&at.frames(stack)))
+    }
+
+    /// Returns the main holder of a lock, and where it was: what it did longest, or else its release.
+    fn holder(&mut self, at: &Moment<'_>, is_kernel: bool, key: LockKey) -> (Arc<str>, Arc<str>) {
+        let Some(of) = self.table(is_kernel).locks.get(&key) else { return ("".into(), "".into()) };
+        let by_thread = sums(of.holders.iter().map(|((tid, _), ns)| (*tid, *ns)));
+        let all: u64 = by_thread.iter().map(|(_, ns)| ns).sum();
+        let (name, tid): (Arc<str>, i32) = match (by_thread.first(), of.owner) {
+            (Some((tid, ns)), _) if *ns > 0 => (format!("{} {}", at.task(*tid), percent(*ns, all)).into(), *tid),
+            (_, Some(owner)) => (format!("{} (as the lock says)", at.task(owner)).into(), owner),
+            _ => return ("".into(), "".into()),
+        };
+        let release = sums(of.holders.iter().filter(|((by, _), _)| *by == tid).map(|((_, stack), ns)| (*stack, *ns)));
+        let place = match (self.deeds(at, is_kernel, key, tid).into_iter().next(), release.first()) {
+            (Some((deed, ..)), _) => deed,
+            (None, Some((stack, _))) => self.worked_in(at, *stack),
+            (None, None) => "".into(),
+        };
+        (name, place)
+    }
+
+    /// Returns what a holder did while others waited for a lock, up to now, as texts: the longest first.
+    fn deeds(&mut self, at: &Moment<'_>, is_kernel: bool, key: LockKey, tid: i32) -> Vec<DeedRow> {
+        let Some(of) = self.table(is_kernel).locks.get(&key) else { return Vec::new() };
+        let own = of.deeds.iter().filter(|((by, _), _)| *by == tid).map(|((_, deed), ns)| (*deed, *ns));
+        let all: Vec<(Deed, u64)> = own.chain(self.present_deed(at, of, tid).filter(|_| !is_kernel)).collect();
+        let mut by_text: BTreeMap<Arc<str>, (u64, Option<LockKey>)> = BTreeMap::new();
+        for (deed, ns) in all {
+            let (text, next) = self.deed_text(at, deed);
+            let sum = by_text.entry(text).or_default();
+            *sum = (sum.0 + ns, next);
+        }
+        let mut list: Vec<DeedRow> = by_text.into_iter().map(|(text, (ns, next))| (text, ns, next)).collect();
+        arrange(&mut list, |a, b| (b.1, &a.0).cmp(&(a.1, &b.0)));
+        list
+    }
+
+    /// Returns what the owner of a lock does now: waits for another lock, or sleeps.
+    fn present_deed(&self, at: &Moment<'_>, of: &Lock, tid: i32) -> Option<(Deed, u64)> {
+        let longest = self.user.open(of, at.now).map(|(_, _, ns)| ns).max().filter(|_| of.owner == Some(tid))?;
+        let wait = self.user.waiting.get(&tid).map(|wait| (Deed::WaitedFor(wait.lock), wait.since));
+        let sleep = || self.asleep.get(&tid).map(|span| (Deed::Slept(span.with), span.since));
+        let (deed, since) = wait.or_else(sleep)?;
+        Some((deed, at.now.saturating_sub(since).min(longest)))
+    }
+
+    /// Returns the functions of user code in which a thread ran or released a lock; those of the kernel without any.
+    fn worked_in(&mut self, at: &Moment<'_>, stack: RetainedStack) -> Arc<str> {
+        let has_addresses = self.has_addresses;
+        self.worked.get(at, stack, || {
+            let frames = if has_addresses { at.addressed_frames(stack) } else { at.frames(stack) };
+            let user = frames.iter().rposition(|frame| !frame.kind.is_kernel()).map_or(frames.len(), |last| last + 1);
+            stack_labels::line(&frames[..user]).into()
+        })
+    }
+
+    fn deed_text(&mut self, at: &Moment<'_>, deed: Deed) -> (Arc<str>, Option<LockKey>) {
+        match deed {
+            Deed::Ran(stack) => (format!("ran in {}", self.worked_in(at, stack)).into(), None),
+            Deed::Slept(stack) => (format!("blocked in {}", self.slept_in.line(at, stack)).into(), None),
+            Deed::WaitedFor(lock) => (format!("waited for {}", self.lock_text(at, lock)).into(), Some(lock)),
+        }
+    }
+
+    fn lock_text(&mut self, at: &Moment<'_>, key: LockKey) -> String {
+        let row = self.row_name(at, key);
+        row.map_or_else(|| format!("{:#x}", key.address), |name| format!("{} {}", name.kind, name.text(key)))
+    }
+
+    fn row_name(&mut self, at: &Moment<'_>, key: LockKey) -> Option<LockName> {
+        let of = self.user.locks.get(&key)?;
+        let ended = of.sites.iter().map(|((_, stack), (ns, _))| (*stack, *ns));
+        let stacks = sums(ended.chain(self.user.open(of, at.now).map(|(_, wait, ns)| (wait.stack, ns))));
+        let (stack, _) = *stacks.first()?;
+        Some(self.name(at, stack, false, 0))
+    }
+
+    fn lock_panel(at: &Moment<'_>, rows: &[LockRow], total: u64, more: usize) -> Panel {
+        let space = |row: &LockRow| if row.is_kernel { "kernel".into() } else { at.program(row.key.space) };
+        let table = Sheet::of(rows, |row| row_id(row.is_kernel, row.key))
+            .right("waited_ns", "Waited", 9, |row| time(row.ns))
+            .share(|row| row.ns, total)
+            .right("waits", "Waits", 7, |row| Cell::Count(row.waits.n))
+            .ranked(3)
+            .right("p99_ns", "p99", 8, |row| time(row.waits.quantile(0.99)))
+            .ranked(5)
+            .right("max_ns", "Max", 8, |row| time(row.waits.max))
+            .ranked(4)
+            .right("waiting", "Waiting", 7, |row| Cell::Count(row.waiting))
+            .ranked(2)
+            .left("lock", "Lock", 24, |row| text(row.name.text(row.key)))
+            .left("holder", "Holder", 24, |row| text(row.holder.clone()))
+            .ranked(1)
+            .left("kind", "Kind", 18, |row| text(row.name.kind.clone()))
+            .ranked(6)
+            .left("program", "Program", 16, move |row| text(space(row)))
+            .ranked(7)
+            .right("ready_ns", "Until running", 13, |row| time(row.ready))
+            .ranked(8)
+            .left("holder_in", "Holder's work", 0, |row| text(row.holder_in.clone()))
+            .rows();
+        Panel::new("Locks", Body::Table(Rows { more, ..table }))
+    }
+
+    fn waiters(&mut self, at: &Moment<'_>, row: Option<&LockRow>) -> Panel {
+        let mut by_line: BTreeMap<(i32, Arc<str>), (u64, u64)> = BTreeMap::new();
+        for ((tid, stack), (ns, n)) in row.iter().flat_map(|row| &row.sites) {
+            let sum = by_line.entry((*tid, self.slept_in.line(at, *stack))).or_default();
+            *sum = (sum.0 + ns, sum.1 + n);
+        }
+        let list = by_weight(by_line.iter(), |(ns, _)| *ns);
+        Sheet::of(&list, |(key, _)| id(key))
+            .right("waited_ns", "Waited", 9, |(_, (ns, _))| time(*ns))
+            .right("waits", "Waits", 8, |(_, (_, n))| Cell::Count(*n))
+            .task(at, |((tid, _), _)| *tid)
+            .left("stack", "Waits in", 0, |((_, line), _)| text(line.clone()))
+            .panel(titled("Waiters", row))
+    }
+
+    fn holders(&mut self, at: &Moment<'_>, row: Option<&LockRow>) -> Panel {
+        let mut by_line: BTreeMap<(i32, Arc<str>), u64> = BTreeMap::new();
+        for ((tid, stack), ns) in row.iter().flat_map(|row| &row.holders).filter(|(_, ns)| *ns > 0) {
+            *by_line.entry((*tid, self.worked_in(at, *stack))).or_default() += ns;
+        }
+        let total: u64 = by_line.values().sum();
+        let list = by_weight(by_line.iter(), |ns| **ns);
+        let of = row.and_then(|row| self.table(row.is_kernel).locks.get(&row.key));
+        let owner = of.and_then(|of| of.owner).map(|tid| format!("now {}, as the lock says", at.task(tid)));
+        let checked = of.filter(|of| of.confirmed + of.contradicted > 0).map(|of| {
+            format!("the owner in the lock was right in {}", percent(of.confirmed, of.confirmed + of.contradicted))
+        });
+        let notes: Vec<String> = owner.into_iter().chain(checked).collect();
+        Sheet::of(&list, |(key, _)| id(key))
+            .right("held_ns", "Held", 9, |(_, ns)| time(**ns))
+            .share(|(_, ns)| **ns, total)
+            .task(at, |((tid, _), _)| *tid)
+            .left("stack", "Released in", 0, |((_, line), _)| text(line.clone()))
+            .panel(titled("Holders", row))
+            .noted(notes.join("; "))
+    }
+
+    /// The activities of a lock's holders, through the locks that they waited for themselves.
+    fn chain(&mut self, at: &Moment<'_>, row: Option<&LockRow>) -> Panel {
+        let mut steps = ChainSteps::default();
+        if let Some(row) = row {
+            let waiters = sums(row.sites.iter().map(|((tid, _), (ns, _))| (*tid, *ns)));
+            let names: Vec<Arc<str>> = waiters.iter().take(NAMED).map(|(tid, _)| at.comm(*tid)).collect();
+            let more = waiters.len().saturating_sub(NAMED);
+            let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+            let lock = format!("{} {}", row.name.kind, row.name.text(row.key));
+            steps.add(0, row.ns, format!("{}{more} waited for {lock}", names.join(", ")));
+            self.chain_of(at, row.is_kernel, row.key, 1, &mut steps);
+        }
+        let rows = Sheet::of(0..steps.list.len(), |i| i as u64)
+            .right("ns", "Time", 9, |i| time(steps.list[i].1))
+            .left("step", "Chain", 0, |i| text(steps.list[i].2.clone()))
+            .rows();
+        let depth = steps.list.iter().map(|(depth, ..)| *depth).collect();
+        Panel::new(titled("Chain", row), Body::Tree(Rows { depth, ..rows }))
+    }
+
+    fn chain_of(&mut self, at: &Moment<'_>, is_kernel: bool, key: LockKey, depth: u16, steps: &mut ChainSteps) {
+        let Some(of) = self.table(is_kernel).locks.get(&key) else { return };
+        if usize::from(depth) > DEEPEST || !steps.seen.insert((is_kernel, key)) {
+            return;
+        }
+        let mut holders = sums(of.holders.iter().filter(|(_, ns)| **ns > 0).map(|((tid, _), ns)| (*tid, *ns)));
+        let all: u64 = holders.iter().map(|(_, ns)| ns).sum();
+        if let Some(owner) = of.owner.filter(|owner| !holders.iter().any(|(tid, _)| tid == owner)) {
+            holders.push((owner, 0));
+        }
+        holders.truncate(NAMED);
+        for (tid, held) in holders {
+            let share = if held > 0 { percent(held, all) } else { "as the lock says".to_owned() };
+            steps.add(depth, held, format!("held by {} {share}", at.task(tid)));
+            for (deed, ns, next) in self.deeds(at, is_kernel, key, tid).into_iter().take(NAMED) {
+                steps.add(depth + 1, ns, deed);
+                if let Some(next) = next {
+                    self.chain_of(at, false, next, depth + 2, steps);
+                }
+            }
+        }
+    }
+
+    fn graph(&self, at: &Moment<'_>, rows: &[LockRow]) -> Panel {
+        let mut stacks = Vec::new();
+        for row in rows.iter().filter(|row| !row.name.is_queue) {
+            let name: Arc<str> = format!("{} {}", row.name.kind, row.name.text(row.key)).into();
+            for ((tid, stack), (ns, n)) in &row.sites {
+                let mut one = at.stack(at.program(*tid), *stack, *ns, *n);
+                one.frames.push(FrameName { text: name.clone(), kind: DsoKind::Unknown, dso: "".into() });
+                stacks.push(one);
+            }
+        }
+        Panel::flame("Waits for locks, a flame graph", Measure::Time, stacks)
+    }
+}
+
+fn titled(title: &str, row: Option<&LockRow>) -> String {
+    row.map_or_else(|| title.to_owned(), |row| format!("{title} of {}", row.name.text(row.key)))
+}
+
+/// The lines of a chain: depth, time and text.
+#[derive(Default)]
+struct ChainSteps {
+    list: Vec<(u16, u64, Arc<str>)>,
+    seen: FxHashSet<(bool, LockKey)>,
+}
+
+impl ChainSteps {
+    fn add(&mut self, depth: u16, ns: u64, text: impl Into<Arc<str>>) {
+        self.list.push((depth, ns, text.into()));
+    }
+}

@@ -1,0 +1,128 @@
+//! Waits for locks: each part belongs to the thread that ended it, and an owner in a lock is only a hint.
+
+use perfprof_tui::panel::Panel;
+use perfprof_tui::units::kit::UnitSample;
+
+use crate::common::scenes::{MS, locks, scene, unlock, wait};
+use crate::common::stage::{Stage, Value, cell, number, rows};
+
+const LOCK: &[&str] = &["main", "take", "pthread_mutex_lock", "__lll_lock_wait", "futex_[k]"];
+const UNLOCK: &[&str] = &["main", "give", "pthread_mutex_unlock"];
+
+fn panel<'a>(panels: &'a [Panel], title: &str) -> &'a Panel {
+    panels.iter().find(|panel| panel.title.starts_with(title)).unwrap_or_else(|| panic!("no panel {title}"))
+}
+
+/// Returns the texts of a column, row by row.
+fn column(panel: &Panel, name: &str) -> Vec<String> {
+    (0..rows(panel).table.rows.len()).map(|row| cell(panel, row, name).text()).collect()
+}
+
+#[test]
+fn a_chain_leads_to_what_the_last_holder_does() {
+    let mut stage = scene("locks");
+    let panels = stage.panels();
+    let table = panel(&panels, "Locks");
+    let of = |row: usize| ["lock", "kind", "holder"].map(|name| cell(table, row, name).text());
+    assert_eq!(of(0), ["front_round 0xa000", "mutex", "middle-3 100.0 %"]);
+    assert_eq!(of(1), ["middle_round 0xb000", "mutex", "back-4 100.0 %"]);
+    assert_eq!(of(2), ["lock_mm_and_find_vma 0xfffffffffffff000", "rwsem, reading", ""]);
+    let times = ["waited_ns", "ready_ns", "waits"].map(|name| number(table, 1, name));
+    assert_eq!(times, [25.0 * MS as f64, MS as f64, 1.0]);
+    let chain = panel(&panels, "Chain");
+    assert_eq!(
+        column(chain, "step"),
+        [
+            "front waited for mutex front_round 0xa000",
+            "held by middle-3 100.0 %",
+            "waited for mutex middle_round 0xb000",
+            "held by back-4 100.0 %",
+            "blocked in fsync < slow_disk < main",
+            "ran in slow_work < main",
+        ]
+    );
+    assert_eq!(rows(chain).depth, [0, 1, 2, 3, 4, 4]);
+    let ns = (0..6).map(|row| number(chain, row, "ns") as u64 / MS).collect::<Vec<_>>();
+    // Another lock's wait counts from the moment at which a thread waits for the holder.
+    assert_eq!(ns, [26, 25, 24, 24, 12, 8]);
+    assert_eq!(column(panel(&panels, "Holders"), "stack"), ["pthread_mutex_unlock < middle_round < main"]);
+}
+
+#[test]
+fn threads_that_wait_for_each_other_are_a_deadlock() {
+    let mut stage = locks();
+    wait(&mut stage, MS, 2, 0xa000, 3, LOCK);
+    wait(&mut stage, 2 * MS, 3, 0xb000, 2, LOCK);
+    wait(&mut stage, 3 * MS, 4, 0xa000, 3, LOCK);
+    stage.until(50 * MS);
+    assert_eq!(panel(&stage.panels(), "Locks").note, "");
+    stage.until(1000 * MS);
+    let panels = stage.panels();
+    let table = panel(&panels, "Locks");
+    assert_eq!(table.note, "deadlock: front-2 ⇄ middle-3 wait for each other, as their locks say");
+    assert_eq!(column(table, "holder"), ["middle-3 (as the lock says)", "front-2 (as the lock says)"]);
+    assert_eq!(column(table, "waiting"), ["2", "1"]);
+    assert_eq!(number(table, 0, "waited_ns"), (999 + 997) as f64 * MS as f64);
+    // A circle in the chain ends.
+    assert!(column(panel(&panels, "Chain"), "step").len() < 10);
+    // A thread that takes its own lock again.
+    let mut stage = locks();
+    wait(&mut stage, MS, 2, 0xa000, 2, LOCK);
+    stage.until(1000 * MS);
+    let note = panel(&stage.panels(), "Locks").note.clone();
+    assert_eq!(note, "deadlock: front-2 waits for a lock that it holds itself, as the lock says");
+}
+
+/// A program may write anything behind its futexes: the thread that releases counts.
+#[test]
+fn an_owner_that_lies_gets_no_time() {
+    for owner in [0, 999, -1, i64::from(i32::MAX), 4] {
+        let mut stage = locks();
+        wait(&mut stage, MS, 2, 0xa000, owner, LOCK);
+        unlock(&mut stage, 20 * MS, 3, 2, UNLOCK);
+        let panels = stage.panels();
+        assert_eq!(column(panel(&panels, "Locks"), "holder"), ["middle-3 100.0 %"], "{owner}");
+        let note = &panel(&panels, "Holders").note;
+        assert_eq!(note, if owner == 4 { "the owner in the lock was right in 0.0 %" } else { "" });
+    }
+}
+
+#[test]
+fn condition_variables_come_after_locks() {
+    let mut stage = locks();
+    let pool = ["main", "worker", "pthread_cond_wait", "futex_[k]"];
+    wait(&mut stage, MS, 2, 0xc000, 0, &pool);
+    unlock(&mut stage, 90 * MS, 3, 2, &["main", "submit", "pthread_cond_signal"]);
+    wait(&mut stage, 100 * MS, 4, 0xa000, 3, LOCK);
+    unlock(&mut stage, 110 * MS, 3, 4, UNLOCK);
+    let panels = stage.panels();
+    let table = panel(&panels, "Locks");
+    assert_eq!(column(table, "kind"), ["mutex", "condition variable"]);
+    let flame = panel(&panels, "Waits for locks").to_text();
+    assert_eq!(flame.lines().filter(|line| line.ends_with(char::is_numeric)).count(), 1, "{flame}");
+}
+
+/// Recordings of perf have no words of futexes.
+#[test]
+fn without_the_words_of_futexes_the_releaser_is_the_holder() {
+    let mut stage = crate::common::scenes::sched("locks", &[]);
+    stage.event(4, "syscalls:sys_enter_futex", &["long uaddr", "long op"], "\"\"");
+    stage.event(5, "syscalls:sys_exit_futex", &["long ret"], "\"\"");
+    let give = |stage: &mut Stage, role: usize, at: u64, tid: i32, values: &[i64]| {
+        let hit = UnitSample { tid, ..stage.hit(role, at * MS) };
+        stage.give(hit, &values.iter().map(|n| Value::N(*n)).collect::<Vec<_>>());
+    };
+    // A wait, a call that returns at once, and a wake-up.
+    give(&mut stage, 4, 1, 2, &[0xa000, 0x80]);
+    give(&mut stage, 4, 2, 3, &[0xa000, 0x80]);
+    give(&mut stage, 5, 3, 3, &[-11]);
+    give(&mut stage, 4, 4, 4, &[0xa000, 0x81]);
+    unlock(&mut stage, 9 * MS, 4, 2, UNLOCK);
+    let panels = stage.panels();
+    let table = panel(&panels, "Locks");
+    assert_eq!((number(table, 0, "waits"), number(table, 0, "waited_ns")), (1.0, 9.0 * MS as f64));
+    assert_eq!(column(table, "holder"), [":4 100.0 %"]);
+    stage.lose(None, 9 * MS, 10 * MS, 5);
+    give(&mut stage, 5, 12, 4, &[0]);
+    assert_eq!(number(panel(&stage.panels(), "Locks"), 0, "waits"), 1.0);
+}

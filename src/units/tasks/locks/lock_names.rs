@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use crate::panel::stacks::FrameName;
+use crate::record::interpreted::Language;
 use crate::session::DsoKind;
 
 use super::lock_table::LockKey;
@@ -118,12 +119,12 @@ impl LockName {
         for frame in frames.iter().rev().filter(|frame| !frame.kind.is_kernel()) {
             if let Some((_, kind, is_queue)) = KINDS.iter().find(|(part, ..)| frame.text.contains(part)) {
                 (name.kind, name.is_queue) = ((*kind).into(), *is_queue);
-                is_native = frame.kind != DsoKind::Interpreted;
+                is_native = !matches!(frame.kind, DsoKind::Interpreted(_));
             } else if frame.kind == DsoKind::Cut {
                 break;
             } else if !WRAPPERS.iter().any(|part| frame.text.contains(part)) {
                 name.taken_in = frame.text.clone();
-                if is_native && frame.kind == DsoKind::Interpreted {
+                if is_native && frame.kind == DsoKind::Interpreted(Language::Python) {
                     name.of_python();
                 }
                 break;
@@ -228,7 +229,11 @@ mod tests {
     fn a_lock_of_python_is_none_of_its_library() {
         let of = |native: &str, functions: &[&str]| {
             let mut all = frames(native);
-            let python = |text: &&str| FrameName { text: (*text).into(), kind: DsoKind::Interpreted, dso: "".into() };
+            let python = |text: &&str| FrameName {
+                text: (*text).into(),
+                kind: DsoKind::Interpreted(Language::Python),
+                dso: "".into(),
+            };
             all.splice(0..0, functions.iter().rev().map(python));
             let name = LockName::of_futex(&all);
             (name.kind.to_string(), name.taken_in.to_string(), name.is_queue)

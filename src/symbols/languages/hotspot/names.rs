@@ -162,7 +162,7 @@ fn start(done: Sender<Answer>) -> Option<Sender<Question>> {
             if processes.len() >= OPEN && !processes.contains_key(&id) {
                 processes.clear();
             }
-            let file = &*processes.entry(id).or_insert_with(|| ProcessFile::open(pid));
+            let file = &*processes.entry(id).or_insert_with(|| ProcessFile::of(pid));
             let names = |frame| match file {
                 Some(file) => CodeNames::read(frame, &layout, file).map_or(FrameNames::Unknown, FrameNames::Known),
                 None => FrameNames::Unreadable,
@@ -181,7 +181,7 @@ fn start(done: Sender<Answer>) -> Option<Sender<Question>> {
 struct ProcessFile(File);
 
 impl ProcessFile {
-    fn open(pid: i32) -> Option<Self> {
+    fn of(pid: i32) -> Option<Self> {
         procfs::open_memory(pid).ok().map(Self)
     }
 }

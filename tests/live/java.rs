@@ -13,7 +13,7 @@ import java.util.Arrays;
 public class Chain {
     static long sink;
 
-    static void spin(long us) {
+    public static void spin(long us) {
         long end = System.nanoTime() + us * 1000, x = sink;
         while (System.nanoTime() < end) for (int i = 0; i < 3000; i++) x = x * 31 + i;
         sink = x;
@@ -132,7 +132,7 @@ fn stacks_of_java_are_whole_and_perf_has_the_same_names() {
     for java in [&[][..], &["-Xint"]] {
         let file = stage.record("outer", &[], java);
         let later = stage.later(program(), &file);
-        assert!(later.len() > 100, "{}", later.len());
+        assert!(later.len() > 30, "{}", later.len());
         let exact = share(&later, |stack| own(stack) == ["spin", "leaf", "middle", "outer", "main"]);
         assert!(exact > 0.9, "{java:?}: {exact} of {}", later.len());
         let whole = share(&later, |stack| {
@@ -158,6 +158,6 @@ fn classes_that_are_dropped_have_no_wrong_names() {
     };
     let pairs = later.iter().filter_map(|s| of(s, "Chain$Made.inner_").zip(of(s, "Chain$Made.outer_")));
     let pairs: Vec<_> = pairs.collect();
-    assert!(pairs.len() > 50, "{} of {}", pairs.len(), later.len());
+    assert!(pairs.len() > 20, "{} of {}", pairs.len(), later.len());
     assert_eq!(pairs.iter().find(|(inner, outer)| inner != outer), None);
 }

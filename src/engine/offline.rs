@@ -46,6 +46,13 @@ pub fn load(source: &mut dyn Source, symbols: SymbolOptions, wants: IntakeOption
     load_into(ingest, source, symbols, wants)
 }
 
+/// Does the same for the running machine, without the samples of process `own_pid`.
+pub(crate) fn load_live(source: &mut dyn Source, symbols: SymbolOptions, own_pid: i32) -> Result<Offline, SourceError> {
+    let wants = IntakeOptions::default();
+    let ingest = Ingest::new(source.info(), Some(own_pid), wants);
+    load_into(ingest, source, symbols, wants)
+}
+
 /// Reads a source to its end for a unit alone; the error says what the recording lacks.
 pub fn load_unit(source: &mut dyn Source, symbols: SymbolOptions, unit: FilteredUnit) -> Result<Offline, String> {
     let wants = IntakeOptions { units_only: true, ..IntakeOptions::default() };

@@ -29,6 +29,7 @@ pub mod search;
 pub(crate) mod staged;
 pub mod time_range;
 pub mod tree;
+pub(crate) mod unnamed;
 
 pub use aggregate::Aggregate;
 pub use answer::{Answer, EventInfo, FoldMark, ReadProgress, TopLine};

@@ -5,6 +5,7 @@ pub(crate) mod chain_spec;
 pub(crate) mod counter_lines;
 pub mod counters;
 pub(crate) mod diff;
+pub(crate) mod digest;
 pub mod doctor;
 pub(crate) mod dump;
 pub mod hardware;

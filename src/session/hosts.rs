@@ -7,7 +7,7 @@ use super::host::{Host, LINGER_NS};
 use super::{MapId, Session, Task};
 
 /// A machine whose records are combined; the first if there is only one.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct HostId(pub(super) u16);
 
 /// A value per machine, of at least one machine.

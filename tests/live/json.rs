@@ -12,6 +12,7 @@ fn what_the_machine_is_printed_as_keeps_to_the_schema() {
         ("stat", &["stat", "-a", "-A", "-r", "2", "-e", "task-clock", "--format", "json", "sleep", "0.1"]),
         ("stat_interval", &["stat", "-I", "100", "-e", "task-clock", "--format", "json", "sleep", "0.25"]),
         ("cpus", &["cpus", "-i", "0.2", "-n", "2", "--format", "json"]),
+        ("digest", &["digest", "--for", "0.3", "--format", "json"]),
         ("list", &["list", "sw", "--format", "json"]),
         ("list_containers", &["list", "containers", "--format", "json"]),
         ("doctor", &["doctor", "--format", "json"]),

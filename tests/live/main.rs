@@ -12,6 +12,7 @@ mod command_lines;
 mod containers;
 mod counts;
 mod cpus;
+mod digest;
 mod door;
 mod hosts;
 mod identity;

@@ -9,6 +9,7 @@ mod corpus;
 mod cpus;
 mod damaged;
 mod demo;
+mod digests;
 mod exports;
 mod first_use;
 mod forms;

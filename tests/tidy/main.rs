@@ -533,6 +533,7 @@ fn fields_of_json_are_documented() {
         &["report", &recording, "-s", "cpu,comm,pid,tid,dso,sym"],
         &["annotate", &recording, "--symfs", &symfs],
         &["diff", &recording, &data("fp-sysmix.data")],
+        &["digest", &data("fp-sysmix.data")],
         &["rundelay", &data("units/sched.data")],
         &["cpus", "-i", "0.1", "-n", "1"],
         &["stat", "-e", "task-clock", "--", "true"],

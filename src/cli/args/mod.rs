@@ -1,6 +1,7 @@
 //! Arguments of the command line. Where perf has an option, ours has its spelling and meaning.
 
 pub mod arrange;
+pub(crate) mod digest;
 pub(crate) mod help;
 pub(crate) mod listed;
 mod machine;
@@ -77,6 +78,8 @@ pub(crate) enum CliCommand {
     Symbols(names::SymbolsArgs),
     /// Print what changed between two recordings
     Diff(DiffArgs),
+    /// Print one page about a recording, or about the next seconds: findings, processes, heaviest paths
+    Digest(digest::DigestArgs),
     /// Print each CPU's shares, missing ticks and softirqs
     Cpus(CpusArgs),
     /// Count events of a command or target, like perf stat

@@ -6,6 +6,7 @@ mod completions;
 mod cpus;
 mod demo;
 mod diff;
+mod digest;
 mod doctor;
 mod evlist;
 pub(crate) mod export;
@@ -38,6 +39,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<u8> {
         Some(CliCommand::Annotate(options)) => annotate::run(options),
         Some(CliCommand::Symbols(options)) => symbols::run(options),
         Some(CliCommand::Diff(options)) => diff::run(options),
+        Some(CliCommand::Digest(options)) => digest::run(options),
         Some(CliCommand::Cpus(options)) => cpus::run(options),
         Some(CliCommand::List(options)) => list::run(options),
         Some(CliCommand::Probe(options)) => probe::run(options),

@@ -14,7 +14,7 @@ const OTHERS: &[(&str, &[&str])] = &[
     ("list", &["list", "list_containers"]),
     ("usdt", &["unit", "probe"]),
 ];
-const SAME: &[&str] = &["annotate", "diff", "cpus", "probe", "doctor", "unit"];
+const SAME: &[&str] = &["annotate", "diff", "digest", "cpus", "probe", "doctor", "unit"];
 
 /// Returns the schema of all commands, or of one; an error if no command of this name prints JSON.
 pub(crate) fn of(command: &str) -> Result<Value, String> {

@@ -6,6 +6,7 @@ use crate::machine::findings::{CpuFinding, FindingKind};
 use crate::panel::unit::percent;
 use crate::profile::frames::SymState;
 use crate::query::TopLine;
+use crate::query::unnamed::name_remedy;
 use crate::session::{DsoKind, Origin};
 use crate::ui::state::{BannerSubject, Model, Tab};
 
@@ -120,44 +121,11 @@ impl Model {
         };
         self.top.go(at, &answer);
         let line = &answer.view.lines[at];
-        let remedy = match line.kind {
-            kind if kind.is_kernel() => {
-                "run as root, or sysctl kernel.kptr_restrict=0; of a recording: --kallsyms FILE of that machine"
-                    .to_owned()
-            }
-            DsoKind::Anon => jit_remedy(path),
-            _ => format!(
-                "{path} is stripped: its package of debug symbols, or DEBUGINFOD_URLS in the environment, names it; of \
-                 another machine's recording: --symfs DIR"
-            ),
-        };
+        let remedy = name_remedy(line.kind, path);
         self.say(format!("{}: {remedy}", self.why_unnamed(line)));
     }
 }
 
 pub(crate) fn is_unnamed(line: &TopLine) -> bool {
     line.depth == 0 && matches!(line.state, SymState::Bounded | SymState::Unknown) && !line.sym.is_empty()
-}
-
-/// Returns how a runtime can be made to name its code. The path of a JIT's code has the number of its process.
-fn jit_remedy(path: &str) -> String {
-    let pid = path.strip_prefix("/tmp/perf-").and_then(|rest| rest.strip_suffix(".map"));
-    let pid = pid.filter(|pid| pid.parse::<u32>().is_ok()).unwrap_or("PID");
-    format!(
-        "its runtime must write /tmp/perf-{pid}.map; Java 17 or later does at once: jcmd {pid} Compiler.perfmap; others \
-         need a restart: node --perf-basic-prof, python -X perf (3.12 or later)"
-    )
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_remedy_for_a_jit_names_its_process() {
-        assert!(jit_remedy("/tmp/perf-4344.map").contains("jcmd 4344 Compiler.perfmap"));
-        for other in ["//anon", "/tmp/perf-x.map", ""] {
-            assert!(jit_remedy(other).contains("jcmd PID Compiler.perfmap"), "{other}");
-        }
-    }
 }

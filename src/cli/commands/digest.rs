@@ -1,0 +1,160 @@
+//! `digest`: prints one page about a recording, or about the running machine after some seconds.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use crate::engine::IntakeOptions;
+use crate::engine::offline::{self, Offline};
+use crate::filter::equals;
+use crate::kernel::spawn::Output;
+use crate::machine::host::HostThread;
+use crate::machine::sampler::HostView;
+use crate::report::digest::{Again, Digest, DigestSpec};
+use crate::session::hosts::PerHost;
+use crate::source::live::LiveSource;
+use crate::source::{Batch, Control, Info, Progress, Source, SourceError};
+use crate::symbols::SymbolOptions;
+use crate::symbols::shipped::ShippedTables;
+
+use crate::cli::args::digest::DigestArgs;
+use crate::cli::args::{OutputFormat, RecordingArgs, SelectionArgs};
+use crate::cli::input::selection::{chosen_events, main_event, note_main_event};
+use crate::cli::output::{complain, print, print_json};
+use crate::cli::sampling::source_config;
+use crate::cli::{config, input, signals, usage};
+
+/// The pause between two readings of /proc.
+const HOST_INTERVAL: Duration = Duration::from_secs(1);
+/// The minimum difference of a CPU to the others for a finding, in points.
+const POINTS: f64 = 10.0;
+
+pub(crate) fn run(mut args: DigestArgs) -> anyhow::Result<u8> {
+    if args.format == OutputFormat::Csv {
+        return Err(usage("digest: use --format text or json"));
+    }
+    let mut files = std::mem::take(&mut args.files);
+    files.extend(args.input.take());
+    if files.is_empty() { of_machine(&args) } else { of_files(&args, files) }
+}
+
+fn of_files(args: &DigestArgs, files: Vec<std::path::PathBuf>) -> anyhow::Result<u8> {
+    let container = args.container.as_ref().map(|name| equals("container", name));
+    let clauses: Vec<String> = args.filter.iter().map(|text| format!("({text})")).chain(container).collect();
+    let which = SelectionArgs {
+        filter: (!clauses.is_empty()).then(|| clauses.join(" && ")),
+        pid: args.pid.clone(),
+        tid: args.tid.clone(),
+        cpu: args.cpu.clone(),
+        time: args.time.clone(),
+        event: args.event.clone(),
+        ..SelectionArgs::default()
+    };
+    which.check()?;
+    let words: Vec<String> = files.iter().map(|path| path.display().to_string()).collect();
+    let file = shlex::try_join(words.iter().map(String::as_str)).unwrap_or_else(|_| words.join(" "));
+    let opened = input::open(&RecordingArgs::from_files(files, args.names.clone()), false)?;
+    let info = opened.source.info().clone();
+    let (symbols, mut source) = (opened.symbols.clone(), opened.into_source());
+    let loaded = offline::load(&mut *source, symbols, IntakeOptions::default())?;
+    let again = Again { file: Some(file), options: options(args) };
+    show(args, &loaded, &which, &info, None, again)?;
+    Ok(loaded.exit_code())
+}
+
+fn of_machine(args: &DigestArgs) -> anyhow::Result<u8> {
+    if args.time.is_some() || args.event.is_some() {
+        return Err(usage("--time and --event: need a recording; name its file"));
+    }
+    let mut sampling = config::live_args().sampling;
+    (sampling.pids, sampling.tids, sampling.cpus) = (args.pid.clone(), args.tid.clone(), args.cpu.clone());
+    sampling.container.clone_from(&args.container);
+    let mut filter = args.filter.clone();
+    let which = |filter| SelectionArgs { filter, ..SelectionArgs::default() };
+    which(filter.clone()).check()?;
+    let viewed = source_config::view_containers(&mut sampling, &mut filter)?;
+    let stop = signals::stop_flag()?;
+    let started = source_config::start(&sampling, &[], Output::Inherit)?;
+    viewed.iter().chain(&started.warning).for_each(|text| complain(text));
+    let info = started.source.info().clone();
+    // Figures of /proc are about the whole machine, not about a target.
+    let host = info.has_whole_cpus().then(|| HostThread::spawn(HOST_INTERVAL, || true)).transpose()?;
+    let mut source = TimedSource { source: started.source, until: Instant::now() + args.duration, stop, ended: false };
+    let own_pid = std::process::id() as i32;
+    let loaded = offline::load_live(&mut source, SymbolOptions::of_user(), own_pid)?;
+    let view = host.as_ref().map(HostThread::view);
+    host.into_iter().for_each(HostThread::stop);
+    let again = Again { file: None, options: options(args) };
+    show(args, &loaded, &which(filter), &info, view.as_deref(), again)?;
+    Ok(0)
+}
+
+fn show(
+    args: &DigestArgs,
+    loaded: &Offline,
+    which: &SelectionArgs,
+    info: &Info,
+    host: Option<&HostView>,
+    again: Again,
+) -> anyhow::Result<()> {
+    let events = chosen_events(loaded, which)?;
+    let Some(event) = main_event(loaded, &events) else {
+        anyhow::bail!("there are no events to summarize");
+    };
+    note_main_event("the event of the page", loaded, event, &events);
+    let filter = which.filter(loaded)?;
+    let digest = Digest::of(loaded, DigestSpec { event, filter, info, host, points: POINTS, again });
+    match args.format {
+        OutputFormat::Json => print_json(&digest.json()),
+        _ => print(&digest.text(args.lines)),
+    }
+}
+
+/// Returns the options of the selection, as the user would type them.
+fn options(args: &DigestArgs) -> String {
+    let named = [
+        ("--pid", &args.pid),
+        ("--tid", &args.tid),
+        ("--cpu", &args.cpu),
+        ("--container", &args.container),
+        ("--where", &args.filter),
+        ("--time", &args.time),
+        ("--event", &args.event),
+    ];
+    let one = |(name, value): (&str, &Option<String>)| {
+        let value = value.as_deref()?;
+        let value = shlex::try_quote(value).map_or_else(|_| value.to_owned(), |quoted| quoted.into_owned());
+        Some(format!(" {name}={value}"))
+    };
+    named.into_iter().filter_map(one).collect()
+}
+
+/// The running machine until a moment, or until a signal.
+struct TimedSource {
+    source: LiveSource,
+    until: Instant,
+    stop: Arc<AtomicBool>,
+    ended: bool,
+}
+
+impl Source for TimedSource {
+    fn info(&self) -> &Info {
+        self.source.info()
+    }
+
+    fn next(&mut self, batch: &mut Batch) -> Result<Progress, SourceError> {
+        if !self.ended && (Instant::now() >= self.until || self.stop.load(Ordering::Relaxed)) {
+            self.ended = true;
+            let _ = self.source.control(&Control::Stop);
+        }
+        self.source.next(batch)
+    }
+
+    fn given(&self) -> PerHost<Arc<ShippedTables>> {
+        self.source.given()
+    }
+
+    fn stop(&mut self) {
+        self.source.stop();
+    }
+}

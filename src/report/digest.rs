@@ -1,0 +1,312 @@
+//! `digest`: one page about what was sampled. Never longer than [`MOST_BYTES`].
+
+mod facts;
+
+use serde_json::{Value, json};
+
+use crate::lang::counted;
+use crate::panel::text::{clean, fit_end, wrap};
+use crate::panel::unit::{percent, thousands};
+use crate::report::json::round;
+
+pub(crate) use facts::DigestSpec;
+
+/// The maximum length of a page in bytes.
+pub(crate) const MOST_BYTES: usize = 8 << 10;
+/// The maximum width of a line in cells, and its maximum length in bytes.
+const WIDTH: usize = 150;
+const LINE_BYTES: usize = 220;
+/// The maximum number of lines of a row.
+const LINES_OF_ROW: usize = 2;
+/// The maximum number of rows of each section.
+const MOST_ROWS: usize = 5;
+
+/// The contents of a page.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Digest {
+    /// The machine, the kernel and its architecture; parts that are unknown are left out.
+    pub(crate) machine: String,
+    pub(crate) event: String,
+    /// Seconds between the first and the last sample.
+    pub(crate) seconds: f64,
+    pub(crate) samples: u64,
+    pub(crate) lost: u64,
+    /// The average number of busy CPUs, if the event is a clock, and the number of sampled ones; 0 if unknown.
+    pub(crate) busy: Option<f64>,
+    pub(crate) cpus: usize,
+    pub(crate) findings: Vec<DigestFinding>,
+    pub(crate) processes: Vec<DigestProcess>,
+    pub(crate) paths: Vec<DigestPath>,
+    pub(crate) by_cpu: Vec<DigestCpu>,
+    pub(crate) unnamed: Vec<DigestUnnamed>,
+    /// Missing and damaged parts, a sentence each.
+    pub(crate) notes: Vec<String>,
+    /// The options that select the same samples for `report`, or for the live screen if there is no file.
+    pub(crate) again: Again,
+}
+
+/// The command lines that show more.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Again {
+    /// The recording as a shell word; `None` for the running machine.
+    pub(crate) file: Option<String>,
+    /// Options of the selection, each with a blank before it.
+    pub(crate) options: String,
+}
+
+impl Again {
+    /// Returns the command for these options of `report`, or for this screen of a live view of the same target.
+    fn command(&self, options: &str, screen: char) -> String {
+        match &self.file {
+            Some(file) => format!("perfprof-tui report {file}{}{options}", self.options),
+            None => format!("perfprof-tui{}, key {screen}", self.options),
+        }
+    }
+}
+
+/// An anomaly of a CPU or a group, and the advice.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct DigestFinding {
+    pub(crate) text: String,
+    pub(crate) advice: String,
+}
+
+/// A process with the most samples.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct DigestProcess {
+    pub(crate) comm: String,
+    pub(crate) pid: i32,
+    /// Threads with samples.
+    pub(crate) threads: usize,
+    /// In percent of all samples.
+    pub(crate) share: f64,
+    /// The average number of CPUs that it uses, if the event is a clock.
+    pub(crate) cpus: Option<f64>,
+    /// The percentage of its samples outside of user code.
+    pub(crate) kernel: f64,
+    /// The function with the most samples of its own and its DSO, and the percentage of the process's samples.
+    pub(crate) function: String,
+    pub(crate) function_share: f64,
+}
+
+/// A heavy call path.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct DigestPath {
+    pub(crate) comm: String,
+    /// In percent of all samples; no sample is in two paths.
+    pub(crate) share: f64,
+    /// Functions, callers first.
+    pub(crate) functions: Vec<String>,
+}
+
+/// The use of a CPU, in percent of its time.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct DigestCpu {
+    pub(crate) cpu: u16,
+    pub(crate) busy: f64,
+    /// Softirqs and interrupts.
+    pub(crate) soft: f64,
+    /// The softirq vector with the most samples.
+    pub(crate) vector: Option<&'static str>,
+}
+
+/// Code without names.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct DigestUnnamed {
+    pub(crate) dso: String,
+    /// In percent of all samples.
+    pub(crate) share: f64,
+    pub(crate) remedy: String,
+}
+
+impl Digest {
+    /// Returns the page in at most `lines` lines and [`MOST_BYTES`] bytes; rows are left out to fit.
+    pub(crate) fn text(&self, lines: usize) -> String {
+        let fits = |text: &String| text.len() <= MOST_BYTES && text.lines().count() <= lines;
+        let page = (1..=MOST_ROWS).rev().map(|rows| self.page(rows)).find(fits);
+        page.unwrap_or_else(|| self.page(1).lines().take(lines).map(|line| format!("{line}\n")).collect())
+    }
+
+    fn page(&self, rows: usize) -> String {
+        let mut out = self.head();
+        let plain = |of: &dyn Fn(usize) -> String, n: usize| (0..n.min(rows)).map(of).collect::<Vec<_>>();
+        let findings = |at: usize| format!("! {}: {}", self.findings[at].text, self.findings[at].advice);
+        let mut found = plain(&findings, self.findings.len());
+        if found.is_empty() {
+            found.push("none".to_owned());
+        }
+        sentences(&mut out, "Findings", &found);
+        let processes = plain(&|at| self.processes[at].line(self.samples), self.processes.len());
+        let more = self.again.command(" -s pid,comm,sym", '1');
+        section(&mut out, &self.busy_title(), &processes, &more);
+        let paths = plain(&|at| self.paths[at].line(self.samples), self.paths.len());
+        section(&mut out, "Heaviest paths, callers first", &paths, &self.again.command(" -g caller", '2'));
+        let cpus = plain(&|at| self.by_cpu[at].line(), self.by_cpu.len());
+        section(&mut out, "CPUs with the most work", &cpus, &self.again.command(" -s cpu,sym", '4'));
+        let unnamed = |at: usize| {
+            let DigestUnnamed { dso, share, remedy } = &self.unnamed[at];
+            let what = if remedy.starts_with(dso.as_str()) { String::new() } else { format!("{dso}: ") };
+            format!("{} {what}{remedy}", percent(*share))
+        };
+        sentences(&mut out, "Code without names", &plain(&unnamed, self.unnamed.len()));
+        sentences(&mut out, "Notes", &plain(&|at| self.notes[at].clone(), self.notes.len()));
+        out
+    }
+
+    fn head(&self) -> String {
+        let machine = if self.machine.is_empty() { String::new() } else { format!("{}: ", self.machine) };
+        let samples = counted(self.samples, "sample");
+        let event =
+            format!("{machine}{samples} of {} in {:.1} s, {} lost", self.event, self.seconds, thousands(self.lost));
+        let sure = match self.samples {
+            0 => "no sample: nothing ran, or the filter excludes everything".to_owned(),
+            _ => "± is the range of chance of a share (95 %)".to_owned(),
+        };
+        format!("{}\n{sure}\n", cut(&event))
+    }
+
+    fn busy_title(&self) -> String {
+        match (self.busy, self.cpus) {
+            (Some(busy), 0) => format!("Processes: {busy:.2} CPUs busy"),
+            (Some(busy), cpus) => format!("Processes: {busy:.2} of {cpus} CPUs busy"),
+            (None, _) => "Processes".to_owned(),
+        }
+    }
+
+    /// Returns the page as JSON, with the rows that fit into [`MOST_BYTES`].
+    pub(crate) fn json(&self) -> Value {
+        let fits = |value: &Value| value.to_string().len() <= MOST_BYTES;
+        let page = (0..=MOST_ROWS).rev().map(|rows| self.object(rows)).find(fits);
+        page.unwrap_or_else(|| json!({ "event": fit_end(&self.event, WIDTH), "samples": self.samples }))
+    }
+
+    fn object(&self, rows: usize) -> Value {
+        let margin = |share: f64| round(margin(share, self.samples));
+        let findings: Vec<Value> = (self.findings.iter().take(rows))
+            .map(|found| json!({ "text": line(&found.text), "advice": line(&found.advice) }))
+            .collect();
+        let process = |one: &DigestProcess| {
+            json!({
+                "comm": line(&one.comm), "pid": one.pid, "threads": one.threads, "pct": round(one.share),
+                "pct_margin": margin(one.share), "cpus": one.cpus.map(round), "kernel_pct": round(one.kernel),
+                "function": line(&one.function), "function_pct": round(one.function_share),
+            })
+        };
+        let path = |one: &DigestPath| {
+            json!({
+                "comm": line(&one.comm), "pct": round(one.share), "pct_margin": margin(one.share),
+                "path": line(&one.functions.join(" > ")),
+            })
+        };
+        let cpu = |one: &DigestCpu| {
+            let (busy, soft) = (round(one.busy), round(one.soft));
+            json!({ "cpu": one.cpu, "busy_pct": busy, "softirq_pct": soft, "vector": one.vector })
+        };
+        let unnamed = |one: &DigestUnnamed| json!({ "dso": line(&one.dso), "pct": round(one.share), "remedy": line(&one.remedy) });
+        json!({
+            "machine": line(&self.machine), "event": line(&self.event), "seconds": round(self.seconds),
+            "samples": self.samples, "lost": self.lost, "busy_cpus": self.busy.map(round), "cpus": self.cpus,
+            "findings": findings,
+            "processes": self.processes.iter().take(rows).map(process).collect::<Vec<_>>(),
+            "paths": self.paths.iter().take(rows).map(path).collect::<Vec<_>>(),
+            "by_cpu": self.by_cpu.iter().take(rows).map(cpu).collect::<Vec<_>>(),
+            "unnamed": self.unnamed.iter().take(rows).map(unnamed).collect::<Vec<_>>(),
+            "notes": self.notes.iter().take(rows).map(|note| line(note)).collect::<Vec<_>>(),
+            "more": line(&self.again.command("", '1')),
+        })
+    }
+}
+
+impl DigestProcess {
+    fn line(&self, samples: u64) -> String {
+        let cpus = self.cpus.map_or(String::new(), |cpus| format!("{cpus:.2} CPU  "));
+        let threads = if self.threads > 1 { format!(" ({} threads)", self.threads) } else { String::new() };
+        format!(
+            "{}  {cpus}{} {}{threads}, kernel {:.0} %: {} {:.0} %",
+            sure(self.share, samples),
+            self.comm,
+            self.pid,
+            self.kernel,
+            self.function,
+            self.function_share
+        )
+    }
+}
+
+impl DigestPath {
+    /// Returns the path in one line; functions in the middle are left out if it is too long.
+    fn line(&self, samples: u64) -> String {
+        let begin = format!("{}  {}: ", sure(self.share, samples), self.comm);
+        let whole = format!("{begin}{}", self.functions.join(" > "));
+        if whole.len() <= WIDTH || self.functions.len() < 3 {
+            return whole;
+        }
+        let mut room = WIDTH.saturating_sub(begin.len() + self.functions[0].len() + " > … > ".len());
+        let fits = |name: &&String| {
+            let fits = room >= name.len();
+            room = room.saturating_sub(name.len() + " > ".len());
+            fits
+        };
+        let kept = self.functions[1..].iter().rev().take_while(fits).count().max(1);
+        let end = self.functions[self.functions.len() - kept..].join(" > ");
+        format!("{begin}{} > … > {end}", self.functions[0])
+    }
+}
+
+impl DigestCpu {
+    fn line(&self) -> String {
+        let vector = self.vector.map_or(String::new(), |vector| format!(", mostly {vector}"));
+        format!("CPU {}: busy {:.0} %, softirqs and interrupts {:.0} %{vector}", self.cpu, self.busy, self.soft)
+    }
+}
+
+/// Appends a section of sentences, which continue in a second line.
+fn sentences(out: &mut String, title: &str, rows: &[String]) {
+    let lines = |row: &String| {
+        let lines = wrap(&clean(row), WIDTH - "    ".len());
+        let indented = |(at, line): (usize, String)| if at == 0 { line } else { format!("    {line}") };
+        lines.into_iter().take(LINES_OF_ROW).enumerate().map(indented).collect::<Vec<_>>()
+    };
+    let rows: Vec<String> = rows.iter().flat_map(lines).collect();
+    section(out, title, &rows, "");
+}
+
+/// Appends a section with rows; `more` is the command that shows more of them.
+fn section(out: &mut String, title: &str, rows: &[String], more: &str) {
+    if rows.is_empty() {
+        return;
+    }
+    out.push_str(&format!("\n{title}\n"));
+    rows.iter().for_each(|row| out.push_str(&format!("  {}\n", cut(row))));
+    if !more.is_empty() {
+        out.push_str(&format!("  more: {}\n", cut(more)));
+    }
+}
+
+/// Returns a text without control characters that fits into a line.
+fn line(text: &str) -> String {
+    cut(text).into_owned()
+}
+
+fn cut(text: &str) -> std::borrow::Cow<'_, str> {
+    let mut cells = WIDTH;
+    let clean = clean(text);
+    // Characters of several bytes count by their length.
+    while fit_end(&clean, cells).len() > LINE_BYTES {
+        cells /= 2;
+    }
+    fit_end(&clean, cells).into_owned().into()
+}
+
+fn sure(share: f64, samples: u64) -> String {
+    format!("{:>7} ±{:<4.1}", percent(share), margin(share, samples))
+}
+
+/// Returns the half width in points of the 95 % interval of a share of independent samples: 1.96·√(p·(1 − p)/n).
+fn margin(share: f64, samples: u64) -> f64 {
+    let p = (share / 100.0).clamp(0.0, 1.0);
+    196.0 * (p * (1.0 - p) / samples.max(1) as f64).sqrt()
+}
+
+#[cfg(test)]
+mod tests;

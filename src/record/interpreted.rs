@@ -87,3 +87,26 @@ pub(crate) fn encode_mapping(out: &mut Vec<u8>, language: Language, pid: i32, tr
     let (start, len, pgoff, name) = (language.start(), LANGUAGE_LEN, OFFSET, language.dso().as_bytes());
     Mmap { pid, tid: pid, start, len, pgoff, prot: 5, name, ..Mmap::default() }.encode(out, trailer)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn languages_have_addresses_and_mappings_of_their_own() {
+        for language in Language::ALL {
+            let address = language.address(7);
+            assert_eq!(Language::of_address(address), Some(language));
+            assert_eq!(language.address_of(to_dso(address)), address);
+            assert_eq!(language.dso(), format!("[{}]", language.name()));
+            assert_eq!(Language::of_dso(language.dso().as_bytes()), Some(language));
+        }
+        // Recordings have these.
+        assert_eq!(Language::Python.address(2), 0x0101_0000_0002_0001);
+        assert_eq!(Language::Php.address(2), 0x0102_0000_0002_0001);
+        for other in [0, 0x7fff_ffff_f000, 1 << 56, 0x0100_ffff_ffff_ffff, 0x01ff_0000_0000_0000, u64::MAX] {
+            assert_eq!(Language::of_address(other), None);
+        }
+        assert_eq!(Language::of_dso(b"[heap]"), None);
+    }
+}

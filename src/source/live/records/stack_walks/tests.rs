@@ -3,6 +3,7 @@
 use super::super::pipeline::RecordPipeline;
 use super::*;
 use crate::kernel::attr::sample::{CALLCHAIN, CPU, IDENTIFIER, IP, PERIOD, TID, TIME};
+use crate::record::interpreted::Language;
 use crate::record::kinds::{WholeRecords, tests};
 use crate::record::sample::CONTEXT_KERNEL;
 
@@ -96,6 +97,32 @@ fn a_walk_completes_the_sample_behind_it() {
     let whole = [kernel.as_slice(), &[CONTEXT_USER, 0x30]].concat();
     assert_eq!(chains, [vec![CONTEXT_USER, 0x10, 0x20], whole, kernel.to_vec()]);
     assert_eq!(joined.walks.ends.of(WalkEnd::Complete), 2);
+}
+
+#[test]
+fn a_method_of_php_has_an_address_a_name_and_a_mapping() {
+    const ID: u64 = 5 << 4 | Language::Php as u64;
+    let mut joined = start();
+    let mut texts = [0; 216];
+    for (at, text) in [(0, &b"total"[..]), (48, b"Cart"), (96, b"/srv/shop.php")] {
+        texts[at..at + text.len()].copy_from_slice(text);
+    }
+    let (code, first_line) = (0x1000, 9 << 32 | 3);
+    let mut words = vec![4 << 56 | 0x10, 3 << 56 | ID, 2 << 56 | code, first_line, 4 << 32 | 5, 13];
+    words.extend(texts.as_chunks::<8>().0.iter().map(|word| u64::from_le_bytes(*word)));
+    words.extend([1 << 56 | code, first_line, 0x20]);
+    let walk = ended(5, WalkEnd::Complete, MIXED, &words);
+    let out = joined.walks.passed(0, &[walk, sampled(misc::USER, 0x10, 5, &[])].concat());
+    let records = || WholeRecords { rest: &out };
+    let all_of = |kind| records().filter(move |(header, _)| header.kind == kind).map(|(_, record)| record);
+    let sample = records().find(|(header, _)| header.kind == types::SAMPLE).expect("it is there");
+    let chain: Vec<u64> = LAYOUT.sample(sample.0, &sample.1[HEADER..]).expect("whole").chain().collect();
+    assert_eq!(chain, [CONTEXT_USER, Language::Php.address(2), 0x20]);
+    let has = |kind, text: &[u8]| all_of(kind).any(|record| memchr::memmem::find(record, text).is_some());
+    assert!(has(types::KSYMBOL, b"Cart::total (shop.php)\0") && has(types::MMAP2, b"[php]\0"));
+    let figures = joined.walks.interpreted.figures();
+    assert_eq!((figures.frames, figures.unnamed, figures.functions), (1, 0, 1));
+    assert_eq!(figures.languages().collect::<Vec<_>>(), [Language::Php]);
 }
 
 #[test]

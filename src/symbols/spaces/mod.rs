@@ -6,6 +6,7 @@ mod cpu_budget;
 mod files;
 mod interpreters;
 mod jit;
+mod placement;
 pub(crate) mod process_events;
 mod startup;
 mod turns;
@@ -26,13 +27,14 @@ use crate::record::interpreted::Language;
 use crate::symbols::languages::NotWalked;
 use crate::symbols::languages::hotspot::names::JavaMachines;
 use crate::symbols::languages::prober::Prober;
-use crate::symbols::languages::runtime_file::{LanguageVersion, RuntimeFile};
+use crate::symbols::languages::runtime_file::LanguageVersion;
 use built_table::{Done, Id};
 use cpu_budget::CpuBudget;
 use files::Files;
 pub(crate) use files::{FileTable, TableOutcome};
 use interpreters::Interpreter;
 use jit::{JitCode, JitSpans};
+use placement::{PlacedProcess, hold};
 use process_events::{ProcessEventSender, ProcessEvents};
 use startup::Starting;
 use turns::Turns;
@@ -49,8 +51,6 @@ const SWEEP: Duration = Duration::from_secs(60);
 /// The interval of checking for requests. The thread notices the end of the session within `ASKS_LIVE` seconds.
 const ASKS: Duration = Duration::from_millis(1);
 const ASKS_LIVE: i64 = 5;
-/// Addresses from here on are the kernel's.
-const KERNEL: u64 = 1 << 63;
 
 /// The thread that follows processes and builds their tables.
 #[derive(Debug)]
@@ -447,7 +447,8 @@ impl<S: Store> AddressSpaceTracker<S> {
             process.jit = jit;
             return;
         }
-        let Placed { mappings, of_files, mut files, jit_spans, interpreter } = self.place(pid, &maps, jit.as_ref());
+        let PlacedProcess { mappings, of_files, mut files, jit_spans, interpreter } =
+            self.place(pid, &maps, jit.as_ref());
         let (before, read) = (self.processes.get(&pid), Instant::now());
         let turns = before.map_or_else(Turns::default, |before| before.turns.clone()).update(&of_files, read);
         let mappings = turns.arrange(mappings);
@@ -463,47 +464,6 @@ impl<S: Store> AddressSpaceTracker<S> {
         let (pause, is_own, stale) = (PAUSE, true, false);
         let process = Process { maps, mappings, turns, files, read, pause, is_own, stale, jit, jit_spans, interpreter };
         self.put(pid, process);
-    }
-
-    fn place(&mut self, pid: i32, maps: &[procfs::ProcMapping], jit: Option<&JitCode>) -> Placed {
-        let (mut mappings, mut of_files, mut files, mut spans) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-        let mut interpreter = None;
-        for map in maps.iter().filter(|map| map.start < map.end && map.end < KERNEL) {
-            let Some(id) = self.files.of(pid, map, &mut self.store) else {
-                match jit.and_then(|jit| jit.place(map, &mut self.store, &mut mappings)) {
-                    Some(own) => spans.extend(own),
-                    None => mappings.push(Mapping::without_rows(map.start, map.end)),
-                }
-                continue;
-            };
-            hold(&mut self.files, id, &mut files);
-            let first = mappings.len();
-            interpreter = interpreter.or_else(|| self.files.interpreter(id, map));
-            // Its frames do not wait for the rows of the other files.
-            self.files.is_urgent = interpreter.is_some() && self.prober.is_some();
-            self.files.place(id, map, &mut mappings);
-            of_files.extend(mappings[first..].iter().map(|mapping| (id, *mapping)));
-        }
-        self.files.is_urgent = false;
-        Placed { mappings, of_files, files, jit_spans: JitSpans::new(spans), interpreter }
-    }
-}
-
-/// The current mappings of a process.
-struct Placed {
-    mappings: Vec<Mapping>,
-    of_files: Vec<(Id, Mapping)>,
-    /// Files, each held once.
-    files: Vec<Id>,
-    jit_spans: JitSpans,
-    /// The file of an interpreter, and the difference of its addresses from the linked ones.
-    interpreter: Option<(Arc<RuntimeFile>, u64)>,
-}
-
-fn hold(files: &mut Files, file: Id, held: &mut Vec<Id>) {
-    if !held.contains(&file) {
-        files.take(&[file]);
-        held.push(file);
     }
 }
 

@@ -100,7 +100,8 @@ impl SymbolTableBuilder {
         for same in order.chunk_by(|a, b| symbol(a).start == symbol(b).start) {
             let raw = |at: &u32| {
                 let ListedSymbol { start, size, name, binding } = *symbol(at);
-                Raw { start, size: size.into(), name: table.names.get(name), binding }
+                // The ends of names are searched only where they decide.
+                Raw { start, size: size.into(), name: table.names.rest(name), binding }
             };
             let best = match same {
                 [one] => Some(one),

@@ -41,6 +41,11 @@ impl Names {
     }
 
     pub(crate) fn get(&self, place: u32) -> &[u8] {
+        cut(self.rest(place))
+    }
+
+    /// Returns a name with what follows it.
+    pub(super) fn rest(&self, place: u32) -> &[u8] {
         let rest = match self {
             Self::Own(pieces) => {
                 let piece = pieces.get((place >> WITHIN) as usize).map(Vec::as_slice).unwrap_or_default();
@@ -48,7 +53,7 @@ impl Names {
             }
             Self::In(bytes, base) => bytes.get(*base..).and_then(|names| names.get(place as usize..)),
         };
-        cut(rest.unwrap_or_default())
+        rest.unwrap_or_default()
     }
 
     pub(crate) fn shrink(&mut self) {

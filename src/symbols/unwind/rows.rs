@@ -267,13 +267,15 @@ impl Found {
     }
 }
 
-/// Room for the registers of a row, in nearly all files. gimli's own storage, which is copied for each function, has room
-/// for 192 of them.
+/// Room for the registers that nearly all functions save. gimli's own storage, which is copied for each function, has
+/// room for 192 of them.
 #[derive(Debug, PartialEq, Eq)]
 struct FewRegisters;
 
+const FEW: usize = if cfg!(target_arch = "x86_64") { 8 } else { 16 };
+
 impl UnwindContextStorage<usize> for FewRegisters {
-    type Rules = [(Register, RegisterRule<usize>); 16];
+    type Rules = [(Register, RegisterRule<usize>); FEW];
     type Stack = Box<[UnwindTableRow<usize, Self>; 4]>;
 }
 
@@ -351,7 +353,9 @@ fn merged(functions: &[Function], rows: &[u64]) -> Vec<u64> {
         end = Some(function.end);
     }
     all.extend(end.map(|end| Rule::Gap.from(end)));
-    all.shrink_to_fit();
+    if all.len() < all.capacity() / 2 {
+        all.shrink_to_fit();
+    }
     all
 }
 

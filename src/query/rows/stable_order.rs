@@ -61,8 +61,11 @@ impl StableOrder {
             let up = order.iter().rev().take_while(below).count();
             order.insert(order.len() - up, block);
         }
+        // The least place in the exact order from each row on.
+        let mut least = vec![usize::MAX; order.len() + 1];
+        (0..order.len()).rev().for_each(|at| least[at] = least[at + 1].min(order[at].0));
         let mut held = HashMap::default();
-        for (at, block) in order.iter().enumerate() {
+        for (at, block) in order.iter().enumerate().filter(|(at, block)| least[at + 1] < block.0) {
             let row = &lines[block.0];
             // Rows below it that precede it in the exact order.
             let mut passed = order[at + 1..].iter().filter(|other| other.0 < block.0);

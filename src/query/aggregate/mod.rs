@@ -412,6 +412,16 @@ impl Aggregate {
         }
     }
 
+    /// Passes each site with its weight, in any order; a site may come once for each lane, or without weight.
+    pub(crate) fn each_site(&self, mut each: impl FnMut(u32, Acc)) {
+        match &self.sums.weighting {
+            Weighting::BySite(accs) => {
+                (0..).zip(accs).filter(|(_, acc)| !acc.is_zero()).for_each(|(site, acc)| each(site, self.whole(*acc)));
+            }
+            Weighting::ByLane(accs) => accs.iter().for_each(|((_, site), acc)| each(*site, self.whole(*acc))),
+        }
+    }
+
     /// Returns the sites with weight, as sorted (lane, site, weight). The lane is 0 if no key uses it.
     pub(crate) fn sites(&self) -> Vec<(Lane, u32, Acc)> {
         let some = |lane: Lane, site: u32, acc: &Acc| {

@@ -43,9 +43,7 @@ pub fn heaviest(data: Data<'_>, fold: &Aggregate) -> Vec<TaskSamples> {
     let tasks = data.session.tasks();
     let mut sums = vec![Acc::default(); tasks.len()];
     let sites = data.profile.sites.all();
-    for (_, site, acc) in fold.sites() {
-        sums[sites[site as usize].task.0 as usize] += acc;
-    }
+    fold.each_site(|site, acc| sums[sites[site as usize].task.0 as usize] += acc);
     let mut list: Vec<(usize, Acc)> = sums.into_iter().enumerate().filter(|(_, acc)| !acc.is_zero()).collect();
     list.sort_unstable_by(|a, b| b.1.period.cmp(&a.1.period).then_with(|| a.0.cmp(&b.0)));
     list.truncate(MOST);
@@ -62,7 +60,7 @@ pub fn heaviest(data: Data<'_>, fold: &Aggregate) -> Vec<TaskSamples> {
 pub fn processes(data: Data<'_>, fold: &Aggregate) -> FxHashMap<Arc<str>, usize> {
     let (tasks, sites) = (data.session.tasks(), data.profile.sites.all());
     let mut seen = vec![false; tasks.len()];
-    fold.sites().into_iter().for_each(|(_, site, _)| seen[sites[site as usize].task.0 as usize] = true);
+    fold.each_site(|site, acc| seen[sites[site as usize].task.0 as usize] |= !acc.is_zero());
     let mut pids: FxHashSet<(&Arc<str>, i32)> = FxHashSet::default();
     let mut counts: FxHashMap<Arc<str>, usize> = FxHashMap::default();
     for task in tasks.iter().zip(&seen).filter(|(_, seen)| **seen).map(|(task, _)| task) {

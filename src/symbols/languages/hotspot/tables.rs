@@ -21,10 +21,13 @@ pub(crate) struct TableAddresses {
     pub(crate) type_stride: u64,
 }
 
+/// The names of a type and of its field.
+type FieldName = (Box<[u8]>, Box<[u8]>);
+
 /// Fields and sizes by their names.
 #[derive(Debug, Default)]
 pub(super) struct VmTables {
-    fields: FxHashMap<(Box<[u8]>, Box<[u8]>), Field>,
+    fields: FxHashMap<FieldName, Field>,
     sizes: FxHashMap<Box<[u8]>, u64>,
 }
 

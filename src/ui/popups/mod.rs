@@ -214,7 +214,7 @@ mod tests {
         assert_ne!(find("ettimr").as_deref(), Some("estimation_timer"), "letters of a function");
         assert_eq!(find("zzzz"), None);
         for (typed, first) in [
-            ("lock", "offcpu"),
+            ("lock", "locks"),
             ("futex", "offcpu"),
             ("memory", "kmemleak"),
             ("disk", "blktrace"),

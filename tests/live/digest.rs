@@ -16,6 +16,6 @@ fn the_page_of_a_process_has_its_function_and_cpus() {
     assert_eq!(processes.len(), 1, "{page}");
     assert_eq!(processes[0]["pid"], child.pid(), "{page}");
     assert!(processes[0]["pct"] == 100.0 && processes[0]["cpus"].as_f64() > Some(0.01), "{page}");
-    assert_eq!(page["more"], format!("perfprof-tui --pid={pid}"));
+    assert_eq!(page["more"], format!("perfprof-tui --pid={pid}, key 1"));
     assert!(!page["paths"].as_array().expect("a list").is_empty(), "{page}");
 }

@@ -2,7 +2,7 @@
 
 /// Heaps of code at most (walk.bpf.c has the same number), and the size of `struct code_cache`.
 pub(crate) const HEAPS: usize = 3;
-const BYTES: usize = 128;
+const BYTES: usize = 136;
 /// Bytes of a blob that the BPF program reads.
 pub(crate) const BLOB_HEAD: u64 = 128;
 
@@ -44,6 +44,22 @@ pub(crate) struct BlobLayout {
     /// From a method to its constant part, and the size of that before the bytecode.
     pub(crate) constant: u8,
     pub(crate) constant_size: u8,
+    pub(crate) names: NameLayout,
+}
+
+/// The way from the constant part of a method to its name and that of its class.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct NameLayout {
+    /// The index of the name in the constant part.
+    pub(crate) name: u8,
+    /// In a symbol.
+    pub(crate) symbol_length: u8,
+    pub(crate) symbol_body: u8,
+    /// In a pool of constants: its size before the constants, and its class.
+    pub(crate) pool_size: u16,
+    pub(crate) pool_holder: u16,
+    /// In a class.
+    pub(crate) class_name: u16,
 }
 
 impl CodeCache {
@@ -58,7 +74,9 @@ impl CodeCache {
         out.extend(self.id.to_le_bytes());
         [l.blob, l.compilation].iter().for_each(|half| out.extend(half.to_le_bytes()));
         out.extend([l.size, l.frame_size, l.complete.0, l.complete.1.into(), l.code.0, l.code.1.into()]);
-        out.extend([l.constant, l.constant_size, self.segment_shift]);
+        let n = &l.names;
+        out.extend([l.constant, l.constant_size, self.segment_shift, n.name, n.symbol_length, n.symbol_body]);
+        [n.pool_size, n.pool_holder, n.class_name].iter().for_each(|half| out.extend(half.to_le_bytes()));
         out.resize(BYTES, 0);
         out
     }

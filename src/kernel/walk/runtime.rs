@@ -119,14 +119,25 @@ pub(crate) struct GeneratedFrame {
     pub(crate) is_interpreted: bool,
 }
 
-/// Returns the hash of what identifies a method (walk.bpf.c computes the same), given the start of its constant part.
-pub(crate) fn method_cookie(constant: &[u8; METHOD_BYTES]) -> u32 {
-    let words = constant.as_chunks::<8>().0;
-    let mix = |hash: u64, word: usize| {
-        (hash ^ u64::from_le_bytes(words[word])).wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ hash >> 29
-    };
-    (mix(mix(u64::from_le_bytes(words[1]), 4), 5) >> 32) as u32
+/// Adds a word to the hash of what identifies code (walk.bpf.c computes the same).
+fn mix(hash: u64, word: u64) -> u64 {
+    (hash ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ hash >> 29
 }
+
+/// Returns the hash of what identifies a method, given the start of its constant part, and the length and the first
+/// characters of the symbols of its name and of its class. Memory of a method that was dropped is used again.
+pub(crate) fn method_cookie(constant: &[u8; METHOD_BYTES], symbols: [(u16, [u8; SYMBOL_BYTES]); 2]) -> u32 {
+    let words = constant.as_chunks::<8>().0;
+    let word = |at: usize| u64::from_le_bytes(words[at]);
+    let symbol = |(len, text): (u16, [u8; SYMBOL_BYTES])| {
+        text.as_chunks::<8>().0.iter().fold(len.into(), |hash, word| mix(hash, u64::from_le_bytes(*word)))
+    };
+    let hash = mix(mix(word(1), word(4)), word(5));
+    (symbols.into_iter().fold(hash, |hash, one| mix(hash, symbol(one))) >> 32) as u32
+}
+
+/// Characters of a symbol that identify it.
+pub(crate) const SYMBOL_BYTES: usize = 64;
 
 /// Bytes of a method's constant part that identify it.
 pub(crate) const METHOD_BYTES: usize = 48;

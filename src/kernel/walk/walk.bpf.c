@@ -142,7 +142,10 @@ struct code_cache {
 	u8 size, frame_size, complete, complete_is_short, code, code_is_offset;
 	/* From a method to its constant part, and the size of that before the bytecode. */
 	u8 constant, constant_size;
-	u8 segment_shift, unused[7];
+	u8 segment_shift;
+	/* The way to the names of a method and of its class, from the constant part, a pool, a class and a symbol. */
+	u8 name, symbol_length, symbol_body;
+	u16 pool_size, pool_holder, class_name, unused[3];
 };
 
 /* Who asked last, of those whose numbers have the same low bits, when, and how long it is not to ask again: twice as
@@ -1104,6 +1107,41 @@ INLINE long leaf_caller(struct state *s, struct code_cache *c, u64 blob, u64 siz
 	return 0;
 }
 
+/* A hash of a symbol's length and first characters. */
+INLINE u64 symbol(struct state *s, struct code_cache *c, u64 at)
+{
+	u64 n, hash;
+
+	if (get(s, at + c->symbol_length, 8))
+		return 0;
+	n = hash = (u16)s->pair[0];
+	n = n > 64 ? 64 : n;
+	/* The verifier needs the mask below. */
+	asm volatile("" : "+r"(n));
+#pragma unroll
+	for (int i = 0; i < 8; i++)
+		s->context[3 + i] = 0;
+	read_user(&s->context[3], n & 127, (const void *)(at + c->symbol_body));
+#pragma unroll
+	for (int i = 0; i < 8; i++)
+		hash = mix(hash, s->context[3 + i]);
+	return hash;
+}
+
+/* A hash of what identifies the method whose constant part was read: the memory of a method that is dropped is used
+ * again for methods of the same sizes. */
+INLINE u64 identity(struct state *s, struct code_cache *c)
+{
+	u64 pool = s->object[1], index = *(u16 *)((u8 *)s->object + (c->name & 0x3e));
+	u64 hash = mix(mix(pool, s->object[4]), s->object[5]);
+
+	if (!get(s, pool + c->pool_size + 8 * index, 8))
+		hash = mix(hash, symbol(s, c, s->pair[0]));
+	if (!get(s, pool + c->pool_holder, 8) && !get(s, s->pair[0] + c->class_name, 8))
+		hash = mix(hash, symbol(s, c, s->pair[0]));
+	return hash;
+}
+
 /* A frame of the virtual machine's interpreter: a method, where its bytecode is executed, and who called it. */
 INLINE long bytecode(struct state *s, struct code_cache *c, u64 fresh)
 {
@@ -1124,7 +1162,7 @@ INLINE long bytecode(struct state *s, struct code_cache *c, u64 fresh)
 	if (!get(s, method + c->constant, 8)) {
 		constant = s->pair[0];
 		if (!read_user(s->object, 48, (const void *)constant)) {
-			cookie = mix(mix(s->object[1], s->object[4]), s->object[5]);
+			cookie = identity(s, c);
 			constant += c->constant_size;
 #ifndef ARM64
 			if (fresh && s->reg[13] - constant < 0x10000)

@@ -6,7 +6,7 @@ use rustc_hash::FxHashMap;
 
 use super::layout::{DataLayout, InlinedLayout, JavaLayout};
 use super::{scopes, tables};
-use crate::kernel::walk::runtime::{GeneratedFrame, METHOD_BYTES, method_cookie};
+use crate::kernel::walk::runtime::GeneratedFrame;
 use crate::symbols::languages::ProcessMemory;
 
 /// Bytes of each table of compiled code at most, and functions at all of its addresses together.
@@ -145,9 +145,7 @@ fn tables_of(blob: u64, inlined: &InlinedLayout, memory: &impl ProcessMemory) ->
 /// Returns what identifies the code that is at the place of a frame's code now.
 fn cookie_of(frame: GeneratedFrame, layout: &JavaLayout, memory: &impl ProcessMemory) -> Option<u32> {
     if frame.is_interpreted {
-        let mut constant = [0; METHOD_BYTES];
-        memory.read(frame.code, &mut constant)?;
-        return Some(method_cookie(&constant));
+        return layout.constant.cookie(frame.code, memory);
     }
     let mut bytes = [0; 4];
     memory.read(frame.code.checked_add(layout.blob.compilation.into())?, &mut bytes)?;

@@ -1,12 +1,15 @@
 //! Offsets in the types of a virtual machine of one version, and where one process has its code.
 
 use super::tables::VmTables;
-use crate::kernel::walk::code_cache::{BLOB_HEAD, BlobLayout, CodeCache, CodeHeap, HEAPS};
+use crate::kernel::walk::code_cache::{BLOB_HEAD, BlobLayout, CodeCache, CodeHeap, HEAPS, NameLayout};
 use crate::kernel::walk::runtime::METHOD_BYTES;
 use crate::symbols::languages::ProcessMemory;
 
 /// The first version whose interpreter's frames have the known form.
 const OLDEST: u8 = 11;
+
+/// The offset of the pool of constants in the constant part of a method, in all versions.
+const CONSTANTS: u64 = 8;
 
 /// Bytes behind the code of a complete interpreter at most.
 const MOST_REST: u32 = 4096;
@@ -41,6 +44,20 @@ pub(super) struct ConstantLayout {
     /// In a symbol.
     pub(super) symbol_length: u64,
     pub(super) symbol_body: u64,
+}
+
+impl ConstantLayout {
+    /// Returns the same for the BPF program; `None` if it does not read as far.
+    fn names(&self) -> Option<NameLayout> {
+        Some(NameLayout {
+            name: self.name.try_into().ok().filter(|name| usize::from(*name) + 2 <= METHOD_BYTES && name % 2 == 0)?,
+            symbol_length: self.symbol_length.try_into().ok()?,
+            symbol_body: self.symbol_body.try_into().ok()?,
+            pool_size: self.pool_size.try_into().ok()?,
+            pool_holder: self.pool_holder.try_into().ok()?,
+            class_name: self.class_name.try_into().ok()?,
+        })
+    }
 }
 
 /// The data of compiled code: a table of positions, what they mean, and the methods they name.
@@ -78,6 +95,17 @@ impl JavaLayout {
         let is_short = tables.is_short("CodeBlob", "_frame_complete_offset");
         let complete = (small("CodeBlob", "_frame_complete_offset", if is_short { 2 } else { 4 })?, is_short);
         let constant_size = tables.size("ConstMethod").filter(|size| *size >= METHOD_BYTES as u64)?;
+        let constant = ConstantLayout {
+            constants: at("ConstMethod", "_constants").filter(|at| *at == CONSTANTS)?,
+            name: at("ConstMethod", "_name_index")?,
+            pool_holder: at("ConstantPool", "_pool_holder")?,
+            pool_length: at("ConstantPool", "_length")?,
+            pool_size: tables.size("ConstantPool")?,
+            class_name: at("Klass", "_name")?,
+            class_constants: at("InstanceKlass", "_constants")?,
+            symbol_length: at("Symbol", "_length")?,
+            symbol_body: at("Symbol", "_body")?,
+        };
         let blob = BlobLayout {
             blob: tables.size("HeapBlock")?.try_into().ok()?,
             compilation: at("nmethod", "_compile_id")?.try_into().ok()?,
@@ -87,17 +115,7 @@ impl JavaLayout {
             code,
             constant: at("Method", "_constMethod")?.try_into().ok()?,
             constant_size: constant_size.try_into().ok()?,
-        };
-        let constant = ConstantLayout {
-            constants: at("ConstMethod", "_constants")?,
-            name: at("ConstMethod", "_name_index")?,
-            pool_holder: at("ConstantPool", "_pool_holder")?,
-            pool_length: at("ConstantPool", "_length")?,
-            pool_size: tables.size("ConstantPool")?,
-            class_name: at("Klass", "_name")?,
-            class_constants: at("InstanceKlass", "_constants")?,
-            symbol_length: at("Symbol", "_length")?,
-            symbol_body: at("Symbol", "_body")?,
+            names: constant.names()?,
         };
         let method = at("nmethod", "_method").or_else(|| at("CompiledMethod", "_method"))?;
         let inlined = inlined(tables);
@@ -153,6 +171,7 @@ impl JavaLayout {
             code: (32, false),
             constant: 8,
             constant_size: 48,
+            names: NameLayout::default(),
         };
         let constant = ConstantLayout {
             constants: 8,

@@ -1,6 +1,7 @@
 //! Names of methods in the memory of a process.
 
 use super::layout::ConstantLayout;
+use crate::kernel::walk::runtime::{METHOD_BYTES, SYMBOL_BYTES, method_cookie};
 use crate::symbols::languages::ProcessMemory;
 
 /// Bytes of a name at most.
@@ -35,6 +36,23 @@ impl ConstantLayout {
         let name = self.symbol(name, memory)?;
         let class = self.symbol(memory.word(class.checked_add(self.class_name)?)?, memory)?;
         Some(format!("{}.{name}", without_address(&class).replace('/', ".")))
+    }
+
+    /// Returns the hash of what identifies the method that has a constant part now.
+    pub(super) fn cookie(&self, constant: u64, memory: &impl ProcessMemory) -> Option<u32> {
+        let mut bytes = [0; METHOD_BYTES];
+        memory.read(constant, &mut bytes)?;
+        let pool = memory.word(constant.checked_add(self.constants)?)?;
+        let index = short(memory, constant.checked_add(self.name)?)?;
+        let name = memory.word(pool.checked_add(self.pool_size + 8 * u64::from(index))?)?;
+        let class = memory.word(memory.word(pool.checked_add(self.pool_holder)?)?.checked_add(self.class_name)?)?;
+        let symbol = |at: u64| {
+            let len = short(memory, at.checked_add(self.symbol_length)?)?;
+            let mut text = [0; SYMBOL_BYTES];
+            memory.read(at.checked_add(self.symbol_body)?, &mut text[..usize::from(len).min(SYMBOL_BYTES)])?;
+            Some((len, text))
+        };
+        Some(method_cookie(&bytes, [symbol(name)?, symbol(class)?]))
     }
 
     fn symbol(&self, at: u64, memory: &impl ProcessMemory) -> Option<String> {

@@ -7,7 +7,6 @@ use proptest::prelude::*;
 
 use super::super::cpython::tests::Pieces;
 use super::*;
-use crate::kernel::walk::runtime::{METHOD_BYTES, method_cookie};
 
 const BLOB: u64 = 0x7000_0100;
 const COMPILATION: u32 = 77;
@@ -127,12 +126,23 @@ fn functions_of_a_machine_are_named() {
         assert_eq!(names(at(0x30)), Some("shop.Cart.outer".to_owned()));
         assert_eq!(names(GeneratedFrame { cookie: COMPILATION + 1, ..at(0x10) }), None, "other code was placed there");
         let constant = Pieces(compiled(&layout).0);
-        let mut bytes = [0; METHOD_BYTES];
-        constant.read(SPIN + 0x1000, &mut bytes).expect("there");
-        let cookie = method_cookie(&bytes);
+        let cookie = layout.constant.cookie(SPIN + 0x1000, &constant).expect("there");
         let frame = GeneratedFrame { code: SPIN + 0x1000, cookie, at: 3, is_interpreted: true };
         assert_eq!(names(frame), Some("shop.Cart$$Lambda.spin".to_owned()));
         assert_eq!(names(GeneratedFrame { cookie: cookie ^ 1, ..frame }), None, "another method was placed there");
+    }
+}
+
+/// A class that is dropped may leave its place to one of the same sizes with other names.
+#[test]
+fn interpreted_methods_in_memory_that_was_used_again_have_no_name() {
+    let layout = JavaLayout::of_17();
+    let cookie = layout.constant.cookie(SPIN + 0x1000, &Pieces(compiled(&layout).0)).expect("there");
+    let frame = GeneratedFrame { code: SPIN + 0x1000, cookie, at: 3, is_interpreted: true };
+    for (class, name) in [("shop/Cart$$Lambda+0x00ff", "turn"), ("shop/Cart$$Lambda+0x00fe", "spin")] {
+        let mut made = compiled(&layout);
+        made.method(SPIN, &layout, class, name);
+        assert_eq!(functions(made, frame, &layout), None, "{class} {name}");
     }
 }
 

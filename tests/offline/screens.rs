@@ -353,6 +353,20 @@ fn any_keys_at_any_size_draw_something_and_never_panic() {
     }
 }
 
+/// Popups are drawn at the smallest sizes, also if nothing is found.
+#[test]
+fn popups_without_room_are_drawn() {
+    for keys in [":zzqq", "?zzqq", "/zzqq", "fzzqq", "Mzzqq", "l", "I"] {
+        let mut harness = incident(80, 24).keys(keys);
+        for (width, height) in (1..9).flat_map(|height| [1, 3, 10, 40].map(|width| (width, height))) {
+            harness.size = (width, height);
+            harness.app.resize(width, height);
+            harness.settle();
+            harness.text();
+        }
+    }
+}
+
 #[test]
 fn the_flame_graph_at_each_size() {
     for (width, height) in [(80, 24), (120, 40), (200, 60), (40, 12)] {

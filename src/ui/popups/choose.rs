@@ -96,7 +96,7 @@ pub(crate) fn palette(model: &Model, palette: &Palette, on: &mut Canvas<'_>) -> 
         on.put(x, y, entry.about(), on.theme.dim);
     }
     if let Some(why) = nothing_found(palette.input.value(), &palette.nearest(), matches.len()) {
-        on.put(1, (matches.len() as u16 + 1).min(on.area.height - 1), &why, on.theme.error);
+        on.put(1, (matches.len() as u16 + 1).min(on.area.height.saturating_sub(1)), &why, on.theme.error);
     }
     place
 }

@@ -58,7 +58,7 @@ pub(crate) fn scroll_bar((top, lines): (usize, usize), on: &mut Canvas<'_>) {
     let thumb = (height * height / lines).max(1);
     let at = (top * (height - thumb)).div_ceil(lines - height).min(height - thumb);
     for y in at..at + thumb {
-        on.put(on.area.width - 1, y as u16, "▐", on.theme.dim);
+        on.put(on.area.width.saturating_sub(1), y as u16, "▐", on.theme.dim);
     }
 }
 

@@ -74,7 +74,7 @@ fn chart(facts: &CpuFacts<'_>, cpu: u32, is_selected: bool, on: &mut Canvas<'_>)
     let (course, words) = course(facts, cpu);
     let style = if is_selected { on.theme.title.add_modifier(Modifier::BOLD) } else { on.theme.head };
     on.put(1, 0, &format!("─ CPU {cpu}  {words}"), style);
-    let lines = on.area.height - 1;
+    let lines = on.area.height.saturating_sub(1);
     on.put(1, 1, "100 %", on.theme.dim);
     let room = on.area.width.saturating_sub(SCALE + 2);
     let each = (room / HISTORY as u16).max(1);
@@ -86,7 +86,7 @@ fn chart(facts: &CpuFacts<'_>, cpu: u32, is_selected: bool, on: &mut Canvas<'_>)
             let (symbol, class) = cell(layers, y, lines);
             let text = String::from(symbol).repeat(usize::from(each));
             let style = class.map_or(on.theme.bar, |class| Style { fg: on.theme.block(class, 0).bg, ..Style::new() });
-            on.put(x, on.area.height - 1 - y, &text, style);
+            on.put(x, lines - y, &text, style);
         }
         x += each;
     }

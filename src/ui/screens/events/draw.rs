@@ -146,7 +146,7 @@ pub(crate) fn draw(model: &Model, view: &EventsState, on: &mut Canvas<'_>) {
     }
     let below = middle + 1 + plan.listed as u16;
     if plan.words > 0 {
-        let words = cursor_line(model, view, on.theme, cursor.as_ref(), usize::from(on.area.width) - 3);
+        let words = cursor_line(model, view, on.theme, cursor.as_ref(), usize::from(on.area.width).saturating_sub(3));
         for (y, (text, style)) in (below..on.area.height).zip(words) {
             on.put(2, y, &text, style);
         }

@@ -24,7 +24,7 @@ pub(crate) fn draw(panel: &Panel, view: &PanelView, flame: Option<&Flame>, main:
         return;
     }
     if panel.is_empty() {
-        on.put(2, 1.min(on.area.height - 1), "nothing yet", on.theme.dim);
+        on.put(2, 1.min(on.area.height.saturating_sub(1)), "nothing yet", on.theme.dim);
         return;
     }
     match &panel.body {
@@ -137,7 +137,7 @@ fn heatmap(map: &Heatmap, on: &mut Canvas<'_>) {
         duration(map.step),
         map.measure.text(f64::from(most))
     );
-    on.put(1, on.area.height - 1, &text, on.theme.dim);
+    on.put(1, on.area.height.saturating_sub(1), &text, on.theme.dim);
 }
 
 fn courses(series: &TimeSeries, on: &mut Canvas<'_>) {
@@ -173,13 +173,13 @@ fn courses(series: &TimeSeries, on: &mut Canvas<'_>) {
         }
     }
     let text = format!("now, greatest; {} a column, the newest at the right", duration(series.step));
-    on.put(1, on.area.height - 1, &text, on.theme.dim);
+    on.put(1, on.area.height.saturating_sub(1), &text, on.theme.dim);
 }
 
 fn icicle(panel: &Panel, flame: &Flame, view: &PanelView, main: bool, on: &mut Canvas<'_>) {
     let Body::Flame(stacks) = &panel.body else { return };
     let index = view.flame.index(flame).filter(|_| main);
-    let graph = Rect { height: on.area.height - 1, ..on.area };
+    let graph = Rect { height: on.area.height.saturating_sub(1), ..on.area };
     for (i, block) in flame.blocks.iter().enumerate() {
         if let Some(y) = view.flame.y_of(flame, block.row, graph.height) {
             graph::plain(block, &flame.total, index == Some(i), &mut on.part(graph).line(y));
@@ -193,6 +193,6 @@ fn icicle(panel: &Panel, flame: &Flame, view: &PanelView, main: bool, on: &mut C
             percent(block.total.percent_of(&flame.total)),
             percent(block.total.percent_of(&block.parent))
         );
-        on.put(1, on.area.height - 1, &text, on.theme.text);
+        on.put(1, on.area.height.saturating_sub(1), &text, on.theme.text);
     }
 }

@@ -5,7 +5,7 @@ mod facts;
 use serde_json::{Value, json};
 
 use crate::lang::counted;
-use crate::panel::text::{clean, fit_end, wrap};
+use crate::panel::text::{clean, fit_end, width, wrap};
 use crate::panel::unit::{percent, thousands};
 use crate::report::json::round;
 
@@ -238,13 +238,13 @@ impl DigestPath {
     fn line(&self, samples: u64) -> String {
         let begin = format!("{}  {}: ", sure(self.share, samples), self.comm);
         let whole = format!("{begin}{}", self.functions.join(" > "));
-        if whole.len() <= WIDTH || self.functions.len() < 3 {
+        if width(&whole) <= WIDTH || self.functions.len() < 3 {
             return whole;
         }
-        let mut room = WIDTH.saturating_sub(begin.len() + self.functions[0].len() + " > … > ".len());
+        let mut room = WIDTH.saturating_sub(width(&begin) + width(&self.functions[0]) + " > … > ".chars().count());
         let fits = |name: &&String| {
-            let fits = room >= name.len();
-            room = room.saturating_sub(name.len() + " > ".len());
+            let fits = room >= width(name);
+            room = room.saturating_sub(width(name) + " > ".len());
             fits
         };
         let kept = self.functions[1..].iter().rev().take_while(fits).count().max(1);

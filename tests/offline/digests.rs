@@ -3,10 +3,14 @@
 use crate::common::{data, program, run};
 
 fn page(file: &str, args: &[&str]) -> String {
+    page_by("kallsyms", file, args)
+}
+
+fn page_by(kallsyms: &str, file: &str, args: &[&str]) -> String {
     let root = crate::common::symfs();
     let mut digest = program();
     digest.arg("digest").arg(data(file)).args(args).arg("--symfs").arg(root.path());
-    String::from_utf8_lossy(&run(digest.arg("--kallsyms").arg(data("kallsyms"))).stdout).into_owned()
+    String::from_utf8_lossy(&run(digest.arg("--kallsyms").arg(data(kallsyms))).stdout).into_owned()
 }
 
 fn without_folder(page: &str) -> String {
@@ -31,6 +35,24 @@ fn a_filter_selects_the_samples_of_the_page() {
     assert_eq!(part["processes"].as_array().map(Vec::len), Some(1));
     let more = part["more"].as_str().expect("a text");
     assert!(more.ends_with(&format!(" --pid={pid} --where=kernel")), "{more}");
+}
+
+/// The page omits samples of idle CPUs, and contains those of softirqs that interrupt the idle task.
+#[test]
+fn idle_samples_are_omitted() {
+    const KALLSYMS: &str = "ipvs-cpu32.kallsyms";
+    let samples = |filter: &[&str]| {
+        let mut report = program();
+        let args = ["report", "--format", "json", "--event", "cpu-clock", "-i"];
+        let report = report.args(args).arg(data("ipvs-cpu32.data")).arg("--kallsyms").arg(data(KALLSYMS)).args(filter);
+        let report: serde_json::Value = serde_json::from_slice(&run(report).stdout).expect("JSON");
+        report["events"][0]["samples"].as_u64().expect("a count")
+    };
+    let page = page_by(KALLSYMS, "ipvs-cpu32.data", &["--event", "cpu-clock", "--format", "json"]);
+    let page: serde_json::Value = serde_json::from_str(&page).expect("JSON");
+    let busy = samples(&["--where", "!idle"]);
+    assert!(0 < busy && busy < samples(&[]));
+    assert_eq!(page["samples"], busy);
 }
 
 /// The processes' shares are those of `report`, and so is the share of a path's functions.

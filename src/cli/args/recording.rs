@@ -159,7 +159,7 @@ pub(crate) struct DiffArgs {
 }
 
 /// Selection of samples. Each option is a condition; all must hold.
-#[derive(Debug, Default, PartialEq, Eq, ClapArgs)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, ClapArgs)]
 pub(crate) struct SelectionArgs {
     /// Only samples that match, e.g. 'comm == nginx && !idle'
     #[arg(long = "where", value_name = "FILTER")]

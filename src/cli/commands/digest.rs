@@ -99,11 +99,15 @@ fn show(
 ) -> anyhow::Result<()> {
     let events = chosen_events(loaded, which)?;
     let Some(event) = main_event(loaded, &events) else {
-        anyhow::bail!("there are no events to summarize");
+        anyhow::bail!("the recording has no events with samples; perfprof-tui report --stats counts its records");
     };
     note_main_event("the event of the page", loaded, event, &events);
-    let filter = which.filter(loaded)?;
-    let digest = Digest::of(loaded, DigestSpec { event, filter, info, host, points: POINTS, again });
+    let is_whole = *which == SelectionArgs::default() && info.has_whole_cpus();
+    // Idle CPUs are omitted, as on the live screen.
+    let clauses = which.filter.iter().map(|text| format!("({text})")).chain(["!idle".to_owned()]);
+    let filter = Some(clauses.collect::<Vec<_>>().join(" && "));
+    let filter = SelectionArgs { filter, ..which.clone() }.filter(loaded)?;
+    let digest = Digest::of(loaded, DigestSpec { event, filter, is_whole, info, host, points: POINTS, again });
     match args.format {
         OutputFormat::Json => print_json(&digest.json()),
         _ => print(&digest.text(args.lines)),

@@ -33,6 +33,8 @@ const LEAST: f64 = 1.0;
 pub(crate) struct DigestSpec<'a> {
     pub(crate) event: usize,
     pub(crate) filter: Option<Arc<Filter>>,
+    /// Whether all that the CPUs did is selected, so that missing samples are idle time.
+    pub(crate) is_whole: bool,
     /// The description of the source.
     pub(crate) info: &'a Info,
     /// Figures of /proc during the session, on the running machine.
@@ -55,7 +57,7 @@ impl Digest {
             let is_time = data.unit(spec.event) == EventUnit::Nanoseconds && span > 0;
             is_time.then(|| period as f64 / span as f64)
         };
-        let is_whole = spec.filter.is_none() && spec.info.has_whole_cpus();
+        let is_whole = spec.is_whole;
         let by_mode = counts.by_mode(&fold.by_site());
         let processes = processes(data, &fold, &counts, cpus_of);
         let mut answer = |cpu| {

@@ -183,11 +183,11 @@ impl HeadlessState<'_> {
 
     fn cut_until(&mut self, core: &mut IngestState, time: u64) {
         let interval = self.interval.unwrap_or(u64::MAX);
-        if time == 0 || core.start == 0 || interval == u64::MAX && self.duration.is_none() {
+        if time == 0 || core.times.start == 0 || interval == u64::MAX && self.duration.is_none() {
             return;
         }
         let (since, time) = core.units.span(time);
-        let since = since.max(core.start);
+        let since = since.max(core.times.start);
         let end = *self.end.get_or_insert(since.saturating_add(self.duration.unwrap_or(u64::MAX)));
         let mut next = *self.next.get_or_insert(since.saturating_add(interval));
         while time >= next.min(end) && self.done.is_none() {
@@ -212,8 +212,8 @@ impl HeadlessState<'_> {
         core.units.stand_at(end);
         let (_, end) = core.units.span(end);
         name_all(core, &mut self.resolver, &mut self.notes);
-        let wall_start = core.summary.wall_start(core.start);
-        let (start, points) = (core.start, core.units.take_points());
+        let wall_start = core.summary.wall_start(core.times.start);
+        let (start, points) = (core.times.start, core.units.take_points());
         let answers = core.unit_answers(None);
         if let Some(mut answer) = answers.into_iter().next() {
             answer.until = end.saturating_sub(start);

@@ -1,18 +1,20 @@
 //! The core that records are applied to: a session and its profile, and the state for decoding them.
 
 mod events;
+mod running_tasks;
 mod samples;
+mod times;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use rustc_hash::FxHashMap;
 
-use crate::event::{CallGraph, EventState};
+use crate::event::EventState;
 use crate::kernel::attr::{TYPE_TRACEPOINT, sample};
 use crate::perfdata::EventDesc;
 use crate::perfdata::topology::CpuTopology;
-use crate::profile::{Loss, Profile, StackColumns, Timeline};
+use crate::profile::{Loss, Profile, StackColumns};
 use crate::query::Data;
 use crate::record::kinds::{misc, split, types};
 use crate::record::{Header, Layout, Record, Sample};
@@ -31,10 +33,12 @@ use super::derived::Derived;
 use super::hardware::{HardwareLog, HardwareWords};
 use super::snapshot::{HostSnapshot, Snapshot};
 use super::summary::SessionSummary;
-use super::switches::Switches;
 use super::text::Texts;
 use super::tracing::Tracing;
 use super::unit_feed::{SEVERAL_HOSTS, UnitAnswer, Units};
+use events::EventModes;
+use running_tasks::RunningTasks;
+use times::SessionTimes;
 
 /// The state that records are applied to.
 #[derive(Debug)]
@@ -44,41 +48,25 @@ pub struct IngestState {
     /// The kept samples.
     pub profile: Profile,
     pub(crate) events: Vec<EventDesc>,
-    call_graph_modes: Vec<CallGraph>,
-    /// The names of the requested events that others replace.
-    replaced: FxHashMap<u16, String>,
+    modes: EventModes,
     /// Marked moments, in order of time.
     pub marks: Vec<TimeMark>,
-    /// The first event whose samples represent time.
-    clock: Option<u16>,
     pub(super) inputs: Inputs,
-    own_pid: Option<i32>,
-    /// The target of a live session.
-    target: Option<Target>,
+    pub(crate) running: RunningTasks,
     wants: IntakeOptions,
     pub(super) tracing: Tracing,
     /// Derived events. Each machine has its own state, because thread and CPU numbers repeat.
     derived: PerHost<Derived>,
-    /// Context switches that name the threads of a live session.
-    switches: Option<Switches>,
     pub(super) texts: Texts,
     pub(crate) units: Units,
     pub(crate) hardware: Option<HardwareLog>,
     /// Changes of JIT code, in recordings.
     pub(super) code: Option<CodeChanges>,
     pub(crate) chains: Option<Box<Chains>>,
-    /// Samples and losses of the whole session, including removed ones.
-    pub timeline: Timeline,
-    /// The session's start in nanoseconds of its clock; 0 before a recording's first record.
-    pub start: u64,
+    /// Its start, and its samples over time.
+    pub times: SessionTimes,
     /// Facts that the source reports.
     pub summary: SessionSummary,
-    /// The highest timestamp of a sample.
-    newest: u64,
-    /// The last task that exited on each CPU.
-    exited: FxHashMap<u32, (i32, i32)>,
-    /// Whether containers of existing tasks were renamed.
-    pub renamed_containers: bool,
 }
 
 impl IngestState {
@@ -87,30 +75,22 @@ impl IngestState {
             session: Session::new(info.origin),
             profile: Profile::default(),
             events: info.events.clone(),
-            call_graph_modes: Vec::new(),
-            replaced: FxHashMap::default(),
+            modes: EventModes { clock: info.clock().map(|at| at as u16), ..EventModes::default() },
             marks: marks::decode_from(&info.hosts.first().machine),
-            clock: info.clock().map(|at| at as u16),
-            own_pid,
-            target: None,
+            running: RunningTasks { own_pid, ..RunningTasks::default() },
             wants,
             tracing: Tracing::new(info, wants),
             inputs: Inputs::new(info),
             derived: PerHost::default(),
-            switches: None,
             texts: Texts::default(),
             units: Units::of(info.arch.clone()),
             hardware: wants.hardware.map(HardwareLog::new),
             code: None,
             chains: None,
-            timeline: Timeline::default(),
             summary: SessionSummary::new(info),
-            start: info.start,
-            newest: 0,
-            exited: FxHashMap::default(),
-            renamed_containers: false,
+            times: SessionTimes { start: info.start, ..SessionTimes::default() },
         };
-        core.learn_call_graph_modes(&info.states);
+        core.modes.learn(core.inputs.slots(), &info.states);
         if wants.units_only {
             let own = |event: &usize| info.states.get(*event).is_none_or(|state| state.for_units);
             (0..core.events.len()).filter(own).for_each(|event| core.units.set_quiet(event as u16, true));
@@ -152,11 +132,11 @@ impl IngestState {
 
     /// Reads the mappings of the target's processes before their first records, and then those of all processes.
     fn follow_target(&mut self, target: &Target, alone: bool) {
-        if self.session.origin() == Origin::Live && self.target.as_ref() != Some(target) {
+        if self.session.origin() == Origin::Live && self.running.target.as_ref() != Some(target) {
             self.session.learn_target(&target.tasks_now(!alone));
             self.session.begin_earlier();
             self.units.set_target(target.clone(), alone);
-            self.target = Some(target.clone());
+            self.running.target = Some(target.clone());
         }
     }
 
@@ -177,7 +157,7 @@ impl IngestState {
                 SourceEvent::Handover(handover) => self.inputs.hand_over(handover),
                 SourceEvent::BuildId(file) => self.session.dsos.learn_build_id(file),
                 SourceEvent::Containers(list) => {
-                    self.renamed_containers |= self.session.name_containers(list.clone());
+                    self.running.renamed_containers |= self.session.name_containers(list.clone());
                 }
                 SourceEvent::MeasuredSince(since) => self.units.measured_since(*since),
                 SourceEvent::CpuCounts(counts) => self.units.count(counts, self.inputs.slots()),
@@ -205,13 +185,13 @@ impl IngestState {
     pub(crate) fn bind_units(&mut self, event: u16) {
         let Some(desc) = self.events.get(usize::from(event)).filter(|_| !self.units.is_empty()) else { return };
         let format = self.tracing.format(desc, |desc| desc.attr.kind == TYPE_TRACEPOINT);
-        let replaced = self.replaced.get(&event).map(String::as_str);
+        let replaced = self.modes.replaced.get(&event).map(String::as_str);
         self.units.bind(event, (&desc.name, replaced), format.as_ref());
     }
 
     /// Returns the units' answers; if one is chosen, only its panels are computed.
     pub fn unit_answers(&mut self, chosen: Option<u64>) -> Vec<UnitAnswer> {
-        let mut answers = self.units.answers(&self.session, &self.profile, self.start, chosen);
+        let mut answers = self.units.answers(&self.session, &self.profile, self.times.start, chosen);
         if let Some(note) = self.short_stacks() {
             // Without panels, no stacks are shown.
             let shows = |answer: &&mut UnitAnswer| !answer.panels.is_empty() && self.units.has_stacks(answer.id);
@@ -244,7 +224,7 @@ impl IngestState {
 
     /// Returns the event whose samples show what each CPU does; `None` if there is none of that kind.
     pub fn clock(&self) -> Option<usize> {
-        self.clock.map(usize::from)
+        self.modes.clock.map(usize::from)
     }
 
     pub(crate) fn slots(&self) -> &[u16] {
@@ -252,12 +232,9 @@ impl IngestState {
     }
 
     fn count(&mut self, time: u64, event: u16) {
-        if self.start == 0 {
-            self.start = time;
-        }
-        self.timeline.count(time.saturating_sub(self.start));
+        self.times.count(time);
         self.profile.ledger.received += 1;
-        self.profile.ledger.timed += u64::from(self.clock == Some(event));
+        self.profile.ledger.timed += u64::from(self.modes.clock == Some(event));
     }
 
     pub(crate) fn apply(&mut self, input: usize, time: u64, record: &[u8]) {
@@ -282,7 +259,7 @@ impl IngestState {
             Ok(side) => {
                 if let Record::Exit(task) = &side {
                     let id = self.inputs.decoder(input).form_of(header, body).layout.trailer(body).unwrap_or_default();
-                    self.exited.insert(id.cpu, (task.pid, task.tid));
+                    self.running.exited.insert(id.cpu, (task.pid, task.tid));
                 }
                 if !self.units.is_empty() {
                     self.units.side(&side, time, &self.session);
@@ -313,7 +290,7 @@ impl IngestState {
         if header.kind != types::LOST && id.time == 0 {
             return;
         }
-        self.timeline.lose(time.saturating_sub(self.start), lost);
+        self.times.lose(time, lost);
         let cpu = (form.layout.sample_type & sample::CPU != 0).then_some(id.cpu as u16);
         self.profile.losses.push(Loss { time, samples: lost, cpu, host: self.session.at() });
         self.units.lose(cpu.map(u32::from), time, lost);
@@ -353,7 +330,7 @@ impl IngestState {
 
     /// Returns the data that queries read, with names of the events.
     pub fn data<'a>(&'a self, events: &'a [String]) -> Data<'a> {
-        Data { events, start: self.start, ..Data::new(&self.session, &self.profile) }
+        Data { events, start: self.times.start, ..Data::new(&self.session, &self.profile) }
     }
 
     /// Returns a complete copy of the current state.
@@ -366,8 +343,8 @@ impl IngestState {
             hosts: self.session.hosts().map(|id, host| self.machine(id, host)),
             has_raw: (0..self.events.len()).map(|event| self.profile.format(event as u16).is_some()).collect(),
             events: self.events.clone(),
-            call_graph_modes: self.call_graph_modes.clone(),
-            own_pid: self.own_pid,
+            call_graph_modes: self.modes.call_graphs.clone(),
+            own_pid: self.running.own_pid,
             marks: self.marks.clone(),
             losses: self.profile.losses.clone(),
             live: self.session.origin() == Origin::Live,

@@ -64,7 +64,7 @@ fn input<'a>(args: &ExportArgs, loaded: &'a Offline, event: usize, title: &'a st
         filter: args.which.filter(loaded)?,
         title,
         annotate: args.annotate,
-        wall_ns: core.summary.wall_start(core.start),
+        wall_ns: core.summary.wall_start(core.times.start),
         period,
         frequency,
         resource,

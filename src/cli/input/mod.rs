@@ -281,9 +281,9 @@ impl SelectionArgs {
         if self.cpu.is_some() && has(u64::MAX) && !has(sample::CPU) {
             return Err(usage("--cpu: the samples of this recording have no CPU"));
         }
-        let span = core.profile.span().unwrap_or((core.start, core.start));
-        let on = RangeClock::new(span, core.summary.wall_start(core.start), core.start);
-        let clause = self.time.as_deref().map(|time| time_clause(time, core.start, &on));
+        let span = core.profile.span().unwrap_or((core.times.start, core.times.start));
+        let on = RangeClock::new(span, core.summary.wall_start(core.times.start), core.times.start);
+        let clause = self.time.as_deref().map(|time| time_clause(time, core.times.start, &on));
         self.parse(KnownFields::These(&loaded.fields()), clause.transpose())
     }
 

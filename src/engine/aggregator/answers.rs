@@ -111,20 +111,20 @@ impl Aggregator {
         let span = core.profile.span();
         Answer {
             elapsed_ns: if self.live && self.ended.is_none() {
-                now.saturating_sub(core.start)
+                now.saturating_sub(core.times.start)
             } else {
-                span.map_or(0, |(_, last)| last.saturating_sub(core.start))
+                span.map_or(0, |(_, last)| last.saturating_sub(core.times.start))
             },
             events,
             view: seen,
             unfiltered: self.events.seen(question.event),
             newer: self.events.newer(question.event).samples,
             ledger,
-            start: core.start,
-            kept_from: span.map_or(0, |(first, _)| first.saturating_sub(core.start)),
-            timeline: Arc::new(core.timeline.clone()),
-            marks: from_start(&core.marks, core.start),
-            wall_start: core.summary.wall_start(core.start),
+            start: core.times.start,
+            kept_from: span.map_or(0, |(first, _)| first.saturating_sub(core.times.start)),
+            timeline: Arc::new(core.times.timeline.clone()),
+            marks: from_start(&core.marks, core.times.start),
+            wall_start: core.summary.wall_start(core.times.start),
             cost: self.cost.latest,
             memory: self.memory(),
             ended: self.ended.clone(),
@@ -159,7 +159,7 @@ impl Aggregator {
         let steady = until.saturating_sub(cpus::WINDOW_NS) >= self.changed_at;
         let frequency = if steady { self.facts.frequency } else { 0 };
         // Not up to the newest sample: idle CPUs produce none.
-        let window = until.saturating_sub(self.ingest.core().start.max(self.cleared_at)).min(cpus::WINDOW_NS);
+        let window = until.saturating_sub(self.ingest.core().times.start.max(self.cleared_at)).min(cpus::WINDOW_NS);
         let most = frequency as f64 * self.facts.n_cpus as f64 * window as f64 / 1e9;
         let busy = (most >= 1.0).then(|| (100.0 * answer.at_work() as f64 / most).min(100.0));
         CpuAnswer { frequency, whole: steady && self.facts.whole_cpus, busy, sampled: self.facts.n_cpus, ..answer }
@@ -197,9 +197,10 @@ impl Aggregator {
         };
         // A target that idled at the start of a live session has its first sample late.
         let has_all = self.live && core.profile.ledger.evicted == 0;
-        let from = if has_all { core.start.max(self.cleared_at) } else { first };
+        let from = if has_all { core.times.start.max(self.cleared_at) } else { first };
         if let Some((begin, end)) = question.range {
-            let (begin, end) = (core.start.saturating_add(begin).max(from), core.start.saturating_add(end).min(until));
+            let (begin, end) =
+                (core.times.start.saturating_add(begin).max(from), core.times.start.saturating_add(end).min(until));
             return Some(end.saturating_sub(begin));
         }
         let all = until.saturating_sub(from);

@@ -223,7 +223,7 @@ impl Aggregator {
                 break;
             }
         }
-        if std::mem::take(&mut self.ingest.core_mut().renamed_containers) {
+        if std::mem::take(&mut self.ingest.core_mut().running.renamed_containers) {
             // Answers that contain their ids are computed again.
             self.answers.cache.release();
             self.fresh.data = true;
@@ -337,7 +337,7 @@ impl Aggregator {
             Request::Refresh(interval) => self.options.refresh = interval,
             Request::Mark(mark) => {
                 let core = self.ingest.core_mut();
-                let at = core.start.saturating_add(mark.at);
+                let at = core.times.start.saturating_add(mark.at);
                 marks::set(&mut core.marks, TimeMark { at, ..mark });
                 self.answer_again();
             }

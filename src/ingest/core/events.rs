@@ -1,5 +1,7 @@
 //! Events that are added while records arrive, and derived events.
 
+use rustc_hash::FxHashMap;
+
 use crate::event::{CallGraph, EventState};
 use crate::ingest::derived::softirq_times::HandlerTimes;
 use crate::kernel::monotonic_ns;
@@ -9,11 +11,32 @@ use crate::session::Origin;
 use super::IngestState;
 use crate::ingest::switches::Switches;
 
+/// How events are opened.
+#[derive(Debug, Default)]
+pub(super) struct EventModes {
+    pub(super) call_graphs: Vec<CallGraph>,
+    /// The names of the requested events that others replace.
+    pub(super) replaced: FxHashMap<u16, String>,
+    /// The first event whose samples represent time.
+    pub(super) clock: Option<u16>,
+}
+
+impl EventModes {
+    pub(super) fn learn(&mut self, slots: &[u16], states: &[EventState]) {
+        for (event, state) in slots.iter().zip(states) {
+            let at = usize::from(*event);
+            self.call_graphs.resize(self.call_graphs.len().max(at + 1), CallGraph::None);
+            self.call_graphs[at] = state.chains;
+            self.replaced.extend(state.replaces.clone().map(|name| (*event, name)));
+        }
+    }
+}
+
 impl IngestState {
     pub(super) fn add_event(&mut self, event: EventDesc, states: &[EventState]) {
         let at = self.events.len() as u16;
         let state = states.get(self.slots().len());
-        self.replaced.extend(state.and_then(|state| state.replaces.clone()).map(|name| (at, name)));
+        self.modes.replaced.extend(state.and_then(|state| state.replaces.clone()).map(|name| (at, name)));
         self.inputs.add(at, &event);
         self.events.push(event);
         if state.map_or(self.wants.units_only, |state| state.for_units) {
@@ -28,13 +51,13 @@ impl IngestState {
     pub(super) fn follow_states(&mut self, states: &[EventState]) {
         let is_other = |(slot, state): (usize, &EventState)| {
             let event = usize::from(*self.slots().get(slot)?);
-            let before = self.call_graph_modes.get(event).filter(|way| way.is_on() && state.chains.is_on())?;
+            let before = self.modes.call_graphs.get(event).filter(|way| way.is_on() && state.chains.is_on())?;
             Some(*before != state.chains && self.units.wants_stack(event as u16))
         };
         if states.iter().enumerate().any(|state| is_other(state) == Some(true)) {
             self.units.begin_stacks_again(monotonic_ns());
         }
-        self.learn_call_graph_modes(states);
+        self.modes.learn(self.inputs.slots(), states);
         for (slot, state) in states.iter().enumerate() {
             let Some(event) = self.slots().get(slot).copied() else { return };
             if self.units.is_quiet(event) != state.for_units {
@@ -46,19 +69,9 @@ impl IngestState {
         }
     }
 
-    /// Learns how events are opened: their call graph modes, and the requests that they replace.
-    pub(super) fn learn_call_graph_modes(&mut self, states: &[EventState]) {
-        for (slot, state) in states.iter().enumerate() {
-            let Some(event) = self.slots().get(slot).copied().map(usize::from) else { return };
-            self.call_graph_modes.resize(self.call_graph_modes.len().max(event + 1), CallGraph::None);
-            self.call_graph_modes[event] = state.chains;
-            self.replaced.extend(state.replaces.clone().map(|name| (event as u16, name)));
-        }
-    }
-
     fn keep_event(&mut self, at: u16) {
         let is_clock = self.events[usize::from(at)].is_clock();
-        self.clock = self.clock.or(is_clock.then_some(at));
+        self.modes.clock = self.modes.clock.or(is_clock.then_some(at));
         self.tracing.learn(usize::from(at), &self.events[usize::from(at)], &mut self.profile);
         let live = self.session.origin();
         if live == Origin::Live {
@@ -69,8 +82,8 @@ impl IngestState {
     /// Creates the derived events that the current events allow; their samples are durations.
     pub(super) fn derive(&mut self, tracing: &[u8]) {
         let origin = self.session.origin();
-        if origin == Origin::Live && self.switches.is_none() {
-            self.switches = Switches::among(&self.events, tracing, origin);
+        if origin == Origin::Live && self.running.switches.is_none() {
+            self.running.switches = Switches::among(&self.events, tracing, origin);
         }
         for name in self.derived[self.session.at()].find(&self.events, tracing, origin) {
             let event = EventDesc::derived(&name);

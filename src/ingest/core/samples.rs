@@ -2,7 +2,6 @@
 
 use crate::profile::{SiteId, TraceId};
 use crate::record::kinds::misc;
-use crate::record::off_cpu::NO_TIME;
 use crate::record::{Header, Sample};
 use crate::session::Origin;
 
@@ -18,7 +17,7 @@ impl IngestState {
             self.profile.ledger.malformed += 1;
             return;
         };
-        sample.time = self.known_time(time);
+        sample.time = self.times.known(time);
         if let Some(code) = &mut self.code {
             code.follow(&mut self.session, sample.time);
         }
@@ -36,16 +35,6 @@ impl IngestState {
                 None => self.profile.ledger.malformed += 1,
             }
         }
-    }
-
-    /// Returns the time of a record, or of the newest record before it if it lacks one: perf writes accumulated off-CPU
-    /// times last, without a timestamp.
-    fn known_time(&mut self, time: u64) -> u64 {
-        if time < NO_TIME {
-            self.newest = self.newest.max(time);
-            return time;
-        }
-        self.newest
     }
 
     /// Swaps a sample's process and thread if only the thread is known as a process: perf 6.16 writes them in one order
@@ -70,18 +59,12 @@ impl IngestState {
         if sample.tid != sample.pid {
             self.session.met(sample.pid, sample.tid);
         }
-        // An exiting task has no number between its exit and its last switch.
-        if live
-            && sample.tid == -1
-            && let Some((pid, tid)) = self.exited.get(&sample.cpu)
-        {
-            (sample.pid, sample.tid) = (*pid, *tid);
+        if live && sample.tid == -1 {
+            self.running.name_exited(&mut sample);
         }
         if self.units.takes(event) {
-            if self.start == 0 {
-                self.start = time;
-            }
-            let own = self.own_pid == Some(sample.pid);
+            self.times.begin(time);
+            let own = self.running.own_pid == Some(sample.pid);
             if self.units.wants_stack(event)
                 && let Some(chains) = chains.take()
             {
@@ -102,11 +85,11 @@ impl IngestState {
         if self.units.is_quiet(event) {
             return;
         }
-        if let Some(switches) = &self.switches {
+        if let Some(switches) = &self.running.switches {
             let names = switches.names(event, sample.raw);
             names.into_iter().flatten().for_each(|(tid, name)| self.session.told(tid, name));
         }
-        if self.own_pid == Some(sample.pid) {
+        if self.running.own_pid == Some(sample.pid) {
             self.profile.ledger.own += 1;
             return self.derive_from(event, &sample, None);
         }
@@ -161,6 +144,7 @@ mod tests {
     use crate::perfdata::EventDesc;
     use crate::record::kinds::tests::bytes;
     use crate::record::kinds::{Mmap, encode, encode_comm, types};
+    use crate::record::off_cpu::NO_TIME;
     use crate::record::sample::CONTEXT_USER;
     use crate::session::MapId;
     use crate::source::live::Target;

@@ -1,7 +1,7 @@
 //! The open events of a session. Each CPU has one ring, owned by a dummy event; all other events are redirected to it,
 //! so that events can be opened and closed without changes to the ring or its reader.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
 use std::os::fd::{AsFd, OwnedFd};
 
 use crate::event::{CallGraph, Event};
@@ -9,9 +9,8 @@ use crate::kernel::attr::{Attr, Flag, TYPE_HARDWARE};
 use crate::kernel::limits::Rights;
 use crate::kernel::ring::Ring;
 use crate::kernel::sys::{Errno, Ioctl, Sys};
-use crate::kernel::walk::Hook;
 use crate::perfdata::layout;
-use crate::source::{EventState, FreshId, Handover, RunState};
+use crate::source::{EventState, FreshId};
 
 use super::attr::{self, CommonAttrs, KernelFeatures};
 use super::error::OpenError;
@@ -23,6 +22,8 @@ use super::records::strings::{OpenedEvent, TracedStrings};
 
 mod counts;
 mod listener;
+mod replace;
+mod walks;
 
 pub(crate) use counts::ByCpu;
 
@@ -194,64 +195,6 @@ impl Attachment {
         Ok(true)
     }
 
-    /// Lets the stack-walking program write into a CPU's ring. `Ok(false)` if the CPU went offline.
-    fn open_walks(&mut self, cpu: u32, owner: &OwnedFd) -> Result<bool, OpenError> {
-        let Some(walks) = &mut self.walks else { return Ok(true) };
-        let attr = attr::walked(&self.common);
-        match walks.open(&*self.sys, cpu, owner, &attr) {
-            Ok(()) => Ok(true),
-            // Events of tasks can be opened on a CPU that is offline, but not this one.
-            Err(errno) if OpenError::is_gone(errno, cpu as i32) => Ok(false),
-            Err(_) if !walks.is_by_tables() => {
-                // Copied stacks work without it, except below probed functions.
-                self.walks = None;
-                Ok(true)
-            }
-            Err(errno) => Err(OpenError::open("bpf-output", &attr, errno, &self.rights)),
-        }
-    }
-
-    pub(crate) fn open_all_walks(&mut self) -> Result<(), OpenError> {
-        let rings = std::mem::take(&mut self.rings);
-        let opened = rings.iter().try_for_each(|(cpu, ring)| self.open_walks(*cpu, &ring.owner).map(drop));
-        self.rings = rings;
-        opened
-    }
-
-    /// Attaches the walking program to these events' tracepoints. If that fails, their stacks are taken in another way.
-    pub(crate) fn trace_walks(&mut self, which: &[usize]) {
-        let Self { walks, slots, common, notes, sys, .. } = self;
-        for i in which.iter().copied() {
-            let Slot { event, run, .. } = &mut slots[i];
-            let hook = attr::hook(event, common).filter(|_| matches!(run, RunState::Running | RunState::Paused));
-            event.is_walked = match (hook, &mut *walks) {
-                (Some(hook), Some(walks)) => match walks.trace(&**sys, &hook) {
-                    Ok(()) => true,
-                    Err(note) => {
-                        notes.extend(note);
-                        false
-                    }
-                },
-                _ => false,
-            };
-        }
-        let is_on_tasks = self.is_on_tasks();
-        let used: Vec<Hook> = self.walked_events().filter_map(attr::traced_at).collect();
-        let Some(walks) = &mut self.walks else { return };
-        walks.keep_traced(&used);
-        walks.walk_measured_tasks_only(is_on_tasks);
-    }
-
-    fn walked_events(&self) -> impl Iterator<Item = &Event> {
-        let open = self.slots.iter().filter(|slot| slot.is_open());
-        open.map(|slot| &slot.event).filter(|event| event.is_walked)
-    }
-
-    /// Returns whether all events that are walked at tracepoints are opened on tasks.
-    pub(super) fn is_on_tasks(&self) -> bool {
-        self.is_narrow && self.common.tasks && !self.walked_events().any(|event| event.machine_wide)
-    }
-
     /// Returns whether an event is opened on a task or cgroup, or on all tasks; machine-wide ones only on all tasks.
     fn is_for(&self, slot: usize, who: EventTarget) -> bool {
         !self.is_narrow || self.slots[slot].event.machine_wide == (who == EventTarget::ALL)
@@ -414,112 +357,6 @@ impl Attachment {
         let set = self.sys.ioctl(fd.as_fd(), Ioctl::SetOutput(owner.owner.as_fd()));
         set.map(|_| ())
             .map_err(|e| OpenError::new(format!("the ring of CPU {cpu}"), "shared", format!("the kernel says {e}"), ""))
-    }
-
-    fn enable(&self, fd: &OwnedFd) {
-        let _ = self.sys.ioctl(fd.as_fd(), Ioctl::Enable);
-    }
-
-    pub(crate) fn enable_all(&self) {
-        self.start(&self.opened);
-    }
-
-    /// Starts those events that are not paused, the members of a group before its leader: the kernel does not count a
-    /// member on a CPU that is enabled while its leader runs, until the leader is restarted.
-    fn start(&self, list: &[OpenEvent]) {
-        for open in list.iter().rev().filter(|open| self.runs(open)) {
-            self.enable(&open.fd);
-        }
-    }
-
-    fn runs(&self, open: &OpenEvent) -> bool {
-        open.event.is_none_or(|i| self.slots[usize::from(i)].run == RunState::Running)
-    }
-
-    fn restart_leaders(&self, group: u32) {
-        let is_of =
-            |open: &&OpenEvent| open.event.is_some_and(|i| self.slots[usize::from(i)].event.group == Some(group));
-        let mut seen = HashSet::new();
-        let leaders = self.opened.iter().filter(is_of).filter(|open| seen.insert((open.cpu, open.who)));
-        for leader in leaders.filter(|open| self.runs(open)) {
-            let _ = self.sys.ioctl(leader.fd.as_fd(), Ioctl::Disable);
-            self.enable(&leader.fd);
-        }
-    }
-
-    pub(crate) fn pause(&mut self, slot: usize, on: bool) {
-        let run = &mut self.slots[slot].run;
-        match (&run, on) {
-            (RunState::Running, true) => *run = RunState::Paused,
-            (RunState::Paused, false) => *run = RunState::Running,
-            _ => return,
-        }
-        for open in self.opened.iter().filter(|o| o.event == Some(slot as u16)) {
-            let request = if on { Ioctl::Disable } else { Ioctl::Enable };
-            // Neither request fails on an open descriptor.
-            let _ = self.sys.ioctl(open.fd.as_fd(), request);
-        }
-        if let Some(group) = self.slots[slot].event.group.filter(|_| !on) {
-            self.restart_leaders(group);
-        }
-    }
-
-    pub(crate) fn close_cpu(&mut self, cpu: u32) -> Option<CpuRing> {
-        self.close(|o| o.cpu == cpu);
-        if let Some(walks) = &mut self.walks {
-            walks.close(cpu);
-        }
-        self.strings.close_cpu(cpu);
-        self.rings.remove(&cpu)
-    }
-
-    pub(crate) fn close(&mut self, which: impl Fn(&OpenEvent) -> bool) {
-        self.retire(which);
-        let Self { strings, opened, slots, .. } = self;
-        let of = |o: &OpenEvent| o.event.map(|i| slots[usize::from(i)].event.attr.config);
-        strings.keep(|number| opened.iter().any(|o| of(o) == Some(number)));
-    }
-
-    /// Removes events from the list, and adds their counts to the slots.
-    fn retire(&mut self, which: impl Fn(&OpenEvent) -> bool) -> Vec<OpenEvent> {
-        let gone: Vec<OpenEvent> = self.opened.extract_if(.., |open| which(open)).collect();
-        for open in &gone {
-            if let Some(i) = open.event {
-                let counts = self.read(open);
-                self.slots[usize::from(i)].before.add(&counts);
-            }
-        }
-        gone
-    }
-
-    /// Replaces the open events of some slots according to the slots' current settings. Old and new events overlap; the
-    /// handover defines which samples count. After a failure the old events continue.
-    pub(crate) fn reopen(&mut self, which: &[usize], whos: &[EventTarget]) -> Result<Handover, OpenError> {
-        let (old, reported) = (self.opened.len(), self.fresh_ids.len());
-        self.trace_walks(which);
-        let cpus: Vec<u32> = self.rings.keys().copied().collect();
-        for (cpu, who) in cpus.iter().flat_map(|cpu| whos.iter().map(|who| (*cpu, *who))) {
-            if let Err(error) = self.open_slots(which, cpu, who) {
-                self.opened.truncate(old);
-                self.fresh_ids.truncate(reported);
-                return Err(error);
-            }
-        }
-        let mut fresh = self.opened.split_off(old);
-        self.start(&fresh);
-        let at = crate::kernel::monotonic_ns();
-        let gone = self.retire(|open| open.event.is_some_and(|i| which.contains(&usize::from(i))));
-        for open in fresh.iter().filter(|_| !gone.is_empty()) {
-            let beside = self.read(open).value;
-            if let Some(i) = open.event {
-                let before = &mut self.slots[usize::from(i)].before;
-                before.value = before.value.wrapping_sub(beside);
-            }
-        }
-        let ids = |list: &[OpenEvent]| list.iter().map(|open| open.id).collect();
-        let handover = Handover { at, old: ids(&gone), new: if gone.is_empty() { Vec::new() } else { ids(&fresh) } };
-        self.opened.append(&mut fresh);
-        Ok(handover)
     }
 }
 

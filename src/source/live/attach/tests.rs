@@ -3,6 +3,7 @@
 use super::*;
 use crate::kernel::attr::{SW_BPF_OUTPUT, SW_DUMMY, TYPE_SOFTWARE};
 use crate::kernel::fake::FakeSys;
+use crate::source::RunState;
 use crate::source::live::attr::Rate;
 use crate::source::live::attr::tests::COMMON;
 

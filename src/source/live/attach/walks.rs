@@ -1,0 +1,72 @@
+//! The program that walks user stacks, at open events and at tracepoints.
+
+use std::os::fd::OwnedFd;
+
+use crate::event::Event;
+use crate::kernel::walk::Hook;
+use crate::source::RunState;
+
+use super::Attachment;
+use crate::source::live::attr;
+use crate::source::live::error::OpenError;
+use crate::source::live::event_slot::Slot;
+
+impl Attachment {
+    /// Lets the stack-walking program write into a CPU's ring. `Ok(false)` if the CPU went offline.
+    pub(super) fn open_walks(&mut self, cpu: u32, owner: &OwnedFd) -> Result<bool, OpenError> {
+        let Some(walks) = &mut self.walks else { return Ok(true) };
+        let attr = attr::walked(&self.common);
+        match walks.open(&*self.sys, cpu, owner, &attr) {
+            Ok(()) => Ok(true),
+            // Events of tasks can be opened on a CPU that is offline, but not this one.
+            Err(errno) if OpenError::is_gone(errno, cpu as i32) => Ok(false),
+            Err(_) if !walks.is_by_tables() => {
+                // Copied stacks work without it, except below probed functions.
+                self.walks = None;
+                Ok(true)
+            }
+            Err(errno) => Err(OpenError::open("bpf-output", &attr, errno, &self.rights)),
+        }
+    }
+
+    pub(crate) fn open_all_walks(&mut self) -> Result<(), OpenError> {
+        let rings = std::mem::take(&mut self.rings);
+        let opened = rings.iter().try_for_each(|(cpu, ring)| self.open_walks(*cpu, &ring.owner).map(drop));
+        self.rings = rings;
+        opened
+    }
+
+    /// Attaches the walking program to these events' tracepoints. If that fails, their stacks are taken in another way.
+    pub(crate) fn trace_walks(&mut self, which: &[usize]) {
+        let Self { walks, slots, common, notes, sys, .. } = self;
+        for i in which.iter().copied() {
+            let Slot { event, run, .. } = &mut slots[i];
+            let hook = attr::hook(event, common).filter(|_| matches!(run, RunState::Running | RunState::Paused));
+            event.is_walked = match (hook, &mut *walks) {
+                (Some(hook), Some(walks)) => match walks.trace(&**sys, &hook) {
+                    Ok(()) => true,
+                    Err(note) => {
+                        notes.extend(note);
+                        false
+                    }
+                },
+                _ => false,
+            };
+        }
+        let is_on_tasks = self.is_on_tasks();
+        let used: Vec<Hook> = self.walked_events().filter_map(attr::traced_at).collect();
+        let Some(walks) = &mut self.walks else { return };
+        walks.keep_traced(&used);
+        walks.walk_measured_tasks_only(is_on_tasks);
+    }
+
+    fn walked_events(&self) -> impl Iterator<Item = &Event> {
+        let open = self.slots.iter().filter(|slot| slot.is_open());
+        open.map(|slot| &slot.event).filter(|event| event.is_walked)
+    }
+
+    /// Returns whether all events that are walked at tracepoints are opened on tasks.
+    pub(crate) fn is_on_tasks(&self) -> bool {
+        self.is_narrow && self.common.tasks && !self.walked_events().any(|event| event.machine_wide)
+    }
+}

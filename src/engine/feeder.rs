@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::{Receiver, Sender, TrySendError};
 
 use super::published::Published;
-use super::thread_priority::ThreadPriority;
+use crate::kernel::ThreadPriority;
 use crate::session::EndReason;
 use crate::source::{Batch, Control, Progress, Source, SourceEvent};
 

@@ -24,7 +24,6 @@ pub mod published;
 pub(crate) mod read_ahead;
 pub mod shares;
 pub mod symbolizer;
-pub mod thread_priority;
 pub(crate) mod trigger_watch;
 
 use std::sync::Arc;
@@ -53,9 +52,10 @@ use crate::units::kit::{Settings, Spec, ViewState};
 pub use crate::ingest::IntakeOptions;
 pub use crate::ingest::snapshot::{HostSnapshot, Snapshot};
 pub use crate::ingest::unit_feed::UnitAnswer;
+pub use crate::kernel::ThreadPriority;
+pub(crate) use crate::kernel::thread_wanted_cpu_ns;
 pub use feeder::SourceMessage;
 pub use offline::Offline;
-pub use thread_priority::ThreadPriority;
 pub(crate) use trigger_watch::TriggerConfig;
 
 use feeder::Feeder;

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Sender, unbounded};
 
-use super::thread_priority::ThreadPriority;
+use crate::kernel::ThreadPriority;
 use crate::session::Origin;
 use crate::source::{Batch, Control, Progress, Source, SourceError, Waker};
 

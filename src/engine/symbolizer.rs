@@ -9,7 +9,7 @@ use crossbeam_channel::{Receiver, Sender, unbounded};
 
 use super::Notice;
 use super::shares::ThreadMemory;
-use super::thread_priority::ThreadPriority;
+use crate::kernel::ThreadPriority;
 use crate::profile::FrameId;
 use crate::query::annotate::AnnotatedFunction;
 use crate::session::{Dso, DsoId};

@@ -617,7 +617,7 @@ fn ranks(pid: u32) -> Vec<(String, i32, i32)> {
 fn what_reads_and_shows_samples_is_ahead_of_others_and_nothing_else_is() {
     const AHEAD: [&str; 3] = ["perfprof-tui", "profile", "source"];
     needs!(allowed());
-    if let Err(why) = perfprof_tui::engine::thread_priority::may_be_realtime(7) {
+    if let Err(why) = perfprof_tui::kernel::thread_priority::may_be_realtime(7) {
         return common::skipped(&format!("no thread may be ahead of others: {why}"));
     }
     let own = rustix::process::getpriority_process(None).expect("a nice value");

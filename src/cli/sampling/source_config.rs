@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 
-use crate::engine::{IntakeOptions, Options, thread_priority};
+use crate::engine::{IntakeOptions, Options};
 use crate::event::spec::LookupPaths;
 use crate::event::{CallGraph, Event, Interpreters, base_name, parse};
 use crate::filter::capture;
@@ -16,6 +16,7 @@ use crate::kernel::cpus;
 use crate::kernel::limits::Rights;
 use crate::kernel::spawn::{self, Output};
 use crate::kernel::sys::RealSys;
+use crate::kernel::thread_priority;
 use crate::lang::quantity;
 use crate::source::live::attr::Rate;
 use crate::source::live::containers::Scanner;

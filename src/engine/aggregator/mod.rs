@@ -24,9 +24,9 @@ use crate::engine::events::Events;
 use crate::engine::fetch;
 use crate::engine::published::Published;
 use crate::engine::symbolizer::{FoundLines, LookedUp, Symbolizer};
-use crate::engine::thread_priority::ThreadPriority;
 use crate::engine::{Notice, Options, Request, SourceMessage};
 use crate::ingest::Ingest;
+use crate::kernel::ThreadPriority;
 
 use answer_clock::AnswerClock;
 use answers::{AnswerState, CostMeter};

@@ -5,3 +5,4 @@ pub mod own_memory;
 pub mod privilege;
 pub(crate) mod sched;
 pub(crate) mod spawn;
+pub mod thread_priority;

@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 
 use super::runtime_file::{FoundRuntime, RuntimeFile};
 use super::{NotWalked, ProcessMemory};
-use crate::kernel::procfs;
+use crate::kernel::{ThreadPriority, procfs};
 
 /// The longest time that a process may take, and how many threads may wait for longer ones.
 const PATIENCE: Duration = Duration::from_millis(100);
@@ -121,7 +121,9 @@ impl Prober {
 fn start(read: fn(&ProbeJob) -> Found, done: Sender<ProbeAnswer>) -> Option<Sender<(u64, ProbeJob)>> {
     let (jobs, wanted) = unbounded::<(u64, ProbeJob)>();
     let work = move || {
+        let mut priority = ThreadPriority::ahead();
         for (number, job) in wanted {
+            priority.keep();
             let found = read(&job);
             if done.send((number, job, found)).is_err() {
                 return;

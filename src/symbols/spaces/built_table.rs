@@ -7,6 +7,7 @@ use crossbeam_channel::{Receiver, Sender, unbounded};
 use rustc_hash::FxHashSet;
 
 use super::cpu_budget::CpuBudget;
+use crate::kernel::ThreadPriority;
 use crate::symbols::bytes::Bytes;
 use crate::symbols::elf::program::{ElfProgram, Segment};
 use crate::symbols::unwind::rows::{self, NoRows, UnwindRows};
@@ -53,22 +54,36 @@ pub(crate) struct BuildRequest {
 
 pub(crate) type Done = (BuildRequest, BuiltTable);
 
-/// Starts the thread that builds tables of large files. It builds one after the other, until all senders are dropped.
+/// Starts the thread that builds tables of large files. It builds one after the other, the smallest first, until all
+/// senders are dropped.
 pub(crate) fn start(hasher: RandomState) -> io::Result<(Sender<BuildRequest>, Receiver<Done>)> {
     let ((jobs, wanted), (done, made)) = (unbounded::<BuildRequest>(), unbounded());
     let work = move || {
         let (mut budget, mut known) = (CpuBudget::new(), FxHashSet::default());
-        for job in wanted {
+        let mut priority = ThreadPriority::ahead();
+        let mut waiting: Vec<BuildRequest> = Vec::new();
+        while let Some(job) = next(&mut waiting, &wanted) {
             let made = BuiltTable::of(&job.bytes, &hasher, |digest| !known.insert(digest) && !job.anew);
             job.bytes.rest();
             if done.send((job, made)).is_err() {
                 return;
             }
             budget.pause();
+            priority.keep();
         }
     };
     crate::kernel::thread("large tables", work)?;
     Ok((jobs, made))
+}
+
+/// Waits for requests, and takes the one for the smallest file: it delays the others least. `None` at the end.
+fn next(waiting: &mut Vec<BuildRequest>, wanted: &Receiver<BuildRequest>) -> Option<BuildRequest> {
+    if waiting.is_empty() {
+        waiting.push(wanted.recv().ok()?);
+    }
+    waiting.extend(wanted.try_iter());
+    let smallest = (0..waiting.len()).min_by_key(|at| waiting[*at].bytes.len())?;
+    Some(waiting.remove(smallest))
 }
 
 /// Returns the segments with code, in the format of [`BuiltTable`].
@@ -76,4 +91,21 @@ fn code(program: &ElfProgram<'_>, base: u64) -> Vec<(u64, u64, u64)> {
     let segments = program.segments.iter().filter(|segment| segment.is_code);
     let shift = |segment: &Segment| segment.address.wrapping_sub(segment.offset).wrapping_sub(base);
     segments.map(|segment| (segment.offset, segment.size, shift(segment))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn small_files_come_first() {
+        let (jobs, wanted) = unbounded();
+        for (id, size) in [(1, 30), (2, 10), (3, 20)] {
+            jobs.send(BuildRequest { id, bytes: Bytes::from(vec![0; size]), anew: false }).expect("sent");
+        }
+        drop(jobs);
+        let mut waiting = Vec::new();
+        let ids: Vec<Id> = std::iter::from_fn(|| next(&mut waiting, &wanted)).map(|job| job.id).collect();
+        assert_eq!(ids, [2, 3, 1]);
+    }
 }

@@ -149,9 +149,9 @@ impl Files {
         Some(id)
     }
 
-    /// Returns whether tables are being built on the other thread.
-    pub(crate) fn are_coming(&self) -> bool {
-        self.coming > 0
+    /// Returns whether a table is being built on the other thread.
+    pub(crate) fn is_coming(&self, id: Id) -> bool {
+        self.tables.get(&id).is_some_and(|table| table.told.made == TableOutcome::Coming)
     }
 
     fn order(&mut self, job: BuildRequest) {

@@ -18,11 +18,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwap;
-use crossbeam_channel::{Receiver, Sender, bounded, never, select, unbounded};
+use crossbeam_channel::{Receiver, Sender, bounded, never, select_biased, unbounded};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::kernel::procfs;
 use crate::kernel::walk::{Asks, Mapping, ProcessEvent, Store, WalkEnds, Walker, lack};
+use crate::kernel::{ThreadPriority, procfs};
 use crate::record::interpreted::Language;
 use crate::symbols::languages::NotWalked;
 use crate::symbols::languages::hotspot::names::JavaMachines;
@@ -235,7 +235,8 @@ impl<S: Store> AddressSpaceTracker<S> {
 
     fn run(mut self, from: &Inputs) {
         let Inputs { news, asked, made, starting } = from;
-        let mut budget = CpuBudget::new();
+        // Until a process has its tables, its stacks end early.
+        let (mut budget, mut priority) = (CpuBudget::new(), ThreadPriority::ahead());
         let probed = self.prober.as_ref().map_or_else(never, |prober| prober.answers.clone());
         loop {
             let told = self.changed.map(|since| since + TOLD);
@@ -245,7 +246,8 @@ impl<S: Store> AddressSpaceTracker<S> {
                 true => next.map_or(LONG_PAUSE, |next| next.saturating_duration_since(Instant::now())),
                 false => Duration::ZERO,
             };
-            select! {
+            select_biased! {
+                recv(starting) -> one => one.into_iter().for_each(|one| self.prepare(one)),
                 recv(news.receiver) -> first => match first {
                     Ok(first) => {
                         let all = std::iter::once(first).chain(news.receiver.try_iter()).collect();
@@ -259,7 +261,6 @@ impl<S: Store> AddressSpaceTracker<S> {
                     Err(_) => return,
                 },
                 recv(probed) -> answer => answer.into_iter().for_each(|answer| self.take_probed(answer)),
-                recv(starting) -> one => one.into_iter().for_each(|one| self.prepare(one)),
                 default(wait) => {}
             }
             if news.have_missed() {
@@ -268,6 +269,7 @@ impl<S: Store> AddressSpaceTracker<S> {
             self.step(Instant::now());
             self.read_early();
             budget.pause();
+            priority.keep();
         }
     }
 
@@ -294,19 +296,18 @@ impl<S: Store> AddressSpaceTracker<S> {
         self.end_starts();
     }
 
-    fn prepare(&mut self, starting: Starting) {
+    fn prepare(&mut self, mut starting: Starting) {
         for (name, file) in starting.files() {
-            let _ = self.files.of_file(&name, &file, &mut self.store);
+            starting.tables.extend(self.files.of_file(&name, &file, &mut self.store));
         }
         self.starting.push(starting);
         self.end_starts();
     }
 
-    /// Reports that the tables of starting programs exist, if no table is being built.
+    /// Reports which starting programs have all their tables.
     fn end_starts(&mut self) {
-        if !self.files.are_coming() {
-            self.starting.clear();
-        }
+        let Self { starting, files, .. } = self;
+        starting.retain(|one| one.tables.iter().any(|id| files.is_coming(*id)));
     }
 
     /// Reschedules processes that use one of these tables.

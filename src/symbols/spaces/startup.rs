@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use crossbeam_channel::Sender;
 use rustc_hash::FxHashSet;
 
+use super::built_table::Id;
 use crate::symbols::bytes::Bytes;
 use crate::symbols::elf::linked::Linked;
 use crate::symbols::trust::door::{FileKind, TrustedFileOpener};
@@ -24,13 +25,15 @@ pub(super) struct Starting {
     /// The process that will execute it.
     pid: i32,
     program: PathBuf,
+    /// The tables of its files. Some may still be built.
+    pub(super) tables: Vec<Id>,
     /// Dropped when its tables exist.
     _done: Sender<()>,
 }
 
 impl Starting {
     pub(super) fn new(pid: i32, program: PathBuf, done: Sender<()>) -> Self {
-        Self { pid, program, _done: done }
+        Self { pid, program, tables: Vec::new(), _done: done }
     }
 
     /// Returns the program, its interpreter and the libraries that they need, each with its path.

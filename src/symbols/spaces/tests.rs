@@ -70,11 +70,18 @@ fn tables_of_a_command_exist_before_it_starts() {
     let large: Vec<BuildRequest> = wanted.try_iter().collect();
     assert!(!large.is_empty(), "this program is large");
     assert_eq!(is_done.try_recv(), Err(TryRecvError::Empty));
+    let dir = tempfile::tempdir().expect("a folder");
+    let other = std::fs::File::create_new(dir.path().join("large")).expect("a file");
+    other.set_len(8 << 20).expect("sparse");
+    let other =
+        std::fs::File::open(dir.path().join("large")).map(|file| spaces.files.of_file("", &file, &mut spaces.store));
+    assert_eq!((other.expect("open").is_some(), wanted.len()), (true, 1), "a large file of another process");
     for job in large {
         let made = BuiltTable::of(&job.bytes, &hasher, |_| false);
         spaces.take_made((job, made));
     }
-    assert_eq!(is_done.try_recv(), Err(TryRecvError::Disconnected), "all of them exist");
+    assert_eq!(is_done.try_recv(), Err(TryRecvError::Disconnected), "all of its own exist");
+    wanted.try_iter().for_each(drop);
     let tables = spaces.store.used.len();
     assert!(tables > 2, "its libraries have tables, too");
     spaces.take(ProcessEvent::Lacks { pid, what: 1, number: Some(pid as u32) });

@@ -14,7 +14,7 @@ use ratatui::layout::{Position, Size};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::time::Timespec;
 
-use crate::engine::thread_priority::thread_wanted_cpu_ns;
+use crate::engine::thread_wanted_cpu_ns;
 use crate::panel::printable::{EscapeForm, Printable};
 use crate::symbols::isolated;
 use crate::ui::state::environment::drawn_part;

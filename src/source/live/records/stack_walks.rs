@@ -156,7 +156,7 @@ impl StackWalks {
 
     /// Waits until the tables of a command's program exist, so that its first stacks are whole. The wait is limited.
     pub(crate) fn prepare(&self, command: &HeldCommand) {
-        const PATIENCE: Duration = Duration::from_secs(1);
+        const PATIENCE: Duration = Duration::from_secs(2);
         if let (Some(starts), Some(path)) = (&self.starts, command.path()) {
             starts.prepare(command.pid(), path.to_owned(), PATIENCE);
         }

@@ -48,6 +48,21 @@ fn one(pid: i32, tid: i32) -> Option<BlockedThread> {
     Some(BlockedThread { pid, tid, comm, state, is_of_kernel, cpu, place, call, is_32_bit })
 }
 
+/// Returns whether a thread sleeps in a futex as for a contended mutex: glibc and Rust's standard library mark one by the
+/// value 2. Condition variables and semaphores, on which idle threads wait, use other values or operations.
+pub(crate) fn waits_for_mutex(pid: i32, tid: i32) -> bool {
+    fs::read_to_string(format!("/proc/{pid}/task/{tid}/syscall")).is_ok_and(|line| is_mutex_wait(&line))
+}
+
+fn is_mutex_wait(line: &str) -> bool {
+    /// `FUTEX_WAIT` and `FUTEX_WAIT_BITSET` of include/uapi/linux/futex.h; `FUTEX_PRIVATE_FLAG` may be set.
+    const WAITS: [u64; 2] = [0, 9];
+    const PRIVATE: u64 = 128;
+    let Some((call, [_, operation])) = call(line) else { return false };
+    let value = line.split_ascii_whitespace().nth(3);
+    call == libc::SYS_futex && WAITS.contains(&(operation & !PRIVATE)) && value == Some("0x2")
+}
+
 /// Parses name (any bytes, also parentheses), state, flags and last CPU from a line of /proc/PID/stat.
 fn stat(line: &[u8]) -> Option<(Vec<u8>, char, u64, u32)> {
     let (from, until) = (line.iter().position(|b| *b == b'(')?, line.iter().rposition(|b| *b == b')')?);
@@ -99,6 +114,16 @@ mod tests {
         for wrong in [&b""[..], b"1 (x", b"1 )x(", b"1 (x) S", b"1 (x) S 1 2 3 4 5 flags", b"1 (x) S 1 2 3 4 5 6"] {
             assert_eq!(stat(wrong), None);
         }
+    }
+
+    #[test]
+    fn a_wait_for_a_mutex_has_its_value() {
+        let wait = |operation: &str, value: &str| {
+            is_mutex_wait(&format!("{} 0x7f00 {operation} {value} 0x0 0x0 0x0 0x7ffc 0x7f11", libc::SYS_futex))
+        };
+        assert!(wait("0x80", "0x2") && wait("0x89", "0x2") && wait("0x0", "0x2"));
+        assert!(!wait("0x80", "0x0") && !wait("0x81", "0x2") && !wait("0x189", "0x2"));
+        assert!(!is_mutex_wait("running") && !is_mutex_wait("7 0x0 0x80 0x2 0x0 0x0 0x0 0x1 0x2"));
     }
 
     #[test]

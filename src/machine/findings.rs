@@ -80,6 +80,12 @@ impl CpuFinding {
         Self { cpu, kind, share, vector: None, function: None, text }
     }
 
+    /// Creates an anomaly of softirqs.
+    #[cfg(test)]
+    pub(crate) fn staged(cpu: u32, text: &str) -> Self {
+        Self::new(Some(cpu), FindingKind::Soft, 43.0, text.to_owned())
+    }
+
     /// Returns its meaning and remedy for output without keys; `timed` if the time in softirqs is measured already.
     pub(crate) fn advice(&self, timed: bool) -> String {
         let cpu = self.cpu.map(|cpu| cpu.to_string()).unwrap_or_default();

@@ -14,6 +14,7 @@ use crate::machine::sampler::{CpuSampler, HostView, SlowReadings};
 use crate::session::machine::{Matrix, Pressure, Stat, Topology, proc};
 
 use super::quotas::Quotas;
+use super::resources::{ResourceWatch, SlowFigures};
 use super::work::WorkWatch;
 
 /// The interval of reading /proc/stat, whose figures have a resolution of 10 ms.
@@ -39,6 +40,7 @@ pub struct HostWatch {
     stat: Stat,
     slow: SlowReadings,
     quotas: Quotas,
+    resources: ResourceWatch,
     work: WorkWatch,
     counts_work: bool,
     quotas_at: u64,
@@ -69,6 +71,7 @@ impl HostWatch {
             slow: SlowReadings::default(),
             cpus: CpuSampler::new(ticks_per_second(), topology),
             quotas: Quotas::here(),
+            resources: ResourceWatch::new(&roots),
             work: WorkWatch::default(),
             counts_work: false,
             quotas_at: 0,
@@ -139,6 +142,8 @@ impl HostWatch {
         let mut view = self.cpus.cut(at, &self.slow);
         let since = std::mem::replace(&mut self.quotas_at, at);
         view.quotas = self.quotas.read(at.saturating_sub(since) as f64 / 1e9);
+        let figures = SlowFigures { pressure: &view.pressure, throttled: &view.quotas };
+        view.history = self.resources.read(at, &self.stat, ticks_per_second(), figures);
         view.cost = self.cost(at);
         view.notes = self.notes(&view);
         view
@@ -179,6 +184,7 @@ impl HostWatch {
 
     fn read_seldom(&mut self) {
         self.quotas.find();
+        self.resources.find();
         if self.cuts > 0 && self.cuts.is_multiple_of(TOPOLOGY) {
             self.cpus.set_topology(Topology::read(&self.roots.sys));
             self.find_ksoftirqd();

@@ -49,20 +49,13 @@ impl Quotas {
             if !self.groups.contains_key(&name) {
                 let path = format!("/{name}");
                 let group = Group {
-                    name: self.name(&path, &dir),
+                    name: group_name(&mut self.reader, &path, &dir),
                     file: ProcFile::new(dir.join("cpu.stat"), 512),
                     before: None,
                 };
                 self.groups.insert(name, group);
             }
         }
-    }
-
-    /// Returns the name of its container, else of its unit or group.
-    fn name(&mut self, path: &str, dir: &Path) -> Arc<str> {
-        let named = self.reader.name(path, || cgroup::first_process(dir)).map(|(named, _)| named.container.words());
-        let of_path = || places(path).first().map(|place| place.container().words());
-        named.or_else(of_path).unwrap_or_else(|| path.to_owned()).into()
     }
 
     /// Returns the groups that were throttled since the last reading, the worst first.
@@ -81,6 +74,13 @@ impl Quotas {
         arrange(&mut list, |a, b| b.percent.total_cmp(&a.percent).then_with(|| a.name.cmp(&b.name)));
         list
     }
+}
+
+/// Returns the name of a group's container, else of its unit or group.
+pub(super) fn group_name(reader: &mut Reader, path: &str, dir: &Path) -> Arc<str> {
+    let named = reader.name(path, || cgroup::first_process(dir)).map(|(named, _)| named.container.words());
+    let of_path = || places(path).first().map(|place| place.container().words());
+    named.or_else(of_path).unwrap_or_else(|| path.to_owned()).into()
 }
 
 #[cfg(test)]

@@ -8,6 +8,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
+use crate::machine::resources::History;
 use crate::panel::row_order::arrange_by_key;
 use crate::session::machine::proc::MatrixRow;
 use crate::session::machine::quota::ThrottledGroup;
@@ -141,6 +142,8 @@ pub struct HostView {
     pub(crate) quotas: Vec<ThrottledGroup>,
     /// Packets that network devices dropped per second: received and sent.
     pub(crate) drops: (f32, f32),
+    /// The use of resources in the last intervals.
+    pub(crate) history: History,
     /// Percent of one CPU that reading all figures costs.
     pub(crate) cost: f32,
     /// Files that could not be read, with the reasons.

@@ -18,6 +18,7 @@ use super::diff::{DiffSide, RowDiff};
 use super::flame::layout::Flame;
 use super::heat::Heat;
 use super::question::{ChainMode, Question};
+use super::rows::busiest::ProcessSamples;
 use super::rows::task_choices::TaskSamples;
 use super::rows::top::RowGroup;
 
@@ -253,6 +254,8 @@ pub struct ViewAnswer {
     pub sides: Option<(DiffSide, DiffSide)>,
     /// Number of all rows, shown or not.
     pub rows: usize,
+    /// The processes with the most samples that pass the filter, if requested.
+    pub processes: Vec<ProcessSamples>,
     /// The CPU time of the samples that pass the filter; `None` where they don't tell it.
     pub cpu_use: Option<CpuUse>,
 }

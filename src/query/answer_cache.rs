@@ -20,12 +20,16 @@ use super::flame::layout::layout;
 use super::flame::{FlameStacks, FlameTree};
 use super::heat::{self, Heat, HeatBy, HeatLane, HeatSpec, SiteLanes};
 use super::question::{Age, Baseline, Question};
+use super::rows::busiest;
 use super::rows::ipc::Partner;
 use super::rows::kept_rows::KeptRows;
 use super::rows::lines::{self, ScreenLines};
 use super::rows::task_choices;
 use super::rows::top::{RowLimit, Top};
 use super::tree::origins::Origins;
+
+/// The limit of processes in an answer.
+const MAX_PROCESSES: usize = 300;
 
 /// The aggregates, rows and trees that can be reused for the next answer.
 #[derive(Debug, Default)]
@@ -158,6 +162,9 @@ impl AnswerCache {
             tasks: task_choices::heaviest(data, &aggregate),
             ..ViewAnswer::default()
         };
+        if question.processes {
+            answer.processes = busiest::busiest(data, &aggregate, MAX_PROCESSES);
+        }
         if aggregate.total().is_zero() && question.filter.is_some() {
             let mut all = Aggregate::new(question.event, None);
             all.update(data, times(data, question, until));

@@ -147,6 +147,8 @@ pub struct Question {
     pub heat: Option<HeatSpec>,
     /// The function whose instructions are shown.
     pub annotate: Option<AnnotatedFunction>,
+    /// Whether the processes with the most samples are requested.
+    pub processes: bool,
 }
 
 impl Question {

@@ -5,6 +5,7 @@ mod facts;
 use serde_json::{Value, json};
 
 use crate::lang::counted;
+use crate::machine::triage::{Finding, Severity};
 use crate::panel::text::{clean, fit_end, width, wrap};
 use crate::panel::unit::{percent, thousands};
 use crate::report::json::round;
@@ -34,7 +35,9 @@ pub(crate) struct Digest {
     /// The average number of busy CPUs, if the event is a clock, and the number of sampled ones; 0 if unknown.
     pub(crate) busy: Option<f64>,
     pub(crate) cpus: usize,
-    pub(crate) findings: Vec<DigestFinding>,
+    pub(crate) findings: Vec<Finding>,
+    /// The start of the session on the clock of findings.
+    pub(crate) start: u64,
     pub(crate) processes: Vec<DigestProcess>,
     pub(crate) paths: Vec<DigestPath>,
     pub(crate) by_cpu: Vec<DigestCpu>,
@@ -62,13 +65,6 @@ impl Again {
             None => format!("perfprof-tui{}, key {screen}", self.options),
         }
     }
-}
-
-/// An anomaly of a CPU or a group, and the advice.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct DigestFinding {
-    pub(crate) text: String,
-    pub(crate) advice: String,
 }
 
 /// A process with the most samples.
@@ -130,7 +126,11 @@ impl Digest {
     fn page(&self, rows: usize) -> String {
         let mut out = self.head();
         let plain = |of: &dyn Fn(usize) -> String, n: usize| (0..n.min(rows)).map(of).collect::<Vec<_>>();
-        let findings = |at: usize| format!("! {}: {}", self.findings[at].text, self.findings[at].advice);
+        let findings = |at: usize| {
+            let found = &self.findings[at];
+            let mark = if found.severity == Severity::Bad { '!' } else { '-' };
+            format!("{mark} {}: {}", found.text(), found.look.command())
+        };
         let mut found = plain(&findings, self.findings.len());
         if found.is_empty() {
             found.push("none".to_owned());
@@ -182,9 +182,8 @@ impl Digest {
 
     fn object(&self, rows: usize) -> Value {
         let margin = |share: f64| round(margin(share, self.samples));
-        let findings: Vec<Value> = (self.findings.iter().take(rows))
-            .map(|found| json!({ "text": line(&found.text), "advice": line(&found.advice) }))
-            .collect();
+        let findings: Vec<Value> =
+            (self.findings.iter().take(rows)).map(|found| bounded(found.json(self.start))).collect();
         let process = |one: &DigestProcess| {
             json!({
                 "comm": line(&one.comm), "pid": one.pid, "threads": one.threads, "pct": round(one.share),
@@ -280,6 +279,15 @@ fn section(out: &mut String, title: &str, rows: &[String], more: &str) {
     rows.iter().for_each(|row| out.push_str(&format!("  {}\n", cut(row))));
     if !more.is_empty() {
         out.push_str(&format!("  more: {}\n", cut(more)));
+    }
+}
+
+/// Returns an object whose texts fit into lines.
+fn bounded(object: Value) -> Value {
+    match object {
+        Value::Object(fields) => fields.into_iter().map(|(key, value)| (key, bounded(value))).collect(),
+        Value::String(text) => line(&text).into(),
+        other => other,
     }
 }
 

@@ -77,15 +77,14 @@ fn of_machine(args: &DigestArgs) -> anyhow::Result<u8> {
     let started = source_config::start(&sampling, &[], Output::Inherit)?;
     viewed.iter().chain(&started.warning).for_each(|text| complain(text));
     let info = started.source.info().clone();
-    // Figures of /proc are about the whole machine, not about a target.
-    let host = info.has_whole_cpus().then(|| HostThread::spawn(HOST_INTERVAL, || true)).transpose()?;
+    let host = HostThread::spawn(HOST_INTERVAL, || true)?;
     let mut source = TimedSource { source: started.source, until: Instant::now() + args.duration, stop, ended: false };
     let own_pid = std::process::id() as i32;
     let loaded = offline::load_live(&mut source, SymbolOptions::of_user(), own_pid)?;
-    let view = host.as_ref().map(HostThread::view);
-    host.into_iter().for_each(HostThread::stop);
+    let view = host.view();
+    host.stop();
     let again = Again { file: None, options: options(args) };
-    show(args, &loaded, &which(filter), &info, view.as_deref(), again)?;
+    show(args, &loaded, &which(filter), &info, Some(&view), again)?;
     Ok(0)
 }
 
@@ -102,12 +101,14 @@ fn show(
         anyhow::bail!("the recording has no events with samples; perfprof-tui report --stats counts its records");
     };
     note_main_event("the event of the page", loaded, event, &events);
+    let is_narrowed = *which != SelectionArgs::default() || host.is_some() && !info.has_whole_cpus();
     let is_whole = *which == SelectionArgs::default() && info.has_whole_cpus();
     // Idle CPUs are omitted, as on the live screen.
     let clauses = which.filter.iter().map(|text| format!("({text})")).chain(["!idle".to_owned()]);
     let filter = Some(clauses.collect::<Vec<_>>().join(" && "));
     let filter = SelectionArgs { filter, ..which.clone() }.filter(loaded)?;
-    let digest = Digest::of(loaded, DigestSpec { event, filter, is_whole, info, host, points: POINTS, again });
+    let digest =
+        Digest::of(loaded, DigestSpec { event, filter, is_whole, is_narrowed, info, host, points: POINTS, again });
     match args.format {
         OutputFormat::Json => print_json(&digest.json()),
         _ => print(&digest.text(args.lines)),

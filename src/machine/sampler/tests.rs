@@ -5,7 +5,13 @@ use super::*;
 const SECOND: u64 = 1_000_000_000;
 
 fn stat(cpus: &[(u32, [u64; 10])]) -> Stat {
-    Stat { cpus: cpus.iter().map(|(cpu, t)| (*cpu, Ticks(*t))).collect(), running: 1, blocked: 0, switches: 0 }
+    Stat {
+        cpus: cpus.iter().map(|(cpu, t)| (*cpu, Ticks(*t))).collect(),
+        running: 1,
+        blocked: 0,
+        switches: 0,
+        forks: 0,
+    }
 }
 
 /// The founding incident in /proc: ten seconds on a CPU that is busy a third of the time.

@@ -1,5 +1,6 @@
 //! Tables: sites added up to rows, their order, and the lines of a screen.
 
+pub mod busiest;
 pub mod ipc;
 pub mod kept_rows;
 pub mod lines;

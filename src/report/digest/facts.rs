@@ -4,30 +4,35 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use rustc_hash::{FxHashMap, FxHashSet};
+use rustc_hash::FxHashMap;
 
 use crate::engine::offline::Offline;
 use crate::filter::Filter;
 use crate::machine::findings::{self, FindingInput};
+use crate::machine::resources::History;
 use crate::machine::sampler::HostView;
+use crate::machine::triage::{self, Finding, TriageInput};
 use crate::panel::row_order::arrange_by_key;
 use crate::perfdata::EventUnit;
 use crate::profile::frames::SymState;
 use crate::profile::{Acc, NodeId, SiteId};
 use crate::query::cpus::context::VECTORS;
 use crate::query::cpus::{self, CpuAnswer, CpuCounts};
+use crate::query::rows::busiest::{ProcessSamples, busiest};
 use crate::query::tree::symbol_stacks::{self, SymbolStacks};
 use crate::query::unnamed::name_remedy;
 use crate::query::{Aggregate, Data};
 use crate::session::DsoKind;
 use crate::source::Info;
 
-use super::{Again, Digest, DigestCpu, DigestFinding, DigestPath, DigestProcess, DigestUnnamed, MOST_ROWS};
+use super::{Again, Digest, DigestCpu, DigestPath, DigestProcess, DigestUnnamed, MOST_ROWS};
 
 /// The share of a caller's weight that the next function of a path has at least.
 const MAIN: f64 = 0.5;
 /// The minimum share of paths and of code without names, in percent.
 const LEAST: f64 = 1.0;
+/// The limit of processes that findings may be about.
+const MOST_PROCESSES: usize = 300;
 
 /// The subject of a page.
 pub(crate) struct DigestSpec<'a> {
@@ -35,6 +40,8 @@ pub(crate) struct DigestSpec<'a> {
     pub(crate) filter: Option<Arc<Filter>>,
     /// Whether all that the CPUs did is selected, so that missing samples are idle time.
     pub(crate) is_whole: bool,
+    /// Whether only some processes are selected.
+    pub(crate) is_narrowed: bool,
     /// The description of the source.
     pub(crate) info: &'a Info,
     /// Figures of /proc during the session, on the running machine.
@@ -72,7 +79,8 @@ impl Digest {
             lost: core.profile.ledger.lost_of(spec.event),
             busy: cpus_of(by_mode.iter().sum()),
             cpus: spec.info.n_cpus,
-            findings: found(&spec, &mut answer),
+            findings: found(&spec, &busiest(data, &fold, MOST_PROCESSES), &mut answer),
+            start: core.start,
             processes,
             paths: paths(data, &fold),
             by_cpu: if is_whole { by_cpu(&answer(None)) } else { Vec::new() },
@@ -107,10 +115,15 @@ fn machine(info: &Info) -> String {
 }
 
 /// Returns what is abnormal; each CPU's finding with the function responsible.
-fn found(spec: &DigestSpec<'_>, mut answer: impl FnMut(Option<u16>) -> CpuAnswer) -> Vec<DigestFinding> {
+fn found(
+    spec: &DigestSpec<'_>,
+    processes: &[ProcessSamples],
+    mut answer: impl FnMut(Option<u16>) -> CpuAnswer,
+) -> Vec<Finding> {
     let search = |samples: &CpuAnswer| {
         findings::findings(FindingInput {
-            host: spec.host,
+            // A target's samples do not show how busy a CPU is.
+            host: spec.host.filter(|_| spec.info.has_whole_cpus()),
             samples: Some(samples).filter(|samples| samples.whole),
             times: None,
             own: 0.0,
@@ -127,17 +140,10 @@ fn found(spec: &DigestSpec<'_>, mut answer: impl FnMut(Option<u16>) -> CpuAnswer
             *one = again;
         }
     }
-    list.iter().map(|one| DigestFinding { text: one.text.clone(), advice: one.advice(false) }).collect()
-}
-
-/// The samples of a process.
-#[derive(Default)]
-struct Process {
-    acc: Acc,
-    comms: BTreeMap<Arc<str>, u64>,
-    threads: FxHashSet<i32>,
-    sites: Vec<(u32, Acc)>,
-    functions: FxHashMap<u32, Acc>,
+    let none = History::default();
+    let history = spec.host.map_or(&none, |host| &host.history);
+    let range = (history.start().unwrap_or(0), history.end().unwrap_or(0));
+    triage::findings(&TriageInput { history, range, cpus: &list, processes, is_narrowed: spec.is_narrowed })
 }
 
 fn processes(
@@ -146,40 +152,19 @@ fn processes(
     counts: &CpuCounts,
     cpus_of: impl Fn(u64) -> Option<f64>,
 ) -> Vec<DigestProcess> {
-    let (total, tasks, frames) = (fold.total(), data.session.tasks(), &data.profile.frames);
-    let mut list: FxHashMap<_, Process> = FxHashMap::default();
-    for (_, id, acc) in fold.sites() {
-        let site = data.profile.sites.get(SiteId(id));
-        let task = &tasks[site.task.0 as usize];
-        let process = list.entry((task.host, task.pid)).or_default();
-        process.acc += acc;
-        *process.comms.entry(task.program.clone()).or_default() += acc.period;
-        process.threads.insert(task.tid);
-        process.sites.push((id, acc));
-        if site.stack != NodeId::ROOT {
-            let sym = frames.sym_of(data.profile.trie.frame(site.stack));
-            *process.functions.entry(sym.0).or_default() += acc;
-        }
-    }
-    let mut list: Vec<_> = list.into_iter().collect();
-    arrange_by_key(&mut list, |(id, process)| (Reverse(process.acc.period), *id));
-    list.truncate(MOST_ROWS);
+    let total = fold.total();
+    let list = busiest(data, fold, MOST_ROWS);
     let mut by_site = vec![Acc::default(); data.profile.sites.len()];
-    let one = |((_, pid), process): ((_, i32), Process)| {
+    let one = |process: ProcessSamples| {
         process.sites.iter().for_each(|(site, acc)| by_site[*site as usize] += *acc);
         let modes = counts.by_mode(&by_site);
         process.sites.iter().for_each(|(site, _)| by_site[*site as usize] = Acc::default());
         let all: u64 = modes.iter().sum::<u64>().max(1);
-        let hottest = process.functions.iter().max_by_key(|(sym, acc)| (acc.period, Reverse(**sym)));
-        let (function, function_share) = hottest.map_or((String::new(), 0.0), |(sym, acc)| {
-            let sym = frames.sym(crate::profile::SymId(*sym));
-            (format!("{} ({})", sym.name(), sym.dso_name), acc.percent_of(&process.acc))
-        });
-        let comm = process.comms.iter().max_by_key(|(name, weight)| (**weight, Reverse((*name).clone())));
+        let (function, function_share) = process.function.unwrap_or_default();
         DigestProcess {
-            comm: comm.map(|(name, _)| name.to_string()).unwrap_or_default(),
-            pid,
-            threads: process.threads.len(),
+            comm: process.comm.to_string(),
+            pid: process.pid,
+            threads: process.threads,
             share: process.acc.percent_of(&total),
             cpus: cpus_of(process.acc.period),
             kernel: 100.0 * (all - modes[0].min(all)) as f64 / all as f64,

@@ -1,6 +1,7 @@
 //! Pages: their sections, their limits, and the range of chance.
 
 use super::*;
+use crate::machine::triage::Look;
 
 fn digest() -> Digest {
     let process = |pid, comm: &str, share| DigestProcess {
@@ -26,7 +27,8 @@ fn digest() -> Digest {
         lost: 3,
         busy: Some(1.5),
         cpus: 2,
-        findings: vec![DigestFinding { text: "CPU 1 softirq 43 %".to_owned(), advice: "perfprof-tui -C 1".to_owned() }],
+        findings: vec![Finding::staged("CPU 1 softirq 43 %", Look::Cpus(Some(1)))],
+        start: 0,
         processes: vec![process(7, "nginx", 50.0), process(8, "redis", 25.0)],
         paths: vec![path(&["main", "serve", "deflate"])],
         by_cpu: vec![DigestCpu { cpu: 1, busy: 99.0, soft: 43.0, vector: Some("NET_RX") }],
@@ -43,7 +45,7 @@ fn a_page_has_every_section_and_the_command_that_shows_more() {
     ± is the range of chance of a share (95 %)
 
     Findings
-      ! CPU 1 softirq 43 %: perfprof-tui -C 1
+      ! cpu: CPU 1 softirq 43 %: perfprof-tui -C 1
 
     Processes: 1.50 of 2 CPUs busy
        50.0 % ±1.0   1.00 CPU  nginx 7 (2 threads), kernel 10 %: deflate (libz.so) 50 %
@@ -76,7 +78,7 @@ fn pages_of_hostile_names_are_bounded_and_printable() {
     wide.processes = wide.processes.iter().map(hostile).cycle().take(1000).collect();
     wide.paths = vec![DigestPath { comm: name.clone(), share: 1.0, functions: vec![name.clone(); 127] }; 1000];
     wide.unnamed = vec![DigestUnnamed { dso: name.clone(), share: 1.0, remedy: name.clone() }; 1000];
-    wide.findings = vec![DigestFinding { text: name.clone(), advice: name.clone() }; 1000];
+    wide.findings = vec![Finding::staged(&name, Look::Unit(name.clone())); 1000];
     wide.notes = vec![name; 1000];
     for lines in [1, 10, 60, 1000] {
         let text = wide.text(lines);

@@ -3,6 +3,7 @@
 mod disks;
 pub mod proc;
 pub mod quota;
+pub(crate) mod resources;
 pub mod topology;
 
 pub(crate) use crate::kernel::cpus::parse_list as cpu_list;

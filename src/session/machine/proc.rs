@@ -25,6 +25,15 @@ impl Ticks {
         self.0[..Self::GUEST].iter().fold(0, |sum, n| sum.saturating_add(*n))
     }
 
+    /// Returns the ticks that were neither idle nor waiting for a disk.
+    pub(crate) fn busy(&self) -> u64 {
+        self.total().saturating_sub(self.0[Self::IDLE]).saturating_sub(self.0[Self::IOWAIT])
+    }
+
+    pub(crate) fn plus(&self, other: &Self) -> Self {
+        Self(std::array::from_fn(|i| self.0[i].saturating_add(other.0[i])))
+    }
+
     /// Returns the difference to an earlier reading. Counters that went backwards, like some kernels' idle, count as 0.
     pub(crate) fn since(&self, before: &Self) -> Self {
         Self(std::array::from_fn(|i| self.0[i].saturating_sub(before.0[i])))
@@ -41,13 +50,15 @@ pub struct Stat {
     pub(crate) blocked: u64,
     /// Context switches since boot.
     pub(crate) switches: u64,
+    /// Processes and threads started since boot.
+    pub(crate) forks: u64,
 }
 
 impl Stat {
     /// Replaces the content by that of the text of /proc/stat.
     pub fn parse(&mut self, text: &[u8]) {
         self.cpus.clear();
-        (self.running, self.blocked, self.switches) = (0, 0, 0);
+        (self.running, self.blocked, self.switches, self.forks) = (0, 0, 0, 0);
         for line in lines(text) {
             if let Some(rest) = line.strip_prefix(b"cpu") {
                 let mut words = split_words(rest);
@@ -65,6 +76,8 @@ impl Stat {
                 self.blocked = split_words(rest).next().and_then(number).unwrap_or(0);
             } else if let Some(rest) = line.strip_prefix(b"ctxt") {
                 self.switches = split_words(rest).next().and_then(number).unwrap_or(0);
+            } else if let Some(rest) = line.strip_prefix(b"processes") {
+                self.forks = split_words(rest).next().and_then(number).unwrap_or(0);
             }
         }
     }
@@ -208,7 +221,7 @@ impl Pressure {
     }
 }
 
-fn lines(text: &[u8]) -> impl Iterator<Item = &[u8]> {
+pub(super) fn lines(text: &[u8]) -> impl Iterator<Item = &[u8]> {
     let mut rest = text;
     std::iter::from_fn(move || {
         if rest.is_empty() {
@@ -221,12 +234,12 @@ fn lines(text: &[u8]) -> impl Iterator<Item = &[u8]> {
     })
 }
 
-fn split_words(line: &[u8]) -> impl Iterator<Item = &[u8]> {
+pub(super) fn split_words(line: &[u8]) -> impl Iterator<Item = &[u8]> {
     line.split(u8::is_ascii_whitespace).filter(|w| !w.is_empty())
 }
 
 /// Parses a decimal number; the kernel's counters may use all 64 bits and wrap.
-fn number(word: &[u8]) -> Option<u64> {
+pub(super) fn number(word: &[u8]) -> Option<u64> {
     let mut value = 0u64;
     for b in word {
         value = value.wrapping_mul(10).wrapping_add(u64::from(b.is_ascii_digit().then(|| b - b'0')?));
@@ -249,11 +262,11 @@ mod tests {
         let mut stat = Stat::default();
         stat.parse(
             b"cpu  10 0 0 0\ncpu0 4705 356 584 3699 23 23 0 0 0 0 7\ncpu32 1 2 3 4\nintr 1 2 3\n\
-              ctxt 77\nprocs_running 3\nprocs_blocked 1\nsoftirq 1 2\n",
+              ctxt 77\nprocesses 9\nprocs_running 3\nprocs_blocked 1\nsoftirq 1 2\n",
         );
         assert_eq!(stat.cpus[0], (0, Ticks([4705, 356, 584, 3699, 23, 23, 0, 0, 0, 0])));
         assert_eq!(stat.cpus[1], (32, Ticks([1, 2, 3, 4, 0, 0, 0, 0, 0, 0])));
-        assert_eq!((stat.cpus.len(), stat.running, stat.blocked, stat.switches), (2, 3, 1, 77));
+        assert_eq!((stat.cpus.len(), stat.running, stat.blocked, stat.switches, stat.forks), (2, 3, 1, 77, 9));
         assert_eq!(stat.cpus[0].1.since(&Ticks([4700, 400, 0, 0, 0, 0, 0, 0, 0, 0])).0[..2], [5, 0]);
         stat.parse(b"");
         assert_eq!(stat, Stat::default());

@@ -81,6 +81,7 @@ view! {
     cpu_order: crate::machine::table::CpuColumn, views.cpus.order, "order of CPUs";
     cpu_reversed: bool, views.cpus.reversed, "order of CPUs";
     events_search: String, views.events.search, "search of events";
+    finding_entered: u64, views.overview.entered, "the finding";
     units_ended: BTreeMap<u64, &'static str>, views.units.ended, "end of a unit";
     unit_resets: u64, views.units.resets, "reset of the units' figures";
 }

@@ -142,6 +142,7 @@ impl App {
         }
         model.selection.rows.offer_ipc(model.context.partner(model.selection.event).is_some());
         views.cpus.look_for_findings(model);
+        views.overview.look(model);
         model.top.height = layout::table_height(model);
         views.time.follow(model);
         model.follow_hits();
@@ -178,6 +179,7 @@ impl App {
             self.model.context.host = host;
         }
         self.views.cpus.look_for_findings(&mut self.model);
+        self.views.overview.look(&self.model);
         self.ask(false);
     }
 

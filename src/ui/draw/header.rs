@@ -160,6 +160,7 @@ fn loading(model: &Model) -> String {
 }
 
 static TABS: &[(Tab, &Command)] = &[
+    (Tab::Overview, &program::OVERVIEW),
     (Tab::Top, &program::TOP),
     (Tab::Flame, &program::FLAME),
     (Tab::Time, &program::TIME),
@@ -172,7 +173,7 @@ static TABS: &[(Tab, &Command)] = &[
 fn tab_names(model: &Model, room: u16) -> impl Iterator<Item = (Tab, &'static Command, String)> {
     let brief = TABS.iter().map(|(tab, _)| width(tab.name()) + 4).sum::<usize>() > usize::from(room);
     let here = model.frame.tab;
-    (1..).zip(TABS).map(move |(n, (tab, row))| {
+    (0..).zip(TABS).map(move |(n, (tab, row))| {
         let name = if brief && *tab != here { n.to_string() } else { format!("{n} {}", tab.name()) };
         (*tab, *row, if *tab == here { format!("[{name}]") } else { format!(" {name} ") })
     })

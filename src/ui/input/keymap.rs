@@ -6,6 +6,7 @@ use crate::ui::state::Tab;
 /// The layers of bindings by name in the configuration: all screens, or one.
 pub(crate) const LAYERS: &[(&str, Option<Tab>)] = &[
     ("all", None),
+    ("overview", Some(Tab::Overview)),
     ("flame", Some(Tab::Flame)),
     ("time", Some(Tab::Time)),
     ("cpus", Some(Tab::Cpus)),

@@ -8,6 +8,7 @@ impl Views {
     /// Returns the screen of a tab.
     pub(crate) fn screen(&self, tab: Tab) -> &dyn Screen {
         match tab {
+            Tab::Overview => &self.overview,
             Tab::Top => &self.top,
             Tab::Flame => &self.flame,
             Tab::Time => &self.time,
@@ -19,6 +20,7 @@ impl Views {
 
     pub(crate) fn screen_mut(&mut self, tab: Tab) -> &mut dyn Screen {
         match tab {
+            Tab::Overview => &mut self.overview,
             Tab::Top => &mut self.top,
             Tab::Flame => &mut self.flame,
             Tab::Time => &mut self.time,

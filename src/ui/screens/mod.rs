@@ -5,6 +5,7 @@ pub(crate) mod cpus;
 pub(crate) mod events;
 pub mod flame;
 pub(crate) mod list;
+pub(crate) mod overview;
 pub(crate) mod screen;
 pub(crate) mod time;
 pub(crate) mod top;
@@ -13,6 +14,8 @@ pub(crate) mod units;
 /// The state of each screen.
 #[derive(Debug, Default)]
 pub struct Views {
+    /// Findings about the machine.
+    pub overview: overview::state::OverviewState,
     /// The table of functions.
     pub top: top::screen::TopScreen,
     /// The flame graph.

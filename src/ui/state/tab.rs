@@ -3,6 +3,8 @@
 /// A screen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Tab {
+    /// Findings about the machine.
+    Overview,
     /// Functions and their call chains.
     #[default]
     Top,
@@ -21,6 +23,7 @@ pub enum Tab {
 impl Tab {
     pub(crate) fn name(self) -> &'static str {
         match self {
+            Self::Overview => "Overview",
             Self::Top => "Top",
             Self::Flame => "Flame",
             Self::Time => "Time",
@@ -33,6 +36,10 @@ impl Tab {
     /// Describes the purpose of the screen.
     pub(crate) fn about(self) -> &'static str {
         match self {
+            Self::Overview => {
+                "What is wrong with the machine or worth a look, the worst first: CPUs, waits for them, locks, disks, memory, \
+                 network, changes. Enter goes where it is examined, ⌫ comes back. A range of time (3, v) and filters count."
+            }
             Self::Top => {
                 "The functions with the most samples. Self is the share of the function itself, Children includes its \
                  callees. Enter unfolds its callers. Filters (f) and zooms (d for the DSO) also apply to earlier samples."

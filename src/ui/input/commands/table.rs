@@ -3,7 +3,7 @@
 use crate::lang::nearest_hint;
 use crate::ui::input::commands::{general, program};
 use crate::ui::input::{Action, Actions, Command, Invocation};
-use crate::ui::screens::{cpus, events, flame, time, top, units};
+use crate::ui::screens::{cpus, events, flame, overview, time, top, units};
 use crate::ui::state::Tab;
 
 /// All groups, in the order of the help.
@@ -15,6 +15,7 @@ static GROUPS: &[&Actions] = &[
     &top::commands::TABLE,
     &general::SESSION,
     &general::COMPARE,
+    &overview::commands::GROUP,
     &flame::commands::GROUP,
     &time::commands::GROUP,
     &cpus::commands::GROUP,

@@ -1,0 +1,244 @@
+//! The processes of the running machine between two readings of /proc: CPU time, waits for a CPU, page faults, growth,
+//! and the threads that wait for a contended mutex.
+
+use std::collections::{BTreeSet, HashMap};
+use std::fs;
+use std::sync::Arc;
+
+use crate::kernel::host::ticks_per_second;
+use crate::kernel::{blocked, monotonic_ns, procfs};
+use crate::panel::row_order::arrange_by_key;
+use crate::session::machine::resources::{self, ProcessCounters};
+
+/// The inverse of the share of time for reading processes.
+const DUTY: u64 = 80;
+/// The limits of processes, and of threads whose waits are read each time.
+const MAX_PROCESSES: usize = 8000;
+const MAX_THREADS: usize = 400;
+const MAX_THREADS_OF_ONE: usize = 64;
+/// The limit of sleeping threads whose system call is read each time.
+const MAX_ASLEEP: usize = 128;
+/// The number of processes that are kept by each figure.
+const KEPT: usize = 4;
+
+/// The use of the machine by a process in an interval.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ProcessUse {
+    /// The process id.
+    pub pid: i32,
+    /// Its name.
+    pub comm: Arc<str>,
+    /// Its parent.
+    pub(crate) parent: i32,
+    /// Nanoseconds on a CPU.
+    pub cpu_ns: u64,
+    /// Nanoseconds that its threads waited for a CPU, and the number of their time slices.
+    pub(crate) delay_ns: u64,
+    pub(crate) slices: u64,
+    pub(crate) minor_faults: u64,
+    pub(crate) major_faults: u64,
+    /// The growth of its resident memory in bytes.
+    pub(crate) grown: i64,
+    /// Bytes that it read from disks or wrote to them.
+    pub(crate) io: u64,
+    /// Nanoseconds of CPU time of its children that ended.
+    pub(crate) children_ns: u64,
+    /// Its threads that wait for a contended mutex at the end of the interval.
+    pub(crate) locked: u32,
+    pub(crate) threads: u32,
+}
+
+/// A process at the last reading.
+struct Known {
+    comm: Arc<str>,
+    counters: ProcessCounters,
+    /// Waits and slices of its threads, and its I/O, where they were read.
+    waits: Option<(u64, u64)>,
+    io: Option<u64>,
+}
+
+/// The processes since the last reading.
+#[derive(Default)]
+pub(crate) struct ProcessWatch {
+    known: HashMap<i32, Known>,
+    /// When it was read, and the earliest time to read it again.
+    read_at: u64,
+    due: u64,
+}
+
+/// The budget of one reading.
+struct Budget {
+    threads: usize,
+    asleep: usize,
+}
+
+impl ProcessWatch {
+    /// Returns the processes with the largest figures since the last reading, and its length in nanoseconds; `None` if
+    /// reading is not due, or for the first reading.
+    pub(crate) fn read(&mut self) -> Option<(Vec<ProcessUse>, u64)> {
+        let before = monotonic_ns();
+        if before < self.due {
+            return None;
+        }
+        let own = std::process::id() as i32;
+        let span = before.saturating_sub(std::mem::replace(&mut self.read_at, before));
+        let mut budget = Budget { threads: MAX_THREADS, asleep: MAX_ASLEEP };
+        let (mut seen, mut list) = (BTreeSet::new(), Vec::new());
+        let is_first = self.known.is_empty();
+        for pid in procfs::processes_as_listed().filter(|pid| *pid != own).take(MAX_PROCESSES) {
+            let Ok(line) = fs::read(format!("/proc/{pid}/stat")) else { continue };
+            let Some((comm, now)) = resources::process(&line) else { continue };
+            seen.insert(pid);
+            list.extend(self.update(pid, comm, now, &mut budget));
+        }
+        self.known.retain(|pid, _| seen.contains(pid));
+        self.due = monotonic_ns() + (monotonic_ns() - before) * DUTY;
+        (!is_first).then(|| (largest(list), span))
+    }
+
+    fn update(&mut self, pid: i32, comm: &[u8], now: ProcessCounters, budget: &mut Budget) -> Option<ProcessUse> {
+        let known = self.known.get_mut(&pid).filter(|known| known.counters.start == now.start);
+        let Some(known) = known else {
+            let comm: Arc<str> = String::from_utf8_lossy(comm).into();
+            // All that a new process did happened in this interval, except for what it inherited.
+            let fresh =
+                Known { comm, counters: ProcessCounters { resident: now.resident, ..now }, waits: None, io: None };
+            let used = ProcessUse {
+                cpu_ns: nanoseconds(now.ticks),
+                minor_faults: now.minor_faults,
+                major_faults: now.major_faults,
+                ..ProcessUse {
+                    pid,
+                    parent: now.parent,
+                    comm: fresh.comm.clone(),
+                    threads: now.threads as u32,
+                    ..ProcessUse::default()
+                }
+            };
+            return (self.known.insert(pid, fresh).is_none() && self.read_at > 0).then_some(used);
+        };
+        if known.comm.as_bytes() != comm {
+            known.comm = String::from_utf8_lossy(comm).into();
+        }
+        let then = std::mem::replace(&mut known.counters, now);
+        let mut used = ProcessUse {
+            pid,
+            comm: known.comm.clone(),
+            parent: now.parent,
+            cpu_ns: nanoseconds(now.ticks.saturating_sub(then.ticks)),
+            minor_faults: now.minor_faults.saturating_sub(then.minor_faults),
+            major_faults: now.major_faults.saturating_sub(then.major_faults),
+            grown: (now.resident as i64).saturating_sub(then.resident as i64).saturating_mul(page()),
+            children_ns: nanoseconds(now.child_ticks.saturating_sub(then.child_ticks)),
+            threads: u32::try_from(now.threads).unwrap_or(u32::MAX),
+            ..ProcessUse::default()
+        };
+        let is_active = used.cpu_ns > 0 || used.minor_faults > 0 || matches!(now.state, b'R' | b'D');
+        if is_active || known.waits.is_none() {
+            let waits = waits(pid, now.threads, budget);
+            if let (Some((delay, slices)), Some(before)) = (waits, known.waits) {
+                (used.delay_ns, used.slices) = (delay.saturating_sub(before.0), slices.saturating_sub(before.1));
+            }
+            known.waits = waits.or(known.waits);
+        }
+        if is_active {
+            let io = fs::read(format!("/proc/{pid}/io")).ok();
+            let io = io.map(|text| resources::keyed(&text, ["read_bytes", "write_bytes"]).iter().sum());
+            used.io = io.zip(known.io).map_or(0, |(now, then): (u64, u64)| now.saturating_sub(then));
+            known.io = io.or(known.io);
+        }
+        if now.threads > 1 && used.slices > 0 {
+            used.locked = locked(pid, budget);
+        }
+        Some(used)
+    }
+}
+
+fn page() -> i64 {
+    rustix::param::page_size() as i64
+}
+
+fn nanoseconds(ticks: u64) -> u64 {
+    ticks.saturating_mul(1_000_000_000 / ticks_per_second())
+}
+
+/// Returns the waits for a CPU of a process's threads in nanoseconds, and the number of their time slices.
+fn waits(pid: i32, threads: u64, budget: &mut Budget) -> Option<(u64, u64)> {
+    let of = |path: String| resources::schedstat(&fs::read(path).ok()?);
+    if threads <= 1 {
+        return of(format!("/proc/{pid}/schedstat")).map(|[_, delay, slices]| (delay, slices));
+    }
+    let tids = procfs::threads(pid);
+    if tids.len() > budget.threads.min(MAX_THREADS_OF_ONE) {
+        return None;
+    }
+    budget.threads -= tids.len();
+    let all = tids.into_iter().filter_map(|tid| of(format!("/proc/{pid}/task/{tid}/schedstat")));
+    Some(all.fold((0, 0), |sum, [_, delay, slices]| (sum.0 + delay, sum.1 + slices)))
+}
+
+/// Returns how many threads of a process wait for a contended mutex now.
+fn locked(pid: i32, budget: &mut Budget) -> u32 {
+    let tids = procfs::threads(pid);
+    let n = tids.len().min(budget.asleep);
+    budget.asleep -= n;
+    tids.into_iter().take(n).filter(|tid| blocked::waits_for_mutex(pid, *tid)).count() as u32
+}
+
+/// Returns the processes that are among the largest by any figure, by their ids.
+fn largest(list: Vec<ProcessUse>) -> Vec<ProcessUse> {
+    let figures: [fn(&ProcessUse) -> u64; 9] = [
+        |one| one.cpu_ns,
+        |one| one.delay_ns,
+        |one| one.slices,
+        |one| one.minor_faults,
+        |one| one.major_faults,
+        |one| one.io,
+        |one| one.grown.max(0) as u64,
+        |one| one.children_ns,
+        |one| u64::from(one.locked),
+    ];
+    let mut kept = BTreeSet::new();
+    for figure in figures {
+        let mut places: Vec<usize> = (0..list.len()).filter(|at| figure(&list[*at]) > 0).collect();
+        arrange_by_key(&mut places, |at| (std::cmp::Reverse(figure(&list[*at])), list[*at].pid));
+        kept.extend(places.into_iter().take(KEPT));
+    }
+    let mut list: Vec<Option<ProcessUse>> = list.into_iter().map(Some).collect();
+    kept.into_iter().filter_map(|at| list[at].take()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_largest_by_any_figure_stay() {
+        let one = |pid, cpu_ns, io| ProcessUse { pid, cpu_ns, io, ..ProcessUse::default() };
+        let list: Vec<ProcessUse> =
+            (1..=8).map(|pid| one(pid, 100 - pid as u64, 0)).chain([one(9, 0, 5), one(10, 0, 0)]).collect();
+        assert_eq!(largest(list).iter().map(|one| one.pid).collect::<Vec<_>>(), [1, 2, 3, 4, 9]);
+    }
+
+    /// A child process that burns CPU time appears with it.
+    #[test]
+    fn a_busy_process_is_found() {
+        let mut child = std::process::Command::new("sh").args(["-c", "while :; do :; done"]).spawn().expect("sh");
+        let pid = child.id() as i32;
+        let mut watch = ProcessWatch::default();
+        assert_eq!(watch.read(), None, "the first reading has nothing to compare with");
+        let begun = std::time::Instant::now();
+        let found = loop {
+            let found =
+                watch.read().and_then(|(list, _)| list.into_iter().find(|one| one.pid == pid && one.cpu_ns > 0));
+            if found.is_some() || begun.elapsed() > std::time::Duration::from_secs(60) {
+                break found;
+            }
+            std::thread::sleep(std::time::Duration::from_millis(20));
+        };
+        let _ = child.kill();
+        let _ = child.wait();
+        let found = found.expect("the child");
+        assert_eq!((&*found.comm, found.parent), ("sh", std::process::id() as i32));
+    }
+}

@@ -1,0 +1,380 @@
+//! The use of the machine's resources in each interval: disks, memory, networks, processes, limits of cgroups. A bounded
+//! history answers questions about earlier times.
+
+use std::collections::{HashMap, VecDeque};
+use std::fs;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use crate::kernel::host::{ProcFile, Roots};
+use crate::session::machine::quota::ThrottledGroup;
+use crate::session::machine::resources::{DiskCounters, disks, keyed, net_counters};
+use crate::session::machine::{Pressure, Stat, Ticks};
+
+use super::memory_limits::{MemoryGroup, MemoryLimits};
+use super::processes::{ProcessUse, ProcessWatch};
+
+/// The number of intervals that are kept.
+pub(crate) const KEPT: usize = 1800;
+/// The limit of network namespaces that are read in an interval, in addition to our own.
+const MAX_NAMESPACES: usize = 8;
+
+/// A disk in an interval.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct DiskUse {
+    /// Its name, and the differences of its counters.
+    pub(crate) done: DiskCounters,
+}
+
+/// The memory of the machine: its state at the end of an interval, and events in it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MemoryUse {
+    pub(crate) total_kb: u64,
+    pub(crate) available_kb: u64,
+    pub(crate) faults: u64,
+    pub(crate) major_faults: u64,
+    /// Pages that processes reclaimed themselves because none were free, and pages read from swap.
+    pub(crate) reclaimed: u64,
+    pub(crate) swapped_in: u64,
+    pub(crate) killed: u64,
+}
+
+/// The connections of a network namespace in an interval.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct NetworkUse {
+    /// A process in it; `None` for the namespace of this program.
+    pub(crate) process: Option<(i32, Arc<str>)>,
+    pub(crate) counts: NetworkCounts,
+}
+
+/// Counters of TCP and UDP.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct NetworkCounts {
+    pub(crate) opened: u64,
+    pub(crate) failed: u64,
+    pub(crate) reset: u64,
+    pub(crate) segments: u64,
+    pub(crate) retransmitted: u64,
+    /// Connections that a full listen queue dropped.
+    pub(crate) unaccepted: u64,
+    /// Datagrams that a full socket buffer dropped.
+    pub(crate) datagrams_dropped: u64,
+}
+
+/// The use of all resources in an interval.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Resources {
+    /// The end of the interval, in nanoseconds of CLOCK_MONOTONIC, and its length.
+    pub at: u64,
+    pub(crate) length: u64,
+    pub(crate) cpus: u32,
+    /// Nanoseconds of all CPUs: busy, and taken by the hypervisor for others.
+    pub(crate) busy_ns: u64,
+    pub(crate) stolen_ns: u64,
+    pub(crate) switches: u64,
+    pub(crate) forks: u64,
+    /// Tasks that are runnable and not running, at the end of the interval.
+    pub(crate) waiting: u64,
+    pub(crate) pressure: Vec<(&'static str, Pressure)>,
+    pub(crate) throttled: Vec<ThrottledGroup>,
+    pub(crate) disks: Vec<DiskUse>,
+    pub(crate) memory: MemoryUse,
+    pub(crate) full_groups: Vec<MemoryGroup>,
+    pub(crate) networks: Vec<NetworkUse>,
+    /// The processes with the largest figures, and the time that these cover.
+    pub processes: Vec<ProcessUse>,
+    pub(crate) processes_ns: u64,
+}
+
+/// The intervals that are kept, the oldest first. Copies share them.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct History(Arc<VecDeque<Arc<Resources>>>);
+
+impl History {
+    pub(crate) fn push(&mut self, new: Resources) {
+        let list = Arc::make_mut(&mut self.0);
+        if list.len() == KEPT {
+            list.pop_front();
+        }
+        list.push_back(Arc::new(new));
+    }
+
+    /// Returns the intervals that end in a range of CLOCK_MONOTONIC.
+    pub(crate) fn between(&self, (from, until): (u64, u64)) -> Vec<&Resources> {
+        self.0.iter().filter(|one| one.at > from && one.at <= until).map(|one| &**one).collect()
+    }
+
+    /// Returns the end of the newest interval.
+    pub(crate) fn end(&self) -> Option<u64> {
+        self.0.back().map(|one| one.at)
+    }
+
+    /// Returns the start of the oldest interval.
+    pub(crate) fn start(&self) -> Option<u64> {
+        self.0.front().map(|one| one.at.saturating_sub(one.length))
+    }
+}
+
+impl FromIterator<Resources> for History {
+    fn from_iter<I: IntoIterator<Item = Resources>>(list: I) -> Self {
+        Self(Arc::new(list.into_iter().map(Arc::new).collect()))
+    }
+}
+
+/// The state of reading resources.
+pub(crate) struct ResourceWatch {
+    disks_file: ProcFile,
+    vm_file: ProcFile,
+    memory_file: ProcFile,
+    net_files: [ProcFile; 2],
+    proc: PathBuf,
+    /// Whether a block device is a whole one, not a partition, by its name.
+    whole: HashMap<String, bool>,
+    sys_block: PathBuf,
+    processes: ProcessWatch,
+    limits: MemoryLimits,
+    before: Readings,
+    history: History,
+}
+
+/// Counters at a reading.
+#[derive(Default)]
+struct Readings {
+    at: u64,
+    ticks: Ticks,
+    switches: u64,
+    forks: u64,
+    disks: HashMap<String, DiskCounters>,
+    vm: Option<[u64; 6]>,
+    networks: HashMap<PathBuf, NetworkCounts>,
+}
+
+impl ResourceWatch {
+    pub(crate) fn new(roots: &Roots) -> Self {
+        let file = |name: &str, size| ProcFile::new(roots.proc.join(name), size);
+        Self {
+            disks_file: file("diskstats", 1 << 12),
+            vm_file: file("vmstat", 1 << 13),
+            memory_file: file("meminfo", 1 << 11),
+            net_files: ["net/snmp", "net/netstat"].map(|name| file(name, 1 << 12)),
+            proc: roots.proc.clone(),
+            whole: HashMap::new(),
+            sys_block: roots.sys.join("class/block"),
+            processes: ProcessWatch::default(),
+            limits: MemoryLimits::here(),
+            before: Readings::default(),
+            history: History::default(),
+        }
+    }
+
+    /// Finds cgroups with limits again.
+    pub(crate) fn find(&mut self) {
+        self.limits.find();
+    }
+
+    /// Reads everything at the end of an interval; returns the history with it.
+    pub(crate) fn read(&mut self, at: u64, stat: &Stat, rate: u64, slow: SlowFigures<'_>) -> History {
+        let length = at.saturating_sub(self.before.at);
+        let is_first = self.before.at == 0;
+        let ticks = stat.cpus.iter().fold(Ticks::default(), |sum, (_, one)| sum.plus(one));
+        let passed = ticks.since(&self.before.ticks);
+        let ns = |ticks: u64| ticks.saturating_mul(1_000_000_000 / rate.max(1));
+        let (processes, processes_ns) = self.processes.read().unwrap_or_default();
+        let new = Resources {
+            at,
+            length,
+            cpus: stat.cpus.len() as u32,
+            busy_ns: ns(passed.busy()),
+            stolen_ns: ns(passed.0[Ticks::STEAL]),
+            switches: stat.switches.saturating_sub(self.before.switches),
+            forks: stat.forks.saturating_sub(self.before.forks),
+            waiting: stat.running.saturating_sub(stat.cpus.len() as u64),
+            pressure: slow.pressure.to_vec(),
+            throttled: slow.throttled.to_vec(),
+            disks: self.disks(),
+            memory: self.memory(),
+            full_groups: self.limits.read(),
+            networks: self.networks(&processes),
+            processes,
+            processes_ns,
+        };
+        (self.before.at, self.before.ticks) = (at, ticks);
+        (self.before.switches, self.before.forks) = (stat.switches, stat.forks);
+        if !is_first {
+            self.history.push(new);
+        }
+        self.history.clone()
+    }
+
+    fn disks(&mut self) -> Vec<DiskUse> {
+        let mut out = Vec::new();
+        for now in disks(self.disks_file.read().unwrap_or_default()) {
+            let dir = &self.sys_block;
+            let is_whole = || !dir.join(&now.name).join("partition").exists();
+            if !*self.whole.entry(now.name.clone()).or_insert_with(is_whole) {
+                continue;
+            }
+            if let Some(then) = self.before.disks.get(&now.name) {
+                let since = |of: fn(&DiskCounters) -> u64| of(&now).saturating_sub(of(then));
+                let done = DiskCounters {
+                    name: now.name.clone(),
+                    requests: since(|one| one.requests),
+                    sectors: since(|one| one.sectors),
+                    waited_ms: since(|one| one.waited_ms),
+                    busy_ms: since(|one| one.busy_ms),
+                    weighted_ms: since(|one| one.weighted_ms),
+                };
+                out.extend((done.requests > 0 || done.busy_ms > 0).then_some(DiskUse { done }));
+            }
+            self.before.disks.insert(now.name.clone(), now);
+        }
+        out
+    }
+
+    fn memory(&mut self) -> MemoryUse {
+        const EVENTS: [&str; 6] = ["pgfault", "pgmajfault", "pgsteal_direct", "pswpin", "oom_kill", "allocstall_*"];
+        let [total_kb, available_kb] = match self.memory_file.read() {
+            Ok(text) => keyed(text, ["MemTotal", "MemAvailable"]),
+            Err(_) => [0; 2],
+        };
+        let now = self.vm_file.read().map_or([0; 6], |text| keyed(text, EVENTS));
+        let then = self.before.vm.replace(now).unwrap_or(now);
+        let since = |at: usize| now[at].saturating_sub(then[at]);
+        MemoryUse {
+            total_kb,
+            available_kb,
+            faults: since(0),
+            major_faults: since(1),
+            reclaimed: since(2),
+            swapped_in: since(3),
+            killed: since(4),
+        }
+    }
+
+    /// Reads our own network namespace and those of the processes that are in others.
+    fn networks(&mut self, processes: &[ProcessUse]) -> Vec<NetworkUse> {
+        let texts = self.net_files.each_mut().map(|file| file.read().map(<[u8]>::to_vec).unwrap_or_default());
+        let mut found = vec![(PathBuf::new(), None, NetworkCounts::parse(&texts))];
+        let own = fs::read_link(self.proc.join("self/ns/net")).ok();
+        for one in processes {
+            let dir = self.proc.join(one.pid.to_string());
+            let Ok(namespace) = fs::read_link(dir.join("ns/net")) else { continue };
+            let is_known = Some(&namespace) == own.as_ref() || found.iter().any(|(known, ..)| *known == namespace);
+            if !is_known && found.len() <= MAX_NAMESPACES {
+                let texts = ["net/snmp", "net/netstat"].map(|file| fs::read(dir.join(file)).unwrap_or_default());
+                found.push((namespace, Some((one.pid, one.comm.clone())), NetworkCounts::parse(&texts)));
+            }
+        }
+        let mut out = Vec::new();
+        for (namespace, process, now) in &found {
+            let then = self.before.networks.get(namespace).copied().unwrap_or(*now);
+            out.push(NetworkUse { process: process.clone(), counts: now.since(&then) });
+        }
+        self.before.networks = found.into_iter().map(|(namespace, _, now)| (namespace, now)).collect();
+        out
+    }
+}
+
+/// Figures that the caller has read already.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct SlowFigures<'a> {
+    pub(crate) pressure: &'a [(&'static str, Pressure)],
+    pub(crate) throttled: &'a [ThrottledGroup],
+}
+
+impl NetworkCounts {
+    /// Parses the texts of /proc/net/snmp and /proc/net/netstat.
+    fn parse([snmp, netstat]: &[Vec<u8>; 2]) -> Self {
+        let [opened, failed, reset, segments, retransmitted, datagrams_dropped] = net_counters(
+            snmp,
+            [
+                ("Tcp", "ActiveOpens"),
+                ("Tcp", "AttemptFails"),
+                ("Tcp", "EstabResets"),
+                ("Tcp", "OutSegs"),
+                ("Tcp", "RetransSegs"),
+                ("Udp", "RcvbufErrors"),
+            ],
+        );
+        let [drops] = net_counters(netstat, [("TcpExt", "ListenDrops")]);
+        Self { opened, failed, reset, segments, retransmitted, unaccepted: drops, datagrams_dropped }
+    }
+
+    fn map(&self, other: &Self, of: fn(u64, u64) -> u64) -> Self {
+        Self {
+            opened: of(self.opened, other.opened),
+            failed: of(self.failed, other.failed),
+            reset: of(self.reset, other.reset),
+            segments: of(self.segments, other.segments),
+            retransmitted: of(self.retransmitted, other.retransmitted),
+            unaccepted: of(self.unaccepted, other.unaccepted),
+            datagrams_dropped: of(self.datagrams_dropped, other.datagrams_dropped),
+        }
+    }
+
+    fn since(&self, before: &Self) -> Self {
+        self.map(before, u64::saturating_sub)
+    }
+
+    pub(crate) fn plus(&self, other: &Self) -> Self {
+        self.map(other, u64::saturating_add)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn stat(forks: u64, idle: u64, user: u64) -> Stat {
+        let mut stat = Stat::default();
+        let text = format!("cpu0 {user} 0 0 {idle} 0 0 0 0 0 0\nprocesses {forks}\nctxt 10\nprocs_running 4\n");
+        stat.parse(text.as_bytes());
+        stat
+    }
+
+    /// Counters become differences; a partition is not a disk of its own.
+    #[test]
+    fn an_interval_is_the_difference_of_two_readings() {
+        let dir = tempfile::tempdir().expect("dir");
+        let put = |name: &str, text: &str| {
+            let path = dir.path().join(name);
+            fs::create_dir_all(path.parent().expect("a parent")).expect("made");
+            fs::write(path, text).expect("written");
+        };
+        let all = |n: u64| {
+            let disk = |name: &str| format!("254 0 {name} {n} 0 {n} {n} 0 0 0 0 0 {n} {n}\n");
+            put("diskstats", &format!("{}{}", disk("vda"), disk("vda1")));
+            put("vmstat", &format!("pgfault {n}\npgmajfault {n}\noom_kill {}\n", n / 10));
+            put("meminfo", "MemTotal: 1000 kB\nMemAvailable: 100 kB\n");
+            put("net/snmp", &format!("Tcp: ActiveOpens AttemptFails\nTcp: {n} {}\n", n / 2));
+            put("net/netstat", &format!("TcpExt: ListenDrops\nTcpExt: {n}\n"));
+        };
+        put("class/block/vda1/partition", "1");
+        let roots = Roots { proc: dir.path().into(), sys: dir.path().into() };
+        let mut watch = ResourceWatch::new(&roots);
+        all(100);
+        assert_eq!(watch.read(1_000_000_000, &stat(5, 100, 0), 100, SlowFigures::default()).end(), None);
+        all(150);
+        let history = watch.read(2_000_000_000, &stat(25, 150, 50), 100, SlowFigures::default());
+        let [one] = history.between((0, u64::MAX))[..] else { panic!("one interval") };
+        assert_eq!((one.length, one.busy_ns, one.forks, one.waiting), (1_000_000_000, 500_000_000, 20, 3));
+        assert_eq!(
+            one.disks.iter().map(|disk| (&*disk.done.name, disk.done.requests)).collect::<Vec<_>>(),
+            [("vda", 50)]
+        );
+        assert_eq!((one.memory.faults, one.memory.killed, one.memory.available_kb), (50, 5, 100));
+        let counts = one.networks[0].counts;
+        assert_eq!((counts.opened, counts.failed, counts.unaccepted, counts.segments), (50, 25, 50, 0));
+        assert_eq!((history.between((2_000_000_000, u64::MAX)).len(), history.start()), (0, Some(1_000_000_000)));
+    }
+
+    #[test]
+    fn the_history_is_bounded() {
+        let mut history = History::default();
+        for at in 1..=KEPT as u64 + 5 {
+            history.push(Resources { at, length: 1, ..Resources::default() });
+        }
+        assert_eq!((history.start(), history.end()), (Some(5), Some(KEPT as u64 + 5)));
+        assert_eq!(history.between((10, 20)).len(), 10);
+    }
+}

@@ -1,0 +1,116 @@
+//! Rules about disks and networks.
+
+use crate::panel::unit::{bytes, duration, short};
+use crate::session::machine::resources::DiskCounters;
+
+use super::totals::Totals;
+use super::{Cause, Finding, Look, Severity};
+use crate::machine::resources::NetworkCounts;
+
+/// The share of the time in which a disk has requests, the pressure in percent, and a mean time of requests that is slow.
+const DISK_BUSY: f64 = 0.8;
+const PRESSURE: f64 = 10.0;
+const SLOW_NS: f64 = 50e6;
+/// Requests per second below which the mean time of requests means little.
+const LEAST_REQUESTS: f64 = 10.0;
+/// Failed connections per second, and the share of those opened.
+const FAILED: f64 = 2.0;
+const FAILED_SHARE: f64 = 0.05;
+const BAD_SHARE: f64 = 0.2;
+/// Segments that are sent again per second, and the share of those sent.
+const RETRANSMITTED: f64 = 5.0;
+const RETRANSMITTED_SHARE: f64 = 0.01;
+/// Dropped connections or datagrams per second.
+const DROPPED: f64 = 1.0;
+
+pub(super) fn disk(totals: &Totals<'_>) -> Option<Finding> {
+    let programs = totals.programs(|one| one.io);
+    if totals.is_narrowed && programs.is_empty() || totals.seconds <= 0.0 {
+        return None;
+    }
+    let busy = |disk: &DiskCounters| disk.busy_ms as f64 / 1000.0 / totals.seconds;
+    let worst = totals.disks.values().max_by(|a, b| (a.weighted_ms, &a.name).cmp(&(b.weighted_ms, &b.name)))?;
+    let rate = worst.requests as f64 / totals.seconds;
+    let mean_ns = worst.waited_ms as f64 * 1e6 / worst.requests.max(1) as f64;
+    let (some, full) = totals.pressure_of("io");
+    let is_slow = mean_ns >= SLOW_NS && rate >= LEAST_REQUESTS;
+    if busy(worst) < DISK_BUSY && !(some >= PRESSURE && busy(worst) >= 0.1) && !is_slow {
+        return None;
+    }
+    let depth = worst.weighted_ms as f64 / 1000.0 / totals.seconds;
+    let is_bad = is_slow && busy(worst) >= DISK_BUSY || full >= 4.0 * PRESSURE && busy(worst) >= DISK_BUSY;
+    let severity = if is_bad { Severity::Bad } else { Severity::Look };
+    let figure = format!("{} {:.0} % busy, {} requests/s", worst.name, (100.0 * busy(worst)).min(100.0), short(rate));
+    let weight = 0.5 + 0.2 * busy(worst) + full / 200.0;
+    let finding = Finding::new(Cause::Disk, severity, weight, figure, Look::unit("blktrace", None));
+    let throughput = worst.sectors.saturating_mul(512) as f64 / totals.seconds;
+    let pressure = if some > 0.0 { format!(", pressure {some:.0} %") } else { String::new() };
+    let evidence =
+        format!("{} a request, depth {depth:.1}, {}/s{pressure}", duration(mean_ns as u64), bytes(throughput as u64));
+    let culprits = totals.culprits(&programs, |rate| format!("{}/s", bytes(rate as u64)));
+    Some(finding.by(culprits).shown_by(evidence))
+}
+
+/// Returns the network namespace with the largest figure: the process in it, its name, and the counters.
+fn worst<'a>(
+    totals: &'a Totals<'_>,
+    figure: fn(&NetworkCounts) -> u64,
+) -> Option<(Option<i32>, &'a str, &'a NetworkCounts)> {
+    let list = totals.networks.iter().map(|(pid, (name, counts))| (*pid, &**name, counts));
+    list.max_by_key(|(pid, _, counts)| (figure(counts), std::cmp::Reverse(*pid)))
+}
+
+/// Returns the unit for connections, if this program has it.
+fn connections(pid: Option<i32>) -> Look {
+    let unit = if crate::units::find("tcp").is_some() { "tcp" } else { "syscalls" };
+    Look::unit(unit, pid)
+}
+
+fn place(pid: Option<i32>, name: &str) -> String {
+    pid.map_or_else(String::new, |pid| format!("network namespace of {name} {pid}"))
+}
+
+pub(super) fn refused(totals: &Totals<'_>) -> Option<Finding> {
+    let (pid, name, counts) = worst(totals, |counts| counts.failed)?;
+    let rate = counts.failed as f64 / totals.seconds.max(1e-3);
+    let share = counts.failed as f64 / counts.opened.max(counts.failed).max(1) as f64;
+    if rate < FAILED || share < FAILED_SHARE {
+        return None;
+    }
+    let severity = if share >= BAD_SHARE { Severity::Bad } else { Severity::Look };
+    let figure = format!("{:.0} % of connects fail", 100.0 * share);
+    let finding = Finding::new(Cause::Refused, severity, 0.5 + share / 2.0, figure, connections(pid));
+    let opened = counts.opened as f64 / totals.seconds.max(1e-3);
+    Some(finding.by(place(pid, name)).shown_by(format!("{} of {} a second", short(rate), short(opened))))
+}
+
+pub(super) fn retransmits(totals: &Totals<'_>) -> Option<Finding> {
+    let (pid, name, counts) = worst(totals, |counts| counts.retransmitted)?;
+    let rate = counts.retransmitted as f64 / totals.seconds.max(1e-3);
+    let share = counts.retransmitted as f64 / counts.segments.max(counts.retransmitted).max(1) as f64;
+    if rate < RETRANSMITTED || share < RETRANSMITTED_SHARE {
+        return None;
+    }
+    let severity = if share >= 3.0 * RETRANSMITTED_SHARE { Severity::Bad } else { Severity::Look };
+    let figure = format!("{:.1} % of segments sent again", 100.0 * share);
+    let finding = Finding::new(Cause::Retransmits, severity, 0.5 + 5.0 * share, figure, connections(pid));
+    Some(finding.by(place(pid, name)).shown_by(format!("{}/s", short(rate))))
+}
+
+pub(super) fn unaccepted(totals: &Totals<'_>) -> Option<Finding> {
+    let (pid, name, counts) = worst(totals, |counts| counts.unaccepted)?;
+    let rate = counts.unaccepted as f64 / totals.seconds.max(1e-3);
+    let figure = format!("{} connections dropped/s", short(rate));
+    let finding = || Finding::new(Cause::Unaccepted, Severity::Bad, 0.7, figure, connections(pid));
+    let evidence = "a listen queue is full: its process accepts too slowly".to_owned();
+    (rate >= DROPPED).then(|| finding().by(place(pid, name)).shown_by(evidence))
+}
+
+pub(super) fn datagrams(totals: &Totals<'_>) -> Option<Finding> {
+    let (pid, name, counts) = worst(totals, |counts| counts.datagrams_dropped)?;
+    let rate = counts.datagrams_dropped as f64 / totals.seconds.max(1e-3);
+    let figure = format!("{} datagrams dropped/s", short(rate));
+    let finding = || Finding::new(Cause::Datagrams, Severity::Look, 0.6, figure, Look::unit("syscalls", pid));
+    let evidence = "a socket's buffer is full: its process reads too slowly".to_owned();
+    (rate >= DROPPED).then(|| finding().by(place(pid, name)).shown_by(evidence))
+}

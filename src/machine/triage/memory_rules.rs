@@ -1,0 +1,103 @@
+//! Rules about memory.
+
+use crate::panel::unit::{bytes, short};
+
+use super::totals::{ProcessTotal, Totals};
+use super::{Cause, Confidence, Finding, Look, Severity};
+
+/// Minor faults of a program, and major faults of the machine, per second.
+const FAULTS: f64 = 50_000.0;
+const MAJOR_FAULTS: f64 = 100.0;
+/// Pages per second that processes reclaim themselves, and the available share of memory that is little.
+const RECLAIMED: f64 = 1000.0;
+const LITTLE: f64 = 0.05;
+/// The share of a limit that is near.
+const NEAR: f64 = 90.0;
+/// Bytes per second, intervals, and the share of them in which a process grows if it leaks. A program that computes also
+/// grows, but uses a CPU meanwhile.
+const GROWTH: f64 = 200e3;
+const GROWTH_INTERVALS: u32 = 6;
+const GROWTH_SHARE: f64 = 0.8;
+const GROWTH_CPU: f64 = 0.5;
+
+pub(super) fn killed(totals: &Totals<'_>) -> Option<Finding> {
+    let groups = totals.groups.values().find(|group| group.killed > 0);
+    let killed = totals.memory.killed;
+    if killed == 0 || totals.is_narrowed {
+        return None;
+    }
+    let figure = format!("{} killed for lack of memory", crate::lang::counted(killed, "process"));
+    let finding = Finding::new(Cause::Killed, Severity::Bad, 1.0, figure, Look::unit("kmemleak", None));
+    let culprit =
+        groups.map_or_else(String::new, |group| format!("{} reached its limit of {}", group.name, bytes(group.limit)));
+    Some(finding.by(culprit).shown_by("the kernel's log names them (dmesg)".to_owned()))
+}
+
+pub(super) fn limit(totals: &Totals<'_>) -> Option<Finding> {
+    let mine =
+        |name: &str| !totals.is_narrowed || totals.sampled.iter().any(|one| one.container.as_deref() == Some(name));
+    let near = totals.groups.values().filter(|group| group.percent >= NEAR && mine(&group.name));
+    let worst = near.max_by(|a, b| a.percent.total_cmp(&b.percent))?;
+    let severity = if worst.hits > 0 { Severity::Bad } else { Severity::Look };
+    let figure = format!("{} at {:.0} % of its limit", worst.name, worst.percent);
+    let look = Look::Functions {
+        label: format!("container {}", worst.name),
+        filter: crate::filter::equals("container", &worst.name),
+    };
+    let finding = Finding::new(Cause::Limit, severity, worst.percent / 100.0, figure, look);
+    let hits = if worst.hits > 0 { format!(", reached {} times", worst.hits) } else { String::new() };
+    Some(finding.shown_by(format!("limit {}{hits}", bytes(worst.limit))))
+}
+
+pub(super) fn reclaim(totals: &Totals<'_>) -> Option<Finding> {
+    let memory = &totals.memory;
+    let per_second = |count: u64| count as f64 / totals.seconds.max(1e-3);
+    let (reclaimed, major) = (per_second(memory.reclaimed), per_second(memory.major_faults));
+    let available = memory.available_kb as f64 / memory.total_kb.max(1) as f64;
+    let is_little = memory.total_kb > 0 && available < LITTLE;
+    let is_reclaiming = reclaimed >= RECLAIMED || per_second(memory.swapped_in) >= MAJOR_FAULTS;
+    if totals.is_narrowed || !(is_little || is_reclaiming || major >= MAJOR_FAULTS) {
+        return None;
+    }
+    let (_, full) = totals.pressure_of("memory");
+    let severity = if is_little || full >= 5.0 { Severity::Bad } else { Severity::Look };
+    let figure = match (is_little, is_reclaiming) {
+        (true, _) => format!("{:.0} % of memory available", 100.0 * available),
+        (_, true) => format!("{} pages reclaimed/s", short(reclaimed)),
+        _ => format!("{} major faults/s", short(major)),
+    };
+    let programs = totals.programs(|one| one.major_faults);
+    let finding = Finding::new(Cause::Reclaim, severity, 0.6 + full / 100.0, figure, Look::unit("page-faults", None));
+    let evidence =
+        format!("{} major faults/s, {} available", short(major), bytes(memory.available_kb.saturating_mul(1024)));
+    Some(finding.by(totals.culprits(&programs, |rate| format!("{}/s", short(rate)))).shown_by(evidence))
+}
+
+pub(super) fn faults(totals: &Totals<'_>) -> Option<Finding> {
+    let programs = totals.programs(|one| one.minor_faults);
+    let first = programs.first().filter(|first| first.per_second >= FAULTS)?;
+    let figure = format!("{} page faults/s", short(first.per_second));
+    let look = Look::unit("page-faults", first.pid);
+    let finding = Finding::new(Cause::Faults, Severity::Look, 0.7, figure, look);
+    let culprits = totals.culprits(&programs, |rate| format!("{}/s", short(rate)));
+    Some(finding.by(culprits).shown_by("each maps a page that is touched for the first time".to_owned()))
+}
+
+pub(super) fn growth(totals: &Totals<'_>) -> Option<Finding> {
+    let per_second = |one: &ProcessTotal| totals.per_second(one.used.grown.max(0) as u64);
+    let is_steady = |one: &&ProcessTotal| {
+        let grew = f64::from(one.grew) >= GROWTH_SHARE * totals.looks as f64 && one.grew >= GROWTH_INTERVALS;
+        grew && per_second(one) >= GROWTH && totals.per_second(one.used.cpu_ns) < GROWTH_CPU * 1e9
+    };
+    let worst = totals
+        .processes
+        .iter()
+        .filter(is_steady)
+        .max_by_key(|one| (one.used.grown, std::cmp::Reverse(one.used.pid)))?;
+    let figure = format!("+{}/s", bytes(per_second(worst) as u64));
+    let look = Look::unit("kmemleak", Some(worst.used.pid));
+    let finding = Finding::new(Cause::Growth, Severity::Look, 0.45, figure, look);
+    let evidence = format!("resident memory grew in {} of {} seconds", worst.grew, totals.looks);
+    let finding = finding.by(format!("{} {}", worst.used.comm, worst.used.pid)).shown_by(evidence);
+    Some(Finding { confidence: Confidence::Likely, ..finding })
+}

@@ -1,0 +1,410 @@
+//! Triage: what is wrong with the machine, or worth a look, in one list of findings, the worst first.
+//!
+//! Each rule looks at one resource by the USE method (Brendan Gregg, "Thinking Methodically about Performance", 2013):
+//! utilization, saturation, errors. It names the figure, the process responsible, the evidence, and where to look. The
+//! figures are those of [`History`], so that a past range is answered like the present. The screen, `digest`, and
+//! `--trigger` share the list.
+
+mod changed;
+mod cpu_rules;
+mod io_rules;
+mod memory_rules;
+pub mod totals;
+
+use std::collections::BTreeSet;
+
+use serde_json::{Value, json};
+
+use crate::machine::findings::{CpuFinding, FindingKind};
+use crate::machine::resources::History;
+use crate::panel::row_order::arrange;
+use crate::query::rows::busiest::ProcessSamples;
+
+use totals::Totals;
+
+/// The length of the present, in nanoseconds: longer than the pauses between typical bursts.
+pub(crate) const WINDOW_NS: u64 = 10_000_000_000;
+/// The steps in which the start of a finding is searched, and their number.
+const STEP_NS: u64 = 5_000_000_000;
+const STEPS: u64 = 24;
+
+/// A group of findings, which is a line of the screen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Area {
+    /// The CPUs.
+    Cpu,
+    /// Waits for a CPU.
+    Queue,
+    /// Waits for locks.
+    Locks,
+    /// Block devices.
+    Disk,
+    /// Memory.
+    Memory,
+    /// Connections.
+    Network,
+    /// Differences to the time before.
+    Changed,
+}
+
+impl Area {
+    /// Returns its name.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Cpu => "cpu",
+            Self::Queue => "queue",
+            Self::Locks => "locks",
+            Self::Disk => "disk",
+            Self::Memory => "memory",
+            Self::Network => "network",
+            Self::Changed => "changed",
+        }
+    }
+}
+
+/// Declares the causes with their area and their name in JSON.
+macro_rules! causes {
+    ($($(#[$about:meta])* $cause:ident $area:ident $word:literal;)+) => {
+        /// The kind of a finding.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+        pub enum Cause {
+            $($(#[$about])* $cause,)+
+        }
+
+        impl Cause {
+            /// Returns the area to which it belongs.
+            pub fn area(self) -> Area {
+                match self {
+                    $(Self::$cause => Area::$area,)+
+                }
+            }
+
+            /// Returns its name in JSON.
+            pub fn word(self) -> &'static str {
+                match self {
+                    $(Self::$cause => $word,)+
+                }
+            }
+        }
+    };
+}
+
+causes! {
+    /// A CPU with far more softirqs or interrupts than the others.
+    Softirq Cpu "softirqs";
+    /// Ticks of a CPU are missing.
+    MissingTicks Cpu "missing-ticks";
+    /// Samples of a CPU are missing.
+    MissingSamples Cpu "missing-samples";
+    /// A cgroup has used up its quota of CPU time.
+    Throttled Cpu "throttled";
+    /// The hypervisor runs something else.
+    Stolen Cpu "stolen";
+    /// CPUs are busy.
+    Busy Cpu "busy";
+    /// Many context switches.
+    Switches Cpu "switches";
+    /// Many processes are started.
+    Forks Cpu "forks";
+    /// Threads wait for a CPU.
+    Queue Queue "run-queue";
+    /// Threads wait for a contended mutex.
+    Locks Locks "locks";
+    /// A disk is busy or slow.
+    Disk Disk "disk";
+    /// The kernel killed processes for lack of memory.
+    Killed Memory "killed";
+    /// A cgroup is near its limit of memory.
+    Limit Memory "limit";
+    /// Processes reclaim memory, or little is left.
+    Reclaim Memory "reclaim";
+    /// Many page faults.
+    Faults Memory "faults";
+    /// A process grows steadily.
+    Growth Memory "growth";
+    /// Connections fail.
+    Refused Network "connect-failures";
+    /// Segments are sent again.
+    Retransmits Network "retransmits";
+    /// Connections are dropped because nobody accepts them.
+    Unaccepted Network "listen-drops";
+    /// Datagrams are dropped because nobody reads them.
+    Datagrams Network "datagram-drops";
+    /// A program uses more or less CPU time than before.
+    Changed Changed "changed";
+}
+
+/// The urgency of a finding.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Severity {
+    /// Worth a look.
+    Look,
+    /// Bad.
+    Bad,
+}
+
+impl Severity {
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            Self::Look => "look",
+            Self::Bad => "bad",
+        }
+    }
+}
+
+/// How sure the named cause is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Confidence {
+    /// The kernel counts exactly this.
+    Counted,
+    /// Figures that usually mean it.
+    Likely,
+}
+
+impl Confidence {
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            Self::Counted => "counted",
+            Self::Likely => "likely",
+        }
+    }
+}
+
+/// Where a finding is examined.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Look {
+    /// The functions of the samples that pass a filter, with the label of the zoom.
+    Functions {
+        /// The label.
+        label: String,
+        /// The filter.
+        filter: String,
+    },
+    /// A CPU, or all of them.
+    Cpus(Option<u32>),
+    /// A unit with its options, as typed.
+    Unit(String),
+    /// The comparison with the time before.
+    Compare,
+}
+
+impl Look {
+    /// Returns the functions of a process, or of a program if there are several processes of it.
+    fn at(comm: &str, pid: Option<i32>) -> Self {
+        match pid {
+            Some(pid) => Self::Functions { label: format!("pid {pid} {comm}"), filter: format!("pid == {pid}") },
+            None => Self::Functions { label: format!("comm {comm}"), filter: crate::filter::equals("comm", comm) },
+        }
+    }
+
+    /// Returns a unit, limited to a process.
+    fn unit(name: &str, pid: Option<i32>) -> Self {
+        Self::Unit(pid.map_or_else(|| name.to_owned(), |pid| format!("{name} -p {pid}")))
+    }
+
+    /// Returns the command line that shows it on this machine.
+    pub(crate) fn command(&self) -> String {
+        let quoted = |text: &str| shlex::try_quote(text).map_or_else(|_| text.to_owned(), |text| text.into_owned());
+        match self {
+            Self::Functions { filter, .. } => format!("perfprof-tui --where {}", quoted(filter)),
+            Self::Cpus(Some(cpu)) => format!("perfprof-tui -C {cpu}"),
+            Self::Cpus(None) => "perfprof-tui --exec cpu-screen".to_owned(),
+            Self::Unit(unit) => format!("perfprof-tui {unit}"),
+            Self::Compare => "perfprof-tui --exec baseline".to_owned(),
+        }
+    }
+
+    /// Returns the key of the screen or command, and its subject.
+    pub(crate) fn key(&self) -> String {
+        match self {
+            Self::Functions { .. } => "1 functions".to_owned(),
+            Self::Cpus(_) => "4 CPUs".to_owned(),
+            Self::Unit(unit) => format!("M {}", unit.split(' ').next().unwrap_or_default()),
+            Self::Compare => "b compare".to_owned(),
+        }
+    }
+}
+
+/// A finding.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Finding {
+    /// What it is about.
+    pub cause: Cause,
+    /// Its urgency.
+    pub severity: Severity,
+    /// The order among equally urgent ones, from 0 to 1.
+    pub(crate) weight: f64,
+    /// The main figure, with its unit.
+    pub figure: String,
+    /// The processes, groups or devices responsible, with their parts.
+    pub culprit: String,
+    /// The figures that support it.
+    pub evidence: String,
+    /// When it began, in nanoseconds of CLOCK_MONOTONIC, as far as known.
+    pub since: u64,
+    /// How sure it is.
+    pub confidence: Confidence,
+    /// Where it is examined.
+    pub look: Look,
+}
+
+impl Finding {
+    fn new(cause: Cause, severity: Severity, weight: f64, figure: String, look: Look) -> Self {
+        let (culprit, evidence) = (String::new(), String::new());
+        let confidence = Confidence::Counted;
+        Self { cause, severity, weight: weight.clamp(0.0, 1.0), figure, culprit, evidence, since: 0, confidence, look }
+    }
+
+    /// Creates a finding of a CPU.
+    #[cfg(test)]
+    pub(crate) fn staged(figure: &str, look: Look) -> Self {
+        Self::new(Cause::Softirq, Severity::Bad, 1.0, figure.to_owned(), look)
+    }
+
+    fn by(self, culprit: String) -> Self {
+        Self { culprit, ..self }
+    }
+
+    fn shown_by(self, evidence: String) -> Self {
+        Self { evidence, ..self }
+    }
+
+    /// Returns it in one sentence.
+    pub fn text(&self) -> String {
+        let parts = [&self.figure, &self.culprit, &self.evidence];
+        let parts: Vec<&str> = parts.into_iter().map(String::as_str).filter(|part| !part.is_empty()).collect();
+        format!("{}: {}", self.cause.area().word(), parts.join("; "))
+    }
+
+    /// Returns it in the form that all JSON outputs share; `start` is the beginning of the session.
+    pub(crate) fn json(&self, start: u64) -> Value {
+        json!({
+            "text": self.text(), "advice": self.look.command(),
+            "cause": self.cause.word(), "area": self.cause.area().word(), "severity": self.severity.word(),
+            "figure": self.figure, "culprit": self.culprit, "evidence": self.evidence,
+            "since_s": self.since.saturating_sub(start) as f64 / 1e9,
+            "confidence": self.confidence.word(),
+        })
+    }
+}
+
+impl From<&CpuFinding> for Finding {
+    fn from(found: &CpuFinding) -> Self {
+        let cause = match found.kind {
+            FindingKind::Soft => Cause::Softirq,
+            FindingKind::MissingTicks => Cause::MissingTicks,
+            FindingKind::MissingSamples => Cause::MissingSamples,
+            FindingKind::Quota => Cause::Throttled,
+        };
+        let (figure, rest) = found.text.split_once("; ").unwrap_or((&found.text, ""));
+        let finding = Self::new(cause, Severity::Bad, found.share / 100.0, figure.to_owned(), Look::Cpus(found.cpu));
+        finding.by(rest.to_owned()).shown_by(match cause {
+            Cause::Softirq => String::new(),
+            _ => found.advice(true),
+        })
+    }
+}
+
+/// The facts that are examined.
+pub struct TriageInput<'a> {
+    /// The figures of /proc.
+    pub history: &'a History,
+    /// The range to examine, in nanoseconds of CLOCK_MONOTONIC.
+    pub range: (u64, u64),
+    /// CPUs that stand out in this range.
+    pub cpus: &'a [CpuFinding],
+    /// The processes with samples in this range, the busiest first.
+    pub processes: &'a [ProcessSamples],
+    /// Whether only these processes count.
+    pub is_narrowed: bool,
+}
+
+/// The rules of all areas.
+const RULES: &[fn(&Totals<'_>) -> Option<Finding>] = &[
+    cpu_rules::throttled,
+    cpu_rules::stolen,
+    cpu_rules::busy,
+    cpu_rules::switches,
+    cpu_rules::forks,
+    cpu_rules::queue,
+    cpu_rules::locks,
+    io_rules::disk,
+    io_rules::refused,
+    io_rules::retransmits,
+    io_rules::unaccepted,
+    io_rules::datagrams,
+    memory_rules::killed,
+    memory_rules::limit,
+    memory_rules::reclaim,
+    memory_rules::faults,
+    memory_rules::growth,
+];
+
+/// Returns the range of the present: the newest intervals.
+pub(crate) fn present(history: &History) -> (u64, u64) {
+    let end = history.end().unwrap_or(0);
+    (end.saturating_sub(WINDOW_NS), end)
+}
+
+/// Returns the findings, the worst first.
+pub fn findings(input: &TriageInput<'_>) -> Vec<Finding> {
+    let pids: BTreeSet<i32> = input.processes.iter().map(|one| one.pid).collect();
+    let totals = |range| {
+        let scope = input.is_narrowed.then_some(&pids);
+        Totals::of(&input.history.between(range), scope, input.processes)
+    };
+    let now = totals(input.range);
+    let mut list: Vec<(Option<usize>, Finding)> = Vec::new();
+    for (at, rule) in RULES.iter().enumerate() {
+        list.extend(rule(&now).map(|found| (Some(at), found)));
+    }
+    begin(&mut list, input, &totals);
+    let is_cpu = |found: &&CpuFinding| found.kind != FindingKind::Quota && !input.is_narrowed;
+    list.extend(input.cpus.iter().filter(is_cpu).map(|found| (None, Finding { since: input.range.0, ..found.into() })));
+    let length = input.range.1.saturating_sub(input.range.0);
+    let earlier = (input.range.0.saturating_sub(length), input.range.0);
+    if input.history.start().is_some_and(|start| start <= earlier.0) {
+        list.extend(
+            changed::changed(&totals(earlier), &now).map(|found| (None, Finding { since: input.range.0, ..found })),
+        );
+    }
+    let mut list: Vec<Finding> = list.into_iter().map(|(_, found)| found).collect();
+    arrange(&mut list, |a, b| {
+        b.severity.cmp(&a.severity).then(b.weight.total_cmp(&a.weight)).then(a.cause.cmp(&b.cause))
+    });
+    list
+}
+
+/// Sets the beginning of each finding: the earliest step since which its rule holds.
+fn begin<'a>(
+    list: &mut [(Option<usize>, Finding)],
+    input: &TriageInput<'a>,
+    totals: &dyn Fn((u64, u64)) -> Totals<'a>,
+) {
+    list.iter_mut().for_each(|(_, found)| found.since = input.range.0);
+    let mut holding: Vec<bool> = vec![true; list.len()];
+    let oldest = input.history.start().unwrap_or(input.range.0);
+    for step in 0..STEPS {
+        let until = input.range.0.saturating_sub(step * STEP_NS);
+        let from = until.saturating_sub(STEP_NS);
+        if until <= oldest || !holding.contains(&true) {
+            break;
+        }
+        let then = totals((from, until));
+        for (holds, (rule, found)) in holding.iter_mut().zip(list.iter_mut()) {
+            *holds &= rule.is_some_and(|rule| RULES[rule](&then).is_some());
+            if *holds {
+                found.since = from.max(oldest);
+            }
+        }
+    }
+}
+
+/// Describes a healthy machine, or the resources about which there is nothing to say, in short parts.
+pub fn calm(input: &TriageInput<'_>) -> Vec<String> {
+    let totals = Totals::of(&input.history.between(input.range), None, input.processes);
+    totals.calm()
+}
+
+#[cfg(test)]
+mod tests;

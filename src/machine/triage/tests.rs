@@ -1,0 +1,322 @@
+use super::*;
+use crate::machine::memory_limits::MemoryGroup;
+use crate::machine::processes::ProcessUse;
+use crate::machine::resources::{DiskUse, MemoryUse, NetworkCounts, NetworkUse, Resources};
+use crate::session::machine::Pressure;
+use crate::session::machine::quota::ThrottledGroup;
+use crate::session::machine::resources::DiskCounters;
+
+const SECOND: u64 = 1_000_000_000;
+
+/// A calm second of a machine with two CPUs.
+fn calm_second() -> Resources {
+    let memory = MemoryUse { total_kb: 4_000_000, available_kb: 3_000_000, faults: 500, ..MemoryUse::default() };
+    let counts = NetworkCounts { opened: 10, segments: 1000, ..NetworkCounts::default() };
+    Resources {
+        length: SECOND,
+        cpus: 2,
+        busy_ns: SECOND / 10,
+        switches: 900,
+        forks: 3,
+        memory,
+        networks: vec![NetworkUse { process: None, counts }],
+        processes: vec![process(7, "sshd", |one| one.cpu_ns = SECOND / 20)],
+        processes_ns: SECOND,
+        ..Resources::default()
+    }
+}
+
+fn process(pid: i32, comm: &str, set: impl Fn(&mut ProcessUse)) -> ProcessUse {
+    let mut one = ProcessUse { pid, comm: comm.into(), threads: 1, ..ProcessUse::default() };
+    set(&mut one);
+    one
+}
+
+/// Seconds that end at 1, 2, 3…
+fn seconds(list: impl IntoIterator<Item = Resources>) -> History {
+    (1..).zip(list).map(|(at, one)| Resources { at: at * SECOND, ..one }).collect()
+}
+
+fn found_in(history: &History, processes: &[ProcessSamples], is_narrowed: bool) -> Vec<Finding> {
+    findings(&TriageInput { history, range: present(history), cpus: &[], processes, is_narrowed })
+}
+
+/// Returns what ten seconds with a fault are reported as, without the changes.
+fn reported(fault: impl Fn(&mut Resources)) -> Vec<Finding> {
+    let mut second = calm_second();
+    fault(&mut second);
+    found_in(&seconds(vec![second; 10]), &[], false)
+}
+
+/// Returns the only finding about a fault, which must have a cause.
+fn only(cause: Cause, fault: impl Fn(&mut Resources)) -> Finding {
+    let list = reported(fault);
+    let [one] = &list[..] else { panic!("{cause:?}: {list:#?}") };
+    assert_eq!(one.cause, cause);
+    one.clone()
+}
+
+#[test]
+fn a_calm_machine_has_no_findings() {
+    assert_eq!(reported(|_| {}), []);
+    let history = seconds(vec![calm_second(); 10]);
+    let input =
+        TriageInput { history: &history, range: present(&history), cpus: &[], processes: &[], is_narrowed: false };
+    let words =
+        "CPU 5 % of 2 busy, 0.0 waiting for a CPU, no disk in use, memory 75 % available, no failed connections";
+    assert_eq!(calm(&input).join(", "), words);
+    assert_eq!(findings(&TriageInput { history: &History::default(), ..input }), []);
+}
+
+#[test]
+fn a_busy_program_is_named_with_its_function() {
+    let mut second = calm_second();
+    second.processes.push(process(42, "gzip", |one| one.cpu_ns = SECOND));
+    second.busy_ns = SECOND + SECOND / 20;
+    let sampled = [ProcessSamples {
+        pid: 42,
+        comm: "gzip".into(),
+        function: Some(("deflate (libz.so.1)".to_owned(), 61.0)),
+        ..ProcessSamples::default()
+    }];
+    let list = found_in(&seconds(vec![second; 10]), &sampled, false);
+    assert_eq!(list.iter().map(|one| one.cause).collect::<Vec<_>>(), [Cause::Busy]);
+    assert_eq!(list[0].text(), "cpu: 1.05 of 2 CPUs busy; gzip 1.00, sshd 0.05; gzip: deflate (libz.so.1) 61 %");
+    let look = Look::Functions { label: "pid 42 gzip".to_owned(), filter: "pid == 42".to_owned() };
+    assert_eq!((&list[0].look, list[0].severity), (&look, Severity::Look));
+}
+
+#[test]
+fn several_processes_of_a_name_are_one_program() {
+    let found = only(Cause::Busy, |one| {
+        one.busy_ns = 2 * SECOND;
+        one.processes = (1..=4).map(|pid| process(pid, "cc1plus", |one| one.cpu_ns = SECOND / 2)).collect();
+    });
+    assert_eq!((&*found.culprit, found.look.key()), ("cc1plus ×4 2.00", "1 functions".to_owned()));
+    assert_eq!(found.look.command(), "perfprof-tui --where 'comm == \"cc1plus\"'");
+}
+
+#[test]
+fn a_quota_below_the_demand_is_bad() {
+    let found = only(Cause::Throttled, |one| {
+        one.throttled = vec![ThrottledGroup { name: "cart-7d9".into(), percent: 41.0, ms: 380.0 }];
+    });
+    assert_eq!((found.severity, &*found.figure), (Severity::Bad, "cart-7d9 throttled 41 % of periods"));
+    let rare = reported(|one| one.throttled = vec![ThrottledGroup { name: "a".into(), percent: 5.0, ms: 1.0 }]);
+    assert_eq!(rare, []);
+}
+
+#[test]
+fn waits_for_a_cpu_name_who_waits() {
+    let found = only(Cause::Queue, |one| {
+        one.pressure = vec![("cpu", Pressure { some: 62.0, full: 0.0 })];
+        one.processes = vec![process(5, "tick", |one| (one.delay_ns, one.slices) = (SECOND * 9 / 10, 100))];
+    });
+    assert_eq!(found.text(), "queue: 0.9 threads wait for a CPU; tick 0.90; tick waits 9.00 ms a time, pressure 62 %");
+    assert_eq!(found.look.command(), "perfprof-tui rundelay");
+    let many = only(Cause::Queue, |one| one.processes = vec![process(5, "a", |one| one.delay_ns = 9 * SECOND)]);
+    assert_eq!(many.severity, Severity::Bad);
+}
+
+#[test]
+fn storms_are_named_by_who_causes_them() {
+    let found = only(Cause::Switches, |one| {
+        one.switches = 200_000;
+        one.processes = vec![process(5, "ping", |one| one.slices = 100_000)];
+    });
+    assert_eq!((&*found.figure, &*found.culprit), ("200.0 k context switches/s", "ping 100.0 k/s"));
+    let found = only(Cause::Forks, |one| {
+        one.forks = 700;
+        one.processes = vec![process(5, "make", |one| one.children_ns = SECOND / 2)];
+    });
+    assert_eq!((&*found.figure, &*found.culprit), ("700 processes started/s", "make children 0.50 CPUs"));
+    let found = only(Cause::Faults, |one| one.processes = vec![process(5, "touch", |one| one.minor_faults = 300_000)]);
+    assert_eq!(
+        (&*found.figure, found.look.command()),
+        ("300.0 k page faults/s", "perfprof-tui page-faults -p 5".to_owned())
+    );
+}
+
+#[test]
+fn threads_that_wait_for_a_mutex_are_likely_a_contended_lock() {
+    let found = only(Cause::Locks, |one| {
+        one.processes = vec![process(5, "lockers", |one| (one.threads, one.locked) = (5, 3))];
+    });
+    assert_eq!(found.text(), "locks: 3.0 threads wait for a mutex; lockers 5; seen in 10 looks at its 5 threads");
+    assert_eq!((found.confidence, found.look.key()), (Confidence::Likely, "M locks".to_owned()));
+}
+
+#[test]
+fn a_disk_is_busy_or_slow() {
+    let disk = |requests, waited_ms, busy_ms, weighted_ms| {
+        let done =
+            DiskCounters { name: "vda".to_owned(), requests, sectors: 8 * requests, waited_ms, busy_ms, weighted_ms };
+        move |one: &mut Resources| {
+            one.disks = vec![DiskUse { done: done.clone() }];
+            one.processes.push(process(9, "dio", |one| one.io = 4096 * 5000));
+        }
+    };
+    let found = only(Cause::Disk, disk(5000, 15_000, 990, 15_000));
+    assert_eq!(
+        (found.severity, &*found.figure, &*found.culprit),
+        (Severity::Look, "vda 99 % busy, 5.0 k requests/s", "dio 20.5 MB/s")
+    );
+    assert_eq!(found.evidence, "3.00 ms a request, depth 15.0, 20.5 MB/s");
+    assert_eq!(only(Cause::Disk, disk(50, 5000, 1000, 5000)).severity, Severity::Bad);
+    assert_eq!(reported(disk(300, 300, 200, 300)), []);
+}
+
+#[test]
+fn memory_that_is_short() {
+    let found = only(Cause::Killed, |one| one.memory.killed = 1);
+    assert_eq!((found.severity, &*found.figure), (Severity::Bad, "10 processes killed for lack of memory"));
+    let group = |percent, hits| MemoryGroup { name: "cart".into(), percent, limit: 1 << 30, hits, killed: 0 };
+    let near = only(Cause::Limit, |one| one.full_groups = vec![group(93.0, 0)]);
+    assert_eq!((near.severity, &*near.figure), (Severity::Look, "cart at 93 % of its limit"));
+    assert_eq!(only(Cause::Limit, |one| one.full_groups = vec![group(99.0, 3)]).severity, Severity::Bad);
+    assert_eq!(reported(|one| one.full_groups = vec![group(85.0, 0)]), []);
+    let little = only(Cause::Reclaim, |one| one.memory.available_kb = 100_000);
+    assert_eq!((little.severity, &*little.figure), (Severity::Bad, "2 % of memory available"));
+    assert_eq!(only(Cause::Reclaim, |one| one.memory.reclaimed = 5000).severity, Severity::Look);
+}
+
+#[test]
+fn steady_growth_without_work_may_be_a_leak() {
+    let grows = |cpu_ns| {
+        move |one: &mut Resources| {
+            one.processes = vec![process(5, "leak", |one| (one.grown, one.cpu_ns) = (700_000, cpu_ns))]
+        }
+    };
+    let found = only(Cause::Growth, grows(SECOND / 10));
+    assert_eq!((&*found.figure, found.look.command()), ("+700.0 kB/s", "perfprof-tui kmemleak -p 5".to_owned()));
+    assert_eq!(reported(grows(SECOND * 6 / 10)), [], "a compiler grows while it computes");
+    let mut once = vec![calm_second(); 10];
+    once[3].processes = vec![process(5, "cache", |one| one.grown = 50_000_000)];
+    assert_eq!(found_in(&seconds(once), &[], false), []);
+}
+
+#[test]
+fn connections_that_fail() {
+    let counts = |counts: NetworkCounts| move |one: &mut Resources| one.networks[0].counts = counts;
+    let found = only(Cause::Refused, counts(NetworkCounts { opened: 2000, failed: 600, ..NetworkCounts::default() }));
+    assert_eq!(
+        (found.severity, &*found.figure, &*found.evidence),
+        (Severity::Bad, "30 % of connects fail", "600 of 2.0 k a second")
+    );
+    let found = only(
+        Cause::Retransmits,
+        counts(NetworkCounts { segments: 10_000, retransmitted: 410, ..NetworkCounts::default() }),
+    );
+    assert_eq!((found.severity, &*found.figure), (Severity::Bad, "4.1 % of segments sent again"));
+    assert_eq!(
+        only(Cause::Unaccepted, counts(NetworkCounts { unaccepted: 5, ..NetworkCounts::default() })).severity,
+        Severity::Bad
+    );
+    only(Cause::Datagrams, counts(NetworkCounts { datagrams_dropped: 5, ..NetworkCounts::default() }));
+    assert_eq!(
+        reported(counts(NetworkCounts {
+            opened: 2000,
+            failed: 10,
+            segments: 90_000,
+            retransmitted: 9,
+            ..NetworkCounts::default()
+        })),
+        []
+    );
+    // A container's connections are counted in its own network namespace.
+    let found = only(Cause::Refused, |one| {
+        let counts = NetworkCounts { opened: 20, failed: 10, ..NetworkCounts::default() };
+        one.networks.push(NetworkUse { process: Some((77, "dialer".into())), counts });
+    });
+    assert_eq!(found.culprit, "network namespace of dialer 77");
+}
+
+#[test]
+fn stolen_time_is_the_hypervisors() {
+    let found = only(Cause::Stolen, |one| one.stolen_ns = SECOND / 2);
+    assert_eq!((&*found.figure, found.look.key()), ("25 % of the CPU time stolen", "4 CPUs".to_owned()));
+}
+
+#[test]
+fn changes_are_against_the_same_time_before() {
+    let busy = |comm: &'static str, cpu_ns| {
+        move || Resources { processes: vec![process(5, comm, |one| one.cpu_ns = cpu_ns)], ..calm_second() }
+    };
+    let history = |then: &dyn Fn() -> Resources, now: &dyn Fn() -> Resources| {
+        seconds((0..11).map(|_| then()).chain((0..10).map(|_| now())))
+    };
+    let list = found_in(&history(&busy("nginx", SECOND / 2), &busy("php", SECOND * 6 / 10)), &[], false);
+    let [found] = &list[..] else { panic!("{list:?}") };
+    assert_eq!((found.cause, &*found.culprit), (Cause::Changed, "+php 0.60 CPUs, −nginx 0.50 CPUs"));
+    let same = history(&busy("nginx", SECOND / 2), &busy("nginx", SECOND * 52 / 100));
+    assert_eq!(found_in(&same, &[], false), []);
+}
+
+#[test]
+fn a_finding_knows_since_when_it_holds() {
+    let bad = || Resources {
+        throttled: vec![ThrottledGroup { name: "a".into(), percent: 90.0, ms: 500.0 }],
+        ..calm_second()
+    };
+    let history = seconds((0..20).map(|_| calm_second()).chain((0..30).map(|_| bad())));
+    let list = found_in(&history, &[], false);
+    assert_eq!(list[0].since, 20 * SECOND);
+    // The past is answered like the present.
+    let input = TriageInput {
+        history: &history,
+        range: (5 * SECOND, 15 * SECOND),
+        cpus: &[],
+        processes: &[],
+        is_narrowed: false,
+    };
+    assert_eq!(findings(&input), []);
+    assert_eq!(findings(&TriageInput { range: (30 * SECOND, 40 * SECOND), ..input }).len(), 1);
+}
+
+#[test]
+fn a_selection_hides_what_is_not_about_it() {
+    let mut second = calm_second();
+    second.throttled = vec![ThrottledGroup { name: "cart".into(), percent: 90.0, ms: 500.0 }];
+    second.memory.killed = 1;
+    second.processes =
+        vec![process(5, "a", |one| one.cpu_ns = SECOND), process(6, "b", |one| one.minor_faults = 90_000)];
+    let history = seconds(vec![second; 10]);
+    let sampled = |pid, container: Option<&str>| {
+        [ProcessSamples { pid, container: container.map(Into::into), ..ProcessSamples::default() }]
+    };
+    let causes = |processes: &[ProcessSamples]| -> Vec<Cause> {
+        found_in(&history, processes, true).iter().map(|one| one.cause).collect()
+    };
+    assert_eq!(causes(&sampled(5, None)), [Cause::Busy]);
+    assert_eq!(causes(&sampled(6, Some("cart"))), [Cause::Throttled, Cause::Faults]);
+    assert_eq!(causes(&[]), []);
+}
+
+#[test]
+fn the_worst_is_first_and_json_has_all_of_it() {
+    let list = reported(|one| {
+        one.processes = vec![process(5, "a", |one| (one.cpu_ns, one.minor_faults) = (SECOND, 90_000))];
+        one.networks[0].counts = NetworkCounts { opened: 10, failed: 9, ..NetworkCounts::default() };
+    });
+    let causes: Vec<Cause> = list.iter().map(|one| one.cause).collect();
+    assert_eq!(causes, [Cause::Refused, Cause::Faults, Cause::Busy]);
+    let json = list[2].json(0);
+    let expected = serde_json::json!({
+        "text": "cpu: 0.10 of 2 CPUs busy; a 1.00", "advice": "perfprof-tui --where 'pid == 5'",
+        "cause": "busy", "area": "cpu", "severity": "look", "figure": "0.10 of 2 CPUs busy", "culprit": "a 1.00",
+        "evidence": "", "since_s": 0.0, "confidence": "counted",
+    });
+    assert_eq!(json, expected);
+}
+
+#[test]
+fn anomalies_of_cpus_are_findings() {
+    let history = seconds(vec![calm_second(); 10]);
+    let cpus = [CpuFinding::staged(32, "CPU 32 softirq 43 %, peers 0 %; TIMER (estimation_timer)")];
+    let input =
+        TriageInput { history: &history, range: present(&history), cpus: &cpus, processes: &[], is_narrowed: false };
+    let list = findings(&input);
+    assert_eq!(list[0].text(), "cpu: CPU 32 softirq 43 %, peers 0 %; TIMER (estimation_timer)");
+    assert_eq!((list[0].cause, &list[0].look), (Cause::Softirq, &Look::Cpus(Some(32))));
+    assert_eq!(findings(&TriageInput { is_narrowed: true, ..input }), []);
+}

@@ -1,0 +1,237 @@
+//! The figures of several intervals together.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use crate::machine::memory_limits::MemoryGroup;
+use crate::machine::processes::ProcessUse;
+use crate::machine::resources::{MemoryUse, NetworkCounts, Resources};
+use crate::panel::row_order::arrange_by_key;
+use crate::query::rows::busiest::ProcessSamples;
+use crate::session::machine::resources::DiskCounters;
+
+/// A process over several intervals.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct ProcessTotal {
+    pub(crate) used: ProcessUse,
+    /// Intervals with figures of it, and those in which it grew.
+    pub(crate) seen: u32,
+    pub(crate) grew: u32,
+    /// The sum of its threads that waited for a contended mutex, and the looks.
+    pub(crate) locked: u64,
+}
+
+/// A group that was throttled: the sum of its percentages and milliseconds per second, and the number of intervals.
+#[derive(Clone, Debug)]
+pub(crate) struct ThrottledTotal {
+    pub(crate) name: Arc<str>,
+    pub(crate) percent: f64,
+    pub(crate) ms: f64,
+}
+
+/// Sums of several intervals.
+#[derive(Clone, Debug, Default)]
+pub struct Totals<'a> {
+    pub(crate) seconds: f64,
+    /// The number of intervals that read the processes.
+    pub(crate) looks: usize,
+    pub(crate) cpus: f64,
+    /// CPUs that were busy, and those that the hypervisor took.
+    pub(crate) busy: f64,
+    pub(crate) stolen: f64,
+    pub(crate) switches: f64,
+    pub(crate) forks: f64,
+    /// Threads that were runnable and not running, on average.
+    pub(crate) waiting: f64,
+    pub(crate) pressure: BTreeMap<&'static str, (f64, f64)>,
+    pub(crate) throttled: Vec<ThrottledTotal>,
+    pub(crate) disks: BTreeMap<String, DiskCounters>,
+    pub(crate) memory: MemoryUse,
+    pub(crate) groups: BTreeMap<Arc<str>, MemoryGroup>,
+    /// Network namespaces by a process in them.
+    pub(crate) networks: BTreeMap<Option<i32>, (Arc<str>, NetworkCounts)>,
+    pub(crate) processes: Vec<ProcessTotal>,
+    /// The time that the figures of processes cover.
+    pub(crate) process_seconds: f64,
+    /// Whether only some processes count, so that figures of the whole machine do not.
+    pub(crate) is_narrowed: bool,
+    /// The processes with samples.
+    pub(crate) sampled: &'a [ProcessSamples],
+}
+
+impl<'a> Totals<'a> {
+    pub(crate) fn of(list: &[&Resources], scope: Option<&BTreeSet<i32>>, sampled: &'a [ProcessSamples]) -> Self {
+        let mut out = Self { sampled, is_narrowed: scope.is_some(), ..Self::default() };
+        let mut processes: BTreeMap<i32, ProcessTotal> = BTreeMap::new();
+        let mut throttled: BTreeMap<Arc<str>, (f64, f64)> = BTreeMap::new();
+        for one in list {
+            let seconds = one.length as f64 / 1e9;
+            out.seconds += seconds;
+            out.cpus = f64::from(one.cpus);
+            out.busy += one.busy_ns as f64 / 1e9;
+            out.stolen += one.stolen_ns as f64 / 1e9;
+            out.switches += one.switches as f64;
+            out.forks += one.forks as f64;
+            out.waiting += one.waiting as f64 * seconds;
+            for (name, pressure) in &one.pressure {
+                let known = out.pressure.entry(*name).or_default();
+                *known = (f64::from(pressure.some), f64::from(pressure.full));
+            }
+            for group in &one.throttled {
+                let known = throttled.entry(group.name.clone()).or_default();
+                *known = (known.0 + group.percent * seconds, known.1 + group.ms * seconds);
+            }
+            for disk in &one.disks {
+                out.disks.entry(disk.done.name.clone()).or_default().add(&disk.done);
+            }
+            out.memory = MemoryUse {
+                total_kb: one.memory.total_kb,
+                available_kb: one.memory.available_kb,
+                faults: out.memory.faults + one.memory.faults,
+                major_faults: out.memory.major_faults + one.memory.major_faults,
+                reclaimed: out.memory.reclaimed + one.memory.reclaimed,
+                swapped_in: out.memory.swapped_in + one.memory.swapped_in,
+                killed: out.memory.killed + one.memory.killed,
+            };
+            for group in &one.full_groups {
+                let known = out.groups.entry(group.name.clone()).or_default();
+                let (hits, killed) = (known.hits + group.hits, known.killed + group.killed);
+                *known = MemoryGroup { hits, killed, ..group.clone() };
+            }
+            for network in &one.networks {
+                let (pid, name) = network.process.clone().map_or((None, "".into()), |(pid, name)| (Some(pid), name));
+                let known = out.networks.entry(pid).or_insert((name, NetworkCounts::default()));
+                known.1 = known.1.plus(&network.counts);
+            }
+            out.looks += usize::from(one.processes_ns > 0);
+            out.process_seconds += one.processes_ns as f64 / 1e9;
+            for process in one.processes.iter().filter(|process| scope.is_none_or(|pids| pids.contains(&process.pid))) {
+                processes.entry(process.pid).or_default().add(process);
+            }
+        }
+        let per = |sum: f64| if out.seconds > 0.0 { sum / out.seconds } else { 0.0 };
+        let throttled = throttled.into_iter().map(|(name, (percent, ms))| ThrottledTotal {
+            name,
+            percent: per(percent),
+            ms: per(ms),
+        });
+        out.throttled = throttled.collect();
+        (out.busy, out.stolen, out.waiting) = (per(out.busy), per(out.stolen), per(out.waiting));
+        (out.switches, out.forks) = (per(out.switches), per(out.forks));
+        out.processes = processes.into_values().collect();
+        if scope.is_some() {
+            out.networks.retain(|pid, _| pid.is_some_and(|pid| scope.is_some_and(|pids| pids.contains(&pid))));
+        }
+        out
+    }
+
+    /// Returns a count as a rate per second of the processes' figures.
+    pub(crate) fn per_second(&self, count: u64) -> f64 {
+        if self.process_seconds > 0.0 { count as f64 / self.process_seconds } else { 0.0 }
+    }
+
+    /// Returns the programs with the largest figures: name, sum per second, and the process if there is only one.
+    pub(crate) fn programs(&self, figure: impl Fn(&ProcessUse) -> u64) -> Vec<Program> {
+        let mut list: BTreeMap<&Arc<str>, Program> = BTreeMap::new();
+        for process in &self.processes {
+            let sum = figure(&process.used);
+            if sum > 0 {
+                let known = list.entry(&process.used.comm).or_insert_with(|| Program {
+                    comm: process.used.comm.clone(),
+                    pid: Some(process.used.pid),
+                    ..Program::default()
+                });
+                known.pid = known.pid.filter(|pid| *pid == process.used.pid);
+                known.processes += 1;
+                known.sum += sum;
+                known.per_second = self.per_second(known.sum);
+            }
+        }
+        let mut list: Vec<Program> = list.into_values().collect();
+        arrange_by_key(&mut list, |one| (std::cmp::Reverse(one.sum), one.comm.clone()));
+        list
+    }
+
+    /// Returns the first processes with the largest figures, as text.
+    pub(crate) fn culprits(&self, list: &[Program], value: impl Fn(f64) -> String) -> String {
+        let one = |program: &Program| {
+            let many = if program.processes > 1 { format!(" ×{}", program.processes) } else { String::new() };
+            format!("{}{many} {}", program.comm, value(program.per_second))
+        };
+        list.iter().take(3).map(one).collect::<Vec<_>>().join(", ")
+    }
+
+    /// Returns the function with the most samples of a program, with its share of them.
+    pub(crate) fn function(&self, program: &Program) -> Option<(&'a str, f64)> {
+        let mine = |one: &&ProcessSamples| program.pid.map_or_else(|| one.comm == program.comm, |pid| one.pid == pid);
+        let found = self.sampled.iter().find(mine)?;
+        let (name, share) = found.function.as_ref().map(|(name, share)| (name.as_str(), *share))?;
+        (!name.is_empty()).then_some((name, share))
+    }
+
+    pub(crate) fn pressure_of(&self, name: &str) -> (f64, f64) {
+        self.pressure.get(name).copied().unwrap_or_default()
+    }
+
+    /// Describes the resources in short parts.
+    pub(crate) fn calm(&self) -> Vec<String> {
+        if self.seconds <= 0.0 {
+            return Vec::new();
+        }
+        let mut parts = vec![format!("CPU {:.0} % of {} busy", 100.0 * self.busy / self.cpus.max(1.0), self.cpus)];
+        parts.push(format!("{:.1} waiting for a CPU", self.waiting));
+        let busiest = self.disks.values().map(|disk| (disk.busy_ms, &disk.name)).max();
+        let busiest = busiest.map(|(ms, name)| format!("{name} {:.0} % busy", ms as f64 / 10.0 / self.seconds));
+        parts.push(busiest.unwrap_or_else(|| "no disk in use".to_owned()));
+        if self.memory.total_kb > 0 {
+            let share = 100.0 * self.memory.available_kb as f64 / self.memory.total_kb as f64;
+            parts.push(format!("memory {share:.0} % available"));
+        }
+        let failed: u64 = self.networks.values().map(|(_, counts)| counts.failed).sum();
+        parts.push(match failed {
+            0 => "no failed connections".to_owned(),
+            n => format!("{n} failed connections"),
+        });
+        parts
+    }
+}
+
+/// The processes of a name, with the sum of a figure.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Program {
+    pub(crate) comm: Arc<str>,
+    /// The process, if there is only one.
+    pub(crate) pid: Option<i32>,
+    pub(crate) processes: usize,
+    pub(crate) sum: u64,
+    pub(crate) per_second: f64,
+}
+
+impl ProcessTotal {
+    fn add(&mut self, one: &ProcessUse) {
+        let sum = &mut self.used;
+        (sum.pid, sum.comm, sum.parent, sum.threads) = (one.pid, one.comm.clone(), one.parent, one.threads);
+        sum.cpu_ns += one.cpu_ns;
+        sum.delay_ns += one.delay_ns;
+        sum.slices += one.slices;
+        sum.minor_faults += one.minor_faults;
+        sum.major_faults += one.major_faults;
+        sum.grown = sum.grown.saturating_add(one.grown);
+        sum.io += one.io;
+        sum.children_ns += one.children_ns;
+        self.seen += 1;
+        self.grew += u32::from(one.grown > 0);
+        self.locked += u64::from(one.locked);
+    }
+}
+
+impl DiskCounters {
+    fn add(&mut self, done: &Self) {
+        self.name.clone_from(&done.name);
+        self.requests += done.requests;
+        self.sectors += done.sectors;
+        self.waited_ms += done.waited_ms;
+        self.busy_ms += done.busy_ms;
+        self.weighted_ms += done.weighted_ms;
+    }
+}

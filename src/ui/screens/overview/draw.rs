@@ -1,0 +1,157 @@
+//! Draws the overview: a row for each finding, then what is normal.
+
+use ratatui::style::{Modifier, Style};
+
+use crate::machine::triage::{Confidence, Finding, Severity};
+use crate::panel::text::{fit_end, width, wrap};
+use crate::panel::unit::clock;
+use crate::ui::draw::layout::places;
+use crate::ui::screens::overview::state::{Lack, OverviewState};
+use crate::ui::state::Model;
+use crate::ui::theme::Theme;
+use crate::ui::widgets::Canvas;
+use crate::ui::widgets::rows::light_up;
+
+/// The width from which a finding is one line.
+const WIDE: u16 = 140;
+/// The cells of columns.
+const AREA: u16 = 9;
+const FIGURE: u16 = 34;
+const CULPRIT: u16 = 48;
+/// Lines below the rows: a blank one, and what is normal.
+const BELOW: u16 = 3;
+
+/// Returns the lines of a finding.
+fn lines_of(width: u16) -> u16 {
+    if width >= WIDE { 1 } else { 2 }
+}
+
+/// Returns the number of findings that fit.
+pub(crate) fn height(model: &Model) -> usize {
+    if model.is_too_small() {
+        return 0;
+    }
+    let area = places(model, model.area()).table;
+    usize::from(area.height.saturating_sub(1 + BELOW) / lines_of(area.width)).max(1)
+}
+
+/// Returns the finding at a line of the screen.
+pub(crate) fn hit(model: &Model, view: &OverviewState, y: u16) -> Option<usize> {
+    let area = places(model, model.area()).table;
+    let row = usize::from(y.checked_sub(area.y + 1)? / lines_of(area.width));
+    let at = view.list.top + row;
+    (row < height(model) && at < view.findings.len()).then_some(at)
+}
+
+pub(crate) fn draw(model: &Model, view: &OverviewState, on: &mut Canvas<'_>) {
+    let heading = heading(model, view);
+    on.put(1, 0, &heading, on.theme.head);
+    let each = lines_of(on.area.width);
+    let shown = view.findings.iter().enumerate().skip(view.list.top).take(height(model));
+    let mut y = 1;
+    for (at, found) in shown {
+        row(model, found, at == view.selected(), y, on);
+        y += each;
+    }
+    if y > 1 {
+        y += 1;
+    }
+    for (text, style) in below(model, view, on.theme) {
+        for line in wrap(&text, usize::from(on.area.width.saturating_sub(3))) {
+            if y < on.area.height {
+                on.put(2, y, &line, style);
+            }
+            y += 1;
+        }
+    }
+}
+
+fn heading(model: &Model, view: &OverviewState) -> String {
+    let bad = view.findings.iter().filter(|found| found.severity == Severity::Bad).count();
+    let time = match model.selection.range() {
+        Some(range) => crate::ui::state::range::label(range),
+        None => "last 10 s".to_owned(),
+    };
+    match (bad, view.findings.len()) {
+        (_, 0) => format!("Overview, {time}"),
+        (bad, all) => format!("Overview, {time}: {bad} bad, {} worth a look", all - bad),
+    }
+}
+
+/// Draws the lines of a finding at a line.
+fn row(model: &Model, found: &Finding, is_selected: bool, y: u16, on: &mut Canvas<'_>) {
+    let theme = on.theme;
+    let (mark, style) = match found.severity {
+        Severity::Bad => ("●", theme.error),
+        Severity::Look => ("○", theme.warning),
+    };
+    let key = found.look.key();
+    let right = on.area.width.saturating_sub(width(&key) as u16 + 2);
+    on.put(1, y, if is_selected { "›" } else { " " }, theme.title);
+    on.put(2, y, mark, style);
+    on.put(4, y, found.cause.area().word(), style.add_modifier(Modifier::BOLD));
+    let x = 4 + AREA;
+    let evidence = evidence(model, found);
+    let put = |x: u16, y: u16, until: u16, text: &str, style: Style, on: &mut Canvas<'_>| {
+        on.put(x, y, &fit_end(text, usize::from(until.saturating_sub(x))), style);
+    };
+    if on.area.width >= WIDE {
+        put(x, y, x + FIGURE - 1, &found.figure, style, on);
+        put(x + FIGURE, y, x + FIGURE + CULPRIT - 1, &found.culprit, theme.text, on);
+        put(x + FIGURE + CULPRIT, y, right.saturating_sub(1), &evidence, theme.dim, on);
+        on.put(right, y, &key, theme.key);
+    } else {
+        let first = x + on.put(x, y, &found.figure, style) + 2;
+        put(first, y, on.area.width.saturating_sub(1), &found.culprit, theme.text, on);
+        put(x, y + 1, right.saturating_sub(1), &evidence, theme.dim, on);
+        on.put(right, y + 1, &key, theme.key);
+    }
+    if is_selected {
+        light_up(&[], &mut on.line(y));
+    }
+}
+
+/// Returns the evidence, with the time since when it holds and how sure it is.
+fn evidence(model: &Model, found: &Finding) -> String {
+    let since = found.since.saturating_sub(model.context.answer.start);
+    let since = if since > 0 { format!("since {}", clock(since)) } else { String::new() };
+    let likely = if found.confidence == Confidence::Likely { "likely" } else { "" };
+    let parts = [found.evidence.as_str(), since.as_str(), likely];
+    parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(", ")
+}
+
+/// Returns the lines below the rows.
+fn below(model: &Model, view: &OverviewState, theme: &Theme) -> Vec<(String, Style)> {
+    let mut out = Vec::new();
+    if view.findings.is_empty() && view.lacks.is_none() {
+        out.push((format!("Nothing stands out: {}.", view.calm.join(", ")), theme.good));
+    } else if !view.calm.is_empty() {
+        out.push((view.calm.join(" · "), theme.dim));
+    }
+    let lack = view.lacks.map(|lack| match lack {
+        Lack::Recorded => {
+            "A recording has no figures of disks, memory and networks: 1 and 2 show its functions, 4 its CPUs."
+        }
+        Lack::Early => "Waiting for the first two readings of /proc…",
+        Lack::Range => "There are no figures of /proc for this time: they cover the last 30 minutes.",
+    });
+    out.extend(lack.map(|text| (text.to_owned(), theme.text)));
+    if crate::ui::screens::overview::state::is_narrowed(model) {
+        out.push((
+            "Only the selected processes count; figures of the whole machine are left out.".to_owned(),
+            theme.dim,
+        ));
+    }
+    out
+}
+
+/// Returns the screen as text.
+pub(crate) fn text(model: &Model, view: &OverviewState) -> String {
+    let mut out = format!("{}\n", heading(model, view));
+    for found in &view.findings {
+        out.push_str(&format!("{} {}; {}\n", found.severity.word(), found.text(), found.look.command()));
+    }
+    out.push_str(&view.calm.join(", "));
+    out.push('\n');
+    out
+}

@@ -1,0 +1,80 @@
+//! The state of the overview: findings and the cursor.
+
+use crate::machine::resources::History;
+use crate::machine::triage::{self, Cause, Finding, TriageInput};
+use crate::session::Origin;
+use crate::ui::state::{ListCursor, Model};
+
+/// The overview.
+#[derive(Clone, Debug, Default)]
+pub struct OverviewState {
+    /// The findings, the worst first.
+    pub findings: Vec<Finding>,
+    /// What is normal, in short parts.
+    pub calm: Vec<String>,
+    /// The cursor; it rests on the first row.
+    pub(crate) list: ListCursor<Cause>,
+    /// How often a finding was entered, so that undo returns here.
+    pub(crate) entered: u64,
+    /// Whether the figures of the range are no longer kept, or there are none.
+    pub(crate) lacks: Option<Lack>,
+}
+
+/// The reason why there are no figures of /proc.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Lack {
+    /// The source is not the running machine.
+    Recorded,
+    /// Two readings are needed.
+    Early,
+    /// The range is older than the history, or newer.
+    Range,
+}
+
+impl OverviewState {
+    /// Searches for findings in the present, or in the selected range.
+    pub(crate) fn look(&mut self, model: &Model) {
+        let none = History::default();
+        let history = model.context.host.as_deref().map_or(&none, |host| &host.history);
+        let answer = &model.context.answer;
+        let on_clock =
+            |(from, until): (u64, u64)| (answer.start.saturating_add(from), answer.start.saturating_add(until));
+        let range = model.selection.range().map(on_clock);
+        let input = TriageInput {
+            history,
+            range: range.unwrap_or_else(|| triage::present(history)),
+            // Anomalies of CPUs are known for the present only.
+            cpus: if range.is_none() { &model.context.findings } else { &[] },
+            processes: &answer.view.processes,
+            is_narrowed: is_narrowed(model),
+        };
+        self.findings = triage::findings(&input);
+        self.calm = triage::calm(&input);
+        self.lacks = match (model.context.info.origin, history.start()) {
+            (Origin::Recorded, _) => Some(Lack::Recorded),
+            (Origin::Live, None) => Some(Lack::Early),
+            (Origin::Live, Some(_)) => history.between(input.range).is_empty().then_some(Lack::Range),
+        };
+    }
+
+    /// Returns the index of the row under the cursor.
+    pub(crate) fn selected(&self) -> usize {
+        self.list.id.and_then(|cause| self.findings.iter().position(|found| found.cause == cause)).unwrap_or(0)
+    }
+
+    pub(crate) fn under_cursor(&self) -> Option<&Finding> {
+        self.findings.get(self.selected())
+    }
+
+    pub(crate) fn step(&mut self, by: isize, height: usize) {
+        let at = self.selected().saturating_add_signed(by).min(self.findings.len().saturating_sub(1));
+        let id = self.findings.get(at).map(|found| found.cause).filter(|_| at > 0);
+        self.list.go(id, at, self.findings.len(), height);
+    }
+}
+
+/// Whether a target, a filter or a zoom selects some processes.
+pub(crate) fn is_narrowed(model: &Model) -> bool {
+    let zoomed = model.selection.zooms.iter().any(|zoom| zoom.filter().is_some());
+    zoomed || model.selection.filter.is_some() || !model.context.answer.target.is_empty()
+}

@@ -1,0 +1,141 @@
+use std::sync::Arc;
+
+use crossterm::event::{Event, KeyCode, KeyEvent, KeyModifiers};
+
+use crate::engine::Request;
+use crate::machine::processes::ProcessUse;
+use crate::machine::resources::{MemoryUse, NetworkCounts, NetworkUse, Resources};
+use crate::machine::sampler::HostView;
+use crate::query::Answer;
+use crate::query::rows::busiest::ProcessSamples;
+use crate::session::Origin;
+use crate::session::machine::quota::ThrottledGroup;
+use crate::source::Info;
+use crate::ui::state::{Tab, ZoomTarget};
+use crate::ui::terminal::run::render;
+use crate::ui::theme::{Depth, Theme};
+use crate::ui::{App, Effect, Start};
+
+const SECOND: u64 = 1_000_000_000;
+
+fn second(fault: impl Fn(&mut Resources)) -> Resources {
+    let memory = MemoryUse { total_kb: 4_000_000, available_kb: 3_000_000, ..MemoryUse::default() };
+    let mut one = Resources {
+        length: SECOND,
+        cpus: 2,
+        busy_ns: SECOND / 10,
+        memory,
+        networks: vec![NetworkUse::default()],
+        processes_ns: SECOND,
+        ..Resources::default()
+    };
+    fault(&mut one);
+    one
+}
+
+/// A live session whose last ten seconds have a fault, after ten without it.
+fn session(size: (u16, u16), fault: impl Fn(&mut Resources)) -> App {
+    let mut app = App::new(Info { origin: Origin::Live, ..Info::default() }, Start::default());
+    let list = (0..10).map(|_| second(|_| {})).chain((0..10).map(|_| second(&fault)));
+    let history = (1..).zip(list).map(|(at, one)| Resources { at: at * SECOND, ..one }).collect();
+    app.resize(size.0, size.1);
+    app.set_answer(Arc::new(Answer { elapsed_ns: 20 * SECOND, ..Answer::default() }));
+    app.set_host(Some(Arc::new(HostView { history, interval: SECOND, ..HostView::default() })));
+    press(&mut app, KeyCode::Char('0'));
+    app
+}
+
+fn press(app: &mut App, code: KeyCode) {
+    app.input(&Event::Key(KeyEvent::new(code, KeyModifiers::NONE)));
+}
+
+/// Returns the lines of the screen between the tabs and the footer.
+fn screen(app: &App, (width, height): (u16, u16)) -> String {
+    let buffer = render(app, &Theme::new(Depth::Ansi16), width, height);
+    let line = |y: u16| (0..width).map(|x| buffer[(x, y)].symbol()).collect::<String>().trim_end().to_owned();
+    (2..height - 2).map(line).collect::<Vec<_>>().join("\n").trim_end().to_owned()
+}
+
+fn throttled(one: &mut Resources) {
+    one.throttled = vec![ThrottledGroup { name: "cart-7d9".into(), percent: 41.0, ms: 380.0 }];
+}
+
+fn refused(one: &mut Resources) {
+    one.networks[0].counts = NetworkCounts { opened: 2000, failed: 600, ..NetworkCounts::default() };
+    one.processes = vec![ProcessUse { pid: 42, comm: "gzip".into(), cpu_ns: SECOND, ..ProcessUse::default() }];
+    one.busy_ns = SECOND;
+}
+
+#[test]
+fn a_healthy_machine_says_so_in_one_line() {
+    insta::assert_snapshot!(screen(&session((140, 24), |_| {}), (140, 24)), @"");
+}
+
+#[test]
+fn one_fault_on_a_small_terminal() {
+    insta::assert_snapshot!(screen(&session((80, 24), throttled), (80, 24)), @"");
+}
+
+#[test]
+fn several_faults_on_a_wide_terminal() {
+    insta::assert_snapshot!(screen(&session((200, 60), refused), (200, 60)), @"");
+}
+
+/// Enter zooms to the process, ⌫ returns to the overview without the zoom.
+#[test]
+fn enter_examines_a_finding_and_backspace_returns() {
+    let mut app = session((80, 24), refused);
+    let second = app.views.overview.findings[1].clone();
+    press(&mut app, KeyCode::Down);
+    press(&mut app, KeyCode::Enter);
+    assert_eq!(app.model.frame.tab, Tab::Top, "{second:?}");
+    let filter = match &app.model.selection.zooms[..] {
+        [zoom] => zoom.filter().map(|filter| filter.text().to_owned()),
+        _ => None,
+    };
+    assert_eq!(filter.as_deref(), Some("pid == 42"));
+    press(&mut app, KeyCode::Backspace);
+    assert_eq!((app.model.frame.tab, app.model.selection.zooms.len()), (Tab::Overview, 0));
+}
+
+#[test]
+fn enter_starts_a_unit_and_backspace_returns() {
+    let mut app = session((80, 24), refused);
+    press(&mut app, KeyCode::Enter);
+    assert_eq!(app.model.frame.tab, Tab::Units);
+    assert!(app.model.effects.iter().any(|effect| matches!(effect, Effect::Unit(_))));
+    press(&mut app, KeyCode::Backspace);
+    assert_eq!(app.model.frame.tab, Tab::Overview);
+}
+
+/// The map's range is answered from the kept figures: the first ten seconds were calm.
+#[test]
+fn a_past_range_has_its_own_findings() {
+    let mut app = session((80, 24), throttled);
+    assert_eq!(app.views.overview.findings.len(), 1);
+    app.model.go_to_range((SECOND, 9 * SECOND));
+    app.show_overview();
+    assert_eq!(app.views.overview.findings, []);
+    assert!(matches!(app.model.selection.zooms[0].to, ZoomTarget::Range(_)));
+    app.model.go_to_range((100 * SECOND, 110 * SECOND));
+    app.show_overview();
+    assert!(app.views.overview.lacks.is_some());
+}
+
+/// With a filter only the processes with samples that pass it count; the question asks for them.
+#[test]
+fn a_filter_narrows_the_findings() {
+    let mut app = session((80, 24), refused);
+    app.model.set_filter("pid == 42".to_owned());
+    app.ask(false);
+    let asked = app.model.effects.iter().rev().find_map(|effect| match effect {
+        Effect::Engine(Request::Ask(question)) => Some(question.processes),
+        _ => None,
+    });
+    assert_eq!(asked, Some(true));
+    let mut answer = Answer { elapsed_ns: 20 * SECOND, ..Answer::default() };
+    answer.view.processes = vec![ProcessSamples { pid: 42, ..ProcessSamples::default() }];
+    app.set_answer(Arc::new(answer));
+    let causes: Vec<&str> = app.views.overview.findings.iter().map(|found| found.cause.word()).collect();
+    assert_eq!(causes, ["busy", "changed"]);
+}

@@ -7,6 +7,7 @@ use std::fmt;
 use crate::lang::lex::{Cursor, Lexicon, Piece, Token};
 use crate::lang::{Diagnostic, quantity};
 use crate::machine::sampler::{CpuRow, HostView};
+use crate::machine::triage::{self, Area, Finding, Severity, TriageInput};
 use crate::session::machine::Ticks;
 
 /// A share of a CPU's time in the last interval, in percent.
@@ -50,6 +51,8 @@ enum Metric {
     Whole(usize),
     /// Percent of the last ten seconds in which some task waited for the resource.
     Pressure(String),
+    /// The number of bad findings of an area, or of all.
+    Findings(Option<Area>),
     /// Hits of an event per second.
     Event(String),
 }
@@ -166,7 +169,7 @@ impl Trigger {
             }
             let long = |cpu: &u32| since.get(cpu).is_some_and(|then| facts.now - then >= condition.lasts);
             let worst = holding.iter().filter(|(cpu, _)| long(cpu)).max_by(|a, b| condition.compare(a.1, b.1));
-            words.extend(worst.map(|(cpu, value)| condition.describe(*cpu, *value)));
+            words.extend(worst.map(|(cpu, value)| condition.describe(*cpu, *value, facts)));
         }
         (words.len() == self.conditions.len()).then(|| words.join(" && "))
     }
@@ -205,6 +208,7 @@ impl Condition {
                 let found = facts.host.and_then(|host| host.pressure.iter().find(|(known, _)| known == name));
                 whole(found.map(|(_, pressure)| f64::from(pressure.some)))
             }
+            Metric::Findings(area) => whole(facts.host.map(|host| bad(host, *area).len() as f64)),
             Metric::Event(name) => {
                 let found = facts.events.iter().find(|(known, _)| crate::event::base_name(known) == name);
                 whole(found.map(|(_, rate)| *rate))
@@ -216,7 +220,7 @@ impl Condition {
         if self.op.above { a.total_cmp(&b) } else { b.total_cmp(&a) }
     }
 
-    fn describe(&self, cpu: u32, value: f64) -> String {
+    fn describe(&self, cpu: u32, value: f64, facts: TriggerInput<'_>) -> String {
         let place = match (cpu, self.on) {
             (EVERYWHERE, On::All) => " on all CPUs".to_owned(),
             (EVERYWHERE, _) => String::new(),
@@ -224,8 +228,23 @@ impl Condition {
         };
         let digits = if value.fract() == 0.0 { 0 } else { 1 };
         let lasts = if self.lasts > 0 { format!(" for {} s", self.lasts as f64 / 1e9) } else { String::new() };
-        format!("{} {value:.digits$}{place}{lasts}", self.name)
+        let worst = match (&self.metric, facts.host) {
+            (Metric::Findings(area), Some(host)) => {
+                bad(host, *area).first().map(|found| format!(" ({})", found.text()))
+            }
+            _ => None,
+        };
+        format!("{} {value:.digits$}{place}{lasts}{}", self.name, worst.unwrap_or_default())
     }
+}
+
+/// Returns the bad findings of an area in the present, the worst first.
+fn bad(host: &HostView, area: Option<Area>) -> Vec<Finding> {
+    let range = triage::present(&host.history);
+    let input = TriageInput { history: &host.history, range, cpus: &[], processes: &[], is_narrowed: false };
+    let mut list = triage::findings(&input);
+    list.retain(|found| found.severity == Severity::Bad && area.is_none_or(|area| found.cause.area() == area));
+    list
 }
 
 /// Parses `NAME OP VALUE[*cpus] [on any cpu|on all cpus|on cpu N] [for TIME]`.
@@ -293,6 +312,12 @@ fn metric(place: Piece<'_>, name: &str, cursor: &Cursor<'_>) -> Result<Metric, D
     if let Some(resource) = name.strip_prefix("psi.").filter(|name| PRESSURES.contains(name)) {
         return Ok(Metric::Pressure(resource.to_owned()));
     }
+    if let Some(area) = name.strip_prefix("findings") {
+        let found = Area::ALL.into_iter().find(|known| area.strip_prefix('.') == Some(known.word()));
+        if area.is_empty() || found.is_some() {
+            return Ok(Metric::Findings(found));
+        }
+    }
     if let Some(vector) = name.strip_prefix("softirq.").filter(|name| !name.is_empty()) {
         return Ok(Metric::Vector(vector.to_owned()));
     }
@@ -301,7 +326,7 @@ fn metric(place: Piece<'_>, name: &str, cursor: &Cursor<'_>) -> Result<Metric, D
     }
     let known: Vec<&str> = SHARES.iter().map(|row| row.0).chain(WHOLES.iter().map(|row| row.0)).collect();
     let why = format!(
-        "unknown condition {name}; available: {}, psi.cpu|io|irq|memory, softirq.VECTOR or an event SYSTEM:NAME",
+        "unknown condition {name}; available: {}, psi.cpu|io|irq|memory, findings or findings.AREA, softirq.VECTOR or an event SYSTEM:NAME",
         known.join(", ")
     );
     Err(cursor.fault_at(place, why).offer(known))
@@ -321,6 +346,7 @@ fn value(word: &str) -> Result<(f64, bool), String> {
 mod tests {
     use super::*;
     use crate::damage;
+    use crate::machine::resources::{NetworkCounts, NetworkUse, Resources};
     use crate::session::machine::Pressure;
 
     const SECOND: u64 = 1_000_000_000;
@@ -375,10 +401,27 @@ mod tests {
         assert_eq!(first("samples < 2k").as_deref(), Some("samples 1998"));
     }
 
+    /// The present of this host has refused connections, which is bad, and nothing else.
+    #[test]
+    fn bad_findings_fire() {
+        let counts = NetworkCounts { opened: 100, failed: 90, ..NetworkCounts::default() };
+        let networks = vec![NetworkUse { process: None, counts }];
+        let second = Resources { at: SECOND, length: SECOND, networks, ..Resources::default() };
+        let host = HostView { history: [second].into_iter().collect(), ..HostView::default() };
+        let look = |text: &str| {
+            let mut trigger = Trigger::parse(text).expect(text);
+            trigger.look(TriggerInput { now: SECOND, host: Some(&host), lost: 0, samples: 0.0, events: &[] })
+        };
+        let fired = Some("findings.network 1 (network: 90 % of connects fail; 90 of 100 a second)".to_owned());
+        assert_eq!(look("findings.network > 0"), fired);
+        assert_eq!((look("findings > 0").is_some(), look("findings.disk > 0")), (true, None));
+    }
+
     #[test]
     fn faults_say_what_is_wrong() {
         for (text, at, why) in [
             ("softirq%", 8, "comparison is missing"),
+            ("findings.x > 0", 0, "findings.AREA"),
             ("softirq > 3", 0, "unknown condition softirq; available: busy%"),
             ("softirq > 3", 0, "nearest: softirq%"),
             ("softirq% > x", 11, "x is not a number"),
@@ -407,6 +450,7 @@ mod tests {
             "idle% >= 50 on all cpus && softirq.TIMER > 4k",
             "runqueue > 2*cpus",
             "psi.cpu > 20 && lost > 0",
+            "findings.disk > 0 && findings > 1",
             "sched:sched_switch > 50k for 500ms",
             "samples < 2k",
         ];

@@ -41,7 +41,8 @@ pub(super) fn changed(before: &Totals<'_>, now: &Totals<'_>) -> Option<Finding> 
     arrange(&mut rows, |a, b| b.0.abs().total_cmp(&a.0.abs()).then_with(|| a.1.cmp(&b.1)));
     let sum: f64 = rows.iter().map(|(delta, _)| delta).sum();
     let words: Vec<String> = rows.into_iter().take(3).map(|(_, text)| text).collect();
-    let figure = format!("{sum:+.2} CPUs against the {:.0} s before", before.seconds);
+    let figure = format!("{sum:+.2} CPUs");
     let finding = || Finding::new(Cause::Changed, Severity::Look, 0.2, figure, Look::Compare);
-    (!words.is_empty()).then(|| finding().by(words.join(", ")))
+    let evidence = format!("against the {:.0} s before", before.seconds);
+    (!words.is_empty()).then(|| finding().by(words.join(", ")).shown_by(evidence))
 }

@@ -34,7 +34,7 @@ pub(super) fn throttled(totals: &Totals<'_>) -> Option<Finding> {
     let finding = Finding::new(Cause::Throttled, Severity::Bad, worst.percent / 100.0, figure, look);
     let others = totals.throttled.iter().filter(|group| group.percent >= THROTTLED).count() - 1;
     let others = if others > 0 { format!("; {others} more throttled") } else { String::new() };
-    Some(finding.shown_by(format!("{:.0} ms per second; its limit (cpu.max) is below its demand{others}", worst.ms)))
+    Some(finding.shown_by(format!("{:.0} ms/s, cpu.max is below its demand{others}", worst.ms)))
 }
 
 pub(super) fn stolen(totals: &Totals<'_>) -> Option<Finding> {
@@ -62,7 +62,7 @@ pub(super) fn busy(totals: &Totals<'_>) -> Option<Finding> {
     let finding = Finding::new(Cause::Busy, Severity::Look, 0.5 + 0.3 * share, figure, look);
     let function = first.and_then(|first| {
         let (name, share) = totals.function(first)?;
-        Some(format!("{}: {name} {share:.0} %", first.comm))
+        Some(format!("{}: {share:.0} % in {name}", first.comm))
     });
     Some(finding.by(totals.culprits(&programs, cpus)).shown_by(function.unwrap_or_default()))
 }
@@ -97,8 +97,10 @@ pub(super) fn forks(totals: &Totals<'_>) -> Option<Finding> {
 
 pub(super) fn queue(totals: &Totals<'_>) -> Option<Finding> {
     let programs = totals.programs(|one| one.delay_ns);
-    let waiting: f64 = programs.iter().map(|one| one.per_second / 1e9).sum();
-    if waiting < WAITING {
+    let own: f64 = programs.iter().map(|one| one.per_second / 1e9).sum();
+    // Many short-lived processes are seen only by the number of runnable tasks.
+    let waiting = if totals.is_narrowed { own } else { own.max(totals.waiting) };
+    if own < WAITING && (totals.is_narrowed || totals.waiting < totals.cpus.max(1.0)) {
         return None;
     }
     let per_cpu = waiting / totals.cpus.max(1.0);

@@ -48,6 +48,10 @@ pub enum Area {
 }
 
 impl Area {
+    /// All areas.
+    pub(crate) const ALL: [Self; 7] =
+        [Self::Cpu, Self::Queue, Self::Locks, Self::Disk, Self::Memory, Self::Network, Self::Changed];
+
     /// Returns its name.
     pub fn word(self) -> &'static str {
         match self {

@@ -81,7 +81,7 @@ fn a_busy_program_is_named_with_its_function() {
     }];
     let list = found_in(&seconds(vec![second; 10]), &sampled, false);
     assert_eq!(list.iter().map(|one| one.cause).collect::<Vec<_>>(), [Cause::Busy]);
-    assert_eq!(list[0].text(), "cpu: 1.05 of 2 CPUs busy; gzip 1.00, sshd 0.05; gzip: deflate (libz.so.1) 61 %");
+    assert_eq!(list[0].text(), "cpu: 1.05 of 2 CPUs busy; gzip 1.00, sshd 0.05; gzip: 61 % in deflate (libz.so.1)");
     let look = Look::Functions { label: "pid 42 gzip".to_owned(), filter: "pid == 42".to_owned() };
     assert_eq!((&list[0].look, list[0].severity), (&look, Severity::Look));
 }
@@ -114,6 +114,7 @@ fn waits_for_a_cpu_name_who_waits() {
     });
     assert_eq!(found.text(), "queue: 0.9 threads wait for a CPU; tick 0.90; tick waits 9.00 ms a time, pressure 62 %");
     assert_eq!(found.look.command(), "perfprof-tui rundelay");
+    assert_eq!(only(Cause::Queue, |one| one.waiting = 3).figure, "3.0 threads wait for a CPU");
     let many = only(Cause::Queue, |one| one.processes = vec![process(5, "a", |one| one.delay_ns = 9 * SECOND)]);
     assert_eq!(many.severity, Severity::Bad);
 }

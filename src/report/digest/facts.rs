@@ -80,7 +80,7 @@ impl Digest {
             busy: cpus_of(by_mode.iter().sum()),
             cpus: spec.info.n_cpus,
             findings: found(&spec, &busiest(data, &fold, MOST_PROCESSES), &mut answer),
-            start: core.start,
+            start: core.times.start,
             processes,
             paths: paths(data, &fold),
             by_cpu: if is_whole { by_cpu(&answer(None)) } else { Vec::new() },

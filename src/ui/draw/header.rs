@@ -169,12 +169,17 @@ static TABS: &[(Tab, &Command)] = &[
     (Tab::Units, &program::UNITS),
 ];
 
+/// The width below which the overview is a digit unless it is shown.
+const NARROW: u16 = 100;
+
 /// Returns the screens with their names, or only the digits if room is short.
 fn tab_names(model: &Model, room: u16) -> impl Iterator<Item = (Tab, &'static Command, String)> {
     let brief = TABS.iter().map(|(tab, _)| width(tab.name()) + 4).sum::<usize>() > usize::from(room);
     let here = model.frame.tab;
     (0..).zip(TABS).map(move |(n, (tab, row))| {
-        let name = if brief && *tab != here { n.to_string() } else { format!("{n} {}", tab.name()) };
+        // On a narrow screen, what is shown matters more than this name.
+        let is_cut = brief || *tab == Tab::Overview && room < NARROW;
+        let name = if is_cut && *tab != here { n.to_string() } else { format!("{n} {}", tab.name()) };
         (*tab, *row, if *tab == here { format!("[{name}]") } else { format!(" {name} ") })
     })
 }

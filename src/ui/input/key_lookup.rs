@@ -176,7 +176,7 @@ mod tests {
         let fault = |layer: &str, keys: &str, run: &str, when: &str| {
             Keymap::default().bind(layer, keys, run, when).expect_err("a fault")
         };
-        assert!(fault("graph", "x", "quit", "").contains("available: all, flame"));
+        assert!(fault("graph", "x", "quit", "").contains("available: all, overview, flame"));
         assert!(fault("all", "ctrl-alt-shift-x", "quit", "").contains("ctrl-alt-shift-x"));
         assert!(fault("all", "x", "qiut", "").contains("nearest: quit"));
         assert!(fault("all", "x", "quit", "alive").contains("available: live"));

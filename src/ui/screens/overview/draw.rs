@@ -17,7 +17,7 @@ const WIDE: u16 = 140;
 /// The cells of columns.
 const AREA: u16 = 9;
 const FIGURE: u16 = 34;
-const CULPRIT: u16 = 48;
+const KEY: u16 = 15;
 /// Lines below the rows: a blank one, and what is normal.
 const BELOW: u16 = 3;
 
@@ -86,7 +86,10 @@ fn row(model: &Model, found: &Finding, is_selected: bool, y: u16, on: &mut Canva
         Severity::Look => ("○", theme.warning),
     };
     let key = found.look.key();
-    let right = on.area.width.saturating_sub(width(&key) as u16 + 2);
+    let right = match on.area.width >= WIDE {
+        true => on.area.width.saturating_sub(KEY),
+        false => on.area.width.saturating_sub(width(&key) as u16 + 2),
+    };
     on.put(1, y, if is_selected { "›" } else { " " }, theme.title);
     on.put(2, y, mark, style);
     on.put(4, y, found.cause.area().word(), style.add_modifier(Modifier::BOLD));
@@ -96,9 +99,10 @@ fn row(model: &Model, found: &Finding, is_selected: bool, y: u16, on: &mut Canva
         on.put(x, y, &fit_end(text, usize::from(until.saturating_sub(x))), style);
     };
     if on.area.width >= WIDE {
+        let culprit = (right - x - FIGURE) / 2;
         put(x, y, x + FIGURE - 1, &found.figure, style, on);
-        put(x + FIGURE, y, x + FIGURE + CULPRIT - 1, &found.culprit, theme.text, on);
-        put(x + FIGURE + CULPRIT, y, right.saturating_sub(1), &evidence, theme.dim, on);
+        put(x + FIGURE, y, x + FIGURE + culprit - 1, &found.culprit, theme.text, on);
+        put(x + FIGURE + culprit, y, right.saturating_sub(1), &evidence, theme.dim, on);
         on.put(right, y, &key, theme.key);
     } else {
         let first = x + on.put(x, y, &found.figure, style) + 2;

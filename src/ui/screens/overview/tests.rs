@@ -68,17 +68,34 @@ fn refused(one: &mut Resources) {
 
 #[test]
 fn a_healthy_machine_says_so_in_one_line() {
-    insta::assert_snapshot!(screen(&session((140, 24), |_| {}), (140, 24)), @"");
+    insta::assert_snapshot!(screen(&session((140, 24), |_| {}), (140, 24)), @r"
+    Overview, last 10 s
+     Nothing stands out: CPU 5 % of 2 busy, 0.0 waiting for a CPU, no disk in use, memory 75 % available, no failed connections.
+    ");
 }
 
 #[test]
 fn one_fault_on_a_small_terminal() {
-    insta::assert_snapshot!(screen(&session((80, 24), throttled), (80, 24)), @"");
+    insta::assert_snapshot!(screen(&session((80, 24), throttled), (80, 24)), @r"
+    Overview, last 10 s: 1 bad, 0 worth a look
+    ›● cpu      cart-7d9 throttled 41 % of periods
+                380 ms/s, cpu.max is below its demand, since 00:10       1 functions
+
+     CPU 5 % of 2 busy · 0.0 waiting for a CPU · no disk in use · memory 75 %
+     available · no failed connections
+    ");
 }
 
 #[test]
 fn several_faults_on_a_wide_terminal() {
-    insta::assert_snapshot!(screen(&session((200, 60), refused), (200, 60)), @"");
+    insta::assert_snapshot!(screen(&session((200, 60), refused), (200, 60)), @r"
+    Overview, last 10 s: 1 bad, 2 worth a look
+    ›● network  30 % of connects fail                                                             600 of 2.0 k a second, since 00:10                                                         M syscalls
+     ○ cpu      1.00 of 2 CPUs busy               gzip 1.00                                       since 00:10                                                                                1 functions
+     ○ changed  +1.00 CPUs                        +gzip 1.00 CPUs                                 against the 10 s before, since 00:10                                                       b compare
+
+     CPU 50 % of 2 busy · 0.0 waiting for a CPU · no disk in use · memory 75 % available · 6000 failed connections
+    ");
 }
 
 /// Enter zooms to the process, ⌫ returns to the overview without the zoom.

@@ -25,7 +25,7 @@
 //! * [`query`]: questions to the profile and their answers: tables, call chains, flame graphs, differences, CPUs.
 //! * [`units`]: analysis units, one file each, in folders by topic; their shared kit.
 //! * [`ingest`]: from batches to session and profile: decode, order, call chains, clocks, and derived events.
-//! * [`machine`]: the running machine's CPUs: figures from /proc, table, findings, time in softirqs; triggers.
+//! * [`machine`]: the running machine: figures from /proc, CPUs, resources, findings, time in softirqs; triggers.
 //! * [`engine`]: the threads between source and screen.
 //! * [`ui`]: the screen. Does not depend on the kernel.
 //! * [`report`] and [`export`]: answers and profiles without a screen.

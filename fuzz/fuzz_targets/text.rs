@@ -1,4 +1,4 @@
-//! perf script output, folded stacks, and range expressions: any text is read to its end and folded again.
+//! perf script output, folded stacks, range expressions, and an assistant's messages: any text is read to its end and folded again.
 
 #![no_main]
 
@@ -8,10 +8,12 @@ use libfuzzer_sys::fuzz_target;
 use perfprof_tui::engine::{IntakeOptions, offline};
 use perfprof_tui::export::folded;
 use perfprof_tui::query::time_range::{RangeClock, TimeRange};
+use perfprof_tui::report::mcp;
 use perfprof_tui::source::text::{self, TextSource};
 use perfprof_tui::symbols::SymbolOptions;
 
 fuzz_target!(|bytes: &[u8]| {
+    let _ = mcp::reply(bytes, &mut |args| Ok(args.join(" ")));
     if let Ok(text) = std::str::from_utf8(bytes) {
         let on = RangeClock::new((10, 1_000_000), 1_795_692_720_000_000_000, 10);
         for range in TimeRange::parse(text).iter().flatten() {

@@ -11,6 +11,7 @@ pub(crate) mod dump;
 pub mod hardware;
 pub(crate) mod head;
 pub mod json;
+pub mod mcp;
 pub mod record_stats;
 pub(crate) mod records;
 pub(crate) mod rows;

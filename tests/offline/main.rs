@@ -21,6 +21,7 @@ mod json;
 mod judges;
 mod listed;
 mod locks;
+mod mcp;
 mod names;
 mod pairing;
 mod perf_options;

@@ -1,5 +1,6 @@
 //! `digest`: prints one page about a recording, or about the running machine after some seconds.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -10,6 +11,7 @@ use crate::filter::equals;
 use crate::kernel::spawn::Output;
 use crate::machine::host::HostThread;
 use crate::machine::sampler::HostView;
+use crate::machine::triage;
 use crate::report::digest::{Again, Digest, DigestSpec};
 use crate::session::hosts::PerHost;
 use crate::source::live::LiveSource;
@@ -18,7 +20,7 @@ use crate::symbols::SymbolOptions;
 use crate::symbols::shipped::ShippedTables;
 
 use crate::cli::args::digest::DigestArgs;
-use crate::cli::args::{OutputFormat, RecordingArgs, SelectionArgs};
+use crate::cli::args::{NameArgs, OutputFormat, RecordingArgs, SelectionArgs};
 use crate::cli::input::selection::{chosen_events, main_event, note_main_event};
 use crate::cli::output::{complain, print, print_json};
 use crate::cli::sampling::source_config;
@@ -28,6 +30,8 @@ use crate::cli::{config, input, signals, usage};
 const HOST_INTERVAL: Duration = Duration::from_secs(1);
 /// The minimum difference of a CPU to the others for a finding, in points.
 const POINTS: f64 = 10.0;
+/// The lines of a page next to a recording.
+const LINES: usize = 60;
 
 pub(crate) fn run(mut args: DigestArgs) -> anyhow::Result<u8> {
     if args.format == OutputFormat::Csv {
@@ -101,18 +105,49 @@ fn show(
         anyhow::bail!("the recording has no events with samples; perfprof-tui report --stats counts its records");
     };
     note_main_event("the event of the page", loaded, event, &events);
+    let digest = digest_of(loaded, event, which, (info, host, None), again)?;
+    match args.format {
+        OutputFormat::Json => print_json(&digest.json()),
+        _ => print(&digest.text(args.lines)),
+    }
+}
+
+/// Returns one page about a saved recording, with the figures of /proc of a range or of the present.
+pub(crate) fn page(
+    path: &Path,
+    names: &NameArgs,
+    host: Option<&HostView>,
+    range: Option<(u64, u64)>,
+) -> anyhow::Result<String> {
+    let (mut opened, _) =
+        input::open_silently(&RecordingArgs::from_files(vec![path.to_owned()], names.clone()), false)?;
+    let info = opened.source.info().clone();
+    let loaded = offline::load(&mut *opened.source, opened.symbols, IntakeOptions::default())?;
+    let which = SelectionArgs::default();
+    let event = main_event(&loaded, &chosen_events(&loaded, &which)?);
+    let event = event.ok_or_else(|| anyhow::anyhow!("the recording has no events with samples"))?;
+    let file = path.display().to_string();
+    let file = shlex::try_quote(&file).map_or_else(|_| file.clone(), |quoted| quoted.into_owned());
+    let again = Again { file: Some(file), options: String::new() };
+    let range = range.or_else(|| host.map(|host| triage::present(&host.history)));
+    Ok(digest_of(&loaded, event, &which, (&info, host, range), again)?.text(LINES))
+}
+
+fn digest_of(
+    loaded: &Offline,
+    event: usize,
+    which: &SelectionArgs,
+    (info, host, range): (&Info, Option<&HostView>, Option<(u64, u64)>),
+    again: Again,
+) -> anyhow::Result<Digest> {
     let is_narrowed = *which != SelectionArgs::default() || host.is_some() && !info.has_whole_cpus();
     let is_whole = *which == SelectionArgs::default() && info.has_whole_cpus();
     // Idle CPUs are omitted, as on the live screen.
     let clauses = which.filter.iter().map(|text| format!("({text})")).chain(["!idle".to_owned()]);
     let filter = Some(clauses.collect::<Vec<_>>().join(" && "));
     let filter = SelectionArgs { filter, ..which.clone() }.filter(loaded)?;
-    let digest =
-        Digest::of(loaded, DigestSpec { event, filter, is_whole, is_narrowed, info, host, points: POINTS, again });
-    match args.format {
-        OutputFormat::Json => print_json(&digest.json()),
-        _ => print(&digest.text(args.lines)),
-    }
+    let spec = DigestSpec { event, filter, is_whole, is_narrowed, info, host, range, points: POINTS, again };
+    Ok(Digest::of(loaded, spec))
 }
 
 /// Returns the options of the selection, as the user would type them.

@@ -6,13 +6,14 @@ mod completions;
 mod cpus;
 mod demo;
 mod diff;
-mod digest;
+pub(crate) mod digest;
 mod doctor;
 mod evlist;
 pub(crate) mod export;
 mod inject;
 pub(crate) mod list;
 pub(crate) mod live;
+mod mcp;
 pub(crate) mod probe;
 mod record;
 pub(crate) mod report;
@@ -40,6 +41,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<u8> {
         Some(CliCommand::Symbols(options)) => symbols::run(options),
         Some(CliCommand::Diff(options)) => diff::run(options),
         Some(CliCommand::Digest(options)) => digest::run(options),
+        Some(CliCommand::Mcp) => mcp::run(),
         Some(CliCommand::Cpus(options)) => cpus::run(options),
         Some(CliCommand::List(options)) => list::run(options),
         Some(CliCommand::Probe(options)) => probe::run(options),

@@ -14,6 +14,7 @@ const PAGES: &[&str] = &[
     include_str!("cpus.md"),
     include_str!("diff.md"),
     include_str!("digest.md"),
+    include_str!("mcp.md"),
     include_str!("probe.md"),
     include_str!("screens.md"),
     include_str!("filter.md"),

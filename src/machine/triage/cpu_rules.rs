@@ -59,7 +59,7 @@ pub(super) fn busy(totals: &Totals<'_>) -> Option<Finding> {
     }
     let figure = format!("{busy:.2} of {} CPUs busy", totals.cpus);
     let look = first.map_or(Look::Cpus(None), |first| Look::at(&first.comm, first.pid));
-    let finding = Finding::new(Cause::Busy, Severity::Look, 0.5 + 0.3 * share, figure, look);
+    let finding = Finding::new(Cause::Busy, Severity::Look, 0.3 + 0.2 * share, figure, look);
     let function = first.and_then(|first| {
         let (name, share) = totals.function(first)?;
         Some(format!("{}: {share:.0} % in {name}", first.comm))

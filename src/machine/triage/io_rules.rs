@@ -11,6 +11,8 @@ use crate::machine::resources::NetworkCounts;
 const DISK_BUSY: f64 = 0.8;
 const PRESSURE: f64 = 10.0;
 const SLOW_NS: f64 = 50e6;
+/// Requests per second that are many for any disk.
+const MANY_REQUESTS: f64 = 2000.0;
 /// Requests per second below which the mean time of requests means little.
 const LEAST_REQUESTS: f64 = 10.0;
 /// Failed connections per second, and the share of those opened.
@@ -34,7 +36,8 @@ pub(super) fn disk(totals: &Totals<'_>) -> Option<Finding> {
     let mean_ns = worst.waited_ms as f64 * 1e6 / worst.requests.max(1) as f64;
     let (some, full) = totals.pressure_of("io");
     let is_slow = mean_ns >= SLOW_NS && rate >= LEAST_REQUESTS;
-    if busy(worst) < DISK_BUSY && !(some >= PRESSURE && busy(worst) >= 0.1) && !is_slow {
+    let is_pressed = some >= PRESSURE && busy(worst) >= 0.1;
+    if busy(worst) < DISK_BUSY && rate < MANY_REQUESTS && !is_pressed && !is_slow {
         return None;
     }
     let depth = worst.weighted_ms as f64 / 1000.0 / totals.seconds;

@@ -14,11 +14,11 @@ const LITTLE: f64 = 0.05;
 /// The share of a limit that is near.
 const NEAR: f64 = 90.0;
 /// Bytes per second, intervals, and the share of them in which a process grows if it leaks. A program that computes also
-/// grows, but uses a CPU meanwhile.
+/// grows, but uses a CPU meanwhile, or waits for one.
 const GROWTH: f64 = 200e3;
 const GROWTH_INTERVALS: u32 = 6;
 const GROWTH_SHARE: f64 = 0.8;
-const GROWTH_CPU: f64 = 0.5;
+const GROWTH_CPU: f64 = 0.3;
 
 pub(super) fn killed(totals: &Totals<'_>) -> Option<Finding> {
     let groups = totals.groups.values().find(|group| group.killed > 0);
@@ -87,7 +87,8 @@ pub(super) fn growth(totals: &Totals<'_>) -> Option<Finding> {
     let per_second = |one: &ProcessTotal| totals.per_second(one.used.grown.max(0) as u64);
     let is_steady = |one: &&ProcessTotal| {
         let grew = f64::from(one.grew) >= GROWTH_SHARE * totals.looks as f64 && one.grew >= GROWTH_INTERVALS;
-        grew && per_second(one) >= GROWTH && totals.per_second(one.used.cpu_ns) < GROWTH_CPU * 1e9
+        grew && per_second(one) >= GROWTH
+            && totals.per_second(one.used.cpu_ns.saturating_add(one.used.delay_ns)) < GROWTH_CPU * 1e9
     };
     let worst = totals
         .processes
@@ -96,7 +97,7 @@ pub(super) fn growth(totals: &Totals<'_>) -> Option<Finding> {
         .max_by_key(|one| (one.used.grown, std::cmp::Reverse(one.used.pid)))?;
     let figure = format!("+{}/s", bytes(per_second(worst) as u64));
     let look = Look::unit("kmemleak", Some(worst.used.pid));
-    let finding = Finding::new(Cause::Growth, Severity::Look, 0.45, figure, look);
+    let finding = Finding::new(Cause::Growth, Severity::Look, 0.55, figure, look);
     let evidence = format!("resident memory grew in {} of {} seconds", worst.grew, totals.looks);
     let finding = finding.by(format!("{} {}", worst.used.comm, worst.used.pid)).shown_by(evidence);
     Some(Finding { confidence: Confidence::Likely, ..finding })

@@ -81,7 +81,7 @@ fn a_busy_program_is_named_with_its_function() {
     }];
     let list = found_in(&seconds(vec![second; 10]), &sampled, false);
     assert_eq!(list.iter().map(|one| one.cause).collect::<Vec<_>>(), [Cause::Busy]);
-    assert_eq!(list[0].text(), "cpu: 1.05 of 2 CPUs busy; gzip 1.00, sshd 0.05; gzip: 61 % in deflate (libz.so.1)");
+    assert_eq!(list[0].text(), "cpu: 1.05 of 2 CPUs busy; gzip 1.00; gzip: 61 % in deflate (libz.so.1)");
     let look = Look::Functions { label: "pid 42 gzip".to_owned(), filter: "pid == 42".to_owned() };
     assert_eq!((&list[0].look, list[0].severity), (&look, Severity::Look));
 }

@@ -158,7 +158,8 @@ impl<'a> Totals<'a> {
             let many = if program.processes > 1 { format!(" ×{}", program.processes) } else { String::new() };
             format!("{}{many} {}", program.comm, value(program.per_second))
         };
-        list.iter().take(3).map(one).collect::<Vec<_>>().join(", ")
+        let least = list.first().map_or(0, |first| first.sum / 10);
+        list.iter().take_while(|one| one.sum >= least).take(3).map(one).collect::<Vec<_>>().join(", ")
     }
 
     /// Returns the function with the most samples of a program, with its share of them.

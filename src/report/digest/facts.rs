@@ -46,6 +46,8 @@ pub(crate) struct DigestSpec<'a> {
     pub(crate) info: &'a Info,
     /// Figures of /proc during the session, on the running machine.
     pub(crate) host: Option<&'a HostView>,
+    /// The range for which figures of /proc count, on their clock; all without it.
+    pub(crate) range: Option<(u64, u64)>,
     /// The minimum difference of a CPU to the others, in points.
     pub(crate) points: f64,
     pub(crate) again: Again,
@@ -142,7 +144,7 @@ fn found(
     }
     let none = History::default();
     let history = spec.host.map_or(&none, |host| &host.history);
-    let range = (history.start().unwrap_or(0), history.end().unwrap_or(0));
+    let range = spec.range.unwrap_or((history.start().unwrap_or(0), history.end().unwrap_or(0)));
     triage::findings(&TriageInput { history, range, cpus: &list, processes, is_narrowed: spec.is_narrowed })
 }
 

@@ -39,6 +39,8 @@ pub enum Effect {
 pub enum OutsideRequest {
     /// Saves a snapshot under a name or a generated one: of all kept samples, or of a range of the session's clock.
     Save(Option<PathBuf>, Option<(u64, u64)>),
+    /// The same, and one page about it next to it.
+    SaveWithDigest(Option<PathBuf>, Option<(u64, u64)>),
     /// Writes a text to a file.
     Write(PathBuf, String),
     /// Saves the named filters.

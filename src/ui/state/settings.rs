@@ -49,11 +49,20 @@ impl Model {
         }
     }
 
-    pub(crate) fn save(&mut self, path: Option<String>) {
+    pub(crate) fn save(&mut self, path: Option<String>, with_digest: bool) {
+        let (path, range) = (path.map(PathBuf::from), self.clock_range());
+        let request = match with_digest {
+            true => OutsideRequest::SaveWithDigest(path, range),
+            false => OutsideRequest::Save(path, range),
+        };
+        self.effects.push(Effect::Outside(request));
+    }
+
+    /// Returns the selected range on the session's clock.
+    pub(crate) fn clock_range(&self) -> Option<(u64, u64)> {
         let start = self.context.answer.start;
         let range = self.selection.range();
-        let range = range.map(|(from, until)| (start.saturating_add(from), start.saturating_add(until)));
-        self.effects.push(Effect::Outside(OutsideRequest::Save(path.map(PathBuf::from), range)));
+        range.map(|(from, until)| (start.saturating_add(from), start.saturating_add(until)))
     }
 
     /// Sets a theme by name, or opens the theme prompt.

@@ -12,6 +12,7 @@ use crate::engine::{Engine, IntakeOptions, Offline, Request, offline};
 use crate::ingest::unit_feed::SEVERAL_HOSTS;
 use crate::kernel::tty;
 use crate::lang::counted;
+use crate::machine::sampler::HostView;
 use crate::panel::printable::EscapeForm;
 use crate::session::TimeMark;
 use crate::ui::OutsideRequest;
@@ -20,6 +21,7 @@ use crate::units;
 use crate::units::kit::{Settings, Spec};
 
 use crate::cli::args::{NameArgs, RecordingArgs};
+use crate::cli::commands::digest;
 use crate::cli::commands::export::save_again;
 use crate::cli::output::complain;
 use crate::cli::sampling::snapshot::{free_name, save, save_figures};
@@ -79,7 +81,8 @@ impl SessionDriver {
     /// Carries out a request of the screen.
     pub(crate) fn serve(&self, engine: &Engine, request: OutsideRequest) {
         match request {
-            OutsideRequest::Save(path, range) => self.save(engine, path, range),
+            OutsideRequest::Save(path, range) => self.save(engine, path, range, false),
+            OutsideRequest::SaveWithDigest(path, range) => self.save(engine, path, range, true),
             OutsideRequest::Write(path, text) => self.write(&path, &text),
             OutsideRequest::SaveFilters(filters) => self.tell(crate::cli::config::saved_filters::write(&filters)),
             OutsideRequest::Baseline(path) => self.baseline(engine, path),
@@ -88,7 +91,7 @@ impl SessionDriver {
         }
     }
 
-    fn save(&self, engine: &Engine, path: Option<PathBuf>, range: Option<(u64, u64)>) {
+    fn save(&self, engine: &Engine, path: Option<PathBuf>, range: Option<(u64, u64)>, with_digest: bool) {
         let path = path.or_else(|| self.name.clone()).unwrap_or_else(|| free_name(Path::new(""), "perfprof-"));
         let (reply, moments) = crossbeam_channel::bounded(1);
         let (figures_reply, figures) = crossbeam_channel::bounded(1);
@@ -105,6 +108,7 @@ impl SessionDriver {
             .map(|mark| TimeMark { at: mark.at.saturating_add(answer.start), ..mark.clone() })
             .collect();
         let start = (answer.wall_start, answer.start);
+        let (names, host) = (self.names.clone(), engine.host());
         let work = move || {
             let saved = match recording {
                 Some(files) => save_again(&files, &path, range, &marks),
@@ -117,6 +121,10 @@ impl SessionDriver {
             let saved = saved.and_then(|samples| {
                 let units = save_figures(&figures, &path, start)?;
                 Ok(if units.is_empty() { samples } else { format!("saved {units}; {samples}") })
+            });
+            let saved = saved.and_then(|text| match with_digest {
+                true => Ok(format!("{text}; {}", write_digest(&path, &names, host.as_deref(), range)?)),
+                false => Ok(text),
             });
             let _ = outside.send(OutsideEvent::Saved(saved));
         };
@@ -175,6 +183,21 @@ impl SessionDriver {
         };
         self.beside("unit", work);
     }
+}
+
+/// Writes one page about a saved recording next to it; returns a message.
+fn write_digest(
+    path: &Path,
+    names: &NameArgs,
+    host: Option<&HostView>,
+    range: Option<(u64, u64)>,
+) -> Result<String, String> {
+    let page = digest::page(path, names, host, range).map_err(|error| format!("{error:#}"))?;
+    let mut place = path.as_os_str().to_owned();
+    place.push(".digest.txt");
+    let place = PathBuf::from(place);
+    let written = output::file(&place, Some(EscapeForm::Text), |out| Ok(out.write_all(page.as_bytes())?));
+    written.map(|()| format!("one page about it in {}", place.display())).map_err(|error| error.to_string())
 }
 
 fn suspend() {

@@ -129,7 +129,10 @@ commands! { SESSION "Session" {
         => Asked(|app, text| app.model.sample_cpus(&text), |model| model.context.answer.cpus.clone());
     SAVE "save" ["S"] "save a snapshot as perf.data, for perf report"
         says "record snapshot dump evidence perf.data export" (Argument::named("file"))
-        => Given(|app, path| app.model.save(path));
+        => Given(|app, path| app.model.save(path, false));
+    SAVE_DIGEST "save-digest" ["alt-s"] "save a snapshot, and one page about it as text next to it"
+        says "ticket report summary page" (Argument::named("file"))
+        => Given(|app, path| app.model.save(path, true));
     COPY "copy" ["y", "Y", "ctrl-y"] "copy the view as text to the clipboard"
         says "clipboard yank" => Plain(|app| app.copy());
     WRITE "write" ["W"] "write the view as text to a file"

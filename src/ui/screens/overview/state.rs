@@ -37,9 +37,7 @@ impl OverviewState {
         let none = History::default();
         let history = model.context.host.as_deref().map_or(&none, |host| &host.history);
         let answer = &model.context.answer;
-        let on_clock =
-            |(from, until): (u64, u64)| (answer.start.saturating_add(from), answer.start.saturating_add(until));
-        let range = model.selection.range().map(on_clock);
+        let range = model.clock_range();
         let input = TriageInput {
             history,
             range: range.unwrap_or_else(|| triage::present(history)),

@@ -14,7 +14,7 @@ use crate::source::Info;
 use crate::ui::state::{Tab, ZoomTarget};
 use crate::ui::terminal::run::render;
 use crate::ui::theme::{Depth, Theme};
-use crate::ui::{App, Effect, Start};
+use crate::ui::{App, Effect, OutsideRequest, Start};
 
 const SECOND: u64 = 1_000_000_000;
 
@@ -90,9 +90,9 @@ fn one_fault_on_a_small_terminal() {
 fn several_faults_on_a_wide_terminal() {
     insta::assert_snapshot!(screen(&session((200, 60), refused), (200, 60)), @r"
     Overview, last 10 s: 1 bad, 2 worth a look
-    ›● network  30 % of connects fail                                                             600 of 2.0 k a second, since 00:10                                                         M syscalls
-     ○ cpu      1.00 of 2 CPUs busy               gzip 1.00                                       since 00:10                                                                                1 functions
-     ○ changed  +1.00 CPUs                        +gzip 1.00 CPUs                                 against the 10 s before, since 00:10                                                       b compare
+    ›● network  30 % of connects fail                                                                                  600 of 2.0 k a second, since 00:10                                   M syscalls
+     ○ cpu      1.00 of 2 CPUs busy               gzip 1.00                                                            since 00:10                                                          1 functions
+     ○ changed  +1.00 CPUs                        +gzip 1.00 CPUs                                                      against the 10 s before, since 00:10                                 b compare
 
      CPU 50 % of 2 busy · 0.0 waiting for a CPU · no disk in use · memory 75 % available · 6000 failed connections
     ");
@@ -123,6 +123,15 @@ fn enter_starts_a_unit_and_backspace_returns() {
     assert!(app.model.effects.iter().any(|effect| matches!(effect, Effect::Unit(_))));
     press(&mut app, KeyCode::Backspace);
     assert_eq!(app.model.frame.tab, Tab::Overview);
+}
+
+/// `alt-s` saves the snapshot and a page about it.
+#[test]
+fn a_page_is_saved_next_to_the_recording() {
+    let mut app = session((80, 24), |_| {});
+    app.input(&Event::Key(KeyEvent::new(KeyCode::Char('s'), KeyModifiers::ALT)));
+    let saves = |effect: &Effect| matches!(effect, Effect::Outside(OutsideRequest::SaveWithDigest(None, None)));
+    assert!(app.model.effects.iter().any(saves), "{:?}", app.model.effects);
 }
 
 /// The map's range is answered from the kept figures: the first ten seconds were calm.

@@ -21,7 +21,8 @@ pub enum Bytes {
 }
 
 impl Bytes {
-    pub(crate) fn of(file: &File) -> io::Result<Self> {
+    /// Maps a file.
+    pub fn of(file: &File) -> io::Result<Self> {
         Ok(Self::Mapped(Arc::new(Mapped::new(file)?)))
     }
 

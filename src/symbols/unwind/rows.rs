@@ -2,13 +2,15 @@
 //! `.debug_frame` (LSB Core, "Exception Frames"; DWARF 5, section 6.4).
 
 mod bare;
+mod frames;
 mod traced;
+mod usual;
 
 use std::ops::Range;
 
 use gimli::{
-    BaseAddresses, CfaRule, Encoding, Expression, FrameDescriptionEntry, Operation, Register, RegisterRule,
-    UnwindContext, UnwindContextStorage, UnwindExpression, UnwindSection, UnwindTableRow,
+    BaseAddresses, CfaRule, Encoding, Expression, Operation, Register, RegisterRule, UnwindContextStorage,
+    UnwindExpression, UnwindSection, UnwindTableRow,
 };
 use thiserror::Error;
 
@@ -53,7 +55,7 @@ pub(crate) fn rule_in(rows: &[u64], pc: u64) -> Rule {
 
 /// Everything that rows and their positions depend on, for hashing.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Contents<'a> {
+pub struct Contents<'a> {
     /// The machine fields of the file's header.
     head: &'a [u8],
     segments: Vec<Segment>,
@@ -65,7 +67,7 @@ pub(crate) struct Contents<'a> {
 }
 
 /// Returns the content that a file's rows are built from. `None` if the file does not have a table.
-pub(crate) fn contents(bytes: &Bytes) -> Option<Contents<'_>> {
+pub fn contents(bytes: &Bytes) -> Option<Contents<'_>> {
     let program = ElfProgram::of(bytes).ok()?;
     let found = |name: &&str| program.section(name).map(|section| section.bytes(bytes));
     let tables: Vec<&[u8]> = SECTIONS.iter().filter_map(found).collect();
@@ -119,6 +121,16 @@ struct Registers {
     word: i64,
 }
 
+impl Registers {
+    /// Returns the number of a register as rules have it.
+    fn number(self, register: Register) -> Option<u8> {
+        match self.word {
+            8 => u8::try_from(register.0).ok(),
+            _ => WIDE.get(usize::from(register.0)).copied(),
+        }
+    }
+}
+
 const X86_64: Registers = Registers { sp: Register(7), fp: Register(6), ra: Register(16), word: 8 };
 const AARCH64: Registers = Registers { sp: Register(31), fp: Register(29), ra: Register(30), word: 8 };
 const I386: Registers = Registers { sp: Register(4), fp: Register(5), ra: Register(8), word: 4 };
@@ -143,10 +155,11 @@ pub fn of(bytes: &Bytes) -> Result<UnwindRows, NoRows> {
     for name in SECTIONS {
         let Some(section) = program.section(name) else { continue };
         let before = found.functions.len();
+        let reader = frames::TableReader { bases: &bases, machine: registers, base };
         if name == SECTIONS[0] {
-            read(&section.eh_frames(bytes, shape), &bases, registers, base, &mut found)?;
+            reader.read_eh_frame(&section.eh_frames(bytes, shape), &mut found)?;
         } else {
-            read(&section.debug_frames(bytes, shape), &bases, registers, base, &mut found)?;
+            reader.read(&section.debug_frames(bytes, shape), &mut found)?;
         }
         from = from.or((found.functions.len() > before).then_some(name));
     }
@@ -203,7 +216,8 @@ pub(crate) fn of_code(frames: &[u8], size: u64, is_arm: bool) -> Option<Vec<u64>
     let behind = AT.checked_add(size.checked_next_multiple_of(8)?)?;
     let bases = BaseAddresses::default().set_eh_frame(behind).set_text(AT);
     let mut found = Found::default();
-    read(&section, &bases, if is_arm { AARCH64 } else { X86_64 }, 0, &mut found).ok()?;
+    let machine = if is_arm { AARCH64 } else { X86_64 };
+    frames::TableReader { bases: &bases, machine, base: 0 }.read(&section, &mut found).ok()?;
     found.functions.sort_by_key(|function| function.start);
     let rows = merged(&found.functions, &found.rows);
     // Some tables are relative to their own address.
@@ -223,18 +237,19 @@ fn code<'a>(program: &ElfProgram<'a>) -> traced::UncoveredCode<'a> {
 /// Returns start and end of the functions that tables cover.
 fn covered(program: &ElfProgram<'_>, bytes: &[u8]) -> Vec<(u64, u64)> {
     let (bases, mut all) = (program.bases(), Vec::new());
-    let mut add = |entry: FrameDescriptionEntry<Slice<'_>>| {
-        let start = entry.initial_address();
-        all.extend(start.checked_add(entry.len()).map(|end| (start, end)));
+    let machine = if program.machine == Machine::Aarch64 { AARCH64 } else { X86_64 };
+    let mut add = |start: u64, len: u64| {
+        all.extend(start.checked_add(len).map(|end| (start, end)));
         if all.len() > MAX_ROWS { Err(()) } else { Ok(()) }
     };
     for name in SECTIONS {
         let Some(section) = program.section(name) else { continue };
         // With too many functions no rows are built anyway.
         let _ = if name == SECTIONS[0] {
-            each_function(&section.eh_frames(bytes, program.shape), &bases, &mut add)
+            frames::each_of_eh_frame(&section.eh_frames(bytes, program.shape), &bases, machine, &mut add)
         } else {
-            each_function(&section.debug_frames(bytes, program.shape), &bases, &mut add)
+            let frames = section.debug_frames(bytes, program.shape);
+            each_function(&frames, &bases, |entry| add(entry.initial_address(), entry.len()))
         };
     }
     all
@@ -265,71 +280,6 @@ impl Found {
         self.rows.extend(rules.iter().filter_map(within));
         self.functions.push(Function { start, end, rows: first..self.rows.len() });
     }
-}
-
-/// Room for the registers that nearly all functions save. gimli's own storage, which is copied for each function, has
-/// room for 192 of them.
-#[derive(Debug, PartialEq, Eq)]
-struct FewRegisters;
-
-const FEW: usize = if cfg!(target_arch = "x86_64") { 8 } else { 16 };
-
-impl UnwindContextStorage<usize> for FewRegisters {
-    type Rules = [(Register, RegisterRule<usize>); FEW];
-    type Stack = Box<[UnwindTableRow<usize, Self>; 4]>;
-}
-
-fn read<'a, S: UnwindSection<Slice<'a>>>(
-    frames: &S,
-    bases: &BaseAddresses,
-    machine: Registers,
-    base: u64,
-    Found { functions, rows }: &mut Found,
-) -> Result<(), NoRows>
-where
-    S::Offset: std::hash::Hash + Eq,
-{
-    let (mut few, mut many) = (UnwindContext::<_, FewRegisters>::new_in(), None);
-    each_function(frames, bases, |entry| {
-        let near = |address: u64| u32::try_from(address.checked_sub(base)?).ok();
-        let end = entry.initial_address().checked_add(entry.len()).and_then(near);
-        let Some((start, end)) = near(entry.initial_address()).zip(end).filter(|(start, end)| start < end) else {
-            return Ok(());
-        };
-        let first = rows.len();
-        if entry.is_signal_trampoline() && machine.word == 8 {
-            rows.push(Rule::Signal(0).from(start));
-        } else {
-            let within = |at: u64| near(at).filter(|at| (start..end).contains(at));
-            let from = (&entry, frames, bases);
-            let mut done = read_function(from, machine, &mut few, within, rows);
-            if matches!(done, Err(gimli::Error::TooManyRegisterRules)) {
-                rows.truncate(first);
-                done = read_function(from, machine, many.get_or_insert_with(UnwindContext::new), within, rows);
-            }
-            if done.is_err() {
-                rows.truncate(first);
-                return Ok(());
-            }
-        }
-        functions.push(Function { start, end, rows: first..rows.len() });
-        if rows.len() > MAX_ROWS { Err(NoRows::TooMany) } else { Ok(()) }
-    })
-}
-
-fn read_function<'a, S: UnwindSection<Slice<'a>>, T: UnwindContextStorage<usize>>(
-    (entry, frames, bases): (&FrameDescriptionEntry<Slice<'a>>, &S, &BaseAddresses),
-    machine: Registers,
-    context: &mut UnwindContext<usize, T>,
-    within: impl Fn(u64) -> Option<u32>,
-    rows: &mut Vec<u64>,
-) -> gimli::Result<()> {
-    let mut table = entry.rows(frames, bases, context)?;
-    while let Some(row) = table.next_row()? {
-        let at = within(row.start_address());
-        rows.extend(at.map(|at| rule(row, frames, entry.cie().encoding(), machine).from(at)));
-    }
-    Ok(())
 }
 
 /// Merges all functions into one table. Of two at one address the first wins; the space between functions becomes a
@@ -373,10 +323,6 @@ fn rule<'a>(
     // Rules count each word as eight bytes.
     let (sp, fp) = (machine.sp, machine.fp);
     let bytes = |n: i64| n.saturating_mul(8 / machine.word);
-    let number = |register: Register| match machine.word {
-        8 => u8::try_from(register.0).ok(),
-        _ => WIDE.get(usize::from(register.0)).copied(),
-    };
     if let (true, Some(RegisterRule::Expression(at))) = (machine.word == I386.word, &caller) {
         // Only signal frames have it in another place than on top.
         let at = read(at).and_then(|said| said.above(sp)).and_then(|at| at.checked_sub(CONTEXT_IP));
@@ -386,7 +332,7 @@ fn rule<'a>(
         CfaRule::RegisterAndOffset { register, offset } if *register == sp => Some(Cfa::Sp(bytes(*offset))),
         CfaRule::RegisterAndOffset { register, offset } if *register == fp => Some(Cfa::Fp(bytes(*offset))),
         CfaRule::RegisterAndOffset { register, offset } => {
-            number(*register).map(|register| Cfa::Register(register, bytes(*offset)))
+            machine.number(*register).map(|register| Cfa::Register(register, bytes(*offset)))
         }
         CfaRule::Expression(at) => match read(at) {
             Some(said) => match said.stub(machine) {
@@ -402,14 +348,43 @@ fn rule<'a>(
         Some(RegisterRule::Expression(at)) if at_itself(&at) => Saved::AtItself,
         _ => Saved::Same,
     };
+    combined(cfa, saved, caller.map_or(Place::Unset, |caller| Place::of(&caller)), machine)
+}
+
+/// The location of a register's value in the caller.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    Unset,
+    Undefined,
+    Same,
+    /// At CFA+n.
+    At(i64),
+    In(u16),
+    Other,
+}
+
+impl Place {
+    fn of(rule: &RegisterRule<usize>) -> Self {
+        match rule {
+            RegisterRule::Undefined => Self::Undefined,
+            RegisterRule::SameValue => Self::Same,
+            RegisterRule::Offset(n) => Self::At(*n),
+            RegisterRule::Register(register) => Self::In(register.0),
+            _ => Self::Other,
+        }
+    }
+}
+
+/// Returns the rule of these locations, if there is one.
+fn combined(cfa: Option<Cfa>, saved: Saved, caller: Place, machine: Registers) -> Rule {
     let (caller, saved) = match (machine.ra == AARCH64.ra, caller) {
-        (false, Some(RegisterRule::Offset(at))) if at == -machine.word => (Caller::OnTop, saved),
-        (false, Some(RegisterRule::Register(register))) => match number(register) {
+        (false, Place::At(at)) if at == -machine.word => (Caller::OnTop, saved),
+        (false, Place::In(register)) => match machine.number(Register(register)) {
             Some(register) => (Caller::In(register), saved),
             None => return Rule::Unsupported,
         },
-        (true, None | Some(RegisterRule::SameValue)) => (Caller::Link, saved),
-        (true, Some(RegisterRule::Offset(at))) => match saved {
+        (true, Place::Unset | Place::Same) => (Caller::Link, saved),
+        (true, Place::At(at)) => match saved {
             Saved::At(fp) if fp.checked_add(8) == Some(at) => (Caller::Beside, saved),
             Saved::Same => (Caller::Alone(at), saved),
             _ => return Rule::Unsupported,

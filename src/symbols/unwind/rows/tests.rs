@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use gimli::{CieOrFde, Evaluation, EvaluationResult, Location, Value};
+use gimli::{CieOrFde, Evaluation, EvaluationResult, Location, UnwindContext, Value};
 use object::{Architecture, Object};
 use proptest::prelude::*;
 
@@ -176,6 +176,39 @@ fn rows_lead_where_the_tables_lead() {
         looked_at += looked;
     }
     assert!(looked_at > 10_000, "{looked_at}");
+}
+
+#[test]
+fn usual_functions_have_the_rows_that_gimli_finds() {
+    let mut functions = 0;
+    for path in files() {
+        let bytes = map(&path);
+        let program = ElfProgram::of(&bytes).expect("elf");
+        let Some(section) = program.section(".eh_frame") else { continue };
+        let (frames, bases) = (section.eh_frames(&bytes, program.shape), program.bases());
+        let machine = if program.machine == Machine::Aarch64 { AARCH64 } else { X86_64 };
+        let reader = frames::TableReader { bases: &bases, machine, base: 0 };
+        let (mut ours, mut theirs) = (super::Found::default(), super::Found::default());
+        reader.read_eh_frame(&frames, &mut ours).expect("rows");
+        reader.read(&frames, &mut theirs).expect("rows");
+        assert_eq!(ours.functions.len(), theirs.functions.len(), "{path:?}");
+        for (ours_of, theirs_of) in ours.functions.iter().zip(&theirs.functions) {
+            assert_eq!((ours_of.start, ours_of.end), (theirs_of.start, theirs_of.end));
+            let mut expected = theirs.rows[theirs_of.rows.clone()].to_vec();
+            expected.dedup_by_key(|row| *row >> 32);
+            let mut found = ours.rows[ours_of.rows.clone()].to_vec();
+            found.dedup_by_key(|row| *row >> 32);
+            assert_eq!(found, expected, "{path:?}: {:#x}", ours_of.start);
+        }
+        functions += ours.functions.len();
+        let mut starts = Vec::new();
+        let all: Result<(), ()> = frames::each_of_eh_frame(&frames, &bases, machine, |start, len| {
+            starts.push((start, start.wrapping_add(len)));
+            Ok(())
+        });
+        assert!(all.is_ok() && starts.len() >= ours.functions.len(), "{path:?}");
+    }
+    assert!(functions > 10_000, "{functions}");
 }
 
 #[test]

@@ -101,7 +101,8 @@ pub(crate) fn symbols(
 }
 
 /// Returns the linked addresses where functions begin, from symbols, without the cold parts that compilers move away.
-pub(super) fn starts_of_functions(file: &Elf<'_>, bytes: &[u8]) -> Vec<u64> {
+/// Only names of functions at wanted addresses are read.
+pub(super) fn starts_of_functions(file: &Elf<'_>, bytes: &[u8], is_wanted: &dyn Fn(u64) -> bool) -> Vec<u64> {
     let is_part = |raw: &Raw<'_>| memchr::memmem::find(raw.name(), b".cold").is_some();
     let mut starts = Vec::new();
     for kind in [SymbolSection::All, SymbolSection::Dynamic] {
@@ -109,7 +110,8 @@ pub(super) fn starts_of_functions(file: &Elf<'_>, bytes: &[u8]) -> Vec<u64> {
         // A label in assembly may be anywhere.
         let is_function =
             |all: &Symbols<'_>, sym: &ElfSym| matches!(sym.kind, STT_FUNC | STT_GNU_IFUNC) && all.is_function(sym);
-        starts.extend(symbols.wanted(&Some, is_function).filter(|raw| !is_part(raw)).map(|raw| raw.start));
+        let wanted = |at: u64| Some(at).filter(|at| is_wanted(*at));
+        starts.extend(symbols.wanted(&wanted, is_function).filter(|raw| !is_part(raw)).map(|raw| raw.start));
     }
     starts
 }

@@ -79,10 +79,10 @@ pub fn contents(bytes: &Bytes) -> Option<Contents<'_>> {
     let sections = names.into_iter().map(address).collect();
     let bare = match program.machine {
         Machine::Aarch64 => bare::SECTIONS.iter().filter_map(found).collect(),
-        Machine::X86_64 if traced::has_bare(&code(&program), &covered(&program, bytes)) => {
-            let code = program.code().into_iter().map(|(_, code)| code);
-            SYMBOLS.iter().filter_map(found).chain(code).collect()
-        }
+        Machine::X86_64 => match traced::examined(&code(&program), covered(&program, bytes)) {
+            Some(code) => SYMBOLS.iter().filter_map(found).chain(code).collect(),
+            None => Vec::new(),
+        },
         _ => Vec::new(),
     };
     Some(Contents { head: bytes.get(..HEAD)?, segments: program.segments, sections, tables, bare })
@@ -167,7 +167,9 @@ pub fn of(bytes: &Bytes) -> Result<UnwindRows, NoRows> {
         Machine::Aarch64 => program.elf.iter().for_each(|elf| bare::add(elf, base, &mut found)),
         Machine::X86_64 => {
             let elf = program.elf.as_ref();
-            let symbols = || elf.map_or_else(Vec::new, |elf| elf::starts_of_functions(elf, bytes));
+            let symbols = |is_wanted: &dyn Fn(u64) -> bool| {
+                elf.map_or_else(Vec::new, |elf| elf::starts_of_functions(elf, bytes, is_wanted))
+            };
             traced::add(&code(&program), symbols, base, &mut found);
         }
         _ => {}

@@ -212,6 +212,30 @@ fn usual_functions_have_the_rows_that_gimli_finds() {
 }
 
 #[test]
+fn rows_depend_on_the_recognized_content_only() {
+    let mut left_out = 0;
+    for path in files() {
+        let bytes = map(&path);
+        let Some(contents) = contents(&bytes).filter(|contents| !contents.bare.is_empty()) else { continue };
+        let offset = |part: &[u8]| part.as_ptr().addr() - bytes.as_ptr().addr();
+        let mut without = bytes.to_vec();
+        let program = ElfProgram::of(&bytes).expect("elf");
+        for (_, code) in program.code() {
+            without[offset(code)..][..code.len()].fill(0xcc);
+            left_out += code.len();
+        }
+        for part in &contents.bare {
+            without[offset(part)..][..part.len()].copy_from_slice(part);
+            left_out = left_out.saturating_sub(part.len());
+        }
+        let without = Bytes::from(without);
+        assert_eq!(of(&without).expect("rows"), of(&bytes).expect("rows"), "{path:?}");
+        assert_eq!(super::contents(&without).as_ref(), Some(&contents), "{path:?}");
+    }
+    assert!(left_out > 1 << 20, "{left_out}");
+}
+
+#[test]
 fn a_table_begins_where_code_does_and_ends_in_a_gap() {
     let table = of(&map(SPIN)).expect("rows");
     assert_eq!(table.base, 0x40_0000);

@@ -3,6 +3,7 @@
 //! address, and where the caller's frame register was saved. For code that only a computed jump reaches, a state is
 //! accepted only if exactly one candidate lets all paths return with a balanced stack.
 
+mod examined;
 mod state;
 mod trace;
 
@@ -13,6 +14,7 @@ use rustc_hash::FxHashSet;
 
 use super::Found;
 use crate::kernel::walk::rule::Rule;
+pub(super) use examined::examined;
 use state::{Effects, State, Step};
 use trace::{Claim, Claims, Trace};
 
@@ -33,7 +35,12 @@ pub(super) struct UncoveredCode<'a> {
 }
 
 /// Adds the functions in code that no known function covers. Symbols provide some of the starts.
-pub(super) fn add(code: &UncoveredCode<'_>, symbols: impl FnOnce() -> Vec<u64>, base: u64, found: &mut Found) {
+pub(super) fn add(
+    code: &UncoveredCode<'_>,
+    symbols: impl FnOnce(&dyn Fn(u64) -> bool) -> Vec<u64>,
+    base: u64,
+    found: &mut Found,
+) {
     let mut covered: Vec<(u64, u64)> =
         found.functions.iter().map(|f| (base + u64::from(f.start), base + u64::from(f.end))).collect();
     covered.sort_unstable();
@@ -41,7 +48,8 @@ pub(super) fn add(code: &UncoveredCode<'_>, symbols: impl FnOnce() -> Vec<u64>, 
     if !(1..=MAX_BYTES).contains(&tracer.bare) {
         return;
     }
-    tracer.trace_all(code.entry, &symbols());
+    let starts = symbols(&|at| tracer.bare_at(at).is_some());
+    tracer.trace_all(code.entry, &starts);
     tracer.rows(|start, end, rules| {
         if let Some((start, end)) = start.checked_sub(base).zip(end.checked_sub(base)) {
             let rules: Vec<(Rule, u64)> = rules.iter().map(|(rule, at)| (*rule, at - base)).collect();
@@ -137,13 +145,8 @@ impl<'a> Tracer<'a> {
             self.take(trace);
         }
         symbols.iter().for_each(|at| self.begin(*at));
-        // A large program with little uncovered code is not searched completely.
-        let mut left = self.bare.saturating_mul(CALLERS_PER_BYTE);
-        for (start, end) in self.covered.clone() {
-            let Some(rest) = left.checked_sub(end.saturating_sub(start)) else { break };
-            left = rest;
-            self.calls_of(start, end);
-        }
+        let callers: Vec<(u64, u64)> = self.callers().collect();
+        callers.into_iter().for_each(|(start, end)| self.calls_of(start, end));
         self.trace_fresh();
         // Searches between known functions for code that only computed jumps or pointers reach.
         for (start, end) in self.gaps() {

@@ -128,7 +128,7 @@ fn traced(path: &std::path::Path, with_symbols: bool) -> (u64, u64, Vec<(u64, Ru
     let table = rows::of(&bytes).expect("rows");
     let program = rows::ElfProgram::of(&bytes).expect("elf");
     let elf = program.elf.as_ref().expect("sections");
-    let symbols = elf::starts_of_functions(elf, &bytes);
+    let symbols = elf::starts_of_functions(elf, &bytes, &|_| true);
     let code = rows::code(&program);
     let mut tracer = Tracer::new(&code, Vec::new());
     // A library's own tables do not mark its entry point as without a caller.

@@ -11,6 +11,7 @@ pub mod machine;
 pub mod perf_event;
 pub mod process;
 pub mod procfs;
+mod procmap;
 mod shared;
 pub(crate) mod tty;
 pub mod walk;

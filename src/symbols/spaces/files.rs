@@ -85,6 +85,7 @@ struct Table {
 #[derive(Debug, Default)]
 pub(crate) struct Files {
     known: FxHashMap<Key, Id>,
+    recent: RecentFiles,
     /// Tables by digest: files of different containers are mostly the same.
     same: FxHashMap<u64, Id>,
     tables: FxHashMap<Id, Table>,
@@ -126,8 +127,14 @@ impl Files {
         if map.inode == 0 {
             return None;
         }
+        let recent = self.recent.get(map).and_then(|identity| self.known.get(&Key::File(identity)));
+        if let Some(id) = recent {
+            return Some(*id);
+        }
         let file = find_file::of_mapping(pid, map).ok()?;
-        self.of_file(&name(), &file, store)
+        let id = self.of_file(&name(), &file, store);
+        self.recent.add(map, file);
+        id
     }
 
     /// Returns the table of a file; `None` if it cannot be read.
@@ -147,6 +154,11 @@ impl Files {
         let id = self.make(id, &bytes, store);
         bytes.rest();
         Some(id)
+    }
+
+    /// Closes files that were mapped a while ago.
+    pub(crate) fn close_old(&mut self) {
+        self.recent.close_old();
     }
 
     /// Returns whether a table is being built on the other thread.
@@ -362,6 +374,43 @@ pub(super) fn place_rows(spans: &[RowRange], bias: u64, map: &procfs::ProcMappin
             out.push(Mapping { start: from, end, bias, span: Some(*span), mark: None });
         }
         from = end;
+    }
+}
+
+/// Files that processes mapped within the last second, so that several processes that start do not open them each.
+/// They stay open: their numbers do not become those of other files.
+#[derive(Debug, Default)]
+struct RecentFiles {
+    files: FxHashMap<(u32, u32, u64), (Identity, std::fs::File)>,
+    since: Option<Instant>,
+}
+
+impl RecentFiles {
+    const LASTS: Duration = Duration::from_secs(1);
+    const MOST: usize = 64;
+
+    fn close_old(&mut self) {
+        if self.since.is_some_and(|since| since.elapsed() >= Self::LASTS) {
+            self.files.clear();
+            self.since = None;
+        }
+    }
+
+    fn get(&mut self, map: &procfs::ProcMapping) -> Option<Identity> {
+        self.close_old();
+        self.files.get(&(map.major, map.minor, map.inode)).map(|(identity, _)| *identity)
+    }
+
+    /// Adds a mapping's file, unless its file system reports other numbers in maps than in stat.
+    fn add(&mut self, map: &procfs::ProcMapping, file: std::fs::File) {
+        let Ok(identity) = key_of(&file) else { return };
+        let (device, inode, ..) = identity;
+        if self.files.len() < Self::MOST
+            && (libc::major(device), libc::minor(device), inode) == (map.major, map.minor, map.inode)
+        {
+            self.since.get_or_insert_with(Instant::now);
+            self.files.insert((map.major, map.minor, map.inode), (identity, file));
+        }
     }
 }
 

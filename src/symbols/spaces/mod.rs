@@ -324,6 +324,7 @@ impl<S: Store> AddressSpaceTracker<S> {
         let ready: Vec<i32> = self.due.extract_if(|_, at| *at <= now).map(|(pid, _)| pid).collect();
         ready.into_iter().for_each(|pid| self.read(pid));
         self.probe(now);
+        self.files.close_old();
         if self.files.next().is_some_and(|at| at <= now) {
             let waiting = self.files.take_waiting();
             self.place_anew(&waiting, now);

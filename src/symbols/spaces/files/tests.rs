@@ -212,6 +212,23 @@ fn a_table_that_is_coming_stays_and_the_next_of_too_many_is_made_at_once() {
     assert!(matches!(made_of(&files, next), TableOutcome::Of(..)) && jobs.len() == 1);
 }
 
+#[test]
+fn a_file_that_another_process_has_just_mapped_is_not_opened_again() {
+    if !may_look("a_file_that_another_process_has_just_mapped_is_not_opened_again") {
+        return;
+    }
+    let maps = procfs::exec_maps(std::process::id() as i32);
+    let libc = maps.iter().find(|map| memchr::memmem::find(&map.name, b"/libc.so").is_some()).expect("mapped");
+    let (mut files, mut store) = (Files::default(), BuildCounter { room: 1 << 40, ..BuildCounter::default() });
+    let first = files.of(std::process::id() as i32, libc, &mut store).expect("opened");
+    // There is no such process, so that its files cannot be opened.
+    let is_recent = files.of(i32::MAX, libc, &mut store);
+    assert!(is_recent == Some(first) || libc.major == 0, "{is_recent:?}");
+    files.recent.since = Instant::now().checked_sub(RecentFiles::LASTS);
+    assert_eq!(files.of(i32::MAX, libc, &mut store), None);
+    assert!(files.recent.files.is_empty());
+}
+
 fn map(start: u64, len: u64, offset: u64) -> procfs::ProcMapping {
     let line = format!("{start:x}-{:x} r-xp {offset:08x} 08:01 7 /usr/bin/x", start + len);
     procfs::parse_maps_line(line.as_bytes()).expect("a line")

@@ -7,10 +7,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crossbeam_channel::{Receiver, Sender, unbounded};
-use perfprof_tui::engine::aggregator::{Aggregator, AggregatorLinks};
-use perfprof_tui::engine::published::Published;
-use perfprof_tui::engine::symbolizer::{LookedUp, LookupJob, Symbolizer};
+use perfprof_tui::engine::aggregator::{Aggregator, AggregatorEnds, AggregatorLinks};
+use perfprof_tui::engine::symbolizer::LookedUp;
 use perfprof_tui::engine::{IntakeOptions, Options, Request, SourceMessage};
 use perfprof_tui::filter::Filter;
 use perfprof_tui::kernel::attr::{Attr, Flag};
@@ -18,7 +16,7 @@ use perfprof_tui::perfdata::EventDesc;
 use perfprof_tui::query::{Age, Question};
 use perfprof_tui::record::kinds::{FileId, Mmap, encode, encode_comm, types};
 use perfprof_tui::session::Origin;
-use perfprof_tui::source::{Batch, Info, Waker};
+use perfprof_tui::source::{Batch, Info};
 use perfprof_tui::symbols::{SymbolOptions, Symbolized};
 use rustc_hash::FxHashMap;
 use rustix::time::{ClockId, clock_gettime};
@@ -56,7 +54,7 @@ fn main() {
         }
     }
     let all_ns = (taken_ns + view_ns) as f64;
-    let answer = live.shared.answer.load();
+    let answer = live.ends.shared.answer.load();
     let samples = answer.ledger.received;
     println!("{cpus} CPUs, {seconds} s: {samples} samples, {records} records, {} rows", answer.view.rows);
     println!("records: {:.2} µs per sample", taken_ns as f64 / 1e3 / samples as f64);
@@ -172,18 +170,11 @@ fn words(words: &[u64]) -> Vec<u8> {
     words.iter().flat_map(|word| word.to_le_bytes()).collect()
 }
 
-/// The thread that owns the profile, called directly, with the ends of its channels.
+/// The thread that owns the profile, called directly.
 struct Live {
     worker: Aggregator,
-    batches: Sender<SourceMessage>,
-    requests: Sender<Request>,
-    shared: Arc<Published>,
-    jobs: Receiver<LookupJob>,
-    names: Sender<LookedUp>,
+    ends: AggregatorEnds,
     known: FxHashMap<(u32, u64), Arc<str>>,
-    recycled: Receiver<Vec<u8>>,
-    /// The other ends of unused channels.
-    _others: Box<dyn std::any::Any>,
 }
 
 impl Live {
@@ -193,23 +184,7 @@ impl Live {
         attr.set(Flag::SampleIdAll, true);
         let events = vec![EventDesc { name: "cpu-clock".into(), attr, ids: vec![1] }];
         let info = Info { events, start: START, n_cpus, ..Info::new(Origin::Live) };
-        let ((batches, batch_rx), (recycle, recycled)) = (unbounded(), unbounded());
-        let ((requests, request_rx), (notice_tx, notices)) = (unbounded(), unbounded());
-        let ((job_tx, jobs), (names, name_rx)) = (unbounded(), unbounded());
-        let ((line_jobs, line_rx), (line_tx, lines)) = (unbounded(), unbounded());
-        let ((controls, control_rx), (lists, list_rx)) = (unbounded(), unbounded());
-        let shared = Arc::new(Published::default());
-        let links = AggregatorLinks {
-            batches: batch_rx,
-            recycle,
-            requests: request_rx,
-            controls,
-            waker: Waker::default(),
-            notices: notice_tx,
-            shared: shared.clone(),
-            symbolizer: Symbolizer { jobs: job_tx, lists, names: name_rx, line_jobs, lines },
-            fetcher: None,
-        };
+        let (links, ends) = AggregatorLinks::without_threads();
         let options = Options {
             symbols: SymbolOptions::live(),
             memory: 1 << 30,
@@ -224,9 +199,7 @@ impl Live {
             no_inline: true,
         };
         let worker = Aggregator::new(&info, options, links);
-        let others = Box::new((notices, line_rx, line_tx, control_rx, list_rx));
-        let known = FxHashMap::default();
-        let mut live = Self { worker, batches, requests, shared, jobs, names, known, recycled, _others: others };
+        let mut live = Self { worker, ends, known: FxHashMap::default() };
         let question = Question {
             age: Age::Last(30_000_000_000),
             filter: Filter::parse("!idle").ok().map(Arc::new),
@@ -239,10 +212,10 @@ impl Live {
 
     /// Returns the CPU time that the worker takes for a batch and the names of its new frames.
     fn take(&mut self, batch: Batch) -> u64 {
-        self.shared.held.waiting.fetch_add(batch.bytes.len(), std::sync::atomic::Ordering::Relaxed);
-        self.batches.send(SourceMessage::Batch(Box::new(batch))).expect("the worker is here");
+        self.ends.shared.held.waiting.fetch_add(batch.bytes.len(), std::sync::atomic::Ordering::Relaxed);
+        self.ends.batches.send(SourceMessage::Batch(Box::new(batch))).expect("the worker is here");
         let mut took = self.turn();
-        while let Ok(job) = self.jobs.try_recv() {
+        while let Ok(job) = self.ends.jobs.try_recv() {
             let known = &mut self.known;
             let mut name = |dso, at: u64| {
                 let start = at / SIZE * SIZE;
@@ -251,10 +224,10 @@ impl Live {
             };
             let frames =
                 job.frames.iter().map(|one| (one.frame, one.dso.id, one.at, name(one.dso.id.0, one.at))).collect();
-            self.names.send(LookedUp::of(job.epoch, frames)).expect("the worker is here");
+            self.ends.names.send(LookedUp::of(job.epoch, frames)).expect("the worker is here");
             took += self.turn();
         }
-        while self.recycled.try_recv().is_ok() {}
+        while self.ends.recycled.try_recv().is_ok() {}
         took
     }
 
@@ -264,7 +237,7 @@ impl Live {
     }
 
     fn request(&mut self, request: Request) -> u64 {
-        self.requests.send(request).expect("the worker is here");
+        self.ends.requests.send(request).expect("the worker is here");
         self.turn()
     }
 

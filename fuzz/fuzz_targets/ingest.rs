@@ -6,12 +6,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crossbeam_channel::{Receiver, Sender, unbounded};
+use crossbeam_channel::unbounded;
 use libfuzzer_sys::fuzz_target;
-use perfprof_tui::engine::aggregator::{Aggregator, AggregatorLinks};
-use perfprof_tui::engine::published::Published;
-use perfprof_tui::engine::symbolizer::{FoundLines, LookedUp, LookupJob, Symbolizer};
-use perfprof_tui::engine::{IntakeOptions, Notice, Options, Request, Snapshot, SourceMessage, UnitRequest};
+use perfprof_tui::engine::aggregator::{Aggregator, AggregatorEnds, AggregatorLinks};
+use perfprof_tui::engine::symbolizer::{FoundLines, LookedUp};
+use perfprof_tui::engine::{IntakeOptions, Options, Request, Snapshot, SourceMessage, UnitRequest};
 use perfprof_tui::export::perfdata;
 use perfprof_tui::filter::{Filter, KnownFields};
 use perfprof_tui::kernel::attr::Flag;
@@ -26,7 +25,7 @@ use perfprof_tui::record::kinds::{HEADER, split, types};
 use perfprof_tui::session::hosts::HostId;
 use perfprof_tui::session::{Origin, TimeMark};
 use perfprof_tui::source::{
-    Batch, CountReading, Counts, CpuCount, FreshId, Handover, Info, SamplingState, SourceEvent, Waker, recording,
+    Batch, CountReading, Counts, CpuCount, FreshId, Handover, Info, SamplingState, SourceEvent, recording,
 };
 use perfprof_tui::symbols::lines::InlinedFrame;
 use perfprof_tui::symbols::{SymbolOptions, Symbolized};
@@ -112,39 +111,13 @@ impl Words<'_> {
 /// The worker and all its channels.
 struct Live {
     worker: Aggregator,
-    batches: Sender<SourceMessage>,
-    requests: Sender<Request>,
-    notices: Receiver<Notice>,
-    shared: Arc<Published>,
-    jobs: Receiver<LookupJob>,
-    names: Sender<LookedUp>,
-    line_jobs: Receiver<LookupJob>,
-    lines: Sender<FoundLines>,
+    ends: AggregatorEnds,
     batch: Batch,
 }
 
 impl Live {
-    fn start(info: &Info, memory: usize) -> (Self, impl Sized) {
-        let (batches, batch_rx) = unbounded();
-        let (recycle, recycled) = unbounded();
-        let (requests, request_rx) = unbounded();
-        let (controls, controlled) = unbounded();
-        let (notice_tx, notices) = unbounded();
-        let ((job_tx, jobs), (names, name_rx)) = (unbounded(), unbounded());
-        let ((line_tx, line_jobs), (lines, line_rx)) = (unbounded(), unbounded());
-        let (lists, listed) = unbounded();
-        let shared = Arc::new(Published::default());
-        let links = AggregatorLinks {
-            batches: batch_rx,
-            recycle,
-            requests: request_rx,
-            controls,
-            waker: Waker::default(),
-            notices: notice_tx,
-            shared: shared.clone(),
-            symbolizer: Symbolizer { jobs: job_tx, lists, names: name_rx, line_jobs: line_tx, lines: line_rx },
-            fetcher: None,
-        };
+    fn start(info: &Info, memory: usize) -> Self {
+        let (links, ends) = AggregatorLinks::without_threads();
         // Files of this machine would make runs depend on it.
         let symbols =
             SymbolOptions { live: false, symfs: Some("/nonexistent".into()), kallsyms: None, ..SymbolOptions::live() };
@@ -161,38 +134,36 @@ impl Live {
             no_inline: false,
         };
         let worker = Aggregator::new(info, options, links);
-        let batch = Batch::default();
-        let live = Self { worker, batches, requests, notices, shared, jobs, names, line_jobs, lines, batch };
-        (live, (recycled, controlled, listed))
+        Self { worker, ends, batch: Batch::default() }
     }
 
     /// Sends the pending batch, which is complete up to a time.
     fn feed(&mut self, until: Option<u64>) {
         let batch = Batch { complete_until: until, ..std::mem::take(&mut self.batch) };
-        self.shared.held.waiting.fetch_add(batch.bytes.len(), std::sync::atomic::Ordering::Relaxed);
-        self.batches.send(SourceMessage::Batch(Box::new(batch))).expect("the worker is here");
+        self.ends.shared.held.waiting.fetch_add(batch.bytes.len(), std::sync::atomic::Ordering::Relaxed);
+        self.ends.batches.send(SourceMessage::Batch(Box::new(batch))).expect("the worker is here");
         assert!(self.worker.turn());
     }
 
     fn request(&mut self, request: Request) {
-        self.requests.send(request).expect("the worker is here");
+        self.ends.requests.send(request).expect("the worker is here");
         assert!(self.worker.turn());
     }
 
     /// Asks a question and checks the published answer: it must not contain more than was sent.
     fn ask(&mut self, question: Question) {
-        self.requests.send(Request::Ask(Arc::new(question))).expect("the worker is here");
+        self.ends.requests.send(Request::Ask(Arc::new(question))).expect("the worker is here");
         // A mark that does not exist is answered at once.
         self.request(Request::Unmark(usize::MAX));
-        let answer = self.shared.answer.load();
+        let answer = self.ends.shared.answer.load();
         assert!(answer.view.lines.len() <= 10_000 && answer.ledger.received >= answer.ledger.timed);
-        while self.notices.try_recv().is_ok() {}
+        while self.ends.notices.try_recv().is_ok() {}
     }
 
     /// Sends late names of any kind for some frames.
     fn name(&mut self, kind: u8, text: u64) {
         let name: Arc<str> = String::from_utf8_lossy(&text.to_le_bytes()).into();
-        if let Ok(job) = self.jobs.try_recv() {
+        if let Ok(job) = self.ends.jobs.try_recv() {
             let found = |at: u64| {
                 (kind & 1 == 0).then(|| Symbolized {
                     start: at & !0xff,
@@ -205,13 +176,16 @@ impl Live {
             // Names of a profile that was restarted meanwhile.
             let epoch = job.epoch.wrapping_sub(u64::from(kind & 2));
             let named = LookedUp::of(epoch, frames);
-            self.names.send(named).expect("the worker is here");
+            self.ends.names.send(named).expect("the worker is here");
             assert!(self.worker.turn());
         }
-        if let Ok(job) = self.line_jobs.try_recv() {
+        if let Ok(job) = self.ends.line_jobs.try_recv() {
             let places = vec![InlinedFrame { function: Some(name), line: None }; usize::from(kind >> 4)];
             let frames = job.frames.iter().map(|one| (one.frame, one.dso.id, places.clone())).collect();
-            self.lines.send(FoundLines { epoch: job.epoch, frames, problems: Vec::new() }).expect("the worker is here");
+            self.ends
+                .lines
+                .send(FoundLines { epoch: job.epoch, frames, problems: Vec::new() })
+                .expect("the worker is here");
             assert!(self.worker.turn());
         }
     }
@@ -410,7 +384,7 @@ fuzz_target!(|bytes: &[u8]| {
         Info { events: events(head), start: if head[15] & 2 == 0 { START } else { 0 }, ..Info::new(Origin::Live) };
     // Too little memory, so that samples are dropped.
     let memory = if head[15] & 16 == 0 { 1 << 30 } else { 1 << 12 };
-    let (mut live, _ends) = Live::start(&info, memory);
+    let mut live = Live::start(&info, memory);
     let mut words = Words { rest, now: START };
     let mut began = false;
     while step(&mut words, &mut live, &mut began).is_some() {}

@@ -3,6 +3,7 @@
 mod answer_clock;
 mod answers;
 mod budget;
+mod links;
 mod names;
 mod running_units;
 
@@ -10,20 +11,17 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use crossbeam_channel::{Receiver, Sender};
-
 use crate::kernel::{monotonic_ns, own_cpu_ns};
 use crate::query::Data;
 use crate::query::answer::Cost;
 use crate::session::{EndReason, TimeMark, marks};
-use crate::source::{Batch, Control, Info, RunState, SamplingState, SourceEvent, Waker};
+use crate::source::{Batch, Control, Info, RunState, SamplingState, SourceEvent};
 use crate::symbols::spaces::WalkFigures;
 
 use crate::engine::events::Events;
 
 use crate::engine::fetch;
-use crate::engine::published::Published;
-use crate::engine::symbolizer::{FoundLines, LookedUp, Symbolizer};
+use crate::engine::symbolizer::{FoundLines, LookedUp};
 use crate::engine::{Notice, Options, Request, SourceMessage};
 use crate::ingest::Ingest;
 use crate::kernel::ThreadPriority;
@@ -31,30 +29,9 @@ use crate::kernel::ThreadPriority;
 use answer_clock::AnswerClock;
 use answers::{AnswerState, CostMeter};
 use budget::Budget;
+pub use links::{AggregatorEnds, AggregatorLinks};
 
 const MAX_NOTES: usize = 100;
-
-/// The channels of the worker.
-pub struct AggregatorLinks {
-    /// Batches from the source's thread, in order.
-    pub batches: Receiver<SourceMessage>,
-    /// Used buffers of batches, for the source.
-    pub recycle: Sender<Vec<u8>>,
-    /// Requests of the interface.
-    pub requests: Receiver<Request>,
-    /// Changes for the source's thread to carry out.
-    pub controls: Sender<Control>,
-    /// Wakes the source's thread, so that it handles them at once.
-    pub waker: Waker,
-    /// Notifications to the interface, in addition to answers.
-    pub notices: Sender<Notice>,
-    /// The values that threads publish.
-    pub shared: Arc<Published>,
-    /// The threads that look up names and lines.
-    pub symbolizer: Symbolizer,
-    /// The thread that fetches debug files, if servers are configured.
-    pub fetcher: Option<(Sender<fetch::WantedFile>, Receiver<fetch::Fetched>)>,
-}
 
 /// The owner of the profile.
 pub struct Aggregator {

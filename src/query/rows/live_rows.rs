@@ -1,4 +1,4 @@
-//! Incremenout updated rows.
+//! Incrementally updated rows.
 //! The rows of a new sample are found once, and only shown rows are sorted. The cost depends on new samples only.
 
 use std::hash::BuildHasher;

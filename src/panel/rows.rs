@@ -19,6 +19,11 @@ pub struct Rows {
     pub more: usize,
     /// The summary row into which later rows are folded.
     pub rest: Option<Rest>,
+    /// The column by which the rows are sorted, the largest first, if the table states it. Rows of another kind may
+    /// follow the sorted ones.
+    pub ordered_by: Option<usize>,
+    /// Whether the inner rows of a tree are folded at first.
+    pub is_folded: bool,
 }
 
 /// A row that summarizes all rows after it.
@@ -63,13 +68,13 @@ impl Rows {
 
     /// Returns a table without the folded rows.
     pub fn unfolded_table(&self) -> Cow<'_, Table> {
-        match self.rest {
-            None => Cow::Borrowed(&self.table),
-            Some(_) => {
-                let rows = self.in_order(false).into_iter().map(|row| self.table.rows[row].clone()).collect();
-                Cow::Owned(Table { columns: self.table.columns.clone(), rows })
-            }
+        let is_inner = |row: &usize| self.is_folded && self.depth.get(*row).is_some_and(|depth| *depth > 0);
+        if self.rest.is_none() && !self.is_folded {
+            return Cow::Borrowed(&self.table);
         }
+        let shown = self.in_order(false).into_iter().filter(|row| !is_inner(row));
+        let rows = shown.map(|row| self.table.rows[row].clone()).collect();
+        Cow::Owned(Table { columns: self.table.columns.clone(), rows })
     }
 
     /// Returns rows as JSON; folded rows are nested in the summary row.
@@ -84,7 +89,7 @@ impl Rows {
 
     /// Formats plain text; rows of a tree are indented in their last column.
     pub fn to_text(&self) -> String {
-        let text = if self.depth.is_empty() {
+        let text = if self.depth.is_empty() || self.is_folded {
             self.unfolded_table().to_text()
         } else {
             let mut table = self.table.clone();
@@ -111,6 +116,13 @@ mod tests {
         let mut rows = Rows::new(vec![Column::new("n", "N", Align::Right, 4)]);
         (1..=4).for_each(|n| rows.push(n, vec![Cell::Count(n)]));
         Rows { rest, ..rows }
+    }
+
+    #[test]
+    fn a_folded_tree_is_printed_without_its_inner_rows() {
+        let tree = Rows { depth: vec![0, 1, 1, 0], is_folded: true, ..rows(None) };
+        assert_eq!(tree.to_text(), "N\n1\n4\n");
+        assert_eq!(Rows { is_folded: false, ..tree }.unfolded_table().rows.len(), 4);
     }
 
     #[test]

@@ -102,6 +102,29 @@ fn condition_variables_come_after_locks() {
     assert_eq!(flame.lines().filter(|line| line.ends_with(char::is_numeric)).count(), 1, "{flame}");
 }
 
+/// A condition variable of glibc has two words, and Python's global lock a mutex and a condition variable.
+#[test]
+fn a_lock_of_several_words_is_one_row() {
+    let mut stage = locks();
+    let pool = ["main", "worker", "pthread_cond_wait", "futex_[k]"];
+    let python = ["main", "PyEval_RestoreThread", "take_gil", "pthread_cond_timedwait", "futex_[k]"];
+    for (at, tid, word) in [(1, 2, 0xc028), (2, 3, 0xc02c), (3, 4, 0xc030)] {
+        wait(&mut stage, at * MS, tid, word, 0, &pool);
+    }
+    for (at, word) in [(20, 0xd000), (40, 0xe004)] {
+        wait(&mut stage, at * MS, 1, word, 0, &python);
+        unlock(&mut stage, (at + 9) * MS, 5, 1, UNLOCK);
+    }
+    stage.until(60 * MS);
+    let panels = stage.panels();
+    let table = panel(&panels, "Locks");
+    assert_eq!(column(table, "kind"), ["Python's global lock", "condition variable", "condition variable"]);
+    assert_eq!(column(table, "waits"), ["2", "2", "1"]);
+    let ns = [0, 1, 2].map(|row| number(table, row, "waited_ns") as u64 / MS);
+    assert_eq!(ns, [20, 59 + 58, 57]);
+    assert_eq!(column(table, "waiting"), ["0", "2", "1"]);
+}
+
 /// Recordings of perf have no words of futexes.
 #[test]
 fn without_the_words_of_futexes_the_releaser_is_the_holder() {

@@ -1,6 +1,6 @@
 //! `locks`: waits for locks, their holders, and the holders' activities.
 
-mod lock_names;
+pub(crate) mod lock_names;
 mod lock_table;
 mod panels;
 

@@ -18,8 +18,8 @@ pub(crate) struct PanelView {
     /// The unit's own order, derived from the rows.
     pub(crate) own_order: Option<(usize, bool)>,
     pub(crate) filter: Option<regex::Regex>,
-    /// Collapsed rows of a tree.
-    pub(crate) folded: HashSet<u64>,
+    /// Rows of a tree that were collapsed, or expanded if its rows are folded at first.
+    pub(crate) turned: HashSet<u64>,
     /// Whether the rest of a table is expanded.
     pub(crate) has_rest_open: bool,
     /// The most rows that were shown at once.
@@ -36,6 +36,11 @@ impl PanelView {
 
     pub(crate) fn ordered_by(&self) -> Option<(usize, bool)> {
         self.order.or(self.own_order)
+    }
+
+    /// Whether a row of a tree is collapsed.
+    pub(crate) fn is_collapsed(&self, rows: &Rows, row: usize) -> bool {
+        self.turned.contains(&rows.ids[row]) != (rows.is_folded && self.filter.is_none())
     }
 
     /// Whether collapsed rows are shown; a filter searches them, too.
@@ -123,7 +128,7 @@ fn siblings(rows: &Rows, view: &PanelView, from: usize, until: usize, out: &mut 
     sort(rows, view, &mut list, |(head, _)| *head);
     for (head, end) in list {
         out.push(head);
-        if !view.folded.contains(&rows.ids[head]) {
+        if !view.is_collapsed(rows, head) {
             siblings(rows, view, head + 1, end, out);
         }
     }
@@ -141,10 +146,14 @@ fn sort<T>(rows: &Rows, view: &PanelView, list: &mut [T], row: impl Fn(&T) -> us
     }
 }
 
-/// Returns the column by which a unit sorted its rows, preferably one of sums; the previous one while it is consistent.
+/// Returns the column by which a unit sorted its rows: the stated one, or else one whose figures fall, preferably of
+/// sums; the previous one while it is consistent.
 pub(crate) fn own_order(body: &Body, rows: &Rows, before: Option<(usize, bool)>) -> Option<(usize, bool)> {
     if matches!(body, Body::Log(_)) {
         return None;
+    }
+    if let Some(column) = rows.ordered_by {
+        return Some((column, false));
     }
     let heads: Vec<&Vec<Cell>> = rows
         .table
@@ -247,8 +256,10 @@ mod tests {
         let body = Body::Tree(rows.clone());
         let mut view = PanelView { order: Some((1, false)), ..PanelView::default() };
         assert_eq!(visible(&body, &rows, &view), [4, 5, 0, 2, 3, 1]);
-        view.folded.extend([3, 5]);
+        view.turned.extend([3, 5]);
         assert_eq!(visible(&body, &rows, &view), [4, 0, 2, 1]);
+        let folded = Rows { is_folded: true, ..rows.clone() };
+        assert_eq!(visible(&body, &folded, &view), [4, 5, 0]);
         view.order = Some((1, true));
         assert_eq!(visible(&body, &rows, &view), [0, 1, 2, 4]);
         view.order = None;
@@ -267,6 +278,9 @@ mod tests {
         assert_eq!(by(&[(0, "a", 1, 5), (0, "b", 2, 6)], Some((1, false))), Some((0, false)));
         assert_eq!(by(&[(0, "b", 1, 5), (0, "a", 2, 6), (0, "c", 0, 1)], None), None);
         assert_eq!(by(&[(0, "b", 1, 5)], Some((1, false))), Some((1, false)));
+        // The last row is of another kind; the table states its order.
+        let rows = Rows { ordered_by: Some(2), ..of(&[(0, "b", 9, 7), (0, "a", 4, 2), (0, "end", 3, 9)]) };
+        assert_eq!(own_order(&Body::Table(rows.clone()), &rows, Some((1, false))), Some((2, false)));
         let rows = of(&falling);
         assert_eq!(own_order(&Body::Log(rows.clone()), &rows, Some((1, false))), None);
     }

@@ -212,7 +212,7 @@ impl UnitTable<'_> {
         }
         let depth = |row: usize| rows.depth.get(row).copied().unwrap_or(0);
         let parent = row + 1 < rows.ids.len() && depth(row + 1) > depth(row);
-        let mark = match (parent, self.view.folded.contains(&rows.ids[row])) {
+        let mark = match (parent, self.view.is_collapsed(rows, row)) {
             (false, _) => "·",
             (true, true) => "▸",
             (true, false) => "▾",

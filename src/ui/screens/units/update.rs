@@ -252,9 +252,9 @@ impl UnitsState {
                 self.hold_row(height);
                 if let Some(view) = self.panel_view_mut()
                     && let Some(id) = view.list.id
-                    && !view.folded.remove(&id)
+                    && !view.turned.remove(&id)
                 {
-                    view.folded.insert(id);
+                    view.turned.insert(id);
                 }
             }
             Body::Flame(_) => self.move_in_flame(model, |view, flame| {

@@ -14,11 +14,13 @@ pub(crate) struct Sheet<'a, T> {
     id: Box<dyn Fn(T) -> u64 + 'a>,
     columns: Vec<Column>,
     cells: Vec<Box<Cells<'a, T>>>,
+    ordered_by: Option<usize>,
 }
 
 impl<'a, T: Copy + 'a> Sheet<'a, T> {
     pub(crate) fn of(things: impl IntoIterator<Item = T>, id: impl Fn(T) -> u64 + 'a) -> Self {
-        Self { things: things.into_iter().collect(), id: Box::new(id), columns: Vec::new(), cells: Vec::new() }
+        let things = things.into_iter().collect();
+        Self { things, id: Box::new(id), columns: Vec::new(), cells: Vec::new(), ordered_by: None }
     }
 
     pub(crate) fn left(
@@ -50,6 +52,12 @@ impl<'a, T: Copy + 'a> Sheet<'a, T> {
     /// Gives the last column precedence if there is not enough room for all ([`Column::rank`]).
     pub(crate) fn ranked(mut self, rank: u8) -> Self {
         self.columns.last_mut().into_iter().for_each(|column| column.rank = rank);
+        self
+    }
+
+    /// States that the rows are sorted by the last column, the largest first.
+    pub(crate) fn ordered(mut self) -> Self {
+        self.ordered_by = self.columns.len().checked_sub(1);
         self
     }
 
@@ -100,7 +108,7 @@ impl<'a, T: Copy + 'a> Sheet<'a, T> {
     }
 
     pub(crate) fn rows(self) -> Rows {
-        let mut rows = Rows::new(self.columns);
+        let mut rows = Rows { ordered_by: self.ordered_by, ..Rows::new(self.columns) };
         for thing in self.things {
             let mut cells = Vec::with_capacity(rows.table.columns.len());
             self.cells.iter().for_each(|cell| cell(thing, &mut cells));

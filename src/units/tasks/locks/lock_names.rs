@@ -10,13 +10,17 @@ use super::lock_table::LockKey;
 
 /// The name of a lock.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct LockName {
-    pub(super) kind: Arc<str>,
+pub(crate) struct LockName {
+    pub(crate) kind: Arc<str>,
     /// The function that takes the lock; empty if the stack does not reach it.
     pub(super) taken_in: Arc<str>,
     /// Whether threads wait there for work or for each other's end, as at a condition variable.
-    pub(super) is_queue: bool,
+    pub(crate) is_queue: bool,
 }
+
+/// Kinds of locks with several words.
+pub(super) const CONDITION: &str = "condition variable";
+pub(super) const GLOBAL: &str = "Python's global lock";
 
 /// Parts of function names that tell the kind, and whether it is a queue. The outermost function of a wait decides:
 /// CPython's lock is a mutex with a condition variable.
@@ -27,7 +31,7 @@ const KINDS: &[(&str, &str, bool)] = &[
     ("pthread_rwlock_rd", "rwlock, reading", false),
     ("pthread_rwlock_wr", "rwlock, writing", false),
     ("pthread_rwlock", "rwlock", false),
-    ("pthread_cond", "condition variable", true),
+    ("pthread_cond", CONDITION, true),
     ("pthread_barrier", "barrier", true),
     ("pthread_join", "end of a thread", true),
     ("clockjoin", "end of a thread", true),
@@ -36,7 +40,7 @@ const KINDS: &[(&str, &str, bool)] = &[
     ("sem_timedwait", "semaphore", true),
     ("sem_clockwait", "semaphore", true),
     ("new_sem_", "semaphore", true),
-    ("take_gil", "Python's global lock", false),
+    ("take_gil", GLOBAL, false),
     ("PyThread_acquire_lock", "Python lock", false),
     ("acquire_timed", "Python lock", false),
     ("PyMutex_Lock", "Python mutex", false),
@@ -113,7 +117,7 @@ const KERNEL_WAITS: &[&str] = &[
 
 impl LockName {
     /// Names a futex from the stack of a wait, the outermost function first.
-    pub(super) fn of_futex(frames: &[FrameName]) -> Self {
+    pub(crate) fn of_futex(frames: &[FrameName]) -> Self {
         let mut name = Self { kind: "futex".into(), ..Self::default() };
         let mut is_native = true;
         for frame in frames.iter().rev().filter(|frame| !frame.kind.is_kernel()) {
@@ -135,8 +139,8 @@ impl LockName {
 
     /// Names a lock of CPython: stacks of Python programs omit the interpreter's own functions.
     fn of_python(&mut self) {
-        let is_global = &*self.kind == "condition variable";
-        self.kind = if is_global { "Python's global lock" } else { "Python lock" }.into();
+        let is_global = &*self.kind == CONDITION;
+        self.kind = if is_global { GLOBAL } else { "Python lock" }.into();
         self.is_queue = false;
     }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use rustc_hash::FxHashSet;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::panel::row_order::arrange;
 use crate::panel::stacks::FrameName;
@@ -13,7 +13,7 @@ use crate::units::kit::prelude::*;
 use crate::units::kit::tables::stack_labels;
 
 use super::Locks;
-use super::lock_names::LockName;
+use super::lock_names::{self, LockName};
 use super::lock_table::{Deed, Lock, LockKey, LockTable, ThreadStack};
 
 /// A lock as a row.
@@ -32,6 +32,46 @@ pub(super) struct LockRow {
     sites: Vec<(ThreadStack, (u64, u64))>,
     holders: Vec<(ThreadStack, u64)>,
 }
+
+impl LockRow {
+    /// Returns the lock of a row: a condition variable of glibc has a word for each of its two groups of waiters, and
+    /// the global lock of Python has several words.
+    fn lock(&self) -> (bool, LockKey) {
+        let LockKey { space, address } = self.key;
+        let address = match self.name.kind.as_ref() {
+            lock_names::CONDITION => address & !(2 * WORD - 1),
+            lock_names::GLOBAL => 0,
+            _ => address,
+        };
+        (self.is_kernel, LockKey { space, address })
+    }
+
+    fn merge(&mut self, other: Self) {
+        self.waits.merge(&other.waits);
+        self.ns += other.ns;
+        self.ready += other.ready;
+        self.waiting += other.waiting;
+        self.sites.extend(other.sites);
+        self.holders.extend(other.holders);
+    }
+
+    /// Merges the rows of one lock; each has the name and holder of the first.
+    fn by_lock(rows: impl Iterator<Item = Self>) -> Vec<Self> {
+        let mut list: Vec<Self> = Vec::new();
+        let mut places: FxHashMap<(bool, LockKey), usize> = FxHashMap::default();
+        for row in rows {
+            let place = *places.entry(row.lock()).or_insert(list.len());
+            match list.get_mut(place) {
+                Some(first) => first.merge(row),
+                None => list.push(row),
+            }
+        }
+        list
+    }
+}
+
+/// The bytes of a futex.
+const WORD: u64 = 4;
 
 /// An activity of a holder, its time, and the lock if it waited for one.
 type DeedRow = (Arc<str>, u64, Option<LockKey>);
@@ -74,8 +114,8 @@ impl Locks {
         let total: u64 = keys.iter().map(|(ns, _)| ns).sum();
         let more = keys.len().saturating_sub(MOST_ROWS);
         keys.truncate(MOST_ROWS);
-        let mut rows: Vec<LockRow> =
-            keys.into_iter().filter_map(|(_, (is_kernel, key))| self.row(at, is_kernel, key)).collect();
+        let rows = keys.into_iter().filter_map(|(_, (is_kernel, key))| self.row(at, is_kernel, key));
+        let mut rows = LockRow::by_lock(rows);
         arrange(&mut rows, |a, b| {
             let place = |row: &LockRow| (row.name.is_queue, std::cmp::Reverse(row.ns), row.is_kernel, row.key);
             place(a).cmp(&place(b))
@@ -219,6 +259,7 @@ impl Locks {
         let space = |row: &LockRow| if row.is_kernel { "kernel".into() } else { at.program(row.key.space) };
         let table = Sheet::of(rows, |row| row_id(row.is_kernel, row.key))
             .right("waited_ns", "Waited", 9, |row| time(row.ns))
+            .ordered()
             .share(|row| row.ns, total)
             .right("waits", "Waits", 7, |row| Cell::Count(row.waits.n))
             .ranked(3)

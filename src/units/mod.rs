@@ -39,6 +39,7 @@ units! {
     blktrace,
     task_state,
     oncpu,
+    waits,
     offcpu,
     locks,
     wakeups,

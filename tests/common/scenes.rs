@@ -121,6 +121,45 @@ fn lock_chain() -> Stage {
     s
 }
 
+/// A stage of `waits` with its events.
+pub fn waits(words: &[&str]) -> Stage {
+    let mut s = sched("waits", words);
+    s.plain(3, "cpu-clock");
+    s
+}
+
+/// A sample of a running thread.
+pub fn runs(s: &mut Stage, after: u64, tid: i32, user: bool, functions: &[&str]) {
+    let stack = s.stack(functions);
+    let hit = perfprof_tui::units::kit::UnitSample { tid, user, stack, period: MS, ..s.hit(3, after) };
+    s.give(hit, &[]);
+}
+
+/// A thread leaves CPU 0 in a place, for another one.
+pub fn leaves(s: &mut Stage, after: u64, prev: (i64, i64), next: i64, functions: &[&str]) {
+    use Value::{N, T};
+    let stack = s.stack(functions);
+    let hit = perfprof_tui::units::kit::UnitSample { tid: prev.0 as i32, stack, ..s.hit(0, after) };
+    s.give(hit, &[T(comm(prev.0)), N(prev.0), N(prev.1), T(comm(next)), N(next)]);
+}
+
+/// The victim runs for 10 ms, waits 20 ms for a disk and 5 ms for the CPU of the hog, and 15 ms for a lock.
+fn parts_of_time() -> Stage {
+    let mut s = waits(&[]);
+    switch(&mut s, 0, 0, (0, 0), 20);
+    for at in 1..=3 {
+        runs(&mut s, at * MS, 20, true, &["main", "parse"]);
+    }
+    runs(&mut s, 4 * MS, 20, false, &["main", "parse", "__x64_sys_read_[k]", "copy_[k]"]);
+    leaves(&mut s, 10 * MS, (20, 2), 10, &["main", "load", "__x64_sys_fsync_[k]", "folio_wait_bit_[k]"]);
+    runs(&mut s, 20 * MS, 10, true, &["main", "spin"]);
+    wake(&mut s, 30 * MS, 10, 20, 0);
+    switch(&mut s, 35 * MS, 0, (10, 0x100), 20);
+    leaves(&mut s, 35 * MS, (20, 1), 10, &["main", "take", "pthread_mutex_lock", "__x64_sys_futex_[k]"]);
+    s.until(50 * MS);
+    s
+}
+
 /// The count of a counter in the `ns` nanoseconds before a time.
 pub fn counted(role: usize, cpu: u32, until: u64, ns: u64, n: u64, running_percent: f64) -> CountedEvents {
     CountedEvents { role, cpu, from: until - ns, until, n, running_percent }
@@ -342,6 +381,7 @@ pub fn scene(name: &str) -> Stage {
             s.until(10 * MS);
             s
         }
+        "waits" => parts_of_time(),
         "locks" => lock_chain(),
         "wakeups" => {
             let mut s = sched(name, &["-g"]);

@@ -30,3 +30,4 @@ mod targets;
 mod tracepoints;
 mod units;
 mod walks;
+mod wall_time;

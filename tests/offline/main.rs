@@ -40,4 +40,5 @@ mod time;
 mod unit_screens;
 mod units;
 mod waits;
+mod wall_time;
 mod ways;

@@ -163,6 +163,15 @@ fn all() -> Vec<Pairing> {
             expected: USUAL,
         },
         Pairing {
+            name: "waits",
+            stage: || sched("waits", &[]),
+            begin: |s, ms, tid| switch(s, ms * MS, 0, (tid, 2), 0),
+            end: |s, ms, tid| wake(s, ms * MS, 0, tid, 0),
+            figures: |panels| timed(panels, "Threads", "other_ns"),
+            open: none,
+            expected: USUAL,
+        },
+        Pairing {
             name: "locks",
             stage: locks,
             begin: |s, ms, tid| lock_wait(s, ms * MS, tid as i32, 0xa000, 0, &["main", "pthread_mutex_lock"]),

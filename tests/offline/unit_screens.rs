@@ -33,8 +33,11 @@ fn app(width: u16, height: u16) -> App {
 }
 
 fn answer(name: &str) -> UnitAnswer {
+    answer_of(name, scene(name))
+}
+
+fn answer_of(name: &str, mut stage: common::stage::Stage) -> UnitAnswer {
     let spec = UNITS.iter().find(|spec| spec.name == name).expect("a unit");
-    let mut stage = scene(name);
     let panels = stage.panels();
     let until = stage.now - common::stage::START;
     UnitAnswer { id: 1, name: spec.name, panels, notes: Vec::new(), lost: 0, since: 0, until }
@@ -74,6 +77,30 @@ fn a_unit_at_each_size() {
         app.set_units(Arc::new(vec![answer("offcpu")]));
         insta::assert_snapshot!(format!("offcpu-{width}x{height}"), drawn(&app));
     }
+}
+
+/// Waits for the end of a thread come after the locks, also if they are longer: they hide no column.
+#[test]
+fn locks_have_their_holder_on_a_narrow_screen() {
+    let mut stage = scene("locks");
+    let join = ["main", "stop", "pthread_join", "futex_[k]"];
+    common::scenes::wait(&mut stage, 41 * common::scenes::MS, 4, 0xc000, 0, &join);
+    stage.until(900 * common::scenes::MS);
+    let mut app = app(80, 24);
+    app.run(&program::UNITS);
+    app.set_units(Arc::new(vec![answer_of("locks", stage)]));
+    insta::assert_snapshot!("locks-80x24", drawn(&app));
+    let heading = drawn(&app);
+    assert!(heading.lines().any(|line| line.split_whitespace().any(|word| word == "Holder")), "{heading}");
+}
+
+/// The threads with the words of their parts, and a pool that Enter unfolds.
+#[test]
+fn wall_times_on_a_narrow_screen() {
+    let mut app = app(80, 24);
+    app.run(&program::UNITS);
+    app.set_units(Arc::new(vec![answer("waits")]));
+    insta::assert_snapshot!("waits-80x24", drawn(&app));
 }
 
 /// Every panel of every unit, at sizes from tiny to huge, with and without colours: no panic, and nothing is drawn

@@ -220,7 +220,7 @@ mod tests {
             ("disk", "blktrace"),
             ("io", "blktrace"),
             ("network", "percpu-stat"),
-            ("slow", "offcpu"),
+            ("slow", "waits"),
             ("flamegraph", "flame"),
             ("diff old.data", "baseline"),
             ("w out.txt", "write"),

@@ -1,17 +1,16 @@
 //! `offcpu`: blocked time by stack and waker, in addition to time on CPUs.
 
+pub(crate) mod blocked;
 mod panels;
-mod waits;
 
 use rustc_hash::FxHashMap;
 
-use crate::panel::unit;
+use crate::units::kit::WakerReader;
 use crate::units::kit::prelude::*;
-use crate::units::kit::waits::classes::{Sleep, WaitClass};
-use crate::units::kit::waits::sched::{self, SchedEvent, SchedReader, Wakeup};
-use crate::units::kit::{Programs, TaskWaker, WakerReader, WakerStacks};
+use crate::units::kit::waits::classes::WaitClass;
+use crate::units::kit::waits::sched::{self, SchedEvent, SchedReader};
 
-use waits::{Spot, WokenSleep};
+use blocked::BlockedTime;
 
 pub(crate) const SPEC: Spec = Spec {
     name: "offcpu",
@@ -51,134 +50,25 @@ Blocked   Share  D state  Times     Mean      Max  Comm    Woken by …
     make: |settings| Ok(Box::new(OffCpu::new(settings)?)),
 };
 
-/// A sleep that has started.
-#[derive(Clone, Copy, Debug)]
-struct Away {
-    spot: Spot,
-    sleep: Sleep,
-    /// The first process of its program, if known.
-    program: Option<i32>,
-    is_of_kernel: bool,
-    /// Whether it started before the first record.
-    is_before: bool,
-}
-
 #[derive(Clone, Debug, Default)]
 struct OffCpu {
     reader: SchedReader,
-    wakers: WakerReader,
-    programs: Programs,
+    blocked: BlockedTime,
     hz: u64,
-    away: OpenSpans<i32, (), Away>,
-    /// Wakeup times of tasks that were not asleep.
-    early: FxHashMap<i32, u64>,
-    blocked: FxHashMap<WokenSleep, Stats>,
     hot: FxHashMap<(i32, RetainedStack), u64>,
-    since: u64,
     containers: ByContainer,
-    labels: StackLabels,
-    slept_in: StackLabels,
-    causes: WakerStacks,
-    places: waits::Places,
-    initial: InitiallyBlocked,
 }
 
 const CLOCK: usize = 3;
 const DISK: usize = 4;
-/// Limit of distinct places; further ones are counted without their waker.
-const MAX_PLACES: usize = 1 << 17;
-/// The maximum time between a wakeup of a thread that is leaving its CPU and the record of its switch.
-const WHILE_LEAVING_NS: u64 = 100_000;
 
 impl OffCpu {
     fn new(settings: &Settings) -> Result<Self, String> {
         Ok(Self {
-            labels: StackLabels::of(settings),
-            slept_in: StackLabels::of_sleep(settings),
+            blocked: BlockedTime::new(settings),
             hz: settings.hertz("frequency", 99)?.clamp(1, 10_000),
             ..Self::default()
         })
-    }
-
-    /// Adds the tasks that slept before the first record.
-    fn take_up(&mut self, time: u64, cx: &mut Context<'_>) {
-        self.initial.ask(cx);
-        for thread in self.initial.take() {
-            // The program's own threads have no record yet.
-            if cx.is_unasked(thread.pid) {
-                continue;
-            }
-            let away = Away {
-                spot: self.places.told(&thread),
-                sleep: Sleep::of_thread(&thread),
-                program: self.programs.root(thread.pid, cx.session),
-                is_of_kernel: thread.is_of_kernel,
-                is_before: true,
-            };
-            self.away.begin(thread.tid, (), time, away);
-        }
-    }
-
-    fn switched(&mut self, switch: sched::SchedSwitch, hit: &UnitSample<'_>, cx: &mut Context<'_>) {
-        self.wakers.switch(hit.cpu);
-        // A thread that leaves a CPU has been running since an unknown time.
-        self.away.take(&switch.prev);
-        self.came_unseen(switch.next, hit.time);
-        let Some(sleep) = Sleep::of(switch.prev_state) else { return };
-        if cx.counts(hit.cpu) && cx.follows(switch.prev) {
-            let away = Away {
-                spot: Spot::Stack(hit.stack),
-                sleep,
-                program: self.programs.root(hit.pid, cx.session),
-                is_of_kernel: !cx.session.places(hit.pid).knows_user(),
-                is_before: false,
-            };
-            self.away.begin(switch.prev, (), hit.time, away);
-        }
-    }
-
-    /// A thread runs. Some kernels do not record wakeups by interrupts on an idle CPU.
-    fn came_unseen(&mut self, tid: i32, time: u64) {
-        let Some(begin) = self.away.take(&tid) else { return };
-        // The wakeup happened while the thread was leaving its CPU: it has waited for a CPU since then.
-        let early = self.early.remove(&tid).is_some_and(|woken| woken + WHILE_LEAVING_NS >= begin.since);
-        // /proc is read some time after the first record, so such a thread may have run at that time.
-        if !early && !begin.with.is_before {
-            let (waker, by, is_own) = (TaskWaker::Unrecorded, RetainedStack::NONE, false);
-            let ns = begin.took(time).min(time.saturating_sub(self.since));
-            self.count(WokenSleep { tid, away: begin.with.into(), waker, is_own, by }, ns);
-        }
-    }
-
-    fn count(&mut self, mut place: WokenSleep, ns: u64) {
-        if self.blocked.len() >= MAX_PLACES && !self.blocked.contains_key(&place) {
-            place = WokenSleep { waker: TaskWaker::Untold, by: RetainedStack::NONE, ..place };
-        }
-        self.blocked.entry(place).or_default().add(ns);
-    }
-
-    fn woken(&mut self, wakeup: Wakeup, hit: &UnitSample<'_>, cx: &mut Context<'_>) {
-        let Some(begin) = self.away.take(&wakeup.tid) else {
-            if self.early.len() >= MAX_PLACES {
-                self.early.clear();
-            }
-            self.early.insert(wakeup.tid, hit.time);
-            return;
-        };
-        let away = begin.with;
-        cx.comm(hit.tid);
-        let ns = begin.took(hit.time).min(hit.time.saturating_sub(self.since));
-        let is_own = match (away.program, self.programs.root(hit.pid, cx.session)) {
-            (Some(own), Some(waker)) => own == waker,
-            // A waker without a process may be of the same program.
-            _ => hit.pid == -1 || away.program.is_none(),
-        };
-        let waker = self.wakers.waker(wakeup, hit);
-        self.count(WokenSleep { tid: wakeup.tid, away: away.into(), waker, is_own, by: hit.stack }, ns);
-        cx.point(["sched_switch", "sched_wakeup"], hit.time, ns);
-        if let Spot::Stack(stack) = away.spot {
-            cx.find(wakeup.tid, stack, || format!("was blocked for {}", unit::duration(ns)));
-        }
     }
 }
 
@@ -192,7 +82,7 @@ impl Unit for OffCpu {
     }
 
     fn bind(&mut self, event: &UnitEvent<'_>) -> Result<(), String> {
-        if event.role == CLOCK || self.wakers.bind(event, DISK) {
+        if event.role == CLOCK || self.blocked.wakers.bind(event, DISK) {
             return Ok(());
         }
         self.reader.bind(event.role, event.format)
@@ -207,14 +97,14 @@ impl Unit for OffCpu {
                 }
                 return;
             }
-            DISK => return self.wakers.complete(hit, cx),
-            _ if self.wakers.is_repeated(hit) => return,
+            DISK => return self.blocked.wakers.complete(hit, cx),
+            _ if self.blocked.wakers.is_repeated(hit) => return,
             _ => {}
         }
-        self.take_up(hit.time, cx);
+        self.blocked.take_up(hit.time, cx);
         match self.reader.read(hit, cx.names) {
-            Some(SchedEvent::Switch(switch)) => self.switched(switch, hit, cx),
-            Some(SchedEvent::Wakeup(wakeup)) => self.woken(wakeup, hit, cx),
+            Some(SchedEvent::Switch(switch)) => _ = self.blocked.switched(switch, hit, cx),
+            Some(SchedEvent::Wakeup(wakeup)) => self.blocked.woken(wakeup, hit, cx),
             None => {}
         }
     }
@@ -224,22 +114,15 @@ impl Unit for OffCpu {
     }
 
     fn thread_changed(&mut self, change: &ThreadChange, _time: u64, _cx: &mut Context<'_>) {
-        self.away.follow(change, |tid| tid);
-        self.initial.follow(change);
-        self.programs.follow(change);
-        if let ThreadChange::Born { tid, .. } = change {
-            self.early.remove(tid);
-        }
+        self.blocked.thread_changed(change);
     }
 
     fn on_switch_in(&mut self, _cpu: u32, tid: i32, time: u64, _cx: &mut Context<'_>) {
-        self.came_unseen(tid, time);
+        self.blocked.came(tid, time);
     }
 
     fn lost(&mut self, _lost: &LostEvents) {
-        self.away.forget();
-        self.early.clear();
-        self.initial.forget();
+        self.blocked.lost();
     }
 
     fn loss_text(&self) -> &'static str {
@@ -247,7 +130,7 @@ impl Unit for OffCpu {
     }
 
     fn panels(&mut self, at: &Moment<'_>) -> Vec<Panel> {
-        let waits = self.waits(at);
+        let waits = self.blocked.waits(at);
         let sites = Self::sites(&waits);
         let mut panels = vec![Self::table(&sites), Self::wakers_panel(at, &sites), Self::under_way(&waits)];
         panels.extend(self.graphs(at, &waits));
@@ -257,8 +140,7 @@ impl Unit for OffCpu {
     }
 
     fn reset(&mut self, now: u64) {
-        self.since = now;
-        self.blocked.clear();
+        self.blocked.reset(now);
         self.hot.clear();
     }
 }

@@ -2,14 +2,14 @@
 
 mod meanwhile;
 
-use std::collections::VecDeque;
-
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::panel::row_order::arrange_by_key;
 use crate::panel::unit;
 use crate::session::OUTSIDE;
 use crate::units::kit::prelude::*;
+use crate::units::kit::waits::classes::Sleep;
+use crate::units::kit::waits::cpu_runs::{CpuRun, CpuRuns};
 use crate::units::kit::waits::sched::{self, SchedEvent, SchedReader, state};
 
 pub(crate) const SPEC: Spec = Spec {
@@ -78,20 +78,11 @@ impl Why {
 /// The wait of a task, which ends with a switch to it.
 type Wait = OpenSpan<Why, ()>;
 
-#[derive(Clone, Copy, Debug)]
-struct Run {
-    tid: i32,
-    from: u64,
-    until: u64,
-}
-
 /// The role of the sched_yield tracepoint.
 const YIELD: usize = 3;
-/// Number of remembered runs per CPU.
-const RUNS: usize = 256;
-/// A larger number of CPUs indicates damaged data.
-const MAX_CPUS: usize = 1 << 14;
 const MAX_PAIRS: usize = 1 << 16;
+/// Limit of tasks that are asleep.
+const MAX_ASLEEP: usize = 1 << 20;
 
 /// The waits of a thread or a CPU by reason.
 type Row = [Stats; 3];
@@ -116,13 +107,16 @@ struct RunDelay {
     tells_yields: bool,
     /// The thread that each CPU switched to last.
     current: OpenSpans<u32, i32, ()>,
-    runs: Vec<VecDeque<Run>>,
+    runs: CpuRuns,
     rows: FxHashMap<i32, Row>,
     containers: ByContainer,
     meanwhile: FxHashMap<(i32, i32), u64>,
     map: Grid<u32>,
     slowest: Slowest<Slow>,
     missed: u64,
+    /// Tasks that fell asleep and were not woken since, and the number of those that ran without a recorded wakeup.
+    asleep: FxHashSet<i32>,
+    unwoken: u64,
 }
 
 impl RunDelay {
@@ -158,17 +152,11 @@ impl RunDelay {
 
     fn switch(&mut self, switch: sched::SchedSwitch, hit: &UnitSample<'_>, cx: &mut Context<'_>) {
         self.mend(switch.prev, hit, cx);
-        let at = hit.cpu as usize;
-        if self.runs.len() <= at {
-            self.runs.resize_with((at + 1).min(MAX_CPUS), VecDeque::new);
+        let before = self.on(hit.cpu).map(|(tid, from)| CpuRun { tid, from, until: hit.time });
+        if !self.runs.add(hit.cpu, before) {
+            return;
         }
-        let Some(runs) = self.runs.get_mut(at) else { return };
-        if let Some(run) = self.current.replace(hit.cpu, switch.next, hit.time, ()) {
-            if runs.len() == RUNS {
-                runs.pop_front();
-            }
-            runs.push_back(Run { tid: run.what, from: run.since, until: hit.time });
-        }
+        self.current.replace(hit.cpu, switch.next, hit.time, ());
         if switch.prev != 0 {
             let why = match switch.prev_state {
                 0 if self.tells_yields && self.yielding.remove(&switch.prev) => Some(Why::Yielded),
@@ -178,13 +166,20 @@ impl RunDelay {
             };
             match why {
                 Some(why) => drop(self.waiting.replace(switch.prev, why, hit.time, ())),
-                None => self.waiting.close(&switch.prev),
+                None => {
+                    self.waiting.close(&switch.prev);
+                    let is_told = switch.prev_state != state::UNTOLD && Sleep::of(switch.prev_state).is_some();
+                    if is_told && self.asleep.len() < MAX_ASLEEP {
+                        self.asleep.insert(switch.prev);
+                    }
+                }
             }
         }
-        if switch.next != 0
-            && let Some(wait) = self.waiting.take(&switch.next)
-        {
-            self.end(switch.next, wait, hit, cx);
+        let was_asleep = self.asleep.remove(&switch.next);
+        match self.waiting.take(&switch.next) {
+            Some(wait) if switch.next != 0 => self.end(switch.next, wait, hit, cx),
+            None if was_asleep && cx.counts(hit.cpu) && cx.follows(switch.next) => self.unwoken += 1,
+            _ => {}
         }
     }
 
@@ -202,8 +197,7 @@ impl RunDelay {
         cx.find(tid, RetainedStack::NONE, || format!("waited for CPU {} for {}", hit.cpu, unit::duration(ns)));
         self.map.spread(&hit.cpu, wait.since, hit.time);
         let mut longest: Option<(i32, u64)> = None;
-        let runs = self.runs.get(hit.cpu as usize);
-        for run in runs.into_iter().flatten().rev().take_while(|run| run.until > wait.since) {
+        for run in self.runs.since(hit.cpu, wait.since) {
             let ns = run.until - run.from.max(wait.since);
             if run.tid == 0 || run.tid == tid {
                 continue;
@@ -237,7 +231,9 @@ impl RunDelay {
             .right("preempted_ns", "Preempted", 9, |(_, row, _)| by(row, Why::Preempted))
             .right("yielded_ns", "Yielded", 9, |(_, row, _)| by(row, Why::Yielded))
             .right("now_ns", "Now", 8, |(key, ..)| now(*key));
-        let note = note(self.missed, "switch", "not recorded: waits end when their CPU idles");
+        let missed = note(self.missed, "switch", "not recorded: waits end when their CPU idles");
+        let unwoken = note(self.unwoken, "wake-up", "not recorded: the waits after them are left out");
+        let note = [missed, unwoken].into_iter().filter(|note| !note.is_empty()).collect::<Vec<_>>().join("; ");
         sheet.panel(if by_cpu { "CPUs" } else { "Threads" }).noted(note)
     }
 
@@ -310,6 +306,7 @@ impl Unit for RunDelay {
             Some(SchedEvent::Switch(switch)) => self.switch(switch, hit, cx),
             // A wakeup of a running or waiting task does not start a wait.
             Some(SchedEvent::Wakeup(wakeup)) => {
+                self.asleep.remove(&wakeup.tid);
                 let begins = !self.runs_on(wakeup.cpu, wakeup.tid) && self.waiting.get(&wakeup.tid).is_none();
                 if begins {
                     self.waiting.begin(wakeup.tid, Why::Wakeup, hit.time, ());
@@ -331,6 +328,9 @@ impl Unit for RunDelay {
 
     fn thread_changed(&mut self, change: &ThreadChange, _time: u64, _cx: &mut Context<'_>) {
         self.waiting.follow(change, |tid| tid);
+        if let ThreadChange::Born { tid, .. } | ThreadChange::Ended { tid, .. } = change {
+            self.asleep.remove(tid);
+        }
         if let ThreadChange::Exec { pid, from: Some(from), .. } = change {
             self.current.rename(from, *pid);
             self.yielding.remove(from);
@@ -339,6 +339,7 @@ impl Unit for RunDelay {
 
     fn lost(&mut self, _lost: &LostEvents) {
         self.waiting.forget();
+        self.asleep.clear();
         self.yielding.clear();
         self.current.forget();
         self.runs.clear();
@@ -365,7 +366,7 @@ impl Unit for RunDelay {
     }
 
     fn reset(&mut self, _now: u64) {
-        self.missed = 0;
+        (self.missed, self.unwoken) = (0, 0);
         self.rows.clear();
         self.meanwhile.clear();
         self.map.clear();

@@ -182,7 +182,9 @@ mod tests {
     fn units_are_found_by_what_people_type() {
         let first = |typed: &str| units_about(typed).first().map(|spec| spec.name);
         for (typed, name) in [
-            ("slow", "offcpu"),
+            ("slow", "waits"),
+            ("where", "waits"),
+            ("wall", "waits"),
             ("latency", "rundelay"),
             ("network", "percpu-stat"),
             ("tcp", "syscalls"),
@@ -197,7 +199,7 @@ mod tests {
             ("throttle", "rundelay"),
             ("io", "blktrace"),
             ("disk", "blktrace"),
-            ("why", "offcpu"),
+            ("why", "waits"),
             ("strace", "syscalls"),
             ("oom", "kmemleak"),
             ("deadlock", "locks"),

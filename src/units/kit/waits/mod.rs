@@ -1,6 +1,7 @@
 //! Waits of tasks: scheduler events, classes of waits, wakers and the places where tasks sleep.
 
 pub(crate) mod classes;
+pub(crate) mod cpu_runs;
 pub(crate) mod disks;
 pub(crate) mod initially_blocked;
 pub(crate) mod programs;

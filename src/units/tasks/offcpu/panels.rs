@@ -15,7 +15,7 @@ use crate::units::kit::waits::classes::{Sleep, WaitClass};
 use crate::units::kit::waits::initially_blocked;
 
 use super::OffCpu;
-use super::waits::{SiteName, UnderWay, Wait};
+use super::blocked::waits::{SiteName, UnderWay, Wait};
 
 #[derive(Clone, Debug, Default)]
 struct Site {
@@ -122,6 +122,7 @@ impl OffCpu {
         let share_of = |at: usize, site: &Site| if at < alone { share(site.blocked.sum, total) } else { Cell::Empty };
         Sheet::of(list.iter().enumerate(), |(_, (key, ..))| *key)
             .right("blocked_ns", "Blocked", 9, |(_, (.., site))| time(site.blocked.sum))
+            .ordered()
             .right("share_pct", "Share", 8, |(at, (.., site))| share_of(at, site))
             .right("d_ns", "D state", 9, |(_, (.., site))| time(site.uninterruptible))
             .ranked(5)
@@ -194,7 +195,7 @@ impl OffCpu {
         let (mut blocked, mut both) = (Vec::new(), Vec::new());
         for wait in waits {
             let mut one =
-                Stack::of(wait.comm.clone(), self.places.frames(at, wait.spot), (wait.stats.sum, wait.stats.n));
+                Stack::of(wait.comm.clone(), self.blocked.places.frames(at, wait.spot), (wait.stats.sum, wait.stats.n));
             let mut cold = one.clone();
             cold.frames.insert(1, word("off CPU"));
             if wait.class == WaitClass::Work {

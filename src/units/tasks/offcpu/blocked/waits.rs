@@ -14,22 +14,22 @@ use crate::units::kit::waits::classes::{Sleep, WaitClass, WaitEnd, WaitPlace};
 use crate::units::kit::waits::sleep;
 use crate::units::kit::waits::wakers::Cause;
 
-use super::{Away, OffCpu};
+use super::{Away, BlockedTime};
 
 /// A blocked task and its place by name; also used for wakers.
-pub(super) type SiteName = (Arc<str>, Arc<str>);
+pub(crate) type SiteName = (Arc<str>, Arc<str>);
 
 /// The place where a thread sleeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Spot {
+pub(crate) enum Spot {
     Stack(RetainedStack),
     /// From /proc, as an index of such places.
     Told(usize),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Sleeper {
-    pub(super) spot: Spot,
+pub(crate) struct Sleeper {
+    pub(crate) spot: Spot,
     sleep: Sleep,
     program: Option<i32>,
     is_of_kernel: bool,
@@ -44,38 +44,40 @@ impl From<Away> for Sleeper {
 
 /// A sleeper and the waker that ended its sleep.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct WokenSleep {
-    pub(super) tid: i32,
-    pub(super) away: Sleeper,
-    pub(super) waker: TaskWaker,
+pub(crate) struct WokenSleep {
+    pub(crate) tid: i32,
+    pub(crate) away: Sleeper,
+    pub(crate) waker: TaskWaker,
     /// Whether the waker is a thread of the same program.
-    pub(super) is_own: bool,
-    pub(super) by: RetainedStack,
+    pub(crate) is_own: bool,
+    pub(crate) by: RetainedStack,
 }
 
 /// A wait that has not ended.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct UnderWay {
-    pub(super) ns: u64,
-    pub(super) is_before: bool,
+pub(crate) struct UnderWay {
+    pub(crate) ns: u64,
+    pub(crate) is_before: bool,
 }
 
 /// The waits of a thread in one spot that one waker ended, or a current wait.
 #[derive(Clone, Debug)]
-pub(super) struct Wait {
-    pub(super) tid: i32,
-    pub(super) comm: Arc<str>,
-    pub(super) spot: Spot,
-    pub(super) line: Arc<str>,
-    pub(super) sleep: Sleep,
-    pub(super) class: WaitClass,
+pub(crate) struct Wait {
+    pub(crate) tid: i32,
+    pub(crate) comm: Arc<str>,
+    pub(crate) spot: Spot,
+    pub(crate) line: Arc<str>,
+    pub(crate) sleep: Sleep,
+    pub(crate) class: WaitClass,
+    /// What ended it; `None` for a current wait.
+    pub(crate) cause: Option<Cause>,
     /// The waker's name, and its stack as text if it is a thread.
-    pub(super) waker: SiteName,
+    pub(crate) waker: SiteName,
     /// The stack of a waker that is a thread.
-    pub(super) by: Option<RetainedStack>,
+    pub(crate) by: Option<RetainedStack>,
     /// The part within the interval.
-    pub(super) stats: Stats,
-    pub(super) under_way: Option<UnderWay>,
+    pub(crate) stats: Stats,
+    pub(crate) under_way: Option<UnderWay>,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -92,7 +94,7 @@ struct SpotFacts {
 
 /// Spots from /proc, and a cache of facts about stacks.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Places {
+pub(crate) struct Places {
     told: Vec<[Arc<str>; 2]>,
     facts: ByStack<SpotFacts>,
 }
@@ -102,7 +104,7 @@ const MOST_TOLD: usize = 1 << 16;
 
 impl Places {
     /// Returns the spot of a thread that slept before the first record.
-    pub(super) fn told(&mut self, thread: &BlockedThread) -> Spot {
+    pub(crate) fn told(&mut self, thread: &BlockedThread) -> Spot {
         let call = crate::units::events::syscalls::name_of_blocked(thread).unwrap_or_default();
         let spot = [thread.place.as_str().into(), call.into()];
         let known = self.told.iter().position(|known| *known == spot);
@@ -113,7 +115,7 @@ impl Places {
     }
 
     /// Returns the functions of a spot, root first.
-    pub(super) fn frames(&self, at: &Moment<'_>, spot: Spot) -> Vec<FrameName> {
+    pub(crate) fn frames(&self, at: &Moment<'_>, spot: Spot) -> Vec<FrameName> {
         match spot {
             Spot::Stack(stack) => at.frames(stack),
             Spot::Told(told) => {
@@ -227,6 +229,7 @@ struct Raw {
     judged: Judged,
     facts: SpotFacts,
     end: WaitEnd,
+    cause: Option<Cause>,
     waker: SiteName,
     /// The waker where it is a thread of the own program.
     own_waker: Option<i32>,
@@ -235,9 +238,9 @@ struct Raw {
     under_way: Option<UnderWay>,
 }
 
-impl OffCpu {
+impl BlockedTime {
     /// Returns all waits of the interval; current ones count up to now.
-    pub(super) fn waits(&mut self, at: &Moment<'_>) -> Vec<Wait> {
+    pub(crate) fn waits(&mut self, at: &Moment<'_>) -> Vec<Wait> {
         let mut raw: Vec<Raw> = Vec::with_capacity(self.blocked.len() + self.away.len());
         let blocked = std::mem::take(&mut self.blocked);
         raw.extend(blocked.iter().map(|(place, stats)| self.ended(at, place, stats)));
@@ -258,8 +261,8 @@ impl OffCpu {
         let is_told = matches!(sleeper.spot, Spot::Told(_));
         let judged = (tid, if facts.is_broken || is_told { facts.call.clone() } else { line.clone() });
         let (end, waker) = (WaitEnd::Open, ("none yet".into(), "".into()));
-        let (by, own_waker, stats, under_way) = (None, None, Stats::default(), None);
-        Raw { tid, sleeper, line, judged, facts, end, waker, own_waker, by, stats, under_way }
+        let (cause, by, own_waker, stats, under_way) = (None, None, None, Stats::default(), None);
+        Raw { tid, sleeper, line, judged, facts, end, cause, waker, own_waker, by, stats, under_way }
     }
 
     fn ended(&mut self, at: &Moment<'_>, place: &WokenSleep, stats: &Stats) -> Raw {
@@ -274,14 +277,22 @@ impl OffCpu {
             Cause::Task { tid, .. } if end == WaitEnd::OwnProgram => Some(tid),
             _ => None,
         };
-        Raw { end, waker, own_waker, by, stats: stats.clone(), ..self.raw(at, place.tid, place.away) }
+        Raw {
+            end,
+            cause: Some(cause),
+            waker,
+            own_waker,
+            by,
+            stats: stats.clone(),
+            ..self.raw(at, place.tid, place.away)
+        }
     }
 
     fn open(&mut self, at: &Moment<'_>, tid: i32, since: u64, away: Away) -> Raw {
         let since_looking = if away.is_before { at.start.min(since) } else { since };
         let under_way = UnderWay { ns: at.now.saturating_sub(since_looking), is_before: away.is_before };
         let mut stats = Stats::default();
-        stats.add(at.now.saturating_sub(since_looking.max(at.since)));
+        stats.add(at.now.saturating_sub(since.max(at.since)));
         Raw { stats, under_way: Some(under_way), ..self.raw(at, tid, away.into()) }
     }
 }
@@ -307,6 +318,7 @@ impl Raw {
             line: self.line,
             sleep: self.sleeper.sleep,
             class: WaitClass::of(self.sleeper.sleep, is_of_kernel, self.end, place),
+            cause: self.cause,
             waker: self.waker,
             by: self.by,
             stats: self.stats,

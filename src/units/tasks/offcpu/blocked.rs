@@ -1,0 +1,174 @@
+//! The time in which threads are blocked, by place and waker. Units that divide the time of threads share it, so that
+//! their figures agree.
+
+pub(crate) mod waits;
+
+use rustc_hash::FxHashMap;
+
+use crate::panel::unit;
+use crate::units::kit::prelude::*;
+use crate::units::kit::waits::classes::Sleep;
+use crate::units::kit::waits::sched::{SchedSwitch, Wakeup};
+use crate::units::kit::{Programs, TaskWaker, WakerReader, WakerStacks};
+
+use waits::{Places, Spot, WokenSleep};
+
+/// A sleep that has started.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Away {
+    spot: Spot,
+    sleep: Sleep,
+    /// The first process of its program, if known.
+    program: Option<i32>,
+    is_of_kernel: bool,
+    /// Whether it started before the first record.
+    is_before: bool,
+}
+
+/// What a thread did until it ran without a recorded wakeup.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Came {
+    /// It slept, and the sleep counts up to now.
+    Asleep,
+    /// It was woken while it left its CPU, so it waited for a CPU since then.
+    Early,
+    /// It was awake, or its sleep cannot be counted.
+    Unknown,
+}
+
+#[derive(Clone, Debug, Default)]
+pub(crate) struct BlockedTime {
+    pub(crate) wakers: WakerReader,
+    programs: Programs,
+    away: OpenSpans<i32, (), Away>,
+    /// Wakeup times of tasks that were not asleep.
+    early: FxHashMap<i32, u64>,
+    blocked: FxHashMap<WokenSleep, Stats>,
+    since: u64,
+    labels: StackLabels,
+    slept_in: StackLabels,
+    causes: WakerStacks,
+    pub(crate) places: Places,
+    initial: InitiallyBlocked,
+}
+
+/// Limit of distinct places; further ones are counted without their waker.
+const MAX_PLACES: usize = 1 << 17;
+/// The maximum time between a wakeup of a thread that is leaving its CPU and the record of its switch.
+const WHILE_LEAVING_NS: u64 = 100_000;
+
+impl BlockedTime {
+    pub(crate) fn new(settings: &Settings) -> Self {
+        Self { labels: StackLabels::of(settings), slept_in: StackLabels::of_sleep(settings), ..Self::default() }
+    }
+
+    /// Adds the tasks that slept before the first record. Returns them.
+    pub(crate) fn take_up(&mut self, time: u64, cx: &mut Context<'_>) -> Vec<i32> {
+        self.initial.ask(cx);
+        let mut taken = Vec::new();
+        for thread in self.initial.take() {
+            // The program's own threads have no record yet.
+            if cx.is_unasked(thread.pid) {
+                continue;
+            }
+            let away = Away {
+                spot: self.places.told(&thread),
+                sleep: Sleep::of_thread(&thread),
+                program: self.programs.root(thread.pid, cx.session),
+                is_of_kernel: thread.is_of_kernel,
+                is_before: true,
+            };
+            self.away.begin(thread.tid, (), time, away);
+            taken.push(thread.tid);
+        }
+        taken
+    }
+
+    /// A CPU switches. Returns what the next thread did before.
+    pub(crate) fn switched(&mut self, switch: SchedSwitch, hit: &UnitSample<'_>, cx: &mut Context<'_>) -> Came {
+        self.wakers.switch(hit.cpu);
+        // A thread that leaves a CPU has been running since an unknown time.
+        self.away.take(&switch.prev);
+        let came = self.came(switch.next, hit.time);
+        let Some(sleep) = Sleep::of(switch.prev_state) else { return came };
+        if cx.counts(hit.cpu) && cx.follows(switch.prev) {
+            let away = Away {
+                spot: Spot::Stack(hit.stack),
+                sleep,
+                program: self.programs.root(hit.pid, cx.session),
+                is_of_kernel: !cx.session.places(hit.pid).knows_user(),
+                is_before: false,
+            };
+            self.away.begin(switch.prev, (), hit.time, away);
+        }
+        came
+    }
+
+    /// A thread runs. Some kernels do not record wakeups by interrupts on an idle CPU.
+    pub(crate) fn came(&mut self, tid: i32, time: u64) -> Came {
+        let Some(begin) = self.away.take(&tid) else { return Came::Unknown };
+        // The wakeup happened while the thread was leaving its CPU: it has waited for a CPU since then.
+        if self.early.remove(&tid).is_some_and(|woken| woken + WHILE_LEAVING_NS >= begin.since) {
+            return Came::Early;
+        }
+        // /proc is read some time after the first record, so such a thread may have run at that time.
+        if begin.with.is_before {
+            return Came::Unknown;
+        }
+        let (waker, by, is_own) = (TaskWaker::Unrecorded, RetainedStack::NONE, false);
+        let ns = begin.took(time).min(time.saturating_sub(self.since));
+        self.count(WokenSleep { tid, away: begin.with.into(), waker, is_own, by }, ns);
+        Came::Asleep
+    }
+
+    fn count(&mut self, mut place: WokenSleep, ns: u64) {
+        if self.blocked.len() >= MAX_PLACES && !self.blocked.contains_key(&place) {
+            place = WokenSleep { waker: TaskWaker::Untold, by: RetainedStack::NONE, ..place };
+        }
+        self.blocked.entry(place).or_default().add(ns);
+    }
+
+    pub(crate) fn woken(&mut self, wakeup: Wakeup, hit: &UnitSample<'_>, cx: &mut Context<'_>) {
+        let Some(begin) = self.away.take(&wakeup.tid) else {
+            if self.early.len() >= MAX_PLACES {
+                self.early.clear();
+            }
+            self.early.insert(wakeup.tid, hit.time);
+            return;
+        };
+        let away = begin.with;
+        cx.comm(hit.tid);
+        let ns = begin.took(hit.time).min(hit.time.saturating_sub(self.since));
+        let is_own = match (away.program, self.programs.root(hit.pid, cx.session)) {
+            (Some(own), Some(waker)) => own == waker,
+            // A waker without a process may be of the same program.
+            _ => hit.pid == -1 || away.program.is_none(),
+        };
+        let waker = self.wakers.waker(wakeup, hit);
+        self.count(WokenSleep { tid: wakeup.tid, away: away.into(), waker, is_own, by: hit.stack }, ns);
+        cx.point(["sched_switch", "sched_wakeup"], hit.time, ns);
+        if let Spot::Stack(stack) = away.spot {
+            cx.find(wakeup.tid, stack, || format!("was blocked for {}", unit::duration(ns)));
+        }
+    }
+
+    pub(crate) fn thread_changed(&mut self, change: &ThreadChange) {
+        self.away.follow(change, |tid| tid);
+        self.initial.follow(change);
+        self.programs.follow(change);
+        if let ThreadChange::Born { tid, .. } = change {
+            self.early.remove(tid);
+        }
+    }
+
+    pub(crate) fn lost(&mut self) {
+        self.away.forget();
+        self.early.clear();
+        self.initial.forget();
+    }
+
+    pub(crate) fn reset(&mut self, now: u64) {
+        self.since = now;
+        self.blocked.clear();
+    }
+}

@@ -1,0 +1,358 @@
+//! The parts of a thread's time, and the part to which a sleep belongs.
+
+use crate::panel::stacks::FrameName;
+use crate::query::cpus::context::{IRQ, SOFTIRQ, is_system_vector};
+use crate::units::kit::waits::classes::{Sleep, WaitClass};
+use crate::units::kit::waits::sleep;
+use crate::units::kit::waits::wakers::Cause;
+
+use crate::units::tasks::locks::lock_names::LockName;
+
+/// A part of a thread's wall time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(super) enum TimePart {
+    User,
+    Kernel,
+    Interrupt,
+    Unsampled,
+    Runnable,
+    Throttled,
+    Lock,
+    Disk,
+    Network,
+    Local,
+    Memory,
+    Other,
+    Timer,
+    Child,
+    Work,
+    Stopped,
+    Unknown,
+}
+
+/// The number of parts.
+pub(super) const PARTS: usize = 17;
+
+impl TimePart {
+    /// All parts in order of their numbers: the column's name and title, and the label.
+    pub(super) const ALL: [(Self, &str, &str, &str); PARTS] = [
+        (Self::User, "user_ns", "User", "user code"),
+        (Self::Kernel, "kernel_ns", "Kernel", "kernel"),
+        (Self::Interrupt, "irq_ns", "Irq", "interrupts"),
+        (Self::Unsampled, "unsampled_ns", "Ran", "running"),
+        (Self::Runnable, "runnable_ns", "Runnable", "runnable"),
+        (Self::Throttled, "throttled_ns", "Throttle", "throttled"),
+        (Self::Lock, "lock_ns", "Lock", "lock"),
+        (Self::Disk, "disk_ns", "Disk", "disk"),
+        (Self::Network, "network_ns", "Network", "network"),
+        (Self::Local, "local_ns", "Pipe", "pipe or local socket"),
+        (Self::Memory, "memory_ns", "Memory", "memory"),
+        (Self::Other, "other_ns", "Other", "other sleep"),
+        (Self::Timer, "timer_ns", "Timer", "timer"),
+        (Self::Child, "child_ns", "Child", "child"),
+        (Self::Work, "work_ns", "Work", "waiting for work"),
+        (Self::Stopped, "stopped_ns", "Stopped", "stopped"),
+        (Self::Unknown, "unknown_ns", "Unknown", "unknown"),
+    ];
+
+    pub(super) fn label(self) -> &'static str {
+        Self::ALL[self as usize].3
+    }
+
+    /// Whether the thread ran, could have run, or was held up.
+    pub(super) fn is_active(self) -> bool {
+        self < Self::Timer
+    }
+
+    pub(super) fn of_id(id: u64) -> Option<Self> {
+        Self::ALL.iter().map(|(part, ..)| *part).find(|part| *part as u64 == id)
+    }
+}
+
+/// Returns whether an interrupt ran on top of a thread, by the functions of a sample in the kernel.
+pub(super) fn is_interrupt(frames: &[FrameName]) -> bool {
+    let mut kernel = frames.iter().rev().take_while(|name| name.kind.is_kernel()).map(plain);
+    kernel.any(|name| SOFTIRQ.contains(&name) || IRQ.contains(&name) || is_system_vector(name))
+}
+
+/// The kind of place in which a thread sleeps, from the functions of its stack.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum SleepPlace {
+    Lock,
+    /// A condition variable or another queue of a program.
+    Queue,
+    /// The end of a thread or of a process.
+    Child,
+    /// A futex without functions of user code.
+    Futex,
+    Memory,
+    Disk,
+    Timer,
+    /// A pipe, or a socket that leaves the machine only by its name.
+    Local,
+    Socket,
+    /// A remote file system.
+    Remote,
+    /// A call that waits for events of many kinds.
+    Work,
+    #[default]
+    Unknown,
+}
+
+/// Beginnings of functions of the kernel that wait for its locks.
+const LOCKS: &[&str] = &[
+    "rwsem_down_",
+    "__mutex_lock",
+    "mutex_lock",
+    "__down",
+    "down_",
+    "percpu_rwsem_wait",
+    "percpu_down_",
+    "__percpu_down_",
+    "rt_mutex_",
+    "__rt_mutex_",
+    "rtlock_",
+    "__lock_sock",
+    "lock_sock_",
+    "do_semtimedop",
+    "fcntl_setlk",
+    "flock_lock_",
+    "locks_lock_",
+    "posix_lock_",
+];
+const MEMORY: &[&str] = &[
+    "exc_page_fault",
+    "do_user_addr_fault",
+    "handle_mm_fault",
+    "do_page_fault",
+    "do_mem_abort",
+    "try_to_free_pages",
+    "do_try_to_free_pages",
+    "try_to_free_mem_cgroup_pages",
+    "mem_cgroup_handle_over_high",
+    "__mem_cgroup_handle_over_high",
+    "mem_cgroup_out_of_memory",
+    "throttle_direct_reclaim",
+    "reclaim_throttle",
+    "shrink_node",
+    "do_swap_page",
+    "psi_memstall_enter",
+];
+const CHILDREN: &[&str] = &["do_wait", "__do_wait", "kernel_wait", "wait_for_vfork_done", "pidfd_poll"];
+const REMOTE: &[&str] = &["rpc_", "nfs", "cifs_", "smb2_", "ceph_", "request_wait_answer", "p9_"];
+const DISKS: &[&str] = &[
+    "io_schedule",
+    "blk_",
+    "blkdev_",
+    "bio_",
+    "submit_bio",
+    "wait_on_buffer",
+    "__wait_on_buffer",
+    "folio_wait_",
+    "wait_on_page_",
+    "jbd2_",
+    "wait_transaction_locked",
+    "start_this_handle",
+    "add_transaction_credits",
+    "xlog_",
+    "xfs_",
+    "ext4_",
+    "btrfs_",
+    "f2fs_",
+    "balance_dirty_pages",
+    "rq_qos_wait",
+    "wbt_wait",
+    "wb_wait_for_completion",
+    "iomap_dio",
+    "read_events",
+    "io_wq_",
+];
+const SYNCS: &[&str] = &["fsync", "fdatasync", "sync", "syncfs", "sync_file_range", "msync"];
+const ACCEPTS: &[&str] = &["accept", "accept4", "inet_csk_accept", "unix_accept"];
+const SOCKETS: &[&str] = &["tcp_", "inet_", "inet6_", "udp_", "udpv6_", "sk_wait_", "sk_stream_", "sctp_", "vsock_"];
+const LOCAL: &[&str] = &["pipe_", "anon_pipe_", "fifo_", "wait_for_partner", "unix_", "eventfd_", "wq_sleep", "do_msg"];
+/// Functions that wait for any of several events, for a signal, or for somebody at a terminal.
+const WORK: &[&str] = &[
+    "ep_poll",
+    "do_epoll_wait",
+    "do_sys_poll",
+    "do_poll",
+    "do_select",
+    "io_cqring_wait",
+    "inotify_read",
+    "fanotify_read",
+    "signalfd_",
+    "timerfd_read",
+    "n_tty_",
+    "tty_",
+    "do_sigtimedwait",
+    "sigsuspend",
+    "devkmsg_read",
+    "do_syslog",
+];
+const WORK_CALLS: &[&str] = &[
+    "epoll_wait",
+    "epoll_pwait",
+    "epoll_pwait2",
+    "poll",
+    "ppoll",
+    "select",
+    "pselect6",
+    "pause",
+    "rt_sigsuspend",
+    "rt_sigtimedwait",
+    "io_uring_enter",
+];
+
+/// Returns a function's name without compiler suffixes.
+fn plain(name: &FrameName) -> &str {
+    name.text.split('.').next().unwrap_or_default()
+}
+
+impl SleepPlace {
+    /// From the functions of a stack, the outermost first.
+    pub(super) fn of(frames: &[FrameName]) -> Self {
+        let kernel: Vec<&str> = frames.iter().rev().take_while(|name| name.kind.is_kernel()).map(plain).collect();
+        let begins = |list: &[&str]| kernel.iter().any(|name| list.iter().any(|start| name.starts_with(start)));
+        let call = sleep::served(frames);
+        let is_call = |list: &[&str]| list.contains(&&*call);
+        match () {
+            () if begins(LOCKS) => Self::Lock,
+            () if sleep::is_of_timer(frames) => Self::Timer,
+            () if call.starts_with("futex") => Self::of_futex(frames),
+            () if begins(MEMORY) => Self::Memory,
+            () if begins(CHILDREN) => Self::Child,
+            () if begins(REMOTE) => Self::Remote,
+            () if is_call(ACCEPTS) || begins(ACCEPTS) => Self::Work,
+            () if begins(DISKS) || is_call(SYNCS) => Self::Disk,
+            () if begins(LOCAL) => Self::Local,
+            () if begins(SOCKETS) => Self::Socket,
+            () if begins(WORK) || is_call(WORK_CALLS) => Self::Work,
+            () => Self::Unknown,
+        }
+    }
+
+    fn of_futex(frames: &[FrameName]) -> Self {
+        let name = LockName::of_futex(frames);
+        match &*name.kind {
+            "futex" => Self::Futex,
+            "end of a thread" => Self::Child,
+            _ if name.is_queue => Self::Queue,
+            _ => Self::Lock,
+        }
+    }
+}
+
+impl TimePart {
+    /// Returns the part of a sleep.
+    pub(super) fn of_sleep(sleep: Sleep, class: WaitClass, cause: Option<Cause>, place: SleepPlace) -> Self {
+        let is_by_task = matches!(cause, Some(Cause::Task { .. }));
+        match (sleep, place) {
+            (Sleep::Stopped, _) => Self::Stopped,
+            (Sleep::Idle, _) => Self::Work,
+            (_, SleepPlace::Lock) => Self::Lock,
+            (_, SleepPlace::Memory) => Self::Memory,
+            (_, SleepPlace::Disk) => Self::Disk,
+            (_, SleepPlace::Child) => Self::Child,
+            (_, SleepPlace::Timer) => Self::Timer,
+            (_, SleepPlace::Local) => Self::Local,
+            (_, SleepPlace::Remote) => Self::Network,
+            (_, SleepPlace::Socket) => {
+                if is_by_task {
+                    Self::Local
+                } else {
+                    Self::Network
+                }
+            }
+            (_, SleepPlace::Queue | SleepPlace::Work) => Self::Work,
+            (_, SleepPlace::Futex) => match class {
+                WaitClass::Work => Self::Work,
+                WaitClass::Held => Self::Lock,
+                WaitClass::EachOther | WaitClass::Broken => Self::Other,
+            },
+            (_, SleepPlace::Unknown) => match (cause, class) {
+                (Some(Cause::Disk(_)), _) => Self::Disk,
+                (_, WaitClass::Work) => Self::Work,
+                (Some(Cause::Network { .. }), _) => Self::Network,
+                (Some(Cause::Task { sends: true, .. }), _) => Self::Local,
+                _ => Self::Other,
+            },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::session::DsoKind;
+
+    /// Parses frames, innermost first; kernel functions end in `_[k]`.
+    fn frames(stack: &str) -> Vec<FrameName> {
+        let name = |word: &str| {
+            let (text, kind) = word.strip_suffix("_[k]").map_or((word, DsoKind::File), |text| (text, DsoKind::Kernel));
+            FrameName { text: text.into(), kind, dso: "".into() }
+        };
+        stack.rsplit(" < ").map(name).collect()
+    }
+
+    const TASK: Option<Cause> = Some(Cause::Task { tid: 7, sends: true });
+
+    #[test]
+    fn a_part_follows_from_the_place_of_the_sleep() {
+        let futex = "schedule_[k] < futex_do_wait_[k] < __x64_sys_futex_[k]";
+        let of = |stack: &str, sleep, class, cause| {
+            let place = SleepPlace::of(&frames(&format!("schedule_[k] < {stack} < work < main")));
+            TimePart::of_sleep(sleep, class, cause, place)
+        };
+        use Sleep::{Interruptible as S, Uninterruptible as D};
+        use TimePart as P;
+        use WaitClass::{Broken, EachOther, Held, Work};
+        let nic = Some(Cause::Network { sends: true });
+        for (stack, sleep, class, cause, part) in [
+            (&format!("{futex} < __lll_lock_wait < pthread_mutex_lock")[..], S, EachOther, TASK, P::Lock),
+            (&format!("{futex} < pthread_cond_wait"), S, EachOther, TASK, P::Work),
+            (&format!("{futex} < __pthread_clockjoin_ex"), S, EachOther, TASK, P::Child),
+            (&format!("{futex} < [broken]"), S, Work, None, P::Work),
+            ("rwsem_down_read_slowpath_[k] < down_read_[k] < exc_page_fault_[k]", D, Held, TASK, P::Lock),
+            ("io_schedule_[k] < folio_wait_bit_[k] < filemap_fault_[k] < exc_page_fault_[k]", D, Held, None, P::Memory),
+            ("io_schedule_[k] < folio_wait_bit_[k] < __x64_sys_fsync_[k] < fsync", D, Held, None, P::Disk),
+            ("jbd2_log_wait_commit_[k] < ext4_sync_file_[k] < __x64_sys_fsync_[k]", D, Held, TASK, P::Disk),
+            ("tcp_recvmsg_[k] < __x64_sys_recvfrom_[k] < recv", S, Work, nic, P::Network),
+            ("tcp_recvmsg_[k] < __x64_sys_recvfrom_[k] < recv", S, Work, TASK, P::Local),
+            ("inet_csk_accept_[k] < __x64_sys_accept4_[k] < accept4", S, Work, nic, P::Work),
+            ("anon_pipe_read_[k] < vfs_read_[k] < __x64_sys_read_[k] < read", S, EachOther, TASK, P::Local),
+            ("do_nanosleep_[k] < hrtimer_nanosleep_[k] < __x64_sys_clock_nanosleep_[k]", S, Work, None, P::Timer),
+            ("do_wait_[k] < kernel_wait4_[k] < __x64_sys_wait4_[k] < wait4", S, Held, TASK, P::Child),
+            ("ep_poll_[k] < do_epoll_wait_[k] < __x64_sys_epoll_wait_[k]", S, EachOther, TASK, P::Work),
+            ("do_signal_stop_[k] < get_signal_[k]", Sleep::Stopped, Held, TASK, P::Stopped),
+            ("worker_thread_[k] < kthread_[k]", Sleep::Idle, Work, TASK, P::Work),
+            ("some_driver_wait_[k] < __x64_sys_ioctl_[k]", D, Held, Some(Cause::OtherCpu), P::Other),
+            ("some_driver_wait_[k] < __x64_sys_ioctl_[k]", D, Held, Some(Cause::Disk(None)), P::Disk),
+            ("some_driver_wait_[k] < __x64_sys_ioctl_[k]", S, Broken, None, P::Other),
+        ] {
+            assert_eq!(of(stack, sleep, class, cause), part, "{stack}");
+        }
+        // Without functions of user code, a futex may be a lock or a queue.
+        let bare = SleepPlace::of(&frames("futex_[k]"));
+        assert_eq!(bare, SleepPlace::Futex);
+        let parts = [Work, Held, EachOther, Broken].map(|class| P::of_sleep(S, class, None, bare));
+        assert_eq!(parts, [P::Work, P::Lock, P::Other, P::Other]);
+    }
+
+    #[test]
+    fn an_interrupt_on_top_of_a_thread_is_a_part_of_its_own() {
+        assert!(is_interrupt(&frames("tcp_v4_rcv_[k] < net_rx_action_[k] < handle_softirqs_[k] < spin < main")));
+        assert!(is_interrupt(&frames("nvme_irq_[k] < asm_common_interrupt_[k] < main")));
+        assert!(!is_interrupt(&frames("clear_page_[k] < exc_page_fault_[k] < asm_exc_page_fault_[k] < main")));
+        assert!(!is_interrupt(&frames("handle_softirqs < main")));
+    }
+
+    #[test]
+    fn parts_are_listed_in_order_of_their_numbers() {
+        for (at, (part, ..)) in TimePart::ALL.iter().enumerate() {
+            assert_eq!((*part as usize, TimePart::of_id(at as u64)), (at, Some(*part)));
+        }
+        assert_eq!(TimePart::of_id(PARTS as u64), None);
+        assert!(TimePart::Other.is_active() && !TimePart::Timer.is_active() && !TimePart::Unknown.is_active());
+    }
+}

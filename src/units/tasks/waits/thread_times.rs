@@ -1,0 +1,392 @@
+//! The wall time of threads, divided into time on CPUs, waits for a CPU, and the rest.
+
+use rustc_hash::FxHashMap;
+
+use crate::units::kit::waits::cpu_runs::{CpuRun, CpuRuns};
+use crate::units::kit::waits::sched::{SchedSwitch, state};
+
+use crate::units::tasks::offcpu::blocked::Came;
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Doing {
+    Running,
+    /// Waits for a CPU.
+    Runnable,
+    Asleep,
+    #[default]
+    Unknown,
+}
+
+/// The time of a thread in the interval.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct ThreadTime {
+    begin: u64,
+    /// The thread has ended; it may still run until its last switch.
+    end: Option<u64>,
+    /// The time of earlier threads with its number.
+    lived: u64,
+    doing: Doing,
+    since: u64,
+    /// Whether the CPU of its present state is chosen.
+    counts: bool,
+    pub(super) ran: u64,
+    pub(super) waited: u64,
+    pub(super) throttled: u64,
+    /// Number of runs and waits for a CPU.
+    pub(super) runs: u64,
+    pub(super) delays: u64,
+    pub(super) throttles: u64,
+}
+
+impl ThreadTime {
+    fn beginning(time: u64) -> Self {
+        Self { begin: time, since: time, ..Self::default() }
+    }
+
+    /// Returns the time of its life within the interval.
+    fn life(&self, start: u64, now: u64) -> u64 {
+        self.end.unwrap_or(now).min(now).saturating_sub(self.begin.max(start))
+    }
+
+    fn turn(&mut self, to: Doing, time: u64) {
+        (self.doing, self.since) = (to, time);
+        if let Some(end) = &mut self.end {
+            *end = time.max(*end);
+        }
+    }
+}
+
+/// Limit of threads, and of pairs of a waiting and a running thread.
+const MOST_THREADS: usize = 1 << 17;
+const MOST_PAIRS: usize = 1 << 16;
+/// A CPU that idles this long within a wait for it cannot have been busy: the thread was throttled.
+const SURELY_IDLE_NS: u64 = 1_000_000;
+
+/// The times of all threads, from the scheduler's records.
+#[derive(Clone, Debug, Default)]
+pub(super) struct ThreadTimes {
+    threads: FxHashMap<i32, ThreadTime>,
+    /// When threads without a record began.
+    births: FxHashMap<i32, u64>,
+    /// The thread that each CPU switched to last, and when.
+    current: FxHashMap<u32, (i32, u64)>,
+    runs: CpuRuns,
+    /// Time by waiting and running thread.
+    behind: FxHashMap<(i32, i32), u64>,
+    /// The first record, and the start of the interval.
+    began: Option<u64>,
+    start: u64,
+    /// Since when all records are known.
+    whole_since: u64,
+    has_lost: bool,
+    /// Ended threads that were dropped.
+    pub(super) dropped: u64,
+}
+
+impl ThreadTimes {
+    /// Notes the time of the first record.
+    pub(super) fn begin(&mut self, time: u64) {
+        if self.began.is_none() {
+            (self.began, self.whole_since) = (Some(time), time);
+        }
+    }
+
+    /// Returns a thread; one without any record has existed since its birth, or since the first record.
+    fn thread(&mut self, tid: i32) -> &mut ThreadTime {
+        if self.threads.len() >= MOST_THREADS && !self.threads.contains_key(&tid) {
+            let before = self.threads.len();
+            self.threads.retain(|_, thread| thread.end.is_none());
+            if self.threads.len() == before {
+                self.threads.clear();
+            }
+            self.dropped += (before - self.threads.len()) as u64;
+        }
+        let began = self.began.unwrap_or_default();
+        let births = &mut self.births;
+        let begin = || ThreadTime::beginning(births.remove(&tid).unwrap_or(began));
+        self.threads.entry(tid).or_insert_with(begin)
+    }
+
+    /// A thread sleeps since before the first record.
+    pub(super) fn sleeps_since_before(&mut self, tid: i32) {
+        let began = self.began.unwrap_or_default();
+        self.thread(tid).turn(Doing::Asleep, began);
+    }
+
+    /// A thread leaves its CPU, if it is `followed`. Its time counts if its CPU is chosen.
+    fn leave(&mut self, cpu: u32, switch: SchedSwitch, time: u64, counts: bool) {
+        let before = self.current.get(&cpu).copied();
+        let (start, whole_since) = (self.start, self.whole_since);
+        let thread = self.thread(switch.prev);
+        let from = match (thread.doing, before) {
+            (Doing::Running, _) => Some(thread.since),
+            // The first switch of a CPU: the thread ran there all the time.
+            (Doing::Unknown, None) => Some(whole_since.max(thread.since)),
+            // The kernel did not record that it came to the idle CPU.
+            (Doing::Runnable, Some((0, idle))) => {
+                let came = idle.max(thread.since);
+                thread.waited += if counts { came.saturating_sub(thread.since.max(start)) } else { 0 };
+                Some(came)
+            }
+            _ => None,
+        };
+        if let Some(from) = from.filter(|_| counts) {
+            thread.ran += time.saturating_sub(from.max(start));
+            thread.runs += 1;
+        }
+        thread.counts = counts;
+        match switch.prev_state {
+            bits if bits & (state::DEAD | state::ZOMBIE) != 0 => {
+                thread.end = Some(thread.end.unwrap_or_default().max(time));
+                thread.turn(Doing::Unknown, time);
+            }
+            bits if bits == 0 || bits & state::PREEMPTED != 0 => thread.turn(Doing::Runnable, time),
+            state::UNTOLD => thread.turn(Doing::Unknown, time),
+            _ => thread.turn(Doing::Asleep, time),
+        }
+    }
+
+    /// A thread comes to a CPU. `came` is what it did until now; `is_told` if the switch was recorded.
+    fn come(&mut self, cpu: u32, tid: i32, time: u64, (came, is_told): (Came, bool), counts: bool) {
+        let (start, whole_since, is_new) = (self.start, self.whole_since, !self.threads.contains_key(&tid));
+        let has_lost = self.has_lost;
+        let is_born = self.births.contains_key(&tid);
+        let thread = self.thread(tid);
+        let is_runnable = thread.doing == Doing::Runnable;
+        let since = match (thread.doing, came) {
+            (Doing::Runnable, _) | (Doing::Asleep, Came::Early) => Some(thread.since),
+            // Without a wakeup since the first record, it has waited for a CPU.
+            (Doing::Unknown, _) if is_new && is_told && !has_lost && !is_born => Some(whole_since),
+            _ => None,
+        };
+        thread.turn(Doing::Running, time);
+        thread.counts = counts;
+        let Some(since) = since.filter(|_| counts) else { return };
+        let ns = time.saturating_sub(since.max(start));
+        let is_idle = |run: &CpuRun| is_runnable && run.tid == 0 && run.from >= since;
+        let idle: u64 = self.runs.since(cpu, since).filter(is_idle).map(|run| run.until - run.from).sum();
+        let Some(thread) = self.threads.get_mut(&tid) else { return };
+        if idle >= SURELY_IDLE_NS {
+            (thread.throttled, thread.throttles) = (thread.throttled + ns, thread.throttles + 1);
+            return;
+        }
+        (thread.waited, thread.delays) = (thread.waited + ns, thread.delays + 1);
+        for run in self.runs.since(cpu, since.max(start)).filter(|run| run.tid != 0 && run.tid != tid) {
+            let ns = run.until - run.from.max(since).max(start).min(run.until);
+            if self.behind.len() < MOST_PAIRS || self.behind.contains_key(&(tid, run.tid)) {
+                *self.behind.entry((tid, run.tid)).or_default() += ns;
+            }
+        }
+    }
+
+    /// A CPU switches. `leaves` and `comes` say whether the threads are followed, `counts` whether the CPU is chosen.
+    pub(super) fn switch(
+        &mut self,
+        (cpu, time, counts): (u32, u64, bool),
+        switch: SchedSwitch,
+        leaves: bool,
+        comes: Option<Came>,
+    ) {
+        self.begin(time);
+        if leaves && switch.prev > 0 {
+            self.leave(cpu, switch, time, counts);
+        }
+        let before = self.current.insert(cpu, (switch.next, time));
+        let run = before.filter(|(tid, _)| *tid == switch.prev);
+        self.runs.add(cpu, run.map(|(tid, from)| CpuRun { tid, from, until: time }));
+        if let Some(came) = comes.filter(|_| switch.next > 0) {
+            let is_told = switch.prev_state != state::UNTOLD;
+            self.come(cpu, switch.next, time, (came, is_told), counts);
+        }
+    }
+
+    /// Returns the thread that a CPU switched to last.
+    pub(super) fn on(&self, cpu: u32) -> Option<i32> {
+        self.current.get(&cpu).map(|(tid, _)| *tid)
+    }
+
+    /// A followed thread is woken, or created.
+    pub(super) fn wake(&mut self, tid: i32, time: u64, is_new: bool, counts: bool) {
+        self.begin(time);
+        if is_new && !self.threads.contains_key(&tid) {
+            self.thread(tid).begin = time;
+        }
+        let thread = self.thread(tid);
+        if matches!(thread.doing, Doing::Asleep | Doing::Unknown) {
+            thread.turn(Doing::Runnable, time);
+            thread.counts = counts;
+        }
+    }
+
+    /// A thread begins, perhaps with the number of an earlier one. It has a row from its first record on.
+    pub(super) fn born(&mut self, tid: i32, time: u64) {
+        self.begin(time);
+        if let Some(thread) = self.threads.get_mut(&tid) {
+            thread.lived += thread.life(self.start, time);
+            (thread.begin, thread.end) = (time, None);
+            return thread.turn(Doing::Unknown, time);
+        }
+        if self.births.len() >= MOST_THREADS {
+            self.births.clear();
+        }
+        self.births.insert(tid, time);
+    }
+
+    pub(super) fn ended(&mut self, tid: i32, time: u64) {
+        self.births.remove(&tid);
+        if let Some(thread) = self.threads.get_mut(&tid) {
+            thread.end = thread.end.or(Some(time));
+        }
+    }
+
+    /// A thread continues under another number.
+    pub(super) fn renumber(&mut self, from: i32, to: i32) {
+        if let Some(thread) = self.threads.remove(&from) {
+            self.threads.insert(to, thread);
+        }
+        self.current.values_mut().filter(|(tid, _)| *tid == from).for_each(|(tid, _)| *tid = to);
+    }
+
+    /// Records were lost: what threads did meanwhile is unknown.
+    pub(super) fn lost(&mut self, from: u64, until: u64) {
+        let start = self.start;
+        for thread in self.threads.values_mut() {
+            let ns = from.saturating_sub(thread.since.max(start));
+            match thread.doing {
+                _ if !thread.counts => {}
+                Doing::Running => thread.ran += ns,
+                Doing::Runnable => thread.waited += ns,
+                Doing::Asleep | Doing::Unknown => {}
+            }
+            (thread.doing, thread.since) = (Doing::Unknown, from.max(thread.since));
+        }
+        self.current.clear();
+        self.runs.clear();
+        (self.whole_since, self.has_lost) = (until, true);
+    }
+
+    pub(super) fn reset(&mut self, now: u64) {
+        (self.start, self.dropped) = (now, 0);
+        self.behind.clear();
+        self.threads.retain(|_, thread| thread.end.is_none());
+        for thread in self.threads.values_mut() {
+            let ThreadTime { begin, doing, since, counts, .. } = *thread;
+            *thread = ThreadTime { begin, doing, since, counts, ..ThreadTime::default() };
+        }
+    }
+
+    /// Returns each thread with its times up to now, and its wall time.
+    pub(super) fn all(&self, now: u64) -> impl Iterator<Item = (i32, ThreadTime, u64)> + '_ {
+        self.threads.iter().map(move |(tid, thread)| {
+            let mut thread = *thread;
+            let wall = thread.lived + thread.life(self.start, now);
+            let ns = thread.end.unwrap_or(now).min(now).saturating_sub(thread.since.max(self.start));
+            match thread.doing {
+                _ if !thread.counts => {}
+                Doing::Running => (thread.ran, thread.runs) = (thread.ran + ns, thread.runs + 1),
+                Doing::Runnable => (thread.waited, thread.delays) = (thread.waited + ns, thread.delays + 1),
+                Doing::Asleep | Doing::Unknown => {}
+            }
+            (*tid, thread, wall)
+        })
+    }
+
+    /// Returns the times that threads waited for a CPU while another thread ran there.
+    pub(super) fn behind(&self) -> impl Iterator<Item = (i32, i32, u64)> + '_ {
+        self.behind.iter().map(|((tid, runner), ns)| (*tid, *runner, *ns))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+
+    fn switch(times: &mut ThreadTimes, at: u64, cpu: u32, prev: (i32, i64), next: i32, came: Came) {
+        let switch = SchedSwitch { prev: prev.0, prev_state: prev.1, next };
+        times.switch((cpu, at * MS, true), switch, true, Some(came));
+    }
+
+    /// Milliseconds of running, waiting and throttled time, and the wall time.
+    fn of(times: &ThreadTimes, tid: i32, now: u64) -> (u64, u64, u64, u64) {
+        let all = times.all(now * MS).find(|(own, ..)| *own == tid);
+        all.map_or((0, 0, 0, 0), |(_, time, wall)| (time.ran / MS, time.waited / MS, time.throttled / MS, wall / MS))
+    }
+
+    #[test]
+    fn a_thread_runs_and_waits_behind_others() {
+        let mut times = ThreadTimes::default();
+        switch(&mut times, 10, 0, (0, 0), 1, Came::Unknown);
+        // Thread 2 ran on CPU 1 since the first record, and thread 1 since its switch.
+        switch(&mut times, 14, 1, (2, 1), 0, Came::Unknown);
+        times.wake(2, 20 * MS, false, true);
+        switch(&mut times, 25, 0, (1, 0x100), 2, Came::Unknown);
+        switch(&mut times, 30, 0, (2, 1), 1, Came::Unknown);
+        assert_eq!(of(&times, 1, 40), (15 + 10, 5, 0, 30));
+        assert_eq!(of(&times, 2, 40), (4 + 5, 5, 0, 30));
+        let mut behind: Vec<_> = times.behind().collect();
+        behind.sort_unstable();
+        assert_eq!(behind, [(1, 2, 5 * MS), (2, 1, 5 * MS)]);
+        times.reset(35 * MS);
+        assert_eq!((of(&times, 1, 40), of(&times, 2, 40)), ((5, 0, 0, 5), (0, 0, 0, 5)));
+    }
+
+    #[test]
+    fn a_wait_for_an_idle_cpu_is_a_throttled_one() {
+        let mut times = ThreadTimes::default();
+        switch(&mut times, 0, 0, (0, 0), 1, Came::Unknown);
+        // It is preempted, and the CPU idles, since its group has no quota left.
+        switch(&mut times, 20, 0, (1, 0x100), 0, Came::Unknown);
+        switch(&mut times, 100, 0, (0, 0), 1, Came::Unknown);
+        assert_eq!(of(&times, 1, 110), (30, 0, 80, 110));
+        // A CPU that idled before the wakeup merely wakes up itself.
+        switch(&mut times, 110, 0, (1, 1), 0, Came::Unknown);
+        times.wake(1, 150 * MS, false, true);
+        switch(&mut times, 155, 0, (0, 0), 1, Came::Unknown);
+        assert_eq!(of(&times, 1, 155), (30, 5, 80, 155));
+    }
+
+    #[test]
+    fn a_life_ends_at_the_last_switch_and_numbers_are_used_again() {
+        let mut times = ThreadTimes::default();
+        times.begin(0);
+        times.born(5, 10 * MS);
+        times.wake(5, 10 * MS, true, true);
+        switch(&mut times, 11, 0, (0, 0), 5, Came::Unknown);
+        times.ended(5, 20 * MS);
+        switch(&mut times, 22, 0, (5, 0x10), 0, Came::Unknown);
+        assert_eq!(of(&times, 5, 90), (11, 1, 0, 12));
+        times.born(5, 40 * MS);
+        times.wake(5, 40 * MS, true, true);
+        switch(&mut times, 41, 0, (0, 0), 5, Came::Unknown);
+        assert_eq!(of(&times, 5, 50), (20, 2, 0, 22));
+        // A thread that calls exec takes the number of the first one.
+        times.renumber(5, 4);
+        assert_eq!((of(&times, 4, 51).0, of(&times, 5, 51)), (21, (0, 0, 0, 0)));
+    }
+
+    #[test]
+    fn the_time_of_a_loss_is_unknown() {
+        let mut times = ThreadTimes::default();
+        switch(&mut times, 0, 0, (0, 0), 1, Came::Unknown);
+        times.lost(10 * MS, 30 * MS);
+        // It leaves at the first switch after the loss: it ran since the end of that.
+        switch(&mut times, 40, 0, (1, 1), 2, Came::Unknown);
+        assert_eq!(of(&times, 1, 50), (20, 0, 0, 50));
+        // The other thread may have slept.
+        assert_eq!(of(&times, 2, 50), (10, 0, 0, 50));
+    }
+
+    #[test]
+    fn a_thread_that_leaves_an_idle_cpu_ran_there() {
+        let mut times = ThreadTimes::default();
+        switch(&mut times, 0, 0, (1, 1), 0, Came::Unknown);
+        times.wake(1, 20 * MS, false, true);
+        switch(&mut times, 30, 0, (1, 1), 0, Came::Unknown);
+        assert_eq!(of(&times, 1, 30), (10, 0, 0, 30));
+        // A wakeup while it left its CPU.
+        switch(&mut times, 35, 0, (0, 0), 1, Came::Early);
+        assert_eq!(of(&times, 1, 35), (10, 5, 0, 35));
+    }
+}

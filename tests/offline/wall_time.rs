@@ -6,6 +6,7 @@ use perfprof_tui::record::kinds::TaskRecord;
 
 use crate::common::scenes::{MS, leaves, runs, scene, sched, switch, waits, wake};
 use crate::common::stage::{Stage, cell, number, rows};
+use crate::common::{data, program, run};
 
 fn of<'a>(panels: &'a [Panel], title: &str) -> &'a Panel {
     panels.iter().find(|panel| panel.title.starts_with(title)).unwrap_or_else(|| panic!("no panel {title}"))
@@ -203,4 +204,29 @@ fn the_parts_of_a_cpu_have_no_unknown_rest() {
         times(&panels, "victim", &["unsampled_ns", "runnable_ns", "unknown_ns", "wall_ns"]),
         [10.0, 0.0, 0.0, 10.0]
     );
+}
+
+/// On a recording, the parts of each thread add up, and its time on CPUs and waits for one are those of `task-state`.
+#[test]
+fn a_recording_has_the_times_of_task_state() {
+    let rows_of = |unit: &str| -> Vec<serde_json::Value> {
+        let output = run(program().args([unit, "--batch", "--format", "json"]).arg(data("units/sched.data")));
+        let answer: serde_json::Value = serde_json::from_slice(&output.stdout).expect("json");
+        answer["panels"][0]["rows"].as_array().expect("rows").clone()
+    };
+    let ns = |row: &serde_json::Value, name: &str| row[name].as_f64().unwrap_or(0.0);
+    let (waits, states) = (rows_of("waits"), rows_of("task-state"));
+    let mut compared = 0;
+    for row in &waits {
+        let fields = row.as_object().expect("a row").keys();
+        let parts = fields.filter(|name| name.ends_with("_ns") && !["active_ns", "wall_ns"].contains(&name.as_str()));
+        let sum: f64 = parts.map(|name| ns(row, name)).sum();
+        assert!((sum - ns(row, "wall_ns")).abs() <= 0.005 * ns(row, "wall_ns"), "{row}");
+        let Some(state) = states.iter().find(|state| row["tid"].is_i64() && state["tid"] == row["tid"]) else {
+            continue;
+        };
+        assert_eq!((ns(row, "unsampled_ns"), ns(row, "runnable_ns")), (ns(state, "r_ns"), ns(state, "rd_ns")), "{row}");
+        compared += 1;
+    }
+    assert!(compared >= 10, "{compared} of {}", waits.len());
 }

@@ -31,8 +31,8 @@ pub(crate) const SPEC: Spec = Spec {
            the thread itself; ends of child processes and of threads; work: calls that wait for any of several events, \
            connections and condition variables. 'Other' is sleep in places of no known kind. Unknown is the remainder: \
            the time before a thread's first record, and time for which records were lost. Active is the time without \
-           timers, children, work, stops and the unknown, and without the sleeps that offcpu calls waiting for work. \
-           Each sleep is one of offcpu, with the same time. The other \
+           timers, children, work, stops and the unknown, and without waits for pipes, sockets and the network that \
+           offcpu calls waiting for work. Each sleep is one of offcpu, with the same time. The other \
            panels refer to the selected row; Stacks and the flame graph to the selected part as well.",
     example: "perfprof-tui waits -p 1234",
     output: "",

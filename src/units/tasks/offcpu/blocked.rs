@@ -25,7 +25,7 @@ pub(crate) struct Away {
     is_before: bool,
 }
 
-/// What a thread did until it ran without a recorded wakeup.
+/// The state of a thread before it ran without a recorded wakeup.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Came {
     /// It slept, and the sleep counts up to now.

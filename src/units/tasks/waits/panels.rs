@@ -163,7 +163,7 @@ impl Waits {
             .right("wall_ns", "Wall", 9, |row| time(row.times.wall))
             .ranked(2);
         let table = Self::with_parts(sheet, &totals, |row| &row.times)
-            .left("comm", "Thread", 16, |row| text(row.name.clone()))
+            .left("comm", "Comm", 16, |row| text(row.name.clone()))
             .right("tid", "TID", 8, |row| row.tid.map_or(Cell::Empty, |tid| Cell::Id(tid.into())))
             .ranked(1)
             .right(

@@ -64,6 +64,11 @@ impl TimePart {
         self < Self::Timer
     }
 
+    /// Whether a sleep of this part may be a wait for work.
+    pub(super) fn may_be_idle(self) -> bool {
+        matches!(self, Self::Network | Self::Local | Self::Other)
+    }
+
     pub(super) fn of_id(id: u64) -> Option<Self> {
         Self::ALL.iter().map(|(part, ..)| *part).find(|part| *part as u64 == id)
     }

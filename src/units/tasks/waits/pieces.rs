@@ -13,7 +13,7 @@ use crate::units::tasks::offcpu::blocked::waits::Spot;
 use super::Waits;
 use super::parts::{SleepPlace, TimePart, is_interrupt};
 
-/// Where a thread was in a piece of its time.
+/// The place of a thread in a piece of its time.
 #[derive(Clone, Debug)]
 pub(super) enum PiecePlace {
     Sampled(RetainedStack),
@@ -35,7 +35,7 @@ pub(super) struct TimePiece {
     pub(super) max: u64,
     /// Whether the thread ran, could have run, or was held up.
     pub(super) is_active: bool,
-    /// What ended it.
+    /// The cause of its end.
     pub(super) by: Option<Arc<str>>,
 }
 
@@ -129,7 +129,7 @@ impl Waits {
             pieces.push(TimePiece {
                 tid: wait.tid,
                 part,
-                is_active: part.is_active() && wait.class != WaitClass::Work,
+                is_active: part.is_active() && !(part.may_be_idle() && wait.class == WaitClass::Work),
                 place: PiecePlace::Slept(wait.spot, wait.line),
                 ns: wait.stats.sum,
                 n: wait.stats.n,

@@ -66,7 +66,7 @@ const SURELY_IDLE_NS: u64 = 1_000_000;
 #[derive(Clone, Debug, Default)]
 pub(super) struct ThreadTimes {
     threads: FxHashMap<i32, ThreadTime>,
-    /// When threads without a record began.
+    /// Birth times of threads without a record.
     births: FxHashMap<i32, u64>,
     /// The thread that each CPU switched to last, and when.
     current: FxHashMap<u32, (i32, u64)>,
@@ -218,9 +218,12 @@ impl ThreadTimes {
         }
     }
 
-    /// A thread begins, perhaps with the number of an earlier one. It has a row from its first record on.
+    /// A thread begins, perhaps with the number of an earlier one. It has a row from its first record on. Recordings
+    /// begin with records of this kind for existing threads.
     pub(super) fn born(&mut self, tid: i32, time: u64) {
-        self.begin(time);
+        if self.began.is_none_or(|began| time <= began) {
+            return;
+        }
         if let Some(thread) = self.threads.get_mut(&tid) {
             thread.lived += thread.life(self.start, time);
             (thread.begin, thread.end) = (time, None);

@@ -69,7 +69,7 @@ pub(crate) struct Wait {
     pub(crate) line: Arc<str>,
     pub(crate) sleep: Sleep,
     pub(crate) class: WaitClass,
-    /// What ended it; `None` for a current wait.
+    /// The cause of its end; `None` for a current wait.
     pub(crate) cause: Option<Cause>,
     /// The waker's name, and its stack as text if it is a thread.
     pub(crate) waker: SiteName,

@@ -616,6 +616,8 @@ fn ranks(pid: u32) -> Vec<(String, i32, i32)> {
 #[test]
 fn what_reads_and_shows_samples_is_ahead_of_others_and_nothing_else_is() {
     const AHEAD: [&str; 3] = ["perfprof-tui", "profile", "source"];
+    // Those that samples wait for at times.
+    const BUILDERS: [&str; 4] = ["symbols", "tables", "large tables", "languages"];
     needs!(allowed());
     if let Err(why) = perfprof_tui::kernel::thread_priority::may_be_realtime(7) {
         return common::skipped(&format!("no thread may be ahead of others: {why}"));
@@ -630,7 +632,10 @@ fn what_reads_and_shows_samples_is_ahead_of_others_and_nothing_else_is() {
             let ranks = ranks(session.child.id());
             let (first, rest): (Vec<_>, Vec<_>) = ranks.iter().partition(|(name, ..)| AHEAD.contains(&name.as_str()));
             // A new thread has the priority of its creator.
-            let wrong = rest.iter().any(|(name, nice, priority)| name != "symbols" && (*nice < own || *priority > 0));
+            let wrong = rest
+                .iter()
+                .filter(|(name, ..)| !BUILDERS.contains(&name.as_str()))
+                .any(|(_, nice, priority)| *nice < own || *priority > 0);
             let is_ahead = first.iter().all(|(_, nice, priority)| (*nice, *priority) == ahead);
             if !wrong && first.len() == AHEAD.len() && is_ahead {
                 break;
@@ -647,8 +652,8 @@ fn what_reads_and_shows_samples_is_ahead_of_others_and_nothing_else_is() {
 /// private memory for the symbol table and a first view.
 #[test]
 fn a_start_is_light() {
-    // Nine tenths of it on a kernel with 122,000 functions, in an unoptimized build.
-    const MOST: u64 = 21 << 10;
+    // Three quarters of it on a kernel with 122,000 functions, in an unoptimized build on a quiet machine.
+    const MOST: u64 = 28 << 10;
     needs!(allowed());
     let command = ["dd", "if=/dev/zero", "of=/dev/null", "bs=1", "count=100000000"];
     let mut session = Session::start(&[&["-e", "cpu-clock", "-F", "500", "--"][..], &command].concat(), 40, 140);

@@ -1,5 +1,5 @@
-//! Executable mappings of a process by one query each (`PROCMAP_QUERY` of linux/fs.h, since Linux 6.11). The text in
-//! /proc has all mappings, most of which are data.
+//! Executable mappings of a process by one query each (`PROCMAP_QUERY` of linux/fs.h, since Linux 6.11). The kernel does
+//! not list mappings of data then, which are most of them.
 
 use std::fs::File;
 use std::io;

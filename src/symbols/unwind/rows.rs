@@ -122,7 +122,7 @@ struct Registers {
 }
 
 impl Registers {
-    /// Returns the number of a register as rules have it.
+    /// Returns the number of a register in rules.
     fn number(self, register: Register) -> Option<u8> {
         match self.word {
             8 => u8::try_from(register.0).ok(),

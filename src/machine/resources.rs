@@ -88,9 +88,9 @@ pub struct Resources {
 
 /// The intervals that are kept, the oldest first. Copies share them.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct History(Arc<VecDeque<Arc<Resources>>>);
+pub struct ResourceHistory(Arc<VecDeque<Arc<Resources>>>);
 
-impl History {
+impl ResourceHistory {
     pub(crate) fn push(&mut self, new: Resources) {
         let list = Arc::make_mut(&mut self.0);
         if list.len() == KEPT {
@@ -115,7 +115,7 @@ impl History {
     }
 }
 
-impl FromIterator<Resources> for History {
+impl FromIterator<Resources> for ResourceHistory {
     fn from_iter<I: IntoIterator<Item = Resources>>(list: I) -> Self {
         Self(Arc::new(list.into_iter().map(Arc::new).collect()))
     }
@@ -134,7 +134,7 @@ pub(crate) struct ResourceWatch {
     processes: ProcessWatch,
     limits: MemoryLimits,
     before: Readings,
-    history: History,
+    history: ResourceHistory,
 }
 
 /// Counters at a reading.
@@ -163,7 +163,7 @@ impl ResourceWatch {
             processes: ProcessWatch::default(),
             limits: MemoryLimits::here(),
             before: Readings::default(),
-            history: History::default(),
+            history: ResourceHistory::default(),
         }
     }
 
@@ -173,7 +173,7 @@ impl ResourceWatch {
     }
 
     /// Reads everything at the end of an interval; returns the history with it.
-    pub(crate) fn read(&mut self, at: u64, stat: &Stat, rate: u64, slow: SlowFigures<'_>) -> History {
+    pub(crate) fn read(&mut self, at: u64, stat: &Stat, rate: u64, slow: SlowFigures<'_>) -> ResourceHistory {
         let length = at.saturating_sub(self.before.at);
         let is_first = self.before.at == 0;
         let ticks = stat.cpus.iter().fold(Ticks::default(), |sum, (_, one)| sum.plus(one));
@@ -370,7 +370,7 @@ mod tests {
 
     #[test]
     fn the_history_is_bounded() {
-        let mut history = History::default();
+        let mut history = ResourceHistory::default();
         for at in 1..=KEPT as u64 + 5 {
             history.push(Resources { at, length: 1, ..Resources::default() });
         }

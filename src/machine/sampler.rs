@@ -8,7 +8,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-use crate::machine::resources::History;
+use crate::machine::resources::ResourceHistory;
 use crate::panel::row_order::arrange_by_key;
 use crate::session::machine::proc::MatrixRow;
 use crate::session::machine::quota::ThrottledGroup;
@@ -143,7 +143,7 @@ pub struct HostView {
     /// Packets that network devices dropped per second: received and sent.
     pub(crate) drops: (f32, f32),
     /// The use of resources in the last intervals.
-    pub(crate) history: History,
+    pub(crate) history: ResourceHistory,
     /// Percent of one CPU that reading all figures costs.
     pub(crate) cost: f32,
     /// Files that could not be read, with the reasons.

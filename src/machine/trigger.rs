@@ -7,7 +7,7 @@ use std::fmt;
 use crate::lang::lex::{Cursor, Lexicon, Piece, Token};
 use crate::lang::{Diagnostic, quantity};
 use crate::machine::sampler::{CpuRow, HostView};
-use crate::machine::triage::{self, Area, Finding, Severity, TriageInput};
+use crate::machine::triage::{self, Area, MachineFinding, Severity, TriageInput};
 use crate::session::machine::Ticks;
 
 /// A share of a CPU's time in the last interval, in percent.
@@ -239,7 +239,7 @@ impl Condition {
 }
 
 /// Returns the bad findings of an area in the present, the worst first.
-fn bad(host: &HostView, area: Option<Area>) -> Vec<Finding> {
+fn bad(host: &HostView, area: Option<Area>) -> Vec<MachineFinding> {
     let range = triage::present(&host.history);
     let input = TriageInput { history: &host.history, range, cpus: &[], processes: &[], is_narrowed: false };
     let mut list = triage::findings(&input);

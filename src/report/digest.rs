@@ -5,7 +5,7 @@ mod facts;
 use serde_json::{Value, json};
 
 use crate::lang::counted;
-use crate::machine::triage::{Finding, Severity};
+use crate::machine::triage::{MachineFinding, Severity};
 use crate::panel::text::{clean, fit_end, width, wrap};
 use crate::panel::unit::{percent, thousands};
 use crate::report::json::round;
@@ -35,7 +35,7 @@ pub(crate) struct Digest {
     /// The average number of busy CPUs, if the event is a clock, and the number of sampled ones; 0 if unknown.
     pub(crate) busy: Option<f64>,
     pub(crate) cpus: usize,
-    pub(crate) findings: Vec<Finding>,
+    pub(crate) findings: Vec<MachineFinding>,
     /// The start of the session on the clock of findings.
     pub(crate) start: u64,
     pub(crate) processes: Vec<DigestProcess>,

@@ -117,7 +117,7 @@ const TOOLS: &[Tool] = &[
     },
     Tool {
         name: "diff",
-        about: "What changed between two recordings, with the verdict of a test of chance",
+        about: "The differences between two recordings, with the verdict of a test of chance",
         fields: &[
             needed("old", "path of the recording to compare with"),
             needed("new", "path of the recording"),

@@ -1,7 +1,47 @@
 //! The page of `digest` on a known load.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use crate::common::process::Running;
 use crate::common::{allowed, program, run};
+
+/// Connections that are refused on loopback are the first finding about the network, with the share that fails.
+#[test]
+fn refused_connections_are_a_finding() {
+    needs!(allowed());
+    let (stop, begun) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
+    let dialer = {
+        let (stop, begun) = (stop.clone(), begun.clone());
+        std::thread::spawn(move || {
+            // A port that is bound and does not listen refuses.
+            let port =
+                std::net::UdpSocket::bind("127.0.0.1:0").and_then(|own| own.local_addr()).expect("a port").port();
+            while !stop.load(Ordering::Relaxed) {
+                let _ = std::net::TcpStream::connect(("127.0.0.1", port));
+                begun.store(true, Ordering::Relaxed);
+                std::thread::sleep(std::time::Duration::from_millis(1));
+            }
+        })
+    };
+    while !begun.load(Ordering::Relaxed) {
+        std::thread::yield_now();
+    }
+    let mut found = serde_json::Value::Null;
+    // Others' connections that succeed lower the share.
+    for _ in 0..5 {
+        let page = run(program().args(["digest", "--for", "4s", "--format", "json"])).stdout;
+        let page: serde_json::Value = serde_json::from_slice(&page).expect("JSON");
+        let findings = page["findings"].as_array().expect("a list");
+        found = findings.iter().find(|one| one["cause"] == "connect-failures").cloned().unwrap_or_default();
+        if !found.is_null() {
+            break;
+        }
+    }
+    stop.store(true, Ordering::Relaxed);
+    dialer.join().expect("ends");
+    assert_eq!((&found["area"], &found["confidence"]), (&"network".into(), &"counted".into()), "{found}");
+}
 
 /// A process that keeps one CPU busy in its own code is the only process of its page, with its function.
 #[test]

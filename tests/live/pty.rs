@@ -337,6 +337,26 @@ fn a_range_of_time_is_selected_and_drilled_into() {
 }
 
 /// Units from start to end: one started by its command, another added, and both removed.
+/// The overview has its figures within seconds; `alt-s` writes one page next to the snapshot.
+#[test]
+fn the_overview_answers_and_its_page_is_saved() {
+    needs!(allowed());
+    let dir = tempfile::tempdir().expect("dir");
+    let saved = dir.path().join("saved.data");
+    let spin = common::process::Running(std::process::Command::new(data("bin/spin")).spawn().expect("starts"));
+    let pid = spin.pid().to_string();
+    let args = ["-p", &pid, "--output", saved.to_str().expect("utf-8"), "--exec", "overview"];
+    let mut session = Session::start(&args, 30, 160);
+    session.wait_for("[0 Overview]").wait_for("waiting for a CPU").wait_for("Only the selected processes count");
+    session.keys("1").wait_for("[1 Top]").wait_for("spin");
+    session.keys("0").wait_for("[0 Overview]");
+    session.keys("\x1bs").wait_for("one page about it");
+    session.keys("q");
+    assert!(session.end().success() && session.is_restored());
+    let page = std::fs::read_to_string(dir.path().join("saved.data.digest.txt")).expect("a page");
+    assert!(page.contains(&format!("spin {pid}")), "{page}");
+}
+
 #[test]
 fn units_come_and_go() {
     needs!(traced());

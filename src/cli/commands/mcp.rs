@@ -1,11 +1,13 @@
 //! `mcp`: serves the Model Context Protocol on standard input and output. Each call of a tool runs this program again.
 
-use std::io::{BufRead, Read, Write};
+use std::io::{BufRead, Read};
 use std::process::{Command, Stdio};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use crate::report::mcp;
+
+use crate::cli::output::print_json_line;
 
 /// The limits of a command's time and of its output in bytes.
 const MAX_TIME: Duration = Duration::from_secs(120);
@@ -14,7 +16,7 @@ const MAX_OUTPUT: u64 = 16 << 20;
 const LOOK: Duration = Duration::from_millis(20);
 
 pub(crate) fn run() -> anyhow::Result<u8> {
-    let (mut input, mut output) = (std::io::stdin().lock(), std::io::stdout().lock());
+    let mut input = std::io::stdin().lock();
     let mut line = Vec::new();
     loop {
         line.clear();
@@ -34,8 +36,7 @@ pub(crate) fn run() -> anyhow::Result<u8> {
             }
         };
         if let Some(reply) = reply {
-            writeln!(output, "{reply}")?;
-            output.flush()?;
+            print_json_line(&reply)?;
         }
     }
 }

@@ -8,14 +8,14 @@ use crate::profile::Acc;
 use crate::query::diff::{Verdict, verdict};
 
 use super::totals::Totals;
-use super::{Cause, Finding, Look, Severity};
+use super::{Cause, Look, MachineFinding, Severity};
 
 /// The minimum difference in CPUs.
 const LEAST: f64 = 0.2;
 /// The kernel accounts CPU time in ticks of this length, which are the samples of the test.
 const TICK_NS: u64 = 10_000_000;
 
-pub(super) fn changed(before: &Totals<'_>, now: &Totals<'_>) -> Option<Finding> {
+pub(super) fn changed(before: &Totals<'_>, now: &Totals<'_>) -> Option<MachineFinding> {
     if before.process_seconds <= 0.0 || now.process_seconds <= 0.0 {
         return None;
     }
@@ -42,7 +42,7 @@ pub(super) fn changed(before: &Totals<'_>, now: &Totals<'_>) -> Option<Finding> 
     let sum: f64 = rows.iter().map(|(delta, _)| delta).sum();
     let words: Vec<String> = rows.into_iter().take(3).map(|(_, text)| text).collect();
     let figure = format!("{sum:+.2} CPUs");
-    let finding = || Finding::new(Cause::Changed, Severity::Look, 0.2, figure, Look::Compare);
+    let finding = || MachineFinding::new(Cause::Changed, Severity::Look, 0.2, figure, Look::Compare);
     let evidence = format!("against the {:.0} s before", before.seconds);
     (!words.is_empty()).then(|| finding().by(words.join(", ")).shown_by(evidence))
 }

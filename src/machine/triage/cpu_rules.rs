@@ -3,7 +3,7 @@
 use crate::panel::unit::{duration, short};
 
 use super::totals::Totals;
-use super::{Cause, Confidence, Finding, Look, Severity};
+use super::{Cause, Confidence, Look, MachineFinding, Severity};
 
 /// The minimum percentage of throttled periods.
 const THROTTLED: f64 = 10.0;
@@ -21,7 +21,7 @@ const MANY_WAITING: f64 = 4.0;
 /// Threads of a process that wait for mutexes on average.
 const LOCKED: f64 = 0.5;
 
-pub(super) fn throttled(totals: &Totals<'_>) -> Option<Finding> {
+pub(super) fn throttled(totals: &Totals<'_>) -> Option<MachineFinding> {
     let mine =
         |name: &str| !totals.is_narrowed || totals.sampled.iter().any(|one| one.container.as_deref() == Some(name));
     let groups = totals.throttled.iter().filter(|group| group.percent >= THROTTLED && mine(&group.name));
@@ -31,23 +31,23 @@ pub(super) fn throttled(totals: &Totals<'_>) -> Option<Finding> {
         label: format!("container {}", worst.name),
         filter: crate::filter::equals("container", &worst.name),
     };
-    let finding = Finding::new(Cause::Throttled, Severity::Bad, worst.percent / 100.0, figure, look);
+    let finding = MachineFinding::new(Cause::Throttled, Severity::Bad, worst.percent / 100.0, figure, look);
     let others = totals.throttled.iter().filter(|group| group.percent >= THROTTLED).count() - 1;
     let others = if others > 0 { format!("; {others} more throttled") } else { String::new() };
     Some(finding.shown_by(format!("{:.0} ms/s, cpu.max is below its demand{others}", worst.ms)))
 }
 
-pub(super) fn stolen(totals: &Totals<'_>) -> Option<Finding> {
+pub(super) fn stolen(totals: &Totals<'_>) -> Option<MachineFinding> {
     let share = totals.stolen / totals.cpus.max(1.0);
     let finding = || {
         let figure = format!("{:.0} % of the CPU time stolen", 100.0 * share);
-        Finding::new(Cause::Stolen, Severity::Bad, share, figure, Look::Cpus(None))
+        MachineFinding::new(Cause::Stolen, Severity::Bad, share, figure, Look::Cpus(None))
     };
     (share >= STOLEN && !totals.is_narrowed)
         .then(|| finding().by("the hypervisor".to_owned()).shown_by("it runs other guests on these CPUs".to_owned()))
 }
 
-pub(super) fn busy(totals: &Totals<'_>) -> Option<Finding> {
+pub(super) fn busy(totals: &Totals<'_>) -> Option<MachineFinding> {
     let programs = totals.programs(|one| one.cpu_ns);
     let cpus = |per_second: f64| format!("{:.2}", per_second / 1e9);
     let first = programs.first();
@@ -59,7 +59,7 @@ pub(super) fn busy(totals: &Totals<'_>) -> Option<Finding> {
     }
     let figure = format!("{busy:.2} of {} CPUs busy", totals.cpus);
     let look = first.map_or(Look::Cpus(None), |first| Look::at(&first.comm, first.pid));
-    let finding = Finding::new(Cause::Busy, Severity::Look, 0.3 + 0.2 * share, figure, look);
+    let finding = MachineFinding::new(Cause::Busy, Severity::Look, 0.3 + 0.2 * share, figure, look);
     let function = first.and_then(|first| {
         let (name, share) = totals.function(first)?;
         Some(format!("{}: {share:.0} % in {name}", first.comm))
@@ -67,7 +67,7 @@ pub(super) fn busy(totals: &Totals<'_>) -> Option<Finding> {
     Some(finding.by(totals.culprits(&programs, cpus)).shown_by(function.unwrap_or_default()))
 }
 
-pub(super) fn switches(totals: &Totals<'_>) -> Option<Finding> {
+pub(super) fn switches(totals: &Totals<'_>) -> Option<MachineFinding> {
     let programs = totals.programs(|one| one.slices);
     let own: f64 = programs.iter().map(|one| one.per_second).sum();
     let rate = if totals.is_narrowed { own } else { totals.switches };
@@ -75,7 +75,13 @@ pub(super) fn switches(totals: &Totals<'_>) -> Option<Finding> {
     let first = programs.first().and_then(|first| first.pid);
     let finding = || {
         let figure = format!("{} context switches/s", short(rate));
-        Finding::new(Cause::Switches, Severity::Look, 0.6 + 0.1 * rate / limit, figure, Look::unit("wakeups", first))
+        MachineFinding::new(
+            Cause::Switches,
+            Severity::Look,
+            0.6 + 0.1 * rate / limit,
+            figure,
+            Look::unit("wakeups", first),
+        )
     };
     (rate >= limit).then(|| {
         let culprits = totals.culprits(&programs, |rate| format!("{}/s", short(rate)));
@@ -83,19 +89,19 @@ pub(super) fn switches(totals: &Totals<'_>) -> Option<Finding> {
     })
 }
 
-pub(super) fn forks(totals: &Totals<'_>) -> Option<Finding> {
+pub(super) fn forks(totals: &Totals<'_>) -> Option<MachineFinding> {
     if totals.is_narrowed || totals.forks < FORKS {
         return None;
     }
     let parents = totals.programs(|one| one.children_ns);
     let figure = format!("{} processes started/s", short(totals.forks));
     let weight = 0.6 + 0.1 * totals.forks / 1000.0;
-    let finding = Finding::new(Cause::Forks, Severity::Look, weight, figure, Look::unit("forks", None));
+    let finding = MachineFinding::new(Cause::Forks, Severity::Look, weight, figure, Look::unit("forks", None));
     let culprits = totals.culprits(&parents, |ns| format!("children {:.2} CPUs", ns / 1e9));
     Some(finding.by(culprits).shown_by("most end before a sample finds them".to_owned()))
 }
 
-pub(super) fn queue(totals: &Totals<'_>) -> Option<Finding> {
+pub(super) fn queue(totals: &Totals<'_>) -> Option<MachineFinding> {
     let programs = totals.programs(|one| one.delay_ns);
     let own: f64 = programs.iter().map(|one| one.per_second / 1e9).sum();
     // Many short-lived processes are seen only by the number of runnable tasks.
@@ -108,7 +114,7 @@ pub(super) fn queue(totals: &Totals<'_>) -> Option<Finding> {
     let first = programs.first();
     let figure = format!("{waiting:.1} threads wait for a CPU");
     let look = Look::unit("rundelay", first.and_then(|first| first.pid).filter(|_| totals.is_narrowed));
-    let finding = Finding::new(Cause::Queue, severity, 0.4 + 0.1 * per_cpu, figure, look);
+    let finding = MachineFinding::new(Cause::Queue, severity, 0.4 + 0.1 * per_cpu, figure, look);
     let mean = totals.processes.iter().max_by_key(|one| (one.used.delay_ns, std::cmp::Reverse(one.used.pid)));
     let mean = mean
         .map(|one| format!("{} waits {} a time", one.used.comm, duration(one.used.delay_ns / one.used.slices.max(1))));
@@ -118,7 +124,7 @@ pub(super) fn queue(totals: &Totals<'_>) -> Option<Finding> {
     Some(finding.by(culprits).shown_by(format!("{}{pressure}", mean.unwrap_or_default())))
 }
 
-pub(super) fn locks(totals: &Totals<'_>) -> Option<Finding> {
+pub(super) fn locks(totals: &Totals<'_>) -> Option<MachineFinding> {
     let looks = totals.looks.max(1) as f64;
     let worst = totals.processes.iter().max_by_key(|one| (one.locked, std::cmp::Reverse(one.used.pid)))?;
     let waiting = worst.locked as f64 / looks;
@@ -128,8 +134,9 @@ pub(super) fn locks(totals: &Totals<'_>) -> Option<Finding> {
     let used = &worst.used;
     let figure = format!("{waiting:.1} threads wait for a mutex");
     let weight = 0.75 + 0.05 * waiting;
-    let finding = Finding::new(Cause::Locks, Severity::Look, weight, figure, Look::unit("locks", Some(used.pid)));
-    let finding = Finding { confidence: Confidence::Likely, ..finding };
+    let finding =
+        MachineFinding::new(Cause::Locks, Severity::Look, weight, figure, Look::unit("locks", Some(used.pid)));
+    let finding = MachineFinding { confidence: Confidence::Likely, ..finding };
     let evidence = format!("seen in {} looks at its {} threads", totals.looks, used.threads);
     Some(finding.by(format!("{} {}", used.comm, used.pid)).shown_by(evidence))
 }

@@ -4,7 +4,7 @@ use crate::panel::unit::{bytes, duration, short};
 use crate::session::machine::resources::DiskCounters;
 
 use super::totals::Totals;
-use super::{Cause, Finding, Look, Severity};
+use super::{Cause, Look, MachineFinding, Severity};
 use crate::machine::resources::NetworkCounts;
 
 /// The share of the time in which a disk has requests, the pressure in percent, and a mean time of requests that is slow.
@@ -25,7 +25,7 @@ const RETRANSMITTED_SHARE: f64 = 0.01;
 /// Dropped connections or datagrams per second.
 const DROPPED: f64 = 1.0;
 
-pub(super) fn disk(totals: &Totals<'_>) -> Option<Finding> {
+pub(super) fn disk(totals: &Totals<'_>) -> Option<MachineFinding> {
     let programs = totals.programs(|one| one.io);
     if totals.is_narrowed && programs.is_empty() || totals.seconds <= 0.0 {
         return None;
@@ -45,7 +45,7 @@ pub(super) fn disk(totals: &Totals<'_>) -> Option<Finding> {
     let severity = if is_bad { Severity::Bad } else { Severity::Look };
     let figure = format!("{} {:.0} % busy, {} requests/s", worst.name, (100.0 * busy(worst)).min(100.0), short(rate));
     let weight = 0.5 + 0.2 * busy(worst) + full / 200.0;
-    let finding = Finding::new(Cause::Disk, severity, weight, figure, Look::unit("blktrace", None));
+    let finding = MachineFinding::new(Cause::Disk, severity, weight, figure, Look::unit("blktrace", None));
     let throughput = worst.sectors.saturating_mul(512) as f64 / totals.seconds;
     let pressure = if some > 0.0 { format!(", pressure {some:.0} %") } else { String::new() };
     let evidence =
@@ -73,7 +73,7 @@ fn place(pid: Option<i32>, name: &str) -> String {
     pid.map_or_else(String::new, |pid| format!("network namespace of {name} {pid}"))
 }
 
-pub(super) fn refused(totals: &Totals<'_>) -> Option<Finding> {
+pub(super) fn refused(totals: &Totals<'_>) -> Option<MachineFinding> {
     let (pid, name, counts) = worst(totals, |counts| counts.failed)?;
     let rate = counts.failed as f64 / totals.seconds.max(1e-3);
     let share = counts.failed as f64 / counts.opened.max(counts.failed).max(1) as f64;
@@ -82,12 +82,12 @@ pub(super) fn refused(totals: &Totals<'_>) -> Option<Finding> {
     }
     let severity = if share >= BAD_SHARE { Severity::Bad } else { Severity::Look };
     let figure = format!("{:.0} % of connects fail", 100.0 * share);
-    let finding = Finding::new(Cause::Refused, severity, 0.5 + share / 2.0, figure, connections(pid));
+    let finding = MachineFinding::new(Cause::Refused, severity, 0.5 + share / 2.0, figure, connections(pid));
     let opened = counts.opened as f64 / totals.seconds.max(1e-3);
     Some(finding.by(place(pid, name)).shown_by(format!("{} of {} a second", short(rate), short(opened))))
 }
 
-pub(super) fn retransmits(totals: &Totals<'_>) -> Option<Finding> {
+pub(super) fn retransmits(totals: &Totals<'_>) -> Option<MachineFinding> {
     let (pid, name, counts) = worst(totals, |counts| counts.retransmitted)?;
     let rate = counts.retransmitted as f64 / totals.seconds.max(1e-3);
     let share = counts.retransmitted as f64 / counts.segments.max(counts.retransmitted).max(1) as f64;
@@ -96,24 +96,24 @@ pub(super) fn retransmits(totals: &Totals<'_>) -> Option<Finding> {
     }
     let severity = if share >= 3.0 * RETRANSMITTED_SHARE { Severity::Bad } else { Severity::Look };
     let figure = format!("{:.1} % of segments sent again", 100.0 * share);
-    let finding = Finding::new(Cause::Retransmits, severity, 0.5 + 5.0 * share, figure, connections(pid));
+    let finding = MachineFinding::new(Cause::Retransmits, severity, 0.5 + 5.0 * share, figure, connections(pid));
     Some(finding.by(place(pid, name)).shown_by(format!("{}/s", short(rate))))
 }
 
-pub(super) fn unaccepted(totals: &Totals<'_>) -> Option<Finding> {
+pub(super) fn unaccepted(totals: &Totals<'_>) -> Option<MachineFinding> {
     let (pid, name, counts) = worst(totals, |counts| counts.unaccepted)?;
     let rate = counts.unaccepted as f64 / totals.seconds.max(1e-3);
     let figure = format!("{} connections dropped/s", short(rate));
-    let finding = || Finding::new(Cause::Unaccepted, Severity::Bad, 0.7, figure, connections(pid));
+    let finding = || MachineFinding::new(Cause::Unaccepted, Severity::Bad, 0.7, figure, connections(pid));
     let evidence = "a listen queue is full: its process accepts too slowly".to_owned();
     (rate >= DROPPED).then(|| finding().by(place(pid, name)).shown_by(evidence))
 }
 
-pub(super) fn datagrams(totals: &Totals<'_>) -> Option<Finding> {
+pub(super) fn datagrams(totals: &Totals<'_>) -> Option<MachineFinding> {
     let (pid, name, counts) = worst(totals, |counts| counts.datagrams_dropped)?;
     let rate = counts.datagrams_dropped as f64 / totals.seconds.max(1e-3);
     let figure = format!("{} datagrams dropped/s", short(rate));
-    let finding = || Finding::new(Cause::Datagrams, Severity::Look, 0.6, figure, Look::unit("syscalls", pid));
+    let finding = || MachineFinding::new(Cause::Datagrams, Severity::Look, 0.6, figure, Look::unit("syscalls", pid));
     let evidence = "a socket's buffer is full: its process reads too slowly".to_owned();
     (rate >= DROPPED).then(|| finding().by(place(pid, name)).shown_by(evidence))
 }

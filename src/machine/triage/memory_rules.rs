@@ -3,7 +3,7 @@
 use crate::panel::unit::{bytes, short};
 
 use super::totals::{ProcessTotal, Totals};
-use super::{Cause, Confidence, Finding, Look, Severity};
+use super::{Cause, Confidence, Look, MachineFinding, Severity};
 
 /// Minor faults of a program, and major faults of the machine, per second.
 const FAULTS: f64 = 50_000.0;
@@ -20,20 +20,20 @@ const GROWTH_INTERVALS: u32 = 6;
 const GROWTH_SHARE: f64 = 0.8;
 const GROWTH_CPU: f64 = 0.3;
 
-pub(super) fn killed(totals: &Totals<'_>) -> Option<Finding> {
+pub(super) fn killed(totals: &Totals<'_>) -> Option<MachineFinding> {
     let groups = totals.groups.values().find(|group| group.killed > 0);
     let killed = totals.memory.killed;
     if killed == 0 || totals.is_narrowed {
         return None;
     }
     let figure = format!("{} killed for lack of memory", crate::lang::counted(killed, "process"));
-    let finding = Finding::new(Cause::Killed, Severity::Bad, 1.0, figure, Look::unit("kmemleak", None));
+    let finding = MachineFinding::new(Cause::Killed, Severity::Bad, 1.0, figure, Look::unit("kmemleak", None));
     let culprit =
         groups.map_or_else(String::new, |group| format!("{} reached its limit of {}", group.name, bytes(group.limit)));
     Some(finding.by(culprit).shown_by("the kernel's log names them (dmesg)".to_owned()))
 }
 
-pub(super) fn limit(totals: &Totals<'_>) -> Option<Finding> {
+pub(super) fn limit(totals: &Totals<'_>) -> Option<MachineFinding> {
     let mine =
         |name: &str| !totals.is_narrowed || totals.sampled.iter().any(|one| one.container.as_deref() == Some(name));
     let near = totals.groups.values().filter(|group| group.percent >= NEAR && mine(&group.name));
@@ -44,12 +44,12 @@ pub(super) fn limit(totals: &Totals<'_>) -> Option<Finding> {
         label: format!("container {}", worst.name),
         filter: crate::filter::equals("container", &worst.name),
     };
-    let finding = Finding::new(Cause::Limit, severity, worst.percent / 100.0, figure, look);
+    let finding = MachineFinding::new(Cause::Limit, severity, worst.percent / 100.0, figure, look);
     let hits = if worst.hits > 0 { format!(", reached {} times", worst.hits) } else { String::new() };
     Some(finding.shown_by(format!("limit {}{hits}", bytes(worst.limit))))
 }
 
-pub(super) fn reclaim(totals: &Totals<'_>) -> Option<Finding> {
+pub(super) fn reclaim(totals: &Totals<'_>) -> Option<MachineFinding> {
     let memory = &totals.memory;
     let per_second = |count: u64| count as f64 / totals.seconds.max(1e-3);
     let (reclaimed, major) = (per_second(memory.reclaimed), per_second(memory.major_faults));
@@ -67,23 +67,24 @@ pub(super) fn reclaim(totals: &Totals<'_>) -> Option<Finding> {
         _ => format!("{} major faults/s", short(major)),
     };
     let programs = totals.programs(|one| one.major_faults);
-    let finding = Finding::new(Cause::Reclaim, severity, 0.6 + full / 100.0, figure, Look::unit("page-faults", None));
+    let finding =
+        MachineFinding::new(Cause::Reclaim, severity, 0.6 + full / 100.0, figure, Look::unit("page-faults", None));
     let evidence =
         format!("{} major faults/s, {} available", short(major), bytes(memory.available_kb.saturating_mul(1024)));
     Some(finding.by(totals.culprits(&programs, |rate| format!("{}/s", short(rate)))).shown_by(evidence))
 }
 
-pub(super) fn faults(totals: &Totals<'_>) -> Option<Finding> {
+pub(super) fn faults(totals: &Totals<'_>) -> Option<MachineFinding> {
     let programs = totals.programs(|one| one.minor_faults);
     let first = programs.first().filter(|first| first.per_second >= FAULTS)?;
     let figure = format!("{} page faults/s", short(first.per_second));
     let look = Look::unit("page-faults", first.pid);
-    let finding = Finding::new(Cause::Faults, Severity::Look, 0.7, figure, look);
+    let finding = MachineFinding::new(Cause::Faults, Severity::Look, 0.7, figure, look);
     let culprits = totals.culprits(&programs, |rate| format!("{}/s", short(rate)));
     Some(finding.by(culprits).shown_by("each maps a page that is touched for the first time".to_owned()))
 }
 
-pub(super) fn growth(totals: &Totals<'_>) -> Option<Finding> {
+pub(super) fn growth(totals: &Totals<'_>) -> Option<MachineFinding> {
     let per_second = |one: &ProcessTotal| totals.per_second(one.used.grown.max(0) as u64);
     let is_steady = |one: &&ProcessTotal| {
         let grew = f64::from(one.grew) >= GROWTH_SHARE * totals.looks as f64 && one.grew >= GROWTH_INTERVALS;
@@ -97,8 +98,8 @@ pub(super) fn growth(totals: &Totals<'_>) -> Option<Finding> {
         .max_by_key(|one| (one.used.grown, std::cmp::Reverse(one.used.pid)))?;
     let figure = format!("+{}/s", bytes(per_second(worst) as u64));
     let look = Look::unit("kmemleak", Some(worst.used.pid));
-    let finding = Finding::new(Cause::Growth, Severity::Look, 0.55, figure, look);
+    let finding = MachineFinding::new(Cause::Growth, Severity::Look, 0.55, figure, look);
     let evidence = format!("resident memory grew in {} of {} seconds", worst.grew, totals.looks);
     let finding = finding.by(format!("{} {}", worst.used.comm, worst.used.pid)).shown_by(evidence);
-    Some(Finding { confidence: Confidence::Likely, ..finding })
+    Some(MachineFinding { confidence: Confidence::Likely, ..finding })
 }

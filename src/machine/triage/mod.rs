@@ -2,7 +2,7 @@
 //!
 //! Each rule looks at one resource by the USE method (Brendan Gregg, "Thinking Methodically about Performance", 2013):
 //! utilization, saturation, errors. It names the figure, the process responsible, the evidence, and where to look. The
-//! figures are those of [`History`], so that a past range is answered like the present. The screen, `digest`, and
+//! figures are those of [`ResourceHistory`], so that a past range is answered like the present. The screen, `digest`, and
 //! `--trigger` share the list.
 
 mod changed;
@@ -16,7 +16,7 @@ use std::collections::BTreeSet;
 use serde_json::{Value, json};
 
 use crate::machine::findings::{CpuFinding, FindingKind};
-use crate::machine::resources::History;
+use crate::machine::resources::ResourceHistory;
 use crate::panel::row_order::arrange;
 use crate::query::rows::busiest::ProcessSamples;
 
@@ -130,9 +130,9 @@ causes! {
     Refused Network "connect-failures";
     /// Segments are sent again.
     Retransmits Network "retransmits";
-    /// Connections are dropped because nobody accepts them.
+    /// Connections are dropped, because their listen queue is full.
     Unaccepted Network "listen-drops";
-    /// Datagrams are dropped because nobody reads them.
+    /// Datagrams are dropped, because the buffer of their socket is full.
     Datagrams Network "datagram-drops";
     /// A program uses more or less CPU time than before.
     Changed Changed "changed";
@@ -231,8 +231,8 @@ impl Look {
 
 /// A finding.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Finding {
-    /// What it is about.
+pub struct MachineFinding {
+    /// The kind of its cause.
     pub cause: Cause,
     /// Its urgency.
     pub severity: Severity,
@@ -252,7 +252,7 @@ pub struct Finding {
     pub look: Look,
 }
 
-impl Finding {
+impl MachineFinding {
     fn new(cause: Cause, severity: Severity, weight: f64, figure: String, look: Look) -> Self {
         let (culprit, evidence) = (String::new(), String::new());
         let confidence = Confidence::Counted;
@@ -292,7 +292,7 @@ impl Finding {
     }
 }
 
-impl From<&CpuFinding> for Finding {
+impl From<&CpuFinding> for MachineFinding {
     fn from(found: &CpuFinding) -> Self {
         let cause = match found.kind {
             FindingKind::Soft => Cause::Softirq,
@@ -312,7 +312,7 @@ impl From<&CpuFinding> for Finding {
 /// The facts that are examined.
 pub struct TriageInput<'a> {
     /// The figures of /proc.
-    pub history: &'a History,
+    pub history: &'a ResourceHistory,
     /// The range to examine, in nanoseconds of CLOCK_MONOTONIC.
     pub range: (u64, u64),
     /// CPUs that stand out in this range.
@@ -324,7 +324,7 @@ pub struct TriageInput<'a> {
 }
 
 /// The rules of all areas.
-const RULES: &[fn(&Totals<'_>) -> Option<Finding>] = &[
+const RULES: &[fn(&Totals<'_>) -> Option<MachineFinding>] = &[
     cpu_rules::throttled,
     cpu_rules::stolen,
     cpu_rules::busy,
@@ -345,34 +345,37 @@ const RULES: &[fn(&Totals<'_>) -> Option<Finding>] = &[
 ];
 
 /// Returns the range of the present: the newest intervals.
-pub(crate) fn present(history: &History) -> (u64, u64) {
+pub(crate) fn present(history: &ResourceHistory) -> (u64, u64) {
     let end = history.end().unwrap_or(0);
     (end.saturating_sub(WINDOW_NS), end)
 }
 
 /// Returns the findings, the worst first.
-pub fn findings(input: &TriageInput<'_>) -> Vec<Finding> {
+pub fn findings(input: &TriageInput<'_>) -> Vec<MachineFinding> {
     let pids: BTreeSet<i32> = input.processes.iter().map(|one| one.pid).collect();
     let totals = |range| {
         let scope = input.is_narrowed.then_some(&pids);
         Totals::of(&input.history.between(range), scope, input.processes)
     };
     let now = totals(input.range);
-    let mut list: Vec<(Option<usize>, Finding)> = Vec::new();
+    let mut list: Vec<(Option<usize>, MachineFinding)> = Vec::new();
     for (at, rule) in RULES.iter().enumerate() {
         list.extend(rule(&now).map(|found| (Some(at), found)));
     }
     begin(&mut list, input, &totals);
     let is_cpu = |found: &&CpuFinding| found.kind != FindingKind::Quota && !input.is_narrowed;
-    list.extend(input.cpus.iter().filter(is_cpu).map(|found| (None, Finding { since: input.range.0, ..found.into() })));
+    list.extend(
+        input.cpus.iter().filter(is_cpu).map(|found| (None, MachineFinding { since: input.range.0, ..found.into() })),
+    );
     let length = input.range.1.saturating_sub(input.range.0);
     let earlier = (input.range.0.saturating_sub(length), input.range.0);
     if input.history.start().is_some_and(|start| start <= earlier.0) {
         list.extend(
-            changed::changed(&totals(earlier), &now).map(|found| (None, Finding { since: input.range.0, ..found })),
+            changed::changed(&totals(earlier), &now)
+                .map(|found| (None, MachineFinding { since: input.range.0, ..found })),
         );
     }
-    let mut list: Vec<Finding> = list.into_iter().map(|(_, found)| found).collect();
+    let mut list: Vec<MachineFinding> = list.into_iter().map(|(_, found)| found).collect();
     arrange(&mut list, |a, b| {
         b.severity.cmp(&a.severity).then(b.weight.total_cmp(&a.weight)).then(a.cause.cmp(&b.cause))
     });
@@ -381,7 +384,7 @@ pub fn findings(input: &TriageInput<'_>) -> Vec<Finding> {
 
 /// Sets the beginning of each finding: the earliest step since which its rule holds.
 fn begin<'a>(
-    list: &mut [(Option<usize>, Finding)],
+    list: &mut [(Option<usize>, MachineFinding)],
     input: &TriageInput<'a>,
     totals: &dyn Fn((u64, u64)) -> Totals<'a>,
 ) {

@@ -1,3 +1,5 @@
+//! Rules: each fault is reported by its cause, and a calm machine by nothing.
+
 use super::*;
 use crate::machine::memory_limits::MemoryGroup;
 use crate::machine::processes::ProcessUse;
@@ -33,23 +35,23 @@ fn process(pid: i32, comm: &str, set: impl Fn(&mut ProcessUse)) -> ProcessUse {
 }
 
 /// Seconds that end at 1, 2, 3…
-fn seconds(list: impl IntoIterator<Item = Resources>) -> History {
+fn seconds(list: impl IntoIterator<Item = Resources>) -> ResourceHistory {
     (1..).zip(list).map(|(at, one)| Resources { at: at * SECOND, ..one }).collect()
 }
 
-fn found_in(history: &History, processes: &[ProcessSamples], is_narrowed: bool) -> Vec<Finding> {
+fn found_in(history: &ResourceHistory, processes: &[ProcessSamples], is_narrowed: bool) -> Vec<MachineFinding> {
     findings(&TriageInput { history, range: present(history), cpus: &[], processes, is_narrowed })
 }
 
 /// Returns what ten seconds with a fault are reported as, without the changes.
-fn reported(fault: impl Fn(&mut Resources)) -> Vec<Finding> {
+fn reported(fault: impl Fn(&mut Resources)) -> Vec<MachineFinding> {
     let mut second = calm_second();
     fault(&mut second);
     found_in(&seconds(vec![second; 10]), &[], false)
 }
 
 /// Returns the only finding about a fault, which must have a cause.
-fn only(cause: Cause, fault: impl Fn(&mut Resources)) -> Finding {
+fn only(cause: Cause, fault: impl Fn(&mut Resources)) -> MachineFinding {
     let list = reported(fault);
     let [one] = &list[..] else { panic!("{cause:?}: {list:#?}") };
     assert_eq!(one.cause, cause);
@@ -65,7 +67,7 @@ fn a_calm_machine_has_no_findings() {
     let words =
         "CPU 5 % of 2 busy, 0.0 waiting for a CPU, no disk in use, memory 75 % available, no failed connections";
     assert_eq!(calm(&input).join(", "), words);
-    assert_eq!(findings(&TriageInput { history: &History::default(), ..input }), []);
+    assert_eq!(findings(&TriageInput { history: &ResourceHistory::default(), ..input }), []);
 }
 
 #[test]

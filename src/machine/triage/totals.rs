@@ -131,15 +131,15 @@ impl<'a> Totals<'a> {
     }
 
     /// Returns the programs with the largest figures: name, sum per second, and the process if there is only one.
-    pub(crate) fn programs(&self, figure: impl Fn(&ProcessUse) -> u64) -> Vec<Program> {
-        let mut list: BTreeMap<&Arc<str>, Program> = BTreeMap::new();
+    pub(crate) fn programs(&self, figure: impl Fn(&ProcessUse) -> u64) -> Vec<ProgramUse> {
+        let mut list: BTreeMap<&Arc<str>, ProgramUse> = BTreeMap::new();
         for process in &self.processes {
             let sum = figure(&process.used);
             if sum > 0 {
-                let known = list.entry(&process.used.comm).or_insert_with(|| Program {
+                let known = list.entry(&process.used.comm).or_insert_with(|| ProgramUse {
                     comm: process.used.comm.clone(),
                     pid: Some(process.used.pid),
-                    ..Program::default()
+                    ..ProgramUse::default()
                 });
                 known.pid = known.pid.filter(|pid| *pid == process.used.pid);
                 known.processes += 1;
@@ -147,14 +147,14 @@ impl<'a> Totals<'a> {
                 known.per_second = self.per_second(known.sum);
             }
         }
-        let mut list: Vec<Program> = list.into_values().collect();
+        let mut list: Vec<ProgramUse> = list.into_values().collect();
         arrange_by_key(&mut list, |one| (std::cmp::Reverse(one.sum), one.comm.clone()));
         list
     }
 
     /// Returns the first processes with the largest figures, as text.
-    pub(crate) fn culprits(&self, list: &[Program], value: impl Fn(f64) -> String) -> String {
-        let one = |program: &Program| {
+    pub(crate) fn culprits(&self, list: &[ProgramUse], value: impl Fn(f64) -> String) -> String {
+        let one = |program: &ProgramUse| {
             let many = if program.processes > 1 { format!(" ×{}", program.processes) } else { String::new() };
             format!("{}{many} {}", program.comm, value(program.per_second))
         };
@@ -163,7 +163,7 @@ impl<'a> Totals<'a> {
     }
 
     /// Returns the function with the most samples of a program, with its share of them.
-    pub(crate) fn function(&self, program: &Program) -> Option<(&'a str, f64)> {
+    pub(crate) fn function(&self, program: &ProgramUse) -> Option<(&'a str, f64)> {
         let mine = |one: &&ProcessSamples| program.pid.map_or_else(|| one.comm == program.comm, |pid| one.pid == pid);
         let found = self.sampled.iter().find(mine)?;
         let (name, share) = found.function.as_ref().map(|(name, share)| (name.as_str(), *share))?;
@@ -199,7 +199,7 @@ impl<'a> Totals<'a> {
 
 /// The processes of a name, with the sum of a figure.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Program {
+pub(crate) struct ProgramUse {
     pub(crate) comm: Arc<str>,
     /// The process, if there is only one.
     pub(crate) pid: Option<i32>,

@@ -9,9 +9,9 @@ use rustc_hash::FxHashMap;
 use crate::engine::offline::Offline;
 use crate::filter::Filter;
 use crate::machine::findings::{self, FindingInput};
-use crate::machine::resources::History;
+use crate::machine::resources::ResourceHistory;
 use crate::machine::sampler::HostView;
-use crate::machine::triage::{self, Finding, TriageInput};
+use crate::machine::triage::{self, MachineFinding, TriageInput};
 use crate::panel::row_order::arrange_by_key;
 use crate::perfdata::EventUnit;
 use crate::profile::frames::SymState;
@@ -121,7 +121,7 @@ fn found(
     spec: &DigestSpec<'_>,
     processes: &[ProcessSamples],
     mut answer: impl FnMut(Option<u16>) -> CpuAnswer,
-) -> Vec<Finding> {
+) -> Vec<MachineFinding> {
     let search = |samples: &CpuAnswer| {
         findings::findings(FindingInput {
             // A target's samples do not show how busy a CPU is.
@@ -142,7 +142,7 @@ fn found(
             *one = again;
         }
     }
-    let none = History::default();
+    let none = ResourceHistory::default();
     let history = spec.host.map_or(&none, |host| &host.history);
     let range = spec.range.unwrap_or((history.start().unwrap_or(0), history.end().unwrap_or(0)));
     triage::findings(&TriageInput { history, range, cpus: &list, processes, is_narrowed: spec.is_narrowed })

@@ -27,7 +27,7 @@ fn digest() -> Digest {
         lost: 3,
         busy: Some(1.5),
         cpus: 2,
-        findings: vec![Finding::staged("CPU 1 softirq 43 %", Look::Cpus(Some(1)))],
+        findings: vec![MachineFinding::staged("CPU 1 softirq 43 %", Look::Cpus(Some(1)))],
         start: 0,
         processes: vec![process(7, "nginx", 50.0), process(8, "redis", 25.0)],
         paths: vec![path(&["main", "serve", "deflate"])],
@@ -78,7 +78,7 @@ fn pages_of_hostile_names_are_bounded_and_printable() {
     wide.processes = wide.processes.iter().map(hostile).cycle().take(1000).collect();
     wide.paths = vec![DigestPath { comm: name.clone(), share: 1.0, functions: vec![name.clone(); 127] }; 1000];
     wide.unnamed = vec![DigestUnnamed { dso: name.clone(), share: 1.0, remedy: name.clone() }; 1000];
-    wide.findings = vec![Finding::staged(&name, Look::Unit(name.clone())); 1000];
+    wide.findings = vec![MachineFinding::staged(&name, Look::Unit(name.clone())); 1000];
     wide.notes = vec![name; 1000];
     for lines in [1, 10, 60, 1000] {
         let text = wide.text(lines);

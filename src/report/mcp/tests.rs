@@ -1,3 +1,5 @@
+//! Messages: replies, refusals, and the command lines of tools.
+
 use super::*;
 use crate::damage;
 

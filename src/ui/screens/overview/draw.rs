@@ -2,7 +2,7 @@
 
 use ratatui::style::{Modifier, Style};
 
-use crate::machine::triage::{Confidence, Finding, Severity};
+use crate::machine::triage::{Confidence, MachineFinding, Severity};
 use crate::panel::text::{fit_end, width, wrap};
 use crate::panel::unit::clock;
 use crate::ui::draw::layout::places;
@@ -79,7 +79,7 @@ fn heading(model: &Model, view: &OverviewState) -> String {
 }
 
 /// Draws the lines of a finding at a line.
-fn row(model: &Model, found: &Finding, is_selected: bool, y: u16, on: &mut Canvas<'_>) {
+fn row(model: &Model, found: &MachineFinding, is_selected: bool, y: u16, on: &mut Canvas<'_>) {
     let theme = on.theme;
     let (mark, style) = match found.severity {
         Severity::Bad => ("●", theme.error),
@@ -116,7 +116,7 @@ fn row(model: &Model, found: &Finding, is_selected: bool, y: u16, on: &mut Canva
 }
 
 /// Returns the evidence, with the time since when it holds and how sure it is.
-fn evidence(model: &Model, found: &Finding) -> String {
+fn evidence(model: &Model, found: &MachineFinding) -> String {
     let since = found.since.saturating_sub(model.context.answer.start);
     let since = if since > 0 { format!("since {}", clock(since)) } else { String::new() };
     let likely = if found.confidence == Confidence::Likely { "likely" } else { "" };

@@ -1,7 +1,7 @@
 //! The state of the overview: findings and the cursor.
 
-use crate::machine::resources::History;
-use crate::machine::triage::{self, Cause, Finding, TriageInput};
+use crate::machine::resources::ResourceHistory;
+use crate::machine::triage::{self, Cause, MachineFinding, TriageInput};
 use crate::session::Origin;
 use crate::ui::state::{ListCursor, Model};
 
@@ -9,8 +9,8 @@ use crate::ui::state::{ListCursor, Model};
 #[derive(Clone, Debug, Default)]
 pub struct OverviewState {
     /// The findings, the worst first.
-    pub findings: Vec<Finding>,
-    /// What is normal, in short parts.
+    pub findings: Vec<MachineFinding>,
+    /// The normal figures, in short parts.
     pub calm: Vec<String>,
     /// The cursor; it rests on the first row.
     pub(crate) list: ListCursor<Cause>,
@@ -34,7 +34,7 @@ pub(crate) enum Lack {
 impl OverviewState {
     /// Searches for findings in the present, or in the selected range.
     pub(crate) fn look(&mut self, model: &Model) {
-        let none = History::default();
+        let none = ResourceHistory::default();
         let history = model.context.host.as_deref().map_or(&none, |host| &host.history);
         let answer = &model.context.answer;
         let range = model.clock_range();
@@ -60,7 +60,7 @@ impl OverviewState {
         self.list.id.and_then(|cause| self.findings.iter().position(|found| found.cause == cause)).unwrap_or(0)
     }
 
-    pub(crate) fn under_cursor(&self) -> Option<&Finding> {
+    pub(crate) fn under_cursor(&self) -> Option<&MachineFinding> {
         self.findings.get(self.selected())
     }
 

@@ -1,3 +1,5 @@
+//! The overview in its states, and the ways to where findings are examined.
+
 use std::sync::Arc;
 
 use crossterm::event::{Event, KeyCode, KeyEvent, KeyModifiers};
@@ -79,7 +81,7 @@ fn one_fault_on_a_small_terminal() {
     insta::assert_snapshot!(screen(&session((80, 24), throttled), (80, 24)), @r"
     Overview, last 10 s: 1 bad, 0 worth a look
     ›● cpu      cart-7d9 throttled 41 % of periods
-                380 ms/s, cpu.max is below its demand, since 00:10       1 functions
+                380 ms/s, cpu.max is below its demand, since 00:10    1 functions
 
      CPU 5 % of 2 busy · 0.0 waiting for a CPU · no disk in use · memory 75 %
      available · no failed connections

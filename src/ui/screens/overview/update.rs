@@ -76,6 +76,7 @@ impl App {
                     self.views.cpus.list.id = cpu;
                 }
             }
+            Look::Unit(unit) if self.views.units.show_running(&unit) => self.model.frame.tab = Tab::Units,
             Look::Unit(unit) => self.views.units.add(&mut self.model, Some(unit)),
             Look::Compare => self.compare_with_before(),
         }

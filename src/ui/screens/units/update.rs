@@ -131,6 +131,15 @@ impl UnitsState {
         }
     }
 
+    /// Shows a unit that was started with these words; returns `false` if none runs.
+    pub(crate) fn show_running(&mut self, text: &str) -> bool {
+        let name = text.split(' ').next().unwrap_or_default();
+        let found = self.answers.iter().find(|answer| answer.name == name).map(|answer| answer.id);
+        let found = found.filter(|_| self.added.iter().any(|added| added == text));
+        self.current = found.or(self.current);
+        found.is_some()
+    }
+
     pub(crate) fn start(&mut self, model: &mut Model, spec: &'static Spec, settings: Settings) {
         model.frame.tab = Tab::Units;
         self.pending = true;

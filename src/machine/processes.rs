@@ -6,11 +6,11 @@ use std::fs;
 use std::sync::Arc;
 
 use crate::kernel::host::ticks_per_second;
-use crate::kernel::{blocked, monotonic_ns, procfs};
+use crate::kernel::{blocked, monotonic_ns, procfs, thread_cpu_ns};
 use crate::panel::row_order::arrange_by_key;
 use crate::session::machine::resources::{self, ProcessCounters};
 
-/// The inverse of the share of time for reading processes.
+/// The inverse of the share of a CPU for reading processes.
 const DUTY: u64 = 80;
 /// The limits of processes, and of threads whose waits are read each time.
 const MAX_PROCESSES: usize = 8000;
@@ -80,10 +80,11 @@ impl ProcessWatch {
         if before < self.due {
             return None;
         }
+        let cpu_before = thread_cpu_ns();
         let own = std::process::id() as i32;
         let span = before.saturating_sub(std::mem::replace(&mut self.read_at, before));
         let mut budget = Budget { threads: MAX_THREADS, asleep: MAX_ASLEEP };
-        let (mut seen, mut list) = (BTreeSet::new(), Vec::new());
+        let (mut seen, mut list) = (BTreeSet::new(), Vec::<ProcessUse>::new());
         let is_first = self.known.is_empty();
         for pid in procfs::processes_as_listed().filter(|pid| *pid != own).take(MAX_PROCESSES) {
             let Ok(line) = fs::read(format!("/proc/{pid}/stat")) else { continue };
@@ -92,7 +93,12 @@ impl ProcessWatch {
             list.extend(self.update(pid, comm, now, &mut budget));
         }
         self.known.retain(|pid, _| seen.contains(pid));
-        self.due = monotonic_ns() + (monotonic_ns() - before) * DUTY;
+        for one in &mut list {
+            // A child that ran for long has most of its time in earlier intervals.
+            one.children_ns = one.children_ns.min(span);
+        }
+        // Time on a CPU, as a busy machine delays the reader.
+        self.due = before + thread_cpu_ns().saturating_sub(cpu_before) * DUTY;
         (!is_first).then(|| (largest(list), span))
     }
 

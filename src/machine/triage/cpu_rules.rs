@@ -17,7 +17,9 @@ const SWITCHES: f64 = 30_000.0;
 const FORKS: f64 = 200.0;
 /// Threads that wait for a CPU on average; from the second figure for each CPU it is bad.
 const WAITING: f64 = 0.5;
-const MANY_WAITING: f64 = 4.0;
+const MANY_WAITING: f64 = 8.0;
+/// The largest weight of a shortage of CPUs, which has a cause of its own among the other findings.
+const MOST_GENERAL: f64 = 0.54;
 /// Threads of a process that wait for mutexes on average.
 const LOCKED: f64 = 0.5;
 
@@ -114,14 +116,16 @@ pub(super) fn queue(totals: &Totals<'_>) -> Option<MachineFinding> {
     let first = programs.first();
     let figure = format!("{waiting:.1} threads wait for a CPU");
     let look = Look::unit("rundelay", first.and_then(|first| first.pid).filter(|_| totals.is_narrowed));
-    let finding = MachineFinding::new(Cause::Queue, severity, 0.4 + 0.1 * per_cpu, figure, look);
+    let finding = MachineFinding::new(Cause::Queue, severity, (0.4 + 0.1 * per_cpu).min(MOST_GENERAL), figure, look);
     let mean = totals.processes.iter().max_by_key(|one| (one.used.delay_ns, std::cmp::Reverse(one.used.pid)));
     let mean = mean
+        .filter(|one| one.used.delay_ns > 0)
         .map(|one| format!("{} waits {} a time", one.used.comm, duration(one.used.delay_ns / one.used.slices.max(1))));
     let (some, _) = totals.pressure_of("cpu");
-    let pressure = if some > 0.0 { format!(", pressure {some:.0} %") } else { String::new() };
+    let pressure = (some > 0.0).then(|| format!("pressure {some:.0} %"));
+    let evidence: Vec<String> = mean.into_iter().chain(pressure).collect();
     let culprits = totals.culprits(&programs, |ns| format!("{:.2}", ns / 1e9));
-    Some(finding.by(culprits).shown_by(format!("{}{pressure}", mean.unwrap_or_default())))
+    Some(finding.by(culprits).shown_by(evidence.join(", ")))
 }
 
 pub(super) fn locks(totals: &Totals<'_>) -> Option<MachineFinding> {

@@ -117,7 +117,7 @@ fn waits_for_a_cpu_name_who_waits() {
     assert_eq!(found.text(), "queue: 0.9 threads wait for a CPU; tick 0.90; tick waits 9.00 ms a time, pressure 62 %");
     assert_eq!(found.look.command(), "perfprof-tui rundelay");
     assert_eq!(only(Cause::Queue, |one| one.waiting = 3).figure, "3.0 threads wait for a CPU");
-    let many = only(Cause::Queue, |one| one.processes = vec![process(5, "a", |one| one.delay_ns = 9 * SECOND)]);
+    let many = only(Cause::Queue, |one| one.processes = vec![process(5, "a", |one| one.delay_ns = 17 * SECOND)]);
     assert_eq!(many.severity, Severity::Bad);
 }
 

@@ -56,7 +56,7 @@ pub(crate) fn keyed<const N: usize>(text: &[u8], keys: [&str; N]) -> [u64; N] {
             Some(start) => key.starts_with(start.as_bytes()),
             None => key.strip_suffix(b":").unwrap_or(key) == wanted.as_bytes(),
         };
-        if let Some(at) = keys.iter().position(|wanted| is_key(&wanted)) {
+        if let Some(at) = keys.iter().position(is_key) {
             out[at] = out[at].saturating_add(words.next().and_then(number).unwrap_or(0));
         }
     }

@@ -35,7 +35,13 @@ pub(crate) const SPEC: Spec = Spec {
            offcpu calls waiting for work. Each sleep is one of offcpu, with the same time. The other \
            panels refer to the selected row; Stacks and the flame graph to the selected part as well.",
     example: "perfprof-tui waits -p 1234",
-    output: "",
+    output: "\
+$ perfprof-tui waits -p 8996 --batch --duration 3 --panel Parts
+  Time   Share  Times      Max  Part
+5.47 s  60.8 %    122   124 ms  pipe or local socket
+1.48 s  16.4 %     76           runnable
+1.01 s  11.3 %    100  50.0 ms  timer
+464 ms   5.2 %     33  24.0 ms  lock",
     options: &["comm", "pids", "tids", "frequency", "addresses"],
     sees: Sees::Machine,
     across: Some("running on the chosen CPUs, waiting that ends on them, and sleep that begins on them"),
@@ -100,7 +106,13 @@ impl Waits {
         let comes = cx.follows(switch.next).then_some(came);
         self.unwoken += u64::from(comes == Some(Came::Asleep));
         let on = (hit.cpu, hit.time, cx.counts(hit.cpu));
-        self.times.switch(on, switch, cx.follows(switch.prev), comes);
+        let leaves = cx.follows(switch.prev);
+        self.times.switch(on, switch, leaves, comes);
+        if cx.is_narrow() {
+            let others = [(switch.prev, leaves), (switch.next, comes.is_some())];
+            let others = others.into_iter().filter(|(_, is_followed)| !is_followed);
+            others.for_each(|(tid, _)| self.times.unfollow(tid, hit.time));
+        }
     }
 }
 

@@ -160,9 +160,6 @@ impl Waits {
         let sheet = Sheet::of(shown, |row| row.id)
             .right("active_ns", "Active", 9, |row| time(row.times.active))
             .ordered()
-            .right("wall_ns", "Wall", 9, |row| time(row.times.wall))
-            .ranked(2);
-        let table = Self::with_parts(sheet, &totals, |row| &row.times)
             .left("comm", "Comm", 16, |row| text(row.name.clone()))
             .right("tid", "TID", 8, |row| row.tid.map_or(Cell::Empty, |tid| Cell::Id(tid.into())))
             .ranked(1)
@@ -172,7 +169,10 @@ impl Waits {
                 7,
                 |row| if row.tid.is_some() { Cell::Empty } else { Cell::Count(row.threads) },
             )
-            .ranked(1)
+            .ranked(2)
+            .right("wall_ns", "Wall", 9, |row| time(row.times.wall))
+            .ranked(2);
+        let table = Self::with_parts(sheet, &totals, |row| &row.times)
             .left("parts", "Parts", 0, |row| text(in_words(&row.times.parts)))
             .listed()
             .rows();

@@ -235,6 +235,20 @@ impl ThreadTimes {
         self.births.insert(tid, time);
     }
 
+    /// A thread is no longer followed, as it has another name: its time ends here.
+    pub(super) fn unfollow(&mut self, tid: i32, time: u64) {
+        let start = self.start;
+        let Some(thread) = self.threads.get_mut(&tid).filter(|thread| thread.end.is_none()) else { return };
+        let ns = if thread.counts { time.saturating_sub(thread.since.max(start)) } else { 0 };
+        match thread.doing {
+            Doing::Running => (thread.ran, thread.runs) = (thread.ran + ns, thread.runs + 1),
+            Doing::Runnable => (thread.waited, thread.delays) = (thread.waited + ns, thread.delays + 1),
+            Doing::Asleep | Doing::Unknown => {}
+        }
+        thread.end = Some(time);
+        thread.turn(Doing::Unknown, time);
+    }
+
     pub(super) fn ended(&mut self, tid: i32, time: u64) {
         self.births.remove(&tid);
         if let Some(thread) = self.threads.get_mut(&tid) {
@@ -367,6 +381,16 @@ mod tests {
         // A thread that calls exec takes the number of the first one.
         times.renumber(5, 4);
         assert_eq!((of(&times, 4, 51).0, of(&times, 5, 51)), (21, (0, 0, 0, 0)));
+    }
+
+    #[test]
+    fn a_thread_of_another_name_has_no_more_time() {
+        let mut times = ThreadTimes::default();
+        switch(&mut times, 0, 0, (0, 0), 1, Came::Unknown);
+        times.unfollow(1, 10 * MS);
+        times.unfollow(1, 30 * MS);
+        times.unfollow(2, 30 * MS);
+        assert_eq!((of(&times, 1, 90), of(&times, 2, 90)), ((10, 0, 0, 10), (0, 0, 0, 0)));
     }
 
     #[test]

@@ -9,6 +9,7 @@ pub enum Language {
     Python,
     Php,
     Java,
+    JavaScript,
 }
 
 /// The addresses of all languages, those of one, and those of a function.
@@ -19,7 +20,7 @@ pub(crate) const FUNCTION_LEN: u64 = 1 << 16;
 const OFFSET: u64 = 1 << 16;
 
 impl Language {
-    pub(crate) const ALL: [Self; 3] = [Self::Python, Self::Php, Self::Java];
+    pub(crate) const ALL: [Self; 4] = [Self::Python, Self::Php, Self::Java, Self::JavaScript];
 
     /// Returns its name, as filters and columns have it.
     pub(crate) fn name(self) -> &'static str {
@@ -27,6 +28,7 @@ impl Language {
             Self::Python => "python",
             Self::Php => "php",
             Self::Java => "java",
+            Self::JavaScript => "js",
         }
     }
 
@@ -36,6 +38,7 @@ impl Language {
             Self::Python => "[python]",
             Self::Php => "[php]",
             Self::Java => "[java]",
+            Self::JavaScript => "[js]",
         }
     }
 

@@ -21,6 +21,7 @@ mod java;
 mod json;
 mod locks;
 mod neighbours;
+mod node;
 mod pty;
 mod push;
 mod record_options;

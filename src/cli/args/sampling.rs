@@ -67,7 +67,7 @@ pub(crate) struct Sampling {
     /// branch records). A stack that leads outside code ends in `[broken]`
     #[arg(long, value_name = "MODE", default_value = "auto")]
     pub(crate) call_graph: String,
-    /// Frames of Python, PHP and Java programs: their functions in place of the interpreter's frames (auto), both, their
+    /// Frames of Python, PHP, Java and Node programs: their functions in place of the interpreter's frames (auto), both, their
     /// functions only, or native frames only (off)
     #[arg(long, value_name = "MODE", default_value = "auto")]
     pub(crate) interp: String,

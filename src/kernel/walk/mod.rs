@@ -8,6 +8,7 @@ mod offsets;
 mod pool;
 pub(crate) mod rule;
 pub(crate) mod runtime;
+pub(crate) mod script_engine;
 mod store;
 
 use std::ffi::CString;

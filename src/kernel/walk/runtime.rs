@@ -107,20 +107,48 @@ pub(crate) struct WalkedFunction {
     pub(crate) at: u32,
 }
 
-/// The identity of a frame in code of a virtual machine for Java.
+/// The identity of a frame in code of a virtual machine for Java, or of a function of JavaScript.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct GeneratedFrame {
-    /// The blob of code; if it is interpreted, the constant part of its method.
+    /// The blob of code; if it is interpreted, the constant part of its method. The shared part of a function of
+    /// JavaScript.
     pub(crate) code: u64,
-    /// The number of the compilation; if it is interpreted, a hash of the constant part.
+    /// The number of the compilation; if it is interpreted, a hash of the constant part; a hash of a function of
+    /// JavaScript.
     pub(crate) cookie: u32,
     /// The address relative to the blob, or the index of the bytecode.
     pub(crate) at: u32,
-    pub(crate) is_interpreted: bool,
+    pub(crate) kind: GeneratedKind,
+}
+
+/// The kinds of frames that a process's memory describes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum GeneratedKind {
+    Blob,
+    /// A method of Java that is interpreted.
+    Method,
+    /// A function of JavaScript: where its compiled code is executed, `None` in the engine's own file.
+    Script(Option<CodePlace>),
+}
+
+/// An address in compiled code, which is that of the call in a caller; whether it was sampled; and a hash of the code
+/// there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct CodePlace {
+    pub(crate) address: u64,
+    pub(crate) is_sampled: bool,
+    pub(crate) hash: u32,
+}
+
+impl GeneratedKind {
+    /// Returns whether the frame's address, which was written before it, is of an interpreter.
+    pub(crate) fn has_address(self) -> bool {
+        !matches!(self, Self::Blob)
+    }
 }
 
 /// Adds a word to the hash of what identifies code (walk.bpf.c computes the same).
-fn mix(hash: u64, word: u64) -> u64 {
+pub(super) fn mix(hash: u64, word: u64) -> u64 {
     (hash ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ hash >> 29
 }
 
@@ -152,6 +180,8 @@ pub(crate) struct StringBytes<'a> {
 
 const TAG: u32 = 56;
 const ADDRESS: u64 = (1 << TAG) - 1;
+/// The bit of an address in compiled code that was sampled.
+const SAMPLED_HERE: u64 = 1 << 55;
 
 /// The words of a record, as parts; a group that is cut or unknown ends them.
 #[derive(Clone, Debug)]
@@ -186,7 +216,15 @@ impl<'a> Iterator for WalkParts<'a> {
             5 | 6 => {
                 let key = self.word()?;
                 let (cookie, at) = ((key >> 32) as u32, key as u32);
-                Some(WalkPart::Generated(GeneratedFrame { code: low, cookie, at, is_interpreted: tag == 6 }))
+                let kind = if tag == 6 { GeneratedKind::Method } else { GeneratedKind::Blob };
+                Some(WalkPart::Generated(GeneratedFrame { code: low, cookie, at, kind }))
+            }
+            7 => {
+                let (key, place) = (self.word()?, self.word()?);
+                let (address, is_sampled) = (place & (SAMPLED_HERE - 1), place & SAMPLED_HERE != 0);
+                let place = CodePlace { address, is_sampled, hash: key as u32 };
+                let kind = GeneratedKind::Script((address != 0).then_some(place));
+                Some(WalkPart::Generated(GeneratedFrame { code: low, cookie: (key >> 32) as u32, at: 0, kind }))
             }
             1 | 2 => {
                 let key = self.word()?;

@@ -5,6 +5,7 @@ use std::os::fd::AsFd;
 use super::code_cache::CodeCache;
 use super::pool::Range;
 use super::runtime::{LanguageRuntime, RUNTIMES};
+use super::script_engine::ScriptEngine;
 use super::{BLOCK, MAX_MAPPINGS, Mapping, Mark, NoRoom, RowRange, Walker};
 use crate::kernel::bpf::calls;
 
@@ -22,6 +23,8 @@ pub(crate) trait Store {
     fn add_runtime(&mut self, runtime: &LanguageRuntime) -> Option<u32>;
     /// Stores where a virtual machine has its code, like [`Self::add_runtime`].
     fn add_code_cache(&mut self, cache: &CodeCache) -> Option<u32>;
+    /// Stores how an engine for JavaScript describes its functions, like [`Self::add_runtime`].
+    fn add_engine(&mut self, engine: &ScriptEngine) -> Option<u32>;
     /// Frees the number of an interpreter that no process uses.
     fn drop_runtime(&mut self, number: u32);
     /// Sets the interpreter of a process until it is forgotten; 0 for none.
@@ -106,13 +109,18 @@ impl Store for Walker {
 
     fn add_runtime(&mut self, runtime: &LanguageRuntime) -> Option<u32> {
         let runtime = runtime.encode(self.thread_pointer?);
-        self.store_runtime(&runtime, &CodeCache::default())
+        self.store_runtime(&runtime, &CodeCache::default(), &ScriptEngine::default())
     }
 
     fn add_code_cache(&mut self, cache: &CodeCache) -> Option<u32> {
         // Its ID is 0: it has no list of frames.
         let none = LanguageRuntime::default().encode(0);
-        self.store_runtime(&none, cache)
+        self.store_runtime(&none, cache, &ScriptEngine::default())
+    }
+
+    fn add_engine(&mut self, engine: &ScriptEngine) -> Option<u32> {
+        let none = LanguageRuntime::default().encode(0);
+        self.store_runtime(&none, &CodeCache::default(), engine)
     }
 
     fn drop_runtime(&mut self, number: u32) {
@@ -137,12 +145,13 @@ impl Store for Walker {
 }
 
 impl Walker {
-    /// Stores both descriptions of an interpreter at a free number; one of them is empty.
-    fn store_runtime(&mut self, runtime: &[u8], cache: &CodeCache) -> Option<u32> {
+    /// Stores the descriptions of an interpreter at a free number; all but one are empty.
+    fn store_runtime(&mut self, runtime: &[u8], cache: &CodeCache, engine: &ScriptEngine) -> Option<u32> {
         let number = self.runtimes.iter().position(|used| !used).unwrap_or(self.runtimes.len());
         let object = Some(&self.program.object).filter(|_| number < RUNTIMES)?;
         calls::put_bytes(object.map("runtimes").ok()?, number as u32, runtime).ok()?;
         calls::put_bytes(object.map("code_caches").ok()?, number as u32, &cache.encode()).ok()?;
+        calls::put_bytes(object.map("engines").ok()?, number as u32, &engine.encode()).ok()?;
         self.runtimes.resize(self.runtimes.len().max(number + 1), false);
         self.runtimes[number] = true;
         Some(number as u32)

@@ -148,6 +148,16 @@ struct code_cache {
 	u16 pool_size, pool_holder, class_name, unused[3];
 };
 
+/* How an engine of JavaScript describes the functions of its frames, which have frame pointers (script_engine.rs,
+ * ScriptEngine, has the same fields). Offsets in bytes: of the type in a map; of a function's shared part; in that, of
+ * what has its name, of its script and of its number there; of a script's own number. The types of functions. The ID is
+ * 0 where the number is of another kind of runtime. */
+struct engine {
+	u32 id;
+	u16 first_type, last_type;
+	u8 type, shared, name, script, literal, script_id, unused[2];
+};
+
 /* Who asked last, of those whose numbers have the same low bits, when, and how long it is not to ask again: twice as
  * long each time, unless it had no reason to for much longer. */
 #define ASKERS 4096
@@ -182,6 +192,10 @@ struct asker {
  * method that is interpreted, and then its cookie and the bytecode's index. */
 #define BLOB_TAG (5ull << TAG)
 #define METHOD_TAG (6ull << TAG)
+/* The shared part of a function of JavaScript whose frame is that of the address before, and then its cookie and a hash
+ * of the code there, and that address; both are 0 in the engine's own file. The bit of an address that was sampled. */
+#define SCRIPT_TAG (7ull << TAG)
+#define SAMPLED_HERE (1ull << 55)
 #define ADDRESS_BITS ((1ull << TAG) - 1)
 
 /* Bytes that a blob's head is read by, and steps back to its first segment. */
@@ -274,6 +288,8 @@ struct state {
 	/* The range of code of a virtual machine; and the last blob with a frame of its own. */
 	u64 code_start, code_len, blob, blob_len;
 	u32 blob_frame, compilation;
+	/* Whether the process has an engine of JavaScript. */
+	u64 engine;
 	/* Native frames. */
 	u64 frames, most;
 	u64 object[32];
@@ -350,6 +366,7 @@ struct map DATA("maps") families = { ARRAY, 4, sizeof(struct family), 1, 0, 0 };
 struct map DATA("maps") askers = { ARRAY, 4, sizeof(struct asker), ASKERS, 0, 0 };
 struct map DATA("maps") runtimes = { ARRAY, 4, sizeof(struct runtime), RUNTIMES, 0, 0 };
 struct map DATA("maps") code_caches = { ARRAY, 4, sizeof(struct code_cache), RUNTIMES, 0, 0 };
+struct map DATA("maps") engines = { ARRAY, 4, sizeof(struct engine), RUNTIMES, 0, 0 };
 struct map DATA("maps") seen = { ARRAY, 4, sizeof(struct seen), 1, 0, 0 };
 struct map DATA("maps") asks = { RING, 0, 0, ASKS, 0, 0 };
 struct map DATA("maps") events = { PERF_EVENT_ARRAY, 4, 4, 0, 0, 0 };
@@ -771,7 +788,14 @@ INLINE void find_code(struct state *s)
 {
 	u32 number = s->runtime;
 	struct code_cache *c = map_lookup(&code_caches, &number);
+	struct engine *e = map_lookup(&engines, &number);
 
+	if (e && e->id) {
+		s->engine = 1;
+		s->most = MIXED_FRAMES;
+		s->flags |= MIXED;
+		return;
+	}
 	if (!c || !c->len)
 		return;
 	s->code_start = c->start;
@@ -1235,6 +1259,104 @@ INLINE long generated(struct state *s, u64 at)
 	return is_java(s, s->pc) ? 0 : end(s, NOWHERE);
 }
 
+/* Reads an object of an engine, by a pointer with a tag; it may have been moved from there. Returns its address, 0 if it
+ * cannot be read. */
+INLINE u64 read_object(struct state *s, u64 at)
+{
+	if ((at & 3) != 1 || read_user(s->object, 96, (const void *)(at - 1)))
+		return 0;
+	if (s->object[0] & 3)
+		return at;
+	at = s->object[0] + 1;
+	return read_user(s->object, 96, (const void *)(at - 1)) ? 0 : at;
+}
+
+/* Finds the shared part of a function, and its cookie; not 0 if it is not one. */
+INLINE long find_function(struct state *s, struct engine *e, u64 function)
+{
+	u64 hash;
+
+	if (function == s->code)
+		return !s->blob;
+	s->code = function;
+	s->blob = 0;
+	if (!read_object(s, function) || get(s, s->object[0] - 1 + e->type, 8))
+		return 1;
+	if ((u16)s->pair[0] < e->first_type || (u16)s->pair[0] > e->last_type)
+		return 1;
+	function = read_object(s, field(s, e->shared));
+	if (!function || get(s, field(s, e->script) - 1 + e->script_id, 8))
+		return 1;
+	hash = mix(mix(field(s, e->name), field(s, e->script)), s->pair[0]);
+	s->cookie = mix(hash, half(s, e->literal));
+	s->blob = function;
+	return 0;
+}
+
+/* Writes the function of a frame whose address was written, if it is one of JavaScript. */
+INLINE void name_script(struct state *s, struct engine *e, u64 function, u64 at, u64 fresh)
+{
+	u64 code = 0;
+
+	if (find_function(s, e, function))
+		return;
+	/* The engine's own file has rows. */
+	if (s->len && s->n)
+		at = 0;
+	else {
+		if (get(s, at, 16))
+			s->pair[0] = s->pair[1] = 0;
+		code = mix(mix(at, s->pair[0]), s->pair[1]) >> 32;
+		if (fresh)
+			at |= SAMPLED_HERE;
+	}
+	if (!s->named) {
+		s->named = 1;
+		s->ip[s->depth & (WORDS - 1)] = RUNTIME_TAG | e->id;
+		s->depth++;
+	}
+	s->ip[s->depth & (WORDS - 1)] = SCRIPT_TAG | (s->blob & ADDRESS_BITS);
+	s->ip[(s->depth + 1) & (WORDS - 1)] = s->cookie >> 32 << 32 | code;
+	s->ip[(s->depth + 2) & (WORDS - 1)] = at & ADDRESS_BITS;
+	s->depth += 3;
+}
+
+/* A frame of code without rows in a process with an engine of JavaScript: the function, and who called it. */
+INLINE long script_frame(struct state *s, u64 at, u64 fresh)
+{
+	u32 number = s->runtime;
+	struct engine *e = map_lookup(&engines, &number);
+	u64 function, entered = 0;
+
+	if (!e || s->depth > WORDS - 8)
+		return end(s, FULL);
+#ifndef ARM64
+	/* push rbp, and mov rbp, rsp: the function is in a register yet. */
+	if (fresh && !get(s, s->pc, 8)) {
+		if ((u8)s->pair[0] == 0x55)
+			entered = 8;
+		else if ((s->pair[0] & 0xffffff) == 0xe58948)
+			entered = 16;
+	}
+	function = s->reg[5];
+#else
+	function = 0;
+#endif
+	if (!entered) {
+		if (read_user(s->object, 16, (const void *)(s->fp - 16)) || (s->object[1] & 3) != 1)
+			return by_frame_pointer(s);
+		function = s->object[0];
+	}
+	name_script(s, e, function, at, fresh);
+	if (!entered)
+		return by_frame_pointer(s);
+	if (get(s, s->sp + entered - 8, 8))
+		return end(s, FAULT);
+	s->sp += entered;
+	s->pc = s->pair[0];
+	return s->pc ? 0 : end(s, NOWHERE);
+}
+
 /* One native frame: where it is, and who called it. */
 INLINE long native(struct state *s)
 {
@@ -1275,7 +1397,7 @@ INLINE long native(struct state *s)
 #endif
 		if (s->len)
 			s->flags |= HAD_NO_ROW;
-		return by_frame_pointer(s);
+		return s->engine ? script_frame(s, at, fresh) : by_frame_pointer(s);
 	}
 	if ((u8)rule == K_END)
 		return end(s, COMPLETE);
@@ -1449,9 +1571,9 @@ INLINE void walk_from_here(void *ctx, struct state *s, const struct settings *sa
 	s->code = 0;
 	s->named = s->in_run = s->done = 0;
 	s->names = NAMES;
-	s->code_len = s->blob_len = 0;
+	s->code_len = s->blob_len = s->engine = 0;
 	find_frame(s);
-	loop((s->frame || s->code_len ? MIXED_FRAMES + WORDS / 2 : FRAMES) + 1 + MOST_PENDING, step, &which, 0);
+	loop((s->frame || s->code_len || s->engine ? MIXED_FRAMES + WORDS / 2 : FRAMES) + 1 + MOST_PENDING, step, &which, 0);
 	n = s->depth & (WORDS - 1);
 	if (s->owner != task)
 		return;

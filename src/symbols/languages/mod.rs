@@ -4,14 +4,17 @@ use crate::kernel::procfs::ProcMapping;
 use crate::kernel::walk::runtime::{WalkPart, WalkParts};
 use crate::symbols::elf::program::{ElfProgram, Segment};
 
+pub(crate) mod code_names;
 mod cpython;
 mod debug_offsets;
 pub(crate) mod hotspot;
+pub(crate) mod names;
 mod php;
 pub(crate) mod prober;
 pub(crate) mod runtime_file;
 pub(crate) mod strings;
 pub(crate) mod survey;
+pub(crate) mod v8;
 
 /// The reason why the functions of a process's interpreter are not walked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, thiserror::Error)]
@@ -33,10 +36,11 @@ pub(crate) enum NotWalked {
 /// Reads bytes as the inputs that processes write; the first byte selects a file, its table of offsets, or a walk.
 pub fn read_untrusted(bytes: &[u8]) {
     let Some((kind, bytes)) = bytes.split_first() else { return };
-    match kind % 4 {
+    match kind % 5 {
         0 => drop(runtime_file::RuntimeFile::of(bytes)),
         1 => drop(debug_offsets::parse(13, bytes)),
         2 => hotspot::read_untrusted(bytes),
+        3 => v8::read_untrusted(bytes),
         _ => WalkParts::of(bytes).for_each(|part| {
             if let WalkPart::Names(_, name, file) = part {
                 strings::decode(name, 2, false);
@@ -78,6 +82,18 @@ pub(crate) trait ProcessMemory {
     }
 }
 
+/// Memory that repeats itself, so that addresses lead somewhere.
+struct RepeatedMemory<'a>(&'a [u8]);
+
+impl ProcessMemory for RepeatedMemory<'_> {
+    fn read(&self, at: u64, to: &mut [u8]) -> Option<()> {
+        let len = u64::try_from(self.0.len()).ok().filter(|len| *len > 0)?;
+        let from = |i: usize| (at.wrapping_add(i as u64) % len) as usize;
+        to.iter_mut().enumerate().for_each(|(i, byte)| *byte = self.0[from(i)]);
+        Some(())
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -90,7 +106,7 @@ mod tests {
         #[test]
         fn any_words_of_a_walk_are_read(words in proptest::collection::vec((0u64..8, any::<u64>()), 0..80)) {
             let tagged = |(tag, word): (u64, u64)| (tag << 56 | word & 0x00ff_ffff_ffff_ffff).to_le_bytes();
-            let bytes: Vec<u8> = std::iter::once(3).chain(words.into_iter().flat_map(tagged)).collect();
+            let bytes: Vec<u8> = std::iter::once(4).chain(words.into_iter().flat_map(tagged)).collect();
             read_untrusted(&bytes);
         }
     }

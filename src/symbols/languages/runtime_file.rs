@@ -10,6 +10,7 @@ use crate::symbols::elf::program::{ElfProgram, Machine};
 use super::cpython::CpythonFile;
 use super::hotspot::{HotspotFile, JavaMachine};
 use super::php::PhpFile;
+use super::v8::{V8File, V8Layout};
 use super::{NotWalked, ProcessMemory, ThreadSlot};
 
 /// A language and the version of its runtime.
@@ -26,6 +27,7 @@ impl fmt::Display for LanguageVersion {
             // The version is known only from the memory of a process.
             (Language::Java, 0) => to.write_str(self.language.name()),
             (Language::Java, major) => write!(to, "java {major}"),
+            (Language::JavaScript, major) => write!(to, "V8 {major}.{}", self.minor),
             (language, major) => write!(to, "{} {major}.{}", language.name(), self.minor),
         }
     }
@@ -43,6 +45,7 @@ enum Kind {
     Cpython(CpythonFile),
     Php(PhpFile),
     Hotspot(HotspotFile),
+    V8(V8File),
 }
 
 /// A runtime in the memory of a process.
@@ -50,6 +53,7 @@ enum Kind {
 pub(crate) enum FoundRuntime {
     Threads(ThreadSlot),
     Machine(Box<JavaMachine>),
+    Engine(Box<V8Layout>),
 }
 
 /// A file that was recognized; an error if its version is not supported.
@@ -71,7 +75,11 @@ impl RuntimeFile {
             let file = HotspotFile::of(program)?;
             Some((LanguageVersion { language: Language::Java, major: 0, minor: 0 }, Ok(Kind::Hotspot(file))))
         };
-        let (version, kind) = python().or_else(php).or_else(java)?;
+        let javascript = || {
+            let ((major, minor), file) = V8File::of(program, bytes)?;
+            Some((LanguageVersion { language: Language::JavaScript, major, minor }, file.map(Kind::V8)))
+        };
+        let (version, kind) = python().or_else(php).or_else(java).or_else(javascript)?;
         Some((version, kind.map(|kind| Self { version, kind })))
     }
 
@@ -81,6 +89,7 @@ impl RuntimeFile {
             Kind::Cpython(file) => file.bias(map),
             Kind::Php(file) => file.bias(map),
             Kind::Hotspot(file) => file.bias(map),
+            Kind::V8(file) => file.bias(map),
         }
     }
 
@@ -91,6 +100,7 @@ impl RuntimeFile {
             Kind::Cpython(file) => file.slot(bias, memory).map(FoundRuntime::Threads),
             Kind::Php(file) => file.slot(bias, memory).map(FoundRuntime::Threads),
             Kind::Hotspot(file) => file.machine(bias, memory).map(Box::new).map(FoundRuntime::Machine),
+            Kind::V8(file) => file.layout(bias, memory).map(Box::new).map(FoundRuntime::Engine),
         }
     }
 
@@ -105,7 +115,7 @@ impl RuntimeFile {
         match &self.kind {
             Kind::Cpython(file) => Some(file.runtime(bias, slot, id)),
             Kind::Php(file) => Some(file.runtime(bias, id)),
-            Kind::Hotspot(_) => None,
+            Kind::Hotspot(_) | Kind::V8(_) => None,
         }
     }
 

@@ -6,7 +6,9 @@ use std::time::{Duration, Instant};
 use crate::kernel::procfs;
 use crate::kernel::walk::Store;
 use crate::kernel::walk::code_cache::CodeCache;
+use crate::kernel::walk::script_engine::ScriptEngine;
 use crate::symbols::languages::NotWalked;
+use crate::symbols::languages::names::RuntimeTypes;
 use crate::symbols::languages::prober::{Found, ProbeAnswer, ProbeJob};
 use crate::symbols::languages::runtime_file::{FoundRuntime, LanguageVersion, RuntimeFile};
 
@@ -177,8 +179,12 @@ impl<S: Store> AddressSpaceTracker<S> {
             }
             FoundRuntime::Machine(machine) => {
                 own.version.major = machine.layout.major;
-                self.machines.add(id, pid, machine.layout);
+                self.machines.add(id, pid, RuntimeTypes::Java(machine.layout));
                 self.store.add_code_cache(&CodeCache { id, ..machine.cache })
+            }
+            FoundRuntime::Engine(layout) => {
+                self.machines.add(id, pid, RuntimeTypes::JavaScript(*layout));
+                self.store.add_engine(&ScriptEngine { id, ..layout.engine })
             }
         };
         if let Some(number) = number {

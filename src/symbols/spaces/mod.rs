@@ -25,7 +25,7 @@ use crate::kernel::walk::{Asks, Mapping, ProcessEvent, Store, WalkEnds, Walker, 
 use crate::kernel::{ThreadPriority, procfs};
 use crate::record::interpreted::Language;
 use crate::symbols::languages::NotWalked;
-use crate::symbols::languages::hotspot::names::JavaMachines;
+use crate::symbols::languages::names::KnownRuntimes;
 use crate::symbols::languages::prober::Prober;
 use crate::symbols::languages::runtime_file::LanguageVersion;
 use built_table::{Done, Id};
@@ -59,7 +59,7 @@ pub(crate) struct UnwindTableService {
     pub(crate) news: ProcessEventSender,
     pub(crate) tables: Arc<ArcSwap<Tables>>,
     pub(crate) starts: Starts,
-    pub(crate) machines: JavaMachines,
+    pub(crate) machines: KnownRuntimes,
 }
 
 /// Announces programs that are about to start.
@@ -209,7 +209,7 @@ struct AddressSpaceTracker<S> {
     /// When to read which of these processes again.
     probes: FxHashMap<i32, Instant>,
     /// Those of Java.
-    machines: JavaMachines,
+    machines: KnownRuntimes,
     /// Interpreters so far.
     next_interpreter: u32,
 }
@@ -228,7 +228,7 @@ impl<S: Store> AddressSpaceTracker<S> {
             swept: Instant::now(),
             prober: None,
             probes: FxHashMap::default(),
-            machines: JavaMachines::default(),
+            machines: KnownRuntimes::default(),
             next_interpreter: 0,
         }
     }

@@ -1,44 +1,27 @@
 //! Functions of the frames that walks found in code of a virtual machine, read from the memory of its process.
 
-use std::sync::Arc;
-
 use rustc_hash::FxHashMap;
 
 use super::layout::{DataLayout, InlinedLayout, JavaLayout};
 use super::{scopes, tables};
-use crate::kernel::walk::runtime::GeneratedFrame;
+use crate::kernel::walk::runtime::{GeneratedFrame, GeneratedKind};
 use crate::symbols::languages::ProcessMemory;
+use crate::symbols::languages::code_names::{CodeNames, FunctionLabel};
 
 /// Bytes of each table of compiled code at most, and functions at all of its addresses together.
 const TABLE: u64 = 1 << 20;
 const FUNCTIONS: usize = 1 << 16;
 
-/// The names of the functions in a piece of code: one, or those that were inlined into it at its addresses.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct CodeNames {
-    /// The function itself is the first.
-    pub(crate) labels: Vec<Arc<str>>,
-    /// The start of the code, relative to the blob.
-    code: u64,
-    /// The ends of ranges of addresses relative to the code, in order, each with its place in `chains`.
-    ends: Vec<(i32, u32)>,
-    /// The places of labels, the innermost first.
-    chains: Vec<Box<[u32]>>,
-}
-
 impl CodeNames {
-    fn one(label: Arc<str>) -> Self {
-        Self { labels: vec![label], code: 0, ends: Vec::new(), chains: Vec::new() }
-    }
-
     /// Reads the names of a frame's code; `None` if the code is gone or is not understood.
-    pub(crate) fn read(frame: GeneratedFrame, layout: &JavaLayout, memory: &impl ProcessMemory) -> Option<Self> {
+    pub(crate) fn of_java(frame: GeneratedFrame, layout: &JavaLayout, memory: &impl ProcessMemory) -> Option<Self> {
         // Other code may have been placed there since the sample, and methods live as long as code that names them.
         let is_same = || (cookie_of(frame, layout, memory)? == frame.cookie).then_some(());
         is_same()?;
-        let names = match frame.is_interpreted {
-            true => Self::one(layout.constant.label(frame.code, memory)?.into()),
-            false => Self::of_blob(frame.code, layout, memory)?,
+        let names = match frame.kind {
+            GeneratedKind::Method => Self::one(FunctionLabel::of(&layout.constant.label(frame.code, memory)?)),
+            GeneratedKind::Blob => Self::of_blob(frame.code, layout, memory)?,
+            GeneratedKind::Script(_) => return None,
         };
         is_same()?;
         Some(names)
@@ -49,7 +32,7 @@ impl CodeNames {
         let name = tables::string::<96>(name, memory)?;
         match &name[..] {
             b"nmethod" | b"native nmethod" => Self::compiled(blob, layout, memory),
-            other => Some(Self::one(String::from_utf8_lossy(other).into())),
+            other => Some(Self::one(FunctionLabel::of(&String::from_utf8_lossy(other)))),
         }
     }
 
@@ -58,9 +41,9 @@ impl CodeNames {
         let (code_at, is_offset) = layout.blob.code;
         let code = word(code_at.into())?;
         let code = if is_offset { u64::from(code as u32) } else { code.checked_sub(blob)? };
-        let label = |method: u64| -> Option<Arc<str>> {
+        let label = |method: u64| -> Option<FunctionLabel> {
             let constant = memory.word(method.checked_add(layout.blob.constant.into())?)?;
-            Some(layout.constant.label(constant, memory)?.into())
+            Some(FunctionLabel::of(&layout.constant.label(constant, memory)?))
         };
         let mut names = Self { code, ..Self::one(label(word(layout.method)?)?) };
         let inlined = layout.inlined.as_ref();
@@ -73,7 +56,13 @@ impl CodeNames {
     }
 
     /// Adds the functions at all addresses of compiled code. Where they are damaged, there is only its own.
-    fn add_inlined(&mut self, positions: &[u8], scopes: &[u8], version: u8, label: impl Fn(u32) -> Option<Arc<str>>) {
+    fn add_inlined(
+        &mut self,
+        positions: &[u8],
+        scopes: &[u8],
+        version: u8,
+        label: impl Fn(u32) -> Option<FunctionLabel>,
+    ) {
         const OWN: u32 = 0;
         self.chains.push([OWN].into());
         let (mut of_scope, mut of_method) = (FxHashMap::default(), FxHashMap::default());
@@ -95,21 +84,6 @@ impl CodeNames {
             });
             self.ends.push((position.at, place));
         }
-    }
-
-    /// Returns the places of the labels at an address of the blob, the innermost first. An address is in the range that
-    /// ends at it, or at the next end: that of a return address is an end.
-    pub(crate) fn at(&self, at: u32) -> &[u32] {
-        let at = u64::from(at).checked_sub(self.code).and_then(|at| i32::try_from(at).ok());
-        let range = at.and_then(|at| self.ends.get(self.ends.partition_point(|(end, _)| *end < at)));
-        range.and_then(|(_, place)| self.chains.get(*place as usize)).map_or(&[0], |chain| &**chain)
-    }
-
-    /// Returns about how much memory it takes.
-    pub(crate) fn bytes(&self) -> usize {
-        let labels: usize = self.labels.iter().map(|label| label.len() + 32).sum();
-        let chains: usize = self.chains.iter().map(|chain| 4 * chain.len() + 16).sum();
-        labels + chains + 8 * self.ends.len() + 128
     }
 }
 
@@ -144,7 +118,7 @@ fn tables_of(blob: u64, inlined: &InlinedLayout, memory: &impl ProcessMemory) ->
 
 /// Returns what identifies the code that is at the place of a frame's code now.
 fn cookie_of(frame: GeneratedFrame, layout: &JavaLayout, memory: &impl ProcessMemory) -> Option<u32> {
-    if frame.is_interpreted {
+    if frame.kind == GeneratedKind::Method {
         return layout.constant.cookie(frame.code, memory);
     }
     let mut bytes = [0; 4];

@@ -1,10 +1,9 @@
 //! Virtual machines for Java (HotSpot): their files by the tables that describe their types, where a process has code,
 //! and the functions of its frames.
 
-pub(crate) mod frames;
+mod frames;
 mod layout;
 mod methods;
-pub(crate) mod names;
 mod pages;
 mod scopes;
 mod tables;
@@ -13,12 +12,12 @@ mod tests;
 
 use object::{Object, ObjectSection, ObjectSymbol};
 
-use super::{NotWalked, ProcessMemory};
+use super::code_names::CodeNames;
+use super::{NotWalked, ProcessMemory, RepeatedMemory};
 use crate::kernel::procfs::ProcMapping;
 use crate::kernel::walk::code_cache::CodeCache;
-use crate::kernel::walk::runtime::GeneratedFrame;
+use crate::kernel::walk::runtime::{GeneratedFrame, GeneratedKind};
 use crate::symbols::elf::program::ElfProgram;
-use frames::CodeNames;
 pub(crate) use layout::JavaLayout;
 use pages::Pages;
 use tables::{TableAddresses, VmTables};
@@ -82,27 +81,15 @@ impl HotspotFile {
 
 /// Reads bytes as the memory of a virtual machine: its tables, its heaps, and the functions of frames.
 pub(super) fn read_untrusted(bytes: &[u8]) {
-    /// Memory that repeats itself, so that addresses lead somewhere.
-    struct Repeated<'a>(&'a [u8]);
-
-    impl ProcessMemory for Repeated<'_> {
-        fn read(&self, at: u64, to: &mut [u8]) -> Option<()> {
-            let len = u64::try_from(self.0.len()).ok().filter(|len| *len > 0)?;
-            let from = |i: usize| (at.wrapping_add(i as u64) % len) as usize;
-            to.iter_mut().enumerate().for_each(|(i, byte)| *byte = self.0[from(i)]);
-            Some(())
-        }
-    }
-
-    let memory = Repeated(bytes);
+    let memory = RepeatedMemory(bytes);
     let Some(words) = bytes.first_chunk::<48>() else { return };
-    let [fields, field_stride, types, type_stride, code, layout] =
-        [0, 8, 16, 24, 32, 40].map(|at| u64::from(words[at]) | u64::from(words[at + 1]) << 8);
+    let [fields, field_stride, types, type_stride, code] =
+        [0, 8, 16, 24, 32].map(|at| u64::from(words[at]) | u64::from(words[at + 1]) << 8);
     let file = HotspotFile { addresses: TableAddresses { fields, field_stride, types, type_stride }, code: (0, 0) };
     let found = file.machine(0, &memory).map(|machine| machine.layout);
-    for (layout, is_interpreted) in [(JavaLayout::of_17(), false), (JavaLayout::of_25(), layout % 2 == 0)] {
+    for (layout, kind) in [(JavaLayout::of_17(), GeneratedKind::Blob), (JavaLayout::of_25(), GeneratedKind::Method)] {
         let cookie = u32::from_le_bytes([words[32], words[33], words[34], words[35]]);
-        let frame = GeneratedFrame { code, cookie, at: layout.major.into(), is_interpreted };
-        let _ = CodeNames::read(frame, &found.unwrap_or(layout), &memory).map(|names| names.at(frame.at).len());
+        let frame = GeneratedFrame { code, cookie, at: layout.major.into(), kind };
+        let _ = CodeNames::of_java(frame, &found.unwrap_or(layout), &memory).map(|names| names.at(frame.at).len());
     }
 }

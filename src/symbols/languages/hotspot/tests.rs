@@ -105,12 +105,12 @@ fn compiled(layout: &JavaLayout) -> Made {
 }
 
 fn functions(made: Made, frame: GeneratedFrame, layout: &JavaLayout) -> Option<Vec<Arc<str>>> {
-    let names = CodeNames::read(frame, layout, &Pieces(made.0))?;
-    Some(names.at(frame.at).iter().map(|place| names.labels[*place as usize].clone()).collect())
+    let names = CodeNames::of_java(frame, layout, &Pieces(made.0))?;
+    Some(names.at(frame.at).iter().map(|place| names.labels[*place as usize].name.clone()).collect())
 }
 
 fn at(at: u32) -> GeneratedFrame {
-    GeneratedFrame { code: BLOB, cookie: COMPILATION, at: 0x180 + at, is_interpreted: false }
+    GeneratedFrame { code: BLOB, cookie: COMPILATION, at: 0x180 + at, kind: GeneratedKind::Blob }
 }
 
 #[test]
@@ -127,7 +127,7 @@ fn functions_of_a_machine_are_named() {
         assert_eq!(names(GeneratedFrame { cookie: COMPILATION + 1, ..at(0x10) }), None, "other code was placed there");
         let constant = Pieces(compiled(&layout).0);
         let cookie = layout.constant.cookie(SPIN + 0x1000, &constant).expect("there");
-        let frame = GeneratedFrame { code: SPIN + 0x1000, cookie, at: 3, is_interpreted: true };
+        let frame = GeneratedFrame { code: SPIN + 0x1000, cookie, at: 3, kind: GeneratedKind::Method };
         assert_eq!(names(frame), Some("shop.Cart$$Lambda.spin".to_owned()));
         assert_eq!(names(GeneratedFrame { cookie: cookie ^ 1, ..frame }), None, "another method was placed there");
     }
@@ -138,7 +138,7 @@ fn functions_of_a_machine_are_named() {
 fn interpreted_methods_in_memory_that_was_used_again_have_no_name() {
     let layout = JavaLayout::of_17();
     let cookie = layout.constant.cookie(SPIN + 0x1000, &Pieces(compiled(&layout).0)).expect("there");
-    let frame = GeneratedFrame { code: SPIN + 0x1000, cookie, at: 3, is_interpreted: true };
+    let frame = GeneratedFrame { code: SPIN + 0x1000, cookie, at: 3, kind: GeneratedKind::Method };
     for (class, name) in [("shop/Cart$$Lambda+0x00ff", "turn"), ("shop/Cart$$Lambda+0x00fe", "spin")] {
         let mut made = compiled(&layout);
         made.method(SPIN, &layout, class, name);

@@ -6,6 +6,7 @@ use crate::symbols::trust::door;
 
 use super::*;
 use crate::kernel::walk::code_cache::CodeCache;
+use crate::kernel::walk::script_engine::ScriptEngine;
 use crate::kernel::walk::{LanguageRuntime, NoRoom};
 
 /// A store with room for some rows; released rows are free at once.
@@ -42,6 +43,10 @@ impl Store for BuildCounter {
 
     fn forget_process(&mut self, pid: i32) {
         self.processes.remove(&pid);
+    }
+
+    fn add_engine(&mut self, _: &ScriptEngine) -> Option<u32> {
+        None
     }
 
     fn add_code_cache(&mut self, _: &CodeCache) -> Option<u32> {

@@ -1,11 +1,11 @@
-//! Functions of frames in code of virtual machines, as far as their names were read.
+//! Functions of frames that the memory of processes describes, as far as their names were read.
 
 use rustc_hash::FxHashMap;
 
-use crate::kernel::walk::runtime::GeneratedFrame;
+use crate::kernel::walk::runtime::{GeneratedFrame, GeneratedKind};
 use crate::record::interpreted::Language;
-use crate::symbols::languages::hotspot::frames::CodeNames;
-use crate::symbols::languages::hotspot::names::{FrameNames, JavaMachines, NameReader};
+use crate::symbols::languages::code_names::{CodeNames, FunctionLabel};
+use crate::symbols::languages::names::{FrameNames, KnownRuntimes, NameReader};
 
 /// Pieces of code that are known, and bytes of their names; beyond, all are read again.
 const PIECES: usize = 1 << 16;
@@ -18,13 +18,14 @@ pub(super) struct GeneratedFrames {
     bytes: usize,
 }
 
-/// A virtual machine, its code, what identifies that, and whether it is interpreted.
-type Piece = (u32, u64, u32, bool);
+/// A runtime, its code, what identifies that, and what it is.
+type Piece = (u32, u64, u32, GeneratedKind);
 
 #[derive(Debug)]
 enum Names {
     /// Names, and the numbers of those that were used; 0 for others.
     Known(CodeNames, Box<[u32]>),
+    Native,
     Unknown,
     Unreadable,
 }
@@ -33,6 +34,8 @@ enum Names {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum GeneratedFunctions {
     Known,
+    /// The frame is one of the runtime itself.
+    Native,
     /// Their names were not read, or could not be.
     Unread,
     /// The process may not be read.
@@ -40,11 +43,11 @@ pub(super) enum GeneratedFunctions {
 }
 
 fn piece(runtime: u32, frame: GeneratedFrame) -> Piece {
-    (runtime, frame.code, frame.cookie, frame.is_interpreted)
+    (runtime, frame.code, frame.cookie, frame.kind)
 }
 
 impl GeneratedFrames {
-    pub(super) fn new(machines: JavaMachines) -> Self {
+    pub(super) fn new(machines: KnownRuntimes) -> Self {
         Self { reader: Some(NameReader::new(machines)), ..Self::default() }
     }
 
@@ -66,6 +69,7 @@ impl GeneratedFrames {
                     let numbers = vec![0; names.labels.len()];
                     Names::Known(names, numbers.into())
                 }
+                FrameNames::Native => Names::Native,
                 FrameNames::Unknown => Names::Unknown,
                 FrameNames::Unreadable => Names::Unreadable,
             };
@@ -77,9 +81,9 @@ impl GeneratedFrames {
     /// not used yet, not 0.
     pub(super) fn functions(
         &mut self,
-        runtime: u32,
-        frame: GeneratedFrame,
-        mut number: impl FnMut(&str) -> u32,
+        (runtime, frame): (u32, GeneratedFrame),
+        language: Language,
+        mut number: impl FnMut(&FunctionLabel) -> u32,
         frames: &mut Vec<u64>,
     ) -> GeneratedFunctions {
         match self.known.get_mut(&piece(runtime, frame)) {
@@ -89,10 +93,11 @@ impl GeneratedFrames {
                     if *own == 0 {
                         *own = number(&names.labels[*place as usize]);
                     }
-                    frames.push(Language::Java.address(*own));
+                    frames.push(language.address(*own));
                 }
                 GeneratedFunctions::Known
             }
+            Some(Names::Native) => GeneratedFunctions::Native,
             Some(Names::Unknown) | None => GeneratedFunctions::Unread,
             Some(Names::Unreadable) => GeneratedFunctions::Unreadable,
         }

@@ -6,14 +6,16 @@ use std::sync::Arc;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::event::Interpreters;
-use crate::kernel::walk::runtime::{GeneratedFrame, StringBytes, WalkPart, WalkParts, WalkedFunction};
+use crate::kernel::walk::runtime::{GeneratedFrame, GeneratedKind, StringBytes, WalkPart, WalkParts, WalkedFunction};
 use crate::kernel::walk::{MIXED, Program};
 use crate::record::in_place::{i32_at, u64_at};
 use crate::record::interpreted::{self, FUNCTION_LEN, Language};
 use crate::record::{Layout, SampleId};
-use crate::symbols::languages::hotspot::names::JavaMachines;
+use crate::symbols::languages::code_names::FunctionLabel;
+use crate::symbols::languages::names::KnownRuntimes;
 use crate::symbols::languages::runtime_file::language_of;
 use crate::symbols::languages::strings;
+use crate::symbols::languages::v8::ANONYMOUS;
 use crate::symbols::spaces::InterpretedFigures;
 
 use super::super::output::{RecordOutput, TIME_AT};
@@ -57,7 +59,7 @@ pub(super) struct InterpretedFrames {
 }
 
 impl InterpretedFrames {
-    pub(super) fn new(shown: Interpreters, program: Arc<Program>, machines: JavaMachines) -> Self {
+    pub(super) fn new(shown: Interpreters, program: Arc<Program>, machines: KnownRuntimes) -> Self {
         Self { shown, program: Some(program), generated: GeneratedFrames::new(machines), ..Self::default() }
     }
 
@@ -122,11 +124,20 @@ impl InterpretedFrames {
                     frames.push(language.address(number));
                 }
                 WalkPart::Generated(frame) => {
+                    let Some(language) = language else { continue };
                     let address = frame.code.wrapping_add(frame.at.into());
                     leaf.get_or_insert(address);
-                    if !self.generated((runtime, frame), &mut frames, out) {
+                    // The address before is of the same frame.
+                    let is_replaced = matches!(frame.kind, GeneratedKind::Script(_)) && hidden.is_none();
+                    let own = if is_replaced && self.shown == Interpreters::Auto { frames.pop() } else { None };
+                    match self.generated((runtime, frame), language, &mut frames, out) {
+                        GeneratedFunctions::Known | GeneratedFunctions::Unread => {}
+                        GeneratedFunctions::Native => frames.extend(own),
                         // Its interpreter's address was hidden for it.
-                        frames.extend(if frame.is_interpreted { hidden.take() } else { Some(address) });
+                        GeneratedFunctions::Unreadable if frame.kind.has_address() => {
+                            frames.extend(own.or(hidden.take()));
+                        }
+                        GeneratedFunctions::Unreadable => frames.push(address),
                     }
                 }
                 WalkPart::Native(address, is_own) => {
@@ -197,11 +208,7 @@ impl InterpretedFrames {
             Some(known) => *known,
             None if self.functions.len() >= FUNCTIONS => OTHERS,
             None => {
-                let (language, name, file, _) = &key;
-                let base = file.rsplit('/').next().unwrap_or(file);
-                // Functions that are written in C have no file.
-                let label = if file.is_empty() { name.clone() } else { format!("{name} ({base})") };
-                self.tell(language.address(next), &label, out);
+                self.tell(key.0.address(next), &label(&key), out);
                 self.functions.insert(key, next);
                 next
             }
@@ -231,24 +238,27 @@ impl InterpretedFrames {
         outermost
     }
 
-    /// Adds the functions of a frame in code of a virtual machine; returns `false` if that may not be read.
+    /// Adds the functions of a frame that the memory of its process describes.
     fn generated(
         &mut self,
-        (runtime, frame): (u32, GeneratedFrame),
+        frame: (u32, GeneratedFrame),
+        language: Language,
         frames: &mut Vec<u64>,
         out: &mut RecordOutput<'_, '_>,
-    ) -> bool {
+    ) -> GeneratedFunctions {
         let (mut generated, before) = (std::mem::take(&mut self.generated), frames.len());
-        let number = |label: &str| self.function((Language::Java, label.to_owned(), String::new(), 0), out);
-        let found = generated.functions(runtime, frame, number, frames);
+        let number = |label: &FunctionLabel| {
+            self.function((language, label.name.to_string(), label.file.to_string(), label.line), out)
+        };
+        let found = generated.functions(frame, language, number, frames);
         self.generated = generated;
         if found == GeneratedFunctions::Unread {
-            self.describe(Language::Java, out);
-            frames.push(Language::Java.address(UNREAD));
+            self.describe(language, out);
+            frames.push(language.address(UNREAD));
         }
         let is_named = found == GeneratedFunctions::Known;
-        (before..frames.len()).for_each(|_| self.figures.count(Language::Java, is_named));
-        found != GeneratedFunctions::Unreadable
+        (before..frames.len()).for_each(|_| self.figures.count(language, is_named));
+        found
     }
 
     fn tell(&self, address: u64, label: &str, out: &mut RecordOutput<'_, '_>) {
@@ -280,6 +290,17 @@ impl InterpretedFrames {
     }
 }
 
+/// Returns the label of a function: its name and the last part of its file's. Functions without a name have their line.
+fn label((language, name, file, line): &FunctionKey) -> String {
+    let base = file.rsplit('/').next().unwrap_or(file);
+    match (language, &**name) {
+        // Functions that are written in C have no file.
+        _ if file.is_empty() => name.clone(),
+        (Language::JavaScript, ANONYMOUS) if *line > 0 => format!("{name} ({base}:{line})"),
+        _ => format!("{name} ({base})"),
+    }
+}
+
 /// Returns the texts of a function's name and its file.
 fn texts(language: Language, name: StringBytes<'_>, file: StringBytes<'_>) -> Option<(String, String)> {
     match language {
@@ -287,8 +308,8 @@ fn texts(language: Language, name: StringBytes<'_>, file: StringBytes<'_>) -> Op
             let read = |string, is_end| strings::decode(string, KIND_SHIFT, is_end);
             read(name, false).zip(read(file, true))
         }
-        // Names of Java are not in walks.
-        Language::Java => None,
+        // These names are not in walks.
+        Language::Java | Language::JavaScript => None,
         Language::Php => {
             let name = strings::qualified(name);
             // The code of a file outside functions.

@@ -1,5 +1,6 @@
-//! Names of Java's functions, read on a separate thread: a process can delay its reader for ever (userfaultfd(2)).
+//! Names of functions in the memory of processes, read on a separate thread: a process can delay its reader for ever (userfaultfd(2)).
 
+use std::cell::Cell;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
@@ -9,8 +10,9 @@ use crossbeam_channel::{Receiver, Sender, unbounded};
 use parking_lot::Mutex;
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::frames::CodeNames;
-use super::layout::JavaLayout;
+use super::code_names::CodeNames;
+use super::hotspot::JavaLayout;
+use super::v8::{V8Layout, V8Names};
 use crate::kernel::procfs;
 use crate::kernel::walk::runtime::GeneratedFrame;
 use crate::symbols::languages::ProcessMemory;
@@ -21,16 +23,23 @@ const SPAN: Duration = Duration::from_millis(100);
 /// The longest time that a process may take, and how many threads may wait for longer ones.
 const PATIENCE: Duration = Duration::from_secs(1);
 const MOST_LOST: usize = 4;
-/// Virtual machines that are known at a time, and processes whose memory is open.
+/// Runtimes that are known at a time, and processes whose memory is open.
 const MACHINES: usize = 1024;
 const OPEN: usize = 64;
 
-/// The virtual machines of processes by the numbers in walks.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct JavaMachines(Arc<Mutex<FxHashMap<u32, (i32, JavaLayout)>>>);
+/// How the types of a runtime lie in memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum RuntimeTypes {
+    Java(JavaLayout),
+    JavaScript(V8Layout),
+}
 
-impl JavaMachines {
-    pub(crate) fn add(&self, id: u32, pid: i32, layout: JavaLayout) {
+/// The runtimes of processes by the numbers in walks.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct KnownRuntimes(Arc<Mutex<FxHashMap<u32, (i32, RuntimeTypes)>>>);
+
+impl KnownRuntimes {
+    pub(crate) fn add(&self, id: u32, pid: i32, layout: RuntimeTypes) {
         let mut known = self.0.lock();
         if known.len() >= MACHINES
             && let Some(oldest) = known.keys().min().copied()
@@ -40,7 +49,7 @@ impl JavaMachines {
         known.insert(id, (pid, layout));
     }
 
-    fn get(&self, id: u32) -> Option<(i32, JavaLayout)> {
+    fn get(&self, id: u32) -> Option<(i32, RuntimeTypes)> {
         self.0.lock().get(&id).copied()
     }
 }
@@ -49,6 +58,8 @@ impl JavaMachines {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum FrameNames {
     Known(CodeNames),
+    /// The frame is one of the runtime itself.
+    Native,
     /// Its code is gone, or is not understood.
     Unknown,
     /// The process may not be read.
@@ -60,7 +71,7 @@ struct Question {
     number: u64,
     id: u32,
     pid: i32,
-    layout: JavaLayout,
+    types: RuntimeTypes,
     frames: Vec<GeneratedFrame>,
 }
 
@@ -69,7 +80,7 @@ type Answer = (u64, u32, Vec<(GeneratedFrame, FrameNames)>);
 /// A client of the thread that reads names. It waits for a limited time.
 #[derive(Debug)]
 pub(crate) struct NameReader {
-    machines: JavaMachines,
+    machines: KnownRuntimes,
     worker: Option<Sender<Question>>,
     done: Sender<Answer>,
     answers: Receiver<Answer>,
@@ -84,7 +95,7 @@ pub(crate) struct NameReader {
 }
 
 impl NameReader {
-    pub(crate) fn new(machines: JavaMachines) -> Self {
+    pub(crate) fn new(machines: KnownRuntimes) -> Self {
         let (done, answers) = unbounded();
         Self {
             machines,
@@ -112,14 +123,14 @@ impl NameReader {
             self.span = (now, Duration::ZERO);
         }
         let known = self.machines.get(id).filter(|_| !self.delayed.contains(&id) && self.lost < MOST_LOST);
-        let Some((pid, layout)) = known else {
+        let Some((pid, types)) = known else {
             return frames.into_iter().for_each(|frame| learn(id, frame, FrameNames::Unreadable));
         };
         let until = now + WAIT.saturating_sub(self.span.1);
         self.take(until, &mut learn);
         match self.open {
             Some(_) => self.give_up(Instant::now()),
-            None => self.ask(Question { number: self.next, id, pid, layout, frames }, now),
+            None => self.ask(Question { number: self.next, id, pid, types, frames }, now),
         }
         self.take(until, &mut learn);
         self.span.1 += now.elapsed();
@@ -157,15 +168,24 @@ impl NameReader {
 fn start(done: Sender<Answer>) -> Option<Sender<Question>> {
     let (questions, asked) = unbounded::<Question>();
     let work = move || {
-        let mut processes: FxHashMap<u32, Option<ProcessFile>> = FxHashMap::default();
-        for Question { number, id, pid, layout, frames } in asked {
+        let mut processes: FxHashMap<u32, (Option<ProcessFile>, Cell<u64>)> = FxHashMap::default();
+        for Question { number, id, pid, types, frames } in asked {
             if processes.len() >= OPEN && !processes.contains_key(&id) {
                 processes.clear();
             }
-            let file = &*processes.entry(id).or_insert_with(|| ProcessFile::of(pid));
-            let names = |frame| match file {
-                Some(file) => CodeNames::read(frame, &layout, file).map_or(FrameNames::Unknown, FrameNames::Known),
-                None => FrameNames::Unreadable,
+            let (file, stream) = &*processes.entry(id).or_insert_with(|| (ProcessFile::of(pid), Cell::new(0)));
+            let names = |frame| match (file, &types) {
+                (None, _) => FrameNames::Unreadable,
+                (Some(file), RuntimeTypes::Java(layout)) => {
+                    CodeNames::of_java(frame, layout, file).map_or(FrameNames::Unknown, FrameNames::Known)
+                }
+                (Some(file), RuntimeTypes::JavaScript(layout)) => {
+                    match CodeNames::of_script(frame, layout, stream, file) {
+                        Some(V8Names::Functions(names)) => FrameNames::Known(names),
+                        Some(V8Names::Builtin) => FrameNames::Native,
+                        None => FrameNames::Unknown,
+                    }
+                }
             };
             let names = frames.into_iter().map(|frame| (frame, names(frame))).collect();
             if done.send((number, id, names)).is_err() {
@@ -173,7 +193,7 @@ fn start(done: Sender<Answer>) -> Option<Sender<Question>> {
             }
         }
     };
-    crate::kernel::thread("java names", work).ok()?;
+    crate::kernel::thread("function names", work).ok()?;
     Some(questions)
 }
 

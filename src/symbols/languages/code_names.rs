@@ -1,0 +1,58 @@
+//! The names of the functions that a piece of code has at its addresses.
+
+use std::sync::Arc;
+
+/// The name of a function, and where it is in its file, as far as that is known.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct FunctionLabel {
+    pub(crate) name: Arc<str>,
+    pub(crate) file: Arc<str>,
+    pub(crate) line: u32,
+}
+
+impl FunctionLabel {
+    /// Returns the label of a function without a file.
+    pub(crate) fn of(name: &str) -> Self {
+        Self { name: name.into(), file: "".into(), line: 0 }
+    }
+}
+
+/// The names of the functions in a piece of code: one, or those that were inlined into it at its addresses.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct CodeNames {
+    /// The function itself is the first.
+    pub(crate) labels: Vec<FunctionLabel>,
+    /// The start of the code, relative to the blob.
+    pub(super) code: u64,
+    /// The ends of ranges of addresses relative to the code, in order, each with its place in `chains`.
+    pub(super) ends: Vec<(i32, u32)>,
+    /// The places of labels, the innermost first.
+    pub(super) chains: Vec<Box<[u32]>>,
+}
+
+impl CodeNames {
+    pub(super) fn one(label: FunctionLabel) -> Self {
+        Self { labels: vec![label], code: 0, ends: Vec::new(), chains: Vec::new() }
+    }
+
+    /// Returns the same functions for all addresses, the innermost first.
+    pub(super) fn everywhere(labels: Vec<FunctionLabel>) -> Self {
+        let all = (0..labels.len() as u32).collect();
+        Self { labels, code: 0, ends: vec![(i32::MAX, 0)], chains: vec![all] }
+    }
+
+    /// Returns the places of the labels at an address of the blob, the innermost first. An address is in the range that
+    /// ends at it, or at the next end: that of a return address is an end.
+    pub(crate) fn at(&self, at: u32) -> &[u32] {
+        let at = u64::from(at).checked_sub(self.code).and_then(|at| i32::try_from(at).ok());
+        let range = at.and_then(|at| self.ends.get(self.ends.partition_point(|(end, _)| *end < at)));
+        range.and_then(|(_, place)| self.chains.get(*place as usize)).map_or(&[0], |chain| &**chain)
+    }
+
+    /// Returns about how much memory it takes.
+    pub(crate) fn bytes(&self) -> usize {
+        let labels: usize = self.labels.iter().map(|label| label.name.len() + label.file.len() + 64).sum();
+        let chains: usize = self.chains.iter().map(|chain| 4 * chain.len() + 16).sum();
+        labels + chains + 8 * self.ends.len() + 128
+    }
+}

@@ -1,0 +1,138 @@
+//! Functions of JavaScript programs, whose true call chains are known.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::common::{allowed, installed, program, run, skipped};
+
+/// Below `outer`, a function of the engine calls back. A program ends after 2.5 s of CPU time, so that the number of
+/// samples does not depend on the load. The mode `made` compiles functions that are called a few times and dropped,
+/// while the heap is collected.
+const CHAIN: &str = r#"
+'use strict';
+const cpu = () => { const used = process.cpuUsage(); return used.user + used.system; };
+let sink = 0;
+function spin(rounds) { let x = sink; for (let i = 0; i < rounds; i++) x = (x * 31 + i) % 1000003; sink = x; }
+function leaf(a, b) { spin(100000); return a - b; }
+class Shop { middle() { [5, 2, 8, 1, 9].sort(leaf); } }
+const shop = new Shop();
+function outer() { shop.middle(); }
+const closures = [() => {}, function () {
+  spin(100000);
+}];
+function closure() { closures[1](); }
+function made() {
+  const i = Math.floor(Math.random() * 100);
+  const text = `function inner_${i}() { spin(100000); return new Array(2000).fill(0); }
+    return function outer_${i}() { return inner_${i}(); }`;
+  const own = new Function('spin', text)(spin);
+  for (let k = 0; k < 3; k++) own();
+}
+const mode = { outer, closure, made }[process.argv[2]];
+function main() { while (cpu() < 2500000) mode(); }
+main();
+"#;
+
+struct Stage {
+    dir: tempfile::TempDir,
+}
+
+fn stage() -> Option<Stage> {
+    if !cfg!(target_arch = "x86_64") || !allowed() || !installed("perf") {
+        return None;
+    }
+    if !installed("node") {
+        skipped("needs Node");
+        return None;
+    }
+    let version = run(Command::new("node").args(["-p", "process.versions.v8.split('.')[0]"])).stdout;
+    if !["11", "12", "13"].contains(&String::from_utf8_lossy(&version).trim()) {
+        skipped("this version of Node is not known");
+        return None;
+    }
+    let dir = tempfile::tempdir().expect("a directory");
+    std::fs::write(dir.path().join("chain.js"), CHAIN).expect("written");
+    Some(Stage { dir })
+}
+
+impl Stage {
+    fn record(&self, mode: &str, options: &[&str], node: &[&str]) -> PathBuf {
+        let file = self.dir.path().join(format!("{mode}.data"));
+        let mut record = program();
+        record.args(["record", "-q", "-e", "cpu-clock", "-F", "499", "-o"]).arg(&file).args(options).arg("--");
+        run(self.at_home(&mut record).arg("node").args(node).arg(self.dir.path().join("chain.js")).arg(mode));
+        file
+    }
+
+    /// Records until the program was read in time, which takes longer under load; returns the later half of the samples.
+    fn recorded(&self, mode: &str, node: &[&str]) -> (PathBuf, Vec<Vec<String>>) {
+        let mut tries = 0;
+        loop {
+            let file = self.record(mode, &[], node);
+            let later = self.later(program(), &file);
+            tries += 1;
+            if later.len() > 100 || tries == 5 {
+                return (file, later);
+            }
+        }
+    }
+
+    /// Files for perf go to the home directory.
+    fn at_home<'a>(&self, command: &'a mut Command) -> &'a mut Command {
+        command.env("HOME", self.dir.path())
+    }
+
+    /// The functions of JavaScript in the later half of the samples of `spin`, innermost first.
+    fn later(&self, mut script: Command, file: &Path) -> Vec<Vec<String>> {
+        let text = run(self.at_home(&mut script).args(["script", "--max-stack", "1024", "-i"]).arg(file)).stdout;
+        let text = String::from_utf8_lossy(&text).into_owned();
+        let name = |line: &str| {
+            let symbol = line.strip_suffix(" ([js])")?.trim_start().split_once(' ')?.1;
+            Some(symbol.rsplit_once("+0x").map_or(symbol, |(symbol, _)| symbol).to_owned())
+        };
+        let stacks = text.split("\n\n").map(|block| block.lines().filter_map(name).collect::<Vec<_>>());
+        let mut all: Vec<_> =
+            stacks.filter(|stack| stack.first().is_some_and(|leaf| leaf.starts_with("spin "))).collect();
+        all.split_off(all.len() / 2)
+    }
+}
+
+fn share<T>(all: &[T], is_it: impl Fn(&T) -> bool) -> f64 {
+    all.iter().filter(|one| is_it(one)).count() as f64 / all.len() as f64
+}
+
+#[test]
+fn functions_of_node_are_whole_and_perf_has_the_same_names() {
+    let Some(stage) = stage() else { return };
+    // Interpreted only, and by all compilers.
+    for node in [&[][..], &["--no-opt", "--no-sparkplug"]] {
+        let (file, later) = stage.recorded("outer", node);
+        let chain = ["spin", "leaf", "middle", "outer", "main"].map(|name| format!("{name} (chain.js)"));
+        let exact = share(&later, |stack| stack.starts_with(&chain));
+        assert!(later.len() > 30 && exact > 0.9, "{node:?}: {exact} of {}", later.len());
+        assert_eq!(stage.later(Command::new("perf"), &file), later);
+    }
+    let without = stage.record("outer", &["--interp", "off"], &[]);
+    assert_eq!(stage.later(program(), &without), Vec::<Vec<String>>::new());
+}
+
+#[test]
+fn functions_without_names_have_their_line() {
+    let Some(stage) = stage() else { return };
+    let (_, later) = stage.recorded("closure", &[]);
+    let chain = ["spin (chain.js)", "<anonymous> (chain.js:10)", "closure (chain.js)", "main (chain.js)"];
+    let exact = share(&later, |stack| stack.iter().zip(chain).all(|(own, name)| own == name));
+    assert!(later.len() > 30 && exact > 0.9, "{exact} of {}", later.len());
+}
+
+#[test]
+fn functions_that_are_dropped_have_no_wrong_names() {
+    let Some(stage) = stage() else { return };
+    let (_, later) = stage.recorded("made", &["--max-semi-space-size=1"]);
+    let of = |stack: &[String], kind: &str| {
+        stack.iter().find_map(|symbol| symbol.strip_prefix(kind)?.split(' ').next().map(str::to_owned))
+    };
+    let pairs: Vec<_> = later.iter().filter_map(|stack| of(stack, "inner_").zip(of(stack, "outer_"))).collect();
+    assert!(pairs.len() > 30, "{} of {}", pairs.len(), later.len());
+    assert_eq!(pairs.iter().find(|(inner, outer)| inner != outer), None);
+}

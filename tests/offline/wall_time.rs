@@ -225,8 +225,12 @@ fn a_recording_has_the_times_of_task_state() {
         let Some(state) = states.iter().find(|state| row["tid"].is_i64() && state["tid"] == row["tid"]) else {
             continue;
         };
-        assert_eq!((ns(row, "unsampled_ns"), ns(row, "runnable_ns")), (ns(state, "r_ns"), ns(state, "rd_ns")), "{row}");
-        compared += 1;
+        let missing =
+            [("unsampled_ns", "r_ns"), ("runnable_ns", "rd_ns")].map(|(own, other)| ns(state, other) - ns(row, own));
+        // A thread that leaves a CPU without a record of its arrival ran for an unknown part of the time.
+        let is_right = missing.iter().all(|ns| *ns >= 0.0) && missing.iter().sum::<f64>() <= ns(row, "unknown_ns");
+        assert!(is_right, "{row}: {state}");
+        compared += usize::from(missing == [0.0, 0.0]);
     }
     assert!(compared >= 10, "{compared} of {}", waits.len());
 }

@@ -29,6 +29,8 @@ pub(super) struct ThreadTime {
     since: u64,
     /// Whether the CPU of its present state is chosen.
     counts: bool,
+    /// Whether only /proc shows it, some time after the first record: it may be younger.
+    is_assumed: bool,
     pub(super) ran: u64,
     pub(super) waited: u64,
     pub(super) throttled: u64,
@@ -49,7 +51,7 @@ impl ThreadTime {
     }
 
     fn turn(&mut self, to: Doing, time: u64) {
-        (self.doing, self.since) = (to, time);
+        (self.doing, self.since, self.is_assumed) = (to, time, false);
         if let Some(end) = &mut self.end {
             *end = time.max(*end);
         }
@@ -110,7 +112,9 @@ impl ThreadTimes {
     /// A thread sleeps since before the first record.
     pub(super) fn sleeps_since_before(&mut self, tid: i32) {
         let began = self.began.unwrap_or_default();
-        self.thread(tid).turn(Doing::Asleep, began);
+        let thread = self.thread(tid);
+        thread.turn(Doing::Asleep, began);
+        thread.is_assumed = true;
     }
 
     /// A thread leaves its CPU, if it is `followed`. Its time counts if its CPU is chosen.
@@ -223,6 +227,9 @@ impl ThreadTimes {
     pub(super) fn born(&mut self, tid: i32, time: u64) {
         if self.began.is_none_or(|began| time <= began) {
             return;
+        }
+        if self.threads.get(&tid).is_some_and(|thread| thread.is_assumed) {
+            self.threads.remove(&tid);
         }
         if let Some(thread) = self.threads.get_mut(&tid) {
             thread.lived += thread.life(self.start, time);
@@ -381,6 +388,17 @@ mod tests {
         // A thread that calls exec takes the number of the first one.
         times.renumber(5, 4);
         assert_eq!((of(&times, 4, 51).0, of(&times, 5, 51)), (21, (0, 0, 0, 0)));
+    }
+
+    #[test]
+    fn a_thread_that_proc_shows_may_be_younger() {
+        let mut times = ThreadTimes::default();
+        times.begin(0);
+        times.sleeps_since_before(5);
+        times.sleeps_since_before(6);
+        times.born(5, 40 * MS);
+        times.wake(5, 40 * MS, true, true);
+        assert_eq!((of(&times, 5, 50), of(&times, 6, 50)), ((0, 10, 0, 10), (0, 0, 0, 50)));
     }
 
     #[test]

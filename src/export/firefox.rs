@@ -110,6 +110,7 @@ fn write(input: &ExportInput<'_>, out: &mut dyn Write) -> io::Result<()> {
     // Weights are integers: milliseconds, or the decimal counts of a text recording without their point.
     let weights = match unit {
         EventUnit::Nanoseconds if are_durations => Some((WeightType::TracingMs, 1_000_000)),
+        EventUnit::Bytes => Some((WeightType::Bytes, 1)),
         EventUnit::Decimal(decimals) => Some((WeightType::Samples, 10u64.saturating_pow(decimals.into()))),
         _ => None,
     };

@@ -58,8 +58,11 @@ fn write(input: &ExportInput<'_>, out: &mut dyn Write) -> io::Result<()> {
 }
 
 fn one(name: &str, unit: EventUnit, stacks: &Stacks, named: &SymbolStacks, out: &mut dyn Write) -> io::Result<()> {
-    // Only one of our units exists in the format.
-    let word = if unit.is_time() { "nanoseconds" } else { "none" };
+    let word = match unit {
+        EventUnit::Nanoseconds => "nanoseconds",
+        EventUnit::Bytes => "bytes",
+        EventUnit::Count | EventUnit::Decimal(_) => "none",
+    };
     let total = stacks.iter().fold(0u64, |sum, (_, period)| sum.saturating_add(*period));
     out.write_all(b"{\"type\":\"sampled\",\"name\":")?;
     serde_json::to_writer(&mut *out, name)?;

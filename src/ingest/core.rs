@@ -153,6 +153,7 @@ impl IngestState {
                     states = &changed.events;
                 }
                 SourceEvent::Event(event) => self.add_event(event.clone(), states),
+                SourceEvent::Fields(event, format) => self.profile.set_format(*event, format.clone()),
                 SourceEvent::Id(id) => self.inputs.learn(*id),
                 SourceEvent::Handover(handover) => self.inputs.hand_over(handover),
                 SourceEvent::BuildId(file) => self.session.dsos.learn_build_id(file),
@@ -178,7 +179,11 @@ impl IngestState {
             let stack = frames.get(range).unwrap_or_default();
             let site = self.texts.site(&sample, stack, &mut self.session, &mut self.profile);
             self.count(sample.time, sample.event);
-            self.profile.push(sample.time, site, sample.period, sample.cpu as u16, sample.event);
+            let (time, period, cpu, event) = (sample.time, sample.period, sample.cpu as u16, sample.event);
+            match &sample.raw {
+                Some(raw) => self.profile.push_raw(time, site, period, cpu, event, raw),
+                None => self.profile.push(time, site, period, cpu, event),
+            }
         }
     }
 

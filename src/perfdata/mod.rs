@@ -45,6 +45,8 @@ pub struct EventDesc {
 const DERIVED: u32 = u32::MAX;
 /// The type of the event of folded stacks; its config is the number of decimals of their counts.
 const DECIMAL: u32 = u32::MAX - 1;
+/// The type of events of other tools' profiles; the config is a unit: 0 counts, 1 nanoseconds, 2 bytes.
+const IMPORTED: u32 = u32::MAX - 2;
 
 /// The unit of an event's periods.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -54,6 +56,8 @@ pub enum EventUnit {
     Count,
     /// Nanoseconds.
     Nanoseconds,
+    /// Bytes.
+    Bytes,
     /// Counts of a text with this many decimals: a period of 1 is 10^-n in the file.
     Decimal(u8),
 }
@@ -68,6 +72,7 @@ impl EventUnit {
         match self {
             Self::Count | Self::Decimal(0) => "count".into(),
             Self::Nanoseconds => "nanoseconds".into(),
+            Self::Bytes => "bytes".into(),
             Self::Decimal(decimals) => format!("count/{}", 10u64.saturating_pow(decimals.into())).into(),
         }
     }
@@ -91,6 +96,18 @@ impl EventDesc {
     /// Returns the event of folded stacks whose counts have this many decimals.
     pub(crate) fn folded(name: &str, decimals: u8) -> Self {
         let attr = Attr { kind: DECIMAL, config: decimals.into(), ..Attr::default() };
+        Self { name: name.to_owned(), attr, ids: Vec::new() }
+    }
+
+    /// Returns an event of another tool's profile.
+    pub(crate) fn imported(name: &str, unit: EventUnit) -> Self {
+        let config = match unit {
+            EventUnit::Decimal(decimals) => return Self::folded(name, decimals),
+            EventUnit::Count => 0,
+            EventUnit::Nanoseconds => 1,
+            EventUnit::Bytes => 2,
+        };
+        let attr = Attr { kind: IMPORTED, config, ..Attr::default() };
         Self { name: name.to_owned(), attr, ids: Vec::new() }
     }
 
@@ -119,6 +136,8 @@ impl EventDesc {
         match (self.attr.kind, self.attr.config) {
             (TYPE_SOFTWARE, SW_CPU_CLOCK | SW_TASK_CLOCK) => EventUnit::Nanoseconds,
             (DECIMAL, decimals) => EventUnit::Decimal(decimals.min(19) as u8),
+            (IMPORTED, 1) => EventUnit::Nanoseconds,
+            (IMPORTED, 2) => EventUnit::Bytes,
             _ if self.has_durations() => EventUnit::Nanoseconds,
             _ => EventUnit::Count,
         }
@@ -211,6 +230,9 @@ mod tests {
             (event("cycles", TYPE_HARDWARE, 0), EventUnit::Count),
             (EventDesc::derived("off-cpu"), EventUnit::Nanoseconds),
             (EventDesc::folded("samples", 3), EventUnit::Decimal(3)),
+            (EventDesc::imported("inuse_space", EventUnit::Bytes), EventUnit::Bytes),
+            (EventDesc::imported("cpu", EventUnit::Nanoseconds), EventUnit::Nanoseconds),
+            (EventDesc::imported("objects", EventUnit::Count), EventUnit::Count),
         ] {
             assert_eq!(event.unit(), unit, "{}", event.name);
         }

@@ -22,7 +22,10 @@ pub enum ReadError {
     #[error("there is no such file; `perfprof-tui record` writes perf.data")]
     Missing,
     /// An unknown format, with its first eight bytes as text.
-    #[error("not a recording: expected perf.data, `perf script` text or folded stacks (it starts with {0:?})")]
+    #[error(
+        "not a recording: expected perf.data, `perf script` text, folded stacks, pprof, or a profile of V8, Firefox, \
+         samply or speedscope (it starts with {0:?})"
+    )]
     Magic(String),
     /// An empty file.
     #[error("the file is empty")]
@@ -38,6 +41,9 @@ pub enum ReadError {
         /// The byte offset of the field in the file.
         at: u64,
     },
+    /// Another tool's profile that cannot be read, with the reason.
+    #[error(transparent)]
+    Imported(Box<dyn std::error::Error + Send + Sync>),
     /// A file of a known kind that lacks the named data.
     #[error("the file has no {0}")]
     Holds(&'static str),

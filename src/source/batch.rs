@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use crate::event::EventState;
+use crate::event::format::Format;
 use crate::kernel::sys::Counts;
 use crate::perfdata::EventDesc;
 use crate::perfdata::build_ids::IdentifiedFile;
@@ -41,6 +42,8 @@ pub struct Batch {
 pub enum SourceEvent {
     /// An added event, after those in [`Info::events`].
     Event(EventDesc),
+    /// The fields of an event's named samples.
+    Fields(u16, Arc<Format>),
     /// An id that is used from now on.
     Id(FreshId),
     /// An event that replaced another.
@@ -205,6 +208,8 @@ pub struct NamedSample {
     /// Whether the sample is complete.
     pub(crate) closed: bool,
     pub(crate) trace: Option<Arc<str>>,
+    /// The values of its event's fields; see [`SourceEvent::Fields`].
+    pub(crate) raw: Option<Arc<[u8]>>,
 }
 
 /// The position of a batch's records in their file.

@@ -3,6 +3,7 @@
 mod batch;
 pub mod containers;
 pub mod hosts;
+pub mod imported;
 pub mod live;
 pub mod recording;
 pub mod text;

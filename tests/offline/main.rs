@@ -17,6 +17,7 @@ mod golden;
 mod hands;
 mod hardware;
 mod identity;
+mod imported;
 mod json;
 mod judges;
 mod listed;

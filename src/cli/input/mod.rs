@@ -1,6 +1,7 @@
 //! Recordings for `open`, `report`, `script` and `export`: opens them, finds their names, selects their samples.
 
 mod archive;
+mod fetch;
 mod remote;
 pub(crate) mod selection;
 
@@ -89,10 +90,17 @@ pub(crate) fn open(args: &RecordingArgs, no_demangle: bool) -> anyhow::Result<Op
 pub(crate) fn open_silently(args: &RecordingArgs, no_demangle: bool) -> anyhow::Result<(Opened, Option<String>)> {
     check_names(&args.names)?;
     let mut paths = args.paths();
+    let fetched = fetch::fetch(&mut paths)?;
     let remotes = remote::start(&mut paths, &args.there)?;
     let names_are_needed = remotes.len() < paths.len();
     let source: Box<dyn Source> = match remotes.as_slice() {
-        [] => recording::open(&paths)?,
+        [] if fetched.is_empty() => recording::open(&paths)?,
+        [] => {
+            let name = fetched.iter().map(|one| one.name.as_str()).collect::<Vec<_>>().join(" ");
+            let mut hosts = vec![None; paths.len()];
+            fetched.iter().for_each(|one| hosts[one.at] = Some(one.host.clone()));
+            recording::open_as(&paths, Some(name), &hosts)?
+        }
         _ => {
             let name = remotes.iter().map(|remote| remote.name.as_str()).collect::<Vec<_>>().join(" ");
             let mut hosts = vec![None; paths.len()];

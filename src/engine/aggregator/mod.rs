@@ -236,6 +236,7 @@ impl Aggregator {
             SourceEvent::Progress(done, all) => self.progress = Some((done, all)),
             // The profile has taken the others.
             SourceEvent::Event(_)
+            | SourceEvent::Fields(..)
             | SourceEvent::Id(_)
             | SourceEvent::Handover(_)
             | SourceEvent::BuildId(_)

@@ -9,6 +9,7 @@ use crate::kernel::identity::Identity;
 use crate::kernel::procfs;
 use crate::perfdata::features::bit;
 use crate::perfdata::read::{PIPE_HEADER, ReadError, Recording, is_perf, is_stream};
+use crate::source::imported::{self, ImportedSource};
 use crate::source::text::{self, TextSource};
 use crate::source::{Source, SourceError};
 use crate::symbols::door::{self, FileKind, TrustedFileOpener, TrustedUids};
@@ -40,9 +41,10 @@ pub fn open_as(
     let mut absent = Vec::new();
     for (i, path) in paths.iter().enumerate() {
         let remote = hosts.get(i).and_then(Option::as_deref);
-        let shown = remote.map_or_else(|| path.display().to_string(), str::to_owned);
+        let whole = name.clone().filter(|_| paths.len() == 1);
+        let shown = whole.or_else(|| remote.map(str::to_owned)).unwrap_or_else(|| path.display().to_string());
         let wrap = |error: ReadError| SourceError::File { path: shown.clone(), error };
-        let kind = match open_one(path, &mut authors) {
+        let kind = match open_one(path, &shown, &mut authors) {
             // A machine that does not answer must not prevent showing the others.
             Err(error) if remote.is_some() && paths.len() > 1 => {
                 absent.push(wrap(error));
@@ -57,10 +59,15 @@ pub fn open_as(
                 named.extend(more.iter().map(|_| host.clone()));
                 inputs.extend(more);
             }
-            Kind::Text(_) if paths.len() > 1 => {
-                return Err(wrap(ReadError::Holds("samples that could be merged with other files (it is text)")));
+            Kind::Text(_) | Kind::Imported(_) if paths.len() > 1 => {
+                let what = "samples that could be merged with other files (they have names instead of addresses)";
+                return Err(wrap(ReadError::Holds(what)));
             }
             Kind::Text(mut source) => {
+                source.info.authors = authors;
+                return Ok(source);
+            }
+            Kind::Imported(mut source) => {
                 source.info.authors = authors;
                 return Ok(source);
             }
@@ -87,12 +94,13 @@ pub fn open_as(
 enum Kind {
     Records(Vec<Input>),
     Text(Box<TextSource>),
+    Imported(Box<ImportedSource>),
 }
 
-fn open_one(path: &Path, authors: &mut TrustedUids) -> Result<Kind, ReadError> {
+fn open_one(path: &Path, name: &str, authors: &mut TrustedUids) -> Result<Kind, ReadError> {
     if path.as_os_str() == "-" {
         let stdin = File::from(rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdin(), 3).map_err(io::Error::from)?);
-        return from_open(stdin, path, authors);
+        return from_open(stdin, name, authors);
     }
     let found = std::fs::metadata(path).map_err(|error| match error.kind() {
         io::ErrorKind::NotFound => ReadError::Missing,
@@ -101,20 +109,20 @@ fn open_one(path: &Path, authors: &mut TrustedUids) -> Result<Kind, ReadError> {
     if found.is_dir() {
         return directory(path, authors).map(Kind::Records);
     }
-    from_open(door::recording(path)?, path, authors)
+    from_open(door::recording(path)?, name, authors)
 }
 
 /// Opens a file or a pipe. A file has known writers; those of a pipe are unknown.
-fn from_open(file: File, path: &Path, authors: &mut TrustedUids) -> Result<Kind, ReadError> {
+fn from_open(file: File, name: &str, authors: &mut TrustedUids) -> Result<Kind, ReadError> {
     if file.metadata()?.is_file() {
         authors.add_writers(&file);
-        return from_file(file, path);
+        return from_file(file, name);
     }
     authors.add(Identity::nobody());
-    from_pipe(file, path)
+    from_pipe(file, name)
 }
 
-fn from_file(mut file: File, path: &Path) -> Result<Kind, ReadError> {
+fn from_file(mut file: File, name: &str) -> Result<Kind, ReadError> {
     let mut head = Vec::with_capacity(HEAD);
     let mut reader = ByteSource::File { file: file.try_clone()?, at: 0, end: HEAD as u64 };
     reader.fill(&mut head)?;
@@ -130,11 +138,11 @@ fn from_file(mut file: File, path: &Path) -> Result<Kind, ReadError> {
         return Ok(Kind::Records(vec![records(file)?]));
     }
     file.seek(SeekFrom::Start(0))?;
-    from_bytes(Box::new(file), head, size, path)
+    from_bytes(Box::new(file), head, size, name)
 }
 
 /// Detects the format of a pipe by its first bytes. Copies it to an unnamed file if it needs seeking.
-fn from_pipe(pipe: File, path: &Path) -> Result<Kind, ReadError> {
+fn from_pipe(pipe: File, name: &str) -> Result<Kind, ReadError> {
     let mut reader = ByteSource::Pipe { pipe, ahead: Vec::new(), at: 0 };
     let mut head = Vec::new();
     loop {
@@ -153,21 +161,26 @@ fn from_pipe(pipe: File, path: &Path) -> Result<Kind, ReadError> {
         return Ok(Kind::Records(vec![stream(rec, ByteSource::Pipe { pipe, ahead, at: PIPE_HEADER })?]));
     }
     let sniff = head.clone();
-    from_bytes(Box::new(Cursor::new(head).chain(pipe)), sniff, 0, path)
+    from_bytes(Box::new(Cursor::new(head).chain(pipe)), sniff, 0, name)
 }
 
 /// Opens data that is read sequentially: compressed data, or text. `size` is 0 when unknown.
-fn from_bytes(bytes: Box<dyn Read + Send>, head: Vec<u8>, size: u64, path: &Path) -> Result<Kind, ReadError> {
+fn from_bytes(bytes: Box<dyn Read + Send>, head: Vec<u8>, size: u64, name: &str) -> Result<Kind, ReadError> {
     let mut plain: Box<dyn Read + Send> = if head.starts_with(GZIP) {
         Box::new(flate2::read::MultiGzDecoder::new(bytes))
     } else if head.starts_with(ZSTD) {
         Box::new(zstd::stream::read::Decoder::new(bytes)?)
     } else if is_perf(&head) {
         return spool(bytes).and_then(|file| Ok(Kind::Records(vec![records(file)?])));
+    } else if let Some(format) = imported::sniff(&head) {
+        let source = ImportedSource::read(name.to_owned(), format, bytes);
+        return source
+            .map(|source| Kind::Imported(Box::new(source)))
+            .map_err(|error| ReadError::Imported(error.into()));
     } else {
         let format = text::sniff(&head).ok_or_else(|| foreign(&head))?;
         let reader = BufReader::with_capacity(PIECE, bytes);
-        return Ok(Kind::Text(Box::new(TextSource::new(path.display().to_string(), format, Box::new(reader), size))));
+        return Ok(Kind::Text(Box::new(TextSource::new(name.to_owned(), format, Box::new(reader), size))));
     };
     let mut inner = Vec::new();
     let (n, failed) = read_some(&mut plain, HEAD, &mut inner);
@@ -184,7 +197,7 @@ fn from_bytes(bytes: Box<dyn Read + Send>, head: Vec<u8>, size: u64, path: &Path
     if sniff.starts_with(GZIP) || sniff.starts_with(ZSTD) {
         return Err(ReadError::Holds("recording but another compressed file"));
     }
-    from_bytes(chained, sniff, 0, path)
+    from_bytes(chained, sniff, 0, name)
 }
 
 fn behind_header(mut head: Vec<u8>) -> (Recording, Vec<u8>) {

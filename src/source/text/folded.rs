@@ -45,8 +45,19 @@ pub(crate) fn line(text: &[u8], form: CountForm, names: &mut TextNames, batch: &
         let Period { period, is_inexact: is_rounded } = count.period(form.decimals);
         is_inexact |= is_rounded;
         let (comm, frames) = (comm.clone(), frames.clone());
-        let sample =
-            NamedSample { comm, pid, tid: pid, cpu: 0, time, period, event, frames, closed: true, trace: None };
+        let sample = NamedSample {
+            comm,
+            pid,
+            tid: pid,
+            cpu: 0,
+            time,
+            period,
+            event,
+            frames,
+            closed: true,
+            trace: None,
+            raw: None,
+        };
         batch.named.samples.push(sample);
     }
     FoldedLine::Stack { is_inexact }

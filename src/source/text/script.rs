@@ -310,6 +310,7 @@ pub(crate) fn sample(header: &ScriptHeader<'_>, names: &mut TextNames, batch: &m
         frames,
         closed: header.frame.is_some(),
         trace,
+        raw: None,
     }
 }
 

@@ -33,8 +33,12 @@ use hardware::HardwareReport;
 
 fn is_recorded(loaded: &Offline, name: &str) -> anyhow::Result<()> {
     let Some((event, field)) = name.split_once('.') else { return Ok(()) };
-    let events: Vec<&str> =
-        loaded.event_names.iter().filter_map(|name| base_name(name).split_once(':')).map(|n| n.1).collect();
+    let events: Vec<&str> = loaded
+        .event_names
+        .iter()
+        .map(|name| base_name(name))
+        .map(|name| name.split_once(':').map_or(name, |n| n.1))
+        .collect();
     let known = loaded.fields();
     let fields: Vec<&str> = known.iter().map(|field| &*field.name).collect();
     let (what, word, list) =

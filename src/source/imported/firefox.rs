@@ -1,0 +1,258 @@
+//! The processed profile format of profiler.firefox.com, which samply writes as well.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+
+use crate::perfdata::EventUnit;
+use crate::session::DsoKind;
+
+use super::ImportError;
+use super::labels::NO_LABELS;
+use super::profile::{ImportedProfile, ImportedSample, NO_ID, ROOT, kind_of, rounded};
+
+#[derive(Deserialize)]
+pub(super) struct File {
+    meta: Meta,
+    #[serde(default)]
+    libs: Vec<Library>,
+    threads: Vec<Thread>,
+    /// Tables of all threads, since version 56 of the format.
+    #[serde(default)]
+    shared: Thread,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Meta {
+    product: Option<String>,
+    #[serde(default)]
+    interval: f64,
+    /// Only in processed profiles.
+    preprocessed_profile_version: Option<u32>,
+}
+
+#[derive(Deserialize)]
+struct Library {
+    #[serde(default)]
+    path: String,
+    #[serde(default)]
+    name: String,
+}
+
+/// A thread, or the tables that all threads share.
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Thread {
+    name: Option<String>,
+    process_name: Option<String>,
+    pid: Option<Number>,
+    tid: Option<Number>,
+    samples: Samples,
+    stack_table: Option<StackTable>,
+    frame_table: Option<FrameTable>,
+    func_table: Option<FuncTable>,
+    resource_table: Option<ResourceTable>,
+    #[serde(alias = "stringTable")]
+    string_array: Option<Vec<String>>,
+    sources: Option<Sources>,
+}
+
+/// A process or thread number, which some writers quote.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Number {
+    Plain(f64),
+    Quoted(String),
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Samples {
+    #[serde(default)]
+    stack: Vec<Option<u32>>,
+    time: Option<Vec<f64>>,
+    time_deltas: Option<Vec<f64>>,
+    weight: Option<Vec<f64>>,
+    weight_type: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct StackTable {
+    prefix: Vec<Option<u32>>,
+    frame: Vec<u32>,
+}
+
+#[derive(Deserialize)]
+struct FrameTable {
+    func: Vec<u32>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct FuncTable {
+    name: Vec<u32>,
+    #[serde(default)]
+    resource: Vec<i64>,
+    file_name: Option<Vec<Option<u32>>>,
+    source: Option<Vec<Option<u32>>>,
+    #[serde(default, rename = "isJS")]
+    is_js: Vec<bool>,
+}
+
+#[derive(Deserialize)]
+struct ResourceTable {
+    #[serde(default)]
+    lib: Vec<Option<i64>>,
+}
+
+#[derive(Deserialize)]
+struct Sources {
+    #[serde(default)]
+    filename: Vec<u32>,
+}
+
+pub(super) fn read(file: File) -> Result<ImportedProfile, ImportError> {
+    if file.meta.preprocessed_profile_version.is_none() {
+        return Err(ImportError::Unsupported(
+            "Firefox wrote this profile without processing it; open it in profiler.firefox.com and save it from there",
+        ));
+    }
+    let mut out = ImportedProfile::new("Firefox Profiler: markers and counters are not read");
+    out.facts.extend(file.meta.product.iter().map(|product| ("recorder".to_owned(), product.clone())));
+    if file.meta.interval > 0.0 {
+        out.fact("interval", format!("{} ms", file.meta.interval));
+    }
+    let mut events = BTreeMap::new();
+    let mut incomplete = 0;
+    for thread in &file.threads {
+        incomplete += read_thread(&file, thread, &mut events, &mut out);
+    }
+    if incomplete > 0 {
+        out.notes.push(format!("{incomplete} samples have stacks that are missing in the file"));
+    }
+    if out.events.is_empty() { Err(ImportError::Lacks("samples")) } else { Ok(out) }
+}
+
+/// Adds a thread's samples; returns the number of those whose stacks are not in the tables.
+fn read_thread(file: &File, thread: &Thread, events: &mut BTreeMap<String, u16>, out: &mut ImportedProfile) -> u64 {
+    let samples = &thread.samples;
+    if samples.stack.is_empty() {
+        return 0;
+    }
+    let weight_type = samples.weight_type.as_deref().unwrap_or("samples");
+    let (name, unit, factor) = match weight_type {
+        "tracing-ms" => ("time", EventUnit::Nanoseconds, 1e6),
+        "bytes" => ("bytes", EventUnit::Bytes, 1.0),
+        _ => ("samples", EventUnit::Count, 1.0),
+    };
+    let event = match events.get(name) {
+        Some(event) => *event,
+        None => *events.entry(name.to_owned()).or_insert_with(|| out.event(name, unit, true)),
+    };
+    let stacks = Stacks { own: thread, shared: &file.shared, libs: &file.libs }.all(out);
+    let comm = thread.name.as_deref().filter(|name| !name.is_empty()).or(thread.process_name.as_deref());
+    let id = out.thread(comm.unwrap_or_default(), number(thread.pid.as_ref()), number(thread.tid.as_ref()));
+    let mut time = 0.0;
+    let mut missing = 0;
+    for (at, stack) in samples.stack.iter().enumerate() {
+        let get = |list: &Option<Vec<f64>>| list.as_ref().and_then(|list| list.get(at).copied());
+        time = get(&samples.time).unwrap_or_else(|| time + get(&samples.time_deltas).unwrap_or(0.0));
+        let period = rounded(get(&samples.weight).unwrap_or(1.0) * factor);
+        let stack = match stack {
+            Some(stack) => stacks.get(*stack as usize).copied(),
+            None => Some(ROOT),
+        };
+        missing += u64::from(stack.is_none());
+        if period > 0 {
+            let (time, stack) = (rounded(time * 1e6), stack.unwrap_or(ROOT));
+            out.add(ImportedSample { time, period, stack, thread: id, event, labels: NO_LABELS });
+        }
+    }
+    missing
+}
+
+/// Returns a number without the suffix that distinguishes reused ones, as in `4711.1`.
+fn number(of: Option<&Number>) -> i32 {
+    let plain = match of {
+        Some(Number::Plain(number)) => Some(*number),
+        Some(Number::Quoted(text)) => text.split('.').next().and_then(|text| text.parse().ok()),
+        None => None,
+    };
+    plain.map(f64::trunc).filter(|n| (0.0..=f64::from(i32::MAX)).contains(n)).map_or(NO_ID, |n| n as i32)
+}
+
+/// The tables of a thread, each its own or that of all threads.
+struct Stacks<'a> {
+    own: &'a Thread,
+    shared: &'a Thread,
+    libs: &'a [Library],
+}
+
+impl Stacks<'_> {
+    /// Returns our stack of each in the table. A caller precedes its callees; others count as roots.
+    fn all(&self, out: &mut ImportedProfile) -> Vec<u32> {
+        let either = |of: fn(&Thread) -> Option<&StackTable>| of(self.own).or_else(|| of(self.shared));
+        let Some(table) = either(|tables| tables.stack_table.as_ref()) else { return Vec::new() };
+        let mut stacks: Vec<u32> = Vec::with_capacity(table.frame.len());
+        let mut frames: Vec<Option<u32>> = Vec::new();
+        for (at, frame) in table.frame.iter().enumerate() {
+            let parent = table.prefix.get(at).copied().flatten().and_then(|prefix| stacks.get(prefix as usize));
+            let parent = parent.copied().unwrap_or(ROOT);
+            let frame = self.frame(*frame, &mut frames, out);
+            stacks.push(out.stack(parent, frame));
+        }
+        stacks
+    }
+
+    fn frame(&self, id: u32, known: &mut Vec<Option<u32>>, out: &mut ImportedProfile) -> u32 {
+        let either = |of: fn(&Thread) -> Option<&FrameTable>| of(self.own).or_else(|| of(self.shared));
+        let func = either(|tables| tables.frame_table.as_ref()).and_then(|table| table.func.get(id as usize));
+        let Some(func) = func.map(|func| *func as usize) else { return out.frame("[unknown]", "", DsoKind::Unknown) };
+        if let Some(frame) = known.get(func).copied().flatten() {
+            return frame;
+        }
+        let frame = self.function(func, out);
+        // Damaged numbers are not kept.
+        if func < known.len() + FUNCTIONS_AHEAD {
+            known.resize(known.len().max(func + 1), None);
+            known[func] = Some(frame);
+        }
+        frame
+    }
+
+    fn function(&self, func: usize, out: &mut ImportedProfile) -> u32 {
+        let either = |of: fn(&Thread) -> Option<&FuncTable>| of(self.own).or_else(|| of(self.shared));
+        let Some(table) = either(|tables| tables.func_table.as_ref()) else {
+            return out.frame("[unknown]", "", DsoKind::Unknown);
+        };
+        let name = table.name.get(func).map_or("[unknown]", |name| self.text(*name));
+        let is_js = table.is_js.get(func).copied().unwrap_or(false);
+        let lib = table.resource.get(func).and_then(|resource| self.library(*resource));
+        let dso = lib.unwrap_or_else(|| self.source(table, func));
+        out.frame(name, dso, if is_js { DsoKind::Anon } else { kind_of(dso) })
+    }
+
+    fn library(&self, resource: i64) -> Option<&str> {
+        let table = self.own.resource_table.as_ref().or(self.shared.resource_table.as_ref())?;
+        let lib = table.lib.get(usize::try_from(resource).ok()?).copied().flatten()?;
+        let lib = self.libs.get(usize::try_from(lib).ok()?)?;
+        Some(if lib.path.is_empty() { &lib.name } else { &lib.path })
+    }
+
+    /// Returns the source file of a function.
+    fn source(&self, table: &FuncTable, func: usize) -> &str {
+        let of = |list: &Option<Vec<Option<u32>>>| list.as_ref().and_then(|list| list.get(func).copied().flatten());
+        let sources = self.own.sources.as_ref().or(self.shared.sources.as_ref());
+        let by_source = of(&table.source).and_then(|at| sources?.filename.get(at as usize).copied());
+        of(&table.file_name).or(by_source).map_or("", |name| self.text(name))
+    }
+
+    fn text(&self, index: u32) -> &str {
+        let strings = self.own.string_array.as_ref().or(self.shared.string_array.as_ref());
+        strings.and_then(|strings| strings.get(index as usize)).map_or("", String::as_str)
+    }
+}
+
+/// The distance between known functions up to which a list of them grows.
+const FUNCTIONS_AHEAD: usize = 1 << 16;

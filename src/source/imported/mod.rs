@@ -1,0 +1,170 @@
+//! Profiles of other tools: pprof, V8, Firefox and samply, speedscope. Their frames have names instead of addresses. A
+//! file is read as a whole when it is opened, because its names may be anywhere in it.
+
+mod document;
+mod firefox;
+mod heapprofile;
+mod labels;
+pub mod messages;
+mod pprof;
+mod profile;
+mod speedscope;
+mod v8;
+
+use std::io::{self, Read};
+use std::sync::Arc;
+
+use thiserror::Error;
+
+use crate::event::format::Format;
+use crate::lang::counted;
+use crate::session::{EndReason, Origin};
+
+use super::{Batch, Info, Progress, Source, SourceError, SourceEvent};
+use profile::ImportedProfile;
+
+/// A family of formats that the start of a file distinguishes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ImportFormat {
+    /// pprof's protocol buffer, without its compression.
+    Pprof,
+    /// JSON: the profiles of V8, Firefox, samply and speedscope.
+    Json,
+}
+
+/// The reason why another tool's profile cannot be read.
+#[derive(Debug, Error)]
+pub enum ImportError {
+    /// The file could not be read, or its compressed data is damaged.
+    #[error("{0}")]
+    Io(#[from] io::Error),
+    /// The file is larger than what is held in memory.
+    #[error("the profile has more than {} MiB when uncompressed; record a shorter time", MOST_BYTES >> 20)]
+    TooLarge,
+    /// Damaged JSON, or values of other types than the format's.
+    #[error("this JSON profile cannot be read: {0}")]
+    Json(#[from] serde_json::Error),
+    /// JSON that is none of the known profiles, with the names of its members.
+    #[error(
+        "this JSON is not a profile of V8 (.cpuprofile, .heapprofile), Firefox, samply or speedscope; its members: {0}"
+    )]
+    OtherJson(String),
+    /// A profile of a known tool in a form that is not supported, with the remedy.
+    #[error("{0}")]
+    Unsupported(&'static str),
+    /// A pprof message that contradicts its encoding.
+    #[error("damaged pprof profile: {what} at byte {at}")]
+    Damaged {
+        /// A description of the fault.
+        what: &'static str,
+        /// The byte offset in the uncompressed file.
+        at: usize,
+    },
+    /// A profile without samples or events.
+    #[error("the profile has no {0}")]
+    Lacks(&'static str),
+}
+
+/// The maximum size of an uncompressed file: it is held in memory while it is read.
+const MOST_BYTES: u64 = 256 << 20;
+/// The frames of one batch.
+const BATCH_FRAMES: usize = 1 << 16;
+
+/// Detects the format from the start of a file; returns `None` if it is not another tool's profile.
+pub fn sniff(head: &[u8]) -> Option<ImportFormat> {
+    if document::is_object(head) {
+        return Some(ImportFormat::Json);
+    }
+    pprof::is_pprof(head).then_some(ImportFormat::Pprof)
+}
+
+/// A profile of another tool.
+#[derive(Debug)]
+pub struct ImportedSource {
+    name: String,
+    pub(super) info: Info,
+    profile: ImportedProfile,
+    format: Option<Format>,
+    at: usize,
+    stopped: bool,
+}
+
+impl ImportedSource {
+    /// Reads a profile to its end.
+    pub fn read(name: String, format: ImportFormat, reader: impl Read) -> Result<Self, ImportError> {
+        let mut bytes = Vec::new();
+        reader.take(MOST_BYTES + 1).read_to_end(&mut bytes)?;
+        if bytes.len() as u64 > MOST_BYTES {
+            return Err(ImportError::TooLarge);
+        }
+        let mut profile = match format {
+            ImportFormat::Pprof => pprof::read(&bytes)?,
+            ImportFormat::Json => document::read(&bytes)?,
+        };
+        drop(bytes);
+        profile.finish();
+        let format = profile.labels.finish();
+        let info = Info {
+            target: name.clone(),
+            events: profile.events.clone(),
+            facts: std::mem::take(&mut profile.facts),
+            notes: std::mem::take(&mut profile.notes),
+            ..Info::new(Origin::Recorded)
+        };
+        Ok(Self { name, info, profile, format, at: 0, stopped: false })
+    }
+
+    /// Adds the fields of the labels to a batch, for each event.
+    fn describe_labels(&mut self, batch: &mut Batch) {
+        let Some(format) = self.format.take() else { return };
+        for (event, desc) in (0..).zip(&self.info.events) {
+            let own = Format { name: desc.name.clone(), ..format.clone() };
+            batch.events.push(SourceEvent::Fields(event, Arc::new(own)));
+        }
+    }
+}
+
+impl Source for ImportedSource {
+    fn info(&self) -> &Info {
+        &self.info
+    }
+
+    fn stop(&mut self) {
+        self.stopped = true;
+    }
+
+    fn next(&mut self, batch: &mut Batch) -> Result<Progress, SourceError> {
+        let all = self.profile.len();
+        if self.stopped {
+            batch.complete_until = Some(u64::MAX);
+            let words = format!("at sample {} of {all} of {}", self.at, self.name);
+            return Ok(Progress::End(EndReason::Stopped(words)));
+        }
+        self.describe_labels(batch);
+        batch.named.names = self.profile.take_frames();
+        self.at = self.profile.fill(self.at, BATCH_FRAMES, &mut batch.named);
+        batch.events.push(SourceEvent::Progress(self.at as u64, all as u64));
+        if self.at < all {
+            return Ok(Progress::More);
+        }
+        if self.profile.cut > 0 {
+            batch.note(format!("{} too many frames: their outer callers are missing", has(self.profile.cut, "stack")));
+        }
+        if self.profile.labels.left_out > 0 {
+            batch.note(format!("{} left out: the profile has too many", were(self.profile.labels.left_out, "label")));
+        }
+        batch.complete_until = Some(u64::MAX);
+        Ok(Progress::End(EndReason::Complete(self.name.clone())))
+    }
+}
+
+fn has(n: u64, what: &str) -> String {
+    format!("{} {}", counted(n, what), if n == 1 { "has" } else { "have" })
+}
+
+fn were(n: u64, what: &str) -> String {
+    format!("{} {}", counted(n, what), if n == 1 { "was" } else { "were" })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,300 @@
+//! pprof's profile.proto, uncompressed. Samples are decoded one at a time, after the tables that they refer to.
+
+use prost::Message;
+use prost::encoding::decode_varint;
+use rustc_hash::FxHashMap;
+
+use super::ImportError;
+use super::labels::LabelValue;
+use super::messages::{Function, Label, Location, Mapping, Sample, ValueType};
+use super::profile::{ImportedProfile, ImportedSample, NO_ID, ROOT, kind_of, unit_of};
+
+/// Field numbers of `message Profile`.
+mod number {
+    pub(super) const SAMPLE_TYPE: u64 = 1;
+    pub(super) const SAMPLE: u64 = 2;
+    pub(super) const MAPPING: u64 = 3;
+    pub(super) const LOCATION: u64 = 4;
+    pub(super) const FUNCTION: u64 = 5;
+    pub(super) const STRING: u64 = 6;
+    pub(super) const DURATION: u64 = 10;
+    pub(super) const COMMENT: u64 = 13;
+    pub(super) const DEFAULT_SAMPLE_TYPE: u64 = 14;
+    /// The largest known one.
+    pub(super) const LAST: u64 = 15;
+}
+
+/// The events of a profile; pprof's own have at most four.
+const MOST_EVENTS: usize = 64;
+/// Labels of the task, written by perfprof-tui and other profilers.
+const COMM: &[&str] = &["comm", "thread_name", "thread_comm", "thread"];
+const PID: &[&str] = &["pid", "process_id"];
+const TID: &[&str] = &["tid", "thread_id"];
+
+/// A field of a message.
+enum Field<'a> {
+    Number(u64),
+    Bytes(&'a [u8]),
+    /// A field of a type that profile.proto does not use at the top.
+    Other,
+}
+
+/// Splits a message into its fields.
+struct Fields<'a> {
+    bytes: &'a [u8],
+    at: usize,
+}
+
+impl<'a> Fields<'a> {
+    fn varint(&mut self, what: &'static str) -> Result<u64, ImportError> {
+        let mut rest = &self.bytes[self.at..];
+        let n = decode_varint(&mut rest).map_err(|_| ImportError::Damaged { what, at: self.at })?;
+        self.at = self.bytes.len() - rest.len();
+        Ok(n)
+    }
+
+    fn skip(&mut self, n: u64) -> Result<&'a [u8], ImportError> {
+        let end = usize::try_from(n).ok().and_then(|n| self.at.checked_add(n)).filter(|end| *end <= self.bytes.len());
+        let damaged = ImportError::Damaged { what: "a field is longer than the file", at: self.at };
+        let part = &self.bytes[self.at..end.ok_or(damaged)?];
+        self.at += part.len();
+        Ok(part)
+    }
+
+    /// Returns the next field with its number; `None` at the end.
+    fn next(&mut self) -> Result<Option<(u64, Field<'a>)>, ImportError> {
+        if self.at >= self.bytes.len() {
+            return Ok(None);
+        }
+        let at = self.at;
+        let key = self.varint("an incomplete field")?;
+        let field = match key & 7 {
+            0 => Field::Number(self.varint("an incomplete number")?),
+            1 => self.skip(8).map(|_| Field::Other)?,
+            2 => {
+                let n = self.varint("an incomplete length")?;
+                Field::Bytes(self.skip(n)?)
+            }
+            5 => self.skip(4).map(|_| Field::Other)?,
+            _ => return Err(ImportError::Damaged { what: "an unknown wire type", at }),
+        };
+        Ok(Some((key >> 3, field)))
+    }
+}
+
+/// Returns whether the start of a file has the fields of a profile: nothing else marks the format.
+pub(super) fn is_pprof(head: &[u8]) -> bool {
+    let mut fields = Fields { bytes: head, at: 0 };
+    let (mut has_type, mut known) = (false, 0);
+    loop {
+        match fields.next() {
+            Ok(Some((number::SAMPLE_TYPE, Field::Bytes(value)))) => {
+                has_type = true;
+                if value.len() > 32 || ValueType::decode(value).is_err() {
+                    return false;
+                }
+            }
+            Ok(Some((1..=number::LAST, Field::Bytes(_) | Field::Number(_)))) => {}
+            Ok(Some(_)) => return false,
+            // The head may end within a field.
+            Err(ImportError::Damaged { what, .. }) => return has_type && what != "an unknown wire type" && known > 0,
+            Ok(None) | Err(_) => return has_type,
+        }
+        known += 1;
+    }
+}
+
+/// The tables of a profile by their ids.
+#[derive(Default)]
+struct Tables<'a> {
+    strings: Vec<&'a [u8]>,
+    types: Vec<ValueType>,
+    /// Paths by mapping.
+    mappings: FxHashMap<u64, i64>,
+    first_mapping: Option<i64>,
+    locations: FxHashMap<u64, Location>,
+    functions: FxHashMap<u64, i64>,
+    default_type: i64,
+    duration: u64,
+    comments: Vec<i64>,
+    n_samples: usize,
+}
+
+impl<'a> Tables<'a> {
+    fn read(bytes: &'a [u8]) -> Result<Self, ImportError> {
+        let mut tables = Self::default();
+        let mut fields = Fields { bytes, at: 0 };
+        loop {
+            let at = fields.at;
+            let damaged = |what| move |_| ImportError::Damaged { what, at };
+            let Some((number, field)) = fields.next()? else { return Ok(tables) };
+            match (number, field) {
+                (number::SAMPLE_TYPE, Field::Bytes(value)) if tables.types.len() < MOST_EVENTS => {
+                    tables.types.push(ValueType::decode(value).map_err(damaged("a damaged sample type"))?);
+                }
+                (number::SAMPLE, Field::Bytes(_)) => tables.n_samples += 1,
+                (number::MAPPING, Field::Bytes(value)) => {
+                    let mapping = Mapping::decode(value).map_err(damaged("a damaged mapping"))?;
+                    tables.first_mapping.get_or_insert(mapping.filename);
+                    tables.mappings.insert(mapping.id, mapping.filename);
+                }
+                (number::LOCATION, Field::Bytes(value)) => {
+                    let location = Location::decode(value).map_err(damaged("a damaged location"))?;
+                    tables.locations.insert(location.id, location);
+                }
+                (number::FUNCTION, Field::Bytes(value)) => {
+                    let function = Function::decode(value).map_err(damaged("a damaged function"))?;
+                    let name = if function.name == 0 { function.system_name } else { function.name };
+                    tables.functions.insert(function.id, name);
+                }
+                (number::STRING, Field::Bytes(value)) => tables.strings.push(value),
+                (number::DEFAULT_SAMPLE_TYPE, Field::Number(index)) => tables.default_type = index as i64,
+                (number::DURATION, Field::Number(ns)) => tables.duration = ns,
+                (number::COMMENT, Field::Number(index)) => tables.comments.push(index as i64),
+                _ => {}
+            }
+        }
+    }
+
+    fn text(&self, index: i64) -> String {
+        let bytes = usize::try_from(index).ok().and_then(|index| self.strings.get(index));
+        bytes.map(|bytes| String::from_utf8_lossy(bytes).into_owned()).unwrap_or_default()
+    }
+
+    /// Returns the sample type that readers show first: the named one, else the last, as `go tool pprof` does.
+    fn first_type(&self) -> usize {
+        let is_default = |of: &ValueType| self.default_type != 0 && of.kind == self.default_type;
+        self.types.iter().position(is_default).unwrap_or(self.types.len().saturating_sub(1))
+    }
+}
+
+/// Reads a profile. The first event is that of [`Tables::first_type`].
+pub(super) fn read(bytes: &[u8]) -> Result<ImportedProfile, ImportError> {
+    let tables = Tables::read(bytes)?;
+    if tables.types.is_empty() {
+        return Err(ImportError::Lacks("sample types"));
+    }
+    let mut reader = Reader::new(&tables);
+    let mut fields = Fields { bytes, at: 0 };
+    loop {
+        let at = fields.at;
+        let Some((number, field)) = fields.next()? else { break };
+        if let (number::SAMPLE, Field::Bytes(value)) = (number, field) {
+            let sample = Sample::decode(value).map_err(|_| ImportError::Damaged { what: "a damaged sample", at })?;
+            reader.sample(&sample);
+        }
+    }
+    Ok(reader.finish())
+}
+
+struct Reader<'a> {
+    tables: &'a Tables<'a>,
+    out: ImportedProfile,
+    /// For each value of a sample its event and the factor of its unit.
+    events: Vec<(u16, u64)>,
+    /// The frames of a location, from the innermost inlined function on.
+    frames: FxHashMap<u64, Vec<u32>>,
+    program: String,
+    negative: u64,
+    dangling: u64,
+}
+
+impl<'a> Reader<'a> {
+    fn new(tables: &'a Tables<'a>) -> Self {
+        let mut out = ImportedProfile::new("pprof: each value of a sample belongs to the event of its type");
+        let first = tables.first_type();
+        let mut order: Vec<usize> = (0..tables.types.len()).collect();
+        order.sort_by_key(|at| *at != first);
+        let mut events = vec![(0, 1); order.len()];
+        for at in order {
+            let of = &tables.types[at];
+            let (unit, factor) = unit_of(&tables.text(of.unit));
+            let name = tables.text(of.kind);
+            events[at] = (out.event(if name.is_empty() { "samples" } else { &name }, unit, false), factor);
+        }
+        if tables.duration > 0 {
+            out.fact("duration", format!("{:.3} s", tables.duration as f64 / 1e9));
+        }
+        for comment in &tables.comments {
+            out.fact("comment", tables.text(*comment));
+        }
+        let path = tables.first_mapping.map(|index| tables.text(index)).unwrap_or_default();
+        let program = path.rsplit('/').next().unwrap_or_default().to_owned();
+        Self { tables, out, events, frames: FxHashMap::default(), program, negative: 0, dangling: 0 }
+    }
+
+    fn sample(&mut self, sample: &Sample) {
+        let mut stack = ROOT;
+        for id in sample.location.iter().rev() {
+            if !self.frames.contains_key(id) {
+                let frames = self.location(*id);
+                self.frames.insert(*id, frames);
+            }
+            let frames = self.frames.get(id).map(Vec::as_slice).unwrap_or_default();
+            stack = frames.iter().rev().fold(stack, |stack, frame| self.out.stack(stack, *frame));
+        }
+        let (thread, labels) = self.labels(&sample.label);
+        for (value, (event, factor)) in sample.value.iter().zip(&self.events) {
+            match u64::try_from(*value) {
+                Ok(0) => {}
+                Ok(value) => {
+                    let period = value.saturating_mul(*factor);
+                    self.out.add(ImportedSample { time: 0, period, stack, thread, event: *event, labels });
+                }
+                Err(_) => self.negative += 1,
+            }
+        }
+    }
+
+    fn location(&mut self, id: u64) -> Vec<u32> {
+        let tables = self.tables;
+        let Some(location) = tables.locations.get(&id) else {
+            self.dangling += 1;
+            return Vec::new();
+        };
+        let dso = tables.mappings.get(&location.mapping).map(|path| tables.text(*path)).unwrap_or_default();
+        let name_of =
+            |id: &u64| tables.functions.get(id).map(|name| tables.text(*name)).filter(|name| !name.is_empty());
+        let named: Vec<String> = location.line.iter().filter_map(|line| name_of(&line.function)).collect();
+        if named.is_empty() {
+            return vec![self.out.address(location.address, &dso)];
+        }
+        named.iter().map(|name| self.out.frame(name, &dso, kind_of(&dso))).collect()
+    }
+
+    /// Returns the thread that the labels name, and the number of the other labels.
+    fn labels(&mut self, labels: &[Label]) -> (u32, u32) {
+        let (mut comm, mut pid, mut tid) = (None, NO_ID, NO_ID);
+        let mut others = Vec::new();
+        for label in labels {
+            let key = self.tables.text(label.key);
+            let number = || i32::try_from(label.number).ok().filter(|_| label.text == 0);
+            if COMM.contains(&&*key) && label.text != 0 && comm.is_none() {
+                comm = Some(self.tables.text(label.text));
+            } else if let Some(number) = number().filter(|_| PID.contains(&&*key)) {
+                pid = number;
+            } else if let Some(number) = number().filter(|_| TID.contains(&&*key)) {
+                tid = number;
+            } else {
+                let value = match label.text {
+                    0 => LabelValue::Number(label.number),
+                    text => LabelValue::Text(self.tables.text(text).into()),
+                };
+                others.push((key, value));
+            }
+        }
+        let comm = comm.unwrap_or_else(|| self.program.clone());
+        (self.out.thread(&comm, pid, tid), self.out.labels.of(others.into_iter()))
+    }
+
+    fn finish(mut self) -> ImportedProfile {
+        let notes = [
+            (self.negative, "negative values were left out: open the two profiles of this difference instead"),
+            (self.dangling, "locations are missing in the file: stacks with them are incomplete"),
+        ];
+        for (n, words) in notes.into_iter().filter(|(n, _)| *n > 0) {
+            self.out.notes.push(format!("{n} {words}"));
+        }
+        self.out
+    }
+}

@@ -1,0 +1,167 @@
+//! speedscope's JSON (speedscope.app/file-format-schema.json): each profile is a thread.
+
+use hashbrown::HashMap;
+use serde::Deserialize;
+
+use crate::perfdata::EventUnit;
+
+use super::ImportError;
+use super::labels::NO_LABELS;
+use super::profile::{ImportedProfile, ImportedSample, NO_ID, ROOT, kind_of, rounded, unit_of};
+
+#[derive(Deserialize)]
+pub(super) struct File {
+    shared: Shared,
+    profiles: Vec<Profile>,
+    name: Option<String>,
+    exporter: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct Shared {
+    frames: Vec<FrameName>,
+}
+
+#[derive(Deserialize)]
+struct FrameName {
+    name: String,
+    file: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Profile {
+    #[serde(default)]
+    name: String,
+    #[serde(default)]
+    unit: String,
+    #[serde(default)]
+    start_value: f64,
+    #[serde(default)]
+    samples: Vec<Vec<u32>>,
+    #[serde(default)]
+    weights: Vec<f64>,
+    #[serde(default)]
+    events: Vec<Event>,
+}
+
+#[derive(Deserialize)]
+struct Event {
+    #[serde(rename = "type")]
+    kind: EventKind,
+    frame: u32,
+    at: f64,
+}
+
+#[derive(Clone, Copy, Deserialize, PartialEq, Eq)]
+enum EventKind {
+    #[serde(rename = "O")]
+    Open,
+    #[serde(rename = "C")]
+    Close,
+}
+
+/// The decimals of weights without a unit, if any is a fraction.
+const DECIMALS: u8 = 6;
+/// The maximum sum of weights, with decimals.
+const MOST_SUM: f64 = 1e18;
+
+pub(super) fn read(file: File) -> Result<ImportedProfile, ImportError> {
+    let mut out = ImportedProfile::new("speedscope: the weights in the file are the periods here");
+    for (name, value) in [("name", file.name), ("recorder", file.exporter)] {
+        if let Some(value) = value {
+            out.fact(name, value);
+        }
+    }
+    let frames: Vec<u32> = file
+        .shared
+        .frames
+        .iter()
+        .map(|frame| {
+            let file = frame.file.as_deref().unwrap_or_default();
+            out.frame(&frame.name, file, kind_of(file))
+        })
+        .collect();
+    let decimals = decimals(&file.profiles);
+    let mut reader = Reader { out, frames, decimals, events: HashMap::new(), unbalanced: 0 };
+    file.profiles.iter().for_each(|profile| reader.profile(profile));
+    if reader.unbalanced > 0 {
+        let words = "calls that end without having begun, or at an earlier time, were left out";
+        reader.out.notes.push(format!("{} {words}", reader.unbalanced));
+    }
+    if reader.out.events.is_empty() { Err(ImportError::Lacks("samples")) } else { Ok(reader.out) }
+}
+
+/// Returns the decimals of all weights without a unit.
+fn decimals(profiles: &[Profile]) -> u8 {
+    let without = profiles.iter().filter(|profile| unit_of(&profile.unit).0 == EventUnit::Count);
+    let weights =
+        without.flat_map(|profile| profile.weights.iter().copied().chain(profile.events.iter().map(|e| e.at)));
+    let (mut is_fraction, mut sum) = (false, 0.0);
+    for weight in weights {
+        is_fraction |= weight.fract() != 0.0;
+        sum += weight.abs();
+    }
+    let scaled = sum * 10f64.powi(DECIMALS.into());
+    if is_fraction && scaled < MOST_SUM { DECIMALS } else { 0 }
+}
+
+struct Reader {
+    out: ImportedProfile,
+    frames: Vec<u32>,
+    decimals: u8,
+    /// The event of each unit.
+    events: HashMap<EventUnit, u16>,
+    unbalanced: u64,
+}
+
+impl Reader {
+    fn profile(&mut self, profile: &Profile) {
+        let (unit, factor) = match unit_of(&profile.unit) {
+            (EventUnit::Count, _) if self.decimals > 0 => {
+                (EventUnit::Decimal(self.decimals), 10u64.pow(self.decimals.into()))
+            }
+            unit => unit,
+        };
+        let (name, is_time) = match unit {
+            EventUnit::Nanoseconds => ("time", true),
+            EventUnit::Bytes => ("bytes", false),
+            EventUnit::Count | EventUnit::Decimal(_) => ("samples", false),
+        };
+        let event = *self.events.entry(unit).or_insert_with(|| self.out.event(name, unit, is_time));
+        let thread = self.out.thread(&profile.name, NO_ID, NO_ID);
+        let add = |out: &mut ImportedProfile, at: f64, weight: f64, stack: u32| {
+            let time = if is_time { rounded(at * factor as f64) } else { 0 };
+            let period = rounded(weight * factor as f64);
+            if period > 0 {
+                out.add(ImportedSample { time, period, stack, thread, event, labels: NO_LABELS });
+            }
+        };
+        let mut at = profile.start_value;
+        for (frames, weight) in
+            profile.samples.iter().zip(profile.weights.iter().copied().chain(std::iter::repeat(1.0)))
+        {
+            let known = frames.iter().filter_map(|frame| self.frames.get(*frame as usize));
+            let stack = known.fold(ROOT, |stack, frame| self.out.stack(stack, *frame));
+            add(&mut self.out, at, weight, stack);
+            at += weight;
+        }
+        let mut open: Vec<(u32, u32)> = Vec::new();
+        let mut last = profile.events.first().map_or(0.0, |event| event.at);
+        for event in &profile.events {
+            let stack = open.last().map_or(ROOT, |(_, stack)| *stack);
+            let is_later = event.at >= last;
+            if is_later && !open.is_empty() {
+                add(&mut self.out, last, event.at - last, stack);
+            }
+            last = last.max(event.at);
+            let frame = self.frames.get(event.frame as usize).copied();
+            match (event.kind, frame) {
+                (EventKind::Open, Some(frame)) => open.push((event.frame, self.out.stack(stack, frame))),
+                (EventKind::Close, _) if open.last().is_some_and(|(frame, _)| *frame == event.frame) => _ = open.pop(),
+                _ => self.unbalanced += 1,
+            }
+            self.unbalanced += u64::from(!is_later);
+        }
+    }
+}

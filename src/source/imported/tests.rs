@@ -1,0 +1,244 @@
+use std::collections::BTreeMap;
+
+use prost::Message;
+
+use super::messages::{Function, Label, Line, Location, Mapping, Profile, Sample, ValueType};
+use super::*;
+use crate::source::NamedFrame;
+
+/// A sample as text: thread, event, stack from the root on, and period.
+fn lines(source: &mut ImportedSource) -> Vec<String> {
+    let mut frames: Vec<NamedFrame> = Vec::new();
+    let mut found = Vec::new();
+    loop {
+        let mut batch = Batch::default();
+        let step = source.next(&mut batch).expect("no fault");
+        frames.extend(std::mem::take(&mut batch.named.names));
+        for sample in &batch.named.samples {
+            let range = sample.frames.start as usize..sample.frames.end as usize;
+            let stack: Vec<&str> =
+                batch.named.frames[range].iter().rev().map(|id| &*frames[*id as usize].name).collect();
+            let event = &source.info.events[usize::from(sample.event)].name;
+            let at = if sample.time > 0 { format!(" at {}", sample.time) } else { String::new() };
+            found.push(format!("{} {event} {} {}{at}", sample.comm, stack.join(";"), sample.period));
+        }
+        if step != Progress::More {
+            return found;
+        }
+    }
+}
+
+fn open(bytes: &[u8]) -> Result<ImportedSource, ImportError> {
+    let format = sniff(bytes).expect("a known start");
+    ImportedSource::read("x".to_owned(), format, bytes)
+}
+
+fn read(bytes: &[u8]) -> Vec<String> {
+    lines(&mut open(bytes).expect("a profile"))
+}
+
+/// A heap profile like Go's: two sample types, an inlined function, labels.
+fn go_heap() -> Profile {
+    let strings = [
+        "",
+        "alloc_space",
+        "bytes",
+        "inuse_space",
+        "main.main",
+        "main.inner",
+        "main.outer",
+        "/bin/app",
+        "path",
+        "/x",
+        "size",
+        "tid",
+        "comm",
+        "worker",
+    ];
+    let line = |function| Line { function, line: 1 };
+    Profile {
+        sample_type: vec![ValueType { kind: 1, unit: 2 }, ValueType { kind: 3, unit: 2 }],
+        sample: vec![
+            Sample {
+                location: vec![2, 1],
+                value: vec![64, 32],
+                label: vec![Label { key: 8, text: 9, number: 0 }, Label { key: 10, text: 0, number: 16 }],
+            },
+            Sample {
+                location: vec![3, 1],
+                value: vec![100, 0],
+                label: vec![Label { key: 11, text: 0, number: 7 }, Label { key: 12, text: 13, number: 0 }],
+            },
+            Sample { location: vec![9], value: vec![-5, 1], label: Vec::new() },
+        ],
+        mapping: vec![Mapping { id: 1, filename: 7, ..Mapping::default() }],
+        location: vec![
+            Location { id: 1, mapping: 1, address: 1, line: vec![line(1)] },
+            Location { id: 2, mapping: 1, address: 2, line: vec![line(2), line(3)] },
+            Location { id: 3, mapping: 1, address: 0x1234, line: Vec::new() },
+        ],
+        function: (1..).zip(4..=6).map(|(id, name)| Function { id, name, ..Function::default() }).collect(),
+        strings: strings.map(str::to_owned).to_vec(),
+        ..Profile::default()
+    }
+}
+
+#[test]
+fn values_of_pprof_are_events_and_labels_are_fields() {
+    let mut source = open(&go_heap().encode_to_vec()).expect("a profile");
+    let units: Vec<_> = source.info.events.iter().map(|event| (event.name.clone(), event.unit().name())).collect();
+    assert_eq!(units, [("inuse_space".to_owned(), "bytes".into()), ("alloc_space".to_owned(), "bytes".into())]);
+    assert_eq!(source.info.notes.len(), 2, "{:?}", source.info.notes);
+    let mut first = Batch::default();
+    source.next(&mut first).expect("no fault");
+    let fields: BTreeMap<u16, Arc<Format>> = first
+        .events
+        .iter()
+        .filter_map(|event| match event {
+            SourceEvent::Fields(event, format) => Some((*event, format.clone())),
+            _ => None,
+        })
+        .collect();
+    let raw = first.named.samples[0].raw.clone().expect("labels");
+    let value = |name: &str| fields[&0].said(name).map(|field| field.text(&raw));
+    assert_eq!((value("path").as_deref(), fields[&1].name.as_str()), (Some("/x"), "alloc_space"));
+    assert_eq!(fields[&0].said("size").and_then(|field| field.number(&raw)), Some(16));
+    let tids: Vec<i32> = first.named.samples.iter().map(|sample| sample.tid).collect();
+    assert_eq!(tids, [-1, -1, 7, -1]);
+    assert_eq!(
+        read(&go_heap().encode_to_vec()),
+        [
+            "app alloc_space main.main;main.outer;main.inner 64",
+            "app inuse_space main.main;main.outer;main.inner 32",
+            "worker alloc_space main.main;0x1234 100",
+            "app inuse_space  1",
+        ]
+    );
+    let with_default = Profile { default_sample_type: 1, ..go_heap() };
+    assert_eq!(open(&with_default.encode_to_vec()).expect("a profile").info.events[0].name, "alloc_space");
+}
+
+#[test]
+fn damaged_pprof_is_an_error_with_its_place() {
+    let whole = go_heap().encode_to_vec();
+    for end in 1..whole.len() {
+        let Some(format) = sniff(&whole[..end]) else { continue };
+        let _ = ImportedSource::read(String::new(), format, &whole[..end]);
+    }
+    let cut = &whole[..whole.len() - 3];
+    assert!(matches!(open(cut), Err(ImportError::Damaged { what: "a field is longer than the file", .. })));
+    assert!(!pprof::is_pprof(b"\nmain;a 1\nmain;b 2\n") && !pprof::is_pprof(b"") && !pprof::is_pprof(b"PERFILE2"));
+}
+
+const NODES: &str = r#"{"nodes":[
+    {"id":1,"callFrame":{"functionName":"(root)","url":""},"hitCount":0,"children":[2,3]},
+    {"id":2,"callFrame":{"functionName":"main","url":"file:///a.js","lineNumber":3},"hitCount":1,"children":[4]},
+    {"id":3,"callFrame":{"functionName":"(idle)","url":""},"hitCount":2},
+    {"id":4,"callFrame":{"functionName":"","url":"file:///a.js"},"hitCount":4,"children":[4,2]}]"#;
+
+#[test]
+fn cpu_profiles_of_v8() {
+    let timed =
+        format!("{NODES},\"startTime\":1000,\"endTime\":1400,\"samples\":[2,4,3,99],\"timeDeltas\":[0,100,50.5,150]}}");
+    assert_eq!(
+        read(timed.as_bytes()),
+        [
+            "javascript cpu main 100000 at 1000000",
+            "javascript cpu main;(anonymous) 50500 at 1100000",
+            "javascript cpu (idle) 150000 at 1150500",
+        ]
+    );
+    assert_eq!(open(timed.as_bytes()).expect("a profile").info.notes.len(), 1);
+    let hits = format!("{NODES}}}");
+    assert_eq!(
+        read(hits.as_bytes()),
+        ["javascript hits main 1", "javascript hits (idle) 2", "javascript hits main;(anonymous) 4"]
+    );
+}
+
+#[test]
+fn heap_profiles_of_v8_as_deep_as_they_are() {
+    let call = |name: &str| format!(r#""callFrame":{{"functionName":"{name}","url":"u","extra":{{}}}}"#);
+    let small = format!(
+        r#"{{"head":{{{},"selfSize":0,"id":1,"children":[{{{},"children":[{{{},"selfSize":7,"children":[]}}],"selfSize":5}},{{"selfSize":3,{}}}]}},"samples":[{{"size":9}}]}}"#,
+        call("(root)"),
+        call("a"),
+        call("b \\\"{"),
+        call("c")
+    );
+    assert_eq!(read(small.as_bytes()), ["javascript size a;b \"{ 7", "javascript size a 5", "javascript size c 3"]);
+    let deep: String = (0..3000).map(|_| format!(r#"{{{},"selfSize":1,"children":["#, call("f"))).collect();
+    let deep = format!("{{\"head\":{deep}{}}}", "]}".repeat(3000));
+    assert_eq!(read(deep.as_bytes()).len(), 3000);
+    assert!(matches!(open(&deep.as_bytes()[..deep.len() / 2]), Err(ImportError::Json(_))));
+}
+
+#[test]
+fn speedscopes_samples_and_events() {
+    let text = r#"{"$schema":"https://www.speedscope.app/file-format-schema.json","shared":{"frames":[{"name":"a"},{"name":"b","file":"/lib/b"}]},"profiles":[
+        {"type":"sampled","name":"t1","unit":"milliseconds","startValue":5,"endValue":8,"samples":[[0,1],[0]],"weights":[1,2]},
+        {"type":"evented","name":"t2","unit":"seconds","startValue":0,"endValue":9,"events":[
+            {"type":"O","frame":0,"at":1},{"type":"O","frame":1,"at":2},{"type":"C","frame":1,"at":4},{"type":"C","frame":0,"at":4.5},{"type":"C","frame":0,"at":5}]},
+        {"type":"sampled","name":"t3","unit":"none","samples":[[1]],"weights":[0.25]}]}"#;
+    let mut source = open(text.as_bytes()).expect("a profile");
+    let units: Vec<_> = source.info.events.iter().map(|event| event.unit().name()).collect();
+    assert_eq!(units, ["nanoseconds", "count/1000000"]);
+    assert_eq!(source.info.notes.len(), 1);
+    assert_eq!(
+        lines(&mut source),
+        [
+            "t3 samples b 250000",
+            "t1 time a;b 1000000 at 5000000",
+            "t1 time a 2000000 at 6000000",
+            "t2 time a 1000000000 at 1000000000",
+            "t2 time a;b 2000000000 at 2000000000",
+            "t2 time a 500000000 at 4000000000",
+        ]
+    );
+}
+
+const FIREFOX: &str = r#"{"meta":{"preprocessedProfileVersion":49,"interval":1,"product":"app"},"libs":[{"path":"/lib/x.so","name":"x.so"}],"threads":[
+    {"name":"main","pid":"77.1","tid":78,"samples":{"stack":[1,0,null,9],"time":[1.5,2.5,3,4],"weight":[1,2,1,0],"weightType":"samples"},
+     "stackTable":{"prefix":[null,0,7],"frame":[0,1,1]},"frameTable":{"func":[0,1]},
+     "funcTable":{"name":[0,1],"resource":[0,-1],"fileName":[null,2],"isJS":[false,true]},
+     "resourceTable":{"lib":[0]},"stringArray":["native","script","a.js"]}]}"#;
+
+#[test]
+fn firefox_and_samply() {
+    assert_eq!(
+        read(FIREFOX.as_bytes()),
+        ["main samples native;script 1 at 1500000", "main samples native 2 at 2500000", "main samples  1 at 3000000",]
+    );
+    // Newer versions have one set of tables for all threads.
+    let (threads, tables) = FIREFOX.split_once("\"stackTable\"").expect("tables");
+    let shared = format!(
+        "{}}}],\"shared\":{{\"stackTable\"{}}}}}",
+        threads.trim_end().trim_end_matches(','),
+        tables.trim_end_matches("}]}")
+    );
+    assert_eq!(read(shared.as_bytes()), read(FIREFOX.as_bytes()));
+    let raw = FIREFOX.replace("preprocessedProfileVersion", "version");
+    assert!(matches!(open(raw.as_bytes()), Err(ImportError::Unsupported(_))));
+}
+
+#[test]
+fn other_json_is_refused() {
+    assert!(matches!(open(br#"{"a":1,"b":[]}"#), Err(ImportError::OtherJson(names)) if names == "a, b"));
+    assert!(matches!(open(br#"{"traceEvents":[]}"#), Err(ImportError::Unsupported(_))));
+    assert!(matches!(open(br#"{"nodes":[{"id":"x"}]}"#), Err(ImportError::Json(_))));
+    assert!(matches!(open(br#"{"nodes":[]}"#), Err(ImportError::Lacks(_))));
+}
+
+#[test]
+fn long_stacks_lose_their_outer_callers() {
+    let frames: Vec<String> = (0..5000).map(|at| format!("{{\"name\":\"f{at}\"}}")).collect();
+    let stack: Vec<String> = (0..5000).map(|at| at.to_string()).collect();
+    let text = format!(
+        r#"{{"shared":{{"frames":[{}]}},"profiles":[{{"unit":"none","samples":[[{}]],"weights":[1]}}]}}"#,
+        frames.join(","),
+        stack.join(",")
+    );
+    let mut source = open(text.as_bytes()).expect("a profile");
+    let all = lines(&mut source);
+    assert!(all[0].starts_with("[unknown] samples f904;") && all[0].ends_with("f4999 1") && source.profile.cut == 1);
+}

@@ -1,0 +1,169 @@
+//! Profiles of other tools, compared with what those tools print for the same files.
+
+use std::collections::BTreeMap;
+use std::io::{Read, Write};
+use std::net::TcpListener;
+use std::path::PathBuf;
+
+use crate::common::{data, program, run};
+
+fn imported(name: &str) -> PathBuf {
+    data("imported").join(name)
+}
+
+/// Periods by function of one event, with those of all samples under the empty name.
+fn periods(file: &str, event: &str, args: &[&str]) -> BTreeMap<String, u64> {
+    let mut command = program();
+    command.arg("report").arg(imported(file)).args([
+        "--event",
+        event,
+        "--format",
+        "json",
+        "-s",
+        "sym",
+        "--no-children",
+    ]);
+    let output = run(command.args(args));
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout).expect("json");
+    let event = &report["events"][0];
+    let period = |of: &serde_json::Value| of["period"].as_u64().expect("a period");
+    let rows = event["rows"].as_array().expect("rows").iter();
+    let mut found: BTreeMap<_, _> =
+        rows.map(|row| (row["sym"].as_str().expect("a name").to_owned(), period(row))).collect();
+    found.retain(|_, period| *period > 0);
+    found.insert(String::new(), found.values().sum());
+    found
+}
+
+/// The flat values of `go tool pprof -top -nodecount=20 -nodefraction=0`, and the total under the empty name.
+fn flat(file: &str) -> BTreeMap<String, u64> {
+    let text = std::fs::read_to_string(imported(file)).expect("read");
+    let number = |word: &str| word.trim_end_matches(|c: char| !c.is_ascii_digit()).parse::<u64>().ok();
+    let mut found = BTreeMap::new();
+    for line in text.lines() {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        if let ["Showing", "nodes", "accounting", "for", .., total, "total"] = words[..] {
+            found.insert(String::new(), number(total).expect("a total"));
+        }
+        let [flat, percent, _, _, _, name, ..] = words[..] else { continue };
+        if let Some(flat) = number(flat).filter(|flat| *flat > 0 && percent.ends_with('%')) {
+            found.insert(name.to_owned(), flat);
+        }
+    }
+    found
+}
+
+#[test]
+fn go_profiles_have_the_rows_of_go_tool_pprof() {
+    for (file, event) in [
+        ("go-cpu", "cpu"),
+        ("go-heap", "inuse_space"),
+        ("go-heap", "alloc_space"),
+        ("go-heap", "alloc_objects"),
+        ("go-mutex", "delay"),
+        ("go-mutex", "contentions"),
+        ("go-block", "delay"),
+    ] {
+        let theirs = flat(&format!("{file}.{event}.top.txt"));
+        assert!(theirs.len() > 1, "{file} {event}");
+        assert_eq!(periods(&format!("{file}.pprof"), event, &[]), theirs, "{file} {event}");
+    }
+}
+
+#[test]
+fn labels_filter_samples() {
+    let of = |args: &[&str]| periods("go-cpu.pprof", "cpu", args)[""];
+    let (all, one, other) = (of(&[]), of(&["--where", "http_path == \"/a\""]), of(&["--where", "http_path != \"/a\""]));
+    assert!(one > 0 && other > 0 && one + other == all, "{one} {other} {all}");
+    let mut command = program();
+    command.arg("report").arg(imported("go-cpu.pprof")).args(["-s", "cpu.http_path", "--format", "csv"]);
+    let text = String::from_utf8(run(&mut command).stdout).expect("utf8");
+    assert!(text.lines().any(|line| line.split(',').any(|cell| cell == "/b")), "{text}");
+}
+
+/// Our reader of V8's files against sums computed from the JSON alone.
+#[test]
+fn node_profiles_have_their_sums() {
+    let json = |name: &str| -> serde_json::Value {
+        serde_json::from_slice(&std::fs::read(imported(name)).expect("read")).expect("json")
+    };
+    let heap = json("node.heapprofile");
+    let mut sums: BTreeMap<String, u64> = BTreeMap::new();
+    let mut open = vec![&heap["head"]];
+    while let Some(node) = open.pop() {
+        let name = node["callFrame"]["functionName"].as_str().expect("a name");
+        let size = node["selfSize"].as_u64().expect("a size");
+        if size > 0 {
+            *sums.entry(if name.is_empty() { "(anonymous)".to_owned() } else { name.to_owned() }).or_default() += size;
+            *sums.entry(String::new()).or_default() += size;
+        }
+        open.extend(node["children"].as_array().expect("children"));
+    }
+    assert_eq!(periods("node.heapprofile", "size", &[]), sums);
+    let cpu = json("node.cpuprofile");
+    let span = cpu["endTime"].as_u64().expect("end") - cpu["startTime"].as_u64().expect("start");
+    let first = cpu["timeDeltas"][0].as_u64().expect("a delta");
+    let ours = periods("node.cpuprofile", "cpu", &[]);
+    assert_eq!(ours[""], (span - first) * 1000);
+    assert!(ours["fib"] > ours[""] / 4, "{ours:?}");
+}
+
+/// What this program exports, it reads again with the same figures.
+#[test]
+fn exports_are_read_again() {
+    let folded = |file: &std::path::Path, event: &str| {
+        let mut command = program();
+        command.arg("export").arg(file).args(["--event", event, "--to", "folded", "-o", "-"]);
+        let text = String::from_utf8(run(&mut command).stdout).expect("utf8");
+        let mut lines: Vec<String> =
+            text.lines().map(|line| line.split_once(';').map_or(line, |(_, rest)| rest).to_owned()).collect();
+        lines.sort();
+        lines
+    };
+    let dir = tempfile::tempdir().expect("dir");
+    let first = imported("go-heap.pprof");
+    for (to, event) in [("pprof", "alloc_space"), ("speedscope", "bytes"), ("firefox", "bytes")] {
+        let path = dir.path().join(to);
+        let mut command = program();
+        run(command.arg("export").arg(&first).args(["--event", "alloc_space", "--to", to, "-o"]).arg(&path));
+        assert_eq!(folded(&path, event), folded(&first, "alloc_space"), "{to}");
+    }
+}
+
+#[test]
+fn two_profiles_are_compared() {
+    let mut command = program();
+    command.arg("diff").arg(imported("go-cpu.pprof")).arg(data("fp-spin.data")).args(["--format", "json", "-s", "sym"]);
+    let output = run(&mut command);
+    let text = String::from_utf8(output.stdout).expect("utf8");
+    assert!(text.contains("main.burn") && text.contains("spin"), "{text}"); // words: ok
+}
+
+/// A server that answers each request with this text.
+fn serve(status: &'static str, body: Vec<u8>) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("bind");
+    let address = listener.local_addr().expect("address");
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.expect("a connection");
+            let mut request = [0; 4096];
+            let _ = stream.read(&mut request);
+            let head = format!("HTTP/1.1 {status}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n", body.len());
+            let _ = stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(&body));
+        }
+    });
+    format!("http://{address}/debug/pprof/profile")
+}
+
+#[test]
+fn a_server_sends_a_profile() {
+    needs!(crate::common::installed("curl"));
+    let url = serve("200 OK", std::fs::read(imported("go-cpu.pprof")).expect("read"));
+    let mut command = program();
+    let output = run(command.args(["report", &format!("{url}?seconds=1"), "-s", "sym", "--format", "json"]));
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout).expect("json");
+    assert_eq!(report["events"].as_array().map(Vec::len), Some(2));
+    let url = serve("404 Not Found", Vec::new());
+    let output = program().args(["report", &url]).output().expect("runs");
+    assert_eq!(output.status.code(), Some(1));
+}

@@ -31,6 +31,7 @@ use super::code_changes::CodeChanges;
 use super::decode::{GroupShare, Inputs};
 use super::derived::Derived;
 use super::hardware::{HardwareLog, HardwareWords};
+use super::parallelism::Parallelism;
 use super::snapshot::{HostSnapshot, Snapshot};
 use super::summary::SessionSummary;
 use super::text::Texts;
@@ -57,6 +58,8 @@ pub struct IngestState {
     pub(super) tracing: Tracing,
     /// Derived events. Each machine has its own state, because thread and CPU numbers repeat.
     derived: PerHost<Derived>,
+    /// The running threads of each process, if switches are recorded.
+    parallelism: Option<Box<Parallelism>>,
     pub(super) texts: Texts,
     pub(crate) units: Units,
     pub(crate) hardware: Option<HardwareLog>,
@@ -82,6 +85,7 @@ impl IngestState {
             tracing: Tracing::new(info, wants),
             inputs: Inputs::new(info),
             derived: PerHost::default(),
+            parallelism: None,
             texts: Texts::default(),
             units: Units::of(info.arch.clone()),
             hardware: wants.hardware.map(HardwareLog::new),
@@ -249,7 +253,13 @@ impl IngestState {
             return self.sample(input, time, header, body);
         }
         self.summary.count(header.kind);
-        if matches!(header.kind, types::SWITCH | types::SWITCH_CPU_WIDE) && header.misc & misc::SWITCH_OUT == 0 {
+        let is_switch = matches!(header.kind, types::SWITCH | types::SWITCH_CPU_WIDE);
+        let is_out = header.misc & misc::SWITCH_OUT != 0;
+        if is_switch && let Some(parallelism) = &mut self.parallelism {
+            let layout = self.inputs.decoder(input).form_of(header, body).layout;
+            parallelism.switched(&layout.trailer(body).unwrap_or_default(), layout.sample_type, is_out);
+        }
+        if is_switch && !is_out {
             let id = self.inputs.decoder(input).form_of(header, body).layout.trailer(body).unwrap_or_default();
             if header.kind == types::SWITCH_CPU_WIDE && !self.units.is_empty() {
                 self.units.came(id.cpu, id.tid, time, &self.session);
@@ -271,6 +281,7 @@ impl IngestState {
                 }
                 if let Some(change) = self.session.thread_change(&side) {
                     self.derived[self.session.at()].thread_changed(&change);
+                    self.parallelism.iter_mut().for_each(|parallelism| parallelism.follow(&change));
                 }
                 self.session.apply(&side, time);
             }
@@ -300,6 +311,10 @@ impl IngestState {
         self.profile.losses.push(Loss { time, samples: lost, cpu, host: self.session.at() });
         self.units.lose(cpu.map(u32::from), time, lost);
         self.derived[self.session.at()].forget(lost);
+        if let Some(parallelism) = &mut self.parallelism {
+            parallelism.forget();
+            self.profile.ledger.parallelism_gaps += 1;
+        }
     }
 
     pub(crate) fn decode<'a>(&self, input: usize, header: Header, body: &'a [u8]) -> Option<(u16, Sample<'a>)> {
@@ -346,7 +361,7 @@ impl IngestState {
             tasks: self.session.tasks().to_vec(),
             dsos: self.session.dsos.clone(),
             hosts: self.session.hosts().map(|id, host| self.machine(id, host)),
-            has_raw: (0..self.events.len()).map(|event| self.profile.format(event as u16).is_some()).collect(),
+            has_raw: (0..).zip(&self.events).map(|(event, desc)| self.profile.has_recorded_raw(event, desc)).collect(),
             events: self.events.clone(),
             call_graph_modes: self.modes.call_graphs.clone(),
             own_pid: self.running.own_pid,

@@ -43,6 +43,9 @@ pub struct EventDesc {
 
 /// The type of derived events, which no kernel uses.
 const DERIVED: u32 = u32::MAX;
+/// The configs of a derived event whose periods are parts of another event's, by their unit.
+const LATENCY_NS: u64 = 1;
+const LATENCY_COUNT: u64 = 2;
 /// The type of the event of folded stacks; its config is the number of decimals of their counts.
 const DECIMAL: u32 = u32::MAX - 1;
 /// The type of events of other tools' profiles; the config is a unit: 0 counts, 1 nanoseconds, 2 bytes.
@@ -111,6 +114,12 @@ impl EventDesc {
         Self { name: name.to_owned(), attr, ids: Vec::new() }
     }
 
+    /// Returns the event of the time that processes take, derived from an event's samples.
+    pub(crate) fn latency(name: &str, of: &Self) -> Self {
+        let config = if of.unit().is_time() { LATENCY_NS } else { LATENCY_COUNT };
+        Self { attr: Attr { kind: DERIVED, config, ..Attr::default() }, ..Self::derived(name) }
+    }
+
     pub(crate) fn is_derived(&self) -> bool {
         self.attr.kind == DERIVED
     }
@@ -128,7 +137,8 @@ impl EventDesc {
     pub(crate) fn has_durations(&self) -> bool {
         // The scheduler's statistics use the delay as the period (`__perf_count` in include/trace/events/sched.h).
         let is_statistic = self.attr.kind == TYPE_TRACEPOINT && self.name.starts_with("sched:sched_stat_");
-        self.is_derived() || self.is_off_cpu() || is_statistic
+        let is_duration = self.is_derived() && self.attr.config == 0;
+        is_duration || self.is_off_cpu() || is_statistic
     }
 
     /// Returns the unit of its periods.
@@ -136,6 +146,8 @@ impl EventDesc {
         match (self.attr.kind, self.attr.config) {
             (TYPE_SOFTWARE, SW_CPU_CLOCK | SW_TASK_CLOCK) => EventUnit::Nanoseconds,
             (DECIMAL, decimals) => EventUnit::Decimal(decimals.min(19) as u8),
+            (DERIVED, LATENCY_NS) => EventUnit::Nanoseconds,
+            (DERIVED, LATENCY_COUNT) => EventUnit::Count,
             (IMPORTED, 1) => EventUnit::Nanoseconds,
             (IMPORTED, 2) => EventUnit::Bytes,
             _ if self.has_durations() => EventUnit::Nanoseconds,

@@ -39,6 +39,7 @@ use chain::{Chain, fingerprint};
 use stack_cache::StackCache;
 
 use crate::event::format::Format;
+use crate::kernel::attr::sample;
 use crate::perfdata::{EventDesc, EventUnit};
 use crate::record::Sample;
 use crate::session::dso::Dsos;
@@ -198,6 +199,11 @@ impl Profile {
 
     pub(crate) fn set_format(&mut self, event: u16, format: Arc<Format>) {
         self.formats.insert(event, format);
+    }
+
+    /// Returns whether an event's samples have the raw data of their records, not values that were added to them.
+    pub(crate) fn has_recorded_raw(&self, event: u16, desc: &EventDesc) -> bool {
+        desc.attr.sample_type & sample::RAW != 0 && self.formats.contains_key(&event)
     }
 
     /// Returns the fields of a tracepoint; `None` for other events.

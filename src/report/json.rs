@@ -33,10 +33,12 @@ pub(super) fn row(
     }
     out.insert("children_pct".into(), json!(round(row.children.percent_of(&table.whole))));
     for field in table.fields {
-        if let TopField::Mode(mode) = field {
-            let share = table.weight(row, *mode).percent_of(&table.whole);
-            out.insert(field.column().name.into_owned(), json!(round(share)));
-        }
+        let share = match field {
+            TopField::Mode(mode) => table.weight(row, *mode).percent_of(&table.whole),
+            TopField::Latency => table.latency.of_row(row).percent_of(&table.latency.whole),
+            _ => continue,
+        };
+        out.insert(field.column().name.into_owned(), json!(round(share)));
     }
     if let Some((spec, chains)) = chains {
         let name = if spec.direction == Direction::Callers { "callers" } else { "callees" };

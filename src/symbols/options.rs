@@ -22,6 +22,8 @@ pub struct SymbolOptions {
     pub same_kernel: bool,
     /// The root of the profiled machine's files.
     pub symfs: Option<PathBuf>,
+    /// Whether that directory itself contains all files, by their names.
+    pub flat: bool,
     /// The kernel's symbols; `None` for no kernel names.
     pub kallsyms: Option<PathBuf>,
     /// The recorded kernel's image, used before its kallsyms.

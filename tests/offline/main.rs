@@ -20,6 +20,7 @@ mod identity;
 mod imported;
 mod json;
 mod judges;
+mod latency;
 mod listed;
 mod locks;
 mod mcp;

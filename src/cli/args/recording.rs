@@ -33,9 +33,9 @@ pub(crate) struct RecordingArgs {
 /// Sources of a recording's names.
 #[derive(Clone, Debug, Default, ClapArgs)]
 pub(crate) struct NameArgs {
-    /// Root directory with the recorded machine's files
-    #[arg(long, value_name = "DIR")]
-    pub(crate) symfs: Option<PathBuf>,
+    /// Root directory with the recorded machine's files; DIR,flat has all files in DIR itself
+    #[arg(long, value_name = "DIR[,LAYOUT]", value_parser = Symfs::parse)]
+    pub(crate) symfs: Option<Symfs>,
     /// The recorded machine's /proc/kallsyms
     #[arg(long, value_name = "FILE")]
     pub(crate) kallsyms: Option<PathBuf>,
@@ -54,6 +54,27 @@ pub(crate) struct NameArgs {
     /// Show an address without a symbol on its own, like perf report, instead of its function by the unwind tables
     #[arg(long)]
     pub(crate) no_bounds: bool,
+}
+
+/// A directory with the recorded machine's files.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Symfs {
+    pub(crate) dir: PathBuf,
+    /// Whether it contains the files themselves, without their directories.
+    pub(crate) flat: bool,
+}
+
+impl Symfs {
+    /// Parses `DIR`, `DIR,flat` or `DIR,hierarchy` (perf-report(1), --symfs).
+    #[expect(clippy::unnecessary_wraps, reason = "a parser of clap")]
+    fn parse(text: &str) -> Result<Self, std::convert::Infallible> {
+        let (dir, flat) = match text.rsplit_once(',') {
+            Some((dir, "flat")) => (dir, true),
+            Some((dir, "hierarchy")) => (dir, false),
+            _ => (text, false),
+        };
+        Ok(Self { dir: dir.into(), flat })
+    }
 }
 
 impl RecordingArgs {

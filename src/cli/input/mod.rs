@@ -222,7 +222,7 @@ fn check_names(names: &NameArgs) -> anyhow::Result<()> {
 
 /// Returns a warning about a root directory that does not exist. perf ignores it as well.
 fn missing_root(names: &NameArgs) -> Option<String> {
-    let root = names.symfs.as_ref().filter(|root| !root.is_dir())?;
+    let root = names.symfs.as_ref().map(|symfs| &symfs.dir).filter(|root| !root.is_dir())?;
     let root = root.display();
     Some(format!(
         "--symfs {root}: not a directory, so files have no symbols; name the root of the recorded machine's files"
@@ -261,7 +261,8 @@ fn symbols(
         same_kernel: has_own && args.names.symfs.is_none(),
         strangers,
         authors: info.authors.clone(),
-        symfs: args.names.symfs.clone(),
+        symfs: args.names.symfs.as_ref().map(|symfs| symfs.dir.clone()),
+        flat: args.names.symfs.as_ref().is_some_and(|symfs| symfs.flat),
         bounds: !args.names.no_bounds,
         kallsyms: args.names.kallsyms.clone().or_else(|| has_own.then(|| "/proc/kallsyms".into())),
         vmlinux: args.names.vmlinux.clone(),

@@ -9,6 +9,7 @@ use crate::perfdata::EventDesc;
 use crate::session::Origin;
 
 use super::IngestState;
+use crate::ingest::parallelism::{self, LATENCY, Parallelism, has_switches};
 use crate::ingest::switches::Switches;
 
 /// How events are opened.
@@ -90,6 +91,27 @@ impl IngestState {
             self.profile.learn_event(self.events.len() as u16, &event);
             self.events.push(event);
         }
+        self.measure_latency(tracing);
+    }
+
+    /// Adds the latency profile of the clock, if a recording has context switches.
+    fn measure_latency(&mut self, tracing: &[u8]) {
+        let is_free = self.parallelism.is_none() && !self.derived.are_many();
+        let Some(clock) = self.modes.clock.filter(|_| is_free) else { return };
+        let origin = self.session.origin();
+        if origin == Origin::Live || !has_switches(&self.events) {
+            return;
+        }
+        let switches = Switches::among(&self.events, tracing, origin);
+        let event = EventDesc::latency(LATENCY, &self.events[usize::from(clock)]);
+        let at = self.events.len() as u16;
+        self.profile.learn_event(at, &event);
+        for (at, name) in [(clock, &self.events[usize::from(clock)].name), (at, &event.name)] {
+            let Some(format) = parallelism::format(name) else { return };
+            self.profile.set_format(at, format);
+        }
+        self.events.push(event);
+        self.parallelism = Some(Box::new(Parallelism::new(clock, at, switches)));
     }
 
     pub(crate) fn derived(&self) -> impl Iterator<Item = (u16, Vec<u16>)> + '_ {

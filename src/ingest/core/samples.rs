@@ -1,5 +1,6 @@
 //! Applying samples: their task, chain and text, and the durations that they end.
 
+use crate::kernel::attr::sample;
 use crate::profile::{SiteId, TraceId};
 use crate::record::kinds::misc;
 use crate::record::{Header, Sample};
@@ -62,6 +63,9 @@ impl IngestState {
         if live && sample.tid == -1 {
             self.running.name_exited(&mut sample);
         }
+        if let Some(parallelism) = &mut self.parallelism {
+            parallelism.traced(event, &sample, &self.session);
+        }
         if self.units.takes(event) {
             self.times.begin(time);
             let own = self.running.own_pid == Some(sample.pid);
@@ -111,13 +115,31 @@ impl IngestState {
                 }
             };
         }
+        let threads = self.running_threads(event, &sample);
+        let raw = threads.map(u32::to_ne_bytes);
+        let sample = Sample { raw: raw.as_ref().map_or(sample.raw, |raw| raw), ..sample };
         let site = self.profile.add(&mut self.session, &sample, mode, event, trace);
+        self.weigh_latency(threads, &sample, site);
         if let Some(log) = &mut self.hardware {
             let (position, of) = (self.profile.end() - 1, &self.events[usize::from(event)]);
             let rare = of.layout().rare(sample.tail, of.attr.regs_intr).unwrap_or_default();
             log.take(&self.session, &mut self.profile, (&sample, &rare), position);
         }
         self.derive_from(event, &sample, Some(site));
+    }
+
+    /// Returns the number of running threads of a sampled process, for a sample that the latency profile weighs.
+    fn running_threads(&mut self, event: u16, sample: &Sample<'_>) -> Option<u32> {
+        let parallelism = self.parallelism.as_mut().filter(|parallelism| parallelism.clock == event)?;
+        let has_cpu = self.events[usize::from(event)].attr.sample_type & sample::CPU != 0;
+        Some(parallelism.sampled(sample.pid, sample.tid, has_cpu.then_some(sample.cpu)))
+    }
+
+    fn weigh_latency(&mut self, threads: Option<u32>, sample: &Sample<'_>, site: SiteId) {
+        let Some((threads, event)) = threads.zip(self.parallelism.as_ref().map(|of| of.event)) else { return };
+        let threads = u64::from(threads);
+        let weight = sample.period.saturating_add(threads / 2) / threads;
+        self.profile.push_raw(sample.time, site, weight, sample.cpu as u16, event, sample.raw);
     }
 
     fn derive_from(&mut self, event: u16, sample: &Sample<'_>, site: Option<SiteId>) {

@@ -115,6 +115,24 @@ impl ColumnDef {
     }
 }
 
+/// Returns a thread's name with `<N>` in place of each number, so that a pool of threads has one.
+fn pool(comm: &Arc<str>) -> Arc<str> {
+    if !comm.bytes().any(|byte| byte.is_ascii_digit()) {
+        return comm.clone();
+    }
+    let mut name = String::with_capacity(comm.len() + 2);
+    let mut in_number = false;
+    for c in comm.chars() {
+        if !c.is_ascii_digit() {
+            name.push(c);
+        } else if !in_number {
+            name.push_str("<N>");
+        }
+        in_number = c.is_ascii_digit();
+    }
+    name.into()
+}
+
 fn container(of: &ColumnInput<'_>) -> Arc<Container> {
     of.data.session.container(of.task)
 }
@@ -159,6 +177,7 @@ columns! {
     Host = of(&["host"], "Host", |of, _| ColumnValue::Text(of.data.session.host(of.task))).wide(12);
     Cpu = of(&["cpu"], "CPU", |of, _| ColumnValue::Id(of.cpu.into())).number(4);
     Comm = of(&["comm"], "Comm", |of, _| ColumnValue::Text(of.task.comm.clone())).wide(15);
+    CommNodigit = of(&["comm_nodigit"], "Pool", |of, _| ColumnValue::Text(pool(&of.task.comm))).wide(15);
     Program = of(&["program"], "Program", |of, _| ColumnValue::Text(of.task.program.clone())).wide(15);
     Cmdline = of(&["cmdline"], "Command line", |of, _| ColumnValue::Text(of.task.cmdline.clone())).wide(28).of_this_run();
     Pid = of(&["pid", "tgid"], "PID", |of, _| ColumnValue::Id(of.task.pid)).number(7).of_this_run();
@@ -243,6 +262,9 @@ fn place(data: Data<'_>, frame: FrameId) -> String {
     }
 }
 
+/// The field of samples with the number of running threads of their process.
+pub(crate) const PARALLELISM: &str = "parallelism";
+
 /// Stands for all fields of a tracepoint (perf-report(1), --sort).
 pub(crate) const FIELDS: &str = "trace_fields";
 
@@ -272,15 +294,16 @@ pub fn traced(name: &str) -> ColumnKey {
     };
     let names: &'static [&'static str] = Box::leak(Box::new([name]));
     let words: &'static str = Box::leak(format!("by {field}").into());
+    let is_parallelism = field == PARALLELISM;
     let entry = ColumnDef {
         words,
         names,
-        title: field,
+        title: if is_parallelism { "Parallelism" } else { field },
         field: Some(field),
         key: ColumnKey::Traced(name),
         ..of(&[""], "", value)
     };
-    list.push(Box::leak(Box::new(entry.wide(20))));
+    list.push(Box::leak(Box::new(if is_parallelism { entry.number(11) } else { entry.wide(20) })));
     ColumnKey::Traced(name)
 }
 
@@ -418,6 +441,15 @@ mod tests {
         for field in ALL.iter().filter_map(|entry| entry.field) {
             assert!(FIELDS.iter().any(|row| row.name == field), "{field}");
         }
+    }
+
+    #[test]
+    fn threads_of_a_pool_have_one_name() {
+        let of = |comm: &str| pool(&comm.into()).to_string();
+        assert_eq!(
+            [of("worker-12"), of("kworker/1:2-mm"), of("7"), of("nginx")],
+            ["worker-<N>", "kworker/<N>:<N>-mm", "<N>", "nginx"]
+        );
     }
 
     #[test]

@@ -3,6 +3,7 @@
 pub mod busiest;
 pub mod ipc;
 pub mod kept_rows;
+pub(crate) mod latency_weights;
 pub mod lines;
 pub(crate) mod live_rows;
 pub mod mode_weights;

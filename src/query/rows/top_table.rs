@@ -7,6 +7,7 @@ use crate::profile::{Acc, Sym};
 use crate::query::answer::TopLine;
 use crate::query::column::ColumnValue;
 use crate::query::diff::{NormalizeBy, RowDiff};
+use crate::query::rows::latency_weights::LatencyWeights;
 use crate::query::rows::mode_weights::{CpuMode, ModeWeights};
 use crate::query::{ColumnKey, Data, Top, TopRow};
 
@@ -29,6 +30,8 @@ pub enum TopField {
     Old,
     /// Self in a CPU mode; only in reports.
     Mode(CpuMode),
+    /// Self in the latency profile; only in reports.
+    Latency,
     /// A grouping column.
     Key(ColumnKey),
 }
@@ -47,6 +50,7 @@ impl TopField {
             Self::Ipc => of("ipc", "IPC", 6),
             Self::Delta => of("delta", "Δ", 11),
             Self::Old => of("old", "Old", 9),
+            Self::Latency => of("latency_pct", "Latency", 8),
             Self::Mode(CpuMode::Kernel) => of("sys_pct", "sys", 8),
             Self::Mode(CpuMode::User) => of("us_pct", "usr", 8),
             Self::Mode(CpuMode::GuestKernel) => of("guest_sys_pct", "guest sys", 9),
@@ -67,7 +71,7 @@ impl TopField {
             Self::SelfTime if row => Cell::Percent(line.own_percent),
             Self::Samples if row => Cell::Count(line.own.samples),
             Self::Period if row => Cell::Count(line.own.period),
-            Self::SelfTime | Self::Period | Self::Mode(_) => Cell::Empty,
+            Self::SelfTime | Self::Period | Self::Mode(_) | Self::Latency => Cell::Empty,
             Self::Ipc => line.ipc.map_or(Cell::Empty, Cell::Ratio),
             Self::Delta => line.diff.map_or(Cell::Empty, |v| Cell::Text(delta(&v).into())),
             Self::Old => line.diff.map_or(Cell::Empty, |v| value(v.old, v.per)),
@@ -134,6 +138,7 @@ pub(crate) struct TopTable<'a> {
     /// The total that percentages are relative to.
     pub(crate) whole: Acc,
     pub(crate) modes: &'a ModeWeights,
+    pub(crate) latency: &'a LatencyWeights,
     /// The tracepoint whose fields are shown as words instead of numbers.
     pub(crate) words: Option<&'a Format>,
 }
@@ -155,6 +160,7 @@ impl TopTable<'_> {
             TopField::Children => share(row.children),
             TopField::SelfTime => share(row.own),
             TopField::Mode(mode) => share(self.weight(row, mode)),
+            TopField::Latency => Cell::Percent(self.latency.of_row(row).percent_of(&self.latency.whole)),
             TopField::Samples => Cell::Count(row.own.samples),
             TopField::Period => Cell::Count(row.own.period),
             TopField::Ipc => self.top.ipc(row, false).map_or(Cell::Empty, Cell::Ratio),

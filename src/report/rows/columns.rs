@@ -15,6 +15,7 @@ use super::options::ReportOptions;
 /// perf's names of figures (perf-report(1), --fields).
 const FIGURES: &[(&str, TopField)] = &[
     ("overhead", TopField::SelfTime),
+    ("latency", TopField::Latency),
     ("overhead_children", TopField::Children),
     ("overhead_sys", TopField::Mode(CpuMode::Kernel)),
     ("overhead_us", TopField::Mode(CpuMode::User)),
@@ -111,6 +112,8 @@ pub(crate) struct RequestedColumns {
     fields: Option<List>,
     parent: bool,
     modes: bool,
+    /// True if rows are sorted by latency by default.
+    latency: bool,
     /// Default figures of a table; scripts get only those they request.
     counts: bool,
     periods: bool,
@@ -133,6 +136,7 @@ impl RequestedColumns {
             fields: list("--fields", options.fields.as_deref())?,
             parent: options.parent.is_some(),
             modes: options.show_cpu_utilization,
+            latency: options.latency,
             counts: samples || !for_scripts,
             periods: options.show_total_period || !for_scripts,
         })
@@ -186,7 +190,8 @@ impl RequestedColumns {
     /// Default figures, and figures that rows are sorted by.
     fn figures(&self, children: bool) -> Vec<TopField> {
         let modes = [CpuMode::Kernel, CpuMode::User].map(TopField::Mode);
-        let mut out = vec![TopField::Children, TopField::SelfTime];
+        let mut out: Vec<_> = self.latency.then_some(TopField::Latency).into_iter().collect();
+        out.extend([TopField::Children, TopField::SelfTime]);
         out.extend(modes.into_iter().filter(|_| self.modes));
         out.extend(
             [(self.counts, TopField::Samples), (self.periods, TopField::Period)].iter().filter(|f| f.0).map(|f| f.1),
@@ -210,6 +215,7 @@ impl RequestedColumns {
                 first.into_iter().chain(list.fields.iter().copied()).collect()
             }
             (None, Some(list)) if !list.adds => list.fields.clone(),
+            _ if self.latency => vec![TopField::Latency],
             _ => Vec::new(),
         }
     }
@@ -239,6 +245,7 @@ fn whole(word: &str) -> Option<TopField> {
     let figure = FIGURES.iter().find(|(name, _)| *name == word).map(|(_, field)| *field);
     let of_reports = || column::OF_REPORTS.iter().find(|entry| entry.names[0] == word).map(|entry| entry.key);
     let fields = || (word == column::FIELDS).then(|| column::traced(column::FIELDS));
+    let fields = || fields().or_else(|| (word == column::PARALLELISM).then(|| column::traced(word)));
     let key = || ColumnKey::parse_list(word).ok().and_then(|list| list.first().copied());
     figure.or_else(|| of_reports().or_else(fields).or_else(key).map(TopField::Key))
 }
@@ -265,6 +272,7 @@ pub(crate) fn sort(table: &TopTable<'_>, rows: &mut [TopRow], order: &[TopField]
             TopField::Children => by(&|row| row.children.period),
             TopField::Samples => by(&|row| row.own.samples),
             TopField::Mode(mode) => by(&|row| table.weight(row, *mode).period),
+            TopField::Latency => by(&|row| table.latency.of_row(row).period),
             TopField::Ipc | TopField::Delta | TopField::Old => Ordering::Equal,
             TopField::Key(_) => table.cell(b, *field).compare(&table.cell(a, *field)),
         }
@@ -283,6 +291,7 @@ mod tests {
             fields: list("-F", fields),
             parent: false,
             modes: false,
+            latency: false,
             counts: true,
             periods: true,
         };

@@ -14,12 +14,14 @@ use serde_json::Value;
 use crate::engine::offline::Offline;
 use crate::event::format::Format;
 use crate::filter::Filter;
+use crate::ingest::parallelism::LATENCY;
 use crate::panel::row_order::arrange_by_key;
 use crate::panel::text::clean;
 use crate::panel::unit::percent;
 use crate::perfdata::EventUnit;
 use crate::profile::Acc;
 use crate::query::parallel::shared;
+use crate::query::rows::latency_weights::LatencyWeights;
 use crate::query::rows::mode_weights::ModeWeights;
 use crate::query::rows::top_table::{TopField, TopTable, key_text};
 use crate::query::tree::chains::CallTree;
@@ -62,11 +64,17 @@ pub(crate) struct EventRows<'a> {
     columns: Columns,
     fields: Vec<TopField>,
     modes: ModeWeights,
+    latency: LatencyWeights,
     /// Base of percentages.
     whole: Acc,
     lost: u64,
     /// Format of its fields, for a tracepoint.
     format: Option<Arc<Format>>,
+}
+
+/// Returns the event of the latency profile.
+fn latency_event(data: &Data<'_>) -> Option<usize> {
+    data.events.iter().position(|name| name == LATENCY)
 }
 
 impl<'a> EventRows<'a> {
@@ -91,6 +99,11 @@ impl<'a> EventRows<'a> {
             },
             ..TopSpec::default()
         };
+        let other = |fields: &[TopField]| fields.contains(&TopField::Latency).then(|| latency_event(&data)).flatten();
+        let latency = other(&columns.fields).or_else(|| other(&columns.order)).map(|event| {
+            let fold = Aggregate::new(event, filter.clone()).group_by(keys).over(data);
+            Top::build(data, &fold, None, &spec, RowLimit::All { sorted: 0 })
+        });
         let is_filtered = filter.is_some() || marks.is_some();
         let fold = Aggregate::new(event, filter).group_by(keys).over(data);
         let partner = Partner::of(data.events.iter().map(String::as_str), event).filter(|_| fold.traced.is_none());
@@ -112,9 +125,10 @@ impl<'a> EventRows<'a> {
         } else {
             ModeWeights::default()
         };
+        let latency = latency.map_or_else(LatencyWeights::default, |other| LatencyWeights::of(&top, &other));
         let lost = loaded.ingest.core().profile.ledger.lost_of(event);
         let (name, unit) = (&*loaded.event_names[event], data.unit(event));
-        let mut out = Self { data, name, unit, top, columns, fields, modes, whole, lost, format };
+        let mut out = Self { data, name, unit, top, columns, fields, modes, latency, whole, lost, format };
         out.choose(shape);
         out
     }
@@ -140,6 +154,7 @@ impl<'a> EventRows<'a> {
             fields: &self.fields,
             whole: self.whole,
             modes: &self.modes,
+            latency: &self.latency,
             words: None,
         }
     }

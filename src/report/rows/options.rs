@@ -17,7 +17,7 @@ pub(crate) enum ShareOf {
 #[derive(Debug, clap::Args)]
 pub(crate) struct ReportOptions {
     /// Columns in this order: overhead, overhead_children, overhead_sys, overhead_us, overhead_guest_sys,
-    /// overhead_guest_us, sample, period, and keys; +COLUMNS adds to the default
+    /// overhead_guest_us, latency, sample, period, and keys; +COLUMNS adds to the default
     #[arg(short = 'F', long, value_name = "COLUMNS")]
     pub(crate) fields: Option<String>,
     /// Print a column of periods (always on, except for -g folded)
@@ -26,6 +26,9 @@ pub(crate) struct ReportOptions {
     /// Print columns for the kernel and for user code
     #[arg(long, alias = "showcpuutilization")]
     pub(crate) show_cpu_utilization: bool,
+    /// Print shares of the time that processes take, not only of CPU time, and sort by them (record --latency)
+    #[arg(long)]
+    pub(crate) latency: bool,
     /// Base of percentages when samples are filtered [default: relative]
     #[arg(long, value_name = "WHOLE", value_enum)]
     pub(crate) percentage: Option<ShareOf>,

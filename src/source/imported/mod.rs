@@ -44,7 +44,7 @@ pub enum ImportError {
     /// Damaged JSON, or values of other types than the format's.
     #[error("this JSON profile cannot be read: {0}")]
     Json(#[from] serde_json::Error),
-    /// JSON that is none of the known profiles, with the names of its members.
+    /// JSON of another kind than the known profiles, with the names of its members.
     #[error(
         "this JSON is not a profile of V8 (.cpuprofile, .heapprofile), Firefox, samply or speedscope; its members: {0}"
     )]

@@ -210,7 +210,7 @@ pub(super) fn unit_of(name: &str) -> (EventUnit, u64) {
     }
 }
 
-/// Rounds a time or weight; negative ones and those that are no number are 0.
+/// Rounds a time or weight; negative ones and NaN become 0.
 pub(super) fn rounded(value: f64) -> u64 {
     value.round() as u64
 }

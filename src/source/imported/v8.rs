@@ -48,7 +48,7 @@ pub(super) struct CallFrame {
 }
 
 impl CallFrame {
-    /// Returns the stack of a call from another stack; the root of the tree is no call.
+    /// Returns the stack of a call from another stack; the root of the tree does not count as a call.
     pub(super) fn called_from(&self, parent: u32, out: &mut ImportedProfile) -> u32 {
         if parent == ROOT && self.function_name == "(root)" {
             return ROOT;

@@ -77,9 +77,13 @@ impl<'a> FileSearch<'a> {
         if let Some(file) = self.mapped() {
             return Ok(FoundFile { file, proven: true });
         }
-        let whole = Path::new(OsStr::from_bytes(&self.dso.raw_path));
+        let flat = |path: &'a Path| path.file_name().map_or(path, Path::new);
+        let is_flat = self.options.symfs.is_some() && self.options.flat;
+        let layout = |path: &'a Path| if is_flat { flat(path) } else { path };
+        let whole = layout(Path::new(OsStr::from_bytes(&self.dso.raw_path)));
+        let other = layout(self.path());
         // The kernel appends ` (deleted)` to deleted files, but a name may also end like this.
-        self.at(whole).or_else(|error| if self.path() == whole { Err(error) } else { self.at(self.path()) })
+        self.at(whole).or_else(|error| if other == whole { Err(error) } else { self.at(other) })
     }
 
     /// Opens the file that a process has mapped at the DSO's addresses.
@@ -196,7 +200,7 @@ impl<'a> FileSearch<'a> {
     }
 
     /// Returns the file's path when it was mapped.
-    pub(crate) fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &'a Path {
         let raw = self.dso.raw_path.strip_suffix(b" (deleted)").unwrap_or(&self.dso.raw_path);
         Path::new(OsStr::from_bytes(raw))
     }

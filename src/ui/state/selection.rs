@@ -135,7 +135,7 @@ impl RowChoice {
             TopField::Children => Order::Children,
             TopField::SelfTime | TopField::Period => Order::SelfTime,
             TopField::Samples => Order::Samples,
-            TopField::Delta | TopField::Old | TopField::Mode(_) => Order::Delta,
+            TopField::Delta | TopField::Old | TopField::Mode(_) | TopField::Latency => Order::Delta,
             TopField::Ipc => Order::Ipc,
             TopField::Key(key) => Order::By(key),
         };

@@ -10,13 +10,15 @@ use regex::Regex;
 use crate::engine::IntakeOptions;
 use crate::engine::offline::Offline;
 use crate::event::base_name;
+use crate::ingest::parallelism::LATENCY;
 use crate::kernel::attr::{TYPE_TRACEPOINT, sample};
-use crate::lang::nearest_hint;
+use crate::lang::{counted, nearest_hint};
 use crate::panel;
 use crate::perfdata::EventDesc;
-use crate::query::ColumnKey;
+use crate::query::rows::top_table::TopField;
 use crate::query::tree::heaviest_chain::ApartBy;
 use crate::query::tree::stack_marks::{StackMarks, StackRules};
+use crate::query::{ColumnKey, column};
 use crate::report::json;
 use crate::report::rows::columns::RequestedColumns;
 use crate::report::rows::stdio::{self, OnlyValue};
@@ -117,6 +119,8 @@ pub(crate) fn run(args: ReportArgs) -> anyhow::Result<u8> {
     let columns = typed.columns(own, children);
     let keys = columns.keys.clone();
     let by_children = children && (args.children || as_perf);
+    let shows_latency = columns.fields.iter().chain(&columns.order).any(|field| *field == TopField::Latency)
+        || keys.contains(&column::traced(column::PARALLELISM));
     let has_chains = info.chains || args.branch_history;
     let chains = call_graph::of(&args, children, as_perf && has_chains && !args.hierarchy)?;
     let wants = IntakeOptions {
@@ -148,6 +152,14 @@ pub(crate) fn run(args: ReportArgs) -> anyhow::Result<u8> {
         return counts.print(&loaded, args.format);
     }
     keys.iter().filter_map(|key| key.traced()).try_for_each(|name| is_recorded(&loaded, name))?;
+    if shows_latency && !loaded.event_names.iter().any(|name| name == LATENCY) {
+        return Err(usage("the recording has no context switches of the clock's threads; use record --latency"));
+    }
+    let gaps = loaded.ingest.core().profile.ledger.parallelism_gaps;
+    if shows_latency && gaps > 0 {
+        let times = counted(gaps, "time");
+        complain(&format!("latency is inexact: records were lost {times}, perhaps context switches"));
+    }
     if args.coverage {
         return coverage(&loaded, args.format);
     }

@@ -187,7 +187,8 @@ impl Row<'_> {
                 | TopField::Period
                 | TopField::Ipc
                 | TopField::Old
-                | TopField::Mode(_) => {
+                | TopField::Mode(_)
+                | TopField::Latency => {
                     let style = if line.depth > 0 { on.theme.dim } else { on.theme.text };
                     cell(span, &span.field.cell(line), style, on);
                 }

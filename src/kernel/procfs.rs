@@ -326,6 +326,21 @@ pub(crate) fn memory_of(pid: i32, map: &ProcMapping) -> io::Result<Vec<u8>> {
     memory(pid, map.start, map.end.saturating_sub(map.start).min(MOST) as usize)
 }
 
+pub(crate) fn link(path: &str) -> Option<String> {
+    Some(fs::read_link(path).ok()?.to_string_lossy().into_owned())
+}
+
+/// Returns the open files of all processes, for a limited time.
+pub(crate) fn open_files(patience: Duration) -> Vec<(i32, i32, String)> {
+    let until = Instant::now() + patience;
+    let mut found = Vec::new();
+    for pid in processes().into_iter().take_while(|_| Instant::now() < until) {
+        let link_of = |fd: i32| Some((pid, fd, link(&format!("/proc/{pid}/fd/{fd}"))?));
+        found.extend(numbers(&format!("/proc/{pid}/fd")).filter_map(link_of));
+    }
+    found
+}
+
 /// The running kernel's memory, an ELF file (Documentation/filesystems/proc.rst).
 pub(crate) fn kcore() -> io::Result<fs::File> {
     fs::File::open("/proc/kcore")

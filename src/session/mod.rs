@@ -27,6 +27,7 @@ use hashbrown::HashMap;
 use rustc_hash::FxHashMap;
 
 pub use crate::kernel::blocked::BlockedThread;
+pub use crate::kernel::sockets::TcpSocket;
 use crate::kernel::{cgroup, procfs};
 use crate::record::Record;
 use crate::record::open_spans::ThreadChange;

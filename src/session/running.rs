@@ -3,12 +3,14 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::kernel::{blocked, procfs};
+use rustc_hash::FxHashMap;
+
+use crate::kernel::{blocked, procfs, sockets};
 use crate::record::kinds::{FileId, Mmap, TaskRecord};
 
 use super::host::Thread;
 use super::space::AddressSpace;
-use super::{BlockedThread, MAX_TOLD, Origin, Session, SideBandEvent, is_unnamed, unnamed};
+use super::{BlockedThread, MAX_TOLD, Origin, Session, SideBandEvent, TcpSocket, is_unnamed, unnamed};
 
 /// The maximum number of blocked threads to look up: each takes three reads.
 const MAX_BLOCKED: usize = 1 << 14;
@@ -161,6 +163,32 @@ impl Session {
 
     pub(crate) fn blocked(&self) -> Vec<BlockedThread> {
         if self.origin == Origin::Live { blocked::threads(MAX_BLOCKED) } else { Vec::new() }
+    }
+
+    /// Returns the TCP sockets of a live machine in all its network namespaces; `None` for a recording.
+    pub(crate) fn tcp_sockets(&self) -> Option<Vec<TcpSocket>> {
+        (self.origin == Origin::Live).then(sockets::tcp_sockets)
+    }
+
+    /// Returns a process for each socket of a live machine, by the socket's inode.
+    pub(crate) fn socket_owners(&self) -> FxHashMap<u32, i32> {
+        if self.origin == Origin::Live { sockets::socket_owners() } else { FxHashMap::default() }
+    }
+
+    /// Returns the open files of all processes of a live machine: process, descriptor, and its link in /proc.
+    pub(crate) fn open_files(&self) -> Vec<(i32, i32, String)> {
+        const PATIENCE: Duration = Duration::from_millis(300);
+        if self.origin == Origin::Live { procfs::open_files(PATIENCE) } else { Vec::new() }
+    }
+
+    /// Returns the link of a live process's open file: its path, or its kind and number.
+    pub(crate) fn open_file(&self, pid: i32, fd: i32) -> Option<String> {
+        (self.origin == Origin::Live).then(|| procfs::link(&format!("/proc/{pid}/fd/{fd}"))).flatten()
+    }
+
+    /// Returns the working directory of a live process.
+    pub(crate) fn working_directory(&self, pid: i32) -> Option<String> {
+        (self.origin == Origin::Live).then(|| procfs::link(&format!("/proc/{pid}/cwd"))).flatten()
     }
 
     /// Returns a number in a running process's memory; `None` for a recording, or if it cannot be read.

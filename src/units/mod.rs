@@ -62,6 +62,11 @@ units! {
     llcstat,
     tlbstat;
 
+    /// Connections and files.
+    io:
+    tcp,
+    files;
+
     /// Static probes of programs, and changes in the kernel.
     system:
     usdt,

@@ -160,6 +160,142 @@ fn parts_of_time() -> Stage {
     s
 }
 
+const ENDS: &str = "unsigned short sport;unsigned short dport;unsigned short family;unsigned short protocol;\
+                    u8 saddr[4];u8 daddr[4];u8 saddr_v6[16];u8 daddr_v6[16]";
+
+/// A stage of `tcp` with its events.
+pub fn tcp() -> Stage {
+    let mut s = stage("tcp", &[]);
+    let with = |own: &'static str| own.split(';').chain(ENDS.split(';')).filter(|field| !field.is_empty());
+    let fields: [(&str, &str); 5] = [
+        ("sock:inet_sock_set_state", "long skaddr;int oldstate;int newstate"),
+        ("sock:inet_sk_error_report", "int error"),
+        ("tcp:tcp_retransmit_skb", "long skaddr"),
+        ("tcp:tcp_send_reset", "long skaddr;int reason"),
+        ("tcp:tcp_receive_reset", "long skaddr"),
+    ];
+    for (role, (name, own)) in fields.into_iter().enumerate() {
+        let fields: Vec<&str> = with(own).collect();
+        s.event(role, name, &fields, "\"reason=%s\", __print_symbolic(REC->reason, { 1, \"NO_SOCKET\" })");
+    }
+    let drop = ["long location", "long rx_sk", "unsigned short protocol", "int reason"];
+    s.event(5, "skb:kfree_skb", &drop, "\"reason: %s\", __print_symbolic(REC->reason, { 3, \"NO_SOCKET\" })");
+    s.call(7, "web");
+    s.call(8, "db");
+    s
+}
+
+/// An address of IPv4 as a tracepoint has it.
+const fn v4(ip: [u8; 4]) -> i64 {
+    u32::from_le_bytes(ip) as i64
+}
+
+/// An event of a socket: its own values, then the ports and the addresses of both ends.
+pub fn socket(s: &mut Stage, role: usize, after: u64, task: i32, own: &[i64], ports: [i64; 2], ips: [[u8; 4]; 2]) {
+    let hit = perfprof_tui::units::kit::UnitSample { pid: task, tid: task, ..s.hit(role, after) };
+    let ends = [ports[0], ports[1], 2, 6, v4(ips[0]), v4(ips[1])];
+    let values: Vec<Value<'_>> = own.iter().chain(&ends).map(|n| Value::N(*n)).collect();
+    s.give(hit, &values);
+}
+
+pub const HERE: [u8; 4] = [10, 0, 0, 1];
+pub const THERE: [u8; 4] = [10, 0, 3, 7];
+pub const CLIENT: [u8; 4] = [10, 0, 9, 9];
+
+/// "web" connects to a database: one connection after 2 ms, which loses a packet and ends 20 ms later, three refused
+/// ones. "db" accepts a client, which resets the connection. A packet for a port without a socket is dropped.
+fn tcp_peers() -> Stage {
+    let mut s = tcp();
+    socket(&mut s, 0, 0, 8, &[0xd0, 7, 10], [5432, 0], [[0; 4], [0; 4]]);
+    socket(&mut s, 0, MS, 7, &[0xa0, 7, 2], [0, 5432], [HERE, THERE]);
+    socket(&mut s, 0, 3 * MS, 0, &[0xa0, 2, 1], [40_000, 5432], [HERE, THERE]);
+    socket(&mut s, 2, 9 * MS, 0, &[0xa0], [40_000, 5432], [HERE, THERE]);
+    socket(&mut s, 0, 23 * MS, 7, &[0xa0, 1, 4], [40_000, 5432], [HERE, THERE]);
+    socket(&mut s, 0, 23 * MS, 0, &[0xa0, 4, 7], [40_000, 5432], [HERE, THERE]);
+    for i in 0..3u64 {
+        let (at, port) = ((30 + i) * MS, 40_001 + i as i64);
+        socket(&mut s, 0, at, 7, &[0xb0, 7, 2], [0, 5432], [HERE, THERE]);
+        socket(&mut s, 4, at + 100 * US, 0, &[0xb0], [port, 5432], [HERE, THERE]);
+        socket(&mut s, 0, at + 100 * US, 0, &[0xb0, 2, 7], [port, 5432], [HERE, THERE]);
+        socket(&mut s, 1, at + 100 * US, 0, &[111], [port, 5432], [HERE, THERE]);
+    }
+    socket(&mut s, 0, 40 * MS, 0, &[0xc0, 10, 3], [5432, 50_000], [HERE, CLIENT]);
+    socket(&mut s, 0, 40 * MS, 0, &[0xc0, 3, 1], [5432, 50_000], [HERE, CLIENT]);
+    socket(&mut s, 4, 45 * MS, 0, &[0xc0], [5432, 50_000], [HERE, CLIENT]);
+    socket(&mut s, 0, 45 * MS, 0, &[0xc0, 1, 7], [5432, 50_000], [HERE, CLIENT]);
+    socket(&mut s, 1, 45 * MS, 0, &[104], [5432, 50_000], [HERE, CLIENT]);
+    socket(&mut s, 0, 46 * MS, 0, &[0xc8, 10, 3], [5432, 50_001], [HERE, CLIENT]);
+    socket(&mut s, 0, 46 * MS, 0, &[0xc8, 3, 1], [5432, 50_001], [HERE, CLIENT]);
+    socket(&mut s, 3, 47 * MS, 0, &[0, 1], [81, 50_002], [HERE, CLIENT]);
+    let stack = s.stack(&["main", "ip_rcv_[k]", "tcp_v4_rcv_[k]", "sk_skb_reason_drop_[k]"]);
+    let drop = perfprof_tui::units::kit::UnitSample { stack, ..s.hit(5, 47 * MS) };
+    s.give(drop, &[Value::N(0x99), Value::N(0), Value::N(0x800), Value::N(3)]);
+    s.until(1000 * MS);
+    s
+}
+
+/// The numbers of read, write, openat and close on this machine.
+pub const FILE_CALLS: [i64; 4] = if cfg!(target_arch = "aarch64") { [63, 64, 56, 57] } else { [0, 1, 257, 3] };
+
+/// A stage of `files` with its events, and two processes.
+pub fn files() -> Stage {
+    let mut s = stage("files", &[]);
+    s.event(0, "syscalls:sys_enter_openat", &["int dfd", "char __filename_val[32]", "int flags"], "\"\"");
+    s.event(4, "raw_syscalls:sys_enter", &["long id", "char args[48]"], "\"\"");
+    s.event(5, "raw_syscalls:sys_exit", &["long id", "long ret"], "\"\"");
+    s.call(1, "app");
+    s.call(2, "logger");
+    s
+}
+
+/// A thread's call on a descriptor returns after a time.
+pub fn file_call(s: &mut Stage, after: u64, took: u64, tid: i32, number: i64, fd: &str, result: i64) {
+    let hit = |s: &Stage, role, time| perfprof_tui::units::kit::UnitSample { pid: tid, tid, ..s.hit(role, time) };
+    let enter = hit(s, 4, after);
+    s.give(enter, &[Value::N(number), Value::T(fd)]);
+    let exit = hit(s, 5, after + took);
+    s.give(exit, &[Value::N(number), Value::N(result)]);
+}
+
+/// A thread's call opens a file, and returns after a time.
+pub fn open_file(s: &mut Stage, after: u64, took: u64, tid: i32, path: &str, result: i64) {
+    let hit = |s: &Stage, role, time| perfprof_tui::units::kit::UnitSample { pid: tid, tid, ..s.hit(role, time) };
+    let enter = hit(s, 0, after);
+    s.give(enter, &[Value::N(-100), Value::T(path), Value::N(0)]);
+    let exit = hit(s, 5, after + took);
+    s.give(exit, &[Value::N(FILE_CALLS[2]), Value::N(result)]);
+}
+
+/// A stage of `syscalls` whose records have arguments and the paths of openat.
+pub fn syscalls_with_arguments() -> Stage {
+    let mut s = stage("syscalls", &["--paths"]);
+    s.event(0, "raw_syscalls:sys_enter", &["long id", "char args[48]"], "\"\"");
+    s.event(1, "raw_syscalls:sys_exit", &["long id", "long ret"], "\"\"");
+    s.event(2, "syscalls:sys_enter_openat", &["char __filename_val[32]"], "\"\"");
+    s.call(1, "app");
+    s
+}
+
+/// "app" reads a database and misses its configuration; "logger" writes a log and closes it.
+fn file_users() -> Stage {
+    let [read, write, _, close] = FILE_CALLS;
+    let mut s = files();
+    open_file(&mut s, MS, 10 * US, 1, "/var/lib/db/data", 3);
+    for i in 0..4 {
+        file_call(&mut s, (2 + 3 * i) * MS, 2 * MS, 1, read, "\u{3}", 8192);
+    }
+    for i in 0..3 {
+        open_file(&mut s, (20 + i) * MS, 5 * US, 1, "/etc/app.conf", -2);
+    }
+    open_file(&mut s, 30 * MS, 10 * US, 2, "/var/log/app.log", 3);
+    file_call(&mut s, 31 * MS, 20 * US, 2, write, "\u{3}", 100);
+    file_call(&mut s, 32 * MS, 40 * MS, 2, write, "\u{3}", -28);
+    file_call(&mut s, 80 * MS, US, 2, close, "\u{3}", 0);
+    file_call(&mut s, 81 * MS, US, 2, read, "\u{3}", 1);
+    s.until(1000 * MS);
+    s
+}
+
 /// The count of a counter in the `ns` nanoseconds before a time.
 pub fn counted(role: usize, cpu: u32, until: u64, ns: u64, n: u64, running_percent: f64) -> CountedEvents {
     CountedEvents { role, cpu, from: until - ns, until, n, running_percent }
@@ -383,6 +519,8 @@ pub fn scene(name: &str) -> Stage {
         }
         "waits" => parts_of_time(),
         "locks" => lock_chain(),
+        "tcp" => tcp_peers(),
+        "files" => file_users(),
         "wakeups" => {
             let mut s = sched(name, &["-g"]);
             run_queue(&mut s);

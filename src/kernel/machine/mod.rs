@@ -4,3 +4,4 @@ pub mod cgroup;
 pub mod cpus;
 pub mod host;
 pub mod identity;
+pub mod sockets;

@@ -38,6 +38,11 @@ impl Num {
         self.0.number(raw).unwrap_or(0)
     }
 
+    /// Returns the bytes of a field that is an array.
+    pub(crate) fn bytes<'a>(&self, raw: &'a [u8]) -> &'a [u8] {
+        self.0.bytes(raw).unwrap_or_default()
+    }
+
     pub(crate) fn tid(&self, raw: &[u8]) -> i32 {
         self.get(raw) as i32
     }
@@ -54,7 +59,7 @@ impl Text {
 
     /// Returns the bytes up to the first NUL.
     pub(crate) fn bytes<'a>(&self, raw: &'a [u8]) -> &'a [u8] {
-        until_nul(self.0.0.bytes(raw).unwrap_or_default())
+        until_nul(self.0.bytes(raw))
     }
 }
 

@@ -167,8 +167,17 @@ impl CallTables {
     }
 }
 
+/// The highest number of a system call on any architecture, and some room for new ones.
+const HIGHEST: i64 = 600;
+
+/// Returns the calls of an architecture's native ABI: their numbers and names. The empty name is this machine's.
+pub(crate) fn native_calls(arch: &str) -> impl Iterator<Item = (i64, &'static str)> {
+    let tables = CallTables::of(arch);
+    (0..HIGHEST).filter_map(move |number| Some((number, tables.known(Call { number, abi: Abi::Native })?)))
+}
+
 /// Returns the name of an error number on x86, Arm and most other architectures, or the number if it is unknown.
-pub(super) fn error_name(errno: u32) -> String {
+pub(crate) fn error_name(errno: u32) -> String {
     let known = syscalls::Errno::new(errno as i32).name();
     known.map_or_else(|| errno.to_string(), str::to_owned)
 }

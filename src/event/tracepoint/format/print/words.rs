@@ -7,14 +7,14 @@ use super::{Piece, Width, convert, pointer};
 /// Returns the words for a field's number. `None` if the format prints it as a number, or together with other fields.
 pub(crate) fn of(format: &Format, field: &Field, number: i64) -> Option<String> {
     let printer = &format.printer;
-    let label = format!("{}=", field.name);
+    let labels = ["=", ": "].map(|end| format!("{}{end}", field.name));
     let raw = record_with(format, field, number)?;
     let (mut out, mut tells): (Option<String>, bool) = (None, false);
     let mut args = printer.args.iter();
     for piece in printer.pieces.iter().filter(|_| printer.usable) {
         match (piece, &mut out) {
             (Piece::Text(text), None) => {
-                let Some(at) = labelled(text, &label) else { continue };
+                let Some(at) = labels.iter().find_map(|label| labelled(text, label)) else { continue };
                 let rest = &text[at..];
                 out = Some(rest.to_owned()).filter(|_| !rest.contains(ends_value));
                 out.as_ref()?;

@@ -1,0 +1,407 @@
+//! `tcp`: connections by peer, listening port and process: failures, latency, retransmits, resets, drops.
+
+mod connections;
+mod fields;
+mod figures;
+mod looks;
+mod panels;
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use rustc_hash::FxHashMap;
+
+use crate::panel::unit;
+use crate::session::TcpSocket;
+use crate::units::kit::prelude::*;
+
+use connections::{Connection, Connections, Listener, Way};
+use fields::{Ends, NOWHERE, SocketFields, state};
+use figures::{AllFigures, Happening, ListenQueue};
+use looks::Looks;
+
+pub(crate) const SPEC: Spec = Spec {
+    name: "tcp",
+    about: "TCP connections by peer, port and process: failures, latency, retransmits, resets, drops by reason",
+    words: "tcp network connection connect accept refused timeout reset retransmit drop peer port socket latency slow \
+            listen server client packet",
+    help: "A connection belongs to the process that called connect, or that listens on the port it was accepted at; of \
+           several processes that listen on one port, to one of them. Peers have their address and port if this \
+           machine connected to them ('to'), only their address if they connected to this machine ('from'). Connect is \
+           the time from connect to the peer's answer. A connection that ends before the answer has failed; Errors has \
+           the error that the socket reported. Retransmits are packets that were sent again; SYN-ACKs are not \
+           included. Resets include those that this machine sends for packets without a socket, which have no process. \
+           Live, the kernel's socket monitoring is read every second in all network namespaces, for connections that \
+           are older than the measurement, round-trip times, and listening sockets: Waiting are connections that the \
+           process has not accepted yet, of Limit; Dropped are those that were not taken, mostly because this queue \
+           was full. Namespaces with equal addresses share rows. Drops are the packets of IPv4 and IPv6 that the \
+           kernel freed without using them, by its reason and place; some reasons are harmless (QUEUE_PURGE). Packets \
+           without a socket belong to no process: with a target, those count that were seen while its threads ran. \
+           Addresses are never looked up in DNS. Errors need Linux 5.15, reasons of drops 5.17, those of resets 6.10.",
+    example: "perfprof-tui tcp -i 1",
+    output: "",
+    options: &["than", "keep", "comm", "pids", "tids"],
+    sees: Sees::Machine,
+    across: Some("connections that are opened on the chosen CPUs"),
+    interval: None,
+    make: |settings| Ok(Box::new(Tcp::new(settings)?)),
+};
+
+const STATE: usize = 0;
+const ERROR: usize = 1;
+const RETRANSMIT: usize = 2;
+const RESET_SENT: usize = 3;
+const RESET_RECEIVED: usize = 4;
+const DROP: usize = 5;
+const EVENTS: [&str; 6] = [
+    "sock:inet_sock_set_state",
+    "sock:inet_sk_error_report",
+    "tcp:tcp_retransmit_skb",
+    "tcp:tcp_send_reset",
+    "tcp:tcp_receive_reset",
+    "skb:kfree_skb",
+];
+
+const TCP: i64 = 6;
+/// `ETH_P_IP` and `ETH_P_IPV6`.
+const OF_IP: [i64; 2] = [0x0800, 0x86dd];
+/// The limit of places and reasons of drops and resets.
+const MAX_REASONS: usize = 1 << 12;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+enum DropKey {
+    /// A dropped packet: the reason and the place in the kernel.
+    Packet(i64, u64),
+    /// A reset that was sent: the reason, and the port without a socket.
+    Reset(i64, Option<u16>),
+}
+
+#[derive(Clone, Debug)]
+struct Dropped {
+    reason: Arc<str>,
+    times: u64,
+    /// The stack of the first one.
+    stack: RetainedStack,
+}
+
+/// An attempt to connect: the process, the thread, the peer, the time of its end, and why it failed.
+#[derive(Clone, Debug)]
+struct Attempt {
+    tid: i32,
+    ends: Ends,
+    time: u64,
+    has_failed: bool,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Tcp {
+    fields: [Option<SocketFields>; EVENTS.len()],
+    connections: Connections,
+    looks: Looks,
+    /// The queues of the target's listening sockets.
+    queues: Vec<(SocketAddr, ListenQueue)>,
+    figures: AllFigures,
+    /// The connection that ended last on each CPU: the report of its error follows.
+    ended: FxHashMap<u32, Connection>,
+    drops: FxHashMap<DropKey, Dropped>,
+    slowest: Slowest<Attempt>,
+    /// Whether the record is of a selected CPU.
+    is_here: bool,
+    course: Grid<&'static str>,
+    containers: ByContainer,
+}
+
+impl Tcp {
+    fn new(settings: &Settings) -> Result<Self, String> {
+        Ok(Self { slowest: Slowest::of(settings)?, ..Self::default() })
+    }
+
+    /// Counts what happened to a connection.
+    fn count(&mut self, of: &Connection, what: Happening, hit: &UnitSample<'_>) {
+        if !of.counts {
+            return;
+        }
+        self.figures.add(of, what);
+        let line = match what {
+            Happening::Opened => "opened",
+            Happening::Accepted => "accepted",
+            Happening::Failed => "failed",
+            Happening::Retransmitted => "retransmitted",
+            Happening::ResetSent | Happening::ResetReceived => "resets",
+            Happening::Connected(_) | Happening::Closed(_) | Happening::Error(_) => return,
+        };
+        self.course.add(&line, hit.time, 1.0);
+    }
+
+    fn owned(&self, ends: Ends, way: Way, (pid, tid): (i32, i32), cx: &mut Context<'_>) -> Connection {
+        let is_seen = if tid > 0 { cx.has(tid) && !cx.is_unasked(tid) } else { !cx.is_narrow() };
+        let counts = is_seen && self.is_here;
+        for task in [pid, tid] {
+            cx.comm(task);
+        }
+        Connection { ends, way, pid, tid, port: None, since: 0, established: 0, counts }
+    }
+
+    fn accepted_by(&self, ends: Ends, cx: &mut Context<'_>) -> Connection {
+        let listener = self.connections.listener_for(ends.local);
+        let owner = listener.map_or((0, 0), |listener| (listener.pid, listener.tid));
+        let port = listener.map_or(SocketAddr::new(NOWHERE.ip(), ends.local.port()), |of| of.local);
+        Connection { port: Some(port), ..self.owned(ends, Way::In, owner, cx) }
+    }
+
+    /// Returns the connection of a socket, which may be older than the measurement.
+    fn connection(&mut self, socket: u64, ends: Ends, cx: &mut Context<'_>) -> Connection {
+        if let Some(known) = self.connections.get(socket) {
+            return *known;
+        }
+        let is_accepted = self.connections.listener_for(ends.local).is_some();
+        let found = if is_accepted { self.accepted_by(ends, cx) } else { self.owned(ends, Way::Unknown, (0, 0), cx) };
+        self.connections.insert(socket, found);
+        found
+    }
+
+    /// Takes up the sockets that are older than the measurement.
+    fn take_up(&mut self, is_first_record: bool, cx: &mut Context<'_>) {
+        let Some(all) = self.looks.look(is_first_record, cx) else { return };
+        let (listening, others): (Vec<_>, Vec<_>) =
+            all.iter().partition(|socket| i64::from(socket.state) == state::LISTEN);
+        let listener = |socket: &&TcpSocket| {
+            let pid = self.looks.owner(socket);
+            Listener { local: socket.local, pid, tid: pid }
+        };
+        self.connections.listened_before(listening.iter().map(listener).collect());
+        for socket in others.into_iter().filter(|socket| socket.inode != 0) {
+            let (ends, pid) = (looks::ends(socket), self.looks.owner(socket));
+            if matches!(i64::from(socket.state), state::SYN_SENT | state::SYN_RECV | state::CLOSE) {
+                continue;
+            }
+            let port = self.connections.listener_for(ends.local).map(|listener| listener.local);
+            let way = if port.is_some() { Way::In } else { Way::Out };
+            let earlier = Connection { port, ..self.owned(ends, way, (pid, pid), cx) };
+            self.connections.add_earlier(earlier);
+        }
+    }
+
+    fn moved(&mut self, [old, new]: [i64; 2], socket: u64, ends: Ends, hit: &UnitSample<'_>, cx: &mut Context<'_>) {
+        match (old, new) {
+            (_, state::LISTEN) => {
+                cx.comm(hit.pid);
+                let listener = Listener { local: ends.local, pid: hit.pid, tid: hit.tid };
+                self.connections.listen(socket, listener);
+            }
+            (state::LISTEN, state::CLOSE) => self.connections.end_listening(socket, ends.local),
+            (state::LISTEN, state::SYN_RECV) => {
+                let connection = Connection { since: hit.time, ..self.accepted_by(ends, cx) };
+                self.connections.insert(socket, connection);
+            }
+            (state::CLOSE, state::SYN_SENT) => {
+                let is_by_task = self.fields[STATE].as_ref().is_some_and(|fields| fields.is_by_task(hit.raw));
+                let owner = if is_by_task { (hit.pid, hit.tid) } else { (0, 0) };
+                let connection = Connection { since: hit.time, ..self.owned(ends, Way::Out, owner, cx) };
+                self.connections.insert(socket, connection);
+                self.count(&connection, Happening::Opened, hit);
+            }
+            (_, state::ESTABLISHED) => self.established(socket, ends, hit, cx),
+            (_, state::CLOSE) => self.closed(old == state::SYN_SENT, socket, ends, hit, cx),
+            _ => drop(self.connection(socket, ends, cx)),
+        }
+    }
+
+    fn established(&mut self, socket: u64, ends: Ends, hit: &UnitSample<'_>, cx: &mut Context<'_>) {
+        let mut connection = self.connection(socket, ends, cx);
+        let since = connection.since;
+        // The port is chosen after the start.
+        (connection.ends, connection.established) = (ends, hit.time);
+        // A look at the sockets may be ahead of the events.
+        self.connections.take_earlier(ends);
+        if connection.way == Way::In {
+            self.count(&connection, Happening::Accepted, hit);
+        } else if since > 0 {
+            let ns = hit.time.saturating_sub(since);
+            self.count(&connection, Happening::Connected(ns), hit);
+            self.attempted(&connection, ns, false, hit, cx);
+        }
+        if let Some(known) = self.connections.get_mut(socket) {
+            *known = connection;
+        }
+    }
+
+    fn closed(&mut self, was_connecting: bool, socket: u64, ends: Ends, hit: &UnitSample<'_>, cx: &mut Context<'_>) {
+        let mut connection = self.connection(socket, ends, cx);
+        self.connections.remove(socket);
+        connection.ends.local = ends.local;
+        if was_connecting {
+            connection.way = Way::Out;
+        }
+        if connection.is_established() && !was_connecting {
+            let from = if connection.established > 0 { connection.established } else { hit.time };
+            self.count(&connection, Happening::Closed(hit.time.saturating_sub(from)), hit);
+        } else {
+            self.count(&connection, Happening::Failed, hit);
+            if connection.way == Way::Out && connection.since > 0 {
+                self.attempted(&connection, hit.time.saturating_sub(connection.since), true, hit, cx);
+            }
+        }
+        self.ended.insert(hit.cpu, connection);
+    }
+
+    /// Lists an attempt to connect if it took long.
+    fn attempted(&mut self, of: &Connection, ns: u64, has_failed: bool, hit: &UnitSample<'_>, cx: &mut Context<'_>) {
+        if !of.counts {
+            return;
+        }
+        let above = self.slowest.exceeds(hit, cx.names, ns);
+        if !has_failed {
+            cx.point(["connect", "established"], hit.time, ns);
+        }
+        let (tid, ends) = (of.tid, of.ends);
+        if self.slowest.lists(above) {
+            let end = if has_failed { "failed after" } else { "took" };
+            cx.find(tid, hit.stack, || format!("connect to {} {end} {}", ends.peer, unit::duration(ns)));
+        }
+        self.slowest.add(above, ns, || Attempt { tid, ends, time: hit.time, has_failed });
+    }
+
+    /// Assigns an error to the connection that ended before on this CPU, or to an open one.
+    fn failed_with(&mut self, number: i64, ends: Ends, hit: &UnitSample<'_>) {
+        let Some(ended) = self.ended.get(&hit.cpu).copied() else { return };
+        // The kernel has cleared the port of the peer if it disconnected the socket.
+        let is_it = ended.ends.local.port() == ends.local.port() && ended.ends.peer.ip() == ends.peer.ip();
+        let number = u32::try_from(number).unwrap_or(0);
+        if is_it && number > 0 {
+            self.ended.remove(&hit.cpu);
+            self.count(&ended, Happening::Error(number), hit);
+        }
+    }
+
+    /// Whether a packet without a socket counts: if there is a target, its thread must have been running.
+    fn is_of_target(&self, hit: &UnitSample<'_>, cx: &mut Context<'_>) -> bool {
+        self.is_here && (!cx.is_narrow() || cx.has(hit.tid))
+    }
+
+    fn note_reason(&mut self, key: DropKey, hit: &UnitSample<'_>) {
+        if self.drops.len() >= MAX_REASONS && !self.drops.contains_key(&key) {
+            return;
+        }
+        let reason = match key {
+            DropKey::Packet(reason, _) | DropKey::Reset(reason, _) => reason,
+        };
+        let fields = &self.fields[hit.role];
+        let dropped = self.drops.entry(key).or_insert_with(|| Dropped {
+            reason: fields.as_ref().map_or_else(|| "".into(), |fields| fields.reason_name(reason)),
+            times: 0,
+            stack: hit.stack,
+        });
+        dropped.times += 1;
+    }
+
+    fn reset_sent(&mut self, hit: &UnitSample<'_>, cx: &mut Context<'_>) {
+        let Some(fields) = &self.fields[RESET_SENT] else { return };
+        let (socket, ends, reason) = (fields.socket(hit.raw), fields.ends(hit.raw), fields.reason(hit.raw));
+        let known = self.connections.get(socket).copied();
+        let ended = self.ended.get(&hit.cpu).filter(|ended| Some(ended.ends) == ends).copied();
+        let found = known.or(ended).or_else(|| {
+            let ends = ends.filter(|_| socket != 0)?;
+            Some(self.connection(socket, ends, cx))
+        });
+        match found {
+            Some(connection) => self.count(&connection, Happening::ResetSent, hit),
+            None if self.is_of_target(hit, cx) => {
+                self.figures.total.resets_sent += 1;
+                self.course.add(&"resets", hit.time, 1.0);
+            }
+            None => return,
+        }
+        let port = ends.filter(|_| found.is_none()).map(|ends| ends.local.port());
+        self.note_reason(DropKey::Reset(reason, port), hit);
+    }
+}
+
+impl Unit for Tcp {
+    fn event_requests(&self) -> Vec<EventRequest> {
+        let request = |(role, event): (usize, &&str)| {
+            let request = EventRequest::new(*event).with_stack(role == DROP);
+            if role == STATE { request } else { request.optional() }
+        };
+        EVENTS.iter().enumerate().map(request).collect()
+    }
+
+    fn bind(&mut self, event: &UnitEvent<'_>) -> Result<(), String> {
+        if event.role == STATE {
+            Num::of(event.format, "newstate")?;
+            self.slowest.bind(event)?;
+        }
+        self.fields[event.role] = Some(SocketFields::of(event.format));
+        Ok(())
+    }
+
+    fn record(&mut self, hit: &UnitSample<'_>, cx: &mut Context<'_>) {
+        let Some(fields) = self.fields.get(hit.role).and_then(Option::as_ref) else { return };
+        let (socket, ends) = (fields.socket(hit.raw), fields.ends(hit.raw));
+        let protocol = fields.protocol(hit.raw);
+        self.is_here = cx.counts(hit.cpu);
+        self.take_up(true, cx);
+        let Some(fields) = &self.fields[hit.role] else { return };
+        match (hit.role, ends) {
+            (STATE, Some(ends)) if protocol.is_none_or(|of| of == TCP) => {
+                if let Some(states) = fields.states(hit.raw) {
+                    self.moved(states, socket, ends, hit, cx);
+                }
+            }
+            (ERROR, Some(ends)) if protocol.is_none_or(|of| of == TCP) => {
+                let number = fields.error(hit.raw);
+                self.failed_with(number, ends, hit);
+            }
+            (RETRANSMIT | RESET_RECEIVED, Some(ends)) => {
+                let connection = self.connection(socket, ends, cx);
+                let is_again = hit.role == RETRANSMIT;
+                let what = if is_again { Happening::Retransmitted } else { Happening::ResetReceived };
+                self.count(&connection, what, hit);
+            }
+            (RESET_SENT, _) => self.reset_sent(hit, cx),
+            (DROP, _) if protocol.is_none_or(|of| OF_IP.contains(&of)) && self.is_of_target(hit, cx) => {
+                let key = DropKey::Packet(fields.reason(hit.raw), fields.location(hit.raw));
+                self.note_reason(key, hit);
+            }
+            _ => {}
+        }
+    }
+
+    fn has_findings(&self) -> bool {
+        true
+    }
+
+    /// Also needed without any record: connections may be idle.
+    fn settle(&mut self, cx: &mut Context<'_>) {
+        self.is_here = cx.cpus.is_none();
+        self.take_up(false, cx);
+        let queues = self.looks.queues().filter_map(|(port, owner, queue)| {
+            let pid = self.connections.listener_for(port).map_or(owner, |listener| listener.pid);
+            let is_seen = if pid > 0 { cx.has(pid) && !cx.is_unasked(pid) } else { !cx.is_narrow() };
+            is_seen.then_some((port, queue))
+        });
+        self.queues = queues.collect();
+    }
+
+    fn lost(&mut self, _lost: &LostEvents) {
+        self.looks.forget();
+        self.connections.forget();
+        self.ended.clear();
+    }
+
+    fn loss_text(&self) -> &'static str {
+        "connections open at that time have no life time, and counts are too low"
+    }
+
+    fn panels(&mut self, at: &Moment<'_>) -> Vec<Panel> {
+        self.all_panels(at)
+    }
+
+    fn reset(&mut self, _now: u64) {
+        self.figures.clear();
+        self.looks.forget_drops();
+        self.drops.clear();
+        self.slowest.clear();
+        self.course.clear();
+    }
+}

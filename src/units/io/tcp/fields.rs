@@ -1,0 +1,172 @@
+//! The fields of the events of sockets: addresses, states and reasons.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::sync::Arc;
+
+use crate::event::format::Format;
+use crate::units::kit::prelude::*;
+use crate::units::kit::waits::sched::WakeContext;
+
+/// States of a connection (include/net/tcp_states.h).
+pub(super) mod state {
+    pub(in super::super) const ESTABLISHED: i64 = 1;
+    pub(in super::super) const SYN_SENT: i64 = 2;
+    pub(in super::super) const SYN_RECV: i64 = 3;
+    pub(in super::super) const CLOSE: i64 = 7;
+    pub(in super::super) const LISTEN: i64 = 10;
+}
+
+const AF_INET: i64 = 2;
+const AF_INET6: i64 = 10;
+
+/// An address that is not known.
+pub(super) const NOWHERE: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0);
+
+/// Both ends of a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(super) struct Ends {
+    pub(super) local: SocketAddr,
+    pub(super) peer: SocketAddr,
+}
+
+#[derive(Clone, Debug)]
+enum Addresses {
+    /// A family, ports, and a pair of addresses for each family.
+    Split { family: Num, ports: [Num; 2], v4: [Num; 2], v6: [Num; 2] },
+    /// Two `sockaddr`.
+    Whole([Num; 2]),
+}
+
+/// The fields of one of the events; an event has some of them.
+#[derive(Clone, Debug)]
+pub(super) struct SocketFields {
+    format: Option<Arc<Format>>,
+    socket: Option<Num>,
+    protocol: Option<Num>,
+    states: Option<[Num; 2]>,
+    error: Option<Num>,
+    reason: Option<Num>,
+    location: Option<Num>,
+    flags: Option<Num>,
+    addresses: Option<Addresses>,
+}
+
+impl SocketFields {
+    pub(super) fn of(format: Option<&Arc<Format>>) -> Self {
+        let one = |name: &str| Num::of(format, name).ok();
+        let two = |a: &str, b: &str| Some([one(a)?, one(b)?]);
+        let split = || {
+            let (family, ports) = (one("family")?, two("sport", "dport")?);
+            let (v4, v6) = (two("saddr", "daddr")?, two("saddr_v6", "daddr_v6")?);
+            Some(Addresses::Split { family, ports, v4, v6 })
+        };
+        Self {
+            socket: Num::any(format, &["skaddr", "rx_sk"]).ok(),
+            protocol: one("protocol"),
+            states: two("oldstate", "newstate"),
+            error: one("error"),
+            reason: one("reason"),
+            location: one("location"),
+            flags: one("common_flags"),
+            addresses: split().or_else(|| two("saddr", "daddr").map(Addresses::Whole)),
+            format: format.cloned(),
+        }
+    }
+
+    /// Returns the kernel's address of the socket; 0 if there is none.
+    pub(super) fn socket(&self, raw: &[u8]) -> u64 {
+        self.socket.as_ref().map_or(0, |field| field.get(raw) as u64)
+    }
+
+    pub(super) fn protocol(&self, raw: &[u8]) -> Option<i64> {
+        self.protocol.as_ref().map(|field| field.get(raw))
+    }
+
+    /// Returns the states before and after.
+    pub(super) fn states(&self, raw: &[u8]) -> Option<[i64; 2]> {
+        self.states.as_ref().map(|states| states.each_ref().map(|field| field.get(raw)))
+    }
+
+    pub(super) fn error(&self, raw: &[u8]) -> i64 {
+        self.error.as_ref().map_or(0, |field| field.get(raw))
+    }
+
+    pub(super) fn reason(&self, raw: &[u8]) -> i64 {
+        self.reason.as_ref().map_or(0, |field| field.get(raw))
+    }
+
+    /// Returns the place in the kernel that freed a packet.
+    pub(super) fn location(&self, raw: &[u8]) -> u64 {
+        self.location.as_ref().map_or(0, |field| field.get(raw) as u64)
+    }
+
+    /// Returns the kernel's name of a reason.
+    pub(super) fn reason_name(&self, reason: i64) -> Arc<str> {
+        let name = self.format.as_ref().and_then(|format| format.words("reason", reason));
+        name.map_or_else(|| "not told".into(), Arc::from)
+    }
+
+    /// Whether the current thread caused the event, and not a packet or a timer.
+    pub(super) fn is_by_task(&self, raw: &[u8]) -> bool {
+        self.flags.as_ref().is_none_or(|flags| WakeContext::of(flags.get(raw)) == WakeContext::Task)
+    }
+
+    /// Returns both ends; `None` for other families than IP.
+    pub(super) fn ends(&self, raw: &[u8]) -> Option<Ends> {
+        let [local, peer] = match self.addresses.as_ref()? {
+            Addresses::Split { family, ports, v4, v6 } => {
+                let ips = match family.get(raw) {
+                    AF_INET => v4.each_ref().map(|field| ip(field.bytes(raw))),
+                    AF_INET6 => v6.each_ref().map(|field| ip(field.bytes(raw))),
+                    _ => return None,
+                };
+                let ports = ports.each_ref().map(|field| field.get(raw) as u16);
+                [SocketAddr::new(ips[0]?, ports[0]), SocketAddr::new(ips[1]?, ports[1])]
+            }
+            Addresses::Whole(both) => {
+                let [local, peer] = both.each_ref().map(|field| sockaddr(field.bytes(raw)));
+                [local?, peer?]
+            }
+        };
+        Some(Ends { local, peer })
+    }
+}
+
+/// Reads an address of 4 or 16 bytes. An IPv4 address in IPv6 form is the same peer.
+fn ip(bytes: &[u8]) -> Option<IpAddr> {
+    if let Ok(v4) = <[u8; 4]>::try_from(bytes) {
+        return Some(Ipv4Addr::from(v4).into());
+    }
+    Some(IpAddr::from(Ipv6Addr::from(<[u8; 16]>::try_from(bytes).ok()?)).to_canonical())
+}
+
+/// Reads a `sockaddr_in` or `sockaddr_in6`.
+fn sockaddr(bytes: &[u8]) -> Option<SocketAddr> {
+    let family = u16::from_ne_bytes(*bytes.first_chunk()?);
+    let port = u16::from_be_bytes(*bytes.get(2..)?.first_chunk()?);
+    let address = match i64::from(family) {
+        AF_INET => bytes.get(4..8),
+        AF_INET6 => bytes.get(8..24),
+        _ => None,
+    };
+    Some(SocketAddr::new(ip(address?)?, port))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_of_both_families() {
+        let v4 = [2, 0, 0x15, 0x38, 10, 0, 3, 7, 0, 0];
+        assert_eq!(sockaddr(&v4).map(|at| at.to_string()), Some("10.0.3.7:5432".to_owned()));
+        let mut v6 = vec![10, 0, 0, 80, 0, 0, 0, 0];
+        v6.extend(Ipv6Addr::LOCALHOST.octets());
+        assert_eq!(sockaddr(&v6).map(|at| at.to_string()), Some("[::1]:80".to_owned()));
+        v6[8..].copy_from_slice(&Ipv4Addr::LOCALHOST.to_ipv6_mapped().octets());
+        assert_eq!(sockaddr(&v6).map(|at| at.to_string()), Some("127.0.0.1:80".to_owned()));
+        for damaged in [&[][..], &[2], &[2, 0, 1, 1, 10], &[1, 0, 0, 0, 0, 0, 0, 0], &v6[..20]] {
+            assert_eq!(sockaddr(damaged), None, "{damaged:?}");
+        }
+    }
+}

@@ -1,0 +1,215 @@
+//! The figures of connections, by peer, listening port and process.
+
+use std::collections::BTreeMap;
+use std::hash::Hash;
+use std::net::SocketAddr;
+
+use rustc_hash::FxHashMap;
+
+use crate::units::kit::prelude::*;
+
+use super::connections::{Connection, PeerKey};
+use super::fields::Ends;
+
+/// The limit of rows of each kind; further ones share a row.
+const MAX_ROWS: usize = 1 << 14;
+
+/// A change of a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Happening {
+    Opened,
+    Accepted,
+    /// The connection reached its peer after so many nanoseconds.
+    Connected(u64),
+    Failed,
+    /// The connection ended after so many nanoseconds; 0 if its start is unknown.
+    Closed(u64),
+    Retransmitted,
+    ResetSent,
+    ResetReceived,
+    /// The socket reported an error number.
+    Error(u32),
+}
+
+/// The sums of a row.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Figures {
+    pub(super) opened: u64,
+    pub(super) accepted: u64,
+    pub(super) failed: u64,
+    pub(super) closed: u64,
+    pub(super) connects: Stats,
+    pub(super) life: Stats,
+    pub(super) retransmits: u64,
+    pub(super) resets_sent: u64,
+    pub(super) resets_received: u64,
+    pub(super) errors: BTreeMap<u32, u64>,
+    pub(super) now: Now,
+}
+
+/// Figures of the connections that are open now.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Now {
+    pub(super) open: u64,
+    /// The smoothed round-trip times of the connections, in nanoseconds.
+    pub(super) rtt: Stats,
+    pub(super) queue: Option<ListenQueue>,
+}
+
+/// The queue of a listening socket.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct ListenQueue {
+    /// The connections that wait to be accepted, and their limit.
+    pub(super) waiting: u64,
+    pub(super) limit: u64,
+    /// The connections that were dropped.
+    pub(super) dropped: u64,
+}
+
+impl ListenQueue {
+    fn merge(&mut self, other: &Self) {
+        self.waiting += other.waiting;
+        self.limit += other.limit;
+        self.dropped += other.dropped;
+    }
+}
+
+impl Figures {
+    fn add(&mut self, what: Happening) {
+        match what {
+            Happening::Opened => self.opened += 1,
+            Happening::Accepted => self.accepted += 1,
+            Happening::Connected(ns) => self.connects.add(ns),
+            Happening::Failed => self.failed += 1,
+            Happening::Closed(ns) => {
+                self.closed += 1;
+                if ns > 0 {
+                    self.life.add(ns);
+                }
+            }
+            Happening::Retransmitted => self.retransmits += 1,
+            Happening::ResetSent => self.resets_sent += 1,
+            Happening::ResetReceived => self.resets_received += 1,
+            Happening::Error(number) => *self.errors.entry(number).or_default() += 1,
+        }
+    }
+
+    /// The number by which rows are sorted: connections, and what went wrong with them.
+    pub(super) fn weight(&self) -> u64 {
+        let connections = self.opened + self.accepted + self.closed + self.now.open;
+        connections + self.dropped() + self.failed + self.retransmits + self.resets_sent + self.resets_received
+    }
+
+    pub(super) fn merge(&mut self, other: &Self) {
+        self.opened += other.opened;
+        self.accepted += other.accepted;
+        self.failed += other.failed;
+        self.closed += other.closed;
+        self.connects.merge(&other.connects);
+        self.life.merge(&other.life);
+        self.retransmits += other.retransmits;
+        self.resets_sent += other.resets_sent;
+        self.resets_received += other.resets_received;
+        other.errors.iter().for_each(|(number, n)| *self.errors.entry(*number).or_default() += n);
+        self.now.open += other.now.open;
+        self.now.rtt.merge(&other.now.rtt);
+        if let Some(queue) = &other.now.queue {
+            self.now.queue.get_or_insert_default().merge(queue);
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.weight() == 0 && self.now.queue.is_none()
+    }
+
+    pub(super) fn dropped(&self) -> u64 {
+        self.now.queue.map_or(0, |queue| queue.dropped)
+    }
+}
+
+/// Rows by a key; `None` is the row of the keys beyond the limit.
+#[derive(Clone, Debug)]
+pub(super) struct RowsBy<K>(FxHashMap<Option<K>, Figures>);
+
+impl<K> Default for RowsBy<K> {
+    fn default() -> Self {
+        Self(FxHashMap::default())
+    }
+}
+
+impl<K: Copy + Eq + Hash + Ord> RowsBy<K> {
+    pub(super) fn row(&mut self, key: K) -> &mut Figures {
+        let key = Some(key).filter(|key| self.0.len() < MAX_ROWS || self.0.contains_key(&Some(*key)));
+        self.0.entry(key).or_default()
+    }
+
+    pub(super) fn sorted(&self) -> Vec<(Option<K>, &Figures)> {
+        by_weight(self.0.iter().map(|(key, row)| (*key, row)), |row| row.weight())
+    }
+
+    fn renew(&mut self) {
+        self.0.values_mut().for_each(|row| row.now = Now::default());
+    }
+
+    fn drop_empty(&mut self) {
+        self.0.retain(|_, row| !row.is_empty());
+    }
+}
+
+/// The figures of all rows.
+#[derive(Clone, Debug, Default)]
+pub(super) struct AllFigures {
+    pub(super) peers: RowsBy<PeerKey>,
+    pub(super) ports: RowsBy<SocketAddr>,
+    pub(super) processes: RowsBy<i32>,
+    pub(super) total: Figures,
+}
+
+impl AllFigures {
+    /// Counts what happened to a connection in each of its rows.
+    pub(super) fn add(&mut self, of: &Connection, what: Happening) {
+        self.each(of, |row| row.add(what));
+    }
+
+    fn each(&mut self, of: &Connection, mut change: impl FnMut(&mut Figures)) {
+        if !of.counts {
+            return;
+        }
+        change(self.peers.row(of.peer()));
+        change(self.processes.row(of.pid));
+        if let Some(port) = of.port {
+            change(self.ports.row(port));
+        }
+        change(&mut self.total);
+    }
+
+    /// Counts the connections that are open now, with their round-trip times, and the queues of listening sockets.
+    pub(super) fn count_open<'a>(
+        &mut self,
+        open: impl Iterator<Item = &'a Connection>,
+        rtt: impl Fn(&Ends) -> Option<u64>,
+        queues: impl Iterator<Item = (SocketAddr, ListenQueue)>,
+    ) {
+        self.peers.renew();
+        self.ports.renew();
+        self.processes.renew();
+        self.total.now = Now::default();
+        for connection in open.filter(|connection| connection.is_established()) {
+            let rtt = rtt(&connection.ends);
+            self.each(connection, |row| {
+                row.now.open += 1;
+                rtt.into_iter().for_each(|ns| row.now.rtt.add(ns));
+            });
+        }
+        for (port, queue) in queues {
+            self.ports.row(port).now.queue.get_or_insert_default().merge(&queue);
+        }
+        self.peers.drop_empty();
+        self.ports.drop_empty();
+        self.processes.drop_empty();
+    }
+
+    pub(super) fn clear(&mut self) {
+        *self = Self::default();
+    }
+}

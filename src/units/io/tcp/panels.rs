@@ -1,0 +1,231 @@
+//! The tables of connections.
+
+use std::hash::Hash;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use crate::panel::text::BELOW;
+use crate::panel::unit::thousands;
+use crate::units::events::syscalls::error_name;
+use crate::units::kit::prelude::*;
+use crate::units::kit::tables::containers;
+
+use super::connections::{PeerKey, Way};
+use super::fields::Ends;
+use super::figures::{Figures, ListenQueue, RowsBy};
+use super::{DropKey, Dropped, Tcp};
+
+/// The smallest number of failures that is worth a remark, and their share of the attempts in percent.
+const REMARKABLE: u64 = 3;
+const REMARKABLE_PERCENT: u64 = 5;
+
+type Row<'a, K> = (Option<K>, &'a Figures);
+
+const OTHERS: &str = "(others)";
+
+fn some(n: u64) -> Cell {
+    if n > 0 { Cell::Count(n) } else { Cell::Empty }
+}
+
+/// Returns the most frequent error of a row.
+fn top_error(row: &Figures) -> Option<(u32, u64)> {
+    let most = row.errors.iter().max_by_key(|(number, n)| (**n, std::cmp::Reverse(**number)));
+    most.map(|(number, n)| (*number, *n))
+}
+
+/// Adds the columns that all tables of connections have.
+fn with_figures<'a, K: Copy + 'a>(sheet: Sheet<'a, Row<'a, K>>) -> Sheet<'a, Row<'a, K>> {
+    sheet
+        .right("opened", "Opened", 8, |(_, row)| some(row.opened))
+        .right("accepted", "Accepted", 9, |(_, row)| some(row.accepted))
+        .right("failed", "Failed", 7, |(_, row)| some(row.failed))
+        .left("errno", "Top error", 13, |(_, row)| {
+            top_error(row).map_or(Cell::Empty, |(number, _)| text(error_name(number)))
+        })
+        .right("open", "Open", 6, |(_, row)| some(row.now.open))
+        .ranked(1)
+        .right("connect_p50_ns", "Connect", 8, |(_, row)| time(row.connects.quantile(0.5)))
+        .right("connect_p99_ns", "p99", 8, |(_, row)| time(row.connects.quantile(0.99)))
+        .ranked(2)
+        .right("rtt_p50_ns", "RTT", 8, |(_, row)| time(row.now.rtt.quantile(0.5)))
+        .right("rtt_p99_ns", "RTT p99", 8, |(_, row)| time(row.now.rtt.quantile(0.99)))
+        .ranked(4)
+        .right("retransmits", "Retrans", 8, |(_, row)| some(row.retransmits))
+        .right("resets_sent", "RST sent", 8, |(_, row)| some(row.resets_sent))
+        .ranked(3)
+        .right("resets_received", "RST recv", 8, |(_, row)| some(row.resets_received))
+        .ranked(3)
+        .right("closed", "Closed", 8, |(_, row)| some(row.closed))
+        .ranked(4)
+        .right("life_p50_ns", "Life", 8, |(_, row)| time(row.life.quantile(0.5)))
+        .ranked(4)
+}
+
+fn sheet<K: Copy + Hash + Ord + Eq>(rows: &RowsBy<K>) -> Sheet<'_, Row<'_, K>> {
+    Sheet::of(rows.sorted(), |(key, _)| id(&key))
+}
+
+impl Tcp {
+    pub(super) fn all_panels(&mut self, at: &Moment<'_>) -> Vec<Panel> {
+        let rtt = |ends: &Ends| self.looks.rtt(ends);
+        self.figures.count_open(self.connections.iter(), rtt, self.queues.iter().copied());
+        let mut panels = vec![
+            self.peers().noted(self.remark()),
+            self.ports(at),
+            self.processes(at),
+            self.errors(),
+            self.drops(at),
+            self.slow(at),
+            latency::by_powers("Connect", &self.figures.total.connects, Measure::Time),
+            self.course.series("Over time", at, Measure::Count, 8, |line| (*line).to_owned()),
+        ];
+        panels.extend(self.containers(at));
+        panels
+    }
+
+    fn peers(&self) -> Panel {
+        let label = |key: Option<PeerKey>| key.map_or_else(|| OTHERS.to_owned(), PeerKey::label);
+        let sheet = sheet(&self.figures.peers).left("peer", "Peer", 26, move |(key, _)| text(label(key))).left(
+            "way",
+            "Way",
+            5,
+            |(key, _)| text(key.map_or("", |key| key.way.label())),
+        );
+        with_figures(sheet).panel("Peers")
+    }
+
+    fn ports(&self, at: &Moment<'_>) -> Panel {
+        let label = |key: Option<SocketAddr>| match key {
+            None => OTHERS.to_owned(),
+            Some(port) if port.ip().is_unspecified() => format!(":{}", port.port()),
+            Some(port) => port.to_string(),
+        };
+        let owner = |key: Option<SocketAddr>| {
+            let pid = key.and_then(|port| self.connections.listener_for(port)).map_or(0, |listener| listener.pid);
+            if pid > 0 { text(at.task(pid)) } else { Cell::Empty }
+        };
+        let queued = |row: &Figures, of: fn(&ListenQueue) -> u64| {
+            row.now.queue.as_ref().map_or(Cell::Empty, |queue| Cell::Count(of(queue)))
+        };
+        let sheet = sheet(&self.figures.ports)
+            .left("port", "Port", 22, move |(key, _)| text(label(key)))
+            .left("listener", "Listener", 22, move |(key, _)| owner(key))
+            .right("waiting", "Waiting", 7, move |(_, row)| queued(row, |queue| queue.waiting))
+            .right("limit", "Limit", 6, move |(_, row)| queued(row, |queue| queue.limit))
+            .ranked(2)
+            .right("dropped", "Dropped", 8, |(_, row)| some(row.dropped()));
+        with_figures(sheet).panel("Listening ports")
+    }
+
+    fn processes(&self, at: &Moment<'_>) -> Panel {
+        let comm = |key: Option<i32>| match key {
+            None => text(OTHERS),
+            Some(0) => text("not known"),
+            Some(pid) => text(at.comm(pid)),
+        };
+        let sheet = sheet(&self.figures.processes).left("comm", "Comm", 16, move |(key, _)| comm(key)).right(
+            "pid",
+            "PID",
+            8,
+            |(key, _)| match key {
+                Some(pid) if pid > 0 => Cell::Id(pid.into()),
+                _ => Cell::Empty,
+            },
+        );
+        with_figures(sheet).panel("Processes")
+    }
+
+    fn containers(&mut self, at: &Moment<'_>) -> Option<Panel> {
+        let rows = self.figures.processes.sorted();
+        let processes = rows.into_iter().filter_map(|(key, row)| Some((key.filter(|pid| *pid > 0)?, row)));
+        let sums = self.containers.sums(at, processes, Figures::merge, Figures::weight);
+        let list: Vec<(Option<usize>, &Figures)> =
+            sums.iter().enumerate().map(|(i, (_, row))| (Some(i), row)).collect();
+        let name =
+            |key: Option<usize>| key.and_then(|i| sums.get(i)).map_or(Cell::Empty, |(name, _)| text(name.as_str()));
+        let sheet = Sheet::of(list, |(key, _)| id(&key)).left("container", "Container", 30, |(key, _)| name(key));
+        (!sums.is_empty()).then(|| with_figures(sheet).panel(containers::TITLE))
+    }
+
+    fn errors(&self) -> Panel {
+        let rows = self.figures.peers.sorted();
+        let each =
+            rows.iter().flat_map(|(key, row)| row.errors.iter().map(|(number, n)| ((*key, *number), (*n, *row))));
+        let list = by_weight(each, |(n, _)| *n);
+        let label = |key: Option<PeerKey>| key.map_or_else(|| OTHERS.to_owned(), PeerKey::label);
+        Sheet::of(list, |(key, _)| id(&key))
+            .left("peer", "Peer", 26, |((key, _), _)| text(label(key)))
+            .left("way", "Way", 5, |((key, _), _)| text(key.map_or("", |key| key.way.label())))
+            .left("errno", "Error", 18, |((_, number), _)| text(error_name(number)))
+            .right("errors", "Times", 9, |(_, (n, _))| Cell::Count(n))
+            .right("failed", "Failed", 9, |(_, (_, row))| some(row.failed))
+            .panel("Errors")
+    }
+
+    fn drops(&self, at: &Moment<'_>) -> Panel {
+        let list = by_weight(self.drops.iter().map(|(key, of)| (*key, of)), |of| of.times);
+        let what = |key: DropKey| match key {
+            DropKey::Packet(..) => text("packet dropped"),
+            DropKey::Reset(_, Some(port)) => text(format!("reset sent, no socket for port {port}")),
+            DropKey::Reset(..) => text("reset sent"),
+        };
+        Sheet::of(list, |(key, _)| id(&key))
+            .right("times", "Times", 9, |(_, of)| Cell::Count(of.times))
+            .left("what", "What", 14, |(key, _)| what(key))
+            .left("reason", "Reason", 24, |(_, of)| text(of.reason.clone()))
+            .left("place", "Kernel functions", 0, |(key, of)| text(place(at, key, of)))
+            .panel("Drops and resets")
+    }
+
+    fn slow(&self, at: &Moment<'_>) -> Panel {
+        Sheet::of(self.slowest.iter(), |(_, number, _)| number)
+            .right("time_ns", "At", 9, |(.., of)| Cell::Time(at.after(of.time)))
+            .right("ns", "Took", 9, |(ns, ..)| Cell::Time(ns))
+            .task(at, |(.., of)| of.tid)
+            .left("peer", "Peer", 26, |(.., of)| text(of.ends.peer.to_string()))
+            .left("result", "Result", 11, |(.., of)| text(if of.has_failed { "failed" } else { "established" }))
+            .whole("Slowest connects")
+    }
+
+    /// Names the peer whose connections fail most, and the one that loses packets.
+    fn remark(&self) -> String {
+        let peers = self.figures.peers.sorted();
+        let named = |want: fn(&Figures) -> u64| {
+            let most = peers.iter().filter_map(|(key, row)| Some(((*key)?, *row))).max_by_key(|(_, row)| want(row));
+            most.filter(|(_, row)| want(row) >= REMARKABLE)
+        };
+        let mut remarks = Vec::new();
+        if let Some((key, row)) = named(|row| row.failed).filter(|(key, _)| key.way == Way::Out) {
+            let attempts = row.opened.max(row.failed);
+            if row.failed * 100 >= attempts * REMARKABLE_PERCENT {
+                let why = top_error(row).map_or_else(String::new, |(number, _)| format!(": {}", error_name(number)));
+                let (failed, attempts) = (thousands(row.failed), thousands(attempts));
+                remarks.push(format!("{failed} of {attempts} connects to {} failed{why}", key.label()));
+            }
+        }
+        if let Some((key, row)) = named(|row| row.resets_received).filter(|(_, row)| row.resets_received > row.failed) {
+            remarks.push(format!("{} reset {} connections", key.label(), thousands(row.resets_received - row.failed)));
+        }
+        let ports = self.figures.ports.sorted();
+        let full =
+            ports.iter().filter_map(|(key, row)| Some(((*key)?, row.now.queue?))).max_by_key(|(_, of)| of.dropped);
+        if let Some((port, queue)) = full.filter(|(_, queue)| queue.dropped > 0) {
+            let (dropped, limit) = (thousands(queue.dropped), queue.limit);
+            remarks.push(format!("port {} dropped {dropped} connections (listen queue: {limit})", port.port()));
+        }
+        remarks.join("; ")
+    }
+}
+
+/// Returns the functions that dropped a packet, without those that every drop goes through.
+fn place(at: &Moment<'_>, key: DropKey, of: &Dropped) -> Arc<str> {
+    let DropKey::Packet(_, location) = key else { return "".into() };
+    let frames = at.frames(of.stack);
+    let own = frames.iter().rev().take_while(|frame| frame.kind.is_kernel());
+    let names: Vec<&str> = own
+        .map(|frame| &*frame.text)
+        .skip_while(|name| name.contains("kfree_skb") || name.contains("skb_reason_drop") || name.contains("trace"))
+        .take(6)
+        .collect();
+    if names.is_empty() { format!("{location:#x}").into() } else { names.join(BELOW).into() }
+}

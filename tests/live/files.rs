@@ -1,0 +1,107 @@
+//! `files` on a program that does known operations.
+
+use std::path::PathBuf;
+use std::process::Command;
+
+use serde_json::Value;
+
+use crate::common::{installed, program, run, skipped, traced};
+
+const WORK: &str = r#"
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/uio.h>
+#include <sys/wait.h>
+#include <unistd.h>
+static char buffer[4096];
+int main(int argc, char **argv) {
+  // The paths are in memory that was touched.
+  char path[512], second[512], missing[512];
+  alarm(60);
+  sprintf(path, "%s/out", argv[1]);
+  sprintf(second, "%s/other", argv[1]);
+  sprintf(missing, "%s/missing\033[2J", argv[1]);
+  int out = open(path, O_CREAT | O_WRONLY | O_TRUNC, 0600);
+  for (int i = 0; i < 100; i++) if (write(out, buffer, 4096) != 4096) return 3;
+  struct iovec two[2] = {{buffer, 1000}, {buffer, 24}};
+  if (writev(out, two, 2) != 1024 || fsync(out) || fdatasync(out)) return 4;
+  close(out);
+  int in = open(path, O_RDONLY | O_CLOEXEC);
+  for (int i = 0; i < 50; i++) if (read(in, buffer, 1000) != 1000) return 5;
+  if (pread(in, buffer, 500, 0) != 500) return 6;
+  int copy = dup(in);
+  close(in);
+  // The number of the closed descriptor is used again.
+  int other = open(second, O_CREAT | O_RDWR, 0600);
+  if (other != in || write(other, buffer, 77) != 77) return 7;
+  if (fork() == 0) _exit(read(copy, buffer, 300) != 300);
+  wait(0);
+  for (int i = 0; i < 9; i++) if (open(missing, O_RDONLY) >= 0) return 8;
+  if (write(copy, buffer, 1) >= 0) return 9;
+  return 0;
+}
+"#;
+
+struct Work {
+    dir: tempfile::TempDir,
+    program: PathBuf,
+}
+
+impl Work {
+    fn compiled() -> Option<Self> {
+        if !traced() {
+            return None;
+        }
+        if !installed("cc") {
+            skipped("needs a C compiler");
+            return None;
+        }
+        let dir = tempfile::tempdir().expect("a folder");
+        let (source, program) = (dir.path().join("work.c"), dir.path().join("work"));
+        std::fs::write(&source, WORK).expect("source");
+        run(Command::new("cc").args(["-O1", "-w", "-o"]).args([&program, &source]));
+        Some(Self { dir, program })
+    }
+
+    /// Returns the panels of a unit on the program.
+    fn answer(&self, unit: &[&str]) -> Value {
+        let command = [self.program.as_path(), self.dir.path()];
+        let output = run(program().args(unit).args(["--batch", "--format", "json", "-i", "3600s", "--"]).args(command));
+        let text = String::from_utf8(output.stdout).expect("text");
+        let line = text.lines().rfind(|line| line.starts_with('{')).expect("an answer");
+        let answer: Value = serde_json::from_str(line).expect("JSON");
+        println!("{answer}");
+        answer
+    }
+}
+
+/// Operations, bytes and errors are exact, for paths, copies of descriptors and children.
+#[test]
+fn operations_and_bytes_are_those_of_the_program() {
+    let Some(work) = Work::compiled() else { return };
+    let answer = work.answer(&["files"]);
+    let rows = answer["panels"][0]["rows"].as_array().expect("rows");
+    let of = |name: &str| {
+        let path = work.dir.path().join(name).display().to_string();
+        let row = rows.iter().find(|row| row["file"] == *path).unwrap_or_else(|| panic!("{path}: {answer}"));
+        let columns = ["opens", "reads", "read_bytes", "writes", "written_bytes", "syncs", "errors"];
+        columns.map(|column| row[column].as_u64().unwrap_or(0))
+    };
+    assert_eq!(of("out"), [2, 52, 50_000 + 500 + 300, 102, 409_600 + 1024, 2, 1]);
+    assert_eq!(of("other"), [1, 0, 0, 1, 77, 0, 0]);
+    assert_eq!(of("missing\u{1b}[2J"), [9, 0, 0, 0, 0, 0, 9]);
+}
+
+/// The path of a failed call is read in the kernel.
+#[test]
+fn a_failed_call_has_its_arguments() {
+    let Some(work) = Work::compiled() else { return };
+    let answer = work.answer(&["syscalls", "--paths"]);
+    let panels = answer["panels"].as_array().expect("panels");
+    let errors = panels.iter().find(|panel| panel["title"] == "Errors").expect("a panel");
+    let rows = errors["rows"].as_array().expect("rows");
+    let row = rows.iter().find(|row| row["call"] == "openat" && row["errno"] == "ENOENT").expect("a failed call");
+    let path = format!("{}/missing\u{1b}[2J", work.dir.path().display());
+    assert_eq!(row["last_call"], format!("openat({path:?}, RDONLY)"));
+}

@@ -1,0 +1,118 @@
+//! `files`: calls count for the file that their descriptor stands for.
+
+use perfprof_tui::panel::Panel;
+use perfprof_tui::record::Record;
+use perfprof_tui::record::kinds::TaskRecord;
+
+use crate::common::scenes::{FILE_CALLS, MS, US, file_call, files, open_file, scene, syscalls_with_arguments};
+use crate::common::stage::{cell, number, rows};
+
+fn panel<'a>(panels: &'a [Panel], title: &str) -> &'a Panel {
+    panels.iter().find(|panel| panel.title == title).unwrap_or_else(|| panic!("no panel {title}"))
+}
+
+fn texts<const N: usize>(panel: &Panel, columns: [&str; N]) -> Vec<[String; N]> {
+    (0..rows(panel).table.rows.len()).map(|row| columns.map(|name| cell(panel, row, name).raw())).collect()
+}
+
+const FIGURES: [&str; 7] = ["file", "opens", "reads", "read_bytes", "writes", "written_bytes", "errors"];
+
+#[test]
+fn a_file_has_its_calls_and_bytes() {
+    let panels = scene("files").panels();
+    let table = panel(&panels, "Files");
+    assert_eq!(
+        texts(table, FIGURES),
+        [
+            ["/var/log/app.log", "1", "", "", "2", "100", "1"],
+            ["/var/lib/db/data", "1", "4", "32768", "", "", ""],
+            ["/etc/app.conf", "3", "", "", "", "", "3"],
+            ["(not known)", "", "1", "1", "", "", ""],
+        ]
+    );
+    assert_eq!(number(table, 1, "total_ns"), (8 * MS + 10 * US) as f64);
+    assert_eq!(cell(table, 0, "process").text(), "logger-2");
+    let failed = panel(&panels, "Failed");
+    assert_eq!(
+        texts(failed, ["times", "call", "errno", "process", "file"]),
+        [["3", "open", "ENOENT", "app-1", "/etc/app.conf"], ["1", "write", "ENOSPC", "logger-2", "/var/log/app.log"]]
+    );
+    let slow = panel(&panels, "Slowest");
+    assert_eq!(texts(slow, ["comm", "call", "file"])[0], ["logger", "write", "/var/log/app.log"]);
+    let processes = panel(&panels, "Processes");
+    assert_eq!(texts(processes, ["comm", "written_bytes"]), [["logger", "100"], ["app", ""]]);
+}
+
+/// A child reads from the file that its parent opened, and the number is used again in the parent.
+#[test]
+fn a_child_has_the_files_of_its_parent() {
+    let [read, _, _, close] = FILE_CALLS;
+    let mut s = files();
+    open_file(&mut s, MS, US, 1, "/first", 3);
+    s.thread(&Record::Fork(TaskRecord { pid: 5, ppid: 1, tid: 5, ptid: 1, time: 0 }), 2 * MS);
+    file_call(&mut s, 3 * MS, US, 1, close, "\u{3}", 0);
+    open_file(&mut s, 4 * MS, US, 1, "/second", 3);
+    file_call(&mut s, 5 * MS, 2 * US, 5, read, "\u{3}", 10);
+    file_call(&mut s, 6 * MS, 3 * US, 1, read, "\u{3}", 20);
+    let panels = s.panels();
+    let mut found = texts(panel(&panels, "Files"), ["file", "read_bytes"]);
+    found.sort();
+    assert_eq!(found, [["/first", "10"], ["/second", "20"]]);
+}
+
+/// A call without an end, an end without a call, and lost records give no figures.
+#[test]
+fn only_whole_calls_count() {
+    let [read, write, ..] = FILE_CALLS;
+    let mut s = files();
+    open_file(&mut s, MS, US, 1, "/a", 3);
+    let exit = s.hit(5, 2 * MS);
+    use crate::common::stage::Value::{N, T};
+    s.give(exit, &[N(read), N(10)]);
+    let enter = s.hit(4, 3 * MS);
+    s.give(enter, &[N(read), T("\u{3}")]);
+    let exit = s.hit(5, 4 * MS);
+    s.give(exit, &[N(write), N(10)]);
+    let enter = s.hit(4, 5 * MS);
+    s.give(enter, &[N(read), T("\u{3}")]);
+    s.lose(None, 5 * MS, 6 * MS, 3);
+    let exit = s.hit(5, 7 * MS);
+    s.give(exit, &[N(read), N(10)]);
+    file_call(&mut s, 8 * MS, US, 1, read, "\u{3}", 5);
+    let panels = s.panels();
+    let found = texts(panel(&panels, "Files"), ["file", "opens", "reads", "writes"]);
+    assert_eq!(found, [["(not known)", "", "1", ""], ["/a", "1", "", ""]]);
+}
+
+/// Slow and failed calls of `syscalls` are written with their arguments, if the records have them.
+#[test]
+fn calls_have_their_arguments() {
+    use crate::common::stage::Value::{N, T};
+    let [read, _, openat, _] = FILE_CALLS;
+    let mut s = syscalls_with_arguments();
+    for (at, number, fd, result, took) in [(1, openat, "\u{3}", -2, US), (3, read, "\u{7}", 10, 5 * MS)] {
+        let enter = s.hit(0, at * MS);
+        s.give(enter, &[N(number), T(fd)]);
+        if number == openat {
+            let path = s.hit(2, at * MS);
+            s.give(path, &[T("/etc/app.conf")]);
+        }
+        let exit = s.hit(1, at * MS + took);
+        s.give(exit, &[N(number), N(result)]);
+    }
+    let panels = s.panels();
+    let errors = texts(panel(&panels, "Errors"), ["call", "errno", "last_by", "last_call"]);
+    assert_eq!(errors, [["openat", "ENOENT", "app-1", "openat(3, \"/etc/app.conf\", RDONLY)"]]);
+    let slow = texts(panel(&panels, "Slowest"), ["result", "line"]);
+    assert_eq!(slow, [["10", "read(7, 0, 0)"], ["-2", "openat(3, \"/etc/app.conf\", RDONLY)"]]);
+}
+
+/// A hostile path must not control the terminal.
+#[test]
+fn paths_have_no_control_characters() {
+    let mut s = files();
+    open_file(&mut s, MS, US, 1, "/tmp/\u{1b}[2J\n\u{7}x", -2);
+    let text = s.text();
+    assert!(text.chars().all(|c| c == '\n' || !c.is_control()), "{text:?}");
+    assert!(text.lines().any(|line| line.ends_with('x')), "{text}");
+}

@@ -92,7 +92,7 @@ fn one_fault_on_a_small_terminal() {
 fn several_faults_on_a_wide_terminal() {
     insta::assert_snapshot!(screen(&session((200, 60), refused), (200, 60)), @r"
     Overview, last 10 s: 1 bad, 2 worth a look
-    ›● network  30 % of connects fail                                                                                  600 of 2.0 k a second, since 00:10                                   M syscalls
+    ›● network  30 % of connects fail                                                                                  600 of 2.0 k a second, since 00:10                                   M tcp
      ○ cpu      1.00 of 2 CPUs busy               gzip 1.00                                                            since 00:10                                                          1 functions
      ○ changed  +1.00 CPUs                        +gzip 1.00 CPUs                                                      against the 10 s before, since 00:10                                 b compare
 

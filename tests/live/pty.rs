@@ -636,7 +636,7 @@ fn ranks(pid: u32) -> Vec<(String, i32, i32)> {
 #[test]
 fn what_reads_and_shows_samples_is_ahead_of_others_and_nothing_else_is() {
     const AHEAD: [&str; 3] = ["perfprof-tui", "profile", "source"];
-    // Those that samples wait for at times.
+    // Samples wait for these at times.
     const BUILDERS: [&str; 4] = ["symbols", "tables", "large tables", "languages"];
     needs!(allowed());
     if let Err(why) = perfprof_tui::kernel::thread_priority::may_be_realtime(7) {

@@ -24,7 +24,7 @@ pub struct Ledger {
     pub malformed: u64,
     /// Samples whose user call chain was deferred and never arrived.
     pub(crate) unjoined: u64,
-    /// Losses after which the running threads of processes had to be learned again.
+    /// Losses of records, perhaps of context switches; running threads are learned again after each.
     pub(crate) parallelism_gaps: u64,
     /// The unit of weights is two to the power of this, so that their sum fits in 64 bits.
     pub(crate) scale: u32,

@@ -18,7 +18,7 @@ const MOST_SECONDS: u64 = 3600;
 
 /// A fetched profile; dropping it deletes the file.
 #[derive(Debug)]
-pub(crate) struct Fetched {
+pub(crate) struct FetchedProfile {
     _file: NamedTempFile,
     /// The address for display, and the host in it.
     pub(crate) name: String,
@@ -27,7 +27,7 @@ pub(crate) struct Fetched {
 }
 
 /// Fetches each path that is a URL, and replaces it by the file.
-pub(crate) fn fetch(paths: &mut [PathBuf]) -> anyhow::Result<Vec<Fetched>> {
+pub(crate) fn fetch(paths: &mut [PathBuf]) -> anyhow::Result<Vec<FetchedProfile>> {
     let mut out = Vec::new();
     for (at, path) in paths.iter_mut().enumerate() {
         let Some(url) = url(path).map(str::to_owned) else { continue };
@@ -36,7 +36,7 @@ pub(crate) fn fetch(paths: &mut [PathBuf]) -> anyhow::Result<Vec<Fetched>> {
         let rest = name.split_once("://").map_or("", |(_, rest)| rest);
         let host = rest.split('/').next().unwrap_or_default().to_owned();
         *path = file.path().to_owned();
-        out.push(Fetched { _file: file, name, host, at });
+        out.push(FetchedProfile { _file: file, name, host, at });
     }
     Ok(out)
 }

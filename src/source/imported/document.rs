@@ -2,6 +2,7 @@
 
 use serde::Deserialize;
 
+use super::heapprofile::string_end;
 use super::profile::ImportedProfile;
 use super::{ImportError, firefox, heapprofile, speedscope, v8};
 
@@ -64,18 +65,6 @@ fn members(bytes: &[u8]) -> Vec<&[u8]> {
         }
     }
     found
-}
-
-/// Returns the offset of the quote that ends a string.
-pub(super) fn string_end(bytes: &[u8], mut at: usize) -> usize {
-    while let Some(found) = memchr::memchr2(b'"', b'\\', bytes.get(at..).unwrap_or_default()) {
-        at += found;
-        if bytes[at] == b'"' {
-            return at;
-        }
-        at += 2;
-    }
-    bytes.len()
 }
 
 #[cfg(test)]

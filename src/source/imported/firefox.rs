@@ -12,7 +12,7 @@ use super::labels::NO_LABELS;
 use super::profile::{ImportedProfile, ImportedSample, NO_ID, ROOT, kind_of, rounded};
 
 #[derive(Deserialize)]
-pub(super) struct File {
+pub(super) struct FirefoxFile {
     meta: Meta,
     #[serde(default)]
     libs: Vec<Library>,
@@ -112,7 +112,7 @@ struct Sources {
     filename: Vec<u32>,
 }
 
-pub(super) fn read(file: File) -> Result<ImportedProfile, ImportError> {
+pub(super) fn read(file: FirefoxFile) -> Result<ImportedProfile, ImportError> {
     if file.meta.preprocessed_profile_version.is_none() {
         return Err(ImportError::Unsupported(
             "Firefox wrote this profile without processing it; open it in profiler.firefox.com and save it from there",
@@ -135,7 +135,12 @@ pub(super) fn read(file: File) -> Result<ImportedProfile, ImportError> {
 }
 
 /// Adds a thread's samples; returns the number of those whose stacks are not in the tables.
-fn read_thread(file: &File, thread: &Thread, events: &mut BTreeMap<String, u16>, out: &mut ImportedProfile) -> u64 {
+fn read_thread(
+    file: &FirefoxFile,
+    thread: &Thread,
+    events: &mut BTreeMap<String, u16>,
+    out: &mut ImportedProfile,
+) -> u64 {
     let samples = &thread.samples;
     if samples.stack.is_empty() {
         return 0;

@@ -7,7 +7,6 @@ use serde::de::DeserializeOwned;
 use crate::perfdata::EventUnit;
 
 use super::ImportError;
-use super::document::string_end;
 use super::labels::NO_LABELS;
 use super::profile::{ImportedProfile, ImportedSample, NO_ID, ROOT, rounded};
 use super::v8::CallFrame;
@@ -116,4 +115,16 @@ impl Walk<'_> {
             self.out.add(ImportedSample { time: 0, period, stack, thread, event: 0, labels: NO_LABELS });
         }
     }
+}
+
+/// Returns the offset of the quote that ends a string.
+pub(super) fn string_end(bytes: &[u8], mut at: usize) -> usize {
+    while let Some(found) = memchr::memchr2(b'"', b'\\', bytes.get(at..).unwrap_or_default()) {
+        at += found;
+        if bytes[at] == b'"' {
+            return at;
+        }
+        at += 2;
+    }
+    bytes.len()
 }

@@ -10,7 +10,7 @@ use super::labels::NO_LABELS;
 use super::profile::{ImportedProfile, ImportedSample, NO_ID, ROOT, kind_of, rounded, unit_of};
 
 #[derive(Deserialize)]
-pub(super) struct File {
+pub(super) struct SpeedscopeFile {
     shared: Shared,
     profiles: Vec<Profile>,
     name: Option<String>,
@@ -66,7 +66,7 @@ const DECIMALS: u8 = 6;
 /// The maximum sum of weights, with decimals.
 const MOST_SUM: f64 = 1e18;
 
-pub(super) fn read(file: File) -> Result<ImportedProfile, ImportError> {
+pub(super) fn read(file: SpeedscopeFile) -> Result<ImportedProfile, ImportError> {
     let mut out = ImportedProfile::new("speedscope: the weights in the file are the periods here");
     for (name, value) in [("name", file.name), ("recorder", file.exporter)] {
         if let Some(value) = value {

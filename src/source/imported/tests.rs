@@ -1,3 +1,5 @@
+//! Small profiles of each format, and damaged ones.
+
 use std::collections::BTreeMap;
 
 use prost::Message;

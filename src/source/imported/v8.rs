@@ -93,7 +93,7 @@ pub(super) fn read(profile: CpuProfile) -> Result<ImportedProfile, ImportError> 
     if out.len() == 0 { Err(ImportError::Lacks("samples")) } else { Ok(out) }
 }
 
-/// Returns the stack of each node by its id. Nodes that are not below a root have none.
+/// Returns the stack of each node by its id. Only nodes below a root have one.
 fn stacks(nodes: &[Node], out: &mut ImportedProfile) -> FxHashMap<u64, u32> {
     let at: FxHashMap<u64, usize> = nodes.iter().enumerate().map(|(at, node)| (node.id, at)).collect();
     let mut children: Vec<Vec<usize>> = vec![Vec::new(); nodes.len()];

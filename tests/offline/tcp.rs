@@ -42,7 +42,7 @@ fn a_peer_has_its_connections_and_failures() {
     assert_eq!(found[0], ["packet dropped", "NO_SOCKET", "tcp_v4_rcv < ip_rcv"]);
     assert_eq!(found[1], ["reset sent, no socket for port 81", "NO_SOCKET", ""]);
     let slow = panel(&panels, "Slowest connects");
-    assert_eq!(texts(slow, ["comm", "peer", "result"])[0], ["web", "10.0.3.7:5432", "established"]);
+    assert_eq!(texts(slow, ["comm", "peer", "outcome"])[0], ["web", "10.0.3.7:5432", "established"]);
     assert_eq!(rows(slow).table.rows.len(), 4);
 }
 

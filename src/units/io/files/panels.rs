@@ -121,7 +121,7 @@ impl Files {
             .task(at, |(.., of)| of.tid)
             .left("call", "Call", 6, |(.., of)| text(of.call.label()))
             .right("ns", "Took", 9, |(ns, ..)| Cell::Time(ns))
-            .right("result", "Result", 12, move |(.., of)| result(of.result))
+            .right("outcome", "Outcome", 12, move |(.., of)| result(of.result))
             .left("file", "File", 0, |(.., of)| text(self.paths.name(of.file)))
             .whole("Slowest")
     }

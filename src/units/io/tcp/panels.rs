@@ -183,7 +183,7 @@ impl Tcp {
             .right("ns", "Took", 9, |(ns, ..)| Cell::Time(ns))
             .task(at, |(.., of)| of.tid)
             .left("peer", "Peer", 26, |(.., of)| text(of.ends.peer.to_string()))
-            .left("result", "Result", 11, |(.., of)| text(if of.has_failed { "failed" } else { "established" }))
+            .left("outcome", "Outcome", 11, |(.., of)| text(if of.has_failed { "failed" } else { "established" }))
             .whole("Slowest connects")
     }
 

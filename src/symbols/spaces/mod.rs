@@ -18,7 +18,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwap;
-use crossbeam_channel::{Receiver, Sender, bounded, never, select_biased, unbounded};
+use crossbeam_channel::{Receiver, Sender, bounded, never, select, unbounded};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::kernel::walk::{Asks, Mapping, ProcessEvent, Store, WalkEnds, Walker, lack};
@@ -235,6 +235,7 @@ impl<S: Store> AddressSpaceTracker<S> {
 
     fn run(mut self, from: &Inputs) {
         let Inputs { news, asked, made, starting } = from;
+        let mut starting = starting.clone();
         // Until a process has its tables, its stacks end early.
         let (mut budget, mut priority) = (CpuBudget::new(), ThreadPriority::ahead());
         let probed = self.prober.as_ref().map_or_else(never, |prober| prober.answers.clone());
@@ -246,8 +247,7 @@ impl<S: Store> AddressSpaceTracker<S> {
                 true => next.map_or(LONG_PAUSE, |next| next.saturating_duration_since(Instant::now())),
                 false => Duration::ZERO,
             };
-            select_biased! {
-                recv(starting) -> one => one.into_iter().for_each(|one| self.prepare(one)),
+            select! {
                 recv(news.receiver) -> first => match first {
                     Ok(first) => {
                         let all = std::iter::once(first).chain(news.receiver.try_iter()).collect();
@@ -261,8 +261,14 @@ impl<S: Store> AddressSpaceTracker<S> {
                     Err(_) => return,
                 },
                 recv(probed) -> answer => answer.into_iter().for_each(|answer| self.take_probed(answer)),
+                recv(starting) -> one => match one {
+                    Ok(one) => self.prepare(one),
+                    Err(_) => starting = never(),
+                },
                 default(wait) => {}
             }
+            // Commands wait for their tables.
+            starting.try_iter().for_each(|one| self.prepare(one));
             if news.have_missed() {
                 self.look_anew();
             }

@@ -8,6 +8,7 @@ use proptest::prelude::*;
 use super::built_table::{BuildRequest, BuiltTable};
 use super::files::tests::{BuildCounter, may_look};
 use super::*;
+use crate::kernel;
 
 fn spaces(room: usize) -> AddressSpaceTracker<BuildCounter> {
     AddressSpaceTracker::new(BuildCounter { room, ..BuildCounter::default() }, Files::default(), Arc::default())
@@ -53,6 +54,25 @@ fn tables_follow_a_process_from_its_first_sample_to_its_end() {
     spaces.take(ProcessEvent::Lacks { pid, what: 1, number: Some(pid as u32) });
     spaces.step(later());
     assert_eq!(spaces.store.used.len(), tables);
+}
+
+/// The thread ends with its session, and does not spin when no more commands are started.
+#[test]
+fn the_thread_ends_with_its_session() {
+    let ((sender, news), (starts, starting), (done, made)) = (process_events::channel(), unbounded(), unbounded());
+    let (ended, is_ended) = bounded(1);
+    let from = Inputs { news, asked: never(), made, starting };
+    let run = move || {
+        spaces(0).run(&from);
+        let _ = ended.send(kernel::thread_cpu_ns());
+    };
+    kernel::thread("tables", run).expect("a thread");
+    drop(starts);
+    std::thread::sleep(Duration::from_millis(300));
+    drop(sender);
+    let spent = is_ended.recv_timeout(Duration::from_secs(60)).expect("it ends");
+    assert!(spent < 100_000_000, "{spent} ns of CPU time for nothing");
+    drop(done);
 }
 
 /// A command has its tables before its first instruction: also those of large files, for which it waits.

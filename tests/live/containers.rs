@@ -341,7 +341,7 @@ fn a_container_of_another_tree_is_shown_by_a_filter() {
     };
     let name = format!("perfprof-box-{}", std::process::id());
     let burns = Burns::start(other.join(format!("lxc.payload.{name}")));
-    let mut session = Session::start(&["-F", "499", "-s", "container,comm"], 24, 160);
+    let mut session = Session::start(&["-F", "499", "-s", "container,comm"], 24, 184);
     session.wait_for(&name);
     session.keys(&format!(":attach container {name}\r")).wait_for("a filter shows it").wait_for("shown: ");
     session.keys(":attach container perfprof-box*\r").wait_for(r#"container ~ "perfprof-box*""#);

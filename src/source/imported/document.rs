@@ -19,7 +19,7 @@ pub(super) fn is_object(head: &[u8]) -> bool {
 pub(super) fn read(bytes: &[u8]) -> Result<ImportedProfile, ImportError> {
     let bytes = bytes.strip_prefix(BYTE_ORDER_MARK).unwrap_or(bytes);
     let members = members(bytes);
-    let has = |name: &str| members.iter().any(|member| *member == name.as_bytes());
+    let has = |name: &str| members.contains(&name.as_bytes());
     if has("profiles") && has("shared") {
         return speedscope::read(parse(bytes)?);
     }

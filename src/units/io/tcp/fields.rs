@@ -32,7 +32,7 @@ pub(super) struct Ends {
 #[derive(Clone, Debug)]
 enum Addresses {
     /// A family, ports, and a pair of addresses for each family.
-    Split { family: Num, ports: [Num; 2], v4: [Num; 2], v6: [Num; 2] },
+    Split { family: Num, ports: [Num; 2], v4: Box<[Num; 2]>, v6: Box<[Num; 2]> },
     /// Two `sockaddr`.
     Whole([Num; 2]),
 }
@@ -57,7 +57,7 @@ impl SocketFields {
         let two = |a: &str, b: &str| Some([one(a)?, one(b)?]);
         let split = || {
             let (family, ports) = (one("family")?, two("sport", "dport")?);
-            let (v4, v6) = (two("saddr", "daddr")?, two("saddr_v6", "daddr_v6")?);
+            let (v4, v6) = (two("saddr", "daddr")?.into(), two("saddr_v6", "daddr_v6")?.into());
             Some(Addresses::Split { family, ports, v4, v6 })
         };
         Self {

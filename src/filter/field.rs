@@ -77,7 +77,7 @@ fields! {
     /// Fields of view filters.
     FIELDS {
         Comm = ("comm", Text, Task, "name of the thread");
-        CommNodigit = ("comm_nodigit", Text, Task, "name of the thread, with <N> in place of each number");
+        CommNodigit = ("comm_nodigit", Text, Task, "name of the thread, with each number replaced by `<N>`");
         Program = ("program", Text, Task, "name of its process: that of the first thread");
         Cmdline = ("cmdline", Text, Task, "command line of its process; empty in recordings");
         Pid = ("pid", Number, Task, "process id");

@@ -15,6 +15,18 @@ pub struct FrameName {
     pub(crate) dso: Arc<str>,
 }
 
+#[cfg(test)]
+impl FrameName {
+    /// Parses the frames of a stack as it is printed, from the root; kernel functions end in `_[k]`.
+    pub(crate) fn parse_all(stack: &str) -> Vec<Self> {
+        let name = |word: &str| {
+            let (text, kind) = word.strip_suffix("_[k]").map_or((word, DsoKind::File), |text| (text, DsoKind::Kernel));
+            Self { text: text.into(), kind, dso: "".into() }
+        };
+        stack.rsplit(" < ").map(name).collect()
+    }
+}
+
 /// The frame between a stack and an inverted one on top of it.
 pub const DIVIDER: &str = "--";
 

@@ -1,11 +1,8 @@
 //! `files` on a program that does known operations.
 
-use std::path::PathBuf;
-use std::process::Command;
-
 use serde_json::Value;
 
-use crate::common::{installed, program, run, skipped, traced};
+use crate::compiled::{CompiledProgram, unit_answer};
 
 const WORK: &str = r#"
 #define _GNU_SOURCE
@@ -43,44 +40,24 @@ int main(int argc, char **argv) {
 }
 "#;
 
-struct Work {
-    dir: tempfile::TempDir,
-    program: PathBuf,
+/// Returns the answer of a unit about the program.
+fn answer(unit: &[&str], work: &CompiledProgram) -> Value {
+    let answer = unit_answer(unit, |command| {
+        command.arg("--").args([work.path.as_path(), work.dir.path()]);
+    });
+    println!("{answer}");
+    answer
 }
 
-impl Work {
-    fn compiled() -> Option<Self> {
-        if !traced() {
-            return None;
-        }
-        if !installed("cc") {
-            skipped("needs a C compiler");
-            return None;
-        }
-        let dir = tempfile::tempdir().expect("a folder");
-        let (source, program) = (dir.path().join("work.c"), dir.path().join("work"));
-        std::fs::write(&source, WORK).expect("source");
-        run(Command::new("cc").args(["-O1", "-w", "-o"]).args([&program, &source]));
-        Some(Self { dir, program })
-    }
-
-    /// Returns the panels of a unit on the program.
-    fn answer(&self, unit: &[&str]) -> Value {
-        let command = [self.program.as_path(), self.dir.path()];
-        let output = run(program().args(unit).args(["--batch", "--format", "json", "-i", "3600s", "--"]).args(command));
-        let text = String::from_utf8(output.stdout).expect("text");
-        let line = text.lines().rfind(|line| line.starts_with('{')).expect("an answer");
-        let answer: Value = serde_json::from_str(line).expect("JSON");
-        println!("{answer}");
-        answer
-    }
+fn work() -> Option<CompiledProgram> {
+    CompiledProgram::of("work", WORK, &["-O1"])
 }
 
 /// Operations, bytes and errors are exact, for paths, copies of descriptors and children.
 #[test]
 fn operations_and_bytes_are_those_of_the_program() {
-    let Some(work) = Work::compiled() else { return };
-    let answer = work.answer(&["files"]);
+    let Some(work) = work() else { return };
+    let answer = answer(&["files"], &work);
     let rows = answer["panels"][0]["rows"].as_array().expect("rows");
     let of = |name: &str| {
         let path = work.dir.path().join(name).display().to_string();
@@ -96,8 +73,8 @@ fn operations_and_bytes_are_those_of_the_program() {
 /// The path of a failed call is read in the kernel.
 #[test]
 fn a_failed_call_has_its_arguments() {
-    let Some(work) = Work::compiled() else { return };
-    let answer = work.answer(&["syscalls", "--paths"]);
+    let Some(work) = work() else { return };
+    let answer = answer(&["syscalls", "--paths"], &work);
     let panels = answer["panels"].as_array().expect("panels");
     let errors = panels.iter().find(|panel| panel["title"] == "Errors").expect("a panel");
     let rows = errors["rows"].as_array().expect("rows");

@@ -1,12 +1,12 @@
 //! `locks` on programs that know how long they waited, and for whom.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
 use crate::common::process::{Running, until, with_time};
-use crate::common::{installed, program, run, skipped, traced};
+use crate::compiled::{CompiledProgram, unit_answer};
 
 /// Thread "holder" burns CPU time with a mutex, two threads want it, and write down how long they waited. Or two threads
 /// take two mutexes in opposite orders.
@@ -69,35 +69,15 @@ int main(int argc, char **argv) {
 }
 "#;
 
-struct Locks {
-    dir: tempfile::TempDir,
-    program: PathBuf,
-}
-
-impl Locks {
-    fn compiled() -> Option<Self> {
-        if !traced() {
-            return None;
-        }
-        if !installed("cc") {
-            skipped("needs a C compiler");
-            return None;
-        }
-        let dir = tempfile::tempdir().expect("a folder");
-        let (source, program) = (dir.path().join("locks.c"), dir.path().join("contend"));
-        std::fs::write(&source, LOCKS).expect("source");
-        let options = ["-O2", "-g", "-w", "-fno-optimize-sibling-calls", "-pthread", "-o"];
-        run(Command::new("cc").args(options).args([&program, &source]));
-        Some(Self { dir, program })
-    }
+fn locks() -> Option<CompiledProgram> {
+    CompiledProgram::of("contend", LOCKS, &["-O2", "-g", "-fno-optimize-sibling-calls", "-pthread"])
 }
 
 /// Returns the panels of the unit.
 fn panels(args: &[&str]) -> Vec<Value> {
-    let output = run(program().args(["locks", "--batch", "--format", "json", "-i", "3600s"]).args(args));
-    let text = String::from_utf8(output.stdout).expect("text");
-    let line = text.lines().rfind(|line| line.starts_with('{')).expect("an answer");
-    let answer: Value = serde_json::from_str(line).expect("JSON");
+    let answer = unit_answer(&["locks"], |command| {
+        command.args(args);
+    });
     answer["panels"].as_array().expect("panels").clone()
 }
 
@@ -117,8 +97,8 @@ fn read(path: &Path) -> f64 {
 /// Waits, holder and what it did, as the threads measured it themselves.
 #[test]
 fn a_mutex_has_its_waits_and_its_holder() {
-    let Some(locks) = Locks::compiled() else { return };
-    let (truth, contend) = (locks.dir.path().join("truth"), locks.program.display().to_string());
+    let Some(locks) = locks() else { return };
+    let (truth, contend) = (locks.dir.path().join("truth"), locks.path.display().to_string());
     with_time(&[2, 6, 15], |seconds| {
         let seconds = seconds.to_string();
         let panels = panels(&["--", &contend, "mutex", &seconds, &truth.display().to_string()]);
@@ -146,9 +126,9 @@ fn a_mutex_has_its_waits_and_its_holder() {
 /// Two threads wait for each other since before the measurement, and in it.
 #[test]
 fn a_deadlock_is_found_also_if_it_is_old() {
-    let Some(locks) = Locks::compiled() else { return };
+    let Some(locks) = locks() else { return };
     let start = |delay: &str| {
-        let mut command = Command::new(&locks.program);
+        let mut command = Command::new(&locks.path);
         Running(command.args(["deadlock", delay]).stdout(Stdio::null()).spawn().expect("starts"))
     };
     let child = start("0.05");

@@ -9,6 +9,7 @@ mod against_perf;
 mod callers;
 mod changes;
 mod command_lines;
+mod compiled;
 mod containers;
 mod counts;
 mod cpus;

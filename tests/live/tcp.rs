@@ -1,14 +1,11 @@
 //! `tcp` on a program in a network namespace of its own, whose counters say how many connections it had.
 
-use std::path::PathBuf;
-use std::process::Command;
-
 use serde_json::Value;
 
-use crate::common::{installed, program, run, skipped, traced};
+use crate::compiled::{CompiledProgram, unit_answer};
 
 /// Connects, is refused, resets, and writes down the counters of its namespace: active opens, passive opens, failed
-/// attempts, retransmitted segments, sent resets.
+/// attempts, retransmitted segments.
 const PEERS: &str = r#"
 #define _GNU_SOURCE
 #include <arpa/inet.h>
@@ -66,28 +63,6 @@ int main(int argc, char **argv) {
 }
 "#;
 
-struct Peers {
-    dir: tempfile::TempDir,
-    program: PathBuf,
-}
-
-impl Peers {
-    fn compiled() -> Option<Self> {
-        if !traced() {
-            return None;
-        }
-        if !installed("cc") {
-            skipped("needs a C compiler");
-            return None;
-        }
-        let dir = tempfile::tempdir().expect("a folder");
-        let (source, program) = (dir.path().join("peers.c"), dir.path().join("peers"));
-        std::fs::write(&source, PEERS).expect("source");
-        run(Command::new("cc").args(["-O1", "-w", "-o"]).args([&program, &source]));
-        Some(Self { dir, program })
-    }
-}
-
 fn sum(rows: &Value, column: &str) -> u64 {
     rows.as_array().into_iter().flatten().filter_map(|row| row[column].as_u64()).sum()
 }
@@ -95,15 +70,11 @@ fn sum(rows: &Value, column: &str) -> u64 {
 /// Each connection counts once, for the process that owns it, as in the counters of the namespace.
 #[test]
 fn counts_are_those_of_the_namespace() {
-    let Some(peers) = Peers::compiled() else { return };
+    let Some(peers) = CompiledProgram::of("peers", PEERS, &["-O1"]) else { return };
     let truth = peers.dir.path().join("truth");
-    let output = run(program()
-        .args(["tcp", "--batch", "--format", "json", "-i", "3600s", "--"])
-        .arg(&peers.program)
-        .arg(&truth));
-    let text = String::from_utf8(output.stdout).expect("text");
-    let line = text.lines().rfind(|line| line.starts_with('{')).expect("an answer");
-    let answer: Value = serde_json::from_str(line).expect("JSON");
+    let answer = unit_answer(&["tcp"], |command| {
+        command.arg("--").args([&peers.path, &truth]);
+    });
     let panel = |title: &str| {
         let panels = answer["panels"].as_array().expect("panels");
         panels.iter().find(|panel| panel["title"] == title).unwrap_or_else(|| panic!("{title}: {answer}"))["rows"]

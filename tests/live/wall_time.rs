@@ -1,11 +1,9 @@
 //! `waits` on a program that knows where its time goes.
 
-use std::process::Command;
-
 use serde_json::Value;
 
 use crate::common::process::with_time;
-use crate::common::{installed, program, run, skipped, traced};
+use crate::compiled::{CompiledProgram, unit_answer};
 
 /// Thread "budget" burns CPU time in user code and in the kernel, sleeps, waits for a mutex of "keeper", for a pipe of
 /// "writer" and for the disk, and writes down how long.
@@ -122,22 +120,12 @@ fn differences(row: &Value, truth: &[f64]) -> Vec<String> {
 
 #[test]
 fn the_parts_of_a_second_are_those_that_a_thread_measured() {
-    if !traced() {
-        return;
-    }
-    if !installed("cc") {
-        return skipped("needs a C compiler");
-    }
-    let dir = tempfile::tempdir().expect("a folder");
-    let [source, budget, truth] = ["budget.c", "budget", "truth"].map(|name| dir.path().join(name));
-    std::fs::write(&source, BUDGET).expect("source");
-    run(Command::new("cc").args(["-O2", "-g", "-w", "-pthread", "-o"]).args([&budget, &source]));
+    let Some(budget) = CompiledProgram::of("budget", BUDGET, &["-O2", "-g", "-pthread"]) else { return };
+    let truth = budget.dir.path().join("truth");
     with_time(&[3, 8, 15], |seconds| {
-        let args = ["waits", "--batch", "--format", "json", "-i", "3600s", "--"];
-        let output = run(program().args(args).arg(&budget).arg(seconds.to_string()).arg(&truth));
-        let text = String::from_utf8(output.stdout).expect("text");
-        let line = text.lines().rfind(|line| line.starts_with('{')).expect("an answer");
-        let answer: Value = serde_json::from_str(line).expect("JSON");
+        let answer = unit_answer(&["waits"], |command| {
+            command.arg("--").arg(&budget.path).arg(seconds.to_string()).arg(&truth);
+        });
         let rows = answer["panels"][0]["rows"].as_array().expect("rows");
         let row = rows.iter().find(|row| row["comm"] == "budget").ok_or(format!("{rows:?}"))?;
         let truth = std::fs::read_to_string(&truth).expect("the truth");

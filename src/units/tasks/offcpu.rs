@@ -5,12 +5,11 @@ mod panels;
 
 use rustc_hash::FxHashMap;
 
-use crate::units::kit::WakerReader;
 use crate::units::kit::prelude::*;
 use crate::units::kit::waits::classes::WaitClass;
-use crate::units::kit::waits::sched::{self, SchedEvent, SchedReader};
+use crate::units::kit::waits::sched::SchedEvent;
 
-use blocked::BlockedTime;
+use blocked::{BlockedTime, CLOCK, DISK};
 
 pub(crate) const SPEC: Spec = Spec {
     name: "offcpu",
@@ -52,15 +51,11 @@ Blocked   Share  D state  Times     Mean      Max  Comm    Woken by …
 
 #[derive(Clone, Debug, Default)]
 struct OffCpu {
-    reader: SchedReader,
     blocked: BlockedTime,
     hz: u64,
     hot: FxHashMap<(i32, RetainedStack), u64>,
     containers: ByContainer,
 }
-
-const CLOCK: usize = 3;
-const DISK: usize = 4;
 
 impl OffCpu {
     fn new(settings: &Settings) -> Result<Self, String> {
@@ -74,18 +69,11 @@ impl OffCpu {
 
 impl Unit for OffCpu {
     fn event_requests(&self) -> Vec<EventRequest> {
-        let mut wants = sched::wants_wakers(true);
-        let clock = EventRequest::new("cpu-clock|cycles|task-clock").with_stack(true).optional();
-        wants.push(EventRequest { rate: Some(Rate::Frequency(self.hz)), ..clock });
-        wants.push(WakerReader::request());
-        wants
+        BlockedTime::event_requests(self.hz)
     }
 
     fn bind(&mut self, event: &UnitEvent<'_>) -> Result<(), String> {
-        if event.role == CLOCK || self.blocked.wakers.bind(event, DISK) {
-            return Ok(());
-        }
-        self.reader.bind(event.role, event.format)
+        self.blocked.bind(event)
     }
 
     fn record(&mut self, hit: &UnitSample<'_>, cx: &mut Context<'_>) {
@@ -102,7 +90,7 @@ impl Unit for OffCpu {
             _ => {}
         }
         self.blocked.take_up(hit.time, cx);
-        match self.reader.read(hit, cx.names) {
+        match self.blocked.reader.read(hit, cx.names) {
             Some(SchedEvent::Switch(switch)) => _ = self.blocked.switched(switch, hit, cx),
             Some(SchedEvent::Wakeup(wakeup)) => self.blocked.woken(wakeup, hit, cx),
             None => {}

@@ -7,12 +7,11 @@ mod thread_times;
 
 use rustc_hash::FxHashMap;
 
-use crate::units::kit::WakerReader;
 use crate::units::kit::prelude::*;
 use crate::units::kit::tables::stack_labels::ByStack;
-use crate::units::kit::waits::sched::{self, SchedEvent, SchedReader, SchedSwitch};
+use crate::units::kit::waits::sched::{SchedEvent, SchedSwitch};
 
-use crate::units::tasks::offcpu::blocked::{BlockedTime, Came};
+use crate::units::tasks::offcpu::blocked::{BlockedTime, CLOCK, Came, DISK};
 use parts::SleepPlace;
 use thread_times::ThreadTimes;
 
@@ -49,8 +48,6 @@ $ perfprof-tui waits -p 8996 --batch --duration 3 --panel Parts
     make: |settings| Ok(Box::new(Waits::new(settings)?)),
 };
 
-const CLOCK: usize = 3;
-const DISK: usize = 4;
 /// Limit of distinct threads and stacks of samples.
 const MOST_SAMPLED: usize = 1 << 17;
 
@@ -59,7 +56,6 @@ type Sampled = (i32, RetainedStack, bool);
 
 #[derive(Clone, Debug, Default)]
 struct Waits {
-    reader: SchedReader,
     hz: u64,
     times: ThreadTimes,
     blocked: BlockedTime,
@@ -118,18 +114,11 @@ impl Waits {
 
 impl Unit for Waits {
     fn event_requests(&self) -> Vec<EventRequest> {
-        let mut wants = sched::wants_wakers(true);
-        let clock = EventRequest::new("cpu-clock|cycles|task-clock").with_stack(true).optional();
-        wants.push(EventRequest { rate: Some(Rate::Frequency(self.hz)), ..clock });
-        wants.push(WakerReader::request());
-        wants
+        BlockedTime::event_requests(self.hz)
     }
 
     fn bind(&mut self, event: &UnitEvent<'_>) -> Result<(), String> {
-        if event.role == CLOCK || self.blocked.wakers.bind(event, DISK) {
-            return Ok(());
-        }
-        self.reader.bind(event.role, event.format)
+        self.blocked.bind(event)
     }
 
     fn record(&mut self, hit: &UnitSample<'_>, cx: &mut Context<'_>) {
@@ -143,7 +132,7 @@ impl Unit for Waits {
         for tid in self.blocked.take_up(hit.time, cx) {
             self.times.sleeps_since_before(tid);
         }
-        match self.reader.read(hit, cx.names) {
+        match self.blocked.reader.read(hit, cx.names) {
             Some(SchedEvent::Switch(switch)) => self.switched(switch, hit, cx),
             Some(SchedEvent::Wakeup(wakeup)) => {
                 self.blocked.woken(wakeup, hit, cx);

@@ -192,14 +192,6 @@ impl LockName {
 mod tests {
     use super::*;
 
-    fn frames(stack: &str) -> Vec<FrameName> {
-        let name = |word: &str| {
-            let (text, kind) = word.strip_suffix("_[k]").map_or((word, DsoKind::File), |text| (text, DsoKind::Kernel));
-            FrameName { text: text.into(), kind, dso: "".into() }
-        };
-        stack.rsplit(" < ").map(name).collect()
-    }
-
     #[test]
     fn a_lock_has_the_name_of_its_taker() {
         for (stack, kind, taken_in, is_queue) in [
@@ -224,7 +216,7 @@ mod tests {
             ),
             ("", "futex", "", false),
         ] {
-            let name = LockName::of_futex(&if stack.is_empty() { Vec::new() } else { frames(stack) });
+            let name = LockName::of_futex(&if stack.is_empty() { Vec::new() } else { FrameName::parse_all(stack) });
             assert_eq!((&*name.kind, &*name.taken_in, name.is_queue), (kind, taken_in, is_queue), "{stack}");
         }
     }
@@ -232,7 +224,7 @@ mod tests {
     #[test]
     fn a_lock_of_python_is_none_of_its_library() {
         let of = |native: &str, functions: &[&str]| {
-            let mut all = frames(native);
+            let mut all = FrameName::parse_all(native);
             let python = |text: &&str| FrameName {
                 text: (*text).into(),
                 kind: DsoKind::Interpreted(Language::Python),
@@ -254,7 +246,7 @@ mod tests {
     fn a_kernel_lock_has_kind_and_taker() {
         let stack =
             "rwsem_down_read_slowpath_[k] < down_read_[k] < do_user_addr_fault_[k] < exc_page_fault_[k] < touch";
-        let of = |flags| LockName::of_kernel(&frames(stack), flags);
+        let of = |flags| LockName::of_kernel(&FrameName::parse_all(stack), flags);
         assert_eq!((&*of(2).kind, &*of(2).taken_in), ("rwsem, reading", "do_user_addr_fault"));
         for (flags, kind) in [
             (1, "spinlock"),
@@ -268,6 +260,6 @@ mod tests {
         }
         let key = LockKey { space: 0, address: 0x1000 };
         assert_eq!(of(2).text(key), "do_user_addr_fault 0x1000");
-        assert_eq!(LockName::of_kernel(&frames("main"), 1).text(key), "0x1000");
+        assert_eq!(LockName::of_kernel(&FrameName::parse_all("main"), 1).text(key), "0x1000");
     }
 }

@@ -8,7 +8,7 @@ use rustc_hash::FxHashMap;
 use crate::panel::unit;
 use crate::units::kit::prelude::*;
 use crate::units::kit::waits::classes::Sleep;
-use crate::units::kit::waits::sched::{SchedSwitch, Wakeup};
+use crate::units::kit::waits::sched::{self, SchedReader, SchedSwitch, Wakeup};
 use crate::units::kit::{Programs, TaskWaker, WakerReader, WakerStacks};
 
 use waits::{Places, Spot, WokenSleep};
@@ -36,8 +36,13 @@ pub(crate) enum Came {
     Unknown,
 }
 
+/// The roles of the events that [`BlockedTime`] requests in addition to switches and wakeups.
+pub(crate) const CLOCK: usize = 3;
+pub(crate) const DISK: usize = 4;
+
 #[derive(Clone, Debug, Default)]
 pub(crate) struct BlockedTime {
+    pub(crate) reader: SchedReader,
     pub(crate) wakers: WakerReader,
     programs: Programs,
     away: OpenSpans<i32, (), Away>,
@@ -60,6 +65,22 @@ const WHILE_LEAVING_NS: u64 = 100_000;
 impl BlockedTime {
     pub(crate) fn new(settings: &Settings) -> Self {
         Self { labels: StackLabels::of(settings), slept_in: StackLabels::of_sleep(settings), ..Self::default() }
+    }
+
+    /// Returns the events that it needs, and a clock of `hz` hertz.
+    pub(crate) fn event_requests(hz: u64) -> Vec<EventRequest> {
+        let mut wants = sched::wants_wakers(true);
+        let clock = EventRequest::new("cpu-clock|cycles|task-clock").with_stack(true).optional();
+        wants.push(EventRequest { rate: Some(Rate::Frequency(hz)), ..clock });
+        wants.push(WakerReader::request());
+        wants
+    }
+
+    pub(crate) fn bind(&mut self, event: &UnitEvent<'_>) -> Result<(), String> {
+        if event.role == CLOCK || self.wakers.bind(event, DISK) {
+            return Ok(());
+        }
+        self.reader.bind(event.role, event.format)
     }
 
     /// Adds the tasks that slept before the first record. Returns them.

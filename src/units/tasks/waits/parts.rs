@@ -289,16 +289,6 @@ impl TimePart {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::session::DsoKind;
-
-    /// Parses frames, innermost first; kernel functions end in `_[k]`.
-    fn frames(stack: &str) -> Vec<FrameName> {
-        let name = |word: &str| {
-            let (text, kind) = word.strip_suffix("_[k]").map_or((word, DsoKind::File), |text| (text, DsoKind::Kernel));
-            FrameName { text: text.into(), kind, dso: "".into() }
-        };
-        stack.rsplit(" < ").map(name).collect()
-    }
 
     const TASK: Option<Cause> = Some(Cause::Task { tid: 7, sends: true });
 
@@ -306,7 +296,7 @@ mod tests {
     fn a_part_follows_from_the_place_of_the_sleep() {
         let futex = "schedule_[k] < futex_do_wait_[k] < __x64_sys_futex_[k]";
         let of = |stack: &str, sleep, class, cause| {
-            let place = SleepPlace::of(&frames(&format!("schedule_[k] < {stack} < work < main")));
+            let place = SleepPlace::of(&FrameName::parse_all(&format!("schedule_[k] < {stack} < work < main")));
             TimePart::of_sleep(sleep, class, cause, place)
         };
         use Sleep::{Interruptible as S, Uninterruptible as D};
@@ -338,7 +328,7 @@ mod tests {
             assert_eq!(of(stack, sleep, class, cause), part, "{stack}");
         }
         // Without functions of user code, a futex may be a lock or a queue.
-        let bare = SleepPlace::of(&frames("futex_[k]"));
+        let bare = SleepPlace::of(&FrameName::parse_all("futex_[k]"));
         assert_eq!(bare, SleepPlace::Futex);
         let parts = [Work, Held, EachOther, Broken].map(|class| P::of_sleep(S, class, None, bare));
         assert_eq!(parts, [P::Work, P::Lock, P::Other, P::Other]);
@@ -346,10 +336,14 @@ mod tests {
 
     #[test]
     fn an_interrupt_on_top_of_a_thread_is_a_part_of_its_own() {
-        assert!(is_interrupt(&frames("tcp_v4_rcv_[k] < net_rx_action_[k] < handle_softirqs_[k] < spin < main")));
-        assert!(is_interrupt(&frames("nvme_irq_[k] < asm_common_interrupt_[k] < main")));
-        assert!(!is_interrupt(&frames("clear_page_[k] < exc_page_fault_[k] < asm_exc_page_fault_[k] < main")));
-        assert!(!is_interrupt(&frames("handle_softirqs < main")));
+        assert!(is_interrupt(&FrameName::parse_all(
+            "tcp_v4_rcv_[k] < net_rx_action_[k] < handle_softirqs_[k] < spin < main"
+        )));
+        assert!(is_interrupt(&FrameName::parse_all("nvme_irq_[k] < asm_common_interrupt_[k] < main")));
+        assert!(!is_interrupt(&FrameName::parse_all(
+            "clear_page_[k] < exc_page_fault_[k] < asm_exc_page_fault_[k] < main"
+        )));
+        assert!(!is_interrupt(&FrameName::parse_all("handle_softirqs < main")));
     }
 
     #[test]

@@ -1568,7 +1568,7 @@ INLINE void walk_from_here(void *ctx, struct state *s, const struct settings *sa
 	s->runtime = space ? space->runtime : 0;
 	s->most = FRAMES;
 	s->frames = 0;
-	s->code = 0;
+	s->code = s->blob = 0;
 	s->named = s->in_run = s->done = 0;
 	s->names = NAMES;
 	s->code_len = s->blob_len = s->engine = 0;

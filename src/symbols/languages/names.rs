@@ -1,4 +1,6 @@
-//! Names of functions in the memory of processes, read on a separate thread: a process can delay its reader for ever (userfaultfd(2)).
+//! Names of functions in the memory of processes.
+//!
+//! A separate thread reads them: a process can delay its reader forever (userfaultfd(2)).
 
 use std::cell::Cell;
 use std::fs::File;
@@ -84,7 +86,7 @@ pub(crate) struct NameReader {
     worker: Option<Sender<Question>>,
     done: Sender<Answer>,
     answers: Receiver<Answer>,
-    /// The number and the virtual machine of the question without an answer, and since when.
+    /// The number and the runtime of the question without an answer, and since when.
     open: Option<(u64, u32, Instant)>,
     next: u64,
     lost: usize,
@@ -110,7 +112,7 @@ impl NameReader {
         }
     }
 
-    /// Reads the names of frames of a virtual machine. The caller may repeat questions without an answer in time; answers
+    /// Reads the names of frames of a runtime. The caller may repeat questions without an answer in time; answers
     /// to earlier questions come with a later one.
     pub(crate) fn read(
         &mut self,
@@ -155,7 +157,7 @@ impl NameReader {
         }
     }
 
-    /// Leaves a thread that takes too long to itself.
+    /// Abandons a thread that takes too long.
     fn give_up(&mut self, now: Instant) {
         let Some((_, id, _)) = self.open.take_if(|(.., since)| now.duration_since(*since) >= PATIENCE) else { return };
         self.worker = None;

@@ -64,8 +64,7 @@ impl HotspotFile {
     /// Returns the difference of addresses in memory from the linked ones, if a mapping of the file has its code.
     pub(crate) fn bias(&self, map: &ProcMapping) -> Option<u64> {
         let (offset, address) = self.code;
-        let from = offset.checked_sub(map.offset).filter(|from| *from < map.end.saturating_sub(map.start))?;
-        Some(map.start.wrapping_add(from).wrapping_sub(address))
+        super::bias(offset, address, map)
     }
 
     /// Finds the code of a process whose file is mapped with this difference from the linked addresses.

@@ -96,7 +96,8 @@ fn version(rodata: &[u8]) -> Option<(u8, u8)> {
 }
 
 impl CodeNames {
-    /// Reads the functions of a frame of JavaScript, and learns the type of objects that hold code; `None` if they are gone or are not understood.
+    /// Reads the functions of a frame of JavaScript; `None` if they are gone or unknown.
+    /// Learns the type of the objects that hold code.
     pub(super) fn of_script(
         frame: GeneratedFrame,
         layout: &V8Layout,

@@ -7,7 +7,7 @@ pub(super) fn at(table: &[u8], offset: u64) -> Option<u16> {
     while !rest.is_empty() {
         let Some((delta, position)) = number(&mut rest).zip(number(&mut rest)) else { break };
         // A statement's is not negative.
-        code += if delta < 0 { -(delta + 1) } else { delta };
+        code = code.saturating_add(if delta < 0 { -(delta + 1) } else { delta });
         source = source.wrapping_add(position);
         if code.unsigned_abs() > offset {
             break;

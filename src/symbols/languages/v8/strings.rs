@@ -6,6 +6,8 @@ use crate::symbols::languages::ProcessMemory;
 /// Characters of a name, parts of a string, and bytes of a script at most.
 const NAME: u32 = 512;
 const PARTS: usize = 16;
+/// Strings that a string may refer to, one after the other.
+const STEPS: u8 = 5;
 const SCRIPT: u64 = 4 << 20;
 /// Where the characters of a string are, and of one outside of the heap the pointer to them.
 const CHARACTERS: u64 = 16;
@@ -82,8 +84,12 @@ impl V8Layout {
 
     /// Returns where the characters of a string are.
     fn flat(&self, object: u64, memory: &impl ProcessMemory) -> Option<Flat> {
-        let mut object = object;
-        for _ in 0..4 {
+        self.flat_within(STEPS, object, memory)
+    }
+
+    /// Returns the same, in at most so many steps from string to string: they may form a cycle.
+    fn flat_within(&self, steps: u8, mut object: u64, memory: &impl ProcessMemory) -> Option<Flat> {
+        for left in (0..steps).rev() {
             let kind = self.kind(object, memory)?;
             (kind < 128).then_some(())?;
             let len = (self.field(object, 8, memory)? >> 32) as u32;
@@ -93,7 +99,7 @@ impl V8Layout {
                 2 => self.field(object, OUTSIDE, memory)?,
                 3 => {
                     let offset = number(self.field(object, 24, memory)?)?;
-                    let parent = self.flat_parent(self.field(object, 16, memory)?, memory)?;
+                    let parent = self.flat_within(left, self.field(object, 16, memory)?, memory)?;
                     parent.at.checked_add(u64::from(offset) * if parent.is_wide { 2 } else { 1 })?
                 }
                 // One that was made flat has an empty second part; a thin one is another.
@@ -109,12 +115,6 @@ impl V8Layout {
             return Some(Flat { at, len, is_wide });
         }
         None
-    }
-
-    /// Returns where the characters of the string are that another one is a slice of.
-    fn flat_parent(&self, object: u64, memory: &impl ProcessMemory) -> Option<Flat> {
-        (self.kind(object, memory)? & 7 != 3).then_some(())?;
-        self.flat(object, memory)
     }
 }
 

@@ -205,10 +205,12 @@ fn strings_of_several_parts_are_read() {
     let thin = heap.object(45, &[2 << 32, flat]);
     let sliced = heap.object(43, &[1 << 32, a, smi(1)]);
     let endless = heap.object(41, &[2 << 32, heap.next + 0x1001, a]);
+    let slice_of_itself = heap.object(43, &[1 << 32, heap.next + 0x2001, smi(0)]);
+    heap.object(45, &[1 << 32, slice_of_itself]);
     let memory = Pieces(heap.pieces);
     let read = |string: u64| layout.string(string, &memory);
     assert_eq!([nested, thin, sliced].map(read), ["abcdabcd", "cd", "b"].map(|text| Some(text.to_owned())));
-    assert_eq!([endless, smi(3), map_of(2), 0].map(read), [None, None, None, None]);
+    assert_eq!([endless, slice_of_itself, smi(3), map_of(2), 0].map(read), [const { None }; 5]);
 }
 
 /// Positions: two calls of the function itself, then one in the first inlined call.
@@ -223,6 +225,8 @@ fn positions_lead_to_the_last_inlined_call() {
     );
     assert_eq!(positions::at(&[0xff; 40], 5), None);
     assert_eq!(positions::at(&[], 5), None);
+    let far = [0xfe, 255, 255, 255, 255, 255, 255, 255, 255, 1];
+    assert_eq!(positions::at(&[&[2, 0], &far[..], &[0]].concat(), 5), Some(0), "an offset beyond all numbers");
 }
 
 #[test]

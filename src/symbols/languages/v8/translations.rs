@@ -1,4 +1,6 @@
-//! How optimized code returns to the frames of bytecode that it stands for (V8 13: safepoint-table.h, translated-state.h).
+//! The bytecode frames that optimized code returns to (V8 13).
+//!
+//! Sources: safepoint-table.h, translated-state.h.
 
 /// Kinds of frames (the first two have a function), of the beginning of a translation, and of repetitions.
 const FRAMES: u8 = 11;

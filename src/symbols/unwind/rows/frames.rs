@@ -47,8 +47,10 @@ impl TableReader<'_> {
     /// Adds the functions of `.eh_frame`.
     pub(super) fn read_eh_frame(&self, frames: &EhFrame<Slice<'_>>, found: &mut Found) -> Result<(), NoRows> {
         let (functions, rows) = (found.functions.len(), found.rows.len());
-        found.rows.reserve(frames.reader().len() / ROW_BYTES);
-        found.functions.reserve(frames.reader().len() / FUNCTION_BYTES);
+        // Not as much as a sparse file claims.
+        let len = frames.reader().len().min(MAX_ROWS);
+        found.rows.reserve(len / ROW_BYTES);
+        found.functions.reserve(len / FUNCTION_BYTES);
         let mut contexts = Contexts::default();
         let is_read = usual::each_function(frames, self.bases, self.machine, |entry| match entry {
             Entry::Other(entry) => self.evaluate(&entry, frames, &mut contexts, found),

@@ -62,7 +62,10 @@ pub fn with_time(seconds: &[u32], attempt: impl Fn(u32) -> Result<(), String>) {
     for seconds in seconds {
         match attempt(*seconds) {
             Ok(()) => return,
-            Err(error) => failure = error,
+            Err(error) => {
+                eprintln!("in {seconds} s: {error}");
+                failure = error;
+            }
         }
     }
     panic!("{failure}");

@@ -64,17 +64,19 @@ impl Stage {
         file
     }
 
-    /// Records until the program was read in time, which takes longer under load; returns the later half of the samples.
+    /// Records, a second time if the program was read too late; returns the later half of the samples.
     fn recorded(&self, mode: &str, node: &[&str]) -> (PathBuf, Vec<Vec<String>>) {
-        let mut tries = 0;
-        loop {
+        let record = || {
             let file = self.record(mode, &[], node);
             let later = self.later(program(), &file);
-            tries += 1;
-            if later.len() > 100 || tries == 5 {
-                return (file, later);
-            }
+            (file, later)
+        };
+        let (file, later) = record();
+        if later.len() > 100 {
+            return (file, later);
         }
+        eprintln!("{mode}: only {} stacks with names; recorded again", later.len());
+        record()
     }
 
     /// Files for perf go to the home directory.

@@ -336,7 +336,6 @@ fn a_range_of_time_is_selected_and_drilled_into() {
     assert!(samples > 500 && samples < 4000, "{samples}");
 }
 
-/// Units from start to end: one started by its command, another added, and both removed.
 /// The overview has its figures within seconds; `alt-s` writes one page next to the snapshot.
 #[test]
 fn the_overview_answers_and_its_page_is_saved() {
@@ -357,6 +356,7 @@ fn the_overview_answers_and_its_page_is_saved() {
     assert!(page.contains(&format!("spin {pid}")), "{page}");
 }
 
+/// Units from start to end: one started by its command, another added, and both removed.
 #[test]
 fn units_come_and_go() {
     needs!(traced());

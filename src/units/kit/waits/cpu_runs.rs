@@ -20,14 +20,14 @@ const MAX_CPUS: usize = 1 << 14;
 pub(crate) struct CpuRuns(Vec<VecDeque<CpuRun>>);
 
 impl CpuRuns {
-    /// Adds a run. Returns whether the CPU's number is plausible.
+    /// Adds a run, unless it ends before it begins, as in damaged recordings. Returns whether the CPU's number is plausible.
     pub(crate) fn add(&mut self, cpu: u32, run: Option<CpuRun>) -> bool {
         let at = cpu as usize;
         if self.0.len() <= at {
             self.0.resize_with((at + 1).min(MAX_CPUS), VecDeque::new);
         }
         let Some(runs) = self.0.get_mut(at) else { return false };
-        if let Some(run) = run {
+        if let Some(run) = run.filter(|run| run.from <= run.until) {
             if runs.len() == RUNS {
                 runs.pop_front();
             }

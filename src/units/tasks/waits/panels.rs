@@ -178,7 +178,7 @@ impl Waits {
             .rows();
         let (depth, more) = (shown.iter().map(|row| row.depth).collect(), rows.len() - shown.len());
         let rows = Rows { depth, more, is_folded: true, ..table };
-        let dropped = note(self.times.dropped, "thread", "that ended left out");
+        let dropped = note(self.times.dropped, "thread", "left out: more than can be kept");
         let unwoken = note(self.unwoken, "wake-up", "not recorded: those sleeps count until the thread runs");
         let notes = [dropped, unwoken].into_iter().filter(|note| !note.is_empty()).collect::<Vec<_>>();
         Panel::new("Threads", Body::Tree(rows)).noted(notes.join("; "))

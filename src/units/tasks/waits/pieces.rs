@@ -74,7 +74,7 @@ fn behind(at: &Moment<'_>, tid: i32) -> String {
 fn divided(ns: u64, weights: impl Iterator<Item = u64>, total: u64) -> impl Iterator<Item = u64> {
     let (mut seen, mut given) = (0u128, 0u128);
     weights.map(move |weight| {
-        seen += u128::from(weight);
+        seen = (seen + u128::from(weight)).min(u128::from(total));
         let upto = u128::from(ns) * seen / u128::from(total.max(1));
         (upto - std::mem::replace(&mut given, upto)) as u64
     })
@@ -162,7 +162,7 @@ impl Waits {
             return pieces.push(TimePiece::new(tid, TimePart::Unsampled, PiecePlace::Nowhere, ran, runs));
         }
         samples.sort_unstable();
-        let total = samples.iter().map(|(.., weight)| weight).sum();
+        let total = samples.iter().fold(0, |sum: u64, (.., weight)| sum.saturating_add(*weight));
         let shares: Vec<u64> = divided(ran, samples.iter().map(|(.., weight)| *weight), total).collect();
         for ((stack, is_user, _), ns) in samples.into_iter().zip(shares) {
             let part = match is_user {

@@ -81,7 +81,7 @@ pub(super) struct ThreadTimes {
     /// Since when all records are known.
     whole_since: u64,
     has_lost: bool,
-    /// Ended threads that were dropped.
+    /// Threads that were dropped.
     pub(super) dropped: u64,
 }
 
@@ -275,7 +275,8 @@ impl ThreadTimes {
     pub(super) fn lost(&mut self, from: u64, until: u64) {
         let start = self.start;
         for thread in self.threads.values_mut() {
-            let ns = from.saturating_sub(thread.since.max(start));
+            let known = thread.end.map_or(from, |end| end.min(from));
+            let ns = known.saturating_sub(thread.since.max(start));
             match thread.doing {
                 _ if !thread.counts => {}
                 Doing::Running => thread.ran += ns,

@@ -80,6 +80,8 @@ pub(crate) fn secrets(url: &str) -> Vec<String> {
     let password = user.and_then(|user| user.split_once(':')).map(|(_, password)| password);
     let query = plain.split_once('?').map_or("", |(_, query)| query).split('&');
     let values = query.map(|pair| pair.split_once('=').map_or(pair, |(_, value)| value));
+    // Hiding short numbers would hide other numbers of a message.
+    let values = values.filter(|value| value.len() > 4 || value.parse::<u32>().is_err());
     let raw: Vec<&str> = user.into_iter().chain(password).chain(values).filter(|text| !text.is_empty()).collect();
     raw.iter().map(|text| (*text).to_owned()).chain(raw.iter().map(|text| decoded(text))).collect()
 }

@@ -75,7 +75,10 @@ impl Parallelism {
         match change {
             ThreadChange::Born { tid, .. } => drop(self.exited.remove(tid)),
             ThreadChange::Ended { tid, .. } => self.exits(*tid),
-            _ => {}
+            ThreadChange::Exec { pid, from, gone } => {
+                self.exited.remove(pid);
+                from.iter().chain(gone).for_each(|tid| self.left(*tid));
+            }
         }
     }
 
@@ -152,6 +155,10 @@ mod tests {
         of.follow(&ThreadChange::Born { pid: 10, tid: 11 });
         of.came(10, 11, None);
         assert_eq!(of.sampled(10, 12, None), 3);
+        // Thread 12 calls exec, so the others end, and it continues as thread 10.
+        of.exits(10);
+        of.follow(&ThreadChange::Exec { pid: 10, from: Some(12), gone: vec![11, 13] });
+        assert_eq!((of.sampled(10, 10, None), of.sampled(10, 14, None)), (1, 2));
         of.forget();
         assert_eq!((of.sampled(10, 12, None), of.sampled(0, 0, None)), (1, 1));
     }

@@ -145,11 +145,13 @@ fn two_profiles_are_compared() {
     command.arg("diff").arg(imported("go-cpu.pprof")).arg(data("fp-spin.data")).args(["--format", "json", "-s", "sym"]);
     let output = run(&mut command);
     let text = String::from_utf8(output.stdout).expect("utf8");
-    assert!(text.contains("main.burn") && text.contains("spin"), "{text}"); // words: ok
+    let report: serde_json::Value = serde_json::from_str(&text).expect("json");
+    let samples = |side: &str| report[side]["samples"].as_u64();
+    assert!(text.contains("main.burn") && samples("old") > Some(0) && samples("new") > Some(0), "{text}"); // words: ok
 }
 
-/// A server that answers each request with this text.
-fn serve(status: &'static str, body: Vec<u8>) -> String {
+/// A server that answers each request with this text, which may be shorter than the length it states.
+fn serve(status: &'static str, body: Vec<u8>, length: usize) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").expect("bind");
     let address = listener.local_addr().expect("address");
     std::thread::spawn(move || {
@@ -157,7 +159,7 @@ fn serve(status: &'static str, body: Vec<u8>) -> String {
             let mut stream = stream.expect("a connection");
             let mut request = [0; 4096];
             let _ = stream.read(&mut request);
-            let head = format!("HTTP/1.1 {status}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n", body.len());
+            let head = format!("HTTP/1.1 {status}\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n");
             let _ = stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(&body));
         }
     });
@@ -167,12 +169,24 @@ fn serve(status: &'static str, body: Vec<u8>) -> String {
 #[test]
 fn a_server_sends_a_profile() {
     needs!(crate::common::installed("curl"));
-    let url = serve("200 OK", std::fs::read(imported("go-cpu.pprof")).expect("read"));
+    let profile = std::fs::read(imported("go-cpu.pprof")).expect("read");
+    let length = profile.len();
+    let url = serve("200 OK", profile, length);
     let mut command = program();
     let output = run(command.args(["report", &format!("{url}?seconds=1"), "-s", "sym", "--format", "json"]));
     let report: serde_json::Value = serde_json::from_slice(&output.stdout).expect("json");
     assert_eq!(report["events"].as_array().map(Vec::len), Some(2));
-    let url = serve("404 Not Found", Vec::new());
+    let url = serve("404 Not Found", Vec::new(), 0);
+    let output = program().args(["report", &format!("{url}?seconds=4")]).output().expect("runs");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.code() == Some(1) && said.contains("404"), "{said}"); // words: ok
+}
+
+#[test]
+fn a_server_without_end_is_refused() {
+    needs!(crate::common::installed("curl"));
+    let url = serve("200 OK", Vec::new(), 300_000_000);
     let output = program().args(["report", &url]).output().expect("runs");
-    assert_eq!(output.status.code(), Some(1));
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.code() == Some(1) && said.to_lowercase().contains("exceeded"), "{said}"); // words: ok
 }

@@ -62,6 +62,9 @@ fn one(url: &str, name: &str) -> anyhow::Result<NamedTempFile> {
     }
     let curl = Curl::new(url)
         .flag("fail")
+        .flag("location")
+        .option("max-redirs", "5")
+        .option("proto-redir", "=http,https")
         .option("connect-timeout", "10")
         .option("max-time", &(seconds + PATIENCE).to_string())
         .option("max-filesize", &MOST_BYTES.to_string());

@@ -139,7 +139,8 @@ pub(crate) fn open_silently(args: &RecordingArgs, no_demangle: bool) -> anyhow::
     let complaint = complaint.filter(|_| names_are_needed);
     symbols.given = source.given();
     symbols.times = recorded_times(source.info(), &paths);
-    let name = paths.first().map(|p| p.display().to_string()).unwrap_or_default();
+    let fetched_name = fetched.iter().find(|one| one.at == 0).map(|one| one.name.clone());
+    let name = fetched_name.or_else(|| paths.first().map(|path| path.display().to_string())).unwrap_or_default();
     Ok((Opened { source, symbols, name, _unpacked: unpacked }, complaint))
 }
 

@@ -26,6 +26,11 @@ pub(super) fn read(bytes: &[u8]) -> Result<ImportedProfile, ImportError> {
     if has("threads") && has("meta") {
         return firefox::read(parse(bytes)?);
     }
+    if has("snapshot") {
+        return Err(ImportError::Unsupported(
+            "a heap snapshot of V8 has no call stacks; record a heap profile instead (`node --heap-prof`)",
+        ));
+    }
     if has("nodes") {
         return v8::read(parse(bytes)?);
     }

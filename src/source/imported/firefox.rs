@@ -2,12 +2,14 @@
 
 use std::collections::BTreeMap;
 
+use rustc_hash::FxHashMap;
 use serde::Deserialize;
 
 use crate::perfdata::EventUnit;
 use crate::session::DsoKind;
 
 use super::ImportError;
+use super::few::few;
 use super::labels::NO_LABELS;
 use super::profile::{ImportedProfile, ImportedSample, NO_ID, ROOT, kind_of, rounded};
 
@@ -16,6 +18,7 @@ pub(super) struct FirefoxFile {
     meta: Meta,
     #[serde(default)]
     libs: Vec<Library>,
+    #[serde(deserialize_with = "few")]
     threads: Vec<Thread>,
     /// Tables of all threads, since version 56 of the format.
     #[serde(default)]
@@ -200,7 +203,7 @@ impl Stacks<'_> {
         let either = |of: fn(&Thread) -> Option<&StackTable>| of(self.own).or_else(|| of(self.shared));
         let Some(table) = either(|tables| tables.stack_table.as_ref()) else { return Vec::new() };
         let mut stacks: Vec<u32> = Vec::with_capacity(table.frame.len());
-        let mut frames: Vec<Option<u32>> = Vec::new();
+        let mut frames = FxHashMap::default();
         for (at, frame) in table.frame.iter().enumerate() {
             let parent = table.prefix.get(at).copied().flatten().and_then(|prefix| stacks.get(prefix as usize));
             let parent = parent.copied().unwrap_or(ROOT);
@@ -210,19 +213,15 @@ impl Stacks<'_> {
         stacks
     }
 
-    fn frame(&self, id: u32, known: &mut Vec<Option<u32>>, out: &mut ImportedProfile) -> u32 {
+    fn frame(&self, id: u32, known: &mut FxHashMap<usize, u32>, out: &mut ImportedProfile) -> u32 {
         let either = |of: fn(&Thread) -> Option<&FrameTable>| of(self.own).or_else(|| of(self.shared));
         let func = either(|tables| tables.frame_table.as_ref()).and_then(|table| table.func.get(id as usize));
         let Some(func) = func.map(|func| *func as usize) else { return out.frame("[unknown]", "", DsoKind::Unknown) };
-        if let Some(frame) = known.get(func).copied().flatten() {
-            return frame;
+        if let Some(frame) = known.get(&func) {
+            return *frame;
         }
         let frame = self.function(func, out);
-        // Damaged numbers are not kept.
-        if func < known.len() + FUNCTIONS_AHEAD {
-            known.resize(known.len().max(func + 1), None);
-            known[func] = Some(frame);
-        }
+        known.insert(func, frame);
         frame
     }
 
@@ -258,6 +257,3 @@ impl Stacks<'_> {
         strings.and_then(|strings| strings.get(index as usize)).map_or("", String::as_str)
     }
 }
-
-/// The distance between known functions up to which a list of them grows.
-const FUNCTIONS_AHEAD: usize = 1 << 16;

@@ -2,6 +2,7 @@
 //! file is read as a whole when it is opened, because its names may be anywhere in it.
 
 mod document;
+mod few;
 mod firefox;
 mod heapprofile;
 mod labels;
@@ -41,6 +42,9 @@ pub enum ImportError {
     /// The file is larger than what is held in memory.
     #[error("the profile has more than {} MiB when uncompressed; record a shorter time", MOST_BYTES >> 20)]
     TooLarge,
+    /// The file has more frames or stacks than are held in memory.
+    #[error("the profile has too many functions or stacks; record a shorter time")]
+    TooComplex,
     /// Damaged JSON, or values of other types than the format's.
     #[error("this JSON profile cannot be read: {0}")]
     Json(#[from] serde_json::Error),
@@ -102,6 +106,7 @@ impl ImportedSource {
             ImportFormat::Json => document::read(&bytes)?,
         };
         drop(bytes);
+        profile.check()?;
         profile.finish();
         let format = profile.labels.finish();
         let info = Info {

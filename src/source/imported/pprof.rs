@@ -7,7 +7,7 @@ use rustc_hash::FxHashMap;
 use super::ImportError;
 use super::labels::LabelValue;
 use super::messages::{Function, Label, Location, Mapping, Sample, ValueType};
-use super::profile::{ImportedProfile, ImportedSample, NO_ID, ROOT, kind_of, unit_of};
+use super::profile::{ImportedProfile, ImportedSample, MOST_FRAMES, MOST_TEXT, NO_ID, ROOT, kind_of, unit_of};
 
 /// Field numbers of `message Profile`.
 mod number {
@@ -38,6 +38,10 @@ enum Field<'a> {
     /// A field of a type that profile.proto does not use at the top.
     Other,
 }
+
+/// The comments, and the labels of a sample, that are read.
+const MOST_COMMENTS: usize = 16;
+const MOST_LABELS: usize = 64;
 
 /// Splits a message into its fields.
 struct Fields<'a> {
@@ -151,6 +155,12 @@ impl<'a> Tables<'a> {
                 (number::DEFAULT_SAMPLE_TYPE, Field::Number(index)) => tables.default_type = index as i64,
                 (number::DURATION, Field::Number(ns)) => tables.duration = ns,
                 (number::COMMENT, Field::Number(index)) => tables.comments.push(index as i64),
+                (number::COMMENT, Field::Bytes(value)) => {
+                    let mut packed = Fields { bytes: value, at: 0 };
+                    while packed.at < value.len() && tables.comments.len() < MOST_COMMENTS {
+                        tables.comments.push(packed.varint("a damaged comment")? as i64);
+                    }
+                }
                 _ => {}
             }
         }
@@ -158,7 +168,8 @@ impl<'a> Tables<'a> {
 
     fn text(&self, index: i64) -> String {
         let bytes = usize::try_from(index).ok().and_then(|index| self.strings.get(index));
-        bytes.map(|bytes| String::from_utf8_lossy(bytes).into_owned()).unwrap_or_default()
+        let limited = |bytes: &&'a [u8]| String::from_utf8_lossy(&bytes[..bytes.len().min(MOST_TEXT)]).into_owned();
+        bytes.map(limited).unwrap_or_default()
     }
 
     /// Returns the sample type that readers show first: the named one, else the last, as `go tool pprof` does.
@@ -182,6 +193,7 @@ pub(super) fn read(bytes: &[u8]) -> Result<ImportedProfile, ImportError> {
         if let (number::SAMPLE, Field::Bytes(value)) = (number, field) {
             let sample = Sample::decode(value).map_err(|_| ImportError::Damaged { what: "a damaged sample", at })?;
             reader.sample(&sample);
+            reader.out.check()?;
         }
     }
     Ok(reader.finish())
@@ -215,7 +227,7 @@ impl<'a> Reader<'a> {
         if tables.duration > 0 {
             out.fact("duration", format!("{:.3} s", tables.duration as f64 / 1e9));
         }
-        for comment in &tables.comments {
+        for comment in tables.comments.iter().take(MOST_COMMENTS) {
             out.fact("comment", tables.text(*comment));
         }
         let path = tables.first_mapping.map(|index| tables.text(index)).unwrap_or_default();
@@ -224,15 +236,20 @@ impl<'a> Reader<'a> {
     }
 
     fn sample(&mut self, sample: &Sample) {
-        let mut stack = ROOT;
-        for id in sample.location.iter().rev() {
+        // From the leaf on; one more frame than is kept shows that the stack is cut.
+        let mut path: Vec<u32> = Vec::new();
+        for id in &sample.location {
+            if path.len() > MOST_FRAMES {
+                break;
+            }
             if !self.frames.contains_key(id) {
                 let frames = self.location(*id);
                 self.frames.insert(*id, frames);
             }
             let frames = self.frames.get(id).map(Vec::as_slice).unwrap_or_default();
-            stack = frames.iter().rev().fold(stack, |stack, frame| self.out.stack(stack, *frame));
+            path.extend(frames.iter().take(MOST_FRAMES + 1 - path.len()));
         }
+        let stack = path.iter().rev().fold(ROOT, |stack, frame| self.out.stack(stack, *frame));
         let (thread, labels) = self.labels(&sample.label);
         for (value, (event, factor)) in sample.value.iter().zip(&self.events) {
             match u64::try_from(*value) {
@@ -255,7 +272,8 @@ impl<'a> Reader<'a> {
         let dso = tables.mappings.get(&location.mapping).map(|path| tables.text(*path)).unwrap_or_default();
         let name_of =
             |id: &u64| tables.functions.get(id).map(|name| tables.text(*name)).filter(|name| !name.is_empty());
-        let named: Vec<String> = location.line.iter().filter_map(|line| name_of(&line.function)).collect();
+        let named: Vec<String> =
+            location.line.iter().take(MOST_FRAMES + 1).filter_map(|line| name_of(&line.function)).collect();
         if named.is_empty() {
             return vec![self.out.address(location.address, &dso)];
         }
@@ -266,7 +284,8 @@ impl<'a> Reader<'a> {
     fn labels(&mut self, labels: &[Label]) -> (u32, u32) {
         let (mut comm, mut pid, mut tid) = (None, NO_ID, NO_ID);
         let mut others = Vec::new();
-        for label in labels {
+        self.out.labels.left_out += labels.len().saturating_sub(MOST_LABELS) as u64;
+        for label in labels.iter().take(MOST_LABELS) {
             let key = self.tables.text(label.key);
             let number = || i32::try_from(label.number).ok().filter(|_| label.text == 0);
             if COMM.contains(&&*key) && label.text != 0 && comm.is_none() {

@@ -10,12 +10,21 @@ use crate::perfdata::{EventDesc, EventUnit};
 use crate::session::DsoKind;
 use crate::source::{NamedFrame, NamedSample, NamedSamples};
 
+use super::ImportError;
 use super::labels::Labels;
 
 /// The stack without frames.
 pub(super) const ROOT: u32 = 0;
 /// The frames of a stack that are kept, from its leaf on; files may have longer ones by mistake or malice.
-const MOST_FRAMES: usize = 4096;
+pub(super) const MOST_FRAMES: usize = 4096;
+/// The stacks whose innermost frames are kept; of further ones that are too long, only a few: they share no callers.
+const MOST_CUT: u64 = 1024;
+const FEW_FRAMES: usize = 16;
+/// The bytes of a name or path that are kept.
+pub(super) const MOST_TEXT: usize = 4096;
+/// The bytes of distinct frames, stacks and threads, and the frames of all stacks together.
+const MOST_HELD: usize = 1 << 30;
+const MOST_STEPS: u64 = 1 << 29;
 /// A process or thread number that the file lacks.
 pub(super) const NO_ID: i32 = -1;
 
@@ -60,6 +69,9 @@ pub(super) struct ImportedProfile {
     pub(super) notes: Vec<String>,
     /// Samples with more frames than are kept.
     pub(super) cut: u64,
+    /// The bytes of frames, stacks and threads, and the frames of all stacks so far.
+    held: usize,
+    steps: u64,
 }
 
 impl ImportedProfile {
@@ -78,7 +90,18 @@ impl ImportedProfile {
             facts: vec![("format".to_owned(), format.to_owned())],
             notes: Vec::new(),
             cut: 0,
+            held: 0,
+            steps: 0,
         }
+    }
+
+    /// Fails if the file has more frames or stacks than are held; what exceeds the limit is not added.
+    pub(super) fn check(&self) -> Result<(), ImportError> {
+        if self.is_full() { Err(ImportError::TooComplex) } else { Ok(()) }
+    }
+
+    fn is_full(&self) -> bool {
+        self.held > MOST_HELD || self.steps > MOST_STEPS
     }
 
     pub(super) fn fact(&mut self, name: &str, value: impl Into<String>) {
@@ -102,10 +125,14 @@ impl ImportedProfile {
     pub(super) fn frame(&mut self, name: &str, dso: &str, kind: DsoKind) -> u32 {
         let (name, dso) =
             (if name.is_empty() { "(anonymous)" } else { name }, if dso.is_empty() { UNKNOWN } else { dso });
-        let key = (Arc::from(name), Arc::from(dso));
+        if self.is_full() && !self.frames.is_empty() {
+            return 0;
+        }
+        let key = (Arc::from(limited(name)), Arc::from(limited(dso)));
         *self.frame_ids.entry(key).or_insert_with_key(|(name, dso)| {
             let kind = if &**dso == UNKNOWN { DsoKind::Unknown } else { kind };
             let (name, dso) = (name.clone(), dso.clone());
+            self.held += size_of::<NamedFrame>() + name.len() + dso.len();
             self.frames.push(NamedFrame { name, dso, kind, ip: 0, offset: None, is_unknown: false });
             (self.frames.len() - 1) as u32
         })
@@ -120,17 +147,26 @@ impl ImportedProfile {
 
     /// Returns the stack with a frame called by another stack's last.
     pub(super) fn stack(&mut self, parent: u32, frame: u32) -> u32 {
+        self.steps += 1;
+        if self.is_full() {
+            return parent;
+        }
         let next = self.stacks.len() as u32;
         let id = *self.stack_ids.entry((parent, frame)).or_insert(next);
         if id == next {
+            self.held += 3 * size_of::<StackNode>();
             self.stacks.push(StackNode { parent, frame });
         }
         id
     }
 
     pub(super) fn thread(&mut self, comm: &str, pid: i32, tid: i32) -> u32 {
-        let thread = ThreadName { comm: if comm.is_empty() { UNKNOWN } else { comm }.into(), pid, tid };
+        if self.is_full() && !self.threads.is_empty() {
+            return 0;
+        }
+        let thread = ThreadName { comm: limited(if comm.is_empty() { UNKNOWN } else { comm }).into(), pid, tid };
         *self.thread_ids.entry(thread).or_insert_with_key(|thread| {
+            self.held += 2 * size_of::<ThreadName>() + thread.comm.len();
             self.threads.push(thread.clone());
             (self.threads.len() - 1) as u32
         })
@@ -167,7 +203,12 @@ impl ImportedProfile {
                 named.frames.push(node.frame);
                 stack = node.parent;
             }
-            self.cut += u64::from(stack != ROOT);
+            if stack != ROOT {
+                self.cut += 1;
+                if self.cut > MOST_CUT {
+                    named.frames.truncate(start + FEW_FRAMES);
+                }
+            }
             let thread = &self.threads[sample.thread as usize];
             named.samples.push(NamedSample {
                 comm: thread.comm.clone(),
@@ -189,6 +230,11 @@ impl ImportedProfile {
 }
 
 const UNKNOWN: &str = "[unknown]";
+
+/// Returns the start of a text, at most [`MOST_TEXT`] bytes.
+fn limited(text: &str) -> &str {
+    &text[..text.floor_char_boundary(MOST_TEXT)]
+}
 
 /// Returns the kind of a native file by its name.
 pub(super) fn kind_of(dso: &str) -> DsoKind {

@@ -6,12 +6,14 @@ use serde::Deserialize;
 use crate::perfdata::EventUnit;
 
 use super::ImportError;
+use super::few::few;
 use super::labels::NO_LABELS;
 use super::profile::{ImportedProfile, ImportedSample, NO_ID, ROOT, kind_of, rounded, unit_of};
 
 #[derive(Deserialize)]
 pub(super) struct SpeedscopeFile {
     shared: Shared,
+    #[serde(deserialize_with = "few")]
     profiles: Vec<Profile>,
     name: Option<String>,
     exporter: Option<String>,

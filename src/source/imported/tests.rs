@@ -244,3 +244,37 @@ fn long_stacks_lose_their_outer_callers() {
     let all = lines(&mut source);
     assert!(all[0].starts_with("[unknown] samples f904;") && all[0].ends_with("f4999 1") && source.profile.cut == 1);
 }
+
+#[test]
+fn small_files_do_not_become_large() {
+    // A text that many samples refer to, and many frames of one location.
+    let mut strings = vec![String::new(), "samples".into(), "count".into(), "x".repeat(1 << 20)];
+    strings.extend((0..5).map(|at| at.to_string()));
+    let label = Label { key: 3, text: 3, ..Label::default() };
+    let profile = Profile {
+        sample_type: vec![ValueType { kind: 1, unit: 2 }],
+        sample: (0..20)
+            .map(|at| Sample { location: vec![1; 9000], value: vec![1], label: vec![label.clone(); 100 + at] })
+            .collect(),
+        location: vec![Location {
+            id: 1,
+            line: vec![Line { function: 1, ..Line::default() }; 9000],
+            ..Location::default()
+        }],
+        function: vec![Function { id: 1, name: 3, ..Function::default() }],
+        strings: strings.into_iter().collect(),
+        ..Profile::default()
+    };
+    let mut source = open(&profile.encode_to_vec()).expect("a profile");
+    let all = lines(&mut source);
+    assert!(all.len() == 20 && all[0].len() < 4097 * 4098 && source.profile.labels.left_out > 0);
+    // Numbers of functions that are far apart.
+    let funcs = (0..100_u64).map(|at| (at * 40_000_000).to_string()).collect::<Vec<_>>().join(",");
+    let far = FIREFOX.replace("\"func\":[0,1]", &format!("\"func\":[{funcs}]"));
+    let frames = (0..100).map(|at| at.to_string()).collect::<Vec<_>>().join(",");
+    let far = far.replace("\"frame\":[0,1,1]", &format!("\"frame\":[{frames}]"));
+    assert_eq!(read(far.as_bytes()).len(), 3);
+    let many = format!(r#"{{"meta":{{"preprocessedProfileVersion":49}},"threads":[{}{{}}]}}"#, "{},".repeat(1 << 16));
+    let error = open(many.as_bytes()).expect_err("too many").to_string();
+    assert!(error.contains("65536 threads"), "{error}"); // words: ok
+}

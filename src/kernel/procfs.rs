@@ -336,7 +336,8 @@ pub(crate) fn open_files(patience: Duration) -> Vec<(i32, i32, String)> {
     let mut found = Vec::new();
     for pid in processes().into_iter().take_while(|_| Instant::now() < until) {
         let link_of = |fd: i32| Some((pid, fd, link(&format!("/proc/{pid}/fd/{fd}"))?));
-        found.extend(numbers(&format!("/proc/{pid}/fd")).filter_map(link_of));
+        let all = numbers(&format!("/proc/{pid}/fd")).take_while(|_| Instant::now() < until);
+        found.extend(all.filter_map(link_of));
     }
     found
 }

@@ -5,12 +5,13 @@ use std::fs;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
+use std::thread::ScopedJoinHandle;
 use std::time::Duration;
 
 use rustc_hash::FxHashMap;
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
-use crate::kernel::procfs;
+use crate::kernel::{self, procfs};
 
 /// `TCP_LISTEN` (include/net/tcp_states.h).
 const LISTEN: u8 = 10;
@@ -54,7 +55,10 @@ pub struct TcpSocket {
 /// Returns the sockets of all network namespaces that this process may enter.
 pub(crate) fn tcp_sockets() -> Vec<TcpSocket> {
     // A thread that enters a namespace stays there.
-    std::thread::scope(|scope| scope.spawn(sockets_of_namespaces).join()).unwrap_or_default()
+    std::thread::scope(|scope| {
+        let apart = kernel::scoped_thread(scope, "sockets", sockets_of_namespaces);
+        apart.map(ScopedJoinHandle::join).ok().and_then(Result::ok).unwrap_or_default()
+    })
 }
 
 fn sockets_of_namespaces() -> Vec<TcpSocket> {
@@ -102,6 +106,14 @@ fn dump(family: u8, all: &mut Vec<TcpSocket>) -> io::Result<()> {
     }
     // SAFETY: the kernel returned the descriptor, which nothing else owns.
     let socket = unsafe { OwnedFd::from_raw_fd(fd) };
+    // SAFETY: all zeroes are a valid address, that of the kernel.
+    let mut kernel: libc::sockaddr_nl = unsafe { std::mem::zeroed() };
+    kernel.nl_family = libc::AF_NETLINK as libc::sa_family_t;
+    // Messages of other processes are refused from here on. SAFETY: the address is ours, with its size.
+    let connected = unsafe { libc::connect(fd, (&raw const kernel).cast(), size_of_val(&kernel) as u32) };
+    if connected < 0 {
+        return Err(io::Error::last_os_error());
+    }
     rustix::io::write(&socket, &request(family))?;
     let mut buffer = vec![0; 1 << 16];
     loop {

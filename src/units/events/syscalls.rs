@@ -10,7 +10,6 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::panel::row_order::arrange_by_key;
 use crate::panel::unit;
-use crate::session::Session;
 use crate::units::kit::prelude::*;
 use crate::units::kit::waits::initially_blocked;
 
@@ -28,8 +27,8 @@ pub(crate) const SPEC: Spec = Spec {
            call. If seccomp or a tracer answers a call before it begins, the call counts without a time. Calls by the \
            32-bit ABI (32-bit programs, int 0x80) have the names of its table and a column of their own. A recording \
            needs user registers for that (record --user-regs=cx,ip); without them, mappings identify 32-bit programs, \
-           and int 0x80 in 64-bit programs is not recognized. Slow and failed calls have their arguments; what their \
-           descriptors refer to is looked up in /proc when the call has returned, and is not known in recordings. \
+           and int 0x80 in 64-bit programs is not recognized. Slow and failed calls have their arguments. For slow \
+           calls, what descriptors refer to is looked up in /proc when the call has returned; recordings lack it. \
            --paths records the paths that calls name, which costs a second record for each such call. Contents of \
            buffers are never shown.",
     example: "perfprof-tui syscalls -p 1234 --than 10ms",
@@ -176,11 +175,17 @@ impl Syscalls {
         cx.point(["sys_enter", "sys_exit"], hit.time, ns);
         let (tables, session, made) = (self.tables, cx.session, Made { arguments, path });
         if self.slowest.lists(above) {
-            let line = || line(tables, call, &made, hit.pid, session);
+            let line = || line(tables, call, &made, |fd| session.open_file(hit.pid, fd));
             cx.find(hit.tid, hit.stack, || format!("{} = {result} took {}", line(), unit::duration(ns)));
         }
         let (tid, time) = (hit.tid, hit.time);
-        let listed = || ListedCall { tid, call, line: line(tables, call, &made, hit.pid, session), time, result };
+        let listed = || ListedCall {
+            tid,
+            call,
+            line: line(tables, call, &made, |fd| session.open_file(hit.pid, fd)),
+            time,
+            result,
+        };
         self.slowest.add(above, ns, listed);
     }
 
@@ -191,7 +196,10 @@ impl Syscalls {
         if self.paths.len() >= MAX_PATHS {
             self.paths.clear();
         }
-        if !path.is_empty() {
+        if path.is_empty() {
+            // It was not readable; one of an earlier call may be left.
+            self.paths.remove(&hit.tid);
+        } else {
             self.paths.insert(hit.tid, path.into());
         }
     }
@@ -255,7 +263,8 @@ impl Syscalls {
         arrange_by_key(&mut list, |(number, error, failed, _)| {
             (std::cmp::Reverse(failed.times), *number, *error, failed.tid)
         });
-        let last = |call: Call, failed: &Failed| line(tables, call, &failed.made, failed.pid, at.session);
+        // Now, the descriptors may refer to something else.
+        let last = |call: Call, failed: &Failed| line(tables, call, &failed.made, |_| None);
         Sheet::of(list, |(number, error, ..)| id(&(number, error)))
             .left("call", "Call", 20, |(number, ..)| text(tables.name(number)))
             .left("errno", "Error", 18, |(_, error, ..)| text(error_name(error)))
@@ -315,11 +324,11 @@ impl Syscalls {
     }
 }
 
-/// Writes a call with its arguments, and what its descriptors refer to now.
-fn line(tables: CallTables, call: Call, made: &Made, pid: i32, session: &Session) -> String {
+/// Writes a call with its arguments; `file` returns what a descriptor refers to.
+fn line(tables: CallTables, call: Call, made: &Made, file: impl Fn(i32) -> Option<String>) -> String {
     let name = tables.name(call);
     match &made.arguments {
-        Some(arguments) => written(&name, arguments, made.path.as_deref(), |fd| session.open_file(pid, fd)),
+        Some(arguments) => written(&name, arguments, made.path.as_deref(), file),
         None => name,
     }
 }

@@ -14,7 +14,7 @@ use crate::record::Record;
 use crate::units::kit::prelude::*;
 
 use calls::{FileCall, FileCalls, Made};
-use descriptors::{Descriptors, PathId, Paths};
+use descriptors::{Descriptors, OTHERS, PathId, Paths};
 
 pub(crate) const SPEC: Spec = Spec {
     name: "files",
@@ -180,10 +180,12 @@ impl Files {
         self.count(call, file, ns, result, hit, cx);
     }
 
-    /// Counts a copy from one descriptor to another as a read and a write.
+    /// Counts a copy as a read and a write. Its time and its failure count once, for the source.
     fn copied(&mut self, [from, to]: [u64; 2], ns: u64, result: i64, hit: &UnitSample<'_>, cx: &mut Context<'_>) {
         self.used(FileCall::Read, from, ns, result, hit, cx);
-        self.used(FileCall::Write, to, ns, result, hit, cx);
+        if result >= 0 {
+            self.used(FileCall::Write, to, 0, result, hit, cx);
+        }
     }
 
     fn count(
@@ -199,10 +201,8 @@ impl Files {
             return;
         }
         cx.comm(hit.pid);
-        let key = (file, hit.pid);
-        if self.rows.len() >= MAX_PAIRS && !self.rows.contains_key(&key) {
-            return;
-        }
+        let pair = (file, hit.pid);
+        let key = if self.rows.len() < MAX_PAIRS || self.rows.contains_key(&pair) { pair } else { (OTHERS, 0) };
         let above = self.slowest.exceeds(hit, cx.names, ns);
         self.rows.entry(key).or_default().add(call, ns, above, result);
         if (-4095..0).contains(&result) && self.failures.len() < MAX_PAIRS {

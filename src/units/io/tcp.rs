@@ -25,8 +25,8 @@ pub(crate) const SPEC: Spec = Spec {
     about: "TCP connections by peer, port and process: failures, latency, retransmits, resets, drops by reason",
     words: "tcp network connection connect accept refused timeout reset retransmit drop peer port socket latency slow \
             listen server client packet",
-    help: "A connection belongs to the process that called connect, or that listens on the port it was accepted at; of \
-           several processes that listen on one port, to one of them. Peers have their address and port if this \
+    help: "A connection belongs to the process that called connect, or to the one that listens on its port (if several \
+           listen, to one of them). Peers have their address and port if this \
            machine connected to them ('to'), only their address if they connected to this machine ('from'). Connect is \
            the time from connect to the peer's answer. A connection that ends before the answer has failed; Errors has \
            the error that the socket reported. Retransmits are packets that were sent again; SYN-ACKs are not \
@@ -84,7 +84,7 @@ struct Dropped {
     stack: RetainedStack,
 }
 
-/// An attempt to connect: the process, the thread, the peer, the time of its end, and why it failed.
+/// An attempt to connect that ended.
 #[derive(Clone, Debug)]
 struct Attempt {
     tid: i32,
@@ -153,6 +153,10 @@ impl Tcp {
     fn connection(&mut self, socket: u64, ends: Ends, cx: &mut Context<'_>) -> Connection {
         if let Some(known) = self.connections.get(socket) {
             return *known;
+        }
+        if let Some(earlier) = self.connections.take_earlier(ends) {
+            self.connections.insert(socket, earlier);
+            return earlier;
         }
         let is_accepted = self.connections.listener_for(ends.local).is_some();
         let found = if is_accepted { self.accepted_by(ends, cx) } else { self.owned(ends, Way::Unknown, (0, 0), cx) };
@@ -229,6 +233,8 @@ impl Tcp {
     fn closed(&mut self, was_connecting: bool, socket: u64, ends: Ends, hit: &UnitSample<'_>, cx: &mut Context<'_>) {
         let mut connection = self.connection(socket, ends, cx);
         self.connections.remove(socket);
+        // A look after a loss may have added it again.
+        self.connections.take_earlier(ends);
         connection.ends.local = ends.local;
         if was_connecting {
             connection.way = Way::Out;
@@ -262,7 +268,7 @@ impl Tcp {
         self.slowest.add(above, ns, || Attempt { tid, ends, time: hit.time, has_failed });
     }
 
-    /// Assigns an error to the connection that ended before on this CPU, or to an open one.
+    /// Assigns an error to the connection that ended before on this CPU.
     fn failed_with(&mut self, number: i64, ends: Ends, hit: &UnitSample<'_>) {
         let Some(ended) = self.ended.get(&hit.cpu).copied() else { return };
         // The kernel has cleared the port of the peer if it disconnected the socket.
@@ -298,10 +304,11 @@ impl Tcp {
     fn reset_sent(&mut self, hit: &UnitSample<'_>, cx: &mut Context<'_>) {
         let Some(fields) = &self.fields[RESET_SENT] else { return };
         let (socket, ends, reason) = (fields.socket(hit.raw), fields.ends(hit.raw), fields.reason(hit.raw));
+        let is_connection = fields.is_connection(hit.raw);
         let known = self.connections.get(socket).copied();
         let ended = self.ended.get(&hit.cpu).filter(|ended| Some(ended.ends) == ends).copied();
         let found = known.or(ended).or_else(|| {
-            let ends = ends.filter(|_| socket != 0)?;
+            let ends = ends.filter(|_| socket != 0 && is_connection)?;
             Some(self.connection(socket, ends, cx))
         });
         match found {
@@ -312,7 +319,7 @@ impl Tcp {
             }
             None => return,
         }
-        let port = ends.filter(|_| found.is_none()).map(|ends| ends.local.port());
+        let port = ends.filter(|_| found.is_none() && socket == 0).map(|ends| ends.local.port());
         self.note_reason(DropKey::Reset(reason, port), hit);
     }
 }

@@ -7,11 +7,12 @@ pub(super) type Arguments = [u64; 6];
 /// How arguments are written, one character each, by call: `f` a descriptor, `d` the directory of a path, `p` a path,
 /// `i` a number, `u` a size, `x` an address, `o` flags of open, `m` a mode, `s` a signal, `F` a futex operation,
 /// `P` protection and `M` flags of a mapping, `A` a family and `S` a type of sockets, `E` an operation of epoll,
-/// `W` the origin of a position, `C` a command of fcntl, `c` flags of clone, `t` flags of a lookup. Other calls have
+/// `W` the origin of a position, `C` a command of fcntl, `c` flags of clone, `t` flags of a lookup, `l` a signed position,
+/// `a` flags of access. Other calls have
 /// their six words.
 const FORMS: &str = "\
-read fxu,write fxu,open pom,close f,stat px,fstat fx,lstat px,poll xui,lseek fiW,mmap xuPMfx,mprotect xuP,munmap xu,\
-brk x,rt_sigaction sxxu,rt_sigprocmask ixxu,ioctl fxx,pread64 fxui,pwrite64 fxui,readv fxu,writev fxu,access pi,\
+read fxu,write fxu,open pom,close f,stat px,fstat fx,lstat px,poll xui,lseek flW,mmap xuPMfx,mprotect xuP,munmap xu,\
+brk x,rt_sigaction sxxu,rt_sigprocmask ixxu,ioctl fxx,pread64 fxul,pwrite64 fxul,readv fxu,writev fxu,access pi,\
 pipe x,select ixxxx,sched_yield ,mremap xuuix,msync xui,madvise xui,dup f,dup2 ff,pause ,nanosleep xx,getpid ,\
 sendfile ffxu,socket ASi,connect fxu,accept fxx,sendto fxuixu,recvfrom fxuixx,sendmsg fxi,recvmsg fxi,shutdown fi,\
 bind fxu,listen fi,getsockname fxx,getpeername fxx,socketpair ASix,setsockopt fiixu,getsockopt fiixx,clone cxxxx,\
@@ -21,8 +22,8 @@ readlink pxu,chmod pm,fchmod fm,chown pii,umask m,statfs px,fstatfs fx,prctl ixx
 fadvise64 fuui,exit_group i,epoll_wait fxui,epoll_ctl fEfx,tgkill iis,waitid iixix,openat dpom,mkdirat dpm,\
 fchownat dpiit,newfstatat dpxt,unlinkat dpt,renameat dpdp,linkat dpdpt,symlinkat pdp,readlinkat dpxu,fchmodat dpm,\
 faccessat dpi,pselect6 ixxxxx,ppoll xuxxu,splice fxfxui,utimensat dpxt,epoll_pwait fxuixu,fallocate fiuu,accept4 fxxi,\
-epoll_create1 i,dup3 ffo,pipe2 xo,preadv fxui,pwritev fxui,recvmmsg fxuix,sendmmsg fxui,getrandom xui,execveat dpxxt,\
-copy_file_range fxfxui,statx dptxx,openat2 dpxu,close_range uui,clock_nanosleep iixx,faccessat2 dpit,renameat2 dpdpi,\
+epoll_create1 i,dup3 ffo,pipe2 xo,preadv fxul,pwritev fxul,recvmmsg fxuix,sendmmsg fxui,getrandom xui,execveat dpxxt,\
+copy_file_range fxfxui,statx dptxx,openat2 dpxu,close_range uui,clock_nanosleep iixx,faccessat2 dpia,renameat2 dpdpi,\
 inotify_add_watch fpx,setxattr ppxui,getxattr ppxu,memfd_create pi,clone3 xu,epoll_pwait2 fxuxxu";
 
 const AT_FDCWD: i32 = -100;
@@ -63,6 +64,11 @@ const LOOKUP: &Flags = &[
     (libc::AT_REMOVEDIR, "REMOVEDIR"),
     (libc::AT_SYMLINK_FOLLOW, "SYMLINK_FOLLOW"),
     (libc::AT_NO_AUTOMOUNT, "NO_AUTOMOUNT"),
+    (libc::AT_EMPTY_PATH, "EMPTY_PATH"),
+];
+const ACCESS: &Flags = &[
+    (libc::AT_EACCESS, "EACCESS"),
+    (libc::AT_SYMLINK_NOFOLLOW, "SYMLINK_NOFOLLOW"),
     (libc::AT_EMPTY_PATH, "EMPTY_PATH"),
 ];
 const CLONE: &Flags = &[
@@ -143,6 +149,8 @@ fn add(out: &mut String, kind: char, word: u64, path: &mut Option<&str>, file: &
         },
         'p' if path.is_some() => write!(out, "{:?}", path.take().unwrap_or_default()),
         'i' => write!(out, "{number}"),
+        'l' => write!(out, "{}", word as i64),
+        'a' => add_flags(out, number, ACCESS, ""),
         'u' => write!(out, "{word}"),
         'm' => write!(out, "{word:#o}"),
         'o' => {
@@ -215,6 +223,8 @@ mod tests {
             ("socket", &[99, 9, 0], None, "socket(99, 9, 0)"),
             ("fcntl", &[7, 3], None, "fcntl(7 → /var/wal, GETFL, 0)"),
             ("lseek", &[7, 5, 2], None, "lseek(7 → /var/wal, 5, END)"),
+            ("lseek", &[7, 5 << 30, 0], None, "lseek(7 → /var/wal, 5368709120, SET)"),
+            ("faccessat2", &[-100i64 as u64, 0, 4, 0x200], Some("/x"), "faccessat2(\"/x\", 4, EACCESS)"),
             ("mmap", &[0, 4096, 3, 0x22, u64::MAX, 0], None, "mmap(0, 4096, READ|WRITE, PRIVATE|ANONYMOUS, -1, 0)"),
             ("getpid", &[], None, "getpid()"),
             ("unheard_of", &[1, 2], None, "unheard_of(0x1, 0x2, 0, 0, 0, 0)"),

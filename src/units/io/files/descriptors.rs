@@ -14,6 +14,8 @@ const MAX_PATHS: usize = 1 << 16;
 /// The limit of processes whose descriptors are known.
 const MAX_PROCESSES: usize = 1 << 14;
 const MAX_DESCRIPTORS: usize = 1 << 16;
+/// The descriptors that a fork copies; those of larger processes are looked up when they are used.
+const MAX_COPIED: usize = 1 << 10;
 
 /// Commands of fcntl(2) that change descriptors.
 const DUPLICATE: u64 = 0;
@@ -32,7 +34,7 @@ pub(super) struct Paths {
     ids: FxHashMap<Arc<str>, PathId>,
 }
 
-const OTHERS: PathId = PathId(0);
+pub(super) const OTHERS: PathId = PathId(0);
 const UNKNOWN: PathId = PathId(1);
 
 impl Default for Paths {
@@ -96,8 +98,13 @@ impl Descriptors {
         }
         for (pid, fd, link) in session.open_files() {
             let file = paths.id(&row_of(&link));
-            self.open(pid, fd, file, false);
+            self.looked_up(pid, fd, file);
         }
+    }
+
+    /// Adds a descriptor of /proc, which does not list the flag: exec drops all but the standard ones.
+    fn looked_up(&mut self, pid: i32, fd: i32, file: PathId) {
+        self.open(pid, fd, file, fd > 2);
     }
 
     pub(super) fn open(&mut self, pid: i32, fd: i32, file: PathId, is_closed_on_exec: bool) {
@@ -116,7 +123,7 @@ impl Descriptors {
         known.map(|of| of.file).unwrap_or_else(|| {
             let link = session.open_file(pid, fd);
             let file = link.map_or(UNKNOWN, |link| paths.id(&row_of(&link)));
-            self.open(pid, fd, file, false);
+            self.looked_up(pid, fd, file);
             file
         })
     }
@@ -166,7 +173,7 @@ impl Descriptors {
 
     /// A new process has the descriptors of its parent.
     pub(super) fn fork(&mut self, parent: i32, child: i32) {
-        if let Some(own) = self.processes.get(&parent).cloned()
+        if let Some(own) = self.processes.get(&parent).filter(|own| own.len() <= MAX_COPIED).cloned()
             && self.processes.len() < MAX_PROCESSES
         {
             self.processes.insert(child, own);
@@ -226,6 +233,25 @@ impl Descriptors {
 mod tests {
     use super::*;
     use crate::session::Origin;
+
+    #[test]
+    fn large_processes_are_not_copied_by_forks() {
+        let mut of = Descriptors::default();
+        let file = Paths::default().id("/a");
+        (0..MAX_COPIED as i32).for_each(|fd| of.open(1, fd, file, false));
+        of.fork(1, 2);
+        of.open(1, 1 << 20, file, false);
+        of.fork(1, 3);
+        assert_eq!(
+            [1, 2, 3].map(|pid| of.processes.get(&pid).map_or(0, BTreeMap::len)),
+            [MAX_COPIED + 1, MAX_COPIED, 0]
+        );
+        // /proc does not list which descriptors exec closes.
+        of.looked_up(4, 1, file);
+        of.looked_up(4, 9, file);
+        of.exec(4);
+        assert_eq!(of.processes[&4].keys().copied().collect::<Vec<i32>>(), [1]);
+    }
 
     #[test]
     fn descriptors_are_followed() {

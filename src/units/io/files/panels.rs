@@ -86,7 +86,7 @@ impl Files {
     fn by_process(&self, at: &Moment<'_>, processes: &FxHashMap<i32, Figures>) -> Panel {
         let list = by_weight(processes.iter().map(|(pid, row)| (*pid, row)), |row| row.stats.sum);
         let sheet = Sheet::of(list, |(pid, _)| pid as u64)
-            .left("comm", "Comm", 16, |(pid, _)| text(at.comm(pid)))
+            .left("comm", "Comm", 16, |(pid, _)| if pid == 0 { text("(others)") } else { text(at.comm(pid)) })
             .right("pid", "PID", 8, |(pid, _)| Cell::Id(pid.into()));
         with_figures(sheet, self.slowest.has_threshold()).panel("Processes")
     }

@@ -94,7 +94,7 @@ impl Listener {
 pub(super) struct Connections {
     open: FxHashMap<u64, Connection>,
     listeners: FxHashMap<u64, Listener>,
-    /// Sockets from before the measurement: the kernel does not tell their address.
+    /// Sockets from before the measurement: the kernel does not report their address.
     before: FxHashMap<Ends, Connection>,
     listeners_before: Vec<Listener>,
 }

@@ -12,8 +12,10 @@ pub(super) mod state {
     pub(in super::super) const ESTABLISHED: i64 = 1;
     pub(in super::super) const SYN_SENT: i64 = 2;
     pub(in super::super) const SYN_RECV: i64 = 3;
+    pub(super) const TIME_WAIT: i64 = 6;
     pub(in super::super) const CLOSE: i64 = 7;
     pub(in super::super) const LISTEN: i64 = 10;
+    pub(super) const NEW_SYN_RECV: i64 = 12;
 }
 
 const AF_INET: i64 = 2;
@@ -43,6 +45,7 @@ pub(super) struct SocketFields {
     format: Option<Arc<Format>>,
     socket: Option<Num>,
     protocol: Option<Num>,
+    state: Option<Num>,
     states: Option<[Num; 2]>,
     error: Option<Num>,
     reason: Option<Num>,
@@ -63,6 +66,7 @@ impl SocketFields {
         Self {
             socket: Num::any(format, &["skaddr", "rx_sk"]).ok(),
             protocol: one("protocol"),
+            state: one("state"),
             states: two("oldstate", "newstate"),
             error: one("error"),
             reason: one("reason"),
@@ -87,6 +91,12 @@ impl SocketFields {
         self.states.as_ref().map(|states| states.each_ref().map(|field| field.get(raw)))
     }
 
+    /// Returns whether the socket is a connection that reports its end: no listener, request, or waiting one.
+    pub(super) fn is_connection(&self, raw: &[u8]) -> bool {
+        let silent = [state::TIME_WAIT, state::LISTEN, state::NEW_SYN_RECV];
+        self.state.as_ref().is_none_or(|field| !silent.contains(&field.get(raw)))
+    }
+
     pub(super) fn error(&self, raw: &[u8]) -> i64 {
         self.error.as_ref().map_or(0, |field| field.get(raw))
     }
@@ -103,7 +113,7 @@ impl SocketFields {
     /// Returns the kernel's name of a reason.
     pub(super) fn reason_name(&self, reason: i64) -> Arc<str> {
         let name = self.format.as_ref().and_then(|format| format.words("reason", reason));
-        name.map_or_else(|| "not told".into(), Arc::from)
+        name.map_or_else(|| "not reported".into(), Arc::from)
     }
 
     /// Whether the current thread caused the event, and not a packet or a timer.

@@ -11,7 +11,7 @@ use crate::units::kit::Context;
 use super::fields::{Ends, state};
 use super::figures::ListenQueue;
 
-/// The time between two looks; a look may take this share of it.
+/// The time between two looks; they take at most one part in `SHARE` of it.
 const PERIOD: Duration = Duration::from_secs(1);
 const SHARE: u32 = 20;
 
@@ -32,7 +32,7 @@ impl Looks {
     pub(super) fn look(&mut self, is_needed_now: bool, cx: &Context<'_>) -> Option<Vec<TcpSocket>> {
         let is_first = !self.has_looked;
         let is_due = self.next.is_none_or(|next| next <= Instant::now());
-        if !(is_first && is_needed_now) && (is_needed_now || !is_due) {
+        if !is_due || (is_needed_now && !is_first) {
             return None;
         }
         self.has_looked = true;
@@ -63,7 +63,6 @@ impl Looks {
     /// Reads all sockets again: some may have ended unnoticed.
     pub(super) fn forget(&mut self) {
         self.has_looked = false;
-        self.next = None;
     }
 
     /// Returns the process that owned a socket at the first look; 0 if unknown.

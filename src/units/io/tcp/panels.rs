@@ -195,7 +195,9 @@ impl Tcp {
             most.filter(|(_, row)| want(row) >= REMARKABLE)
         };
         let mut remarks = Vec::new();
-        if let Some((key, row)) = named(|row| row.failed).filter(|(key, _)| key.way == Way::Out) {
+        let out = peers.iter().filter_map(|(key, row)| Some(((*key)?, *row))).filter(|(key, _)| key.way == Way::Out);
+        let failing = out.max_by_key(|(_, row)| row.failed).filter(|(_, row)| row.failed >= REMARKABLE);
+        if let Some((key, row)) = failing {
             let attempts = row.opened.max(row.failed);
             if row.failed * 100 >= attempts * REMARKABLE_PERCENT {
                 let why = top_error(row).map_or_else(String::new, |(number, _)| format!(": {}", error_name(number)));

@@ -117,7 +117,10 @@ impl MemoryLimits {
 impl Group {
     fn read(&mut self) -> Option<MemoryGroup> {
         let used = one_number(self.usage.read().ok()?)?;
-        let inactive = keyed(self.stat.read().unwrap_or_default(), VERSIONS.map(|version| version.inactive));
+        // The file is expensive, and only lowers the share.
+        let is_near = 100.0 * used as f64 >= NEAR * self.limit as f64;
+        let stat = if is_near { self.stat.read().unwrap_or_default() } else { &[] };
+        let inactive = keyed(stat, VERSIONS.map(|version| version.inactive));
         let hits = self.events[0].read().unwrap_or_default();
         let hits = one_number(hits).unwrap_or_else(|| keyed(hits, [VERSIONS[0].hits.1])[0]);
         let [kills] = keyed(self.events[1].read().unwrap_or_default(), [VERSIONS[0].kills.1]);

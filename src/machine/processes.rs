@@ -142,8 +142,11 @@ impl ProcessWatch {
         let is_active = used.cpu_ns > 0 || used.minor_faults > 0 || matches!(now.state, b'R' | b'D');
         if is_active || known.waits.is_none() {
             let waits = waits(pid, now.threads, budget);
-            if let (Some((delay, slices)), Some(before)) = (waits, known.waits) {
-                (used.delay_ns, used.slices) = (delay.saturating_sub(before.0), slices.saturating_sub(before.1));
+            // The sums fall when a thread exits.
+            if let (Some((delay, slices)), Some(before)) = (waits, known.waits)
+                && let (Some(delay), Some(slices)) = (delay.checked_sub(before.0), slices.checked_sub(before.1))
+            {
+                (used.delay_ns, used.slices) = (delay, slices);
             }
             known.waits = waits.or(known.waits);
         }
@@ -153,7 +156,7 @@ impl ProcessWatch {
             used.io = io.zip(known.io).map_or(0, |(now, then): (u64, u64)| now.saturating_sub(then));
             known.io = io.or(known.io);
         }
-        if now.threads > 1 && used.slices > 0 {
+        if now.threads > 1 && is_active {
             used.locked = locked(pid, budget);
         }
         Some(used)

@@ -101,7 +101,9 @@ impl ResourceHistory {
 
     /// Returns the intervals that end in a range of CLOCK_MONOTONIC.
     pub(crate) fn between(&self, (from, until): (u64, u64)) -> Vec<&Resources> {
-        self.0.iter().filter(|one| one.at > from && one.at <= until).map(|one| &**one).collect()
+        let begin = self.0.partition_point(|one| one.at <= from);
+        let end = self.0.partition_point(|one| one.at <= until).max(begin);
+        self.0.range(begin..end).map(|one| &**one).collect()
     }
 
     /// Returns the end of the newest interval.
@@ -261,7 +263,9 @@ impl ResourceWatch {
             let Ok(namespace) = fs::read_link(dir.join("ns/net")) else { continue };
             let is_known = Some(&namespace) == own.as_ref() || found.iter().any(|(known, ..)| *known == namespace);
             if !is_known && found.len() <= MAX_NAMESPACES {
-                let texts = ["net/snmp", "net/netstat"].map(|file| fs::read(dir.join(file)).unwrap_or_default());
+                let read = |file| fs::read(dir.join(file));
+                let (Ok(snmp), Ok(netstat)) = (read("net/snmp"), read("net/netstat")) else { continue };
+                let texts = [snmp, netstat];
                 found.push((namespace, Some((one.pid, one.comm.clone())), NetworkCounts::parse(&texts)));
             }
         }
@@ -296,7 +300,7 @@ impl NetworkCounts {
                 ("Udp", "RcvbufErrors"),
             ],
         );
-        let [drops] = net_counters(netstat, [("TcpExt", "ListenDrops")]);
+        let [drops] = net_counters(netstat, [("TcpExt", "ListenOverflows")]);
         Self { opened, failed, reset, segments, retransmitted, unaccepted: drops, datagrams_dropped }
     }
 
@@ -347,7 +351,7 @@ mod tests {
             put("vmstat", &format!("pgfault {n}\npgmajfault {n}\noom_kill {}\n", n / 10));
             put("meminfo", "MemTotal: 1000 kB\nMemAvailable: 100 kB\n");
             put("net/snmp", &format!("Tcp: ActiveOpens AttemptFails\nTcp: {n} {}\n", n / 2));
-            put("net/netstat", &format!("TcpExt: ListenDrops\nTcpExt: {n}\n"));
+            put("net/netstat", &format!("TcpExt: ListenOverflows\nTcpExt: {n}\n"));
         };
         put("class/block/vda1/partition", "1");
         let roots = Roots { proc: dir.path().into(), sys: dir.path().into() };

@@ -313,7 +313,9 @@ fn metric(place: Piece<'_>, name: &str, cursor: &Cursor<'_>) -> Result<Metric, D
         return Ok(Metric::Pressure(resource.to_owned()));
     }
     if let Some(area) = name.strip_prefix("findings") {
-        let found = Area::ALL.into_iter().find(|known| area.strip_prefix('.') == Some(known.word()));
+        // Findings of the others are never bad.
+        let mut areas = Area::ALL.into_iter().filter(|area| !matches!(area, Area::Locks | Area::Changed));
+        let found = areas.find(|known| area.strip_prefix('.') == Some(known.word()));
         if area.is_empty() || found.is_some() {
             return Ok(Metric::Findings(found));
         }

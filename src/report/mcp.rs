@@ -83,7 +83,7 @@ const TOOLS: &[Tool] = &[
     },
     Tool {
         name: "findings",
-        about: "What is wrong with the running machine, or worth a look, the worst first: figure, culprit, evidence, and \
+        about: "Findings about the running machine, the worst first: figure, culprit, evidence, and \
                 the command that shows more",
         fields: &[SECONDS, PID, CONTAINER],
         command: |given| ToolCall { part: Some("findings"), ..digest(given) },
@@ -254,7 +254,7 @@ fn result(call: &ToolCall, output: Result<String, String>) -> Value {
     let is_error = output.is_err();
     let text = match output {
         Ok(output) => call.content(&output),
-        Err(why) => clean(&why).into_owned(),
+        Err(why) => why.lines().map(|line| clean(line).into_owned()).collect::<Vec<_>>().join("\n"),
     };
     json!({ "content": [{ "type": "text", "text": text }], "isError": is_error })
 }
@@ -284,6 +284,11 @@ fn called(params: &Value) -> Result<ToolCall, String> {
         if !is_valid {
             let kind = if field.is_number { "a whole number" } else { "a text of at most 4096 bytes" };
             return Err(format!("{}: expected {kind}", field.name));
+        }
+        // Addresses would be fetched, or start a recording on another machine.
+        let is_path = ["recording", "old", "new"].contains(&field.name);
+        if is_path && value.as_str().is_some_and(|text| text.contains("://")) {
+            return Err(format!("{}: expected the path of a file, not an address", field.name));
         }
     }
     match tool.fields.iter().find(|field| field.is_required && !given.contains_key(field.name)) {

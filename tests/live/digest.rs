@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use crate::common::process::Running;
 use crate::common::{allowed, program, run};
 
-/// Connections that are refused on loopback are the first finding about the network, with the share that fails.
+/// Refused connections on loopback are a finding about the network.
 #[test]
 fn refused_connections_are_a_finding() {
     needs!(allowed());
@@ -14,9 +14,10 @@ fn refused_connections_are_a_finding() {
     let dialer = {
         let (stop, begun) = (stop.clone(), begun.clone());
         std::thread::spawn(move || {
-            // A port that is bound and does not listen refuses.
-            let port =
-                std::net::UdpSocket::bind("127.0.0.1:0").and_then(|own| own.local_addr()).expect("a port").port();
+            // Nothing listens on a port that was just released.
+            let own = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+            let port = own.local_addr().expect("a port").port();
+            drop(own);
             while !stop.load(Ordering::Relaxed) {
                 let _ = std::net::TcpStream::connect(("127.0.0.1", port));
                 begun.store(true, Ordering::Relaxed);
@@ -40,6 +41,7 @@ fn refused_connections_are_a_finding() {
     }
     stop.store(true, Ordering::Relaxed);
     dialer.join().expect("ends");
+    assert!(found["figure"].as_str().is_some_and(|figure| figure.ends_with(" of connects fail")), "{found}");
     assert_eq!((&found["area"], &found["confidence"]), (&"network".into(), &"counted".into()), "{found}");
 }
 

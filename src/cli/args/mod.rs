@@ -80,7 +80,7 @@ pub(crate) enum CliCommand {
     Diff(DiffArgs),
     /// Print one page about a recording, or about the next seconds: findings, processes, heaviest paths
     Digest(digest::DigestArgs),
-    /// Serve digests, tables and comparisons to an assistant, by the Model Context Protocol on standard input
+    /// Serve profiles to an assistant (Model Context Protocol)
     Mcp,
     /// Print each CPU's shares, missing ticks and softirqs
     Cpus(CpusArgs),

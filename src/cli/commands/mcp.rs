@@ -81,12 +81,16 @@ fn execute(args: &[String]) -> Result<String, String> {
     };
     let (out, err) = (out.join().unwrap_or_default(), err.join().unwrap_or_default());
     match status.success() {
+        true if out.len() as u64 >= MAX_OUTPUT => {
+            Err(format!("the answer exceeds {} MiB; ask for fewer rows, or for less with where", MAX_OUTPUT >> 20))
+        }
         true => Ok(out),
+        false if err.trim().is_empty() => Err(format!("the command failed: {status}")),
         false => Err(err),
     }
 }
 
-/// Reads a pipe in a thread of its own. The command fails to write what exceeds the limit.
+/// Reads a pipe in a thread of its own, up to the limit.
 fn reader(pipe: Option<impl Read + Send + 'static>) -> Result<JoinHandle<String>, String> {
     let work = move || {
         let mut text = Vec::new();

@@ -96,7 +96,7 @@ pub(super) fn forks(totals: &Totals<'_>) -> Option<MachineFinding> {
         return None;
     }
     let parents = totals.programs(|one| one.children_ns);
-    let figure = format!("{} processes started/s", short(totals.forks));
+    let figure = format!("{} processes and threads started/s", short(totals.forks));
     let weight = 0.6 + 0.1 * totals.forks / 1000.0;
     let finding = MachineFinding::new(Cause::Forks, Severity::Look, weight, figure, Look::unit("forks", None));
     let culprits = totals.culprits(&parents, |ns| format!("children {:.2} CPUs", ns / 1e9));
@@ -119,8 +119,8 @@ pub(super) fn queue(totals: &Totals<'_>) -> Option<MachineFinding> {
     let finding = MachineFinding::new(Cause::Queue, severity, (0.4 + 0.1 * per_cpu).min(MOST_GENERAL), figure, look);
     let mean = totals.processes.iter().max_by_key(|one| (one.used.delay_ns, std::cmp::Reverse(one.used.pid)));
     let mean = mean
-        .filter(|one| one.used.delay_ns > 0)
-        .map(|one| format!("{} waits {} a time", one.used.comm, duration(one.used.delay_ns / one.used.slices.max(1))));
+        .filter(|one| one.used.delay_ns > 0 && one.used.slices > 0)
+        .map(|one| format!("{} waits {} a time", one.used.comm, duration(one.used.delay_ns / one.used.slices)));
     let (some, _) = totals.pressure_of("cpu");
     let pressure = (some > 0.0).then(|| format!("pressure {some:.0} %"));
     let evidence: Vec<String> = mean.into_iter().chain(pressure).collect();
@@ -141,6 +141,6 @@ pub(super) fn locks(totals: &Totals<'_>) -> Option<MachineFinding> {
     let finding =
         MachineFinding::new(Cause::Locks, Severity::Look, weight, figure, Look::unit("locks", Some(used.pid)));
     let finding = MachineFinding { confidence: Confidence::Likely, ..finding };
-    let evidence = format!("seen in {} looks at its {} threads", totals.looks, used.threads);
+    let evidence = format!("average of {} readings of its {} threads", totals.looks, used.threads);
     Some(finding.by(format!("{} {}", used.comm, used.pid)).shown_by(evidence))
 }

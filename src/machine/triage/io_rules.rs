@@ -4,7 +4,7 @@ use crate::panel::unit::{bytes, duration, short};
 use crate::session::machine::resources::DiskCounters;
 
 use super::totals::Totals;
-use super::{Cause, Look, MachineFinding, Severity};
+use super::{Cause, Confidence, Look, MachineFinding, Severity};
 use crate::machine::resources::NetworkCounts;
 
 /// The share of the time in which a disk has requests, the pressure in percent, and a mean time of requests that is slow.
@@ -80,10 +80,14 @@ pub(super) fn refused(totals: &Totals<'_>) -> Option<MachineFinding> {
     if rate < FAILED || share < FAILED_SHARE {
         return None;
     }
-    let severity = if share >= BAD_SHARE { Severity::Bad } else { Severity::Look };
+    // Failed handshakes of peers count as well (RFC 4022, tcpAttemptFails).
+    let is_of_peers = counts.failed > counts.opened;
+    let severity = if share >= BAD_SHARE && !is_of_peers { Severity::Bad } else { Severity::Look };
     let figure = format!("{:.0} % of connects fail", 100.0 * share);
     let finding = MachineFinding::new(Cause::Refused, severity, 0.5 + share / 2.0, figure, connections(pid));
-    let opened = counts.opened as f64 / totals.seconds.max(1e-3);
+    let opened = counts.opened.max(counts.failed) as f64 / totals.seconds.max(1e-3);
+    let confidence = if is_of_peers { Confidence::Likely } else { finding.confidence };
+    let finding = MachineFinding { confidence, ..finding };
     Some(finding.by(place(pid, name)).shown_by(format!("{} of {} a second", short(rate), short(opened))))
 }
 

@@ -99,7 +99,7 @@ pub(super) fn growth(totals: &Totals<'_>) -> Option<MachineFinding> {
     let figure = format!("+{}/s", bytes(per_second(worst) as u64));
     let look = Look::unit("kmemleak", Some(worst.used.pid));
     let finding = MachineFinding::new(Cause::Growth, Severity::Look, 0.55, figure, look);
-    let evidence = format!("resident memory grew in {} of {} seconds", worst.grew, totals.looks);
+    let evidence = format!("resident memory grew in {} of {} readings", worst.grew, totals.looks);
     let finding = finding.by(format!("{} {}", worst.used.comm, worst.used.pid)).shown_by(evidence);
     Some(MachineFinding { confidence: Confidence::Likely, ..finding })
 }

@@ -1,4 +1,4 @@
-//! Triage: what is wrong with the machine, or worth a look, in one list of findings, the worst first.
+//! Triage: one list of findings about the machine, the worst first.
 //!
 //! Each rule looks at one resource by the USE method (Brendan Gregg, "Thinking Methodically about Performance", 2013):
 //! utilization, saturation, errors. It names the figure, the process responsible, the evidence, and where to look. The
@@ -25,8 +25,8 @@ use totals::Totals;
 /// The length of the present, in nanoseconds: longer than the pauses between typical bursts.
 pub(crate) const WINDOW_NS: u64 = 10_000_000_000;
 /// The steps in which the start of a finding is searched, and their number.
-const STEP_NS: u64 = 5_000_000_000;
-const STEPS: u64 = 24;
+const STEP_NS: u64 = WINDOW_NS;
+const STEPS: u64 = 12;
 
 /// A group of findings, which is a line of the screen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -253,6 +253,11 @@ pub struct MachineFinding {
 }
 
 impl MachineFinding {
+    /// Returns its identity in the list: its cause, and its CPU.
+    pub(crate) fn id(&self) -> (Cause, Option<u32>) {
+        (self.cause, if let Look::Cpus(cpu) = self.look { cpu } else { None })
+    }
+
     fn new(cause: Cause, severity: Severity, weight: f64, figure: String, look: Look) -> Self {
         let (culprit, evidence) = (String::new(), String::new());
         let confidence = Confidence::Counted;

@@ -132,7 +132,7 @@ fn storms_are_named_by_who_causes_them() {
         one.forks = 700;
         one.processes = vec![process(5, "make", |one| one.children_ns = SECOND / 2)];
     });
-    assert_eq!((&*found.figure, &*found.culprit), ("700 processes started/s", "make children 0.50 CPUs"));
+    assert_eq!((&*found.figure, &*found.culprit), ("700 processes and threads started/s", "make children 0.50 CPUs"));
     let found = only(Cause::Faults, |one| one.processes = vec![process(5, "touch", |one| one.minor_faults = 300_000)]);
     assert_eq!(
         (&*found.figure, found.look.command()),
@@ -145,7 +145,7 @@ fn threads_that_wait_for_a_mutex_are_likely_a_contended_lock() {
     let found = only(Cause::Locks, |one| {
         one.processes = vec![process(5, "lockers", |one| (one.threads, one.locked) = (5, 3))];
     });
-    assert_eq!(found.text(), "locks: 3.0 threads wait for a mutex; lockers 5; seen in 10 looks at its 5 threads");
+    assert_eq!(found.text(), "locks: 3.0 threads wait for a mutex; lockers 5; average of 10 readings of its 5 threads");
     assert_eq!((found.confidence, found.look.key()), (Confidence::Likely, "M locks".to_owned()));
 }
 

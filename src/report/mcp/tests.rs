@@ -109,6 +109,8 @@ fn wrong_messages_are_refused() {
         ("top", json!({ "recording": "a\u{0}b" })),
         ("top", json!({ "recording": "a", "rows": "x" })),
         ("top", json!({ "recording": "a".repeat(5000) })),
+        ("top", json!({ "recording": "ssh://h" })),
+        ("diff", json!({ "old": "a", "new": "http://h/x" })),
         ("digest", json!({ "output": "/etc/passwd" })),
     ] {
         assert_eq!(code(&call(name, arguments.clone())), PARAMS, "{name} {arguments}");

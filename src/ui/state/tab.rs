@@ -37,8 +37,8 @@ impl Tab {
     pub(crate) fn about(self) -> &'static str {
         match self {
             Self::Overview => {
-                "What is wrong with the machine or worth a look, the worst first: CPUs, waits for them, locks, disks, memory, \
-                 network, changes. Enter goes where it is examined, ⌫ comes back. A range of time (3, v) and filters count."
+                "Findings about the machine, the worst first: CPUs, waits for them, locks, disks, memory, network, \
+                 changes. Enter goes where it is examined, ⌫ comes back. A range of time (3, v) and filters count."
             }
             Self::Top => {
                 "The functions with the most samples. Self is the share of the function itself, Children includes its \

@@ -122,10 +122,12 @@ impl SessionDriver {
                 let units = save_figures(&figures, &path, start)?;
                 Ok(if units.is_empty() { samples } else { format!("saved {units}; {samples}") })
             });
-            let saved = saved.and_then(|text| match with_digest {
-                true => Ok(format!("{text}; {}", write_digest(&path, &names, host.as_deref(), range)?)),
-                false => Ok(text),
-            });
+            let saved =
+                saved.map(|text| match with_digest.then(|| write_digest(&path, &names, host.as_deref(), range)) {
+                    Some(Ok(page)) => format!("{text}; {page}"),
+                    Some(Err(why)) => format!("{text}; no page about it: {why}"),
+                    None => text,
+                });
             let _ = outside.send(OutsideEvent::Saved(saved));
         };
         let mut saves = self.saves.borrow_mut();

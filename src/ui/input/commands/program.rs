@@ -7,7 +7,7 @@ use crate::ui::popups::{Popup, Searched};
 use crate::ui::state::{Effect, OutsideRequest, Tab};
 
 commands! { PROGRAM "Program" {
-    OVERVIEW "overview" ["0"] "what is wrong with the machine, or worth a look"
+    OVERVIEW "overview" ["0"] "findings about the machine, the worst first"
         says "triage why slow problem use utilization saturation errors disk memory network" => Plain(|app| app.show_overview());
     TOP "top" ["1"] "the table"
         says "functions hot cpu busy slow" => Plain(|app| app.model.frame.tab = Tab::Top);

@@ -39,7 +39,7 @@ pub(crate) fn height(model: &Model) -> usize {
 pub(crate) fn hit(model: &Model, view: &OverviewState, y: u16) -> Option<usize> {
     let area = places(model, model.area()).table;
     let row = usize::from(y.checked_sub(area.y + 1)? / lines_of(area.width));
-    let at = view.list.top + row;
+    let at = view.first(height(model)) + row;
     (row < height(model) && at < view.findings.len()).then_some(at)
 }
 
@@ -47,7 +47,7 @@ pub(crate) fn draw(model: &Model, view: &OverviewState, on: &mut Canvas<'_>) {
     let heading = heading(model, view);
     on.put(1, 0, &heading, on.theme.head);
     let each = lines_of(on.area.width);
-    let shown = view.findings.iter().enumerate().skip(view.list.top).take(height(model));
+    let shown = view.findings.iter().enumerate().skip(view.first(height(model))).take(height(model));
     let mut y = 1;
     for (at, found) in shown {
         row(model, found, at == view.selected(), y, on);

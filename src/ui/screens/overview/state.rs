@@ -13,7 +13,7 @@ pub struct OverviewState {
     /// The normal figures, in short parts.
     pub calm: Vec<String>,
     /// The cursor; it rests on the first row.
-    pub(crate) list: ListCursor<Cause>,
+    pub(crate) list: ListCursor<(Cause, Option<u32>)>,
     /// How often a finding was entered, so that undo returns here.
     pub(crate) entered: u64,
     /// Whether the figures of the range are no longer kept, or there are none.
@@ -57,7 +57,12 @@ impl OverviewState {
 
     /// Returns the index of the row under the cursor.
     pub(crate) fn selected(&self) -> usize {
-        self.list.id.and_then(|cause| self.findings.iter().position(|found| found.cause == cause)).unwrap_or(0)
+        self.list.id.and_then(|id| self.findings.iter().position(|found| found.id() == id)).unwrap_or(0)
+    }
+
+    /// Returns the first visible row.
+    pub(crate) fn first(&self, height: usize) -> usize {
+        self.list.first(self.selected(), self.findings.len(), height)
     }
 
     pub(crate) fn under_cursor(&self) -> Option<&MachineFinding> {
@@ -66,7 +71,7 @@ impl OverviewState {
 
     pub(crate) fn step(&mut self, by: isize, height: usize) {
         let at = self.selected().saturating_add_signed(by).min(self.findings.len().saturating_sub(1));
-        let id = self.findings.get(at).map(|found| found.cause).filter(|_| at > 0);
+        let id = self.findings.get(at).map(MachineFinding::id).filter(|_| at > 0);
         self.list.go(id, at, self.findings.len(), height);
     }
 }

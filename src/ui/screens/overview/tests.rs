@@ -8,11 +8,13 @@ use crate::engine::Request;
 use crate::machine::processes::ProcessUse;
 use crate::machine::resources::{MemoryUse, NetworkCounts, NetworkUse, Resources};
 use crate::machine::sampler::HostView;
+use crate::machine::triage::{Look, MachineFinding};
 use crate::query::Answer;
 use crate::query::rows::busiest::ProcessSamples;
 use crate::session::Origin;
 use crate::session::machine::quota::ThrottledGroup;
 use crate::source::Info;
+use crate::ui::screens::overview::state::OverviewState;
 use crate::ui::state::{Tab, ZoomTarget};
 use crate::ui::terminal::run::render;
 use crate::ui::theme::{Depth, Theme};
@@ -166,4 +168,15 @@ fn a_filter_narrows_the_findings() {
     app.set_answer(Arc::new(answer));
     let causes: Vec<&str> = app.views.overview.findings.iter().map(|found| found.cause.word()).collect();
     assert_eq!(causes, ["busy", "changed"]);
+}
+
+#[test]
+fn each_cpu_with_a_finding_can_be_selected() {
+    let of = |cpu| MachineFinding::staged("softirq 40 %", Look::Cpus(Some(cpu)));
+    let mut state = OverviewState { findings: vec![of(3), of(32)], ..OverviewState::default() };
+    state.step(1, 10);
+    assert_eq!(state.under_cursor().map(|found| found.look.clone()), Some(Look::Cpus(Some(32))));
+    // Lines above are shown again when the list has become shorter.
+    state.list.top = 5;
+    assert_eq!(state.first(10), 0);
 }

@@ -2,8 +2,22 @@
 //! curl. Its options go through a pipe, so that passwords do not appear in process lists. Its output comes through a
 //! pipe, so that it opens none of our files.
 
-use std::io::{self, Write};
+use std::io::{self, Read, Write};
 use std::process::{Child, Command, Stdio};
+
+/// Why nothing was transferred.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum TransferError {
+    #[error("curl cannot be started, which is needed for this; install it: {0}")]
+    Start(io::Error),
+    #[error("the response has more than {} MiB, which is the maximum", .0 >> 20)]
+    TooLarge(u64),
+    /// curl's own message.
+    #[error("{0}")]
+    Curl(String),
+    #[error("{0}")]
+    Write(#[from] io::Error),
+}
 
 #[derive(Debug)]
 pub(crate) struct Curl {
@@ -54,6 +68,28 @@ impl Curl {
             let _ = stdin.write_all(self.config.as_bytes());
         }
         Ok(child)
+    }
+
+    /// Writes the response to a file; an HTTP error is an error, and redirections are followed within HTTP.
+    pub(crate) fn fetch(self, to: &mut impl Write, most_bytes: u64) -> Result<(), TransferError> {
+        let curl = self.flag("fail").flag("location").option("max-redirs", "5").option("proto-redir", "=http,https");
+        let mut child = curl.start().map_err(TransferError::Start)?;
+        let mut bytes = child.stdout.take().map(|out| out.take(most_bytes + 1));
+        let copied = bytes.as_mut().map_or(Ok(0), |bytes| io::copy(bytes, to));
+        if !matches!(copied, Ok(n) if n <= most_bytes) {
+            // curl would block on the unread rest.
+            let _ = child.kill();
+        }
+        drop(bytes);
+        // curl writes one line of errors at most, so this pipe is never full.
+        let output = child.wait_with_output()?;
+        if copied? > most_bytes {
+            return Err(TransferError::TooLarge(most_bytes));
+        }
+        if !output.status.success() {
+            return Err(TransferError::Curl(String::from_utf8_lossy(&output.stderr).trim().to_owned()));
+        }
+        Ok(to.flush()?)
     }
 }
 

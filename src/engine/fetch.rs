@@ -1,7 +1,6 @@
 //! Debug files from debuginfod servers, in the background (debuginfod(8), "WEBAPI": `URL/buildid/ID/debuginfo`). They
 //! are stored in the cache of debuginfod's own client, where later look-ups find them.
 
-use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
 use crossbeam_channel::{Receiver, Sender, unbounded};
@@ -10,7 +9,7 @@ use crate::kernel::files::{NewFile, OwnPlace};
 use crate::record::kinds::BuildId;
 use crate::session::DsoId;
 
-use super::curl::{Curl, hidden, secrets, shown};
+use super::curl::{Curl, TransferError, hidden, secrets, shown};
 
 /// Timeouts in seconds for the connection and for the whole transfer.
 const CONNECT: &str = "10";
@@ -54,7 +53,7 @@ fn fetch(urls: &[String], cache: &Path, id: &BuildId) -> Result<(), String> {
     let mut last = "no server is configured".to_owned();
     for url in urls {
         let mut file = place.create(NAME).map_err(|e| format!("{}: {e}", place.path().display()))?;
-        match ask(url, id, &mut file).and_then(|()| file.commit()) {
+        match ask(url, id, &mut file).and_then(|()| Ok(file.commit()?)) {
             Ok(()) => return Ok(()),
             Err(error) => last = format!("{}: {}", shown(url), hidden(&error.to_string(), &secrets(url))),
         }
@@ -64,28 +63,10 @@ fn fetch(urls: &[String], cache: &Path, id: &BuildId) -> Result<(), String> {
 
 const NAME: &str = "debuginfo";
 
-fn ask(url: &str, id: &BuildId, file: &mut NewFile) -> io::Result<()> {
+fn ask(url: &str, id: &BuildId, file: &mut NewFile) -> Result<(), TransferError> {
     // A server's query follows the path.
     let (base, query) = url.split_once('?').map_or((url, None), |(base, query)| (base, Some(query)));
     let query = query.map_or_else(String::new, |query| format!("?{query}"));
     let curl = Curl::new(&format!("{}/buildid/{id}/debuginfo{query}", base.trim_end_matches('/')));
-    let curl = curl.flag("fail").flag("location").option("connect-timeout", CONNECT).option("max-time", WHOLE);
-    let mut child = curl
-        .start()
-        .map_err(|e| io::Error::other(format!("curl cannot be run, which is needed for DEBUGINFOD_URLS: {e}")))?;
-    let mut bytes = child.stdout.take().map(|out| out.take(MAX_BYTES + 1));
-    let copied = bytes.as_mut().map_or(Ok(0), |bytes| io::copy(bytes, file));
-    if !matches!(copied, Ok(n) if n <= MAX_BYTES) {
-        // curl would block on the unread rest.
-        let _ = child.kill();
-    }
-    drop(bytes);
-    let output = child.wait_with_output()?;
-    if copied? > MAX_BYTES {
-        return Err(io::Error::other("the file exceeds 4 GB"));
-    }
-    if !output.status.success() {
-        return Err(io::Error::other(String::from_utf8_lossy(&output.stderr).trim().to_owned()));
-    }
-    file.flush()
+    curl.option("connect-timeout", CONNECT).option("max-time", WHOLE).fetch(file, MAX_BYTES)
 }

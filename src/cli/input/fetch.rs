@@ -1,9 +1,8 @@
 //! Profiles from servers: `http://HOST:6060/debug/pprof/profile?seconds=10` is fetched into a temporary file.
 
-use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, bail};
+use anyhow::bail;
 use tempfile::NamedTempFile;
 
 use crate::cli::output::complain;
@@ -61,33 +60,14 @@ fn one(url: &str, name: &str) -> anyhow::Result<NamedTempFile> {
         complain(&format!("{name} records for {seconds} s"));
     }
     let curl = Curl::new(url)
-        .flag("fail")
-        .flag("location")
-        .option("max-redirs", "5")
-        .option("proto-redir", "=http,https")
         .option("connect-timeout", "10")
         .option("max-time", &(seconds + PATIENCE).to_string())
         .option("max-filesize", &MOST_BYTES.to_string());
-    let mut child = curl.start().context("curl cannot be started; it fetches profiles from servers")?;
     let mut file = NamedTempFile::new()?;
-    let copied = match child.stdout.take() {
-        Some(stdout) => std::io::copy(&mut stdout.take(MOST_BYTES + 1), &mut file),
-        None => Ok(0),
-    };
-    if !matches!(copied, Ok(..=MOST_BYTES)) {
-        child.kill()?;
+    match curl.fetch(&mut file, MOST_BYTES) {
+        Ok(()) => Ok(file),
+        Err(error) => bail!("{name} sent no profile: {}", hidden(&error.to_string(), &secrets(url))),
     }
-    // curl writes one line at most, so that this pipe is never full.
-    let output = child.wait_with_output()?;
-    if copied? > MOST_BYTES {
-        bail!("{name}: the response has more than {} MiB", MOST_BYTES >> 20);
-    }
-    if !output.status.success() {
-        let words = hidden(String::from_utf8_lossy(&output.stderr).trim(), &secrets(url));
-        bail!("{name} sent no profile: {words}");
-    }
-    file.flush()?;
-    Ok(file)
 }
 
 #[cfg(test)]

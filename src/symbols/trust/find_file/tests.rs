@@ -141,6 +141,16 @@ fn files_below_another_root() {
 }
 
 #[test]
+fn files_of_a_flat_root_have_no_folders() {
+    let mut tree = Tree::new("/usr/bin/a (deleted)");
+    tree.write("/usr/bin/a");
+    tree.options.flat = true;
+    assert!(tree.places().main().is_err());
+    tree.write("/a");
+    assert_eq!(read(tree.places().main().expect("there").file), "/a");
+}
+
+#[test]
 fn those_who_name_files_are_remembered() {
     let tree = Tree::new("/a");
     tree.write("/x.c");

@@ -57,7 +57,7 @@ impl Pods {
         let daemon = daemon.spawn().map_err(|error| error.to_string())?;
         let namespace = format!("shop-{}-{}", std::process::id(), STARTED.fetch_add(1, Ordering::Relaxed));
         let pods = Self { daemon, dir, running: Vec::new(), namespace };
-        let until = Instant::now() + Duration::from_secs(30);
+        let until = Instant::now() + Duration::from_secs(120);
         while !pods.ctr(&["version"]).status.success() {
             if Instant::now() > until {
                 return Err("containerd does not respond".to_owned());
@@ -151,7 +151,7 @@ impl Pods {
 
     fn remove(&self, id: &str) {
         self.ctr(&["task", "kill", "-s", "KILL", id]);
-        let until = Instant::now() + Duration::from_secs(10);
+        let until = Instant::now() + Duration::from_secs(60);
         while !self.ctr(&["task", "rm", id]).status.success() && Instant::now() < until {
             std::thread::sleep(Duration::from_millis(50));
         }

@@ -1,6 +1,6 @@
 //! Processes that tests start, and their state while they run.
 
-use std::process::Child;
+use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -11,7 +11,28 @@ impl Running {
     pub fn pid(&self) -> u32 {
         self.0.id()
     }
+
+    /// A process that sleeps for longer than any test takes.
+    ///
+    /// # Panics
+    /// If it does not start.
+    pub fn sleeping() -> Self {
+        Self(Command::new("sleep").arg(SECONDS.to_string()).spawn().expect("sleep starts"))
+    }
+
+    /// A busy program of `tests/data/bin` that runs for longer than any test takes.
+    ///
+    /// # Panics
+    /// If it does not start.
+    pub fn busy(name: &str) -> Self {
+        let mut command = Command::new(super::data("bin").join(name));
+        command.arg(format!("{SECONDS}000")).stdout(Stdio::null()).stderr(Stdio::null());
+        Self(command.spawn().expect("it starts"))
+    }
 }
+
+/// The duration of processes that tests end.
+const SECONDS: u32 = 900;
 
 impl Drop for Running {
     fn drop(&mut self) {
@@ -30,7 +51,7 @@ impl Drop for Stops<'_> {
 }
 
 /// A generous timeout; a passing test does not wait for it.
-pub const PATIENCE: Duration = Duration::from_secs(60);
+pub const PATIENCE: Duration = Duration::from_secs(180);
 
 /// Waits until a condition holds.
 ///

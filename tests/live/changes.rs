@@ -60,7 +60,7 @@ unsafe extern "C" {
 }
 
 /// A generous timeout; a passing test does not wait for it.
-const WATCHDOG: Duration = Duration::from_secs(60);
+const WATCHDOG: Duration = Duration::from_secs(180);
 
 /// A system call that only this test makes in large numbers.
 const HIT: &str = "syscalls:sys_enter_getppid";
@@ -582,18 +582,11 @@ fn a_flood_is_held_back() {
     engine.stop();
 }
 
-/// Runs a test program for at most two minutes.
-fn run_program(name: &str) -> Running {
-    let mut command = std::process::Command::new(common::data("bin").join(name));
-    command.arg("120000").stdout(Stdio::null()).stderr(Stdio::null());
-    Running(command.spawn().expect("spawns"))
-}
-
 /// Without frame pointers stacks are broken, and a note reports it; DWARF stacks are complete.
 #[test]
 fn stacks_turn_to_dwarf_while_it_runs() {
     needs!(allowed());
-    let child = run_program("spin-nofp");
+    let child = Running::busy("spin-nofp");
     let events = parse("cpu-clock", &LookupPaths::system()).expect("parses");
     let engine = engine(events, Target::Processes(vec![child.pid() as i32]));
     control(&engine, Control::Frequency(999)).expect("faster");
@@ -616,7 +609,7 @@ fn stacks_turn_to_dwarf_while_it_runs() {
 #[test]
 fn stacks_turn_to_tables_while_it_runs() {
     needs!(allowed());
-    let child = run_program("spin-nofp");
+    let child = Running::busy("spin-nofp");
     let events = parse("cpu-clock", &LookupPaths::system()).expect("parses");
     let engine = engine(events, Target::Processes(vec![child.pid() as i32]));
     control(&engine, Control::Frequency(999)).expect("faster");
@@ -641,7 +634,7 @@ fn stacks_turn_to_tables_while_it_runs() {
 #[test]
 fn a_jits_functions_are_named_while_it_runs() {
     needs!(allowed());
-    let child = run_program("jitmap");
+    let child = Running::busy("jitmap");
     let events = parse("cpu-clock", &LookupPaths::system()).expect("parses");
     let engine = engine(events, Target::Processes(vec![child.pid() as i32]));
     let has = |a: &Answer, name: &str| a.view.lines.iter().any(|line| line.sym.contains(name));

@@ -49,8 +49,7 @@ fn refused_connections_are_a_finding() {
 #[test]
 fn the_page_of_a_process_has_its_function_and_cpus() {
     needs!(allowed());
-    let spin = crate::common::data("bin/spin");
-    let child = Running(std::process::Command::new(spin).spawn().expect("starts"));
+    let child = Running::busy("spin");
     let pid = child.pid().to_string();
     let args = ["digest", "-p", &pid, "--for", "2s", "--format", "json"];
     let page: serde_json::Value = serde_json::from_slice(&run(program().args(args)).stdout).expect("JSON");

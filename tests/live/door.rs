@@ -21,7 +21,7 @@ use perfprof_tui::symbols::{Resolver, SymbolOptions};
 const NOBODY: u32 = 65_534;
 const MARKER: &str = "perfprof-marker-of-a-secret";
 /// Longer than any step here takes.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(180);
 
 /// A directory that every user may read, with tools to act as another user in it.
 struct Stage {
@@ -216,12 +216,12 @@ fn a_process_that_hides_has_its_own_user() {
     common::copy_program("/bin/sleep", &sleep);
     // A program that its user may run but not read is such a process.
     mode(&sleep, 0o711);
-    let running = Running::start(as_nobody(&sleep).arg("60")).settle("hidden");
+    let running = Running::start(as_nobody(&sleep).arg("900")).settle("hidden");
     assert_eq!(Identity::of_process(running.pid()).expect("status").uid, NOBODY);
     // The real and the effective user must both have access: a setuid program, a daemon of root that acts for a user.
     for ids in [["--ruid=65534", "--rgid=65534"], ["--euid=65534", "--egid=65534"]] {
         let both =
-            Running::start(Command::new("setpriv").args(ids).args(["--keep-groups", "sleep", "60"])).settle("sleep");
+            Running::start(Command::new("setpriv").args(ids).args(["--keep-groups", "sleep", "900"])).settle("sleep");
         assert_eq!(Identity::of_process(both.pid()).expect("status").uid, NOBODY, "{ids:?}");
     }
     let (secret, options) = (stage.secret("secret", 0o600), SymbolOptions::live());
@@ -262,7 +262,7 @@ fn no_link_leads_out_of_a_process_root() {
     }
     symlink(&outer, stage.at("root/link.c")).expect("link");
     std::fs::write(stage.at("root/inner.c"), MARKER).expect("written");
-    let running = Running::start(chroot(Path::new("/sleep")).arg("60")).settle("sleep");
+    let running = Running::start(chroot(Path::new("/sleep")).arg("900")).settle("sleep");
     let mut session = Session::new(Origin::Live);
     session.task(running.pid(), running.pid());
     let dso = session.dsos.all().iter().find(|dso| dso.path.ends_with("/sleep")).expect("mapped").clone();

@@ -15,7 +15,7 @@ static char buffer[4096];
 int main(int argc, char **argv) {
   // The paths are in memory that was touched.
   char path[512], second[512], missing[512];
-  alarm(60);
+  alarm(600);
   sprintf(path, "%s/out", argv[1]);
   sprintf(second, "%s/other", argv[1]);
   sprintf(missing, "%s/missing\033[2J", argv[1]);

@@ -52,7 +52,7 @@ static void *auditor(void *a) { prctl(PR_SET_NAME, "auditor"); pthread_mutex_loc
 int main(int argc, char **argv) {
   pthread_t threads[3];
   FILE *truth;
-  alarm(60);
+  alarm(600);
   if (!strcmp(argv[1], "deadlock")) {
     delay = atof(argv[2]) * 1e6;
     pthread_create(&threads[0], 0, poster, 0);

@@ -5,7 +5,7 @@ use std::process::Command;
 
 use crate::common::{allowed, installed, program, run, skipped};
 
-/// Below `outer`, a function of the engine calls back. A program ends after 2.5 s of CPU time, so that the number of
+/// Below `outer`, a function of the engine calls back. A program ends after some seconds of CPU time, so that the number of
 /// samples does not depend on the load. The mode `made` compiles functions that are called a few times and dropped,
 /// while the heap is collected.
 const CHAIN: &str = r#"
@@ -29,7 +29,7 @@ function made() {
   for (let k = 0; k < 3; k++) own();
 }
 const mode = { outer, closure, made }[process.argv[2]];
-function main() { while (cpu() < 2500000) mode(); }
+function main() { while (cpu() < process.argv[3] * 1e6) mode(); }
 main();
 "#;
 
@@ -56,27 +56,34 @@ fn stage() -> Option<Stage> {
 }
 
 impl Stage {
-    fn record(&self, mode: &str, options: &[&str], node: &[&str]) -> PathBuf {
+    fn record(&self, mode: &str, seconds: &str, options: &[&str], node: &[&str]) -> PathBuf {
         let file = self.dir.path().join(format!("{mode}.data"));
         let mut record = program();
         record.args(["record", "-q", "-e", "cpu-clock", "-F", "499", "-o"]).arg(&file).args(options).arg("--");
-        run(self.at_home(&mut record).arg("node").args(node).arg(self.dir.path().join("chain.js")).arg(mode));
+        run(self
+            .at_home(&mut record)
+            .arg("node")
+            .args(node)
+            .arg(self.dir.path().join("chain.js"))
+            .args([mode, seconds]));
         file
     }
 
-    /// Records, a second time if the program was read too late; returns the later half of the samples.
+    /// Records, for longer if the program was read too late; returns the later half of the samples.
     fn recorded(&self, mode: &str, node: &[&str]) -> (PathBuf, Vec<Vec<String>>) {
-        let record = || {
-            let file = self.record(mode, &[], node);
+        let record = |seconds| {
+            let file = self.record(mode, seconds, &[], node);
             let later = self.later(program(), &file);
             (file, later)
         };
-        let (file, later) = record();
-        if later.len() > 100 {
-            return (file, later);
+        for seconds in ["2.5", "10"] {
+            let (file, later) = record(seconds);
+            if later.len() > 100 {
+                return (file, later);
+            }
+            eprintln!("{mode}: only {} stacks with names in {seconds} s; recorded again", later.len());
         }
-        eprintln!("{mode}: only {} stacks with names; recorded again", later.len());
-        record()
+        record("40")
     }
 
     /// Files for perf go to the home directory.
@@ -114,7 +121,7 @@ fn functions_of_node_are_whole_and_perf_has_the_same_names() {
         assert!(later.len() > 30 && exact > 0.9, "{node:?}: {exact} of {}", later.len());
         assert_eq!(stage.later(Command::new("perf"), &file), later);
     }
-    let without = stage.record("outer", &["--interp", "off"], &[]);
+    let without = stage.record("outer", "2.5", &["--interp", "off"], &[]);
     assert_eq!(stage.later(program(), &without), Vec::<Vec<String>>::new());
 }
 

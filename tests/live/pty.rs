@@ -342,7 +342,7 @@ fn the_overview_answers_and_its_page_is_saved() {
     needs!(allowed());
     let dir = tempfile::tempdir().expect("dir");
     let saved = dir.path().join("saved.data");
-    let spin = common::process::Running(std::process::Command::new(data("bin/spin")).spawn().expect("starts"));
+    let spin = common::process::Running::busy("spin");
     let pid = spin.pid().to_string();
     let args = ["-p", &pid, "--output", saved.to_str().expect("utf-8"), "--exec", "overview"];
     let mut session = Session::start(&args, 30, 160);

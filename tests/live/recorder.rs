@@ -22,7 +22,7 @@ use perfprof_tui::symbols::SymbolOptions;
 const HIT: &str = "syscalls:sys_enter_getpriority";
 
 /// A generous timeout; a passing test does not wait for it.
-const WATCHDOG: Duration = Duration::from_secs(60);
+const WATCHDOG: Duration = Duration::from_secs(180);
 
 fn may() -> bool {
     if !allowed() {

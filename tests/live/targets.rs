@@ -207,7 +207,7 @@ fn the_events_of_a_process_that_comes_later_are_told_apart() {
         let mut command = Command::new(program);
         Running(command.args(words).uid(LATER).spawn().expect("it runs"))
     };
-    let _first = of_user("sleep", &["60"]);
+    let _first = of_user("sleep", &["900"]);
     let dir = tempfile::tempdir().expect("a folder");
     let file = dir.path().join("x.data");
     for target in [&file, Path::new("-")] {
@@ -273,7 +273,7 @@ fn the_screen_shows_who_was_chosen_beside_a_command() {
     needs!(allowed());
     let scene = Scene::set();
     let pid = scene.busy.pid().to_string();
-    let mut session = Session::start(&["-p", &pid, "-s", "comm", "--", "sleep", "60"], 24, 80);
+    let mut session = Session::start(&["-p", &pid, "-s", "comm", "--", "sleep", "900"], 24, 80);
     session.wait_for_line(&["%", BUSY]);
     session.keys("q");
     assert!(session.end().success());
@@ -343,7 +343,7 @@ fn a_unit_on_the_screen_keeps_to_the_target() {
     needs!(allowed() && traced());
     const BELOW: &str = "burns-here";
     let dir = tempfile::tempdir().expect("a folder");
-    let parent = with_child(dir.path(), BELOW, &format!("{} 60 & ", "sleep"));
+    let parent = with_child(dir.path(), BELOW, &format!("{} 900 & ", "sleep"));
     let _child = Child(dir.path());
     let pid = parent.pid().to_string();
     let mut session = Session::start(&["-p", &pid, "-s", "comm"], 50, 160);

@@ -35,7 +35,7 @@ int main(int argc, char **argv) {
   struct ifreq lo = {.ifr_name = "lo"};
   struct sockaddr_in a = at(7001);
   struct linger reset = {.l_onoff = 1};
-  alarm(60);
+  alarm(600);
   if (unshare(CLONE_NEWNET)) return 2;
   int s = socket(AF_INET, SOCK_STREAM, 0), one = 1;
   ioctl(s, SIOCGIFFLAGS, &lo);

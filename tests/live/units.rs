@@ -96,7 +96,7 @@ static mut WATCHED: u64 = 0;
 #[test]
 #[ignore = "a load for the other tests"]
 fn the_load() {
-    let end = Instant::now() + Duration::from_secs(60);
+    let end = Instant::now() + Duration::from_secs(600);
     match std::env::var("PERFPROF_LOAD").as_deref() {
         Ok("leak") => {
             keeps_memory();
@@ -421,8 +421,7 @@ fn blocked_stacks_of_a_target_are_whole() {
 #[test]
 fn stacks_of_a_unit_are_taken_as_it_is_told() {
     needs!(allowed());
-    let mut spin = Command::new(common::data("bin/spin-nofp"));
-    let child = Running(spin.arg("120000").stdout(Stdio::null()).spawn().expect("starts"));
+    let child = Running::busy("spin-nofp");
     let pid = child.0.id().to_string();
     let of = |mode: &str| {
         let found = answer(&["profile", "-p", &pid, "--call-graph", mode, "--duration", "1"]);
@@ -613,7 +612,7 @@ fn a_thread_that_moves_has_waited_no_longer_than_it_did() {
 #[test]
 fn a_target_that_sleeps_shares_no_counters() {
     needs!(traced());
-    let sleeps = Running(Command::new("sleep").arg("60").spawn().expect("starts"));
+    let sleeps = Running::sleeping();
     let pid = sleeps.0.id();
     let at = || std::fs::read_to_string(format!("/proc/{pid}/syscall")).unwrap_or_default();
     until("it sleeps", || at().starts_with(&format!("{} ", libc_number("clock_nanosleep"))));
@@ -627,7 +626,7 @@ fn a_target_that_sleeps_shares_no_counters() {
 fn what_blocked_before_is_under_way() {
     needs!(traced());
     let mut reads = Running(Command::new("cat").stdin(Stdio::piped()).stdout(Stdio::null()).spawn().expect("starts"));
-    let sleeps = Running(Command::new("sleep").arg("60").spawn().expect("starts"));
+    let sleeps = Running::sleeping();
     let pids = [&reads, &sleeps].map(|running| u64::from(running.0.id()));
     // Wait until both block in their final call.
     let at = |pid: u64| std::fs::read_to_string(format!("/proc/{pid}/syscall")).unwrap_or_default();

@@ -57,7 +57,7 @@ int main(int argc, char **argv) {
   char c = 0, path[4096];
   FILE *truth;
   int fd;
-  alarm(60);
+  alarm(600);
   snprintf(path, sizeof path, "%s.data", argv[2]);
   fd = open(path, O_CREAT | O_RDWR, 0600);
   if (fd < 0 || pipe(ask) || pipe(reply) || pipe(go)) return 1;

@@ -1,15 +1,11 @@
 //! Call chains: decoding a sample's chain into frames.
 
-use std::hash::Hasher;
-
-use rustc_hash::FxHasher;
-
 use crate::record::Sample;
 use crate::record::kinds::misc;
 use crate::record::sample::{
     CONTEXT_CUT, CONTEXT_GUEST, CONTEXT_GUEST_KERNEL, CONTEXT_GUEST_USER, CONTEXT_KERNEL, CONTEXT_MAX, CONTEXT_USER,
 };
-use crate::session::{MapId, Mappings};
+use crate::session::{MapId, Mappings, Session};
 
 use super::Frame;
 
@@ -17,8 +13,9 @@ use super::Frame;
 const MAX_DEPTH: usize = 1024;
 
 /// The frame at the root of every broken stack.
-const BROKEN: Frame = Frame { map: MapId::BROKEN, caller: false, ip: 0 };
+pub(crate) const BROKEN: Frame = Frame { map: MapId::BROKEN, caller: false, ip: 0 };
 
+/// The decoder of chains, which is reused for all samples.
 #[derive(Debug, Default)]
 pub(crate) struct Chain {
     /// Whether addresses outside all mappings are kept as frames.
@@ -29,14 +26,42 @@ pub(crate) struct Chain {
     frames: Vec<Frame>,
 }
 
+/// Words at the root end of a chain that are known from another one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct SharedWords {
+    pub(crate) count: usize,
+    /// The context of these words, which are return addresses.
+    pub(crate) context: u64,
+}
+
 impl Chain {
-    /// Returns the frames of a sample, root first. Without frame pointers, an unwinder follows arbitrary register
+    /// Decodes a sample's chain without its shared words. Returns the number of shared words: 0 if they mean something
+    /// else in this chain, and are decoded, too.
+    pub(crate) fn decode(&mut self, sample: &Sample<'_>, mode: u16, shared: SharedWords) -> usize {
+        self.words.clear();
+        let most = self.most.map_or(MAX_DEPTH, |most| most.clamp(1, MAX_DEPTH));
+        let mut decoder = Decoder::new(sample, mode, most, &mut self.words);
+        let words = sample.chain.as_chunks::<8>().0;
+        let (own, shared_words) = words.split_at(words.len().saturating_sub(shared.count));
+        own.iter().for_each(|word| decoder.take(u64::from_le_bytes(*word)));
+        let fits = decoder.words.len() + shared.count <= most;
+        if shared.count > 0 && fits && decoder.caller && decoder.context == shared.context {
+            return shared.count;
+        }
+        shared_words.iter().for_each(|word| decoder.take(u64::from_le_bytes(*word)));
+        0
+    }
+
+    /// Returns the decoded words, leaf first.
+    pub(crate) fn words(&self) -> &[Word] {
+        &self.words
+    }
+
+    /// Returns the frames of the decoded words, leaf first. Without frame pointers, an unwinder follows arbitrary register
     /// contents, so a return address outside the mapped code ends the stack as broken. The sampled address itself comes
     /// from the registers and is kept. A process without known mappings is not checked.
-    pub(crate) fn frames(&mut self, mut places: Mappings<'_>, sample: &Sample<'_>, mode: u16) -> &[Frame] {
-        self.words.clear();
+    pub(crate) fn frames(&mut self, mut places: Mappings<'_>) -> &[Frame] {
         self.frames.clear();
-        words_of(sample, mode, self.most.map_or(MAX_DEPTH, |most| most.clamp(1, MAX_DEPTH)), &mut self.words);
         for word in &self.words {
             let (map, ip) = match word.context {
                 CONTEXT_KERNEL => places.kernel(word.ip),
@@ -54,47 +79,67 @@ impl Chain {
             };
             self.frames.push(Frame { map, caller: word.caller, ip });
         }
-        self.frames.reverse();
         &self.frames
     }
 }
 
+/// An address of a chain, or [`CONTEXT_CUT`] as its context.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Word {
-    ip: u64,
-    context: u64,
-    caller: bool,
+pub(crate) struct Word {
+    pub(crate) ip: u64,
+    pub(crate) context: u64,
+    pub(crate) caller: bool,
 }
 
 /// Decodes a sample's chain into addresses, leaf first, without context markers. The leaf is the sample's own address,
 /// because a chain may leave out the kernel, or may be of a moment later than the hardware's address.
-fn words_of(sample: &Sample<'_>, mode: u16, most: usize, out: &mut Vec<Word>) {
-    let own = match mode {
-        misc::USER => CONTEXT_USER,
-        misc::GUEST_KERNEL | misc::GUEST_USER => CONTEXT_GUEST,
-        _ => CONTEXT_KERNEL,
-    };
-    out.push(Word { ip: sample.ip, context: own, caller: false });
-    let (mut context, mut caller, mut first) = (own, false, true);
-    for ip in crate::record::sample::u64s(sample.chain) {
+#[derive(Debug)]
+struct Decoder<'a> {
+    /// The sample's address, and the context by its record.
+    ip: u64,
+    own: u64,
+    most: usize,
+    context: u64,
+    caller: bool,
+    first: bool,
+    is_full: bool,
+    words: &'a mut Vec<Word>,
+}
+
+impl<'a> Decoder<'a> {
+    fn new(sample: &Sample<'_>, mode: u16, most: usize, words: &'a mut Vec<Word>) -> Self {
+        let own = match mode {
+            misc::USER => CONTEXT_USER,
+            misc::GUEST_KERNEL | misc::GUEST_USER => CONTEXT_GUEST,
+            _ => CONTEXT_KERNEL,
+        };
+        words.push(Word { ip: sample.ip, context: own, caller: false });
+        Self { ip: sample.ip, own, most, context: own, caller: false, first: true, is_full: false, words }
+    }
+
+    fn take(&mut self, ip: u64) {
+        if self.is_full {
+            return;
+        }
         if ip == CONTEXT_CUT {
-            out.push(Word { ip: 0, context: ip, caller: false });
-        } else if ip >= CONTEXT_MAX && (is_marker(ip) || context != CONTEXT_USER || !caller) {
-            context = ip;
+            self.words.push(Word { ip: 0, context: ip, caller: false });
+        } else if ip >= CONTEXT_MAX && (is_marker(ip) || self.context != CONTEXT_USER || !self.caller) {
+            self.context = ip;
             // The first address of each context is exact; those after it are return addresses.
-            caller = false;
-        } else if out.len() == most {
-            break;
+            self.caller = false;
+        } else if self.words.len() == self.most {
+            self.is_full = true;
+            return;
         } else {
             // The chain's own entry for the leaf comes first, if it has one.
-            match first {
-                true if ip == sample.ip => out[0].context = context,
-                true if context == own => {}
-                _ => out.push(Word { ip, context, caller }),
+            match self.first {
+                true if ip == self.ip => self.words[0].context = self.context,
+                true if self.context == self.own => {}
+                _ => self.words.push(Word { ip, context: self.context, caller: self.caller }),
             }
-            caller = true;
+            self.caller = true;
         }
-        first &= ip >= CONTEXT_MAX;
+        self.first &= ip >= CONTEXT_MAX;
     }
 }
 
@@ -105,19 +150,41 @@ fn is_marker(word: u64) -> bool {
     word == CONTEXT_KERNEL || word == CONTEXT_USER || guest.contains(&word)
 }
 
-/// Returns two independent hashes of a sample's addresses and of the mappings that they refer to. Stacks with equal
-/// pairs count as equal (a chance of a collision of 2^-100 for a million of them).
-pub(crate) fn fingerprint(sample: &Sample<'_>, space: u32, kernel: u32, mode: u16) -> (u64, u64) {
-    let mut one = FxHasher::default();
-    one.write_u64(u64::from(space) << 32 | u64::from(kernel));
-    one.write_u16(mode);
-    let mut two = 0x9e37_79b9_7f4a_7c15u64 ^ u64::from(space);
-    for word in std::iter::once(sample.ip).chain(crate::record::sample::u64s(sample.chain)) {
-        one.write_u64(word);
-        two = (two ^ word).wrapping_mul(0xff51_afd7_ed55_8ccd);
-        two ^= two >> 32;
+/// The mappings that a chain's addresses refer to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct MapGenerations {
+    space: u32,
+    kernel: u32,
+}
+
+impl MapGenerations {
+    pub(crate) fn of(session: &Session, pid: i32) -> Self {
+        Self { space: session.space_generation(pid), kernel: session.kernel_generation() }
     }
-    (one.finish(), two)
+}
+
+/// Two independent hashes of a chain from its root on, and of the mappings that it refers to. Stacks with equal
+/// fingerprints count as equal (a chance of a collision of 2^-100 for a million of them).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Fingerprint(pub(crate) u64, pub(crate) u64);
+
+impl Fingerprint {
+    /// Returns the fingerprint of an empty chain.
+    pub(crate) fn new(maps: MapGenerations) -> Self {
+        let maps = u64::from(maps.space) << 32 | u64::from(maps.kernel);
+        // Mixed first: generations are as small as the differences between addresses.
+        let two = (maps ^ 0x9e37_79b9_7f4a_7c15).wrapping_mul(0xff51_afd7_ed55_8ccd);
+        Self(maps.wrapping_mul(0xf135_7aea_2e62_a9c5), two ^ two >> 32)
+    }
+
+    /// Returns the fingerprint of the chain with one more call.
+    pub(crate) fn with(self, word: &Word) -> Self {
+        // Contexts differ in few bits, and addresses in others.
+        let word = word.ip ^ (word.context << 1 | u64::from(word.caller)).wrapping_mul(0xd6e8_feb8_6659_fd93);
+        let one = (self.0 ^ word).wrapping_mul(0xf135_7aea_2e62_a9c5);
+        let two = (self.1 ^ word).wrapping_mul(0xff51_afd7_ed55_8ccd);
+        Self(one.rotate_left(26), two ^ two >> 32)
+    }
 }
 
 #[cfg(test)]

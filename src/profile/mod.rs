@@ -18,6 +18,7 @@ pub mod columns;
 mod compact;
 pub mod frames;
 mod index;
+mod last_chains;
 pub mod ledger;
 pub mod losses;
 mod marks;
@@ -35,7 +36,8 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
-use chain::{Chain, fingerprint};
+use chain::{BROKEN, Chain, Fingerprint, MapGenerations, SharedWords};
+use last_chains::LastChains;
 use stack_cache::StackCache;
 
 use crate::event::format::Format;
@@ -57,11 +59,6 @@ pub use sites::{Site, SiteId, Sites, TraceId};
 pub use stack_columns::StackColumns;
 pub use timeline::Timeline;
 pub use trie::{NodeId, Trie};
-
-/// The maximum number of threads whose last chain is kept; beyond it, all are dropped.
-const MAX_LAST: usize = 1 << 10;
-/// Bytes that such a chain takes: some thirty steps.
-const LAST: usize = 1 << 10;
 
 /// An odd number whose multiples differ in their low bits.
 const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
@@ -98,9 +95,10 @@ pub struct Profile {
     memory: StackCache<NodeId>,
     /// The same for samples without a chain.
     leaves: StackCache<SiteId>,
-    /// The last chain of each thread, root first, with its nodes. The next chain mostly has a common prefix.
-    last: FxHashMap<i32, Vec<(Frame, NodeId)>>,
+    last: LastChains,
     chain: Chain,
+    /// The stacks of a sample's own words.
+    nodes: Vec<NodeId>,
     births: renames::FirstSeenLog,
     /// Changes when ids are renumbered, which invalidates all derived data.
     epoch: u64,
@@ -232,42 +230,47 @@ impl Profile {
             return self.sites.intern(Site { task, stack, trace });
         }
         // A site with a bare address is often in this cache; otherwise its frame is looked up.
-        let (place, beside) = place_of(session, sample, mode);
-        let key = (place ^ u64::from(trace.0) << 32, beside ^ u64::from(task.0).wrapping_mul(SPREAD));
-        if let Some(known) = self.leaves.get(&key) {
+        self.chain.decode(sample, mode, SharedWords::default());
+        let place = Fingerprint::new(MapGenerations::of(session, sample.pid));
+        let Fingerprint(one, two) = self.chain.words().iter().fold(place, Fingerprint::with);
+        let key = Fingerprint(one ^ u64::from(trace.0) << 32, two ^ u64::from(task.0).wrapping_mul(SPREAD));
+        if let Some(known) = self.leaves.get(key) {
             return known;
         }
-        let frames = self.chain.frames(session.places(sample.pid), sample, mode);
+        let frames = self.chain.frames(session.places(sample.pid));
         let stack = frames.iter().fold(NodeId::ROOT, |node, frame| self.trie.child(node, self.frames.intern(*frame)));
         let site = self.sites.intern(Site { task, stack, trace });
         self.leaves.insert(key, site);
         site
     }
 
+    /// Returns the stack of a sample's chain. Callers that its thread's last chain had, too, are not looked up.
     fn stack(&mut self, session: &Session, sample: &Sample<'_>, mode: u16) -> NodeId {
-        let key = place_of(session, sample, mode);
-        if let Some(node) = self.memory.get(&key) {
-            return node;
+        let maps = MapGenerations::of(session, sample.pid);
+        let last = self.last.of(sample.tid);
+        let shared = self.chain.decode(sample, mode, last.shared_with(maps, sample.chain));
+        let own = self.chain.words().len();
+        let (base, key) = last.replace(shared, maps, self.chain.words());
+        self.nodes.clear();
+        if let Some(stack) = self.memory.get(key) {
+            let mut node = stack;
+            while node != NodeId::ROOT && self.nodes.len() < own {
+                self.nodes.push(node);
+                node = self.trie.parent(node);
+            }
+            self.nodes.reverse();
+            last.set_nodes(&self.nodes, self.nodes.len() < own || node != base);
+            return stack;
         }
-        let node = self.path(session, sample, mode);
-        self.memory.insert(key, node);
-        node
-    }
-
-    /// Adds a chain to the trie, from where it differs from the thread's last one.
-    fn path(&mut self, session: &Session, sample: &Sample<'_>, mode: u16) -> NodeId {
-        let frames = self.chain.frames(session.places(sample.pid), sample, mode);
-        if self.last.len() > MAX_LAST {
-            self.last.clear();
-        }
-        let last = self.last.entry(sample.tid).or_default();
-        let same = last.iter().zip(frames).take_while(|((a, _), b)| a == *b).count();
-        last.truncate(same);
-        let mut node = last.last().map_or(NodeId::ROOT, |(_, node)| *node);
-        for frame in &frames[same..] {
+        let frames = self.chain.frames(session.places(sample.pid));
+        let is_broken = frames.last() == Some(&BROKEN);
+        let mut node = if is_broken { NodeId::ROOT } else { base };
+        for frame in frames.iter().rev() {
             node = self.trie.child(node, self.frames.intern(*frame));
-            last.push((*frame, node));
+            self.nodes.push(node);
         }
+        last.set_nodes(&self.nodes, is_broken);
+        self.memory.insert(key, node);
         node
     }
 
@@ -349,13 +352,12 @@ impl Profile {
 
     pub(crate) fn parts(&self) -> (usize, usize, usize) {
         let samples = self.sealed.len() * CHUNK * Chunk::ROW + self.raw_bytes + self.current.memory();
-        let last: usize = self.last.len() * LAST;
         let stacks = self.trie.memory()
             + self.sites.memory()
             + self.pins.memory()
             + self.memory.bytes()
             + self.leaves.bytes()
-            + last;
+            + self.last.memory();
         (samples, stacks, self.frames.memory())
     }
 
@@ -376,10 +378,6 @@ impl Profile {
         self.ledger.evicted += chunk.len() as u64;
         Some(chunk)
     }
-}
-
-fn place_of(session: &Session, sample: &Sample<'_>, mode: u16) -> (u64, u64) {
-    fingerprint(sample, session.space_generation(sample.pid), session.kernel_generation(), mode)
 }
 
 #[cfg(test)]

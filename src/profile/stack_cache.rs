@@ -1,5 +1,7 @@
 //! A cache of recent results by fingerprint: most samples of a program repeat a stack, which then needs no lookup.
 
+use super::chain::Fingerprint;
+
 const SLOTS: usize = 1 << 15;
 
 /// The cache: each fingerprint has one slot, and the newest entry replaces an older one.
@@ -15,16 +17,16 @@ impl<T> Default for StackCache<T> {
 }
 
 impl<T: Copy> StackCache<T> {
-    pub(crate) fn get(&self, key: &(u64, u64)) -> Option<T> {
+    pub(crate) fn get(&self, key: Fingerprint) -> Option<T> {
         let (one, two, found) = self.slots.get(slot(key))?;
-        found.filter(|_| (*one, *two) == *key)
+        found.filter(|_| Fingerprint(*one, *two) == key)
     }
 
-    pub(crate) fn insert(&mut self, key: (u64, u64), found: T) {
+    pub(crate) fn insert(&mut self, key: Fingerprint, found: T) {
         if self.slots.is_empty() {
             self.slots = vec![(0, 0, None); SLOTS];
         }
-        self.slots[slot(&key)] = (key.0, key.1, Some(found));
+        self.slots[slot(key)] = (key.0, key.1, Some(found));
     }
 
     pub(crate) fn bytes(&self) -> usize {
@@ -32,7 +34,7 @@ impl<T: Copy> StackCache<T> {
     }
 }
 
-fn slot(key: &(u64, u64)) -> usize {
+fn slot(key: Fingerprint) -> usize {
     key.1 as usize % SLOTS
 }
 
@@ -44,15 +46,16 @@ mod tests {
     #[test]
     fn the_newest_takes_the_place_of_another() {
         let mut memory = StackCache::default();
-        assert_eq!((memory.get(&(0, 0)), memory.bytes()), (None, 0));
-        let (a, b, other) = ((1, 5), (2, 5 + SLOTS as u64), (3, 6));
+        let zero = Fingerprint(0, 0);
+        assert_eq!((memory.get(zero), memory.bytes()), (None, 0));
+        let (a, b, other) = (Fingerprint(1, 5), Fingerprint(2, 5 + SLOTS as u64), Fingerprint(3, 6));
         memory.insert(a, NodeId(4));
         memory.insert(other, NodeId(5));
-        assert_eq!([a, b, other, (0, 0)].map(|key| memory.get(&key)), [Some(NodeId(4)), None, Some(NodeId(5)), None]);
+        assert_eq!([a, b, other, zero].map(|key| memory.get(key)), [Some(NodeId(4)), None, Some(NodeId(5)), None]);
         memory.insert(b, NodeId(6));
-        assert_eq!([a, b, other].map(|key| memory.get(&key)), [None, Some(NodeId(6)), Some(NodeId(5))]);
-        for half in [(2, a.1), (a.0, b.1)] {
-            assert_eq!(memory.get(&half), None);
+        assert_eq!([a, b, other].map(|key| memory.get(key)), [None, Some(NodeId(6)), Some(NodeId(5))]);
+        for half in [Fingerprint(2, a.1), Fingerprint(a.0, b.1)] {
+            assert_eq!(memory.get(half), None);
         }
         assert_eq!(memory.bytes(), 24 * SLOTS);
     }

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::record::Record;
-use crate::record::kinds::{Mmap, misc};
+use crate::record::kinds::{Mmap, TaskRecord, misc};
 use crate::record::sample::{
     CONTEXT_CUT, CONTEXT_GUEST, CONTEXT_GUEST_KERNEL, CONTEXT_GUEST_USER, CONTEXT_KERNEL, CONTEXT_MAX, CONTEXT_USER,
 };
@@ -169,6 +169,99 @@ proptest! {
         prop_assert_eq!(paths.len(), parents.len() - 1);
         let has = |path: &Vec<(u64, bool)>| kept.iter().map(|(ips, _)| ips).chain([&pinned]).any(|ips| ips.ends_with(path));
         prop_assert!(paths.iter().all(has));
+    }
+}
+
+/// An event that changes what addresses mean, or a sample.
+#[derive(Clone, Debug)]
+enum ChainOp {
+    Sample { pid: i32, thread: i32, mode: u16, ip: u64, words: Vec<u64> },
+    Map { pid: i32, start: u64, name: u8 },
+    Exec(i32),
+    Fork(i32),
+    Compact,
+    Evict,
+}
+
+fn chain_ops() -> impl Strategy<Value = Vec<ChainOp>> {
+    let address = prop_oneof![8 => 0x1000u64..0x1004, 4 => 0x2000u64..0x2003, 1 => Just(0x9000), 1 => Just(u64::MAX)];
+    let marker = prop::sample::select(vec![CONTEXT_KERNEL, CONTEXT_USER, CONTEXT_GUEST, CONTEXT_CUT]);
+    let leaf = prop::collection::vec(prop_oneof![4 => address.clone(), 1 => marker], 0..4);
+    // Few roots, so that chains share them.
+    let root = prop::sample::select(vec![
+        vec![CONTEXT_USER, 0x1001, 0x1002, 0x2001, 0x1003],
+        vec![CONTEXT_USER, 0x1000, 0x1002, 0x2001, 0x1003],
+        vec![CONTEXT_USER, 0x1000, 0x9000, 0x2001, 0x1003],
+        vec![CONTEXT_KERNEL, 0x1000, 0x1002, 0x2001, 0x1003],
+        vec![CONTEXT_USER, 0x1001, 0x1002, CONTEXT_CUT],
+        vec![CONTEXT_USER, 0x1002, 0x1003, 0x1001, 0x1001, 0x1001],
+        vec![],
+    ]);
+    let mode = prop::sample::select(vec![misc::USER, misc::KERNEL]);
+    let sample = (1i32..3, 0i32..2, mode, address, leaf, root, any::<bool>()).prop_map(
+        |(pid, thread, mode, ip, leaf, root, after)| {
+            let (head, rest) = root.split_at(root.len().min(1));
+            let words = if after { [head, &leaf, rest].concat() } else { [&leaf, head, rest].concat() };
+            ChainOp::Sample { pid, thread, mode, ip, words }
+        },
+    );
+    let op = prop_oneof![
+        20 => sample,
+        2 => (1i32..3, prop::sample::select(vec![0x1000u64, 0x2000, 0x2002]), 0u8..3)
+            .prop_map(|(pid, start, name)| ChainOp::Map { pid, start, name }),
+        1 => (1i32..3).prop_map(ChainOp::Exec),
+        1 => (1i32..3).prop_map(ChainOp::Fork),
+        1 => Just(ChainOp::Compact),
+        1 => Just(ChainOp::Evict),
+    ];
+    prop::collection::vec(op, 1..120)
+}
+
+proptest! {
+    #![proptest_config(crate::damage::kept())]
+
+    /// A profile without any earlier chain looks up each address.
+    #[test]
+    fn a_chain_is_the_same_whatever_came_before_it(ops in chain_ops(), most in prop::option::of(1usize..6), keeps: bool) {
+        let (mut p, mut s) = (Profile::default(), Session::new(Origin::Recorded));
+        let alone = || {
+            let mut alone = Profile::default();
+            (alone.chain.most, alone.chain.keeps_words) = (most, keeps);
+            alone
+        };
+        (p.chain.most, p.chain.keeps_words) = (most, keeps);
+        let frames = |p: &Profile, site: SiteId| {
+            let frames = p.trie.walk(p.sites.get(site).stack);
+            frames.map(|frame| p.frames.get(frame)).collect::<Vec<Frame>>()
+        };
+        for op in ops {
+            match op {
+                ChainOp::Sample { pid, thread, mode, ip, words } => {
+                    let bytes = chain(&words);
+                    let sample = Sample { pid, tid: 10 * pid + thread, ip, chain: &bytes, ..Sample::default() };
+                    s.seen(pid, 0, mode == misc::USER, &bytes);
+                    let site = p.add(&mut s, &sample, mode, 0, TraceId::default());
+                    let mut alone = alone();
+                    let want = alone.add(&mut s, &sample, mode, 0, TraceId::default());
+                    prop_assert_eq!(frames(&p, site), frames(&alone, want));
+                }
+                ChainOp::Map { pid, start, name } => {
+                    let name = [b'/', b'a' + name];
+                    let map = Mmap { pid, tid: pid, start, len: 0x3, prot: 5, name: &name, ..Mmap::default() };
+                    s.apply(&Record::Mmap(map), 0);
+                }
+                ChainOp::Exec(pid) => s.apply(&Record::Comm { pid, tid: pid, exec: true, name: b"x" }, 0),
+                ChainOp::Fork(pid) => {
+                    let task = TaskRecord { pid: 3 - pid, ppid: pid, tid: 3 - pid, ptid: pid, time: 0 };
+                    s.apply(&Record::Fork(task), 0);
+                }
+                ChainOp::Compact => p.compact(&mut s),
+                ChainOp::Evict => {
+                    p.seal();
+                    p.evict();
+                }
+            }
+        }
     }
 }
 

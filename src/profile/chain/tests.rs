@@ -23,7 +23,19 @@ fn frames(chain_of: &mut Chain, session: &Session, pid: i32, mode: u16, words: &
     let bytes = chain(words);
     let ip = words.iter().copied().find(|word| *word < CONTEXT_MAX).unwrap_or_default();
     let sample = Sample { pid, ip, chain: &bytes, ..Sample::default() };
-    chain_of.frames(session.places(pid), &sample, mode).iter().rev().map(|frame| (frame.map, frame.ip)).collect()
+    chain_of.decode(&sample, mode, SharedWords::default());
+    chain_of.frames(session.places(pid)).iter().map(|frame| (frame.map, frame.ip)).collect()
+}
+
+fn decoded(sample: &Sample<'_>, mode: u16) -> Vec<Word> {
+    let mut chain = Chain::default();
+    assert_eq!(chain.decode(sample, mode, SharedWords::default()), 0);
+    chain.words().to_vec()
+}
+
+fn fingerprint(sample: &Sample<'_>, space: u32, kernel: u32, mode: u16) -> Fingerprint {
+    let words = decoded(sample, mode);
+    words.iter().rev().fold(Fingerprint::new(MapGenerations { space, kernel }), Fingerprint::with)
 }
 
 #[test]
@@ -70,10 +82,9 @@ fn a_chain_that_was_cut_ends_in_a_frame_of_its_own() {
 #[test]
 fn the_first_of_each_context_is_exact_and_the_deepest_are_cut() {
     let callers = |words: &[u64]| {
-        let mut out = Vec::new();
         let ip = words.iter().copied().find(|word| *word < CONTEXT_MAX).unwrap_or(9);
-        words_of(&Sample { ip, chain: &chain(words), ..Sample::default() }, misc::USER, MAX_DEPTH, &mut out);
-        out.into_iter().map(|word| (word.ip, word.caller)).collect::<Vec<_>>()
+        let words = decoded(&Sample { ip, chain: &chain(words), ..Sample::default() }, misc::USER);
+        words.into_iter().map(|word| (word.ip, word.caller)).collect::<Vec<_>>()
     };
     assert_eq!(callers(&[1, 2, CONTEXT_KERNEL, 3, 4]), [(1, false), (2, true), (3, false), (4, true)]);
     assert_eq!(callers(&[1, CONTEXT_CUT, 2]), [(1, false), (0, false), (2, true)]);
@@ -94,8 +105,8 @@ fn both_halves_of_a_fingerprint_tell_long_chains_apart() {
             random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
             random >> 20
         });
-        let chain = chain(&words.take(1 + n % 30).collect::<Vec<_>>());
-        let print = fingerprint(&Sample { chain: &chain, ..Sample::default() }, 1, 1, misc::USER);
+        let words: Vec<u64> = words.take(1 + n % 30).collect();
+        let print = fingerprint(&Sample { ip: words[0], chain: &chain(&words), ..Sample::default() }, 1, 1, misc::USER);
         assert!(seen.0.insert(print.0) && seen.1.insert(print.1), "{n}");
     }
 }
@@ -103,9 +114,8 @@ fn both_halves_of_a_fingerprint_tell_long_chains_apart() {
 #[test]
 fn what_was_sampled_is_at_the_samples_own_address() {
     let of = |mode, words: &[u64]| {
-        let mut out = Vec::new();
-        words_of(&Sample { ip: 50, chain: &chain(words), ..Sample::default() }, mode, MAX_DEPTH, &mut out);
-        out.into_iter().map(|word| (word.ip, word.context, word.caller)).collect::<Vec<_>>()
+        let words = decoded(&Sample { ip: 50, chain: &chain(words), ..Sample::default() }, mode);
+        words.into_iter().map(|word| (word.ip, word.context, word.caller)).collect::<Vec<_>>()
     };
     let (kernel, user) = ((50, CONTEXT_KERNEL, false), (50, CONTEXT_USER, false));
     assert_eq!(of(misc::KERNEL, &[]), [kernel]);
@@ -131,8 +141,27 @@ fn fingerprints_tell_everything_apart_that_matters() {
             let print = fingerprint(&sample, space, kernel, mode);
             assert!(seen.insert(print), "{sample:?} {space} {kernel} {mode}");
             halves.0.insert(print.0);
-            halves.1.insert((print.1, space));
+            halves.1.insert(print.1);
         }
     }
-    assert_eq!((seen.len(), halves.0.len(), halves.1.len()), (35, 35, 20));
+    assert_eq!((seen.len(), halves.0.len(), halves.1.len()), (35, 35, 35));
+}
+
+#[test]
+fn shared_words_are_decoded_if_they_mean_something_else() {
+    let decode = |most: Option<usize>, words: &[u64]| {
+        let mut taken = Chain { most, ..Chain::default() };
+        let sample = Sample { ip: 1, chain: &chain(words), ..Sample::default() };
+        let shared = SharedWords { count: 2, context: CONTEXT_USER };
+        (taken.decode(&sample, misc::USER, shared), taken.words().len())
+    };
+    assert_eq!(decode(None, &[CONTEXT_USER, 1, 7, 8]), (2, 1));
+    assert_eq!(decode(None, &[CONTEXT_KERNEL, 1, CONTEXT_USER, 5, 7, 8]), (2, 2));
+    // Without a leaf, the first of them is exact; in the kernel, they have other mappings.
+    assert_eq!(decode(None, &[CONTEXT_KERNEL, 1, CONTEXT_USER, 7, 8]), (0, 3));
+    assert_eq!(decode(None, &[CONTEXT_USER, 1, CONTEXT_KERNEL, 3, 7, 8]), (0, 4));
+    assert_eq!(
+        (decode(Some(3), &[CONTEXT_USER, 1, 7, 8]), decode(Some(2), &[CONTEXT_USER, 1, 7, 8])),
+        ((2, 1), (0, 2))
+    );
 }

@@ -89,6 +89,16 @@ impl Changes {
         *self = Self { updated: self.updated, ..Self::default() };
     }
 
+    /// Returns the changes in order of time.
+    pub(crate) fn list(&self) -> &[SiteChange] {
+        &self.list
+    }
+
+    /// Returns whether the frames of a change may have had other names.
+    pub(crate) fn is_former(&self, change: &SiteChange) -> bool {
+        change.before && !self.before.is_empty()
+    }
+
     /// Returns the changes, merged by kind and site. Additions precede removals, so that sums do not become negative.
     pub(crate) fn changes(&self) -> Vec<SiteChange> {
         let mut sums: FxHashMap<(Lane, u32, bool, bool), Acc> = FxHashMap::default();
@@ -113,6 +123,6 @@ impl Changes {
     }
 
     fn had(&self, frame: u32, change: &SiteChange) -> Option<&FormerNames> {
-        if change.before && !self.before.is_empty() { self.before.get(&frame) } else { None }
+        if self.is_former(change) { self.before.get(&frame) } else { None }
     }
 }

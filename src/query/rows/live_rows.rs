@@ -1,13 +1,15 @@
 //! Incrementally updated rows.
-//! The rows of a new sample are found once, and only shown rows are sorted. The cost depends on new samples only.
+//! Each node of the stacks of new samples is visited once, and only shown rows are sorted. The cost depends on new samples
+//! only.
 
 use std::hash::BuildHasher;
 
 use rustc_hash::{FxBuildHasher, FxHashMap};
 
-use crate::profile::{HashIndex, NodeId, Segments, SymId};
+use crate::profile::{Acc, HashIndex, NodeId, Segments, SymId};
 
 use super::ipc::Partner;
+use super::path_sums::{PathSums, SumChange};
 use super::row::RowOrder;
 use super::top::{Grouping, LabelMode, RowLabels, RowLimit, Top, TopRow, identity};
 use super::top_n::FirstRows;
@@ -23,16 +25,25 @@ const NO_FRAME: u32 = u32::MAX;
 /// Adding up over all stacks is faster, but takes sixty bytes per stack, more than the stacks themselves.
 const MANY: usize = 1 << 16;
 
-/// The last walk that found a label, and the row of the label that was found last.
-#[derive(Clone, Copy, Debug)]
-struct SeenLabel {
-    walk: u32,
-    group: u32,
-    row: u32,
-}
-
+/// The number of changes that are added up together. It bounds the nodes that are visited at a time.
+const AT_ONCE: usize = 1 << 13;
 /// No row of a label was found yet.
 const NO_ROW: u32 = u32::MAX;
+
+/// A change with its row's group.
+struct GroupedChange<'a> {
+    /// Whether it was counted under the former names of its frames.
+    former: bool,
+    group: u32,
+    stack: NodeId,
+    change: &'a SiteChange,
+}
+
+impl GroupedChange<'_> {
+    fn class(&self) -> (bool, u32) {
+        (self.former, self.group)
+    }
+}
 
 /// All rows of an aggregate, unordered.
 #[derive(Debug, Default)]
@@ -44,8 +55,9 @@ pub(crate) struct LiveRows {
     rows: Segments<TopRow>,
     /// The row of each group and label.
     index: HashIndex,
-    seen: Vec<SeenLabel>,
-    walks: u32,
+    /// For each label, the group and the row that were found last.
+    last: Vec<(u32, u32)>,
+    sums: PathSums,
     /// The number of rows with weight.
     n_rows: usize,
     top_k: FirstRows,
@@ -86,7 +98,7 @@ impl LiveRows {
         Self { grouping, labels, children: spec.children, ..Self::default() }
     }
 
-    /// Builds the rows without additional memory.
+    /// Builds the rows without sums for all stacks.
     pub(crate) fn walked(
         data: Data<'_>,
         fold: &Aggregate,
@@ -98,8 +110,15 @@ impl LiveRows {
         out.partner = partner.map(|(partner, _)| partner);
         let sides = [(AggregateRole::Shown, Some(fold)), (AggregateRole::Partner, partner.map(|(_, fold)| fold))];
         for (side, fold) in sides {
-            for (lane, site, acc) in fold.map_or(Vec::new(), Aggregate::sites) {
-                out.count(data, &Changes::none(), &SiteChange { lane, site, acc, out: false, before: false }, side);
+            for sites in fold.map_or(Vec::new(), Aggregate::sites).chunks(AT_ONCE) {
+                let added = |(lane, site, acc): &(Lane, u32, Acc)| SiteChange {
+                    lane: *lane,
+                    site: *site,
+                    acc: *acc,
+                    out: false,
+                    before: false,
+                };
+                out.count(data, &Changes::none(), &sites.iter().map(added).collect::<Vec<_>>(), side);
             }
         }
         out
@@ -116,67 +135,95 @@ impl LiveRows {
 
     pub(crate) fn apply(&mut self, data: Data<'_>, changes: &Changes, side: AggregateRole) {
         self.extend_labels(data);
-        for change in changes.changes() {
-            self.count(data, changes, &change, side);
-        }
+        changes.list().chunks(AT_ONCE).for_each(|part| self.count(data, changes, part, side));
     }
 
     fn extend_labels(&mut self, data: Data<'_>) {
         self.labels.extend(data);
-        self.seen.resize(self.labels.count, SeenLabel { walk: 0, group: 0, row: NO_ROW });
+        self.last.resize(self.labels.count, (0, NO_ROW));
     }
 
-    /// Walks a stack from leaf to root. A row counts it once, even if its function recurs.
-    fn count(&mut self, data: Data<'_>, changes: &Changes, change: &SiteChange, side: AggregateRole) {
-        let profile = data.profile;
-        let site = profile.sites.all()[change.site as usize];
-        let group = self.grouping.of(data, change.lane, site);
-        let stack = data.stack(site.stack);
-        if stack == NodeId::ROOT {
-            let label = if self.labels.mode == LabelMode::None { 0 } else { NO_FRAME };
-            let row = self.place(group, label);
-            return self.add(row, change, true, side);
+    /// Adds up changes in order of time, by group. Sums never become negative: former names only lose weight, and
+    /// have it until the end.
+    fn count(&mut self, data: Data<'_>, changes: &Changes, list: &[SiteChange], side: AggregateRole) {
+        let mut grouped: Vec<GroupedChange<'_>> = Vec::with_capacity(list.len());
+        for change in list {
+            let site = data.profile.sites.all()[change.site as usize];
+            let group = self.grouping.of(data, change.lane, site);
+            grouped.push(GroupedChange {
+                former: changes.is_former(change),
+                group,
+                stack: data.stack(site.stack),
+                change,
+            });
         }
-        if self.walks == u32::MAX {
-            self.walks = 0;
-            self.seen.iter_mut().for_each(|seen| seen.walk = 0);
+        grouped.sort_by_key(GroupedChange::class);
+        let mut sums = std::mem::take(&mut self.sums);
+        for part in grouped.chunk_by(|a, b| a.class() == b.class()) {
+            self.count_group(data, changes, part, (&mut sums, side));
         }
-        self.walks += 1;
-        let mut node = stack;
-        while node != NodeId::ROOT {
-            let sym = changes.sym(&profile.frames, profile.trie.frame(node).0, change);
-            let label = self.labels.mode.label(data, SymId(sym));
-            let seen = &mut self.seen[label as usize];
-            if std::mem::replace(&mut seen.walk, self.walks) != self.walks {
-                let known = Some(seen.row).filter(|row| seen.group == group && *row != NO_ROW);
-                let row = known.map_or_else(|| self.place(group, label), |row| row as usize);
-                self.add(row, change, node == stack, side);
+        self.sums = sums;
+    }
+
+    /// Adds up changes of one group and of the same names. A row counts a stack once, even if its function recurs.
+    fn count_group(
+        &mut self,
+        data: Data<'_>,
+        changes: &Changes,
+        list: &[GroupedChange<'_>],
+        (sums, side): (&mut PathSums, AggregateRole),
+    ) {
+        let (profile, mode) = (data.profile, self.labels.mode);
+        let Some(GroupedChange { group, change: first, .. }) = list.first() else { return };
+        let label = |node: NodeId| {
+            let sym = changes.sym(&profile.frames, profile.trie.frame(node).0, first);
+            mode.label(data, SymId(sym))
+        };
+        sums.begin(&profile.trie);
+        for GroupedChange { stack, change, .. } in list {
+            if self.children && *stack != NodeId::ROOT {
+                sums.add(&profile.trie, *stack, change, label);
+                continue;
             }
-            if !self.children {
-                return;
-            }
-            node = profile.trie.parent(node);
+            let label = match *stack {
+                NodeId::ROOT if mode == LabelMode::None => 0,
+                NodeId::ROOT => NO_FRAME,
+                stack => label(stack),
+            };
+            let (at, mut own) = (self.place(*group, label), SumChange::default());
+            own.note(change);
+            self.add(at, own, own, side);
         }
+        sums.each(|label, own, children| {
+            let at = self.place(*group, label);
+            self.add(at, own, children, side);
+        });
     }
 
     /// Returns the index of a row; creates it without weight if it does not exist.
     fn place(&mut self, group: u32, label: u32) -> usize {
+        if let Some((of, row)) = self.last.get(label as usize)
+            && *of == group
+            && *row != NO_ROW
+        {
+            return *row as usize;
+        }
         let (rows, next) = (&self.rows, self.rows.len() as u32);
-        let hash = |row: &TopRow| FxBuildHasher.hash_one((row.group, row.label));
+        let hash = |row: &TopRow| FxBuildHasher.hash_one(row.place());
         let row = TopRow { group, label, ..TopRow::default() };
-        let same = |at: u32| (rows[at as usize].group, rows[at as usize].label) == (group, label);
+        let same = |at: u32| rows[at as usize].place() == (group, label);
         let at = self.index.find_or(hash(&row), next, same, |at| hash(&rows[at as usize]));
         if at == next {
             self.rows.push(row);
         }
-        if let Some(seen) = self.seen.get_mut(label as usize) {
-            (seen.group, seen.row) = (group, at);
+        if let Some(last) = self.last.get_mut(label as usize) {
+            *last = (group, at);
         }
         at as usize
     }
 
-    /// Adds to one row, including its own weight if it is the leaf.
-    fn add(&mut self, at: usize, change: &SiteChange, own: bool, side: AggregateRole) {
+    /// Changes the weights of a row, its own and those that include its callees.
+    fn add(&mut self, at: usize, own: SumChange, children: SumChange, side: AggregateRole) {
         self.top_k.change(at as u32);
         let row = &mut self.rows[at];
         let had = !row.children.is_zero();
@@ -184,7 +231,8 @@ impl LiveRows {
             AggregateRole::Shown => (&mut row.children, &mut row.own),
             AggregateRole::Partner => (&mut row.partner_children, &mut row.partner_own),
         };
-        std::iter::once(all).chain(own.then_some(of_leaf)).for_each(|acc| change.apply_to(acc));
+        children.apply_to(all);
+        own.apply_to(of_leaf);
         self.n_rows = self.n_rows + usize::from(!row.children.is_zero()) - usize::from(had);
     }
 

@@ -7,6 +7,7 @@ pub(crate) mod latency_weights;
 pub mod lines;
 pub(crate) mod live_rows;
 pub mod mode_weights;
+mod path_sums;
 mod row;
 pub(crate) mod site_rows;
 pub mod stable_order;

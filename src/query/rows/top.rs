@@ -78,7 +78,8 @@ pub enum RowLimit {
     },
 }
 
-fn path_bit(label: u32) -> u64 {
+/// Returns the bit of a label in a Bloom filter of a path's labels.
+pub(super) fn path_bit(label: u32) -> u64 {
     1 << (label.wrapping_mul(0x9e37_79b1) >> 26)
 }
 
@@ -175,30 +176,61 @@ pub(crate) struct Grouping {
     pub(crate) keys: Vec<ColumnKey>,
     pub(crate) groups: Vec<Arc<RowGroup>>,
     ids: FxHashMap<Arc<RowGroup>, u32>,
-    of_task: FxHashMap<(Lane, u32, u32, (u32, u32)), u32>,
+    /// The group of each task, if groups depend on nothing else; [`NO_GROUP`] if it was not needed yet.
+    of_task: Vec<u32>,
+    /// The others: by lane, task, text, parent caller and leaf.
+    of_site: FxHashMap<(Lane, u32, u32, (u32, u32)), u32>,
     traced: Option<Arc<FieldCombinations>>,
+    by_site: bool,
 }
+
+const NO_GROUP: u32 = u32::MAX;
 
 impl Grouping {
     pub(crate) fn new(keys: &[ColumnKey], fold: &Aggregate) -> Self {
-        Self { keys: keys.to_vec(), traced: fold.traced.clone(), ..Self::default() }
+        let is_of_site = |key: &ColumnKey| matches!(key, ColumnKey::Trace | ColumnKey::Parent) || key.is_of_leaf();
+        let by_site = keys.iter().any(is_of_site);
+        Self { keys: keys.to_vec(), traced: fold.traced.clone(), by_site, ..Self::default() }
     }
 
     pub(crate) fn of(&mut self, data: Data<'_>, lane: Lane, site: Site) -> u32 {
+        if self.by_site || lane != 0 {
+            return self.of_site(data, lane, site);
+        }
+        let task = site.task.0 as usize;
+        if let Some(group) = self.of_task.get(task).filter(|group| **group != NO_GROUP) {
+            return *group;
+        }
+        let group = self.add(data, lane, 0, site);
+        self.of_task.resize(self.of_task.len().max(task + 1), NO_GROUP);
+        self.of_task[task] = group;
+        group
+    }
+
+    fn of_site(&mut self, data: Data<'_>, lane: Lane, site: Site) -> u32 {
         let (trace, stack) = (if self.keys.contains(&ColumnKey::Trace) { site.trace.0 } else { 0 }, site.stack);
         let parent =
             data.marks.filter(|_| self.keys.contains(&ColumnKey::Parent)).map_or(0, |marks| marks.parent(stack));
         let by_line = self.keys.iter().any(|key| key.is_of_leaf()) && stack != NodeId::ROOT;
         let leaf = if by_line { data.profile.trie.frame(data.stack(stack)).0 } else { 0 };
-        *self.of_task.entry((lane, site.task.0, trace, (parent, leaf))).or_insert_with(|| {
-            let task = &data.session.tasks()[site.task.0 as usize];
-            let values = self.traced.as_deref().map(|traced| (traced, values_of(lane)));
-            let group = RowGroup::of(&self.keys, &ColumnInput { data, task, cpu: cpu_of(lane), trace, values, stack });
-            let next = self.groups.len() as u32;
-            *self.ids.entry(Arc::new(group)).or_insert_with_key(|group| {
-                self.groups.push(group.clone());
-                next
-            })
+        let key = (lane, site.task.0, trace, (parent, leaf));
+        if let Some(group) = self.of_site.get(&key) {
+            return *group;
+        }
+        let group = self.add(data, lane, trace, site);
+        self.of_site.insert(key, group);
+        group
+    }
+
+    fn add(&mut self, data: Data<'_>, lane: Lane, trace: u32, site: Site) -> u32 {
+        let task = &data.session.tasks()[site.task.0 as usize];
+        let values = self.traced.as_deref().map(|traced| (traced, values_of(lane)));
+        let input = ColumnInput { data, task, cpu: cpu_of(lane), trace, values, stack: site.stack };
+        let group = RowGroup::of(&self.keys, &input);
+        let next = self.groups.len() as u32;
+        *self.ids.entry(Arc::new(group)).or_insert_with_key(|group| {
+            self.groups.push(group.clone());
+            next
         })
     }
 }

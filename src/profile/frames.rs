@@ -1,6 +1,7 @@
 //! Frames (an address in a mapping) and their symbols.
 
 use std::borrow::Cow;
+use std::cmp::Ordering;
 use std::hash::BuildHasher;
 use std::ops::Range;
 use std::sync::Arc;
@@ -89,14 +90,19 @@ impl Sym {
     }
 
     /// Compares by DSO, name and start, without formatting names.
-    pub(crate) fn compare(&self, other: &Self) -> std::cmp::Ordering {
+    pub(crate) fn compare(&self, other: &Self) -> Ordering {
         let names = match (&self.function, &other.function) {
-            (Some(a), Some(b)) => a.cmp(b),
+            (Some(a), Some(b)) => compare_shared(a, b),
             (None, None) if self.state == other.state => self.start.cmp(&other.start),
             _ => self.name().cmp(&other.name()),
         };
-        self.dso_name.cmp(&other.dso_name).then(names).then(self.start.cmp(&other.start))
+        compare_shared(&self.dso_name, &other.dso_name).then(names).then(self.start.cmp(&other.start))
     }
+}
+
+/// Compares names, which are mostly shared if they are equal.
+fn compare_shared(a: &Arc<str>, b: &Arc<str>) -> Ordering {
+    if Arc::ptr_eq(a, b) { Ordering::Equal } else { a.cmp(b) }
 }
 
 /// The state of a symbol's name.

@@ -39,16 +39,28 @@ pub(super) struct RowOrder<'a, S> {
 }
 
 impl<'a, S: Fn(u32) -> Option<&'a Sym>> RowOrder<'a, S> {
+    /// Returns two numbers by which rows are sorted before their names; `None` if the order is by something else.
+    pub(crate) fn rank(&self, row: &TopRow) -> Option<[u64; 2]> {
+        let weights = match self.spec.order {
+            Order::Children => [row.children.period, row.own.period],
+            // The difference is known only once both sides are.
+            Order::SelfTime | Order::Delta => [row.own.period, row.children.period],
+            Order::Samples => [row.own.samples, row.own.period],
+            Order::Ipc | Order::By(_) => return None,
+        };
+        Some(if self.spec.reversed { weights } else { weights.map(|weight| !weight) })
+    }
+
     pub(crate) fn compare(&self, a: &TopRow, b: &TopRow) -> Ordering {
+        if let (Some(first), Some(second)) = (self.rank(a), self.rank(b)) {
+            return first.cmp(&second).then_with(|| self.by_name(a, b));
+        }
         let group = |r: &TopRow| &*self.groups[r.group as usize];
         let symbol = |r: &TopRow| (self.symbol)(r.label);
         let heavy = || b.own.period.cmp(&a.own.period);
         let by = match self.spec.order {
             Order::Ipc => return self.by_ipc(a, b).then_with(heavy).then_with(|| self.by_name(a, b)),
-            Order::Children => b.children.period.cmp(&a.children.period).then_with(heavy),
-            // The difference is known only once both sides are.
-            Order::SelfTime | Order::Delta => heavy().then_with(|| b.children.period.cmp(&a.children.period)),
-            Order::Samples => b.own.samples.cmp(&a.own.samples).then_with(heavy),
+            Order::Children | Order::SelfTime | Order::Delta | Order::Samples => Ordering::Equal,
             Order::By(ColumnKey::Dso) => {
                 symbol(a).map(|s| &s.dso_name).cmp(&symbol(b).map(|s| &s.dso_name)).then_with(heavy)
             }
@@ -70,10 +82,11 @@ impl<'a, S: Fn(u32) -> Option<&'a Sym>> RowOrder<'a, S> {
     }
 
     /// Compares rows of equal weight.
-    fn by_name(&self, a: &TopRow, b: &TopRow) -> Ordering {
+    pub(crate) fn by_name(&self, a: &TopRow, b: &TopRow) -> Ordering {
         let group = |r: &TopRow| &*self.groups[r.group as usize];
         let symbol = |r: &TopRow| (self.symbol)(r.label);
-        group(a).cmp(group(b)).then_with(|| match (symbol(a), symbol(b)) {
+        let groups = if a.group == b.group { Ordering::Equal } else { group(a).cmp(group(b)) };
+        groups.then_with(|| match (symbol(a), symbol(b)) {
             (Some(a), Some(b)) => a.compare(b),
             (a, b) => a.is_some().cmp(&b.is_some()),
         })

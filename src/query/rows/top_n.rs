@@ -58,7 +58,7 @@ impl FirstRows {
                 marks[*at as usize] = RowMark { changed: false, first };
                 first
             });
-            fresh.sort_unstable_by(compare);
+            sort(&mut fresh, all, by);
             self.rows = merged(&self.rows, &fresh, compare);
         } else {
             fresh.iter().for_each(|at| self.marks[*at as usize].changed = false);
@@ -70,7 +70,7 @@ impl FirstRows {
             self.cut(all, n, |rows, last| {
                 rows.select_nth_unstable_by(last, compare);
             });
-            self.rows.sort_unstable_by(compare);
+            sort(&mut self.rows, all, by);
             self.marks.iter_mut().for_each(|mark| mark.first = false);
             self.rows.iter().for_each(|at| self.marks[*at as usize].first = true);
         } else if self.rows.len() / 3 >= n {
@@ -100,12 +100,30 @@ impl FirstRows {
     }
 }
 
-/// Merges two sorted runs; the second one is short.
+/// Sorts rows. Their weights are looked up once, and their names only if weights are equal.
+fn sort<'a>(rows: &mut [u32], all: &Segments<TopRow>, by: &RowOrder<'a, impl Fn(u32) -> Option<&'a Sym>>) {
+    let row = |at: u32| &all[at as usize];
+    let ranked: Option<Vec<([u64; 2], u32)>> = rows.iter().map(|at| Some((by.rank(row(*at))?, *at))).collect();
+    let Some(mut ranked) = ranked else {
+        return rows.sort_unstable_by(|a, b| by.compare(row(*a), row(*b)));
+    };
+    ranked.sort_unstable_by(|a, b| a.0.cmp(&b.0).then_with(|| by.by_name(row(a.1), row(b.1))));
+    rows.iter_mut().zip(ranked).for_each(|(to, (_, at))| *to = at);
+}
+
+/// Merges two sorted runs: one by one, or by searching the place of each of a few rows.
 fn merged(long: &[u32], short: &[u32], compare: impl Fn(&u32, &u32) -> Ordering) -> Vec<u32> {
     let mut rest = long;
     let mut both = Vec::with_capacity(long.len() + short.len());
+    let steps = long.len().checked_ilog2().unwrap_or(0) as usize;
+    let is_short = short.len() * steps < long.len();
     for at in short {
-        let (before, after) = rest.split_at(rest.partition_point(|other| compare(other, at).is_lt()));
+        let is_before = |other: &u32| compare(other, at).is_lt();
+        let place = match is_short {
+            true => rest.partition_point(is_before),
+            false => rest.iter().take_while(|other| is_before(other)).count(),
+        };
+        let (before, after) = rest.split_at(place);
         both.extend_from_slice(before);
         both.push(*at);
         rest = after;

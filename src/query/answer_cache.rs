@@ -24,7 +24,7 @@ use super::rows::busiest;
 use super::rows::ipc::Partner;
 use super::rows::kept_rows::KeptRows;
 use super::rows::lines::{self, ScreenLines};
-use super::rows::task_choices;
+use super::rows::task_choices::{self, TaskSums};
 use super::rows::top::{RowLimit, Top};
 use super::tree::origins::Origins;
 
@@ -35,6 +35,7 @@ const MAX_PROCESSES: usize = 300;
 #[derive(Debug, Default)]
 pub struct AnswerCache {
     aggregate: Option<Aggregate>,
+    tasks: TaskSums,
     rows: KeptRows,
     /// The aggregate of the event that yields instructions per cycle together with the selected one.
     partner: Option<(Partner, Aggregate)>,
@@ -122,6 +123,7 @@ impl AnswerCache {
         let mut aggregate = self.updated(data, question, until);
         let shown = self.shown_total.of(data, question.event, times(data, question, until));
         let changes = aggregate.take_changes();
+        self.tasks.update(data, &aggregate, &changes);
         let mut partner = self.updated_partner(data, question, &aggregate, until);
         let of_partner = partner.as_mut().map(|(_, aggregate)| aggregate.take_changes());
         let mut is_changed = !changes.is_empty() || of_partner.as_ref().is_some_and(|changes| !changes.is_empty());
@@ -159,7 +161,7 @@ impl AnswerCache {
             total: aggregate.total(),
             shown,
             sides: job.compared.as_ref().map(|compared| (compared.old.side, compared.new)),
-            tasks: task_choices::heaviest(data, &aggregate),
+            tasks: self.tasks.heaviest(data, aggregate.total()),
             ..ViewAnswer::default()
         };
         if question.processes {
@@ -168,7 +170,7 @@ impl AnswerCache {
         if aggregate.total().is_zero() && question.filter.is_some() {
             let mut all = Aggregate::new(question.event, None);
             all.update(data, times(data, question, until));
-            answer.others = task_choices::heaviest(data, &all);
+            answer.others = TaskSums::of(data, &all).heaviest(data, all.total());
         }
         match (&question.heat, &question.flame) {
             (Some(spec), _) => answer.heat = Some(Arc::new(self.heat(data, question, &aggregate, spec, until))),

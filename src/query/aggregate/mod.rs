@@ -233,6 +233,10 @@ impl Aggregate {
         } else {
             self.count(data, todo, ADD, |_| true);
         }
+        if decays && !self.sums.changes.is_empty() {
+            // Their weights are multiples of the sums'.
+            self.sums.changes.all();
+        }
         self.counted = first..until.max(first);
     }
 

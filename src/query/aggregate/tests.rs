@@ -61,6 +61,18 @@ fn what_has_not_aged_is_exact() {
     assert_eq!(fold.total(), Acc { samples: 2, period: (1 << 53) + 1 });
 }
 
+/// The first samples that pass a filter do not age what is already there.
+#[test]
+fn changes_of_weights_that_decay_are_not_followed() {
+    let staged = recorded(4);
+    let mut fold = decaying(Some(1_000_000_000));
+    for (until, is_changed) in [(0, true), (0, false), (2, true), (2, false), (4, true)] {
+        fold.update(staged.data(), 0..until);
+        let changes = fold.take_changes();
+        assert_eq!((changes.full_rebuild, changes.is_empty()), (is_changed, !is_changed), "{until}");
+    }
+}
+
 #[test]
 fn what_decays_is_not_taken_out() {
     let second = 1_000_000_000;

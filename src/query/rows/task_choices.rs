@@ -8,6 +8,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use crate::profile::{Acc, NodeId};
 
 use crate::query::aggregate::Aggregate;
+use crate::query::aggregate::changes::Changes;
 use crate::query::column::{ColumnInput, ColumnKey, RowGroup};
 use crate::query::data::Data;
 
@@ -38,22 +39,48 @@ pub struct TaskSamples {
     pub(crate) percent: f64,
 }
 
-/// Returns the heaviest tasks.
-pub fn heaviest(data: Data<'_>, fold: &Aggregate) -> Vec<TaskSamples> {
-    let tasks = data.session.tasks();
-    let mut sums = vec![Acc::default(); tasks.len()];
-    let sites = data.profile.sites.all();
-    fold.each_site(|site, acc| sums[sites[site as usize].task.0 as usize] += acc);
-    let mut list: Vec<(usize, Acc)> = sums.into_iter().enumerate().filter(|(_, acc)| !acc.is_zero()).collect();
-    list.sort_unstable_by(|a, b| b.1.period.cmp(&a.1.period).then_with(|| a.0.cmp(&b.0)));
-    list.truncate(MOST);
-    let (total, columns) = (fold.total(), KEYS.map(|key| (key, key.entry())));
-    let one = |(task, own): (usize, Acc)| {
-        let sampled = ColumnInput { data, task: &tasks[task], cpu: 0, trace: 0, values: None, stack: NodeId::ROOT };
-        let group = RowGroup::of_columns(columns.into_iter(), &sampled);
-        TaskSamples { group, own, percent: own.percent_of(&total) }
-    };
-    list.into_iter().map(one).collect()
+/// The sums of an aggregate by task, updated with its changes.
+#[derive(Debug, Default)]
+pub(crate) struct TaskSums {
+    sums: Vec<Acc>,
+}
+
+impl TaskSums {
+    pub(crate) fn of(data: Data<'_>, fold: &Aggregate) -> Self {
+        let mut sums = vec![Acc::default(); data.session.tasks().len()];
+        let sites = data.profile.sites.all();
+        fold.each_site(|site, acc| sums[sites[site as usize].task.0 as usize] += acc);
+        Self { sums }
+    }
+
+    /// Applies the changes of an aggregate since the last update.
+    pub(crate) fn update(&mut self, data: Data<'_>, fold: &Aggregate, changes: &Changes) {
+        if changes.full_rebuild {
+            *self = Self::of(data, fold);
+            return;
+        }
+        self.sums.resize(data.session.tasks().len(), Acc::default());
+        let sites = data.profile.sites.all();
+        for change in changes.list() {
+            change.apply_to(&mut self.sums[sites[change.site as usize].task.0 as usize]);
+        }
+    }
+
+    /// Returns the heaviest tasks, with their shares of a total.
+    pub(crate) fn heaviest(&self, data: Data<'_>, total: Acc) -> Vec<TaskSamples> {
+        let tasks = data.session.tasks();
+        let mut list: Vec<(usize, Acc)> =
+            self.sums.iter().copied().enumerate().filter(|(_, acc)| !acc.is_zero()).collect();
+        list.sort_unstable_by(|a, b| b.1.period.cmp(&a.1.period).then_with(|| a.0.cmp(&b.0)));
+        list.truncate(MOST);
+        let columns = KEYS.map(|key| (key, key.entry()));
+        let one = |(task, own): (usize, Acc)| {
+            let sampled = ColumnInput { data, task: &tasks[task], cpu: 0, trace: 0, values: None, stack: NodeId::ROOT };
+            let group = RowGroup::of_columns(columns.into_iter(), &sampled);
+            TaskSamples { group, own, percent: own.percent_of(&total) }
+        };
+        list.into_iter().map(one).collect()
+    }
 }
 
 /// Returns the number of sampled processes of each program.
@@ -82,7 +109,8 @@ mod tests {
         for (pid, weight) in [(7, 10), (8, 60), (7, 20), (9, 10)] {
             staged.sample(1, pid, &["main"], weight);
         }
-        let list = heaviest(staged.data(), &staged.fold());
+        let (data, fold) = (staged.data(), staged.fold());
+        let list = TaskSums::of(data, &fold).heaviest(data, fold.total());
         let told: Vec<_> =
             list.iter().map(|whose| (whose.group.id(ColumnKey::Pid), whose.own.samples, whose.percent)).collect();
         assert_eq!(told, [(Some(8), 1, 60.0), (Some(7), 2, 30.0), (Some(9), 1, 10.0)]);

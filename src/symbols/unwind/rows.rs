@@ -186,7 +186,7 @@ pub fn of(bytes: &Bytes) -> Result<UnwindRows, NoRows> {
 pub(crate) fn beyond_frames(bytes: &Bytes) -> Option<UnwindRows> {
     let program = ElfProgram::of(bytes).ok()?;
     let has_both = SECTIONS.iter().all(|name| program.section(name).is_some());
-    let has_bare = || traced::has_bare(&code(&program), &covered(&program, bytes));
+    let has_bare = || traced::has_bare(&code(&program), covered(&program, bytes));
     (program.machine == Machine::X86_64 && (has_both || has_bare())).then(|| of(bytes).ok()).flatten()
 }
 

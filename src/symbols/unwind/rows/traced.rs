@@ -3,6 +3,7 @@
 //! address, and where the caller's frame register was saved. For code that only a computed jump reaches, a state is
 //! accepted only if exactly one candidate lets all paths return with a balanced stack.
 
+mod covered;
 mod examined;
 mod state;
 mod trace;
@@ -14,6 +15,7 @@ use rustc_hash::FxHashSet;
 
 use super::Found;
 use crate::kernel::walk::rule::Rule;
+use covered::Covered;
 pub(super) use examined::examined;
 use state::{Effects, State, Step};
 use trace::{Claim, Claims, Trace};
@@ -41,9 +43,8 @@ pub(super) fn add(
     base: u64,
     found: &mut Found,
 ) {
-    let mut covered: Vec<(u64, u64)> =
+    let covered: Vec<(u64, u64)> =
         found.functions.iter().map(|f| (base + u64::from(f.start), base + u64::from(f.end))).collect();
-    covered.sort_unstable();
     let mut tracer = Tracer::new(code, covered);
     if !(1..=MAX_BYTES).contains(&tracer.bare) {
         return;
@@ -59,9 +60,7 @@ pub(super) fn add(
 }
 
 /// Returns whether some code is outside of all known functions.
-pub(super) fn has_bare(code: &UncoveredCode<'_>, covered: &[(u64, u64)]) -> bool {
-    let mut covered = covered.to_vec();
-    covered.sort_unstable();
+pub(super) fn has_bare(code: &UncoveredCode<'_>, covered: Vec<(u64, u64)>) -> bool {
     (1..=MAX_BYTES).contains(&Tracer::new(code, covered).bare)
 }
 
@@ -79,8 +78,7 @@ struct Path {
 #[derive(Default)]
 struct Tracer<'a> {
     parts: Vec<(u64, &'a [u8])>,
-    /// Start and end of functions with a table.
-    covered: Vec<(u64, u64)>,
+    covered: Covered,
     /// Bytes of code outside of them, without padding.
     bare: u64,
     /// Known starts of functions, and those not traced yet.
@@ -97,6 +95,7 @@ struct Tracer<'a> {
 
 impl<'a> Tracer<'a> {
     fn new(code: &UncoveredCode<'a>, covered: Vec<(u64, u64)>) -> Self {
+        let covered = Covered::new(covered);
         let mut tracer = Self { parts: code.parts.clone(), covered, ..Self::default() };
         tracer.bare = tracer.gaps().iter().map(|(start, end)| end - start).sum();
         tracer.steps = tracer.bare.saturating_mul(STEPS_PER_BYTE);
@@ -125,11 +124,7 @@ impl<'a> Tracer<'a> {
 
     /// Returns the code from an address on, if no table covers it.
     fn bare_at(&self, at: u64) -> Option<&'a [u8]> {
-        let i = self.covered.partition_point(|(start, _)| *start <= at);
-        if i.checked_sub(1).is_some_and(|i| at < self.covered[i].1) {
-            return None;
-        }
-        self.code_at(at)
+        if self.covered.contains(at) { None } else { self.code_at(at) }
     }
 
     fn code_at(&self, at: u64) -> Option<&'a [u8]> {

@@ -7,8 +7,7 @@ const LONGEST_INSTRUCTION: u64 = 15;
 
 /// Returns all code that the tracer may read: that outside of the covered functions, and functions that may call it.
 /// `None` if there is no code without tables.
-pub(in super::super) fn examined<'a>(code: &UncoveredCode<'a>, mut covered: Vec<(u64, u64)>) -> Option<Vec<&'a [u8]>> {
-    covered.sort_unstable();
+pub(in super::super) fn examined<'a>(code: &UncoveredCode<'a>, covered: Vec<(u64, u64)>) -> Option<Vec<&'a [u8]>> {
     let tracer = Tracer::new(code, covered);
     if !(1..=MAX_BYTES).contains(&tracer.bare) {
         return None;

@@ -57,11 +57,22 @@ impl Chains {
         let leaf = caller.unwrap_or(leaf);
         let _ = user.next_if(|word| caller == Some(*word));
         let mut places = session.places(sample.pid);
-        let mut dso_at = |ip: u64| places.user(ip).map(|(map, _)| session.dsos.map_of(map).dso);
-        let Some(dso) = dso_at(leaf).filter(|dso| session.dsos.get(*dso).kind == DsoKind::File) else { return };
+        let mut dso_at = |ip: u64| {
+            let dso = places.user(ip).map(|(map, _)| session.dsos.map_of(map).dso);
+            (dso, places.around_user())
+        };
+        let (dso, mut own) = dso_at(leaf);
+        let Some(dso) = dso.filter(|dso| session.dsos.get(*dso).kind == DsoKind::File) else { return };
         let has_caller = user.peek().is_some();
         // A caller outside all mappings is an arbitrary register content.
-        let left = user.map(dso_at).find(|found| *found != Some(dso));
+        let left = user.find_map(|ip| {
+            if own.contains(&ip) {
+                return None;
+            }
+            let (found, around) = dso_at(ip);
+            own = around;
+            (found != Some(dso)).then_some(found)
+        });
         let broken = !has_caller || left == Some(None);
         let walked = self.walked.entry(dso).or_default();
         (walked.0, walked.1) = (walked.0 + 1, walked.1 + u32::from(broken));

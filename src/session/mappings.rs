@@ -45,6 +45,11 @@ impl<'a> Mappings<'a> {
         self.last_user.find(self.dsos, space, None, ip)
     }
 
+    /// Returns the range of addresses around the last user address that are in the same mapping or gap.
+    pub(crate) fn around_user(&self) -> Range<u64> {
+        self.last_user.range.clone()
+    }
+
     pub(crate) fn kernel(&mut self, ip: u64) -> (MapId, u64) {
         let text = self.kernel_text;
         self.last_kernel.find(self.dsos, self.kernel, Some(text), ip).unwrap_or((text, ip))

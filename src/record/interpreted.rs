@@ -10,6 +10,7 @@ pub enum Language {
     Php,
     Java,
     JavaScript,
+    Ruby,
 }
 
 /// The addresses of all languages, those of one, and those of a function.
@@ -20,7 +21,7 @@ pub(crate) const FUNCTION_LEN: u64 = 1 << 16;
 const OFFSET: u64 = 1 << 16;
 
 impl Language {
-    pub(crate) const ALL: [Self; 4] = [Self::Python, Self::Php, Self::Java, Self::JavaScript];
+    pub(crate) const ALL: [Self; 5] = [Self::Python, Self::Php, Self::Java, Self::JavaScript, Self::Ruby];
 
     /// Returns its name, as filters and columns have it.
     pub(crate) fn name(self) -> &'static str {
@@ -29,6 +30,7 @@ impl Language {
             Self::Php => "php",
             Self::Java => "java",
             Self::JavaScript => "js",
+            Self::Ruby => "ruby",
         }
     }
 
@@ -39,6 +41,7 @@ impl Language {
             Self::Php => "[php]",
             Self::Java => "[java]",
             Self::JavaScript => "[js]",
+            Self::Ruby => "[ruby]",
         }
     }
 

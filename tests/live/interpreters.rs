@@ -1,4 +1,4 @@
-//! Functions of Python and PHP programs, whose true call chains are known.
+//! Functions of Python, PHP and Ruby programs, whose true call chains are known.
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -95,7 +95,7 @@ impl Stage {
         let name = |line: &str| {
             let symbol = line.strip_suffix(&format!(" ({dso})"))?.trim_start().split_once(' ')?.1;
             let symbol = symbol.rsplit_once("+0x").map_or(symbol, |(symbol, _)| symbol);
-            Some(symbol.split(" (chain.p").next().unwrap_or(symbol).to_owned())
+            Some(symbol.split(" (chain.").next().unwrap_or(symbol).to_owned())
         };
         text.split("\n\n")
             .filter(|block| !block.trim().is_empty())
@@ -255,4 +255,53 @@ fn functions_of_php_are_in_order_and_perf_has_the_same_names() {
     }
     let share = share(&later, |stack| chains.iter().any(|chain| stack.iter().filter(is_own).eq(chain.iter())));
     assert!(share > 0.9, "{share}");
+}
+
+/// Below `outer`, C code of Ruby calls back, and a fiber has its own stack.
+const RUBY: &str = r#"
+def now; Process.clock_gettime(Process::CLOCK_PROCESS_CPUTIME_ID); end
+def spin(seconds)
+  stop = now + seconds
+  while now < stop
+    i = 0
+    i += 1 while i < 300
+  end
+end
+class Shop
+  def compare(a, b) = spin(0.001) || a <=> b
+  def sorted = [5, 2, 8].sort { |a, b| compare(a, b) }
+end
+def outer
+  Shop.new.sorted
+  Fiber.new { spin(0.002) }.resume
+end
+outer while now < 2
+"#;
+
+#[test]
+fn functions_of_ruby_are_in_order_and_perf_has_the_same_names() {
+    if !cfg!(target_arch = "x86_64") || !allowed() || !installed("ruby") || !installed("perf") {
+        return;
+    }
+    let stage = Stage { dir: tempfile::tempdir().expect("a directory") };
+    let script = stage.dir.path().join("chain.rb");
+    std::fs::write(&script, RUBY).expect("written");
+    let file = stage.dir.path().join("ruby.data");
+    let mut record = program();
+    record.args(["record", "-q", "-e", "cpu-clock", "-F", "499", "-o"]).arg(&file).args(["--", "ruby"]).arg(script);
+    run(stage.at_home(&mut record));
+    let mut stacks = stage.frames(program(), &file, "[ruby]");
+    assert_eq!(stage.frames(Command::new("perf"), &file, "[ruby]"), stacks);
+    let later = stacks.split_off(stacks.len() / 2);
+    // The clock is a method in C.
+    let is_own = |name: &&String| !["clock_gettime", "now"].contains(&&***name);
+    let chains =
+        [&["spin", "compare", "block in sorted", "sort", "sorted", "outer", "<main>"][..], &["spin", "block in outer"]];
+    for chain in chains {
+        let share = share(&later, |stack| stack.iter().filter(is_own).eq(chain.iter()));
+        assert!(later.len() > 100 && share > 0.2, "{chain:?}: {share} of {}", later.len());
+    }
+    let share = share(&later, |stack| chains.iter().any(|chain| stack.iter().filter(is_own).eq(chain.iter())));
+    assert!(share > 0.9, "{share}");
+    assert!(later.iter().any(|stack| stack.first().is_some_and(|leaf| leaf == "clock_gettime")));
 }

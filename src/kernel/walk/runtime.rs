@@ -18,7 +18,7 @@ pub(crate) struct LanguageRuntime {
     pub(crate) loops: [(u64, u64); 2],
     /// The interpreter's own code.
     pub(crate) text: (u64, u64),
-    /// The type of code objects.
+    /// The type of code objects; for Ruby, the address of the list of symbols.
     pub(crate) code_type: u64,
     /// The address of a pointer to the innermost frame, if all threads have the same; else 0.
     pub(crate) global: u64,
@@ -28,6 +28,18 @@ pub(crate) struct LanguageRuntime {
     pub(crate) slot: i32,
     pub(crate) own: i16,
     pub(crate) layout: RuntimeLayout,
+}
+
+/// The kinds of interpreters that the program distinguishes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum InterpreterKind {
+    #[default]
+    Cpython,
+    /// The type of a function is its first byte, and it may have a class.
+    Php,
+    /// Frames lie next to each other, `next` bytes apart. A thread's state begins with the bounds of its stack, and
+    /// `hops` leads to the thread.
+    Ruby,
 }
 
 /// Offsets in the types of an interpreter.
@@ -40,8 +52,7 @@ pub(crate) struct RuntimeLayout {
     pub(crate) code: u8,
     pub(crate) next: u8,
     pub(crate) instruction: u8,
-    /// Whether functions are those of PHP: their type is their first byte, and they may have a class.
-    pub(crate) is_php: bool,
+    pub(crate) kind: InterpreterKind,
     /// A byte of frames, its least value in the outermost frame of a call from C, and the bits that count.
     pub(crate) entry: (u8, u8, u8),
     /// Whether such a frame has no code.
@@ -50,6 +61,8 @@ pub(crate) struct RuntimeLayout {
     pub(crate) is_index: bool,
     pub(crate) code_size: u8,
     pub(crate) first_line: u8,
+    /// Bits of the first line below its number.
+    pub(crate) line_shift: u8,
     pub(crate) arguments: u8,
     pub(crate) flags: u8,
     pub(crate) name: u8,
@@ -78,7 +91,18 @@ impl LanguageRuntime {
         out.extend([l.frame_size, l.code, l.next, l.instruction]);
         out.extend([entry.0, entry.1, l.is_shim.into(), l.is_index.into()]);
         out.extend([l.code_size, l.first_line, l.arguments, l.flags]);
-        out.extend([l.name, l.file, l.start, l.kind_shift, l.ascii, l.wide, entry.2, l.head, l.is_php.into()]);
+        out.extend([
+            l.name,
+            l.file,
+            l.start,
+            l.kind_shift,
+            l.ascii,
+            l.wide,
+            entry.2,
+            l.head,
+            l.kind as u8,
+            l.line_shift,
+        ]);
         out.resize(BYTES, 0);
         out
     }

@@ -98,7 +98,7 @@ struct runtime {
 	u64 loop[2][2];
 	/* The interpreter's own code. */
 	u64 text, text_len;
-	/* The type of code objects; memory of another type ends the chain. */
+	/* The type of code objects: memory of another type ends the chain. Of Ruby, where the list of symbols is. */
 	u64 code_type;
 	/* Where all threads have the pointer to the innermost frame, if it is not in a thread's state. */
 	u64 global;
@@ -119,11 +119,18 @@ struct runtime {
 	u8 code_size, first_line, arguments, flags;
 	u8 name, file, start, kind_shift;
 	u8 ascii, wide, entry_mask;
-	/* Bytes of a string from its length to its state; PHP's has no state. */
+	/* Bytes of a string from its length to its state; those of PHP and Ruby have no state. */
 	u8 head;
-	/* Functions are those of PHP. */
-	u8 php, unused[3];
+	/* Whose functions these are. */
+	u8 kind;
+	/* Bits of a first line below its number. */
+	u8 line_shift, unused[2];
 };
+
+#define PYTHON 0
+#define PHP 1
+/* Frames lie next to each other, `next` bytes apart, and have no fields for functions that are written in C. */
+#define RUBY 2
 
 /* The heaps of code of a virtual machine for Java (code_cache.rs, CodeCache, has the same fields): where it may have
  * code, where its interpreter is, and each heap with its map of segments. A byte of that counts back to the first of
@@ -279,8 +286,11 @@ struct state {
 	/* The code is of 32 bits (x86): a word has four bytes, and rows count these. */
 	u64 narrow;
 	u64 pair[2];
-	/* The innermost frame of the interpreter that is not yet written, and the code of the last that is. */
-	u64 frame, code, cookie;
+	/* The innermost frame of the interpreter that is not yet written, where frames end that lie next to each other, and
+	 * the code of the last that is written. */
+	u64 frame, bound, code, cookie;
+	/* What was read of the next frame. */
+	u64 next_code, instruction;
 	/* The process's interpreter, whether its id is written, whether its frames come next, whether there are no more
 	 * native frames, and how many names may be written. */
 	u32 runtime;
@@ -804,6 +814,27 @@ INLINE void find_code(struct state *s)
 	s->flags |= MIXED;
 }
 
+/* Finds the innermost frame of Ruby in a thread: an execution context begins with its stack, the number of its words,
+ * and that frame. */
+INLINE void find_ruby(struct state *s, struct runtime *r, u64 thread)
+{
+	u64 context = s->pair[0];
+
+	if (!context || read_user(s->object, 24, (const void *)context))
+		return;
+	/* What all threads share is the context of the thread that has the lock. */
+	if (r->global) {
+		if (get(s, context + r->hops[0], 8) || get(s, s->pair[0] + r->thread_id, 8))
+			return;
+		if (s->pair[0] != thread + r->self)
+			return;
+	}
+	if (s->object[1] >> 28 || s->object[2] - s->object[0] >= 8 * s->object[1])
+		return;
+	s->bound = s->object[0] + 8 * s->object[1];
+	s->frame = s->object[2];
+}
+
 /* Finds the innermost frame of the interpreter in the current thread. */
 INLINE void find_frame(struct state *s)
 {
@@ -821,13 +852,15 @@ INLINE void find_frame(struct state *s)
 		return find_code(s);
 	s->most = MIXED_FRAMES;
 	s->flags |= MIXED;
-	if (r->global) {
+	if (r->global && r->kind != RUBY) {
 		s->frame = get(s, r->global, 8) ? 0 : s->pair[0];
 		return;
 	}
 	thread = kernel_word(current_address() + r->thread_pointer);
-	if (get(s, thread + r->slot, 8) || !s->pair[0])
+	if (get(s, r->global ? r->global : thread + r->slot, 8) || !s->pair[0])
 		return;
+	if (r->kind == RUBY)
+		return find_ruby(s, r, thread);
 	/* The state must be this thread's own. */
 	s->frame = s->pair[0];
 	if (get(s, s->frame + r->thread_id, 8) || s->pair[0] != thread + r->self || get(s, s->frame + r->hops[0], 8)) {
@@ -839,14 +872,51 @@ INLINE void find_frame(struct state *s)
 		s->frame = get(s, s->frame + r->hops[1], 8) ? 0 : s->pair[0];
 }
 
-/* Reads the head of a string. Returns the bits of its kind, which PHP's has not: bytes, like ASCII. */
+/* The bits of Ruby's objects that have their type, those of types, and that of strings whose characters are elsewhere and
+ * of lists whose elements are not. Objects of its own have another type in the bits below that one. */
+#define TYPE_BITS 0x1f
+#define IS_STRING 5
+#define IS_LIST 7
+#define OWN_TYPE_BITS 0xf01f
+#define IS_METHOD 0x601a
+#define IS_CODE 0x701a
+#define PLACE_BIT (1 << 13)
+
+/* The kind of a string of bytes, in place of a state. */
+#define BYTES (1 | 8 | 16)
+
+/* The length of a string of Ruby, and where its characters are; not 0 if it is not one. Short ones follow the head, which
+ * has their length in its bits if there is no word for it. */
+INLINE long ruby_string(struct state *s, struct runtime *r, u64 at)
+{
+	u64 flags;
+
+	if (read_user(s->context, 32, (const void *)at))
+		return 1;
+	flags = s->context[0];
+	s->context[0] = s->context[2];
+	s->context[1] = s->context[3];
+	if (!(flags & PLACE_BIT)) {
+		s->context[1] = at + r->ascii;
+		if (r->ascii == 16)
+			s->context[0] = flags >> 14 & 31;
+	}
+	s->context[2] = BYTES;
+	return (flags & TYPE_BITS) != IS_STRING;
+}
+
+/* Reads the head of a string, and finds where its characters are. Returns the bits of its kind, 0 if it cannot be read. */
 INLINE u64 head_of(struct state *s, struct runtime *r, u64 at)
 {
-	if (read_user(s->context, r->head & 31, (const void *)(at + 16)))
-		return 0;
-	if (r->php) {
-		s->context[2] = 0;
-		return 1 | 8 | 16;
+	if (r->kind == RUBY) {
+		if (ruby_string(s, r, at))
+			return 0;
+	} else {
+		if (read_user(s->context, r->head & 31, (const void *)(at + 16)))
+			return 0;
+		if (r->kind == PHP)
+			s->context[2] = BYTES;
+		s->context[1] = at + (s->context[2] >> r->kind_shift & 16 ? r->ascii : r->wide);
 	}
 	return s->context[2] >> r->kind_shift | 1ull << 63;
 }
@@ -862,7 +932,7 @@ INLINE u64 string(struct state *s, struct runtime *r, u64 at, u64 *bytes, u64 *h
 	*bytes = s->context[0] << ((kind & 7) >> 1);
 	if (!(kind & 8) || s->context[0] >> 24)
 		return 0;
-	return at + (kind & 16 ? r->ascii : r->wide);
+	return s->context[1];
 }
 
 /* A hash of a string's length and first characters: another may lie at its address later. */
@@ -879,7 +949,7 @@ INLINE u64 content(struct state *s, struct runtime *r, u64 at)
 #pragma unroll
 	for (int i = 0; i < 8; i++)
 		s->context[3 + i] = 0;
-	read_user(&s->context[3], n & 127, (const void *)(at + (kind & 16 ? r->ascii : r->wide)));
+	read_user(&s->context[3], n & 127, (const void *)s->context[1]);
 #pragma unroll
 	for (int i = 0; i < 8; i++)
 		hash = mix(hash, s->context[3 + i]);
@@ -892,6 +962,7 @@ INLINE long name_class(struct state *s, struct runtime *r, u64 *to)
 {
 	u64 scope = field(s, 16), at, n, head;
 
+	to[2] = (u32)to[2];
 	if (!scope)
 		return 0;
 	/* zend_class_entry: its type, and its name. */
@@ -908,12 +979,44 @@ INLINE long name_class(struct state *s, struct runtime *r, u64 *to)
 	return read_user(&to[4 + CLASS_BYTES / 8], n & 63, (const void *)at);
 }
 
+/* An element of a list of Ruby; 0 without it. */
+INLINE u64 element(struct state *s, u64 list, u64 i)
+{
+	u64 at = list + 16;
+
+	if (read_user(s->context, 40, (const void *)list) || (s->context[0] & TYPE_BITS) != IS_LIST)
+		return 0;
+	if (!(s->context[0] & PLACE_BIT)) {
+		if (i >= s->context[2])
+			return 0;
+		at = s->context[4];
+	}
+	return get(s, at + 8 * i, 8) ? 0 : s->pair[0];
+}
+
+/* Symbols of a list, of a name and another word each. Those of operators are their own numbers. */
+#define SYMBOLS 512
+#define OPERATORS 1024
+
+/* The string of Ruby that names the method that was read last, as it was defined. */
+INLINE u64 symbol_name(struct state *s, struct runtime *r)
+{
+	u64 number;
+
+	if (get(s, s->object[2] + 32, 8))
+		return 0;
+	number = s->pair[0] < OPERATORS ? s->pair[0] : s->pair[0] >> 4;
+	if (get(s, r->code_type, 8))
+		return 0;
+	return element(s, element(s, s->pair[0], number / SYMBOLS), number % SYMBOLS * 2);
+}
+
 /* Writes the names of a function, unless that was done before. */
 INLINE void name_function(struct state *s, struct runtime *r)
 {
 	u32 zero = 0;
 	struct seen *all = map_lookup(&seen, &zero);
-	u64 tag = mix(mix(s->cookie, s->code), r->id) | 1, *last, at, n, head;
+	u64 tag = mix(mix(s->cookie, s->code), r->id) | 1, *last, at, n, head, name, file;
 	u64 *to = &s->ip[s->depth & (WORDS - 1)];
 
 	if (!all || !s->names)
@@ -922,21 +1025,30 @@ INLINE void name_function(struct state *s, struct runtime *r)
 	if (*last == tag)
 		return;
 	to[0] = NAME_TAG | (s->code & ADDRESS_BITS);
-	to[1] = s->cookie >> 32 << 32 | half(s, r->first_line);
+	to[1] = s->cookie >> 32 << 32 | half(s, r->first_line) >> (r->line_shift & 1);
 	n = head = 0;
-	at = string(s, r, field(s, r->name), &n, &head);
+	name = field(s, r->name);
+	if (r->kind == RUBY && !name)
+		name = symbol_name(s, r);
+	at = string(s, r, name, &n, &head);
 	/* The code of a file has no name, and a function that is written in C has no file. */
-	if (!at && (!r->php || field(s, r->name)))
+	if (!at && (r->kind != PHP || name))
 		return;
 	to[2] = head;
 	n = n > NAME_BYTES ? NAME_BYTES : n;
 	if (read_user(&to[4], n & 127, (const void *)at))
 		return;
-	if (r->php && name_class(s, r, to))
+	if (r->kind == PHP && name_class(s, r, to))
 		return;
 	n = head = 0;
-	at = string(s, r, field(s, r->file), &n, &head);
-	if (!at && (!r->php || field(s, r->file)))
+	file = field(s, r->file);
+	/* A path, or that and the real one. */
+	if (r->kind == RUBY) {
+		at = element(s, file, 0);
+		file = at ? at : file;
+	}
+	at = string(s, r, file, &n, &head);
+	if (!at && (r->kind == PYTHON || file))
 		return;
 	to[3] = head;
 	if (n > FILE_BYTES) {
@@ -950,17 +1062,106 @@ INLINE void name_function(struct state *s, struct runtime *r)
 	*last = tag;
 }
 
-/* Whether what was read last is the code of a function. */
-INLINE int is_code(struct state *s, struct runtime *r)
+/* Reads the code or the method of a frame of Ruby; not 0 if it is not one. */
+INLINE long read_ruby_code(struct state *s, struct runtime *r)
 {
-	u8 type = s->object[0];
+	u64 type;
 
-	if (!r->php)
-		return s->object[1] == r->code_type;
+	if (read_user(s->object, 40, (const void *)s->code))
+		return 1;
+	type = s->object[0] & OWN_TYPE_BITS;
+	if (type == IS_CODE)
+		return read_user(s->object, r->code_size & 127, (const void *)s->object[2]);
+	if (type != IS_METHOD)
+		return 1;
+	/* Its definition, which its name is read from, its own name, and its class. */
+	s->object[0] = mix(mix(s->object[2], s->object[3]), s->object[4]);
+	*(u64 *)((u8 *)s->object + (r->name & 0xf8)) = *(u64 *)((u8 *)s->object + (r->file & 0xf8)) = 0;
+	*(u64 *)((u8 *)s->object + (r->first_line & 0xf8)) = 0;
+	return 0;
+}
+
+/* Reads the code of a function; not 0 if it is not one. */
+INLINE long read_code(struct state *s, struct runtime *r)
+{
+	u8 type;
+
+	if (r->kind == RUBY)
+		return read_ruby_code(s, r);
+	/* The object may be one word longer than what is read. */
+	if (read_user(s->object, r->code_size & 255, (const void *)s->code))
+		return 1;
+	if (r->kind != PHP)
+		return s->object[1] != r->code_type;
+	type = s->object[0];
 	/* A function in C: what is behind its name and class is not that of PHP's. */
 	if (type == 1)
 		*(u64 *)((u8 *)s->object + (r->file & 0xf8)) = *(u64 *)((u8 *)s->object + (r->first_line & 0xf8)) = 0;
-	return type == 1 || type == 2;
+	return type != 1 && type != 2;
+}
+
+/* There are no more frames of the language. */
+INLINE long end_frames(struct state *s)
+{
+	s->frame = 0;
+	s->code = 0;
+	s->in_run = s->done;
+	return s->done & 1;
+}
+
+/* Bits of a frame of Ruby: of its kind, those of methods in C, those of the outermost one, which is none of the program,
+ * and that C code called it. */
+#define FRAME_KIND 0x7fff0001
+#define IN_C 0x55550001
+#define OUTERMOST 0x79990001
+#define FINISHES 0x20
+/* The frame is one of C code. */
+#define OF_C 0x80
+
+/* Reads a frame of Ruby, and goes to the next. Those of neither code nor a method have no function. */
+INLINE long ruby_frame(struct state *s, struct runtime *r)
+{
+	u64 kind;
+
+	if (read_user(s->object, 48, (const void *)s->frame))
+		return 1;
+	s->frame += r->next;
+	if (s->frame >= s->bound)
+		s->frame = 0;
+	s->next_code = s->object[2];
+	s->instruction = 0;
+	/* The method and the flags are below the local variables. */
+	if (read_user(s->object, 24, (const void *)(s->object[4] - 16)))
+		return 1;
+	if (!(s->object[2] & FINISHES))
+		s->in_run = 1;
+	kind = s->object[2] & FRAME_KIND;
+	if (kind == IN_C)
+		s->next_code = s->object[0];
+	else if (kind == OUTERMOST || s->object[2] & OF_C)
+		s->next_code = 0;
+	return 0;
+}
+
+/* Reads a frame that points to the next, and goes there. Some have no function. */
+INLINE long linked_frame(struct state *s, struct runtime *r)
+{
+	u64 is_entry;
+
+	if (read_user(s->object, r->frame_size & 127, (const void *)s->frame))
+		return 1;
+	is_entry = (*((u8 *)s->object + r->entry) & r->entry_mask) >= r->entry_least;
+	s->next_code = field(s, r->code) & ~7ull;
+	s->instruction = r->index ? half(s, r->instruction) : field(s, r->instruction) - s->next_code;
+	s->frame = field(s, r->next);
+	if (!is_entry)
+		s->in_run = 1;
+	else if (r->shim) {
+		s->next_code = 0;
+		return 0;
+	}
+	/* A frame of PHP for a call from C outside of functions has none. */
+	return !s->next_code && r->kind == PYTHON;
 }
 
 /* One frame of the interpreter. */
@@ -968,37 +1169,20 @@ INLINE long interpreted(struct state *s)
 {
 	u32 number = s->runtime;
 	struct runtime *r = map_lookup(&runtimes, &number);
-	u64 code, instruction, is_entry;
 
 	s->in_run = s->done;
 	if (!r || !s->frame)
 		return s->done & 1;
 	if (s->depth > WORDS - NAME_WORDS - 4)
 		return end(s, FULL);
-	if (read_user(s->object, r->frame_size & 127, (const void *)s->frame)) {
-		s->frame = 0;
-		return s->done & 1;
-	}
-	is_entry = (*((u8 *)s->object + r->entry) & r->entry_mask) >= r->entry_least;
-	code = field(s, r->code) & ~7ull;
-	instruction = r->index ? half(s, r->instruction) : field(s, r->instruction);
-	s->frame = field(s, r->next);
-	if (is_entry && r->shim)
+	if (r->kind == RUBY ? ruby_frame(s, r) : linked_frame(s, r))
+		return end_frames(s);
+	if (!s->next_code)
 		return 0;
-	if (!is_entry)
-		s->in_run = 1;
-	/* A frame of PHP for a call from C outside of functions. */
-	if (!code && r->php)
-		return 0;
-	if (code != s->code) {
-		/* The object may be one word longer than what is read. */
-		s->code = code;
-		if (read_user(s->object, r->code_size & 255, (const void *)code) || !is_code(s, r)) {
-			s->frame = 0;
-			s->code = 0;
-			s->in_run = s->done;
-			return s->done & 1;
-		}
+	if (s->next_code != s->code) {
+		s->code = s->next_code;
+		if (read_code(s, r))
+			return end_frames(s);
 		s->cookie = mix(mix(half(s, r->first_line), field(s, r->name)), field(s, r->file));
 		s->cookie = mix(s->cookie, (u64)half(s, r->flags) << 32 | half(s, r->arguments));
 		s->cookie = mix(s->cookie, content(s, r, field(s, r->name)));
@@ -1009,10 +1193,8 @@ INLINE long interpreted(struct state *s)
 		}
 		name_function(s, r);
 	}
-	if (!r->index)
-		instruction -= code;
-	s->ip[s->depth & (WORDS - 1)] = FRAME_TAG | (code & ADDRESS_BITS);
-	s->ip[(s->depth + 1) & (WORDS - 1)] = s->cookie >> 32 << 32 | (u32)instruction;
+	s->ip[s->depth & (WORDS - 1)] = FRAME_TAG | (s->code & ADDRESS_BITS);
+	s->ip[(s->depth + 1) & (WORDS - 1)] = s->cookie >> 32 << 32 | (u32)s->instruction;
 	s->depth += 2;
 	return 0;
 }

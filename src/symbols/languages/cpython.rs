@@ -6,7 +6,7 @@ use super::debug_offsets::{self, Tree};
 use super::{NotWalked, ProcessMemory, ThreadSlot, bias, content};
 use crate::kernel::procfs::ProcMapping;
 use crate::kernel::walk::LanguageRuntime;
-use crate::kernel::walk::runtime::RuntimeLayout;
+use crate::kernel::walk::runtime::{InterpreterKind, RuntimeLayout};
 use crate::symbols::elf::program::ElfProgram;
 
 /// A file that contains the interpreter, with addresses as linked.
@@ -31,12 +31,13 @@ fn known(minor: u8) -> Option<(RuntimeLayout, Tree)> {
         code: 32,
         next: 24,
         instruction: 104,
-        is_php: false,
+        kind: InterpreterKind::Cpython,
         entry: (0, 0, u8::MAX),
         is_shim: false,
         is_index: true,
         code_size: 120,
         first_line: 40,
+        line_shift: 0,
         arguments: 16,
         flags: 36,
         name: 112,
@@ -176,7 +177,7 @@ impl CpythonFile {
             }
             thread = word(thread, self.tree.next)?;
         }
-        places.and_then(|places| places.first().copied()).map(ThreadSlot).ok_or(NotWalked::NotFound)
+        places.and_then(|places| places.first().copied()).map(ThreadSlot::of).ok_or(NotWalked::NotFound)
     }
 
     /// Returns how a process is walked whose file is mapped with this difference from the linked addresses.
@@ -189,7 +190,7 @@ impl CpythonFile {
             code_type: at(self.code_type),
             global: 0,
             id,
-            slot: slot.0,
+            slot: slot.state,
             own: 0,
             layout: self.layout,
         }

@@ -1,6 +1,6 @@
 //! The table of offsets with which the state of CPython 3.13 begins (`_Py_DebugOffsets`).
 
-use crate::kernel::walk::runtime::RuntimeLayout;
+use crate::kernel::walk::runtime::{InterpreterKind, RuntimeLayout};
 
 /// Offsets on the way to the states of threads: of the first interpreter in the global state, of the first thread in an
 /// interpreter, of the next thread in a thread.
@@ -42,12 +42,13 @@ pub(super) fn parse(minor: u8, bytes: &[u8]) -> Option<(RuntimeLayout, Tree)> {
         code: small(frame, 2, 8)?,
         next: small(frame, 1, 8)?,
         instruction: small(frame, 3, 8)?,
-        is_php: false,
+        kind: InterpreterKind::Cpython,
         entry: (owner, 3, u8::MAX),
         is_shim: true,
         is_index: false,
         code_size: name.max(file).checked_add(8)?,
         first_line: small(code, 5, 4)?,
+        line_shift: 0,
         arguments: small(code, 6, 4)?,
         flags: 48,
         name,

@@ -9,8 +9,10 @@ mod cpython;
 mod debug_offsets;
 pub(crate) mod hotspot;
 pub(crate) mod names;
+mod pages;
 mod php;
 pub(crate) mod prober;
+mod ruby;
 pub(crate) mod runtime_file;
 pub(crate) mod strings;
 pub(crate) mod survey;
@@ -36,11 +38,12 @@ pub(crate) enum NotWalked {
 /// Reads bytes as the inputs that processes write; the first byte selects a file, its table of offsets, or a walk.
 pub fn read_untrusted(bytes: &[u8]) {
     let Some((kind, bytes)) = bytes.split_first() else { return };
-    match kind % 5 {
+    match kind % 6 {
         0 => drop(runtime_file::RuntimeFile::of(bytes)),
         1 => drop(debug_offsets::parse(13, bytes)),
         2 => hotspot::read_untrusted(bytes),
         3 => v8::read_untrusted(bytes),
+        5 => ruby::read_untrusted(bytes),
         _ => WalkParts::of(bytes).for_each(|part| {
             if let WalkPart::Names(_, name, file) = part {
                 strings::decode(name, 2, false);
@@ -52,9 +55,22 @@ pub fn read_untrusted(bytes: &[u8]) {
     }
 }
 
-/// The position of a thread's state relative to its thread pointer.
+/// Where threads keep the state of an interpreter.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct ThreadSlot(i32);
+pub(crate) struct ThreadSlot {
+    /// The position of a thread's state relative to its thread pointer.
+    state: i32,
+    /// The address of Ruby's list of symbols.
+    symbols: u64,
+    /// Ruby's function that executes bytecode, if only the memory of a process tells which it is: start and length.
+    execute: Option<(u64, u64)>,
+}
+
+impl ThreadSlot {
+    fn of(state: i32) -> Self {
+        Self { state, ..Self::default() }
+    }
+}
 
 /// Returns the difference of addresses in memory from the linked ones, if a mapping of a file has this function.
 fn bias(offset: u64, address: u64, map: &ProcMapping) -> Option<u64> {
@@ -68,6 +84,12 @@ fn content<'d>(program: &ElfProgram<'_>, bytes: &'d [u8], address: u64, len: usi
     let part = program.segments.iter().find(is_in)?;
     let at = usize::try_from(part.offset.checked_add(address - part.address)?).ok()?;
     bytes.get(at..at.checked_add(len)?)
+}
+
+/// Returns the first two numbers of a version such as `8.2.1`.
+fn major_minor(version: &[u8]) -> Option<(u8, u8)> {
+    let mut numbers = std::str::from_utf8(version).ok()?.split('.').map(str::parse);
+    Some((numbers.next()?.ok()?, numbers.next()?.ok()?))
 }
 
 /// The memory of a process, which may contain anything.

@@ -2,10 +2,10 @@
 
 use object::{Object, ObjectSection, ObjectSymbol};
 
-use super::{NotWalked, ProcessMemory, ThreadSlot, bias};
+use super::{NotWalked, ProcessMemory, ThreadSlot, bias, major_minor};
 use crate::kernel::procfs::ProcMapping;
 use crate::kernel::walk::LanguageRuntime;
-use crate::kernel::walk::runtime::RuntimeLayout;
+use crate::kernel::walk::runtime::{InterpreterKind, RuntimeLayout};
 use crate::symbols::elf::program::ElfProgram;
 
 /// A file that contains PHP, with addresses as linked.
@@ -41,12 +41,13 @@ fn known(version: (u8, u8)) -> Option<RuntimeLayout> {
         code: 24,
         next: 48,
         instruction: 0,
-        is_php: true,
+        kind: InterpreterKind::Php,
         entry: (42, TOP, TOP),
         is_shim: false,
         is_index: false,
         code_size: file + 16,
         first_line: file + 8,
+        line_shift: 0,
         arguments: 32,
         flags: 4,
         name: 8,
@@ -119,9 +120,7 @@ impl PhpFile {
 fn version(rodata: &[u8]) -> Option<(u8, u8)> {
     const HEADER: &[u8] = b"X-Powered-By: PHP/";
     let rest = rodata.get(memchr::memmem::find(rodata, HEADER)? + HEADER.len()..)?;
-    let text = std::str::from_utf8(rest.get(..rest.len().min(8))?).ok()?;
-    let mut numbers = text.split('.').map(str::parse);
-    Some((numbers.next()?.ok()?, numbers.next()?.ok()?))
+    major_minor(&rest[..rest.len().min(8)])
 }
 
 #[cfg(test)]

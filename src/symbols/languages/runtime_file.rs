@@ -10,6 +10,7 @@ use crate::symbols::elf::program::{ElfProgram, Machine};
 use super::cpython::CpythonFile;
 use super::hotspot::{HotspotFile, JavaMachine};
 use super::php::PhpFile;
+use super::ruby::RubyFile;
 use super::v8::{V8File, V8Layout};
 use super::{NotWalked, ProcessMemory, ThreadSlot};
 
@@ -44,6 +45,7 @@ pub(crate) struct RuntimeFile {
 enum Kind {
     Cpython(CpythonFile),
     Php(PhpFile),
+    Ruby(Box<RubyFile>),
     Hotspot(HotspotFile),
     V8(V8File),
 }
@@ -79,7 +81,12 @@ impl RuntimeFile {
             let ((major, minor), file) = V8File::of(program, bytes)?;
             Some((LanguageVersion { language: Language::JavaScript, major, minor }, file.map(Kind::V8)))
         };
-        let (version, kind) = python().or_else(php).or_else(java).or_else(javascript)?;
+        let ruby = || {
+            let ((major, minor), file) = RubyFile::of(program, bytes)?;
+            let kind = file.map(Box::new).map(Kind::Ruby);
+            Some((LanguageVersion { language: Language::Ruby, major, minor }, kind))
+        };
+        let (version, kind) = python().or_else(php).or_else(ruby).or_else(java).or_else(javascript)?;
         Some((version, kind.map(|kind| Self { version, kind })))
     }
 
@@ -88,6 +95,7 @@ impl RuntimeFile {
         match &self.kind {
             Kind::Cpython(file) => file.bias(map),
             Kind::Php(file) => file.bias(map),
+            Kind::Ruby(file) => file.bias(map),
             Kind::Hotspot(file) => file.bias(map),
             Kind::V8(file) => file.bias(map),
         }
@@ -99,6 +107,7 @@ impl RuntimeFile {
         match &self.kind {
             Kind::Cpython(file) => file.slot(bias, memory).map(FoundRuntime::Threads),
             Kind::Php(file) => file.slot(bias, memory).map(FoundRuntime::Threads),
+            Kind::Ruby(file) => file.slot(bias, memory).map(FoundRuntime::Threads),
             Kind::Hotspot(file) => file.machine(bias, memory).map(Box::new).map(FoundRuntime::Machine),
             Kind::V8(file) => file.layout(bias, memory).map(Box::new).map(FoundRuntime::Engine),
         }
@@ -115,6 +124,7 @@ impl RuntimeFile {
         match &self.kind {
             Kind::Cpython(file) => Some(file.runtime(bias, slot, id)),
             Kind::Php(file) => Some(file.runtime(bias, id)),
+            Kind::Ruby(file) => Some(file.runtime(bias, slot, id)),
             Kind::Hotspot(_) | Kind::V8(_) => None,
         }
     }

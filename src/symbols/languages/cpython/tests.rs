@@ -69,10 +69,10 @@ fn a_mapping_with_the_interpreter_tells_where_it_is() {
 #[test]
 fn the_state_of_threads_is_found_at_the_same_place_in_each() {
     let found = |above, below| file().slot(BIAS, &Pieces(process(above, below)));
-    assert_eq!(found(0x318, 0x40), Ok(ThreadSlot(0x318)));
-    assert_eq!(found(0x318, 0x2000), Ok(ThreadSlot(0x318)));
+    assert_eq!(found(0x318, 0x40), Ok(ThreadSlot::of(0x318)));
+    assert_eq!(found(0x318, 0x2000), Ok(ThreadSlot::of(0x318)));
     // The key's value is beyond what is read.
-    assert_eq!(found(0xf00, 0x40), Ok(ThreadSlot(-0x40)));
+    assert_eq!(found(0xf00, 0x40), Ok(ThreadSlot::of(-0x40)));
     let mut pieces = process(0x318, 0x40);
     // Nothing points to the state.
     for (_, pointer) in THREADS {

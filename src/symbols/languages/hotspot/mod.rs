@@ -4,7 +4,6 @@
 mod frames;
 mod layout;
 mod methods;
-mod pages;
 mod scopes;
 mod tables;
 #[cfg(test)]
@@ -13,13 +12,13 @@ mod tests;
 use object::{Object, ObjectSection, ObjectSymbol};
 
 use super::code_names::CodeNames;
+use super::pages::Pages;
 use super::{NotWalked, ProcessMemory, RepeatedMemory};
 use crate::kernel::procfs::ProcMapping;
 use crate::kernel::walk::code_cache::CodeCache;
 use crate::kernel::walk::runtime::{GeneratedFrame, GeneratedKind};
 use crate::symbols::elf::program::ElfProgram;
 pub(crate) use layout::JavaLayout;
-use pages::Pages;
 use tables::{TableAddresses, VmTables};
 
 /// A file that contains a virtual machine, with addresses as linked.

@@ -7,7 +7,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::event::Interpreters;
 use crate::kernel::walk::runtime::{GeneratedFrame, GeneratedKind, StringBytes, WalkPart, WalkParts, WalkedFunction};
-use crate::kernel::walk::{MIXED, Program};
+use crate::kernel::walk::{MIXED, Program, WalkEnd};
 use crate::record::in_place::{i32_at, u64_at};
 use crate::record::interpreted::{self, FUNCTION_LEN, Language};
 use crate::record::{Layout, SampleId};
@@ -20,7 +20,7 @@ use crate::symbols::spaces::InterpretedFigures;
 
 use super::super::output::{RecordOutput, TIME_AT};
 use super::generated::{GeneratedFrames, GeneratedFunctions};
-use super::{FLAGS_AT, FRAMES_AT, ID_AT, TASK_AT};
+use super::{FLAGS_AT, FRAMES_AT, ID_AT, TASK_AT, WHY_AT};
 
 /// The maximum number of functions, and of their places in processes.
 const FUNCTIONS: usize = 1 << 17;
@@ -109,6 +109,7 @@ impl InterpretedFrames {
         let Some(words) = walk.get(FRAMES_AT..).filter(|_| walk[FLAGS_AT] & MIXED != 0) else { return walk };
         let outermost = self.look(words);
         let (mut runtime, mut leaf, mut hidden, mut language) = (0, None, None, None);
+        let mut runs = Runs::default();
         let mut frames = std::mem::take(&mut self.words);
         frames.clear();
         for (i, part) in WalkParts::of(words).enumerate() {
@@ -121,6 +122,7 @@ impl InterpretedFrames {
                     let Some(language) = language else { continue };
                     let number = self.number(runtime, function);
                     self.figures.count(language, number != UNREAD);
+                    runs.add(frames.len());
                     frames.push(language.address(number));
                 }
                 WalkPart::Generated(frame) => {
@@ -141,6 +143,7 @@ impl InterpretedFrames {
                     }
                 }
                 WalkPart::Native(address, is_own) => {
+                    runs.is_native = true;
                     leaf.get_or_insert(address);
                     let is_inner = outermost.is_some_and(|outermost| i < outermost);
                     let is_hidden = match self.shown {
@@ -158,6 +161,9 @@ impl InterpretedFrames {
             if pid > 0 && !self.mapped.contains(&(pid, language)) {
                 self.unmapped.insert((pid, language));
             }
+        }
+        if [WalkEnd::Complete, WalkEnd::LastFrame].iter().any(|whole| walk[WHY_AT] == *whole as u8) {
+            runs.join(&mut frames);
         }
         room.clear();
         room.extend_from_slice(&walk[..FRAMES_AT]);
@@ -290,6 +296,34 @@ impl InterpretedFrames {
     }
 }
 
+/// Runs of frames of a language, each of one call from C.
+#[derive(Debug, Default)]
+struct Runs {
+    /// Where the last run ends, where the one before it ended, and where it began.
+    end: Option<usize>,
+    gap: Option<(usize, usize)>,
+    /// Native frames follow the last run.
+    is_native: bool,
+}
+
+impl Runs {
+    fn add(&mut self, at: usize) {
+        if self.is_native {
+            self.gap = self.end.map(|end| (end, at));
+        }
+        self.is_native = false;
+        self.end = Some(at + 1);
+    }
+
+    /// Moves the frames behind all native frames of a whole stack to the run before: the interpreter was about to begin
+    /// that run, so that it took the place of its caller's.
+    fn join(&self, frames: &mut [u64]) {
+        if let Some((end, start)) = self.gap.filter(|_| !self.is_native) {
+            frames[end..].rotate_left(start - end);
+        }
+    }
+}
+
 /// Returns the label of a function: its name and the last part of its file's. Functions without a name have their line.
 fn label((language, name, file, line): &FunctionKey) -> String {
     let base = file.rsplit('/').next().unwrap_or(file);
@@ -310,6 +344,7 @@ fn texts(language: Language, name: StringBytes<'_>, file: StringBytes<'_>) -> Op
         }
         // These names are not in walks.
         Language::Java | Language::JavaScript => None,
+        Language::Ruby => Some((strings::bytes(name, false), strings::bytes(file, true))),
         Language::Php => {
             let name = strings::qualified(name);
             // The code of a file outside functions.

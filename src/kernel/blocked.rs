@@ -48,19 +48,46 @@ fn one(pid: i32, tid: i32) -> Option<BlockedThread> {
     Some(BlockedThread { pid, tid, comm, state, is_of_kernel, cpu, place, call, is_32_bit })
 }
 
-/// Returns whether a thread sleeps in a futex as for a contended mutex: glibc and Rust's standard library mark one by the
-/// value 2. Condition variables and semaphores, on which idle threads wait, use other values or operations.
-pub(crate) fn waits_for_mutex(pid: i32, tid: i32) -> bool {
-    fs::read_to_string(format!("/proc/{pid}/task/{tid}/syscall")).is_ok_and(|line| is_mutex_wait(&line))
+/// Operations of futex(2) without their flags (include/uapi/linux/futex.h): `FUTEX_WAIT` and `FUTEX_WAIT_BITSET`.
+const WAITS: [i64; 2] = [0, 9];
+/// Operations that keep the owner in the futex: `FUTEX_LOCK_PI` and `FUTEX_LOCK_PI2`.
+const LOCKS: [i64; 2] = [6, 13];
+/// `FUTEX_PRIVATE_FLAG`.
+const PRIVATE: i64 = 128;
+/// The bits of a futex that contain its owner (`FUTEX_TID_MASK`).
+const OWNER_BITS: i64 = 0x3fff_ffff;
+/// glibc's mutexes have their owner so many bytes after the futex.
+const OWNER_AT: u64 = 8;
+
+/// A contended mutex for which a thread sleeps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct MutexWait {
+    /// The address of its futex.
+    pub(crate) address: u64,
+    has_owner: bool,
 }
 
-fn is_mutex_wait(line: &str) -> bool {
-    /// `FUTEX_WAIT` and `FUTEX_WAIT_BITSET` of include/uapi/linux/futex.h; `FUTEX_PRIVATE_FLAG` may be set.
-    const WAITS: [u64; 2] = [0, 9];
-    const PRIVATE: u64 = 128;
-    let Some((call, [_, operation])) = call(line) else { return false };
-    let value = line.split_ascii_whitespace().nth(3);
-    call == libc::SYS_futex && WAITS.contains(&(operation & !PRIVATE)) && value == Some("0x2")
+impl MutexWait {
+    fn parse(line: &str) -> Option<Self> {
+        let (_, [address, operation]) = call(line).filter(|(number, _)| *number == libc::SYS_futex)?;
+        let operation = operation as i64 & !PRIVATE;
+        let has_owner = LOCKS.contains(&operation);
+        let is_contended = WAITS.contains(&operation) && line.split_ascii_whitespace().nth(3) == Some("0x2");
+        (has_owner || is_contended).then_some(Self { address, has_owner })
+    }
+
+    /// Returns the thread that holds it, according to the process's memory. The process may write anything there.
+    pub(crate) fn owner(&self, pid: i32) -> Option<i32> {
+        let at = if self.has_owner { self.address } else { self.address.checked_add(OWNER_AT)? };
+        let word = procfs::peek(pid, at, 4)? as i64 & OWNER_BITS;
+        i32::try_from(word).ok().filter(|tid| *tid > 0)
+    }
+}
+
+/// Returns the mutex for which a thread sleeps: glibc and Rust's standard library mark a contended one by the value 2.
+/// Condition variables and semaphores, on which idle threads wait, use other values or operations.
+pub(crate) fn mutex_wait(pid: i32, tid: i32) -> Option<MutexWait> {
+    MutexWait::parse(&fs::read_to_string(format!("/proc/{pid}/task/{tid}/syscall")).ok()?)
 }
 
 /// Parses name (any bytes, also parentheses), state, flags and last CPU from a line of /proc/PID/stat.
@@ -119,11 +146,16 @@ mod tests {
     #[test]
     fn a_wait_for_a_mutex_has_its_value() {
         let wait = |operation: &str, value: &str| {
-            is_mutex_wait(&format!("{} 0x7f00 {operation} {value} 0x0 0x0 0x0 0x7ffc 0x7f11", libc::SYS_futex))
+            let line = format!("{} 0x7f00 {operation} {value} 0x0 0x0 0x0 0x7ffc 0x7f11", libc::SYS_futex);
+            MutexWait::parse(&line).map(|wait| (wait.address, wait.has_owner))
         };
-        assert!(wait("0x80", "0x2") && wait("0x89", "0x2") && wait("0x0", "0x2"));
-        assert!(!wait("0x80", "0x0") && !wait("0x81", "0x2") && !wait("0x189", "0x2"));
-        assert!(!is_mutex_wait("running") && !is_mutex_wait("7 0x0 0x80 0x2 0x0 0x0 0x0 0x1 0x2"));
+        for operation in ["0x80", "0x89", "0x0"] {
+            assert_eq!(wait(operation, "0x2"), Some((0x7f00, false)));
+        }
+        assert_eq!([wait("0x86", "0x0"), wait("0xd", "0x1")], [Some((0x7f00, true)); 2]);
+        assert_eq!([wait("0x80", "0x0"), wait("0x81", "0x2"), wait("0x189", "0x2")], [None; 3]);
+        assert_eq!(MutexWait::parse("running"), None);
+        assert_eq!(MutexWait::parse("7 0x0 0x80 0x2 0x0 0x0 0x0 0x1 0x2"), None);
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 pub mod columns;
 pub mod coverage;
+pub mod deadlocks;
 pub mod findings;
 pub mod host;
 pub mod memory_limits;

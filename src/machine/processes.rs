@@ -191,7 +191,7 @@ fn locked(pid: i32, budget: &mut Budget) -> u32 {
     let tids = procfs::threads(pid);
     let n = tids.len().min(budget.asleep);
     budget.asleep -= n;
-    tids.into_iter().take(n).filter(|tid| blocked::waits_for_mutex(pid, *tid)).count() as u32
+    tids.into_iter().take(n).filter(|tid| blocked::mutex_wait(pid, *tid).is_some()).count() as u32
 }
 
 /// Returns the processes that are among the largest by any figure, by their ids.

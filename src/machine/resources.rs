@@ -11,6 +11,7 @@ use crate::session::machine::quota::ThrottledGroup;
 use crate::session::machine::resources::{DiskCounters, disks, keyed, net_counters};
 use crate::session::machine::{Pressure, Stat, Ticks};
 
+use super::deadlocks::{Deadlock, DeadlockWatch};
 use super::memory_limits::{MemoryGroup, MemoryLimits};
 use super::processes::{ProcessUse, ProcessWatch};
 
@@ -84,6 +85,8 @@ pub struct Resources {
     /// The processes with the largest figures, and the time that these cover.
     pub processes: Vec<ProcessUse>,
     pub(crate) processes_ns: u64,
+    /// The deadlocks at the end of the interval.
+    pub(crate) deadlocks: Vec<Deadlock>,
 }
 
 /// The intervals that are kept, the oldest first. Copies share them.
@@ -104,6 +107,11 @@ impl ResourceHistory {
         let begin = self.0.partition_point(|one| one.at <= from);
         let end = self.0.partition_point(|one| one.at <= until).max(begin);
         self.0.range(begin..end).map(|one| &**one).collect()
+    }
+
+    /// Returns the newest interval.
+    pub(crate) fn newest(&self) -> Option<&Resources> {
+        self.0.back().map(|one| &**one)
     }
 
     /// Returns the end of the newest interval.
@@ -134,6 +142,7 @@ pub(crate) struct ResourceWatch {
     whole: HashMap<String, bool>,
     sys_block: PathBuf,
     processes: ProcessWatch,
+    deadlocks: DeadlockWatch,
     limits: MemoryLimits,
     before: Readings,
     history: ResourceHistory,
@@ -163,6 +172,7 @@ impl ResourceWatch {
             whole: HashMap::new(),
             sys_block: roots.sys.join("class/block"),
             processes: ProcessWatch::default(),
+            deadlocks: DeadlockWatch::default(),
             limits: MemoryLimits::here(),
             before: Readings::default(),
             history: ResourceHistory::default(),
@@ -199,6 +209,7 @@ impl ResourceWatch {
             networks: self.networks(&processes),
             processes,
             processes_ns,
+            deadlocks: self.deadlocks.read(at),
         };
         (self.before.at, self.before.ticks) = (at, ticks);
         (self.before.switches, self.before.forks) = (stat.switches, stat.forks);

@@ -128,6 +128,20 @@ pub(super) fn queue(totals: &Totals<'_>) -> Option<MachineFinding> {
     Some(finding.by(culprits).shown_by(evidence.join(", ")))
 }
 
+pub(super) fn deadlock(totals: &Totals<'_>) -> Option<MachineFinding> {
+    let first = totals.deadlocks.first()?;
+    let figure = format!("deadlock: {}", first.text());
+    let finding =
+        MachineFinding::new(Cause::Deadlock, Severity::Bad, 1.0, figure, Look::unit("locks", Some(first.pid)));
+    let finding = MachineFinding { confidence: Confidence::Likely, ..finding };
+    let more = match totals.deadlocks.len() - 1 {
+        0 => String::new(),
+        more => format!(", and {more} more"),
+    };
+    let evidence = "each waits for a mutex whose owner is the next, as the mutexes say".to_owned();
+    Some(finding.by(format!("{} {}{more}", first.comm, first.pid)).shown_by(evidence))
+}
+
 pub(super) fn locks(totals: &Totals<'_>) -> Option<MachineFinding> {
     let looks = totals.looks.max(1) as f64;
     let worst = totals.processes.iter().max_by_key(|one| (one.locked, std::cmp::Reverse(one.used.pid)))?;

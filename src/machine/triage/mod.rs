@@ -112,6 +112,8 @@ causes! {
     Forks Cpu "forks";
     /// Threads wait for a CPU.
     Queue Queue "run-queue";
+    /// Threads wait for each other's mutexes.
+    Deadlock Locks "deadlock";
     /// Threads wait for a contended mutex.
     Locks Locks "locks";
     /// A disk is busy or slow.
@@ -202,7 +204,7 @@ impl Look {
     }
 
     /// Returns a unit, limited to a process.
-    fn unit(name: &str, pid: Option<i32>) -> Self {
+    pub(crate) fn unit(name: &str, pid: Option<i32>) -> Self {
         Self::Unit(pid.map_or_else(|| name.to_owned(), |pid| format!("{name} -p {pid}")))
     }
 
@@ -336,6 +338,7 @@ const RULES: &[fn(&Totals<'_>) -> Option<MachineFinding>] = &[
     cpu_rules::switches,
     cpu_rules::forks,
     cpu_rules::queue,
+    cpu_rules::deadlock,
     cpu_rules::locks,
     io_rules::disk,
     io_rules::refused,

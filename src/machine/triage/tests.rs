@@ -1,6 +1,7 @@
 //! Rules: each fault is reported by its cause, and a calm machine by nothing.
 
 use super::*;
+use crate::machine::deadlocks::Deadlock;
 use crate::machine::memory_limits::MemoryGroup;
 use crate::machine::processes::ProcessUse;
 use crate::machine::resources::{DiskUse, MemoryUse, NetworkCounts, NetworkUse, Resources};
@@ -96,6 +97,18 @@ fn several_processes_of_a_name_are_one_program() {
     });
     assert_eq!((&*found.culprit, found.look.key()), ("cc1plus ×4 2.00", "1 functions".to_owned()));
     assert_eq!(found.look.command(), "perfprof-tui --where 'comm == \"cc1plus\"'");
+}
+
+#[test]
+fn a_deadlock_is_the_worst() {
+    let threads = vec![(43, "poster".into()), (44, "auditor".into())];
+    let deadlock = Deadlock { pid: 42, comm: "bank".into(), threads };
+    let found = only(Cause::Deadlock, |one| one.deadlocks = vec![deadlock.clone()]);
+    assert_eq!((found.severity, &*found.figure), (Severity::Bad, "deadlock: poster-43 ⇄ auditor-44"));
+    assert_eq!((&*found.culprit, found.look), ("bank 42", Look::Unit("locks -p 42".to_owned())));
+    // It has ended before the last interval.
+    let ended = Resources { deadlocks: vec![deadlock], ..calm_second() };
+    assert_eq!(found_in(&seconds([ended, calm_second()]), &[], false), []);
 }
 
 #[test]

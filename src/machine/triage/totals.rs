@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use crate::machine::deadlocks::Deadlock;
 use crate::machine::memory_limits::MemoryGroup;
 use crate::machine::processes::ProcessUse;
 use crate::machine::resources::{MemoryUse, NetworkCounts, Resources};
@@ -53,6 +54,8 @@ pub struct Totals<'a> {
     pub(crate) processes: Vec<ProcessTotal>,
     /// The time that the figures of processes cover.
     pub(crate) process_seconds: f64,
+    /// The deadlocks at the end.
+    pub(crate) deadlocks: Vec<Deadlock>,
     /// Whether only some processes count, so that figures of the whole machine do not.
     pub(crate) is_narrowed: bool,
     /// The processes with samples.
@@ -109,6 +112,8 @@ impl<'a> Totals<'a> {
                 processes.entry(process.pid).or_default().add(process);
             }
         }
+        let deadlocks = list.last().into_iter().flat_map(|one| &one.deadlocks);
+        out.deadlocks = deadlocks.filter(|one| scope.is_none_or(|pids| pids.contains(&one.pid))).cloned().collect();
         let per = |sum: f64| if out.seconds > 0.0 { sum / out.seconds } else { 0.0 };
         let throttled = throttled.into_iter().map(|(name, (percent, ms))| ThrottledTotal {
             name,

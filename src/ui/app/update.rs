@@ -7,6 +7,7 @@ use crate::event::catalogue::CatalogueEvent;
 use crate::ingest::derived::softirq_times::HandlerTimes;
 use crate::ingest::tracepoints;
 use crate::machine::sampler::HostView;
+use crate::machine::triage::Look;
 use crate::query::{Age, Answer, Question};
 use crate::session::Origin;
 use crate::ui::app::App;
@@ -55,6 +56,7 @@ impl App {
 
     pub(crate) fn go_to_banner(&mut self) {
         match self.model.banner().map(|banner| banner.of) {
+            Some(BannerSubject::Deadlock(pid)) => self.examine(Look::unit("locks", Some(pid))),
             Some(BannerSubject::Unnamed(path)) => self.model.go_to_unnamed(&path),
             Some(BannerSubject::Cut) => self.model.say(":call-graph dwarf,SIZE copies more of each stack"),
             _ => self.views.cpus.go_to_finding(&mut self.model),

@@ -2,6 +2,7 @@
 
 use crate::event::CallGraph;
 use crate::event::callgraph::MAX_STACK;
+use crate::machine::deadlocks::Deadlock;
 use crate::machine::findings::{CpuFinding, FindingKind};
 use crate::panel::unit::percent;
 use crate::profile::frames::SymState;
@@ -26,7 +27,20 @@ impl Model {
     /// Returns the most urgent message that was not dismissed.
     pub(crate) fn banner(&self) -> Option<Banner> {
         let kept = |banner: &Banner| !self.selection.dismissed.contains(&banner.of);
-        self.anomaly().or_else(|| self.unnamed().filter(kept)).or_else(|| self.cut().filter(kept))
+        self.deadlock()
+            .or_else(|| self.anomaly())
+            .or_else(|| self.unnamed().filter(kept))
+            .or_else(|| self.cut().filter(kept))
+    }
+
+    fn deadlock(&self) -> Option<Banner> {
+        let all = &self.context.host.as_ref()?.history.newest()?.deadlocks;
+        let of = |found: &Deadlock| BannerSubject::Deadlock(found.pid);
+        let kept: Vec<&Deadlock> = all.iter().filter(|found| !self.selection.dismissed.contains(&of(found))).collect();
+        let first = kept.first()?;
+        let text = format!("deadlock in {} {}: {}", first.comm, first.pid, first.text());
+        let more = if kept.len() > 1 { format!("  and {} more", kept.len() - 1) } else { String::new() };
+        Some(Banner { text, more, urgent: true, of: of(first) })
     }
 
     fn anomaly(&self) -> Option<Banner> {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use crossterm::event::{Event, KeyCode, KeyEvent, KeyModifiers};
 
 use crate::engine::Request;
+use crate::machine::deadlocks::Deadlock;
 use crate::machine::processes::ProcessUse;
 use crate::machine::resources::{MemoryUse, NetworkCounts, NetworkUse, Resources};
 use crate::machine::sampler::HostView;
@@ -127,6 +128,24 @@ fn enter_starts_a_unit_and_backspace_returns() {
     assert!(app.model.effects.iter().any(|effect| matches!(effect, Effect::Unit(_))));
     press(&mut app, KeyCode::Backspace);
     assert_eq!(app.model.frame.tab, Tab::Overview);
+}
+
+/// A deadlock is a message on every screen until it is dismissed; its key starts `locks` for the process.
+#[test]
+fn a_deadlock_is_a_message_on_every_screen() {
+    let deadlock =
+        Deadlock { pid: 42, comm: "bank".into(), threads: vec![(43, "poster".into()), (44, "auditor".into())] };
+    let mut app = session((80, 24), |one| one.deadlocks = vec![deadlock.clone()]);
+    let text = |app: &App| app.model.banner().map(|banner| banner.text);
+    for key in ['1', '4', '0'] {
+        press(&mut app, KeyCode::Char(key));
+        assert_eq!(text(&app).as_deref(), Some("deadlock in bank 42: poster-43 ⇄ auditor-44"), "{key}");
+    }
+    app.go_to_banner();
+    assert_eq!(app.model.frame.tab, Tab::Units);
+    assert!(app.model.effects.iter().any(|effect| matches!(effect, Effect::Unit(_))));
+    app.model.dismiss();
+    assert_eq!(text(&app), None);
 }
 
 /// `alt-s` saves the snapshot and a page about it.

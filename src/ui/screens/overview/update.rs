@@ -63,7 +63,12 @@ impl App {
             return self.model.say("nothing stands out: 1 shows the functions, M starts a unit");
         };
         self.views.overview.entered += 1;
-        match found.look {
+        self.examine(found.look);
+    }
+
+    /// Goes where a finding is examined.
+    pub(crate) fn examine(&mut self, look: Look) {
+        match look {
             Look::Functions { label, filter } => {
                 if let Some(zoom) = self.model.zoom_of(label, &filter, ZoomTarget::Clause) {
                     self.model.push(zoom);

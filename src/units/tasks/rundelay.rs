@@ -232,7 +232,8 @@ impl RunDelay {
             .right("yielded_ns", "Yielded", 9, |(_, row, _)| by(row, Why::Yielded))
             .right("now_ns", "Now", 8, |(key, ..)| now(*key));
         let missed = note(self.missed, "switch", "not recorded: waits end when their CPU idles");
-        let unwoken = note(self.unwoken, "wake-up", "not recorded: the waits after them are left out");
+        let woken = self.rows.values().map(|row| row[Why::Wakeup as usize].n).sum();
+        let unwoken = sched::note_unwoken(self.unwoken, woken, "the waits after them are left out");
         let note = [missed, unwoken].into_iter().filter(|note| !note.is_empty()).collect::<Vec<_>>().join("; ");
         sheet.panel(if by_cpu { "CPUs" } else { "Threads" }).noted(note)
     }

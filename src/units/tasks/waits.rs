@@ -60,7 +60,8 @@ struct Waits {
     times: ThreadTimes,
     blocked: BlockedTime,
     sampled: FxHashMap<Sampled, u64>,
-    /// Number of sleeps without a recorded wakeup.
+    /// Number of sleeps with and without a recorded wakeup.
+    woken: u64,
     unwoken: u64,
     /// Whether only some CPUs count, so that the parts are not the whole time.
     is_of_cpus: bool,
@@ -137,6 +138,7 @@ impl Unit for Waits {
             Some(SchedEvent::Wakeup(wakeup)) => {
                 self.blocked.woken(wakeup, hit, cx);
                 if cx.follows(wakeup.tid) {
+                    self.woken += 1;
                     self.times.wake(wakeup.tid, hit.time, hit.role == 2, cx.counts(wakeup.cpu));
                 }
             }
@@ -183,7 +185,7 @@ impl Unit for Waits {
     fn reset(&mut self, now: u64) {
         self.blocked.reset(now);
         self.times.reset(now);
-        self.unwoken = 0;
+        (self.woken, self.unwoken) = (0, 0);
         self.sampled.clear();
     }
 }

@@ -3,8 +3,10 @@
 use std::sync::Arc;
 
 use crate::event::format::Format;
+use crate::panel::unit;
 
 use crate::units::kit::field::{Num, Text};
+use crate::units::kit::tables::columns::note;
 use crate::units::kit::{EventRequest, ThreadNames, UnitSample};
 
 pub(crate) const SWITCH: &str = "sched:sched_switch";
@@ -60,6 +62,13 @@ impl SchedSwitch {
         let prev = current.filter(|tid| *tid != came)?;
         Some(Self { prev, prev_state: state::UNTOLD, next: came })
     }
+}
+
+/// Describes wake-ups that the tracepoints missed, as some kernels omit those on idle CPUs: their number, their share of
+/// all, and the effect. Empty if there are none.
+pub(crate) fn note_unwoken(unwoken: u64, woken: u64, effect: &str) -> String {
+    let share = unit::percent(100.0 * unwoken as f64 / unwoken.saturating_add(woken).max(1) as f64);
+    note(unwoken, "wake-up", &format!("({share}) not recorded: {effect}"))
 }
 
 /// Bits of `common_flags` (TRACE_FLAG_* in include/linux/trace_events.h).
@@ -185,6 +194,13 @@ impl SchedReader {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn missed_wakeups_are_a_share() {
+        assert_eq!(note_unwoken(0, 0, "left out"), "");
+        assert_eq!(note_unwoken(1, 3, "left out"), "1 wake-up (25.0 %) not recorded: left out");
+        assert_eq!(note_unwoken(4, 0, "left out"), "4 wake-ups (100.0 %) not recorded: left out");
+    }
 
     #[test]
     fn flags_tell_the_context() {

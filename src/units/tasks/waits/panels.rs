@@ -11,6 +11,7 @@ use crate::panel::{Rows, unit};
 use crate::session::DsoKind;
 use crate::units::kit::prelude::*;
 use crate::units::kit::tables::containers;
+use crate::units::kit::waits::sched;
 
 use super::Waits;
 use super::parts::{PARTS, TimePart};
@@ -179,7 +180,7 @@ impl Waits {
         let (depth, more) = (shown.iter().map(|row| row.depth).collect(), rows.len() - shown.len());
         let rows = Rows { depth, more, is_folded: true, ..table };
         let dropped = note(self.times.dropped, "thread", "left out: more than can be kept");
-        let unwoken = note(self.unwoken, "wake-up", "not recorded: those sleeps count until the thread runs");
+        let unwoken = sched::note_unwoken(self.unwoken, self.woken, "those sleeps count until the thread runs");
         let notes = [dropped, unwoken].into_iter().filter(|note| !note.is_empty()).collect::<Vec<_>>();
         Panel::new("Threads", Body::Tree(rows)).noted(notes.join("; "))
     }

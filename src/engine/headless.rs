@@ -211,6 +211,7 @@ impl HeadlessState<'_> {
     fn cut(&mut self, core: &mut IngestState, end: u64) {
         core.units.stand_at(end);
         let (_, end) = core.units.span(end);
+        core.pin_data();
         name_all(core, &mut self.resolver, &mut self.notes);
         let wall_start = core.summary.wall_start(core.times.start);
         let (start, points) = (core.times.start, core.units.take_points());

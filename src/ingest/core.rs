@@ -198,6 +198,11 @@ impl IngestState {
         self.units.bind(event, (&desc.name, replaced), format.as_ref());
     }
 
+    /// Keeps the addresses of data whose variables units name, before names are looked up.
+    pub(crate) fn pin_data(&mut self) {
+        self.units.pin_data(&mut self.session, &mut self.profile);
+    }
+
     /// Returns the units' answers; if one is chosen, only its panels are computed.
     pub fn unit_answers(&mut self, chosen: Option<u64>) -> Vec<UnitAnswer> {
         let mut answers = self.units.answers(&self.session, &self.profile, self.times.start, chosen);

@@ -160,6 +160,7 @@ impl Ingest {
                 },
             );
         }
+        self.core.pin_data();
     }
 
     /// Returns the time up to which all inputs that are not quiet are complete; if all are quiet, the latest of any.

@@ -8,7 +8,7 @@ use crate::profile::{Profile, RetainedStack};
 use crate::record::kinds::misc;
 use crate::record::sample::CONTEXT_USER;
 use crate::record::{self, Record};
-use crate::session::Session;
+use crate::session::{Origin, Session};
 use crate::source::CpuCount;
 use crate::source::live::Target;
 use crate::units::kit::field::Num;
@@ -235,6 +235,20 @@ impl Units {
         self.chain.extend_from_slice(&caller.to_le_bytes());
         self.chain.extend_from_slice(&sample.chain[8 * at..]);
         profile.pin(session, &record::Sample { chain: &self.chain, ..*sample }, mode)
+    }
+
+    /// Keeps the addresses of data whose variables units name.
+    pub(super) fn pin_data(&mut self, session: &mut Session, profile: &mut Profile) {
+        let now = self.now;
+        for running in &mut self.list {
+            running.unit.pin_data(now, &mut |pid, addr| {
+                if session.origin() == Origin::Live && !session.places(pid).knows_user() {
+                    // A process that is blocked since before the start has no record.
+                    session.task(pid, pid);
+                }
+                profile.pin_data(session, pid, addr)
+            });
+        }
     }
 
     fn saw(&mut self, cpu: u32, time: u64) {

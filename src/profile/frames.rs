@@ -35,7 +35,8 @@ pub struct Frame {
     pub map: MapId,
     /// Whether `ip` is a return address, so that the call is just before it.
     pub caller: bool,
-    /// The sampled address, in its process or in the kernel.
+    /// The sampled address, in its process or in the kernel; the address of a variable is marked
+    /// ([`crate::symbols::objects::data_address`]).
     pub ip: u64,
 }
 

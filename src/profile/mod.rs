@@ -46,6 +46,7 @@ use crate::perfdata::{EventDesc, EventUnit};
 use crate::record::Sample;
 use crate::session::dso::Dsos;
 use crate::session::{Session, TaskId};
+use crate::symbols::objects::data_address;
 
 pub use columns::{Acc, CHUNK, Chunk};
 pub use frames::{Frame, FrameId, Frames, Sym, SymId};
@@ -213,6 +214,14 @@ impl Profile {
     pub(crate) fn pin(&mut self, session: &Session, sample: &Sample<'_>, mode: u16) -> RetainedStack {
         let node = self.stack(session, sample, mode);
         self.pins.hold(node)
+    }
+
+    /// Keeps an address of a process's data as a stack of one frame, which gets the name of the variable there. Returns
+    /// the empty stack if no file can have it.
+    pub(crate) fn pin_data(&mut self, session: &Session, pid: i32, addr: u64) -> RetainedStack {
+        let Some((map, at)) = session.places(pid).data(addr) else { return RetainedStack::NONE };
+        let frame = self.frames.intern(Frame { map, caller: false, ip: data_address(at) });
+        self.pins.hold(self.trie.child(NodeId::ROOT, frame))
     }
 
     /// Keeps addresses outside all mappings as frames, for output of chains as recorded.

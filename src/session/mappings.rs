@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use super::space::AddressSpace;
-use super::{Dsos, MapId};
+use super::{DsoKind, Dsos, MapId};
 
 /// The mappings of a process and of the kernel at a moment.
 #[derive(Debug)]
@@ -48,6 +48,15 @@ impl<'a> Mappings<'a> {
     /// Returns the range of addresses around the last user address that are in the same mapping or gap.
     pub(crate) fn around_user(&self) -> Range<u64> {
         self.last_user.range.clone()
+    }
+
+    /// Returns the mapping of a file's code before an address of data, and the address relative to the representative
+    /// mapping. Data follows the code of its file at a fixed distance; the file's program headers say whether it
+    /// contains the address at all.
+    pub(crate) fn data(&self, addr: u64) -> Option<(MapId, u64)> {
+        let is_file = |map: &MapId| self.dsos.of_map(*map).kind == DsoKind::File;
+        let map = self.user?.maps_before(addr).find(is_file)?;
+        Some(self.dsos.shared(map, addr))
     }
 
     pub(crate) fn kernel(&mut self, ip: u64) -> (MapId, u64) {

@@ -78,6 +78,12 @@ impl<M: Copy + PartialEq> AddressSpace<M> {
         }
     }
 
+    /// Returns the mappings that begin at or before an address, the nearest first.
+    pub(super) fn maps_before(&self, ip: u64) -> impl Iterator<Item = M> + '_ {
+        let after = self.entries.partition_point(|e| e.start <= ip);
+        self.entries[..after].iter().rev().map(|e| e.map)
+    }
+
     /// Returns the mappings, each once, in address order.
     pub(crate) fn maps(&self) -> impl Iterator<Item = M> + '_ {
         let mut last = None;

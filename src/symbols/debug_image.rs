@@ -200,13 +200,14 @@ impl Image {
         }
     }
 
-    /// Returns functions and data objects: of the debug file, the symbol table, or the exported symbols.
-    pub(crate) fn objects(&self, purse: &mut UnpackBudget) -> Result<SymbolTable, ElfError> {
+    /// Returns functions and data objects in some segments: of the debug file, the symbol table, or the exported
+    /// symbols.
+    pub(crate) fn objects(&self, segments: &ElfSegments, purse: &mut UnpackBudget) -> Result<SymbolTable, ElfError> {
         let debug = self.debug.iter().map(|(bytes, _)| (bytes, SymbolSection::All));
         let own = [(&self.bytes, SymbolSection::All), (&self.bytes, SymbolSection::Dynamic)];
         let mut last = SymbolTable::default();
         for (bytes, kind) in debug.chain(own) {
-            last = elf::symbols(bytes, kind, &self.segments, true, purse)?;
+            last = elf::symbols(bytes, kind, segments, true, purse)?;
             if !last.is_empty() {
                 break;
             }

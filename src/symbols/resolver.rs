@@ -11,6 +11,7 @@ use super::moved_text::MovedText;
 use super::names::demangle::{NameForm, demangle};
 use super::names::kallsyms::Kallsyms;
 use super::names::loaded::{FileRead, LoadedFiles, Symbolized};
+use super::names::objects::{self, Variables};
 use super::names::shipped;
 use super::names::table::{Symbol, SymbolTable};
 use super::options::{MAX_FILES, SymbolOptions};
@@ -43,6 +44,7 @@ enum Holder {
     File(Key),
     Jit(DsoId),
     Moved(DsoId),
+    Variables(DsoId),
 }
 
 /// The chain of name sources, owned by one thread.
@@ -56,6 +58,8 @@ pub struct Resolver {
     pub(crate) jits: Jits,
     /// Program text moved to anonymous memory, by the DSO of that memory.
     moved: FxHashMap<DsoId, MovedText>,
+    /// The static variables of files; `None` if they cannot be read.
+    variables: FxHashMap<DsoId, Option<Variables>>,
     shares: Shares<Holder>,
     pub(crate) found: Findings,
 }
@@ -84,6 +88,7 @@ impl Resolver {
             files: FxHashMap::default(),
             jits: Jits::default(),
             moved: FxHashMap::default(),
+            variables: FxHashMap::default(),
             found: Findings::default(),
         }
     }
@@ -116,11 +121,17 @@ impl Resolver {
             self.files.remove(&key);
             self.shares.give_back(Holder::File(key));
         }
+        self.variables.remove(&dso.id);
+        self.shares.give_back(Holder::Variables(dso.id));
         self.found.problems.retain(|(of, _)| *of != dso.id);
     }
 
-    /// Returns the function at an address of a DSO. [`crate::session::maps::Map::to_dso`] converts addresses.
+    /// Returns the function at an address of a DSO, or the variable at one that [`objects::data_address`] has marked.
+    /// [`crate::session::maps::Map::to_dso`] converts addresses.
     pub fn resolve(&mut self, dso: &Dso, addr: u64) -> Option<Symbolized> {
+        if let (DsoKind::File, Some(at)) = (dso.kind, objects::unmarked(addr)) {
+            return self.variable(dso, at);
+        }
         let form = self.options.form;
         match dso.kind {
             DsoKind::Kernel | DsoKind::Module => {
@@ -219,6 +230,21 @@ impl Resolver {
         found
     }
 
+    fn variable(&mut self, dso: &Dso, at: u64) -> Option<Symbolized> {
+        let (form, holder) = (self.options.form, Holder::Variables(dso.id));
+        self.shares.ask(holder);
+        if !self.variables.contains_key(&dso.id) {
+            let (of, options, mut purse) = (dso.clone(), self.options.clone(), self.purse());
+            let read = run_isolated(move || Variables::read(&of, &options, &mut purse)).ok().flatten();
+            if let Some((variables, user)) = &read {
+                self.shares.hold(holder, *user, variables.memory());
+            }
+            self.variables.insert(dso.id, read.map(|(variables, _)| variables));
+            self.make_room();
+        }
+        self.variables.get(&dso.id)?.as_ref()?.find(at, form)
+    }
+
     fn visited(&mut self, visit: JitVisit) {
         self.shares.hold(Holder::Jit(visit.dso), visit.user, visit.memory);
         self.found.problems.extend(visit.result.err().map(|why| (visit.dso, why.into())));
@@ -228,7 +254,8 @@ impl Resolver {
 
     /// Looks up several addresses in one batch per DSO.
     pub(crate) fn prepare<'a>(&mut self, places: impl Iterator<Item = (&'a Dso, u64)>) {
-        let places: Vec<(&Dso, u64)> = places.filter(|(dso, _)| dso.kind == DsoKind::File).collect();
+        let is_function = |(dso, addr): &(&Dso, u64)| dso.kind == DsoKind::File && objects::unmarked(*addr).is_none();
+        let places: Vec<(&Dso, u64)> = places.filter(is_function).collect();
         let form = self.options.form;
         for of in places.chunk_by(|a, b| a.0.id == b.0.id) {
             self.ask(of[0].0, |loaded| loaded.prepare(of.iter().map(|(_, addr)| *addr), form).map(|()| None));
@@ -290,6 +317,7 @@ impl Resolver {
             match holder {
                 Holder::File(key) => drop(self.files.remove(&key)),
                 Holder::Moved(dso) => drop(self.moved.remove(&dso)),
+                Holder::Variables(dso) => drop(self.variables.remove(&dso)),
                 Holder::Jit(dso) => self.jits.rest(dso, self.options.live),
             }
         }

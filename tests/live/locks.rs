@@ -6,6 +6,7 @@ use std::process::{Command, Stdio};
 use serde_json::Value;
 
 use crate::common::process::{Running, until, with_time};
+use crate::common::{program, run};
 use crate::compiled::{CompiledProgram, unit_answer};
 
 /// Thread "holder" burns CPU time with a mutex, two threads want it, and write down how long they waited. Or two threads
@@ -103,7 +104,7 @@ fn a_mutex_has_its_waits_and_its_holder() {
         let seconds = seconds.to_string();
         let panels = panels(&["--", &contend, "mutex", &seconds, &truth.display().to_string()]);
         let rows = panels[0]["rows"].as_array().expect("rows");
-        let row = rows.iter().find(|row| begins(&row["lock"], "want_lock ")).ok_or(format!("{rows:?}"))?;
+        let row = rows.iter().find(|row| row["lock"] == "one").ok_or(format!("{rows:?}"))?;
         let waited = row["waited_ns"].as_f64().unwrap_or(0.0) / 1e6;
         let expected = read(&truth);
         let is_right = (waited / expected - 1.0).abs() < 0.02
@@ -139,8 +140,22 @@ fn a_deadlock_is_found_also_if_it_is_old() {
     with_time(&[1, 4, 10], |seconds| {
         let panels = panels(&["-p", &pid.to_string(), "--duration", &seconds.to_string()]);
         let note = panels[0]["note"].as_str().unwrap_or_default();
+        let names_locks = panels[0]["rows"]
+            .as_array()
+            .is_some_and(|rows| ["one", "other"].iter().all(|lock| rows.iter().any(|row| row["lock"] == *lock)));
         let is_right = note.starts_with("deadlock: ") && names(note, "poster-") && names(note, "auditor-");
-        if is_right { Ok(()) } else { Err(format!("{panels:?}")) }
+        if is_right && names_locks { Ok(()) } else { Err(format!("{panels:?}")) }
+    });
+    // Without the unit, the figures of /proc have it.
+    with_time(&[4, 10, 20], |seconds| {
+        let page = run(program().args(["digest", "--for", &format!("{seconds}s"), "--format", "json"])).stdout;
+        let page: Value = serde_json::from_slice(&page).expect("JSON");
+        let findings = page["findings"].as_array().expect("a list");
+        let is_it = |one: &Value| {
+            let figure = one["figure"].as_str().unwrap_or_default();
+            one["cause"] == "deadlock" && names(figure, "poster-") && names(figure, "auditor-")
+        };
+        if findings.iter().any(is_it) { Ok(()) } else { Err(format!("{findings:?}")) }
     });
     drop(child);
     with_time(&[4, 10, 20], |seconds| {

@@ -3,6 +3,7 @@
 use rustc_hash::FxHashSet;
 
 use crate::panel::Panel;
+use crate::profile::RetainedStack;
 use crate::record::Record;
 
 use super::options::scope::{Scope, may_be_sampled};
@@ -157,6 +158,11 @@ impl FilteredUnit {
     /// Returns why nothing was seen, if no requested sample can have arrived.
     pub fn why_empty(&self) -> Option<&'static str> {
         self.wants_guests.then_some(NO_GUESTS)
+    }
+
+    /// Lets the unit keep addresses of data, as in [`Unit::pin_data`].
+    pub fn pin_data(&mut self, now: u64, pin: &mut dyn FnMut(i32, u64) -> RetainedStack) {
+        self.unit.pin_data(now, pin);
     }
 
     /// Lets the unit query state that no record provided, before panels are made.

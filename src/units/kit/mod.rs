@@ -35,7 +35,7 @@ pub use figures::histogram::Stats;
 pub use figures::points::Points;
 pub(crate) use figures::{grid::Grid, slowest::Slowest, top_n::TopN};
 pub use filtered::FilteredUnit;
-pub use moment::Moment;
+pub use moment::{Moment, Variable};
 pub use names::ThreadNames;
 pub(crate) use options::detail::CaseDetail;
 pub use options::inputs::{Finding, UnitInputs};
@@ -425,6 +425,10 @@ pub trait Unit: CopyUnit + Send + Sync {
     fn loss_text(&self) -> &'static str {
         "counts are too low"
     }
+
+    /// Keeps addresses of data, whose variables the panels name ([`Moment::variable`]): `pin` takes a process and an
+    /// address. Called after each batch of records, up to the time `now`.
+    fn pin_data(&mut self, _now: u64, _pin: &mut dyn FnMut(i32, u64) -> RetainedStack) {}
 
     /// Called before panels are made: the last chance to query state that no record provided.
     fn settle(&mut self, _cx: &mut Context<'_>) {}

@@ -32,6 +32,17 @@ pub struct Moment<'a> {
     pub look: &'a ViewState,
 }
 
+/// A static variable that contains an address.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Variable {
+    /// Its name, demangled.
+    pub name: Arc<str>,
+    /// The bytes from its start to the address.
+    pub offset: u64,
+    /// Its size in bytes.
+    pub size: u64,
+}
+
 impl Moment<'_> {
     /// Returns the selected row of a panel by its index.
     pub fn selected(&self, panel: usize) -> Option<u64> {
@@ -67,6 +78,20 @@ impl Moment<'_> {
             return comm;
         }
         format!("{comm}-{tid}").into()
+    }
+
+    /// Returns the variable at an address of data that [`super::Unit::pin_data`] has kept, once its name is known.
+    pub fn variable(&self, pin: RetainedStack) -> Option<Variable> {
+        let node = self.profile.pins.node(pin);
+        if node == NodeId::ROOT {
+            return None;
+        }
+        let (frame, frames) = (self.profile.trie.frame(node), &self.profile.frames);
+        if frames.syms()[frame.0 as usize] == u32::MAX {
+            return None;
+        }
+        let (sym, (_, at)) = (frames.sym(frames.sym_of(frame)), frames.get(frame).place(&self.session.dsos));
+        Some(Variable { name: sym.function.clone()?, offset: at.wrapping_sub(sym.start), size: sym.size })
     }
 
     /// Returns the functions of a stack, root first.

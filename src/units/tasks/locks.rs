@@ -21,20 +21,23 @@ pub(crate) const SPEC: Spec = Spec {
     about: "locks: how long threads wait for each, who holds it and does what meanwhile, chains and deadlocks",
     words: "lock mutex contention holder owner futex deadlock gil rwlock monitor spinlock semaphore blocked wait hang \
             stuck slow",
-    help: "A row is a lock by its address: a futex of a process, or a lock of the kernel. Its name is the function that \
-           takes it, and its kind follows from the functions in which threads wait. Waited is the time in futex calls, \
-           from the call to its return, and includes waits that have not ended; the time after the release is 'until \
-           running'. The holder of a wait is the thread that released the lock, with its stack at that time. Each part \
-           of a wait belongs to the next release, so that a wait may have several holders. While nothing is released, \
-           the holder is the owner in glibc's mutexes and in futexes with priority inheritance; such a name has the \
-           mark 'as the lock says', because the program may write anything there, and is used only if it is a thread \
-           of the process. Chain shows for the selected lock what its holders did while others waited: functions that \
-           they ran (samples of a clock, -F, 99 Hz), places where they slept, and locks that they waited for, with the \
-           holders of these. Threads that wait for each other in a circle for 100 ms are reported as a deadlock. \
-           Condition variables, semaphores and joins come after the locks: their 'holder' is the thread that signaled. \
-           Kernel locks need the events lock:contention_begin and _end (Linux 5.19); spinlocks have no holder, because \
-           no thread is woken. Recordings need the events syscalls:sys_enter_futex, syscalls:sys_exit_futex, \
-           sched:sched_switch and sched:sched_waking with stacks (record -g).",
+    help: "A row is a lock by its address: a futex of a process, or a lock of the kernel. Its name is the static \
+           variable that contains it, with the offset of a member (queue+0x28), or else the function that takes it, \
+           with its address; names of variables need the symbol table of the file. The functions that take them \
+           distinguish the monitors and locks of Java. Its kind follows from the functions in which threads wait. \
+           Waited is the time in futex calls, from the call to its return, and includes waits that have not ended; \
+           the time after the release is 'until running'. The holder of a wait is the thread that released the lock, \
+           with its stack at that time. Each part of a wait belongs to the next release, so that a wait may have \
+           several holders. While nothing is released, the holder is the owner in glibc's mutexes and in futexes with \
+           priority inheritance; such a name has the mark 'as the lock says', because the program may write anything \
+           there, and is used only if it is a thread of the process. Chain shows for the selected lock what its \
+           holders did while others waited: functions that they ran (samples of a clock, -F, 99 Hz), places where \
+           they slept, and locks that they waited for, with the holders of these. Threads that wait for each other in \
+           a circle for 100 ms are reported as a deadlock. Condition variables, semaphores and joins come after the \
+           locks: their 'holder' is the thread that signaled. Kernel locks need the events lock:contention_begin and \
+           _end (Linux 5.19); spinlocks have no holder, because no thread is woken. Recordings need the events \
+           syscalls:sys_enter_futex, syscalls:sys_exit_futex, sched:sched_switch and sched:sched_waking with stacks \
+           (record -g).",
     example: "perfprof-tui locks -p 1234",
     output: "\
 $ perfprof-tui locks -p 4733 --batch --duration 3 --panel Locks
@@ -310,6 +313,10 @@ impl Unit for Locks {
 
     fn loss_text(&self) -> &'static str {
         "waits open at that time are left out"
+    }
+
+    fn pin_data(&mut self, now: u64, pin: &mut dyn FnMut(i32, u64) -> RetainedStack) {
+        self.user.pin_longest(panels::MOST_ROWS, now, pin);
     }
 
     fn panels(&mut self, at: &Moment<'_>) -> Vec<Panel> {

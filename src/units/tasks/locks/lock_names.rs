@@ -5,6 +5,7 @@ use std::sync::Arc;
 use crate::panel::stacks::FrameName;
 use crate::record::interpreted::Language;
 use crate::session::DsoKind;
+use crate::units::kit::Variable;
 
 use super::lock_table::LockKey;
 
@@ -14,6 +15,10 @@ pub(crate) struct LockName {
     pub(crate) kind: Arc<str>,
     /// The function that takes the lock; empty if the stack does not reach it.
     pub(super) taken_in: Arc<str>,
+    /// The static variable that contains the lock, with the lock's offset in it; empty if there is none.
+    pub(super) variable: Arc<str>,
+    /// The bytes from the start of the lock to its futex, if the lock is a whole variable.
+    pub(super) within: u64,
     /// Whether threads wait there for work or for each other's end, as at a condition variable.
     pub(crate) is_queue: bool,
 }
@@ -21,6 +26,12 @@ pub(crate) struct LockName {
 /// Kinds of locks with several words.
 pub(super) const CONDITION: &str = "condition variable";
 pub(super) const GLOBAL: &str = "Python's global lock";
+/// Kinds of locks for which each waiting thread has a futex of its own.
+const MONITOR: &str = "Java monitor";
+const JAVA_LOCK: &str = "Java lock";
+/// Kinds whose locks have futexes at several offsets, and the bytes of the largest, glibc's `pthread_rwlock_t`.
+const SEVERAL_WORDS: &[&str] = &["rwlock", CONDITION, "semaphore", "barrier"];
+const LARGEST: u64 = 56;
 
 /// Parts of function names that tell the kind, and whether it is a queue. The outermost function of a wait decides:
 /// CPython's lock is a mutex with a condition variable.
@@ -62,10 +73,20 @@ const KINDS: &[(&str, &str, bool)] = &[
     ("std::mutex", "mutex", false),
     ("std::shared_mutex", "rwlock", false),
     ("std::condition_variable", "condition variable", true),
-    ("ObjectMonitor::enter", "Java monitor", false),
+    ("ObjectMonitor::enter", MONITOR, false),
+    ("ObjectMonitor::EnterI", MONITOR, false),
+    ("ObjectMonitor::ReenterI", MONITOR, false),
     ("ObjectMonitor::wait", "Java wait", true),
+    ("JVM_MonitorWait", "Java wait", true),
+    ("java.lang.Object.wait", "Java wait", true),
     ("Parker::park", "Java park", true),
     ("Unsafe_Park", "Java park", true),
+    ("Unsafe.park", "Java park", true),
+    ("LockSupport.park", "Java park", true),
+    ("ConditionObject.await", "Java wait", true),
+    ("Synchronizer.acquire", JAVA_LOCK, false),
+    ("ReentrantLock", JAVA_LOCK, false),
+    ("ReentrantReadWriteLock", JAVA_LOCK, false),
     ("Monitor::", "JVM monitor", true),
     ("Mutex::lock", "mutex", false),
     ("runtime.lock", "Go runtime lock", false),
@@ -87,6 +108,14 @@ const WRAPPERS: &[&str] = &[
     "lock_contended",
     "runtime.",
     "do_sem_wait",
+    "PlatformEvent::park",
+    "ObjectSynchronizer::",
+    "monitorenter",
+    "monitor_enter",
+    "complete_monitor_locking",
+    "StubRoutines",
+    "AbstractOwnableSynchronizer",
+    "AbstractQueuedSynchronizer",
 ];
 
 /// Functions of the kernel that wait for its locks.
@@ -176,14 +205,33 @@ impl LockName {
         let is_wait = |frame: &&FrameName| KERNEL_WAITS.iter().any(|part| frame.text.contains(part));
         let taker = frames.iter().rev().take_while(|frame| frame.kind.is_kernel()).find(|frame| !is_wait(frame));
         let taken_in = taker.map(|frame| frame.text.clone()).unwrap_or_default();
-        Self { kind: format!("{kind}{mode}").into(), taken_in, is_queue: false }
+        Self { kind: format!("{kind}{mode}").into(), taken_in, ..Self::default() }
     }
 
-    /// Returns the taker and the address.
+    /// Returns whether the lock is the same for all waits in its taker: its futexes belong to the waiting threads.
+    pub(super) fn is_of_taker(&self) -> bool {
+        [MONITOR, JAVA_LOCK].contains(&&*self.kind) && !self.taken_in.is_empty()
+    }
+
+    /// Adds the variable that contains the lock's futex. The interpreter's lock keeps its name.
+    pub(super) fn in_variable(self, variable: &Variable) -> Self {
+        let Variable { name, offset, size } = variable;
+        let has_several = SEVERAL_WORDS.iter().any(|kind| self.kind.starts_with(kind));
+        match *offset {
+            _ if &*self.kind == GLOBAL => self,
+            within if has_several && *size <= LARGEST => Self { variable: name.clone(), within, ..self },
+            0 => Self { variable: name.clone(), ..self },
+            offset => Self { variable: format!("{name}+{offset:#x}").into(), ..self },
+        }
+    }
+
+    /// Returns the variable; if there is none, the taker and the address.
     pub(super) fn text(&self, key: LockKey) -> String {
-        match self.taken_in.is_empty() {
-            true => format!("{:#x}", key.address),
-            false => format!("{} {:#x}", self.taken_in, key.address),
+        match (self.variable.is_empty(), self.taken_in.is_empty()) {
+            (false, _) => self.variable.to_string(),
+            (true, true) => format!("{:#x}", key.address),
+            (true, false) if self.is_of_taker() => self.taken_in.to_string(),
+            (true, false) => format!("{} {:#x}", self.taken_in, key.address),
         }
     }
 }
@@ -212,6 +260,35 @@ mod tests {
                 "runtime.futex < runtime.futexsleep < runtime.notesleep < runtime.mPark < runtime.stopm < runtime.schedule",
                 "idle Go worker",
                 "",
+                true,
+            ),
+            (
+                "__futex_abstimed_wait < pthread_cond_wait < os::PlatformEvent::park < ObjectMonitor::EnterI < \
+                 ObjectMonitor::enter < ObjectSynchronizer::enter < InterpreterRuntime::monitorenter < Shop.order",
+                "Java monitor",
+                "Shop.order",
+                false,
+            ),
+            (
+                "pthread_cond_wait < os::PlatformEvent::park < ObjectMonitor::wait < JVM_MonitorWait < \
+                 java.lang.Object.wait < Shop.await",
+                "Java wait",
+                "Shop.await",
+                true,
+            ),
+            (
+                "pthread_cond_wait < Parker::park < Unsafe_Park < jdk.internal.misc.Unsafe.park < \
+                 java.util.concurrent.locks.LockSupport.park < \
+                 java.util.concurrent.locks.AbstractQueuedSynchronizer.acquire < \
+                 java.util.concurrent.locks.ReentrantLock.lock < Shop.pay",
+                "Java lock",
+                "Shop.pay",
+                false,
+            ),
+            (
+                "pthread_cond_wait < os::PlatformEvent::park < JavaThread::sleep",
+                "condition variable",
+                "JavaThread::sleep",
                 true,
             ),
             ("", "futex", "", false),
@@ -261,5 +338,23 @@ mod tests {
         let key = LockKey { space: 0, address: 0x1000 };
         assert_eq!(of(2).text(key), "do_user_addr_fault 0x1000");
         assert_eq!(LockName::of_kernel(&FrameName::parse_all("main"), 1).text(key), "0x1000");
+    }
+
+    #[test]
+    fn a_lock_in_a_variable_has_its_name() {
+        let key = LockKey { space: 1, address: 0x1000 };
+        let text = |stack: &str, offset, size| {
+            let variable = Variable { name: "queue".into(), offset, size };
+            let name = LockName::of_futex(&FrameName::parse_all(stack)).in_variable(&variable);
+            (name.text(key), name.within)
+        };
+        let mutex = "__lll_lock_wait < pthread_mutex_lock < take";
+        assert_eq!(text(mutex, 0, 40), ("queue".to_owned(), 0));
+        assert_eq!(text(mutex, 0x28, 400), ("queue+0x28".to_owned(), 0));
+        // Both words of a lock have its name.
+        let rwlock = "__futex_abstimed_wait < pthread_rwlock_wrlock < put";
+        assert_eq!([8, 12].map(|word| text(rwlock, word, 56)), [8, 12].map(|word| ("queue".to_owned(), word)));
+        assert_eq!(text(rwlock, 0x48, 400), ("queue+0x48".to_owned(), 0));
+        assert_eq!(text("pthread_cond_timedwait < take_gil", 0x48, 40), ("0x1000".to_owned(), 0));
     }
 }

@@ -1,5 +1,7 @@
 //! Waits for locks and their holders: the time between two releases belongs to the thread that released last.
 
+use std::hash::Hash;
+
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::profile::RetainedStack;
@@ -30,6 +32,8 @@ pub(super) struct Lock {
     pub(super) flags: u32,
     /// Whether threads wait for the end of another one.
     pub(super) is_end: bool,
+    /// The kept address ([`crate::units::kit::Unit::pin_data`]).
+    pub(super) variable: Option<RetainedStack>,
     pub(super) waits: Stats,
     pub(super) sites: FxHashMap<ThreadStack, (u64, u64)>,
     /// Time by the thread that held it, with the stack of its release.
@@ -76,9 +80,13 @@ impl Waiting {
     }
 }
 
-/// Limits of locks, and of distinct threads with stacks of one lock; further ones are counted without a stack.
+/// Limits of locks, and of distinct threads with stacks of one lock; further ones are counted without a stack, and beyond
+/// the limit of threads as [`OTHERS`].
 const MOST_LOCKS: usize = 1 << 16;
 const MOST_STACKS: usize = 1 << 12;
+const MOST_THREADS: usize = 1 << 14;
+/// The number of all threads beyond the limit: that of the idle task, which waits for no lock and holds none.
+pub(super) const OTHERS: i32 = 0;
 /// Limit of waiting threads, and of locks that a thread holds.
 const MOST_WAITING: usize = 1 << 20;
 const MOST_HELD: usize = 64;
@@ -147,7 +155,7 @@ impl LockTable {
             Some(_) => of.contradicted += 1,
             None => {}
         }
-        *bounded(&mut of.holders, (by, stack)) += ns;
+        *bounded(&mut of.holders, (by, stack), RetainedStack::NONE) += ns;
         self.set_owner(lock, None);
     }
 
@@ -157,7 +165,7 @@ impl LockTable {
         let ns = wait.took(now, self.start);
         let of = self.locks.get_mut(&wait.lock)?;
         of.waits.add(ns);
-        let site = bounded(&mut of.sites, (tid, wait.stack));
+        let site = bounded(&mut of.sites, (tid, wait.stack), RetainedStack::NONE);
         *site = (site.0 + ns, site.1 + 1);
         of.ready += wait.released.map_or(0, |released| now.saturating_sub(released.max(self.start)));
         Some((wait, ns))
@@ -187,7 +195,7 @@ impl LockTable {
             let Some(of) = self.locks.get_mut(lock).filter(|of| !of.waiters.is_empty()) else { continue };
             let ns = until.saturating_sub(since.max(of.since).max(self.start));
             if ns > 0 {
-                *bounded(&mut of.deeds, (tid, deed)) += ns;
+                *bounded(&mut of.deeds, (tid, deed), Deed::Ran(RetainedStack::NONE)) += ns;
             }
         }
     }
@@ -268,12 +276,31 @@ impl LockTable {
         self.dropped = 0;
         self.locks.retain(|_, of| !of.waiters.is_empty());
         for of in self.locks.values_mut() {
-            let Lock { flags, is_end, owner, since, blocked, .. } = *of;
+            let Lock { flags, is_end, variable, owner, since, blocked, .. } = *of;
             let waiters = std::mem::take(&mut of.waiters);
-            *of = Lock { flags, is_end, waiters, owner, since, blocked, counted: now, ..Lock::default() };
+            *of = Lock { flags, is_end, variable, waiters, owner, since, blocked, counted: now, ..Lock::default() };
         }
         let locks = &self.locks;
         self.held.values_mut().for_each(|held| held.retain(|lock| locks.contains_key(lock)));
+    }
+
+    /// Returns the time of a lock's waits, including those that have not ended.
+    pub(super) fn waited(&self, of: &Lock, now: u64) -> u64 {
+        of.waits.sum.saturating_add(self.open(of, now).map(|(.., ns)| ns).sum())
+    }
+
+    /// Keeps the addresses of the locks with the longest waits; only these are shown by name.
+    pub(super) fn pin_longest(&mut self, most: usize, now: u64, pin: &mut dyn FnMut(i32, u64) -> RetainedStack) {
+        let all = self.locks.iter().map(|(key, of)| (self.waited(of, now), of.variable.is_some(), *key));
+        let mut all: Vec<(u64, bool, LockKey)> = all.collect();
+        if all.len() > most {
+            all.select_nth_unstable_by(most, |a, b| b.cmp(a));
+            all.truncate(most);
+        }
+        for (_, _, key) in all.into_iter().filter(|(_, is_pinned, _)| !is_pinned) {
+            let stack = pin(key.space, key.address);
+            self.locks.get_mut(&key).into_iter().for_each(|of| of.variable = Some(stack));
+        }
     }
 
     /// Returns the open waits of a lock: thread, wait and its time up to now.
@@ -286,27 +313,12 @@ impl LockTable {
 /// A circle of waits is a deadlock if each wait is at least this long: an owner may be outdated for a moment.
 const SURE_NS: u64 = 100_000_000;
 
-/// Returns an entry; that of the thread alone if there are too many.
-fn bounded<K: Eq + std::hash::Hash + Unstacked, V: Default>(map: &mut FxHashMap<K, V>, key: K) -> &mut V {
-    let key = if map.len() >= MOST_STACKS && !map.contains_key(&key) { key.unstacked() } else { key };
+/// Returns an entry; if there are too many, that of the thread alone, and then that of [`OTHERS`].
+fn bounded<D: Copy + Eq + Hash, V: Default>(map: &mut FxHashMap<(i32, D), V>, key: (i32, D), none: D) -> &mut V {
+    let ways = [(key, MOST_STACKS), ((key.0, none), MOST_THREADS)];
+    let fits = |(key, most): &((i32, D), usize)| map.len() < *most || map.contains_key(key);
+    let key = ways.into_iter().find(fits).map_or((OTHERS, none), |(key, _)| key);
     map.entry(key).or_default()
-}
-
-/// A key without its details.
-trait Unstacked {
-    fn unstacked(self) -> Self;
-}
-
-impl Unstacked for ThreadStack {
-    fn unstacked(self) -> Self {
-        (0, RetainedStack::NONE)
-    }
-}
-
-impl Unstacked for (i32, Deed) {
-    fn unstacked(self) -> Self {
-        (0, Deed::Ran(RetainedStack::NONE))
-    }
 }
 
 #[cfg(test)]
@@ -406,6 +418,18 @@ mod tests {
     }
 
     #[test]
+    fn many_threads_keep_their_numbers_up_to_a_limit() {
+        let mut table = LockTable::default();
+        for tid in 1..=2 * MOST_THREADS as i32 {
+            table.wait(tid, LOCK, 0, stack(1), None);
+            table.end(tid, 1);
+        }
+        let sites = &table.locks[&LOCK].sites;
+        assert_eq!((sites.len(), sites[&(OTHERS, RetainedStack::NONE)].1), (MOST_THREADS + 1, MOST_THREADS as u64));
+        assert_eq!(sites[&(MOST_THREADS as i32, RetainedStack::NONE)].1, 1);
+    }
+
+    #[test]
     fn a_million_locks_stay_bounded_and_the_longest_are_kept() {
         let mut table = LockTable::default();
         for address in 0..3 * MOST_LOCKS as u64 {
@@ -419,11 +443,12 @@ mod tests {
             .all(|address| table.locks.contains_key(&LockKey { space: 1, address }));
         assert!(kept);
         assert_eq!(table.dropped as usize + table.locks.len(), 3 * MOST_LOCKS);
-        // Many waiters with stacks of their own.
+        // A thread with many stacks.
         for n in 0..2 * MOST_STACKS as u32 {
             table.wait(2, LOCK, 0, stack(n), None);
             table.end(2, 1);
         }
         assert!(table.locks[&LOCK].sites.len() <= MOST_STACKS + 1);
+        assert_eq!(table.locks[&LOCK].sites[&(2, RetainedStack::NONE)].1, MOST_STACKS as u64 + 1);
     }
 }

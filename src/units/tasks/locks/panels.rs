@@ -14,7 +14,7 @@ use crate::units::kit::tables::stack_labels;
 
 use super::Locks;
 use super::lock_names::{self, LockName};
-use super::lock_table::{Deed, Lock, LockKey, LockTable, ThreadStack};
+use super::lock_table::{Deed, Lock, LockKey, LockTable, OTHERS, ThreadStack};
 
 /// A lock as a row.
 pub(super) struct LockRow {
@@ -35,12 +35,14 @@ pub(super) struct LockRow {
 
 impl LockRow {
     /// Returns the lock of a row: a condition variable of glibc has a word for each of its two groups of waiters, and
-    /// the global lock of Python has several words.
+    /// the global lock of Python has several words. The functions that take them distinguish Java's locks.
     fn lock(&self) -> (bool, LockKey) {
         let LockKey { space, address } = self.key;
         let address = match self.name.kind.as_ref() {
+            _ if self.name.within > 0 => address.wrapping_sub(self.name.within),
             lock_names::CONDITION => address & !(2 * WORD - 1),
             lock_names::GLOBAL => 0,
+            _ if self.name.is_of_taker() => id(&self.name.taken_in),
             _ => address,
         };
         (self.is_kernel, LockKey { space, address })
@@ -77,7 +79,7 @@ const WORD: u64 = 4;
 type DeedRow = (Arc<str>, u64, Option<LockKey>);
 
 /// Locks that the table shows, those with the longest waits.
-const MOST_ROWS: usize = 200;
+pub(super) const MOST_ROWS: usize = 200;
 /// Holders and their deeds that a chain shows at each step, and its steps.
 const NAMED: usize = 3;
 const DEEPEST: usize = 8;
@@ -107,8 +109,8 @@ impl Locks {
         let mut keys: Vec<(u64, (bool, LockKey))> = Vec::new();
         for is_kernel in [false, true] {
             let table = self.table(is_kernel);
-            let ns = |of: &Lock| of.waits.sum + table.open(of, at.now).map(|(.., ns)| ns).sum::<u64>();
-            keys.extend(table.locks.iter().map(|(key, of)| (ns(of), (is_kernel, *key))).filter(|(ns, _)| *ns > 0));
+            let all = table.locks.iter().map(|(key, of)| (table.waited(of, at.now), (is_kernel, *key)));
+            keys.extend(all.filter(|(ns, _)| *ns > 0));
         }
         arrange(&mut keys, |a, b| b.0.cmp(&a.0).then_with(|| a.1.cmp(&b.1)));
         let total: u64 = keys.iter().map(|(ns, _)| ns).sum();
@@ -160,6 +162,7 @@ impl Locks {
             return None;
         }
         let (flags, waiting, ready, is_end) = (of.flags, of.waiters.len() as u64, of.ready, of.is_end);
+        let variable = of.variable;
         let sites = by_weight(sites, |site| site.0);
         let holders = by_weight(of.holders.iter().map(|(key, ns)| (*key, *ns)), |ns| *ns);
         let (holder, holder_in) = self.holder(at, is_kernel, key);
@@ -169,6 +172,7 @@ impl Locks {
         let best = names.iter().position(|name| !name.taken_in.is_empty()).unwrap_or(0);
         let name = if names.is_empty() { LockName::default() } else { names.swap_remove(best) };
         let name = if is_end { LockName::of_end(name) } else { name };
+        let name = in_variable(at, name, variable);
         let ns = waits.sum;
         Some(LockRow { is_kernel, key, name, waits, ns, ready, waiting, holder, holder_in, sites, holders })
     }
@@ -183,8 +187,9 @@ impl Locks {
     /// Returns the main holder of a lock, and where it was: what it did longest, or else its release.
     fn holder(&mut self, at: &Moment<'_>, is_kernel: bool, key: LockKey) -> (Arc<str>, Arc<str>) {
         let Some(of) = self.table(is_kernel).locks.get(&key) else { return ("".into(), "".into()) };
-        let by_thread = sums(of.holders.iter().map(|((tid, _), ns)| (*tid, *ns)));
+        let mut by_thread = sums(of.holders.iter().map(|((tid, _), ns)| (*tid, *ns)));
         let all: u64 = by_thread.iter().map(|(_, ns)| ns).sum();
+        by_thread.retain(|(tid, _)| *tid != OTHERS);
         let (name, tid): (Arc<str>, i32) = match (by_thread.first(), of.owner) {
             (Some((tid, ns)), _) if *ns > 0 => (format!("{} {}", at.task(*tid), percent(*ns, all)).into(), *tid),
             (_, Some(owner)) => (format!("{} (as the lock says)", at.task(owner)).into(), owner),
@@ -250,9 +255,12 @@ impl Locks {
     fn row_name(&mut self, at: &Moment<'_>, key: LockKey) -> Option<LockName> {
         let of = self.user.locks.get(&key)?;
         let ended = of.sites.iter().map(|((_, stack), (ns, _))| (*stack, *ns));
-        let stacks = sums(ended.chain(self.user.open(of, at.now).map(|(_, wait, ns)| (wait.stack, ns))));
-        let (stack, _) = *stacks.first()?;
-        Some(self.name(at, stack, false, 0))
+        let all = ended.chain(self.user.open(of, at.now).map(|(_, wait, ns)| (wait.stack, ns)));
+        let mut stacks = sums(all);
+        // Without a stack, only the address is known.
+        stacks.sort_by_key(|(stack, _)| *stack == RetainedStack::NONE);
+        let ((stack, _), variable) = (*stacks.first()?, of.variable);
+        Some(in_variable(at, self.name(at, stack, false, 0), variable))
     }
 
     fn lock_panel(at: &Moment<'_>, rows: &[LockRow], total: u64, more: usize) -> Panel {
@@ -285,8 +293,10 @@ impl Locks {
 
     fn waiters(&mut self, at: &Moment<'_>, row: Option<&LockRow>) -> Panel {
         let mut by_line: BTreeMap<(i32, Arc<str>), (u64, u64)> = BTreeMap::new();
-        for ((tid, stack), (ns, n)) in row.iter().flat_map(|row| &row.sites) {
-            let sum = by_line.entry((*tid, self.slept_in.line(at, *stack))).or_default();
+        let sites = row.iter().flat_map(|row| &row.sites).copied();
+        let (others, sites): (Vec<_>, Vec<_>) = sites.partition(|((tid, _), _)| *tid == OTHERS);
+        for ((tid, stack), (ns, n)) in sites {
+            let sum = by_line.entry((tid, self.slept_in.line(at, stack))).or_default();
             *sum = (sum.0 + ns, sum.1 + n);
         }
         let list = by_weight(by_line.iter(), |(ns, _)| *ns);
@@ -296,21 +306,25 @@ impl Locks {
             .task(at, |((tid, _), _)| *tid)
             .left("stack", "Waits in", 0, |((_, line), _)| text(line.clone()))
             .panel(titled("Waiters", row))
+            .noted(of_others(others.iter().map(|(_, (ns, _))| ns).sum()).unwrap_or_default())
     }
 
     fn holders(&mut self, at: &Moment<'_>, row: Option<&LockRow>) -> Panel {
         let mut by_line: BTreeMap<(i32, Arc<str>), u64> = BTreeMap::new();
-        for ((tid, stack), ns) in row.iter().flat_map(|row| &row.holders).filter(|(_, ns)| *ns > 0) {
-            *by_line.entry((*tid, self.worked_in(at, *stack))).or_default() += ns;
+        let holders = row.iter().flat_map(|row| &row.holders).copied().filter(|(_, ns)| *ns > 0);
+        let (others, holders): (Vec<_>, Vec<_>) = holders.partition(|((tid, _), _)| *tid == OTHERS);
+        let others: u64 = others.iter().map(|(_, ns)| ns).sum();
+        for ((tid, stack), ns) in holders {
+            *by_line.entry((tid, self.worked_in(at, stack))).or_default() += ns;
         }
-        let total: u64 = by_line.values().sum();
+        let total: u64 = by_line.values().sum::<u64>() + others;
         let list = by_weight(by_line.iter(), |ns| **ns);
         let of = row.and_then(|row| self.table(row.is_kernel).locks.get(&row.key));
         let owner = of.and_then(|of| of.owner).map(|tid| format!("now {}, as the lock says", at.task(tid)));
         let checked = of.filter(|of| of.confirmed + of.contradicted > 0).map(|of| {
             format!("the owner in the lock was right in {}", percent(of.confirmed, of.confirmed + of.contradicted))
         });
-        let notes: Vec<String> = owner.into_iter().chain(checked).collect();
+        let notes: Vec<String> = owner.into_iter().chain(checked).chain(of_others(others)).collect();
         Sheet::of(&list, |(key, _)| id(key))
             .right("held_ns", "Held", 9, |(_, ns)| time(**ns))
             .share(|(_, ns)| **ns, total)
@@ -324,7 +338,8 @@ impl Locks {
     fn chain(&mut self, at: &Moment<'_>, row: Option<&LockRow>) -> Panel {
         let mut steps = ChainSteps::default();
         if let Some(row) = row {
-            let waiters = sums(row.sites.iter().map(|((tid, _), (ns, _))| (*tid, *ns)));
+            let mut waiters = sums(row.sites.iter().map(|((tid, _), (ns, _))| (*tid, *ns)));
+            waiters.retain(|(tid, _)| *tid != OTHERS);
             let names: Vec<Arc<str>> = waiters.iter().take(NAMED).map(|(tid, _)| at.comm(*tid)).collect();
             let more = waiters.len().saturating_sub(NAMED);
             let more = if more > 0 { format!(" and {more} more") } else { String::new() };
@@ -347,6 +362,7 @@ impl Locks {
         }
         let mut holders = sums(of.holders.iter().filter(|(_, ns)| **ns > 0).map(|((tid, _), ns)| (*tid, *ns)));
         let all: u64 = holders.iter().map(|(_, ns)| ns).sum();
+        holders.retain(|(tid, _)| *tid != OTHERS);
         if let Some(owner) = of.owner.filter(|owner| !holders.iter().any(|(tid, _)| tid == owner)) {
             holders.push((owner, 0));
         }
@@ -367,13 +383,26 @@ impl Locks {
         let mut stacks = Vec::new();
         for row in rows.iter().filter(|row| !row.name.is_queue) {
             let name: Arc<str> = format!("{} {}", row.name.kind, row.name.text(row.key)).into();
-            for ((tid, stack), (ns, n)) in &row.sites {
+            for ((tid, stack), (ns, n)) in row.sites.iter().filter(|((tid, _), _)| *tid != OTHERS) {
                 let mut one = at.stack(at.program(*tid), *stack, *ns, *n);
                 one.frames.push(FrameName { text: name.clone(), kind: DsoKind::Unknown, dso: "".into() });
                 stacks.push(one);
             }
         }
         Panel::flame("Waits for locks, a flame graph", Measure::Time, stacks)
+    }
+}
+
+/// Describes the time of the threads that are not listed.
+fn of_others(ns: u64) -> Option<String> {
+    (ns > 0).then(|| format!("{} of more threads than are listed", unit::duration(ns)))
+}
+
+/// Adds the variable at a lock's address, if its name is known.
+fn in_variable(at: &Moment<'_>, name: LockName, variable: Option<RetainedStack>) -> LockName {
+    match variable.and_then(|pin| at.variable(pin)) {
+        Some(variable) => name.in_variable(&variable),
+        None => name,
     }
 }
 

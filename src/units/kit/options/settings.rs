@@ -325,11 +325,17 @@ impl Settings {
         let addresses = Arg::new(ADDRESSES).num_args(0..).value_parser(address);
         // perf-prof requires -g where the units here always take stacks.
         let stack = Arg::new("stack").short('g').long("stack").action(ArgAction::SetTrue);
+        // The letters that the command line takes for targets.
+        let option = |opt: &'static Opt| match opt.name {
+            "pids" => opt.arg().short('p'),
+            "tids" => opt.arg().short('t'),
+            _ => opt.arg(),
+        };
         let command = Command::new(spec.name)
             .no_binary_name(true)
             .disable_help_flag(true)
             .args_override_self(true)
-            .args(options_of(spec).map(Opt::arg))
+            .args(options_of(spec).map(option))
             .args(ring_options())
             .args((!takes(spec, "stack")).then_some(stack))
             // If events are allowed, an address is a breakpoint event.
@@ -394,6 +400,11 @@ mod tests {
         {
             let error = parse("usdt", text).expect_err(text);
             assert!(error.contains(why) && !error.contains('\n'), "{error}");
+        }
+        // Findings of the overview name their process so.
+        for unit in ["locks", "page-faults", "tcp", "rundelay"] {
+            let s = parse(unit, "-p 42 -t 43").expect("parses");
+            assert_eq!((s.get("pids"), s.get("tids")), (Some("42"), Some("43")), "{unit}");
         }
         assert_eq!(parse("trace", "-F99 -g").expect("parses").get("frequency"), Some("99"));
         let s = parse("multi-trace", "--detail -g --irqs_disabled=0 --cgroups a*").expect("parses");

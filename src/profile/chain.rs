@@ -121,7 +121,9 @@ impl<'a> Decoder<'a> {
         if self.is_full {
             return;
         }
-        if ip == CONTEXT_CUT {
+        if ip == CONTEXT_CUT && self.words.len() > self.most {
+            self.is_full = true;
+        } else if ip == CONTEXT_CUT {
             self.words.push(Word { ip: 0, context: ip, caller: false });
         } else if ip >= CONTEXT_MAX && (is_marker(ip) || self.context != CONTEXT_USER || !self.caller) {
             self.context = ip;

@@ -111,7 +111,7 @@ impl AnswerCache {
         }
         let mut origins = std::mem::take(&mut self.origins);
         if origins.update(data) {
-            (self.rows, self.table) = (KeptRows::default(), None);
+            (self.rows, self.baseline_rows, self.table) = (KeptRows::default(), KeptRows::default(), None);
         }
         let answer = self.answer_of(Data { origins: Some(origins.nodes()), ..data }, other, question, until);
         self.origins = origins;

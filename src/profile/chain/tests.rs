@@ -80,6 +80,12 @@ fn a_chain_that_was_cut_ends_in_a_frame_of_its_own() {
 }
 
 #[test]
+fn marks_of_cuts_do_not_exceed_the_depth() {
+    let words = [&[CONTEXT_USER, 1][..], &[CONTEXT_CUT; 3000]].concat();
+    assert_eq!(decoded(&Sample { ip: 1, chain: &chain(&words), ..Sample::default() }, misc::USER).len(), MAX_DEPTH + 1);
+}
+
+#[test]
 fn the_first_of_each_context_is_exact_and_the_deepest_are_cut() {
     let callers = |words: &[u64]| {
         let ip = words.iter().copied().find(|word| *word < CONTEXT_MAX).unwrap_or(9);

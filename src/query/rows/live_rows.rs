@@ -22,10 +22,10 @@ use crate::query::question::TopSpec;
 /// The label of samples without a frame.
 const NO_FRAME: u32 = u32::MAX;
 /// The number of stacks from which sites are walked one by one.
-/// Adding up over all stacks is faster, but takes sixty bytes per stack, more than the stacks themselves.
+/// Adding up over all stacks at a time is faster, but takes sixty bytes per stack, more than the stacks themselves.
 const MANY: usize = 1 << 16;
 
-/// The number of changes that are added up together. It bounds the nodes that are visited at a time.
+/// The number of changes that are added up together.
 const AT_ONCE: usize = 1 << 13;
 /// No row of a label was found yet.
 const NO_ROW: u32 = u32::MAX;
@@ -182,6 +182,10 @@ impl LiveRows {
         sums.begin(&profile.trie);
         for GroupedChange { stack, change, .. } in list {
             if self.children && *stack != NodeId::ROOT {
+                if sums.is_full() {
+                    self.pass_on(sums, *group, side);
+                    sums.begin(&profile.trie);
+                }
                 sums.add(&profile.trie, *stack, change, label);
                 continue;
             }
@@ -194,8 +198,13 @@ impl LiveRows {
             own.note(change);
             self.add(at, own, own, side);
         }
+        self.pass_on(sums, *group, side);
+    }
+
+    /// Applies what was added up for a group.
+    fn pass_on(&mut self, sums: &mut PathSums, group: u32, side: AggregateRole) {
         sums.each(|label, own, children| {
-            let at = self.place(*group, label);
+            let at = self.place(group, label);
             self.add(at, own, children, side);
         });
     }

@@ -1,5 +1,7 @@
 //! Adds up changes along stacks: each node is visited once, however many of the changed samples pass through it.
 
+use rustc_hash::FxHashSet;
+
 use crate::profile::{Acc, NodeId, Trie};
 
 use super::top::path_bit;
@@ -56,9 +58,18 @@ pub(super) struct PathSums {
     /// The place of each node in `nodes`; meaningless unless the entry there is of that node.
     places: Vec<u32>,
     path: Vec<NodeId>,
+    /// The labels of the current stack from its root on, once they are needed.
+    above: FxHashSet<u32>,
 }
 
+/// The number of nodes from which sums are passed on before more are added; it bounds their memory.
+const MANY_NODES: usize = 1 << 14;
+
 impl PathSums {
+    pub(super) fn is_full(&self) -> bool {
+        self.nodes.len() >= MANY_NODES
+    }
+
     pub(super) fn begin(&mut self, trie: &Trie) {
         self.nodes.clear();
         self.places.resize(trie.len(), 0);
@@ -74,6 +85,7 @@ impl PathSums {
                 node = trie.parent(node);
             }
         }
+        self.above.clear();
         while let Some(node) = self.path.pop() {
             known = Some(self.push(node, known, label(node)));
         }
@@ -92,6 +104,9 @@ impl PathSums {
         let above = parent.map_or(0, |parent| self.nodes[parent as usize].labels);
         // The filter decides most.
         let is_first = above & bit == 0 || !parent.is_some_and(|parent| self.occurs(parent, label));
+        if !self.above.is_empty() {
+            self.above.insert(label);
+        }
         let (own, children) = (SumChange::default(), SumChange::default());
         let parent = parent.unwrap_or(at);
         self.nodes.push(ChangedNode { node, parent, label, labels: above | bit, is_first, own, children });
@@ -99,16 +114,19 @@ impl PathSums {
         at
     }
 
-    /// Returns whether a label occurs from a node up to the root.
-    fn occurs(&self, mut at: u32, label: u32) -> bool {
-        loop {
+    /// Returns whether a label occurs from a node of the current stack up to the root. The labels are listed once for
+    /// each stack, because a deep stack has many functions that the filter cannot tell apart.
+    fn occurs(&mut self, mut at: u32, label: u32) -> bool {
+        let is_listed = !self.above.is_empty();
+        while !is_listed {
             let node = &self.nodes[at as usize];
-            match node.label == label {
-                true => return true,
-                false if node.parent == at => return false,
-                false => at = node.parent,
+            self.above.insert(node.label);
+            if node.parent == at {
+                break;
             }
+            at = node.parent;
         }
+        self.above.contains(&label)
     }
 
     /// Passes the changes of labels: at stacks that end in them, and at stacks that contain them. A stack counts once,

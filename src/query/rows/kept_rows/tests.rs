@@ -11,6 +11,7 @@ use crate::query::aggregate::changes::AggregateRole;
 use crate::query::flame::layout::{FlameDirection, FlameSpec, layout};
 use crate::query::flame::{Edit, FlameTree};
 use crate::query::rows::live_rows::LiveRows;
+use crate::query::rows::task_choices::TaskSums;
 use crate::query::staged::Staged;
 use crate::query::tree::chains::tests::built;
 use crate::query::tree::chains::{CallTree, TreeKind};
@@ -107,6 +108,7 @@ struct Screen {
     /// The aggregate of the second event, the partner for instructions per cycle.
     partner: Aggregate,
     rows: KeptRows,
+    tasks: TaskSums,
     flame: FlameTree,
     edits: Vec<Edit>,
     spec: TopSpec,
@@ -122,6 +124,7 @@ impl Screen {
             partner: Aggregate::of_event(1, &fold),
             fold,
             rows: KeptRows::default(),
+            tasks: TaskSums::default(),
             flame: FlameTree::default(),
             edits: Vec::new(),
             spec: TopSpec { keys: keys.to_vec(), children, ..TopSpec::default() },
@@ -135,6 +138,7 @@ impl Screen {
         let changes = self.fold.take_changes();
         self.partner.update(staged.data(), self.from..u64::MAX);
         let partner_changes = self.partner.take_changes();
+        self.tasks.update(staged.data(), &self.fold, &changes);
         self.rows.apply(staged.data(), &changes, AggregateRole::Shown);
         self.rows.apply(staged.data(), &partner_changes, AggregateRole::Partner);
         match changes.full_rebuild || partner_changes.full_rebuild {
@@ -163,6 +167,11 @@ impl Screen {
         assert_eq!(sums(staged, &top), sums(staged, &want));
         let ids = |top: &Top| top.rows.iter().map(|row| row.id).collect::<Vec<_>>();
         assert_eq!(ids(&top), ids(&want), "the order");
+        let tasks = |sums: &TaskSums| {
+            let all = sums.heaviest(staged.data(), want.total);
+            all.iter().map(|task| (task.group.id(ColumnKey::Pid), task.own)).collect::<Vec<_>>()
+        };
+        assert_eq!(tasks(&self.tasks), tasks(&TaskSums::of(staged.data(), &fold)));
         let mut walked = LiveRows::walked(staged.data(), &fold, with(&partner), &self.spec);
         let walked = walked.top(staged.data(), &fold, &self.spec, RowLimit::All { sorted: usize::MAX });
         assert_eq!((sums(staged, &walked), ids(&walked)), (sums(staged, &want), ids(&want)), "site by site");
@@ -273,6 +282,20 @@ fn what_is_forgotten_is_taken_out() {
     screen.check(&staged);
     let main = screen.look(&staged).rows.iter().map(|row| row.children.samples).max();
     assert_eq!(main, Some(CHUNK as u64));
+}
+
+/// A stack of more functions than the filter of labels can tell apart, and more nodes than are added up at a time.
+#[test]
+fn deep_stacks_and_many_nodes() {
+    let mut staged = Staged::default();
+    let names: Vec<String> = (0..150).map(|n| format!("f{n}")).collect();
+    let mut deep: Vec<&str> = names.iter().map(String::as_str).collect();
+    deep.extend(["f3", "f149", "f3"]);
+    for n in 0..120 {
+        deep.rotate_left(1);
+        staged.sample(n, 1, &deep, 1 + n);
+    }
+    Screen::new(None, &[ColumnKey::Sym], true).check(&staged);
 }
 
 #[test]

@@ -131,14 +131,14 @@ fn frames_that_a_whole_stack_has_left_belong_to_its_last_run() {
     let words = [4 << 56 | 0x10, 3 << 56 | ID, 1 << 56 | 0x1000, 0, 0x20, 0x30, 1 << 56 | 0x2000, 0];
     let frame = Language::Ruby.address(0);
     for (why, chain) in [
-        (WalkEnd::Complete, [frame, frame, 0x20, 0x30]),
-        (WalkEnd::LastFrame, [frame, frame, 0x20, 0x30]),
-        // Outer frames of a cut stack may be those of callers of C code.
-        (WalkEnd::Full, [frame, 0x20, 0x30, frame]),
+        (WalkEnd::Complete, &[frame, frame, 0x20, 0x30][..]),
+        (WalkEnd::LastFrame, &[frame, frame, 0x20, 0x30]),
+        // Outer frames of a cut stack may be those of callers of C code; a mark for missing callers ends it.
+        (WalkEnd::Full, &[frame, 0x20, 0x30, frame, 0]),
     ] {
         let walk = ended(5, why, MIXED, &words);
         let chains = start().read(0, &[walk, sampled(misc::USER, 0x10, 5, &[])]);
-        assert_eq!(chains, [[&[CONTEXT_USER][..], &chain].concat()], "{why:?}");
+        assert_eq!(chains, [[&[CONTEXT_USER][..], chain].concat()], "{why:?}");
     }
 }
 

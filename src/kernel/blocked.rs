@@ -76,12 +76,23 @@ impl MutexWait {
         (has_owner || is_contended).then_some(Self { address, has_owner })
     }
 
-    /// Returns the thread that holds it, according to the process's memory. The process may write anything there.
+    /// Returns the thread that holds it, by its number in its PID namespace, according to the process's memory. The
+    /// process may write anything there, and may delay the reader for ever (userfaultfd(2)).
     pub(crate) fn owner(&self, pid: i32) -> Option<i32> {
-        let at = if self.has_owner { self.address } else { self.address.checked_add(OWNER_AT)? };
-        let word = procfs::peek(pid, at, 4)? as i64 & OWNER_BITS;
-        i32::try_from(word).ok().filter(|tid| *tid > 0)
+        let word = |offset| procfs::peek(pid, self.address.checked_add(offset)?, 4);
+        let owner =
+            if self.has_owner { word(0)? } else { glibc_owner([word(0)?, word(OWNER_AT)?, word(12)?, word(16)?])? };
+        i32::try_from(owner as i64 & OWNER_BITS).ok().filter(|tid| *tid > 0)
     }
+}
+
+/// Returns the owner from the words of a contended mutex of glibc: `__lock`, `__owner`, `__nusers` and `__kind` of
+/// `struct __pthread_mutex_s` (sysdeps/x86/nptl/bits/struct_mutex.h). Other mutexes that wait with the value 2, as
+/// those of Rust's standard library, have other data there.
+fn glibc_owner([lock, owner, users, kind]: [u64; 4]) -> Option<u64> {
+    /// Types, and the flags of robust, inheriting, protecting, shared and elided mutexes.
+    const KINDS: u64 = 0x3ff;
+    (lock == 2 && (1..1 << 22).contains(&users) && kind & !KINDS == 0).then_some(owner)
 }
 
 /// Returns the mutex for which a thread sleeps: glibc and Rust's standard library mark a contended one by the value 2.
@@ -141,6 +152,15 @@ mod tests {
         for wrong in [&b""[..], b"1 (x", b"1 )x(", b"1 (x) S", b"1 (x) S 1 2 3 4 5 flags", b"1 (x) S 1 2 3 4 5 6"] {
             assert_eq!(stat(wrong), None);
         }
+    }
+
+    #[test]
+    fn only_glibcs_mutexes_have_an_owner() {
+        assert_eq!(glibc_owner([2, 4711, 1, 0]), Some(4711));
+        assert_eq!(glibc_owner([2, 4711, 2, 0x101]), Some(4711));
+        // Rust's Mutex<Vec<u8>>: the capacity follows.
+        assert_eq!(glibc_owner([2, 16, 0, 0x1000]), None);
+        assert_eq!([glibc_owner([1, 7, 1, 0]), glibc_owner([2, 7, 1, 0x4000_0000])], [None; 2]);
     }
 
     #[test]

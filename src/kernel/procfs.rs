@@ -286,11 +286,20 @@ pub(crate) fn status(pid: i32) -> io::Result<String> {
     fs::read_to_string(format!("/proc/{pid}/status"))
 }
 
-/// Returns the number of a process in its innermost PID namespace.
+/// Returns the number of a process or thread in its innermost PID namespace.
 pub(crate) fn own_number(pid: i32) -> i32 {
     let status = status(pid).unwrap_or_default();
     let line = status.lines().find_map(|l| l.strip_prefix("NSpid:"));
     line.and_then(|l| l.split_whitespace().last()?.parse().ok()).unwrap_or(pid)
+}
+
+/// Returns the thread of a process with a number in the process's innermost PID namespace, looking at no more than
+/// `most` threads.
+pub(crate) fn thread_by_own_number(pid: i32, number: i32, most: usize) -> Option<i32> {
+    if own_number(pid) == pid {
+        return Some(number);
+    }
+    threads(pid).into_iter().take(most).find(|tid| own_number(*tid) == number)
 }
 
 pub(crate) fn root(pid: i32) -> io::Result<fs::File> {

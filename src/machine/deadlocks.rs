@@ -1,21 +1,35 @@
 //! Deadlocks: threads that wait for each other's mutexes in a circle, as /proc and the mutexes themselves show them.
 //!
 //! Each reading examines some threads of the machine in turn. A circle is a deadlock if its threads still wait for the
-//! same mutexes a second later: an owner in a mutex may be outdated for a moment.
+//! same mutexes a second later and did not run meanwhile: an owner in a mutex may be outdated for a moment.
+//! A thread of its own reads the mutexes, because a process can delay the reader of its memory for ever
+//! (userfaultfd(2)). Nobody waits for it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
-use crate::kernel::{blocked, procfs};
+use crossbeam_channel::{Receiver, Sender, bounded};
+use rustc_hash::FxHashSet;
+
+use crate::kernel::{blocked, procfs, thread_cpu_ns};
+use crate::session::machine::resources::schedstat;
 
 /// The limits of threads and of processes examined in a reading.
 const MOST_THREADS: usize = 128;
 const MOST_PROCESSES: usize = 256;
-/// The limits of threads in a circle, and of circles.
+/// The limits of threads in a circle, of circles, and of circles of a process.
 const LONGEST: usize = 64;
 const MOST_CIRCLES: usize = 16;
+const MOST_OF_ONE: usize = 4;
+/// The limit of threads among which an owner in a PID namespace is searched.
+const MOST_NAMED: usize = 256;
 /// The time after which a circle is sure, in nanoseconds.
 const SURE_NS: u64 = 1_000_000_000;
+/// The inverse of the share of a CPU for readings.
+const DUTY: u64 = 200;
+/// How long a reading is waited for. A later result counts for the next interval.
+const PATIENCE: Duration = Duration::from_millis(100);
 
 /// Threads of a process that wait for each other: each for a mutex of the next, the last for one of the first.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -45,30 +59,93 @@ impl Deadlock {
 /// Waiting threads, each with the mutex that it waits for and that the next one holds.
 type Circle = Vec<(i32, u64)>;
 
-/// The state of the search.
+/// A circle of a process, and how often each thread ran.
+type SeenCircle = (i32, Circle, Vec<Option<u64>>);
+
+/// The newest deadlocks, from the thread that looks for them.
 #[derive(Debug, Default)]
 pub(crate) struct DeadlockWatch {
-    /// The processes and the threads of one of them that are examined next, the next one last.
-    processes: Vec<i32>,
-    threads: (i32, Vec<i32>),
-    /// The circles by process, and when each was found.
-    circles: BTreeMap<(i32, Circle), u64>,
+    thread: Option<(Sender<u64>, Receiver<Vec<Deadlock>>)>,
+    is_reading: bool,
+    newest: Vec<Deadlock>,
 }
 
 impl DeadlockWatch {
-    /// Examines the next threads; returns the deadlocks at a time of CLOCK_MONOTONIC.
+    /// Starts a reading; returns the deadlocks at a time of CLOCK_MONOTONIC. None are known while a process delays the
+    /// reader.
     pub(crate) fn read(&mut self, at: u64) -> Vec<Deadlock> {
-        let still = |(pid, circle): &(i32, Circle)| Self::circle_of(*pid, circle[0].0).as_ref() == Some(circle);
-        self.circles.retain(|key, _| still(key));
-        let mut processes = MOST_PROCESSES;
+        if self.thread.is_none() {
+            self.thread = start();
+        }
+        let Some((ask, found)) = &self.thread else { return Vec::new() };
+        if self.is_reading {
+            match found.try_recv() {
+                Ok(list) => (self.newest, self.is_reading) = (list, false),
+                Err(_) => self.newest.clear(),
+            }
+        }
+        if !self.is_reading && ask.try_send(at).is_ok() {
+            match found.recv_timeout(PATIENCE) {
+                Ok(list) => self.newest = list,
+                Err(_) => self.is_reading = true,
+            }
+        }
+        self.newest.clone()
+    }
+}
+
+/// Starts the thread, which ends when its sender is dropped.
+fn start() -> Option<(Sender<u64>, Receiver<Vec<Deadlock>>)> {
+    let (ask, asked) = bounded::<u64>(1);
+    let (tell, found) = bounded(1);
+    let work = move || {
+        let (mut search, mut due, mut newest) = (DeadlockSearch::default(), 0, Vec::new());
+        for at in asked {
+            if at >= due {
+                let before = thread_cpu_ns();
+                newest = search.read(at);
+                due = at + thread_cpu_ns().saturating_sub(before) * DUTY;
+            }
+            if tell.send(newest.clone()).is_err() {
+                return;
+            }
+        }
+    };
+    crate::kernel::thread("deadlocks", work).ok()?;
+    Some((ask, found))
+}
+
+/// The state of the search.
+#[derive(Debug, Default)]
+struct DeadlockSearch {
+    /// The processes and the threads of one of them that are examined next, the next one last.
+    processes: Vec<i32>,
+    threads: (i32, Vec<i32>),
+    /// The circles, and when each was found.
+    circles: BTreeMap<SeenCircle, u64>,
+}
+
+impl DeadlockSearch {
+    /// Examines the next threads; returns the deadlocks at a time of CLOCK_MONOTONIC.
+    fn read(&mut self, at: u64) -> Vec<Deadlock> {
+        let still = |seen: &SeenCircle| {
+            let first = seen.1.first().map(|(tid, _)| *tid);
+            first.and_then(|tid| circle_of(seen.0, tid, &mut FxHashSet::default())).as_ref() == Some(seen)
+        };
+        self.circles.retain(|seen, _| still(seen));
+        let (mut processes, mut examined) = (MOST_PROCESSES, FxHashSet::default());
         for _ in 0..MOST_THREADS {
             let Some((pid, tid)) = self.next(&mut processes) else { break };
-            if let Some(circle) = Self::circle_of(pid, tid).filter(|_| self.circles.len() < MOST_CIRCLES) {
-                self.circles.entry((pid, circle)).or_insert(at);
+            if self.circles.len() == MOST_CIRCLES || examined.len() >= MOST_THREADS {
+                break;
+            }
+            let Some(seen) = circle_of(pid, tid, &mut examined) else { continue };
+            if self.circles.keys().filter(|other| other.0 == pid).count() < MOST_OF_ONE {
+                self.circles.entry(seen).or_insert(at);
             }
         }
         let sure = self.circles.iter().filter(|(_, since)| at.saturating_sub(**since) >= SURE_NS);
-        sure.map(|((pid, circle), _)| Self::named(*pid, circle)).collect()
+        sure.map(|((pid, circle, _), _)| named(*pid, circle)).collect()
     }
 
     /// Returns the next thread of a process with several; `None` at the end of a round, or after so many processes. New
@@ -93,27 +170,34 @@ impl DeadlockWatch {
         }
         None
     }
+}
 
-    fn circle_of(pid: i32, tid: i32) -> Option<Circle> {
-        circle(tid, |tid| {
-            // The system call of a thread of another process is not below this directory.
-            let wait = blocked::mutex_wait(pid, tid)?;
-            Some((wait.address, wait.owner(pid)?))
-        })
-    }
+/// Returns the circle that a thread's waits lead to. Threads that were examined before are not followed again.
+fn circle_of(pid: i32, tid: i32, examined: &mut FxHashSet<i32>) -> Option<SeenCircle> {
+    let found = circle(tid, |tid| {
+        if !examined.insert(tid) {
+            return None;
+        }
+        // The system call of a thread of another process is not below this directory.
+        let wait = blocked::mutex_wait(pid, tid)?;
+        Some((wait.address, procfs::thread_by_own_number(pid, wait.owner(pid)?, MOST_NAMED)?))
+    })?;
+    let ran = |tid: i32| Some(schedstat(&std::fs::read(format!("/proc/{pid}/task/{tid}/schedstat")).ok()?)?[2]);
+    let runs = found.iter().map(|(tid, _)| ran(*tid)).collect();
+    Some((pid, found, runs))
+}
 
-    fn named(pid: i32, circle: &Circle) -> Deadlock {
-        let name = |tid: i32| -> Arc<str> {
-            let comm = procfs::comm(pid, tid).unwrap_or_default();
-            String::from_utf8_lossy(&comm).into()
-        };
-        Deadlock { pid, comm: name(pid), threads: circle.iter().map(|(tid, _)| (*tid, name(*tid))).collect() }
-    }
+fn named(pid: i32, circle: &Circle) -> Deadlock {
+    let name = |tid: i32| -> Arc<str> {
+        let comm = procfs::comm(pid, tid).unwrap_or_default();
+        String::from_utf8_lossy(&comm).into()
+    };
+    Deadlock { pid, comm: name(pid), threads: circle.iter().map(|(tid, _)| (*tid, name(*tid))).collect() }
 }
 
 /// Follows waits from a thread on; returns the circle that they reach, from its lowest number on. `wait` returns the
 /// mutex that a thread waits for, and its owner.
-fn circle(first: i32, wait: impl Fn(i32) -> Option<(u64, i32)>) -> Option<Circle> {
+fn circle(first: i32, mut wait: impl FnMut(i32) -> Option<(u64, i32)>) -> Option<Circle> {
     let (mut path, mut at): (Circle, i32) = (Vec::new(), first);
     while path.len() <= LONGEST {
         if let Some(from) = path.iter().position(|(tid, _)| *tid == at) {
@@ -147,6 +231,20 @@ mod tests {
         assert_eq!(of(&[(4, 0xc, 4)], 4), Some(vec![(4, 0xc)]));
         let many: Vec<(i32, u64, i32)> = (1..=100).map(|tid| (tid, tid as u64, tid % 100 + 1)).collect();
         assert_eq!(of(&many, 1), None, "longer than the limit");
+    }
+
+    /// A reading that does not end is waited for once, and has no deadlocks.
+    #[test]
+    fn a_delayed_reading_delays_nobody() {
+        let ((ask, asked), (tell, found)) = (bounded(1), bounded(1));
+        let one = vec![Deadlock { pid: 7, ..Deadlock::default() }];
+        let mut watch = DeadlockWatch { thread: Some((ask, found)), newest: one.clone(), ..DeadlockWatch::default() };
+        watch.read(1);
+        assert!(watch.is_reading);
+        assert_eq!(watch.read(2), Vec::new());
+        assert_eq!(asked.try_iter().collect::<Vec<u64>>(), [1]);
+        tell.send(one.clone()).expect("room");
+        assert_eq!(watch.read(3), one);
     }
 
     #[test]

@@ -56,7 +56,7 @@ impl App {
 
     pub(crate) fn go_to_banner(&mut self) {
         match self.model.banner().map(|banner| banner.of) {
-            Some(BannerSubject::Deadlock(pid)) => self.examine(Look::unit("locks", Some(pid))),
+            Some(BannerSubject::Deadlock(pid, _)) => self.examine(Look::unit("locks", Some(pid))),
             Some(BannerSubject::Unnamed(path)) => self.model.go_to_unnamed(&path),
             Some(BannerSubject::Cut) => self.model.say(":call-graph dwarf,SIZE copies more of each stack"),
             _ => self.views.cpus.go_to_finding(&mut self.model),

@@ -35,7 +35,8 @@ impl Model {
 
     fn deadlock(&self) -> Option<Banner> {
         let all = &self.context.host.as_ref()?.history.newest()?.deadlocks;
-        let of = |found: &Deadlock| BannerSubject::Deadlock(found.pid);
+        let of =
+            |found: &Deadlock| BannerSubject::Deadlock(found.pid, found.threads.iter().map(|(tid, _)| *tid).collect());
         let kept: Vec<&Deadlock> = all.iter().filter(|found| !self.selection.dismissed.contains(&of(found))).collect();
         let first = kept.first()?;
         let text = format!("deadlock in {} {}: {}", first.comm, first.pid, first.text());

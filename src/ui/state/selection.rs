@@ -86,8 +86,8 @@ impl BaselineSource {
 pub(crate) enum BannerSubject {
     /// A CPU, if any, and its anomaly.
     Anomaly(Option<u32>, String),
-    /// The process with a deadlock.
-    Deadlock(i32),
+    /// The process and the threads of a deadlock.
+    Deadlock(i32, Vec<i32>),
     /// The path of an unsymbolized DSO.
     Unnamed(String),
     /// Stacks that exceed the copied size.

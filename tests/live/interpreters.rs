@@ -268,8 +268,13 @@ def spin(seconds)
   end
 end
 class Shop
-  def compare(a, b) = spin(0.001) || a <=> b
-  def sorted = [5, 2, 8].sort { |a, b| compare(a, b) }
+  def compare(a, b)
+    spin(0.001)
+    a <=> b
+  end
+  def sorted
+    [5, 2, 8].sort { |a, b| compare(a, b) }
+  end
 end
 def outer
   Shop.new.sorted

@@ -46,7 +46,6 @@ fn remedy(language: Language, why: NotWalked) -> &'static str {
         NotWalked::Version if language == Language::Php => "Run the program with PHP 7.4 to 8.4.",
         NotWalked::Version if language == Language::Ruby => "Run the program with Ruby 2.7 to 3.4.",
         NotWalked::Version if language == Language::Java => "Write a perf map by jcmd PID Compiler.perfmap.",
-        NotWalked::Version if language == Language::Ruby => "Run the program with Ruby 2.7 to 3.4.",
         NotWalked::Version if language == Language::JavaScript => "Start the program with node --perf-basic-prof.",
         NotWalked::Version => "Run the program with CPython 3.8 to 3.13, or 3.12 and later with python -X perf.",
         NotWalked::Unreadable => "Run as root or as the user of the process; see kernel.yama.ptrace_scope.",

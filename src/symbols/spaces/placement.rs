@@ -46,9 +46,9 @@ impl<S: Store> AddressSpaceTracker<S> {
     /// is looked at before these; one of another name is found in the order of addresses.
     fn likely_interpreter(&mut self, pid: i32, maps: &[procfs::ProcMapping]) -> Option<FoundInterpreter> {
         self.prober.as_ref()?;
-        let is_likely =
-            |map: &&procfs::ProcMapping| LIBRARIES.iter().any(|name| memchr::memmem::find(&map.name, name).is_some());
-        let found = maps.iter().filter(is_likely).find_map(|map| {
+        // A program may embed several. The one of most programs comes first.
+        let named = |name: &'static [u8]| maps.iter().filter(|map| memchr::memmem::find(&map.name, name).is_some());
+        let found = LIBRARIES.into_iter().flat_map(named).find_map(|map| {
             let id = self.files.of(pid, map, &mut self.store)?;
             self.files.interpreter(id, map)
         });

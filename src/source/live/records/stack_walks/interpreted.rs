@@ -153,6 +153,9 @@ impl InterpretedFrames {
                     };
                     hidden = is_hidden.then_some(address);
                     frames.extend((!is_hidden).then_some(address));
+                    if is_own {
+                        runs.own_end = Some(frames.len());
+                    }
                 }
             }
         }
@@ -162,7 +165,8 @@ impl InterpretedFrames {
                 self.unmapped.insert((pid, language));
             }
         }
-        if [WalkEnd::Complete, WalkEnd::LastFrame].iter().any(|whole| walk[WHY_AT] == *whole as u8) {
+        let is_whole = [WalkEnd::Complete, WalkEnd::LastFrame].iter().any(|whole| walk[WHY_AT] == *whole as u8);
+        if is_whole && language == Some(Language::Ruby) {
             runs.join(&mut frames);
         }
         room.clear();
@@ -299,27 +303,31 @@ impl InterpretedFrames {
 /// Runs of frames of a language, each of one call from C.
 #[derive(Debug, Default)]
 struct Runs {
-    /// Where the last run ends, where the one before it ended, and where it began.
+    /// Where the last run begins and ends, and where the one before it ended.
+    start: usize,
     end: Option<usize>,
-    gap: Option<(usize, usize)>,
+    end_before: Option<usize>,
+    /// Where the last native frame of the interpreter ends.
+    own_end: Option<usize>,
     /// Native frames follow the last run.
     is_native: bool,
 }
 
 impl Runs {
     fn add(&mut self, at: usize) {
-        if self.is_native {
-            self.gap = self.end.map(|end| (end, at));
+        if self.is_native || self.end.is_none() {
+            (self.start, self.end_before) = (at, self.end);
         }
         self.is_native = false;
         self.end = Some(at + 1);
     }
 
     /// Moves the frames behind all native frames of a whole stack to the run before: the interpreter was about to begin
-    /// that run, so that it took the place of its caller's.
+    /// that run, so that it took the place of its caller's. A stack without another run is in a function of the
+    /// interpreter that no loop called, for example in that of exceptions: they belong behind its native frames.
     fn join(&self, frames: &mut [u64]) {
-        if let Some((end, start)) = self.gap.filter(|_| !self.is_native) {
-            frames[end..].rotate_left(start - end);
+        if let Some(to) = self.end_before.or(self.own_end).filter(|_| !self.is_native && self.end.is_some()) {
+            frames[to..].rotate_left(self.start - to);
         }
     }
 }

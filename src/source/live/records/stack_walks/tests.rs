@@ -142,6 +142,21 @@ fn frames_that_a_whole_stack_has_left_belong_to_its_last_run() {
     }
 }
 
+/// As in the function of exceptions, which no loop called.
+#[test]
+fn frames_behind_a_whole_stack_without_a_run_belong_to_the_interpreter() {
+    const ID: u64 = 5 << 4 | Language::Ruby as u64;
+    let words = [3 << 56 | ID, 4 << 56 | 0x10, 4 << 56 | 0x18, 0x20, 0x30, 1 << 56 | 0x1000, 0, 1 << 56 | 0x2000, 0];
+    let frame = Language::Ruby.address(0);
+    for (why, chain) in
+        [(WalkEnd::Complete, &[frame, frame, 0x20, 0x30][..]), (WalkEnd::Full, &[0x20, 0x30, frame, frame, 0])]
+    {
+        let walk = ended(5, why, MIXED, &words);
+        let chains = start().read(0, &[walk, sampled(misc::USER, 0x10, 5, &[])]);
+        assert_eq!(chains, [[&[CONTEXT_USER][..], chain].concat()], "{why:?}");
+    }
+}
+
 #[test]
 fn a_broken_walk_says_that_callers_are_missing() {
     let mut joined = start();

@@ -190,6 +190,30 @@ fn a_short_life_is_a_short_wall_time() {
     assert_eq!(times(&panels, "victim", &columns), [10.0, 2.0, 0.0, 12.0]);
 }
 
+/// The share of missed wake-ups is one of the sleeps: a program that forks does not lower it.
+#[test]
+fn new_threads_do_not_count_as_woken() {
+    let mut stage = waits(&[]);
+    switch(&mut stage, 0, 0, (0, 0), 10);
+    for tid in 100..1090 {
+        use crate::common::stage::Value::{N, T};
+        let hit = perfprof_tui::units::kit::UnitSample { tid: 10, ..stage.hit(2, MS) };
+        stage.give(hit, &[T("other"), N(tid), N(0)]);
+    }
+    for round in 1..=10 {
+        let at = round * 10 * MS;
+        switch(&mut stage, at, 0, (10, 0x100), 20);
+        switch(&mut stage, at + MS, 0, (20, 1), 10);
+        if round < 10 {
+            wake(&mut stage, at + 5 * MS, 10, 20, 0);
+        }
+    }
+    switch(&mut stage, 110 * MS, 0, (10, 0x100), 20);
+    let panels = stage.panels();
+    let note = &of(&panels, "Threads").note;
+    assert!(note.starts_with("1 wake-up (10.0 %) not recorded"), "{note}");
+}
+
 /// On a chosen CPU, only its parts count, and none is unknown.
 #[test]
 fn the_parts_of_a_cpu_have_no_unknown_rest() {

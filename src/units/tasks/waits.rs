@@ -60,7 +60,7 @@ struct Waits {
     times: ThreadTimes,
     blocked: BlockedTime,
     sampled: FxHashMap<Sampled, u64>,
-    /// Number of sleeps with and without a recorded wakeup.
+    /// Number of sleeps with and without a recorded wakeup. The start of a new thread ends no sleep.
     woken: u64,
     unwoken: u64,
     /// Whether only some CPUs count, so that the parts are not the whole time.
@@ -138,8 +138,9 @@ impl Unit for Waits {
             Some(SchedEvent::Wakeup(wakeup)) => {
                 self.blocked.woken(wakeup, hit, cx);
                 if cx.follows(wakeup.tid) {
-                    self.woken += 1;
-                    self.times.wake(wakeup.tid, hit.time, hit.role == 2, cx.counts(wakeup.cpu));
+                    let is_new = hit.role == 2;
+                    self.woken += u64::from(!is_new);
+                    self.times.wake(wakeup.tid, hit.time, is_new, cx.counts(wakeup.cpu));
                 }
             }
             None => {}

@@ -125,6 +125,22 @@ fn a_lock_of_several_words_is_one_row() {
     assert_eq!(column(table, "waiting"), ["0", "2", "1"]);
 }
 
+/// Threads that wait for a monitor of Java have a futex each: all of them are one row, however many there are.
+#[test]
+fn a_monitor_of_many_threads_is_one_row() {
+    let mut stage = locks();
+    let monitor = ["main", "Shop.order", "ObjectMonitor::enter", "pthread_cond_wait", "futex_[k]"];
+    for tid in 0..1000 {
+        wait(&mut stage, MS, 100 + tid, 0x10_0000 + 0x100 * i64::from(tid), 0, &monitor);
+    }
+    stage.until(11 * MS);
+    let panels = stage.panels();
+    let table = panel(&panels, "Locks");
+    assert_eq!(column(table, "lock"), ["Shop.order"]);
+    assert_eq!((rows(table).more, number(table, 0, "waiting")), (0, 1000.0));
+    assert_eq!(number(table, 0, "waited_ns"), 10_000.0 * MS as f64);
+}
+
 /// Recordings of perf have no words of futexes.
 #[test]
 fn without_the_words_of_futexes_the_releaser_is_the_holder() {

@@ -29,25 +29,11 @@ pub(super) struct LockRow {
     holder: Arc<str>,
     holder_in: Arc<str>,
     /// Times by waiter, and by holder, with their stacks.
-    sites: Vec<(ThreadStack, (u64, u64))>,
+    sites: WaitSites,
     holders: Vec<(ThreadStack, u64)>,
 }
 
 impl LockRow {
-    /// Returns the lock of a row: a condition variable of glibc has a word for each of its two groups of waiters, and
-    /// the global lock of Python has several words. The functions that take them distinguish Java's locks.
-    fn lock(&self) -> (bool, LockKey) {
-        let LockKey { space, address } = self.key;
-        let address = match self.name.kind.as_ref() {
-            _ if self.name.within > 0 => address.wrapping_sub(self.name.within),
-            lock_names::CONDITION => address & !(2 * WORD - 1),
-            lock_names::GLOBAL => 0,
-            _ if self.name.is_of_taker() => id(&self.name.taken_in),
-            _ => address,
-        };
-        (self.is_kernel, LockKey { space, address })
-    }
-
     fn merge(&mut self, other: Self) {
         self.waits.merge(&other.waits);
         self.ns += other.ns;
@@ -62,7 +48,8 @@ impl LockRow {
         let mut list: Vec<Self> = Vec::new();
         let mut places: FxHashMap<(bool, LockKey), usize> = FxHashMap::default();
         for row in rows {
-            let place = *places.entry(row.lock()).or_insert(list.len());
+            let lock = whole_lock(row.is_kernel, row.key, &row.name);
+            let place = *places.entry(lock).or_insert(list.len());
             match list.get_mut(place) {
                 Some(first) => first.merge(row),
                 None => list.push(row),
@@ -74,6 +61,33 @@ impl LockRow {
 
 /// The bytes of a futex.
 const WORD: u64 = 4;
+
+/// Returns the lock that a futex belongs to: a condition variable of glibc has a word for each of its two groups of
+/// waiters, and the global lock of Python has several words. The functions that take them distinguish Java's locks.
+fn whole_lock(is_kernel: bool, key: LockKey, name: &LockName) -> (bool, LockKey) {
+    let LockKey { space, address } = key;
+    let address = match name.kind.as_ref() {
+        _ if name.within > 0 => address.wrapping_sub(name.within),
+        lock_names::CONDITION => address & !(2 * WORD - 1),
+        lock_names::GLOBAL => 0,
+        _ if name.is_of_taker() => id(&name.taken_in),
+        _ => address,
+    };
+    (is_kernel, LockKey { space, address })
+}
+
+/// Waits of a lock by waiter and stack: their time and number.
+type WaitSites = Vec<(ThreadStack, (u64, u64))>;
+
+/// Returns the waits of a lock, including those that have not ended, the longest first.
+fn wait_sites(table: &LockTable, of: &Lock, now: u64) -> WaitSites {
+    let mut sites = of.sites.clone();
+    for (tid, wait, ns) in table.open(of, now) {
+        let site = sites.entry((tid, wait.stack)).or_default();
+        *site = (site.0 + ns, site.1 + 1);
+    }
+    by_weight(sites, |site| site.0)
+}
 
 /// An activity of a holder, its time, and the lock if it waited for one.
 type DeedRow = (Arc<str>, u64, Option<LockKey>);
@@ -114,9 +128,8 @@ impl Locks {
         }
         arrange(&mut keys, |a, b| b.0.cmp(&a.0).then_with(|| a.1.cmp(&b.1)));
         let total: u64 = keys.iter().map(|(ns, _)| ns).sum();
-        let more = keys.len().saturating_sub(MOST_ROWS);
-        keys.truncate(MOST_ROWS);
-        let rows = keys.into_iter().filter_map(|(_, (is_kernel, key))| self.row(at, is_kernel, key));
+        let (keys, more) = self.longest(at, keys);
+        let rows = keys.into_iter().filter_map(|(is_kernel, key)| self.row(at, is_kernel, key));
         let mut rows = LockRow::by_lock(rows);
         arrange(&mut rows, |a, b| {
             let place = |row: &LockRow| (row.name.is_queue, std::cmp::Reverse(row.ns), row.is_kernel, row.key);
@@ -132,6 +145,36 @@ impl Locks {
             self.holders(at, chosen),
             self.graph(at, &rows),
         ]
+    }
+
+    /// Returns the futexes and kernel locks of the locks with the longest waits, and the number of other locks. `keys`
+    /// have their waits, the longest first.
+    fn longest(&mut self, at: &Moment<'_>, keys: Vec<(u64, (bool, LockKey))>) -> (Vec<(bool, LockKey)>, usize) {
+        if keys.len() <= MOST_ROWS {
+            return (keys.into_iter().map(|(_, key)| key).collect(), 0);
+        }
+        let mut locks: Vec<(u64, Vec<(bool, LockKey)>)> = Vec::new();
+        let mut places: FxHashMap<(bool, LockKey), usize> = FxHashMap::default();
+        for (ns, (is_kernel, key)) in keys {
+            // Locks of the kernel have one address.
+            let lock = if is_kernel { (is_kernel, key) } else { self.whole_lock_of(at, key) };
+            let place = *places.entry(lock).or_insert(locks.len());
+            match locks.get_mut(place) {
+                Some((sum, words)) => {
+                    *sum = sum.saturating_add(ns);
+                    words.push((is_kernel, key));
+                }
+                None => locks.push((ns, vec![(is_kernel, key)])),
+            }
+        }
+        arrange(&mut locks, |a, b| b.0.cmp(&a.0));
+        let more = locks.len().saturating_sub(MOST_ROWS);
+        (locks.into_iter().take(MOST_ROWS).flat_map(|(_, words)| words).collect(), more)
+    }
+
+    fn whole_lock_of(&mut self, at: &Moment<'_>, key: LockKey) -> (bool, LockKey) {
+        let sites = self.user.locks.get(&key).map(|of| wait_sites(&self.user, of, at.now)).unwrap_or_default();
+        whole_lock(false, key, &self.name_by_sites(at, false, key, &sites))
     }
 
     /// Reports deadlocks and dropped locks.
@@ -152,29 +195,37 @@ impl Locks {
     fn row(&mut self, at: &Moment<'_>, is_kernel: bool, key: LockKey) -> Option<LockRow> {
         let table = self.table(is_kernel);
         let of = table.locks.get(&key)?;
-        let (mut waits, mut sites) = (of.waits.clone(), of.sites.clone());
-        for (tid, wait, ns) in table.open(of, at.now) {
-            waits.add(ns);
-            let site = sites.entry((tid, wait.stack)).or_default();
-            *site = (site.0 + ns, site.1 + 1);
-        }
+        let mut waits = of.waits.clone();
+        table.open(of, at.now).for_each(|(.., ns)| waits.add(ns));
         if waits.n == 0 {
             return None;
         }
-        let (flags, waiting, ready, is_end) = (of.flags, of.waiters.len() as u64, of.ready, of.is_end);
-        let variable = of.variable;
-        let sites = by_weight(sites, |site| site.0);
+        let (waiting, ready) = (of.waiters.len() as u64, of.ready);
+        let sites = wait_sites(table, of, at.now);
         let holders = by_weight(of.holders.iter().map(|(key, ns)| (*key, *ns)), |ns| *ns);
         let (holder, holder_in) = self.holder(at, is_kernel, key);
+        let name = self.name_by_sites(at, is_kernel, key, &sites);
+        let ns = waits.sum;
+        Some(LockRow { is_kernel, key, name, waits, ns, ready, waiting, holder, holder_in, sites, holders })
+    }
+
+    /// Returns the name of a lock from its waits, the longest first.
+    fn name_by_sites(
+        &mut self,
+        at: &Moment<'_>,
+        is_kernel: bool,
+        key: LockKey,
+        sites: &[(ThreadStack, (u64, u64))],
+    ) -> LockName {
+        let Some(of) = self.table(is_kernel).locks.get(&key) else { return LockName::default() };
+        let (flags, is_end, variable) = (of.flags, of.is_end, of.variable);
         // A stack that reaches the taker names the lock, whichever weighs most.
         let names = sites.iter().take(8).map(|((_, stack), _)| self.name(at, *stack, is_kernel, flags));
         let mut names: Vec<LockName> = names.collect();
         let best = names.iter().position(|name| !name.taken_in.is_empty()).unwrap_or(0);
         let name = if names.is_empty() { LockName::default() } else { names.swap_remove(best) };
         let name = if is_end { LockName::of_end(name) } else { name };
-        let name = in_variable(at, name, variable);
-        let ns = waits.sum;
-        Some(LockRow { is_kernel, key, name, waits, ns, ready, waiting, holder, holder_in, sites, holders })
+        in_variable(at, name, variable)
     }
 
     fn name(&mut self, at: &Moment<'_>, stack: RetainedStack, is_kernel: bool, flags: u32) -> LockName {

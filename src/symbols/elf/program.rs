@@ -5,7 +5,7 @@
 use std::ops::Range;
 
 use gimli::{BaseAddresses, EndianSlice, RunTimeEndian};
-use object::elf::{EM_386, EM_AARCH64, EM_X86_64, FileHeader32, FileHeader64, PF_X, PT_GNU_EH_FRAME, PT_LOAD};
+use object::elf::{EM_386, EM_AARCH64, EM_X86_64, FileHeader32, FileHeader64, PF_W, PF_X, PT_GNU_EH_FRAME, PT_LOAD};
 use object::read::elf::{FileHeader, ProgramHeader};
 use object::{Endianness, Object, ObjectSection, SectionFlags};
 
@@ -31,6 +31,7 @@ pub(crate) struct Segment {
     pub(crate) memory: u64,
     pub(crate) address: u64,
     pub(crate) is_code: bool,
+    pub(crate) is_writable: bool,
 }
 
 #[derive(Debug)]
@@ -83,8 +84,9 @@ impl<'d> ElfProgram<'d> {
             let (address, memory): (u64, u64) = (one.p_vaddr(endian).into(), one.p_memsz(endian).into());
             match one.p_type(endian) {
                 PT_LOAD if segments.len() < MAX_SEGMENTS => {
-                    let is_code = one.p_flags(endian).0 & PF_X.0 != 0;
-                    segments.push(Segment { offset, size, memory, address, is_code });
+                    let has = |flag: u32| one.p_flags(endian).0 & flag != 0;
+                    let (is_code, is_writable) = (has(PF_X.0), has(PF_W.0));
+                    segments.push(Segment { offset, size, memory, address, is_code, is_writable });
                 }
                 PT_GNU_EH_FRAME => searched = Section::at(offset, size, address),
                 _ => {}

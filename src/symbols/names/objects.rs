@@ -65,7 +65,7 @@ pub(crate) fn unmarked(at: u64) -> Option<u64> {
 pub(crate) struct Variables {
     /// By linked address.
     table: SymbolTable,
-    code: Vec<Segment>,
+    segments: Vec<Segment>,
 }
 
 impl Variables {
@@ -73,19 +73,22 @@ impl Variables {
     pub(crate) fn read(dso: &Dso, options: &SymbolOptions, purse: &mut UnpackBudget) -> Option<(Self, u32)> {
         let image = Image::open(dso, options).ok()?;
         let segments = ElfProgram::of(&image.bytes).ok()?.segments;
-        let (code, data): (Vec<Segment>, Vec<Segment>) = segments.into_iter().partition(|part| part.is_code);
-        let linked = ElfSegments::new(data.iter().map(|part| (part.address, part.memory, part.address)));
+        let data = segments.iter().filter(|part| part.is_writable);
+        let linked = ElfSegments::new(data.map(|part| (part.address, part.memory, part.address)));
         let table = image.objects(&linked, purse).ok()?;
         image.rest();
-        Some((Self { table, code }, image.user))
+        Some((Self { table, segments }, image.user))
     }
 
-    /// Returns the variable at an unmarked address; its bounds are marked.
+    /// Returns the variable at an unmarked address; its bounds are marked. Only writable segments contain variables. A
+    /// symbol without a size marks a place, such as the end of the data.
     pub(crate) fn find(&self, at: u64, form: NameForm) -> Option<Symbolized> {
         // The address continues the offsets of the last code before it.
-        let code = self.code.iter().filter(|part| part.offset <= at).max_by_key(|part| part.offset)?;
+        let code = self.segments.iter().filter(|part| part.is_code && part.offset <= at);
+        let code = code.max_by_key(|part| part.offset)?;
         let linked = at.wrapping_sub(code.offset).wrapping_add(code.address);
-        let found = self.table.find(linked)?;
+        let is_in = |part: &Segment| part.is_writable && linked.wrapping_sub(part.address) < part.memory;
+        let found = self.table.find_sized(linked).filter(|_| self.segments.iter().any(is_in))?;
         let start = data_address(at.wrapping_sub(linked - found.start));
         let name = demangle(found.name, form).into();
         Some(Symbolized { start, end: start.saturating_add(found.end - found.start), name, is_symbol: true })
@@ -103,6 +106,44 @@ mod tests {
     use super::*;
     use crate::session::{Origin, Session};
     use crate::symbols::Resolver;
+    use crate::symbols::names::table::{Binding, Raw};
+
+    #[test]
+    fn variables_have_a_size_and_are_in_writable_segments() {
+        let raw = |start: u64, size: u64, name: &'static str| Raw {
+            start,
+            size,
+            name: name.as_bytes(),
+            binding: Binding::Global,
+        };
+        let table = SymbolTable::build([
+            raw(0x2010, 8, "constant"),
+            raw(0x3010, 0x20, "queue"),
+            raw(0x3018, 0, "inside"),
+            raw(0x4100, 0, "marker"),
+            raw(0x4f00, 0x200, "longer_than_its_segment"),
+            raw(0x4f80, 0, "end"),
+        ]);
+        let part = |address: u64, size: u64, memory: u64, is_code: bool, is_writable: bool| Segment {
+            offset: address - 0x1000,
+            size,
+            memory,
+            address,
+            is_code,
+            is_writable,
+        };
+        let code = part(0x1000, 0x1000, 0x1000, true, false);
+        let constants = part(0x2000, 0x1000, 0x1000, false, false);
+        // Most of the data has no initial values.
+        let data = part(0x3000, 0x100, 0x2000, false, true);
+        let variables = Variables { table, segments: vec![code, constants, data] };
+        let name = |linked: u64| Some(variables.find(linked - 0x1000, NameForm::Plain)?.name.to_string());
+        assert_eq!([0x3010, 0x3020, 0x302f].map(name), [(); 3].map(|()| Some("queue".to_owned())));
+        assert_eq!(name(0x4f90).as_deref(), Some("longer_than_its_segment"));
+        for nothing in [0x2010, 0x300f, 0x3030, 0x4100, 0x4200, 0x5000, 0x5080, 0x6000] {
+            assert_eq!(name(nothing), None, "{nothing:#x}");
+        }
+    }
 
     static WITHOUT_VALUE: [AtomicU32; 8] = [const { AtomicU32::new(0) }; 8];
     static WITH_VALUE: AtomicU32 = AtomicU32::new(7);

@@ -205,10 +205,19 @@ impl SymbolTable {
     }
 
     pub(crate) fn find(&self, addr: u64) -> Option<Symbol<'_>> {
+        self.find_among(addr, |_| true)
+    }
+
+    /// Like [`Self::find`], but without the symbols whose size is unknown.
+    pub(crate) fn find_sized(&self, addr: u64) -> Option<Symbol<'_>> {
+        self.find_among(addr, |i| self.size(i) > 0)
+    }
+
+    fn find_among(&self, addr: u64, is_wanted: impl Fn(usize) -> bool) -> Option<Symbol<'_>> {
         let after = self.starts.up_to(addr);
         let nearest = (after.saturating_sub(NESTING)..after).rev();
         // Only the name of a function that holds the address is read.
-        let mut holders = nearest.filter(|i| self.range(*i).is_some_and(|(_, end)| addr < end));
+        let mut holders = nearest.filter(|i| is_wanted(*i) && self.range(*i).is_some_and(|(_, end)| addr < end));
         holders.find_map(|i| self.get(i).filter(|symbol| !symbol.name.is_empty()))
     }
 

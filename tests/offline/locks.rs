@@ -125,6 +125,21 @@ fn a_lock_of_several_words_is_one_row() {
     assert_eq!(column(table, "waiting"), ["0", "2", "1"]);
 }
 
+/// A condition variable of Rust has one word, so that two of them may be next to each other.
+#[test]
+fn each_word_of_rust_is_a_lock() {
+    let mut stage = locks();
+    let pool = ["main", "worker", "std::sys::sync::condvar::futex::Condvar::wait", "syscall", "futex_[k]"];
+    for (tid, word) in [(2, 0xc028), (3, 0xc02c)] {
+        wait(&mut stage, MS, tid, word, 0, &pool);
+    }
+    stage.until(11 * MS);
+    let panels = stage.panels();
+    let table = panel(&panels, "Locks");
+    assert_eq!(column(table, "kind"), ["condition variable", "condition variable"]);
+    assert_eq!(column(table, "waiting"), ["1", "1"]);
+}
+
 /// Threads that wait for a monitor of Java have a futex each: all of them are one row, however many there are.
 #[test]
 fn a_monitor_of_many_threads_is_one_row() {

@@ -21,6 +21,8 @@ pub(crate) struct LockName {
     pub(super) within: u64,
     /// Whether threads wait there for work or for each other's end, as at a condition variable.
     pub(crate) is_queue: bool,
+    /// Whether a function of glibc waits, whose locks may have several words.
+    pub(super) is_of_glibc: bool,
 }
 
 /// Kinds of locks with several words.
@@ -29,9 +31,22 @@ pub(super) const GLOBAL: &str = "Python's global lock";
 /// Kinds of locks for which each waiting thread has a futex of its own.
 const MONITOR: &str = "Java monitor";
 const JAVA_LOCK: &str = "Java lock";
-/// Kinds whose locks have futexes at several offsets, and the bytes of the largest, glibc's `pthread_rwlock_t`.
+/// Kinds whose locks have futexes at several offsets in glibc, and the bytes of the largest, `pthread_rwlock_t`.
 const SEVERAL_WORDS: &[&str] = &["rwlock", CONDITION, "semaphore", "barrier"];
 const LARGEST: u64 = 56;
+/// Parts of the names of glibc's functions that wait for such locks, and of the C++ library's functions above them.
+/// Rust's locks have one futex each, so that several of them fit into a variable of that size.
+const GLIBC_WAITS: &[&str] = &[
+    "pthread_rwlock_",
+    "pthread_cond_",
+    "pthread_barrier_",
+    "sem_wait",
+    "sem_timedwait",
+    "sem_clockwait",
+    "new_sem_",
+    "std::shared_mutex",
+    "std::condition_variable",
+];
 
 /// Parts of function names that tell the kind, and whether it is a queue. The outermost function of a wait decides:
 /// CPython's lock is a mutex with a condition variable.
@@ -150,8 +165,10 @@ impl LockName {
         let mut name = Self { kind: "futex".into(), ..Self::default() };
         let mut is_native = true;
         for frame in frames.iter().rev().filter(|frame| !frame.kind.is_kernel()) {
+            let is_of_glibc = GLIBC_WAITS.iter().any(|part| frame.text.contains(part));
             if let Some((_, kind, is_queue)) = KINDS.iter().find(|(part, ..)| frame.text.contains(part)) {
                 (name.kind, name.is_queue) = ((*kind).into(), *is_queue);
+                name.is_of_glibc |= is_of_glibc;
                 is_native = !matches!(frame.kind, DsoKind::Interpreted(_));
             } else if frame.kind == DsoKind::Cut {
                 break;
@@ -216,7 +233,7 @@ impl LockName {
     /// Adds the variable that contains the lock's futex. The interpreter's lock keeps its name.
     pub(super) fn in_variable(self, variable: &Variable) -> Self {
         let Variable { name, offset, size } = variable;
-        let has_several = SEVERAL_WORDS.iter().any(|kind| self.kind.starts_with(kind));
+        let has_several = self.is_of_glibc && SEVERAL_WORDS.iter().any(|kind| self.kind.starts_with(kind));
         match *offset {
             _ if &*self.kind == GLOBAL => self,
             within if has_several && *size <= LARGEST => Self { variable: name.clone(), within, ..self },
@@ -355,6 +372,11 @@ mod tests {
         let rwlock = "__futex_abstimed_wait < pthread_rwlock_wrlock < put";
         assert_eq!([8, 12].map(|word| text(rwlock, word, 56)), [8, 12].map(|word| ("queue".to_owned(), word)));
         assert_eq!(text(rwlock, 0x48, 400), ("queue+0x48".to_owned(), 0));
+        // An array of Rust's locks is no larger than one of glibc.
+        for rust in ["sync::rwlock::futex::RwLock::write_contended", "sync::condvar::futex::Condvar::wait"] {
+            let stack = format!("syscall < std::sys::{rust} < put");
+            assert_eq!(text(&stack, 0x10, 48), ("queue+0x10".to_owned(), 0), "{rust}");
+        }
         assert_eq!(text("pthread_cond_timedwait < take_gil", 0x48, 40), ("0x1000".to_owned(), 0));
     }
 }

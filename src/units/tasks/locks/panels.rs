@@ -68,7 +68,7 @@ fn whole_lock(is_kernel: bool, key: LockKey, name: &LockName) -> (bool, LockKey)
     let LockKey { space, address } = key;
     let address = match name.kind.as_ref() {
         _ if name.within > 0 => address.wrapping_sub(name.within),
-        lock_names::CONDITION => address & !(2 * WORD - 1),
+        lock_names::CONDITION if name.is_of_glibc => address & !(2 * WORD - 1),
         lock_names::GLOBAL => 0,
         _ if name.is_of_taker() => id(&name.taken_in),
         _ => address,

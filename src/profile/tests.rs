@@ -265,6 +265,18 @@ proptest! {
     }
 }
 
+/// Memory of the heap and stacks is mostly far from the code, and takes no room.
+#[test]
+fn only_addresses_near_code_are_kept_as_data() {
+    let (mut p, mut s) = (Profile::default(), Session::new(Origin::Recorded));
+    let map = Mmap { pid: 5, tid: 5, start: 0x1000, len: 0x1000, prot: 5, name: b"/b", ..Mmap::default() };
+    s.apply(&Record::Mmap(map), 0);
+    let near = p.pin_data(&s, 5, 0x3000);
+    assert_ne!(near, RetainedStack::NONE);
+    assert_eq!(p.pin_data(&s, 5, 0x3000), near);
+    assert_eq!([0, 0x7fff_0000_0000].map(|addr| p.pin_data(&s, 5, addr)), [RetainedStack::NONE; 2]);
+}
+
 #[test]
 fn each_context_has_its_own_addresses() {
     let (mut p, mut s) = (Profile::default(), Session::new(Origin::Recorded));

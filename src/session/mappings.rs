@@ -5,6 +5,9 @@ use std::ops::Range;
 use super::space::AddressSpace;
 use super::{DsoKind, Dsos, MapId};
 
+/// The limit of a file's code and data together in the code models that compilers use by default.
+const FARTHEST_DATA: u64 = 1 << 32;
+
 /// The mappings of a process and of the kernel at a moment.
 #[derive(Debug)]
 pub struct Mappings<'a> {
@@ -52,11 +55,12 @@ impl<'a> Mappings<'a> {
 
     /// Returns the mapping of a file's code before an address of data, and the address relative to the representative
     /// mapping. Data follows the code of its file at a fixed distance; the file's program headers say whether it
-    /// contains the address at all.
+    /// contains the address at all. Returns `None` if the code is too far away.
     pub(crate) fn data(&self, addr: u64) -> Option<(MapId, u64)> {
         let is_file = |map: &MapId| self.dsos.of_map(*map).kind == DsoKind::File;
         let map = self.user?.maps_before(addr).find(is_file)?;
-        Some(self.dsos.shared(map, addr))
+        let distance = addr.wrapping_sub(self.dsos.map_of(map).start);
+        (distance < FARTHEST_DATA).then(|| self.dsos.shared(map, addr))
     }
 
     pub(crate) fn kernel(&mut self, ip: u64) -> (MapId, u64) {

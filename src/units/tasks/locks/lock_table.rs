@@ -101,6 +101,45 @@ pub(super) struct LockTable {
     start: u64,
     /// Locks that were dropped because there were too many.
     pub(super) dropped: u64,
+    pinned: PinnedAddresses,
+}
+
+/// Limit of kept addresses: they share their storage with the stacks of all units, and are never released.
+const MOST_VARIABLES: usize = 1 << 12;
+
+/// The addresses of locks that were kept. They outlast their locks, so that these need no new ones later.
+#[derive(Clone, Debug, Default)]
+struct PinnedAddresses {
+    known: FxHashMap<LockKey, RetainedStack>,
+    spaces: FxHashSet<i32>,
+    /// The distinct kept addresses: processes of one program share theirs.
+    all: FxHashSet<RetainedStack>,
+}
+
+impl PinnedAddresses {
+    /// Returns the kept address of a lock, the empty stack if no file can contain it, and `None` beyond the limit.
+    fn get(&mut self, key: LockKey, pin: &mut dyn FnMut(i32, u64) -> RetainedStack) -> Option<RetainedStack> {
+        if let Some(stack) = self.known.get(&key) {
+            return Some(*stack);
+        }
+        if self.all.len() >= MOST_VARIABLES || self.known.len() >= MOST_LOCKS {
+            return None;
+        }
+        let stack = pin(key.space, key.address);
+        if stack != RetainedStack::NONE {
+            self.known.insert(key, stack);
+            self.spaces.insert(key.space);
+            self.all.insert(stack);
+        }
+        Some(stack)
+    }
+
+    /// Forgets the addresses of a process that ended: another program may get its number.
+    fn forget(&mut self, space: i32) {
+        if self.spaces.remove(&space) {
+            self.known.retain(|key, _| key.space != space);
+        }
+    }
 }
 
 impl LockTable {
@@ -265,6 +304,7 @@ impl LockTable {
     /// Forgets a thread that ended.
     pub(super) fn forget_thread(&mut self, tid: i32, now: u64) {
         self.cancel(tid, now);
+        self.pinned.forget(tid);
         for lock in self.held.remove(&tid).unwrap_or_default() {
             self.locks.get_mut(&lock).into_iter().for_each(|of| of.owner = None);
         }
@@ -298,8 +338,8 @@ impl LockTable {
             all.truncate(most);
         }
         for (_, _, key) in all.into_iter().filter(|(_, is_pinned, _)| !is_pinned) {
-            let stack = pin(key.space, key.address);
-            self.locks.get_mut(&key).into_iter().for_each(|of| of.variable = Some(stack));
+            let stack = self.pinned.get(key, pin);
+            self.locks.get_mut(&key).into_iter().for_each(|of| of.variable = stack);
         }
     }
 
@@ -415,6 +455,36 @@ mod tests {
         assert_eq!(table.waits_for(2), Some((LOCK, None)));
         table.forget_thread(2, 60 * MS);
         assert!(table.locks[&LOCK].waiters.is_empty());
+    }
+
+    #[test]
+    fn kept_addresses_are_bounded_and_outlast_their_locks() {
+        let mut table = LockTable::default();
+        let calls = std::cell::Cell::new(0);
+        let mut pin = |_: i32, address: u64| {
+            calls.set(calls.get() + 1);
+            stack(address as u32)
+        };
+        for address in 1..=MOST_VARIABLES as u64 + 10 {
+            table.wait(2, LockKey { space: 1, address }, 0, stack(1), None);
+            table.end(2, MS);
+        }
+        table.pin_longest(usize::MAX, MS, &mut pin);
+        let pinned: Vec<LockKey> =
+            table.locks.iter().filter(|(_, of)| of.variable.is_some()).map(|(key, _)| *key).collect();
+        assert_eq!((pinned.len(), calls.get()), (MOST_VARIABLES, MOST_VARIABLES));
+        let mut again = |table: &mut LockTable| {
+            table.reset(2 * MS);
+            table.wait(2, pinned[0], 2 * MS, stack(1), None);
+            table.pin_longest(usize::MAX, 3 * MS, &mut pin);
+            table.end(2, 4 * MS);
+            table.locks[&pinned[0]].variable
+        };
+        assert_eq!(again(&mut table), Some(stack(pinned[0].address as u32)));
+        // Another program may have the number of an ended process.
+        table.forget_thread(1, 5 * MS);
+        assert_eq!(again(&mut table), None);
+        assert_eq!(calls.get(), MOST_VARIABLES);
     }
 
     #[test]

@@ -160,7 +160,10 @@ impl Ingest {
                 },
             );
         }
-        self.core.pin_data();
+        let is_end = batch.complete_until == Some(u64::MAX);
+        if is_end || self.core.units.is_pin_due() {
+            self.core.pin_data();
+        }
     }
 
     /// Returns the time up to which all inputs that are not quiet are complete; if all are quiet, the latest of any.

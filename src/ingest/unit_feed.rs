@@ -27,6 +27,8 @@ mod kept;
 
 pub(crate) const SEVERAL_HOSTS: &str = "units support only one machine: open its recording alone";
 const MAX_UNITS: usize = 16;
+/// The time between two requests for addresses of data: units go through all of their figures for them.
+const PIN_INTERVAL_NS: u64 = 100_000_000;
 
 /// A unit's panels, and their interval.
 #[derive(Clone, Debug, PartialEq)]
@@ -104,6 +106,8 @@ pub struct Units {
     /// The timestamp of the newest record of each CPU.
     last: Vec<u64>,
     now: u64,
+    /// When addresses of data were kept last.
+    pinned_at: Option<u64>,
     begun: bool,
     next_id: u64,
     kept: KeptFigures,
@@ -237,9 +241,16 @@ impl Units {
         profile.pin(session, &record::Sample { chain: &self.chain, ..*sample }, mode)
     }
 
+    /// Returns whether the clock of the samples is past the next request for addresses of data, or was set back.
+    pub(super) fn is_pin_due(&self) -> bool {
+        let is_early = |at: u64| (at..at.saturating_add(PIN_INTERVAL_NS)).contains(&self.now);
+        !self.pinned_at.is_some_and(is_early)
+    }
+
     /// Keeps the addresses of data whose variables units name.
     pub(super) fn pin_data(&mut self, session: &mut Session, profile: &mut Profile) {
         let now = self.now;
+        self.pinned_at = Some(now);
         for running in &mut self.list {
             running.unit.pin_data(now, &mut |pid, addr| {
                 if session.origin() == Origin::Live && !session.places(pid).knows_user() {
@@ -473,6 +484,22 @@ mod tests {
         [(None, u64::MAX), (Some(3), 5)].iter().for_each(|(cpu, records)| units.lose(*cpu, 9, *records));
         let answers = units.answers(&Session::new(crate::session::Origin::Live), &Profile::default(), 0, Some(id));
         assert_eq!(answers.iter().map(|answer| answer.lost).collect::<Vec<_>>(), [u64::MAX]);
+    }
+
+    #[test]
+    fn addresses_of_data_are_due_after_an_interval() {
+        let (mut session, mut profile) = (Session::new(Origin::Recorded), Profile::default());
+        let mut units = Units::default();
+        let due = |time: u64| {
+            units.stand_at(time);
+            let is_due = units.is_pin_due();
+            if is_due {
+                units.pin_data(&mut session, &mut profile);
+            }
+            is_due
+        };
+        let times = [0, 1, PIN_INTERVAL_NS - 1, PIN_INTERVAL_NS, 2 * PIN_INTERVAL_NS - 1, 5 * PIN_INTERVAL_NS, 7];
+        assert_eq!(times.map(due), [true, false, false, true, false, true, true]);
     }
 
     /// For a short command, the first and the last reading arrive together.

@@ -427,7 +427,7 @@ pub trait Unit: CopyUnit + Send + Sync {
     }
 
     /// Keeps addresses of data, whose variables the panels name ([`Moment::variable`]): `pin` takes a process and an
-    /// address. Called after each batch of records, up to the time `now`.
+    /// address. Called after batches of records up to the time `now`, at most once per 100 ms except at the end.
     fn pin_data(&mut self, _now: u64, _pin: &mut dyn FnMut(i32, u64) -> RetainedStack) {}
 
     /// Called before panels are made: the last chance to query state that no record provided.

@@ -117,14 +117,12 @@ impl PathSums {
     /// Returns whether a label occurs from a node of the current stack up to the root. The labels are listed once for
     /// each stack, because a deep stack has many functions that the filter cannot tell apart.
     fn occurs(&mut self, mut at: u32, label: u32) -> bool {
-        let is_listed = !self.above.is_empty();
-        while !is_listed {
-            let node = &self.nodes[at as usize];
-            self.above.insert(node.label);
-            if node.parent == at {
-                break;
+        if self.above.is_empty() {
+            self.above.insert(self.nodes[at as usize].label);
+            while self.nodes[at as usize].parent != at {
+                at = self.nodes[at as usize].parent;
+                self.above.insert(self.nodes[at as usize].label);
             }
-            at = node.parent;
         }
         self.above.contains(&label)
     }

@@ -3,7 +3,7 @@
 //! Each reading examines some threads of the machine in turn. A circle is a deadlock if its threads still wait for the
 //! same mutexes a second later and did not run meanwhile: an owner in a mutex may be outdated for a moment.
 //! A thread of its own reads the mutexes, because a process can delay the reader of its memory for ever
-//! (userfaultfd(2)). Nobody waits for it.
+//! (userfaultfd(2)). No thread waits for it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

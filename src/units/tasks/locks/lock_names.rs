@@ -372,7 +372,7 @@ mod tests {
         let rwlock = "__futex_abstimed_wait < pthread_rwlock_wrlock < put";
         assert_eq!([8, 12].map(|word| text(rwlock, word, 56)), [8, 12].map(|word| ("queue".to_owned(), word)));
         assert_eq!(text(rwlock, 0x48, 400), ("queue+0x48".to_owned(), 0));
-        // An array of Rust's locks is no larger than one of glibc.
+        // An array of Rust's locks can be as small as one of glibc's.
         for rust in ["sync::rwlock::futex::RwLock::write_contended", "sync::condvar::futex::Condvar::wait"] {
             let stack = format!("syscall < std::sys::{rust} < put");
             assert_eq!(text(&stack, 0x10, 48), ("queue+0x10".to_owned(), 0), "{rust}");

@@ -1,5 +1,6 @@
 //! `locks`: waits for locks, their holders, and the holders' activities.
 
+mod addresses;
 pub(crate) mod lock_names;
 mod lock_table;
 mod panels;
@@ -13,8 +14,9 @@ use crate::units::kit::waits::classes::Sleep;
 use crate::units::kit::waits::sched::{self, SchedEvent, SchedReader, WakeContext};
 use crate::units::kit::{Programs, WakerReader};
 
+use addresses::LockKey;
 use lock_names::LockName;
-use lock_table::{Deed, LockKey, LockTable, Waiting};
+use lock_table::{Deed, LockTable, Waiting};
 
 pub(crate) const SPEC: Spec = Spec {
     name: "locks",

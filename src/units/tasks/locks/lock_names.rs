@@ -7,7 +7,7 @@ use crate::record::interpreted::Language;
 use crate::session::DsoKind;
 use crate::units::kit::Variable;
 
-use super::lock_table::LockKey;
+use super::addresses::LockKey;
 
 /// The name of a lock.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

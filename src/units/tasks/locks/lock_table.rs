@@ -7,12 +7,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use crate::profile::RetainedStack;
 use crate::units::kit::Stats;
 
-/// A lock by its address in an address space; 0 is that of the kernel.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(super) struct LockKey {
-    pub(super) space: i32,
-    pub(super) address: u64,
-}
+use super::addresses::{LockKey, PinnedAddresses};
 
 /// A thread, and the stack of its wait or of its release.
 pub(super) type ThreadStack = (i32, RetainedStack);
@@ -102,44 +97,6 @@ pub(super) struct LockTable {
     /// Locks that were dropped because there were too many.
     pub(super) dropped: u64,
     pinned: PinnedAddresses,
-}
-
-/// Limit of kept addresses: they share their storage with the stacks of all units, and are never released.
-const MOST_VARIABLES: usize = 1 << 12;
-
-/// The addresses of locks that were kept. They outlast their locks, so that these need no new ones later.
-#[derive(Clone, Debug, Default)]
-struct PinnedAddresses {
-    known: FxHashMap<LockKey, RetainedStack>,
-    spaces: FxHashSet<i32>,
-    /// The distinct kept addresses: processes of one program share theirs.
-    all: FxHashSet<RetainedStack>,
-}
-
-impl PinnedAddresses {
-    /// Returns the kept address of a lock, the empty stack if no file can contain it, and `None` beyond the limit.
-    fn get(&mut self, key: LockKey, pin: &mut dyn FnMut(i32, u64) -> RetainedStack) -> Option<RetainedStack> {
-        if let Some(stack) = self.known.get(&key) {
-            return Some(*stack);
-        }
-        if self.all.len() >= MOST_VARIABLES || self.known.len() >= MOST_LOCKS {
-            return None;
-        }
-        let stack = pin(key.space, key.address);
-        if stack != RetainedStack::NONE {
-            self.known.insert(key, stack);
-            self.spaces.insert(key.space);
-            self.all.insert(stack);
-        }
-        Some(stack)
-    }
-
-    /// Forgets the addresses of a process that ended: another program may get its number.
-    fn forget(&mut self, space: i32) {
-        if self.spaces.remove(&space) {
-            self.known.retain(|key, _| key.space != space);
-        }
-    }
 }
 
 impl LockTable {
@@ -364,6 +321,7 @@ fn bounded<D: Copy + Eq + Hash, V: Default>(map: &mut FxHashMap<(i32, D), V>, ke
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::units::tasks::locks::addresses::MOST_VARIABLES;
 
     const MS: u64 = 1_000_000;
     const LOCK: LockKey = LockKey { space: 1, address: 0x1000 };

@@ -13,8 +13,9 @@ use crate::units::kit::prelude::*;
 use crate::units::kit::tables::stack_labels;
 
 use super::Locks;
+use super::addresses::LockKey;
 use super::lock_names::{self, LockName};
-use super::lock_table::{Deed, Lock, LockKey, LockTable, OTHERS, ThreadStack};
+use super::lock_table::{Deed, Lock, LockTable, OTHERS, ThreadStack};
 
 /// A lock as a row.
 pub(super) struct LockRow {

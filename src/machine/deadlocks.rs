@@ -7,7 +7,6 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
 
 use crossbeam_channel::{Receiver, Sender, bounded};
 use rustc_hash::FxHashSet;
@@ -28,8 +27,8 @@ const MOST_NAMED: usize = 256;
 const SURE_NS: u64 = 1_000_000_000;
 /// The inverse of the share of a CPU for readings.
 const DUTY: u64 = 200;
-/// How long a reading is waited for. A later result counts for the next interval.
-const PATIENCE: Duration = Duration::from_millis(100);
+/// The time after which a reading counts as delayed, in nanoseconds.
+const PATIENCE_NS: u64 = 10_000_000_000;
 
 /// Threads of a process that wait for each other: each for a mutex of the next, the last for one of the first.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -66,29 +65,26 @@ type SeenCircle = (i32, Circle, Vec<Option<u64>>);
 #[derive(Debug, Default)]
 pub(crate) struct DeadlockWatch {
     thread: Option<(Sender<u64>, Receiver<Vec<Deadlock>>)>,
-    is_reading: bool,
+    /// When the reading under way was started.
+    asked: Option<u64>,
     newest: Vec<Deadlock>,
 }
 
 impl DeadlockWatch {
-    /// Starts a reading; returns the deadlocks at a time of CLOCK_MONOTONIC. None are known while a process delays the
-    /// reader.
+    /// Returns the deadlocks that the last reading found, and starts the next reading at a time of CLOCK_MONOTONIC. None
+    /// are known while a process delays the reader.
     pub(crate) fn read(&mut self, at: u64) -> Vec<Deadlock> {
         if self.thread.is_none() {
             self.thread = start();
         }
         let Some((ask, found)) = &self.thread else { return Vec::new() };
-        if self.is_reading {
-            match found.try_recv() {
-                Ok(list) => (self.newest, self.is_reading) = (list, false),
-                Err(_) => self.newest.clear(),
-            }
+        match (found.try_recv(), self.asked) {
+            (Ok(list), _) => (self.newest, self.asked) = (list, None),
+            (Err(_), Some(asked)) if at.saturating_sub(asked) > PATIENCE_NS => self.newest.clear(),
+            (Err(_), _) => {}
         }
-        if !self.is_reading && ask.try_send(at).is_ok() {
-            match found.recv_timeout(PATIENCE) {
-                Ok(list) => self.newest = list,
-                Err(_) => self.is_reading = true,
-            }
+        if self.asked.is_none() && ask.try_send(at).is_ok() {
+            self.asked = Some(at);
         }
         self.newest.clone()
     }
@@ -135,10 +131,10 @@ impl DeadlockSearch {
         self.circles.retain(|seen, _| still(seen));
         let (mut processes, mut examined) = (MOST_PROCESSES, FxHashSet::default());
         for _ in 0..MOST_THREADS {
-            let Some((pid, tid)) = self.next(&mut processes) else { break };
             if self.circles.len() == MOST_CIRCLES || examined.len() >= MOST_THREADS {
                 break;
             }
+            let Some((pid, tid)) = self.next(&mut processes) else { break };
             let Some(seen) = circle_of(pid, tid, &mut examined) else { continue };
             if self.circles.keys().filter(|other| other.0 == pid).count() < MOST_OF_ONE {
                 self.circles.entry(seen).or_insert(at);
@@ -233,18 +229,18 @@ mod tests {
         assert_eq!(of(&many, 1), None, "longer than the limit");
     }
 
-    /// A reading that does not end is waited for once, and has no deadlocks.
+    /// Deadlocks are no longer known if a reading does not end, and no further one is started.
     #[test]
     fn a_delayed_reading_delays_nobody() {
         let ((ask, asked), (tell, found)) = (bounded(1), bounded(1));
         let one = vec![Deadlock { pid: 7, ..Deadlock::default() }];
-        let mut watch = DeadlockWatch { thread: Some((ask, found)), newest: one.clone(), ..DeadlockWatch::default() };
-        watch.read(1);
-        assert!(watch.is_reading);
-        assert_eq!(watch.read(2), Vec::new());
+        let mut watch = DeadlockWatch { thread: Some((ask, found)), newest: one.clone(), asked: None };
+        assert_eq!([watch.read(1), watch.read(PATIENCE_NS)], [one.clone(), one.clone()]);
+        assert_eq!(watch.read(PATIENCE_NS + 2), Vec::new());
         assert_eq!(asked.try_iter().collect::<Vec<u64>>(), [1]);
         tell.send(one.clone()).expect("room");
-        assert_eq!(watch.read(3), one);
+        assert_eq!(watch.read(PATIENCE_NS + 3), one);
+        assert_eq!(asked.try_iter().collect::<Vec<u64>>(), [PATIENCE_NS + 3]);
     }
 
     #[test]

@@ -85,7 +85,7 @@ pub struct Resources {
     /// The processes with the largest figures, and the time that these cover.
     pub processes: Vec<ProcessUse>,
     pub(crate) processes_ns: u64,
-    /// The deadlocks at the end of the interval.
+    /// The deadlocks that were known at the end of the interval.
     pub(crate) deadlocks: Vec<Deadlock>,
 }
 

@@ -313,8 +313,8 @@ fn metric(place: Piece<'_>, name: &str, cursor: &Cursor<'_>) -> Result<Metric, D
         return Ok(Metric::Pressure(resource.to_owned()));
     }
     if let Some(area) = name.strip_prefix("findings") {
-        // Findings of the others are never bad.
-        let mut areas = Area::ALL.into_iter().filter(|area| !matches!(area, Area::Locks | Area::Changed));
+        // Changes are never bad.
+        let mut areas = Area::ALL.into_iter().filter(|area| *area != Area::Changed);
         let found = areas.find(|known| area.strip_prefix('.') == Some(known.word()));
         if area.is_empty() || found.is_some() {
             return Ok(Metric::Findings(found));
@@ -348,6 +348,7 @@ fn value(word: &str) -> Result<(f64, bool), String> {
 mod tests {
     use super::*;
     use crate::damage;
+    use crate::machine::deadlocks::Deadlock;
     use crate::machine::resources::{NetworkCounts, NetworkUse, Resources};
     use crate::session::machine::Pressure;
 
@@ -417,6 +418,14 @@ mod tests {
         let fired = Some("findings.network 1 (network: 90 % of connects fail; 90 of 100 a second)".to_owned());
         assert_eq!(look("findings.network > 0"), fired);
         assert_eq!((look("findings > 0").is_some(), look("findings.disk > 0")), (true, None));
+        assert_eq!(look("findings.locks > 0"), None);
+        let threads = vec![(43, "poster".into()), (44, "auditor".into())];
+        let deadlocks = vec![Deadlock { pid: 42, comm: "bank".into(), threads }];
+        let second = Resources { at: SECOND, length: SECOND, deadlocks, ..Resources::default() };
+        let host = HostView { history: [second].into_iter().collect(), ..HostView::default() };
+        let mut trigger = Trigger::parse("findings.locks > 0").expect("an area");
+        let input = TriggerInput { now: SECOND, host: Some(&host), lost: 0, samples: 0.0, events: &[] };
+        assert!(trigger.look(input).is_some_and(|fired| fired.contains("poster-43 ⇄ auditor-44")));
     }
 
     #[test]

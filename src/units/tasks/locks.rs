@@ -25,8 +25,8 @@ pub(crate) const SPEC: Spec = Spec {
             stuck slow",
     help: "A row is a lock by its address: a futex of a process, or a lock of the kernel. Its name is the static \
            variable that contains it, with the offset of a member (queue+0x28), or else the function that takes it, \
-           with its address; names of variables need the symbol table of the file. The functions that take them \
-           distinguish the monitors and locks of Java. Its kind follows from the functions in which threads wait. \
+           with its address; names of variables need the symbol table of the file. Monitors and locks of Java \
+           have a row for each function that takes them. The kind follows from the functions in which threads wait. \
            Waited is the time in futex calls, from the call to its return, and includes waits that have not ended; \
            the time after the release is 'until running'. The holder of a wait is the thread that released the lock, \
            with its stack at that time. Each part of a wait belongs to the next release, so that a wait may have \

@@ -13,8 +13,8 @@ pub(super) struct LockKey {
 
 /// Limit of kept addresses: they share their storage with the stacks of all units, and are never released.
 pub(super) const MOST_VARIABLES: usize = 1 << 12;
-/// Limit of locks at these addresses, in all processes.
-const MOST_LOCKS: usize = 1 << 16;
+/// Limit of locks.
+pub(super) const MOST_LOCKS: usize = 1 << 16;
 
 /// The addresses of locks that were kept. They outlast their locks, so that these need no new ones later.
 #[derive(Clone, Debug, Default)]

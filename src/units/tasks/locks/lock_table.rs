@@ -7,7 +7,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use crate::profile::RetainedStack;
 use crate::units::kit::Stats;
 
-use super::addresses::{LockKey, PinnedAddresses};
+use super::addresses::{LockKey, MOST_LOCKS, PinnedAddresses};
 
 /// A thread, and the stack of its wait or of its release.
 pub(super) type ThreadStack = (i32, RetainedStack);
@@ -75,9 +75,8 @@ impl Waiting {
     }
 }
 
-/// Limits of locks, and of distinct threads with stacks of one lock; further ones are counted without a stack, and beyond
-/// the limit of threads as [`OTHERS`].
-const MOST_LOCKS: usize = 1 << 16;
+/// Limits of distinct threads with stacks of one lock; further ones are counted without a stack, and beyond the limit of
+/// threads as [`OTHERS`].
 const MOST_STACKS: usize = 1 << 12;
 const MOST_THREADS: usize = 1 << 14;
 /// The number of all threads beyond the limit: that of the idle task, which waits for no lock and holds none.
